@@ -1,0 +1,1 @@
+//! WiFu Transport's engine: connections composed of parts, sans-IO.

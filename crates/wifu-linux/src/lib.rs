@@ -1,0 +1,1 @@
+//! WiFu live on Linux: carriers, the daemon and its event loop.

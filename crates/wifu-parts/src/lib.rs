@@ -1,0 +1,1 @@
+//! The parts of WiFu Transport's protocols and the named compositions.

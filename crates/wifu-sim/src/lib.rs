@@ -1,0 +1,1 @@
+//! Virtual-time networks for WiFu: the mock network.

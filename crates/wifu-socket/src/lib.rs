@@ -1,0 +1,1 @@
+//! BSD socket calls over WiFu: LD_PRELOAD library and C library.

@@ -1,0 +1,1 @@
+//! Units, the decoded header and the wire codecs of WiFu.

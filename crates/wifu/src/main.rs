@@ -1,0 +1,2 @@
+//! The `wifu` command.
+fn main() {}
