@@ -1,0 +1,288 @@
+//! The decoded header that parts read and write, and the trait that maps it to bytes.
+
+use crate::checksum::Pseudo;
+use crate::units::{Rate, Seq};
+
+/// How many format-specific words a [`Head`] holds.
+pub const WORDS: usize = 6;
+
+/// The longest range list of any format (HxH, spec.md 16.8). A codec emits as many as its format
+/// holds, in the order given.
+pub const RANGES: usize = 150;
+
+/// The flags of all formats in one set.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Flags(pub u32);
+
+impl Flags {
+    /// Opens a sequence space (TCP, ATP, HxH).
+    pub const SYN: Flags = Flags(1);
+    /// Ends it.
+    pub const FIN: Flags = Flags(2);
+    /// Refuses or destroys a connection.
+    pub const RST: Flags = Flags(4);
+    /// Carries rate or delay feedback (ATP).
+    pub const FEEDBACK: Flags = Flags(8);
+    /// "Answer me": SACK_REQ of ATP, ACKREQ of HxH.
+    pub const REQUEST: Flags = Flags(16);
+    /// The node that wrote the delay was idle (ATP adaptive).
+    pub const IDLE: Flags = Flags(32);
+    /// A quick-start answer (ATP).
+    pub const QUICK: Flags = Flags(64);
+    /// The last record (HxH).
+    pub const LAST: Flags = Flags(128);
+    /// ECN echo (RFC 3168).
+    pub const ECE: Flags = Flags(256);
+    /// Congestion window reduced (RFC 3168).
+    pub const CWR: Flags = Flags(512);
+    /// Push: ignored, as URG is (spec.md 4.1).
+    pub const PSH: Flags = Flags(1024);
+    /// Urgent: ignored.
+    pub const URG: Flags = Flags(2048);
+
+    /// Whether any flag of `o` is set.
+    pub const fn has(self, o: Flags) -> bool {
+        self.0 & o.0 != 0
+    }
+
+    /// Both sets together.
+    pub const fn with(self, o: Flags) -> Flags {
+        Flags(self.0 | o.0)
+    }
+}
+
+/// What a SYN offers.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct SynOptions {
+    /// Largest segment that the sender of this SYN accepts, octets; 0 if the option is missing.
+    pub mss: u16,
+    /// Window scale shift (RFC 7323), 0 to 14.
+    pub scale: Option<u8>,
+    /// Selective acknowledgements permitted (RFC 2018).
+    pub sack_ok: bool,
+    /// Timestamps offered (RFC 7323).
+    pub ts_ok: bool,
+}
+
+/// Number of a format's own word in [`Head::get`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Word(pub u8);
+
+/// Where a word sits in the header: 1 to 32 bits from bit `bit` (0 is the most significant) of
+/// byte `byte`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The word in the decoded header.
+    pub word: Word,
+    /// Byte offset from the start of the transport header.
+    pub byte: u8,
+    /// Bit offset in that byte, 0 to 7.
+    pub bit: u8,
+    /// Width in bits, 1 to 32.
+    pub bits: u8,
+}
+
+impl Place {
+    /// The value at this place, 0 if the header is too short.
+    pub fn read(&self, header: &[u8]) -> u32 {
+        let (at, n) = (usize::from(self.byte), self.octets());
+        let Some(bytes) = header.get(at..at + n) else {
+            return 0;
+        };
+        let raw = bytes.iter().fold(0u64, |v, b| v << 8 | u64::from(*b));
+        (raw >> self.shift(n)) as u32 & self.mask()
+    }
+
+    /// Write `value`, cut to the width; nothing if the header is too short.
+    pub fn write(&self, header: &mut [u8], value: u32) {
+        let (at, n) = (usize::from(self.byte), self.octets());
+        let (shift, mask) = (self.shift(n), u64::from(self.mask()));
+        let Some(bytes) = header.get_mut(at..at + n) else {
+            return;
+        };
+        let raw = bytes.iter().fold(0u64, |v, b| v << 8 | u64::from(*b));
+        let mut raw = raw & !(mask << shift) | (u64::from(value) & mask) << shift;
+        for b in bytes.iter_mut().rev() {
+            *b = raw as u8;
+            raw >>= 8;
+        }
+    }
+
+    fn octets(&self) -> usize {
+        (usize::from(self.bit) + usize::from(self.bits)).div_ceil(8)
+    }
+
+    fn shift(&self, octets: usize) -> usize {
+        octets * 8 - usize::from(self.bit) - usize::from(self.bits)
+    }
+
+    fn mask(&self) -> u32 {
+        u32::MAX >> (32 - u32::from(self.bits.clamp(1, 32)))
+    }
+}
+
+/// The decoded header. Lives in the endpoint and is reused for every segment.
+#[derive(Clone, Debug)]
+pub struct Head {
+    /// Source port.
+    pub sport: u16,
+    /// Destination port.
+    pub dport: u16,
+    /// Connection id, for formats that demultiplex by one; else 0.
+    pub conn_id: u32,
+    /// Flags.
+    pub flags: Flags,
+    /// Sequence number of the first octet (or packet).
+    pub seq: Seq,
+    /// Cumulative acknowledgement.
+    pub ack: Option<Seq>,
+    /// The window field as it stands on the wire (unscaled).
+    pub window: u32,
+    /// Timestamp value, if the format carries one in this segment.
+    pub ts: Option<u32>,
+    /// Timestamp echo; meaningful only with `ts` and an acknowledgement.
+    pub ts_echo: u32,
+    /// TTL as received.
+    pub ttl: u8,
+    /// What a SYN offers.
+    pub options: SynOptions,
+    word: [u32; WORDS],
+    count: u8,
+    ranges: [(Seq, Seq); RANGES],
+}
+
+impl Default for Head {
+    fn default() -> Head {
+        Head {
+            sport: 0,
+            dport: 0,
+            conn_id: 0,
+            flags: Flags(0),
+            seq: Seq(0),
+            ack: None,
+            window: 0,
+            ts: None,
+            ts_echo: 0,
+            ttl: 0,
+            options: SynOptions::default(),
+            word: [0; WORDS],
+            count: 0,
+            ranges: [(Seq(0), Seq(0)); RANGES],
+        }
+    }
+}
+
+impl Head {
+    /// Forget everything; touches the range count, not the array.
+    pub fn reset(&mut self) {
+        (self.sport, self.dport, self.conn_id) = (0, 0, 0);
+        (self.flags, self.seq, self.ack, self.window) = (Flags(0), Seq(0), None, 0);
+        (self.ts, self.ts_echo, self.ttl) = (None, 0, 0);
+        (self.options, self.word, self.count) = (SynOptions::default(), [0; WORDS], 0);
+    }
+
+    /// A format's own word.
+    pub fn get(&self, w: Word) -> u32 {
+        self.word[usize::from(w.0)]
+    }
+
+    /// Set a format's own word.
+    pub fn set(&mut self, w: Word, v: u32) {
+        self.word[usize::from(w.0)] = v;
+    }
+
+    /// The range list (SACK blocks, holes), most important first; `start..end`.
+    pub fn ranges(&self) -> &[(Seq, Seq)] {
+        &self.ranges[..usize::from(self.count)]
+    }
+
+    /// Append a range; false if the list is full.
+    pub fn push_range(&mut self, range: (Seq, Seq)) -> bool {
+        let at = usize::from(self.count);
+        if at == RANGES {
+            return false;
+        }
+        self.ranges[at] = range;
+        self.count += 1;
+        true
+    }
+
+    /// Empty the range list.
+    pub fn clear_ranges(&mut self) {
+        self.count = 0;
+    }
+}
+
+/// What came with the frame: the radio's account, and what local handlers attached.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct FrameFacts {
+    /// Received signal strength, dBm; 0 if unknown.
+    pub rssi_dbm: i8,
+    /// Data rate of the frame; zero if unknown.
+    pub rate: Rate,
+    /// Node that transmitted the frame; 0 if unknown.
+    pub transmitter: u32,
+    /// Length of the IP packet, octets.
+    pub bytes: u16,
+    /// `max_delay` of the core shim, microseconds (spec.md 9); 0 without one.
+    pub max_delay: u32,
+}
+
+/// A wire format: maps bytes to [`Head`] and back. Belongs to the endpoint, is no component.
+pub trait Wire: Send + Sync + core::fmt::Debug {
+    /// Registry name (`tcp`, `shim`).
+    fn name(&self) -> &'static str;
+
+    /// Decode; returns the length of the header.
+    ///
+    /// # Errors
+    /// A reason, for the drop counter.
+    fn parse(&self, bytes: &[u8], head: &mut Head) -> Result<usize, &'static str>;
+
+    /// Encode; returns the length of the header. `out.len()` bounds what is optional (ranges).
+    fn emit(&self, head: &Head, out: &mut [u8]) -> usize;
+
+    /// Rewrite only what a hop may write; the rest of a held packet stays as it came.
+    fn patch(&self, head: &Head, bytes: &mut [u8]);
+
+    /// Fill the checksum, once the payload is in place; again after a hop wrote. Leaves alone
+    /// what covers only words that no hop writes.
+    fn seal(&self, pseudo: &Pseudo, bytes: &mut [u8]);
+
+    /// Whether the checksum is right.
+    fn verify(&self, pseudo: &Pseudo, bytes: &[u8]) -> bool;
+
+    /// Where a named word is, if the format has it.
+    fn place(&self, word: &str) -> Option<Place>;
+
+    /// The answer to a segment of no connection (RST, or nothing): stateless, the endpoint's
+    /// business. `len` is the payload's length. False if none is due.
+    fn refuse(&self, head: &Head, len: u32, answer: &mut Head) -> bool;
+
+    /// Octets of a full data segment's header beyond the IP header, with all per-segment options.
+    fn overhead(&self) -> u32;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_reads_back_what_it_wrote_and_nothing_else_changes() {
+        let place = Place {
+            word: Word(0),
+            byte: 1,
+            bit: 3,
+            bits: 17,
+        };
+        let mut header = [0xFFu8; 6];
+        place.write(&mut header, 0x1_2345);
+        assert_eq!(place.read(&header), 0x1_2345);
+        assert_eq!(
+            (header[0], header[1] >> 5, header[3] & 0x0F, header[4]),
+            (255, 7, 15, 255)
+        );
+        place.write(&mut header[..2], 9); // too short: nothing
+        assert_eq!(place.read(&header), 0x1_2345);
+    }
+}

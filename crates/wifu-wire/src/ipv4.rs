@@ -1,0 +1,107 @@
+//! IPv4 headers (RFC 791), as much as a carrier needs.
+
+use crate::checksum::Sum;
+use core::net::Ipv4Addr;
+
+/// Length of the header we write: no options.
+pub const HEADER: usize = 20;
+
+/// The initial TTL of all our packets, so that hop count = 65 - received TTL + 1 (spec.md 2.8).
+pub const TTL: u8 = 65;
+
+/// What the transport needs to know of an IPv4 header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IpInfo {
+    /// Source address.
+    pub src: Ipv4Addr,
+    /// Destination address.
+    pub dst: Ipv4Addr,
+    /// Protocol number.
+    pub proto: u8,
+    /// Time to live as received.
+    pub ttl: u8,
+}
+
+/// Why bytes are no IPv4 packet for us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IpError {
+    /// Shorter than its header says.
+    Short,
+    /// Not version 4 or a nonsensical header length.
+    Malformed,
+    /// A fragment: we set "don't fragment" and reassemble nothing.
+    Fragment,
+    /// The header checksum is wrong.
+    Checksum,
+}
+
+/// Read the header; gives the facts and the payload, trimmed to the total length.
+///
+/// # Errors
+/// [`IpError`] says what is wrong; the caller counts it and drops the packet.
+pub fn parse(packet: &[u8]) -> Result<(IpInfo, &[u8]), IpError> {
+    if packet.len() < HEADER {
+        return Err(IpError::Short);
+    }
+    let header = usize::from(packet[0] & 0x0F) * 4;
+    if packet[0] >> 4 != 4 || header < HEADER {
+        return Err(IpError::Malformed);
+    }
+    let total = usize::from(u16::from_be_bytes([packet[2], packet[3]]));
+    if total < header || packet.len() < total {
+        return Err(IpError::Short);
+    }
+    if Sum::default().add(&packet[..header]).finish() != 0 {
+        return Err(IpError::Checksum);
+    }
+    if u16::from_be_bytes([packet[6], packet[7]]) & 0x3FFF != 0 {
+        return Err(IpError::Fragment);
+    }
+    let address =
+        |at: usize| Ipv4Addr::new(packet[at], packet[at + 1], packet[at + 2], packet[at + 3]);
+    let info = IpInfo {
+        src: address(12),
+        dst: address(16),
+        proto: packet[9],
+        ttl: packet[8],
+    };
+    Ok((info, &packet[header..total]))
+}
+
+/// Write a header with "don't fragment" set for a payload of `payload` octets.
+///
+/// # Panics
+/// If `out` is shorter than [`HEADER`].
+pub fn emit(info: &IpInfo, payload: usize, out: &mut [u8]) {
+    out[..HEADER].fill(0);
+    out[0] = 0x45;
+    out[2..4].copy_from_slice(&((HEADER + payload) as u16).to_be_bytes());
+    out[6] = 0x40;
+    out[8] = info.ttl;
+    out[9] = info.proto;
+    out[12..16].copy_from_slice(&info.src.octets());
+    out[16..20].copy_from_slice(&info.dst.octets());
+    let sum = Sum::default().add(&out[..HEADER]).finish();
+    out[10..12].copy_from_slice(&sum.to_be_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_survives_emit_and_parse() {
+        let info = IpInfo {
+            src: Ipv4Addr::new(10, 0, 0, 1),
+            dst: Ipv4Addr::new(10, 0, 0, 2),
+            proto: 214,
+            ttl: 65,
+        };
+        let mut packet = [7u8; 30];
+        emit(&info, 10, &mut packet);
+        assert_eq!(parse(&packet), Ok((info, &[7u8; 10][..])));
+        packet[8] ^= 1;
+        assert_eq!(parse(&packet), Err(IpError::Checksum));
+        assert_eq!(parse(&packet[..19]), Err(IpError::Short));
+    }
+}
