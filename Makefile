@@ -1,0 +1,81 @@
+# WiFu's targets. `make` or `make help` lists them. Each installs what it lacks by scripts/setup.sh
+# (root or sudo is needed for that, for `demo`, `bench` and for those tests that make namespaces).
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+export PATH := $(HOME)/.cargo/bin:$(PATH):/usr/sbin:/sbin
+
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+PYTHON := .venv/bin/python
+CARGO := cargo
+# Seconds that each fuzz target runs in `make test`.
+FUZZ_SECONDS ?= 15
+# Further arguments for the demonstration and the benchmark, e.g. make demo ARGS='--size 10M'.
+ARGS ?=
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | \
+		awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
+
+.PHONY: build
+build: ## build everything for use (release profile)
+	@scripts/setup.sh build
+	$(CARGO) build --release --locked --workspace
+
+.PHONY: demo
+demo: build ## curl fetches a file from nginx, over the kernel's TCP and over each TCP of WiFu
+	@scripts/setup.sh demo
+	$(PYTHON) tools/demo.py --bin $(TARGET_DIR)/release $(ARGS)
+
+.PHONY: bench
+bench: build ## speed beside the kernel's TCP; tables to the screen and to out/bench
+	@scripts/setup.sh bench
+	$(PYTHON) tools/bench.py --bin $(TARGET_DIR)/release $(ARGS)
+
+.PHONY: test
+test: lint unit doctest audit fuzz ## everything that must pass before a change goes in
+	@echo "make test: all passed"
+
+.PHONY: lint
+lint: ## formatting, clippy, rustdoc, and the checks of the Python tools
+	@scripts/setup.sh lint python
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --quiet --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --quiet --locked --workspace --no-deps
+	.venv/bin/ruff --quiet format --check --config tools/pyproject.toml tools
+	.venv/bin/ruff --quiet check --config tools/pyproject.toml tools
+	.venv/bin/mypy --config-file tools/pyproject.toml tools
+	$(PYTHON) tools/check_docs.py
+
+# The libraries are built first: tests preload them into unmodified programs.
+.PHONY: unit
+unit: ## all tests of the workspace, the style test included
+	@scripts/setup.sh test
+	$(CARGO) build --quiet --locked --workspace
+	$(CARGO) test --locked --workspace --lib --bins --tests --examples
+
+.PHONY: doctest
+doctest: ## the examples in the documentation of the Rust code
+	@scripts/setup.sh build
+	$(CARGO) test --quiet --locked --workspace --doc
+
+.PHONY: audit
+audit: ## advisories, licences and sources of all dependencies
+	@scripts/setup.sh build audit
+	scripts/audit.sh
+
+.PHONY: fuzz
+fuzz: ## each fuzz target for FUZZ_SECONDS seconds
+	@if [ -d fuzz ]; then scripts/setup.sh fuzz && scripts/fuzz.sh $(FUZZ_SECONDS); fi
+
+.PHONY: docs
+docs: ## the book (docs/book/index.html)
+	@scripts/setup.sh docs
+	mdbook build docs
+
+.PHONY: clean
+clean: ## remove everything that these targets made in this folder
+	$(CARGO) clean
+	rm -rf out .venv docs/book fuzz/target

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Runs every fuzz target for some seconds: scripts/fuzz.sh SECONDS. Needs a nightly compiler and
+# cargo-fuzz (scripts/setup.sh fuzz). A crash leaves its input in fuzz/artifacts.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export PATH="$HOME/.cargo/bin:$PATH"
+seconds=${1:?say for how many seconds}
+for target in $(cargo +nightly fuzz list); do
+    echo "fuzz: $target, $seconds s"
+    cargo +nightly fuzz run "$target" -- -max_total_time="$seconds" -print_final_stats=0 \
+        -verbosity=0 -rss_limit_mb=2048
+done

@@ -1,0 +1,131 @@
+#!/usr/bin/env bash
+# Installs what a target of the Makefile needs, and nothing that is there already.
+#
+#   scripts/setup.sh build lint test demo bench docs fuzz audit python
+#
+# Written for Debian 12. Everything that it installs has a name in this file: packages of Debian, the
+# Rust toolchain of rust-toolchain.toml, two cargo tools, and the Python packages of tools/*.lock in
+# .venv. Without root it uses sudo, and says what is missing where that does not exist either.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export PATH="$HOME/.cargo/bin:$PATH"
+
+MDBOOK=0.5.4
+CARGO_FUZZ=0.13.2
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+die() { say "$*"; exit 1; }
+have() { command -v "$1" >/dev/null 2>&1 || [ -x "/usr/sbin/$1" ] || [ -x "/sbin/$1" ]; }
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"
+    elif have sudo; then sudo "$@"
+    else die "this needs root, and there is no sudo: $*"
+    fi
+}
+
+# apt COMMAND PACKAGE [COMMAND PACKAGE]...: install the packages whose command is missing.
+apt() {
+    local missing=()
+    while [ $# -gt 0 ]; do
+        have "$1" || missing+=("$2")
+        shift 2
+    done
+    [ ${#missing[@]} = 0 ] && return
+    have apt-get || die "not a Debian system; please install: ${missing[*]}"
+    say "installing ${missing[*]}"
+    as_root apt-get -qq update
+    as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+# Debian's package starts a web server on port 80 and at every boot. We want the program only.
+nginx() {
+    have nginx && return
+    local policy=/usr/sbin/policy-rc.d ours=0
+    if [ ! -e $policy ]; then
+        ours=1
+        printf '#!/bin/sh\nexit 101\n' | as_root tee $policy >/dev/null
+        as_root chmod 755 $policy
+    fi
+    local failed=0
+    apt nginx nginx-light || failed=1
+    [ $ours = 1 ] && as_root rm -f $policy
+    [ $failed = 0 ] || die "could not install nginx-light"
+    if have systemctl; then as_root systemctl disable --quiet nginx 2>/dev/null || true; fi
+}
+
+rust() {
+    apt cc build-essential
+    local want
+    want=$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)
+    if have cargo && cargo --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1; then
+        return
+    fi
+    if ! have rustup; then
+        apt curl curl
+        say "installing rustup (https://rustup.rs)"
+        curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs |
+            sh -s -- -y --quiet --profile minimal --default-toolchain none
+    fi
+    say "installing Rust $want"
+    rustup toolchain install "$want" --profile minimal --component clippy --component rustfmt
+}
+
+nightly() {
+    rust
+    rustup toolchain list | grep -q '^nightly' ||
+        rustup toolchain install nightly --profile minimal
+}
+
+# cargo_tool COMMAND CRATE VERSION
+cargo_tool() {
+    have "$1" && return
+    rust
+    say "building $2 $3 (once, a few minutes)"
+    cargo install --quiet --locked "$2" --version "$3"
+}
+
+# venv LOCKFILE: the packages of a lock file, in .venv. The stamp is a copy of what was installed.
+venv() {
+    local lock=$1 stamp
+    stamp=.venv/$(basename "$lock").installed
+    cmp -s "$lock" "$stamp" && return
+    apt python3 python3
+    if [ ! -x .venv/bin/pip ]; then
+        python3 -c 'import ensurepip' 2>/dev/null || apt no-such-command python3-venv
+        python3 -m venv .venv
+    fi
+    say "installing the Python packages of $lock"
+    .venv/bin/pip install --quiet --disable-pip-version-check --requirement "$lock"
+    cp "$lock" "$stamp"
+}
+
+purpose() {
+    case $1 in
+        build | lint) rust ;;
+        python) venv tools/requirements.lock ;;
+        audit) apt git git xz xz-utils && venv tools/audit.lock ;;
+        fuzz) nightly && cargo_tool cargo-fuzz cargo-fuzz "$CARGO_FUZZ" ;;
+        docs) rust && cargo_tool mdbook mdbook "$MDBOOK" ;;
+        demo)
+            rust && nginx
+            apt ip iproute2 curl curl
+            venv tools/requirements.lock
+            ;;
+        bench)
+            rust
+            apt ip iproute2 iperf3 iperf3 ethtool ethtool
+            venv tools/requirements.lock
+            ;;
+        test)
+            rust && nginx
+            apt ip iproute2 curl curl wget wget iperf3 iperf3 socat socat ethtool ethtool \
+                tshark tshark valgrind valgrind python3 python3
+            ;;
+        *) die "unknown purpose '$1'; see the head of scripts/setup.sh" ;;
+    esac
+}
+
+[ $# -gt 0 ] || die "say for what: build lint test demo bench docs fuzz audit python"
+for p in "$@"; do purpose "$p"; done
