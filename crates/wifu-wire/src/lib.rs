@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod checksum;
+pub mod front;
 pub mod head;
 pub mod ipv4;
 pub mod shim;

@@ -1,0 +1,990 @@
+//! The protocol between applications and the daemon, as bytes.
+//!
+//! A connection to the daemon's UNIX socket starts with one frame: a [`Header`], a body of
+//! tag-length-value records, and padding. A [`Request::Connect`] frame turns the connection into
+//! the data path of a WiFu connection; every other request gets one [`Answer`] frame and the
+//! connection ends. All numbers are little-endian: both ends are on one machine.
+//!
+//! Encoding needs no allocation, since the library encodes on the stack of a caller that may be
+//! between `fork` and `exec`. Decoding checks every length, refuses unknown and repeated tags, and
+//! borrows its texts from the frame.
+//!
+//! Addresses of applications are abstract UNIX names, which exist per network namespace:
+//! [`Name::service`] for bound sockets and [`Name::peer`] for the daemon's end of an accepted
+//! connection, from which the application reads both addresses without asking anybody.
+
+mod name;
+
+pub use name::{MARKER_LEN, MAX_NAME_LEN, Name, marker, parse_marker, parse_peer, parse_service};
+
+use core::net::{Ipv4Addr, SocketAddrV4};
+
+/// The four bytes that open every frame.
+pub const MAGIC: [u8; 4] = *b"WIFU";
+/// The version of this protocol; other versions are refused.
+pub const VERSION: u16 = 1;
+/// Length of an encoded [`Header`], bytes.
+pub const HEADER_LEN: usize = 16;
+/// The longest body of a request, bytes: a frame's head fits one peek into a stack buffer.
+pub const MAX_REQUEST: usize = 4096;
+/// The longest body of an answer, bytes (the list of all connections is one).
+pub const MAX_ANSWER: usize = 16 << 20;
+/// The longest padding, bytes: a quarter of the largest send buffer that systems allow by default.
+pub const MAX_PAD: usize = 4 << 20;
+/// The longest composition text, bytes.
+pub const MAX_SPEC: usize = 1024;
+/// The longest option name, bytes.
+pub const MAX_NAME: usize = 128;
+/// The longest option value in a request, bytes.
+pub const MAX_VALUE: usize = 2048;
+
+/// Why bytes are no frame of this protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FrontError {
+    /// The first bytes are not [`MAGIC`].
+    Magic,
+    /// Another version than [`VERSION`].
+    Version(u16),
+    /// No such kind of frame.
+    Kind(u16),
+    /// Body or padding longer than allowed, bytes.
+    TooLong(u32),
+    /// The bytes end within a record.
+    Truncated,
+    /// No such tag.
+    Tag(u16),
+    /// A record has the wrong length for its tag, or appears twice.
+    Record(u16),
+    /// A text is not UTF-8.
+    Text(u16),
+    /// A record that this kind of frame needs is missing.
+    Missing(Tag),
+    /// The buffer to encode into is too small.
+    Space,
+}
+
+impl core::fmt::Display for FrontError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            FrontError::Magic => f.write_str("not a WiFu frame (wrong magic)"),
+            FrontError::Version(v) => write!(f, "protocol version {v}, expected {VERSION}"),
+            FrontError::Kind(k) => write!(f, "unknown frame kind {k}"),
+            FrontError::TooLong(n) => write!(f, "frame too long ({n} bytes)"),
+            FrontError::Truncated => f.write_str("frame ends within a record"),
+            FrontError::Tag(t) => write!(f, "unknown record tag {t}"),
+            FrontError::Record(t) => write!(f, "malformed or repeated record with tag {t}"),
+            FrontError::Text(t) => write!(f, "text of the record with tag {t} is not UTF-8"),
+            FrontError::Missing(t) => write!(f, "record {t:?} is missing"),
+            FrontError::Space => f.write_str("buffer too small for the frame"),
+        }
+    }
+}
+
+impl core::error::Error for FrontError {}
+
+macro_rules! numbered {
+    ($(#[$m:meta])* $vis:vis enum $name:ident { $($(#[$vm:meta])* $v:ident = $n:literal,)+ }) => {
+        $(#[$m])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u16)]
+        $vis enum $name { $($(#[$vm])* $v = $n,)+ }
+        impl $name {
+            /// The variant with this number.
+            pub const fn from_u16(n: u16) -> Option<$name> {
+                match n { $($n => Some($name::$v),)+ _ => None }
+            }
+        }
+    };
+}
+
+numbered! {
+    /// What a frame asks for.
+    pub enum Kind {
+        /// Open a connection; this UNIX connection becomes its data path.
+        Connect = 1,
+        /// Register a listening socket.
+        Listen = 2,
+        /// Why did my connection fail?
+        Why = 3,
+        /// Which addresses has my connection?
+        Names = 4,
+        /// Set an option.
+        SetOpt = 5,
+        /// Read an option.
+        GetOpt = 6,
+        /// The numbers behind `TCP_INFO`.
+        Info = 7,
+        /// All connections, as JSON text.
+        Stats = 8,
+        /// Is the daemon there? The answer's value is its version.
+        Ping = 9,
+        /// The daemon's answer to any of these.
+        Answer = 100,
+    }
+}
+
+numbered! {
+    /// The records of a body.
+    pub enum Tag {
+        /// `SO_COOKIE` of the application's socket.
+        Cookie = 1,
+        /// Local address: four octets and a port.
+        Local = 2,
+        /// Remote address: four octets and a port.
+        Remote = 3,
+        /// Composition text, as in `tcp-newreno,iw=4`.
+        Spec = 4,
+        /// [`Options`] bits.
+        Options = 5,
+        /// Length of the accept queue.
+        Backlog = 6,
+        /// Inode of the application's socket, by which the daemon finds out if it still exists.
+        Inode = 7,
+        /// An errno, 0 for success.
+        Errno = 8,
+        /// Name of an option.
+        Name = 9,
+        /// Value of an option, or any text.
+        Value = 10,
+        /// The fields of [`Info`] in order, eight bytes each.
+        Info = 11,
+    }
+}
+
+/// The fixed start of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// What the frame asks for.
+    pub kind: Kind,
+    /// Length of the records that follow, bytes.
+    pub body: u32,
+    /// Length of the padding after the records, bytes.
+    pub pad: u32,
+}
+
+impl Header {
+    /// The header as bytes.
+    pub fn encode(&self) -> [u8; HEADER_LEN] {
+        let mut b = [0; HEADER_LEN];
+        b[..4].copy_from_slice(&MAGIC);
+        b[4..6].copy_from_slice(&VERSION.to_le_bytes());
+        b[6..8].copy_from_slice(&(self.kind as u16).to_le_bytes());
+        b[8..12].copy_from_slice(&self.body.to_le_bytes());
+        b[12..].copy_from_slice(&self.pad.to_le_bytes());
+        b
+    }
+
+    /// Decodes the first [`HEADER_LEN`] bytes. `Ok(None)` means that more bytes are needed and that
+    /// those present are right so far.
+    ///
+    /// # Errors
+    /// Wrong magic, version or kind, or lengths above the limits of this module.
+    pub fn decode(b: &[u8]) -> Result<Option<Header>, FrontError> {
+        let n = b.len().min(MAGIC.len());
+        if b[..n] != MAGIC[..n] {
+            return Err(FrontError::Magic);
+        }
+        if b.len() < HEADER_LEN {
+            return Ok(None);
+        }
+        let version = u16::from_le_bytes([b[4], b[5]]);
+        if version != VERSION {
+            return Err(FrontError::Version(version));
+        }
+        let number = u16::from_le_bytes([b[6], b[7]]);
+        let kind = Kind::from_u16(number).ok_or(FrontError::Kind(number))?;
+        let body = u32::from_le_bytes([b[8], b[9], b[10], b[11]]);
+        let pad = u32::from_le_bytes([b[12], b[13], b[14], b[15]]);
+        let limit = if kind == Kind::Answer {
+            MAX_ANSWER
+        } else {
+            MAX_REQUEST
+        };
+        if body as usize > limit {
+            return Err(FrontError::TooLong(body));
+        }
+        if pad as usize > MAX_PAD {
+            return Err(FrontError::TooLong(pad));
+        }
+        Ok(Some(Header { kind, body, pad }))
+    }
+
+    /// Length of the whole frame, bytes.
+    pub fn total(&self) -> usize {
+        HEADER_LEN + self.body as usize + self.pad as usize
+    }
+}
+
+/// Socket options that the library knows without asking the daemon, as bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Options(pub u32);
+
+impl Options {
+    /// `TCP_NODELAY`.
+    pub const NODELAY: Options = Options(1);
+    /// `SO_LINGER` with time 0: close destroys the connection.
+    pub const LINGER0: Options = Options(2);
+    /// The application's send buffer is too small for a held byte (see the crate `wifu-socket`).
+    pub const NO_HOLD: Options = Options(4);
+
+    /// Whether all bits of `o` are set.
+    pub const fn has(self, o: Options) -> bool {
+        self.0 & o.0 == o.0
+    }
+
+    /// Both sets together.
+    pub const fn with(self, o: Options) -> Options {
+        Options(self.0 | o.0)
+    }
+}
+
+/// What an application asks the daemon for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request<'a> {
+    /// See [`Kind::Connect`].
+    Connect {
+        /// `SO_COOKIE` of the application's socket.
+        cookie: u64,
+        /// The address bound to, or 0.0.0.0:0.
+        local: SocketAddrV4,
+        /// Where to.
+        remote: SocketAddrV4,
+        /// Composition text.
+        spec: &'a str,
+        /// Options set so far.
+        options: Options,
+    },
+    /// See [`Kind::Listen`].
+    Listen {
+        /// `SO_COOKIE` of the listening socket.
+        cookie: u64,
+        /// Its inode.
+        inode: u64,
+        /// The address bound to; 0.0.0.0 for all.
+        local: SocketAddrV4,
+        /// Composition text.
+        spec: &'a str,
+        /// Length of the accept queue.
+        backlog: u32,
+        /// Options set so far; accepted connections inherit them.
+        options: Options,
+    },
+    /// See [`Kind::Why`].
+    Why {
+        /// `SO_COOKIE` of the application's socket.
+        cookie: u64,
+    },
+    /// See [`Kind::Names`].
+    Names {
+        /// `SO_COOKIE` of the application's socket.
+        cookie: u64,
+    },
+    /// See [`Kind::SetOpt`].
+    SetOpt {
+        /// `SO_COOKIE` of the application's socket.
+        cookie: u64,
+        /// Name of the option.
+        name: &'a str,
+        /// Its new value.
+        value: &'a str,
+    },
+    /// See [`Kind::GetOpt`].
+    GetOpt {
+        /// `SO_COOKIE` of the application's socket.
+        cookie: u64,
+        /// Name of the option.
+        name: &'a str,
+    },
+    /// See [`Kind::Info`].
+    Info {
+        /// `SO_COOKIE` of the application's socket.
+        cookie: u64,
+    },
+    /// See [`Kind::Stats`].
+    Stats,
+    /// See [`Kind::Ping`].
+    Ping,
+}
+
+impl<'a> Request<'a> {
+    /// The kind of frame that carries this request.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Request::Connect { .. } => Kind::Connect,
+            Request::Listen { .. } => Kind::Listen,
+            Request::Why { .. } => Kind::Why,
+            Request::Names { .. } => Kind::Names,
+            Request::SetOpt { .. } => Kind::SetOpt,
+            Request::GetOpt { .. } => Kind::GetOpt,
+            Request::Info { .. } => Kind::Info,
+            Request::Stats => Kind::Stats,
+            Request::Ping => Kind::Ping,
+        }
+    }
+
+    /// Writes header and records to `buf` and returns their length; `pad` bytes of any value must
+    /// follow on the wire.
+    ///
+    /// # Errors
+    /// [`FrontError::Space`] if `buf` is too small, [`FrontError::TooLong`] if a limit is exceeded.
+    pub fn encode(&self, buf: &mut [u8], pad: u32) -> Result<usize, FrontError> {
+        let mut w = Writer::new(buf)?;
+        match *self {
+            Request::Connect {
+                cookie,
+                local,
+                remote,
+                spec,
+                options,
+            } => {
+                w.u64(Tag::Cookie, cookie)?;
+                w.addr(Tag::Local, local)?;
+                w.addr(Tag::Remote, remote)?;
+                w.text(Tag::Spec, spec, MAX_SPEC)?;
+                w.u32(Tag::Options, options.0)?;
+            }
+            Request::Listen {
+                cookie,
+                inode,
+                local,
+                spec,
+                backlog,
+                options,
+            } => {
+                w.u64(Tag::Cookie, cookie)?;
+                w.u64(Tag::Inode, inode)?;
+                w.addr(Tag::Local, local)?;
+                w.text(Tag::Spec, spec, MAX_SPEC)?;
+                w.u32(Tag::Backlog, backlog)?;
+                w.u32(Tag::Options, options.0)?;
+            }
+            Request::Why { cookie } | Request::Names { cookie } | Request::Info { cookie } => {
+                w.u64(Tag::Cookie, cookie)?;
+            }
+            Request::SetOpt {
+                cookie,
+                name,
+                value,
+            } => {
+                w.u64(Tag::Cookie, cookie)?;
+                w.text(Tag::Name, name, MAX_NAME)?;
+                w.text(Tag::Value, value, MAX_VALUE)?;
+            }
+            Request::GetOpt { cookie, name } => {
+                w.u64(Tag::Cookie, cookie)?;
+                w.text(Tag::Name, name, MAX_NAME)?;
+            }
+            Request::Stats | Request::Ping => {}
+        }
+        w.finish(self.kind(), pad)
+    }
+
+    /// Decodes the records of a request frame.
+    ///
+    /// # Errors
+    /// Anything but exactly the records that the kind needs, with lengths within the limits.
+    pub fn decode(kind: Kind, body: &'a [u8]) -> Result<Request<'a>, FrontError> {
+        let r = Records::decode(body)?;
+        let cookie = || r.cookie.ok_or(FrontError::Missing(Tag::Cookie));
+        let name = || short(r.name, Tag::Name, MAX_NAME);
+        let spec = || short(r.spec, Tag::Spec, MAX_SPEC);
+        let options = || {
+            r.options
+                .map(Options)
+                .ok_or(FrontError::Missing(Tag::Options))
+        };
+        let local = || r.local.ok_or(FrontError::Missing(Tag::Local));
+        Ok(match kind {
+            Kind::Connect => Request::Connect {
+                cookie: cookie()?,
+                local: local()?,
+                remote: r.remote.ok_or(FrontError::Missing(Tag::Remote))?,
+                spec: spec()?,
+                options: options()?,
+            },
+            Kind::Listen => Request::Listen {
+                cookie: cookie()?,
+                inode: r.inode.ok_or(FrontError::Missing(Tag::Inode))?,
+                local: local()?,
+                spec: spec()?,
+                backlog: r.backlog.ok_or(FrontError::Missing(Tag::Backlog))?,
+                options: options()?,
+            },
+            Kind::Why => Request::Why { cookie: cookie()? },
+            Kind::Names => Request::Names { cookie: cookie()? },
+            Kind::SetOpt => Request::SetOpt {
+                cookie: cookie()?,
+                name: name()?,
+                value: short(r.value, Tag::Value, MAX_VALUE)?,
+            },
+            Kind::GetOpt => Request::GetOpt {
+                cookie: cookie()?,
+                name: name()?,
+            },
+            Kind::Info => Request::Info { cookie: cookie()? },
+            Kind::Stats => Request::Stats,
+            Kind::Ping => Request::Ping,
+            Kind::Answer => return Err(FrontError::Kind(Kind::Answer as u16)),
+        })
+    }
+}
+
+fn short(text: Option<&str>, tag: Tag, max: usize) -> Result<&str, FrontError> {
+    let text = text.ok_or(FrontError::Missing(tag))?;
+    if text.len() > max {
+        return Err(FrontError::TooLong(text.len() as u32));
+    }
+    Ok(text)
+}
+
+/// What the daemon says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Answer<'a> {
+    /// 0, or the errno with which the request failed (for [`Request::Why`]: the connection).
+    pub errno: u32,
+    /// Local address, for [`Request::Names`] and [`Request::Listen`].
+    pub local: Option<SocketAddrV4>,
+    /// Remote address, for [`Request::Names`].
+    pub remote: Option<SocketAddrV4>,
+    /// Value of an option, JSON text, a version, or what an error means.
+    pub value: Option<&'a str>,
+    /// For [`Request::Info`].
+    pub info: Option<Info>,
+}
+
+impl<'a> Answer<'a> {
+    /// An answer that says only this errno.
+    pub fn errno(errno: u32) -> Answer<'static> {
+        Answer {
+            errno,
+            ..Answer::default()
+        }
+    }
+
+    /// The longest frame that [`Answer::encode`] may write, bytes.
+    pub fn room(&self) -> usize {
+        HEADER_LEN
+            + 3 * (RECORD_LEN + 8)
+            + RECORD_LEN
+            + self.value.map_or(0, str::len)
+            + RECORD_LEN
+            + Info::LEN
+    }
+
+    /// Writes the frame to `buf` and returns its length.
+    ///
+    /// # Errors
+    /// [`FrontError::Space`] if `buf` is too small, [`FrontError::TooLong`] if a limit is exceeded.
+    pub fn encode(&self, buf: &mut [u8]) -> Result<usize, FrontError> {
+        let mut w = Writer::new(buf)?;
+        w.u32(Tag::Errno, self.errno)?;
+        if let Some(a) = self.local {
+            w.addr(Tag::Local, a)?;
+        }
+        if let Some(a) = self.remote {
+            w.addr(Tag::Remote, a)?;
+        }
+        if let Some(text) = self.value {
+            w.text(Tag::Value, text, MAX_ANSWER - 1024)?;
+        }
+        if let Some(info) = &self.info {
+            w.info(info)?;
+        }
+        w.finish(Kind::Answer, 0)
+    }
+
+    /// Decodes the records of an answer frame.
+    ///
+    /// # Errors
+    /// Malformed records or no errno.
+    pub fn decode(body: &'a [u8]) -> Result<Answer<'a>, FrontError> {
+        let r = Records::decode(body)?;
+        Ok(Answer {
+            errno: r.errno.ok_or(FrontError::Missing(Tag::Errno))?,
+            local: r.local,
+            remote: r.remote,
+            value: r.value,
+            info: r.info,
+        })
+    }
+}
+
+macro_rules! info {
+    ($($(#[$m:meta])* $f:ident,)+) => {
+        /// The numbers of a connection, which the library arranges as `struct tcp_info`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+        pub struct Info { $($(#[$m])* pub $f: u64,)+ }
+        impl Info {
+            /// Length of all fields, bytes.
+            pub const LEN: usize = 8 * [$(stringify!($f)),+].len();
+            fn fields(&self) -> [u64; Info::LEN / 8] {
+                [$(self.$f),+]
+            }
+            fn from_fields(v: [u64; Info::LEN / 8]) -> Info {
+                let [$($f),+] = v;
+                Info { $($f),+ }
+            }
+        }
+    };
+}
+
+info! {
+    /// State, numbered as Linux numbers TCP's: 1 established, 2 SYN sent, ... 10 listening.
+    state,
+    /// 0 open, 1 disorder, 3 recovery, 4 loss (Linux's `tcp_ca_state`).
+    ca_state,
+    /// Consecutive timeouts without progress.
+    backoff,
+    /// Bits: 1 timestamps, 2 SACK, 4 window scaling.
+    options,
+    /// Window scale shift that the remote announced.
+    snd_wscale,
+    /// Window scale shift that we announced.
+    rcv_wscale,
+    /// Retransmission timeout, us.
+    rto_us,
+    /// Delayed acknowledgement timeout, us.
+    ato_us,
+    /// Payload of a full segment sent, bytes.
+    snd_mss,
+    /// Payload of a full segment received, bytes.
+    rcv_mss,
+    /// Segments sent and not acknowledged.
+    unacked,
+    /// Segments known to have arrived out of order at the remote.
+    sacked,
+    /// Segments thought lost.
+    lost,
+    /// Segments retransmitted and not acknowledged.
+    retrans,
+    /// Since the last data sent, ms.
+    last_data_sent_ms,
+    /// Since the last data received, ms.
+    last_data_recv_ms,
+    /// Since the last acknowledgement received, ms.
+    last_ack_recv_ms,
+    /// Path MTU, bytes.
+    pmtu,
+    /// Smoothed round-trip time, us.
+    rtt_us,
+    /// Its variation, us.
+    rttvar_us,
+    /// Slow start threshold, segments.
+    snd_ssthresh,
+    /// Congestion window, segments.
+    snd_cwnd,
+    /// Segment size that we announced, bytes.
+    advmss,
+    /// Receive buffer, bytes.
+    rcv_space,
+    /// All retransmitted segments.
+    total_retrans,
+    /// Rate of the pacer, bytes/s; all ones if there is none.
+    pacing_rate,
+    /// Bytes acknowledged by the remote.
+    bytes_acked,
+    /// Bytes received in order.
+    bytes_received,
+    /// Segments sent.
+    segs_out,
+    /// Segments received.
+    segs_in,
+    /// Bytes written by the application and never sent.
+    notsent_bytes,
+    /// Smallest round-trip time, us.
+    min_rtt_us,
+    /// Segments with data received.
+    data_segs_in,
+    /// Segments with data sent.
+    data_segs_out,
+    /// Estimated delivery rate, bytes/s.
+    delivery_rate,
+    /// Time with data outstanding, us.
+    busy_time_us,
+    /// Time limited by the remote's window, us.
+    rwnd_limited_us,
+    /// Time limited by our send buffer, us.
+    sndbuf_limited_us,
+    /// Segments delivered.
+    delivered,
+    /// Bytes sent, retransmissions included.
+    bytes_sent,
+    /// Bytes retransmitted.
+    bytes_retrans,
+    /// Duplicate segments reported by the remote.
+    dsack_dups,
+    /// Reordering events seen.
+    reord_seen,
+    /// Segments received out of order.
+    rcv_ooopack,
+    /// The remote's window, bytes.
+    snd_wnd,
+}
+
+/// Length of tag and length of a record, bytes.
+const RECORD_LEN: usize = 6;
+
+struct Writer<'b> {
+    buf: &'b mut [u8],
+    len: usize,
+}
+
+impl<'b> Writer<'b> {
+    fn new(buf: &'b mut [u8]) -> Result<Writer<'b>, FrontError> {
+        if buf.len() < HEADER_LEN {
+            return Err(FrontError::Space);
+        }
+        Ok(Writer {
+            buf,
+            len: HEADER_LEN,
+        })
+    }
+
+    fn record(&mut self, tag: Tag, len: usize) -> Result<&mut [u8], FrontError> {
+        let start = self.len + RECORD_LEN;
+        let end = start.checked_add(len).ok_or(FrontError::Space)?;
+        let room = self.buf.get_mut(self.len..end).ok_or(FrontError::Space)?;
+        room[..2].copy_from_slice(&(tag as u16).to_le_bytes());
+        room[2..RECORD_LEN].copy_from_slice(&(len as u32).to_le_bytes());
+        self.len = end;
+        Ok(&mut room[RECORD_LEN..])
+    }
+
+    fn u64(&mut self, tag: Tag, v: u64) -> Result<(), FrontError> {
+        self.record(tag, 8)?.copy_from_slice(&v.to_le_bytes());
+        Ok(())
+    }
+
+    fn u32(&mut self, tag: Tag, v: u32) -> Result<(), FrontError> {
+        self.record(tag, 4)?.copy_from_slice(&v.to_le_bytes());
+        Ok(())
+    }
+
+    fn addr(&mut self, tag: Tag, a: SocketAddrV4) -> Result<(), FrontError> {
+        let room = self.record(tag, 6)?;
+        room[..4].copy_from_slice(&a.ip().octets());
+        room[4..].copy_from_slice(&a.port().to_le_bytes());
+        Ok(())
+    }
+
+    fn text(&mut self, tag: Tag, text: &str, max: usize) -> Result<(), FrontError> {
+        if text.len() > max {
+            return Err(FrontError::TooLong(text.len() as u32));
+        }
+        self.record(tag, text.len())?
+            .copy_from_slice(text.as_bytes());
+        Ok(())
+    }
+
+    fn info(&mut self, info: &Info) -> Result<(), FrontError> {
+        let room = self.record(Tag::Info, Info::LEN)?;
+        for (slot, v) in room.chunks_exact_mut(8).zip(info.fields()) {
+            slot.copy_from_slice(&v.to_le_bytes());
+        }
+        Ok(())
+    }
+
+    fn finish(self, kind: Kind, pad: u32) -> Result<usize, FrontError> {
+        if pad as usize > MAX_PAD {
+            return Err(FrontError::TooLong(pad));
+        }
+        let body = (self.len - HEADER_LEN) as u32;
+        self.buf[..HEADER_LEN].copy_from_slice(&Header { kind, body, pad }.encode());
+        Ok(self.len)
+    }
+}
+
+/// All records that a body may hold, each at most once.
+#[derive(Default)]
+struct Records<'a> {
+    cookie: Option<u64>,
+    inode: Option<u64>,
+    local: Option<SocketAddrV4>,
+    remote: Option<SocketAddrV4>,
+    options: Option<u32>,
+    backlog: Option<u32>,
+    errno: Option<u32>,
+    spec: Option<&'a str>,
+    name: Option<&'a str>,
+    value: Option<&'a str>,
+    info: Option<Info>,
+}
+
+impl<'a> Records<'a> {
+    fn decode(mut body: &'a [u8]) -> Result<Records<'a>, FrontError> {
+        let mut r = Records::default();
+        while !body.is_empty() {
+            let (head, rest) = body
+                .split_first_chunk::<RECORD_LEN>()
+                .ok_or(FrontError::Truncated)?;
+            let number = u16::from_le_bytes([head[0], head[1]]);
+            let len = u32::from_le_bytes([head[2], head[3], head[4], head[5]]) as usize;
+            let (value, rest) = rest.split_at_checked(len).ok_or(FrontError::Truncated)?;
+            body = rest;
+            let bad = FrontError::Record(number);
+            let fresh = match Tag::from_u16(number).ok_or(FrontError::Tag(number))? {
+                Tag::Cookie => r.cookie.replace(number64(value).ok_or(bad)?).is_none(),
+                Tag::Inode => r.inode.replace(number64(value).ok_or(bad)?).is_none(),
+                Tag::Local => r.local.replace(address(value).ok_or(bad)?).is_none(),
+                Tag::Remote => r.remote.replace(address(value).ok_or(bad)?).is_none(),
+                Tag::Options => r.options.replace(number32(value).ok_or(bad)?).is_none(),
+                Tag::Backlog => r.backlog.replace(number32(value).ok_or(bad)?).is_none(),
+                Tag::Errno => r.errno.replace(number32(value).ok_or(bad)?).is_none(),
+                Tag::Spec => r.spec.replace(utf8(value, number)?).is_none(),
+                Tag::Name => r.name.replace(utf8(value, number)?).is_none(),
+                Tag::Value => r.value.replace(utf8(value, number)?).is_none(),
+                Tag::Info => r.info.replace(numbers(value).ok_or(bad)?).is_none(),
+            };
+            if !fresh {
+                return Err(bad);
+            }
+        }
+        Ok(r)
+    }
+}
+
+fn number64(b: &[u8]) -> Option<u64> {
+    Some(u64::from_le_bytes(b.try_into().ok()?))
+}
+
+fn number32(b: &[u8]) -> Option<u32> {
+    Some(u32::from_le_bytes(b.try_into().ok()?))
+}
+
+fn address(b: &[u8]) -> Option<SocketAddrV4> {
+    let [a, b, c, d, lo, hi] = *<&[u8; 6]>::try_from(b).ok()?;
+    Some(SocketAddrV4::new(
+        Ipv4Addr::new(a, b, c, d),
+        u16::from_le_bytes([lo, hi]),
+    ))
+}
+
+fn utf8(b: &[u8], tag: u16) -> Result<&str, FrontError> {
+    core::str::from_utf8(b).map_err(|_| FrontError::Text(tag))
+}
+
+fn numbers(b: &[u8]) -> Option<Info> {
+    if b.len() != Info::LEN {
+        return None;
+    }
+    let mut v = [0; Info::LEN / 8];
+    for (slot, chunk) in v.iter_mut().zip(b.chunks_exact(8)) {
+        *slot = number64(chunk)?;
+    }
+    Some(Info::from_fields(v))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Rng;
+
+    fn addr(ip: [u8; 4], port: u16) -> SocketAddrV4 {
+        SocketAddrV4::new(Ipv4Addr::from(ip), port)
+    }
+
+    fn samples() -> Vec<Request<'static>> {
+        let local = addr([0, 0, 0, 0], 0);
+        let remote = addr([10, 1, 2, 3], 65535);
+        vec![
+            Request::Connect {
+                cookie: u64::MAX,
+                local,
+                remote,
+                spec: "tcp-newreno,iw=4",
+                options: Options::NODELAY.with(Options::NO_HOLD),
+            },
+            Request::Listen {
+                cookie: 7,
+                inode: 99,
+                local: remote,
+                spec: "",
+                backlog: 4096,
+                options: Options::default(),
+            },
+            Request::Why { cookie: 1 },
+            Request::Names { cookie: 2 },
+            Request::SetOpt {
+                cookie: 3,
+                name: "iw",
+                value: "10",
+            },
+            Request::GetOpt {
+                cookie: 4,
+                name: "protocol",
+            },
+            Request::Info { cookie: 5 },
+            Request::Stats,
+            Request::Ping,
+        ]
+    }
+
+    #[test]
+    fn requests_survive_the_wire() {
+        for request in samples() {
+            let mut buf = [0; HEADER_LEN + MAX_REQUEST];
+            let n = request.encode(&mut buf, 5).unwrap();
+            let header = Header::decode(&buf[..n]).unwrap().unwrap();
+            assert_eq!(header.kind, request.kind());
+            assert_eq!(header.total(), n + 5);
+            assert_eq!(
+                Request::decode(header.kind, &buf[HEADER_LEN..n]).unwrap(),
+                request
+            );
+        }
+    }
+
+    #[test]
+    fn answers_survive_the_wire() {
+        let mut fields = [0; Info::LEN / 8];
+        for (i, f) in fields.iter_mut().enumerate() {
+            *f = (i as u64 + 1) << (i % 57);
+        }
+        let long = "x".repeat(100_000);
+        let answers = [
+            Answer::errno(111),
+            Answer {
+                local: Some(addr([1, 2, 3, 4], 5)),
+                ..Answer::default()
+            },
+            Answer {
+                remote: Some(addr([1, 2, 3, 4], 5)),
+                value: Some(&long),
+                ..Answer::default()
+            },
+            Answer {
+                info: Some(Info::from_fields(fields)),
+                ..Answer::default()
+            },
+        ];
+        for answer in answers {
+            let mut buf = vec![0; answer.room()];
+            let n = answer.encode(&mut buf).unwrap();
+            let header = Header::decode(&buf).unwrap().unwrap();
+            assert_eq!((header.kind, header.total()), (Kind::Answer, n));
+            assert_eq!(Answer::decode(&buf[HEADER_LEN..n]).unwrap(), answer);
+        }
+    }
+
+    #[test]
+    fn a_partial_header_is_awaited_and_a_wrong_one_refused_at_once() {
+        let whole = Header {
+            kind: Kind::Ping,
+            body: 0,
+            pad: 0,
+        }
+        .encode();
+        for n in 0..HEADER_LEN {
+            assert_eq!(Header::decode(&whole[..n]), Ok(None), "{n} bytes");
+        }
+        assert_eq!(Header::decode(b"G"), Err(FrontError::Magic));
+        assert_eq!(
+            Header::decode(b"GET / HTTP/1.1\r\n"),
+            Err(FrontError::Magic)
+        );
+        let mut other = whole;
+        other[4] = 9;
+        assert_eq!(Header::decode(&other), Err(FrontError::Version(9)));
+        let mut other = whole;
+        other[6] = 77;
+        assert_eq!(Header::decode(&other), Err(FrontError::Kind(77)));
+        let mut other = whole;
+        other[8..12].copy_from_slice(&(MAX_REQUEST as u32 + 1).to_le_bytes());
+        assert_eq!(Header::decode(&other), Err(FrontError::TooLong(4097)));
+        let mut other = whole;
+        other[12..].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert_eq!(Header::decode(&other), Err(FrontError::TooLong(u32::MAX)));
+    }
+
+    #[test]
+    fn missing_and_repeated_records_are_refused() {
+        for request in samples() {
+            let mut buf = [0; HEADER_LEN + MAX_REQUEST];
+            let n = request.encode(&mut buf, 0).unwrap();
+            let body = &buf[HEADER_LEN..n];
+            if body.is_empty() {
+                continue;
+            }
+            assert!(matches!(
+                Request::decode(request.kind(), &[]),
+                Err(FrontError::Missing(_))
+            ));
+            let twice = [body, body].concat();
+            assert_eq!(
+                Request::decode(request.kind(), &twice),
+                Err(FrontError::Record(1))
+            );
+            for cut in 1..body.len() {
+                assert!(
+                    Request::decode(request.kind(), &body[..cut]).is_err(),
+                    "{cut}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn limits_hold_on_both_sides() {
+        let long = "v".repeat(MAX_VALUE + 1);
+        let request = Request::SetOpt {
+            cookie: 1,
+            name: "n",
+            value: &long,
+        };
+        let mut buf = [0; HEADER_LEN + MAX_REQUEST];
+        assert_eq!(request.encode(&mut buf, 0), Err(FrontError::TooLong(2049)));
+        assert_eq!(
+            Request::Ping.encode(&mut buf[..15], 0),
+            Err(FrontError::Space)
+        );
+        assert_eq!(
+            Request::Why { cookie: 0 }.encode(&mut buf[..29], 0),
+            Err(FrontError::Space)
+        );
+        assert_eq!(Request::Why { cookie: 0 }.encode(&mut buf[..30], 0), Ok(30));
+        assert!(Request::Ping.encode(&mut buf, MAX_PAD as u32 + 1).is_err());
+    }
+
+    #[test]
+    fn garbage_is_refused_without_panic() {
+        let mut rng = Rng::new(1);
+        let mut seen = 0;
+        for round in 0..200_000 {
+            let mut buf = [0; 128];
+            for b in &mut buf {
+                // Small values make plausible tags and lengths, which reach deeper.
+                *b = (rng.next_u64() as u8) >> (rng.next_u64() % 8);
+            }
+            let n = (rng.next_u64() % 129) as usize;
+            let kind = Kind::from_u16((round % 10) as u16).unwrap_or(Kind::Answer);
+            seen += usize::from(Request::decode(kind, &buf[..n]).is_ok());
+            let _ = Answer::decode(&buf[..n]);
+            let _ = Header::decode(&buf[..n]);
+            let _ = parse_service(&buf[..n]);
+            let _ = parse_peer(&buf[..n]);
+        }
+        // Only kinds without records may accept anything (the empty body).
+        assert!(seen < 2_000, "{seen}");
+    }
+
+    #[test]
+    fn flipped_bytes_never_panic_and_never_change_the_shape() {
+        let mut rng = Rng::new(2);
+        for request in samples() {
+            let mut buf = [0; HEADER_LEN + MAX_REQUEST];
+            let n = request.encode(&mut buf, 0).unwrap();
+            for _ in 0..2_000 {
+                let mut bad = buf[..n].to_vec();
+                let at = (rng.next_u64() % n as u64) as usize;
+                bad[at] ^= 1 << (rng.next_u64() % 8);
+                let Ok(Some(header)) = Header::decode(&bad) else {
+                    continue;
+                };
+                if let Ok(got) = Request::decode(header.kind, &bad[HEADER_LEN..]) {
+                    assert_eq!(got.kind(), header.kind);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! The abstract UNIX names of bound sockets and of accepted connections, and the marker that opens
+//! an accepted connection.
+
+use core::net::{Ipv4Addr, SocketAddrV4};
+
+/// Length of the first bytes on an accepted connection, from the application to the daemon.
+pub const MARKER_LEN: usize = 9;
+/// The longest abstract name of this module, bytes.
+pub const MAX_NAME_LEN: usize = 76;
+
+/// The first bytes that the library sends on an accepted connection: the cookie of the
+/// application's socket, whose last byte the daemon holds (`hold`) or not.
+pub fn marker(cookie: u64, hold: bool) -> [u8; MARKER_LEN] {
+    let mut b = [0; MARKER_LEN];
+    b[0] = if hold { b'A' } else { b'a' };
+    b[1..].copy_from_slice(&cookie.to_le_bytes());
+    b
+}
+
+/// Reads what [`marker`] wrote: the cookie, and whether a byte may be held.
+pub fn parse_marker(b: &[u8; MARKER_LEN]) -> Option<(u64, bool)> {
+    let hold = match b[0] {
+        b'A' => true,
+        b'a' => false,
+        _ => return None,
+    };
+    Some((u64::from_le_bytes(*b.last_chunk()?), hold))
+}
+
+/// An abstract UNIX name, with its leading NUL.
+#[derive(Clone, Copy)]
+pub struct Name {
+    bytes: [u8; MAX_NAME_LEN],
+    len: usize,
+}
+
+const SERVICE: &[u8] = b"\0wifu/s/";
+const PEER: &[u8] = b"\0wifu/p/";
+
+impl Name {
+    /// The name of an application's socket that is bound to `local`.
+    pub fn service(local: SocketAddrV4) -> Name {
+        let mut n = Name {
+            bytes: [0; MAX_NAME_LEN],
+            len: 0,
+        };
+        n.push(SERVICE);
+        n.push_addr(local);
+        n
+    }
+
+    /// The name of the daemon's end of an accepted connection; `id` makes it unique.
+    pub fn peer(remote: SocketAddrV4, local: SocketAddrV4, id: u64) -> Name {
+        let mut n = Name {
+            bytes: [0; MAX_NAME_LEN],
+            len: 0,
+        };
+        n.push(PEER);
+        n.push_addr(remote);
+        n.push(b"/");
+        n.push_addr(local);
+        n.push(b"/");
+        n.push_number(id);
+        n
+    }
+
+    /// The bytes for `sun_path`, leading NUL included.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    fn push(&mut self, b: &[u8]) {
+        self.bytes[self.len..self.len + b.len()].copy_from_slice(b);
+        self.len += b.len();
+    }
+
+    fn push_addr(&mut self, a: SocketAddrV4) {
+        for (i, octet) in a.ip().octets().into_iter().enumerate() {
+            if i > 0 {
+                self.push(b".");
+            }
+            self.push_number(u64::from(octet));
+        }
+        self.push(b"/");
+        self.push_number(u64::from(a.port()));
+    }
+
+    fn push_number(&mut self, n: u64) {
+        // Twenty digits hold any u64.
+        let mut digits = [0; 20];
+        let mut at = digits.len();
+        let mut rest = n;
+        loop {
+            at -= 1;
+            digits[at] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        self.push(&digits[at..]);
+    }
+}
+
+/// The address in a name made by [`Name::service`].
+pub fn parse_service(name: &[u8]) -> Option<SocketAddrV4> {
+    let (addr, rest) = take_addr(name.strip_prefix(SERVICE)?)?;
+    rest.is_empty().then_some(addr)
+}
+
+/// Remote address, local address and id in a name made by [`Name::peer`].
+pub fn parse_peer(name: &[u8]) -> Option<(SocketAddrV4, SocketAddrV4, u64)> {
+    let (remote, rest) = take_addr(name.strip_prefix(PEER)?)?;
+    let (local, rest) = take_addr(rest.strip_prefix(b"/")?)?;
+    let (id, rest) = take_number(rest.strip_prefix(b"/")?)?;
+    rest.is_empty().then_some((remote, local, id))
+}
+
+fn take_addr(mut b: &[u8]) -> Option<(SocketAddrV4, &[u8])> {
+    let mut octets = [0; 4];
+    for (octet, end) in octets.iter_mut().zip([b".", b".", b".", b"/"]) {
+        let (n, rest) = take_number(b)?;
+        *octet = u8::try_from(n).ok()?;
+        b = rest.strip_prefix(end)?;
+    }
+    let (port, rest) = take_number(b)?;
+    let ip = Ipv4Addr::from(octets);
+    Some((SocketAddrV4::new(ip, u16::try_from(port).ok()?), rest))
+}
+
+/// A decimal number without leading zeros, so that equal addresses have equal names.
+fn take_number(b: &[u8]) -> Option<(u64, &[u8])> {
+    let len = b.iter().take_while(|c| c.is_ascii_digit()).count();
+    if len == 0 || (len > 1 && b[0] == b'0') {
+        return None;
+    }
+    let mut n = 0u64;
+    for c in &b[..len] {
+        n = n.checked_mul(10)?.checked_add(u64::from(c - b'0'))?;
+    }
+    Some((n, &b[len..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addr(ip: [u8; 4], port: u16) -> SocketAddrV4 {
+        SocketAddrV4::new(Ipv4Addr::from(ip), port)
+    }
+
+    #[test]
+    fn names_survive_and_are_canonical() {
+        let local = addr([0, 10, 200, 255], 80);
+        let remote = addr([255, 255, 255, 255], 65535);
+        let name = Name::service(local);
+        assert_eq!(name.as_bytes(), b"\0wifu/s/0.10.200.255/80");
+        assert_eq!(parse_service(name.as_bytes()), Some(local));
+        let name = Name::peer(remote, remote, u64::MAX);
+        assert!(name.as_bytes().len() <= MAX_NAME_LEN);
+        assert_eq!(
+            parse_peer(name.as_bytes()),
+            Some((remote, remote, u64::MAX))
+        );
+        for bad in [
+            "1.2.3.4/080",
+            "1.2.3.4/65536",
+            "1.2.3/80",
+            "256.0.0.1/1",
+            "1.2.3.4/80/",
+        ] {
+            let name = [SERVICE, bad.as_bytes()].concat();
+            assert_eq!(parse_service(&name), None, "{bad}");
+        }
+        assert_eq!(parse_service(b"\0wifu/p/1.2.3.4/80"), None);
+    }
+
+    #[test]
+    fn markers_survive() {
+        assert_eq!(
+            parse_marker(&marker(0x0102_0304_0506_0708, true)),
+            Some((0x0102_0304_0506_0708, true))
+        );
+        assert_eq!(parse_marker(&marker(3, false)), Some((3, false)));
+        assert_eq!(parse_marker(b"GET / HTT"), None);
+    }
+}
