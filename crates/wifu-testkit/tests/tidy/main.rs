@@ -1,0 +1,91 @@
+//! Holds the house style: the arrows between the crates, what each crate may call, and how long a
+//! function may be. It reads the tree, so it needs no list of files; its messages say what to do.
+
+mod arrows;
+mod rules;
+mod source;
+
+use source::{Finding, Source};
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    root.canonicalize()
+        .expect("the workspace is two folders up")
+}
+
+fn hold(mut found: Vec<Finding>) {
+    found.sort();
+    let lines: Vec<String> = found.iter().map(Finding::to_string).collect();
+    assert!(
+        lines.is_empty(),
+        "house style, {} findings:\n{}\n",
+        lines.len(),
+        lines.join("\n")
+    );
+}
+
+fn hold_each(rule: fn(&Source) -> Vec<Finding>) {
+    hold(source::read_tree(&root()).iter().flat_map(rule).collect());
+}
+
+#[test]
+fn crates_know_only_crates_below_them() {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(root().join("crates")).expect("the tree is readable") {
+        let folder = entry.expect("the tree is readable").path();
+        let Ok(manifest) = std::fs::read_to_string(folder.join("Cargo.toml")) else {
+            continue;
+        };
+        let name = folder
+            .file_name()
+            .expect("a crate's folder has a name")
+            .to_string_lossy();
+        found.extend(arrows::check(
+            &format!("crates/{name}/Cargo.toml"),
+            &manifest,
+        ));
+    }
+    hold(found);
+}
+
+#[test]
+fn the_engine_names_no_component() {
+    let tree = source::read_tree(&root());
+    let names = rules::part_names(&tree);
+    hold(
+        tree.iter()
+            .flat_map(|s| rules::engine_names_no_component(s, &names))
+            .collect(),
+    );
+}
+
+#[test]
+fn a_part_imports_no_other_part() {
+    hold_each(rules::part_imports_no_part);
+}
+
+#[test]
+fn every_part_is_listed() {
+    hold(rules::every_part_is_listed(&source::read_tree(&root())));
+}
+
+#[test]
+fn sans_io_crates_call_nothing_of_the_system() {
+    hold_each(rules::banned_calls);
+}
+
+#[test]
+fn unsafe_code_stays_where_it_is_allowed() {
+    hold_each(rules::unsafe_code);
+}
+
+#[test]
+fn functions_files_and_comments_are_short() {
+    hold_each(rules::lengths);
+}
+
+#[test]
+fn nothing_is_left_unfinished() {
+    hold_each(rules::leftovers);
+}
