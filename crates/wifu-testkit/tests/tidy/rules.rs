@@ -175,7 +175,8 @@ pub fn every_part_is_listed(tree: &[Source]) -> Vec<Finding> {
         };
         let stem = file.trim_end_matches(".rs");
         let gathers = stem == "mod" || source.len_outside_tests() == 0;
-        if !gathers && !(listed(folder) && listed(stem)) {
+        let is_listed = listed(folder) && listed(stem);
+        if !gathers && !is_listed {
             found.push(source.finding(1, format!(
                 "is not in crates/wifu-parts/src/list.rs. Add its descriptor there (one line), or \
                  remove the file: `{folder}::{stem}` is in no registry, so no composition can use \
