@@ -1,1 +1,27 @@
-//! WiFu Transport's engine: connections composed of parts, sans-IO.
+//! WiFu Transport's engine: connections composed of parts. It owns the order in which parts are
+//! asked, the timers (data, not callbacks), the randomness, the clock (passed in) and the trace.
+//! It names no component and knows no operating system.
+#![forbid(unsafe_code)]
+
+pub mod blueprint;
+pub mod board;
+mod checks;
+pub mod component;
+pub mod composition;
+pub mod conn;
+pub mod descriptor;
+pub mod kit;
+pub mod permit;
+pub mod signal;
+pub mod store;
+pub mod trace;
+
+pub use blueprint::Blueprint;
+pub use board::{Board, Facts, State};
+pub use component::{Admit, Component, Cx, Out, Payload, Segment};
+pub use composition::{Composition, ConfigError, Library};
+pub use conn::{Conn, Transmit, Tuple};
+pub use descriptor::{Descriptor, ParamSpec, Params, Registry, Role, Value, WordSpec};
+pub use permit::{Kind, Limit, Permit, Reason, Want};
+pub use signal::{Arrival, Cause, Fault, Signal};
+pub use store::Ticket;

@@ -1,0 +1,516 @@
+//! Blueprints: checked compositions. One can only exist if nothing in it can go wrong for reasons
+//! of composition.
+
+use crate::board::Board;
+use crate::checks;
+use crate::component::{Component, SLOTS};
+use crate::composition::{Composition, ConfigError, Problem};
+use crate::descriptor::{BuildError, Descriptor, ParamSpec, Params, Registry, Value, nearest};
+use crate::permit::Kind;
+use crate::signal::{ExtId, Signal};
+use crate::store::{Packets, Reassembly, Records, SendRing, SendStore, Store, StoreKind};
+use std::sync::Arc;
+use wifu_wire::shim::{Shim, ShimWord};
+use wifu_wire::tcp::Tcp;
+use wifu_wire::{Seq, Wire, Word};
+
+/// Parameters of the engine itself, besides those of the parts.
+pub const ENGINE_PARAMS: &[ParamSpec] = &[
+    ParamSpec::int(
+        "snd_buf",
+        131_071,
+        1_000,
+        1 << 30,
+        "Send buffer, octets (spec.md 2.6).",
+    ),
+    ParamSpec::int(
+        "rcv_wnd",
+        65_535,
+        1_000,
+        1 << 30,
+        "Receive buffer and largest window, octets. Above 65535 the window is scaled (RFC 7323).",
+    ),
+    ParamSpec::int(
+        "mss",
+        0,
+        0,
+        65_495,
+        "Largest payload, octets; 0: what the path's MTU allows.",
+    ),
+    ParamSpec::int(
+        "packets",
+        64,
+        1,
+        65_536,
+        "Packets that a packet store holds.",
+    ),
+];
+
+/// What is needed to make the stores of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct StorePlan {
+    /// Which store.
+    pub kind: StoreKind,
+    /// Packets that a packet store holds.
+    pub packets: usize,
+}
+
+impl StorePlan {
+    pub(crate) fn build(&self, board: &Board, first: Seq, receive: Seq) -> Store {
+        let snd = board.site.snd_buf;
+        let tx = match self.kind {
+            StoreKind::Octets => SendStore::Octets(SendRing::new(snd, first)),
+            StoreKind::Records => SendStore::Records(Records::new(snd, board.conn.mss, first)),
+            StoreKind::Packets => SendStore::Packets(Packets::new(self.packets)),
+        };
+        let rcv = if self.kind == StoreKind::Packets {
+            0
+        } else {
+            board.site.rcv_buf
+        };
+        Store {
+            tx,
+            rx: Reassembly::new(rcv, receive),
+        }
+    }
+}
+
+/// A part with its resolved parameters.
+#[derive(Clone, Debug)]
+pub struct PartPlan {
+    /// The part.
+    pub desc: &'static Descriptor,
+    /// Values of all its parameters.
+    pub values: Vec<(&'static str, Value)>,
+    /// Places of its words.
+    pub words: Vec<(&'static str, Word)>,
+}
+
+/// Slot numbers per hook, computed once. `offer` is sorted by (kind, slot).
+#[derive(Clone, Debug, Default)]
+pub struct Routes {
+    pub(crate) segment: Vec<u8>,
+    pub(crate) overheard: Vec<u8>,
+    pub(crate) signal: Vec<Vec<u8>>,
+    pub(crate) offer: Vec<(Kind, u8)>,
+    pub(crate) permit: Vec<u8>,
+    pub(crate) stamp: Vec<u8>,
+}
+
+/// A checked composition, ready to open connections.
+#[derive(Clone, Debug)]
+pub struct Blueprint {
+    /// Name of the protocol.
+    pub name: String,
+    /// What it is.
+    pub doc: String,
+    /// IP protocol number; 0 if none was given.
+    pub number: u8,
+    /// Hash of the canonical text: stamped on every trace and result.
+    pub id: u32,
+    /// Parts, in the order in which the engine calls them.
+    pub parts: Vec<PartPlan>,
+    /// Values of [`ENGINE_PARAMS`].
+    pub engine: Vec<(&'static str, Value)>,
+    /// Named signals.
+    pub exts: Vec<(&'static str, ExtId)>,
+    /// The wire format.
+    pub wire: Arc<dyn Wire>,
+    /// The profile whose values were used, if any.
+    pub profile: Option<String>,
+    pub(crate) store: StorePlan,
+    pub(crate) routes: Arc<Routes>,
+    /// The most signals that one event can cause.
+    pub cascade: usize,
+}
+
+impl Blueprint {
+    /// Check a composition.
+    ///
+    /// # Errors
+    /// Every problem found, each with its key and what would be right.
+    pub fn new(c: &Composition, registry: &Registry) -> Result<Blueprint, ConfigError> {
+        let mut problems = Vec::new();
+        let descs = find_parts(c, registry, &mut problems);
+        if !problems.is_empty() {
+            return Err(ConfigError { problems });
+        }
+        let values = resolve_params(c, &descs, &mut problems);
+        let engine = values.last().cloned().unwrap_or_default();
+        let store = store_plan(c, &engine, &mut problems);
+        checks::roles(c, &descs, &mut problems);
+        checks::facts(c, &descs, registry, &mut problems);
+        checks::needs(c, &descs, store.kind, &mut problems);
+        let exts = intern(&descs);
+        if exts.len() > Signal::EXTS {
+            let what = format!("{} named signals; at most {}", exts.len(), Signal::EXTS);
+            problems.push(Problem {
+                key: c.name.clone(),
+                what,
+            });
+        }
+        let cascade = checks::signals(c, &descs, registry, &mut problems);
+        let wire = match make_wire(c, &descs) {
+            Ok(wire) => wire,
+            Err(problem) => {
+                problems.push(problem);
+                return Err(ConfigError { problems });
+            }
+        };
+        let parts = plan_parts(c, &descs, values, &*wire, &mut problems);
+        if !problems.is_empty() {
+            return Err(ConfigError { problems });
+        }
+        let routes = Arc::new(make_routes(&descs, &exts));
+        let id = hash(&canonical(c, &parts, &engine));
+        let blueprint = Blueprint {
+            name: c.name.clone(),
+            doc: c.doc.clone(),
+            number: c.number,
+            id,
+            parts,
+            engine,
+            exts,
+            wire,
+            profile: c.profile.clone(),
+            store,
+            routes,
+            cascade,
+        };
+        blueprint.build_parts().map(|_| blueprint)
+    }
+
+    /// Make the parts of one connection.
+    ///
+    /// # Errors
+    /// What a part's build function says of the combination of its parameters.
+    pub(crate) fn build_parts(&self) -> Result<Vec<Box<dyn Component>>, ConfigError> {
+        let build = |p: &PartPlan| {
+            let params = Params {
+                values: &p.values,
+                words: &p.words,
+                exts: &self.exts,
+            };
+            (p.desc.build)(&params).map_err(|BuildError(what)| {
+                ConfigError::one(format!("{}.{}", self.name, p.desc.name), what)
+            })
+        };
+        self.parts.iter().map(build).collect()
+    }
+
+    /// Which store it uses.
+    pub fn store_kind(&self) -> StoreKind {
+        self.store.kind
+    }
+
+    /// An engine parameter.
+    pub fn engine_int(&self, name: &str) -> u32 {
+        match self.engine.iter().find(|v| v.0 == name) {
+            Some((_, Value::Int(n))) => *n as u32,
+            _ => 0,
+        }
+    }
+
+    /// The value of a parameter as it was resolved, by `name` or `role.name`.
+    pub fn value(&self, name: &str) -> Option<Value> {
+        let (role, bare) = name
+            .split_once('.')
+            .map_or((None, name), |(r, n)| (Some(r), n));
+        let fits = |p: &&PartPlan| role.is_none_or(|r| p.desc.role.key() == r);
+        let in_parts = self.parts.iter().filter(fits).flat_map(|p| &p.values);
+        in_parts
+            .chain(&self.engine)
+            .find(|(n, _)| *n == bare)
+            .map(|(_, v)| *v)
+    }
+}
+
+fn find_parts(
+    c: &Composition,
+    registry: &Registry,
+    problems: &mut Vec<Problem>,
+) -> Vec<&'static Descriptor> {
+    let mut found = Vec::new();
+    for part in &c.parts {
+        let key = format!("{}.{}", c.name, part.role.key());
+        match registry.find(&part.name) {
+            Some(d) if d.role == part.role => found.push(d),
+            Some(d) => {
+                let what = format!("\"{}\" is a part for {}", part.name, d.role.key());
+                problems.push(Problem { key, what });
+            }
+            None => {
+                let names = registry.names(part.role);
+                let hint = nearest(&part.name, names.iter().copied())
+                    .map_or(String::new(), |n| format!(" Did you mean {n}?"));
+                let names = names.join(", ");
+                let what = format!("no part \"{}\".{hint} Known: {names}", part.name);
+                problems.push(Problem { key, what });
+            }
+        }
+    }
+    if c.parts.len() > SLOTS {
+        let what = format!("{} parts; at most {SLOTS}", c.parts.len());
+        problems.push(Problem {
+            key: c.name.clone(),
+            what,
+        });
+    }
+    found
+}
+
+type Values = Vec<(&'static str, Value)>;
+
+/// Values per part and, last, of the engine. Precedence: default, profile, beside the part, `set`
+/// and the specification.
+fn resolve_params(
+    c: &Composition,
+    descs: &[&'static Descriptor],
+    problems: &mut Vec<Problem>,
+) -> Vec<Values> {
+    let mut specs: Vec<(&str, &'static [ParamSpec])> =
+        descs.iter().map(|d| (d.role.key(), d.params)).collect();
+    specs.push(("engine", ENGINE_PARAMS));
+    let defaults = |s: &[ParamSpec]| s.iter().map(|p| (p.name, p.default)).collect();
+    let mut values: Vec<Values> = specs.iter().map(|(_, s)| defaults(s)).collect();
+    for (key, text) in &c.profile_params {
+        for i in owners(&specs, key) {
+            assign(&specs, &mut values, i, key, text, &c.name, problems);
+        }
+    }
+    for (i, part) in c.parts.iter().enumerate() {
+        for (key, text) in &part.params {
+            if specs[i].1.iter().any(|p| p.name == bare(key)) {
+                assign(&specs, &mut values, i, key, text, &c.name, problems);
+            } else {
+                problems.push(unknown_param(c, &specs[i..=i], key));
+            }
+        }
+    }
+    for (key, text) in &c.params {
+        match owners(&specs, key)[..] {
+            [] => problems.push(unknown_param(c, &specs, key)),
+            [i] => assign(&specs, &mut values, i, key, text, &c.name, problems),
+            _ => {
+                let roles: Vec<String> = owners(&specs, key)
+                    .iter()
+                    .map(|i| format!("{}.{key}", specs[*i].0))
+                    .collect();
+                let what = format!("several parts have it; write one of {}", roles.join(", "));
+                problems.push(Problem {
+                    key: format!("{}.{key}", c.name),
+                    what,
+                });
+            }
+        }
+    }
+    values
+}
+
+fn bare(key: &str) -> &str {
+    key.rsplit('.').next().unwrap_or(key)
+}
+
+fn owners(specs: &[(&str, &'static [ParamSpec])], key: &str) -> Vec<usize> {
+    let role = key.split_once('.').map(|(role, _)| role);
+    let has = |s: &[ParamSpec]| s.iter().any(|p| p.name == bare(key));
+    let fits = |i: &usize| has(specs[*i].1) && role.is_none_or(|r| r == specs[*i].0);
+    (0..specs.len()).filter(fits).collect()
+}
+
+fn assign(
+    specs: &[(&str, &'static [ParamSpec])],
+    values: &mut [Values],
+    i: usize,
+    key: &str,
+    text: &str,
+    composition: &str,
+    problems: &mut Vec<Problem>,
+) {
+    let Some(at) = specs[i].1.iter().position(|p| p.name == bare(key)) else {
+        return;
+    };
+    match specs[i].1[at].parse(text) {
+        Ok(v) => values[i][at].1 = v,
+        Err(what) => {
+            problems.push(Problem {
+                key: format!("{composition}.{}", specs[i].0),
+                what,
+            });
+        }
+    }
+}
+
+fn unknown_param(c: &Composition, specs: &[(&str, &'static [ParamSpec])], key: &str) -> Problem {
+    let names: Vec<&str> = specs
+        .iter()
+        .flat_map(|(_, s)| s.iter().map(|p| p.name))
+        .collect();
+    let hint = nearest(bare(key), names.iter().copied())
+        .map_or(String::new(), |n| format!(" Did you mean {n}?"));
+    let names = names.join(", ");
+    let what = format!("no part here has this parameter.{hint} Known: {names}");
+    Problem {
+        key: format!("{}.{key}", c.name),
+        what,
+    }
+}
+
+fn store_plan(c: &Composition, engine: &Values, problems: &mut Vec<Problem>) -> StorePlan {
+    let kind = match c.store.as_str() {
+        "octets" => StoreKind::Octets,
+        "records" => StoreKind::Records,
+        "packets" => StoreKind::Packets,
+        other => {
+            let what = format!("no store \"{other}\"; known: octets, records, packets");
+            problems.push(Problem {
+                key: format!("{}.store", c.name),
+                what,
+            });
+            StoreKind::Octets
+        }
+    };
+    let packets = engine.iter().find(|v| v.0 == "packets").map(|v| v.1);
+    let packets = if let Some(Value::Int(n)) = packets {
+        n as usize
+    } else {
+        1
+    };
+    StorePlan { kind, packets }
+}
+
+/// Number the named signals, in order of appearance.
+fn intern(descs: &[&'static Descriptor]) -> Vec<(&'static str, ExtId)> {
+    let mut exts: Vec<(&'static str, ExtId)> = Vec::new();
+    for name in checks::named_signals(descs) {
+        if exts.iter().all(|(n, _)| *n != name) {
+            exts.push((name, ExtId(exts.len() as u8)));
+        }
+    }
+    exts
+}
+
+fn make_wire(c: &Composition, descs: &[&'static Descriptor]) -> Result<Arc<dyn Wire>, Problem> {
+    match c.wire.as_str() {
+        "tcp" => Ok(Arc::new(Tcp)),
+        "shim" => {
+            let mut words: Vec<ShimWord> = Vec::new();
+            for w in descs.iter().flat_map(|d| d.words) {
+                if words.iter().all(|have| have.name != w.name) {
+                    let (name, bits, hop_writable) = (w.name, w.bits, w.hop_writable);
+                    words.push(ShimWord {
+                        name,
+                        bits,
+                        hop_writable,
+                    });
+                }
+            }
+            let id = hash(&format!("{} {words:?}", c.name));
+            let shim = Shim::new(id, &words);
+            let key = format!("{}.wire", c.name);
+            shim.map(|s| Arc::new(s) as Arc<dyn Wire>)
+                .map_err(|what| Problem { key, what })
+        }
+        other => {
+            let what = format!("no wire format \"{other}\"; known: tcp, shim");
+            Err(Problem {
+                key: format!("{}.wire", c.name),
+                what,
+            })
+        }
+    }
+}
+
+fn plan_parts(
+    c: &Composition,
+    descs: &[&'static Descriptor],
+    values: Vec<Values>,
+    wire: &dyn Wire,
+    problems: &mut Vec<Problem>,
+) -> Vec<PartPlan> {
+    let mut plans = Vec::new();
+    for (desc, values) in descs.iter().copied().zip(values) {
+        let mut words = Vec::new();
+        for w in desc.words {
+            match wire.place(w.name) {
+                Some(place) => words.push((w.name, place.word)),
+                None => {
+                    let what = format!(
+                        "{} uses the header word \"{}\", which wire = \"{}\" does not have; \
+                         wire = \"shim\" lays out any word",
+                        desc.name,
+                        w.name,
+                        wire.name()
+                    );
+                    problems.push(Problem {
+                        key: format!("{}.wire", c.name),
+                        what,
+                    });
+                }
+            }
+        }
+        plans.push(PartPlan {
+            desc,
+            values,
+            words,
+        });
+    }
+    plans
+}
+
+fn make_routes(descs: &[&'static Descriptor], exts: &[(&'static str, ExtId)]) -> Routes {
+    let with = |hook: &str| {
+        let has = |(i, d): (usize, &&'static Descriptor)| d.has_hook(hook).then_some(i as u8);
+        descs
+            .iter()
+            .enumerate()
+            .filter_map(has)
+            .collect::<Vec<u8>>()
+    };
+    let named = exts.iter().map(|(n, _)| *n);
+    let signals = Signal::NAMES.into_iter().chain(named);
+    let hears = |name: &str| {
+        let has = |(i, d): (usize, &&'static Descriptor)| {
+            d.heard().any(|(h, _)| h == name).then_some(i as u8)
+        };
+        descs
+            .iter()
+            .enumerate()
+            .filter_map(has)
+            .collect::<Vec<u8>>()
+    };
+    let mut offer: Vec<(Kind, u8)> = Vec::new();
+    for (i, d) in descs.iter().enumerate() {
+        offer.extend(d.offers.iter().map(|k| (*k, i as u8)));
+    }
+    offer.sort_unstable();
+    Routes {
+        segment: with("segment"),
+        overheard: with("overheard"),
+        signal: signals.map(hears).collect(),
+        offer,
+        permit: with("permit"),
+        stamp: with("stamp"),
+    }
+}
+
+fn canonical(c: &Composition, parts: &[PartPlan], engine: &Values) -> String {
+    let mut text = format!("{} {} {}", c.name, c.wire, c.store);
+    for p in parts {
+        text += &format!("|{}", p.desc.name);
+        for (name, value) in &p.values {
+            text += &format!(",{name}={value}");
+        }
+    }
+    for (name, value) in engine {
+        text += &format!(";{name}={value}");
+    }
+    text
+}
+
+/// FNV-1a, 32 bits.
+fn hash(text: &str) -> u32 {
+    text.bytes().fold(0x811C_9DC5, |h, b| {
+        (h ^ u32::from(b)).wrapping_mul(0x0100_0193)
+    })
+}

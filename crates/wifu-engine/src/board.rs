@@ -1,0 +1,294 @@
+//! The board: what is true of a connection now. Each section has one writing component (the
+//! blueprint checks it), `app` and `site` the engine alone; everybody reads everything.
+
+use crate::permit::Limit;
+use wifu_wire::{Rate, Seq, Span, SynOptions, Time};
+
+/// All facts of one connection.
+#[derive(Clone, Debug, Default)]
+pub struct Board {
+    /// Written by the manager.
+    pub conn: ConnFacts,
+    /// Written by the reliability part.
+    pub tx: TxFacts,
+    /// Written by the rtt part.
+    pub rtt: RttFacts,
+    /// Written by the congestion part.
+    pub win: WinFacts,
+    /// Written by the part that follows the peer's window.
+    pub peer: PeerFacts,
+    /// Written by the receiver.
+    pub rx: RxFacts,
+    /// Written by a watcher of the path.
+    pub path: PathFacts,
+    /// Written by the engine.
+    pub app: AppFacts,
+    /// Written by the engine.
+    pub site: SiteFacts,
+}
+
+/// The states of a connection (RFC 9293 3.3.2; other managers use those that fit).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[allow(missing_docs)]
+pub enum State {
+    #[default]
+    Closed,
+    Listen,
+    SynSent,
+    SynRcvd,
+    Established,
+    FinWait1,
+    FinWait2,
+    CloseWait,
+    Closing,
+    LastAck,
+    TimeWait,
+}
+
+impl State {
+    /// The name as `ss` prints it.
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Closed => "CLOSED",
+            State::Listen => "LISTEN",
+            State::SynSent => "SYN-SENT",
+            State::SynRcvd => "SYN-RECV",
+            State::Established => "ESTAB",
+            State::FinWait1 => "FIN-WAIT-1",
+            State::FinWait2 => "FIN-WAIT-2",
+            State::CloseWait => "CLOSE-WAIT",
+            State::Closing => "CLOSING",
+            State::LastAck => "LAST-ACK",
+            State::TimeWait => "TIME-WAIT",
+        }
+    }
+}
+
+/// The connection as the manager sees it.
+#[derive(Clone, Debug, Default)]
+pub struct ConnFacts {
+    /// Payload octets of a full segment.
+    pub mss: u32,
+    /// Header octets of a full data segment, IP included.
+    pub overhead: u32,
+    /// Data may flow.
+    pub running: bool,
+    /// State, for people and for the endpoint's house-keeping.
+    pub state: State,
+    /// What the peer's SYN offered.
+    pub peer: SynOptions,
+}
+
+/// Sequence space as the sender sees it: octets in stream compositions, packet numbers in
+/// packet-numbered ones.
+#[derive(Clone, Debug, Default)]
+pub struct TxFacts {
+    /// Initial sequence number.
+    pub iss: Seq,
+    /// Oldest unacknowledged.
+    pub una: Seq,
+    /// The cursor: go-back-N pulls it back to `una`.
+    pub nxt: Seq,
+    /// Highest ever sent; never goes back. FlightSize is `max - una`.
+    pub max: Seq,
+    /// Octets believed to be in the network (RFC 6675).
+    pub pipe: u32,
+    /// A recovery episode is under way.
+    pub recovering: bool,
+    /// The SYN had to be sent again (RFC 5681 3.1 then asks for an initial window of one segment).
+    pub syn_lost: bool,
+    /// Segments sent again since the connection opened.
+    pub retransmits: u32,
+    /// Retransmission timeouts since the connection opened.
+    pub timeouts: u32,
+    /// Consecutive timeouts without progress.
+    pub backoff: u32,
+    /// The timeout now in force, with back-off.
+    pub rto: Span,
+    /// Octets selectively acknowledged above `una`.
+    pub sacked: u32,
+}
+
+/// Round-trip times.
+#[derive(Clone, Debug, Default)]
+pub struct RttFacts {
+    /// The latest sample.
+    pub last: Span,
+    /// Smoothed (RFC 6298).
+    pub srtt: Span,
+    /// Variation (RFC 6298).
+    pub var: Span,
+    /// The smallest sample.
+    pub min: Span,
+    /// How many samples were taken.
+    pub samples: u32,
+    /// Retransmission timeout without back-off; zero if nobody computes it.
+    pub rto: Span,
+}
+
+/// The congestion window.
+#[derive(Clone, Debug, Default)]
+pub struct WinFacts {
+    /// Octets, without inflation.
+    pub cwnd: u32,
+    /// Octets.
+    pub ssthresh: u32,
+}
+
+/// The peer's receive window.
+#[derive(Clone, Debug, Default)]
+pub struct PeerFacts {
+    /// Octets from `tx.una` on, unscaled.
+    pub window: u32,
+    /// The largest window seen; 0 while nobody follows it.
+    pub max_window: u32,
+    /// The persist timer runs (RFC 9293 3.8.6.1).
+    pub persist: bool,
+}
+
+/// Sequence space as the receiver sees it.
+#[derive(Clone, Debug, Default)]
+pub struct RxFacts {
+    /// The peer's initial sequence number, once `synced`.
+    pub irs: Seq,
+    /// The peer's SYN was seen.
+    pub synced: bool,
+    /// Next in order.
+    pub nxt: Seq,
+    /// Octets that we allow from `nxt` on.
+    pub window: u32,
+    /// The peer's FIN was consumed.
+    pub fin: bool,
+    /// TS.Recent of RFC 7323.
+    pub ts_recent: u32,
+    /// When `ts_recent` was taken; `None` before the first.
+    pub ts_recent_at: Option<Time>,
+}
+
+/// The path.
+#[derive(Clone, Debug, Default)]
+pub struct PathFacts {
+    /// Hops to the peer; 0 if unknown.
+    pub hops: u8,
+}
+
+/// What the application and the driver did.
+#[derive(Clone, Debug, Default)]
+pub struct AppFacts {
+    /// Sequence number of the SYN mark, once set.
+    pub syn: Option<Seq>,
+    /// One past the last octet written.
+    pub end: Seq,
+    /// A FIN mark follows `end`.
+    pub fin: bool,
+    /// Octets free to write.
+    pub room: u32,
+    /// Octets not yet read by the application.
+    pub unread: u32,
+    /// Packets waiting in a packet store.
+    pub queued: u32,
+    /// Frames that the local queue takes now.
+    pub local_room: u32,
+    /// The application closed: nobody will read.
+    pub gone: bool,
+    /// What was binding when the sender last stopped.
+    pub limited: Limit,
+}
+
+/// Where the connection lives.
+#[derive(Clone, Debug, Default)]
+pub struct SiteFacts {
+    /// This node.
+    pub me: u32,
+    /// The next hop.
+    pub next_hop: u32,
+    /// Hops by the routing table; 0 if unknown.
+    pub route_hops: u8,
+    /// The next hop is the destination.
+    pub last_hop: bool,
+    /// Rate of the link.
+    pub rate: Rate,
+    /// Largest IP packet, octets.
+    pub mtu: u32,
+    /// Initial sequence number by RFC 6528.
+    pub isn: Seq,
+    /// Octets of the send store.
+    pub snd_buf: u32,
+    /// Octets of the receive store.
+    pub rcv_buf: u32,
+    /// Payload limit set by the user, octets; 0: what the MTU allows.
+    pub mss_limit: u32,
+}
+
+/// A set of board sections (`reads`, `wants`, `writes`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Facts(pub u16);
+
+impl Facts {
+    /// Nothing.
+    pub const NONE: Facts = Facts(0);
+    /// [`Board::conn`].
+    pub const CONN: Facts = Facts(1);
+    /// [`Board::tx`].
+    pub const TX: Facts = Facts(2);
+    /// [`Board::rtt`].
+    pub const RTT: Facts = Facts(4);
+    /// [`Board::win`].
+    pub const WIN: Facts = Facts(8);
+    /// [`Board::peer`].
+    pub const PEER: Facts = Facts(16);
+    /// [`Board::rx`].
+    pub const RX: Facts = Facts(32);
+    /// [`Board::path`].
+    pub const PATH: Facts = Facts(64);
+
+    /// All of `other` is in this set.
+    pub const fn has(self, other: Facts) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Both sets together.
+    pub const fn with(self, other: Facts) -> Facts {
+        Facts(self.0 | other.0)
+    }
+
+    /// Each section with its name.
+    pub const ALL: [(Facts, &'static str); 7] = [
+        (Facts::CONN, "conn"),
+        (Facts::TX, "tx"),
+        (Facts::RTT, "rtt"),
+        (Facts::WIN, "win"),
+        (Facts::PEER, "peer"),
+        (Facts::RX, "rx"),
+        (Facts::PATH, "path"),
+    ];
+
+    /// The names of the sections in this set.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        Facts::ALL
+            .into_iter()
+            .filter(move |(f, _)| self.has(*f))
+            .map(|(_, name)| name)
+    }
+}
+
+/// A section of the board that a part may own.
+pub trait Section {
+    /// The grant that allows writing it.
+    const GRANT: Facts;
+    /// The section itself.
+    fn of(board: &mut Board) -> &mut Self;
+}
+
+macro_rules! sections {
+    ($($ty:ident $grant:ident $field:ident),*) => {$(
+        impl Section for $ty {
+            const GRANT: Facts = Facts::$grant;
+            fn of(board: &mut Board) -> &mut Self {
+                &mut board.$field
+            }
+        }
+    )*};
+}
+sections!(ConnFacts CONN conn, TxFacts TX tx, RttFacts RTT rtt, WinFacts WIN win,
+    PeerFacts PEER peer, RxFacts RX rx, PathFacts PATH path);

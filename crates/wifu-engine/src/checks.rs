@@ -1,0 +1,238 @@
+//! The checks that make a blueprint: roles, facts, needs, signals.
+
+use crate::board::Facts;
+use crate::composition::{Composition, Problem};
+use crate::descriptor::{Descriptor, Registry, Role, SOURCES};
+use crate::signal::{Ring, Signal};
+use crate::store::StoreKind;
+
+type Parts<'a> = &'a [&'static Descriptor];
+
+/// Exclusive roles are filled at most once, and somebody offers something.
+pub(crate) fn roles(c: &Composition, parts: Parts<'_>, problems: &mut Vec<Problem>) {
+    for role in Role::ALL.into_iter().filter(|r| r.exclusive()) {
+        let names: Vec<&str> = parts
+            .iter()
+            .filter(|d| d.role == role)
+            .map(|d| d.name)
+            .collect();
+        if names.len() > 1 {
+            let what = format!("only one part may fill it, here: {}", names.join(", "));
+            problems.push(Problem {
+                key: format!("{}.{}", c.name, role.key()),
+                what,
+            });
+        }
+    }
+    if parts.iter().all(|d| d.offers.is_empty()) {
+        let what = String::from("no part offers anything to send");
+        problems.push(Problem {
+            key: c.name.clone(),
+            what,
+        });
+    }
+}
+
+/// Every section read has exactly one writer.
+pub(crate) fn facts(
+    c: &Composition,
+    parts: Parts<'_>,
+    registry: &Registry,
+    problems: &mut Vec<Problem>,
+) {
+    for (section, name) in Facts::ALL {
+        let writers: Vec<&str> = parts
+            .iter()
+            .filter(|d| d.writes.has(section))
+            .map(|d| d.name)
+            .collect();
+        if writers.len() > 1 {
+            let what = format!("{name} would have several writers: {}", writers.join(", "));
+            problems.push(Problem {
+                key: c.name.clone(),
+                what,
+            });
+        }
+        if !writers.is_empty() {
+            continue;
+        }
+        for d in parts.iter().filter(|d| d.reads.has(section)) {
+            let could: Vec<&str> = registry
+                .parts()
+                .iter()
+                .filter(|d| d.writes.has(section))
+                .map(|d| d.name)
+                .collect();
+            let what = format!(
+                "{} reads {name}, which nothing in this composition writes. Writers: {}",
+                d.name,
+                listed(&could)
+            );
+            problems.push(Problem {
+                key: format!("{}.{}", c.name, d.role.key()),
+                what,
+            });
+        }
+    }
+}
+
+fn listed(names: &[&str]) -> String {
+    if names.is_empty() {
+        String::from("none in the registry")
+    } else {
+        names.join(", ")
+    }
+}
+
+/// What belongs together is together.
+pub(crate) fn needs(
+    c: &Composition,
+    parts: Parts<'_>,
+    store: StoreKind,
+    problems: &mut Vec<Problem>,
+) {
+    for d in parts {
+        for (slot, allowed) in d.needs {
+            let have: Vec<&str> = match *slot {
+                "unit" => vec![store.unit()],
+                "store" => vec![store.name()],
+                "wire" => vec![c.wire.as_str()],
+                role => parts
+                    .iter()
+                    .filter(|p| p.role.key() == role)
+                    .map(|p| p.name)
+                    .collect(),
+            };
+            if !have.iter().any(|h| allowed.contains(h)) {
+                let what = format!(
+                    "{} needs {slot} = {}, but here it is {}",
+                    d.name,
+                    allowed.join(" or "),
+                    if have.is_empty() {
+                        String::from("missing")
+                    } else {
+                        have.join(", ")
+                    }
+                );
+                problems.push(Problem {
+                    key: format!("{}.{}", c.name, d.role.key()),
+                    what,
+                });
+            }
+        }
+    }
+}
+
+/// Names in edges that are no plain signals.
+pub(crate) fn named_signals(parts: Parts<'_>) -> impl Iterator<Item = &'static str> {
+    let edges = parts.iter().flat_map(|d| d.hears);
+    edges
+        .flat_map(|(h, e)| std::iter::once(h.trim_start_matches('?')).chain(e.iter().copied()))
+        .filter(|n| !SOURCES.contains(n) && !Signal::NAMES.contains(n))
+}
+
+/// What each event makes of signals: (name, those that follow it).
+fn edges(parts: Parts<'_>) -> Vec<(&'static str, Vec<&'static str>)> {
+    let mut names: Vec<&'static str> = SOURCES.into_iter().chain(Signal::NAMES).collect();
+    for n in named_signals(parts) {
+        if !names.contains(&n) {
+            names.push(n);
+        }
+    }
+    let follow = |name: &'static str| {
+        let hears = parts.iter().flat_map(|d| d.hears);
+        hears
+            .filter(|(h, _)| h.trim_start_matches('?') == name)
+            .flat_map(|(_, e)| e.iter().copied())
+            .collect::<Vec<_>>()
+    };
+    names.into_iter().map(|n| (n, follow(n))).collect()
+}
+
+/// Every signal heard has an emitter, the graph is acyclic, and the largest cascade fits the ring.
+/// Returns the largest cascade.
+pub(crate) fn signals(
+    c: &Composition,
+    parts: Parts<'_>,
+    registry: &Registry,
+    problems: &mut Vec<Problem>,
+) -> usize {
+    let emitted: Vec<&str> = parts
+        .iter()
+        .flat_map(|d| d.hears)
+        .flat_map(|(_, e)| *e)
+        .copied()
+        .collect();
+    for d in parts {
+        for (name, required) in d.heard() {
+            let known = emitted.contains(&name) || Signal::FROM_ENGINE.contains(&name);
+            if known || !required {
+                continue;
+            }
+            let could = |p: &&&'static Descriptor| p.hears.iter().any(|(_, e)| e.contains(&name));
+            let could: Vec<&str> = registry
+                .parts()
+                .iter()
+                .filter(could)
+                .map(|p| p.name)
+                .collect();
+            let what = format!(
+                "{} hears \"{name}\", which nothing in this composition emits. Emitters: {}",
+                d.name,
+                listed(&could)
+            );
+            problems.push(Problem {
+                key: format!("{}.{}", c.name, d.role.key()),
+                what,
+            });
+        }
+    }
+    let edges = edges(parts);
+    let mut largest = 0;
+    for source in SOURCES.into_iter().chain(Signal::FROM_ENGINE) {
+        match cascade(&edges, source, &mut Vec::new()) {
+            Ok(n) => largest = largest.max(n),
+            Err(circle) => {
+                let what = format!("signals go in a circle: {}", circle.join(" -> "));
+                problems.push(Problem {
+                    key: c.name.clone(),
+                    what,
+                });
+                return largest;
+            }
+        }
+    }
+    if largest > Ring::PLACES {
+        let what = format!(
+            "one event can cause {largest} signals; at most {}",
+            Ring::PLACES
+        );
+        problems.push(Problem {
+            key: c.name.clone(),
+            what,
+        });
+    }
+    largest
+}
+
+/// Signals that follow `name`, itself included; or the circle.
+fn cascade(
+    edges: &[(&'static str, Vec<&'static str>)],
+    name: &'static str,
+    path: &mut Vec<&'static str>,
+) -> Result<usize, Vec<&'static str>> {
+    if let Some(at) = path.iter().position(|p| *p == name) {
+        return Err(path[at..].iter().copied().chain([name]).collect());
+    }
+    path.push(name);
+    let follow = edges
+        .iter()
+        .find(|(n, _)| *n == name)
+        .map_or(&[][..], |(_, f)| f);
+    let mut total = 1;
+    for next in follow {
+        total += cascade(edges, next, path)?;
+    }
+    path.pop();
+    Ok(total)
+}

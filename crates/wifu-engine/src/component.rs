@@ -1,0 +1,390 @@
+//! Components: what a part implements, and what it may touch.
+
+use crate::board::{Board, Facts, Section};
+use crate::descriptor::Value;
+use crate::permit::{Kind, Permit, Reason, Want};
+use crate::signal::{Ring, Signal};
+use crate::store::{Insert, SendStore, Store, Ticket};
+use core::ops::Deref;
+use wifu_wire::{FrameFacts, Head, Rng, Seq, Span, Time};
+
+/// Components per composition.
+pub const SLOTS: usize = 16;
+
+/// Timers per component.
+pub const TIMERS: usize = 4;
+
+/// A segment that arrived.
+pub struct Segment<'a> {
+    /// Its header.
+    pub head: &'a Head,
+    /// Its payload.
+    pub payload: &'a [u8],
+    /// What came with the frame.
+    pub frame: &'a FrameFacts,
+}
+
+/// What a leaving segment carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Payload {
+    /// Nothing.
+    None,
+    /// Octets of the send ring.
+    Stream {
+        /// First octet.
+        start: Seq,
+        /// How many.
+        len: u32,
+    },
+    /// A record of the record store.
+    Record(Seq),
+    /// A held packet, into which the header's hop-writable words are patched.
+    Packet {
+        /// Which.
+        ticket: Ticket,
+        /// Keep it after it was handed down.
+        keep: bool,
+    },
+}
+
+/// A segment that is leaving.
+pub struct Out<'a> {
+    /// What it is.
+    pub kind: Kind,
+    /// Why it goes again, if it does.
+    pub reason: Reason,
+    /// Its header.
+    pub head: &'a mut Head,
+    /// Its payload.
+    pub payload: Payload,
+}
+
+/// What a part says of an arriving segment.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Admit {
+    /// Go on.
+    Pass,
+    /// An old acknowledgement: later parts see none.
+    DataOnly,
+    /// No later part sees it; counted under the reason.
+    Drop(&'static str),
+}
+
+/// One contribution to a transport protocol. Override what the descriptor declares. All methods
+/// run to completion; none may block, or allocate in steady state.
+#[allow(unused_variables)]
+pub trait Component: Send {
+    /// A segment arrived.
+    fn on_segment(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) -> Admit {
+        undeclared("segment");
+        Admit::Pass
+    }
+    /// The radio heard a frame that was not addressed to this node.
+    fn on_overheard(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) {
+        undeclared("overheard");
+    }
+    /// Something was learned.
+    fn on_signal(&mut self, signal: &Signal, cx: &mut Cx<'_>) {
+        undeclared("signal");
+    }
+    /// A timer of this part is due.
+    fn on_timer(&mut self, timer: u8, cx: &mut Cx<'_>) {
+        undeclared("timer");
+    }
+    /// Would you send something of this kind? Pure: may be asked any number of times, only for
+    /// declared kinds.
+    fn offer(&self, kind: Kind, board: &Board, now: Time) -> Option<Want> {
+        undeclared("offer");
+        None
+    }
+    /// May this be sent? Pure.
+    fn permit(&self, want: &Want, board: &Board, now: Time) -> Permit {
+        undeclared("permit");
+        Permit::OPEN
+    }
+    /// Your offer was accepted (perhaps for fewer octets): commit it.
+    fn fill(&mut self, want: &Want, out: &mut Out<'_>, cx: &mut Cx<'_>) {
+        undeclared("offer");
+    }
+    /// Any segment is leaving: write the words you own.
+    fn stamp(&mut self, out: &mut Out<'_>, cx: &mut Cx<'_>) {
+        undeclared("stamp");
+    }
+    /// A parameter changes at run time; false if it can't.
+    fn set(&mut self, param: &str, value: Value) -> bool {
+        false
+    }
+    /// Report internal quantities by declared name.
+    fn observe(&self, probe: &mut dyn FnMut(&'static str, f64)) {}
+}
+
+/// The last hook whose default body ran, by number in [`HOOKS`] plus one: the conformance suite
+/// reads it to find hooks that are declared and not overridden.
+#[cfg(feature = "conform")]
+pub static DEFAULTED: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(0);
+
+/// The hooks that a descriptor declares.
+pub const HOOKS: [&str; 7] = [
+    "segment",
+    "overheard",
+    "signal",
+    "timer",
+    "offer",
+    "permit",
+    "stamp",
+];
+
+#[inline(always)]
+fn undeclared(_hook: &'static str) {
+    #[cfg(feature = "conform")]
+    if let Some(i) = HOOKS.iter().position(|h| *h == _hook) {
+        DEFAULTED.store(i + 1, core::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+/// Everything a component may touch, in parts that borrow apart: a look at the board may be held
+/// while emitting or arming.
+pub struct Cx<'a> {
+    /// The present.
+    pub now: Time,
+    /// The facts.
+    pub board: View<'a>,
+    /// Signals, timers, randomness.
+    pub out: Outlet<'a>,
+    /// The store, by grant.
+    pub store: Lent<'a>,
+}
+
+/// Reading is free (`Deref`); writing goes through [`Cx::write`].
+pub struct View<'a> {
+    pub(crate) board: &'a mut Board,
+    pub(crate) grant: Facts,
+    pub(crate) slot: usize,
+}
+
+impl Deref for View<'_> {
+    type Target = Board;
+    fn deref(&self) -> &Board {
+        self.board
+    }
+}
+
+impl Cx<'_> {
+    /// Change a section that the descriptor declared in `writes`.
+    ///
+    /// # Panics
+    /// If it was not declared.
+    pub fn write<S: Section>(&mut self, f: impl FnOnce(&mut S)) {
+        let v = &mut self.board;
+        assert!(
+            v.grant.has(S::GRANT),
+            "slot {} wrote facts it did not declare",
+            v.slot
+        );
+        f(S::of(v.board));
+    }
+
+    /// Manager only: set the SYN mark. The one time that the engine writes `tx`.
+    pub fn mark_syn(&mut self, iss: Seq) {
+        assert!(
+            self.board.grant.has(Facts::CONN),
+            "only a manager sets marks"
+        );
+        let board = &mut *self.board.board;
+        board.app.syn = Some(iss);
+        board.app.end = iss.plus(1);
+        (board.tx.iss, board.tx.una, board.tx.nxt, board.tx.max) = (iss, iss, iss, iss);
+    }
+
+    /// Manager only: set the FIN mark behind what was written.
+    pub fn mark_fin(&mut self) {
+        assert!(
+            self.board.grant.has(Facts::CONN),
+            "only a manager sets marks"
+        );
+        self.board.board.app.fin = true;
+    }
+
+    /// Manager only: attach the stores; `receive` is the number of the first octet to come.
+    pub fn attach(&mut self, receive: Seq) {
+        assert!(
+            self.board.grant.has(Facts::CONN),
+            "only a manager attaches stores"
+        );
+        self.store.attach(self.board.board, receive);
+    }
+}
+
+/// Signals out, timers, randomness.
+pub struct Outlet<'a> {
+    pub(crate) now: Time,
+    pub(crate) ring: &'a mut Ring,
+    pub(crate) timers: &'a mut [Time; TIMERS],
+    pub(crate) rng: &'a mut Rng,
+    pub(crate) freed: &'a mut Vec<Ticket>,
+    #[cfg(feature = "conform")]
+    pub(crate) emitted: &'a mut u32,
+}
+
+impl Outlet<'_> {
+    /// Say what was learned; delivered after this hook returned.
+    pub fn emit(&mut self, signal: Signal) {
+        #[cfg(feature = "conform")]
+        {
+            *self.emitted |= 1 << signal.index();
+        }
+        self.ring.push(signal);
+    }
+
+    /// Wake this part at `at`.
+    pub fn arm(&mut self, timer: u8, at: Time) {
+        debug_assert!(
+            at > self.now,
+            "a timer in the past lets a node spin at one instant"
+        );
+        self.timers[usize::from(timer)] = at;
+    }
+
+    /// Wake this part after `wait`.
+    pub fn arm_after(&mut self, timer: u8, wait: Span) {
+        self.arm(timer, self.now + wait);
+    }
+
+    /// Forget the timer.
+    pub fn disarm(&mut self, timer: u8) {
+        self.timers[usize::from(timer)] = Time::NEVER;
+    }
+
+    /// Whether the timer runs.
+    pub fn armed(&self, timer: u8) -> bool {
+        self.timers[usize::from(timer)] != Time::NEVER
+    }
+
+    /// When the timer is due; [`Time::NEVER`] if it does not run.
+    pub fn due(&self, timer: u8) -> Time {
+        self.timers[usize::from(timer)]
+    }
+
+    /// This part's own random stream.
+    pub fn rng(&mut self) -> &mut Rng {
+        self.rng
+    }
+
+    /// Give a kept packet back to the pool.
+    pub fn release(&mut self, ticket: Ticket) {
+        self.freed.push(ticket);
+    }
+}
+
+/// The stores, by grant: the writer of `tx` frees and pops, the writer of `rx` inserts.
+pub struct Lent<'a> {
+    pub(crate) store: &'a mut Option<Box<Store>>,
+    pub(crate) plan: &'a crate::blueprint::StorePlan,
+    pub(crate) grant: Facts,
+}
+
+impl Lent<'_> {
+    fn attach(&mut self, board: &mut Board, receive: Seq) {
+        if self.store.is_none() {
+            let first = board.app.end;
+            *self.store = Some(Box::new(self.plan.build(board, first, receive)));
+            board.app.room = board.site.snd_buf;
+        }
+    }
+
+    fn tx(&mut self) -> Option<&mut SendStore> {
+        assert!(
+            self.grant.has(Facts::TX),
+            "only the writer of tx may use the send store"
+        );
+        self.store.as_mut().map(|s| &mut s.tx)
+    }
+
+    /// Whether stores are attached.
+    pub fn attached(&self) -> bool {
+        self.store.is_some()
+    }
+
+    /// Forget what was acknowledged; returns how many octets (records: packets) that were.
+    pub fn free(&mut self, upto: Seq) -> u32 {
+        match self.tx() {
+            Some(SendStore::Octets(ring)) => ring.free(upto),
+            Some(SendStore::Records(records)) => records.free(upto),
+            _ => 0,
+        }
+    }
+
+    /// The oldest packet of a packet store.
+    pub fn front(&self) -> Option<(Ticket, Seq)> {
+        match self.store.as_ref().map(|s| &s.tx) {
+            Some(SendStore::Packets(p)) => p.front(),
+            _ => None,
+        }
+    }
+
+    /// Take the oldest packet of a packet store.
+    pub fn pop(&mut self) -> Option<(Ticket, Seq)> {
+        match self.tx() {
+            Some(SendStore::Packets(p)) => p.pop(),
+            _ => None,
+        }
+    }
+
+    /// One past the last record that may be sent, in a record store.
+    pub fn records_end(&self) -> Option<Seq> {
+        match self.store.as_ref().map(|s| &s.tx) {
+            Some(SendStore::Records(r)) => Some(r.end()),
+            _ => None,
+        }
+    }
+
+    /// Put arriving octets where they belong; `None` while no stores are attached.
+    pub fn insert(&mut self, at: Seq, bytes: &[u8]) -> Option<Insert> {
+        assert!(
+            self.grant.has(Facts::RX),
+            "only the writer of rx may use the receive store"
+        );
+        self.store.as_mut().map(|s| s.rx.insert(at, bytes))
+    }
+
+    /// Put octets behind what is in order: for packet-numbered compositions, whose numbers don't
+    /// count octets. False if there is no room.
+    pub fn append(&mut self, bytes: &[u8]) -> bool {
+        assert!(
+            self.grant.has(Facts::RX),
+            "only the writer of rx may use the receive store"
+        );
+        let Some(s) = self.store.as_mut() else {
+            return false;
+        };
+        let fits = bytes.len() <= s.rx.window() as usize;
+        if fits {
+            s.rx.insert(s.rx.nxt(), bytes);
+        }
+        fits
+    }
+
+    /// Throw away what can be read: the application is gone.
+    pub fn discard(&mut self) {
+        if let Some(s) = self.store.as_mut() {
+            let n = s.rx.unread();
+            s.rx.consume(n);
+        }
+    }
+
+    /// Octets that may come; 0 while no stores are attached.
+    pub fn window(&self) -> u32 {
+        self.store.as_ref().map_or(0, |s| s.rx.window())
+    }
+
+    /// Ranges beyond a hole, in sequence order.
+    pub fn ranges(&self) -> &[(Seq, Seq)] {
+        self.store.as_ref().map_or(&[], |s| s.rx.ranges())
+    }
+
+    /// The range that the latest arrival belongs to.
+    pub fn newest(&self) -> Option<(Seq, Seq)> {
+        self.store.as_ref().and_then(|s| s.rx.newest())
+    }
+}

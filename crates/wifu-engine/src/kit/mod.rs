@@ -1,0 +1,63 @@
+//! What several parts share, since parts may not import parts. No registry knows these.
+
+mod backoff;
+mod pace;
+mod ranges;
+mod window;
+
+pub use backoff::Backoff;
+pub use pace::Pace;
+pub use ranges::Ranges;
+pub use window::{WindowControl, Windowed};
+
+/// An exponentially weighted average; `weight` is that of the old value (spec.md 0).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ewma {
+    value: Option<f64>,
+    weight: f64,
+}
+
+impl Ewma {
+    /// An empty average.
+    pub fn new(weight: f64) -> Ewma {
+        Ewma {
+            value: None,
+            weight,
+        }
+    }
+
+    /// The first sample initialises; never start from zero.
+    pub fn add(&mut self, sample: f64) -> f64 {
+        let next = match self.value {
+            Some(v) => self.weight * v + (1.0 - self.weight) * sample,
+            None => sample,
+        };
+        self.value = Some(next);
+        next
+    }
+
+    /// The average, once there was a sample.
+    pub fn value(&self) -> Option<f64> {
+        self.value
+    }
+
+    /// Forget everything.
+    pub fn clear(&mut self) {
+        self.value = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_test_vectors_of_the_delay_averages() {
+        let run = |w: f64, samples: &[f64]| {
+            let mut e = Ewma::new(w);
+            samples.iter().map(|s| e.add(*s)).last()
+        };
+        assert_eq!(run(0.75, &[700.0, 900.0, 1500.0, 700.0]), Some(878.125));
+        assert_eq!(run(0.85, &[2000.0, 3000.0, 1000.0]), Some(1977.5));
+    }
+}

@@ -1,0 +1,290 @@
+//! Signals: what was learned. Small, copyable, delivered breadth first within the call.
+
+use crate::permit::{Kind, Limit, Reason};
+use wifu_wire::{Seq, Span};
+
+/// Where a loss was seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// Duplicate acknowledgements or a scoreboard.
+    DupAcks,
+    /// A list of holes.
+    Explicit,
+    /// A congestion mark.
+    Mark,
+    /// The retransmission timer.
+    Timeout,
+}
+
+/// How data arrived (spec.md 16.8: "in order" alone would delay the ACK of a hole filler).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Arrival {
+    /// Next in order, nothing waiting behind it.
+    InOrder,
+    /// Beyond a hole.
+    Ahead,
+    /// Fills (part of) a hole.
+    Fills,
+    /// Nothing new.
+    Duplicate,
+}
+
+/// Something was acknowledged. `bytes` counts data only, so SYN and FIN never open a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acked {
+    /// Octets of data newly acknowledged, cumulatively.
+    pub bytes: u32,
+    /// The new `una`.
+    pub upto: Seq,
+    /// In a recovery episode, its last ACK included.
+    pub in_recovery: bool,
+    /// What limited the sender.
+    pub limited_by: Limit,
+}
+
+/// Data arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrived {
+    /// First octet.
+    pub seq: Seq,
+    /// Octets in the segment.
+    pub bytes: u32,
+    /// Octets (or packets) missing for the first time before this one.
+    pub gap: u32,
+    /// How it fits.
+    pub order: Arrival,
+    /// The peer's FIN was consumed.
+    pub fin: bool,
+    /// Congestion was experienced.
+    pub ce: bool,
+}
+
+/// Something was lost: a fact about a segment. Carries the flight of that moment, because by the
+/// time a signal is delivered go-back-N has moved the cursor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// Octets presumed lost.
+    pub bytes: u32,
+    /// Octets in flight when it was noticed.
+    pub flight: u32,
+    /// How it was noticed.
+    pub cause: Cause,
+    /// Opens a recovery episode.
+    pub new_episode: bool,
+    /// The same data timed out before.
+    pub repeat: bool,
+}
+
+/// The network is congested: a judgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Congested {
+    /// As in [`Lost`].
+    pub flight: u32,
+    /// As in [`Lost`].
+    pub cause: Cause,
+    /// As in [`Lost`].
+    pub repeat: bool,
+}
+
+/// A round trip was timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RttSample {
+    /// The round-trip time.
+    pub rtt: Span,
+    /// IP length of the segment that was timed.
+    pub data_bytes: u32,
+    /// IP length of its acknowledgement.
+    pub ack_bytes: u32,
+}
+
+/// A segment left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// What it was.
+    pub kind: Kind,
+    /// Why it was sent again, if it was.
+    pub reason: Reason,
+    /// It acknowledged.
+    pub acks: bool,
+    /// First sequence number.
+    pub seq: Seq,
+    /// Sequence space it took.
+    pub bytes: u32,
+    /// How long a segment that waited for its time overslept; zero after idling.
+    pub late: Span,
+}
+
+/// Why a connection ended badly.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// The peer refused it.
+    Refused,
+    /// The peer destroyed it, or a valid RST came.
+    Reset,
+    /// Tries ran out.
+    TimedOut,
+    /// We destroyed it.
+    Aborted,
+}
+
+/// A named signal interned when the blueprint is built.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ExtId(pub u8);
+
+/// What parts and the engine tell each other.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// Engine: the application connects.
+    Connect,
+    /// Engine: this connection waits for a SYN.
+    Listen,
+    /// Engine: octets were written.
+    Wrote,
+    /// Engine: octets were read.
+    Read,
+    /// Engine: the application will write no more.
+    Closing,
+    /// Engine: the application wants the connection destroyed.
+    Abort,
+    /// Engine: a segment left.
+    Sent(Sent),
+    /// The connection is open.
+    Opened,
+    /// Reliability ran out of tries.
+    GaveUp,
+    /// An ACK is owed although nothing new arrived.
+    AckNow,
+    /// Data arrived.
+    Arrived(Arrived),
+    /// Data was acknowledged.
+    Acked(Acked),
+    /// A duplicate acknowledgement.
+    DupAck,
+    /// Data was lost.
+    Lost(Lost),
+    /// A recovery episode ended.
+    Recovered {
+        /// Octets in flight now.
+        flight: u32,
+    },
+    /// A round trip was timed.
+    Rtt(RttSample),
+    /// The network is congested.
+    Congested(Congested),
+    /// Manager: the connection is over.
+    Ended(Option<Fault>),
+    /// A named signal of experimental parts.
+    Ext(ExtId, [u64; 2]),
+}
+
+const _: () = assert!(size_of::<Signal>() <= 32);
+
+impl Signal {
+    /// Number of signals that are not `Ext`.
+    pub const PLAIN: usize = 18;
+    /// Number of `Ext` names per composition.
+    pub const EXTS: usize = 8;
+    /// Signals that the engine emits.
+    pub const FROM_ENGINE: [&'static str; 7] = [
+        "connect", "listen", "wrote", "read", "closing", "abort", "sent",
+    ];
+    /// Names by [`Signal::index`].
+    pub const NAMES: [&'static str; Signal::PLAIN] = [
+        "connect",
+        "listen",
+        "wrote",
+        "read",
+        "closing",
+        "abort",
+        "sent",
+        "opened",
+        "gave-up",
+        "ack-now",
+        "arrived",
+        "acked",
+        "dup-ack",
+        "lost",
+        "recovered",
+        "rtt",
+        "congested",
+        "ended",
+    ];
+
+    /// Dense number, for the routing table.
+    pub fn index(&self) -> usize {
+        match self {
+            Signal::Connect => 0,
+            Signal::Listen => 1,
+            Signal::Wrote => 2,
+            Signal::Read => 3,
+            Signal::Closing => 4,
+            Signal::Abort => 5,
+            Signal::Sent(_) => 6,
+            Signal::Opened => 7,
+            Signal::GaveUp => 8,
+            Signal::AckNow => 9,
+            Signal::Arrived(_) => 10,
+            Signal::Acked(_) => 11,
+            Signal::DupAck => 12,
+            Signal::Lost(_) => 13,
+            Signal::Recovered { .. } => 14,
+            Signal::Rtt(_) => 15,
+            Signal::Congested(_) => 16,
+            Signal::Ended(_) => 17,
+            Signal::Ext(id, _) => Signal::PLAIN + usize::from(id.0),
+        }
+    }
+}
+
+/// The signals on their way: a fixed ring, drained to empty within every call.
+#[derive(Debug)]
+pub struct Ring {
+    places: [Option<Signal>; Ring::PLACES],
+    head: usize,
+    len: usize,
+}
+
+impl Ring {
+    /// How many signals fit; the blueprint proves that no cascade needs more.
+    pub const PLACES: usize = 32;
+
+    /// An empty ring.
+    pub fn new() -> Ring {
+        Ring {
+            places: [None; Ring::PLACES],
+            head: 0,
+            len: 0,
+        }
+    }
+
+    /// Append.
+    ///
+    /// # Panics
+    /// If the ring is full: the blueprint's bound was wrong.
+    pub fn push(&mut self, s: Signal) {
+        assert!(
+            self.len < Ring::PLACES,
+            "cascade above the blueprint's bound"
+        );
+        self.places[(self.head + self.len) % Ring::PLACES] = Some(s);
+        self.len += 1;
+    }
+
+    /// Take the oldest.
+    pub fn pop(&mut self) -> Option<Signal> {
+        if self.len == 0 {
+            return None;
+        }
+        let s = self.places[self.head].take();
+        self.head = (self.head + 1) % Ring::PLACES;
+        self.len -= 1;
+        s
+    }
+}
+
+impl Default for Ring {
+    fn default() -> Ring {
+        Ring::new()
+    }
+}
