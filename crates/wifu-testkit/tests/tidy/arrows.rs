@@ -30,6 +30,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("wifu-socket", &["wifu-wire"]),
+    ("wifu-preload", &["wifu-wire", "wifu-socket"]),
     (
         "wifu",
         &[
