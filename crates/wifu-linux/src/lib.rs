@@ -1,1 +1,15 @@
 //! WiFu live on Linux: carriers, the daemon and its event loop.
+//!
+//! The only crate, next to the socket library, that calls the operating system. `unsafe` lives in
+//! [`sys`]; everything else is safe Rust above it.
+
+pub mod bsd;
+pub mod carrier;
+pub mod clean;
+pub mod doctor;
+pub mod netns;
+pub mod poller;
+pub mod raw;
+pub mod steps;
+pub mod sys;
+pub mod tun;

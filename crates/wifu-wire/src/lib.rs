@@ -6,6 +6,7 @@ pub mod checksum;
 pub mod front;
 pub mod head;
 pub mod ipv4;
+pub mod pcapng;
 pub mod shim;
 pub mod tcp;
 pub mod units;

@@ -1,0 +1,406 @@
+//! What carries packets: one enum over the live carriers, and what they share.
+//!
+//! All carriers work the same way. To receive: tell the carrier which of its descriptors the
+//! poller saw readable ([`Carrier::mark_ready`]), then take batches with [`Carrier::receive`] until
+//! it gives `None`. To send: ask [`Carrier::room`], write segments into [`Carrier::slot`]s, hand
+//! each over with [`Carrier::commit`] and [`Carrier::flush`] at the end of the round. A packet that
+//! the kernel does not take now stays in its slot and is counted; `room` is then 0 until the
+//! descriptor is writable again, so that no committed segment is ever lost for lack of room.
+
+use crate::raw::RawCarrier;
+use crate::sys::{RecvBatch, SendBatch};
+use crate::tun::TunCarrier;
+use core::net::Ipv4Addr;
+use rustix::net::{AddressFamily, SocketType, sockopt};
+use serde::Serialize;
+use std::io;
+use std::os::fd::BorrowedFd;
+use wifu_wire::ipv4::{self, IpError, IpInfo};
+
+/// Packets that one system call takes or gives at most. More brings nothing measurable, and 64
+/// frames of 1500 octets still fit the second-level cache.
+pub const BATCH: usize = 64;
+
+/// A live carrier.
+pub enum Carrier {
+    /// IPv4 raw sockets, one per protocol number.
+    Raw(RawCarrier),
+    /// A TUN device on which this host's kernel, and whatever it routes, talks to us.
+    Tun(TunCarrier),
+}
+
+/// What a carrier has seen since it was opened; packets unless said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counters {
+    /// Taken by the kernel.
+    pub sent: u64,
+    /// Octets of `sent`, IP headers included.
+    pub sent_octets: u64,
+    /// System calls made to send.
+    pub send_calls: u64,
+    /// Given to the transport.
+    pub received: u64,
+    /// Octets of `received`, IP headers included.
+    pub received_octets: u64,
+    /// System calls made to receive.
+    pub receive_calls: u64,
+    /// Times that the kernel had no room and a packet was kept to be sent later.
+    pub kept: u64,
+    /// Lost because the kernel refused them for good (no route, too long, forbidden).
+    pub refused: u64,
+    /// Lost because the receive buffer was full.
+    pub overflowed: u64,
+    /// Longer than our buffers.
+    pub truncated: u64,
+    /// Shorter than their headers say.
+    pub short: u64,
+    /// No IPv4.
+    pub malformed: u64,
+    /// Fragments.
+    pub fragments: u64,
+    /// With a wrong IP header checksum.
+    pub bad_checksum: u64,
+    /// Of another protocol or for another address than ours.
+    pub foreign: u64,
+    /// Failed receive calls, other than for lack of packets.
+    pub receive_errors: u64,
+}
+
+/// One received packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet<'a> {
+    /// The facts of its IP header.
+    pub ip: IpInfo,
+    /// What follows the IP header.
+    pub payload: &'a [u8],
+    /// The whole packet from the IP header on, for a capture.
+    pub frame: &'a [u8],
+}
+
+/// The packets of one batch, good ones only; the others are counted as the iterator passes them.
+pub struct Packets<'a> {
+    batch: &'a RecvBatch,
+    counters: &'a mut Counters,
+    accept: Accept,
+    next: usize,
+    end: usize,
+}
+
+/// Which packets are for us.
+#[derive(Clone, Copy)]
+pub(crate) enum Accept {
+    /// The kernel has already chosen.
+    All,
+    /// Only this protocol to this address.
+    Only(u8, Ipv4Addr),
+}
+
+impl<'a> Packets<'a> {
+    pub(crate) fn new(
+        batch: &'a RecvBatch,
+        count: usize,
+        accept: Accept,
+        counters: &'a mut Counters,
+    ) -> Packets<'a> {
+        Packets {
+            batch,
+            counters,
+            accept,
+            next: 0,
+            end: count,
+        }
+    }
+
+    /// How many are left, bad ones included.
+    pub fn remaining(&self) -> usize {
+        self.end - self.next
+    }
+}
+
+impl<'a> Iterator for Packets<'a> {
+    type Item = Packet<'a>;
+
+    fn next(&mut self) -> Option<Packet<'a>> {
+        while self.next < self.end {
+            let (frame, cut) = self.batch.message(self.next);
+            self.next += 1;
+            if cut {
+                self.counters.truncated += 1;
+                continue;
+            }
+            let (ip, payload) = match ipv4::parse(frame) {
+                Ok(parsed) => parsed,
+                Err(e) => {
+                    self.counters.count_bad(e);
+                    continue;
+                }
+            };
+            if let Accept::Only(proto, address) = self.accept
+                && (ip.proto != proto || ip.dst != address)
+            {
+                self.counters.foreign += 1;
+                continue;
+            }
+            self.counters.received += 1;
+            self.counters.received_octets += frame.len() as u64;
+            return Some(Packet { ip, payload, frame });
+        }
+        None
+    }
+}
+
+impl Counters {
+    fn count_bad(&mut self, why: IpError) {
+        match why {
+            IpError::Short => self.short += 1,
+            IpError::Malformed => self.malformed += 1,
+            IpError::Fragment => self.fragments += 1,
+            IpError::Checksum => self.bad_checksum += 1,
+        }
+    }
+}
+
+/// The slots into which segments are written, and what of them the kernel has not yet taken.
+pub(crate) struct Outbox {
+    batch: SendBatch,
+    /// First slot that the kernel has not taken.
+    head: usize,
+    /// First free slot.
+    tail: usize,
+    blocked: bool,
+}
+
+impl Outbox {
+    pub(crate) fn new(mtu: usize) -> Outbox {
+        Outbox {
+            batch: SendBatch::new(BATCH, mtu),
+            head: 0,
+            tail: 0,
+            blocked: false,
+        }
+    }
+
+    pub(crate) fn room(&self) -> u32 {
+        if self.blocked {
+            return 0;
+        }
+        (self.batch.capacity() - self.tail) as u32
+    }
+
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.blocked
+    }
+
+    pub(crate) fn slot(&mut self) -> Option<&mut [u8]> {
+        if self.room() == 0 {
+            return None;
+        }
+        Some(&mut self.batch.buffer(self.tail)[ipv4::HEADER..])
+    }
+
+    pub(crate) fn commit(&mut self, ip: &IpInfo, len: usize) -> &[u8] {
+        assert!(self.room() > 0, "commit without a slot");
+        let i = self.tail;
+        ipv4::emit(ip, len, self.batch.buffer(i));
+        self.batch.set(i, ipv4::HEADER + len, ip.dst);
+        self.tail += 1;
+        self.batch.message(i)
+    }
+
+    /// Offer everything to `send`, which gives how many of `from..to` were taken.
+    pub(crate) fn flush(
+        &mut self,
+        counters: &mut Counters,
+        mut send: impl FnMut(&mut SendBatch, usize, usize) -> io::Result<usize>,
+    ) {
+        self.blocked = false;
+        while self.head < self.tail {
+            counters.send_calls += 1;
+            match send(&mut self.batch, self.head, self.tail) {
+                Ok(n) => {
+                    for i in self.head..self.head + n {
+                        counters.sent_octets += self.batch.message(i).len() as u64;
+                    }
+                    counters.sent += n as u64;
+                    self.head += n;
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    counters.kept += 1;
+                    self.blocked = true;
+                    return;
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => {
+                    // This one packet is refused; a network would have lost it.
+                    counters.refused += 1;
+                    self.head += 1;
+                }
+            }
+        }
+        self.head = 0;
+        self.tail = 0;
+    }
+}
+
+macro_rules! each {
+    ($self:expr, $c:ident => $body:expr) => {
+        match $self {
+            Carrier::Raw($c) => $body,
+            Carrier::Tun($c) => $body,
+        }
+    };
+}
+
+impl Carrier {
+    /// `"raw"` or the TUN device's name: the name of the capture's interface.
+    pub fn name(&self) -> &str {
+        match self {
+            Carrier::Raw(_) => "raw",
+            Carrier::Tun(t) => t.name(),
+        }
+    }
+
+    /// How many descriptors [`descriptor`](Carrier::descriptor) knows.
+    pub fn descriptors(&self) -> usize {
+        match self {
+            Carrier::Raw(r) => r.descriptors(),
+            Carrier::Tun(_) => 1,
+        }
+    }
+
+    /// Descriptor number `i`, to be watched for input. Number 0 also sends: watch it for output
+    /// while the carrier [`is_blocked`](Carrier::is_blocked).
+    ///
+    /// # Panics
+    /// If there is no such descriptor.
+    pub fn descriptor(&self, i: usize) -> BorrowedFd<'_> {
+        match self {
+            Carrier::Raw(r) => r.descriptor(i),
+            Carrier::Tun(t) => t.descriptor(),
+        }
+    }
+
+    /// Descriptor `i` was seen readable.
+    pub fn mark_ready(&mut self, i: usize) {
+        match self {
+            Carrier::Raw(r) => r.mark_ready(i),
+            Carrier::Tun(t) => t.mark_ready(),
+        }
+    }
+
+    /// The next batch from a descriptor that is ready; `None` when all are drained. A batch may
+    /// hold nothing but bad packets and so give no item.
+    pub fn receive(&mut self) -> Option<Packets<'_>> {
+        each!(self, c => c.receive())
+    }
+
+    /// Packets that [`slot`](Carrier::slot) takes before the next [`flush`](Carrier::flush).
+    pub fn room(&self) -> u32 {
+        each!(self, c => c.room())
+    }
+
+    /// The kernel refused a packet for lack of room; flush again when descriptor 0 is writable.
+    pub fn is_blocked(&self) -> bool {
+        each!(self, c => c.is_blocked())
+    }
+
+    /// Where the next segment (without IP header) goes: `mtu - 20` octets. `None` without room.
+    /// Flushes by itself when all slots are full.
+    pub fn slot(&mut self) -> Option<&mut [u8]> {
+        each!(self, c => c.slot())
+    }
+
+    /// The last slot holds a segment of `len` octets: put the IP header before it and queue it.
+    /// Gives the whole packet, for a capture.
+    ///
+    /// # Panics
+    /// If `len` exceeds the slot or there was no slot.
+    pub fn commit(&mut self, ip: &IpInfo, len: usize) -> &[u8] {
+        each!(self, c => c.commit(ip, len))
+    }
+
+    /// Give the kernel what is committed.
+    pub fn flush(&mut self) {
+        each!(self, c => c.flush());
+    }
+
+    /// The longest IP packet this carrier sends.
+    pub fn mtu(&self) -> usize {
+        each!(self, c => c.mtu())
+    }
+
+    /// The longest IP packet that goes to `dst` by its route, at most [`mtu`](Carrier::mtu).
+    ///
+    /// # Errors
+    /// `NetworkUnreachable` and the like if there is no route.
+    pub fn path_mtu(&self, dst: Ipv4Addr) -> io::Result<usize> {
+        each!(self, c => c.path_mtu(dst))
+    }
+
+    /// The address that packets to `dst` come from.
+    ///
+    /// # Errors
+    /// `NetworkUnreachable` and the like if there is no route.
+    pub fn source_for(&self, dst: Ipv4Addr) -> io::Result<Ipv4Addr> {
+        each!(self, c => c.source_for(dst))
+    }
+
+    /// May a connection use `address` as its own?
+    pub fn is_local(&self, address: Ipv4Addr) -> bool {
+        each!(self, c => c.is_local(address))
+    }
+
+    /// What has been carried, and what was lost here and why.
+    pub fn counters(&self) -> Counters {
+        each!(self, c => c.counters())
+    }
+}
+
+/// What the kernel's routes say about a destination, from this thread's network namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The address that packets come from.
+    pub source: Ipv4Addr,
+    /// The longest packet, in octets.
+    pub mtu: usize,
+}
+
+/// Ask the kernel for its route to `dst` by connecting a UDP socket; sends nothing.
+///
+/// # Errors
+/// `NetworkUnreachable` and the like if there is none.
+pub fn route_to(dst: Ipv4Addr) -> io::Result<Route> {
+    let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    // Port 9 is "discard"; it matters to no route.
+    socket.connect((dst, 9))?;
+    let source = match socket.local_addr()? {
+        std::net::SocketAddr::V4(a) => *a.ip(),
+        std::net::SocketAddr::V6(_) => return Err(io::ErrorKind::AddrNotAvailable.into()),
+    };
+    let mtu = sockopt::ip_mtu(&socket)? as usize;
+    Ok(Route { source, mtu })
+}
+
+/// Is `address` one of this host's, in this thread's network namespace?
+pub fn is_local_address(address: Ipv4Addr) -> bool {
+    // All of 127/8 is local, though the kernel would answer from 127.0.0.1.
+    address.is_loopback() || route_to(address).is_ok_and(|r| r.source == address)
+}
+
+/// Can raw sockets be opened here?
+///
+/// # Errors
+/// `PermissionDenied` without CAP_NET_RAW.
+pub fn open_raw_socket(protocol: u8) -> io::Result<std::os::fd::OwnedFd> {
+    use core::num::NonZeroU32;
+    use rustix::net::{Protocol, SocketFlags, socket_with};
+    let number = NonZeroU32::new(u32::from(protocol)).ok_or(io::ErrorKind::InvalidInput)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let protocol = Some(Protocol::from_raw(number));
+    Ok(socket_with(
+        AddressFamily::INET,
+        SocketType::RAW,
+        flags,
+        protocol,
+    )?)
+}

@@ -1,0 +1,318 @@
+//! Removal of what dead processes of this project left behind, and of nothing else.
+//!
+//! Ours is what says so: state files under [`RUN`](crate::netns::RUN), namespaces named `wifu-...` whose
+//! loopback carries our tag, interfaces whose alias is our tag, daemon directories named by the
+//! number of a namespace. What a living process owns stays, unless everything is asked for.
+
+use crate::netns::{LabState, NETNS, Namespace, Owner, PREFIX, RUN};
+use crate::steps::{StepError, Steps, output_of};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+/// What [`clean`] did, or would do in a dry run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// Every privileged step, in order.
+    pub steps: Vec<String>,
+    /// What was left alone although its name looks like ours, and why.
+    pub kept: Vec<String>,
+    /// Steps that failed, and why.
+    pub failed: Vec<String>,
+}
+
+/// How far [`clean`] goes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Only say what would be done.
+    pub dry_run: bool,
+    /// Remove what living processes own, too. Only a living daemon's socket stays.
+    pub all: bool,
+}
+
+/// As much as we need of `ip -json link show`.
+#[derive(Deserialize)]
+struct Link {
+    ifname: String,
+    #[serde(default)]
+    ifalias: String,
+}
+
+struct Cleaner {
+    steps: Steps,
+    all: bool,
+    report: Report,
+    run: PathBuf,
+}
+
+/// Remove what is stale.
+///
+/// # Errors
+/// If the host cannot be asked what there is (`ip` is missing). Steps that fail are in the report
+/// and stop nothing.
+pub fn clean(options: Options) -> Result<Report, StepError> {
+    clean_under(Path::new(RUN), options)
+}
+
+fn clean_under(run: &Path, options: Options) -> Result<Report, StepError> {
+    let mut cleaner = Cleaner {
+        steps: if options.dry_run {
+            Steps::dry()
+        } else {
+            Steps::real()
+        },
+        all: options.all,
+        report: Report::default(),
+        run: run.into(),
+    };
+    cleaner.namespaces()?;
+    cleaner.links()?;
+    cleaner.lab_files();
+    cleaner.daemon_directories();
+    let Cleaner {
+        steps, mut report, ..
+    } = cleaner;
+    report.steps = steps.lines().to_vec();
+    Ok(report)
+}
+
+impl Cleaner {
+    fn may_go(&self, owner: Owner) -> bool {
+        self.all || !owner.is_alive()
+    }
+
+    fn step(&mut self, line: &str) {
+        if let Err(e) = self.steps.run(line) {
+            self.report.failed.push(e.to_string());
+        }
+    }
+
+    fn namespaces(&mut self) -> Result<(), StepError> {
+        for name in entries(Path::new(NETNS)) {
+            if !name.starts_with(PREFIX) {
+                continue;
+            }
+            match namespace_owner(&name)? {
+                Some(owner) if self.may_go(owner) => self.remove_namespace(&name),
+                Some(owner) => {
+                    let text = format!("namespace {name}: process {} runs", owner.pid);
+                    self.report.kept.push(text);
+                }
+                None => {
+                    let text = format!("namespace {name}: does not carry our tag");
+                    self.report.kept.push(text);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// End what runs inside, then remove the name; the kernel removes the rest.
+    fn remove_namespace(&mut self, name: &str) {
+        let pids = output_of(&format!("ip netns pids {name}")).unwrap_or_default();
+        for pid in pids.split_whitespace() {
+            self.step(&format!("kill -KILL {pid}"));
+        }
+        if let Ok(inode) = Namespace::named(name).inode() {
+            self.remove_directory(&self.run.join(inode.to_string()));
+        }
+        self.step(&format!("ip netns del {name}"));
+    }
+
+    /// Interfaces of ours in this namespace: TUN devices and ends of veth pairs.
+    fn links(&mut self) -> Result<(), StepError> {
+        for link in links_of("ip -json link show")? {
+            // Of a namespace we are in, the loopback carries the tag and cannot go.
+            let Some(owner) = Owner::from_tag(&link.ifalias).filter(|_| link.ifname != "lo") else {
+                continue;
+            };
+            if self.may_go(owner) {
+                self.step(&format!("ip link del dev {}", link.ifname));
+            } else {
+                let text = format!("interface {}: process {} runs", link.ifname, owner.pid);
+                self.report.kept.push(text);
+            }
+        }
+        Ok(())
+    }
+
+    /// State files whose namespaces are all gone, or would be.
+    fn lab_files(&mut self) {
+        for name in entries(&self.run) {
+            if !name.starts_with("lab-") || !name.ends_with(".json") {
+                continue;
+            }
+            let path = self.run.join(&name);
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            match serde_json::from_str::<LabState>(&text) {
+                Ok(state) if self.may_go(state.owner) => self.remove_file(&path),
+                Ok(state) => {
+                    let text = format!("{}: process {} runs", path.display(), state.owner.pid);
+                    self.report.kept.push(text);
+                }
+                Err(e) => {
+                    self.report
+                        .kept
+                        .push(format!("{}: not ours: {e}", path.display()));
+                }
+            }
+        }
+    }
+
+    /// `RUN/<namespace number>/`: gone if the namespace is; else the socket if nobody listens.
+    fn daemon_directories(&mut self) {
+        let alive = living_namespaces();
+        for name in entries(&self.run) {
+            let Ok(inode) = name.parse::<u64>() else {
+                continue;
+            };
+            let path = self.run.join(&name);
+            if !alive.contains(&inode) {
+                self.remove_directory(&path);
+                continue;
+            }
+            let socket = path.join("daemon.sock");
+            match UnixStream::connect(&socket) {
+                Ok(_) => {
+                    let text = format!("{}: a daemon runs", socket.display());
+                    self.report.kept.push(text);
+                }
+                Err(e) if e.kind() == ErrorKind::ConnectionRefused && self.all => {
+                    // With the registrations that a restarted daemon would have taken up again.
+                    self.remove_directory(&path);
+                }
+                Err(e) if e.kind() == ErrorKind::ConnectionRefused => self.remove_file(&socket),
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn remove_file(&mut self, path: &Path) {
+        if self.steps.note(format!("rm -f {}", path.display()))
+            && let Err(e) = std::fs::remove_file(path)
+            && e.kind() != ErrorKind::NotFound
+        {
+            self.report.failed.push(format!("{}: {e}", path.display()));
+        }
+    }
+
+    fn remove_directory(&mut self, path: &Path) {
+        // A symbolic link is nothing that we make.
+        let real = std::fs::symlink_metadata(path).is_ok_and(|m| m.is_dir());
+        if real
+            && self.steps.note(format!("rm -rf {}", path.display()))
+            && let Err(e) = std::fs::remove_dir_all(path)
+        {
+            self.report.failed.push(format!("{}: {e}", path.display()));
+        }
+    }
+}
+
+/// Names in a directory, in order; none if it does not exist.
+fn entries(path: &Path) -> Vec<String> {
+    let Ok(list) = std::fs::read_dir(path) else {
+        return Vec::new();
+    };
+    let mut names: Vec<String> = list
+        .flatten()
+        .filter_map(|e| e.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    names
+}
+
+/// Whom the tag on the namespace's loopback names; `None` if it has no tag or is no namespace.
+fn namespace_owner(name: &str) -> Result<Option<Owner>, StepError> {
+    let links = match links_of(&format!("ip -n {name} -json link show dev lo")) {
+        Ok(links) => links,
+        // A name left over from before a restart has no namespace behind it.
+        Err(StepError::Failed { .. }) => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    Ok(links.iter().find_map(|l| Owner::from_tag(&l.ifalias)))
+}
+
+fn links_of(line: &str) -> Result<Vec<Link>, StepError> {
+    let text = output_of(line)?;
+    serde_json::from_str(&text).map_err(|e| StepError::Failed {
+        line: line.into(),
+        message: format!("unexpected answer: {e}"),
+    })
+}
+
+/// The numbers of all network namespaces that a name or a process keeps alive.
+fn living_namespaces() -> BTreeSet<u64> {
+    let named = entries(Path::new(NETNS))
+        .into_iter()
+        .map(|n| Path::new(NETNS).join(n));
+    let of_processes = entries(Path::new("/proc"))
+        .into_iter()
+        .filter(|n| n.parse::<u32>().is_ok())
+        .map(|n| PathBuf::from(format!("/proc/{n}/ns/net")));
+    named
+        .chain(of_processes)
+        .filter_map(|p| std::fs::metadata(p).ok())
+        .map(|m| m.ino())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_dead_owners_go_and_strangers_stay() {
+        let run = std::env::temp_dir().join(format!("wifu-clean-{}", std::process::id()));
+        std::fs::create_dir_all(run.join("1")).expect("directory");
+        let file = |name: &str, text: &str| std::fs::write(run.join(name), text).expect("file");
+        let state = |owner: Owner| {
+            serde_json::to_string(&LabState {
+                version: 1,
+                label: "x".into(),
+                owner,
+                namespaces: Vec::new(),
+            })
+            .expect("plain data")
+        };
+        let dead = Owner {
+            start: 0,
+            ..Owner::this()
+        };
+        file("lab-dead.json", &state(dead));
+        file("lab-alive.json", &state(Owner::this()));
+        file("lab-odd.json", "no state of ours");
+        file("notes.txt", "somebody else's");
+        let files = Cleaner {
+            steps: Steps::real(),
+            all: false,
+            report: Report::default(),
+            run: run.clone(),
+        };
+        let mut dry = Cleaner {
+            steps: Steps::dry(),
+            report: Report::default(),
+            run: run.clone(),
+            ..files
+        };
+        dry.lab_files();
+        dry.daemon_directories();
+        assert_eq!(dry.steps.lines().len(), 2);
+        assert!(
+            run.join("lab-dead.json").exists(),
+            "a dry run changes nothing"
+        );
+        let mut real = Cleaner {
+            steps: Steps::real(),
+            ..dry
+        };
+        real.lab_files();
+        // No namespace has the number 1: those of the kernel start at 4026531840.
+        real.daemon_directories();
+        let left = entries(&run);
+        assert_eq!(left, ["lab-alive.json", "lab-odd.json", "notes.txt"]);
+        std::fs::remove_dir_all(&run).expect("removal");
+    }
+}

@@ -1,0 +1,456 @@
+//! The system calls that `rustix` lacks, each behind a safe function: batched sends and receives
+//! with preallocated buffers, the TUN ioctl, `signalfd`, `unshare` and a few socket options.
+//!
+//! Nothing outside this module needs `unsafe` to move a packet.
+
+use core::mem::{size_of, zeroed};
+use core::net::{Ipv4Addr, SocketAddrV4};
+use core::ptr::NonNull;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+/// A fixed-length heap array that is reached through one raw pointer, so that addresses stored in
+/// kernel structures stay valid while the owner moves or lends out parts of it.
+struct Fixed<T>(NonNull<[T]>);
+
+// SAFETY: a `Fixed` owns its elements like a `Box<[T]>`; the pointer is never shared.
+unsafe impl<T: Send> Send for Fixed<T> {}
+
+impl<T> Fixed<T> {
+    fn new(items: impl Iterator<Item = T>) -> Fixed<T> {
+        let boxed: Box<[T]> = items.collect();
+        let raw = Box::into_raw(boxed);
+        // SAFETY: `Box::into_raw` never gives a null pointer.
+        Fixed(unsafe { NonNull::new_unchecked(raw) })
+    }
+
+    fn base(&self) -> *mut T {
+        self.0.as_ptr().cast()
+    }
+
+    fn slice(&self) -> &[T] {
+        // SAFETY: the pointer comes from a live Box; `&self` forbids writes through `slice_mut`.
+        unsafe { self.0.as_ref() }
+    }
+
+    fn slice_mut(&mut self) -> &mut [T] {
+        // SAFETY: the pointer comes from a live Box, and `&mut self` makes the access unique.
+        unsafe { self.0.as_mut() }
+    }
+}
+
+impl<T> Drop for Fixed<T> {
+    fn drop(&mut self) {
+        // SAFETY: made by `Box::into_raw` in `new` and freed only here.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}
+
+/// Buffers and headers for up to `count` messages of `size` octets each, allocated once.
+struct Messages {
+    bytes: Fixed<u8>,
+    vectors: Fixed<libc::iovec>,
+    names: Fixed<libc::sockaddr_in>,
+    headers: Fixed<libc::mmsghdr>,
+    size: usize,
+}
+
+// SAFETY: the raw pointers inside `vectors` and `headers` point only into the sibling arrays, which
+// move along with them and are owned by the same value.
+unsafe impl Send for Messages {}
+
+impl Messages {
+    fn new(count: usize, size: usize, named: bool) -> Messages {
+        let bytes = Fixed::new(std::iter::repeat_n(0u8, count * size));
+        let vectors = Fixed::new((0..count).map(|i| libc::iovec {
+            iov_base: bytes.base().wrapping_add(i * size).cast(),
+            iov_len: size,
+        }));
+        // SAFETY: all-zero is a valid sockaddr_in.
+        let names = Fixed::new((0..count).map(|_| unsafe { zeroed::<libc::sockaddr_in>() }));
+        let headers = Fixed::new((0..count).map(|i| {
+            // SAFETY: all-zero is a valid mmsghdr: null pointers with zero lengths.
+            let mut h: libc::mmsghdr = unsafe { zeroed() };
+            h.msg_hdr.msg_iov = vectors.base().wrapping_add(i);
+            h.msg_hdr.msg_iovlen = 1;
+            if named {
+                h.msg_hdr.msg_name = names.base().wrapping_add(i).cast();
+                h.msg_hdr.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+            }
+            h
+        }));
+        Messages {
+            bytes,
+            vectors,
+            names,
+            headers,
+            size,
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.headers.slice().len()
+    }
+}
+
+/// Receive buffers for `recvmmsg`.
+pub struct RecvBatch(Messages);
+
+impl RecvBatch {
+    /// Room for `count` messages of at most `size` octets.
+    pub fn new(count: usize, size: usize) -> RecvBatch {
+        RecvBatch(Messages::new(count, size, false))
+    }
+
+    /// How many messages one call takes at most.
+    pub fn capacity(&self) -> usize {
+        self.0.count()
+    }
+
+    /// Take what waits, without blocking; gives the number of messages now in the buffers.
+    ///
+    /// # Errors
+    /// What `recvmmsg` says; `WouldBlock` if nothing waits.
+    pub fn receive(&mut self, fd: impl AsFd) -> io::Result<usize> {
+        let m = &mut self.0;
+        let n = m.count() as libc::c_uint;
+        // SAFETY: every header points at one iovec, which points at `size` owned octets of
+        // `bytes`; the arrays live as long as `self`, and `&mut self` keeps others away from them.
+        let got = unsafe {
+            libc::recvmmsg(
+                fd.as_fd().as_raw_fd(),
+                m.headers.base(),
+                n,
+                libc::MSG_DONTWAIT,
+                core::ptr::null_mut(),
+            )
+        };
+        usize::try_from(got).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// The message in buffer `i` and whether it was cut because it was longer than the buffer.
+    ///
+    /// # Panics
+    /// If `i` is not below the capacity.
+    pub fn message(&self, i: usize) -> (&[u8], bool) {
+        let h = &self.0.headers.slice()[i];
+        let len = (h.msg_len as usize).min(self.0.size);
+        let cut = h.msg_hdr.msg_flags & libc::MSG_TRUNC != 0;
+        (&self.0.bytes.slice()[i * self.0.size..][..len], cut)
+    }
+
+    /// Read one packet into buffer `i` by `read`, for descriptors that are no sockets.
+    ///
+    /// # Errors
+    /// What `read` says.
+    ///
+    /// # Panics
+    /// If `i` is not below the capacity.
+    pub fn read_into(&mut self, fd: impl AsFd, i: usize) -> io::Result<()> {
+        let size = self.0.size;
+        let buffer = &mut self.0.bytes.slice_mut()[i * size..][..size];
+        let n = rustix::io::read(fd, buffer)?;
+        let h = &mut self.0.headers.slice_mut()[i];
+        h.msg_len = n as libc::c_uint;
+        h.msg_hdr.msg_flags = 0;
+        Ok(())
+    }
+}
+
+/// Send buffers for `sendmmsg`.
+pub struct SendBatch(Messages);
+
+impl SendBatch {
+    /// Room for `count` messages of at most `size` octets.
+    pub fn new(count: usize, size: usize) -> SendBatch {
+        SendBatch(Messages::new(count, size, true))
+    }
+
+    /// How many messages fit.
+    pub fn capacity(&self) -> usize {
+        self.0.count()
+    }
+
+    /// The whole buffer of message `i`.
+    ///
+    /// # Panics
+    /// If `i` is not below the capacity.
+    pub fn buffer(&mut self, i: usize) -> &mut [u8] {
+        let size = self.0.size;
+        &mut self.0.bytes.slice_mut()[i * size..][..size]
+    }
+
+    /// Message `i` shall be the first `len` octets of its buffer, sent to `to`.
+    ///
+    /// # Panics
+    /// If `i` is not below the capacity or `len` exceeds the buffer.
+    pub fn set(&mut self, i: usize, len: usize, to: Ipv4Addr) {
+        assert!(len <= self.0.size, "message longer than its buffer");
+        self.0.vectors.slice_mut()[i].iov_len = len;
+        self.0.names.slice_mut()[i] = address(SocketAddrV4::new(to, 0));
+    }
+
+    /// The octets of message `i`.
+    ///
+    /// # Panics
+    /// If `i` is not below the capacity.
+    pub fn message(&self, i: usize) -> &[u8] {
+        let len = self.0.vectors.slice()[i].iov_len;
+        &self.0.bytes.slice()[i * self.0.size..][..len]
+    }
+
+    /// Send messages `from..to` without blocking; gives how many the kernel took.
+    ///
+    /// # Errors
+    /// The error of the first message, if not even that was taken.
+    ///
+    /// # Panics
+    /// If the range is empty or ends beyond the capacity.
+    pub fn send(&mut self, fd: impl AsFd, from: usize, to: usize) -> io::Result<usize> {
+        let m = &mut self.0;
+        assert!(from < to && to <= m.count(), "no such messages");
+        // SAFETY: `from..to` lies inside `headers`; each header points at one iovec and one
+        // address, and those into `bytes`, with lengths that `set` checked. All live in `self`.
+        let sent = unsafe {
+            libc::sendmmsg(
+                fd.as_fd().as_raw_fd(),
+                m.headers.base().add(from),
+                (to - from) as libc::c_uint,
+                libc::MSG_DONTWAIT,
+            )
+        };
+        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    }
+}
+
+fn address(a: SocketAddrV4) -> libc::sockaddr_in {
+    libc::sockaddr_in {
+        sin_family: libc::AF_INET as libc::sa_family_t,
+        sin_port: a.port().to_be(),
+        sin_addr: libc::in_addr {
+            s_addr: u32::from(*a.ip()).to_be(),
+        },
+        sin_zero: [0; 8],
+    }
+}
+
+/// Set an integer-like socket option of any plain type.
+fn set_option<T: Copy>(
+    fd: impl AsFd,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: T,
+) -> io::Result<()> {
+    // SAFETY: the pointer and the length describe the local `value`, which the kernel only reads.
+    let r = unsafe {
+        libc::setsockopt(
+            fd.as_fd().as_raw_fd(),
+            level,
+            name,
+            (&raw const value).cast(),
+            size_of::<T>() as libc::socklen_t,
+        )
+    };
+    if r == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// The socket's packets carry their own IPv4 header.
+///
+/// # Errors
+/// What `setsockopt` says.
+pub fn set_header_included(fd: impl AsFd) -> io::Result<()> {
+    set_option(fd, libc::IPPROTO_IP, libc::IP_HDRINCL, 1 as libc::c_int)
+}
+
+/// Set `SO_MAX_PACING_RATE`, which on AF_UNIX is inert: applications' sockets carry our tag there.
+///
+/// # Errors
+/// What `setsockopt` says.
+pub fn set_max_pacing_rate(fd: impl AsFd, value: u64) -> io::Result<()> {
+    set_option(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, value)
+}
+
+/// Read back `SO_MAX_PACING_RATE`.
+///
+/// # Errors
+/// What `getsockopt` says, or `Unsupported` if the kernel gives fewer than 64 bits.
+pub fn max_pacing_rate(fd: impl AsFd) -> io::Result<u64> {
+    let mut value = 0u64;
+    let mut len = size_of::<u64>() as libc::socklen_t;
+    // SAFETY: pointer and length describe the local `value`; the kernel writes at most `len`.
+    let r = unsafe {
+        libc::getsockopt(
+            fd.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MAX_PACING_RATE,
+            (&raw mut value).cast(),
+            &raw mut len,
+        )
+    };
+    match r {
+        0 if len as usize == size_of::<u64>() => Ok(value),
+        0 => Err(io::ErrorKind::Unsupported.into()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Packets that the socket's full receive buffer has cost so far (`SO_MEMINFO`): the same number
+/// as `SO_RXQ_OVFL` carries, without a control message per packet. Wraps at 2^32.
+///
+/// # Errors
+/// What `getsockopt` says.
+pub fn receive_drops(fd: impl AsFd) -> io::Result<u32> {
+    /// `SK_MEMINFO_DROPS` of linux/sock_diag.h.
+    const DROPS: usize = 8;
+    /// `SO_MEMINFO` of asm-generic/socket.h, Linux 4.12.
+    const SO_MEMINFO: libc::c_int = 55;
+    let mut info = [0u32; DROPS + 1];
+    let mut len = size_of_val(&info) as libc::socklen_t;
+    // SAFETY: pointer and length describe the local array; the kernel writes at most `len`.
+    let r = unsafe {
+        libc::getsockopt(
+            fd.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_MEMINFO,
+            info.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    };
+    if r == 0 {
+        Ok(info[DROPS])
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// A TUN device without packet information; `name` may hold `%d`. Gives the descriptor
+/// (non-blocking, close-on-exec) and the name that the kernel chose. The device lives as long as
+/// the descriptor.
+///
+/// # Errors
+/// What `open` and `TUNSETIFF` say; `InvalidInput` if the name has more than 15 octets.
+pub fn open_tun(name: &str) -> io::Result<(OwnedFd, String)> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let fd = rustix::fs::open("/dev/net/tun", flags, Mode::empty())?;
+    // SAFETY: all-zero is a valid ifreq.
+    let mut request: libc::ifreq = unsafe { zeroed() };
+    if name.len() >= request.ifr_name.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
+    // SAFETY: TUNSETIFF reads and writes one ifreq, which is local and initialised.
+    let r = unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) };
+    if r != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let octets = request.ifr_name.iter().take_while(|c| **c != 0);
+    let name = octets.map(|c| char::from(*c as u8)).collect();
+    Ok((fd, name))
+}
+
+/// Block `signals` in this thread (and the threads it starts later) and give a descriptor, non-
+/// blocking and close-on-exec, from which they can be read.
+///
+/// # Errors
+/// What `pthread_sigmask` and `signalfd` say.
+pub fn signal_fd(signals: &[i32]) -> io::Result<OwnedFd> {
+    // SAFETY: `sigemptyset` initialises the set before anybody reads it; `sigaddset`,
+    // `pthread_sigmask` and `signalfd` only use the local set.
+    let fd = unsafe {
+        let mut set: libc::sigset_t = zeroed();
+        libc::sigemptyset(&raw mut set);
+        for s in signals {
+            if libc::sigaddset(&raw mut set, *s) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        let r = libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, core::ptr::null_mut());
+        if r != 0 {
+            return Err(io::Error::from_raw_os_error(r));
+        }
+        libc::signalfd(-1, &raw const set, libc::SFD_NONBLOCK | libc::SFD_CLOEXEC)
+    };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `signalfd` has just given this descriptor; nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// The number of the next signal that waits at a [`signal_fd`].
+///
+/// # Errors
+/// `WouldBlock` if none waits.
+pub fn read_signal(fd: impl AsFd) -> io::Result<i32> {
+    let mut info = [0u8; size_of::<libc::signalfd_siginfo>()];
+    let n = rustix::io::read(fd, &mut info)?;
+    if n < info.len() {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    // ssi_signo is the structure's first field.
+    Ok(i32::from_ne_bytes([info[0], info[1], info[2], info[3]]))
+}
+
+/// Move this thread alone into a fresh network namespace that goes when its last user goes.
+///
+/// # Errors
+/// `PermissionDenied` without CAP_SYS_ADMIN.
+pub fn unshare_network() -> io::Result<()> {
+    // SAFETY: only the network namespace of this thread changes; no memory or descriptor table is
+    // unshared, so no invariant of other threads is touched.
+    unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET) }?;
+    Ok(())
+}
+
+/// Move this thread alone into the network namespace behind `fd`.
+///
+/// # Errors
+/// What `setns` says.
+pub fn enter_network(fd: impl AsFd) -> io::Result<()> {
+    use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+    move_into_link_name_space(fd.as_fd(), Some(LinkNameSpaceType::Network))?;
+    Ok(())
+}
+
+/// Let `command` run in the network namespace behind `fd`, in place of this process's.
+pub fn spawn_inside(command: &mut std::process::Command, fd: OwnedFd) {
+    use std::os::unix::process::CommandExt;
+    // SAFETY: the closure runs between fork and exec and makes one system call on a descriptor it
+    // owns: it neither allocates nor takes a lock, so it is async-signal-safe.
+    unsafe {
+        command.pre_exec(move || enter_network(&fd));
+    }
+}
+
+/// Let `command` start a session of its own, so that the terminal's Ctrl-C does not reach it.
+pub fn spawn_detached(command: &mut std::process::Command) {
+    use std::os::unix::process::CommandExt;
+    // SAFETY: `setsid` is async-signal-safe; the closure captures nothing and allocates nothing.
+    unsafe {
+        command.pre_exec(|| {
+            rustix::process::setsid()?;
+            Ok(())
+        });
+    }
+}
+
+/// Let the kernel kill `command`'s process when the thread that starts it ends.
+pub fn spawn_leashed(command: &mut std::process::Command) {
+    use rustix::process::{Signal, set_parent_process_death_signal};
+    use std::os::unix::process::CommandExt;
+    // SAFETY: `prctl` is async-signal-safe; the closure captures nothing and allocates nothing.
+    unsafe {
+        command.pre_exec(|| {
+            set_parent_process_death_signal(Some(Signal::KILL))?;
+            Ok(())
+        });
+    }
+}
