@@ -1,0 +1,521 @@
+//! The live carriers, labs and cleaning on real namespaces. Everything here needs root and makes,
+//! and removes, namespaces of its own.
+
+use core::net::Ipv4Addr;
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use wifu_linux::carrier::{Carrier, is_local_address, route_to};
+use wifu_linux::clean::{self, Options};
+use wifu_linux::netns::{End, Lab, NETNS, Namespace, Owner, RUN, Shape};
+use wifu_linux::poller::{Coalesce, Interest, Poller};
+use wifu_linux::raw::{RawCarrier, RawConfig};
+use wifu_linux::tun::{TunCarrier, TunConfig};
+use wifu_wire::ipv4::{IpInfo, TTL};
+use wifu_wire::units::{Rate, Span, Time};
+
+const A: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 1);
+const B: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 2);
+const PROTOCOL: u8 = 253;
+
+fn privileged() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        eprintln!("skipped: needs root");
+    }
+    root
+}
+
+/// Two nodes on one link.
+fn pair(test: &str) -> (Lab, Namespace, Namespace) {
+    let mut lab = Lab::create(&format!("t-{test}-{}", std::process::id())).expect("lab");
+    let (a, b) = (lab.node("a").expect("node"), lab.node("b").expect("node"));
+    let end = |node, address| End {
+        node,
+        device: "eth0",
+        address,
+    };
+    lab.link(end("a", "10.78.0.1/24"), end("b", "10.78.0.2/24"), 1500)
+        .expect("link");
+    (lab, a, b)
+}
+
+fn raw_in(ns: &Namespace, config: &RawConfig) -> Carrier {
+    Carrier::Raw(ns.run(|| RawCarrier::open(config)).flatten().expect("raw"))
+}
+
+fn header(src: Ipv4Addr, dst: Ipv4Addr, proto: u8) -> IpInfo {
+    IpInfo {
+        src,
+        dst,
+        proto,
+        ttl: TTL,
+    }
+}
+
+fn send(carrier: &mut Carrier, ip: &IpInfo, segment: &[u8]) {
+    let slot = carrier.slot().expect("room");
+    slot[..segment.len()].copy_from_slice(segment);
+    carrier.commit(ip, segment.len());
+    carrier.flush();
+}
+
+/// Packets as (facts, payload, whole packet), until `count` are here or two seconds passed.
+fn collect(carrier: &mut Carrier, count: usize) -> Vec<(IpInfo, Vec<u8>, Vec<u8>)> {
+    let mut poller = Poller::new(Coalesce::OFF).expect("poller");
+    for i in 0..carrier.descriptors() {
+        poller
+            .add(carrier.descriptor(i), i as u64, Interest::READ)
+            .expect("add");
+    }
+    let deadline = Poller::now() + Span::SECOND * 2;
+    let (mut events, mut got) = (Vec::new(), Vec::new());
+    while got.len() < count && Poller::now() < deadline {
+        poller.wait(deadline, 0, &mut events).expect("wait");
+        for e in &events {
+            carrier.mark_ready(e.token as usize);
+        }
+        while let Some(packets) = carrier.receive() {
+            got.extend(packets.map(|p| (p.ip, p.payload.to_vec(), p.frame.to_vec())));
+        }
+    }
+    got
+}
+
+/// ICMP "destination unreachable" messages that a namespace has sent.
+fn unreachables(ns: &Namespace) -> u64 {
+    let read = || std::fs::read_to_string("/proc/thread-self/net/snmp").expect("snmp");
+    let text = ns.run(read).expect("namespace");
+    let mut lines = text.lines().filter(|l| l.starts_with("Icmp:"));
+    let names: Vec<&str> = lines.next().expect("names").split_whitespace().collect();
+    let values: Vec<&str> = lines.next().expect("values").split_whitespace().collect();
+    let at = names
+        .iter()
+        .position(|n| *n == "OutDestUnreachs")
+        .expect("field");
+    values[at].parse().expect("number")
+}
+
+#[test]
+fn raw_packets_arrive_as_the_specification_has_them() {
+    if !privileged() {
+        return;
+    }
+    let (_lab, a, b) = pair("raw");
+    let config = RawConfig::new(vec![PROTOCOL, 254]);
+    let (mut left, mut right) = (raw_in(&a, &config), raw_in(&b, &config));
+    let full = vec![0xA5; 1480];
+    send(&mut left, &header(A, B, PROTOCOL), b"first");
+    send(&mut left, &header(A, B, 254), &full);
+    let got = collect(&mut right, 2);
+    assert_eq!(got.len(), 2);
+    for (ip, payload, packet) in &got {
+        assert_eq!((ip.src, ip.dst, ip.ttl), (A, B, TTL));
+        let expected: &[u8] = if ip.proto == 254 { &full } else { b"first" };
+        assert_eq!(payload, expected);
+        // Identification 0, "don't fragment", offset 0.
+        assert_eq!(packet[4..8], [0, 0, 0x40, 0]);
+    }
+    assert_ne!(got[0].0.proto, got[1].0.proto);
+    let (sent, received) = (left.counters(), right.counters());
+    assert_eq!((sent.sent, sent.sent_octets), (2, 25 + 1500));
+    assert_eq!(
+        (received.received, received.received_octets),
+        (2, 25 + 1500)
+    );
+    assert_eq!((received.overflowed, sent.refused, sent.kept), (0, 0, 0));
+}
+
+#[test]
+fn no_icmp_leaves_while_the_socket_is_open() {
+    if !privileged() {
+        return;
+    }
+    let (_lab, a, b) = pair("icmp");
+    let config = RawConfig::new(vec![PROTOCOL]);
+    let mut left = raw_in(&a, &config);
+    let mut right = raw_in(&b, &config);
+    let before = unreachables(&b);
+    send(&mut left, &header(A, B, PROTOCOL), b"welcome");
+    assert_eq!(collect(&mut right, 1).len(), 1);
+    assert_eq!(unreachables(&b), before);
+    drop(right);
+    send(&mut left, &header(A, B, PROTOCOL), b"nobody");
+    let deadline = Instant::now() + Duration::from_secs(2);
+    while unreachables(&b) == before && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(
+        unreachables(&b),
+        before + 1,
+        "the control: without it, one leaves"
+    );
+}
+
+#[test]
+fn a_full_queue_keeps_packets_and_loses_none() {
+    if !privileged() {
+        return;
+    }
+    let (mut lab, a, b) = pair("room");
+    let shape = Shape::new(Rate(20_000_000), 1000);
+    lab.shape("a", "eth0", shape).expect("tbf");
+    let mut config = RawConfig::new(vec![PROTOCOL]);
+    config.send_buffer = Some(40_000);
+    let (mut left, mut right) = (raw_in(&a, &config), raw_in(&b, &config));
+    let mut poller = Poller::new(Coalesce::OFF).expect("poller");
+    let mut events = Vec::new();
+    poller
+        .add(left.descriptor(0), 0, Interest::WRITE)
+        .expect("add");
+    let (mut sent, mut blocked) = (0u32, 0);
+    while sent < 200 {
+        match left.slot() {
+            Some(slot) => {
+                slot[..4].copy_from_slice(&sent.to_be_bytes());
+                left.commit(&header(A, B, PROTOCOL), 1000);
+                sent += 1;
+            }
+            None => {
+                assert!(left.is_blocked());
+                assert_eq!(left.room(), 0);
+                blocked += 1;
+                let deadline = Poller::now() + Span::SECOND;
+                poller.wait(deadline, 0, &mut events).expect("wait");
+                assert!(events.iter().any(|e| e.writable()));
+                left.flush();
+            }
+        }
+    }
+    left.flush();
+    while left.is_blocked() {
+        let deadline = Poller::now() + Span::SECOND;
+        poller.wait(deadline, 0, &mut events).expect("wait");
+        left.flush();
+    }
+    assert!(blocked > 0, "the send buffer holds less than 200 packets");
+    assert_eq!(left.counters().kept > 0, blocked > 0);
+    let numbers: Vec<u32> = collect(&mut right, 200)
+        .iter()
+        .map(|(_, p, _)| u32::from_be_bytes([p[0], p[1], p[2], p[3]]))
+        .collect();
+    assert_eq!(numbers, (0..200).collect::<Vec<u32>>());
+}
+
+#[test]
+fn overflow_of_the_receive_buffer_is_counted() {
+    if !privileged() {
+        return;
+    }
+    let (_lab, a, b) = pair("drops");
+    let mut config = RawConfig::new(vec![PROTOCOL]);
+    config.receive_buffer = 16 << 10;
+    let (mut left, mut right) = (raw_in(&a, &config), raw_in(&b, &config));
+    for _ in 0..200 {
+        let Some(_) = left.slot() else { break };
+        left.commit(&header(A, B, PROTOCOL), 1480);
+    }
+    left.flush();
+    let sent = left.counters().sent;
+    let got = collect(&mut right, sent as usize).len() as u64;
+    assert!(got < sent);
+    assert_eq!(right.counters().overflowed, sent - got);
+}
+
+#[test]
+fn refusals_cost_one_packet_each_and_block_nothing() {
+    if !privileged() {
+        return;
+    }
+    let (_lab, a, b) = pair("refused");
+    let mut config = RawConfig::new(vec![PROTOCOL]);
+    config.mtu = 3000;
+    let (mut left, mut right) = (raw_in(&a, &config), raw_in(&b, &config));
+    for (dst, len) in [
+        (B, 100),
+        (Ipv4Addr::new(192, 0, 2, 1), 100),
+        (B, 2900),
+        (B, 101),
+    ] {
+        left.slot().expect("room").fill(1);
+        left.commit(&header(A, dst, PROTOCOL), len);
+    }
+    left.flush();
+    assert_eq!((left.counters().sent, left.counters().refused), (2, 2));
+    let lengths: Vec<usize> = collect(&mut right, 2)
+        .iter()
+        .map(|(_, p, _)| p.len())
+        .collect();
+    assert_eq!(lengths, [100, 101]);
+}
+
+#[test]
+fn routes_give_source_and_mtu() {
+    if !privileged() {
+        return;
+    }
+    let (_lab, a, _b) = pair("route");
+    a.run(|| {
+        let route = route_to(B).expect("route");
+        assert_eq!((route.source, route.mtu), (A, 1500));
+        assert!(route_to(Ipv4Addr::new(192, 0, 2, 1)).is_err());
+        assert!(is_local_address(A) && !is_local_address(B));
+        assert!(is_local_address(Ipv4Addr::new(127, 0, 0, 5)));
+        assert!(!is_local_address(Ipv4Addr::new(10, 78, 0, 255)));
+        assert!(!is_local_address(Ipv4Addr::new(224, 0, 0, 1)));
+    })
+    .expect("namespace");
+}
+
+#[test]
+fn protocols_of_the_kernel_are_refused() {
+    for protocols in [vec![], vec![6], vec![253, 253], vec![0]] {
+        let config = RawConfig::new(protocols);
+        let error = RawCarrier::open(&config).err().expect("refused");
+        assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+    }
+}
+
+#[test]
+fn the_kernel_talks_tcp_to_the_tun_carrier_and_sends_no_reset() {
+    if !privileged() {
+        return;
+    }
+    let (_lab, a, _b) = pair("tun");
+    let (kernel, stack) = (Ipv4Addr::new(10, 79, 0, 1), Ipv4Addr::new(10, 79, 0, 2));
+    let config = TunConfig::new(kernel, stack);
+    let carrier = a
+        .run(|| TunCarrier::open(&config))
+        .expect("namespace")
+        .expect("tun");
+    let name = carrier.name().to_string();
+    let mut carrier = Carrier::Tun(carrier);
+    assert_eq!(carrier.source_for(kernel).expect("source"), stack);
+    assert!(carrier.is_local(stack) && !carrier.is_local(kernel));
+    let script = format!(
+        "import socket; s=socket.socket(); s.settimeout(2); print(s.connect_ex(('{stack}', 80)))"
+    );
+    let mut client = a.command("python3").expect("namespace");
+    let mut client = client
+        .args(["-c", &script])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python3");
+    let (ip, syn, _) = collect(&mut carrier, 1).remove(0);
+    assert_eq!((ip.src, ip.dst, ip.proto), (kernel, stack, 6));
+    assert_eq!(syn[13], 0x02, "a SYN");
+    // Refuse it: RST and ACK, acknowledging the SYN, with a checksum as the kernel wants it.
+    let mut reset = [0u8; 20];
+    reset[0..2].copy_from_slice(&syn[2..4]);
+    reset[2..4].copy_from_slice(&syn[0..2]);
+    let next = u32::from_be_bytes([syn[4], syn[5], syn[6], syn[7]]).wrapping_add(1);
+    reset[8..12].copy_from_slice(&next.to_be_bytes());
+    (reset[12], reset[13]) = (0x50, 0x14);
+    let mut sum: u32 = 6 + 20;
+    for chunk in stack
+        .octets()
+        .chunks(2)
+        .chain(kernel.octets().chunks(2))
+        .chain(reset.chunks(2))
+    {
+        sum += u32::from(u16::from_be_bytes([chunk[0], chunk[1]]));
+    }
+    while sum > 0xFFFF {
+        sum = (sum & 0xFFFF) + (sum >> 16);
+    }
+    reset[16..18].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+    send(&mut carrier, &header(stack, kernel, 6), &reset);
+    let mut answer = String::new();
+    std::io::Read::read_to_string(&mut client.stdout.take().expect("piped"), &mut answer)
+        .expect("answer");
+    client.wait().expect("client");
+    assert_eq!(
+        answer.trim(),
+        rustix::io::Errno::CONNREFUSED.raw_os_error().to_string()
+    );
+    drop(carrier);
+    let devices = a.run(|| std::fs::read_to_string("/proc/thread-self/net/dev"));
+    let devices = devices.flatten().expect("devices");
+    assert!(devices.contains("eth0") && !devices.contains(&name));
+}
+
+#[test]
+fn deadlines_are_met_and_other_threads_wake_the_poller() {
+    let mut poller = Poller::new(Coalesce::default()).expect("poller");
+    let mut events = Vec::new();
+    let mut late: Vec<u64> = (0..50)
+        .map(|_| {
+            let deadline = Poller::now() + Span(300_000);
+            poller.wait(deadline, 0, &mut events).expect("wait");
+            let now = Poller::now();
+            assert!(now >= deadline, "not before the deadline");
+            (now - deadline).0
+        })
+        .collect();
+    late.sort_unstable();
+    assert!(
+        late[25] < 1_000_000,
+        "half are less than 1 ms late: {late:?}"
+    );
+    let waker = poller.waker();
+    let thread = std::thread::spawn(move || waker.wake());
+    let start = Instant::now();
+    poller
+        .wait(Poller::now() + Span::SECOND * 20, 0, &mut events)
+        .expect("wait");
+    assert!(start.elapsed() < Duration::from_secs(10) && events.is_empty());
+    thread.join().expect("waker");
+}
+
+#[test]
+fn a_busy_round_pauses_and_a_quiet_one_does_not() {
+    let coalesce = Coalesce {
+        pause: Span(200_000),
+        threshold: 4,
+    };
+    let mut poller = Poller::new(coalesce).expect("poller");
+    let (mut ours, theirs) = std::os::unix::net::UnixStream::pair().expect("pair");
+    poller.add(&theirs, 7, Interest::READ).expect("add");
+    ours.write_all(b"x").expect("write");
+    let mut events = Vec::new();
+    poller.wait(Time::NEVER, 3, &mut events).expect("wait");
+    assert_eq!((poller.counters().pauses, events.len()), (0, 1));
+    assert!(events[0].readable() && events[0].token == 7);
+    let start = Poller::now();
+    poller.wait(Time::NEVER, 4, &mut events).expect("wait");
+    assert!(Poller::now() - start >= Span(200_000));
+    assert_eq!((poller.counters().pauses, events.len()), (1, 1));
+}
+
+#[test]
+fn signals_end_a_wait() {
+    let mut poller = Poller::new(Coalesce::OFF).expect("poller");
+    poller.catch_signals(&[libc::SIGUSR1]).expect("signalfd");
+    // SAFETY: `raise` sends a signal, blocked by now, to the calling thread alone.
+    assert_eq!(unsafe { libc::raise(libc::SIGUSR1) }, 0);
+    let mut events = Vec::new();
+    poller
+        .wait(Poller::now() + Span::SECOND * 5, 0, &mut events)
+        .expect("wait");
+    assert_eq!(poller.take_signal(), Some(libc::SIGUSR1));
+    assert_eq!(poller.take_signal(), None);
+}
+
+#[test]
+fn a_lab_goes_with_its_owner_even_when_that_is_killed() {
+    if !privileged() {
+        return;
+    }
+    // The child is this very program, running `the_lab_of_a_victim`.
+    let label = format!("t-victim-{}", std::process::id());
+    let mut child = Command::new(std::env::current_exe().expect("path"))
+        .args(["--exact", "the_lab_of_a_victim", "--ignored", "--nocapture"])
+        .env("WIFU_TEST_LAB", &label)
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("child");
+    let name = format!("wifu-{label}-a");
+    let exists = || std::path::Path::new(NETNS).join(&name).exists();
+    let state = std::path::Path::new(RUN).join(format!("lab-{label}.json"));
+    let until = |wanted: bool| {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while (exists(), state.exists()) != (wanted, wanted) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        (exists(), state.exists())
+    };
+    assert_eq!(until(true), (true, true));
+    child.kill().expect("SIGKILL");
+    child.wait().expect("child");
+    assert_eq!(until(false), (false, false));
+}
+
+#[test]
+#[ignore = "run by a_lab_goes_with_its_owner_even_when_that_is_killed"]
+fn the_lab_of_a_victim() {
+    let label = std::env::var("WIFU_TEST_LAB").expect("label");
+    let mut lab = Lab::create(&label).expect("lab");
+    let ns = lab.node("a").expect("node");
+    let mut sleeper = ns
+        .command("sleep")
+        .expect("namespace")
+        .arg("60")
+        .spawn()
+        .expect("sleep");
+    sleeper.wait().expect("killed with the lab");
+}
+
+#[test]
+fn clean_removes_the_dead_and_leaves_the_living_and_strangers() {
+    if !privileged() {
+        return;
+    }
+    let unique = std::process::id();
+    let (mut lab, a, _b) = pair("clean");
+    let ip = |line: &str| {
+        let done = Command::new("ip")
+            .args(line.split_whitespace())
+            .status()
+            .expect("ip");
+        assert!(done.success(), "ip {line}");
+    };
+    let (dead, stranger) = (
+        format!("wifu-t-dead-{unique}"),
+        format!("wifu-t-odd-{unique}"),
+    );
+    ip(&format!("netns add {dead}"));
+    ip(&format!("netns add {stranger}"));
+    let owner = Owner {
+        start: 0,
+        ..Owner::this()
+    };
+    ip(&format!("-n {dead} link set dev lo alias {}", owner.tag()));
+    let exists = |name: &str| std::path::Path::new(NETNS).join(name).exists();
+    let dry = clean::clean(Options {
+        dry_run: true,
+        all: false,
+    });
+    let dry = dry.expect("clean");
+    assert!(
+        dry.steps.contains(&format!("ip netns del {dead}")),
+        "{dry:?}"
+    );
+    assert!(exists(&dead), "a dry run changes nothing");
+    let report = clean::clean(Options::default()).expect("clean");
+    assert!(!exists(&dead), "{report:?}");
+    assert!(exists(&stranger) && exists(a.name()));
+    assert!(report.kept.iter().any(|k| k.contains(&stranger)));
+    assert!(!report.steps.iter().any(|s| s.contains(a.name())));
+    ip(&format!("netns del {stranger}"));
+    // A lab in use is still usable afterwards.
+    lab.forward("a").expect("forward");
+    lab.close();
+    assert!(!exists(a.name()));
+}
+
+#[test]
+fn a_dry_lab_tells_every_step_and_makes_nothing() {
+    let mut lab = Lab::dry_run("t-dry").expect("plan");
+    let ns = lab.node("a").expect("node");
+    lab.node("b").expect("node");
+    let end = |node, address| End {
+        node,
+        device: "eth0",
+        address,
+    };
+    lab.link(end("a", "10.0.0.1/24"), end("b", ""), 1500)
+        .expect("link");
+    lab.shape("a", "eth0", Shape::new(Rate(100_000_000), 100))
+        .expect("shape");
+    lab.route("a", "default", "10.0.0.2").expect("route");
+    lab.forward("b").expect("forward");
+    assert_eq!(lab.steps().len(), 11, "{:#?}", lab.steps());
+    assert!(
+        lab.steps()
+            .iter()
+            .any(|s| s.contains("tbf rate 100000000bit"))
+    );
+    assert_eq!(lab.teardown_steps().len(), 3);
+    assert!(ns.open().is_err());
+    assert!(lab.node("no blanks").is_err() && lab.node("a").is_err());
+}
