@@ -147,6 +147,8 @@ pub struct Head {
     /// What a SYN offers.
     pub options: SynOptions,
     word: [u32; WORDS],
+    /// One bit per word that was set since the last reset.
+    touched: u8,
     count: u8,
     ranges: [(Seq, Seq); RANGES],
 }
@@ -166,6 +168,7 @@ impl Default for Head {
             ttl: 0,
             options: SynOptions::default(),
             word: [0; WORDS],
+            touched: 0,
             count: 0,
             ranges: [(Seq(0), Seq(0)); RANGES],
         }
@@ -179,6 +182,7 @@ impl Head {
         (self.flags, self.seq, self.ack, self.window) = (Flags(0), Seq(0), None, 0);
         (self.ts, self.ts_echo, self.ttl) = (None, 0, 0);
         (self.options, self.word, self.count) = (SynOptions::default(), [0; WORDS], 0);
+        self.touched = 0;
     }
 
     /// A format's own word.
@@ -189,6 +193,12 @@ impl Head {
     /// Set a format's own word.
     pub fn set(&mut self, w: Word, v: u32) {
         self.word[usize::from(w.0)] = v;
+        self.touched |= 1 << w.0;
+    }
+
+    /// Whether a word was set since the last reset: [`Wire::patch`] leaves the others as they are.
+    pub fn is_set(&self, w: Word) -> bool {
+        self.touched & 1 << w.0 != 0
     }
 
     /// The range list (SACK blocks, holes), most important first; `start..end`.
@@ -242,7 +252,8 @@ pub trait Wire: Send + Sync + core::fmt::Debug {
     /// Encode; returns the length of the header. `out.len()` bounds what is optional (ranges).
     fn emit(&self, head: &Head, out: &mut [u8]) -> usize;
 
-    /// Rewrite only what a hop may write; the rest of a held packet stays as it came.
+    /// Rewrite, of what a hop may write, the words set in `head`; the rest of a held packet stays
+    /// as it came.
     fn patch(&self, head: &Head, bytes: &mut [u8]);
 
     /// Fill the checksum, once the payload is in place; again after a hop wrote. Leaves alone

@@ -175,7 +175,9 @@ impl Wire for Shim {
         out[32..36].copy_from_slice(&head.ts_echo.to_be_bytes());
         out[36..38].copy_from_slice(&o.mss.to_be_bytes());
         out[38..40].copy_from_slice(&(n as u16).to_be_bytes());
-        self.patch(head, out);
+        for (_, place) in &self.words {
+            place.write(out, head.get(place.word));
+        }
         let mut at = self.end;
         for (start, end) in &head.ranges()[..n] {
             out[at..at + 4].copy_from_slice(&start.0.to_be_bytes());
@@ -186,8 +188,11 @@ impl Wire for Shim {
     }
 
     fn patch(&self, head: &Head, bytes: &mut [u8]) {
-        for (_, place) in &self.words {
-            place.write(bytes, head.get(place.word));
+        let by_hops = |p: &&(&str, Place)| usize::from(p.1.byte) < self.hop_end;
+        for (_, place) in self.words.iter().filter(by_hops) {
+            if head.is_set(place.word) {
+                place.write(bytes, head.get(place.word));
+            }
         }
     }
 
@@ -279,6 +284,24 @@ mod tests {
         assert_eq!(back.get(codec.place("epoch").unwrap().word), 77);
         codec.place("epoch").unwrap().write(&mut out[..n], 78);
         assert!(!codec.verify(&pseudo, &out[..n]));
+    }
+
+    #[test]
+    fn a_patch_changes_the_words_that_hops_may_write_and_that_were_set() {
+        let codec = shim(7);
+        let word = |name: &str| codec.place(name).unwrap().word;
+        let (mut head, mut out) = (Head::default(), [0u8; 80]);
+        head.set(word("epoch"), 77);
+        head.set(word("delay"), 5);
+        head.set(word("hops"), 3);
+        let n = codec.emit(&head, &mut out);
+        let (mut hop, mut back) = (Head::default(), Head::default());
+        hop.set(word("epoch"), 1);
+        hop.set(word("delay"), 9);
+        codec.patch(&hop, &mut out[..n]);
+        codec.parse(&out[..n], &mut back).unwrap();
+        let values = ["epoch", "delay", "hops"].map(|name| back.get(word(name)));
+        assert_eq!(values, [77, 9, 3]);
     }
 
     #[test]
