@@ -130,6 +130,27 @@ impl Blueprint {
     /// # Errors
     /// Every problem found, each with its key and what would be right.
     pub fn new(c: &Composition, registry: &Registry) -> Result<Blueprint, ConfigError> {
+        Blueprint::check(c, registry, None)
+    }
+
+    /// Check a composition whose connections carry the packets of another one, as the lanes of a
+    /// hop protocol do: its words are those of `carried`, whatever its own `wire` says.
+    ///
+    /// # Errors
+    /// As [`Blueprint::new`].
+    pub fn new_over(
+        carried: &Blueprint,
+        c: &Composition,
+        registry: &Registry,
+    ) -> Result<Blueprint, ConfigError> {
+        Blueprint::check(c, registry, Some(&carried.wire))
+    }
+
+    fn check(
+        c: &Composition,
+        registry: &Registry,
+        carried: Option<&Arc<dyn Wire>>,
+    ) -> Result<Blueprint, ConfigError> {
         let mut problems = Vec::new();
         let descs = find_parts(c, registry, &mut problems);
         if !problems.is_empty() {
@@ -150,7 +171,7 @@ impl Blueprint {
             });
         }
         let cascade = checks::signals(c, &descs, registry, &mut problems);
-        let wire = match make_wire(c, &descs) {
+        let wire = match carried.map_or_else(|| make_wire(c, &descs), |w| Ok(Arc::clone(w))) {
             Ok(wire) => wire,
             Err(problem) => {
                 problems.push(problem);

@@ -181,7 +181,7 @@ pub struct AppFacts {
     pub end: Seq,
     /// A FIN mark follows `end`.
     pub fin: bool,
-    /// Octets free to write.
+    /// Octets free to write; packets in a packet store.
     pub room: u32,
     /// Octets not yet read by the application.
     pub unread: u32,
@@ -210,6 +210,8 @@ pub struct SiteFacts {
     pub rate: Rate,
     /// Largest IP packet, octets.
     pub mtu: u32,
+    /// Header octets of a full segment in the composition's wire format, IP included.
+    pub overhead: u32,
     /// Initial sequence number by RFC 6528.
     pub isn: Seq,
     /// Octets of the send store.

@@ -183,6 +183,7 @@ impl Blueprint {
         site.snd_buf = self.engine_int("snd_buf");
         site.rcv_buf = self.engine_int("rcv_wnd");
         site.mss_limit = self.engine_int("mss");
+        site.overhead = self.wire.overhead() + wifu_wire::ipv4::HEADER as u32;
         let mut rngs = [Rng::default(); SLOTS];
         for (slot, part) in rngs.iter_mut().zip(&self.parts) {
             *slot = rng.split(part.desc.name);
@@ -399,7 +400,7 @@ impl Conn {
             match &store.tx {
                 SendStore::Octets(ring) => app.room = ring.room(),
                 SendStore::Records(r) => (app.room, app.end) = (r.room(), r.end()),
-                SendStore::Packets(p) => app.queued = p.len(),
+                SendStore::Packets(p) => (app.queued, app.room) = (p.len(), p.room()),
             }
         }
     }
@@ -497,8 +498,11 @@ impl Conn {
 
     /// Facts that signals read must be true before they are delivered.
     fn settle_facts(&mut self) {
-        if let Some(SendStore::Records(r)) = self.core.store.as_ref().map(|s| &s.tx) {
-            self.core.board.app.end = r.end();
+        let app = &mut self.core.board.app;
+        match self.core.store.as_ref().map(|s| &s.tx) {
+            Some(SendStore::Records(r)) => app.end = r.end(),
+            Some(SendStore::Packets(p)) => (app.queued, app.room) = (p.len(), p.room()),
+            _ => {}
         }
     }
 
@@ -561,7 +565,7 @@ impl Conn {
             _ => false,
         };
         if fits {
-            self.core.board.app.queued += 1;
+            self.settle_facts();
             self.tell(now, Signal::Wrote);
         }
         fits
@@ -571,7 +575,7 @@ impl Conn {
     pub fn put_back(&mut self, now: Time, ticket: Ticket, number: Seq) {
         if let Some(SendStore::Packets(p)) = self.core.store.as_mut().map(|s| &mut s.tx) {
             p.put_back(ticket, number);
-            self.core.board.app.queued += 1;
+            self.settle_facts();
             self.tell(now, Signal::Wrote);
         }
     }
@@ -677,6 +681,8 @@ impl Conn {
         out: &mut [u8],
     ) -> Option<Transmit> {
         if self.core.board.app.local_room == 0 {
+            // The next poll comes with room, not with time: a deadline left here would spin.
+            self.core.wake = Time::NEVER;
             self.limited(now, Limit::Queue);
             return None;
         }

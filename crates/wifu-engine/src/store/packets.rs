@@ -18,7 +18,8 @@ impl Packets {
     /// Room for `limit` packets.
     pub fn new(limit: usize) -> Packets {
         Packets {
-            queue: VecDeque::with_capacity(limit),
+            // One more: a packet that is put back may find the queue full.
+            queue: VecDeque::with_capacity(limit + 1),
             limit,
         }
     }
@@ -45,6 +46,11 @@ impl Packets {
     /// Take the oldest.
     pub fn pop(&mut self) -> Option<(Ticket, Seq)> {
         self.queue.pop_front()
+    }
+
+    /// How many more fit.
+    pub fn room(&self) -> u32 {
+        self.limit.saturating_sub(self.queue.len()) as u32
     }
 
     /// How many wait.
