@@ -10,6 +10,7 @@ pub mod component;
 pub mod composition;
 pub mod conn;
 pub mod descriptor;
+pub mod endpoint;
 pub mod kit;
 pub mod permit;
 pub mod signal;
@@ -22,6 +23,9 @@ pub use component::{Admit, Component, Cx, Out, Payload, Segment};
 pub use composition::{Composition, ConfigError, Library};
 pub use conn::{Conn, Transmit, Tuple};
 pub use descriptor::{Descriptor, ParamSpec, Params, Registry, Role, Value, WordSpec};
+pub use endpoint::{
+    ConnId, ConnInfo, ConnectError, Datagram, Endpoint, EndpointConfig, Event, ListenId,
+};
 pub use permit::{Kind, Limit, Permit, Reason, Want};
 pub use signal::{Arrival, Cause, Fault, Signal};
 pub use store::Ticket;
