@@ -1,0 +1,118 @@
+//! Socket addresses of C programs.
+
+use crate::sys::{Errno, Result};
+use core::ffi::c_int;
+use core::mem::size_of;
+use core::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4};
+
+/// An address as an application gives it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Given {
+    /// An IPv4 address, or an IPv4-mapped one.
+    V4(SocketAddrV4),
+    /// `::` and a port.
+    AnyV6(u16),
+    /// Another IPv6 address, which WiFu can't reach.
+    V6,
+    /// `AF_UNSPEC`: dissolve.
+    Unspecified,
+}
+
+/// Reads a socket address; `v6` says which family the socket has.
+///
+/// # Safety
+/// `addr` must be valid for reads of `len` bytes, or null.
+///
+/// # Errors
+/// `EFAULT` for null, `EINVAL` if too short, `EAFNOSUPPORT` for another family.
+pub unsafe fn read(
+    addr: *const libc::sockaddr,
+    len: libc::socklen_t,
+    v6: bool,
+) -> Result<Given> {
+    let len = len as usize;
+    if addr.is_null() {
+        return Err(Errno(libc::EFAULT));
+    }
+    if len < size_of::<libc::sa_family_t>() {
+        return Err(Errno(libc::EINVAL));
+    }
+    // SAFETY: at least the family can be read; the address may be unaligned.
+    let family = c_int::from(unsafe { addr.cast::<libc::sa_family_t>().read_unaligned() });
+    match family {
+        libc::AF_UNSPEC => Ok(Given::Unspecified),
+        libc::AF_INET if len < size_of::<libc::sockaddr_in>() => Err(Errno(libc::EINVAL)),
+        libc::AF_INET => {
+            // SAFETY: len covers the structure, which may be unaligned.
+            let a = unsafe { addr.cast::<libc::sockaddr_in>().read_unaligned() };
+            let ip = Ipv4Addr::from(u32::from_be(a.sin_addr.s_addr));
+            Ok(Given::V4(SocketAddrV4::new(ip, u16::from_be(a.sin_port))))
+        }
+        // Linux accepts addresses without the scope id.
+        libc::AF_INET6 if v6 && len < 24 => Err(Errno(libc::EINVAL)),
+        libc::AF_INET6 if v6 => {
+            // SAFETY: len covers port and address, which lie at 2 and 8 in the structure.
+            let (port, octets) = unsafe {
+                let base = addr.cast::<u8>();
+                (
+                    base.add(2).cast::<[u8; 2]>().read_unaligned(),
+                    base.add(8).cast::<[u8; 16]>().read_unaligned(),
+                )
+            };
+            let (port, ip) = (u16::from_be_bytes(port), Ipv6Addr::from(octets));
+            Ok(match ip.to_ipv4_mapped() {
+                Some(v4) => Given::V4(SocketAddrV4::new(v4, port)),
+                None if ip.is_unspecified() => Given::AnyV6(port),
+                None => Given::V6,
+            })
+        }
+        _ => Err(Errno(libc::EAFNOSUPPORT)),
+    }
+}
+
+/// Writes an address as the kernel does: cut to the caller's room, with the whole length stored.
+///
+/// # Safety
+/// `len` must be null or valid for reads and writes, and `addr` null or valid for writes of `*len`
+/// bytes.
+///
+/// # Errors
+/// `EINVAL` for a negative length.
+pub unsafe fn write(
+    a: SocketAddrV4,
+    v6: bool,
+    addr: *mut libc::sockaddr,
+    len: *mut libc::socklen_t,
+) -> Result<()> {
+    if addr.is_null() || len.is_null() {
+        return Ok(());
+    }
+    let mut bytes = [0; size_of::<libc::sockaddr_in6>()];
+    let port = a.port().to_be_bytes();
+    let size = if v6 {
+        bytes[..2].copy_from_slice(&(libc::AF_INET6 as libc::sa_family_t).to_ne_bytes());
+        let ip = if a.ip().is_unspecified() {
+            Ipv6Addr::UNSPECIFIED
+        } else {
+            a.ip().to_ipv6_mapped()
+        };
+        bytes[8..24].copy_from_slice(&ip.octets());
+        size_of::<libc::sockaddr_in6>()
+    } else {
+        bytes[..2].copy_from_slice(&(libc::AF_INET as libc::sa_family_t).to_ne_bytes());
+        bytes[4..8].copy_from_slice(&a.ip().octets());
+        size_of::<libc::sockaddr_in>()
+    };
+    bytes[2..4].copy_from_slice(&port);
+    // SAFETY: the caller vouches for both pointers.
+    unsafe {
+        let room = len.read_unaligned();
+        if (room as i32) < 0 {
+            return Err(Errno(libc::EINVAL));
+        }
+        let n = size.min(room as usize);
+        core::ptr::copy_nonoverlapping(bytes.as_ptr(), addr.cast::<u8>(), n);
+        len.write_unaligned(size as libc::socklen_t);
+    }
+    Ok(())
+}

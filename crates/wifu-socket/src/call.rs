@@ -1,0 +1,488 @@
+//! The calls that make and name connections.
+//!
+//! The descriptor is an AF_UNIX stream socket from `socket` on and for life. Its bound name says
+//! its local address; `listen` and `accept` are the kernel's own, since the daemon connects to that
+//! name; a pending `connect` is a send buffer filled so far that AF_UNIX shows no POLLOUT until the
+//! daemon drains it.
+
+use crate::addr::{self, Given};
+use crate::config::{DEFAULT_SPEC, config};
+use crate::daemon::{self, Failure};
+use crate::note::Once;
+use crate::sys::{self, Errno, Result, UnixAddr};
+use crate::tag::Tag;
+use core::ffi::c_int;
+use core::net::{Ipv4Addr, SocketAddrV4};
+use wifu_wire::front::{self, HEADER_LEN, MAX_SPEC, Name, Options, Request};
+
+/// Ports for sockets that are bound to port 0, as Linux's `ip_local_port_range`.
+const EPHEMERAL: core::ops::Range<u16> = 32768..61000;
+/// The send buffer that a socket gets, as `SO_SNDBUF` shows it: what Linux allows by default. A
+/// held byte keeps its whole kernel buffer accounted, and POLLOUT comes when at most a quarter of
+/// the send buffer is; `sendfile` makes buffers of 64 KB. With less than this nothing is held.
+const SNDBUF_FOR_HOLD: i32 = 425_984;
+/// Where IPv6-only sockets are bound, which nothing can connect to.
+const SERVICE_V6: &[u8] = b"\0wifu/6/";
+const SOCK_TYPE_MASK: c_int = 0xf;
+static ZEROS: [u8; 16384] = [0; 16384];
+
+/// Whether `socket` with these arguments is a TCP socket, which WiFu can stand for.
+pub fn is_tcp(domain: c_int, kind: c_int, protocol: c_int) -> bool {
+    matches!(domain, libc::AF_INET | libc::AF_INET6)
+        && kind & SOCK_TYPE_MASK == libc::SOCK_STREAM
+        && matches!(protocol, 0 | libc::IPPROTO_TCP)
+}
+
+/// Makes one of our sockets. `number` is the IP protocol number of a named composition, or 0.
+pub fn socket(domain: c_int, kind: c_int, number: u8) -> Result<c_int> {
+    let flags = kind & !SOCK_TYPE_MASK;
+    let fd = sys::socket(libc::AF_UNIX, libc::SOCK_STREAM | flags, 0)?;
+    let tag = Tag::default().set(Tag::V6, domain == libc::AF_INET6).with_protocol(number);
+    tag.write(fd).inspect_err(|_| sys::close(fd))?;
+    Ok(fd)
+}
+
+/// The composition of a socket for which no option said otherwise.
+pub fn spec(tag: Tag) -> &'static str {
+    match spec_of(tag.protocol()) {
+        Some(spec) => spec,
+        None if config().spec().is_empty() => DEFAULT_SPEC,
+        None => config().spec(),
+    }
+}
+
+/// The composition with this IP protocol number, as include/wifu.h names it.
+pub fn spec_of(number: u8) -> Option<&'static str> {
+    Some(match number {
+        207 => "tcp-tahoe",
+        214 => "tcp-reno",
+        215 => "tcp-newreno",
+        216 => "tcp-sack",
+        220 => "tcp-cubic",
+        _ => return None,
+    })
+}
+
+/// Identifies a socket towards the daemon: stays the same for all its copies.
+pub fn cookie(fd: c_int) -> Result<u64> {
+    sys::getsockopt(fd, libc::SOL_SOCKET, libc::SO_COOKIE)
+}
+
+fn is_listening(fd: c_int) -> bool {
+    sys::getsockopt::<i32>(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) == Ok(1)
+}
+
+/// `bind`.
+///
+/// # Safety
+/// As [`addr::read`].
+pub unsafe fn bind(
+    fd: c_int,
+    tag: Tag,
+    a: *const libc::sockaddr,
+    len: libc::socklen_t,
+) -> Result<c_int> {
+    // SAFETY: the caller's promise.
+    let local = match unsafe { addr::read(a, len, tag.has(Tag::V6)) }? {
+        Given::V4(a) => a,
+        Given::AnyV6(port) if tag.has(Tag::V6ONLY) => return bind_v6_only(fd, port),
+        Given::AnyV6(port) => SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port),
+        Given::V6 => return Err(Errno(libc::EADDRNOTAVAIL)),
+        // Linux takes AF_UNSPEC with a zero address for AF_INET.
+        Given::Unspecified => return Err(Errno(libc::EAFNOSUPPORT)),
+    };
+    check_is_local(*local.ip())?;
+    bind_service(fd, local)?;
+    Ok(0)
+}
+
+/// An IPv6-only socket can be bound and listen, and never gets a connection.
+fn bind_v6_only(fd: c_int, port: u16) -> Result<c_int> {
+    static SAID: Once = Once::new();
+    SAID.say(format_args!("IPv6 is not carried: the IPv6-only socket on port {port} stays silent"));
+    let mut name = [0; SERVICE_V6.len() + 2];
+    name[..SERVICE_V6.len()].copy_from_slice(SERVICE_V6);
+    name[SERVICE_V6.len()..].copy_from_slice(&port.to_be_bytes());
+    let name = UnixAddr::new(&name).ok_or(Errno(libc::EINVAL))?;
+    sys::bind(fd, &name)?;
+    Ok(0)
+}
+
+fn bound_v6_only(name: &[u8]) -> Option<SocketAddrV4> {
+    let port = name.strip_prefix(SERVICE_V6)?.try_into().ok()?;
+    Some(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, u16::from_be_bytes(port)))
+}
+
+/// Asks the kernel, as `bind` to this address would, whether it is ours.
+fn check_is_local(ip: Ipv4Addr) -> Result<()> {
+    if ip.is_unspecified() {
+        return Ok(());
+    }
+    let probe = sys::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0)?;
+    let r = sys::bind_v4(probe, SocketAddrV4::new(ip, 0));
+    sys::close(probe);
+    r
+}
+
+fn bind_service(fd: c_int, local: SocketAddrV4) -> Result<()> {
+    let try_port = |port| {
+        let name = Name::service(SocketAddrV4::new(*local.ip(), port));
+        UnixAddr::new(name.as_bytes()).ok_or(Errno(libc::EINVAL)).and_then(|n| sys::bind(fd, &n))
+    };
+    if local.port() != 0 {
+        return try_port(local.port());
+    }
+    let ports = EPHEMERAL.end - EPHEMERAL.start;
+    let first = sys::random16() % ports;
+    for i in 0..ports {
+        let port = EPHEMERAL.start + (first + i) % ports;
+        match try_port(port) {
+            Err(Errno(libc::EADDRINUSE)) => {}
+            other => return other,
+        }
+    }
+    Err(Errno(libc::EADDRINUSE))
+}
+
+/// The address that the socket is bound to by `bind`, if it is.
+fn bound(fd: c_int) -> Option<SocketAddrV4> {
+    front::parse_service(sys::getsockname(fd).ok()?.name())
+}
+
+const ANY: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+
+/// `connect`.
+///
+/// # Safety
+/// As [`addr::read`].
+pub unsafe fn connect(
+    fd: c_int,
+    tag: Tag,
+    a: *const libc::sockaddr,
+    len: libc::socklen_t,
+) -> Result<c_int> {
+    // SAFETY: the caller's promise.
+    let given = unsafe { addr::read(a, len, tag.has(Tag::V6)) }?;
+    if is_listening(fd) {
+        return Err(Errno(libc::EISCONN));
+    }
+    if sys::getpeername(fd).is_ok() {
+        return resume(fd, tag, given);
+    }
+    start(fd, tag, given)
+}
+
+fn start(fd: c_int, tag: Tag, given: Given) -> Result<c_int> {
+    let remote = match given {
+        // Linux connects to this host for 0.0.0.0.
+        Given::V4(a) if a.ip().is_unspecified() => SocketAddrV4::new(Ipv4Addr::LOCALHOST, a.port()),
+        Given::AnyV6(port) => SocketAddrV4::new(Ipv4Addr::LOCALHOST, port),
+        Given::V4(a) => a,
+        Given::V6 => return Err(Errno(libc::ENETUNREACH)),
+        Given::Unspecified => return Ok(0),
+    };
+    if remote.ip().is_multicast() || remote.ip().is_broadcast() {
+        return Err(Errno(libc::ENETUNREACH));
+    }
+    let spec = spec(tag);
+    let (sndbuf, options) = prepare_buffer(fd, tag)?;
+    let pad = sndbuf / 4 + 1;
+    let request = Request::Connect {
+        cookie: cookie(fd)?,
+        local: bound(fd).unwrap_or(ANY),
+        remote,
+        spec,
+        options,
+    };
+    let mut frame = [0; HEADER_LEN + MAX_SPEC + 128];
+    let n = request.encode(&mut frame, pad).map_err(|_| Errno(libc::EINVAL))?;
+    daemon::connect(fd).map_err(Failure::errno)?;
+    let tag = tag.set(Tag::CONNECTING, true);
+    tag.write(fd)?;
+    send_padded(fd, &frame[..n], pad as usize)?;
+    if sys::fcntl(fd, libc::F_GETFL, 0)? & libc::O_NONBLOCK != 0 {
+        return Err(Errno(libc::EINPROGRESS));
+    }
+    wait(fd, tag)
+}
+
+/// Makes sure that the send buffer is large enough for a held byte if the system allows it.
+/// Returns its size as the kernel counts, and the options for the daemon.
+fn prepare_buffer(fd: c_int, tag: Tag) -> Result<(u32, Options)> {
+    let size = || sys::getsockopt::<i32>(fd, libc::SOL_SOCKET, libc::SO_SNDBUF);
+    if size()? < SNDBUF_FOR_HOLD {
+        // The kernel doubles what it is given.
+        let _ = sys::setsockopt(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, SNDBUF_FOR_HOLD / 2);
+    }
+    let size = size()?;
+    let options = tag.options();
+    let options =
+        if size < SNDBUF_FOR_HOLD { options.with(Options::NO_HOLD) } else { options };
+    Ok((size as u32, options))
+}
+
+/// Sends the frame and its padding, which a fresh send buffer always has room for.
+fn send_padded(fd: c_int, frame: &[u8], pad: usize) -> Result<()> {
+    const PIECES: usize = 16;
+    let piece = |b: &[u8]| libc::iovec { iov_base: b.as_ptr().cast_mut().cast(), iov_len: b.len() };
+    let mut left = pad;
+    let mut head = frame;
+    while left > 0 || !head.is_empty() {
+        let mut iov = [piece(&[]); PIECES];
+        iov[0] = piece(head);
+        let mut n = head.len();
+        let mut used = 1;
+        while used < PIECES && left > n - head.len() {
+            let size = (left - (n - head.len())).min(ZEROS.len());
+            iov[used] = piece(&ZEROS[..size]);
+            n += size;
+            used += 1;
+        }
+        let sent = sys::sendmsg(fd, &iov[..used], libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
+            .map_err(|e| Errno(if e.0 == libc::EAGAIN { libc::ENOBUFS } else { e.0 }))?;
+        let of_head = sent.min(head.len());
+        head = &head[of_head..];
+        left -= sent - of_head;
+    }
+    Ok(())
+}
+
+/// Waits until the connection is there or has failed, as a blocking `connect` does.
+fn wait(fd: c_int, tag: Tag) -> Result<c_int> {
+    let limit: libc::timeval = sys::getsockopt(fd, libc::SOL_SOCKET, libc::SO_SNDTIMEO)?;
+    let limit_ms = limit.tv_sec as u64 * 1000 + limit.tv_usec as u64 / 1000;
+    let timeout = (limit_ms > 0).then_some(limit_ms);
+    loop {
+        match sys::poll(fd, libc::POLLOUT, timeout) {
+            Ok(0) => return Err(Errno(libc::EINPROGRESS)),
+            Ok(events) if failed(events) => return Err(failure(fd, tag)),
+            Ok(_) => break,
+            Err(Errno(libc::EINTR)) if timeout.is_some() || sys::handlers_want_eintr() => {
+                return Err(Errno(libc::EINTR));
+            }
+            Err(Errno(libc::EINTR)) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    tag.set(Tag::CONNECTING, false).write(fd)?;
+    Ok(0)
+}
+
+fn failed(events: i16) -> bool {
+    events & (libc::POLLERR | libc::POLLHUP) != 0
+}
+
+/// Fetches why the connection failed, and takes the pending error off the socket.
+fn failure(fd: c_int, tag: Tag) -> Errno {
+    let pending = sys::getsockopt::<i32>(fd, libc::SOL_SOCKET, libc::SO_ERROR).unwrap_or(0);
+    reason(fd, tag, pending)
+}
+
+/// What a pending error really is: the kernel knows only ECONNRESET.
+pub fn reason(fd: c_int, tag: Tag, pending: i32) -> Errno {
+    static SAID: Once = Once::new();
+    let _ = tag.set(Tag::CONNECTING, false).write(fd);
+    let unknown = match (pending, tag.has(Tag::CONNECTING)) {
+        (0 | libc::ECONNRESET, true) => libc::ECONNREFUSED,
+        (0, false) => libc::ECONNRESET,
+        (e, _) => e,
+    };
+    let Ok(cookie) = cookie(fd) else { return Errno(unknown) };
+    let Ok(reply) = daemon::ask(&Request::Why { cookie }) else { return Errno(unknown) };
+    let answer = reply.answer();
+    if let Some(text) = answer.value {
+        SAID.say(format_args!("{text}"));
+    }
+    // ENOENT: the daemon doesn't know this socket, for it was restarted, or forgot.
+    match answer.errno as c_int {
+        0 | libc::ENOENT => Errno(unknown),
+        e => Errno(e),
+    }
+}
+
+/// `connect` on a socket that has been connected before.
+fn resume(fd: c_int, tag: Tag, given: Given) -> Result<c_int> {
+    let events = sys::poll(fd, libc::POLLOUT, Some(0))?;
+    let connecting = tag.has(Tag::CONNECTING);
+    if failed(events) {
+        if connecting {
+            return Err(failure(fd, tag));
+        }
+        renew(fd, tag)?;
+        return start(fd, tag, given);
+    }
+    if given == Given::Unspecified {
+        static SAID: Once = Once::new();
+        SAID.say(format_args!("dissolving a connection by connect(AF_UNSPEC) is not supported"));
+        return Err(Errno(libc::EOPNOTSUPP));
+    }
+    if !connecting {
+        return Err(Errno(libc::EISCONN));
+    }
+    if events & libc::POLLOUT != 0 {
+        tag.set(Tag::CONNECTING, false).write(fd)?;
+        return Ok(0);
+    }
+    if sys::fcntl(fd, libc::F_GETFL, 0)? & libc::O_NONBLOCK == 0 {
+        return wait(fd, tag);
+    }
+    Err(Errno(libc::EALREADY))
+}
+
+/// Puts a fresh socket in the place of one whose connection failed: TCP sockets can connect again,
+/// AF_UNIX ones can't. Copies of the descriptor, and epoll sets that hold it, keep the old one.
+fn renew(fd: c_int, tag: Tag) -> Result<()> {
+    let local = bound(fd);
+    let status = sys::fcntl(fd, libc::F_GETFL, 0)? & libc::O_NONBLOCK;
+    let on_exec = sys::fcntl(fd, libc::F_GETFD, 0)? & libc::FD_CLOEXEC;
+    let cloexec = if on_exec != 0 { libc::O_CLOEXEC } else { 0 };
+    let new = sys::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0)?;
+    let place = || {
+        for name in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
+            let v: libc::timeval = sys::getsockopt(fd, libc::SOL_SOCKET, name)?;
+            sys::setsockopt(new, libc::SOL_SOCKET, name, v)?;
+        }
+        sys::fcntl(new, libc::F_SETFL, status)?;
+        tag.write(new)?;
+        sys::dup3(new, fd, cloexec)
+    };
+    let placed = place();
+    sys::close(new);
+    placed?;
+    match local {
+        Some(local) => bind_service(fd, local),
+        None => Ok(()),
+    }
+}
+
+/// `listen`.
+pub fn listen(fd: c_int, tag: Tag, backlog: c_int) -> Result<c_int> {
+    static SAID: Once = Once::new();
+    if sys::getpeername(fd).is_ok() {
+        return Err(Errno(libc::EINVAL));
+    }
+    let name = sys::getsockname(fd)?;
+    if name.name().starts_with(SERVICE_V6) {
+        sys::listen(fd, backlog)?;
+        return Ok(0);
+    }
+    if name.name().is_empty() {
+        bind_service(fd, ANY)?;
+    }
+    let local = bound(fd).ok_or(Errno(libc::EINVAL))?;
+    // First the kernel, so that the daemon never finds a registered name that refuses.
+    sys::listen(fd, backlog)?;
+    let request = Request::Listen {
+        cookie: cookie(fd)?,
+        inode: sys::fstat(fd)?.0,
+        local,
+        spec: spec(tag),
+        // Negative means "as much as possible", as in Linux.
+        backlog: backlog as u32,
+        options: tag.options(),
+    };
+    let reply = daemon::ask(&request).map_err(Failure::errno)?;
+    let answer = reply.answer();
+    if let Some(text) = answer.value {
+        SAID.say(format_args!("{text}"));
+    }
+    match answer.errno as c_int {
+        0 => Ok(0),
+        e => Err(Errno(e)),
+    }
+}
+
+/// `accept4`.
+///
+/// # Safety
+/// As [`addr::write`].
+pub unsafe fn accept4(
+    fd: c_int,
+    tag: Tag,
+    a: *mut libc::sockaddr,
+    len: *mut libc::socklen_t,
+    flags: c_int,
+) -> Result<c_int> {
+    loop {
+        let (new, from) = sys::accept4(fd, flags)?;
+        let Some((remote, _, _)) = front::parse_peer(from.name()) else {
+            // Anybody may connect to an abstract name; only the daemon calls itself so.
+            sys::close(new);
+            continue;
+        };
+        if !is_daemon(new) {
+            sys::close(new);
+            continue;
+        }
+        let ready = greet(new, tag.inherited()).and_then(|()| {
+            // SAFETY: the caller's promise.
+            unsafe { addr::write(remote, tag.has(Tag::V6), a, len) }
+        });
+        return match ready {
+            Ok(()) => Ok(new),
+            Err(e) => {
+                sys::close(new);
+                Err(e)
+            }
+        };
+    }
+}
+
+/// Tags an accepted socket and tells the daemon its cookie. The daemon leaves the last byte of that
+/// in the queue: if it dies, the kernel reports a reset and not an end.
+fn greet(new: c_int, tag: Tag) -> Result<()> {
+    tag.write(new)?;
+    let (_, options) = prepare_buffer(new, tag)?;
+    let hello = front::marker(cookie(new)?, !options.has(Options::NO_HOLD));
+    match sys::send(new, &hello, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) {
+        Ok(_) => Ok(()),
+        Err(Errno(libc::EPIPE | libc::ECONNRESET)) => Err(Errno(libc::ECONNABORTED)),
+        Err(e) => Err(e),
+    }
+}
+
+/// Whether the process at the other end is root or owns the daemon's socket.
+fn is_daemon(fd: c_int) -> bool {
+    let Ok(peer) = sys::getsockopt::<libc::ucred>(fd, libc::SOL_SOCKET, libc::SO_PEERCRED) else {
+        return false;
+    };
+    if peer.uid == 0 {
+        return true;
+    }
+    let mut path = [0; 108];
+    let text = config().path();
+    path[..text.as_bytes().len()].copy_from_slice(text.as_bytes());
+    matches!(sys::stat(&path), Ok((_, owner)) if owner == peer.uid)
+}
+
+/// `getsockname`.
+pub fn local_name(fd: c_int) -> Result<SocketAddrV4> {
+    let name = sys::getsockname(fd)?;
+    let own = front::parse_service(name.name()).or(bound_v6_only(name.name()));
+    let Ok(peer) = sys::getpeername(fd) else {
+        return Ok(own.unwrap_or(ANY));
+    };
+    if let Some((_, local, _)) = front::parse_peer(peer.name()) {
+        return Ok(local);
+    }
+    if let Some(own) = own.filter(|a| !a.ip().is_unspecified()) {
+        return Ok(own);
+    }
+    let told = daemon::ask_ok(&Request::Names { cookie: cookie(fd)? });
+    Ok(told.ok().and_then(|r| r.answer().local).or(own).unwrap_or(ANY))
+}
+
+/// `getpeername`.
+pub fn remote_name(fd: c_int, tag: Tag) -> Result<SocketAddrV4> {
+    let not_connected = Errno(libc::ENOTCONN);
+    let peer = sys::getpeername(fd).map_err(|_| not_connected)?;
+    let events = sys::poll(fd, libc::POLLOUT, Some(0))?;
+    if failed(events) || (tag.has(Tag::CONNECTING) && events & libc::POLLOUT == 0) {
+        return Err(not_connected);
+    }
+    if let Some((remote, _, _)) = front::parse_peer(peer.name()) {
+        return Ok(remote);
+    }
+    let told = daemon::ask_ok(&Request::Names { cookie: cookie(fd)? })?;
+    told.answer().remote.ok_or(not_connected)
+}

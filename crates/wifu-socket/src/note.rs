@@ -1,0 +1,57 @@
+//! Notes on standard error: one line each, once per process, without allocation.
+
+use crate::sys;
+use core::fmt::Write;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Something said at most once.
+pub struct Once(AtomicBool);
+
+impl Once {
+    /// Not yet said.
+    #[expect(clippy::new_without_default, reason = "needed in statics only")]
+    pub const fn new() -> Once {
+        Once(AtomicBool::new(false))
+    }
+
+    /// Says it, unless it was said before.
+    pub fn say(&self, text: core::fmt::Arguments<'_>) {
+        if !self.0.swap(true, Ordering::Relaxed) {
+            line(text);
+        }
+    }
+}
+
+/// Says once per level and option that it is unsupported.
+pub fn unsupported(what: &str, level: i32, name: i32) {
+    // A collision hides a note, which is better than repeating one.
+    static SEEN: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
+    let slot = (level.wrapping_mul(31).wrapping_add(name) as u32 % 256) as usize;
+    let bit = 1 << (slot % 64);
+    if SEEN[slot / 64].fetch_or(bit, Ordering::Relaxed) & bit == 0 {
+        line(format_args!("{what} of option {name} at level {level} is not supported"));
+    }
+}
+
+fn line(text: core::fmt::Arguments<'_>) {
+    let mut l = Line { b: [0; 512], n: 0 };
+    // What doesn't fit is cut off.
+    let _ = write!(l, "wifu: {text}");
+    let n = l.n.min(l.b.len() - 1);
+    l.b[n] = b'\n';
+    sys::write_stderr(&l.b[..=n]);
+}
+
+struct Line {
+    b: [u8; 512],
+    n: usize,
+}
+
+impl Write for Line {
+    fn write_str(&mut self, s: &str) -> core::fmt::Result {
+        let n = s.len().min(self.b.len() - self.n);
+        self.b[self.n..self.n + n].copy_from_slice(&s.as_bytes()[..n]);
+        self.n += n;
+        Ok(())
+    }
+}

@@ -1,0 +1,354 @@
+//! Socket options: what the kernel's AF_UNIX socket answers itself, what the tag knows, what the
+//! daemon knows, and what is accepted because ignoring it harms nobody.
+
+use crate::call::{cookie, reason, spec};
+use crate::daemon::{self, Failure};
+use crate::note;
+use crate::sys::{self, Errno, Result};
+use crate::tag::Tag;
+use crate::tcp_info;
+use core::ffi::c_int;
+use wifu_wire::front::{MAX_NAME, MAX_VALUE, Request};
+
+/// The level of WiFu's own options.
+pub const SOL_WIFU: c_int = 0x5769;
+/// A protocol parameter: `name=value` to set; to get, the buffer holds the name and receives the
+/// value.
+pub const WIFU_PARAM: c_int = 1;
+/// The composition, as in `tcp-newreno,iw=4`; to be set before `connect` or `listen`.
+pub const WIFU_PROTOCOL: c_int = 2;
+
+// Names of options as the daemon knows them, beside the parameters of the composition.
+const PROTOCOL: &str = "protocol";
+const NODELAY: &str = "nodelay";
+const LINGER0: &str = "linger0";
+const SNDBUF: &str = "snd_buf";
+const RCVBUF: &str = "rcv_buf";
+const MSS: &str = "mss";
+
+/// Stored and never used: `TCP_*` whose effect is optional by their own definition, or which tune
+/// what WiFu's parameters tune (keep-alive, corking, quick acknowledgements), with the value that
+/// Linux shows for an untouched socket.
+const INERT_TCP: [(c_int, i32); 11] = [
+    (libc::TCP_CORK, 0),
+    (libc::TCP_KEEPIDLE, 7200),
+    (libc::TCP_KEEPINTVL, 75),
+    (libc::TCP_KEEPCNT, 9),
+    (libc::TCP_SYNCNT, 6),
+    (libc::TCP_LINGER2, 60),
+    (libc::TCP_DEFER_ACCEPT, 0),
+    (libc::TCP_WINDOW_CLAMP, 0),
+    (libc::TCP_QUICKACK, 1),
+    (libc::TCP_USER_TIMEOUT, 0),
+    (libc::TCP_NOTSENT_LOWAT, -1),
+];
+
+/// The same at the IP levels.
+const INERT_IP: [(c_int, i32); 6] = [
+    (libc::IP_TOS, 0),
+    (libc::IP_TTL, 64),
+    (libc::IP_RECVERR, 0),
+    (libc::IP_MTU_DISCOVER, 1),
+    (libc::IP_BIND_ADDRESS_NO_PORT, 0),
+    (libc::IP_FREEBIND, 0),
+];
+const INERT_IPV6: [(c_int, i32); 4] = [
+    (libc::IPV6_TCLASS, 0),
+    (libc::IPV6_UNICAST_HOPS, 64),
+    (libc::IPV6_RECVERR, 0),
+    (libc::IPV6_MTU_DISCOVER, 1),
+];
+
+/// The bytes of an option as the caller passes them.
+#[derive(Clone, Copy)]
+pub struct Given<'a>(pub &'a [u8]);
+
+impl<'a> Given<'a> {
+    fn int(self) -> Result<i32> {
+        let b = self.0.first_chunk::<4>().ok_or(Errno(libc::EINVAL))?;
+        Ok(i32::from_ne_bytes(*b))
+    }
+
+    /// Text, which may end with a NUL.
+    fn text(self) -> Result<&'a str> {
+        let end = self.0.iter().position(|b| *b == 0).unwrap_or(self.0.len());
+        core::str::from_utf8(&self.0[..end]).map_err(|_| Errno(libc::EINVAL))
+    }
+}
+
+/// `setsockopt`.
+///
+/// # Errors
+/// `ENOPROTOOPT` for options that WiFu doesn't have, with a note; else what the daemon says.
+pub fn set(fd: c_int, tag: Tag, level: c_int, name: c_int, v: Given<'_>) -> Result<c_int> {
+    match (level, name) {
+        (SOL_WIFU, WIFU_PARAM) => {
+            let text = v.text()?;
+            let (name, value) = text.split_once('=').ok_or(Errno(libc::EINVAL))?;
+            tell(fd, name.trim(), value.trim())?;
+        }
+        (SOL_WIFU, WIFU_PROTOCOL) | (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => {
+            tell(fd, PROTOCOL, v.text()?)?;
+        }
+        (libc::IPPROTO_TCP, libc::TCP_NODELAY) => {
+            set_bit(fd, tag, Tag::NODELAY, NODELAY, v.int()? != 0)?;
+        }
+        (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => tell_number(fd, MSS, v.int()?)?,
+        (libc::SOL_SOCKET, libc::SO_LINGER) => {
+            let on = v.int()? != 0;
+            let seconds = Given(v.0.get(4..).unwrap_or(&[])).int()?;
+            native_set(fd, name, v)?;
+            set_bit(fd, tag, Tag::LINGER0, LINGER0, on && seconds == 0)?;
+        }
+        // The kernel's own buffer stays as it is: a smaller one would break the held byte.
+        (libc::SOL_SOCKET, libc::SO_SNDBUF) => tell_number(fd, SNDBUF, v.int()?)?,
+        (libc::SOL_SOCKET, libc::SO_RCVBUF) => tell_number(fd, RCVBUF, v.int()?)?,
+        (libc::SOL_SOCKET, n) if is_native(n) => native_set(fd, name, v)?,
+        (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) if tag.has(Tag::V6) => {
+            tag.set(Tag::V6ONLY, v.int()? != 0).write(fd)?;
+        }
+        // OpenSSL asks whether the kernel can encrypt and takes the answer without complaint.
+        (libc::IPPROTO_TCP, libc::TCP_ULP) => return Err(Errno(libc::ENOPROTOOPT)),
+        _ if inert(level, name).is_some() => {}
+        _ => {
+            note::unsupported("setting", level, name);
+            return Err(Errno(libc::ENOPROTOOPT));
+        }
+    }
+    Ok(0)
+}
+
+fn inert(level: c_int, name: c_int) -> Option<i32> {
+    let table: &[(c_int, i32)] = match level {
+        libc::IPPROTO_TCP => &INERT_TCP,
+        libc::IPPROTO_IP => &INERT_IP,
+        libc::IPPROTO_IPV6 => &INERT_IPV6,
+        _ => return None,
+    };
+    table.iter().find(|(n, _)| *n == name).map(|(_, v)| *v)
+}
+
+/// Options that mean on the AF_UNIX socket what they mean on a TCP one, or are stored for whoever
+/// reads them back.
+fn is_native(name: c_int) -> bool {
+    matches!(
+        name,
+        libc::SO_REUSEADDR
+            | libc::SO_REUSEPORT
+            | libc::SO_KEEPALIVE
+            | libc::SO_BROADCAST
+            | libc::SO_DONTROUTE
+            | libc::SO_PRIORITY
+            | libc::SO_RCVLOWAT
+            | libc::SO_RCVTIMEO
+            | libc::SO_SNDTIMEO
+            | libc::SO_TIMESTAMP
+            | libc::SO_BUSY_POLL
+            | libc::SO_DEBUG
+            | libc::SO_INCOMING_CPU
+    )
+}
+
+fn native_set(fd: c_int, name: c_int, v: Given<'_>) -> Result<()> {
+    sys::setsockopt_bytes(fd, libc::SOL_SOCKET, name, v.0)
+}
+
+/// Keeps a switch in the tag, and tells the daemon if it already knows the socket.
+fn set_bit(fd: c_int, tag: Tag, bit: Tag, name: &str, on: bool) -> Result<()> {
+    if tag.has(bit) == on {
+        return Ok(());
+    }
+    tag.set(bit, on).write(fd)?;
+    let known = sys::getpeername(fd).is_ok()
+        || sys::getsockopt::<i32>(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN)? == 1;
+    // A dead connection takes options in TCP too.
+    if known && let Err(Errno(e)) = tell(fd, name, if on { "on" } else { "off" }) {
+        return if e == libc::ENOENT || e == libc::ENETDOWN { Ok(()) } else { Err(Errno(e)) };
+    }
+    Ok(())
+}
+
+fn tell(fd: c_int, name: &str, value: &str) -> Result<()> {
+    if name.len() > MAX_NAME || value.len() > MAX_VALUE {
+        return Err(Errno(libc::EINVAL));
+    }
+    let reply = daemon::ask(&Request::SetOpt { cookie: cookie(fd)?, name, value });
+    let reply = reply.map_err(Failure::errno)?;
+    let answer = reply.answer();
+    if answer.errno == 0 {
+        return Ok(());
+    }
+    if let Some(text) = answer.value {
+        static SAID: note::Once = note::Once::new();
+        SAID.say(format_args!("{text}"));
+    }
+    Err(Errno(answer.errno as c_int))
+}
+
+fn tell_number(fd: c_int, name: &str, value: i32) -> Result<()> {
+    let mut text = Digits::default();
+    tell(fd, name, text.of(value.max(0) as u32))
+}
+
+/// Room for the digits of a number.
+#[derive(Default)]
+struct Digits([u8; 10]);
+
+impl Digits {
+    fn of(&mut self, mut v: u32) -> &str {
+        let mut at = self.0.len();
+        loop {
+            at -= 1;
+            self.0[at] = b'0' + (v % 10) as u8;
+            v /= 10;
+            if v == 0 {
+                break;
+            }
+        }
+        core::str::from_utf8(&self.0[at..]).unwrap_or("0")
+    }
+}
+
+/// The value of an option: at most this many bytes (`struct tcp_info` and texts).
+pub struct Value {
+    bytes: [u8; MAX_VALUE],
+    len: usize,
+}
+
+impl Value {
+    fn bytes(b: &[u8]) -> Value {
+        let mut v = Value { bytes: [0; MAX_VALUE], len: b.len().min(MAX_VALUE) };
+        v.bytes[..v.len].copy_from_slice(&b[..v.len]);
+        v
+    }
+
+    fn int(n: i32) -> Value {
+        Value::bytes(&n.to_ne_bytes())
+    }
+
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// `getsockopt`. `given` is what the caller's buffer holds.
+///
+/// # Errors
+/// `ENOPROTOOPT` for options that WiFu doesn't have, with a note; else what the daemon says.
+pub fn get(fd: c_int, tag: Tag, level: c_int, name: c_int, given: &[u8]) -> Result<Value> {
+    Ok(match (level, name) {
+        (SOL_WIFU, WIFU_PARAM) => {
+            let reply = read(fd, Given(given).text()?)?;
+            Value::bytes(reply.answer().value.unwrap_or("").as_bytes())
+        }
+        (SOL_WIFU, WIFU_PROTOCOL) => protocol(fd, tag, |s| s),
+        (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => {
+            let mut v = protocol(fd, tag, |s| s.split(',').next().unwrap_or(s));
+            // C programs print it: it ends with a NUL as in Linux.
+            v.len = v.len.min(15) + 1;
+            v.bytes[v.len - 1] = 0;
+            v
+        }
+        (libc::IPPROTO_TCP, libc::TCP_INFO) => Value::bytes(&info(fd)?),
+        (libc::IPPROTO_TCP, libc::TCP_NODELAY) => Value::int(tag.has(Tag::NODELAY).into()),
+        (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => Value::int(number(fd, MSS).unwrap_or(536)),
+        (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) if tag.has(Tag::V6) => {
+            Value::int(tag.has(Tag::V6ONLY).into())
+        }
+        (libc::SOL_SOCKET, libc::SO_ERROR) => Value::int(error(fd, tag)?),
+        (libc::SOL_SOCKET, libc::SO_DOMAIN) => {
+            Value::int(if tag.has(Tag::V6) { libc::AF_INET6 } else { libc::AF_INET })
+        }
+        (libc::SOL_SOCKET, libc::SO_PROTOCOL) => Value::int(libc::IPPROTO_TCP),
+        (libc::SOL_SOCKET, libc::SO_SNDBUF) => Value::int(buffer(fd, SNDBUF, name)?),
+        (libc::SOL_SOCKET, libc::SO_RCVBUF) => Value::int(buffer(fd, RCVBUF, name)?),
+        (libc::SOL_SOCKET, _) => native(fd, name, given.len())?,
+        _ => match inert(level, name) {
+            Some(v) => Value::int(v),
+            None => {
+                note::unsupported("reading", level, name);
+                return Err(Errno(libc::ENOPROTOOPT));
+            }
+        },
+    })
+}
+
+/// Whether the value is a text, which gets a final NUL if there is room.
+pub fn is_text(level: c_int) -> bool {
+    level == SOL_WIFU
+}
+
+fn native(fd: c_int, name: c_int, room: usize) -> Result<Value> {
+    let mut v = Value { bytes: [0; MAX_VALUE], len: room.min(MAX_VALUE) };
+    v.len = sys::getsockopt_bytes(fd, libc::SOL_SOCKET, name, &mut v.bytes[..v.len])?;
+    Ok(v)
+}
+
+fn read(fd: c_int, name: &str) -> Result<daemon::Reply> {
+    if name.len() > MAX_NAME {
+        return Err(Errno(libc::EINVAL));
+    }
+    daemon::ask_ok(&Request::GetOpt { cookie: cookie(fd)?, name })
+}
+
+fn number(fd: c_int, name: &str) -> Option<i32> {
+    read(fd, name).ok()?.answer().value?.parse().ok()
+}
+
+/// As Linux, twice what was set; the kernel's own buffer if nothing was.
+fn buffer(fd: c_int, name: &str, option: c_int) -> Result<i32> {
+    match number(fd, name) {
+        Some(n) => Ok(n.saturating_mul(2)),
+        None => sys::getsockopt(fd, libc::SOL_SOCKET, option),
+    }
+}
+
+/// The composition that the daemon uses for this socket, or would.
+fn protocol(fd: c_int, tag: Tag, part: impl Fn(&str) -> &str) -> Value {
+    let reply = read(fd, PROTOCOL);
+    let told = reply.as_ref().ok().and_then(|r| r.answer().value);
+    Value::bytes(part(told.unwrap_or(spec(tag))).as_bytes())
+}
+
+/// `SO_ERROR`: takes the pending error and finds out what it means.
+fn error(fd: c_int, tag: Tag) -> Result<i32> {
+    let pending: i32 = sys::getsockopt(fd, libc::SOL_SOCKET, libc::SO_ERROR)?;
+    if pending != 0 {
+        return Ok(reason(fd, tag, pending).0);
+    }
+    if tag.has(Tag::CONNECTING) && sys::poll(fd, libc::POLLOUT, Some(0))? & libc::POLLOUT != 0 {
+        // The success is reported: from here on a reset is a reset, and not a refusal.
+        tag.set(Tag::CONNECTING, false).write(fd)?;
+    }
+    Ok(0)
+}
+
+fn info(fd: c_int) -> Result<[u8; tcp_info::LEN]> {
+    // TCP_CLOSE, TCP_LISTEN
+    let listening = sys::getsockopt::<i32>(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN)? == 1;
+    let state = if listening { 10 } else { 7 };
+    let reply = daemon::ask(&Request::Info { cookie: cookie(fd)? });
+    let told = reply.as_ref().ok().and_then(|r| r.answer().info);
+    let info = told.unwrap_or(wifu_wire::front::Info { state, ..Default::default() });
+    Ok(tcp_info::arrange(&info))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_of_numbers() {
+        assert_eq!(Digits::default().of(0), "0");
+        assert_eq!(Digits::default().of(u32::MAX), "4294967295");
+    }
+
+    #[test]
+    fn texts_may_end_with_nul_and_must_be_utf8() {
+        assert_eq!(Given(b"iw=4\0junk").text(), Ok("iw=4"));
+        assert_eq!(Given(b"iw=4").text(), Ok("iw=4"));
+        assert_eq!(Given(b"\xff").text(), Err(Errno(libc::EINVAL)));
+        assert_eq!(Given(b"\x01\0").int(), Err(Errno(libc::EINVAL)));
+    }
+}

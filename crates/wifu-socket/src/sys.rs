@@ -1,0 +1,324 @@
+//! The kernel's calls, without libc's wrappers: in the preloaded library those names are ours.
+//!
+//! Nothing here allocates, locks or keeps state, so that callers may be anywhere a socket call may
+//! be: in a signal handler, or between `fork` and `exec`.
+
+use core::ffi::{c_int, c_long, c_void};
+use core::mem::{MaybeUninit, size_of};
+
+/// An errno.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Errno(pub c_int);
+
+/// What a call gives: its value, or an errno.
+pub type Result<T> = core::result::Result<T, Errno>;
+
+/// Reads the thread's errno.
+pub fn errno() -> c_int {
+    // SAFETY: libc returns a valid pointer to this thread's errno.
+    unsafe { *libc::__errno_location() }
+}
+
+/// Sets the thread's errno.
+pub fn set_errno(e: c_int) {
+    // SAFETY: libc returns a valid pointer to this thread's errno.
+    unsafe { *libc::__errno_location() = e }
+}
+
+fn check(r: c_long) -> Result<c_long> {
+    if r < 0 { Err(Errno(errno())) } else { Ok(r) }
+}
+
+/// Runs a call with C's conventions: on success errno is as it was before, on failure it is set and
+/// the value is -1.
+pub fn c_call<T: From<i8>>(f: impl FnOnce() -> Result<T>) -> T {
+    let before = errno();
+    match f() {
+        Ok(v) => {
+            set_errno(before);
+            v
+        }
+        Err(Errno(e)) => {
+            set_errno(e);
+            T::from(-1)
+        }
+    }
+}
+
+/// A UNIX address: a path, or an abstract name with its leading NUL.
+#[derive(Clone, Copy)]
+pub struct UnixAddr {
+    raw: libc::sockaddr_un,
+    len: usize,
+}
+
+const PATH_AT: usize = core::mem::offset_of!(libc::sockaddr_un, sun_path);
+
+impl UnixAddr {
+    fn empty() -> UnixAddr {
+        // SAFETY: all bytes zero is a valid sockaddr_un.
+        let mut raw: libc::sockaddr_un = unsafe { MaybeUninit::zeroed().assume_init() };
+        raw.sun_family = libc::AF_UNIX as libc::sa_family_t;
+        UnixAddr { raw, len: size_of::<libc::sockaddr_un>() }
+    }
+
+    /// The address of these bytes, or `None` if they don't fit. Paths get their final NUL from the
+    /// zeroed structure.
+    pub fn new(name: &[u8]) -> Option<UnixAddr> {
+        let mut a = UnixAddr::empty();
+        let is_path = name.first() != Some(&0);
+        if name.len() + usize::from(is_path) > a.raw.sun_path.len() {
+            return None;
+        }
+        for (to, from) in a.raw.sun_path.iter_mut().zip(name) {
+            *to = *from as libc::c_char;
+        }
+        a.len = PATH_AT + name.len() + usize::from(is_path);
+        Some(a)
+    }
+
+    /// The name as stored by the kernel; empty for an unnamed socket.
+    pub fn name(&self) -> &[u8] {
+        let n = self.len.min(size_of::<libc::sockaddr_un>()).saturating_sub(PATH_AT);
+        // SAFETY: c_char and u8 have the same layout, and n is within the array.
+        unsafe { core::slice::from_raw_parts(self.raw.sun_path.as_ptr().cast(), n) }
+    }
+}
+
+/// Creates a socket.
+pub fn socket(domain: c_int, kind: c_int, protocol: c_int) -> Result<c_int> {
+    // SAFETY: no pointers.
+    check(unsafe { libc::syscall(libc::SYS_socket, domain, kind, protocol) }).map(|r| r as c_int)
+}
+
+/// Closes a descriptor; there is nothing useful to do if that fails.
+pub fn close(fd: c_int) {
+    // SAFETY: no pointers.
+    unsafe { libc::syscall(libc::SYS_close, fd) };
+}
+
+/// Binds to a UNIX address.
+pub fn bind(fd: c_int, a: &UnixAddr) -> Result<()> {
+    // SAFETY: the structure lives through the call and len is within it.
+    check(unsafe { libc::syscall(libc::SYS_bind, fd, &raw const a.raw, a.len) }).map(drop)
+}
+
+/// Binds to an IPv4 address.
+pub fn bind_v4(fd: c_int, a: core::net::SocketAddrV4) -> Result<()> {
+    // SAFETY: all bytes zero is a valid sockaddr_in.
+    let mut raw: libc::sockaddr_in = unsafe { MaybeUninit::zeroed().assume_init() };
+    raw.sin_family = libc::AF_INET as libc::sa_family_t;
+    raw.sin_port = a.port().to_be();
+    raw.sin_addr.s_addr = u32::from(*a.ip()).to_be();
+    let len = size_of::<libc::sockaddr_in>();
+    // SAFETY: the structure lives through the call and len is its size.
+    check(unsafe { libc::syscall(libc::SYS_bind, fd, &raw const raw, len) }).map(drop)
+}
+
+/// Connects to a UNIX address.
+pub fn connect(fd: c_int, a: &UnixAddr) -> Result<()> {
+    // SAFETY: the structure lives through the call and len is within it.
+    check(unsafe { libc::syscall(libc::SYS_connect, fd, &raw const a.raw, a.len) }).map(drop)
+}
+
+/// Starts listening.
+pub fn listen(fd: c_int, backlog: c_int) -> Result<()> {
+    // SAFETY: no pointers.
+    check(unsafe { libc::syscall(libc::SYS_listen, fd, backlog) }).map(drop)
+}
+
+/// Accepts a connection and returns it with the remote end's UNIX address.
+pub fn accept4(fd: c_int, flags: c_int) -> Result<(c_int, UnixAddr)> {
+    let mut a = UnixAddr::empty();
+    let mut len = size_of::<libc::sockaddr_un>() as libc::socklen_t;
+    // SAFETY: both pointers are valid for writes and len is the structure's size.
+    let r = check(unsafe {
+        libc::syscall(libc::SYS_accept4, fd, &raw mut a.raw, &raw mut len, flags)
+    })?;
+    a.len = len as usize;
+    Ok((r as c_int, a))
+}
+
+fn name_of(call: c_long, fd: c_int) -> Result<UnixAddr> {
+    let mut a = UnixAddr::empty();
+    let mut len = size_of::<libc::sockaddr_un>() as libc::socklen_t;
+    // SAFETY: both pointers are valid for writes and len is the structure's size.
+    check(unsafe { libc::syscall(call, fd, &raw mut a.raw, &raw mut len) })?;
+    a.len = len as usize;
+    Ok(a)
+}
+
+/// The UNIX address that a socket is bound to.
+pub fn getsockname(fd: c_int) -> Result<UnixAddr> {
+    name_of(libc::SYS_getsockname, fd)
+}
+
+/// The UNIX address of the remote end.
+pub fn getpeername(fd: c_int) -> Result<UnixAddr> {
+    name_of(libc::SYS_getpeername, fd)
+}
+
+/// Types that any bytes are valid for, as the kernel fills in options.
+///
+/// # Safety
+/// Every bit pattern must be a value, and there must be no padding.
+pub unsafe trait Plain: Copy {}
+// SAFETY: integers.
+unsafe impl Plain for i32 {}
+// SAFETY: integers.
+unsafe impl Plain for u64 {}
+// SAFETY: two integers without padding on every 64-bit Linux.
+unsafe impl Plain for libc::timeval {}
+// SAFETY: two integers.
+unsafe impl Plain for libc::linger {}
+// SAFETY: three integers.
+unsafe impl Plain for libc::ucred {}
+
+/// Reads an option of a fixed size.
+pub fn getsockopt<T: Plain>(fd: c_int, level: c_int, name: c_int) -> Result<T> {
+    // SAFETY: T is Plain, so zero is a value.
+    let mut v: T = unsafe { MaybeUninit::zeroed().assume_init() };
+    let mut len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: both pointers are valid for writes and len is T's size; any bytes are a T.
+    check(unsafe {
+        libc::syscall(libc::SYS_getsockopt, fd, level, name, &raw mut v, &raw mut len)
+    })?;
+    Ok(v)
+}
+
+/// Sets an option of a fixed size.
+pub fn setsockopt<T: Plain>(fd: c_int, level: c_int, name: c_int, v: T) -> Result<()> {
+    let len = size_of::<T>();
+    // SAFETY: the pointer is valid for reads of len bytes.
+    check(unsafe { libc::syscall(libc::SYS_setsockopt, fd, level, name, &raw const v, len) })
+        .map(drop)
+}
+
+/// Reads an option into a buffer and returns its length.
+pub fn getsockopt_bytes(fd: c_int, level: c_int, name: c_int, b: &mut [u8]) -> Result<usize> {
+    let mut len = b.len() as libc::socklen_t;
+    // SAFETY: the slice is valid for writes of len bytes.
+    check(unsafe {
+        libc::syscall(libc::SYS_getsockopt, fd, level, name, b.as_mut_ptr(), &raw mut len)
+    })?;
+    Ok(len as usize)
+}
+
+/// Sets an option from a buffer.
+pub fn setsockopt_bytes(fd: c_int, level: c_int, name: c_int, b: &[u8]) -> Result<()> {
+    // SAFETY: the slice is valid for reads of its length.
+    check(unsafe { libc::syscall(libc::SYS_setsockopt, fd, level, name, b.as_ptr(), b.len()) })
+        .map(drop)
+}
+
+/// Waits for `events` on one descriptor, or forever if `timeout_ms` is `None`. Returns the events,
+/// 0 after the time.
+pub fn poll(fd: c_int, events: i16, timeout_ms: Option<u64>) -> Result<i16> {
+    let mut p = libc::pollfd { fd, events, revents: 0 };
+    let ts = timeout_ms.map(|ms| libc::timespec {
+        tv_sec: (ms / 1000) as libc::time_t,
+        tv_nsec: (ms % 1000 * 1_000_000) as c_long,
+    });
+    let ts_ptr = ts.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
+    let no_mask = core::ptr::null::<c_void>();
+    // SAFETY: one pollfd, an optional timespec, no signal mask; all live through the call.
+    check(unsafe { libc::syscall(libc::SYS_ppoll, &raw mut p, 1usize, ts_ptr, no_mask, 8usize) })?;
+    Ok(p.revents)
+}
+
+/// Sends bytes.
+pub fn send(fd: c_int, b: &[u8], flags: c_int) -> Result<usize> {
+    let none = core::ptr::null::<c_void>();
+    // SAFETY: the slice is valid for reads of its length; there is no address.
+    check(unsafe { libc::syscall(libc::SYS_sendto, fd, b.as_ptr(), b.len(), flags, none, 0usize) })
+        .map(|n| n as usize)
+}
+
+/// Sends a list of buffers as one message.
+pub fn sendmsg(fd: c_int, iov: &[libc::iovec], flags: c_int) -> Result<usize> {
+    // SAFETY: all bytes zero is a valid msghdr (no name, no control data).
+    let mut m: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
+    m.msg_iov = iov.as_ptr().cast_mut();
+    m.msg_iovlen = iov.len() as _;
+    // SAFETY: the kernel only reads the list, whose entries the caller made from live slices.
+    check(unsafe { libc::syscall(libc::SYS_sendmsg, fd, &raw const m, flags) }).map(|n| n as usize)
+}
+
+/// Receives bytes.
+pub fn recv(fd: c_int, b: &mut [u8], flags: c_int) -> Result<usize> {
+    let none = core::ptr::null_mut::<c_void>();
+    // SAFETY: the slice is valid for writes of its length; no address is asked for.
+    check(unsafe { libc::syscall(libc::SYS_recvfrom, fd, b.as_mut_ptr(), b.len(), flags, none, none) })
+        .map(|n| n as usize)
+}
+
+/// `fcntl` with an integer argument.
+pub fn fcntl(fd: c_int, cmd: c_int, arg: c_int) -> Result<c_int> {
+    // SAFETY: the commands used here take integers.
+    check(unsafe { libc::syscall(libc::SYS_fcntl, fd, cmd, arg) }).map(|r| r as c_int)
+}
+
+/// Puts a copy of `from` in the place of `to`.
+pub fn dup3(from: c_int, to: c_int, flags: c_int) -> Result<()> {
+    // SAFETY: no pointers.
+    check(unsafe { libc::syscall(libc::SYS_dup3, from, to, flags) }).map(drop)
+}
+
+/// Sixteen random bits.
+pub fn random16() -> u16 {
+    let mut v = 0u16;
+    // SAFETY: two bytes to write to. On failure v stays 0, which is as good a place to start.
+    unsafe { libc::syscall(libc::SYS_getrandom, &raw mut v, size_of::<u16>(), 0) };
+    v
+}
+
+/// Inode number and owner of an open descriptor.
+pub fn fstat(fd: c_int) -> Result<(u64, u32)> {
+    let mut s = MaybeUninit::<libc::stat>::zeroed();
+    // SAFETY: s is valid for writes; fstat is not among the calls this library replaces.
+    check(c_long::from(unsafe { libc::fstat(fd, s.as_mut_ptr()) }))?;
+    // SAFETY: filled in by the kernel.
+    let s = unsafe { s.assume_init() };
+    Ok((s.st_ino, s.st_uid))
+}
+
+/// Inode number and owner of a path, which must end with a NUL.
+pub fn stat(path: &[u8]) -> Result<(u64, u32)> {
+    if path.last() != Some(&0) {
+        return Err(Errno(libc::EINVAL));
+    }
+    let mut s = MaybeUninit::<libc::stat>::zeroed();
+    // SAFETY: the path ends with a NUL and s is valid for writes.
+    check(c_long::from(unsafe { libc::stat(path.as_ptr().cast(), s.as_mut_ptr()) }))?;
+    // SAFETY: filled in by the kernel.
+    let s = unsafe { s.assume_init() };
+    Ok((s.st_ino, s.st_uid))
+}
+
+/// Whether a signal handler without `SA_RESTART` is installed: an interrupted call can't know which
+/// signal it was, and restarts if no handler could have asked for `EINTR`.
+pub fn handlers_want_eintr() -> bool {
+    /// The kernel's own `struct sigaction` of 64-bit machines, whose mask is 8 bytes.
+    #[repr(C)]
+    struct Action {
+        handler: usize,
+        flags: usize,
+        restorer: usize,
+        mask: u64,
+    }
+    (1..=64).any(|signal| {
+        let mut old = Action { handler: 0, flags: 0, restorer: 0, mask: 0 };
+        let none = core::ptr::null::<c_void>();
+        // SAFETY: old is as large as the kernel's structure on every 64-bit machine.
+        let r = unsafe {
+            libc::syscall(libc::SYS_rt_sigaction, signal, none, &raw mut old, size_of::<u64>())
+        };
+        r == 0 && old.handler > libc::SIG_IGN && old.flags & libc::SA_RESTART as usize == 0
+    })
+}
+
+/// Writes to standard error; a closed one is no reason to fail.
+pub fn write_stderr(b: &[u8]) {
+    // SAFETY: the slice is valid for reads of its length.
+    unsafe { libc::syscall(libc::SYS_write, 2, b.as_ptr(), b.len()) };
+}
