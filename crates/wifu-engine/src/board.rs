@@ -124,6 +124,8 @@ pub struct RttFacts {
     pub samples: u32,
     /// Retransmission timeout without back-off; zero if nobody computes it.
     pub rto: Span,
+    /// The limit of back-off.
+    pub rto_max: Span,
 }
 
 /// The congestion window.

@@ -6,7 +6,7 @@ use crate::component::{
     Admit, Component, Cx, Lent, Out, Outlet, Payload, SLOTS, Segment, TIMERS, View,
 };
 use crate::composition::ConfigError;
-use crate::descriptor::{Descriptor, Value};
+use crate::descriptor::{Descriptor, Role, Value};
 use crate::permit::{Limit, Permit, Reason, Want};
 use crate::signal::{Fault, Ring, Sent, Signal};
 use crate::store::{SendStore, Store, Ticket};
@@ -140,6 +140,7 @@ pub struct Conn {
     last_sent: Option<Sent>,
     limits: [Span; Limit::COUNT],
     limit_since: Time,
+    over: bool,
     opened_at: Option<Time>,
     counters: Counters,
     trace: Option<Vec<Record>>,
@@ -220,6 +221,7 @@ impl Blueprint {
             last_sent: None,
             limits: [Span::ZERO; Limit::COUNT],
             limit_since: Time::ZERO,
+            over: false,
             opened_at: None,
             counters: Counters::default(),
             trace: None,
@@ -426,6 +428,7 @@ impl Conn {
             }
             Signal::Ended(fault) => {
                 self.news.ended = Some(*fault);
+                self.over = true;
                 self.core.timers = [[Time::NEVER; TIMERS]; SLOTS];
                 self.core.wake = Time::NEVER;
             }
@@ -696,7 +699,11 @@ impl Conn {
         let mut blocked = None;
         for at in 0..self.routes.offer.len() {
             let (kind, i) = self.routes.offer[at];
-            let part = &self.slots[i as usize].part;
+            let Slot { part, desc } = &self.slots[i as usize];
+            // After the end only the manager may speak: a last RST.
+            if self.over && desc.role != Role::Manager {
+                continue;
+            }
             let Some(want) = part.offer(kind, &self.core.board, now) else {
                 continue;
             };
@@ -806,7 +813,7 @@ impl Conn {
 
     /// Latch what is binding and run its stopwatch.
     fn limited(&mut self, now: Time, limit: Limit) {
-        let running = self.opened_at.is_some() && self.news.ended.is_none();
+        let running = self.opened_at.is_some() && !self.over;
         if running {
             let last = self.core.board.app.limited.index();
             self.limits[last] = self.limits[last] + (now - self.limit_since);
