@@ -28,6 +28,7 @@ from netlab import (
     Sample,
     Sampler,
     cpu_seconds,
+    daemon_answers,
     machine_seconds,
     main_guard,
     need,
@@ -186,19 +187,11 @@ class Demo:
         daemons = [lab.start(host, self.wifu, "daemon", *more) for host, more in pairs]
         try:
             for (host, _more), daemon in zip(pairs, daemons, strict=True):
-                wait_for("wifu daemon", partial(self.answers, host), daemon)
+                wait_for("wifu daemon", partial(daemon_answers, host, self.wifu), daemon)
             yield daemons
         finally:
             for daemon in daemons:
                 daemon.stop()
-
-    def answers(self, host: Host) -> bool:
-        """Whether the daemon of a host can be asked."""
-        try:
-            json.loads(host.run(self.wifu, "ss", "--json"))
-        except (LabError, json.JSONDecodeError):
-            return False
-        return True
 
     def wait_until_served(self, server: Process, over: list[str | Path]) -> None:
         """Wait until a request for the start of the file is answered."""

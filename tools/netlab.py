@@ -148,7 +148,6 @@ class Lab:
 
     purpose: str
     rate_mbit: float | None
-    queue_kb: int = 250
     offloads: bool = True
     a: Host = field(init=False)
     b: Host = field(init=False)
@@ -197,10 +196,14 @@ class Lab:
                 self._shape(host, self.rate_mbit)
 
     def _shape(self, host: Host, rate_mbit: float) -> None:
-        burst = max(16_000, round(rate_mbit * 1e6 / 8 * 0.001))
+        # A burst as short as the machine's timers allow, or a short transfer would not be shaped
+        # at all; a queue of 8 ms and of no less than 250 kB.
+        octets_per_s = rate_mbit * 1e6 / 8
+        burst = max(8_000, round(octets_per_s * 0.25e-3))
+        queue = max(250_000, round(octets_per_s * 8e-3))
         host.run(
             *("tc", "qdisc", "replace", "dev", host.device, "root", "tbf"),
-            *("rate", f"{rate_mbit}mbit", "burst", str(burst), "limit", f"{self.queue_kb}kb"),
+            *("rate", f"{rate_mbit}mbit", "burst", str(burst), "limit", str(queue)),
         )
 
     def _remove(self) -> None:
@@ -262,6 +265,15 @@ def wait_for(what: str, ready: Callable[[], bool], *watch: Process, seconds: flo
             said = "\n".join(p.said() for p in watch)
             raise LabError(f"{what}: not after {seconds:g} s\n{said}")
         time.sleep(0.05)
+
+
+def daemon_answers(host: Host, wifu: Path) -> bool:
+    """Whether the daemon of a host can be asked."""
+    try:
+        json.loads(host.run(wifu, "ss", "--json"))
+    except (LabError, json.JSONDecodeError):
+        return False
+    return True
 
 
 @dataclass

@@ -1,0 +1,225 @@
+"""`make bench`: WiFu's TCP beside the kernel's, in one run, interleaved.
+
+Three tables: goodput over shaped links as a ratio to the kernel's Reno, fairness of ten flows on
+one link, and the speed of a single flow without shaping. Every figure is the median of several
+transfers; WiFu and the kernel take turns in an order drawn anew for each round, so that a slow
+moment of the machine meets both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import platform
+import random
+import statistics
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+
+from netlab import Lab, LabError, Process, daemon_answers, main_guard, need, run, wait_for
+
+KERNEL = "kernel reno"
+RATES_MBIT = [10.0, 100.0, 1000.0]
+SIZES = {"100 kB": 100_000, "1 MB": 1_000_000, "10 MB": 10_000_000}
+FLOWS, FLOWS_MBIT, FLOWS_SECONDS = 10, 100.0, 20
+
+
+@dataclasses.dataclass(frozen=True)
+class System:
+    """One of those that are compared."""
+
+    name: str
+    port: int
+
+    @property
+    def kernel(self) -> bool:
+        """Whether the kernel's own TCP."""
+        return self.name.startswith("kernel")
+
+    def over(self) -> list[str]:
+        """Arguments of `wifu perf` that choose it."""
+        return ["-C", "kernel:reno" if self.kernel else self.name, "-p", str(self.port)]
+
+
+class Bench:
+    """A lab with everything running that a transfer needs."""
+
+    def __init__(self, lab: Lab, wifu: Path, systems: Sequence[System]) -> None:
+        self.lab, self.wifu, self.systems = lab, wifu, systems
+        self.programs: list[Process] = []
+        if any(not s.kernel for s in systems):
+            for host in (lab.a, lab.b):
+                daemon = lab.start(host, wifu, "daemon")
+                self.programs.append(daemon)
+                wait_for("wifu daemon", partial(daemon_answers, host, wifu), daemon)
+        for system in systems:
+            self.programs.append(lab.start(lab.a, wifu, "perf", "-s", *system.over()))
+        for system in systems:
+            wait_for(f"server for {system.name}", partial(self.serves, system), *self.programs)
+
+    def serves(self, system: System) -> bool:
+        """Whether a short transfer comes through."""
+        try:
+            self.transfer(system, ["-n", "1000"])
+        except LabError:
+            return False
+        return True
+
+    def transfer(self, system: System, amount: Sequence[str], timeout: float = 120) -> list[float]:
+        """Goodput of each stream of one transfer, bit/s, as the receiver measured it."""
+        client = ["perf", "-c", self.lab.a.address, *system.over(), *amount, "-J"]
+        report = json.loads(self.lab.b.run(self.wifu, *client, timeout=timeout))
+        if "error" in report:
+            raise LabError(f"{system.name}: {report['error']}")
+        return [s["receiver"]["bits_per_second"] for s in report["end"]["streams"]]
+
+    def rounds(
+        self, count: int, amount: Sequence[str], order: random.Random
+    ) -> dict[str, list[list[float]]]:
+        """Let the systems take turns, `count` times each."""
+        found: dict[str, list[list[float]]] = {s.name: [] for s in self.systems}
+        for _ in range(count):
+            for system in order.sample(list(self.systems), len(self.systems)):
+                found[system.name].append(self.transfer(system, amount))
+        return found
+
+
+def jain(rates: Sequence[float]) -> float:
+    """Jain's index: 1 when all are equal, 1/n when one has everything."""
+    return sum(rates) ** 2 / (len(rates) * sum(r * r for r in rates))
+
+
+def mbit(bits: Iterable[float]) -> str:
+    """Median and range, Mb/s."""
+    values = [b / 1e6 for b in bits]
+    low, high = min(values), max(values)
+    return f"{statistics.median(values):.4g} ({low:.4g}-{high:.4g})"
+
+
+@dataclasses.dataclass
+class Table:
+    """One table: printed as Markdown, kept as JSON."""
+
+    title: str
+    head: list[str]
+    rows: list[list[str]]
+    raw: list[dict[str, object]]
+
+    def markdown(self) -> str:
+        """Return the table under its title."""
+        rule = ["---" if i == 0 else "---:" for i in range(len(self.head))]
+        lines = [" | ".join(cells) for cells in [self.head, rule, *self.rows]]
+        return "\n".join([f"### {self.title}", "", *(f"| {line} |" for line in lines)])
+
+
+def shaped(args: argparse.Namespace, order: random.Random) -> Table:
+    """Goodput of one flow, by rate of the link and size of the transfer."""
+    systems = [System(KERNEL, 5201), System(args.protocol, 5202)]
+    head = ["link", "size", f"{KERNEL}, Mb/s", f"{args.protocol}, Mb/s", "ratio of medians"]
+    table = Table("Shaped link, one flow: median (range)", head, [], [])
+    for rate in args.rates:
+        with Lab("bench", rate) as lab:
+            bench = Bench(lab, args.bin / "wifu", systems)
+            for label, octets in SIZES.items():
+                found = bench.rounds(args.rounds, ["-n", str(octets)], order)
+                kernel, wifu = ([r[0] for r in found[s.name]] for s in systems)
+                ratio = statistics.median(wifu) / statistics.median(kernel)
+                row = [f"{rate:g} Mb/s", label, mbit(kernel), mbit(wifu), f"{ratio:.4f}"]
+                table.rows.append(row)
+                table.raw.append({"rate_mbit": rate, "bytes": octets, "bits_per_second": found})
+                print("  " + ", ".join(row), flush=True)
+    return table
+
+
+def fairness(args: argparse.Namespace, order: random.Random) -> Table:
+    """Ten flows at once."""
+    systems = [System(KERNEL, 5201), System(args.protocol, 5202)]
+    head = ["system", "sum, Mb/s", "slowest, Mb/s", "fastest, Mb/s", "Jain"]
+    title = f"{FLOWS} flows on {FLOWS_MBIT:g} Mb/s for {FLOWS_SECONDS} s: the median run by Jain"
+    table = Table(title, head, [], [])
+    with Lab("bench", FLOWS_MBIT) as lab:
+        bench = Bench(lab, args.bin / "wifu", systems)
+        amount = ["-P", str(FLOWS), "-t", str(FLOWS_SECONDS)]
+        found = bench.rounds(max(1, args.rounds // 2), amount, order)
+    for name, runs in found.items():
+        rates = sorted(runs, key=jain)[len(runs) // 2]
+        parts = [sum(rates), min(rates), max(rates)]
+        table.rows.append([name, *(f"{p / 1e6:.4g}" for p in parts), f"{jain(rates):.6f}"])
+        table.raw.append({"system": name, "bits_per_second": runs, "jain": [jain(r) for r in runs]})
+        print("  " + ", ".join(table.rows[-1]), flush=True)
+    return table
+
+
+def unshaped(args: argparse.Namespace, order: random.Random) -> Table:
+    """One flow, as fast as it goes, packets of 1500 octets."""
+    systems = [System(KERNEL, 5201), System(args.protocol, 5202)]
+    head = ["system", "Mb/s", "ratio to the kernel with offloads off"]
+    table = Table("No shaping, one flow, packets of 1500 octets: median (range)", head, [], [])
+    with Lab("bench", None, offloads=False) as lab:
+        bench = Bench(lab, args.bin / "wifu", systems)
+        found = bench.rounds(args.rounds, ["-t", str(args.seconds)], order)
+    base = statistics.median(r[0] for r in found[KERNEL])
+    for name, runs in found.items():
+        rates = [r[0] for r in runs]
+        offloads = ", offloads off" if name == KERNEL else " over raw"
+        ratio = statistics.median(rates) / base
+        table.rows.append([name + offloads, mbit(rates), f"{ratio:.3f}"])
+        table.raw.append({"system": name, "bits_per_second": rates})
+        print("  " + ", ".join(table.rows[-1]), flush=True)
+    return table
+
+
+def machine() -> dict[str, object]:
+    """Return where and on what this ran."""
+    text = Path("/proc/cpuinfo").read_text()
+    models = {line.split(":", 1)[1].strip() for line in text.splitlines() if "model name" in line}
+    commit = run("git", "describe", "--always", "--dirty", check=False).strip()
+    cores = os.cpu_count()
+    return {"cpu": sorted(models), "cores": cores, "kernel": platform.release(), "commit": commit}
+
+
+def parse_args() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bin", type=Path, default=Path("target/release"), help="where `wifu` is")
+    parser.add_argument("--out", type=Path, default=Path("out/bench"), help="for the results")
+    parser.add_argument("--protocol", default="tcp-reno", help="of WiFu")
+    parser.add_argument("--rounds", type=int, default=7, help="transfers per figure and system")
+    parser.add_argument("--seconds", type=int, default=5, help="of an unshaped transfer")
+    parser.add_argument("--seed", type=int, default=1, help="of the order of turns")
+    parser.add_argument("--only", choices=["shaped", "fairness", "unshaped"], help="one table")
+    help_rates = "of shaped links, Mb/s"
+    parser.add_argument("--rates", type=float, nargs="+", default=RATES_MBIT, help=help_rates)
+    args = parser.parse_args()
+    args.bin, args.out = args.bin.resolve(), args.out.resolve()
+    return args
+
+
+def main() -> int:
+    """Run the benchmark."""
+    args = parse_args()
+    need("ip", "tc", "ethtool")
+    if not (args.bin / "wifu").exists():
+        raise LabError(f"no wifu in {args.bin}: run `make build` first")
+    args.out.mkdir(parents=True, exist_ok=True)
+    order = random.Random(args.seed)
+    tables = []
+    for name, measure in {"shaped": shaped, "fairness": fairness, "unshaped": unshaped}.items():
+        if args.only in (None, name):
+            print(f"{name}:", flush=True)
+            tables.append(measure(args, order))
+    where = machine()
+    text = "\n\n".join(t.markdown() for t in tables)
+    text += f"\n\n{where['cores']} cores, Linux {where['kernel']}, commit {where['commit']}."
+    (args.out / "bench.md").write_text(text + "\n")
+    data = {"machine": where, "seed": args.seed, "tables": [dataclasses.asdict(t) for t in tables]}
+    (args.out / "bench.json").write_text(json.dumps(data, indent=1))
+    print(f"\n{text}\n\nresults: {args.out}")
+    return 0
+
+
+if __name__ == "__main__":
+    main_guard(main)
