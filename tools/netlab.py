@@ -196,10 +196,10 @@ class Lab:
                 self._shape(host, self.rate_mbit)
 
     def _shape(self, host: Host, rate_mbit: float) -> None:
-        # A burst as short as the machine's timers allow, or a short transfer would not be shaped
-        # at all; a queue of 8 ms and of no less than 250 kB.
+        # The burst covers what the machine's timers are late by, and stays well below the shortest
+        # transfer, which else would not be shaped at all. The queue: 8 ms, at least 250 kB.
         octets_per_s = rate_mbit * 1e6 / 8
-        burst = max(8_000, round(octets_per_s * 0.25e-3))
+        burst = min(32_000, max(16_000, round(octets_per_s * 1e-3)))
         queue = max(250_000, round(octets_per_s * 8e-3))
         host.run(
             *("tc", "qdisc", "replace", "dev", host.device, "root", "tbf"),
