@@ -69,7 +69,14 @@ fn serve(app: &UnixStream, world: &Shared) -> io::Result<()> {
     let (header, _) = peek_head(app, &mut buf)?;
     let body = &buf[HEADER_LEN..HEADER_LEN + header.body as usize];
     let request = Request::decode(header.kind, body).map_err(io::Error::other)?;
-    if let Request::Connect { cookie, local, remote, options, .. } = request {
+    if let Request::Connect {
+        cookie,
+        local,
+        remote,
+        options,
+        ..
+    } = request
+    {
         return join(app, world, cookie, (local, remote), options, header.total());
     }
     let mut w = world.lock().unwrap();
@@ -77,35 +84,65 @@ fn serve(app: &UnixStream, world: &Shared) -> io::Result<()> {
     let answer = match request {
         Request::Listen { cookie, local, .. } => match w.listeners.insert(local, cookie) {
             _ if local.port() == 9 => Answer::errno(libc::EADDRINUSE as u32),
-            _ => Answer { local: Some(local), ..Answer::default() },
+            _ => Answer {
+                local: Some(local),
+                ..Answer::default()
+            },
         },
         Request::Why { cookie } => {
             Answer::errno(w.failures.get(&cookie).map_or(libc::ENOENT, |e| *e) as u32)
         }
         Request::Names { cookie } => match w.names.get(&cookie) {
-            Some((l, r)) => Answer { local: Some(*l), remote: Some(*r), ..Answer::default() },
+            Some((l, r)) => Answer {
+                local: Some(*l),
+                remote: Some(*r),
+                ..Answer::default()
+            },
             None => Answer::errno(libc::ENOENT as u32),
         },
-        Request::SetOpt { name: "nonsense", .. } => {
-            Answer { errno: libc::EINVAL as u32, value: Some("no such thing"), ..Answer::default() }
-        }
-        Request::SetOpt { cookie, name, value } => {
-            w.options.insert((cookie, name.to_owned()), value.to_owned());
+        Request::SetOpt {
+            name: "nonsense", ..
+        } => Answer {
+            errno: libc::EINVAL as u32,
+            value: Some("no such thing"),
+            ..Answer::default()
+        },
+        Request::SetOpt {
+            cookie,
+            name,
+            value,
+        } => {
+            w.options
+                .insert((cookie, name.to_owned()), value.to_owned());
             Answer::default()
         }
         Request::GetOpt { cookie, name } => match w.options.get(&(cookie, name.to_owned())) {
             Some(v) => {
                 text = v.clone();
-                Answer { value: Some(&text), ..Answer::default() }
+                Answer {
+                    value: Some(&text),
+                    ..Answer::default()
+                }
             }
             None => Answer::errno(libc::ENOENT as u32),
         },
         Request::Info { .. } => Answer {
-            info: Some(Info { state: 1, rtt_us: 1234, snd_cwnd: 10, ..Info::default() }),
+            info: Some(Info {
+                state: 1,
+                rtt_us: 1234,
+                snd_cwnd: 10,
+                ..Info::default()
+            }),
             ..Answer::default()
         },
-        Request::Stats => Answer { value: Some("[]"), ..Answer::default() },
-        Request::Ping => Answer { value: Some("relay"), ..Answer::default() },
+        Request::Stats => Answer {
+            value: Some("[]"),
+            ..Answer::default()
+        },
+        Request::Ping => Answer {
+            value: Some("relay"),
+            ..Answer::default()
+        },
         Request::Connect { .. } => unreachable!("handled above"),
     };
     let mut out = vec![0; answer.room()];
@@ -126,13 +163,25 @@ fn join(
         w.next += 1;
         w.next
     };
-    let port = if local.port() == 0 { 40_000 + (id % 20_000) as u16 } else { local.port() };
-    let ip = if local.ip().is_unspecified() { *remote.ip() } else { *local.ip() };
+    let port = if local.port() == 0 {
+        40_000 + (id % 20_000) as u16
+    } else {
+        local.port()
+    };
+    let ip = if local.ip().is_unspecified() {
+        *remote.ip()
+    } else {
+        *local.ip()
+    };
     let local = SocketAddrV4::new(ip, port);
     world.lock().unwrap().names.insert(cookie, (local, remote));
     if *remote.ip() == BLACK_HOLE {
         std::thread::sleep(Duration::from_secs(1));
-        world.lock().unwrap().failures.insert(cookie, libc::ETIMEDOUT);
+        world
+            .lock()
+            .unwrap()
+            .failures
+            .insert(cookie, libc::ETIMEDOUT);
         return Ok(());
     }
     let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, remote.port());
@@ -142,12 +191,20 @@ fn join(
         dial(&Name::peer(local, remote, id), &Name::service(to)).ok()
     });
     let Some(server) = server else {
-        world.lock().unwrap().failures.insert(cookie, libc::ECONNREFUSED);
+        world
+            .lock()
+            .unwrap()
+            .failures
+            .insert(cookie, libc::ECONNREFUSED);
         return Ok(());
     };
     // All but the last byte, which stays in the queue.
     take(app, total - 1)?;
-    let from_app = Pipe { from: app.try_clone()?, to: server.try_clone()?, held: true };
+    let from_app = Pipe {
+        from: app.try_clone()?,
+        to: server.try_clone()?,
+        held: true,
+    };
     let hold = !options.has(Options::NO_HOLD);
     let upward = std::thread::spawn(move || from_app.run(hold));
     let mut hello = [0; MARKER_LEN];
@@ -159,9 +216,18 @@ fn join(
         }
     }
     let (accepted, hold) = front::parse_marker(&hello).ok_or(io::ErrorKind::InvalidData)?;
-    world.lock().unwrap().names.insert(accepted, (remote, local));
+    world
+        .lock()
+        .unwrap()
+        .names
+        .insert(accepted, (remote, local));
     take(&server, MARKER_LEN - 1)?;
-    Pipe { from: server, to: app.try_clone()?, held: true }.run(hold);
+    Pipe {
+        from: server,
+        to: app.try_clone()?,
+        held: true,
+    }
+    .run(hold);
     let _ = upward.join();
     Ok(())
 }
@@ -182,7 +248,11 @@ impl Pipe {
 
     /// Passes on what is there; false at the end.
     fn step(&mut self, hold: bool) -> io::Result<bool> {
-        let mut p = libc::pollfd { fd: self.from.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
+        let mut p = libc::pollfd {
+            fd: self.from.as_raw_fd(),
+            events: libc::POLLRDHUP,
+            revents: 0,
+        };
         let mut queued: i32 = 0;
         loop {
             // SAFETY: one pollfd; FIONREAD writes one int.
@@ -219,7 +289,11 @@ impl Pipe {
 fn recv(s: &UnixStream, buf: &mut [u8], flags: i32) -> io::Result<usize> {
     // SAFETY: the slice is valid for writes of its length.
     let n = unsafe { libc::recv(s.as_raw_fd(), buf.as_mut_ptr().cast(), buf.len(), flags) };
-    if n < 0 { Err(io::Error::last_os_error()) } else { Ok(n as usize) }
+    if n < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(n as usize)
+    }
 }
 
 fn take(mut s: &UnixStream, n: usize) -> io::Result<()> {

@@ -84,11 +84,7 @@ pub unsafe extern "C" fn accept4(
 /// # Safety
 /// As for `getsockname(2)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn getsockname(
-    fd: c_int,
-    a: *mut sockaddr,
-    len: *mut socklen_t,
-) -> c_int {
+pub unsafe extern "C" fn getsockname(fd: c_int, a: *mut sockaddr, len: *mut socklen_t) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { shim::getsockname(fd, a, len) }
 }
@@ -98,11 +94,7 @@ pub unsafe extern "C" fn getsockname(
 /// # Safety
 /// As for `getpeername(2)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn getpeername(
-    fd: c_int,
-    a: *mut sockaddr,
-    len: *mut socklen_t,
-) -> c_int {
+pub unsafe extern "C" fn getpeername(fd: c_int, a: *mut sockaddr, len: *mut socklen_t) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { shim::getpeername(fd, a, len) }
 }

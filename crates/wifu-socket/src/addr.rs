@@ -25,11 +25,7 @@ pub enum Given {
 ///
 /// # Errors
 /// `EFAULT` for null, `EINVAL` if too short, `EAFNOSUPPORT` for another family.
-pub unsafe fn read(
-    addr: *const libc::sockaddr,
-    len: libc::socklen_t,
-    v6: bool,
-) -> Result<Given> {
+pub unsafe fn read(addr: *const libc::sockaddr, len: libc::socklen_t, v6: bool) -> Result<Given> {
     let len = len as usize;
     if addr.is_null() {
         return Err(Errno(libc::EFAULT));

@@ -37,7 +37,9 @@ pub fn is_tcp(domain: c_int, kind: c_int, protocol: c_int) -> bool {
 pub fn socket(domain: c_int, kind: c_int, number: u8) -> Result<c_int> {
     let flags = kind & !SOCK_TYPE_MASK;
     let fd = sys::socket(libc::AF_UNIX, libc::SOCK_STREAM | flags, 0)?;
-    let tag = Tag::default().set(Tag::V6, domain == libc::AF_INET6).with_protocol(number);
+    let tag = Tag::default()
+        .set(Tag::V6, domain == libc::AF_INET6)
+        .with_protocol(number);
     tag.write(fd).inspect_err(|_| sys::close(fd))?;
     Ok(fd)
 }
@@ -99,7 +101,9 @@ pub unsafe fn bind(
 /// An IPv6-only socket can be bound and listen, and never gets a connection.
 fn bind_v6_only(fd: c_int, port: u16) -> Result<c_int> {
     static SAID: Once = Once::new();
-    SAID.say(format_args!("IPv6 is not carried: the IPv6-only socket on port {port} stays silent"));
+    SAID.say(format_args!(
+        "IPv6 is not carried: the IPv6-only socket on port {port} stays silent"
+    ));
     let mut name = [0; SERVICE_V6.len() + 2];
     name[..SERVICE_V6.len()].copy_from_slice(SERVICE_V6);
     name[SERVICE_V6.len()..].copy_from_slice(&port.to_be_bytes());
@@ -110,7 +114,10 @@ fn bind_v6_only(fd: c_int, port: u16) -> Result<c_int> {
 
 fn bound_v6_only(name: &[u8]) -> Option<SocketAddrV4> {
     let port = name.strip_prefix(SERVICE_V6)?.try_into().ok()?;
-    Some(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, u16::from_be_bytes(port)))
+    Some(SocketAddrV4::new(
+        Ipv4Addr::UNSPECIFIED,
+        u16::from_be_bytes(port),
+    ))
 }
 
 /// Asks the kernel, as `bind` to this address would, whether it is ours.
@@ -127,7 +134,9 @@ fn check_is_local(ip: Ipv4Addr) -> Result<()> {
 fn bind_service(fd: c_int, local: SocketAddrV4) -> Result<()> {
     let try_port = |port| {
         let name = Name::service(SocketAddrV4::new(*local.ip(), port));
-        UnixAddr::new(name.as_bytes()).ok_or(Errno(libc::EINVAL)).and_then(|n| sys::bind(fd, &n))
+        UnixAddr::new(name.as_bytes())
+            .ok_or(Errno(libc::EINVAL))
+            .and_then(|n| sys::bind(fd, &n))
     };
     if local.port() != 0 {
         return try_port(local.port());
@@ -195,7 +204,9 @@ fn start(fd: c_int, tag: Tag, given: Given) -> Result<c_int> {
         options,
     };
     let mut frame = [0; HEADER_LEN + MAX_SPEC + 128];
-    let n = request.encode(&mut frame, pad).map_err(|_| Errno(libc::EINVAL))?;
+    let n = request
+        .encode(&mut frame, pad)
+        .map_err(|_| Errno(libc::EINVAL))?;
     daemon::connect(fd).map_err(Failure::errno)?;
     let tag = tag.set(Tag::CONNECTING, true);
     tag.write(fd)?;
@@ -216,15 +227,21 @@ fn prepare_buffer(fd: c_int, tag: Tag) -> Result<(u32, Options)> {
     }
     let size = size()?;
     let options = tag.options();
-    let options =
-        if size < SNDBUF_FOR_HOLD { options.with(Options::NO_HOLD) } else { options };
+    let options = if size < SNDBUF_FOR_HOLD {
+        options.with(Options::NO_HOLD)
+    } else {
+        options
+    };
     Ok((size as u32, options))
 }
 
 /// Sends the frame and its padding, which a fresh send buffer always has room for.
 fn send_padded(fd: c_int, frame: &[u8], pad: usize) -> Result<()> {
     const PIECES: usize = 16;
-    let piece = |b: &[u8]| libc::iovec { iov_base: b.as_ptr().cast_mut().cast(), iov_len: b.len() };
+    let piece = |b: &[u8]| libc::iovec {
+        iov_base: b.as_ptr().cast_mut().cast(),
+        iov_len: b.len(),
+    };
     let mut left = pad;
     let mut head = frame;
     while left > 0 || !head.is_empty() {
@@ -239,7 +256,13 @@ fn send_padded(fd: c_int, frame: &[u8], pad: usize) -> Result<()> {
             used += 1;
         }
         let sent = sys::sendmsg(fd, &iov[..used], libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
-            .map_err(|e| Errno(if e.0 == libc::EAGAIN { libc::ENOBUFS } else { e.0 }))?;
+            .map_err(|e| {
+                Errno(if e.0 == libc::EAGAIN {
+                    libc::ENOBUFS
+                } else {
+                    e.0
+                })
+            })?;
         let of_head = sent.min(head.len());
         head = &head[of_head..];
         left -= sent - of_head;
@@ -287,8 +310,12 @@ pub fn reason(fd: c_int, tag: Tag, pending: i32) -> Errno {
         (0, false) => libc::ECONNRESET,
         (e, _) => e,
     };
-    let Ok(cookie) = cookie(fd) else { return Errno(unknown) };
-    let Ok(reply) = daemon::ask(&Request::Why { cookie }) else { return Errno(unknown) };
+    let Ok(cookie) = cookie(fd) else {
+        return Errno(unknown);
+    };
+    let Ok(reply) = daemon::ask(&Request::Why { cookie }) else {
+        return Errno(unknown);
+    };
     let answer = reply.answer();
     if let Some(text) = answer.value {
         SAID.say(format_args!("{text}"));
@@ -313,7 +340,9 @@ fn resume(fd: c_int, tag: Tag, given: Given) -> Result<c_int> {
     }
     if given == Given::Unspecified {
         static SAID: Once = Once::new();
-        SAID.say(format_args!("dissolving a connection by connect(AF_UNSPEC) is not supported"));
+        SAID.say(format_args!(
+            "dissolving a connection by connect(AF_UNSPEC) is not supported"
+        ));
         return Err(Errno(libc::EOPNOTSUPP));
     }
     if !connecting {
@@ -468,8 +497,14 @@ pub fn local_name(fd: c_int) -> Result<SocketAddrV4> {
     if let Some(own) = own.filter(|a| !a.ip().is_unspecified()) {
         return Ok(own);
     }
-    let told = daemon::ask_ok(&Request::Names { cookie: cookie(fd)? });
-    Ok(told.ok().and_then(|r| r.answer().local).or(own).unwrap_or(ANY))
+    let told = daemon::ask_ok(&Request::Names {
+        cookie: cookie(fd)?,
+    });
+    Ok(told
+        .ok()
+        .and_then(|r| r.answer().local)
+        .or(own)
+        .unwrap_or(ANY))
 }
 
 /// `getpeername`.
@@ -483,6 +518,8 @@ pub fn remote_name(fd: c_int, tag: Tag) -> Result<SocketAddrV4> {
     if let Some((remote, _, _)) = front::parse_peer(peer.name()) {
         return Ok(remote);
     }
-    let told = daemon::ask_ok(&Request::Names { cookie: cookie(fd)? })?;
+    let told = daemon::ask_ok(&Request::Names {
+        cookie: cookie(fd)?,
+    })?;
     told.answer().remote.ok_or(not_connected)
 }

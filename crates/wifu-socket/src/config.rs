@@ -24,7 +24,10 @@ impl<const N: usize> Text<N> {
     /// No bytes.
     #[expect(clippy::new_without_default, reason = "needed in statics only")]
     pub const fn new() -> Text<N> {
-        Text { bytes: [0; N], len: 0 }
+        Text {
+            bytes: [0; N],
+            len: 0,
+        }
     }
 
     /// The text; empty if it isn't UTF-8.
@@ -98,8 +101,11 @@ const EMPTY: u8 = 0;
 const WRITING: u8 = 1;
 const READY: u8 = 2;
 static STATE: AtomicU8 = AtomicU8::new(EMPTY);
-static CONFIG: Shared =
-    Shared(UnsafeCell::new(Config { spec: Text::new(), path: Text::new(), wanted: false }));
+static CONFIG: Shared = Shared(UnsafeCell::new(Config {
+    spec: Text::new(),
+    path: Text::new(),
+    wanted: false,
+}));
 
 /// The configuration, read at the first call.
 pub fn config() -> &'static Config {
@@ -120,7 +126,9 @@ pub fn config() -> &'static Config {
 fn fill(c: &mut Config) {
     let protocol = variable(ENV_PROTOCOL);
     c.wanted = protocol.is_some_and(|p| !p.is_empty());
-    let spec = protocol.filter(|p| !p.is_empty()).unwrap_or(DEFAULT_SPEC.as_bytes());
+    let spec = protocol
+        .filter(|p| !p.is_empty())
+        .unwrap_or(DEFAULT_SPEC.as_bytes());
     if !c.spec.set(spec) {
         // Too long for any composition: let the daemon refuse it by name.
         c.spec.set(&spec[..front::MAX_SPEC]);

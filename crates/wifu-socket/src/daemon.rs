@@ -65,7 +65,9 @@ pub fn connect(fd: c_int) -> core::result::Result<(), Failure> {
             }
             Err(Errno(libc::ENOENT | libc::ECONNREFUSED | libc::ENOTDIR)) => {
                 let path = path.as_str();
-                NONE.say(format_args!("no daemon at {path}: start one with `wifu daemon`"));
+                NONE.say(format_args!(
+                    "no daemon at {path}: start one with `wifu daemon`"
+                ));
                 return Err(Failure::NoDaemon);
             }
             Err(Errno(e @ (libc::EACCES | libc::EPERM))) => {
@@ -89,15 +91,23 @@ pub fn ask(request: &Request<'_>) -> core::result::Result<Reply, Failure> {
 
 fn ask_on(fd: c_int, request: &Request<'_>) -> core::result::Result<Reply, Failure> {
     let mut frame = [0; REQUEST_ROOM];
-    let n = request.encode(&mut frame, 0).map_err(|_| Failure::Errno(Errno(libc::EINVAL)))?;
-    let patience = libc::timeval { tv_sec: PATIENCE_S, tv_usec: 0 };
+    let n = request
+        .encode(&mut frame, 0)
+        .map_err(|_| Failure::Errno(Errno(libc::EINVAL)))?;
+    let patience = libc::timeval {
+        tv_sec: PATIENCE_S,
+        tv_usec: 0,
+    };
     for name in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
         sys::setsockopt(fd, libc::SOL_SOCKET, name, patience).map_err(Failure::Errno)?;
     }
     connect(fd)?;
     // The frame is far smaller than any send buffer, so it goes at once or not at all.
     sys::send(fd, &frame[..n], libc::MSG_NOSIGNAL).map_err(gone)?;
-    let mut reply = Reply { bytes: [0; ANSWER_ROOM], len: 0 };
+    let mut reply = Reply {
+        bytes: [0; ANSWER_ROOM],
+        len: 0,
+    };
     loop {
         if let Some(total) = total(&reply.bytes[..reply.len])?
             && reply.len >= total

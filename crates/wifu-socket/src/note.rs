@@ -29,7 +29,9 @@ pub fn unsupported(what: &str, level: i32, name: i32) {
     let slot = (level.wrapping_mul(31).wrapping_add(name) as u32 % 256) as usize;
     let bit = 1 << (slot % 64);
     if SEEN[slot / 64].fetch_or(bit, Ordering::Relaxed) & bit == 0 {
-        line(format_args!("{what} of option {name} at level {level} is not supported"));
+        line(format_args!(
+            "{what} of option {name} at level {level} is not supported"
+        ));
     }
 }
 

@@ -163,7 +163,11 @@ fn set_bit(fd: c_int, tag: Tag, bit: Tag, name: &str, on: bool) -> Result<()> {
         || sys::getsockopt::<i32>(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN)? == 1;
     // A dead connection takes options in TCP too.
     if known && let Err(Errno(e)) = tell(fd, name, if on { "on" } else { "off" }) {
-        return if e == libc::ENOENT || e == libc::ENETDOWN { Ok(()) } else { Err(Errno(e)) };
+        return if e == libc::ENOENT || e == libc::ENETDOWN {
+            Ok(())
+        } else {
+            Err(Errno(e))
+        };
     }
     Ok(())
 }
@@ -172,7 +176,11 @@ fn tell(fd: c_int, name: &str, value: &str) -> Result<()> {
     if name.len() > MAX_NAME || value.len() > MAX_VALUE {
         return Err(Errno(libc::EINVAL));
     }
-    let reply = daemon::ask(&Request::SetOpt { cookie: cookie(fd)?, name, value });
+    let reply = daemon::ask(&Request::SetOpt {
+        cookie: cookie(fd)?,
+        name,
+        value,
+    });
     let reply = reply.map_err(Failure::errno)?;
     let answer = reply.answer();
     if answer.errno == 0 {
@@ -217,7 +225,10 @@ pub struct Value {
 
 impl Value {
     fn bytes(b: &[u8]) -> Value {
-        let mut v = Value { bytes: [0; MAX_VALUE], len: b.len().min(MAX_VALUE) };
+        let mut v = Value {
+            bytes: [0; MAX_VALUE],
+            len: b.len().min(MAX_VALUE),
+        };
         v.bytes[..v.len].copy_from_slice(&b[..v.len]);
         v
     }
@@ -257,9 +268,11 @@ pub fn get(fd: c_int, tag: Tag, level: c_int, name: c_int, given: &[u8]) -> Resu
             Value::int(tag.has(Tag::V6ONLY).into())
         }
         (libc::SOL_SOCKET, libc::SO_ERROR) => Value::int(error(fd, tag)?),
-        (libc::SOL_SOCKET, libc::SO_DOMAIN) => {
-            Value::int(if tag.has(Tag::V6) { libc::AF_INET6 } else { libc::AF_INET })
-        }
+        (libc::SOL_SOCKET, libc::SO_DOMAIN) => Value::int(if tag.has(Tag::V6) {
+            libc::AF_INET6
+        } else {
+            libc::AF_INET
+        }),
         (libc::SOL_SOCKET, libc::SO_PROTOCOL) => Value::int(libc::IPPROTO_TCP),
         (libc::SOL_SOCKET, libc::SO_SNDBUF) => Value::int(buffer(fd, SNDBUF, name)?),
         (libc::SOL_SOCKET, libc::SO_RCVBUF) => Value::int(buffer(fd, RCVBUF, name)?),
@@ -280,7 +293,10 @@ pub fn is_text(level: c_int) -> bool {
 }
 
 fn native(fd: c_int, name: c_int, room: usize) -> Result<Value> {
-    let mut v = Value { bytes: [0; MAX_VALUE], len: room.min(MAX_VALUE) };
+    let mut v = Value {
+        bytes: [0; MAX_VALUE],
+        len: room.min(MAX_VALUE),
+    };
     v.len = sys::getsockopt_bytes(fd, libc::SOL_SOCKET, name, &mut v.bytes[..v.len])?;
     Ok(v)
 }
@@ -289,7 +305,10 @@ fn read(fd: c_int, name: &str) -> Result<daemon::Reply> {
     if name.len() > MAX_NAME {
         return Err(Errno(libc::EINVAL));
     }
-    daemon::ask_ok(&Request::GetOpt { cookie: cookie(fd)?, name })
+    daemon::ask_ok(&Request::GetOpt {
+        cookie: cookie(fd)?,
+        name,
+    })
 }
 
 fn number(fd: c_int, name: &str) -> Option<i32> {
@@ -328,9 +347,14 @@ fn info(fd: c_int) -> Result<[u8; tcp_info::LEN]> {
     // TCP_CLOSE, TCP_LISTEN
     let listening = sys::getsockopt::<i32>(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN)? == 1;
     let state = if listening { 10 } else { 7 };
-    let reply = daemon::ask(&Request::Info { cookie: cookie(fd)? });
+    let reply = daemon::ask(&Request::Info {
+        cookie: cookie(fd)?,
+    });
     let told = reply.as_ref().ok().and_then(|r| r.answer().info);
-    let info = told.unwrap_or(wifu_wire::front::Info { state, ..Default::default() });
+    let info = told.unwrap_or(wifu_wire::front::Info {
+        state,
+        ..Default::default()
+    });
     Ok(tcp_info::arrange(&info))
 }
 

@@ -9,7 +9,11 @@ use core::ffi::{c_int, c_long, c_void};
 use libc::{sockaddr, socklen_t};
 
 fn kernel(r: c_long) -> Result<c_int> {
-    if r < 0 { Err(Errno(sys::errno())) } else { Ok(r as c_int) }
+    if r < 0 {
+        Err(Errno(sys::errno()))
+    } else {
+        Ok(r as c_int)
+    }
 }
 
 /// `socket` of the kernel.

@@ -59,7 +59,10 @@ impl UnixAddr {
         // SAFETY: all bytes zero is a valid sockaddr_un.
         let mut raw: libc::sockaddr_un = unsafe { MaybeUninit::zeroed().assume_init() };
         raw.sun_family = libc::AF_UNIX as libc::sa_family_t;
-        UnixAddr { raw, len: size_of::<libc::sockaddr_un>() }
+        UnixAddr {
+            raw,
+            len: size_of::<libc::sockaddr_un>(),
+        }
     }
 
     /// The address of these bytes, or `None` if they don't fit. Paths get their final NUL from the
@@ -79,7 +82,10 @@ impl UnixAddr {
 
     /// The name as stored by the kernel; empty for an unnamed socket.
     pub fn name(&self) -> &[u8] {
-        let n = self.len.min(size_of::<libc::sockaddr_un>()).saturating_sub(PATH_AT);
+        let n = self
+            .len
+            .min(size_of::<libc::sockaddr_un>())
+            .saturating_sub(PATH_AT);
         // SAFETY: c_char and u8 have the same layout, and n is within the array.
         unsafe { core::slice::from_raw_parts(self.raw.sun_path.as_ptr().cast(), n) }
     }
@@ -181,7 +187,14 @@ pub fn getsockopt<T: Plain>(fd: c_int, level: c_int, name: c_int) -> Result<T> {
     let mut len = size_of::<T>() as libc::socklen_t;
     // SAFETY: both pointers are valid for writes and len is T's size; any bytes are a T.
     check(unsafe {
-        libc::syscall(libc::SYS_getsockopt, fd, level, name, &raw mut v, &raw mut len)
+        libc::syscall(
+            libc::SYS_getsockopt,
+            fd,
+            level,
+            name,
+            &raw mut v,
+            &raw mut len,
+        )
     })?;
     Ok(v)
 }
@@ -199,7 +212,14 @@ pub fn getsockopt_bytes(fd: c_int, level: c_int, name: c_int, b: &mut [u8]) -> R
     let mut len = b.len() as libc::socklen_t;
     // SAFETY: the slice is valid for writes of len bytes.
     check(unsafe {
-        libc::syscall(libc::SYS_getsockopt, fd, level, name, b.as_mut_ptr(), &raw mut len)
+        libc::syscall(
+            libc::SYS_getsockopt,
+            fd,
+            level,
+            name,
+            b.as_mut_ptr(),
+            &raw mut len,
+        )
     })?;
     Ok(len as usize)
 }
@@ -214,7 +234,11 @@ pub fn setsockopt_bytes(fd: c_int, level: c_int, name: c_int, b: &[u8]) -> Resul
 /// Waits for `events` on one descriptor, or forever if `timeout_ms` is `None`. Returns the events,
 /// 0 after the time.
 pub fn poll(fd: c_int, events: i16, timeout_ms: Option<u64>) -> Result<i16> {
-    let mut p = libc::pollfd { fd, events, revents: 0 };
+    let mut p = libc::pollfd {
+        fd,
+        events,
+        revents: 0,
+    };
     let ts = timeout_ms.map(|ms| libc::timespec {
         tv_sec: (ms / 1000) as libc::time_t,
         tv_nsec: (ms % 1000 * 1_000_000) as c_long,
@@ -230,8 +254,18 @@ pub fn poll(fd: c_int, events: i16, timeout_ms: Option<u64>) -> Result<i16> {
 pub fn send(fd: c_int, b: &[u8], flags: c_int) -> Result<usize> {
     let none = core::ptr::null::<c_void>();
     // SAFETY: the slice is valid for reads of its length; there is no address.
-    check(unsafe { libc::syscall(libc::SYS_sendto, fd, b.as_ptr(), b.len(), flags, none, 0usize) })
-        .map(|n| n as usize)
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_sendto,
+            fd,
+            b.as_ptr(),
+            b.len(),
+            flags,
+            none,
+            0usize,
+        )
+    })
+    .map(|n| n as usize)
 }
 
 /// Sends a list of buffers as one message.
@@ -248,8 +282,18 @@ pub fn sendmsg(fd: c_int, iov: &[libc::iovec], flags: c_int) -> Result<usize> {
 pub fn recv(fd: c_int, b: &mut [u8], flags: c_int) -> Result<usize> {
     let none = core::ptr::null_mut::<c_void>();
     // SAFETY: the slice is valid for writes of its length; no address is asked for.
-    check(unsafe { libc::syscall(libc::SYS_recvfrom, fd, b.as_mut_ptr(), b.len(), flags, none, none) })
-        .map(|n| n as usize)
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_recvfrom,
+            fd,
+            b.as_mut_ptr(),
+            b.len(),
+            flags,
+            none,
+            none,
+        )
+    })
+    .map(|n| n as usize)
 }
 
 /// `fcntl` with an integer argument.
@@ -289,7 +333,9 @@ pub fn stat(path: &[u8]) -> Result<(u64, u32)> {
     }
     let mut s = MaybeUninit::<libc::stat>::zeroed();
     // SAFETY: the path ends with a NUL and s is valid for writes.
-    check(c_long::from(unsafe { libc::stat(path.as_ptr().cast(), s.as_mut_ptr()) }))?;
+    check(c_long::from(unsafe {
+        libc::stat(path.as_ptr().cast(), s.as_mut_ptr())
+    }))?;
     // SAFETY: filled in by the kernel.
     let s = unsafe { s.assume_init() };
     Ok((s.st_ino, s.st_uid))
@@ -307,11 +353,22 @@ pub fn handlers_want_eintr() -> bool {
         mask: u64,
     }
     (1..=64).any(|signal| {
-        let mut old = Action { handler: 0, flags: 0, restorer: 0, mask: 0 };
+        let mut old = Action {
+            handler: 0,
+            flags: 0,
+            restorer: 0,
+            mask: 0,
+        };
         let none = core::ptr::null::<c_void>();
         // SAFETY: old is as large as the kernel's structure on every 64-bit machine.
         let r = unsafe {
-            libc::syscall(libc::SYS_rt_sigaction, signal, none, &raw mut old, size_of::<u64>())
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signal,
+                none,
+                &raw mut old,
+                size_of::<u64>(),
+            )
         };
         r == 0 && old.handler > libc::SIG_IGN && old.flags & libc::SA_RESTART as usize == 0
     })

@@ -155,6 +155,9 @@ mod tests {
         let b = arrange(&info);
         let at = |n: usize| u32::from_ne_bytes([b[n], b[n + 1], b[n + 2], b[n + 3]]);
         assert_eq!((b[0], b[6]), (1, 0xe7));
-        assert_eq!((at(68), at(80), at(100), at(228)), (12_345, 10, 3, u32::MAX));
+        assert_eq!(
+            (at(68), at(80), at(100), at(228)),
+            (12_345, 10, 3, u32::MAX)
+        );
     }
 }
