@@ -24,8 +24,8 @@ as_root() {
     fi
 }
 
-# apt COMMAND PACKAGE [COMMAND PACKAGE]...: install the packages whose command is missing.
-apt() {
+# packages COMMAND PACKAGE [COMMAND PACKAGE]...: install the packages whose command is missing.
+packages() {
     local missing=()
     while [ $# -gt 0 ]; do
         have "$1" || missing+=("$2")
@@ -40,7 +40,7 @@ apt() {
 }
 
 # Debian's package starts a web server on port 80 and at every boot. We want the program only.
-nginx() {
+web_server() {
     have nginx && return
     local policy=/usr/sbin/policy-rc.d ours=0
     if [ ! -e $policy ]; then
@@ -49,21 +49,21 @@ nginx() {
         as_root chmod 755 $policy
     fi
     local failed=0
-    apt nginx nginx-light || failed=1
+    packages nginx nginx-light || failed=1
     [ $ours = 1 ] && as_root rm -f $policy
     [ $failed = 0 ] || die "could not install nginx-light"
     if have systemctl; then as_root systemctl disable --quiet nginx 2>/dev/null || true; fi
 }
 
-rust() {
-    apt cc build-essential
+toolchain() {
+    packages cc build-essential
     local want
     want=$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)
     if have cargo && cargo --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1; then
         return
     fi
     if ! have rustup; then
-        apt curl curl
+        packages curl curl
         say "installing rustup (https://rustup.rs)"
         curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs |
             sh -s -- -y --quiet --profile minimal --default-toolchain none
@@ -72,8 +72,8 @@ rust() {
     rustup toolchain install "$want" --profile minimal --component clippy --component rustfmt
 }
 
-nightly() {
-    rust
+nightly_toolchain() {
+    toolchain
     rustup toolchain list | grep -q '^nightly' ||
         rustup toolchain install nightly --profile minimal
 }
@@ -81,7 +81,7 @@ nightly() {
 # cargo_tool COMMAND CRATE VERSION
 cargo_tool() {
     have "$1" && return
-    rust
+    toolchain
     say "building $2 $3 (once, a few minutes)"
     cargo install --quiet --locked "$2" --version "$3"
 }
@@ -91,9 +91,9 @@ venv() {
     local lock=$1 stamp
     stamp=.venv/$(basename "$lock").installed
     cmp -s "$lock" "$stamp" && return
-    apt python3 python3
+    packages python3 python3
     if [ ! -x .venv/bin/pip ]; then
-        python3 -c 'import ensurepip' 2>/dev/null || apt no-such-command python3-venv
+        python3 -c 'import ensurepip' 2>/dev/null || packages no-such-command python3-venv
         python3 -m venv .venv
     fi
     say "installing the Python packages of $lock"
@@ -103,24 +103,24 @@ venv() {
 
 purpose() {
     case $1 in
-        build | lint) rust ;;
+        build | lint) toolchain ;;
         python) venv tools/requirements.lock ;;
-        audit) apt git git xz xz-utils && venv tools/audit.lock ;;
-        fuzz) nightly && cargo_tool cargo-fuzz cargo-fuzz "$CARGO_FUZZ" ;;
-        docs) rust && cargo_tool mdbook mdbook "$MDBOOK" ;;
+        audit) packages git git xz xz-utils; venv tools/audit.lock ;;
+        fuzz) nightly_toolchain; cargo_tool cargo-fuzz cargo-fuzz "$CARGO_FUZZ" ;;
+        docs) toolchain; cargo_tool mdbook mdbook "$MDBOOK" ;;
         demo)
-            rust && nginx
-            apt ip iproute2 curl curl
+            toolchain; web_server
+            packages ip iproute2 curl curl
             venv tools/requirements.lock
             ;;
         bench)
-            rust
-            apt ip iproute2 iperf3 iperf3 ethtool ethtool
+            toolchain
+            packages ip iproute2 iperf3 iperf3 ethtool ethtool
             venv tools/requirements.lock
             ;;
         test)
-            rust && nginx
-            apt ip iproute2 curl curl wget wget iperf3 iperf3 socat socat ethtool ethtool \
+            toolchain; web_server
+            packages ip iproute2 curl curl wget wget iperf3 iperf3 socat socat ethtool ethtool \
                 tshark tshark valgrind valgrind python3 python3
             ;;
         *) die "unknown purpose '$1'; see the head of scripts/setup.sh" ;;
