@@ -458,13 +458,7 @@ impl Conn {
     pub fn write(&mut self, now: Time, bytes: &[u8]) -> usize {
         let n = match self.core.store.as_mut().map(|s| &mut s.tx) {
             Some(SendStore::Octets(ring)) => ring.write(bytes),
-            Some(SendStore::Records(records)) => {
-                let n = records.write(bytes);
-                if records.room() > 0 {
-                    records.cut();
-                }
-                n
-            }
+            Some(SendStore::Records(records)) => records.write(bytes),
             _ => 0,
         };
         self.after_write(now, n);
@@ -689,6 +683,7 @@ impl Conn {
             self.limited(now, Limit::Queue);
             return None;
         }
+        self.cut_record();
         // Zero unless somebody waited for a time that has passed.
         let late = if self.core.wake == Time::NEVER {
             Span::ZERO
@@ -730,6 +725,17 @@ impl Conn {
         };
         self.limited(now, limit);
         None
+    }
+
+    /// A packet may leave and the application paused within a record: it goes as it is, else
+    /// interactive data never leaves.
+    fn cut_record(&mut self) {
+        if let Some(SendStore::Records(r)) = self.core.store.as_mut().map(|s| &mut s.tx)
+            && r.end() == self.core.board.tx.nxt
+        {
+            r.cut();
+            self.core.board.app.end = r.end();
+        }
     }
 
     fn permit(&self, want: &Want, now: Time) -> Permit {

@@ -75,8 +75,7 @@ impl Records {
         n
     }
 
-    /// The application pauses: the last record is cut, whatever its size, else interactive data
-    /// never leaves.
+    /// The last record is cut, whatever its size.
     pub fn cut(&mut self) {
         self.open = false;
     }
