@@ -111,12 +111,13 @@ fn serve(app: &UnixStream, world: &Shared) -> io::Result<()> {
             cookie,
             name,
             value,
+            ..
         } => {
             w.options
                 .insert((cookie, name.to_owned()), value.to_owned());
             Answer::default()
         }
-        Request::GetOpt { cookie, name } => match w.options.get(&(cookie, name.to_owned())) {
+        Request::GetOpt { cookie, name, .. } => match w.options.get(&(cookie, name.to_owned())) {
             Some(v) => {
                 text = v.clone();
                 Answer {

@@ -74,7 +74,7 @@ impl World {
 
     fn file(&self, name: &str, size: usize) -> (PathBuf, Vec<u8>) {
         let bytes: Vec<u8> = (0..size)
-            .map(|i| (i * 2_654_435_761usize >> 13) as u8)
+            .map(|i| ((i * 2_654_435_761usize) >> 13) as u8)
             .collect();
         let path = self.dir.join(name);
         std::fs::write(&path, &bytes).unwrap();

@@ -4,10 +4,10 @@ use crate::config::config;
 use crate::note::Once;
 use crate::sys::{self, Errno, Result, UnixAddr};
 use core::ffi::c_int;
-use wifu_wire::front::{Answer, HEADER_LEN, Header, Kind, MAX_VALUE, Request};
+use wifu_wire::front::{Answer, HEADER_LEN, Header, Kind, MAX_SPEC, MAX_VALUE, Request};
 
 /// The longest request that the library makes, bytes.
-const REQUEST_ROOM: usize = MAX_VALUE + 512;
+const REQUEST_ROOM: usize = MAX_VALUE + MAX_SPEC + 512;
 /// The longest answer that the library waits for, bytes.
 const ANSWER_ROOM: usize = 4096;
 /// How long the daemon may take to answer, seconds.

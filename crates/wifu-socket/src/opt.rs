@@ -23,7 +23,7 @@ const PROTOCOL: &str = "protocol";
 const NODELAY: &str = "nodelay";
 const LINGER0: &str = "linger0";
 const SNDBUF: &str = "snd_buf";
-const RCVBUF: &str = "rcv_buf";
+const RCVBUF: &str = "rcv_wnd";
 const MSS: &str = "mss";
 
 /// Stored and never used: `TCP_*` whose effect is optional by their own definition, or which tune
@@ -85,15 +85,15 @@ pub fn set(fd: c_int, tag: Tag, level: c_int, name: c_int, v: Given<'_>) -> Resu
         (SOL_WIFU, WIFU_PARAM) => {
             let text = v.text()?;
             let (name, value) = text.split_once('=').ok_or(Errno(libc::EINVAL))?;
-            tell(fd, name.trim(), value.trim())?;
+            tell(fd, tag, name.trim(), value.trim())?;
         }
         (SOL_WIFU, WIFU_PROTOCOL) | (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => {
-            tell(fd, PROTOCOL, v.text()?)?;
+            tell(fd, tag, PROTOCOL, v.text()?)?;
         }
         (libc::IPPROTO_TCP, libc::TCP_NODELAY) => {
             set_bit(fd, tag, Tag::NODELAY, NODELAY, v.int()? != 0)?;
         }
-        (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => tell_number(fd, MSS, v.int()?)?,
+        (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => tell_number(fd, tag, MSS, v.int()?)?,
         (libc::SOL_SOCKET, libc::SO_LINGER) => {
             let on = v.int()? != 0;
             let seconds = Given(v.0.get(4..).unwrap_or(&[])).int()?;
@@ -101,8 +101,8 @@ pub fn set(fd: c_int, tag: Tag, level: c_int, name: c_int, v: Given<'_>) -> Resu
             set_bit(fd, tag, Tag::LINGER0, LINGER0, on && seconds == 0)?;
         }
         // The kernel's own buffer stays as it is: a smaller one would break the held byte.
-        (libc::SOL_SOCKET, libc::SO_SNDBUF) => tell_number(fd, SNDBUF, v.int()?)?,
-        (libc::SOL_SOCKET, libc::SO_RCVBUF) => tell_number(fd, RCVBUF, v.int()?)?,
+        (libc::SOL_SOCKET, libc::SO_SNDBUF) => tell_number(fd, tag, SNDBUF, v.int()?)?,
+        (libc::SOL_SOCKET, libc::SO_RCVBUF) => tell_number(fd, tag, RCVBUF, v.int()?)?,
         (libc::SOL_SOCKET, n) if is_native(n) => native_set(fd, name, v)?,
         (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) if tag.has(Tag::V6) => {
             tag.set(Tag::V6ONLY, v.int()? != 0).write(fd)?;
@@ -162,7 +162,7 @@ fn set_bit(fd: c_int, tag: Tag, bit: Tag, name: &str, on: bool) -> Result<()> {
     let known = sys::getpeername(fd).is_ok()
         || sys::getsockopt::<i32>(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN)? == 1;
     // A dead connection takes options in TCP too.
-    if known && let Err(Errno(e)) = tell(fd, name, if on { "on" } else { "off" }) {
+    if known && let Err(Errno(e)) = tell(fd, tag, name, if on { "on" } else { "off" }) {
         return if e == libc::ENOENT || e == libc::ENETDOWN {
             Ok(())
         } else {
@@ -172,12 +172,13 @@ fn set_bit(fd: c_int, tag: Tag, bit: Tag, name: &str, on: bool) -> Result<()> {
     Ok(())
 }
 
-fn tell(fd: c_int, name: &str, value: &str) -> Result<()> {
+fn tell(fd: c_int, tag: Tag, name: &str, value: &str) -> Result<()> {
     if name.len() > MAX_NAME || value.len() > MAX_VALUE {
         return Err(Errno(libc::EINVAL));
     }
     let reply = daemon::ask(&Request::SetOpt {
         cookie: cookie(fd)?,
+        spec: spec(tag),
         name,
         value,
     });
@@ -193,9 +194,9 @@ fn tell(fd: c_int, name: &str, value: &str) -> Result<()> {
     Err(Errno(answer.errno as c_int))
 }
 
-fn tell_number(fd: c_int, name: &str, value: i32) -> Result<()> {
+fn tell_number(fd: c_int, tag: Tag, name: &str, value: i32) -> Result<()> {
     let mut text = Digits::default();
-    tell(fd, name, text.of(value.max(0) as u32))
+    tell(fd, tag, name, text.of(value.max(0) as u32))
 }
 
 /// Room for the digits of a number.
@@ -250,7 +251,7 @@ impl Value {
 pub fn get(fd: c_int, tag: Tag, level: c_int, name: c_int, given: &[u8]) -> Result<Value> {
     Ok(match (level, name) {
         (SOL_WIFU, WIFU_PARAM) => {
-            let reply = read(fd, Given(given).text()?)?;
+            let reply = read(fd, tag, Given(given).text()?)?;
             Value::bytes(reply.answer().value.unwrap_or("").as_bytes())
         }
         (SOL_WIFU, WIFU_PROTOCOL) => protocol(fd, tag, |s| s),
@@ -263,7 +264,7 @@ pub fn get(fd: c_int, tag: Tag, level: c_int, name: c_int, given: &[u8]) -> Resu
         }
         (libc::IPPROTO_TCP, libc::TCP_INFO) => Value::bytes(&info(fd)?),
         (libc::IPPROTO_TCP, libc::TCP_NODELAY) => Value::int(tag.has(Tag::NODELAY).into()),
-        (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => Value::int(number(fd, MSS).unwrap_or(536)),
+        (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => Value::int(number(fd, tag, MSS).unwrap_or(536)),
         (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) if tag.has(Tag::V6) => {
             Value::int(tag.has(Tag::V6ONLY).into())
         }
@@ -274,8 +275,8 @@ pub fn get(fd: c_int, tag: Tag, level: c_int, name: c_int, given: &[u8]) -> Resu
             libc::AF_INET
         }),
         (libc::SOL_SOCKET, libc::SO_PROTOCOL) => Value::int(libc::IPPROTO_TCP),
-        (libc::SOL_SOCKET, libc::SO_SNDBUF) => Value::int(buffer(fd, SNDBUF, name)?),
-        (libc::SOL_SOCKET, libc::SO_RCVBUF) => Value::int(buffer(fd, RCVBUF, name)?),
+        (libc::SOL_SOCKET, libc::SO_SNDBUF) => Value::int(buffer(fd, tag, SNDBUF, name)?),
+        (libc::SOL_SOCKET, libc::SO_RCVBUF) => Value::int(buffer(fd, tag, RCVBUF, name)?),
         (libc::SOL_SOCKET, _) => native(fd, name, given.len())?,
         _ => match inert(level, name) {
             Some(v) => Value::int(v),
@@ -301,23 +302,24 @@ fn native(fd: c_int, name: c_int, room: usize) -> Result<Value> {
     Ok(v)
 }
 
-fn read(fd: c_int, name: &str) -> Result<daemon::Reply> {
+fn read(fd: c_int, tag: Tag, name: &str) -> Result<daemon::Reply> {
     if name.len() > MAX_NAME {
         return Err(Errno(libc::EINVAL));
     }
     daemon::ask_ok(&Request::GetOpt {
         cookie: cookie(fd)?,
+        spec: spec(tag),
         name,
     })
 }
 
-fn number(fd: c_int, name: &str) -> Option<i32> {
-    read(fd, name).ok()?.answer().value?.parse().ok()
+fn number(fd: c_int, tag: Tag, name: &str) -> Option<i32> {
+    read(fd, tag, name).ok()?.answer().value?.parse().ok()
 }
 
 /// As Linux, twice what was set; the kernel's own buffer if nothing was.
-fn buffer(fd: c_int, name: &str, option: c_int) -> Result<i32> {
-    match number(fd, name) {
+fn buffer(fd: c_int, tag: Tag, name: &str, option: c_int) -> Result<i32> {
+    match number(fd, tag, name) {
         Some(n) => Ok(n.saturating_mul(2)),
         None => sys::getsockopt(fd, libc::SOL_SOCKET, option),
     }
@@ -325,7 +327,7 @@ fn buffer(fd: c_int, name: &str, option: c_int) -> Result<i32> {
 
 /// The composition that the daemon uses for this socket, or would.
 fn protocol(fd: c_int, tag: Tag, part: impl Fn(&str) -> &str) -> Value {
-    let reply = read(fd, PROTOCOL);
+    let reply = read(fd, tag, PROTOCOL);
     let told = reply.as_ref().ok().and_then(|r| r.answer().value);
     Value::bytes(part(told.unwrap_or(spec(tag))).as_bytes())
 }

@@ -288,6 +288,8 @@ pub enum Request<'a> {
     SetOpt {
         /// `SO_COOKIE` of the application's socket.
         cookie: u64,
+        /// Composition text of a socket that the daemon doesn't know yet.
+        spec: &'a str,
         /// Name of the option.
         name: &'a str,
         /// Its new value.
@@ -297,6 +299,8 @@ pub enum Request<'a> {
     GetOpt {
         /// `SO_COOKIE` of the application's socket.
         cookie: u64,
+        /// Composition text of a socket that the daemon doesn't know yet.
+        spec: &'a str,
         /// Name of the option.
         name: &'a str,
     },
@@ -368,15 +372,18 @@ impl<'a> Request<'a> {
             }
             Request::SetOpt {
                 cookie,
+                spec,
                 name,
                 value,
             } => {
                 w.u64(Tag::Cookie, cookie)?;
+                w.text(Tag::Spec, spec, MAX_SPEC)?;
                 w.text(Tag::Name, name, MAX_NAME)?;
                 w.text(Tag::Value, value, MAX_VALUE)?;
             }
-            Request::GetOpt { cookie, name } => {
+            Request::GetOpt { cookie, spec, name } => {
                 w.u64(Tag::Cookie, cookie)?;
+                w.text(Tag::Spec, spec, MAX_SPEC)?;
                 w.text(Tag::Name, name, MAX_NAME)?;
             }
             Request::Stats | Request::Ping => {}
@@ -419,11 +426,13 @@ impl<'a> Request<'a> {
             Kind::Names => Request::Names { cookie: cookie()? },
             Kind::SetOpt => Request::SetOpt {
                 cookie: cookie()?,
+                spec: spec()?,
                 name: name()?,
                 value: short(r.value, Tag::Value, MAX_VALUE)?,
             },
             Kind::GetOpt => Request::GetOpt {
                 cookie: cookie()?,
+                spec: spec()?,
                 name: name()?,
             },
             Kind::Info => Request::Info { cookie: cookie()? },
@@ -547,11 +556,13 @@ mod tests {
             Request::Names { cookie: 2 },
             Request::SetOpt {
                 cookie: 3,
+                spec: "tcp-reno",
                 name: "iw",
                 value: "10",
             },
             Request::GetOpt {
                 cookie: 4,
+                spec: "tcp-reno",
                 name: "protocol",
             },
             Request::Info { cookie: 5 },
@@ -669,6 +680,7 @@ mod tests {
         let long = "v".repeat(MAX_VALUE + 1);
         let request = Request::SetOpt {
             cookie: 1,
+            spec: "",
             name: "n",
             value: &long,
         };
