@@ -6,26 +6,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Where cargo puts libraries and examples of this build.
+/// Where cargo puts libraries and examples of this build. `cargo test` and `cargo build` differ in
+/// that: the newest file is of the last build.
 fn built(name: &str) -> PathBuf {
     let exe = std::env::current_exe().expect("a test has a path");
     let dir = exe
         .parent()
         .and_then(Path::parent)
         .expect("target/<profile>/deps/<test>");
-    [
-        dir.join(name),
-        dir.join("deps").join(name),
-        dir.join("examples").join(name),
-    ]
-    .into_iter()
-    .find(|p| p.exists())
-    .unwrap_or_else(|| {
-        panic!(
-            "{name} is not in {}: build the package first",
-            dir.display()
-        )
-    })
+    let places = ["", "deps", "examples"].map(|d| dir.join(d).join(name));
+    let age = |p: &PathBuf| Some(p.metadata().ok()?.modified().ok()?.elapsed().ok());
+    places
+        .into_iter()
+        .filter_map(|p| Some((age(&p)?, p)))
+        .min()
+        .unwrap_or_else(|| panic!("{name} is not in {}: build the package", dir.display()))
+        .1
 }
 
 /// A process that dies with its owner.
