@@ -86,6 +86,8 @@ pub enum Value {
     Flag(bool),
     /// One of the declared choices.
     Text(&'static str),
+    /// A count, or what the part works out by itself (`auto`).
+    Opt(Option<u64>),
 }
 
 impl fmt::Display for Value {
@@ -97,6 +99,8 @@ impl fmt::Display for Value {
             Value::Rate(r) => write!(f, "{r}"),
             Value::Flag(on) => f.write_str(if *on { "on" } else { "off" }),
             Value::Text(t) => f.write_str(t),
+            Value::Opt(Some(n)) => write!(f, "{n}"),
+            Value::Opt(None) => f.write_str("auto"),
         }
     }
 }
@@ -149,6 +153,18 @@ impl ParamSpec {
             Value::Int(default),
             Value::Int(low),
             Value::Int(high),
+            doc,
+        )
+    }
+
+    /// A count or a number of octets, or `auto` (the default): the part works it out, and `doc`
+    /// says how.
+    pub const fn optional(name: &'static str, low: u64, high: u64, doc: &'static str) -> ParamSpec {
+        ParamSpec::ranged(
+            name,
+            Value::Opt(None),
+            Value::Opt(Some(low)),
+            Value::Opt(Some(high)),
             doc,
         )
     }
@@ -236,6 +252,12 @@ impl ParamSpec {
         let text = text.trim();
         let value = match self.default {
             Value::Int(_) => Value::Int(parse_octets(text).map_err(|e| self.wrong(text, e))?),
+            Value::Opt(_) if text == "auto" => return Ok(Value::Opt(None)),
+            Value::Opt(_) => {
+                let n = parse_octets(text)
+                    .map_err(|e| self.wrong(text, format!("{e}, or write auto")))?;
+                Value::Opt(Some(n))
+            }
             Value::Real(_) => Value::Real(text.parse().map_err(|e| self.wrong(text, e))?),
             Value::Span(_) => Value::Span(text.parse().map_err(|e| self.wrong(text, e))?),
             Value::Rate(_) => Value::Rate(text.parse().map_err(|e| self.wrong(text, e))?),
@@ -254,6 +276,7 @@ impl ParamSpec {
         };
         let inside = match (value, self.low, self.high) {
             (Value::Int(v), Value::Int(a), Value::Int(b)) => (a..=b).contains(&v),
+            (Value::Opt(Some(v)), Value::Opt(Some(a)), Value::Opt(Some(b))) => (a..=b).contains(&v),
             (Value::Real(v), Value::Real(a), Value::Real(b)) => (a..=b).contains(&v),
             (Value::Span(v), Value::Span(a), Value::Span(b)) => (a..=b).contains(&v),
             (Value::Rate(v), Value::Rate(a), Value::Rate(b)) => (a..=b).contains(&v),
@@ -322,6 +345,7 @@ impl Params<'_> {
     getter!(rate Rate Rate);
     getter!(flag Flag bool);
     getter!(text Text &'static str);
+    getter!(optional Opt Option<u64>);
 
     /// The declared word `name`.
     ///
@@ -516,6 +540,12 @@ mod tests {
         );
         let p = ParamSpec::text("recovery", "reno", &["reno", "newreno"], "");
         assert!(p.parse("tahoe").unwrap_err().contains("reno, newreno"));
+        let p = ParamSpec::optional("iw", 1, 64, "");
+        assert_eq!(p.parse("2"), Ok(Value::Opt(Some(2))));
+        assert_eq!(p.parse("auto"), Ok(p.default));
+        assert_eq!(p.default.to_string(), "auto");
+        assert!(p.parse("65").unwrap_err().contains("between 1 and 64"));
+        assert!(p.parse("many").unwrap_err().contains("auto"));
         assert_eq!(
             ParamSpec::flag("cwv", false, "").parse("on"),
             Ok(Value::Flag(true))

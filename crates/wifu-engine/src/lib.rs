@@ -3,6 +3,7 @@
 //! It names no component and knows no operating system.
 #![forbid(unsafe_code)]
 
+pub mod bench;
 pub mod blueprint;
 pub mod board;
 mod checks;
@@ -17,6 +18,7 @@ pub mod signal;
 pub mod store;
 pub mod trace;
 
+pub use bench::Bench;
 pub use blueprint::Blueprint;
 pub use board::{Board, Facts, State};
 pub use component::{Admit, Component, Cx, Out, Payload, Segment};

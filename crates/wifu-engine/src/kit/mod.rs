@@ -1,11 +1,15 @@
 //! What several parts share, since parts may not import parts. No registry knows these.
 
 mod backoff;
+mod growth;
+mod owed;
 mod pace;
 mod ranges;
 mod window;
 
 pub use backoff::Backoff;
+pub use growth::{ABC, CWV, Growth, IDLE_RESTART, IW, RTO_HOLD, SSTHRESH};
+pub use owed::{AckRule, Acking, Owed};
 pub use pace::Pace;
 pub use ranges::Ranges;
 pub use window::{WindowControl, Windowed};

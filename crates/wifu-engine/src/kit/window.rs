@@ -4,7 +4,7 @@ use crate::board::{Board, WinFacts};
 use crate::component::{Component, Cx};
 use crate::descriptor::Value;
 use crate::permit::{Limit, Permit, Want};
-use crate::signal::{Acked, Congested, RttSample, Signal};
+use crate::signal::{Acked, Congested, RttSample, Sent, Signal};
 use wifu_wire::Time;
 
 /// What most congestion work needs: two numbers and when they change.
@@ -25,7 +25,9 @@ pub trait WindowControl: Send {
     /// The sender is about to send after a pause (`board.app.limited` says why it paused).
     fn on_wrote(&mut self, board: &Board, now: Time) {}
     /// A segment left.
-    fn on_sent(&mut self, board: &Board, now: Time) {}
+    fn on_sent(&mut self, sent: &Sent, board: &Board, now: Time) {}
+    /// A duplicate acknowledgement came: some segment reached the peer.
+    fn on_dup_ack(&mut self, board: &Board, now: Time) {}
     /// A parameter changes at run time; false if it can't.
     fn set(&mut self, param: &str, value: Value) -> bool {
         false
@@ -47,7 +49,8 @@ impl<W: WindowControl> Component for Windowed<W> {
             Signal::Recovered { flight } => self.0.on_recovered(*flight, &cx.board, now),
             Signal::Rtt(sample) => self.0.on_rtt(sample, &cx.board, now),
             Signal::Wrote => self.0.on_wrote(&cx.board, now),
-            Signal::Sent(_) => self.0.on_sent(&cx.board, now),
+            Signal::Sent(sent) => self.0.on_sent(sent, &cx.board, now),
+            Signal::DupAck => self.0.on_dup_ack(&cx.board, now),
             _ => return,
         }
         let (cwnd, ssthresh) = self.0.window();

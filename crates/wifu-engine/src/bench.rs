@@ -1,0 +1,255 @@
+//! A bench for one part: it is handed signals, segments and time, and what it says and offers is
+//! collected. For the tests beside each part and the conformance suite; connections do not use it.
+
+use crate::blueprint::StorePlan;
+use crate::board::Board;
+use crate::component::{Admit, Component, Cx, Lent, Out, Outlet, Payload, Segment, TIMERS, View};
+use crate::descriptor::{BuildError, Descriptor, Params, SOURCES, Value};
+use crate::permit::{Kind, Permit, Reason, Want};
+use crate::signal::{ExtId, Ring, Sent, Signal};
+use crate::store::{Store, StoreKind, Ticket};
+use wifu_wire::{FrameFacts, Head, Rng, Span, Time, Word};
+
+/// One part with a board of its own, which the test fills in.
+pub struct Bench {
+    /// The present.
+    pub now: Time,
+    /// The facts.
+    pub board: Board,
+    desc: &'static Descriptor,
+    part: Box<dyn Component>,
+    ring: Ring,
+    timers: [Time; TIMERS],
+    rng: Rng,
+    store: Option<Box<Store>>,
+    plan: StorePlan,
+    freed: Vec<Ticket>,
+    #[cfg(feature = "conform")]
+    emitted: u32,
+}
+
+impl Bench {
+    /// The part with its defaults, changed by `set` (parameter, text). Its words and named signals
+    /// get numbers in the order of the descriptor.
+    ///
+    /// # Errors
+    /// Unknown parameters, values out of range, and what the part says of their combination.
+    pub fn new(desc: &'static Descriptor, set: &[(&str, &str)]) -> Result<Bench, BuildError> {
+        let mut values: Vec<(&'static str, Value)> =
+            desc.params.iter().map(|p| (p.name, p.default)).collect();
+        for (name, text) in set {
+            let Some(i) = desc.params.iter().position(|p| p.name == *name) else {
+                return Err(BuildError(format!("{} has no {name}", desc.name)));
+            };
+            values[i].1 = desc.params[i].parse(text).map_err(BuildError)?;
+        }
+        Bench::with_values(desc, &values)
+    }
+
+    /// The part with these values of all its parameters.
+    ///
+    /// # Errors
+    /// What the part says of them.
+    pub fn with_values(
+        desc: &'static Descriptor,
+        values: &[(&'static str, Value)],
+    ) -> Result<Bench, BuildError> {
+        let words: Vec<(&'static str, Word)> = (0u8..)
+            .zip(desc.words)
+            .map(|(i, w)| (w.name, Word(i)))
+            .collect();
+        let mut exts: Vec<(&'static str, ExtId)> = Vec::new();
+        for (heard, emitted) in desc.hears {
+            let names = std::iter::once(heard.trim_start_matches('?'));
+            for name in names.chain(emitted.iter().copied()) {
+                let plain = SOURCES.contains(&name) || Signal::NAMES.contains(&name);
+                if !plain && exts.iter().all(|e| e.0 != name) {
+                    exts.push((name, ExtId(exts.len() as u8)));
+                }
+            }
+        }
+        let part = (desc.build)(&Params {
+            values,
+            words: &words,
+            exts: &exts,
+        })?;
+        Ok(Bench {
+            now: Time::ZERO,
+            board: Board::default(),
+            desc,
+            part,
+            ring: Ring::new(),
+            timers: [Time::NEVER; TIMERS],
+            rng: Rng::new(1),
+            store: None,
+            plan: StorePlan {
+                kind: StoreKind::Octets,
+                packets: 16,
+            },
+            freed: Vec::new(),
+            #[cfg(feature = "conform")]
+            emitted: 0,
+        })
+    }
+
+    fn call<T>(&mut self, f: impl FnOnce(&mut dyn Component, &mut Cx<'_>) -> T) -> T {
+        let mut cx = Cx {
+            now: self.now,
+            board: View {
+                board: &mut self.board,
+                grant: self.desc.writes,
+                slot: 0,
+            },
+            store: Lent {
+                store: &mut self.store,
+                plan: &self.plan,
+                grant: self.desc.writes,
+            },
+            out: Outlet {
+                now: self.now,
+                ring: &mut self.ring,
+                timers: &mut self.timers,
+                rng: &mut self.rng,
+                freed: &mut self.freed,
+                #[cfg(feature = "conform")]
+                emitted: &mut self.emitted,
+            },
+        };
+        f(&mut *self.part, &mut cx)
+    }
+
+    fn said(&mut self) -> Vec<Signal> {
+        std::iter::from_fn(|| self.ring.pop()).collect()
+    }
+
+    /// Something was learned; returns what the part says to it.
+    pub fn signal(&mut self, signal: Signal) -> Vec<Signal> {
+        self.call(|part, cx| part.on_signal(&signal, cx));
+        self.said()
+    }
+
+    /// A segment arrives.
+    pub fn segment(&mut self, head: &Head, payload: &[u8]) -> (Admit, Vec<Signal>) {
+        let frame = FrameFacts::default();
+        let seg = Segment {
+            head,
+            payload,
+            frame: &frame,
+        };
+        let admit = self.call(|part, cx| part.on_segment(&seg, cx));
+        (admit, self.said())
+    }
+
+    /// A frame for somebody else is heard.
+    pub fn overheard(&mut self, head: &Head, frame: &FrameFacts) -> Vec<Signal> {
+        let seg = Segment {
+            head,
+            payload: &[],
+            frame,
+        };
+        self.call(|part, cx| part.on_overheard(&seg, cx));
+        self.said()
+    }
+
+    /// When the timer is due.
+    pub fn due(&self, timer: u8) -> Time {
+        self.timers[usize::from(timer)]
+    }
+
+    /// Time passes; due timers fire in order.
+    pub fn advance(&mut self, to: Time) -> Vec<Signal> {
+        let mut said = Vec::new();
+        loop {
+            let first = (0..TIMERS).min_by_key(|t| self.timers[*t]);
+            let Some(t) = first.filter(|t| self.timers[*t] <= to) else {
+                break;
+            };
+            self.now = self.now.max(self.timers[t]);
+            self.timers[t] = Time::NEVER;
+            self.call(|part, cx| part.on_timer(t as u8, cx));
+            said.extend(self.said());
+        }
+        self.now = to;
+        said
+    }
+
+    /// Would the part send something of this kind?
+    pub fn offer(&self, kind: Kind) -> Option<Want> {
+        self.part.offer(kind, &self.board, self.now)
+    }
+
+    /// May this be sent?
+    pub fn permit(&self, want: &Want) -> Permit {
+        self.part.permit(want, &self.board, self.now)
+    }
+
+    /// Accept the part's offer: fill and, if declared, stamp `head`; then tell it, if it hears
+    /// that, that the segment left.
+    pub fn send(&mut self, want: &Want, head: &mut Head) -> (Payload, Vec<Signal>) {
+        let mut out = Out {
+            kind: want.kind,
+            reason: Reason::First,
+            head,
+            payload: Payload::None,
+        };
+        let stamps = self.desc.has_hook("stamp");
+        self.call(|part, cx| part.fill(want, &mut out, cx));
+        if stamps {
+            self.call(|part, cx| part.stamp(&mut out, cx));
+        }
+        let sent = Sent {
+            kind: want.kind,
+            reason: out.reason,
+            acks: out.head.ack.is_some(),
+            seq: out.head.seq,
+            bytes: want.bytes,
+            late: Span::ZERO,
+        };
+        let payload = out.payload;
+        let mut said = self.said();
+        if self.desc.heard().any(|(name, _)| name == "sent") {
+            said.extend(self.signal(Signal::Sent(sent)));
+        }
+        (payload, said)
+    }
+
+    /// Another part's segment leaves: stamp it.
+    pub fn stamp(&mut self, kind: Kind, head: &mut Head) {
+        let mut out = Out {
+            kind,
+            reason: Reason::First,
+            head,
+            payload: Payload::None,
+        };
+        self.call(|part, cx| part.stamp(&mut out, cx));
+    }
+
+    /// Change a parameter at run time.
+    pub fn set(&mut self, param: &str, value: Value) -> bool {
+        self.part.set(param, value)
+    }
+
+    /// An internal quantity.
+    pub fn probe(&self, name: &str) -> Option<f64> {
+        let mut found = None;
+        self.part.observe(&mut |n, v| {
+            if n == name {
+                found = Some(v);
+            }
+        });
+        found
+    }
+
+    /// All internal quantities.
+    pub fn probes(&self) -> Vec<(&'static str, f64)> {
+        let mut all = Vec::new();
+        self.part.observe(&mut |n, v| all.push((n, v)));
+        all
+    }
+
+    #[cfg(feature = "conform")]
+    /// Signals emitted since the last call, as bits by [`Signal::index`].
+    pub fn take_emitted(&mut self) -> u32 {
+        core::mem::take(&mut self.emitted)
+    }
+}

@@ -1,0 +1,359 @@
+//! The window of RFC 5681 with its options: what the rules that descend from it share.
+
+use crate::board::Board;
+use crate::descriptor::{ParamSpec, Params, Value};
+use crate::permit::Limit;
+use crate::signal::{Acked, Cause, Congested, Sent};
+use wifu_wire::Time;
+
+/// Initial window.
+pub const IW: ParamSpec = ParamSpec::optional(
+    "iw",
+    1,
+    64,
+    "Initial window, segments; auto: min(4 MSS, max(2 MSS, 4380 octets)) (RFC 3390). After a lost \
+     SYN it is one segment whatever is set (RFC 5681 3.1).",
+);
+
+/// Initial slow-start threshold.
+pub const SSTHRESH: ParamSpec = ParamSpec::optional(
+    "ssthresh",
+    1,
+    u32::MAX as u64,
+    "Initial slow-start threshold, octets; auto: as high as can be (RFC 5681 3.1).",
+);
+
+/// Growth only where the window was binding.
+pub const CWV: ParamSpec = ParamSpec::flag(
+    "cwv",
+    false,
+    "Grow only if the window was what limited the sender (RFC 7661).",
+);
+
+/// A repeated timeout leaves the threshold alone.
+pub const RTO_HOLD: ParamSpec = ParamSpec::flag(
+    "rto_hold",
+    false,
+    "A further timeout of the same data leaves ssthresh alone (RFC 5681 3.1); off: it is halved \
+     again (RFC 2581).",
+);
+
+/// Byte counting.
+pub const ABC: ParamSpec = ParamSpec::flag(
+    "abc",
+    false,
+    "Count octets instead of acknowledgements, at most two segments per acknowledgement, one after \
+     a timeout (RFC 3465).",
+);
+
+/// Restart after idling.
+pub const IDLE_RESTART: ParamSpec = ParamSpec::flag(
+    "idle_restart",
+    false,
+    "Nothing sent for longer than the RTO: continue with the initial window (RFC 5681 4.1).",
+);
+
+/// cwnd and ssthresh, their start, their growth, and the threshold that congestion leaves.
+#[derive(Clone, Debug)]
+pub struct Growth {
+    /// Octets.
+    pub cwnd: u32,
+    /// Octets.
+    pub ssthresh: u32,
+    iw: Option<u64>,
+    first_ssthresh: u32,
+    cwv: bool,
+    rto_hold: bool,
+    abc: bool,
+    idle_restart: bool,
+    counted: u32,
+    after_timeout: bool,
+    last_sent: Option<Time>,
+}
+
+impl Growth {
+    /// By [`IW`], [`SSTHRESH`], [`CWV`], [`RTO_HOLD`], [`ABC`] and [`IDLE_RESTART`], all of which
+    /// the descriptor must declare.
+    pub fn new(params: &Params<'_>) -> Growth {
+        let ssthresh = params.optional(SSTHRESH.name);
+        Growth {
+            cwnd: 0,
+            ssthresh: 0,
+            iw: params.optional(IW.name),
+            first_ssthresh: ssthresh.map_or(u32::MAX, |n| n.min(u64::from(u32::MAX)) as u32),
+            cwv: params.flag(CWV.name),
+            rto_hold: params.flag(RTO_HOLD.name),
+            abc: params.flag(ABC.name),
+            idle_restart: params.flag(IDLE_RESTART.name),
+            counted: 0,
+            after_timeout: false,
+            last_sent: None,
+        }
+    }
+
+    /// The connection opened.
+    pub fn open(&mut self, board: &Board) {
+        self.cwnd = self.initial(board);
+        self.ssthresh = self.first_ssthresh;
+    }
+
+    /// The initial window, octets.
+    pub fn initial(&self, board: &Board) -> u32 {
+        let mss = board.conn.mss;
+        match self.iw {
+            _ if board.tx.syn_lost => mss, //= rfc5681#section-3.1
+            Some(segments) => mss.saturating_mul(segments as u32),
+            None => (4 * mss).min(4380.max(2 * mss)), //= rfc3390#section-1
+        }
+    }
+
+    /// Whether an acknowledgement lets the window grow at all: not without data, not in a recovery
+    /// episode, and with `cwv` only if the window was binding.
+    pub fn counts(&self, acked: &Acked) -> bool {
+        let binding = !self.cwv || acked.limited_by == Limit::Window;
+        acked.bytes > 0 && !acked.in_recovery && binding
+    }
+
+    /// Below or at the threshold.
+    pub fn slow_start(&self) -> bool {
+        self.cwnd <= self.ssthresh
+    }
+
+    /// Grow by RFC 5681 if the acknowledgement counts.
+    pub fn grow(&mut self, acked: &Acked, board: &Board) {
+        if !self.counts(acked) {
+            return;
+        }
+        if self.slow_start() {
+            self.start(acked, board);
+        } else {
+            self.avoid(acked, board);
+        }
+    }
+
+    /// Slow start for one acknowledgement that counts.
+    pub fn start(&mut self, acked: &Acked, board: &Board) {
+        let mss = board.conn.mss;
+        let most = if self.after_timeout { 1 } else { 2 }; //= rfc3465#section-2.3
+        let step = if self.abc {
+            acked.bytes.min(mss.saturating_mul(most))
+        } else {
+            mss
+        };
+        self.cwnd = self.cwnd.saturating_add(step);
+    }
+
+    /// Congestion avoidance for one acknowledgement that counts.
+    fn avoid(&mut self, acked: &Acked, board: &Board) {
+        let mss = board.conn.mss;
+        self.after_timeout = false;
+        if !self.abc {
+            let step = u64::from(mss) * u64::from(mss) / u64::from(self.cwnd.max(1));
+            self.cwnd = self.cwnd.saturating_add((step as u32).max(1)); //= rfc5681#equation-3
+            return;
+        }
+        self.counted = self.counted.saturating_add(acked.bytes);
+        if self.counted >= self.cwnd {
+            self.counted -= self.cwnd; //= rfc3465#section-2.1
+            self.cwnd = self.cwnd.saturating_add(mss);
+        }
+    }
+
+    /// Set the threshold to `ssthresh`, at least two segments, unless a repeated timeout leaves it
+    /// alone. The caller sets cwnd; [`Growth::collapse`] does it after a timeout.
+    pub fn lower(&mut self, ssthresh: u32, what: &Congested, board: &Board) {
+        self.counted = 0;
+        if !(self.rto_hold && what.repeat && what.cause == Cause::Timeout) {
+            self.ssthresh = ssthresh.max(2 * board.conn.mss);
+        }
+    }
+
+    /// Set the threshold to half of what was in flight (RFC 5681, equation 4).
+    pub fn halve(&mut self, what: &Congested, board: &Board) {
+        self.lower(what.flight / 2, what, board);
+    }
+
+    /// One segment.
+    pub fn collapse(&mut self, board: &Board) {
+        self.cwnd = board.conn.mss;
+        self.after_timeout = true;
+    }
+
+    /// A segment left: data is remembered for [`Growth::restart`].
+    pub fn sent(&mut self, sent: &Sent, now: Time) {
+        if sent.kind.is_data() {
+            self.last_sent = Some(now);
+        }
+    }
+
+    /// The application wrote: after a long silence the window falls back to the initial one.
+    pub fn restart(&mut self, board: &Board, now: Time) {
+        let idle = self.last_sent.map_or(false, |t| now - t > board.tx.rto);
+        if self.idle_restart && idle && board.tx.una == board.tx.max {
+            self.cwnd = self.cwnd.min(self.initial(board)); //= rfc5681#section-4.1
+        }
+    }
+
+    /// Change a switch at run time.
+    pub fn set(&mut self, param: &str, value: Value) -> bool {
+        let Value::Flag(on) = value else {
+            return false;
+        };
+        let switch = [
+            (CWV.name, &mut self.cwv),
+            (RTO_HOLD.name, &mut self.rto_hold),
+            (ABC.name, &mut self.abc),
+            (IDLE_RESTART.name, &mut self.idle_restart),
+        ];
+        match switch.into_iter().find(|(name, _)| *name == param) {
+            Some((_, place)) => {
+                *place = on;
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::permit::{Kind, Reason};
+    use wifu_wire::{Seq, Span};
+
+    fn growth(over: &[(&'static str, Value)]) -> Growth {
+        let specs = [IW, SSTHRESH, CWV, RTO_HOLD, ABC, IDLE_RESTART];
+        let value = |p: &ParamSpec| {
+            over.iter()
+                .find(|o| o.0 == p.name)
+                .map_or(p.default, |o| o.1)
+        };
+        let values: Vec<_> = specs.iter().map(|p| (p.name, value(p))).collect();
+        Growth::new(&Params {
+            values: &values,
+            words: &[],
+            exts: &[],
+        })
+    }
+
+    fn board(mss: u32) -> Board {
+        let mut b = Board::default();
+        b.conn.mss = mss;
+        b.tx.rto = Span::SECOND;
+        b
+    }
+
+    fn acked(bytes: u32, limited_by: Limit) -> Acked {
+        Acked {
+            bytes,
+            upto: Seq(0),
+            in_recovery: false,
+            limited_by,
+        }
+    }
+
+    #[test]
+    fn the_initial_window_is_that_of_rfc_3390_unless_set() {
+        let opened = |over: &[(&'static str, Value)], mss: u32| {
+            let mut g = growth(over);
+            g.open(&board(mss));
+            g.cwnd
+        };
+        assert_eq!(opened(&[], 1448), 4380);
+        assert_eq!(opened(&[], 500), 2000);
+        assert_eq!(opened(&[], 4000), 8000);
+        assert_eq!(opened(&[("iw", Value::Opt(Some(2)))], 1000), 2000);
+        let mut b = board(1448);
+        b.tx.syn_lost = true;
+        let mut g = growth(&[("iw", Value::Opt(Some(10)))]);
+        g.open(&b);
+        assert_eq!((g.cwnd, g.ssthresh), (1448, u32::MAX));
+    }
+
+    #[test]
+    fn growth_is_per_acknowledgement_and_byte_counting_is_per_octet() {
+        let b = board(1000);
+        let mut g = growth(&[("ssthresh", Value::Opt(Some(5000)))]);
+        g.open(&b);
+        g.cwnd = 4000;
+        let mut seen = Vec::new();
+        for _ in 0..4 {
+            g.grow(&acked(2000, Limit::Source), &b);
+            seen.push(g.cwnd);
+        }
+        // Equal to the threshold is still slow start (spec.md 4.5).
+        assert_eq!(seen, [5000, 6000, 6166, 6328]);
+        let mut g = growth(&[("abc", Value::Flag(true))]);
+        g.open(&b);
+        (g.cwnd, g.ssthresh) = (4000, 6000);
+        let mut seen = Vec::new();
+        for _ in 0..6 {
+            g.grow(&acked(3000, Limit::Source), &b);
+            seen.push(g.cwnd);
+        }
+        assert_eq!(seen, [6000, 8000, 8000, 8000, 9000, 9000]);
+    }
+
+    #[test]
+    fn what_does_not_count_does_not_grow() {
+        let b = board(1000);
+        let mut g = growth(&[("cwv", Value::Flag(true))]);
+        g.open(&b);
+        g.grow(&acked(1000, Limit::Source), &b);
+        g.grow(&acked(0, Limit::Window), &b);
+        let recovering = Acked {
+            in_recovery: true,
+            ..acked(1000, Limit::Window)
+        };
+        g.grow(&recovering, &b);
+        assert_eq!(g.cwnd, 4000);
+        g.grow(&acked(1000, Limit::Window), &b);
+        assert_eq!(g.cwnd, 5000);
+    }
+
+    #[test]
+    fn a_repeated_timeout_holds_the_threshold_if_asked() {
+        let b = board(1000);
+        let mut what = Congested {
+            flight: 20_000,
+            cause: Cause::Timeout,
+            repeat: false,
+        };
+        for (hold, expected) in [(false, 2000), (true, 10_000)] {
+            let mut g = growth(&[("rto_hold", Value::Flag(hold))]);
+            g.open(&b);
+            (what.flight, what.repeat) = (20_000, false);
+            g.halve(&what, &b);
+            assert_eq!(g.ssthresh, 10_000);
+            (what.flight, what.repeat) = (1000, true);
+            g.halve(&what, &b);
+            assert_eq!(g.ssthresh, expected);
+        }
+    }
+
+    #[test]
+    fn silence_longer_than_the_timeout_restarts() {
+        let b = board(1000);
+        let mut g = growth(&[("idle_restart", Value::Flag(true))]);
+        g.open(&b);
+        g.cwnd = 50_000;
+        let sent = Sent {
+            kind: Kind::New,
+            reason: Reason::First,
+            acks: true,
+            seq: Seq(1),
+            bytes: 1000,
+            late: Span::ZERO,
+        };
+        g.sent(&sent, Time(5_000_000_000));
+        let ack = Sent {
+            kind: Kind::Ack,
+            ..sent
+        };
+        g.sent(&ack, Time(5_900_000_000));
+        g.restart(&b, Time(6_000_000_000));
+        assert_eq!(g.cwnd, 50_000);
+        g.restart(&b, Time(6_000_000_001));
+        assert_eq!(g.cwnd, 4000);
+    }
+}

@@ -1,0 +1,299 @@
+//! Owed acknowledgements: the narrow tier for ACK policies, and its lift to a component.
+
+use crate::board::Board;
+use crate::component::{Component, Cx, Out};
+use crate::descriptor::Value;
+use crate::permit::{Kind, Want};
+use crate::signal::{Arrival, Arrived, Signal};
+use wifu_wire::{Seq, Span, Time};
+
+/// What an ACK policy decides: after how many segments, and how long it waits for them.
+pub trait AckRule: Send {
+    /// How many segments in order, this one included, share one acknowledgement; 1: at once.
+    fn share(&mut self, arrived: &Arrived, board: &Board) -> u32;
+    /// How long an acknowledgement may be withheld, from the first segment on.
+    fn patience(&self) -> Span;
+    /// A parameter changes at run time; false if it can't.
+    fn set(&mut self, _param: &str, _value: Value) -> bool {
+        false
+    }
+    /// Report internal quantities by declared name.
+    fn observe(&self, _probe: &mut dyn FnMut(&'static str, f64)) {}
+}
+
+/// One acknowledgement that somebody waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Mark {
+    /// What it acknowledges; the newest that there is if nothing in particular.
+    upto: Option<Seq>,
+    /// How often: duplicates count at the sender.
+    times: u32,
+    urgent: bool,
+}
+
+/// The acknowledgements owed, in the order in which they fell due. One batch of arrivals may owe
+/// several; each says what it would have said had it left at once, so that a batch neither hides
+/// duplicates from the sender nor invents any.
+#[derive(Clone, Debug)]
+pub struct Owed {
+    marks: [Mark; Owed::PLACES],
+    head: usize,
+    len: usize,
+    urgent: usize,
+    stretch: bool,
+}
+
+impl Owed {
+    /// How many different acknowledgements are kept; beyond that the newest covers for others.
+    pub const PLACES: usize = 64;
+
+    /// Nothing owed; with `stretch` one acknowledgement serves all segments in order of a batch.
+    pub fn new(stretch: bool) -> Owed {
+        Owed {
+            marks: [Mark::default(); Owed::PLACES],
+            head: 0,
+            len: 0,
+            urgent: 0,
+            stretch,
+        }
+    }
+
+    /// Owe one more.
+    pub fn push(&mut self, upto: Option<Seq>, urgent: bool) {
+        let (full, stretch) = (self.len == Owed::PLACES, self.stretch);
+        if self.len > 0 {
+            let last = &mut self.marks[(self.head + self.len - 1) % Owed::PLACES];
+            let same = last.urgent == urgent;
+            if same && last.upto == upto {
+                last.times += u32::from(urgent);
+                return;
+            }
+            if full || same && !urgent && stretch {
+                last.upto = upto;
+                self.urgent += usize::from(urgent && !last.urgent);
+                last.urgent |= urgent;
+                return;
+            }
+        }
+        self.marks[(self.head + self.len) % Owed::PLACES] = Mark {
+            upto,
+            times: 1,
+            urgent,
+        };
+        self.len += 1;
+        self.urgent += usize::from(urgent);
+    }
+
+    /// The oldest leaves; returns what it acknowledges.
+    pub fn pop(&mut self) -> Option<Seq> {
+        if self.len == 0 {
+            return None;
+        }
+        let mark = &mut self.marks[self.head];
+        let upto = mark.upto;
+        mark.times -= 1;
+        if mark.times == 0 {
+            self.urgent -= usize::from(mark.urgent);
+            self.head = (self.head + 1) % Owed::PLACES;
+            self.len -= 1;
+        }
+        upto
+    }
+
+    /// Something else acknowledged: what is not urgent is settled.
+    pub fn settle(&mut self) {
+        if self.urgent == 0 {
+            self.len = 0;
+        }
+    }
+
+    /// Forget all.
+    pub fn clear(&mut self) {
+        (self.len, self.urgent) = (0, 0);
+    }
+
+    /// Whether any is owed.
+    pub fn any(&self) -> bool {
+        self.len > 0
+    }
+
+    /// Whether one is owed that must leave before data.
+    pub fn urgent(&self) -> bool {
+        self.urgent > 0
+    }
+}
+
+/// Lifts an ACK rule to a component: at once on disorder, FIN and `AckNow`, else one in `share`
+/// segments, or after `patience`. Offers `Urgent` while disorder is owed, else `Ack`.
+pub struct Acking<R> {
+    rule: R,
+    owed: Owed,
+    held: u32,
+    /// What the acknowledgement that is leaving says; `Some` from `fill` until it was sent.
+    leaving: Option<Option<Seq>>,
+    /// It said less than could have been said.
+    partly: bool,
+}
+
+const FLUSH: u8 = 0;
+
+impl<R: AckRule> Acking<R> {
+    /// See [`Owed::new`] for `stretch`.
+    pub fn new(rule: R, stretch: bool) -> Acking<R> {
+        Acking {
+            rule,
+            owed: Owed::new(stretch),
+            held: 0,
+            leaving: None,
+            partly: false,
+        }
+    }
+
+    fn due(&mut self, upto: Option<Seq>, urgent: bool, cx: &mut Cx<'_>) {
+        self.owed.push(upto, urgent);
+        self.held = 0;
+        cx.out.disarm(FLUSH);
+    }
+
+    fn arrived(&mut self, a: &Arrived, cx: &mut Cx<'_>) {
+        let upto = Some(cx.board.rx.nxt);
+        if a.order != Arrival::InOrder {
+            return self.due(upto, true, cx); // each counts at the sender
+        }
+        let share = self.rule.share(a, &cx.board);
+        self.held += 1;
+        if self.held >= share || a.fin {
+            self.due(upto, false, cx);
+        } else if !cx.out.armed(FLUSH) {
+            cx.out.arm_after(FLUSH, self.rule.patience());
+        }
+    }
+
+    fn sent(&mut self, cx: &mut Cx<'_>) {
+        let own = self.leaving.take().is_some();
+        if own && (self.partly || self.owed.any()) {
+            return;
+        }
+        self.owed.settle();
+        self.held = 0;
+        cx.out.disarm(FLUSH);
+    }
+}
+
+impl<R: AckRule> Component for Acking<R> {
+    fn on_signal(&mut self, signal: &Signal, cx: &mut Cx<'_>) {
+        match signal {
+            Signal::Arrived(a) => self.arrived(a, cx),
+            Signal::AckNow if self.held == 0 && self.owed.any() => {}
+            Signal::AckNow => self.due(None, false, cx),
+            Signal::Sent(s) if s.acks => self.sent(cx),
+            Signal::Ended(Some(_)) => self.owed.clear(),
+            _ => {}
+        }
+    }
+
+    fn on_timer(&mut self, _timer: u8, cx: &mut Cx<'_>) {
+        if self.held > 0 {
+            let upto = Some(cx.board.rx.nxt);
+            self.due(upto, false, cx);
+        }
+    }
+
+    fn offer(&self, kind: Kind, _board: &Board, _now: Time) -> Option<Want> {
+        let owed = match kind {
+            Kind::Urgent => self.owed.urgent(),
+            _ => self.owed.any(),
+        };
+        owed.then_some(Want::bare(kind))
+    }
+
+    fn fill(&mut self, _want: &Want, _out: &mut Out<'_>, _cx: &mut Cx<'_>) {
+        self.leaving = Some(self.owed.pop());
+    }
+
+    /// The receiver wrote the newest acknowledgement number; an older one that is owed goes first.
+    fn stamp(&mut self, out: &mut Out<'_>, _cx: &mut Cx<'_>) {
+        let upto = self.leaving.flatten();
+        self.partly = match (upto, out.head.ack) {
+            (Some(upto), Some(newest)) => upto.before(newest),
+            _ => false,
+        };
+        if self.partly {
+            out.head.ack = upto;
+        }
+    }
+
+    fn set(&mut self, param: &str, value: Value) -> bool {
+        self.rule.set(param, value)
+    }
+
+    fn observe(&self, probe: &mut dyn FnMut(&'static str, f64)) {
+        self.rule.observe(probe);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drain(o: &mut Owed) -> Vec<u32> {
+        let mut all = Vec::new();
+        while o.any() {
+            all.push(o.pop().map_or(0, |s| s.0));
+        }
+        all
+    }
+
+    #[test]
+    fn a_batch_owes_what_its_segments_owed_one_by_one() {
+        let mut o = Owed::new(false);
+        o.push(Some(Seq(10)), false);
+        o.push(Some(Seq(20)), false);
+        assert!(!o.urgent());
+        o.push(Some(Seq(20)), true);
+        o.push(Some(Seq(20)), true);
+        assert!(o.urgent());
+        o.push(Some(Seq(60)), true);
+        assert_eq!(drain(&mut o), [10, 20, 20, 20, 60]);
+        assert!(!o.urgent());
+    }
+
+    #[test]
+    fn stretched_acknowledgements_cover_a_batch_but_keep_duplicates() {
+        let mut o = Owed::new(true);
+        for upto in [10, 20, 30] {
+            o.push(Some(Seq(upto)), false);
+        }
+        o.push(Some(Seq(30)), true);
+        o.push(Some(Seq(30)), true);
+        assert_eq!(drain(&mut o), [30, 30, 30]);
+    }
+
+    #[test]
+    fn data_settles_what_is_not_urgent() {
+        let mut o = Owed::new(false);
+        o.push(Some(Seq(10)), false);
+        o.settle();
+        assert!(!o.any());
+        o.push(Some(Seq(10)), true);
+        o.settle();
+        assert!(o.any());
+    }
+
+    #[test]
+    fn places_are_bounded_and_the_newest_covers() {
+        let mut o = Owed::new(false);
+        for upto in 1..=1000 {
+            o.push(Some(Seq(upto)), false);
+        }
+        let all = drain(&mut o);
+        assert_eq!((all.len(), all[63]), (Owed::PLACES, 1000));
+        for upto in 1..=64 {
+            o.push(Some(Seq(upto)), false);
+        }
+        o.push(Some(Seq(64)), true);
+        assert!(o.urgent());
+        drain(&mut o);
+        assert!(!o.urgent());
+    }
+}

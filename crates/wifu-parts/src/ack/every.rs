@@ -1,0 +1,216 @@
+//! One acknowledgement for every so many segments in order, at once for anything else.
+//!
+//! Hears `arrived`, `ack-now`, `sent` and `ended`; says nothing; offers `Urgent` for disorder,
+//! which data does not cancel, and `Ack` otherwise, which any segment that acknowledges does.
+//! Sources: RFC 9293 3.8.6.3, RFC 5681 4.2. `quickack` is the kernel's habit of acknowledging the
+//! first segments of a connection one by one.
+//!
+//! A driver that hands in several segments before it polls finds several acknowledgements owed;
+//! each carries the number that it would have carried at its own time (so this part lowers the
+//! acknowledgement number in segments that it offered itself, while their window is the present
+//! one: the right edge that they show is never beyond the true one). With `stretch` one
+//! acknowledgement serves the batch, as it does in a kernel that coalesces received segments.
+
+use wifu_engine::kit::{AckRule, Acking};
+use wifu_engine::signal::Arrived;
+use wifu_engine::{Board, Descriptor, Facts, Kind, ParamSpec, Role, Value};
+use wifu_wire::Span;
+
+/// One acknowledgement per `ack_every` segments.
+pub static EVERY: Descriptor = Descriptor {
+    name: "every",
+    role: Role::Ack,
+    doc: "One acknowledgement per ack_every segments in order, at the latest ack_delay after the \
+          first; at once on disorder and at the end.",
+    cites: &["RFC 9293 3.8.6.3", "RFC 5681 4.2"],
+    params: &[
+        ParamSpec::int(
+            "ack_every",
+            1,
+            1,
+            64,
+            "Segments per acknowledgement (RFC 5681 4.2 allows 2).",
+        ),
+        ParamSpec::span(
+            "ack_delay",
+            Span(200_000_000),
+            Span::MILLI,
+            Span(500_000_000),
+            "Longest wait for the others (RFC 9293 3.8.6.3: less than 0.5 s).",
+        ),
+        ParamSpec::int(
+            "quickack",
+            0,
+            0,
+            1_000,
+            "So many segments at the start of the connection are acknowledged one by one.",
+        ),
+        ParamSpec::flag(
+            "stretch",
+            false,
+            "One acknowledgement for all segments in order of a received batch.",
+        ),
+    ],
+    reads: Facts::RX,
+    hears: &[
+        ("arrived", &[]),
+        ("?ack-now", &[]),
+        ("sent", &[]),
+        ("?ended", &[]),
+        ("timer", &[]),
+    ],
+    offers: &[Kind::Urgent, Kind::Ack],
+    hooks: &["stamp"],
+    build: |params| {
+        let rule = Every {
+            every: params.int("ack_every") as u32,
+            delay: params.span("ack_delay"),
+            quick: params.int("quickack"),
+        };
+        Ok(Box::new(Acking::new(rule, params.flag("stretch"))))
+    },
+    ..Descriptor::EMPTY
+};
+
+struct Every {
+    every: u32,
+    delay: Span,
+    /// Segments still to be acknowledged one by one.
+    quick: u64,
+}
+
+impl AckRule for Every {
+    fn share(&mut self, _arrived: &Arrived, _board: &Board) -> u32 {
+        if self.quick > 0 {
+            self.quick -= 1;
+            return 1;
+        }
+        self.every
+    }
+
+    fn patience(&self) -> Span {
+        self.delay
+    }
+
+    fn set(&mut self, param: &str, value: Value) -> bool {
+        match (param, value) {
+            ("ack_every", Value::Int(n)) => self.every = n as u32,
+            ("ack_delay", Value::Span(s)) => self.delay = s,
+            ("quickack", Value::Int(n)) => self.quick = n,
+            _ => return false,
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wifu_engine::{Arrival, Bench, Signal};
+    use wifu_wire::{Head, Seq, Time};
+
+    struct Receiver(Bench);
+
+    impl Receiver {
+        fn new(set: &[(&str, &str)]) -> Receiver {
+            Receiver(Bench::new(&EVERY, set).unwrap())
+        }
+
+        fn arrive(&mut self, bytes: u32, order: Arrival, fin: bool) {
+            let seq = self.0.board.rx.nxt;
+            if matches!(order, Arrival::InOrder | Arrival::Fills) {
+                self.0.board.rx.nxt = seq.plus(bytes + u32::from(fin));
+            }
+            self.0.signal(Signal::Arrived(Arrived {
+                seq,
+                bytes,
+                gap: 0,
+                order,
+                fin,
+                ce: false,
+            }));
+        }
+
+        /// What the engine would send now: kind and acknowledgement number.
+        fn acks(&mut self) -> Vec<(Kind, u32)> {
+            let mut all = Vec::new();
+            for kind in [Kind::Urgent, Kind::Ack] {
+                while let Some(want) = self.0.offer(kind) {
+                    let mut head = Head::default();
+                    head.ack = Some(self.0.board.rx.nxt);
+                    self.0.send(&want, &mut head);
+                    all.push((kind, head.ack.unwrap().0));
+                }
+            }
+            all
+        }
+    }
+
+    #[test]
+    fn every_segment_is_acknowledged_even_in_a_batch() {
+        let mut r = Receiver::new(&[]);
+        r.arrive(1000, Arrival::InOrder, false);
+        assert_eq!(r.acks(), [(Kind::Ack, 1000)]);
+        for _ in 0..3 {
+            r.arrive(1000, Arrival::InOrder, false);
+        }
+        let expected = [(Kind::Ack, 2000), (Kind::Ack, 3000), (Kind::Ack, 4000)];
+        assert_eq!(r.acks(), expected);
+        let mut r = Receiver::new(&[("stretch", "on")]);
+        for _ in 0..3 {
+            r.arrive(1000, Arrival::InOrder, false);
+        }
+        assert_eq!(r.acks(), [(Kind::Ack, 3000)]);
+    }
+
+    #[test]
+    fn every_second_waits_for_the_timer_from_the_first_on() {
+        let mut r = Receiver::new(&[("ack_every", "2"), ("ack_delay", "40ms")]);
+        r.arrive(1000, Arrival::InOrder, false);
+        assert_eq!(r.acks(), []);
+        assert_eq!(r.0.due(0), Time(40_000_000));
+        r.0.advance(Time(30_000_000));
+        r.arrive(1000, Arrival::InOrder, false);
+        assert_eq!(r.acks(), [(Kind::Ack, 2000)]);
+        assert_eq!(r.0.due(0), Time::NEVER);
+        r.arrive(1000, Arrival::InOrder, false);
+        r.0.advance(Time(70_000_000));
+        assert_eq!(r.acks(), [(Kind::Ack, 3000)]);
+    }
+
+    #[test]
+    fn disorder_counts_once_per_segment_and_data_does_not_cancel_it() {
+        let mut r = Receiver::new(&[("ack_every", "2")]);
+        r.arrive(1000, Arrival::InOrder, false);
+        r.arrive(1000, Arrival::Ahead, false);
+        r.arrive(1000, Arrival::Ahead, false);
+        r.arrive(3000, Arrival::Fills, false);
+        let expected = [
+            (Kind::Urgent, 1000),
+            (Kind::Urgent, 1000),
+            (Kind::Urgent, 4000),
+        ];
+        assert_eq!(r.acks(), expected);
+    }
+
+    #[test]
+    fn data_that_acknowledges_settles_the_rest_and_the_end_is_acknowledged_at_once() {
+        let mut r = Receiver::new(&[("ack_every", "2"), ("quickack", "1")]);
+        r.arrive(1000, Arrival::InOrder, false);
+        let data = wifu_engine::signal::Sent {
+            kind: Kind::New,
+            reason: wifu_engine::Reason::First,
+            acks: true,
+            seq: Seq(1),
+            bytes: 5,
+            late: Span::ZERO,
+        };
+        r.0.signal(Signal::Sent(data));
+        assert_eq!(r.acks(), []);
+        r.arrive(0, Arrival::InOrder, true);
+        assert_eq!(r.acks(), [(Kind::Ack, 1001)]);
+        r.0.signal(Signal::AckNow);
+        r.0.signal(Signal::AckNow);
+        assert_eq!(r.acks(), [(Kind::Ack, 1001)]);
+    }
+}

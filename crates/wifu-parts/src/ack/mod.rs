@@ -1,0 +1,3 @@
+//! When to acknowledge.
+
+pub mod every;

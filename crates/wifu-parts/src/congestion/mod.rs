@@ -1,0 +1,5 @@
+//! The congestion windows.
+
+pub mod newreno;
+pub mod reno;
+pub mod tahoe;

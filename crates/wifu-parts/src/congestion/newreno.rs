@@ -1,0 +1,141 @@
+//! The window of TCP NewReno: Reno's, with one reduction per recovery episode and a careful exit.
+//!
+//! Hears `opened`, `acked`, `congested`, `recovered`, `wrote` and `sent`; says nothing; writes
+//! `win`; gates data in turn by `cwnd - pipe`. Sources: RFC 6582 and RFC 5681. The episode itself
+//! (`recover`, partial acknowledgements) is reliability's, so this window works unchanged over
+//! selective acknowledgements. No inflation: see `reno`. An episode that the judge did not call
+//! congestion leaves the window alone at its end too.
+
+use wifu_engine::kit::{
+    ABC, CWV, Growth, IDLE_RESTART, IW, RTO_HOLD, SSTHRESH, WindowControl, Windowed,
+};
+use wifu_engine::signal::{Acked, Cause, Congested, Sent};
+use wifu_engine::{Board, Descriptor, Facts, Role, Value};
+use wifu_wire::Time;
+
+/// Window of TCP NewReno.
+pub static NEWRENO: Descriptor = Descriptor {
+    name: "newreno",
+    role: Role::Congestion,
+    doc: "Window of TCP NewReno: halved once per recovery episode, left without a burst; one \
+          segment after a timeout.",
+    cites: &["RFC 6582", "RFC 5681"],
+    params: &[IW, SSTHRESH, CWV, RTO_HOLD, ABC, IDLE_RESTART],
+    reads: Facts::CONN.with(Facts::TX),
+    writes: Facts::WIN,
+    hears: &[
+        ("opened", &[]),
+        ("acked", &[]),
+        ("congested", &[]),
+        ("?recovered", &[]),
+        ("wrote", &[]),
+        ("sent", &[]),
+    ],
+    hooks: &["permit"],
+    build: |params| {
+        Ok(Box::new(Windowed(NewReno {
+            growth: Growth::new(params),
+            reduced: false,
+        })))
+    },
+    ..Descriptor::EMPTY
+};
+
+struct NewReno {
+    growth: Growth,
+    /// The episode under way reduced the window.
+    reduced: bool,
+}
+
+impl WindowControl for NewReno {
+    fn window(&self) -> (u32, u32) {
+        (self.growth.cwnd, self.growth.ssthresh)
+    }
+
+    fn on_opened(&mut self, board: &Board, _now: Time) {
+        self.growth.open(board);
+    }
+
+    fn on_acked(&mut self, acked: &Acked, board: &Board, _now: Time) {
+        self.growth.grow(acked, board);
+    }
+
+    fn on_congested(&mut self, what: &Congested, board: &Board, _now: Time) {
+        self.growth.halve(what, board); //= rfc5681#equation-4
+        self.reduced = what.cause != Cause::Timeout;
+        if self.reduced {
+            self.growth.cwnd = self.growth.ssthresh;
+        } else {
+            self.growth.collapse(board);
+        }
+    }
+
+    fn on_recovered(&mut self, flight: u32, board: &Board, _now: Time) {
+        if self.reduced {
+            let mss = board.conn.mss;
+            let careful = flight.max(mss).saturating_add(mss);
+            self.growth.cwnd = self.growth.ssthresh.min(careful); //= rfc6582#section-3.2
+            self.reduced = false;
+        }
+    }
+
+    fn on_sent(&mut self, sent: &Sent, _board: &Board, now: Time) {
+        self.growth.sent(sent, now);
+    }
+
+    fn on_wrote(&mut self, board: &Board, now: Time) {
+        self.growth.restart(board, now);
+    }
+
+    fn set(&mut self, param: &str, value: Value) -> bool {
+        self.growth.set(param, value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wifu_engine::{Bench, Signal};
+
+    fn congested(flight: u32, cause: Cause) -> Signal {
+        Signal::Congested(Congested {
+            flight,
+            cause,
+            repeat: false,
+        })
+    }
+
+    #[test]
+    fn recovery_ends_without_a_burst() {
+        for (flight, expected) in [(0, 2000), (4000, 5000), (40_000, 10_000)] {
+            let mut t = Bench::new(&NEWRENO, &[]).unwrap();
+            t.board.conn.mss = 1000;
+            t.signal(Signal::Opened);
+            t.signal(congested(20_000, Cause::DupAcks));
+            assert_eq!(t.board.win.cwnd, 10_000);
+            t.signal(Signal::Recovered { flight });
+            assert_eq!(t.board.win.cwnd, expected);
+        }
+    }
+
+    #[test]
+    fn an_episode_that_was_no_congestion_changes_nothing() {
+        let mut t = Bench::new(&NEWRENO, &[("iw", "20")]).unwrap();
+        t.board.conn.mss = 1000;
+        t.signal(Signal::Opened);
+        t.signal(Signal::Recovered { flight: 3000 });
+        assert_eq!(t.board.win.cwnd, 20_000);
+    }
+
+    #[test]
+    fn a_timeout_collapses_and_its_end_does_not_open() {
+        let mut t = Bench::new(&NEWRENO, &[]).unwrap();
+        t.board.conn.mss = 1000;
+        t.signal(Signal::Opened);
+        t.signal(congested(20_000, Cause::DupAcks));
+        t.signal(congested(12_000, Cause::Timeout));
+        assert_eq!((t.board.win.cwnd, t.board.win.ssthresh), (1000, 6000));
+        t.signal(Signal::Recovered { flight: 12_000 });
+        assert_eq!(t.board.win.cwnd, 1000);
+    }
+}

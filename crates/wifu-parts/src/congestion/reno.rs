@@ -1,0 +1,138 @@
+//! The window of TCP Reno: half of what was in flight after a fast retransmit, one segment after a
+//! timeout.
+//!
+//! Hears `opened`, `acked`, `congested`, `wrote` and `sent`; says nothing; writes `win`; gates
+//! data in turn by `cwnd - pipe`. Source: RFC 5681. Deviation in form, not in what is sent: the
+//! window is not inflated during recovery, since `pipe` counts the departures that inflation
+//! stands for; so `cwnd` in traces is what the RFC deflates to. Growth is per acknowledgement, as
+//! equation 3 has it, unless `abc` is on.
+
+use wifu_engine::kit::{
+    ABC, CWV, Growth, IDLE_RESTART, IW, RTO_HOLD, SSTHRESH, WindowControl, Windowed,
+};
+use wifu_engine::signal::{Acked, Cause, Congested, Sent};
+use wifu_engine::{Board, Descriptor, Facts, Role, Value};
+use wifu_wire::Time;
+
+/// Window of TCP Reno.
+pub static RENO: Descriptor = Descriptor {
+    name: "reno",
+    role: Role::Congestion,
+    doc: "Window of TCP Reno: halved after duplicate acknowledgements, one segment after a timeout.",
+    cites: &["RFC 5681"],
+    params: &[IW, SSTHRESH, CWV, RTO_HOLD, ABC, IDLE_RESTART],
+    reads: Facts::CONN.with(Facts::TX),
+    writes: Facts::WIN,
+    hears: &[
+        ("opened", &[]),
+        ("acked", &[]),
+        ("congested", &[]),
+        ("wrote", &[]),
+        ("sent", &[]),
+    ],
+    hooks: &["permit"],
+    build: |params| Ok(Box::new(Windowed(Reno(Growth::new(params))))),
+    ..Descriptor::EMPTY
+};
+
+struct Reno(Growth);
+
+impl WindowControl for Reno {
+    fn window(&self) -> (u32, u32) {
+        (self.0.cwnd, self.0.ssthresh)
+    }
+
+    fn on_opened(&mut self, board: &Board, _now: Time) {
+        self.0.open(board);
+    }
+
+    fn on_acked(&mut self, acked: &Acked, board: &Board, _now: Time) {
+        self.0.grow(acked, board);
+    }
+
+    fn on_congested(&mut self, what: &Congested, board: &Board, _now: Time) {
+        self.0.halve(what, board); //= rfc5681#equation-4
+        match what.cause {
+            Cause::Timeout => self.0.collapse(board),
+            _ => self.0.cwnd = self.0.ssthresh, //= rfc5681#section-3.2
+        }
+    }
+
+    fn on_sent(&mut self, sent: &Sent, _board: &Board, now: Time) {
+        self.0.sent(sent, now);
+    }
+
+    fn on_wrote(&mut self, board: &Board, now: Time) {
+        self.0.restart(board, now);
+    }
+
+    fn set(&mut self, param: &str, value: Value) -> bool {
+        self.0.set(param, value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wifu_engine::{Bench, Kind, Limit, Signal, Want};
+    use wifu_wire::Seq;
+
+    #[test]
+    fn a_loss_halves_and_a_timeout_collapses() {
+        let cases = [
+            (Cause::DupAcks, 20_000, (10_000, 10_000)),
+            (Cause::Mark, 20_000, (10_000, 10_000)),
+            (Cause::DupAcks, 3_000, (2_000, 2_000)),
+            (Cause::Timeout, 20_000, (1_000, 10_000)),
+            (Cause::Timeout, 0, (1_000, 2_000)),
+        ];
+        for (cause, flight, expected) in cases {
+            let mut t = Bench::new(&RENO, &[]).unwrap();
+            t.board.conn.mss = 1000;
+            t.signal(Signal::Opened);
+            let congested = Signal::Congested(Congested {
+                flight,
+                cause,
+                repeat: false,
+            });
+            assert_eq!(t.signal(congested), []);
+            let win = &t.board.win;
+            assert_eq!((win.cwnd, win.ssthresh), expected, "{cause:?} {flight}");
+        }
+    }
+
+    #[test]
+    fn acknowledgements_in_recovery_do_not_grow_the_window() {
+        let mut t = Bench::new(&RENO, &[("iw", "4")]).unwrap();
+        t.board.conn.mss = 1000;
+        t.signal(Signal::Opened);
+        let mut acked = Acked {
+            bytes: 5000,
+            upto: Seq(0),
+            in_recovery: true,
+            limited_by: Limit::Window,
+        };
+        t.signal(Signal::Acked(acked));
+        assert_eq!(t.board.win.cwnd, 4000);
+        acked.in_recovery = false;
+        t.signal(Signal::Acked(acked));
+        assert_eq!(t.board.win.cwnd, 5000);
+    }
+
+    #[test]
+    fn data_in_turn_fits_between_pipe_and_window_and_a_rescue_passes() {
+        let mut t = Bench::new(&RENO, &[("iw", "4")]).unwrap();
+        t.board.conn.mss = 1000;
+        t.signal(Signal::Opened);
+        t.board.tx.pipe = 3400;
+        let mut want = Want {
+            kind: Kind::New,
+            bytes: 1000,
+            least: 1000,
+        };
+        assert_eq!(t.permit(&want).bytes, 600);
+        assert!(t.permit(&want).refuses(&want, t.now).is_some());
+        want.kind = Kind::Rescue;
+        assert!(t.permit(&want).refuses(&want, t.now).is_none());
+    }
+}

@@ -1,0 +1,3 @@
+//! What turns loss into congestion, or does not.
+
+pub mod loss_is_congestion;
