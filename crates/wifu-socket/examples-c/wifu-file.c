@@ -71,7 +71,7 @@ static int serve(const char *port, long count) {
 static void send_and_compare(int fd, int file, off_t size) {
     static char got[65536], want[65536];
     off_t sent = 0, compared = 0;
-    while (compared < size) {
+    for (int ended = 0; !ended;) {
         struct pollfd p = {.fd = fd, .events = (short)(POLLIN | (sent < size ? POLLOUT : 0))};
         if (poll(&p, 1, 30000) <= 0) die("poll");
         if (p.revents & POLLOUT) {
@@ -82,7 +82,8 @@ static void send_and_compare(int fd, int file, off_t size) {
         if (p.revents & ~POLLOUT) {
             ssize_t n = wifu_recv(fd, got, sizeof got, 0);
             if (n < 0 && errno == EAGAIN) continue;
-            if (n <= 0) die("recv");
+            if (n < 0) die("recv");
+            ended = n == 0;
             if (pread(file, want, (size_t)n, compared) != n || memcmp(got, want, (size_t)n)) {
                 fprintf(stderr, "echo differs after byte %lld\n", (long long)compared);
                 exit(1);
@@ -90,7 +91,10 @@ static void send_and_compare(int fd, int file, off_t size) {
             compared += n;
         }
     }
-    if (wifu_recv(fd, got, 1, 0) != 0) die("end of echo");
+    if (compared != size) {
+        fprintf(stderr, "echo ends after byte %lld\n", (long long)compared);
+        exit(1);
+    }
 }
 
 static int send_file(const char *ip, const char *port, const char *path) {
