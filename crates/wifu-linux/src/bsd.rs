@@ -111,6 +111,14 @@ pub fn set_max_segment(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
     set_int(socket, libc::IPPROTO_TCP, libc::TCP_MAXSEG, value)
 }
 
+/// Sets SO_REUSEADDR, so that a listener can have a port that old connections still hold.
+///
+/// # Errors
+/// What `setsockopt(2)` returns.
+pub fn set_reuse_address(socket: &impl AsFd) -> io::Result<()> {
+    set_int(socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)
+}
+
 /// Sets TCP_NODELAY.
 ///
 /// # Errors
@@ -254,9 +262,8 @@ impl Signals {
         };
         check(fd)?;
         // SAFETY: the descriptor is fresh and nobody else owns it.
-        Ok(Self {
-            fd: unsafe { OwnedFd::from_raw_fd(fd) },
-        })
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Self { fd })
     }
 
     /// The number of a signal that has arrived, if one has.

@@ -1,0 +1,209 @@
+//! The flags of `wifu perf`: iperf3's letters, and a few long names of ours.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::ensure;
+
+use super::units::{Format, parse_bytes, parse_rate_burst, parse_seconds};
+
+/// The options of `wifu perf`.
+#[derive(clap::Args, Debug, Clone)]
+#[command(after_help = AFTER_HELP, args_override_self = true)]
+pub struct Args {
+    /// Run as server
+    #[arg(short, long, conflicts_with = "client")]
+    pub server: bool,
+    /// Run as client of the server on HOST
+    #[arg(short, long, value_name = "HOST")]
+    pub client: Option<String>,
+    /// Port of the control connection
+    #[arg(short, long, default_value_t = 5201)]
+    pub port: u16,
+    /// Protocol: a WiFu protocol, a kernel congestion control (kernel:NAME), or `list`
+    #[arg(
+        short = 'C',
+        long = "congestion",
+        visible_alias = "protocol",
+        value_name = "PROTOCOL"
+    )]
+    pub congestion: Option<String>,
+    /// Bind to this address
+    #[arg(short = 'B', long, value_name = "ADDRESS")]
+    pub bind: Option<IpAddr>,
+    /// IPv4 only
+    #[arg(short = '4', long = "version4", conflicts_with = "version6")]
+    pub version4: bool,
+    /// IPv6 only
+    #[arg(short = '6', long = "version6")]
+    pub version6: bool,
+
+    /// Seconds to transmit [default: 10]
+    #[arg(short, long, value_name = "SECONDS", value_parser = parse_seconds,
+          conflicts_with_all = ["bytes", "blockcount"])]
+    pub time: Option<f64>,
+    /// Bytes to transmit in each direction (exactly), instead of a time; K, M, G, T are 1024^n
+    #[arg(short = 'n', long, value_name = "BYTES", value_parser = parse_bytes,
+          conflicts_with = "blockcount")]
+    pub bytes: Option<u64>,
+    /// Blocks to transmit in each direction, instead of a time
+    #[arg(short = 'k', long, value_name = "BLOCKS", value_parser = parse_bytes)]
+    pub blockcount: Option<u64>,
+    /// Seconds at the start that do not count
+    #[arg(short = 'O', long, value_name = "SECONDS", default_value = "0",
+          value_parser = parse_seconds)]
+    pub omit: f64,
+    /// Parallel streams, 1 to 1000
+    #[arg(short = 'P', long, value_name = "STREAMS", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub parallel: u32,
+    /// The server sends, the client receives
+    #[arg(short = 'R', long, conflicts_with = "bidir")]
+    pub reverse: bool,
+    /// Both send
+    #[arg(long)]
+    pub bidir: bool,
+    /// Rate of each stream in bit/s (0: unlimited), and blocks sent at once; K, M, G are 1000^n
+    #[arg(short = 'b', long, value_name = "RATE[/BURST]", default_value = "0",
+          value_parser = parse_rate_burst)]
+    pub bitrate: (u64, u32),
+    /// Bytes in one write
+    #[arg(short, long, value_name = "BYTES", default_value = "128K", value_parser = parse_bytes)]
+    pub length: u64,
+    /// Socket buffers, bytes
+    #[arg(short, long, value_name = "BYTES", value_parser = parse_bytes)]
+    pub window: Option<u64>,
+    /// Maximum segment size, bytes
+    #[arg(short = 'M', long, value_name = "BYTES")]
+    pub set_mss: Option<u32>,
+    /// Set TCP_NODELAY
+    #[arg(short = 'N', long)]
+    pub no_delay: bool,
+
+    /// Seconds between reports; 0: only the summary
+    #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
+    pub interval: f64,
+    /// Write JSON at the end
+    #[arg(short = 'J', long)]
+    pub json: bool,
+    /// Write one JSON object per line while running
+    #[arg(long)]
+    pub json_stream: bool,
+    /// With --json-stream: the whole JSON at the end as well
+    #[arg(long)]
+    pub json_stream_full_output: bool,
+    /// Show the server's output too
+    #[arg(long)]
+    pub get_server_output: bool,
+    /// Append output to FILE
+    #[arg(long, value_name = "FILE")]
+    pub logfile: Option<PathBuf>,
+    /// Put TITLE before every line, and into the JSON
+    #[arg(short = 'T', long)]
+    pub title: Option<String>,
+    /// Put this string into the JSON
+    #[arg(long, value_name = "STRING")]
+    pub extra_data: Option<String>,
+    /// Unit of rates: k m g t (bits), K M G T (bytes)
+    #[arg(short, long, value_parser = Format::parse)]
+    pub format: Option<Format>,
+    /// Tell more
+    #[arg(short = 'V', long)]
+    pub verbose: bool,
+    /// Accepted for iperf3's sake: every line is flushed at once anyway
+    #[arg(long)]
+    pub forceflush: bool,
+
+    /// Milliseconds a connection may take to come about
+    #[arg(long, value_name = "MS", default_value_t = 10_000)]
+    pub connect_timeout: u64,
+    /// Milliseconds a receiving stream may be silent
+    #[arg(long, value_name = "MS", default_value_t = 120_000)]
+    pub rcv_timeout: u64,
+    /// Milliseconds to wait for an answer on the control connection
+    #[arg(long, value_name = "MS", default_value_t = 30_000)]
+    pub control_timeout: u64,
+    /// Send the control connection to this host, over another path than the test's
+    #[arg(long, value_name = "HOST")]
+    pub control_host: Option<String>,
+    /// Server: port of the data streams [default: any free one]
+    #[arg(
+        long,
+        value_name = "PORT",
+        default_value_t = 0,
+        hide_default_value = true
+    )]
+    pub data_port: u16,
+    /// The WiFu daemon's socket [default: /run/wifu/<network namespace>/daemon.sock]
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+
+    /// Server: exit after one test
+    #[arg(short = '1', long)]
+    pub one_off: bool,
+    /// Server: run in the background
+    #[arg(short = 'D', long)]
+    pub daemon: bool,
+    /// Server: write the process number to FILE
+    #[arg(short = 'I', long, value_name = "FILE")]
+    pub pidfile: Option<PathBuf>,
+
+    /// Refused with a reason: there is nothing to measure over UDP
+    #[arg(short, long, hide = true)]
+    pub udp: bool,
+    /// This process is the background half of `-D`
+    #[arg(long, hide = true)]
+    pub daemonized: bool,
+    /// This process serves one test whose control connection is its standard input
+    #[arg(long, hide = true, value_name = "NUMBER")]
+    pub worker: Option<u64>,
+    /// The client's greeting, when an earlier incarnation of the worker has read it
+    #[arg(long, hide = true, value_name = "JSON")]
+    pub greeting: Option<String>,
+}
+
+const AFTER_HELP: &str = "\
+The letters are iperf3's. What differs: the protocols that -C takes; -n sends exactly so many
+bytes and waits until they have arrived; every row names both ends; interrupting writes the
+results so far; our additions to the JSON are below keys named `wifu`.";
+
+impl Args {
+    /// Checks what clap cannot.
+    pub fn check(&self) -> anyhow::Result<()> {
+        ensure!(
+            !self.udp,
+            "wifu perf measures byte streams: there is no -u; a paced stream is -b RATE"
+        );
+        ensure!(
+            self.server || self.client.is_some(),
+            "be a server (-s) or the client of one (-c HOST); -C list shows the protocols"
+        );
+        ensure!(
+            self.interval == 0.0 || self.interval >= 0.01,
+            "-i is 0 (no interval reports) or at least 0.01 s"
+        );
+        ensure!((1..=1 << 26).contains(&self.length), "-l is 1 byte to 64M");
+        ensure!(
+            self.bytes != Some(0) && self.blockcount != Some(0),
+            "nothing to send"
+        );
+        ensure!(self.time != Some(0.0), "-t needs a time to transmit");
+        ensure!(self.window.is_none_or(|w| w <= 1 << 30), "-w is at most 1G");
+        ensure!(
+            !(self.daemon && self.client.is_some()),
+            "-D is for servers (-s)"
+        );
+        Ok(())
+    }
+
+    /// Time between reports, if there are to be any.
+    pub fn report_interval(&self) -> Option<Duration> {
+        (self.interval > 0.0).then(|| Duration::from_secs_f64(self.interval))
+    }
+
+    /// Patience for an answer on the control connection.
+    pub fn control_patience(&self) -> Duration {
+        Duration::from_millis(self.control_timeout)
+    }
+}

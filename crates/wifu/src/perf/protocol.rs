@@ -1,0 +1,208 @@
+//! Which protocol a test runs over: the kernel's TCP under one of its congestion controls, or
+//! one of WiFu's.
+
+use std::fmt;
+use std::fs;
+
+use anyhow::{bail, ensure};
+use serde::{Deserialize, Serialize};
+
+/// The protocol under test, as `-C` names it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Protocol {
+    /// Kernel TCP with the system's default congestion control.
+    KernelDefault,
+    /// Kernel TCP with a named congestion control.
+    Kernel(String),
+    /// A WiFu protocol by specification.
+    Wifu(String),
+}
+
+/// Congestion controls that Linux has had: a bare name of these means the kernel's, even when
+/// this kernel lacks it, rather than a WiFu protocol.
+const KERNEL_NAMES: [&str; 17] = [
+    "bbr",
+    "bic",
+    "cdg",
+    "cubic",
+    "dctcp",
+    "highspeed",
+    "htcp",
+    "hybla",
+    "illinois",
+    "lp",
+    "nv",
+    "reno",
+    "scalable",
+    "vegas",
+    "veno",
+    "westwood",
+    "yeah",
+];
+
+impl Protocol {
+    /// Parses the argument of `-C`. Without one the protocol is WiFu's if this process runs
+    /// under `wifu exec`, otherwise kernel TCP as the system has it.
+    pub fn choose(argument: Option<&str>) -> anyhow::Result<Self> {
+        match argument {
+            Some(text) => Self::parse(text),
+            None => Ok(ambient().map_or(Self::KernelDefault, Self::Wifu)),
+        }
+    }
+
+    fn parse(text: &str) -> anyhow::Result<Self> {
+        if text == "kernel" {
+            return Ok(Self::KernelDefault);
+        }
+        if let Some(name) = text.strip_prefix("kernel:") {
+            ensure!(
+                !name.is_empty(),
+                "kernel: needs a name after it, as in kernel:reno"
+            );
+            return Ok(Self::Kernel(name.to_owned()));
+        }
+        if let Some(spec) = text.strip_prefix("wifu:") {
+            ensure!(
+                !spec.is_empty(),
+                "wifu: needs a name after it, as in wifu:tcp-reno"
+            );
+            return Ok(Self::Wifu(spec.to_owned()));
+        }
+        if KERNEL_NAMES.contains(&text) || kernel_available().iter().any(|name| name == text) {
+            return Ok(Self::Kernel(text.to_owned()));
+        }
+        ensure!(
+            !text.is_empty(),
+            "-C needs a name; `wifu perf -C list` shows all"
+        );
+        Ok(Self::Wifu(text.to_owned()))
+    }
+
+    /// Fails, with the names that would work, if this machine's kernel cannot do it.
+    pub fn check(&self) -> anyhow::Result<()> {
+        let Self::Kernel(name) = self else {
+            return Ok(());
+        };
+        let available = kernel_available();
+        if !available.is_empty() && !available.contains(name) {
+            bail!(
+                "this kernel has no congestion control {name} loaded; it has {} \
+                 (`modprobe tcp_{name}` may add it)",
+                available.join(", ")
+            );
+        }
+        Ok(())
+    }
+
+    /// The specification for WiFu's library, if the protocol is WiFu's.
+    pub fn wifu(&self) -> Option<&str> {
+        match self {
+            Self::Wifu(spec) => Some(spec),
+            Self::KernelDefault | Self::Kernel(_) => None,
+        }
+    }
+
+    /// What iperf3's key `protocol` says: TCP, or a WiFu protocol's name in capitals.
+    pub fn label(&self) -> String {
+        match self {
+            Self::KernelDefault | Self::Kernel(_) => "TCP".to_owned(),
+            Self::Wifu(spec) => spec
+                .split(',')
+                .next()
+                .unwrap_or_default()
+                .to_ascii_uppercase(),
+        }
+    }
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::KernelDefault => f.write_str("kernel"),
+            Self::Kernel(name) => write!(f, "kernel:{name}"),
+            Self::Wifu(spec) => f.write_str(spec),
+        }
+    }
+}
+
+/// The protocol `wifu exec` has put this process on, if any.
+pub fn ambient() -> Option<String> {
+    std::env::var("WIFU_PROTOCOL")
+        .ok()
+        .filter(|spec| !spec.is_empty())
+}
+
+/// The lines of `-C list`.
+pub fn list() -> Vec<String> {
+    let mut lines = vec!["WiFu protocols (`wifu list` tells more):".to_owned()];
+    for (name, summary) in WIFU_PROTOCOLS {
+        lines.push(format!("  {name:<20} {summary}"));
+    }
+    lines.push("Kernel TCP (kernel:NAME, or NAME alone):".to_owned());
+    let default = fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control");
+    let default = default.unwrap_or_default();
+    for name in kernel_available() {
+        let mark = if name == default.trim() {
+            "this system's default"
+        } else {
+            ""
+        };
+        lines.push(format!("  kernel:{name:<13} {mark}").trim_end().to_owned());
+    }
+    lines
+}
+
+/// WiFu's named protocols and what each is.
+const WIFU_PROTOCOLS: [(&str, &str); 5] = [
+    (
+        "tcp-tahoe",
+        "slow start, congestion avoidance, fast retransmit",
+    ),
+    ("tcp-reno", "fast recovery (RFC 5681)"),
+    ("tcp-newreno", "partial acknowledgements (RFC 6582)"),
+    (
+        "tcp-sack",
+        "selective acknowledgements (RFC 2018, RFC 6675)",
+    ),
+    ("tcp-cubic", "CUBIC's window (RFC 9438)"),
+];
+
+fn kernel_available() -> Vec<String> {
+    let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bare_kernel_names_mean_the_kernel_and_all_others_wifu() {
+        let parse = |text| Protocol::parse(text).unwrap();
+        assert_eq!(parse("cubic"), Protocol::Kernel("cubic".into()));
+        assert_eq!(parse("kernel:reno"), Protocol::Kernel("reno".into()));
+        assert_eq!(parse("kernel"), Protocol::KernelDefault);
+        assert_eq!(
+            parse("tcp-newreno,iw=4"),
+            Protocol::Wifu("tcp-newreno,iw=4".into())
+        );
+        assert_eq!(parse("wifu:cubic"), Protocol::Wifu("cubic".into()));
+        assert_eq!(parse("tcp-newreno,iw=4").label(), "TCP-NEWRENO");
+        assert_eq!(parse("reno").label(), "TCP");
+        assert!(Protocol::parse("kernel:").is_err());
+    }
+
+    #[test]
+    fn a_congestion_control_the_kernel_lacks_is_refused_with_those_it_has() {
+        let error = Protocol::Kernel("nosuch".into())
+            .check()
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("nosuch") && error.contains("reno"),
+            "{error}"
+        );
+    }
+}

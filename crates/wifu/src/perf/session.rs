@@ -1,0 +1,627 @@
+//! The test itself, on either side: starts the streams, reports at intervals, notices the end,
+//! and exchanges results.
+
+use std::fs;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use wifu_linux::bsd::{self, Signals, TcpInfo};
+
+use super::control::{Control, Message, Results, Test};
+use super::output::Output;
+use super::report::{Extremes, Interval, Row, RowWifu, Sum, TcpRow, Totals, rate};
+use super::stream::{Shared, Stream};
+
+/// How long the results of the other side may take once the user wants to leave.
+const IMPATIENCE: Duration = Duration::from_secs(3);
+
+/// How late the client's word of the end may be before the server's last row is written without.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// A last row shorter than this, in which nothing moved, is left out.
+const SLIVER: Duration = Duration::from_millis(5);
+
+/// A test about to start.
+pub struct Session<'a> {
+    /// What to do.
+    pub test: &'a Test,
+    /// This is the server.
+    pub server: bool,
+    /// The data streams by index.
+    pub streams: &'a [Stream],
+    /// To the other side.
+    pub control: &'a mut Control,
+    /// Interruptions.
+    pub signals: &'a Signals,
+    /// Where rows go.
+    pub output: &'a mut Output,
+    /// Time between rows.
+    pub interval: Option<Duration>,
+    /// How long an answer on the control connection may take.
+    pub patience: Duration,
+}
+
+/// A test that is over.
+pub struct Finished {
+    /// The rows.
+    pub intervals: Vec<Interval>,
+    /// What this side measured.
+    pub own: Results,
+    /// What the other side measured, if it still said.
+    pub other: Option<Results>,
+    /// Why the test failed or ended early.
+    pub error: Option<String>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+}
+
+/// Why a test ends.
+enum Ending {
+    /// As planned; this side says so first.
+    Regular,
+    /// A stream's thread failed; joining it tells why.
+    Failed,
+    /// A signal.
+    Signal(i32),
+    /// The other side said so, with a reason if it was not as planned.
+    Told(Option<String>),
+    /// The other side is gone.
+    Lost(String),
+}
+
+struct Run<'a> {
+    session: Session<'a>,
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+    meters: Vec<Meter>,
+    usage: Usage,
+    /// When counting began, since the epoch: the end of the omitted time.
+    base: Duration,
+    /// Where the row being measured began, since the epoch.
+    row_start: Duration,
+    omitting: bool,
+    /// This side has sent `done`.
+    announced: bool,
+    /// The other side has sent `done`.
+    other_done: bool,
+    intervals: Vec<Interval>,
+}
+
+impl Session<'_> {
+    /// Runs the test to its end, whatever that is.
+    ///
+    /// # Errors
+    /// The streams' threads cannot be started.
+    pub fn run(self) -> anyhow::Result<Finished> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let shared = Arc::new(Shared {
+            epoch: Instant::now(),
+            stop: AtomicBool::new(false),
+            budget: AtomicU64::new(u64::MAX),
+            finished: AtomicU32::new(0),
+            failed: AtomicBool::new(false),
+            wake: wake.context("making an event descriptor")?,
+        });
+        let mut run = Run {
+            meters: self.streams.iter().map(Meter::new).collect(),
+            threads: Vec::new(),
+            shared,
+            usage: Usage::now(),
+            base: Duration::ZERO,
+            row_start: Duration::ZERO,
+            omitting: self.test.omit > 0.0,
+            announced: false,
+            other_done: false,
+            intervals: Vec::new(),
+            session: self,
+        };
+        if !run.omitting {
+            run.set_budget();
+        }
+        for stream in run.session.streams {
+            run.threads
+                .push(stream.start(run.session.test, &run.shared)?);
+        }
+        let ending = run.until_the_end();
+        Ok(run.wind_up(ending))
+    }
+}
+
+impl Run<'_> {
+    fn until_the_end(&mut self) -> Ending {
+        loop {
+            let now = self.shared.epoch.elapsed();
+            let omit = Duration::from_secs_f64(self.session.test.omit);
+            if self.omitting && now >= omit {
+                self.end_of_omission(now);
+            } else if self.next_row().is_some_and(|due| now >= due) {
+                self.row(now);
+            }
+            if self.end().is_some_and(|end| now >= end) && !self.session.server {
+                return Ending::Regular;
+            }
+            // Messages before threads: a `done` completes what the threads have finished.
+            if let Some(ending) = self.look_at_messages() {
+                return ending;
+            }
+            if let Some(ending) = self.look_at_threads() {
+                return ending;
+            }
+            if let Some(number) = self.session.signals.take() {
+                return Ending::Signal(number);
+            }
+            let due = [self.next_row(), self.end(), self.omitting.then_some(omit)];
+            let due = due.into_iter().flatten().filter(|due| *due > now).min();
+            self.wait(due);
+        }
+    }
+
+    /// Sleeps until `due` or until something happens.
+    fn wait(&self, due: Option<Duration>) {
+        let now = self.shared.epoch.elapsed();
+        let timeout = due.map(|due| due.saturating_sub(now));
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        let mut fds = [
+            PollFd::new(&self.session.control, PollFlags::IN),
+            PollFd::new(&self.session.signals, PollFlags::IN),
+            PollFd::new(&self.shared.wake, PollFlags::IN),
+        ];
+        // Whatever poll says, the caller looks at everything again.
+        let _ = poll(&mut fds, timeout.as_ref());
+        let _ = rustix::io::read(&self.shared.wake, &mut [0u8; 8]);
+    }
+
+    /// When the time is up, since the epoch.
+    fn end(&self) -> Option<Duration> {
+        let test = self.session.test;
+        test.bytes
+            .is_none()
+            .then(|| Duration::from_secs_f64(test.omit + test.seconds))
+    }
+
+    /// When the row being measured ends. The last row is written by [`Run::wind_up`]; the
+    /// server, whose clock is not the one that decides, waits a little for the client's word.
+    fn next_row(&self) -> Option<Duration> {
+        let interval = self.session.interval?;
+        let due = self.row_start + interval;
+        match self.end() {
+            Some(end) if due + interval / 20 >= end => {
+                self.session.server.then(|| due.max(end) + GRACE)
+            }
+            _ => Some(due),
+        }
+    }
+
+    fn set_budget(&self) {
+        if let Some(bytes) = self.session.test.bytes {
+            self.shared.budget.store(bytes, Relaxed);
+        }
+    }
+
+    fn end_of_omission(&mut self, now: Duration) {
+        self.row(now);
+        self.omitting = false;
+        self.base = now;
+        for (meter, stream) in self.meters.iter_mut().zip(self.session.streams) {
+            stream.counters.first.store(0, Relaxed);
+            meter.restart();
+        }
+        self.set_budget();
+    }
+
+    /// Measures the row that ends now.
+    fn row(&mut self, now: Duration) {
+        let (start, end) = (self.row_start, now);
+        let seconds = (end - start).as_secs_f64();
+        let mut rows = Vec::with_capacity(self.meters.len());
+        for (meter, stream) in self.meters.iter_mut().zip(self.session.streams) {
+            let info = if stream.sends { stream.info() } else { None };
+            let (bytes, tcp) = meter.row(stream.counters.bytes.load(Relaxed), info.as_ref());
+            rows.push(Row {
+                socket: stream.id(),
+                start: start.saturating_sub(self.base).as_secs_f64(),
+                end: end.saturating_sub(self.base).as_secs_f64(),
+                seconds,
+                bytes,
+                bits_per_second: rate(bytes, seconds),
+                tcp,
+                omitted: self.omitting,
+                sender: stream.sends,
+                wifu: RowWifu::new(stream.ends(), info.as_ref()),
+            });
+        }
+        self.row_start = now;
+        let split = self.session.test.streams as usize;
+        let (forward, backward) = rows.split_at(split.min(rows.len()));
+        let sum_bidir_reverse = (!backward.is_empty()).then(|| sum(backward));
+        let interval = Interval {
+            sum: sum(forward),
+            sum_bidir_reverse,
+            streams: rows,
+        };
+        self.session.output.interval(&interval);
+        self.intervals.push(interval);
+    }
+
+    fn look_at_messages(&mut self) -> Option<Ending> {
+        loop {
+            match self.session.control.try_receive() {
+                Ok(None) => return None,
+                Ok(Some(Message::Done)) => self.other_done = true,
+                Ok(Some(Message::End { error })) => return Some(Ending::Told(error)),
+                Ok(Some(Message::Error { message })) => return Some(Ending::Lost(message)),
+                Ok(Some(_)) => return Some(Ending::Lost("message out of turn".to_owned())),
+                Err(error) => return Some(Ending::Lost(format!("{error:#}"))),
+            }
+        }
+    }
+
+    fn look_at_threads(&mut self) -> Option<Ending> {
+        if self.shared.failed.load(Relaxed) {
+            return Some(Ending::Failed);
+        }
+        let all = self.shared.finished.load(Relaxed) as usize == self.threads.len();
+        if !all || self.session.test.bytes.is_none() {
+            return None;
+        }
+        if !self.session.server {
+            return self.other_done.then_some(Ending::Regular);
+        }
+        if !std::mem::replace(&mut self.announced, true) {
+            let sent = self
+                .session
+                .control
+                .send(&Message::Done, self.session.patience);
+            return sent.err().map(|error| Ending::Lost(format!("{error:#}")));
+        }
+        None
+    }
+
+    /// Stops the threads, writes the last row and exchanges results.
+    fn wind_up(mut self, ending: Ending) -> Finished {
+        let stopped = self.shared.epoch.elapsed();
+        self.shared.stop.store(true, Relaxed);
+        let (me, other) = if self.session.server {
+            ("server", "client")
+        } else {
+            ("client", "server")
+        };
+        let why = match &ending {
+            Ending::Signal(number) => Some(format!("signal {number} to the {me}")),
+            Ending::Failed => Some(format!("a stream of the {me} failed")),
+            Ending::Regular | Ending::Told(_) | Ending::Lost(_) => None,
+        };
+        let mut lost = match &ending {
+            Ending::Lost(error) => Some(error.clone()),
+            Ending::Told(_) => None,
+            _ => {
+                let message = Message::End { error: why };
+                let sent = self.session.control.send(&message, IMPATIENCE);
+                sent.err().map(|error| format!("{error:#}"))
+            }
+        };
+        let failures = self.join();
+        if self.intervals.is_empty() || stopped > self.row_start + SLIVER || self.unreported() {
+            self.row(stopped.max(self.row_start));
+        }
+        let own = self.results(
+            stopped,
+            matches!(ending, Ending::Regular | Ending::Told(None)),
+        );
+        let hurry = matches!(ending, Ending::Signal(_) | Ending::Failed);
+        let patience = if hurry {
+            IMPATIENCE
+        } else {
+            self.session.patience
+        };
+        let mut results = None;
+        if lost.is_none() {
+            match self.exchange(&own, patience) {
+                Ok(other) => results = Some(other),
+                Err(error) => lost = Some(format!("{error:#}")),
+            }
+        }
+        let lost = lost.map(|error| format!("lost the {other}: {error}"));
+        let failed = (!failures.is_empty()).then(|| failures.join("; "));
+        let (error, signal) = match ending {
+            Ending::Signal(number) => (
+                Some(format!("interrupt - the {me} has terminated")),
+                Some(number),
+            ),
+            Ending::Told(Some(why)) => (
+                failed.or(Some(format!("the {other} ended the test: {why}"))),
+                None,
+            ),
+            Ending::Lost(_) => (lost, None),
+            _ => (failed.or(lost), None),
+        };
+        Finished {
+            intervals: self.intervals,
+            own,
+            other: results,
+            error,
+            signal,
+        }
+    }
+
+    /// Whether bytes have moved since the last row.
+    fn unreported(&self) -> bool {
+        let mut pairs = self.meters.iter().zip(self.session.streams);
+        pairs.any(|(meter, stream)| stream.counters.bytes.load(Relaxed) > meter.row.0)
+    }
+
+    /// Waits for the threads and returns what went wrong in them.
+    fn join(&mut self) -> Vec<String> {
+        let mut failures = Vec::new();
+        for (thread, stream) in self.threads.drain(..).zip(self.session.streams) {
+            let result = thread
+                .join()
+                .unwrap_or_else(|_| Err(io::Error::other("panic")));
+            if let Err(error) = result {
+                let (from, to) = stream.ends();
+                failures.push(format!("stream {} ({from} > {to}): {error}", stream.id()));
+            }
+        }
+        failures
+    }
+
+    /// What this side measured, up to `stopped`.
+    fn results(&self, stopped: Duration, whole: bool) -> Results {
+        let end = stopped.saturating_sub(self.base).as_secs_f64();
+        let sized = self.session.test.bytes.is_some() && whole;
+        let streams = self
+            .meters
+            .iter()
+            .zip(self.session.streams)
+            .map(|(meter, stream)| {
+                let times = self.times(stream);
+                let last = times.map(|times| times.1).filter(|last| *last > 0.0);
+                Totals {
+                    bytes: meter.total(),
+                    seconds: last.filter(|_| sized).unwrap_or(end),
+                    times,
+                    tcp: meter.extremes(),
+                    connect_s: stream.connect_time.map(|time| time.as_secs_f64()),
+                }
+            });
+        let (user, system, machine) = self.usage.percent_since();
+        let first = self.session.streams.iter().find(|stream| stream.sends);
+        let first = first.or_else(|| self.session.streams.first());
+        Results {
+            streams: streams.collect(),
+            cpu_percent: (user, system),
+            machine_percent: machine,
+            congestion: first.and_then(|stream| bsd::congestion(&stream.socket).ok()),
+            output_json: None,
+            output_text: None,
+        }
+    }
+
+    /// First and last completion on `stream`, seconds since counting began.
+    fn times(&self, stream: &Stream) -> Option<(f64, f64)> {
+        let since = |stamp: u64| {
+            let at = stamp.checked_sub(1).map(Duration::from_nanos)?;
+            Some(at.saturating_sub(self.base).as_secs_f64())
+        };
+        let counters = &stream.counters;
+        Some((
+            since(counters.first.load(Relaxed))?,
+            since(counters.last.load(Relaxed))?,
+        ))
+    }
+
+    /// The client sends its results first; the server's follow when its report is complete.
+    fn exchange(&mut self, own: &Results, patience: Duration) -> anyhow::Result<Results> {
+        if !self.session.server {
+            let message = Message::Results(Box::new(own.clone()));
+            self.session.control.send(&message, patience)?;
+        }
+        let deadline = Instant::now() + patience;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            // In slices, so that a second interrupt is obeyed.
+            match self.session.control.try_receive()? {
+                Some(Message::Results(results)) => return Ok(*results),
+                Some(Message::Error { message }) => anyhow::bail!(message),
+                Some(_) => continue,
+                None if left.is_zero() => {
+                    anyhow::bail!("no results on the control connection for {patience:?}")
+                }
+                None => self.wait(Some(self.shared.epoch.elapsed() + left)),
+            }
+            if self.session.signals.take().is_some() {
+                anyhow::bail!("interrupted while waiting for results");
+            }
+        }
+    }
+}
+
+fn sum(rows: &[Row]) -> Sum {
+    let bytes = rows.iter().map(|row| row.bytes).sum();
+    let first = rows.first();
+    let seconds = first.map_or(0.0, |row| row.seconds);
+    let states = rows.iter().filter_map(|row| row.tcp.as_ref());
+    Sum {
+        start: first.map_or(0.0, |row| row.start),
+        end: first.map_or(0.0, |row| row.end),
+        seconds,
+        bytes,
+        bits_per_second: rate(bytes, seconds),
+        retransmits: states.map(|tcp| tcp.retransmits).reduce(|a, b| a + b),
+        omitted: Some(first.is_some_and(|row| row.omitted)),
+        sender: first.is_some_and(|row| row.sender),
+        wifu: None,
+    }
+}
+
+/// What a stream's rows and totals are computed from.
+#[derive(Debug, Default)]
+struct Meter {
+    /// Counters at the start, or at the end of the omitted time.
+    base: (u64, u32),
+    /// Counters at the start of the row being measured: bytes, retransmissions.
+    row: (u64, u32),
+    /// Sum and number of the round-trip times seen.
+    rtts: (u64, u64),
+    extremes: Option<Extremes>,
+}
+
+impl Meter {
+    fn new(stream: &Stream) -> Self {
+        let info = if stream.sends { stream.info() } else { None };
+        let mark = (0, info.map_or(0, |info| info.total_retrans));
+        Self {
+            base: mark,
+            row: mark,
+            ..Self::default()
+        }
+    }
+
+    fn restart(&mut self) {
+        *self = Self {
+            base: self.row,
+            row: self.row,
+            ..Self::default()
+        };
+    }
+
+    /// Takes the counters at a row's end; returns the row's bytes and the sender's state.
+    fn row(&mut self, bytes: u64, info: Option<&TcpInfo>) -> (u64, Option<TcpRow>) {
+        let retrans = info.map_or(self.row.1, |info| info.total_retrans);
+        let before = std::mem::replace(&mut self.row, (bytes, retrans));
+        let tcp = info.map(|info| TcpRow {
+            retransmits: retrans.wrapping_sub(before.1).into(),
+            snd_cwnd: u64::from(info.snd_cwnd) * u64::from(info.snd_mss),
+            snd_wnd: info.snd_wnd.into(),
+            rtt: info.rtt_us,
+            rttvar: info.rttvar_us,
+            pmtu: info.pmtu,
+            reorder: info.reordering,
+        });
+        if let Some(tcp) = &tcp {
+            self.rtts = (self.rtts.0 + u64::from(tcp.rtt), self.rtts.1 + 1);
+            let known = self.extremes;
+            self.extremes = Some(Extremes {
+                retransmits: retrans.wrapping_sub(self.base.1).into(),
+                max_snd_cwnd: known.map_or(0, |x| x.max_snd_cwnd).max(tcp.snd_cwnd),
+                max_snd_wnd: known.map_or(0, |x| x.max_snd_wnd).max(tcp.snd_wnd),
+                max_rtt: known.map_or(0, |x| x.max_rtt).max(tcp.rtt),
+                min_rtt: known.map_or(u32::MAX, |x| x.min_rtt).min(tcp.rtt),
+                mean_rtt: u32::try_from(self.rtts.0 / self.rtts.1).unwrap_or(u32::MAX),
+            });
+        }
+        (bytes - before.0, tcp)
+    }
+
+    fn total(&self) -> u64 {
+        self.row.0 - self.base.0
+    }
+
+    fn extremes(&self) -> Option<Extremes> {
+        self.extremes
+    }
+}
+
+/// Processor use so far, of this process and of the machine.
+struct Usage {
+    at: Instant,
+    process: (Duration, Duration),
+    machine: Option<Duration>,
+}
+
+impl Usage {
+    fn now() -> Self {
+        Self {
+            at: Instant::now(),
+            process: bsd::cpu_times(),
+            machine: machine_busy(),
+        }
+    }
+
+    /// Percent of one processor since then: user, system, whole machine.
+    fn percent_since(&self) -> (f64, f64, f64) {
+        let now = Self::now();
+        let seconds = (now.at - self.at).as_secs_f64();
+        let percent = |from: Duration, to: Duration| {
+            if seconds > 0.0 {
+                100.0 * to.saturating_sub(from).as_secs_f64() / seconds
+            } else {
+                0.0
+            }
+        };
+        let machine = self.machine.zip(now.machine);
+        (
+            percent(self.process.0, now.process.0),
+            percent(self.process.1, now.process.1),
+            machine.map_or(0.0, |(from, to)| percent(from, to)),
+        )
+    }
+}
+
+/// Time that all processors together were not idle since boot, by /proc/stat.
+fn machine_busy() -> Option<Duration> {
+    // USER_HZ is 100 on every Linux architecture; columns 4 and 5 are idle and iowait, 9 and 10
+    // repeat guests' time that user and nice contain.
+    let text = fs::read_to_string("/proc/stat").ok()?;
+    let columns = text.lines().next()?.split_whitespace().skip(1).enumerate();
+    let busy = columns.filter(|(at, _)| !matches!(at, 3 | 4 | 8 | 9));
+    let ticks: u64 = busy
+        .filter_map(|(_, value)| value.parse::<u64>().ok())
+        .sum();
+    Some(Duration::from_millis(ticks * 10))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(total_retrans: u32, rtt_us: u32, snd_cwnd: u32) -> TcpInfo {
+        TcpInfo {
+            total_retrans,
+            rtt_us,
+            snd_cwnd,
+            snd_mss: 1000,
+            ..TcpInfo::default()
+        }
+    }
+
+    #[test]
+    fn a_meter_gives_differences_and_keeps_extremes() {
+        let mut meter = Meter {
+            base: (0, 2),
+            row: (0, 2),
+            ..Meter::default()
+        };
+        let (bytes, tcp) = meter.row(500, Some(&info(5, 100, 10)));
+        let tcp = tcp.unwrap();
+        assert_eq!((bytes, tcp.retransmits, tcp.snd_cwnd), (500, 3, 10_000));
+        let (bytes, tcp) = meter.row(800, Some(&info(5, 300, 4)));
+        assert_eq!((bytes, tcp.unwrap().retransmits), (300, 0));
+        let extremes = meter.extremes().unwrap();
+        assert_eq!((extremes.retransmits, extremes.max_snd_cwnd), (3, 10_000));
+        assert_eq!(
+            (extremes.min_rtt, extremes.mean_rtt, extremes.max_rtt),
+            (100, 200, 300)
+        );
+        assert_eq!(meter.total(), 800);
+    }
+
+    #[test]
+    fn what_was_omitted_does_not_count() {
+        let mut meter = Meter::default();
+        meter.row(500, Some(&info(7, 900, 90)));
+        meter.restart();
+        assert_eq!((meter.total(), meter.extremes()), (0, None));
+        meter.row(600, Some(&info(8, 100, 10)));
+        let extremes = meter.extremes().unwrap();
+        assert_eq!(
+            (meter.total(), extremes.retransmits, extremes.max_rtt),
+            (100, 1, 100)
+        );
+    }
+}

@@ -1,0 +1,357 @@
+//! A data stream: its socket, and the thread that writes to it or reads from it.
+//!
+//! One thread per stream and direction, no allocation and no lock per block; the thread that
+//! reports reads the counters.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::AddressFamily;
+use rustix::net::sockopt::socket_domain;
+use wifu_linux::bsd::{self, TcpInfo};
+
+use super::control::{Test, plain};
+use super::protocol::Protocol;
+
+/// How long a thread may take to notice that the test is over, when its stream stands still.
+const NAP: Duration = Duration::from_millis(100);
+
+/// Receive buffer, bytes, when blocks are smaller.
+const MIN_READ: usize = 128 * 1024;
+
+/// A connected data stream.
+#[derive(Debug)]
+pub struct Stream {
+    /// The connection.
+    pub socket: TcpStream,
+    /// This process sends on it.
+    pub sends: bool,
+    /// This process's end.
+    pub local: SocketAddr,
+    /// The other end.
+    pub remote: SocketAddr,
+    /// From the call of connect until it was established, on the side that connected.
+    pub connect_time: Option<Duration>,
+    /// What has been transferred.
+    pub counters: Arc<Counters>,
+}
+
+/// What a stream's thread tells the reporting thread. Times are nanoseconds since the test's
+/// start plus one; 0 is "never".
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Bytes accepted by or received from the socket.
+    pub bytes: AtomicU64,
+    /// Completion of the first write or read, since the start or the last reset.
+    pub first: AtomicU64,
+    /// Completion of the latest.
+    pub last: AtomicU64,
+}
+
+impl Counters {
+    fn count(&self, bytes: usize, epoch: Instant) {
+        let now = u64::try_from(epoch.elapsed().as_nanos())
+            .unwrap_or(u64::MAX)
+            .saturating_add(1);
+        if self.first.load(Relaxed) == 0 {
+            self.first.store(now, Relaxed);
+        }
+        self.last.store(now, Relaxed);
+        self.bytes.fetch_add(bytes as u64, Relaxed);
+    }
+}
+
+/// What the threads of a test share.
+#[derive(Debug)]
+pub struct Shared {
+    /// Time zero.
+    pub epoch: Instant,
+    /// The test is over.
+    pub stop: AtomicBool,
+    /// Bytes this side has yet to hand to its sockets; `u64::MAX` is without end.
+    pub budget: AtomicU64,
+    /// How many threads have returned.
+    pub finished: AtomicU32,
+    /// One of them with an error.
+    pub failed: AtomicBool,
+    /// Written to by each thread that returns.
+    pub wake: OwnedFd,
+}
+
+impl Shared {
+    /// Takes up to `wanted` bytes off the budget.
+    fn take(&self, wanted: u64) -> u64 {
+        let took = self
+            .budget
+            .fetch_update(Relaxed, Relaxed, |left| match left {
+                u64::MAX => None,
+                left => Some(left.saturating_sub(wanted)),
+            });
+        took.map_or(wanted, |before| before.min(wanted))
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Relaxed)
+    }
+}
+
+impl Stream {
+    /// Connects a stream under `test`'s protocol to `remote`.
+    pub fn connect(
+        test: &Test,
+        index: u32,
+        local: Option<SocketAddr>,
+        remote: SocketAddr,
+        timeout: Duration,
+    ) -> anyhow::Result<Self> {
+        let socket = prepared_socket(test, remote)?;
+        if let Some(local) = local {
+            bsd::bind(&socket, local).with_context(|| format!("binding to {local}"))?;
+        }
+        let begun = Instant::now();
+        let socket = bsd::connect(socket, remote, timeout).map_err(|error| {
+            let hint = match error.raw_os_error() {
+                Some(code) if code == rustix::io::Errno::NETDOWN.raw_os_error() => {
+                    ": no WiFu daemon runs in this network namespace; start one with `wifu daemon`"
+                }
+                _ => "",
+            };
+            anyhow::Error::new(error).context(format!(
+                "connecting a {} stream to {remote}{hint}",
+                test.protocol
+            ))
+        })?;
+        let connect_time = begun.elapsed();
+        let mut stream = Self::new(socket, remote, test.client_sends(index))?;
+        stream.connect_time = Some(connect_time);
+        Ok(stream)
+    }
+
+    /// Takes over a connected socket.
+    pub fn new(socket: TcpStream, remote: SocketAddr, sends: bool) -> anyhow::Result<Self> {
+        let local = socket
+            .local_addr()
+            .context("asking a stream for its address")?;
+        let counters = Arc::new(Counters::default());
+        let (local, remote) = (plain(local), plain(remote));
+        Ok(Self {
+            socket,
+            sends,
+            local,
+            remote,
+            connect_time: None,
+            counters,
+        })
+    }
+
+    /// The number that the output calls the stream by.
+    pub fn id(&self) -> i32 {
+        self.socket.as_raw_fd()
+    }
+
+    /// Where data comes from and where it goes.
+    pub fn ends(&self) -> (SocketAddr, SocketAddr) {
+        if self.sends {
+            (self.local, self.remote)
+        } else {
+            (self.remote, self.local)
+        }
+    }
+
+    /// The connection's state, if the stack tells.
+    pub fn info(&self) -> Option<TcpInfo> {
+        bsd::tcp_info(&self.socket).ok()
+    }
+
+    /// Starts the thread that moves data until the test is over.
+    pub fn start(
+        &self,
+        test: &Test,
+        shared: &Arc<Shared>,
+    ) -> anyhow::Result<JoinHandle<io::Result<()>>> {
+        let socket = self
+            .socket
+            .try_clone()
+            .context("duplicating a stream's descriptor")?;
+        let worker = Worker {
+            socket,
+            counters: self.counters.clone(),
+            shared: shared.clone(),
+            block: usize::try_from(test.block)?,
+            rate: test.rate,
+            burst: test.burst,
+            patience: Duration::from_millis(test.rcv_timeout_ms),
+        };
+        let sends = self.sends;
+        let thread = thread::Builder::new().name(format!("stream {}", self.id()));
+        let handle = thread.spawn(move || {
+            let result = if sends {
+                worker.send()
+            } else {
+                worker.receive()
+            };
+            worker.shared.failed.fetch_or(result.is_err(), Relaxed);
+            worker.shared.finished.fetch_add(1, Relaxed);
+            // A full counter is the only way for this to fail, and then it wakes as well.
+            let _ = rustix::io::write(&worker.shared.wake, &1u64.to_ne_bytes());
+            result
+        });
+        handle.context("starting a stream's thread")
+    }
+}
+
+/// A socket on `test`'s protocol with its options, neither bound nor connected.
+pub fn prepared_socket(test: &Test, addr: SocketAddr) -> anyhow::Result<OwnedFd> {
+    let socket = bsd::stream_socket(addr).context("making a socket")?;
+    // The raw system call shows what the descriptor really is: WiFu's are AF_UNIX sockets.
+    let carried = socket_domain(&socket)? == AddressFamily::UNIX;
+    match &test.protocol {
+        Protocol::Wifu(spec) => ensure!(
+            carried,
+            "this process's sockets are the kernel's, not WiFu's: the preload library is not \
+             at work, so nothing here could be said of {spec}"
+        ),
+        Protocol::KernelDefault | Protocol::Kernel(_) => ensure!(
+            !carried,
+            "this process's sockets are WiFu's, so nothing here could be said of kernel TCP"
+        ),
+    }
+    if let Protocol::Kernel(name) = &test.protocol {
+        bsd::set_congestion(&socket, name)
+            .with_context(|| format!("setting congestion control {name}"))?;
+    }
+    if let Some(bytes) = test.window {
+        bsd::set_buffers(&socket, usize::try_from(bytes)?)
+            .with_context(|| format!("setting socket buffers of {bytes} bytes"))?;
+    }
+    if let Some(bytes) = test.mss {
+        bsd::set_max_segment(&socket, bytes)
+            .with_context(|| format!("setting a segment size of {bytes} bytes"))?;
+    }
+    if test.no_delay {
+        bsd::set_no_delay(&socket).context("setting TCP_NODELAY")?;
+    }
+    Ok(socket)
+}
+
+struct Worker {
+    socket: TcpStream,
+    counters: Arc<Counters>,
+    shared: Arc<Shared>,
+    block: usize,
+    rate: u64,
+    burst: u32,
+    patience: Duration,
+}
+
+impl Worker {
+    fn send(&self) -> io::Result<()> {
+        self.socket.set_nonblocking(true)?;
+        let block = payload(self.block);
+        let mut blocks_sent = 0u64;
+        let begun = Instant::now();
+        while !self.shared.stopped() {
+            if self.rate > 0 && blocks_sent.is_multiple_of(u64::from(self.burst)) {
+                self.await_turn(begun, blocks_sent);
+            }
+            let wanted = self.shared.take(block.len() as u64);
+            if wanted == 0 {
+                return self.socket.shutdown(Shutdown::Write);
+            }
+            let mut rest = &block[..wanted as usize];
+            while !rest.is_empty() && !self.shared.stopped() {
+                match (&self.socket).write(rest) {
+                    Ok(count) => {
+                        self.counters.count(count, self.shared.epoch);
+                        rest = &rest[count..];
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.await_room()?,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return self.excused(error),
+                }
+            }
+            blocks_sent += 1;
+        }
+        Ok(())
+    }
+
+    /// Sleeps until the average rate since `begun` is no more than the wanted one.
+    fn await_turn(&self, begun: Instant, blocks_sent: u64) {
+        let bits = blocks_sent as f64 * self.block as f64 * 8.0;
+        let due = begun + Duration::from_secs_f64(bits / self.rate as f64);
+        while !self.shared.stopped() {
+            let left = due.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            thread::sleep(left.min(NAP));
+        }
+    }
+
+    fn await_room(&self) -> io::Result<()> {
+        let nap = Timespec {
+            tv_sec: 0,
+            tv_nsec: NAP.subsec_nanos().into(),
+        };
+        match poll(&mut [PollFd::new(&self.socket, PollFlags::OUT)], Some(&nap)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn receive(&self) -> io::Result<()> {
+        self.socket.set_read_timeout(Some(NAP))?;
+        let mut buffer = vec![0u8; self.block.max(MIN_READ)];
+        let mut heard = Instant::now();
+        while !self.shared.stopped() {
+            match (&self.socket).read(&mut buffer) {
+                Ok(0) => return Ok(()),
+                Ok(count) => {
+                    self.counters.count(count, self.shared.epoch);
+                    heard = Instant::now();
+                }
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                        if heard.elapsed() > self.patience {
+                            let message = format!("no data for {:?}", self.patience);
+                            return Err(io::Error::new(io::ErrorKind::TimedOut, message));
+                        }
+                    }
+                    io::ErrorKind::Interrupted => {}
+                    _ => return self.excused(error),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    /// An error after the end is the other side's closing first.
+    fn excused(&self, error: io::Error) -> io::Result<()> {
+        if self.shared.stopped() {
+            Ok(())
+        } else {
+            Err(error)
+        }
+    }
+}
+
+/// Bytes that do not compress (xorshift64, Marsaglia 2003), so that links which compress are
+/// not flattered.
+fn payload(len: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut bytes = vec![0u8; len];
+    for chunk in bytes.chunks_mut(8) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        chunk.copy_from_slice(&state.to_ne_bytes()[..chunk.len()]);
+    }
+    bytes
+}
