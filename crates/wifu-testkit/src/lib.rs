@@ -1,1 +1,6 @@
 //! Test equipment for WiFu: pairs in virtual time, conformance, allocation counting, style checks.
+#![deny(unsafe_code)]
+
+pub mod alloc;
+pub mod chain;
+pub mod pair;

@@ -5,6 +5,7 @@ mod growth;
 mod owed;
 mod pace;
 mod ranges;
+mod sender;
 mod window;
 
 pub use backoff::Backoff;
@@ -12,6 +13,7 @@ pub use growth::{ABC, CWV, Growth, IDLE_RESTART, IW, RTO_HOLD, SSTHRESH};
 pub use owed::{AckRule, Acking, Owed};
 pub use pace::Pace;
 pub use ranges::Ranges;
+pub use sender::{Advance, Expiry, RTO, SENDER_PARAMS, Sender};
 pub use window::{WindowControl, Windowed};
 
 /// An exponentially weighted average; `weight` is that of the old value (spec.md 0).

@@ -1,0 +1,247 @@
+//! What reliability parts of stream compositions share: the marks, the cursor, the retransmission
+//! timer and the window probe. Recovery (what goes again, and when) is the part's own.
+
+use super::Backoff;
+use crate::board::{Board, State, TxFacts};
+use crate::component::{Cx, Out, Payload};
+use crate::descriptor::{ParamSpec, Params};
+use crate::permit::{Kind, Reason, Want};
+use wifu_wire::{Flags, Head, Seq, Span};
+
+/// Number of the retransmission timer among the part's timers.
+pub const RTO: u8 = 0;
+
+/// Used while nobody computes a timeout (RFC 2988 2.1).
+const UNKNOWN_RTO: Span = Span(3_000_000_000);
+
+/// Parameters that a part using [`Sender`] declares.
+pub const SENDER_PARAMS: [ParamSpec; 2] = [
+    ParamSpec::int("syn_tries", 6, 1, 100, "SYNs sent before giving up (spec.md 4.3)."),
+    ParamSpec::int(
+        "data_tries",
+        12,
+        1,
+        100,
+        "Consecutive timeouts of data before giving up (spec.md 4.3).",
+    ),
+];
+
+/// What an acknowledgement moved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Advance {
+    /// Sequence space.
+    pub space: u32,
+    /// Data octets: without SYN and FIN.
+    pub data: u32,
+}
+
+/// The common state.
+#[derive(Debug)]
+pub struct Sender {
+    backoff: Backoff,
+    syn_again: bool,
+    syn_tries: u32,
+    data_tries: u32,
+}
+
+impl Sender {
+    /// From [`SENDER_PARAMS`].
+    pub fn new(p: &Params<'_>) -> Sender {
+        Sender {
+            backoff: Backoff::default(),
+            syn_again: false,
+            syn_tries: p.int("syn_tries") as u32,
+            data_tries: p.int("data_tries") as u32,
+        }
+    }
+
+    /// The SYN mark is set and not acknowledged.
+    fn opening(board: &Board) -> bool {
+        board.app.syn == Some(board.tx.una) && board.tx.una == board.tx.iss
+    }
+
+    /// One past the last octet or mark that may be sent.
+    pub fn end(board: &Board) -> Seq {
+        board.app.end.plus(u32::from(board.app.fin))
+    }
+
+    /// How much waits beyond `from`.
+    pub fn waiting(board: &Board, from: Seq) -> u32 {
+        let end = Sender::end(board);
+        if end.after(from) { end.since(from) } else { 0 }
+    }
+
+    /// A want for the segment that begins at `from`: at most one MSS of data; the FIN rides free,
+    /// and a FIN alone takes one. SWS avoidance by RFC 9293 3.8.6.2.1: a full segment, all there
+    /// is, or half the largest window seen.
+    pub fn want(board: &Board, kind: Kind, from: Seq) -> Option<Want> {
+        let waiting = Sender::waiting(board, from);
+        if waiting == 0 {
+            return None;
+        }
+        let data = if board.app.end.after(from) { board.app.end.since(from) } else { 0 };
+        let bytes = data.min(board.conn.mss).max(1);
+        let half = match board.peer.max_window {
+            0 => bytes,
+            w => (w / 2).max(1),
+        };
+        Some(Want { kind, bytes, least: bytes.min(half) })
+    }
+
+    /// The SYN, first or again.
+    pub fn offer_syn(&self, board: &Board) -> Option<Want> {
+        let due = Sender::opening(board) && (board.tx.nxt == board.tx.iss || self.syn_again);
+        (due && board.conn.state != State::Closed).then_some(Want::bare(Kind::Control))
+    }
+
+    /// New data, once everything sent before has gone again.
+    pub fn offer_new(&self, board: &Board) -> Option<Want> {
+        let ready = board.conn.running && board.tx.nxt == board.tx.max;
+        if ready { Sender::want(board, Kind::New, board.tx.nxt) } else { None }
+    }
+
+    /// Data for a window that is too small, while whoever follows the window persists.
+    pub fn offer_probe(&self, board: &Board) -> Option<Want> {
+        if !board.conn.running || !board.peer.persist {
+            return None;
+        }
+        Sender::want(board, Kind::Probe, board.tx.una).map(|w| Want { least: 1, ..w })
+    }
+
+    /// Fill a SYN.
+    pub fn fill_syn(&mut self, out: &mut Out<'_>, cx: &mut Cx<'_>) {
+        let iss = cx.board.tx.iss;
+        let again = cx.board.tx.max != iss;
+        self.syn_again = false;
+        out.head.seq = iss;
+        out.head.flags = out.head.flags.with(Flags::SYN);
+        out.reason = if again { Reason::Timeout } else { Reason::First };
+        cx.write(|t: &mut TxFacts| (t.nxt, t.max) = (iss.plus(1), iss.plus(1)));
+        self.arm_if_idle(cx);
+    }
+
+    /// Put the segment of `bytes` from `seq` into `out`; returns where it ends. Moves nothing.
+    pub fn put(&self, seq: Seq, bytes: u32, out: &mut Out<'_>, board: &Board) -> Seq {
+        let data = if board.app.end.after(seq) { board.app.end.since(seq).min(bytes) } else { 0 };
+        let fin = board.app.fin && seq.plus(data) == board.app.end;
+        out.head.seq = seq;
+        if fin {
+            out.head.flags = out.head.flags.with(Flags::FIN);
+        }
+        if data > 0 {
+            out.payload = Payload::Stream { start: seq, len: data };
+        }
+        seq.plus(data + u32::from(fin))
+    }
+
+    /// Fill new data: the cursor moves.
+    pub fn fill_new(&mut self, want: &Want, out: &mut Out<'_>, cx: &mut Cx<'_>) {
+        let end = self.put(cx.board.tx.nxt, want.bytes, out, &cx.board);
+        cx.write(|t: &mut TxFacts| (t.nxt, t.max) = (end, t.max.later(end)));
+        self.arm_if_idle(cx);
+    }
+
+    /// Fill a probe: `max` moves, the cursor does not, no timer starts (spec.md 4.4).
+    pub fn fill_probe(&mut self, want: &Want, out: &mut Out<'_>, cx: &mut Cx<'_>) {
+        let end = self.put(cx.board.tx.una, want.bytes, out, &cx.board);
+        out.reason = Reason::Probe;
+        cx.write(|t: &mut TxFacts| t.max = t.max.later(end));
+    }
+
+    /// A bare acknowledgement carries the highest number sent, or the window's edge if that is
+    /// earlier (a refused probe); never `nxt`, which after a rewind would fail the peer's test.
+    pub fn stamp(&self, out: &mut Out<'_>, board: &Board) {
+        if matches!(out.kind, Kind::Ack | Kind::Urgent) {
+            let edge = board.tx.una.plus(board.peer.window);
+            let limit = if board.peer.persist { edge } else { board.tx.max };
+            out.head.seq = board.tx.max.earlier(limit);
+        }
+    }
+
+    /// A SYN came although ours is not acknowledged: simultaneous open, or the peer repeats its
+    /// own. SYN+ACK goes (again).
+    pub fn on_syn(&mut self, head: &Head, board: &Board) {
+        let acked = head.ack.is_some_and(|a| a.after(board.tx.iss));
+        if Sender::opening(board) && board.tx.nxt != board.tx.iss && !acked {
+            self.syn_again = true;
+        }
+    }
+
+    /// The acknowledgement moved `una`: free, follow with the cursor, stop or restart the timer.
+    pub fn advance(&mut self, ack: Seq, restart: bool, cx: &mut Cx<'_>) -> Advance {
+        let (una, iss, end) = (cx.board.tx.una, cx.board.tx.iss, cx.board.app.end);
+        let space = ack.since(una);
+        let syn = u32::from(Sender::opening(&cx.board) && una == iss);
+        let fin = u32::from(cx.board.app.fin && ack == end.plus(1));
+        cx.store.free(ack);
+        self.backoff.clear();
+        self.syn_again = false;
+        cx.write(|t: &mut TxFacts| {
+            (t.una, t.nxt, t.backoff) = (ack, t.nxt.later(ack), 0);
+        });
+        if cx.board.tx.una == cx.board.tx.max {
+            cx.out.disarm(RTO);
+        } else if restart || !cx.out.armed(RTO) {
+            self.arm(cx);
+        }
+        Advance { space, data: space - syn.min(space) - fin.min(space - syn.min(space)) }
+    }
+
+    /// Start the timer with the present timeout.
+    pub fn arm(&mut self, cx: &mut Cx<'_>) {
+        let r = &cx.board.rtt;
+        let mut base = if r.rto == Span::ZERO { UNKNOWN_RTO } else { r.rto };
+        // RFC 6298 5.7: after a lost SYN data starts with at least 3 s, until a round trip of
+        // data was timed.
+        if cx.board.tx.syn_lost && r.samples <= 1 {
+            base = base.max(UNKNOWN_RTO);
+        }
+        let max = if r.rto_max == Span::ZERO { base.max(UNKNOWN_RTO) } else { r.rto_max };
+        let rto = self.backoff.apply(base, max);
+        cx.write(|t: &mut TxFacts| t.rto = rto);
+        cx.out.arm_after(RTO, rto);
+    }
+
+    /// Start the timer unless it runs.
+    pub fn arm_if_idle(&mut self, cx: &mut Cx<'_>) {
+        if !cx.out.armed(RTO) {
+            self.arm(cx);
+        }
+    }
+
+    /// The timer fired with something outstanding. Counts, backs off, re-arms; a SYN goes again by
+    /// itself. The part rewinds and reports the loss of data.
+    pub fn on_timeout(&mut self, cx: &mut Cx<'_>) -> Expiry {
+        if cx.board.tx.una == cx.board.tx.max {
+            return Expiry::Nothing;
+        }
+        let (opening, tries) = (Sender::opening(&cx.board), self.backoff.fail());
+        let limit = if opening { self.syn_tries - 1 } else { self.data_tries };
+        cx.write(|t: &mut TxFacts| (t.timeouts, t.backoff) = (t.timeouts + 1, tries));
+        if tries > limit {
+            return Expiry::GaveUp;
+        }
+        if opening {
+            self.syn_again = true;
+            cx.write(|t: &mut TxFacts| (t.syn_lost, t.retransmits) = (true, t.retransmits + 1));
+        }
+        self.arm(cx);
+        if opening { Expiry::Syn } else { Expiry::Data { repeat: tries > 1 } }
+    }
+}
+
+/// What the retransmission timer found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Expiry {
+    /// Nothing was outstanding.
+    Nothing,
+    /// Tries ran out.
+    GaveUp,
+    /// A SYN, which goes again.
+    Syn,
+    /// Data; `repeat`: it timed out before.
+    Data {
+        /// The same data timed out before.
+        repeat: bool,
+    },
+}

@@ -1,0 +1,3 @@
+//! What restricts sending.
+
+pub mod peer_window;

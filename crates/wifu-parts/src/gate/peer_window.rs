@@ -1,0 +1,184 @@
+//! `peer-window`: the peer's receive window and the persist timer (RFC 9293 3.8.6, spec.md 4.4).
+//!
+//! Contributes a gate on new and resent data, and says *when* to probe a closed window; reliability,
+//! which owns the cursor, offers the probe. Hears segments and what moves the sender; writes `peer`.
+
+use wifu_engine::board::PeerFacts;
+use wifu_engine::component::Cx;
+use wifu_engine::kit::Backoff;
+use wifu_engine::{
+    Admit, Board, Component, Descriptor, Facts, Kind, Limit, ParamSpec, Params, Permit, Role,
+    Segment, Signal, Want,
+};
+use wifu_wire::{Flags, Seq, Span, Time};
+
+/// See the module.
+pub static PEER_WINDOW: Descriptor = Descriptor {
+    name: "peer-window",
+    role: Role::Gate,
+    doc: "Keeps data inside the peer's window and probes a window that stays too small, with \
+          doubling intervals, never giving up.",
+    cites: &[
+        "RFC 9293 section 3.8.6",
+        "RFC 9293 section 3.10.7.4",
+        "spec.md 4.4",
+    ],
+    params: &[ParamSpec::span(
+        "persist_max",
+        Span(60_000_000_000),
+        Span(1_000_000),
+        Span(600_000_000_000),
+        "Longest interval between window probes.",
+    )],
+    reads: Facts::TX,
+    wants: Facts::CONN.with(Facts::RTT),
+    writes: Facts::PEER,
+    hears: &[
+        ("segment", &[]),
+        ("timer", &[]),
+        ("?opened", &[]),
+        ("?acked", &[]),
+        ("wrote", &[]),
+        ("closing", &[]),
+        ("sent", &[]),
+    ],
+    hooks: &["segment", "permit"],
+    build: |p| Ok(Box::new(PeerWindow::new(p))),
+    ..Descriptor::EMPTY
+};
+
+const PERSIST: u8 = 0;
+
+/// Interval of the first probe while no timeout was computed.
+const UNKNOWN_RTO: Span = Span(1_000_000_000);
+
+struct PeerWindow {
+    longest: Span,
+    /// WL1, WL2 and the window of that segment (RFC 9293 3.10.7.4).
+    last: Option<(Seq, Seq, u32)>,
+    /// Octets that a probe may carry now.
+    due: bool,
+    backoff: Backoff,
+}
+
+impl PeerWindow {
+    fn new(p: &Params<'_>) -> PeerWindow {
+        let longest = p.span("persist_max");
+        PeerWindow {
+            longest,
+            last: None,
+            due: false,
+            backoff: Backoff::default(),
+        }
+    }
+
+    /// Octets that the window leaves beyond `from`.
+    fn beyond(&self, from: Seq) -> u32 {
+        let Some((_, ack, window)) = self.last else {
+            return 0;
+        };
+        let right = ack.plus(window);
+        if right.after(from) {
+            right.since(from)
+        } else {
+            0
+        }
+    }
+
+    /// Octets that the window leaves beyond the cursor.
+    fn left(&self, board: &Board) -> u32 {
+        self.beyond(board.tx.nxt)
+    }
+
+    /// Nothing is in flight, data waits, and the window forbids sending what is worth it.
+    fn stuck(&self, board: &Board) -> bool {
+        let (tx, app) = (&board.tx, &board.app);
+        let end = app.end.plus(u32::from(app.fin));
+        if !board.conn.running || tx.nxt != tx.una || !end.after(tx.nxt) {
+            return false;
+        }
+        let unsent = end.since(tx.nxt).min(board.conn.mss);
+        let worth = unsent.min((board.peer.max_window / 2).max(1));
+        self.left(board) < worth
+    }
+
+    fn review(&mut self, cx: &mut Cx<'_>) {
+        let stuck = self.stuck(&cx.board);
+        if stuck == cx.board.peer.persist {
+            return;
+        }
+        cx.write(|p: &mut PeerFacts| p.persist = stuck);
+        self.due = false;
+        self.backoff.clear();
+        if stuck {
+            self.rearm(cx);
+        } else {
+            cx.out.disarm(PERSIST);
+        }
+    }
+
+    fn rearm(&mut self, cx: &mut Cx<'_>) {
+        let rto = cx.board.rtt.rto;
+        let base = if rto == Span::ZERO { UNKNOWN_RTO } else { rto };
+        cx.out
+            .arm_after(PERSIST, self.backoff.apply(base, self.longest));
+    }
+}
+
+impl Component for PeerWindow {
+    //= RFC 9293 section 3.10.7.4, fifth check
+    fn on_segment(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) -> Admit {
+        let head = seg.head;
+        let Some(ack) = head
+            .ack
+            .or(head.flags.has(Flags::SYN).then_some(cx.board.tx.una))
+        else {
+            return Admit::Pass;
+        };
+        let fresh = self
+            .last
+            .is_none_or(|(wl1, wl2, _)| wl1.before(head.seq) || wl1 == head.seq && wl2.upto(ack));
+        if !fresh {
+            return Admit::Pass;
+        }
+        let scaled = cx.board.site.rcv_buf > 65_535 && !head.flags.has(Flags::SYN);
+        let shift = if scaled {
+            cx.board.conn.peer.scale.unwrap_or(0)
+        } else {
+            0
+        };
+        let window = head.window << shift;
+        self.last = Some((head.seq, ack, window));
+        cx.write(|p: &mut PeerFacts| {
+            (p.window, p.max_window) = (window, p.max_window.max(window));
+        });
+        self.review(cx);
+        Admit::Pass
+    }
+
+    fn on_signal(&mut self, signal: &Signal, cx: &mut Cx<'_>) {
+        if let Signal::Sent(s) = signal
+            && s.kind == Kind::Probe
+        {
+            self.due = false;
+            self.backoff.fail();
+            self.rearm(cx);
+        }
+        self.review(cx);
+    }
+
+    fn on_timer(&mut self, _timer: u8, _cx: &mut Cx<'_>) {
+        self.due = true;
+    }
+
+    fn permit(&self, want: &Want, board: &Board, _now: Time) -> Permit {
+        match want.kind {
+            Kind::New => Permit::upto(self.left(board), Limit::Peer),
+            // What goes again was inside the window once; only a window that shrank forbids it.
+            Kind::Resend => Permit::upto(self.beyond(board.tx.una), Limit::Peer),
+            Kind::Probe if want.least > 0 && !self.due => Permit::shut(Limit::Peer),
+            Kind::Probe if want.least > 0 => Permit::upto(self.left(board).max(1), Limit::Peer),
+            _ => Permit::OPEN,
+        }
+    }
+}

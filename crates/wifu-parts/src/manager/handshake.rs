@@ -1,0 +1,420 @@
+//! `handshake`: TCP's connection manager (RFC 9293 3.10, RFC 5961, RFC 6528).
+//!
+//! Contributes the states, the marks (SYN, FIN), validation of arriving segments and RST. Who
+//! carries SYN and FIN is reliability's business. Hears segments, the application and what
+//! reliability and the receiver infer; emits `opened`, `ack-now` and `ended`; writes `conn`.
+//!
+//! Deviations: after our close, arriving data is acknowledged and discarded, never answered by RST
+//! (spec.md 4.3), because the peer would lose what it has not yet read.
+
+use wifu_engine::board::{ConnFacts, State};
+use wifu_engine::component::Cx;
+use wifu_engine::{
+    Admit, Board, Component, Descriptor, Facts, Fault, Kind, Out, ParamSpec, Params, Role, Segment,
+    Signal, Want,
+};
+use wifu_wire::{Flags, Head, Seq, Span, Time};
+
+/// See the module.
+pub static HANDSHAKE: Descriptor = Descriptor {
+    name: "handshake",
+    role: Role::Manager,
+    doc: "Opens and closes with SYN and FIN as TCP does: simultaneous open and close, half-close, \
+          RST, TIME_WAIT, challenge ACKs, initial sequence numbers by RFC 6528.",
+    cites: &[
+        "RFC 9293 section 3.10",
+        "RFC 5961",
+        "RFC 6528",
+        "RFC 7323 section 5",
+    ],
+    params: &[
+        ParamSpec::span(
+            "two_msl",
+            Span(3_000_000_000),
+            Span(1_000_000),
+            Span(240_000_000_000),
+            "How long TIME_WAIT lasts (twice the maximum segment lifetime).",
+        ),
+        ParamSpec::span(
+            "fin_wait",
+            Span(60_000_000_000),
+            Span(1_000_000),
+            Span(3_600_000_000_000),
+            "How long FIN_WAIT_2 waits for the peer's FIN once the application is gone.",
+        ),
+        ParamSpec::text(
+            "isn",
+            "rfc6528",
+            &["rfc6528", "fixed"],
+            "Initial sequence number: keyed hash and clock, or `iss` (test profiles).",
+        ),
+        ParamSpec::int(
+            "iss",
+            1,
+            0,
+            0xFFFF_FFFF,
+            "Initial sequence number with isn = fixed.",
+        ),
+    ],
+    reads: Facts::TX.with(Facts::RX),
+    writes: Facts::CONN,
+    hears: &[
+        ("segment", &["opened", "ack-now", "ended"]),
+        ("timer", &["ended"]),
+        ("connect", &[]),
+        ("listen", &[]),
+        ("closing", &["ended"]),
+        ("abort", &["ended"]),
+        ("acked", &["ended"]),
+        ("arrived", &[]),
+        ("gave-up", &["ended"]),
+    ],
+    offers: &[Kind::Control],
+    needs: &[("unit", &["octets"])],
+    hooks: &["segment", "stamp"],
+    build: |p| Ok(Box::new(Handshake::new(p))),
+    ..Descriptor::EMPTY
+};
+
+/// Challenge ACKs per second (RFC 5961 section 7, spec.md 2.5).
+const CHALLENGES: u32 = 10;
+
+/// Smallest payload that a peer's MSS option can force on us.
+const LEAST_MSS: u32 = 48;
+
+/// Assumed when a SYN carries no MSS option (RFC 9293 MUST-15).
+const DEFAULT_MSS: u32 = 536;
+
+/// Octets of the timestamp option, which the peer's MSS does not leave out (RFC 6691).
+const OPTIONS: u32 = 12;
+
+/// TS.Recent older than this cannot refuse a segment: the clock may have wrapped (spec.md 4.1:
+/// 2^30 us).
+const PAWS_AGE: Span = Span(1_073_741_824_000);
+
+struct Handshake {
+    two_msl: Span,
+    fin_wait: Span,
+    fixed: Option<Seq>,
+    passive: bool,
+    closing: bool,
+    rst: Option<(Seq, Option<Seq>)>,
+    challenges: (u64, u32),
+}
+
+impl Handshake {
+    fn new(p: &Params<'_>) -> Handshake {
+        Handshake {
+            two_msl: p.span("two_msl"),
+            fin_wait: p.span("fin_wait"),
+            fixed: (p.text("isn") == "fixed").then_some(Seq(p.int("iss") as u32)),
+            passive: false,
+            closing: false,
+            rst: None,
+            challenges: (0, 0),
+        }
+    }
+
+    fn enter(&mut self, state: State, cx: &mut Cx<'_>) {
+        cx.write(|c: &mut ConnFacts| c.state = state);
+        if state == State::TimeWait {
+            cx.out.arm_after(0, self.two_msl);
+        }
+    }
+
+    fn end(&mut self, fault: Option<Fault>, cx: &mut Cx<'_>) {
+        cx.write(|c: &mut ConnFacts| (c.state, c.running) = (State::Closed, false));
+        cx.out.disarm(0);
+        cx.out.emit(Signal::Ended(fault));
+    }
+
+    /// A challenge ACK, at most ten a second (RFC 5961 section 7).
+    fn challenge(&mut self, cx: &mut Cx<'_>) {
+        let second = cx.now.0 / Span::SECOND.0;
+        if self.challenges.0 != second {
+            self.challenges = (second, 0);
+        }
+        if self.challenges.1 < CHALLENGES {
+            self.challenges.1 += 1;
+            cx.out.emit(Signal::AckNow);
+        }
+    }
+
+    fn start(&mut self, state: State, cx: &mut Cx<'_>) {
+        let iss = self.fixed.unwrap_or(cx.board.site.isn);
+        cx.mark_syn(iss);
+        self.enter(state, cx);
+    }
+
+    /// What the peer's SYN says: options and the size of our segments.
+    fn meet(&mut self, head: &Head, cx: &mut Cx<'_>) {
+        let site = &cx.board.site;
+        let full = site.mtu.saturating_sub(site.overhead);
+        let limit = if site.mss_limit == 0 {
+            full
+        } else {
+            site.mss_limit.min(full)
+        };
+        let offered = match u32::from(head.options.mss) {
+            0 => DEFAULT_MSS,
+            mss => mss,
+        };
+        let mss = limit.min(offered.saturating_sub(OPTIONS)).max(LEAST_MSS);
+        let (overhead, peer) = (site.overhead, head.options);
+        cx.write(|c: &mut ConnFacts| (c.mss, c.overhead, c.peer) = (mss, overhead, peer));
+    }
+
+    fn established(&mut self, receive: Seq, cx: &mut Cx<'_>) {
+        cx.attach(receive);
+        cx.write(|c: &mut ConnFacts| c.running = true);
+        self.enter(State::Established, cx);
+        cx.out.emit(Signal::Opened);
+        if self.closing {
+            self.finish(cx);
+        }
+    }
+
+    /// The application writes no more: FIN follows what was written.
+    fn finish(&mut self, cx: &mut Cx<'_>) {
+        match cx.board.conn.state {
+            State::Established => {
+                cx.mark_fin();
+                self.enter(State::FinWait1, cx);
+            }
+            State::CloseWait => {
+                cx.mark_fin();
+                self.enter(State::LastAck, cx);
+            }
+            State::SynRcvd => self.closing = true,
+            State::SynSent | State::Listen => self.end(None, cx),
+            State::FinWait2 if cx.board.app.gone => cx.out.arm_after(0, self.fin_wait),
+            _ => {}
+        }
+    }
+
+    //= RFC 9293 section 3.10.7.3
+    fn in_syn_sent(&mut self, head: &Head, cx: &mut Cx<'_>) -> Admit {
+        let (iss, max) = (cx.board.tx.iss, cx.board.tx.max);
+        let good = head.ack.is_some_and(|a| a.after(iss) && a.upto(max));
+        let rst = head.flags.has(Flags::RST);
+        if let (Some(ack), false, false) = (head.ack, good, rst) {
+            // A peer that kept old state: our RST lets our next SYN in (spec.md 4.3).
+            self.rst = Some((ack, None));
+            return Admit::Drop("SYN_SENT: unacceptable ACK");
+        }
+        if rst {
+            if good {
+                self.end(Some(Fault::Refused), cx);
+            }
+            return Admit::Drop("SYN_SENT: RST");
+        }
+        if !head.flags.has(Flags::SYN) {
+            return Admit::Drop("SYN_SENT: neither SYN nor RST");
+        }
+        self.meet(head, cx);
+        if good {
+            self.established(head.seq.plus(1), cx);
+            cx.out.emit(Signal::AckNow);
+        } else {
+            self.enter(State::SynRcvd, cx);
+        }
+        Admit::Pass
+    }
+
+    //= RFC 9293 section 3.10.7.4, first check
+    fn acceptable(head: &Head, len: u32, board: &Board) -> bool {
+        let (nxt, window) = (board.rx.nxt, board.rx.window);
+        let inside = |s: Seq| s.from(nxt) && s.before(nxt.plus(window));
+        match (len, window) {
+            (0, 0) => head.seq == nxt,
+            (0, _) => inside(head.seq),
+            // Its ACK must still be heard; the receiver refuses the data.
+            (_, 0) => head.seq == nxt,
+            (len, _) => inside(head.seq) || inside(head.seq.plus(len - 1)),
+        }
+    }
+
+    //= RFC 7323 section 5.3
+    fn paws(head: &Head, board: &Board, now: Time) -> bool {
+        let (Some(ts), Some(at)) = (head.ts, board.rx.ts_recent_at) else {
+            return true;
+        };
+        let older = (ts.wrapping_sub(board.rx.ts_recent) as i32) < 0;
+        !older || now - at > PAWS_AGE
+    }
+
+    fn synchronised(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) -> Admit {
+        let (head, state) = (seg.head, cx.board.conn.state);
+        let (syn, rst) = (head.flags.has(Flags::SYN), head.flags.has(Flags::RST));
+        let again = state == State::SynRcvd && syn && head.seq == cx.board.rx.irs;
+        if again && head.ack.is_none() {
+            return Admit::Pass; // reliability sends SYN+ACK again
+        }
+        let marks = u32::from(syn) + u32::from(head.flags.has(Flags::FIN));
+        let len = seg.payload.len() as u32 + marks;
+        if !rst && !Self::paws(head, &cx.board, cx.now) {
+            cx.out.emit(Signal::AckNow);
+            return Admit::Drop("PAWS");
+        }
+        if !again && !Self::acceptable(head, len, &cx.board) {
+            if !rst {
+                if state == State::TimeWait && head.flags.has(Flags::FIN) {
+                    cx.out.arm_after(0, self.two_msl);
+                }
+                cx.out.emit(Signal::AckNow);
+            }
+            return Admit::Drop("outside the window");
+        }
+        if rst {
+            return self.on_rst(head, cx);
+        }
+        if syn && !again {
+            self.challenge(cx);
+            return Admit::Drop("SYN in a synchronised state");
+        }
+        self.on_ack(head, cx)
+    }
+
+    //= RFC 5961 section 3.2
+    fn on_rst(&mut self, head: &Head, cx: &mut Cx<'_>) -> Admit {
+        if head.seq != cx.board.rx.nxt {
+            self.challenge(cx);
+            return Admit::Drop("RST inside the window");
+        }
+        let fault = match cx.board.conn.state {
+            State::SynRcvd => Some(Fault::Refused),
+            State::Closing | State::LastAck | State::TimeWait => None,
+            _ => Some(Fault::Reset),
+        };
+        self.end(fault, cx);
+        Admit::Drop("RST")
+    }
+
+    //= RFC 9293 section 3.10.7.4, fifth check; RFC 5961 section 5.2
+    fn on_ack(&mut self, head: &Head, cx: &mut Cx<'_>) -> Admit {
+        let Some(ack) = head.ack else {
+            return Admit::Drop("no ACK");
+        };
+        let (una, max) = (cx.board.tx.una, cx.board.tx.max);
+        if cx.board.conn.state == State::SynRcvd {
+            if !ack.after(una) || ack.after(max) {
+                self.rst = Some((ack, None));
+                return Admit::Drop("SYN_RCVD: unacceptable ACK");
+            }
+            let receive = cx.board.rx.nxt;
+            self.established(receive, cx);
+            return Admit::Pass;
+        }
+        if ack.after(max) {
+            self.challenge(cx);
+            return Admit::Drop("ACK of what was never sent");
+        }
+        if ack.before(una) {
+            let window = cx.board.peer.max_window;
+            if ack.before(una.minus(window)) {
+                self.challenge(cx);
+                return Admit::Drop("ACK too old");
+            }
+            return Admit::DataOnly;
+        }
+        Admit::Pass
+    }
+
+    fn fin_arrived(&mut self, cx: &mut Cx<'_>) {
+        match cx.board.conn.state {
+            State::Established => self.enter(State::CloseWait, cx),
+            State::FinWait1 => self.enter(State::Closing, cx),
+            State::FinWait2 => self.enter(State::TimeWait, cx),
+            _ => {}
+        }
+    }
+
+    fn fin_acked(&mut self, cx: &mut Cx<'_>) {
+        match cx.board.conn.state {
+            State::FinWait1 => {
+                self.enter(State::FinWait2, cx);
+                if cx.board.app.gone {
+                    cx.out.arm_after(0, self.fin_wait);
+                }
+            }
+            State::Closing => self.enter(State::TimeWait, cx),
+            State::LastAck => self.end(None, cx),
+            _ => {}
+        }
+    }
+
+    fn abort(&mut self, cx: &mut Cx<'_>) {
+        let state = cx.board.conn.state;
+        if !matches!(
+            state,
+            State::Closed | State::Listen | State::SynSent | State::TimeWait
+        ) {
+            self.rst = Some((cx.board.tx.max, Some(cx.board.rx.nxt)));
+        }
+        self.end(Some(Fault::Aborted), cx);
+    }
+}
+
+impl Component for Handshake {
+    fn on_segment(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) -> Admit {
+        match cx.board.conn.state {
+            State::Closed => Admit::Drop("closed"),
+            State::Listen => {
+                let flags = seg.head.flags;
+                if !flags.has(Flags::SYN) || flags.has(Flags::RST) || seg.head.ack.is_some() {
+                    return Admit::Drop("LISTEN: no SYN");
+                }
+                self.meet(seg.head, cx);
+                self.start(State::SynRcvd, cx);
+                Admit::Pass
+            }
+            State::SynSent => self.in_syn_sent(seg.head, cx),
+            _ => self.synchronised(seg, cx),
+        }
+    }
+
+    fn on_signal(&mut self, signal: &Signal, cx: &mut Cx<'_>) {
+        match signal {
+            Signal::Connect => self.start(State::SynSent, cx),
+            Signal::Listen => {
+                self.passive = true;
+                self.enter(State::Listen, cx);
+            }
+            Signal::Closing => self.finish(cx),
+            Signal::Abort => self.abort(cx),
+            Signal::Acked(_) => {
+                let (app, tx) = (&cx.board.app, &cx.board.tx);
+                if app.fin && tx.una == app.end.plus(1) {
+                    self.fin_acked(cx);
+                }
+            }
+            Signal::Arrived(a) if a.fin => self.fin_arrived(cx),
+            Signal::GaveUp => self.end(Some(Fault::TimedOut), cx),
+            _ => {}
+        }
+    }
+
+    fn on_timer(&mut self, _timer: u8, cx: &mut Cx<'_>) {
+        self.end(None, cx);
+    }
+
+    fn offer(&self, _kind: Kind, _board: &Board, _now: Time) -> Option<Want> {
+        self.rst.map(|_| Want::bare(Kind::Control))
+    }
+
+    fn fill(&mut self, _want: &Want, out: &mut Out<'_>, _cx: &mut Cx<'_>) {
+        if let Some((seq, ack)) = self.rst.take() {
+            (out.head.seq, out.head.ack) = (seq, ack);
+            out.head.flags = Flags::RST;
+        }
+    }
+
+    fn stamp(&mut self, out: &mut Out<'_>, cx: &mut Cx<'_>) {
+        if out.head.flags.has(Flags::SYN) {
+            let site = &cx.board.site;
+            // Without the timestamps, which the option does not count (RFC 6691).
+            let most = site.mtu.saturating_sub(site.overhead) + OPTIONS;
+            out.head.options.mss = most.min(65_535) as u16;
+        }
+    }
+}

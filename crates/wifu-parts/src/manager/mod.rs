@@ -1,0 +1,3 @@
+//! Managers: open, close and validate.
+
+pub mod handshake;

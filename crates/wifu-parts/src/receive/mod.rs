@@ -1,0 +1,3 @@
+//! Receivers.
+
+pub mod reassemble;

@@ -1,0 +1,244 @@
+//! `reassemble`: the receiver of stream protocols (RFC 9293 3.10.7.4, RFC 2018, RFC 7323).
+//!
+//! Contributes reassembly, the advertised window, the acknowledgement number on everything that
+//! leaves, SACK ranges, TS.Recent and its echo. Hears segments and the application's reads; emits
+//! `arrived` and `ack-now`; writes `rx`. When a bare ACK is worth sending is the ACK policy's
+//! business.
+
+use wifu_engine::board::RxFacts;
+use wifu_engine::component::Cx;
+use wifu_engine::signal::Arrived;
+use wifu_engine::{
+    Admit, Arrival, Component, Descriptor, Facts, Out, ParamSpec, Params, Role, Segment, Signal,
+};
+use wifu_wire::{Flags, Head, Seq};
+
+/// See the module.
+pub static REASSEMBLE: Descriptor = Descriptor {
+    name: "reassemble",
+    role: Role::Receive,
+    doc: "Puts octets in order, advertises the window and acknowledges on everything that leaves.",
+    cites: &[
+        "RFC 9293 section 3.10.7.4",
+        "RFC 2018",
+        "RFC 7323 section 4.3",
+        "spec.md 4.4, 4.8",
+    ],
+    params: &[
+        ParamSpec::flag(
+            "sack",
+            false,
+            "Permit and report selective acknowledgements (RFC 2018).",
+        ),
+        ParamSpec::text(
+            "ts_echo",
+            "last",
+            &["last", "rfc7323"],
+            "Which timestamp is echoed: the last received, or TS.Recent (spec.md 4.4 says what \
+             this does to delayed acknowledgements).",
+        ),
+    ],
+    wants: Facts::CONN,
+    writes: Facts::RX,
+    hears: &[("segment", &["arrived", "ack-now"]), ("read", &["ack-now"])],
+    hooks: &["segment", "stamp"],
+    build: |p| Ok(Box::new(Reassemble::new(p))),
+    ..Descriptor::EMPTY
+};
+
+struct Reassemble {
+    sack: bool,
+    echo_last: bool,
+    /// The last timestamp received.
+    ts_last: u32,
+    /// Where the peer's FIN is, once it was seen.
+    fin_at: Option<Seq>,
+    /// Right edge of the window as last advertised: it never retreats.
+    edge: Seq,
+    last_ack: Seq,
+}
+
+impl Reassemble {
+    fn new(p: &Params<'_>) -> Reassemble {
+        Reassemble {
+            sack: p.flag("sack"),
+            echo_last: p.text("ts_echo") == "last",
+            ts_last: 0,
+            fin_at: None,
+            edge: Seq(0),
+            last_ack: Seq(0),
+        }
+    }
+
+    fn on_syn(&mut self, head: &Head, cx: &mut Cx<'_>) {
+        if cx.board.rx.synced {
+            return;
+        }
+        let (irs, window) = (head.seq, cx.board.site.rcv_buf);
+        let first = irs.plus(1);
+        (self.edge, self.last_ack) = (first.plus(window.min(65_535)), first);
+        let (ts, now) = (head.ts, cx.now);
+        self.ts_last = ts.unwrap_or(0);
+        cx.write(|r: &mut RxFacts| {
+            (r.irs, r.synced, r.nxt) = (irs, true, first);
+            r.window = window.min(65_535);
+            (r.ts_recent, r.ts_recent_at) = (ts.unwrap_or(0), ts.map(|_| now));
+        });
+    }
+
+    //= RFC 7323 section 4.3
+    fn note_ts(&mut self, head: &Head, cx: &mut Cx<'_>) {
+        let Some(ts) = head.ts else { return };
+        self.ts_last = ts;
+        let newer = (ts.wrapping_sub(cx.board.rx.ts_recent) as i32) >= 0;
+        if head.seq.upto(self.last_ack) && (newer || cx.board.rx.ts_recent_at.is_none()) {
+            let now = cx.now;
+            cx.write(|r: &mut RxFacts| (r.ts_recent, r.ts_recent_at) = (ts, Some(now)));
+        }
+    }
+
+    fn on_data(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) {
+        let (seq, bytes) = (seg.head.seq, seg.payload.len() as u32);
+        let fin_seq = seq.plus(bytes);
+        if seg.head.flags.has(Flags::FIN) && !cx.board.rx.fin {
+            let fits = fin_seq.before(cx.board.rx.nxt.plus(cx.store.window().max(1)));
+            if fits && self.fin_at.is_none() {
+                self.fin_at = Some(fin_seq);
+            }
+        }
+        let (mut order, mut gap) = (Arrival::Duplicate, 0);
+        if bytes > 0
+            && !cx.board.rx.fin
+            && let Some(i) = cx.store.insert(seq, seg.payload)
+        {
+            (order, gap) = (i.order, i.gap);
+            if i.advanced > 0 {
+                if cx.board.app.gone {
+                    cx.store.discard();
+                }
+                cx.write(|r: &mut RxFacts| r.nxt = r.nxt.plus(i.advanced));
+            }
+        }
+        let fin = self.fin_at == Some(cx.board.rx.nxt) && !cx.board.rx.fin;
+        if fin {
+            cx.write(|r: &mut RxFacts| (r.nxt, r.fin) = (r.nxt.plus(1), true));
+            if bytes == 0 {
+                order = Arrival::InOrder;
+            }
+        } else if bytes == 0 && self.fin_at.is_some_and(|f| f.after(cx.board.rx.nxt)) {
+            order = Arrival::Ahead;
+        }
+        self.publish(cx);
+        cx.out.emit(Signal::Arrived(Arrived {
+            seq,
+            bytes,
+            gap,
+            order,
+            fin,
+            ce: false,
+        }));
+    }
+
+    /// Octets from `nxt` to the right edge that may be advertised: it moves in steps worth a
+    /// segment (RFC 9293 3.8.6.2.2) and never back.
+    fn publish(&mut self, cx: &mut Cx<'_>) {
+        let nxt = cx.board.rx.nxt;
+        let right = nxt.plus(cx.store.window());
+        if right.after(self.edge) && right.since(self.edge) >= self.step(cx) {
+            self.edge = right;
+        }
+        let window = if self.edge.after(nxt) {
+            self.edge.since(nxt)
+        } else {
+            0
+        };
+        cx.write(|r: &mut RxFacts| r.window = window);
+    }
+
+    fn step(&self, cx: &Cx<'_>) -> u32 {
+        cx.board.conn.mss.min(cx.board.site.rcv_buf / 2).max(1)
+    }
+
+    fn shift(rcv_buf: u32) -> u8 {
+        (0..14).find(|s| rcv_buf >> s <= 65_535).unwrap_or(14)
+    }
+}
+
+impl Component for Reassemble {
+    fn on_segment(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) -> Admit {
+        if seg.head.flags.has(Flags::SYN) {
+            self.on_syn(seg.head, cx);
+        }
+        if !cx.board.rx.synced {
+            return Admit::Pass;
+        }
+        self.note_ts(seg.head, cx);
+        if !seg.payload.is_empty() || seg.head.flags.has(Flags::FIN) {
+            self.on_data(seg, cx);
+        } else if cx.store.attached() {
+            self.publish(cx);
+        }
+        Admit::Pass
+    }
+
+    fn on_signal(&mut self, _read: &Signal, cx: &mut Cx<'_>) {
+        if !cx.board.rx.synced || cx.board.rx.fin || !cx.store.attached() {
+            return;
+        }
+        let before = self.edge;
+        self.publish(cx);
+        // A window update, once it is worth a segment (spec.md 4.4).
+        if self.edge != before {
+            cx.out.emit(Signal::AckNow);
+        }
+    }
+
+    fn stamp(&mut self, out: &mut Out<'_>, cx: &mut Cx<'_>) {
+        let (head, rx) = (&mut *out.head, &cx.board.rx);
+        let (conn, site) = (&cx.board.conn, &cx.board.site);
+        if head.flags.has(Flags::RST) {
+            return;
+        }
+        let syn = head.flags.has(Flags::SYN);
+        let scaled = site.rcv_buf > 65_535;
+        if syn {
+            let may = !rx.synced || conn.peer.scale.is_some();
+            head.options.scale = (scaled && may).then(|| Self::shift(site.rcv_buf));
+            head.options.sack_ok = self.sack && (!rx.synced || conn.peer.sack_ok);
+            head.window = site.rcv_buf.min(65_535);
+        } else {
+            let shift = if scaled && conn.peer.scale.is_some() {
+                Self::shift(site.rcv_buf)
+            } else {
+                0
+            };
+            head.window = (rx.window >> shift).min(65_535);
+        }
+        if !rx.synced {
+            return;
+        }
+        head.ack = Some(rx.nxt);
+        head.ts_echo = if self.echo_last {
+            self.ts_last
+        } else {
+            rx.ts_recent
+        };
+        self.last_ack = rx.nxt;
+        if self.sack && conn.peer.sack_ok && !syn {
+            let newest = cx.store.newest();
+            if let Some(r) = newest {
+                head.push_range(r);
+            }
+            for r in cx
+                .store
+                .ranges()
+                .iter()
+                .rev()
+                .filter(|r| Some(**r) != newest)
+                .take(3)
+            {
+                head.push_range(*r);
+            }
+        }
+    }
+}

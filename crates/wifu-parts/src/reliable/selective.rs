@@ -1,0 +1,413 @@
+//! `selective`: reliability by selective acknowledgements (RFC 2018, RFC 6675, spec.md 4.8).
+//!
+//! Contributes the scoreboard, loss detection and recovery of RFC 6675, the retransmission timer.
+//! Hears segments; emits `acked`, `dup-ack`, `lost`, `recovered`, `gave-up`; writes `tx`. Where the
+//! peer does not report ranges it recovers as NewReno does.
+//!
+//! The cursor never goes back: after a timeout everything not reported is marked lost and goes
+//! again by NextSeg rule 1, as the window opens.
+
+use wifu_engine::board::TxFacts;
+use wifu_engine::component::Cx;
+use wifu_engine::kit::{Expiry, Ranges, SENDER_PARAMS, Sender};
+use wifu_engine::signal::{Acked, Lost};
+use wifu_engine::{
+    Admit, Board, Cause, Component, Descriptor, Facts, Kind, Out, ParamSpec, Params, Reason, Role,
+    Segment, Signal, Want,
+};
+use wifu_wire::{Flags, Seq, Time};
+
+/// See the module.
+pub static SELECTIVE: Descriptor = Descriptor {
+    name: "selective",
+    role: Role::Reliable,
+    doc: "Selective acknowledgements: a scoreboard, and recovery by RFC 6675.",
+    cites: &["RFC 2018", "RFC 6675", "RFC 3042", "spec.md 4.8"],
+    params: &[
+        SENDER_PARAMS[0],
+        SENDER_PARAMS[1],
+        ParamSpec::int("dupthresh", 3, 1, 100, "DupThresh of RFC 6675."),
+        ParamSpec::flag(
+            "ltx",
+            false,
+            "Limited transmit on the first duplicates (RFC 3042).",
+        ),
+        ParamSpec::int("ranges", 256, 4, 4096, "Ranges that the scoreboard holds."),
+    ],
+    probes: &["sacked", "lost_edge"],
+    wants: Facts::CONN.with(Facts::RTT).with(Facts::PEER),
+    writes: Facts::TX,
+    hears: &[
+        ("segment", &["acked", "dup-ack", "lost", "recovered"]),
+        ("timer", &["lost", "gave-up"]),
+    ],
+    offers: &[
+        Kind::Control,
+        Kind::Rescue,
+        Kind::Resend,
+        Kind::New,
+        Kind::Probe,
+    ],
+    needs: &[("unit", &["octets"])],
+    hooks: &["segment", "stamp"],
+    build: |p| Ok(Box::new(Selective::new(p))),
+    ..Descriptor::EMPTY
+};
+
+struct Selective {
+    sender: Sender,
+    dupthresh: u32,
+    ltx: bool,
+    board: Ranges,
+    /// RecoveryPoint; `None` once it was passed.
+    recover: Option<Seq>,
+    in_recovery: bool,
+    dupacks: u32,
+    /// Unreported octets below this are lost.
+    lost_edge: Seq,
+    /// Everything below was outstanding when the timer fired.
+    timeout_edge: Option<Seq>,
+    /// One past the highest octet sent again in this episode.
+    high_rxt: Seq,
+    rescue: Option<Reason>,
+    /// NextSeg rule 4 was used in this episode.
+    last_resort: bool,
+    last_window: u32,
+}
+
+impl Selective {
+    fn new(p: &Params<'_>) -> Selective {
+        Selective {
+            sender: Sender::new(p),
+            dupthresh: p.int("dupthresh") as u32,
+            ltx: p.flag("ltx"),
+            board: Ranges::new(p.int("ranges") as usize),
+            recover: None,
+            in_recovery: false,
+            dupacks: 0,
+            lost_edge: Seq(0),
+            timeout_edge: None,
+            high_rxt: Seq(0),
+            rescue: None,
+            last_resort: false,
+            last_window: 0,
+        }
+    }
+
+    /// Whether the peer reports ranges.
+    fn reports(board: &Board) -> bool {
+        board.conn.peer.sack_ok
+    }
+
+    //= RFC 6675 section 4, IsLost: everything unreported below the returned number is lost
+    fn find_lost_edge(&self, board: &Board) -> Seq {
+        let una = board.tx.una;
+        let enough = (self.dupthresh - 1) * board.conn.mss;
+        let (mut ranges, mut octets) = (0, 0);
+        let mut edge = una;
+        for r in self.board.list().iter().rev() {
+            ranges += 1;
+            octets += r.1.since(r.0);
+            if ranges >= self.dupthresh || octets > enough {
+                edge = r.0;
+                break;
+            }
+        }
+        match self.timeout_edge {
+            Some(t) => edge.later(t),
+            None => edge,
+        }
+    }
+
+    /// Octets of `from..to` that no range reports.
+    fn unreported(&self, from: Seq, to: Seq) -> u32 {
+        if !to.after(from) {
+            return 0;
+        }
+        let covered = self.board.list().iter().map(|r| {
+            let (a, b) = (r.0.later(from), r.1.earlier(to));
+            if b.after(a) { b.since(a) } else { 0 }
+        });
+        to.since(from) - covered.sum::<u32>()
+    }
+
+    //= RFC 6675 section 4, SetPipe
+    fn pipe(&self, board: &Board) -> u32 {
+        let tx = &board.tx;
+        let alive = self.unreported(self.lost_edge.later(tx.una), tx.nxt.later(tx.una));
+        let again = self.unreported(tx.una, self.high_rxt.later(tx.una));
+        let pipe = alive + again;
+        if Self::reports(board) && !self.board.is_empty() {
+            // Before recovery a reported segment has left, which is what limited transmit needs.
+            return pipe;
+        }
+        let counts = self.in_recovery || self.ltx && self.dupacks <= 2;
+        let departed = if counts {
+            self.dupacks * board.conn.mss
+        } else {
+            0
+        };
+        pipe.saturating_sub(departed)
+    }
+
+    fn publish(&mut self, cx: &mut Cx<'_>) {
+        self.lost_edge = self.find_lost_edge(&cx.board);
+        let (pipe, recovering) = (self.pipe(&cx.board), self.in_recovery);
+        // Outside recovery RFC 5681 counts what is outstanding, reported or not, unless limited
+        // transmit may use what left.
+        let quiet = !recovering && self.timeout_edge.is_none() && !self.ltx;
+        let flight = cx.board.tx.nxt.since(cx.board.tx.una);
+        let (pipe, sacked) = (if quiet { flight } else { pipe }, self.board.total());
+        cx.write(|t: &mut TxFacts| (t.pipe, t.recovering, t.sacked) = (pipe, recovering, sacked));
+    }
+
+    /// Enter what the segment reports; returns how many octets are new.
+    fn note_ranges(&mut self, seg: &Segment<'_>, board: &Board) -> u32 {
+        if !Self::reports(board) {
+            return 0;
+        }
+        let (una, max) = (board.tx.una, board.tx.max);
+        let ranges = seg.head.ranges().iter();
+        let sane = ranges.filter(|(a, b)| a.from(una) && b.upto(max) && a.before(*b) && *a != una);
+        sane.map(|(a, b)| self.board.insert(*a, *b)).sum()
+    }
+
+    fn on_advance(&mut self, ack: Seq, cx: &mut Cx<'_>) {
+        let advance = self.sender.advance(ack, true, cx);
+        self.board.forget(ack);
+        // An ACK that ends inside a reported range takes the report back (RFC 2018 section 8).
+        if self.board.covering(ack).is_some() {
+            self.board.clear();
+        }
+        self.high_rxt = self.high_rxt.later(ack);
+        self.rescue = None;
+        if self.timeout_edge.is_some_and(|t| ack.from(t)) {
+            self.timeout_edge = None;
+        }
+        let was = self.in_recovery;
+        if self.recover.is_some_and(|r| ack.from(r)) {
+            (self.in_recovery, self.recover) = (false, None);
+        }
+        if !self.in_recovery {
+            self.dupacks = 0;
+        } else if self.board.is_empty() && self.high_rxt == ack {
+            self.rescue = Some(Reason::Partial);
+            self.dupacks = self
+                .dupacks
+                .saturating_sub(advance.space / cx.board.conn.mss.max(1));
+        }
+        let limited_by = cx.board.app.limited;
+        let acked = Acked {
+            bytes: advance.data,
+            upto: ack,
+            in_recovery: was,
+            limited_by,
+        };
+        self.publish(cx);
+        cx.out.emit(Signal::Acked(acked));
+        if was && !self.in_recovery {
+            let flight = cx.board.tx.max.since(ack);
+            cx.out.emit(Signal::Recovered { flight });
+        }
+    }
+
+    //= RFC 6675 section 5
+    fn look_for_loss(&mut self, cx: &mut Cx<'_>) {
+        let (una, max, mss) = (cx.board.tx.una, cx.board.tx.max, cx.board.conn.mss);
+        self.lost_edge = self.find_lost_edge(&cx.board);
+        let lost = self.lost_edge.after(una) && !self.board.is_empty();
+        let found = self.dupacks >= self.dupthresh || lost;
+        if self.in_recovery || self.recover.is_some() || !found || una == max {
+            return;
+        }
+        let beyond = cx.board.tx.nxt.since(una).saturating_sub(cx.board.win.cwnd);
+        let limited = if self.ltx { beyond.min(2 * mss) } else { 0 };
+        let flight = cx.board.tx.nxt.since(una) - limited;
+        (self.in_recovery, self.recover, self.last_resort) = (true, Some(max), false);
+        self.high_rxt = una;
+        self.rescue = Some(Reason::DupAck);
+        cx.out.emit(Signal::Lost(Lost {
+            bytes: self
+                .unreported(una, self.lost_edge.later(una))
+                .max(mss.min(max.since(una))),
+            flight,
+            cause: Cause::DupAcks,
+            new_episode: true,
+            repeat: false,
+        }));
+    }
+
+    //= RFC 6675 section 4, NextSeg rules 1, 3 and 4
+    fn next_seg(&self, board: &Board) -> Option<(Seq, u32)> {
+        let tx = &board.tx;
+        let from = self.high_rxt.later(tx.una);
+        let start = match self.board.covering(from) {
+            Some(r) => r.1,
+            None => from,
+        };
+        let stop = self
+            .board
+            .next_after(start)
+            .map_or(tx.max, |r| r.0)
+            .earlier(tx.max);
+        let len = |stop: Seq| {
+            if stop.after(start) {
+                stop.since(start)
+            } else {
+                0
+            }
+        };
+        let size = len(stop).min(board.conn.mss);
+        if size > 0 && start.before(self.lost_edge) {
+            return Some((start, size));
+        }
+        if !self.in_recovery || Sender::waiting(board, tx.nxt) > 0 {
+            return None;
+        }
+        let highest = self.board.list().last().map_or(tx.una, |r| r.1);
+        if size > 0 && start.before(highest) {
+            return Some((start, size));
+        }
+        let fresh = !self.last_resort && from.before(tx.max) && !self.board.is_empty();
+        let tail = tx.max.since(from.later(highest)).min(board.conn.mss);
+        (fresh && highest.before(tx.max) && tail > 0).then(|| (tx.max.minus(tail), tail))
+    }
+
+    fn is_duplicate(&self, seg: &Segment<'_>, ack: Seq, fresh: u32, board: &Board) -> bool {
+        let plain = seg.payload.is_empty()
+            && !seg.head.flags.has(Flags::SYN.with(Flags::FIN))
+            && seg.head.window <= self.last_window;
+        ack == board.tx.una
+            && board.tx.una != board.tx.max
+            && !board.peer.persist
+            && (fresh > 0 || plain && !Self::reports(board))
+    }
+
+    fn on_expiry(&mut self, repeat: bool, cx: &mut Cx<'_>) {
+        let (una, max) = (cx.board.tx.una, cx.board.tx.max);
+        let flight = cx.board.tx.nxt.since(una);
+        (self.in_recovery, self.dupacks) = (false, 0);
+        self.recover = Some(max);
+        self.timeout_edge = Some(max);
+        self.high_rxt = una;
+        self.rescue = Some(Reason::Timeout);
+        self.publish(cx);
+        cx.out.emit(Signal::Lost(Lost {
+            bytes: self.unreported(una, max),
+            flight,
+            cause: Cause::Timeout,
+            new_episode: true,
+            repeat,
+        }));
+    }
+
+    fn fill_again(&mut self, want: &Want, out: &mut Out<'_>, cx: &mut Cx<'_>) {
+        let una = cx.board.tx.una;
+        let (seq, bytes) = match (want.kind, self.rescue.take()) {
+            (Kind::Rescue, reason) => {
+                out.reason = reason.unwrap_or_default();
+                let hole = self.board.next_after(una).map_or(cx.board.tx.max, |r| r.0);
+                (una, want.bytes.min(hole.since(una)))
+            }
+            _ => {
+                let timed_out = self.timeout_edge.is_some();
+                out.reason = if timed_out {
+                    Reason::Timeout
+                } else {
+                    Reason::Sack
+                };
+                let Some((seq, size)) = self.next_seg(&cx.board) else {
+                    return;
+                };
+                self.last_resort |= self.board.list().last().is_some_and(|r| seq.from(r.1));
+                (seq, want.bytes.min(size))
+            }
+        };
+        let end = self.sender.put(seq, bytes, out, &cx.board);
+        self.high_rxt = self.high_rxt.later(end);
+        cx.write(|t: &mut TxFacts| {
+            t.retransmits += 1;
+            (t.nxt, t.max) = (t.nxt.later(end), t.max.later(end));
+        });
+        self.sender.arm_if_idle(cx);
+    }
+}
+
+impl Component for Selective {
+    fn on_segment(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) -> Admit {
+        if seg.head.flags.has(Flags::SYN) {
+            self.sender.on_syn(seg.head, &cx.board);
+        }
+        let Some(ack) = seg.head.ack else {
+            return Admit::Pass;
+        };
+        let fresh = self.note_ranges(seg, &cx.board);
+        if ack.after(cx.board.tx.una) && ack.upto(cx.board.tx.max) {
+            self.on_advance(ack, cx);
+        } else if self.is_duplicate(seg, ack, fresh, &cx.board) {
+            self.dupacks += 1;
+            cx.out.emit(Signal::DupAck);
+        }
+        self.look_for_loss(cx);
+        self.publish(cx);
+        self.last_window = seg.head.window;
+        Admit::Pass
+    }
+
+    fn on_timer(&mut self, _timer: u8, cx: &mut Cx<'_>) {
+        match self.sender.on_timeout(cx) {
+            Expiry::Nothing | Expiry::Syn => {}
+            Expiry::GaveUp => cx.out.emit(Signal::GaveUp),
+            Expiry::Data { repeat } => self.on_expiry(repeat, cx),
+        }
+    }
+
+    fn offer(&self, kind: Kind, board: &Board, _now: Time) -> Option<Want> {
+        let tx = &board.tx;
+        match kind {
+            Kind::Control => self.sender.offer_syn(board),
+            Kind::Rescue => {
+                self.rescue?;
+                Sender::want(board, kind, tx.una).filter(|_| tx.una != tx.max)
+            }
+            Kind::Resend if !board.peer.persist => {
+                if tx.nxt != tx.max {
+                    return Sender::want(board, kind, tx.nxt);
+                }
+                let active = self.in_recovery || self.timeout_edge.is_some();
+                let (_, bytes) = self.next_seg(board).filter(|_| active)?;
+                Some(Want {
+                    kind,
+                    bytes,
+                    least: bytes,
+                })
+            }
+            Kind::New => self.sender.offer_new(board),
+            Kind::Probe => self.sender.offer_probe(board),
+            _ => None,
+        }
+    }
+
+    fn fill(&mut self, want: &Want, out: &mut Out<'_>, cx: &mut Cx<'_>) {
+        match want.kind {
+            Kind::Control => self.sender.fill_syn(out, cx),
+            Kind::Probe => self.sender.fill_probe(want, out, cx),
+            Kind::Resend if cx.board.tx.nxt != cx.board.tx.max => {
+                out.reason = Reason::Probe;
+                self.sender.fill_new(want, out, cx);
+            }
+            Kind::Rescue | Kind::Resend => self.fill_again(want, out, cx),
+            _ => self.sender.fill_new(want, out, cx),
+        }
+        self.publish(cx);
+    }
+
+    fn stamp(&mut self, out: &mut Out<'_>, cx: &mut Cx<'_>) {
+        self.sender.stamp(out, &cx.board);
+    }
+
+    fn observe(&self, probe: &mut dyn FnMut(&'static str, f64)) {
+        probe("sacked", f64::from(self.board.total()));
+        probe("lost_edge", f64::from(self.lost_edge.0));
+    }
+}

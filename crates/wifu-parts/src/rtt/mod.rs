@@ -1,0 +1,3 @@
+//! Round-trip times and the retransmission timeout.
+
+pub mod rfc6298;

@@ -1,0 +1,235 @@
+//! `rfc6298`: round-trip times and the retransmission timeout (RFC 6298, RFC 7323 section 4).
+//!
+//! Contributes samples: by timestamps where both ends use them, else by one timed segment at a time
+//! under Karn's rule. Hears segments and what left; emits `rtt`; writes `rtt`; stamps timestamps.
+
+use wifu_engine::board::RttFacts;
+use wifu_engine::component::Cx;
+use wifu_engine::signal::{RttSample, Sent};
+use wifu_engine::{
+    Admit, Component, Descriptor, Facts, Kind, Out, ParamSpec, Params, Payload, Role, Segment,
+    Signal,
+};
+use wifu_wire::{Flags, Seq, Span, Time};
+
+/// See the module.
+pub static RFC6298: Descriptor = Descriptor {
+    name: "rfc6298",
+    role: Role::Rtt,
+    doc: "Samples round-trip times by timestamps (or one timed segment by Karn's rule), smooths \
+          them and computes the retransmission timeout.",
+    cites: &["RFC 6298", "RFC 7323 section 4", "spec.md 4.4"],
+    params: &[
+        ParamSpec::span(
+            "rto_initial",
+            SECOND(3),
+            MS(1),
+            SECOND(60),
+            "Timeout before any sample.",
+        ),
+        ParamSpec::span("rto_min", SECOND(1), MS(1), SECOND(60), "Smallest timeout."),
+        ParamSpec::span(
+            "rto_max",
+            SECOND(60),
+            MS(1),
+            SECOND(600),
+            "Largest, with back-off.",
+        ),
+        ParamSpec::span(
+            "granularity",
+            MS(1),
+            Span(0),
+            SECOND(1),
+            "Clock granularity G.",
+        ),
+        ParamSpec::flag("timestamps", true, "Use the timestamp option (RFC 7323)."),
+        ParamSpec::span(
+            "ts_unit",
+            Span(1_000),
+            Span(1_000),
+            MS(10),
+            "Unit of our timestamps: 1 us between our own stacks, 1 ms when the peer may be a \
+             kernel, whose PAWS refuses us after 2^31 units of silence (spec.md 4.1).",
+        ),
+    ],
+    probes: &["srtt_s", "rttvar_s"],
+    reads: Facts::TX,
+    wants: Facts::CONN,
+    writes: Facts::RTT,
+    hears: &[
+        ("segment", &["rtt"]),
+        ("connect", &[]),
+        ("listen", &[]),
+        ("sent", &[]),
+    ],
+    hooks: &["segment", "stamp"],
+    build: |p| Ok(Box::new(Rfc6298::new(p))),
+    ..Descriptor::EMPTY
+};
+
+#[allow(non_snake_case)]
+const fn SECOND(n: u64) -> Span {
+    Span(n * 1_000_000_000)
+}
+
+#[allow(non_snake_case)]
+const fn MS(n: u64) -> Span {
+    Span(n * 1_000_000)
+}
+
+/// How many stamps are remembered for exact times and sizes; a power of two.
+const STAMPS: usize = 256;
+
+#[derive(Clone, Copy, Default)]
+struct Stamp {
+    ts: u32,
+    at: Time,
+    bytes: u32,
+}
+
+struct Rfc6298 {
+    initial: Span,
+    min: Span,
+    max: Span,
+    granularity: Span,
+    timestamps: bool,
+    unit: Span,
+    stamps: Box<[Stamp; STAMPS]>,
+    timed: Option<(Seq, Time)>,
+    facts: RttFacts,
+}
+
+impl Rfc6298 {
+    fn new(p: &Params<'_>) -> Rfc6298 {
+        Rfc6298 {
+            initial: p.span("rto_initial"),
+            min: p.span("rto_min"),
+            max: p.span("rto_max"),
+            granularity: p.span("granularity"),
+            timestamps: p.flag("timestamps"),
+            unit: p.span("ts_unit"),
+            stamps: Box::new([Stamp::default(); STAMPS]),
+            timed: None,
+            facts: RttFacts::default(),
+        }
+    }
+
+    /// Never zero: a zero echo means "none" (spec.md 4.4).
+    fn clock(&self, now: Time) -> u32 {
+        ((now.0 / self.unit.0) as u32).max(1)
+    }
+
+    /// When the stamp was made and how long its packet was: remembered, or from the clock.
+    fn echoed(&self, echo: u32, now: Time) -> (Span, u32) {
+        let s = &self.stamps[echo as usize % STAMPS];
+        if s.ts == echo && s.at != Time::ZERO {
+            return (now - s.at, s.bytes);
+        }
+        (
+            Span(u64::from(self.clock(now).wrapping_sub(echo)) * self.unit.0),
+            0,
+        )
+    }
+
+    //= RFC 6298 section 2
+    fn sample(&mut self, rtt: Span, data_bytes: u32, ack_bytes: u32, cx: &mut Cx<'_>) {
+        let f = &mut self.facts;
+        if f.samples == 0 {
+            (f.srtt, f.var, f.min) = (rtt, rtt / 2, rtt);
+        } else {
+            f.var = (f.var * 3 + f.srtt.abs_diff(rtt)) / 4;
+            f.srtt = (f.srtt * 7 + rtt) / 8;
+            f.min = f.min.min(rtt);
+        }
+        f.last = rtt;
+        f.samples += 1;
+        f.rto = (f.srtt + self.granularity.max(f.var * 4)).clamp(self.min, self.max.max(self.min));
+        let facts = f.clone();
+        cx.write(|r: &mut RttFacts| *r = facts);
+        cx.out.emit(Signal::Rtt(RttSample {
+            rtt,
+            data_bytes,
+            ack_bytes,
+        }));
+    }
+
+    /// Karn: a segment sent again proves nothing about either copy.
+    fn on_sent(&mut self, s: &Sent, now: Time) {
+        let end = s.seq.plus(s.bytes);
+        match (s.kind, self.timed) {
+            (Kind::New, None) if s.bytes > 0 => self.timed = Some((end, now)),
+            (Kind::Rescue | Kind::Resend, Some((timed, _))) if s.seq.before(timed) => {
+                self.timed = None;
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Component for Rfc6298 {
+    fn on_segment(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) -> Admit {
+        let Some(ack) = seg.head.ack else {
+            return Admit::Pass;
+        };
+        let tx = &cx.board.tx;
+        if !ack.after(tx.una) || ack.after(tx.max) {
+            return Admit::Pass;
+        }
+        let full = cx.board.conn.mss + cx.board.conn.overhead;
+        let ack_bytes = u32::from(seg.frame.bytes);
+        if self.timestamps && seg.head.ts.is_some() && seg.head.ts_echo != 0 {
+            let (rtt, bytes) = self.echoed(seg.head.ts_echo, cx.now);
+            self.timed = None;
+            self.sample(rtt, if bytes == 0 { full } else { bytes }, ack_bytes, cx);
+        } else if let Some((end, at)) = self.timed
+            && ack.from(end)
+        {
+            self.timed = None;
+            self.sample(cx.now - at, full, ack_bytes, cx);
+        }
+        Admit::Pass
+    }
+
+    fn on_signal(&mut self, signal: &Signal, cx: &mut Cx<'_>) {
+        match signal {
+            Signal::Connect | Signal::Listen => {
+                (self.facts.rto, self.facts.rto_max) = (self.initial, self.max);
+                let facts = self.facts.clone();
+                cx.write(|r: &mut RttFacts| *r = facts);
+            }
+            Signal::Sent(s) => self.on_sent(s, cx.now),
+            _ => {}
+        }
+    }
+
+    fn stamp(&mut self, out: &mut Out<'_>, cx: &mut Cx<'_>) {
+        // Our first SYN offers; everything else carries them if the peer's SYN did.
+        let opening = out.head.flags.has(Flags::SYN) && out.head.ack.is_none();
+        let agreed = opening && !cx.board.rx.synced || cx.board.conn.peer.ts_ok;
+        if !self.timestamps || !agreed || out.head.flags.has(Flags::RST) {
+            return;
+        }
+        let ts = self.clock(cx.now);
+        out.head.ts = Some(ts);
+        out.head.options.ts_ok = out.head.flags.has(Flags::SYN);
+        let payload = if let Payload::Stream { len, .. } = out.payload {
+            len
+        } else {
+            0
+        };
+        let at = ts as usize % STAMPS;
+        if self.stamps[at].ts != ts {
+            let bytes = payload + cx.board.conn.overhead;
+            self.stamps[at] = Stamp {
+                ts,
+                at: cx.now,
+                bytes,
+            };
+        }
+    }
+
+    fn observe(&self, probe: &mut dyn FnMut(&'static str, f64)) {
+        probe("srtt_s", self.facts.srtt.as_secs_f64());
+        probe("rttvar_s", self.facts.var.as_secs_f64());
+    }
+}

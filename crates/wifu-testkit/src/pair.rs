@@ -1,0 +1,261 @@
+//! Two endpoints in virtual time with a wire between them that a test can spoil.
+
+use core::net::{Ipv4Addr, SocketAddrV4};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use wifu_engine::{Blueprint, ConnId, Endpoint, EndpointConfig, Event, Fault};
+use wifu_wire::{IpInfo, Rng, Span, Time};
+
+/// The client's address; the server's is one higher.
+pub const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+/// The server's address.
+pub const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+
+/// A segment on its way.
+#[derive(Clone, Debug)]
+pub struct Flying {
+    /// 0: the client sent it; 1: the server.
+    pub from: usize,
+    /// Number of the segment in its direction, from 0.
+    pub number: u64,
+    /// Its IP header.
+    pub ip: IpInfo,
+    /// The segment.
+    pub bytes: Vec<u8>,
+}
+
+/// What becomes of a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// It arrives after the wire's delay.
+    Deliver,
+    /// It is lost.
+    Drop,
+    /// It arrives later by this much.
+    Late(Span),
+    /// It arrives twice.
+    Twice,
+    /// One bit is wrong.
+    Corrupt,
+}
+
+type Spoil = Box<dyn FnMut(&Flying) -> Fate>;
+
+/// What one side's application does and saw.
+#[derive(Default)]
+pub struct App {
+    /// Octets that it will write.
+    pub to_write: Vec<u8>,
+    written: usize,
+    /// Close as soon as all is written.
+    pub close_after: bool,
+    closed: bool,
+    /// Octets that it read.
+    pub read: Vec<u8>,
+    /// It does not read while this is set.
+    pub stalled: bool,
+    /// It saw the end of the peer's stream.
+    pub eof: bool,
+    /// Its connection ended, so.
+    pub ended: Option<Option<Fault>>,
+    /// Its connection, once there is one.
+    pub conn: Option<ConnId>,
+}
+
+/// Two endpoints, virtual time, one wire.
+pub struct Pair {
+    /// Client and server.
+    pub ends: [Endpoint; 2],
+    /// Their applications (one connection at a time is driven).
+    pub apps: [App; 2],
+    /// The present.
+    pub now: Time,
+    /// One-way delay.
+    pub delay: Span,
+    /// What becomes of each segment.
+    pub spoil: Spoil,
+    flying: BTreeMap<(Time, u64), Flying>,
+    sequence: u64,
+    numbers: [u64; 2],
+    /// Segments handed to the wire, per direction.
+    pub sent: [u64; 2],
+    rng: Rng,
+}
+
+impl Pair {
+    /// A perfect wire of 10 ms.
+    pub fn new(seed: u64) -> Pair {
+        let end = |node| {
+            Endpoint::new(EndpointConfig {
+                seed,
+                node,
+                trace: true,
+                ..EndpointConfig::default()
+            })
+        };
+        Pair {
+            ends: [end(1), end(2)],
+            apps: [App::default(), App::default()],
+            now: Time(1_000_000),
+            delay: Span::MILLI * 10,
+            spoil: Box::new(|_| Fate::Deliver),
+            flying: BTreeMap::new(),
+            sequence: 0,
+            numbers: [0; 2],
+            sent: [0; 2],
+            rng: Rng::new(seed).split("wire"),
+        }
+    }
+
+    /// Connect the client to a listening server, both of this blueprint.
+    pub fn connect(&mut self, blueprint: &Arc<Blueprint>) -> ConnId {
+        let server = SocketAddrV4::new(SERVER, 80);
+        self.ends[1]
+            .listen(blueprint, server, 16)
+            .expect("the port is free");
+        let id = self.dial(blueprint);
+        self.apps[0].conn = Some(id);
+        id
+    }
+
+    /// Connect the client only.
+    pub fn dial(&mut self, blueprint: &Arc<Blueprint>) -> ConnId {
+        let (local, remote) = (SocketAddrV4::new(CLIENT, 0), SocketAddrV4::new(SERVER, 80));
+        self.ends[0]
+            .connect(self.now, blueprint, local, remote)
+            .expect("a port is free")
+    }
+
+    /// Run until nothing happens any more or `limit` is reached; true if it went quiet.
+    pub fn run(&mut self, limit: Time) -> bool {
+        loop {
+            for side in 0..2 {
+                self.pump(side);
+            }
+            let wire = self
+                .flying
+                .first_key_value()
+                .map_or(Time::NEVER, |(k, _)| k.0);
+            let timers = self.ends[0].poll_timeout().min(self.ends[1].poll_timeout());
+            let next = wire.min(timers);
+            if next == Time::NEVER {
+                return true;
+            }
+            if next > limit {
+                self.now = limit;
+                return false;
+            }
+            self.now = self.now.max(next);
+            while let Some(entry) = self.flying.first_entry() {
+                if entry.key().0 > self.now {
+                    break;
+                }
+                let f = entry.remove();
+                self.ends[1 - f.from].handle_packet(self.now, &f.ip, &f.bytes);
+                self.pump(1 - f.from);
+            }
+            for end in &mut self.ends {
+                end.handle_timeout(self.now);
+            }
+        }
+    }
+
+    /// Let one side's application and endpoint do what they can.
+    pub fn pump(&mut self, side: usize) {
+        loop {
+            self.events(side);
+            self.application(side);
+            let mut out = [0u8; 2048];
+            let mut any = false;
+            while let Some(d) = self.ends[side].poll_transmit(self.now, &mut out) {
+                any = true;
+                self.launch(side, d.ip, &out[..d.len]);
+            }
+            if !any {
+                return;
+            }
+        }
+    }
+
+    fn events(&mut self, side: usize) {
+        while let Some((id, event)) = self.ends[side].poll_event() {
+            let app = &mut self.apps[side];
+            match event {
+                Event::Accepted(_) | Event::Connected => app.conn = Some(id),
+                Event::PeerClosed => app.eof = true,
+                Event::Closed(fault) => app.ended = Some(fault),
+                Event::Readable | Event::Writable => {}
+            }
+        }
+    }
+
+    fn application(&mut self, side: usize) {
+        let (end, app) = (&mut self.ends[side], &mut self.apps[side]);
+        let Some(id) = app.conn else { return };
+        if !app.stalled {
+            let mut buffer = [0u8; 65_536];
+            loop {
+                let n = end.read(self.now, id, &mut buffer);
+                app.read.extend_from_slice(&buffer[..n]);
+                if n == 0 {
+                    break;
+                }
+            }
+        }
+        while app.written < app.to_write.len() {
+            let n = end.write(self.now, id, &app.to_write[app.written..]);
+            app.written += n;
+            if n == 0 {
+                break;
+            }
+        }
+        let open = end.conn(id).is_some_and(|c| c.opened_at().is_some());
+        if app.close_after && open && !app.closed && app.written == app.to_write.len() {
+            app.closed = true;
+            end.shutdown_write(self.now, id);
+        }
+    }
+
+    /// Put a segment on the wire, as if `side` had sent it.
+    pub fn launch(&mut self, side: usize, ip: IpInfo, bytes: &[u8]) {
+        let mut f = Flying {
+            from: side,
+            number: self.numbers[side],
+            ip,
+            bytes: bytes.to_vec(),
+        };
+        self.numbers[side] += 1;
+        self.sent[side] += 1;
+        let at = self.now + self.delay;
+        match (self.spoil)(&f) {
+            Fate::Drop => {}
+            Fate::Deliver => self.fly(at, f),
+            Fate::Late(more) => self.fly(at + more, f),
+            Fate::Twice => {
+                self.fly(at, f.clone());
+                self.fly(at, f);
+            }
+            Fate::Corrupt => {
+                let bit = self.rng.below(f.bytes.len() as u64 * 8) as usize;
+                f.bytes[bit / 8] ^= 1 << (bit % 8);
+                self.fly(at, f);
+            }
+        }
+    }
+
+    fn fly(&mut self, at: Time, f: Flying) {
+        self.sequence += 1;
+        self.flying.insert((at, self.sequence), f);
+    }
+}
+
+/// `n` octets that tell their own position.
+pub fn pattern(n: usize, seed: u64) -> Vec<u8> {
+    let mut rng = Rng::new(seed);
+    let mut bytes = Vec::with_capacity(n + 8);
+    while bytes.len() < n {
+        bytes.extend_from_slice(&rng.next_u64().to_le_bytes());
+    }
+    bytes.truncate(n);
+    bytes
+}

@@ -1,0 +1,91 @@
+//! The TCP family over a pair in virtual time: the matrix of situations that every protocol must
+//! survive, and that its mechanisms act.
+
+use wifu_engine::{ConnId, State};
+use wifu_testkit::pair::{Fate, Pair, pattern};
+use wifu_wire::{Rng, Span, Time};
+
+const PROTOCOLS: [&str; 4] = ["tcp-tahoe", "tcp-reno", "tcp-newreno", "tcp-sack"];
+
+fn secs(s: u64) -> Time {
+    Time(s * 1_000_000_000)
+}
+
+/// Both directions, then a close from both sides; checks every octet and the end state.
+fn transfer(spec: &str, octets: usize, limit: u64, prepare: impl FnOnce(&mut Pair)) -> Pair {
+    let blueprint = wifu_parts::blueprint(spec).unwrap();
+    let mut pair = Pair::new(7);
+    for (app, seed) in pair.apps.iter_mut().zip([1, 2]) {
+        app.to_write = pattern(octets, seed);
+        app.close_after = true;
+    }
+    prepare(&mut pair);
+    pair.connect(&blueprint);
+    pair.run(secs(limit));
+    for (side, name) in [(0, "client"), (1, "server")] {
+        let (got, want) = (&pair.apps[side].read, &pair.apps[1 - side].to_write);
+        assert_eq!(
+            got.len(),
+            want.len(),
+            "{spec}: {name} read {} of {}",
+            got.len(),
+            want.len()
+        );
+        assert!(got == want, "{spec}: {name} read other octets");
+        assert_eq!(
+            pair.apps[side].ended,
+            Some(None),
+            "{spec}: {name} did not end in order"
+        );
+    }
+    pair
+}
+
+fn conn(pair: &Pair, side: usize) -> ConnId {
+    pair.apps[side].conn.unwrap()
+}
+
+#[test]
+fn a_clean_wire_carries_both_directions_without_repeating_anything() {
+    for spec in PROTOCOLS {
+        let pair = transfer(spec, 300_000, 600, |_| {});
+        for side in 0..2 {
+            let info = pair.ends[side].info(conn(&pair, side)).unwrap();
+            assert_eq!((info.retransmits, info.timeouts), (0, 0), "{spec}");
+            assert_eq!(info.state, State::Closed);
+        }
+    }
+}
+
+#[test]
+fn random_loss_in_both_directions_is_survived() {
+    for spec in PROTOCOLS {
+        for percent in [1, 5, 10, 20] {
+            transfer(&format!("{spec},syn_tries=11"), 100_000, 36_000, |pair| {
+                let mut rng = Rng::new(percent);
+                pair.spoil = Box::new(move |_| {
+                    if rng.below(100) < percent {
+                        Fate::Drop
+                    } else {
+                        Fate::Deliver
+                    }
+                });
+            });
+        }
+    }
+}
+
+#[test]
+fn reordering_duplication_and_corruption_are_survived() {
+    for spec in PROTOCOLS {
+        transfer(spec, 200_000, 3_600, |pair| {
+            let mut rng = Rng::new(3);
+            pair.spoil = Box::new(move |_| match rng.below(20) {
+                0 => Fate::Twice,
+                1 => Fate::Corrupt,
+                2 => Fate::Late(Span::MILLI * 7),
+                _ => Fate::Deliver,
+            });
+        });
+    }
+}
