@@ -851,6 +851,9 @@ fn encode(
         _ => [&[], &[]],
     };
     let octets = pieces[0].len() + pieces[1].len();
+    if let Payload::Stream { start, len } = payload {
+        debug_assert_eq!(octets, len as usize, "{start:?} is not all in the store");
+    }
     let mtu = core.board.site.mtu as usize;
     let room = mtu.saturating_sub(wifu_wire::ipv4::HEADER + octets);
     let room = room.max(wire.overhead() as usize).min(out.len());
