@@ -2,7 +2,8 @@
 //! coalescing. Needs root.
 //!
 //! ```text
-//! cargo run --release -p wifu-linux --example carrier_bench -- [SECONDS] [PAUSE_US ...]
+//! cargo run --release -p wifu-linux --example carrier_bench -- [CASE ...] [sockets] [direct] \
+//!     [SECONDS [PAUSE_US ...]]
 //! ```
 //!
 //! * `flood`: one side sends all it can, the other receives.
@@ -31,9 +32,16 @@ const SEGMENT: usize = 1480;
 /// Of these, what a TCP header with timestamps would take.
 const HEADER: usize = 32;
 const CARRIER: u64 = 0;
-const APPLICATION: u64 = 1;
+const APPLICATION: u64 = 100;
 
 static STOP: AtomicBool = AtomicBool::new(false);
+
+/// How a run is made.
+#[derive(Clone, Copy)]
+struct Setting {
+    direct: bool,
+    pause_us: u64,
+}
 
 /// What one side measured.
 #[derive(Default)]
@@ -59,10 +67,15 @@ struct Node {
 }
 
 impl Node {
-    fn open(from: [u8; 4], to: [u8; 4], coalesce: Coalesce) -> Result<Node, Box<dyn Error>> {
-        let carrier = Carrier::Raw(RawCarrier::open(&RawConfig::new(vec![PROTOCOL]))?);
-        let poller = Poller::new(coalesce)?;
-        poller.add(carrier.descriptor(0), CARRIER, Interest::READ)?;
+    fn open(from: [u8; 4], to: [u8; 4], setting: Setting) -> Result<Node, Box<dyn Error>> {
+        let mut config = RawConfig::new(vec![PROTOCOL]);
+        config.direct = setting.direct;
+        let mut carrier = Carrier::Raw(RawCarrier::open(&config)?);
+        let poller = Poller::new(Coalesce {
+            pause: Span::MICRO * setting.pause_us,
+            ..Coalesce::default()
+        })?;
+        carrier.attach(&poller, CARRIER)?;
         let header = IpInfo {
             src: from.into(),
             dst: to.into(),
@@ -94,8 +107,8 @@ impl Node {
         self.handled = 0;
         for event in &self.events {
             match event.token {
-                CARRIER => self.carrier.mark_ready(0),
-                _ => self.app_ready = true,
+                APPLICATION => self.app_ready = true,
+                i => self.carrier.mark_ready(i as usize),
             }
         }
         Ok(())
@@ -135,6 +148,12 @@ impl Node {
         self.carrier.commit(&self.header, len);
     }
 
+    fn flush(&mut self) -> Result<(), Box<dyn Error>> {
+        self.carrier.flush();
+        self.carrier.rearm(&self.poller, CARRIER)?;
+        Ok(())
+    }
+
     fn finish(self, packets: u64, cpu: Time) -> Side {
         let c = self.carrier.counters();
         Side {
@@ -166,7 +185,7 @@ fn flood(mut node: Node) -> Result<Side, Box<dyn Error>> {
             node.send(sent, &body);
             sent += 1;
         }
-        node.carrier.flush();
+        node.flush()?;
     }
     Ok(node.finish(sent, cpu))
 }
@@ -208,7 +227,7 @@ fn windowed(mut node: Node) -> Result<Side, Box<dyn Error>> {
         if sent - acked == WINDOW {
             node.watch_app(Interest::NONE)?;
         }
-        node.carrier.flush();
+        node.flush()?;
         let before = acked;
         node.wait(Span::MILLI * 100)?;
         node.receive(|payload| acked = acked.max(number(payload)));
@@ -240,7 +259,7 @@ fn acking(mut node: Node) -> Result<Side, Box<dyn Error>> {
         for _ in 0..(got / 2 - before / 2) {
             node.send(top, &[]);
         }
-        node.carrier.flush();
+        node.flush()?;
         if let Some(app) = &node.app
             && !ring.is_empty()
         {
@@ -266,7 +285,7 @@ fn ping(mut node: Node) -> Result<Side, Box<dyn Error>> {
     while !STOP.load(Relaxed) {
         let start = Poller::now();
         node.send(latencies.len() as u64, &[]);
-        node.carrier.flush();
+        node.flush()?;
         let mut back = false;
         while !back && !STOP.load(Relaxed) {
             node.wait(Span::MILLI * 100)?;
@@ -290,7 +309,7 @@ fn pong(mut node: Node) -> Result<Side, Box<dyn Error>> {
             node.send(got, &[]);
         }
         got += count;
-        node.carrier.flush();
+        node.flush()?;
     }
     Ok(node.finish(got, cpu))
 }
@@ -321,13 +340,7 @@ struct Case {
     apps: bool,
 }
 
-fn side(
-    ns: &Namespace,
-    run: Run,
-    ends: [[u8; 4]; 2],
-    app: Option<UnixStream>,
-    c: Coalesce,
-) -> Side {
+fn side(ns: &Namespace, run: Run, ends: [[u8; 4]; 2], app: Option<UnixStream>, c: Setting) -> Side {
     let work = || -> Result<Side, Box<dyn Error>> {
         let mut node = Node::open(ends[0], ends[1], c)?;
         if let Some(app) = app {
@@ -339,12 +352,8 @@ fn side(
     outcome.expect("namespace").expect("run")
 }
 
-fn measure(case: &Case, ns: &[Namespace; 2], seconds: f64, pause_us: u64) {
+fn measure(case: &Case, ns: &[Namespace; 2], seconds: f64, setting: Setting) {
     STOP.store(false, Relaxed);
-    let coalesce = Coalesce {
-        pause: Span::MICRO * pause_us,
-        ..Coalesce::default()
-    };
     let (a, b) = ([10, 77, 0, 1], [10, 77, 0, 2]);
     let pair = || UnixStream::pair().expect("socket pair");
     let (lefts, rights) = if case.apps {
@@ -355,20 +364,21 @@ fn measure(case: &Case, ns: &[Namespace; 2], seconds: f64, pause_us: u64) {
     let (left_app, left_fd) = lefts.unzip();
     let (right_app, right_fd) = rights.unzip();
     std::thread::scope(|scope| {
-        let right = scope.spawn(|| side(&ns[1], case.right, [b, a], right_fd, coalesce));
-        let left = scope.spawn(|| side(&ns[0], case.left, [a, b], left_fd, coalesce));
+        let right = scope.spawn(|| side(&ns[1], case.right, [b, a], right_fd, setting));
+        let left = scope.spawn(|| side(&ns[0], case.left, [a, b], left_fd, setting));
         let source = left_app.map(|s| scope.spawn(|| application(s, true)));
         let sink = right_app.map(|s| scope.spawn(|| application(s, false)));
         std::thread::sleep(std::time::Duration::from_secs_f64(seconds));
         STOP.store(true, Relaxed);
         let (left, right) = (left.join().expect("left"), right.join().expect("right"));
         let apps = [source, sink].map(|t| t.map_or(0.0, |t| t.join().expect("application")));
-        report(case.name, pause_us, seconds, &left, &right, apps);
+        report(case.name, setting, seconds, &left, &right, apps);
     });
 }
 
-fn report(name: &str, pause_us: u64, seconds: f64, left: &Side, right: &Side, apps: [f64; 2]) {
-    print!("{name:7} pause {pause_us:3} us  ");
+fn report(name: &str, setting: Setting, seconds: f64, left: &Side, right: &Side, apps: [f64; 2]) {
+    let way = if setting.direct { "direct" } else { "sockets" };
+    print!("{name:7} {way:7} pause {:3} us  ", setting.pause_us);
     if !left.latencies.is_empty() {
         let at = |q: f64| left.latencies[(left.latencies.len() as f64 * q) as usize] / 1000;
         println!("round trip p50 {} us  p99 {} us", at(0.5), at(0.99));
@@ -395,9 +405,16 @@ fn report(name: &str, pause_us: u64, seconds: f64, left: &Side, right: &Side, ap
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut args = std::env::args().skip(1);
-    let seconds: f64 = args.next().map_or(Ok(2.0), |s| s.parse())?;
-    let mut pauses: Vec<u64> = args.map(|s| s.parse()).collect::<Result<_, _>>()?;
+    let (words, numbers): (Vec<String>, Vec<String>) = std::env::args()
+        .skip(1)
+        .partition(|a| a.parse::<f64>().is_err());
+    let chosen = |word: &str, group: &[&str]| {
+        let named = group.iter().any(|g| words.iter().any(|w| w == g));
+        !named || words.iter().any(|w| w == word)
+    };
+    let mut numbers = numbers.iter();
+    let seconds: f64 = numbers.next().map_or(Ok(2.0), |s| s.parse())?;
+    let mut pauses: Vec<u64> = numbers.map(|s| s.parse()).collect::<Result<_, _>>()?;
     if pauses.is_empty() {
         pauses = vec![0, 25, 50, 100];
     }
@@ -421,9 +438,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         case("apps", windowed, acking, true),
         case("ping", ping, pong, false),
     ];
-    for case in &cases {
-        for pause in &pauses {
-            measure(case, &ns, seconds, *pause);
+    let (names, ways) = (cases.each_ref().map(|c| c.name), ["sockets", "direct"]);
+    for case in cases.iter().filter(|c| chosen(c.name, &names)) {
+        for direct in [false, true] {
+            if !chosen(ways[usize::from(direct)], &ways) {
+                continue;
+            }
+            for pause_us in pauses.iter().copied() {
+                measure(case, &ns, seconds, Setting { direct, pause_us });
+            }
         }
     }
     lab.close();

@@ -1,14 +1,17 @@
 //! What carries packets: one enum over the live carriers, and what they share.
 //!
-//! All carriers work the same way. To receive: tell the carrier which of its descriptors the
-//! poller saw readable ([`Carrier::mark_ready`]), then take batches with [`Carrier::receive`] until
-//! it gives `None`. To send: ask [`Carrier::room`], write segments into [`Carrier::slot`]s, hand
-//! each over with [`Carrier::commit`] and [`Carrier::flush`] at the end of the round. A packet that
-//! the kernel does not take now stays in its slot and is counted; `room` is then 0 until the
-//! descriptor is writable again, so that no committed segment is ever lost for lack of room.
+//! All carriers work the same way. [`Carrier::attach`] them to a poller. To receive: tell the
+//! carrier which of its descriptors the poller saw readable ([`Carrier::mark_ready`]), then take
+//! batches with [`Carrier::receive`] until it gives `None`. To send: ask [`Carrier::room`], write
+//! segments into [`Carrier::slot`]s, hand each over with [`Carrier::commit`], and at the end of the
+//! round [`Carrier::flush`] and [`Carrier::rearm`]. A packet that the kernel does not take now stays
+//! in its slot and is counted; `room` is then 0 until a flush succeeds, to be tried when the poller
+//! tells of room, so that no committed segment is ever lost for lack of room.
 
+use crate::poller::{Interest, Poller};
 use crate::raw::RawCarrier;
-use crate::sys::{RecvBatch, SendBatch};
+use crate::ring::PacketRing;
+use crate::sys::{LinkAddress, RecvBatch, SendBatch, Target};
 use crate::tun::TunCarrier;
 use core::net::Ipv4Addr;
 use rustix::net::{AddressFamily, SocketType, sockopt};
@@ -79,27 +82,48 @@ pub struct Packet<'a> {
 
 /// The packets of one batch, good ones only; the others are counted as the iterator passes them.
 pub struct Packets<'a> {
-    batch: &'a RecvBatch,
+    batch: Source<'a>,
     counters: &'a mut Counters,
-    accept: Accept,
+    accept: Accept<'a>,
     next: usize,
     end: usize,
 }
 
+/// Where the packets of a batch lie.
+#[derive(Clone, Copy)]
+pub(crate) enum Source<'a> {
+    /// Copied out of a socket.
+    Batch(&'a RecvBatch),
+    /// In memory shared with the kernel.
+    Ring(&'a PacketRing),
+}
+
 /// Which packets are for us.
 #[derive(Clone, Copy)]
-pub(crate) enum Accept {
+pub(crate) enum Accept<'a> {
     /// The kernel has already chosen.
     All,
     /// Only this protocol to this address.
     Only(u8, Ipv4Addr),
+    /// Only to these addresses, and 127/8.
+    To(&'a [Ipv4Addr]),
+}
+
+impl Accept<'_> {
+    fn allows(&self, ip: &IpInfo) -> bool {
+        match self {
+            Accept::All => true,
+            Accept::Only(proto, address) => ip.proto == *proto && ip.dst == *address,
+            Accept::To(ours) => ours.contains(&ip.dst) || ip.dst.is_loopback(),
+        }
+    }
 }
 
 impl<'a> Packets<'a> {
     pub(crate) fn new(
-        batch: &'a RecvBatch,
+        batch: Source<'a>,
         count: usize,
-        accept: Accept,
+        accept: Accept<'a>,
         counters: &'a mut Counters,
     ) -> Packets<'a> {
         Packets {
@@ -122,7 +146,10 @@ impl<'a> Iterator for Packets<'a> {
 
     fn next(&mut self) -> Option<Packet<'a>> {
         while self.next < self.end {
-            let (frame, cut) = self.batch.message(self.next);
+            let (frame, cut) = match self.batch {
+                Source::Batch(batch) => batch.message(self.next),
+                Source::Ring(ring) => ring.packet(self.next),
+            };
             self.next += 1;
             if cut {
                 self.counters.truncated += 1;
@@ -135,9 +162,7 @@ impl<'a> Iterator for Packets<'a> {
                     continue;
                 }
             };
-            if let Accept::Only(proto, address) = self.accept
-                && (ip.proto != proto || ip.dst != address)
-            {
+            if !self.accept.allows(&ip) {
                 self.counters.foreign += 1;
                 continue;
             }
@@ -167,7 +192,11 @@ pub(crate) struct Outbox {
     head: usize,
     /// First free slot.
     tail: usize,
+    /// Which slots go straight to a station on a link.
+    linked: [bool; BATCH],
     blocked: bool,
+    /// The descriptor that the poller watches for room.
+    pub(crate) armed: Option<usize>,
 }
 
 impl Outbox {
@@ -176,7 +205,9 @@ impl Outbox {
             batch: SendBatch::new(BATCH, mtu),
             head: 0,
             tail: 0,
+            linked: [false; BATCH],
             blocked: false,
+            armed: None,
         }
     }
 
@@ -191,6 +222,11 @@ impl Outbox {
         self.blocked
     }
 
+    /// Does the next packet to be sent go straight to a station on a link?
+    pub(crate) fn is_linked(&self) -> bool {
+        self.head < self.tail && self.linked[self.head]
+    }
+
     pub(crate) fn slot(&mut self) -> Option<&mut [u8]> {
         if self.room() == 0 {
             return None;
@@ -198,25 +234,33 @@ impl Outbox {
         Some(&mut self.batch.buffer(self.tail)[ipv4::HEADER..])
     }
 
-    pub(crate) fn commit(&mut self, ip: &IpInfo, len: usize) -> &[u8] {
+    pub(crate) fn commit(&mut self, ip: &IpInfo, len: usize, link: Option<LinkAddress>) -> &[u8] {
         assert!(self.room() > 0, "commit without a slot");
         let i = self.tail;
         ipv4::emit(ip, len, self.batch.buffer(i));
-        self.batch.set(i, ipv4::HEADER + len, ip.dst);
+        let target = link.map_or(Target::Ip(ip.dst), Target::Link);
+        self.batch.set(i, ipv4::HEADER + len, target);
+        self.linked[i] = link.is_some();
         self.tail += 1;
         self.batch.message(i)
     }
 
-    /// Offer everything to `send`, which gives how many of `from..to` were taken.
+    /// Offer everything to `send`, which gives how many of a range were taken; all of a range go
+    /// to stations on links, or none.
     pub(crate) fn flush(
         &mut self,
         counters: &mut Counters,
-        mut send: impl FnMut(&mut SendBatch, usize, usize) -> io::Result<usize>,
+        mut send: impl FnMut(&mut SendBatch, core::ops::Range<usize>, bool) -> io::Result<usize>,
     ) {
         self.blocked = false;
         while self.head < self.tail {
             counters.send_calls += 1;
-            match send(&mut self.batch, self.head, self.tail) {
+            let linked = self.linked[self.head];
+            let alike = self.linked[self.head..self.tail]
+                .iter()
+                .take_while(|l| **l == linked);
+            let range = self.head..self.head + alike.count();
+            match send(&mut self.batch, range, linked) {
                 Ok(n) => {
                     for i in self.head..self.head + n {
                         counters.sent_octets += self.batch.message(i).len() as u64;
@@ -260,32 +304,72 @@ impl Carrier {
         }
     }
 
-    /// How many descriptors [`descriptor`](Carrier::descriptor) knows.
+    /// How many descriptors there are to watch.
     pub fn descriptors(&self) -> usize {
-        match self {
-            Carrier::Raw(r) => r.descriptors(),
-            Carrier::Tun(_) => 1,
-        }
+        each!(self, c => c.descriptors())
     }
 
-    /// Descriptor number `i`, to be watched for input. Number 0 also sends: watch it for output
-    /// while the carrier [`is_blocked`](Carrier::is_blocked).
+    /// Descriptor number `i`.
     ///
     /// # Panics
     /// If there is no such descriptor.
     pub fn descriptor(&self, i: usize) -> BorrowedFd<'_> {
-        match self {
-            Carrier::Raw(r) => r.descriptor(i),
-            Carrier::Tun(t) => t.descriptor(),
+        each!(self, c => c.descriptor(i))
+    }
+
+    /// Let `poller` watch all descriptors; number `i` will have the token `base + i`.
+    ///
+    /// # Errors
+    /// What the poller says.
+    pub fn attach(&mut self, poller: &Poller, base: u64) -> io::Result<()> {
+        for i in 0..self.descriptors() {
+            poller.add(self.descriptor(i), base + i as u64, self.interest(i))?;
         }
+        *self.armed() = None;
+        Ok(())
+    }
+
+    /// After a flush: let `poller` tell of room while the carrier is blocked, and no longer. Costs
+    /// a system call only when that changes.
+    ///
+    /// # Errors
+    /// What the poller says.
+    pub fn rearm(&mut self, poller: &Poller, base: u64) -> io::Result<()> {
+        let wanted = each!(self, c => c.blocked_on());
+        let armed = self.armed().take();
+        if wanted != armed {
+            if let Some(i) = armed {
+                poller.modify(self.descriptor(i), base + i as u64, self.interest(i))?;
+            }
+            if let Some(i) = wanted {
+                let interest = self.interest(i).and(Interest::WRITE);
+                poller.modify(self.descriptor(i), base + i as u64, interest)?;
+            }
+        }
+        *self.armed() = wanted;
+        Ok(())
+    }
+
+    /// What descriptor `i` is watched for when nothing is blocked.
+    fn interest(&self, i: usize) -> Interest {
+        let receives = match self {
+            Carrier::Raw(r) => r.receives(i),
+            Carrier::Tun(_) => true,
+        };
+        if receives {
+            Interest::READ
+        } else {
+            Interest::NONE
+        }
+    }
+
+    fn armed(&mut self) -> &mut Option<usize> {
+        each!(self, c => c.armed())
     }
 
     /// Descriptor `i` was seen readable.
     pub fn mark_ready(&mut self, i: usize) {
-        match self {
-            Carrier::Raw(r) => r.mark_ready(i),
-            Carrier::Tun(t) => t.mark_ready(),
-        }
+        each!(self, c => c.mark_ready(i));
     }
 
     /// The next batch from a descriptor that is ready; `None` when all are drained. A batch may
@@ -299,7 +383,8 @@ impl Carrier {
         each!(self, c => c.room())
     }
 
-    /// The kernel refused a packet for lack of room; flush again when descriptor 0 is writable.
+    /// The kernel refused a packet for lack of room; flush again when one of the descriptors is
+    /// writable, of which [`rearm`](Carrier::rearm) makes the poller tell.
     pub fn is_blocked(&self) -> bool {
         each!(self, c => c.is_blocked())
     }

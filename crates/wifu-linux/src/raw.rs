@@ -3,15 +3,25 @@
 //! As long as a socket for a number is open, the kernel answers packets of that number with no
 //! ICMP "protocol unreachable". The first socket sends for all of them: with `IP_HDRINCL` the
 //! header alone says which protocol a packet belongs to.
+//!
+//! Raw sockets cost a route lookup, the whole IP layer and a wake-up per packet. A *direct* carrier
+//! has the same sockets open but lets them receive nothing: it takes packets from a ring shared
+//! with the kernel and sends straight to neighbours that the kernel has resolved (the others still
+//! go through the raw socket). The same packets are on the wire, at half the cost; but what works
+//! on the IP layer (netfilter, NFQUEUE, policy routing) does not see them.
 
-use crate::carrier::{Accept, BATCH, Counters, Outbox, Packets, is_local_address};
+use crate::carrier::{Accept, BATCH, Counters, Outbox, Packets, Source, is_local_address};
 use crate::carrier::{open_raw_socket, route_to};
+use crate::neighbours::Neighbours;
+use crate::poller::Poller;
+use crate::ring::{PacketRing, open_link_sender};
 use crate::sys::{self, RecvBatch};
 use core::net::Ipv4Addr;
 use rustix::net::sockopt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use wifu_wire::ipv4::{self, IpInfo};
+use wifu_wire::units::{Span, Time};
 
 /// How a [`RawCarrier`] is opened.
 #[derive(Clone, Debug)]
@@ -27,6 +37,8 @@ pub struct RawConfig {
     /// Size of the send buffer as the kernel counts it, in octets. It bounds what waits in the
     /// local queue, and with it local delay; `None` leaves the system's default.
     pub send_buffer: Option<usize>,
+    /// Send to neighbours and receive from a ring, past the kernel's IP layer and its filters.
+    pub direct: bool,
 }
 
 impl RawConfig {
@@ -37,12 +49,18 @@ impl RawConfig {
             mtu: 1500,
             receive_buffer: 16 << 20,
             send_buffer: None,
+            direct: false,
         }
     }
 }
 
 /// Protocol numbers that Linux hosts answer themselves; taking them would disturb others.
 const TAKEN: [u8; 9] = [0, 1, 2, 4, 6, 17, 41, 47, 255];
+
+/// Descriptors of a direct carrier.
+const RING: usize = 0;
+const TO_NEIGHBOURS: usize = 1;
+const TO_OTHERS: usize = 2;
 
 /// Raw sockets, ready to carry.
 pub struct RawCarrier {
@@ -51,9 +69,50 @@ pub struct RawCarrier {
     ready: Vec<bool>,
     turn: usize,
     inbox: RecvBatch,
+    direct: Option<Direct>,
     outbox: Outbox,
     counters: Counters,
     mtu: usize,
+}
+
+/// The way past the kernel's IP layer.
+struct Direct {
+    ring: PacketRing,
+    ready: bool,
+    sender: OwnedFd,
+    neighbours: Neighbours,
+    /// This host's addresses: the ring also sees what the host forwards.
+    ours: Vec<Ipv4Addr>,
+    /// When to look for new addresses.
+    stale: Time,
+    /// When the last batch began, as good as now for what is known about neighbours.
+    clock: Time,
+}
+
+impl Direct {
+    fn open(config: &RawConfig) -> io::Result<Direct> {
+        let sender = open_link_sender()?;
+        set_send_buffer(&sender, config)?;
+        let mut neighbours = Neighbours::open()?;
+        Ok(Direct {
+            ring: PacketRing::open(&config.protocols, config.mtu, config.receive_buffer)?,
+            ready: false,
+            sender,
+            ours: neighbours.local_addresses()?,
+            neighbours,
+            stale: Poller::now() + Span::SECOND,
+            clock: Poller::now(),
+        })
+    }
+
+    fn refresh(&mut self) {
+        if self.clock >= self.stale {
+            self.stale = self.clock + Span::SECOND;
+            if let Ok(ours) = self.neighbours.local_addresses() {
+                self.ours = ours;
+            }
+        }
+    }
 }
 
 impl RawCarrier {
@@ -80,7 +139,9 @@ impl RawCarrier {
             }
             sockets.push(open_socket(*number, config)?);
         }
+        let direct = config.direct.then(|| Direct::open(config)).transpose()?;
         Ok(RawCarrier {
+            direct,
             ready: vec![false; sockets.len()],
             sockets,
             turn: 0,
@@ -92,29 +153,67 @@ impl RawCarrier {
         })
     }
 
-    /// How many sockets there are.
+    /// How many descriptors there are: one socket per protocol; of a direct carrier the ring, the
+    /// socket that sends to neighbours and the raw socket that sends the rest.
     pub fn descriptors(&self) -> usize {
-        self.sockets.len()
+        if self.direct.is_some() {
+            3
+        } else {
+            self.sockets.len()
+        }
     }
 
-    /// Socket number `i`, in the order of [`RawConfig::protocols`].
+    /// Descriptor `i`.
     ///
     /// # Panics
-    /// If there is no such socket.
+    /// If there is no such descriptor.
     pub fn descriptor(&self, i: usize) -> BorrowedFd<'_> {
-        self.sockets[i].as_fd()
+        match (&self.direct, i) {
+            (None, i) => self.sockets[i].as_fd(),
+            (Some(direct), RING) => direct.ring.as_fd(),
+            (Some(direct), TO_NEIGHBOURS) => direct.sender.as_fd(),
+            (Some(_), i) => {
+                assert_eq!(i, TO_OTHERS, "no such descriptor");
+                self.sockets[0].as_fd()
+            }
+        }
     }
 
-    /// Socket `i` was seen readable.
+    /// Can there be input on descriptor `i`?
+    pub(crate) fn receives(&self, i: usize) -> bool {
+        self.direct.is_none() || i == RING
+    }
+
+    /// The descriptor to watch for room, if the carrier is blocked.
+    pub(crate) fn blocked_on(&self) -> Option<usize> {
+        let sender = match (&self.direct, self.outbox.is_linked()) {
+            (None, _) => 0,
+            (Some(_), true) => TO_NEIGHBOURS,
+            (Some(_), false) => TO_OTHERS,
+        };
+        self.outbox.is_blocked().then_some(sender)
+    }
+
+    pub(crate) fn armed(&mut self) -> &mut Option<usize> {
+        &mut self.outbox.armed
+    }
+
+    /// Descriptor `i` was seen readable.
     ///
     /// # Panics
-    /// If there is no such socket.
+    /// If there is no such descriptor.
     pub fn mark_ready(&mut self, i: usize) {
-        self.ready[i] = true;
+        match &mut self.direct {
+            Some(direct) => direct.ready |= i == RING,
+            None => self.ready[i] = true,
+        }
     }
 
     /// See [`Carrier::receive`](crate::carrier::Carrier::receive). Takes turns between sockets.
     pub fn receive(&mut self) -> Option<Packets<'_>> {
+        if self.direct.is_some() {
+            return self.receive_direct();
+        }
         let sockets = self.sockets.len();
         for _ in 0..sockets {
             let i = self.turn;
@@ -135,10 +234,28 @@ impl RawCarrier {
             self.ready[i] = n == self.inbox.capacity();
             if n > 0 {
                 let counters = &mut self.counters;
-                return Some(Packets::new(&self.inbox, n, Accept::All, counters));
+                return Some(Packets::new(
+                    Source::Batch(&self.inbox),
+                    n,
+                    Accept::All,
+                    counters,
+                ));
             }
         }
         None
+    }
+
+    fn receive_direct(&mut self) -> Option<Packets<'_>> {
+        let direct = self.direct.as_mut().filter(|d| d.ready)?;
+        direct.clock = Poller::now();
+        direct.refresh();
+        let n = direct.ring.take(BATCH);
+        if n == 0 {
+            direct.ready = false;
+            return None;
+        }
+        let (source, accept) = (Source::Ring(&direct.ring), Accept::To(&direct.ours));
+        Some(Packets::new(source, n, accept, &mut self.counters))
     }
 
     /// See [`Carrier::room`](crate::carrier::Carrier::room).
@@ -164,15 +281,23 @@ impl RawCarrier {
     /// # Panics
     /// If `len` exceeds the slot or there was no slot.
     pub fn commit(&mut self, ip: &IpInfo, len: usize) -> &[u8] {
-        self.outbox.commit(ip, len)
+        let direct = self.direct.as_mut();
+        let link = direct.and_then(|d| d.neighbours.next_hop(ip.dst, d.clock));
+        self.outbox.commit(ip, len, link)
     }
 
     /// See [`Carrier::flush`](crate::carrier::Carrier::flush).
     pub fn flush(&mut self) {
-        let socket = &self.sockets[0];
-        self.outbox.flush(&mut self.counters, |batch, from, to| {
-            batch.send(socket, from, to)
-        });
+        let (socket, direct) = (&self.sockets[0], &mut self.direct);
+        if let Some(direct) = direct {
+            direct.clock = Poller::now();
+        }
+        let linked_fd = direct.as_ref().map_or(socket, |d| &d.sender);
+        self.outbox
+            .flush(&mut self.counters, |batch, range, linked| {
+                let fd = if linked { linked_fd } else { socket };
+                batch.send(fd, range.start, range.end)
+            });
     }
 
     /// The longest IP packet sent, in octets.
@@ -204,8 +329,10 @@ impl RawCarrier {
     /// What has been carried, and what was lost here and why.
     pub fn counters(&self) -> Counters {
         let drops = |s: &OwnedFd| u64::from(sys::receive_drops(s).unwrap_or(0));
+        let lost = self.direct.as_ref().map(|d| d.ring.lost());
         Counters {
-            overflowed: self.sockets.iter().map(drops).sum(),
+            // Packets that a deaf socket filters out count as its drops.
+            overflowed: lost.unwrap_or_else(|| self.sockets.iter().map(drops).sum()),
             ..self.counters
         }
     }
@@ -214,14 +341,22 @@ impl RawCarrier {
 fn open_socket(number: u8, config: &RawConfig) -> io::Result<OwnedFd> {
     let socket = open_raw_socket(number)?;
     sys::set_header_included(&socket)?;
+    if config.direct {
+        sys::set_deaf(&socket)?;
+    }
     // Beyond net.core.rmem_max only CAP_NET_ADMIN helps; without it take what we may have.
     if sockopt::set_socket_recv_buffer_size_force(&socket, config.receive_buffer / 2).is_err() {
         sockopt::set_socket_recv_buffer_size(&socket, config.receive_buffer / 2)?;
     }
-    if let Some(size) = config.send_buffer
-        && sockopt::set_socket_send_buffer_size_force(&socket, size / 2).is_err()
-    {
-        sockopt::set_socket_send_buffer_size(&socket, size / 2)?;
-    }
+    set_send_buffer(&socket, config)?;
     Ok(socket)
+}
+
+fn set_send_buffer(socket: &OwnedFd, config: &RawConfig) -> io::Result<()> {
+    if let Some(size) = config.send_buffer
+        && sockopt::set_socket_send_buffer_size_force(socket, size / 2).is_err()
+    {
+        sockopt::set_socket_send_buffer_size(socket, size / 2)?;
+    }
+    Ok(())
 }

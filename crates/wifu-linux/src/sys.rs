@@ -4,7 +4,7 @@
 //! Nothing outside this module needs `unsafe` to move a packet.
 
 use core::mem::{size_of, zeroed};
-use core::net::{Ipv4Addr, SocketAddrV4};
+use core::net::Ipv4Addr;
 use core::ptr::NonNull;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -50,7 +50,7 @@ impl<T> Drop for Fixed<T> {
 struct Messages {
     bytes: Fixed<u8>,
     vectors: Fixed<libc::iovec>,
-    names: Fixed<libc::sockaddr_in>,
+    names: Fixed<libc::sockaddr_storage>,
     headers: Fixed<libc::mmsghdr>,
     size: usize,
 }
@@ -66,8 +66,9 @@ impl Messages {
             iov_base: bytes.base().wrapping_add(i * size).cast(),
             iov_len: size,
         }));
-        // SAFETY: all-zero is a valid sockaddr_in.
-        let names = Fixed::new((0..count).map(|_| unsafe { zeroed::<libc::sockaddr_in>() }));
+        // SAFETY: all-zero is a valid sockaddr_storage.
+        let empty = || unsafe { zeroed::<libc::sockaddr_storage>() };
+        let names = Fixed::new((0..count).map(|_| empty()));
         let headers = Fixed::new((0..count).map(|i| {
             // SAFETY: all-zero is a valid mmsghdr: null pointers with zero lengths.
             let mut h: libc::mmsghdr = unsafe { zeroed() };
@@ -75,7 +76,6 @@ impl Messages {
             h.msg_hdr.msg_iovlen = 1;
             if named {
                 h.msg_hdr.msg_name = names.base().wrapping_add(i).cast();
-                h.msg_hdr.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
             }
             h
         }));
@@ -184,10 +184,24 @@ impl SendBatch {
     ///
     /// # Panics
     /// If `i` is not below the capacity or `len` exceeds the buffer.
-    pub fn set(&mut self, i: usize, len: usize, to: Ipv4Addr) {
+    pub fn set(&mut self, i: usize, len: usize, to: Target) {
         assert!(len <= self.0.size, "message longer than its buffer");
         self.0.vectors.slice_mut()[i].iov_len = len;
-        self.0.names.slice_mut()[i] = address(SocketAddrV4::new(to, 0));
+        let name = &raw mut self.0.names.slice_mut()[i];
+        let length = match to {
+            Target::Ip(to) => {
+                // SAFETY: a sockaddr_storage is large and aligned enough for every address, and
+                // `name` points to one that `&mut self` makes ours alone.
+                unsafe { name.cast::<libc::sockaddr_in>().write(address(to)) };
+                size_of::<libc::sockaddr_in>()
+            }
+            Target::Link(to) => {
+                // SAFETY: as above.
+                unsafe { name.cast::<libc::sockaddr_ll>().write(link_address(to)) };
+                size_of::<libc::sockaddr_ll>()
+            }
+        };
+        self.0.headers.slice_mut()[i].msg_hdr.msg_namelen = length as libc::socklen_t;
     }
 
     /// The octets of message `i`.
@@ -223,19 +237,79 @@ impl SendBatch {
     }
 }
 
-fn address(a: SocketAddrV4) -> libc::sockaddr_in {
+/// A station on a link: an interface and a hardware address there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkAddress {
+    /// The interface's index.
+    pub interface: i32,
+    /// The station's Ethernet address.
+    pub mac: [u8; 6],
+}
+
+/// Where a message goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Through an IP socket, by the kernel's routes.
+    Ip(Ipv4Addr),
+    /// Through a packet socket, to this station.
+    Link(LinkAddress),
+}
+
+/// EtherType of IPv4 in network order, as packet sockets want it.
+pub(crate) const ETHERTYPE: u16 = (libc::ETH_P_IP as u16).to_be();
+
+fn address(to: Ipv4Addr) -> libc::sockaddr_in {
     libc::sockaddr_in {
         sin_family: libc::AF_INET as libc::sa_family_t,
-        sin_port: a.port().to_be(),
+        sin_port: 0,
         sin_addr: libc::in_addr {
-            s_addr: u32::from(*a.ip()).to_be(),
+            s_addr: u32::from(to).to_be(),
         },
         sin_zero: [0; 8],
     }
 }
 
+pub(crate) fn link_address(to: LinkAddress) -> libc::sockaddr_ll {
+    let mut octets = [0; 8];
+    octets[..6].copy_from_slice(&to.mac);
+    libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as libc::sa_family_t,
+        sll_protocol: ETHERTYPE,
+        sll_ifindex: to.interface,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 6,
+        sll_addr: octets,
+    }
+}
+
+/// Drop every packet before it reaches the socket's queue (a socket filter that returns 0).
+///
+/// # Errors
+/// What `setsockopt` says.
+pub fn set_deaf(fd: impl AsFd) -> io::Result<()> {
+    set_filter(fd, &[instruction(BPF_RETURN, 0, 0, 0)])
+}
+
+/// Classic BPF (linux/filter.h).
+pub(crate) const BPF_RETURN: u16 = 0x06;
+
+pub(crate) fn instruction(code: u16, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
+    libc::sock_filter { code, jt, jf, k }
+}
+
+/// Attach a classic BPF program that chooses and cuts the socket's packets.
+pub(crate) fn set_filter(fd: impl AsFd, program: &[libc::sock_filter]) -> io::Result<()> {
+    let program = libc::sock_fprog {
+        len: program.len() as libc::c_ushort,
+        // The kernel copies the program and writes nothing.
+        filter: program.as_ptr().cast_mut(),
+    };
+    set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, program)
+}
+
 /// Set an integer-like socket option of any plain type.
-fn set_option<T: Copy>(
+pub(crate) fn set_option<T: Copy>(
     fd: impl AsFd,
     level: libc::c_int,
     name: libc::c_int,

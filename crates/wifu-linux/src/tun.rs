@@ -5,7 +5,7 @@
 //! no vnet headers: the kernel then segments and checksums what it sends us, one packet per read,
 //! which is what a protocol under study should see.
 
-use crate::carrier::{Accept, BATCH, Counters, Outbox, Packets};
+use crate::carrier::{Accept, BATCH, Counters, Outbox, Packets, Source};
 use crate::netns::Owner;
 use crate::steps::{StepError, Steps};
 use crate::sys::{self, RecvBatch};
@@ -108,13 +108,27 @@ impl TunCarrier {
         self.stack
     }
 
-    /// The device's descriptor.
-    pub fn descriptor(&self) -> BorrowedFd<'_> {
+    /// One: the device.
+    pub fn descriptors(&self) -> usize {
+        1
+    }
+
+    /// The device's descriptor, whatever `_i`.
+    pub fn descriptor(&self, _i: usize) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
+    /// The descriptor to watch for room, if the carrier is blocked.
+    pub(crate) fn blocked_on(&self) -> Option<usize> {
+        self.outbox.is_blocked().then_some(0)
+    }
+
+    pub(crate) fn armed(&mut self) -> &mut Option<usize> {
+        &mut self.outbox.armed
+    }
+
     /// The descriptor was seen readable.
-    pub fn mark_ready(&mut self) {
+    pub fn mark_ready(&mut self, _i: usize) {
         self.ready = true;
     }
 
@@ -141,7 +155,12 @@ impl TunCarrier {
             return None;
         }
         let accept = Accept::Only(self.protocol, self.stack);
-        Some(Packets::new(&self.inbox, n, accept, &mut self.counters))
+        Some(Packets::new(
+            Source::Batch(&self.inbox),
+            n,
+            accept,
+            &mut self.counters,
+        ))
     }
 
     /// See [`Carrier::room`](crate::carrier::Carrier::room).
@@ -167,14 +186,14 @@ impl TunCarrier {
     /// # Panics
     /// If `len` exceeds the slot or there was no slot.
     pub fn commit(&mut self, ip: &IpInfo, len: usize) -> &[u8] {
-        self.outbox.commit(ip, len)
+        self.outbox.commit(ip, len, None)
     }
 
     /// See [`Carrier::flush`](crate::carrier::Carrier::flush).
     pub fn flush(&mut self) {
         let fd = &self.fd;
-        self.outbox.flush(&mut self.counters, |batch, from, _| {
-            rustix::io::write(fd, batch.message(from))?;
+        self.outbox.flush(&mut self.counters, |batch, range, _| {
+            rustix::io::write(fd, batch.message(range.start))?;
             Ok(1)
         });
     }

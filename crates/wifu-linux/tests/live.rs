@@ -53,6 +53,25 @@ fn header(src: Ipv4Addr, dst: Ipv4Addr, proto: u8) -> IpInfo {
     }
 }
 
+/// Through sockets, and past the IP layer.
+fn both_ways(protocols: &[u8], test: impl Fn(RawConfig)) {
+    for direct in [false, true] {
+        let mut config = RawConfig::new(protocols.to_vec());
+        config.direct = direct;
+        test(config);
+    }
+}
+
+/// Make the kernel resolve the neighbour that a carrier sends to, so that a direct one can.
+fn resolve(carrier: &mut Carrier, peer: &mut Carrier, ip: &IpInfo) {
+    for _ in 0..2 {
+        send(carrier, ip, b"resolve");
+        assert_eq!(collect(peer, 1).len(), 1);
+        // As long as a direct carrier believes that there is no neighbour.
+        std::thread::sleep(Duration::from_millis(12));
+    }
+}
+
 fn send(carrier: &mut Carrier, ip: &IpInfo, segment: &[u8]) {
     let slot = carrier.slot().expect("room");
     slot[..segment.len()].copy_from_slice(segment);
@@ -63,16 +82,12 @@ fn send(carrier: &mut Carrier, ip: &IpInfo, segment: &[u8]) {
 /// Packets as (facts, payload, whole packet), until `count` are here or two seconds passed.
 fn collect(carrier: &mut Carrier, count: usize) -> Vec<(IpInfo, Vec<u8>, Vec<u8>)> {
     let mut poller = Poller::new(Coalesce::OFF).expect("poller");
-    for i in 0..carrier.descriptors() {
-        poller
-            .add(carrier.descriptor(i), i as u64, Interest::READ)
-            .expect("add");
-    }
+    carrier.attach(&poller, 0).expect("attach");
     let deadline = Poller::now() + Span::SECOND * 2;
     let (mut events, mut got) = (Vec::new(), Vec::new());
     while got.len() < count && Poller::now() < deadline {
         poller.wait(deadline, 0, &mut events).expect("wait");
-        for e in &events {
+        for e in events.iter().filter(|e| e.readable()) {
             carrier.mark_ready(e.token as usize);
         }
         while let Some(packets) = carrier.receive() {
@@ -101,9 +116,14 @@ fn raw_packets_arrive_as_the_specification_has_them() {
     if !privileged() {
         return;
     }
+    both_ways(&[PROTOCOL, 254], arrive);
+}
+
+fn arrive(config: RawConfig) {
     let (_lab, a, b) = pair("raw");
-    let config = RawConfig::new(vec![PROTOCOL, 254]);
     let (mut left, mut right) = (raw_in(&a, &config), raw_in(&b, &config));
+    resolve(&mut left, &mut right, &header(A, B, PROTOCOL));
+    let (sent_before, received_before) = (left.counters(), right.counters());
     let full = vec![0xA5; 1480];
     send(&mut left, &header(A, B, PROTOCOL), b"first");
     send(&mut left, &header(A, B, 254), &full);
@@ -118,11 +138,11 @@ fn raw_packets_arrive_as_the_specification_has_them() {
     }
     assert_ne!(got[0].0.proto, got[1].0.proto);
     let (sent, received) = (left.counters(), right.counters());
-    assert_eq!((sent.sent, sent.sent_octets), (2, 25 + 1500));
-    assert_eq!(
-        (received.received, received.received_octets),
-        (2, 25 + 1500)
-    );
+    assert_eq!(sent.sent - sent_before.sent, 2);
+    assert_eq!(sent.sent_octets - sent_before.sent_octets, 25 + 1500);
+    assert_eq!(received.received - received_before.received, 2);
+    let octets = received.received_octets - received_before.received_octets;
+    assert_eq!(octets, 25 + 1500);
     assert_eq!((received.overflowed, sent.refused, sent.kept), (0, 0, 0));
 }
 
@@ -131,8 +151,11 @@ fn no_icmp_leaves_while_the_socket_is_open() {
     if !privileged() {
         return;
     }
+    both_ways(&[PROTOCOL], no_icmp);
+}
+
+fn no_icmp(config: RawConfig) {
     let (_lab, a, b) = pair("icmp");
-    let config = RawConfig::new(vec![PROTOCOL]);
     let mut left = raw_in(&a, &config);
     let mut right = raw_in(&b, &config);
     let before = unreachables(&b);
@@ -157,44 +180,50 @@ fn a_full_queue_keeps_packets_and_loses_none() {
     if !privileged() {
         return;
     }
+    both_ways(&[PROTOCOL], full_queue);
+}
+
+fn full_queue(mut config: RawConfig) {
     let (mut lab, a, b) = pair("room");
     let shape = Shape::new(Rate(20_000_000), 1000);
     lab.shape("a", "eth0", shape).expect("tbf");
-    let mut config = RawConfig::new(vec![PROTOCOL]);
     config.send_buffer = Some(40_000);
     let (mut left, mut right) = (raw_in(&a, &config), raw_in(&b, &config));
+    let to_b = header(A, B, PROTOCOL);
+    resolve(&mut left, &mut right, &to_b);
     let mut poller = Poller::new(Coalesce::OFF).expect("poller");
-    let mut events = Vec::new();
-    poller
-        .add(left.descriptor(0), 0, Interest::WRITE)
-        .expect("add");
-    let (mut sent, mut blocked) = (0u32, 0);
-    while sent < 200 {
-        match left.slot() {
-            Some(slot) => {
-                slot[..4].copy_from_slice(&sent.to_be_bytes());
-                left.commit(&header(A, B, PROTOCOL), 1000);
-                sent += 1;
-            }
-            None => {
-                assert!(left.is_blocked());
-                assert_eq!(left.room(), 0);
-                blocked += 1;
-                let deadline = Poller::now() + Span::SECOND;
-                poller.wait(deadline, 0, &mut events).expect("wait");
-                assert!(events.iter().any(|e| e.writable()));
-                left.flush();
-            }
+    left.attach(&poller, 0).expect("attach");
+    let (mut sent, mut blocked, mut events) = (0u32, 0, Vec::new());
+    loop {
+        while sent < 200
+            && let Some(slot) = left.slot()
+        {
+            slot[..4].copy_from_slice(&sent.to_be_bytes());
+            left.commit(&to_b, 1000);
+            sent += 1;
         }
-    }
-    left.flush();
-    while left.is_blocked() {
-        let deadline = Poller::now() + Span::SECOND;
-        poller.wait(deadline, 0, &mut events).expect("wait");
+        left.flush();
+        left.rearm(&poller, 0).expect("rearm");
+        if left.is_blocked() {
+            assert_eq!(left.room(), 0);
+            assert!(left.slot().is_none());
+            blocked += 1;
+            let deadline = Poller::now() + Span::SECOND;
+            poller.wait(deadline, 0, &mut events).expect("wait");
+            assert!(events.iter().any(|e| e.writable()), "room comes back");
+        } else if sent == 200 {
+            break;
+        }
         left.flush();
     }
+    left.rearm(&poller, 0).expect("rearm");
+    poller.wait(Poller::now(), 0, &mut events).expect("wait");
+    assert!(
+        !events.iter().any(|e| e.writable()),
+        "not told of room for nothing"
+    );
     assert!(blocked > 0, "the send buffer holds less than 200 packets");
-    assert_eq!(left.counters().kept > 0, blocked > 0);
+    assert!(left.counters().kept > 0);
     let numbers: Vec<u32> = collect(&mut right, 200)
         .iter()
         .map(|(_, p, _)| u32::from_be_bytes([p[0], p[1], p[2], p[3]]))
@@ -207,18 +236,25 @@ fn overflow_of_the_receive_buffer_is_counted() {
     if !privileged() {
         return;
     }
+    both_ways(&[PROTOCOL], overflow);
+}
+
+fn overflow(mut config: RawConfig) {
     let (_lab, a, b) = pair("drops");
-    let mut config = RawConfig::new(vec![PROTOCOL]);
+    // One block of the ring has 64 frames.
     config.receive_buffer = 16 << 10;
     let (mut left, mut right) = (raw_in(&a, &config), raw_in(&b, &config));
+    let to_b = header(A, B, PROTOCOL);
+    resolve(&mut left, &mut right, &to_b);
+    let before = left.counters().sent;
     for _ in 0..200 {
         let Some(_) = left.slot() else { break };
-        left.commit(&header(A, B, PROTOCOL), 1480);
+        left.commit(&to_b, 1480);
     }
     left.flush();
-    let sent = left.counters().sent;
+    let sent = left.counters().sent - before;
     let got = collect(&mut right, sent as usize).len() as u64;
-    assert!(got < sent);
+    assert!(got < sent, "{got} of {sent}");
     assert_eq!(right.counters().overflowed, sent - got);
 }
 
@@ -227,10 +263,15 @@ fn refusals_cost_one_packet_each_and_block_nothing() {
     if !privileged() {
         return;
     }
+    both_ways(&[PROTOCOL], refusals);
+}
+
+fn refusals(mut config: RawConfig) {
     let (_lab, a, b) = pair("refused");
-    let mut config = RawConfig::new(vec![PROTOCOL]);
     config.mtu = 3000;
     let (mut left, mut right) = (raw_in(&a, &config), raw_in(&b, &config));
+    resolve(&mut left, &mut right, &header(A, B, PROTOCOL));
+    let before = left.counters().sent;
     for (dst, len) in [
         (B, 100),
         (Ipv4Addr::new(192, 0, 2, 1), 100),
@@ -241,12 +282,55 @@ fn refusals_cost_one_packet_each_and_block_nothing() {
         left.commit(&header(A, dst, PROTOCOL), len);
     }
     left.flush();
-    assert_eq!((left.counters().sent, left.counters().refused), (2, 2));
+    let counters = left.counters();
+    assert_eq!((counters.sent - before, counters.refused), (2, 2));
     let lengths: Vec<usize> = collect(&mut right, 2)
         .iter()
         .map(|(_, p, _)| p.len())
         .collect();
     assert_eq!(lengths, [100, 101]);
+}
+
+#[test]
+fn what_a_router_forwards_is_not_for_us() {
+    if !privileged() {
+        return;
+    }
+    both_ways(&[PROTOCOL], forwarded);
+}
+
+fn forwarded(config: RawConfig) {
+    let mut lab = Lab::create(&format!("t-router-{}", std::process::id())).expect("lab");
+    let nodes = ["a", "r", "b"].map(|n| lab.node(n).expect("node"));
+    let end = |node, device, address| End {
+        node,
+        device,
+        address,
+    };
+    let (near, far) = (
+        end("a", "eth0", "10.78.0.1/24"),
+        end("b", "eth0", "10.78.1.1/24"),
+    );
+    lab.link(near, end("r", "eth0", "10.78.0.9/24"), 1500)
+        .expect("link");
+    lab.link(far, end("r", "eth1", "10.78.1.9/24"), 1500)
+        .expect("link");
+    lab.route("a", "default", "10.78.0.9").expect("route");
+    lab.route("b", "default", "10.78.1.9").expect("route");
+    lab.forward("r").expect("forward");
+    let [mut left, mut router, mut right] = nodes.each_ref().map(|n| raw_in(n, &config));
+    let far = Ipv4Addr::new(10, 78, 1, 1);
+    resolve(&mut left, &mut right, &header(A, far, PROTOCOL));
+    send(&mut left, &header(A, far, PROTOCOL), b"through");
+    let got = collect(&mut right, 1);
+    assert_eq!((got[0].0.ttl, &*got[0].1), (TTL - 1, &b"through"[..]));
+    send(
+        &mut left,
+        &header(A, Ipv4Addr::new(10, 78, 0, 9), PROTOCOL),
+        b"here",
+    );
+    let got = collect(&mut router, 1);
+    assert_eq!((got.len(), &*got[0].1), (1, &b"here"[..]));
 }
 
 #[test]
