@@ -13,6 +13,7 @@ pub mod conn;
 pub mod descriptor;
 pub mod endpoint;
 pub mod kit;
+pub mod math;
 pub mod permit;
 pub mod signal;
 pub mod store;

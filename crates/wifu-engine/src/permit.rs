@@ -127,7 +127,7 @@ impl Limit {
 
     /// Names by [`Limit::index`].
     pub const NAMES: [&'static str; Limit::COUNT] = [
-        "none", "source", "drain", "state", "window", "peer", "pace", "queue", "nagle", "custom",
+        "none", "source", "drain", "state", "window", "peer", "pace", "queue", "small", "custom",
     ];
 
     /// The name.

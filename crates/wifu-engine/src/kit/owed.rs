@@ -11,6 +11,8 @@ use wifu_wire::{Seq, Span, Time};
 pub trait AckRule: Send {
     /// How many segments in order, this one included, share one acknowledgement; 1: at once.
     fn share(&mut self, arrived: &Arrived, board: &Board) -> u32;
+    /// A segment did not arrive in order (it is acknowledged at once).
+    fn disorder(&mut self, _order: Arrival) {}
     /// How long an acknowledgement may be withheld, from the first segment on.
     fn patience(&self) -> Span;
     /// A parameter changes at run time; false if it can't.
@@ -158,6 +160,7 @@ impl<R: AckRule> Acking<R> {
     fn arrived(&mut self, a: &Arrived, cx: &mut Cx<'_>) {
         let upto = Some(cx.board.rx.nxt);
         if a.order != Arrival::InOrder {
+            self.rule.disorder(a.order);
             return self.due(upto, true, cx); // each counts at the sender
         }
         let share = self.rule.share(a, &cx.board);

@@ -1,3 +1,4 @@
 //! When to acknowledge.
 
+pub mod dynamic;
 pub mod every;

@@ -1,5 +1,7 @@
 //! The congestion windows.
 
+pub mod cubic;
 pub mod newreno;
 pub mod reno;
 pub mod tahoe;
+pub mod westwood;

@@ -1,3 +1,4 @@
 //! What restricts sending.
 
+pub mod nagle;
 pub mod peer_window;

@@ -1,1 +1,3 @@
 //! What watches the path.
+
+pub mod ttl_hops;

@@ -1,0 +1,331 @@
+//! The window of CUBIC: growth by a cubic function of the time since the last reduction, never
+//! slower than Reno.
+//!
+//! Hears `opened`, `acked`, `congested`, `recovered`, `wrote` and `sent`; says nothing; writes
+//! `win`; gates data in turn by `cwnd - pipe`. Source: RFC 9438, by its sections below, constants
+//! included. Differences: slow start ends at the first loss (no HyStart++, which its section 4.10
+//! recommends); an episode ends as carefully as NewReno's. `cwv` is on by default, as section 5.8
+//! asks; time in which the window was not binding is taken out of the epoch.
+
+use wifu_engine::kit::{
+    ABC, Growth, IDLE_RESTART, IW, RTO_HOLD, SSTHRESH, WindowControl, Windowed,
+};
+use wifu_engine::math::cbrt;
+use wifu_engine::signal::{Acked, Cause, Congested, Sent};
+use wifu_engine::{Board, Descriptor, Facts, ParamSpec, Role, Value};
+use wifu_wire::Time;
+
+/// Window of CUBIC.
+pub static CUBIC: Descriptor = Descriptor {
+    name: "cubic",
+    role: Role::Congestion,
+    doc: "Window of CUBIC: concave up to the window of the last loss, then convex; at least as \
+          fast as Reno.",
+    cites: &["RFC 9438"],
+    params: &[
+        IW,
+        SSTHRESH,
+        ParamSpec::flag(
+            "cwv",
+            true,
+            "Grow only if the window was what limited the sender (RFC 9438 5.8).",
+        ),
+        RTO_HOLD,
+        ABC,
+        IDLE_RESTART,
+        ParamSpec::flag(
+            "fast_convergence",
+            true,
+            "A loss below the window of the last one makes room for newcomers (RFC 9438 4.7).",
+        ),
+    ],
+    probes: &["w_max", "w_est", "k_s"],
+    reads: Facts::CONN.with(Facts::TX),
+    wants: Facts::RTT,
+    writes: Facts::WIN,
+    hears: &[
+        ("opened", &[]),
+        ("acked", &[]),
+        ("congested", &[]),
+        ("?recovered", &[]),
+        ("wrote", &[]),
+        ("sent", &[]),
+    ],
+    hooks: &["permit"],
+    build: |params| {
+        Ok(Box::new(Windowed(Cubic {
+            growth: Growth::new(params),
+            fast_convergence: params.flag("fast_convergence"),
+            epoch: None,
+            seen: Time::ZERO,
+            w_max: 0.0,
+            w_est: 0.0,
+            prior: 0.0,
+            k_s: 0.0,
+            part: 0.0,
+            reduced: false,
+        })))
+    },
+    ..Descriptor::EMPTY
+};
+
+/// Windows are in segments, as in the RFC.
+struct Cubic {
+    growth: Growth,
+    fast_convergence: bool,
+    /// Start of this stretch of congestion avoidance.
+    epoch: Option<Time>,
+    /// The latest acknowledgement.
+    seen: Time,
+    /// Window before the last reduction; 0: none to return to.
+    w_max: f64,
+    /// What Reno would have.
+    w_est: f64,
+    /// `cwnd_prior`: from here on Reno's pace is one segment per round trip.
+    prior: f64,
+    /// Time from the epoch to `w_max`, seconds.
+    k_s: f64,
+    /// Fraction of an octet that the window has grown by.
+    part: f64,
+    /// The recovery episode under way reduced the window.
+    reduced: bool,
+}
+
+impl Cubic {
+    fn segments(&self, board: &Board) -> f64 {
+        (f64::from(self.growth.cwnd) + self.part) / f64::from(board.conn.mss.max(1))
+    }
+
+    /// The first acknowledgement of congestion avoidance.
+    fn begin(&mut self, cwnd: f64, now: Time) {
+        self.epoch = Some(now);
+        self.w_est = cwnd; //= rfc9438#section-4.3
+        if self.w_max > cwnd {
+            self.k_s = cbrt((self.w_max - cwnd) / C); //= rfc9438#section-4.2
+        } else {
+            (self.k_s, self.w_max) = (0.0, cwnd); //= rfc9438#section-4.8
+        }
+    }
+
+    fn curve(&self, t_s: f64) -> f64 {
+        let d = t_s - self.k_s;
+        C * d * d * d + self.w_max
+    }
+
+    fn avoid(&mut self, acked: &Acked, board: &Board, now: Time) {
+        let cwnd = self.segments(board);
+        if self.epoch.is_none() {
+            self.begin(cwnd, now);
+        }
+        let t_s = self.epoch.map_or(0.0, |e| (now - e).as_secs_f64());
+        let alpha = if self.w_est >= self.prior { 1.0 } else { ALPHA };
+        let segments = f64::from(acked.bytes) / f64::from(board.conn.mss.max(1));
+        self.w_est += alpha * segments / cwnd; //= rfc9438#section-4.3
+        let next = if self.curve(t_s) < self.w_est {
+            self.w_est.max(cwnd)
+        } else {
+            let target = self.curve(t_s + board.rtt.srtt.as_secs_f64());
+            cwnd + (target.clamp(cwnd, 1.5 * cwnd) - cwnd) / cwnd //= rfc9438#section-4.4
+        };
+        let octets = next * f64::from(board.conn.mss);
+        self.growth.cwnd = octets as u32;
+        self.part = octets - f64::from(self.growth.cwnd);
+    }
+}
+
+impl WindowControl for Cubic {
+    fn window(&self) -> (u32, u32) {
+        (self.growth.cwnd, self.growth.ssthresh)
+    }
+
+    fn on_opened(&mut self, board: &Board, now: Time) {
+        self.growth.open(board);
+        self.seen = now;
+    }
+
+    fn on_acked(&mut self, acked: &Acked, board: &Board, now: Time) {
+        let since = now - self.seen;
+        self.seen = now;
+        if !self.growth.counts(acked) {
+            if let Some(epoch) = &mut self.epoch {
+                *epoch += since; //= rfc9438#section-4.2
+            }
+        } else if self.growth.cwnd < self.growth.ssthresh {
+            self.growth.start(acked, board);
+        } else {
+            self.avoid(acked, board, now);
+        }
+    }
+
+    fn on_congested(&mut self, what: &Congested, board: &Board, _now: Time) {
+        let cwnd = self.segments(board);
+        self.prior = cwnd;
+        let shrinking = self.fast_convergence && cwnd < self.w_max;
+        self.w_max = if shrinking {
+            cwnd * (1.0 + BETA) / 2.0 //= rfc9438#section-4.7
+        } else {
+            cwnd
+        };
+        (self.epoch, self.part) = (None, 0.0);
+        let ssthresh = f64::from(what.flight) * BETA; //= rfc9438#section-4.6
+        self.growth.lower(ssthresh as u32, what, board);
+        self.reduced = what.cause != Cause::Timeout;
+        if self.reduced {
+            self.growth.cwnd = self.growth.ssthresh;
+        } else {
+            self.growth.collapse(board);
+            self.w_max = 0.0; //= rfc9438#section-4.8
+        }
+    }
+
+    fn on_recovered(&mut self, flight: u32, board: &Board, _now: Time) {
+        if self.reduced {
+            let mss = board.conn.mss;
+            let careful = flight.max(mss).saturating_add(mss);
+            self.growth.cwnd = self.growth.ssthresh.min(careful); //= rfc6582#section-3.2
+            self.reduced = false;
+        }
+    }
+
+    fn on_sent(&mut self, sent: &Sent, _board: &Board, now: Time) {
+        self.growth.sent(sent, now);
+    }
+
+    fn on_wrote(&mut self, board: &Board, now: Time) {
+        self.growth.restart(board, now);
+    }
+
+    fn set(&mut self, param: &str, value: Value) -> bool {
+        match (param, value) {
+            ("fast_convergence", Value::Flag(on)) => {
+                self.fast_convergence = on;
+                true
+            }
+            _ => self.growth.set(param, value),
+        }
+    }
+
+    fn observe(&self, probe: &mut dyn FnMut(&'static str, f64)) {
+        probe("w_max", self.w_max);
+        probe("w_est", self.w_est);
+        probe("k_s", self.k_s);
+    }
+}
+
+/// Segments per cubic second (RFC 9438 5.1).
+const C: f64 = 0.4;
+
+/// What a reduction leaves (RFC 9438 4.6).
+const BETA: f64 = 0.7;
+
+/// Reno's pace that is as fast on average with BETA instead of a half (RFC 9438 4.3).
+const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wifu_engine::{Bench, Limit, Signal};
+    use wifu_wire::{Seq, Span};
+
+    const MSS: u32 = 1000;
+
+    fn opened(rtt_ms: u64) -> Bench {
+        let mut t = Bench::new(&CUBIC, &[("iw", "10")]).unwrap();
+        t.board.conn.mss = MSS;
+        t.board.rtt.srtt = Span::MILLI * rtt_ms;
+        t.signal(Signal::Opened);
+        t
+    }
+
+    fn acked(limited_by: Limit) -> Signal {
+        Signal::Acked(Acked {
+            bytes: MSS,
+            upto: Seq(0),
+            in_recovery: false,
+            limited_by,
+        })
+    }
+
+    fn congested(flight: u32, cause: Cause) -> Signal {
+        Signal::Congested(Congested {
+            flight,
+            cause,
+            repeat: false,
+        })
+    }
+
+    /// One ACK per segment of the window and round trip; the window after so many round trips.
+    fn run(t: &mut Bench, rounds: u32) -> f64 {
+        for _ in 0..rounds {
+            let (start, n) = (t.now, u64::from(t.board.win.cwnd / MSS));
+            for i in 0..n {
+                t.now = start + t.board.rtt.srtt * i / n;
+                t.signal(acked(Limit::Window));
+            }
+            t.now = start + t.board.rtt.srtt;
+        }
+        f64::from(t.board.win.cwnd) / f64::from(MSS)
+    }
+
+    fn grown_to(t: &mut Bench, segments: u32) {
+        for _ in 10..segments {
+            t.signal(acked(Limit::Window));
+        }
+        assert_eq!(t.board.win.cwnd, segments * MSS);
+    }
+
+    #[test]
+    fn the_window_returns_to_that_of_the_loss_after_k_seconds() {
+        let mut t = opened(200);
+        grown_to(&mut t, 100);
+        t.signal(congested(100 * MSS, Cause::DupAcks));
+        t.signal(Signal::Recovered { flight: 90 * MSS });
+        assert_eq!((t.board.win.cwnd, t.board.win.ssthresh), (70_000, 70_000));
+        let middle = run(&mut t, 10);
+        assert!((t.probe("k_s").unwrap() - 4.2172).abs() < 1e-4);
+        assert!((95.5..97.5).contains(&middle), "{middle}");
+        let back = run(&mut t, 11);
+        assert!((99.5..100.5).contains(&back), "{back}");
+        let beyond = run(&mut t, 10);
+        assert!((102.5..104.5).contains(&beyond), "{beyond}");
+    }
+
+    #[test]
+    fn on_a_short_path_it_is_as_fast_as_reno_with_the_same_average() {
+        let mut t = opened(10);
+        grown_to(&mut t, 20);
+        t.signal(congested(20 * MSS, Cause::DupAcks));
+        t.signal(Signal::Recovered { flight: 19 * MSS });
+        // 0.529 segments per round trip until 20 segments, then 1: 11.3 + 18.7 round trips.
+        let after = run(&mut t, 30);
+        assert!((37.0..39.5).contains(&after), "{after}");
+    }
+
+    #[test]
+    fn a_loss_on_the_way_up_gives_way_and_a_timeout_forgets_the_old_window() {
+        let mut t = opened(100);
+        grown_to(&mut t, 100);
+        t.signal(congested(100 * MSS, Cause::DupAcks));
+        t.signal(congested(70 * MSS, Cause::DupAcks));
+        assert_eq!(t.probe("w_max"), Some(59.5));
+        assert_eq!(t.board.win.cwnd, 49_000);
+        t.signal(congested(40 * MSS, Cause::Timeout));
+        assert_eq!((t.board.win.cwnd, t.board.win.ssthresh), (1000, 28_000));
+        run(&mut t, 10);
+        assert_eq!(t.probe("k_s"), Some(0.0));
+    }
+
+    #[test]
+    fn time_in_which_the_window_was_not_binding_does_not_count() {
+        let mut t = opened(100);
+        grown_to(&mut t, 100);
+        t.signal(congested(100 * MSS, Cause::DupAcks));
+        t.signal(Signal::Recovered { flight: 90 * MSS });
+        let before = run(&mut t, 10);
+        t.now += Span::SECOND * 20;
+        t.signal(acked(Limit::Source));
+        assert_eq!(f64::from(t.board.win.cwnd) / 1000.0, before);
+        let after = run(&mut t, 1);
+        assert!(after - before < 1.5, "{before} {after}");
+    }
+}
