@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod catalog;
 mod exec;
 mod perf;
 
@@ -21,6 +22,12 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// List protocols, parts and profiles
+    List(catalog::ListArgs),
+    /// Describe a protocol, with all parameters, or a part
+    Describe(catalog::DescribeArgs),
+    /// Check the compositions of a TOML file
+    Check(catalog::CheckArgs),
     /// Run a program with its TCP sockets carried by a WiFu protocol
     Exec(exec::Args),
     /// Measure throughput with iperf3's letters and JSON, over WiFu protocols and kernel TCP
@@ -29,6 +36,9 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::List(args) => catalog::list(&args),
+        Command::Describe(args) => catalog::describe(&args),
+        Command::Check(args) => catalog::check(&args),
         Command::Exec(args) => exec::run(&args),
         Command::Perf(args) => perf::run(*args),
     };

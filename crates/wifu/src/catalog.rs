@@ -1,0 +1,367 @@
+//! `wifu list`, `wifu describe` and `wifu check`: everything they print comes from the registry.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use serde_json::{Value as Json, json};
+use wifu_engine::blueprint::ENGINE_PARAMS;
+use wifu_engine::descriptor::nearest;
+use wifu_engine::{Blueprint, Descriptor, Facts, Library, ParamSpec, Role};
+
+/// `wifu list`.
+#[derive(Args)]
+pub struct ListArgs {
+    /// Only this kind: protocols, parts, profiles, or a role such as judge or congestion
+    #[arg(value_name = "KIND")]
+    kind: Option<String>,
+    /// Also know the protocols and profiles of this TOML file
+    #[arg(long, value_name = "TOML")]
+    file: Option<std::path::PathBuf>,
+    /// For machines
+    #[arg(long)]
+    json: bool,
+}
+
+/// `wifu describe`.
+#[derive(Args)]
+pub struct DescribeArgs {
+    /// A protocol (with parameters: tcp-newreno,iw=4), a part, or a profile
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Also know the protocols and profiles of this TOML file
+    #[arg(long, value_name = "TOML")]
+    file: Option<std::path::PathBuf>,
+    /// For machines
+    #[arg(long)]
+    json: bool,
+}
+
+/// `wifu check`.
+#[derive(Args)]
+#[command(after_help = "A composition file:\n\n  \
+    [protocol.mine]\n  extends    = \"tcp-newreno\"\n  number     = 240\n  \
+    judge      = { use = \"backlog\" }\n  gates.add  = [\"nagle\"]\n  set        = { iw = 4 }\n\n\
+    Then: wifu check mine.toml; wifu mock --file mine.toml --protocol mine ...")]
+pub struct CheckArgs {
+    /// The TOML file with [protocol.NAME] and [profile.NAME] tables
+    #[arg(value_name = "FILE")]
+    file: std::path::PathBuf,
+    /// For machines
+    #[arg(long)]
+    json: bool,
+}
+
+/// The built-in protocols and profiles, and those of a file.
+///
+/// # Errors
+/// The file can't be read or is no composition file.
+pub fn library(file: Option<&std::path::Path>) -> anyhow::Result<Library> {
+    let built_in = wifu_parts::library();
+    let Some(path) = file else {
+        return Ok(built_in);
+    };
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    let more = Library::parse(&text).with_context(|| path.display().to_string())?;
+    Ok(built_in.merge(more))
+}
+
+fn sentence(doc: &str) -> &str {
+    doc.split_inclusive(['.', ':'])
+        .next()
+        .unwrap_or(doc)
+        .trim_end_matches(['.', ':'])
+}
+
+fn part_json(d: &Descriptor) -> Json {
+    let params: Vec<Json> = d.params.iter().map(param_json).collect();
+    json!({
+        "name": d.name, "role": d.role.key(), "doc": d.doc, "cites": d.cites, "params": params,
+        "reads": d.reads.names().collect::<Vec<_>>(), "wants": d.wants.names().collect::<Vec<_>>(),
+        "writes": d.writes.names().collect::<Vec<_>>(), "hears": d.hears, "probes": d.probes,
+        "offers": d.offers.iter().map(|k| format!("{k:?}").to_lowercase()).collect::<Vec<_>>(),
+    })
+}
+
+fn param_json(p: &ParamSpec) -> Json {
+    json!({
+        "name": p.name, "default": p.default.to_string(), "low": p.low.to_string(),
+        "high": p.high.to_string(), "choices": p.choices, "doc": p.doc,
+    })
+}
+
+/// Print what there is.
+///
+/// # Errors
+/// An unknown kind, or a bad file.
+pub fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
+    let (library, registry) = (library(args.file.as_deref())?, wifu_parts::registry());
+    let kind = args.kind.as_deref();
+    let roles: Vec<&str> = Role::ALL.into_iter().map(Role::key).collect();
+    let known = ["protocols", "parts", "profiles"]
+        .into_iter()
+        .chain(roles.iter().copied());
+    if let Some(k) = kind
+        && !known.clone().any(|n| n == k)
+    {
+        let hint =
+            nearest(k, known.clone()).map_or(String::new(), |n| format!("; did you mean {n}?"));
+        bail!(
+            "no kind \"{k}\"{hint} Known: {}",
+            known.collect::<Vec<_>>().join(", ")
+        );
+    }
+    if args.json {
+        let protocols = library.protocols().iter();
+        let protocols: Vec<Json> = protocols
+            .filter_map(|p| library.expand(p).ok())
+            .map(
+                |c| json!({"name": c.name, "doc": c.doc, "number": c.number, "profile": c.profile}),
+            )
+            .collect();
+        let parts: Vec<Json> = registry.parts().iter().map(|d| part_json(d)).collect();
+        let profiles: Vec<&str> = library.profiles().collect();
+        let all = json!({"protocols": protocols, "parts": parts, "profiles": profiles});
+        println!("{}", serde_json::to_string_pretty(&all)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let wants = |what: &str| kind.is_none_or(|k| k == what);
+    if wants("protocols") {
+        println!("Protocols:");
+        for name in library.protocols() {
+            let c = library.expand(name)?;
+            let profile = c.profile.unwrap_or_default();
+            println!("  {name:<16} {:>3}  {:<12} {}", c.number, profile, c.doc);
+        }
+    }
+    for role in Role::ALL {
+        let listed = wants("parts") || kind == Some(role.key());
+        let parts: Vec<_> = registry.parts().iter().filter(|d| d.role == role).collect();
+        if listed && !parts.is_empty() {
+            println!("Parts, {}:", role.key());
+            for d in parts {
+                println!("  {:<18} {}", d.name, sentence(d.doc));
+            }
+        }
+    }
+    if wants("profiles") {
+        println!(
+            "Profiles: {}",
+            library.profiles().collect::<Vec<_>>().join(", ")
+        );
+    }
+    if kind.is_none() {
+        println!("\nMore: wifu describe NAME");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn params_text(params: &[ParamSpec], value: impl Fn(&ParamSpec) -> String) -> String {
+    let mut text = String::new();
+    for p in params {
+        let range = if p.choices.is_empty() {
+            format!("{} to {}", p.low, p.high)
+        } else {
+            p.choices.join(" | ")
+        };
+        let _ = writeln!(text, "    {:<16} {:<12} ({range})", p.name, value(p));
+        let _ = writeln!(text, "        {}", p.doc);
+    }
+    text
+}
+
+fn facts(f: Facts) -> String {
+    let names: Vec<&str> = f.names().collect();
+    if names.is_empty() {
+        String::from("nothing")
+    } else {
+        names.join(", ")
+    }
+}
+
+fn part_text(d: &Descriptor) -> String {
+    let mut t = format!("{} (part for {})\n\n  {}\n", d.name, d.role.key(), d.doc);
+    let _ = writeln!(t, "\n  Sources: {}", d.cites.join("; "));
+    let _ = writeln!(
+        t,
+        "  Reads {}; uses {}; writes {}.",
+        facts(d.reads),
+        facts(d.wants),
+        facts(d.writes)
+    );
+    for (heard, emits) in d.hears {
+        let then = if emits.is_empty() {
+            String::new()
+        } else {
+            format!(" -> {}", emits.join(", "))
+        };
+        let _ = writeln!(t, "  Hears {heard}{then}");
+    }
+    if !d.offers.is_empty() {
+        let kinds: Vec<String> = d
+            .offers
+            .iter()
+            .map(|k| format!("{k:?}").to_lowercase())
+            .collect();
+        let _ = writeln!(t, "  Offers {}", kinds.join(", "));
+    }
+    for (slot, allowed) in d.needs {
+        let _ = writeln!(t, "  Needs {slot} = {}", allowed.join(" or "));
+    }
+    if !d.params.is_empty() {
+        t += "\n  Parameters (default, range):\n";
+        t += &params_text(d.params, |p| p.default.to_string());
+    }
+    t
+}
+
+fn protocol_text(b: &Blueprint) -> String {
+    let profile = b.profile.as_deref().unwrap_or("none");
+    let mut t = format!("{} (protocol)\n\n  {}\n\n", b.name, b.doc);
+    let _ = writeln!(
+        t,
+        "  IP protocol {}, wire {}, store {}, profile {profile}, id {:08x}",
+        b.number,
+        b.wire.name(),
+        b.store_kind().name(),
+        b.id
+    );
+    let _ = writeln!(t, "  One event causes at most {} signals.", b.cascade);
+    for part in &b.parts {
+        let _ = writeln!(t, "\n  {:<10} = {}", part.desc.role.key(), part.desc.name);
+        let value = |p: &ParamSpec| {
+            let found = part.values.iter().find(|v| v.0 == p.name);
+            found.map_or(String::new(), |v| v.1.to_string())
+        };
+        t += &params_text(part.desc.params, value);
+    }
+    t += "\n  The engine:\n";
+    t += &params_text(ENGINE_PARAMS, |p| {
+        b.value(p.name).map_or(String::new(), |v| v.to_string())
+    });
+    t
+}
+
+fn protocol_json(b: &Blueprint) -> Json {
+    let parts: Vec<Json> = b
+        .parts
+        .iter()
+        .map(|p| {
+            let values: serde_json::Map<String, Json> = p
+                .values
+                .iter()
+                .map(|(n, v)| (n.to_string(), json!(v.to_string())))
+                .collect();
+            json!({"role": p.desc.role.key(), "part": p.desc.name, "params": values})
+        })
+        .collect();
+    json!({
+        "name": b.name, "doc": b.doc, "number": b.number, "wire": b.wire.name(),
+        "store": b.store_kind().name(), "profile": b.profile, "id": format!("{:08x}", b.id),
+        "parts": parts,
+    })
+}
+
+/// Print all that is known of a name.
+///
+/// # Errors
+/// Nothing has that name.
+pub fn describe(args: &DescribeArgs) -> anyhow::Result<ExitCode> {
+    let (library, registry) = (library(args.file.as_deref())?, wifu_parts::registry());
+    let stem = args.name.split(',').next().unwrap_or_default();
+    if library.protocols().iter().any(|p| p == stem) {
+        let b = library.resolve(&args.name, &registry)?;
+        if args.json {
+            println!("{}", serde_json::to_string_pretty(&protocol_json(&b))?);
+        } else {
+            print!("{}", protocol_text(&b));
+        }
+    } else if let Some(d) = registry.find(stem) {
+        if args.json {
+            println!("{}", serde_json::to_string_pretty(&part_json(d))?);
+        } else {
+            print!("{}", part_text(d));
+        }
+    } else {
+        let parts = registry.parts().iter().map(|d| d.name);
+        let names = library.protocols().iter().map(String::as_str).chain(parts);
+        let hint = nearest(stem, names).map_or(String::new(), |n| format!("; did you mean {n}?"));
+        bail!("nothing is called \"{stem}\"{hint} `wifu list` shows all names");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Check every protocol of a file.
+///
+/// # Errors
+/// The file can't be read or is no composition file.
+pub fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
+    let text = std::fs::read_to_string(&args.file)
+        .with_context(|| format!("reading {}", args.file.display()))?;
+    let own = Library::parse(&text).with_context(|| args.file.display().to_string())?;
+    let names = own.protocols().to_vec();
+    let (all, registry) = (wifu_parts::library().merge(own), wifu_parts::registry());
+    if names.is_empty() {
+        bail!("{} has no [protocol.NAME] table", args.file.display());
+    }
+    let (mut reports, mut bad) = (Vec::new(), false);
+    for name in &names {
+        let result = all.resolve(name, &registry).and_then(|b| unique(&b, &all));
+        match result {
+            Ok(b) => {
+                reports.push(json!({"protocol": name, "ok": true, "id": format!("{:08x}", b.id)}))
+            }
+            Err(e) => {
+                bad = true;
+                let problems: Vec<Json> = e
+                    .problems
+                    .iter()
+                    .map(|p| json!({"key": p.key, "problem": p.what}))
+                    .collect();
+                reports.push(json!({"protocol": name, "ok": false, "problems": problems}));
+                if !args.json {
+                    eprintln!("{e}");
+                }
+            }
+        }
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&reports)?);
+    } else {
+        for r in reports.iter().filter(|r| r["ok"] == true) {
+            println!(
+                "{}: ok, id {}",
+                r["protocol"].as_str().unwrap_or_default(),
+                r["id"].as_str().unwrap_or_default()
+            );
+        }
+    }
+    Ok(if bad {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+/// Live, a protocol is known by its IP protocol number: two must not share one.
+fn unique(
+    b: &std::sync::Arc<Blueprint>,
+    all: &Library,
+) -> Result<std::sync::Arc<Blueprint>, wifu_engine::ConfigError> {
+    let others = all.protocols().iter().filter(|n| **n != b.name);
+    for other in others.filter_map(|n| all.expand(n).ok()) {
+        if other.number == b.number {
+            let what = format!(
+                "IP protocol {} is that of {}; give another (143 to 252 are unassigned)",
+                b.number, other.name
+            );
+            return Err(wifu_engine::ConfigError::one(
+                format!("protocol.{}.number", b.name),
+                what,
+            ));
+        }
+    }
+    Ok(std::sync::Arc::clone(b))
+}
