@@ -8,7 +8,7 @@ mod support;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
-use support::{blueprint, links, percent};
+use support::{blueprint, links, percent, probe};
 use wifu_engine::{Blueprint, Limit};
 use wifu_testkit::alloc::{Counting, allocations_in};
 use wifu_testkit::chain::{Chain, Hop, Plan};
@@ -79,16 +79,6 @@ fn chain(octets: u64, loss: u32, seed: u64) -> (Chain, Raised) {
     chain.keep_departures(20_000);
     chain.start();
     (chain, raised)
-}
-
-fn probe(conn: &wifu_engine::Conn, name: &str) -> f64 {
-    let mut found = None;
-    conn.observe(&mut |_, probe, value| {
-        if probe == name {
-            found.get_or_insert(value);
-        }
-    });
-    found.unwrap_or_else(|| panic!("no part has the probe {name}"))
 }
 
 fn median_gap_us(chain: &Chain) -> f64 {

@@ -5,7 +5,7 @@
 pub mod opener;
 
 use std::sync::Arc;
-use wifu_engine::{Blueprint, Library, Registry};
+use wifu_engine::{Blueprint, Conn, Library, Registry};
 use wifu_testkit::chain::LinkPlan;
 use wifu_wire::{Rate, Span};
 
@@ -39,4 +39,15 @@ pub fn links(rates: &[u64], queue: usize, loss: u32) -> Vec<LinkPlan> {
         deaf: loss,
     };
     rates.iter().map(link).collect()
+}
+
+/// The internal quantity `name` of whichever part reports it first.
+pub fn probe(conn: &Conn, name: &str) -> f64 {
+    let mut found = None;
+    conn.observe(&mut |_, probe, value| {
+        if probe == name {
+            found.get_or_insert(value);
+        }
+    });
+    found.unwrap_or_else(|| panic!("no part has the probe {name}"))
 }
