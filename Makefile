@@ -38,10 +38,21 @@ bench: build ## speed beside the kernel's TCP; tables to the screen and to out/b
 test: lint unit doctest audit fuzz ## everything that must pass before a change goes in
 	@echo "make test: all passed"
 
+# Modules that a macro declares are invisible to `cargo fmt`.
+PARTS := $(wildcard crates/wifu-parts/src/*/*.rs)
+
+.PHONY: fmt
+fmt: ## format everything
+	@scripts/setup.sh lint python
+	$(CARGO) fmt --all
+	rustfmt --edition 2024 $(PARTS)
+	.venv/bin/ruff --quiet format --config tools/pyproject.toml tools
+
 .PHONY: lint
 lint: ## formatting, clippy, rustdoc, and the checks of the Python tools
 	@scripts/setup.sh lint python
 	$(CARGO) fmt --all --check
+	rustfmt --edition 2024 --check $(PARTS)
 	$(CARGO) clippy --quiet --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --quiet --locked --workspace --no-deps
 	.venv/bin/ruff --quiet format --check --config tools/pyproject.toml tools

@@ -3,21 +3,25 @@
 //! No file here imports another part: what several parts share is in `wifu_engine::kit`.
 #![forbid(unsafe_code)]
 
-pub mod ack;
-pub mod congestion;
-pub mod gate;
-pub mod judge;
-mod list;
-pub mod manager;
-pub mod receive;
-pub mod reliable;
-pub mod rtt;
-pub mod watch;
-
-pub use list::{PARTS, registry};
-
 use std::sync::Arc;
-use wifu_engine::{Blueprint, ConfigError, Library};
+use wifu_engine::{Blueprint, ConfigError, Descriptor, Library, Registry};
+
+/// Declares the module of each part and lists its descriptor, so that adding a part is one line.
+macro_rules! parts {
+    ($($(#[$doc:meta])* $role:ident { $($file:ident::$descriptor:ident,)* })*) => {
+        $($(#[$doc])* pub mod $role { $(pub mod $file;)* })*
+
+        /// All parts of this crate.
+        pub static PARTS: &[&Descriptor] = &[$($(&$role::$file::$descriptor,)*)*];
+    };
+}
+
+include!("list.rs");
+
+/// The registry of [`PARTS`]; other crates add theirs with [`Registry::with`].
+pub fn registry() -> Registry {
+    Registry::new(PARTS)
+}
 
 /// The compositions and profiles that come with WiFu, as text.
 pub const PROTOCOLS: &str = include_str!("protocols/tcp.toml");

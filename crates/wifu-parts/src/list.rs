@@ -1,30 +1,48 @@
-//! The registered parts: one line each, in the order of the documentation.
-
-use crate::{ack, congestion, gate, judge, manager, receive, reliable, rtt, watch};
-use wifu_engine::{Descriptor, Registry};
-
-/// All parts of this crate.
-pub static PARTS: &[&Descriptor] = &[
-    &manager::handshake::HANDSHAKE,
-    &rtt::rfc6298::RFC6298,
-    &reliable::cumulative::CUMULATIVE,
-    &reliable::selective::SELECTIVE,
-    &receive::reassemble::REASSEMBLE,
-    &judge::loss_is_congestion::LOSS_IS_CONGESTION,
-    &judge::backlog::BACKLOG,
-    &congestion::tahoe::TAHOE,
-    &congestion::reno::RENO,
-    &congestion::newreno::NEWRENO,
-    &congestion::cubic::CUBIC,
-    &congestion::westwood::WESTWOOD,
-    &gate::peer_window::PEER_WINDOW,
-    &gate::nagle::NAGLE,
-    &ack::every::EVERY,
-    &ack::dynamic::DYNAMIC,
-    &watch::ttl_hops::TTL_HOPS,
-];
-
-/// The registry of [`PARTS`]; other crates add theirs with [`Registry::with`].
-pub fn registry() -> Registry {
-    Registry::new(PARTS)
+// The parts: one line each, in the order of the documentation. A line names a file of the role's
+// folder and the descriptor in it; what `parts!` makes of that is in lib.rs.
+parts! {
+    /// Managers: open, close and validate.
+    manager {
+        handshake::HANDSHAKE,
+    }
+    /// Round-trip times and the retransmission timeout.
+    rtt {
+        rfc6298::RFC6298,
+    }
+    /// Reliability: what was lost, what goes again.
+    reliable {
+        cumulative::CUMULATIVE,
+        selective::SELECTIVE,
+    }
+    /// Receivers.
+    receive {
+        reassemble::REASSEMBLE,
+    }
+    /// What turns loss into congestion, or does not.
+    judge {
+        loss_is_congestion::LOSS_IS_CONGESTION,
+        backlog::BACKLOG,
+    }
+    /// The congestion windows.
+    congestion {
+        tahoe::TAHOE,
+        reno::RENO,
+        newreno::NEWRENO,
+        cubic::CUBIC,
+        westwood::WESTWOOD,
+    }
+    /// What restricts sending.
+    gate {
+        peer_window::PEER_WINDOW,
+        nagle::NAGLE,
+    }
+    /// When to acknowledge.
+    ack {
+        every::EVERY,
+        dynamic::DYNAMIC,
+    }
+    /// What watches the path.
+    watch {
+        ttl_hops::TTL_HOPS,
+    }
 }

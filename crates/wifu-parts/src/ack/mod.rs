@@ -1,4 +1,0 @@
-//! When to acknowledge.
-
-pub mod dynamic;
-pub mod every;

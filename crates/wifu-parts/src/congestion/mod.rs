@@ -1,7 +1,0 @@
-//! The congestion windows.
-
-pub mod cubic;
-pub mod newreno;
-pub mod reno;
-pub mod tahoe;
-pub mod westwood;

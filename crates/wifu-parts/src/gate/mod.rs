@@ -1,4 +1,0 @@
-//! What restricts sending.
-
-pub mod nagle;
-pub mod peer_window;

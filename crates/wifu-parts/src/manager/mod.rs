@@ -1,3 +1,0 @@
-//! Managers: open, close and validate.
-
-pub mod handshake;

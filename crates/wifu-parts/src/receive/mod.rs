@@ -1,3 +1,0 @@
-//! Receivers.
-
-pub mod reassemble;

@@ -1,3 +1,0 @@
-//! Round-trip times and the retransmission timeout.
-
-pub mod rfc6298;

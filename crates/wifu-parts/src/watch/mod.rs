@@ -1,3 +1,0 @@
-//! What watches the path.
-
-pub mod ttl_hops;
