@@ -173,18 +173,18 @@ fn percentage(word: &str) -> Result<f64, String> {
 }
 
 fn fate(action: &[&str]) -> Result<Fate, String> {
-    let micros = |word: &str| {
-        number(word, "a delay in microseconds (-1 drops)").map(|us| Fate::Delay(Span::MICRO * us))
-    };
     match action {
         ["drop" | "-1"] => Ok(Fate::Drop),
         ["duplicate"] => Ok(Fate::Duplicate),
         ["corrupt"] => Ok(Fate::Corrupt),
-        ["delay", us] | [us] => micros(us),
+        ["delay", us] | [us] if us.parse::<u64>().is_ok() => {
+            number(us, "a delay").map(|us| Fate::Delay(Span::MICRO * us))
+        }
         _ => {
             let action = action.join(" ");
             Err(format!(
-                "\"{action}\" is no action; write drop, duplicate, corrupt or delay MICROSECONDS"
+                "\"{action}\" is no action; write a delay in microseconds (-1 drops), drop, \
+                 duplicate, corrupt or delay MICROSECONDS"
             ))
         }
     }
@@ -230,8 +230,8 @@ mod tests {
             wrong("1 2 3\n\nfoo 2 3"),
             "line 3: \"foo\" is not a sequence number; write 0 to 4294967295, or -1 for any"
         );
-        assert!(wrong("data_index 3 explode").contains("line 1: \"explode\" is not a delay"));
-        assert!(wrong("data_index 3 explode loudly").contains("write drop, duplicate, corrupt"));
+        assert!(wrong("data_index 3 explode").contains("line 1: \"explode\" is no action"));
+        assert!(wrong("data_index 3 delay long").contains("drop, duplicate, corrupt or delay"));
         assert!(wrong("-1 -1 101").contains("no percentage from 0 to 100"));
         assert!(wrong("1 2").contains("is no rule"));
         assert!(wrong("data_index x drop").contains("index of a data segment"));

@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 
 mod catalog;
 mod exec;
+mod mock;
 mod perf;
 
 #[derive(Parser)]
@@ -30,6 +31,8 @@ enum Command {
     Check(catalog::CheckArgs),
     /// Run a program with its TCP sockets carried by a WiFu protocol
     Exec(exec::Args),
+    /// Run a protocol over a network in virtual time: losses, traces, captures
+    Mock(Box<mock::Args>),
     /// Measure throughput with iperf3's letters and JSON, over WiFu protocols and kernel TCP
     Perf(Box<perf::Args>),
 }
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         Command::Describe(args) => catalog::describe(&args),
         Command::Check(args) => catalog::check(&args),
         Command::Exec(args) => exec::run(&args),
+        Command::Mock(args) => mock::run(&args),
         Command::Perf(args) => perf::run(*args),
     };
     result.unwrap_or_else(|error| {

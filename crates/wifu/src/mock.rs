@@ -1,0 +1,451 @@
+//! `wifu mock`: a protocol over a network in virtual time.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, ensure};
+use serde_json::{Value as Json, json};
+use wifu_engine::Blueprint;
+use wifu_sim::{Flow, Impair, LinkSpec, Mock, MockBuilder, Rules, Side, Span, Stop, csv};
+use wifu_wire::units::parse_octets;
+
+use crate::catalog;
+
+/// A run without an end in sight stops here.
+const PATIENCE: Span = Span(86_400_000_000_000);
+
+const HELP: &str = "\
+The network:
+
+    sender --access-- router --bottleneck-- receiver
+
+Nothing leaves the process and no clock is read: the same arguments give the same octets in every
+file. A rate counts IP packets. The router keeps at most --queue packets waiting behind the one it
+is sending; one more is lost. Faults happen where packets enter the bottleneck.
+
+Examples:
+
+  What does NewReno send after losing three segments of one window (Fall and Floyd)?
+    wifu mock --protocol tcp-newreno --access 8Mb/s,0.1ms --bottleneck 0.8Mb/s,100ms --queue 8 \\
+      --drop 14,26,28 --bytes 1M --mss 1000 --set iw=2 --set rcv_wnd=28000 --trace out.csv
+
+  One percent of loss each way, seen in Wireshark:
+    wifu mock --protocol tcp-sack --loss 1% --ack-loss 1% --pcap out.pcapng
+
+  Ten flows for a minute, summary for a program:
+    wifu mock --protocol tcp-reno --flows 10 --time 60s --json
+
+A rule file has one rule a line; # begins a comment; each rule catches one packet, in order:
+
+  2 0 -1                 seq ack delay_us: delays this packet; -1 drops it. Numbers count as if
+                         each side began with 1: SYN 1, first data octet 2; -1 is any number
+  -1 -1 0.5              drops every packet with 0.5 percent
+  data_index 14 drop     the 15th data segment, first transmission; also: delay 35000,
+                         duplicate, corrupt
+
+Columns of the trace: time_s, event (send, arrival, ack, drop, timeout), seq_index (data segment
+from 0; for an ack the one it asks for), len, cwnd, ssthresh (octets, at the sender, after the
+event), retransmission (0, 1), reason (of sending again: timeout, dupack, partial, sack, probe; of
+a drop: queue, index, random, rule, corrupt). With --flows above 1 a last column, flow.";
+
+/// `wifu mock`.
+#[derive(clap::Args)]
+#[command(after_long_help = HELP, after_help = "Examples and file formats: wifu mock --help")]
+pub struct Args {
+    /// The protocol, parameters included if you like: tcp-newreno or tcp-newreno,iw=4
+    ///
+    /// `wifu list protocols` names them.
+    #[arg(long, short, value_name = "NAME")]
+    protocol: String,
+    /// Also know the protocols and profiles of this TOML file
+    #[arg(long, value_name = "TOML")]
+    file: Option<PathBuf>,
+    /// Set a parameter, as often as wanted: --set iw=2 --set rcv_wnd=28000
+    ///
+    /// `wifu describe NAME` lists them.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = assignment)]
+    set: Vec<String>,
+    /// Payload octets of a segment; without it what the MTU allows
+    #[arg(long, value_name = "OCTETS")]
+    mss: Option<u32>,
+    /// Rate and delay of the link from the sender to the router
+    #[arg(long, value_name = "RATE,DELAY", default_value = "100Mb/s,0.1ms", value_parser = link)]
+    access: LinkSpec,
+    /// Rate and delay of the link from the router to the receiver
+    #[arg(long, value_name = "RATE,DELAY", default_value = "10Mb/s,10ms", value_parser = link)]
+    bottleneck: LinkSpec,
+    /// Packets that may wait in the router behind the one being sent
+    #[arg(long, value_name = "PACKETS", default_value_t = 100)]
+    queue: usize,
+    /// Largest IP packet
+    #[arg(long, value_name = "OCTETS", default_value_t = 1500,
+          value_parser = clap::value_parser!(u32).range(100..=65_535))]
+    mtu: u32,
+    /// What each flow sends: 200000, 1M, 64KiB [default: 1M, with --time no end]
+    #[arg(long, value_name = "OCTETS", value_parser = octets)]
+    bytes: Option<u64>,
+    /// Stop after this much virtual time: 6s, 500ms
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    time: Option<Span>,
+    /// How many connections at once
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    flows: u32,
+    /// Lose the first transmission of these data segments of the first flow, counted from 0
+    #[arg(long, value_name = "INDEX,...", value_delimiter = ',')]
+    drop: Vec<u64>,
+    /// Lose this share of the packets towards the receiver
+    #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = percent)]
+    loss: f64,
+    /// Lose this share of the packets towards the sender
+    #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = percent)]
+    ack_loss: f64,
+    /// Let this share of the packets towards the receiver be overtaken by up to N others
+    #[arg(long, value_name = "PERCENT,N", value_parser = reorder)]
+    reorder: Option<(f64, u32)>,
+    /// Deliver this share of the packets towards the receiver twice
+    #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = percent)]
+    duplicate: f64,
+    /// Flip a bit in this share of the packets towards the receiver
+    #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = percent)]
+    corrupt: f64,
+    /// Rules for single packets
+    #[arg(long, value_name = "FILE")]
+    rules: Option<PathBuf>,
+    /// Decides everything random
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Write every event to this CSV file
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Write the packets at both ends to this capture file
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+    /// Print the summary as JSON on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+fn link(text: &str) -> Result<LinkSpec, String> {
+    let (rate, delay) = text
+        .split_once(',')
+        .ok_or("write rate and delay, such as 0.8Mb/s,100ms")?;
+    let rate = rate.parse::<wifu_sim::Rate>().map_err(|e| e.to_string())?;
+    if rate == wifu_sim::Rate(0) {
+        return Err("a rate of 0 sends nothing".into());
+    }
+    let delay = delay.parse().map_err(|e| format!("{e}"))?;
+    Ok(LinkSpec::new(rate, delay))
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text.trim().trim_end_matches('%').trim().parse() {
+        Ok(p) if (0.0..=100.0).contains(&p) => Ok(p),
+        _ => Err("write a percentage from 0% to 100%, such as 1% or 0.1%".into()),
+    }
+}
+
+fn reorder(text: &str) -> Result<(f64, u32), String> {
+    let wrong = "write a percentage and how many packets may overtake, such as 5%,3";
+    let (share, by) = text.split_once(',').ok_or(wrong)?;
+    match by.trim().parse() {
+        Ok(by) if (1..=1000).contains(&by) => Ok((percent(share)?, by)),
+        _ => Err(format!("{wrong} (1 to 1000 packets)")),
+    }
+}
+
+fn octets(text: &str) -> Result<u64, String> {
+    parse_octets(text).map_err(|e| e.to_string())
+}
+
+fn span(text: &str) -> Result<Span, String> {
+    text.parse().map_err(|e| format!("{e}"))
+}
+
+fn assignment(text: &str) -> Result<String, String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() && !value.is_empty() && !text.contains(',') => {
+            Ok(text.to_string())
+        }
+        _ => Err("write one KEY=VALUE, such as iw=2; repeat --set for more".into()),
+    }
+}
+
+/// Run it.
+///
+/// # Errors
+/// An argument that fits nothing, with its flag; a file that can't be read or written.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let blueprint = blueprint(args)?;
+    let mut mock = network(args, &blueprint)?;
+    let stop = mock.run(args.time.unwrap_or(PATIENCE));
+    if let Some(path) = &args.trace {
+        write(path, csv(mock.rows()).as_bytes(), "--trace")?;
+    }
+    if let Some(path) = &args.pcap {
+        write(path, mock.capture(), "--pcap")?;
+    }
+    if args.json {
+        println!(
+            "{}",
+            serde_json::to_string_pretty(&summary(args, &blueprint, &mock))?
+        );
+    } else {
+        report(args, &blueprint, &mock);
+    }
+    let mut fine = true;
+    for flow in 0..mock.flows() {
+        let problem = match (stop, args.time) {
+            (Stop::Time, Some(_)) => broken(&mock, flow),
+            _ => mock.verify(flow).err(),
+        };
+        if let Some(problem) = problem {
+            eprintln!("wifu: {problem}");
+            fine = false;
+        }
+    }
+    Ok(if fine {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// What is wrong with a flow that may be unfinished.
+fn broken(mock: &Mock, flow: usize) -> Option<String> {
+    let got = mock.outcome(flow, Side::B);
+    match (got.broken_at, got.fault()) {
+        (Some(at), _) => Some(format!("flow {flow}: octet {at} is wrong")),
+        (_, Some(fault)) => Some(format!("flow {flow}: ended with {fault:?}")),
+        _ => None,
+    }
+}
+
+/// The blueprint, each assignment checked by itself so that an error names its flag.
+fn blueprint(args: &Args) -> anyhow::Result<Arc<Blueprint>> {
+    let library = catalog::library(args.file.as_deref())?;
+    let registry = wifu_parts::registry();
+    let mut spec = args.protocol.clone();
+    let mut blueprint = library
+        .resolve(&spec, &registry)
+        .with_context(|| format!("--protocol {spec}"))?;
+    let mss = args
+        .mss
+        .map(|mss| (format!("--mss {mss}"), format!("mss={mss}")));
+    let sets = args.set.iter().map(|s| (format!("--set {s}"), s.clone()));
+    for (flag, assignment) in mss.into_iter().chain(sets) {
+        spec = format!("{spec},{assignment}");
+        blueprint = library.resolve(&spec, &registry).context(flag)?;
+    }
+    if blueprint.wire.name() == "tcp" {
+        // In a capture it is then what it is without further ado.
+        let mut tcp = (*blueprint).clone();
+        tcp.number = 6;
+        blueprint = Arc::new(tcp);
+    }
+    Ok(blueprint)
+}
+
+fn network(args: &Args, blueprint: &Arc<Blueprint>) -> anyhow::Result<Mock> {
+    let rules = match &args.rules {
+        Some(path) => {
+            let text = std::fs::read_to_string(path)
+                .with_context(|| format!("--rules {}", path.display()))?;
+            text.parse::<Rules>()
+                .with_context(|| format!("--rules {}", path.display()))?
+        }
+        None => Rules::default(),
+    };
+    let (reorder, reorder_by) = args.reorder.unwrap_or_default();
+    let forth = Impair {
+        loss: args.loss,
+        duplicate: args.duplicate,
+        corrupt: args.corrupt,
+        reorder,
+        reorder_by,
+    };
+    let back = Impair {
+        loss: args.ack_loss,
+        ..Impair::default()
+    };
+    let bytes = match (args.bytes, args.time) {
+        (Some(bytes), _) => bytes,
+        (None, None) => 1_000_000,
+        (None, Some(_)) => u64::MAX,
+    };
+    ensure!(
+        bytes != u64::MAX || args.flows == 1 || args.time.is_some(),
+        "--bytes is too much without --time"
+    );
+    let mut builder = MockBuilder::new()
+        .seed(args.seed)
+        .mtu(args.mtu)
+        .access(args.access)
+        .bottleneck(args.bottleneck.queue(args.queue))
+        .impair(Side::A, forth)
+        .impair(Side::B, back)
+        .rules(rules)
+        .record(args.trace.is_some())
+        .capture(args.pcap.is_some());
+    for n in 0..args.flows {
+        let flow = Flow::bulk(blueprint, bytes);
+        builder = builder.flow(if n == 0 {
+            flow.drop_data(&args.drop)
+        } else {
+            flow
+        });
+    }
+    Ok(builder.build())
+}
+
+fn write(path: &Path, octets: &[u8], flag: &str) -> anyhow::Result<()> {
+    std::fs::write(path, octets).with_context(|| format!("{flag} {}", path.display()))
+}
+
+/// Seconds from the call to connect to the last octet read.
+fn duration(mock: &Mock, flow: usize) -> Option<f64> {
+    let last = mock.outcome(flow, Side::B).last_read_at?;
+    Some((last - mock.asked_at(flow)).as_secs_f64())
+}
+
+fn summary(args: &Args, blueprint: &Blueprint, mock: &Mock) -> Json {
+    let flow = |n: usize| {
+        let (tally, got) = (mock.tally(n, Side::A), mock.outcome(n, Side::B));
+        json!({
+            "flow": n,
+            "bytes_written": mock.outcome(n, Side::A).written,
+            "bytes_delivered": got.read,
+            "intact": got.broken_at.is_none(),
+            "complete": mock.verify(n).is_ok(),
+            "duration_s": duration(mock, n),
+            "goodput_bps": mock.goodput(n, Side::B),
+            "data_segments": tally.segments,
+            "retransmissions": tally.retransmissions,
+            "timeouts": tally.timeouts,
+            "cwnd": tally.cwnd,
+            "ssthresh": tally.ssthresh,
+        })
+    };
+    let flows: Vec<Json> = (0..mock.flows()).map(flow).collect();
+    let lost: serde_json::Map<String, Json> = mock
+        .lost()
+        .iter()
+        .map(|(why, n)| (why.name().to_string(), json!(n)))
+        .collect();
+    json!({
+        "protocol": blueprint.name,
+        "composition": format!("{:08x}", blueprint.id),
+        "seed": args.seed,
+        "virtual_time_s": mock.elapsed().as_secs_f64(),
+        "lost": lost,
+        "rules_left": mock.rules_left(),
+        "flows": flows,
+    })
+}
+
+fn report(args: &Args, blueprint: &Blueprint, mock: &Mock) {
+    for n in 0..mock.flows() {
+        let (tally, got) = (mock.tally(n, Side::A), mock.outcome(n, Side::B));
+        let seconds = duration(mock, n).unwrap_or_default();
+        let rate = mock.goodput(n, Side::B).unwrap_or_default() / 1e6;
+        eprintln!(
+            "{} flow {n}: {} octets in {seconds:.6} s, {rate:.3} Mb/s; \
+             {} data segments, {} sent again, {} timeouts",
+            blueprint.name, got.read, tally.segments, tally.retransmissions, tally.timeouts
+        );
+    }
+    let lost: Vec<String> = mock
+        .lost()
+        .iter()
+        .map(|(why, n)| format!("{n} {}", why.name()))
+        .collect();
+    if !lost.is_empty() {
+        eprintln!("lost packets: {}", lost.join(", "));
+    }
+    if mock.rules_left() > 0 {
+        let left = mock.rules_left();
+        eprintln!("{left} rules or dropped indices met no packet");
+    }
+    for (path, what) in [(&args.trace, "trace"), (&args.pcap, "capture")] {
+        if let Some(path) = path {
+            eprintln!("{what}: {}", path.display());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Only {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parse(words: &str) -> Result<Args, String> {
+        let words = std::iter::once("mock").chain(words.split_whitespace());
+        let parsed = Only::try_parse_from(words);
+        parsed.map(|o| o.args).map_err(|e| e.to_string())
+    }
+
+    const EXAMPLE: &str = "--protocol tcp-newreno --access 8Mb/s,0.1ms \
+        --bottleneck 0.8Mb/s,100ms --queue 8 --drop 14,26,28 --bytes 1M --mss 1000 \
+        --set iw=2 --set rcv_wnd=28000 --trace /dev/null --pcap /dev/null";
+
+    #[test]
+    fn the_example_of_the_help_loses_and_mends_three_segments() {
+        let args = parse(EXAMPLE).unwrap();
+        let blueprint = blueprint(&args).unwrap();
+        let files = || {
+            let mut mock = network(&args, &blueprint).unwrap();
+            assert_eq!(mock.run(PATIENCE), Stop::Idle);
+            assert_eq!(mock.verify(0), Ok(()));
+            assert_eq!(mock.rules_left(), 0);
+            assert_eq!(mock.tally(0, Side::A).retransmissions, 3);
+            assert_eq!(mock.tally(0, Side::A).timeouts, 0);
+            (csv(mock.rows()), mock.capture().to_vec())
+        };
+        let (trace, capture) = files();
+        assert_eq!(trace.matches(",drop,").count(), 3);
+        assert_eq!((trace, capture), files(), "same arguments, same octets");
+    }
+
+    #[test]
+    fn errors_name_the_flag_and_what_would_be_right() {
+        let wrong = |words: &str| match parse(&format!("--protocol tcp-newreno {words}")) {
+            Err(message) => message,
+            Ok(args) => match blueprint(&args).and_then(|b| network(&args, &b)) {
+                Err(error) => format!("{error:#}"),
+                Ok(_) => panic!("{words} was taken"),
+            },
+        };
+        let cases = [
+            ("--access 8Mb/s", "--access", "such as 0.8Mb/s,100ms"),
+            ("--bottleneck 5,3ms,1", "--bottleneck", "unit of time"),
+            ("--bottleneck 5x,3ms", "--bottleneck", "24 Mb/s"),
+            ("--loss 101%", "--loss", "0% to 100%"),
+            ("--reorder 5%", "--reorder", "such as 5%,3"),
+            ("--time 6", "--time", "unit of time"),
+            ("--set iw", "--set", "such as iw=2"),
+            ("--set iww=2", "--set iww=2", "Did you mean iw?"),
+            ("--bytes lots", "--bytes", "number"),
+            (
+                "--rules /nonexistent/rules",
+                "--rules",
+                "/nonexistent/rules",
+            ),
+        ];
+        for (words, flag, hint) in cases {
+            let message = wrong(words);
+            assert!(message.contains(flag), "{words}: {message}");
+            assert!(message.contains(hint), "{words}: {message}");
+        }
+        let args = parse("--protocol tcp-newren").unwrap();
+        let message = format!("{:#}", blueprint(&args).unwrap_err());
+        assert!(message.contains("--protocol tcp-newren"), "{message}");
+        assert!(message.contains("did you mean tcp-newreno"), "{message}");
+    }
+}
