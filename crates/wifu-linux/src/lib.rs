@@ -5,8 +5,12 @@
 
 pub mod bsd;
 pub mod carrier;
+pub mod daemon;
+pub mod capture;
 pub mod clean;
 pub mod doctor;
+pub mod front;
+pub mod ingress;
 pub mod neighbours;
 pub mod netns;
 pub mod poller;

@@ -1,0 +1,153 @@
+//! The numbers of connections, for `TCP_INFO` and for `wifu ss`.
+
+use serde_json::{Value, json};
+use wifu_engine::board::State;
+use wifu_engine::endpoint::ConnInfo;
+use wifu_engine::permit::Limit;
+use wifu_wire::front::Info;
+use wifu_wire::{Span, Time};
+
+/// Linux's numbers of TCP's states (include/net/tcp_states.h).
+fn state_number(s: State) -> u64 {
+    match s {
+        State::Established => 1,
+        State::SynSent => 2,
+        State::SynRcvd => 3,
+        State::FinWait1 => 4,
+        State::FinWait2 => 5,
+        State::TimeWait => 6,
+        State::Closed => 7,
+        State::CloseWait => 8,
+        State::LastAck => 9,
+        State::Listen => 10,
+        State::Closing => 11,
+    }
+}
+
+fn us(s: Span) -> u64 {
+    s.0 / 1_000
+}
+
+fn segments(octets: u32, mss: u32) -> u64 {
+    u64::from(octets.div_ceil(mss.max(1)))
+}
+
+fn limited(i: &ConnInfo, l: Limit) -> Span {
+    i.limits[l.index()]
+}
+
+/// Smallest round-trip time, which is [`Span`]'s largest before the first sample.
+fn min_rtt_us(i: &ConnInfo) -> u64 {
+    if i.min_rtt.0 == u64::MAX {
+        u64::from(u32::MAX)
+    } else {
+        us(i.min_rtt)
+    }
+}
+
+/// Octets per second since the connection opened, as the peer acknowledged them.
+fn mean_rate(i: &ConnInfo, now: Time) -> u64 {
+    let age = i.opened_at.map_or(0, |at| (now - at).0);
+    let rate = u128::from(i.counters.octets_acked) * 1_000_000_000 / u128::from(age.max(1));
+    if age == 0 {
+        0
+    } else {
+        u64::try_from(rate).unwrap_or(u64::MAX)
+    }
+}
+
+/// The numbers behind `TCP_INFO`.
+pub(super) fn info(i: &ConnInfo, now: Time) -> Info {
+    let c = &i.counters;
+    let option = |name: &str, bit: u64| if i.options.contains(name) { bit } else { 0 };
+    let scale = i
+        .options
+        .split("wscale:")
+        .nth(1)
+        .and_then(|n| n.split(' ').next()?.parse().ok());
+    Info {
+        state: state_number(i.state),
+        // linux/tcp.h: TCP_CA_Loss, TCP_CA_Recovery, TCP_CA_Open
+        ca_state: if i.backoff > 0 {
+            4
+        } else {
+            3 * u64::from(i.recovering)
+        },
+        backoff: i.backoff.into(),
+        options: option("ts", 1) | option("sack", 2) | option("wscale", 4),
+        snd_wscale: scale.unwrap_or(0),
+        rto_us: us(i.rto),
+        snd_mss: i.mss.into(),
+        rcv_mss: i.mss.into(),
+        unacked: segments(i.flight, i.mss),
+        sacked: segments(i.sacked, i.mss),
+        rtt_us: us(i.srtt),
+        rttvar_us: us(i.rttvar),
+        snd_ssthresh: segments(i.ssthresh, i.mss).min(0x7fff_ffff),
+        snd_cwnd: segments(i.cwnd, i.mss),
+        advmss: i.mss.into(),
+        rcv_space: i.window.into(),
+        total_retrans: i.retransmits.into(),
+        pacing_rate: u64::MAX,
+        bytes_acked: c.octets_acked,
+        bytes_received: c.octets_in,
+        segs_out: c.segments_out,
+        segs_in: c.segments_in,
+        notsent_bytes: i.unsent.into(),
+        min_rtt_us: min_rtt_us(i),
+        data_segs_out: c.data_out,
+        delivery_rate: mean_rate(i, now),
+        rwnd_limited_us: us(limited(i, Limit::Peer)),
+        sndbuf_limited_us: us(limited(i, Limit::Source)),
+        bytes_sent: c.octets_out,
+        bytes_retrans: c.octets_again,
+        snd_wnd: i.peer_window.into(),
+        ..Info::default()
+    }
+}
+
+/// One connection for `wifu ss`: octets, nanoseconds where the name says so.
+pub(super) fn json(i: &ConnInfo, now: Time) -> Value {
+    let c = &i.counters;
+    let names = Limit::NAMES.iter().zip(i.limits);
+    let limits: serde_json::Map<String, Value> =
+        names.map(|(n, s)| ((*n).to_owned(), json!(s.0))).collect();
+    json!({
+        "protocol": i.protocol,
+        "number": i.tuple.proto,
+        "state": i.state.name(),
+        "local": i.tuple.local.to_string(),
+        "remote": i.tuple.remote.to_string(),
+        "recv_q": i.unread,
+        "send_q": i.unacked,
+        "cwnd": i.cwnd,
+        "ssthresh": i.ssthresh,
+        "mss": i.mss,
+        "rtt_ns": i.srtt.0,
+        "rttvar_ns": i.rttvar.0,
+        "min_rtt_ns": (i.min_rtt.0 != u64::MAX).then_some(i.min_rtt.0),
+        "rto_ns": i.rto.0,
+        "backoff": i.backoff,
+        "flight": i.flight,
+        "sacked": i.sacked,
+        "peer_window": i.peer_window,
+        "window": i.window,
+        "unsent": i.unsent,
+        "retransmits": i.retransmits,
+        "timeouts": i.timeouts,
+        "recovering": i.recovering,
+        "limited": i.limited.name(),
+        "limits_ns": limits,
+        "options": i.options,
+        "rate_bytes_per_s": mean_rate(i, now),
+        "age_ns": i.opened_at.map(|at| (now - at).0),
+        "segments_out": c.segments_out,
+        "segments_in": c.segments_in,
+        "data_out": c.data_out,
+        "octets_out": c.octets_out,
+        "octets_again": c.octets_again,
+        "octets_acked": c.octets_acked,
+        "octets_in": c.octets_in,
+        "dropped": c.dropped,
+    })
+}

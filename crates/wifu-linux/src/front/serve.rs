@@ -1,0 +1,433 @@
+//! Requests that get an answer.
+
+use super::listeners::Listener;
+use super::memory::{self, PROTOCOL, Why};
+use super::report;
+use super::{App, Context, Front, PATIENCE, Role, Timer, as_strs, unix};
+use core::net::{Ipv4Addr, SocketAddrV4};
+use rustix::io::Errno;
+use serde_json::{Value, json};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use wifu_engine::Blueprint;
+use wifu_engine::descriptor::Value as Param;
+use wifu_engine::endpoint::{ConnId, ConnectError};
+use wifu_wire::front::{Answer, MAX_REQUEST, Options, Request};
+
+/// Options of the socket, beside the composition's parameters.
+const NODELAY: &str = "nodelay";
+const LINGER0: &str = "linger0";
+/// Parameters that `SO_SNDBUF` and `SO_RCVBUF` stand for, in octets as the engine allows them.
+const BUFFERS: [&str; 2] = ["snd_buf", "rcv_wnd"];
+const BUFFER_RANGE: (u64, u64) = (1_000, 1 << 30);
+/// The parameter that `TCP_NODELAY` is the opposite of.
+const NAGLE: &str = "nagle";
+
+/// What is said, with owned texts.
+#[derive(Default)]
+struct Reply {
+    errno: i32,
+    value: Option<String>,
+    names: Option<(SocketAddrV4, SocketAddrV4)>,
+    info: Option<wifu_wire::front::Info>,
+}
+
+impl Reply {
+    fn errno(errno: i32) -> Reply {
+        Reply {
+            errno,
+            ..Reply::default()
+        }
+    }
+
+    fn value(text: impl Into<String>) -> Reply {
+        Reply {
+            value: Some(text.into()),
+            ..Reply::default()
+        }
+    }
+
+    fn because(why: Why) -> Reply {
+        Reply {
+            errno: why.errno,
+            value: why.text,
+            ..Reply::default()
+        }
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let answer = Answer {
+            errno: self.errno as u32,
+            local: self.names.map(|n| n.0),
+            remote: self.names.map(|n| n.1),
+            value: self.value.as_deref(),
+            info: self.info,
+        };
+        let mut out = vec![0; answer.room()];
+        let n = answer.encode(&mut out).or_else(|_| {
+            // Too long: only the list of all connections can be.
+            let text = "too many connections to list";
+            let answer = Answer {
+                value: Some(text),
+                ..Answer::errno(libc::EMSGSIZE as u32)
+            };
+            answer.encode(&mut out)
+        });
+        out.truncate(n.unwrap_or(0));
+        out
+    }
+}
+
+/// Opens a connection for an application.
+pub(super) fn open(
+    blueprint: &Arc<Blueprint>,
+    local: SocketAddrV4,
+    remote: SocketAddrV4,
+    cx: &mut Context<'_>,
+) -> Result<ConnId, Why> {
+    let because = |errno: i32| Why { errno, text: None };
+    let ip: Ipv4Addr = if local.ip().is_unspecified() {
+        let found = cx.host.source_for(blueprint, *remote.ip());
+        found.map_err(|e| because(e.raw_os_error().unwrap_or(libc::ENETUNREACH)))?
+    } else {
+        *local.ip()
+    };
+    let local = SocketAddrV4::new(ip, local.port());
+    cx.endpoint
+        .connect(cx.now, blueprint, local, remote)
+        .map_err(|e| match e {
+            ConnectError::InUse(_) | ConnectError::NoPorts => because(libc::EADDRNOTAVAIL),
+            ConnectError::TooMany => because(libc::ENOBUFS),
+            e => Why {
+                errno: libc::EINVAL,
+                text: Some(e.to_string()),
+            },
+        })
+}
+
+/// `TCP_NODELAY`: means nothing to compositions that never wait anyway.
+pub(super) fn set_nodelay(conn: ConnId, on: bool, cx: &mut Context<'_>) {
+    let waits = |b: &Blueprint| matches!(b.value(NAGLE), Some(Param::Flag(_)));
+    if cx.endpoint.conn(conn).is_some_and(|c| waits(c.blueprint())) {
+        let nagle = if on { "off" } else { "on" };
+        if let Err(e) = cx.endpoint.set_param(conn, NAGLE, nagle) {
+            tracing::debug!("TCP_NODELAY: {e}");
+        }
+    }
+}
+
+impl Front {
+    /// Answers a request.
+    pub(super) fn serve(
+        &mut self,
+        token: u64,
+        request: &Request<'_>,
+        total: usize,
+        cx: &mut Context<'_>,
+    ) {
+        self.counters.requests += 1;
+        let Some(App { fd, peer, .. }) = self.app(token) else {
+            return;
+        };
+        // Taken off the queue, lest closing be a reset that overtakes the answer. There is no more
+        // than one peek has shown, except padding that nobody sends.
+        let mut frame = [0; MAX_REQUEST + 64];
+        let n = total.min(frame.len());
+        let _ = unix::take(fd.as_fd(), &mut frame[..n]);
+        let uid = peer.uid;
+        let reply = match *request {
+            Request::Listen { .. } => self.listen(request, uid, cx),
+            Request::Why { cookie } => match self.memory.why(cookie) {
+                Some(why) => Reply::because(why.clone()),
+                None => Reply::errno(libc::ENOENT),
+            },
+            Request::Names { cookie } => match self.stream(cookie) {
+                Some(s) => Reply {
+                    names: Some((s.local, s.remote)),
+                    ..Reply::default()
+                },
+                None => Reply::errno(libc::ENOENT),
+            },
+            Request::SetOpt {
+                cookie,
+                spec,
+                name,
+                value,
+            } => self.set_option(cookie, spec, (name, value), cx),
+            Request::GetOpt { cookie, spec, name } => self.option(cookie, spec, name, cx),
+            Request::Info { cookie } => {
+                let conn = self.stream(cookie).map(|s| s.conn);
+                match conn.and_then(|c| cx.endpoint.info(c)) {
+                    Some(i) => Reply {
+                        info: Some(report::info(&i, cx.now)),
+                        ..Reply::default()
+                    },
+                    None => Reply::errno(libc::ENOENT),
+                }
+            }
+            Request::Stats => Reply::value(self.stats(cx).to_string()),
+            Request::Ping => Reply::value(env!("CARGO_PKG_VERSION")),
+            Request::Connect { .. } => Reply::errno(libc::EINVAL),
+        };
+        let bytes = reply.encode();
+        if let Some(app) = self.app(token) {
+            app.role = Role::Answering(bytes, 0);
+            self.fresh -= 1;
+            self.timers
+                .insert((cx.now + PATIENCE, Timer::Patience(token)));
+            self.answer_on(token);
+            self.watch_answer(token, cx);
+        }
+    }
+
+    /// Sends what the socket takes of an answer; at its end, or if nobody wants it, closes.
+    pub(super) fn answer_on(&mut self, token: u64) {
+        let Some(App {
+            fd,
+            role: Role::Answering(bytes, sent),
+            ..
+        }) = self.app(token)
+        else {
+            return;
+        };
+        while *sent < bytes.len() {
+            match unix::give(fd.as_fd(), &bytes[*sent..]) {
+                Ok(n) => *sent += n,
+                Err(Errno::AGAIN) => return,
+                Err(_) => break,
+            }
+        }
+        self.remove(token);
+    }
+
+    /// A long answer goes on when there is room.
+    fn watch_answer(&mut self, token: u64, cx: &Context<'_>) {
+        if let Some(App { fd, .. }) = self.app(token) {
+            let interest = super::stream::STREAM.and(crate::poller::Interest::WRITE);
+            let _ = cx.poller.modify(fd.as_fd(), token, interest);
+        }
+    }
+
+    fn stream(&mut self, cookie: u64) -> Option<&mut super::Stream> {
+        let token = *self.by_cookie.get(&cookie)?;
+        match self.app(token) {
+            Some(App {
+                role: Role::Stream(s),
+                ..
+            }) => Some(s),
+            _ => None,
+        }
+    }
+
+    fn listen(&mut self, request: &Request<'_>, uid: u32, cx: &mut Context<'_>) -> Reply {
+        let Request::Listen {
+            cookie,
+            inode,
+            local,
+            spec,
+            backlog,
+            options,
+        } = *request
+        else {
+            return Reply::errno(libc::EINVAL);
+        };
+        let spec = memory::merge(spec, as_strs(self.memory.options(cookie)));
+        let options = options.0;
+        let l = Listener {
+            cookie,
+            inode,
+            local,
+            spec,
+            backlog,
+            options,
+            uid,
+        };
+        match self.register(l, cx) {
+            Ok(()) => {
+                self.save();
+                Reply::default()
+            }
+            Err(why) => Reply::because(why),
+        }
+    }
+
+    fn set_option(
+        &mut self,
+        cookie: u64,
+        spec: &str,
+        (name, value): (&str, &str),
+        cx: &mut Context<'_>,
+    ) -> Reply {
+        if let Some(s) = self.stream(cookie) {
+            let conn = s.conn;
+            match name {
+                LINGER0 => s.linger0 = value == "on",
+                NODELAY => set_nodelay(conn, value == "on", cx),
+                PROTOCOL => {
+                    let text = "the protocol is fixed once the connection exists";
+                    return Reply {
+                        errno: libc::EISCONN,
+                        ..Reply::value(text)
+                    };
+                }
+                // Programs size buffers whenever they like. Here it counts before the connection.
+                n if BUFFERS.contains(&n) => {}
+                _ => match cx.endpoint.set_param(conn, name, value) {
+                    Ok(_) => s.spec = memory::merge(&s.spec, [(name, value)]),
+                    Err(e) => {
+                        return Reply {
+                            errno: libc::EINVAL,
+                            ..Reply::value(e.to_string())
+                        };
+                    }
+                },
+            }
+            return Reply::default();
+        }
+        if let Some((_, l)) = self.listeners.by_cookie(cookie) {
+            return self.set_on_listener(l.clone(), (name, value), cx);
+        }
+        self.set_early(cookie, spec, (name, value), cx)
+    }
+
+    /// Before `connect` or `listen`: tried at once, so that the program learns of mistakes.
+    fn set_early(
+        &mut self,
+        cookie: u64,
+        spec: &str,
+        (name, value): (&str, &str),
+        cx: &mut Context<'_>,
+    ) -> Reply {
+        let value = &normal(name, value);
+        let have = as_strs(self.memory.options(cookie));
+        let merged = memory::merge(spec, have.chain([(name, value.as_str())]));
+        if let Err(first) = cx.host.blueprint(&merged) {
+            // TCP_CONGESTION with the kernel's names: "cubic" is our "tcp-cubic".
+            let longer = format!("tcp-{value}");
+            if name == PROTOCOL && cx.host.blueprint(&longer).is_ok() {
+                self.memory.set(cookie, name, &longer);
+                return Reply::default();
+            }
+            let errno = if name == PROTOCOL {
+                libc::ENOENT
+            } else {
+                libc::EINVAL
+            };
+            return Reply {
+                errno,
+                ..Reply::value(first)
+            };
+        }
+        if !self.memory.set(cookie, name, value) {
+            return Reply::errno(libc::ENOBUFS);
+        }
+        Reply::default()
+    }
+
+    /// Connections accepted from now on get it.
+    fn set_on_listener(
+        &mut self,
+        mut l: Listener,
+        (name, value): (&str, &str),
+        cx: &mut Context<'_>,
+    ) -> Reply {
+        let bit = match name {
+            NODELAY => Some(Options::NODELAY),
+            LINGER0 => Some(Options::LINGER0),
+            _ => None,
+        };
+        match bit {
+            Some(bit) if value == "on" => l.options |= bit.0,
+            Some(bit) => l.options &= !bit.0,
+            None => l.spec = memory::merge(&l.spec, [(name, normal(name, value).as_str())]),
+        }
+        if let Err(text) = cx.host.blueprint(&l.spec) {
+            return Reply {
+                errno: libc::EINVAL,
+                ..Reply::value(text)
+            };
+        }
+        match self.register(l, cx) {
+            Ok(()) => {
+                self.save();
+                Reply::default()
+            }
+            Err(why) => Reply::because(why),
+        }
+    }
+
+    fn option(&mut self, cookie: u64, spec: &str, name: &str, cx: &mut Context<'_>) -> Reply {
+        let spec = match (self.stream(cookie).map(|s| s.spec.clone()), name) {
+            (Some(spec), _) => spec,
+            (None, _) => match self.listeners.by_cookie(cookie) {
+                Some((_, l)) => l.spec.clone(),
+                None => memory::merge(spec, as_strs(self.memory.options(cookie))),
+            },
+        };
+        if name == PROTOCOL {
+            return Reply::value(spec);
+        }
+        match cx.host.blueprint(&spec) {
+            Ok(b) => match b.value(name) {
+                Some(v) => Reply::value(v.to_string()),
+                None => {
+                    let text = format!("{spec} has no parameter \"{name}\"");
+                    Reply {
+                        errno: libc::ENOENT,
+                        ..Reply::value(text)
+                    }
+                }
+            },
+            Err(text) => Reply {
+                errno: libc::EINVAL,
+                ..Reply::value(text)
+            },
+        }
+    }
+
+    /// All connections and listening sockets.
+    fn stats(&mut self, cx: &mut Context<'_>) -> Value {
+        let mut all: Vec<Value> = Vec::new();
+        for (_, l) in self.listeners.iter() {
+            all.push(json!({
+                "protocol": l.spec.split(',').next(),
+                "spec": l.spec,
+                "state": "LISTEN",
+                "local": l.local.to_string(),
+                "remote": "0.0.0.0:*",
+                "backlog": l.backlog,
+                "uid": l.uid,
+                "cookie": l.cookie,
+            }));
+        }
+        let ids: Vec<ConnId> = cx.endpoint.conns().collect();
+        for id in ids {
+            let Some(info) = cx.endpoint.info(id) else {
+                continue;
+            };
+            let mut v = report::json(&info, cx.now);
+            let token = self.by_conn.get(&id).copied();
+            if let Some(App {
+                peer,
+                role: Role::Stream(s),
+                ..
+            }) = token.and_then(|t| self.app(t))
+            {
+                v["spec"] = json!(s.spec);
+                v["cookie"] = json!(s.cookie);
+                v["uid"] = json!(peer.uid);
+                v["pid"] = json!((peer.pid != 0).then_some(peer.pid));
+            }
+            all.push(v);
+        }
+        Value::Array(all)
+    }
+}
+
+/// Sizes of buffers are brought into the range of the engine, as the kernel does with its own.
+fn normal(name: &str, value: &str) -> String {
+    match value.parse::<u64>() {
+        Ok(n) if BUFFERS.contains(&name) => n.clamp(BUFFER_RANGE.0, BUFFER_RANGE.1).to_string(),
+        _ => value.to_owned(),
+    }
+}

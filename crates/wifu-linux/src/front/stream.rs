@@ -1,0 +1,382 @@
+//! The data path of one connection between an application's socket and the endpoint.
+//!
+//! **The held byte.** When one end of an AF_UNIX connection closes with bytes unread, the other end
+//! reads ECONNRESET; otherwise it reads the end. So that a killed daemon is never mistaken for the
+//! end of a transfer, the last byte from the application always stays in the kernel's queue: it is
+//! copied (peeked), passed on, and skipped by the next read. Closing on purpose with it unread is
+//! how an error is told.
+//!
+//! **Edges.** Since a byte stays queued, the socket is always readable and only changes are watched;
+//! [`Stream::input`] remembers that there was one, across times when the send buffer is full.
+
+use super::Context;
+use super::unix;
+use crate::poller::Interest;
+use core::net::SocketAddrV4;
+use rustix::io::Errno;
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::BorrowedFd;
+use wifu_engine::endpoint::ConnId;
+use wifu_engine::signal::Fault;
+use wifu_wire::front::{MARKER_LEN, parse_marker};
+
+/// What every stream's socket is watched for.
+pub(super) const STREAM: Interest = Interest::READ.and(Interest::EDGE);
+
+/// What becomes of a stream after a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// It goes on.
+    Keep,
+    /// It is over: close the socket. The fault is for those who ask why.
+    Over(Option<Fault>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The application waits in `connect`: its frame stays queued.
+    Connecting,
+    /// The application has not called `accept`, which sends the marker.
+    Greeting,
+    Open,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) conn: ConnId,
+    pub(super) cookie: Option<u64>,
+    pub(super) local: SocketAddrV4,
+    pub(super) remote: SocketAddrV4,
+    /// `SO_LINGER` with time 0.
+    pub(super) linger0: bool,
+    /// The composition as it was asked for.
+    pub(super) spec: String,
+    phase: Phase,
+    hold: bool,
+    /// The first byte in the queue was passed on already.
+    held: bool,
+    /// Bytes to throw away before data comes: what is left of frame or marker.
+    discard: usize,
+    /// The queue may hold something new.
+    input: bool,
+    app_ended: bool,
+    app_gone: bool,
+    app_reset: bool,
+    fin_sent: bool,
+    /// The socket takes no more.
+    blocked: bool,
+    /// Its room is watched.
+    watched: bool,
+    /// It was told to have room that nobody waited for: watching it costs and gives nothing.
+    idle_watch: bool,
+    /// The application wants no more data.
+    deaf: bool,
+    peer_ended: bool,
+    end_told: bool,
+    over: Option<Option<Fault>>,
+}
+
+impl Stream {
+    fn new(conn: ConnId, local: SocketAddrV4, remote: SocketAddrV4, phase: Phase) -> Stream {
+        Stream {
+            conn,
+            cookie: None,
+            local,
+            remote,
+            linger0: false,
+            spec: String::new(),
+            phase,
+            hold: true,
+            held: true,
+            discard: 0,
+            input: false,
+            app_ended: false,
+            app_gone: false,
+            app_reset: false,
+            fin_sent: false,
+            blocked: false,
+            watched: false,
+            idle_watch: false,
+            deaf: false,
+            peer_ended: false,
+            end_told: false,
+            over: None,
+        }
+    }
+
+    /// For a connection that an application opens with a frame of `total` bytes.
+    pub(super) fn connecting(
+        conn: ConnId,
+        (local, remote): (SocketAddrV4, SocketAddrV4),
+        total: usize,
+        hold: bool,
+    ) -> Stream {
+        let mut s = Stream::new(conn, local, remote, Phase::Connecting);
+        (s.hold, s.held) = (hold, hold);
+        s.discard = total - usize::from(hold);
+        s
+    }
+
+    /// For a connection that an application is to accept.
+    pub(super) fn accepted(conn: ConnId, local: SocketAddrV4, remote: SocketAddrV4) -> Stream {
+        Stream::new(conn, local, remote, Phase::Greeting)
+    }
+
+    /// Whether the application waits in `connect`.
+    pub(super) fn is_connecting(&self) -> bool {
+        self.phase == Phase::Connecting
+    }
+
+    /// Something happened at the application's socket.
+    pub(super) fn on_socket(&mut self, event: &crate::poller::Event) {
+        self.input |= event.readable() || event.half_closed() || event.hung_up();
+        self.app_ended |= event.half_closed() || event.hung_up();
+        self.app_gone |= event.hung_up();
+        self.app_reset |= event.failed();
+        self.idle_watch = event.writable() && !self.blocked;
+        self.blocked &= !event.writable();
+    }
+
+    /// The connection opened.
+    pub(super) fn on_connected(&mut self) {
+        self.phase = Phase::Open;
+        self.input = true;
+    }
+
+    /// The peer's end.
+    pub(super) fn on_peer_ended(&mut self) {
+        self.peer_ended = true;
+    }
+
+    /// The connection's end.
+    pub(super) fn on_over(&mut self, fault: Option<Fault>) {
+        self.over = Some(fault);
+    }
+
+    /// Does all that can be done now.
+    pub(super) fn advance(&mut self, fd: BorrowedFd<'_>, token: u64, cx: &mut Context<'_>) -> Step {
+        if self.app_reset {
+            // Closed with data unread, or before it accepted: in TCP, too, that is a reset.
+            cx.endpoint.abort(cx.now, self.conn);
+            return Step::Over(None);
+        }
+        if self.phase == Phase::Connecting {
+            return self.wait_for_connection(cx);
+        }
+        self.pump_out(fd, cx);
+        if self.phase == Phase::Greeting && !self.greet(fd) {
+            cx.endpoint.abort(cx.now, self.conn);
+            return Step::Over(Some(Fault::Aborted));
+        }
+        if self.phase == Phase::Open {
+            self.pump_in(fd, cx);
+        }
+        let step = self.finish(fd, cx);
+        if step == Step::Keep {
+            self.watch_room(fd, token, cx);
+        }
+        step
+    }
+
+    fn watch_room(&mut self, fd: BorrowedFd<'_>, token: u64, cx: &mut Context<'_>) {
+        let wanted = self.blocked || (self.watched && !self.idle_watch);
+        if wanted == self.watched {
+            return;
+        }
+        let room = if wanted {
+            Interest::WRITE
+        } else {
+            Interest::NONE
+        };
+        // The descriptor is watched already, so nothing can be missing.
+        let _ = cx.poller.modify(fd, token, STREAM.and(room));
+        self.watched = wanted;
+    }
+
+    fn wait_for_connection(&mut self, cx: &mut Context<'_>) -> Step {
+        if self.app_gone {
+            cx.endpoint.abort(cx.now, self.conn);
+            return Step::Over(None);
+        }
+        match self.over {
+            Some(fault) => {
+                cx.endpoint.close(cx.now, self.conn);
+                Step::Over(fault.or(Some(Fault::Refused)))
+            }
+            None => Step::Keep,
+        }
+    }
+
+    /// Looks for the marker; false if something else comes first.
+    fn greet(&mut self, fd: BorrowedFd<'_>) -> bool {
+        if unix::queued(fd) < MARKER_LEN {
+            return !self.app_gone;
+        }
+        let mut marker = [0; MARKER_LEN];
+        let Ok(MARKER_LEN) = unix::peek(fd, &mut marker) else {
+            return false;
+        };
+        let Some((cookie, hold)) = parse_marker(&marker) else {
+            return false;
+        };
+        self.cookie = Some(cookie);
+        (self.hold, self.held) = (hold, hold);
+        self.discard = MARKER_LEN - usize::from(hold);
+        self.phase = Phase::Open;
+        self.input = true;
+        true
+    }
+
+    /// From the application into the send buffer, as much as there is room for.
+    fn pump_in(&mut self, fd: BorrowedFd<'_>, cx: &mut Context<'_>) {
+        while self.input {
+            let queued = unix::queued(fd);
+            if self.discard > 0 {
+                self.input = self.throw_away(fd, queued);
+                continue;
+            }
+            let fresh = queued.saturating_sub(usize::from(self.held));
+            if fresh == 0 {
+                self.input = false;
+                return;
+            }
+            let [a, b] = cx.endpoint.write_space(self.conn);
+            let take = fresh.min(a.len() + b.len());
+            if take == 0 {
+                // The endpoint tells when there is room.
+                return;
+            }
+            let Ok(n) = self.take_into(fd, a, b, take, take == fresh) else {
+                self.input = false;
+                return;
+            };
+            cx.endpoint.wrote(cx.now, self.conn, n);
+        }
+    }
+
+    /// Takes part of frame or marker off the queue; false if there was nothing.
+    fn throw_away(&mut self, fd: BorrowedFd<'_>, queued: usize) -> bool {
+        let mut scratch = [0; 16384];
+        let n = queued.min(self.discard).min(scratch.len());
+        match unix::take(fd, &mut scratch[..n]) {
+            Ok(got) if got > 0 => {
+                self.discard -= got;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Reads `take` new bytes into the two pieces; if they are `all` that is queued, the last of them
+    /// is held. Returns how many it were.
+    fn take_into(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        a: &mut [u8],
+        b: &mut [u8],
+        take: usize,
+        all: bool,
+    ) -> Result<usize, Errno> {
+        let hold = self.hold && all;
+        let plain = take - usize::from(hold);
+        let skip = usize::from(self.held);
+        if skip + plain > 0 {
+            let mut skipped = [0; 1];
+            let (x, y) = (plain.min(a.len()), plain.saturating_sub(a.len()));
+            let mut pieces = [
+                IoSliceMut::new(&mut skipped[..skip]),
+                IoSliceMut::new(&mut a[..x]),
+                IoSliceMut::new(&mut b[..y]),
+            ];
+            let n = unix::take_vectored(fd, &mut pieces)?;
+            self.held = false;
+            if n < skip + plain {
+                // The kernel stops at descriptors passed along, which mean nothing here.
+                return Ok(n.saturating_sub(skip));
+            }
+        }
+        if hold {
+            let slot = if plain < a.len() {
+                &mut a[plain]
+            } else {
+                &mut b[plain - a.len()]
+            };
+            if unix::peek(fd, core::slice::from_mut(slot))? != 1 {
+                return Ok(plain);
+            }
+            self.held = true;
+        }
+        Ok(take)
+    }
+
+    /// From the receive buffer to the application, as much as its socket takes.
+    fn pump_out(&mut self, fd: BorrowedFd<'_>, cx: &mut Context<'_>) {
+        while !self.blocked {
+            let [a, b] = cx.endpoint.readable(self.conn);
+            let n = a.len() + b.len();
+            if n == 0 {
+                return;
+            }
+            let given = if self.deaf {
+                Ok(n)
+            } else {
+                unix::give_vectored(fd, &[IoSlice::new(a), IoSlice::new(b)])
+            };
+            match given {
+                Ok(n) => cx.endpoint.consumed(cx.now, self.conn, n),
+                Err(Errno::AGAIN) => self.blocked = true,
+                // It shut down its reading side: TCP takes such data and drops it.
+                Err(_) => self.deaf = true,
+            }
+        }
+    }
+
+    /// Ends what has come to its end.
+    fn finish(&mut self, fd: BorrowedFd<'_>, cx: &mut Context<'_>) -> Step {
+        let [unread, _] = cx.endpoint.readable(self.conn);
+        let unread = !unread.is_empty();
+        if self.app_ended && !self.input {
+            if self.app_gone {
+                // As in TCP: who closes with data unread destroys the connection.
+                if self.linger0 || unread {
+                    cx.endpoint.abort(cx.now, self.conn);
+                } else {
+                    cx.endpoint.close(cx.now, self.conn);
+                }
+                return Step::Over(None);
+            }
+            if !self.fin_sent {
+                self.fin_sent = true;
+                cx.endpoint.shutdown_write(cx.now, self.conn);
+            }
+        }
+        if unread {
+            return Step::Keep;
+        }
+        if self.peer_ended && !self.end_told {
+            self.end_told = true;
+            unix::end_writing(fd);
+        }
+        match self.over {
+            Some(fault) => {
+                cx.endpoint.close(cx.now, self.conn);
+                if fault.is_none() {
+                    self.release(fd);
+                }
+                Step::Over(fault)
+            }
+            None => Step::Keep,
+        }
+    }
+
+    /// Empties the queue, so that closing is an end and not a reset.
+    fn release(&mut self, fd: BorrowedFd<'_>) {
+        let mut scratch = [0; 16384];
+        while let Ok(n) = unix::take(fd, &mut scratch) {
+            if n == 0 {
+                return;
+            }
+        }
+    }
+}

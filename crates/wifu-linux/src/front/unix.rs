@@ -1,0 +1,171 @@
+//! The front's system calls.
+
+use core::net::{Ipv4Addr, SocketAddrV4};
+use rustix::fs::{Mode, chmod, chown};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketAddrUnix, SocketFlags,
+    SocketType, accept_with, bind, connect, getsockname, listen, recv, send, sendmsg, socket_with,
+    sockopt,
+};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use wifu_wire::front::Name;
+
+/// Who is at the other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Peer {
+    pub(super) uid: u32,
+    pub(super) pid: i32,
+}
+
+const NON_BLOCKING: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
+
+/// Half of what the kernel grants by default: it doubles the number.
+const SEND_BUFFER: usize = 212_992;
+
+fn unix_socket() -> Result<OwnedFd, Errno> {
+    socket_with(AddressFamily::UNIX, SocketType::STREAM, NON_BLOCKING, None)
+}
+
+/// The daemon's listening socket. A socket file that nobody listens on is replaced.
+///
+/// # Errors
+/// `AddrInUse` if another daemon listens there.
+pub(super) fn listen_at(path: &Path, mode: u32, group: Option<u32>) -> io::Result<OwnedFd> {
+    if let Some(dir) = path.parent() {
+        std::fs::create_dir_all(dir)?;
+    }
+    let addr = SocketAddrUnix::new(path)?;
+    let probe = unix_socket()?;
+    match connect(&probe, &addr) {
+        Ok(()) | Err(Errno::AGAIN) => return Err(io::ErrorKind::AddrInUse.into()),
+        Err(Errno::CONNREFUSED) => std::fs::remove_file(path)?,
+        Err(_) => {}
+    }
+    let fd = unix_socket()?;
+    bind(&fd, &addr)?;
+    // Nobody can connect before `listen`, so the mode holds from the first connection on.
+    if let Some(group) = group {
+        chown(path, None, Some(rustix::fs::Gid::from_raw(group)))?;
+    }
+    chmod(path, Mode::from_raw_mode(mode))?;
+    listen(&fd, 4096)?;
+    Ok(fd)
+}
+
+pub(super) fn accept(listener: &OwnedFd) -> Result<(OwnedFd, Peer), Errno> {
+    let fd = accept_with(listener, NON_BLOCKING)?;
+    let cred = sockopt::socket_peercred(&fd)?;
+    // A larger buffer means fewer wake-ups; without it things work as well.
+    let _ = sockopt::set_socket_send_buffer_size(&fd, SEND_BUFFER);
+    let peer = Peer {
+        uid: cred.uid.as_raw(),
+        pid: cred.pid.as_raw_nonzero().get(),
+    };
+    Ok((fd, peer))
+}
+
+/// Connects to an application's listening socket from a name that tells it both addresses.
+pub(super) fn dial(from: &Name, to: &Name) -> Result<OwnedFd, Errno> {
+    let fd = unix_socket()?;
+    let _ = sockopt::set_socket_send_buffer_size(&fd, SEND_BUFFER);
+    bind(
+        &fd,
+        &SocketAddrUnix::new_abstract_name(&from.as_bytes()[1..])?,
+    )?;
+    connect(
+        &fd,
+        &SocketAddrUnix::new_abstract_name(&to.as_bytes()[1..])?,
+    )?;
+    Ok(fd)
+}
+
+/// The address of ours from which packets to `remote` leave.
+pub(super) fn source_for(remote: SocketAddrV4) -> Result<Ipv4Addr, Errno> {
+    let fd = socket_with(
+        AddressFamily::INET,
+        SocketType::DGRAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    connect(&fd, &remote)?;
+    let local = SocketAddrV4::try_from(getsockname(&fd)?)?;
+    Ok(*local.ip())
+}
+
+/// Bytes in the queue.
+pub(super) fn queued(fd: BorrowedFd<'_>) -> usize {
+    rustix::io::ioctl_fionread(fd).unwrap_or(0) as usize
+}
+
+pub(super) fn peek(fd: BorrowedFd<'_>, b: &mut [u8]) -> Result<usize, Errno> {
+    recv(fd, b, RecvFlags::PEEK | RecvFlags::DONTWAIT).map(|(n, _)| n)
+}
+
+pub(super) fn take(fd: BorrowedFd<'_>, b: &mut [u8]) -> Result<usize, Errno> {
+    recv(fd, b, RecvFlags::DONTWAIT).map(|(n, _)| n)
+}
+
+pub(super) fn take_vectored(fd: BorrowedFd<'_>, b: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
+    rustix::io::readv(fd, b)
+}
+
+pub(super) fn give(fd: BorrowedFd<'_>, b: &[u8]) -> Result<usize, Errno> {
+    send(fd, b, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)
+}
+
+pub(super) fn give_vectored(fd: BorrowedFd<'_>, b: &[IoSlice<'_>]) -> Result<usize, Errno> {
+    let mut none = SendAncillaryBuffer::default();
+    sendmsg(fd, b, &mut none, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)
+}
+
+pub(super) fn end_writing(fd: impl AsFd) {
+    // It fails only if the application is gone, which its own event tells.
+    let _ = rustix::net::shutdown(fd, rustix::net::Shutdown::Write);
+}
+
+/// Asks the kernel about UNIX sockets by inode, without touching them.
+pub(super) struct Diagnosis(OwnedFd);
+
+// linux/sock_diag.h, linux/unix_diag.h, linux/netlink.h
+const SOCK_DIAG_BY_FAMILY: u16 = 20;
+const NLM_F_REQUEST: u16 = 1;
+const AF_UNIX: u8 = 1;
+const TCP_LISTEN: u8 = 10;
+
+impl Diagnosis {
+    pub(super) fn new() -> io::Result<Diagnosis> {
+        let protocol = Some(rustix::net::netlink::SOCK_DIAG);
+        let kind = SocketType::RAW;
+        let fd = socket_with(AddressFamily::NETLINK, kind, SocketFlags::CLOEXEC, protocol)?;
+        // The kernel answers within the call; this only bounds surprises.
+        sockopt::set_socket_timeout(
+            &fd,
+            sockopt::Timeout::Recv,
+            Some(core::time::Duration::from_millis(200)),
+        )?;
+        Ok(Diagnosis(fd))
+    }
+
+    /// Whether the socket with this inode and cookie exists and listens.
+    pub(super) fn listens(&self, inode: u64, cookie: u64) -> io::Result<bool> {
+        let mut b = [0u8; 40];
+        b[..4].copy_from_slice(&40u32.to_ne_bytes());
+        b[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+        b[6..8].copy_from_slice(&NLM_F_REQUEST.to_ne_bytes());
+        b[16] = AF_UNIX;
+        b[20..24].copy_from_slice(&u32::MAX.to_ne_bytes());
+        b[24..28].copy_from_slice(&(inode as u32).to_ne_bytes());
+        b[32..36].copy_from_slice(&(cookie as u32).to_ne_bytes());
+        b[36..40].copy_from_slice(&((cookie >> 32) as u32).to_ne_bytes());
+        send(&self.0, &b, SendFlags::empty())?;
+        let mut answer = [MaybeUninit::uninit(); 1024];
+        let ((answer, _), _) = recv(&self.0, &mut answer, RecvFlags::empty())?;
+        let kind = answer.get(4..6).map(|k| u16::from_ne_bytes([k[0], k[1]]));
+        // The message after the header: family, type, state. Anything else is an error: gone.
+        Ok(kind == Some(SOCK_DIAG_BY_FAMILY) && answer.get(18) == Some(&TCP_LISTEN))
+    }
+}
