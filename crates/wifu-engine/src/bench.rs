@@ -24,6 +24,7 @@ pub struct Bench {
     store: Option<Box<Store>>,
     plan: StorePlan,
     freed: Vec<Ticket>,
+    exts: Vec<(&'static str, ExtId)>,
     #[cfg(feature = "conform")]
     emitted: u32,
 }
@@ -87,6 +88,7 @@ impl Bench {
                 packets: 16,
             },
             freed: Vec::new(),
+            exts,
             #[cfg(feature = "conform")]
             emitted: 0,
         })
@@ -151,6 +153,14 @@ impl Bench {
         self.said()
     }
 
+    /// The name of a signal, named ones included.
+    pub fn name(&self, signal: &Signal) -> &'static str {
+        match signal {
+            Signal::Ext(id, _) => self.exts.iter().find(|e| e.1 == *id).map_or("", |e| e.0),
+            plain => Signal::NAMES[plain.index()],
+        }
+    }
+
     /// When the timer is due.
     pub fn due(&self, timer: u8) -> Time {
         self.timers[usize::from(timer)]
@@ -183,9 +193,9 @@ impl Bench {
         self.part.permit(want, &self.board, self.now)
     }
 
-    /// Accept the part's offer: fill and, if declared, stamp `head`; then tell it, if it hears
-    /// that, that the segment left.
-    pub fn send(&mut self, want: &Want, head: &mut Head) -> (Payload, Vec<Signal>) {
+    /// Accept the part's offer: fill and, if declared, stamp `head`. Returns what left, and what
+    /// the part said to it.
+    pub fn fill(&mut self, want: &Want, head: &mut Head) -> (Payload, Sent, Vec<Signal>) {
         let mut out = Out {
             kind: want.kind,
             reason: Reason::First,
@@ -205,8 +215,12 @@ impl Bench {
             bytes: want.bytes,
             late: Span::ZERO,
         };
-        let payload = out.payload;
-        let mut said = self.said();
+        (out.payload, sent, self.said())
+    }
+
+    /// As [`Bench::fill`]; then the part is told, if it hears that, that the segment left.
+    pub fn send(&mut self, want: &Want, head: &mut Head) -> (Payload, Vec<Signal>) {
+        let (payload, sent, mut said) = self.fill(want, head);
         if self.desc.heard().any(|(name, _)| name == "sent") {
             said.extend(self.signal(Signal::Sent(sent)));
         }

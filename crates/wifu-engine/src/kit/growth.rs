@@ -188,7 +188,7 @@ impl Growth {
 
     /// The application wrote: after a long silence the window falls back to the initial one.
     pub fn restart(&mut self, board: &Board, now: Time) {
-        let idle = self.last_sent.map_or(false, |t| now - t > board.tx.rto);
+        let idle = self.last_sent.is_some_and(|t| now - t > board.tx.rto);
         if self.idle_restart && idle && board.tx.una == board.tx.max {
             self.cwnd = self.cwnd.min(self.initial(board)); //= rfc5681#section-4.1
         }

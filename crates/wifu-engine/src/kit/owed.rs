@@ -214,15 +214,23 @@ impl<R: AckRule> Component for Acking<R> {
         self.leaving = Some(self.owed.pop());
     }
 
-    /// The receiver wrote the newest acknowledgement number; an older one that is owed goes first.
-    fn stamp(&mut self, out: &mut Out<'_>, _cx: &mut Cx<'_>) {
+    /// The receiver wrote the newest acknowledgement number; an older one that is owed goes first,
+    /// with the window reaching to the same right edge.
+    fn stamp(&mut self, out: &mut Out<'_>, cx: &mut Cx<'_>) {
         let upto = self.leaving.flatten();
-        self.partly = match (upto, out.head.ack) {
-            (Some(upto), Some(newest)) => upto.before(newest),
-            _ => false,
+        let behind = match (upto, out.head.ack) {
+            (Some(upto), Some(newest)) if upto.before(newest) => newest.since(upto),
+            _ => 0,
         };
+        self.partly = behind > 0;
         if self.partly {
-            out.head.ack = upto;
+            let (head, window) = (&mut *out.head, cx.board.rx.window);
+            let field = |window: u32, shift: &u32| (window >> shift).min(65_535);
+            let shift = (0..=14).find(|s| field(window, s) == head.window);
+            if let (Some(shift), true) = (shift, head.window > 0) {
+                head.window = field(window.saturating_add(behind), &shift);
+            }
+            head.ack = upto;
         }
     }
 

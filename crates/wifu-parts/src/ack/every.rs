@@ -6,10 +6,10 @@
 //! first segments of a connection one by one.
 //!
 //! A driver that hands in several segments before it polls finds several acknowledgements owed;
-//! each carries the number that it would have carried at its own time (so this part lowers the
-//! acknowledgement number in segments that it offered itself, while their window is the present
-//! one: the right edge that they show is never beyond the true one). With `stretch` one
-//! acknowledgement serves the batch, as it does in a kernel that coalesces received segments.
+//! each carries the number that it would have carried at its own time (this part lowers the
+//! acknowledgement number in segments that it offered itself), lest the sender count duplicates.
+//! With `stretch` one acknowledgement serves the batch, as it does in a kernel that coalesces
+//! received segments.
 
 use wifu_engine::kit::{AckRule, Acking};
 use wifu_engine::signal::Arrived;
@@ -109,11 +109,12 @@ mod tests {
     use wifu_engine::{Arrival, Bench, Signal};
     use wifu_wire::{Head, Seq, Time};
 
-    struct Receiver(Bench);
+    /// A receiver, and the right edges that its acknowledgements showed.
+    struct Receiver(Bench, Vec<u32>);
 
     impl Receiver {
         fn new(set: &[(&str, &str)]) -> Receiver {
-            Receiver(Bench::new(&EVERY, set).unwrap())
+            Receiver(Bench::new(&EVERY, set).unwrap(), Vec::new())
         }
 
         fn arrive(&mut self, bytes: u32, order: Arrival, fin: bool) {
@@ -137,9 +138,13 @@ mod tests {
             for kind in [Kind::Urgent, Kind::Ack] {
                 while let Some(want) = self.0.offer(kind) {
                     let mut head = Head::default();
-                    head.ack = Some(self.0.board.rx.nxt);
+                    let rx = &mut self.0.board.rx;
+                    rx.window = 64_000 - rx.nxt.0;
+                    (head.ack, head.window) = (Some(rx.nxt), rx.window >> 3);
                     self.0.send(&want, &mut head);
-                    all.push((kind, head.ack.unwrap().0));
+                    let ack = head.ack.unwrap().0;
+                    all.push((kind, ack));
+                    self.1.push(ack + (head.window << 3));
                 }
             }
             all
@@ -156,6 +161,7 @@ mod tests {
         }
         let expected = [(Kind::Ack, 2000), (Kind::Ack, 3000), (Kind::Ack, 4000)];
         assert_eq!(r.acks(), expected);
+        assert_eq!(r.1, [64_000, 64_000, 64_000, 64_000]);
         let mut r = Receiver::new(&[("stretch", "on")]);
         for _ in 0..3 {
             r.arrive(1000, Arrival::InOrder, false);
