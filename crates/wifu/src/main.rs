@@ -8,7 +8,9 @@ use clap::{Parser, Subcommand};
 mod catalog;
 mod exec;
 mod mock;
+mod live;
 mod perf;
+mod ss;
 
 #[derive(Parser)]
 #[command(
@@ -29,6 +31,14 @@ enum Command {
     Describe(catalog::DescribeArgs),
     /// Check the compositions of a TOML file
     Check(catalog::CheckArgs),
+    /// Carry applications' connections: one per host, or per network namespace
+    Daemon(live::DaemonArgs),
+    /// Show the daemon's connections, as `ss -ti` does
+    Ss(ss::Args),
+    /// Say what this host offers and lacks
+    Doctor(live::DoctorArgs),
+    /// Remove what dead WiFu processes left on this host
+    Clean(live::CleanArgs),
     /// Run a program with its TCP sockets carried by a WiFu protocol
     Exec(exec::Args),
     /// Run a protocol over a network in virtual time: losses, traces, captures
@@ -42,6 +52,10 @@ fn main() -> ExitCode {
         Command::List(args) => catalog::list(&args),
         Command::Describe(args) => catalog::describe(&args),
         Command::Check(args) => catalog::check(&args),
+        Command::Daemon(args) => live::daemon(&args),
+        Command::Ss(args) => ss::run(&args),
+        Command::Doctor(args) => live::doctor(&args),
+        Command::Clean(args) => live::clean(&args),
         Command::Exec(args) => exec::run(&args),
         Command::Mock(args) => mock::run(&args),
         Command::Perf(args) => perf::run(*args),

@@ -119,12 +119,22 @@ pub struct Args {
     /// Write every event to this CSV file
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Write the packets at both ends to this capture file
+    /// Write the sender's packets to this capture file (pcapng)
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
+    /// Where to capture; both puts each packet into the file twice, one interface per end
+    #[arg(long, value_name = "END", default_value = "sender", requires = "pcap")]
+    pcap_at: End,
     /// Print the summary as JSON on standard output
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum End {
+    Sender,
+    Receiver,
+    Both,
 }
 
 fn link(text: &str) -> Result<LinkSpec, String> {
@@ -278,6 +288,12 @@ fn network(args: &Args, blueprint: &Arc<Blueprint>) -> anyhow::Result<Mock> {
         bytes != u64::MAX || args.flows == 1 || args.time.is_some(),
         "--bytes is too much without --time"
     );
+    let ends: &[Side] = match (&args.pcap, args.pcap_at) {
+        (None, _) => &[],
+        (_, End::Sender) => &[Side::A],
+        (_, End::Receiver) => &[Side::B],
+        (_, End::Both) => &Side::BOTH,
+    };
     let mut builder = MockBuilder::new()
         .seed(args.seed)
         .mtu(args.mtu)
@@ -287,7 +303,7 @@ fn network(args: &Args, blueprint: &Arc<Blueprint>) -> anyhow::Result<Mock> {
         .impair(Side::B, back)
         .rules(rules)
         .record(args.trace.is_some())
-        .capture(args.pcap.is_some());
+        .capture(ends);
     for n in 0..args.flows {
         let flow = Flow::bulk(blueprint, bytes);
         builder = builder.flow(if n == 0 {

@@ -1,0 +1,368 @@
+//! The daemon: one event loop that joins carriers, the endpoint and applications.
+//!
+//! A round drains all packets that came, lets due timers fire, lets applications read and write,
+//! and only then sends: never inside a packet. So a batch of segments costs one ACK where the ACK
+//! policy allows it, and applications are woken once per batch.
+
+use crate::capture::Capture;
+use crate::carrier::Carrier;
+use crate::front::{Context, Front, FrontConfig, Host, is_front_token};
+use crate::poller::{Coalesce, Event, Poller};
+use crate::raw::{RawCarrier, RawConfig};
+use crate::steps::StepError;
+use crate::tun::{TunCarrier, TunConfig};
+use core::net::Ipv4Addr;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use wifu_engine::{Blueprint, ConfigError, Endpoint, EndpointConfig, Library, Registry};
+use wifu_wire::pcapng::Direction;
+use wifu_wire::Time;
+
+/// What carries packets.
+#[derive(Clone, Debug)]
+pub enum CarrierConfig {
+    /// Raw sockets, one per protocol number of the library.
+    Raw {
+        /// Longest IP packet, octets.
+        mtu: usize,
+        /// Past the kernel's IP layer: neighbours by link address, a receive ring.
+        direct: bool,
+    },
+    /// A TUN device: TCP proper, which any kernel understands.
+    Tun(TunConfig),
+}
+
+/// How a daemon runs.
+#[derive(Clone, Debug)]
+pub struct DaemonConfig {
+    /// Carriers, at least one.
+    pub carriers: Vec<CarrierConfig>,
+    /// The application side.
+    pub front: FrontConfig,
+    /// Capture file.
+    pub pcap: Option<PathBuf>,
+    /// Pause to let packets gather when busy.
+    pub coalesce: Coalesce,
+    /// Limits of the endpoint; `mtu` is that of the carriers.
+    pub endpoint: EndpointConfig,
+    /// Protocols that can be named.
+    pub library: Library,
+    /// Parts that protocols can name.
+    pub registry: Registry,
+}
+
+/// Why a daemon did not start or ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DaemonError {
+    /// A carrier could not be opened.
+    #[error("carrier {carrier}: {source}")]
+    Carrier {
+        /// Its name.
+        carrier: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// A TUN device could not be set up.
+    #[error("carrier tun: {0}")]
+    Tun(#[from] StepError),
+    /// The capture file could not be created.
+    #[error("capture {path}: {source}")]
+    Capture {
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A composition of the library is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The event loop or the application side failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// Tokens of carriers: carrier number in the low bits, above this.
+const CARRIERS: u64 = 1 << 62;
+
+/// Tokens per carrier.
+const DESCRIPTORS: u64 = 1 << 16;
+
+/// Segments received before anything else gets its turn.
+const BURST: usize = 512;
+
+/// Batches sent before anything else gets its turn.
+const SENDS: usize = 4;
+
+/// IP protocol of kernels' TCP.
+const TCP: u8 = 6;
+
+/// A running daemon.
+pub struct Daemon {
+    poller: Poller,
+    endpoint: Endpoint,
+    carriers: Vec<Carrier>,
+    front: Front,
+    capture: Option<Capture>,
+    events: Vec<Event>,
+    /// Where segments are written before it is known which of several carriers is theirs.
+    spare: Vec<u8>,
+    names: Names,
+}
+
+/// The front, and what it works with; a macro because the parts borrow apart.
+macro_rules! front {
+    ($daemon:expr, $now:expr, $front:ident, $cx:ident => $body:expr) => {{
+        let Daemon { poller, endpoint, front: $front, names, .. } = $daemon;
+        #[allow(unused_mut)]
+        let mut $cx = Context { endpoint, poller, host: names, now: $now };
+        $body
+    }};
+}
+
+impl Daemon {
+    /// Open carriers and the applications' socket.
+    ///
+    /// # Errors
+    /// See [`DaemonError`]; what was opened is closed again.
+    pub fn open(config: DaemonConfig) -> Result<Daemon, DaemonError> {
+        let mut poller = Poller::new(config.coalesce)?;
+        poller.catch_signals(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])?;
+        let numbers = numbers(&config.library);
+        let mut carriers = Vec::new();
+        for (i, c) in config.carriers.iter().enumerate() {
+            let mut carrier = open_carrier(c, &numbers)?;
+            carrier.attach(&poller, CARRIERS + i as u64 * DESCRIPTORS)?;
+            carriers.push(carrier);
+        }
+        let mtu = carriers.iter().map(Carrier::mtu).min().unwrap_or(1500);
+        let mut endpoint = Endpoint::new(EndpointConfig { mtu: mtu as u32, ..config.endpoint });
+        let tun = carriers.iter().find_map(|c| match c {
+            Carrier::Tun(t) => Some(t.stack_address()),
+            Carrier::Raw(_) => None,
+        });
+        let raw = carriers.iter().any(|c| matches!(c, Carrier::Raw(_)));
+        let names = Names { library: config.library, registry: config.registry, tun, raw };
+        for name in names.library.protocols() {
+            // So that stray segments are answered before anything listens.
+            endpoint.serve(&*names.resolve(name)?);
+        }
+        let front = Front::new(config.front, &poller)?;
+        let capture = match &config.pcap {
+            None => None,
+            Some(path) => {
+                let names: Vec<&str> = carriers.iter().map(Carrier::name).collect();
+                let made = Capture::create(path, &names, Poller::wall_offset());
+                Some(made.map_err(|source| DaemonError::Capture { path: path.clone(), source })?)
+            }
+        };
+        let (events, spare) = (Vec::with_capacity(256), vec![0; mtu]);
+        let mut daemon =
+            Daemon { poller, endpoint, carriers, front, capture, events, spare, names };
+        let restored = front!(&mut daemon, Poller::now(), front, cx => front.restore(&mut cx))?;
+        if restored > 0 {
+            tracing::info!("{restored} listening sockets taken over");
+        }
+        Ok(daemon)
+    }
+
+    /// Run until a signal asks to end; every connection is then reset and everything that was
+    /// made on the host removed. Returns the signal's number.
+    ///
+    /// # Errors
+    /// The event loop failed.
+    pub fn run(mut self) -> Result<i32, DaemonError> {
+        let mut handled = 0;
+        loop {
+            let deadline = self.endpoint.poll_timeout().min(self.front.poll_timeout());
+            if let (Some(capture), 0) = (&mut self.capture, handled) {
+                capture.hand_over();
+            }
+            self.poller.wait(deadline, handled, &mut self.events)?;
+            if let Some(signal) = self.poller.take_signal() {
+                self.end()?;
+                self.front.close();
+                return Ok(signal);
+            }
+            handled = self.round()?;
+        }
+    }
+
+    /// One round; returns how many packets came.
+    fn round(&mut self) -> Result<usize, DaemonError> {
+        let now = Poller::now();
+        let mut events = core::mem::take(&mut self.events);
+        for event in &events {
+            if is_front_token(event.token) {
+                front!(&mut *self, now, front, cx => front.on_event(event, &mut cx));
+            } else {
+                let token = event.token - CARRIERS;
+                let carrier = &mut self.carriers[(token / DESCRIPTORS) as usize];
+                if event.readable() {
+                    carrier.mark_ready((token % DESCRIPTORS) as usize);
+                }
+                if event.writable() {
+                    carrier.flush();
+                }
+            }
+        }
+        events.clear();
+        self.events = events;
+        let handled = self.receive(now);
+        self.endpoint.handle_timeout(now);
+        front!(&mut *self, now, front, cx => front.handle_timeout(&mut cx));
+        self.serve(now);
+        self.send(now)?;
+        Ok(handled)
+    }
+
+    /// Take what the carriers have, up to a burst each.
+    fn receive(&mut self, now: Time) -> usize {
+        let mut total = 0;
+        for (i, carrier) in self.carriers.iter_mut().enumerate() {
+            let mut count = 0;
+            while count < BURST {
+                let Some(packets) = carrier.receive() else { break };
+                for packet in packets {
+                    count += 1;
+                    if let Some(capture) = &mut self.capture {
+                        capture.packet(i, now, packet.frame, Direction::In);
+                    }
+                    self.endpoint.handle_packet(now, &packet.ip, packet.payload);
+                }
+            }
+            total += count;
+        }
+        total
+    }
+
+    /// Tell applications what happened; they read and write.
+    fn serve(&mut self, now: Time) {
+        while let Some((id, event)) = self.endpoint.poll_event() {
+            front!(&mut *self, now, front, cx => front.on_endpoint_event(id, event, &mut cx));
+        }
+    }
+
+    /// Send what may leave, as long as the carriers take it.
+    fn send(&mut self, now: Time) -> Result<(), DaemonError> {
+        for _ in 0..SENDS {
+            let room = self.carriers.iter().map(Carrier::room).min().unwrap_or(0);
+            self.endpoint.set_room(room);
+            for _ in 0..room {
+                if !self.send_one(now) {
+                    break;
+                }
+            }
+            self.carriers.iter_mut().for_each(Carrier::flush);
+            if self.endpoint.poll_timeout() > now || room == 0 {
+                break;
+            }
+        }
+        for (i, carrier) in self.carriers.iter_mut().enumerate() {
+            carrier.rearm(&self.poller, CARRIERS + i as u64 * DESCRIPTORS)?;
+        }
+        Ok(())
+    }
+
+    fn send_one(&mut self, now: Time) -> bool {
+        let Self { carriers, endpoint, capture, spare, .. } = self;
+        let sent = if let [only] = &mut carriers[..] {
+            let Some(slot) = only.slot() else { return false };
+            let Some(d) = endpoint.poll_transmit(now, slot) else { return false };
+            (0, d.ip, only.commit(&d.ip, d.len))
+        } else {
+            let Some(d) = endpoint.poll_transmit(now, spare) else { return false };
+            let wanted = |c: &Carrier| matches!(c, Carrier::Tun(_)) == (d.ip.proto == TCP);
+            let at = carriers.iter().position(wanted).unwrap_or(0);
+            let Some(slot) = carriers[at].slot() else { return false };
+            slot[..d.len].copy_from_slice(&spare[..d.len]);
+            (at, d.ip, carriers[at].commit(&d.ip, d.len))
+        };
+        if let Some(capture) = capture {
+            capture.packet(sent.0, now, sent.2, Direction::Out);
+        }
+        true
+    }
+
+    /// Reset every connection, so that no peer waits for one that is gone.
+    fn end(&mut self) -> Result<(), DaemonError> {
+        let now = Poller::now();
+        let all: Vec<_> = self.endpoint.conns().collect();
+        for id in all {
+            self.endpoint.abort(now, id);
+        }
+        for _ in 0..64 {
+            self.send(now)?;
+            if self.endpoint.poll_timeout() > now {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the front asks the daemon for.
+struct Names {
+    library: Library,
+    registry: Registry,
+    /// The address of our connections on the TUN device, if there is one.
+    tun: Option<Ipv4Addr>,
+    /// There are raw sockets, too.
+    raw: bool,
+}
+
+impl Names {
+    /// Live, a composition is known by its IP protocol number. On a TUN device every composition
+    /// speaks TCP proper, number 6, with timestamps in milliseconds, because the peer may be a
+    /// kernel (spec.md 4.1). With both kinds of carrier, `carrier=tun` in a specification chooses.
+    fn resolve(&self, spec: &str) -> Result<Arc<Blueprint>, ConfigError> {
+        let (asked, spec) = match spec.split_once(",carrier=tun") {
+            Some((head, tail)) => (true, format!("{head}{tail}")),
+            None => (!self.raw, spec.to_string()),
+        };
+        let mut composition = self.library.expand(&spec)?;
+        if asked && self.tun.is_none() {
+            let what = "this daemon has no TUN device; start it with --carrier tun";
+            return Err(ConfigError::one("carrier", what));
+        }
+        if asked {
+            composition.number = TCP;
+            composition.profile_params.push((String::from("ts_unit"), String::from("1 ms")));
+        }
+        Blueprint::new(&composition, &self.registry).map(Arc::new)
+    }
+}
+
+impl Host for Names {
+    fn blueprint(&mut self, spec: &str) -> Result<Arc<Blueprint>, String> {
+        self.resolve(spec).map_err(|e| e.to_string())
+    }
+
+    fn source_for(&mut self, blueprint: &Blueprint, remote: Ipv4Addr) -> io::Result<Ipv4Addr> {
+        match self.tun {
+            Some(stack) if blueprint.number == TCP => Ok(stack),
+            _ => Ok(crate::carrier::route_to(remote)?.source),
+        }
+    }
+}
+
+/// The protocol numbers of a library's compositions, without doubles.
+fn numbers(library: &Library) -> Vec<u8> {
+    let all = library.protocols().iter().filter_map(|p| library.expand(p).ok());
+    let mut numbers: Vec<u8> = all.map(|c| c.number).filter(|n| *n != 0 && *n != TCP).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
+}
+
+fn open_carrier(config: &CarrierConfig, numbers: &[u8]) -> Result<Carrier, DaemonError> {
+    match config {
+        CarrierConfig::Raw { mtu, direct } => {
+            let raw = RawConfig { mtu: *mtu, direct: *direct, ..RawConfig::new(numbers.to_vec()) };
+            let opened = RawCarrier::open(&raw);
+            opened.map(Carrier::Raw).map_err(|source| DaemonError::Carrier { carrier: "raw", source })
+        }
+        CarrierConfig::Tun(tun) => Ok(Carrier::Tun(TunCarrier::open(tun)?)),
+    }
+}

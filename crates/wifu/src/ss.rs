@@ -1,0 +1,171 @@
+//! `wifu ss`: the daemon's connections, in the layout of `ss -ti`.
+
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::Args as ClapArgs;
+use serde_json::Value;
+use wifu_wire::front::{Answer, HEADER_LEN, Header, Request};
+
+/// `wifu ss`.
+#[derive(ClapArgs)]
+#[command(after_help = "Each connection's second line has the words of `ss -ti`: cwnd and \
+    ssthresh in segments, rtt:smoothed/variation in ms, rto in ms, retrans:total, and ours:\n\
+    limited:REASON, what holds the sender up now, and the share of its life that each reason \
+    took\n(window: congestion window; peer: the receiver's window; source: nothing to send; \
+    drain: all sent).")]
+pub struct Args {
+    /// The daemon's socket [default: /run/wifu/<network namespace>/daemon.sock]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// For machines: octets and nanoseconds
+    #[arg(long)]
+    json: bool,
+    /// Only listening sockets
+    #[arg(short, long)]
+    listening: bool,
+}
+
+/// Print the connections.
+///
+/// # Errors
+/// There is no daemon, or it does not answer.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let path = match &args.socket {
+        Some(path) => path.clone(),
+        None => crate::live::default_socket()?,
+    };
+    let text = ask(&path)?;
+    if args.json {
+        println!("{text}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let all: Value = serde_json::from_str(&text).context("the daemon's answer is no JSON")?;
+    print!("{}", table(&all, args.listening));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The daemon's answer to "what is there": JSON text.
+fn ask(path: &Path) -> anyhow::Result<String> {
+    let mut socket = UnixStream::connect(path).with_context(|| {
+        format!("no daemon at {}: start one with `wifu daemon`", path.display())
+    })?;
+    let patience = Some(Duration::from_secs(10));
+    socket.set_read_timeout(patience)?;
+    let mut frame = [0; 256];
+    let n = Request::Stats.encode(&mut frame, 0)?;
+    socket.write_all(&frame[..n])?;
+    let mut head = [0; HEADER_LEN];
+    socket.read_exact(&mut head).context("the daemon hung up")?;
+    let Some(header) = Header::decode(&head)? else { bail!("the daemon answered too little") };
+    let mut body = vec![0; header.total() - HEADER_LEN];
+    socket.read_exact(&mut body).context("the daemon hung up")?;
+    let answer = Answer::decode(&body)?;
+    if answer.errno != 0 {
+        let why = std::io::Error::from_raw_os_error(answer.errno as i32);
+        bail!("the daemon refuses: {why}");
+    }
+    Ok(answer.value.unwrap_or("[]").to_string())
+}
+
+fn number(v: &Value, key: &str) -> f64 {
+    v[key].as_f64().unwrap_or(0.0)
+}
+
+fn table(all: &Value, listening: bool) -> String {
+    let connections = all.as_array().or_else(|| all["connections"].as_array());
+    let mut t = format!(
+        "{:<11} {:>7} {:>7} {:>24} {:>24}  {}\n",
+        "State", "Recv-Q", "Send-Q", "Local Address:Port", "Peer Address:Port", "Protocol"
+    );
+    for c in connections.into_iter().flatten() {
+        let state = c["state"].as_str().unwrap_or("?");
+        if listening != (state == "LISTEN") {
+            continue;
+        }
+        let _ = writeln!(
+            t,
+            "{state:<11} {:>7} {:>7} {:>24} {:>24}  {}",
+            number(c, "recv_q"),
+            number(c, "send_q"),
+            c["local"].as_str().unwrap_or("?"),
+            c["remote"].as_str().unwrap_or("*"),
+            c["protocol"].as_str().or(c["spec"].as_str()).unwrap_or("?"),
+        );
+        if !listening {
+            let _ = writeln!(t, "\t {}", details(c));
+        }
+    }
+    t
+}
+
+/// The words of `ss -ti`.
+fn details(c: &Value) -> String {
+    let mss = number(c, "mss").max(1.0);
+    let ms = |key: &str| number(c, key) / 1e6;
+    let mut words = vec![c["protocol"].as_str().unwrap_or("?").to_string()];
+    words.extend(c["options"].as_str().filter(|o| !o.is_empty()).map(String::from));
+    words.push(format!("rto:{:.0}", ms("rto_ns")));
+    words.push(format!("rtt:{:.3}/{:.3}", ms("rtt_ns"), ms("rttvar_ns")));
+    words.push(format!("mss:{mss:.0}"));
+    words.push(format!("cwnd:{:.0}", (number(c, "cwnd") / mss).floor()));
+    let ssthresh = number(c, "ssthresh") / mss;
+    if ssthresh < 1e6 {
+        words.push(format!("ssthresh:{:.0}", ssthresh.floor()));
+    }
+    words.push(format!("bytes_sent:{:.0}", number(c, "octets_out")));
+    if number(c, "octets_again") > 0.0 {
+        words.push(format!("bytes_retrans:{:.0}", number(c, "octets_again")));
+    }
+    words.push(format!("bytes_acked:{:.0}", number(c, "octets_acked")));
+    words.push(format!("bytes_received:{:.0}", number(c, "octets_in")));
+    words.push(format!("segs_out:{:.0}", number(c, "segments_out")));
+    words.push(format!("segs_in:{:.0}", number(c, "segments_in")));
+    words.push(format!("data_segs_out:{:.0}", number(c, "data_out")));
+    words.push(format!("send {:.0}bps", send_rate(c)));
+    words.push(format!("delivery_rate {:.0}bps", number(c, "rate_bytes_per_s") * 8.0));
+    words.push(format!("unacked:{:.0}", (number(c, "flight") / mss).ceil()));
+    if number(c, "retransmits") > 0.0 {
+        words.push(format!("retrans:0/{:.0}", number(c, "retransmits")));
+    }
+    if number(c, "sacked") > 0.0 {
+        words.push(format!("sacked:{:.0}", (number(c, "sacked") / mss).ceil()));
+    }
+    if number(c, "backoff") > 0.0 {
+        words.push(format!("backoff:{:.0}", number(c, "backoff")));
+    }
+    words.push(format!("snd_wnd:{:.0}", number(c, "peer_window")));
+    words.push(format!("rcv_wnd:{:.0}", number(c, "window")));
+    if c["min_rtt_ns"].is_number() {
+        words.push(format!("minrtt:{:.3}", ms("min_rtt_ns")));
+    }
+    words.push(format!("limited:{}", c["limited"].as_str().unwrap_or("?")));
+    words.extend(shares(c));
+    words.join(" ")
+}
+
+/// One window per round trip, bit/s, as `ss` computes it.
+fn send_rate(c: &Value) -> f64 {
+    let rtt_ns = number(c, "rtt_ns");
+    if rtt_ns > 0.0 { number(c, "cwnd") * 8e9 / rtt_ns } else { 0.0 }
+}
+
+/// What held the sender up, in per cent of its life so far.
+fn shares(c: &Value) -> Option<String> {
+    let limits = c["limits_ns"].as_object()?;
+    let total: f64 = limits.values().filter_map(Value::as_f64).sum();
+    if total <= 0.0 {
+        return None;
+    }
+    let share = |(name, ns): (&String, &Value)| {
+        let percent = ns.as_f64().unwrap_or(0.0) * 100.0 / total;
+        (percent >= 0.5).then(|| format!("{name}:{percent:.0}%"))
+    };
+    let shares: Vec<String> = limits.iter().filter_map(share).collect();
+    Some(format!("({})", shares.join(" ")))
+}
