@@ -390,7 +390,12 @@ impl Component for Selective {
 
     fn fill(&mut self, want: &Want, out: &mut Out<'_>, cx: &mut Cx<'_>) {
         match want.kind {
-            Kind::Control => self.sender.fill_syn(out, cx),
+            Kind::Control => {
+                // Marks that were never set would lie ahead of half of all initial numbers.
+                let iss = cx.board.tx.iss;
+                (self.lost_edge, self.high_rxt) = (iss, iss);
+                self.sender.fill_syn(out, cx);
+            }
             Kind::Probe => self.sender.fill_probe(want, out, cx),
             Kind::Resend if cx.board.tx.nxt != cx.board.tx.max => {
                 out.reason = Reason::Probe;
