@@ -192,8 +192,8 @@ impl Sender {
         let r = &cx.board.rtt;
         let mut base = if r.rto == Span::ZERO { UNKNOWN_RTO } else { r.rto };
         // RFC 6298 5.7: after a lost SYN data starts with at least 3 s, until a round trip of
-        // data was timed.
-        if cx.board.tx.syn_lost && r.samples <= 1 {
+        // data was timed. The SYN itself goes on doubling what it began with.
+        if cx.board.tx.syn_lost && r.samples <= 1 && !Sender::opening(&cx.board) {
             base = base.max(UNKNOWN_RTO);
         }
         let max = if r.rto_max == Span::ZERO { base.max(UNKNOWN_RTO) } else { r.rto_max };
