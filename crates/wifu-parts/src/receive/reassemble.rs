@@ -173,7 +173,9 @@ impl Component for Reassemble {
             return Admit::Pass;
         }
         self.note_ts(seg.head, cx);
-        if !seg.payload.is_empty() || seg.head.flags.has(Flags::FIN) {
+        // What rides on a SYN is not acknowledged, so that it comes again (RFC 9293 3.10.7.2).
+        let carries = !seg.payload.is_empty() || seg.head.flags.has(Flags::FIN);
+        if carries && !seg.head.flags.has(Flags::SYN) {
             self.on_data(seg, cx);
         } else if cx.store.attached() {
             self.publish(cx);
