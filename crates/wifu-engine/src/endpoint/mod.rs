@@ -277,7 +277,7 @@ impl Endpoint {
         };
         let index = match found {
             Some(i) if self.reopens(i) => {
-                self.remove(i);
+                self.give_way(i);
                 self.embryo(now, tuple)
             }
             Some(i) => Some(i),
@@ -470,6 +470,16 @@ impl Endpoint {
         self.deadlines.set(i, Time::NEVER);
     }
 
+    /// A connection in TIME_WAIT leaves its two ends to a new one. What its application has not
+    /// read stays, and the end of the wait is still reported.
+    fn give_way(&mut self, i: u32) {
+        if self.slots[i as usize].orphan {
+            return self.remove(i);
+        }
+        self.unlink(i);
+        self.touch(i);
+    }
+
     fn remove(&mut self, i: u32) {
         self.unlink(i);
         let id = self.id(i);
@@ -583,7 +593,7 @@ impl Endpoint {
                 if old.is_none_or(|c| c.state() != State::TimeWait) {
                     return Err(ConnectError::InUse(local));
                 }
-                self.remove(i);
+                self.give_way(i);
             }
             local.port()
         } else {
