@@ -4,3 +4,4 @@
 pub mod alloc;
 pub mod chain;
 pub mod pair;
+pub mod seg;

@@ -1,9 +1,10 @@
 //! Two endpoints in virtual time with a wire between them that a test can spoil.
 
+use crate::seg::Seg;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use wifu_engine::{Blueprint, ConnId, Endpoint, EndpointConfig, Event, Fault};
+use wifu_engine::{Blueprint, Conn, ConnId, Endpoint, EndpointConfig, Event, Fault};
 use wifu_wire::{IpInfo, Rng, Span, Time};
 
 /// The client's address; the server's is one higher.
@@ -16,12 +17,45 @@ pub const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 pub struct Flying {
     /// 0: the client sent it; 1: the server.
     pub from: usize,
+    /// When it was handed to the wire.
+    pub at: Time,
     /// Number of the segment in its direction, from 0.
     pub number: u64,
     /// Its IP header.
     pub ip: IpInfo,
     /// The segment.
     pub bytes: Vec<u8>,
+}
+
+impl Flying {
+    /// The segment, decoded.
+    pub fn seg(&self) -> Seg {
+        Seg::parse(&self.bytes)
+    }
+}
+
+/// A segment that was handed to the wire.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// When.
+    pub at: Time,
+    /// 0: the client sent it; 1: the server.
+    pub from: usize,
+    /// What became of it.
+    pub fate: Fate,
+    /// The segment.
+    pub seg: Seg,
+}
+
+/// What [`Pair::step`] found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Something happened, and more will.
+    Going,
+    /// Nothing will happen any more.
+    Quiet,
+    /// The next thing lies beyond the limit.
+    Limit,
 }
 
 /// What becomes of a segment.
@@ -60,6 +94,46 @@ pub struct App {
     pub ended: Option<Option<Fault>>,
     /// Its connection, once there is one.
     pub conn: Option<ConnId>,
+    /// It lets go of the connection once that ended.
+    pub let_go: bool,
+}
+
+impl App {
+    /// Let the application read, write and close as far as it can.
+    fn act(&mut self, now: Time, end: &mut Endpoint) {
+        let Some(id) = self.conn else { return };
+        while !self.stalled {
+            let [a, b] = end.readable(id);
+            let n = a.len() + b.len();
+            self.read.extend_from_slice(a);
+            self.read.extend_from_slice(b);
+            if n == 0 {
+                break;
+            }
+            end.consumed(now, id, n);
+        }
+        while self.written < self.to_write.len() {
+            let n = end.write(now, id, &self.to_write[self.written..]);
+            self.written += n;
+            if n == 0 {
+                break;
+            }
+        }
+        let open = end.conn(id).is_some_and(|c| c.opened_at().is_some());
+        if self.close_after && open && !self.closed && self.written == self.to_write.len() {
+            self.closed = true;
+            end.shutdown_write(now, id);
+        }
+    }
+
+    fn hear(&mut self, id: ConnId, event: Event) {
+        match event {
+            Event::Accepted(_) | Event::Connected => self.conn = Some(id),
+            Event::PeerClosed => self.eof = true,
+            Event::Closed(fault) => self.ended = Some(fault),
+            Event::Readable | Event::Writable => {}
+        }
+    }
 }
 
 /// Two endpoints, virtual time, one wire.
@@ -68,6 +142,10 @@ pub struct Pair {
     pub ends: [Endpoint; 2],
     /// Their applications (one connection at a time is driven).
     pub apps: [App; 2],
+    /// Applications of further connections, by connection.
+    pub crowd: [BTreeMap<ConnId, App>; 2],
+    /// Makes the application of each accepted connection, which then joins the crowd.
+    pub usher: Option<Box<dyn FnMut() -> App>>,
     /// The present.
     pub now: Time,
     /// One-way delay.
@@ -79,7 +157,13 @@ pub struct Pair {
     numbers: [u64; 2],
     /// Segments handed to the wire, per direction.
     pub sent: [u64; 2],
+    /// What was handed to the wire, once recording is on.
+    pub seen: Vec<Seen>,
+    /// Keep [`Pair::seen`].
+    pub record: bool,
     rng: Rng,
+    /// Steps at the present instant: time that stands still is a bug.
+    still: u32,
 }
 
 impl Pair {
@@ -96,6 +180,8 @@ impl Pair {
         Pair {
             ends: [end(1), end(2)],
             apps: [App::default(), App::default()],
+            crowd: [BTreeMap::new(), BTreeMap::new()],
+            usher: None,
             now: Time(1_000_000),
             delay: Span::MILLI * 10,
             spoil: Box::new(|_| Fate::Deliver),
@@ -103,8 +189,20 @@ impl Pair {
             sequence: 0,
             numbers: [0; 2],
             sent: [0; 2],
+            seen: Vec::new(),
+            record: false,
             rng: Rng::new(seed).split("wire"),
+            still: 0,
         }
+    }
+
+    /// The connection of one side.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn conn(&self, side: usize) -> &Conn {
+        let id = self.apps[side].conn.expect("a connection");
+        self.ends[side].conn(id).expect("the connection exists")
     }
 
     /// Connect the client to a listening server, both of this blueprint.
@@ -129,42 +227,57 @@ impl Pair {
     /// Run until nothing happens any more or `limit` is reached; true if it went quiet.
     pub fn run(&mut self, limit: Time) -> bool {
         loop {
-            for side in 0..2 {
-                self.pump(side);
-            }
-            let wire = self
-                .flying
-                .first_key_value()
-                .map_or(Time::NEVER, |(k, _)| k.0);
-            let timers = self.ends[0].poll_timeout().min(self.ends[1].poll_timeout());
-            let next = wire.min(timers);
-            if next == Time::NEVER {
-                return true;
-            }
-            if next > limit {
-                self.now = limit;
-                return false;
-            }
-            self.now = self.now.max(next);
-            while let Some(entry) = self.flying.first_entry() {
-                if entry.key().0 > self.now {
-                    break;
-                }
-                let f = entry.remove();
-                self.ends[1 - f.from].handle_packet(self.now, &f.ip, &f.bytes);
-                self.pump(1 - f.from);
-            }
-            for end in &mut self.ends {
-                end.handle_timeout(self.now);
+            match self.step(limit) {
+                Step::Going => {}
+                Step::Quiet => return true,
+                Step::Limit => return false,
             }
         }
     }
 
-    /// Let one side's application and endpoint do what they can.
+    /// Let happen what happens at the next instant.
+    ///
+    /// # Panics
+    /// If time stands still.
+    pub fn step(&mut self, limit: Time) -> Step {
+        for side in 0..2 {
+            self.pump(side);
+        }
+        let wire = self
+            .flying
+            .first_key_value()
+            .map_or(Time::NEVER, |(k, _)| k.0);
+        let timers = self.ends[0].poll_timeout().min(self.ends[1].poll_timeout());
+        let next = wire.min(timers);
+        if next == Time::NEVER {
+            return Step::Quiet;
+        }
+        if next > limit {
+            self.now = limit;
+            return Step::Limit;
+        }
+        self.still = if next > self.now { 0 } else { self.still + 1 };
+        assert!(self.still < 100_000, "time stands still at {:?}", self.now);
+        self.now = self.now.max(next);
+        while let Some(entry) = self.flying.first_entry() {
+            if entry.key().0 > self.now {
+                break;
+            }
+            let f = entry.remove();
+            self.ends[1 - f.from].handle_packet(self.now, &f.ip, &f.bytes);
+            self.pump(1 - f.from);
+        }
+        for end in &mut self.ends {
+            end.handle_timeout(self.now);
+        }
+        Step::Going
+    }
+
+    /// Let one side's applications and endpoint do what they can.
     pub fn pump(&mut self, side: usize) {
         loop {
             self.events(side);
-            self.application(side);
+            self.apps[side].act(self.now, &mut self.ends[side]);
             let mut out = [0u8; 2048];
             let mut any = false;
             while let Some(d) = self.ends[side].poll_transmit(self.now, &mut out) {
@@ -179,40 +292,20 @@ impl Pair {
 
     fn events(&mut self, side: usize) {
         while let Some((id, event)) = self.ends[side].poll_event() {
-            let app = &mut self.apps[side];
-            match event {
-                Event::Accepted(_) | Event::Connected => app.conn = Some(id),
-                Event::PeerClosed => app.eof = true,
-                Event::Closed(fault) => app.ended = Some(fault),
-                Event::Readable | Event::Writable => {}
+            if let (Event::Accepted(_), Some(usher)) = (event, &mut self.usher) {
+                self.crowd[side].insert(id, usher());
             }
-        }
-    }
-
-    fn application(&mut self, side: usize) {
-        let (end, app) = (&mut self.ends[side], &mut self.apps[side]);
-        let Some(id) = app.conn else { return };
-        if !app.stalled {
-            let mut buffer = [0u8; 65_536];
-            loop {
-                let n = end.read(self.now, id, &mut buffer);
-                app.read.extend_from_slice(&buffer[..n]);
-                if n == 0 {
-                    break;
+            let end = &mut self.ends[side];
+            match self.crowd[side].get_mut(&id) {
+                Some(app) => {
+                    app.hear(id, event);
+                    app.act(self.now, end);
+                    if app.let_go && app.ended.is_some() {
+                        end.close(self.now, id);
+                    }
                 }
+                None => self.apps[side].hear(id, event),
             }
-        }
-        while app.written < app.to_write.len() {
-            let n = end.write(self.now, id, &app.to_write[app.written..]);
-            app.written += n;
-            if n == 0 {
-                break;
-            }
-        }
-        let open = end.conn(id).is_some_and(|c| c.opened_at().is_some());
-        if app.close_after && open && !app.closed && app.written == app.to_write.len() {
-            app.closed = true;
-            end.shutdown_write(self.now, id);
         }
     }
 
@@ -220,6 +313,7 @@ impl Pair {
     pub fn launch(&mut self, side: usize, ip: IpInfo, bytes: &[u8]) {
         let mut f = Flying {
             from: side,
+            at: self.now,
             number: self.numbers[side],
             ip,
             bytes: bytes.to_vec(),
@@ -227,7 +321,16 @@ impl Pair {
         self.numbers[side] += 1;
         self.sent[side] += 1;
         let at = self.now + self.delay;
-        match (self.spoil)(&f) {
+        let fate = (self.spoil)(&f);
+        if self.record {
+            self.seen.push(Seen {
+                at: self.now,
+                from: side,
+                fate,
+                seg: f.seg(),
+            });
+        }
+        match fate {
             Fate::Drop => {}
             Fate::Deliver => self.fly(at, f),
             Fate::Late(more) => self.fly(at + more, f),
@@ -241,6 +344,25 @@ impl Pair {
                 self.fly(at, f);
             }
         }
+    }
+
+    /// Let a forged segment arrive at the other side now, past wire and records.
+    pub fn inject(&mut self, from: usize, seg: &Seg) {
+        let id = self.apps[0].conn.expect("a connection");
+        let proto = self.ends[0].conn(id).map_or(0, |c| c.tuple().proto);
+        let (src, dst) = if from == 0 {
+            (CLIENT, SERVER)
+        } else {
+            (SERVER, CLIENT)
+        };
+        let ip = IpInfo {
+            src,
+            dst,
+            proto,
+            ttl: 64,
+        };
+        self.ends[1 - from].handle_packet(self.now, &ip, &seg.bytes(&ip));
+        self.pump(1 - from);
     }
 
     fn fly(&mut self, at: Time, f: Flying) {
