@@ -1,4 +1,8 @@
-"""Checks the Markdown pages: every relative link leads somewhere, every page is in the summary."""
+"""Checks the Markdown pages.
+
+Every relative link leads somewhere, every page is in the summary, and code that follows a comment
+`<!-- from FILE -->` is in that file as quoted, where a line `...` stands for any lines left out.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+QUOTE = re.compile(r"<!-- from (\S+) -->\n```[^\n]*\n(.*?)```", re.DOTALL)
 CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 
 
@@ -32,13 +37,28 @@ def broken(page: Path) -> list[str]:
     return found
 
 
+def stale(page: Path) -> list[str]:
+    """Return the quotations that their source no longer says."""
+    found = []
+    for name, quoted in QUOTE.findall(page.read_text()):
+        file = ROOT / name
+        text, at = file.read_text() if file.exists() else "", 0
+        for part in re.split(r"^ *\.\.\.\n", quoted, flags=re.MULTILINE):
+            at = text.find(part, at)
+            if at < 0:
+                first = part.strip().splitlines()[0]
+                found.append(f"{page.relative_to(ROOT)}: {name} does not say: {first} ...")
+                break
+    return found
+
+
 def main() -> int:
     """Print what is wrong; 1 if anything is."""
     source = ROOT / "docs" / "src"
     pages = sorted(source.rglob("*.md"))
     summary = (source / "SUMMARY.md").read_text()
     listed = {(source / t).resolve() for t in LINK.findall(summary)}
-    found = [line for page in [ROOT / "README.md", *pages] for line in broken(page)]
+    found = [line for page in [ROOT / "README.md", *pages] for line in broken(page) + stale(page)]
     strays = [p for p in pages if p.resolve() not in listed and p.name != "SUMMARY.md"]
     found += [f"{p.relative_to(ROOT)}: not in docs/src/SUMMARY.md" for p in strays]
     print("\n".join(found) or f"docs: {len(pages)} pages, all links lead somewhere")
