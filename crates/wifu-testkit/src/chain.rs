@@ -257,6 +257,12 @@ impl Chain {
             .expect("it is only lent within calls")
     }
 
+    /// The same, e.g. to start its trace.
+    pub fn source_mut(&mut self) -> &mut Conn {
+        let conn = &mut self.nodes[0].end;
+        conn.as_mut().expect("it is only lent within calls")
+    }
+
     /// The connection of the sink.
     pub fn sink(&self) -> &Conn {
         let last = self.nodes.len() - 1;
@@ -514,7 +520,9 @@ impl Chain {
             };
             self.submit(node, frame, class);
         }
-        self.app.hear_news(onward, conn.take_news());
+        let eof = self.app.eof_at();
+        self.app.hear_news(now, onward, conn.take_news());
+        moved |= self.app.eof_at() != eof;
         self.nodes[node].end = Some(conn);
         moved
     }

@@ -7,7 +7,7 @@ mod hop;
 mod support;
 
 use std::sync::Arc;
-use support::{blueprint, lane, links, percent, probe};
+use support::{blueprint, lane, links, percent, probe, seconds};
 use wifu_engine::{Limit, Registry};
 use wifu_testkit::alloc::{Counting, allocations_in};
 use wifu_testkit::chain::{Chain, Class, LanePlan, Plan};
@@ -83,12 +83,12 @@ fn overflows(chain: &Chain) -> u64 {
 fn credits_hold_every_sender_back_and_no_queue_overflows() {
     let mut chain = chain("hop-lane", 1_000_000, 0, 1);
     assert!(chain.run_to_end(Span::SECOND * 30), "{}", chain.report());
-    let seconds = chain.now().as_secs_f64();
-    println!("{seconds:.2} s");
+    let time = seconds(&chain);
+    println!("{time:.2} s");
     for node in 0..4 {
         let lane = chain.lane(node, true);
         let conn = lane.conn().expect("packets came");
-        let stopped = conn.limits()[Limit::Peer.index()].as_secs_f64() / seconds;
+        let stopped = conn.limits()[Limit::Peer.index()].as_secs_f64() / time;
         println!(
             "lane {node}: without credit {:.0} % of the time, at most {} of {CAPACITY} packets, \
              {} forced",
@@ -112,13 +112,13 @@ fn credits_hold_every_sender_back_and_no_queue_overflows() {
         "the passive acknowledgement did the work"
     );
     assert_eq!(probe(sink, "last_hop_acks"), f64::from(records - 1));
-    assert!(source.limits()[Limit::Queue.index()].as_secs_f64() / seconds > 0.2);
+    assert!(source.limits()[Limit::Queue.index()].as_secs_f64() / time > 0.2);
     assert_eq!(
         (probe(source, "resent"), source.board().tx.timeouts),
         (0.0, 0)
     );
     // The last hop is kept busy: 1424 octets of payload in 1500, at 4 Mb/s.
-    assert!(seconds < 1.1 * 1_000_000.0 * 8.0 / 4e6 * 1500.0 / 1420.0);
+    assert!(time < 1.1 * 1_000_000.0 * 8.0 / 4e6 * 1500.0 / 1420.0);
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn losses_of_packets_acknowledgements_and_credits_are_survived() {
         println!(
             "seed {seed}: {:.2} s, lost {onward} and {back}, resent by the source {}, by the last \
              hop {again}, sent without credit {forced}, parked {}, lists {}, overflows {}",
-            chain.now().as_secs_f64(),
+            seconds(&chain),
             probe(source, "resent"),
             probe(sink, "parked"),
             probe(sink, "lists"),

@@ -8,7 +8,7 @@ mod support;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
-use support::{blueprint, links, percent, probe};
+use support::{blueprint, links, median_gap_us, percent, probe, seconds, share};
 use wifu_engine::{Blueprint, Limit};
 use wifu_testkit::alloc::{Counting, allocations_in};
 use wifu_testkit::chain::{Chain, Hop, Plan};
@@ -81,16 +81,6 @@ fn chain(octets: u64, loss: u32, seed: u64) -> (Chain, Raised) {
     (chain, raised)
 }
 
-fn median_gap_us(chain: &Chain) -> f64 {
-    let mut gaps: Vec<u64> = chain
-        .departures
-        .windows(2)
-        .map(|w| (w[1] - w[0]).micros())
-        .collect();
-    gaps.sort_unstable();
-    gaps[gaps.len() / 2] as f64
-}
-
 #[test]
 fn a_megabyte_arrives_at_the_rate_of_the_slowest_hop_and_every_mechanism_acts() {
     let (mut chain, raised) = chain(1_000_000, 0, 1);
@@ -100,12 +90,12 @@ fn a_megabyte_arrives_at_the_rate_of_the_slowest_hop_and_every_mechanism_acts() 
         chain.app().octets_read()
     );
     let (source, sink) = (chain.source(), chain.sink());
-    let seconds = chain.now().as_secs_f64();
-    let paced = source.limits()[Limit::Pace.index()].as_secs_f64() / seconds;
+    let time = seconds(&chain);
+    let paced = share(&chain, Limit::Pace);
     let closed_form_us = 1500.0 * 8.0 / 5.0;
     let gap = median_gap_us(&chain);
     println!(
-        "{seconds:.2} s, paced {:.0} %, median gap {gap} us (one packet on the slowest hop takes \
+        "{time:.2} s, paced {:.0} %, median gap {gap} us (one packet on the slowest hop takes \
          {closed_form_us}), feedbacks {}, rate raised {} and lowered {} times, hops {}, stamps {:?}",
         paced * 100.0,
         probe(sink, "feedbacks"),
@@ -119,7 +109,7 @@ fn a_megabyte_arrives_at_the_rate_of_the_slowest_hop_and_every_mechanism_acts() 
     assert_eq!(probe(sink, "hops") as u32, 4);
     assert!(raised[0].get() > 100 && raised[2].get() > 100);
     assert_eq!(raised[3].get(), 0, "the last hop is faster than the third");
-    assert!(probe(sink, "feedbacks") >= (seconds / 0.040).floor() - 3.0);
+    assert!(probe(sink, "feedbacks") >= (time / 0.040).floor() - 3.0);
     assert!(probe(source, "raised") + probe(source, "lowered") > 0.0);
     assert_eq!(source.board().tx.timeouts, 0);
     assert_eq!(source.board().win.cwnd, 0, "nobody keeps a window");
@@ -154,7 +144,7 @@ fn holes_alone_repair_losses_on_every_hop() {
         );
         println!(
             "seed {seed}: {:.2} s, {lost} lost, {resent} resent, {holes} holes reported, {} stalls",
-            chain.now().as_secs_f64(),
+            seconds(&chain),
             probe(chain.source(), "stalls")
         );
         assert!(lost > 20 && resent > 20.0 && holes > 20.0);

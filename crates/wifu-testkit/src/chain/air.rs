@@ -263,12 +263,13 @@ impl Air {
             link.first.push_back((frame, now));
         } else if link.room() > 0 || (link.busy.is_none() && link.queue.is_empty()) {
             link.queue.push_back((frame, now));
-            link.most = link.most.max(link.queue.len());
         } else {
             link.overflows += 1;
             self.give_back(frame);
         }
         self.serve(now, node, onward);
+        let link = &mut self.links[node][usize::from(!onward)];
+        link.most = link.most.max(link.queue.len());
     }
 
     fn serve(&mut self, now: Time, node: usize, onward: bool) {

@@ -20,7 +20,8 @@ pub struct App {
     read: u64,
     /// The first octet that was not what was written.
     wrong: Option<u64>,
-    eof: bool,
+    eof: Option<Time>,
+    closed: bool,
     /// How the source's and the sink's connections ended.
     ended: [Option<Option<Fault>>; 2],
 }
@@ -34,19 +35,25 @@ impl App {
             scratch: vec![0; 16_384].into(),
             read: 0,
             wrong: None,
-            eof: false,
+            eof: None,
+            closed: false,
             ended: [None; 2],
         }
     }
 
     /// Everything arrived, as it was sent, and the source's connection ended well.
     pub fn done(&self) -> bool {
-        self.byte_exact() && self.eof && self.ended[0] == Some(None)
+        self.byte_exact() && self.eof.is_some() && self.ended[0] == Some(None)
     }
 
     /// Everything arrived as it was sent.
     pub fn byte_exact(&self) -> bool {
         self.read == self.octets && self.wrong.is_none()
+    }
+
+    /// When the sink's application learnt that this was all.
+    pub fn eof_at(&self) -> Option<Time> {
+        self.eof
     }
 
     /// Octets that the sink's application read.
@@ -90,11 +97,18 @@ impl App {
             n += piece.len();
         }
         conn.consumed(now, n);
-        n > 0
+        let close = self.eof.is_some() && !self.closed;
+        if close {
+            self.closed = true;
+            conn.close(now);
+        }
+        n > 0 || close
     }
 
-    pub(super) fn hear_news(&mut self, source: bool, news: News) {
-        self.eof |= news.eof && !source;
+    pub(super) fn hear_news(&mut self, now: Time, source: bool, news: News) {
+        if news.eof && !source {
+            self.eof.get_or_insert(now);
+        }
         let ended = &mut self.ended[usize::from(!source)];
         *ended = ended.or(news.ended);
     }

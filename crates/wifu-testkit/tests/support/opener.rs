@@ -125,6 +125,8 @@ impl Component for Opener {
                 self.ask = true;
             }
             Signal::Listen => Opener::state(cx, State::Listen),
+            // Data flows one way: who received the end has nothing to close.
+            Signal::Closing if cx.board.rx.fin => {}
             Signal::Closing => {
                 cx.mark_fin();
                 Opener::state(cx, State::FinWait1);
