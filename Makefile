@@ -62,9 +62,10 @@ lint: ## formatting, clippy, rustdoc, and the checks of the Python tools
 
 # The libraries are built first: tests preload them into unmodified programs.
 .PHONY: unit
-unit: ## all tests of the workspace, the style test included
-	@scripts/setup.sh test
+unit: ## all tests of the workspace, the style test included; the book's reference is up to date
+	@scripts/setup.sh test python
 	$(CARGO) build --quiet --locked --workspace
+	$(PYTHON) tools/reference.py --check --bin $(TARGET_DIR)/debug
 	$(CARGO) test --locked --workspace --lib --bins --tests --examples
 
 .PHONY: doctest
@@ -82,8 +83,9 @@ fuzz: ## each fuzz target for FUZZ_SECONDS seconds
 	@if [ -d fuzz ]; then scripts/setup.sh fuzz && scripts/fuzz.sh $(FUZZ_SECONDS); fi
 
 .PHONY: docs
-docs: ## the book (docs/book/index.html)
-	@scripts/setup.sh docs
+docs: build ## the book (docs/book/index.html), its reference written anew from the registry
+	@scripts/setup.sh docs python
+	$(PYTHON) tools/reference.py --bin $(TARGET_DIR)/release
 	mdbook build docs
 
 .PHONY: clean
