@@ -175,12 +175,17 @@ impl Bench {
                 break;
             };
             self.now = self.now.max(self.timers[t]);
-            self.timers[t] = Time::NEVER;
-            self.call(|part, cx| part.on_timer(t as u8, cx));
-            said.extend(self.said());
+            said.extend(self.fire(t as u8));
         }
         self.now = to;
         said
+    }
+
+    /// The timer fires now, whether it was armed or not.
+    pub fn fire(&mut self, timer: u8) -> Vec<Signal> {
+        self.timers[usize::from(timer)] = Time::NEVER;
+        self.call(|part, cx| part.on_timer(timer, cx));
+        self.said()
     }
 
     /// Would the part send something of this kind?

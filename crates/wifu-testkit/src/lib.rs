@@ -3,5 +3,7 @@
 
 pub mod alloc;
 pub mod chain;
+#[cfg(feature = "conform")]
+pub mod conform;
 pub mod pair;
 pub mod seg;

@@ -1,0 +1,389 @@
+//! One part on the bench, under random but plausible events.
+
+use super::{defaulted, edges, turn, undeclared};
+use wifu_engine::signal::{Acked, Arrived, Congested, Lost, RttSample, Sent};
+use wifu_engine::{
+    Arrival, Bench, Cause, Descriptor, Facts, Fault, Kind, Limit, Reason, Role, Signal, Want,
+};
+use wifu_wire::{FrameFacts, Head, Rng, Span};
+
+const MSS: u32 = 1000;
+
+/// `steps` random events for each of `seeds`. Offers and permits are asked twice and change
+/// nothing; only declared signals are said; only declared hooks are needed; a window holds at
+/// least one segment.
+pub fn alone(d: &'static Descriptor, seeds: u64, steps: u32) -> Vec<String> {
+    let _turn = turn();
+    let mut faults = Vec::new();
+    for seed in 0..seeds {
+        let mut rng = Rng::new(seed).split(d.name);
+        let mut run = match Run::new(d, &mut rng) {
+            Ok(run) => run,
+            Err(e) => return vec![format!("{}: {e}", d.name)],
+        };
+        for step in 0..steps {
+            run.disturb(&mut rng);
+            run.step(&mut rng);
+            run.keeps();
+            if !run.faults.is_empty() {
+                let place = format!("seed {seed}, step {step}");
+                faults.extend(run.faults.drain(..).map(|f| format!("{f} ({place})")));
+                return faults;
+            }
+        }
+    }
+    if let Some(hook) = defaulted() {
+        faults.push(format!("{}: {hook} is declared and not overridden", d.name));
+    }
+    faults
+}
+
+struct Run {
+    d: &'static Descriptor,
+    bench: Bench,
+    heard: Vec<&'static str>,
+    opened: bool,
+    faults: Vec<String>,
+}
+
+impl Run {
+    fn new(d: &'static Descriptor, rng: &mut Rng) -> Result<Run, String> {
+        let pick = |p: &wifu_engine::ParamSpec, rng: &mut Rng| {
+            let values = edges(p);
+            let edge = values[rng.below(values.len() as u64) as usize];
+            if rng.below(2) == 0 { p.default } else { edge }
+        };
+        let values: Vec<_> = d.params.iter().map(|p| (p.name, pick(p, rng))).collect();
+        let mut bench = Bench::with_values(d, &values).map_err(|e| e.0)?;
+        bench.board.conn.mss = MSS;
+        bench.board.conn.running = true;
+        bench.board.site.mtu = 1500;
+        bench.board.site.rcv_buf = 65_535;
+        bench.board.rx.synced = true;
+        Ok(Run {
+            d,
+            bench,
+            heard: d.heard().map(|(name, _)| name).collect(),
+            opened: false,
+            faults: Vec::new(),
+        })
+    }
+
+    /// Facts that others write become something plausible.
+    fn disturb(&mut self, rng: &mut Rng) {
+        let (mine, b) = (self.d.writes, &mut self.bench.board);
+        let mut upto = |n: u64| rng.below(n) as u32;
+        if !mine.has(Facts::TX) {
+            b.tx.una = b.tx.una.plus(upto(3 * 1000));
+            b.tx.max = b.tx.una.plus(upto(100_000));
+            b.tx.nxt = b.tx.una.plus(upto(u64::from(b.tx.max.since(b.tx.una)) + 1));
+            b.tx.pipe = upto(u64::from(b.tx.max.since(b.tx.una)) + 1);
+            b.tx.rto = Span::MILLI * u64::from(200 + upto(60_000));
+            b.app.end = b.tx.max.plus(upto(10_000));
+        }
+        if !mine.has(Facts::RTT) {
+            b.rtt.min = Span::MICRO * u64::from(1 + upto(100_000));
+            b.rtt.srtt = b.rtt.min + Span::MICRO * u64::from(upto(1_000_000));
+            (b.rtt.last, b.rtt.rto) = (b.rtt.srtt, b.rtt.srtt * 2);
+            b.rtt.samples += upto(2);
+        }
+        if !mine.has(Facts::WIN) {
+            b.win.cwnd = MSS + upto(100_000);
+            b.win.ssthresh = 2 * MSS + upto(100_000);
+        }
+        if !mine.has(Facts::PEER) {
+            b.peer.window = upto(65_536);
+        }
+        if !mine.has(Facts::RX) {
+            b.rx.nxt = b.rx.nxt.plus(upto(2 * 1000));
+            b.rx.window = upto(65_536);
+        }
+        b.app.limited = LIMITS[upto(LIMITS.len() as u64) as usize];
+    }
+
+    fn step(&mut self, rng: &mut Rng) {
+        match rng.below(10) {
+            0..5 => self.hear(rng),
+            5 => self.meet(rng),
+            6 => {
+                let to = self.bench.now + Span::MICRO * rng.below(300_000);
+                let said = self.bench.advance(to);
+                self.may("timer", &said);
+            }
+            7 => self.change(rng),
+            _ => self.send(rng),
+        }
+    }
+
+    fn hear(&mut self, rng: &mut Rng) {
+        if self.heard.is_empty() {
+            return;
+        }
+        let first = self.heard.contains(&"opened") && !self.opened;
+        let any = self.heard[rng.below(self.heard.len() as u64) as usize];
+        let name = if first { "opened" } else { any };
+        if name == "opened" && self.opened {
+            return; // a connection opens once
+        }
+        self.opened |= first;
+        let Some(signal) = plausible(name, &self.bench, rng) else {
+            return;
+        };
+        let said = self.bench.signal(signal);
+        self.may(name, &said);
+    }
+
+    fn meet(&mut self, rng: &mut Rng) {
+        let mut head = Head::default();
+        head.seq = self.bench.board.rx.nxt.plus(rng.below(5000) as u32);
+        head.ack = (rng.below(4) > 0).then(|| self.bench.board.tx.una.plus(rng.below(3000) as u32));
+        head.ts = (rng.below(2) > 0).then(|| rng.next_u32());
+        head.ttl = rng.next_u32() as u8;
+        head.window = rng.below(65_536) as u32;
+        let payload = [0u8; 1500];
+        let payload = &payload[..rng.below(1500) as usize];
+        if self.d.has_hook("segment") {
+            let (_, said) = self.bench.segment(&head, payload);
+            self.may("segment", &said);
+        }
+        if self.d.has_hook("overheard") {
+            let said = self.bench.overheard(&head, &FrameFacts::default());
+            self.may("overheard", &said);
+        }
+    }
+
+    fn change(&mut self, rng: &mut Rng) {
+        if self.d.params.is_empty() {
+            return;
+        }
+        let p = &self.d.params[rng.below(self.d.params.len() as u64) as usize];
+        let values = edges(p);
+        self.bench
+            .set(p.name, values[rng.below(values.len() as u64) as usize]);
+    }
+
+    fn send(&mut self, rng: &mut Rng) {
+        let Some(kind) = self.d.offers.get(rng.below(9) as usize).copied() else {
+            return;
+        };
+        let Some(want) = self.bench.offer(kind) else {
+            return;
+        };
+        let mut head = Head::default();
+        head.ack = Some(self.bench.board.rx.nxt);
+        let (_, sent, said) = self.bench.fill(&want, &mut head);
+        self.may("fill", &said);
+        if self.heard.contains(&"sent") {
+            let said = self.bench.signal(Signal::Sent(sent));
+            self.may("sent", &said);
+        }
+    }
+
+    fn may(&mut self, source: &str, said: &[Signal]) {
+        self.faults
+            .extend(undeclared(&self.bench, self.d, source, said));
+    }
+
+    /// What holds after every event.
+    fn keeps(&mut self) {
+        let before = (self.bench.probes(), format!("{:?}", self.bench.board));
+        for kind in Kind::ALL {
+            if self.d.offers.contains(&kind) {
+                let (a, b) = (self.bench.offer(kind), self.bench.offer(kind));
+                if format!("{a:?}") != format!("{b:?}") {
+                    let what = format!("{}: offered {a:?}, then {b:?}", self.d.name);
+                    self.faults.push(what);
+                }
+            }
+            let want = Want {
+                kind,
+                bytes: MSS,
+                least: 1,
+            };
+            if self.d.has_hook("permit") {
+                let (a, b) = (self.bench.permit(&want), self.bench.permit(&want));
+                if a != b {
+                    let what = format!("{}: permitted {a:?}, then {b:?}", self.d.name);
+                    self.faults.push(what);
+                }
+            }
+        }
+        if before != (self.bench.probes(), format!("{:?}", self.bench.board)) {
+            let what = format!("{}: an offer or a permit changed something", self.d.name);
+            self.faults.push(what);
+        }
+        let win = &self.bench.board.win;
+        if self.d.role == Role::Congestion && self.opened && win.cwnd < MSS {
+            let what = format!("{}: cwnd {} is below one segment", self.d.name, win.cwnd);
+            self.faults.push(what);
+        }
+    }
+}
+
+const LIMITS: [Limit; 4] = [Limit::Window, Limit::Source, Limit::Peer, Limit::Pace];
+
+/// A signal of that name as it could come now; `None` for names of other parts.
+fn plausible(name: &str, bench: &Bench, rng: &mut Rng) -> Option<Signal> {
+    let b = &bench.board;
+    let flight = b.tx.max.since(b.tx.una).min(1 << 20);
+    let mut below = |n: u32| rng.below(u64::from(n.max(1))) as u32;
+    Some(match name {
+        "connect" => Signal::Connect,
+        "listen" => Signal::Listen,
+        "wrote" => Signal::Wrote,
+        "read" => Signal::Read,
+        "closing" => Signal::Closing,
+        "abort" => Signal::Abort,
+        "opened" => Signal::Opened,
+        "gave-up" => Signal::GaveUp,
+        "ack-now" => Signal::AckNow,
+        "dup-ack" => Signal::DupAck,
+        "recovered" => Signal::Recovered { flight },
+        "ended" => Signal::Ended((below(2) == 0).then_some(Fault::Reset)),
+        "sent" => Signal::Sent(Sent {
+            kind: Kind::ALL[below(8) as usize],
+            reason: Reason::First,
+            acks: below(2) == 0,
+            seq: b.tx.nxt,
+            bytes: below(MSS + 1),
+            late: Span::ZERO,
+        }),
+        "arrived" => Signal::Arrived(Arrived {
+            seq: b.rx.nxt.minus(MSS),
+            bytes: below(MSS + 1),
+            gap: 0,
+            order: ORDERS[below(7) as usize],
+            fin: below(100) == 0,
+            ce: below(50) == 0,
+        }),
+        "acked" => Signal::Acked(Acked {
+            bytes: below(3 * MSS),
+            upto: b.tx.una,
+            in_recovery: below(5) == 0,
+            limited_by: b.app.limited,
+        }),
+        "lost" => Signal::Lost(Lost {
+            bytes: MSS,
+            flight,
+            cause: CAUSES[below(4) as usize],
+            new_episode: below(2) == 0,
+            repeat: below(4) == 0,
+        }),
+        "congested" => Signal::Congested(Congested {
+            flight,
+            cause: CAUSES[below(4) as usize],
+            repeat: below(4) == 0,
+        }),
+        "rtt" => Signal::Rtt(RttSample {
+            rtt: Span::MICRO * u64::from(1 + below(2_000_000)),
+            data_bytes: 1 + below(1500),
+            ack_bytes: 40,
+        }),
+        _ => return None,
+    })
+}
+
+const CAUSES: [Cause; 4] = [Cause::DupAcks, Cause::Explicit, Cause::Mark, Cause::Timeout];
+
+const ORDERS: [Arrival; 7] = [
+    Arrival::InOrder,
+    Arrival::InOrder,
+    Arrival::InOrder,
+    Arrival::InOrder,
+    Arrival::Ahead,
+    Arrival::Fills,
+    Arrival::Duplicate,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wifu_engine::descriptor::BuildError;
+    use wifu_engine::kit::{WindowControl, Windowed};
+    use wifu_engine::{Board, Component, Cx, Permit};
+    use wifu_wire::Time;
+
+    static LOUD: Descriptor = Descriptor {
+        name: "loud",
+        hears: &[("read", &["acked"])],
+        build: |_| Ok::<_, BuildError>(Box::new(Loud) as Box<dyn Component>),
+        ..Descriptor::EMPTY
+    };
+
+    struct Loud;
+
+    impl Component for Loud {
+        fn on_signal(&mut self, _signal: &Signal, cx: &mut Cx<'_>) {
+            cx.out.emit(Signal::DupAck);
+        }
+    }
+
+    static FICKLE: Descriptor = Descriptor {
+        name: "fickle",
+        hooks: &["permit"],
+        build: |_| Ok(Box::new(Fickle(core::sync::atomic::AtomicU32::new(0)))),
+        ..Descriptor::EMPTY
+    };
+
+    struct Fickle(core::sync::atomic::AtomicU32);
+
+    impl Component for Fickle {
+        fn permit(&self, _want: &Want, _board: &Board, _now: Time) -> Permit {
+            let n = self.0.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
+            Permit::upto(n, Limit::Window)
+        }
+    }
+
+    static TINY: Descriptor = Descriptor {
+        name: "tiny",
+        role: Role::Congestion,
+        writes: Facts::WIN,
+        hears: &[("opened", &[]), ("congested", &[])],
+        hooks: &["permit"],
+        build: |_| Ok(Box::new(Windowed(Tiny(2 * MSS)))),
+        ..Descriptor::EMPTY
+    };
+
+    struct Tiny(u32);
+
+    impl WindowControl for Tiny {
+        fn window(&self) -> (u32, u32) {
+            (self.0, self.0)
+        }
+        fn on_opened(&mut self, _board: &Board, _now: Time) {}
+        fn on_acked(&mut self, _acked: &Acked, _board: &Board, _now: Time) {}
+        fn on_congested(&mut self, _what: &Congested, _board: &Board, _now: Time) {
+            self.0 /= 2;
+        }
+    }
+
+    #[test]
+    fn a_part_that_breaks_its_word_is_caught() {
+        for (d, word) in [
+            (&LOUD, "undeclared"),
+            (&FICKLE, "then"),
+            (&TINY, "below one segment"),
+        ] {
+            let faults = alone(d, 2, 200);
+            assert!(faults.iter().any(|f| f.contains(word)), "{faults:?}");
+        }
+    }
+
+    #[test]
+    fn a_hook_declared_in_vain_or_not_at_all_is_caught() {
+        static VAIN: Descriptor = Descriptor {
+            name: "vain",
+            hooks: &["stamp"],
+            build: |_| Ok(Box::new(Loud)),
+            ..Descriptor::EMPTY
+        };
+        let faults = super::super::hooked(&VAIN);
+        assert_eq!(
+            faults,
+            [
+                "vain: signal overridden, not declared",
+                "vain: stamp declared, not overridden"
+            ]
+        );
+    }
+}
