@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! cargo run --release -p wifu-linux --example carrier_bench -- [CASE ...] [sockets] [direct] \
-//!     [SECONDS [PAUSE_US ...]]
+//!     [threshold=N] [SECONDS [PAUSE_US ...]]
 //! ```
 //!
 //! * `flood`: one side sends all it can, the other receives.
@@ -41,6 +41,7 @@ static STOP: AtomicBool = AtomicBool::new(false);
 struct Setting {
     direct: bool,
     pause_us: u64,
+    threshold: usize,
 }
 
 /// What one side measured.
@@ -73,7 +74,7 @@ impl Node {
         let mut carrier = Carrier::Raw(RawCarrier::open(&config)?);
         let poller = Poller::new(Coalesce {
             pause: Span::MICRO * setting.pause_us,
-            ..Coalesce::default()
+            threshold: setting.threshold,
         })?;
         carrier.attach(&poller, CARRIER)?;
         let header = IpInfo {
@@ -413,6 +414,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let named = group.iter().any(|g| words.iter().any(|w| w == g));
         !named || words.iter().any(|w| w == word)
     };
+    let threshold = words.iter().find_map(|w| w.strip_prefix("threshold="));
+    let threshold = threshold.map_or(Ok(Coalesce::default().threshold), str::parse)?;
     let mut numbers = numbers.iter();
     let seconds: f64 = numbers.next().map_or(Ok(2.0), |s| s.parse())?;
     let mut pauses: Vec<u64> = numbers.map(|s| s.parse()).collect::<Result<_, _>>()?;
@@ -446,7 +449,16 @@ fn main() -> Result<(), Box<dyn Error>> {
                 continue;
             }
             for pause_us in pauses.iter().copied() {
-                measure(case, &ns, seconds, Setting { direct, pause_us });
+                measure(
+                    case,
+                    &ns,
+                    seconds,
+                    Setting {
+                        direct,
+                        pause_us,
+                        threshold,
+                    },
+                );
             }
         }
     }

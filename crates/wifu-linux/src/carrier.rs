@@ -84,7 +84,7 @@ pub struct Packet<'a> {
 pub struct Packets<'a> {
     batch: Source<'a>,
     counters: &'a mut Counters,
-    accept: Accept<'a>,
+    accept: Accept,
     next: usize,
     end: usize,
 }
@@ -100,21 +100,18 @@ pub(crate) enum Source<'a> {
 
 /// Which packets are for us.
 #[derive(Clone, Copy)]
-pub(crate) enum Accept<'a> {
+pub(crate) enum Accept {
     /// The kernel has already chosen.
     All,
     /// Only this protocol to this address.
     Only(u8, Ipv4Addr),
-    /// Only to these addresses, and 127/8.
-    To(&'a [Ipv4Addr]),
 }
 
-impl Accept<'_> {
+impl Accept {
     fn allows(&self, ip: &IpInfo) -> bool {
         match self {
             Accept::All => true,
             Accept::Only(proto, address) => ip.proto == *proto && ip.dst == *address,
-            Accept::To(ours) => ours.contains(&ip.dst) || ip.dst.is_loopback(),
         }
     }
 }
@@ -123,7 +120,7 @@ impl<'a> Packets<'a> {
     pub(crate) fn new(
         batch: Source<'a>,
         count: usize,
-        accept: Accept<'a>,
+        accept: Accept,
         counters: &'a mut Counters,
     ) -> Packets<'a> {
         Packets {
@@ -515,7 +512,7 @@ mod tests {
     }
 
     /// Let `packets` through a batch; gives the payloads' lengths and the counts.
-    fn through(packets: &[Vec<u8>], accept: Accept<'_>) -> (Vec<usize>, Counters) {
+    fn through(packets: &[Vec<u8>], accept: Accept) -> (Vec<usize>, Counters) {
         let (ours, theirs) = UnixDatagram::pair().expect("socket pair");
         let (mut batch, mut counters) = (RecvBatch::new(BATCH, 2048), Counters::default());
         let mut lengths = Vec::new();
@@ -574,8 +571,6 @@ mod tests {
             (Accept::Only(253, SELF), 1),
             (Accept::Only(6, SELF), 0),
             (Accept::Only(253, PEER), 0),
-            (Accept::To(&[PEER, SELF]), 1),
-            (Accept::To(&[PEER]), 0),
         ] {
             let (lengths, counters) = through(&[good(8)], accept);
             assert_eq!(

@@ -1,6 +1,7 @@
 //! What this host offers of what we need: one probe each, with what it is for and the remedy.
 
 use crate::carrier::open_raw_socket;
+use crate::raw::{RawCarrier, RawConfig};
 use crate::steps::output_of;
 use crate::sys;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
@@ -100,7 +101,7 @@ impl Diagnosis {
     }
 }
 
-const PROBES: [Probe; 15] = [
+const PROBES: [Probe; 16] = [
     Probe {
         name: "kernel",
         needed_for: "precise timers (epoll_pwait2, Linux 5.11)",
@@ -130,6 +131,12 @@ const PROBES: [Probe; 15] = [
         needed_for: "the raw carrier",
         fix: "grant CAP_NET_RAW; a container may need --cap-add NET_RAW",
         run: raw_socket,
+    },
+    Probe {
+        name: "direct",
+        needed_for: "the raw carrier's direct way, for gigabits per second",
+        fix: "run as root on Linux 6.6 or later; without it the raw carrier uses sockets alone",
+        run: direct,
     },
     Probe {
         name: "tun",
@@ -263,6 +270,22 @@ fn inside(line: &'static str) -> Answer {
     secluded(move || match output_of(line) {
         Ok(_) => found("works"),
         Err(e) => missing(e),
+    })
+}
+
+fn direct() -> Answer {
+    secluded(|| {
+        let mut config = RawConfig::new(vec![253]);
+        config.direct = true;
+        config.receive_buffer = 1 << 17;
+        // The new namespace has no Ethernet interface of its own to try on.
+        let made = output_of("ip link add name wifuprobe0 type veth peer name wifuprobe1")
+            .and_then(|_| output_of("ip addr add 192.0.2.1/24 dev wifuprobe0"));
+        match made.map(|_| RawCarrier::open(&config)) {
+            Ok(Ok(_)) => found("packet ring and ingress program"),
+            Ok(Err(e)) => (Status::Limited, e.to_string()),
+            Err(e) => (Status::Limited, e.to_string()),
+        }
     })
 }
 

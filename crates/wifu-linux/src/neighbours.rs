@@ -27,6 +27,9 @@ const NLM_F_REQUEST: u16 = 1;
 const NLM_F_DUMP: u16 = 0x300;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
+const RTM_NEWLINK: u16 = 16;
+const RTM_GETLINK: u16 = 18;
+const ARPHRD_ETHER: u16 = 1;
 const RTM_NEWADDR: u16 = 20;
 const RTM_GETADDR: u16 = 22;
 const IFA_LOCAL: u16 = 2;
@@ -139,17 +142,52 @@ impl Neighbours {
         Ok(mac.map(|mac| LinkAddress { interface, mac }))
     }
 
-    /// All IPv4 addresses of this namespace's interfaces.
+    /// All IPv4 addresses of this namespace's interfaces, with the interfaces' indices.
     ///
     /// # Errors
     /// What the route socket says.
-    pub fn local_addresses(&mut self) -> io::Result<Vec<Ipv4Addr>> {
-        self.send(
+    pub fn local_addresses(&mut self) -> io::Result<Vec<(i32, Ipv4Addr)>> {
+        let mut found = Vec::new();
+        // struct ifaddrmsg: family, prefix length, flags, scope, index.
+        self.dump(
             RTM_GETADDR,
-            NLM_F_REQUEST | NLM_F_DUMP,
+            RTM_NEWADDR,
             &[AF_INET, 0, 0, 0, 0, 0, 0, 0],
+            |body| {
+                let index = index_at(body, 4);
+                let local = Attributes(&body[8..]).find(|(kind, _)| *kind == IFA_LOCAL);
+                let local = local.and_then(|(_, value)| <[u8; 4]>::try_from(value).ok());
+                found.extend(local.map(|a| (index, Ipv4Addr::from(a))));
+            },
         )?;
-        let (mut found, mut buffer) = (Vec::new(), vec![0u8; 32 << 10]);
+        Ok(found)
+    }
+
+    /// The indices of this namespace's Ethernet interfaces.
+    ///
+    /// # Errors
+    /// What the route socket says.
+    pub fn ethernets(&mut self) -> io::Result<Vec<i32>> {
+        let mut found = Vec::new();
+        // struct ifinfomsg: family, padding, type of hardware, index, flags, change.
+        self.dump(RTM_GETLINK, RTM_NEWLINK, &[0; 16], |body| {
+            if u16::from_ne_bytes([body[2], body[3]]) == ARPHRD_ETHER {
+                found.push(index_at(body, 4));
+            }
+        })?;
+        Ok(found)
+    }
+
+    /// Ask for all objects of a kind; `each` gets the body of every answer.
+    fn dump(
+        &mut self,
+        kind: u16,
+        wanted: u16,
+        body: &[u8],
+        mut each: impl FnMut(&[u8]),
+    ) -> io::Result<()> {
+        self.send(kind, NLM_F_REQUEST | NLM_F_DUMP, body)?;
+        let mut buffer = vec![0u8; 64 << 10];
         loop {
             let (n, _) = rustix::net::recv(&self.netlink, &mut *buffer, RecvFlags::empty())?;
             let mut rest = &buffer[..n];
@@ -159,14 +197,11 @@ impl Neighbours {
                     return Err(io::ErrorKind::InvalidData.into());
                 }
                 match u16::from_ne_bytes([rest[4], rest[5]]) {
-                    // struct ifaddrmsg has 8 octets.
-                    RTM_NEWADDR if length >= 24 => {
-                        let local = Attributes(&rest[24..length]).find(|(k, _)| *k == IFA_LOCAL);
-                        let local = local.and_then(|(_, v)| <[u8; 4]>::try_from(v).ok());
-                        found.extend(local.map(Ipv4Addr::from));
-                    }
-                    NLMSG_DONE => return Ok(found),
+                    NLMSG_DONE => return Ok(()),
                     NLMSG_ERROR => return Err(io::ErrorKind::Other.into()),
+                    kind if kind == wanted && length >= 16 + body.len() => {
+                        each(&rest[16..length]);
+                    }
                     _ => {}
                 }
                 rest = rest.get(length.next_multiple_of(4)..).unwrap_or(&[]);
@@ -205,6 +240,10 @@ impl Neighbours {
         rustix::net::send(&self.netlink, &message, SendFlags::empty())?;
         Ok(())
     }
+}
+
+fn index_at(body: &[u8], at: usize) -> i32 {
+    i32::from_ne_bytes([body[at], body[at + 1], body[at + 2], body[at + 3]])
 }
 
 fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {

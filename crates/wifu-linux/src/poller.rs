@@ -93,7 +93,7 @@ impl Default for Coalesce {
     fn default() -> Coalesce {
         Coalesce {
             pause: Span(50_000),
-            threshold: 8,
+            threshold: 4,
         }
     }
 }

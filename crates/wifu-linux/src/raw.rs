@@ -4,14 +4,16 @@
 //! ICMP "protocol unreachable". The first socket sends for all of them: with `IP_HDRINCL` the
 //! header alone says which protocol a packet belongs to.
 //!
-//! Raw sockets cost a route lookup, the whole IP layer and a wake-up per packet. A *direct* carrier
-//! has the same sockets open but lets them receive nothing: it takes packets from a ring shared
-//! with the kernel and sends straight to neighbours that the kernel has resolved (the others still
-//! go through the raw socket). The same packets are on the wire, at half the cost; but what works
-//! on the IP layer (netfilter, NFQUEUE, policy routing) does not see them.
+//! Raw sockets cost a route lookup with a fresh route entry, the whole IP layer and a wake-up per
+//! packet. A *direct* carrier has the same sockets open, but what arrives on this host's Ethernet
+//! interfaces for its addresses it takes from a ring shared with the kernel ([`crate::ingress`]), and it
+//! sends straight to neighbours that the kernel has resolved. Everything else still goes through
+//! the sockets. The same packets are on the wire at about half the cost; but what works on the IP
+//! layer (netfilter, NFQUEUE, policy routing) does not see them.
 
 use crate::carrier::{Accept, BATCH, Counters, Outbox, Packets, Source, is_local_address};
 use crate::carrier::{open_raw_socket, route_to};
+use crate::ingress::{Ingress, Selection};
 use crate::neighbours::Neighbours;
 use crate::poller::Poller;
 use crate::ring::{PacketRing, open_link_sender};
@@ -21,7 +23,7 @@ use rustix::net::sockopt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use wifu_wire::ipv4::{self, IpInfo};
-use wifu_wire::units::{Span, Time};
+use wifu_wire::units::Time;
 
 /// How a [`RawCarrier`] is opened.
 #[derive(Clone, Debug)]
@@ -38,6 +40,8 @@ pub struct RawConfig {
     /// local queue, and with it local delay; `None` leaves the system's default.
     pub send_buffer: Option<usize>,
     /// Send to neighbours and receive from a ring, past the kernel's IP layer and its filters.
+    /// Needs CAP_NET_ADMIN, CAP_BPF and Linux 6.6. Interfaces and addresses that come later work,
+    /// through the sockets.
     pub direct: bool,
 }
 
@@ -56,11 +60,6 @@ impl RawConfig {
 
 /// Protocol numbers that Linux hosts answer themselves; taking them would disturb others.
 const TAKEN: [u8; 9] = [0, 1, 2, 4, 6, 17, 41, 47, 255];
-
-/// Descriptors of a direct carrier.
-const RING: usize = 0;
-const TO_NEIGHBOURS: usize = 1;
-const TO_OTHERS: usize = 2;
 
 /// Raw sockets, ready to carry.
 pub struct RawCarrier {
@@ -81,10 +80,8 @@ struct Direct {
     ready: bool,
     sender: OwnedFd,
     neighbours: Neighbours,
-    /// This host's addresses: the ring also sees what the host forwards.
-    ours: Vec<Ipv4Addr>,
-    /// When to look for new addresses.
-    stale: Time,
+    /// Keeps from the IP layer what the ring takes.
+    _ingress: Ingress,
     /// When the last batch began, as good as now for what is known about neighbours.
     clock: Time,
 }
@@ -94,24 +91,29 @@ impl Direct {
         let sender = open_link_sender()?;
         set_send_buffer(&sender, config)?;
         let mut neighbours = Neighbours::open()?;
+        let ethernets = neighbours.ethernets()?;
+        let mut addresses = neighbours.local_addresses()?;
+        addresses.retain(|(interface, _)| ethernets.contains(interface));
+        let mut interfaces: Vec<i32> = addresses.iter().map(|(i, _)| *i).collect();
+        interfaces.sort_unstable();
+        interfaces.dedup();
+        let selection = Selection {
+            interfaces,
+            protocols: config.protocols.clone(),
+            addresses: addresses.iter().map(|(_, a)| *a).collect(),
+        };
+        let selection = selection.bounded();
+        // The ring first: what arrives in between comes twice, which a network may do, and is not
+        // lost.
+        let ring = PacketRing::open(&selection, config.mtu, config.receive_buffer)?;
         Ok(Direct {
-            ring: PacketRing::open(&config.protocols, config.mtu, config.receive_buffer)?,
+            ring,
             ready: false,
             sender,
-            ours: neighbours.local_addresses()?,
             neighbours,
-            stale: Poller::now() + Span::SECOND,
+            _ingress: Ingress::attach(&selection)?,
             clock: Poller::now(),
         })
-    }
-
-    fn refresh(&mut self) {
-        if self.clock >= self.stale {
-            self.stale = self.clock + Span::SECOND;
-            if let Ok(ours) = self.neighbours.local_addresses() {
-                self.ours = ours;
-            }
-        }
     }
 }
 
@@ -153,14 +155,10 @@ impl RawCarrier {
         })
     }
 
-    /// How many descriptors there are: one socket per protocol; of a direct carrier the ring, the
-    /// socket that sends to neighbours and the raw socket that sends the rest.
+    /// How many descriptors there are: one socket per protocol; a direct carrier has the ring and
+    /// the socket that sends to neighbours after those.
     pub fn descriptors(&self) -> usize {
-        if self.direct.is_some() {
-            3
-        } else {
-            self.sockets.len()
-        }
+        self.sockets.len() + if self.direct.is_some() { 2 } else { 0 }
     }
 
     /// Descriptor `i`.
@@ -168,29 +166,26 @@ impl RawCarrier {
     /// # Panics
     /// If there is no such descriptor.
     pub fn descriptor(&self, i: usize) -> BorrowedFd<'_> {
-        match (&self.direct, i) {
-            (None, i) => self.sockets[i].as_fd(),
-            (Some(direct), RING) => direct.ring.as_fd(),
-            (Some(direct), TO_NEIGHBOURS) => direct.sender.as_fd(),
-            (Some(_), i) => {
-                assert_eq!(i, TO_OTHERS, "no such descriptor");
-                self.sockets[0].as_fd()
-            }
+        match &self.direct {
+            Some(direct) if i == self.ring_index() => direct.ring.as_fd(),
+            Some(direct) if i == self.ring_index() + 1 => direct.sender.as_fd(),
+            _ => self.sockets[i].as_fd(),
         }
+    }
+
+    fn ring_index(&self) -> usize {
+        self.sockets.len()
     }
 
     /// Can there be input on descriptor `i`?
     pub(crate) fn receives(&self, i: usize) -> bool {
-        self.direct.is_none() || i == RING
+        i <= self.ring_index()
     }
 
     /// The descriptor to watch for room, if the carrier is blocked.
     pub(crate) fn blocked_on(&self) -> Option<usize> {
-        let sender = match (&self.direct, self.outbox.is_linked()) {
-            (None, _) => 0,
-            (Some(_), true) => TO_NEIGHBOURS,
-            (Some(_), false) => TO_OTHERS,
-        };
+        let linked = self.outbox.is_linked();
+        let sender = if linked { self.ring_index() + 1 } else { 0 };
         self.outbox.is_blocked().then_some(sender)
     }
 
@@ -199,20 +194,23 @@ impl RawCarrier {
     }
 
     /// Descriptor `i` was seen readable.
-    ///
-    /// # Panics
-    /// If there is no such descriptor.
     pub fn mark_ready(&mut self, i: usize) {
-        match &mut self.direct {
-            Some(direct) => direct.ready |= i == RING,
-            None => self.ready[i] = true,
+        if let Some(ready) = self.ready.get_mut(i) {
+            *ready = true;
+        } else if let Some(direct) = &mut self.direct {
+            direct.ready = true;
         }
     }
 
     /// See [`Carrier::receive`](crate::carrier::Carrier::receive). Takes turns between sockets.
     pub fn receive(&mut self) -> Option<Packets<'_>> {
-        if self.direct.is_some() {
-            return self.receive_direct();
+        if let Some(direct) = self.direct.as_mut().filter(|d| d.ready) {
+            let n = direct.ring.take(BATCH);
+            if n > 0 {
+                let source = Source::Ring(&direct.ring);
+                return Some(Packets::new(source, n, Accept::All, &mut self.counters));
+            }
+            direct.ready = false;
         }
         let sockets = self.sockets.len();
         for _ in 0..sockets {
@@ -243,19 +241,6 @@ impl RawCarrier {
             }
         }
         None
-    }
-
-    fn receive_direct(&mut self) -> Option<Packets<'_>> {
-        let direct = self.direct.as_mut().filter(|d| d.ready)?;
-        direct.clock = Poller::now();
-        direct.refresh();
-        let n = direct.ring.take(BATCH);
-        if n == 0 {
-            direct.ready = false;
-            return None;
-        }
-        let (source, accept) = (Source::Ring(&direct.ring), Accept::To(&direct.ours));
-        Some(Packets::new(source, n, accept, &mut self.counters))
     }
 
     /// See [`Carrier::room`](crate::carrier::Carrier::room).
@@ -329,10 +314,9 @@ impl RawCarrier {
     /// What has been carried, and what was lost here and why.
     pub fn counters(&self) -> Counters {
         let drops = |s: &OwnedFd| u64::from(sys::receive_drops(s).unwrap_or(0));
-        let lost = self.direct.as_ref().map(|d| d.ring.lost());
+        let ring = self.direct.as_ref().map_or(0, |d| d.ring.lost());
         Counters {
-            // Packets that a deaf socket filters out count as its drops.
-            overflowed: lost.unwrap_or_else(|| self.sockets.iter().map(drops).sum()),
+            overflowed: ring + self.sockets.iter().map(drops).sum::<u64>(),
             ..self.counters
         }
     }
@@ -341,9 +325,6 @@ impl RawCarrier {
 fn open_socket(number: u8, config: &RawConfig) -> io::Result<OwnedFd> {
     let socket = open_raw_socket(number)?;
     sys::set_header_included(&socket)?;
-    if config.direct {
-        sys::set_deaf(&socket)?;
-    }
     // Beyond net.core.rmem_max only CAP_NET_ADMIN helps; without it take what we may have.
     if sockopt::set_socket_recv_buffer_size_force(&socket, config.receive_buffer / 2).is_err() {
         sockopt::set_socket_recv_buffer_size(&socket, config.receive_buffer / 2)?;

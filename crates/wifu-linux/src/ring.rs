@@ -4,7 +4,8 @@
 //! The ring hands packets over one by one, without a copy or a system call in user space. It sees
 //! them before the kernel's IP layer does.
 
-use crate::sys::{self, BPF_RETURN, LinkAddress, instruction};
+use crate::ingress::Selection;
+use crate::sys;
 use core::num::NonZeroU32;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -18,6 +19,7 @@ const SOL_PACKET: libc::c_int = 263;
 const PACKET_RX_RING: libc::c_int = 5;
 const PACKET_STATISTICS: libc::c_int = 6;
 const PACKET_VERSION: libc::c_int = 10;
+const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 const TPACKET_V2: libc::c_int = 1;
 const TP_STATUS_USER: u32 = 1;
 /// Offsets in `struct tpacket2_hdr`.
@@ -55,16 +57,17 @@ pub struct PacketRing {
 unsafe impl Send for PacketRing {}
 
 impl PacketRing {
-    /// Receive IPv4 packets of these protocol numbers that were addressed to this host's stations,
-    /// on all interfaces of this thread's network namespace.
+    /// Receive what `selection` says, in packets of at most `mtu` octets, through a ring of about
+    /// `octets`.
     ///
     /// # Errors
     /// `PermissionDenied` without CAP_NET_RAW; what the system calls say.
-    pub fn open(protocols: &[u8], mtu: usize, octets: usize) -> io::Result<PacketRing> {
+    pub fn open(selection: &Selection, mtu: usize, octets: usize) -> io::Result<PacketRing> {
         // Protocol 0: nothing arrives before the filter and the ring are in place.
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let fd = socket_with(AddressFamily::PACKET, SocketType::DGRAM, flags, None)?;
-        sys::set_filter(&fd, &filter_for(protocols))?;
+        sys::set_filter(&fd, &selection.filter())?;
+        sys::set_option(&fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, 1 as libc::c_int)?;
         sys::set_option(&fd, SOL_PACKET, PACKET_VERSION, TPACKET_V2)?;
         let frame_size = (mtu + FRAME_HEAD).next_power_of_two().max(2048);
         let blocks = octets.div_ceil(BLOCK).max(1);
@@ -196,13 +199,18 @@ fn map(fd: &OwnedFd, length: usize) -> io::Result<NonNull<u8>> {
     NonNull::new(at.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
 }
 
-/// Bind to IPv4 on every interface; packets arrive from now on.
+/// Bind to all packets of every interface; those that the filter chooses arrive from now on. Only a
+/// socket for all packets sees them before the interfaces' ingress programs do.
 fn bind(fd: &OwnedFd) -> io::Result<()> {
-    let mut address = sys::link_address(LinkAddress {
-        interface: 0,
-        mac: [0; 6],
-    });
-    address.sll_halen = 0;
+    let address = libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as libc::sa_family_t,
+        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
+        sll_ifindex: 0,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
     // SAFETY: pointer and length describe the local address, which the kernel only reads.
     let r = unsafe {
         libc::bind(
@@ -216,30 +224,6 @@ fn bind(fd: &OwnedFd) -> io::Result<()> {
     } else {
         Err(io::Error::last_os_error())
     }
-}
-
-/// Accept packets to this host's stations whose IPv4 protocol is one of `protocols`.
-fn filter_for(protocols: &[u8]) -> Vec<libc::sock_filter> {
-    const LOAD_WORD: u16 = 0x20;
-    const LOAD_BYTE: u16 = 0x30;
-    const JUMP_EQUAL: u16 = 0x15;
-    /// `SKF_AD_OFF + SKF_AD_PKTTYPE`: the packet's type, 0 = PACKET_HOST.
-    const PACKET_TYPE: u32 = (-0x1000i32 + 4) as u32;
-    let count = protocols.len();
-    let mut program = vec![
-        instruction(LOAD_WORD, 0, 0, PACKET_TYPE),
-        // Otherwise to the last instruction but one, which drops.
-        instruction(JUMP_EQUAL, 0, count as u8 + 1, 0),
-        // Octet 9 of the IPv4 header.
-        instruction(LOAD_BYTE, 0, 0, 9),
-    ];
-    for (i, protocol) in protocols.iter().enumerate() {
-        let accept = (count - i) as u8;
-        program.push(instruction(JUMP_EQUAL, accept, 0, u32::from(*protocol)));
-    }
-    program.push(instruction(BPF_RETURN, 0, 0, 0));
-    program.push(instruction(BPF_RETURN, 0, 0, u32::from(u16::MAX)));
-    program
 }
 
 /// A socket that sends IPv4 packets to stations on links and receives nothing.

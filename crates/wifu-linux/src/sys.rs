@@ -269,7 +269,7 @@ fn address(to: Ipv4Addr) -> libc::sockaddr_in {
     }
 }
 
-pub(crate) fn link_address(to: LinkAddress) -> libc::sockaddr_ll {
+fn link_address(to: LinkAddress) -> libc::sockaddr_ll {
     let mut octets = [0; 8];
     octets[..6].copy_from_slice(&to.mac);
     libc::sockaddr_ll {
@@ -281,14 +281,6 @@ pub(crate) fn link_address(to: LinkAddress) -> libc::sockaddr_ll {
         sll_halen: 6,
         sll_addr: octets,
     }
-}
-
-/// Drop every packet before it reaches the socket's queue (a socket filter that returns 0).
-///
-/// # Errors
-/// What `setsockopt` says.
-pub fn set_deaf(fd: impl AsFd) -> io::Result<()> {
-    set_filter(fd, &[instruction(BPF_RETURN, 0, 0, 0)])
 }
 
 /// Classic BPF (linux/filter.h).

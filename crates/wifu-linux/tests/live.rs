@@ -97,18 +97,20 @@ fn collect(carrier: &mut Carrier, count: usize) -> Vec<(IpInfo, Vec<u8>, Vec<u8>
     got
 }
 
-/// ICMP "destination unreachable" messages that a namespace has sent.
-fn unreachables(ns: &Namespace) -> u64 {
+/// A counter of a namespace, from /proc/net/snmp.
+fn snmp(ns: &Namespace, layer: &str, field: &str) -> u64 {
     let read = || std::fs::read_to_string("/proc/thread-self/net/snmp").expect("snmp");
     let text = ns.run(read).expect("namespace");
-    let mut lines = text.lines().filter(|l| l.starts_with("Icmp:"));
+    let mut lines = text.lines().filter(|l| l.starts_with(layer));
     let names: Vec<&str> = lines.next().expect("names").split_whitespace().collect();
     let values: Vec<&str> = lines.next().expect("values").split_whitespace().collect();
-    let at = names
-        .iter()
-        .position(|n| *n == "OutDestUnreachs")
-        .expect("field");
+    let at = names.iter().position(|n| *n == field).expect("field");
     values[at].parse().expect("number")
+}
+
+/// ICMP "destination unreachable" messages that a namespace has sent.
+fn unreachables(ns: &Namespace) -> u64 {
+    snmp(ns, "Icmp:", "OutDestUnreachs")
 }
 
 #[test]
@@ -124,6 +126,7 @@ fn arrive(config: RawConfig) {
     let (mut left, mut right) = (raw_in(&a, &config), raw_in(&b, &config));
     resolve(&mut left, &mut right, &header(A, B, PROTOCOL));
     let (sent_before, received_before) = (left.counters(), right.counters());
+    let layer_before = snmp(&b, "Ip:", "InReceives");
     let full = vec![0xA5; 1480];
     send(&mut left, &header(A, B, PROTOCOL), b"first");
     send(&mut left, &header(A, B, 254), &full);
@@ -137,6 +140,9 @@ fn arrive(config: RawConfig) {
         assert_eq!(packet[4..8], [0, 0, 0x40, 0]);
     }
     assert_ne!(got[0].0.proto, got[1].0.proto);
+    // What the ring takes, the IP layer does not see: nothing comes twice.
+    let seen = snmp(&b, "Ip:", "InReceives") - layer_before;
+    assert_eq!(seen, if config.direct { 0 } else { 2 });
     let (sent, received) = (left.counters(), right.counters());
     assert_eq!(sent.sent - sent_before.sent, 2);
     assert_eq!(sent.sent_octets - sent_before.sent_octets, 25 + 1500);
@@ -289,6 +295,31 @@ fn refusals(mut config: RawConfig) {
         .map(|(_, p, _)| p.len())
         .collect();
     assert_eq!(lengths, [100, 101]);
+}
+
+#[test]
+fn a_direct_carrier_also_serves_loopback_and_later_addresses() {
+    if !privileged() {
+        return;
+    }
+    let (_lab, a, b) = pair("late");
+    let mut config = RawConfig::new(vec![PROTOCOL]);
+    config.direct = true;
+    let (mut left, mut right) = (raw_in(&a, &config), raw_in(&b, &config));
+    let here = Ipv4Addr::LOCALHOST;
+    send(&mut left, &header(here, here, PROTOCOL), b"myself");
+    assert_eq!(collect(&mut left, 1)[0].1, b"myself");
+    let line = format!("-n {} addr add 10.78.0.3/24 dev eth0", b.name());
+    let added = Command::new("ip")
+        .args(line.split(' '))
+        .status()
+        .expect("ip");
+    assert!(added.success());
+    let late = Ipv4Addr::new(10, 78, 0, 3);
+    resolve(&mut left, &mut right, &header(A, late, PROTOCOL));
+    send(&mut left, &header(A, late, PROTOCOL), b"late");
+    let got = collect(&mut right, 1);
+    assert_eq!((got[0].0.dst, &*got[0].1), (late, &b"late"[..]));
 }
 
 #[test]
