@@ -4,8 +4,10 @@
 //! carries SYN and FIN is reliability's business. Hears segments, the application and what
 //! reliability and the receiver infer; emits `opened`, `ack-now` and `ended`; writes `conn`.
 //!
-//! Deviations: after our close, arriving data is acknowledged and discarded, never answered by RST
-//! (spec.md 4.3), because the peer would lose what it has not yet read.
+//! Deviations: a segment without payload is acceptable at the right edge of the window too (as in
+//! Linux), because a peer that filled the window acknowledges from there. After our close, arriving
+//! data is acknowledged and discarded, never answered by RST (spec.md 4.3), because the peer would
+//! lose what it has not yet read.
 
 use wifu_engine::board::{ConnFacts, State};
 use wifu_engine::component::Cx;
@@ -227,7 +229,9 @@ impl Handshake {
         let inside = |s: Seq| s.from(nxt) && s.before(nxt.plus(window));
         match (len, window) {
             (0, 0) => head.seq == nxt,
-            (0, _) => inside(head.seq),
+            // The edge itself as well: a peer that filled the window puts it in its bare ACKs.
+            // Refusing them would make two such ends answer each other until a timer ends it.
+            (0, _) => inside(head.seq) || head.seq == nxt.plus(window),
             // Its ACK must still be heard; the receiver refuses the data.
             (_, 0) => head.seq == nxt,
             (len, _) => inside(head.seq) || inside(head.seq.plus(len - 1)),
