@@ -67,6 +67,8 @@ pub enum Fate {
     Drop,
     /// It arrives later by this much.
     Late(Span),
+    /// It arrives after so many later segments of its direction, at the latest after 0.2 s.
+    Behind(u32),
     /// It arrives twice.
     Twice,
     /// One bit is wrong.
@@ -153,6 +155,8 @@ pub struct Pair {
     /// What becomes of each segment.
     pub spoil: Spoil,
     flying: BTreeMap<(Time, u64), Flying>,
+    /// Segments that wait for later ones to pass: direction, how many, where they fly.
+    held: Vec<(usize, u32, (Time, u64))>,
     sequence: u64,
     numbers: [u64; 2],
     /// Segments handed to the wire, per direction.
@@ -186,6 +190,7 @@ impl Pair {
             delay: Span::MILLI * 10,
             spoil: Box::new(|_| Fate::Deliver),
             flying: BTreeMap::new(),
+            held: Vec::new(),
             sequence: 0,
             numbers: [0; 2],
             sent: [0; 2],
@@ -334,6 +339,12 @@ impl Pair {
             Fate::Drop => {}
             Fate::Deliver => self.fly(at, f),
             Fate::Late(more) => self.fly(at + more, f),
+            Fate::Behind(others) => {
+                self.fly(at + Span::MILLI * 200, f);
+                let place = (at + Span::MILLI * 200, self.sequence);
+                self.held.push((side, others, place));
+                return;
+            }
             Fate::Twice => {
                 self.fly(at, f.clone());
                 self.fly(at, f);
@@ -342,6 +353,23 @@ impl Pair {
                 let bit = self.rng.below(f.bytes.len() as u64 * 8) as usize;
                 f.bytes[bit / 8] ^= 1 << (bit % 8);
                 self.fly(at, f);
+            }
+        }
+        self.passed(side, at);
+    }
+
+    /// One more segment passed those that are held back.
+    fn passed(&mut self, side: usize, at: Time) {
+        for i in (0..self.held.len()).rev() {
+            if self.held[i].0 != side {
+                continue;
+            }
+            self.held[i].1 -= 1;
+            if self.held[i].1 == 0 {
+                let (_, _, place) = self.held.swap_remove(i);
+                if let Some(f) = self.flying.remove(&place) {
+                    self.fly(at, f);
+                }
             }
         }
     }
