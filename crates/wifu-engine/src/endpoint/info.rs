@@ -94,7 +94,8 @@ impl ConnInfo {
             retransmits: b.tx.retransmits,
             timeouts: b.tx.timeouts,
             recovering: b.tx.recovering,
-            unacked: b.app.end.since(b.tx.una),
+            // With the FIN acknowledged, `una` is one past the end.
+            unacked: b.app.end.since(b.tx.una.earlier(b.app.end)),
             unsent: b.app.end.since(b.tx.max.earlier(b.app.end)),
             unread: b.app.unread,
             limited: b.app.limited,
