@@ -70,6 +70,8 @@ pub(crate) struct Core {
     plan: StorePlan,
     freed: Vec<Ticket>,
     wake: Time,
+    /// When data that was refused at the last poll may leave.
+    due: Time,
     #[cfg(feature = "conform")]
     emitted: [u32; SLOTS],
 }
@@ -212,6 +214,7 @@ impl Blueprint {
                 plan: self.store,
                 freed: Vec::new(),
                 wake: Time::NEVER,
+                due: Time::NEVER,
                 #[cfg(feature = "conform")]
                 emitted: [0; SLOTS],
             },
@@ -684,14 +687,8 @@ impl Conn {
             return None;
         }
         self.cut_record();
-        // Zero unless somebody waited for a time that has passed.
-        let late = if self.core.wake == Time::NEVER {
-            Span::ZERO
-        } else {
-            now - self.core.wake
-        };
         self.core.wake = Time::NEVER;
-        let mut blocked = None;
+        let (mut blocked, mut due) = (None, Time::NEVER);
         for at in 0..self.routes.offer.len() {
             let (kind, i) = self.routes.offer[at];
             let Slot { part, desc } = &self.slots[i as usize];
@@ -706,6 +703,7 @@ impl Conn {
             if let Some((why, at)) = permit.refuses(&want, now) {
                 self.core.wake = self.core.wake.min(at);
                 if kind.is_data() {
+                    due = due.min(at);
                     blocked.get_or_insert(why);
                 }
                 continue;
@@ -714,8 +712,15 @@ impl Conn {
                 bytes: want.bytes.min(permit.bytes),
                 ..want
             };
+            // Data that waited for a time; an ACK that leaves first does not take its lateness.
+            let late = if kind.is_data() && self.core.due != Time::NEVER {
+                now - core::mem::replace(&mut self.core.due, Time::NEVER)
+            } else {
+                Span::ZERO
+            };
             return Some(self.send(now, i as usize, &want, late, head, out));
         }
+        self.core.due = due;
         let (tx, running) = (&self.core.board.tx, self.core.board.conn.running);
         let limit = match blocked {
             Some(why) => why,
@@ -806,7 +811,7 @@ impl Conn {
         core.ring.push(Signal::Sent(sent));
         self.last_sent = Some(sent);
         self.counters.segments_out += 1;
-        if octets > 0 {
+        if octets > 0 || matches!(transmit, Transmit::Packet { .. }) {
             self.counters.data_out += 1;
             self.counters.octets_out += u64::from(octets);
             if reason != Reason::First {
