@@ -389,7 +389,8 @@ fn report(name: &str, setting: Setting, seconds: f64, left: &Side, right: &Side,
     let rate = right.packets as f64 / seconds;
     let percent = |cpu: f64| 100.0 * cpu / seconds;
     println!(
-        "{:.3} Mpps  {:5.2} Gb/s  lost {:4.1} %  cpu {:3.0}+{:3.0}+{:3.0}+{:3.0} %  packets/call {:.1}+{:.1}  \
+        "{:.3} Mpps  {:5.2} Gb/s  lost {:4.1} %  cpu {:3.0}+{:3.0}+{:3.0}+{:3.0} %  \
+         packets/call {:.1}+{:.1}  \
          waits/s {:.0}+{:.0}  stalls {}",
         rate / 1e6,
         rate * 1500.0 * 8.0 / 1e9,

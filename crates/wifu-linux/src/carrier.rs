@@ -4,9 +4,9 @@
 //! carrier which of its descriptors the poller saw readable ([`Carrier::mark_ready`]), then take
 //! batches with [`Carrier::receive`] until it gives `None`. To send: ask [`Carrier::room`], write
 //! segments into [`Carrier::slot`]s, hand each over with [`Carrier::commit`], and at the end of the
-//! round [`Carrier::flush`] and [`Carrier::rearm`]. A packet that the kernel does not take now stays
-//! in its slot and is counted; `room` is then 0 until a flush succeeds, to be tried when the poller
-//! tells of room, so that no committed segment is ever lost for lack of room.
+//! round [`Carrier::flush`] and [`Carrier::rearm`]. A packet that the kernel does not take now
+//! stays in its slot and is counted; `room` is then 0 until a flush succeeds, to be tried when the
+//! poller tells of room, so that no committed segment is ever lost for lack of room.
 
 use crate::poller::{Interest, Poller};
 use crate::raw::RawCarrier;

@@ -1,6 +1,6 @@
 //! Which received packets the ring takes, said twice: as a socket filter of the ring, and as a
-//! program on the interfaces' ingress that drops exactly those, so that the kernel's IP layer spends
-//! nothing on them. Everything else (other interfaces, other addresses, what is forwarded) takes
+//! program on the interfaces' ingress that drops exactly those, so that the kernel's IP layer
+//! spends nothing on them. Everything else (other interfaces, other addresses, what is forwarded) takes
 //! the ordinary way to the raw sockets; nothing comes twice and nothing is lost between the two.
 //!
 //! The program is attached by a BPF link (tcx, Linux 6.6): it goes when its descriptor is closed,
@@ -11,8 +11,8 @@ use core::net::Ipv4Addr;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// What the ring takes: packets of these protocols, to these addresses, in frames without a VLAN tag
-/// addressed to this host, on these interfaces.
+/// What the ring takes: packets of these protocols, to these addresses, in frames without a VLAN
+/// tag addressed to this host, on these interfaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
     /// Interface indices.

@@ -3,8 +3,8 @@
 //! Everything made here says whose it is: namespaces are named `wifu-<label>-<node>`, each one's
 //! loopback carries the alias `wifu:<pid>:<start>` of its owner, and a state file under
 //! [`RUN`] lists what belongs together. A [`Lab`] takes everything down when it is dropped, and a
-//! small guardian process does so when the owner dies, be it of Ctrl-C, a panic or SIGKILL: it holds
-//! the other end of a pipe that only the owner has open.
+//! small guardian process does so when the owner dies, be it of Ctrl-C, a panic or SIGKILL: it
+//! holds the other end of a pipe that only the owner has open.
 
 use crate::steps::{StepError, Steps};
 use crate::sys;
@@ -332,7 +332,8 @@ impl Lab {
         let ns = self.namespace(node)?.name;
         let (rate, burst, limit) = (shape.rate.0, shape.burst, shape.limit);
         self.steps.run(&format!(
-            "tc -n {ns} qdisc replace dev {device} root tbf rate {rate}bit burst {burst}b limit {limit}b"
+            "tc -n {ns} qdisc replace dev {device} root tbf \
+             rate {rate}bit burst {burst}b limit {limit}b"
         ))?;
         Ok(())
     }

@@ -222,8 +222,8 @@ impl Poller {
     }
 
     /// Wait until a descriptor has something, `deadline` passes ([`Time::NEVER`]: none), a signal
-    /// comes or a [`Waker`] wakes. `events` is emptied and filled. `handled` is how many packets the
-    /// caller has handled since the last wait: it decides about coalescing.
+    /// comes or a [`Waker`] wakes. `events` is emptied and filled. `handled` is how many packets
+    /// the caller has handled since the last wait: it decides about coalescing.
     ///
     /// # Errors
     /// What epoll says; interruptions are no errors.

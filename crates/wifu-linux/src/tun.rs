@@ -132,8 +132,8 @@ impl TunCarrier {
         self.ready = true;
     }
 
-    /// See [`Carrier::receive`](crate::carrier::Carrier::receive). A TUN device gives one packet per
-    /// call, so this reads until it would block or the batch is full.
+    /// See [`Carrier::receive`](crate::carrier::Carrier::receive). A TUN device gives one packet
+    /// per call, so this reads until it would block or the batch is full.
     pub fn receive(&mut self) -> Option<Packets<'_>> {
         if !self.ready {
             return None;
