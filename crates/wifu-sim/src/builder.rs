@@ -110,7 +110,7 @@ pub struct MockBuilder {
     pub(crate) tamper: Option<Tamper>,
     pub(crate) flows: Vec<Flow>,
     pub(crate) record: bool,
-    pub(crate) capture: bool,
+    pub(crate) capture: Vec<Side>,
 }
 
 impl Default for MockBuilder {
@@ -127,7 +127,7 @@ impl Default for MockBuilder {
             tamper: None,
             flows: Vec::new(),
             record: false,
-            capture: false,
+            capture: Vec::new(),
         }
     }
 }
@@ -211,9 +211,12 @@ impl MockBuilder {
         MockBuilder { record, ..self }
     }
 
-    /// Keep a capture of both ends.
-    pub fn capture(self, capture: bool) -> MockBuilder {
-        MockBuilder { capture, ..self }
+    /// Keep a capture of the packets that pass the interfaces of these ends.
+    pub fn capture(self, ends: &[Side]) -> MockBuilder {
+        MockBuilder {
+            capture: ends.to_vec(),
+            ..self
+        }
     }
 
     /// The network, at its start.

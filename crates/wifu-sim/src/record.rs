@@ -98,19 +98,27 @@ pub fn csv(rows: &[Row]) -> String {
     out
 }
 
-/// A capture of both ends' interfaces.
+/// A capture of the interfaces of one end or both.
 pub(crate) struct Capture {
     out: Vec<u8>,
     writer: Writer,
-    ends: [InterfaceId; 2],
+    ends: [Option<InterfaceId>; 2],
 }
 
 impl Capture {
-    pub(crate) fn new() -> Capture {
+    /// `None` if there is no end to capture at.
+    pub(crate) fn new(at: &[Side]) -> Option<Capture> {
+        if at.is_empty() {
+            return None;
+        }
         let mut out = Vec::new();
         let mut writer = Writer::begin(&mut out, "wifu mock", 0);
-        let ends = ["A", "B"].map(|name| writer.interface(&mut out, name, LinkType::RAW));
-        Capture { out, writer, ends }
+        let ends = Side::BOTH.map(|side| {
+            let name = ["A", "B"][side.index()];
+            at.contains(&side)
+                .then(|| writer.interface(&mut out, name, LinkType::RAW))
+        });
+        Some(Capture { out, writer, ends })
     }
 
     pub(crate) fn packet(
@@ -121,8 +129,11 @@ impl Capture {
         octets: &[u8],
         comment: &str,
     ) {
+        let Some(interface) = self.ends[end.index()] else {
+            return;
+        };
         let packet = Captured {
-            interface: self.ends[end.index()],
+            interface,
             wall_ns: at.0,
             octets,
             direction: Some(direction),

@@ -185,7 +185,7 @@ impl Mock {
             lanes: Vec::new(),
             by_ports: BTreeMap::new(),
             rows: b.record.then(Vec::new),
-            capture: b.capture.then(Capture::new),
+            capture: Capture::new(&b.capture),
             lost: BTreeMap::new(),
             head: Head::default(),
             out: vec![0; 65_536],

@@ -4,19 +4,12 @@ use super::{Lane, Mock};
 use crate::fault::Lost;
 use crate::packet::{Packet, Side};
 use crate::record::{Event, Row};
-use wifu_wire::pcapng::Direction;
 use wifu_wire::{Flags, Seq, Time};
 
 impl Mock {
     pub(super) fn lose(&mut self, packet: &Packet, why: Lost) {
         *self.lost.entry(why).or_default() += 1;
         self.row(Event::Drop, packet, why.name());
-        if let (Some(capture), true) = (&mut self.capture, why != Lost::Corrupt) {
-            let at = Time((self.now - self.start).0);
-            let note = format!("lost: {}", why.name());
-            let end = packet.from;
-            capture.packet(at, end, Direction::Out, &packet.octets, &note);
-        }
     }
 
     /// A row about a packet's data; about the data it acknowledges if it has none.
