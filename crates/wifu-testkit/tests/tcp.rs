@@ -5,7 +5,7 @@ use wifu_engine::{ConnId, State};
 use wifu_testkit::pair::{Fate, Pair, pattern};
 use wifu_wire::{Rng, Span, Time};
 
-const PROTOCOLS: [&str; 4] = ["tcp-tahoe", "tcp-reno", "tcp-newreno", "tcp-sack"];
+const PROTOCOLS: [&str; 5] = ["tcp-tahoe", "tcp-reno", "tcp-newreno", "tcp-sack", "tcp-cubic"];
 
 fn secs(s: u64) -> Time {
     Time(s * 1_000_000_000)
