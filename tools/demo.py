@@ -14,11 +14,14 @@ import json
 import os
 import re
 import shutil
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import capture
 import demo_figure
 from netlab import (
     Host,
@@ -157,8 +160,8 @@ class Demo:
         """Transfer over one of WiFu's protocols."""
         lab = self.lab
         over: list[str | Path] = [self.wifu, "exec", "--protocol", protocol, "--"]
-        capture = self.out / f"{protocol}.pcapng"
-        with self.daemons(capture) as daemons:
+        file = self.out / f"{protocol}.pcapng"
+        with self.daemons(file) as daemons:
             before = [host.tcp()["OutSegs"] for host in (lab.a, lab.b)]
             server = lab.start(lab.a, *over, *self.nginx())
             self.wait_until_served(server, over)
@@ -168,22 +171,22 @@ class Demo:
                 return wifu_sample(time_s, self.received(), json.loads(text))
 
             result = self.transfer(protocol, [*over, *self.curl()], probe, server, daemons)
-            result.captures = [str(capture)]
-            seen = [s.retransmissions for s in result.samples if s.retransmissions is not None]
-            result.retransmissions = max(seen, default=None)
+            result.captures = [str(file)]
             after = [host.tcp()["OutSegs"] for host in (lab.a, lab.b)]
             if before != after:
                 raise LabError(
                     f"{protocol}: the kernel's TCP was used, {before} -> {after} segments"
                 )
             server.stop()
+        source = socket.inet_aton(lab.a.address)
+        result.retransmissions = capture.sent_again(file, source)
         return result
 
     @contextmanager
-    def daemons(self, capture: Path) -> Iterator[list[Process]]:
+    def daemons(self, file: Path) -> Iterator[list[Process]]:
         """One daemon per host; the server's writes the capture."""
         lab = self.lab
-        pairs: list[tuple[Host, list[str | Path]]] = [(lab.a, ["--pcap", capture]), (lab.b, [])]
+        pairs: list[tuple[Host, list[str | Path]]] = [(lab.a, ["--pcap", file]), (lab.b, [])]
         daemons = [lab.start(host, self.wifu, "daemon", *more) for host, more in pairs]
         try:
             for (host, _more), daemon in zip(pairs, daemons, strict=True):
@@ -266,12 +269,12 @@ def field(line: str, pattern: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def wifu_sample(time_s: float, received: int, report: list[dict[str, int]]) -> Sample:
+def wifu_sample(time_s: float, received: int, report: list[dict[str, Any]]) -> Sample:
     """Read `wifu ss --json`: the connection that has sent most."""
-    sender = max(report, key=lambda c: c.get("bytes_sent", 0), default=None)
-    if sender is None:
+    sender = max(report, key=lambda c: c.get("octets_out", 0), default={})
+    if "octets_out" not in sender:
         return Sample(time_s, received)
-    return Sample(time_s, received, sender["cwnd"], sender["ssthresh"], sender["retransmissions"])
+    return Sample(time_s, received, sender["cwnd"], sender["ssthresh"], sender["retransmits"])
 
 
 def table(results: list[Result]) -> str:
