@@ -160,17 +160,23 @@ impl Mock {
                 .push(self.now + HELD, Class::Packet, source, event);
             return;
         }
+        self.pass(packet);
+    }
+
+    /// Deliver a packet, then the held ones that enough later packets have overtaken by now.
+    pub(super) fn pass(&mut self, packet: Packet) {
+        let (from, number) = (packet.from.index(), packet.number);
         self.deliver(packet);
-        for (_, by) in &mut self.held[from.index()] {
-            *by -= 1;
+        for (held, by) in &mut self.held[from] {
+            *by = by.saturating_sub(u32::from(held.number < number));
         }
-        while let Some(at) = self.held[from.index()].iter().position(|(_, by)| *by == 0) {
-            let (packet, _) = self.held[from.index()].remove(at);
-            self.deliver(packet);
+        while let Some(at) = self.held[from].iter().position(|(_, by)| *by == 0) {
+            let (packet, _) = self.held[from].remove(at);
+            self.pass(packet);
         }
     }
 
-    pub(super) fn deliver(&mut self, packet: Packet) {
+    fn deliver(&mut self, packet: Packet) {
         let to = packet.from.other();
         let note = if packet.corrupt { "corrupt" } else { "" };
         if let Some(capture) = &mut self.capture {

@@ -55,7 +55,7 @@ impl Mock {
                 let held = &mut self.held[side.index()];
                 if let Some(at) = held.iter().position(|(p, _)| p.number == number) {
                     let (packet, _) = held.remove(at);
-                    self.deliver(packet);
+                    self.pass(packet);
                 }
             }
             Happening::Wake { side, generation } => self.wake(side, generation),
