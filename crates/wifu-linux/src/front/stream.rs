@@ -338,12 +338,15 @@ impl Stream {
         let unread = !unread.is_empty();
         if self.app_ended && !self.input {
             if self.app_gone {
-                // As in TCP: who closes with data unread destroys the connection.
-                if self.linger0 || unread {
+                // As in TCP: who closes with data unread destroys the connection. After both ends
+                // were told the kernel reports the same without a close: nothing is left to do
+                // either way, and an application that is still there must find an end.
+                if !self.end_told && (self.linger0 || unread) {
                     cx.endpoint.abort(cx.now, self.conn);
                 } else {
                     cx.endpoint.close(cx.now, self.conn);
                 }
+                self.release(fd);
                 return Step::Over(None);
             }
             if !self.fin_sent {

@@ -1,12 +1,10 @@
 //! The front's system calls.
 
-use core::net::{Ipv4Addr, SocketAddrV4};
 use rustix::fs::{Mode, chmod, chown};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketAddrUnix, SocketFlags,
-    SocketType, accept_with, bind, connect, getsockname, listen, recv, send, sendmsg, socket_with,
-    sockopt,
+    SocketType, accept_with, bind, connect, listen, recv, send, sendmsg, socket_with, sockopt,
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -81,19 +79,6 @@ pub(super) fn dial(from: &Name, to: &Name) -> Result<OwnedFd, Errno> {
         &SocketAddrUnix::new_abstract_name(&to.as_bytes()[1..])?,
     )?;
     Ok(fd)
-}
-
-/// The address of ours from which packets to `remote` leave.
-pub(super) fn source_for(remote: SocketAddrV4) -> Result<Ipv4Addr, Errno> {
-    let fd = socket_with(
-        AddressFamily::INET,
-        SocketType::DGRAM,
-        SocketFlags::CLOEXEC,
-        None,
-    )?;
-    connect(&fd, &remote)?;
-    let local = SocketAddrV4::try_from(getsockname(&fd)?)?;
-    Ok(*local.ip())
 }
 
 /// Bytes in the queue.

@@ -1,0 +1,247 @@
+"""Programs for front.rs; each function is one, started with WIFU's library preloaded."""
+
+import errno
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+
+IP = "127.0.0.1"
+
+
+def listener(backlog=64, port=0):
+    s = socket.socket()
+    s.bind((IP, port))
+    s.listen(backlog)
+    return s
+
+
+def connect(name):
+    s = socket.socket()
+    s.connect(name)
+    return s
+
+
+def read_all(s):
+    return b"".join(iter(lambda: s.recv(65536), b""))
+
+
+def many_at_once(n):
+    """n connections at the same time, each with an echo."""
+    s = listener(backlog=4096)
+
+    def serve():
+        poll, socks = select.epoll(), {s.fileno(): s}
+        poll.register(s, select.EPOLLIN)
+        while True:
+            for fd, _ in poll.poll():
+                if fd == s.fileno():
+                    a, _ = s.accept()
+                    socks[a.fileno()] = a
+                    poll.register(a, select.EPOLLIN)
+                    continue
+                data = socks[fd].recv(4096)
+                if data:
+                    socks[fd].sendall(data)
+                else:
+                    socks.pop(fd).close()
+
+    threading.Thread(target=serve, daemon=True).start()
+    cs = [connect(s.getsockname()) for _ in range(int(n))]
+    for i, c in enumerate(cs):
+        c.sendall(b"%d" % i)
+    for i, c in enumerate(cs):
+        assert c.recv(99) == b"%d" % i
+    for c in cs:
+        c.shutdown(socket.SHUT_WR)
+    for c in cs:
+        assert c.recv(1) == b""
+
+
+def open_close(n):
+    """n connections one after the other."""
+    s = listener()
+    for i in range(int(n)):
+        c = connect(s.getsockname())
+        a, _ = s.accept()
+        c.sendall(b"x")
+        assert a.recv(9) == b"x"
+        # Both orders of closing.
+        first, second = (c, a) if i % 2 else (a, c)
+        first.close()
+        assert second.recv(1) == b""
+        second.close()
+
+
+def linger():
+    s = listener()
+    c = connect(s.getsockname())
+    a, _ = s.accept()
+    c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    c.close()
+    try:
+        a.recv(1)
+        raise AssertionError("an end and no reset")
+    except ConnectionResetError:
+        pass
+    # Set before connect, and inherited from a listening socket.
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    c = connect(s.getsockname())
+    a, _ = s.accept()
+    a.close()
+    try:
+        c.recv(1)
+        raise AssertionError("an end and no reset")
+    except ConnectionResetError:
+        pass
+
+
+def unread_data_is_a_reset():
+    s = listener()
+    c = connect(s.getsockname())
+    a, _ = s.accept()
+    a.sendall(b"never read")
+    assert select.select([c], [], [], 3)[0]
+    c.close()
+    try:
+        a.recv(1)
+        raise AssertionError("an end and no reset")
+    except ConnectionResetError:
+        pass
+
+
+def killed_program():
+    """A program that dies closes its connections."""
+    s = listener()
+    pid = os.fork()
+    if pid == 0:
+        c = connect(s.getsockname())
+        c.sendall(b"here")
+        signal.pause()
+    a, _ = s.accept()
+    assert a.recv(9) == b"here"
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    assert a.recv(1) == b""
+
+
+def full_queue():
+    """More clients than the accept queue holds, and a slow server: all are served."""
+    s = listener(backlog=1)
+    got = []
+
+    def client(i):
+        c = connect(s.getsockname())
+        c.sendall(b"%d" % i)
+        got.append(c.recv(99))
+
+    ts = [threading.Thread(target=client, args=(i,)) for i in range(12)]
+    for t in ts:
+        t.start()
+    for _ in ts:
+        time.sleep(0.05)
+        a, _ = s.accept()
+        a.sendall(a.recv(99))
+    for t in ts:
+        t.join()
+    assert sorted(map(int, got)) == list(range(12)), got
+
+
+def dead_listener():
+    """Whoever stops listening refuses, and its port is free at once."""
+    pid = os.fork()
+    if pid == 0:
+        s = listener(port=7100)
+        os.kill(os.getppid(), signal.SIGUSR1)
+        signal.pause()
+    signal.sigwait([signal.SIGUSR1])
+    connect((IP, 7100)).close()
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    try:
+        connect((IP, 7100)).recv(1)
+        raise AssertionError("a dead listener took a connection")
+    except ConnectionError:
+        pass
+    time.sleep(0.4)
+    try:
+        connect((IP, 7100))
+        raise AssertionError("a dead listener took a connection")
+    except ConnectionRefusedError:
+        pass
+    listener(port=7100)
+
+
+def wildcard_conflict():
+    a = socket.socket()
+    a.bind(("0.0.0.0", 7101))
+    a.listen()
+    b = socket.socket()
+    b.bind((IP, 7101))
+    try:
+        b.listen()
+        raise AssertionError("two listen on one port")
+    except OSError as e:
+        assert e.errno == errno.EADDRINUSE, e
+
+
+def slow_reader(size):
+    """The sender is stopped by a reader that doesn't read, and nothing is lost."""
+    size = int(size)
+    s = listener()
+    c = connect(s.getsockname())
+    a, _ = s.accept()
+    sent = []
+
+    def send():
+        c.sendall(bytes(size))
+        sent.append(time.monotonic())
+        c.close()
+
+    t = threading.Thread(target=send)
+    t.start()
+    time.sleep(1)
+    assert not sent, "everything fits into buffers: no back-pressure"
+    assert len(read_all(a)) == size
+    t.join()
+
+
+def unknown_protocol():
+    os.environ["X"] = "1"
+    try:
+        socket.create_connection((IP, 1), 3)
+        raise AssertionError("connected")
+    except OSError as e:
+        assert e.errno == errno.EPROTONOSUPPORT, e
+
+
+def restart():
+    """Driven by lines on standard input; see front.rs."""
+    s = listener(port=7102)
+    c = connect(s.getsockname())
+    a, _ = s.accept()
+    c.sendall(b"1")
+    assert a.recv(9) == b"1"
+    print("up", flush=True)
+    sys.stdin.readline()
+    for x in (c, a):
+        try:
+            print("read", x.recv(9), flush=True)
+        except OSError as e:
+            print(e.errno, flush=True)
+    sys.stdin.readline()
+    # The new daemon knows the old listening socket.
+    c = connect(s.getsockname())
+    a, _ = s.accept()
+    c.sendall(b"again")
+    print(a.recv(9).decode(), flush=True)
+
+
+if __name__ == "__main__":
+    signal.alarm(60)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+    globals()[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,291 @@
+//! The daemon's front under real programs: examples/front_loop.rs joins them by the engine itself,
+//! without carriers or privileges.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Where cargo puts libraries and examples; the newest file is of the last build.
+fn built(name: &str) -> PathBuf {
+    let exe = std::env::current_exe().expect("a test has a path");
+    let dir = exe
+        .parent()
+        .and_then(Path::parent)
+        .expect("target/<profile>/deps/<test>");
+    let places = ["", "deps", "examples"].map(|d| dir.join(d).join(name));
+    let age = |p: &PathBuf| Some(p.metadata().ok()?.modified().ok()?.elapsed().ok());
+    let found = places.into_iter().filter_map(|p| Some((age(&p)?, p))).min();
+    found
+        .unwrap_or_else(|| panic!("{name} is not in {}: build the package", dir.display()))
+        .1
+}
+
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+struct World {
+    dir: PathBuf,
+    daemon: Option<Running>,
+}
+
+impl World {
+    fn new(name: &str) -> World {
+        let dir = std::env::temp_dir().join(format!("wifu-front-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let mut w = World { dir, daemon: None };
+        w.start();
+        w
+    }
+
+    /// Starts the daemon and returns its first line.
+    fn start(&mut self) -> String {
+        let mut d = Command::new(built("front_loop"))
+            .args([self.socket(), self.dir.join("listeners.json")])
+            .arg("660")
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(d.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        assert!(line.starts_with("ready"), "{line}");
+        self.daemon = Some(Running(d));
+        line
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.dir.join("daemon.sock")
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut c = Command::new(program);
+        c.env("LD_PRELOAD", built("libwifu_preload.so"))
+            // A connection that nobody answers fails after 0.4 + 0.8 s.
+            .env("WIFU_PROTOCOL", "tcp-newreno,rto_initial=400ms,syn_tries=2")
+            .env("WIFU_TEST_BLACK", "127.9.9.9")
+            .env("WIFU_SOCKET", self.socket())
+            .current_dir(&self.dir);
+        c
+    }
+
+    fn script(&self, args: &[&str]) -> Command {
+        let mut c = self.command("python3");
+        c.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/front.py"))
+            .args(args);
+        c
+    }
+
+    fn run(&self, args: &[&str]) {
+        let out = self.script(args).output().unwrap();
+        let err = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "{args:?}: {}\n{err}", out.status);
+    }
+
+    /// Descriptors and resident memory (kB) of the daemon.
+    fn cost(&self) -> (usize, u64) {
+        let pid = self.daemon.as_ref().unwrap().0.id();
+        let fds = std::fs::read_dir(format!("/proc/{pid}/fd"))
+            .unwrap()
+            .count();
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let rss = status.lines().find(|l| l.starts_with("VmRSS")).unwrap();
+        (fds, rss.split_whitespace().nth(1).unwrap().parse().unwrap())
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+#[test]
+fn what_tcp_programs_rely_on() {
+    let w = World::new("semantics");
+    let script = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../wifu-preload/tests/semantics.py"
+    );
+    let out = w.command("python3").arg(script).output().unwrap();
+    let text = String::from_utf8_lossy(&out.stdout);
+    let err = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{text}\n{err}");
+    assert!(text.lines().count() >= 27, "{text}");
+}
+
+#[test]
+fn five_hundred_connections_at_once() {
+    World::new("many").run(&["many_at_once", "500"]);
+}
+
+#[test]
+fn descriptors_and_memory_stay_flat() {
+    let w = World::new("flat");
+    w.run(&["open_close", "500"]);
+    let (fds, before) = w.cost();
+    w.run(&["open_close", "2000"]);
+    let (fds_after, after) = w.cost();
+    assert_eq!(fds, fds_after);
+    assert!(after < before + 8_000, "{before} kB grew to {after} kB");
+}
+
+#[test]
+fn resets_where_tcp_has_them() {
+    let w = World::new("resets");
+    w.run(&["linger"]);
+    w.run(&["unread_data_is_a_reset"]);
+}
+
+#[test]
+fn a_killed_program_closes_its_connections() {
+    World::new("program").run(&["killed_program"]);
+}
+
+#[test]
+fn listening_sockets() {
+    let w = World::new("listening");
+    w.run(&["full_queue"]);
+    w.run(&["dead_listener"]);
+    w.run(&["wildcard_conflict"]);
+}
+
+#[test]
+fn back_pressure_reaches_the_sender() {
+    World::new("slow").run(&["slow_reader", "20000000"]);
+}
+
+#[test]
+fn mistakes_in_the_composition_are_told() {
+    let w = World::new("mistakes");
+    let out = w
+        .script(&["unknown_protocol"])
+        .env("WIFU_PROTOCOL", "tcp-nwreno")
+        .output()
+        .unwrap();
+    let err = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{err}");
+    assert!(err.contains("tcp-nwreno"), "the reason is told: {err}");
+}
+
+#[test]
+fn a_restarted_daemon_serves_running_programs() {
+    let mut w = World::new("restart");
+    let mut c = w.script(&["restart"]);
+    let mut app = Running(
+        c.stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap(),
+    );
+    let mut input = app.0.stdin.take().unwrap();
+    let mut lines = BufReader::new(app.0.stdout.take().unwrap())
+        .lines()
+        .map(Result::unwrap);
+    assert_eq!(lines.next().as_deref(), Some("up"));
+    w.daemon = None; // SIGKILL
+    input.write_all(b"\n").unwrap();
+    let reset = libc::ECONNRESET.to_string();
+    assert_eq!(lines.next(), Some(reset.clone()));
+    assert_eq!(lines.next(), Some(reset));
+    assert_eq!(w.start(), "ready, 1 restored\n");
+    input.write_all(b"\n").unwrap();
+    assert_eq!(lines.next().as_deref(), Some("again"));
+    assert!(app.0.wait().unwrap().success());
+    // The listener died with its program: a third daemon finds nothing to restore.
+    w.daemon = None;
+    assert_eq!(w.start(), "ready, 0 restored\n");
+}
+
+#[test]
+fn a_second_daemon_is_refused() {
+    let w = World::new("second");
+    let mut c = Command::new(built("front_loop"));
+    let out = c
+        .args([w.socket(), w.dir.join("other.json")])
+        .output()
+        .unwrap();
+    assert!(!out.status.success());
+    assert!(
+        String::from_utf8_lossy(&out.stderr).contains("AddrInUse"),
+        "{out:?}"
+    );
+    w.run(&["open_close", "1"]);
+}
+
+#[test]
+fn garbage_is_refused_and_harms_nobody() {
+    let w = World::new("garbage");
+    let (fds, _) = w.cost();
+    let mut seed = 1u64;
+    for round in 0..300 {
+        let mut s = UnixStream::connect(w.socket()).unwrap();
+        s.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let mut bytes: Vec<u8> = (0..200 + round)
+            .map(|_| {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (seed >> 33) as u8
+            })
+            .collect();
+        match round % 4 {
+            // A right header, then nonsense in the body.
+            0 => bytes[..16].copy_from_slice(b"WIFU\x01\0\x01\0\x50\0\0\0\0\0\0\0"),
+            // A body that is too long.
+            1 => bytes[..16].copy_from_slice(b"WIFU\x01\0\x02\0\0\0\x01\0\0\0\0\0"),
+            // An answer is no request.
+            2 => bytes[..16].copy_from_slice(b"WIFU\x01\0\x64\0\x50\0\0\0\0\0\0\0"),
+            _ => {}
+        }
+        let _ = s.write_all(&bytes);
+        let mut got = Vec::new();
+        // Closed with our bytes unread: an end or a reset, and no answer.
+        let _ = s.read_to_end(&mut got);
+        assert!(got.is_empty(), "round {round}: {got:?}");
+    }
+    w.run(&["open_close", "3"]);
+    assert_eq!(w.cost().0, fds);
+}
+
+#[test]
+fn half_a_frame_is_not_waited_for_forever() {
+    let w = World::new("half");
+    let mut s = UnixStream::connect(w.socket()).unwrap();
+    s.write_all(b"WIFU\x01\0").unwrap();
+    s.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let start = Instant::now();
+    let _ = s.read(&mut [0; 1]);
+    let waited = start.elapsed().as_secs_f64();
+    assert!((4.0..8.0).contains(&waited), "{waited} s");
+}
+
+#[test]
+fn access_follows_the_mode() {
+    // SAFETY: no pointers.
+    if unsafe { libc::getuid() } != 0 {
+        panic!("run as root: another user is tried");
+    }
+    let w = World::new("mode");
+    std::fs::set_permissions(&w.dir, std::fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(
+        w.socket().metadata().unwrap().permissions().mode() & 0o777,
+        0o660
+    );
+    let as_nobody = || {
+        let code = "import os, socket; os.setgid(65534); os.setuid(65534); s = socket.socket(); \
+                    print(s.connect_ex(('127.0.0.1', 1)))";
+        let out = w.command("python3").args(["-c", code]).output().unwrap();
+        String::from_utf8(out.stdout).unwrap().trim().to_owned()
+    };
+    assert_eq!(as_nobody(), libc::EACCES.to_string());
+    std::fs::set_permissions(w.socket(), std::fs::Permissions::from_mode(0o666)).unwrap();
+    assert_eq!(as_nobody(), libc::ECONNREFUSED.to_string());
+}
