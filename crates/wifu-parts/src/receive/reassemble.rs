@@ -11,7 +11,7 @@ use wifu_engine::signal::Arrived;
 use wifu_engine::{
     Admit, Arrival, Component, Descriptor, Facts, Out, ParamSpec, Params, Role, Segment, Signal,
 };
-use wifu_wire::{Flags, Head, Seq};
+use wifu_wire::{Flags, Head, Seq, Span};
 
 /// See the module.
 pub static REASSEMBLE: Descriptor = Descriptor {
@@ -45,6 +45,10 @@ pub static REASSEMBLE: Descriptor = Descriptor {
     build: |p| Ok(Box::new(Reassemble::new(p))),
     ..Descriptor::EMPTY
 };
+
+/// TS.Recent older than this is invalid: 2^30 us, a quarter of the fastest clock's range
+/// (spec.md 4.1).
+const TS_AGE: Span = Span(1_073_741_824_000);
 
 struct Reassemble {
     sack: bool,
@@ -90,9 +94,12 @@ impl Reassemble {
     fn note_ts(&mut self, head: &Head, cx: &mut Cx<'_>) {
         let Some(ts) = head.ts else { return };
         self.ts_last = ts;
-        let newer = (ts.wrapping_sub(cx.board.rx.ts_recent) as i32) >= 0;
-        if head.seq.upto(self.last_ack) && (newer || cx.board.rx.ts_recent_at.is_none()) {
-            let now = cx.now;
+        let (now, rx) = (cx.now, &cx.board.rx);
+        let newer = (ts.wrapping_sub(rx.ts_recent) as i32) >= 0;
+        // After so long a silence the peer's clock may have gone half round and look older for
+        // ever: what is remembered says nothing any more (RFC 7323 5.5).
+        let valid = rx.ts_recent_at.is_some_and(|at| now - at <= TS_AGE);
+        if head.seq.upto(self.last_ack) && (newer || !valid) {
             cx.write(|r: &mut RxFacts| (r.ts_recent, r.ts_recent_at) = (ts, Some(now)));
         }
     }
