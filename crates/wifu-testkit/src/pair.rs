@@ -82,10 +82,12 @@ type Spoil = Box<dyn FnMut(&Flying) -> Fate>;
 pub struct App {
     /// Octets that it will write.
     pub to_write: Vec<u8>,
-    written: usize,
+    /// How many of them it wrote.
+    pub written: usize,
     /// Close as soon as all is written.
     pub close_after: bool,
-    closed: bool,
+    /// It closed.
+    pub closed: bool,
     /// Octets that it read.
     pub read: Vec<u8>,
     /// It does not read while this is set.
@@ -283,7 +285,7 @@ impl Pair {
         loop {
             self.events(side);
             self.apps[side].act(self.now, &mut self.ends[side]);
-            let mut out = [0u8; 2048];
+            let mut out = [0u8; 9_216];
             let mut any = false;
             while let Some(d) = self.ends[side].poll_transmit(self.now, &mut out) {
                 any = true;

@@ -61,8 +61,7 @@ pub fn connect(pair: &mut Pair, client: &str, server: &str) -> ConnId {
 /// Connect and run until both sides are established.
 pub fn open(pair: &mut Pair, spec: &str) {
     connect(pair, spec, spec);
-    let limit = pair.now + Span::SECOND;
-    pair.run(limit);
+    run_for(pair, Span::SECOND);
     for side in 0..2 {
         assert!(pair.conn(side).opened_at().is_some(), "{spec}: not open");
     }
@@ -72,6 +71,7 @@ pub fn open(pair: &mut Pair, spec: &str) {
 pub fn run_for(pair: &mut Pair, span: Span) {
     let limit = pair.now + span;
     pair.run(limit);
+    pair.now = limit;
 }
 
 /// Every octet arrived and both ends closed in order.
