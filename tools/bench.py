@@ -37,9 +37,10 @@ class Bench:
         programs: list[Process] = []
         if any(not s.startswith("kernel:") for s in systems):
             for host in (lab.a, lab.b):
-                programs.append(lab.start(host, wifu, "daemon"))
-                wait_for("wifu daemon", partial(daemon_answers, host, wifu), *programs)
-        programs.append(lab.start(lab.a, wifu, "perf", "-s"))
+                door = lab.door(host)
+                programs.append(lab.start(host, wifu, "daemon", "--socket", door))
+                wait_for("wifu daemon", partial(daemon_answers, host, wifu, door), *programs)
+        programs.append(lab.start(lab.a, wifu, "perf", "-s", "--socket", lab.door(lab.a)))
         for system in systems:
             wait_for(f"perf over {system}", partial(self.serves, system), *programs)
 
@@ -54,6 +55,7 @@ class Bench:
     def transfer(self, system: str, amount: Sequence[str], timeout: float = 120) -> list[float]:
         """Goodput of each stream of one transfer, bit/s, from its start to the last byte read."""
         client = ["perf", "-c", self.lab.a.address, "-C", system, *amount, "-J"]
+        client += ["--socket", str(self.lab.door(self.lab.b))]
         for _ in range(20):
             text = self.lab.b.run(self.wifu, *client, check=False, timeout=timeout)
             report = json.loads(text or '{"error": "no report"}')

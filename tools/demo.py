@@ -159,18 +159,18 @@ class Demo:
     def over_wifu(self, protocol: str) -> Result:
         """Transfer over one of WiFu's protocols."""
         lab = self.lab
-        over: list[str | Path] = [self.wifu, "exec", "--protocol", protocol, "--"]
+        over_a, over_b = (self.over(protocol, host) for host in (lab.a, lab.b))
         file = self.out / f"{protocol}.pcapng"
         with self.daemons(file) as daemons:
             before = [host.tcp()["OutSegs"] for host in (lab.a, lab.b)]
-            server = lab.start(lab.a, *over, *self.nginx())
-            self.wait_until_served(server, over)
+            server = lab.start(lab.a, *over_a, *self.nginx())
+            self.wait_until_served(server, over_b)
 
             def probe(time_s: float) -> Sample:
-                text = lab.a.run(self.wifu, "ss", "--json")
+                text = lab.a.run(self.wifu, "ss", "--json", "--socket", lab.door(lab.a))
                 return wifu_sample(time_s, self.received(), json.loads(text))
 
-            result = self.transfer(protocol, [*over, *self.curl()], probe, server, daemons)
+            result = self.transfer(protocol, [*over_b, *self.curl()], probe, server, daemons)
             result.captures = [str(file)]
             after = [host.tcp()["OutSegs"] for host in (lab.a, lab.b)]
             if before != after:
@@ -182,15 +182,23 @@ class Demo:
         result.retransmissions = capture.sent_again(file, source)
         return result
 
+    def over(self, protocol: str, host: Host) -> list[str | Path]:
+        """Return what makes a command on a host run over a protocol."""
+        return [self.wifu, "exec", "--protocol", protocol, "--socket", self.lab.door(host), "--"]
+
     @contextmanager
     def daemons(self, file: Path) -> Iterator[list[Process]]:
         """One daemon per host; the server's writes the capture."""
         lab = self.lab
         pairs: list[tuple[Host, list[str | Path]]] = [(lab.a, ["--pcap", file]), (lab.b, [])]
-        daemons = [lab.start(host, self.wifu, "daemon", *more) for host, more in pairs]
+        daemons = [
+            lab.start(host, self.wifu, "daemon", "--socket", lab.door(host), *more)
+            for host, more in pairs
+        ]
         try:
             for (host, _more), daemon in zip(pairs, daemons, strict=True):
-                wait_for("wifu daemon", partial(daemon_answers, host, self.wifu), daemon)
+                ready = partial(daemon_answers, host, self.wifu, lab.door(host))
+                wait_for("wifu daemon", ready, daemon)
             yield daemons
         finally:
             for daemon in daemons:

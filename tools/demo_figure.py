@@ -44,7 +44,7 @@ def draw(results: Sequence[Transfer], path: Path, rate_mbit: float) -> None:
     """Write the picture."""
     count = len(results)
     figure, axes = plt.subplots(
-        count, 2, figsize=(11, 1.5 * count + 0.9), sharex=True, sharey="col", squeeze=False
+        count, 2, figsize=(11, 1.5 * count + 0.9), sharex=True, squeeze=False
     )
     for (left, right), result in zip(axes, results, strict=True):
         left.plot(*throughput(result.samples), color=BLUE, linewidth=1.2)

@@ -206,6 +206,12 @@ class Lab:
             *("rate", f"{rate_mbit}mbit", "burst", str(burst), "limit", str(queue)),
         )
 
+    def door(self, host: Host) -> Path:
+        """Return the path of the socket of a host's daemon, in a folder that goes with the lab."""
+        folder = self.scratch / ("a" if host is self.a else "b")
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder / "daemon.sock"
+
     def _remove(self) -> None:
         with deaf():
             for process in reversed(self.processes):
@@ -267,10 +273,10 @@ def wait_for(what: str, ready: Callable[[], bool], *watch: Process, seconds: flo
         time.sleep(0.05)
 
 
-def daemon_answers(host: Host, wifu: Path) -> bool:
+def daemon_answers(host: Host, wifu: Path, door: Path) -> bool:
     """Whether the daemon of a host can be asked."""
     try:
-        json.loads(host.run(wifu, "ss", "--json"))
+        json.loads(host.run(wifu, "ss", "--json", "--socket", door))
     except (LabError, json.JSONDecodeError):
         return False
     return True
