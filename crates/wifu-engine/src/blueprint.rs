@@ -171,6 +171,13 @@ impl Blueprint {
             });
         }
         let cascade = checks::signals(c, &descs, registry, &mut problems);
+        if c.carries.is_some() && carried.is_none() {
+            let what = "the carried protocol is in the library: resolve it there";
+            problems.push(Problem {
+                key: format!("{}.carries", c.name),
+                what: String::from(what),
+            });
+        }
         let wire = match carried.map_or_else(|| make_wire(c, &descs), |w| Ok(Arc::clone(w))) {
             Ok(wire) => wire,
             Err(problem) => {
@@ -456,12 +463,16 @@ fn plan_parts(
             match wire.place(w.name) {
                 Some(place) => words.push((w.name, place.word)),
                 None => {
+                    let whose = match &c.carries {
+                        Some(name) => format!("the packets of {name} do not have"),
+                        None => format!(
+                            "wire = \"{}\" does not have; wire = \"shim\" lays out any word",
+                            wire.name()
+                        ),
+                    };
                     let what = format!(
-                        "{} uses the header word \"{}\", which wire = \"{}\" does not have; \
-                         wire = \"shim\" lays out any word",
-                        desc.name,
-                        w.name,
-                        wire.name()
+                        "{} uses the header word \"{}\", which {whose}",
+                        desc.name, w.name
                     );
                     problems.push(Problem {
                         key: format!("{}.wire", c.name),
@@ -517,6 +528,9 @@ fn make_routes(descs: &[&'static Descriptor], exts: &[(&'static str, ExtId)]) ->
 
 fn canonical(c: &Composition, parts: &[PartPlan], engine: &Values) -> String {
     let mut text = format!("{} {} {}", c.name, c.wire, c.store);
+    if let Some(carried) = &c.carries {
+        text += &format!(" over {carried}");
+    }
     for p in parts {
         text += &format!("|{}", p.desc.name);
         for (name, value) in &p.values {

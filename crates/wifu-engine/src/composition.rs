@@ -72,6 +72,9 @@ pub struct Composition {
     pub number: u8,
     /// Wire format.
     pub wire: String,
+    /// The protocol whose packets it carries, for the lanes of hop protocols: the wire format is
+    /// that protocol's.
+    pub carries: Option<String>,
     /// Store.
     pub store: String,
     /// Profile whose values were used, if any.
@@ -92,11 +95,12 @@ pub struct Library {
     order: Vec<String>,
 }
 
-const KEYS: [&str; 8] = [
+const KEYS: [&str; 9] = [
     "extends",
     "doc",
     "number",
     "wire",
+    "carries",
     "store",
     "profile",
     "set",
@@ -195,7 +199,17 @@ impl Library {
     /// # Errors
     /// As [`Library::expand`] and [`Blueprint::new`].
     pub fn resolve(&self, spec: &str, registry: &Registry) -> Result<Arc<Blueprint>, ConfigError> {
-        Blueprint::new(&self.expand(spec)?, registry).map(Arc::new)
+        let c = self.expand(spec)?;
+        let Some(name) = &c.carries else {
+            return Blueprint::new(&c, registry).map(Arc::new);
+        };
+        let carried = self.expand(name)?;
+        if carried.carries.is_some() {
+            let what = format!("{name} itself carries another protocol's packets");
+            return Err(ConfigError::one(format!("{}.carries", c.name), what));
+        }
+        let carried = Blueprint::new(&carried, registry)?;
+        Blueprint::new_over(&carried, &c, registry).map(Arc::new)
     }
 
     fn expand_name(&self, name: &str, depth: u8) -> Result<Composition, ConfigError> {
@@ -220,6 +234,7 @@ impl Library {
                 doc: String::new(),
                 number: 0,
                 wire: String::from("tcp"),
+                carries: None,
                 store: String::from("octets"),
                 profile: None,
                 parts: Vec::new(),
@@ -250,6 +265,7 @@ impl Library {
             "extends" | "protocol-family" => {}
             "doc" => c.doc = text()?,
             "wire" => c.wire = text()?,
+            "carries" => c.carries = Some(text()?),
             "store" => c.store = text()?,
             "number" => {
                 let n = value.as_integer().and_then(|n| u8::try_from(n).ok());

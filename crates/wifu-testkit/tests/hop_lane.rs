@@ -7,8 +7,8 @@ mod hop;
 mod support;
 
 use std::sync::Arc;
-use support::{blueprint, lane, links, percent, probe, seconds};
-use wifu_engine::{Limit, Registry};
+use support::{blueprint, links, percent, probe, seconds};
+use wifu_engine::{Library, Limit, Registry};
 use wifu_testkit::alloc::{Counting, allocations_in};
 use wifu_testkit::chain::{Chain, Class, LanePlan, Plan};
 use wifu_wire::{Flags, Head, Span, Wire};
@@ -25,6 +25,7 @@ reliable = "record-source"
 receive = "record-sink"
 
 [protocol.hop-lane]
+carries = "hop"
 store = "packets"
 set = { packets = 8 }
 reliable = "hop-queue"
@@ -49,17 +50,21 @@ fn classify(wire: &dyn Wire, head: &Head, payload: usize) -> Class {
     }
 }
 
-/// Four hops; the last is the slowest, and a driver takes two frames.
-fn chain(lane_name: &str, octets: u64, loss: u32, seed: u64) -> Chain {
-    let registry = Registry::new(&[
+fn registry() -> Registry {
+    Registry::new(&[
         &support::opener::OPENER,
         &hop::HOP_QUEUE,
         &hop::HOP_CREDIT,
         &hop::RECORD_SOURCE,
         &hop::RECORD_SINK,
-    ]);
+    ])
+}
+
+/// Four hops; the last is the slowest, and a driver takes two frames.
+fn chain(lane_name: &str, octets: u64, loss: u32, seed: u64) -> Chain {
+    let registry = registry();
     let ends = blueprint(HOP, "hop", &registry);
-    let lane = lane(HOP, lane_name, &ends, &registry);
+    let lane = blueprint(HOP, lane_name, &registry);
     let mut chain = Chain::new(Plan {
         seed,
         links: links(&[10, 8, 8, 4], 2, loss),
@@ -119,6 +124,25 @@ fn credits_hold_every_sender_back_and_no_queue_overflows() {
     );
     // The last hop is kept busy: 1424 octets of payload in 1500, at 4 Mb/s.
     assert!(time < 1.1 * 1_000_000.0 * 8.0 / 4e6 * 1500.0 / 1420.0);
+}
+
+#[test]
+fn a_lane_finds_the_words_of_what_it_carries_or_is_refused() {
+    let error = |text: &str| {
+        let library = Library::parse(text).unwrap();
+        library
+            .resolve("hop-lane", &registry())
+            .unwrap_err()
+            .to_string()
+    };
+    let bare = "[protocol.bare]\nextends = \"hop\"\nreceive = []\n";
+    let blind = error(&(HOP.replace("carries = \"hop\"", "carries = \"bare\"") + bare));
+    let credits = "hop-credit uses the header word \"credits\", which the packets of bare do not";
+    assert!(blind.contains(credits), "{blind}");
+    let circle = error(&HOP.replace("carries = \"hop\"", "carries = \"hop-lane\""));
+    assert!(circle.contains("itself carries another"), "{circle}");
+    let tcp = HOP.replace("wire = \"shim\"", "wire = \"tcp\"");
+    assert!(error(&tcp).contains("hop.wire: record-source uses the header word \"pack\""));
 }
 
 #[test]

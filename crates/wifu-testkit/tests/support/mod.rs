@@ -22,13 +22,6 @@ pub fn blueprint_in(library: &Library, name: &str, registry: &Registry) -> Arc<B
         .unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// The checked composition `name` of `text`, over the packets of `carried`.
-pub fn lane(text: &str, name: &str, carried: &Blueprint, registry: &Registry) -> Arc<Blueprint> {
-    let library = Library::parse(text).unwrap_or_else(|e| panic!("{e}"));
-    let c = library.expand(name).unwrap_or_else(|e| panic!("{e}"));
-    Arc::new(Blueprint::new_over(carried, &c, registry).unwrap_or_else(|e| panic!("{e}")))
-}
-
 /// A probability in parts of 2^32.
 pub fn percent(p: u32) -> u32 {
     ((1u64 << 32) * u64::from(p) / 100) as u32

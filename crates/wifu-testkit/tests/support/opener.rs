@@ -29,7 +29,7 @@ pub static OPENER: Descriptor = Descriptor {
         ("segment", &["opened"]),
         ("timer", &["ended"]),
         ("acked", &["ended"]),
-        ("arrived", &[]),
+        ("?arrived", &[]),
         ("?stalled", &[]),
     ],
     offers: &[Kind::Control, Kind::Probe],
