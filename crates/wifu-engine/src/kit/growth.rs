@@ -4,7 +4,7 @@ use crate::board::Board;
 use crate::descriptor::{ParamSpec, Params, Value};
 use crate::permit::Limit;
 use crate::signal::{Acked, Cause, Congested, Sent};
-use wifu_wire::Time;
+use wifu_wire::{Span, Time};
 
 /// Initial window.
 pub const IW: ParamSpec = ParamSpec::optional(
@@ -188,7 +188,10 @@ impl Growth {
 
     /// The application wrote: after a long silence the window falls back to the initial one.
     pub fn restart(&mut self, board: &Board, now: Time) {
-        let idle = self.last_sent.is_some_and(|t| now - t > board.tx.rto);
+        let rto = board.tx.rto;
+        let idle = self
+            .last_sent
+            .is_some_and(|t| rto > Span::ZERO && now - t > rto);
         if self.idle_restart && idle && board.tx.una == board.tx.max {
             self.cwnd = self.cwnd.min(self.initial(board)); //= rfc5681#section-4.1
         }
@@ -219,7 +222,7 @@ impl Growth {
 mod tests {
     use super::*;
     use crate::permit::{Kind, Reason};
-    use wifu_wire::{Seq, Span};
+    use wifu_wire::Seq;
 
     fn growth(over: &[(&'static str, Value)]) -> Growth {
         let specs = [IW, SSTHRESH, CWV, RTO_HOLD, ABC, IDLE_RESTART];
