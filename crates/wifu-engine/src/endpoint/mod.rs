@@ -303,16 +303,20 @@ impl Endpoint {
     }
 
     /// A new SYN for a connection that only waits for old segments to die out: it may open anew if
-    /// its number lies beyond all that was received (RFC 9293 3.10.7.4, TIME-WAIT).
+    /// its number lies beyond all that was received (RFC 9293 3.10.7.4, TIME-WAIT), or if its
+    /// timestamp does: fast transfers outrun the clock of initial numbers (RFC 6191).
     fn reopens(&self, i: u32) -> bool {
         let Some(conn) = &self.slots[i as usize].conn else {
             return false;
         };
         let (head, rx) = (&self.head, &conn.board().rx);
+        let later = |ts: u32| ts.wrapping_sub(rx.ts_recent) as i32 > 0;
+        let stamped = rx.ts_recent_at.is_some() && head.ts.is_some_and(later);
         conn.state() == State::TimeWait
             && head.flags.has(Flags::SYN)
+            && !head.flags.has(Flags::RST)
             && head.ack.is_none()
-            && head.seq.after(rx.nxt)
+            && (head.seq.after(rx.nxt) || stamped)
             && self
                 .listeners
                 .find(conn.tuple().proto, conn.tuple().local)
