@@ -98,7 +98,7 @@ pub struct App {
     pub ended: Option<Option<Fault>>,
     /// Its connection, once there is one.
     pub conn: Option<ConnId>,
-    /// It lets go of the connection once that ended.
+    /// It lets go of the connection once that ended, or both sides have closed.
     pub let_go: bool,
 }
 
@@ -307,7 +307,7 @@ impl Pair {
                 Some(app) => {
                     app.hear(id, event);
                     app.act(self.now, end);
-                    if app.let_go && app.ended.is_some() {
+                    if app.let_go && (app.ended.is_some() || app.eof && app.closed) {
                         end.close(self.now, id);
                     }
                 }
