@@ -39,6 +39,10 @@ pub struct Advance {
 #[derive(Debug)]
 pub struct Sender {
     backoff: Backoff,
+    /// Something came from the peer since the last timeout.
+    heard: bool,
+    /// Timeouts that don't count: the peer answers, but keeps its window shut.
+    excused: u32,
     syn_again: bool,
     syn_tries: u32,
     data_tries: u32,
@@ -49,6 +53,8 @@ impl Sender {
     pub fn new(p: &Params<'_>) -> Sender {
         Sender {
             backoff: Backoff::default(),
+            heard: false,
+            excused: 0,
             syn_again: false,
             syn_tries: p.int("syn_tries") as u32,
             data_tries: p.int("data_tries") as u32,
@@ -158,11 +164,13 @@ impl Sender {
         }
     }
 
-    /// A SYN came although ours is not acknowledged: simultaneous open, or the peer repeats its
-    /// own. SYN+ACK goes (again).
-    pub fn on_syn(&mut self, head: &Head, board: &Board) {
+    /// A segment came. If it is a SYN although ours is not acknowledged (simultaneous open, or the
+    /// peer repeats its own), SYN+ACK goes (again).
+    pub fn on_segment(&mut self, head: &Head, board: &Board) {
+        self.heard = true;
+        let syn = head.flags.has(Flags::SYN);
         let acked = head.ack.is_some_and(|a| a.after(board.tx.iss));
-        if Sender::opening(board) && board.tx.nxt != board.tx.iss && !acked {
+        if syn && Sender::opening(board) && board.tx.nxt != board.tx.iss && !acked {
             self.syn_again = true;
         }
     }
@@ -175,7 +183,7 @@ impl Sender {
         let fin = u32::from(cx.board.app.fin && ack == end.plus(1));
         cx.store.free(ack);
         self.backoff.clear();
-        self.syn_again = false;
+        (self.excused, self.syn_again) = (0, false);
         cx.write(|t: &mut TxFacts| {
             (t.una, t.nxt, t.backoff) = (ack, t.nxt.later(ack), 0);
         });
@@ -218,7 +226,11 @@ impl Sender {
         let (opening, tries) = (Sender::opening(&cx.board), self.backoff.fail());
         let limit = if opening { self.syn_tries - 1 } else { self.data_tries };
         cx.write(|t: &mut TxFacts| (t.timeouts, t.backoff) = (t.timeouts + 1, tries));
-        if tries > limit {
+        // A peer that took its window back and still answers is waited for (RFC 9293 3.8.6.1).
+        let shut = cx.board.peer.max_window > 0 && cx.board.peer.window == 0;
+        let heard = core::mem::take(&mut self.heard);
+        self.excused += u32::from(shut && heard);
+        if tries - self.excused.min(tries) > limit {
             return Expiry::GaveUp;
         }
         if opening {

@@ -294,9 +294,7 @@ impl Cumulative {
 
 impl Component for Cumulative {
     fn on_segment(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) -> Admit {
-        if seg.head.flags.has(Flags::SYN) {
-            self.sender.on_syn(seg.head, &cx.board);
-        }
+        self.sender.on_segment(seg.head, &cx.board);
         let Some(ack) = seg.head.ack else {
             return Admit::Pass;
         };
