@@ -15,7 +15,7 @@ use super::output::Output;
 use super::protocol::Protocol;
 use super::report::{HostPort, Start};
 use super::session::Session;
-use super::stream::Stream;
+use super::stream::{Stream, carried_socket};
 
 /// Runs one test.
 ///
@@ -47,13 +47,13 @@ fn attempt(
 
     let host = args.client.as_deref().context("no server named")?;
     let target = resolve(args, host, protocol.wifu().is_some())?;
-    let signals = Signals::block().context("blocking signals")?;
+    // Before anything is asked of the server.
+    drop(carried_socket(&protocol, target)?);
     output.line(&format!("Connecting to host {host}, port {}", args.port));
     start.connecting_to = Some(HostPort {
         host: host.to_owned(),
         port: args.port,
     });
-
     let mut control = connect_control(args, host, target)?;
     let hello = Hello {
         version: VERSION,
@@ -63,26 +63,9 @@ fn attempt(
     };
     start.cookie = Some(hello.cookie.clone());
     let test = hello.test.clone();
-    let patience = args.control_patience();
-    control.send(&Message::Hello(Box::new(hello)), patience)?;
-    let data_port = match control.receive(patience).context("the server")? {
-        Message::Ready { data_port } => data_port,
-        other => bail!("the server answered out of turn: {other:?}"),
-    };
-    let streams = connect_streams(args, &test, SocketAddr::new(target.ip(), data_port))
-        .inspect_err(|error| {
-            // The server learns why; whether it does changes nothing here.
-            let message = Message::Error {
-                message: format!("the client: {error:#}"),
-            };
-            let _ = control.send(&message, Duration::from_secs(1));
-        })?;
-    let ends = streams.iter().map(|stream| stream.local).collect();
-    control.send(&Message::Connected { streams: ends }, patience)?;
-    match control.receive(patience).context("the server")? {
-        Message::Start => {}
-        other => bail!("the server answered out of turn: {other:?}"),
-    }
+    let streams = negotiate(args, hello, &mut control, target)?;
+    // Until here a signal simply ends the process: there is nothing to report yet.
+    let signals = Signals::block().context("blocking signals")?;
 
     super::add_streams(start, &test, &streams);
     if test.reverse {
@@ -100,7 +83,7 @@ fn attempt(
         signals: &signals,
         output,
         interval: args.report_interval(),
-        patience,
+        patience: args.control_patience(),
     };
     let finished = session.run()?;
     let (signal, failed) = (finished.signal, finished.error.is_some());
@@ -113,6 +96,47 @@ fn attempt(
         output.line("wifu perf Done.");
     }
     Ok(super::exit_code(signal, failed))
+}
+
+/// Agrees with the server on the test and connects its streams; the server has started the test
+/// when this returns.
+fn negotiate(
+    args: &Args,
+    hello: Hello,
+    control: &mut Control,
+    target: SocketAddr,
+) -> anyhow::Result<Vec<Stream>> {
+    let patience = args.control_patience();
+    let test = hello.test.clone();
+    control.send(&Message::Hello(Box::new(hello)), patience)?;
+    let data_port = match control.receive(patience).context("the server")? {
+        Message::Ready { data_port } => data_port,
+        other => bail!("the server answered out of turn: {other:?}"),
+    };
+    let timeout = Duration::from_millis(args.connect_timeout);
+    let local = args.bind.map(|ip| SocketAddr::new(ip, 0));
+    let remote = SocketAddr::new(target.ip(), data_port);
+    let mut streams = Vec::new();
+    for index in 0..test.stream_count() {
+        match Stream::connect(&test, index, local, remote, timeout) {
+            Ok(stream) => streams.push(stream),
+            Err(error) => {
+                // The server may have failed first and said so; otherwise it learns why.
+                if let Ok(Message::Error { message }) = control.next(Duration::from_millis(300)) {
+                    bail!("the server: {message}");
+                }
+                let message = format!("the client: {error:#}");
+                let _ = control.send(&Message::Error { message }, Duration::from_secs(1));
+                return Err(error);
+            }
+        }
+    }
+    let ends = streams.iter().map(|stream| stream.local).collect();
+    control.send(&Message::Connected { streams: ends }, patience)?;
+    match control.receive(patience).context("the server")? {
+        Message::Start => Ok(streams),
+        other => bail!("the server answered out of turn: {other:?}"),
+    }
 }
 
 fn tell_more(output: &mut Output, start: &Start, test: &Test) {
@@ -188,13 +212,6 @@ fn connect_control(args: &Args, host: &str, target: SocketAddr) -> anyhow::Resul
             args.port
         )
     })
-}
-
-fn connect_streams(args: &Args, test: &Test, remote: SocketAddr) -> anyhow::Result<Vec<Stream>> {
-    let timeout = Duration::from_millis(args.connect_timeout);
-    let local = args.bind.map(|ip| SocketAddr::new(ip, 0));
-    let connect = |index| Stream::connect(test, index, local, remote, timeout);
-    (0..test.stream_count()).map(connect).collect()
 }
 
 fn test(args: &Args, protocol: Protocol, kind: OutputKind) -> Test {

@@ -25,8 +25,8 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::outcome::Totals;
 use super::protocol::Protocol;
-use super::report::Totals;
 
 /// Version of the messages; both ends must have the same.
 pub const VERSION: u32 = 1;
@@ -271,20 +271,25 @@ impl Control {
         }
     }
 
-    /// Waits up to `timeout` for the next message. An `error` message is an error here.
-    pub fn receive(&mut self, timeout: Duration) -> anyhow::Result<Message> {
+    /// Waits up to `timeout` for the next message.
+    pub fn next(&mut self, timeout: Duration) -> anyhow::Result<Message> {
         let deadline = Instant::now() + timeout;
         loop {
-            match self.try_receive()? {
-                Some(Message::Error { message }) => bail!(message),
-                Some(message) => return Ok(message),
-                None => {
-                    let left = deadline.saturating_duration_since(Instant::now());
-                    if left.is_zero() || !wait(self.fd.as_fd(), PollFlags::IN, left)? {
-                        bail!("no answer on the control connection for {timeout:?}");
-                    }
-                }
+            if let Some(message) = self.try_receive()? {
+                return Ok(message);
             }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || !wait(self.fd.as_fd(), PollFlags::IN, left)? {
+                bail!("no answer on the control connection for {timeout:?}");
+            }
+        }
+    }
+
+    /// Like [`Control::next`], but an `error` message is an error.
+    pub fn receive(&mut self, timeout: Duration) -> anyhow::Result<Message> {
+        match self.next(timeout)? {
+            Message::Error { message } => bail!(message),
+            message => Ok(message),
         }
     }
 }

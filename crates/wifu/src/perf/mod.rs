@@ -11,6 +11,7 @@
 mod args;
 mod client;
 mod control;
+mod outcome;
 mod output;
 mod protocol;
 mod report;
@@ -25,15 +26,15 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use anyhow::Context;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 pub use args::Args;
 
 use self::control::Test;
+use self::outcome::{End, EndStream, Name, jain};
 use self::output::Layout;
 use self::protocol::Protocol;
-use self::report::{
-    Connected, End, EndStream, Machines, Name, Report, Start, TestStart, Wifu, jain, timestamp,
-};
+use self::report::{Connected, Machines, Report, Start, TestStart, Wifu, timestamp};
 use self::session::Finished;
 use self::stream::Stream;
 
@@ -47,11 +48,23 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     args.check()?;
+    allow_many_descriptors();
     if args.server {
         server::run(&args)
     } else {
         client::run(&args)
     }
+}
+
+/// Raises the limit on open files as far as this user may: a thousand streams each way are more
+/// than the usual 1024. Where it stays lower, the stream beyond it fails with the reason.
+fn allow_many_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    let _ = setrlimit(Resource::Nofile, raised);
 }
 
 /// Makes this process one whose sockets belong to `protocol`, by executing it anew with the
@@ -111,7 +124,7 @@ fn add_streams(start: &mut Start, test: &Test, streams: &[Stream]) {
     start.test_start = Some(TestStart::new(test));
     if let Some(stream) = streams.first() {
         start.tcp_mss_default = stream.info().map(|info| info.snd_mss);
-        let buffers = wifu_linux::bsd::buffers(&stream.socket).ok();
+        let buffers = wifu_linux::bsd::buffers(&*stream.socket).ok();
         start.sndbuf_actual = buffers.map(|(sndbuf, _)| sndbuf);
         start.rcvbuf_actual = buffers.map(|(_, rcvbuf)| rcvbuf);
     }

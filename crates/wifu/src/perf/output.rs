@@ -9,7 +9,8 @@ use serde::Serialize;
 
 use super::args::Args;
 use super::control::OutputKind;
-use super::report::{EndSide, EndStream, Interval, Name, Report, Row, Start, Sum};
+use super::outcome::{EndSide, EndStream, Name};
+use super::report::{Interval, Report, Row, Start, Sum};
 use super::units::{self, Format};
 
 /// What the lines depend on besides their numbers.
@@ -288,7 +289,7 @@ impl Output {
         let tail = match &row.tcp {
             Some(tcp) => {
                 let cwnd = units::bytes(tcp.snd_cwnd as f64);
-                format!("{:5}   {cwnd}       ", tcp.retransmits)
+                format!("  {:3}   {cwnd}       ", tcp.retransmits)
             }
             None => " ".repeat(18),
         };
@@ -375,7 +376,7 @@ fn hosts(row: &Row) -> String {
 
 fn count(retransmits: Option<u64>) -> String {
     match retransmits {
-        Some(count) => format!("{count:5}             "),
+        Some(count) => format!("  {count:3}             "),
         None => " ".repeat(18),
     }
 }

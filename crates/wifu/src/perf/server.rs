@@ -7,7 +7,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -21,11 +21,12 @@ use wifu_linux::bsd::{self, Signals};
 
 use super::args::Args;
 use super::control::{Control, ControlListener, Hello, Message, OutputKind, Test, VERSION, plain};
+use super::outcome::Name;
 use super::output::Output;
 use super::protocol::Protocol;
-use super::report::HostPort;
-use super::session::Session;
-use super::stream::{Stream, prepared_socket};
+use super::report::{HostPort, Start};
+use super::session::{Finished, Session};
+use super::stream::{Stream, no_daemon, prepared_socket};
 
 /// How long a client may take to say what it wants.
 const GREETING: Duration = Duration::from_secs(5);
@@ -54,8 +55,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             .err()
             .map(|error| format!("{error:#}"))
             .unwrap_or_default();
+        // It waits for the end of the stream, which standard input's being open would withhold.
         let _ = (&starter).write_all(text.as_bytes());
-        drop(starter);
+        let _ = starter.shutdown(Shutdown::Both);
         return result?.serve();
     }
     if args.daemon {
@@ -75,7 +77,7 @@ fn daemonize() -> anyhow::Result<ExitCode> {
         .stderr(Stdio::null())
         .spawn()
         .context("starting the background process")?;
-    // The child has one copy and closes it, or dies, when it knows.
+    // The child shuts its end down, or dies, when it knows.
     let problem = io::read_to_string(ours)?;
     ensure!(problem.is_empty(), problem);
     Ok(ExitCode::SUCCESS)
@@ -295,19 +297,39 @@ fn serve_test(
         patience,
     };
     let finished = session.run()?;
+    let names = super::names(&streams);
+    output.line(&format!("Test #{number} with {}:", client.ip()));
+    conclude(
+        start,
+        &hello.test,
+        &names,
+        finished,
+        control,
+        output,
+        patience,
+    )
+}
+
+/// Writes the report and sends the client this side's results.
+fn conclude(
+    start: Start,
+    test: &Test,
+    names: &[Name],
+    finished: Finished,
+    control: &mut Control,
+    output: &mut Output,
+    patience: Duration,
+) -> anyhow::Result<ExitCode> {
     let (signal, failed) = (finished.signal, finished.error.is_some());
     let mut results = finished.own.clone();
-    let names = super::names(&streams);
-    let report = super::report(start, test, &names, finished, "server");
-    output.line(&format!("Test #{number} with {}:", client.ip()));
-    output.finish(&report, &names);
+    let report = super::report(start, test, names, finished, "server");
+    output.finish(&report, names);
     results.output_text = output.take_kept();
     if test.server_output == Some(OutputKind::Json) {
         results.output_json = Some(serde_json::to_value(&report)?);
     }
-    if let Err(error) = control.send(&Message::Results(Box::new(results)), patience)
-        && !failed
-    {
+    let sent = control.send(&Message::Results(Box::new(results)), patience);
+    if let (Err(error), false) = (sent, failed) {
         output.line(&format!(
             "wifu perf: the client did not take the results: {error:#}"
         ));
@@ -366,8 +388,11 @@ fn listen_for_data(args: &Args, hello: &Hello) -> anyhow::Result<TcpListener> {
     }
     bsd::bind(&socket, addr).with_context(|| format!("binding to {addr} for data"))?;
     let backlog = i32::try_from(hello.test.stream_count())?;
-    bsd::listen(socket, backlog)
-        .with_context(|| format!("listening for {} streams", hello.test.protocol))
+    bsd::listen(socket, backlog).map_err(|error| {
+        let hint = no_daemon(&error);
+        let what = format!("listening for {} streams{hint}", hello.test.protocol);
+        anyhow::Error::new(error).context(what)
+    })
 }
 
 /// Accepts the test's streams and puts them into the client's order.

@@ -13,8 +13,9 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use wifu_linux::bsd::{self, Signals, TcpInfo};
 
 use super::control::{Control, Message, Results, Test};
+use super::outcome::{Extremes, Totals, rate};
 use super::output::Output;
-use super::report::{Extremes, Interval, Row, RowWifu, Sum, TcpRow, Totals, rate};
+use super::report::{Interval, Row, RowWifu, Sum, TcpRow};
 use super::stream::{Shared, Stream};
 
 /// How long the results of the other side may take once the user wants to leave.
@@ -99,8 +100,13 @@ impl Session<'_> {
     /// The streams' threads cannot be started.
     pub fn run(self) -> anyhow::Result<Finished> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let epoch = Instant::now();
+        let length = self
+            .length()
+            .map(|end| if self.server { end + GRACE } else { end });
         let shared = Arc::new(Shared {
-            epoch: Instant::now(),
+            epoch,
+            deadline: length.map(|length| epoch + length),
             stop: AtomicBool::new(false),
             budget: AtomicU64::new(u64::MAX),
             finished: AtomicU32::new(0),
@@ -129,6 +135,13 @@ impl Session<'_> {
         }
         let ending = run.until_the_end();
         Ok(run.wind_up(ending))
+    }
+
+    /// How long the test takes, if time is what ends it.
+    fn length(&self) -> Option<Duration> {
+        let test = self.test;
+        let timed = test.bytes.is_none();
+        timed.then(|| Duration::from_secs_f64(test.omit + test.seconds))
     }
 }
 
@@ -178,10 +191,7 @@ impl Run<'_> {
 
     /// When the time is up, since the epoch.
     fn end(&self) -> Option<Duration> {
-        let test = self.session.test;
-        test.bytes
-            .is_none()
-            .then(|| Duration::from_secs_f64(test.omit + test.seconds))
+        self.session.length()
     }
 
     /// When the row being measured ends. The last row is written by [`Run::wind_up`]; the
@@ -396,7 +406,7 @@ impl Run<'_> {
             streams: streams.collect(),
             cpu_percent: (user, system),
             machine_percent: machine,
-            congestion: first.and_then(|stream| bsd::congestion(&stream.socket).ok()),
+            congestion: first.and_then(|stream| bsd::congestion(&*stream.socket).ok()),
             output_json: None,
             output_text: None,
         }

@@ -29,8 +29,8 @@ const MIN_READ: usize = 128 * 1024;
 /// A connected data stream.
 #[derive(Debug)]
 pub struct Stream {
-    /// The connection.
-    pub socket: TcpStream,
+    /// The connection, shared with the stream's thread.
+    pub socket: Arc<TcpStream>,
     /// This process sends on it.
     pub sends: bool,
     /// This process's end.
@@ -75,6 +75,9 @@ pub struct Shared {
     pub epoch: Instant,
     /// The test is over.
     pub stop: AtomicBool,
+    /// When it is over even if nobody says so: thousands of busy threads may keep the one that
+    /// would from running.
+    pub deadline: Option<Instant>,
     /// Bytes this side has yet to hand to its sockets; `u64::MAX` is without end.
     pub budget: AtomicU64,
     /// How many threads have returned.
@@ -98,7 +101,7 @@ impl Shared {
     }
 
     fn stopped(&self) -> bool {
-        self.stop.load(Relaxed)
+        self.stop.load(Relaxed) || self.deadline.is_some_and(|at| Instant::now() >= at)
     }
 }
 
@@ -117,12 +120,7 @@ impl Stream {
         }
         let begun = Instant::now();
         let socket = bsd::connect(socket, remote, timeout).map_err(|error| {
-            let hint = match error.raw_os_error() {
-                Some(code) if code == rustix::io::Errno::NETDOWN.raw_os_error() => {
-                    ": no WiFu daemon runs in this network namespace; start one with `wifu daemon`"
-                }
-                _ => "",
-            };
+            let hint = no_daemon(&error);
             anyhow::Error::new(error).context(format!(
                 "connecting a {} stream to {remote}{hint}",
                 test.protocol
@@ -142,7 +140,7 @@ impl Stream {
         let counters = Arc::new(Counters::default());
         let (local, remote) = (plain(local), plain(remote));
         Ok(Self {
-            socket,
+            socket: Arc::new(socket),
             sends,
             local,
             remote,
@@ -167,7 +165,7 @@ impl Stream {
 
     /// The connection's state, if the stack tells.
     pub fn info(&self) -> Option<TcpInfo> {
-        bsd::tcp_info(&self.socket).ok()
+        bsd::tcp_info(&*self.socket).ok()
     }
 
     /// Starts the thread that moves data until the test is over.
@@ -176,12 +174,8 @@ impl Stream {
         test: &Test,
         shared: &Arc<Shared>,
     ) -> anyhow::Result<JoinHandle<io::Result<()>>> {
-        let socket = self
-            .socket
-            .try_clone()
-            .context("duplicating a stream's descriptor")?;
         let worker = Worker {
-            socket,
+            socket: self.socket.clone(),
             counters: self.counters.clone(),
             shared: shared.clone(),
             block: usize::try_from(test.block)?,
@@ -207,12 +201,23 @@ impl Stream {
     }
 }
 
-/// A socket on `test`'s protocol with its options, neither bound nor connected.
-pub fn prepared_socket(test: &Test, addr: SocketAddr) -> anyhow::Result<OwnedFd> {
+/// What to add to an error that means that no daemon runs.
+pub fn no_daemon(error: &io::Error) -> &'static str {
+    if error.raw_os_error() == Some(rustix::io::Errno::NETDOWN.raw_os_error()) {
+        " (no WiFu daemon runs in this network namespace; start one with `wifu daemon`)"
+    } else {
+        ""
+    }
+}
+
+/// A socket on `protocol`.
+///
+/// The raw system call shows what the descriptor really is, and WiFu's are AF_UNIX sockets. One
+/// of the wrong kind is an error, because figures under the wrong name are worse than none.
+pub fn carried_socket(protocol: &Protocol, addr: SocketAddr) -> anyhow::Result<OwnedFd> {
     let socket = bsd::stream_socket(addr).context("making a socket")?;
-    // The raw system call shows what the descriptor really is: WiFu's are AF_UNIX sockets.
     let carried = socket_domain(&socket)? == AddressFamily::UNIX;
-    match &test.protocol {
+    match protocol {
         Protocol::Wifu(spec) => ensure!(
             carried,
             "this process's sockets are the kernel's, not WiFu's: the preload library is not \
@@ -223,6 +228,12 @@ pub fn prepared_socket(test: &Test, addr: SocketAddr) -> anyhow::Result<OwnedFd>
             "this process's sockets are WiFu's, so nothing here could be said of kernel TCP"
         ),
     }
+    Ok(socket)
+}
+
+/// A socket on `test`'s protocol with its options, neither bound nor connected.
+pub fn prepared_socket(test: &Test, addr: SocketAddr) -> anyhow::Result<OwnedFd> {
+    let socket = carried_socket(&test.protocol, addr)?;
     if let Protocol::Kernel(name) = &test.protocol {
         bsd::set_congestion(&socket, name)
             .with_context(|| format!("setting congestion control {name}"))?;
@@ -242,7 +253,7 @@ pub fn prepared_socket(test: &Test, addr: SocketAddr) -> anyhow::Result<OwnedFd>
 }
 
 struct Worker {
-    socket: TcpStream,
+    socket: Arc<TcpStream>,
     counters: Arc<Counters>,
     shared: Arc<Shared>,
     block: usize,
@@ -267,7 +278,7 @@ impl Worker {
             }
             let mut rest = &block[..wanted as usize];
             while !rest.is_empty() && !self.shared.stopped() {
-                match (&self.socket).write(rest) {
+                match (&*self.socket).write(rest) {
                     Ok(count) => {
                         self.counters.count(count, self.shared.epoch);
                         rest = &rest[count..];
@@ -300,7 +311,10 @@ impl Worker {
             tv_sec: 0,
             tv_nsec: NAP.subsec_nanos().into(),
         };
-        match poll(&mut [PollFd::new(&self.socket, PollFlags::OUT)], Some(&nap)) {
+        match poll(
+            &mut [PollFd::new(&*self.socket, PollFlags::OUT)],
+            Some(&nap),
+        ) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -311,7 +325,7 @@ impl Worker {
         let mut buffer = vec![0u8; self.block.max(MIN_READ)];
         let mut heard = Instant::now();
         while !self.shared.stopped() {
-            match (&self.socket).read(&mut buffer) {
+            match (&*self.socket).read(&mut buffer) {
                 Ok(0) => return Ok(()),
                 Ok(count) => {
                     self.counters.count(count, self.shared.epoch);
