@@ -15,6 +15,9 @@ use crate::catalog;
 /// A run without an end in sight stops here.
 const PATIENCE: Span = Span(86_400_000_000_000);
 
+/// Flows that the summary for people shows one by one.
+const SHOWN: usize = 10;
+
 const HELP: &str = "\
 The network:
 
@@ -38,7 +41,7 @@ Examples:
 
 A rule file has one rule a line; # begins a comment; each rule catches one packet, in order:
 
-  2 0 -1                 seq ack delay_us: delays this packet; -1 drops it. Numbers count as if
+  2 2 -1                 seq ack delay_us: delays this packet; -1 drops it. Numbers count as if
                          each side began with 1: SYN 1, first data octet 2; -1 is any number
   -1 -1 0.5              drops every packet with 0.5 percent
   data_index 14 drop     the 15th data segment, first transmission; also: delay 35000,
@@ -204,18 +207,18 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         report(args, &blueprint, &mock);
     }
-    let mut fine = true;
-    for flow in 0..mock.flows() {
-        let problem = match (stop, args.time) {
-            (Stop::Time, Some(_)) => broken(&mock, flow),
-            _ => mock.verify(flow).err(),
-        };
-        if let Some(problem) = problem {
-            eprintln!("wifu: {problem}");
-            fine = false;
-        }
+    let problem = |flow| match (stop, args.time) {
+        (Stop::Time, Some(_)) => broken(&mock, flow),
+        _ => mock.verify(flow).err(),
+    };
+    let problems: Vec<String> = (0..mock.flows()).filter_map(problem).collect();
+    for problem in problems.iter().take(SHOWN) {
+        eprintln!("wifu: {problem}");
     }
-    Ok(if fine {
+    if problems.len() > SHOWN {
+        eprintln!("wifu: {} more flows like these", problems.len() - SHOWN);
+    }
+    Ok(if problems.is_empty() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
@@ -361,7 +364,7 @@ fn summary(args: &Args, blueprint: &Blueprint, mock: &Mock) -> Json {
 }
 
 fn report(args: &Args, blueprint: &Blueprint, mock: &Mock) {
-    for n in 0..mock.flows() {
+    for n in 0..mock.flows().min(SHOWN) {
         let (tally, got) = (mock.tally(n, Side::A), mock.outcome(n, Side::B));
         let seconds = duration(mock, n).unwrap_or_default();
         let rate = mock.goodput(n, Side::B).unwrap_or_default() / 1e6;
@@ -370,6 +373,9 @@ fn report(args: &Args, blueprint: &Blueprint, mock: &Mock) {
              {} data segments, {} sent again, {} timeouts",
             blueprint.name, got.read, tally.segments, tally.retransmissions, tally.timeouts
         );
+    }
+    if mock.flows() > 1 {
+        eprintln!("{}", together(mock));
     }
     let lost: Vec<String> = mock
         .lost()
@@ -388,6 +394,26 @@ fn report(args: &Args, blueprint: &Blueprint, mock: &Mock) {
             eprintln!("{what}: {}", path.display());
         }
     }
+}
+
+/// All flows in one line, with Jain's index of their goodputs.
+fn together(mock: &Mock) -> String {
+    let flows = mock.flows();
+    let goodput = |n| mock.goodput(n, Side::B).unwrap_or_default();
+    let sum: f64 = (0..flows).map(goodput).sum();
+    let squares: f64 = (0..flows).map(|n| goodput(n) * goodput(n)).sum();
+    let jain = if squares > 0.0 {
+        sum * sum / (flows as f64 * squares)
+    } else {
+        0.0
+    };
+    let octets: u64 = (0..flows).map(|n| mock.outcome(n, Side::B).read).sum();
+    let tallies = || (0..flows).map(|n| mock.tally(n, Side::A));
+    format!(
+        "{flows} flows: {octets} octets, Jain {jain:.4}; {} sent again, {} timeouts",
+        tallies().map(|t| t.retransmissions).sum::<u64>(),
+        tallies().map(|t| t.timeouts).sum::<u32>()
+    )
 }
 
 #[cfg(test)]
