@@ -35,7 +35,7 @@ bench: build ## speed beside the kernel's TCP; tables to the screen and to out/b
 	$(PYTHON) tools/bench.py --bin $(TARGET_DIR)/release $(ARGS)
 
 .PHONY: test
-test: lint unit doctest audit fuzz ## everything that must pass before a change goes in
+test: lint unit doctest count audit fuzz ## everything that must pass before a change goes in
 	@echo "make test: all passed"
 
 # Modules that a macro declares are invisible to `cargo fmt`.
@@ -72,6 +72,11 @@ unit: ## all tests of the workspace, the style test included; the book's referen
 doctest: ## the examples in the documentation of the Rust code
 	@scripts/setup.sh build
 	$(CARGO) test --quiet --locked --workspace --doc
+
+.PHONY: count
+count: ## instructions per packet in the engine, compared with the last that were accepted
+	@scripts/setup.sh test
+	scripts/count.sh
 
 .PHONY: audit
 audit: ## advisories, licences and sources of all dependencies

@@ -5,5 +5,6 @@ pub mod alloc;
 pub mod chain;
 #[cfg(feature = "conform")]
 pub mod conform;
+pub mod lean;
 pub mod pair;
 pub mod seg;

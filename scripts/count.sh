@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Counts the processor's instructions per data segment in the engine, its acknowledgement and both
+# endpoints included, and compares them with crates/wifu-testkit/instructions.txt. Instructions
+# under valgrind are the same on a busy machine as on an idle one; wall time is not.
+#
+#   scripts/count.sh            fails if a protocol takes 4 % more than is written there
+#   scripts/count.sh --update   writes what it counts
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export PATH="$HOME/.cargo/bin:$PATH"
+book=crates/wifu-testkit/instructions.txt
+few=2000 many=12000
+
+cargo build --quiet --release --locked -p wifu-testkit --example engine_cost
+program=${CARGO_TARGET_DIR:-target}/release/examples/engine_cost
+
+# total PROTOCOL SEGMENTS: instructions of a whole run.
+total() {
+    valgrind --tool=callgrind --callgrind-out-file=/dev/null "$program" "$@" 2>&1 |
+        sed -n 's/.*Collected : \([0-9]*\).*/\1/p'
+}
+
+counted=$(
+    for protocol in tcp-tahoe tcp-reno tcp-newreno tcp-sack tcp-cubic; do
+        echo "$protocol $((($(total $protocol $many) - $(total $protocol $few)) / (many - few)))"
+    done
+)
+if [ "${1:-}" = --update ]; then
+    printf '%s\n' "# Instructions per data segment; written by scripts/count.sh --update." \
+        "$counted" > "$book"
+fi
+join <(grep -v '^#' "$book" | sort) <(sort <<< "$counted") | awk '
+    {
+        change = 100 * ($3 / $2 - 1)
+        printf "%-12s %6d instructions per segment (%+.1f %%)\n", $1, $3, change
+        if (change > 4) worse = worse " " $1
+        if (change < -4) better = better " " $1
+    }
+    END {
+        if (NR != 5) { print "a protocol is missing from the book"; exit 1 }
+        if (better) print "better:" better "; scripts/count.sh --update keeps it so"
+        if (worse) {
+            print "more than 4 % worse:" worse
+            print "Find out why (valgrind --tool=callgrind), or accept it by --update and say why."
+            exit 1
+        }
+    }'
