@@ -1,0 +1,306 @@
+//! One connection: parts, facts, stores, and the order in which things happen.
+
+mod app;
+mod input;
+mod output;
+
+use crate::blueprint::{Blueprint, Routes, StorePlan};
+use crate::board::{Board, SiteFacts};
+use crate::component::{Component, Cx, Lent, Outlet, SLOTS, TIMERS, View};
+use crate::composition::ConfigError;
+use crate::descriptor::Descriptor;
+use crate::permit::Limit;
+use crate::signal::{Fault, Ring, Sent};
+use crate::store::{Store, Ticket};
+use crate::trace::Record;
+use core::net::SocketAddrV4;
+use std::sync::Arc;
+use wifu_wire::{Rng, Span, Time, Wire};
+
+/// The two ends of a connection and the IP protocol between them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Tuple {
+    /// IP protocol number.
+    pub proto: u8,
+    /// Our end.
+    pub local: SocketAddrV4,
+    /// The peer's end.
+    pub remote: SocketAddrV4,
+}
+
+/// What left.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Transmit {
+    /// A whole segment of this length in `out`.
+    Bytes(usize),
+    /// A held packet, into which the caller lets [`Wire::patch`] write the words of the header.
+    Packet {
+        /// Which.
+        ticket: Ticket,
+        /// Keep it after it was handed down.
+        keep: bool,
+    },
+}
+
+/// What the application has to learn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct News {
+    /// The connection opened.
+    pub opened: bool,
+    /// There is something to read.
+    pub readable: bool,
+    /// There is room to write.
+    pub writable: bool,
+    /// The peer will send no more.
+    pub eof: bool,
+    /// The connection is over, with its fault if it ended badly.
+    pub ended: Option<Option<Fault>>,
+}
+
+struct Slot {
+    part: Box<dyn Component>,
+    desc: &'static Descriptor,
+}
+
+pub(crate) struct Core {
+    pub(crate) board: Board,
+    ring: Ring,
+    timers: [[Time; TIMERS]; SLOTS],
+    rngs: [Rng; SLOTS],
+    store: Option<Box<Store>>,
+    plan: StorePlan,
+    freed: Vec<Ticket>,
+    wake: Time,
+    /// When data that was refused at the last poll may leave.
+    due: Time,
+    #[cfg(feature = "conform")]
+    emitted: [u32; SLOTS],
+}
+
+impl Core {
+    fn cx(&mut self, now: Time, slot: usize, desc: &Descriptor) -> Cx<'_> {
+        let Core {
+            board,
+            ring,
+            timers,
+            rngs,
+            store,
+            plan,
+            freed,
+            ..
+        } = self;
+        Cx {
+            now,
+            board: View {
+                board,
+                grant: desc.writes,
+                slot,
+            },
+            store: Lent {
+                store,
+                plan,
+                grant: desc.writes,
+            },
+            out: Outlet {
+                now,
+                ring,
+                timers: &mut timers[slot],
+                rng: &mut rngs[slot],
+                freed,
+                #[cfg(feature = "conform")]
+                emitted: &mut self.emitted[slot],
+            },
+        }
+    }
+
+    /// The earliest due timer, by (deadline, slot, timer).
+    fn due(&self, now: Time) -> Option<(Time, usize, usize)> {
+        let mut first: Option<(Time, usize, usize)> = None;
+        for (slot, timers) in self.timers.iter().enumerate() {
+            for (timer, at) in timers.iter().enumerate() {
+                if *at <= now && first.is_none_or(|f| *at < f.0) {
+                    first = Some((*at, slot, timer));
+                }
+            }
+        }
+        first
+    }
+}
+
+/// One connection.
+///
+/// Methods are of four kinds: getters; `handle_*` for input; application calls (`write`, `read`,
+/// `close`, `push`, ...); `poll_*` for output. After any input or application call, poll
+/// [`Conn::poll_transmit`] until it gives `None`, then [`Conn::poll_timeout`]. Time must not go
+/// backwards. Spurious calls do nothing.
+pub struct Conn {
+    slots: Vec<Slot>,
+    routes: Arc<Routes>,
+    core: Core,
+    wire: Arc<dyn Wire>,
+    tuple: Tuple,
+    news: News,
+    last_sent: Option<Sent>,
+    limits: [Span; Limit::COUNT],
+    limit_since: Time,
+    over: bool,
+    opened_at: Option<Time>,
+    counters: Counters,
+    trace: Option<Vec<Record>>,
+    blueprint: Arc<Blueprint>,
+}
+
+/// What a connection counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Segments sent.
+    pub segments_out: u64,
+    /// Segments received.
+    pub segments_in: u64,
+    /// Data segments sent.
+    pub data_out: u64,
+    /// Payload octets sent, repetitions included.
+    pub octets_out: u64,
+    /// Payload octets sent again.
+    pub octets_again: u64,
+    /// Payload octets acknowledged by the peer.
+    pub octets_acked: u64,
+    /// Payload octets received for the first time.
+    pub octets_in: u64,
+    /// Segments dropped by a part.
+    pub dropped: u64,
+}
+
+impl Blueprint {
+    /// Open a connection: `rng` is split by slot name. The connection does nothing before
+    /// [`Conn::connect`] or [`Conn::listen`].
+    ///
+    /// # Errors
+    /// What a part says of its parameters; those were tried when the blueprint was made, so this
+    /// happens only with parts that keep outside state.
+    pub fn open(
+        self: &Arc<Self>,
+        tuple: Tuple,
+        mut site: SiteFacts,
+        rng: Rng,
+    ) -> Result<Conn, ConfigError> {
+        site.snd_buf = self.engine_int("snd_buf");
+        site.rcv_buf = self.engine_int("rcv_wnd");
+        site.mss_limit = self.engine_int("mss");
+        site.overhead = self.wire.overhead() + wifu_wire::ipv4::HEADER as u32;
+        let mut rngs = [Rng::default(); SLOTS];
+        for (slot, part) in rngs.iter_mut().zip(&self.parts) {
+            *slot = rng.split(part.desc.name);
+        }
+        let parts = self.build_parts()?.into_iter().zip(&self.parts);
+        let mut board = Board {
+            site,
+            ..Board::default()
+        };
+        board.app.local_room = u32::MAX;
+        Ok(Conn {
+            slots: parts
+                .map(|(part, plan)| Slot {
+                    part,
+                    desc: plan.desc,
+                })
+                .collect(),
+            routes: Arc::clone(&self.routes),
+            core: Core {
+                board,
+                ring: Ring::new(),
+                timers: [[Time::NEVER; TIMERS]; SLOTS],
+                rngs,
+                store: None,
+                plan: self.store,
+                freed: Vec::new(),
+                wake: Time::NEVER,
+                due: Time::NEVER,
+                #[cfg(feature = "conform")]
+                emitted: [0; SLOTS],
+            },
+            wire: Arc::clone(&self.wire),
+            tuple,
+            news: News::default(),
+            last_sent: None,
+            limits: [Span::ZERO; Limit::COUNT],
+            limit_since: Time::ZERO,
+            over: false,
+            opened_at: None,
+            counters: Counters::default(),
+            trace: None,
+            blueprint: Arc::clone(self),
+        })
+    }
+}
+
+// Getters.
+impl Conn {
+    /// The facts.
+    pub fn board(&self) -> &Board {
+        &self.core.board
+    }
+
+    /// The two ends.
+    pub fn tuple(&self) -> Tuple {
+        self.tuple
+    }
+
+    /// What it was opened from.
+    pub fn blueprint(&self) -> &Arc<Blueprint> {
+        &self.blueprint
+    }
+
+    /// The wire format.
+    pub fn wire(&self) -> &Arc<dyn Wire> {
+        &self.wire
+    }
+
+    /// What was counted.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// When the connection opened.
+    pub fn opened_at(&self) -> Option<Time> {
+        self.opened_at
+    }
+
+    /// How long each limit was binding since the connection opened, by [`Limit::index`].
+    pub fn limits(&self) -> [Span; Limit::COUNT] {
+        self.limits
+    }
+
+    /// The segment that the latest [`Conn::poll_transmit`] gave.
+    pub fn last_sent(&self) -> Option<Sent> {
+        self.last_sent
+    }
+
+    /// Ask every part for its internal quantities: (part, probe, value).
+    pub fn observe(&self, probe: &mut dyn FnMut(&'static str, &'static str, f64)) {
+        for slot in &self.slots {
+            slot.part
+                .observe(&mut |name, value| probe(slot.desc.name, name, value));
+        }
+    }
+
+    /// What can be read, in two pieces.
+    pub fn readable(&self) -> [&[u8]; 2] {
+        self.core
+            .store
+            .as_ref()
+            .map_or([&[], &[]], |s| s.rx.readable())
+    }
+
+    /// Whether stores are attached.
+    pub fn has_store(&self) -> bool {
+        self.core.store.is_some()
+    }
+
+    #[cfg(feature = "conform")]
+    /// Signals emitted by each slot since the last call, as bits by [`Signal::index`].
+    pub fn take_emitted(&mut self) -> [u32; SLOTS] {
+        core::mem::take(&mut self.core.emitted)
+    }
+}

@@ -1,0 +1,222 @@
+//! Output: deadlines and segments.
+
+use super::{Conn, Core, Slot, Transmit};
+use crate::board::State;
+use crate::component::{Out, Payload};
+use crate::descriptor::Role;
+use crate::permit::{Limit, Permit, Reason, Want};
+use crate::signal::{Sent, Signal};
+use crate::store::SendStore;
+use wifu_wire::{Head, Pseudo, Span, Time, Wire};
+
+impl Conn {
+    /// The next deadline; [`Time::NEVER`] if there is none.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Time {
+        let timers = &self.core.timers[..self.slots.len()];
+        timers
+            .iter()
+            .flatten()
+            .copied()
+            .fold(self.core.wake, Time::min)
+    }
+
+    /// The next segment to send, or `None`: kinds in order of precedence; gates meet; the owner
+    /// fills; everyone stamps; the codec encodes once.
+    #[must_use]
+    pub fn poll_transmit(
+        &mut self,
+        now: Time,
+        head: &mut Head,
+        out: &mut [u8],
+    ) -> Option<Transmit> {
+        if self.core.board.app.local_room == 0 {
+            // The next poll comes with room, not with time: a deadline left here would spin.
+            self.core.wake = Time::NEVER;
+            self.limited(now, Limit::Queue);
+            return None;
+        }
+        self.cut_record();
+        self.core.wake = Time::NEVER;
+        let (mut blocked, mut due) = (None, Time::NEVER);
+        for at in 0..self.routes.offer.len() {
+            let (kind, i) = self.routes.offer[at];
+            let Slot { part, desc } = &self.slots[i as usize];
+            // After the end only the manager may speak: a last RST.
+            if self.over && desc.role != Role::Manager {
+                continue;
+            }
+            let Some(want) = part.offer(kind, &self.core.board, now) else {
+                continue;
+            };
+            let permit = self.permit(&want, now);
+            if let Some((why, at)) = permit.refuses(&want, now) {
+                self.core.wake = self.core.wake.min(at);
+                if kind.is_data() {
+                    due = due.min(at);
+                    blocked.get_or_insert(why);
+                }
+                continue;
+            }
+            let want = Want {
+                bytes: want.bytes.min(permit.bytes),
+                ..want
+            };
+            // Data that waited for a time; an ACK that leaves first does not take its lateness.
+            let late = if kind.is_data() && self.core.due != Time::NEVER {
+                now - core::mem::replace(&mut self.core.due, Time::NEVER)
+            } else {
+                Span::ZERO
+            };
+            return Some(self.send(now, i as usize, &want, late, head, out));
+        }
+        self.core.due = due;
+        let (tx, running) = (&self.core.board.tx, self.core.board.conn.running);
+        let limit = match blocked {
+            Some(why) => why,
+            None if !running => Limit::State,
+            None if tx.una != tx.max => Limit::Drain,
+            None => Limit::Source,
+        };
+        self.limited(now, limit);
+        None
+    }
+
+    /// A packet may leave and the application paused within a record: it goes as it is, else
+    /// interactive data never leaves.
+    fn cut_record(&mut self) {
+        if let Some(SendStore::Records(r)) = self.core.store.as_mut().map(|s| &mut s.tx)
+            && r.end() == self.core.board.tx.nxt
+        {
+            r.cut();
+            self.core.board.app.end = r.end();
+        }
+    }
+
+    fn permit(&self, want: &Want, now: Time) -> Permit {
+        let gates = self.routes.permit.iter();
+        gates.fold(Permit::OPEN, |p, &g| {
+            p.and(
+                self.slots[g as usize]
+                    .part
+                    .permit(want, &self.core.board, now),
+            )
+        })
+    }
+
+    fn send(
+        &mut self,
+        now: Time,
+        slot: usize,
+        want: &Want,
+        late: Span,
+        head: &mut Head,
+        out: &mut [u8],
+    ) -> Transmit {
+        let Self {
+            slots,
+            routes,
+            core,
+            wire,
+            tuple,
+            ..
+        } = self;
+        head.reset();
+        (head.sport, head.dport) = (tuple.local.port(), tuple.remote.port());
+        let mut seg = Out {
+            kind: want.kind,
+            reason: Reason::First,
+            head,
+            payload: Payload::None,
+        };
+        let s = &mut slots[slot];
+        s.part.fill(want, &mut seg, &mut core.cx(now, slot, s.desc));
+        for &t in &routes.stamp {
+            let s = &mut slots[t as usize];
+            s.part
+                .stamp(&mut seg, &mut core.cx(now, t as usize, s.desc));
+        }
+        let (reason, payload, kind) = (seg.reason, seg.payload, want.kind);
+        let (seq, acks) = (head.seq, head.ack.is_some());
+        let pseudo = Pseudo {
+            src: *tuple.local.ip(),
+            dst: *tuple.remote.ip(),
+            proto: tuple.proto,
+        };
+        let (transmit, octets) = match payload {
+            Payload::Packet { ticket, keep } => (Transmit::Packet { ticket, keep }, 0),
+            _ => {
+                let (n, octets) = encode(&**wire, head, core, payload, &pseudo, out);
+                (Transmit::Bytes(n), octets)
+            }
+        };
+        let sent = Sent {
+            kind,
+            reason,
+            acks,
+            seq,
+            bytes: want.bytes,
+            late,
+        };
+        core.ring.push(Signal::Sent(sent));
+        self.last_sent = Some(sent);
+        self.counters.segments_out += 1;
+        if octets > 0 || matches!(transmit, Transmit::Packet { .. }) {
+            self.counters.data_out += 1;
+            self.counters.octets_out += u64::from(octets);
+            if reason != Reason::First {
+                self.counters.octets_again += u64::from(octets);
+            }
+        }
+        self.settle(now);
+        transmit
+    }
+
+    /// Latch what is binding and run its stopwatch.
+    fn limited(&mut self, now: Time, limit: Limit) {
+        let running = self.opened_at.is_some() && !self.over;
+        if running {
+            let last = self.core.board.app.limited.index();
+            self.limits[last] = self.limits[last] + (now - self.limit_since);
+            self.limit_since = now;
+        }
+        self.core.board.app.limited = limit;
+    }
+
+    /// The manager's state.
+    pub fn state(&self) -> State {
+        self.core.board.conn.state
+    }
+}
+
+/// Emit the header, copy the payload in, seal. The header may use what the payload leaves of the
+/// MTU, so that optional parts (SACK ranges) yield to data. Returns the segment's length and the
+/// payload's.
+fn encode(
+    wire: &dyn Wire,
+    head: &Head,
+    core: &Core,
+    payload: Payload,
+    pseudo: &Pseudo,
+    out: &mut [u8],
+) -> (usize, u32) {
+    let pieces: [&[u8]; 2] = match (payload, core.store.as_ref().map(|s| &s.tx)) {
+        (Payload::Stream { start, len }, Some(SendStore::Octets(ring))) => ring.slice(start, len),
+        (Payload::Record(number), Some(SendStore::Records(records))) => records.record(number),
+        _ => [&[], &[]],
+    };
+    let octets = pieces[0].len() + pieces[1].len();
+    if let Payload::Stream { start, len } = payload {
+        debug_assert_eq!(octets, len as usize, "{start:?} is not all in the store");
+    }
+    let mtu = core.board.site.mtu as usize;
+    let room = mtu.saturating_sub(wifu_wire::ipv4::HEADER + octets);
+    let room = room.max(wire.overhead() as usize).min(out.len());
+    let mut n = wire.emit(head, &mut out[..room]);
+    for piece in pieces {
+        out[n..n + piece.len()].copy_from_slice(piece);
+        n += piece.len();
+    }
+    wire.seal(pseudo, &mut out[..n]);
+    (n, octets as u32)
+}
