@@ -10,6 +10,8 @@ cd "$(dirname "$0")/.."
 export PATH="$HOME/.cargo/bin:$PATH"
 book=crates/wifu-testkit/instructions.txt
 few=2000 many=12000
+# valgrind counts each octet of a `rep movsb`, with which the C library copies long blocks.
+export GLIBC_TUNABLES=glibc.cpu.x86_rep_movsb_threshold=1073741824
 
 cargo build --quiet --release --locked -p wifu-testkit --example engine_cost
 program=${CARGO_TARGET_DIR:-target}/release/examples/engine_cost
