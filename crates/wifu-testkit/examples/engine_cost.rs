@@ -34,14 +34,21 @@ fn main() {
     let spec = args.next().unwrap_or_else(|| String::from("tcp-newreno"));
     let segments: u64 = args.next().and_then(|n| n.parse().ok()).unwrap_or(10_000);
     let blueprint = wifu_parts::blueprint(&spec).expect("a known protocol");
-    let end = |node| Endpoint::new(EndpointConfig { node, ..EndpointConfig::default() });
+    let end = |node| {
+        Endpoint::new(EndpointConfig {
+            node,
+            ..EndpointConfig::default()
+        })
+    };
     let (mut a, mut b) = (end(1), end(2));
     let mut out = [0u8; 2048];
     let mut now = Time(1_000_000_000);
     let server = SocketAddrV4::new(SERVER, 80);
     b.listen(&blueprint, server, 8).expect("the port is free");
     let local = SocketAddrV4::new(CLIENT, 0);
-    let ida = a.connect(now, &blueprint, local, server).expect("a port is free");
+    let ida = a
+        .connect(now, &blueprint, local, server)
+        .expect("a port is free");
     for _ in 0..4 {
         carry(&mut a, &mut b, now, &mut out);
         carry(&mut b, &mut a, now, &mut out);

@@ -1,0 +1,160 @@
+//! Input: packets and deadlines.
+
+use super::*;
+
+impl Endpoint {
+    /// A packet arrived: its IP header's facts and what follows the header.
+    pub fn handle_packet(&mut self, now: Time, ip: &IpInfo, segment: &[u8]) {
+        let Some(wire) = &self.wires[usize::from(ip.proto)] else {
+            return self.count_drop("protocol not served");
+        };
+        let pseudo = Pseudo {
+            src: ip.src,
+            dst: ip.dst,
+            proto: ip.proto,
+        };
+        if !wire.verify(&pseudo, segment) {
+            return self.count_drop("checksum");
+        }
+        let header = match wire.parse(segment, &mut self.head) {
+            Ok(n) => n,
+            Err(reason) => return self.count_drop(reason),
+        };
+        self.head.ttl = ip.ttl;
+        let tuple = Tuple {
+            proto: ip.proto,
+            local: SocketAddrV4::new(ip.dst, self.head.dport),
+            remote: SocketAddrV4::new(ip.src, self.head.sport),
+        };
+        let found = match self.latest {
+            Some((t, i)) if t == tuple => Some(i),
+            _ => self.demux.get(&tuple).copied(),
+        };
+        let index = match found {
+            Some(i) if self.reopens(i) => {
+                self.give_way(i);
+                self.embryo(now, tuple)
+            }
+            Some(i) => Some(i),
+            None => self.embryo(now, tuple),
+        };
+        let payload = &segment[header..];
+        let Some(i) = index else {
+            return self.refuse(ip, payload.len() as u32);
+        };
+        self.latest = Some((tuple, i));
+        let frame = FrameFacts {
+            bytes: segment.len() as u16 + 20,
+            ..FrameFacts::default()
+        };
+        let Some(conn) = self.slots[i as usize].conn.as_mut() else {
+            return;
+        };
+        let dropped = conn.handle_segment(now, &mut self.head, payload, &frame);
+        if let Some(reason) = dropped {
+            self.count_drop(reason);
+        }
+        self.touch(i);
+    }
+
+    /// A new SYN for a connection that only waits for old segments to die out: it may open anew if
+    /// its number lies beyond all that was received (RFC 9293 3.10.7.4, TIME-WAIT), or if its
+    /// timestamp does: fast transfers outrun the clock of initial numbers (RFC 6191).
+    pub(super) fn reopens(&self, i: u32) -> bool {
+        let Some(conn) = &self.slots[i as usize].conn else {
+            return false;
+        };
+        let (head, rx) = (&self.head, &conn.board().rx);
+        let later = |ts: u32| ts.wrapping_sub(rx.ts_recent) as i32 > 0;
+        let stamped = rx.ts_recent_at.is_some() && head.ts.is_some_and(later);
+        conn.state() == State::TimeWait
+            && head.flags.has(Flags::SYN)
+            && !head.flags.has(Flags::RST)
+            && head.ack.is_none()
+            && (head.seq.after(rx.nxt) || stamped)
+            && self
+                .listeners
+                .find(conn.tuple().proto, conn.tuple().local)
+                .is_some()
+    }
+
+    /// Open an embryonic connection if the segment is a SYN for a listener.
+    pub(super) fn embryo(&mut self, now: Time, tuple: Tuple) -> Option<u32> {
+        let head = &self.head;
+        let opens = head.flags.has(Flags::SYN)
+            && head.ack.is_none()
+            && !head.flags.has(Flags::RST)
+            && tuple.remote.port() != 0;
+        if !opens {
+            return None;
+        }
+        let id = self.listeners.find(tuple.proto, tuple.local)?;
+        let listener = self.listeners.get_mut(id)?;
+        let blueprint = Arc::clone(&listener.blueprint);
+        // Under a flood the oldest embryo makes room: memory stays bounded, and who answers within
+        // the time of `backlog` SYNs still gets in.
+        let evicted = listener.evict();
+        if let Some(old) = evicted
+            && self.slot(old).is_some_and(|s| s.embryo)
+        {
+            self.count_drop("backlog full: oldest embryo evicted");
+            self.remove(old.index);
+        }
+        let i = self.open(now, &blueprint, tuple).ok()?;
+        let id_conn = self.id(i);
+        let slot = &mut self.slots[i as usize];
+        (slot.listener, slot.embryo) = (Some(id), true);
+        if let Some(listener) = self.listeners.get_mut(id) {
+            listener.embryos.push_back(id_conn);
+        }
+        if let Some(conn) = self.slots[i as usize].conn.as_mut() {
+            conn.listen(now);
+        }
+        Some(i)
+    }
+
+    pub(super) fn refuse(&mut self, ip: &IpInfo, len: u32) {
+        self.count_drop("no such connection");
+        let Some(wire) = &self.wires[usize::from(ip.proto)] else {
+            return;
+        };
+        if !wire.refuse(&self.head, len, &mut self.answer) {
+            return;
+        }
+        if self.replies.len() >= REPLIES {
+            return self.count_drop("answer queue full");
+        }
+        let mut reply = Reply {
+            ip: IpInfo {
+                src: ip.dst,
+                dst: ip.src,
+                proto: ip.proto,
+                ttl: TTL,
+            },
+            bytes: [0; 80],
+            len: 0,
+        };
+        reply.len = wire.emit(&self.answer, &mut reply.bytes);
+        let pseudo = Pseudo {
+            src: ip.dst,
+            dst: ip.src,
+            proto: ip.proto,
+        };
+        wire.seal(&pseudo, &mut reply.bytes[..reply.len]);
+        self.replies.push_back(reply);
+    }
+
+    /// Deadlines that passed.
+    pub fn handle_timeout(&mut self, now: Time) {
+        while let Some((at, i)) = self.deadlines.first() {
+            if at > now {
+                return;
+            }
+            self.deadlines.set(i, Time::NEVER);
+            if let Some(conn) = self.slots[i as usize].conn.as_mut() {
+                conn.handle_timeout(now);
+            }
+            self.touch(i);
+        }
+    }
+}

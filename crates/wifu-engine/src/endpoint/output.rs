@@ -1,0 +1,108 @@
+//! Output: segments, deadlines and events.
+
+use super::*;
+
+impl Endpoint {
+    /// Frames that the carrier takes now.
+    pub fn set_room(&mut self, room: u32) {
+        self.room = room;
+    }
+
+    /// The next segment to send. Connections take turns, one segment each.
+    #[must_use]
+    pub fn poll_transmit(&mut self, now: Time, out: &mut [u8]) -> Option<Datagram> {
+        if self.room == 0 {
+            return None;
+        }
+        if let Some(reply) = self.replies.pop_front() {
+            self.room -= 1;
+            out[..reply.len].copy_from_slice(&reply.bytes[..reply.len]);
+            return Some(Datagram {
+                ip: reply.ip,
+                len: reply.len,
+                conn: None,
+            });
+        }
+        while let Some(i) = self.ready.pop_front() {
+            let slot = &mut self.slots[i as usize];
+            let sent = match slot.conn.as_mut() {
+                Some(conn) => conn.poll_transmit(now, &mut self.head, out),
+                None => {
+                    slot.ready = false;
+                    continue;
+                }
+            };
+            match sent {
+                Some(Transmit::Bytes(len)) => {
+                    self.ready.push_back(i);
+                    self.room -= 1;
+                    self.touch(i);
+                    return self.datagram(i, len);
+                }
+                Some(Transmit::Packet { .. }) => {
+                    self.count_drop("packet stores need a lane runner")
+                }
+                None => {
+                    slot.ready = false;
+                    let at = slot.conn.as_ref().map_or(Time::NEVER, Conn::poll_timeout);
+                    self.deadlines.set(i, at);
+                    self.bury(i);
+                }
+            }
+        }
+        None
+    }
+
+    pub(super) fn datagram(&self, i: u32, len: usize) -> Option<Datagram> {
+        let t = self.slots[i as usize].conn.as_ref()?.tuple();
+        let ip = IpInfo {
+            src: *t.local.ip(),
+            dst: *t.remote.ip(),
+            proto: t.proto,
+            ttl: TTL,
+        };
+        Some(Datagram {
+            ip,
+            len,
+            conn: Some(self.id(i)),
+        })
+    }
+
+    /// The next deadline; [`Time::ZERO`] (at once) while something waits to be polled.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Time {
+        if !self.ready.is_empty() || !self.replies.is_empty() {
+            return Time::ZERO;
+        }
+        self.deadlines.first().map_or(Time::NEVER, |(at, _)| at)
+    }
+
+    /// The next thing that an application has to learn.
+    pub fn poll_event(&mut self) -> Option<(ConnId, Event)> {
+        while let Some(&i) = self.noisy.front() {
+            let id = self.id(i);
+            let slot = &mut self.slots[i as usize];
+            let silent = slot.conn.is_none() || slot.orphan || slot.embryo;
+            if silent || slot.news == News::default() {
+                slot.news = News::default();
+                slot.noisy = false;
+                self.noisy.pop_front();
+                continue;
+            }
+            let news = &mut slot.news;
+            let event = if core::mem::take(&mut news.opened) {
+                slot.listener.map_or(Event::Connected, Event::Accepted)
+            } else if core::mem::take(&mut news.readable) {
+                Event::Readable
+            } else if core::mem::take(&mut news.eof) {
+                Event::PeerClosed
+            } else if core::mem::take(&mut news.writable) {
+                Event::Writable
+            } else {
+                Event::Closed(news.ended.take().flatten())
+            };
+            return Some((id, event));
+        }
+        None
+    }
+}
