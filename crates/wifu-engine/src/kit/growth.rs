@@ -1,9 +1,10 @@
 //! The window of RFC 5681 with its options: what the rules that descend from it share.
 
+use super::hystart::{HYSTART, HyStart, Pace};
 use crate::board::Board;
 use crate::descriptor::{ParamSpec, Params, Value};
 use crate::permit::Limit;
-use crate::signal::{Acked, Cause, Congested, Sent};
+use crate::signal::{Acked, Cause, Congested, RttSample, Sent};
 use wifu_wire::{Span, Time};
 
 /// Initial window.
@@ -69,6 +70,7 @@ pub struct Growth {
     counted: u32,
     after_timeout: bool,
     last_sent: Option<Time>,
+    hystart: HyStart,
 }
 
 impl Growth {
@@ -88,6 +90,15 @@ impl Growth {
             counted: 0,
             after_timeout: false,
             last_sent: None,
+            hystart: HyStart::new(false),
+        }
+    }
+
+    /// As [`Growth::new`], and by [`HYSTART`], for a part that hears `rtt` and hands it on.
+    pub fn with_hystart(params: &Params<'_>) -> Growth {
+        Growth {
+            hystart: HyStart::new(params.flag(HYSTART.name)),
+            ..Growth::new(params)
         }
     }
 
@@ -140,7 +151,16 @@ impl Growth {
         } else {
             mss
         };
-        self.cwnd = self.cwnd.saturating_add(step);
+        match self.hystart.acked(acked.upto, board.tx.max) {
+            Pace::Full => self.cwnd = self.cwnd.saturating_add(step),
+            Pace::Careful => self.cwnd = self.cwnd.saturating_add(step / 4), //= rfc9406#section-4.2
+            Pace::Over => self.ssthresh = self.cwnd,
+        }
+    }
+
+    /// A round trip was timed.
+    pub fn timed(&mut self, sample: &RttSample) {
+        self.hystart.sample(sample.rtt);
     }
 
     /// Congestion avoidance for one acknowledgement that counts.
@@ -163,6 +183,7 @@ impl Growth {
     /// alone. The caller sets cwnd; [`Growth::collapse`] does it after a timeout.
     pub fn lower(&mut self, ssthresh: u32, what: &Congested, board: &Board) {
         self.counted = 0;
+        self.hystart.finish();
         if !(self.rto_hold && what.repeat && what.cause == Cause::Timeout) {
             self.ssthresh = ssthresh.max(2 * board.conn.mss);
         }

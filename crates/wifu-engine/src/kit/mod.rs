@@ -2,6 +2,7 @@
 
 mod backoff;
 mod growth;
+mod hystart;
 mod owed;
 mod pace;
 mod ranges;
@@ -10,6 +11,7 @@ mod window;
 
 pub use backoff::Backoff;
 pub use growth::{ABC, CWV, Growth, IDLE_RESTART, IW, RTO_HOLD, SSTHRESH};
+pub use hystart::{HYSTART, HyStart, Pace as StartPace};
 pub use owed::{AckRule, Acking, Owed};
 pub use pace::Pace;
 pub use ranges::Ranges;

@@ -1,17 +1,19 @@
 //! The window of CUBIC: growth by a cubic function of the time since the last reduction, never
 //! slower than Reno.
 //!
-//! Hears `opened`, `acked`, `congested`, `recovered`, `wrote` and `sent`; says nothing; writes
-//! `win`; gates data in turn by `cwnd - pipe`. Source: RFC 9438, by its sections below, constants
-//! included. Differences: slow start ends at the first loss (no HyStart++, which its section 4.10
-//! recommends); an episode ends as carefully as NewReno's. `cwv` is on by default, as section 5.8
-//! asks; time in which the window was not binding is taken out of the epoch.
+//! Hears `opened`, `acked`, `congested`, `recovered`, `rtt`, `wrote` and `sent`; says nothing;
+//! writes `win`; gates data in turn by `cwnd - pipe`. Source: RFC 9438, by its sections below,
+//! constants included; the first slow start ends by RFC 9406. Differences: the window is the base
+//! of a reduction where more is in flight (section 4.6 allows it: with selective acknowledgements
+//! the flight grows during a recovery); an episode ends as carefully as NewReno's. `cwv` is on by
+//! default, as section 5.8 asks; time in which the window was not binding is taken out of the
+//! epoch.
 
 use wifu_engine::kit::{
-    ABC, Growth, IDLE_RESTART, IW, RTO_HOLD, SSTHRESH, WindowControl, Windowed,
+    ABC, Growth, HYSTART, IDLE_RESTART, IW, RTO_HOLD, SSTHRESH, WindowControl, Windowed,
 };
 use wifu_engine::math::cbrt;
-use wifu_engine::signal::{Acked, Cause, Congested, Sent};
+use wifu_engine::signal::{Acked, Cause, Congested, RttSample, Sent};
 use wifu_engine::{Board, Descriptor, Facts, ParamSpec, Role, Value};
 use wifu_wire::Time;
 
@@ -21,7 +23,7 @@ pub static CUBIC: Descriptor = Descriptor {
     role: Role::Congestion,
     doc: "Window of CUBIC: concave up to the window of the last loss, then convex; at least as \
           fast as Reno.",
-    cites: &["RFC 9438"],
+    cites: &["RFC 9438", "RFC 9406"],
     params: &[
         IW,
         SSTHRESH,
@@ -33,6 +35,10 @@ pub static CUBIC: Descriptor = Descriptor {
         RTO_HOLD,
         ABC,
         IDLE_RESTART,
+        ParamSpec {
+            default: Value::Flag(true),
+            ..HYSTART
+        },
         ParamSpec::flag(
             "fast_convergence",
             true,
@@ -48,13 +54,14 @@ pub static CUBIC: Descriptor = Descriptor {
         ("acked", &[]),
         ("congested", &[]),
         ("?recovered", &[]),
+        ("?rtt", &[]),
         ("wrote", &[]),
         ("sent", &[]),
     ],
     hooks: &["permit"],
     build: |params| {
         Ok(Box::new(Windowed(Cubic {
-            growth: Growth::new(params),
+            growth: Growth::with_hystart(params),
             fast_convergence: params.flag("fast_convergence"),
             epoch: None,
             seen: Time::ZERO,
@@ -167,7 +174,8 @@ impl WindowControl for Cubic {
             cwnd
         };
         (self.epoch, self.part) = (None, 0.0);
-        let ssthresh = f64::from(what.flight) * BETA; //= rfc9438#section-4.6
+        let base = what.flight.min(self.growth.cwnd);
+        let ssthresh = f64::from(base) * BETA; //= rfc9438#section-4.6
         self.growth.lower(ssthresh as u32, what, board);
         self.reduced = what.cause != Cause::Timeout;
         if self.reduced {
@@ -185,6 +193,10 @@ impl WindowControl for Cubic {
             self.growth.cwnd = self.growth.ssthresh.min(careful); //= rfc6582#section-3.2
             self.reduced = false;
         }
+    }
+
+    fn on_rtt(&mut self, sample: &RttSample, _board: &Board, _now: Time) {
+        self.growth.timed(sample);
     }
 
     fn on_sent(&mut self, sent: &Sent, _board: &Board, now: Time) {

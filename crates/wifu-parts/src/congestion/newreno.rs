@@ -1,15 +1,15 @@
 //! The window of TCP NewReno: Reno's, with one reduction per recovery episode and a careful exit.
 //!
-//! Hears `opened`, `acked`, `congested`, `recovered`, `wrote` and `sent`; says nothing; writes
-//! `win`; gates data in turn by `cwnd - pipe`. Sources: RFC 6582 and RFC 5681. The episode itself
-//! (`recover`, partial acknowledgements) is reliability's, so this window works unchanged over
-//! selective acknowledgements. No inflation: see `reno`. An episode that the judge did not call
-//! congestion leaves the window alone at its end too.
+//! Hears `opened`, `acked`, `congested`, `recovered`, `rtt`, `wrote` and `sent`; says nothing;
+//! writes `win`; gates data in turn by `cwnd - pipe`. Sources: RFC 6582 and RFC 5681. The episode
+//! itself (`recover`, partial acknowledgements) is reliability's, so this window works unchanged
+//! over selective acknowledgements. No inflation: see `reno`. An episode that the judge did not
+//! call congestion leaves the window alone at its end too.
 
 use wifu_engine::kit::{
-    ABC, CWV, Growth, IDLE_RESTART, IW, RTO_HOLD, SSTHRESH, WindowControl, Windowed,
+    ABC, CWV, Growth, HYSTART, IDLE_RESTART, IW, RTO_HOLD, SSTHRESH, WindowControl, Windowed,
 };
-use wifu_engine::signal::{Acked, Cause, Congested, Sent};
+use wifu_engine::signal::{Acked, Cause, Congested, RttSample, Sent};
 use wifu_engine::{Board, Descriptor, Facts, Role, Value};
 use wifu_wire::Time;
 
@@ -19,8 +19,8 @@ pub static NEWRENO: Descriptor = Descriptor {
     role: Role::Congestion,
     doc: "Window of TCP NewReno: halved once per recovery episode, left without a burst; one \
           segment after a timeout.",
-    cites: &["RFC 6582", "RFC 5681"],
-    params: &[IW, SSTHRESH, CWV, RTO_HOLD, ABC, IDLE_RESTART],
+    cites: &["RFC 6582", "RFC 5681", "RFC 9406"],
+    params: &[IW, SSTHRESH, CWV, RTO_HOLD, ABC, IDLE_RESTART, HYSTART],
     reads: Facts::CONN.with(Facts::TX),
     writes: Facts::WIN,
     hears: &[
@@ -28,13 +28,14 @@ pub static NEWRENO: Descriptor = Descriptor {
         ("acked", &[]),
         ("congested", &[]),
         ("?recovered", &[]),
+        ("?rtt", &[]),
         ("wrote", &[]),
         ("sent", &[]),
     ],
     hooks: &["permit"],
     build: |params| {
         Ok(Box::new(Windowed(NewReno {
-            growth: Growth::new(params),
+            growth: Growth::with_hystart(params),
             reduced: false,
         })))
     },
@@ -77,6 +78,10 @@ impl WindowControl for NewReno {
             self.growth.cwnd = self.growth.ssthresh.min(careful); //= rfc6582#section-3.2
             self.reduced = false;
         }
+    }
+
+    fn on_rtt(&mut self, sample: &RttSample, _board: &Board, _now: Time) {
+        self.growth.timed(sample);
     }
 
     fn on_sent(&mut self, sent: &Sent, _board: &Board, now: Time) {

@@ -1,16 +1,16 @@
 //! The window of TCP Reno: half of what was in flight after a fast retransmit, one segment after a
 //! timeout.
 //!
-//! Hears `opened`, `acked`, `congested`, `wrote` and `sent`; says nothing; writes `win`; gates
-//! data in turn by `cwnd - pipe`. Source: RFC 5681. Deviation in form, not in what is sent: the
-//! window is not inflated during recovery, since `pipe` counts the departures that inflation
+//! Hears `opened`, `acked`, `congested`, `rtt`, `wrote` and `sent`; says nothing; writes `win`;
+//! gates data in turn by `cwnd - pipe`. Source: RFC 5681. Deviation in form, not in what is sent:
+//! the window is not inflated during recovery, since `pipe` counts the departures that inflation
 //! stands for; so `cwnd` in traces is what the RFC deflates to. Growth is per acknowledgement, as
-//! equation 3 has it, unless `abc` is on.
+//! equation 3 has it, unless `abc` is on; slow start ends at the threshold, unless `hystart` is on.
 
 use wifu_engine::kit::{
-    ABC, CWV, Growth, IDLE_RESTART, IW, RTO_HOLD, SSTHRESH, WindowControl, Windowed,
+    ABC, CWV, Growth, HYSTART, IDLE_RESTART, IW, RTO_HOLD, SSTHRESH, WindowControl, Windowed,
 };
-use wifu_engine::signal::{Acked, Cause, Congested, Sent};
+use wifu_engine::signal::{Acked, Cause, Congested, RttSample, Sent};
 use wifu_engine::{Board, Descriptor, Facts, Role, Value};
 use wifu_wire::Time;
 
@@ -19,19 +19,20 @@ pub static RENO: Descriptor = Descriptor {
     name: "reno",
     role: Role::Congestion,
     doc: "Window of TCP Reno: halved after duplicate acknowledgements, one segment after a timeout.",
-    cites: &["RFC 5681"],
-    params: &[IW, SSTHRESH, CWV, RTO_HOLD, ABC, IDLE_RESTART],
+    cites: &["RFC 5681", "RFC 9406"],
+    params: &[IW, SSTHRESH, CWV, RTO_HOLD, ABC, IDLE_RESTART, HYSTART],
     reads: Facts::CONN.with(Facts::TX),
     writes: Facts::WIN,
     hears: &[
         ("opened", &[]),
         ("acked", &[]),
         ("congested", &[]),
+        ("?rtt", &[]),
         ("wrote", &[]),
         ("sent", &[]),
     ],
     hooks: &["permit"],
-    build: |params| Ok(Box::new(Windowed(Reno(Growth::new(params))))),
+    build: |params| Ok(Box::new(Windowed(Reno(Growth::with_hystart(params))))),
     ..Descriptor::EMPTY
 };
 
@@ -56,6 +57,10 @@ impl WindowControl for Reno {
             Cause::Timeout => self.0.collapse(board),
             _ => self.0.cwnd = self.0.ssthresh, //= rfc5681#section-3.2
         }
+    }
+
+    fn on_rtt(&mut self, sample: &RttSample, _board: &Board, _now: Time) {
+        self.0.timed(sample);
     }
 
     fn on_sent(&mut self, sent: &Sent, _board: &Board, now: Time) {
