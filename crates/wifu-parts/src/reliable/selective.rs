@@ -166,9 +166,12 @@ impl Selective {
         if !Self::reports(board) {
             return 0;
         }
-        let (una, max) = (board.tx.una, board.tx.max);
-        let ranges = seg.head.ranges().iter();
-        let sane = ranges.filter(|(a, b)| a.from(una) && b.upto(max) && a.before(*b) && *a != una);
+        let (una, flight) = (board.tx.una, board.tx.max.since(board.tx.una));
+        // By distance from `una`: serial comparison finds nonsense far away in good order.
+        let sane = seg.head.ranges().iter().filter(|(a, b)| {
+            let (a, b) = (a.since(una), b.since(una));
+            0 < a && a < b && b <= flight
+        });
         sane.map(|(a, b)| self.board.insert(*a, *b)).sum()
     }
 
