@@ -59,6 +59,7 @@ pub static HANDSHAKE: Descriptor = Descriptor {
         ),
     ],
     reads: Facts::TX.with(Facts::RX),
+    wants: Facts::PEER,
     writes: Facts::CONN,
     hears: &[
         ("segment", &["opened", "ack-now", "ended"]),
@@ -250,9 +251,14 @@ impl Handshake {
     fn synchronised(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) -> Admit {
         let (head, state) = (seg.head, cx.board.conn.state);
         let (syn, rst) = (head.flags.has(Flags::SYN), head.flags.has(Flags::RST));
-        let again = state == State::SynRcvd && syn && head.seq == cx.board.rx.irs;
+        let again = state == State::SynRcvd && syn && !rst && head.seq == cx.board.rx.irs;
         if again && head.ack.is_none() {
             return Admit::Pass; // reliability sends SYN+ACK again
+        }
+        //= RFC 5961 section 4.2: wherever it points
+        if syn && !rst && !again {
+            self.challenge(cx);
+            return Admit::Drop("SYN in a synchronised state");
         }
         let marks = u32::from(syn) + u32::from(head.flags.has(Flags::FIN));
         let len = seg.payload.len() as u32 + marks;
@@ -265,16 +271,17 @@ impl Handshake {
                 if state == State::TimeWait && head.flags.has(Flags::FIN) {
                     cx.out.arm_after(0, self.two_msl);
                 }
-                cx.out.emit(Signal::AckNow);
+                // Without payload it may itself answer one of ours: a limit ends such loops.
+                if len == 0 {
+                    self.challenge(cx);
+                } else {
+                    cx.out.emit(Signal::AckNow);
+                }
             }
             return Admit::Drop("outside the window");
         }
         if rst {
             return self.on_rst(head, cx);
-        }
-        if syn && !again {
-            self.challenge(cx);
-            return Admit::Drop("SYN in a synchronised state");
         }
         self.on_ack(head, cx)
     }
@@ -353,7 +360,14 @@ impl Handshake {
             state,
             State::Closed | State::Listen | State::SynSent | State::TimeWait
         ) {
-            self.rst = Some((cx.board.tx.max, Some(cx.board.rx.nxt)));
+            // A refused probe is no reason to name a number that the peer does not take.
+            let (tx, peer) = (&cx.board.tx, &cx.board.peer);
+            let edge = if peer.persist {
+                tx.una.plus(peer.window)
+            } else {
+                tx.max
+            };
+            self.rst = Some((tx.max.earlier(edge), Some(cx.board.rx.nxt)));
         }
         self.end(Some(Fault::Aborted), cx);
     }
