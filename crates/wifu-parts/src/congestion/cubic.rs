@@ -328,6 +328,40 @@ mod tests {
     }
 
     #[test]
+    fn what_a_long_recovery_left_in_flight_does_not_raise_the_threshold() {
+        let mut t = opened(100);
+        grown_to(&mut t, 100);
+        t.signal(congested(900 * MSS, Cause::Timeout));
+        assert_eq!((t.board.win.cwnd, t.board.win.ssthresh), (1000, 70_000));
+    }
+
+    #[test]
+    fn longer_round_trips_end_the_first_slow_start() {
+        for (hystart, expected) in [("on", true), ("off", false)] {
+            let mut t = Bench::new(&CUBIC, &[("hystart", hystart)]).unwrap();
+            t.board.conn.mss = MSS;
+            t.signal(Signal::Opened);
+            for i in 0..120 {
+                // Ten segments are in flight; six milliseconds more in every round.
+                let upto = Seq(MSS * i);
+                t.board.tx.max = upto.plus(10 * MSS);
+                t.signal(Signal::Rtt(RttSample {
+                    rtt: Span::MILLI * u64::from(40 + i / 10 * 6),
+                    data_bytes: MSS,
+                    ack_bytes: 40,
+                }));
+                t.signal(Signal::Acked(Acked {
+                    bytes: MSS,
+                    upto,
+                    in_recovery: false,
+                    limited_by: Limit::Window,
+                }));
+            }
+            assert_eq!(t.board.win.ssthresh < u32::MAX, expected, "{hystart}");
+        }
+    }
+
+    #[test]
     fn time_in_which_the_window_was_not_binding_does_not_count() {
         let mut t = opened(100);
         grown_to(&mut t, 100);
