@@ -1,7 +1,8 @@
 //! Which received packets the ring takes, said twice: as a socket filter of the ring, and as a
 //! program on the interfaces' ingress that drops exactly those, so that the kernel's IP layer
-//! spends nothing on them. Everything else (other interfaces, other addresses, what is forwarded) takes
-//! the ordinary way to the raw sockets; nothing comes twice and nothing is lost between the two.
+//! spends nothing on them. Everything else (other interfaces, other addresses, what is forwarded)
+//! takes the ordinary way to the raw sockets; nothing comes twice and nothing is lost between the
+//! two.
 //!
 //! The program is attached by a BPF link (tcx, Linux 6.6): it goes when its descriptor is closed,
 //! however the process ends.

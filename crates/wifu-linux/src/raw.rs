@@ -6,10 +6,10 @@
 //!
 //! Raw sockets cost a route lookup with a fresh route entry, the whole IP layer and a wake-up per
 //! packet. A *direct* carrier has the same sockets open, but what arrives on this host's Ethernet
-//! interfaces for its addresses it takes from a ring shared with the kernel ([`crate::ingress`]), and
-//! it sends straight to neighbours that the kernel has resolved. Everything else still goes through
-//! the sockets. The same packets are on the wire at about half the cost; but what works on the IP
-//! layer (netfilter, NFQUEUE, policy routing) does not see them.
+//! interfaces for its addresses it takes from a ring shared with the kernel ([`crate::ingress`]),
+//! and it sends straight to neighbours that the kernel has resolved. Everything else still goes
+//! through the sockets. The same packets are on the wire at about half the cost; but what works on
+//! the IP layer (netfilter, NFQUEUE, policy routing) does not see them.
 
 use crate::carrier::{Accept, BATCH, Counters, Outbox, Packets, Source, is_local_address};
 use crate::carrier::{open_raw_socket, route_to};

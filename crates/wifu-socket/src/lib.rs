@@ -5,9 +5,9 @@
 //! which gives unmodified programs the same calls under their usual names.
 //!
 //! An application's descriptor is a real AF_UNIX stream socket from `socket` on and for life. So
-//! `read`, `write`, `poll`, `select`, `epoll`, `dup`, `fork`, `exec`, `sendfile`, `fcntl` and the rest
-//! are the kernel's own, and nothing is replaced on the data path. All state is in the kernel's
-//! object or in the daemon; this library keeps no table of descriptors:
+//! `read`, `write`, `poll`, `select`, `epoll`, `dup`, `fork`, `exec`, `sendfile`, `fcntl` and the
+//! rest are the kernel's own, and nothing is replaced on the data path. All state is in the
+//! kernel's object or in the daemon; this library keeps no table of descriptors:
 //!
 //! * A tag in the socket (an option that AF_UNIX stores and ignores) marks it as ours.
 //! * Its abstract name, `\0wifu/s/<ip>/<port>`, is its local address, and is taken (EADDRINUSE)
@@ -18,10 +18,11 @@
 //!   which the kernel reports as POLLERR.
 //! * The daemon always leaves one byte unread, so that its death is a reset and never a false end.
 //!
-//! Beyond reach are static programs, Go, raw system calls (io_uring's socket operations among them),
-//! set-user-id programs, UDP, and IPv6 other than IPv4-mapped addresses. Differences from TCP
-//! sockets that remain: writing after a reset gives EPIPE where TCP gives ECONNRESET first; a failed
-//! non-blocking connect tells its reason by `SO_ERROR` or a second `connect`, and ECONNRESET to
+//! Beyond reach are static programs, Go, raw system calls (io_uring's socket operations among
+//! them), set-user-id programs, UDP, and IPv6 other than IPv4-mapped addresses. Differences from
+//! TCP sockets that remain: writing after a reset gives EPIPE where TCP gives ECONNRESET first; a
+//! failed non-blocking connect tells its reason by `SO_ERROR` or a second `connect`, and ECONNRESET
+//! to
 //! `read`; an address given to `sendto` is an error (EISCONN); `recvfrom` may return the daemon's
 //! AF_UNIX address; `SIOCOUTQ` counts the AF_UNIX queue; `connect` and `accept` are no cancellation
 //! points; `SO_REUSEPORT` doesn't let two sockets share a port.

@@ -1,5 +1,5 @@
-//! The TCP family while it closes: lost FINs and answers, half-close, simultaneous close, TIME_WAIT,
-//! FIN_WAIT_2, data after our close.
+//! The TCP family while it closes: lost FINs and answers, half-close, simultaneous close,
+//! TIME_WAIT, FIN_WAIT_2, data after our close.
 
 mod tcp_common;
 

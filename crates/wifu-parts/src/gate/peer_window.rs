@@ -1,7 +1,8 @@
 //! `peer-window`: the peer's receive window and the persist timer (RFC 9293 3.8.6, spec.md 4.4).
 //!
-//! Contributes a gate on new and resent data, and says *when* to probe a closed window; reliability,
-//! which owns the cursor, offers the probe. Hears segments and what moves the sender; writes `peer`.
+//! Contributes a gate on new and resent data, and says *when* to probe a closed window;
+//! reliability, which owns the cursor, offers the probe. Hears segments and what moves the sender;
+//! writes `peer`.
 
 use wifu_engine::board::PeerFacts;
 use wifu_engine::component::Cx;

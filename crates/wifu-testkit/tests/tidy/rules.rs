@@ -299,27 +299,35 @@ fn functions(source: &Source) -> Vec<(String, usize, usize)> {
 
 /// Work that somebody meant to finish, and tests that do not run.
 pub fn leftovers(source: &Source) -> Vec<Finding> {
+    const WRITE: &str = "Write it, or leave it out together with what would call it.";
     const LEFT: &[(&str, &str)] = &[
-        (
-            "todo!",
-            "Write it, or leave it out together with what would call it.",
-        ),
-        (
-            "unimplemented!",
-            "Write it, or leave it out together with what would call it.",
-        ),
+        ("todo!", WRITE),
+        ("unimplemented!", WRITE),
         ("dbg!", "Remove it."),
         (
             "#[ignore",
-            "A test that does not run cannot fail: run it, or remove it. One that needs \
-                      root or another program asks for it and says so when it is missing.",
+            "A test that does not run cannot fail: run it, or remove it. One that needs root or \
+             another program asks for it and says so when it is missing. One that another test \
+             starts in a process of its own says `#[ignore = \"run by NAME\"]`.",
         ),
     ];
-    let hits = LEFT.iter().flat_map(|(word, what)| {
-        let at = places(&source.code, word).into_iter();
-        at.map(move |at| source.finding(line_of(&source.code, at), format!("has `{word}`. {what}")))
-    });
-    hits.collect()
+    let mut found = Vec::new();
+    for (word, what) in LEFT {
+        for at in places(&source.code, word) {
+            let line = line_of(&source.code, at);
+            if !(*word == "#[ignore" && is_run_by_another(source, line)) {
+                found.push(source.finding(line, format!("has `{word}`. {what}")));
+            }
+        }
+    }
+    found
+}
+
+/// Whether the ignored test at `line` names a test of the same file that runs it.
+fn is_run_by_another(source: &Source, line: usize) -> bool {
+    let reason = source.strings.iter().find(|(l, _)| *l == line);
+    let runner = reason.and_then(|(_, text)| text.strip_prefix("run by "));
+    runner.is_some_and(|name| !places(&source.code, &format!("fn {name}")).is_empty())
 }
 
 #[cfg(test)]
@@ -437,5 +445,9 @@ mod tests {
         let mut at = lines(&found);
         at.sort();
         assert_eq!(at, [2, 5, 6]);
+        let child = "#[test]\nfn a() {}\n#[test]\n#[ignore = \"run by a\"]\nfn b() {}\n";
+        let of = |text: &str| leftovers(&Source::new("crates/wifu/tests/a.rs", text));
+        assert_eq!(of(child), []);
+        assert_eq!(lines(&of(&child.replace("fn a()", "fn c()"))), [4]);
     }
 }
