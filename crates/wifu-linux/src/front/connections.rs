@@ -112,6 +112,7 @@ impl Front {
             return cx.endpoint.abort(cx.now, conn);
         };
         self.counters.handed += 1;
+        self.greeting.insert(token);
         self.by_conn.insert(conn, token);
         if nodelay {
             serve::set_nodelay(conn, true, cx);
@@ -132,6 +133,7 @@ impl Front {
         let step = s.advance(fd.as_fd(), token, cx);
         let cookie = s.cookie;
         if let (false, Some(cookie)) = (had_cookie, cookie) {
+            self.greeting.remove(&token);
             self.by_cookie.insert(cookie, token);
         }
         let Step::Over(fault) = step else { return };

@@ -170,6 +170,8 @@ pub struct Front {
     fresh: usize,
     by_conn: BTreeMap<ConnId, u64>,
     by_cookie: BTreeMap<u64, u64>,
+    /// Streams whose application has not said its cookie.
+    greeting: BTreeSet<u64>,
     dials: BTreeMap<ConnId, Dial>,
     dialled: u64,
     listeners: Listeners,
@@ -194,6 +196,7 @@ impl Front {
             fresh: 0,
             by_conn: BTreeMap::new(),
             by_cookie: BTreeMap::new(),
+            greeting: BTreeSet::new(),
             dials: BTreeMap::new(),
             dialled: 0,
             listeners: Listeners::new(),
@@ -365,6 +368,7 @@ impl Front {
             Role::Fresh => self.fresh -= 1,
             Role::Answering(..) => {}
             Role::Stream(s) => {
+                self.greeting.remove(&token);
                 self.by_conn.remove(&s.conn);
                 let own = |c: &u64| self.by_cookie.get(c) == Some(&token);
                 if let Some(cookie) = s.cookie.filter(own) {

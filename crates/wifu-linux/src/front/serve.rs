@@ -135,6 +135,9 @@ impl Front {
         let n = total.min(frame.len());
         let _ = unix::take(fd.as_fd(), &mut frame[..n]);
         let uid = peer.uid;
+        if let Some(cookie) = cookie_of(request) {
+            self.meet(cookie, cx);
+        }
         let reply = match *request {
             Request::Listen { .. } => self.listen(request, uid, cx),
             Request::Why { cookie } => match self.memory.why(cookie) {
@@ -177,6 +180,25 @@ impl Front {
                 .insert((cx.now + PATIENCE, Timer::Patience(token)));
             self.answer_on(token);
             self.watch_answer(token, cx);
+        }
+    }
+
+    /// A program that has just accepted a connection may ask about it before this loop has looked
+    /// at the connection itself: then its marker is there already.
+    fn meet(&mut self, cookie: u64, cx: &mut Context<'_>) {
+        if self.by_cookie.contains_key(&cookie) {
+            return;
+        }
+        let unknown: Vec<u64> = self.greeting.iter().copied().collect();
+        for token in unknown {
+            if let Some(App {
+                role: Role::Stream(s),
+                ..
+            }) = self.app(token)
+            {
+                s.look();
+                self.advance(token, cx);
+            }
         }
     }
 
@@ -298,6 +320,10 @@ impl Front {
         (name, value): (&str, &str),
         cx: &mut Context<'_>,
     ) -> Reply {
+        if matches!(name, NODELAY | LINGER0) {
+            // The library keeps these itself and tells them with the connection.
+            return Reply::default();
+        }
         let value = &normal(name, value);
         let have = as_strs(self.memory.options(cookie));
         let merged = memory::merge(spec, have.chain([(name, value.as_str())]));
@@ -421,6 +447,17 @@ impl Front {
             all.push(v);
         }
         Value::Array(all)
+    }
+}
+
+fn cookie_of(request: &Request<'_>) -> Option<u64> {
+    match *request {
+        Request::Why { cookie }
+        | Request::Names { cookie }
+        | Request::Info { cookie }
+        | Request::SetOpt { cookie, .. }
+        | Request::GetOpt { cookie, .. } => Some(cookie),
+        _ => None,
     }
 }
 

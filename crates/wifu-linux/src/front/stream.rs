@@ -138,6 +138,11 @@ impl Stream {
         self.blocked &= !event.writable();
     }
 
+    /// There may be input that no event has told of yet.
+    pub(super) fn look(&mut self) {
+        self.input = true;
+    }
+
     /// The connection opened.
     pub(super) fn on_connected(&mut self) {
         self.phase = Phase::Open;
