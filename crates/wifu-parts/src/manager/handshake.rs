@@ -283,6 +283,12 @@ impl Handshake {
         if rst {
             return self.on_rst(head, cx);
         }
+        //= RFC 1122 section 4.2.2.13: new data for an application that has closed
+        let upto = head.seq.plus(seg.payload.len() as u32);
+        if cx.board.app.gone && !seg.payload.is_empty() && upto.after(cx.board.rx.nxt) {
+            self.abort(cx);
+            return Admit::Drop("data after the application closed");
+        }
         self.on_ack(head, cx)
     }
 
