@@ -99,7 +99,7 @@ pub fn environment(
         Some(path) => path.as_os_str().to_owned(),
         None => match std::env::var_os("WIFU_SOCKET") {
             Some(path) => path,
-            None => default_socket()?.into_os_string(),
+            None => crate::live::default_socket()?.into_os_string(),
         },
     };
     Ok(vec![
@@ -107,15 +107,6 @@ pub fn environment(
         ("WIFU_PROTOCOL", spec.into()),
         ("WIFU_SOCKET", socket),
     ])
-}
-
-/// Where the daemon of this network namespace listens.
-fn default_socket() -> anyhow::Result<PathBuf> {
-    let namespace = fs::metadata("/proc/self/ns/net").context("reading /proc/self/ns/net")?;
-    Ok(PathBuf::from(format!(
-        "/run/wifu/{}/daemon.sock",
-        namespace.ino()
-    )))
 }
 
 fn find_library() -> anyhow::Result<PathBuf> {

@@ -79,10 +79,24 @@ impl Protocol {
         Ok(Self::Wifu(text.to_owned()))
     }
 
-    /// Fails, with the names that would work, if this machine's kernel cannot do it.
+    /// Fails, with what would work, if this machine's kernel cannot do it or a protocol that
+    /// comes with WiFu is given impossible parameters. Other names are left to the daemon, which
+    /// may know them from a file.
     pub fn check(&self) -> anyhow::Result<()> {
-        let Self::Kernel(name) = self else {
-            return Ok(());
+        let name = match self {
+            Self::KernelDefault => return Ok(()),
+            Self::Kernel(name) => name,
+            Self::Wifu(spec) => {
+                let name = spec.split(',').next().unwrap_or_default();
+                if wifu_parts::library()
+                    .protocols()
+                    .iter()
+                    .any(|known| known == name)
+                {
+                    wifu_parts::blueprint(spec)?;
+                }
+                return Ok(());
+            }
         };
         let available = kernel_available();
         if !available.is_empty() && !available.contains(name) {
@@ -136,8 +150,14 @@ pub fn ambient() -> Option<String> {
 /// The lines of `-C list`.
 pub fn list() -> Vec<String> {
     let mut lines = vec!["WiFu protocols (`wifu list` tells more):".to_owned()];
-    for (name, summary) in WIFU_PROTOCOLS {
-        lines.push(format!("  {name:<20} {summary}"));
+    let library = wifu_parts::library();
+    for name in library.protocols() {
+        // Those that come with WiFu expand; its tests see to that.
+        let doc = library
+            .expand(name)
+            .map(|composition| composition.doc)
+            .unwrap_or_default();
+        lines.push(format!("  {name:<20} {doc}").trim_end().to_owned());
     }
     lines.push("Kernel TCP (kernel:NAME, or NAME alone):".to_owned());
     let default = fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control");
@@ -152,21 +172,6 @@ pub fn list() -> Vec<String> {
     }
     lines
 }
-
-/// WiFu's named protocols and what each is.
-const WIFU_PROTOCOLS: [(&str, &str); 5] = [
-    (
-        "tcp-tahoe",
-        "slow start, congestion avoidance, fast retransmit",
-    ),
-    ("tcp-reno", "fast recovery (RFC 5681)"),
-    ("tcp-newreno", "partial acknowledgements (RFC 6582)"),
-    (
-        "tcp-sack",
-        "selective acknowledgements (RFC 2018, RFC 6675)",
-    ),
-    ("tcp-cubic", "CUBIC's window (RFC 9438)"),
-];
 
 fn kernel_available() -> Vec<String> {
     let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
@@ -192,6 +197,14 @@ mod tests {
         assert_eq!(parse("tcp-newreno,iw=4").label(), "TCP-NEWRENO");
         assert_eq!(parse("reno").label(), "TCP");
         assert!(Protocol::parse("kernel:").is_err());
+    }
+
+    #[test]
+    fn a_built_in_protocols_parameters_are_checked_and_other_names_left_to_the_daemon() {
+        Protocol::Wifu("tcp-newreno,iw=4".into()).check().unwrap();
+        Protocol::Wifu("somebodys-own,x=1".into()).check().unwrap();
+        let error = Protocol::Wifu("tcp-newreno,nosuch=4".into()).check();
+        assert!(error.unwrap_err().to_string().contains("nosuch"));
     }
 
     #[test]

@@ -26,7 +26,7 @@ use super::output::Output;
 use super::protocol::Protocol;
 use super::report::{HostPort, Start};
 use super::session::{Finished, Session};
-use super::stream::{Stream, no_daemon, prepared_socket};
+use super::stream::{Stream, advice, prepared_socket};
 
 /// How long a client may take to say what it wants.
 const GREETING: Duration = Duration::from_secs(5);
@@ -389,7 +389,7 @@ fn listen_for_data(args: &Args, hello: &Hello) -> anyhow::Result<TcpListener> {
     bsd::bind(&socket, addr).with_context(|| format!("binding to {addr} for data"))?;
     let backlog = i32::try_from(hello.test.stream_count())?;
     bsd::listen(socket, backlog).map_err(|error| {
-        let hint = no_daemon(&error);
+        let hint = advice(&error, &hello.test.protocol);
         let what = format!("listening for {} streams{hint}", hello.test.protocol);
         anyhow::Error::new(error).context(what)
     })

@@ -120,7 +120,7 @@ impl Stream {
         }
         let begun = Instant::now();
         let socket = bsd::connect(socket, remote, timeout).map_err(|error| {
-            let hint = no_daemon(&error);
+            let hint = advice(&error, &test.protocol);
             anyhow::Error::new(error).context(format!(
                 "connecting a {} stream to {remote}{hint}",
                 test.protocol
@@ -201,12 +201,15 @@ impl Stream {
     }
 }
 
-/// What to add to an error that means that no daemon runs.
-pub fn no_daemon(error: &io::Error) -> &'static str {
+/// What to add to an error that a WiFu socket gives where it first needs the daemon.
+pub fn advice(error: &io::Error, protocol: &Protocol) -> String {
     if error.raw_os_error() == Some(rustix::io::Errno::NETDOWN.raw_os_error()) {
-        " (no WiFu daemon runs in this network namespace; start one with `wifu daemon`)"
-    } else {
-        ""
+        let known = "no WiFu daemon runs in this network namespace; start one with `wifu daemon`";
+        return format!(" ({known})");
+    }
+    match protocol.wifu().map(wifu_parts::blueprint) {
+        Some(Err(unknown)) => format!(" (unless the daemon's --file has it: {unknown})"),
+        _ => String::new(),
     }
 }
 
