@@ -6,6 +6,7 @@
 
 use crate::capture::Capture;
 use crate::carrier::Carrier;
+use crate::faults::{FaultConfig, Faults};
 use crate::front::{Context, Front, FrontConfig, Host, is_front_token};
 use crate::poller::{Coalesce, Event, Poller};
 use crate::raw::{RawCarrier, RawConfig};
@@ -16,8 +17,8 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use wifu_engine::{Blueprint, ConfigError, Endpoint, EndpointConfig, Library, Registry};
-use wifu_wire::pcapng::Direction;
 use wifu_wire::Time;
+use wifu_wire::pcapng::Direction;
 
 /// What carries packets.
 #[derive(Clone, Debug)]
@@ -44,6 +45,10 @@ pub struct DaemonConfig {
     pub pcap: Option<PathBuf>,
     /// Pause to let packets gather when busy.
     pub coalesce: Coalesce,
+    /// What shall go wrong with packets that leave: test equipment.
+    pub faults: Option<FaultConfig>,
+    /// What shall go wrong with packets that come.
+    pub faults_in: Option<FaultConfig>,
     /// Limits of the endpoint; `mtu` is that of the carriers.
     pub endpoint: EndpointConfig,
     /// Protocols that can be named.
@@ -95,6 +100,10 @@ const BURST: usize = 512;
 /// Batches sent before anything else gets its turn.
 const SENDS: usize = 4;
 
+/// Of the faults: those of packets that leave, and of those that come.
+const OUT: usize = 0;
+const IN: usize = 1;
+
 /// IP protocol of kernels' TCP.
 const TCP: u8 = 6;
 
@@ -108,15 +117,28 @@ pub struct Daemon {
     events: Vec<Event>,
     /// Where segments are written before it is known which of several carriers is theirs.
     spare: Vec<u8>,
+    /// What goes wrong on the way out, and in.
+    faults: [Option<Faults>; 2],
     names: Names,
 }
 
 /// The front, and what it works with; a macro because the parts borrow apart.
 macro_rules! front {
     ($daemon:expr, $now:expr, $front:ident, $cx:ident => $body:expr) => {{
-        let Daemon { poller, endpoint, front: $front, names, .. } = $daemon;
+        let Daemon {
+            poller,
+            endpoint,
+            front: $front,
+            names,
+            ..
+        } = $daemon;
         #[allow(unused_mut)]
-        let mut $cx = Context { endpoint, poller, host: names, now: $now };
+        let mut $cx = Context {
+            endpoint,
+            poller,
+            host: names,
+            now: $now,
+        };
         $body
     }};
 }
@@ -137,13 +159,21 @@ impl Daemon {
             carriers.push(carrier);
         }
         let mtu = carriers.iter().map(Carrier::mtu).min().unwrap_or(1500);
-        let mut endpoint = Endpoint::new(EndpointConfig { mtu: mtu as u32, ..config.endpoint });
+        let mut endpoint = Endpoint::new(EndpointConfig {
+            mtu: mtu as u32,
+            ..config.endpoint
+        });
         let tun = carriers.iter().find_map(|c| match c {
             Carrier::Tun(t) => Some(t.stack_address()),
             Carrier::Raw(_) => None,
         });
         let raw = carriers.iter().any(|c| matches!(c, Carrier::Raw(_)));
-        let names = Names { library: config.library, registry: config.registry, tun, raw };
+        let names = Names {
+            library: config.library,
+            registry: config.registry,
+            tun,
+            raw,
+        };
         for name in names.library.protocols() {
             // So that stray segments are answered before anything listens.
             endpoint.serve(&*names.resolve(name)?);
@@ -154,12 +184,29 @@ impl Daemon {
             Some(path) => {
                 let names: Vec<&str> = carriers.iter().map(Carrier::name).collect();
                 let made = Capture::create(path, &names, Poller::wall_offset());
-                Some(made.map_err(|source| DaemonError::Capture { path: path.clone(), source })?)
+                Some(made.map_err(|source| DaemonError::Capture {
+                    path: path.clone(),
+                    source,
+                })?)
             }
         };
         let (events, spare) = (Vec::with_capacity(256), vec![0; mtu]);
-        let mut daemon =
-            Daemon { poller, endpoint, carriers, front, capture, events, spare, names };
+        let faults = [
+            config.faults.map(|f| (f, "out")),
+            config.faults_in.map(|f| (f, "in")),
+        ]
+        .map(|f| f.map(|(config, way)| Faults::new(config, way)));
+        let mut daemon = Daemon {
+            poller,
+            endpoint,
+            carriers,
+            front,
+            capture,
+            events,
+            spare,
+            faults,
+            names,
+        };
         let restored = front!(&mut daemon, Poller::now(), front, cx => front.restore(&mut cx))?;
         if restored > 0 {
             tracing::info!("{restored} listening sockets taken over");
@@ -176,12 +223,14 @@ impl Daemon {
         let mut handled = 0;
         loop {
             let deadline = self.endpoint.poll_timeout().min(self.front.poll_timeout());
+            let deadline = deadline.min(self.faults_timeout());
             if let (Some(capture), 0) = (&mut self.capture, handled) {
                 capture.hand_over();
             }
             self.poller.wait(deadline, handled, &mut self.events)?;
             if let Some(signal) = self.poller.take_signal() {
                 self.end()?;
+                tracing::info!("counted: {}", self.counted());
                 self.front.close();
                 return Ok(signal);
             }
@@ -223,16 +272,28 @@ impl Daemon {
         for (i, carrier) in self.carriers.iter_mut().enumerate() {
             let mut count = 0;
             while count < BURST {
-                let Some(packets) = carrier.receive() else { break };
+                let Some(packets) = carrier.receive() else {
+                    break;
+                };
                 for packet in packets {
                     count += 1;
                     if let Some(capture) = &mut self.capture {
                         capture.packet(i, now, packet.frame, Direction::In);
                     }
-                    self.endpoint.handle_packet(now, &packet.ip, packet.payload);
+                    match &mut self.faults[IN] {
+                        Some(f) => f.put(now, i, &packet.ip, packet.payload),
+                        None => self.endpoint.handle_packet(now, &packet.ip, packet.payload),
+                    }
                 }
             }
             total += count;
+        }
+        if let Some(faults) = &mut self.faults[IN] {
+            while let Some(packet) = faults.take(now) {
+                self.endpoint
+                    .handle_packet(now, &packet.ip, &packet.segment);
+                faults.done(packet);
+            }
         }
         total
     }
@@ -247,7 +308,8 @@ impl Daemon {
     /// Send what may leave, as long as the carriers take it.
     fn send(&mut self, now: Time) -> Result<(), DaemonError> {
         for _ in 0..SENDS {
-            let room = self.carriers.iter().map(Carrier::room).min().unwrap_or(0);
+            self.send_late(now);
+            let room = self.room();
             self.endpoint.set_room(room);
             for _ in 0..room {
                 if !self.send_one(now) {
@@ -265,24 +327,108 @@ impl Daemon {
         Ok(())
     }
 
+    fn room(&self) -> u32 {
+        self.carriers.iter().map(Carrier::room).min().unwrap_or(0)
+    }
+
     fn send_one(&mut self, now: Time) -> bool {
-        let Self { carriers, endpoint, capture, spare, .. } = self;
-        let sent = if let [only] = &mut carriers[..] {
-            let Some(slot) = only.slot() else { return false };
-            let Some(d) = endpoint.poll_transmit(now, slot) else { return false };
-            (0, d.ip, only.commit(&d.ip, d.len))
-        } else {
-            let Some(d) = endpoint.poll_transmit(now, spare) else { return false };
-            let wanted = |c: &Carrier| matches!(c, Carrier::Tun(_)) == (d.ip.proto == TCP);
-            let at = carriers.iter().position(wanted).unwrap_or(0);
-            let Some(slot) = carriers[at].slot() else { return false };
-            slot[..d.len].copy_from_slice(&spare[..d.len]);
-            (at, d.ip, carriers[at].commit(&d.ip, d.len))
+        let Self {
+            carriers,
+            endpoint,
+            capture,
+            spare,
+            faults,
+            ..
+        } = self;
+        let (at, packet) = match (&mut carriers[..], &faults[OUT]) {
+            ([only], None) => {
+                let Some(slot) = only.slot() else {
+                    return false;
+                };
+                let Some(d) = endpoint.poll_transmit(now, slot) else {
+                    return false;
+                };
+                (0, only.commit(&d.ip, d.len))
+            }
+            _ => {
+                let Some(d) = endpoint.poll_transmit(now, spare) else {
+                    return false;
+                };
+                let wanted = |c: &Carrier| matches!(c, Carrier::Tun(_)) == (d.ip.proto == TCP);
+                let at = carriers.iter().position(wanted).unwrap_or(0);
+                if let Some(faults) = &mut faults[OUT] {
+                    faults.put(now, at, &d.ip, &spare[..d.len]);
+                    self.send_late(now);
+                    return true;
+                }
+                let Some(slot) = carriers[at].slot() else {
+                    return false;
+                };
+                slot[..d.len].copy_from_slice(&spare[..d.len]);
+                (at, carriers[at].commit(&d.ip, d.len))
+            }
         };
         if let Some(capture) = capture {
-            capture.packet(sent.0, now, sent.2, Direction::Out);
+            capture.packet(at, now, packet, Direction::Out);
         }
         true
+    }
+
+    /// Send what faults have let through. A capture shows what went out, not what should have.
+    fn send_late(&mut self, now: Time) {
+        let Self {
+            carriers,
+            capture,
+            faults,
+            ..
+        } = self;
+        let Some(faults) = &mut faults[OUT] else {
+            return;
+        };
+        while carriers.iter().all(|c| c.room() > 0) {
+            let Some(packet) = faults.take(now) else {
+                return;
+            };
+            let carrier = &mut carriers[packet.carrier];
+            if let Some(slot) = carrier.slot() {
+                let len = packet.segment.len();
+                slot[..len].copy_from_slice(&packet.segment);
+                let frame = carrier.commit(&packet.ip, len);
+                if let Some(capture) = capture {
+                    capture.packet(packet.carrier, now, frame, Direction::Out);
+                }
+            }
+            faults.done(packet);
+        }
+    }
+
+    /// When a packet that faults hold is due. While a carrier is full, its room wakes the loop.
+    fn faults_timeout(&self) -> Time {
+        let due = |f: &Option<Faults>| f.as_ref().map_or(Time::NEVER, Faults::poll_timeout);
+        let out = if self.room() > 0 {
+            due(&self.faults[OUT])
+        } else {
+            Time::NEVER
+        };
+        out.min(due(&self.faults[IN]))
+    }
+
+    /// All counters, for the log.
+    fn counted(&self) -> serde_json::Value {
+        let faults = |i: usize| self.faults[i].as_ref().map(Faults::counters);
+        let carriers: Vec<_> = self
+            .carriers
+            .iter()
+            .map(|c| (c.name(), c.counters()))
+            .collect();
+        serde_json::json!({
+            "carriers": carriers,
+            "applications": self.front.counters(),
+            "dropped": self.endpoint.drops(),
+            "poller": self.poller.counters(),
+            "faults": faults(OUT),
+            "faults_in": faults(IN),
+        })
     }
 
     /// Reset every connection, so that no peer waits for one that is gone.
@@ -328,7 +474,9 @@ impl Names {
         }
         if asked {
             composition.number = TCP;
-            composition.profile_params.push((String::from("ts_unit"), String::from("1 ms")));
+            composition
+                .profile_params
+                .push((String::from("ts_unit"), String::from("1 ms")));
         }
         Blueprint::new(&composition, &self.registry).map(Arc::new)
     }
@@ -349,8 +497,14 @@ impl Host for Names {
 
 /// The protocol numbers of a library's compositions, without doubles.
 fn numbers(library: &Library) -> Vec<u8> {
-    let all = library.protocols().iter().filter_map(|p| library.expand(p).ok());
-    let mut numbers: Vec<u8> = all.map(|c| c.number).filter(|n| *n != 0 && *n != TCP).collect();
+    let all = library
+        .protocols()
+        .iter()
+        .filter_map(|p| library.expand(p).ok());
+    let mut numbers: Vec<u8> = all
+        .map(|c| c.number)
+        .filter(|n| *n != 0 && *n != TCP)
+        .collect();
     numbers.sort_unstable();
     numbers.dedup();
     numbers
@@ -359,9 +513,18 @@ fn numbers(library: &Library) -> Vec<u8> {
 fn open_carrier(config: &CarrierConfig, numbers: &[u8]) -> Result<Carrier, DaemonError> {
     match config {
         CarrierConfig::Raw { mtu, direct } => {
-            let raw = RawConfig { mtu: *mtu, direct: *direct, ..RawConfig::new(numbers.to_vec()) };
+            let raw = RawConfig {
+                mtu: *mtu,
+                direct: *direct,
+                ..RawConfig::new(numbers.to_vec())
+            };
             let opened = RawCarrier::open(&raw);
-            opened.map(Carrier::Raw).map_err(|source| DaemonError::Carrier { carrier: "raw", source })
+            opened
+                .map(Carrier::Raw)
+                .map_err(|source| DaemonError::Carrier {
+                    carrier: "raw",
+                    source,
+                })
         }
         CarrierConfig::Tun(tun) => Ok(Carrier::Tun(TunCarrier::open(tun)?)),
     }

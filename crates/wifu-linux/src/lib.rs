@@ -10,6 +10,7 @@ pub mod daemon;
 pub mod capture;
 pub mod clean;
 pub mod doctor;
+pub mod faults;
 pub mod front;
 pub mod ingress;
 pub mod neighbours;

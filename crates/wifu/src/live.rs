@@ -10,6 +10,7 @@ use core::net::Ipv4Addr;
 use wifu_engine::EndpointConfig;
 use wifu_linux::clean::{Options as CleanOptions, clean as remove};
 use wifu_linux::daemon::{CarrierConfig, Daemon, DaemonConfig};
+use wifu_linux::faults::FaultConfig;
 use wifu_linux::front::FrontConfig;
 use wifu_linux::poller::Coalesce;
 use wifu_linux::tun::TunConfig;
@@ -66,6 +67,13 @@ pub struct DaemonArgs {
     /// When busy, let packets gather for this long ("0 s" switches off)
     #[arg(long, value_name = "TIME", default_value = "50 us")]
     coalesce: Span,
+    /// Test equipment: faults of packets that leave, such as
+    /// loss=2%,reorder=5%,duplicate=1%,corrupt=0.1%,delay=5ms,seed=1
+    #[arg(long, value_name = "FAULTS")]
+    faults: Option<FaultConfig>,
+    /// ... and of packets that come
+    #[arg(long, value_name = "FAULTS")]
+    faults_in: Option<FaultConfig>,
     /// Most connections at once
     #[arg(long, default_value_t = 65_536)]
     max_connections: usize,
@@ -92,7 +100,11 @@ pub fn daemon(args: &DaemonArgs) -> anyhow::Result<ExitCode> {
         )
         .with_writer(std::io::stderr)
         .init();
-    let carriers = args.carrier.iter().map(|c| carrier(*c, args)).collect::<Result<_, _>>()?;
+    let carriers = args
+        .carrier
+        .iter()
+        .map(|c| carrier(*c, args))
+        .collect::<Result<_, _>>()?;
     let group = args.group.as_deref().map(group).transpose()?;
     let socket = match &args.socket {
         Some(path) => path.clone(),
@@ -103,12 +115,22 @@ pub fn daemon(args: &DaemonArgs) -> anyhow::Result<ExitCode> {
         std::fs::create_dir_all(directory)
             .with_context(|| format!("creating {}", directory.display()))?;
     }
-    let front = FrontConfig { socket: socket.clone(), mode: args.mode, group, state };
+    let front = FrontConfig {
+        socket: socket.clone(),
+        mode: args.mode,
+        group,
+        state,
+    };
     let config = DaemonConfig {
         carriers,
         front,
         pcap: args.pcap.clone(),
-        coalesce: Coalesce { pause: args.coalesce, ..Coalesce::default() },
+        coalesce: Coalesce {
+            pause: args.coalesce,
+            ..Coalesce::default()
+        },
+        faults: args.faults,
+        faults_in: args.faults_in,
         endpoint: EndpointConfig {
             seed: entropy()?,
             max_conns: args.max_connections,
@@ -130,18 +152,27 @@ pub fn daemon(args: &DaemonArgs) -> anyhow::Result<ExitCode> {
 /// The namespace's number can't be read.
 pub fn default_socket() -> anyhow::Result<PathBuf> {
     let inode = wifu_linux::netns::own_inode().context("/proc/self/ns/net")?;
-    Ok(PathBuf::from(format!("{}/{inode}/daemon.sock", wifu_linux::netns::RUN)))
+    Ok(PathBuf::from(format!(
+        "{}/{inode}/daemon.sock",
+        wifu_linux::netns::RUN
+    )))
 }
 
 fn carrier(name: CarrierName, args: &DaemonArgs) -> anyhow::Result<CarrierConfig> {
     let mtu = usize::from(args.mtu);
     if name == CarrierName::Raw {
-        return Ok(CarrierConfig::Raw { mtu, direct: args.direct });
+        return Ok(CarrierConfig::Raw {
+            mtu,
+            direct: args.direct,
+        });
     }
     let (Some(stack), Some(kernel)) = (args.address, args.kernel_address) else {
         bail!("--carrier tun needs --address (WiFu's) and --kernel-address (this host's)");
     };
-    Ok(CarrierConfig::Tun(TunConfig { mtu, ..TunConfig::new(kernel, stack) }))
+    Ok(CarrierConfig::Tun(TunConfig {
+        mtu,
+        ..TunConfig::new(kernel, stack)
+    }))
 }
 
 fn group(text: &str) -> anyhow::Result<u32> {
@@ -151,7 +182,9 @@ fn group(text: &str) -> anyhow::Result<u32> {
     let groups = std::fs::read_to_string("/etc/group").context("reading /etc/group")?;
     let found = groups.lines().find_map(|line| {
         let mut fields = line.split(':');
-        (fields.next() == Some(text)).then(|| fields.nth(1)?.parse().ok()).flatten()
+        (fields.next() == Some(text))
+            .then(|| fields.nth(1)?.parse().ok())
+            .flatten()
     });
     found.with_context(|| format!("no group \"{text}\" in /etc/group"))
 }
@@ -182,7 +215,11 @@ pub fn doctor(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     } else {
         print!("{}", diagnosis.table());
     }
-    Ok(if diagnosis.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if diagnosis.is_complete() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 /// `wifu clean`.
@@ -204,7 +241,10 @@ pub struct CleanArgs {
 /// # Errors
 /// The host can't be asked what there is.
 pub fn clean(args: &CleanArgs) -> anyhow::Result<ExitCode> {
-    let report = remove(CleanOptions { dry_run: args.dry_run, all: args.all })?;
+    let report = remove(CleanOptions {
+        dry_run: args.dry_run,
+        all: args.all,
+    })?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
@@ -221,5 +261,9 @@ pub fn clean(args: &CleanArgs) -> anyhow::Result<ExitCode> {
             println!("nothing of ours to remove");
         }
     }
-    Ok(if report.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if report.failed.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
