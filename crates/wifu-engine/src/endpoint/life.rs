@@ -143,6 +143,13 @@ impl Endpoint {
     }
 
     pub(super) fn enter_time_wait(&mut self, id: ConnId) {
+        // Those that are over go first: the list is as long as the wait, not as long as its limit.
+        while let Some(&old) = self.time_wait.front() {
+            if self.slot(old).is_some_and(|s| s.time_wait && !s.ended) {
+                break;
+            }
+            self.time_wait.pop_front();
+        }
         self.time_wait.push_back(id);
         while self.time_wait.len() > self.config.max_time_wait {
             let Some(old) = self.time_wait.pop_front() else {
