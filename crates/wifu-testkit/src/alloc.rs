@@ -10,6 +10,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 thread_local! {
     /// Needs no destructor and no lazy set-up, so the allocator may touch it at any time.
     static TAKEN: Cell<u64> = const { Cell::new(0) };
+    /// Octets taken and not given back.
+    static LIVE: Cell<i64> = const { Cell::new(0) };
 }
 
 /// The system's allocator, counting allocations and reallocations of each thread.
@@ -19,27 +21,35 @@ fn count() {
     TAKEN.with(|n| n.set(n.get() + 1));
 }
 
+fn weigh(taken: usize, given: usize) {
+    LIVE.with(|n| n.set(n.get() + taken as i64 - given as i64));
+}
+
 // SAFETY: every call goes to `System` unchanged; counting touches only a plain thread-local cell.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
+        weigh(layout.size(), 0);
         // SAFETY: the caller's promises about `layout` are those that `System` asks for.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count();
+        weigh(layout.size(), 0);
         // SAFETY: as in `alloc`.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count();
+        weigh(size, layout.size());
         // SAFETY: `at` came from `System` with this layout, because `alloc` passes through.
         unsafe { System.realloc(at, layout, size) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        weigh(0, layout.size());
         // SAFETY: as in `realloc`.
         unsafe { System.dealloc(at, layout) }
     }
@@ -48,6 +58,12 @@ unsafe impl GlobalAlloc for Counting {
 /// Allocations of this thread so far; 0 for ever if [`Counting`] is not installed.
 pub fn allocations() -> u64 {
     TAKEN.with(Cell::get)
+}
+
+/// Octets that this thread has taken and nobody has given back on it; 0 for ever if [`Counting`] is
+/// not installed.
+pub fn live() -> i64 {
+    LIVE.with(Cell::get)
 }
 
 /// Allocations of this thread while `work` ran.

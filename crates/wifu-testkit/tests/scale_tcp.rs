@@ -1,0 +1,231 @@
+//! The TCP family at scale: floods of SYNs, a thousand connections at once, ten thousand one after
+//! another, with memory that stays where it was.
+
+mod tcp_common;
+
+use core::net::{Ipv4Addr, SocketAddrV4};
+use tcp_common::*;
+use wifu_engine::{Endpoint, EndpointConfig, State};
+use wifu_testkit::alloc::{Counting, live};
+use wifu_testkit::pair::{App, CLIENT, Fate, Pair, SERVER, pattern};
+use wifu_testkit::seg::{Seg, between};
+use wifu_wire::{Flags, Rng, Seq, Span, SynOptions};
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+const AT: SocketAddrV4 = SocketAddrV4::new(SERVER, 80);
+
+/// A pair that keeps neither records nor traces.
+fn lean(seed: u64) -> Pair {
+    let mut pair = Pair::new(seed);
+    for (n, end) in pair.ends.iter_mut().enumerate() {
+        *end = Endpoint::new(EndpointConfig {
+            seed,
+            node: n as u32,
+            ..EndpointConfig::default()
+        });
+    }
+    pair
+}
+
+/// Ten SYNs of strangers who will never answer.
+fn flood(pair: &mut Pair, rng: &mut Rng, proto: u8) {
+    for _ in 0..10 {
+        let source = Ipv4Addr::from(0xC000_0000 | rng.next_u32() >> 4);
+        let from = SocketAddrV4::new(source, 1 + rng.below(65_535) as u16);
+        let syn = Seg {
+            ports: (from.port(), 80),
+            seq: Seq(rng.next_u32()),
+            flags: Flags::SYN,
+            window: 1_000,
+            ts: Some((rng.next_u32(), 0)),
+            options: SynOptions {
+                mss: 1460,
+                scale: Some(7),
+                sack_ok: true,
+                ts_ok: true,
+            },
+            ..Seg::default()
+        };
+        let ip = between(from, AT, proto);
+        let bytes = syn.bytes(&ip);
+        pair.ends[1].handle_packet(pair.now, &ip, &bytes);
+    }
+}
+
+#[test]
+fn a_hundred_thousand_syns_of_strangers_change_nothing_and_memory_is_bounded() {
+    for spec in ["tcp-newreno", "tcp-cubic,rcv_wnd=65535,snd_buf=131071"] {
+        let blueprint = wifu_parts::blueprint(spec).unwrap();
+        let mut pair = lean(1);
+        // Answers to strangers reach nobody.
+        pair.spoil = Box::new(|f| match f.ip.dst {
+            CLIENT | SERVER => Fate::Deliver,
+            _ => Fate::Drop,
+        });
+        let backlog = 1_024;
+        pair.ends[1].listen(&blueprint, AT, backlog).unwrap();
+        pair.apps[0].to_write = pattern(20_000_000, 1);
+        pair.usher = None;
+        let first = pair.dial(&blueprint);
+        pair.apps[0].conn = Some(first);
+        run_for(&mut pair, ms(100));
+        let served = pair.apps[1].conn.unwrap();
+        pair.usher = Some(Box::new(App::default));
+        let (mut rng, mut latecomers, before) = (Rng::new(5), Vec::new(), live());
+        let mut most = 0;
+        for tick in 0..10_000 {
+            flood(&mut pair, &mut rng, blueprint.number);
+            if tick % 1_000 == 500 {
+                let id = pair.dial(&blueprint);
+                latecomers.push(id);
+                let app = App {
+                    conn: Some(id),
+                    ..App::default()
+                };
+                pair.crowd[0].insert(id, app);
+            }
+            run_for(&mut pair, ms(1));
+            if tick % 100 == 0 {
+                // What the applications hold is the test's own.
+                let read = pair.apps[1].read.capacity() as i64;
+                most = most.max(live() - before - read);
+            }
+        }
+        assert!(pair.ends[1].len() <= backlog + 12, "{spec}");
+        // Some 10 kB for each embryo; the open connections' stores are the rest.
+        assert!(most < 20_000_000, "{spec}: {most} octets");
+        for id in latecomers {
+            let conn = pair.ends[0].conn(id).unwrap();
+            assert_eq!(conn.state(), State::Established, "{spec}: a latecomer");
+            let opened = conn.opened_at().unwrap();
+            assert!(conn.board().tx.syn_lost.eq(&false), "{spec}: {opened:?}");
+        }
+        let limit = pair.now + Span::SECOND * 60;
+        pair.run(limit);
+        assert!(pair.apps[1].read == pair.apps[0].to_write, "{spec}");
+        let tx = &pair.ends[0].conn(first).unwrap().board().tx;
+        assert_eq!((tx.retransmits, tx.timeouts), (0, 0), "{spec}");
+        assert!(pair.ends[1].conn(served).is_some(), "{spec}");
+        // When the embryos have given up, nothing is left of the flood.
+        let limit = pair.now + Span::SECOND * 600;
+        pair.run(limit);
+        assert_eq!(
+            pair.ends[1].len(),
+            11,
+            "{spec}: the transfer and ten latecomers"
+        );
+    }
+}
+
+#[test]
+fn a_thousand_connections_at_once_carry_twenty_kilobytes_each_way() {
+    for spec in PROTOCOLS {
+        let blueprint = wifu_parts::blueprint(spec).unwrap();
+        let mut pair = lean(2);
+        lose_randomly(&mut pair, 1, 3);
+        pair.ends[1].listen(&blueprint, AT, 1_024).unwrap();
+        pair.usher = Some(Box::new(|| App {
+            to_write: pattern(20_000, 77),
+            close_after: true,
+            ..App::default()
+        }));
+        for i in 0..1_000 {
+            let id = pair.dial(&blueprint);
+            let app = App {
+                to_write: pattern(20_000, i),
+                close_after: true,
+                conn: Some(id),
+                ..App::default()
+            };
+            pair.crowd[0].insert(id, app);
+        }
+        run_for(&mut pair, ms(25));
+        assert_eq!(pair.ends[0].len(), 1_000, "{spec}");
+        assert!(pair.run(secs(10_000)), "{spec}");
+        assert_eq!(pair.crowd[1].len(), 1_000, "{spec}");
+        let mut payloads: Vec<&Vec<u8>> = pair.crowd[1].values().map(|a| &a.read).collect();
+        let mut written: Vec<&Vec<u8>> = pair.crowd[0].values().map(|a| &a.to_write).collect();
+        payloads.sort();
+        written.sort();
+        assert!(payloads == written, "{spec}: to the server");
+        let whole = pattern(20_000, 77);
+        for app in pair.crowd[0].values() {
+            assert!(app.read == whole, "{spec}: to a client");
+        }
+        for app in pair.crowd.iter().flat_map(|c| c.values()) {
+            assert_eq!(app.ended, Some(None), "{spec}");
+        }
+    }
+}
+
+/// Open, carry a little both ways, close, `n` times; then wait until everything is forgotten.
+fn cycles(pair: &mut Pair, blueprint: &std::sync::Arc<wifu_engine::Blueprint>, n: usize) {
+    for _ in 0..n {
+        let id = pair.dial(blueprint);
+        let app = App {
+            to_write: b"ping".to_vec(),
+            close_after: true,
+            let_go: true,
+            conn: Some(id),
+            ..App::default()
+        };
+        pair.crowd[0].insert(id, app);
+        run_for(pair, ms(100));
+        for crowd in &mut pair.crowd {
+            for app in crowd.values() {
+                assert_eq!(app.read.len(), 4);
+            }
+            crowd.clear();
+        }
+    }
+    let limit = pair.now + Span::SECOND * 1_000;
+    assert!(pair.run(limit));
+    assert!(pair.ends[0].is_empty() && pair.ends[1].is_empty());
+}
+
+#[test]
+fn ten_thousand_connections_one_after_another_leave_memory_where_it_was() {
+    for spec in PROTOCOLS {
+        let blueprint = wifu_parts::blueprint(spec).unwrap();
+        let mut pair = lean(3);
+        pair.ends[1].listen(&blueprint, AT, 16).unwrap();
+        pair.usher = Some(Box::new(|| App {
+            to_write: b"pong".to_vec(),
+            close_after: true,
+            let_go: true,
+            ..App::default()
+        }));
+        cycles(&mut pair, &blueprint, 1_000);
+        let after_one = live();
+        cycles(&mut pair, &blueprint, 9_000);
+        let grown = live() - after_one;
+        assert!(grown <= 1_024, "{spec}: {grown} octets more");
+    }
+}
+
+#[test]
+fn ten_thousand_refused_and_aborted_connections_leave_nothing() {
+    for spec in PROTOCOLS {
+        let blueprint = wifu_parts::blueprint(spec).unwrap();
+        let mut pair = lean(4);
+        pair.ends[1].serve(&blueprint);
+        let run = |n: usize, pair: &mut Pair| {
+            for i in 0..n {
+                let id = pair.dial(&blueprint);
+                if i % 2 == 0 {
+                    pair.ends[0].abort(pair.now, id);
+                }
+                run_for(pair, ms(30));
+                pair.ends[0].close(pair.now, id);
+            }
+            run_for(pair, Span::SECOND);
+            assert!(pair.ends[0].is_empty());
+            live()
+        };
+        let first = run(500, &mut pair);
+        let grown = run(4_500, &mut pair) - first;
+        assert!(grown <= 1_024, "{spec}: {grown} octets more");
+    }
+}
