@@ -237,41 +237,65 @@ fn a_fin_that_arrives_ahead_of_data_waits_for_it() {
 }
 
 #[test]
-fn data_after_our_close_is_acknowledged_and_discarded_with_the_window_open() {
+fn new_data_for_an_application_that_is_gone_is_answered_with_rst() {
+    // RFC 1122 4.2.2.13. What the application had not read is lost with it, and the peer is told.
     for spec in PROTOCOLS {
-        let mut pair = idle(spec);
-        let id = pair.apps[0].conn.unwrap();
-        pair.ends[0].close(pair.now, id);
-        pair.apps[0].conn = None;
-        // Several times what the window holds: it must stay open for the peer to reach its FIN.
-        pair.apps[1].to_write = pattern(300_000, 3);
-        close(&mut pair, 1);
-        pair.record = true;
-        pair.run(secs(600));
-        assert_eq!(fault(&pair, 1), Some(None), "{spec}");
-        assert_eq!(flagged(&pair, 0, Flags::RST).len(), 0, "{spec}");
-        let last = sent(&pair, 0).next_back().unwrap();
-        let fin = flagged(&pair, 1, Flags::FIN)[0].seg.end();
-        assert_eq!(last.seg.ack, Some(fin), "{spec}");
-        assert!(pair.ends[0].is_empty(), "{spec}: nothing is left");
+        for unread in [false, true] {
+            let mut pair = idle(spec);
+            if unread {
+                pair.apps[0].stalled = true;
+                pair.apps[1].to_write = pattern(300_000, 3);
+                run_for(&mut pair, Span::SECOND * 5);
+            }
+            let id = pair.apps[0].conn.take().unwrap();
+            pair.ends[0].close(pair.now, id);
+            run_for(&mut pair, ms(100));
+            pair.apps[1].to_write.extend(pattern(300_000, 4));
+            run_for(&mut pair, Span::SECOND * 5);
+            assert_eq!(fault(&pair, 1), Some(Some(Fault::Reset)), "{spec}");
+            assert!(flagged(&pair, 0, Flags::RST).len() >= 1, "{spec}");
+            assert!(pair.ends[0].is_empty(), "{spec}: nothing is left");
+        }
     }
 }
 
 #[test]
-fn unread_data_does_not_keep_the_window_shut_after_close() {
+fn old_data_after_our_close_is_acknowledged() {
+    // It was taken before the close; only its acknowledgement was lost.
     for spec in PROTOCOLS {
         let mut pair = idle(spec);
-        pair.apps[0].stalled = true;
-        pair.apps[1].to_write = pattern(400_000, 3);
-        let spec_window = pair.conn(0).board().site.rcv_buf;
-        run_for(&mut pair, Span::SECOND * 5);
-        let full = spec_window.min(400_000);
-        assert!(pair.conn(0).board().app.unread + 1448 > full, "{spec}");
+        lose(&mut pair, |f, seg| f.from == 0 && seg.is_bare_ack());
+        pair.apps[1].to_write = pattern(1_000, 3);
+        run_for(&mut pair, ms(50));
+        assert_eq!(pair.apps[0].read.len(), 1_000, "{spec}");
         let id = pair.apps[0].conn.take().unwrap();
+        lose(&mut pair, |f, seg| f.from == 0 && seg.has(Flags::FIN));
         pair.ends[0].close(pair.now, id);
+        run_for(&mut pair, ms(1_500));
+        assert!(repeated(&pair, 1).len() == 1, "{spec}");
+        heal(&mut pair);
         close(&mut pair, 1);
         pair.run(secs(600));
         assert_eq!(fault(&pair, 1), Some(None), "{spec}");
+        assert_eq!(flagged(&pair, 0, Flags::RST).len(), 0, "{spec}");
+        assert!(pair.ends[0].is_empty(), "{spec}");
+    }
+}
+
+#[test]
+fn what_was_not_read_before_our_close_is_discarded_and_the_peers_end_still_orderly() {
+    for spec in PROTOCOLS {
+        let mut pair = idle(spec);
+        pair.apps[0].stalled = true;
+        pair.apps[1].to_write = pattern(20_000, 3);
+        run_for(&mut pair, Span::SECOND * 5);
+        let id = pair.apps[0].conn.take().unwrap();
+        pair.ends[0].close(pair.now, id);
+        run_for(&mut pair, ms(100));
+        close(&mut pair, 1);
+        pair.run(secs(600));
+        assert_eq!(fault(&pair, 1), Some(None), "{spec}");
+        assert_eq!(flagged(&pair, 0, Flags::RST).len(), 0, "{spec}");
         assert!(pair.ends[0].is_empty(), "{spec}");
     }
 }

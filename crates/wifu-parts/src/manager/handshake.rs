@@ -5,9 +5,10 @@
 //! reliability and the receiver infer; emits `opened`, `ack-now` and `ended`; writes `conn`.
 //!
 //! Deviations: a segment without payload is acceptable at the right edge of the window too (as in
-//! Linux), because a peer that filled the window acknowledges from there. After our close, arriving
-//! data is acknowledged and discarded, never answered by RST (spec.md 4.3), because the peer would
-//! lose what it has not yet read.
+//! Linux), because a peer that filled the window acknowledges from there. New data for an
+//! application that has closed both ways is answered with RST (RFC 1122 4.2.2.13), which overrides
+//! spec.md 4.3: a killed application's peer would else send to nobody. Answers to bare segments
+//! outside the window are limited as challenges are.
 
 use wifu_engine::board::{ConnFacts, State};
 use wifu_engine::component::Cx;
