@@ -35,7 +35,7 @@ bench: build ## speed beside the kernel's TCP; tables to the screen and to out/b
 	$(PYTHON) tools/bench.py --bin $(TARGET_DIR)/release $(ARGS)
 
 .PHONY: test
-test: lint unit doctest count audit fuzz ## everything that must pass before a change goes in
+test: lint unit apps doctest count audit fuzz ## everything that must pass before a change goes in
 	@echo "make test: all passed"
 
 # Modules that a macro declares are invisible to `cargo fmt`.
@@ -67,6 +67,13 @@ unit: ## all tests of the workspace, the style test included; the book's referen
 	$(CARGO) build --quiet --locked --workspace
 	$(PYTHON) tools/reference.py --check --bin $(TARGET_DIR)/debug
 	$(CARGO) test --locked --workspace --lib --bins --tests --examples
+
+.PHONY: apps
+apps: ## unmodified programs over WiFu, and a short demonstration (root)
+	@scripts/setup.sh test python
+	$(CARGO) build --quiet --locked --workspace
+	$(PYTHON) tools/check_applications.py --bin $(TARGET_DIR)/debug
+	$(PYTHON) tools/demo.py --bin $(TARGET_DIR)/debug --size 2M --out out/demo-short
 
 .PHONY: doctest
 doctest: ## the examples in the documentation of the Rust code
