@@ -13,7 +13,7 @@ const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 fn carry(from: &mut Endpoint, to: &mut Endpoint, now: Time, out: &mut [u8]) -> u64 {
     let mut data = 0;
     while let Some(d) = from.poll_transmit(now, out) {
-        data += u64::from(d.len > 100);
+        data += u64::from(d.len > 64);
         to.handle_packet(now, &d.ip, &out[..d.len]);
     }
     data

@@ -2,18 +2,21 @@
 
 use wifu_wire::Seq;
 
-/// Sorted, disjoint, not adjacent ranges `start..end`; memory is taken once.
+/// Sorted, disjoint, not adjacent ranges `start..end`. Memory for a few is taken at once, for more
+/// when they come, up to the limit.
 #[derive(Clone, Debug)]
 pub struct Ranges {
     list: Vec<(Seq, Seq)>,
     limit: usize,
 }
 
+const FEW: usize = 63;
+
 impl Ranges {
     /// Room for `limit` ranges.
     pub fn new(limit: usize) -> Ranges {
         Ranges {
-            list: Vec::with_capacity(limit + 1),
+            list: Vec::with_capacity(limit.min(FEW) + 1),
             limit,
         }
     }

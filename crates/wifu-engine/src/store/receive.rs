@@ -4,8 +4,13 @@ use super::Ring;
 use crate::signal::Arrival;
 use wifu_wire::Seq;
 
-/// How many ranges may wait out of order; more are dropped (the farthest first) and counted.
+/// How many ranges may always wait out of order. Large buffers get one per 1024 octets, so that
+/// what was reported need not be taken back: a sender without reports waits for its timer. Beyond,
+/// the farthest are dropped and counted.
 pub const RANGES: usize = 128;
+
+/// The most ranges that wait out of order, however large the buffer is.
+const MOST_RANGES: usize = 8192;
 
 /// What an insertion did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +32,7 @@ pub struct Reassembly {
     /// Next in order.
     nxt: Seq,
     limit: u32,
+    most: usize,
     /// Sorted, disjoint, not adjacent; all after `nxt`. The newest is remembered for SACK.
     ranges: Vec<(Seq, Seq)>,
     newest: Option<(Seq, Seq)>,
@@ -42,6 +48,7 @@ impl Reassembly {
             base,
             nxt: base,
             limit,
+            most: (limit as usize / 1024).clamp(RANGES, MOST_RANGES),
             ranges: Vec::with_capacity(RANGES + 1),
             newest: None,
             dropped: 0,
@@ -170,7 +177,7 @@ impl Reassembly {
         self.ranges.drain(first..last);
         self.ranges.insert(first, (start, end));
         self.newest = Some((start, end));
-        if self.ranges.len() > RANGES {
+        if self.ranges.len() > self.most {
             let farthest = self.ranges.pop();
             self.dropped += 1;
             if farthest == self.newest {

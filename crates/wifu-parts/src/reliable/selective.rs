@@ -32,7 +32,7 @@ pub static SELECTIVE: Descriptor = Descriptor {
             false,
             "Limited transmit on the first duplicates (RFC 3042).",
         ),
-        ParamSpec::int("ranges", 256, 4, 4096, "Ranges that the scoreboard holds."),
+        ParamSpec::int("ranges", 8192, 4, 65_536, "Ranges that the scoreboard holds."),
     ],
     probes: &["sacked", "lost_edge"],
     wants: Facts::CONN.with(Facts::RTT).with(Facts::PEER),
