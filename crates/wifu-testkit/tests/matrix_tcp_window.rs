@@ -308,6 +308,16 @@ fn a_keep_alive_with_one_old_octet_is_answered_and_not_delivered() {
 }
 
 #[test]
+fn a_fin_behind_data_that_fills_the_window_is_taken_with_it() {
+    for spec in PROTOCOLS {
+        let spec = format!("{spec},rcv_wnd=1000,snd_buf=20000");
+        let pair = complete(one_way(10_000), &spec, 600);
+        assert_eq!(pair.conn(0).board().tx.timeouts, 0, "{spec}");
+        assert_eq!(flagged(&pair, 0, Flags::FIN).len(), 1, "{spec}");
+    }
+}
+
+#[test]
 fn the_fin_of_a_stalled_receiver_s_peer_arrives_through_a_closed_window() {
     for spec in PROTOCOLS {
         let spec = small(spec);
@@ -384,5 +394,32 @@ fn a_reader_of_single_octets_does_not_cause_small_segments() {
         wake(&mut pair);
         pair.run(secs(600));
         assert_delivered(&pair, &spec);
+    }
+}
+
+#[test]
+fn what_goes_again_after_a_timeout_takes_along_nothing_beyond_the_window() {
+    for spec in PROTOCOLS {
+        // Segments of 1000, as large as the window; the MSS would hold more.
+        let spec = format!("{spec},rcv_wnd=1000,snd_buf=20000");
+        let mut pair = one_way(10_000);
+        let mut count = 0;
+        lose(&mut pair, move |f, seg| {
+            count += u32::from(f.from == 0 && !seg.is_empty());
+            count == 3 && f.from == 0 && !seg.is_empty()
+        });
+        let pair = complete(pair, &spec, 600);
+        let mut edge = None;
+        for s in &pair.seen {
+            match (s.from, s.seg.ack) {
+                (1, Some(ack)) => edge = Some(ack.plus(s.seg.window)),
+                (0, _) if !s.seg.is_empty() => {
+                    let end = s.seg.seq.plus(s.seg.len());
+                    assert!(end.upto(edge.unwrap()), "{spec}: {end:?} beyond {edge:?}");
+                }
+                _ => {}
+            }
+        }
+        assert_eq!(pair.conn(0).board().tx.timeouts, 1, "{spec}");
     }
 }

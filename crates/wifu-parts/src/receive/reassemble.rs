@@ -108,7 +108,8 @@ impl Reassemble {
         let (seq, bytes) = (seg.head.seq, seg.payload.len() as u32);
         let fin_seq = seq.plus(bytes);
         if seg.head.flags.has(Flags::FIN) && !cx.board.rx.fin {
-            let fits = fin_seq.before(cx.board.rx.nxt.plus(cx.store.window().max(1)));
+            // It needs no room: one behind data that fills the window is taken too.
+            let fits = fin_seq.upto(cx.board.rx.nxt.plus(cx.store.window()));
             if fits && self.fin_at.is_none() {
                 self.fin_at = Some(fin_seq);
             }

@@ -321,8 +321,16 @@ impl Component for Cumulative {
         match kind {
             Kind::Control => self.sender.offer_syn(board),
             Kind::Rescue => {
+                // Gates let it pass, so it takes along nothing that was not sent before: the peer's
+                // window might not hold it.
                 self.rescue?;
-                Sender::want(board, kind, tx.una).filter(|_| tx.una != tx.max)
+                let sent = tx.max.since(tx.una);
+                let w = Sender::want(board, kind, tx.una).filter(|_| sent > 0)?;
+                Some(Want {
+                    bytes: w.bytes.min(sent),
+                    least: w.least.min(sent),
+                    ..w
+                })
             }
             Kind::Resend if tx.nxt != tx.max && !board.peer.persist => {
                 // From `una` on segments are cut anew; later ones take no new data along, which
