@@ -369,6 +369,7 @@ def options():
     fails(errno.ENOPROTOOPT, c.setsockopt, socket.IPPROTO_TCP, 9999, 1)
     fails(errno.ENOPROTOOPT, c.setsockopt, socket.SOL_SOCKET, socket.SO_MARK, 1)
     assert s.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
+    assert o(socket.IPPROTO_TCP, socket.TCP_MAXSEG) > 0
     c.connect(s.getsockname())
     c.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
     assert len(c.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)) == 104

@@ -264,7 +264,7 @@ pub fn get(fd: c_int, tag: Tag, level: c_int, name: c_int, given: &[u8]) -> Resu
         }
         (libc::IPPROTO_TCP, libc::TCP_INFO) => Value::bytes(&info(fd)?),
         (libc::IPPROTO_TCP, libc::TCP_NODELAY) => Value::int(tag.has(Tag::NODELAY).into()),
-        (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => Value::int(number(fd, tag, MSS).unwrap_or(536)),
+        (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => Value::int(mss(fd, tag)),
         (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) if tag.has(Tag::V6) => {
             Value::int(tag.has(Tag::V6ONLY).into())
         }
@@ -343,6 +343,19 @@ fn error(fd: c_int, tag: Tag) -> Result<i32> {
         tag.set(Tag::CONNECTING, false).write(fd)?;
     }
     Ok(0)
+}
+
+/// What the connection uses, else what was set, else Linux's value for an untouched socket.
+fn mss(fd: c_int, tag: Tag) -> i32 {
+    let ask = |cookie| daemon::ask(&Request::Info { cookie }).ok();
+    let reply = cookie(fd).ok().and_then(ask);
+    let used = reply
+        .and_then(|r| r.answer().info)
+        .map(|i| i.snd_mss as i32);
+    let known = |n: &i32| *n > 0;
+    used.filter(known)
+        .or_else(|| number(fd, tag, MSS).filter(known))
+        .unwrap_or(536)
 }
 
 fn info(fd: c_int) -> Result<[u8; tcp_info::LEN]> {
