@@ -487,6 +487,10 @@ impl Host for Names {
         self.resolve(spec).map_err(|e| e.to_string())
     }
 
+    fn own_address(&self) -> Option<Ipv4Addr> {
+        self.tun
+    }
+
     fn source_for(&mut self, blueprint: &Blueprint, remote: Ipv4Addr) -> io::Result<Ipv4Addr> {
         match self.tun {
             Some(stack) if blueprint.number == TCP => Ok(stack),

@@ -14,6 +14,9 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use wifu_wire::ipv4::IpInfo;
 
+/// Packets from the kernel that wait for us at most.
+const QUEUE: u32 = 10_000;
+
 /// How a [`TunCarrier`] is opened.
 #[derive(Clone, Debug)]
 pub struct TunConfig {
@@ -91,8 +94,12 @@ impl TunCarrier {
         let (kernel, stack, mtu) = (config.kernel, config.stack, config.mtu);
         let tag = Owner::this().tag();
         vec![
-            // No router solicitations: nobody speaks IPv6 here.
-            format!("ip link set dev {name} alias {tag} addrgenmode none mtu {mtu}"),
+            // No router solicitations: nobody speaks IPv6 here. The queue holds some windows: the
+            // kernel's TCP does not wait for room in it, and the default of 500 packets loses some
+            // of every burst.
+            format!(
+                "ip link set dev {name} alias {tag} addrgenmode none mtu {mtu} txqueuelen {QUEUE}"
+            ),
             format!("ip addr add {kernel} peer {stack} dev {name}"),
             format!("ip link set dev {name} up"),
         ]

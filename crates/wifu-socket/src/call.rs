@@ -128,7 +128,16 @@ fn check_is_local(ip: Ipv4Addr) -> Result<()> {
     let probe = sys::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0)?;
     let r = sys::bind_v4(probe, SocketAddrV4::new(ip, 0));
     sys::close(probe);
-    r
+    match r {
+        // The daemon's address on a TUN device, which the kernel must not know as its own.
+        Err(Errno(libc::EADDRNOTAVAIL)) if is_daemons(ip) => Ok(()),
+        r => r,
+    }
+}
+
+fn is_daemons(ip: Ipv4Addr) -> bool {
+    let reply = daemon::ask(&Request::Ping);
+    reply.is_ok_and(|r| r.answer().local.is_some_and(|a| *a.ip() == ip))
 }
 
 fn bind_service(fd: c_int, local: SocketAddrV4) -> Result<()> {

@@ -58,7 +58,7 @@ pub struct ConnInfo {
     pub counters: Counters,
     /// When it opened.
     pub opened_at: Option<Time>,
-    /// What the peer's SYN offered, in the words of `ss`: `ts sack wscale:n`.
+    /// What was agreed upon, in the words of `ss`: `ts sack wscale:n` (the peer's scale).
     pub options: String,
 }
 
@@ -69,7 +69,9 @@ impl ConnInfo {
         if b.rtt.samples > 0 && b.conn.peer.ts_ok {
             options.push(String::from("ts"));
         }
-        if b.conn.peer.sack_ok {
+        // Offered by both: a composition without such a parameter decides by itself.
+        let off = Some(crate::descriptor::Value::Flag(false));
+        if b.conn.peer.sack_ok && conn.blueprint().value("sack") != off {
             options.push(String::from("sack"));
         }
         if let Some(scale) = b.conn.peer.scale {

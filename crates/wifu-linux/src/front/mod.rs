@@ -89,6 +89,11 @@ pub trait Host {
         let _ = blueprint;
         Ok(crate::carrier::route_to(remote)?.source)
     }
+
+    /// An address that connections may have though the kernel does not know it as this host's.
+    fn own_address(&self) -> Option<Ipv4Addr> {
+        None
+    }
 }
 
 /// What every call works with.

@@ -23,6 +23,9 @@ const BUFFER_RANGE: (u64, u64) = (1_000, 1 << 30);
 /// The parameter that `TCP_NODELAY` is the opposite of.
 const NAGLE: &str = "nagle";
 
+/// No address.
+const NOBODY: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+
 /// What is said, with owned texts.
 #[derive(Default)]
 struct Reply {
@@ -169,7 +172,10 @@ impl Front {
                 }
             }
             Request::Stats => Reply::value(self.stats(cx).to_string()),
-            Request::Ping => Reply::value(env!("CARGO_PKG_VERSION")),
+            Request::Ping => Reply {
+                names: cx.host.own_address().map(|ip| (SocketAddrV4::new(ip, 0), NOBODY)),
+                ..Reply::value(env!("CARGO_PKG_VERSION"))
+            },
             Request::Connect { .. } => Reply::errno(libc::EINVAL),
         };
         let bytes = reply.encode();
