@@ -102,6 +102,7 @@ struct Handshake {
     fixed: Option<Seq>,
     passive: bool,
     closing: bool,
+    reset_late: bool,
     rst: Option<(Seq, Option<Seq>)>,
     challenges: (u64, u32),
 }
@@ -114,6 +115,7 @@ impl Handshake {
             fixed: (p.text("isn") == "fixed").then_some(Seq(p.int("iss") as u32)),
             passive: false,
             closing: false,
+            reset_late: p.text("late_data") == "reset",
             rst: None,
             challenges: (0, 0),
         }
@@ -286,7 +288,11 @@ impl Handshake {
         }
         //= RFC 1122 section 4.2.2.13: new data for an application that has closed
         let upto = head.seq.plus(seg.payload.len() as u32);
-        if cx.board.app.gone && !seg.payload.is_empty() && upto.after(cx.board.rx.nxt) {
+        if self.reset_late
+            && cx.board.app.gone
+            && !seg.payload.is_empty()
+            && upto.after(cx.board.rx.nxt)
+        {
             self.abort(cx);
             return Admit::Drop("data after the application closed");
         }
