@@ -105,6 +105,7 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
+        self.daemon = None;
         let _ = std::fs::remove_dir_all(&self.dir);
     }
 }

@@ -173,6 +173,7 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
+        self.relay = None;
         let _ = std::fs::remove_dir_all(&self.dir);
     }
 }
