@@ -136,10 +136,14 @@ fn serve(app: &UnixStream, world: &Shared) -> io::Result<()> {
             }),
             ..Answer::default()
         },
-        Request::Stats => Answer {
-            value: Some("[]"),
-            ..Answer::default()
-        },
+        Request::Stats => {
+            let all: Vec<String> = w.listeners.keys().map(|l| format!("\"{l}\"")).collect();
+            text = format!("[{}]", all.join(","));
+            Answer {
+                value: Some(&text),
+                ..Answer::default()
+            }
+        }
         Request::Ping => Answer {
             value: Some("relay"),
             ..Answer::default()

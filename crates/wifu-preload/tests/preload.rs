@@ -2,9 +2,11 @@
 //! in the daemon's place.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use wifu_wire::front::{Answer, HEADER_LEN, Header, Kind};
 
 /// Where cargo puts libraries and examples of this build. `cargo test` and `cargo build` differ in
 /// that: the newest file is of the last build.
@@ -137,21 +139,29 @@ impl World {
         Running(c.spawn().unwrap_or_else(|e| panic!("{text}: {e}")))
     }
 
-    /// Waits until a socket of ours listens on this port.
+    /// Waits until a listening socket with this port is registered.
     fn wait_for(&self, port: u16) {
         let deadline = Instant::now() + Duration::from_secs(10);
-        let end = format!("/{port}");
-        while !std::fs::read_to_string("/proc/net/unix")
-            .unwrap()
-            .lines()
-            .any(|l| {
-                // The flag says listening.
-                l.contains("@wifu/s/") && l.ends_with(&end) && l.contains(" 00010000 ")
-            })
-        {
+        let end = format!(":{port}\"");
+        while !self.listeners().contains(&end) {
             assert!(Instant::now() < deadline, "nobody listens on port {port}");
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    /// The relay's list of listening sockets, as `wifu ss` would ask for it.
+    fn listeners(&self) -> String {
+        let mut s = UnixStream::connect(self.socket()).unwrap();
+        let header = Header {
+            kind: Kind::Stats,
+            body: 0,
+            pad: 0,
+        };
+        s.write_all(&header.encode()).unwrap();
+        let mut got = Vec::new();
+        s.read_to_end(&mut got).unwrap();
+        let answer = Answer::decode(&got[HEADER_LEN..]).unwrap();
+        answer.value.unwrap_or_default().to_owned()
     }
 
     fn fetch(&self, port: u16, name: &str, want: &[u8]) {
