@@ -242,6 +242,15 @@ impl Handshake {
         }
     }
 
+    /// A bare ACK one below what we expect: its sender did not know yet that we had taken the
+    /// octet by which it probed our window. What it acknowledges for the first time counts.
+    fn behind_probe(head: &Head, len: u32, board: &Board) -> bool {
+        let (tx, rx) = (&board.tx, &board.rx);
+        let news = head.ack.is_some_and(|a| a.after(tx.una) && a.upto(tx.max));
+        let open = board.conn.state != State::SynRcvd;
+        open && len == 0 && head.seq == rx.nxt.minus(1) && news
+    }
+
     //= RFC 7323 section 5.3
     fn paws(head: &Head, board: &Board, now: Time) -> bool {
         let (Some(ts), Some(at)) = (head.ts, board.rx.ts_recent_at) else {
@@ -279,6 +288,9 @@ impl Handshake {
                     self.challenge(cx);
                 } else {
                     cx.out.emit(Signal::AckNow);
+                }
+                if Self::behind_probe(head, len, &cx.board) {
+                    return Admit::Pass;
                 }
             }
             return Admit::Drop("outside the window");
