@@ -66,14 +66,14 @@ fn spec() -> impl Strategy<Value = String> {
         1..4u32,
         prop::sample::select(vec!["last", "rfc7323"]),
     );
-    let switches = (on(), on(), on(), on(), on(), on(), on());
+    let switches = (on(), on(), on(), on(), on(), on(), on(), on());
     (prop::sample::select(VARIANTS.to_vec()), numbers, switches).prop_map(|(base, n, s)| {
         let (mss, window, buffer, iss, every, echo) = n;
         let mut spec = format!(
             "{base},rcv_wnd={window},snd_buf={buffer},isn=fixed,iss={iss},ack_every={every},\
              ts_echo={echo},timestamps={},ltx={},cwv={},abc={},idle_restart={},rto_hold={},\
-             stretch={},syn_tries=100,data_tries=100",
-            s.0, s.1, s.2, s.3, s.4, s.5, s.6
+             stretch={},nagle={},syn_tries=100,data_tries=100",
+            s.0, s.1, s.2, s.3, s.4, s.5, s.6, s.7
         );
         if mss > 0 {
             spec.push_str(&format!(",mss={mss}"));
@@ -235,7 +235,7 @@ fn spoil(scene: &Scene) -> impl FnMut(&wifu_testkit::pair::Flying) -> Fate + 'st
     }
 }
 
-fn play(scene: &Scene) -> Result<(), TestCaseError> {
+fn play(scene: &Scene) -> Result<Pair, TestCaseError> {
     let mut pair = Pair::new(scene.seed);
     pair.delay = Span::MILLI * scene.delay;
     pair.spoil = Box::new(spoil(scene));
@@ -266,7 +266,7 @@ fn play(scene: &Scene) -> Result<(), TestCaseError> {
         prop_assert_eq!(app.ended, Some(None), "how {} ended", side);
     }
     prop_assert!(quiet, "not quiet in the end");
-    Ok(())
+    Ok(pair)
 }
 
 fn config() -> ProptestConfig {
@@ -289,5 +289,17 @@ proptest! {
     #[test]
     fn whatever_happens_every_octet_arrives_and_both_ends_close(scene in scene()) {
         play(&scene)?;
+    }
+
+    #[test]
+    fn on_a_perfect_wire_nothing_is_taken_for_lost(mut scene in scene()) {
+        let calm = Weather { lost: 0, twice: 0, corrupt: 0, late: 0, behind: 0, most: 1 };
+        scene.weather = [calm; 2];
+        let mut pair = play(&scene)?;
+        for side in 0..2 {
+            prop_assert_eq!(pair.conn(side).board().tx.timeouts, 0, "side {}", side);
+            let seen = losses(&signals(&mut pair, side));
+            prop_assert_eq!(seen, (0, 0), "side {}", side);
+        }
     }
 }
