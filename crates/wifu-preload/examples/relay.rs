@@ -79,6 +79,8 @@ fn serve(app: &UnixStream, world: &Shared) -> io::Result<()> {
     {
         return join(app, world, cookie, (local, remote), options, header.total());
     }
+    // Unread bytes would make closing a reset.
+    take(app, header.total())?;
     let mut w = world.lock().unwrap();
     let text;
     let answer = match request {
