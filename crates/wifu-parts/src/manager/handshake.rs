@@ -51,6 +51,13 @@ pub static HANDSHAKE: Descriptor = Descriptor {
             &["rfc6528", "fixed"],
             "Initial sequence number: keyed hash and clock, or `iss` (test profiles).",
         ),
+        ParamSpec::text(
+            "late_data",
+            "reset",
+            &["reset", "discard"],
+            "New data for an application that has closed: answer RST (RFC 1122 4.2.2.13), so that \
+             a peer does not send a whole file to nobody; or acknowledge and discard (spec.md 4.3).",
+        ),
         ParamSpec::int(
             "iss",
             1,
