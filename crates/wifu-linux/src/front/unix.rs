@@ -39,7 +39,11 @@ pub(super) fn listen_at(path: &Path, mode: u32, group: Option<u32>) -> io::Resul
     let addr = SocketAddrUnix::new(path)?;
     let probe = unix_socket()?;
     match connect(&probe, &addr) {
-        Ok(()) | Err(Errno::AGAIN) => return Err(io::ErrorKind::AddrInUse.into()),
+        Ok(()) | Err(Errno::AGAIN) => {
+            let path = path.display();
+            let text = format!("another daemon serves applications at {path}: one is enough");
+            return Err(io::Error::new(io::ErrorKind::AddrInUse, text));
+        }
         Err(Errno::CONNREFUSED) => std::fs::remove_file(path)?,
         Err(_) => {}
     }

@@ -1,0 +1,7 @@
+//! `wifu daemon` and `wifu exec` live: with the kernel's TCP, under unmodified programs, and when
+//! things die. Everything here needs root and makes, and removes, namespaces of its own.
+
+mod applications;
+mod interop;
+mod robustness;
+mod world;

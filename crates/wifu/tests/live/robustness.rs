@@ -1,0 +1,266 @@
+//! What happens when daemons and programs die, are attacked or too many.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::world::{A, B, Host, Running, World, built, nginx, peer, privileged, wait_until};
+
+const SPEC: &str = "tcp-newreno,rto_min=200ms";
+
+fn script(host: &Host, args: &[&str]) -> Command {
+    peer(host.over(SPEC, "python3"), args)
+}
+
+/// A server on host A and a client on host B that have met; the last one to act says "up".
+fn meet(w: &World, port: u16, listen: &[&str], connect: &[&str]) -> (Running, Running) {
+    let (a, b, text) = (&w.hosts[0], &w.hosts[1], port.to_string());
+    let (who, what) = listen.split_first().expect("who listens");
+    let mut server = a.serve(port, &mut script(a, &[&[*who, A, &text], what].concat()));
+    let mut client = b.start(&mut script(b, &[&["connect", A, &text], connect].concat()));
+    for (running, what) in [(&mut server, what), (&mut client, connect)] {
+        if what[0] != "exchange" {
+            running.says("up");
+        }
+    }
+    (server, client)
+}
+
+/// What a program that waited for a reset has seen. A program that writes learns by EPIPE, for
+/// the kernel's UNIX sockets know no other error.
+fn sees_reset(program: &mut Running, writes: bool) {
+    let seen = ["[\"Connection reset by peer\"]", "[\"Broken pipe\"]"];
+    let seen = if writes { &seen[..] } else { &seen[..1] };
+    let report = |p: &Running| p.said().lines().last().unwrap_or_default().to_owned();
+    let sees = wait_until(Duration::from_secs(15), || report(program).starts_with('{'));
+    assert!(sees, "no end: {}", program.said());
+    let report: Value = serde_json::from_str(&report(program)).expect("JSON");
+    assert!(
+        seen.contains(&report["seen"].to_string().as_str()),
+        "{report}"
+    );
+}
+
+/// Established connections in a daemon's list.
+fn open(host: &Host) -> usize {
+    let all = host.connections();
+    all.iter().filter(|c| c["state"] == "ESTAB").count()
+}
+
+#[test]
+fn a_killed_daemon_resets_its_applications_and_the_next_one_serves_them() {
+    if !privileged() {
+        return;
+    }
+    let mut w = World::raw_up("rb-kill");
+    let mut servers = [
+        meet(&w, 7001, &["listen-on", "is_reset", "read"], &["hold"]),
+        meet(&w, 7002, &["listen-on", "is_reset", "write"], &["hold"]),
+    ];
+    let mut clients = [
+        meet(&w, 7003, &["listen", "hold"], &["is_reset", "read"]),
+        meet(&w, 7004, &["listen", "hold"], &["is_reset", "write"]),
+    ];
+    // A program that writes is held up by then: its peer does not read.
+    std::thread::sleep(Duration::from_millis(500));
+    w.hosts[0].kill_daemon();
+    sees_reset(&mut servers[0].0, false);
+    sees_reset(&mut servers[1].0, true);
+    w.hosts[1].kill_daemon();
+    sees_reset(&mut clients[0].1, false);
+    sees_reset(&mut clients[1].1, true);
+    // Programs are told what to do while there is no daemon.
+    let lost = script(&w.hosts[1], &["connect", A, "7001", "take"])
+        .output()
+        .expect("python");
+    let said = String::from_utf8_lossy(&lost.stderr);
+    assert!(
+        said.contains("start one with `wifu daemon`") && !lost.status.success(),
+        "{said}"
+    );
+    // The servers go on listening; new daemons take them over.
+    w.hosts.iter_mut().for_each(|h| h.start_daemon(&[]));
+    for port in ["7001", "7002"] {
+        let b = &w.hosts[1];
+        let args = ["connect", A, port, "exchange", "300000"];
+        let report = b.start(&mut script(b, &args)).report();
+        assert_eq!(
+            (&report["sent"], &report["count"]),
+            (&report["got"], &300_000.into())
+        );
+    }
+}
+
+#[test]
+fn a_killed_application_closes_its_connections() {
+    if !privileged() {
+        return;
+    }
+    let w = World::raw_up("rb-app");
+    let (mut server, client) = meet(&w, 7001, &["listen", "is_reset", "read"], &["hold"]);
+    let (server_2, mut client_2) = meet(&w, 7002, &["listen", "hold"], &["is_reset", "read"]);
+    assert_eq!([open(&w.hosts[0]), open(&w.hosts[1])], [2, 2]);
+    client.kill();
+    server_2.kill();
+    // Killed with an octet unread: a reset, as over the kernel's TCP.
+    sees_reset(&mut server, false);
+    sees_reset(&mut client_2, false);
+    let gone = || w.hosts.iter().all(|h| open(h) == 0);
+    assert!(wait_until(Duration::from_secs(5), gone));
+}
+
+#[test]
+fn a_daemon_that_is_told_to_end_resets_peers_and_takes_its_socket_away() {
+    if !privileged() {
+        return;
+    }
+    let mut w = World::raw_up("rb-term");
+    let (_server, mut client) = meet(&w, 7001, &["listen", "hold"], &["is_reset", "read"]);
+    let socket = w.hosts[0].socket();
+    assert!(socket.exists());
+    w.hosts[0].stop_daemon();
+    assert!(!socket.exists());
+    sees_reset(&mut client, false);
+}
+
+#[test]
+fn a_tun_device_goes_with_its_daemon() {
+    if !privileged() {
+        return;
+    }
+    let mut w = World::tun("rb-tun");
+    let host = &mut w.hosts[0];
+    let devices = |h: &Host| {
+        let output = h.run(h.command("ip").args(["-o", "link"]));
+        String::from_utf8_lossy(&output.stdout)
+            .matches(": wifu")
+            .count()
+    };
+    host.start_daemon(&[]);
+    assert_eq!(devices(host), 1);
+    host.kill_daemon();
+    assert!(wait_until(Duration::from_secs(5), || devices(host) == 0));
+    // What the dead one left does not hinder the next one.
+    host.start_daemon(&[]);
+    assert_eq!(devices(host), 1);
+    host.stop_daemon();
+    assert_eq!(devices(host), 0);
+}
+
+#[test]
+fn garbage_on_the_daemons_socket_is_refused_and_counted() {
+    if !privileged() {
+        return;
+    }
+    let mut w = World::raw("rb-junk");
+    let host = &mut w.hosts[0];
+    host.start_daemon(&[]);
+    let mut rng = wifu_wire::Rng::new(7);
+    let socket = host.socket();
+    for i in 0..200u64 {
+        let mut stream = UnixStream::connect(&socket).expect("daemon");
+        let size = 16 + rng.below(20_000) as usize;
+        let mut junk: Vec<u8> = (0..size).map(|_| rng.next_u32() as u8).collect();
+        if i % 2 == 0 {
+            // The right beginning, then nonsense.
+            junk[..4].copy_from_slice(b"WIFU");
+        }
+        // It may be refused before it is all there.
+        let _ = stream.write_all(&junk);
+        stream
+            .set_read_timeout(Some(Duration::from_secs(10)))
+            .expect("timeout");
+        let answer = stream.read(&mut [0; 64]);
+        let refused = match &answer {
+            Ok(n) => *n == 0,
+            Err(e) => e.kind() == std::io::ErrorKind::ConnectionReset,
+        };
+        assert!(refused, "{answer:?}");
+    }
+    assert!(host.connections().is_empty());
+    let counted = host.stop_daemon();
+    assert_eq!(counted["applications"]["garbage"], 200, "{counted}");
+}
+
+#[test]
+fn other_users_get_what_the_sockets_mode_says() {
+    if !privileged() {
+        return;
+    }
+    let mut w = World::raw_up("rb-mode");
+    let library = w.dir.join("preload.so");
+    std::fs::copy(built("libwifu_preload.so"), &library).expect("copy");
+    let b = &w.hosts[1];
+    let args = ["listen-on", B, "7001", "exchange", "10"];
+    let _server = b.serve(7001, &mut script(b, &args));
+    for (mode, wanted) in [("0600", "Permission denied"), ("0666", "connected")] {
+        let a = &mut w.hosts[0];
+        a.start_daemon(&["--mode", mode]);
+        let mut client = a.command("setpriv");
+        client.args([
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            "bash",
+            "-c",
+        ]);
+        client.arg(format!("exec 3<>/dev/tcp/{B}/7001 && echo connected"));
+        client
+            .env("LD_PRELOAD", &library)
+            .env("WIFU_PROTOCOL", SPEC);
+        let output = client
+            .env("WIFU_SOCKET", a.socket())
+            .output()
+            .expect("setpriv");
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        assert!(said.contains(wanted), "{mode}: {said}");
+    }
+}
+
+#[test]
+fn a_second_daemon_is_told_of_the_first_and_harms_it_not() {
+    if !privileged() {
+        return;
+    }
+    let mut w = World::raw("rb-two");
+    let host = &mut w.hosts[0];
+    host.start_daemon(&[]);
+    let second = host
+        .command(WIFU_DAEMON[0])
+        .args(&WIFU_DAEMON[1..])
+        .output()
+        .expect("wifu");
+    let said = String::from_utf8_lossy(&second.stderr);
+    assert!(
+        !second.status.success() && said.contains("another daemon"),
+        "{said}"
+    );
+    assert!(host.connections().is_empty(), "the first one answers");
+    host.daemon.as_ref().expect("daemon").signal(Signal::TERM);
+    host.daemon.as_mut().expect("daemon").succeeds();
+}
+
+const WIFU_DAEMON: [&str; 2] = [super::world::WIFU, "daemon"];
+
+#[test]
+fn three_hundred_downloads_at_once() {
+    if !privileged() {
+        return;
+    }
+    let w = World::raw_up("rb-many");
+    let digest = w.random_file("file", 100_000);
+    let (a, b) = (&w.hosts[0], &w.hosts[1]);
+    let _server = a.serve(8080, &mut nginx(a.over(SPEC, "nginx"), &w, A));
+    let url = format!("http://{A}:8080/file?[1-300]");
+    let mut curl = b.over(SPEC, "curl");
+    curl.args(["-sSf", "-m", "60", "--parallel", "--parallel-immediate"]);
+    b.run(curl.args(["--parallel-max", "300", "-o", "got-#1", &url]));
+    for i in 1..=300 {
+        assert_eq!(w.digest(&format!("got-{i}")), digest, "{i}");
+    }
+}
