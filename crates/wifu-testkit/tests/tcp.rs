@@ -5,7 +5,13 @@ use wifu_engine::{ConnId, State};
 use wifu_testkit::pair::{Fate, Pair, pattern};
 use wifu_wire::{Rng, Span, Time};
 
-const PROTOCOLS: [&str; 5] = ["tcp-tahoe", "tcp-reno", "tcp-newreno", "tcp-sack", "tcp-cubic"];
+const PROTOCOLS: [&str; 5] = [
+    "tcp-tahoe",
+    "tcp-reno",
+    "tcp-newreno",
+    "tcp-sack",
+    "tcp-cubic",
+];
 
 fn secs(s: u64) -> Time {
     Time(s * 1_000_000_000)
@@ -88,4 +94,23 @@ fn reordering_duplication_and_corruption_are_survived() {
             });
         });
     }
+}
+
+#[test]
+fn a_sender_that_the_local_queue_stops_is_not_taken_for_window_limited() {
+    let blueprint = wifu_parts::blueprint("tcp-newreno").unwrap();
+    let mut pair = Pair::new(7);
+    let id = pair.connect(&blueprint);
+    pair.run(secs(1));
+    pair.ends[0].write(pair.now, id, &pattern(100_000, 1));
+    let mut out = [0u8; 2048];
+    pair.ends[0].set_room(1);
+    assert!(pair.ends[0].poll_transmit(pair.now, &mut out).is_some());
+    assert!(pair.ends[0].poll_transmit(pair.now, &mut out).is_none());
+    let limited = pair.ends[0].info(id).unwrap().limited;
+    assert_eq!(limited, wifu_engine::Limit::Queue);
+    pair.ends[0].set_room(1000);
+    while pair.ends[0].poll_transmit(pair.now, &mut out).is_some() {}
+    let limited = pair.ends[0].info(id).unwrap().limited;
+    assert_eq!(limited, wifu_engine::Limit::Window);
 }

@@ -68,7 +68,10 @@ impl Conn {
             } else {
                 Span::ZERO
             };
-            return Some(self.send(now, i as usize, &want, late, head, out));
+            let transmit = self.send(now, i as usize, &want, late, head, out);
+            // Whoever polls on learns better at once; if nobody does, the local queue was full.
+            self.limited(now, Limit::Queue);
+            return Some(transmit);
         }
         self.core.due = due;
         let (tx, running) = (&self.core.board.tx, self.core.board.conn.running);
