@@ -7,8 +7,8 @@ use clap::{Parser, Subcommand};
 
 mod catalog;
 mod exec;
-mod mock;
 mod live;
+mod mock;
 mod perf;
 mod ss;
 

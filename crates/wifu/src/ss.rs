@@ -14,11 +14,13 @@ use wifu_wire::front::{Answer, HEADER_LEN, Header, Request};
 
 /// `wifu ss`.
 #[derive(ClapArgs)]
-#[command(after_help = "Each connection's second line has the words of `ss -ti`: cwnd and \
+#[command(
+    after_help = "Each connection's second line has the words of `ss -ti`: cwnd and \
     ssthresh in segments, rtt:smoothed/variation in ms, rto in ms, retrans:total, and ours:\n\
     limited:REASON, what holds the sender up now, and the share of its life that each reason \
     took\n(window: congestion window; peer: the receiver's window; source: nothing to send; \
-    drain: all sent).")]
+    drain: all sent)."
+)]
 pub struct Args {
     /// The daemon's socket [default: /run/wifu/<network namespace>/daemon.sock]
     #[arg(long, value_name = "PATH")]
@@ -53,7 +55,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// The daemon's answer to "what is there": JSON text.
 fn ask(path: &Path) -> anyhow::Result<String> {
     let mut socket = UnixStream::connect(path).with_context(|| {
-        format!("no daemon at {}: start one with `wifu daemon`", path.display())
+        format!(
+            "no daemon at {}: start one with `wifu daemon`",
+            path.display()
+        )
     })?;
     let patience = Some(Duration::from_secs(10));
     socket.set_read_timeout(patience)?;
@@ -62,7 +67,9 @@ fn ask(path: &Path) -> anyhow::Result<String> {
     socket.write_all(&frame[..n])?;
     let mut head = [0; HEADER_LEN];
     socket.read_exact(&mut head).context("the daemon hung up")?;
-    let Some(header) = Header::decode(&head)? else { bail!("the daemon answered too little") };
+    let Some(header) = Header::decode(&head)? else {
+        bail!("the daemon answered too little")
+    };
     let mut body = vec![0; header.total() - HEADER_LEN];
     socket.read_exact(&mut body).context("the daemon hung up")?;
     let answer = Answer::decode(&body)?;
@@ -109,7 +116,12 @@ fn details(c: &Value) -> String {
     let mss = number(c, "mss").max(1.0);
     let ms = |key: &str| number(c, key) / 1e6;
     let mut words = vec![c["protocol"].as_str().unwrap_or("?").to_string()];
-    words.extend(c["options"].as_str().filter(|o| !o.is_empty()).map(String::from));
+    words.extend(
+        c["options"]
+            .as_str()
+            .filter(|o| !o.is_empty())
+            .map(String::from),
+    );
     words.push(format!("rto:{:.0}", ms("rto_ns")));
     words.push(format!("rtt:{:.3}/{:.3}", ms("rtt_ns"), ms("rttvar_ns")));
     words.push(format!("mss:{mss:.0}"));
@@ -128,7 +140,10 @@ fn details(c: &Value) -> String {
     words.push(format!("segs_in:{:.0}", number(c, "segments_in")));
     words.push(format!("data_segs_out:{:.0}", number(c, "data_out")));
     words.push(format!("send {:.0}bps", send_rate(c)));
-    words.push(format!("delivery_rate {:.0}bps", number(c, "rate_bytes_per_s") * 8.0));
+    words.push(format!(
+        "delivery_rate {:.0}bps",
+        number(c, "rate_bytes_per_s") * 8.0
+    ));
     words.push(format!("unacked:{:.0}", (number(c, "flight") / mss).ceil()));
     if number(c, "retransmits") > 0.0 {
         words.push(format!("retrans:0/{:.0}", number(c, "retransmits")));
@@ -152,7 +167,11 @@ fn details(c: &Value) -> String {
 /// One window per round trip, bit/s, as `ss` computes it.
 fn send_rate(c: &Value) -> f64 {
     let rtt_ns = number(c, "rtt_ns");
-    if rtt_ns > 0.0 { number(c, "cwnd") * 8e9 / rtt_ns } else { 0.0 }
+    if rtt_ns > 0.0 {
+        number(c, "cwnd") * 8e9 / rtt_ns
+    } else {
+        0.0
+    }
 }
 
 /// What held the sender up, in per cent of its life so far.
