@@ -1,14 +1,14 @@
 //! WiFu live on Linux: carriers, the daemon and its event loop.
 //!
 //! The only crate, next to the socket library, that calls the operating system. `unsafe` lives in
-//! [`sys`], [`ring`], [`ingress`] and [`bsd`], each a thin layer over a few system calls; everything
-//! else is safe Rust above them.
+//! [`sys`], [`ring`], [`ingress`] and [`bsd`], each a thin layer over a few system calls;
+//! everything else is safe Rust above them.
 
 pub mod bsd;
-pub mod carrier;
-pub mod daemon;
 pub mod capture;
+pub mod carrier;
 pub mod clean;
+pub mod daemon;
 pub mod doctor;
 pub mod faults;
 pub mod front;

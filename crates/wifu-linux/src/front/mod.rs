@@ -1,9 +1,9 @@
 //! The daemon's side of the applications: their connections to the daemon's socket, their requests,
 //! their data, their listening sockets.
 //!
-//! [`wifu_wire::front`] has the protocol's bytes; the crate `wifu-socket` has the other side and the
-//! reasons. Everything is non-blocking and driven by one event loop, which hands in events of the
-//! poller whose token [`is_front_token`] claims, events of the endpoint, and deadlines.
+//! [`wifu_wire::front`] has the protocol's bytes; the crate `wifu-socket` has the other side and
+//! the reasons. Everything is non-blocking and driven by one event loop, which hands in events of
+//! the poller whose token [`is_front_token`] claims, events of the endpoint, and deadlines.
 
 mod connections;
 mod listeners;

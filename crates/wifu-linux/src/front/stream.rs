@@ -6,8 +6,9 @@
 //! copied (peeked), passed on, and skipped by the next read. Closing on purpose with it unread is
 //! how an error is told.
 //!
-//! **Edges.** Since a byte stays queued, the socket is always readable and only changes are watched;
-//! [`Stream::input`] remembers that there was one, across times when the send buffer is full.
+//! **Edges.** Since a byte stays queued, the socket is always readable and only changes are
+//! watched; [`Stream::input`] remembers that there was one, across times when the send buffer is
+//! full.
 
 use super::Context;
 use super::unix;
@@ -273,8 +274,8 @@ impl Stream {
         }
     }
 
-    /// Reads `take` new bytes into the two pieces; if they are `all` that is queued, the last of them
-    /// is held. Returns how many it were.
+    /// Reads `take` new bytes into the two pieces; if they are `all` that is queued, the last of
+    /// them is held. Returns how many it were.
     fn take_into(
         &mut self,
         fd: BorrowedFd<'_>,
