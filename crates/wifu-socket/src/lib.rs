@@ -22,9 +22,9 @@
 //! them), set-user-id programs, UDP, and IPv6 other than IPv4-mapped addresses. Differences from
 //! TCP sockets that remain: writing after a reset gives EPIPE where TCP gives ECONNRESET first; a
 //! failed non-blocking connect tells its reason by `SO_ERROR` or a second `connect`, and ECONNRESET
-//! to `read`; an address given to `sendto` is an error (EISCONN); `recvfrom` may return the daemon's
-//! AF_UNIX address; `SIOCOUTQ` counts the AF_UNIX queue; `connect` and `accept` are no cancellation
-//! points; `SO_REUSEPORT` doesn't let two sockets share a port.
+//! to `read`; an address given to `sendto` is an error (EISCONN); `recvfrom` may return the
+//! daemon's AF_UNIX address; `SIOCOUTQ` counts the AF_UNIX queue; `connect` and `accept` are no
+//! cancellation points; `SO_REUSEPORT` doesn't let two sockets share a port.
 
 pub mod addr;
 pub mod call;
