@@ -9,6 +9,7 @@ moment of the machine meets both.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import os
@@ -19,6 +20,7 @@ import time
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from netlab import Lab, LabError, Process, daemon_answers, main_guard, need, run, wait_for
 
@@ -26,19 +28,27 @@ KERNEL = "kernel:reno"
 RATES_MBIT = [10.0, 100.0, 1000.0]
 # Size and how many times as many rounds: short transfers scatter more and cost less.
 SIZES = {"100 kB": (100_000, 5), "1 MB": (1_000_000, 3), "10 MB": (10_000_000, 1)}
+# Ways of carrying an unshaped flow, and the daemon's options for each.
+WAYS: dict[str, list[str] | None] = {
+    f"{KERNEL}, offloads off": None,
+    "{}, raw, direct": ["--direct", "--coalesce", "100us"],
+    "{}, raw, through the IP layer": ["--coalesce", "100us"],
+}
 FLOWS, FLOWS_MBIT, FLOWS_SECONDS = 10, 100.0, 20
 
 
 class Bench:
     """A lab with everything running that a transfer needs."""
 
-    def __init__(self, lab: Lab, wifu: Path, systems: Sequence[str]) -> None:
+    def __init__(
+        self, lab: Lab, wifu: Path, systems: Sequence[str], options: Sequence[str] = ()
+    ) -> None:
         self.lab, self.wifu, self.systems = lab, wifu, systems
         programs: list[Process] = []
         if any(not s.startswith("kernel:") for s in systems):
             for host in (lab.a, lab.b):
                 door = lab.door(host)
-                programs.append(lab.start(host, wifu, "daemon", "--socket", door))
+                programs.append(lab.start(host, wifu, "daemon", "--socket", door, *options))
                 wait_for("wifu daemon", partial(daemon_answers, host, wifu, door), *programs)
         programs.append(lab.start(lab.a, wifu, "perf", "-s", "--socket", lab.door(lab.a)))
         for system in systems:
@@ -53,7 +63,10 @@ class Bench:
         return True
 
     def transfer(self, system: str, amount: Sequence[str], timeout: float = 120) -> list[float]:
-        """Goodput of each stream of one transfer, bit/s, from its start to the last byte read."""
+        """Goodput of each stream of one transfer, bit/s, from the first octets read to the last.
+
+        Where everything came in a single read there is no such span: then from the start.
+        """
         client = ["perf", "-c", self.lab.a.address, "-C", system, *amount, "-J"]
         client += ["--socket", str(self.lab.door(self.lab.b))]
         for _ in range(20):
@@ -64,7 +77,7 @@ class Bench:
             time.sleep(0.05)  # the server is still tidying up after the test before
         if "error" in report:
             raise LabError(f"{system}: {report['error']}")
-        return [s["receiver"]["bits_per_second"] for s in report["end"]["streams"]]
+        return [goodput(s) for s in report["end"]["streams"]]
 
     def rounds(
         self, count: int, amount: Sequence[str], order: random.Random
@@ -75,6 +88,12 @@ class Bench:
             for system in order.sample(list(self.systems), len(self.systems)):
                 found[system].append(self.transfer(system, amount))
         return found
+
+
+def goodput(stream: dict[str, Any]) -> float:
+    """Goodput of one stream of a report, bit/s."""
+    own = stream.get("wifu", {}).get("goodput_bits_per_second")
+    return float(own if own else stream["receiver"]["bits_per_second"])
 
 
 def jain(rates: Sequence[float]) -> float:
@@ -145,19 +164,27 @@ def fairness(args: argparse.Namespace, order: random.Random) -> Table:
 
 def unshaped(args: argparse.Namespace, order: random.Random) -> Table:
     """One flow, as fast as it goes, packets of 1500 octets."""
-    systems = [KERNEL, args.protocol]
     head = ["system", "Mb/s", "ratio to the kernel with offloads off"]
     table = Table("No shaping, one flow, packets of 1500 octets: median (range)", head, [], [])
-    with Lab("speed", None, offloads=False) as lab:
-        bench = Bench(lab, args.bin / "wifu", systems)
-        found = bench.rounds(args.rounds, ["-t", str(args.seconds)], order)
-    base = statistics.median(r[0] for r in found[KERNEL])
-    for name, runs in found.items():
-        rates = [r[0] for r in runs]
-        offloads = ", offloads off" if name.startswith("kernel:") else " over raw"
+    found: dict[str, list[float]] = {}
+    with contextlib.ExitStack() as stack:
+        # One lab for each way of carrying, all there at once, so that they can take turns.
+        benches: dict[str, tuple[Bench, str]] = {}
+        for name, options in WAYS.items():
+            lab = stack.enter_context(Lab(f"speed-{len(benches)}", None, offloads=False))
+            systems = [KERNEL] if options is None else [args.protocol]
+            benches[name] = (Bench(lab, args.bin / "wifu", systems, options or []), systems[0])
+            found[name] = []
+        for _ in range(args.rounds):
+            for name in order.sample(list(benches), len(benches)):
+                bench, system = benches[name]
+                found[name] += bench.transfer(system, ["-t", str(args.seconds)])
+    base = statistics.median(next(iter(found.values())))
+    for name, rates in found.items():
+        label = name.format(args.protocol)
         ratio = statistics.median(rates) / base
-        table.rows.append([name + offloads, mbit(rates), f"{ratio:.3f}"])
-        table.raw.append({"system": name, "bits_per_second": rates})
+        table.rows.append([label, mbit(rates), f"{ratio:.3f}"])
+        table.raw.append({"system": label, "bits_per_second": rates})
         print("  " + ", ".join(table.rows[-1]), flush=True)
     return table
 
@@ -176,7 +203,8 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bin", type=Path, default=Path("target/release"), help="where `wifu` is")
     parser.add_argument("--out", type=Path, default=Path("out/bench"), help="for the results")
-    parser.add_argument("--protocol", default="tcp-reno", help="of WiFu")
+    modern = "tcp-reno,profile=rfc-modern,iw=10"
+    parser.add_argument("--protocol", default=modern, help="of WiFu; %(default)s")
     parser.add_argument("--rounds", type=int, default=7, help="transfers of 10 MB per system")
     parser.add_argument("--seconds", type=int, default=5, help="of an unshaped transfer")
     parser.add_argument("--seed", type=int, default=1, help="of the order of turns")
