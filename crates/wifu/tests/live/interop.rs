@@ -4,11 +4,11 @@ use serde_json::Value;
 use std::process::Command;
 use std::time::Duration;
 
-use super::world::{Host, KERNEL, Running, STACK, World, nginx, peer, privileged, wait_until};
+use super::world::{A, Host, KERNEL, Running, STACK, World, nginx, peer, privileged, wait_until};
 
 /// What goes each way in an exchange, octets.
 const SIZE: &str = "10000000";
-const FAULTS: &str = "loss=2%,reorder=5%,duplicate=1%,seed=1";
+const FAULTS: &str = "loss=2%,reorder=5%,duplicate=1%,corrupt=0.1%,seed=1";
 
 /// Bits of `tcpi_options`.
 const TIMESTAMPS: u64 = 1;
@@ -320,4 +320,54 @@ fn curl_and_nginx_meet_over_both_kinds_of_tcp() {
             .all(|c| c["number"] == 6 || c["state"] == "LISTEN"),
         "{counted:?}"
     );
+}
+
+#[test]
+fn one_daemon_speaks_to_kernels_and_to_wifu_hosts() {
+    if !privileged() {
+        return;
+    }
+    let mut w = World::raw("io-both");
+    // The delay shows in what the connections measure, and goes through the faults' queue.
+    let both = [
+        "--carrier",
+        "raw",
+        "--carrier",
+        "tun",
+        "--faults",
+        "delay=20ms",
+    ];
+    let addresses = ["--address", STACK, "--kernel-address", KERNEL];
+    w.hosts[0].start_daemon(&[&both[..], &addresses].concat());
+    w.hosts[1].start_daemon(&[]);
+    let (a, b) = (&w.hosts[0], &w.hosts[1]);
+    let exchange = ["exchange", "300000", "1.0"];
+    let kernel = we_listen(
+        a,
+        &format!("{SPEC},carrier=tun"),
+        7001,
+        &exchange,
+        &exchange,
+    );
+    let listen = [&["listen", A, "7002"], &exchange[..]].concat();
+    let server = a.serve(7002, &mut ours(a, SPEC, &listen));
+    let connect = [&["connect", A, "7002"], &exchange[..]].concat();
+    let client = b.start(&mut ours(b, SPEC, &connect));
+    let numbers = |c: &Value| {
+        (c["state"] == "ESTAB")
+            .then(|| c["number"].as_u64())
+            .flatten()
+    };
+    let mut listed = Vec::new();
+    wait_until(Duration::from_secs(10), || {
+        listed = a.connections();
+        let mut found: Vec<u64> = listed.iter().filter_map(numbers).collect();
+        found.sort_unstable();
+        found == [6, 216]
+    });
+    let open = listed.iter().filter(|c| numbers(c).is_some());
+    let delayed = open.filter(|c| c["min_rtt_ns"].as_u64() >= Some(20_000_000));
+    assert_eq!(delayed.count(), 2, "{listed:?}");
+    compare(kernel, "300000");
+    compare((server, client), "300000");
 }

@@ -273,7 +273,7 @@ pub struct World {
 }
 
 impl World {
-    fn new(test: &str) -> (Lab, PathBuf) {
+    fn begin(test: &str) -> (Lab, PathBuf) {
         let name = format!("t-{test}-{}", std::process::id());
         let lab = Lab::create(&name).expect("lab");
         let dir = std::env::temp_dir().join(format!("wifu-{name}"));
@@ -283,7 +283,7 @@ impl World {
 
     /// One host whose kernel talks to WiFu through a TUN device. No daemon runs yet.
     pub fn tun(test: &str) -> World {
-        let (mut lab, dir) = World::new(test);
+        let (mut lab, dir) = World::begin(test);
         let ns = lab.node("a").expect("node");
         let args = [
             "--carrier",
@@ -303,7 +303,7 @@ impl World {
 
     /// Two hosts on a link. No daemon runs yet.
     pub fn raw(test: &str) -> World {
-        let (mut lab, dir) = World::new(test);
+        let (mut lab, dir) = World::begin(test);
         let (a, b) = (lab.node("a").expect("node"), lab.node("b").expect("node"));
         let ends = [("a", A), ("b", B)].map(|(node, ip)| (node, format!("{ip}/24")));
         let [a_end, b_end] = [&ends[0], &ends[1]].map(|(node, address)| End {
