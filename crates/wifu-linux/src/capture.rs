@@ -41,7 +41,9 @@ impl Capture {
             }
             file.flush()
         };
-        let thread = std::thread::Builder::new().name("wifu-capture".into()).spawn(write)?;
+        let thread = std::thread::Builder::new()
+            .name("wifu-capture".into())
+            .spawn(write)?;
         let mut gathered = Vec::with_capacity(CHUNK + 4096);
         let mut writer = Writer::begin(&mut gathered, "wifu daemon", 0);
         let interface = |name: &&str| writer.interface(&mut gathered, name, LinkType::RAW);
@@ -80,7 +82,8 @@ impl Capture {
         }
         let fresh = Vec::with_capacity(CHUNK + 4096);
         let chunk = core::mem::replace(&mut self.gathered, fresh);
-        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) = to_disk.try_send(chunk) {
+        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) = to_disk.try_send(chunk)
+        {
             self.left_out += 1;
         }
     }

@@ -1,6 +1,6 @@
 //! Removal of what dead processes of this project left behind, and of nothing else.
 //!
-//! Ours is what says so: state files under [`RUN`](crate::netns::RUN), namespaces named `wifu-...`
+//! Ours is what says so: state files under [`RUN`], namespaces named `wifu-...`
 //! whose loopback carries our tag, interfaces whose alias is our tag, daemon directories named by
 //! the number of a namespace. What a living process owns stays, unless everything is asked for.
 

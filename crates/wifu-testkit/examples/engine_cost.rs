@@ -59,7 +59,7 @@ fn main() {
     let mut sink = [0u8; 65_536];
     let mut sent = 0;
     while sent < segments {
-        now = now + Span::MICRO * 100;
+        now += Span::MICRO * 100;
         a.write(now, ida, &data);
         sent += carry(&mut a, &mut b, now, &mut out);
         while b.read(now, idb, &mut sink) > 0 {}

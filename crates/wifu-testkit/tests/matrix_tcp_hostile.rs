@@ -255,8 +255,8 @@ fn blind_attacks_on_a_transfer_change_nothing() {
         let ids = [0, 1].map(|side| pair.apps[side].conn.unwrap());
         let mut rng = wifu_wire::Rng::new(1);
         for _ in 0..200 {
-            for side in 0..2 {
-                let mut seg = answer_to(&pair, side, ids[side]);
+            for (side, id) in ids.into_iter().enumerate() {
+                let mut seg = answer_to(&pair, side, id);
                 seg.seq = Seq(rng.next_u32());
                 seg.ack = Some(Seq(rng.next_u32())).filter(|_| rng.below(3) > 0);
                 seg.flags = Flags(rng.below(8) as u32);

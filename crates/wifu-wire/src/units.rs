@@ -275,7 +275,7 @@ impl fmt::Display for Span {
         let ns = self.0;
         match ns {
             0 => write!(f, "0 s"),
-            _ if ns % 1_000_000_000 == 0 => write!(f, "{} s", ns / 1_000_000_000),
+            _ if ns.is_multiple_of(1_000_000_000) => write!(f, "{} s", ns / 1_000_000_000),
             _ if ns >= 1_000_000_000 => write!(f, "{} s", ns as f64 / 1e9),
             _ if ns >= 1_000_000 => write!(f, "{} ms", ns as f64 / 1e6),
             _ if ns >= 1_000 => write!(f, "{} us", ns as f64 / 1e3),

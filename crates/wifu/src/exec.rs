@@ -22,7 +22,7 @@ pub struct Args {
     /// Protocol and parameters, as in tcp-newreno or tcp-newreno,iw=4
     #[arg(short, long, value_name = "SPEC")]
     protocol: String,
-    /// The daemon's socket [default: /run/wifu/<network namespace>/daemon.sock]
+    /// The daemon's socket [default: /run/wifu/NAMESPACE/daemon.sock]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// The program and its arguments

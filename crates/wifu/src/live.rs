@@ -49,7 +49,7 @@ pub struct DaemonArgs {
     /// raw: go past the kernel's IP layer (faster; its filters see nothing)
     #[arg(long)]
     direct: bool,
-    /// The applications' socket [default: /run/wifu/<network namespace>/daemon.sock]
+    /// The applications' socket [default: /run/wifu/NAMESPACE/daemon.sock]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// Who may use it: octal mode of the socket

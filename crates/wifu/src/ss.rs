@@ -22,7 +22,7 @@ use wifu_wire::front::{Answer, HEADER_LEN, Header, Request};
     drain: all sent)."
 )]
 pub struct Args {
-    /// The daemon's socket [default: /run/wifu/<network namespace>/daemon.sock]
+    /// The daemon's socket [default: /run/wifu/NAMESPACE/daemon.sock]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// For machines: octets and nanoseconds

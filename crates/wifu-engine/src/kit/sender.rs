@@ -16,7 +16,13 @@ const UNKNOWN_RTO: Span = Span(3_000_000_000);
 
 /// Parameters that a part using [`Sender`] declares.
 pub const SENDER_PARAMS: [ParamSpec; 2] = [
-    ParamSpec::int("syn_tries", 6, 1, 100, "SYNs sent before giving up (spec.md 4.3)."),
+    ParamSpec::int(
+        "syn_tries",
+        6,
+        1,
+        100,
+        "SYNs sent before giving up (spec.md 4.3).",
+    ),
     ParamSpec::int(
         "data_tries",
         12,
@@ -85,13 +91,21 @@ impl Sender {
         if waiting == 0 {
             return None;
         }
-        let data = if board.app.end.after(from) { board.app.end.since(from) } else { 0 };
+        let data = if board.app.end.after(from) {
+            board.app.end.since(from)
+        } else {
+            0
+        };
         let bytes = data.min(board.conn.mss).max(1);
         let half = match board.peer.max_window {
             0 => bytes,
             w => (w / 2).max(1),
         };
-        Some(Want { kind, bytes, least: bytes.min(half) })
+        Some(Want {
+            kind,
+            bytes,
+            least: bytes.min(half),
+        })
     }
 
     /// The SYN, first or again.
@@ -103,7 +117,11 @@ impl Sender {
     /// New data, once everything sent before has gone again.
     pub fn offer_new(&self, board: &Board) -> Option<Want> {
         let ready = board.conn.running && board.tx.nxt == board.tx.max;
-        if ready { Sender::want(board, Kind::New, board.tx.nxt) } else { None }
+        if ready {
+            Sender::want(board, Kind::New, board.tx.nxt)
+        } else {
+            None
+        }
     }
 
     /// Data for a window that is too small, while whoever follows the window persists.
@@ -121,21 +139,32 @@ impl Sender {
         self.syn_again = false;
         out.head.seq = iss;
         out.head.flags = out.head.flags.with(Flags::SYN);
-        out.reason = if again { Reason::Timeout } else { Reason::First };
+        out.reason = if again {
+            Reason::Timeout
+        } else {
+            Reason::First
+        };
         cx.write(|t: &mut TxFacts| (t.nxt, t.max) = (iss.plus(1), iss.plus(1)));
         self.arm_if_idle(cx);
     }
 
     /// Put the segment of `bytes` from `seq` into `out`; returns where it ends. Moves nothing.
     pub fn put(&self, seq: Seq, bytes: u32, out: &mut Out<'_>, board: &Board) -> Seq {
-        let data = if board.app.end.after(seq) { board.app.end.since(seq).min(bytes) } else { 0 };
+        let data = if board.app.end.after(seq) {
+            board.app.end.since(seq).min(bytes)
+        } else {
+            0
+        };
         let fin = board.app.fin && seq.plus(data) == board.app.end;
         out.head.seq = seq;
         if fin {
             out.head.flags = out.head.flags.with(Flags::FIN);
         }
         if data > 0 {
-            out.payload = Payload::Stream { start: seq, len: data };
+            out.payload = Payload::Stream {
+                start: seq,
+                len: data,
+            };
         }
         seq.plus(data + u32::from(fin))
     }
@@ -159,7 +188,11 @@ impl Sender {
     pub fn stamp(&self, out: &mut Out<'_>, board: &Board) {
         if matches!(out.kind, Kind::Ack | Kind::Urgent) {
             let edge = board.tx.una.plus(board.peer.window);
-            let limit = if board.peer.persist { edge } else { board.tx.max };
+            let limit = if board.peer.persist {
+                edge
+            } else {
+                board.tx.max
+            };
             out.head.seq = board.tx.max.earlier(limit);
         }
     }
@@ -192,19 +225,30 @@ impl Sender {
         } else if restart || !cx.out.armed(RTO) {
             self.arm(cx);
         }
-        Advance { space, data: space - syn.min(space) - fin.min(space - syn.min(space)) }
+        Advance {
+            space,
+            data: space - syn.min(space) - fin.min(space - syn.min(space)),
+        }
     }
 
     /// Start the timer with the present timeout.
     pub fn arm(&mut self, cx: &mut Cx<'_>) {
         let r = &cx.board.rtt;
-        let mut base = if r.rto == Span::ZERO { UNKNOWN_RTO } else { r.rto };
+        let mut base = if r.rto == Span::ZERO {
+            UNKNOWN_RTO
+        } else {
+            r.rto
+        };
         // RFC 6298 5.7: after a lost SYN data starts with at least 3 s, until a round trip of
         // data was timed. The SYN itself goes on doubling what it began with.
         if cx.board.tx.syn_lost && r.samples <= 1 && !Sender::opening(&cx.board) {
             base = base.max(UNKNOWN_RTO);
         }
-        let max = if r.rto_max == Span::ZERO { base.max(UNKNOWN_RTO) } else { r.rto_max };
+        let max = if r.rto_max == Span::ZERO {
+            base.max(UNKNOWN_RTO)
+        } else {
+            r.rto_max
+        };
         let rto = self.backoff.apply(base, max);
         cx.write(|t: &mut TxFacts| t.rto = rto);
         cx.out.arm_after(RTO, rto);
@@ -224,7 +268,11 @@ impl Sender {
             return Expiry::Nothing;
         }
         let (opening, tries) = (Sender::opening(&cx.board), self.backoff.fail());
-        let limit = if opening { self.syn_tries - 1 } else { self.data_tries };
+        let limit = if opening {
+            self.syn_tries - 1
+        } else {
+            self.data_tries
+        };
         cx.write(|t: &mut TxFacts| (t.timeouts, t.backoff) = (t.timeouts + 1, tries));
         // A peer that took its window back and still answers is waited for (RFC 9293 3.8.6.1).
         let shut = cx.board.peer.max_window > 0 && cx.board.peer.window == 0;
@@ -238,7 +286,11 @@ impl Sender {
             cx.write(|t: &mut TxFacts| (t.syn_lost, t.retransmits) = (true, t.retransmits + 1));
         }
         self.arm(cx);
-        if opening { Expiry::Syn } else { Expiry::Data { repeat: tries > 1 } }
+        if opening {
+            Expiry::Syn
+        } else {
+            Expiry::Data { repeat: tries > 1 }
+        }
     }
 }
 

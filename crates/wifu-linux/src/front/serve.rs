@@ -173,7 +173,10 @@ impl Front {
             }
             Request::Stats => Reply::value(self.stats(cx).to_string()),
             Request::Ping => Reply {
-                names: cx.host.own_address().map(|ip| (SocketAddrV4::new(ip, 0), NOBODY)),
+                names: cx
+                    .host
+                    .own_address()
+                    .map(|ip| (SocketAddrV4::new(ip, 0), NOBODY)),
                 ..Reply::value(env!("CARGO_PKG_VERSION"))
             },
             Request::Connect { .. } => Reply::errno(libc::EINVAL),

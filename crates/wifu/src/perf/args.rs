@@ -135,7 +135,7 @@ pub struct Args {
         hide_default_value = true
     )]
     pub data_port: u16,
-    /// The WiFu daemon's socket [default: /run/wifu/<network namespace>/daemon.sock]
+    /// The WiFu daemon's socket [default: /run/wifu/NAMESPACE/daemon.sock]
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
 
