@@ -285,6 +285,9 @@ impl Handshake {
             cx.out.emit(Signal::AckNow);
             return Admit::Drop("PAWS");
         }
+        if !rst && Self::behind_probe(head, len, &cx.board) {
+            return Admit::Pass; // an answer would look like a duplicate
+        }
         if !again && !Self::acceptable(head, len, &cx.board) {
             if !rst {
                 if state == State::TimeWait && head.flags.has(Flags::FIN) {
@@ -295,9 +298,6 @@ impl Handshake {
                     self.challenge(cx);
                 } else {
                     cx.out.emit(Signal::AckNow);
-                }
-                if Self::behind_probe(head, len, &cx.board) {
-                    return Admit::Pass;
                 }
             }
             return Admit::Drop("outside the window");
