@@ -3,6 +3,7 @@
 
 pub mod alloc;
 pub mod chain;
+pub mod fuzz;
 #[cfg(feature = "conform")]
 pub mod conform;
 pub mod lean;

@@ -1,0 +1,117 @@
+//! The fuzz targets for a bounded time with fixed seeds: `make fuzz` looks further.
+
+use wifu_testkit::fuzz;
+use wifu_wire::Rng;
+
+/// Bytes of any length up to `most`.
+fn noise(rng: &mut Rng, most: u64) -> Vec<u8> {
+    let n = rng.below(most);
+    (0..n).map(|_| rng.next_u32() as u8).collect()
+}
+
+/// `seed` with a few bytes changed, cut or doubled.
+fn mutate(rng: &mut Rng, seed: &[u8]) -> Vec<u8> {
+    let mut bytes = seed.to_vec();
+    for _ in 0..1 + rng.below(4) {
+        let at = rng.below(bytes.len() as u64 + 1) as usize;
+        match rng.below(4) {
+            0 => bytes.truncate(at),
+            1 => {
+                let piece = bytes[at..].to_vec();
+                bytes.extend_from_slice(&piece);
+            }
+            _ if at < bytes.len() => bytes[at] = rng.next_u32() as u8,
+            _ => bytes.push(rng.next_u32() as u8),
+        }
+    }
+    bytes.truncate(4_096);
+    bytes
+}
+
+#[test]
+fn the_tcp_header_survives_any_bytes() {
+    let mut rng = Rng::new(1);
+    for _ in 0..50_000 {
+        let mut bytes = noise(&mut rng, 120);
+        if bytes.len() > 13 && rng.below(4) > 0 {
+            bytes[12] = ((5 + rng.below(11)) << 4) as u8;
+        }
+        fuzz::tcp(&bytes);
+    }
+}
+
+#[test]
+fn the_composed_header_survives_any_bytes() {
+    let mut rng = Rng::new(2);
+    for _ in 0..50_000 {
+        let bytes = noise(&mut rng, 1_400);
+        fuzz::shim(&bytes);
+    }
+}
+
+#[test]
+fn the_ip_header_survives_any_bytes() {
+    let mut rng = Rng::new(3);
+    for _ in 0..50_000 {
+        let mut bytes = noise(&mut rng, 80);
+        if bytes.len() > 4 && rng.below(4) > 0 {
+            bytes[0] = 0x40 | (5 + rng.below(3)) as u8;
+            let n = bytes.len() as u16;
+            bytes[2..4].copy_from_slice(&n.to_be_bytes());
+        }
+        fuzz::ipv4(&bytes);
+    }
+}
+
+#[test]
+fn the_protocol_of_the_daemon_s_socket_survives_any_bytes() {
+    use wifu_wire::front::{MAGIC, VERSION};
+    let mut rng = Rng::new(4);
+    for _ in 0..100_000 {
+        let mut bytes = noise(&mut rng, 200);
+        if bytes.len() > 16 && rng.below(8) > 0 {
+            bytes[..4].copy_from_slice(&MAGIC);
+            bytes[4..6].copy_from_slice(&VERSION.to_le_bytes());
+            bytes[6..8].copy_from_slice(&(rng.below(16) as u16).to_le_bytes());
+            let body = bytes.len() as u32 - 16;
+            bytes[8..12].copy_from_slice(&body.to_le_bytes());
+            bytes[12..16].fill(0);
+        }
+        fuzz::front(&bytes);
+    }
+}
+
+#[test]
+fn specifications_compositions_and_rules_survive_any_text() {
+    let specs = [
+        "tcp-newreno,iw=4,rto_min=200ms,gates.add=nagle",
+        "tcp-cubic,profile=kernel-reno,congestion.cwv=on",
+        "24 Mb/s",
+        "1_000.5e9 KiB",
+    ];
+    let rules = "# seq ack delay\n5 -1 -1\n-1 -1 10\ndata_index 14 drop\n7 7 20000\n";
+    let mut rng = Rng::new(5);
+    for _ in 0..1_500 {
+        for seed in specs {
+            fuzz::spec(&String::from_utf8_lossy(&mutate(&mut rng, seed.as_bytes())));
+        }
+        fuzz::rules(&String::from_utf8_lossy(&mutate(
+            &mut rng,
+            rules.as_bytes(),
+        )));
+    }
+    for _ in 0..1_000 {
+        let text = mutate(&mut rng, wifu_parts::PROTOCOLS.as_bytes());
+        fuzz::composition(&String::from_utf8_lossy(&text));
+    }
+    fuzz::composition(wifu_parts::PROTOCOLS);
+}
+
+#[test]
+fn an_endpoint_survives_any_operations_and_segments() {
+    let mut rng = Rng::new(6);
+    for _ in 0..4_000 {
+        let bytes = noise(&mut rng, 3_000);
+        fuzz::engine(&bytes);
+    }
+}
