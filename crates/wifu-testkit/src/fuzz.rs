@@ -183,6 +183,11 @@ impl Choices<'_> {
         }
     }
 
+    /// True once in `n` times.
+    fn one_in(&mut self, n: u8) -> bool {
+        self.byte().is_multiple_of(n)
+    }
+
     fn word(&mut self) -> u16 {
         u16::from_be_bytes([self.byte(), self.byte()])
     }
@@ -336,7 +341,7 @@ impl Stage {
     }
 
     fn syn(&mut self, c: &mut Choices<'_>) {
-        let stamped = c.byte() % 2 == 0;
+        let stamped = c.one_in(2);
         let seg = Seg {
             ports: (2_000 + u16::from(c.byte() % 8), 80),
             seq: Seq(c.long()),
@@ -346,7 +351,7 @@ impl Stage {
             options: SynOptions {
                 mss: c.word(),
                 scale: Some(c.byte() % 16).filter(|s| *s < 15),
-                sack_ok: c.byte() % 2 == 0,
+                sack_ok: c.one_in(2),
                 ts_ok: stamped,
             },
             ..Seg::default()
@@ -365,7 +370,7 @@ impl Stage {
         let opening = !b.rx.synced;
         let stamped = b.conn.peer.ts_ok || opening;
         let clock = self.now.wire_micros();
-        let fin = !opening && c.byte() % 8 == 0;
+        let fin = !opening && c.one_in(8);
         let flags = match (opening, fin) {
             (true, _) => Flags::SYN,
             (false, true) => Flags::FIN,
@@ -408,11 +413,11 @@ impl Stage {
             window: u32::from(c.word()),
             ..Seg::default()
         };
-        seg.ack = (c.byte() % 8 > 0).then(|| {
-            let centre = if c.byte() % 2 == 0 { una } else { max };
+        seg.ack = (!c.one_in(8)).then(|| {
+            let centre = if c.one_in(2) { una } else { max };
             c.near(centre)
         });
-        if c.byte() % 2 == 0 {
+        if c.one_in(2) {
             seg.ts = Some((self.now.wire_micros(), c.long()));
         }
         for _ in 0..c.byte() % 4 {

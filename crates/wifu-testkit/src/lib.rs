@@ -3,9 +3,9 @@
 
 pub mod alloc;
 pub mod chain;
-pub mod fuzz;
 #[cfg(feature = "conform")]
 pub mod conform;
+pub mod fuzz;
 pub mod lean;
 pub mod pair;
 pub mod seg;
