@@ -1,7 +1,7 @@
 //! `wifu daemon`, `wifu doctor` and `wifu clean`.
 
 use std::io::Read as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
@@ -139,11 +139,41 @@ pub fn daemon(args: &DaemonArgs) -> anyhow::Result<ExitCode> {
         library: crate::catalog::library(args.file.as_deref())?,
         registry: wifu_parts::registry(),
     };
+    allow_many_descriptors();
     let daemon = Daemon::open(config)?;
+    give_up_privileges(&socket)?;
     tracing::info!("ready: applications reach it at {}", socket.display());
     let signal = daemon.run()?;
     tracing::info!("ended by signal {signal}");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Raises the limit on open files as far as it may be: there is one for each connection, and the
+/// usual 1024 are soon gone.
+fn allow_many_descriptors() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    // Where it stays, connections beyond it fail with the reason.
+    let _ = setrlimit(Resource::Nofile, raised);
+}
+
+/// Everything is open: what comes from the network or from programs meets a daemon that can do
+/// little beside its work.
+fn give_up_privileges(socket: &Path) -> anyhow::Result<()> {
+    let directory = match socket.parent() {
+        Some(d) if !d.as_os_str().is_empty() => d,
+        _ => Path::new("."),
+    };
+    let kept = wifu_linux::privileges::give_up(directory).context("giving up privileges")?;
+    if kept {
+        let directory = directory.display();
+        tracing::warn!("{directory} is not this user's: CAP_DAC_OVERRIDE is kept to write there");
+    }
+    Ok(())
 }
 
 /// Where the daemon of this network namespace listens.

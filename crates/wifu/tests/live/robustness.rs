@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -262,5 +263,42 @@ fn three_hundred_downloads_at_once() {
     b.run(curl.args(["--parallel-max", "300", "-o", "got-#1", &url]));
     for i in 1..=300 {
         assert_eq!(w.digest(&format!("got-{i}")), digest, "{i}");
+    }
+}
+
+/// Runs the asyncio client of echo.py; all its connections must echo.
+fn echoes(host: &Host, how: &str, count: u32) {
+    let mut client = host.over(SPEC, "python3");
+    let args = [how, A, "9000", &count.to_string()];
+    let output = host.run(client.arg(file("echo.py")).args(args));
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(said.trim(), format!("{count} echoed"));
+}
+
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/live")
+        .join(name)
+}
+
+#[test]
+fn a_thousand_connections_at_once_and_ten_thousand_in_turn() {
+    if !privileged() {
+        return;
+    }
+    let w = World::raw_up("rb-1000");
+    let [a, b] = &w.hosts[..] else {
+        unreachable!("two hosts")
+    };
+    let mut server = a.over(SPEC, "python3");
+    let _server = a.serve(9000, server.arg(file("echo.py")).args(["serve", "9000"]));
+    echoes(b, "crowd", 1_100);
+    echoes(b, "turns", 5_000);
+    let before = [a.memory(), b.memory()];
+    echoes(b, "turns", 5_000);
+    let after = [a.memory(), b.memory()];
+    for (before, after) in before.iter().zip(after) {
+        // Connections in TIME_WAIT are a few megabytes; how many there are depends on the speed.
+        assert!(after < before + (16 << 20), "{before} -> {after} octets");
     }
 }

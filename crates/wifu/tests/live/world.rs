@@ -153,8 +153,10 @@ impl Host {
     /// Starts the daemon with `more` arguments, and waits until it is ready.
     pub fn start_daemon(&mut self, more: &[&str]) {
         self.daemon = None;
-        let mut command = self.command(WIFU);
-        command.arg("daemon").args(&self.args).args(more);
+        // Descriptors as most systems grant them: 1024 unless a program asks for more.
+        let mut command = self.command("prlimit");
+        command.args(["--nofile=1024:", WIFU, "daemon"]);
+        command.args(&self.args).args(more);
         let mut daemon = self.start(&mut command);
         daemon.says("ready: ");
         self.daemon = Some(daemon);
@@ -173,6 +175,15 @@ impl Host {
     /// The daemon ends without a chance to do anything about it.
     pub fn kill_daemon(&mut self) {
         self.daemon.take().expect("a daemon").kill();
+    }
+
+    /// What the daemon has in memory, octets.
+    pub fn memory(&self) -> u64 {
+        let pid = self.daemon.as_ref().expect("a daemon").child.id();
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("status");
+        let line = status.lines().find(|l| l.starts_with("VmRSS:"));
+        let kib = line.and_then(|l| l.split_whitespace().nth(1)?.parse::<u64>().ok());
+        kib.expect("a number") * 1024
     }
 
     /// The applications' socket.
