@@ -21,7 +21,7 @@ pub const ENGINE_PARAMS: &[ParamSpec] = &[
         131_071,
         1_000,
         1 << 30,
-        "Send buffer, octets (spec.md 2.6).",
+        "Send buffer, octets (Behaviour 2.6).",
     ),
     ParamSpec::int(
         "rcv_wnd",

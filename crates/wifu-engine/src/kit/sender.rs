@@ -21,14 +21,14 @@ pub const SENDER_PARAMS: [ParamSpec; 2] = [
         6,
         1,
         100,
-        "SYNs sent before giving up (spec.md 4.3).",
+        "SYNs sent before giving up (Behaviour 4.3).",
     ),
     ParamSpec::int(
         "data_tries",
         12,
         1,
         100,
-        "Consecutive timeouts of data before giving up (spec.md 4.3).",
+        "Consecutive timeouts of data before giving up (Behaviour 4.3).",
     ),
 ];
 

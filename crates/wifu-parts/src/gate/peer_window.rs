@@ -22,7 +22,7 @@ pub static PEER_WINDOW: Descriptor = Descriptor {
     cites: &[
         "RFC 9293 section 3.8.6",
         "RFC 9293 section 3.10.7.4",
-        "spec.md 4.4",
+        "Behaviour 4.4",
     ],
     params: &[ParamSpec::span(
         "persist_max",

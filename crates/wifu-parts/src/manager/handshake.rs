@@ -56,7 +56,8 @@ pub static HANDSHAKE: Descriptor = Descriptor {
             "reset",
             &["reset", "discard"],
             "New data for an application that has closed: answer RST (RFC 1122 4.2.2.13), so that \
-             a peer does not send a whole file to nobody; or acknowledge and discard (spec.md 4.3).",
+             a peer does not send a whole file to nobody; or acknowledge and discard \
+             (Behaviour 4.3).",
         ),
         ParamSpec::int(
             "iss",

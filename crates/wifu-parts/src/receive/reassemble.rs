@@ -22,7 +22,7 @@ pub static REASSEMBLE: Descriptor = Descriptor {
         "RFC 9293 section 3.10.7.4",
         "RFC 2018",
         "RFC 7323 section 4.3",
-        "spec.md 4.4, 4.8",
+        "Behaviour 4.4, 4.8",
     ],
     params: &[
         ParamSpec::flag(
@@ -34,7 +34,7 @@ pub static REASSEMBLE: Descriptor = Descriptor {
             "ts_echo",
             "last",
             &["last", "rfc7323"],
-            "Which timestamp is echoed: the last received, or TS.Recent (spec.md 4.4 says what \
+            "Which timestamp is echoed: the last received, or TS.Recent (Behaviour 4.4 says what \
              this does to delayed acknowledgements).",
         ),
     ],

@@ -28,7 +28,7 @@ pub static CUMULATIVE: Descriptor = Descriptor {
         "RFC 5681",
         "RFC 6582",
         "RFC 3042",
-        "spec.md 4.4 to 4.7",
+        "Behaviour 4.4 to 4.7",
     ],
     params: &[
         SENDER_PARAMS[0],

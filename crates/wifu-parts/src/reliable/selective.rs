@@ -22,7 +22,7 @@ pub static SELECTIVE: Descriptor = Descriptor {
     name: "selective",
     role: Role::Reliable,
     doc: "Selective acknowledgements: a scoreboard, and recovery by RFC 6675.",
-    cites: &["RFC 2018", "RFC 6675", "RFC 3042", "spec.md 4.8"],
+    cites: &["RFC 2018", "RFC 6675", "RFC 3042", "Behaviour 4.8"],
     params: &[
         SENDER_PARAMS[0],
         SENDER_PARAMS[1],

@@ -18,7 +18,7 @@ pub static RFC6298: Descriptor = Descriptor {
     role: Role::Rtt,
     doc: "Samples round-trip times by timestamps (or one timed segment by Karn's rule), smooths \
           them and computes the retransmission timeout.",
-    cites: &["RFC 6298", "RFC 7323 section 4", "spec.md 4.4"],
+    cites: &["RFC 6298", "RFC 7323 section 4", "Behaviour 4.4"],
     params: &[
         ParamSpec::span(
             "rto_initial",
@@ -49,7 +49,7 @@ pub static RFC6298: Descriptor = Descriptor {
             Span(1_000),
             MS(10),
             "Unit of our timestamps: 1 us between our own stacks, 1 ms when the peer may be a \
-             kernel, whose PAWS refuses us after 2^31 units of silence (spec.md 4.1).",
+             kernel, whose PAWS refuses us after 2^31 units of silence (Behaviour 4.1).",
         ),
     ],
     probes: &["srtt_s", "rttvar_s"],

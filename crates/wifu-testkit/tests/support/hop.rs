@@ -1,4 +1,4 @@
-//! A hop protocol in the shape of HxH (spec.md 10), in two compositions. A lane holds packets at
+//! A hop protocol in the shape of HxH (HxH thesis), in two compositions. A lane holds packets at
 //! every node and sends one per credit; credits and the passive acknowledgement are read upstream
 //! from what the next node is heard sending. The ends number packets, not octets.
 
@@ -242,7 +242,7 @@ impl Component for HopQueue {
 
 // ------------------------------------------------------------------ the lane's gate
 
-/// One credit, one packet; absolute, less what the next hop cannot have counted yet (spec.md 10.5).
+/// One credit, one packet; absolute, less what the next hop cannot have counted yet (HxH thesis).
 pub static HOP_CREDIT: Descriptor = Descriptor {
     name: "hop-credit",
     role: Role::Gate,

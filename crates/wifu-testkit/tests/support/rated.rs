@@ -1,4 +1,4 @@
-//! A rate-gated protocol in the shape of ATP (spec.md 8): no window, no retransmission timer. Hops
+//! A rate-gated protocol in the shape of ATP (ATP thesis): no window, no retransmission timer. Hops
 //! raise a header word to the largest node delay on the path; the receiver averages it and feeds it
 //! back in epochs, with the holes that it sees; the sender sends one packet per delay.
 
@@ -271,7 +271,7 @@ impl Component for HoleList {
 
 // ------------------------------------------------------------------ the rate
 
-/// One data packet per delay; the delay follows the feedback (spec.md 8.3).
+/// One data packet per delay; the delay follows the feedback (ATP thesis).
 pub static DELAY_RATE: Descriptor = Descriptor {
     name: "delay-rate",
     role: Role::Gate,
