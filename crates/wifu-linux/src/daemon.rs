@@ -13,7 +13,10 @@ use crate::raw::{RawCarrier, RawConfig};
 use crate::steps::StepError;
 use crate::tun::{TunCarrier, TunConfig};
 use core::net::Ipv4Addr;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use wifu_engine::{Blueprint, ConfigError, Endpoint, EndpointConfig, Library, Registry};
@@ -120,6 +123,8 @@ pub struct Daemon {
     /// What goes wrong on the way out, and in.
     faults: [Option<Faults>; 2],
     names: Names,
+    /// Says that raw packets of this network namespace are ours, for as long as we live.
+    _claim: Option<OwnedFd>,
 }
 
 /// The front, and what it works with; a macro because the parts borrow apart.
@@ -152,6 +157,8 @@ impl Daemon {
         let mut poller = Poller::new(config.coalesce)?;
         poller.catch_signals(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])?;
         let numbers = numbers(&config.library);
+        let raw = |c: &CarrierConfig| matches!(c, CarrierConfig::Raw { .. });
+        let claim = config.carriers.iter().any(raw).then(claim).transpose()?;
         let mut carriers = Vec::new();
         for (i, c) in config.carriers.iter().enumerate() {
             let mut carrier = open_carrier(c, &numbers)?;
@@ -206,6 +213,7 @@ impl Daemon {
             spare,
             faults,
             names,
+            _claim: claim,
         };
         let restored = front!(&mut daemon, Poller::now(), front, cx => front.restore(&mut cx))?;
         if restored > 0 {
@@ -512,6 +520,28 @@ fn numbers(library: &Library) -> Vec<u8> {
     numbers.sort_unstable();
     numbers.dedup();
     numbers
+}
+
+/// Two daemons with raw sockets would both get every packet, and each would reset the connections
+/// of the other. So each binds a name that a network namespace has once, and that the kernel
+/// forgets with the process.
+fn claim() -> io::Result<OwnedFd> {
+    let name = SocketAddrUnix::new_abstract_name(b"wifu/daemon/raw")?;
+    let fd = socket_with(
+        AddressFamily::UNIX,
+        SocketType::DGRAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    match bind(&fd, &name) {
+        Ok(()) => Ok(fd),
+        Err(Errno::ADDRINUSE) => {
+            let text =
+                "another daemon carries raw packets in this network namespace: one is enough";
+            Err(io::Error::new(io::ErrorKind::AddrInUse, text))
+        }
+        Err(e) => Err(e.into()),
+    }
 }
 
 fn open_carrier(config: &CarrierConfig, numbers: &[u8]) -> Result<Carrier, DaemonError> {

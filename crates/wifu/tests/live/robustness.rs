@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::world::{A, B, Host, Running, World, built, nginx, peer, privileged, wait_until};
+use super::world::{A, B, Host, Running, WIFU, World, built, nginx, peer, privileged, wait_until};
 
 const SPEC: &str = "tcp-newreno,rto_min=200ms";
 
@@ -182,8 +182,18 @@ fn garbage_on_the_daemons_socket_is_refused_and_counted() {
         };
         assert!(refused, "{answer:?}");
     }
+    // One that never says all of it is sent away, too.
+    let mut slow = UnixStream::connect(&socket).expect("daemon");
+    slow.write_all(b"WIFU").expect("send");
+    slow.set_read_timeout(Some(Duration::from_secs(10)))
+        .expect("timeout");
+    let answer = slow.read(&mut [0; 64]);
+    let kind = answer.as_ref().map_err(std::io::Error::kind);
+    let reset = std::io::ErrorKind::ConnectionReset;
+    assert!(kind == Ok(&0) || kind == Err(reset), "{answer:?}");
     assert!(host.connections().is_empty());
     let counted = host.stop_daemon();
+    assert_eq!(counted["applications"]["late"], 1, "{counted}");
     assert_eq!(counted["applications"]["garbage"], 200, "{counted}");
 }
 
@@ -231,22 +241,22 @@ fn a_second_daemon_is_told_of_the_first_and_harms_it_not() {
     let mut w = World::raw("rb-two");
     let host = &mut w.hosts[0];
     host.start_daemon(&[]);
-    let second = host
-        .command(WIFU_DAEMON[0])
-        .args(&WIFU_DAEMON[1..])
-        .output()
-        .expect("wifu");
-    let said = String::from_utf8_lossy(&second.stderr);
-    assert!(
-        !second.status.success() && said.contains("another daemon"),
-        "{said}"
-    );
+    // Also with a socket elsewhere: both would get every packet, and each would reset the
+    // connections of the other.
+    for socket in [host.socket(), w.dir.join("other.sock")] {
+        let mut second = host.command("timeout");
+        let args = ["10", WIFU, "daemon", "--socket"];
+        let second = second.args(args).arg(socket).output().expect("wifu");
+        let said = String::from_utf8_lossy(&second.stderr);
+        assert!(
+            !second.status.success() && said.contains("another daemon"),
+            "{said}"
+        );
+    }
     assert!(host.connections().is_empty(), "the first one answers");
     host.daemon.as_ref().expect("daemon").signal(Signal::TERM);
     host.daemon.as_mut().expect("daemon").succeeds();
 }
-
-const WIFU_DAEMON: [&str; 2] = [super::world::WIFU, "daemon"];
 
 #[test]
 fn three_hundred_downloads_at_once() {
