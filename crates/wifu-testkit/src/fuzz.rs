@@ -3,8 +3,8 @@
 
 use crate::seg::Seg;
 use core::net::{Ipv4Addr, SocketAddrV4};
-use std::sync::Arc;
-use wifu_engine::{Blueprint, Board, ConnId, Endpoint, EndpointConfig, ListenId};
+use std::sync::{Arc, OnceLock};
+use wifu_engine::{Blueprint, Board, ConnId, Endpoint, EndpointConfig, Library, ListenId};
 use wifu_wire::checksum::Pseudo;
 use wifu_wire::front::{self, Answer, Header, Request};
 use wifu_wire::shim::{Shim, ShimWord};
@@ -140,10 +140,17 @@ fn request(kind: front::Kind, body: &[u8]) {
     }
 }
 
+/// The built-in compositions, read once: most of a target's time would go there.
+fn library() -> &'static Library {
+    static LIBRARY: OnceLock<Library> = OnceLock::new();
+    LIBRARY.get_or_init(wifu_parts::library)
+}
+
 /// Specifications (`tcp-newreno,iw=4`) and quantities with units.
 pub fn spec(text: &str) {
-    let _ = wifu_parts::blueprint(text);
-    let _ = wifu_parts::blueprint(&format!("tcp-sack,{text}"));
+    let registry = wifu_parts::registry();
+    let _ = library().resolve(text, &registry);
+    let _ = library().resolve(&format!("tcp-sack,{text}"), &registry);
     let _ = text.parse::<Span>();
     let _ = text.parse::<wifu_wire::Rate>();
     let _ = wifu_wire::units::parse_octets(text);
@@ -151,11 +158,11 @@ pub fn spec(text: &str) {
 
 /// Composition files.
 pub fn composition(text: &str) {
-    let Ok(library) = wifu_engine::Library::parse(text) else {
+    let Ok(theirs) = Library::parse(text) else {
         return;
     };
-    let whole = wifu_parts::library().merge(library.clone());
-    for name in library.protocols() {
+    let whole = library().clone().merge(theirs.clone());
+    for name in theirs.protocols() {
         let _ = whole.resolve(name, &wifu_parts::registry());
     }
 }
@@ -237,7 +244,9 @@ pub fn engine(bytes: &[u8]) {
             ..EndpointConfig::default()
         }),
         now: Time(u64::from(choices.word()) * 67_000_000_000),
-        blueprint: wifu_parts::blueprint(spec).expect("a good specification"),
+        blueprint: library()
+            .resolve(spec, &wifu_parts::registry())
+            .expect("a good specification"),
         listener: None,
         conns: Vec::new(),
         out: vec![0; 2_048],
