@@ -215,7 +215,7 @@ impl Library {
     fn expand_name(&self, name: &str, depth: u8) -> Result<Composition, ConfigError> {
         let Some(table) = self.protocols.get(name) else {
             let known = nearest(name, self.order.iter().map(String::as_str));
-            let hint = known.map_or(String::new(), |k| format!("; did you mean {k}?"));
+            let hint = known.map_or(String::from("."), |k| format!("; did you mean {k}?"));
             let all = self.order.join(", ");
             let what = format!("no protocol of this name{hint} Known: {all}");
             return Err(ConfigError::one(format!("protocol \"{name}\""), what));

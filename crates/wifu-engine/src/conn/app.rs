@@ -25,9 +25,18 @@ impl Conn {
         self.settle(now);
     }
 
-    /// Append octets; returns how many fitted. None fit before the connection is open.
+    /// The half of the store that takes what is written; none before the connection is open, and
+    /// none behind the FIN.
+    fn writable(&mut self) -> Option<&mut SendStore> {
+        let shut = self.core.board.app.fin || self.core.board.app.gone || self.over;
+        let store = self.core.store.as_mut().filter(|_| !shut);
+        store.map(|s| &mut s.tx)
+    }
+
+    /// Append octets; returns how many fitted. None fit before the connection is open or after it
+    /// was closed for writing.
     pub fn write(&mut self, now: Time, bytes: &[u8]) -> usize {
-        let n = match self.core.store.as_mut().map(|s| &mut s.tx) {
+        let n = match self.writable() {
             Some(SendStore::Octets(ring)) => ring.write(bytes),
             Some(SendStore::Records(records)) => records.write(bytes),
             _ => 0,
@@ -39,7 +48,7 @@ impl Conn {
     /// The free space of the send ring, to be filled in place and committed with
     /// [`Conn::wrote`].
     pub fn write_space(&mut self) -> [&mut [u8]; 2] {
-        match self.core.store.as_mut().map(|s| &mut s.tx) {
+        match self.writable() {
             Some(SendStore::Octets(ring)) => ring.space(),
             _ => [&mut [], &mut []],
         }
@@ -47,7 +56,7 @@ impl Conn {
 
     /// `n` octets of the space were filled.
     pub fn wrote(&mut self, now: Time, n: usize) {
-        if let Some(SendStore::Octets(ring)) = self.core.store.as_mut().map(|s| &mut s.tx) {
+        if let Some(SendStore::Octets(ring)) = self.writable() {
             ring.wrote(n as u32);
             self.after_write(now, n as u32);
         }

@@ -162,7 +162,8 @@ pub struct Endpoint {
     answer: Head,
     rng: Rng,
     opened: u64,
-    drops: BTreeMap<&'static str, u64>,
+    /// Few reasons, known at compile time: a list whose memory is taken once.
+    drops: Vec<(&'static str, u64)>,
     room: u32,
 }
 
@@ -187,7 +188,7 @@ impl Endpoint {
             answer: Head::default(),
             rng,
             opened: 0,
-            drops: BTreeMap::new(),
+            drops: Vec::with_capacity(64),
             room: u32::MAX,
         }
     }
@@ -236,12 +237,15 @@ impl Endpoint {
     }
 
     /// Segments dropped, by reason.
-    pub fn drops(&self) -> &BTreeMap<&'static str, u64> {
-        &self.drops
+    pub fn drops(&self) -> BTreeMap<&'static str, u64> {
+        self.drops.iter().copied().collect()
     }
 
     fn count_drop(&mut self, reason: &'static str) {
-        *self.drops.entry(reason).or_default() += 1;
+        match self.drops.iter_mut().find(|(r, _)| *r == reason) {
+            Some((_, n)) => *n += 1,
+            None => self.drops.push((reason, 1)),
+        }
     }
 
     /// Understand segments of this protocol even before anything listens or connects.

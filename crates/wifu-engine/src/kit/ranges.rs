@@ -10,7 +10,7 @@ pub struct Ranges {
     limit: usize,
 }
 
-const FEW: usize = 63;
+const FEW: usize = 255;
 
 impl Ranges {
     /// Room for `limit` ranges.

@@ -45,6 +45,11 @@ pub struct Advance {
 #[derive(Debug)]
 pub struct Sender {
     backoff: Backoff,
+    /// Consecutive timeouts without progress.
+    tries: u32,
+    /// Samples of the round trip when the timeout last backed off (Karn: it stays backed off until
+    /// a segment that was sent once is timed).
+    samples: u32,
     /// Something came from the peer since the last timeout.
     heard: bool,
     /// Timeouts that don't count: the peer answers, but keeps its window shut.
@@ -59,6 +64,8 @@ impl Sender {
     pub fn new(p: &Params<'_>) -> Sender {
         Sender {
             backoff: Backoff::default(),
+            tries: 0,
+            samples: 0,
             heard: false,
             excused: 0,
             syn_again: false,
@@ -215,7 +222,11 @@ impl Sender {
         let syn = u32::from(Sender::opening(&cx.board) && una == iss);
         let fin = u32::from(cx.board.app.fin && ack == end.plus(1));
         cx.store.free(ack);
-        self.backoff.clear();
+        self.tries = 0;
+        //= RFC 6298 section 5, rule 5.7 and Karn's rule
+        if syn > 0 || cx.board.rtt.samples != self.samples {
+            self.backoff.clear();
+        }
         (self.excused, self.syn_again) = (0, false);
         cx.write(|t: &mut TxFacts| {
             (t.una, t.nxt, t.backoff) = (ack, t.nxt.later(ack), 0);
@@ -267,7 +278,10 @@ impl Sender {
         if cx.board.tx.una == cx.board.tx.max {
             return Expiry::Nothing;
         }
-        let (opening, tries) = (Sender::opening(&cx.board), self.backoff.fail());
+        self.backoff.fail();
+        self.tries += 1;
+        self.samples = cx.board.rtt.samples;
+        let (opening, tries) = (Sender::opening(&cx.board), self.tries);
         let limit = if opening {
             self.syn_tries - 1
         } else {

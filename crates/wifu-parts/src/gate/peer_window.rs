@@ -18,25 +18,35 @@ pub static PEER_WINDOW: Descriptor = Descriptor {
     name: "peer-window",
     role: Role::Gate,
     doc: "Keeps data inside the peer's window and probes a window that stays too small, with \
-          doubling intervals, never giving up.",
+          doubling intervals, as long as the peer answers.",
     cites: &[
         "RFC 9293 section 3.8.6",
         "RFC 9293 section 3.10.7.4",
         "Behaviour 4.4",
     ],
-    params: &[ParamSpec::span(
-        "persist_max",
-        Span(60_000_000_000),
-        Span(1_000_000),
-        Span(600_000_000_000),
-        "Longest interval between window probes.",
-    )],
+    params: &[
+        ParamSpec::span(
+            "persist_max",
+            Span(60_000_000_000),
+            Span(1_000_000),
+            Span(600_000_000_000),
+            "Longest interval between window probes.",
+        ),
+        ParamSpec::int(
+            "persist_tries",
+            12,
+            1,
+            1000,
+            "Unanswered window probes before giving up; twice as many, answered or not, once the \
+             application is gone.",
+        ),
+    ],
     reads: Facts::TX,
     wants: Facts::CONN.with(Facts::RTT),
     writes: Facts::PEER,
     hears: &[
         ("segment", &[]),
-        ("timer", &[]),
+        ("timer", &["gave-up"]),
         ("?opened", &[]),
         ("?acked", &[]),
         ("wrote", &[]),
@@ -60,6 +70,9 @@ struct PeerWindow {
     /// Octets that a probe may carry now.
     due: bool,
     backoff: Backoff,
+    tries: u32,
+    /// Probes since the peer was last heard.
+    silent: u32,
 }
 
 impl PeerWindow {
@@ -70,6 +83,8 @@ impl PeerWindow {
             last: None,
             due: false,
             backoff: Backoff::default(),
+            tries: p.int("persist_tries") as u32,
+            silent: 0,
         }
     }
 
@@ -130,6 +145,7 @@ impl Component for PeerWindow {
     //= RFC 9293 section 3.10.7.4, fifth check
     fn on_segment(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) -> Admit {
         let head = seg.head;
+        self.silent = 0;
         let Some(ack) = head
             .ack
             .or(head.flags.has(Flags::SYN).then_some(cx.board.tx.una))
@@ -162,14 +178,27 @@ impl Component for PeerWindow {
             && s.kind == Kind::Probe
         {
             self.due = false;
+            self.silent += 1;
             self.backoff.fail();
+            self.rearm(cx);
+        }
+        // The peer takes something: it is asked again soon.
+        if matches!(signal, Signal::Acked(_)) && cx.board.peer.persist {
+            self.due = false;
+            self.backoff.clear();
             self.rearm(cx);
         }
         self.review(cx);
     }
 
-    fn on_timer(&mut self, _timer: u8, _cx: &mut Cx<'_>) {
-        self.due = true;
+    //= RFC 9293 section 3.8.6.1: open as long as the peer answers
+    fn on_timer(&mut self, _timer: u8, cx: &mut Cx<'_>) {
+        let orphan = cx.board.app.gone && self.backoff.tries() >= 2 * self.tries;
+        if self.silent >= self.tries || orphan {
+            cx.out.emit(Signal::GaveUp);
+        } else {
+            self.due = true;
+        }
     }
 
     fn permit(&self, want: &Want, board: &Board, _now: Time) -> Permit {

@@ -108,7 +108,6 @@ struct Handshake {
     two_msl: Span,
     fin_wait: Span,
     fixed: Option<Seq>,
-    passive: bool,
     closing: bool,
     reset_late: bool,
     rst: Option<(Seq, Option<Seq>)>,
@@ -121,7 +120,6 @@ impl Handshake {
             two_msl: p.span("two_msl"),
             fin_wait: p.span("fin_wait"),
             fixed: (p.text("isn") == "fixed").then_some(Seq(p.int("iss") as u32)),
-            passive: false,
             closing: false,
             reset_late: p.text("late_data") == "reset",
             rst: None,
@@ -306,17 +304,21 @@ impl Handshake {
         if rst {
             return self.on_rst(head, cx);
         }
-        //= RFC 1122 section 4.2.2.13: new data for an application that has closed
-        let upto = head.seq.plus(seg.payload.len() as u32);
-        if self.reset_late
-            && cx.board.app.gone
-            && !seg.payload.is_empty()
-            && upto.after(cx.board.rx.nxt)
-        {
+        let admit = self.on_ack(head, cx);
+        if admit == Admit::Pass && self.too_late(seg, cx) {
             self.abort(cx);
             return Admit::Drop("data after the application closed");
         }
-        self.on_ack(head, cx)
+        admit
+    }
+
+    /// New data, beyond guessing, for an application that has closed both ways.
+    //= RFC 1122 section 4.2.2.13
+    fn too_late(&self, seg: &Segment<'_>, cx: &Cx<'_>) -> bool {
+        let upto = seg.head.seq.plus(seg.payload.len() as u32);
+        let closing = matches!(cx.board.conn.state, State::FinWait1 | State::FinWait2);
+        let fresh = !seg.payload.is_empty() && upto.after(cx.board.rx.nxt);
+        self.reset_late && closing && cx.board.app.gone && !cx.board.rx.fin && fresh
     }
 
     //= RFC 5961 section 3.2
@@ -428,7 +430,6 @@ impl Component for Handshake {
         match signal {
             Signal::Connect => self.start(State::SynSent, cx),
             Signal::Listen => {
-                self.passive = true;
                 self.enter(State::Listen, cx);
             }
             Signal::Closing => self.finish(cx),

@@ -60,7 +60,13 @@ struct Reassemble {
     /// Right edge of the window as last advertised: it never retreats.
     edge: Seq,
     last_ack: Seq,
+    /// Where data last came beyond a hole, newest first: the order of reports (RFC 2018 4). More
+    /// than a segment has room for, because several may lie in one range.
+    recent: Vec<Seq>,
 }
+
+/// Arrivals beyond holes that are remembered.
+const RECENT: usize = 8;
 
 impl Reassemble {
     fn new(p: &Params<'_>) -> Reassemble {
@@ -71,6 +77,7 @@ impl Reassemble {
             fin_at: None,
             edge: Seq(0),
             last_ack: Seq(0),
+            recent: Vec::with_capacity(RECENT + 1),
         }
     }
 
@@ -117,9 +124,10 @@ impl Reassemble {
         let (mut order, mut gap) = (Arrival::Duplicate, 0);
         if bytes > 0
             && !cx.board.rx.fin
-            && let Some(i) = cx.store.insert(seq, seg.payload)
+            && let Some(i) = cx.store.insert(seq, self.inside(seg))
         {
             (order, gap) = (i.order, i.gap);
+            self.note_recent(cx.store.newest(), seq);
             if i.advanced > 0 {
                 if cx.board.app.gone {
                     cx.store.discard();
@@ -145,6 +153,26 @@ impl Reassemble {
             fin,
             ce: false,
         }));
+    }
+
+    /// What of a segment lies inside the window as it was advertised: a probe of a shut window is
+    /// refused even where a few octets would fit, else it would trickle in octet by octet.
+    fn inside<'a>(&self, seg: &Segment<'a>) -> &'a [u8] {
+        let seq = seg.head.seq;
+        let room = if self.edge.after(seq) {
+            self.edge.since(seq) as usize
+        } else {
+            0
+        };
+        &seg.payload[..seg.payload.len().min(room)]
+    }
+
+    /// Data came at `seq` in the range `newest`: that range is reported first from now on.
+    fn note_recent(&mut self, newest: Option<(Seq, Seq)>, seq: Seq) {
+        let Some((start, end)) = newest else { return };
+        self.recent.retain(|at| at.before(start) || at.from(end));
+        self.recent.insert(0, seq.later(start));
+        self.recent.truncate(RECENT);
     }
 
     /// Octets from `nxt` to the right edge that may be advertised: it moves in steps worth a
@@ -235,19 +263,14 @@ impl Component for Reassemble {
         };
         self.last_ack = rx.nxt;
         if self.sack && conn.peer.sack_ok && !syn {
-            let newest = cx.store.newest();
-            if let Some(r) = newest {
-                head.push_range(r);
-            }
-            for r in cx
-                .store
-                .ranges()
-                .iter()
-                .rev()
-                .filter(|r| Some(**r) != newest)
-                .take(3)
-            {
-                head.push_range(*r);
+            let covering = |at: &Seq| {
+                let ranges = cx.store.ranges().iter();
+                ranges.copied().find(|r| r.0.upto(*at) && at.before(r.1))
+            };
+            for r in self.recent.iter().filter_map(covering) {
+                if !head.ranges().contains(&r) {
+                    head.push_range(r);
+                }
             }
         }
     }

@@ -53,7 +53,8 @@ pub static CUMULATIVE: Descriptor = Descriptor {
         ),
     ],
     probes: &["dupacks", "recover"],
-    wants: Facts::CONN.with(Facts::RTT).with(Facts::PEER),
+    reads: Facts::PEER,
+    wants: Facts::CONN.with(Facts::RTT),
     writes: Facts::TX,
     hears: &[
         ("segment", &["acked", "dup-ack", "lost", "recovered"]),

@@ -41,7 +41,8 @@ pub static SELECTIVE: Descriptor = Descriptor {
         ),
     ],
     probes: &["sacked", "lost_edge"],
-    wants: Facts::CONN.with(Facts::RTT).with(Facts::PEER),
+    reads: Facts::PEER,
+    wants: Facts::CONN.with(Facts::RTT),
     writes: Facts::TX,
     hears: &[
         ("segment", &["acked", "dup-ack", "lost", "recovered"]),
@@ -270,7 +271,15 @@ impl Selective {
         if size > 0 && start.before(self.lost_edge) {
             return Some((start, size));
         }
-        if !self.in_recovery || Sender::waiting(board, tx.nxt) > 0 {
+        // Rule 2, new data, goes before these if the peer's window has room worth sending.
+        let edge = tx.una.plus(board.peer.window);
+        let room = if edge.after(tx.nxt) {
+            edge.since(tx.nxt)
+        } else {
+            0
+        };
+        let new = Sender::want(board, Kind::New, tx.nxt).is_some_and(|w| w.least <= room);
+        if !self.in_recovery || new {
             return None;
         }
         let highest = self.board.list().last().map_or(tx.una, |r| r.1);
@@ -312,11 +321,11 @@ impl Selective {
 
     fn fill_again(&mut self, want: &Want, out: &mut Out<'_>, cx: &mut Cx<'_>) {
         let una = cx.board.tx.una;
-        let (seq, bytes) = match (want.kind, self.rescue.take()) {
+        let (seq, bytes, last_resort) = match (want.kind, self.rescue.take()) {
             (Kind::Rescue, reason) => {
                 out.reason = reason.unwrap_or_default();
                 let hole = self.board.next_after(una).map_or(cx.board.tx.max, |r| r.0);
-                (una, want.bytes.min(hole.since(una)))
+                (una, want.bytes.min(hole.since(una)), false)
             }
             _ => {
                 let timed_out = self.timeout_edge.is_some();
@@ -328,12 +337,21 @@ impl Selective {
                 let Some((seq, size)) = self.next_seg(&cx.board) else {
                     return;
                 };
-                self.last_resort |= self.board.list().last().is_some_and(|r| seq.from(r.1));
-                (seq, want.bytes.min(size))
+                let beyond = self.board.list().last().is_some_and(|r| seq.from(r.1));
+                (
+                    seq,
+                    want.bytes.min(size),
+                    beyond && seq.from(self.lost_edge),
+                )
             }
         };
         let end = self.sender.put(seq, bytes, out, &cx.board);
-        self.high_rxt = self.high_rxt.later(end);
+        // Rule 4 must not move HighRxt: the holes below are still to be filled.
+        if last_resort {
+            self.last_resort = true;
+        } else {
+            self.high_rxt = self.high_rxt.later(end);
+        }
         cx.write(|t: &mut TxFacts| {
             t.retransmits += 1;
             (t.nxt, t.max) = (t.nxt.later(end), t.max.later(end));
