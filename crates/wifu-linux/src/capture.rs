@@ -36,6 +36,7 @@ impl Capture {
         let mut file = File::create(path)?;
         let (to_disk, chunks) = sync_channel::<Vec<u8>>(CHUNKS);
         let write = move || -> io::Result<()> {
+            crate::privileges::give_up_all()?;
             for chunk in chunks {
                 file.write_all(&chunk)?;
             }

@@ -16,6 +16,7 @@ pub mod ingress;
 pub mod neighbours;
 pub mod netns;
 pub mod poller;
+pub mod privileges;
 pub mod raw;
 pub mod ring;
 pub mod steps;
