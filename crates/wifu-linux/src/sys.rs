@@ -422,6 +422,13 @@ pub fn open_tun(name: &str) -> io::Result<(OwnedFd, String)> {
     Ok((fd, name))
 }
 
+/// Let a closed pipe at the output end this process quietly, as it does other programs; by default
+/// Rust's programs get an error, which printing turns into a panic. Not for programs with sockets.
+pub fn end_with_closed_pipe() {
+    // SAFETY: it replaces no handler, for Rust only ignores the signal.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+}
+
 /// Block `signals` in this thread (and the threads it starts later) and give a descriptor, non-
 /// blocking and close-on-exec, from which they can be read.
 ///

@@ -48,7 +48,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let command = Cli::parse().command;
+    if !matches!(command, Command::Daemon(_) | Command::Perf(_)) {
+        wifu_linux::sys::end_with_closed_pipe();
+    }
+    let result = match command {
         Command::List(args) => catalog::list(&args),
         Command::Describe(args) => catalog::describe(&args),
         Command::Check(args) => catalog::check(&args),

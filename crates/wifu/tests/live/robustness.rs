@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -310,5 +310,20 @@ fn a_thousand_connections_at_once_and_ten_thousand_in_turn() {
     for (before, after) in before.iter().zip(after) {
         // Connections in TIME_WAIT are a few megabytes; how many there are depends on the speed.
         assert!(after < before + (16 << 20), "{before} -> {after} octets");
+    }
+}
+
+#[test]
+fn output_that_nobody_reads_is_no_panic() {
+    for args in [&["list"][..], &["describe", "tcp-cubic"]] {
+        let mut command = Command::new(WIFU);
+        let pipes = command
+            .args(args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = pipes.spawn().expect("wifu");
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("wifu");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{args:?}");
     }
 }
