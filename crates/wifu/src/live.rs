@@ -140,6 +140,7 @@ pub fn daemon(args: &DaemonArgs) -> anyhow::Result<ExitCode> {
         registry: wifu_parts::registry(),
     };
     allow_many_descriptors();
+    wifu_linux::sys::large_buffers_from_kernel();
     let daemon = Daemon::open(config)?;
     give_up_privileges(&socket)?;
     tracing::info!("ready: applications reach it at {}", socket.display());
