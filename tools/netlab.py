@@ -105,6 +105,10 @@ class Host:
         """Run a command inside and return what it printed."""
         return run(*self.wrap(args), check=check, timeout=timeout)
 
+    def set(self, key: str, value: str) -> None:
+        """Set one of the kernel's parameters in here."""
+        self.run("sh", "-c", f"echo {value} > /proc/sys/{key}")
+
     def pids(self) -> list[int]:
         """All processes inside."""
         return [int(p) for p in run("ip", "netns", "pids", self.name, check=False).split()]
@@ -187,9 +191,9 @@ class Lab:
             host.run("ip", "address", "add", f"{host.address}/24", "dev", host.device)
             host.run("ip", "link", "set", host.device, "up")
             # The kernel's default may be another one; what we compare with is Reno.
-            host.run("sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno")
+            host.set("net/ipv4/tcp_congestion_control", "reno")
             # Else ssthresh of one run would be remembered for the next.
-            host.run("sysctl", "-qw", "net.ipv4.tcp_no_metrics_save=1")
+            host.set("net/ipv4/tcp_no_metrics_save", "1")
             if not self.offloads:
                 host.run("ethtool", "-K", host.device, "tso", "off", "gso", "off", "gro", "off")
             if self.rate_mbit is not None:
