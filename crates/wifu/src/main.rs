@@ -49,7 +49,8 @@ enum Command {
 
 fn main() -> ExitCode {
     let command = Cli::parse().command;
-    if !matches!(command, Command::Daemon(_) | Command::Perf(_)) {
+    // Not where a socket's end must be an error.
+    if !matches!(command, Command::Daemon(_) | Command::Exec(_) | Command::Perf(_)) {
         wifu_linux::sys::end_with_closed_pipe();
     }
     let result = match command {
