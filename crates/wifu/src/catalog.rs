@@ -68,11 +68,16 @@ pub fn library(file: Option<&std::path::Path>) -> anyhow::Result<Library> {
     Ok(built_in.merge(more))
 }
 
+/// The first sentence, without its full stop. A stop within a number or a name does not end it.
 fn sentence(doc: &str) -> &str {
-    doc.split_inclusive(['.', ':'])
-        .next()
-        .unwrap_or(doc)
-        .trim_end_matches(['.', ':'])
+    doc.split_once(". ")
+        .map_or(doc, |(first, _)| first)
+        .trim_end_matches('.')
+}
+
+/// The end of a sentence about a name that is not there.
+fn meant(near: Option<&str>) -> String {
+    near.map_or(String::from("."), |n| format!("; did you mean {n}?"))
 }
 
 fn part_json(d: &Descriptor) -> Json {
@@ -106,10 +111,9 @@ pub fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
     if let Some(k) = kind
         && !known.clone().any(|n| n == k)
     {
-        let hint =
-            nearest(k, known.clone()).map_or(String::new(), |n| format!("; did you mean {n}?"));
+        let hint = meant(nearest(k, known.clone()));
         bail!(
-            "no kind \"{k}\"{hint} Known: {}",
+            "no kind \"{k}\"{hint} Known: {}.",
             known.collect::<Vec<_>>().join(", ")
         );
     }
@@ -287,8 +291,8 @@ pub fn describe(args: &DescribeArgs) -> anyhow::Result<ExitCode> {
     } else {
         let parts = registry.parts().iter().map(|d| d.name);
         let names = library.protocols().iter().map(String::as_str).chain(parts);
-        let hint = nearest(stem, names).map_or(String::new(), |n| format!("; did you mean {n}?"));
-        bail!("nothing is called \"{stem}\"{hint} `wifu list` shows all names");
+        let hint = meant(nearest(stem, names));
+        bail!("nothing is called \"{stem}\"{hint} `wifu list` shows all names.");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -364,4 +368,32 @@ fn unique(
         }
     }
     Ok(std::sync::Arc::clone(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_ends_with_the_first_sentence() {
+        assert_eq!(
+            sentence("Holds: this, by 3.5. And more."),
+            "Holds: this, by 3.5"
+        );
+        assert_eq!(sentence("Only one."), "Only one");
+    }
+
+    #[test]
+    fn errors_end_before_the_next_sentence_begins() {
+        let unknown = |name: &str| {
+            let args = DescribeArgs {
+                name: name.into(),
+                file: None,
+                json: false,
+            };
+            describe(&args).unwrap_err().to_string()
+        };
+        assert!(unknown("nopenopenope").contains("\"nopenopenope\". `wifu list` shows"));
+        assert!(unknown("tcp-ren").contains("did you mean tcp-reno? `wifu list` shows"));
+    }
 }

@@ -15,6 +15,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail, ensure};
+use wifu_wire::front::Request;
+
+use crate::front;
 
 /// The options of `wifu exec`.
 #[derive(clap::Args, Debug, Clone)]
@@ -38,6 +41,9 @@ pub struct Args {
 /// The name of the preload library's file.
 const LIBRARY: &str = "libwifu_preload.so";
 
+/// The daemon's word for a composition that it refuses.
+const EINVAL: u32 = rustix::io::Errno::INVAL.raw_os_error() as u32;
+
 /// Exit status of shells for a command that exists but cannot be run.
 const CANNOT_RUN: u8 = 126;
 
@@ -47,9 +53,10 @@ const NOT_FOUND: u8 = 127;
 /// Replaces this process by the program, or says why it cannot.
 ///
 /// # Errors
-/// The preload library is missing or the protocol is not a specification.
+/// The preload library is missing, or there is no such protocol.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let environment = environment(&args.protocol, args.socket.as_deref())?;
+    known(&args.protocol, &socket(args.socket.as_deref())?)?;
     let Some(name) = args.command.first() else {
         bail!("no command given")
     };
@@ -95,18 +102,51 @@ pub fn environment(
             preload.push(earlier);
         }
     }
-    let socket = match socket {
-        Some(path) => path.as_os_str().to_owned(),
-        None => match std::env::var_os("WIFU_SOCKET") {
-            Some(path) => path,
-            None => crate::live::default_socket()?.into_os_string(),
-        },
-    };
+    let socket = self::socket(socket)?.into_os_string();
     Ok(vec![
         ("LD_PRELOAD", preload),
         ("WIFU_PROTOCOL", spec.into()),
         ("WIFU_SOCKET", socket),
     ])
+}
+
+/// Where the daemon is: as the option says, else WIFU_SOCKET, else the namespace's.
+fn socket(option: Option<&Path>) -> anyhow::Result<PathBuf> {
+    match (option, std::env::var_os("WIFU_SOCKET")) {
+        (Some(path), _) => Ok(path.to_owned()),
+        (None, Some(path)) => Ok(path.into()),
+        (None, None) => crate::live::default_socket(),
+    }
+}
+
+/// Fails if the protocol does not exist, so that no program runs that could not connect. The
+/// daemon knows best, because it may have read a file; without one, only what is built in counts.
+fn known(spec: &str, socket: &Path) -> anyhow::Result<()> {
+    // No socket has this cookie: the answer is about the composition alone.
+    let request = Request::GetOpt {
+        cookie: 0,
+        spec,
+        name: "snd_buf",
+    };
+    let unasked = match front::ask(socket, &request) {
+        Ok(said) if said.errno == EINVAL => {
+            let why = said.text.unwrap_or_default();
+            bail!("--protocol {spec}: the daemon refuses it: {why}")
+        }
+        Ok(_) => return Ok(()),
+        Err(error) => error,
+    };
+    let name = spec.split(',').next().unwrap_or_default();
+    let built_in = wifu_parts::blueprint(spec);
+    let foreign = || wifu_parts::library().protocols().iter().all(|p| p != name);
+    match built_in {
+        Ok(_) => Ok(()),
+        Err(error) if foreign() => bail!(
+            "--protocol {spec}: {error}\nA daemon started with --file may know more, but it \
+             can't be asked: {unasked:#}"
+        ),
+        Err(error) => bail!("--protocol {spec}: {error}"),
+    }
 }
 
 fn find_library() -> anyhow::Result<PathBuf> {
@@ -317,6 +357,61 @@ mod tests {
             fs::remove_file(&path).unwrap();
             assert_eq!(found, expected);
         }
+    }
+
+    /// A daemon that gives one answer, at a socket of its own.
+    fn daemon(name: &str, errno: u32, text: &'static str) -> PathBuf {
+        use wifu_wire::front::Answer;
+        let name = format!("wifu-exec-{}-{name}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let _ = fs::remove_file(&path);
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        std::thread::spawn(move || {
+            use std::io::Write as _;
+            let (mut client, _) = listener.accept().unwrap();
+            let _ = client.read(&mut [0; 2048]).unwrap();
+            let answer = Answer {
+                errno,
+                value: Some(text),
+                ..Answer::default()
+            };
+            let mut frame = [0; 512];
+            let n = answer.encode(&mut frame).unwrap();
+            client.write_all(&frame[..n]).unwrap();
+        });
+        path
+    }
+
+    #[test]
+    fn the_daemon_decides_which_protocols_there_are() {
+        let path = daemon("yes", 0, "131071");
+        known("mine,iw=4", &path).unwrap();
+        fs::remove_file(path).unwrap();
+        let path = daemon("no", EINVAL, "no protocol of this name");
+        let error = known("tcp-reno", &path).unwrap_err().to_string();
+        assert!(
+            error.contains("refuses it: no protocol of this name"),
+            "{error}"
+        );
+        fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn without_a_daemon_only_what_is_built_in_is_known() {
+        let nowhere = Path::new("/nonexistent/daemon.sock");
+        known("tcp-reno,iw=4", nowhere).unwrap();
+        let error = known("tcp-reno,iww=4", nowhere).unwrap_err().to_string();
+        assert!(error.contains("Did you mean iw?"), "{error}");
+        assert!(!error.contains("--file"), "{error}");
+        let error = known("nope", nowhere).unwrap_err().to_string();
+        assert!(
+            error.contains("no protocol of this name. Known: "),
+            "{error}"
+        );
+        assert!(
+            error.contains("can't be asked: no daemon to be reached at "),
+            "{error}"
+        );
     }
 
     #[test]

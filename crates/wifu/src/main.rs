@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 
 mod catalog;
 mod exec;
+mod front;
 mod live;
 mod mock;
 mod perf;

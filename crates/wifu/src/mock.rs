@@ -6,14 +6,18 @@ use std::sync::Arc;
 
 use anyhow::{Context, ensure};
 use serde_json::{Value as Json, json};
-use wifu_engine::Blueprint;
+use wifu_engine::{Blueprint, Value};
 use wifu_sim::{Flow, Impair, LinkSpec, Mock, MockBuilder, Rules, Side, Span, Stop, csv};
+use wifu_wire::ipv4::HEADER;
 use wifu_wire::units::parse_octets;
 
 use crate::catalog;
 
 /// A run without an end in sight stops here.
 const PATIENCE: Span = Span(86_400_000_000_000);
+
+/// Smaller segments are not sent (`LEAST_MSS` of the part `handshake`).
+const LEAST_MSS: u32 = 48;
 
 /// Flows that the summary for people shows one by one.
 const SHOWN: usize = 10;
@@ -96,7 +100,8 @@ pub struct Args {
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     flows: u32,
     /// Lose the first transmission of these data segments of the first flow, counted from 0
-    #[arg(long, value_name = "INDEX,...", value_delimiter = ',')]
+    #[arg(long, value_name = "INDEX,...", value_delimiter = ',',
+          value_parser = index)]
     drop: Vec<u64>,
     /// Lose this share of the packets towards the receiver
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = percent)]
@@ -166,6 +171,12 @@ fn reorder(text: &str) -> Result<(f64, u32), String> {
         Ok(by) if (1..=1000).contains(&by) => Ok((percent(share)?, by)),
         _ => Err(format!("{wrong} (1 to 1000 packets)")),
     }
+}
+
+fn index(text: &str) -> Result<u64, String> {
+    text.trim()
+        .parse()
+        .map_err(|_| "write indices of data segments, counted from 0, such as 14,26,28".into())
 }
 
 fn octets(text: &str) -> Result<u64, String> {
@@ -249,7 +260,8 @@ fn blueprint(args: &Args) -> anyhow::Result<Arc<Blueprint>> {
     let sets = args.set.iter().map(|s| (format!("--set {s}"), s.clone()));
     for (flag, assignment) in mss.into_iter().chain(sets) {
         spec = format!("{spec},{assignment}");
-        blueprint = library.resolve(&spec, &registry).context(flag)?;
+        blueprint = library.resolve(&spec, &registry).context(flag.clone())?;
+        fitting(&blueprint, args.mtu).context(flag)?;
     }
     if blueprint.wire.name() == "tcp" {
         // In a capture it is then what it is without further ado.
@@ -258,6 +270,21 @@ fn blueprint(args: &Args) -> anyhow::Result<Arc<Blueprint>> {
         blueprint = Arc::new(tcp);
     }
     Ok(blueprint)
+}
+
+/// Fails if segments of the size that was asked for can't be: the engine would take the nearest.
+fn fitting(blueprint: &Blueprint, mtu: u32) -> anyhow::Result<()> {
+    let Some(Value::Int(mss @ 1..)) = blueprint.value("mss") else {
+        return Ok(());
+    };
+    let overhead = blueprint.wire.overhead() + HEADER as u32;
+    let most = mtu.saturating_sub(overhead).max(LEAST_MSS);
+    ensure!(
+        (u64::from(LEAST_MSS)..=u64::from(most)).contains(&mss),
+        "a segment carries {LEAST_MSS} to {most} octets here: packets of {mtu} (--mtu) have \
+         {overhead} octets of headers, and no peer may ask for less than {LEAST_MSS}"
+    );
+    Ok(())
 }
 
 fn network(args: &Args, blueprint: &Arc<Blueprint>) -> anyhow::Result<Mock> {
@@ -359,6 +386,7 @@ fn summary(args: &Args, blueprint: &Blueprint, mock: &Mock) -> Json {
         "virtual_time_s": mock.elapsed().as_secs_f64(),
         "lost": lost,
         "rules_left": mock.rules_left(),
+        "drops_left": mock.drops_left().iter().map(|d| d.2).collect::<Vec<_>>(),
         "flows": flows,
     })
 }
@@ -385,15 +413,35 @@ fn report(args: &Args, blueprint: &Blueprint, mock: &Mock) {
     if !lost.is_empty() {
         eprintln!("lost packets: {}", lost.join(", "));
     }
-    if mock.rules_left() > 0 {
-        let left = mock.rules_left();
-        eprintln!("{left} rules or dropped indices met no packet");
+    for line in unmet(mock) {
+        eprintln!("{line}");
     }
     for (path, what) in [(&args.trace, "trace"), (&args.pcap, "capture")] {
         if let Some(path) = path {
             eprintln!("{what}: {}", path.display());
         }
     }
+}
+
+/// What was ordered and did not happen.
+fn unmet(mock: &Mock) -> Vec<String> {
+    let mut lines = Vec::new();
+    match mock.rules_left() {
+        0 => {}
+        1 => lines.push("--rules: 1 rule met no packet".into()),
+        n => lines.push(format!("--rules: {n} rules met no packet")),
+    }
+    let indices: Vec<String> = mock.drops_left().iter().map(|d| d.2.to_string()).collect();
+    if !indices.is_empty() {
+        let (which, what) = (
+            indices.join(", "),
+            if indices.len() == 1 { "" } else { "s" },
+        );
+        lines.push(format!(
+            "--drop: no data segment{what} {which} to lose; they count from 0"
+        ));
+    }
+    lines
 }
 
 /// All flows in one line, with Jain's index of their goodputs.
@@ -445,7 +493,7 @@ mod tests {
             let mut mock = network(&args, &blueprint).unwrap();
             assert_eq!(mock.run(PATIENCE), Stop::Idle);
             assert_eq!(mock.verify(0), Ok(()));
-            assert_eq!(mock.rules_left(), 0);
+            assert_eq!((mock.rules_left(), mock.drops_left().len()), (0, 0));
             assert_eq!(mock.tally(0, Side::A).retransmissions, 3);
             assert_eq!(mock.tally(0, Side::A).timeouts, 0);
             (csv(mock.rows()), mock.capture().to_vec())
@@ -453,6 +501,20 @@ mod tests {
         let (trace, capture) = files();
         assert_eq!(trace.matches(",drop,").count(), 3);
         assert_eq!((trace, capture), files(), "same arguments, same octets");
+    }
+
+    #[test]
+    fn what_was_ordered_and_met_nothing_is_named() {
+        let args = parse("--protocol tcp-reno --bytes 10000 --drop 2,700,900").unwrap();
+        let blueprint = blueprint(&args).unwrap();
+        let mut mock = network(&args, &blueprint).unwrap();
+        mock.run(PATIENCE);
+        let expected = "--drop: no data segments 700, 900 to lose; they count from 0";
+        assert_eq!(unmet(&mock), [expected]);
+        assert_eq!(
+            summary(&args, &blueprint, &mock)["drops_left"],
+            json!([700, 900])
+        );
     }
 
     #[test]
@@ -474,6 +536,11 @@ mod tests {
             ("--set iw", "--set", "such as iw=2"),
             ("--set iww=2", "--set iww=2", "Did you mean iw?"),
             ("--bytes lots", "--bytes", "number"),
+            ("--drop a", "--drop", "such as 14,26,28"),
+            ("--mss 10", "--mss 10", "48 to 1448 octets"),
+            ("--mss 3000", "--mss 3000", "48 to 1448 octets"),
+            ("--set mss=47", "--set mss=47", "48 to 1448 octets"),
+            ("--mtu 576 --mss 525", "--mss 525", "48 to 524 octets"),
             (
                 "--rules /nonexistent/rules",
                 "--rules",

@@ -1,16 +1,15 @@
 //! `wifu ss`: the daemon's connections, in the layout of `ss -ti`.
 
 use std::fmt::Write as _;
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args as ClapArgs;
 use serde_json::Value;
-use wifu_wire::front::{Answer, HEADER_LEN, Header, Request};
+use wifu_wire::front::Request;
+
+use crate::front;
 
 /// `wifu ss`.
 #[derive(ClapArgs)]
@@ -54,30 +53,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// The daemon's answer to "what is there": JSON text.
 fn ask(path: &Path) -> anyhow::Result<String> {
-    let mut socket = UnixStream::connect(path).with_context(|| {
-        format!(
-            "no daemon at {}: start one with `wifu daemon`",
-            path.display()
-        )
-    })?;
-    let patience = Some(Duration::from_secs(10));
-    socket.set_read_timeout(patience)?;
-    let mut frame = [0; 256];
-    let n = Request::Stats.encode(&mut frame, 0)?;
-    socket.write_all(&frame[..n])?;
-    let mut head = [0; HEADER_LEN];
-    socket.read_exact(&mut head).context("the daemon hung up")?;
-    let Some(header) = Header::decode(&head)? else {
-        bail!("the daemon answered too little")
-    };
-    let mut body = vec![0; header.total() - HEADER_LEN];
-    socket.read_exact(&mut body).context("the daemon hung up")?;
-    let answer = Answer::decode(&body)?;
-    if answer.errno != 0 {
-        let why = std::io::Error::from_raw_os_error(answer.errno as i32);
+    let said = front::ask(path, &Request::Stats)?;
+    if said.errno != 0 {
+        let why = std::io::Error::from_raw_os_error(said.errno as i32);
         bail!("the daemon refuses: {why}");
     }
-    Ok(answer.value.unwrap_or("[]").to_string())
+    Ok(said.text.unwrap_or_else(|| String::from("[]")))
 }
 
 fn number(v: &Value, key: &str) -> f64 {

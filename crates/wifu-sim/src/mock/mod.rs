@@ -317,9 +317,14 @@ impl Mock {
         &self.lost
     }
 
-    /// Rules that no packet has matched yet.
+    /// Rules of the file that no packet has matched yet.
     pub fn rules_left(&self) -> usize {
-        self.faults.rules.left() + self.faults.drops.len()
+        self.faults.rules.left()
+    }
+
+    /// Data segments that were to be lost and have not been sent: flow, sender, index from 0.
+    pub fn drops_left(&self) -> &[(usize, Side, u64)] {
+        &self.faults.drops
     }
 
     /// The rows so far, if they are kept.

@@ -30,6 +30,30 @@ fn over_wifu(test: &str, moves: u64, act: impl FnOnce(&World, &Host, &Host)) {
 }
 
 #[test]
+fn no_program_is_run_over_a_protocol_that_the_daemon_does_not_know() {
+    if !privileged() {
+        return;
+    }
+    let mut w = World::raw("app-exec");
+    let own = "[protocol.mine]\nextends = \"tcp-reno\"\nnumber = 240\n";
+    std::fs::write(w.dir.join("mine.toml"), own).expect("composition");
+    w.hosts[0].start_daemon(&["--file", "mine.toml"]);
+    let a = &w.hosts[0];
+    for (spec, why) in [
+        ("mine,iw=3", None),
+        ("mine,iww=3", Some("Did you mean iw?")),
+        ("nope", Some("no protocol of this name")),
+    ] {
+        let ran = w.dir.join(spec);
+        let output = a.over(spec, "touch").arg(&ran).output().expect("wifu");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(ran.exists(), why.is_none(), "{spec}: {said}");
+        assert_eq!(output.status.success(), why.is_none(), "{spec}: {said}");
+        assert!(said.contains(why.unwrap_or_default()), "{spec}: {said}");
+    }
+}
+
+#[test]
 fn curl_from_an_nginx_with_two_workers() {
     over_wifu("app-curl", 4 * SIZE as u64, |w, a, b| {
         let digest = w.random_file("file", SIZE);
