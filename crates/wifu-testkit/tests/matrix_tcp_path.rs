@@ -197,7 +197,7 @@ fn silence_longer_than_half_the_clocks_range_does_not_stop_the_clock() {
                 assert!(rtt.srtt < ms(250), "{what}");
                 assert_eq!(rtt.rto, Span::SECOND, "{what}");
             }
-            let drops = pair.ends[0].drops().get("PAWS");
+            let drops = pair.ends[0].drops().get("PAWS").copied();
             assert_eq!(drops, None, "{spec}");
         }
     }
