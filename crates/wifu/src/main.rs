@@ -51,7 +51,10 @@ enum Command {
 fn main() -> ExitCode {
     let command = Cli::parse().command;
     // Not where a socket's end must be an error.
-    if !matches!(command, Command::Daemon(_) | Command::Exec(_) | Command::Perf(_)) {
+    if !matches!(
+        command,
+        Command::Daemon(_) | Command::Exec(_) | Command::Perf(_)
+    ) {
         wifu_linux::sys::end_with_closed_pipe();
     }
     let result = match command {
