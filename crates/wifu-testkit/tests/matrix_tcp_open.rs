@@ -115,6 +115,10 @@ fn a_lost_answer_is_repeated_by_the_servers_own_timer() {
         let answers = flagged(&pair, 1, Flags::SYN);
         let gap = (answers[1].at - answers[0].at).micros() / 1_000_000;
         assert_eq!(gap, syn_gaps(spec)[0], "{spec}");
+        // RFC 5681 3.1: whoever had to repeat its SYN begins with one segment.
+        let opened = pair.conn(1).opened_at().unwrap();
+        let first = data(&pair, 1).filter(|s| s.at < opened + ms(15));
+        assert_eq!(first.count(), 1, "{spec}");
         assert_eq!(flagged(&pair, 0, Flags::SYN).len(), 1, "{spec}");
     }
 }
@@ -451,4 +455,25 @@ fn a_connection_that_waits_does_not_lose_what_was_not_read_when_its_port_is_used
     }
     let over = fault(&pair, 1) == Some(None) || events.contains(&(old, Event::Closed(None)));
     assert!(over, "the old one ended");
+}
+
+#[test]
+fn initial_numbers_follow_a_clock_and_differ_between_connections_and_hosts() {
+    // RFC 6528: 4 us ticks, plus a keyed hash of the two ends.
+    let blueprint = wifu_parts::blueprint("tcp-newreno").unwrap();
+    let number = |seed: u64, port: u16, at: Span| {
+        let mut pair = Pair::new(seed);
+        pair.now = START + at;
+        let (a, b) = (
+            SocketAddrV4::new(CLIENT, port),
+            SocketAddrV4::new(SERVER, 80),
+        );
+        let id = pair.ends[0].connect(pair.now, &blueprint, a, b).unwrap();
+        pair.ends[0].conn(id).unwrap().board().tx.iss
+    };
+    let first = number(1, 4000, Span::ZERO);
+    let tick = number(1, 4000, Span::SECOND);
+    assert_eq!(tick.since(first), 250_000);
+    assert_ne!(number(1, 4001, Span::ZERO), first);
+    assert_ne!(number(2, 4000, Span::ZERO), first);
 }
