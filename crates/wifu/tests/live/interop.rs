@@ -81,13 +81,14 @@ fn exchanges(protocol: &str) {
     for faults in [&[][..], &["--faults", FAULTS, "--faults-in", FAULTS]] {
         host.start_daemon(faults);
         let before = host.kernel("Tcp", "RetransSegs");
-        // Without faults they begin late, so that both are seen while they are open.
-        let begin = if faults.is_empty() { "2.0" } else { "0" };
+        // Without faults they wait for a file, so that both are seen while they are open.
+        let begin = if faults.is_empty() { "go" } else { "0" };
         let how = ["exchange", SIZE, begin];
         let first = kernel_listens(host, &spec, 7001, &how, &how);
         let second = we_listen(host, &spec, 7002, &how, &how);
         if faults.is_empty() {
             seen(host, protocol, selective);
+            std::fs::write(w.dir.join("go"), "").expect("file");
         }
         for report in [compare(first, SIZE), compare(second, SIZE)]
             .iter()
@@ -122,7 +123,7 @@ fn exchanges(protocol: &str) {
 fn seen(host: &Host, protocol: &str, selective: bool) {
     let open = |c: &Value| c["number"] == 6 && c["state"] == "ESTAB";
     let mut all = Vec::new();
-    wait_until(Duration::from_secs(5), || {
+    wait_until(Duration::from_secs(20), || {
         all = host.connections();
         all.retain(open);
         all.len() == 2
@@ -341,7 +342,7 @@ fn one_daemon_speaks_to_kernels_and_to_wifu_hosts() {
     w.hosts[0].start_daemon(&[&both[..], &addresses].concat());
     w.hosts[1].start_daemon(&[]);
     let (a, b) = (&w.hosts[0], &w.hosts[1]);
-    let exchange = ["exchange", "300000", "1.0"];
+    let exchange = ["exchange", "300000", "go"];
     let kernel = we_listen(
         a,
         &format!("{SPEC},carrier=tun"),
@@ -359,12 +360,13 @@ fn one_daemon_speaks_to_kernels_and_to_wifu_hosts() {
             .flatten()
     };
     let mut listed = Vec::new();
-    wait_until(Duration::from_secs(10), || {
+    wait_until(Duration::from_secs(20), || {
         listed = a.connections();
         let mut found: Vec<u64> = listed.iter().filter_map(numbers).collect();
         found.sort_unstable();
         found == [6, 216]
     });
+    std::fs::write(w.dir.join("go"), "").expect("file");
     let open = listed.iter().filter(|c| numbers(c).is_some());
     let delayed = open.filter(|c| c["min_rtt_ns"].as_u64() >= Some(20_000_000));
     assert_eq!(delayed.count(), 2, "{listed:?}");

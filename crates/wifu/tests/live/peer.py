@@ -39,8 +39,12 @@ def send_random(s, size, digest):
 
 
 def exchange(s, size, begin="0"):
-    """Send and receive at once, until both have ended; begin when somebody has had a look."""
-    time.sleep(float(begin))
+    """Send and receive at once, until both have ended; begin in so many seconds, or on a file."""
+    if begin.startswith("go"):
+        while not os.path.exists(begin):
+            time.sleep(0.02)
+    else:
+        time.sleep(float(begin))
     sent, got = hashlib.sha256(), hashlib.sha256()
     thread = threading.Thread(target=send_random, args=(s, int(size), sent))
     thread.start()
