@@ -521,3 +521,20 @@ fn a_fin_by_guess_does_not_end_the_stream_early() {
         assert_delivered(&pair, spec);
     }
 }
+
+#[test]
+fn a_segment_longer_than_any_packet_is_cut_to_the_window() {
+    for spec in PROTOCOLS {
+        for length in [1_500, 65_495, 65_535, 70_000] {
+            let (mut pair, side, id) = reach(spec, State::Established);
+            let giant = Seg {
+                data: pattern(length, 5),
+                ..answer_to(&pair, side, id)
+            };
+            let window = pair.conn(0).board().rx.window as usize;
+            provoke(&mut pair, side, &giant);
+            let taken = length.min(window);
+            assert!(pair.apps[0].read == giant.data[..taken], "{spec}, {length}");
+        }
+    }
+}

@@ -44,7 +44,7 @@ impl Endpoint {
         };
         self.latest = Some((tuple, i));
         let frame = FrameFacts {
-            bytes: segment.len() as u16 + 20,
+            bytes: u16::try_from(segment.len() + wifu_wire::ipv4::HEADER).unwrap_or(u16::MAX),
             ..FrameFacts::default()
         };
         let Some(conn) = self.slots[i as usize].conn.as_mut() else {
