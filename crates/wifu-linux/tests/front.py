@@ -241,6 +241,85 @@ def restart():
     print(a.recv(9).decode(), flush=True)
 
 
+def stolen_name(uid):
+    """Somebody takes the name of a listening socket that closed: he gets no connection."""
+    name = b"\0wifu/s/127.0.0.1/7103"
+    s = listener(port=7103)
+    s.close()
+    ready, told = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.setuid(int(uid))
+        thief = socket.socket(socket.AF_UNIX)
+        thief.bind(name)
+        thief.listen()
+        os.write(told, b"x")
+        try:
+            taken, _ = thief.accept()
+            taken.settimeout(5)
+            got = taken.recv(9)
+        except OSError:
+            got = b""
+        os._exit(1 if got else 0)
+    os.read(ready, 1)
+    try:
+        c = connect((IP, 7103))
+        c.sendall(b"secret")
+        c.recv(1)
+        raise AssertionError("somebody else took the connection")
+    except ConnectionError:
+        pass
+    try:
+        connect((IP, 7103))
+        raise AssertionError("the listening socket is still registered")
+    except ConnectionRefusedError:
+        pass
+    # He may still wait for a connection that he was never given.
+    done, status = os.waitpid(pid, os.WNOHANG)
+    if done == 0:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    else:
+        assert status == 0, "somebody else got the data"
+
+
+def privileged_port():
+    """As bind() for the kernel's TCP, but found at listen()."""
+    os.setuid(65534)
+    for use in (lambda s: s.listen(), lambda s: s.connect((IP, 7105))):
+        s = socket.socket()
+        s.bind((IP, 80))
+        try:
+            use(s)
+            raise AssertionError("port 80 for anybody")
+        except OSError as e:
+            assert e.errno == errno.EACCES, e
+
+
+def drops_privileges():
+    """A server that listens as root and accepts as nobody owns what it accepts."""
+    s = listener(port=443)
+    c = connect(s.getsockname())
+    os.setuid(65534)
+    a, _ = s.accept()
+    a.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    info = a.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+    assert info[0] == 1, "established"
+    c.sendall(b"x")
+    assert a.recv(9) == b"x"
+
+
+def serve_one(port):
+    """Serves until killed."""
+    s = listener(port=int(port))
+    c = connect(s.getsockname())
+    a, _ = s.accept()
+    c.sendall(b"x")
+    assert a.recv(9) == b"x"
+    print("up", flush=True)
+    signal.pause()
+
+
 if __name__ == "__main__":
     signal.alarm(60)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])

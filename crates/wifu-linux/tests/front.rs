@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use wifu_wire::front::{Answer, HEADER_LEN, Header, Options, Request};
 
 /// Where cargo puts libraries and examples; the newest file is of the last build.
 fn built(name: &str) -> PathBuf {
@@ -290,4 +291,129 @@ fn access_follows_the_mode() {
     assert_eq!(as_nobody(), libc::EACCES.to_string());
     std::fs::set_permissions(w.socket(), std::fs::Permissions::from_mode(0o666)).unwrap();
     assert_eq!(as_nobody(), libc::ECONNREFUSED.to_string());
+}
+
+/// What the daemon answers this user: errno and text.
+fn ask_as(uid: u32, w: &World, request: &Request<'_>) -> (u32, Option<String>) {
+    let mut frame = [0; 1024];
+    let n = request.encode(&mut frame, 0).unwrap();
+    let (frame, path) = (frame[..n].to_vec(), w.socket());
+    let asks = move || {
+        // SAFETY: no pointers. The call itself, unlike libc's function, changes this thread only.
+        let done = unsafe { libc::syscall(libc::SYS_setresuid, uid, uid, uid) };
+        assert_eq!(done, 0, "run as root: other users are tried");
+        let mut s = UnixStream::connect(path).unwrap();
+        s.write_all(&frame).unwrap();
+        let mut answer = Vec::new();
+        s.read_to_end(&mut answer).unwrap();
+        Header::decode(&answer).unwrap().unwrap();
+        let a = Answer::decode(&answer[HEADER_LEN..]).unwrap();
+        (a.errno, a.value.map(str::to_owned))
+    };
+    std::thread::spawn(asks).join().unwrap()
+}
+
+/// A world that other users reach.
+fn open_to_all(name: &str) -> World {
+    let w = World::new(name);
+    for (path, mode) in [(w.dir.clone(), 0o755), (w.socket(), 0o666)] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    w
+}
+
+#[test]
+fn a_stolen_name_gets_no_connection() {
+    let w = World::new("stolen");
+    w.run(&["stolen_name", "0"]);
+    w.run(&["stolen_name", "65534"]);
+}
+
+#[test]
+fn low_ports_are_roots() {
+    let w = open_to_all("ports");
+    w.run(&["privileged_port"]);
+    w.run(&["drops_privileges"]);
+}
+
+#[test]
+fn users_reach_only_what_is_theirs() {
+    const NOBODY: u32 = 65_534;
+    const SPEC: &str = "tcp-newreno";
+    let w = open_to_all("users");
+    let mut server = w.script(&["serve_one", "7104"]);
+    let mut server = Running(server.stdout(Stdio::piped()).spawn().unwrap());
+    let mut said = BufReader::new(server.0.stdout.take().unwrap()).lines();
+    assert_eq!(said.next().unwrap().unwrap(), "up");
+    let list = |uid| -> Vec<serde_json::Value> {
+        serde_json::from_str(&ask_as(uid, &w, &Request::Stats).1.unwrap()).unwrap()
+    };
+    let all = list(0);
+    assert_eq!(all.len(), 3, "a listening socket and both ends: {all:?}");
+    assert!(list(NOBODY).iter().all(|c| c["cookie"].is_null()));
+    let cookie = |state: &str| {
+        let c = all.iter().find(|c| c["state"] == state).unwrap();
+        c["cookie"].as_u64().unwrap()
+    };
+    let (listening, open) = (cookie("LISTEN"), cookie("ESTAB"));
+
+    // Connections of others.
+    let errno = |uid, request: &Request<'_>| ask_as(uid, &w, request).0 as i32;
+    assert_eq!(errno(0, &Request::Info { cookie: open }), 0);
+    assert_eq!(errno(NOBODY, &Request::Info { cookie: open }), libc::ENOENT);
+    assert_eq!(
+        errno(NOBODY, &Request::Names { cookie: open }),
+        libc::ENOENT
+    );
+    for cookie in [open, listening] {
+        let set = Request::SetOpt {
+            cookie,
+            spec: SPEC,
+            name: "rto_min",
+            value: "777 ms",
+        };
+        errno(NOBODY, &set);
+        let get = Request::GetOpt {
+            cookie,
+            spec: SPEC,
+            name: "protocol",
+        };
+        let (_, spec) = ask_as(0, &w, &get);
+        assert!(
+            !spec.unwrap().contains("777"),
+            "somebody else set an option"
+        );
+    }
+
+    // Listening sockets of others.
+    let inode = || -> Option<u64> {
+        let table = std::fs::read_to_string("/proc/net/unix").unwrap();
+        let mut lines = table
+            .lines()
+            .filter(|l| l.ends_with("@wifu/s/127.0.0.1/7104"));
+        let line = lines.find(|l| l.contains(" 00010000 "))?;
+        line.split_ascii_whitespace().nth(6)?.parse().ok()
+    };
+    let listen = |cookie, inode, port: u16| Request::Listen {
+        cookie,
+        inode,
+        local: format!("127.0.0.1:{port}").parse().unwrap(),
+        spec: SPEC,
+        backlog: 1,
+        options: Options(0),
+    };
+    let inode = inode().unwrap();
+    let takes = |cookie, inode, port| errno(NOBODY, &listen(cookie, inode, port));
+    assert_eq!(takes(listening, inode, 7104), libc::EPERM);
+    assert_eq!(
+        takes(listening + 1, inode, 7104),
+        libc::EINVAL,
+        "not its cookie"
+    );
+    assert_eq!(takes(open, inode, 7106), libc::EINVAL, "not its name");
+    assert_eq!(takes(1, 1, 80), libc::EACCES);
+    let mut after = list(0);
+    after.retain(|c| c["state"] == "LISTEN");
+    assert_eq!(after.len(), 1);
+    assert_eq!(after[0]["uid"], 0);
 }

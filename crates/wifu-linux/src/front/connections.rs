@@ -3,10 +3,10 @@
 use super::memory::{self, Why};
 use super::stream::{self, Step, Stream};
 use super::unix::{self, Peer};
-use super::{App, Context, DIAL_EVERY, DIALS, Dial, Front, Role, Timer, as_strs, serve};
+use super::{App, Context, DIAL_EVERY, DIALS, Dial, Front, Role, Timer, as_strs, serve, users};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
-use wifu_engine::endpoint::ConnId;
+use wifu_engine::endpoint::{ConnId, ListenId};
 use wifu_engine::signal::Fault;
 use wifu_wire::front::{Name, Options, Request};
 
@@ -30,16 +30,22 @@ impl Front {
             return;
         };
         self.counters.connects += 1;
-        let spec = memory::merge(spec, as_strs(self.memory.options(cookie)));
+        let Some(peer) = self.app(token).map(|a| a.peer) else {
+            return;
+        };
+        let spec = memory::merge(spec, as_strs(self.memory(peer.uid).options(cookie)));
         let opened = cx.host.blueprint(&spec).map_err(|text| Why {
             errno: libc::EPROTONOSUPPORT,
             text: Some(text),
         });
-        let opened = opened.and_then(|b| serve::open(&b, local, remote, cx));
+        let opened = opened.and_then(|b| {
+            users::check_local(peer, local, cx)?;
+            serve::open(&b, local, remote, cx)
+        });
         let conn = match opened {
             Ok(conn) => conn,
             Err(why) => {
-                self.memory.fail(cookie, why);
+                self.memory(peer.uid).fail(cookie, why);
                 self.remove(token);
                 return;
             }
@@ -55,9 +61,9 @@ impl Front {
         }
         let Some(app) = self.app(token) else { return };
         app.role = Role::Stream(Box::new(stream));
-        self.fresh -= 1;
+        self.pending.end(peer.uid);
         self.by_conn.insert(conn, token);
-        self.by_cookie.insert(cookie, token);
+        self.by_cookie.insert((cookie, peer.uid), token);
     }
 
     /// A connection opened towards a listening application: connects to its socket.
@@ -66,10 +72,19 @@ impl Front {
             (Some(l), Some(c)) => (l, c.tuple()),
             _ => return cx.endpoint.abort(cx.now, conn),
         };
+        // Names have no permissions: when an application is gone, whoever comes first has its name.
+        // So the registered socket must be there, and whoever answers (it may have gone since) must
+        // be of the user that registered it when he called `listen`.
+        if !self.listeners.lives(listener) {
+            return self.untrue(conn, dial.listener, cx);
+        }
         self.dialled += 1;
         let from = Name::peer(tuple.remote, tuple.local, self.dialled);
         match unix::dial(&from, &Name::service(listener.local)) {
-            Ok(fd) => self.hand_over(conn, fd, dial, cx),
+            Ok(fd) if unix::listening_user(&fd) == Ok(listener.uid) => {
+                self.hand_over(conn, fd, dial, cx);
+            }
+            Ok(_) => self.untrue(conn, dial.listener, cx),
             // The accept queue is full, or descriptors are short.
             Err(Errno::AGAIN | Errno::MFILE | Errno::NFILE | Errno::NOBUFS)
                 if cx.now < dial.until && self.dials.len() < DIALS =>
@@ -87,12 +102,21 @@ impl Front {
         }
     }
 
+    /// What has a listening socket's name is not, or no longer, what was registered.
+    fn untrue(&mut self, conn: ConnId, id: ListenId, cx: &mut Context<'_>) {
+        self.counters.untaken += 1;
+        cx.endpoint.abort(cx.now, conn);
+        self.drop_listener(id, cx);
+        self.save();
+    }
+
     fn hand_over(&mut self, conn: ConnId, fd: OwnedFd, dial: Dial, cx: &mut Context<'_>) {
         let (Some(l), Some(c)) = (self.listeners.get(dial.listener), cx.endpoint.conn(conn)) else {
             return cx.endpoint.abort(cx.now, conn);
         };
         let tuple = c.tuple();
         let mut stream = Stream::accepted(conn, tuple.local, tuple.remote);
+        stream.listener_uid = Some(l.uid);
         stream.linger0 = l.has(Options::LINGER0);
         stream.spec.clone_from(&l.spec);
         if dial.peer_ended {
@@ -123,8 +147,8 @@ impl Front {
     pub(super) fn advance(&mut self, token: u64, cx: &mut Context<'_>) {
         let Some(App {
             fd,
+            peer,
             role: Role::Stream(s),
-            ..
         }) = self.app(token)
         else {
             return;
@@ -132,14 +156,21 @@ impl Front {
         let (had_cookie, connecting) = (s.cookie.is_some(), s.is_connecting());
         let step = s.advance(fd.as_fd(), token, cx);
         let cookie = s.cookie;
+        if let (false, Some(accepter)) = (had_cookie, s.accepter) {
+            *peer = accepter;
+        }
+        let users = [Some(peer.uid), s.listener_uid];
+        let uid = peer.uid;
         if let (false, Some(cookie)) = (had_cookie, cookie) {
             self.greeting.remove(&token);
-            self.by_cookie.insert(cookie, token);
+            for uid in users.into_iter().flatten() {
+                self.by_cookie.insert((cookie, uid), token);
+            }
         }
         let Step::Over(fault) = step else { return };
         if let (Some(cookie), Some(fault)) = (cookie, fault) {
             let errno = errno(fault, connecting);
-            self.memory.fail(cookie, Why { errno, text: None });
+            self.memory(uid).fail(cookie, Why::errno(errno));
         }
         self.remove(token);
     }

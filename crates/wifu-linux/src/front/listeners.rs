@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use wifu_engine::endpoint::ListenId;
-use wifu_wire::front::Options;
+use wifu_wire::front::{Name, Options};
 
 /// A listening socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,8 +70,10 @@ impl Listeners {
         self.by_id.iter().map(|(id, l)| (*id, l))
     }
 
-    pub(super) fn by_cookie(&self, cookie: u64) -> Option<(ListenId, &Listener)> {
-        self.iter().find(|(_, l)| l.cookie == cookie)
+    /// The one with this cookie, for this user: root sees all.
+    pub(super) fn by_cookie(&self, cookie: u64, uid: u32) -> Option<(ListenId, &Listener)> {
+        self.iter()
+            .find(|(_, l)| l.cookie == cookie && (uid == 0 || uid == l.uid))
     }
 
     pub(super) fn conflict(&self, local: SocketAddrV4) -> Option<(ListenId, &Listener)> {
@@ -86,11 +88,12 @@ impl Listeners {
         self.by_id.remove(&id)
     }
 
-    /// Whether the application's socket still listens. If nobody can tell, it does.
+    /// Whether the application's socket still listens under its name. If nobody can tell, it does.
     pub(super) fn lives(&self, l: &Listener) -> bool {
+        let name = Name::service(l.local);
         let told = match &self.diagnosis {
-            Some(d) => d.listens(l.inode, l.cookie),
-            None => in_proc(l.inode),
+            Some(d) => d.listens(l.inode, l.cookie, &name),
+            None => in_proc(l.inode, &name),
         };
         told.unwrap_or(true)
     }
@@ -114,13 +117,16 @@ pub(super) fn load(path: &Path) -> io::Result<Vec<Listener>> {
 }
 
 /// The lines of /proc/net/unix: address, count, protocol, flags, type, state, inode, name.
-fn in_proc(inode: u64) -> io::Result<bool> {
+fn in_proc(inode: u64, name: &Name) -> io::Result<bool> {
     let table = std::fs::read_to_string("/proc/net/unix")?;
     let inode = inode.to_string();
+    let name = String::from_utf8_lossy(&name.as_bytes()[1..]);
     // linux/net.h: SO_ACCEPTCON
     let listens = |l: &str| {
         let mut words = l.split_ascii_whitespace();
-        words.nth(3) == Some("00010000") && words.nth(2) == Some(&inode)
+        words.nth(3) == Some("00010000")
+            && words.nth(2) == Some(&inode)
+            && words.next().and_then(|n| n.strip_prefix('@')) == Some(&name)
     };
     Ok(table.lines().any(listens))
 }
@@ -142,15 +148,19 @@ mod tests {
 
     #[test]
     fn the_kernel_tells_who_listens() {
-        let (fd, inode, cookie) = listening(b"wifu-test-diagnosis");
+        let name = Name::service("203.0.113.9:7999".parse().unwrap());
+        let other = Name::service("203.0.113.9:799".parse().unwrap());
+        let (fd, inode, cookie) = listening(&name.as_bytes()[1..]);
         let d = Diagnosis::new().unwrap();
-        assert!(d.listens(inode, cookie).unwrap());
-        assert!(in_proc(inode).unwrap());
+        assert!(d.listens(inode, cookie, &name).unwrap());
+        assert!(in_proc(inode, &name).unwrap());
+        assert!(!d.listens(inode, cookie, &other).unwrap());
+        assert!(!in_proc(inode, &other).unwrap());
         // Another socket with the same inode, after the number was used again.
-        assert!(!d.listens(inode, cookie + 1).unwrap());
+        assert!(!d.listens(inode, cookie + 1, &name).unwrap());
         drop(fd);
-        assert!(!d.listens(inode, cookie).unwrap());
-        assert!(!in_proc(inode).unwrap());
+        assert!(!d.listens(inode, cookie, &name).unwrap());
+        assert!(!in_proc(inode, &name).unwrap());
     }
 
     #[test]

@@ -9,13 +9,10 @@ impl Front {
     /// Opens a listener in the endpoint and keeps it.
     pub(super) fn register(&mut self, l: Listener, cx: &mut Context<'_>) -> Result<(), Why> {
         while let Some((id, other)) = self.listeners.conflict(l.local) {
-            if other.cookie != l.cookie && other.local != l.local && self.listeners.lives(other) {
-                return Err(Why {
-                    errno: libc::EADDRINUSE,
-                    text: None,
-                });
+            if other.cookie != l.cookie && self.listeners.lives(other) {
+                return Err(Why::errno(libc::EADDRINUSE));
             }
-            // The same socket again, or one whose name was free to be taken.
+            // The same socket again, or one that is gone.
             self.listeners.remove(id);
             cx.endpoint.unlisten(id);
         }
@@ -29,10 +26,7 @@ impl Front {
         let id = cx
             .endpoint
             .listen(&blueprint, l.local, backlog)
-            .map_err(|_| Why {
-                errno: libc::EADDRINUSE,
-                text: None,
-            })?;
+            .map_err(|_| Why::errno(libc::EADDRINUSE))?;
         if self.listeners.is_empty() {
             self.timers.insert((cx.now + PROBE_EVERY, Timer::Probe));
         }
@@ -77,7 +71,7 @@ impl Front {
         }
     }
 
-    fn drop_listener(&mut self, id: ListenId, cx: &mut Context<'_>) {
+    pub(super) fn drop_listener(&mut self, id: ListenId, cx: &mut Context<'_>) {
         if let Some(l) = self.listeners.remove(id) {
             tracing::debug!("nobody listens at {} any more", l.local);
             self.counters.listeners_gone += 1;

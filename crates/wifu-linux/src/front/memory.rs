@@ -16,6 +16,12 @@ pub(super) struct Why {
     pub(super) text: Option<String>,
 }
 
+impl Why {
+    pub(super) fn errno(errno: i32) -> Why {
+        Why { errno, text: None }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Entry {
     why: Option<Why>,

@@ -15,6 +15,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod unix;
+mod users;
 
 use crate::poller::{Event, Interest, Poller};
 use core::net::Ipv4Addr;
@@ -28,6 +29,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use stream::Stream;
 use unix::Peer;
+use users::Pending;
 use wifu_engine::Blueprint;
 use wifu_engine::endpoint::{ConnId, Endpoint, Event as Told, ListenId};
 use wifu_engine::signal::Fault;
@@ -48,8 +50,6 @@ const DIAL_EVERY: Span = Span(10_000_000);
 const DIAL_FOR: Span = Span(30_000_000_000);
 /// How many connections may wait so.
 const DIALS: usize = 4096;
-/// How many connections to the daemon may be without a frame.
-const FRESH: usize = 1024;
 /// How long no connection is accepted after the process ran out of descriptors.
 const OUT_OF_DESCRIPTORS: Span = Span(100_000_000);
 /// How many connections are accepted before others get their turn.
@@ -172,15 +172,17 @@ pub struct Front {
     listener: OwnedFd,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    fresh: usize,
+    pending: Pending,
     by_conn: BTreeMap<ConnId, u64>,
-    by_cookie: BTreeMap<u64, u64>,
+    /// By cookie and user: cookies are what applications say they are.
+    by_cookie: BTreeMap<(u64, u32), u64>,
     /// Streams whose application has not said its cookie.
     greeting: BTreeSet<u64>,
     dials: BTreeMap<ConnId, Dial>,
     dialled: u64,
     listeners: Listeners,
-    memory: Memory,
+    /// By user.
+    memories: BTreeMap<u32, Memory>,
     timers: BTreeSet<(Time, Timer)>,
     counters: FrontCounters,
 }
@@ -198,14 +200,14 @@ impl Front {
             listener,
             slots: Vec::new(),
             free: Vec::new(),
-            fresh: 0,
+            pending: Pending::default(),
             by_conn: BTreeMap::new(),
             by_cookie: BTreeMap::new(),
             greeting: BTreeSet::new(),
             dials: BTreeMap::new(),
             dialled: 0,
             listeners: Listeners::new(),
-            memory: Memory::default(),
+            memories: BTreeMap::new(),
             timers: BTreeSet::new(),
             counters: FrontCounters::default(),
         })
@@ -370,14 +372,15 @@ impl Front {
         let app = self.slots[index as usize].app.take()?;
         self.free.push(index);
         match &app.role {
-            Role::Fresh => self.fresh -= 1,
-            Role::Answering(..) => {}
+            Role::Fresh | Role::Answering(..) => self.pending.end(app.peer.uid),
             Role::Stream(s) => {
                 self.greeting.remove(&token);
                 self.by_conn.remove(&s.conn);
-                let own = |c: &u64| self.by_cookie.get(c) == Some(&token);
-                if let Some(cookie) = s.cookie.filter(own) {
-                    self.by_cookie.remove(&cookie);
+                for uid in [Some(app.peer.uid), s.listener_uid].into_iter().flatten() {
+                    let key = (s.cookie.unwrap_or(0), uid);
+                    if self.by_cookie.get(&key) == Some(&token) {
+                        self.by_cookie.remove(&key);
+                    }
                 }
             }
         }
@@ -389,7 +392,7 @@ impl Front {
             match unix::accept(&self.listener) {
                 Ok((fd, peer)) => {
                     self.counters.accepted += 1;
-                    if self.fresh >= FRESH {
+                    if !self.pending.begin(peer.uid) {
                         self.counters.late += 1;
                         continue;
                     }
@@ -399,9 +402,9 @@ impl Front {
                         role: Role::Fresh,
                     };
                     let Some(token) = self.add(app, stream::STREAM, cx) else {
+                        self.pending.end(peer.uid);
                         continue;
                     };
-                    self.fresh += 1;
                     self.timers
                         .insert((cx.now + PATIENCE, Timer::Patience(token)));
                     // Frames are there at once, nearly always. Reading them now keeps the order of

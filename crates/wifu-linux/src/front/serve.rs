@@ -3,7 +3,8 @@
 use super::listeners::Listener;
 use super::memory::{self, PROTOCOL, Why};
 use super::report;
-use super::{App, Context, Front, PATIENCE, Role, Timer, as_strs, unix};
+use super::unix::Peer;
+use super::{App, Context, Front, PATIENCE, Role, Timer, as_strs, unix, users};
 use core::net::{Ipv4Addr, SocketAddrV4};
 use rustix::io::Errno;
 use serde_json::{Value, json};
@@ -137,17 +138,18 @@ impl Front {
         let mut frame = [0; MAX_REQUEST + 64];
         let n = total.min(frame.len());
         let _ = unix::take(fd.as_fd(), &mut frame[..n]);
+        let peer = *peer;
         let uid = peer.uid;
         if let Some(cookie) = cookie_of(request) {
-            self.meet(cookie, cx);
+            self.meet((cookie, uid), cx);
         }
         let reply = match *request {
-            Request::Listen { .. } => self.listen(request, uid, cx),
-            Request::Why { cookie } => match self.memory.why(cookie) {
+            Request::Listen { .. } => self.listen(request, peer, cx),
+            Request::Why { cookie } => match self.memory(uid).why(cookie) {
                 Some(why) => Reply::because(why.clone()),
                 None => Reply::errno(libc::ENOENT),
             },
-            Request::Names { cookie } => match self.stream(cookie) {
+            Request::Names { cookie } => match self.stream((cookie, uid)) {
                 Some(s) => Reply {
                     names: Some((s.local, s.remote)),
                     ..Reply::default()
@@ -159,10 +161,10 @@ impl Front {
                 spec,
                 name,
                 value,
-            } => self.set_option(cookie, spec, (name, value), cx),
-            Request::GetOpt { cookie, spec, name } => self.option(cookie, spec, name, cx),
+            } => self.set_option((cookie, uid), spec, (name, value), cx),
+            Request::GetOpt { cookie, spec, name } => self.option((cookie, uid), spec, name, cx),
             Request::Info { cookie } => {
-                let conn = self.stream(cookie).map(|s| s.conn);
+                let conn = self.stream((cookie, uid)).map(|s| s.conn);
                 match conn.and_then(|c| cx.endpoint.info(c)) {
                     Some(i) => Reply {
                         info: Some(report::info(&i, cx.now)),
@@ -171,7 +173,7 @@ impl Front {
                     None => Reply::errno(libc::ENOENT),
                 }
             }
-            Request::Stats => Reply::value(self.stats(cx).to_string()),
+            Request::Stats => Reply::value(self.stats(uid, cx).to_string()),
             Request::Ping => Reply {
                 names: cx
                     .host
@@ -184,7 +186,6 @@ impl Front {
         let bytes = reply.encode();
         if let Some(app) = self.app(token) {
             app.role = Role::Answering(bytes, 0);
-            self.fresh -= 1;
             self.timers
                 .insert((cx.now + PATIENCE, Timer::Patience(token)));
             self.answer_on(token);
@@ -194,8 +195,8 @@ impl Front {
 
     /// A program that has just accepted a connection may ask about it before this loop has looked
     /// at the connection itself: then its marker is there already.
-    fn meet(&mut self, cookie: u64, cx: &mut Context<'_>) {
-        if self.by_cookie.contains_key(&cookie) {
+    fn meet(&mut self, key: (u64, u32), cx: &mut Context<'_>) {
+        if self.stream(key).is_some() {
             return;
         }
         let unknown: Vec<u64> = self.greeting.iter().copied().collect();
@@ -239,8 +240,14 @@ impl Front {
         }
     }
 
-    fn stream(&mut self, cookie: u64) -> Option<&mut super::Stream> {
-        let token = *self.by_cookie.get(&cookie)?;
+    /// The stream with this cookie that belongs to this user; everything does to root.
+    fn stream(&mut self, (cookie, uid): (u64, u32)) -> Option<&mut super::Stream> {
+        let others = if uid == 0 { u32::MAX } else { uid };
+        let (_, token) = self
+            .by_cookie
+            .range((cookie, uid)..=(cookie, others))
+            .next()?;
+        let token = *token;
         match self.app(token) {
             Some(App {
                 role: Role::Stream(s),
@@ -250,7 +257,7 @@ impl Front {
         }
     }
 
-    fn listen(&mut self, request: &Request<'_>, uid: u32, cx: &mut Context<'_>) -> Reply {
+    fn listen(&mut self, request: &Request<'_>, peer: Peer, cx: &mut Context<'_>) -> Reply {
         let Request::Listen {
             cookie,
             inode,
@@ -262,7 +269,8 @@ impl Front {
         else {
             return Reply::errno(libc::EINVAL);
         };
-        let spec = memory::merge(spec, as_strs(self.memory.options(cookie)));
+        let uid = peer.uid;
+        let spec = memory::merge(spec, as_strs(self.memory(uid).options(cookie)));
         let options = options.0;
         let l = Listener {
             cookie,
@@ -273,6 +281,20 @@ impl Front {
             options,
             uid,
         };
+        let foreign = |(_, other): (_, &Listener)| other.cookie == cookie && other.uid != uid;
+        if uid != 0 && self.listeners.by_cookie(cookie, 0).is_some_and(foreign) {
+            return Reply::errno(libc::EPERM);
+        }
+        if let Err(why) = users::check_port(peer, local.port()) {
+            return Reply::because(why);
+        }
+        if !self.listeners.lives(&l) {
+            let text = format!("no socket {inode} listens at {local}");
+            return Reply {
+                errno: libc::EINVAL,
+                ..Reply::value(text)
+            };
+        }
         match self.register(l, cx) {
             Ok(()) => {
                 self.save();
@@ -284,12 +306,12 @@ impl Front {
 
     fn set_option(
         &mut self,
-        cookie: u64,
+        key: (u64, u32),
         spec: &str,
         (name, value): (&str, &str),
         cx: &mut Context<'_>,
     ) -> Reply {
-        if let Some(s) = self.stream(cookie) {
+        if let Some(s) = self.stream(key) {
             let conn = s.conn;
             match name {
                 LINGER0 => s.linger0 = value == "on",
@@ -315,16 +337,16 @@ impl Front {
             }
             return Reply::default();
         }
-        if let Some((_, l)) = self.listeners.by_cookie(cookie) {
+        if let Some((_, l)) = self.listeners.by_cookie(key.0, key.1) {
             return self.set_on_listener(l.clone(), (name, value), cx);
         }
-        self.set_early(cookie, spec, (name, value), cx)
+        self.set_early(key, spec, (name, value), cx)
     }
 
     /// Before `connect` or `listen`: tried at once, so that the program learns of mistakes.
     fn set_early(
         &mut self,
-        cookie: u64,
+        (cookie, uid): (u64, u32),
         spec: &str,
         (name, value): (&str, &str),
         cx: &mut Context<'_>,
@@ -334,13 +356,13 @@ impl Front {
             return Reply::default();
         }
         let value = &normal(name, value);
-        let have = as_strs(self.memory.options(cookie));
+        let have = as_strs(self.memory(uid).options(cookie));
         let merged = memory::merge(spec, have.chain([(name, value.as_str())]));
         if let Err(first) = cx.host.blueprint(&merged) {
             // TCP_CONGESTION with the kernel's names: "cubic" is our "tcp-cubic".
             let longer = format!("tcp-{value}");
             if name == PROTOCOL && cx.host.blueprint(&longer).is_ok() {
-                self.memory.set(cookie, name, &longer);
+                self.memory(uid).set(cookie, name, &longer);
                 return Reply::default();
             }
             let errno = if name == PROTOCOL {
@@ -353,7 +375,7 @@ impl Front {
                 ..Reply::value(first)
             };
         }
-        if !self.memory.set(cookie, name, value) {
+        if !self.memory(uid).set(cookie, name, value) {
             return Reply::errno(libc::ENOBUFS);
         }
         Reply::default()
@@ -391,12 +413,18 @@ impl Front {
         }
     }
 
-    fn option(&mut self, cookie: u64, spec: &str, name: &str, cx: &mut Context<'_>) -> Reply {
-        let spec = match (self.stream(cookie).map(|s| s.spec.clone()), name) {
+    fn option(
+        &mut self,
+        (cookie, uid): (u64, u32),
+        spec: &str,
+        name: &str,
+        cx: &mut Context<'_>,
+    ) -> Reply {
+        let spec = match (self.stream((cookie, uid)).map(|s| s.spec.clone()), name) {
             (Some(spec), _) => spec,
-            (None, _) => match self.listeners.by_cookie(cookie) {
+            (None, _) => match self.listeners.by_cookie(cookie, uid) {
                 Some((_, l)) => l.spec.clone(),
-                None => memory::merge(spec, as_strs(self.memory.options(cookie))),
+                None => memory::merge(spec, as_strs(self.memory(uid).options(cookie))),
             },
         };
         if name == PROTOCOL {
@@ -420,8 +448,9 @@ impl Front {
         }
     }
 
-    /// All connections and listening sockets.
-    fn stats(&mut self, cx: &mut Context<'_>) -> Value {
+    /// All connections and listening sockets; by cookie only those of the user who asks.
+    fn stats(&mut self, uid: u32, cx: &mut Context<'_>) -> Value {
+        let own = |other: u32| uid == 0 || uid == other;
         let mut all: Vec<Value> = Vec::new();
         for (_, l) in self.listeners.iter() {
             all.push(json!({
@@ -432,7 +461,7 @@ impl Front {
                 "remote": "0.0.0.0:*",
                 "backlog": l.backlog,
                 "uid": l.uid,
-                "cookie": l.cookie,
+                "cookie": own(l.uid).then_some(l.cookie),
             }));
         }
         let ids: Vec<ConnId> = cx.endpoint.conns().collect();
@@ -449,7 +478,7 @@ impl Front {
             }) = token.and_then(|t| self.app(t))
             {
                 v["spec"] = json!(s.spec);
-                v["cookie"] = json!(s.cookie);
+                v["cookie"] = json!(s.cookie.filter(|_| own(peer.uid)));
                 v["uid"] = json!(peer.uid);
                 v["pid"] = json!((peer.pid != 0).then_some(peer.pid));
             }

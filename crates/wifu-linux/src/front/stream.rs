@@ -51,6 +51,10 @@ pub(super) struct Stream {
     pub(super) remote: SocketAddrV4,
     /// `SO_LINGER` with time 0.
     pub(super) linger0: bool,
+    /// The user whose listening socket it came to, which need not be the one who accepts.
+    pub(super) listener_uid: Option<u32>,
+    /// Who accepted it, once that is known.
+    pub(super) accepter: Option<unix::Peer>,
     /// The composition as it was asked for.
     pub(super) spec: String,
     phase: Phase,
@@ -86,6 +90,8 @@ impl Stream {
             local,
             remote,
             linger0: false,
+            listener_uid: None,
+            accepter: None,
             spec: String::new(),
             phase,
             hold: true,
@@ -220,9 +226,10 @@ impl Stream {
             return !self.app_gone;
         }
         let mut marker = [0; MARKER_LEN];
-        let Ok(MARKER_LEN) = unix::peek(fd, &mut marker) else {
+        let Ok((MARKER_LEN, sender)) = unix::peek_sender(fd, &mut marker) else {
             return false;
         };
+        self.accepter = sender;
         let Some((cookie, hold)) = parse_marker(&marker) else {
             return false;
         };

@@ -3,8 +3,9 @@
 use rustix::fs::{Mode, chmod, chown};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketAddrUnix, SocketFlags,
-    SocketType, accept_with, bind, connect, listen, recv, send, sendmsg, socket_with, sockopt,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, recv,
+    recvmsg, send, sendmsg, socket_with, sockopt,
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -74,6 +75,8 @@ pub(super) fn accept(listener: &OwnedFd) -> Result<(OwnedFd, Peer), Errno> {
 pub(super) fn dial(from: &Name, to: &Name) -> Result<OwnedFd, Errno> {
     let fd = unix_socket()?;
     let _ = sockopt::set_socket_send_buffer_size(&fd, SEND_BUFFER);
+    // The marker then comes with its sender.
+    sockopt::set_socket_passcred(&fd, true)?;
     bind(
         &fd,
         &SocketAddrUnix::new_abstract_name(&from.as_bytes()[1..])?,
@@ -83,6 +86,31 @@ pub(super) fn dial(from: &Name, to: &Name) -> Result<OwnedFd, Errno> {
         &SocketAddrUnix::new_abstract_name(&to.as_bytes()[1..])?,
     )?;
     Ok(fd)
+}
+
+/// The user that called `listen` on the socket which `fd` was connected to.
+pub(super) fn listening_user(fd: &OwnedFd) -> Result<u32, Errno> {
+    Ok(sockopt::socket_peercred(fd)?.uid.as_raw())
+}
+
+/// As [`peek`], and who sent it; from then on senders are not told any more.
+pub(super) fn peek_sender(
+    fd: BorrowedFd<'_>,
+    b: &mut [u8],
+) -> Result<(usize, Option<Peer>), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    let n = recvmsg(fd, &mut [IoSliceMut::new(b)], &mut control, flags)?.bytes;
+    let sender = control.drain().find_map(|m| match m {
+        RecvAncillaryMessage::ScmCredentials(c) => Some(Peer {
+            uid: c.uid.as_raw(),
+            pid: c.pid.as_raw_nonzero().get(),
+        }),
+        _ => None,
+    });
+    sockopt::set_socket_passcred(fd, false)?;
+    Ok((n, sender))
 }
 
 /// Bytes in the queue.
@@ -124,6 +152,8 @@ const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const NLM_F_REQUEST: u16 = 1;
 const AF_UNIX: u8 = 1;
 const TCP_LISTEN: u8 = 10;
+const UDIAG_SHOW_NAME: u32 = 1;
+const UNIX_DIAG_NAME: u16 = 0;
 
 impl Diagnosis {
     pub(super) fn new() -> io::Result<Diagnosis> {
@@ -139,8 +169,8 @@ impl Diagnosis {
         Ok(Diagnosis(fd))
     }
 
-    /// Whether the socket with this inode and cookie exists and listens.
-    pub(super) fn listens(&self, inode: u64, cookie: u64) -> io::Result<bool> {
+    /// Whether the socket with this inode and cookie exists, has this name and listens.
+    pub(super) fn listens(&self, inode: u64, cookie: u64, name: &Name) -> io::Result<bool> {
         let mut b = [0u8; 40];
         b[..4].copy_from_slice(&40u32.to_ne_bytes());
         b[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
@@ -148,6 +178,7 @@ impl Diagnosis {
         b[16] = AF_UNIX;
         b[20..24].copy_from_slice(&u32::MAX.to_ne_bytes());
         b[24..28].copy_from_slice(&(inode as u32).to_ne_bytes());
+        b[28..32].copy_from_slice(&UDIAG_SHOW_NAME.to_ne_bytes());
         b[32..36].copy_from_slice(&(cookie as u32).to_ne_bytes());
         b[36..40].copy_from_slice(&((cookie >> 32) as u32).to_ne_bytes());
         send(&self.0, &b, SendFlags::empty())?;
@@ -155,6 +186,19 @@ impl Diagnosis {
         let ((answer, _), _) = recv(&self.0, &mut answer, RecvFlags::empty())?;
         let kind = answer.get(4..6).map(|k| u16::from_ne_bytes([k[0], k[1]]));
         // The message after the header: family, type, state. Anything else is an error: gone.
-        Ok(kind == Some(SOCK_DIAG_BY_FAMILY) && answer.get(18) == Some(&TCP_LISTEN))
+        let listens = kind == Some(SOCK_DIAG_BY_FAMILY) && answer.get(18) == Some(&TCP_LISTEN);
+        Ok(listens && name_in(answer.get(32..).unwrap_or_default()) == Some(name.as_bytes()))
+    }
+}
+
+/// Of a list of netlink attributes (length, type, value, each padded to four), the name.
+fn name_in(mut attributes: &[u8]) -> Option<&[u8]> {
+    loop {
+        let head: [u8; 4] = attributes.get(..4)?.try_into().ok()?;
+        let len = usize::from(u16::from_ne_bytes([head[0], head[1]]));
+        if u16::from_ne_bytes([head[2], head[3]]) == UNIX_DIAG_NAME {
+            return attributes.get(4..len);
+        }
+        attributes = attributes.get(len.max(4).next_multiple_of(4)..)?;
     }
 }
