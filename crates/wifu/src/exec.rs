@@ -44,6 +44,9 @@ const LIBRARY: &str = "libwifu_preload.so";
 /// The daemon's word for a composition that it refuses.
 const EINVAL: u32 = rustix::io::Errno::INVAL.raw_os_error() as u32;
 
+/// ... and for a parameter that a composition does not have.
+const ENOENT: u32 = rustix::io::Errno::NOENT.raw_os_error() as u32;
+
 /// Exit status of shells for a command that exists but cannot be run.
 const CANNOT_RUN: u8 = 126;
 
@@ -133,7 +136,9 @@ fn known(spec: &str, socket: &Path) -> anyhow::Result<()> {
             let why = said.text.unwrap_or_default();
             bail!("--protocol {spec}: the daemon refuses it: {why}")
         }
-        Ok(_) => return Ok(()),
+        // A protocol of packets may lack the parameter.
+        Ok(said) if [0, ENOENT].contains(&said.errno) => return Ok(()),
+        Ok(said) => io::Error::from_raw_os_error(said.errno as i32).into(),
         Err(error) => error,
     };
     let name = spec.split(',').next().unwrap_or_default();
