@@ -3,5 +3,6 @@
 
 mod applications;
 mod interop;
+mod privileges;
 mod robustness;
 mod world;
