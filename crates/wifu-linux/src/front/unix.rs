@@ -202,3 +202,46 @@ fn name_in(mut attributes: &[u8]) -> Option<&[u8]> {
         attributes = attributes.get(len.max(4).next_multiple_of(4)..)?;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_user_is_the_one_who_called_listen() {
+        if !rustix::process::geteuid().is_root() {
+            let skip = std::env::var_os("WIFU_SKIP_PRIVILEGED").is_some_and(|v| v == "1");
+            assert!(skip, "needs root; WIFU_SKIP_PRIVILEGED=1 leaves it out");
+            return;
+        }
+        let name = Name::service("203.0.113.9:7998".parse().unwrap());
+        let from = Name::peer(
+            "203.0.113.9:1".parse().unwrap(),
+            "203.0.113.9:7998".parse().unwrap(),
+            1,
+        );
+        let addr = SocketAddrUnix::new_abstract_name(&name.as_bytes()[1..]).unwrap();
+        let fd = unix_socket().unwrap();
+        bind(&fd, &addr).unwrap();
+        // A thread of its own, which changes nothing but itself.
+        let listens = || {
+            let user = rustix::thread::Uid::from_raw(65_534);
+            rustix::thread::set_thread_uid(user).unwrap();
+            listen(&fd, 1).unwrap();
+        };
+        std::thread::scope(|s| s.spawn(listens).join().unwrap());
+        let dialled = dial(&from, &name).unwrap();
+        assert_eq!(listening_user(&dialled), Ok(65_534));
+        // Who accepts is told with the marker.
+        let accepted = accept(&fd).unwrap().0;
+        give(accepted.as_fd(), b"marker").unwrap();
+        let mut b = [0; 6];
+        let (n, sender) = peek_sender(dialled.as_fd(), &mut b).unwrap();
+        let me = Peer {
+            uid: 0,
+            pid: std::process::id() as i32,
+        };
+        assert_eq!((n, &b, sender), (6, b"marker", Some(me)));
+        assert_eq!(peek_sender(dialled.as_fd(), &mut b), Ok((6, None)));
+    }
+}
