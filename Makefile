@@ -60,11 +60,11 @@ lint: ## formatting, clippy, rustdoc, and the checks of the Python tools
 	.venv/bin/mypy --config-file tools/pyproject.toml tools
 	$(PYTHON) tools/check_docs.py
 
-# The libraries are built first: tests preload them into unmodified programs.
+# Libraries and examples are built first: tests preload them into unmodified programs and run them.
 .PHONY: unit
 unit: ## all tests of the workspace, the style test included; the book's reference is up to date
 	@scripts/setup.sh test python
-	$(CARGO) build --quiet --locked --workspace
+	$(CARGO) build --quiet --locked --workspace --lib --bins --examples
 	$(PYTHON) tools/reference.py --check --bin $(TARGET_DIR)/debug
 	$(CARGO) test --locked --workspace --lib --bins --tests --examples
 
