@@ -325,6 +325,8 @@ impl Daemon {
                 }
             }
             self.carriers.iter_mut().for_each(Carrier::flush);
+            // A blocked carrier has none: then the loop sleeps until the poller tells of room.
+            self.endpoint.set_room(self.room());
             if self.endpoint.poll_timeout() > now || room == 0 {
                 break;
             }

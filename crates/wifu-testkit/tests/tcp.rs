@@ -109,6 +109,10 @@ fn a_sender_that_the_local_queue_stops_is_not_taken_for_window_limited() {
     assert!(pair.ends[0].poll_transmit(pair.now, &mut out).is_none());
     let limited = pair.ends[0].info(id).unwrap().limited;
     assert_eq!(limited, wifu_engine::Limit::Queue);
+    assert!(
+        pair.ends[0].poll_timeout() > pair.now,
+        "nobody spins for want of room"
+    );
     pair.ends[0].set_room(1000);
     while pair.ends[0].poll_transmit(pair.now, &mut out).is_some() {}
     let limited = pair.ends[0].info(id).unwrap().limited;

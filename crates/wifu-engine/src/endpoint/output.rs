@@ -71,7 +71,9 @@ impl Endpoint {
     /// The next deadline; [`Time::ZERO`] (at once) while something waits to be polled.
     #[must_use]
     pub fn poll_timeout(&self) -> Time {
-        if !self.ready.is_empty() || !self.replies.is_empty() {
+        // Without room nothing can be polled: who waits then waits for room, not for time.
+        let waiting = !self.ready.is_empty() || !self.replies.is_empty();
+        if waiting && self.room > 0 {
             return Time::ZERO;
         }
         self.deadlines.first().map_or(Time::NEVER, |(at, _)| at)
