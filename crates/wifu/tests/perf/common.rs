@@ -106,8 +106,21 @@ impl Server {
 
     /// The report of a test that must succeed.
     pub fn test(&self, arguments: &[&str]) -> Value {
-        let output = self.client(arguments).output().unwrap();
-        let report = report(&output);
+        // The server may still be tidying up after the test before.
+        let mut tries = 0;
+        let (output, report) = loop {
+            let output = self.client(arguments).output().unwrap();
+            let report = report(&output);
+            let busy = report
+                .get("error")
+                .and_then(Value::as_str)
+                .is_some_and(|e| e.contains("busy"));
+            if !busy || tries == 100 {
+                break (output, report);
+            }
+            tries += 1;
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        };
         assert_eq!(report.get("error"), None, "{arguments:?}: {output:?}");
         assert!(output.status.success(), "{arguments:?}: {output:?}");
         report
