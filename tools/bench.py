@@ -131,7 +131,7 @@ def shaped(args: argparse.Namespace, order: random.Random) -> Table:
     table = Table("Shaped link, one flow: median (range)", head, [], [])
     for rate in args.rates:
         with Lab("speed", rate) as lab:
-            bench = Bench(lab, args.bin / "wifu", systems)
+            bench = Bench(lab, args.bin / "wifu", systems, args.daemon)
             for label, (octets, more) in SIZES.items():
                 found = bench.rounds(args.rounds * more, ["-n", str(octets)], order)
                 kernel, wifu = ([r[0] for r in found[s]] for s in systems)
@@ -150,7 +150,7 @@ def fairness(args: argparse.Namespace, order: random.Random) -> Table:
     title = f"{FLOWS} flows on {FLOWS_MBIT:g} Mb/s for {FLOWS_SECONDS} s: the median run by Jain"
     table = Table(title, head, [], [])
     with Lab("speed", FLOWS_MBIT) as lab:
-        bench = Bench(lab, args.bin / "wifu", systems)
+        bench = Bench(lab, args.bin / "wifu", systems, args.daemon)
         amount = ["-P", str(FLOWS), "-t", str(FLOWS_SECONDS)]
         found = bench.rounds(max(1, args.rounds // 2), amount, order)
     for name, runs in found.items():
@@ -209,6 +209,9 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--seconds", type=int, default=5, help="of an unshaped transfer")
     parser.add_argument("--seed", type=int, default=1, help="of the order of turns")
     parser.add_argument("--only", choices=["shaped", "fairness", "unshaped"], help="one table")
+    parser.add_argument(
+        "--daemon", nargs="*", default=["--direct"], help="its options on shaped links; %(default)s"
+    )
     help_rates = "of shaped links, Mb/s"
     parser.add_argument("--rates", type=float, nargs="+", default=RATES_MBIT, help=help_rates)
     args = parser.parse_args()
