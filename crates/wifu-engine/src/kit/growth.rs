@@ -43,8 +43,8 @@ pub const RTO_HOLD: ParamSpec = ParamSpec::flag(
 pub const ABC: ParamSpec = ParamSpec::flag(
     "abc",
     false,
-    "Count octets instead of acknowledgements, at most two segments per acknowledgement, one after \
-     a timeout (RFC 3465).",
+    "Count octets instead of acknowledgements, at most two segments per acknowledgement, eight \
+     while HyStart++ watches (RFC 9406 4.3), one after a timeout (RFC 3465).",
 );
 
 /// Restart after idling.
@@ -145,7 +145,11 @@ impl Growth {
     /// Slow start for one acknowledgement that counts.
     pub fn start(&mut self, acked: &Acked, board: &Board) {
         let mss = board.conn.mss;
-        let most = if self.after_timeout { 1 } else { 2 }; //= rfc3465#section-2.3
+        let most = match self.after_timeout {
+            true => 1,                              //= rfc3465#section-2.3
+            false if self.hystart.watching() => 8, //= rfc9406#section-4.3
+            false => 2,                             //= rfc3465#section-2.3
+        };
         let step = if self.abc {
             acked.bytes.min(mss.saturating_mul(most))
         } else {
@@ -316,6 +320,21 @@ mod tests {
             seen.push(g.cwnd);
         }
         assert_eq!(seen, [6000, 8000, 8000, 8000, 9000, 9000]);
+    }
+
+    #[test]
+    fn a_watched_slow_start_doubles_although_acknowledgements_are_stretched() {
+        let b = board(1000);
+        let grown = |watched: bool| {
+            let mut g = growth(&[("abc", Value::Flag(true))]);
+            g.hystart = HyStart::new(watched);
+            g.open(&b);
+            (g.cwnd, g.ssthresh) = (14_000, u32::MAX);
+            g.grow(&acked(7000, Limit::Window), &b);
+            g.grow(&acked(7000, Limit::Window), &b);
+            g.cwnd
+        };
+        assert_eq!((grown(false), grown(true)), (18_000, 28_000));
     }
 
     #[test]

@@ -47,6 +47,11 @@ impl HyStart {
         }
     }
 
+    /// Whether it watches the first slow start.
+    pub fn watching(&self) -> bool {
+        self.on
+    }
+
     /// The first slow start is over: by a loss, or by itself.
     pub fn finish(&mut self) {
         self.on = false;
