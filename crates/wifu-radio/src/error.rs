@@ -1,0 +1,1 @@
+//! Error models (spec 11.3).
