@@ -8,7 +8,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("wifu-engine", &["wifu-wire"]),
     ("wifu-parts", &["wifu-wire", "wifu-engine"]),
     ("wifu-core", &["wifu-wire", "wifu-engine"]),
-    ("wifu-radio", &["wifu-wire", "wifu-engine"]),
+    ("wifu-radio", &["wifu-wire"]),
     (
         "wifu-sim",
         &[
@@ -89,6 +89,7 @@ const SYSTEM: &[&str] = &[
     "getrandom",
     "tracing",
     "log",
+    "pyo3",
 ];
 
 /// Checks one crate's Cargo.toml.

@@ -203,7 +203,8 @@ pub fn banned_calls(source: &Source) -> Vec<Finding> {
         for line in source.uses(word) {
             let message = format!(
                 "uses `{word})`, whose last bits differ between machines, so that runs could not be \
-                 compared. Use wifu-engine's `math`, or integers."
+                 compared. Use wifu-engine's `math`, the functions of the crate libm (Rust all the \
+                 way down), or integers."
             );
             found.push(source.finding(line, message));
         }

@@ -1,0 +1,74 @@
+//! What there is: protocols with their parameters.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use serde_json::{Value as Json, json};
+use wifu_engine::blueprint::ENGINE_PARAMS;
+use wifu_engine::descriptor::nearest;
+use wifu_engine::{Blueprint, ParamSpec};
+
+/// The version of the simulator.
+#[pyfunction]
+pub fn version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}
+
+/// Names of the built-in protocols.
+#[pyfunction]
+pub fn protocols() -> Vec<String> {
+    let mut names = wifu_parts::library().protocols().to_vec();
+    names.push(String::from("udp"));
+    names
+}
+
+/// Everything about a protocol as JSON: its parts and all their parameters with value and range.
+///
+/// `name` may set parameters: `tcp-newreno,iw=4`. Raises ValueError if there is none.
+#[pyfunction]
+pub fn describe(name: &str) -> PyResult<String> {
+    let (library, registry) = (wifu_parts::library(), wifu_parts::registry());
+    let stem = name.split(',').next().unwrap_or_default();
+    if !library.protocols().iter().any(|p| p == stem) {
+        let near = nearest(stem, library.protocols().iter().map(String::as_str));
+        let hint = near.map_or(String::new(), |n| format!("; did you mean {n}?"));
+        let message = format!("no protocol is called \"{stem}\"{hint}");
+        return Err(PyValueError::new_err(message));
+    }
+    match library.resolve(name, &registry) {
+        Ok(blueprint) => Ok(protocol(&blueprint).to_string()),
+        Err(error) => Err(PyValueError::new_err(error.to_string())),
+    }
+}
+
+fn protocol(b: &Blueprint) -> Json {
+    let parts = b.parts.iter().map(|part| {
+        let value = |p: &ParamSpec| {
+            let found = part.values.iter().find(|v| v.0 == p.name);
+            found.map_or_else(|| p.default.to_string(), |v| v.1.to_string())
+        };
+        let params: Vec<Json> = part
+            .desc
+            .params
+            .iter()
+            .map(|p| param(p, value(p)))
+            .collect();
+        json!({"role": part.desc.role.key(), "part": part.desc.name, "doc": part.desc.doc,
+            "cites": part.desc.cites, "params": params})
+    });
+    let engine = ENGINE_PARAMS.iter().map(|p| {
+        let value = b
+            .value(p.name)
+            .map_or_else(|| p.default.to_string(), |v| v.to_string());
+        param(p, value)
+    });
+    json!({
+        "name": b.name, "doc": b.doc, "number": b.number, "wire": b.wire.name(),
+        "profile": b.profile, "id": format!("{:08x}", b.id),
+        "parts": parts.collect::<Vec<_>>(), "engine": engine.collect::<Vec<_>>(),
+    })
+}
+
+fn param(p: &ParamSpec, value: String) -> Json {
+    json!({"name": p.name, "value": value, "default": p.default.to_string(),
+        "low": p.low.to_string(), "high": p.high.to_string(), "choices": p.choices, "doc": p.doc})
+}

@@ -1,0 +1,18 @@
+//! `wifu._native`: what the Python package `wifu` calls. Scenarios come in as JSON and outcomes go
+//! out as JSON; series and frame traces go out as bytes that numpy reads in place.
+#![forbid(unsafe_code)]
+// The documentation of the functions is for Python's `help`.
+
+use pyo3::prelude::*;
+
+mod catalog;
+
+/// The simulator of WiFu, compiled.
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_function(wrap_pyfunction!(catalog::version, module)?)?;
+    module.add_function(wrap_pyfunction!(catalog::protocols, module)?)?;
+    module.add_function(wrap_pyfunction!(catalog::describe, module)?)?;
+    Ok(())
+}
