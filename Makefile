@@ -24,6 +24,12 @@ build: ## build everything for use (release profile)
 	@scripts/setup.sh build
 	$(CARGO) build --release --locked --workspace
 
+# The extension goes beside the sources of the package, which is installed as a link to them.
+.PHONY: python
+python: ## build the Python package wifu (simulator and lab) and install it into .venv
+	@scripts/setup.sh lab
+	VIRTUAL_ENV=$(CURDIR)/.venv .venv/bin/maturin develop --quiet --profile python --locked
+
 .PHONY: demo
 demo: build ## curl fetches a file from nginx, over the kernel's TCP and over each TCP of WiFu
 	@scripts/setup.sh demo
@@ -35,7 +41,7 @@ bench: build ## speed beside the kernel's TCP; tables to the screen and to out/b
 	$(PYTHON) tools/bench.py --bin $(TARGET_DIR)/release $(ARGS)
 
 .PHONY: test
-test: lint unit apps doctest count audit fuzz ## everything that must pass before a change goes in
+test: lint unit lab apps doctest count audit fuzz ## everything that must pass before a change goes in
 	@echo "make test: all passed"
 
 # Modules that a macro declares are invisible to `cargo fmt`.
@@ -47,10 +53,11 @@ fmt: ## format everything
 	$(CARGO) fmt --all
 	rustfmt --edition 2024 $(PARTS)
 	.venv/bin/ruff --quiet format --config tools/pyproject.toml tools
+	.venv/bin/ruff --quiet format python
 
 .PHONY: lint
-lint: ## formatting, clippy, rustdoc, and the checks of the Python tools
-	@scripts/setup.sh lint python
+lint: ## formatting, clippy, rustdoc, and the checks of the Python code
+	@scripts/setup.sh lint lab
 	$(CARGO) fmt --all --check
 	rustfmt --edition 2024 --check $(PARTS)
 	$(CARGO) clippy --quiet --locked --workspace --all-targets -- -D warnings
@@ -58,6 +65,9 @@ lint: ## formatting, clippy, rustdoc, and the checks of the Python tools
 	.venv/bin/ruff --quiet format --check --config tools/pyproject.toml tools
 	.venv/bin/ruff --quiet check --config tools/pyproject.toml tools
 	.venv/bin/mypy --config-file tools/pyproject.toml tools
+	.venv/bin/ruff --quiet format --check python
+	.venv/bin/ruff --quiet check python
+	.venv/bin/mypy python
 	$(PYTHON) tools/check_docs.py
 
 # Libraries and examples are built first: tests preload them into unmodified programs and run them.
@@ -67,6 +77,10 @@ unit: ## all tests of the workspace, the style test included; the book's referen
 	$(CARGO) build --quiet --locked --workspace --lib --bins --examples
 	$(PYTHON) tools/reference.py --check --bin $(TARGET_DIR)/debug
 	$(CARGO) test --locked --workspace --lib --bins --tests --examples
+
+.PHONY: lab
+lab: python ## tests of the Python package, the example notebook included
+	$(PYTHON) -m pytest
 
 .PHONY: apps
 apps: ## unmodified programs over WiFu, and a short demonstration (root)
@@ -103,4 +117,4 @@ docs: build ## the book (docs/book/index.html), its reference written anew from 
 .PHONY: clean
 clean: ## remove everything that these targets made in this folder
 	$(CARGO) clean
-	rm -rf out .venv docs/book fuzz/target
+	rm -rf out .venv docs/book fuzz/target python/wifu/_native*.so

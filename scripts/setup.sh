@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Installs what a target of the Makefile needs, and nothing that is there already.
 #
-#   scripts/setup.sh build lint test demo bench docs fuzz audit python
+#   scripts/setup.sh build lint test demo bench docs fuzz audit python lab
 #
 # Written for Debian 12. Everything that it installs has a name in this file: packages of Debian, the
-# Rust toolchain of rust-toolchain.toml, two cargo tools, and the Python packages of tools/*.lock in
-# .venv. Without root it uses sudo, and says what is missing where that does not exist either.
+# Rust toolchain of rust-toolchain.toml, two cargo tools, and the Python packages of tools/*.lock and
+# python/*.lock in .venv. Without root it uses sudo, and says what is missing where that does not
+# exist either.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$HOME/.cargo/bin:$PATH"
@@ -89,7 +90,7 @@ cargo_tool() {
 # venv LOCKFILE: the packages of a lock file, in .venv. The stamp is a copy of what was installed.
 venv() {
     local lock=$1 stamp
-    stamp=.venv/$(basename "$lock").installed
+    stamp=.venv/$(echo "$lock" | tr / -).installed
     cmp -s "$lock" "$stamp" && return
     packages python3 python3
     if [ ! -x .venv/bin/pip ]; then
@@ -105,6 +106,7 @@ purpose() {
     case $1 in
         build | lint) toolchain ;;
         python) venv tools/requirements.lock ;;
+        lab) toolchain; venv tools/requirements.lock; venv python/requirements.lock ;;
         audit) packages git git xz xz-utils; venv tools/audit.lock ;;
         fuzz) nightly_toolchain; cargo_tool cargo-fuzz cargo-fuzz "$CARGO_FUZZ" ;;
         docs) toolchain; cargo_tool mdbook mdbook "$MDBOOK" ;;
@@ -127,5 +129,5 @@ purpose() {
     esac
 }
 
-[ $# -gt 0 ] || die "say for what: build lint test demo bench docs fuzz audit python"
+[ $# -gt 0 ] || die "say for what: build lint test demo bench docs fuzz audit python lab"
 for p in "$@"; do purpose "$p"; done

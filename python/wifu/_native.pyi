@@ -1,0 +1,35 @@
+"""The simulator, compiled (crates/wifu-py)."""
+
+__version__: str
+
+class RunResult:
+    """What one run gave."""
+
+    def json(self) -> str:
+        """The outcome as JSON; the same for the same scenario, octet for octet."""
+    def series_names(self) -> list[str]:
+        """Names of the recorded series, sorted."""
+    def series(self, name: str) -> bytes:
+        """Pairs of little-endian doubles (time in s, value); KeyError if there is none."""
+    def frames(self) -> bytes:
+        """The frame trace, 32 bytes a record; empty unless the scenario records it."""
+    def pcap(self, radio: bool = False) -> bytes:
+        """The capture as pcapng; empty unless the scenario records it."""
+
+def run(scenario_json: str) -> RunResult:
+    """Run a scenario; other threads run meanwhile. ValueError if it means nothing."""
+
+def check_scenario(scenario_json: str) -> str:
+    """The scenario with everything that it leaves out filled in; ValueError if it means nothing."""
+
+def version() -> str:
+    """The version of the simulator."""
+
+def protocols() -> list[str]:
+    """Names of the built-in protocols."""
+
+def sets() -> list[str]:
+    """Names of the built-in testbed sets."""
+
+def describe(name: str) -> str:
+    """Everything about a protocol, as JSON; ValueError if there is none."""
