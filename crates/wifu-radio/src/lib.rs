@@ -3,8 +3,9 @@
 //! simulator drives it in virtual time, the emulator against the wall clock.
 #![forbid(unsafe_code)]
 
-pub mod phy;
 pub mod error;
+pub mod phy;
+pub mod plan;
 pub mod power;
 
 pub use power::Power;

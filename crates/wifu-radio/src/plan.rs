@@ -1,0 +1,235 @@
+//! What the radio machine runs on: a topology with every number resolved.
+
+use wifu_wire::{Rate, Rng, Span};
+
+use crate::error::ErrorModel;
+use crate::phy::{Mode, Phy, RTS_OFF, Standard};
+
+/// A channel, its nodes and how they hear each other.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Timing of the channel.
+    pub phy: Phy,
+    /// The nodes; their index is their number everywhere.
+    pub nodes: Vec<NodePlan>,
+    /// `gains[from]`: who receives how much of a node's transmissions, sorted by `to`. Pairs whose
+    /// mean lies more than 20 dB below the receiver's noise are absent.
+    pub gains: Vec<Vec<Gain>>,
+    /// Wires between nodes, each in both directions.
+    pub wires: Vec<WirePlan>,
+    /// What resolving had to assume, for the user to read.
+    pub notes: Vec<String>,
+}
+
+/// One node.
+#[derive(Clone, Debug)]
+pub struct NodePlan {
+    /// Unique in the plan.
+    pub name: String,
+    /// Metres; none if the topology gives SNRs only.
+    pub position: Option<[f64; 3]>,
+    /// The parameters of its radio.
+    pub radio: RadioConfig,
+}
+
+/// One direction of one pair of nodes.
+#[derive(Clone, Debug)]
+pub struct Gain {
+    /// The receiver.
+    pub to: u16,
+    /// Mean received power, dBm.
+    pub mean_dbm: f64,
+    /// Standard deviation of the variation over time, dB; 0: none.
+    pub sigma_db: f64,
+    /// Time constant of the variation.
+    pub tau: Span,
+    /// The stream of the variation, this direction's own.
+    pub rng: Rng,
+}
+
+/// A wire between two nodes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WirePlan {
+    /// One end.
+    pub a: u16,
+    /// The other end.
+    pub b: u16,
+    /// Rate of each direction.
+    pub rate: Rate,
+    /// Propagation delay of each direction.
+    pub delay: Span,
+    /// Packets that wait in front of each direction.
+    pub queue: u32,
+    /// Octets that each packet costs beside its IP length.
+    pub overhead: u32,
+}
+
+/// How the mode of a unicast data frame is chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum RateControl {
+    /// Always `rate`.
+    #[default]
+    Fixed,
+    /// By the success of past frames, as Minstrel does; starts at `rate`.
+    Minstrel,
+}
+
+/// The parameters of one node's radio, MAC and driver.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RadioConfig {
+    /// Mode of unicast data frames.
+    pub rate: Mode,
+    /// Whether `rate` is fixed.
+    pub rate_control: RateControl,
+    /// Modes for ACK, CTS and RTS, slowest first.
+    pub control_rates: Vec<Mode>,
+    /// Mode of broadcasts.
+    pub broadcast_rate: Mode,
+    /// Transmissions of a frame before it is dropped, the first included; without RTS.
+    pub attempts: u8,
+    /// The same for frames longer than `rts_threshold`.
+    pub attempts_long: u8,
+    /// Frames with a longer MPDU (octets) are announced by RTS; [`RTS_OFF`]: none.
+    pub rts_threshold: u32,
+    /// Packets of the queueing discipline.
+    pub queue: u32,
+    /// Buffers of the driver's transmit ring.
+    pub ring: u32,
+    /// An interrupt reports this many completed frames (or fewer when the ring runs empty).
+    pub intr_batch: u32,
+    /// Latency of an interrupt, uniform between the two.
+    pub intr_latency: (Span, Span),
+    /// Thermal noise and noise figure, dBm.
+    pub noise_dbm: f64,
+    /// Power at which the medium is busy and below which a frame never locks, dBm.
+    pub cs_dbm: f64,
+    /// Power below which a frame that the receiver locked on cannot be decoded at any SINR, dBm;
+    /// minus infinity: the error model alone decides.
+    pub decode_dbm: f64,
+    /// SINR during the preamble that a lock needs, dB.
+    pub lock_db: f64,
+    /// A frame this much stronger takes over during the preamble of the first, dB; infinite: never.
+    pub capture_db: f64,
+    /// A frame this much stronger takes over at any time, dB.
+    pub mim_db: Option<f64>,
+    /// Share of decoded frames for others that the capture path loses, 0 to 1.
+    pub overhear_loss: f64,
+    /// Report frames for others.
+    pub promiscuous: bool,
+    /// The receiver's error model.
+    pub error: ErrorModel,
+}
+
+impl RadioConfig {
+    /// The defaults on a channel: noise figure 7 dB, carrier sense at 4 dB over noise, 7 attempts
+    /// (4 with RTS), no RTS, queue 1000, ring 200, an interrupt for 4 frames after 20 to 80 us,
+    /// capture at 5 dB in the preamble and with OFDM at 10 dB any time.
+    pub fn new(phy: &Phy, rate: Mode) -> RadioConfig {
+        let noise_dbm = phy.noise_dbm(7.0);
+        RadioConfig {
+            rate,
+            rate_control: RateControl::Fixed,
+            control_rates: phy.default_control_rates(),
+            broadcast_rate: phy.base(),
+            attempts: 7,
+            attempts_long: 4,
+            rts_threshold: RTS_OFF,
+            queue: 1000,
+            ring: 200,
+            intr_batch: 4,
+            intr_latency: (Span(20_000), Span(80_000)),
+            noise_dbm,
+            cs_dbm: noise_dbm + 4.0,
+            decode_dbm: f64::NEG_INFINITY,
+            lock_db: phy.lock_db(),
+            capture_db: 5.0,
+            mim_db: (phy.standard != Standard::B).then_some(10.0),
+            overhear_loss: 0.0,
+            promiscuous: true,
+            error: ErrorModel::Nist,
+        }
+    }
+}
+
+impl Default for RadioConfig {
+    /// 802.11a at 6 Mb/s.
+    fn default() -> RadioConfig {
+        let phy = Phy::new(Standard::A, false);
+        let rate = phy.base();
+        RadioConfig::new(&phy, rate)
+    }
+}
+
+impl Plan {
+    /// Nodes `n1`, `n2`, ... with equal radios and constant links: `snr[from][to]` is the SNR in dB
+    /// over the noise of `radio`, NaN where nothing is received.
+    pub fn from_snr(phy: Phy, radio: &RadioConfig, snr: &[Vec<f64>]) -> Plan {
+        let nodes = (1..=snr.len()).map(|i| NodePlan {
+            name: format!("n{i}"),
+            position: None,
+            radio: radio.clone(),
+        });
+        let gain = |(to, db): (usize, &f64)| Gain {
+            to: to as u16,
+            mean_dbm: radio.noise_dbm + db,
+            sigma_db: 0.0,
+            tau: Span::SECOND,
+            rng: Rng::new(0),
+        };
+        let heard = |from: usize, row: &[f64]| -> Vec<Gain> {
+            let pairs = row.iter().enumerate();
+            pairs
+                .filter(|(to, db)| *to != from && !db.is_nan())
+                .map(gain)
+                .collect()
+        };
+        Plan {
+            phy,
+            nodes: nodes.collect(),
+            gains: snr.iter().enumerate().map(|(i, r)| heard(i, r)).collect(),
+            wires: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// The direction from one node to another, if the receiver hears it at all.
+    pub fn gain(&self, from: u16, to: u16) -> Option<&Gain> {
+        let row = self.gains.get(usize::from(from))?;
+        let at = row.binary_search_by_key(&to, |g| g.to).ok()?;
+        row.get(at)
+    }
+
+    /// Mean SNR in dB of a direction; none if the receiver does not hear it at all.
+    pub fn snr_db(&self, from: u16, to: u16) -> Option<f64> {
+        let noise = self.nodes.get(usize::from(to))?.radio.noise_dbm;
+        Some(self.gain(from, to)?.mean_dbm - noise)
+    }
+
+    /// The number of a node.
+    pub fn index(&self, name: &str) -> Option<u16> {
+        let at = self.nodes.iter().position(|n| n.name == name)?;
+        u16::try_from(at).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_matrix_of_snr_becomes_a_plan() {
+        let nan = f64::NAN;
+        let snr = [
+            vec![nan, 20.0, nan],
+            vec![19.0, nan, 21.0],
+            vec![nan, 21.0, nan],
+        ];
+        let phy = Phy::new(Standard::A, false);
+        let plan = Plan::from_snr(phy, &RadioConfig::default(), &snr);
+        assert_eq!(plan.gains[1].len(), 2);
+        assert!(plan.gain(0, 2).is_none());
+        assert!((plan.snr_db(1, 0).unwrap() - 19.0).abs() < 1e-9);
+        assert_eq!(plan.index("n3"), Some(2));
+        assert!((plan.nodes[0].radio.cs_dbm + 90.0).abs() < 0.02);
+    }
+}
