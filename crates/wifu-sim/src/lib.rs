@@ -27,10 +27,12 @@ mod builder;
 mod fault;
 mod link;
 mod mock;
+pub mod outcome;
 mod packet;
 pub mod queue;
 pub mod record;
 pub mod rules;
+pub mod scenario;
 
 pub use app::{App, Close, Outcome, pattern};
 pub use builder::{Flow, MockBuilder, Open};

@@ -1,0 +1,319 @@
+//! What a mesh simulation found: numbers per flow, node, link and hop, and series on request.
+//!
+//! The outcome of a scenario is a pure function of it: no wall-clock time is in it, and its JSON is
+//! the same to the octet on every run.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The version of this description; the first number changes when a name's meaning does.
+pub const SCHEMA: &str = "1.0";
+
+/// (seconds, value) in order of time.
+pub type Series = Vec<(f64, f64)>;
+
+/// What a run found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The scenario's seed.
+    pub seed: u64,
+    /// The scenario's replicate.
+    pub run: u64,
+    /// Simulated time at the end, seconds.
+    pub sim_seconds: f64,
+    /// Why it ended: `done`, `packets`, `time`, `idle`, `stopped`.
+    pub end: String,
+    /// Hash over everything that happened, 16 hexadecimal digits.
+    pub trace_hash: String,
+    /// How many things happened.
+    pub events: u64,
+    /// Per flow, in the scenario's order.
+    pub flows: Vec<FlowOutcome>,
+    /// When each batch ended, seconds.
+    pub batches_end_s: Vec<f64>,
+    /// Per node, in the topology's order.
+    pub nodes: Vec<NodeOutcome>,
+    /// Per directed radio link that carried or could carry frames.
+    pub links: Vec<LinkOutcome>,
+    /// Per direction of a wired link.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wires: Vec<WireOutcome>,
+    /// Per flow and hop: where the time went.
+    pub hops: Vec<HopOutcome>,
+    /// Series by name: `flow.1.delivered`, `flow.1.cwnd`, `node.n2.queue`. Not in the JSON.
+    #[serde(skip)]
+    pub series: BTreeMap<String, Series>,
+}
+
+/// One flow.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FlowOutcome {
+    /// Number in the scenario, from 1.
+    pub id: u32,
+    /// Sending node.
+    pub from: String,
+    /// Receiving node.
+    pub to: String,
+    /// Composition with parameters, or `udp`.
+    pub protocol: String,
+    /// Application.
+    pub app: String,
+    /// Hops of the route when the flow began; 0 if there was none.
+    pub hops: u32,
+    /// When it called connect (udp: began to send), seconds.
+    pub start_s: f64,
+    /// When its first connection opened.
+    pub connected_s: Option<f64>,
+    /// When the first octet was delivered.
+    pub first_byte_s: Option<f64>,
+    /// When the last octet so far was delivered.
+    pub last_byte_s: Option<f64>,
+    /// When the sender knew that all was delivered.
+    pub known_s: Option<f64>,
+    /// Everything the application had to send was delivered.
+    pub finished: bool,
+    /// Octets delivered to the application, in order, each once.
+    pub bytes: u64,
+    /// `bytes` * 8 / (`last_byte_s` - `start_s`) for finished flows, else until the end of the run.
+    pub goodput_bps: f64,
+    /// Delivered octets that were not what was sent; anything but 0 is a defect.
+    pub corrupt: u64,
+    /// Connections it opened.
+    pub connections: u32,
+    /// Segments that the sender sent (udp: packets).
+    pub segments: u64,
+    /// Data segments among them.
+    pub data_segments: u64,
+    /// Segments that the receiver sent.
+    pub feedback_segments: u64,
+    /// Segments sent again.
+    pub retransmissions: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Recoveries that did not wait for a timeout.
+    pub fast_retransmits: u64,
+    /// Smoothed round-trip time at the end.
+    pub srtt_s: Option<f64>,
+    /// Smallest round-trip time.
+    pub min_rtt_s: Option<f64>,
+    /// Congestion window at the end, octets.
+    pub cwnd: u64,
+    /// Seconds that each limit was binding, by name.
+    pub limited_s: BTreeMap<String, f64>,
+    /// The fault that ended a connection.
+    pub fault: Option<String>,
+    /// Packets of the flow, both directions: entered, delivered, lost at which place.
+    pub packets: PacketOutcome,
+    /// Octets per batch of `stop.batch`.
+    pub batches: Vec<u64>,
+    /// Requests and files, in order.
+    pub requests: Vec<RequestOutcome>,
+}
+
+/// What became of a flow's packets. `sent` is the sum of the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PacketOutcome {
+    /// Handed to the network by both ends.
+    pub sent: u64,
+    /// Arrived at the other end.
+    pub delivered: u64,
+    /// Refused by a full queue.
+    pub queue: u64,
+    /// Given up by the MAC, and no copy arrived.
+    pub link: u64,
+    /// Lost on a wire.
+    pub wire: u64,
+    /// Without route, or the TTL ran out.
+    pub route: u64,
+    /// Dropped by a hop's handler.
+    pub hop: u64,
+    /// On their way at the end.
+    pub inside: u64,
+}
+
+/// One request, or one file.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RequestOutcome {
+    /// When it was asked for, seconds.
+    pub start_s: f64,
+    /// Its length.
+    pub bytes: u64,
+    /// Until its last octet was delivered.
+    pub delay_s: f64,
+}
+
+/// Frames that were not received, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostOutcome {
+    /// Another frame was on the air.
+    pub collision: u64,
+    /// Noise alone.
+    pub noise: u64,
+    /// The receiver was busy: transmitting, or locked on another frame.
+    pub busy: u64,
+}
+
+/// One node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NodeOutcome {
+    /// Name.
+    pub name: String,
+    /// Metres; at the end of the run.
+    pub position: Option<[f64; 3]>,
+    /// Data frames that the MAC was done with.
+    pub frames: u64,
+    /// Times a data frame was put on the air.
+    pub attempts: u64,
+    /// Attempts beyond a frame's first.
+    pub retries: u64,
+    /// Frames given up.
+    pub failed: u64,
+    /// Data frames received for this node, duplicates excluded.
+    pub received: u64,
+    /// Data frames received again.
+    pub duplicates: u64,
+    /// Packets refused by the full queue.
+    pub queue_drops: u64,
+    /// Frames for this node that were not received.
+    pub lost: LostOutcome,
+    /// Time it transmitted, seconds.
+    pub airtime_s: f64,
+    /// Time it sensed the medium busy, own transmissions included, seconds.
+    pub busy_s: f64,
+    /// Average delay from the driver's ring to the report of completion (spec 7.1), microseconds.
+    pub delay_us: Option<f64>,
+    /// Packets forwarded.
+    pub forwarded: u64,
+}
+
+/// One direction of a radio link.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinkOutcome {
+    /// Transmitter.
+    pub from: String,
+    /// Receiver.
+    pub to: String,
+    /// Mean signal to noise ratio, dB.
+    pub snr_db: f64,
+    /// Attempts.
+    pub attempts: u64,
+    /// Attempts that were acknowledged.
+    pub acked: u64,
+    /// Frames.
+    pub frames: u64,
+    /// Frames given up.
+    pub failed: u64,
+    /// Frames for others that `to` heard of `from`.
+    pub overheard: u64,
+}
+
+/// One direction of a wired link.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WireOutcome {
+    /// Sending node.
+    pub from: String,
+    /// Receiving node.
+    pub to: String,
+    /// Packets that arrived.
+    pub packets: u64,
+    /// Octets of IP packets that arrived.
+    pub bytes: u64,
+    /// Packets refused by the full queue.
+    pub queue_drops: u64,
+    /// Packets lost on the way.
+    pub lost: u64,
+}
+
+/// One hop of one direction of a flow: where the time of its packets went, as sums in seconds over
+/// the packets that crossed it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HopOutcome {
+    /// Number of the flow, from 1.
+    pub flow: u32,
+    /// Towards the sender: acknowledgements.
+    pub reverse: bool,
+    /// Number of the hop from where the packets enter, from 1.
+    pub hop: u32,
+    /// Transmitting node.
+    pub from: String,
+    /// Receiving node.
+    pub to: String,
+    /// Packets that crossed it.
+    pub packets: u64,
+    /// Packets that were lost on it.
+    pub lost: u64,
+    /// Waiting behind other packets of the node.
+    pub queue_s: f64,
+    /// Waiting for the medium: inter-frame spaces, back-off, others' frames.
+    pub contention_s: f64,
+    /// On the air, the attempt that succeeded.
+    pub air_s: f64,
+    /// Attempts that failed, until the last one began to contend.
+    pub retry_s: f64,
+    /// Propagation on a wire.
+    pub propagation_s: f64,
+}
+
+impl Outcome {
+    /// As JSON; the same octets for the same scenario.
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::to_value(self).unwrap_or(serde_json::Value::Null)
+    }
+
+    /// Jain's fairness index of the flows' goodputs; 1 if nothing was delivered at all.
+    pub fn jain(&self) -> f64 {
+        let sum: f64 = self.flows.iter().map(|f| f.goodput_bps).sum();
+        let squares: f64 = self
+            .flows
+            .iter()
+            .map(|f| f.goodput_bps * f.goodput_bps)
+            .sum();
+        if squares == 0.0 {
+            return 1.0;
+        }
+        sum * sum / (self.flows.len() as f64 * squares)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outcome_survives_json_and_series_stay_out_of_it() {
+        let mut outcome = Outcome {
+            schema: SCHEMA.to_string(),
+            flows: vec![FlowOutcome::default()],
+            ..Outcome::default()
+        };
+        outcome
+            .series
+            .insert("flow.1.cwnd".to_string(), vec![(0.0, 1.0)]);
+        let json = outcome.to_json();
+        assert!(json.get("series").is_none());
+        let back: Outcome = serde_json::from_value(json).unwrap();
+        outcome.series.clear();
+        assert_eq!(back, outcome);
+    }
+
+    #[test]
+    fn jain_of_known_shares() {
+        let of = |shares: &[f64]| {
+            let flow = |g: &f64| FlowOutcome {
+                goodput_bps: *g,
+                ..FlowOutcome::default()
+            };
+            let flows = shares.iter().map(flow).collect();
+            Outcome {
+                flows,
+                ..Outcome::default()
+            }
+            .jain()
+        };
+        assert_eq!(of(&[5.0, 5.0]), 1.0);
+        assert_eq!(of(&[1.0, 0.0, 0.0, 0.0]), 0.25);
+        assert!((of(&[1.0, 2.0, 3.0]) - 36.0 / 42.0).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,143 @@
+use super::*;
+use wifu_wire::Rate;
+
+const FULL: &str = r#"
+seed = 7
+run = 3
+[topology]
+words = "linear,7"
+set = "TB-A"
+propagation = { exponent = 3.0 }
+[radio]
+rate = "24Mb/s"
+attempts = 2
+[routing]
+kind = "shortest"
+[routing.olsr]
+withdraw = true
+[host]
+fwd_cost = "30us"
+[[flow]]
+from = "n1"
+to = "n7"
+protocol = "tcp-newreno,iw=4"
+app = "file"
+bytes = "2M"
+start = "1.5s"
+jitter = "5ms"
+[[flow]]
+from = "n7"
+to = "n1"
+protocol = "udp"
+rate = "2Mb/s"
+size = 1500
+[[mobility]]
+kind = "waypoint"
+area = [0, 0, 100, 50.5]
+speed = [1, 2]
+[stop]
+time = "600s"
+packets = 55000
+batch = 5000
+[record]
+series = true
+interval = "10ms"
+"#;
+
+fn error(text: &str) -> String {
+    Scenario::from_toml(text).unwrap_err().to_string()
+}
+
+fn flow(keys: &str) -> String {
+    format!("[[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"tcp-reno\"\n{keys}")
+}
+
+#[test]
+fn a_full_scenario_is_read_and_survives_json() {
+    let s = Scenario::from_toml(FULL).unwrap();
+    assert_eq!((s.seed, s.run), (7, 3));
+    assert_eq!(s.topology.words.as_deref(), Some("linear,7"));
+    assert_eq!(s.topology.set.as_deref(), Some("TB-A"));
+    assert!(s.topology.inline.contains_key("propagation") && s.topology.inline.len() == 1);
+    assert_eq!(s.radio["attempts"], 2);
+    assert_eq!(s.flow[0].bytes, Some(Octets(2_000_000)));
+    assert_eq!(s.flow[0].start, Secs(Span::MILLI * 1500));
+    assert_eq!(s.flow[1].rate, Some(Bps(Rate(2_000_000))));
+    assert!(s.flow[0].is_finite() && !s.flow[1].is_finite());
+    assert_eq!(s.routing.olsr.as_ref().map(|o| o.hello), Some(hello()));
+    assert_eq!(s.host.fwd_cost, Secs(Span::MICRO * 30));
+    let again = Scenario::from_json(&s.to_json().to_string()).unwrap();
+    assert_eq!(again, s);
+}
+
+#[test]
+fn bare_numbers_are_in_basic_units() {
+    let text = r#"{"flow":[{"from":"a","to":"b","protocol":"udp","rate":1e6,"start":0.25,
+        "bytes":3000}]}"#;
+    let s = Scenario::from_json(text).unwrap();
+    assert_eq!(s.flow[0].rate, Some(Bps(Rate(1_000_000))));
+    assert_eq!(s.flow[0].start, Secs(Span::MILLI * 250));
+    assert_eq!(s.flow[0].bytes, Some(Octets(3000)));
+}
+
+#[test]
+fn unknown_keys_are_named_with_path_and_nearest() {
+    assert_eq!(error("sed = 1"), "sed: unknown key; did you mean seed?");
+    assert_eq!(
+        error("[routing.olsr]\nhallo = 1"),
+        "routing.olsr.hallo: unknown key; did you mean hello?"
+    );
+    assert_eq!(
+        error(&flow("app = \"flie\"")),
+        "flow[0].app: unknown name `flie`; did you mean file?"
+    );
+    assert_eq!(
+        error(&flow("protcol = 1")),
+        "flow[0].protcol: unknown key; did you mean protocol?"
+    );
+    let json = r#"{"stop":{"tiem":1}}"#;
+    assert_eq!(
+        Scenario::from_json(json).unwrap_err().to_string(),
+        "stop.tiem: unknown key; did you mean time?"
+    );
+}
+
+#[test]
+fn wrong_values_are_named_with_path() {
+    let at = |text: &str| match Scenario::from_toml(text).unwrap_err() {
+        ScenarioError::Key { path, .. } => path,
+        other => panic!("{other}"),
+    };
+    assert_eq!(at("[stop]\ntime = \"5 parsecs\""), "stop.time");
+    assert_eq!(at("[stop]\ntime = -1"), "stop.time");
+    assert_eq!(at(&flow("start = \"5\"")), "flow[0].start");
+    assert_eq!(at("[stop]\nbatch = 5"), "stop.batch");
+    assert_eq!(
+        at(&flow("app = \"trace\"\nrows = [[1.0, 5], [0.5, 5]]")),
+        "flow[0].rows"
+    );
+    assert!(matches!(
+        Scenario::from_toml("seed = ").unwrap_err(),
+        ScenarioError::Syntax(_)
+    ));
+}
+
+#[test]
+fn an_application_takes_its_own_parameters_only() {
+    assert_eq!(
+        error(&flow("app = \"file\"")),
+        "flow[0]: `file` needs `bytes`"
+    );
+    assert_eq!(
+        error(&flow("bytes = 5")),
+        "flow[0].bytes: `bulk` has no parameters"
+    );
+    assert_eq!(
+        error(&flow("app = \"file\"\nbytes = 5\npause = 1")),
+        "flow[0].pause: `file` does not use it; its keys: bytes"
+    );
+    assert_eq!(
+        error("[[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"udp\"\napp = \"http\"\npause = 1"),
+        "flow[0].app: `http` needs a protocol with connections, and this flow is udp"
+    );
+}
