@@ -4,6 +4,8 @@
 #![forbid(unsafe_code)]
 
 pub mod error;
+pub mod etx;
+pub mod fading;
 pub mod phy;
 pub mod plan;
 pub mod power;
