@@ -3,11 +3,23 @@
 //! simulator drives it in virtual time, the emulator against the wall clock.
 #![forbid(unsafe_code)]
 
+mod channel;
+pub mod counters;
+mod dcf;
+mod driver;
 pub mod error;
 pub mod etx;
 pub mod fading;
+mod minstrel;
 pub mod phy;
 pub mod plan;
 pub mod power;
+mod queue;
+mod radio;
+mod station;
+pub mod trace;
 
+pub use counters::{Counters, LinkCounters};
+pub use driver::Times;
 pub use power::Power;
+pub use radio::{Event, Frame, LinkFacts, OnAir, Radio};

@@ -91,6 +91,9 @@ pub struct RadioConfig {
     pub attempts_long: u8,
     /// Frames with a longer MPDU (octets) are announced by RTS; [`RTS_OFF`]: none.
     pub rts_threshold: u32,
+    /// While the medium is busy the back-off stands still altogether (802.11-1999 9.2.5.2); else
+    /// the slot in which it becomes busy counts (EDCA, 802.11-2012 9.19.2.5, and Bianchi's model).
+    pub legacy_backoff: bool,
     /// Packets of the queueing discipline.
     pub queue: u32,
     /// Buffers of the driver's transmit ring.
@@ -134,6 +137,7 @@ impl RadioConfig {
             attempts: 7,
             attempts_long: 4,
             rts_threshold: RTS_OFF,
+            legacy_backoff: false,
             queue: 1000,
             ring: 200,
             intr_batch: 4,

@@ -1,0 +1,338 @@
+//! The way down: queueing discipline, the driver's ring, completion interrupts, and the delay that
+//! a driver can measure (spec 7).
+
+use crate::plan::RadioConfig;
+use std::collections::VecDeque;
+use wifu_wire::{Rng, Span, Time};
+
+/// A packet on its way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Item {
+    pub cookie: u32,
+    /// [`crate::trace::NOBODY`]: all.
+    pub to: u16,
+    /// Length of the IP packet.
+    pub bytes: u16,
+    /// Number over the whole run.
+    pub frame: u32,
+    /// When the queue took it, when the ring did.
+    pub queued: Time,
+    pub enqueued: Time,
+}
+
+/// Where the time of one packet went, from [`crate::Radio::send`] to the end of its last attempt.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Times {
+    /// Behind other packets.
+    pub queue: Span,
+    /// Waiting for the medium before the first attempt.
+    pub contention: Span,
+    /// From the first attempt to the last.
+    pub retries: Span,
+    /// The last attempt and its acknowledgement.
+    pub air: Span,
+}
+
+/// A packet that the hardware finished.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Finished {
+    pub item: Item,
+    pub delivered: bool,
+    pub tries: u8,
+    pub times: Times,
+}
+
+const WINDOW: usize = 10;
+const BUCKET: u64 = 10_000_000;
+
+/// How busy the medium was during the last 100 ms.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BusyMeter {
+    buckets: [u64; WINDOW],
+    newest: u64,
+}
+
+impl BusyMeter {
+    /// The medium was busy from `from` to `to`.
+    pub fn add(&mut self, from: Time, to: Time) {
+        let mut at = from.0;
+        while at < to.0 {
+            let bucket = at / BUCKET;
+            let end = ((bucket + 1) * BUCKET).min(to.0);
+            self.roll(bucket);
+            self.buckets[(bucket % WINDOW as u64) as usize] += end - at;
+            at = end;
+        }
+    }
+
+    fn roll(&mut self, bucket: u64) {
+        let gap = bucket.saturating_sub(self.newest).min(WINDOW as u64);
+        for i in 0..gap {
+            self.buckets[((bucket - i) % WINDOW as u64) as usize] = 0;
+        }
+        self.newest = self.newest.max(bucket);
+    }
+
+    /// Share of the last 90 to 100 ms before `now`.
+    pub fn share(&self, now: Time) -> f32 {
+        let newest = now.0 / BUCKET;
+        let since = newest.saturating_sub(WINDOW as u64 - 1);
+        let sum: u64 = (since..=newest)
+            .filter(|b| *b <= self.newest && b + WINDOW as u64 > self.newest)
+            .map(|b| self.buckets[(b % WINDOW as u64) as usize])
+            .sum();
+        let span = now.0.saturating_sub(since * BUCKET).max(1);
+        (sum as f64 / span as f64).min(1.0) as f32
+    }
+}
+
+/// Weight of the past in the average of delay samples (ATP thesis 3.1).
+const KEEP: f64 = 0.75;
+
+pub(crate) struct Driver {
+    qdisc: VecDeque<Item>,
+    ring: VecDeque<Item>,
+    done: VecDeque<Finished>,
+    /// Packets in the hardware: 0 or 1.
+    taken: usize,
+    limit: usize,
+    size: usize,
+    batch: u32,
+    latency: (Span, Span),
+    completed: u32,
+    stopped: bool,
+    /// An interrupt is on its way.
+    pending: bool,
+    rng: Rng,
+    pub delay_ns: Option<f64>,
+    pub sample: Span,
+    pub last_done: Time,
+    pub meter: BusyMeter,
+}
+
+impl Driver {
+    pub fn new(config: &RadioConfig, rng: Rng) -> Driver {
+        let (limit, size) = (config.queue.max(1) as usize, config.ring.max(1) as usize);
+        Driver {
+            qdisc: VecDeque::with_capacity(limit.min(64)),
+            ring: VecDeque::with_capacity(size.min(64)),
+            done: VecDeque::with_capacity(size.min(64)),
+            taken: 0,
+            limit,
+            size,
+            batch: config.intr_batch.max(1),
+            latency: config.intr_latency,
+            completed: 0,
+            stopped: false,
+            pending: false,
+            rng,
+            delay_ns: None,
+            sample: Span::ZERO,
+            last_done: Time::ZERO,
+            meter: BusyMeter::default(),
+        }
+    }
+
+    /// Packets that the queue takes now.
+    pub fn room(&self) -> u32 {
+        (self.limit - self.qdisc.len().min(self.limit)) as u32
+    }
+
+    /// Packets not yet reported.
+    pub fn waiting(&self) -> u32 {
+        (self.qdisc.len() + self.occupied()) as u32
+    }
+
+    fn occupied(&self) -> usize {
+        self.ring.len() + self.taken + self.done.len()
+    }
+
+    /// Take a packet; false if there is no room.
+    pub fn push(&mut self, now: Time, item: Item) -> bool {
+        if self.room() == 0 {
+            return false;
+        }
+        self.qdisc.push_back(item);
+        self.move_down(now);
+        true
+    }
+
+    fn move_down(&mut self, now: Time) {
+        while !self.stopped {
+            let Some(mut item) = self.qdisc.pop_front() else {
+                return;
+            };
+            item.enqueued = now;
+            self.ring.push_back(item);
+            self.stopped = self.occupied() >= self.size;
+        }
+    }
+
+    /// The hardware takes the next packet.
+    pub fn take(&mut self) -> Option<Item> {
+        let item = self.ring.pop_front()?;
+        self.taken = 1;
+        Some(item)
+    }
+
+    /// The hardware finished its packet. Returns how long until the interrupt that has to be
+    /// raised now, if one has.
+    pub fn finish(&mut self, finished: Finished) -> Option<Span> {
+        self.taken = 0;
+        self.done.push_back(finished);
+        self.completed += 1;
+        let raise = self.ring.is_empty() || self.completed >= self.batch;
+        if !raise || self.pending {
+            return None;
+        }
+        self.pending = true;
+        let (low, high) = self.latency;
+        Some(low + Span(self.rng.below(high.0.saturating_sub(low.0) + 1)))
+    }
+
+    /// The interrupt arrives: reports follow by [`Driver::report`].
+    pub fn interrupt(&mut self, now: Time) {
+        self.pending = false;
+        self.completed = 0;
+        if !self.done.is_empty() {
+            self.last_done = now;
+        }
+    }
+
+    /// The next packet that this interrupt reports, and its sample.
+    pub fn report(&mut self, now: Time) -> Option<(Finished, Span)> {
+        let finished = self.done.pop_front()?;
+        let sample = now - finished.item.enqueued;
+        let ns = sample.0 as f64;
+        self.delay_ns = Some(self.delay_ns.map_or(ns, |d| KEEP * d + (1.0 - KEEP) * ns));
+        self.sample = sample;
+        Some((finished, sample))
+    }
+
+    /// Wake the queue if the ring is half empty. True if the queue was full and is not any more.
+    pub fn refill(&mut self, now: Time) -> bool {
+        if !self.stopped || self.occupied() > self.size / 2 {
+            return false;
+        }
+        let full = self.room() == 0;
+        self.stopped = false;
+        self.move_down(now);
+        full && self.room() > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(frame: u32, at: Time) -> Item {
+        Item {
+            cookie: frame,
+            to: 1,
+            bytes: 1500,
+            frame,
+            queued: at,
+            enqueued: at,
+        }
+    }
+
+    fn driver(ring: u32, batch: u32) -> Driver {
+        let config = RadioConfig {
+            queue: 5,
+            ring,
+            intr_batch: batch,
+            intr_latency: (Span::ZERO, Span::ZERO),
+            ..RadioConfig::default()
+        };
+        Driver::new(&config, Rng::new(1))
+    }
+
+    fn finished(item: Item) -> Finished {
+        Finished {
+            item,
+            delivered: true,
+            tries: 1,
+            times: Times::default(),
+        }
+    }
+
+    /// Frames of 1 ms each, all there from the start.
+    fn saturated(batch: u32, frames: u32) -> Vec<u64> {
+        let mut d = driver(200, batch);
+        let mut samples = Vec::new();
+        let mut at = Time::ZERO;
+        for n in 0..2 {
+            assert!(d.push(at, item(n, at)));
+        }
+        for n in 2..frames {
+            let taken = d.take().expect("a frame waits");
+            at = at + Span(1_000_000);
+            assert!(d.push(at, item(n, at)));
+            if d.finish(finished(taken)).is_some() {
+                d.interrupt(at);
+                while let Some((_, sample)) = d.report(at) {
+                    samples.push(sample.0);
+                }
+            }
+        }
+        samples
+    }
+
+    #[test]
+    fn coalesced_interrupts_inflate_samples_by_half_a_batch() {
+        let mean = |s: &[u64]| s.iter().sum::<u64>() as f64 / s.len() as f64;
+        let (one, four) = (saturated(1, 400), saturated(4, 400));
+        let bias = (mean(&four) - mean(&one)) / 1e6;
+        assert!((bias - 1.5).abs() < 0.05, "{bias} frame times"); // (batch - 1) / 2
+        let first = four[four.len() - 4] as i64 - one[one.len() - 4] as i64;
+        assert_eq!(first, 3_000_000); // batch - 1
+    }
+
+    #[test]
+    fn a_full_ring_stops_the_queue_until_it_is_half_empty() {
+        let mut d = driver(4, 1);
+        for n in 0..9 {
+            assert!(d.push(Time::ZERO, item(n, Time::ZERO)), "{n}");
+        }
+        assert!(!d.push(Time::ZERO, item(9, Time::ZERO)));
+        assert_eq!((d.room(), d.waiting()), (0, 9));
+        for n in 1..=2u64 {
+            let at = Time(n);
+            let taken = d.take().expect("a frame waits");
+            assert_eq!(d.finish(finished(taken)), Some(Span::ZERO));
+            d.interrupt(at);
+            assert!(d.report(at).is_some() && d.report(at).is_none());
+            assert_eq!(d.refill(at), n == 2, "woken at half");
+        }
+        assert_eq!((d.room(), d.waiting()), (2, 7));
+    }
+
+    #[test]
+    fn the_average_keeps_three_quarters() {
+        let mut d = driver(200, 1);
+        for us in [700u64, 900, 1500, 700] {
+            assert!(d.push(Time::ZERO, item(0, Time::ZERO)));
+            let taken = d.take().expect("a frame waits");
+            let _ = d.finish(finished(taken));
+            let at = Time(us * 1000);
+            d.interrupt(at);
+            assert!(d.report(at).is_some());
+        }
+        assert_eq!(d.delay_ns, Some(878_125.0)); // spec 17
+    }
+
+    #[test]
+    fn the_meter_forgets_after_a_tenth_of_a_second() {
+        let ms = |n: u64| Time(n * 1_000_000);
+        let mut m = BusyMeter::default();
+        m.add(ms(0), ms(50));
+        assert!(
+            (m.share(ms(100)) - 0.45).abs() < 0.06,
+            "{}",
+            m.share(ms(100))
+        );
+        assert_eq!(m.share(ms(300)), 0.0);
+        m.add(ms(290), ms(300));
+        assert!((m.share(ms(300)) - 0.1).abs() < 0.03);
+    }
+}

@@ -1,0 +1,224 @@
+//! What became of each frame, as records of 32 octets.
+//!
+//! A trace is a sequence of [`Record`]s in little-endian order without a header; as a numpy dtype:
+//!
+//! ```text
+//! [("time_ns","<u8"),("frame","<u4"),("node","<u2"),("peer","<u2"),("what","u1"),("mode","u1"),
+//!  ("tries","u1"),("why","u1"),("bytes","<u2"),("signal","<i2"),("other","<u2"),("kind","u1"),
+//!  ("flags","u1"),("value","<u4")]
+//! ```
+
+use wifu_wire::Time;
+
+/// No node: a broadcast's receiver, an interferer that isn't known.
+pub const NOBODY: u16 = u16::MAX;
+
+/// What happened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum What {
+    /// The node's queue took the frame; `value`: how many wait with it.
+    Queued = 0,
+    /// The node's queue was full.
+    Refused = 1,
+    /// The station backs off; `value`: slots.
+    Deferred = 2,
+    /// A transmission begins; `value`: its airtime, ns.
+    Sent = 3,
+    /// `node` decoded what `peer` sent.
+    Received = 4,
+    /// `node` lost a frame that `peer` sent to it; see `why` and `other`.
+    Lost = 5,
+    /// `node` let go of `peer`'s frame for a stronger one from `other`.
+    Captured = 6,
+    /// The frame was acknowledged; `value`: ns since it was queued.
+    Acknowledged = 7,
+    /// An attempt failed: no CTS or no ACK.
+    Failed = 8,
+    /// The frame was given up.
+    Dropped = 9,
+    /// The driver reported the frame; `value`: its delay sample, ns.
+    Reported = 10,
+    /// A copy of a frame received before.
+    Duplicate = 11,
+}
+
+/// Why a frame was lost.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[repr(u8)]
+pub enum Why {
+    /// It was not.
+    #[default]
+    None = 0,
+    /// The receiver was transmitting.
+    Transmitting = 1,
+    /// The receiver was listening to another frame, `other`'s.
+    Locked = 2,
+    /// Too weak, or too weak beside what else was on the air: no lock.
+    Weak = 3,
+    /// Interference while it was received; `other`: the strongest.
+    Collision = 4,
+    /// Noise alone.
+    Noise = 5,
+    /// A stronger frame, `other`'s, took the receiver.
+    Captured = 6,
+}
+
+/// Kind of a transmission.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum FrameKind {
+    /// Data, to one station or to all.
+    Data = 0,
+    /// Acknowledgement.
+    Ack = 1,
+    /// Request to send.
+    Rts = 2,
+    /// Clear to send.
+    Cts = 3,
+}
+
+/// One entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Record {
+    /// When.
+    pub time: Time,
+    /// Number of the frame, counted over the whole run; of the frame that is answered for control
+    /// frames.
+    pub frame: u32,
+    /// Where.
+    pub node: u16,
+    /// The other side, or [`NOBODY`].
+    pub peer: u16,
+    /// What.
+    pub what: What,
+    /// Rate, as [`crate::phy::Mode`].
+    pub mode: u8,
+    /// Attempts so far.
+    pub tries: u8,
+    /// See [`Why`].
+    pub why: Why,
+    /// Length of the MPDU, octets.
+    pub bytes: u16,
+    /// Received power, hundredths of a dBm.
+    pub signal: i16,
+    /// A third station, or [`NOBODY`].
+    pub other: u16,
+    /// See [`FrameKind`].
+    pub kind: FrameKind,
+    /// Bit 0: a repetition.
+    pub flags: u8,
+    /// Depends on `what`.
+    pub value: u32,
+}
+
+/// Octets of a record.
+pub const SIZE: usize = 32;
+
+impl Record {
+    /// As octets.
+    pub fn encode(&self) -> [u8; SIZE] {
+        let mut b = [0; SIZE];
+        b[0..8].copy_from_slice(&self.time.0.to_le_bytes());
+        b[8..12].copy_from_slice(&self.frame.to_le_bytes());
+        b[12..14].copy_from_slice(&self.node.to_le_bytes());
+        b[14..16].copy_from_slice(&self.peer.to_le_bytes());
+        b[16] = self.what as u8;
+        b[17] = self.mode;
+        b[18] = self.tries;
+        b[19] = self.why as u8;
+        b[20..22].copy_from_slice(&self.bytes.to_le_bytes());
+        b[22..24].copy_from_slice(&self.signal.to_le_bytes());
+        b[24..26].copy_from_slice(&self.other.to_le_bytes());
+        b[26] = self.kind as u8;
+        b[27] = self.flags;
+        b[28..32].copy_from_slice(&self.value.to_le_bytes());
+        b
+    }
+
+    /// From octets; `None` if a code is unknown.
+    pub fn decode(b: &[u8; SIZE]) -> Option<Record> {
+        use What::*;
+        let what = [
+            Queued,
+            Refused,
+            Deferred,
+            Sent,
+            Received,
+            Lost,
+            Captured,
+            Acknowledged,
+            Failed,
+            Dropped,
+            Reported,
+            Duplicate,
+        ];
+        let why = [
+            Why::None,
+            Why::Transmitting,
+            Why::Locked,
+            Why::Weak,
+            Why::Collision,
+            Why::Noise,
+            Why::Captured,
+        ];
+        let kind = [
+            FrameKind::Data,
+            FrameKind::Ack,
+            FrameKind::Rts,
+            FrameKind::Cts,
+        ];
+        let u16_at = |i: usize| u16::from_le_bytes([b[i], b[i + 1]]);
+        let u32_at = |i: usize| u32::from_le_bytes([b[i], b[i + 1], b[i + 2], b[i + 3]]);
+        let mut time = [0; 8];
+        time.copy_from_slice(&b[..8]);
+        Some(Record {
+            time: Time(u64::from_le_bytes(time)),
+            frame: u32_at(8),
+            node: u16_at(12),
+            peer: u16_at(14),
+            what: *what.get(usize::from(b[16]))?,
+            mode: b[17],
+            tries: b[18],
+            why: *why.get(usize::from(b[19]))?,
+            bytes: u16_at(20),
+            signal: u16_at(22) as i16,
+            other: u16_at(24),
+            kind: *kind.get(usize::from(b[26]))?,
+            flags: b[27],
+            value: u32_at(28),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_survives_the_round_trip_and_unknown_codes_are_refused() {
+        let r = Record {
+            time: Time(123_456_789_012),
+            frame: 7,
+            node: 3,
+            peer: NOBODY,
+            what: What::Lost,
+            mode: 8,
+            tries: 2,
+            why: Why::Collision,
+            bytes: 1536,
+            signal: -8_150,
+            other: 5,
+            kind: FrameKind::Data,
+            flags: 1,
+            value: 99,
+        };
+        let b = r.encode();
+        assert_eq!(Record::decode(&b), Some(r));
+        for at in [16, 19, 26] {
+            let mut bad = b;
+            bad[at] = 200;
+            assert_eq!(Record::decode(&bad), None);
+        }
+    }
+}
