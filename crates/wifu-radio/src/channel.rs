@@ -1,6 +1,5 @@
 //! The channel: who hears what, which frame a receiver follows, and whether it survives.
 
-use crate::fading::STEP;
 use crate::phy::Mode;
 use crate::power::Power;
 use crate::queue::Wake;
@@ -85,20 +84,14 @@ impl Radio {
         let mut row = core::mem::take(&mut self.links[node]);
         let mut reached = false;
         for link in &mut row {
+            if link.next <= self.now {
+                link.renew(self.now);
+            }
             if link.silent {
                 continue;
             }
-            if link.next <= self.now {
-                while link.next <= self.now {
-                    link.next = link.next + STEP;
-                    if let Some(fading) = &mut link.fading {
-                        let z = fading.step();
-                        link.power = Power::from_dbm(link.mean_dbm + z);
-                    }
-                }
-            }
             reached |= link.to == to;
-            self.arrive(usize::from(link.to), number, link.power);
+            self.arrive(usize::from(link.to), number, link.power, link.to == to);
         }
         self.links[node] = row;
         if !reached && to != NOBODY {
@@ -107,24 +100,30 @@ impl Radio {
     }
 
     /// A signal reaches a receiver.
-    fn arrive(&mut self, node: usize, number: u32, power: Power) {
+    fn arrive(&mut self, node: usize, number: u32, power: Power, mine: bool) {
         let now = self.now;
         let s = &mut self.stations[node];
+        s.total += power;
+        if power < s.cs {
+            self.disturbed(node, number, power, mine);
+            return;
+        }
         s.heard.push(Heard {
             signal: number,
             power,
         });
-        s.total += power;
         if let Some(own) = s.sending {
-            let from = self.signals[own as usize].from;
-            self.missed(node, number, Why::Transmitting, from);
+            if mine {
+                let from = self.signals[own as usize].from;
+                self.missed(node, number, Why::Transmitting, from);
+            }
             return;
         }
         let Some(lock) = s.lock else {
             let rest = s.noise + s.total - power;
             if power >= s.cs && power.0 as f64 >= s.lock_ratio * rest.0 as f64 {
                 self.follow(node, number, power);
-            } else {
+            } else if mine {
                 self.missed(node, number, Why::Weak, NOBODY);
             }
             self.medium(node);
@@ -151,10 +150,36 @@ impl Radio {
                     (l.worst, l.worst_power) = (from, power);
                 }
             }
-            let other = self.signals[lock.signal as usize].from;
-            self.missed(node, number, Why::Locked, other);
+            if mine {
+                let other = self.signals[lock.signal as usize].from;
+                self.missed(node, number, Why::Locked, other);
+            }
         }
         self.medium(node);
+    }
+
+    /// A signal begins that is too weak to be followed: interference, and perhaps enough of it to
+    /// make the medium busy.
+    #[inline]
+    fn disturbed(&mut self, node: usize, number: u32, power: Power, mine: bool) {
+        let s = &self.stations[node];
+        if let Some(lock) = s.lock {
+            self.weigh(node);
+            let from = self.signals[number as usize].from;
+            let s = &mut self.stations[node];
+            let interference = s.noise + s.total - lock.power;
+            if let Some(l) = &mut s.lock {
+                l.interference = interference;
+                if power > l.worst_power {
+                    (l.worst, l.worst_power) = (from, power);
+                }
+            }
+        } else if s.total >= s.cs {
+            self.medium(node);
+        }
+        if mine {
+            self.missed(node, number, Why::Weak, NOBODY);
+        }
     }
 
     /// Remember why the one for whom a signal is does not listen to it.
@@ -185,6 +210,10 @@ impl Radio {
         let signal = &self.signals[lock.signal as usize];
         let sinr = lock.power.over(lock.interference);
         let table = &self.tables[usize::from(s.table)];
+        if sinr >= table.sure(signal.mode) {
+            lock.since = now;
+            return;
+        }
         if lock.since < signal.plcp_end {
             // The header follows the preamble: 24 bits in 4 us, or 48 bits.
             let (from, to) = (
@@ -220,7 +249,7 @@ impl Radio {
         let row = core::mem::take(&mut self.links[node]);
         for link in &row {
             if !link.silent {
-                self.leave(usize::from(link.to), number, &signal);
+                self.leave(usize::from(link.to), number, &signal, link.power);
             }
         }
         self.links[node] = row;
@@ -234,37 +263,31 @@ impl Radio {
     }
 
     /// A signal ends at a receiver.
-    fn leave(&mut self, node: usize, number: u32, signal: &Signal) {
+    fn leave(&mut self, node: usize, number: u32, signal: &Signal, power: Power) {
         let s = &mut self.stations[node];
-        let Some(at) = s.heard.iter().position(|h| h.signal == number) else {
-            return;
-        };
-        match s.lock {
-            Some(lock) if lock.signal == number => {
-                self.weigh(node);
-                let s = &mut self.stations[node];
-                let power = s.heard.swap_remove(at).power;
-                s.total -= power;
-                if let Some(lock) = s.lock.take() {
-                    self.received(node, number, signal, &lock);
-                }
-                self.catch_up(node);
+        let mine = s.lock.is_some_and(|l| l.signal == number);
+        if s.lock.is_some() {
+            self.weigh(node);
+        }
+        let s = &mut self.stations[node];
+        s.total -= power;
+        if power >= s.cs
+            && let Some(at) = s.heard.iter().position(|h| h.signal == number)
+        {
+            s.heard.swap_remove(at);
+        }
+        if mine {
+            if let Some(lock) = s.lock.take() {
+                self.received(node, number, signal, &lock);
             }
-            Some(lock) => {
-                self.weigh(node);
-                let s = &mut self.stations[node];
-                let power = s.heard.swap_remove(at).power;
-                s.total -= power;
-                let interference = s.noise + s.total - lock.power;
-                if let Some(l) = &mut s.lock {
-                    l.interference = interference;
-                }
+            self.catch_up(node);
+        } else if let Some(power) = s.lock.as_ref().map(|l| l.power) {
+            let interference = s.noise + s.total - power;
+            if let Some(l) = &mut s.lock {
+                l.interference = interference;
             }
-            None => {
-                let power = s.heard.swap_remove(at).power;
-                s.total -= power;
-                self.catch_up(node);
-            }
+        } else if !s.heard.is_empty() {
+            self.catch_up(node);
         }
         self.medium(node);
     }
@@ -381,7 +404,7 @@ impl Radio {
 
     fn data(&mut self, node: usize, number: u32, signal: &Signal, power: Power) {
         let me = node as u16;
-        let rssi_dbm = || power.dbm().round().clamp(-128.0, 127.0) as i8;
+        let rssi_dbm = || power.whole_dbm();
         let (from, cookie, mode) = (signal.from, signal.cookie, signal.mode);
         let s = &mut self.stations[node];
         if signal.to == NOBODY {
@@ -458,13 +481,18 @@ impl Radio {
     }
 
     /// Carrier sense after something changed: freeze or resume the back-off.
+    #[inline]
     pub(crate) fn medium(&mut self, node: usize) {
+        let s = &self.stations[node];
+        let busy = s.sending.is_some() || s.lock.is_some() || s.total >= s.cs;
+        if busy != s.busy {
+            self.sensed(node, busy);
+        }
+    }
+
+    fn sensed(&mut self, node: usize, busy: bool) {
         let now = self.now;
         let s = &mut self.stations[node];
-        let busy = s.sending.is_some() || s.lock.is_some() || s.total >= s.cs;
-        if busy == s.busy {
-            return;
-        }
         s.busy = busy;
         if busy {
             s.busy_since = now;

@@ -32,7 +32,6 @@ impl Radio {
         }
         if s.access_at != Time::NEVER && s.access_at > now + BLIND {
             s.access_at = Time::NEVER;
-            s.access = s.access.wrapping_add(1);
         }
     }
 
@@ -60,10 +59,16 @@ impl Radio {
         }
     }
 
+    /// The back-off expires at `at` unless the medium becomes busy. Often an event for the same
+    /// moment is there already: an ACK that was expected interrupted the count.
     fn grant(&mut self, node: usize, at: Time) {
         let s = &mut self.stations[node];
-        s.access = s.access.wrapping_add(1);
         s.access_at = at;
+        if s.event_at == at {
+            return;
+        }
+        s.event_at = at;
+        s.access = s.access.wrapping_add(1);
         let generation = s.access;
         self.at(at, Wake::Access, node, generation);
     }
@@ -137,7 +142,12 @@ impl Radio {
 
     /// The back-off expired.
     pub(crate) fn granted(&mut self, node: usize) {
+        let now = self.now;
         let s = &mut self.stations[node];
+        s.event_at = Time::NEVER;
+        if s.access_at != now {
+            return;
+        }
         s.access_at = Time::NEVER;
         if s.phase == Phase::Contend && s.sending.is_none() {
             s.backoff = false;

@@ -50,11 +50,22 @@ const BUCKET: u64 = 10_000_000;
 pub(crate) struct BusyMeter {
     buckets: [u64; WINDOW],
     newest: u64,
+    /// Place of the newest.
+    slot: usize,
 }
 
 impl BusyMeter {
     /// The medium was busy from `from` to `to`.
     pub fn add(&mut self, from: Time, to: Time) {
+        let begin = self.newest * BUCKET;
+        if from.0 >= begin && to.0 < begin + BUCKET {
+            self.buckets[self.slot] += to.0 - from.0;
+            return;
+        }
+        self.add_across(from, to);
+    }
+
+    fn add_across(&mut self, from: Time, to: Time) {
         let mut at = from.0;
         while at < to.0 {
             let bucket = at / BUCKET;
@@ -71,6 +82,7 @@ impl BusyMeter {
             self.buckets[((bucket - i) % WINDOW as u64) as usize] = 0;
         }
         self.newest = self.newest.max(bucket);
+        self.slot = (self.newest % WINDOW as u64) as usize;
     }
 
     /// Share of the last 90 to 100 ms before `now`.

@@ -262,6 +262,8 @@ pub struct ErrorTable {
     cells: Vec<Vec<[f64; 2]>>,
     /// `Ideal`'s threshold, linear: a step needs no table.
     step: Option<f64>,
+    /// By mode: from here on a bit survives but once in 10^14.
+    sure: [f64; 12],
 }
 
 impl ErrorTable {
@@ -270,21 +272,38 @@ impl ErrorTable {
         if let ErrorModel::Ideal { threshold_db } = *model {
             let step = Some(linear(threshold_db));
             let cells = Vec::new();
-            return ErrorTable { cells, step };
+            let sure = [linear(threshold_db); 12];
+            return ErrorTable { cells, step, sure };
         }
         let column = |mode: Mode| match modes.contains(&mode) {
             true => column(model, mode),
             false => Vec::new(),
         };
+        let cells: Vec<Vec<[f64; 2]>> = Mode::ALL.into_iter().map(column).collect();
+        let mut sure = [f64::INFINITY; 12];
+        for (sure, column) in sure.iter_mut().zip(&cells) {
+            let risky = column.iter().rposition(|c| c[0] < -1e-14);
+            let first = risky.map_or(0, |r| r + 1) as u64;
+            let base = ((1023 + LOW) as u64) << CELL_BITS;
+            *sure = f64::from_bits((base + first) << BELOW);
+        }
         ErrorTable {
-            cells: Mode::ALL.into_iter().map(column).collect(),
+            cells,
             step: None,
+            sure,
         }
     }
 
     /// The table of a model for all modes.
     pub fn new(model: &ErrorModel) -> ErrorTable {
         ErrorTable::for_modes(model, &Mode::ALL)
+    }
+
+    /// The SINR (linear) from which on frames in this mode cannot be lost. Header bits are in a
+    /// mode at least as robust.
+    #[inline]
+    pub fn sure(&self, mode: Mode) -> f64 {
+        self.sure[usize::from(mode.0)]
     }
 
     /// Natural logarithm of the probability that one bit survives at `sinr` (linear); 0 or less.

@@ -1,6 +1,7 @@
 //! Received power as an integer, so that sums of interference are exact in any order.
 
 use core::ops::{Add, AddAssign, Sub, SubAssign};
+use std::sync::LazyLock;
 
 /// Power in units of 10^-19 W (0.1 attowatt): -160 dBm is the smallest, +28 dBm the largest.
 /// Noise of a 20 MHz channel (-94 dBm) is about 4 million units.
@@ -9,6 +10,13 @@ pub struct Power(pub u64);
 
 /// Units per milliwatt.
 const UNIT: f64 = 1e16;
+
+const LOWEST: i32 = -128;
+
+/// Power half-way between whole dBm, from -127.5 on.
+static BOUNDS: LazyLock<[u64; 160]> = LazyLock::new(|| {
+    core::array::from_fn(|i| Power::from_dbm(f64::from(LOWEST + i as i32) + 0.5).0)
+});
 
 impl Power {
     /// None.
@@ -22,6 +30,12 @@ impl Power {
     /// In dBm; minus infinity for none.
     pub fn dbm(self) -> f64 {
         10.0 * (self.0 as f64 / UNIT).log10()
+    }
+
+    /// In dBm, rounded to 1 dB: what a radio reports as signal strength. No logarithm is computed.
+    pub fn whole_dbm(self) -> i8 {
+        let above = BOUNDS.partition_point(|b| *b <= self.0);
+        (above as i32 + LOWEST) as i8
     }
 
     /// Linear ratio to another power.
@@ -74,6 +88,13 @@ mod tests {
     fn dbm_survives_the_round_trip() {
         for dbm in [-110.0, -94.0, -60.5, 0.0, 17.0] {
             assert!((Power::from_dbm(dbm).dbm() - dbm).abs() < 1e-3, "{dbm}");
+        }
+        for dbm in [-110.2, -94.0, -93.6, -60.4, 0.4, 17.0] {
+            assert_eq!(
+                f64::from(Power::from_dbm(dbm).whole_dbm()),
+                dbm.round(),
+                "{dbm}"
+            );
         }
         assert_eq!(Power::from_dbm(-94.0) + Power::ZERO, Power::from_dbm(-94.0));
     }

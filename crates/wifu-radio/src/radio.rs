@@ -139,9 +139,32 @@ pub(crate) struct Link {
     pub silent: bool,
     pub mean_dbm: f64,
     pub sigma_db: f64,
+    pub floor_dbm: f64,
+    /// When the power has to be computed anew, and up to when fading was followed.
     pub next: Time,
+    pub renewed: Time,
     pub fading: Option<Fading>,
     pub counters: LinkCounters,
+}
+
+impl Link {
+    /// The power of the next transmission: fading moved on, or the mean was changed.
+    #[cold]
+    pub fn renew(&mut self, now: Time) {
+        let mut z = 0.0;
+        if let Some(fading) = &mut self.fading {
+            while self.renewed + STEP <= now {
+                self.renewed = self.renewed + STEP;
+                fading.step();
+            }
+            self.next = self.renewed + STEP;
+            z = fading.value();
+        } else {
+            self.next = Time::NEVER;
+        }
+        self.power = Power::from_dbm(self.mean_dbm + z);
+        self.silent = self.mean_dbm + 4.0 * self.sigma_db < self.floor_dbm;
+    }
 }
 
 /// Received power below which a signal is left out of account, under the receiver's noise, dB.
@@ -216,7 +239,10 @@ impl Radio {
             links: Vec::new(),
             signals: Vec::with_capacity(64),
             free: Vec::new(),
-            tables: models.iter().map(ErrorTable::new).collect(),
+            tables: models
+                .iter()
+                .map(|m| ErrorTable::for_modes(m, plan.phy.modes()))
+                .collect(),
             queue: Queue::new(rng),
             events: VecDeque::with_capacity(256),
             frames: 0,
@@ -236,29 +262,21 @@ impl Radio {
 
     fn new_link(&self, gain: &crate::plan::Gain) -> Link {
         let fading = (gain.sigma_db > 0.0).then(|| Fading::new(gain.sigma_db, gain.tau, &gain.rng));
+        let noise = self.stations[usize::from(gain.to)].noise;
         let mut link = Link {
             to: gain.to,
             power: Power::ZERO,
             silent: false,
             mean_dbm: gain.mean_dbm,
             sigma_db: gain.sigma_db,
+            floor_dbm: noise.dbm() - FLOOR_DB,
             next: Time::NEVER,
+            renewed: Time::ZERO,
             fading,
             counters: LinkCounters::default(),
         };
-        self.measure(&mut link);
-        if link.fading.is_some() {
-            link.next = Time::ZERO + STEP;
-        }
+        link.renew(Time::ZERO);
         link
-    }
-
-    /// Set the link's power from its mean and its present fading.
-    fn measure(&self, link: &mut Link) {
-        let z = link.fading.as_ref().map_or(0.0, Fading::value);
-        link.power = Power::from_dbm(link.mean_dbm + z);
-        let noise = self.stations[usize::from(link.to)].noise;
-        link.silent = link.mean_dbm + 4.0 * link.sigma_db < noise.dbm() - FLOOR_DB;
     }
 
     /// Packets that the node's queue takes now.
@@ -393,15 +411,21 @@ impl Radio {
                     tau: Span::SECOND,
                     rng: Rng::new(0),
                 };
-                let link = self.new_link(&gain);
+                // Its power counts from the next transmission on, as for links that were there.
+                let mut link = self.new_link(&gain);
+                (link.power, link.silent) = (Power::ZERO, true);
                 self.links[row].insert(at, link);
                 at
             }
         };
-        let mut link = self.links[row].remove(at);
+        let link = &mut self.links[row][at];
         link.mean_dbm = mean_dbm;
-        self.measure(&mut link);
-        self.links[row].insert(at, link);
+        link.next = Time::ZERO;
+    }
+
+    /// Whether a node reports frames for others ([`Event::Overheard`]).
+    pub fn set_promiscuous(&mut self, node: u16, on: bool) {
+        self.stations[usize::from(node)].promiscuous = on;
     }
 
     /// A number that depends on every transmission and its fate so far: equal runs, equal numbers.

@@ -136,6 +136,8 @@ pub(crate) struct Station {
     pub slots: u32,
     pub count_from: Time,
     pub access_at: Time,
+    /// For when an event is in the queue, valid while its generation is `access`.
+    pub event_at: Time,
     pub access: u32,
     pub timer: u32,
     pub deadline: Time,
@@ -193,6 +195,7 @@ impl Station {
             slots: 0,
             count_from: Time::ZERO,
             access_at: Time::NEVER,
+            event_at: Time::NEVER,
             access: 0,
             timer: 0,
             deadline: Time::NEVER,
