@@ -210,7 +210,7 @@ impl Radio {
         let signal = &self.signals[lock.signal as usize];
         let sinr = lock.power.over(lock.interference);
         let table = &self.tables[usize::from(s.table)];
-        if sinr >= table.sure(signal.mode) {
+        if sinr >= table.sure(signal.mode) || lock.ln_ok < HOPELESS {
             lock.since = now;
             return;
         }
@@ -481,7 +481,7 @@ impl Radio {
     }
 
     /// Carrier sense after something changed: freeze or resume the back-off.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn medium(&mut self, node: usize) {
         let s = &self.stations[node];
         let busy = s.sending.is_some() || s.lock.is_some() || s.total >= s.cs;
@@ -490,6 +490,7 @@ impl Radio {
         }
     }
 
+    #[inline(never)]
     fn sensed(&mut self, node: usize, busy: bool) {
         let now = self.now;
         let s = &mut self.stations[node];
