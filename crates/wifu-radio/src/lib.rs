@@ -14,10 +14,14 @@ mod minstrel;
 pub mod phy;
 pub mod plan;
 pub mod power;
+pub mod propagation;
 mod queue;
 mod radio;
+pub mod sets;
 mod station;
+pub mod topology;
 pub mod trace;
+pub mod words;
 
 pub use counters::{Counters, LinkCounters};
 pub use driver::Times;

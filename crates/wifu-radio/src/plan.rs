@@ -4,6 +4,7 @@ use wifu_wire::{Rate, Rng, Span};
 
 use crate::error::ErrorModel;
 use crate::phy::{Mode, Phy, RTS_OFF, Standard};
+use crate::topology::Geometry;
 
 /// A channel, its nodes and how they hear each other.
 #[derive(Clone, Debug)]
@@ -17,6 +18,8 @@ pub struct Plan {
     pub gains: Vec<Vec<Gain>>,
     /// Wires between nodes, each in both directions.
     pub wires: Vec<WirePlan>,
+    /// What mean powers follow from if nodes move; none if they were given by hand.
+    pub geometry: Option<Geometry>,
     /// What resolving had to assume, for the user to read.
     pub notes: Vec<String>,
 }
@@ -192,6 +195,7 @@ impl Plan {
             nodes: nodes.collect(),
             gains: snr.iter().enumerate().map(|(i, r)| heard(i, r)).collect(),
             wires: Vec::new(),
+            geometry: None,
             notes: Vec::new(),
         }
     }
@@ -209,10 +213,14 @@ impl Plan {
         Some(self.gain(from, to)?.mean_dbm - noise)
     }
 
-    /// The number of a node.
+    /// The number of a node by its name, or by `n1`, `n2`, ... in order if no node is called so.
     pub fn index(&self, name: &str) -> Option<u16> {
-        let at = self.nodes.iter().position(|n| n.name == name)?;
-        u16::try_from(at).ok()
+        let by_name = self.nodes.iter().position(|n| n.name == name);
+        let by_number = || {
+            let number: usize = name.strip_prefix('n')?.parse().ok()?;
+            (1..=self.nodes.len()).contains(&number).then(|| number - 1)
+        };
+        u16::try_from(by_name.or_else(by_number)?).ok()
     }
 }
 

@@ -1,0 +1,212 @@
+//! What `[channel]`, `[radio]` and a node's `radio` say, as numbers.
+
+use wifu_wire::Span;
+
+use crate::error::ErrorModel;
+use crate::phy::{Mode, Phy, RTS_OFF, Standard};
+use crate::plan::{RadioConfig, RateControl};
+
+use super::geometry::{self, Emission};
+use super::spec::*;
+use super::{BitRate, Limit, Topology, TopologyError};
+
+/// The node's own value of a key, else that of all nodes.
+macro_rules! pick {
+    ($own:ident, $common:ident, $key:ident) => {
+        $own.$key.as_ref().or($common.$key.as_ref())
+    };
+}
+
+/// Timing of the channel.
+pub(crate) fn channel(spec: &ChannelSpec) -> Result<Phy, TopologyError> {
+    let standard = match spec.standard.unwrap_or(StandardSpec::A) {
+        StandardSpec::A => Standard::A,
+        StandardSpec::B => Standard::B,
+        StandardSpec::G => Standard::G,
+    };
+    let short = spec.preamble == Some(PreambleSpec::Short);
+    let mut phy = Phy::new(standard, short);
+    phy.slot = spec.slot.map_or(phy.slot, |s| s.0);
+    phy.sifs = spec.sifs.map_or(phy.sifs, |s| s.0);
+    phy.difs = spec.difs.map_or(phy.sifs + phy.slot * 2, |s| s.0);
+    phy.cw_min = spec.cw_min.unwrap_or(phy.cw_min);
+    phy.cw_max = spec.cw_max.unwrap_or(phy.cw_max);
+    if phy.slot == Span::ZERO || phy.sifs == Span::ZERO {
+        return Err(TopologyError::key(
+            "channel.slot",
+            "slot and SIFS must not be 0",
+        ));
+    }
+    if phy.cw_max < phy.cw_min || phy.cw_max > 16_383 {
+        let what = format!("must lie between cw_min ({}) and 16383", phy.cw_min);
+        return Err(TopologyError::key("channel.cw_max", what));
+    }
+    Ok(phy)
+}
+
+/// A node's radio: its own keys, else those of `[radio]`, else the defaults.
+pub(crate) fn configure(
+    common: &RadioSpec,
+    own: &RadioSpec,
+    topology: &Topology,
+    phy: &Phy,
+    path: &str,
+) -> Result<(RadioConfig, Emission), TopologyError> {
+    let at = |key: &str| format!("{path}.{key}");
+    let mode = |key: &str, rate: &BitRate| rate_mode(phy, rate, at(key));
+    let rate = pick!(own, common, rate).map_or(Ok(phy.base()), |r| mode("rate", r))?;
+    let mut c = RadioConfig::new(phy, rate);
+    if let Some(rates) = pick!(own, common, control_rates) {
+        let modes: Result<Vec<Mode>, _> = rates.iter().map(|r| mode("control_rates", r)).collect();
+        c.control_rates = modes?;
+        c.control_rates.sort();
+        c.control_rates.dedup();
+    }
+    if let Some(r) = pick!(own, common, broadcast_rate) {
+        c.broadcast_rate = mode("broadcast_rate", r)?;
+    }
+    if pick!(own, common, rate_control) == Some(&RateControlSpec::Minstrel) {
+        c.rate_control = RateControl::Minstrel;
+    }
+    mac(&mut c, own, common, path)?;
+    driver(&mut c, own, common, path)?;
+    receiver(&mut c, own, common, path)?;
+    thresholds(&mut c, own, common, topology, phy);
+    let emission = Emission {
+        power_dbm: *pick!(own, common, power_dbm).unwrap_or(&17.0),
+        gain_db: pick!(own, common, gain_db).unwrap_or(&0.0)
+            - pick!(own, common, attenuation_db).unwrap_or(&0.0),
+    };
+    Ok((c, emission))
+}
+
+fn rate_mode(phy: &Phy, rate: &BitRate, path: String) -> Result<Mode, TopologyError> {
+    Mode::from_rate(phy.standard, rate.0).ok_or_else(|| {
+        let names: Vec<&str> = phy.modes().iter().map(|m| m.name()).collect();
+        let what = format!(
+            "{} is none of the standard's rates: {}",
+            rate.0,
+            names.join(", ")
+        );
+        TopologyError::key(path, what)
+    })
+}
+
+/// Attempts and RTS.
+fn mac(
+    c: &mut RadioConfig,
+    own: &RadioSpec,
+    common: &RadioSpec,
+    path: &str,
+) -> Result<(), TopologyError> {
+    c.attempts = *pick!(own, common, attempts).unwrap_or(&c.attempts);
+    c.attempts_long = *pick!(own, common, attempts_long).unwrap_or(&c.attempts_long);
+    if c.attempts == 0 || c.attempts_long == 0 {
+        return Err(TopologyError::key(
+            format!("{path}.attempts"),
+            "must not be 0",
+        ));
+    }
+    c.rts_threshold = match pick!(own, common, rts_threshold) {
+        None | Some(Limit::Off) => RTS_OFF,
+        Some(Limit::At(n)) => (*n as u32).min(RTS_OFF),
+    };
+    Ok(())
+}
+
+/// Queues, and interrupts by profile, then by their own keys.
+fn driver(
+    c: &mut RadioConfig,
+    own: &RadioSpec,
+    common: &RadioSpec,
+    path: &str,
+) -> Result<(), TopologyError> {
+    let late = (Span(20_000), Span(80_000));
+    // A node's own profile replaces the details that all nodes have.
+    for spec in [common, own] {
+        match spec.driver {
+            Some(DriverSpec::Thesis) => (c.intr_batch, c.intr_latency) = (4, late),
+            Some(DriverSpec::Code) => (c.intr_batch, c.intr_latency) = (1, late),
+            Some(DriverSpec::Ideal) => {
+                (c.intr_batch, c.intr_latency) = (1, (Span::ZERO, Span::ZERO));
+            }
+            None => {}
+        }
+        c.intr_batch = spec.intr_batch.unwrap_or(c.intr_batch);
+        if let Some([least, most]) = spec.intr_latency {
+            c.intr_latency = (least.0, most.0.max(least.0));
+        }
+    }
+    c.queue = *pick!(own, common, queue).unwrap_or(&c.queue);
+    c.ring = *pick!(own, common, ring).unwrap_or(&c.ring);
+    for (key, value) in [
+        ("queue", c.queue),
+        ("ring", c.ring),
+        ("intr_batch", c.intr_batch),
+    ] {
+        if value == 0 {
+            return Err(TopologyError::key(format!("{path}.{key}"), "must not be 0"));
+        }
+    }
+    Ok(())
+}
+
+/// What is received of what reaches the antenna.
+fn receiver(
+    c: &mut RadioConfig,
+    own: &RadioSpec,
+    common: &RadioSpec,
+    path: &str,
+) -> Result<(), TopologyError> {
+    c.promiscuous = *pick!(own, common, promiscuous).unwrap_or(&c.promiscuous);
+    c.overhear_loss = *pick!(own, common, overhear_loss).unwrap_or(&c.overhear_loss);
+    if !(0.0..=1.0).contains(&c.overhear_loss) {
+        let path = format!("{path}.overhear_loss");
+        return Err(TopologyError::key(path, "must lie between 0 and 1"));
+    }
+    c.error = match pick!(own, common, error_model) {
+        None | Some(ErrorModelSpec::Nist) => ErrorModel::Nist,
+        Some(ErrorModelSpec::Yans) => ErrorModel::Yans,
+        Some(ErrorModelSpec::Ideal) => ErrorModel::Ideal {
+            threshold_db: *pick!(own, common, ideal_db).unwrap_or(&10.0),
+        },
+    };
+    Ok(())
+}
+
+/// Noise, carrier sense, lock and capture.
+fn thresholds(
+    c: &mut RadioConfig,
+    own: &RadioSpec,
+    common: &RadioSpec,
+    topology: &Topology,
+    phy: &Phy,
+) {
+    let figure = own.noise_figure_db.or(common.noise_figure_db);
+    let thermal = phy.noise_dbm(figure.unwrap_or(7.0));
+    // A node's own noise figure says more than the noise that all nodes have.
+    c.noise_dbm = match (own.noise_dbm, own.noise_figure_db) {
+        (Some(dbm), _) => dbm,
+        (None, Some(_)) => thermal,
+        (None, None) => common.noise_dbm.unwrap_or(thermal),
+    };
+    let range = geometry::range_thresholds(&topology.propagation);
+    let sensed = range.map_or(c.noise_dbm + 4.0, |(cs, _)| cs);
+    c.cs_dbm = own.cs_dbm.or(common.cs_dbm).unwrap_or(sensed);
+    c.decode_dbm = match own.decode_dbm.or(common.decode_dbm) {
+        Some(Limit::At(dbm)) => dbm,
+        Some(Limit::Off) => f64::NEG_INFINITY,
+        None => range.map_or(f64::NEG_INFINITY, |(_, decode)| decode),
+    };
+    c.lock_db = own.lock_db.or(common.lock_db).unwrap_or(c.lock_db);
+    c.capture_db = match own.capture_db.or(common.capture_db) {
+        Some(Limit::At(db)) => db,
+        Some(Limit::Off) => f64::INFINITY,
+        None => c.capture_db,
+    };
+    c.mim_db = match own.mim_db.or(common.mim_db) {
+        Some(Limit::At(db)) => Some(db),
+        Some(Limit::Off) => None,
+        None => c.mim_db,
+    };
+}

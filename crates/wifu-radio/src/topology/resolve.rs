@@ -1,0 +1,395 @@
+//! From a topology to a plan.
+
+use wifu_wire::{Rate, Rng, Span};
+
+use crate::etx::{self, Curves, Routes};
+use crate::phy::Phy;
+use crate::plan::{Gain, NodePlan, Plan, RadioConfig, WirePlan};
+use crate::propagation::Shadowing;
+
+use super::chain::{Chain, mean_hop};
+use super::geometry::{self, Emission, Geometry};
+use super::radio::{channel, configure};
+use super::spec::*;
+use super::{Topology, TopologyError, place};
+
+/// A table of SNRs as received power: what is added to an SNR.
+struct Reference {
+    power_dbm: f64,
+    noise_dbm: f64,
+}
+
+/// What is the same in every draw of a random placement.
+struct Fixed<'a> {
+    topology: &'a Topology,
+    phy: Phy,
+    specs: Vec<NodeSpec>,
+    /// The radio of `[radio]`, without what nodes override.
+    base: (RadioConfig, Emission),
+    nodes: Vec<NodePlan>,
+    emissions: Vec<Emission>,
+}
+
+pub(super) fn resolve(topology: &Topology, rng: &Rng) -> Result<Plan, TopologyError> {
+    let fixed = Fixed::new(topology)?;
+    let (placement, shadowing) = (rng.split("placement"), rng.split("shadowing"));
+    let accept = topology.placement.as_ref().and_then(|p| p.accept.clone());
+    let draws = match &accept {
+        None => 1,
+        Some(a) => a.max_draws.unwrap_or(100_000),
+    };
+    let fading = rng.split("fading");
+    let mut curves = Curves::default();
+    for draw in 0..u64::from(draws) {
+        let places = place::positions(topology, &fixed.specs, &placement.split_n(draw))?;
+        let geometry = fixed.geometry(&shadowing.split_n(draw));
+        let gains = fixed.gains(&places, &geometry, &fading)?;
+        if let Some(accept) = &accept {
+            let costs = etx::matrix(&fixed.nodes, &gains, &mut curves);
+            if !acceptable(accept, costs) {
+                continue;
+            }
+        }
+        return fixed.plan(places, geometry, gains, accept.is_some().then_some(draw));
+    }
+    Err(TopologyError::Placement(format!(
+        "none of {draws} random placements is what placement.accept asks for"
+    )))
+}
+
+/// Whether a placement's links are what `accept` asks for.
+fn acceptable(accept: &AcceptSpec, mut costs: Vec<Vec<f64>>) -> bool {
+    if let Some(longest) = accept.longest_route {
+        let routes = Routes::over(&costs);
+        if !routes.connected() || routes.longest() != longest {
+            return false;
+        }
+    }
+    let Some(limit) = accept.connected_etx else {
+        return true;
+    };
+    for cost in costs.iter_mut().flatten() {
+        if *cost >= limit {
+            *cost = f64::INFINITY;
+        }
+    }
+    // Links of ETX are alike in both directions: one tree tells.
+    reachable(&costs)
+}
+
+fn reachable(costs: &[Vec<f64>]) -> bool {
+    let mut seen = vec![false; costs.len()];
+    let mut open = vec![0];
+    while let Some(at) = open.pop() {
+        if core::mem::replace(&mut seen[at], true) {
+            continue;
+        }
+        let near = costs[at].iter().enumerate();
+        open.extend(
+            near.filter(|(to, c)| !seen[*to] && c.is_finite())
+                .map(|(to, _)| to),
+        );
+    }
+    seen.iter().all(|s| *s)
+}
+
+impl<'a> Fixed<'a> {
+    fn new(topology: &'a Topology) -> Result<Fixed<'a>, TopologyError> {
+        let phy = channel(&topology.channel)?;
+        let specs = place::nodes(topology)?;
+        check(topology)?;
+        let base = configure(
+            &topology.radio,
+            &RadioSpec::default(),
+            topology,
+            &phy,
+            "radio",
+        )?;
+        let mut nodes = Vec::with_capacity(specs.len());
+        let mut emissions = Vec::with_capacity(specs.len());
+        for (i, spec) in specs.iter().enumerate() {
+            let path = format!("node[{i}].radio");
+            let (radio, emission) = configure(&topology.radio, &spec.radio, topology, &phy, &path)?;
+            emissions.push(emission);
+            nodes.push(NodePlan {
+                name: spec.name.clone(),
+                position: None,
+                radio,
+            });
+        }
+        Ok(Fixed {
+            topology,
+            phy,
+            specs,
+            base,
+            nodes,
+            emissions,
+        })
+    }
+
+    fn geometry(&self, shadowing: &Rng) -> Geometry {
+        let p = &self.topology.propagation;
+        let frequency = geometry::frequency(self.topology.channel.frequency_mhz, &self.phy);
+        Geometry {
+            law: geometry::law(p, frequency, &self.base.0, &self.base.1),
+            emissions: self.emissions.clone(),
+            shadowing: Shadowing::new(
+                p.shadowing_db.unwrap_or(0.0),
+                p.asymmetry_db.unwrap_or(0.0),
+                shadowing,
+            ),
+            floors: (
+                p.floor_loss_db.unwrap_or(0.0),
+                p.floor_height_m.unwrap_or(4.0),
+            ),
+        }
+    }
+
+    /// Mean received powers of all pairs from all sources, each overriding the one before:
+    /// geometry, chain, matrix, links.
+    fn gains(
+        &self,
+        places: &[Option<[f64; 3]>],
+        geometry: &Geometry,
+        fading: &Rng,
+    ) -> Result<Vec<Vec<Gain>>, TopologyError> {
+        let n = self.nodes.len();
+        let links = self.links()?;
+        let chain = self.topology.chain.as_ref();
+        let chain = chain.map(|c| Chain::new(c, self.chained(), self.topology));
+        let cutoff = self.topology.propagation.cutoff_db.unwrap_or(20.0);
+        let mut gains = Vec::with_capacity(n);
+        for from in 0..n {
+            let mut row = Vec::new();
+            for to in (0..n).filter(|to| *to != from) {
+                let (a, b) = (from as u16, to as u16);
+                let link = links.get(&(a, b));
+                let mean_dbm = match link.and_then(|l| l.mean_dbm) {
+                    Some(dbm) => dbm,
+                    None => self.mean_dbm(a, b, places, geometry, chain.as_ref()),
+                };
+                let noise = self.nodes[to].radio.noise_dbm;
+                let wired = self.specs[from].wired_only || self.specs[to].wired_only;
+                // NaN: nothing is received.
+                if wired || mean_dbm.is_nan() || mean_dbm < noise - cutoff {
+                    continue;
+                }
+                let (sigma_db, tau) = self.variation(link);
+                row.push(Gain {
+                    to: b,
+                    mean_dbm,
+                    sigma_db,
+                    tau,
+                    rng: fading.split_n(a.into()).split_n(b.into()),
+                });
+            }
+            gains.push(row);
+        }
+        Ok(gains)
+    }
+
+    fn mean_dbm(
+        &self,
+        from: u16,
+        to: u16,
+        places: &[Option<[f64; 3]>],
+        geometry: &Geometry,
+        chain: Option<&Chain>,
+    ) -> f64 {
+        let (i, j) = (usize::from(from), usize::from(to));
+        let t = self.topology;
+        if let Some(m) = &t.matrix
+            && i.max(j) < m.snr_db.len()
+        {
+            let reference = self.reference(m.power_dbm, m.noise_dbm);
+            return self.shifted(m.snr_db[i][j], from, &reference);
+        }
+        if let (Some(chain), Some(c)) = (chain, &t.chain)
+            && i.max(j) < chain.nodes()
+        {
+            let reference = self.reference(c.power_dbm, c.noise_dbm);
+            return self.shifted(chain.snr_db(i, j), from, &reference);
+        }
+        match (places[i], places[j]) {
+            (Some(here), Some(there)) => geometry.mean_dbm(from, to, &here, &there),
+            _ => f64::NEG_INFINITY,
+        }
+    }
+
+    fn reference(&self, power: Option<f64>, noise: Option<f64>) -> Reference {
+        Reference {
+            power_dbm: power.unwrap_or(self.base.1.power_dbm),
+            noise_dbm: noise.unwrap_or(self.base.0.noise_dbm),
+        }
+    }
+
+    /// An SNR of a table as received power.
+    fn shifted(&self, snr_db: f64, from: u16, reference: &Reference) -> f64 {
+        let power = self.emissions[usize::from(from)].power_dbm;
+        snr_db + reference.noise_dbm + power - reference.power_dbm
+    }
+
+    /// Nodes that a chain's table is for: those of the placement, or all.
+    fn chained(&self) -> usize {
+        match &self.topology.placement {
+            Some(p) => usize::from(p.count),
+            None => self.nodes.len(),
+        }
+    }
+
+    fn variation(&self, link: Option<&Link>) -> (f64, Span) {
+        let f = &self.topology.fading;
+        let sigma = link.and_then(|l| l.sigma_db).or(f.sigma_db);
+        let tau = link.and_then(|l| l.tau).or(f.tau.map(|t| t.0));
+        (sigma.unwrap_or(0.0), tau.unwrap_or(Span::SECOND))
+    }
+
+    /// `[[link]]` by direction.
+    fn links(&self) -> Result<Links, TopologyError> {
+        let mut links = Links::new();
+        for (i, spec) in self.topology.link.iter().enumerate() {
+            let end =
+                |name: &str, key: &str| place::find(&self.specs, name, &format!("link[{i}].{key}"));
+            let (from, to) = (end(&spec.from, "from")?, end(&spec.to, "to")?);
+            if from == to {
+                let what = format!("\"{}\" is linked to itself", spec.from);
+                return Err(TopologyError::key(format!("link[{i}].to"), what));
+            }
+            for (a, b, snr) in [(from, to, spec.snr_db), (to, from, spec.reverse_db)] {
+                let noise = self.nodes[usize::from(b)].radio.noise_dbm;
+                let link = links.entry((a, b)).or_default();
+                link.mean_dbm = match spec.off {
+                    true => Some(f64::NEG_INFINITY),
+                    false => snr.map(|db| db + noise).or(link.mean_dbm),
+                };
+                link.sigma_db = spec.sigma_db.or(link.sigma_db);
+                link.tau = spec.tau.map(|t| t.0).or(link.tau);
+            }
+        }
+        Ok(links)
+    }
+
+    fn plan(
+        mut self,
+        places: Vec<Option<[f64; 3]>>,
+        geometry: Geometry,
+        gains: Vec<Vec<Gain>>,
+        draw: Option<u64>,
+    ) -> Result<Plan, TopologyError> {
+        let wires = self.wires()?;
+        let mut notes = self.topology.notes.clone();
+        notes.extend(self.chain_note());
+        notes.extend(draw.map(|d| format!("random placement: draw {} was accepted", d + 1)));
+        for (node, place) in self.nodes.iter_mut().zip(places) {
+            node.position = place;
+        }
+        Ok(Plan {
+            phy: self.phy,
+            nodes: self.nodes,
+            gains,
+            wires,
+            geometry: Some(geometry),
+            notes,
+        })
+    }
+
+    /// Say so if a chain is longer than its table.
+    fn chain_note(&self) -> Option<String> {
+        let chain = self.topology.chain.as_ref()?;
+        let (hops, nodes) = (chain.snr_db.len(), self.chained());
+        if chain.repeat || nodes <= hops + 1 {
+            return None;
+        }
+        let (forward, reverse) = mean_hop(chain);
+        Some(format!(
+            "the chain's table has {hops} hops: hops {} to {} have its mean SNR, {forward:.2} dB \
+             forward and {reverse:.2} dB reverse",
+            hops + 1,
+            nodes - 1
+        ))
+    }
+
+    fn wires(&self) -> Result<Vec<WirePlan>, TopologyError> {
+        let wire = |(i, w): (usize, &WireSpec)| {
+            let end =
+                |name: &str, key: &str| place::find(&self.specs, name, &format!("wire[{i}].{key}"));
+            if w.rate.0 == Rate(0) {
+                return Err(TopologyError::key(
+                    format!("wire[{i}].rate"),
+                    "must not be 0",
+                ));
+            }
+            Ok(WirePlan {
+                a: end(&w.a, "a")?,
+                b: end(&w.b, "b")?,
+                rate: w.rate.0,
+                delay: w.delay.map_or(Span::ZERO, |d| d.0),
+                queue: w.queue.unwrap_or(1000),
+                overhead: w.overhead.unwrap_or(38),
+            })
+        };
+        self.topology.wire.iter().enumerate().map(wire).collect()
+    }
+}
+
+/// What `[[link]]` says of one direction.
+#[derive(Clone, Copy, Debug, Default)]
+struct Link {
+    mean_dbm: Option<f64>,
+    sigma_db: Option<f64>,
+    tau: Option<Span>,
+}
+
+type Links = std::collections::BTreeMap<(u16, u16), Link>;
+
+/// Values outside the radios that no plan could use.
+fn check(t: &Topology) -> Result<(), TopologyError> {
+    let positive = [
+        ("propagation.exponent", t.propagation.exponent),
+        ("propagation.antenna_m", t.propagation.antenna_m),
+        ("propagation.decode_m", t.propagation.decode_m),
+        ("propagation.sense_m", t.propagation.sense_m),
+        ("propagation.floor_height_m", t.propagation.floor_height_m),
+        ("channel.frequency_mhz", t.channel.frequency_mhz),
+        (
+            "propagation.anchor.distance_m",
+            t.propagation.anchor.as_ref().map(|a| a.distance_m),
+        ),
+    ];
+    for (path, value) in positive {
+        if value.is_some_and(|v| !(v.is_finite() && v > 0.0)) {
+            return Err(TopologyError::key(path, "must be greater than 0"));
+        }
+    }
+    let deviations = [
+        ("fading.sigma_db", t.fading.sigma_db),
+        ("propagation.shadowing_db", t.propagation.shadowing_db),
+        ("propagation.asymmetry_db", t.propagation.asymmetry_db),
+    ];
+    for (path, value) in deviations {
+        if value.is_some_and(|v| !(0.0..=40.0).contains(&v)) {
+            return Err(TopologyError::key(path, "must lie between 0 and 40 dB"));
+        }
+    }
+    for (i, link) in t.link.iter().enumerate() {
+        if link.sigma_db.is_some_and(|v| !(0.0..=40.0).contains(&v)) {
+            let path = format!("link[{i}].sigma_db");
+            return Err(TopologyError::key(path, "must lie between 0 and 40 dB"));
+        }
+    }
+    let rows = t.matrix.iter().flat_map(|m| m.snr_db.iter().enumerate());
+    for (i, row) in rows {
+        let n = t.matrix.as_ref().map_or(0, |m| m.snr_db.len());
+        if row.len() != n {
+            let what = format!(
+                "the matrix is not square: {} columns for {n} rows",
+                row.len()
+            );
+            return Err(TopologyError::key(format!("matrix.snr_db[{i}]"), what));
+        }
+    }
+    match &t.placement {
+        Some(p) if p.count == 0 => Err(TopologyError::key("placement.count", "must not be 0")),
+        _ => Ok(()),
+    }
+}

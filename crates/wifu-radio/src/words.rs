@@ -1,0 +1,428 @@
+//! Topologies in words, as Mininet has them: a shape with its sizes, then `key=value` pairs, all
+//! separated by commas.
+//!
+//! | words | nodes |
+//! | --- | --- |
+//! | `minimal` | two |
+//! | `linear,N` | a chain of N |
+//! | `grid,R,C` | R rows of C |
+//! | `random,N` | N, uniform over an area, drawn until links with an ETX below 2 connect them |
+//! | `parallel,N[,ROWS]` | two chains, or ROWS, of N nodes each |
+//! | `stack` | three two-hop chains, three hop lengths apart (set `TB-STACK`) |
+//!
+//! Nodes are called n1, n2, ..., row by row. Keys: `set` (a testbed set to build on), `spacing`
+//! (metres between neighbours), `snr` (mean SNR of a hop, dB), `gap` (metres between rows), `area`
+//! (`70x45`, metres, for `random`), `wire` (`linear` and `minimal`: neighbours are joined by wires
+//! of this rate and have no radio) with `delay`, `queue` and `overhead`, and every key of `[radio]`.
+//!
+//! A chain takes the SNRs of its set's table, if the set has one and neither `snr` nor `spacing`
+//! say otherwise. Other shapes, and other spacings, follow the set's law of path loss; a table
+//! becomes a law by its mean SNR at the set's spacing.
+
+use toml::{Table, Value};
+
+use crate::sets;
+use crate::topology::{self, Topology, TopologyError, did_you_mean, mean_hop, merge, reach};
+
+/// What follows a shape's name.
+const SHAPES: [&str; 6] = ["minimal", "linear", "grid", "random", "parallel", "stack"];
+/// Keys that are not the radio's.
+const KEYS: [&str; 9] = [
+    "set", "spacing", "snr", "gap", "area", "wire", "delay", "queue", "overhead",
+];
+/// Keys of `[radio]` that have one value.
+pub(crate) const RADIO_KEYS: [&str; 26] = [
+    "rate",
+    "rate_control",
+    "broadcast_rate",
+    "attempts",
+    "attempts_long",
+    "rts_threshold",
+    "queue",
+    "ring",
+    "driver",
+    "intr_batch",
+    "power_dbm",
+    "gain_db",
+    "attenuation_db",
+    "noise_figure_db",
+    "noise_dbm",
+    "cs_dbm",
+    "decode_dbm",
+    "lock_db",
+    "capture_db",
+    "mim_db",
+    "overhear_loss",
+    "promiscuous",
+    "error_model",
+    "ideal_db",
+    "control_rates",
+    "intr_latency",
+];
+
+/// The hop SNR of a geometry without a spacing of its own, dB.
+const HOP_DB: f64 = 20.0;
+
+/// Words as read.
+struct Words<'a> {
+    all: &'a str,
+    shape: &'a str,
+    sizes: Vec<u16>,
+    keys: Vec<(&'a str, &'a str)>,
+}
+
+/// The table of a topology in words over a testbed set.
+pub(crate) fn table(
+    words: &str,
+    set: Option<&str>,
+    notes: &mut Vec<String>,
+) -> Result<Table, TopologyError> {
+    let words = Words::read(words)?;
+    let default = match words.shape {
+        "stack" => "TB-STACK",
+        _ => "PLAIN",
+    };
+    let set = words.get("set").or(set).unwrap_or(default);
+    let mut table = sets::table(set)?;
+    words.radio(&mut table);
+    let base = topology::read(table.clone())?;
+    for key in ["placement", "node", "link", "matrix", "wire"] {
+        table.remove(key);
+    }
+    if words.get("wire").is_some() {
+        words.wires(&mut table)?;
+        return Ok(table);
+    }
+    let ground = Ground::new(&words, &base)?;
+    let chain = matches!(words.shape, "minimal" | "linear");
+    if !chain || words.get("spacing").is_some() {
+        ground.law(&mut table, &base, notes);
+    } else if let (Some(snr), Some(_)) = (ground.snr, &base.chain) {
+        let hop = Table::from_iter([
+            ("snr_db".to_string(), Value::Array(vec![Value::Float(snr)])),
+            ("repeat".to_string(), Value::Boolean(true)),
+        ]);
+        merge(&mut table, &wrap("chain", hop));
+    } else if ground.snr.is_some() {
+        ground.law(&mut table, &base, notes);
+    }
+    let placement = words.placement(&ground, &base, notes)?;
+    merge(&mut table, &wrap("placement", placement));
+    Ok(table)
+}
+
+fn wrap(key: &str, table: Table) -> Table {
+    Table::from_iter([(key.to_string(), Value::Table(table))])
+}
+
+impl<'a> Words<'a> {
+    fn read(all: &'a str) -> Result<Words<'a>, TopologyError> {
+        let wrong = |what: String| TopologyError::words(all, what);
+        let mut parts = all.split(',').map(str::trim);
+        let shape = parts.next().unwrap_or_default();
+        if !SHAPES.contains(&shape) {
+            let near = did_you_mean(shape, SHAPES);
+            let what = format!("no shape is called `{shape}`{near}; {}", SHAPES.join(", "));
+            return Err(wrong(what));
+        }
+        let (mut sizes, mut keys) = (Vec::new(), Vec::new());
+        for part in parts {
+            match part.split_once('=') {
+                Some((key, value)) => {
+                    let (key, value) = (key.trim(), value.trim());
+                    let known = KEYS.into_iter().chain(RADIO_KEYS);
+                    if !known.clone().any(|k| k == key) {
+                        let near = did_you_mean(key, known);
+                        return Err(wrong(format!("no key is called `{key}`{near}")));
+                    }
+                    keys.push((key, value));
+                }
+                None => match part.parse() {
+                    Ok(n) if n > 0 && keys.is_empty() => sizes.push(n),
+                    _ => {
+                        let what =
+                            format!("`{part}` is neither a size from 1 to 65535 nor key=value");
+                        return Err(wrong(what));
+                    }
+                },
+            }
+        }
+        let words = Words {
+            all,
+            shape,
+            sizes,
+            keys,
+        };
+        words.check_sizes()?;
+        Ok(words)
+    }
+
+    fn check_sizes(&self) -> Result<(), TopologyError> {
+        let (least, most, usage) = match self.shape {
+            "minimal" => (0, 0, "minimal"),
+            "linear" => (1, 1, "linear,N"),
+            "grid" => (2, 2, "grid,ROWS,COLUMNS"),
+            "random" => (1, 1, "random,N"),
+            "parallel" => (1, 2, "parallel,N[,ROWS]"),
+            _ => (0, 0, "stack"),
+        };
+        let product: u32 = self.sizes.iter().map(|n| u32::from(*n)).product();
+        if product > u32::from(u16::MAX) {
+            return Err(self.wrong("more than 65535 nodes"));
+        }
+        match (least..=most).contains(&self.sizes.len()) {
+            true => Ok(()),
+            false => Err(self.wrong(&format!("write {usage}"))),
+        }
+    }
+
+    fn wrong(&self, what: &str) -> TopologyError {
+        TopologyError::words(self.all, what)
+    }
+
+    fn get(&self, key: &str) -> Option<&'a str> {
+        self.keys.iter().find(|(k, _)| *k == key).map(|(_, v)| *v)
+    }
+
+    /// A number, with or without its unit `m` or `dB`.
+    fn number(&self, key: &str) -> Result<Option<f64>, TopologyError> {
+        let Some(text) = self.get(key) else {
+            return Ok(None);
+        };
+        let bare = text.trim_end_matches("dB").trim_end_matches('m').trim();
+        match bare.parse::<f64>() {
+            Ok(n) if n.is_finite() && (key == "snr" || n > 0.0) => Ok(Some(n)),
+            _ => Err(self.wrong(&format!("`{key}={text}` needs a number"))),
+        }
+    }
+
+    /// Keys of the radio into `[radio]`.
+    fn radio(&self, table: &mut Table) {
+        let wired = self.get("wire").is_some();
+        let own = |key: &str| RADIO_KEYS.contains(&key) && !(wired && key == "queue");
+        let pairs = self.keys.iter().filter(|(key, _)| own(key));
+        let radio = Table::from_iter(pairs.map(|(k, v)| (k.to_string(), value(v))));
+        if !radio.is_empty() {
+            merge(table, &wrap("radio", radio));
+        }
+    }
+
+    /// Neighbours joined by wires, without radios.
+    fn wires(&self, table: &mut Table) -> Result<(), TopologyError> {
+        if !matches!(self.shape, "minimal" | "linear") {
+            return Err(self.wrong("only linear and minimal can be wired"));
+        }
+        let count = self.sizes.first().copied().unwrap_or(2);
+        let node = |i: u16| {
+            Value::Table(Table::from_iter([
+                ("name".to_string(), Value::String(format!("n{i}"))),
+                ("wired_only".to_string(), Value::Boolean(true)),
+            ]))
+        };
+        let wire = |i: u16| {
+            let mut wire = Table::from_iter([
+                ("a".to_string(), Value::String(format!("n{i}"))),
+                ("b".to_string(), Value::String(format!("n{}", i + 1))),
+            ]);
+            for (key, name) in [
+                ("wire", "rate"),
+                ("delay", "delay"),
+                ("queue", "queue"),
+                ("overhead", "overhead"),
+            ] {
+                if let Some(text) = self.get(key) {
+                    wire.insert(name.into(), value(text));
+                }
+            }
+            Value::Table(wire)
+        };
+        table.remove("chain");
+        table.insert("node".into(), Value::Array((1..=count).map(node).collect()));
+        table.insert("wire".into(), Value::Array((1..count).map(wire).collect()));
+        Ok(())
+    }
+
+    fn placement(
+        &self,
+        ground: &Ground,
+        base: &Topology,
+        notes: &mut Vec<String>,
+    ) -> Result<Table, TopologyError> {
+        let size = |i: usize| self.sizes.get(i).copied();
+        let gap = self.number("gap")?.unwrap_or(ground.gap);
+        let (kind, count, rows, gap) = match self.shape {
+            "minimal" => ("line", 2, 1, None),
+            "linear" => ("line", size(0).unwrap_or(2), 1, None),
+            "grid" => {
+                let (rows, columns) = (size(0).unwrap_or(1), size(1).unwrap_or(1));
+                let apart = self.number("gap")?.unwrap_or(ground.spacing);
+                ("grid", rows * columns, rows, Some(apart))
+            }
+            "parallel" => (
+                "rows",
+                size(0).unwrap_or(2),
+                size(1).unwrap_or(2),
+                Some(gap),
+            ),
+            "stack" => ("rows", 3, 3, Some(gap)),
+            _ => return self.random(size(0).unwrap_or(2), base, notes),
+        };
+        let mut p = Table::from_iter([
+            ("kind".to_string(), Value::String(kind.into())),
+            ("count".to_string(), Value::Integer(count.into())),
+            ("rows".to_string(), Value::Integer(rows.into())),
+            ("spacing_m".to_string(), Value::Float(ground.spacing)),
+        ]);
+        if let Some(gap) = gap {
+            p.insert("gap_m".into(), Value::Float(gap));
+        }
+        Ok(p)
+    }
+
+    /// A uniform placement: the set's own if it has one, with the same density; else an area in
+    /// which a node has about ln N + 4 neighbours, which connects most placements.
+    fn random(
+        &self,
+        count: u16,
+        base: &Topology,
+        notes: &mut Vec<String>,
+    ) -> Result<Table, TopologyError> {
+        let own = base.placement.as_ref().filter(|p| p.area_m.is_some());
+        let mut p = match own {
+            Some(own) => Table::try_from(own).unwrap_or_default(),
+            None => Table::new(),
+        };
+        let n = f64::from(count);
+        let area = match (self.area()?, own.and_then(|p| Some((p.area_m?, p.count)))) {
+            (Some(area), _) => area,
+            (None, Some((area, of))) => {
+                let factor = libm::sqrt(n / f64::from(of));
+                area.map(|side| (side * factor * 100.0).round() / 100.0)
+            }
+            (None, None) => {
+                let reach = reach(base)?;
+                let degree = libm::log(n) + 4.0;
+                let side = reach * libm::sqrt(n * core::f64::consts::PI / degree);
+                [(side * 100.0).round() / 100.0; 2]
+            }
+        };
+        let unchanged = own.is_some_and(|p| p.count == count) && self.get("area").is_none();
+        if !unchanged {
+            notes.push(format!(
+                "{count} nodes over {} x {} m, drawn until links with ETX < 2 connect them",
+                area[0], area[1]
+            ));
+            p.insert(
+                "accept".into(),
+                Value::Table(Table::from_iter([(
+                    "connected_etx".to_string(),
+                    Value::Float(2.0),
+                )])),
+            );
+        }
+        let sides = area.map(Value::Float).to_vec();
+        p.insert("kind".into(), Value::String("uniform".into()));
+        p.insert("count".into(), Value::Integer(count.into()));
+        p.insert("area_m".into(), Value::Array(sides));
+        Ok(p)
+    }
+
+    fn area(&self) -> Result<Option<[f64; 2]>, TopologyError> {
+        let Some(text) = self.get("area") else {
+            return Ok(None);
+        };
+        let side = |s: &str| -> Option<f64> {
+            let n = s.trim().trim_end_matches('m').parse().ok()?;
+            (n > 0.0).then_some(n)
+        };
+        let sides = text
+            .split_once('x')
+            .and_then(|(a, b)| Some([side(a)?, side(b)?]));
+        match sides {
+            Some(area) => Ok(Some(area)),
+            None => Err(self.wrong(&format!("`area={text}` should be like area=70x45"))),
+        }
+    }
+}
+
+/// A value of TOML, or text.
+fn value(text: &str) -> Value {
+    if let Ok(n) = text.parse::<i64>() {
+        return Value::Integer(n);
+    }
+    if let Ok(n) = text.parse::<f64>() {
+        return Value::Float(n);
+    }
+    match text {
+        "true" => Value::Boolean(true),
+        "false" => Value::Boolean(false),
+        _ => Value::String(text.into()),
+    }
+}
+
+/// Distances, m, and the SNR of a hop if the words state it.
+struct Ground {
+    snr: Option<f64>,
+    spacing: f64,
+    gap: f64,
+    /// The spacing for which the set's table holds.
+    of_set: f64,
+}
+
+impl Ground {
+    fn new(words: &Words, base: &Topology) -> Result<Ground, TopologyError> {
+        let p = base.placement.as_ref();
+        let of_set = match p.and_then(|p| p.spacing_m) {
+            Some(m) => m,
+            None if base.chain.is_some() => 10.0,
+            None => topology::distance_of(base, HOP_DB)?,
+        };
+        let spacing = words.number("spacing")?.unwrap_or(of_set);
+        let ratio = match (p.and_then(|p| p.gap_m), words.shape) {
+            (Some(gap), _) => gap / of_set,
+            (None, "stack") => 3.0,
+            (None, _) => 2.0,
+        };
+        Ok(Ground {
+            snr: words.number("snr")?,
+            spacing,
+            gap: ratio * spacing,
+            of_set,
+        })
+    }
+
+    /// Let geometry decide: a chain's table becomes a law by its mean SNR, and an SNR that the
+    /// words state holds at the spacing.
+    fn law(&self, table: &mut Table, base: &Topology, notes: &mut Vec<String>) {
+        let chain = base.chain.as_ref();
+        let (snr, at) = match (self.snr, chain) {
+            (Some(snr), _) => (snr, self.spacing),
+            (None, Some(chain)) => {
+                let (forward, reverse) = mean_hop(chain);
+                ((forward + reverse) / 2.0, self.of_set)
+            }
+            (None, None) => return,
+        };
+        let mut anchor = Table::from_iter([
+            ("snr_db".to_string(), Value::Float(snr)),
+            ("distance_m".to_string(), Value::Float(at)),
+        ]);
+        let known = chain.map(|c| (c.power_dbm, c.noise_dbm)).or_else(|| {
+            let anchor = base.propagation.anchor.as_ref()?;
+            Some((anchor.power_dbm, anchor.noise_dbm))
+        });
+        let (power, noise) = known.unwrap_or_default();
+        for (key, value) in [("power_dbm", power), ("noise_dbm", noise)] {
+            if let Some(value) = value {
+                anchor.insert(key.into(), Value::Float(value));
+            }
+        }
+        if chain.is_some() && self.snr.is_none() {
+            notes.push(format!(
+                "links follow path loss through the chain's mean SNR, {snr:.2} dB at {at} m"
+            ));
+        }
+        table.remove("chain");
+        merge(table, &wrap("propagation", wrap("anchor", anchor)));
+    }
+}

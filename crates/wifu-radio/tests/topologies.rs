@@ -1,0 +1,576 @@
+//! Topology files, words and testbed sets: what they resolve to and how they fail.
+
+use toml::Table;
+use wifu_radio::etx::{self, Routes};
+use wifu_radio::phy::Standard;
+use wifu_radio::plan::{Plan, RateControl};
+use wifu_radio::sets;
+use wifu_radio::topology::{Topology, TopologyError, resolve};
+use wifu_wire::{Rate, Rng, Span};
+
+fn plan_of(t: &Topology) -> Plan {
+    resolve(t, &Rng::new(1)).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn file(text: &str) -> Plan {
+    plan_of(&Topology::from_toml(text, "test.toml").unwrap_or_else(|e| panic!("{e}")))
+}
+
+fn words(words: &str, set: Option<&str>) -> Plan {
+    plan_of(&Topology::from_words(words, set).unwrap_or_else(|e| panic!("{e}")))
+}
+
+fn set(name: &str) -> Plan {
+    plan_of(&sets::get(name).unwrap_or_else(|e| panic!("{e}")))
+}
+
+/// SNR from node to node, counted from 1.
+fn snr(plan: &Plan, from: u16, to: u16) -> f64 {
+    plan.snr_db(from - 1, to - 1).unwrap_or(f64::NEG_INFINITY)
+}
+
+#[track_caller]
+fn near(found: f64, expected: f64, slack: f64) {
+    assert!((found - expected).abs() <= slack, "{found}, not {expected}");
+}
+
+#[track_caller]
+fn fails(result: Result<Plan, TopologyError>, parts: &[&str]) {
+    let message = match result {
+        Ok(_) => panic!("should have failed with {parts:?}"),
+        Err(e) => e.to_string(),
+    };
+    for part in parts {
+        assert!(message.contains(part), "\"{message}\" lacks \"{part}\"");
+    }
+}
+
+fn try_file(text: &str) -> Result<Plan, TopologyError> {
+    resolve(&Topology::from_toml(text, "test.toml")?, &Rng::new(1))
+}
+
+fn try_words(words: &str, set: Option<&str>) -> Result<Plan, TopologyError> {
+    resolve(&Topology::from_words(words, set)?, &Rng::new(1))
+}
+
+#[test]
+fn every_set_resolves_and_survives_being_written_and_read() {
+    for name in sets::names() {
+        let topology = sets::get(name).expect(name);
+        assert_eq!(topology.name.as_deref(), Some(name));
+        assert!(topology.source.is_some(), "{name} states no source");
+        let again =
+            Topology::from_toml(&topology.to_toml(), name).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(again, topology, "{name}");
+        let plan = plan_of(&topology);
+        assert_eq!(plan.gains.len(), plan.nodes.len());
+        for row in &plan.gains {
+            assert!(
+                row.windows(2).all(|w| w[0].to < w[1].to),
+                "{name}: rows are sorted"
+            );
+        }
+        assert!(
+            Routes::over(&etx::etx(&plan)).connected(),
+            "{name} is connected"
+        );
+    }
+    assert_eq!(sets::get("tb-a"), sets::get("TB-A"));
+    fails(
+        try_words("linear,3", Some("TB-C")),
+        &["TB-C", "did you mean `TB-A`", "HX-9"],
+    );
+}
+
+#[test]
+fn the_chain_rule_fills_the_matrix_of_tb_a() {
+    let plan = set("TB-A");
+    let forward = [17.0, 16.0, 18.0, 16.5, 17.0, 16.0];
+    for (i, snr_db) in forward.into_iter().enumerate() {
+        near(snr(&plan, i as u16 + 1, i as u16 + 2), snr_db, 1e-9);
+    }
+    near(snr(&plan, 2, 1), 16.5, 1e-9);
+    // Two hops: the mean less 9.03 dB; in reverse the reverse table.
+    near(snr(&plan, 1, 3), 16.5 - 9.031, 1e-3);
+    near(snr(&plan, 4, 2), 17.0 - 9.031, 1e-3);
+    near(snr(&plan, 1, 4), 17.0 - 14.314, 1e-3);
+    // Sensed over two hops, hidden over three.
+    let cs = plan.nodes[0].radio.cs_dbm - plan.nodes[0].radio.noise_dbm;
+    near(cs, 4.0, 1e-9);
+    assert!(snr(&plan, 1, 3) > cs && snr(&plan, 1, 4) < cs);
+    let g = plan.gain(0, 1).expect("a link");
+    assert_eq!((g.sigma_db, g.tau), (2.0, Span::MILLI * 500));
+    assert_eq!(plan.nodes[0].radio.attempts, 2);
+    assert_eq!(plan.nodes[0].radio.rate.rate(), Rate(24_000_000));
+}
+
+#[test]
+fn carrier_sense_reaches_as_far_as_the_sets_say() {
+    // Set, hops that are sensed, SNR one hop further.
+    for (name, hops, beyond) in [
+        ("TB-B", 3, 2.94),
+        ("TB-W9", 3, 1.94),
+        ("TAP-16", 2, 1.19),
+        ("TAP-29", 1, 0.84),
+        ("PLAIN", 3, 2.94),
+    ] {
+        let plan = words("linear,7", Some(name));
+        let radio = &plan.nodes[0].radio;
+        let cs = radio.cs_dbm - radio.noise_dbm;
+        for from in 1..=(6 - hops) {
+            assert!(snr(&plan, from, from + hops) >= cs, "{name} {from}");
+            assert!(snr(&plan, from, from + hops + 1) < cs, "{name} {from}");
+        }
+        near(snr(&plan, 1, 2 + hops), beyond, 0.01);
+    }
+    let short = set("TB-W3");
+    assert!(snr(&short, 1, 4) > 4.0);
+    let mean = (snr(&set("TB-B"), 1, 4) + snr(&set("TB-B"), 2, 5)) / 2.0;
+    near(mean, 6.7, 0.02);
+}
+
+#[test]
+fn the_stack_has_the_distances_of_its_rows() {
+    let plan = set("TB-STACK");
+    assert_eq!(plan.nodes.len(), 9);
+    near(snr(&plan, 1, 2), 22.0, 1e-6);
+    near(snr(&plan, 1, 4), 7.7, 0.02);
+    near(snr(&plan, 1, 7), -1.3, 0.05);
+    let same = words("stack", None);
+    assert_eq!(same.gains.len(), 9);
+    near(snr(&same, 1, 7), snr(&plan, 1, 7), 1e-9);
+    let rows = set("TAP-PAR");
+    assert_eq!(rows.nodes.len(), 10);
+    near(snr(&rows, 1, 2), 15.5, 1e-6);
+    near(snr(&rows, 3, 8), 7.8, 0.05);
+}
+
+#[test]
+fn isolated_losses_are_what_the_sets_were_calibrated_to() {
+    let loss = |plan: &Plan, from: u16, to: u16| 1.0 - etx::delivery(plan, from - 1, to - 1);
+    let hops = |plan: &Plan| -> Vec<f64> {
+        let n = plan.nodes.len() as u16;
+        let there = (1..n).map(|i| loss(plan, i, i + 1));
+        there.chain((1..n).map(|i| loss(plan, i + 1, i))).collect()
+    };
+    let a = hops(&set("TB-A"));
+    let mean = a.iter().sum::<f64>() / a.len() as f64;
+    near(mean, 0.04, 0.02);
+    assert!(a.iter().all(|l| *l < 0.10), "{a:?}");
+    assert!(hops(&set("TB-B")).iter().all(|l| *l < 0.001));
+    assert!(hops(&set("TB-W9")).iter().all(|l| *l < 0.005));
+    // 30 to 33 % per attempt, 1.6 % after four of which neighbouring ones meet the same fading.
+    let tap = loss(&set("TAP-29"), 1, 2);
+    assert!((0.29..0.335).contains(&tap), "{tap}");
+    // Hops 2 and 5 of HX-9 lose most, others little.
+    let hx = set("HX-9");
+    for hop in 1..=9 {
+        let l = loss(&hx, hop, hop + 1);
+        match hop {
+            2 | 5 => assert!((0.04..0.10).contains(&l), "hop {hop}: {l}"),
+            _ => assert!(l < 0.02, "hop {hop}: {l}"),
+        }
+    }
+}
+
+#[test]
+fn ns_2_geometry_decodes_and_senses_by_distance() {
+    let plan = set("NS2-CHAIN");
+    let radio = &plan.nodes[0].radio;
+    let power = |to: u16| plan.gain(0, to - 1).map(|g| g.mean_dbm);
+    // 200 m is decoded, 400 m sensed, 600 m nothing at all.
+    assert!(power(2).expect("200 m") > radio.decode_dbm);
+    let two = power(3).expect("400 m");
+    assert!(two < radio.decode_dbm && two > radio.cs_dbm);
+    assert_eq!(power(4), None);
+    near(power(2).unwrap_or(0.0) - two, 12.04, 0.01);
+    assert_eq!(
+        (radio.queue, radio.attempts, radio.attempts_long),
+        (50, 7, 4)
+    );
+    assert!(radio.capture_db.is_infinite() && radio.mim_db.is_none());
+    assert_eq!(plan.phy.standard, Standard::B);
+    // At the limits themselves: 250 m is decoded, 550 m is sensed.
+    for (spacing, decoded) in [("spacing=250", true), ("spacing=550", false)] {
+        let plan = words(&format!("linear,2,{spacing}"), Some("NS2-CHAIN"));
+        let radio = &plan.nodes[0].radio;
+        let power = plan.gain(0, 1).expect("within range").mean_dbm;
+        assert!(power >= radio.cs_dbm);
+        assert_eq!(power >= radio.decode_dbm, decoded, "{spacing}");
+    }
+    assert!(words("linear,2,spacing=551", Some("NS2-CHAIN")).gains[0].is_empty());
+}
+
+#[test]
+fn random_meshes_are_taken_only_as_the_set_asks() {
+    let topology = sets::get("TB-RND").expect("a set");
+    for seed in 1..=3 {
+        let plan = resolve(&topology, &Rng::new(seed)).unwrap_or_else(|e| panic!("{e}"));
+        let routes = Routes::over(&etx::etx(&plan));
+        assert!(routes.connected());
+        assert_eq!(routes.longest(), 4);
+        let places: Vec<[f64; 3]> = plan.nodes.iter().filter_map(|n| n.position).collect();
+        assert_eq!(places.iter().filter(|p| p[2] == 0.0).count(), 12);
+        assert_eq!(places.iter().filter(|p| p[2] == 4.0).count(), 12);
+        for (i, a) in places.iter().enumerate() {
+            assert!((0.0..=70.0).contains(&a[0]) && (0.0..=45.0).contains(&a[1]));
+            let apart = |b: &[f64; 3]| wifu_radio::propagation::distance(a, b);
+            assert!(places[..i].iter().all(|b| apart(b) >= 6.0));
+        }
+    }
+    let tap = set("TAP-RND");
+    let costs = etx::etx(&tap);
+    let good = |i: usize, j: usize| i != j && costs[i][j] < 2.0;
+    let alone = (0..20).find(|i| !(0..20).any(|j| good(*i, j)));
+    assert_eq!(alone, None);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_mesh_and_another_gives_another() {
+    let topology = sets::get("TB-RND").expect("a set");
+    let at = |seed| -> Vec<Option<[f64; 3]>> {
+        let plan = resolve(&topology, &Rng::new(seed)).unwrap_or_else(|e| panic!("{e}"));
+        plan.nodes.iter().map(|n| n.position).collect()
+    };
+    assert_eq!(at(4), at(4));
+    assert_ne!(at(4), at(5));
+    // Each direction of each link has a stream of its own.
+    let plan = set("TB-A");
+    assert_ne!(
+        plan.gain(0, 1).map(|g| g.rng),
+        plan.gain(1, 0).map(|g| g.rng)
+    );
+}
+
+#[test]
+fn words_take_the_first_nodes_of_a_chain_and_continue_it() {
+    let plan = words("linear,4", Some("TB-A"));
+    assert_eq!(plan.nodes.len(), 4);
+    near(snr(&plan, 3, 4), 18.0, 1e-9);
+    assert!(plan.notes.is_empty());
+    let longer = words("linear,9", Some("TB-A"));
+    near(snr(&longer, 7, 8), 100.5 / 6.0, 1e-9);
+    near(snr(&longer, 9, 8), 100.5 / 6.0, 1e-9);
+    assert!(
+        longer.notes[0].contains("hops 7 to 8"),
+        "{:?}",
+        longer.notes
+    );
+    // A table that repeats needs no note.
+    let b = words("linear,9", Some("TB-B"));
+    near(snr(&b, 7, 8), 22.0, 1e-9);
+    assert!(b.notes.is_empty());
+    assert_eq!(words("linear,3", Some("HX-9")).index("n2"), Some(1));
+}
+
+#[test]
+fn words_set_spacing_snr_and_every_key_of_the_radio() {
+    let plan = words(
+        "linear,3,snr=17,rate=24Mb/s,attempts=2,rts_threshold=0",
+        None,
+    );
+    near(snr(&plan, 1, 2), 17.0, 1e-9);
+    near(snr(&plan, 1, 3), 17.0 - 9.031, 1e-3);
+    let radio = &plan.nodes[2].radio;
+    assert_eq!((radio.attempts, radio.rts_threshold), (2, 0));
+    assert_eq!(radio.rate.rate(), Rate(24_000_000));
+    // Twice the spacing of PLAIN.
+    let wide = words("linear,2,spacing=57.2m", None);
+    near(snr(&wide, 1, 2), 21.0 - 9.031, 1e-3);
+    let by_snr = words("linear,2,spacing=5,snr=30,set=TB-W9", None);
+    near(snr(&by_snr, 1, 2), 30.0, 1e-9);
+    assert_eq!(by_snr.nodes[0].radio.attempts, 2);
+    let minstrel = words("minimal,rate_control=minstrel", None);
+    assert_eq!(minstrel.nodes[1].radio.rate_control, RateControl::Minstrel);
+    assert_eq!(minstrel.nodes.len(), 2);
+}
+
+#[test]
+fn words_shape_grids_rows_and_random_areas() {
+    let grid = words("grid,3,4", None);
+    assert_eq!(grid.nodes.len(), 12);
+    near(snr(&grid, 1, 2), 21.0, 1e-9);
+    near(snr(&grid, 1, 5), 21.0, 1e-9);
+    near(snr(&grid, 1, 6), 21.0 - 4.515, 1e-3);
+    let rows = words("parallel,5", Some("TAP-PAR"));
+    near(snr(&rows, 1, 6), 7.8, 0.05);
+    assert_eq!(words("parallel,4,3,gap=100", None).nodes.len(), 12);
+    // A set's table becomes a law by its mean.
+    let grid = words("grid,2,2", Some("TB-A"));
+    near(snr(&grid, 1, 2), (100.5 + 100.5) / 12.0, 1e-9);
+    assert_eq!(grid.notes.len(), 1);
+    for name in ["PLAIN", "TB-A", "TB-W9", "TAP-16", "NS2-CHAIN"] {
+        let plan = words("random,20", Some(name));
+        let mut costs = etx::etx(&plan);
+        for c in costs.iter_mut().flatten().filter(|c| **c >= 2.0) {
+            *c = f64::INFINITY;
+        }
+        let routes = Routes::over(&costs);
+        assert!(routes.connected(), "{name}");
+        assert!(routes.longest() > 2, "{name}: {}", routes.longest());
+    }
+    let dense = words("random,30,area=60x60m", None);
+    let inside = |p: [f64; 3]| p[0] <= 60.0 && p[1] <= 60.0;
+    assert!(dense.nodes.iter().all(|n| n.position.is_some_and(inside)));
+    // A set's own area keeps its density.
+    let more = words("random,30", Some("TB-RND"));
+    assert_eq!(more.nodes.len(), 30);
+    assert!(more.notes[0].contains("78.26 x 50.31"), "{:?}", more.notes);
+}
+
+#[test]
+fn words_can_be_wires() {
+    let plan = words("linear,3,wire=8Mb/s,delay=10ms,queue=50", None);
+    assert_eq!((plan.nodes.len(), plan.wires.len()), (3, 2));
+    let wire = &plan.wires[1];
+    assert_eq!((wire.a, wire.b, wire.queue, wire.overhead), (1, 2, 50, 38));
+    assert_eq!((wire.rate, wire.delay), (Rate(8_000_000), Span::MILLI * 10));
+    assert!(plan.gains.iter().all(Vec::is_empty));
+    assert_eq!(plan.nodes[0].radio.queue, 1000);
+}
+
+#[test]
+fn bad_words_are_refused_with_the_nearest_name() {
+    fails(
+        try_words("liner,3", None),
+        &["liner", "did you mean `linear`"],
+    );
+    fails(try_words("linear", None), &["write linear,N"]);
+    fails(try_words("linear,0", None), &["`0`"]);
+    fails(try_words("grid,3", None), &["grid,ROWS,COLUMNS"]);
+    fails(try_words("grid,300,300", None), &["65535"]);
+    fails(
+        try_words("linear,3,atempts=2", None),
+        &["did you mean `attempts`"],
+    );
+    fails(try_words("linear,3,spacing=near", None), &["spacing=near"]);
+    fails(
+        try_words("linear,3,rate=25Mb/s", None),
+        &["radio.rate", "25 Mb/s", "24 Mb/s"],
+    );
+    fails(try_words("grid,2,2,wire=1Mb/s", None), &["only linear"]);
+    fails(try_words("random,5,area=70", None), &["area=70x45"]);
+}
+
+#[test]
+fn a_file_can_set_everything_of_a_radio() {
+    let plan = file(
+        r#"
+        [channel]
+        standard = "802.11b"
+        preamble = "short"
+        cw_min = 15
+        slot = "9us"
+        [radio]
+        rate = "11Mb/s"
+        control_rates = ["2Mb/s", "1Mb/s"]
+        broadcast_rate = "2Mb/s"
+        attempts_long = 3
+        rts_threshold = 500
+        queue = 60
+        ring = 20
+        driver = "code"
+        intr_latency = ["1us", "2us"]
+        noise_figure_db = 10.0
+        capture_db = 6
+        mim_db = 12.5
+        overhear_loss = 0.3
+        promiscuous = false
+        error_model = "yans"
+        decode_dbm = -80
+        [placement]
+        kind = "line"
+        count = 2
+        spacing_m = 20.0
+        names = ["left", "right"]
+        [[node]]
+        name = "right"
+        radio = { rate = "2Mb/s", power_dbm = 20.0, mim_db = "off", driver = "thesis" }
+        "#,
+    );
+    assert_eq!(plan.phy.cw_min, 15);
+    assert_eq!(
+        (plan.phy.slot, plan.phy.difs),
+        (Span::MICRO * 9, Span::MICRO * 28)
+    );
+    let left = &plan.nodes[0].radio;
+    assert_eq!(left.control_rates.len(), 2);
+    assert_eq!(left.broadcast_rate.rate(), Rate(2_000_000));
+    assert_eq!(
+        (left.attempts, left.attempts_long, left.rts_threshold),
+        (7, 3, 500)
+    );
+    assert_eq!((left.queue, left.ring, left.intr_batch), (60, 20, 1));
+    assert_eq!(left.intr_latency, (Span::MICRO, Span::MICRO * 2));
+    near(left.noise_dbm, -90.6, 0.03);
+    near(left.cs_dbm, left.noise_dbm + 4.0, 1e-9);
+    assert_eq!(
+        (left.capture_db, left.mim_db, left.decode_dbm),
+        (6.0, Some(12.5), -80.0)
+    );
+    assert!(!left.promiscuous && left.overhear_loss == 0.3);
+    let right = &plan.nodes[plan.index("right").map_or(9, usize::from)].radio;
+    assert_eq!(right.rate.rate(), Rate(2_000_000));
+    assert_eq!((right.mim_db, right.intr_batch), (None, 4));
+    // 3 dB more power, 3 dB more received: 17 - 39.74 - 39.03 dBm over 20 m.
+    near(plan.gain(0, 1).map_or(0.0, |g| g.mean_dbm), -61.77, 0.01);
+    near(plan.gain(1, 0).map_or(0.0, |g| g.mean_dbm), -58.77, 0.01);
+}
+
+#[test]
+fn links_override_matrix_overrides_geometry() {
+    let plan = file(
+        r#"
+        [radio]
+        noise_dbm = -94.0
+        [fading]
+        sigma_db = 1.0
+        [[node]]
+        name = "a"
+        position = [0, 0, 0]
+        [[node]]
+        name = "b"
+        position = [10, 0, 0]
+        [[node]]
+        name = "c"
+        position = [20, 0, 0]
+        [matrix]
+        snr_db = [[nan, 20.0], [18.0, nan]]
+        [[link]]
+        from = "b"
+        to = "a"
+        snr_db = 15.0
+        sigma_db = 3.0
+        tau = "2s"
+        [[link]]
+        from = "a"
+        to = "c"
+        off = true
+        "#,
+    );
+    near(snr(&plan, 1, 2), 20.0, 1e-9);
+    near(snr(&plan, 2, 1), 15.0, 1e-9);
+    // The geometry: 17 - 46.32 - 30 + 94 dB.
+    near(snr(&plan, 2, 3), 34.68, 0.01);
+    assert!(plan.gain(0, 2).is_none() && plan.gain(2, 0).is_none());
+    let g = plan.gain(1, 0).expect("a link");
+    assert_eq!((g.sigma_db, g.tau), (3.0, Span::SECOND * 2));
+    assert_eq!(plan.gain(1, 2).map(|g| g.sigma_db), Some(1.0));
+}
+
+#[test]
+fn power_overrides_shift_tables_that_say_for_which_power_they_hold() {
+    let mut topology = sets::get("TB-A").expect("a set");
+    let more: Table = "power_dbm = 13.0".parse().expect("a table");
+    topology.apply_radio(&more).expect("a key of the radio");
+    near(snr(&plan_of(&topology), 1, 2), 20.0, 1e-9);
+    // Louder noise costs SNR.
+    topology
+        .apply_radio(&"noise_dbm = -92.0".parse().expect("a table"))
+        .expect("a key");
+    near(snr(&plan_of(&topology), 1, 2), 18.0, 1e-9);
+    let wrong: Table = "powr_dbm = 13.0".parse().expect("a table");
+    let error = topology
+        .apply_radio(&wrong)
+        .expect_err("unknown")
+        .to_string();
+    assert!(
+        error.contains("radio.powr_dbm") && error.contains("`power_dbm`"),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_layers_of_a_topology_lie_in_order() {
+    let inline: Table = "[fading]\nsigma_db = 3.0\n[propagation]\nexponent = 3.5"
+        .parse()
+        .expect("a table");
+    let radio: Table = "attempts = 1".parse().expect("a table");
+    let t = Topology::build(Some("linear,3"), Some("TB-A"), &inline, &radio).expect("layers");
+    let plan = plan_of(&t);
+    let g = plan.gain(0, 1).expect("a link");
+    assert_eq!((g.sigma_db, g.tau), (3.0, Span::MILLI * 500));
+    near(snr(&plan, 1, 3), 16.5 - 35.0 * 2f64.log10(), 1e-9);
+    assert_eq!(plan.nodes[0].radio.attempts, 1);
+    let own = file("set = \"TB-B\"\nwords = \"linear,3\"\n[fading]\nsigma_db = 0");
+    assert_eq!((own.nodes.len(), own.gains[0][0].sigma_db), (3, 0.0));
+}
+
+#[test]
+fn errors_name_the_file_the_key_and_the_nearest_name() {
+    fails(try_file("[radio\n"), &["test.toml"]);
+    fails(
+        try_file("set = \"TB-A\"\n[radio]\natempts = 3"),
+        &["test.toml: radio.atempts", "did you mean `attempts`"],
+    );
+    fails(
+        try_file("set = \"TB-A\"\n[radio]\nattempts = \"many\""),
+        &["radio.attempts", "many"],
+    );
+    fails(
+        try_file("set = \"TB-A\"\n[fading]\ntau = \"5 parsecs\""),
+        &["fading.tau", "parsecs"],
+    );
+    fails(
+        try_file("set = \"TB-A\"\n[chanel]\n"),
+        &["chanel", "did you mean `channel`"],
+    );
+    fails(
+        try_file("[channel]\nstandard = \"802.11n\""),
+        &["channel.standard", "802.11g"],
+    );
+    fails(
+        try_file("set = \"TB-A\"\n[[link]]\nfrom = \"n1\"\nto = \"n77\""),
+        &["link[0].to", "did you mean `n7`"],
+    );
+    fails(
+        try_file("set = \"TB-A\"\n[radio]\nattempts = 0"),
+        &["attempts", "must not be 0"],
+    );
+    fails(
+        try_file("set = \"TB-A\"\n[radio]\noverhear_loss = 1.5"),
+        &["radio.overhear_loss"],
+    );
+    fails(
+        try_file("set = \"TB-A\"\n[[node]]\nname = \"m3\""),
+        &["node[0].name", "`n3`"],
+    );
+    fails(try_file(""), &["no nodes"]);
+    fails(
+        try_file("[[node]]\nname = \"a\"\n[[node]]\nname = \"a\""),
+        &["two nodes"],
+    );
+    fails(
+        try_file("[matrix]\nsnr_db = [[0.0, 1.0], [1.0]]"),
+        &["matrix.snr_db[1]", "square"],
+    );
+    let impossible = "set = \"TAP-RND\"\n[placement.accept]\nmax_draws = 2";
+    fails(try_file(impossible), &["none of 2 random placements"]);
+}
+
+#[test]
+fn a_wired_node_stands_beside_the_mesh() {
+    let plan = file(
+        "set = \"TB-B\"\n[[node]]\nname = \"server\"\nwired_only = true\n\
+         [[wire]]\na = \"n1\"\nb = \"server\"\nrate = \"100Mb/s\"\n",
+    );
+    assert_eq!(plan.nodes.len(), 8);
+    assert_eq!((plan.wires[0].a, plan.wires[0].b), (0, 7));
+    assert!(plan.gains[7].is_empty());
+    assert!(plan.gains.iter().flatten().all(|g| g.to != 7));
+}
+
+#[test]
+fn geometry_follows_nodes_that_move() {
+    let plan = set("TB-STACK");
+    let geometry = plan.geometry.as_ref().expect("a geometry");
+    let at = |i: usize| plan.nodes[i].position.expect("a position");
+    let same = geometry.mean_dbm(0, 1, &at(0), &at(1));
+    near(same, plan.gain(0, 1).map_or(0.0, |g| g.mean_dbm), 1e-9);
+    let further = [53.0, 0.0, 0.0];
+    near(
+        same - geometry.mean_dbm(0, 1, &at(0), &further),
+        9.031,
+        1e-3,
+    );
+}
