@@ -13,8 +13,8 @@ class RunResult:
         """Pairs of little-endian doubles (time in s, value); KeyError if there is none."""
     def frames(self) -> bytes:
         """The frame trace, 32 bytes a record; empty unless the scenario records it."""
-    def pcap(self, radio: bool = False) -> bytes:
-        """The capture as pcapng; empty unless the scenario records it."""
+    def pcap(self) -> bytes:
+        """The capture of all nodes' IP packets as pcapng; empty unless the scenario records it."""
 
 def run(scenario_json: str) -> RunResult:
     """Run a scenario; other threads run meanwhile. ValueError if it means nothing."""

@@ -1,0 +1,167 @@
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from fake import FakeResult, fake, pairs
+
+import wifu
+from wifu import plan as plans
+from wifu.api import FRAME_DTYPE, Run
+from wifu.errors import LabError
+
+SCENARIO = {
+    "seed": 1,
+    "run": 1,
+    "topology": {"words": "linear,3"},
+    "flow": [{"from": "n1", "to": "n3", "protocol": "tcp-reno"}],
+    "record": {"series": True},
+}
+
+
+def test_a_run_shows_flows_nodes_links_hops_and_series() -> None:
+    run = wifu.run(SCENARIO, runner=fake)
+    frame = run.to_pandas()
+    assert frame["flow_hops"].tolist() == [2]
+    assert len(run.nodes()) == 3
+    assert len(run.links()) == 4
+    assert len(run.hops()) == 2
+    assert run.jain() == 1.0
+    assert "flow.1.cwnd" in run.series_names
+    assert run.series("flow.1.delivered").iloc[-1] == pytest.approx(1e6)
+    with pytest.raises(KeyError, match=r"did you mean flow\.1\.cwnd"):
+        run.series("flow.1.cwdn")
+    assert "1 flows" in repr(run)
+    assert "<table" in run._repr_html_()
+
+
+def test_a_scenario_is_a_dict_a_text_or_a_file(tmp_path: Path) -> None:
+    text = (
+        'topology.words = "linear,3"\nseed = 1\nrun = 1\n'
+        '[[flow]]\nfrom = "n1"\nto = "n3"\nprotocol = "tcp-reno"\n'
+    )
+    (tmp_path / "s.toml").write_text(text)
+    rates = {
+        wifu.run(s, runner=fake).to_pandas()["goodput_bps"].iloc[0]
+        for s in (SCENARIO, text, tmp_path / "s.toml", str(tmp_path / "s.toml"))
+    }
+    assert len(rates) == 1
+    other = wifu.run(text, runner=fake, run=2).to_pandas()["goodput_bps"].iloc[0]
+    assert other not in rates
+
+
+def test_the_frame_trace_has_names() -> None:
+    raw = np.zeros(2, dtype=FRAME_DTYPE)
+    raw["time_ns"] = [1_500_000_000, 2_000_000_000]
+    raw["node"], raw["peer"], raw["other"] = [0, 1], [1, 0xFFFF], [0xFFFF, 2]
+    raw["what"], raw["why"], raw["kind"], raw["signal"] = [3, 5], [0, 4], [0, 1], [-7550, 0]
+
+    class Traced(FakeResult):
+        def frames(self) -> bytes:
+            return raw.tobytes()
+
+    result = fake(SCENARIO)
+    frame = Run(SCENARIO, Traced(result._outcome, {})).frames()
+    assert FRAME_DTYPE.itemsize == 32
+    assert frame["time_s"].tolist() == [1.5, 2.0]
+    assert frame["node"].tolist() == ["n1", "n2"]
+    assert frame["peer"].astype(object).iloc[0] == "n2"
+    assert pd.isna(frame["peer"].iloc[1])
+    assert frame["other"].iloc[1] == "n3"
+    assert frame["what"].tolist() == ["sent", "lost"]
+    assert frame["why"].tolist() == ["", "collision"]
+    assert frame["kind"].tolist() == ["data", "ack"]
+    assert frame["signal_dbm"].tolist() == [-75.5, 0.0]
+
+
+TEXT = """
+name = "fake"
+runs = 8
+baseline = "tcp-reno"
+[scenario]
+topology.words = "linear,{hops+1}"
+[[scenario.flow]]
+protocol = "{protocol}"
+[vary]
+hops = [1, 3]
+protocol = ["tcp-newreno", "tcp-reno"]
+"""
+
+
+def results(tmp_path: Path) -> wifu.Results:
+    return wifu.campaign(plans.parse(TEXT), tmp_path / "r", runner=fake)
+
+
+def test_results_summarise_and_compare_in_pairs(tmp_path: Path) -> None:
+    found = results(tmp_path)
+    summary = found.summary("goodput")
+    assert summary[["hops", "protocol"]].values.tolist() == [
+        [1, "tcp-newreno"],
+        [1, "tcp-reno"],
+        [3, "tcp-newreno"],
+        [3, "tcp-reno"],
+    ]
+    assert (summary["low"] < summary["mean"]).all()
+    assert (summary["mean"] < summary["high"]).all()
+    compared = found.compare("goodput")
+    assert compared["baseline"].tolist() == ["tcp-reno"] * 2
+    assert compared["ratio"].between(1.15, 1.35).all()
+    # The channel is common to both protocols, so the ratio is known better than either mean.
+    assert ((compared["high"] - compared["low"]) / 2 / compared["ratio"] < 0.06).all()
+    assert (compared["p"] < 0.01).all()
+    assert len(found.to_pandas()) == 32
+    assert "tcp-newreno" in found._repr_html_()
+    assert "4 cells, 32 runs, complete" in repr(found)
+
+
+def test_a_campaign_goes_on_where_it_was(tmp_path: Path) -> None:
+    results(tmp_path)
+
+    def never(scenario: dict[str, Any]) -> FakeResult:
+        raise AssertionError("everything is there already")
+
+    again = wifu.campaign(plans.parse(TEXT), tmp_path / "r", runner=never)
+    assert again.manifest["failed"] == []
+
+
+def test_wrong_names_are_answered_with_the_nearest(tmp_path: Path) -> None:
+    found = results(tmp_path)
+    with pytest.raises(LabError, match="did you mean goodput"):
+        found.sample("goodptu")
+    with pytest.raises(LabError, match="axis protocol has no tcp-rno; did you mean tcp-reno"):
+        found.sample("goodput", {"protocol": "tcp-rno"})
+    with pytest.raises(LabError, match="no axis is called hop; did you mean hops"):
+        found.sample("goodput", {"hop": 1})
+    with pytest.raises(LabError, match="no outcome of nothing"):
+        found.outcome("nothing")
+
+
+def test_one_long_run_gets_its_interval_from_batches(tmp_path: Path) -> None:
+    def batched(scenario: dict[str, Any]) -> FakeResult:
+        result = fake(scenario)
+        rng = np.random.default_rng(scenario["run"])
+        sizes = rng.normal(1e6, 5e4, 11)
+        result._outcome["flows"][0]["batches"] = [int(s) for s in sizes]
+        result._outcome["batches_end_s"] = [float(k + 1) for k in range(11)]
+        return result
+
+    text = TEXT.replace("runs = 8", 'runs = 1\nmeasure = "steady"')
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=batched)
+    interval = found.interval("goodput", found.plan.cells[0])
+    assert interval.n == 10
+    assert interval.known
+    assert interval.low < interval.estimate < interval.high
+    assert "batch means" in interval.method
+
+
+def test_series_of_a_campaign(tmp_path: Path) -> None:
+    text = TEXT.replace("runs = 8", 'runs = 3\nseries = { runs = "1..2" }')
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
+    cell = found.plan.cells[0]
+    assert set(found.series(cell, 2)) >= {"flow.1.delivered", "flow.1.cwnd"}
+    assert found.series(cell, 3) == {}
+
+
+def test_pairs_of_doubles() -> None:
+    assert pairs([1.0], [2.0]) == np.array([1.0, 2.0], dtype="<f8").tobytes()

@@ -1,0 +1,339 @@
+import gzip
+import json
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from fake import FakeResult, fake
+
+import wifu
+from wifu import plan as plans
+from wifu.campaign import Campaign, block, window_octets
+from wifu.errors import LabError, ReplicateError
+from wifu.plan import Plan
+from wifu.rerun import again
+from wifu.store import Record, Store
+
+TEXT = """
+name = "fake"
+runs = 6
+baseline = "tcp-reno"
+metrics = ["goodput", "jain"]
+[scenario]
+topology.words = "linear,{hops+1}"
+[[scenario.flow]]
+from = "n1"
+to = "n{hops+1}"
+protocol = "{protocol}"
+copies = 2
+[vary]
+hops = "1..3"
+protocol = ["tcp-reno", "tcp-newreno"]
+[series]
+runs = [1]
+"""
+
+
+def plan(*overrides: str) -> Plan:
+    return plans.parse(TEXT, overrides=overrides)
+
+
+def run(folder: Path, chosen: Plan, runner: Any = fake, **more: Any) -> Campaign:
+    campaign = Campaign(chosen, Store(folder), runner, **more)
+    campaign.start()
+    return campaign
+
+
+def test_a_campaign_leaves_everything_in_its_folder(tmp_path: Path) -> None:
+    run(tmp_path / "r", plan())
+    manifest = json.loads((tmp_path / "r/run.json").read_text())
+    assert manifest["schema"] == "wifu-lab/1.0"
+    assert manifest["state"] == "complete"
+    assert manifest["runs_done"] == 36
+    assert manifest["failed"] == []
+    assert {"commit", "versions", "host", "seed", "code", "order", "plan_sha256"} <= set(manifest)
+    assert sorted(map(tuple, manifest["order"])) == sorted(
+        (c.name, r) for c in plan().cells for r in range(1, 7)
+    )
+    flows = pd.read_parquet(tmp_path / "r/results.parquet")
+    assert len(flows) == 36 * 2
+    assert {"cell", "hops", "protocol", "run", "flow", "goodput_bps", "status"} <= set(flows)
+    runs = pd.read_parquet(tmp_path / "r/runs.parquet")
+    assert len(runs) == 36
+    assert runs["goodput"].notna().all()
+    assert len(list((tmp_path / "r/series").iterdir())) == 6
+    assert (tmp_path / "r/plan.toml").exists()
+    assert not (tmp_path / "r/.lock").exists()
+
+
+def test_blocks_hold_every_cell_once_in_an_order_of_their_own(tmp_path: Path) -> None:
+    chosen = plan()
+    blocks = [[c.name for c, _ in block(chosen, r, chosen.cells)] for r in range(1, 7)]
+    assert all(sorted(b) == sorted(c.name for c in chosen.cells) for b in blocks)
+    assert len({tuple(b) for b in blocks}) > 3
+    assert blocks == [[c.name for c, _ in block(plan(), r, plan().cells)] for r in range(1, 7)]
+    run(tmp_path / "r", chosen)
+    order = json.loads((tmp_path / "r/run.json").read_text())["order"]
+    assert [c for c, _ in order] == [name for b in blocks for name in b]
+
+
+def test_the_order_of_execution_changes_no_result(tmp_path: Path) -> None:
+    for workers in (1, 4):
+        run(tmp_path / str(workers), plan(), workers=workers)
+    for path in sorted((tmp_path / "1/runs").iterdir()):
+        one, four = (
+            json.loads(gzip.decompress((tmp_path / w / "runs" / path.name).read_bytes()))
+            for w in ("1", "4")
+        )
+        assert one["outcome"] == four["outcome"]
+
+
+def test_an_interrupted_campaign_resumes_without_loss(tmp_path: Path) -> None:
+    calls: list[tuple[Any, int]] = []
+
+    def interrupted(scenario: dict[str, Any]) -> FakeResult:
+        calls.append((scenario["flow"][0]["protocol"], scenario["run"]))
+        return fake(scenario)
+
+    class CtrlC:
+        def planned(self, total: int, done: int) -> None: ...
+        def stopped(self, cells: Any, spared: int) -> None: ...
+        def finished(self, record: Record) -> None:
+            if len(calls) >= 10:
+                raise KeyboardInterrupt
+
+    whole = tmp_path / "whole"
+    run(whole, plan())
+    cut = tmp_path / "cut"
+    summary = Campaign(plan(), Store(cut), interrupted, workers=2, progress=CtrlC()).start()
+    assert summary.state == "interrupted"
+    before = {p.name: p.stat().st_mtime_ns for p in (cut / "runs").iterdir()}
+    # What was under way when the interrupt came was finished and kept.
+    assert len(before) == len(calls)
+    assert json.loads((cut / "run.json").read_text())["state"] == "interrupted"
+    (cut / "runs" / "torn-1.json.gz").write_bytes(b"\x1f\x8b torn")
+
+    summary = Campaign(plan(), Store(cut), interrupted).resume()
+    assert summary.state == "complete"
+    assert len(calls) == 36
+    assert all((cut / "runs" / n).stat().st_mtime_ns == t for n, t in before.items())
+    one, two = (pd.read_parquet(f / "runs.parquet").drop(columns="wall_s") for f in (whole, cut))
+    pd.testing.assert_frame_equal(one, two)
+
+
+def test_a_torn_file_is_run_again(tmp_path: Path) -> None:
+    run(tmp_path / "r", plan())
+    torn = tmp_path / "r/runs/1_tcp-reno-3.json.gz"
+    torn.write_bytes(torn.read_bytes()[:50])
+    Campaign(plan(), Store(tmp_path / "r"), fake).resume()
+    record = Store(tmp_path / "r").load("1_tcp-reno", 3)
+    assert record is not None
+    assert record.ok
+
+
+def test_failed_runs_are_failed_not_missing(tmp_path: Path) -> None:
+    text = TEXT.replace("copies = 2", "copies = 2\nexplode = true")
+    chosen = plans.parse(text)
+    run(tmp_path / "r", chosen)
+    manifest = Store(tmp_path / "r").manifest()
+    assert manifest["state"] == "complete"
+    assert len(manifest["failed"]) == 6
+    assert manifest["failed"][0]["error"] == "RuntimeError: exploded"
+    results = wifu.load(tmp_path / "r")
+    runs = results.to_pandas().drop_duplicates(["cell", "run"])
+    assert (runs["status"] == "failed").sum() == 6
+    assert results.summary()["n"].tolist() == [5] * 6
+    calls = []
+
+    def mended(scenario: dict[str, Any]) -> FakeResult:
+        calls.append(scenario["run"])
+        return fake({**scenario, "flow": [{**f, "explode": False} for f in scenario["flow"]]})
+
+    Campaign(chosen, Store(tmp_path / "r"), mended).resume()
+    assert calls == []
+    Campaign(chosen, Store(tmp_path / "r"), mended).resume(retry_failed=True)
+    assert calls == [2] * 6
+    assert Store(tmp_path / "r").manifest()["failed"] == []
+
+
+def test_a_crash_that_is_no_exception_is_a_failed_run_too(tmp_path: Path) -> None:
+    class Panic(BaseException):
+        pass
+
+    def panics(scenario: dict[str, Any]) -> FakeResult:
+        if scenario["run"] == 3:
+            raise Panic("index out of bounds")
+        return fake(scenario)
+
+    run(tmp_path / "r", plan("hops=1"), panics)
+    assert [f["error"] for f in Store(tmp_path / "r").manifest()["failed"]] == [
+        "Panic: index out of bounds"
+    ] * 2
+
+
+def test_identical_replicates_are_refused(tmp_path: Path) -> None:
+    def constant(scenario: dict[str, Any]) -> FakeResult:
+        return fake({**scenario, "run": 1})
+
+    with pytest.raises(ReplicateError, match="5 replicates gave identical results: they are one"):
+        run(tmp_path / "r", plan(), constant)
+    assert Store(tmp_path / "r").manifest()["state"] == "failed"
+    with pytest.raises(ReplicateError, match="2 replicates"):
+        run(tmp_path / "two", plan("runs=2"), constant)
+    chosen = plans.parse(TEXT.replace("runs = 6", "deterministic = true"))
+    run(tmp_path / "once", chosen, constant)
+    assert Store(tmp_path / "once").manifest()["runs_done"] == 6
+
+
+def test_cells_in_which_nothing_arrives_are_not_identical_replicates(tmp_path: Path) -> None:
+    def dead(scenario: dict[str, Any]) -> FakeResult:
+        outcome = json.loads(fake(scenario).json())
+        for flow in outcome["flows"]:
+            flow |= {"bytes": 0, "finished": False, "last_byte_s": None}
+        return FakeResult(outcome, {})
+
+    run(tmp_path / "r", plan("hops=1"), dead)
+    assert Store(tmp_path / "r").manifest()["state"] == "complete"
+
+
+def test_repeating_until_the_interval_is_narrow(tmp_path: Path) -> None:
+    text = TEXT.replace("runs = 6", 'until = { metric = "goodput", ci = "5%", min = 5, max = 60 }')
+    chosen = plans.parse(text)
+    run(tmp_path / "r", chosen, workers=2)
+    results = wifu.load(tmp_path / "r")
+    summary = results.summary("goodput")
+    half = (summary["high"] - summary["low"]) / 2 / summary["mean"]
+    assert (half <= 0.05).all()
+    assert summary["n"].between(5, 59).all()
+    assert summary["n"].nunique() > 1
+    # Protocols that are compared get the same number of runs.
+    assert (summary.groupby("hops")["n"].nunique() == 1).all()
+    run(tmp_path / "one", chosen, workers=1)
+    assert wifu.load(tmp_path / "one").summary("goodput")["n"].tolist() == summary["n"].tolist()
+
+
+def test_changed_plans_and_code_are_refused_unless_told(tmp_path: Path) -> None:
+    run(tmp_path / "r", plan())
+    with pytest.raises(LabError, match="already holds results"):
+        run(tmp_path / "r", plan())
+    longer = plan("runs=8")
+    with pytest.raises(LabError, match="the plan changed"):
+        Campaign(longer, Store(tmp_path / "r"), fake).resume()
+
+    def other(scenario: dict[str, Any]) -> FakeResult:
+        return fake(scenario)
+
+    other.code = "0123456789abcdef"  # type: ignore[attr-defined]
+    with pytest.raises(LabError, match="the code .given then, 0123456789abcdef now. changed"):
+        Campaign(plan(), Store(tmp_path / "r"), other).resume()
+    Campaign(longer, Store(tmp_path / "r"), other).resume(accept_changes=True)
+    manifest = Store(tmp_path / "r").manifest()
+    assert manifest["code"] == ["0123456789abcdef", "given"]
+    assert manifest["runs_done"] == 48
+    assert "resumed although" in manifest["notes"][0]
+    assert Store(tmp_path / "r").plan().runs == 8
+
+
+def test_records_of_another_scenario_are_not_taken(tmp_path: Path) -> None:
+    run(tmp_path / "r", plan())
+    changed = plans.parse(TEXT.replace("copies = 2", "copies = 3"))
+    Campaign(changed, Store(tmp_path / "r"), fake).resume(accept_changes=True)
+    flows = pd.read_parquet(tmp_path / "r/results.parquet")
+    assert len(flows) == 36 * 3
+
+
+def test_two_campaigns_in_a_folder_are_refused(tmp_path: Path) -> None:
+    inside: list[str] = []
+
+    def nested(scenario: dict[str, Any]) -> FakeResult:
+        if not inside:
+            inside.append("")
+            with pytest.raises(LabError, match="another campaign writes here"):
+                Campaign(plan(), Store(tmp_path / "r"), fake).resume()
+            inside[0] = "refused"
+        return fake(scenario)
+
+    run(tmp_path / "r", plan(), nested, workers=1)
+    assert inside == ["refused"]
+
+
+def test_any_executor_of_that_shape_will_do(tmp_path: Path) -> None:
+    class Counting(ThreadPoolExecutor):
+        submitted = 0
+
+        def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+            Counting.submitted += 1
+            return super().submit(fn, *args, **kwargs)
+
+    run(tmp_path / "r", plan(), executor=Counting(3), workers=3)
+    assert Counting.submitted == 36
+
+
+def test_runs_overlap(tmp_path: Path) -> None:
+    def slow(scenario: dict[str, Any]) -> FakeResult:
+        time.sleep(0.02)
+        return fake(scenario)
+
+    start = time.perf_counter()
+    run(tmp_path / "r", plan(), slow, workers=12)
+    assert time.perf_counter() - start < 36 * 0.02
+
+
+def test_a_repetition_compares_octet_for_octet(tmp_path: Path) -> None:
+    run(tmp_path / "r", plan())
+    done = again(Store(tmp_path / "r"), None, None, 2, runner=fake)
+    assert (done.equal, done.differ) == (36, [])
+
+    def drifts(scenario: dict[str, Any]) -> FakeResult:
+        outcome = json.loads(fake(scenario).json())
+        outcome["events"] += scenario["run"] == 2
+        return FakeResult(outcome, {})
+
+    done = again(Store(tmp_path / "r"), "1_tcp-reno", None, 2, runner=drifts)
+    assert done.differ == ["1_tcp-reno run 2: events"]
+    assert done.equal == 5
+    with pytest.raises(LabError, match="did you mean 1_tcp-reno"):
+        again(Store(tmp_path / "r"), "1_tcp-rno", None, 2, runner=fake)
+
+
+def test_goodput_inside_a_window(tmp_path: Path) -> None:
+    chosen = plans.parse(
+        TEXT.replace("runs = 6", 'runs = 3\nmeasure = { mode = "window", from = "0.1s", to = 0.5 }')
+    )
+    run(tmp_path / "r", chosen)
+    results = wifu.load(tmp_path / "r")
+    assert (results.summary("goodput")["mean"] > 0.5).all()
+    import numpy as np
+
+    raw = np.array([[0.1, 10.0], [0.2, 30.0], [0.4, 60.0]]).astype("<f8").tobytes()
+    assert window_octets(raw, 0.1, 0.3) == 20.0
+    assert window_octets(raw, 0.0, 1.0) == 60.0
+    assert window_octets(b"", 0.0, 1.0) == 0.0
+
+
+def test_excluded_runs_do_not_count(tmp_path: Path) -> None:
+    run(tmp_path / "r", plan())
+    store = Store(tmp_path / "r")
+    manifest = store.manifest()
+    manifest["exclusions"] = [{"cell": "1_tcp-reno", "run": 2, "reason": "the host was asleep"}]
+    store.write_manifest(manifest)
+    store.write_tables(store.plan())
+    results = wifu.load(tmp_path / "r")
+    assert results.summary()["n"].tolist() == [5, 6, 6, 6, 6, 6]
+    x, y = results.pairs(
+        "goodput", {"hops": 1, "protocol": "tcp-reno"}, {"hops": 1, "protocol": "tcp-newreno"}
+    )
+    assert len(x) == len(y) == 5
+
+
+def test_another_schema_is_refused(tmp_path: Path) -> None:
+    run(tmp_path / "r", plan())
+    path = tmp_path / "r/run.json"
+    path.write_text(path.read_text().replace("wifu-lab/1.0", "wifu-lab/2.0"))
+    with pytest.raises(LabError, match=r"has schema wifu-lab/2\.0"):
+        wifu.load(tmp_path / "r")
+    with pytest.raises(LabError, match="holds no results"):
+        wifu.load(tmp_path)

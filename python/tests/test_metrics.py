@@ -1,0 +1,118 @@
+import numpy as np
+import pytest
+
+from wifu import metrics
+from wifu.metrics import RUN_METRICS, batch_rates, flow_goodput, sliding
+from wifu.plan import Measure
+
+# Goodput of three flows under four transports, kb/s, and what the thesis prints for them.
+TABLE = [
+    ((703, 1184, 480), 8.602, 0.878, 0.372),
+    ((2246, 2483, 546), 9.484, 0.806, 0.491),
+    ((966, 1992, 951), 9.262, 0.877, 0.374),
+    ((2085, 2410, 875), 9.643, 0.880, 0.369),
+]
+
+
+@pytest.mark.parametrize(("kbps", "utility", "jain", "nsd"), TABLE)
+def test_utility_jain_and_unfairness_of_the_published_table(
+    kbps: tuple[int, ...], utility: float, jain: float, nsd: float
+) -> None:
+    bps = np.array(kbps) * 1000.0
+    assert metrics.log_utility(bps) == pytest.approx(utility, abs=5e-4)
+    assert metrics.jain(bps) == pytest.approx(jain, abs=5e-4)
+    assert metrics.unfairness(bps) == pytest.approx(nsd, abs=5e-4)
+
+
+def test_a_starved_flow_counts_as_one_octet_a_second() -> None:
+    assert metrics.log_utility([0.0]) == pytest.approx(-2.0969, abs=1e-4)
+    assert metrics.log_utility([999.0]) == metrics.log_utility([0.0])
+    assert metrics.log_utility([1000.0]) == 0.0
+    # 16 of 32 starved and the rest near 100 kb/s: about zero.
+    assert abs(metrics.log_utility([0.0] * 16 + [100e3] * 16)) < 2.0
+    assert metrics.starved_share([0.0, 999.0, 1000.0, 5e6]) == 0.5
+
+
+def test_jain_of_extremes() -> None:
+    assert metrics.jain([5, 5, 5]) == 1.0
+    assert metrics.jain([1, 0, 0, 0]) == 0.25
+    assert np.isnan(metrics.jain([0, 0]))
+
+
+def test_passive_loss() -> None:
+    assert metrics.passive_loss(100, 45) == pytest.approx(0.55)
+    assert metrics.passive_loss(10, 12) == 0.0
+    assert np.isnan(metrics.passive_loss(0, 0))
+
+
+def test_a_steady_stream_has_one_rate_in_every_window() -> None:
+    times = np.arange(1, 1001) * 1e-3
+    for window, step in ((0.2, 0.02), (0.05, 0.002), (0.1, 0.1)):
+        at, rate = sliding(times, np.arange(1, 1001) * 1000.0, window, step)
+        full = at >= window - 1e-9
+        assert rate[full] == pytest.approx(8e6)
+        assert len(at) == round(1.0 / step)
+    assert sliding([], [], 0.2, 0.1)[1].size == 0
+
+
+def test_a_burst_is_in_the_windows_that_contain_it_and_nowhere_else() -> None:
+    at, rate = sliding([0.5], [1000.0], 0.2, 0.1, end=1.0)
+    assert [round(t, 1) for t, r in zip(at, rate, strict=True) if r > 0] == [0.5, 0.6]
+    assert rate.max() == pytest.approx(40e3)
+
+
+def test_batches_without_the_first() -> None:
+    rates = batch_rates([10, 20, 30], [1.0, 2.0, 4.0], discard=1)
+    assert rates.tolist() == [160.0, 120.0]
+
+
+def outcome(**flow: object) -> dict[str, object]:
+    base = {"id": 1, "start_s": 1.0, "first_byte_s": 1.5, "last_byte_s": 3.0, "finished": True}
+    return {"sim_seconds": 10.0, "flows": [{**base, "bytes": 1000, **flow}]}
+
+
+def test_goodput_of_a_transfer() -> None:
+    told = outcome()
+    (flow,) = told["flows"]  # type: ignore[misc, attr-defined]
+    assert flow_goodput(told, flow, Measure()) == 4000.0
+    assert flow_goodput(told, flow, Measure("receiver")) == pytest.approx(8000 / 1.5)
+
+
+def test_goodput_of_what_was_cut_off_counts_until_the_end() -> None:
+    told = outcome(finished=False)
+    (flow,) = told["flows"]  # type: ignore[misc, attr-defined]
+    assert flow_goodput(told, flow, Measure()) == pytest.approx(8000 / 9)
+    never = outcome(finished=False, bytes=0, first_byte_s=None, last_byte_s=None)
+    (flow,) = never["flows"]  # type: ignore[misc, attr-defined]
+    for mode in ("transfer", "receiver", "steady"):
+        assert flow_goodput(never, flow, Measure(mode)) == 0.0
+
+
+def test_goodput_in_steady_state() -> None:
+    told = {**outcome(batches=[10, 20, 30]), "batches_end_s": [1.0, 2.0, 4.0]}
+    (flow,) = told["flows"]  # type: ignore[misc]
+    assert flow_goodput(told, flow, Measure("steady")) == 140.0
+    cut = {**outcome(batches=[400], bytes=1000), "batches_end_s": [4.0]}
+    (flow,) = cut["flows"]  # type: ignore[misc]
+    assert flow_goodput(cut, flow, Measure("steady")) == pytest.approx(600 * 8 / 6)
+
+
+def test_download_delays_are_of_requests_or_of_the_whole() -> None:
+    requests = [{"start_s": 0, "bytes": 1, "delay_s": d} for d in (1.0, 3.0)]
+    assert metrics.download_delays({"requests": requests}) == [1.0, 3.0]
+    (flow,) = outcome()["flows"]  # type: ignore[misc, attr-defined]
+    assert metrics.download_delays(flow) == [2.0]
+    assert metrics.download_delays({**flow, "finished": False}) == []
+
+
+def test_every_metric_of_a_run_is_computed() -> None:
+    told = outcome(srtt_s=0.1, min_rtt_s=0.05, retransmissions=3, timeouts=1)
+    told["nodes"] = [{"frames": 10, "failed": 1, "retries": 5}, {"frames": 0}]
+    row = metrics.run_row(told, Measure())
+    assert set(row) == set(RUN_METRICS)
+    assert row["aggregate"] == 4000.0
+    assert row["mac_loss"] == pytest.approx(0.1)
+    assert row["mac_retries"] == pytest.approx(0.5)
+    assert row["finished"] == 1.0
+    assert row["delay"] == 2.0
+    assert row["retransmissions"] == 3.0

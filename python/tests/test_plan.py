@@ -1,0 +1,188 @@
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from wifu import plan as plans
+from wifu import toml
+from wifu.errors import PlanError
+
+BASE = """
+name = "chain"
+runs = 4
+metrics = ["goodput", "jain"]
+
+[scenario]
+topology.words = "linear,{hops+1}"
+topology.set = "TB-A"
+
+[[scenario.flow]]
+from = "n1"
+to = "n{hops+1}"
+protocol = "{protocol}"
+app = "file"
+bytes = "2M"
+
+[vary]
+hops = "1..3"
+protocol = ["tcp-tahoe", "tcp-newreno"]
+"""
+
+
+def test_cells_are_the_product_with_templates_filled() -> None:
+    plan = plans.parse(BASE)
+    assert len(plan.cells) == 6
+    cell = next(c for c in plan.cells if c.labels == {"hops": 3, "protocol": "tcp-newreno"})
+    assert cell.name == "3_tcp-newreno"
+    assert cell.scenario["topology"] == {"words": "linear,4", "set": "TB-A"}
+    assert cell.scenario["flow"] == [
+        {"from": "n1", "to": "n4", "protocol": "tcp-newreno", "app": "file", "bytes": "2M"}
+    ]
+    assert plan.pair == "protocol"
+
+
+def test_the_same_run_has_the_same_seed_in_all_cells() -> None:
+    plan = plans.parse(BASE, overrides=["seed=7"])
+    seeds = {(s["seed"], s["run"]) for s in (plan.scenario_of(c, 3) for c in plan.cells)}
+    assert seeds == {(7, 3)}
+
+
+def test_axes_that_go_together_and_named_levels() -> None:
+    text = (
+        BASE
+        + """
+size = ["1M", "2M", "4M"]
+[vary.radio]
+slow = { radio.rate = "6Mb/s", "flow.1.bytes" = "1k" }
+fast = { "radio.rate" = "24Mb/s", "flow.*.bytes" = "{size}" }
+"""
+    )
+    text = text.replace("metrics", 'zip = [["hops", "size"]]\nmetrics')
+    plan = plans.parse(text)
+    assert len(plan.cells) == 3 * 2 * 2
+    pairs = {(c.labels["hops"], c.labels["size"]) for c in plan.cells}
+    assert pairs == {(1, "1M"), (2, "2M"), (3, "4M")}
+    slow = next(c for c in plan.cells if c.labels["radio"] == "slow")
+    assert slow.scenario["radio"] == {"rate": "6Mb/s"}
+    assert slow.scenario["flow"][0]["bytes"] == "1k"
+    fast = next(c for c in plan.cells if c.labels["radio"] == "fast" and c.labels["hops"] == 2)
+    assert fast.scenario["flow"][0]["bytes"] == "2M"
+
+
+def test_a_path_is_an_axis_too() -> None:
+    plan = plans.parse(BASE + '"radio.attempts" = [1, 2]\n')
+    assert {c.scenario["radio"]["attempts"] for c in plan.cells} == {1, 2}
+
+
+def test_copies_of_a_flow_count_from_zero() -> None:
+    text = BASE.replace('app = "file"', 'app = "file"\ncopies = 3\nstart = "{10*copy}ms"')
+    flows = plans.parse(text).cells[0].scenario["flow"]
+    assert [f["start"] for f in flows] == ["0ms", "10ms", "20ms"]
+    assert all("copies" not in f for f in flows)
+
+
+def test_cells_can_be_left_out() -> None:
+    plan = plans.parse(BASE.replace("metrics", 'skip = [{ hops = "2..3" }]\nmetrics'))
+    assert {c.labels["hops"] for c in plan.cells} == {1}
+
+
+def test_overrides() -> None:
+    def load(*overrides: str, multirun: bool = False) -> plans.Plan:
+        return plans.parse(BASE, overrides=overrides, multirun=multirun)
+
+    assert {c.labels["hops"] for c in load("hops=2").cells} == {2}
+    assert load("runs=9").runs == 9
+    assert load("flow.*.bytes=1M").cells[0].scenario["flow"][0]["bytes"] == "1M"
+    assert load("radio.rate=6Mb/s").cells[0].scenario["radio"] == {"rate": "6Mb/s"}
+    swept = load("radio.rate=6Mb/s,24Mb/s", multirun=True)
+    assert {c.labels["radio.rate"] for c in swept.cells} == {"6Mb/s", "24Mb/s"}
+    assert len(swept.cells) == 12
+
+
+def test_named_levels_are_chosen_by_name() -> None:
+    text = BASE.replace(
+        'protocol = ["tcp-tahoe", "tcp-newreno"]',
+        '[vary.protocol]\nold = "tcp-tahoe,iw=1"\nnew = "tcp-newreno"',
+    )
+    plan = plans.parse(text, overrides=["protocol=old"])
+    assert {c.labels["protocol"] for c in plan.cells} == {"old"}
+    assert plan.cells[0].scenario["flow"][0]["protocol"] == "tcp-tahoe,iw=1"
+    with pytest.raises(PlanError, match="has no level odl; did you mean old"):
+        plans.parse(text, overrides=["protocol=odl"])
+
+
+@pytest.mark.parametrize(
+    ("change", "key", "line", "message"),
+    [
+        (("runs = 4", "rnus = 4"), "rnus", 3, "unknown key; did you mean runs"),
+        (('"jain"', '"jian"'), "metrics", 4, "no metric is called jian; did you mean jain"),
+        (("{hops+1}", "{hop+1}"), "scenario.topology.words", 7, "nothing is called hop"),
+        (("hops = ", "hosp = "), "vary.hosp", 18, "did you mean hops"),
+        (('"1..3"', '"3..1"'), "vary.hops", 18, "the range 3..1 is empty"),
+        (("runs = 4", "runs = 'x'"), "runs", 3, "must be an integer, not 'x'"),
+        (("runs = 4", "until = { ci = '200%' }"), "until.ci", 3, "share of the mean"),
+        (("runs = 4", "until = { cii = '2%' }"), "until.cii", 3, "did you mean ci"),
+        (("runs = 4", "measure = 'stedy'"), "measure", 3, "did you mean steady"),
+        (("runs = 4", "deterministic = true\nruns = 4"), "deterministic", 3, "one run per cell"),
+        (("runs = 4", "pair = 'protocl'"), "pair", 3, "did you mean protocol"),
+        (("hops = ", "run = 1\nhops = "), "vary.run", 18, "name of a column"),
+        (('bytes = "2M"', "copies = 'x'"), "scenario.flow.copies", 15, "number of flows"),
+    ],
+)  # fmt: skip
+def test_errors_name_key_line_and_nearest_name(
+    change: tuple[str, str], key: str, line: int, message: str
+) -> None:
+    text = BASE.replace(*change, 1)
+    with pytest.raises(PlanError) as caught:
+        plans.parse(text, Path("x/plan.toml"))
+    assert caught.value.key == key
+    assert caught.value.line == line
+    assert message in str(caught.value)
+    assert str(caught.value).startswith(f"x/plan.toml:{line}: {key}: ")
+
+
+@pytest.mark.parametrize(
+    ("figure", "message"),
+    [
+        ('kind = "brs"', "no figure is of kind 'brs'; did you mean bars"),
+        ('kind = "bars"\nx = "hosp"', "no axis is called hosp; did you mean hops"),
+        ('kind = "bars"\nmetrics = "jain"', "unknown key; did you mean metric"),
+        ('kind = "bars"\nmetric = "goodputt"', "did you mean goodput"),
+    ],
+)
+def test_errors_in_figures(figure: str, message: str) -> None:
+    with pytest.raises(PlanError, match=message):
+        plans.parse(BASE + f"\n[[figure]]\n{figure}\n")
+
+
+def test_broken_toml_says_the_line() -> None:
+    with pytest.raises(PlanError) as caught:
+        plans.parse("name = 'x'\nruns = = 3\n", Path("p.toml"))
+    assert caught.value.line == 2
+
+
+def test_an_override_of_nothing_says_so() -> None:
+    with pytest.raises(PlanError, match="hopss is neither an axis nor a key.*did you mean hops"):
+        plans.parse(BASE, overrides=["hopss=3"])
+    with pytest.raises(PlanError, match="write key=value"):
+        plans.parse(BASE, overrides=["hops"])
+    with pytest.raises(PlanError, match=r"flow is a list: write flow\.1\.key or flow\.\*\.key"):
+        plans.parse(BASE, overrides=["flow.bytes=3"])
+
+
+def test_what_was_resolved_reads_back() -> None:
+    plan = plans.parse(BASE, overrides=["hops=1,2", "radio.rate=6Mb/s"])
+    text = toml.dumps(dict(plan.source))
+    assert tomllib.loads(text) == plan.source
+    again = plans.parse(text)
+    assert again.sha256 == plan.sha256
+    assert [c.scenario for c in again.cells] == [c.scenario for c in plan.cells]
+
+
+def test_every_experiment_of_the_repository_is_a_plan() -> None:
+    found = sorted((Path(__file__).parents[2] / "experiments").glob("*/plan.toml"))
+    assert len(found) >= 9
+    for path in found:
+        plan = plans.load(path)
+        assert plan.name == path.parent.name
+        assert plan.cells

@@ -1,0 +1,133 @@
+"""Known answers, and what intervals promise, checked by simulation (seeded)."""
+
+import numpy as np
+import pytest
+from scipy import stats as sps
+
+from wifu import stats
+
+
+def test_the_t_interval_of_ten_batches_is_the_published_formula() -> None:
+    x = np.array([5.1, 4.9, 5.3, 5.0, 4.8, 5.2, 5.1, 4.7, 5.0, 5.4])
+    found = stats.mean_interval(x)
+    half = 2.262 * x.std(ddof=1) / np.sqrt(10)
+    assert found.estimate == pytest.approx(x.mean())
+    assert found.half == pytest.approx(half, rel=1e-3)
+    assert found.n == 10
+
+
+def test_t_intervals_cover_as_often_as_they_say() -> None:
+    rng = np.random.default_rng(1)
+    hits = 0
+    for _ in range(2000):
+        found = stats.mean_interval(rng.normal(3.0, 1.0, 8))
+        hits += found.low <= 3.0 <= found.high
+    # 95 % +- 4 standard errors of 2000 trials.
+    assert hits / 2000 == pytest.approx(0.95, abs=4 * np.sqrt(0.95 * 0.05 / 2000))
+
+
+def test_bootstrap_intervals_of_a_median_cover(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stats, "RESAMPLES", 999)
+    rng = np.random.default_rng(2)
+    truth = float(sps.lognorm(0.5).median())
+    hits = 0
+    for _ in range(300):
+        found = stats.bootstrap_interval(rng.lognormal(0, 0.5, 40), np.median)
+        hits += found.low <= truth <= found.high
+    assert 0.90 <= hits / 300 <= 0.985
+
+
+@pytest.mark.parametrize("side", ["lower", "upper"])
+def test_one_sided_bounds_of_a_paired_ratio_are_right_nine_times_in_ten(
+    side: stats.Side, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stats, "RESAMPLES", 999)
+    rng = np.random.default_rng(3)
+    hits = 0
+    for _ in range(300):
+        common = rng.lognormal(0, 0.3, 30)
+        one, two = common * rng.normal(1.2, 0.1, 30), common * rng.normal(1.0, 0.1, 30)
+        found = stats.ratio_bound(one, two, np.mean, side)
+        hits += found <= 1.2 if side == "lower" else found >= 1.2
+    assert 0.84 <= hits / 300 <= 0.955
+
+
+def test_pairing_makes_ratios_sharper() -> None:
+    rng = np.random.default_rng(4)
+    common = rng.lognormal(0, 0.5, 20)
+    one, two = common * rng.normal(1.1, 0.02, 20), common * rng.normal(1.0, 0.02, 20)
+    paired = stats.ratio_interval(one, two)
+    apart = stats.ratio_interval(one, two, paired=False)
+    assert paired.low > 1.0
+    assert paired.half < apart.half / 5
+    assert paired.estimate == apart.estimate
+
+
+def test_batch_means_of_an_autoregressive_process_cover_where_the_naive_interval_does_not() -> None:
+    rng = np.random.default_rng(5)
+    phi, length, batches = 0.9, 5500, 11
+    hits = naive = 0
+    for _ in range(400):
+        noise = rng.normal(0, 1, length)
+        x = np.empty(length)
+        x[0] = noise[0] / np.sqrt(1 - phi**2)
+        for i in range(1, length):
+            x[i] = phi * x[i - 1] + noise[i]
+        found = stats.batch_means(x, batches, discard=1)
+        hits += found.low <= 0.0 <= found.high
+        wrong = stats.mean_interval(x)
+        naive += wrong.low <= 0.0 <= wrong.high
+    assert 0.91 <= hits / 400 <= 0.98
+    assert naive / 400 < 0.5
+
+
+def test_batch_means_by_hand() -> None:
+    found = stats.batch_means([9, 9, 1, 3, 2, 4, 3, 5, 7], 4, discard=1)
+    assert found.estimate == pytest.approx((2 + 3 + 4) / 3)
+    assert found.n == 3
+    with pytest.raises(ValueError, match="do not make"):
+        stats.batch_means([1, 2], 4)
+
+
+def test_paired_difference_by_exact_enumeration() -> None:
+    found = stats.paired_difference([2, 3, 4, 5, 6], [1, 1, 1, 1, 1])
+    assert found.difference.estimate == 3.0
+    # All five differences have one sign: 2 of 2^5 assignments are as extreme.
+    assert found.p_permutation == pytest.approx(2 / 32)
+    none = stats.paired_difference([1, 2, 3], [1, 2, 3])
+    assert np.isnan(none.p_permutation)
+
+
+def test_same_distribution() -> None:
+    rng = np.random.default_rng(6)
+    x = rng.normal(0, 1, 200)
+    assert stats.same_distribution(x, rng.normal(0, 1, 200)) > 0.05
+    assert stats.same_distribution(x, x + 1) < 1e-6
+
+
+def test_a_sample_without_variance_has_no_interval() -> None:
+    for found in (stats.mean_interval([2.0, 2.0, 2.0]), stats.bootstrap_interval([2.0] * 5)):
+        assert found.estimate == 2.0
+        assert not found.known
+    assert np.isnan(stats.bound([1.0, 1.0, 1.0], np.mean, "lower"))
+    assert stats.mean_interval([]).n == 0
+    assert stats.mean_interval([1.0, np.nan, 3.0]).n == 2
+
+
+def test_a_bound_is_on_its_side_and_the_same_each_time() -> None:
+    x = np.random.default_rng(7).normal(10, 1, 25)
+    low, high = stats.bound(x, np.mean, "lower"), stats.bound(x, np.mean, "upper")
+    assert low < x.mean() < high
+    # One-sided at 90 % lies inside two-sided at 95 %.
+    both = stats.bootstrap_interval(x, np.mean)
+    assert both.low < low
+    assert high < both.high
+    assert stats.bound(x, np.mean, "lower") == low
+
+
+def test_difference_of_medians() -> None:
+    rng = np.random.default_rng(8)
+    one, two = rng.normal(5, 1, 60), rng.normal(4, 1, 60)
+    low, high = stats.difference_interval(one, two, np.median)
+    assert low < 1.0 < high
+    assert stats.difference_bound(one, two, np.median, "lower") > low

@@ -1,0 +1,341 @@
+"""`Run` and `Results`: what one run, and what a campaign gave, for scripts and notebooks."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from wifu import metrics, stats
+from wifu.campaign import Campaign, Progress
+from wifu.errors import LabError, nearest
+from wifu.plan import Cell, Label, Measure, Plan
+from wifu.plan import load as load_plan
+from wifu.runner import Runner, RunResult, mesh
+from wifu.store import Store
+
+FRAME_DTYPE = np.dtype(
+    [
+        ("time_ns", "<u8"), ("frame", "<u4"), ("node", "<u2"), ("peer", "<u2"), ("what", "u1"),
+        ("mode", "u1"), ("tries", "u1"), ("why", "u1"), ("bytes", "<u2"), ("signal", "<i2"),
+        ("other", "<u2"), ("kind", "u1"), ("flags", "u1"), ("value", "<u4"),
+    ]
+)  # fmt: skip
+"""One record of the frame trace (crates/wifu-radio/src/trace.rs)."""
+
+WHAT = (
+    "queued", "refused", "deferred", "sent", "received", "lost", "captured", "acknowledged",
+    "failed", "dropped", "reported", "duplicate",
+)  # fmt: skip
+WHY = ("", "transmitting", "locked", "weak", "collision", "noise", "captured")
+KIND = ("data", "ack", "rts", "cts")
+NOBODY = 0xFFFF
+
+
+class Run:
+    """What one run gave."""
+
+    def __init__(self, scenario: Mapping[str, Any], result: RunResult) -> None:
+        self.scenario = dict(scenario)
+        self._result = result
+        self.outcome: dict[str, Any] = json.loads(result.json())
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row per flow."""
+        rows = [metrics.flow_row(self.outcome, f, Measure()) for f in self.outcome["flows"]]
+        return pd.DataFrame(rows)
+
+    def nodes(self) -> pd.DataFrame:
+        """One row per node."""
+        return pd.json_normalize(self.outcome.get("nodes") or [])
+
+    def links(self) -> pd.DataFrame:
+        """One row per directed radio link."""
+        return pd.DataFrame(self.outcome.get("links") or [])
+
+    def hops(self) -> pd.DataFrame:
+        """One row per flow, direction and hop: where the packets' time went."""
+        return pd.DataFrame(self.outcome.get("hops") or [])
+
+    @property
+    def series_names(self) -> list[str]:
+        """The recorded series (scenario key `record.series`)."""
+        return self._result.series_names()
+
+    def series(self, name: str) -> pd.Series[float]:
+        """A recorded series: values over seconds."""
+        if name not in self.series_names:
+            hint = nearest(name, self.series_names) or "none were recorded: record.series = true"
+            raise KeyError(f"no series is called {name}; {hint}")
+        pairs = np.frombuffer(self._result.series(name), dtype="<f8").reshape(-1, 2)
+        return pd.Series(pairs[:, 1], index=pd.Index(pairs[:, 0], name="time_s"), name=name)
+
+    def frames(self) -> pd.DataFrame:
+        """The fate of every frame (scenario key `record.frames`), one row per event.
+
+        `node`, `peer` and `other` are names; `signal_dbm` is the received power.
+        """
+        raw = np.frombuffer(self._result.frames(), dtype=FRAME_DTYPE)
+        names = [n["name"] for n in self.outcome.get("nodes") or []]
+        frame = pd.DataFrame({"time_s": raw["time_ns"] / 1e9, "frame": raw["frame"]})
+        for column in ("node", "peer", "other"):
+            frame[column] = _named(raw[column], names)
+        for column, words in (("what", WHAT), ("why", WHY), ("kind", KIND)):
+            frame[column] = pd.Categorical.from_codes(raw[column].astype(int), list(words))
+        frame["signal_dbm"] = raw["signal"] / 100.0
+        for column in ("mode", "tries", "bytes", "flags", "value"):
+            frame[column] = raw[column]
+        return frame
+
+    def jain(self) -> float:
+        """Jain's index over the flows."""
+        return metrics.jain(self.to_pandas()["goodput_bps"].to_numpy())
+
+    def __repr__(self) -> str:
+        """In a line."""
+        rates = self.to_pandas()["goodput_bps"] / 1e6
+        told = ", ".join(f"{v:.3g}" for v in rates[:4]) + (", ..." if len(rates) > 4 else "")
+        return f"<Run: {len(rates)} flows, {told} Mb/s, {self.outcome['sim_seconds']:.3g} s>"
+
+    def _repr_html_(self) -> str:
+        frame = self.to_pandas()
+        columns = {
+            "flow": frame["flow"],
+            "from": frame["flow_from"],
+            "to": frame["flow_to"],
+            "hops": frame["flow_hops"],
+            "protocol": frame["flow_protocol"],
+            "goodput, Mb/s": (frame["goodput_bps"] / 1e6).map("{:.3f}".format),
+            "sent again": frame["retransmissions"],
+            "timeouts": frame["timeouts"],
+        }
+        told = (
+            f"<p>{self.outcome['sim_seconds']:.3f} simulated seconds, trace "
+            f"<code>{html.escape(str(self.outcome.get('trace_hash', '')))}</code></p>"
+        )
+        return told + str(pd.DataFrame(columns).to_html(index=False, border=0))
+
+
+def _named(codes: NDArray[Any], names: Sequence[str]) -> pd.Categorical:
+    index = codes.astype(int)
+    return pd.Categorical.from_codes(np.where(index == NOBODY, -1, index), list(names))
+
+
+class Results:
+    """What a campaign gave; reads a folder that `wifu-lab run` wrote."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.store = Store(folder)
+        self.manifest = self.store.manifest()
+        self.plan = self.store.plan()
+        results, runs = self.store.folder / "results.parquet", self.store.folder / "runs.parquet"
+        if not (results.exists() and runs.exists()):
+            self.store.write_tables(self.plan)
+        self.flows = pd.read_parquet(results)
+        self.runs = pd.read_parquet(runs)
+
+    @property
+    def folder(self) -> Path:
+        """Where they are."""
+        return self.store.folder
+
+    @property
+    def ok(self) -> pd.DataFrame:
+        """One row per run that counts: neither failed nor excluded."""
+        return self.runs[self.runs["status"] == "ok"]
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row per run and flow, failed runs included (column `status`)."""
+        return self.flows
+
+    def cells(self, where: Mapping[str, Any] | None = None) -> list[Cell]:
+        """Cells with these labels; a value may be a list of labels."""
+        chosen = list(self.plan.cells)
+        for name, wanted in (where or {}).items():
+            labels = {str(v) for v in (wanted if isinstance(wanted, list) else [wanted])}
+            axis = self.plan.axis(name)
+            known = {str(v.label) for v in axis.levels}
+            for label in labels - known:
+                raise LabError(f"axis {name} has no {label}; {nearest(label, known)}")
+            chosen = [c for c in chosen if str(c.labels[name]) in labels]
+        return chosen
+
+    def sample(self, metric: str, where: Mapping[str, Any] | None = None) -> pd.Series[float]:
+        """A metric of all runs of the cells `where`, in base units; index cell and run."""
+        if metric not in metrics.RUN_METRICS:
+            raise LabError(f"no metric is called {metric}; {nearest(metric, metrics.RUN_METRICS)}")
+        names = [c.name for c in self.cells(where)]
+        if metric not in self.ok:
+            return pd.Series(dtype=float)
+        rows = self.ok[self.ok["cell"].isin(names)].set_index(["cell", "run"])
+        column: pd.Series[float] = rows[metric].astype(float)
+        return column.sort_index()
+
+    def pairs(
+        self, metric: str, one: Mapping[str, Any], two: Mapping[str, Any]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """A metric of two cells, run by run: the same run had the same random numbers."""
+        x, y = (self.sample(metric, w).droplevel("cell") for w in (one, two))
+        both = pd.concat([x, y], axis=1, join="inner")
+        return both.iloc[:, 0].to_numpy(float), both.iloc[:, 1].to_numpy(float)
+
+    def interval(self, metric: str, cell: Cell) -> stats.Interval:
+        """Mean of a metric in a cell with its 95 % interval: over runs, or over batches of one."""
+        x = self.sample(metric, cell.labels).to_numpy(float)
+        if (
+            x.size == 1
+            and self.plan.measure.mode == "steady"
+            and metric in ("goodput", "aggregate")
+        ):
+            rows = self.flows[(self.flows["cell"] == cell.name) & (self.flows["status"] == "ok")]
+            batches = np.asarray([list(b) for b in rows["batch_goodput_bps"]], dtype=float)
+            if batches.ndim == 2 and batches.shape[1] >= 3:
+                means = batches.mean(axis=0) if metric == "goodput" else batches.sum(axis=0)
+                found = stats.batch_means(means, means.size)
+                return stats.Interval(
+                    found.estimate, found.low, found.high, found.n, found.level, "batch means, t"
+                )
+        return stats.mean_interval(x)
+
+    def summary(self, metric: str | None = None) -> pd.DataFrame:
+        """One row per cell: labels, n, mean, 95 % interval, sd, median, in the metric's unit."""
+        name = metric or self.plan.metrics[0]
+        scale = metrics.RUN_METRICS[name].scale if name in metrics.RUN_METRICS else 1.0
+        rows = []
+        for cell in self.plan.cells:
+            x = stats.clean(self.sample(name, cell.labels).to_numpy(float)) / scale
+            interval = self.interval(name, cell)
+            rows.append(
+                {
+                    **cell.labels,
+                    "n": x.size,
+                    "mean": interval.estimate / scale,
+                    "low": interval.low / scale,
+                    "high": interval.high / scale,
+                    "sd": float(np.std(x, ddof=1)) if x.size > 1 else float("nan"),
+                    "median": float(np.median(x)) if x.size else float("nan"),
+                    "least": float(np.min(x)) if x.size else float("nan"),
+                    "greatest": float(np.max(x)) if x.size else float("nan"),
+                }
+            )
+        return pd.DataFrame(rows)
+
+    def compare(self, metric: str, baseline: Label | None = None) -> pd.DataFrame:
+        """Each level of the plan's `pair` axis against the baseline, run by run.
+
+        Columns: other labels, level, n, ratio of means with its 95 % bootstrap interval, p of the
+        paired permutation test.
+        """
+        pair = self.plan.pair
+        if pair is None:
+            return pd.DataFrame()
+        levels = [v.label for v in self.plan.axis(pair).levels]
+        base = baseline if baseline is not None else self.plan.baseline
+        base = base if str(base) in {str(v) for v in levels} else levels[0]
+        rows = []
+        for cell in self.plan.cells:
+            if str(cell.labels[pair]) == str(base):
+                continue
+            against = {**cell.labels, pair: base}
+            if not self.cells(against):
+                continue
+            x, y = self.pairs(metric, cell.labels, against)
+            if x.size == 0:
+                continue
+            ratio = stats.ratio_interval(x, y)
+            p = stats.paired_difference(x, y).p_permutation
+            rest = {k: v for k, v in cell.labels.items() if k != pair}
+            rows.append(
+                {
+                    **rest,
+                    pair: cell.labels[pair],
+                    "baseline": base,
+                    "n": x.size,
+                    "ratio": ratio.estimate,
+                    "low": ratio.low,
+                    "high": ratio.high,
+                    "p": p,
+                }
+            )
+        return pd.DataFrame(rows)
+
+    def outcome(self, cell: Cell | str, run: int = 1) -> dict[str, Any]:
+        """The whole outcome of a run."""
+        name = cell if isinstance(cell, str) else cell.name
+        record = self.store.load(name, run)
+        if record is None or record.outcome is None:
+            raise LabError(f"{self.folder} has no outcome of {name}, run {run}")
+        return record.outcome
+
+    def series(self, cell: Cell | str, run: int = 1) -> dict[str, pd.Series[float]]:
+        """The recorded series of a run: by name, values over seconds."""
+        name = cell if isinstance(cell, str) else cell.name
+        frame = self.store.series(name, run)
+        if frame is None:
+            return {}
+        return {
+            str(key): pd.Series(part["v"].to_numpy(), index=part["t"].to_numpy(), name=str(key))
+            for key, part in frame.groupby("series", observed=True)
+        }
+
+    def __repr__(self) -> str:
+        """In a line."""
+        bad = int((self.runs["status"] != "ok").sum())
+        told = f", {bad} failed or excluded" if bad else ""
+        return (
+            f"<Results {self.plan.name}: {len(self.plan.cells)} cells, {len(self.runs)} runs"
+            f"{told}, {self.manifest['state']}>"
+        )
+
+    def _repr_html_(self) -> str:
+        metric = metrics.RUN_METRICS[self.plan.metrics[0]]
+        shown = self.summary().round(4)
+        head = f"<p><b>{html.escape(self.plan.title)}</b>: {html.escape(metric.axis())}</p>"
+        return head + str(shown.to_html(index=False, border=0))
+
+
+def run(scenario: Mapping[str, Any] | str | Path, runner: Runner = mesh, **changes: Any) -> Run:
+    """Run a scenario: a dict, TOML text, or the path of a TOML file.
+
+    `changes` set top-level keys: `wifu.run("mesh.toml", seed=7)`.
+    """
+    import tomllib
+
+    if isinstance(scenario, Path) or (isinstance(scenario, str) and "\n" not in scenario):
+        tree: dict[str, Any] = tomllib.loads(Path(scenario).read_text())
+    elif isinstance(scenario, str):
+        tree = tomllib.loads(scenario)
+    else:
+        tree = dict(scenario)
+    tree |= changes
+    return Run(tree, runner(tree))
+
+
+def load(folder: str | Path) -> Results:
+    """The results in a folder."""
+    return Results(folder)
+
+
+def campaign(
+    plan: str | Path | Plan,
+    folder: str | Path,
+    overrides: Sequence[str] = (),
+    runner: Runner | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Results:
+    """Run a plan, or what is missing of it, and read the results."""
+    plan = plan if isinstance(plan, Plan) else load_plan(plan, overrides)
+    store = Store(folder)
+    doing = Campaign(plan, store, runner, workers=workers, progress=progress)
+    if store.exists():
+        doing.resume()
+    else:
+        doing.start()
+    return Results(folder)

@@ -1,0 +1,357 @@
+"""Campaigns: run a plan on all cores, in blocked random order, so that it can be resumed.
+
+A block is one replicate of every cell, in an order shuffled from the plan's seed; so whatever
+changes while a campaign runs hits all cells alike. Everything that finished is on disk at once.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from wifu import provenance, stats, toml
+from wifu.errors import LabError, ReplicateError
+from wifu.metrics import run_row
+from wifu.plan import Cell, Measure, Plan
+from wifu.runner import Runner, check_mesh, code_version, runner_for
+from wifu.store import SCHEMA, Record, Store
+
+Task = tuple[Cell, int]
+
+
+class Executor(Protocol):
+    """Anything shaped like `concurrent.futures`."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any) -> Future[Any]:
+        """Run `fn(*args)` somewhere, some time."""
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take nothing more."""
+
+
+class Progress(Protocol):
+    """Who is told how far a campaign is."""
+
+    def planned(self, total: int, done: int) -> None:
+        """So many runs in all (at most, with `until`), so many of them done before."""
+
+    def finished(self, record: Record) -> None:
+        """A run ended."""
+
+    def stopped(self, cells: Sequence[Cell], spared: int) -> None:
+        """These cells are known well enough: so many runs need not be done."""
+
+
+class Silent:
+    """Tells nobody."""
+
+    def planned(self, total: int, done: int) -> None:
+        """Nothing."""
+
+    def finished(self, record: Record) -> None:
+        """Nothing."""
+
+    def stopped(self, cells: Sequence[Cell], spared: int) -> None:
+        """Nothing."""
+
+
+@dataclass
+class Summary:
+    """How a campaign ended."""
+
+    state: str
+    done: int = 0
+    failed: list[tuple[str, int, str]] = field(default_factory=list)
+    missing: int = 0
+
+
+def execute(
+    runner: Runner, scenario: dict[str, Any], cell: str, run: int, key: str, code: str,
+    measure: Measure, keep_series: bool,
+) -> tuple[Record, dict[str, bytes]]:  # fmt: skip
+    """One run. Whatever goes wrong in it is its result, not the end of the campaign."""
+    start = time.perf_counter()
+    outcome: dict[str, Any] | None = None
+    series: dict[str, bytes] = {}
+    status, error = "ok", None
+    try:
+        result = runner(scenario)
+        outcome = json.loads(result.json())
+        if measure.mode == "window":
+            for flow in outcome["flows"]:
+                raw = result.series(f"flow.{flow['id']}.delivered")
+                flow["window_bytes"] = window_octets(raw, measure.start, measure.end)
+        run_row(outcome, measure)
+        if keep_series:
+            series = {name: result.series(name) for name in result.series_names()}
+    except KeyboardInterrupt:
+        raise
+    except BaseException as e:  # a panic of the simulator is no Exception
+        status, error, outcome = "failed", f"{type(e).__name__}: {e}", None
+    wall = round(time.perf_counter() - start, 4)
+    return Record(cell, run, key, code, status, error, wall, outcome), series
+
+
+def window_octets(raw: bytes, start: float, end: float) -> float:
+    """Octets of a cumulative series between two instants."""
+    pairs = np.frombuffer(raw, dtype="<f8").reshape(-1, 2)
+    total = np.concatenate(([0.0], pairs[:, 1]))
+    low, high = np.searchsorted(pairs[:, 0], [start, end], side="right")
+    return float(total[high] - total[low])
+
+
+def block(plan: Plan, run: int, cells: Sequence[Cell]) -> list[Task]:
+    """One replicate of each cell, in the order that the plan's seed gives to this block."""
+    order = np.random.default_rng([plan.seed, run]).permutation(len(plan.cells))
+    chosen = {c.index for c in cells}
+    return [(plan.cells[i], run) for i in order if i in chosen]
+
+
+class Campaign:
+    """A plan, a folder, and what runs it."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        store: Store,
+        runner: Runner | None = None,
+        executor: Executor | None = None,
+        workers: int | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.plan, self.store = plan, store
+        self._given = runner is not None
+        self.runner = runner or runner_for(plan.runner)
+        self.workers = workers or os.cpu_count() or 1
+        self.executor: Executor = executor or ThreadPoolExecutor(self.workers)
+        self.progress = progress or Silent()
+        self.code = getattr(runner, "code", "given") if self._given else code_version(plan.runner)
+        self._values: dict[str, list[tuple[int, float, str | None]]] = {}
+        self._order: list[list[Any]] = []
+        self._records: dict[tuple[str, int], Record] = {}
+        self._created = provenance.now()
+        self._notes: list[str] = []
+
+    def start(self) -> Summary:
+        """Run a plan into a folder that holds no results yet."""
+        if self.store.exists():
+            raise LabError(
+                f"{self.store.folder} already holds results: `wifu-lab resume` it, or name another "
+                "folder with -o"
+            )
+        self._check_scenarios()
+        self.store.folder.mkdir(parents=True, exist_ok=True)
+        (self.store.folder / "plan.toml").write_text(toml.dumps(self._resolved()))
+        return self._run()
+
+    def resume(self, accept_changes: bool = False, retry_failed: bool = False) -> Summary:
+        """Do what is missing. Refused if plan or code changed, unless that is accepted."""
+        manifest = self.store.manifest()
+        self._created = manifest["created"]
+        self._notes = list(manifest.get("notes", []))
+        changes = []
+        if manifest["plan_sha256"] != self.plan.sha256:
+            changes.append("the plan")
+        if self.code not in manifest["code"]:
+            changes.append(f"the code ({', '.join(manifest['code'])} then, {self.code} now)")
+        if changes and not accept_changes:
+            raise LabError(
+                f"{self.store.folder}: {' and '.join(changes)} changed since these results were "
+                "made. Start afresh with `run -o`, or mix them knowingly with --accept-changes"
+            )
+        if changes:
+            self._notes.append(
+                f"{provenance.now()}: resumed although {' and '.join(changes)} changed"
+            )
+            (self.store.folder / "plan.toml").write_text(toml.dumps(self._resolved()))
+        self._check_scenarios()
+        for _, record in self.store.records(self.plan):
+            if record.ok or not retry_failed:
+                self._remember(record)
+        return self._run()
+
+    def _resolved(self) -> dict[str, Any]:
+        source = dict(self.plan.source)
+        return {"name": self.plan.name, **source}
+
+    def _check_scenarios(self) -> None:
+        if self.plan.runner != "mesh" or self._given:
+            return
+        for cell in self.plan.cells:
+            try:
+                check_mesh(self.plan.scenario_of(cell, 1))
+            except ValueError as e:
+                raise LabError(f"cell {cell.name}: scenario: {e}") from None
+
+    def _run(self) -> Summary:
+        state = "failed"
+        with self._lock():
+            self._write("running")
+            try:
+                self.progress.planned(len(self.plan.cells) * self.plan.max_runs, len(self._records))
+                self._all_blocks()
+                state = "complete"
+            except KeyboardInterrupt:
+                state = "interrupted"
+            finally:
+                self.executor.shutdown(wait=state == "complete", cancel_futures=True)
+                summary = self._write(state)
+                self.store.write_tables(self.plan)
+        return summary
+
+    @contextmanager
+    def _lock(self) -> Iterator[None]:
+        self.store.folder.mkdir(parents=True, exist_ok=True)
+        with (self.store.folder / ".lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise LabError(f"{self.store.folder}: another campaign writes here") from None
+            yield
+        with suppress(FileNotFoundError):
+            (self.store.folder / ".lock").unlink()
+
+    def _all_blocks(self) -> None:
+        if self.plan.until is None:
+            self._do(
+                [
+                    t
+                    for r in range(1, self.plan.runs + 1)
+                    for t in block(self.plan, r, self.plan.cells)
+                ]
+            )
+            self._check_variance(final=True)
+            return
+        until = self.plan.until
+        first = range(1, until.minimum + 1)
+        self._do([t for r in first for t in block(self.plan, r, self.plan.cells)])
+        open_groups = self.plan.groups()
+        for run in range(until.minimum, until.maximum + 1):
+            if run > until.minimum:
+                self._do(block(self.plan, run, [c for g in open_groups for c in g]))
+            still = []
+            for group in open_groups:
+                if all(self._narrow(c, until.ci) for c in group):
+                    self.progress.stopped(group, (until.maximum - run) * len(group))
+                else:
+                    still.append(group)
+            open_groups = still
+            if not open_groups:
+                break
+        self._check_variance(final=True)
+
+    def _narrow(self, cell: Cell, share: float) -> bool:
+        sample = [v for _, v, _ in self._values.get(cell.name, [])]
+        interval = stats.mean_interval(sample)
+        # A cell in which nothing ever arrives has no relative interval; more runs do not help.
+        nothing = interval.n >= 10 and interval.estimate == 0.0
+        return nothing or (interval.known and interval.relative <= share)
+
+    def _do(self, tasks: Sequence[Task]) -> None:
+        """Run tasks in order, some at once. An interrupt lets those under way end."""
+        self._order += [[c.name, r] for c, r in tasks]
+        waiting = [t for t in tasks if (t[0].name, t[1]) not in self._records]
+        waiting.reverse()
+        running: set[Future[Any]] = set()
+        try:
+            while waiting or running:
+                while waiting and len(running) < self.workers:
+                    running.add(self._submit(*waiting.pop()))
+                for future in wait(running, timeout=0.5, return_when=FIRST_COMPLETED).done:
+                    running.discard(future)
+                    self._take(future)
+        except BaseException:
+            for future in wait(running).done:
+                if not future.cancelled() and future.exception() is None:
+                    self._keep(*future.result())
+            raise
+
+    def _submit(self, cell: Cell, run: int) -> Future[Any]:
+        return self.executor.submit(
+            execute, self.runner, self.plan.scenario_of(cell, run), cell.name, run, cell.key,
+            self.code, self.plan.measure, run in self.plan.series_runs,
+        )  # fmt: skip
+
+    def _take(self, future: Future[Any]) -> None:
+        record, series = future.result()
+        self._keep(record, series)
+        self.progress.finished(record)
+        self._check_variance(cell=record.cell)
+
+    def _keep(self, record: Record, series: dict[str, bytes]) -> None:
+        if series:
+            self.store.save_series(record.cell, record.run, series)
+        self.store.save(record)
+        self._remember(record)
+
+    def _remember(self, record: Record) -> None:
+        self._records[record.cell, record.run] = record
+        if record.outcome is None:
+            return
+        metric = self.plan.until.metric if self.plan.until else self.plan.metrics[0]
+        value = run_row(record.outcome, self.plan.measure)[metric]
+        trace = record.outcome.get("trace_hash")
+        self._values.setdefault(record.cell, []).append((record.run, value, trace))
+
+    def _check_variance(self, cell: str | None = None, final: bool = False) -> None:
+        """Refuse replicates that are all the same: they are one sample, not many."""
+        if self.plan.deterministic:
+            return
+        for name in [cell] if cell else list(self._values):
+            seen = self._values.get(name, [])
+            if len(seen) < (2 if final else 5):
+                continue
+            values, traces = {v for _, v, _ in seen}, {t for _, _, t in seen}
+            same_trace = len(traces) == 1 and traces != {None}
+            same_value = len(values) == 1 and values != {0.0}
+            if same_trace or same_value:
+                raise ReplicateError(
+                    f"cell {name}: {len(seen)} replicates gave identical results: they are one "
+                    "sample. Give the scenario something random (flow.jitter, a fading link), or "
+                    "say deterministic = true, which runs each cell once"
+                )
+
+    def _write(self, state: str) -> Summary:
+        records = self._records.values()
+        failed = sorted((r.cell, r.run, r.error or "") for r in records if not r.ok)
+        old = self.store.manifest() if self.store.exists() else {}
+        codes = {r.code for r in records} | {self.code}
+        missing = sum((c, r) not in self._records for c, r in self._order)
+        self.store.write_manifest(
+            {
+                "schema": SCHEMA,
+                "name": self.plan.name,
+                "title": self.plan.title,
+                "state": state,
+                "created": self._created,
+                "updated": provenance.now(),
+                "plan_sha256": self.plan.sha256,
+                "runner": self.plan.runner,
+                "code": sorted(codes),
+                **provenance.commit(),
+                "versions": provenance.versions(),
+                "host": provenance.host(),
+                "workers": self.workers,
+                "seed": self.plan.seed,
+                "cells": [
+                    {"name": c.name, "labels": dict(c.labels), "key": c.key}
+                    for c in self.plan.cells
+                ],
+                "runs_done": len(self._records),
+                "cpu_s": round(sum(r.wall_s for r in records), 3),
+                "failed": [{"cell": c, "run": r, "error": e} for c, r, e in failed],
+                "exclusions": old.get("exclusions", []),
+                "notes": self._notes,
+                "order": self._order,
+            }
+        )
+        return Summary(state, len(self._records), failed, missing)

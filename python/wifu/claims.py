@@ -1,0 +1,379 @@
+"""Claims of published papers against what was measured.
+
+`claims.toml` has the claims as data: what was published, what has to hold, which plan feeds it.
+A check passes if its point estimate lies where it must; a HARD one also needs its one-sided 90 %
+bootstrap bound there. SOFT is judged by the estimate alone, INFO is reported and not judged, HW
+means something only on real hardware.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wifu import stats
+from wifu.api import Results
+from wifu.errors import LabError, nearest
+from wifu.metrics import RUN_METRICS, sliding
+from wifu.store import Store
+
+PASS, FAIL, OPEN, INFO, NOT_MEASURED = "PASS", "FAIL", "OPEN", "INFO", "not measured"
+BOUND_LEVEL = 0.90
+STATISTICS: dict[str, stats.Statistic] = {"mean": np.mean, "median": np.median}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One number that has to lie somewhere."""
+
+    name: str
+    kind: str
+    type: str
+    low: float
+    high: float
+    published: str
+    given: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A published statement."""
+
+    id: str
+    says: str
+    source: str
+    type: str
+    plan: str
+    checks: tuple[Check, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What came out for a check: estimate, 95 % interval, one-sided bounds."""
+
+    estimate: float
+    low: float = math.nan
+    high: float = math.nan
+    lower_bound: float = math.nan
+    upper_bound: float = math.nan
+    n: int = 1
+    exact: bool = False
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A check and its verdict."""
+
+    check: Check
+    measured: Measured | None
+    verdict: str
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim, judged."""
+
+    claim: Claim
+    verdict: str
+    findings: tuple[Finding, ...] = ()
+    folder: str = ""
+    why: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "id": self.claim.id,
+            "type": self.claim.type,
+            "says": self.claim.says,
+            "plan": self.claim.plan,
+            "verdict": self.verdict,
+            "why": self.why,
+            "results": self.folder,
+            "checks": [
+                {
+                    "name": f.check.name,
+                    "type": f.check.type,
+                    "published": f.check.published,
+                    "range": [_number(f.check.low), _number(f.check.high)],
+                    "verdict": f.verdict,
+                    "why": f.why,
+                    **(_measured_json(f.measured) if f.measured else {}),
+                }
+                for f in self.findings
+            ],
+        }
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _measured_json(found: Measured) -> dict[str, Any]:
+    return {
+        "measured": _number(found.estimate),
+        "interval": [_number(found.low), _number(found.high)],
+        "bounds_90": [_number(found.lower_bound), _number(found.upper_bound)],
+        "n": found.n,
+        "exact": found.exact,
+    }
+
+
+def load(path: Path | None = None) -> list[Claim]:
+    """The claims of the package, or of a file."""
+    text = path.read_text() if path else (resources.files("wifu") / "claims.toml").read_text()
+    return [_claim(given) for given in tomllib.loads(text)["claim"]]
+
+
+def _claim(given: Mapping[str, Any]) -> Claim:
+    checks = []
+    for c in given.get("check", []):
+        low, high = c.get("range", [c.get("at_least", -math.inf), c.get("at_most", math.inf)])
+        if c["kind"] not in MEASURES:
+            raise LabError(f"{given['id']}: no check is of kind {c['kind']}")
+        checks.append(
+            Check(
+                c["name"], c["kind"], c.get("type", given["type"]), float(low), float(high),
+                str(c.get("published", "")), c,
+            )
+        )  # fmt: skip
+    return Claim(
+        given["id"], given["says"], given["source"], given["type"], given["plan"], tuple(checks),
+        given.get("note", ""),
+    )  # fmt: skip
+
+
+def select(claims: Sequence[Claim], names: Iterable[str]) -> list[Claim]:
+    """Claims by id or beginning of an id (`WIFU-II`, `AP-T3`, `WIFU-F4.1`); all without names."""
+    wanted = list(names)
+    if not wanted:
+        return list(claims)
+    chosen: list[Claim] = []
+    for name in wanted:
+        found = [c for c in claims if c.id == name or c.id.startswith((name + ".", name + "-"))]
+        if not found:
+            groups = {c.id for c in claims} | {c.id.split(".")[0] for c in claims}
+            raise LabError(f"no claim is called {name}; {nearest(name, groups)}")
+        chosen += [c for c in found if c not in chosen]
+    return chosen
+
+
+def find_results(plan: str, roots: Sequence[Path]) -> Path | None:
+    """The newest results of a plan below the roots; complete ones before others."""
+    found = []
+    for root in roots:
+        for manifest in [*root.glob("run.json"), *root.glob("*/run.json")]:
+            try:
+                told = Store(manifest.parent).manifest()
+            except LabError:
+                continue
+            if told["name"] == plan:
+                found.append((told["state"] == "complete", told["updated"], manifest.parent))
+    return max(found)[2] if found else None
+
+
+def judge(claim: Claim, results: Results | None) -> Verdict:
+    """A claim against results of its plan."""
+    if results is None:
+        why = "needs real hardware" if claim.type == "HW" else f"run experiments/{claim.plan}"
+        return Verdict(claim, NOT_MEASURED, why=why)
+    findings = tuple(_find(check, results) for check in claim.checks)
+    verdicts = [f.verdict for f in findings if f.check.type != INFO]
+    if not verdicts:
+        overall = INFO
+    else:
+        order = (FAIL, NOT_MEASURED, OPEN, PASS)
+        overall = next(v for v in order if v in verdicts)
+    why = "" if results.manifest["state"] == "complete" else f"results {results.manifest['state']}"
+    return Verdict(claim, overall, findings, str(results.folder), why)
+
+
+def judge_all(claims: Sequence[Claim], roots: Sequence[Path]) -> list[Verdict]:
+    """Claims against the newest results below the roots."""
+    loaded: dict[str, Results | None] = {}
+    for claim in claims:
+        if claim.plan not in loaded:
+            folder = find_results(claim.plan, roots)
+            loaded[claim.plan] = Results(folder) if folder else None
+    return [judge(c, loaded[c.plan]) for c in claims]
+
+
+def _find(check: Check, results: Results) -> Finding:
+    try:
+        found = MEASURES[check.kind](results, check.given)
+    except LabError as e:
+        return Finding(check, None, NOT_MEASURED, str(e))
+    if not math.isfinite(found.estimate):
+        return Finding(check, None, NOT_MEASURED, "no run counts")
+    verdict, why = _judged(check, found)
+    return Finding(check, found, verdict, why)
+
+
+def _judged(check: Check, found: Measured) -> tuple[str, str]:
+    inside = check.low <= found.estimate <= check.high
+    if check.type == INFO:
+        return INFO, ("" if inside or not math.isfinite(check.low + check.high) else "outside")
+    if not inside:
+        return FAIL, "estimate outside"
+    if check.type != "HARD" or found.exact:
+        return PASS, ""
+    for limit, bound, word in (
+        (check.low, found.lower_bound, "lower"),
+        (check.high, found.upper_bound, "upper"),
+    ):
+        if not math.isfinite(limit):
+            continue
+        if not math.isfinite(bound):
+            return OPEN, f"too few runs for a bound (n = {found.n})"
+        if (word == "lower" and bound < limit) or (word == "upper" and bound > limit):
+            return OPEN, f"{word} 90 % bound {bound:.4g} is outside"
+    return PASS, ""
+
+
+# What can be measured ---------------------------------------------------------------------------
+
+
+def _statistic(given: Mapping[str, Any]) -> stats.Statistic:
+    return STATISTICS[given.get("statistic", "mean")]
+
+
+def _samples(results: Results, given: Mapping[str, Any]) -> tuple[stats.Floats, bool]:
+    sample = results.sample(given["metric"], given["of"]).to_numpy(float)
+    sample = stats.clean(sample) / RUN_METRICS[given["metric"]].scale
+    if sample.size == 0:
+        raise LabError(f"no run of {_words(given['of'])} counts")
+    return sample, results.plan.deterministic
+
+
+def _words(where: Mapping[str, Any]) -> str:
+    return ", ".join(f"{k} {v}" for k, v in where.items()) or "the plan"
+
+
+def _value(results: Results, given: Mapping[str, Any]) -> Measured:
+    x, exact = _samples(results, given)
+    statistic = _statistic(given)
+    if exact:
+        return Measured(float(statistic(x)), n=1, exact=True)
+    both = stats.bootstrap_interval(x, statistic)
+    return Measured(
+        both.estimate,
+        both.low,
+        both.high,
+        stats.bound(x, statistic, "lower", BOUND_LEVEL),
+        stats.bound(x, statistic, "upper", BOUND_LEVEL),
+        int(x.size),
+    )
+
+
+def _ratio(results: Results, given: Mapping[str, Any]) -> Measured:
+    x, y = results.pairs(given["metric"], given["of"], given["over"])
+    if x.size == 0:
+        raise LabError(f"no runs in common of {_words(given['of'])} and {_words(given['over'])}")
+    statistic = _statistic(given)
+    if results.plan.deterministic:
+        return Measured(float(x[0] / y[0]) if y[0] else math.nan, n=1, exact=True)
+    both = stats.ratio_interval(x, y, statistic)
+    return Measured(
+        both.estimate,
+        both.low,
+        both.high,
+        stats.ratio_bound(x, y, statistic, "lower", BOUND_LEVEL),
+        stats.ratio_bound(x, y, statistic, "upper", BOUND_LEVEL),
+        both.n,
+    )
+
+
+def _difference(results: Results, given: Mapping[str, Any]) -> Measured:
+    x, y = results.pairs(given["metric"], given["of"], given["over"])
+    scale = RUN_METRICS[given["metric"]].scale
+    statistic = _statistic(given)
+    if x.size == 0:
+        raise LabError(f"no runs in common of {_words(given['of'])} and {_words(given['over'])}")
+    estimate = float(statistic(x) - statistic(y)) / scale
+    if results.plan.deterministic:
+        return Measured(estimate, n=1, exact=True)
+    low, high = stats.difference_interval(x / scale, y / scale, statistic)
+    lower, upper = (
+        stats.difference_bound(x / scale, y / scale, statistic, side, BOUND_LEVEL)
+        for side in ("lower", "upper")
+    )
+    return Measured(estimate, low, high, lower, upper, int(x.size))
+
+
+def _trace(results: Results, given: Mapping[str, Any]) -> Measured:
+    """1 if a trace of `wifu mock` sends the segments of the reference in its order, from the first
+    that is sent again on, cuts the window as stated, and does so on the third duplicate.
+    """
+    (cell,) = results.cells(given["of"])
+    rows = results.outcome(cell, 1)["trace"]
+    mss = max(r["len"] for r in rows if r["event"] == "send")
+    sends = [r for r in rows if r["event"] == "send" and r["seq_index"] is not None]
+    order = [r["seq_index"] for r in sends]
+    reference = list(given["order"])
+    first = next((i for i, r in enumerate(sends) if r["retransmission"]), None)
+    if first is None:
+        return Measured(0.0, exact=True, text="nothing was sent again")
+    faults = []
+    start = order.index(reference[0])
+    if order[:start] != list(range(start)):
+        faults.append("an unexpected order before the loss")
+    if order[start : start + len(reference)] != reference:
+        faults.append(f"order {order[start : start + len(reference)]}")
+    again = sends[first]
+    if again["cwnd"] != mss * given["cwnd"]:
+        faults.append(f"cwnd {again['cwnd'] / mss:g} segments")
+    if again["ssthresh"] != mss * given["ssthresh"]:
+        faults.append(f"ssthresh {again['ssthresh'] / mss:g} segments")
+    before = rows[: rows.index(again)]
+    asked = sum(r["event"] == "ack" and r["seq_index"] == again["seq_index"] for r in before)
+    if asked != 4 or again["reason"] != "dupack":
+        faults.append(f"sent again for {again['reason']} after {asked - 1} duplicates")
+    text = "; ".join(faults) or (
+        f"{len(reference)} segments in the reference's order, cwnd {given['cwnd']:g} MSS, "
+        f"ssthresh {given['ssthresh']:g} MSS, on the 3rd duplicate"
+    )
+    return Measured(0.0 if faults else 1.0, exact=True, text=text)
+
+
+def _curve(
+    results: Results, where: Mapping[str, Any], window: float, step: float, end: float
+) -> Any:
+    (cell,) = results.cells(where)
+    curves = []
+    for run in sorted(results.plan.series_runs):
+        series = results.series(cell, run)
+        for name in sorted(n for n in series if n.endswith(".delivered")):
+            data = series[name]
+            times, octets = data.index.to_numpy(float), data.to_numpy(float)
+            rates = sliding(times, octets, window, step, end=end)[1]
+            curves.append(rates)
+    if not curves:
+        raise LabError(f"no series of {cell.name}")
+    return np.mean(curves, axis=0)
+
+
+def _correlation(results: Results, given: Mapping[str, Any]) -> Measured:
+    """Pearson correlation of the mean instantaneous goodput per flow, over time."""
+    window, step, end = given["window"], given["step"], given["until"]
+    one = _curve(results, given["of"], window, step, end)
+    two = _curve(results, given["over"], window, step, end)
+    runs = len(results.plan.series_runs)
+    return Measured(float(np.corrcoef(one, two)[0, 1]), n=runs, exact=results.plan.deterministic)
+
+
+MEASURES: dict[str, Callable[[Results, Mapping[str, Any]], Measured]] = {
+    "value": _value,
+    "ratio": _ratio,
+    "difference": _difference,
+    "trace": _trace,
+    "correlation": _correlation,
+}

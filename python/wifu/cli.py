@@ -1,0 +1,560 @@
+"""The command `wifu-lab`."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+
+from wifu import claims as claiming
+from wifu import plan as plans
+from wifu import values
+from wifu.campaign import Campaign, Executor, Summary, block
+from wifu.errors import LabError, nearest
+from wifu.figures import KINDS
+from wifu.metrics import RUN_METRICS
+from wifu.plan import Cell, Plan
+from wifu.store import Record, Store
+
+OK, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
+ROOT = Path("out/lab")
+EXPERIMENTS = Path("experiments")
+
+HELP = """\
+Experiments with transport protocols over simulated meshes: plans, repetition, figures, verdicts.
+
+A [b]plan[/b] (TOML) says what one run is, what is varied, and how often it is repeated:
+
+  [dim]wifu-lab list[/dim]                                         plans, results, metrics, figures
+  [dim]wifu-lab run experiments/demo[/dim]                         leaves out/lab/demo/report.html
+  [dim]wifu-lab run experiments/demo hops=1..3 runs=5[/dim]        change it
+  [dim]wifu-lab run experiments/demo -m radio.rate=6M,24M[/dim]    add an axis
+  [dim]wifu-lab resume out/lab/demo[/dim]                          go on after Ctrl-C
+  [dim]wifu-lab claims WIFU-II AP-T3[/dim]                         published, measured, verdict
+  [dim]wifu-lab rerun out/lab/demo[/dim]                           does the same come out again?
+
+Exit status: 0 all well; 1 runs failed or differ, or a claim failed; 2 wrong plan or usage;
+130 interrupted.
+"""
+
+app = typer.Typer(
+    help=HELP, rich_markup_mode="rich", no_args_is_help=True, add_completion=False,
+    pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]},
+)  # fmt: skip
+screen = Console()
+err = Console(stderr=True)
+
+Folder = Annotated[Path, typer.Argument(help="A folder of results, such as out/lab/demo.")]
+Jobs = Annotated[
+    int | None, typer.Option("-j", "--jobs", help="Runs at a time; as many as there are cores.")
+]
+Engine = Annotated[
+    str,
+    typer.Option("--executor", help="threads (the simulator leaves Python alone) or processes."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs on standard output.")]
+NoReport = Annotated[
+    bool, typer.Option("--no-report", help="Draw nothing; `report` can do it later.")
+]
+
+
+class Screen:
+    """Progress as a line that renews itself, or as a few lines where that cannot be."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.bar = Bar(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+            TimeRemainingColumn(), TextColumn("{task.fields[told]}"), console=err,
+            disable=quiet or not err.is_terminal, transient=False,
+        )  # fmt: skip
+        self.quiet, self.failed, self.done, self.total, self._told = quiet, 0, 0, 0, 0
+        self.task = self.bar.add_task("runs", told="", start=False)
+
+    def planned(self, total: int, done: int) -> None:
+        """Begin."""
+        self.total, self.done = total, done
+        self.bar.update(self.task, total=total, completed=done)
+        self.bar.start_task(self.task)
+        self.bar.start()
+
+    def finished(self, record: Record) -> None:
+        """One more."""
+        self.done += 1
+        self.failed += not record.ok
+        told = f"[red]{self.failed} failed[/red]" if self.failed else ""
+        self.bar.update(self.task, advance=1, told=told)
+        if not record.ok and self.failed <= 3:
+            err.print(
+                f"[red]failed[/red] {record.cell} run {record.run}: {escape(record.error or '')}"
+            )
+        if self.bar.disable and not self.quiet and self.done * 10 // self.total > self._told:
+            self._told = self.done * 10 // self.total
+            err.print(f"{self.done} of {self.total} runs, {self.failed} failed", highlight=False)
+
+    def stopped(self, cells: Sequence[Cell], spared: int) -> None:
+        """The intervals of these cells are narrow enough."""
+        self.total -= spared
+        self.bar.update(self.task, total=self.total)
+
+    def close(self) -> None:
+        """End the line."""
+        self.bar.stop()
+
+
+def main() -> None:
+    """Entry point of `wifu-lab`."""
+    try:
+        app(standalone_mode=True)
+    except LabError as e:
+        err.print(f"[red]wifu-lab:[/red] {escape(str(e))}", highlight=False)
+        sys.exit(WRONG)
+    except KeyboardInterrupt:
+        sys.stdout.flush()
+        os._exit(INTERRUPTED)
+
+
+def _executor(kind: str, jobs: int) -> Executor | None:
+    if kind == "threads":
+        return None
+    if kind != "processes":
+        raise LabError(f"no executor is called {kind}; {nearest(kind, ['threads', 'processes'])}")
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(jobs, context, _deaf_to_interrupts)
+
+
+def _deaf_to_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@app.command()
+def run(
+    plan: Annotated[Path, typer.Argument(help="A plan file, or a folder with a plan.toml.")],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KEY=VALUE]...",
+            help="Changes: an axis (hops=1..3), a key of the plan (runs=5), or one of the scenario "
+            "(radio.rate=6Mb/s, flow.*.bytes=1M).",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Folder for the results [out/lab/NAME].")
+    ] = None,
+    multirun: Annotated[
+        bool,
+        typer.Option("-m", "--multirun", help="Several values for a scenario key are an axis."),
+    ] = False,
+    jobs: Jobs = None,
+    executor: Engine = "threads",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be run: cells, order, a scenario.")
+    ] = False,
+    no_report: NoReport = False,
+    as_json: Json = False,
+) -> None:
+    """Run a plan: every cell, as often as it says, on all cores; then figures and a report."""
+    chosen = plans.load(plan, overrides or [], multirun)
+    store = Store(out or ROOT / chosen.name)
+    if dry_run:
+        _dry(chosen, store, as_json)
+        return
+    _campaign(chosen, store, jobs, executor, no_report, as_json, lambda c: c.start())
+
+
+@app.command()
+def resume(
+    folder: Folder,
+    accept_changes: Annotated[
+        bool, typer.Option(help="Go on although plan or code changed since; the report says so.")
+    ] = False,
+    retry_failed: Annotated[bool, typer.Option(help="Also do failed runs again.")] = False,
+    plan: Annotated[
+        Path | None, typer.Option(help="Take this plan instead of the one in the folder.")
+    ] = None,
+    jobs: Jobs = None,
+    executor: Engine = "threads",
+    no_report: NoReport = False,
+    as_json: Json = False,
+) -> None:
+    """Go on with an interrupted campaign. What was done stays; refused if plan or code changed."""
+    store = Store(folder)
+    store.manifest()
+    chosen = plans.load(plan) if plan else store.plan()
+    _campaign(
+        chosen, store, jobs, executor, no_report, as_json,
+        lambda c: c.resume(accept_changes, retry_failed),
+    )  # fmt: skip
+
+
+def _campaign(
+    plan: Plan,
+    store: Store,
+    jobs: int | None,
+    executor: str,
+    no_report: bool,
+    as_json: bool,
+    do: Any,
+) -> None:
+    workers = jobs or os.cpu_count() or 1
+    shown = Screen(quiet=as_json)
+    campaign = Campaign(
+        plan, store, executor=_executor(executor, workers), workers=workers, progress=shown
+    )
+    try:
+        summary: Summary = do(campaign)
+    finally:
+        shown.close()
+    told: dict[str, Any] = {
+        "results": str(store.folder), "state": summary.state, "runs": summary.done,
+        "failed": [{"cell": c, "run": r, "error": e} for c, r, e in summary.failed],
+        "missing": summary.missing,
+    }  # fmt: skip
+    if summary.state == "interrupted":
+        err.print(
+            f"interrupted after {summary.done} runs; go on with: wifu-lab resume {store.folder}",
+            highlight=False,
+        )
+        if as_json:
+            print(json.dumps(told))
+        sys.stdout.flush()
+        os._exit(INTERRUPTED)
+    if not no_report:
+        told["report"] = str(_report(store.folder))
+    if as_json:
+        print(json.dumps(told))
+    else:
+        _tell(store.folder, summary, told.get("report"))
+    if summary.failed:
+        raise typer.Exit(FAILED)
+
+
+def _report(folder: Path) -> Path:
+    from wifu.api import Results
+    from wifu.report import write
+
+    return write(Results(folder))
+
+
+def _tell(folder: Path, summary: Summary, report: str | None) -> None:
+    from wifu.api import Results
+
+    results = Results(folder)
+    screen.print(_summary_table(results))
+    if summary.failed:
+        screen.print(f"[red]{len(summary.failed)} of {summary.done} runs failed[/red]; the first:")
+        cell, run, error = summary.failed[0]
+        screen.print(f"  {cell} run {run}: {escape(error)}", highlight=False)
+    screen.print(f"results  {folder}", highlight=False)
+    if report:
+        screen.print(f"report   {report}", highlight=False)
+
+
+def _summary_table(results: Any) -> Table:
+    from wifu.report import number
+
+    metric = RUN_METRICS[results.plan.metrics[0]]
+    table = Table(title=results.plan.title, title_justify="left", box=None, pad_edge=False)
+    axes = [a.name for a in results.plan.axes]
+    for axis in axes:
+        table.add_column(axis)
+    for column in (metric.axis(), "95 % interval", "n"):
+        table.add_column(column, justify="right")
+    for row in results.summary().to_dict("records"):
+        half = (row["high"] - row["low"]) / 2
+        interval = (
+            f"{number(row['low'], half)} to {number(row['high'], half)}" if half == half else ""
+        )
+        shown = number(row["mean"], half if half == half else None)
+        table.add_row(*[str(row[a]) for a in axes], shown, interval, str(row["n"]))
+    return table
+
+
+def _dry(plan: Plan, store: Store, as_json: bool) -> None:
+    first = block(plan, 1, plan.cells)
+    most = len(plan.cells) * plan.max_runs
+    if as_json:
+        told = {
+            "name": plan.name,
+            "results": str(store.folder),
+            "runs": most,
+            "cells": [{"name": c.name, "labels": dict(c.labels)} for c in plan.cells],
+            "first_block": [c.name for c, _ in first],
+            "scenarios": {c.name: plan.scenario_of(c, 1) for c in plan.cells},
+        }
+        print(json.dumps(told))
+        return
+    screen.print(f"[b]{escape(plan.title)}[/b]")
+    for axis in plan.axes:
+        labels = ", ".join(str(v.label) for v in axis.levels)
+        screen.print(f"  {axis.name}: {escape(labels)}", highlight=False)
+    often = (
+        f"{plan.runs}"
+        if plan.until is None
+        else (
+            f"{plan.until.minimum} to {plan.until.maximum}, until {plan.until.metric} is known to "
+            f"{plan.until.ci * 100:g} %"
+        )
+    )
+    screen.print(f"{len(plan.cells)} cells, runs of each: {often}; {most} runs at most")
+    order = ", ".join(c.name for c, _ in first[:6]) + (", ..." if len(first) > 6 else "")
+    screen.print(f"first block: {order}", highlight=False)
+    screen.print(f"results would go to {store.folder}; the scenario of {first[0][0].name}, run 1:")
+    screen.print_json(json.dumps(plan.scenario_of(first[0][0], 1)))
+
+
+@app.command()
+def report(
+    folder: Folder,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="File [FOLDER/report.html].")
+    ] = None,
+) -> None:
+    """Draw the figures of results and write the report: one HTML file, readable anywhere."""
+    from wifu.api import Results
+    from wifu.report import write
+
+    store = Store(folder)
+    store.write_tables(store.plan())
+    screen.print(str(write(Results(folder), out)), highlight=False)
+
+
+@app.command()
+def plot(
+    folder: Folder,
+    kind: Annotated[
+        str, typer.Option("-p", "--plot", help="Kind: `wifu-lab list figures`.")
+    ] = "bars",
+    options: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KEY=VALUE]...", help="Such as metric=jain x=hops where.hops=3,6."),
+    ] = None,
+    out: Annotated[Path, typer.Option("-o", "--out", help="File, .svg or .png.")] = Path(
+        "figure.svg"
+    ),
+) -> None:
+    """Draw one figure of results."""
+    import shutil
+    import tempfile
+
+    from wifu.api import Results
+    from wifu.figures import draw
+
+    if out.suffix not in (".svg", ".png"):
+        raise LabError(f"{out}: must end with .svg or .png")
+    spec: dict[str, Any] = {"kind": kind}
+    for option in options or []:
+        key, _, value = option.partition("=")
+        parts = values.sequence(value)
+        plans.set_path(spec, key, parts if len(parts) > 1 else parts[0])
+    known = ("kind", "title", "where", *KINDS[kind].options) if kind in KINDS else tuple(spec)
+    for key in spec:
+        if key not in known:
+            raise LabError(f"{kind} knows no option {key}; {nearest(key, known)}")
+    with tempfile.TemporaryDirectory() as scratch:
+        drawn = draw(Results(folder), spec, Path(scratch))
+        out.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(drawn.svg if out.suffix == ".svg" else drawn.png, out)
+    screen.print(f"{out}: {escape(drawn.caption)}", highlight=False)
+
+
+@app.command("list")
+def list_things(
+    what: Annotated[
+        str, typer.Argument(help="plans, results, metrics, figures or claims; all if not said.")
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """List plans, results, metrics, kinds of figures, claims."""
+    every: dict[str, Callable[[], list[dict[str, str]]]] = {
+        "plans": _list_plans,
+        "results": _list_results,
+        "metrics": lambda: [{"name": k, "about": m.axis()} for k, m in RUN_METRICS.items()],
+        "figures": lambda: [
+            {"name": k, "about": f"{v.about} [{', '.join(v.options)}]"} for k, v in KINDS.items()
+        ],
+        "claims": lambda: [
+            {"name": c.id, "about": f"{c.type}, {c.plan}: {c.says}"} for c in claiming.load()
+        ],
+    }
+    if what and what not in every:
+        raise LabError(f"nothing to list is called {what}; {nearest(what, every)}")
+    chosen = {k: f() for k, f in every.items() if what in ("", k)}
+    if as_json:
+        print(json.dumps(chosen))
+        return
+    for name, rows in chosen.items():
+        table = Table(title=name, title_justify="left", box=None, show_header=False, pad_edge=False)
+        table.add_column(no_wrap=True, style="bold")
+        table.add_column()
+        for row in rows:
+            table.add_row(escape(row["name"]), escape(row["about"]))
+        screen.print(table if rows else f"[italic]{name}[/italic]: none")
+        screen.print()
+
+
+def _list_plans() -> list[dict[str, str]]:
+    rows = []
+    for path in sorted(EXPERIMENTS.glob("*/plan.toml")):
+        try:
+            plan = plans.load(path)
+            about = f"{plan.title} ({len(plan.cells)} cells, {plan.max_runs} runs each)"
+        except LabError as e:
+            about = f"cannot be read: {e}"
+        rows.append({"name": str(path.parent), "about": about})
+    return rows
+
+
+def _list_results() -> list[dict[str, str]]:
+    rows = []
+    for path in sorted(ROOT.glob("*/run.json")):
+        try:
+            m = Store(path.parent).manifest()
+            failed = f", {len(m['failed'])} failed" if m["failed"] else ""
+            about = f"{m['title']} ({m['state']}, {m['runs_done']} runs{failed}, {m['updated']})"
+        except LabError as e:
+            about = str(e)
+        rows.append({"name": str(path.parent), "about": about})
+    return rows
+
+
+@app.command()
+def exclude(
+    folder: Folder,
+    cell: Annotated[str, typer.Argument(help="Name of the cell.")],
+    run: Annotated[int, typer.Argument(help="Number of the run.")],
+    reason: Annotated[str, typer.Option(help="Why it must not count; the report says so.")],
+) -> None:
+    """Take a run out of what counts. It stays on disk, and in the report with the reason."""
+    store = Store(folder)
+    manifest, plan = store.manifest(), store.plan()
+    names = [c.name for c in plan.cells]
+    if cell not in names:
+        raise LabError(f"no cell is called {cell}; {nearest(cell, names)}")
+    if store.load(cell, run) is None:
+        raise LabError(f"{folder} has no run {run} of {cell}")
+    manifest["exclusions"].append({"cell": cell, "run": run, "reason": reason})
+    store.write_manifest(manifest)
+    store.write_tables(plan)
+
+
+@app.command()
+def rerun(
+    folder: Folder,
+    cell: Annotated[str | None, typer.Option(help="Only this cell.")] = None,
+    runs: Annotated[int | None, typer.Option(help="Only so many runs of each cell.")] = None,
+    jobs: Jobs = None,
+    as_json: Json = False,
+) -> None:
+    """Run what is in a folder again, and say whether the same comes out, octet for octet."""
+    from wifu.rerun import again
+
+    folder = folder.parent if folder.name == "run.json" else folder
+    done = again(Store(folder), cell, runs, jobs or os.cpu_count() or 1)
+    if as_json:
+        print(json.dumps(done.to_json()))
+    else:
+        screen.print(done.words(), highlight=False)
+        for line in done.differ[:20]:
+            screen.print(f"  differs: {line}", highlight=False)
+    if done.differ:
+        raise typer.Exit(FAILED)
+
+
+@app.command()
+def claims(
+    ids: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[ID]...", help="WIFU-II, AP-T3, WIFU-F4.1 ...; all if none is named."
+        ),
+    ] = None,
+    results: Annotated[
+        list[Path] | None, typer.Option("-r", "--results", help="Where results are [out/lab].")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Published claims: what was measured, with intervals, and the verdict."""
+    chosen = claiming.select(claiming.load(), ids or [])
+    verdicts = claiming.judge_all(chosen, results or [ROOT])
+    if as_json:
+        print(json.dumps([v.to_json() for v in verdicts]))
+    else:
+        _print_claims(verdicts)
+    if any(v.verdict == claiming.FAIL for v in verdicts):
+        raise typer.Exit(FAILED)
+
+
+STYLES = {"PASS": "bold green", "FAIL": "bold red", "OPEN": "bold yellow", "INFO": "cyan"}
+
+
+def _print_claims(verdicts: Sequence[claiming.Verdict]) -> None:
+    for v in verdicts:
+        style = STYLES.get(v.verdict, "dim")
+        screen.print(
+            f"[b]{v.claim.id}[/b] [{style}]{v.verdict}[/{style}]  [dim]{v.claim.type}, "
+            f"{escape(v.claim.source)}[/dim]  {escape(v.claim.says)}",
+            highlight=False,
+        )
+        if v.why:
+            screen.print(f"  {escape(v.why)}", highlight=False)
+        if v.findings:
+            screen.print(_findings(v))
+    counts: dict[str, int] = {}
+    for v in verdicts:
+        counts[v.verdict] = counts.get(v.verdict, 0) + 1
+    screen.print(", ".join(f"{n} {k}" for k, n in counts.items()), highlight=False)
+
+
+def _findings(v: claiming.Verdict) -> Table:
+    from wifu.report import wanted
+
+    table = Table(box=None, pad_edge=True, padding=(0, 1), show_edge=False)
+    for name, justify in (
+        ("  check", "left"), ("published", "right"), ("measured", "right"),
+        ("95 % interval", "right"), ("must be", "left"), ("", "left"),
+    ):  # fmt: skip
+        table.add_column(name, justify=justify, header_style="dim")  # type: ignore[arg-type]
+    for f in v.findings:
+        measured, interval = _measured(f)
+        style = STYLES.get(f.verdict, "dim")
+        why = f" {escape(f.why)}" if f.why and f.measured else ""
+        table.add_row(
+            "  " + escape(f.check.name), f.check.published, escape(measured), interval,
+            wanted(f.check), f"[{style}]{f.verdict}[/{style}]{why}",
+        )  # fmt: skip
+    return table
+
+
+def _measured(f: claiming.Finding) -> tuple[str, str]:
+    from wifu.report import number
+
+    m = f.measured
+    if m is None:
+        return f.why, ""
+    if m.text:
+        return m.text, "exact"
+    half = (m.high - m.low) / 2
+    known = half == half
+    interval = (
+        f"{number(m.low, half)} to {number(m.high, half)}"
+        if known
+        else ("exact" if m.exact else "?")
+    )
+    return number(m.estimate, half if known else None), interval
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""What can be wrong with what a user gives the lab."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+
+
+class LabError(Exception):
+    """The lab cannot do what it was told; the message says why and, where possible, what to do."""
+
+
+class PlanError(LabError):
+    """A plan is wrong. Carries the path of the offending key, and file and line where known."""
+
+    def __init__(
+        self, message: str, key: str = "", file: Path | None = None, line: int | None = None
+    ) -> None:
+        self.message, self.key, self.file, self.line = message, key, file, line
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        """Where, which key, what."""
+        where = ""
+        if self.file is not None:
+            where = f"{self.file}:{self.line}: " if self.line else f"{self.file}: "
+        return f"{where}{self.key}: {self.message}" if self.key else f"{where}{self.message}"
+
+
+class ReplicateError(LabError):
+    """Replicates of a cell that are one and the same sample."""
+
+
+def nearest(name: str, valid: Iterable[str]) -> str:
+    """A hint for a name that is none of `valid`: the nearest of them, or all if they are few."""
+    known = sorted(set(valid))
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    if close:
+        return f"did you mean {close[0]}?"
+    if len(known) <= 12:
+        return "there are: " + ", ".join(known)
+    return ""

@@ -1,0 +1,98 @@
+"""Figures of results, as SVG and PNG. The drawing itself is imported when something is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wifu.errors import PlanError, nearest
+
+if TYPE_CHECKING:
+    from wifu.api import Results
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of figure: what it shows, the keys it takes, and where it is drawn."""
+
+    about: str
+    options: tuple[str, ...]
+    module: str
+
+
+KINDS: dict[str, Kind] = {
+    "bars": Kind("a metric over an axis, with intervals", ("metric", "x", "by"), "compare"),
+    "lines": Kind("the same as lines", ("metric", "x", "by"), "compare"),
+    "cdf": Kind("distribution of the flows' goodput, or of a metric", ("metric", "by"), "compare"),
+    "fairness": Kind("Jain's index of every run, with means", ("x", "by"), "compare"),
+    "tradeoff": Kind(
+        "goodput against round-trip time, with ellipses", ("metric", "against", "by"), "compare"
+    ),
+    "timeseries": Kind(
+        "goodput, window and round-trip time over time (needs series)",
+        ("show", "window", "run", "from", "to"),
+        "traces",
+    ),
+    "sequence": Kind(
+        "segments over time: sent, sent again, delivered", ("run", "from", "to", "flow"), "traces"
+    ),
+    "map": Kind("the mesh, links coloured by how many attempts succeed", ("run",), "mesh"),
+    "waterfall": Kind(
+        "where a packet's time goes, hop by hop: queue, contention, retries, air",
+        ("flow", "reverse"),
+        "mesh",
+    ),
+}
+"""Figures by name; every one also takes `title` and `where`."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure on disk."""
+
+    title: str
+    caption: str
+    svg: Path
+    png: Path
+
+
+def draw(results: Results, spec: Mapping[str, Any], folder: Path, number: int = 1) -> Drawn:
+    """Draw one figure of a plan into a folder."""
+    kind = spec.get("kind", "")
+    if kind not in KINDS:
+        raise PlanError(f"no figure is of kind {kind!r}; {nearest(kind, KINDS)}")
+    module = import_module(f"wifu.figures.{KINDS[kind].module}")
+    from wifu.figures import style
+
+    with style.context():
+        figure, title, caption = getattr(module, kind)(results, dict(spec))
+        title = spec.get("title", title)
+        name = "-".join([f"{number:02}", kind, *([spec["metric"]] if "metric" in spec else [])])
+        folder.mkdir(parents=True, exist_ok=True)
+        svg, png = folder / f"{name}.svg", folder / f"{name}.png"
+        style.save(figure, svg, png)
+    return Drawn(title, caption, svg, png)
+
+
+def draw_all(results: Results) -> list[Drawn]:
+    """Draw all figures of the plan into the folder's `figures`."""
+    folder = results.folder / "figures"
+    for old in [*folder.glob("*.svg"), *folder.glob("*.png")]:
+        old.unlink()
+    specs = results.plan.figures or default_specs(results)
+    return [draw(results, spec, folder, n) for n, spec in enumerate(specs, 1)]
+
+
+def default_specs(results: Results) -> list[dict[str, Any]]:
+    """Figures for a plan that names none: each metric over the axis with the most numbers."""
+    plan = results.plan
+    numeric = [
+        a for a in plan.axes if all(isinstance(v.label, int | float) for v in a.levels)
+    ] or list(plan.axes)
+    if not numeric:
+        return []
+    x = max(numeric, key=lambda a: len(a.levels)).name
+    return [{"kind": "bars", "metric": m, "x": x} for m in plan.metrics]

@@ -1,0 +1,195 @@
+"""Figures of the mesh: where the nodes are and how good their links; where a packet's time goes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap, Normalize
+from matplotlib.patches import FancyArrowPatch
+
+from wifu.api import Results
+from wifu.errors import LabError
+from wifu.figures import style
+from wifu.figures.compare import Made, chosen, split
+from wifu.plan import Cell
+
+PARTS = (
+    ("queue_s", "waiting in the queue", "#9aa5b1"),
+    ("contention_s", "contending for the medium", "#e69f00"),
+    ("retry_s", "attempts that failed", "#d55e00"),
+    ("air_s", "on the air", "#0072b2"),
+    ("propagation_s", "on the wire", "#009e73"),
+)
+
+
+def _quality_map() -> ListedColormap:
+    """Bad links dark red, good ones blue; in between pale, and distinguishable without colour."""
+    anchors = ["#7f1d1d", "#d55e00", "#f2c14e", "#7fb7d9", "#0b4f8a"]
+    blended = mpl.colors.LinearSegmentedColormap.from_list("quality", anchors, N=256)
+    return ListedColormap(blended(np.linspace(0, 1, 256)))
+
+
+def map(results: Results, spec: dict[str, Any]) -> Made:
+    """Nodes where they are; links that carried frames, coloured by how many attempts succeeded."""
+    cells = chosen(results, spec)[:3]
+    run = int(spec.get("run", 1))
+    outcomes = [results.outcome(cell, run) for cell in cells]
+    figure, axes = style.panels(len(cells), height=_height(outcomes), columns=1)
+    norm, colours = Normalize(0.0, 1.0), _quality_map()
+    names = {c.name: t for t, members in split(cells, []) for c in members}
+    for axis, cell, outcome in zip(axes, cells, outcomes, strict=True):
+        places, real = _places(outcome["nodes"])
+        _links(axis, outcome, places, colours, norm)
+        _nodes(axis, outcome, places)
+        axis.set_title(names[cell.name], loc="left", color=style.MUTED)
+        axis.set_aspect("equal", adjustable="datalim")
+        if real:
+            axis.set_xlabel("m")
+        else:
+            axis.set_axis_off()
+    axes[0].set_ylabel("m" if not axes[0].axison or real else "")
+    figure.colorbar(
+        mpl.cm.ScalarMappable(norm, colours), ax=axes, label="attempts acknowledged",
+        shrink=0.9, aspect=16, pad=0.02, format=mpl.ticker.PercentFormatter(1.0),
+    )  # fmt: skip
+    caption = (
+        f"Run {run}. A line per direction that carried data frames, on the right of its direction "
+        "of travel: colour is the share of attempts that were acknowledged, width the frames "
+        "carried. Squares: senders; diamonds: receivers; grey lines: neighbours not used."
+    )
+    if not real:
+        caption += " The set has no positions: nodes are drawn in order."
+    return figure, "The mesh and its links", caption
+
+
+def _height(outcomes: Sequence[Mapping[str, Any]]) -> float:
+    """Inches for a panel, so that a chain is flat and a square of nodes is square."""
+    tallest = 0.0
+    for outcome in outcomes:
+        across, up = np.ptp(np.array(list(_places(outcome["nodes"])[0].values())), axis=0)
+        tallest = max(tallest, float(up) / float(across) if across > 0 else 1.0)
+    return float(np.clip(0.8 + 6.0 * tallest, 1.9, 6.2))
+
+
+def _places(nodes: Sequence[Mapping[str, Any]]) -> tuple[dict[str, tuple[float, float]], bool]:
+    if all(n.get("position") for n in nodes):
+        return {n["name"]: (n["position"][0], n["position"][1]) for n in nodes}, True
+    return {n["name"]: (float(i), 0.0) for i, n in enumerate(nodes)}, False
+
+
+def _links(
+    axis: Axes, outcome: Mapping[str, Any], places: Mapping[str, tuple[float, float]],
+    colours: ListedColormap, norm: Normalize,
+) -> None:  # fmt: skip
+    links = outcome.get("links") or []
+    most = max((link["frames"] for link in links), default=0) or 1
+    spread = np.ptp(np.array(list(places.values())), axis=0).max() or 1.0
+    for link in links:
+        one, two = np.array(places[link["from"]]), np.array(places[link["to"]])
+        if link["attempts"] == 0:
+            near = float(np.hypot(*(two - one))) < 1.01 or len(places) > 10
+            if link["snr_db"] > 4 and near:
+                axis.plot(*zip(one, two, strict=True), color=style.FAINT, linewidth=0.8, zorder=1)
+            continue
+        along = (two - one) / (np.hypot(*(two - one)) or 1.0)
+        aside = np.array([along[1], -along[0]]) * spread * 0.011
+        quality = link["acked"] / link["attempts"]
+        width = 1.2 + 3.6 * (link["frames"] / most) ** 0.5
+        axis.add_patch(
+            FancyArrowPatch(
+                tuple(one + aside), tuple(two + aside), arrowstyle="-|>",
+                mutation_scale=7 + 2 * width, shrinkA=9, shrinkB=9, linewidth=width,
+                color=colours(norm(quality)), zorder=2, joinstyle="miter", capstyle="butt",
+            )
+        )  # fmt: skip
+
+
+def _nodes(
+    axis: Axes, outcome: Mapping[str, Any], places: Mapping[str, tuple[float, float]]
+) -> None:
+    senders = {f["from"] for f in outcome["flows"]}
+    receivers = {f["to"] for f in outcome["flows"]}
+    for name, (x, y) in places.items():
+        both = name in senders and name in receivers
+        marker = "s" if name in senders and not both else "D" if name in receivers else "o"
+        face = style.INK if marker != "o" else "white"
+        axis.plot(x, y, marker, markersize=9, mfc=face, mec=style.INK, mew=1.3, zorder=3)
+        axis.annotate(
+            name, (x, y), xytext=(0, 11), textcoords="offset points", ha="center", fontsize=9
+        )
+    axis.margins(0.09, 0.25)
+
+
+def waterfall(results: Results, spec: dict[str, Any]) -> Made:
+    """The mean packet's way: each hop's bar begins where the hop before it ended."""
+    cells = chosen(results, spec)
+    flow, reverse = int(spec.get("flow", 1)), bool(spec.get("reverse", False))
+    found = [(c, *_hops(results, c, flow, reverse)) for c in cells]
+    found = [(c, hops, n) for c, hops, n in found if hops][:6]
+    if not found:
+        raise LabError("no run recorded hops of that flow")
+    rows = max(len(hops) for _, hops, _ in found)
+    figure, axes = style.panels(len(found), height=1.5 + 0.36 * rows, columns=2)
+    titles = {c.name: t for t, members in split([c for c, _, _ in found], []) for c in members}
+    used: dict[str, Any] = {}
+    for axis, (cell, hops, _) in zip(axes, found, strict=True):
+        at = 0.0
+        for n, hop in enumerate(hops):
+            begin = at
+            for key, name, colour in PARTS:
+                width = hop[key] * 1000
+                if width <= 0:
+                    continue
+                drawn = axis.barh(n, width, left=at, height=0.66, color=colour)
+                used.setdefault(name, drawn)
+                at += width
+            axis.annotate(
+                f"{style.number(at - begin)} ms", (at, n), xytext=(4, 0),
+                textcoords="offset points", va="center", fontsize=8.5,
+            )  # fmt: skip
+            if n + 1 < len(hops):
+                axis.plot([at, at], [n, n + 1], color=style.MUTED, linewidth=0.7, zorder=0)
+        axis.set_yticks(range(len(hops)), [f"{h['from']} → {h['to']}" for h in hops])
+        axis.tick_params(axis="y", length=0, labelleft=True)
+        axis.set_title(titles[cell.name], loc="left", color=style.MUTED)
+        axis.set_xlabel("time since the packet entered the mesh, ms")
+        axis.margins(x=0.14)
+        axis.set_xlim(left=0)
+        style.grid(axis, "x")
+    axes[0].invert_yaxis()
+    order = [name for _, name, _ in PARTS if name in used]
+    style.legend(figure, [used[name] for name in order], order)
+    counts = sorted({n for _, _, n in found})
+    told = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    what = "acknowledgements" if reverse else "data packets"
+    caption = (
+        f"Mean over the {what} of flow {flow} that crossed each hop, n = {told} runs. Hops are "
+        "averaged one by one, so that the sum is the delay of a packet that is never lost."
+    )
+    return figure, "Where a packet's time goes", caption
+
+
+def _hops(
+    results: Results, cell: Cell, flow: int, reverse: bool
+) -> tuple[list[dict[str, Any]], int]:
+    """Per hop the mean seconds per packet, over all runs of a cell; and the number of runs."""
+    sums: dict[tuple[int, str, str], dict[str, float]] = {}
+    runs = results.ok[results.ok["cell"] == cell.name]["run"]
+    for run in runs:
+        for hop in results.outcome(cell, int(run)).get("hops") or []:
+            if hop["flow"] != flow or bool(hop.get("reverse")) != reverse:
+                continue
+            key = (hop["hop"], hop["from"], hop["to"])
+            total = sums.setdefault(key, {"packets": 0.0, **{k: 0.0 for k, _, _ in PARTS}})
+            for part in total:
+                total[part] += hop.get(part) or 0.0
+    out = []
+    for (_, source, target), total in sorted(sums.items()):
+        packets = total["packets"] or 1.0
+        means = {k: total[k] / packets for k, _, _ in PARTS}
+        out.append({"from": source, "to": target, **means})
+    return out, len(runs)

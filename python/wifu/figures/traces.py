@@ -1,0 +1,194 @@
+"""Figures over time: goodput, window and round-trip time; segments as they were sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from wifu import values
+from wifu.api import Results
+from wifu.errors import LabError
+from wifu.figures import style
+from wifu.figures.compare import chosen, split
+from wifu.metrics import sliding
+
+Made = tuple[Figure, str, str]
+Series = Mapping[str, Any]
+
+SHOWN = {
+    "goodput": ("delivered", "goodput, Mb/s"),
+    "cwnd": ("cwnd", "window, kB"),
+    "srtt": ("srtt", "round-trip time, ms"),
+}
+SCALES = {"cwnd": 1e3, "srtt": 1e-3}
+
+
+def _run(results: Results, spec: Mapping[str, Any]) -> int:
+    runs = results.plan.series_runs
+    return int(spec.get("run", min(runs) if runs else 1))
+
+
+def _span(spec: Mapping[str, Any]) -> tuple[float | None, float | None]:
+    start, end = spec.get("from"), spec.get("to")
+    return (
+        None if start is None else values.seconds(start),
+        None if end is None else values.seconds(end),
+    )
+
+
+def timeseries(results: Results, spec: dict[str, Any]) -> Made:
+    """Rows: what is shown; columns: cells; a line per flow."""
+    show = [s for s in spec.get("show", ["goodput", "cwnd", "srtt"]) if s in SHOWN]
+    cells, run = chosen(results, spec), _run(results, spec)
+    window = values.seconds(spec.get("window", "200ms"))
+    start, end = _span(spec)
+    found = [(c, results.series(c, run)) for c in cells]
+    found = [(c, s) for c, s in found if s]
+    if not found:
+        raise LabError(
+            f"no series of run {run}: the plan must say [series] runs = [{run}] before it is run"
+        )
+    found = found[:6]
+    figure, grid = plt.subplots(
+        len(show), len(found), figsize=(max(style.WIDTH, 3.7 * len(found)), 1.2 + 1.65 * len(show)),
+        squeeze=False, sharex="col", sharey="row",
+    )  # fmt: skip
+    names = {c.name: t for t, members in split([c for c, _ in found], []) for c in members}
+    for column, (cell, series) in enumerate(found):
+        flows = sorted({int(n.split(".")[1]) for n in series if n.startswith("flow.")})
+        for row, what in enumerate(show):
+            axis = grid[row][column]
+            for n, flow in enumerate(flows):
+                colour = style.COLOURS[n % len(style.COLOURS)]
+                _draw(axis, series, flow, what, window, colour, len(flows))
+            style.grid(axis)
+        grid[0][column].set_title(names[cell.name], loc="left", color=style.MUTED)
+        grid[-1][column].set_xlabel("time, s")
+        if start is not None or end is not None:
+            grid[-1][column].set_xlim(start, end)
+    for row, what in enumerate(show):
+        grid[row][0].set_ylabel(SHOWN[what][1])
+        grid[row][0].set_ylim(bottom=0)
+    _flow_legend(figure, grid[0][0])
+    caption = f"Run {run}. Goodput in a sliding window of {window * 1000:g} ms"
+    caption += "; congestion window of the sender" if "cwnd" in show else ""
+    caption += "; smoothed round-trip time at the sender" if "srtt" in show else ""
+    return figure, "Over time", caption + "."
+
+
+def _draw(
+    axis: Axes, series: Series, flow: int, what: str, window: float, colour: str, count: int
+) -> None:
+    data = series.get(f"flow.{flow}.{SHOWN[what][0]}")
+    if data is None or len(data) == 0:
+        return
+    times, y = data.index.to_numpy(float), data.to_numpy(float)
+    width = 1.3 if count <= 3 else 0.9
+    label = f"flow {flow}"
+    if what == "goodput":
+        at, rate = sliding(times, y, window, window / 10)
+        axis.plot(at, rate / 1e6, color=colour, linewidth=width, label=label)
+    else:
+        y = y / SCALES[what]
+        axis.plot(times, y, drawstyle="steps-post", color=colour, linewidth=width, label=label)
+
+
+def _flow_legend(figure: Figure, axis: Axes) -> None:
+    handles, labels = axis.get_legend_handles_labels()
+    style.legend(figure, handles, labels)
+
+
+def sequence(results: Results, spec: dict[str, Any]) -> Made:
+    """Time-sequence graph: a dot per segment sent, circles for those sent again."""
+    cells, run = chosen(results, spec)[:4], _run(results, spec)
+    flow = int(spec.get("flow", 1))
+    start, end = _span(spec)
+    figure, axes = style.panels(len(cells), height=4.4, columns=2)
+    names = {c.name: t for t, members in split(cells, []) for c in members}
+    for axis, cell in zip(axes, cells, strict=True):
+        if results.plan.runner == "mock":
+            _mock_sequence(axis, results.outcome(cell, run)["trace"])
+            unit = "data segment"
+        else:
+            _mesh_sequence(axis, results.series(cell, run), flow, run)
+            unit = "offset in the stream, kB"
+        axis.set_title(names[cell.name], loc="left", color=style.MUTED)
+        axis.set_xlabel("time, s")
+        axis.set_xlim(start, end)
+        if start is not None or end is not None:
+            _fit(axis)
+        style.grid(axis, "both")
+    axes[0].set_ylabel(unit)
+    handles, labels = axes[0].get_legend_handles_labels()
+    for other in axes[1:]:
+        for handle, label in zip(*other.get_legend_handles_labels(), strict=True):
+            if label not in labels:
+                handles.append(handle)
+                labels.append(label)
+    style.legend(figure, handles, labels)
+    caption = f"Run {run}, flow {flow}. Each dot is a segment that leaves the sender."
+    return figure, "Segments over time", caption
+
+
+def _fit(axis: Axes) -> None:
+    """Fit y to what lies inside the x limits."""
+    low, high = axis.get_xlim()
+    inside = [
+        np.asarray(line.get_ydata(), dtype=float)[
+            (np.asarray(line.get_xdata(), dtype=float) >= low)
+            & (np.asarray(line.get_xdata(), dtype=float) <= high)
+        ]
+        for line in axis.get_lines()
+    ]
+    seen = np.concatenate([y for y in inside if y.size] or [np.array([0.0, 1.0])])
+    margin = 0.04 * (float(seen.max()) - float(seen.min()) or 1.0)
+    axis.set_ylim(float(seen.min()) - margin, float(seen.max()) + margin)
+
+
+def _mesh_sequence(axis: Axes, series: Series, flow: int, run: int) -> None:
+    sent = series.get(f"flow.{flow}.sent")
+    if sent is None:
+        raise LabError(f"no series of run {run}: the plan must say [series] runs = [{run}]")
+    times, offsets = sent.index.to_numpy(float), sent.to_numpy(float) / 1e3
+    new = offsets >= 0
+    delivered = series.get(f"flow.{flow}.delivered")
+    if delivered is not None:
+        axis.step(
+            delivered.index, delivered.to_numpy(float) / 1e3, where="post", color=style.MUTED,
+            linewidth=0.9, label="delivered in order",
+        )  # fmt: skip
+    many = bool(new.sum() > 4000)
+    axis.plot(
+        times[new], offsets[new], ".", color=style.COLOURS[0], markersize=2.5, rasterized=many,
+        label="sent",
+    )  # fmt: skip
+    again = style.COLOURS[1]
+    axis.plot(
+        times[~new], -offsets[~new], "o", color=again, markersize=4.5, fillstyle="none",
+        label="sent again",
+    )  # fmt: skip
+
+
+def _mock_sequence(axis: Axes, trace: Sequence[Mapping[str, Any]]) -> None:
+    def points(event: str, again: int | None = None) -> tuple[list[float], list[int]]:
+        rows = [
+            r
+            for r in trace
+            if r["event"] == event
+            and r["seq_index"] is not None
+            and again in (None, r["retransmission"])
+        ]
+        return [r["time_s"] for r in rows], [r["seq_index"] for r in rows]
+
+    axis.step(*points("ack"), where="post", color=style.MUTED, linewidth=0.9, label="asked for")
+    axis.plot(*points("send", 0), ".", color=style.COLOURS[0], markersize=3.5, label="sent")
+    axis.plot(
+        *points("send", 1), "o", color=style.COLOURS[1], markersize=6, fillstyle="none",
+        label="sent again",
+    )  # fmt: skip
+    axis.plot(*points("drop"), "x", color="#b3261e", markersize=7, mew=1.6, label="lost")

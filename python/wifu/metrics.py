@@ -1,0 +1,265 @@
+"""What is computed from an outcome: goodput, fairness, utility, starvation, delay, loss.
+
+Goodput counts octets delivered in order to the application, once. Rates are bit/s, times seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    from wifu.plan import Measure
+
+Floats = NDArray[np.float64]
+Outcome = Mapping[str, Any]
+
+STARVED_BPS = 1000.0
+"""A flow below 1 kb/s is starved."""
+
+STARVED_UTILITY_BPS = 8.0
+"""What a starved flow counts in the log utility: one octet a second."""
+
+
+def jain(rates: ArrayLike) -> float:
+    """Jain's index (sum x)^2 / (n sum x^2): 1 if all get the same, 1/n if one gets everything.
+
+    Nan if nobody gets anything.
+    """
+    x = np.asarray(rates, dtype=float)
+    squares = float(np.sum(x * x))
+    return float(np.sum(x)) ** 2 / (x.size * squares) if squares > 0 else float("nan")
+
+
+def unfairness(rates: ArrayLike) -> float:
+    """Population standard deviation over mean, of the flows of one run; 0 is fair."""
+    x = np.asarray(rates, dtype=float)
+    mean = float(np.mean(x)) if x.size else 0.0
+    return float(np.std(x)) / mean if mean > 0 else float("nan")
+
+
+def log_utility(rates_bps: ArrayLike) -> float:
+    """Sum of log10 of the goodputs in kb/s; a starved flow counts as one octet a second."""
+    x = np.asarray(rates_bps, dtype=float)
+    x = np.where(x < STARVED_BPS, STARVED_UTILITY_BPS, x)
+    return float(np.sum(np.log10(x / 1000.0)))
+
+
+def starved_share(rates_bps: ArrayLike) -> float:
+    """Share of the flows below 1 kb/s."""
+    x = np.asarray(rates_bps, dtype=float)
+    return float(np.mean(x < STARVED_BPS)) if x.size else float("nan")
+
+
+def passive_loss(handed: int, heard: int) -> float:
+    """Passive-ACK loss: the share of packets handed on of which the upstream node heard nothing."""
+    return 1.0 - min(heard, handed) / handed if handed else float("nan")
+
+
+def sliding(
+    times: ArrayLike,
+    delivered: ArrayLike,
+    window: float,
+    step: float,
+    start: float = 0.0,
+    end: float | None = None,
+) -> tuple[Floats, Floats]:
+    """Rate in a sliding window: at each instant t what was delivered in (t - window, t], bit/s.
+
+    `delivered` is the count so far at `times`. Usual windows: 200 ms; 50 ms every 2 ms; 1 s every
+    100 ms.
+    """
+    t, total = np.asarray(times, dtype=float), np.asarray(delivered, dtype=float)
+    if end is None:
+        end = float(t[-1]) if t.size else start
+    count = max(0, int(np.floor((end - start) / step + 1e-9)))
+    at = np.asarray(start + step * np.arange(1, count + 1), dtype=np.float64)
+    # The smallest part of a step keeps rounding from losing an octet that falls on an edge.
+    slack = step * 1e-9
+    rate = (_so_far(t, total, at + slack) - _so_far(t, total, at - window + slack)) * 8.0 / window
+    return at, rate
+
+
+def _so_far(times: Floats, total: Floats, at: Floats) -> Floats:
+    index = np.searchsorted(times, at, side="right")
+    return np.asarray(np.concatenate(([0.0], total))[index], dtype=np.float64)
+
+
+def batch_rates(octets: Sequence[float], ends: Sequence[float], discard: int = 1) -> Floats:
+    """Goodput in each batch of steady state, without the first `discard` batches."""
+    edges = np.concatenate(([0.0], np.asarray(ends, dtype=float)))
+    spans = np.diff(edges)
+    count = min(len(octets), len(spans))
+    rates = np.asarray(octets[:count], dtype=float) * 8.0 / spans[:count]
+    return np.asarray(rates[discard:], dtype=float)
+
+
+def flow_goodput(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) -> float:
+    """Goodput of one flow, bit/s, as the plan measures it. 0 for a flow that delivered nothing."""
+    octets = float(flow.get("bytes") or 0)
+    if measure.mode == "steady":
+        return _steady(outcome, flow, measure.discard)
+    if measure.mode == "window":
+        return float(flow["window_bytes"]) * 8.0 / (measure.end - measure.start)
+    start = flow.get("start_s") or 0.0
+    if measure.mode == "receiver":
+        start = flow.get("first_byte_s")
+    end = flow.get("last_byte_s") if flow.get("finished") else outcome.get("sim_seconds")
+    if octets == 0 or start is None or end is None or end <= start:
+        return 0.0
+    return octets * 8.0 / float(end - start)
+
+
+def _steady(outcome: Outcome, flow: Mapping[str, Any], discard: int) -> float:
+    batches, ends = flow.get("batches") or [], outcome.get("batches_end_s") or []
+    rates = batch_rates(batches, ends, discard)
+    if rates.size:
+        return float(np.mean(rates))
+    # Stopped by the clock before a batch ended: what came after the batches to discard, per time.
+    known = min(discard, len(ends))
+    rest = float(flow.get("bytes") or 0) - sum(batches[:known])
+    span = float(outcome["sim_seconds"]) - (ends[known - 1] if known else 0.0)
+    return rest * 8.0 / span if span > 0 else 0.0
+
+
+def download_delays(flow: Mapping[str, Any]) -> list[float]:
+    """Delays of what a flow fetched: of each request, else of the whole transfer if it ended."""
+    requests = flow.get("requests") or []
+    if requests:
+        return [float(r["delay_s"]) for r in requests if r.get("delay_s") is not None]
+    if flow.get("finished") and flow.get("last_byte_s") is not None:
+        return [float(flow["last_byte_s"]) - float(flow.get("start_s") or 0.0)]
+    return []
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number per run: what it is called on axes, its unit, and what to divide by for it."""
+
+    label: str
+    unit: str
+    scale: float
+    better: str
+    compute: Callable[[Outcome, Floats], float]
+
+    def axis(self) -> str:
+        """The label of an axis."""
+        return f"{self.label}, {self.unit}" if self.unit else self.label
+
+
+def _flows_mean(key: str) -> Callable[[Outcome, Floats], float]:
+    def compute(outcome: Outcome, rates: Floats) -> float:
+        known = [float(f[key]) for f in outcome["flows"] if f.get(key) is not None]
+        return float(np.mean(known)) if known else float("nan")
+
+    return compute
+
+
+def _flows_sum(key: str) -> Callable[[Outcome, Floats], float]:
+    return lambda outcome, rates: float(sum(f.get(key) or 0 for f in outcome["flows"]))
+
+
+def _nodes_ratio(part: str, whole: str) -> Callable[[Outcome, Floats], float]:
+    def compute(outcome: Outcome, rates: Floats) -> float:
+        nodes = outcome.get("nodes") or []
+        total = sum(n.get(whole) or 0 for n in nodes)
+        return sum(n.get(part) or 0 for n in nodes) / total if total else float("nan")
+
+    return compute
+
+
+def _delay(statistic: Callable[[list[float]], Any]) -> Callable[[Outcome, Floats], float]:
+    def compute(outcome: Outcome, rates: Floats) -> float:
+        delays = [d for f in outcome["flows"] for d in download_delays(f)]
+        return float(statistic(delays)) if delays else float("nan")
+
+    return compute
+
+
+def _lowest(outcome: Outcome, rates: Floats) -> float:
+    return float(np.min(rates)) if rates.size else float("nan")
+
+
+RUN_METRICS: dict[str, Metric] = {
+    "goodput": Metric(
+        "mean goodput per flow",
+        "Mb/s",
+        1e6,
+        "more",
+        lambda o, x: float(np.mean(x)) if x.size else 0.0,
+    ),
+    "aggregate": Metric("total goodput", "Mb/s", 1e6, "more", lambda o, x: float(np.sum(x))),
+    "lowest": Metric("goodput of the weakest flow", "Mb/s", 1e6, "more", _lowest),
+    "jain": Metric("Jain's index", "", 1.0, "more", lambda o, x: jain(x)),
+    "unfairness": Metric("unfairness (sd / mean)", "", 1.0, "less", lambda o, x: unfairness(x)),
+    "utility": Metric("log utility", "", 1.0, "more", lambda o, x: log_utility(x)),
+    "starved": Metric("starved flows", "%", 0.01, "less", lambda o, x: starved_share(x)),
+    "delay": Metric("mean download time", "s", 1.0, "less", _delay(np.mean)),
+    "delay_median": Metric("median download time", "s", 1.0, "less", _delay(np.median)),
+    "srtt": Metric(
+        "smoothed round-trip time at the end", "ms", 1e-3, "less", _flows_mean("srtt_s")
+    ),
+    "min_rtt": Metric("smallest round-trip time", "ms", 1e-3, "less", _flows_mean("min_rtt_s")),
+    "retransmissions": Metric(
+        "segments sent again", "per run", 1.0, "less", _flows_sum("retransmissions")
+    ),
+    "timeouts": Metric("retransmission timeouts", "per run", 1.0, "less", _flows_sum("timeouts")),
+    "mac_loss": Metric(
+        "frames given up by the MAC", "%", 0.01, "less", _nodes_ratio("failed", "frames")
+    ),
+    "mac_retries": Metric(
+        "MAC retries per frame", "", 1.0, "less", _nodes_ratio("retries", "frames")
+    ),
+    "finished": Metric(
+        "flows that finished",
+        "%",
+        0.01,
+        "more",
+        lambda o, x: float(np.mean([bool(f.get("finished")) for f in o["flows"]])),
+    ),
+}
+"""Everything that can stand in `metrics`, `until.metric` and figures."""
+
+
+def flow_row(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) -> dict[str, Any]:
+    """The columns of one flow in `results.parquet`."""
+    rate = flow_goodput(outcome, flow, measure)
+    delays = download_delays(flow)
+    whole = {
+        "flow": int(flow["id"]),
+        "flow_from": flow.get("from"),
+        "flow_to": flow.get("to"),
+        "flow_protocol": flow.get("protocol"),
+        "flow_hops": flow.get("hops"),
+        "goodput_bps": rate,
+        "bytes": flow.get("bytes"),
+        "starved": bool(rate < STARVED_BPS),
+        "delay_s": float(np.mean(delays)) if delays else None,
+        "requests": len(flow.get("requests") or []),
+        "batch_goodput_bps": None,
+    }
+    if flow.get("batches"):
+        rates = batch_rates(flow["batches"], outcome.get("batches_end_s") or [], measure.discard)
+        whole["batch_goodput_bps"] = [float(v) for v in rates]
+    for key in _COPIED:
+        whole[key] = flow.get(key)
+    return whole
+
+
+_COPIED = (
+    "start_s", "connected_s", "first_byte_s", "last_byte_s", "finished", "segments",
+    "retransmissions", "timeouts", "fast_retransmits", "srtt_s", "min_rtt_s", "cwnd", "fault",
+)  # fmt: skip
+
+
+def run_row(outcome: Outcome, measure: Measure) -> dict[str, float]:
+    """All metrics of one run, in base units (bit/s, seconds, shares)."""
+    flows = outcome.get("flows") or []
+    rates = np.asarray([flow_goodput(outcome, f, measure) for f in flows], dtype=float)
+    if not flows:
+        return {name: float("nan") for name in RUN_METRICS}
+    return {name: metric.compute(outcome, rates) for name, metric in RUN_METRICS.items()}

@@ -1,0 +1,655 @@
+"""Plan files: what to run, what to vary, how often, and what to look at.
+
+A plan is TOML. `scenario` is the base, given to the simulator as it is; `vary` names the axes. An
+axis is a list, a range (`"1..8"`, `"1,2,5.5"`), or a table of named levels. Its name is either the
+path of a scenario key (`"radio.rate" = ["6Mb/s", "24Mb/s"]`), or a name that templates in the
+scenario refer to: `topology.words = "linear,{hops+1}"`. A level that is a table sets several paths
+at once. A flow with `copies = 5` stands for five, in which `{copy}` counts from 0.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import itertools
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wifu import values
+from wifu.errors import LabError, PlanError, nearest
+from wifu.values import Value
+
+Label = str | int | float
+
+RESERVED = {"cell", "run", "seed", "status", "error", "flow", "from", "to", "copy"}
+"""Names of columns in the results, which no axis may have."""
+
+MEASURES = {
+    "transfer": "octets delivered in order, from connect() to the last of them",
+    "receiver": "octets delivered in order, from the first delivery to the last",
+    "steady": "means of batches of packets after the first ones (scenario.stop.packets and batch)",
+    "window": "octets delivered inside `from`..`to` (records series)",
+}
+
+RUNNERS = {
+    "mesh": "the 802.11 mesh simulator (`wifu sim`)",
+    "mock": "the wired network of `wifu mock`",
+}
+
+
+@dataclass(frozen=True)
+class Level:
+    """One value of an axis: its label, and what it sets."""
+
+    label: Label
+    value: Value
+    paths: Mapping[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Something that is varied."""
+
+    name: str
+    levels: tuple[Level, ...]
+
+
+@dataclass(frozen=True)
+class Until:
+    """Repeat until the interval of the mean is narrow: half width at most `ci` of the mean."""
+
+    metric: str
+    ci: float
+    minimum: int
+    maximum: int
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What counts as a flow's goodput (see `MEASURES`)."""
+
+    mode: str = "transfer"
+    discard: int = 1
+    start: float = 0.0
+    end: float = 0.0
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of the plan: its labels, and the scenario without seed and run."""
+
+    index: int
+    name: str
+    labels: Mapping[str, Label]
+    scenario: Mapping[str, Value]
+
+    @property
+    def key(self) -> str:
+        """Identifies the scenario, whatever the plan around it."""
+        return digest(self.scenario)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A plan, resolved and checked."""
+
+    name: str
+    title: str
+    about: str
+    runner: str
+    scenario: Mapping[str, Value]
+    axes: tuple[Axis, ...]
+    zipped: tuple[tuple[str, ...], ...]
+    skip: tuple[Mapping[str, Value], ...]
+    runs: int
+    until: Until | None
+    seed: int
+    deterministic: bool
+    pair: str | None
+    baseline: Label | None
+    measure: Measure
+    metrics: tuple[str, ...]
+    figures: tuple[Mapping[str, Any], ...]
+    claims: tuple[str, ...]
+    series_runs: frozenset[int]
+    source: Mapping[str, Value]
+    cells: tuple[Cell, ...]
+
+    @property
+    def max_runs(self) -> int:
+        """The most replicates that a cell can get."""
+        return self.until.maximum if self.until else self.runs
+
+    @property
+    def sha256(self) -> str:
+        """Identifies everything of the plan that decides what is run."""
+        decisive = [[c.name, c.key] for c in self.cells]
+        until = None if self.until is None else list(vars(self.until).values())
+        return digest([self.runner, decisive, self.runs, until, self.seed, self.pair])
+
+    def axis(self, name: str) -> Axis:
+        """The axis of this name."""
+        for axis in self.axes:
+            if axis.name == name:
+                return axis
+        hint = nearest(name, (a.name for a in self.axes))
+        raise PlanError(f"no axis is called {name}; {hint}")
+
+    def scenario_of(self, cell: Cell, run: int) -> dict[str, Value]:
+        """The scenario of one replicate. The same `run` gives the same random numbers in all
+        cells: protocols are compared under the same fading, placement and traffic.
+        """
+        scenario = dict(copy.deepcopy(dict(cell.scenario)))
+        if self.runner == "mesh":
+            scenario["seed"], scenario["run"] = self.seed, run
+            if run in self.series_runs or self.measure.mode == "window":
+                record = dict(scenario.get("record", {}))
+                record.setdefault("series", True)
+                scenario["record"] = record
+        else:
+            scenario["seed"] = self.seed + run - 1
+        return scenario
+
+    def groups(self) -> list[list[Cell]]:
+        """Cells that are compared with each other, hence stop together: same but for `pair`."""
+        by: dict[str, list[Cell]] = {}
+        for cell in self.cells:
+            rest = {k: v for k, v in cell.labels.items() if k != self.pair}
+            by.setdefault(json.dumps(rest), []).append(cell)
+        return list(by.values())
+
+
+def digest(value: object) -> str:
+    """16 hexadecimal digits that identify a JSON value."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=_plain)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    return str(value)
+
+
+# Reading ------------------------------------------------------------------------------------------
+
+
+def load(path: str | Path, overrides: Sequence[str] = (), multirun: bool = False) -> Plan:
+    """Read a plan file, or the `plan.toml` of a folder, and apply `key=value` overrides."""
+    path = Path(path)
+    if path.is_dir():
+        path = path / "plan.toml"
+    try:
+        text = path.read_text()
+    except OSError as e:
+        raise PlanError(f"cannot read: {e.strerror}", file=path) from None
+    return parse(text, path, overrides, multirun)
+
+
+def parse(
+    text: str, path: Path | None = None, overrides: Sequence[str] = (), multirun: bool = False
+) -> Plan:
+    """A plan from TOML text; `path` is for messages and for the plan's name."""
+    try:
+        source = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as e:
+        found = re.search(r"line (\d+)", str(e))
+        raise PlanError(f"{e}", "", path, int(found[1]) if found else None) from None
+    try:
+        for override in overrides:
+            apply_override(source, override, multirun)
+        return _Reader(source, path).plan()
+    except PlanError as e:
+        line = locate(text, e.key) if e.key else None
+        raise PlanError(e.message, e.key, path, line) from None
+
+
+def apply_override(source: dict[str, Value], override: str, multirun: bool = False) -> None:
+    """Apply `key=value`: a key of the plan, an axis, or a scenario path (`radio.rate=6Mb/s`).
+
+    With `multirun`, several values for a scenario path make it an axis, as Hydra's `-m` does.
+    """
+    key, equals, text = override.partition("=")
+    key = key.strip()
+    if not equals or not key:
+        raise PlanError(f"{override!r} is no override: write key=value")
+    head = key.split(".")[0]
+    vary = source.setdefault("vary", {})
+    if key.removeprefix("vary.") in vary:
+        vary[key.removeprefix("vary.")] = _chosen(vary[key.removeprefix("vary.")], text, key)
+    elif head in _KEYS:
+        set_path(source, key, values.scalar(text))
+    elif head in _SCENARIO_HEADS:
+        options = values.sequence(text) if multirun else [values.scalar(text)]
+        if len(options) > 1:
+            vary[key] = options
+        else:
+            set_path(source.setdefault("scenario", {}), key, options[0])
+    else:
+        known = [*_KEYS, *vary, *_SCENARIO_HEADS]
+        raise PlanError(
+            f"{key} is neither an axis nor a key of plan or scenario; {nearest(key, known)}"
+        )
+
+
+def _chosen(axis: Value, text: str, key: str) -> Value:
+    """New values for an axis; for one with named levels, which of them."""
+    options = values.sequence(text)
+    if not isinstance(axis, dict):
+        return options
+    for option in options:
+        if str(option) not in axis:
+            raise PlanError(f"axis {key} has no level {option}; {nearest(str(option), axis)}")
+    return {str(o): axis[str(o)] for o in options}
+
+
+def set_path(tree: dict[str, Value], path: str, value: Value) -> None:
+    """Set `a.b.c`; in an array of tables, `flow.1.to` is the first, `flow.*.to` all of them."""
+    head, _, rest = path.partition(".")
+    if not rest:
+        tree[head] = value
+        return
+    child = tree.setdefault(head, {})
+    if isinstance(child, list):
+        which, _, rest = rest.partition(".")
+        if not rest or not (which == "*" or which.isdigit()):
+            raise PlanError(f"{head} is a list: write {head}.1.key or {head}.*.key", path)
+        if which != "*" and not 1 <= int(which) <= len(child):
+            raise PlanError(f"there are {len(child)} of {head}, counted from 1", path)
+        for item in child if which == "*" else [child[int(which) - 1]]:
+            set_path(item, rest, value)
+    elif isinstance(child, dict):
+        set_path(child, rest, value)
+    else:
+        raise PlanError(f"{head} is {child!r}, which has no keys", path)
+
+
+def locate(text: str, key: str) -> int | None:
+    """The line on which a key is set, or the nearest of its parents."""
+    parts = key.split(".")
+    while parts:
+        table: list[str] = []
+        for number, line in enumerate(text.splitlines(), 1):
+            header = re.match(r"\s*\[\[?\s*([^\]]+?)\s*\]\]?\s*(#.*)?$", line)
+            if header:
+                table = [p.strip().strip("\"'") for p in header[1].split(".")]
+                if _matches(table, parts):
+                    return number
+                continue
+            assigned = re.match(r"\s*([\w.\-\"'*]+)\s*=", line)
+            if assigned:
+                name = [p.strip("\"'") for p in assigned[1].split(".")]
+                quoted = [assigned[1].strip("\"'")]
+                if _matches(table + name, parts) or _matches(table + quoted, parts):
+                    return number
+        parts = parts[:-1]
+    return None
+
+
+def _matches(found: Sequence[str], wanted: Sequence[str]) -> bool:
+    return ".".join(found) == ".".join(p for p in wanted if not p.isdigit())
+
+
+_KEYS = (
+    "name", "title", "about", "runner", "scenario", "vary", "zip", "skip", "runs", "until", "seed",
+    "deterministic", "pair", "baseline", "measure", "metrics", "figure", "claims", "series",
+)  # fmt: skip
+_SCENARIO_HEADS = (
+    "topology", "radio", "routing", "host", "flow", "mobility", "stop", "record"
+)  # fmt: skip
+
+
+class _Reader:
+    """Turns the tables of a plan into a `Plan`; every error names the key."""
+
+    def __init__(self, source: dict[str, Value], path: Path | None) -> None:
+        self.source = source
+        folder = path.resolve().parent.name if path else "plan"
+        self.default_name = (
+            folder if path and path.name == "plan.toml" else (path.stem if path else "plan")
+        )
+
+    def plan(self) -> Plan:
+        """The plan, or the first error."""
+        self._known(self.source, _KEYS, "")
+        runner = self._choice("runner", "mesh", RUNNERS)
+        scenario = self._get("scenario", dict, {})
+        if not scenario:
+            raise PlanError("a plan needs a [scenario]: what one run is", "scenario")
+        for key in ("seed", "run"):
+            if key in scenario and runner == "mesh":
+                raise PlanError(
+                    f"the lab sets {key} itself; the plan has `seed`", f"scenario.{key}"
+                )
+        axes = tuple(self._axes())
+        zipped = self._zip(axes)
+        skip = tuple(self._get("skip", list, []))
+        deterministic = self._get("deterministic", bool, False)
+        until = self._until()
+        runs = 1 if deterministic else self._get("runs", int, 10)
+        if runs < 1:
+            raise PlanError("at least one run", "runs")
+        if deterministic and (until or self.source.get("runs", 1) != 1):
+            raise PlanError("a deterministic plan has one run per cell", "deterministic")
+        names = [a.name for a in axes]
+        pair = self._get("pair", str, "protocol" if "protocol" in names else None)
+        if pair is not None and pair not in names:
+            raise PlanError(f"no axis is called {pair}; {nearest(pair, names)}", "pair")
+        baseline = self.source.get("baseline")
+        self._check_baseline(axes, pair, baseline)
+        return Plan(
+            name=self._get("name", str, self.default_name),
+            title=self._get("title", str, self._get("name", str, self.default_name)),
+            about=self._get("about", str, "").strip(),
+            runner=runner,
+            scenario=scenario,
+            axes=axes,
+            zipped=zipped,
+            skip=skip,
+            runs=runs,
+            until=until,
+            seed=self._get("seed", int, 1),
+            deterministic=deterministic,
+            pair=pair,
+            baseline=baseline,
+            measure=self._measure(),
+            metrics=self._metrics(),
+            figures=self._figures(names),
+            claims=tuple(self._get("claims", list, [])),
+            series_runs=self._series(),
+            source=self.source,
+            cells=tuple(self._cells(scenario, axes, zipped, skip)),
+        )
+
+    def _known(self, table: Mapping[str, Value], valid: Iterable[str], path: str) -> None:
+        for key in table:
+            if key not in valid:
+                where = f"{path}.{key}" if path else key
+                raise PlanError(f"unknown key; {nearest(key, valid)}", where)
+
+    def _get(self, key: str, kind: type, default: Value) -> Value:
+        value = self.source.get(key, default)
+        if value is default:
+            return default
+        right = isinstance(value, kind) and not (kind is int and isinstance(value, bool))
+        if not right:
+            names = {str: "text", int: "an integer", bool: "true or false", dict: "a table"}
+            raise PlanError(f"must be {names.get(kind, 'a list')}, not {value!r}", key)
+        return value
+
+    def _choice(self, key: str, default: str, valid: Iterable[str]) -> str:
+        value = self._get(key, str, default)
+        if value not in valid:
+            raise PlanError(f"{value!r} is none of them; {nearest(value, valid)}", key)
+        return str(value)
+
+    def _axes(self) -> Iterator[Axis]:
+        for name, given in self._get("vary", dict, {}).items():
+            key = f"vary.{name}"
+            if name in RESERVED:
+                raise PlanError("is the name of a column of the results; choose another", key)
+            try:
+                levels = tuple(_levels(name, given))
+            except LabError as e:
+                raise PlanError(str(e), key) from None
+            if not levels:
+                raise PlanError("has no values", key)
+            labels = [level.label for level in levels]
+            twice = [v for v in labels if labels.count(v) > 1]
+            if twice:
+                raise PlanError(f"has {twice[0]!r} twice", key)
+            yield Axis(name, levels)
+
+    def _zip(self, axes: tuple[Axis, ...]) -> tuple[tuple[str, ...], ...]:
+        by = {a.name: a for a in axes}
+        out = []
+        for group in self._get("zip", list, []):
+            if not isinstance(group, list) or len(group) < 2:
+                raise PlanError('write [["one", "other"]]: axes that go together', "zip")
+            for name in group:
+                if name not in by:
+                    raise PlanError(f"no axis is called {name}; {nearest(str(name), by)}", "zip")
+            sizes = {name: len(by[name].levels) for name in group}
+            if len(set(sizes.values())) > 1:
+                told = ", ".join(f"{k} has {v}" for k, v in sizes.items())
+                raise PlanError(f"axes that go together have as many values: {told}", "zip")
+            out.append(tuple(group))
+        return tuple(out)
+
+    def _until(self) -> Until | None:
+        given = self._get("until", dict, None)
+        if given is None:
+            return None
+        if "runs" in self.source:
+            raise PlanError("give either runs or until", "until")
+        self._known(given, ("metric", "ci", "min", "max"), "until")
+        metric = given.get("metric", "goodput")
+        self._metric(metric, "until.metric")
+        try:
+            ci = values.fraction(given.get("ci", "5%"))
+        except LabError as e:
+            raise PlanError(str(e), "until.ci") from None
+        low, high = given.get("min", 10), given.get("max", 100)
+        if not (isinstance(low, int) and isinstance(high, int) and 3 <= low <= high):
+            raise PlanError("needs 3 <= min <= max", "until")
+        if not 0 < ci < 1:
+            raise PlanError("is a share of the mean between 0 and 1, such as 5%", "until.ci")
+        return Until(metric, ci, low, high)
+
+    def _measure(self) -> Measure:
+        given = self.source.get("measure", "transfer")
+        table = {"mode": given} if isinstance(given, str) else dict(given)
+        self._known(table, ("mode", "discard", "from", "to"), "measure")
+        mode = table.get("mode", "transfer")
+        if mode not in MEASURES:
+            raise PlanError(f"{mode!r} is none of them; {nearest(str(mode), MEASURES)}", "measure")
+        start, end = values.seconds(table.get("from", 0)), values.seconds(table.get("to", 0))
+        if mode == "window" and not end > start:
+            raise PlanError("needs from and to, such as from = '6s', to = '60s'", "measure")
+        return Measure(mode, int(table.get("discard", 1)), start, end)
+
+    def _metric(self, name: str, key: str) -> None:
+        from wifu.metrics import RUN_METRICS
+
+        if name not in RUN_METRICS:
+            raise PlanError(f"no metric is called {name}; {nearest(name, RUN_METRICS)}", key)
+
+    def _metrics(self) -> tuple[str, ...]:
+        names = self._get("metrics", list, ["goodput"])
+        for name in names:
+            self._metric(str(name), "metrics")
+        return tuple(names)
+
+    def _figures(self, axes: Sequence[str]) -> tuple[Mapping[str, Any], ...]:
+        from wifu.figures import KINDS
+
+        figures = self._get("figure", list, [])
+        for n, figure in enumerate(figures, 1):
+            kind = figure.get("kind", "")
+            if kind not in KINDS:
+                raise PlanError(
+                    f"no figure is of kind {kind!r}; {nearest(kind, KINDS)}", f"figure.{n}.kind"
+                )
+            self._known(figure, ("kind", "title", "where", *KINDS[kind].options), f"figure.{n}")
+            for role in ("x", "by"):
+                name = figure.get(role)
+                if name is not None and name not in axes:
+                    raise PlanError(
+                        f"no axis is called {name}; {nearest(name, axes)}", f"figure.{n}.{role}"
+                    )
+            for role in ("metric", "against"):
+                if role in figure:
+                    self._metric(figure[role], f"figure.{n}.{role}")
+        return tuple(figures)
+
+    def _series(self) -> frozenset[int]:
+        given = self._get("series", dict, {})
+        self._known(given, ("runs",), "series")
+        runs = given.get("runs", [])
+        return frozenset(values.sequence(runs) if isinstance(runs, str) else runs)
+
+    def _check_baseline(self, axes: Sequence[Axis], pair: str | None, baseline: Value) -> None:
+        if baseline is None:
+            return
+        if pair is None:
+            raise PlanError("needs `pair`: the axis along which cells are compared", "baseline")
+        labels = [str(v.label) for a in axes if a.name == pair for v in a.levels]
+        # An override may have left it out.
+        declared = self.source["vary"].get(pair)
+        if str(baseline) not in labels and isinstance(declared, dict) and len(labels) > 1:
+            raise PlanError(
+                f"{pair} has no {baseline}; {nearest(str(baseline), labels)}", "baseline"
+            )
+
+    def _cells(
+        self,
+        scenario: Mapping[str, Value],
+        axes: Sequence[Axis],
+        zipped: Sequence[Sequence[str]],
+        skip: Sequence[Mapping[str, Value]],
+    ) -> Iterator[Cell]:
+        self._check_use(scenario, axes)
+        groups = _grouped(axes, zipped)
+        names: set[str] = set()
+        index = 0
+        for point in itertools.product(*groups):
+            chosen = {axis.name: level for part in point for axis, level in part}
+            chosen = {a.name: chosen[a.name] for a in axes}
+            labels = {name: level.label for name, level in chosen.items()}
+            if any(_skipped(rule, labels) for rule in skip):
+                continue
+            made = _scenario(scenario, chosen)
+            name = _slug(labels.values()) or "only"
+            if name in names:
+                name = f"{name}-{digest(made)[:6]}"
+            names.add(name)
+            yield Cell(index, name, labels, made)
+            index += 1
+
+    def _check_use(self, scenario: Mapping[str, Value], axes: Sequence[Axis]) -> None:
+        paths = [level.paths for a in axes for level in a.levels]
+        refers = values.used([dict(scenario), *[dict(p) for p in paths]])
+        for axis in axes:
+            sets = any(level.paths for level in axis.levels)
+            if not sets and axis.name not in refers:
+                hint = nearest(axis.name, [*_paths(scenario), *refers])
+                raise PlanError(
+                    f"is neither a path in the scenario nor used in a template {{{axis.name}}}; "
+                    f"{hint}",
+                    f"vary.{axis.name}",
+                )
+        known = {a.name for a in axes} | {"copy"}
+        for name in sorted(refers - known):
+            path = next(p for p, v in _leaves(scenario) if name in values.used(v))
+            raise PlanError(f"nothing is called {name}; {nearest(name, known)}", f"scenario.{path}")
+
+
+def _levels(name: str, given: Value) -> Iterator[Level]:
+    is_path = "." in name or name in ("seed",)
+    if isinstance(given, str):
+        given = values.sequence(given)
+    if isinstance(given, list):
+        for value in given:
+            if isinstance(value, list | dict):
+                raise LabError("levels that are not plain values need names: [vary.NAME] a = ...")
+            yield Level(value, value, {name: value} if is_path else {})
+        return
+    if not isinstance(given, dict):
+        given = [given]
+        yield Level(given[0], given[0], {name: given[0]} if is_path else {})
+        return
+    for label, value in given.items():
+        shown: Label = int(label) if label.isdigit() else label
+        if isinstance(value, dict):
+            yield Level(shown, shown, _flat(value))
+        else:
+            yield Level(shown, value, {name: value} if is_path else {})
+
+
+def _flat(table: Mapping[str, Value], prefix: str = "") -> dict[str, Value]:
+    out: dict[str, Value] = {}
+    for key, value in table.items():
+        if isinstance(value, dict) and value:
+            out |= _flat(value, f"{prefix}{key}.")
+        else:
+            out[f"{prefix}{key}"] = value
+    return out
+
+
+def _grouped(
+    axes: Sequence[Axis], zipped: Sequence[Sequence[str]]
+) -> list[list[list[tuple[Axis, Level]]]]:
+    groups: list[list[list[tuple[Axis, Level]]]] = []
+    done: set[str] = set()
+    by = {a.name: a for a in axes}
+    for axis in axes:
+        if axis.name in done:
+            continue
+        names = next((g for g in zipped if axis.name in g), [axis.name])
+        done |= set(names)
+        together = zip(*(by[n].levels for n in names), strict=True)
+        groups.append(
+            [[(by[n], v) for n, v in zip(names, point, strict=True)] for point in together]
+        )
+    return groups
+
+
+def _skipped(rule: Mapping[str, Value], labels: Mapping[str, Label]) -> bool:
+    def fits(name: str, wanted: Value) -> bool:
+        options = values.sequence(wanted) if isinstance(wanted, str) else wanted
+        options = options if isinstance(options, list) else [options]
+        return labels.get(name) in options
+
+    return all(fits(name, wanted) for name, wanted in rule.items())
+
+
+def _scenario(base: Mapping[str, Value], chosen: Mapping[str, Level]) -> dict[str, Value]:
+    tree: dict[str, Value] = copy.deepcopy(dict(base))
+    for level in chosen.values():
+        for path, value in level.paths.items():
+            set_path(tree, path, value)
+    names: dict[str, Value] = {name: level.value for name, level in chosen.items()}
+    try:
+        flows = tree.pop("flow", None)
+        out: dict[str, Value] = values.fill(tree, names)
+        if flows is not None:
+            out["flow"] = [f for flow in flows for f in _copies(flow, names)]
+    except PlanError:
+        raise
+    except LabError as e:
+        raise PlanError(str(e), "scenario") from None
+    return out
+
+
+def _copies(flow: Mapping[str, Value], names: Mapping[str, Value]) -> Iterator[dict[str, Value]]:
+    rest = {k: v for k, v in flow.items() if k != "copies"}
+    count = values.fill(flow.get("copies", 1), names)
+    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+        raise PlanError(f"is a number of flows, not {count!r}", "scenario.flow.copies")
+    for n in range(count):
+        yield values.fill(rest, {**names, "copy": n})
+
+
+def _leaves(tree: Value, prefix: str = "") -> Iterator[tuple[str, Value]]:
+    if isinstance(tree, dict):
+        for key, value in tree.items():
+            yield from _leaves(value, f"{prefix}{key}.")
+    elif isinstance(tree, list) and tree and isinstance(tree[0], dict):
+        for n, value in enumerate(tree, 1):
+            yield from _leaves(value, f"{prefix}{n}.")
+    else:
+        yield prefix[:-1], tree
+
+
+def _paths(tree: Mapping[str, Value]) -> list[str]:
+    return [path for path, _ in _leaves(dict(tree))]
+
+
+def _slug(labels: Iterable[Label]) -> str:
+    text = "_".join(re.sub(r"[^A-Za-z0-9.+-]+", "-", str(v)).strip("-") for v in labels)
+    return text if len(text) <= 80 else text[:60] + digest(text)[:8]

@@ -1,0 +1,391 @@
+"""The report: one HTML file with everything inside; it needs neither network nor lab to be read."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import math
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from wifu import claims as claiming
+from wifu import toml
+from wifu.api import Results
+from wifu.figures import Drawn, draw_all
+from wifu.metrics import RUN_METRICS
+from wifu.plan import MEASURES, Cell, Label
+
+E = html.escape
+
+
+def write(
+    results: Results, path: Path | None = None, figures: Sequence[Drawn] | None = None
+) -> Path:
+    """Write the report of results; draws the figures unless they are given."""
+    drawn = draw_all(results) if figures is None else figures
+    path = path or results.folder / "report.html"
+    path.write_text(render(results, drawn))
+    return path
+
+
+def render(results: Results, figures: Sequence[Drawn]) -> str:
+    """The report as text."""
+    verdicts = _verdicts(results)
+    parts = [
+        ("results", "Results", _results(results)),
+        ("comparison", "Comparison", _comparison(results)),
+        ("figures", "Figures", "".join(_figure(d) for d in figures)),
+        ("claims", "Claims", "".join(_claim(v) for v in verdicts)),
+        ("trouble", "Failed and excluded runs", _trouble(results)),
+        ("provenance", "Provenance", _provenance(results)),
+    ]
+    parts = [(key, title, body) for key, title, body in parts if body]
+    nav = "".join(f'<a href="#{key}">{E(title)}</a>' for key, title, _ in parts)
+    body = "".join(f'<section><h2 id="{k}">{E(t)}</h2>{b}</section>' for k, t, b in parts)
+    css = (resources.files("wifu") / "report.css").read_text()
+    return (
+        "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
+        f"<title>{E(results.plan.title)}</title><style>{css}</style></head><body>"
+        f"{_header(results)}<nav><div>{nav}</div></nav><main>{_alerts(results)}{body}"
+        f"<footer>Made by wifu-lab from <code>{E(results.plan.name)}</code>, "
+        f"{E(results.manifest['updated'])}.</footer></main></body></html>\n"
+    )
+
+
+def _header(results: Results) -> str:
+    m, plan = results.manifest, results.plan
+    failed = int((results.runs["status"] == "failed").sum()) if len(results.runs) else 0
+    simulated = float(results.ok["sim_seconds"].sum()) if "sim_seconds" in results.ok else 0.0
+    facts = [
+        ("cells", str(len(plan.cells)), ""),
+        ("runs", str(len(results.runs)), ""),
+        ("failed", str(failed), "bad" if failed else ""),
+        ("simulated", _duration(simulated), ""),
+        ("computed in", f"{_duration(m['cpu_s'])} of CPU", ""),
+        ("seed", str(m["seed"]), ""),
+        ("state", m["state"], "" if m["state"] == "complete" else "bad"),
+    ]
+    listed = "".join(f'<div><dt>{E(k)}</dt><dd class="{c}">{E(v)}</dd></div>' for k, v, c in facts)
+    return (
+        f"<header><div><p class='name'>{E(plan.name)}</p><h1>{E(plan.title)}</h1>"
+        f"<p class='about'>{E(plan.about)}</p><dl class='facts'>{listed}</dl></div></header>"
+    )
+
+
+def _duration(seconds: float) -> str:
+    if seconds >= 5400:
+        return f"{seconds / 3600:.1f} h"
+    if seconds >= 90:
+        return f"{seconds / 60:.1f} min"
+    return f"{seconds:.1f} s"
+
+
+def _alerts(results: Results) -> str:
+    out = []
+    m = results.manifest
+    if m["state"] != "complete":
+        out.append(
+            f"<div class='alert'>This campaign is <b>{E(m['state'])}</b>: what follows is what was "
+            f"done so far. <code>wifu-lab resume {E(str(results.folder))}</code> does the rest."
+            "</div>"
+        )
+    if len(m["code"]) > 1:
+        out.append(
+            "<div class='alert soft'>Runs of different versions of the code are mixed here: "
+            f"{E(', '.join(m['code']))}.</div>"
+        )
+    if m.get("dirty"):
+        out.append(
+            "<div class='alert soft'>Made from a checkout with changes that are in no commit.</div>"
+        )
+    return "".join(out)
+
+
+# Tables -------------------------------------------------------------------------------------------
+
+
+def number(value: float, like: float | None = None) -> str:
+    """A value with as many digits as `like` (a half width, say) justifies; else three or four."""
+    if not math.isfinite(value):
+        return "?"
+    if like is not None and math.isfinite(like) and like > 0:
+        digits = max(0, min(6, 1 - math.floor(math.log10(like))))
+        return f"{value:.{digits}f}"
+    if value == 0:
+        return "0"
+    digits = max(0, min(6, 3 - math.floor(math.log10(abs(value)))))
+    return f"{value:.{digits}f}"
+
+
+def _results(results: Results) -> str:
+    plan = results.plan
+    told = "" if plan.runner == "mock" else f"Goodput: {MEASURES[plan.measure.mode]}. "
+    if plan.deterministic:
+        told += "Nothing in a run is random, so every cell is run once and its value is exact."
+    else:
+        told += "Means over runs with the half width of their 95 % interval."
+    out = [f"<p class='note'>{E(told)}</p>"]
+    for n, name in enumerate(plan.metrics):
+        table = _pivot(results, name)
+        head = RUN_METRICS[name].axis()
+        head = head[0].upper() + head[1:]
+        if n == 0:
+            out.append(f"<h3>{E(head)}</h3>{table}")
+        else:
+            out.append(f"<details><summary>{E(head)}</summary>{table}</details>")
+    return "".join(out)
+
+
+def _pivot(results: Results, name: str) -> str:
+    plan, metric = results.plan, RUN_METRICS[name]
+    pair = plan.pair
+    columns: list[Label] = [v.label for v in plan.axis(pair).levels] if pair else [""]
+    others = [a.name for a in plan.axes if a.name != pair]
+    rows: dict[str, dict[str, Cell]] = {}
+    labels: dict[str, list[Label]] = {}
+    for cell in plan.cells:
+        rest = [cell.labels[k] for k in others]
+        key = json.dumps(rest)
+        labels[key] = rest
+        rows.setdefault(key, {})[str(cell.labels[pair]) if pair else ""] = cell
+    estimates = {c.name: results.interval(name, c) for c in plan.cells}
+    finite = [i.estimate for i in estimates.values() if math.isfinite(i.estimate)]
+    most = max(finite, default=0.0) or 1.0
+    head = "".join(f"<th>{E(k)}</th>" for k in others)
+    head += "".join(f"<th>{E(str(c)) if pair else E(metric.axis())}</th>" for c in columns)
+    body = []
+    for key, cells in rows.items():
+        values = {k: estimates[c.name].estimate for k, c in cells.items()}
+        known = [v for v in values.values() if math.isfinite(v)]
+        best = (max(known) if metric.better == "more" else min(known)) if len(known) > 1 else None
+        cellular = "".join(
+            _cell(results, cells.get(str(c)), estimates, metric.scale, most, best) for c in columns
+        )
+        body.append(
+            "<tr>"
+            + "".join(f"<td class='label'>{E(str(v))}</td>" for v in labels[key])
+            + cellular
+            + "</tr>"
+        )
+    return (
+        f"<div class='scroll'><table><thead><tr>{head}</tr></thead>"
+        f"<tbody>{''.join(body)}</tbody></table></div>"
+    )
+
+
+def _cell(
+    results: Results, cell: Cell | None, estimates: dict[str, Any], scale: float, most: float,
+    best: float | None,
+) -> str:  # fmt: skip
+    if cell is None:
+        return "<td class='value same'>not run</td>"
+    found = estimates[cell.name]
+    if not math.isfinite(found.estimate):
+        return "<td class='value same'>no value</td>"
+    half = found.half / scale if found.known else math.nan
+    text = number(found.estimate / scale, half if found.known else None)
+    if best is not None and found.estimate == best:
+        text = f"<b>{text}</b>"
+    if found.known:
+        text += f" <span class='pm'>± {number(half, half)}, n = {found.n}</span>"
+    elif not results.plan.deterministic:
+        text += f" <span class='pm'>n = {found.n}</span>"
+    width = max(0.0, min(1.0, found.estimate / most)) * 100
+    second = "" if best is None or found.estimate == best else " second"
+    return (
+        f"<td class='value'>{text}<div class='bar{second}' style='width:{width:.1f}%'></div></td>"
+    )
+
+
+def _comparison(results: Results) -> str:
+    plan = results.plan
+    if plan.pair is None or len(plan.axis(plan.pair).levels) < 2:
+        return ""
+    out = []
+    for n, name in enumerate(plan.metrics):
+        frame = results.compare(name)
+        if frame.empty:
+            continue
+        table = _ratios(results, frame, name)
+        metric = RUN_METRICS[name]
+        head = (
+            f"{metric.label[0].upper()}{metric.label[1:]}, relative to {frame['baseline'].iloc[0]}"
+        )
+        if n == 0:
+            out.append(f"<h3>{E(head)}</h3>{table}")
+        else:
+            out.append(f"<details><summary>{E(head)}</summary>{table}</details>")
+    if not out:
+        return ""
+    told = (
+        "Run by run: the same run number had the same random numbers everywhere. Ratios of means "
+        "with 95 % bootstrap intervals; p of a paired permutation test of no difference."
+    )
+    if plan.deterministic:
+        told = "Ratios; nothing is random here, so they are exact."
+    return f"<p class='note'>{told}</p>{''.join(out)}"
+
+
+def _ratios(results: Results, frame: pd.DataFrame, name: str) -> str:
+    pair = results.plan.pair or ""
+    computed = ("baseline", "n", "ratio", "low", "high", "p", pair)
+    labels = [c for c in frame.columns if c not in computed]
+    columns = list(dict.fromkeys(frame[pair]))
+    head = "".join(f"<th>{E(str(c))}</th>" for c in [*labels, *columns])
+    rows: dict[tuple[Any, ...], dict[Any, str]] = {}
+    for row in frame.to_dict("records"):
+        key = tuple(row[c] for c in labels)
+        rows.setdefault(key, {})[row[pair]] = _ratio(row, name)
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td class='label'>{E(str(v))}</td>" for v in key)
+        + "".join(f"<td class='value'>{cells.get(c, '')}</td>" for c in columns)
+        + "</tr>"
+        for key, cells in rows.items()
+    )
+    return (
+        f"<div class='scroll'><table><thead><tr>{head}</tr></thead>"
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _ratio(row: dict[Any, Any], name: str) -> str:
+    """A ratio: green or red where the interval leaves out 1, grey where it does not."""
+    clear = row["low"] > 1 or row["high"] < 1
+    better = (row["ratio"] > 1) == (RUN_METRICS[name].better == "more")
+    css = ("up" if better else "down") if clear else "same"
+    half = (row["high"] - row["low"]) / 2
+    text = (
+        f"<span class='{css}'>{number(row['ratio'], half if math.isfinite(half) else None)}</span>"
+    )
+    if math.isfinite(half):
+        text += (
+            f" <span class='pm'>{number(row['low'], half)} to {number(row['high'], half)}</span>"
+        )
+    p = row["p"]
+    if math.isfinite(p):
+        text += f" <span class='pm'>p {'&lt; 0.001' if p < 0.001 else f'= {p:.3f}'}</span>"
+    return text
+
+
+def _figure(drawn: Drawn) -> str:
+    raw = drawn.svg.read_bytes()
+    kind = "image/svg+xml"
+    if len(raw) > 1_500_000:
+        raw, kind = drawn.png.read_bytes(), "image/png"
+    data = base64.b64encode(raw).decode()
+    return (
+        f"<figure><h3>{E(drawn.title)}</h3><img alt='{E(drawn.title)}' "
+        f"src='data:{kind};base64,{data}'><figcaption>{E(drawn.caption)}</figcaption></figure>"
+    )
+
+
+# Claims, trouble, provenance ----------------------------------------------------------------------
+
+
+def _verdicts(results: Results) -> list[claiming.Verdict]:
+    if not results.plan.claims:
+        return []
+    chosen = claiming.select(claiming.load(), results.plan.claims)
+    return [claiming.judge(c, results) for c in chosen]
+
+
+def _badge(verdict: str) -> str:
+    css = verdict if verdict in ("PASS", "FAIL", "OPEN", "INFO") else "none"
+    return f"<span class='verdict {css}'>{E(verdict)}</span>"
+
+
+def _claim(v: claiming.Verdict) -> str:
+    rows = []
+    for f in v.findings:
+        m = f.measured
+        interval = ""
+        if m is None:
+            measured = E(f.why)
+        elif m.text:
+            measured = E(m.text)
+        else:
+            half = (m.high - m.low) / 2
+            measured = number(m.estimate, half if math.isfinite(half) else None)
+            if math.isfinite(m.low):
+                interval = f"{number(m.low, half)} to {number(m.high, half)}"
+            elif m.exact:
+                interval = "exact"
+        why = f" <span class='note'>{E(f.why)}</span>" if f.why and m is not None else ""
+        rows.append(
+            f"<tr><td>{E(f.check.name)}</td><td class='n'>{E(f.check.published)}</td>"
+            f"<td class='n'>{measured}</td><td class='n'>{interval}</td>"
+            f"<td>{E(wanted(f.check))}</td><td>{_badge(f.verdict)}{why}</td></tr>"
+        )
+    table = (
+        "<div class='scroll'><table><thead><tr><th></th><th class='n'>published</th>"
+        "<th class='n'>measured</th><th class='n'>95 % interval</th><th>must be</th><th></th></tr>"
+        f"</thead><tbody>{''.join(rows)}</tbody></table></div>"
+    )
+    note = f"<p class='note'>{E(v.claim.note)}</p>" if v.claim.note else ""
+    return (
+        f"<div class='claim'><p><span class='id'>{E(v.claim.id)}</span>{_badge(v.verdict)} "
+        f"<span class='note'>{E(v.claim.type)}, {E(v.claim.source)}</span></p>"
+        f"<p>{E(v.claim.says)}</p>{note}{table}</div>"
+    )
+
+
+def wanted(check: claiming.Check) -> str:
+    """Where a check's value must lie, in words."""
+    if check.kind == "trace":
+        return "the same"
+    low, high = check.low, check.high
+    if math.isfinite(low) and math.isfinite(high):
+        return f"{low:g} to {high:g}"
+    if math.isfinite(low):
+        return f"at least {low:g}"
+    return f"at most {high:g}" if math.isfinite(high) else ""
+
+
+def _trouble(results: Results) -> str:
+    bad = results.runs[results.runs["status"] != "ok"] if len(results.runs) else results.runs
+    if bad.empty:
+        return ""
+    rows = "".join(
+        f"<tr><td class='label'>{E(str(r['cell']))}</td><td class='n'>{r['run']}</td>"
+        f"<td>{E(str(r['status']))}</td><td>{E(str(r['error']))}</td></tr>"
+        for r in bad.head(200).to_dict("records")
+    )
+    more = f"<p class='note'>and {len(bad) - 200} more</p>" if len(bad) > 200 else ""
+    return (
+        "<p>These runs count nowhere above.</p><div class='scroll'><table><thead><tr><th>cell</th>"
+        "<th class='n'>run</th><th>status</th><th>why</th></tr></thead>"
+        f"<tbody>{rows}</tbody></table></div>{more}"
+    )
+
+
+def _provenance(results: Results) -> str:
+    m = results.manifest
+    commit = (m.get("commit") or "not from a checkout") + (
+        " with changes" if m.get("dirty") else ""
+    )
+    host = m["host"]
+    rows = [
+        ("commit", commit),
+        ("code", ", ".join(m["code"]) + f" ({m['runner']})"),
+        ("plan", m["plan_sha256"]),
+        ("made", f"{m['created']} to {m['updated']}"),
+        ("versions", ", ".join(f"{k} {v}" for k, v in m["versions"].items())),
+        ("host", f"{host['system']} {host['kernel']}, {host['machine']}, {host['cpus']} CPUs"),
+        ("order", "blocks of one replicate of every cell, shuffled from the seed; in run.json"),
+        *[("note", n) for n in m.get("notes", [])],
+    ]
+    table = "".join(f"<tr><td class='label'>{E(k)}</td><td>{E(v)}</td></tr>" for k, v in rows)
+    again = f"wifu-lab rerun {results.folder}"
+    plan = toml.dumps(dict(results.plan.source))
+    return (
+        f"<div class='scroll'><table><tbody>{table}</tbody></table></div>"
+        f"<p>To do it again and see whether the same comes out: <code>{E(again)}</code></p>"
+        f"<details><summary>The plan</summary><pre>{E(plan)}</pre></details>"
+    )

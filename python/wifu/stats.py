@@ -1,0 +1,248 @@
+"""Intervals, bounds and comparisons. Everything that is computed here is computed by scipy.
+
+A sample without variance has no interval that means anything: its bounds are nan, unless it is one
+value that is exact because nothing in the run is random.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats as sps
+
+Floats = NDArray[np.float64]
+Side = Literal["lower", "upper"]
+Alternative = Literal["two-sided", "less", "greater"]
+Statistic = Callable[..., Any]
+
+RESAMPLES = 4999
+SEED = 20120901
+"""Resampling is seeded: the same results give the same intervals."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A point estimate and its two-sided interval."""
+
+    estimate: float
+    low: float
+    high: float
+    n: int
+    level: float
+    method: str
+
+    @property
+    def half(self) -> float:
+        """Half the width."""
+        return (self.high - self.low) / 2
+
+    @property
+    def relative(self) -> float:
+        """Half the width as a share of the estimate."""
+        return self.half / abs(self.estimate) if self.estimate else float("inf")
+
+    @property
+    def known(self) -> bool:
+        """Whether there are bounds."""
+        return bool(np.isfinite(self.low) and np.isfinite(self.high))
+
+
+def clean(sample: ArrayLike) -> Floats:
+    """The sample without values that are missing."""
+    x = np.asarray(sample, dtype=float)
+    return np.asarray(x[np.isfinite(x)], dtype=np.float64)
+
+
+def mean_interval(sample: ArrayLike, level: float = 0.95) -> Interval:
+    """Mean with Student's t interval."""
+    x = clean(sample)
+    if x.size == 0:
+        return Interval(float("nan"), float("nan"), float("nan"), 0, level, "none")
+    mean = float(np.mean(x))
+    if x.size == 1 or _constant(x):
+        return Interval(mean, float("nan"), float("nan"), int(x.size), level, "none")
+    ci = sps.ttest_1samp(x, 0.0).confidence_interval(level)
+    return Interval(mean, float(ci.low), float(ci.high), int(x.size), level, "Student t")
+
+
+def bootstrap_interval(
+    sample: ArrayLike, statistic: Statistic = np.median, level: float = 0.95
+) -> Interval:
+    """Any statistic with a BCa bootstrap interval."""
+    x = clean(sample)
+    if x.size == 0:
+        return Interval(float("nan"), float("nan"), float("nan"), 0, level, "none")
+    estimate = float(statistic(x))
+    if x.size < 3 or _constant(x):
+        return Interval(estimate, float("nan"), float("nan"), int(x.size), level, "none")
+    low, high, method = _bootstrap((x,), statistic, level, "two-sided", paired=False)
+    return Interval(estimate, low, high, int(x.size), level, f"bootstrap {method}")
+
+
+def bound(sample: ArrayLike, statistic: Statistic, side: Side, level: float = 0.90) -> float:
+    """One-sided bootstrap bound: with probability `level` the truth is above (below) it."""
+    x = clean(sample)
+    return _bound((x,), statistic, side, level, paired=False)
+
+
+def ratio_bound(
+    one: ArrayLike, two: ArrayLike, statistic: Statistic, side: Side, level: float = 0.90,
+    paired: bool = True,
+) -> float:  # fmt: skip
+    """One-sided bootstrap bound of statistic(one) / statistic(two).
+
+    With `paired`, values at the same place are from the same random numbers and are drawn together.
+    """
+    x, y = _pairs(one, two) if paired else (clean(one), clean(two))
+    return _bound((x, y), _ratio(statistic), side, level, paired)
+
+
+def ratio_interval(
+    one: ArrayLike, two: ArrayLike, statistic: Statistic = np.mean, level: float = 0.95,
+    paired: bool = True,
+) -> Interval:  # fmt: skip
+    """statistic(one) / statistic(two) with its bootstrap interval."""
+    x, y = _pairs(one, two) if paired else (clean(one), clean(two))
+    n = int(min(x.size, y.size))
+    if n == 0 or float(statistic(y)) == 0.0:
+        return Interval(float("nan"), float("nan"), float("nan"), n, level, "none")
+    estimate = float(statistic(x)) / float(statistic(y))
+    if n < 3 or (_constant(x) and _constant(y)):
+        return Interval(estimate, float("nan"), float("nan"), n, level, "none")
+    low, high, method = _bootstrap((x, y), _ratio(statistic), level, "two-sided", paired)
+    return Interval(estimate, low, high, n, level, f"bootstrap {method}")
+
+
+def difference_interval(
+    one: ArrayLike, two: ArrayLike, statistic: Statistic = np.mean, level: float = 0.95
+) -> tuple[float, float]:
+    """Bootstrap interval of statistic(one) - statistic(two), drawn in pairs."""
+    x, y = _pairs(one, two)
+    if x.size < 3 or (_constant(x) and _constant(y)):
+        return float("nan"), float("nan")
+    return _bootstrap((x, y), _less(statistic), level, "two-sided", True)[:2]
+
+
+def difference_bound(
+    one: ArrayLike, two: ArrayLike, statistic: Statistic, side: Side, level: float = 0.90
+) -> float:
+    """One-sided bootstrap bound of statistic(one) - statistic(two), drawn in pairs."""
+    return _bound(_pairs(one, two), _less(statistic), side, level, True)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two samples, pair by pair: the mean difference, its interval, and two tests of none."""
+
+    difference: Interval
+    p_permutation: float
+    p_wilcoxon: float
+
+
+def paired_difference(one: ArrayLike, two: ArrayLike, level: float = 0.95) -> Comparison:
+    """one - two, where values at the same place come from the same random numbers."""
+    x, y = _pairs(one, two)
+    d = x - y
+    interval = mean_interval(d, level)
+    if d.size < 3 or not np.any(d != 0):
+        return Comparison(interval, float("nan"), float("nan"))
+    test = sps.permutation_test(
+        (x, y),
+        lambda a, b, axis: np.mean(a - b, axis=axis),
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=RESAMPLES,
+        rng=np.random.default_rng(SEED),
+    )
+    return Comparison(interval, float(test.pvalue), float(sps.wilcoxon(x, y).pvalue))
+
+
+def same_distribution(one: ArrayLike, two: ArrayLike) -> float:
+    """p of the two-sample Kolmogorov-Smirnov test."""
+    x, y = clean(one), clean(two)
+    return float(sps.ks_2samp(x, y).pvalue) if x.size and y.size else float("nan")
+
+
+def batch_means(series: ArrayLike, batches: int, discard: int = 0, level: float = 0.95) -> Interval:
+    """Mean of one long correlated series, its interval from means of successive batches.
+
+    The first `discard` batches are warm-up and left out.
+    """
+    x = np.asarray(series, dtype=float)
+    size = x.size // batches
+    if size == 0:
+        raise ValueError(f"{x.size} values do not make {batches} batches")
+    means = x[: size * batches].reshape(batches, size).mean(axis=1)
+    return mean_interval(means[discard:], level)
+
+
+def _pairs(one: ArrayLike, two: ArrayLike) -> tuple[Floats, Floats]:
+    x, y = np.asarray(one, dtype=float), np.asarray(two, dtype=float)
+    if x.shape != y.shape:
+        raise ValueError(f"{x.size} and {y.size} values are not pairs")
+    both = np.isfinite(x) & np.isfinite(y)
+    return x[both], y[both]
+
+
+def _constant(x: Floats) -> bool:
+    return bool(np.ptp(x) <= 1e-12 * max(1e-300, float(np.max(np.abs(x)))))
+
+
+def _ratio(statistic: Statistic) -> Statistic:
+    def ratio(a: Floats, b: Floats, axis: int = -1) -> Any:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(statistic(a, axis=axis)) / np.asarray(statistic(b, axis=axis))
+
+    return ratio
+
+
+def _less(statistic: Statistic) -> Statistic:
+    def difference(a: Floats, b: Floats, axis: int = -1) -> Any:
+        return np.asarray(statistic(a, axis=axis)) - np.asarray(statistic(b, axis=axis))
+
+    return difference
+
+
+def _bound(
+    data: tuple[Floats, ...], statistic: Statistic, side: Side, level: float, paired: bool
+) -> float:
+    if min(x.size for x in data) < 3 or all(_constant(x) for x in data):
+        return float("nan")
+    alternative: Alternative = "greater" if side == "lower" else "less"
+    low, high, _ = _bootstrap(data, statistic, level, alternative, paired)
+    return low if side == "lower" else high
+
+
+def _bootstrap(
+    data: tuple[Floats, ...],
+    statistic: Statistic,
+    level: float,
+    alternative: Alternative,
+    paired: bool,
+) -> tuple[float, float, str]:
+    """BCa; where that is not defined (a degenerate jackknife) percentiles of the same resamples."""
+    for method in ("BCa", "percentile"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = sps.bootstrap(
+                data,
+                statistic,
+                n_resamples=RESAMPLES,
+                confidence_level=level,
+                alternative=alternative,
+                paired=paired,
+                vectorized=True,
+                method=method,
+                rng=np.random.default_rng(SEED),
+            )
+        low = float(result.confidence_interval.low)
+        high = float(result.confidence_interval.high)
+        wanted = {"greater": [low], "less": [high], "two-sided": [low, high]}[alternative]
+        if not any(np.isnan(v) for v in wanted):
+            return low, high, method
+    return float("nan"), float("nan"), "none"

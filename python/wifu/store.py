@@ -1,0 +1,204 @@
+"""A folder of results: one file per run, tables made from them, and `run.json` about it all.
+
+plan.toml          the plan as resolved, overrides included
+run.json           provenance: schema, commit, versions, host, seed, order, failures, exclusions
+runs/CELL-RUN.json.gz   one per replicate, failed ones too; written whole or not at all
+series/CELL-RUN.parquet where the plan asks for series: columns series, t, v
+results.parquet    one row per run and flow
+runs.parquet       one row per run, with all metrics
+figures/, report.html
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from wifu import plan as plans
+from wifu.errors import LabError
+from wifu.metrics import flow_row, run_row
+from wifu.plan import Cell, Plan
+
+SCHEMA = "wifu-lab/1.0"
+
+
+@dataclass(frozen=True)
+class Record:
+    """One replicate as it is on disk."""
+
+    cell: str
+    run: int
+    key: str
+    code: str
+    status: str
+    error: str | None
+    wall_s: float
+    outcome: dict[str, Any] | None
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is an outcome."""
+        return self.status == "ok"
+
+
+class Store:
+    """Reads and writes a folder of results."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+
+    @property
+    def manifest_path(self) -> Path:
+        """`run.json`."""
+        return self.folder / "run.json"
+
+    def exists(self) -> bool:
+        """Whether the folder holds results."""
+        return self.manifest_path.exists()
+
+    def manifest(self) -> dict[str, Any]:
+        """What `run.json` says."""
+        try:
+            manifest: dict[str, Any] = json.loads(self.manifest_path.read_text())
+        except OSError:
+            raise LabError(f"{self.folder} holds no results: no run.json") from None
+        except json.JSONDecodeError as e:
+            raise LabError(f"{self.manifest_path}: {e}") from None
+        schema = str(manifest.get("schema"))
+        if schema.split(".")[0] != SCHEMA.split(".")[0]:
+            raise LabError(f"{self.manifest_path} has schema {schema}; this lab reads {SCHEMA}")
+        return manifest
+
+    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
+        """Write `run.json`."""
+        _write(self.manifest_path, (json.dumps(manifest, indent=1) + "\n").encode())
+
+    def plan(self) -> Plan:
+        """The plan of these results."""
+        path = self.folder / "plan.toml"
+        plan = plans.load(path)
+        return plan
+
+    def path_of(self, cell: str, run: int) -> Path:
+        """The file of a replicate."""
+        return self.folder / "runs" / f"{cell}-{run}.json.gz"
+
+    def save(self, record: Record) -> None:
+        """Write a replicate, whole or not at all."""
+        text = json.dumps(vars(record), separators=(",", ":"))
+        _write(self.path_of(record.cell, record.run), gzip.compress(text.encode(), 6, mtime=0))
+
+    def load(self, cell: str, run: int) -> Record | None:
+        """Read a replicate; none if there is none, or a file that is no record."""
+        path = self.path_of(cell, run)
+        try:
+            return Record(**json.loads(gzip.decompress(path.read_bytes())))
+        except FileNotFoundError:
+            return None
+        except (OSError, EOFError, ValueError, TypeError):
+            return None
+
+    def records(self, plan: Plan) -> Iterable[tuple[Cell, Record]]:
+        """All replicates of the plan that are there, in order of cell and run."""
+        for cell in plan.cells:
+            for run in range(1, plan.max_runs + 1):
+                record = self.load(cell.name, run)
+                if record is not None and record.key == cell.key:
+                    yield cell, record
+
+    def save_series(self, cell: str, run: int, series: Mapping[str, bytes]) -> None:
+        """Write the series of a replicate."""
+        parts = []
+        for name, raw in sorted(series.items()):
+            pairs = np.frombuffer(raw, dtype="<f8").reshape(-1, 2)
+            parts.append(pd.DataFrame({"series": name, "t": pairs[:, 0], "v": pairs[:, 1]}))
+        if parts:
+            frame = pd.concat(parts, ignore_index=True)
+            frame["series"] = frame["series"].astype("category")
+            path = self.folder / "series" / f"{cell}-{run}.parquet"
+            _write_parquet(frame, path)
+
+    def series(self, cell: str, run: int) -> pd.DataFrame | None:
+        """The series of a replicate: columns series, t, v; none if they were not recorded."""
+        path = self.folder / "series" / f"{cell}-{run}.parquet"
+        return pd.read_parquet(path) if path.exists() else None
+
+    def write_tables(self, plan: Plan) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Make `results.parquet` and `runs.parquet` from the files of the runs."""
+        flows: list[dict[str, Any]] = []
+        runs: list[dict[str, Any]] = []
+        excluded = {(e["cell"], e["run"]): e["reason"] for e in self.manifest()["exclusions"]}
+        for cell, record in self.records(plan):
+            head = {
+                "cell": cell.name,
+                **cell.labels,
+                "run": record.run,
+                "seed": plan.seed,
+                "status": record.status,
+                "error": record.error,
+            }
+            if (cell.name, record.run) in excluded:
+                head |= {"status": "excluded", "error": excluded[cell.name, record.run]}
+            runs.append({**head, "wall_s": record.wall_s})
+            if record.outcome is None:
+                flows.append(head)
+                continue
+            outcome = record.outcome
+            runs[-1] |= {
+                "sim_seconds": outcome.get("sim_seconds"),
+                "trace_hash": outcome.get("trace_hash"),
+                **run_row(outcome, plan.measure),
+            }
+            flows += [{**head, **flow_row(outcome, f, plan.measure)} for f in outcome["flows"]]
+        tables = (_table(flows, plan), _table(runs, plan))
+        _write_parquet(tables[0], self.folder / "results.parquet")
+        _write_parquet(tables[1], self.folder / "runs.parquet")
+        return tables
+
+
+def _table(rows: list[dict[str, Any]], plan: Plan) -> pd.DataFrame:
+    frame = pd.DataFrame(rows)
+    for axis in plan.axes:
+        if axis.name in frame and not all(isinstance(v.label, int | float) for v in axis.levels):
+            frame[axis.name] = frame[axis.name].astype(str)
+    return frame
+
+
+def same(value: Any) -> str:
+    """An outcome as text in which equal outcomes are equal."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def finite(value: float | None) -> float | None:
+    """A number that JSON can say."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _write_parquet(frame: pd.DataFrame, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    frame.to_parquet(partial, compression="zstd", index=False)
+    partial.replace(path)
