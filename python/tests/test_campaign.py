@@ -5,6 +5,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from fake import FakeResult, fake
@@ -227,7 +228,7 @@ def test_changed_plans_and_code_are_refused_unless_told(tmp_path: Path) -> None:
         return fake(scenario)
 
     other.code = "0123456789abcdef"  # type: ignore[attr-defined]
-    with pytest.raises(LabError, match="the code .given then, 0123456789abcdef now. changed"):
+    with pytest.raises(LabError, match=r"the code .given then, 0123456789abcdef now. changed"):
         Campaign(plan(), Store(tmp_path / "r"), other).resume()
     Campaign(longer, Store(tmp_path / "r"), other).resume(accept_changes=True)
     manifest = Store(tmp_path / "r").manifest()
@@ -306,8 +307,6 @@ def test_goodput_inside_a_window(tmp_path: Path) -> None:
     run(tmp_path / "r", chosen)
     results = wifu.load(tmp_path / "r")
     assert (results.summary("goodput")["mean"] > 0.5).all()
-    import numpy as np
-
     raw = np.array([[0.1, 10.0], [0.2, 30.0], [0.4, 60.0]]).astype("<f8").tobytes()
     assert window_octets(raw, 0.1, 0.3) == 20.0
     assert window_octets(raw, 0.0, 1.0) == 60.0

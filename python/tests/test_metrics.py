@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -66,41 +68,47 @@ def test_batches_without_the_first() -> None:
     assert rates.tolist() == [160.0, 120.0]
 
 
-def outcome(**flow: object) -> dict[str, object]:
-    base = {"id": 1, "start_s": 1.0, "first_byte_s": 1.5, "last_byte_s": 3.0, "finished": True}
+def outcome(**flow: Any) -> dict[str, Any]:
+    base: dict[str, Any] = {
+        "id": 1,
+        "start_s": 1.0,
+        "first_byte_s": 1.5,
+        "last_byte_s": 3.0,
+        "finished": True,
+    }
     return {"sim_seconds": 10.0, "flows": [{**base, "bytes": 1000, **flow}]}
 
 
 def test_goodput_of_a_transfer() -> None:
     told = outcome()
-    (flow,) = told["flows"]  # type: ignore[misc, attr-defined]
+    (flow,) = told["flows"]
     assert flow_goodput(told, flow, Measure()) == 4000.0
     assert flow_goodput(told, flow, Measure("receiver")) == pytest.approx(8000 / 1.5)
 
 
 def test_goodput_of_what_was_cut_off_counts_until_the_end() -> None:
     told = outcome(finished=False)
-    (flow,) = told["flows"]  # type: ignore[misc, attr-defined]
+    (flow,) = told["flows"]
     assert flow_goodput(told, flow, Measure()) == pytest.approx(8000 / 9)
     never = outcome(finished=False, bytes=0, first_byte_s=None, last_byte_s=None)
-    (flow,) = never["flows"]  # type: ignore[misc, attr-defined]
+    (flow,) = never["flows"]
     for mode in ("transfer", "receiver", "steady"):
         assert flow_goodput(never, flow, Measure(mode)) == 0.0
 
 
 def test_goodput_in_steady_state() -> None:
     told = {**outcome(batches=[10, 20, 30]), "batches_end_s": [1.0, 2.0, 4.0]}
-    (flow,) = told["flows"]  # type: ignore[misc]
+    (flow,) = told["flows"]
     assert flow_goodput(told, flow, Measure("steady")) == 140.0
     cut = {**outcome(batches=[400], bytes=1000), "batches_end_s": [4.0]}
-    (flow,) = cut["flows"]  # type: ignore[misc]
+    (flow,) = cut["flows"]
     assert flow_goodput(cut, flow, Measure("steady")) == pytest.approx(600 * 8 / 6)
 
 
 def test_download_delays_are_of_requests_or_of_the_whole() -> None:
     requests = [{"start_s": 0, "bytes": 1, "delay_s": d} for d in (1.0, 3.0)]
     assert metrics.download_delays({"requests": requests}) == [1.0, 3.0]
-    (flow,) = outcome()["flows"]  # type: ignore[misc, attr-defined]
+    (flow,) = outcome()["flows"]
     assert metrics.download_delays(flow) == [2.0]
     assert metrics.download_delays({**flow, "finished": False}) == []
 

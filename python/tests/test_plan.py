@@ -162,7 +162,7 @@ def test_broken_toml_says_the_line() -> None:
 
 
 def test_an_override_of_nothing_says_so() -> None:
-    with pytest.raises(PlanError, match="hopss is neither an axis nor a key.*did you mean hops"):
+    with pytest.raises(PlanError, match=r"hopss is neither an axis nor a key.*did you mean hops"):
         plans.parse(BASE, overrides=["hopss=3"])
     with pytest.raises(PlanError, match="write key=value"):
         plans.parse(BASE, overrides=["hops"])
