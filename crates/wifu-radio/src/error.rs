@@ -105,7 +105,7 @@ fn ofdm(mode: Mode) -> (u32, u32) {
 
 /// Distance spectra of the code of clause 17 (K = 7, 133 and 171 octal, punctured): the bit weights
 /// from the free distance on, for rates 1/2 (even distances only), 2/3 and 3/4.
-const HALF: (i32, i32, &[f64]) = (
+const HALF: (u32, u32, &[f64]) = (
     10,
     2,
     &[
@@ -120,7 +120,7 @@ const HALF: (i32, i32, &[f64]) = (
         134_365_911.0,
     ],
 );
-const TWO_THIRDS: (i32, i32, &[f64]) = (
+const TWO_THIRDS: (u32, u32, &[f64]) = (
     6,
     1,
     &[
@@ -136,7 +136,7 @@ const TWO_THIRDS: (i32, i32, &[f64]) = (
         8_784_123.0,
     ],
 );
-const THREE_QUARTERS: (i32, i32, &[f64]) = (
+const THREE_QUARTERS: (u32, u32, &[f64]) = (
     5,
     1,
     &[
@@ -168,10 +168,15 @@ fn nist(mode: Mode, sinr: f64) -> f64 {
         _ => THREE_QUARTERS,
     };
     let d = libm::sqrt(4.0 * raw * (1.0 - raw));
-    let ratio = d.powi(step);
+    let ratio = power(d, step);
     // Horner's rule from the largest distance down.
     let sum = weights.iter().rev().fold(0.0, |acc, w| acc * ratio + w);
-    (sum * d.powi(first) / (2.0 * f64::from(k))).min(1.0)
+    (sum * power(d, first) / (2.0 * f64::from(k))).min(1.0)
+}
+
+/// `x` to the n-th. The standard library's may round differently on another machine.
+fn power(x: f64, n: u32) -> f64 {
+    (0..n).fold(1.0, |acc, _| acc * x)
 }
 
 /// The YANS form: the first one or two terms of the union bound with the exact pairwise errors.
@@ -202,7 +207,7 @@ fn pairwise(p: f64, d: u32) -> f64 {
     let mut choose = 1.0;
     let mut sum = 0.0;
     for i in 0..=d {
-        let term = choose * p.powi(i as i32) * (1.0 - p).powi((d - i) as i32);
+        let term = choose * power(p, i) * power(1.0 - p, d - i);
         match (2 * i).cmp(&d) {
             core::cmp::Ordering::Greater => sum += term,
             core::cmp::Ordering::Equal => sum += term / 2.0,
@@ -253,9 +258,9 @@ const CELLS: usize = OCTAVES << CELL_BITS;
 /// The bits of a double below those that number the cell.
 const BELOW: u32 = 52 - CELL_BITS;
 
-/// [`ln_survival`] of each mode, piecewise linear. The upper bits of the SINR, taken as a double,
-/// number the cell and the lower ones say where in it, so a look-up has no logarithm and no
-/// division. Frame error rates differ from the reference by less than 0.001.
+/// The logarithm of a bit's chance in each mode, piecewise linear. The upper bits of the SINR, as
+/// a double, number the cell and the lower ones say where in it, so a look-up has no logarithm and
+/// no division. Frame error rates differ from the reference by less than 0.001.
 #[derive(Clone, Debug)]
 pub struct ErrorTable {
     /// Value at a cell's left end, rise to its right end; by mode.

@@ -235,7 +235,7 @@ impl Phy {
             Standard::B => 22e6,
             Standard::A | Standard::G => 20e6,
         };
-        -174.0 + 10.0 * hertz.log10() + noise_figure_db
+        -174.0 + 10.0 * libm::log10(hertz) + noise_figure_db
     }
 
     /// Centre of the channel, MHz: 5200, or channel 6 at 2437.

@@ -24,12 +24,12 @@ impl Power {
 
     /// From dBm; saturates at the ends of the range.
     pub fn from_dbm(dbm: f64) -> Power {
-        Power((10f64.powf(dbm / 10.0) * UNIT).round() as u64)
+        Power((libm::pow(10.0, dbm / 10.0) * UNIT).round() as u64)
     }
 
     /// In dBm; minus infinity for none.
     pub fn dbm(self) -> f64 {
-        10.0 * (self.0 as f64 / UNIT).log10()
+        10.0 * libm::log10(self.0 as f64 / UNIT)
     }
 
     /// In dBm, rounded to 1 dB: what a radio reports as signal strength. No logarithm is computed.
@@ -77,7 +77,7 @@ impl SubAssign for Power {
 
 /// A ratio of decibels as a linear factor.
 pub fn linear(db: f64) -> f64 {
-    10f64.powf(db / 10.0)
+    libm::pow(10.0, db / 10.0)
 }
 
 #[cfg(test)]

@@ -6,14 +6,14 @@
 //! | `minimal` | two |
 //! | `linear,N` | a chain of N |
 //! | `grid,R,C` | R rows of C |
-//! | `random,N` | N, uniform over an area, drawn until links with an ETX below 2 connect them |
+//! | `random,N` | N, uniform over an area, drawn until links with ETX < 2 connect them |
 //! | `parallel,N[,ROWS]` | two chains, or ROWS, of N nodes each |
 //! | `stack` | three two-hop chains, three hop lengths apart (set `TB-STACK`) |
 //!
 //! Nodes are called n1, n2, ..., row by row. Keys: `set` (a testbed set to build on), `spacing`
 //! (metres between neighbours), `snr` (mean SNR of a hop, dB), `gap` (metres between rows), `area`
 //! (`70x45`, metres, for `random`), `wire` (`linear` and `minimal`: neighbours are joined by wires
-//! of this rate and have no radio) with `delay`, `queue` and `overhead`, and every key of `[radio]`.
+//! of this rate and have no radio) with `delay`, `queue`, `overhead`, and every key of `[radio]`.
 //!
 //! A chain takes the SNRs of its set's table, if the set has one and neither `snr` nor `spacing`
 //! say otherwise. Other shapes, and other spacings, follow the set's law of path loss; a table
