@@ -347,7 +347,7 @@ class Campaign:
                     for c in self.plan.cells
                 ],
                 "runs_done": len(self._records),
-                "cpu_s": round(sum(r.wall_s for r in records), 3),
+                "run_seconds": round(sum(r.wall_s for r in records), 3),
                 "failed": [{"cell": c, "run": r, "error": e} for c, r, e in failed],
                 "exclusions": old.get("exclusions", []),
                 "notes": self._notes,

@@ -158,7 +158,7 @@ def select(claims: Sequence[Claim], names: Iterable[str]) -> list[Claim]:
     if not wanted:
         return list(claims)
     chosen: list[Claim] = []
-    for name in wanted:
+    for name in (w.removesuffix(".*") for w in wanted):
         found = [c for c in claims if c.id == name or c.id.startswith((name + ".", name + "-"))]
         if not found:
             groups = {c.id for c in claims} | {c.id.split(".")[0] for c in claims}

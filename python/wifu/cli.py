@@ -545,7 +545,7 @@ def _measured(f: claiming.Finding) -> tuple[str, str]:
     if m is None:
         return f.why, ""
     if m.text:
-        return m.text, "exact"
+        return ("the same" if f.verdict == claiming.PASS else m.text), "exact"
     half = (m.high - m.low) / 2
     known = half == half
     interval = (

@@ -67,14 +67,16 @@ def _header(results: Results) -> str:
         ("runs", str(len(results.runs)), ""),
         ("failed", str(failed), "bad" if failed else ""),
         ("simulated", _duration(simulated), ""),
-        ("computed in", f"{_duration(m['cpu_s'])} of CPU", ""),
+        ("run time, summed", _duration(m["run_seconds"]), ""),
         ("seed", str(m["seed"]), ""),
         ("state", m["state"], "" if m["state"] == "complete" else "bad"),
     ]
+    paragraphs = [" ".join(p.split()) for p in plan.about.split("\n\n") if p.strip()]
+    about = "".join(f"<p class='about'>{E(p)}</p>" for p in paragraphs)
     listed = "".join(f'<div><dt>{E(k)}</dt><dd class="{c}">{E(v)}</dd></div>' for k, v, c in facts)
     return (
         f"<header><div><p class='name'>{E(plan.name)}</p><h1>{E(plan.title)}</h1>"
-        f"<p class='about'>{E(plan.about)}</p><dl class='facts'>{listed}</dl></div></header>"
+        f"{about}<dl class='facts'>{listed}</dl></div></header>"
     )
 
 
@@ -130,6 +132,12 @@ def _results(results: Results) -> str:
         told += "Nothing in a run is random, so every cell is run once and its value is exact."
     else:
         told += "Means over runs with the half width of their 95 % interval."
+    if plan.until is not None:
+        told += (
+            f" Runs were added until that half width of {RUN_METRICS[plan.until.metric].label} was "
+            f"at most {plan.until.ci * 100:g} % of the mean, {plan.until.minimum} to "
+            f"{plan.until.maximum} runs."
+        )
     out = [f"<p class='note'>{E(told)}</p>"]
     for n, name in enumerate(plan.metrics):
         table = _pivot(results, name)

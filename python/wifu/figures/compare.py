@@ -34,7 +34,7 @@ def split(cells: Sequence[Cell], names: Sequence[str | None]) -> list[tuple[str,
         key = json.dumps(rest)
         groups.setdefault(key, []).append(cell)
         titles[key] = ", ".join(
-            f"{k} {v}" if not isinstance(v, str) else v for k, v in rest.items()
+            v if isinstance(v, str) and v[:1].isalpha() else f"{k} {v}" for k, v in rest.items()
         )
     return [(titles[k], v) for k, v in groups.items()]
 

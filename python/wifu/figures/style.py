@@ -65,6 +65,10 @@ def context() -> Iterator[None]:
 
 def save(figure: Figure, svg: Path, png: Path) -> None:
     """Write both forms. The same results give the same octets: no date is inside."""
+    for axis in figure.axes:
+        # Of panels that share a scale, only the lowest says what it is.
+        if not axis.xaxis.get_tick_params().get("labelbottom", True):
+            axis.set_xlabel("")
     figure.savefig(svg, metadata={"Date": None, "Creator": None})
     figure.savefig(png, dpi=150, metadata={"Software": None})
     plt.close(figure)

@@ -1,0 +1,238 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fake import FakeResult, fake, pairs
+
+import wifu
+from wifu import claims
+from wifu import plan as plans
+from wifu.errors import LabError
+
+TEXT = """
+name = "fake"
+runs = 20
+pair = "stack"
+[scenario]
+topology.words = "linear,{hops+1}"
+[[scenario.flow]]
+protocol = "{stack}"
+copies = 2
+[vary]
+hops = [1, 2]
+[vary.stack]
+ours = "tcp-newreno"
+kernel = "tcp-reno"
+[series]
+runs = "1..3"
+"""
+
+
+def results(tmp_path: Path, runs: int = 20) -> wifu.Results:
+    chosen = plans.parse(TEXT, overrides=[f"runs={runs}"])
+    return wifu.campaign(chosen, tmp_path / "r", runner=fake)
+
+
+def judged(found: wifu.Results | None, type: str = "HARD", **check: Any) -> claims.Verdict:
+    given = {
+        "id": "X-1",
+        "says": "something",
+        "source": "somewhere",
+        "type": type,
+        "plan": "fake",
+        "check": [{"name": "it", **check}],
+    }
+    return claims.judge(claims._claim(given), found)
+
+
+RATIO: dict[str, Any] = {
+    "kind": "ratio",
+    "metric": "goodput",
+    "of": {"stack": "ours", "hops": 1},
+    "over": {"stack": "kernel", "hops": 1},
+}
+
+
+def test_a_hard_ratio_passes_if_its_bounds_do(tmp_path: Path) -> None:
+    found = results(tmp_path)
+    verdict = judged(found, range=[1.15, 1.35], **RATIO)
+    assert verdict.verdict == "PASS"
+    (finding,) = verdict.findings
+    m = finding.measured
+    assert m is not None
+    assert m.n == 20
+    assert m.low < m.lower_bound < m.estimate < m.upper_bound < m.high
+
+
+def test_an_estimate_outside_fails_whatever_its_type(tmp_path: Path) -> None:
+    found = results(tmp_path)
+    for kind in ("HARD", "SOFT"):
+        assert judged(found, kind, range=[0.9, 1.1], **RATIO).verdict == "FAIL"
+    assert judged(found, "INFO", range=[0.9, 1.1], **RATIO).verdict == "INFO"
+
+
+def test_a_bound_outside_leaves_a_hard_claim_open_and_not_a_soft_one(tmp_path: Path) -> None:
+    found = results(tmp_path)
+    estimate = judged(found, range=[0, 9], **RATIO).findings[0].measured
+    assert estimate is not None
+    edge = estimate.estimate - 1e-6
+    hard, soft = (judged(found, t, at_least=edge, **RATIO) for t in ("HARD", "SOFT"))
+    assert hard.verdict == "OPEN"
+    assert "lower 90 % bound" in hard.findings[0].why
+    assert soft.verdict == "PASS"
+
+
+def test_two_runs_are_too_few_for_a_hard_claim(tmp_path: Path) -> None:
+    verdict = judged(results(tmp_path, 2), range=[0.5, 2.0], **RATIO)
+    assert verdict.verdict == "OPEN"
+    assert "too few runs" in verdict.findings[0].why
+
+
+def test_values_and_differences(tmp_path: Path) -> None:
+    found = results(tmp_path)
+    value: dict[str, Any] = {"kind": "value", "metric": "jain", "of": {"stack": "ours", "hops": 2}}
+    assert judged(found, at_least=0.9, statistic="median", **value).verdict == "PASS"
+    assert judged(found, at_most=0.9, **value).verdict == "FAIL"
+    difference = {**RATIO, "kind": "difference"}
+    verdict = judged(found, range=[0.5, 5.0], **difference)
+    assert verdict.verdict == "PASS"
+    m = verdict.findings[0].measured
+    assert m is not None
+    x, y = found.pairs("goodput", RATIO["of"], RATIO["over"])
+    assert m.estimate == pytest.approx((x.mean() - y.mean()) / 1e6)
+
+
+def test_curves_that_are_the_same_correlate(tmp_path: Path) -> None:
+    def bump(scenario: dict[str, Any]) -> FakeResult:
+        result = fake(scenario)
+        late = (
+            "newreno" in scenario["flow"][0]["protocol"]
+            and scenario["topology"]["words"][-1] == "3"
+        )
+        rng = np.random.default_rng(scenario["run"])
+        times = np.sort(rng.normal(0.4 if late else 0.2, 0.05, 500))
+        for n in (1, 2):
+            result._series[f"flow.{n}.delivered"] = pairs(times, np.arange(500) * 1448.0)
+        return result
+
+    found = wifu.campaign(plans.parse(TEXT), tmp_path / "r", runner=bump)
+    curve: dict[str, Any] = {
+        "kind": "correlation",
+        "window": 0.05,
+        "step": 0.002,
+        "until": 0.6,
+        "at_least": 0.9,
+    }
+    same = {"of": {"stack": "ours", "hops": 1}, "over": {"stack": "kernel", "hops": 1}}
+    other = {"of": {"stack": "ours", "hops": 2}, "over": {"stack": "kernel", "hops": 2}}
+    assert judged(found, "SOFT", **curve, **same).verdict == "PASS"
+    assert judged(found, "SOFT", **curve, **other).verdict == "FAIL"
+
+
+def trace(
+    order: list[int], again: int, cwnd: int = 1000, duplicates: int = 3
+) -> list[dict[str, Any]]:
+    rows = []
+    done = False
+    for index in order:
+        if index == again and not done:
+            rows += [{"event": "ack", "seq_index": again, "len": 0}] * (duplicates + 1)
+            done = True
+        repeat = index == again
+        rows.append(
+            {
+                "event": "send", "seq_index": index, "len": 1000, "cwnd": cwnd if repeat else 9000,
+                "ssthresh": 7500, "retransmission": int(repeat),
+                "reason": "dupack" if repeat else None,
+            }
+        )  # fmt: skip
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("rows", "verdict"),
+    [
+        (trace([0, 1, 2, 4, 5, 3, 6, 7], 3), "PASS"),
+        (trace([0, 1, 2, 4, 5, 3, 7, 6], 3), "FAIL"),
+        (trace([0, 2, 1, 4, 5, 3, 6, 7], 3), "FAIL"),
+        (trace([0, 1, 2, 4, 5, 3, 6, 7], 3, cwnd=2000), "FAIL"),
+        (trace([0, 1, 2, 4, 5, 3, 6, 7], 3, duplicates=2), "FAIL"),
+        (trace([0, 1, 2, 4, 5, 6, 7], 3), "FAIL"),
+    ],
+)
+def test_traces_are_held_against_the_reference(
+    tmp_path: Path, rows: list[dict[str, Any]], verdict: str
+) -> None:
+    def mocked(scenario: dict[str, Any]) -> FakeResult:
+        flow = {"id": 1, "bytes": 1, "finished": True, "last_byte_s": 1.0}
+        return FakeResult({"sim_seconds": 1.0, "flows": [flow], "trace": rows}, {})
+
+    text = 'name="t"\nrunner="mock"\ndeterministic=true\nscenario.drop="{lost}"\nvary.lost=["3"]\n'
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=mocked)
+    check: dict[str, Any] = {
+        "kind": "trace",
+        "of": {"lost": "3"},
+        "order": [4, 5, 3, 6, 7],
+        "at_least": 1.0,
+    }
+    assert judged(found, cwnd=1.0, ssthresh=7.5, **check).verdict == verdict
+
+
+def test_no_data_is_said_with_what_to_do(tmp_path: Path) -> None:
+    verdict = judged(None, range=[0, 1], **RATIO)
+    assert verdict.verdict == "not measured"
+    assert verdict.why == "run experiments/fake"
+    found = results(tmp_path)
+    missing = {**RATIO, "of": {"stack": "ours", "hops": 7}}
+    verdict = judged(found, range=[0, 1], **missing)
+    assert verdict.verdict == "not measured"
+    assert "axis hops has no 7" in verdict.findings[0].why
+
+
+def test_the_newest_complete_results_of_a_plan_are_taken(tmp_path: Path) -> None:
+    chosen = plans.parse(TEXT, overrides=["runs=3"])
+    for name, state, updated in (
+        ("old", "complete", "2026-01-01"),
+        ("new", "complete", "2026-01-02"),
+        ("cut", "interrupted", "2026-01-03"),
+    ):
+        wifu.campaign(chosen, tmp_path / name, runner=fake)
+        path = tmp_path / name / "run.json"
+        manifest = json.loads(path.read_text()) | {"state": state, "updated": updated}
+        path.write_text(json.dumps(manifest))
+    assert claims.find_results("fake", [tmp_path]) == tmp_path / "new"
+    assert claims.find_results("fake", [tmp_path / "cut"]) == tmp_path / "cut"
+    assert claims.find_results("other", [tmp_path]) is None
+
+
+def test_the_claims_of_the_package() -> None:
+    every = claims.load()
+    assert len({c.id for c in every}) == len(every)
+    root = Path(__file__).parents[2] / "experiments"
+    for claim in every:
+        plan = plans.load(root / claim.plan)
+        assert claim.checks
+        assert claims.select(every, plan.claims), "the plan that feeds a claim names it"
+        for check in claim.checks:
+            assert check.low <= check.high
+            for side in ("of", "over"):
+                for name, label in check.given.get(side, {}).items():
+                    labels = {str(v.label) for v in plan.axis(name).levels}
+                    assert str(label) in labels, (claim.id, check.name)
+
+
+def test_claims_are_chosen_by_id_or_its_beginning() -> None:
+    every = claims.load()
+    assert [c.id for c in claims.select(every, ["WIFU-II"])] == [
+        f"WIFU-II.{n}" for n in (1, 2, 3, 4)
+    ]
+    assert [c.id for c in claims.select(every, ["WIFU-III"])] == ["WIFU-III.10", "WIFU-III.100"]
+    assert [c.id for c in claims.select(every, ["WIFU-F4.*"])] == [
+        f"WIFU-F4.{n}" for n in (1, 2, 3, 4)
+    ]
+    assert [c.id for c in claims.select(every, ["AP-T3", "WIFU-IV"])] == ["AP-T3", "WIFU-IV"]
+    assert len(claims.select(every, [])) == len(every)
+    with pytest.raises(LabError, match="no claim is called AP-T33; did you mean AP-T3"):
+        claims.select(every, ["AP-T33"])

@@ -1,0 +1,178 @@
+"""The command as users call it, on the wired network of `wifu mock` (built by `make build`)."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from wifu import runner
+from wifu.errors import LabError
+
+ROOT = Path(__file__).parents[2]
+
+PLAN = """
+name = "drops"
+runner = "mock"
+runs = 4
+metrics = ["goodput", "retransmissions"]
+[scenario]
+protocol = "{protocol}"
+bytes = 300000
+loss = "2%"
+[vary]
+protocol = ["tcp-reno", "tcp-newreno"]
+"""
+
+
+def lab(*words: str, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+    program = runner.find_program()
+    done = subprocess.run(
+        [sys.executable, "-m", "wifu.cli", *words],
+        cwd=cwd,
+        env={**os.environ, "WIFU_BIN": str(program), "COLUMNS": "160", "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    try:
+        runner.find_program()
+    except LabError as e:
+        pytest.skip(str(e))
+    folder = tmp_path_factory.mktemp("cli")
+    (folder / "plan.toml").write_text(PLAN)
+    (folder / "experiments/one").mkdir(parents=True)
+    (folder / "experiments/one/plan.toml").write_text(PLAN)
+    told = json.loads(lab("run", "plan.toml", "--json", cwd=folder).stdout)
+    assert told["state"] == "complete"
+    assert told["runs"] == 8
+    return folder
+
+
+def test_a_run_leaves_results_and_a_report(folder: Path) -> None:
+    out = folder / "out/lab/drops"
+    for name in ("run.json", "results.parquet", "runs.parquet", "report.html", "plan.toml"):
+        assert (out / name).exists()
+    assert list((out / "figures").glob("*.svg"))
+
+
+def test_a_second_run_into_the_same_folder_is_refused(folder: Path) -> None:
+    assert "already holds results" in lab("run", "plan.toml", cwd=folder, code=2).stderr
+
+
+def test_wrong_plans_exit_with_two_and_say_where(folder: Path) -> None:
+    (folder / "bad.toml").write_text(PLAN.replace("runs = 4", "rnus = 4"))
+    told = lab("run", "bad.toml", cwd=folder, code=2).stderr
+    assert "bad.toml:4: rnus: unknown key; did you mean runs?" in told
+    told = lab("run", "nothing.toml", cwd=folder, code=2).stderr
+    assert "nothing.toml: cannot read" in told
+
+
+def test_a_wrong_scenario_is_a_failed_run_with_the_reason(folder: Path) -> None:
+    (folder / "wrong.toml").write_text(PLAN.replace("loss =", "lost =").replace("drops", "wrong"))
+    done = lab("run", "wrong.toml", "--no-report", cwd=folder, code=1)
+    assert "8 of 8 runs failed" in done.stdout
+    assert "unexpected argument '--lost'" in done.stdout
+
+
+def test_a_dry_run_shows_cells_and_a_scenario_and_runs_nothing(folder: Path) -> None:
+    told = lab("run", "plan.toml", "runs=7", "-o", "elsewhere", "--dry-run", cwd=folder).stdout
+    assert "2 cells, runs of each: 7; 14 runs at most" in told
+    told = lab("run", "plan.toml", "--dry-run", "--json", cwd=folder).stdout
+    assert json.loads(told)["scenarios"]["tcp-reno"]["protocol"] == "tcp-reno"
+    assert not (folder / "elsewhere").exists()
+
+
+def test_overrides_and_sweeps(folder: Path) -> None:
+    told = json.loads(
+        lab("run", "plan.toml", "protocol=tcp-reno", "runs=2", "-o", "two", "--json", "--no-report",
+            "--executor", "processes", "-j", "2", cwd=folder).stdout
+    )  # fmt: skip
+    assert told["runs"] == 2
+
+
+def test_a_repetition_finds_the_same(folder: Path) -> None:
+    done = lab("rerun", "out/lab/drops", "--runs", "2", cwd=folder)
+    assert "4 of 4 runs came out the same, octet for octet" in done.stdout
+
+
+def test_plot_draws_one_figure(folder: Path) -> None:
+    lab("plot", "out/lab/drops", "-p", "cdf", "metric=goodput", "-o", "x/cdf.png", cwd=folder)
+    assert (folder / "x/cdf.png").read_bytes().startswith(b"\x89PNG")
+    told = lab("plot", "out/lab/drops", "-p", "cdf", "metrik=goodput", cwd=folder, code=2).stderr
+    assert "cdf knows no option metrik; did you mean metric?" in told
+    lab("plot", "out/lab/drops", "-o", "x.gif", cwd=folder, code=2)
+
+
+def test_lists(folder: Path) -> None:
+    every = json.loads(lab("list", "--json", cwd=folder).stdout)
+    assert set(every) == {"plans", "results", "metrics", "figures", "claims"}
+    assert [p["name"] for p in every["plans"]] == ["experiments/one"]
+    assert "out/lab/drops" in [r["name"] for r in every["results"]]
+    assert "goodput" in lab("list", "metrics", cwd=folder).stdout
+    assert "did you mean metrics" in lab("list", "metricks", cwd=folder, code=2).stderr
+
+
+def test_excluding_a_run_needs_a_reason_and_is_told(folder: Path) -> None:
+    lab("run", "plan.toml", "-o", "third", "--no-report", cwd=folder)
+    lab("exclude", "third", "tcp-reno", "2", cwd=folder, code=2)
+    lab("exclude", "third", "tcp-reno", "2", "--reason", "noise", cwd=folder)
+    report = Path(lab("report", "third", cwd=folder).stdout.strip())
+    assert "noise" in (folder / report).read_text()
+
+
+def test_resume_of_what_is_complete_runs_nothing_more(folder: Path) -> None:
+    told = json.loads(lab("resume", "out/lab/drops", "--json", "--no-report", cwd=folder).stdout)
+    assert (told["state"], told["runs"]) == ("complete", 8)
+
+
+def test_claims_without_results_say_what_to_run(folder: Path) -> None:
+    told = lab("claims", "WIFU-II.1", cwd=folder).stdout
+    assert "not measured" in told
+    assert "run experiments/x-w2" in told
+    (verdict,) = json.loads(lab("claims", "AP-T3", "--json", cwd=folder).stdout)
+    assert verdict["verdict"] == "not measured"
+
+
+def test_the_traces_of_tahoe_are_those_of_ns2(folder: Path) -> None:
+    lab("run", str(ROOT / "experiments/x-w1"), "--no-report", cwd=folder)
+    told = json.loads(lab("claims", "WIFU-F4", "--json", cwd=folder).stdout)
+    assert [v["verdict"] for v in told] == ["PASS"] * 4
+
+
+def test_help_teaches(folder: Path) -> None:
+    told = lab("--help", cwd=folder).stdout
+    assert "wifu-lab run experiments/demo" in told
+    assert "Exit status" in told
+
+
+def test_an_interrupt_leaves_a_folder_that_resumes(folder: Path) -> None:
+    import signal
+    import time
+
+    (folder / "long.toml").write_text(PLAN.replace("runs = 4", "runs = 400"))
+    doing = subprocess.Popen(
+        [sys.executable, "-m", "wifu.cli", "run", "long.toml", "-o", "long", "--no-report"],
+        cwd=folder,
+        env={**os.environ, "WIFU_BIN": str(runner.find_program())},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 30
+    while len(list((folder / "long/runs").glob("*.gz"))) < 5 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    doing.send_signal(signal.SIGINT)
+    _, told = doing.communicate(timeout=30)
+    assert doing.returncode == 130
+    assert "go on with: wifu-lab resume long" in told
+    manifest = json.loads((folder / "long/run.json").read_text())
+    assert manifest["state"] == "interrupted"
+    assert manifest["runs_done"] == len(list((folder / "long/runs").glob("*.gz"))) < 800

@@ -1,0 +1,133 @@
+import re
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import pytest
+from fake import fake
+
+import wifu
+from wifu import figures, report
+from wifu import plan as plans
+from wifu.errors import LabError, PlanError
+
+TEXT = """
+name = "fake"
+title = "Reno <and> others"
+about = "A chain."
+runs = 5
+baseline = "tcp-reno"
+metrics = ["goodput", "jain", "srtt"]
+[scenario]
+topology.words = "linear,{hops+1}"
+[[scenario.flow]]
+protocol = "{protocol}"
+copies = 2
+[vary]
+hops = [1, 3]
+protocol = ["tcp-reno", "tcp-newreno"]
+[series]
+runs = [1]
+"""
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> wifu.Results:
+    return wifu.campaign(plans.parse(TEXT), tmp_path_factory.mktemp("f") / "r", runner=fake)
+
+
+SPECS: list[tuple[dict[str, Any], str]] = [
+    ({"kind": "bars", "metric": "aggregate", "x": "hops"}, r"n = 5 runs per cell; whiskers: 95 %"),
+    ({"kind": "lines", "x": "hops"}, "Student t"),
+    ({"kind": "cdf"}, "goodput of the flows; 40 values"),
+    ({"kind": "cdf", "metric": "srtt"}, "runs; 20 values"),
+    ({"kind": "fairness", "x": "hops"}, "a dot per run"),
+    ({"kind": "tradeoff", "where": {"hops": 3}}, "Better is upper left"),
+    ({"kind": "timeseries", "where": {"hops": 3}, "window": "100ms"}, "window of 100 ms"),
+    ({"kind": "sequence", "where": {"hops": 3}, "from": 0.1, "to": "1s"}, "Run 1, flow 1"),
+    ({"kind": "map", "where": {"hops": 3, "protocol": "tcp-reno"}}, "attempts that were ack"),
+    ({"kind": "waterfall", "where": {"hops": 3}}, "n = 5 runs"),
+]
+
+
+@pytest.mark.parametrize(("spec", "caption"), SPECS, ids=[s["kind"] for s, _ in SPECS])
+def test_every_kind_is_drawn_twice_and_captioned(
+    results: wifu.Results, tmp_path: Path, spec: dict[str, Any], caption: str
+) -> None:
+    drawn = figures.draw(results, spec, tmp_path)
+    assert re.search(caption, drawn.caption)
+    assert drawn.svg.read_text().startswith("<?xml")
+    assert drawn.png.read_bytes().startswith(b"\x89PNG")
+    again = figures.draw(results, spec, tmp_path / "again")
+    assert again.svg.read_bytes() == drawn.svg.read_bytes()
+
+
+def test_every_kind_is_covered() -> None:
+    assert {s["kind"] for s, _ in SPECS} == set(figures.KINDS)
+
+
+def test_axes_carry_names_and_units(results: wifu.Results) -> None:
+    from wifu.figures import compare, mesh, style, traces
+
+    with style.context():
+        for drawer, spec in (
+            (compare.bars, {"metric": "aggregate", "x": "hops"}),
+            (compare.lines, {"metric": "srtt", "x": "hops"}),
+            (compare.cdf, {}),
+            (traces.timeseries, {"where": {"hops": 1}}),
+            (mesh.waterfall, {"where": {"hops": 3}}),
+        ):
+            figure, _, _ = drawer(results, spec)
+            labels = [t for a in figure.axes for t in (a.get_xlabel(), a.get_ylabel())]
+            units = r", (Mb/s|ms|s|kB)$|^hops$|^share of"
+            assert any(re.search(units, t) for t in labels), labels
+            plt.close(figure)
+
+
+def test_figures_of_what_was_not_recorded_say_so(results: wifu.Results, tmp_path: Path) -> None:
+    with pytest.raises(LabError, match="no series of run 2"):
+        figures.draw(results, {"kind": "timeseries", "run": 2}, tmp_path)
+    with pytest.raises(LabError, match="no run recorded hops"):
+        figures.draw(results, {"kind": "waterfall", "flow": 9}, tmp_path)
+    with pytest.raises(PlanError, match="did you mean bars"):
+        figures.draw(results, {"kind": "barz"}, tmp_path)
+
+
+def test_the_report_holds_everything_and_asks_the_network_for_nothing(
+    results: wifu.Results,
+) -> None:
+    text = report.write(results).read_text()
+    assert "Reno &lt;and&gt; others" in text
+    assert "A chain." in text
+    assert text.count("<figure>") == len(figures.default_specs(results)) == 3
+    links = re.findall(r"""(?:src|href)=["']([^"']+)["']""", text)
+    assert all(link.startswith(("data:", "#")) for link in links)
+    assert not re.search(r"@import|url\(", text)
+    row = results.summary().iloc[0]
+    half = (row["high"] - row["low"]) / 2
+    assert f"{report.number(row['mean'], half)}" in text
+    assert results.manifest["plan_sha256"] in text
+    assert "wifu-lab rerun" in text
+
+
+def test_the_report_shows_what_failed_and_what_was_excluded(tmp_path: Path) -> None:
+    text = TEXT.replace("copies = 2", "copies = 2\nexplode = true")
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
+    manifest = found.store.manifest()
+    manifest["exclusions"] = [{"cell": "1_tcp-reno", "run": 3, "reason": "asleep"}]
+    found.store.write_manifest(manifest)
+    found.store.write_tables(found.plan)
+    told = report.write(wifu.load(tmp_path / "r")).read_text()
+    assert "RuntimeError: exploded" in told
+    assert "asleep" in told
+    assert "Failed and excluded runs" in told
+
+
+def test_numbers_have_the_digits_that_their_error_justifies() -> None:
+    assert report.number(12.3456, 0.5) == "12.35"
+    assert report.number(12.3456, 0.04) == "12.346"
+    assert report.number(1234.5, 30.0) == "1234"
+    assert report.number(0.00123) == "0.001230"
+    assert report.number(1234.5) == "1234"
+    assert report.number(0.0) == "0"
+    assert report.number(float("nan")) == "?"
