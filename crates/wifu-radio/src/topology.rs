@@ -124,6 +124,9 @@ pub struct Topology {
     /// What had to be assumed so far, for the user to read.
     #[serde(skip)]
     pub notes: Vec<String>,
+    /// The file that it was read from, for messages.
+    #[serde(skip)]
+    pub origin: Option<String>,
 }
 
 impl Topology {
@@ -138,7 +141,10 @@ impl Topology {
             error: Box::new(error),
         };
         let table = parse(text).map_err(within)?;
-        Topology::build(None, None, &table, &Table::new()).map_err(within)
+        let none = Table::new();
+        let mut topology = Topology::build(None, None, &table, &none).map_err(within)?;
+        topology.origin = Some(origin.into());
+        Ok(topology)
     }
 
     /// From words such as `linear,7` over a testbed set; without one over the set `PLAIN`.
@@ -207,7 +213,13 @@ impl Topology {
 /// A [`TopologyError::Key`] for a value out of its range or a name that no node has;
 /// [`TopologyError::Placement`] if no placement is acceptable.
 pub fn resolve(topology: &Topology, rng: &Rng) -> Result<Plan, TopologyError> {
-    resolve::resolve(topology, rng)
+    resolve::resolve(topology, rng).map_err(|error| match &topology.origin {
+        None => error,
+        Some(origin) => TopologyError::In {
+            origin: origin.clone(),
+            error: Box::new(error),
+        },
+    })
 }
 
 /// A document as a table.
@@ -241,8 +253,7 @@ fn text(table: &mut Table, key: &str) -> Result<Option<String>, TopologyError> {
 pub(crate) fn read(table: Table) -> Result<Topology, TopologyError> {
     serde_path_to_error::deserialize(Value::Table(table)).map_err(|e| {
         let path = e.path().to_string();
-        let what = e.into_inner().to_string();
-        let what = what.trim_end();
+        let what = e.inner().message();
         TopologyError::key(path, suggest(what).unwrap_or_else(|| what.to_string()))
     })
 }

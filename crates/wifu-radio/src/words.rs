@@ -13,7 +13,8 @@
 //! Nodes are called n1, n2, ..., row by row. Keys: `set` (a testbed set to build on), `spacing`
 //! (metres between neighbours), `snr` (mean SNR of a hop, dB), `gap` (metres between rows), `area`
 //! (`70x45`, metres, for `random`), `wire` (`linear` and `minimal`: neighbours are joined by wires
-//! of this rate and have no radio) with `delay`, `queue`, `overhead`, and every key of `[radio]`.
+//! of this rate and have no radio) with `delay`, `queue`, `overhead`, `loss`,
+//! `variation`, and every key of `[radio]`.
 //!
 //! A chain takes the SNRs of its set's table, if the set has one and neither `snr` nor `spacing`
 //! say otherwise. Other shapes, and other spacings, follow the set's law of path loss; a table
@@ -27,11 +28,23 @@ use crate::topology::{self, Topology, TopologyError, did_you_mean, mean_hop, mer
 /// What follows a shape's name.
 const SHAPES: [&str; 6] = ["minimal", "linear", "grid", "random", "parallel", "stack"];
 /// Keys that are not the radio's.
-const KEYS: [&str; 9] = [
-    "set", "spacing", "snr", "gap", "area", "wire", "delay", "queue", "overhead",
+const KEYS: [&str; 11] = [
+    "set",
+    "spacing",
+    "snr",
+    "gap",
+    "area",
+    "wire",
+    "delay",
+    "queue",
+    "overhead",
+    "loss",
+    "variation",
 ];
-/// Keys of `[radio]` that have one value.
-pub(crate) const RADIO_KEYS: [&str; 26] = [
+/// Keys of `[radio]` whose values are lists.
+const LISTS: [&str; 2] = ["control_rates", "intr_latency"];
+/// Keys of `[radio]`.
+const RADIO_KEYS: [&str; 26] = [
     "rate",
     "rate_control",
     "broadcast_rate",
@@ -200,8 +213,12 @@ impl<'a> Words<'a> {
     fn radio(&self, table: &mut Table) {
         let wired = self.get("wire").is_some();
         let own = |key: &str| RADIO_KEYS.contains(&key) && !(wired && key == "queue");
+        let of = |key: &str, text: &str| match LISTS.contains(&key) {
+            true => Value::Array(text.split('+').map(value).collect()),
+            false => value(text),
+        };
         let pairs = self.keys.iter().filter(|(key, _)| own(key));
-        let radio = Table::from_iter(pairs.map(|(k, v)| (k.to_string(), value(v))));
+        let radio = Table::from_iter(pairs.map(|(k, v)| (k.to_string(), of(k, v))));
         if !radio.is_empty() {
             merge(table, &wrap("radio", radio));
         }
@@ -229,6 +246,8 @@ impl<'a> Words<'a> {
                 ("delay", "delay"),
                 ("queue", "queue"),
                 ("overhead", "overhead"),
+                ("loss", "loss"),
+                ("variation", "variation"),
             ] {
                 if let Some(text) = self.get(key) {
                     wire.insert(name.into(), value(text));
@@ -424,5 +443,22 @@ impl Ground {
         }
         table.remove("chain");
         merge(table, &wrap("propagation", wrap("anchor", anchor)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_know_every_key_of_the_radio() {
+        let layer = wrap("radio", Table::from_iter([("x".into(), Value::Integer(1))]));
+        let complaint = topology::read(layer).expect_err("unknown").to_string();
+        let (_, list) = complaint.split_once("there are ").expect("a list");
+        let mut known: Vec<&str> = list.split(", ").collect();
+        let mut here = RADIO_KEYS.to_vec();
+        known.sort_unstable();
+        here.sort_unstable();
+        assert_eq!(here, known);
     }
 }

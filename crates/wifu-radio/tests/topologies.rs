@@ -59,8 +59,9 @@ fn every_set_resolves_and_survives_being_written_and_read() {
         let topology = sets::get(name).expect(name);
         assert_eq!(topology.name.as_deref(), Some(name));
         assert!(topology.source.is_some(), "{name} states no source");
-        let again =
+        let mut again =
             Topology::from_toml(&topology.to_toml(), name).unwrap_or_else(|e| panic!("{e}"));
+        again.origin = None;
         assert_eq!(again, topology, "{name}");
         let plan = plan_of(&topology);
         assert_eq!(plan.gains.len(), plan.nodes.len());
@@ -280,6 +281,12 @@ fn words_set_spacing_snr_and_every_key_of_the_radio() {
     let by_snr = words("linear,2,spacing=5,snr=30,set=TB-W9", None);
     near(snr(&by_snr, 1, 2), 30.0, 1e-9);
     assert_eq!(by_snr.nodes[0].radio.attempts, 2);
+    let lists = words(
+        "minimal,control_rates=6Mb/s+12Mb/s,intr_latency=1us+2us",
+        None,
+    );
+    assert_eq!(lists.nodes[0].radio.control_rates.len(), 2);
+    assert_eq!(lists.nodes[0].radio.intr_latency.1, Span::MICRO * 2);
     let minstrel = words("minimal,rate_control=minstrel", None);
     assert_eq!(minstrel.nodes[1].radio.rate_control, RateControl::Minstrel);
     assert_eq!(minstrel.nodes.len(), 2);
@@ -534,6 +541,22 @@ fn errors_name_the_file_the_key_and_the_nearest_name() {
     fails(
         try_file("set = \"TB-A\"\n[[node]]\nname = \"m3\""),
         &["node[0].name", "`n3`"],
+    );
+    fails(
+        try_file("set = \"TB-A\"\n[radio]\nrts_threshold = -1"),
+        &["radio.rts_threshold"],
+    );
+    fails(
+        try_file("set = \"TB-A\"\n[radio]\ncs_dbm = nan"),
+        &["test.toml: radio.cs_dbm", "finite"],
+    );
+    fails(
+        try_file("[chain]\nsnr_db = [10.0, [1.0]]"),
+        &["chain.snr_db[1]", "[forward, reverse]"],
+    );
+    fails(
+        try_file("[placement]\nkind = \"line\"\ncount = 0"),
+        &["placement.count", "greater than 0"],
     );
     fails(try_file(""), &["no nodes"]);
     fails(

@@ -52,7 +52,8 @@ impl Chain {
     }
 }
 
-fn both(hop: &Hop) -> (f64, f64) {
+/// Forward and reverse.
+pub(super) fn both(hop: &Hop) -> (f64, f64) {
     match *hop {
         Hop::Both(db) => (db, db),
         Hop::Each([forward, reverse]) => (forward, reverse),

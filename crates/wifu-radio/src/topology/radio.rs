@@ -7,6 +7,7 @@ use crate::phy::{Mode, Phy, RTS_OFF, Standard};
 use crate::plan::{RadioConfig, RateControl};
 
 use super::geometry::{self, Emission};
+use super::resolve::finite;
 use super::spec::*;
 use super::{BitRate, Limit, Topology, TopologyError};
 
@@ -52,6 +53,8 @@ pub(crate) fn configure(
     phy: &Phy,
     path: &str,
 ) -> Result<(RadioConfig, Emission), TopologyError> {
+    numbers(own, path)?;
+    numbers(common, "radio")?;
     let at = |key: &str| format!("{path}.{key}");
     let mode = |key: &str, rate: &BitRate| rate_mode(phy, rate, at(key));
     let rate = pick!(own, common, rate).map_or(Ok(phy.base()), |r| mode("rate", r))?;
@@ -92,6 +95,24 @@ fn rate_mode(phy: &Phy, rate: &BitRate, path: String) -> Result<Mode, TopologyEr
     })
 }
 
+/// Every number is one.
+fn numbers(spec: &RadioSpec, path: &str) -> Result<(), TopologyError> {
+    let values = [
+        ("power_dbm", spec.power_dbm),
+        ("gain_db", spec.gain_db),
+        ("attenuation_db", spec.attenuation_db),
+        ("noise_figure_db", spec.noise_figure_db),
+        ("noise_dbm", spec.noise_dbm),
+        ("cs_dbm", spec.cs_dbm),
+        ("lock_db", spec.lock_db),
+        ("ideal_db", spec.ideal_db),
+    ];
+    for (key, value) in values {
+        finite(&[(&format!("{path}.{key}"), value)])?;
+    }
+    Ok(())
+}
+
 /// Attempts and RTS.
 fn mac(
     c: &mut RadioConfig,
@@ -109,6 +130,10 @@ fn mac(
     }
     c.rts_threshold = match pick!(own, common, rts_threshold) {
         None | Some(Limit::Off) => RTS_OFF,
+        Some(Limit::At(n)) if *n < 0.0 => {
+            let what = "must be a number of octets, or \"off\"";
+            return Err(TopologyError::key(format!("{path}.rts_threshold"), what));
+        }
         Some(Limit::At(n)) => (*n as u32).min(RTS_OFF),
     };
     Ok(())

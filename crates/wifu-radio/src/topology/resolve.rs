@@ -7,7 +7,7 @@ use crate::phy::Phy;
 use crate::plan::{Gain, NodePlan, Plan, RadioConfig, WirePlan};
 use crate::propagation::Shadowing;
 
-use super::chain::{Chain, mean_hop};
+use super::chain::{Chain, both, mean_hop};
 use super::geometry::{self, Emission, Geometry};
 use super::radio::{channel, configure};
 use super::spec::*;
@@ -96,8 +96,8 @@ fn reachable(costs: &[Vec<f64>]) -> bool {
 impl<'a> Fixed<'a> {
     fn new(topology: &'a Topology) -> Result<Fixed<'a>, TopologyError> {
         let phy = channel(&topology.channel)?;
-        let specs = place::nodes(topology)?;
         check(topology)?;
+        let specs = place::nodes(topology)?;
         let base = configure(
             &topology.radio,
             &RadioSpec::default(),
@@ -319,6 +319,11 @@ impl<'a> Fixed<'a> {
                     "must not be 0",
                 ));
             }
+            let loss = w.loss.unwrap_or(0.0);
+            if !(0.0..=1.0).contains(&loss) {
+                let what = "must be a probability, 0 to 1";
+                return Err(TopologyError::key(format!("wire[{i}].loss"), what));
+            }
             Ok(WirePlan {
                 a: end(&w.a, "a")?,
                 b: end(&w.b, "b")?,
@@ -326,6 +331,8 @@ impl<'a> Fixed<'a> {
                 delay: w.delay.map_or(Span::ZERO, |d| d.0),
                 queue: w.queue.unwrap_or(1000),
                 overhead: w.overhead.unwrap_or(38),
+                loss,
+                variation: w.variation.map_or(Span::ZERO, |v| v.0),
             })
         };
         self.topology.wire.iter().enumerate().map(wire).collect()
@@ -344,42 +351,65 @@ type Links = std::collections::BTreeMap<(u16, u16), Link>;
 
 /// Values outside the radios that no plan could use.
 fn check(t: &Topology) -> Result<(), TopologyError> {
-    let positive = [
-        ("propagation.exponent", t.propagation.exponent),
-        ("propagation.antenna_m", t.propagation.antenna_m),
-        ("propagation.decode_m", t.propagation.decode_m),
-        ("propagation.sense_m", t.propagation.sense_m),
-        ("propagation.floor_height_m", t.propagation.floor_height_m),
-        ("channel.frequency_mhz", t.channel.frequency_mhz),
+    let p = &t.propagation;
+    let anchor = p.anchor.as_ref();
+    positive(&[
+        ("propagation.exponent", p.exponent),
+        ("propagation.antenna_m", p.antenna_m),
+        ("propagation.decode_m", p.decode_m),
+        ("propagation.sense_m", p.sense_m),
+        ("propagation.floor_height_m", p.floor_height_m),
+        ("propagation.cutoff_db", p.cutoff_db),
         (
             "propagation.anchor.distance_m",
-            t.propagation.anchor.as_ref().map(|a| a.distance_m),
+            anchor.map(|a| a.distance_m),
         ),
-    ];
-    for (path, value) in positive {
-        if value.is_some_and(|v| !(v.is_finite() && v > 0.0)) {
-            return Err(TopologyError::key(path, "must be greater than 0"));
-        }
-    }
-    let deviations = [
-        ("fading.sigma_db", t.fading.sigma_db),
-        ("propagation.shadowing_db", t.propagation.shadowing_db),
-        ("propagation.asymmetry_db", t.propagation.asymmetry_db),
-    ];
-    for (path, value) in deviations {
-        if value.is_some_and(|v| !(0.0..=40.0).contains(&v)) {
-            return Err(TopologyError::key(path, "must lie between 0 and 40 dB"));
-        }
-    }
+        ("channel.frequency_mhz", t.channel.frequency_mhz),
+    ])?;
+    finite(&[
+        ("propagation.reference_db", p.reference_db),
+        ("propagation.floor_loss_db", p.floor_loss_db),
+        ("propagation.anchor.snr_db", anchor.map(|a| a.snr_db)),
+    ])?;
+    deviation("fading.sigma_db", t.fading.sigma_db)?;
+    deviation("propagation.shadowing_db", p.shadowing_db)?;
+    deviation("propagation.asymmetry_db", p.asymmetry_db)?;
     for (i, link) in t.link.iter().enumerate() {
-        if link.sigma_db.is_some_and(|v| !(0.0..=40.0).contains(&v)) {
-            let path = format!("link[{i}].sigma_db");
-            return Err(TopologyError::key(path, "must lie between 0 and 40 dB"));
-        }
+        deviation(&format!("link[{i}].sigma_db"), link.sigma_db)?;
+        finite(&[
+            (&format!("link[{i}].snr_db"), link.snr_db),
+            (&format!("link[{i}].reverse_db"), link.reverse_db),
+        ])?;
     }
-    let rows = t.matrix.iter().flat_map(|m| m.snr_db.iter().enumerate());
-    for (i, row) in rows {
-        let n = t.matrix.as_ref().map_or(0, |m| m.snr_db.len());
+    for (i, node) in t.node.iter().enumerate() {
+        let axes = node.position.unwrap_or_default().map(Some);
+        let path = format!("node[{i}].position");
+        finite(&axes.map(|axis| (path.as_str(), axis)))?;
+    }
+    if let Some(place) = &t.placement {
+        positive(&[
+            ("placement.count", Some(place.count.into())),
+            ("placement.spacing_m", place.spacing_m),
+            ("placement.gap_m", place.gap_m),
+            ("placement.area_m[0]", place.area_m.map(|a| a[0])),
+            ("placement.area_m[1]", place.area_m.map(|a| a[1])),
+        ])?;
+    }
+    tables(t)
+}
+
+/// Chains and matrices are complete.
+fn tables(t: &Topology) -> Result<(), TopologyError> {
+    for (i, hop) in t.chain.iter().flat_map(|c| c.snr_db.iter().enumerate()) {
+        let (forward, reverse) = both(hop);
+        let path = format!("chain.snr_db[{i}]");
+        finite(&[(&path, Some(forward)), (&path, Some(reverse))])?;
+    }
+    let Some(matrix) = &t.matrix else {
+        return Ok(());
+    };
+    let n = matrix.snr_db.len();
+    for (i, row) in matrix.snr_db.iter().enumerate() {
         if row.len() != n {
             let what = format!(
                 "the matrix is not square: {} columns for {n} rows",
@@ -388,8 +418,32 @@ fn check(t: &Topology) -> Result<(), TopologyError> {
             return Err(TopologyError::key(format!("matrix.snr_db[{i}]"), what));
         }
     }
-    match &t.placement {
-        Some(p) if p.count == 0 => Err(TopologyError::key("placement.count", "must not be 0")),
+    Ok(())
+}
+
+/// Values that are greater than zero if given.
+fn positive(values: &[(&str, Option<f64>)]) -> Result<(), TopologyError> {
+    finite(values)?;
+    match values.iter().find(|(_, v)| v.is_some_and(|v| v <= 0.0)) {
+        Some((path, _)) => Err(TopologyError::key(*path, "must be greater than 0")),
+        None => Ok(()),
+    }
+}
+
+/// Values that are numbers if given.
+pub(super) fn finite(values: &[(&str, Option<f64>)]) -> Result<(), TopologyError> {
+    let wrong = |v: f64| !v.is_finite();
+    match values.iter().find(|(_, v)| v.is_some_and(wrong)) {
+        Some((path, _)) => Err(TopologyError::key(*path, "must be a finite number")),
+        None => Ok(()),
+    }
+}
+
+fn deviation(path: &str, value: Option<f64>) -> Result<(), TopologyError> {
+    match value {
+        Some(v) if !(0.0..=40.0).contains(&v) => {
+            Err(TopologyError::key(path, "must lie between 0 and 40 dB"))
+        }
         _ => Ok(()),
     }
 }

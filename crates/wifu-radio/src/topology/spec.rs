@@ -217,7 +217,7 @@ pub struct FadingSpec {
 
 /// One hop of a chain: both directions alike, or forward and reverse.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "must be an SNR in dB, or [forward, reverse]")]
 pub enum Hop {
     /// Both directions, dB.
     Both(f64),
@@ -381,4 +381,10 @@ pub struct WireSpec {
     /// and gap.
     #[serde(default)]
     pub overhead: Option<u32>,
+    /// Probability that a packet is lost, each direction, 0 to 1; 0.
+    #[serde(default)]
+    pub loss: Option<f64>,
+    /// A uniform time up to this is added to the delay of each packet, order kept; 0.
+    #[serde(default)]
+    pub variation: Option<Seconds>,
 }
