@@ -12,6 +12,7 @@ from wifu.api import Results, Run, campaign, load, run
 from wifu.errors import LabError, PlanError, ReplicateError
 from wifu.plan import Plan
 from wifu.plan import load as load_plan
+from wifu.plan import parse as parse_plan
 
 __all__ = [
     "LabError",
@@ -23,5 +24,6 @@ __all__ = [
     "campaign",
     "load",
     "load_plan",
+    "parse_plan",
     "run",
 ]

@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats as sps
 
 Floats = NDArray[np.float64]
 Side = Literal["lower", "upper"]
@@ -66,7 +65,7 @@ def mean_interval(sample: ArrayLike, level: float = 0.95) -> Interval:
     mean = float(np.mean(x))
     if x.size == 1 or _constant(x):
         return Interval(mean, float("nan"), float("nan"), int(x.size), level, "none")
-    ci = sps.ttest_1samp(x, 0.0).confidence_interval(level)
+    ci = _scipy().ttest_1samp(x, 0.0).confidence_interval(level)
     return Interval(mean, float(ci.low), float(ci.high), int(x.size), level, "Student t")
 
 
@@ -151,7 +150,7 @@ def paired_difference(one: ArrayLike, two: ArrayLike, level: float = 0.95) -> Co
     interval = mean_interval(d, level)
     if d.size < 3 or not np.any(d != 0):
         return Comparison(interval, float("nan"), float("nan"))
-    test = sps.permutation_test(
+    test = _scipy().permutation_test(
         (x, y),
         lambda a, b, axis: np.mean(a - b, axis=axis),
         permutation_type="samples",
@@ -159,13 +158,13 @@ def paired_difference(one: ArrayLike, two: ArrayLike, level: float = 0.95) -> Co
         n_resamples=RESAMPLES,
         rng=np.random.default_rng(SEED),
     )
-    return Comparison(interval, float(test.pvalue), float(sps.wilcoxon(x, y).pvalue))
+    return Comparison(interval, float(test.pvalue), float(_scipy().wilcoxon(x, y).pvalue))
 
 
 def same_distribution(one: ArrayLike, two: ArrayLike) -> float:
     """p of the two-sample Kolmogorov-Smirnov test."""
     x, y = clean(one), clean(two)
-    return float(sps.ks_2samp(x, y).pvalue) if x.size and y.size else float("nan")
+    return float(_scipy().ks_2samp(x, y).pvalue) if x.size and y.size else float("nan")
 
 
 def batch_means(series: ArrayLike, batches: int, discard: int = 0, level: float = 0.95) -> Interval:
@@ -179,6 +178,13 @@ def batch_means(series: ArrayLike, batches: int, discard: int = 0, level: float 
         raise ValueError(f"{x.size} values do not make {batches} batches")
     means = x[: size * batches].reshape(batches, size).mean(axis=1)
     return mean_interval(means[discard:], level)
+
+
+def _scipy() -> Any:
+    # It takes a second to import, which commands that compute nothing should not wait for.
+    from scipy import stats
+
+    return stats
 
 
 def _pairs(one: ArrayLike, two: ArrayLike) -> tuple[Floats, Floats]:
@@ -229,7 +235,7 @@ def _bootstrap(
     for method in ("BCa", "percentile"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            result = sps.bootstrap(
+            result = _scipy().bootstrap(
                 data,
                 statistic,
                 n_resamples=RESAMPLES,
