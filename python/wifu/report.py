@@ -131,7 +131,9 @@ def _results(results: Results) -> str:
     if plan.deterministic:
         told += "Nothing in a run is random, so every cell is run once and its value is exact."
     else:
-        told += "Means over runs with the half width of their 95 % interval."
+        told += "Means over runs with the half width of their 95 % interval"
+        counts = set(results.ok["cell"].value_counts())
+        told += f"; n = {counts.pop()} runs in every cell." if len(counts) == 1 else "."
     if plan.until is not None:
         told += (
             f" Runs were added until that half width of {RUN_METRICS[plan.until.metric].label} was "
@@ -165,6 +167,8 @@ def _pivot(results: Results, name: str) -> str:
     estimates = {c.name: results.interval(name, c) for c in plan.cells}
     finite = [i.estimate for i in estimates.values() if math.isfinite(i.estimate)]
     most = max(finite, default=0.0) or 1.0
+    counts = {i.n for i in estimates.values()}
+    common = len(counts) == 1
     head = "".join(f"<th>{E(k)}</th>" for k in others)
     head += "".join(f"<th>{E(str(c)) if pair else E(metric.axis())}</th>" for c in columns)
     body = []
@@ -173,7 +177,7 @@ def _pivot(results: Results, name: str) -> str:
         known = [v for v in values.values() if math.isfinite(v)]
         best = (max(known) if metric.better == "more" else min(known)) if len(known) > 1 else None
         cellular = "".join(
-            _cell(results, cells.get(str(c)), estimates, metric.scale, most, best) for c in columns
+            _cell(cells.get(str(c)), estimates, metric.scale, most, best, common) for c in columns
         )
         body.append(
             "<tr>"
@@ -188,8 +192,8 @@ def _pivot(results: Results, name: str) -> str:
 
 
 def _cell(
-    results: Results, cell: Cell | None, estimates: dict[str, Any], scale: float, most: float,
-    best: float | None,
+    cell: Cell | None, estimates: dict[str, Any], scale: float, most: float, best: float | None,
+    common: bool,
 ) -> str:  # fmt: skip
     if cell is None:
         return "<td class='value same'>not run</td>"
@@ -201,8 +205,8 @@ def _cell(
     if best is not None and found.estimate == best:
         text = f"<b>{text}</b>"
     if found.known:
-        text += f" <span class='pm'>± {number(half, half)}, n = {found.n}</span>"
-    elif not results.plan.deterministic:
+        text += f" <span class='pm'>± {number(half, half)}</span>"
+    if not common:
         text += f" <span class='pm'>n = {found.n}</span>"
     width = max(0.0, min(1.0, found.estimate / most)) * 100
     second = "" if best is None or found.estimate == best else " second"

@@ -53,7 +53,7 @@ def map(results: Results, spec: dict[str, Any]) -> Made:
             axis.set_axis_off()
     axes[0].set_ylabel("m" if not axes[0].axison or real else "")
     figure.colorbar(
-        mpl.cm.ScalarMappable(norm, colours), ax=axes, label="attempts acknowledged",
+        mpl.cm.ScalarMappable(norm, colours), ax=axes, label="acknowledged",
         shrink=0.9, aspect=16, pad=0.02, format=mpl.ticker.PercentFormatter(1.0),
     )  # fmt: skip
     caption = (

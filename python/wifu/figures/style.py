@@ -15,6 +15,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patheffects import Normal, Stroke
 
 INK, MUTED, FAINT = "#20242a", "#6b7280", "#d8dce2"
 
@@ -139,6 +140,7 @@ def end_labels(axis: Axes, ends: Sequence[tuple[float, float, str, str]]) -> Non
             fontsize=9.5,
             va="center",
             annotation_clip=False,
+            path_effects=[Stroke(linewidth=3, foreground="white", alpha=0.85), Normal()],
         )
 
 
