@@ -65,6 +65,10 @@ pub struct WirePlan {
     pub queue: u32,
     /// Octets that each packet costs beside its IP length.
     pub overhead: u32,
+    /// Probability that a packet is lost, 0 to 1.
+    pub loss: f64,
+    /// A uniform time up to this is added to the delay; order is kept.
+    pub variation: Span,
 }
 
 /// How the mode of a unicast data frame is chosen.
