@@ -248,6 +248,8 @@ impl<'a> Words<'a> {
                 ("overhead", "overhead"),
                 ("loss", "loss"),
                 ("variation", "variation"),
+                ("loss", "loss"),
+                ("variation", "variation"),
             ] {
                 if let Some(text) = self.get(key) {
                     wire.insert(name.into(), value(text));

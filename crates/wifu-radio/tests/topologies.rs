@@ -327,11 +327,15 @@ fn words_shape_grids_rows_and_random_areas() {
 
 #[test]
 fn words_can_be_wires() {
-    let plan = words("linear,3,wire=8Mb/s,delay=10ms,queue=50", None);
+    let plan = words(
+        "linear,3,wire=8Mb/s,delay=10ms,queue=50,loss=0.02,variation=1ms",
+        None,
+    );
     assert_eq!((plan.nodes.len(), plan.wires.len()), (3, 2));
     let wire = &plan.wires[1];
     assert_eq!((wire.a, wire.b, wire.queue, wire.overhead), (1, 2, 50, 38));
     assert_eq!((wire.rate, wire.delay), (Rate(8_000_000), Span::MILLI * 10));
+    assert_eq!((wire.loss, wire.variation), (0.02, Span::MILLI));
     assert!(plan.gains.iter().all(Vec::is_empty));
     assert_eq!(plan.nodes[0].radio.queue, 1000);
 }
@@ -557,6 +561,10 @@ fn errors_name_the_file_the_key_and_the_nearest_name() {
     fails(
         try_file("[placement]\nkind = \"line\"\ncount = 0"),
         &["placement.count", "greater than 0"],
+    );
+    fails(
+        try_words("minimal,wire=1Mb/s,loss=2", None),
+        &["wire[0].loss"],
     );
     fails(try_file(""), &["no nodes"]);
     fails(
