@@ -113,6 +113,23 @@ def test_download_delays_are_of_requests_or_of_the_whole() -> None:
     assert metrics.download_delays({**flow, "finished": False}) == []
 
 
+def test_packets_lost_and_frames_not_overheard() -> None:
+    told = outcome(packets={"sent": 110, "delivered": 90, "inside": 10})
+    hop = {"flow": 1, "reverse": False}
+    told["hops"] = [
+        {**hop, "hop": 2, "from": "b", "to": "c"},
+        {**hop, "hop": 1, "from": "a", "to": "b"},
+        {**hop, "hop": 1, "from": "c", "to": "b", "reverse": True},
+    ]
+    told["links"] = [
+        {"from": "b", "to": "c", "frames": 40, "overheard": 0},
+        {"from": "b", "to": "a", "frames": 20, "overheard": 30},
+    ]
+    row = metrics.run_row(told, Measure())
+    assert row["loss"] == pytest.approx(0.1)
+    assert row["passive_loss"] == pytest.approx(0.25)
+
+
 def test_every_metric_of_a_run_is_computed() -> None:
     told = outcome(srtt_s=0.1, min_rtt_s=0.05, retransmissions=3, timeouts=1)
     told["nodes"] = [{"frames": 10, "failed": 1, "retries": 5}, {"frames": 0}]

@@ -63,7 +63,9 @@ Jobs = Annotated[
 ]
 Engine = Annotated[
     str,
-    typer.Option("--executor", help="threads (the simulator leaves Python alone) or processes."),
+    typer.Option(
+        "--executor", help="threads (the simulator does not hold Python's lock) or processes."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs on standard output.")]
 NoReport = Annotated[
@@ -151,7 +153,7 @@ def run(
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Folder for the results [out/lab/NAME].")
+        Path | None, typer.Option("-o", "--out", help="Folder for the results (out/lab/NAME).")
     ] = None,
     multirun: Annotated[
         bool,
@@ -319,7 +321,7 @@ def _dry(plan: Plan, store: Store, as_json: bool) -> None:
 def report(
     folder: Folder,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="File [FOLDER/report.html].")
+        Path | None, typer.Option("-o", "--out", help="File (FOLDER/report.html).")
     ] = None,
 ) -> None:
     """Draw the figures of results and write the report: one HTML file, readable anywhere."""
@@ -410,7 +412,9 @@ def _list_plans() -> list[dict[str, str]]:
     for path in sorted(EXPERIMENTS.glob("*/plan.toml")):
         try:
             plan = plans.load(path)
-            about = f"{plan.title} ({len(plan.cells)} cells, {plan.max_runs} runs each)"
+            often = f"{plan.until.minimum} to " if plan.until else ""
+            runs = f"{often}{plan.max_runs} run{'s' if plan.max_runs > 1 else ''} each"
+            about = f"{plan.title} ({len(plan.cells)} cells, {runs})"
         except LabError as e:
             about = f"cannot be read: {e}"
         rows.append({"name": str(path.parent), "about": about})
@@ -482,7 +486,7 @@ def claims(
         ),
     ] = None,
     results: Annotated[
-        list[Path] | None, typer.Option("-r", "--results", help="Where results are [out/lab].")
+        list[Path] | None, typer.Option("-r", "--results", help="Where results are (out/lab).")
     ] = None,
     as_json: Json = False,
 ) -> None:

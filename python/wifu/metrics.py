@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -180,6 +181,31 @@ def _delay(statistic: Callable[[list[float]], Any]) -> Callable[[Outcome, Floats
     return compute
 
 
+def _packet_loss(outcome: Outcome, rates: Floats) -> float:
+    """Share of the flows' packets, both directions, that were lost anywhere below transport."""
+    known = [f["packets"] for f in outcome["flows"] if f.get("packets")]
+    sent = sum(p["sent"] - p["inside"] for p in known)
+    return 1.0 - sum(p["delivered"] for p in known) / sent if sent else float("nan")
+
+
+def _passive(outcome: Outcome, rates: Floats) -> float:
+    """Mean over the hops of all flows: what a node handed on and the node before did not hear."""
+    links = {(link["from"], link["to"]): link for link in outcome.get("links") or []}
+    ways: dict[int, list[Mapping[str, Any]]] = {}
+    for hop in outcome.get("hops") or []:
+        if not hop["reverse"]:
+            ways.setdefault(hop["flow"], []).append(hop)
+    losses = []
+    for way in ways.values():
+        way.sort(key=lambda hop: int(hop["hop"]))
+        for before, hop in pairwise(way):
+            on = links.get((hop["from"], hop["to"]), {}).get("frames", 0)
+            heard = links.get((hop["from"], before["from"]), {}).get("overheard", 0)
+            losses.append(passive_loss(on, heard))
+    known = [v for v in losses if v == v]
+    return float(np.mean(known)) if known else float("nan")
+
+
 def _lowest(outcome: Outcome, rates: Floats) -> float:
     return float(np.min(rates)) if rates.size else float("nan")
 
@@ -208,6 +234,8 @@ RUN_METRICS: dict[str, Metric] = {
         "segments sent again", "per run", 1.0, "less", _flows_sum("retransmissions")
     ),
     "timeouts": Metric("retransmission timeouts", "per run", 1.0, "less", _flows_sum("timeouts")),
+    "loss": Metric("packets lost", "%", 0.01, "less", _packet_loss),
+    "passive_loss": Metric("frames handed on and not overheard", "%", 0.01, "less", _passive),
     "mac_loss": Metric(
         "frames given up by the MAC", "%", 0.01, "less", _nodes_ratio("failed", "frames")
     ),
