@@ -3,11 +3,12 @@
 
 mod tcp_common;
 
+use core::net::{Ipv4Addr, SocketAddrV4};
 use tcp_common::*;
 use wifu_engine::{ConnId, Fault, State};
 use wifu_testkit::pair::{Fate, Pair, pattern};
-use wifu_testkit::seg::Seg;
-use wifu_wire::{Flags, Seq, Span};
+use wifu_testkit::seg::{Seg, between};
+use wifu_wire::{Flags, Seq, Span, Time};
 
 /// States in which sequence numbers are agreed, except SYN_RCVD, which has tests of its own.
 const SYNCHRONISED: [State; 8] = [
@@ -406,6 +407,31 @@ fn a_segment_for_nobody_is_answered_by_rst_except_a_rst() {
             (s.seq.0, s.ack.map(|a| a.0))
         });
         assert_eq!(said, expected);
+    }
+}
+
+#[test]
+fn a_syn_for_many_stations_is_no_connection_and_gets_no_answer() {
+    let blueprint = wifu_parts::blueprint("tcp-newreno").unwrap();
+    for address in [[224, 0, 0, 1], [255, 255, 255, 255], [0, 0, 0, 0]] {
+        let mut pair = one_way(0);
+        let end = &mut pair.ends[1];
+        let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 6);
+        end.listen(&blueprint, any, 8).unwrap();
+        let seg = Seg {
+            ports: (5, 6),
+            seq: Seq(100),
+            flags: Flags::SYN,
+            ..Seg::default()
+        };
+        let from = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 9), 5);
+        let to = SocketAddrV4::new(Ipv4Addr::from(address), 6);
+        for (a, b) in [(from, to), (to, from)] {
+            let ip = between(a, b, blueprint.number);
+            end.handle_packet(Time::ZERO, &ip, &seg.bytes(&ip));
+        }
+        assert_eq!(end.drops()["group address"], 2);
+        assert!(end.is_empty() && end.poll_transmit(Time::ZERO, &mut [0; 2000]).is_none());
     }
 }
 

@@ -5,6 +5,10 @@ use super::*;
 impl Endpoint {
     /// A packet arrived: its IP header's facts and what follows the header.
     pub fn handle_packet(&mut self, now: Time, ip: &IpInfo, segment: &[u8]) {
+        let many = |a: Ipv4Addr| a.is_multicast() || a.is_broadcast() || a.is_unspecified();
+        if many(ip.dst) || many(ip.src) {
+            return self.count_drop("group address"); //= rfc9293#section-3.9.2.3
+        }
         let Some(wire) = &self.wires[usize::from(ip.proto)] else {
             return self.count_drop("protocol not served");
         };
