@@ -246,10 +246,13 @@ impl Radio {
     pub(crate) fn end(&mut self, number: u32) {
         let signal = self.signals[number as usize].clone();
         let node = usize::from(signal.from);
-        let row = core::mem::take(&mut self.links[node]);
-        for link in &row {
+        let mut row = core::mem::take(&mut self.links[node]);
+        for link in &mut row {
             if !link.silent {
-                self.leave(usize::from(link.to), number, &signal, link.power);
+                let to = usize::from(link.to);
+                let before = self.stations[to].counters.overheard;
+                self.leave(to, number, &signal, link.power);
+                link.counters.overheard += self.stations[to].counters.overheard - before;
             }
         }
         self.links[node] = row;
@@ -313,7 +316,10 @@ impl Radio {
         let rest = s.noise + s.total - best.power;
         if best.power >= s.cs && best.power.0 as f64 >= s.lock_ratio * rest.0 as f64 {
             self.follow(node, best.signal, best.power);
-            self.signals[best.signal as usize].miss = Why::None;
+            let signal = &mut self.signals[best.signal as usize];
+            if usize::from(signal.to) == node {
+                signal.miss = Why::None;
+            }
         }
     }
 
@@ -324,7 +330,7 @@ impl Radio {
             && match lock.ln_ok {
                 ln if ln > SURE => true,
                 ln if ln < HOPELESS => false,
-                ln => s.error_rng.unit() < ln.exp(),
+                ln => s.error_rng.unit() < libm::exp(ln),
             };
         s.eifs = !right;
         if right {

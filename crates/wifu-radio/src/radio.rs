@@ -154,7 +154,7 @@ impl Link {
         let mut z = 0.0;
         if let Some(fading) = &mut self.fading {
             while self.renewed + STEP <= now {
-                self.renewed = self.renewed + STEP;
+                self.renewed += STEP;
                 fading.step();
             }
             self.next = self.renewed + STEP;
@@ -213,7 +213,7 @@ impl Radio {
         for (i, node) in plan.nodes.iter().enumerate() {
             let known = models.iter().position(|m| *m == node.radio.error);
             let table = known.unwrap_or_else(|| {
-                models.push(node.radio.error.clone());
+                models.push(node.radio.error);
                 models.len() - 1
             });
             let mut control = [phy.base(); 12];
