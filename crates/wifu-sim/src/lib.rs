@@ -22,15 +22,18 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod air_pcap;
 pub mod app;
 mod builder;
 mod fault;
 mod link;
+pub mod mesh;
 mod mock;
 pub mod outcome;
 mod packet;
 pub mod queue;
 pub mod record;
+pub mod routing;
 pub mod rules;
 pub mod scenario;
 

@@ -151,12 +151,17 @@ impl From<TopologySpec> for Map<String, Value> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RoutingKind {
+    /// Along the rows of a topology that has rows (`linear`, `parallel`, chains of SNRs) from
+    /// neighbour to neighbour, elsewhere as `etx`.
+    #[default]
+    Auto,
+    /// As `auto`, and an error if the topology has no rows.
+    Chain,
     /// As `routes` says; other destinations are unreachable.
     Static,
     /// Fewest hops over usable links; among equals the lower node number.
     Shortest,
     /// Least sum of ETX = 1/(df*dr), from the isolated loss of 1500 B packets.
-    #[default]
     Etx,
 }
 
@@ -164,7 +169,7 @@ pub enum RoutingKind {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RoutingSpec {
-    /// The rule; ETX if not said.
+    /// The rule; `auto` if not said.
     #[serde(default)]
     pub kind: RoutingKind,
     /// With `static`, all routes; otherwise single ones that override.
@@ -515,6 +520,69 @@ impl MobilitySpec {
     }
 }
 
+/// A table of a scenario as TOML, for readers who want that.
+pub(crate) fn as_toml(map: &Map<String, Value>, path: &str) -> Result<toml::Table, ScenarioError> {
+    let mut table = toml::Table::new();
+    for (key, value) in map {
+        let at = format!("{path}.{key}");
+        table.insert(key.clone(), toml_value(value, &at)?);
+    }
+    Ok(table)
+}
+
+fn toml_value(value: &Value, path: &str) -> Result<toml::Value, ScenarioError> {
+    Ok(match value {
+        Value::Null => {
+            return Err(ScenarioError::key(
+                path,
+                "null is no value; leave the key out",
+            ));
+        }
+        Value::Bool(b) => toml::Value::Boolean(*b),
+        Value::String(s) => toml::Value::String(s.clone()),
+        Value::Number(n) => match (n.as_i64(), n.as_f64()) {
+            (Some(i), _) => toml::Value::Integer(i),
+            (None, Some(f)) => toml::Value::Float(f),
+            (None, None) => return Err(ScenarioError::key(path, "the number is too large")),
+        },
+        Value::Array(items) => {
+            let items = items.iter().enumerate();
+            let each = items.map(|(i, v)| toml_value(v, &format!("{path}[{i}]")));
+            toml::Value::Array(each.collect::<Result<_, _>>()?)
+        }
+        Value::Object(map) => toml::Value::Table(as_toml(map, path)?),
+    })
+}
+
+impl TopologySpec {
+    /// Put the content of the topology file in place: keys that are here already win.
+    ///
+    /// # Errors
+    /// If it is no TOML.
+    pub fn take_file(&mut self, text: &str) -> Result<(), ScenarioError> {
+        let name = self.file.take().unwrap_or_default();
+        let mut content: Map<String, Value> = toml::from_str(text)
+            .map_err(|e| ScenarioError::Syntax(format!("{name}: {}", e.to_string().trim_end())))?;
+        lay_over(&mut content, core::mem::take(&mut self.inline));
+        let read = TopologySpec::from(content);
+        self.words = self.words.take().or(read.words);
+        self.set = self.set.take().or(read.set);
+        self.inline = read.inline;
+        Ok(())
+    }
+}
+
+fn lay_over(under: &mut Map<String, Value>, over: Map<String, Value>) {
+    for (key, value) in over {
+        match (under.get_mut(&key), value) {
+            (Some(Value::Object(a)), Value::Object(b)) => lay_over(a, b),
+            (_, value) => {
+                under.insert(key, value);
+            }
+        }
+    }
+}
+
 /// The keys that only some applications use.
 const OPTIONAL: [&str; 13] = [
     "bytes", "time", "rate", "size", "pause", "count", "shape", "scale", "cap", "on", "off",
@@ -529,6 +597,9 @@ impl FlowSpec {
 
     /// Whether its application comes to an end by itself.
     pub fn is_finite(&self) -> bool {
+        if self.stop_at.is_some() {
+            return true;
+        }
         match self.app {
             AppKind::File | AppKind::Stream | AppKind::Trace => true,
             AppKind::Bulk => self.is_udp() && (self.bytes.is_some() || self.time.is_some()),
@@ -608,6 +679,7 @@ impl FlowSpec {
             () if self.scale == Some(Octets(0)) => zero("scale"),
             () if self.response == Some(Octets(0)) => zero("response"),
             () if self.request == Some(Octets(0)) => zero("request"),
+            () if self.on == Some(Secs(Span::ZERO)) => zero("on"),
             () if self.size.is_some_and(|s| s < 40) => Err(ScenarioError::key(
                 at("size"),
                 "an IP packet of this simulator has at least 40 octets",

@@ -1,0 +1,110 @@
+//! The one place that knows `wifu_radio::Radio`: a network without radios has none.
+
+use wifu_radio::plan::Plan;
+use wifu_radio::{Counters, Event, Frame, LinkCounters, LinkFacts, OnAir, Radio};
+use wifu_wire::{Rng, Time};
+
+/// All radios of the network, if it has any.
+pub(crate) struct Air {
+    radio: Option<Radio>,
+}
+
+impl Air {
+    /// The radios of a plan; none if nobody hears anybody.
+    pub(crate) fn new(plan: &Plan, rng: &Rng) -> Air {
+        let any = plan.gains.iter().any(|row| !row.is_empty());
+        Air {
+            radio: any.then(|| Radio::new(plan, rng)),
+        }
+    }
+
+    /// When something happens next.
+    pub(crate) fn next(&self) -> Time {
+        self.radio.as_ref().map_or(Time::NEVER, Radio::poll_timeout)
+    }
+
+    /// Everything that is due at `now`.
+    pub(crate) fn handle(&mut self, now: Time) {
+        if let Some(radio) = &mut self.radio {
+            radio.handle_timeout(now);
+        }
+    }
+
+    /// What a node has to learn.
+    pub(crate) fn poll(&mut self) -> Option<Event> {
+        self.radio.as_mut()?.poll_event()
+    }
+
+    /// Packets that the node's queue takes now.
+    pub(crate) fn room(&self, node: u16) -> u32 {
+        self.radio.as_ref().map_or(0, |r| r.room(node))
+    }
+
+    /// Queue a packet; false if the queue is full, or there is no radio.
+    pub(crate) fn send(
+        &mut self,
+        now: Time,
+        node: u16,
+        to: Option<u16>,
+        bytes: u16,
+        cookie: u32,
+    ) -> bool {
+        let frame = Frame { to, bytes, cookie };
+        self.radio
+            .as_mut()
+            .is_some_and(|r| r.send(now, node, frame))
+    }
+
+    /// Facts about a node's link layer.
+    pub(crate) fn link(&self, node: u16) -> Option<LinkFacts> {
+        self.radio.as_ref().map(|r| r.link(node))
+    }
+
+    /// A station's account.
+    pub(crate) fn counters(&self, node: u16) -> Counters {
+        self.radio
+            .as_ref()
+            .map_or_else(Counters::default, |r| r.counters(node))
+    }
+
+    /// The accounts of the links from a node: receiver, mean SNR in dB, counters.
+    pub(crate) fn links(&self, node: u16) -> impl Iterator<Item = (u16, f64, &LinkCounters)> {
+        self.radio.iter().flat_map(move |r| r.links(node))
+    }
+
+    /// Change the mean received power of one direction.
+    pub(crate) fn set_gain(&mut self, from: u16, to: u16, mean_dbm: f64) {
+        if let Some(radio) = &mut self.radio {
+            radio.set_gain(from, to, mean_dbm);
+        }
+    }
+
+    /// The radios' own hash over what happened.
+    pub(crate) fn hash(&self) -> u64 {
+        self.radio.as_ref().map_or(0, Radio::trace_hash)
+    }
+
+    /// Keep records of every frame's fate, and every transmission.
+    pub(crate) fn watch(&mut self, records: bool, aired: bool) {
+        if let Some(radio) = &mut self.radio {
+            radio.set_tracing(records);
+            radio.set_watching(aired);
+        }
+    }
+
+    /// The records since the last call.
+    pub(crate) fn take_trace(&mut self) -> Vec<wifu_radio::trace::Record> {
+        self.radio
+            .as_mut()
+            .map(Radio::take_trace)
+            .unwrap_or_default()
+    }
+
+    /// The transmissions that began since the last call.
+    pub(crate) fn take_aired(&mut self) -> Vec<OnAir> {
+        self.radio
+            .as_mut()
+            .map(Radio::take_aired)
+            .unwrap_or_default()
+    }
+}

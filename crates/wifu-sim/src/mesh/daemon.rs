@@ -1,0 +1,201 @@
+//! The overhead of a routing daemon (spec 11.4): broadcasts as OLSR sends them, one hop far. Routes
+//! are computed offline; with `withdraw` a link is dropped from all tables once three HELLOs in a
+//! row were lost in one of its directions, and comes back with the next one.
+
+use super::Simulation;
+use super::events::{Class, What};
+use super::host::address;
+use super::pool::{NO_FLOW, Packet};
+use crate::routing::{Link, Via};
+use crate::scenario::OlsrSpec;
+use wifu_wire::ipv4::{self, HEADER};
+use wifu_wire::{IpInfo, Rng, Span, Time};
+
+/// Lengths of the IP packets (spec 11.4).
+const HELLO: u16 = 100;
+const TC: u16 = 120;
+/// HELLOs that may be lost in a row.
+const MISSES: u64 = 3;
+/// UDP port of OLSR (RFC 3626 3.1).
+const PORT: u16 = 698;
+
+/// All daemons of the network.
+pub(crate) struct Daemon {
+    spec: OlsrSpec,
+    rngs: Vec<Rng>,
+    /// All links, with when the last HELLO came over each by radio, in the order of the list.
+    links: Vec<Link>,
+    heard: Vec<Time>,
+    /// Index of the first link into each node; links are sorted by receiver, then sender.
+    first: Vec<usize>,
+    withdrawn: Vec<bool>,
+    pub(crate) changes: u64,
+}
+
+impl Daemon {
+    /// Daemons over these links; `rng` is split by node.
+    pub(crate) fn new(spec: &OlsrSpec, mut links: Vec<Link>, nodes: usize, rng: &Rng) -> Daemon {
+        links.sort_by_key(|l| (l.to, l.from, l.via));
+        let first = (0..=nodes).map(|n| links.partition_point(|l| usize::from(l.to) < n));
+        Daemon {
+            rngs: (0..nodes)
+                .map(|n| rng.split("olsr").split_n(n as u64))
+                .collect(),
+            heard: vec![Time::ZERO; links.len()],
+            withdrawn: vec![false; links.len()],
+            first: first.collect(),
+            spec: spec.clone(),
+            links,
+            changes: 0,
+        }
+    }
+
+    /// A random instant within an interval: daemons do not start together.
+    pub(crate) fn phase(&mut self, node: usize, interval: Span) -> Span {
+        Span(self.rngs[node].below(interval.0))
+    }
+
+    /// RFC 3626 18.3: each interval is shortened by up to a quarter of HELLO's.
+    fn gap(&mut self, node: u16, interval: Span) -> Span {
+        let jitter = self.spec.hello.0 / 4;
+        Span(
+            interval.0
+                - self.rngs[usize::from(node)]
+                    .below(jitter.0 + 1)
+                    .min(interval.0 / 2),
+        )
+    }
+
+    fn heard(&mut self, node: u16, from: u16, now: Time) -> bool {
+        let (a, b) = (
+            self.first[usize::from(node)],
+            self.first[usize::from(node) + 1],
+        );
+        let at = self.links[a..b]
+            .iter()
+            .position(|l| l.via == Via::Radio(node) && l.from == from);
+        let Some(at) = at.map(|i| a + i) else {
+            return false;
+        };
+        self.heard[at] = now;
+        core::mem::replace(&mut self.withdrawn[at], false)
+    }
+
+    /// Withdraw what has not been heard; true if anything changed.
+    fn judge(&mut self, node: u16, now: Time) -> bool {
+        let limit = self.spec.hello.0 * MISSES;
+        let mut changed = false;
+        for at in self.first[usize::from(node)]..self.first[usize::from(node) + 1] {
+            let silent =
+                matches!(self.links[at].via, Via::Radio(_)) && now - self.heard[at] > limit;
+            if silent && !self.withdrawn[at] {
+                self.withdrawn[at] = true;
+                changed = true;
+            }
+        }
+        changed
+    }
+
+    /// The links that are up in both directions.
+    fn up(&self) -> Vec<Link> {
+        let down = |from: u16, to: u16| {
+            let (a, b) = (self.first[usize::from(to)], self.first[usize::from(to) + 1]);
+            (a..b).any(|i| self.links[i].from == from && self.withdrawn[i])
+        };
+        let links = self.links.iter().copied();
+        links
+            .filter(|l| !down(l.from, l.to) && !down(l.to, l.from))
+            .collect()
+    }
+}
+
+impl Simulation {
+    /// Start all daemons.
+    pub(crate) fn start_daemons(&mut self) {
+        let Some(daemon) = &mut self.daemon else {
+            return;
+        };
+        let (hello, tc) = (daemon.spec.hello.0, daemon.spec.tc.0);
+        for node in 0..self.nodes.len() {
+            let at = Time::ZERO + daemon.phase(node, hello);
+            self.events
+                .push(at, Class::Application, What::Hello(node as u32));
+            let at = Time::ZERO + daemon.phase(node, tc);
+            self.events
+                .push(at, Class::Application, What::Control(node as u32));
+        }
+    }
+
+    /// A node broadcasts its HELLO, and looks which neighbours it has lost.
+    pub(crate) fn hello(&mut self, node: u16) {
+        self.broadcast(node, HELLO);
+        let Some(daemon) = &mut self.daemon else {
+            return;
+        };
+        let gap = daemon.gap(node, daemon.spec.hello.0);
+        let at = self.now + gap;
+        self.events
+            .push(at, Class::Application, What::Hello(u32::from(node)));
+        if daemon.spec.withdraw && daemon.judge(node, self.now) {
+            self.reroute();
+        }
+    }
+
+    /// A node broadcasts its topology control message.
+    pub(crate) fn topology_control(&mut self, node: u16) {
+        self.broadcast(node, TC);
+        let Some(daemon) = &mut self.daemon else {
+            return;
+        };
+        let gap = daemon.gap(node, daemon.spec.tc.0);
+        let at = self.now + gap;
+        self.events
+            .push(at, Class::Application, What::Control(u32::from(node)));
+    }
+
+    fn broadcast(&mut self, node: u16, len: u16) {
+        let buffer = self.pool.buffer();
+        let out = &mut self.pool.octets_mut(buffer)[..usize::from(len)];
+        let body = usize::from(len) - HEADER;
+        out.fill(0);
+        let ip = IpInfo {
+            src: address(node),
+            dst: core::net::Ipv4Addr::BROADCAST,
+            proto: super::udp::UDP,
+            ttl: 1,
+        };
+        ipv4::emit(&ip, body, out);
+        out[HEADER..HEADER + 2].copy_from_slice(&PORT.to_be_bytes());
+        out[HEADER + 2..HEADER + 4].copy_from_slice(&PORT.to_be_bytes());
+        out[HEADER + 4..HEADER + 6].copy_from_slice(&(body as u16).to_be_bytes());
+        let mut packet = Packet::new(buffer, len, node, node, super::udp::UDP);
+        (packet.flow, packet.ttl) = (NO_FLOW, 1);
+        let id = self.pool.insert(packet);
+        if !self.air.send(self.now, node, None, len, id) {
+            self.pool.release(id);
+        }
+    }
+
+    /// A broadcast was heard.
+    pub(crate) fn heard_hello(&mut self, node: u16, from: u16, id: u32) {
+        let hello = self.pool[id].len == HELLO;
+        let Some(daemon) = self.daemon.as_mut().filter(|d| hello && d.spec.withdraw) else {
+            return;
+        };
+        if daemon.heard(node, from, self.now) {
+            self.reroute();
+        }
+    }
+
+    /// Compute all routes anew.
+    fn reroute(&mut self) {
+        let Some(daemon) = &mut self.daemon else {
+            return;
+        };
+        daemon.changes += 1;
+        let links = daemon.up();
+        self.table.clear();
+        self.table.fill(&links);
+        self.find_ways();
+    }
+}

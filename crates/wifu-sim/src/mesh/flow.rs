@@ -1,0 +1,145 @@
+//! A flow: its two ends, its application, and its account.
+
+use super::app::{App, Talk};
+use super::pattern::Pattern;
+use crate::outcome::{PacketOutcome, RequestOutcome};
+use crate::scenario::FlowSpec;
+use std::sync::Arc;
+use wifu_engine::{Blueprint, ConnId, ConnInfo, Limit};
+use wifu_wire::{Seq, Span, Time};
+
+/// The port of flow number 0 at both ends.
+pub(crate) const PORT: u16 = 10_000;
+
+/// One end of a flow's present connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct End {
+    pub(crate) conn: Option<ConnId>,
+    /// It takes octets.
+    pub(crate) open: bool,
+    /// Octets that the application wants written by now.
+    pub(crate) goal: u64,
+    pub(crate) written: u64,
+    pub(crate) read: u64,
+    /// Nothing will be added to the goal: close when it is reached.
+    pub(crate) last: bool,
+    pub(crate) shut: bool,
+}
+
+/// Numbers of connections that are over.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) segments: u64,
+    pub(crate) data_segments: u64,
+    pub(crate) feedback: u64,
+    pub(crate) retransmissions: u64,
+    pub(crate) timeouts: u64,
+    pub(crate) limits: [Span; Limit::COUNT],
+    pub(crate) srtt: Option<Span>,
+    pub(crate) min_rtt: Option<Span>,
+    pub(crate) cwnd: u64,
+}
+
+impl Totals {
+    /// A connection of the sending side.
+    pub(crate) fn sender(&mut self, info: &ConnInfo) {
+        self.segments += info.counters.segments_out;
+        self.data_segments += info.counters.data_out;
+        self.retransmissions += u64::from(info.retransmits);
+        self.timeouts += u64::from(info.timeouts);
+        for (sum, span) in self.limits.iter_mut().zip(info.limits) {
+            *sum = *sum + span;
+        }
+        if info.min_rtt > Span::ZERO {
+            self.srtt = Some(info.srtt);
+            let before = self.min_rtt.unwrap_or(info.min_rtt);
+            self.min_rtt = Some(before.min(info.min_rtt));
+        }
+        self.cwnd = u64::from(info.cwnd);
+    }
+
+    /// A connection of the receiving side.
+    pub(crate) fn receiver(&mut self, info: &ConnInfo) {
+        self.feedback += info.counters.segments_out;
+    }
+}
+
+/// What happened to a flow and when.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Account {
+    pub(crate) hops: u32,
+    pub(crate) start: Option<Time>,
+    pub(crate) connected: Option<Time>,
+    pub(crate) first: Option<Time>,
+    pub(crate) last: Option<Time>,
+    pub(crate) known: Option<Time>,
+    pub(crate) finished: bool,
+    pub(crate) bytes: u64,
+    pub(crate) corrupt: u64,
+    pub(crate) connections: u32,
+    pub(crate) fast: u64,
+    pub(crate) fault: Option<String>,
+    pub(crate) packets: PacketOutcome,
+    pub(crate) batches: Vec<u64>,
+    /// Octets at the end of the last batch.
+    pub(crate) batched: u64,
+    pub(crate) requests: Vec<RequestOutcome>,
+    pub(crate) totals: Totals,
+}
+
+/// Datagrams without any protocol.
+#[derive(Clone, Debug)]
+pub(crate) struct Udp {
+    /// Octets of the application in each.
+    pub(crate) payload: u64,
+    /// Between two; `None`: the queue is never to run empty.
+    pub(crate) gap: Option<Span>,
+    pub(crate) talk: Option<Talk>,
+    pub(crate) left: Option<u64>,
+    pub(crate) next: u64,
+    /// In the sender's own queue, at full load.
+    pub(crate) queued: u32,
+}
+
+/// One flow.
+pub(crate) struct Flow {
+    pub(crate) spec: FlowSpec,
+    pub(crate) src: u16,
+    pub(crate) dst: u16,
+    /// Both ends are made from it; none for datagrams.
+    pub(crate) blueprint: Option<Arc<Blueprint>>,
+    pub(crate) udp: Option<Udp>,
+    pub(crate) app: App,
+    pub(crate) ends: [End; 2],
+    /// The pattern that each side writes.
+    pub(crate) patterns: [Pattern; 2],
+    /// When the application's next step is due; other steps in the queue are outdated.
+    pub(crate) step: Time,
+    pub(crate) stop_at: Time,
+    pub(crate) stopped: bool,
+    /// It counts for "all finite flows are done".
+    pub(crate) finite: bool,
+    pub(crate) done: bool,
+    pub(crate) mss: u64,
+    /// Octets delivered since the last full segment was counted.
+    pub(crate) part: u64,
+    /// End of the recovery under way.
+    pub(crate) recovery: Option<Seq>,
+    /// The request or file under way: since when, how long.
+    pub(crate) request: Option<(Time, u64)>,
+    /// Octets of answers or files before the one under way.
+    pub(crate) answered: u64,
+    pub(crate) account: Account,
+}
+
+impl Flow {
+    /// The port that its receiver listens on.
+    pub(crate) fn port(index: u32) -> u16 {
+        PORT + index as u16
+    }
+
+    /// The hosts of both ends exchange its octets unaltered: `n` more of `octets` arrived.
+    pub(crate) fn check(&mut self, end: usize, octets: &[u8], at: u64) {
+        self.account.corrupt += self.patterns[1 - end].wrong(octets, at);
+    }
+}

@@ -1,0 +1,265 @@
+//! Packets and their octets.
+//!
+//! A packet on a radio is held by its sender until the driver reports it and, from its reception
+//! on, by the next hop: two entries of a slab that share one buffer by count. What changes from
+//! hop to hop (TTL, hop number) is in the entry; the octets are written once and never copied on
+//! the way. Entries and buffers are reused: nothing is allocated once a run is in full swing.
+
+use wifu_wire::ipv4::{HEADER, TTL};
+
+/// No flow: routing daemons, answers to segments of no connection.
+pub(crate) const NO_FLOW: u32 = u32::MAX;
+
+/// One packet at one node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packet {
+    pub(crate) buffer: u32,
+    /// Number of the flow, or [`NO_FLOW`].
+    pub(crate) flow: u32,
+    /// Length of the IP packet.
+    pub(crate) len: u16,
+    pub(crate) src: u16,
+    pub(crate) dst: u16,
+    /// The node that holds it.
+    pub(crate) at: u16,
+    pub(crate) proto: u8,
+    pub(crate) ttl: u8,
+    /// Links crossed so far.
+    pub(crate) hop: u8,
+    /// From the flow's receiver to its sender.
+    pub(crate) reverse: bool,
+    /// The next hop has its own entry already.
+    pub(crate) passed: bool,
+    /// The entry is in use.
+    live: bool,
+}
+
+/// The slab and the buffers.
+pub(crate) struct Pool {
+    packets: Vec<Packet>,
+    free: Vec<u32>,
+    octets: Vec<u8>,
+    counts: Vec<u32>,
+    spare: Vec<u32>,
+    stride: usize,
+    scratch: Vec<u8>,
+}
+
+impl Pool {
+    /// Buffers for packets of up to `mtu` octets.
+    pub(crate) fn new(mtu: usize) -> Pool {
+        Pool {
+            packets: Vec::with_capacity(1024),
+            free: Vec::with_capacity(1024),
+            octets: Vec::new(),
+            counts: Vec::with_capacity(1024),
+            spare: Vec::with_capacity(1024),
+            // Not a power of two, lest the headers of all packets share a few cache lines.
+            stride: mtu.next_multiple_of(64) + 64,
+            scratch: vec![0; mtu.next_multiple_of(64)],
+        }
+    }
+
+    /// A buffer with one holder, with whatever was in it before.
+    pub(crate) fn buffer(&mut self) -> u32 {
+        if let Some(buffer) = self.spare.pop() {
+            self.counts[buffer as usize] = 1;
+            return buffer;
+        }
+        let buffer = self.counts.len();
+        self.counts.push(1);
+        self.octets.resize((buffer + 1) * self.stride, 0);
+        buffer as u32
+    }
+
+    /// One holder lets go of a buffer.
+    pub(crate) fn drop_buffer(&mut self, buffer: u32) {
+        let count = &mut self.counts[buffer as usize];
+        *count -= 1;
+        if *count == 0 {
+            self.spare.push(buffer);
+        }
+    }
+
+    /// All octets of a buffer.
+    pub(crate) fn octets_mut(&mut self, buffer: u32) -> &mut [u8] {
+        let at = buffer as usize * self.stride;
+        &mut self.octets[at..at + self.stride]
+    }
+
+    /// The octets of a packet as its origin wrote them: the TTL is that of the first hop.
+    pub(crate) fn octets(&self, id: u32) -> &[u8] {
+        let packet = &self.packets[id as usize];
+        let at = packet.buffer as usize * self.stride;
+        &self.octets[at..at + usize::from(packet.len)]
+    }
+
+    /// The octets of a packet for its holder to change; shared ones are copied first.
+    pub(crate) fn own(&mut self, id: u32) -> &mut [u8] {
+        let packet = self.packets[id as usize];
+        let mut buffer = packet.buffer;
+        if self.counts[buffer as usize] > 1 {
+            let copy = self.buffer();
+            let (from, to) = (buffer as usize * self.stride, copy as usize * self.stride);
+            let len = usize::from(packet.len);
+            self.octets.copy_within(from..from + len, to);
+            self.drop_buffer(buffer);
+            self.packets[id as usize].buffer = copy;
+            buffer = copy;
+        }
+        &mut self.octets_mut(buffer)[..usize::from(packet.len)]
+    }
+
+    /// The packet as it looks where it is now, in memory of the pool's: TTL and checksum patched.
+    pub(crate) fn as_seen(&mut self, id: u32) -> &[u8] {
+        let packet = self.packets[id as usize];
+        let (at, len) = (
+            packet.buffer as usize * self.stride,
+            usize::from(packet.len),
+        );
+        self.scratch.clear();
+        self.scratch.extend_from_slice(&self.octets[at..at + len]);
+        let head = &mut self.scratch[..HEADER];
+        if head[8] != packet.ttl {
+            let sum = u16::from_be_bytes([head[10], head[11]]);
+            let gone = u16::from(head[8] - packet.ttl) << 8;
+            // RFC 1624: the sum is over complements, so what the TTL lost is added.
+            let (new, carry) = sum.overflowing_add(gone);
+            let new = new + u16::from(carry);
+            head[8] = packet.ttl;
+            head[10..12].copy_from_slice(&new.to_be_bytes());
+        }
+        &self.scratch
+    }
+
+    /// A new packet that holds the buffer.
+    pub(crate) fn insert(&mut self, mut packet: Packet) -> u32 {
+        packet.live = true;
+        if let Some(id) = self.free.pop() {
+            self.packets[id as usize] = packet;
+            return id;
+        }
+        self.packets.push(packet);
+        (self.packets.len() - 1) as u32
+    }
+
+    /// The next hop's entry for a packet.
+    pub(crate) fn pass(&mut self, id: u32, to: u16) -> u32 {
+        let old = &mut self.packets[id as usize];
+        old.passed = true;
+        let mut packet = *old;
+        packet.passed = false;
+        packet.at = to;
+        packet.hop = packet.hop.saturating_add(1);
+        self.counts[packet.buffer as usize] += 1;
+        self.insert(packet)
+    }
+
+    /// The entry's holder lets go of it.
+    pub(crate) fn release(&mut self, id: u32) {
+        let packet = &mut self.packets[id as usize];
+        debug_assert!(packet.live, "packet {id} released twice");
+        packet.live = false;
+        let buffer = packet.buffer;
+        self.free.push(id);
+        self.drop_buffer(buffer);
+    }
+
+    /// All packets that are somewhere, those that the next hop has already left out.
+    pub(crate) fn inside(&self) -> impl Iterator<Item = &Packet> {
+        self.packets.iter().filter(|p| p.live && !p.passed)
+    }
+
+    /// Entries and buffers that were ever needed at once.
+    #[cfg(test)]
+    pub(crate) fn size(&self) -> (usize, usize) {
+        (self.packets.len(), self.counts.len())
+    }
+}
+
+impl core::ops::Index<u32> for Pool {
+    type Output = Packet;
+    fn index(&self, id: u32) -> &Packet {
+        &self.packets[id as usize]
+    }
+}
+
+impl core::ops::IndexMut<u32> for Pool {
+    fn index_mut(&mut self, id: u32) -> &mut Packet {
+        &mut self.packets[id as usize]
+    }
+}
+
+impl Packet {
+    /// A packet that enters the network at `src`.
+    pub(crate) fn new(buffer: u32, len: u16, src: u16, dst: u16, proto: u8) -> Packet {
+        Packet {
+            buffer,
+            flow: NO_FLOW,
+            len,
+            src,
+            dst,
+            at: src,
+            proto,
+            ttl: TTL,
+            hop: 0,
+            reverse: false,
+            passed: false,
+            live: true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::net::Ipv4Addr;
+    use wifu_wire::{IpInfo, ipv4};
+
+    fn packet(pool: &mut Pool) -> u32 {
+        let buffer = pool.buffer();
+        let info = IpInfo {
+            src: Ipv4Addr::new(10, 0, 0, 1),
+            dst: Ipv4Addr::new(10, 0, 0, 2),
+            proto: 6,
+            ttl: TTL,
+        };
+        ipv4::emit(&info, 80, pool.octets_mut(buffer));
+        pool.insert(Packet::new(buffer, 100, 0, 1, 6))
+    }
+
+    #[test]
+    fn the_ttl_is_patched_with_its_checksum_where_it_is_looked_at() {
+        let mut pool = Pool::new(1500);
+        let id = packet(&mut pool);
+        for ttl in [TTL, TTL - 1, 30, 1] {
+            pool[id].ttl = ttl;
+            let (info, _) = ipv4::parse(pool.as_seen(id)).expect("checksum holds");
+            assert_eq!(info.ttl, ttl);
+        }
+        assert_eq!(pool.octets(id)[8], TTL);
+    }
+
+    #[test]
+    fn hops_share_octets_until_one_changes_them() {
+        let mut pool = Pool::new(1500);
+        let first = packet(&mut pool);
+        let second = pool.pass(first, 7);
+        assert_eq!((pool[second].at, pool[second].hop), (7, 1));
+        assert_eq!(pool[first].buffer, pool[second].buffer);
+        assert_eq!(pool.inside().count(), 1);
+        pool.own(second)[50] = 99;
+        assert_eq!((pool.octets(first)[50], pool.octets(second)[50]), (0, 99));
+        pool.release(first);
+        pool.release(second);
+        assert_eq!(pool.inside().count(), 0);
+        assert_eq!(pool.size(), (2, 2));
+        for _ in 0..100 {
+            let id = packet(&mut pool);
+            let next = pool.pass(id, 3);
+            pool.release(id);
+            pool.release(next);
+        }
+        assert_eq!(pool.size(), (2, 2), "memory is reused");
+    }
+}

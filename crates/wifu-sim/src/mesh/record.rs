@@ -1,0 +1,145 @@
+//! What is written down while a run goes on.
+
+use super::Simulation;
+use super::events::{Class, What};
+use crate::outcome::Series;
+use crate::scenario::RecordSpec;
+use std::collections::BTreeMap;
+use wifu_engine::{Conn, Reason};
+use wifu_wire::{Span, Time};
+
+/// A hash over everything that happens, in order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hash(u64);
+
+impl Hash {
+    pub(crate) fn new(seed: u64) -> Hash {
+        Hash(seed ^ 0x243F_6A88_85A3_08D3)
+    }
+
+    /// Something happened.
+    pub(crate) fn mix(&mut self, at: Time, what: u64) {
+        let x = (self.0 ^ at.0).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0 = (x.rotate_left(29) ^ what).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    }
+
+    pub(crate) fn value(self) -> u64 {
+        self.0 ^ self.0 >> 31
+    }
+}
+
+/// The series of one flow.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FlowSeries {
+    pub(crate) delivered: Series,
+    pub(crate) cwnd: Series,
+    pub(crate) srtt: Series,
+    pub(crate) sent: Series,
+    sampled: Option<Time>,
+}
+
+/// All series, and which are wanted.
+pub(crate) struct Recorder {
+    pub(crate) delivery: bool,
+    pub(crate) windows: bool,
+    pub(crate) all: bool,
+    pub(crate) interval: Span,
+    pub(crate) flows: Vec<FlowSeries>,
+    /// Per node: queue length, delay in microseconds.
+    pub(crate) nodes: Vec<[Series; 2]>,
+}
+
+impl Recorder {
+    pub(crate) fn new(spec: &RecordSpec, flows: usize, nodes: usize) -> Recorder {
+        let interval = spec.interval.map_or(Span::MILLI * 10, |i| i.0);
+        Recorder {
+            delivery: spec.series || spec.delivery,
+            windows: spec.series || spec.cwnd,
+            all: spec.series,
+            interval: Span(interval.0.max(1)),
+            flows: vec![FlowSeries::default(); flows],
+            nodes: vec![Default::default(); if spec.series { nodes } else { 0 }],
+        }
+    }
+
+    /// The flow's cumulative octets at the receiver's application.
+    pub(crate) fn delivered(&mut self, flow: usize, now: Time, octets: u64) {
+        if self.delivery {
+            let point = (now.as_secs_f64(), octets as f64);
+            self.flows[flow].delivered.push(point);
+        }
+    }
+
+    /// The sender's window and round-trip time, at most once per interval.
+    pub(crate) fn window(&mut self, flow: usize, now: Time, conn: &Conn) {
+        let series = &mut self.flows[flow];
+        if series.sampled.is_some_and(|at| now - at < self.interval) {
+            return;
+        }
+        series.sampled = Some(now);
+        let (t, board) = (now.as_secs_f64(), conn.board());
+        series.cwnd.push((t, f64::from(board.win.cwnd)));
+        if board.rtt.samples > 0 {
+            series.srtt.push((t, board.rtt.srtt.as_secs_f64()));
+        }
+    }
+
+    /// The sender sent data: its offset from the first octet, negative for repetitions.
+    pub(crate) fn sent(&mut self, flow: usize, now: Time, conn: &Conn) {
+        let Some(sent) = conn.last_sent().filter(|s| s.kind.is_data()) else {
+            return;
+        };
+        let offset = f64::from(sent.seq.since(conn.board().tx.iss.plus(1)));
+        let value = match sent.reason {
+            Reason::First => offset,
+            // Octet 0 sent again must differ from octet 0 sent.
+            _ => -offset.max(0.5),
+        };
+        self.flows[flow].sent.push((now.as_secs_f64(), value));
+    }
+
+    /// Everything by name.
+    pub(crate) fn take(&mut self, nodes: &[String]) -> BTreeMap<String, Series> {
+        let mut all = BTreeMap::new();
+        for (i, series) in self.flows.iter_mut().enumerate() {
+            let named = [
+                ("delivered", core::mem::take(&mut series.delivered)),
+                ("cwnd", core::mem::take(&mut series.cwnd)),
+                ("srtt", core::mem::take(&mut series.srtt)),
+                ("sent", core::mem::take(&mut series.sent)),
+            ];
+            for (name, points) in named {
+                if !points.is_empty() {
+                    all.insert(format!("flow.{}.{name}", i + 1), points);
+                }
+            }
+        }
+        for ([queue, delay], name) in self.nodes.iter_mut().zip(nodes) {
+            let named = [("queue", queue), ("delay", delay)];
+            for (what, points) in named {
+                if !points.is_empty() {
+                    all.insert(format!("node.{name}.{what}"), core::mem::take(points));
+                }
+            }
+        }
+        all
+    }
+}
+
+impl Simulation {
+    /// Look at every node's queue, and again an interval later.
+    pub(crate) fn sample(&mut self) {
+        let t = self.now.as_secs_f64();
+        for (i, [queue, delay]) in self.rec.nodes.iter_mut().enumerate() {
+            let Some(facts) = self.air.link(i as u16) else {
+                continue;
+            };
+            queue.push((t, f64::from(facts.queued)));
+            if let Some(d) = facts.delay {
+                delay.push((t, d.as_secs_f64() * 1e6));
+            }
+        }
+        let at = self.now + self.rec.interval;
+        self.events.push(at, Class::World, What::Sample);
+    }
+}

@@ -1,0 +1,221 @@
+//! The outcome of a run.
+
+use super::Simulation;
+use super::forward::HopSums;
+use crate::outcome::{
+    FlowOutcome, HopOutcome, LinkOutcome, LostOutcome, NodeOutcome, Outcome, SCHEMA, WireOutcome,
+};
+use wifu_engine::Limit;
+use wifu_radio::trace::Why;
+use wifu_wire::{Span, Time};
+
+fn seconds(at: Option<Time>) -> Option<f64> {
+    at.map(Time::as_secs_f64)
+}
+
+fn span(of: Option<Span>) -> Option<f64> {
+    of.map(Span::as_secs_f64)
+}
+
+impl Simulation {
+    /// What was found so far. Numbers of open connections are included.
+    pub fn outcome(&mut self) -> Outcome {
+        let name = |node: u16| self.plan.nodes[usize::from(node)].name.clone();
+        let names: Vec<String> = (0..self.plan.nodes.len() as u16).map(name).collect();
+        let mut inside = vec![0u64; self.flows.len()];
+        for packet in self.pool.inside() {
+            if let Some(n) = inside.get_mut(packet.flow as usize) {
+                *n += 1;
+            }
+        }
+        let flows = (0..self.flows.len()).map(|i| self.flow_outcome(i, &names, inside[i]));
+        let flows: Vec<FlowOutcome> = flows.collect();
+        let batches = &self.stop.batches_end;
+        Outcome {
+            schema: SCHEMA.to_string(),
+            seed: self.scenario.seed,
+            run: self.scenario.run,
+            sim_seconds: self.now.as_secs_f64(),
+            end: self.stop.ended.map_or("stopped", |e| e.name()).to_string(),
+            trace_hash: format!("{:016x}", self.hash.value() ^ self.air.hash()),
+            events: self.counted,
+            flows,
+            batches_end_s: batches.iter().map(|t| t.as_secs_f64()).collect(),
+            nodes: self.node_outcomes(&names),
+            links: self.link_outcomes(&names),
+            wires: self.wire_outcomes(&names),
+            hops: self.hop_outcomes(&names),
+            series: self.rec.take(&names),
+        }
+    }
+
+    fn flow_outcome(&self, index: usize, names: &[String], inside: u64) -> FlowOutcome {
+        let flow = &self.flows[index];
+        let account = &flow.account;
+        let mut totals = account.totals.clone();
+        for (end, of) in flow.ends.iter().enumerate() {
+            let Some(id) = of.conn else { continue };
+            let endpoint = &self.hosts[self.host_of(flow, end)].endpoint;
+            match (endpoint.info(id), end) {
+                (Some(info), 0) => totals.sender(&info),
+                (Some(info), _) => totals.receiver(&info),
+                (None, _) => {}
+            }
+        }
+        if flow.udp.is_some() {
+            totals.segments = account.packets.sent;
+            totals.data_segments = account.packets.sent;
+        }
+        let start = account.start.unwrap_or(self.now);
+        let until = match (account.finished, account.last) {
+            (true, Some(last)) => last,
+            _ if flow.stopped => flow.stop_at.min(self.now),
+            _ => self.now,
+        };
+        let lasted = (until - start).as_secs_f64();
+        let mut packets = account.packets;
+        packets.inside = inside;
+        let limits = Limit::NAMES.iter().zip(totals.limits);
+        FlowOutcome {
+            id: index as u32 + 1,
+            from: names[usize::from(flow.src)].clone(),
+            to: names[usize::from(flow.dst)].clone(),
+            protocol: flow.spec.protocol.clone(),
+            app: flow.spec.app.name().to_string(),
+            hops: account.hops,
+            start_s: start.as_secs_f64(),
+            connected_s: seconds(account.connected),
+            first_byte_s: seconds(account.first),
+            last_byte_s: seconds(account.last),
+            known_s: seconds(account.known),
+            finished: account.finished,
+            bytes: account.bytes,
+            goodput_bps: if lasted > 0.0 {
+                account.bytes as f64 * 8.0 / lasted
+            } else {
+                0.0
+            },
+            corrupt: account.corrupt,
+            connections: account.connections,
+            segments: totals.segments,
+            data_segments: totals.data_segments,
+            feedback_segments: totals.feedback,
+            retransmissions: totals.retransmissions,
+            timeouts: totals.timeouts,
+            fast_retransmits: account.fast,
+            srtt_s: span(totals.srtt),
+            min_rtt_s: span(totals.min_rtt),
+            cwnd: totals.cwnd,
+            limited_s: limits
+                .filter(|(_, s)| *s > Span::ZERO)
+                .map(|(n, s)| (n.to_string(), s.as_secs_f64()))
+                .collect(),
+            fault: account.fault.clone(),
+            packets,
+            batches: account.batches.clone(),
+            requests: account.requests.clone(),
+        }
+    }
+
+    fn node_outcomes(&self, names: &[String]) -> Vec<NodeOutcome> {
+        let node = |(i, name): (usize, &String)| {
+            let c = self.air.counters(i as u16);
+            let lost = |why: &[Why]| why.iter().map(|w| c.lost_by(*w)).sum();
+            NodeOutcome {
+                name: name.clone(),
+                position: self.plan.nodes[i].position,
+                frames: c.delivered + c.failed,
+                attempts: c.attempts,
+                retries: c.retries,
+                failed: c.failed,
+                received: c.received,
+                duplicates: c.duplicates,
+                queue_drops: c.refused,
+                lost: LostOutcome {
+                    collision: lost(&[Why::Collision, Why::Captured]),
+                    noise: lost(&[Why::Noise, Why::Weak]),
+                    busy: lost(&[Why::Transmitting, Why::Locked]),
+                },
+                airtime_s: c.airtime.as_secs_f64(),
+                busy_s: c.busy.as_secs_f64(),
+                delay_us: self
+                    .air
+                    .link(i as u16)
+                    .and_then(|l| l.delay)
+                    .map(|d| d.as_secs_f64() * 1e6),
+                forwarded: self.nodes[i].forwarded,
+            }
+        };
+        names.iter().enumerate().map(node).collect()
+    }
+
+    fn link_outcomes(&self, names: &[String]) -> Vec<LinkOutcome> {
+        let mut links = Vec::new();
+        for (from, name) in names.iter().enumerate() {
+            for (to, snr_db, c) in self.air.links(from as u16) {
+                // Who cannot even hear a neighbour has no link to it.
+                if c.attempts + c.overheard + c.decoded == 0 {
+                    continue;
+                }
+                links.push(LinkOutcome {
+                    from: name.clone(),
+                    to: names[usize::from(to)].clone(),
+                    snr_db,
+                    attempts: c.attempts,
+                    acked: c.acked,
+                    frames: c.frames,
+                    failed: c.failed,
+                    overheard: c.overheard,
+                });
+            }
+        }
+        links
+    }
+
+    fn wire_outcomes(&self, names: &[String]) -> Vec<WireOutcome> {
+        let wire = |w: &super::Wire| WireOutcome {
+            from: names[usize::from(w.from)].clone(),
+            to: names[usize::from(w.to)].clone(),
+            packets: w.packets,
+            bytes: w.octets,
+            queue_drops: w.full,
+            lost: w.lost,
+        };
+        self.wires.iter().map(wire).collect()
+    }
+
+    fn hop_outcomes(&self, names: &[String]) -> Vec<HopOutcome> {
+        let mut all = Vec::new();
+        for (flow, ways) in self.hops.iter().enumerate() {
+            for (way, hops) in ways.iter().enumerate() {
+                for (hop, sums) in hops.iter().enumerate() {
+                    all.push(hop_outcome(sums, flow, way == 1, hop, names));
+                }
+            }
+        }
+        all
+    }
+}
+
+fn hop_outcome(
+    sums: &HopSums,
+    flow: usize,
+    reverse: bool,
+    hop: usize,
+    names: &[String],
+) -> HopOutcome {
+    HopOutcome {
+        flow: flow as u32 + 1,
+        reverse,
+        hop: hop as u32 + 1,
+        from: names[usize::from(sums.from)].clone(),
+        to: names[usize::from(sums.to)].clone(),
+        packets: sums.packets,
+        lost: sums.lost,
+        queue_s: sums.times.queue.as_secs_f64(),
+        contention_s: sums.times.contention.as_secs_f64(),
+        air_s: sums.times.air.as_secs_f64(),
+        retry_s: sums.times.retries.as_secs_f64(),
+        propagation_s: sums.propagation.as_secs_f64(),
+    }
+}

@@ -1,0 +1,191 @@
+//! Wired links: point to point, full duplex, a rate, a delay, a queue.
+
+use std::collections::VecDeque;
+use wifu_wire::{Rng, Span, Time};
+
+/// What became of a packet at a wire's entrance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entered {
+    /// It will arrive. `first`: nothing else is on its way, so its arrival has to be scheduled.
+    Flies {
+        arrives: Time,
+        waits: Span,
+        first: bool,
+    },
+    /// The queue is full.
+    Full,
+    /// It is lost after it was sent.
+    Lost,
+}
+
+/// One direction of a wired link. As packets are served in order at a constant rate, each one's
+/// departure is known when it enters; as they arrive in order, one scheduled arrival is enough.
+pub(crate) struct Wire {
+    pub(crate) from: u16,
+    pub(crate) to: u16,
+    /// Bits per second; 0: no limit.
+    rate: u64,
+    pub(crate) delay: Span,
+    limit: usize,
+    overhead: u64,
+    /// Probability of loss in parts of 2^32.
+    loss: u32,
+    variation: Span,
+    rng: Rng,
+    /// When each packet that has not left yet will have left, in order.
+    leaving: VecDeque<Time>,
+    /// Packets on their way with their arrivals, in order.
+    flying: VecDeque<(Time, u32)>,
+    last: Time,
+    pub(crate) packets: u64,
+    pub(crate) octets: u64,
+    pub(crate) full: u64,
+    pub(crate) lost: u64,
+}
+
+impl Wire {
+    /// An idle wire as the plan describes it, from `from` to `to`.
+    pub(crate) fn new(plan: &wifu_radio::plan::WirePlan, from: u16, to: u16, rng: Rng) -> Wire {
+        Wire {
+            from,
+            to,
+            rate: plan.rate.0,
+            delay: plan.delay,
+            limit: plan.queue as usize,
+            overhead: u64::from(plan.overhead),
+            loss: (plan.loss * 4_294_967_296.0).min(4_294_967_295.0) as u32,
+            variation: plan.variation,
+            rng,
+            leaving: VecDeque::new(),
+            flying: VecDeque::new(),
+            last: Time::ZERO,
+            packets: 0,
+            octets: 0,
+            full: 0,
+            lost: 0,
+        }
+    }
+
+    /// Time that a packet of so many octets takes on the wire.
+    pub(crate) fn time_for(&self, len: u16) -> Span {
+        if self.rate == 0 {
+            return Span::ZERO;
+        }
+        let octets = u64::from(len) + self.overhead;
+        Span((octets * 8_000_000_000).div_ceil(self.rate))
+    }
+
+    /// Packets that wait behind the one being sent, at most the limit.
+    pub(crate) fn room(&mut self, now: Time) -> u32 {
+        while self.leaving.front().is_some_and(|left| *left <= now) {
+            self.leaving.pop_front();
+        }
+        (self.limit + 1).saturating_sub(self.leaving.len()) as u32
+    }
+
+    /// Packets that have not left yet, as of the last look at the room.
+    pub(crate) fn waiting(&self) -> usize {
+        self.leaving.len()
+    }
+
+    /// When the packet being sent will have left; [`Time::NEVER`] if there is none.
+    pub(crate) fn next_left(&self) -> Time {
+        self.leaving.front().copied().unwrap_or(Time::NEVER)
+    }
+
+    /// A packet of `len` octets enters.
+    pub(crate) fn enter(&mut self, now: Time, id: u32, len: u16) -> Entered {
+        if self.room(now) == 0 {
+            self.full += 1;
+            return Entered::Full;
+        }
+        let begins = self.leaving.back().copied().unwrap_or(now);
+        let left = begins + self.time_for(len);
+        if left > now {
+            self.leaving.push_back(left);
+        }
+        if self.loss > 0 && self.rng.chance(self.loss) {
+            self.lost += 1;
+            return Entered::Lost;
+        }
+        let mut arrives = left + self.delay;
+        if self.variation > Span::ZERO {
+            arrives += Span(self.rng.below(self.variation.0 + 1));
+        }
+        let arrives = arrives.max(self.last);
+        self.last = arrives;
+        self.flying.push_back((arrives, id));
+        Entered::Flies {
+            arrives,
+            waits: begins - now,
+            first: self.flying.len() == 1,
+        }
+    }
+
+    /// The packet at the head arrives; gives it and when the next one does.
+    pub(crate) fn arrive(&mut self, len: impl Fn(u32) -> u16) -> Option<(u32, Option<Time>)> {
+        let (_, id) = self.flying.pop_front()?;
+        self.packets += 1;
+        self.octets += u64::from(len(id));
+        Some((id, self.flying.front().map(|(at, _)| *at)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wifu_radio::plan::WirePlan;
+    use wifu_wire::Rate;
+
+    fn wire(loss: f64, variation: Span) -> Wire {
+        let plan = WirePlan {
+            a: 0,
+            b: 1,
+            rate: Rate(10_000_000),
+            delay: Span::MILLI,
+            queue: 2,
+            overhead: 38,
+            loss,
+            variation,
+        };
+        Wire::new(&plan, 0, 1, Rng::new(4))
+    }
+
+    #[test]
+    fn a_frame_costs_its_overhead_and_waits_for_those_before_it() {
+        let mut w = wire(0.0, Span::ZERO);
+        // (1500 + 38) * 8 bits at 10 Mb/s.
+        let air = Span(1_230_400);
+        assert_eq!(w.time_for(1500), air);
+        let arrives = |k: u64| Time::ZERO + air * k + Span::MILLI;
+        let flies = |k: u64| Entered::Flies {
+            arrives: arrives(k),
+            waits: air * (k - 1),
+            first: k == 1,
+        };
+        assert_eq!(w.enter(Time::ZERO, 5, 1500), flies(1));
+        assert_eq!(w.enter(Time::ZERO, 6, 1500), flies(2));
+        assert_eq!(w.enter(Time::ZERO, 7, 1500), flies(3));
+        assert_eq!(w.enter(Time::ZERO, 8, 1500), Entered::Full);
+        assert_eq!(w.next_left(), Time::ZERO + air);
+        assert_eq!(w.arrive(|_| 1500), Some((5, Some(arrives(2)))));
+        assert_eq!(w.room(Time::ZERO + air), 1);
+    }
+
+    #[test]
+    fn a_spoilt_wire_loses_its_share_and_keeps_the_order() {
+        let (mut w, mut now, mut last) = (wire(0.25, Span::MILLI * 10), Time::ZERO, Time::ZERO);
+        let mut delays = Vec::new();
+        for id in 0..10_000 {
+            now += Span::MILLI * 2;
+            if let Entered::Flies { arrives, .. } = w.enter(now, id, 1500) {
+                assert!(arrives >= last);
+                last = arrives;
+                delays.push((arrives - now).0);
+            }
+        }
+        assert!((2300..2700).contains(&w.lost), "{}", w.lost);
+        let spread = delays.iter().max().unwrap() - delays.iter().min().unwrap();
+        assert!(spread > 9_000_000, "{spread}");
+    }
+}

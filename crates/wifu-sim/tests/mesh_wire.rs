@@ -1,0 +1,250 @@
+//! The mesh simulator over wires: what a single flow gets, how several share, and that every
+//! packet is accounted for.
+
+use std::sync::Arc;
+use wifu_engine::Blueprint;
+use wifu_sim::mesh::{EndReason, Simulation};
+use wifu_sim::outcome::Outcome;
+use wifu_sim::scenario::Scenario;
+
+fn open(spec: &str) -> Result<Arc<Blueprint>, String> {
+    wifu_parts::blueprint(spec).map_err(|e| e.to_string())
+}
+
+fn simulation(text: &str) -> Simulation {
+    let scenario = Scenario::from_toml(text).unwrap_or_else(|e| panic!("{e}"));
+    Simulation::new(&scenario, &open).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn run(text: &str) -> Outcome {
+    let mut simulation = simulation(text);
+    simulation.run();
+    let outcome = simulation.outcome();
+    sound(&outcome);
+    outcome
+}
+
+/// What holds for every run: no octet was changed, no packet is unaccounted for.
+fn sound(outcome: &Outcome) {
+    for flow in &outcome.flows {
+        assert_eq!(flow.corrupt, 0, "flow {}", flow.id);
+        let p = flow.packets;
+        let known = p.delivered + p.queue + p.link + p.wire + p.route + p.hop + p.inside;
+        assert_eq!(p.sent, known, "flow {}: {p:?}", flow.id);
+    }
+}
+
+/// Two nodes and a wire of X-W3 (38 octets of overhead per frame).
+fn wire(rate: &str, flows: &str) -> String {
+    format!(
+        "[[topology.node]]\nname = \"a\"\nwired_only = true\n\
+         [[topology.node]]\nname = \"b\"\nwired_only = true\n\
+         [[topology.wire]]\na = \"a\"\nb = \"b\"\nrate = \"{rate}\"\ndelay = \"50us\"\n{flows}"
+    )
+}
+
+fn file(protocol: &str, bytes: &str, start: &str) -> String {
+    format!(
+        "[[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"{protocol}\"\napp = \"file\"\n\
+         bytes = \"{bytes}\"\nstart = \"{start}\"\njitter = \"5ms\"\n"
+    )
+}
+
+/// X-W3: the published goodput of one flow over Ethernet is the segment's share of the frame:
+/// 1448 of 1538 octets (W Table III: 9.416 and 94.14 Mb/s).
+#[test]
+fn one_flow_fills_a_wire() {
+    for (rate, bytes, published) in [("10Mb/s", "10M", 9.416e6), ("100Mb/s", "100M", 94.14e6)] {
+        let outcome = run(&wire(
+            rate,
+            &file("tcp-newreno,profile=rfc-modern", bytes, "0s"),
+        ));
+        let flow = &outcome.flows[0];
+        assert!(flow.finished && outcome.end == "done");
+        let ratio = flow.goodput_bps / published;
+        assert!(
+            (ratio - 1.0).abs() < 0.01,
+            "{rate}: {} b/s",
+            flow.goodput_bps
+        );
+    }
+}
+
+/// X-W4: flows that share a wire share it fairly.
+#[test]
+fn flows_share_a_wire() {
+    for n in [2, 5, 10] {
+        let flows: String = (0..n).map(|_| file("tcp-newreno", "10M", "0s")).collect();
+        let outcome = run(&wire("100Mb/s", &flows));
+        assert!(outcome.flows.iter().all(|f| f.finished));
+        assert!(outcome.jain() > 0.9, "{n} flows: {}", outcome.jain());
+        let sum: u64 = outcome.flows.iter().map(|f| f.bytes).sum();
+        assert_eq!(sum, n * 10_000_000);
+    }
+}
+
+#[test]
+fn every_protocol_delivers_over_hops_that_lose_nothing() {
+    let library = wifu_parts::library();
+    for protocol in library.protocols() {
+        let nodes: String = (1..=4)
+            .map(|i| format!("[[topology.node]]\nname = \"n{i}\"\nwired_only = true\n"))
+            .collect();
+        let wires: String = (1..4)
+            .map(|i| {
+                let next = i + 1;
+                format!(
+                    "[[topology.wire]]\na = \"n{i}\"\nb = \"n{next}\"\nrate = \"10Mb/s\"\n\
+                     delay = \"1ms\"\nqueue = 20\n"
+                )
+            })
+            .collect();
+        let flow = format!(
+            "[[flow]]\nfrom = \"n1\"\nto = \"n4\"\nprotocol = \"{protocol}\"\napp = \"file\"\n\
+             bytes = \"3M\"\n"
+        );
+        let outcome = run(&format!("{nodes}{wires}{flow}"));
+        let flow = &outcome.flows[0];
+        assert!(flow.finished, "{protocol}: {:?}", flow.fault);
+        assert_eq!((flow.bytes, flow.hops), (3_000_000, 3));
+        assert_eq!(outcome.hops.len(), 6, "three hops each way");
+        assert!(flow.known_s > flow.last_byte_s);
+        assert_eq!(outcome.nodes[1].forwarded, outcome.nodes[2].forwarded);
+    }
+}
+
+#[test]
+fn datagrams_at_a_rate_and_at_full_load() {
+    let udp = "[[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"udp\"\n";
+    let paced = run(&wire(
+        "10Mb/s",
+        &format!("{udp}rate = \"2Mb/s\"\ntime = \"10s\"\n"),
+    ));
+    let flow = &paced.flows[0];
+    assert!(
+        (flow.goodput_bps / 2e6 - 1.0).abs() < 0.01,
+        "{}",
+        flow.goodput_bps
+    );
+    assert_eq!(flow.packets.sent, flow.packets.delivered);
+    let full = run(&wire("10Mb/s", &format!("{udp}[stop]\ntime = \"10s\"\n")));
+    // 1472 of 1538 octets.
+    let ratio = full.flows[0].goodput_bps / (10e6 * 1472.0 / 1538.0);
+    assert!((ratio - 1.0).abs() < 0.01, "{ratio}");
+    assert_eq!(full.flows[0].packets.queue, 0, "it asks for room");
+    let over = run(&wire(
+        "10Mb/s",
+        &format!("{udp}rate = \"20Mb/s\"\ntime = \"5s\"\n"),
+    ));
+    assert!(over.flows[0].packets.queue > 3_000 && !over.flows[0].finished);
+}
+
+#[test]
+fn applications_do_what_they_are_asked_to() {
+    let app = |app: &str| {
+        format!("[[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"tcp-newreno\"\n{app}\n")
+    };
+    let stream = run(&wire("10Mb/s", &app("app = \"stream\"\ntime = \"5s\"")));
+    let flow = &stream.flows[0];
+    assert!(flow.finished && (5.0..5.5).contains(&stream.sim_seconds));
+    assert!(
+        (8.5e6..9.6e6).contains(&flow.goodput_bps),
+        "{}",
+        flow.goodput_bps
+    );
+    let http = run(&wire(
+        "10Mb/s",
+        &app("app = \"http\"\npause = \"0.1s\"\ncount = 200"),
+    ));
+    let flow = &http.flows[0];
+    assert_eq!((flow.requests.len(), flow.connections), (200, 200));
+    assert_eq!(
+        flow.bytes,
+        flow.requests.iter().map(|r| r.bytes).sum::<u64>()
+    );
+    assert!(
+        flow.requests
+            .iter()
+            .all(|r| r.delay_s > 0.0 && r.bytes >= 10_000)
+    );
+    let request = run(&wire(
+        "10Mb/s",
+        &app("app = \"request\"\nrequest = 300\nresponse = \"20k\"\ncount = 50\npause = \"10ms\""),
+    ));
+    let flow = &request.flows[0];
+    assert_eq!(
+        (flow.requests.len(), flow.bytes, flow.connections),
+        (50, 1_000_000, 1)
+    );
+    let onoff = run(&wire(
+        "10Mb/s",
+        &app("app = \"onoff\"\nrate = \"1Mb/s\"\non = \"1s\"\noff = \"1s\"\ntime = \"200s\""),
+    ));
+    let flow = &onoff.flows[0];
+    assert!(
+        flow.finished && (0.4e6..0.6e6).contains(&flow.goodput_bps),
+        "{}",
+        flow.goodput_bps
+    );
+    let trace = run(&wire(
+        "10Mb/s",
+        &app("app = \"trace\"\nrows = [[0.0, 1000], [2.0, 5000], [2.0, 1], [3.5, 4000]]"),
+    ));
+    let flow = &trace.flows[0];
+    assert!(flow.finished && flow.bytes == 10_001);
+    assert!((3.5..3.6).contains(&flow.last_byte_s.unwrap()));
+    let stopped = run(&wire("10Mb/s", &app("stop_at = \"2s\"")));
+    assert!(stopped.flows[0].finished && stopped.end == "done");
+}
+
+#[test]
+fn batches_end_a_run() {
+    let bulk = "[[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"tcp-newreno\"\n";
+    let text = wire(
+        "10Mb/s",
+        &format!("{bulk}{bulk}[stop]\npackets = 5500\nbatch = 500\n"),
+    );
+    let mut simulation = simulation(&text);
+    assert_eq!(simulation.run(), EndReason::Packets);
+    let outcome = simulation.outcome();
+    assert_eq!(outcome.batches_end_s.len(), 11);
+    let flows = &outcome.flows;
+    assert!(flows.iter().all(|f| f.batches.len() == 11));
+    for batch in 1..11 {
+        let octets: u64 = flows.iter().map(|f| f.batches[batch]).sum();
+        // Counted per flow in whole segments.
+        assert!((octets / 1448).abs_diff(500) <= 8, "{octets}");
+    }
+}
+
+#[test]
+fn it_says_what_is_wrong() {
+    let error = |text: &str| {
+        let scenario = Scenario::from_toml(text).unwrap();
+        match Simulation::new(&scenario, &open) {
+            Err(e) => e.to_string(),
+            Ok(_) => panic!("accepted: {text}"),
+        }
+    };
+    let flow = |from: &str, protocol: &str| {
+        format!("[[flow]]\nfrom = \"{from}\"\nto = \"b\"\nprotocol = \"{protocol}\"\n")
+    };
+    let to_itself = error(&wire("1Mb/s", &flow("b", "udp")));
+    assert_eq!(to_itself, "flow[0].to: a flow ends where it begins");
+    let nowhere = error(&wire("1Mb/s", &flow("aa", "udp")));
+    assert_eq!(nowhere, "flow[0].from: no node `aa`; did you mean a?");
+    let unknown = error(&wire("1Mb/s", &flow("a", "tcp-newrono")));
+    assert!(unknown.starts_with("flow[0].protocol: ") && unknown.contains("tcp-newreno"));
+    let endless = error(&wire("1Mb/s", &flow("a", "tcp-newreno")));
+    assert!(endless.starts_with("stop.time: "), "{endless}");
+    let key = error("[radio]\nattemps = 2\n[topology]\nwords = \"linear,3\"");
+    assert!(
+        key.starts_with("radio.attemps: ") && key.contains("attempts"),
+        "{key}"
+    );
+    let key = error("[topology]\nwords = \"linear,3\"\nlonk = 1");
+    assert!(
+        key.starts_with("topology.lonk: ") && key.contains("link"),
+        "{key}"
+    );
+}
