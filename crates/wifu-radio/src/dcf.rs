@@ -235,13 +235,16 @@ impl Radio {
     }
 
     /// Wait for CTS or ACK. Whether the other side will answer is known to the model: only if it
-    /// won't is a timer set here, else [`Radio::unanswered`] sees to it.
+    /// won't is a timer set here, else [`Radio::unanswered`] sees to it. Unless some frame is
+    /// decoded, EIFS follows, as it does for those that could not decode this transmission: all
+    /// count their slots from the same moment.
     fn await_answer(&mut self, node: usize, phase: Phase, answered: bool) {
         let deadline = self.now + self.phy.ack_timeout();
         let s = &mut self.stations[node];
         s.phase = phase;
         s.deadline = deadline;
         s.late = false;
+        s.eifs = true;
         s.timer = s.timer.wrapping_add(1);
         if !answered {
             let generation = s.timer;
@@ -276,8 +279,7 @@ impl Radio {
         }
     }
 
-    /// An attempt failed. The station then waits EIFS after its transmission, as those do that
-    /// could not decode it: all count their slots from the same moment.
+    /// An attempt failed.
     pub(crate) fn failed(&mut self, node: usize) {
         let s = &mut self.stations[node];
         let Some(job) = &mut s.job else { return };
@@ -304,14 +306,12 @@ impl Radio {
             });
         }
         if gone {
-            self.stations[node].eifs = true;
             self.complete(node, false);
             return;
         }
         let s = &mut self.stations[node];
         s.cw = (2 * s.cw + 1).min(s.cw_max);
         s.phase = Phase::Contend;
-        s.eifs = true;
         self.draw(node);
         self.count_on(node);
     }
