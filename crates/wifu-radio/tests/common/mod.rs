@@ -39,8 +39,8 @@ impl Run {
             events: Vec::new(),
             sources: sources.to_vec(),
         };
-        for i in 0..sources.len() {
-            for _ in 0..sources[i].depth {
+        for (i, source) in sources.iter().enumerate() {
+            for _ in 0..source.depth {
                 run.push(Time::ZERO, i);
             }
         }
