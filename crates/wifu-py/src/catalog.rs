@@ -21,6 +21,12 @@ pub fn protocols() -> Vec<String> {
     names
 }
 
+/// Names of the built-in testbed sets.
+#[pyfunction]
+pub fn sets() -> Vec<String> {
+    wifu_radio::sets::names().map(String::from).collect()
+}
+
 /// Everything about a protocol as JSON: its parts and all their parameters with value and range.
 ///
 /// `name` may set parameters: `tcp-newreno,iw=4`. Raises ValueError if there is none.

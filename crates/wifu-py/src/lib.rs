@@ -6,6 +6,7 @@
 use pyo3::prelude::*;
 
 mod catalog;
+mod run;
 
 /// The simulator of WiFu, compiled.
 #[pymodule]
@@ -14,5 +15,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(catalog::version, module)?)?;
     module.add_function(wrap_pyfunction!(catalog::protocols, module)?)?;
     module.add_function(wrap_pyfunction!(catalog::describe, module)?)?;
+    module.add_function(wrap_pyfunction!(catalog::sets, module)?)?;
+    module.add_function(wrap_pyfunction!(run::run, module)?)?;
+    module.add_function(wrap_pyfunction!(run::check_scenario, module)?)?;
+    module.add_class::<run::RunResult>()?;
     Ok(())
 }

@@ -11,6 +11,7 @@ mod front;
 mod live;
 mod mock;
 mod perf;
+mod sim;
 mod ss;
 
 #[derive(Parser)]
@@ -44,6 +45,10 @@ enum Command {
     Exec(exec::Args),
     /// Run a protocol over a network in virtual time: losses, traces, captures
     Mock(Box<mock::Args>),
+    /// Run protocols over a mesh of radios in virtual time: how they do, and why
+    Sim(Box<sim::Args>),
+    /// Read the trace of frames that `wifu sim --frames` wrote
+    Trace(sim::TraceArgs),
     /// Measure throughput with iperf3's letters and JSON, over WiFu protocols and kernel TCP
     Perf(Box<perf::Args>),
 }
@@ -67,6 +72,8 @@ fn main() -> ExitCode {
         Command::Clean(args) => live::clean(&args),
         Command::Exec(args) => exec::run(&args),
         Command::Mock(args) => mock::run(&args),
+        Command::Sim(args) => sim::run(&args),
+        Command::Trace(args) => sim::trace(&args),
         Command::Perf(args) => perf::run(*args),
     };
     result.unwrap_or_else(|error| {

@@ -1,0 +1,171 @@
+//! Scenarios in, outcomes out.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pyo3::exceptions::{PyKeyError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use serde_json::{Map, Value as Json};
+use wifu_engine::{Blueprint, Library, Registry};
+use wifu_sim::Span;
+use wifu_sim::air_pcap::Captures;
+use wifu_sim::mesh::Simulation;
+use wifu_sim::outcome::Outcome;
+use wifu_sim::scenario::Scenario;
+
+/// Simulated time between two looks at the clock.
+const STEP: Span = Span(100_000_000);
+/// Time between two questions to Python whether somebody pressed Ctrl-C.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// What one run gave.
+#[pyclass(frozen, module = "wifu._native")]
+pub struct RunResult {
+    outcome: Outcome,
+    frames: Vec<u8>,
+    pcap: Vec<u8>,
+}
+
+#[pymethods]
+impl RunResult {
+    /// The outcome as JSON; the same for the same scenario, octet for octet.
+    fn json(&self) -> String {
+        self.outcome.to_json().to_string()
+    }
+
+    /// Names of the recorded series, sorted.
+    fn series_names(&self) -> Vec<String> {
+        self.outcome.series.keys().cloned().collect()
+    }
+
+    /// Pairs of little-endian doubles (time in s, value); KeyError if there is none.
+    fn series<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyBytes>> {
+        let Some(points) = self.outcome.series.get(name) else {
+            return Err(PyKeyError::new_err(name.to_string()));
+        };
+        let pairs = points.iter().flat_map(|(t, v)| [*t, *v]);
+        let octets: Vec<u8> = pairs.flat_map(f64::to_le_bytes).collect();
+        Ok(PyBytes::new(py, &octets))
+    }
+
+    /// The frame trace, 32 bytes a record; empty unless the scenario records it.
+    fn frames<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.frames)
+    }
+
+    /// The capture of all nodes' IP packets as pcapng; empty unless the scenario records it.
+    fn pcap<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.pcap)
+    }
+
+    fn __repr__(&self) -> String {
+        let o = &self.outcome;
+        format!(
+            "<RunResult: {} flows, {:.3} s simulated, hash {}>",
+            o.flows.len(),
+            o.sim_seconds,
+            o.trace_hash
+        )
+    }
+}
+
+/// Run a scenario; other threads run meanwhile.
+///
+/// ValueError if it means nothing, with the key's path; KeyboardInterrupt stops it.
+#[pyfunction]
+pub fn run(py: Python<'_>, scenario_json: &str) -> PyResult<RunResult> {
+    let scenario = parsed(scenario_json)?;
+    py.detach(|| simulated(&scenario))
+}
+
+/// The scenario with everything that it leaves out filled in; ValueError if it means nothing.
+///
+/// Protocols, node names and the topology are checked as well.
+#[pyfunction]
+pub fn check_scenario(py: Python<'_>, scenario_json: &str) -> PyResult<String> {
+    let scenario = parsed(scenario_json)?;
+    py.detach(|| opened(&scenario).map(drop))?;
+    Ok(scenario.to_json().to_string())
+}
+
+fn wrong(error: impl std::fmt::Display) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+/// Reads it; the content of a topology file is put in.
+fn parsed(text: &str) -> PyResult<Scenario> {
+    let scenario = Scenario::from_json(text).map_err(wrong)?;
+    let Some(file) = &scenario.topology.file else {
+        return Ok(scenario);
+    };
+    let content = topology(&PathBuf::from(file)).map_err(wrong)?;
+    let mut all = scenario.to_json();
+    if let Some(own) = all["topology"].as_object_mut() {
+        own.remove("file");
+        for (key, value) in content {
+            own.entry(key).or_insert(value);
+        }
+    }
+    Scenario::from_json(&all.to_string()).map_err(wrong)
+}
+
+fn topology(path: &Path) -> Result<Map<String, Json>, String> {
+    let at = |e: &dyn std::fmt::Display| format!("topology.file: {}: {e}", path.display());
+    let text = std::fs::read_to_string(path).map_err(|e| at(&e))?;
+    toml::from_str(&text).map_err(|e| at(&e))
+}
+
+/// Protocols of the built-in library.
+struct Protocols {
+    library: Library,
+    registry: Registry,
+}
+
+impl Protocols {
+    fn open(&self, spec: &str) -> Result<Arc<Blueprint>, String> {
+        let found = self.library.resolve(spec, &self.registry);
+        found.map_err(|e| e.to_string())
+    }
+}
+
+fn opened(scenario: &Scenario) -> PyResult<Simulation> {
+    let protocols = Protocols {
+        library: wifu_parts::library(),
+        registry: wifu_parts::registry(),
+    };
+    Simulation::new(scenario, &|spec: &str| protocols.open(spec)).map_err(wrong)
+}
+
+fn simulated(scenario: &Scenario) -> PyResult<RunResult> {
+    let mut simulation = opened(scenario)?;
+    let captures = scenario
+        .record
+        .pcap
+        .is_some()
+        .then(|| Captures::new(simulation.plan(), true, false));
+    if let Some(captures) = &captures {
+        simulation.set_tap(captures.tap());
+    }
+    let mut frames = Vec::new();
+    let mut asked = Instant::now();
+    loop {
+        let ended = simulation.step_until(simulation.now() + STEP);
+        for record in simulation.take_frames() {
+            frames.extend(record.encode());
+        }
+        if ended {
+            break;
+        }
+        if asked.elapsed() > PATIENCE {
+            Python::attach(|py| py.check_signals())?;
+            asked = Instant::now();
+        }
+    }
+    Ok(RunResult {
+        outcome: simulation.outcome(),
+        frames,
+        pcap: captures.map_or(Vec::new(), |c| c.ip()),
+    })
+}

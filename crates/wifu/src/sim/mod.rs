@@ -1,0 +1,391 @@
+//! `wifu sim`: transports over a mesh in virtual time, and why they did as they did.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context, ensure};
+use wifu_engine::Blueprint;
+use wifu_linux::bsd::Signals;
+use wifu_radio::topology::PlacementKind;
+use wifu_sim::Span;
+use wifu_sim::air_pcap::Captures;
+use wifu_sim::mesh::{self, Simulation};
+use wifu_sim::outcome::Outcome;
+use wifu_sim::scenario::{FlowSpec, Scenario, Secs, StopSpec};
+
+use crate::catalog;
+
+mod frames;
+mod json;
+mod link;
+mod options;
+mod progress;
+mod report;
+mod table;
+
+pub use frames::{TraceArgs, trace};
+
+/// How the simulator gets at compositions.
+type Open<'a> = dyn Fn(&str) -> Result<Arc<Blueprint>, String> + 'a;
+
+const HELP: &str = "\
+The scenario. Every option only writes a key of a scenario; --print-scenario shows what the options
+mean, and a file with that text runs the same again. The order is: --scenario FILE, options,
+KEY=VALUE words. The same scenario gives the same octets in every file.
+
+Topologies (--topo). As in Mininet, but without switches: linear,3 has 3 nodes and 2 hops.
+
+  minimal        two nodes                     random,N         N nodes placed at random
+  linear,N       a chain n1 ... nN             parallel,N,ROWS  ROWS chains of N nodes each
+  grid,R,C       R rows of C nodes             stack            three parallel chains
+  FILE.toml      a topology file               All but FILE take KEY=VALUE as well:
+                                               spacing=120 gap=50 snr=20 area=70x45, radio keys
+
+Links (--link). Words of tc make the topology's links wires, KEY=VALUE words set keys of the radio:
+
+  --link \"rate 6mbit delay 10ms loss 1% limit 1000\"
+  --link \"rate=6M rts_threshold=0\"          the same as radio.rate=6M radio.rts_threshold=0
+
+Flows (--flow SOURCE:DESTINATION:PROTOCOL[,KEY=VALUE...], as often as wanted). Keys of the flow:
+
+  bytes=2M  send this and close             time=30s  send for this long and close
+  start=1s jitter=5ms stop_at=20s           when it connects, and when its application falls silent
+  rate=2M size=1500                         udp; without a rate it saturates its node
+  pause=1s [scale= shape= cap= count=]      http: files with pauses between them
+  rate= on= off=                            talk and silence
+  request=200 response=30k [pause= count=]  questions and answers
+  Everything else is a parameter of the protocol (iw=4). Neither bytes nor time: it never ends.
+
+Examples:
+
+  How does NewReno do over six wireless hops, and why?
+    wifu sim --topo linear,7 --set TB-A --protocol tcp-newreno -n 2M
+
+  Two flows across each other in a grid, ten minutes, at 6 Mb/s with RTS:
+    wifu sim --topo grid,5,5 --flow n11:n15:tcp-sack --flow n3:n23:tcp-cubic --stop 10min \\
+      radio.rate=6M radio.rts_threshold=0
+
+  What a chain can carry at all, node by node:
+    wifu sim --topo linear,8 --flow n1:n8:udp,size=1500 --stop 30s --nodes --links
+
+  Seen in Wireshark, with radio headers and retry bits:
+    wifu sim --topo linear,4 --set TB-W3 --protocol tcp-sack -n 100k --pcap-radio air.pcapng
+
+  Ten replicates for a program:
+    for r in $(seq 10); do wifu sim --scenario mine.toml --run $r --json > $r.json; done
+
+Sizes: 2M = 2,000,000 octets, 64KiB = 65,536. Times: 500ms, 30s, 10min; a bare number is seconds.
+Rates: 6M, 6mbit, 6Mb/s.";
+
+/// `wifu sim`.
+#[derive(clap::Args)]
+#[command(after_long_help = HELP, after_help = "Topologies, flows and examples: wifu sim --help")]
+pub struct Args {
+    /// The nodes: linear,7 | grid,3,3 | random,20 | parallel,3,2 | stack | FILE.toml
+    #[arg(long, value_name = "WORDS")]
+    topo: Option<String>,
+    /// A testbed's radios and links: TB-A, TB-B, TB-W3, ...
+    #[arg(long, value_name = "NAME")]
+    set: Option<String>,
+    /// Make the links wires, in tc's words, or set keys of the radio
+    #[arg(long, value_name = "WORDS")]
+    link: Option<String>,
+    /// A flow: n1:n7:tcp-newreno,bytes=2M or n1:n7:udp,rate=2M; repeat for more
+    #[arg(long, value_name = "SRC:DST:PROTO,...")]
+    flow: Vec<String>,
+    /// One flow from the first to the last node, over this protocol: tcp-newreno,iw=4
+    ///
+    /// With parallel and stack, one in each row.
+    /// `wifu list protocols` names them; udp as well.
+    #[arg(long, short, value_name = "NAME")]
+    protocol: Option<String>,
+    /// With --protocol: send this much, then close
+    #[arg(long, short = 'n', value_name = "OCTETS", requires = "protocol")]
+    bytes: Option<String>,
+    /// With --protocol: send for this long, then close [default: 10s]
+    #[arg(
+        long,
+        short = 't',
+        value_name = "TIME",
+        requires = "protocol",
+        conflicts_with = "bytes"
+    )]
+    time: Option<String>,
+    /// End after this much virtual time, whatever still runs
+    #[arg(long, value_name = "TIME")]
+    stop: Option<String>,
+    /// Decides everything random
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Which replicate of the seed
+    #[arg(long, value_name = "N")]
+    run: Option<u64>,
+    /// Begin with this scenario (TOML)
+    #[arg(long, value_name = "FILE")]
+    scenario: Option<PathBuf>,
+    /// Print the scenario that the options mean, and run nothing
+    #[arg(long)]
+    print_scenario: bool,
+    /// Also know the protocols and profiles of this TOML file
+    #[arg(long, value_name = "TOML")]
+    file: Option<PathBuf>,
+    /// Print the outcome in iperf3's JSON, what only we know below a key `wifu`
+    #[arg(long)]
+    json: bool,
+    /// Length of the intervals in --json, seconds
+    #[arg(long, short, value_name = "SECONDS", default_value_t = 1.0)]
+    interval: f64,
+    /// Also print a table of the nodes
+    #[arg(long)]
+    nodes: bool,
+    /// Also print a table of the links
+    #[arg(long)]
+    links: bool,
+    /// Write the IP packets at all nodes' interfaces (pcapng)
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<String>,
+    /// Write the 802.11 frames at all nodes' radios, behind radiotap headers (pcapng)
+    #[arg(long, value_name = "FILE")]
+    pcap_radio: Option<PathBuf>,
+    /// Write the series as CSV: windows, round-trip times, deliveries, queues
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Write what became of each frame; `wifu trace` reads it
+    #[arg(long, value_name = "FILE")]
+    frames: Option<PathBuf>,
+    /// Set any key of the scenario: radio.rate=6M routing.kind=shortest flow.0.start=2s
+    #[arg(value_name = "KEY=VALUE")]
+    overrides: Vec<String>,
+}
+
+/// Simulated time between two looks at signals and the terminal.
+const STEP: Span = Span(20_000_000);
+
+/// Run it.
+///
+/// # Errors
+/// An option, word or key that means nothing, with what would; a file that cannot be read or
+/// written.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    ensure!(
+        args.interval >= 0.001,
+        "--interval {}: write at least 0.001 seconds",
+        args.interval
+    );
+    let library = catalog::library(args.file.as_deref())?;
+    let registry = wifu_parts::registry();
+    let open = |spec: &str| library.resolve(spec, &registry).map_err(|e| e.to_string());
+    let mut scenario = parsed(args, &open)?;
+    name_ends(&mut scenario, &open)?;
+    if args.print_scenario {
+        print!("{}", toml::to_string(&scenario)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut traced = scenario.clone();
+    // The report says why attempts failed, and a trace changes nothing.
+    traced.record.frames |= !args.json || args.pcap_radio.is_some();
+    let mut simulation = Simulation::new(&traced, &open)?;
+    let signals = Signals::block().context("blocking signals")?;
+    let begun = Instant::now();
+    let mut watch = Watch::new(args, &scenario, &mut simulation)?;
+    let mut signal = None;
+    let mut progress = progress::Progress::new();
+    while !simulation.step_until(simulation.now() + STEP) {
+        watch.look(&mut simulation)?;
+        let now = simulation.progress();
+        progress.update(now.seconds, (now.share > 0.0).then_some(now.share));
+        signal = signals.take();
+        if signal.is_some() {
+            break;
+        }
+    }
+    progress.clear();
+    watch.look(&mut simulation)?;
+    let took = begun.elapsed().as_secs_f64();
+    let outcome = simulation.outcome();
+    watch.finish(args, &outcome)?;
+    if args.json {
+        let all = json::iperf(&scenario, &outcome, args.interval);
+        println!("{}", serde_json::to_string_pretty(&all)?);
+    } else {
+        let wants = report::Wants {
+            nodes: args.nodes,
+            links: args.links,
+        };
+        let title = title(&simulation, &outcome, took);
+        print!("{}", report::report(&title, &outcome, &watch.causes, wants));
+    }
+    if let Some(number) = signal {
+        eprintln!(
+            "wifu: interrupted after {:.3} simulated seconds",
+            outcome.sim_seconds
+        );
+        return Ok(ExitCode::from(128 + number as u8));
+    }
+    let bad = outcome.flows.iter().any(|f| f.corrupt > 0);
+    Ok(if bad {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+fn parsed(args: &Args, open: &Open<'_>) -> anyhow::Result<Scenario> {
+    let all = options::scenario(args, open)?;
+    ensure!(
+        all.get("topology").is_some(),
+        "no topology: begin with --topo linear,7 or --scenario FILE; `wifu sim --help` has examples"
+    );
+    ensure!(
+        all["flow"].as_array().is_some_and(|f| !f.is_empty()),
+        "nobody sends anything: add --protocol tcp-newreno -n 2M, or --flow n1:n2:tcp-newreno"
+    );
+    Ok(Scenario::from_json(&all.to_string())?)
+}
+
+/// The short form's flow goes from the first to the last node; of each row, where rows are apart.
+fn name_ends(scenario: &mut Scenario, open: &Open<'_>) -> anyhow::Result<()> {
+    let short = |f: &FlowSpec| f.from.is_empty() && f.to.is_empty();
+    if !scenario.flow.iter().any(short) {
+        return Ok(());
+    }
+    // The same scenario without flows, which only its topology can make fail.
+    let mut empty = scenario.clone();
+    empty.flow.clear();
+    empty.stop = StopSpec {
+        time: Some(Secs(Span::SECOND)),
+        ..StopSpec::default()
+    };
+    let placement = mesh::topology(&empty)?.placement;
+    let simulation = Simulation::new(&empty, open)?;
+    let names: Vec<&str> = simulation
+        .plan()
+        .nodes
+        .iter()
+        .map(|n| n.name.as_str())
+        .collect();
+    let row = match placement {
+        Some(p) if p.kind == PlacementKind::Rows => usize::from(p.count),
+        _ => names.len(),
+    };
+    let flows = std::mem::take(&mut scenario.flow);
+    for flow in flows {
+        if !short(&flow) {
+            scenario.flow.push(flow);
+            continue;
+        }
+        for row in names.chunks_exact(row.max(1)) {
+            let (Some(first), Some(last)) = (row.first(), row.last()) else {
+                continue;
+            };
+            ensure!(first != last, "the topology has one node only");
+            scenario.flow.push(FlowSpec {
+                from: (*first).to_string(),
+                to: (*last).to_string(),
+                ..flow.clone()
+            });
+        }
+    }
+    Ok(())
+}
+
+fn title(simulation: &Simulation, outcome: &Outcome, took: f64) -> String {
+    let mut text = String::new();
+    for note in &simulation.plan().notes {
+        text += &format!("Note: {note}\n");
+    }
+    let speed = outcome.sim_seconds / took.max(1e-6);
+    text + &format!(
+        "{} nodes, seed {}, run {}; {:.3} s simulated in {took:.3} s ({speed:.0} times as fast as \
+         life), {} events, hash {}",
+        outcome.nodes.len(),
+        outcome.seed,
+        outcome.run,
+        outcome.sim_seconds,
+        outcome.events,
+        outcome.trace_hash
+    )
+}
+
+/// Everything that is written while the simulation runs.
+struct Watch {
+    causes: frames::Causes,
+    frames: Option<BufWriter<File>>,
+    captures: Option<Captures>,
+    /// Where the captures go: of packets, of radio frames.
+    paths: [Option<PathBuf>; 2],
+}
+
+impl Watch {
+    fn new(args: &Args, scenario: &Scenario, simulation: &mut Simulation) -> anyhow::Result<Watch> {
+        let frames = match &args.frames {
+            Some(path) => {
+                let file = File::create(path);
+                Some(file.with_context(|| format!("--frames {}", path.display()))?)
+            }
+            None => None,
+        };
+        let (ip, radio) = (scenario.record.pcap.is_some(), args.pcap_radio.is_some());
+        let captures = (ip || radio).then(|| Captures::new(simulation.plan(), ip, radio));
+        if let Some(captures) = &captures {
+            simulation.set_tap(captures.tap());
+        }
+        Ok(Watch {
+            causes: frames::Causes::default(),
+            frames: frames.map(BufWriter::new),
+            captures,
+            paths: [
+                scenario.record.pcap.as_ref().map(PathBuf::from),
+                args.pcap_radio.clone(),
+            ],
+        })
+    }
+
+    /// What happened to frames since the last look.
+    fn look(&mut self, simulation: &mut Simulation) -> anyhow::Result<()> {
+        let records = simulation.take_frames();
+        for record in &records {
+            self.causes.add(record);
+            if let Some(file) = &mut self.frames {
+                file.write_all(&record.encode()).context("--frames")?;
+            }
+        }
+        if let Some(captures) = &self.captures {
+            captures.records(&records);
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, args: &Args, outcome: &Outcome) -> anyhow::Result<()> {
+        if let Some(mut file) = self.frames.take() {
+            file.flush().context("--frames")?;
+        }
+        if let Some(captures) = &self.captures {
+            for (path, octets) in self.paths.iter().zip([captures.ip(), captures.radio()]) {
+                if let Some(path) = path {
+                    std::fs::write(path, octets).with_context(|| path.display().to_string())?;
+                }
+            }
+        }
+        if let Some(path) = &args.trace {
+            let file = File::create(path).with_context(|| format!("--trace {}", path.display()))?;
+            series(&mut BufWriter::new(file), outcome).context("--trace")?;
+        }
+        Ok(())
+    }
+}
+
+/// All series as tidy CSV, one after the other.
+fn series(out: &mut impl Write, outcome: &Outcome) -> std::io::Result<()> {
+    writeln!(out, "time_s,series,value")?;
+    for (name, points) in &outcome.series {
+        for (time, value) in points {
+            writeln!(out, "{time:.9},{name},{value}")?;
+        }
+    }
+    out.flush()
+}

@@ -1,0 +1,295 @@
+//! From the words of the command line to a scenario.
+
+use std::path::Path;
+
+use anyhow::{Context, bail, ensure};
+use serde_json::{Map, Value as Json, json};
+use wifu_engine::descriptor::nearest;
+use wifu_sim::scenario::Scenario;
+
+use super::{Args, Open, link};
+
+/// Words of `--flow` that say what the application does; the others are the protocol's parameters.
+const FLOW_KEYS: [&str; 19] = [
+    "app", "bytes", "time", "rate", "size", "pause", "count", "shape", "scale", "cap", "on", "off",
+    "request", "response", "start", "jitter", "stop_at", "from", "to",
+];
+
+/// What the options mean, all of them, `KEY=VALUE` last. Flows of the short form have no ends yet.
+///
+/// # Errors
+/// The option that cannot be understood, or the key of the scenario that is wrong.
+pub fn scenario(args: &Args, open: &Open<'_>) -> anyhow::Result<Json> {
+    let mut all = match &args.scenario {
+        Some(path) => read(path)?,
+        None => json!({}),
+    };
+    if let Some(topo) = &args.topo {
+        all["topology"] = topology(topo)?;
+    }
+    if let Some(set) = &args.set {
+        all["topology"]["set"] = json!(set);
+    }
+    if let Some(words) = &args.link {
+        link::apply(words, &mut all).with_context(|| format!("--link \"{words}\""))?;
+    }
+    for text in &args.flow {
+        let flow = flow(text, open).with_context(|| format!("--flow {text}"))?;
+        list(&mut all, "flow")?.push(flow);
+    }
+    if let Some(protocol) = &args.protocol {
+        let flow = short_form(args, protocol, open).context("--protocol")?;
+        list(&mut all, "flow")?.push(flow);
+    }
+    let single = [
+        ("seed", None, args.seed.map(|n| json!(n))),
+        ("run", None, args.run.map(|n| json!(n))),
+        (
+            "stop",
+            Some("time"),
+            args.stop.clone().map(|t| json!(seconds(&t))),
+        ),
+    ];
+    for (key, below, value) in single {
+        match (below, value) {
+            (Some(below), Some(value)) => all[key][below] = value,
+            (None, Some(value)) => all[key] = value,
+            _ => {}
+        }
+    }
+    record(args, &mut all);
+    for text in &args.overrides {
+        assign(&mut all, text).with_context(|| text.clone())?;
+    }
+    Ok(all)
+}
+
+/// A scenario file, with the topology file that it names put in.
+fn read(path: &Path) -> anyhow::Result<Json> {
+    let at = || format!("--scenario {}", path.display());
+    let text = std::fs::read_to_string(path).with_context(at)?;
+    // Checked here, so that its errors have the file's name.
+    let scenario = Scenario::from_toml(&text).with_context(at)?;
+    let mut all = scenario.to_json();
+    if let Some(file) = &scenario.topology.file {
+        let beside = path.parent().unwrap_or(Path::new("")).join(file);
+        let inside = file_content(&beside).with_context(at)?;
+        let Some(topology) = all["topology"].as_object_mut() else {
+            bail!("{}: no topology", at());
+        };
+        topology.remove("file");
+        for (key, value) in inside {
+            // What the scenario says besides is more special than the file.
+            topology.entry(key).or_insert(value);
+        }
+    }
+    Ok(all)
+}
+
+fn file_content(path: &Path) -> anyhow::Result<Map<String, Json>> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("topology file {}", path.display()))?;
+    toml::from_str(&text).with_context(|| format!("topology file {}", path.display()))
+}
+
+/// `linear,7`, or a file.
+fn topology(topo: &str) -> anyhow::Result<Json> {
+    let path = Path::new(topo);
+    if topo.ends_with(".toml") || path.is_file() {
+        return Ok(Json::Object(file_content(path).context("--topo")?));
+    }
+    Ok(json!({"words": topo}))
+}
+
+/// `SRC:DST:PROTO[,KEY=VALUE...]`.
+fn flow(text: &str, open: &Open<'_>) -> anyhow::Result<Json> {
+    let mut parts = text.splitn(3, ':');
+    let (Some(from), Some(to), Some(rest)) = (parts.next(), parts.next(), parts.next()) else {
+        bail!(
+            "write SOURCE:DESTINATION:PROTOCOL[,KEY=VALUE...], such as n1:n7:tcp-newreno,bytes=2M"
+        );
+    };
+    let mut words = rest.split(',');
+    let mut protocol = words.next().unwrap_or_default().to_string();
+    let mut flow = json!({"from": from, "to": to});
+    for word in words {
+        let Some((key, value)) = word.split_once('=') else {
+            bail!("\"{word}\": write KEY=VALUE, such as bytes=2M or iw=4");
+        };
+        if FLOW_KEYS.contains(&key) {
+            flow[key] = value_of(value);
+            continue;
+        }
+        let longer = format!("{protocol},{word}");
+        // One that neither knows may be meant for either.
+        if let Some(near) = nearest(key, FLOW_KEYS)
+            && open(&longer).is_err()
+        {
+            bail!(
+                "\"{key}\" is no key of a flow and no parameter of {protocol}; did you mean {near}?"
+            );
+        }
+        protocol = longer;
+    }
+    flow["protocol"] = json!(protocol);
+    if flow.get("app").is_none()
+        && let Some(app) = implied(&flow)
+    {
+        flow["app"] = json!(app);
+    }
+    Ok(flow)
+}
+
+/// The application that the keys of a flow speak of.
+fn implied(flow: &Json) -> Option<&'static str> {
+    let has = |key: &str| flow.get(key).is_some();
+    match () {
+        // A datagram flow has these keys without an application.
+        () if flow["protocol"] == "udp" && !has("on") && !has("off") => None,
+        () if has("on") || has("off") => Some("onoff"),
+        () if has("request") || has("response") => Some("request"),
+        () if has("shape") || has("scale") || has("cap") || has("pause") => Some("http"),
+        () if has("bytes") => Some("file"),
+        () if has("time") => Some("stream"),
+        () => None,
+    }
+}
+
+/// One flow from the first to the last node; the mesh knows their names. As in `--flow`, the words
+/// after the protocol may be keys of the flow: `udp,rate=2M`.
+fn short_form(args: &Args, protocol: &str, open: &Open<'_>) -> anyhow::Result<Json> {
+    let mut flow = flow(&format!("::{protocol}"), open)?;
+    if let Some(bytes) = &args.bytes {
+        flow["bytes"] = json!(bytes);
+        flow["app"] = json!("file");
+    } else if flow.get("app").is_none() && flow.get("bytes").is_none() {
+        let time = args.time.clone().unwrap_or_else(|| String::from("10s"));
+        flow["time"] = json!(seconds(&time));
+        flow["app"] = json!("stream");
+    }
+    Ok(flow)
+}
+
+/// iperf3's bare seconds get their unit.
+fn seconds(text: &str) -> String {
+    match text.parse::<f64>() {
+        Ok(_) => format!("{text}s"),
+        Err(_) => text.to_string(),
+    }
+}
+
+/// Files that need the simulator to write something down.
+fn record(args: &Args, all: &mut Json) {
+    if args.trace.is_some() || args.json {
+        all["record"]["series"] = json!(true);
+    }
+    if args.frames.is_some() {
+        all["record"]["frames"] = json!(true);
+    }
+    if let Some(path) = &args.pcap {
+        all["record"]["pcap"] = json!(path);
+    }
+}
+
+fn list<'a>(all: &'a mut Json, key: &str) -> anyhow::Result<&'a mut Vec<Json>> {
+    if all.get(key).is_none() {
+        all[key] = json!([]);
+    }
+    match all[key].as_array_mut() {
+        Some(list) => Ok(list),
+        None => bail!("`{key}` is a list"),
+    }
+}
+
+/// `radio.rate=6M`, `flow.0.start=2s`, `topology.nodes=[...]`.
+fn assign(all: &mut Json, text: &str) -> anyhow::Result<()> {
+    let Some((path, value)) = text.split_once('=') else {
+        bail!("write KEY=VALUE, such as radio.rate=6M; `wifu sim --help` has examples");
+    };
+    ensure!(!path.trim().is_empty(), "there is no key before the =");
+    let mut at = all;
+    for part in path.trim().split('.') {
+        at = match part.parse::<usize>() {
+            Ok(index) => {
+                let Some(list) = at.as_array_mut() else {
+                    bail!("{path}: there is no list to take number {index} of");
+                };
+                let count = list.len();
+                match list.get_mut(index) {
+                    Some(item) => item,
+                    None => bail!("{path}: there are {count}, counted from 0"),
+                }
+            }
+            Err(_) if at.is_object() || at.is_null() => &mut at[part],
+            Err(_) => bail!("{path}: nothing can be below `{part}`"),
+        };
+    }
+    *at = value_of(value.trim());
+    Ok(())
+}
+
+/// A TOML value where it is one, else text: `6M`, `2`, `true`, `[1, 2]`.
+pub fn value_of(text: &str) -> Json {
+    let parsed: Result<Map<String, Json>, _> = toml::from_str(&format!("v = {text}"));
+    match parsed {
+        Ok(mut map) => map.remove("v").unwrap_or(Json::Null),
+        Err(_) => json!(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(text: &str) -> anyhow::Result<Json> {
+        let (library, registry) = (wifu_parts::library(), wifu_parts::registry());
+        super::flow(text, &|s| {
+            library.resolve(s, &registry).map_err(|e| e.to_string())
+        })
+    }
+
+    #[test]
+    fn a_flow_separates_the_application_from_the_protocol() {
+        let got = flow("n1:n7:tcp-newreno,iw=4,bytes=2M,start=1s").unwrap();
+        let expected = json!({"from": "n1", "to": "n7", "protocol": "tcp-newreno,iw=4",
+            "bytes": "2M", "start": "1s", "app": "file"});
+        assert_eq!(got, expected);
+        assert_eq!(flow("a:b:udp,rate=2M").unwrap().get("app"), None);
+        assert_eq!(flow("a:b:tcp-reno,time=5s").unwrap()["app"], "stream");
+        assert_eq!(flow("a:b:tcp-reno").unwrap().get("app"), None);
+        assert_eq!(flow("a:b:tcp-reno,pause=1s").unwrap()["app"], "http");
+        for wrong in ["n1:n7", "n1", "n1:n7:tcp-reno,iw"] {
+            assert!(flow(wrong).is_err(), "{wrong}");
+        }
+        let near = flow("n1:n7:tcp-reno,byts=5").unwrap_err().to_string();
+        assert!(near.contains("did you mean bytes?"), "{near}");
+    }
+
+    #[test]
+    fn an_override_reaches_any_key() {
+        let mut all = json!({"flow": [{"start": "0s"}]});
+        for text in [
+            "radio.rate=6M",
+            "radio.attempts=2",
+            "flow.0.start=2s",
+            "record.series=true",
+            "topology.area=[1, 2.5]",
+        ] {
+            assign(&mut all, text).unwrap();
+        }
+        let expected = json!({"flow": [{"start": "2s"}], "radio": {"rate": "6M", "attempts": 2},
+            "record": {"series": true}, "topology": {"area": [1, 2.5]}});
+        assert_eq!(all, expected);
+        let wrong = |text: &str| assign(&mut all.clone(), text).unwrap_err().to_string();
+        assert!(wrong("radio").contains("KEY=VALUE"));
+        assert!(wrong("flow.1.start=1s").contains("there are 1, counted from 0"));
+        assert!(wrong("radio.rate.x=1").contains("nothing can be below `x`"));
+        assert!(wrong("=1").contains("no key"));
+    }
+
+    #[test]
+    fn bare_seconds_are_iperf3s() {
+        assert_eq!(seconds("30"), "30s");
+        assert_eq!(seconds("500ms"), "500ms");
+    }
+}

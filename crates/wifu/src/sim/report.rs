@@ -1,0 +1,517 @@
+//! The outcome for people: how each flow did, what held it up, and where its packets' time went.
+
+use std::fmt::Write as _;
+
+use wifu_sim::outcome::{FlowOutcome, HopOutcome, Outcome};
+
+use super::frames::{Causes, Link};
+use super::table::Table;
+
+/// Flows whose hops are shown, unless more are asked for.
+const SHOWN: usize = 4;
+
+/// Causes of failed attempts that are named.
+const CAUSES: usize = 3;
+
+/// Shares below this are not worth a word.
+const LEAST_SHARE: f64 = 0.005;
+
+/// What to print beside the flows.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wants {
+    /// A table of all nodes.
+    pub nodes: bool,
+    /// A table of all links.
+    pub links: bool,
+}
+
+/// The whole report. `title` says what was simulated.
+pub fn report(title: &str, outcome: &Outcome, causes: &Causes, wants: Wants) -> String {
+    let mut text = format!("{title}\n\n{}", flows(outcome));
+    for flow in outcome.flows.iter().take(SHOWN) {
+        text += &why(outcome, flow, causes);
+    }
+    if outcome.flows.len() > SHOWN {
+        let more = outcome.flows.len() - SHOWN;
+        let _ = writeln!(text, "\n{more} more flows; --json has the hops of all");
+    }
+    if wants.nodes {
+        let _ = write!(text, "\n{}", nodes(outcome));
+    }
+    if wants.links {
+        let _ = write!(text, "\n{}", links(outcome, causes));
+    }
+    text
+}
+
+fn flows(outcome: &Outcome) -> String {
+    let mut table = Table::new(&[
+        ">flow",
+        "<",
+        "<protocol",
+        ">hops",
+        ">delivered",
+        ">in",
+        ">goodput",
+        ">RTT min",
+        ">end",
+        ">cwnd",
+        ">sent again",
+        ">timeouts",
+        "<",
+    ]);
+    for f in &outcome.flows {
+        let until = if f.finished { f.last_byte_s } else { None };
+        let seconds = until.unwrap_or(outcome.sim_seconds) - f.start_s;
+        let tcp = f.protocol != "udp";
+        let count = |n: u64| if tcp { n.to_string() } else { String::new() };
+        let again = match f.retransmissions {
+            0 => count(0),
+            n => format!(
+                "{n} ({})",
+                percent(n as f64 / f.data_segments.max(1) as f64)
+            ),
+        };
+        table.row([
+            f.id.to_string(),
+            format!("{} > {}", f.from, f.to),
+            f.protocol.clone(),
+            f.hops.to_string(),
+            octets(f.bytes),
+            format!("{:.3} s", seconds.max(0.0)),
+            rate(f.goodput_bps),
+            f.min_rtt_s.map_or(String::new(), millis),
+            f.srtt_s.map_or(String::new(), millis),
+            if tcp { octets(f.cwnd) } else { String::new() },
+            again,
+            count(f.timeouts),
+            state(f),
+        ]);
+    }
+    let mut text = table.text();
+    if outcome.flows.len() > 1 {
+        let sum: f64 = outcome.flows.iter().map(|f| f.goodput_bps).sum();
+        let jain = outcome.jain();
+        let _ = writeln!(text, "all flows: {}, Jain's index {jain:.4}", rate(sum));
+    }
+    text
+}
+
+/// How a flow ended, if not as it should.
+fn state(f: &FlowOutcome) -> String {
+    if f.corrupt > 0 {
+        return format!("{} octets were WRONG", f.corrupt);
+    }
+    match &f.fault {
+        Some(fault) => format!("failed: {fault}"),
+        None if f.hops == 0 => String::from("no route"),
+        None if f.protocol != "udp" && f.connected_s.is_none() => String::from("never connected"),
+        None if !f.finished && f.app != "bulk" => String::from("unfinished"),
+        None => String::new(),
+    }
+}
+
+/// What held a flow up, and its hops.
+fn why(outcome: &Outcome, f: &FlowOutcome, causes: &Causes) -> String {
+    let mut text = String::new();
+    let held = held(f);
+    if !held.is_empty() {
+        let _ = writeln!(text, "\nWhat held the sender of flow {}: {held}", f.id);
+    }
+    let p = f.packets;
+    let ends = [
+        (p.queue, "full queues"),
+        (p.link, "the MAC's last attempt"),
+        (p.wire, "wires"),
+        (p.route, "no route"),
+        (p.hop, "a hop's handler"),
+    ];
+    let ends = ends.iter().filter(|(n, _)| *n > 0);
+    let lost: Vec<String> = ends.map(|(n, what)| format!("{n} by {what}")).collect();
+    if !lost.is_empty() {
+        let all = lost.join(", ");
+        let _ = writeln!(text, "Packets lost for good: {all}; of {}", p.sent);
+    }
+    for (reverse, what) in [(false, "data"), (true, "acknowledgements")] {
+        let own = |h: &&HopOutcome| h.flow == f.id && h.reverse == reverse && h.packets > 0;
+        let hops: Vec<&HopOutcome> = outcome.hops.iter().filter(own).collect();
+        if !hops.is_empty() {
+            let table = hop_table(outcome, &hops, causes);
+            let _ = write!(text, "\nFlow {}, {what}, time per packet:\n{table}", f.id);
+        }
+    }
+    text
+}
+
+/// Shares of the time that each limit was binding, in words.
+fn held(f: &FlowOutcome) -> String {
+    let all: f64 = f.limited_s.values().sum();
+    let mut shares: Vec<(f64, &str)> = f
+        .limited_s
+        .iter()
+        .map(|(name, seconds)| (seconds / all, limit(name)))
+        .filter(|(share, _)| *share >= LEAST_SHARE)
+        .collect();
+    shares.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let words: Vec<String> = shares
+        .iter()
+        .map(|(s, w)| format!("{w} {}", percent(*s)))
+        .collect();
+    words.join(", ")
+}
+
+/// The engine's short names in words.
+fn limit(name: &str) -> &str {
+    match name {
+        "none" => "nothing",
+        "source" => "nothing to send",
+        "drain" => "all sent, waiting for acknowledgements",
+        "state" => "connecting or closing",
+        "window" => "congestion window",
+        "peer" => "the receiver's window",
+        "pace" => "pacing",
+        "queue" => "the node's own queue",
+        "small" => "a segment too small to send",
+        "custom" => "a part's own reason",
+        other => other,
+    }
+}
+
+fn hop_table(outcome: &Outcome, hops: &[&HopOutcome], causes: &Causes) -> String {
+    let mut table = Table::new(&[
+        "<hop",
+        ">packets",
+        ">queue",
+        ">contention",
+        ">air",
+        ">retries",
+        ">propagation",
+        ">attempts",
+        ">failed",
+        "<why (all frames of the link)",
+    ]);
+    for h in hops {
+        let each = |sum: f64| millis(sum / h.packets as f64);
+        let link = outcome
+            .links
+            .iter()
+            .find(|l| l.from == h.from && l.to == h.to);
+        let told = of_link(outcome, causes, &h.from, &h.to);
+        // An RTS without answer is a failed attempt too, though no data was sent.
+        let tries = link.map(|l| told.map_or(l.attempts, |t| t.failed + l.acked));
+        let attempts = link
+            .zip(tries)
+            .map(|(l, t)| t as f64 / l.frames.max(1) as f64);
+        let failed = link
+            .zip(tries)
+            .map(|(l, t)| 1.0 - l.acked as f64 / t.max(1) as f64);
+        table.row([
+            format!("{} > {}", h.from, h.to),
+            h.packets.to_string(),
+            each(h.queue_s),
+            if link.is_some() {
+                each(h.contention_s)
+            } else {
+                String::new()
+            },
+            each(h.air_s),
+            if link.is_some() {
+                each(h.retry_s)
+            } else {
+                String::new()
+            },
+            if h.propagation_s > 0.0 {
+                each(h.propagation_s)
+            } else {
+                String::new()
+            },
+            attempts.map_or(String::new(), |a| format!("{a:.2}")),
+            failed.map_or(String::new(), percent),
+            cause(outcome, causes, &h.from, &h.to),
+        ]);
+    }
+    table.text()
+}
+
+/// What the trace of frames says of a link.
+fn of_link<'a>(outcome: &Outcome, causes: &'a Causes, from: &str, to: &str) -> Option<&'a Link> {
+    let index = |name: &str| {
+        let at = outcome.nodes.iter().position(|n| n.name == name);
+        at.and_then(|at| u16::try_from(at).ok())
+    };
+    causes.links.get(&(index(from)?, index(to)?))
+}
+
+fn cause(outcome: &Outcome, causes: &Causes, from: &str, to: &str) -> String {
+    let name = |n: u16| {
+        let node = outcome.nodes.get(usize::from(n));
+        node.map_or_else(|| n.to_string(), |n| n.name.clone())
+    };
+    of_link(outcome, causes, from, to).map_or(String::new(), |l| l.words(CAUSES, &name))
+}
+
+fn nodes(outcome: &Outcome) -> String {
+    let mut table = Table::new(&[
+        "<node",
+        "<at (m)",
+        ">frames",
+        ">attempts",
+        ">given up",
+        ">received",
+        ">forwarded",
+        ">queue full",
+        ">collisions",
+        ">noise",
+        ">busy",
+        ">air",
+        ">medium busy",
+        ">D",
+    ]);
+    for n in &outcome.nodes {
+        let share = |s: f64| percent(s / outcome.sim_seconds.max(1e-9));
+        let count = |c: u64| if c == 0 { String::new() } else { c.to_string() };
+        let place = |p: [f64; 3]| match p {
+            [x, y, 0.0] => format!("{x:.1}, {y:.1}"),
+            [x, y, z] => format!("{x:.1}, {y:.1}, {z:.1}"),
+        };
+        table.row([
+            n.name.clone(),
+            n.position.map_or(String::new(), place),
+            n.frames.to_string(),
+            n.attempts.to_string(),
+            count(n.failed),
+            n.received.to_string(),
+            count(n.forwarded),
+            count(n.queue_drops),
+            count(n.lost.collision),
+            count(n.lost.noise),
+            count(n.lost.busy),
+            share(n.airtime_s),
+            share(n.busy_s),
+            n.delay_us.map_or(String::new(), |us| millis(us / 1e6)),
+        ]);
+    }
+    table.text()
+}
+
+fn links(outcome: &Outcome, causes: &Causes) -> String {
+    let mut table = Table::new(&[
+        "<link",
+        ">SNR (dB)",
+        ">frames",
+        ">attempts",
+        ">failed",
+        ">given up",
+        ">overheard",
+        "<why",
+    ]);
+    for l in outcome
+        .links
+        .iter()
+        .filter(|l| l.attempts > 0 || l.overheard > 0)
+    {
+        let failed = match l.attempts {
+            0 => String::new(),
+            all => percent(1.0 - l.acked as f64 / all as f64),
+        };
+        table.row([
+            format!("{} > {}", l.from, l.to),
+            format!("{:.1}", l.snr_db),
+            l.frames.to_string(),
+            l.attempts.to_string(),
+            failed,
+            if l.failed == 0 {
+                String::new()
+            } else {
+                l.failed.to_string()
+            },
+            if l.overheard == 0 {
+                String::new()
+            } else {
+                l.overheard.to_string()
+            },
+            cause(outcome, causes, &l.from, &l.to),
+        ]);
+    }
+    let mut text = if table.is_empty() {
+        String::new()
+    } else {
+        table.text()
+    };
+    let mut wires = Table::new(&["<wire", ">packets", ">delivered", ">queue full", ">lost"]);
+    for w in &outcome.wires {
+        wires.row([
+            format!("{} > {}", w.from, w.to),
+            w.packets.to_string(),
+            octets(w.bytes),
+            w.queue_drops.to_string(),
+            w.lost.to_string(),
+        ]);
+    }
+    if !wires.is_empty() {
+        text += &wires.text();
+    }
+    text
+}
+
+/// Bits per second with three digits.
+pub fn rate(bps: f64) -> String {
+    match bps {
+        b if b >= 1e9 => format!("{} Gb/s", digits(b / 1e9)),
+        b if b >= 1e6 => format!("{} Mb/s", digits(b / 1e6)),
+        b if b >= 1e3 => format!("{} kb/s", digits(b / 1e3)),
+        b => format!("{} b/s", digits(b)),
+    }
+}
+
+fn octets(n: u64) -> String {
+    match n as f64 {
+        b if b >= 1e9 => format!("{} GB", digits(b / 1e9)),
+        b if b >= 1e6 => format!("{} MB", digits(b / 1e6)),
+        b if b >= 1e3 => format!("{} kB", digits(b / 1e3)),
+        b => format!("{b} B"),
+    }
+}
+
+fn millis(seconds: f64) -> String {
+    format!("{} ms", digits(seconds * 1e3))
+}
+
+fn percent(share: f64) -> String {
+    let p = share * 100.0;
+    match p {
+        _ if p >= 9.95 => format!("{p:.0} %"),
+        _ if p >= 0.095 || p <= 0.0 => format!("{p:.1} %"),
+        _ => format!("{p:.2} %"),
+    }
+}
+
+/// Three digits.
+fn digits(x: f64) -> String {
+    match x.abs() {
+        a if a >= 99.95 => format!("{x:.0}"),
+        a if a >= 9.995 => format!("{x:.1}"),
+        0.0 => String::from("0"),
+        _ => format!("{x:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wifu_sim::outcome::{LinkOutcome, NodeOutcome};
+
+    fn outcome() -> Outcome {
+        let node = |name: &str| NodeOutcome {
+            name: name.into(),
+            position: Some([1.0, 2.0, 0.0]),
+            airtime_s: 1.0,
+            ..NodeOutcome::default()
+        };
+        Outcome {
+            sim_seconds: 10.0,
+            nodes: vec![node("n1"), node("n2"), node("n3")],
+            flows: vec![FlowOutcome {
+                id: 1,
+                from: "n1".into(),
+                to: "n2".into(),
+                protocol: "tcp-reno".into(),
+                app: "file".into(),
+                hops: 1,
+                connected_s: Some(0.1),
+                last_byte_s: Some(8.0),
+                finished: true,
+                bytes: 2_000_000,
+                goodput_bps: 2e6,
+                data_segments: 1000,
+                retransmissions: 15,
+                min_rtt_s: Some(0.0021),
+                limited_s: [("window".to_string(), 6.0), ("drain".to_string(), 2.0)].into(),
+                ..FlowOutcome::default()
+            }],
+            links: vec![LinkOutcome {
+                from: "n1".into(),
+                to: "n2".into(),
+                snr_db: 17.0,
+                attempts: 1100,
+                acked: 990,
+                frames: 1000,
+                failed: 10,
+                overheard: 0,
+            }],
+            hops: vec![HopOutcome {
+                flow: 1,
+                hop: 1,
+                from: "n1".into(),
+                to: "n2".into(),
+                packets: 1000,
+                queue_s: 50.0,
+                contention_s: 0.2,
+                air_s: 0.536,
+                retry_s: 0.1,
+                ..HopOutcome::default()
+            }],
+            ..Outcome::default()
+        }
+    }
+
+    #[test]
+    fn the_report_says_how_it_did_and_why() {
+        let mut causes = Causes::default();
+        let link = causes.links.entry((0, 1)).or_default();
+        (link.attempts, link.failed, link.noise) = (1100, 110, 30);
+        link.collisions.insert(2, 80);
+        let wants = Wants {
+            nodes: true,
+            links: true,
+        };
+        let text = report("linear,3", &outcome(), &causes, wants);
+        for part in [
+            "2.00 Mb/s",
+            "8.000 s",
+            "15 (1.5 %)",
+            "congestion window 75 %, all sent, waiting for acknowledgements 25 %",
+            "50.0 ms",
+            "0.54 ms",
+            "80 collision with n3, 30 noise",
+            "1.0, 2.0",
+            "17.0",
+        ] {
+            assert!(text.contains(part), "{part} is missing in\n{text}");
+        }
+        assert!(!text.contains("unfinished"));
+        let titles = text.lines().find(|l| l.starts_with("hop")).unwrap();
+        assert!(
+            !titles.contains("propagation"),
+            "nothing to say about wires"
+        );
+    }
+
+    #[test]
+    fn a_flow_that_failed_says_so() {
+        let mut f = outcome().flows.remove(0);
+        assert_eq!(state(&f), "");
+        f.finished = false;
+        assert_eq!(state(&f), "unfinished");
+        f.connected_s = None;
+        assert_eq!(state(&f), "never connected");
+        f.hops = 0;
+        assert_eq!(state(&f), "no route");
+        f.fault = Some("TimedOut".into());
+        assert_eq!(state(&f), "failed: TimedOut");
+        f.corrupt = 3;
+        assert_eq!(state(&f), "3 octets were WRONG");
+    }
+
+    #[test]
+    fn numbers_have_three_digits() {
+        assert_eq!(rate(1_413_000.0), "1.41 Mb/s");
+        assert_eq!(rate(0.0), "0 b/s");
+        assert_eq!(octets(999_500), "1000 kB");
+        assert_eq!(millis(0.1234), "123 ms");
+        assert_eq!(
+            (percent(0.004), percent(0.71)),
+            ("0.4 %".into(), "71 %".into())
+        );
+    }
+}

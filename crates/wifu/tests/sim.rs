@@ -1,0 +1,415 @@
+//! `wifu sim` and `wifu trace` as a user runs them. Captures are read by tshark.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value as Json;
+
+fn wifu(words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wifu"));
+    command.args(words).output().expect("wifu runs")
+}
+
+fn sim(words: &str) -> Output {
+    let words: Vec<&str> = std::iter::once("sim")
+        .chain(words.split_whitespace())
+        .collect();
+    wifu(&words)
+}
+
+fn printed(output: &Output) -> String {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+fn outcome(words: &str) -> Json {
+    let text = printed(&sim(&format!("{words} --json")));
+    serde_json::from_str(&text).expect("JSON")
+}
+
+/// A folder that is removed with everything in it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("wifu-sim-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder for the test");
+        Folder(path)
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What tshark says of a file: the fields of each packet that passes the filter.
+fn tshark(file: &str, filter: &str, fields: &[&str]) -> Vec<Vec<String>> {
+    let mut command = Command::new("tshark");
+    command.args([
+        "-n",
+        "-r",
+        file,
+        "-Y",
+        filter,
+        "-T",
+        "fields",
+        "-E",
+        "separator=|",
+    ]);
+    command.args(["-o", "wlan.check_checksum:TRUE"]);
+    for field in fields {
+        command.args(["-e", field]);
+    }
+    let output = command
+        .output()
+        .expect("tshark is there: scripts/setup.sh test installs it");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let row = |line: &str| line.split('|').map(String::from).collect();
+    text.lines().map(row).collect()
+}
+
+const CHAIN: &str = "--topo linear,4 --set TB-A --protocol tcp-sack -n 200k";
+
+#[test]
+fn the_report_says_how_a_transport_does_and_why() {
+    let text = printed(&sim(&format!("{CHAIN} --nodes --links")));
+    for part in [
+        "n1 > n4",
+        "tcp-sack",
+        "200 kB",
+        "What held the sender of flow 1",
+        "Flow 1, data, time per packet",
+        "Flow 1, acknowledgements, time per packet",
+        "contention",
+        "collision with",
+        "SNR (dB)",
+        "medium busy",
+    ] {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+}
+
+#[test]
+fn the_same_scenario_gives_the_same_octets_however_it_is_told() {
+    let folder = Folder::new("same");
+    let words = format!("{CHAIN} --seed 5 --run 3 radio.attempts=4");
+    let first = printed(&sim(&format!("{words} --json")));
+    assert_eq!(first, printed(&sim(&format!("{words} --json"))));
+    let file = folder.file("scenario.toml");
+    let scenario = printed(&sim(&format!("{words} --print-scenario")));
+    std::fs::write(&file, scenario).expect("written");
+    let second = outcome(&format!("--scenario {file}"));
+    let first: Json = serde_json::from_str(&first).expect("JSON");
+    assert_eq!(first["wifu"]["trace_hash"], second["wifu"]["trace_hash"]);
+    assert_eq!(first["wifu"]["flows"], second["wifu"]["flows"]);
+    let other = outcome(&format!("{CHAIN} --seed 5 --run 4 radio.attempts=4"));
+    assert_ne!(first["wifu"]["trace_hash"], other["wifu"]["trace_hash"]);
+    // Looking on changes nothing.
+    let (pcap, frames) = (folder.file("x.pcapng"), folder.file("x.bin"));
+    let watched = outcome(&format!("{words} --pcap-radio {pcap} --frames {frames}"));
+    assert_eq!(first["wifu"]["trace_hash"], watched["wifu"]["trace_hash"]);
+}
+
+#[test]
+fn intervals_add_up_to_what_was_delivered() {
+    let all = outcome(&format!("{CHAIN} -i 0.1"));
+    let rows = all["intervals"].as_array().expect("a list");
+    assert!(rows.len() > 3, "{} intervals", rows.len());
+    let bytes = |row: &Json| row["streams"][0]["bytes"].as_u64().expect("a number");
+    let sum: u64 = rows.iter().map(bytes).sum();
+    assert_eq!(sum, 200_000);
+    assert_eq!(all["end"]["sum_received"]["bytes"], 200_000);
+    let again: u64 = rows
+        .iter()
+        .map(|row| row["streams"][0]["retransmits"].as_u64().expect("a number"))
+        .sum();
+    assert_eq!(all["wifu"]["flows"][0]["retransmissions"], again);
+    assert_eq!(all["wifu"]["substrate"], "sim");
+}
+
+#[test]
+fn wires_are_as_fast_as_tcs_words_say() {
+    let words = [
+        "sim",
+        "--topo",
+        "linear,3",
+        "--link",
+        "rate 6mbit delay 10ms limit 100",
+    ];
+    let flow = ["--protocol", "tcp-cubic", "-t", "10", "--json"];
+    let text = printed(&wifu(&[&words[..], &flow[..]].concat()));
+    let all: Json = serde_json::from_str(&text).expect("JSON");
+    let goodput = all["wifu"]["flows"][0]["goodput_bps"]
+        .as_f64()
+        .expect("a number");
+    // 1448 octets of data in 1538 on the wire.
+    assert!((5.3e6..5.65e6).contains(&goodput), "{goodput}");
+    let least = all["wifu"]["flows"][0]["min_rtt_s"]
+        .as_f64()
+        .expect("a number");
+    assert!((0.040..0.050).contains(&least), "{least}");
+}
+
+#[test]
+fn wireshark_reads_the_packets_of_every_interface() {
+    let folder = Folder::new("ip");
+    let file = folder.file("ip.pcapng");
+    let all = outcome(&format!("{CHAIN} --pcap {file}"));
+    let fields = [
+        "frame.interface_name",
+        "frame.time_epoch",
+        "tcp.len",
+        "tcp.checksum.status",
+    ];
+    let packets = tshark(&file, "tcp", &fields);
+    assert_eq!(
+        packets.len(),
+        tshark(&file, "", &fields[..1]).len(),
+        "all is TCP"
+    );
+    let names: std::collections::BTreeSet<&str> = packets.iter().map(|p| p[0].as_str()).collect();
+    assert_eq!(
+        names.into_iter().collect::<Vec<_>>(),
+        ["n1-wlan0", "n2-wlan0", "n3-wlan0", "n4-wlan0"]
+    );
+    assert_eq!(tshark(&file, "_ws.malformed", &fields[..1]).len(), 0);
+    let digits = packets[packets.len() / 2][1]
+        .split('.')
+        .nth(1)
+        .expect("a fraction");
+    assert_eq!(digits.len(), 9, "nanoseconds");
+    // What the sender's interface saw of the flow's segments is what the sender counted.
+    let sent = tshark(
+        &file,
+        "frame.interface_name == \"n1-wlan0\" && ip.src == 10.0.0.1 && tcp.len > 0",
+        &fields[..1],
+    );
+    assert_eq!(all["wifu"]["flows"][0]["data_segments"], sent.len());
+}
+
+/// The trace's records of one kind, by `what`.
+fn records(file: &str) -> Vec<BTreeMap<String, String>> {
+    let text = printed(&wifu(&["trace", file, "--csv"]));
+    let mut lines = text.lines();
+    let titles: Vec<&str> = lines.next().expect("titles").split(',').collect();
+    lines
+        .map(|line| {
+            let cells = line.split(',').map(String::from);
+            titles.iter().map(|t| t.to_string()).zip(cells).collect()
+        })
+        .collect()
+}
+
+#[test]
+fn wireshark_reads_the_radio_view_with_retries_and_signals() {
+    let folder = Folder::new("radio");
+    let (file, frames) = (folder.file("radio.pcapng"), folder.file("frames.bin"));
+    let all = outcome(&format!("{CHAIN} --pcap-radio {file} --frames {frames}"));
+    let count = |filter: &str| tshark(&file, filter, &["frame.number"]).len();
+    assert_eq!(count("_ws.malformed && radiotap.flags.badfcs == 0"), 0);
+    let sent = "frame.packet_flags_direction == 2";
+    let records = records(&frames);
+    let traced = |what: &str, kind: &str, retry: bool| {
+        let found = records
+            .iter()
+            .filter(|r| r["what"] == what && r["kind"] == kind && (!retry || r["retry"] == "1"));
+        found.count()
+    };
+    let nodes = all["wifu"]["nodes"].as_array().expect("a list");
+    let sum = |key: &str| -> u64 { nodes.iter().filter_map(|n| n[key].as_u64()).sum() };
+    let data = count(&format!("{sent} && wlan.fc.type == 2"));
+    assert_eq!(data as u64, sum("attempts"));
+    assert_eq!(data, traced("sent", "data", false));
+    let retries = count(&format!(
+        "{sent} && wlan.fc.type == 2 && wlan.fc.retry == 1"
+    ));
+    assert!(retries > 0, "a chain without retries shows nothing");
+    assert_eq!(retries as u64, sum("retries"));
+    assert_eq!(retries, traced("sent", "data", true));
+    assert_eq!(
+        count("radiotap.data_retries == 1"),
+        retries,
+        "two attempts at the most"
+    );
+    let acks = count(&format!("{sent} && wlan.fc.type_subtype == 0x1d"));
+    assert_eq!(acks, traced("sent", "ack", false));
+    assert_eq!(
+        count("wlan.fcs.status == 1") + count("radiotap.flags.badfcs == 1"),
+        { tshark(&file, "", &["frame.number"]).len() }
+    );
+    let lost = records
+        .iter()
+        .filter(|r| r["what"] == "lost" && (r["why"] == "collision" || r["why"] == "noise"));
+    assert_eq!(count("radiotap.flags.badfcs == 1"), lost.count());
+    assert!(count("frame.comment contains \"lost: collision with\"") > 0);
+    // Received, in order: the same signal in both files.
+    let heard = tshark(&file, "radiotap.dbm_antsignal", &["radiotap.dbm_antsignal"]);
+    let traced = records.iter().filter(|r| r["what"] == "received");
+    let signals: Vec<f64> = traced
+        .map(|r| r["signal_dbm"].parse().expect("a number"))
+        .collect();
+    assert_eq!(heard.len(), signals.len());
+    for (heard, signal) in heard.iter().zip(&signals) {
+        let heard: f64 = heard[0].parse().expect("a number");
+        assert!((heard - signal).abs() <= 0.51, "{heard} for {signal}");
+    }
+    let rates = tshark(&file, "wlan.fc.type == 2", &["radiotap.datarate"]);
+    assert!(rates.iter().all(|r| r[0] == "24"), "TB-A sends at 24 Mb/s");
+}
+
+#[test]
+fn requests_to_send_are_in_the_radio_view() {
+    let folder = Folder::new("rts");
+    let file = folder.file("radio.pcapng");
+    let words = "--topo linear,2 --set TB-W3 --protocol tcp-sack -n 20k radio.rts_threshold=0";
+    printed(&sim(&format!("{words} --pcap-radio {file}")));
+    let count = |filter: &str| tshark(&file, filter, &["frame.number"]).len();
+    let rts = count("wlan.fc.type_subtype == 0x1b && frame.packet_flags_direction == 2");
+    let cts = count("wlan.fc.type_subtype == 0x1c && frame.packet_flags_direction == 2");
+    let data = count("wlan.fc.type == 2 && frame.packet_flags_direction == 2");
+    assert!(
+        rts >= data && rts >= cts && cts >= data && data > 20,
+        "{rts} {cts} {data}"
+    );
+    // What an RTS reserves ends with the ACK: data and two control frames, four gaps or so.
+    let longest = tshark(&file, "wlan.fc.type_subtype == 0x1b", &["wlan.duration"]);
+    let longest = longest
+        .iter()
+        .filter_map(|r| r[0].parse::<u32>().ok())
+        .max();
+    assert_eq!(longest, Some(16 + 28 + 16 + 536 + 16 + 28));
+}
+
+#[test]
+fn a_trace_of_frames_is_summed_up_per_link() {
+    let folder = Folder::new("frames");
+    let file = folder.file("frames.bin");
+    printed(&sim(&format!("{CHAIN} --frames {file}")));
+    let text = printed(&wifu(&["trace", &file]));
+    assert!(
+        text.contains("0 > 1") && text.contains("collision with"),
+        "{text}"
+    );
+    let octets = std::fs::read(&file).expect("there");
+    let count = records(&file).len();
+    assert_eq!(octets.len(), 32 * count);
+    std::fs::write(&file, &octets[..100]).expect("written");
+    let cut = wifu(&["trace", &file]);
+    assert!(!cut.status.success());
+    assert!(String::from_utf8_lossy(&cut.stderr).contains("no multiple of 32"));
+}
+
+#[test]
+fn series_are_tidy_csv() {
+    let folder = Folder::new("series");
+    let file = folder.file("series.csv");
+    printed(&sim(&format!("{CHAIN} --trace {file}")));
+    let text = std::fs::read_to_string(Path::new(&file)).expect("there");
+    let mut lines = text.lines();
+    assert_eq!(lines.next(), Some("time_s,series,value"));
+    let mut last: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+    for line in lines {
+        let cells: Vec<&str> = line.split(',').collect();
+        let (time, value) = (
+            cells[0].parse().expect("s"),
+            cells[2].parse().expect("value"),
+        );
+        if let Some((before, _)) = last.insert(cells[1], (time, value)) {
+            assert!(before <= time, "{line}");
+        }
+    }
+    assert_eq!(last["flow.1.delivered"].1, 200_000.0);
+    assert!(last.contains_key("flow.1.cwnd") && last.contains_key("node.n2.queue"));
+}
+
+#[test]
+fn errors_say_what_would_be_right() {
+    let wrong = |words: &str| {
+        let output = sim(words);
+        assert!(!output.status.success(), "{words} was taken");
+        String::from_utf8(output.stderr).expect("text")
+    };
+    let cases = [
+        ("--protocol tcp-reno", "--topo linear,7"),
+        ("--topo linear,3", "nobody sends anything"),
+        ("--topo lineer,3 --protocol tcp-reno", "linear"),
+        ("--topo linear,3 --set TB-X --protocol tcp-reno", "TB-A"),
+        (
+            "--topo linear,3 --protocol tcp-ren",
+            "did you mean tcp-reno",
+        ),
+        ("--topo linear,3 --flow n1:n9:tcp-reno,bytes=1M", "n9"),
+        (
+            "--topo linear,3 --flow n1:n3",
+            "SOURCE:DESTINATION:PROTOCOL",
+        ),
+        ("--topo linear,3 --flow n1:n3:tcp-reno", "stop"),
+        ("--topo linear,3 --flow n1:n3:tcp-reno,byts=1M", "bytes"),
+        (
+            "--topo linear,3 --protocol tcp-reno radio.rat=6M",
+            "did you mean `rate`",
+        ),
+        ("--topo linear,3 --protocol tcp-reno radio.rate=7M", "7"),
+        (
+            "--topo linear,3 --protocol tcp-reno stop.tiem=5",
+            "did you mean time?",
+        ),
+        ("--topo linear,3 --protocol tcp-reno radio", "KEY=VALUE"),
+        ("--topo linear,3 --protocol tcp-reno -n lots", "number"),
+        (
+            "--topo linear,3 --link rate --protocol tcp-reno",
+            "tc's words",
+        ),
+        (
+            "--scenario /nonexistent/scenario --protocol tcp-reno",
+            "/nonexistent/scenario",
+        ),
+    ];
+    for (words, hint) in cases {
+        let message = wrong(words);
+        assert!(message.contains(hint), "{words}: {message}");
+        assert!(!message.contains("panicked"), "{words}: {message}");
+    }
+}
+
+#[test]
+fn an_interrupted_run_prints_what_there_is() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wifu"));
+    let words = "sim --topo linear,7 --set TB-A --flow n1:n7:tcp-newreno --stop 1000000s";
+    let child = command
+        .args(words.split_whitespace())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("wifu runs");
+    // Earlier than this the program may not have asked for the signal yet.
+    let pid = child.id().to_string();
+    let blocked = format!("/proc/{pid}/status");
+    let ready = || {
+        let status = std::fs::read_to_string(&blocked).unwrap_or_default();
+        let line = status
+            .lines()
+            .find(|l| l.starts_with("SigBlk"))
+            .unwrap_or("");
+        u64::from_str_radix(line.split_whitespace().nth(1).unwrap_or("0"), 16).unwrap_or(0) & 2 != 0
+    };
+    while !ready() {
+        std::thread::yield_now();
+    }
+    let killed = Command::new("kill").args(["-INT", &pid]).status();
+    assert!(killed.expect("kill runs").success());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("n1 > n7"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted after"));
+}
