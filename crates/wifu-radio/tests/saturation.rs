@@ -68,6 +68,7 @@ fn agrees(phy: &Phy, radio: &RadioConfig, n: usize, m: i32, within: f64) {
     let found = simulated(phy, radio, n, 20.0, 7);
     let model = bianchi(phy, radio, n, m);
     let off = found / model - 1.0;
+    println!("{n} stations: {found:.3} Mb/s, model {model:.3} ({off:+.4})");
     assert!(
         off.abs() < within,
         "{n} stations: {found:.3}, model {model:.3}: {off:+.4}"

@@ -187,6 +187,7 @@ fn stations_that_take_turns_wait_as_the_rest_of_the_post_back_off_says() {
     let fixed = 681.5 + 197.5 - 2.0 * 67.5;
     let slots = (mean - fixed) / 9.0 / 2.0;
     let expected = slots_of_turns(15);
+    println!("taking turns: {slots:.3} slots, {expected:.3} expected");
     assert!(
         (slots - expected).abs() < 0.1,
         "{slots} slots, not {expected}"

@@ -56,6 +56,7 @@ fn coalesced_interrupts_inflate_what_the_driver_measures() {
     for (batch, expected) in [(4, 1022.0), (8, 2385.0)] {
         let found = samples(batch, (0, 0));
         let bias = mean(&found) - ideal;
+        println!("batch of {batch}: {bias:.0} us more, {expected} expected");
         assert!((bias - expected).abs() < 12.0, "batch {batch}: {bias} us");
         // The first of a batch waited for all others.
         let in_batch = |k: u32| -> Vec<f64> {
@@ -131,6 +132,7 @@ fn minstrel_finds_a_rate_for_every_link() {
                 ..seven(start)
             };
             let found = goodput(snr, &minstrel);
+            println!("{snr} dB, from {start} Mb/s: {found:.2} Mb/s, best {best:.2}");
             assert!(
                 found > 0.75 * best,
                 "{snr} dB from {start}: {found}, best {best}"

@@ -39,6 +39,11 @@ fn a_hidden_station_destroys_what_it_overlaps_and_nothing_else() {
     // No memory: a frame survives if none starts in the time that both last.
     let expected = 1.0 - (-rate * (2608e-6 - 16e-6f64)).exp();
     let off = deviations(lost.len(), done.len(), expected);
+    println!(
+        "hidden: {} of {} lost, {expected:.4} expected",
+        lost.len(),
+        done.len()
+    );
     assert!(
         off.abs() < 4.0,
         "{} of {}: {off} deviations from {expected}",
@@ -96,6 +101,7 @@ fn rts_cures_most_of_it() {
     // Vulnerable to 2072 us of the other's and the own 28 us without the preamble.
     let expected = 1.0 - (-rate * (2100e-6 - 16e-6f64)).exp();
     let off = deviations(asked - data, asked, expected);
+    println!("with RTS: {lost} of {data} data lost; {refused:.4} of RTS, {expected:.4} expected");
     assert!(
         off.abs() < 4.0,
         "{refused} of the RTS fail, {expected} expected"
@@ -111,6 +117,7 @@ fn rts_cures_most_of_it() {
         rts_threshold: 500,
         ..patient
     });
+    println!("saturated: {basic} packets, {lost} lost; with RTS {reserved}, {lost_reserved} lost");
     assert!(
         reserved > basic * 3 / 2,
         "{basic} without RTS, {reserved} with it"
@@ -142,6 +149,7 @@ fn an_exposed_station_waits_for_nothing() {
     let tau = 2.0 / 17.0;
     let idle = (1.0 - tau) * (1.0 - tau);
     let expected = 2.0 * tau * 12_000.0 / (idle * 9.0 + (1.0 - idle) * 614.0);
+    println!("exposed: {exposed:.2} Mb/s, {expected:.2} expected; deaf {free:.2}");
     assert!(
         (exposed / expected - 1.0).abs() < 0.02,
         "{exposed} Mb/s, not {expected}"
