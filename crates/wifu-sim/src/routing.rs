@@ -221,15 +221,15 @@ pub(crate) fn index(plan: &Plan, name: &str, path: &str) -> Result<u16, Scenario
     })
 }
 
-/// Enter the routes that a scenario names one by one.
+/// The routes that a scenario names one by one: from, to, by which link.
 ///
 /// # Errors
 /// Names of no node, and neighbours that are none.
 pub(crate) fn named(
-    table: &mut Table,
     plan: &Plan,
     spec: &RoutingSpec,
-) -> Result<(), ScenarioError> {
+) -> Result<Vec<(u16, u16, Via)>, ScenarioError> {
+    let mut all = Vec::with_capacity(spec.routes.len());
     for (i, route) in spec.routes.iter().enumerate() {
         let at = |key: &str| format!("routing.routes[{i}].{key}");
         let from = index(plan, &route.from, &at("from"))?;
@@ -246,9 +246,9 @@ pub(crate) fn named(
                 return Err(ScenarioError::key(at("via"), what));
             }
         };
-        table.set(from, to, via);
+        all.push((from, to, via));
     }
-    Ok(())
+    Ok(all)
 }
 
 #[cfg(test)]

@@ -13,10 +13,11 @@ use super::record::{Hash, Recorder};
 use super::stop::Stop;
 use super::wire::Wire;
 use super::{NONE, Node, Simulation};
-use crate::routing::{self, Table, Via};
+use crate::routing::{self, Link, Table, Via};
 use crate::scenario::{RoutingKind, Scenario, ScenarioError};
 use core::net::SocketAddrV4;
 use core::ops::Range;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use wifu_engine::{Blueprint, Endpoint, EndpointConfig};
 use wifu_radio::etx::Curves;
@@ -54,6 +55,28 @@ impl Simulation {
         open: Open<'_>,
     ) -> Result<Simulation, ScenarioError> {
         build(scenario, plan, &[], open)
+    }
+}
+
+/// Routes that do not follow from what links are like.
+pub(crate) struct Fixed {
+    /// Along each packets go from neighbour to neighbour.
+    rows: Vec<Range<u16>>,
+    /// (from, to, by which link).
+    named: Vec<(u16, u16, Via)>,
+}
+
+impl Fixed {
+    fn along_rows(&self) -> impl Iterator<Item = (u16, u16, Via)> {
+        self.rows.iter().flat_map(|row| {
+            row.clone().flat_map(move |to| {
+                let others = row.clone().filter(move |from| *from != to);
+                others.map(move |from| {
+                    let next = if from < to { from + 1 } else { from - 1 };
+                    (from, to, Via::Radio(next))
+                })
+            })
+        })
     }
 }
 
@@ -113,20 +136,18 @@ fn build(
     let count = plan.nodes.len();
     let flows = flows(scenario, &plan, &rng, open)?;
     let finite = flows.iter().filter(|f| f.finite).count();
-    let mut table = Table::new(count, &ends(&flows));
+    let table = Table::new(count, &ends(&flows));
     let spec = &scenario.routing;
-    let links = routing::links(&plan, spec, &mut Curves::default());
-    if spec.kind != RoutingKind::Static {
-        table.fill(&links);
-    }
     if spec.kind == RoutingKind::Chain && rows.is_empty() {
         let what = "`chain` follows the rows of a topology, and this one has none";
         return Err(ScenarioError::key("routing.kind", what));
     }
-    if matches!(spec.kind, RoutingKind::Chain | RoutingKind::Auto) {
-        along_rows(&mut table, rows);
-    }
-    routing::named(&mut table, &plan, spec)?;
+    let plain = spec.kind == RoutingKind::Auto || spec.kind == RoutingKind::Chain;
+    let fixed = Fixed {
+        rows: if plain { rows.to_vec() } else { Vec::new() },
+        named: routing::named(&plan, spec)?,
+    };
+    let links = routing::links(&plan, spec, &mut Curves::default());
     let wires = plan.wires.iter().enumerate().flat_map(|(i, w)| {
         let stream = rng.split("per").split("wire").split_n(i as u64);
         [(w.a, w.b, 0), (w.b, w.a, 1)]
@@ -140,11 +161,12 @@ fn build(
         air: Air::new(&plan, &rng),
         wires: wires.collect(),
         table,
+        fixed,
         nodes: Vec::new(),
         hosts: Vec::new(),
         hops: flows.iter().map(|_| Default::default()).collect(),
         fwd_cost: scenario.host.fwd_cost.0,
-        daemon: daemon.map(|o| Daemon::new(o, links, count, &rng.split("traffic"))),
+        daemon: daemon.map(|o| Daemon::new(o, &links, count, &rng.split("traffic"))),
         motion: Motion::new(&scenario.mobility, &plan, &rng)?,
         stop: Stop::new(scenario, finite)?,
         rec: Recorder::new(&scenario.record, flows.len(), count),
@@ -158,23 +180,14 @@ fn build(
         plan,
     };
     simulation.settle(&rng)?;
+    simulation.lay_routes(&links);
+    simulation.begin();
     Ok(simulation)
 }
 
 /// Destinations: both ends of every flow.
 fn ends(flows: &[Flow]) -> Vec<u16> {
     flows.iter().flat_map(|f| [f.src, f.dst]).collect()
-}
-
-fn along_rows(table: &mut Table, rows: &[Range<u16>]) {
-    for row in rows {
-        for to in row.clone() {
-            for from in row.clone().filter(|f| *f != to) {
-                let next = if from < to { from + 1 } else { from - 1 };
-                table.set(from, to, Via::Radio(next));
-            }
-        }
-    }
 }
 
 fn flows(
@@ -243,7 +256,7 @@ fn as_tcp(blueprint: Arc<Blueprint>) -> Arc<Blueprint> {
 }
 
 impl Simulation {
-    /// Hosts where flows end, and everything that happens by itself.
+    /// Nodes, and hosts where flows end.
     fn settle(&mut self, rng: &Rng) -> Result<(), ScenarioError> {
         let count = self.plan.nodes.len();
         self.nodes = (0..count)
@@ -268,7 +281,11 @@ impl Simulation {
             let listening = self.hosts[host].endpoint.listen(&blueprint, local, 16);
             listening.map_err(|e| ScenarioError::key(format!("flow[{i}]"), e.to_string()))?;
         }
-        self.find_ways();
+        Ok(())
+    }
+
+    /// Everything that happens by itself.
+    fn begin(&mut self) {
         for (i, flow) in self.flows.iter().enumerate() {
             let what = What::App(i as u32);
             self.events.push(flow.step, Class::Application, what);
@@ -284,7 +301,6 @@ impl Simulation {
             self.events.push(Time::ZERO, Class::World, What::Sample);
         }
         self.air.watch(self.scenario.record.frames, false);
-        Ok(())
     }
 
     fn host(&mut self, node: u16, seed: u64) {
@@ -307,8 +323,25 @@ impl Simulation {
         });
     }
 
+    /// Routes over these links, which are all there are.
+    pub(crate) fn lay_routes(&mut self, links: &[Link]) {
+        self.table.clear();
+        if self.scenario.routing.kind != RoutingKind::Static {
+            self.table.fill(links);
+        }
+        let fixed = &self.fixed;
+        let up: BTreeSet<(u16, Via)> = links.iter().map(|l| (l.from, l.via)).collect();
+        for (from, to, via) in fixed.along_rows().chain(fixed.named.iter().copied()) {
+            // Only a daemon takes away what the topology or the user says.
+            let down = self.daemon.is_some() && !up.contains(&(from, via));
+            let way = if down { Via::Nowhere } else { via };
+            self.table.set(from, to, way);
+        }
+        self.find_ways();
+    }
+
     /// By which links each host's own packets leave.
-    pub(crate) fn find_ways(&mut self) {
+    fn find_ways(&mut self) {
         for host in &mut self.hosts {
             host.ways.clear();
             for flow in self.flows.iter().filter(|f| f.blueprint.is_some()) {

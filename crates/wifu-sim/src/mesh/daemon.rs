@@ -29,25 +29,40 @@ pub(crate) struct Daemon {
     /// Index of the first link into each node; links are sorted by receiver, then sender.
     first: Vec<usize>,
     withdrawn: Vec<bool>,
-    pub(crate) changes: u64,
 }
 
 impl Daemon {
     /// Daemons over these links; `rng` is split by node.
-    pub(crate) fn new(spec: &OlsrSpec, mut links: Vec<Link>, nodes: usize, rng: &Rng) -> Daemon {
-        links.sort_by_key(|l| (l.to, l.from, l.via));
-        let first = (0..=nodes).map(|n| links.partition_point(|l| usize::from(l.to) < n));
-        Daemon {
-            rngs: (0..nodes)
-                .map(|n| rng.split("olsr").split_n(n as u64))
-                .collect(),
-            heard: vec![Time::ZERO; links.len()],
-            withdrawn: vec![false; links.len()],
-            first: first.collect(),
+    pub(crate) fn new(spec: &OlsrSpec, links: &[Link], nodes: usize, rng: &Rng) -> Daemon {
+        let streams = (0..nodes).map(|n| rng.split("olsr").split_n(n as u64));
+        let mut daemon = Daemon {
+            rngs: streams.collect(),
+            links: Vec::new(),
+            heard: Vec::new(),
+            withdrawn: Vec::new(),
+            first: vec![0; nodes + 1],
             spec: spec.clone(),
-            links,
-            changes: 0,
+        };
+        daemon.relink(links, Time::ZERO);
+        daemon
+    }
+
+    /// Nodes moved: these are the links now. What is known of those that were there before stays;
+    /// new ones count as heard at `now`.
+    pub(crate) fn relink(&mut self, links: &[Link], now: Time) {
+        let key = |l: &Link| (l.to, l.from, l.via);
+        let mut new = links.to_vec();
+        new.sort_by_key(key);
+        let state = |l: &Link| match self.links.binary_search_by_key(&key(l), key) {
+            Ok(at) => (self.heard[at], self.withdrawn[at]),
+            Err(_) => (now, false),
+        };
+        let (heard, withdrawn) = new.iter().map(state).unzip();
+        (self.heard, self.withdrawn) = (heard, withdrawn);
+        for (node, first) in self.first.iter_mut().enumerate() {
+            *first = new.partition_point(|l| usize::from(l.to) < node);
         }
+        self.links = new;
     }
 
     /// A random instant within an interval: daemons do not start together.
@@ -188,14 +203,10 @@ impl Simulation {
     }
 
     /// Compute all routes anew.
-    fn reroute(&mut self) {
-        let Some(daemon) = &mut self.daemon else {
-            return;
-        };
-        daemon.changes += 1;
-        let links = daemon.up();
-        self.table.clear();
-        self.table.fill(&links);
-        self.find_ways();
+    pub(crate) fn reroute(&mut self) {
+        if let Some(daemon) = &self.daemon {
+            let links = daemon.up();
+            self.lay_routes(&links);
+        }
     }
 }

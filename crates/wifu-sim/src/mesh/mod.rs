@@ -51,6 +51,7 @@ pub use tap::{RadioFacts, Seen, Tap};
 use crate::routing::Table;
 use crate::scenario::Scenario;
 use air::Air;
+use build::Fixed;
 use daemon::Daemon;
 use events::Events;
 use flow::Flow;
@@ -85,6 +86,7 @@ pub struct Simulation {
     air: Air,
     wires: Vec<Wire>,
     table: Table,
+    fixed: Fixed,
     nodes: Vec<Node>,
     hosts: Vec<Host>,
     flows: Vec<Flow>,

@@ -4,7 +4,7 @@
 use super::Simulation;
 use super::events::{Class, What};
 use crate::routing;
-use crate::scenario::{MobilitySpec, RoutingKind, ScenarioError};
+use crate::scenario::{MobilitySpec, ScenarioError};
 use wifu_radio::etx::Curves;
 use wifu_radio::plan::{Gain, Plan};
 use wifu_wire::{Rng, Span, Time};
@@ -224,11 +224,15 @@ impl Simulation {
             }
         }
         motion.ticks += 1;
-        if motion.ticks % ROUTES_EVERY == 1 && self.scenario.routing.kind != RoutingKind::Static {
+        if motion.ticks % ROUTES_EVERY == 1 {
             let links = routing::links(&self.plan, &self.scenario.routing, &mut motion.curves);
-            self.table.clear();
-            self.table.fill(&links);
-            self.find_ways();
+            match &mut self.daemon {
+                Some(daemon) => {
+                    daemon.relink(&links, self.now);
+                    self.reroute();
+                }
+                None => self.lay_routes(&links),
+            }
         }
     }
 }

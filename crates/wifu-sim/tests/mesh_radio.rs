@@ -1,0 +1,398 @@
+//! The mesh simulator over radios: what holds whatever the physics, and that the same scenario is
+//! the same run.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use wifu_engine::Blueprint;
+use wifu_radio::OnAir;
+use wifu_sim::mesh::{Handler, Hook, HopPacket, Seen, Simulation, Tap, Verdict};
+use wifu_sim::outcome::Outcome;
+use wifu_sim::scenario::Scenario;
+use wifu_wire::pcapng::Direction;
+
+fn open(spec: &str) -> Result<Arc<Blueprint>, String> {
+    wifu_parts::blueprint(spec).map_err(|e| e.to_string())
+}
+
+fn simulation(text: &str) -> Simulation {
+    let scenario = Scenario::from_toml(text).unwrap_or_else(|e| panic!("{e}"));
+    Simulation::new(&scenario, &open).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn run(text: &str) -> Outcome {
+    let mut simulation = simulation(text);
+    simulation.run();
+    let outcome = simulation.outcome();
+    sound(&outcome);
+    outcome
+}
+
+/// What holds for every run: no octet was changed, no packet is unaccounted for.
+fn sound(outcome: &Outcome) {
+    for flow in &outcome.flows {
+        assert_eq!(flow.corrupt, 0, "flow {}", flow.id);
+        let p = flow.packets;
+        let known = p.delivered + p.queue + p.link + p.wire + p.route + p.hop + p.inside;
+        assert_eq!(p.sent, known, "flow {}: {p:?}", flow.id);
+        let crossed = |reverse: bool, hop: u32| {
+            let of = outcome
+                .hops
+                .iter()
+                .filter(|h| (h.flow, h.reverse) == (flow.id, reverse));
+            of.filter(|h| h.hop == hop).map(|h| h.packets).sum::<u64>()
+        };
+        let entered = |reverse: bool, hop: u32| {
+            let of = outcome
+                .hops
+                .iter()
+                .filter(|h| (h.flow, h.reverse) == (flow.id, reverse));
+            of.filter(|h| h.hop == hop)
+                .map(|h| h.packets + h.lost)
+                .sum::<u64>()
+        };
+        for reverse in [false, true] {
+            for hop in 1..flow.hops {
+                let (out, next) = (crossed(reverse, hop), entered(reverse, hop + 1));
+                // Some wait at the node between, or were lost there.
+                assert!(
+                    next <= out,
+                    "flow {} hop {hop}: {out} came, {next} left",
+                    flow.id
+                );
+            }
+        }
+    }
+}
+
+fn flow(from: &str, to: &str, rest: &str) -> String {
+    format!("[[flow]]\nfrom = \"{from}\"\nto = \"{to}\"\njitter = \"5ms\"\n{rest}\n")
+}
+
+const CHAIN: &str = "[topology]\nwords = \"linear,4\"\nset = \"TB-W9\"\n[radio]\nattempts = 7\n";
+
+#[test]
+fn every_protocol_delivers_every_octet_over_a_chain() {
+    for protocol in wifu_parts::library().protocols() {
+        let rest = format!("protocol = \"{protocol}\"\napp = \"file\"\nbytes = \"300k\"");
+        let outcome = run(&format!("{CHAIN}{}", flow("n1", "n4", &rest)));
+        let flow = &outcome.flows[0];
+        assert!(flow.finished, "{protocol}: {flow:?}");
+        assert_eq!((flow.bytes, flow.hops), (300_000, 3), "{protocol}");
+        assert!(flow.known_s >= flow.last_byte_s && flow.first_byte_s > flow.connected_s);
+        let forwarded: Vec<u64> = outcome.nodes.iter().map(|n| n.forwarded).collect();
+        assert!(
+            forwarded[0] == 0 && forwarded[1] > 400 && forwarded[3] == 0,
+            "{forwarded:?}"
+        );
+    }
+}
+
+fn mixed(seed: u64, run: u64) -> String {
+    let tcp = "protocol = \"tcp-newreno\"\napp = \"file\"\nbytes = \"200k\"";
+    let udp = "protocol = \"udp\"\nrate = \"300kb/s\"\ntime = \"3s\"\nsize = 700";
+    format!(
+        "seed = {seed}\nrun = {run}\n{CHAIN}{}{}",
+        flow("n1", "n4", tcp),
+        flow("n4", "n2", udp)
+    )
+}
+
+#[test]
+fn the_same_scenario_is_the_same_run() {
+    let one = run(&mixed(1, 1));
+    assert_eq!(
+        one.to_json().to_string(),
+        run(&mixed(1, 1)).to_json().to_string()
+    );
+    for (seed, replicate) in [(2, 1), (1, 2)] {
+        let other = run(&mixed(seed, replicate));
+        assert_ne!(one.trace_hash, other.trace_hash);
+        assert_ne!(one.flows[0].last_byte_s, other.flows[0].last_byte_s);
+    }
+}
+
+/// Ties are decided by the seed alone where nothing else is random.
+#[test]
+fn ties_vary_with_the_seed() {
+    let hosts: String = ["a", "b", "r", "c"]
+        .iter()
+        .map(|n| format!("[[topology.node]]\nname = \"{n}\"\nwired_only = true\n"))
+        .collect();
+    let wires: String = [("a", "r", 1000), ("b", "r", 1000), ("r", "c", 0)]
+        .iter()
+        .map(|(a, b, queue)| {
+            format!(
+                "[[topology.wire]]\na = \"{a}\"\nb = \"{b}\"\nrate = \"10Mb/s\"\nqueue = {queue}\n"
+            )
+        })
+        .collect();
+    let udp = "protocol = \"udp\"\nrate = \"4Mb/s\"\ntime = \"1s\"";
+    let flow = |from: &str| format!("[[flow]]\nfrom = \"{from}\"\nto = \"c\"\n{udp}\n");
+    let lost = |seed: u64| {
+        let o = run(&format!(
+            "seed = {seed}\n{hosts}{wires}{}{}",
+            flow("a"),
+            flow("b")
+        ));
+        (o.flows[0].packets.queue, o.flows[1].packets.queue)
+    };
+    // Both arrive at the same instants: one of each pair is lost, whose is chance.
+    let (a, b) = lost(1);
+    assert!(a.min(b) as f64 > 0.4 * (a + b) as f64, "{a} {b}: fair");
+    assert_eq!(lost(1), (a, b));
+    assert_ne!(lost(2), (a, b));
+}
+
+#[derive(Default)]
+struct Notes {
+    packets: u64,
+    wrong: u64,
+    aired: u64,
+    with_packet: u64,
+}
+
+struct Look(Rc<RefCell<Notes>>);
+
+impl Tap for Look {
+    fn packet(&mut self, seen: &Seen<'_>) {
+        let mut notes = self.0.borrow_mut();
+        notes.packets += 1;
+        let ttl = |hops: u8| 65 - hops;
+        match wifu_wire::ipv4::parse(seen.bytes) {
+            // Where it is tells how many hops it came along the chain.
+            Ok((ip, _)) => {
+                let source = ip.src.octets()[3].abs_diff(seen.node as u8 + 1);
+                let hops = source - u8::from(seen.direction == Direction::In);
+                notes.wrong += u64::from(ip.ttl != ttl(hops));
+            }
+            Err(_) => notes.wrong += 1,
+        }
+    }
+
+    fn aired(&mut self, _frame: &OnAir, packet: Option<&[u8]>) {
+        let mut notes = self.0.borrow_mut();
+        notes.aired += 1;
+        notes.with_packet += u64::from(packet.is_some_and(|p| wifu_wire::ipv4::parse(p).is_ok()));
+    }
+
+    fn wants_air(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn looking_on_changes_nothing() {
+    let plain = run(&mixed(3, 1));
+    let text = format!("{}[record]\nseries = true\nframes = true\n", mixed(3, 1));
+    let mut watched = simulation(&text);
+    let notes = Rc::new(RefCell::new(Notes::default()));
+    watched.set_tap(Box::new(Look(Rc::clone(&notes))));
+    watched.run();
+    let mut outcome = watched.outcome();
+    assert!(outcome.series["flow.1.delivered"].len() > 50);
+    assert!(outcome.series["flow.1.cwnd"].len() > 5);
+    assert!(outcome.series["flow.1.sent"].len() > 100);
+    assert!(outcome.series.contains_key("node.n2.queue"));
+    let last = outcome.series["flow.1.delivered"].last().copied();
+    assert_eq!(last.map(|(_, octets)| octets), Some(200_000.0));
+    outcome.series.clear();
+    assert_eq!(outcome, plain);
+    let frames = watched.take_frames();
+    assert!(frames.len() > 1_000);
+    let notes = notes.borrow();
+    assert!(
+        notes.packets > 500 && notes.wrong == 0,
+        "{} of {}",
+        notes.wrong,
+        notes.packets
+    );
+    assert!(notes.aired > notes.with_packet && notes.with_packet > 500);
+}
+
+/// Two pairs that cannot hear each other: the second flow is none of the first one's business.
+#[test]
+fn a_flow_elsewhere_shifts_nothing() {
+    let nodes = "[topology]\nwords = \"parallel,2\"\nset = \"TB-W9\"\n\
+                 [topology.placement]\nkind = \"rows\"\ncount = 2\nrows = 2\nspacing_m = 13\n\
+                 gap_m = 5000\n";
+    let tcp = "protocol = \"tcp-newreno\"";
+    let stop = "[stop]\ntime = \"5s\"\n";
+    let alone = run(&format!("{nodes}{}{stop}", flow("n1", "n2", tcp)));
+    let both = run(&format!(
+        "{nodes}{}{}{stop}",
+        flow("n1", "n2", tcp),
+        flow("n3", "n4", tcp)
+    ));
+    assert!(alone.flows[0].bytes > 5_000_000 && both.flows[1].bytes > 5_000_000);
+    assert_eq!(alone.flows[0], both.flows[0]);
+    assert_eq!(alone.nodes[..2], both.nodes[..2]);
+}
+
+#[test]
+fn a_run_in_steps_is_the_same_run() {
+    let whole = run(&mixed(4, 1));
+    let mut steps = simulation(&mixed(4, 1));
+    let mut at = wifu_sim::Time::ZERO;
+    let mut shares = Vec::new();
+    while !steps.step_until(at) {
+        shares.push(steps.progress().share);
+        at += wifu_sim::Span::MILLI * 7;
+    }
+    assert!(shares.len() > 100 && shares.is_sorted());
+    assert_eq!(steps.progress().share, 1.0);
+    assert_eq!(steps.outcome(), whole);
+}
+
+/// Hop 1 of datagrams on an idle medium: DIFS or back-off, 536 us of data at 24 Mb/s, SIFS and an
+/// ACK of 28 us (spec 11.1).
+#[test]
+fn the_waterfall_of_an_idle_link_is_the_frames_own_time() {
+    let udp = "protocol = \"udp\"\nrate = \"500kb/s\"\ntime = \"20s\"\nsize = 1500";
+    let outcome = run(&format!("{CHAIN}{}", flow("n1", "n2", udp)));
+    let hop = &outcome.hops[0];
+    assert!(hop.packets > 800 && outcome.hops.len() == 1);
+    let us = |sum: f64| sum * 1e6 / (hop.packets + hop.lost) as f64;
+    assert!((579.5..580.5).contains(&us(hop.air_s)), "{}", us(hop.air_s));
+    assert!(us(hop.queue_s) < 1.0, "{}", us(hop.queue_s));
+    assert!(us(hop.contention_s) < 40.0, "{}", us(hop.contention_s));
+}
+
+#[test]
+fn a_saturated_source_keeps_its_queue_from_running_empty() {
+    let udp = "protocol = \"udp\"";
+    let pair = "[topology]\nwords = \"linear,2,snr=30\"\n[radio]\nrate = \"24Mb/s\"\n";
+    let stop = "[stop]\ntime = \"5s\"\n";
+    let outcome = run(&format!("{pair}{}{stop}", flow("n1", "n2", udp)));
+    // 681.5 us per packet (spec 11.1): 17.6 Mb/s of IP, 1472 of 1500 octets of them payload.
+    let expected = 1472.0 * 8.0 / 681.5e-6;
+    let ratio = outcome.flows[0].goodput_bps / expected;
+    assert!((ratio - 1.0).abs() < 0.01, "{ratio}");
+}
+
+struct Count {
+    seen: Rc<RefCell<[u64; 4]>>,
+    drop: bool,
+}
+
+impl Handler for Count {
+    fn on_packet(&mut self, hook: Hook, packet: &mut HopPacket<'_>) -> Verdict {
+        self.seen.borrow_mut()[hook as usize] += 1;
+        // What a hop writes must not reach those who were not to see it.
+        if hook == Hook::Overheard {
+            packet.bytes_mut()[30..].fill(0xEE);
+        }
+        match self.drop && hook == Hook::Forward {
+            true => Verdict::Drop,
+            false => Verdict::Accept,
+        }
+    }
+}
+
+#[test]
+fn handlers_see_packets_at_their_hooks_and_may_drop_them() {
+    for drop in [false, true] {
+        let tcp = "protocol = \"tcp-newreno\"\napp = \"file\"\nbytes = \"100k\"";
+        let text = format!("{CHAIN}{}[stop]\ntime = \"30s\"\n", flow("n1", "n4", tcp));
+        let mut simulation = simulation(&text);
+        let seen: Vec<_> = (0..4).map(|_| Rc::new(RefCell::new([0; 4]))).collect();
+        for (node, seen) in (0..).zip(&seen) {
+            let count = Count {
+                seen: Rc::clone(seen),
+                drop: drop && node == 2,
+            };
+            simulation.set_handler(node, Box::new(count));
+        }
+        simulation.run();
+        let outcome = simulation.outcome();
+        sound(&outcome);
+        let of = |node: usize, hook: Hook| seen[node].borrow()[hook as usize];
+        let flow = &outcome.flows[0];
+        assert_eq!(flow.finished, !drop);
+        if drop {
+            assert!(flow.packets.hop > 0 && flow.packets.hop == of(2, Hook::Forward));
+        } else {
+            assert_eq!(of(0, Hook::Output) + of(3, Hook::Output), flow.packets.sent);
+            assert_eq!(
+                of(0, Hook::Input) + of(3, Hook::Input),
+                flow.packets.delivered
+            );
+            assert_eq!(of(1, Hook::Forward), outcome.nodes[1].forwarded);
+            assert!(of(3, Hook::Overheard) > 0 && of(0, Hook::Overheard) > 0);
+        }
+    }
+}
+
+/// n2 and n3 both lead from n1 to n4; n2 walks away at 20 s.
+fn diamond(olsr: &str) -> String {
+    let place = [("n1", 0, 0), ("n2", 20, 10), ("n3", 21, -12), ("n4", 40, 0)];
+    let nodes: String = place
+        .iter()
+        .map(|(n, x, y)| format!("[[topology.node]]\nname = \"{n}\"\nposition = [{x}, {y}, 0]\n"))
+        .collect();
+    let udp = "protocol = \"udp\"\nrate = \"100kb/s\"\ntime = \"60s\"\nsize = 500";
+    format!(
+        "[radio]\nrate = \"24Mb/s\"\n[topology]\n[topology.radio]\npower_dbm = 8\n{nodes}\
+         [routing]\nkind = \"shortest\"\n{olsr}{}\
+         [[mobility]]\nkind = \"trace\"\n\
+         rows = [[20, \"n2\", 20, 10], [22, \"n2\", 400, 400]]\n",
+        flow("n1", "n4", udp)
+    )
+}
+
+#[test]
+fn routes_follow_nodes_that_move() {
+    let outcome = run(&diamond(""));
+    let flow = &outcome.flows[0];
+    assert_eq!(flow.hops, 2);
+    assert_eq!(outcome.nodes[1].position, Some([400.0, 400.0, 0.0]));
+    let (second, third) = (outcome.nodes[1].forwarded, outcome.nodes[2].forwarded);
+    assert!(second > 500 && third > 900, "{second} {third}");
+    let share = flow.packets.delivered as f64 / flow.packets.sent as f64;
+    assert!(share > 0.97, "{share}");
+}
+
+#[test]
+fn a_daemon_broadcasts_and_withdraws_links_that_fall_silent() {
+    let outcome = run(&diamond("[routing.olsr]\n"));
+    let quiet = run(&diamond(""));
+    let frames = |o: &Outcome| o.nodes.iter().map(|n| n.frames).sum::<u64>();
+    // 4 nodes, 60 s: about 35 HELLOs and 13 TCs each.
+    let overhead = frames(&outcome) - frames(&quiet);
+    assert!((150..250).contains(&overhead), "{overhead}");
+
+    // Nothing moves, but the link by which shortest routes lead is so bad that no HELLO passes for
+    // long: with withdrawal the other way is taken.
+    let cut = |withdraw: bool| {
+        format!(
+            "[topology.matrix]\nsnr_db = [[0.0, 8.0, 30.0, -99.0], [8.0, 0.0, -99.0, 30.0], \
+             [30.0, -99.0, 0.0, 30.0], [-99.0, 30.0, 30.0, 0.0]]\n\
+             [radio]\nrate = \"6Mb/s\"\n[topology.fading]\nsigma_db = 6\ntau = \"20s\"\n\
+             [routing]\nkind = \"shortest\"\n[routing.olsr]\nwithdraw = {withdraw}\n{}",
+            flow(
+                "n1",
+                "n4",
+                "protocol = \"udp\"\nrate = \"50kb/s\"\ntime = \"200s\"\nsize = 500"
+            )
+        )
+    };
+    let (kept, withdrawn) = (run(&cut(false)), run(&cut(true)));
+    assert_eq!(kept.nodes[2].forwarded, 0, "n2 has the lower number");
+    assert!(withdrawn.nodes[2].forwarded > 0 && withdrawn.nodes[1].forwarded > 0);
+    let (a, b) = (kept.flows[0].bytes, withdrawn.flows[0].bytes);
+    assert!(b > a, "{a} octets without, {b} with withdrawal");
+}
+
+/// Forwarding takes its time at every hop between.
+#[test]
+fn forwarding_costs_what_it_is_said_to_cost() {
+    let udp = "protocol = \"udp\"\nrate = \"10kb/s\"\ntime = \"10s\"\nsize = 500";
+    let text = |host: &str| format!("{CHAIN}{host}{}", flow("n1", "n4", udp));
+    let first = |o: Outcome| o.flows[0].first_byte_s.unwrap() - o.flows[0].start_s;
+    let (free, costly) = (run(&text("")), run(&text("[host]\nfwd_cost = \"5ms\"\n")));
+    let more = first(costly) - first(free);
+    assert!(
+        (0.0095..0.0105).contains(&more),
+        "{more} s more over two routers"
+    );
+}
