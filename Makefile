@@ -38,6 +38,7 @@ demo: build ## curl fetches a file from nginx, over the kernel's TCP and over ea
 .PHONY: bench
 bench: build ## speed beside the kernel's TCP; tables to the screen and to out/bench
 	@scripts/setup.sh bench
+	$(CARGO) build --release --locked -p wifu-sim --example mesh_speed
 	$(PYTHON) tools/bench.py --bin $(TARGET_DIR)/release $(ARGS)
 
 .PHONY: test

@@ -1,9 +1,9 @@
 """`make bench`: WiFu's TCP beside the kernel's, in one run, interleaved.
 
-Three tables: goodput over shaped links as a ratio to the kernel's Reno, fairness of ten flows on
-one link, and the speed of a single flow without shaping. Every figure is the median of several
-transfers; WiFu and the kernel take turns in an order drawn anew for each round, so that a slow
-moment of the machine meets both.
+Four tables: goodput over shaped links as a ratio to the kernel's Reno, fairness of ten flows on
+one link, the speed of a single flow without shaping, and the speed of the mesh simulator. Every
+figure is the median of several transfers or runs; WiFu and the kernel take turns in an order drawn
+anew for each round, so that a slow moment of the machine meets both.
 """
 
 from __future__ import annotations
@@ -35,6 +35,13 @@ WAYS: dict[str, list[str] | None] = {
     "{}, raw, through the IP layer": ["--coalesce", "100us"],
 }
 FLOWS, FLOWS_MBIT, FLOWS_SECONDS = 10, 100.0, 20
+# Runs of the simulator: what they are, and what ns-2 and ns-3 reach on such runs.
+MESHES = {
+    "chain": ("802.11a chain of 6 hops, 1 TCP flow", "125, 7.1"),
+    "random": ("20 nodes at random, 10 flows", "45, 1.6"),
+    "grid": ("grid of 10 x 10, 50 flows over 7 hops", "6.0, 0.26"),
+    "thousand": ("grid of 25 x 40, 100 flows over 2 hops", ""),
+}
 
 
 class Bench:
@@ -189,6 +196,24 @@ def unshaped(args: argparse.Namespace, order: random.Random) -> Table:
     return table
 
 
+def simulator(args: argparse.Namespace, _order: random.Random) -> Table:
+    """CPU time of the mesh simulator, one thread."""
+    head = ["run", "simulated s per CPU s", "us per attempt", "ns-2, ns-3"]
+    title = "Mesh simulator, one thread: median (range); ns-2 and ns-3 as published for such runs"
+    table = Table(title, head, [], [])
+    binary = args.bin / "examples" / "mesh_speed"
+    for name, (what, peers) in MESHES.items():
+        runs = [json.loads(run(binary, name, "--json", timeout=300)) for _ in range(args.rounds)]
+        rates = [float(r["seconds_per_cpu_second"]) for r in runs]
+        each = statistics.median(float(r["us_per_attempt"]) for r in runs)
+        middle, low, high = statistics.median(rates), min(rates), max(rates)
+        row = [what, f"{middle:.4g} ({low:.4g}-{high:.4g})", f"{each:.2f}", peers]
+        table.rows.append(row)
+        table.raw.append({"run": name, "runs": runs})
+        print("  " + ", ".join(row), flush=True)
+    return table
+
+
 def machine() -> dict[str, object]:
     """Return where and on what this ran."""
     text = Path("/proc/cpuinfo").read_text()
@@ -208,7 +233,8 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=7, help="transfers of 10 MB per system")
     parser.add_argument("--seconds", type=int, default=5, help="of an unshaped transfer")
     parser.add_argument("--seed", type=int, default=1, help="of the order of turns")
-    parser.add_argument("--only", choices=["shaped", "fairness", "unshaped"], help="one table")
+    tables = ["shaped", "fairness", "unshaped", "simulator"]
+    parser.add_argument("--only", choices=tables, help="one table")
     parser.add_argument(
         "--daemon", nargs="*", default=["--direct"], help="its options on shaped links; %(default)s"
     )
@@ -228,7 +254,8 @@ def main() -> int:
     args.out.mkdir(parents=True, exist_ok=True)
     order = random.Random(args.seed)
     tables = []
-    for name, measure in {"shaped": shaped, "fairness": fairness, "unshaped": unshaped}.items():
+    tests = {"shaped": shaped, "fairness": fairness, "unshaped": unshaped, "simulator": simulator}
+    for name, measure in tests.items():
         if args.only in (None, name):
             print(f"{name}:", flush=True)
             tables.append(measure(args, order))

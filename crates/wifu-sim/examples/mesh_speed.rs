@@ -1,6 +1,9 @@
-//! How fast the mesh simulator is: simulated seconds per CPU second on three standard runs.
+//! How fast the mesh simulator is: simulated seconds per CPU second on standard runs.
 //!
-//!     cargo run --release -p wifu-sim --example mesh_speed [chain|random|grid|wire] [seconds]
+//!     cargo run --release -p wifu-sim --example mesh_speed [NAME] [SECONDS] [--json]
+//!
+//! `chain`: 6 hops of 802.11a, one flow. `random`: 20 nodes, 10 flows. `grid`: 10 by 10 nodes, 50
+//! flows over 7 hops. `thousand`: 1000 nodes, 100 flows of 2 hops. `wire`: no radio.
 
 use std::sync::Arc;
 use wifu_engine::Blueprint;
@@ -31,15 +34,27 @@ fn scenario(name: &str, seconds: u64) -> String {
             format!("[topology]\nwords = \"random,20\"\n{flows}{stop}")
         }
         "grid" => {
-            // 50 flows of about 7 hops.
+            // Along a row or a column, and one more column or row if 7 hops need it.
+            let place = |row: u64, column: u64| row * 10 + column + 1;
             let flows: String = (0..50)
                 .map(|i| {
-                    let (row, column) = (i % 10, i / 10);
-                    let to = (row + 3 + i % 4) % 10;
-                    flow(row * 10 + column + 1, to * 10 + column + 5)
+                    let (line, start) = (i % 10, i / 10 % 3);
+                    match i < 25 {
+                        true => flow(place(line, start), place(line, start + 7)),
+                        false => flow(place(start + 7, line), place(start, line)),
+                    }
                 })
                 .collect();
-            format!("[topology]\nwords = \"grid,10,10\"\n{flows}{stop}")
+            format!("[topology]\nwords = \"grid,10,10,snr=12\"\n{flows}{stop}")
+        }
+        "thousand" => {
+            let flows: String = (0..100).map(|i| flow(i * 10 + 1, i * 10 + 3)).collect();
+            format!("[topology]\nwords = \"grid,25,40,snr=12\"\n{flows}{stop}")
+        }
+        "large" => {
+            // 1000 nodes in the open, 100 flows to neighbours a few hops away.
+            let flows: String = (0..100).map(|i| flow(10 * i + 1, 10 * i + 4)).collect();
+            format!("[topology]\nwords = \"grid,25,40\"\n{flows}{stop}")
         }
         _ => format!(
             "[[topology.node]]\nname = \"n1\"\nwired_only = true\n\
@@ -59,13 +74,16 @@ fn cpu() -> f64 {
 }
 
 fn main() {
-    let args: Vec<String> = std::env::args().collect();
+    let mut args: Vec<String> = std::env::args().collect();
+    let json = args.iter().any(|a| a == "--json");
+    args.retain(|a| a != "--json");
     let chosen = args.get(1).map(String::as_str);
     let seconds = args.get(2).and_then(|s| s.parse().ok());
     for (name, default) in [
         ("chain", 1000),
         ("random", 200),
         ("grid", 50),
+        ("thousand", 5),
         ("wire", 100),
     ] {
         if chosen.is_some_and(|c| c != name) {
@@ -81,12 +99,19 @@ fn main() {
         let frames: u64 = outcome.nodes.iter().map(|n| n.attempts).sum();
         let hops: f64 = outcome.flows.iter().map(|f| f64::from(f.hops)).sum();
         let goodput: f64 = outcome.flows.iter().map(|f| f.goodput_bps).sum();
+        let rate = outcome.sim_seconds / spent;
+        let each_us = spent * 1e6 / frames.max(1) as f64;
+        if json {
+            println!(
+                "{{\"run\":\"{name}\",\"seconds_per_cpu_second\":{rate:.2},\
+                 \"attempts\":{frames},\"us_per_attempt\":{each_us:.3}}}"
+            );
+            continue;
+        }
         println!(
-            "{name:8} {:8.1} simulated s per CPU s; {:.0} attempts/s, {:.2} us each; \
+            "{name:8} {rate:8.1} simulated s per CPU s; {:.0} attempts/s, {each_us:.2} us each; \
              {:.2} Mb/s in all, {:.1} hops; {}",
-            outcome.sim_seconds / spent,
             frames as f64 / outcome.sim_seconds,
-            spent * 1e6 / frames.max(1) as f64,
             goodput / 1e6,
             hops / outcome.flows.len() as f64,
             outcome.trace_hash,
