@@ -111,6 +111,27 @@ fn a_clean_path_is_used_fully_and_nothing_is_sent_twice() {
     }
 }
 
+/// An application that reads at once frees room with every segment; that alone is no reason to
+/// acknowledge it.
+#[test]
+fn delayed_acknowledgements_stay_delayed_where_the_application_reads_at_once() {
+    for (spec, segments) in [
+        ("tcp-reno", 1),
+        ("tcp-reno,ack_every=2", 2),
+        ("tcp-reno,ack_every=4", 4),
+    ] {
+        let reno = blueprint(spec);
+        let mut mock = MockBuilder::new()
+            .record(true)
+            .flow(Flow::bulk(&reno, 1_448_000))
+            .build();
+        finish(&mut mock, spec);
+        let acks = mock.rows().iter().filter(|r| r.event == Event::Ack).count();
+        let expected = 1_000 / segments;
+        assert!((expected..=expected + 3).contains(&acks), "{spec}: {acks}");
+    }
+}
+
 #[test]
 fn a_full_queue_drops_and_the_trace_says_so() {
     let link = LinkSpec::new(Rate(2_000_000), Span::MILLI * 20).queue(5);

@@ -59,6 +59,8 @@ struct Reassemble {
     fin_at: Option<Seq>,
     /// Right edge of the window as last advertised: it never retreats.
     edge: Seq,
+    /// The right edge that the peer was told.
+    told: Seq,
     last_ack: Seq,
     /// Where data last came beyond a hole, newest first: the order of reports (RFC 2018 4). More
     /// than a segment has room for, because several may lie in one range.
@@ -76,6 +78,7 @@ impl Reassemble {
             ts_last: 0,
             fin_at: None,
             edge: Seq(0),
+            told: Seq(0),
             last_ack: Seq(0),
             recent: Vec::with_capacity(RECENT + 1),
         }
@@ -88,6 +91,7 @@ impl Reassemble {
         let (irs, window) = (head.seq, cx.board.site.rcv_buf);
         let first = irs.plus(1);
         (self.edge, self.last_ack) = (first.plus(window.min(65_535)), first);
+        self.told = self.edge;
         let (ts, now) = (head.ts, cx.now);
         self.ts_last = ts.unwrap_or(0);
         cx.write(|r: &mut RxFacts| {
@@ -223,10 +227,16 @@ impl Component for Reassemble {
         if !cx.board.rx.synced || cx.board.rx.fin || !cx.store.attached() {
             return;
         }
-        let before = self.edge;
         self.publish(cx);
-        // A window update, once it is worth a segment (spec.md 4.4).
-        if self.edge != before {
+        // A window update, once it is worth a segment (spec.md 4.4) and the peer has less than half
+        // of the buffer left to fill. One at every read would leave no acknowledgement delayed.
+        let nxt = cx.board.rx.nxt;
+        let left = if self.told.after(nxt) {
+            self.told.since(nxt)
+        } else {
+            0
+        };
+        if self.edge.after(self.told) && left <= cx.board.site.rcv_buf / 2 {
             cx.out.emit(Signal::AckNow);
         }
     }
@@ -261,7 +271,7 @@ impl Component for Reassemble {
         } else {
             rx.ts_recent
         };
-        self.last_ack = rx.nxt;
+        (self.last_ack, self.told) = (rx.nxt, self.edge);
         if self.sack && conn.peer.sack_ok && !syn {
             let covering = |at: &Seq| {
                 let ranges = cx.store.ranges().iter();
