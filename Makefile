@@ -28,12 +28,14 @@ build: ## build everything for use (release profile)
 .PHONY: python
 python: ## build the Python package wifu (simulator and lab) and install it into .venv
 	@scripts/setup.sh lab
-	VIRTUAL_ENV=$(CURDIR)/.venv .venv/bin/maturin develop --quiet --profile python --locked
+	PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/.venv .venv/bin/maturin develop --quiet --profile python --locked
 
 .PHONY: demo
-demo: build ## curl fetches a file from nginx, over the kernel's TCP and over each TCP of WiFu
+demo: build python ## curl over the kernel's TCP and each TCP of WiFu; the TCPs over a simulated mesh
 	@scripts/setup.sh demo
 	$(PYTHON) tools/demo.py --bin $(TARGET_DIR)/release $(ARGS)
+	rm -rf out/demo-mesh
+	.venv/bin/wifu-lab run experiments/demo --out out/demo-mesh
 
 .PHONY: bench
 bench: build ## speed beside the kernel's TCP; tables to the screen and to out/bench
