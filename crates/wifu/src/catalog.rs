@@ -1,4 +1,5 @@
-//! `wifu list`, `wifu describe` and `wifu check`: everything they print comes from the registry.
+//! `wifu list`, `wifu describe` and `wifu check`: everything they print comes from the registry and
+//! from the files of the testbed sets.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -9,11 +10,12 @@ use serde_json::{Value as Json, json};
 use wifu_engine::blueprint::ENGINE_PARAMS;
 use wifu_engine::descriptor::nearest;
 use wifu_engine::{Blueprint, Descriptor, Facts, Library, ParamSpec, Role};
+use wifu_radio::sets;
 
 /// `wifu list`.
 #[derive(Args)]
 pub struct ListArgs {
-    /// Only this kind: protocols, parts, profiles, or a role such as judge or congestion
+    /// Only this kind: protocols, parts, profiles, sets, or a role such as judge or congestion
     #[arg(value_name = "KIND")]
     kind: Option<String>,
     /// Also know the protocols and profiles of this TOML file
@@ -27,7 +29,7 @@ pub struct ListArgs {
 /// `wifu describe`.
 #[derive(Args)]
 pub struct DescribeArgs {
-    /// A protocol (with parameters: tcp-newreno,iw=4), a part, or a profile
+    /// A protocol (with parameters: tcp-newreno,iw=4), a part, or a testbed set
     #[arg(value_name = "NAME")]
     name: String,
     /// Also know the protocols and profiles of this TOML file
@@ -105,7 +107,7 @@ pub fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
     let (library, registry) = (library(args.file.as_deref())?, wifu_parts::registry());
     let kind = args.kind.as_deref();
     let roles: Vec<&str> = Role::ALL.into_iter().map(Role::key).collect();
-    let known = ["protocols", "parts", "profiles"]
+    let known = ["protocols", "parts", "profiles", "sets"]
         .into_iter()
         .chain(roles.iter().copied());
     if let Some(k) = kind
@@ -127,7 +129,9 @@ pub fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
             .collect();
         let parts: Vec<Json> = registry.parts().iter().map(|d| part_json(d)).collect();
         let profiles: Vec<&str> = library.profiles().collect();
-        let all = json!({"protocols": protocols, "parts": parts, "profiles": profiles});
+        let sets: Vec<&str> = sets::names().collect();
+        let all = json!({"protocols": protocols, "parts": parts, "profiles": profiles,
+            "sets": sets});
         println!("{}", serde_json::to_string_pretty(&all)?);
         return Ok(ExitCode::SUCCESS);
     }
@@ -155,6 +159,13 @@ pub fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
             "Profiles: {}",
             library.profiles().collect::<Vec<_>>().join(", ")
         );
+    }
+    if wants("sets") {
+        println!("Sets of `wifu sim`:");
+        for name in sets::names() {
+            let set = sets::get(name)?;
+            println!("  {name:<16} {}", set.source.unwrap_or_default());
+        }
     }
     if kind.is_none() {
         println!("\nMore: wifu describe NAME");
@@ -288,9 +299,22 @@ pub fn describe(args: &DescribeArgs) -> anyhow::Result<ExitCode> {
         } else {
             print!("{}", part_text(d));
         }
+    } else if let Some(text) = sets::text(stem) {
+        if args.json {
+            let set = serde_json::to_string_pretty(&sets::get(stem)?)?;
+            println!("{set}");
+        } else {
+            print!("{text}");
+        }
     } else {
-        let parts = registry.parts().iter().map(|d| d.name);
-        let names = library.protocols().iter().map(String::as_str).chain(parts);
+        let others: Vec<&str> = registry
+            .parts()
+            .iter()
+            .map(|d| d.name)
+            .chain(sets::names())
+            .collect();
+        let protocols = library.protocols().iter().map(String::as_str);
+        let names = protocols.chain(others.iter().copied());
         let hint = meant(nearest(stem, names));
         bail!("nothing is called \"{stem}\"{hint} `wifu list` shows all names.");
     }
