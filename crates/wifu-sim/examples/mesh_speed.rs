@@ -26,7 +26,7 @@ fn scenario(name: &str, seconds: u64) -> String {
     let stop = format!("[stop]\ntime = \"{seconds}s\"\n");
     match name {
         "chain" => format!(
-            "[topology]\nwords = \"linear,7\"\nset = \"TB-A\"\n[radio]\nattempts = 7\n{}{stop}",
+            "[topology]\nwords = \"linear,7\"\nset = \"TB-W9\"\n[radio]\nattempts = 7\n{}{stop}",
             flow(1, 7)
         ),
         "random" => {
@@ -83,6 +83,7 @@ fn main() {
         ("chain", 1000),
         ("random", 200),
         ("grid", 50),
+        ("large", 2),
         ("thousand", 5),
         ("wire", 100),
     ] {
