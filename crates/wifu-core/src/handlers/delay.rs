@@ -1,0 +1,57 @@
+//! Holds every packet for the same time.
+
+use crate::handler::{Descriptor, Handler, HopCx};
+use crate::hook::{Hook, Hooks, Packet, Verdict};
+use std::collections::VecDeque;
+use wifu_engine::descriptor::ParamSpec;
+use wifu_wire::{Span, Time};
+
+const T: ParamSpec = ParamSpec::span(
+    "t",
+    Span(10_000_000),
+    Span::ZERO,
+    Span(60_000_000_000),
+    "How long each packet is held.",
+);
+
+/// See the module.
+pub static DELAY: Descriptor = Descriptor {
+    name: "delay",
+    doc: "Holds every packet for `t`; their order stays.",
+    hooks: Hooks::WIRED,
+    protocol: None,
+    params: &[T],
+    holds: 10_000,
+    build: |p| {
+        Ok(Box::new(Delay {
+            t: p.span(T.name),
+            waiting: VecDeque::new(),
+        }))
+    },
+};
+
+struct Delay {
+    t: Span,
+    waiting: VecDeque<(Time, u64)>,
+}
+
+impl Handler for Delay {
+    fn on_packet(&mut self, _: Hook, packet: &mut Packet<'_>, cx: &mut HopCx<'_>) -> Verdict {
+        let due = cx.now + self.t;
+        if self.waiting.is_empty() {
+            cx.arm(0, due);
+        }
+        self.waiting.push_back((due, packet.ticket));
+        Verdict::Hold
+    }
+
+    fn on_timer(&mut self, _: u8, cx: &mut HopCx<'_>) {
+        while let Some(&(due, ticket)) = self.waiting.front() {
+            if due > cx.now {
+                return cx.arm(0, due);
+            }
+            self.waiting.pop_front();
+            cx.release(ticket, Verdict::Accept);
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Drops packets at random.
+
+use crate::handler::{Descriptor, Handler, HopCx};
+use crate::hook::{Hook, Hooks, Packet, Verdict};
+use wifu_engine::descriptor::ParamSpec;
+
+const P: ParamSpec = ParamSpec::real("p", 0.1, 0.0, 1.0, "Share of packets to drop, 0 to 1.");
+
+/// See the module.
+pub static DROP: Descriptor = Descriptor {
+    name: "drop",
+    doc: "Drops each packet with probability `p`, independently.",
+    hooks: Hooks::ALL,
+    protocol: None,
+    params: &[P],
+    holds: 0,
+    build: |params| {
+        Ok(Box::new(Drop {
+            p: params.real(P.name),
+        }))
+    },
+};
+
+struct Drop {
+    p: f64,
+}
+
+impl Handler for Drop {
+    fn on_packet(&mut self, _: Hook, _: &mut Packet<'_>, cx: &mut HopCx<'_>) -> Verdict {
+        if cx.rng.unit() < self.p {
+            Verdict::Drop("drop")
+        } else {
+            Verdict::Accept
+        }
+    }
+}

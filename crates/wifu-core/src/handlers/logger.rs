@@ -1,0 +1,66 @@
+//! Writes a line for each packet.
+
+use crate::handler::{Descriptor, Handler, HopCx};
+use crate::hook::{Hook, Hooks, Packet, Verdict};
+use crate::{ip, shim};
+use wifu_engine::descriptor::ParamSpec;
+
+const EVERY: ParamSpec = ParamSpec::int(
+    "every",
+    1,
+    1,
+    1_000_000_000,
+    "Write of one packet in so many.",
+);
+
+/// See the module.
+pub static LOGGER: Descriptor = Descriptor {
+    name: "logger",
+    doc: "Writes hook, addresses, protocol, length, and who transmitted it; accepts everything.",
+    hooks: Hooks::ALL,
+    protocol: None,
+    params: &[EVERY],
+    holds: 0,
+    build: |p| {
+        Ok(Box::new(Logger {
+            every: p.int(EVERY.name),
+            seen: 0,
+        }))
+    },
+};
+
+struct Logger {
+    every: u64,
+    seen: u64,
+}
+
+impl Handler for Logger {
+    fn on_packet(&mut self, hook: Hook, packet: &mut Packet<'_>, cx: &mut HopCx<'_>) -> Verdict {
+        self.seen += 1;
+        if !self.seen.is_multiple_of(self.every) {
+            return Verdict::Accept;
+        }
+        let octets = packet.octets();
+        let (seconds, node, name) = (cx.now.as_secs_f64(), cx.site.node(), hook.name());
+        let mut line = format!("{seconds:.6} node {node} {name:11} ");
+        match ip::header(octets) {
+            None => line += "not IPv4",
+            Some(_) => {
+                let (from, to) = ip::addresses(octets);
+                line += &format!("{from} > {to} proto {}", octets[9]);
+                if let Some((head, _)) = shim::parse(octets) {
+                    line += &format!(" (shim type {}, inner {})", head.kind, head.inner);
+                }
+            }
+        }
+        line += &format!(", {} octets", octets.len());
+        if let Some(from) = packet.transmitter {
+            line += &format!(", from {from}");
+        }
+        if let Some(dbm) = packet.rssi_dbm {
+            line += &format!(" at {dbm} dBm");
+        }
+        cx.log(line);
+        Verdict::Accept
+    }
+}

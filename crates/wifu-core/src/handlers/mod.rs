@@ -1,0 +1,28 @@
+//! The handlers that come with WiFu, one file each.
+
+mod collector;
+mod delay;
+mod drop;
+mod logger;
+mod null;
+mod tp_alpha;
+
+use crate::handler::Descriptor;
+
+/// All of them, in the order of the documentation.
+pub static HANDLERS: &[&Descriptor] = &[
+    &null::NULL,
+    &logger::LOGGER,
+    &drop::DROP,
+    &delay::DELAY,
+    &collector::DELAY_COLLECTOR,
+    &tp_alpha::TPA_SHIM,
+];
+
+/// The handler of a name.
+pub fn find(name: &str) -> Option<&'static Descriptor> {
+    HANDLERS.iter().copied().find(|d| d.name == name)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,286 @@
+//! Tests of the handlers, through the chain that a configuration makes.
+
+use crate::{Chain, Config, Hook, LinkFacts, Packet, Site, Verdict, ip, shim};
+use core::net::Ipv4Addr;
+use wifu_wire::ipv4::emit;
+use wifu_wire::{IpInfo, Rng, Span, Time};
+
+struct Node(LinkFacts);
+
+impl Site for Node {
+    fn node(&self) -> u16 {
+        3
+    }
+    fn link(&self) -> LinkFacts {
+        self.0
+    }
+}
+
+fn node(delay_us: u64) -> Node {
+    Node(LinkFacts {
+        delay: Some(Span(delay_us * 1000)),
+        queued: 1,
+        ..LinkFacts::default()
+    })
+}
+
+fn idle(delay_us: u64) -> Node {
+    Node(LinkFacts {
+        queued: 0,
+        ..node(delay_us).0
+    })
+}
+
+fn chain(toml: &str) -> Chain {
+    let config = Config::from_toml(toml).unwrap();
+    config.chain(&Rng::new(1)).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn error(toml: &str) -> String {
+    let config = Config::from_toml(toml).unwrap();
+    match config.chain(&Rng::new(1)) {
+        Ok(_) => panic!("accepted"),
+        Err(e) => e.to_string(),
+    }
+}
+
+fn packet(proto: u8, payload: &[u8]) -> Vec<u8> {
+    let info = IpInfo {
+        src: Ipv4Addr::new(10, 0, 0, 1),
+        dst: Ipv4Addr::new(10, 0, 0, 2),
+        proto,
+        ttl: 60,
+    };
+    let mut packet = vec![0; 20];
+    emit(&info, payload.len(), &mut packet);
+    packet.extend_from_slice(payload);
+    packet
+}
+
+fn ask(chain: &mut Chain, hook: Hook, bytes: &mut Vec<u8>, ticket: u64, site: &Node) -> Verdict {
+    let mut packet = Packet::new(bytes, ticket);
+    let verdict = chain.on_packet(hook, &mut packet, LATER, site);
+    if packet.changed() {
+        ip::repair(bytes);
+    }
+    verdict
+}
+
+const LATER: Time = Time(10_000_000_000);
+
+#[test]
+fn packets_are_dropped_as_often_as_asked_for_and_only_of_the_protocol() {
+    let mut c =
+        chain("[[handler]]\nuse = \"drop\"\nprotocol = 17\np = 0.25\nhooks = [\"forward\"]\n");
+    let site = node(0);
+    let mut dropped = 0;
+    for i in 0..4000 {
+        let verdict = ask(&mut c, Hook::Forward, &mut packet(17, &[0; 30]), i, &site);
+        dropped += u32::from(verdict == Verdict::Drop("drop"));
+        assert_eq!(
+            ask(&mut c, Hook::Forward, &mut packet(6, &[0; 30]), i, &site),
+            Verdict::Accept
+        );
+        assert_eq!(
+            ask(&mut c, Hook::Input, &mut packet(17, &[0; 30]), i, &site),
+            Verdict::Accept
+        );
+    }
+    assert!((900..1100).contains(&dropped), "{dropped}");
+    let counters: Vec<_> = c
+        .counters()
+        .map(|(n, c)| (n.to_owned(), c.packets))
+        .collect();
+    assert_eq!(counters, [("drop".to_owned(), 4000)]);
+}
+
+#[test]
+fn a_delayed_packet_goes_on_to_the_next_handler_when_its_time_has_come() {
+    let text =
+        "[[handler]]\nuse = \"delay\"\nt = \"5ms\"\nmost_held = 2\n[[handler]]\nuse = \"logger\"\n";
+    let mut c = chain(text);
+    let site = node(0);
+    let mut bytes = packet(6, &[0; 20]);
+    for ticket in [7, 8] {
+        assert_eq!(
+            ask(&mut c, Hook::Output, &mut bytes, ticket, &site),
+            Verdict::Hold
+        );
+    }
+    assert_eq!(
+        ask(&mut c, Hook::Output, &mut bytes, 9, &site),
+        Verdict::Accept,
+        "full: open"
+    );
+    assert_eq!((c.held(), c.take_lines().len()), (2, 1));
+    assert_eq!(c.poll_timeout(), LATER + Span(5_000_000));
+    c.handle_timeout(LATER + Span(5_000_000), &site);
+    for ticket in [7, 8] {
+        let released = c.poll_released().unwrap();
+        assert_eq!(
+            (released.ticket, released.verdict),
+            (ticket, Verdict::Accept)
+        );
+        let mut p = Packet::new(&mut bytes, ticket);
+        assert_eq!(c.resume(released, &mut p, LATER, &site), Verdict::Accept);
+    }
+    assert_eq!(
+        (c.poll_released(), c.held(), c.take_lines().len()),
+        (None, 0, 2)
+    );
+    assert_eq!(c.poll_timeout(), Time::NEVER);
+    // The third was let go although its handler still believes that it holds it.
+    assert_eq!(c.counters().next().unwrap().1.overflows, 1);
+    let closed = text.replacen("most_held = 2", "most_held = 0\nwhen_full = \"closed\"", 1);
+    let verdict = ask(&mut chain(&closed), Hook::Output, &mut bytes, 1, &site);
+    assert_eq!(verdict, Verdict::Drop("handler full"));
+}
+
+#[test]
+fn a_packet_that_the_substrate_lost_is_forgotten() {
+    let mut c = chain("[[handler]]\nuse = \"delay\"\nmost_held = 1\n");
+    let site = node(0);
+    let mut bytes = packet(6, &[0; 20]);
+    assert_eq!(
+        ask(&mut c, Hook::Input, &mut bytes, 1, &site),
+        Verdict::Hold
+    );
+    c.forget(1);
+    assert_eq!(
+        ask(&mut c, Hook::Input, &mut bytes, 2, &site),
+        Verdict::Hold
+    );
+    c.handle_timeout(Time(u64::MAX - 1), &site);
+    assert_eq!(c.poll_released().map(|r| r.ticket), Some(2));
+    assert_eq!(c.poll_released(), None);
+}
+
+/// An ATP packet over UDP.
+fn atp(control: u16, hops: u8, delay: u32) -> Vec<u8> {
+    let mut body = vec![0; 8 + 40 + 100];
+    body[..2].copy_from_slice(&9438u16.to_be_bytes());
+    body[8] = 1;
+    body[9] = 1;
+    body[10..12].copy_from_slice(&control.to_be_bytes());
+    body[14] = hops;
+    body[24..28].copy_from_slice(&delay.to_be_bytes());
+    packet(17, &body)
+}
+
+fn fields(bytes: &[u8]) -> (u16, u8, u32) {
+    let h = &bytes[28..];
+    let word = u32::from_be_bytes([h[16], h[17], h[18], h[19]]);
+    (u16::from_be_bytes([h[2], h[3]]), h[6], word)
+}
+
+#[test]
+fn the_collector_keeps_the_largest_delay_of_the_path() {
+    let mut c = chain("[[handler]]\nuse = \"delay-collector\"\n");
+    let mut bytes = atp(0, 0, 0);
+    for (i, site) in [node(900), node(2044), node(700)].iter().enumerate() {
+        let hook = if i == 0 { Hook::Output } else { Hook::Forward };
+        assert_eq!(ask(&mut c, hook, &mut bytes, 0, site), Verdict::Accept);
+    }
+    assert_eq!(fields(&bytes), (0, 3, 2044));
+    assert!(wifu_wire::ipv4::parse(&bytes).is_ok());
+    // An idle node counts three times, and says so; not for adaptive flows.
+    let mut bytes = atp(0, 255, 2044);
+    let _ = ask(&mut c, Hook::Forward, &mut bytes, 0, &idle(800));
+    assert_eq!(fields(&bytes), (0x0400, 255, 2400));
+    let mut bytes = atp(0x0800, 0, 500);
+    let _ = ask(&mut c, Hook::Forward, &mut bytes, 0, &idle(800));
+    assert_eq!(fields(&bytes), (0x0C00, 1, 800));
+    // A busier node later takes the mark away again.
+    let _ = ask(&mut c, Hook::Forward, &mut bytes, 0, &node(900));
+    assert_eq!(fields(&bytes), (0x0800, 2, 900));
+}
+
+#[test]
+fn feedback_and_what_is_not_atp_pass_the_collector_untouched() {
+    let mut c = chain("[[handler]]\nuse = \"delay-collector\"\n");
+    let mut other = atp(0, 0, 0);
+    other[20..22].copy_from_slice(&53u16.to_be_bytes());
+    for mut bytes in [
+        atp(0x4000, 4, 9),
+        other,
+        packet(17, &[1; 20]),
+        packet(6, &[1; 90]),
+    ] {
+        let before = bytes.clone();
+        assert_eq!(
+            ask(&mut c, Hook::Forward, &mut bytes, 0, &node(5000)),
+            Verdict::Accept
+        );
+        assert_eq!(bytes, before);
+    }
+}
+
+#[test]
+fn the_shim_of_tp_alpha_goes_in_is_raised_and_comes_out_with_the_delay() {
+    let mut c = chain("[[handler]]\nuse = \"tpa-shim\"\n");
+    let mut tcp = vec![0; 40];
+    tcp[13] = 0x10;
+    let plain = packet(208, &tcp);
+    let mut bytes = plain.clone();
+    assert_eq!(
+        ask(&mut c, Hook::Output, &mut bytes, 0, &node(700)),
+        Verdict::Accept
+    );
+    assert_eq!((bytes.len(), bytes[9]), (plain.len() + 12, shim::PROTOCOL));
+    let _ = ask(&mut c, Hook::Forward, &mut bytes, 0, &idle(5000));
+    let _ = ask(&mut c, Hook::Forward, &mut bytes, 0, &node(400));
+    let mut p = Packet::new(&mut bytes, 0);
+    assert_eq!(
+        c.on_packet(Hook::Input, &mut p, LATER, &node(0)),
+        Verdict::Accept
+    );
+    assert_eq!(p.max_delay, 5000, "eta is for SYN only");
+    assert_eq!(bytes, plain);
+    // On a SYN an idle node counts three times.
+    tcp[13] = 0x02;
+    let mut bytes = packet(208, &tcp);
+    let _ = ask(&mut c, Hook::Output, &mut bytes, 0, &idle(500));
+    let (head, start) = shim::parse(&bytes).unwrap();
+    assert_eq!(shim::word(&bytes, &head, start, 0), Some(1500));
+}
+
+#[test]
+fn the_papers_lines_and_wrong_configurations_are_understood() {
+    let line = Config::line("handler drop 17 p=0.5 # half")
+        .unwrap()
+        .unwrap();
+    assert_eq!((line.name.as_str(), line.protocol), ("drop", Some(17)));
+    let config = Config {
+        handlers: vec![line],
+    };
+    assert!(config.chain(&Rng::new(1)).is_ok());
+    assert_eq!(
+        Config::line("OUTPUT -p udp -j NFQUEUE --queue-num 1"),
+        Ok(None)
+    );
+    assert!(Config::line("handler drop").is_err() && Config::line("handler drop x").is_err());
+    let cases = [
+        ("[[handler]]\nuse = \"dorp\"\n", "did you mean `drop`"),
+        (
+            "[[handler]]\nuse = \"drop\"\nq = 1\n",
+            "no parameter is called `q`",
+        ),
+        ("[[handler]]\nuse = \"drop\"\np = 2\n", "between 0 and 1"),
+        (
+            "[[handler]]\nuse = \"drop\"\nhooks = [\"inputs\"]\n",
+            "is no hook",
+        ),
+        (
+            "[[handler]]\nuse = \"delay\"\nhooks = [\"overheard\"]\n",
+            "does nothing at overheard",
+        ),
+        (
+            "[[handler]]\nuse = \"delay\"\nwhen_full = \"shut\"\n",
+            "open or closed",
+        ),
+    ];
+    for (text, expected) in cases {
+        let found = error(text);
+        assert!(found.contains(expected), "{found}");
+    }
+}

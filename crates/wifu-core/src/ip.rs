@@ -1,0 +1,97 @@
+//! The IPv4 header as a handler needs it: without checks that the kernel has made already.
+
+use core::net::Ipv4Addr;
+use core::ops::Range;
+use wifu_wire::checksum::Sum;
+
+/// UDP.
+pub const UDP: u8 = 17;
+
+/// Protocol of an IPv4 packet; `None` if it is none.
+pub fn protocol(packet: &[u8]) -> Option<u8> {
+    header(packet).map(|_| packet[9])
+}
+
+/// Length of the header of an IPv4 packet; `None` if it is none.
+pub fn header(packet: &[u8]) -> Option<usize> {
+    let length = usize::from(packet.first()? & 0x0F) * 4;
+    (packet[0] >> 4 == 4 && length >= 20 && packet.len() >= length).then_some(length)
+}
+
+/// Source and destination.
+///
+/// # Panics
+/// If it is no IPv4 packet.
+pub fn addresses(packet: &[u8]) -> (Ipv4Addr, Ipv4Addr) {
+    let at = |i: usize| Ipv4Addr::new(packet[i], packet[i + 1], packet[i + 2], packet[i + 3]);
+    (at(12), at(16))
+}
+
+/// Where the payload of an IPv4 packet lies, if it is the first or only fragment.
+pub fn payload(packet: &[u8]) -> Option<Range<usize>> {
+    let start = header(packet)?;
+    let total = usize::from(u16::from_be_bytes([packet[2], packet[3]]));
+    let end = if total == 0 {
+        packet.len()
+    } else {
+        total.min(packet.len())
+    };
+    let first = u16::from_be_bytes([packet[6], packet[7]]) & 0x1FFF == 0;
+    (first && end >= start).then_some(start..end)
+}
+
+/// Make total length and header checksum right after a handler changed a packet.
+pub fn repair(packet: &mut [u8]) {
+    let Some(length) = header(packet) else { return };
+    let total = packet.len().min(usize::from(u16::MAX)) as u16;
+    packet[2..4].copy_from_slice(&total.to_be_bytes());
+    packet[10..12].fill(0);
+    let sum = Sum::default().add(&packet[..length]).finish();
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wifu_wire::IpInfo;
+    use wifu_wire::ipv4::{emit, parse};
+
+    #[test]
+    fn a_packet_is_whole_again_after_repair() {
+        let info = IpInfo {
+            src: Ipv4Addr::new(10, 0, 0, 1),
+            dst: Ipv4Addr::new(10, 0, 0, 2),
+            proto: 214,
+            ttl: 60,
+        };
+        let mut packet = vec![0; 40];
+        emit(&info, 20, &mut packet);
+        assert_eq!(
+            (protocol(&packet), payload(&packet)),
+            (Some(214), Some(20..40))
+        );
+        packet.extend_from_slice(&[1, 2, 3, 4]);
+        packet[9] = 253;
+        assert!(parse(&packet).is_err());
+        repair(&mut packet);
+        let (found, rest) = parse(&packet).unwrap();
+        assert_eq!((found.proto, rest.len()), (253, 24));
+        assert_eq!(addresses(&packet), (info.src, info.dst));
+    }
+
+    #[test]
+    fn what_is_no_ipv4_packet_is_left_alone() {
+        for bad in [&[][..], &[0x45; 19], &[0x60; 40], &[0x42; 40]] {
+            assert_eq!(
+                (header(bad), protocol(bad), payload(bad)),
+                (None, None, None)
+            );
+            let mut copy = bad.to_vec();
+            repair(&mut copy);
+            assert_eq!(copy, bad);
+        }
+        let mut fragment = vec![0x45; 40];
+        fragment[6..8].copy_from_slice(&100u16.to_be_bytes());
+        assert_eq!(payload(&fragment), None);
+    }
+}
