@@ -65,18 +65,16 @@ impl Captures {
         }
     }
 
-    /// The IP packets so far as pcapng; empty if they are not captured.
-    pub fn ip(&self) -> Vec<u8> {
-        let both = self.0.borrow();
-        both.ip.as_ref().map_or(Vec::new(), |c| c.octets().to_vec())
+    /// The IP packets as pcapng, from where the last call ended; empty if they are not captured.
+    pub fn take_ip(&self) -> Vec<u8> {
+        let mut both = self.0.borrow_mut();
+        both.ip.as_mut().map(IpCapture::take).unwrap_or_default()
     }
 
-    /// The 802.11 frames so far as pcapng; empty if they are not captured.
-    pub fn radio(&self) -> Vec<u8> {
-        let both = self.0.borrow();
-        both.air
-            .as_ref()
-            .map_or(Vec::new(), |c| c.octets().to_vec())
+    /// The 802.11 frames as pcapng, likewise.
+    pub fn take_radio(&self) -> Vec<u8> {
+        let mut both = self.0.borrow_mut();
+        both.air.as_mut().map(AirCapture::take).unwrap_or_default()
     }
 }
 
@@ -139,9 +137,9 @@ impl IpCapture {
         self.writer.packet(&mut self.out, &packet);
     }
 
-    /// The file so far.
-    pub fn octets(&self) -> &[u8] {
-        &self.out
+    /// The file, from where the last call ended.
+    pub fn take(&mut self) -> Vec<u8> {
+        core::mem::take(&mut self.out)
     }
 }
 
@@ -210,9 +208,9 @@ impl AirCapture {
         }
     }
 
-    /// The file so far.
-    pub fn octets(&self) -> &[u8] {
-        &self.out
+    /// The file, from where the last call ended.
+    pub fn take(&mut self) -> Vec<u8> {
+        core::mem::take(&mut self.out)
     }
 
     fn record(&mut self, r: &Record) {
@@ -510,7 +508,8 @@ mod tests {
             record(What::Sent, FrameKind::Ack, 1, 0),
             record(What::Received, FrameKind::Ack, 0, 1),
         ]);
-        let seen = packets(air.octets());
+        let file = air.take();
+        let seen = packets(&file);
         let at: Vec<u32> = seen.iter().map(|p| p.0).collect();
         assert_eq!(at, [0, 0, 1, 1, 0]);
         let body = |p: &[u8]| p[usize::from(p[2])..].to_vec();
@@ -541,13 +540,14 @@ mod tests {
         let mut deaf = lost;
         deaf.why = Why::Transmitting;
         air.records(&[record(What::Sent, FrameKind::Data, 0, 1), lost, deaf]);
-        let seen = packets(air.octets());
+        let file = air.take();
+        let seen = packets(&file);
         assert_eq!(seen.len(), 2, "who does not listen captures nothing");
         let octets = &seen[1].1;
         assert_eq!(octets[16] & FLAG_BAD_FCS, FLAG_BAD_FCS);
         let (body, fcs) = octets[usize::from(octets[2])..].split_at(132);
         assert_ne!(crc32(body).to_le_bytes(), fcs);
-        let text = String::from_utf8_lossy(air.octets()).into_owned();
+        let text = String::from_utf8_lossy(&file).into_owned();
         assert!(text.contains("lost: collision with n3"));
     }
 
@@ -556,6 +556,6 @@ mod tests {
         let mut ip = IpCapture::new(["n1-wlan0", "n2-wlan0"]);
         ip.packet(Time(5), 1, Direction::In, &[0x45; 40]);
         ip.packet(Time(6), 7, Direction::In, &[0x45; 40]);
-        assert_eq!(packets(ip.octets()), [(1, vec![0x45; 40])]);
+        assert_eq!(packets(&ip.take()), [(1, vec![0x45; 40])]);
     }
 }

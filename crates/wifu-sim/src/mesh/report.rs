@@ -18,7 +18,8 @@ fn span(of: Option<Span>) -> Option<f64> {
 }
 
 impl Simulation {
-    /// What was found so far. Numbers of open connections are included.
+    /// What was found so far. Numbers of open connections are included;
+    /// series are handed over, so that a second call has only what came after the first.
     pub fn outcome(&mut self) -> Outcome {
         let name = |node: u16| self.plan.nodes[usize::from(node)].name.clone();
         let names: Vec<String> = (0..self.plan.nodes.len() as u16).map(name).collect();

@@ -21,16 +21,7 @@ impl Simulation {
             let (radio, own) = (self.air.next(), self.events.next_at());
             let at = radio.min(own);
             if at > limit {
-                self.now = self.now.max(limit);
-                if limit == self.stop.time {
-                    self.stop.ended = Some(EndReason::Time);
-                } else if at == Time::NEVER {
-                    self.stop.ended = Some(EndReason::Idle);
-                }
-                break;
-            }
-            if at == Time::NEVER {
-                self.stop.ended = Some(EndReason::Idle);
+                self.pass_to(limit, at == Time::NEVER);
                 break;
             }
             self.now = at;
@@ -43,6 +34,18 @@ impl Simulation {
             self.drain_air();
         }
         self.stop.ended.is_some()
+    }
+
+    /// Nothing happens until `limit`, or never again.
+    fn pass_to(&mut self, limit: Time, never: bool) {
+        if never && self.scenario.stop.time.is_none() {
+            self.stop.ended = Some(EndReason::Idle);
+            return;
+        }
+        self.now = self.now.max(limit);
+        if limit == self.stop.time {
+            self.stop.ended = Some(EndReason::Time);
+        }
     }
 
     fn happen(&mut self, what: What) {

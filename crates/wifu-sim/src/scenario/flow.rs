@@ -1,0 +1,223 @@
+//! Flows: who sends what to whom, and which keys belong to which application.
+
+use super::{Bps, Octets, ScenarioError, Secs};
+use serde::{Deserialize, Serialize};
+use wifu_wire::Span;
+
+/// What an application does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AppKind {
+    /// Sends without end.
+    #[default]
+    Bulk,
+    /// Sends `bytes`.
+    File,
+    /// Sends as much as goes for `time`, then closes.
+    Stream,
+    /// One file after the other, each over its own connection: sizes Pareto, pauses exponential.
+    Http,
+    /// Talks at `rate` for about `on`, is silent for about `off`.
+    OnOff,
+    /// Sends `request` octets, gets `response` octets, pauses.
+    Request,
+    /// Writes as `rows` say.
+    Trace,
+}
+
+impl AppKind {
+    /// The name in scenarios and outcomes.
+    pub fn name(self) -> &'static str {
+        match self {
+            AppKind::Bulk => "bulk",
+            AppKind::File => "file",
+            AppKind::Stream => "stream",
+            AppKind::Http => "http",
+            AppKind::OnOff => "onoff",
+            AppKind::Request => "request",
+            AppKind::Trace => "trace",
+        }
+    }
+}
+
+/// One flow: an application at `from` that sends to `to`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlowSpec {
+    /// Name of the sending node.
+    pub from: String,
+    /// Name of the receiving node.
+    pub to: String,
+    /// A composition with parameters (`tcp-newreno,iw=4`), or `udp`.
+    pub protocol: String,
+    /// What the application does; `bulk` if not said.
+    #[serde(default)]
+    pub app: AppKind,
+    /// `file`, and `udp`: octets of the application in all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<Octets>,
+    /// `stream`, and `udp`: how long it sends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<Secs>,
+    /// `onoff`, and `udp`: octets of the application per second, times 8. A `udp` flow without
+    /// rate keeps its node's queue from running empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Bps>,
+    /// `udp`: length of the IP packets, octets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u16>,
+    /// `http`: the mean of the pauses between two files. `request`: likewise; none if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<Secs>,
+    /// `http`, `request`: how many; without end if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// `http`: the Pareto distribution's shape (1.5).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shape: Option<f64>,
+    /// `http`: the Pareto distribution's least value (10 kB).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale: Option<Octets>,
+    /// `http`: no file is longer (10 MB).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cap: Option<Octets>,
+    /// `onoff`: mean time of talk (exponential).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on: Option<Secs>,
+    /// `onoff`: mean time of silence (exponential).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub off: Option<Secs>,
+    /// `request`: octets of a request (200).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<Octets>,
+    /// `request`: octets of an answer (30 kB).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response: Option<Octets>,
+    /// `trace`: (seconds since the flow's start, octets) in order of time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<Vec<(f64, u64)>>,
+    /// When it connects.
+    #[serde(default)]
+    pub start: Secs,
+    /// A uniform time up to this is added to the start (spec 16.5).
+    #[serde(default)]
+    pub jitter: Secs,
+    /// From then on its application writes nothing more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_at: Option<Secs>,
+}
+
+/// The keys that only some applications use.
+const OPTIONAL: [&str; 13] = [
+    "bytes", "time", "rate", "size", "pause", "count", "shape", "scale", "cap", "on", "off",
+    "request", "response",
+];
+
+impl FlowSpec {
+    /// Whether it sends datagrams without any protocol.
+    pub fn is_udp(&self) -> bool {
+        self.protocol == "udp"
+    }
+
+    /// Whether its application comes to an end by itself.
+    pub fn is_finite(&self) -> bool {
+        if self.stop_at.is_some() {
+            return true;
+        }
+        match self.app {
+            AppKind::File | AppKind::Stream | AppKind::Trace => true,
+            AppKind::Bulk => self.is_udp() && (self.bytes.is_some() || self.time.is_some()),
+            AppKind::OnOff => self.time.is_some(),
+            AppKind::Http | AppKind::Request => self.count.is_some(),
+        }
+    }
+
+    fn uses(&self) -> (&'static [&'static str], &'static [&'static str]) {
+        match (self.is_udp(), self.app) {
+            (true, AppKind::Bulk) => (&[], &["rate", "size", "bytes", "time"]),
+            (true, AppKind::File) => (&["bytes"], &["rate", "size"]),
+            (true, AppKind::Stream) => (&["time"], &["rate", "size"]),
+            (true, AppKind::OnOff) => (&["rate", "on", "off"], &["size", "time"]),
+            (_, AppKind::Bulk) => (&[], &[]),
+            (_, AppKind::File) => (&["bytes"], &[]),
+            (_, AppKind::Stream) => (&["time"], &[]),
+            (_, AppKind::Http) => (&["pause"], &["count", "shape", "scale", "cap"]),
+            (_, AppKind::OnOff) => (&["rate", "on", "off"], &["time"]),
+            (_, AppKind::Request) => (&[], &["request", "response", "pause", "count"]),
+            (_, AppKind::Trace) => (&["rows"], &[]),
+        }
+    }
+
+    fn has(&self, key: &str) -> bool {
+        match key {
+            "bytes" => self.bytes.is_some(),
+            "time" => self.time.is_some(),
+            "rate" => self.rate.is_some(),
+            "size" => self.size.is_some(),
+            "pause" => self.pause.is_some(),
+            "count" => self.count.is_some(),
+            "shape" => self.shape.is_some(),
+            "scale" => self.scale.is_some(),
+            "cap" => self.cap.is_some(),
+            "on" => self.on.is_some(),
+            "off" => self.off.is_some(),
+            "request" => self.request.is_some(),
+            "response" => self.response.is_some(),
+            _ => self.rows.is_some(),
+        }
+    }
+
+    pub(super) fn check(&self, path: &str) -> Result<(), ScenarioError> {
+        let app = self.app.name();
+        let at = |key: &str| format!("{path}.{key}");
+        if self.is_udp() && matches!(self.app, AppKind::Http | AppKind::Request | AppKind::Trace) {
+            let what = format!("`{app}` needs a protocol with connections, and this flow is udp");
+            return Err(ScenarioError::key(at("app"), what));
+        }
+        let (needs, may) = self.uses();
+        let of = if self.is_udp() {
+            format!("`{app}` over udp")
+        } else {
+            format!("`{app}`")
+        };
+        for key in needs {
+            if !self.has(key) {
+                return Err(ScenarioError::key(path, format!("{of} needs `{key}`")));
+            }
+        }
+        for key in OPTIONAL.iter().chain(&["rows"]) {
+            if self.has(key) && !needs.contains(key) && !may.contains(key) {
+                let all: Vec<&str> = needs.iter().chain(may).copied().collect();
+                let what = match all.len() {
+                    0 => format!("{of} has no parameters"),
+                    _ => format!("{of} does not use it; its keys: {}", all.join(", ")),
+                };
+                return Err(ScenarioError::key(at(key), what));
+            }
+        }
+        let zero = |key: &str| Err(ScenarioError::key(at(key), "must be greater than 0"));
+        match () {
+            () if self.bytes == Some(Octets(0)) => zero("bytes"),
+            () if self.rate.is_some_and(|r| r.0.0 == 0) => zero("rate"),
+            () if self.shape.is_some_and(|s| s.is_nan() || s <= 0.0) => zero("shape"),
+            () if self.scale == Some(Octets(0)) => zero("scale"),
+            () if self.response == Some(Octets(0)) => zero("response"),
+            () if self.request == Some(Octets(0)) => zero("request"),
+            () if self.on == Some(Secs(Span::ZERO)) => zero("on"),
+            () if self.size.is_some_and(|s| s < 40) => Err(ScenarioError::key(
+                at("size"),
+                "an IP packet of this simulator has at least 40 octets",
+            )),
+            () if decreasing(self.rows.as_deref()) => Err(ScenarioError::key(
+                at("rows"),
+                "times must not be negative nor decrease",
+            )),
+            () => Ok(()),
+        }
+    }
+}
+
+fn decreasing(rows: Option<&[(f64, u64)]>) -> bool {
+    let rows = rows.unwrap_or_default();
+    rows.iter().any(|r| !(0.0..1e9).contains(&r.0)) || rows.windows(2).any(|w| w[1].0 < w[0].0)
+}
