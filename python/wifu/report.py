@@ -16,7 +16,7 @@ import pandas as pd
 from wifu import claims as claiming
 from wifu import toml
 from wifu.api import Results
-from wifu.figures import Drawn, draw_all
+from wifu.figures import Drawn, NotDrawn, draw_all
 from wifu.metrics import RUN_METRICS
 from wifu.plan import MEASURES, Cell, Label
 
@@ -24,7 +24,7 @@ E = html.escape
 
 
 def write(
-    results: Results, path: Path | None = None, figures: Sequence[Drawn] | None = None
+    results: Results, path: Path | None = None, figures: Sequence[Drawn | NotDrawn] | None = None
 ) -> Path:
     """Write the report of results; draws the figures unless they are given."""
     drawn = draw_all(results) if figures is None else figures
@@ -33,7 +33,7 @@ def write(
     return path
 
 
-def render(results: Results, figures: Sequence[Drawn]) -> str:
+def render(results: Results, figures: Sequence[Drawn | NotDrawn]) -> str:
     """The report as text."""
     verdicts = _verdicts(results)
     parts = [
@@ -121,6 +121,8 @@ def number(value: float, like: float | None = None) -> str:
         return f"{value:.{digits}f}"
     if value == 0:
         return "0"
+    if 0.99 < abs(value) < 1:
+        return f"{value:.6f}"
     digits = max(0, min(6, 3 - math.floor(math.log10(abs(value)))))
     return f"{value:.{digits}f}"
 
@@ -286,7 +288,9 @@ def _ratio(row: dict[Any, Any], name: str) -> str:
     return text
 
 
-def _figure(drawn: Drawn) -> str:
+def _figure(drawn: Drawn | NotDrawn) -> str:
+    if isinstance(drawn, NotDrawn):
+        return f"<p class='note'>Not drawn: {E(drawn.title)}: {E(drawn.why)}</p>"
     raw = drawn.svg.read_bytes()
     kind = "image/svg+xml"
     if len(raw) > 1_500_000:

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wifu.errors import PlanError, nearest
+from wifu.errors import LabError, PlanError, nearest
 
 if TYPE_CHECKING:
     from wifu.api import Results
@@ -59,6 +59,14 @@ class Drawn:
     png: Path
 
 
+@dataclass(frozen=True)
+class NotDrawn:
+    """A figure of a plan that these results cannot fill, and why."""
+
+    title: str
+    why: str
+
+
 def draw(results: Results, spec: Mapping[str, Any], folder: Path, number: int = 1) -> Drawn:
     """Draw one figure of a plan into a folder."""
     kind = spec.get("kind", "")
@@ -77,13 +85,22 @@ def draw(results: Results, spec: Mapping[str, Any], folder: Path, number: int = 
     return Drawn(title, caption, svg, png)
 
 
-def draw_all(results: Results) -> list[Drawn]:
-    """Draw all figures of the plan into the folder's `figures`."""
+def draw_all(results: Results) -> list[Drawn | NotDrawn]:
+    """Draw all figures of the plan into the folder's `figures`.
+
+    One that shows cells which an override left out, or which all failed, is named with the reason.
+    """
     folder = results.folder / "figures"
     for old in [*folder.glob("*.svg"), *folder.glob("*.png")]:
         old.unlink()
     specs = results.plan.figures or default_specs(results)
-    return [draw(results, spec, folder, n) for n, spec in enumerate(specs, 1)]
+    out: list[Drawn | NotDrawn] = []
+    for number, spec in enumerate(specs, 1):
+        try:
+            out.append(draw(results, spec, folder, number))
+        except LabError as e:
+            out.append(NotDrawn(str(spec.get("title", spec["kind"])), str(e)))
+    return out
 
 
 def default_specs(results: Results) -> list[dict[str, Any]]:
