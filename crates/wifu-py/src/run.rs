@@ -166,6 +166,6 @@ fn simulated(scenario: &Scenario) -> PyResult<RunResult> {
     Ok(RunResult {
         outcome: simulation.outcome(),
         frames,
-        pcap: captures.map_or(Vec::new(), |c| c.ip()),
+        pcap: captures.map_or(Vec::new(), |c| c.take_ip()),
     })
 }

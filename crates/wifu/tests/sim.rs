@@ -197,6 +197,59 @@ fn wireshark_reads_the_packets_of_every_interface() {
     assert_eq!(all["wifu"]["flows"][0]["data_segments"], sent.len());
 }
 
+#[test]
+fn wires_have_interfaces_of_their_own() {
+    let folder = Folder::new("wires");
+    let file = folder.file("ip.pcapng");
+    let link = [
+        "sim",
+        "--topo",
+        "linear,3",
+        "--link",
+        "rate 6mbit delay 10ms loss 2%",
+    ];
+    let rest = [
+        "--protocol",
+        "tcp-sack",
+        "-n",
+        "200k",
+        "--json",
+        "--pcap",
+        &file,
+    ];
+    let text = printed(&wifu(&[&link[..], &rest[..]].concat()));
+    let all: Json = serde_json::from_str(&text).expect("JSON");
+    let count = |name: &str, direction: u8| {
+        let filter = format!(
+            "frame.interface_name == \"{name}\" && frame.packet_flags_direction == {direction}"
+        );
+        tshark(&file, &filter, &["frame.number"]).len() as u64
+    };
+    let wire = |from: &str, to: &str| {
+        let wires = all["wifu"]["wires"].as_array().expect("a list");
+        let found = wires.iter().find(|w| w["from"] == from && w["to"] == to);
+        found.expect("the wire").clone()
+    };
+    let number = |wire: &Json, key: &str| wire[key].as_u64().expect("a number");
+    let inside = number(&all["wifu"]["flows"][0]["packets"], "inside");
+    for (from, out, to, inward) in [
+        ("n1", "n1-eth0", "n2", "n2-eth0"),
+        ("n2", "n2-eth0", "n1", "n1-eth0"),
+        ("n2", "n2-eth1", "n3", "n3-eth0"),
+    ] {
+        let wire = wire(from, to);
+        let (arrived, lost) = (number(&wire, "packets"), number(&wire, "lost"));
+        assert_eq!(count(inward, 1), arrived, "{from} > {to}");
+        // The run ends with packets on their way.
+        let flying = count(out, 2) - arrived - lost;
+        assert!(flying <= inside, "{from} > {to}: {flying} of {inside}");
+    }
+    assert!(
+        number(&wire("n1", "n2"), "lost") > 0,
+        "2 % of a hundred packets"
+    );
+}
+
 /// The trace's records of one kind, by `what`.
 fn records(file: &str) -> Vec<BTreeMap<String, String>> {
     let text = printed(&wifu(&["trace", file, "--csv"]));

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
@@ -207,7 +207,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     watch.look(&mut simulation)?;
     let took = begun.elapsed().as_secs_f64();
     let outcome = simulation.outcome();
-    watch.finish(args, &outcome)?;
+    watch.finish(&outcome)?;
     if args.json {
         let all = json::iperf(&scenario, &outcome, args.interval);
         println!("{}", serde_json::to_string_pretty(&all)?);
@@ -311,37 +311,39 @@ fn title(simulation: &Simulation, outcome: &Outcome, took: f64) -> String {
     )
 }
 
-/// Everything that is written while the simulation runs.
+/// Everything that is written while the simulation runs. Files are made before it begins.
 struct Watch {
     causes: frames::Causes,
-    frames: Option<BufWriter<File>>,
     captures: Option<Captures>,
-    /// Where the captures go: of packets, of radio frames.
-    paths: [Option<PathBuf>; 2],
+    frames: Option<BufWriter<File>>,
+    pcap: Option<File>,
+    radio: Option<File>,
+    series: Option<BufWriter<File>>,
+}
+
+fn created(option: &str, path: Option<&Path>) -> anyhow::Result<Option<File>> {
+    let file = path.map(|p| File::create(p).with_context(|| format!("{option} {}", p.display())));
+    file.transpose()
 }
 
 impl Watch {
     fn new(args: &Args, scenario: &Scenario, simulation: &mut Simulation) -> anyhow::Result<Watch> {
-        let frames = match &args.frames {
-            Some(path) => {
-                let file = File::create(path);
-                Some(file.with_context(|| format!("--frames {}", path.display()))?)
-            }
-            None => None,
-        };
-        let (ip, radio) = (scenario.record.pcap.is_some(), args.pcap_radio.is_some());
-        let captures = (ip || radio).then(|| Captures::new(simulation.plan(), ip, radio));
+        let frames = created("--frames", args.frames.as_deref())?;
+        let series = created("--trace", args.trace.as_deref())?;
+        let pcap = created("--pcap", scenario.record.pcap.as_deref().map(Path::new))?;
+        let radio = created("--pcap-radio", args.pcap_radio.as_deref())?;
+        let captures = (pcap.is_some() || radio.is_some())
+            .then(|| Captures::new(simulation.plan(), pcap.is_some(), radio.is_some()));
         if let Some(captures) = &captures {
             simulation.set_tap(captures.tap());
         }
         Ok(Watch {
             causes: frames::Causes::default(),
-            frames: frames.map(BufWriter::new),
             captures,
-            paths: [
-                scenario.record.pcap.as_ref().map(PathBuf::from),
-                args.pcap_radio.clone(),
-            ],
+            frames: frames.map(BufWriter::new),
+            pcap,
+            radio,
+            series: series.map(BufWriter::new),
         })
     }
 
@@ -354,26 +356,26 @@ impl Watch {
                 file.write_all(&record.encode()).context("--frames")?;
             }
         }
-        if let Some(captures) = &self.captures {
-            captures.records(&records);
+        let Some(captures) = &self.captures else {
+            return Ok(());
+        };
+        captures.records(&records);
+        if let Some(file) = &mut self.pcap {
+            file.write_all(&captures.take_ip()).context("--pcap")?;
+        }
+        if let Some(file) = &mut self.radio {
+            file.write_all(&captures.take_radio())
+                .context("--pcap-radio")?;
         }
         Ok(())
     }
 
-    fn finish(&mut self, args: &Args, outcome: &Outcome) -> anyhow::Result<()> {
-        if let Some(mut file) = self.frames.take() {
+    fn finish(&mut self, outcome: &Outcome) -> anyhow::Result<()> {
+        if let Some(file) = &mut self.frames {
             file.flush().context("--frames")?;
         }
-        if let Some(captures) = &self.captures {
-            for (path, octets) in self.paths.iter().zip([captures.ip(), captures.radio()]) {
-                if let Some(path) = path {
-                    std::fs::write(path, octets).with_context(|| path.display().to_string())?;
-                }
-            }
-        }
-        if let Some(path) = &args.trace {
-            let file = File::create(path).with_context(|| format!("--trace {}", path.display()))?;
-            series(&mut BufWriter::new(file), outcome).context("--trace")?;
+        if let Some(file) = &mut self.series {
+            series(file, outcome).context("--trace")?;
         }
         Ok(())
     }

@@ -66,7 +66,7 @@ fn flows(outcome: &Outcome) -> String {
         let tcp = f.protocol != "udp";
         let count = |n: u64| if tcp { n.to_string() } else { String::new() };
         let again = match f.retransmissions {
-            0 => count(0),
+            n if n == 0 || f.data_segments == 0 => count(n),
             n => format!(
                 "{n} ({})",
                 percent(n as f64 / f.data_segments.max(1) as f64)
@@ -85,7 +85,7 @@ fn flows(outcome: &Outcome) -> String {
             if tcp { octets(f.cwnd) } else { String::new() },
             again,
             count(f.timeouts),
-            state(f),
+            state(outcome, f),
         ]);
     }
     let mut text = table.text();
@@ -98,15 +98,20 @@ fn flows(outcome: &Outcome) -> String {
 }
 
 /// How a flow ended, if not as it should.
-fn state(f: &FlowOutcome) -> String {
+fn state(outcome: &Outcome, f: &FlowOutcome) -> String {
+    let heard = outcome.links.iter().any(|l| l.from == f.from);
+    let heard = heard || outcome.wires.iter().any(|w| w.from == f.from);
     if f.corrupt > 0 {
         return format!("{} octets were WRONG", f.corrupt);
     }
     match &f.fault {
         Some(fault) => format!("failed: {fault}"),
         None if f.hops == 0 => String::from("no route"),
+        None if f.bytes == 0 && !heard => format!("nobody hears {}", f.from),
         None if f.protocol != "udp" && f.connected_s.is_none() => String::from("never connected"),
-        None if !f.finished && f.app != "bulk" => String::from("unfinished"),
+        None if !f.finished && matches!(f.app.as_str(), "file" | "stream" | "trace") => {
+            String::from("unfinished")
+        }
         None => String::new(),
     }
 }
@@ -123,7 +128,7 @@ fn why(outcome: &Outcome, f: &FlowOutcome, causes: &Causes) -> String {
         (p.queue, "full queues"),
         (p.link, "the MAC's last attempt"),
         (p.wire, "wires"),
-        (p.route, "no route"),
+        (p.route, "missing routes or too many hops"),
         (p.hop, "a hop's handler"),
     ];
     let ends = ends.iter().filter(|(n, _)| *n > 0);
@@ -489,18 +494,21 @@ mod tests {
 
     #[test]
     fn a_flow_that_failed_says_so() {
-        let mut f = outcome().flows.remove(0);
-        assert_eq!(state(&f), "");
+        let all = outcome();
+        let mut f = all.flows[0].clone();
+        assert_eq!(state(&all, &f), "");
         f.finished = false;
-        assert_eq!(state(&f), "unfinished");
+        assert_eq!(state(&all, &f), "unfinished");
         f.connected_s = None;
-        assert_eq!(state(&f), "never connected");
+        assert_eq!(state(&all, &f), "never connected");
+        f.bytes = 0;
+        assert_eq!(state(&Outcome::default(), &f), "nobody hears n1");
         f.hops = 0;
-        assert_eq!(state(&f), "no route");
+        assert_eq!(state(&all, &f), "no route");
         f.fault = Some("TimedOut".into());
-        assert_eq!(state(&f), "failed: TimedOut");
+        assert_eq!(state(&all, &f), "failed: TimedOut");
         f.corrupt = 3;
-        assert_eq!(state(&f), "3 octets were WRONG");
+        assert_eq!(state(&all, &f), "3 octets were WRONG");
     }
 
     #[test]
