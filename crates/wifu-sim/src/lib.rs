@@ -1,4 +1,6 @@
-//! Virtual time: the mock network (spec.md 2.8).
+//! Virtual time: the mock network (spec.md 2.8), and meshes of 802.11 nodes and wires ([`mesh`]).
+//!
+//! The mock network:
 //!
 //! Two endpoints, an access link, a router with a short queue, a bottleneck, and whatever goes
 //! wrong on the way: losses by data index, by chance or by rule, reordering, duplication,
