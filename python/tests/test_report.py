@@ -39,6 +39,10 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> wifu.Results:
 SPECS: list[tuple[dict[str, Any], str]] = [
     ({"kind": "bars", "metric": "aggregate", "x": "hops"}, r"n = 5 runs per cell; whiskers: 95 %"),
     ({"kind": "lines", "x": "hops"}, "Student t"),
+    (
+        {"kind": "bars", "x": "hops", "published": {"tcp-reno": {"1": 5.5, "3": 2.0}}},
+        "Student t",
+    ),
     ({"kind": "cdf"}, "goodput of the flows; 40 values"),
     ({"kind": "cdf", "metric": "srtt"}, "runs; 20 values"),
     ({"kind": "fairness", "x": "hops"}, "a dot per run"),

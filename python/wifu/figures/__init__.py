@@ -24,8 +24,10 @@ class Kind:
 
 
 KINDS: dict[str, Kind] = {
-    "bars": Kind("a metric over an axis, with intervals", ("metric", "x", "by"), "compare"),
-    "lines": Kind("the same as lines", ("metric", "x", "by"), "compare"),
+    "bars": Kind(
+        "a metric over an axis, with intervals", ("metric", "x", "by", "published"), "compare"
+    ),
+    "lines": Kind("the same as lines", ("metric", "x", "by", "published"), "compare"),
     "cdf": Kind("distribution of the flows' goodput, or of a metric", ("metric", "by"), "compare"),
     "fairness": Kind("Jain's index of every run, with means", ("x", "by"), "compare"),
     "tradeoff": Kind(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib.colors as mcolors
@@ -22,6 +22,8 @@ from wifu.metrics import RUN_METRICS
 from wifu.plan import Cell, Label
 
 Made = tuple[Figure, str, str]
+End = tuple[float, float, str, str]
+"""Where a line ends, its name and colour."""
 
 
 def split(cells: Sequence[Cell], names: Sequence[str | None]) -> list[tuple[str, list[Cell]]]:
@@ -93,26 +95,61 @@ def _over(results: Results, spec: dict[str, Any], drawer: Any) -> Made:
     parts = split(cells, [x, by])
     figure, axes = style.panels(len(parts))
     handles: dict[str, Any] = {}
+    ends: list[list[End]] = []
     for axis, (title, members) in zip(axes, parts, strict=True):
-        drawer(results, axis, members, name, x, by, levels(cells, by), handles)
+        ends.append(drawer(results, axis, members, name, x, by, levels(cells, by), handles))
+        if "published" in spec:
+            _published(axis, spec["published"], members, x, by, levels(cells, by), drawer, handles)
         axis.set_title(title, loc="left", color=style.MUTED)
         axis.set_xlabel(str(x) if x else "")
         style.grid(axis)
     if np.nanmin([results.interval(name, c).estimate for c in cells] + [0.0]) >= 0:
         axes[0].set_ylim(bottom=0)
     axes[0].set_ylabel(metric.axis())
-    if drawer is _draw_bars or len(parts) > 1:
+    if any(len(e) > 1 for e in ends):
+        # Names stand at the ends of the lines, which are where they are once all is laid out.
+        handles = {k: v for k, v in handles.items() if k == "published"}
         style.legend(figure, list(handles.values()), list(handles))
+        figure.canvas.draw()
+        for axis, own in zip(axes, ends, strict=True):
+            style.end_labels(axis, own)
+    else:
+        style.legend(figure, list(handles.values()), [k or "measured" for k in handles])
     words = f"{_counts(results, cells)}; {_interval_words(results, cells, name)}"
     label = metric.axis()
     title = f"{metric.label[0].upper()}{metric.label[1:]}" + (f" over {x}" if x else "")
     return figure, title, f"{label[0].upper()}{label[1:]}; {words}."
 
 
+def _published(
+    axis: Axes, published: Mapping[str, Any], cells: list[Cell], x: str | None, by: str | None,
+    every: list[Label], drawer: Any, handles: dict[str, Any],
+) -> None:  # fmt: skip
+    """Values of a paper beside ours: a table by label of x, or by label of `by` and then of x."""
+    places = levels(cells, x)
+    numeric = all(isinstance(p, int | float) for p in places)
+    points = []
+    for n, label in enumerate(every):
+        values = published.get(str(label), {}) if by else published
+        for i, place in enumerate(places):
+            if not isinstance(values, Mapping) or str(place) not in values:
+                continue
+            at = i + (n - (len(every) - 1) / 2) * 0.8 / len(every)
+            if drawer is _draw_lines:
+                at = float(place) if numeric else float(i)
+            points.append((at, float(values[str(place)])))
+    if points:
+        (drawn,) = axis.plot(
+            *zip(*points, strict=True), "D", color="white", mec=style.INK, mew=1.4, ms=5.5,
+            zorder=5, ls="",
+        )  # fmt: skip
+        handles.setdefault("published", drawn)
+
+
 def _draw_bars(
     results: Results, axis: Axes, cells: list[Cell], name: str, x: str | None, by: str | None,
     every: list[Label], handles: dict[str, Any],
-) -> None:  # fmt: skip
+) -> list[End]:  # fmt: skip
     scale = RUN_METRICS[name].scale
     places = levels(cells, x)
     width = 0.8 / len(every)
@@ -143,6 +180,7 @@ def _draw_bars(
                     )  # fmt: skip
     axis.set_xticks(range(len(places)), [str(p) for p in places])
     axis.tick_params(axis="x", length=0)
+    return []
 
 
 def _whiskers(
@@ -159,7 +197,7 @@ def _whiskers(
 def _draw_lines(
     results: Results, axis: Axes, cells: list[Cell], name: str, x: str | None, by: str | None,
     every: list[Label], handles: dict[str, Any],
-) -> None:  # fmt: skip
+) -> list[End]:  # fmt: skip
     scale = RUN_METRICS[name].scale
     places = levels(cells, x)
     numeric = all(isinstance(p, int | float) for p in places)
@@ -186,9 +224,7 @@ def _draw_lines(
         ends.append((at[-1], float(y[-1]), str(label), colour))
     ticks = [float(p) if numeric else float(i) for i, p in enumerate(places)]
     axis.set_xticks(ticks, [str(p) for p in places])
-    if len(handles) == len(ends) and len(ends) > 1:
-        axis.figure.canvas.draw()
-        style.end_labels(axis, ends)
+    return ends
 
 
 def cdf(results: Results, spec: dict[str, Any]) -> Made:
@@ -318,7 +354,7 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
         " left" if right.better == "less" else " right"
     )
     caption = (
-        f"{up.axis()} against {right.axis()}: a dot per run, the mean, and an ellipse of one "
+        f"{up.axis()[0].upper()}{up.axis()[1:]} against {right.axis()}: a dot per run, the mean, and an ellipse of one "
         f"standard deviation. Better is {towards}. {_counts(results, cells)}."
     )
     return figure, f"{up.label[0].upper()}{up.label[1:]} against {right.label}", caption

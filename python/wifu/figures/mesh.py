@@ -133,7 +133,7 @@ def waterfall(results: Results, spec: dict[str, Any]) -> Made:
     if not found:
         raise LabError("no run recorded hops of that flow")
     rows = max(len(hops) for _, hops, _ in found)
-    figure, axes = style.panels(len(found), height=1.5 + 0.36 * rows, columns=2)
+    figure, axes = style.panels(len(found), height=1.5 + 0.36 * rows, columns=2, share=False)
     titles = {c.name: t for t, members in split([c for c, _, _ in found], []) for c in members}
     used: dict[str, Any] = {}
     for axis, (cell, hops, _) in zip(axes, found, strict=True):
@@ -157,10 +157,12 @@ def waterfall(results: Results, spec: dict[str, Any]) -> Made:
         axis.tick_params(axis="y", length=0, labelleft=True)
         axis.set_title(titles[cell.name], loc="left", color=style.MUTED)
         axis.set_xlabel("time since the packet entered the mesh, ms")
-        axis.margins(x=0.14)
-        axis.set_xlim(left=0)
+        axis.margins(x=0.2)
+        axis.set_ylim(rows - 0.4, -0.6)
         style.grid(axis, "x")
-    axes[0].invert_yaxis()
+    longest = max(axis.get_xlim()[1] for axis in axes)
+    for axis in axes:
+        axis.set_xlim(0, longest)
     order = [name for _, name, _ in PARTS if name in used]
     style.legend(figure, [used[name] for name in order], order)
     counts = sorted({n for _, _, n in found})

@@ -23,7 +23,13 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#aa4499", "#e69f00", "#56b4e9", "#7
 """After Okabe and Ito; neighbours also differ in lightness."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-DASHES: tuple[Any, ...] = ("-", (0, (5, 1.6)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
+DASHES: tuple[Any, ...] = (
+    "-",
+    (0, (5, 1.6)),
+    (0, (1.2, 1.2)),
+    (0, (6, 1.5, 1.2, 1.5)),
+    (0, (9, 1.5)),
+)
 HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++", "oooo")
 
 WIDTH = 7.4
@@ -103,7 +109,7 @@ def grid(axis: Axes, which: str = "y") -> None:
 
 def legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str]) -> None:
     """The names of what is shown, in one line above the panels."""
-    if len(labels) > 1:
+    if len(labels) > 1 or "published" in labels:
         figure.legend(
             handles,
             labels,

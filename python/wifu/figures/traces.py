@@ -75,7 +75,8 @@ def timeseries(results: Results, spec: dict[str, Any]) -> Made:
         grid[row][0].set_ylabel(SHOWN[what][1])
         grid[row][0].set_ylim(bottom=0)
     _flow_legend(figure, grid[0][0])
-    caption = f"Run {run}. Goodput in a sliding window of {window * 1000:g} ms"
+    caption = f"Run {run}. Goodput (octets delivered in order, so that it leaps where a hole is "
+    caption += f"filled) in a sliding window of {window * 1000:g} ms"
     caption += "; congestion window of the sender" if "cwnd" in show else ""
     caption += "; smoothed round-trip time at the sender" if "srtt" in show else ""
     return figure, "Over time", caption + "."
