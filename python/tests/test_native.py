@@ -1,0 +1,109 @@
+"""The compiled simulator as Python sees it."""
+
+import json
+import os
+import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+from wifu import _native
+
+FRAME = np.dtype(
+    [
+        ("time_ns", "<u8"),
+        ("frame", "<u4"),
+        ("node", "<u2"),
+        ("peer", "<u2"),
+        ("what", "u1"),
+        ("mode", "u1"),
+        ("tries", "u1"),
+        ("why", "u1"),
+        ("bytes", "<u2"),
+        ("signal", "<i2"),
+        ("other", "<u2"),
+        ("kind", "u1"),
+        ("flags", "u1"),
+        ("value", "<u4"),
+    ]
+)
+SENT, DATA = 3, 0
+
+
+def scenario(**changes: Any) -> str:
+    flow = {"from": "n1", "to": "n4", "protocol": "tcp-sack", "app": "file", "bytes": "200k"}
+    base: dict[str, Any] = {"topology": {"words": "linear,4", "set": "TB-B"}, "flow": [flow]}
+    return json.dumps(base | changes)
+
+
+def test_the_same_scenario_gives_the_same_octets_in_any_thread() -> None:
+    with ThreadPoolExecutor(4) as pool:
+        found = set(pool.map(lambda _: _native.run(scenario()).json(), range(8)))
+    assert len(found) == 1
+    outcome = json.loads(found.pop())
+    assert outcome["flows"][0]["bytes"] == 200_000
+    assert "series" not in outcome
+    assert _native.run(scenario(run=2)).json() != json.dumps(outcome)
+
+
+def test_series_and_frames_are_arrays_for_numpy() -> None:
+    result = _native.run(scenario(record={"series": True, "frames": True, "pcap": "any"}))
+    assert "flow.1.cwnd" in result.series_names()
+    delivered = np.frombuffer(result.series("flow.1.delivered")).reshape(-1, 2)
+    assert delivered[-1, 1] == 200_000
+    assert (np.diff(delivered[:, 0]) >= 0).all()
+    with pytest.raises(KeyError, match="cwnd"):
+        result.series("flow.2.cwnd")
+    frames = np.frombuffer(result.frames(), dtype=FRAME)
+    attempts = (frames["what"] == SENT) & (frames["kind"] == DATA)
+    nodes = json.loads(result.json())["nodes"]
+    assert attempts.sum() == sum(n["attempts"] for n in nodes)
+    assert result.pcap()[:4] == bytes.fromhex("0a0d0d0a")
+    silent = _native.run(scenario())
+    assert (silent.series_names(), silent.frames(), silent.pcap()) == ([], b"", b"")
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ('{"sed": 1}', "sed: unknown key; did you mean seed?"),
+        ('{"seed": ', "EOF"),
+        (scenario(radio={"rat": "6M"}), "radio.rat: .*did you mean `rate`"),
+        (scenario(topology={"words": "linear,3"}), r"flow\[0\].to: no node `n4`"),
+        (scenario(topology={"set": "TB-X"}), "TB-A"),
+        (scenario(topology={"file": "/nonexistent.toml"}), "topology.file: /nonexistent.toml"),
+    ],
+)
+def test_errors_name_the_key_and_what_would_be_right(text: str, hint: str) -> None:
+    for call in (_native.run, _native.check_scenario):
+        with pytest.raises(ValueError, match=hint):
+            call(text)
+
+
+def test_what_a_scenario_leaves_out_is_filled_in() -> None:
+    full = json.loads(_native.check_scenario(scenario()))
+    assert (full["seed"], full["run"], full["flow"][0]["start"]) == (1, 1, "0 s")
+    assert _native.run(json.dumps(full)).json() == _native.run(scenario()).json()
+
+
+def test_the_catalogue_knows_protocols_and_sets() -> None:
+    assert {"tcp-newreno", "tcp-cubic", "udp"} <= set(_native.protocols())
+    assert {"TB-A", "TAP-16"} <= set(_native.sets())
+    described = json.loads(_native.describe("tcp-newreno,iw=4"))
+    params = {p["name"]: p["value"] for part in described["parts"] for p in part["params"]}
+    assert params["iw"] == "4"
+    with pytest.raises(ValueError, match="did you mean tcp-reno"):
+        _native.describe("tcp-ren")
+
+
+def test_ctrl_c_ends_a_run() -> None:
+    flow = {"from": "n1", "to": "n4", "protocol": "udp"}
+    endless = scenario(flow=[flow], stop={"time": "10000000s"})
+    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        _native.run(endless)
+    timer.join()
