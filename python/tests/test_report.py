@@ -39,6 +39,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> wifu.Results:
 SPECS: list[tuple[dict[str, Any], str]] = [
     ({"kind": "bars", "metric": "aggregate", "x": "hops"}, r"n = 5 runs per cell; whiskers: 95 %"),
     ({"kind": "lines", "x": "hops"}, "Student t"),
+    ({"kind": "lines", "x": "hops", "scale": "log"}, "Student t"),
     (
         {"kind": "bars", "x": "hops", "published": {"tcp-reno": {"1": 5.5, "3": 2.0}}},
         "Student t",

@@ -27,7 +27,11 @@ KINDS: dict[str, Kind] = {
     "bars": Kind(
         "a metric over an axis, with intervals", ("metric", "x", "by", "published"), "compare"
     ),
-    "lines": Kind("the same as lines", ("metric", "x", "by", "published"), "compare"),
+    "lines": Kind(
+        'the same as lines; scale = "log" if wanted',
+        ("metric", "x", "by", "published", "scale"),
+        "compare",
+    ),
     "cdf": Kind("distribution of the flows' goodput, or of a metric", ("metric", "by"), "compare"),
     "fairness": Kind("Jain's index of every run, with means", ("x", "by"), "compare"),
     "tradeoff": Kind(

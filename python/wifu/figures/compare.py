@@ -103,7 +103,10 @@ def _over(results: Results, spec: dict[str, Any], drawer: Any) -> Made:
         axis.set_title(title, loc="left", color=style.MUTED)
         axis.set_xlabel(str(x) if x else "")
         style.grid(axis)
-    if np.nanmin([results.interval(name, c).estimate for c in cells] + [0.0]) >= 0:
+    if spec.get("scale") == "log":
+        axes[0].set_yscale("log")
+        axes[0].yaxis.set_major_formatter(lambda v, _: style.number(v))
+    elif np.nanmin([results.interval(name, c).estimate for c in cells] + [0.0]) >= 0:
         axes[0].set_ylim(bottom=0)
     axes[0].set_ylabel(metric.axis())
     if any(len(e) > 1 for e in ends):
@@ -118,7 +121,11 @@ def _over(results: Results, spec: dict[str, Any], drawer: Any) -> Made:
     words = f"{_counts(results, cells)}; {_interval_words(results, cells, name)}"
     label = metric.axis()
     title = f"{metric.label[0].upper()}{metric.label[1:]}" + (f" over {x}" if x else "")
-    return figure, title, f"{label[0].upper()}{label[1:]}; {words}."
+    return figure, title, f"{_capital(label)}; {words}."
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _published(
@@ -354,8 +361,8 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
         " left" if right.better == "less" else " right"
     )
     caption = (
-        f"{up.axis()[0].upper()}{up.axis()[1:]} against {right.axis()}: a dot per run, the mean, and an ellipse of one "
-        f"standard deviation. Better is {towards}. {_counts(results, cells)}."
+        f"{_capital(up.axis())} against {right.axis()}: a dot per run, the mean, and an ellipse of "
+        f"one standard deviation. Better is {towards}. {_counts(results, cells)}."
     )
     return figure, f"{up.label[0].upper()}{up.label[1:]} against {right.label}", caption
 

@@ -124,23 +124,24 @@ def legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str]) -> Non
 
 def end_labels(axis: Axes, ends: Sequence[tuple[float, float, str, str]]) -> None:
     """Names at the ends of lines (x, y, name, colour), moved apart where they would overlap."""
-    figure = axis.figure
-    height = axis.get_window_extent().height or 1.0
-    low, high = axis.get_ylim()
-    per_point = (high - low) / height * figure.dpi / 72.0
-    gap = 11.5 * per_point
-    placed: list[list[Any]] = sorted([y, x, name, colour] for x, y, name, colour in ends)
+    gap = 11.5 * axis.figure.dpi / 72.0
+    # In pixels, so that the scale may be logarithmic.
+    placed: list[list[Any]] = sorted(
+        [float(axis.transData.transform((x, y))[1]), y, x, name, colour]
+        for x, y, name, colour in ends
+    )
     for _ in range(60):
         for one, two in pairwise(placed):
             overlap = gap - (two[0] - one[0])
-            if overlap > 1e-12:
+            if overlap > 1e-6:
                 one[0] -= overlap / 2
                 two[0] += overlap / 2
-    for y, x, name, colour in placed:
+    for pixel, y, x, name, colour in placed:
+        moved = pixel - float(axis.transData.transform((x, y))[1])
         axis.annotate(
             name,
             (x, y),
-            xytext=(7, 0),
+            xytext=(7, moved * 72.0 / axis.figure.dpi),
             textcoords="offset points",
             color=colour,
             fontsize=9.5,
