@@ -1,133 +1,109 @@
-"""The lab on the real simulator."""
+"""The compiled simulator as Python sees it."""
 
+import json
+import os
+import signal
+import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-import wifu
-from wifu import plan as plans
-from wifu.errors import LabError
-from wifu.rerun import again
+from wifu import _native
 
-SCENARIO: dict[str, Any] = {
-    "seed": 5,
-    "run": 2,
-    "topology": {"words": "linear,4", "set": "TB-W3"},
-    "flow": [
-        {"from": "n1", "to": "n4", "protocol": "tcp-newreno", "app": "file", "bytes": "200k"},
-        {
-            "from": "n4",
-            "to": "n2",
-            "protocol": "udp",
-            "app": "file",
-            "bytes": "50k",
-            "rate": "1Mb/s",
-        },
-    ],
-    "record": {"series": True, "frames": True},
-}
+FRAME = np.dtype(
+    [
+        ("time_ns", "<u8"),
+        ("frame", "<u4"),
+        ("node", "<u2"),
+        ("peer", "<u2"),
+        ("what", "u1"),
+        ("mode", "u1"),
+        ("tries", "u1"),
+        ("why", "u1"),
+        ("bytes", "<u2"),
+        ("signal", "<i2"),
+        ("other", "<u2"),
+        ("kind", "u1"),
+        ("flags", "u1"),
+        ("value", "<u4"),
+    ]
+)
+SENT, DATA = 3, 0
 
 
-def test_series_outcome_and_frames_agree() -> None:
-    run = wifu.run(SCENARIO)
-    flows = run.to_pandas()
-    assert flows["bytes"].tolist() == [200_000, 50_000]
-    assert flows["flow_hops"].tolist() == [3, 2]
-    delivered = run.series("flow.1.delivered")
-    assert delivered.iloc[-1] == 200_000
-    assert delivered.index[-1] == pytest.approx(flows["last_byte_s"].iloc[0])
-    assert np.all(np.diff(delivered.index) >= 0)
-    told = run.outcome["flows"][0]["goodput_bps"]
-    assert flows["goodput_bps"].iloc[0] == pytest.approx(told)
-    frames = run.frames()
-    sent = frames[(frames["what"] == "sent") & (frames["kind"] == "data")]
-    assert len(sent) == run.nodes()["attempts"].sum() == run.links()["attempts"].sum()
-    assert frames["time_s"].is_monotonic_increasing
-    hops = run.hops().query("flow == 1 and not reverse")
-    assert hops[["from", "to"]].to_numpy().tolist() == [["n1", "n2"], ["n2", "n3"], ["n3", "n4"]]
-    packet = hops[["queue_s", "contention_s", "retry_s", "air_s"]].sum(axis=1) / hops["packets"]
-    assert (packet > 0.5e-3).all()
+def scenario(**changes: Any) -> str:
+    flow = {"from": "n1", "to": "n4", "protocol": "tcp-sack", "app": "file", "bytes": "200k"}
+    base: dict[str, Any] = {"topology": {"words": "linear,4", "set": "TB-B"}, "flow": [flow]}
+    return json.dumps(base | changes)
 
 
 def test_the_same_scenario_gives_the_same_octets_in_any_thread() -> None:
-    from wifu import runner
-
     with ThreadPoolExecutor(4) as pool:
-        texts = set(pool.map(lambda _: runner.mesh(SCENARIO).json(), range(8)))
-    assert len(texts) == 1
-    other = runner.mesh({**SCENARIO, "run": 3}).json()
-    assert other not in texts
+        found = set(pool.map(lambda _: _native.run(scenario()).json(), range(8)))
+    assert len(found) == 1
+    outcome = json.loads(found.pop())
+    assert outcome["flows"][0]["bytes"] == 200_000
+    assert "series" not in outcome
+    assert _native.run(scenario(run=2)).json() != json.dumps(outcome)
 
 
-def test_recording_changes_nothing() -> None:
-    quiet = wifu.run({**SCENARIO, "record": {}})
-    loud = wifu.run(SCENARIO)
-    assert quiet.outcome["trace_hash"] == loud.outcome["trace_hash"]
-    assert quiet.frames().empty
+def test_series_and_frames_are_arrays_for_numpy() -> None:
+    result = _native.run(scenario(record={"series": True, "frames": True, "pcap": "any"}))
+    assert "flow.1.cwnd" in result.series_names()
+    delivered = np.frombuffer(result.series("flow.1.delivered")).reshape(-1, 2)
+    assert delivered[-1, 1] == 200_000
+    assert (np.diff(delivered[:, 0]) >= 0).all()
+    with pytest.raises(KeyError, match="cwnd"):
+        result.series("flow.2.cwnd")
+    frames = np.frombuffer(result.frames(), dtype=FRAME)
+    attempts = (frames["what"] == SENT) & (frames["kind"] == DATA)
+    nodes = json.loads(result.json())["nodes"]
+    assert attempts.sum() == sum(n["attempts"] for n in nodes)
+    assert result.pcap()[:4] == bytes.fromhex("0a0d0d0a")
+    silent = _native.run(scenario())
+    assert (silent.series_names(), silent.frames(), silent.pcap()) == ([], b"", b"")
 
 
-def test_delayed_acknowledgements_are_delayed() -> None:
-    flow = {"from": "n1", "to": "n2", "app": "file", "bytes": "1M"}
-    base = {"topology": {"words": "linear,2", "set": "TB-W3"}}
-    acks = []
-    for every in (1, 2):
-        protocol = f"tcp-reno,ack_every={every}"
-        run = wifu.run({**base, "flow": [{**flow, "protocol": protocol}]})
-        acks.append(run.outcome["flows"][0]["feedback_segments"])
-    assert acks[1] == pytest.approx(acks[0] / 2, rel=0.02)
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ('{"sed": 1}', "sed: unknown key; did you mean seed?"),
+        ('{"seed": ', "EOF"),
+        (scenario(radio={"rat": "6M"}), "radio.rat: .*did you mean `rate`"),
+        (scenario(topology={"words": "linear,3"}), r"flow\[0\].to: no node `n4`"),
+        (scenario(topology={"set": "TB-X"}), "TB-A"),
+        (scenario(topology={"file": "/nonexistent.toml"}), "topology.file: /nonexistent.toml"),
+    ],
+)
+def test_errors_name_the_key_and_what_would_be_right(text: str, hint: str) -> None:
+    for call in (_native.run, _native.check_scenario):
+        with pytest.raises(ValueError, match=hint):
+            call(text)
 
 
-PLAN = """
-name = "small"
-runs = 3
-[scenario]
-topology = { words = "linear,{hops+1}", set = "TB-A" }
-[[scenario.flow]]
-from = "n1"
-to = "n{hops+1}"
-protocol = "{protocol}"
-app = "file"
-bytes = "50k"
-jitter = "5ms"
-[vary]
-hops = [1, 2]
-protocol = ["tcp-tahoe", "tcp-sack"]
-"""
+def test_what_a_scenario_leaves_out_is_filled_in() -> None:
+    full = json.loads(_native.check_scenario(scenario()))
+    assert (full["seed"], full["run"], full["flow"][0]["start"]) == (1, 1, "0 s")
+    assert _native.run(json.dumps(full)).json() == _native.run(scenario()).json()
 
 
-def test_a_wrong_scenario_stops_a_campaign_before_it_begins(tmp_path: Path) -> None:
-    chosen = plans.parse(PLAN.replace('app = "file"', 'app = "fiel"'))
-    with pytest.raises(LabError, match=r"cell 1_tcp-tahoe: scenario: flow\[0\].*did you mean file"):
-        wifu.campaign(chosen, tmp_path / "r")
-    assert not (tmp_path / "r").exists()
+def test_the_catalogue_knows_protocols_and_sets() -> None:
+    assert {"tcp-newreno", "tcp-cubic", "udp"} <= set(_native.protocols())
+    assert {"TB-A", "TAP-16"} <= set(_native.sets())
+    described = json.loads(_native.describe("tcp-newreno,iw=4"))
+    params = {p["name"]: p["value"] for part in described["parts"] for p in part["params"]}
+    assert params["iw"] == "4"
+    with pytest.raises(ValueError, match="did you mean tcp-reno"):
+        _native.describe("tcp-ren")
 
 
-def test_a_campaign_can_be_done_again(tmp_path: Path) -> None:
-    results = wifu.campaign(plans.parse(PLAN), tmp_path / "r")
-    assert results.manifest["failed"] == []
-    assert len(results.manifest["code"][0]) == 16
-    done = again(results.store, None, None, 2)
-    assert (done.equal, done.differ) == (12, [])
-
-
-def test_a_flow_or_a_recorder_more_shifts_nobodys_channel() -> None:
-    # One flow with and without a quiet second one far away: the fading that it meets is the same.
-    flow = {
-        "from": "n1",
-        "to": "n2",
-        "protocol": "udp",
-        "app": "stream",
-        "time": "2s",
-        "rate": "1Mb/s",
-    }
-    base = {"topology": {"words": "linear,3", "set": "TB-A"}}
-    alone = wifu.run({**base, "flow": [flow]})
-    late = {**flow, "from": "n3", "to": "n2", "start": "60s", "time": "0.1s"}
-    both = wifu.run({**base, "flow": [flow, late], "stop": {"time": "61s"}})
-    one, two = (r.outcome["flows"][0] for r in (alone, both))
-    assert {k: one[k] for k in ("bytes", "last_byte_s")} == {
-        k: two[k] for k in ("bytes", "last_byte_s")
-    }
+def test_ctrl_c_ends_a_run() -> None:
+    flow = {"from": "n1", "to": "n4", "protocol": "udp"}
+    endless = scenario(flow=[flow], stop={"time": "10000000s"})
+    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        _native.run(endless)
+    timer.join()

@@ -1,0 +1,133 @@
+"""The lab on the simulator."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wifu
+from wifu import plan as plans
+from wifu.errors import LabError
+from wifu.rerun import again
+
+SCENARIO: dict[str, Any] = {
+    "seed": 5,
+    "run": 2,
+    "topology": {"words": "linear,4", "set": "TB-W3"},
+    "flow": [
+        {"from": "n1", "to": "n4", "protocol": "tcp-newreno", "app": "file", "bytes": "200k"},
+        {
+            "from": "n4",
+            "to": "n2",
+            "protocol": "udp",
+            "app": "file",
+            "bytes": "50k",
+            "rate": "1Mb/s",
+        },
+    ],
+    "record": {"series": True, "frames": True},
+}
+
+
+def test_series_outcome_and_frames_agree() -> None:
+    run = wifu.run(SCENARIO)
+    flows = run.to_pandas()
+    assert flows["bytes"].tolist() == [200_000, 50_000]
+    assert flows["flow_hops"].tolist() == [3, 2]
+    delivered = run.series("flow.1.delivered")
+    assert delivered.iloc[-1] == 200_000
+    assert delivered.index[-1] == pytest.approx(flows["last_byte_s"].iloc[0])
+    assert np.all(np.diff(delivered.index) >= 0)
+    told = run.outcome["flows"][0]["goodput_bps"]
+    assert flows["goodput_bps"].iloc[0] == pytest.approx(told)
+    frames = run.frames()
+    sent = frames[(frames["what"] == "sent") & (frames["kind"] == "data")]
+    assert len(sent) == run.nodes()["attempts"].sum() == run.links()["attempts"].sum()
+    assert frames["time_s"].is_monotonic_increasing
+    hops = run.hops().query("flow == 1 and not reverse")
+    assert hops[["from", "to"]].to_numpy().tolist() == [["n1", "n2"], ["n2", "n3"], ["n3", "n4"]]
+    packet = hops[["queue_s", "contention_s", "retry_s", "air_s"]].sum(axis=1) / hops["packets"]
+    assert (packet > 0.5e-3).all()
+
+
+def test_the_same_scenario_gives_the_same_octets_in_any_thread() -> None:
+    from wifu import runner
+
+    with ThreadPoolExecutor(4) as pool:
+        texts = set(pool.map(lambda _: runner.mesh(SCENARIO).json(), range(8)))
+    assert len(texts) == 1
+    other = runner.mesh({**SCENARIO, "run": 3}).json()
+    assert other not in texts
+
+
+def test_recording_changes_nothing() -> None:
+    quiet = wifu.run({**SCENARIO, "record": {}})
+    loud = wifu.run(SCENARIO)
+    assert quiet.outcome["trace_hash"] == loud.outcome["trace_hash"]
+    assert quiet.frames().empty
+
+
+def test_delayed_acknowledgements_are_delayed() -> None:
+    flow = {"from": "n1", "to": "n2", "app": "file", "bytes": "1M"}
+    base = {"topology": {"words": "linear,2", "set": "TB-W3"}}
+    acks = []
+    for every in (1, 2):
+        protocol = f"tcp-reno,ack_every={every}"
+        run = wifu.run({**base, "flow": [{**flow, "protocol": protocol}]})
+        acks.append(run.outcome["flows"][0]["feedback_segments"])
+    assert acks[1] == pytest.approx(acks[0] / 2, rel=0.02)
+
+
+PLAN = """
+name = "small"
+runs = 3
+[scenario]
+topology = { words = "linear,{hops+1}", set = "TB-A" }
+[[scenario.flow]]
+from = "n1"
+to = "n{hops+1}"
+protocol = "{protocol}"
+app = "file"
+bytes = "50k"
+jitter = "5ms"
+[vary]
+hops = [1, 2]
+protocol = ["tcp-tahoe", "tcp-sack"]
+"""
+
+
+def test_a_wrong_scenario_stops_a_campaign_before_it_begins(tmp_path: Path) -> None:
+    chosen = plans.parse(PLAN.replace('app = "file"', 'app = "fiel"'))
+    with pytest.raises(LabError, match=r"cell 1_tcp-tahoe: scenario: flow\[0\].*did you mean file"):
+        wifu.campaign(chosen, tmp_path / "r")
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_campaign_can_be_done_again(tmp_path: Path) -> None:
+    results = wifu.campaign(plans.parse(PLAN), tmp_path / "r")
+    assert results.manifest["failed"] == []
+    assert len(results.manifest["code"][0]) == 16
+    done = again(results.store, None, None, 2)
+    assert (done.equal, done.differ) == (12, [])
+
+
+def test_a_flow_or_a_recorder_more_shifts_nobodys_channel() -> None:
+    # One flow with and without a quiet second one far away: the fading that it meets is the same.
+    flow = {
+        "from": "n1",
+        "to": "n2",
+        "protocol": "udp",
+        "app": "stream",
+        "time": "2s",
+        "rate": "1Mb/s",
+    }
+    base = {"topology": {"words": "linear,3", "set": "TB-A"}}
+    alone = wifu.run({**base, "flow": [flow]})
+    late = {**flow, "from": "n3", "to": "n2", "start": "60s", "time": "0.1s"}
+    both = wifu.run({**base, "flow": [flow, late], "stop": {"time": "61s"}})
+    one, two = (r.outcome["flows"][0] for r in (alone, both))
+    assert {k: one[k] for k in ("bytes", "last_byte_s")} == {
+        k: two[k] for k in ("bytes", "last_byte_s")
+    }
