@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -154,25 +156,24 @@ def test_help_teaches(folder: Path) -> None:
     assert "Exit status" in told
 
 
-def test_an_interrupt_leaves_a_folder_that_resumes(folder: Path) -> None:
-    import signal
-    import time
-
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_a_folder_that_resumes(folder: Path, number: signal.Signals) -> None:
+    name = f"long-{number}"
     (folder / "long.toml").write_text(PLAN.replace("runs = 4", "runs = 400"))
     doing = subprocess.Popen(
-        [sys.executable, "-m", "wifu.cli", "run", "long.toml", "-o", "long", "--no-report"],
+        [sys.executable, "-m", "wifu.cli", "run", "long.toml", "-o", name, "--no-report"],
         cwd=folder,
         env={**os.environ, "WIFU_BIN": str(runner.find_program())},
         stderr=subprocess.PIPE,
         text=True,
     )
     deadline = time.monotonic() + 30
-    while len(list((folder / "long/runs").glob("*.gz"))) < 5 and time.monotonic() < deadline:
+    while len(list((folder / name / "runs").glob("*.gz"))) < 5 and time.monotonic() < deadline:
         time.sleep(0.05)
-    doing.send_signal(signal.SIGINT)
+    doing.send_signal(number)
     _, told = doing.communicate(timeout=30)
     assert doing.returncode == 130
-    assert "go on with: wifu-lab resume long" in told
-    manifest = json.loads((folder / "long/run.json").read_text())
+    assert f"go on with: wifu-lab resume {name}" in told
+    manifest = json.loads((folder / name / "run.json").read_text())
     assert manifest["state"] == "interrupted"
-    assert manifest["runs_done"] == len(list((folder / "long/runs").glob("*.gz"))) < 800
+    assert manifest["runs_done"] == len(list((folder / name / "runs").glob("*.gz"))) < 800

@@ -118,6 +118,8 @@ class Screen:
 
 def main() -> None:
     """Entry point of `wifu-lab`."""
+    # The end of a batch job's time leaves a folder that resumes, as Ctrl-C does.
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
         app(standalone_mode=True)
     except LabError as e:
@@ -126,6 +128,10 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.stdout.flush()
         os._exit(INTERRUPTED)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _executor(kind: str, jobs: int) -> Executor | None:

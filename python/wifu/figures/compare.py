@@ -105,7 +105,7 @@ def _over(results: Results, spec: dict[str, Any], drawer: Any) -> Made:
         style.grid(axis)
     if spec.get("scale") == "log":
         axes[0].set_yscale("log")
-        axes[0].yaxis.set_major_formatter(lambda v, _: style.number(v))
+        axes[0].yaxis.set_major_formatter(lambda v, _: f"{v:g}")
     elif np.nanmin([results.interval(name, c).estimate for c in cells] + [0.0]) >= 0:
         axes[0].set_ylim(bottom=0)
     axes[0].set_ylabel(metric.axis())
