@@ -113,7 +113,7 @@ impl Link {
         causes.extend([
             (self.noise, String::from("noise")),
             (self.weak, String::from("too weak to notice")),
-            (self.transmitting, String::from("receiver transmitting")),
+            (self.transmitting, String::from("receiver sending too")),
             (self.unanswered(), String::from(unanswered)),
             (self.refused, String::from("queue full")),
         ]);
@@ -147,7 +147,7 @@ driver's delay sample in ns (reported).
 
 Examples:
 
-  wifu sim --topo linear,7 --set TB-A --protocol tcp-newreno -n 2M --frames frames.bin
+  wifu sim --topo linear,7 --set TB-B --protocol tcp-newreno -n 2M --frames frames.bin
   wifu trace frames.bin
   wifu trace frames.bin --csv | grep ,lost,";
 

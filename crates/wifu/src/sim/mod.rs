@@ -63,7 +63,7 @@ Flows (--flow SOURCE:DESTINATION:PROTOCOL[,KEY=VALUE...], as often as wanted). K
 Examples:
 
   How does NewReno do over six wireless hops, and why?
-    wifu sim --topo linear,7 --set TB-A --protocol tcp-newreno -n 2M
+    wifu sim --topo linear,7 --set TB-B --protocol tcp-newreno -n 2M
 
   Two flows across each other in a grid, ten minutes, at 6 Mb/s with RTS:
     wifu sim --topo grid,5,5 --flow n11:n15:tcp-sack --flow n3:n23:tcp-cubic --stop 10min \\
