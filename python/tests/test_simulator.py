@@ -99,10 +99,15 @@ protocol = ["tcp-tahoe", "tcp-sack"]
 
 
 def test_a_wrong_scenario_stops_a_campaign_before_it_begins(tmp_path: Path) -> None:
-    chosen = plans.parse(PLAN.replace('app = "file"', 'app = "fiel"'))
-    with pytest.raises(LabError, match=r"cell 1_tcp-tahoe: scenario: flow\[0\].*did you mean file"):
-        wifu.campaign(chosen, tmp_path / "r")
-    assert not (tmp_path / "r").exists()
+    for wrong, told in (
+        (('app = "file"', 'app = "fiel"'), r"^p.toml:10: scenario.flow.1.app: .*did you mean file"),
+        (('"TB-A"', '"TB-AA"'), r"^p.toml.*TB-AA.*TB-A"),
+        (("jitter =", "jittr ="), r"^p.toml:12: scenario.flow.1.jittr: .*did you mean jitter"),
+    ):
+        chosen = plans.parse(PLAN.replace(*wrong), Path("p.toml"))
+        with pytest.raises(LabError, match=told):
+            wifu.campaign(chosen, tmp_path / "r")
+        assert not (tmp_path / "r").exists()
 
 
 def test_a_campaign_can_be_done_again(tmp_path: Path) -> None:

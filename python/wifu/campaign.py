@@ -190,7 +190,7 @@ class Campaign:
             try:
                 check_mesh(self.plan.scenario_of(cell, 1))
             except ValueError as e:
-                raise LabError(f"cell {cell.name}: scenario: {e}") from None
+                raise self.plan.scenario_error(cell, str(e)) from None
 
     def _run(self) -> Summary:
         state = "failed"

@@ -16,7 +16,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +119,8 @@ class Plan:
     series_runs: frozenset[int]
     source: Mapping[str, Value]
     cells: tuple[Cell, ...]
+    file: Path | None = None
+    text: str = ""
 
     @property
     def max_runs(self) -> int:
@@ -154,6 +156,16 @@ class Plan:
         else:
             scenario["seed"] = self.seed + run - 1
         return scenario
+
+    def scenario_error(self, cell: Cell, message: str) -> PlanError:
+        """What the simulator says about a cell's scenario (`flow[0].app: ...`), with the place in
+        the plan.
+        """
+        path, colon, what = message.partition(": ")
+        if not colon or " " in path:
+            return PlanError(f"cell {cell.name}: {message}", "scenario", self.file)
+        key = "scenario." + re.sub(r"\[(\d+)\]", lambda m: f".{int(m[1]) + 1}", path)
+        return PlanError(f"{what} (cell {cell.name})", key, self.file, locate(self.text, key))
 
     def groups(self) -> list[list[Cell]]:
         """Cells that are compared with each other, hence stop together: same but for `pair`."""
@@ -203,7 +215,7 @@ def parse(
     try:
         for override in overrides:
             apply_override(source, override, multirun)
-        return _Reader(source, path).plan()
+        return replace(_Reader(source, path).plan(), file=path, text=text)
     except PlanError as e:
         line = locate(text, e.key) if e.key else None
         raise PlanError(e.message, e.key, path, line) from None
