@@ -108,7 +108,7 @@ def _over(results: Results, spec: dict[str, Any], drawer: Any) -> Made:
         axes[0].yaxis.set_major_formatter(lambda v, _: f"{v:g}")
     elif np.nanmin([results.interval(name, c).estimate for c in cells] + [0.0]) >= 0:
         axes[0].set_ylim(bottom=0)
-    axes[0].set_ylabel(metric.axis())
+    style.label_rows(axes, metric.axis())
     if any(len(e) > 1 for e in ends):
         # Names stand at the ends of the lines, which are where they are once all is laid out.
         handles = {k: v for k, v in handles.items() if k == "published"}
@@ -265,7 +265,7 @@ def cdf(results: Results, spec: dict[str, Any]) -> Made:
         axis.set_ylim(0, 1.02)
         axis.set_xlim(left=min(0.0, axis.get_xlim()[0]) if axis.get_xlim()[0] < 0 else 0.0)
         style.grid(axis, "both")
-    axes[0].set_ylabel("share of runs" if name else "share of flows")
+    style.label_rows(axes, "share of runs" if name else "share of flows")
     style.legend(figure, list(handles.values()), list(handles))
     what = f"{RUN_METRICS[name].label} of the runs" if name else "goodput of the flows"
     caption = f"Empirical distribution of the {what}; {total} values, {_counts(results, cells)}."
@@ -293,6 +293,7 @@ def fairness(results: Results, spec: dict[str, Any]) -> Made:
     rng = np.random.default_rng(1)
     for axis, (title, members) in zip(axes, parts, strict=True):
         places = levels(members, x)
+        wide = max(4.0, min(13.0, 330.0 / (len(parts) * len(places) * len(every))))
         for n, label in enumerate(every):
             colour = style.COLOURS[n % len(style.COLOURS)]
             for cell in members:
@@ -306,7 +307,7 @@ def fairness(results: Results, spec: dict[str, Any]) -> Made:
                     str(label), Line2D([], [], marker="o", ls="", color=colour, ms=4)
                 )
                 interval = results.interval("jain", cell)
-                axis.plot(at, interval.estimate, "_", color=style.INK, markersize=13, mew=2)
+                axis.plot(at, interval.estimate, "_", color=style.INK, markersize=wide, mew=2)
                 if interval.known:
                     _whiskers(axis, [at], [interval], 1.0)
         axis.set_xticks(range(len(places)), [str(p) for p in places])
@@ -316,7 +317,7 @@ def fairness(results: Results, spec: dict[str, Any]) -> Made:
         style.grid(axis)
     low = np.nanmin([results.sample("jain", c.labels).min() for c in cells])
     axes[0].set_ylim(max(0.0, 1.0 - 1.15 * (1.0 - float(low))) if low < 0.9995 else 0.99, None)
-    axes[0].set_ylabel("Jain's index (1: equal shares)")
+    style.label_rows(axes, "Jain's index (1: equal shares)")
     style.legend(figure, list(handles.values()), list(handles))
     words = _counts(results, cells)
     caption = f"Jain's fairness index, a dot per run; bar: mean, whiskers: 95 % interval. {words}."
@@ -351,12 +352,12 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
                 ends.append((float(x.mean()), float(y.mean()), str(label), colour))
         axis.set_title(title, loc="left", color=style.MUTED)
         axis.set_xlabel(right.axis())
-        axis.set_ylabel(up.axis() if axis is axes[0] else "")
         axis.autoscale_view()
         axis.margins(x=0.12, y=0.12)
         style.grid(axis, "both")
         axis.figure.canvas.draw()
         style.end_labels(axis, ends)
+    style.label_rows(axes, up.axis())
     towards = ("upper" if up.better == "more" else "lower") + (
         " left" if right.better == "less" else " right"
     )

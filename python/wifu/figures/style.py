@@ -102,6 +102,14 @@ def panels(
     return figure, flat[:count]
 
 
+def label_rows(axes: Sequence[Axes], text: str) -> None:
+    """Write what the scale is beside the first panel of each row."""
+    for axis in axes:
+        place = axis.get_subplotspec()
+        if place is not None and place.is_first_col():
+            axis.set_ylabel(text)
+
+
 def grid(axis: Axes, which: str = "y") -> None:
     """Faint lines to read values by."""
     axis.grid(axis="both" if which == "both" else "x" if which == "x" else "y")

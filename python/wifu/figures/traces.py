@@ -124,7 +124,7 @@ def sequence(results: Results, spec: dict[str, Any]) -> Made:
         if start is not None or end is not None:
             _fit(axis)
         style.grid(axis, "both")
-    axes[0].set_ylabel(unit)
+    style.label_rows(axes, unit)
     handles, labels = axes[0].get_legend_handles_labels()
     for other in axes[1:]:
         for handle, label in zip(*other.get_legend_handles_labels(), strict=True):
