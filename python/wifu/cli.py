@@ -240,6 +240,8 @@ def _campaign(
         sys.stdout.flush()
         os._exit(INTERRUPTED)
     if not no_report:
+        if not as_json:
+            err.print("figures and report ...", highlight=False)
         told["report"] = str(_report(store.folder))
     if as_json:
         print(json.dumps(told))

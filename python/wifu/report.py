@@ -22,6 +22,9 @@ from wifu.plan import MEASURES, Cell, Label
 
 E = html.escape
 
+COMPARED = 3
+"""So many of a plan's metrics, the first ones, are compared: each comparison is a bootstrap."""
+
 
 def write(
     results: Results, path: Path | None = None, figures: Sequence[Drawn | NotDrawn] | None = None
@@ -222,7 +225,7 @@ def _comparison(results: Results) -> str:
     if plan.pair is None or len(plan.axis(plan.pair).levels) < 2:
         return ""
     out = []
-    for n, name in enumerate(plan.metrics):
+    for n, name in enumerate(plan.metrics[:COMPARED]):
         frame = results.compare(name)
         if frame.empty:
             continue
