@@ -1,12 +1,13 @@
 //! The channel: who hears what, which frame a receiver follows, and whether it survives.
 
+use crate::error::ErrorTable;
 use crate::phy::Mode;
 use crate::power::Power;
 use crate::queue::Wake;
 use crate::radio::{Event, OnAir, Radio};
 use crate::station::{Heard, Lock, Phase, Signal, Station};
 use crate::trace::{FrameKind, NOBODY, Record, What, Why};
-use wifu_wire::Time;
+use wifu_wire::{Span, Time};
 
 /// Logarithms of probabilities: above, a frame survives surely; below, it surely does not.
 const SURE: f64 = -1e-9;
@@ -100,85 +101,64 @@ impl Radio {
     }
 
     /// A signal reaches a receiver.
+    #[inline]
     fn arrive(&mut self, node: usize, number: u32, power: Power, mine: bool) {
         let now = self.now;
+        let signals = &mut self.signals;
         let s = &mut self.stations[node];
         s.total += power;
-        if power < s.cs {
-            self.disturbed(node, number, power, mine);
-            return;
+        let audible = power >= s.cs;
+        if audible {
+            s.heard.push(Heard {
+                signal: number,
+                power,
+            });
         }
-        s.heard.push(Heard {
-            signal: number,
-            power,
-        });
+        // Why it is not followed, if it is not.
+        let (mut why, mut other) = (Why::Weak, NOBODY);
         if let Some(own) = s.sending {
-            if mine {
-                let from = self.signals[own as usize].from;
-                self.missed(node, number, Why::Transmitting, from);
+            if audible {
+                (why, other) = (Why::Transmitting, signals[own as usize].from);
             }
-            return;
-        }
-        let Some(lock) = s.lock else {
-            let rest = s.noise + s.total - power;
-            if power >= s.cs && power.0 as f64 >= s.lock_ratio * rest.0 as f64 {
-                self.follow(node, number, power);
-            } else if mine {
-                self.missed(node, number, Why::Weak, NOBODY);
+        } else if let Some(lock) = &mut s.lock {
+            let old = lock.signal;
+            let followed = &signals[old as usize];
+            let (new, now_followed) = (power.0 as f64, lock.power.0 as f64);
+            let taken = audible
+                && (new >= s.mim_ratio * now_followed
+                    || new >= s.capture_ratio * now_followed && now < followed.preamble_end)
+                && new >= s.lock_ratio * (s.noise + s.total - power).0 as f64;
+            if taken {
+                follow(s, signals, number, power, now);
+                let by = signals[number as usize].from;
+                self.missed(node, old, Why::Captured, by);
+                return;
             }
-            self.medium(node);
-            return;
-        };
-        let ratio = power.0 as f64 / lock.power.0 as f64;
-        let rest = s.noise + s.total - power;
-        let taken = (ratio >= s.mim_ratio
-            || ratio >= s.capture_ratio && now < self.signals[lock.signal as usize].preamble_end)
-            && power >= s.cs
-            && power.0 as f64 >= s.lock_ratio * rest.0 as f64;
-        if taken {
-            self.follow(node, number, power);
-            let by = self.signals[number as usize].from;
-            self.missed(node, lock.signal, Why::Captured, by);
-        } else {
-            self.weigh(node);
-            let from = self.signals[number as usize].from;
-            let s = &mut self.stations[node];
-            let interference = s.noise + s.total - lock.power;
-            if let Some(l) = &mut s.lock {
-                l.interference = interference;
-                if power > l.worst_power {
-                    (l.worst, l.worst_power) = (from, power);
-                }
+            weigh(
+                lock,
+                followed,
+                &self.tables[usize::from(s.table)],
+                &self.header,
+                now,
+            );
+            lock.interference = s.noise + s.total - lock.power;
+            if power > lock.worst_power {
+                (lock.worst, lock.worst_power) = (signals[number as usize].from, power);
             }
-            if mine {
-                let other = self.signals[lock.signal as usize].from;
-                self.missed(node, number, Why::Locked, other);
+            if audible {
+                (why, other) = (Why::Locked, followed.from);
             }
-        }
-        self.medium(node);
-    }
-
-    /// A signal begins that is too weak to be followed: interference, and perhaps enough of it to
-    /// make the medium busy.
-    #[inline]
-    fn disturbed(&mut self, node: usize, number: u32, power: Power, mine: bool) {
-        let s = &self.stations[node];
-        if let Some(lock) = s.lock {
-            self.weigh(node);
-            let from = self.signals[number as usize].from;
-            let s = &mut self.stations[node];
-            let interference = s.noise + s.total - lock.power;
-            if let Some(l) = &mut s.lock {
-                l.interference = interference;
-                if power > l.worst_power {
-                    (l.worst, l.worst_power) = (from, power);
-                }
-            }
-        } else if s.total >= s.cs {
-            self.medium(node);
+        } else if audible && power.0 as f64 >= s.lock_ratio * (s.noise + s.total - power).0 as f64 {
+            follow(s, signals, number, power, now);
+            why = Why::None;
         }
         if mine {
-            self.missed(node, number, Why::Weak, NOBODY);
+            let signal = &mut signals[number as usize];
+            (signal.miss, signal.miss_other) = (why, other);
+        }
+        let busy = s.sensing();
+        if busy != s.busy {
+            self.sensed(node, busy);
         }
     }
 
@@ -197,49 +177,6 @@ impl Radio {
                 ..self.entry(What::Captured, signal.frame, node as u16, signal.from)
             });
         }
-    }
-
-    /// Account for the part of the followed frame that ends now.
-    fn weigh(&mut self, node: usize) {
-        let now = self.now;
-        let s = &mut self.stations[node];
-        let Some(lock) = &mut s.lock else { return };
-        if lock.since >= now {
-            return;
-        }
-        let signal = &self.signals[lock.signal as usize];
-        let sinr = lock.power.over(lock.interference);
-        let table = &self.tables[usize::from(s.table)];
-        if sinr >= table.sure(signal.mode) || lock.ln_ok < HOPELESS {
-            lock.since = now;
-            return;
-        }
-        if lock.since < signal.plcp_end {
-            // The header follows the preamble: 24 bits in 4 us, or 48 bits.
-            let (from, to) = (
-                lock.since.max(signal.preamble_end),
-                now.min(signal.plcp_end),
-            );
-            if to > from {
-                let header = self.phy.header(signal.mode);
-                let bits = if header.is_ofdm() { 24.0 } else { 48.0 };
-                let whole = signal.plcp_end - signal.preamble_end;
-                let share = (to - from).0 as f64 / whole.0 as f64;
-                lock.ln_ok += table.ln_bit(header, sinr) * bits * share;
-            }
-        }
-        let from = lock.since.max(signal.plcp_end);
-        if now > from {
-            let whole = (signal.end - signal.plcp_end).0;
-            let share = if (now - from).0 == whole {
-                1.0
-            } else {
-                (now - from).0 as f64 / whole as f64
-            };
-            let bits = f64::from(signal.bytes * 8) * share;
-            lock.ln_ok += table.ln_bit(signal.mode, sinr) * bits;
-        }
-        lock.since = now;
     }
 
     /// A transmission ends.
@@ -266,12 +203,9 @@ impl Radio {
     }
 
     /// A signal ends at a receiver.
+    #[inline]
     fn leave(&mut self, node: usize, number: u32, signal: &Signal, power: Power) {
-        let s = &mut self.stations[node];
-        let mine = s.lock.is_some_and(|l| l.signal == number);
-        if s.lock.is_some() {
-            self.weigh(node);
-        }
+        let now = self.now;
         let s = &mut self.stations[node];
         s.total -= power;
         if power >= s.cs
@@ -279,15 +213,22 @@ impl Radio {
         {
             s.heard.swap_remove(at);
         }
-        if mine {
-            if let Some(lock) = s.lock.take() {
-                self.received(node, number, signal, &lock);
-            }
-            self.catch_up(node);
-        } else if let Some(power) = s.lock.as_ref().map(|l| l.power) {
-            let interference = s.noise + s.total - power;
-            if let Some(l) = &mut s.lock {
-                l.interference = interference;
+        if let Some(lock) = &mut s.lock {
+            let followed = &self.signals[lock.signal as usize];
+            weigh(
+                lock,
+                followed,
+                &self.tables[usize::from(s.table)],
+                &self.header,
+                now,
+            );
+            if lock.signal == number {
+                if let Some(lock) = s.lock.take() {
+                    self.received(node, number, signal, &lock);
+                }
+                self.catch_up(node);
+            } else {
+                lock.interference = s.noise + s.total - lock.power;
             }
         } else if !s.heard.is_empty() {
             self.catch_up(node);
@@ -315,7 +256,7 @@ impl Radio {
         };
         let rest = s.noise + s.total - best.power;
         if best.power >= s.cs && best.power.0 as f64 >= s.lock_ratio * rest.0 as f64 {
-            self.follow(node, best.signal, best.power);
+            follow(s, &self.signals, best.signal, best.power, now);
             let signal = &mut self.signals[best.signal as usize];
             if usize::from(signal.to) == node {
                 signal.miss = Why::None;
@@ -465,32 +406,11 @@ impl Radio {
         });
     }
 
-    /// Follow a signal from now on.
-    fn follow(&mut self, node: usize, signal: u32, power: Power) {
-        let now = self.now;
-        let s = &mut self.stations[node];
-        let (mut worst, mut worst_power) = (NOBODY, Power::ZERO);
-        if s.heard.len() > 1
-            && let Some(h) = s.strongest_but(signal)
-        {
-            (worst, worst_power) = (self.signals[h.signal as usize].from, h.power);
-        }
-        s.lock = Some(Lock {
-            signal,
-            power,
-            interference: s.noise + s.total - power,
-            since: now,
-            ln_ok: 0.0,
-            worst,
-            worst_power,
-        });
-    }
-
     /// Carrier sense after something changed: freeze or resume the back-off.
     #[inline(always)]
     pub(crate) fn medium(&mut self, node: usize) {
         let s = &self.stations[node];
-        let busy = s.sending.is_some() || s.lock.is_some() || s.total >= s.cs;
+        let busy = s.sensing();
         if busy != s.busy {
             self.sensed(node, busy);
         }
@@ -513,7 +433,73 @@ impl Radio {
 
 fn settle_busy(s: &mut Station, now: Time) {
     s.counters.busy = s.counters.busy + (now - s.busy_since);
-    s.driver.meter.add(s.busy_since, now);
+    s.driver.meter.note(now, s.counters.busy);
+}
+
+/// Follow a signal from now on.
+fn follow(s: &mut Station, signals: &[Signal], signal: u32, power: Power, now: Time) {
+    let (mut worst, mut worst_power) = (NOBODY, Power::ZERO);
+    if s.heard.len() > 1
+        && let Some(h) = s.strongest_but(signal)
+    {
+        (worst, worst_power) = (signals[h.signal as usize].from, h.power);
+    }
+    s.lock = Some(Lock {
+        signal,
+        power,
+        interference: s.noise + s.total - power,
+        since: now,
+        ln_ok: 0.0,
+        worst,
+        worst_power,
+    });
+}
+
+/// Account for the part of the followed frame that ends now.
+#[inline]
+fn weigh(lock: &mut Lock, signal: &Signal, table: &ErrorTable, headers: &[Mode; 12], now: Time) {
+    let since = core::mem::replace(&mut lock.since, now);
+    if since >= now || lock.ln_ok < HOPELESS {
+        return;
+    }
+    let sinr = lock.power.over(lock.interference);
+    if sinr < table.sure(signal.mode) {
+        survive(lock, signal, table, headers, (since, now), sinr);
+    }
+}
+
+/// The chance that the part of a frame between two times survives at this SINR.
+fn survive(
+    lock: &mut Lock,
+    signal: &Signal,
+    table: &ErrorTable,
+    headers: &[Mode; 12],
+    (since, now): (Time, Time),
+    sinr: f64,
+) {
+    if now > signal.plcp_end {
+        let (from, whole) = (since.max(signal.plcp_end), signal.end - signal.plcp_end);
+        let bits = f64::from(signal.bytes * 8) * share(now - from, whole);
+        lock.ln_ok += table.ln_bit(signal.mode, sinr) * bits;
+    }
+    let header = headers[usize::from(signal.mode.0)];
+    if since < signal.plcp_end && sinr < table.sure(header) {
+        // The header follows the preamble: 24 bits in 4 us, or 48 bits.
+        let from = since.max(signal.preamble_end);
+        let part = now.min(signal.plcp_end) - from; // none before the preamble's end
+        let bits = if header.is_ofdm() { 24.0 } else { 48.0 };
+        let whole = signal.plcp_end - signal.preamble_end;
+        lock.ln_ok += table.ln_bit(header, sinr) * bits * share(part, whole);
+    }
+}
+
+/// A part of a whole as a number from 0 to 1.
+fn share(part: Span, whole: Span) -> f64 {
+    if part == whole {
+        1.0
+    } else {
+        part.0 as f64 / whole.0 as f64
+    }
 }
 
 /// A frame that begins; [`Radio::transmit`] adds the times.

@@ -40,7 +40,9 @@ impl Radio {
         let now = self.now;
         let s = &mut self.stations[node];
         s.idle_since = now.max(s.nav);
-        self.count_on(node);
+        if s.backoff || s.phase == Phase::Contend {
+            self.count_on(node);
+        }
     }
 
     /// Slots count from now on, or as soon as the interframe space is over.

@@ -42,59 +42,51 @@ pub(crate) struct Finished {
     pub times: Times,
 }
 
-const WINDOW: usize = 10;
-const BUCKET: u64 = 10_000_000;
+/// Snapshots that are kept, and the time between two.
+const SNAPSHOTS: usize = 11;
+const STEP: Span = Span(10_000_000);
 
-/// How busy the medium was during the last 100 ms.
+/// How busy the medium was during the last tenth of a second: snapshots of the time that it was
+/// busy in all.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BusyMeter {
-    buckets: [u64; WINDOW],
-    newest: u64,
-    /// Place of the newest.
-    slot: usize,
+    /// When, and busy until then; the oldest is overwritten.
+    taken: [(Time, Span); SNAPSHOTS],
+    next: usize,
+    due: Time,
 }
 
 impl BusyMeter {
-    /// The medium was busy from `from` to `to`.
-    pub fn add(&mut self, from: Time, to: Time) {
-        let begin = self.newest * BUCKET;
-        if from.0 >= begin && to.0 < begin + BUCKET {
-            self.buckets[self.slot] += to.0 - from.0;
-            return;
-        }
-        self.add_across(from, to);
-    }
-
-    fn add_across(&mut self, from: Time, to: Time) {
-        let mut at = from.0;
-        while at < to.0 {
-            let bucket = at / BUCKET;
-            let end = ((bucket + 1) * BUCKET).min(to.0);
-            self.roll(bucket);
-            self.buckets[(bucket % WINDOW as u64) as usize] += end - at;
-            at = end;
+    /// At `now` a busy period ends; with it the medium was busy for `busy` in all.
+    #[inline]
+    pub fn note(&mut self, now: Time, busy: Span) {
+        if now >= self.due {
+            self.snapshot(now, busy);
         }
     }
 
-    fn roll(&mut self, bucket: u64) {
-        let gap = bucket.saturating_sub(self.newest).min(WINDOW as u64);
-        for i in 0..gap {
-            self.buckets[((bucket - i) % WINDOW as u64) as usize] = 0;
-        }
-        self.newest = self.newest.max(bucket);
-        self.slot = (self.newest % WINDOW as u64) as usize;
+    fn snapshot(&mut self, now: Time, busy: Span) {
+        self.taken[self.next] = (now, busy);
+        self.next = (self.next + 1) % SNAPSHOTS;
+        self.due = now + STEP;
     }
 
-    /// Share of the last 90 to 100 ms before `now`.
-    pub fn share(&self, now: Time) -> f32 {
-        let newest = now.0 / BUCKET;
-        let since = newest.saturating_sub(WINDOW as u64 - 1);
-        let sum: u64 = (since..=newest)
-            .filter(|b| *b <= self.newest && b + WINDOW as u64 > self.newest)
-            .map(|b| self.buckets[(b % WINDOW as u64) as usize])
-            .sum();
-        let span = now.0.saturating_sub(since * BUCKET).max(1);
-        (sum as f64 / span as f64).min(1.0) as f32
+    /// Share of the last 100 ms before `now`, at which the medium was busy for `busy` in all. It
+    /// counts from the snapshot next to the window's beginning.
+    pub fn share(&self, now: Time, busy: Span) -> f32 {
+        let begin = Time(now.0.saturating_sub(SNAPSHOTS as u64 * STEP.0 - STEP.0));
+        let before = self
+            .taken
+            .iter()
+            .filter(|s| s.0 <= begin)
+            .max_by_key(|s| s.0);
+        let (from, then) = match before {
+            // Between the snapshot and the window nothing or something was busy: at most all.
+            Some(&(_, then)) => (begin, then),
+            None => (Time::ZERO, Span::ZERO),
+        };
+        let span = (now - from).0.max(1);
+        ((busy - then).0 as f64 / span as f64).min(1.0) as f32
     }
 }
 
@@ -337,14 +329,19 @@ mod tests {
     fn the_meter_forgets_after_a_tenth_of_a_second() {
         let ms = |n: u64| Time(n * 1_000_000);
         let mut m = BusyMeter::default();
-        m.add(ms(0), ms(50));
-        assert!(
-            (m.share(ms(100)) - 0.45).abs() < 0.06,
-            "{}",
-            m.share(ms(100))
-        );
-        assert_eq!(m.share(ms(300)), 0.0);
-        m.add(ms(290), ms(300));
-        assert!((m.share(ms(300)) - 0.1).abs() < 0.03);
+        let mut busy = Span::ZERO;
+        // Busy for half of each millisecond, until 200 ms; then for 10 ms at 490.
+        for n in 0..200 {
+            busy = busy + Span(500_000);
+            m.note(ms(n) + Span(500_000), busy);
+        }
+        let near = |found: f32, right: f32| assert!((found - right).abs() < 0.06, "{found}");
+        near(m.share(ms(200), busy), 0.5);
+        near(m.share(ms(250), busy), 0.25);
+        near(m.share(ms(400), busy), 0.0);
+        busy = busy + Span(10_000_000);
+        m.note(ms(500), busy);
+        near(m.share(ms(500), busy), 0.1);
+        near(m.share(ms(605), busy), 0.0);
     }
 }

@@ -186,6 +186,8 @@ pub struct Radio {
     pub(crate) now: Time,
     pub(crate) phy: Phy,
     pub(crate) ifs: [Span; 2],
+    /// Mode of the PLCP header by mode of the frame.
+    pub(crate) header: [Mode; 12],
     pub(crate) timing: Vec<[Timing; 12]>,
     pub(crate) stations: Vec<Station>,
     pub(crate) links: Vec<Vec<Link>>,
@@ -233,6 +235,7 @@ impl Radio {
         let mut radio = Radio {
             now: Time::ZERO,
             ifs: [phy.difs, phy.eifs()],
+            header: Mode::ALL.map(|m| phy.header(m)),
             phy,
             timing,
             stations,
@@ -354,10 +357,7 @@ impl Radio {
     /// Facts about a node's link layer.
     pub fn link(&self, node: u16) -> LinkFacts {
         let (i, s) = (usize::from(node), &self.stations[usize::from(node)]);
-        let mut meter = s.driver.meter.clone();
-        if s.busy {
-            meter.add(s.busy_since, self.now);
-        }
+        let busy = self.counters(node).busy;
         LinkFacts {
             delay: s.driver.delay_ns.map(|ns| Span(ns.round() as u64)),
             sample: s.driver.sample,
@@ -365,7 +365,7 @@ impl Radio {
             queued: s.driver.waiting(),
             room: s.driver.room(),
             last_done: s.driver.last_done,
-            busy: meter.share(self.now),
+            busy: s.driver.meter.share(self.now, busy),
             rate: s.rate.rate(),
         }
     }

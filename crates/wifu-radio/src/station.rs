@@ -213,6 +213,12 @@ impl Station {
         }
     }
 
+    /// Carrier sense: transmitting, receiving, or enough power on the air.
+    #[inline]
+    pub fn sensing(&self) -> bool {
+        self.sending.is_some() || self.lock.is_some() || self.total >= self.cs
+    }
+
     /// Whether a copy of this frame came before; remembers it.
     pub fn duplicate(&mut self, from: u16, seq: u16, retry: bool) -> bool {
         match self.seen.iter_mut().find(|s| s.0 == from) {

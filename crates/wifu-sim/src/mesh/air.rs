@@ -13,8 +13,21 @@ impl Air {
     /// The radios of a plan; none if nobody hears anybody.
     pub(crate) fn new(plan: &Plan, rng: &Rng) -> Air {
         let any = plan.gains.iter().any(|row| !row.is_empty());
-        Air {
-            radio: any.then(|| Radio::new(plan, rng)),
+        let mut radio = any.then(|| Radio::new(plan, rng));
+        if let Some(radio) = &mut radio {
+            // Nobody asks what is overheard before there is a handler.
+            for node in 0..plan.nodes.len() {
+                radio.set_promiscuous(node as u16, false);
+            }
+        }
+        Air { radio }
+    }
+
+    /// Report what a node overhears, if its radio is promiscuous at all.
+    pub(crate) fn listen(&mut self, plan: &Plan, node: u16) {
+        if let Some(radio) = &mut self.radio {
+            let on = plan.nodes[usize::from(node)].radio.promiscuous;
+            radio.set_promiscuous(node, on);
         }
     }
 

@@ -125,6 +125,7 @@ impl Simulation {
     /// If there is no node of that number.
     pub fn set_handler(&mut self, node: u16, handler: Box<dyn Handler>) {
         self.handlers = true;
+        self.air.listen(&self.plan, node);
         self.nodes[usize::from(node)].handler = Some(handler);
     }
 
