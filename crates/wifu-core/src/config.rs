@@ -15,7 +15,7 @@ use crate::chain::{Chain, Full};
 use crate::handler::Descriptor;
 use crate::handlers::{HANDLERS, find};
 use crate::hook::{Hook, Hooks};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use wifu_engine::descriptor::{Params, Value};
 use wifu_wire::Rng;
@@ -26,18 +26,22 @@ use wifu_wire::Rng;
 pub struct ConfigError(pub String);
 
 /// One handler of a configuration.
-#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct HandlerConfig {
     /// Which.
     #[serde(rename = "use")]
     pub name: String,
     /// For packets of this IP protocol only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<u8>,
     /// At these hooks only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hooks: Option<Vec<String>>,
     /// Holds at most so many packets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_held: Option<u32>,
     /// Beyond that, `open` (they go on) or `closed` (they are dropped).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when_full: Option<String>,
     /// Parameters of the handler.
     #[serde(flatten)]
@@ -121,11 +125,29 @@ impl Config {
 }
 
 impl HandlerConfig {
-    fn push(&self, chain: &mut Chain, rng: Rng) -> Result<(), ConfigError> {
-        let Some(descriptor) = find(&self.name) else {
+    /// Where it is asked: its hooks, and the protocol (`None`: all).
+    ///
+    /// # Errors
+    /// Unknown names, hooks at which it does nothing.
+    pub fn place(&self) -> Result<(Hooks, Option<u8>), ConfigError> {
+        let descriptor = self.descriptor()?;
+        let protocol = self.protocol.or(descriptor.protocol);
+        Ok((self.hooks(descriptor)?, protocol))
+    }
+
+    /// Its descriptor.
+    ///
+    /// # Errors
+    /// Unknown names, with the nearest known one.
+    pub fn descriptor(&self) -> Result<&'static Descriptor, ConfigError> {
+        find(&self.name).ok_or_else(|| {
             let names = HANDLERS.iter().map(|d| d.name);
-            return wrong(unknown("handler", &self.name, names));
-        };
+            ConfigError(unknown("handler", &self.name, names))
+        })
+    }
+
+    fn push(&self, chain: &mut Chain, rng: Rng) -> Result<(), ConfigError> {
+        let descriptor = self.descriptor()?;
         let values = self.values(descriptor)?;
         let params = Params {
             values: &values,

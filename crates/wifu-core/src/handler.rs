@@ -90,6 +90,9 @@ pub struct Descriptor {
     pub params: &'static [ParamSpec],
     /// Packets that it holds at most unless the configuration says otherwise; 0: it holds none.
     pub holds: u32,
+    /// It neither changes nor counts packets, so that it may be given super-packets: up to 64 KB
+    /// that the driver cuts into segments later, whose checksum is not filled in yet (GSO).
+    pub super_packets: bool,
     /// Make one.
     pub build: fn(&Params<'_>) -> Result<Box<dyn Handler>, String>,
 }

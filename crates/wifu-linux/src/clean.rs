@@ -2,8 +2,10 @@
 //!
 //! Ours is what says so: state files under [`RUN`], namespaces named `wifu-...`
 //! whose loopback carries our tag, interfaces whose alias is our tag, daemon directories named by
-//! the number of a namespace. What a living process owns stays, unless everything is asked for.
+//! the number of a namespace, rules whose comment is our tag. What a living process owns stays,
+//! unless everything is asked for.
 
+use crate::core::rules;
 use crate::netns::{LabState, NETNS, Namespace, Owner, PREFIX, RUN};
 use crate::steps::{StepError, Steps, output_of};
 use serde::{Deserialize, Serialize};
@@ -70,6 +72,7 @@ fn clean_under(run: &Path, options: Options) -> Result<Report, StepError> {
     };
     cleaner.namespaces()?;
     cleaner.links()?;
+    cleaner.rules();
     cleaner.lab_files();
     cleaner.daemon_directories();
     let Cleaner {
@@ -137,6 +140,20 @@ impl Cleaner {
             }
         }
         Ok(())
+    }
+
+    /// Rules of ours in this namespace.
+    fn rules(&mut self) {
+        for rule in rules::installed() {
+            if !self.may_go(rule.owner) {
+                let text = format!("rule of process {}, which runs", rule.owner.pid);
+                self.report.kept.push(text);
+            } else if self.steps.note(rule.removal.clone())
+                && let Err(e) = rules::remove(&rule)
+            {
+                self.report.failed.push(e.to_string());
+            }
+        }
     }
 
     /// State files whose namespaces are all gone, or would be.

@@ -8,6 +8,7 @@ pub mod bsd;
 pub mod capture;
 pub mod carrier;
 pub mod clean;
+pub mod core;
 pub mod daemon;
 pub mod doctor;
 pub mod faults;

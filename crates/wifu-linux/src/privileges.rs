@@ -27,16 +27,16 @@ pub fn give_up(directory: &Path) -> io::Result<bool> {
         CapabilitySet::DAC_OVERRIDE
     };
     let kept = needed & had.permitted;
-    set_no_new_privs(true)?;
-    set_capabilities(
-        None,
-        CapabilitySets {
-            effective: kept,
-            permitted: kept,
-            inheritable: CapabilitySet::empty(),
-        },
-    )?;
+    keep(kept)?;
     Ok(!kept.is_empty())
+}
+
+/// Give up everything but CAP_NET_ADMIN: netfilter's queues want it for every verdict.
+///
+/// # Errors
+/// What `capset` or `prctl` says.
+pub fn keep_net_admin() -> io::Result<()> {
+    keep(CapabilitySet::NET_ADMIN & capabilities(None)?.permitted)
 }
 
 /// Give up everything: for threads that work with what is open already.
@@ -44,14 +44,17 @@ pub fn give_up(directory: &Path) -> io::Result<bool> {
 /// # Errors
 /// What `capset` or `prctl` says.
 pub fn give_up_all() -> io::Result<()> {
+    keep(CapabilitySet::empty())
+}
+
+fn keep(kept: CapabilitySet) -> io::Result<()> {
     set_no_new_privs(true)?;
-    let none = CapabilitySet::empty();
     Ok(set_capabilities(
         None,
         CapabilitySets {
-            effective: none,
-            permitted: none,
-            inheritable: none,
+            effective: kept,
+            permitted: kept,
+            inheritable: CapabilitySet::empty(),
         },
     )?)
 }

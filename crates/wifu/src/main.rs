@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod catalog;
+mod core;
 mod exec;
 mod front;
 mod live;
@@ -41,6 +42,8 @@ enum Command {
     Doctor(live::DoctorArgs),
     /// Remove what dead WiFu processes left on this host
     Clean(live::CleanArgs),
+    /// Run handlers on every packet that passes this host
+    Core(core::CoreArgs),
     /// Run a program with its TCP sockets carried by a WiFu protocol
     Exec(exec::Args),
     /// Run a protocol over a network in virtual time: losses, traces, captures
@@ -58,7 +61,11 @@ fn main() -> ExitCode {
     // Not where a socket's end must be an error.
     if !matches!(
         command,
-        Command::Daemon(_) | Command::Exec(_) | Command::Perf(_)
+        Command::Daemon(_)
+            | Command::Core(_)
+            | Command::Emu(_)
+            | Command::Exec(_)
+            | Command::Perf(_)
     ) {
         wifu_linux::sys::end_with_closed_pipe();
     }
@@ -70,6 +77,7 @@ fn main() -> ExitCode {
         Command::Ss(args) => ss::run(&args),
         Command::Doctor(args) => live::doctor(&args),
         Command::Clean(args) => live::clean(&args),
+        Command::Core(args) => core::run(&args),
         Command::Exec(args) => exec::run(&args),
         Command::Mock(args) => mock::run(&args),
         Command::Sim(args) => sim::run(&args),

@@ -29,6 +29,7 @@ pub static DELAY_COLLECTOR: Descriptor = Descriptor {
     protocol: None,
     params: &[PORT, ETA],
     holds: 0,
+    super_packets: false,
     build: |p| {
         Ok(Box::new(Collector {
             port: p.int(PORT.name) as u16,

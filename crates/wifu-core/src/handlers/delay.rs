@@ -22,6 +22,7 @@ pub static DELAY: Descriptor = Descriptor {
     protocol: None,
     params: &[T],
     holds: 10_000,
+    super_packets: true,
     build: |p| {
         Ok(Box::new(Delay {
             t: p.span(T.name),

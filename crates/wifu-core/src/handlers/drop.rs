@@ -14,6 +14,7 @@ pub static DROP: Descriptor = Descriptor {
     protocol: None,
     params: &[P],
     holds: 0,
+    super_packets: false,
     build: |params| {
         Ok(Box::new(Drop {
             p: params.real(P.name),

@@ -21,6 +21,7 @@ pub static LOGGER: Descriptor = Descriptor {
     protocol: None,
     params: &[EVERY],
     holds: 0,
+    super_packets: false,
     build: |p| {
         Ok(Box::new(Logger {
             every: p.int(EVERY.name),

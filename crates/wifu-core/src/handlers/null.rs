@@ -11,6 +11,7 @@ pub static NULL: Descriptor = Descriptor {
     protocol: None,
     params: &[],
     holds: 0,
+    super_packets: true,
     build: |_| Ok(Box::new(Null)),
 };
 

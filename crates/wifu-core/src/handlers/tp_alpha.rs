@@ -23,6 +23,7 @@ pub static TPA_SHIM: Descriptor = Descriptor {
     protocol: Some(PROTOCOL),
     params: &[ETA],
     holds: 0,
+    super_packets: false,
     build: |p| {
         Ok(Box::new(TpAlpha {
             eta: p.real(ETA.name),

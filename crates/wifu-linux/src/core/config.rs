@@ -1,0 +1,391 @@
+//! What `wifu core` is told: handlers, rules and settings, as TOML or in the lines of the WiFu
+//! paper.
+
+use crate::poller::Coalesce;
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use wifu_core::{Chain, Config, ConfigError, Full, Hook, Hooks};
+use wifu_wire::{Rng, Span};
+
+/// Everything that is configured.
+#[derive(Clone, Debug, Default)]
+pub struct CoreConfig {
+    /// The handlers, in order.
+    pub handlers: Config,
+    /// What follows `iptables -t mangle -A`, one rule each.
+    pub rules: Vec<String>,
+    /// Rules given by a hook and what a packet must match, in iptables' words.
+    pub matches: Vec<(Hook, String)>,
+    /// How it runs.
+    pub settings: Settings,
+}
+
+/// How handlers are run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What becomes of packets while the kernel's queue is full, and after a handler failed.
+    pub when_full: Full,
+    /// A handler that takes longer for one packet has failed.
+    pub stall: Span,
+    /// Packets that wait in a queue at most, besides those that handlers hold.
+    pub queue_length: u32,
+    /// Packets that handlers hold at most, together, in octets.
+    pub held_octets: usize,
+    /// Let packets come whole that are to be cut into segments later. `None`: if every handler
+    /// can do with them.
+    pub super_packets: Option<bool>,
+    /// Receive buffer of the queues' socket, in octets.
+    pub receive_buffer: usize,
+    /// When the loop sleeps instead of waiting for the next packet.
+    pub coalesce: Coalesce,
+    /// This node's number, for handlers.
+    pub node: u16,
+    /// Where the driver's delay is read (`Da` and `sample`).
+    pub delay_dir: Option<PathBuf>,
+    /// What the delay is taken for before the first sample.
+    pub first_delay: Span,
+    /// Interfaces whose frames to others are overheard.
+    pub overhear: Vec<String>,
+    /// Where the handlers' random numbers begin.
+    pub seed: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            when_full: Full::Open,
+            stall: Span(1_000_000_000),
+            queue_length: 4096,
+            held_octets: 64 << 20,
+            super_packets: None,
+            receive_buffer: 8 << 20,
+            coalesce: Coalesce::default(),
+            node: 0,
+            delay_dir: None,
+            // D0 of 802.11a at 24 Mb/s (spec 7.4).
+            first_delay: Span(681_500),
+            overhear: Vec::new(),
+            seed: 1,
+        }
+    }
+}
+
+/// The `[core]` table.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    when_full: Option<String>,
+    stall: Option<String>,
+    queue_length: Option<u32>,
+    super_packets: Option<bool>,
+    node: Option<u16>,
+    delay_dir: Option<PathBuf>,
+    first_delay: Option<String>,
+    #[serde(default)]
+    overhear: Vec<String>,
+    seed: Option<u64>,
+}
+
+/// A `[[rule]]`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rule {
+    hook: String,
+    #[serde(default, rename = "match")]
+    words: String,
+}
+
+/// A whole file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    core: Table,
+    #[serde(default)]
+    rule: Vec<Rule>,
+    /// Read by [`Config::from_toml`].
+    #[serde(default, rename = "handler")]
+    _handler: Vec<toml::Value>,
+}
+
+fn wrong<T>(text: impl Into<String>) -> Result<T, ConfigError> {
+    Err(ConfigError(text.into()))
+}
+
+/// `open` or `closed`.
+///
+/// # Errors
+/// Other words.
+pub fn full(word: &str) -> Result<Full, ConfigError> {
+    match word {
+        "open" => Ok(Full::Open),
+        "closed" => Ok(Full::Closed),
+        other => wrong(format!("\"{other}\": write open or closed")),
+    }
+}
+
+fn span(what: &str, text: &str) -> Result<Span, ConfigError> {
+    text.parse()
+        .map_err(|e| ConfigError(format!("{what}: {e}")))
+}
+
+/// The name of netfilter's chain for a hook.
+fn chain_of(hook: Hook) -> String {
+    hook.name().to_uppercase()
+}
+
+impl CoreConfig {
+    /// From a file's text: TOML, or the paper's lines.
+    ///
+    /// # Errors
+    /// What is wrong, and where.
+    pub fn read(text: &str, is_toml: bool) -> Result<CoreConfig, ConfigError> {
+        if is_toml {
+            CoreConfig::from_toml(text)
+        } else {
+            CoreConfig::from_lines(text)
+        }
+    }
+
+    fn from_toml(text: &str) -> Result<CoreConfig, ConfigError> {
+        let file: File =
+            toml::from_str(text).map_err(|e| ConfigError(e.to_string().trim_end().to_owned()))?;
+        let mut settings = Settings::default();
+        let t = file.core;
+        if let Some(word) = &t.when_full {
+            settings.when_full = full(word)?;
+        }
+        if let Some(text) = &t.stall {
+            settings.stall = span("stall", text)?;
+        }
+        if let Some(text) = &t.first_delay {
+            settings.first_delay = span("first_delay", text)?;
+        }
+        settings.queue_length = t.queue_length.unwrap_or(settings.queue_length);
+        settings.super_packets = t.super_packets;
+        settings.node = t.node.unwrap_or(0);
+        settings.delay_dir = t.delay_dir;
+        settings.overhear = t.overhear;
+        settings.seed = t.seed.unwrap_or(settings.seed);
+        let mut matches = Vec::new();
+        for rule in file.rule {
+            let hook: Hook = rule.hook.parse().map_err(ConfigError)?;
+            if !Hooks::WIRED.has(hook) {
+                return wrong("overheard frames need no rule: name interfaces in `overhear`");
+            }
+            matches.push((hook, rule.words));
+        }
+        Ok(CoreConfig {
+            handlers: Config::from_toml(text)?,
+            matches,
+            settings,
+            ..CoreConfig::default()
+        })
+    }
+
+    fn from_lines(text: &str) -> Result<CoreConfig, ConfigError> {
+        let mut config = CoreConfig::default();
+        for (i, line) in text.lines().enumerate() {
+            let at = |e: ConfigError| ConfigError(format!("line {}: {e}", i + 1));
+            let bare = line.split('#').next().unwrap_or("").trim();
+            if let Some(handler) = Config::line(line).map_err(at)? {
+                config.handlers.handlers.push(handler);
+            } else if !bare.is_empty() {
+                config.rules.push(bare.to_owned());
+            }
+        }
+        Ok(config)
+    }
+
+    /// Make the handlers.
+    ///
+    /// # Errors
+    /// Unknown names and parameters, and what is out of range.
+    pub fn chain(&self) -> Result<Chain, ConfigError> {
+        self.handlers.chain(&Rng::new(self.settings.seed))
+    }
+
+    /// The rules: those of the configuration, or one per hook and protocol of the handlers. Made
+    /// by us, they leave the loopback alone, which is no hop.
+    ///
+    /// # Errors
+    /// Unknown handlers.
+    pub fn all_rules(&self) -> Result<Vec<String>, ConfigError> {
+        let full = self.settings.when_full;
+        if !self.rules.is_empty() || !self.matches.is_empty() {
+            let matching = self.matches.iter();
+            let made = matching.map(|(hook, words)| queue_rule(*hook, words, full));
+            return Ok(self.rules.iter().cloned().chain(made).collect());
+        }
+        // Of each hook, its protocols; none: every packet.
+        let mut wanted: [Option<BTreeSet<u8>>; 5] = Default::default();
+        let mut every = Hooks::NONE;
+        for handler in &self.handlers.handlers {
+            let (hooks, protocol) = handler.place()?;
+            for hook in hooks.and(Hooks::WIRED).iter() {
+                let set = wanted[usize::from(hook.number())].get_or_insert_default();
+                match protocol {
+                    // A shim may hide it.
+                    Some(p) => set.extend([p, wifu_core::shim::PROTOCOL]),
+                    None => every = every.or(Hooks::of(&[hook])),
+                }
+            }
+        }
+        let mut rules = Vec::new();
+        for (hook, protocols) in Hook::ALL.into_iter().zip(wanted) {
+            let Some(protocols) = protocols else { continue };
+            let device = match hook {
+                Hook::Output | Hook::Postrouting => "! -o lo",
+                _ => "! -i lo",
+            };
+            if every.has(hook) {
+                rules.push(queue_rule(hook, device, full));
+            } else {
+                let each = protocols.iter().map(|p| format!("{device} -p {p}"));
+                rules.extend(each.map(|words| queue_rule(hook, &words, full)));
+            }
+        }
+        Ok(rules)
+    }
+
+    /// Packets that all handlers together may hold.
+    ///
+    /// # Errors
+    /// Unknown handlers.
+    pub fn most_held(&self) -> Result<u32, ConfigError> {
+        let mut most = 0u32;
+        for handler in &self.handlers.handlers {
+            let own = handler.most_held.unwrap_or(handler.descriptor()?.holds);
+            most = most.saturating_add(own);
+        }
+        Ok(most)
+    }
+
+    /// Whether packets may come whole that are to be cut into segments later.
+    ///
+    /// # Errors
+    /// If that was asked for and a handler cannot do with them; unknown handlers.
+    pub fn super_packets(&self) -> Result<bool, ConfigError> {
+        for handler in &self.handlers.handlers {
+            let descriptor = handler.descriptor()?;
+            if descriptor.super_packets {
+                continue;
+            }
+            if self.settings.super_packets == Some(true) {
+                return wrong(format!(
+                    "super_packets: {} changes or counts packets, so it must see each by itself",
+                    descriptor.name
+                ));
+            }
+            return Ok(false);
+        }
+        Ok(self.settings.super_packets.unwrap_or(true))
+    }
+}
+
+fn queue_rule(hook: Hook, words: &str, full: Full) -> String {
+    let words = words.trim();
+    let space = if words.is_empty() { "" } else { " " };
+    let bypass = match full {
+        Full::Open => " --queue-bypass",
+        Full::Closed => "",
+    };
+    let (chain, number) = (chain_of(hook), hook.number());
+    format!("{chain}{space}{words} -j NFQUEUE --queue-num {number}{bypass}")
+}
+
+/// The queues that rules send packets to.
+///
+/// # Errors
+/// If one of them sends packets to no queue of ours, or is none of mangle's.
+pub fn hooks_of(rules: &[String]) -> Result<Hooks, ConfigError> {
+    let mut hooks = Hooks::NONE;
+    for rule in rules {
+        let words: Vec<&str> = rule.split_whitespace().collect();
+        let chain = words.first().copied().unwrap_or("");
+        if !Hooks::WIRED.iter().any(|h| chain_of(h) == chain) {
+            return wrong(format!(
+                "\"{rule}\": a rule begins with INPUT, OUTPUT, FORWARD, PREROUTING or POSTROUTING"
+            ));
+        }
+        let Some(at) = words.iter().position(|w| *w == "--queue-num") else {
+            continue; // a rule that spares some packets, such as `-j ACCEPT`
+        };
+        let number = words.get(at + 1).and_then(|n| n.parse::<u16>().ok());
+        let Some(hook) = Hook::ALL.into_iter().find(|h| Some(h.number()) == number) else {
+            return wrong(format!("\"{rule}\": queues are 0 to 4"));
+        };
+        if !Hooks::WIRED.has(hook) {
+            return wrong(format!("\"{rule}\": queues are 0 to 4"));
+        }
+        hooks = hooks.or(Hooks::of(&[hook]));
+    }
+    Ok(hooks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_follow_from_the_handlers() {
+        let text = "[core]\nwhen_full = \"closed\"\n[[handler]]\nuse = \"drop\"\nprotocol = 17\n\
+                    hooks = [\"forward\"]\n[[handler]]\nuse = \"logger\"\nhooks = [\"input\"]\n";
+        let config = CoreConfig::read(text, true).unwrap();
+        let rules = config.all_rules().unwrap();
+        assert_eq!(
+            rules,
+            [
+                "INPUT ! -i lo -j NFQUEUE --queue-num 0",
+                "FORWARD ! -i lo -p 17 -j NFQUEUE --queue-num 2",
+                "FORWARD ! -i lo -p 253 -j NFQUEUE --queue-num 2",
+            ]
+        );
+        assert_eq!(
+            hooks_of(&rules),
+            Ok(Hooks::of(&[Hook::Input, Hook::Forward]))
+        );
+        assert_eq!(config.super_packets(), Ok(false));
+    }
+
+    #[test]
+    fn the_papers_lines_are_taken_as_they_are() {
+        let text = "# WiFu\nOUTPUT -p udp -j NFQUEUE --queue-num 1 # out\n\nhandler null *\n";
+        let config = CoreConfig::read(text, false).unwrap();
+        let rules = config.all_rules().unwrap();
+        assert_eq!(rules, ["OUTPUT -p udp -j NFQUEUE --queue-num 1"]);
+        assert_eq!(hooks_of(&rules), Ok(Hooks::of(&[Hook::Output])));
+        assert_eq!(config.super_packets(), Ok(true));
+        assert!(config.chain().is_ok());
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let cases = [
+            ("[core]\nwhen_full = \"shut\"\n", "write open or closed"),
+            ("[core]\nqueue = 4\n", "unknown field"),
+            ("[[rule]]\nhook = \"overheard\"\n", "need no rule"),
+            ("[[handlers]]\nuse = \"null\"\n", "unknown field"),
+        ];
+        for (text, wanted) in cases {
+            let found = CoreConfig::read(text, true).unwrap_err().to_string();
+            assert!(found.contains(wanted), "{found}");
+        }
+        for rule in [
+            "OUT -j NFQUEUE --queue-num 1",
+            "OUTPUT -j NFQUEUE --queue-num 5",
+        ] {
+            assert!(hooks_of(&[rule.to_owned()]).is_err(), "{rule}");
+        }
+        let text = "[core]\nsuper_packets = true\n[[handler]]\nuse = \"drop\"\n";
+        let config = CoreConfig::read(text, true).unwrap();
+        assert!(
+            config
+                .super_packets()
+                .unwrap_err()
+                .to_string()
+                .contains("drop")
+        );
+    }
+}

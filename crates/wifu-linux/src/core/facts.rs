@@ -1,0 +1,107 @@
+//! What a driver says of its delay, read from two files (spec 7.3): `Da`, the average, and
+//! `sample`, the last, each a decimal number of microseconds.
+
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+use wifu_core::{LinkFacts, Site};
+use wifu_wire::{Span, Time};
+
+/// Files are read again after this time.
+const FRESH: Span = Span(5_000_000);
+
+/// This node, for handlers.
+pub(crate) struct Here {
+    node: u16,
+    dir: Option<PathBuf>,
+    facts: Cell<LinkFacts>,
+    read_at: Cell<Time>,
+    written: Cell<Option<SystemTime>>,
+}
+
+impl Here {
+    pub(crate) fn new(node: u16, dir: Option<PathBuf>, first: Span) -> Here {
+        Here {
+            node,
+            dir,
+            facts: Cell::new(LinkFacts {
+                first,
+                ..LinkFacts::default()
+            }),
+            read_at: Cell::new(Time(0)),
+            written: Cell::new(None),
+        }
+    }
+
+    /// Read the files again if what is known is old.
+    pub(crate) fn refresh(&self, now: Time) {
+        let Some(dir) = &self.dir else { return };
+        if self.read_at.get() != Time(0) && now - self.read_at.get() < FRESH {
+            return;
+        }
+        self.read_at.set(now);
+        let mut facts = self.facts.get();
+        let (delay, sample) = (number(&dir.join("Da")), number(&dir.join("sample")));
+        // A driver's file in /proc, of length 0, has no time of its own: there a new value tells.
+        let written = std::fs::metadata(dir.join("sample"))
+            .ok()
+            .filter(|m| m.len() > 0)
+            .and_then(|m| m.modified().ok());
+        let new = sample.unwrap_or(facts.sample) != facts.sample
+            || delay.is_some() && delay != facts.delay
+            || written != self.written.get();
+        if new {
+            facts.last_done = now;
+        }
+        self.written.set(written);
+        facts.delay = delay.or(facts.delay);
+        facts.sample = sample.unwrap_or(facts.sample);
+        self.facts.set(facts);
+    }
+}
+
+/// A file's number of microseconds.
+fn number(path: &Path) -> Option<Span> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let us: u64 = text.trim().parse().ok()?;
+    Some(Span(us.saturating_mul(1000)))
+}
+
+impl Site for Here {
+    fn node(&self) -> u16 {
+        self.node
+    }
+
+    fn link(&self) -> LinkFacts {
+        self.facts.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_drivers_delay_is_read_again_in_time_and_an_idle_driver_is_seen() {
+        let dir = std::env::temp_dir().join(format!("wifu-facts-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let here = Here::new(3, Some(dir.clone()), Span(681_500));
+        let ms = |n: u64| Time(n * 1_000_000);
+        here.refresh(ms(1));
+        assert_eq!(here.link().reported(ms(1)).0, Span(681_500));
+        std::fs::write(dir.join("Da"), "1234\n").unwrap();
+        std::fs::write(dir.join("sample"), "900\n").unwrap();
+        here.refresh(ms(2));
+        assert_eq!(here.link().delay, None, "read a moment ago");
+        here.refresh(ms(10));
+        let facts = here.link();
+        assert_eq!(
+            (facts.delay, facts.sample),
+            (Some(Span(1_234_000)), Span(900_000))
+        );
+        assert_eq!(facts.reported(ms(50)), (Span(1_234_000), false));
+        here.refresh(ms(60));
+        assert_eq!(here.link().reported(ms(200)), (Span(1_234_000), true));
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+}

@@ -1,0 +1,430 @@
+//! WiFu Core live: a chain of handlers behind NFQUEUE, one queue for each hook, numbered as in the
+//! WiFu paper (spec 3).
+//!
+//! Two threads: one runs the handlers, the other watches over it. If a handler panics or takes too
+//! long for one packet, the watching thread takes the queues over and lets everything pass, or
+//! drops it, as configured; either is counted.
+
+pub mod config;
+mod ear;
+mod facts;
+mod message;
+mod queue;
+mod repair;
+pub mod report;
+pub mod rules;
+mod watch;
+mod worker;
+
+use crate::poller::{Coalesce, Event, Interest, Poller, Waker};
+use config::Settings;
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use ear::Ear;
+use queue::{Inbox, Look, Outbox, Socket, Ticket};
+use report::{Report, kernel_queues};
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
+use watch::{Shared, State, Stopwatch};
+use wifu_core::{Chain, Full, Hooks};
+use wifu_wire::{Span, Time};
+use worker::Worker;
+
+/// Lines of handlers that wait for being read.
+const LINES: usize = 4096;
+/// The handlers' turn on a processor: short, so that they go before those whose packets they hold.
+const SLICE: core::time::Duration = core::time::Duration::from_micros(100);
+/// The kernel's ids go up one by one: this far ahead of any, nothing waits.
+const AHEAD: u32 = 0x3FFF_FFFF;
+
+/// Why the queues can't be opened; for the user to read.
+#[derive(Debug, thiserror::Error)]
+pub enum CoreError {
+    /// A queue.
+    #[error("queue {number} ({hook}): {error}{hint}")]
+    Queue {
+        /// Its number.
+        number: u16,
+        /// Its hook.
+        hook: &'static str,
+        /// Why.
+        error: io::Error,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// An interface.
+    #[error("overhearing on {device}: {error}")]
+    Overhear {
+        /// Its name.
+        device: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// Something else.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+/// Asks an interception for things, from other threads.
+#[derive(Clone)]
+pub struct Remote {
+    waker: Waker,
+    stop: Arc<AtomicBool>,
+    reports: Arc<AtomicU8>,
+}
+
+impl Remote {
+    /// End it.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        self.waker.wake();
+    }
+
+    /// Let it report.
+    pub fn report(&self) {
+        self.reports.fetch_add(1, Ordering::AcqRel);
+        self.waker.wake();
+    }
+}
+
+/// What an interception tells its user.
+pub enum Told {
+    /// A line of a handler.
+    Line(String),
+    /// An account: the first after a signal or an interval, the last at the end.
+    Report(Report),
+    /// Handlers failed: how, and what becomes of packets from now on.
+    Failed(&'static str, Full),
+}
+
+/// How it is controlled.
+#[derive(Clone, Debug, Default)]
+pub struct Control {
+    /// Signals that end it.
+    pub end: Vec<i32>,
+    /// Signals after which it reports.
+    pub report: Vec<i32>,
+    /// Report this often.
+    pub interval: Option<Span>,
+}
+
+/// Handlers with their queues open.
+pub struct Interception {
+    poller: Poller,
+    socket: Socket,
+    shared: Arc<Shared>,
+    lines: Receiver<String>,
+    settings: Settings,
+    ready: Option<Worker>,
+    worker: Option<Waker>,
+    remote: Remote,
+    begun: Time,
+    failed: [u64; 2],
+}
+
+/// What opening does beyond rules, for people to read.
+pub fn steps(
+    hooks: Hooks,
+    settings: &Settings,
+    most_held: u32,
+    super_packets: bool,
+) -> Vec<String> {
+    let length = settings.queue_length.saturating_add(most_held);
+    let flags = match (settings.when_full, super_packets) {
+        (Full::Open, true) => "fail-open, gso",
+        (Full::Open, false) => "fail-open",
+        (Full::Closed, true) => "gso",
+        (Full::Closed, false) => "no flags",
+    };
+    let queue = |h: wifu_core::Hook| {
+        let n = h.number();
+        format!("nfqueue {n}: bind, copy 65535 octets, at most {length} packets, {flags}")
+    };
+    let ear = |d: &String| format!("packet socket on {d}: promiscuous, frames to others");
+    let ears = settings.overhear.iter().map(ear);
+    hooks
+        .and(Hooks::WIRED)
+        .iter()
+        .map(queue)
+        .chain(ears)
+        .collect()
+}
+
+impl Interception {
+    /// Open queues for `hooks`, in the calling thread's network namespace. Packets come once rules
+    /// send them.
+    ///
+    /// # Errors
+    /// Without CAP_NET_ADMIN, or if another program has a queue.
+    pub fn open(
+        chain: Chain,
+        hooks: Hooks,
+        settings: &Settings,
+        most_held: u32,
+        super_packets: bool,
+    ) -> Result<Interception, CoreError> {
+        let socket = Socket::open(settings.receive_buffer)?;
+        let mut flags = if super_packets { message::GSO } else { 0 };
+        if settings.when_full == Full::Open {
+            flags |= message::FAIL_OPEN;
+        }
+        for hook in hooks.and(Hooks::WIRED).iter() {
+            let length = settings.queue_length.saturating_add(most_held);
+            let bound = socket.bind(hook, length, flags);
+            bound.map_err(|error| queue_error(hook.number(), hook.name(), error))?;
+        }
+        let ears = settings.overhear.iter().map(|device| {
+            Ear::open(device).map_err(|error| CoreError::Overhear {
+                device: device.clone(),
+                error,
+            })
+        });
+        let ears = ears.collect::<Result<Vec<_>, _>>()?;
+        let poller = Poller::new(Coalesce::OFF)?;
+        let (sender, lines) = sync_channel(LINES);
+        let shared = Shared::new(sender, poller.waker());
+        let remote = Remote {
+            waker: poller.waker(),
+            stop: Arc::default(),
+            reports: Arc::default(),
+        };
+        Ok(Interception {
+            socket: socket.clone(),
+            ready: Some(Worker::new(chain, settings, socket, ears, shared.clone())),
+            shared,
+            lines,
+            settings: settings.clone(),
+            worker: None,
+            remote,
+            poller,
+            begun: Poller::now(),
+            failed: [0; 2],
+        })
+    }
+
+    /// Something that other threads can ask by.
+    pub fn remote(&self) -> Remote {
+        self.remote.clone()
+    }
+
+    /// Catch signals; before [`run`](Interception::run), in a thread from which all others start.
+    ///
+    /// # Errors
+    /// What `signalfd` says.
+    pub fn catch_signals(&mut self, control: &Control) -> io::Result<()> {
+        let all = [&control.end[..], &control.report[..]].concat();
+        self.poller.catch_signals(&all)
+    }
+
+    /// Run the handlers until asked to end. `before_end` is called when it shall end, to take the
+    /// rules away; what waits is judged after that.
+    ///
+    /// # Errors
+    /// If the queues' socket fails.
+    pub fn run(
+        mut self,
+        control: &Control,
+        mut tell: impl FnMut(Told),
+        before_end: impl FnOnce(),
+    ) -> io::Result<Report> {
+        self.start()?;
+        let mut watch = Stopwatch::new(self.settings.stall);
+        let mut next = control.interval.map_or(Time::NEVER, |i| self.begun + i);
+        let mut fallback = None;
+        let mut events: Vec<Event> = Vec::new();
+        let result = loop {
+            let now = Poller::now();
+            let look = if fallback.is_none() {
+                now + watch.pause()
+            } else {
+                Time::NEVER
+            };
+            self.poller.wait(look.min(next), 0, &mut events)?;
+            let now = Poller::now();
+            while let Ok(line) = self.lines.try_recv() {
+                tell(Told::Line(line));
+            }
+            if fallback.is_none() {
+                fallback = self.check(&mut watch, now, &mut tell)?;
+            }
+            if let Some((inbox, outbox)) = &mut fallback {
+                self.failed[usize::from(self.closed())] += decide(inbox, outbox, !self.closed())?;
+            }
+            let signal = self.poller.take_signal();
+            let asked = self.remote.reports.swap(0, Ordering::AcqRel) > 0;
+            if asked || now >= next || signal.is_some_and(|s| control.report.contains(&s)) {
+                if now >= next {
+                    next += control.interval.unwrap_or_default().max(Span(1_000_000));
+                }
+                tell(Told::Report(self.report()));
+            }
+            let end = signal.is_some_and(|s| control.end.contains(&s));
+            if end || self.remote.stop.load(Ordering::Acquire) {
+                break Ok(());
+            }
+        };
+        before_end();
+        self.shared.ask_to_end();
+        self.wake_worker();
+        self.wait_for(Span(500_000_000), |s| s.state() != State::Working);
+        if let Some((inbox, outbox)) = &mut fallback {
+            self.failed[usize::from(self.closed())] += decide(inbox, outbox, !self.closed())?;
+        }
+        while let Ok(line) = self.lines.try_recv() {
+            tell(Told::Line(line));
+        }
+        let report = self.final_report();
+        tell(Told::Report(report.clone()));
+        result.map(|()| report)
+    }
+
+    fn closed(&self) -> bool {
+        self.settings.when_full == Full::Closed
+    }
+
+    fn start(&mut self) -> io::Result<()> {
+        let Some(worker) = self.ready.take() else {
+            return Ok(());
+        };
+        let coalesce = self.settings.coalesce;
+        let (give, take) = std::sync::mpsc::channel();
+        let work = move || {
+            if let Err(e) = crate::sys::set_slice(SLICE) {
+                tracing::debug!("the scheduler grants no short slice: {e}");
+            }
+            // Of the thread that waits in it.
+            let poller = Poller::new(coalesce);
+            let made = poller.as_ref().map(Poller::waker);
+            let _ = give.send(made.map_err(|e| io::Error::new(e.kind(), e.to_string())));
+            if let Ok(poller) = poller {
+                worker.run(poller);
+            }
+        };
+        // Never joined: a handler that hangs must not keep the program from ending.
+        std::thread::Builder::new()
+            .name("wifu-handlers".into())
+            .spawn(work)?;
+        let waker = take.recv().map_err(io::Error::other)??;
+        self.worker = Some(waker);
+        Ok(())
+    }
+
+    fn wake_worker(&self) {
+        if let Some(waker) = &self.worker {
+            waker.wake();
+        }
+    }
+
+    /// See how the handlers are; take the queues over if they failed.
+    fn check(
+        &mut self,
+        watch: &mut Stopwatch,
+        now: Time,
+        tell: &mut impl FnMut(Told),
+    ) -> io::Result<Option<(Inbox, Outbox)>> {
+        if watch.is_over(&self.shared, now) {
+            self.shared.leave(State::Stalled);
+        }
+        let how = match self.shared.state() {
+            State::Working | State::Ended => return Ok(None),
+            State::Broken => return Err(io::Error::other("the queues' socket failed")),
+            State::Panicked => "panicked",
+            State::Stalled => "stalled",
+        };
+        tell(Told::Failed(how, self.settings.when_full));
+        let waiting: u64 = kernel_queues().values().map(|q| q.waiting).sum();
+        self.failed[usize::from(self.closed())] += waiting;
+        let mut inbox = Inbox::new(self.socket.clone());
+        let mut outbox = Outbox::new(self.socket.clone());
+        for last in self.shared.taken() {
+            let ahead = Ticket {
+                id: last.id.wrapping_add(AHEAD),
+                ..last
+            };
+            outbox.verdict_up_to(ahead, !self.closed());
+            outbox.hand_over();
+        }
+        // What is in the socket's buffer was decided just now.
+        while inbox.look()? != Look::Empty {}
+        self.poller.add(&self.socket, 0, Interest::READ)?;
+        Ok(Some((inbox, outbox)))
+    }
+
+    fn wait_for(&mut self, patience: Span, done: impl Fn(&Shared) -> bool) {
+        let until = Poller::now() + patience;
+        let mut events = Vec::new();
+        while !done(&self.shared) && Poller::now() < until {
+            // Any event ends a wait; an error would be told by the next use.
+            let _ = self.poller.wait(until, 0, &mut events);
+        }
+    }
+
+    /// The account now, with the handlers' newest snapshot if they are at work.
+    fn report(&mut self) -> Report {
+        if self.shared.state() == State::Working {
+            self.shared.want_snapshot();
+            self.wake_worker();
+            self.wait_for(Span(100_000_000), |s| !s.wanted());
+        }
+        self.final_report()
+    }
+
+    fn final_report(&self) -> Report {
+        Report {
+            seconds: (Poller::now() - self.begun).as_secs_f64(),
+            state: match self.shared.state() {
+                State::Working | State::Ended => "working",
+                State::Panicked => "panicked",
+                State::Stalled => "stalled",
+                State::Broken => "broken",
+            },
+            handlers: self.shared.snapshot(),
+            kernel: kernel_queues(),
+            failed_open: self.failed[0],
+            failed_closed: self.failed[1],
+        }
+    }
+}
+
+fn queue_error(number: u16, hook: &'static str, error: io::Error) -> CoreError {
+    let hint = match error.raw_os_error() {
+        Some(libc::EPERM) => ": CAP_NET_ADMIN is needed (root)",
+        Some(libc::EBUSY) => ": another program has it; one `wifu core` per network namespace",
+        Some(libc::EINVAL | libc::EPROTONOSUPPORT) => ": the kernel has no NFQUEUE",
+        _ => "",
+    };
+    CoreError::Queue {
+        number,
+        hook,
+        error,
+        hint,
+    }
+}
+
+/// Let everything that waits pass, or drop it; gives how many packets.
+fn decide(inbox: &mut Inbox, outbox: &mut Outbox, accept: bool) -> io::Result<u64> {
+    let mut decided = 0;
+    for _ in 0..64 {
+        let n = match inbox.look()? {
+            Look::Some(n) => n,
+            Look::Overflow => continue,
+            Look::Empty => break,
+        };
+        let mut last = [None; 5];
+        for i in 0..n {
+            inbox.each(i, |queued| {
+                decided += 1;
+                if let Some(place) = last.get_mut(usize::from(queued.queue)) {
+                    *place = Some(queued.id);
+                }
+            });
+        }
+        for (queue, id) in (0..).zip(last) {
+            if let Some(id) = id {
+                outbox.verdict_up_to(Ticket { queue, id }, accept);
+            }
+        }
+        outbox.hand_over();
+    }
+    Ok(decided)
+}

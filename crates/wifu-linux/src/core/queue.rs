@@ -1,0 +1,189 @@
+//! The netlink socket of our queues: set-up, packets in batches, verdicts in batches.
+
+use super::message::{self, Message, Queued};
+use crate::sys::RecvBatch;
+use core::num::NonZeroU32;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send,
+    socket_with, sockopt,
+};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use wifu_core::Hook;
+
+/// Messages taken by one call; each may be as long as an IP packet.
+const BATCH: usize = 32;
+/// The longest message: a packet of 65535 octets and what is said of it.
+const LONGEST: usize = (64 << 10) + 1024;
+/// Verdicts are handed over when they have grown to this.
+const HAND_OVER: usize = 48 << 10;
+/// `NETLINK_NETFILTER`.
+const NETFILTER: NonZeroU32 = NonZeroU32::new(12).expect("not zero");
+/// Netlink's sockets, for options.
+const SOL_NETLINK: libc::c_int = 270;
+/// Answers to requests leave the request out.
+const NETLINK_CAP_ACK: libc::c_int = 10;
+
+/// The queues' socket, which two threads may use.
+#[derive(Clone)]
+pub(crate) struct Socket(Arc<OwnedFd>);
+
+impl Socket {
+    /// A socket without queues.
+    pub(crate) fn open(receive_buffer: usize) -> io::Result<Socket> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let protocol = Some(Protocol::from_raw(NETFILTER));
+        let fd = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, protocol)?;
+        sockopt::set_socket_recv_buffer_size_force(&fd, receive_buffer)?;
+        crate::sys::set_option(&fd, SOL_NETLINK, NETLINK_CAP_ACK, 1 as libc::c_int)?;
+        Ok(Socket(Arc::new(fd)))
+    }
+
+    /// Bind the queue of a hook: packets that rules send there wait for our verdicts from now on.
+    pub(crate) fn bind(&self, hook: Hook, length: u32, flags: u32) -> io::Result<()> {
+        self.ask(&message::bind(hook.number()))?;
+        self.ask(&message::set_up(hook.number(), length, flags))
+    }
+
+    /// Send a request and wait for its answer.
+    fn ask(&self, request: &[u8]) -> io::Result<()> {
+        send(&*self.0, request, SendFlags::empty())?;
+        let mut room = vec![0; LONGEST];
+        let patience = Timespec {
+            tv_sec: 2,
+            tv_nsec: 0,
+        };
+        loop {
+            let mut waiting = [PollFd::new(&*self.0, PollFlags::IN)];
+            if poll(&mut waiting, Some(&patience))? == 0 {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            let (length, _) = recv(&*self.0, &mut room[..], RecvFlags::empty())?;
+            let mut answer = None;
+            message::read(&room[..length], |m| {
+                if let Message::Answer(e) = m {
+                    answer = Some(e);
+                }
+            });
+            match answer {
+                Some(0) => return Ok(()),
+                Some(e) => return Err(io::Error::from_raw_os_error(-e)),
+                None => {} // a packet of a queue that is bound already; its turn comes again never,
+                           // so queues are bound before there are rules
+            }
+        }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// What a look at the socket found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Look {
+    /// So many messages.
+    Some(usize),
+    /// Nothing waits.
+    Empty,
+    /// The receive buffer was full: packets were lost, or let pass.
+    Overflow,
+}
+
+/// Receives messages in batches.
+pub(crate) struct Inbox {
+    socket: Socket,
+    batch: RecvBatch,
+}
+
+impl Inbox {
+    pub(crate) fn new(socket: Socket) -> Inbox {
+        let batch = RecvBatch::new(BATCH, LONGEST);
+        Inbox { socket, batch }
+    }
+
+    /// Take what waits.
+    pub(crate) fn look(&mut self) -> io::Result<Look> {
+        match self.batch.receive(&self.socket) {
+            Ok(n) => Ok(Look::Some(n)),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(Look::Empty),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(Look::Empty),
+            Err(e) if e.raw_os_error() == Some(libc::ENOBUFS) => Ok(Look::Overflow),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The packets of message `i`, and how many requests of ours failed.
+    pub(crate) fn each<'a>(&'a self, i: usize, mut packet: impl FnMut(Queued<'a>)) -> u64 {
+        let mut failed = 0;
+        message::read(self.batch.message(i).0, |m| match m {
+            Message::Packet(queued) => packet(queued),
+            Message::Answer(0) => {}
+            Message::Answer(_) => failed += 1,
+        });
+        failed
+    }
+}
+
+/// Gathers verdicts and hands them over in one call.
+pub(crate) struct Outbox {
+    socket: Socket,
+    octets: Vec<u8>,
+}
+
+impl Outbox {
+    pub(crate) fn new(socket: Socket) -> Outbox {
+        Outbox {
+            socket,
+            octets: Vec::with_capacity(HAND_OVER + LONGEST),
+        }
+    }
+
+    /// What becomes of a packet, and what takes its place.
+    pub(crate) fn verdict(&mut self, ticket: Ticket, accept: bool, payload: Option<&[u8]>) {
+        message::verdict(&mut self.octets, ticket.queue, ticket.id, accept, payload);
+        if self.octets.len() >= HAND_OVER {
+            self.hand_over();
+        }
+    }
+
+    /// What becomes of all packets of a queue up to this one.
+    pub(crate) fn verdict_up_to(&mut self, ticket: Ticket, accept: bool) {
+        message::verdict_up_to(&mut self.octets, ticket.queue, ticket.id, accept);
+    }
+
+    /// Hand over what was gathered.
+    pub(crate) fn hand_over(&mut self) {
+        if self.octets.is_empty() {
+            return;
+        }
+        if let Err(e) = send(&self.socket, &self.octets, SendFlags::empty()) {
+            tracing::warn!("the kernel did not take verdicts: {e}");
+        }
+        self.octets.clear();
+    }
+}
+
+/// A packet's name in the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Ticket {
+    pub(crate) queue: u16,
+    pub(crate) id: u32,
+}
+
+impl Ticket {
+    pub(crate) fn number(self) -> u64 {
+        u64::from(self.queue) << 32 | u64::from(self.id)
+    }
+
+    pub(crate) fn of(number: u64) -> Ticket {
+        Ticket {
+            queue: (number >> 32) as u16,
+            id: number as u32,
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The account of an interception, for machines.
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+use wifu_core::{Chain, Hook};
+
+/// What happened at one hook.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq, Serialize)]
+pub struct HookCounters {
+    /// Packets that came; a super-packet counts once.
+    pub packets: u64,
+    /// ... and their octets.
+    pub octets: u64,
+    /// Went on.
+    pub accepted: u64,
+    /// Of these, changed by a handler.
+    pub changed: u64,
+    /// Were dropped by a handler.
+    pub dropped: u64,
+    /// Were held for some time.
+    pub held: u64,
+    /// A handler's change could not be applied, because we had only a part of the packet or it was
+    /// a super-packet: it went on as it was, or was dropped, as configured.
+    pub unchangeable: u64,
+}
+
+/// One handler's account.
+#[derive(Clone, Default, Debug, PartialEq, Eq, Serialize)]
+pub struct HandlerCounters {
+    /// Its name.
+    pub name: String,
+    /// Packets that it was asked about.
+    pub packets: u64,
+    /// Of these, those that it changed.
+    pub changed: u64,
+    /// Dropped, by reason.
+    pub dropped: BTreeMap<String, u64>,
+    /// Held.
+    pub held: u64,
+    /// Wanted to hold, but held as many as it may.
+    pub overflows: u64,
+}
+
+/// What handlers did so far.
+#[derive(Clone, Default, Debug, PartialEq, Eq, Serialize)]
+pub struct Snapshot {
+    /// By name of the hook.
+    pub hooks: BTreeMap<&'static str, HookCounters>,
+    /// In order.
+    pub handlers: Vec<HandlerCounters>,
+    /// Held now.
+    pub held_now: usize,
+    /// ... and their octets.
+    pub held_octets: usize,
+    /// Packets that would have been held, had there been memory for them.
+    pub no_memory: u64,
+    /// Times that the socket's receive buffer was full (ENOBUFS).
+    pub overflows: u64,
+    /// Verdicts on packets that were gone already.
+    pub late_verdicts: u64,
+    /// Frames overheard.
+    pub overheard: u64,
+    /// Lines of handlers that nobody read in time.
+    pub lost_lines: u64,
+}
+
+/// What the kernel says of one queue (/proc/net/netfilter/nfnetlink_queue).
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq, Serialize)]
+pub struct KernelQueue {
+    /// Packets that wait for a verdict.
+    pub waiting: u64,
+    /// Packets dropped because the queue was full.
+    pub dropped_full: u64,
+    /// Packets dropped because the socket's buffer was full.
+    pub dropped_buffer: u64,
+    /// Packets so far.
+    pub packets: u64,
+}
+
+/// The whole account.
+#[derive(Clone, Default, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// Seconds since the start.
+    pub seconds: f64,
+    /// `working`, or how the handlers failed: `panicked`, `stalled`.
+    pub state: &'static str,
+    /// What handlers did.
+    #[serde(flatten)]
+    pub handlers: Snapshot,
+    /// By name of the hook.
+    pub kernel: BTreeMap<&'static str, KernelQueue>,
+    /// Packets let pass after the handlers failed.
+    pub failed_open: u64,
+    /// Packets dropped after the handlers failed.
+    pub failed_closed: u64,
+}
+
+pub(crate) fn handlers_of(chain: &Chain) -> Vec<HandlerCounters> {
+    let each = chain.counters().map(|(name, c)| HandlerCounters {
+        name: name.to_owned(),
+        packets: c.packets,
+        changed: c.changed,
+        dropped: c
+            .dropped
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), *v))
+            .collect(),
+        held: c.held,
+        overflows: c.overflows,
+    });
+    each.collect()
+}
+
+/// The kernel's own counts for the queues of this namespace that have our numbers.
+pub(crate) fn kernel_queues() -> BTreeMap<&'static str, KernelQueue> {
+    let path = "/proc/thread-self/net/netfilter/nfnetlink_queue";
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.lines().filter_map(kernel_queue).collect()
+}
+
+/// A line of it: queue, port, waiting, mode, range, dropped (full), dropped (buffer), packets, 1.
+fn kernel_queue(line: &str) -> Option<(&'static str, KernelQueue)> {
+    let numbers: Vec<u64> = line.split_whitespace().flat_map(str::parse).collect();
+    let hook = Hook::ALL
+        .into_iter()
+        .find(|h| Some(&u64::from(h.number())) == numbers.first())?;
+    let found = KernelQueue {
+        waiting: *numbers.get(2)?,
+        dropped_full: *numbers.get(5)?,
+        dropped_buffer: *numbers.get(6)?,
+        packets: *numbers.get(7)?,
+    };
+    Some((hook.name(), found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_line_is_understood() {
+        let line = "    1  31621     7 2 65531     3     4     4294  1";
+        let wanted = KernelQueue {
+            waiting: 7,
+            dropped_full: 3,
+            dropped_buffer: 4,
+            packets: 4294,
+        };
+        assert_eq!(kernel_queue(line), Some(("output", wanted)));
+        assert_eq!(kernel_queue("1 2 3"), None);
+    }
+}

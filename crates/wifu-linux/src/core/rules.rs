@@ -1,0 +1,209 @@
+//! The rules that send packets to our queues: tagged, so that they go with us and nothing else
+//! goes with them.
+
+use crate::netns::Owner;
+use crate::steps::{StepError, Steps, output_of};
+use crate::sys;
+use std::process::{Child, Command, Stdio};
+
+/// How a rule is appended or removed; the paper's form follows.
+const IPTABLES: &str = "iptables -w -t mangle";
+
+/// Rules of ours, until this is dropped. A small process with the right to remove them waits for
+/// that, so that the owner needs none, and does so as well when the owner is killed.
+pub struct Rules {
+    guardian: Option<Child>,
+}
+
+/// Waits for the end of its input, then removes the rules with the tag in $1.
+const GUARDIAN: &str = r#"
+trap '' HUP INT TERM
+cat >/dev/null
+iptables -w -t mangle -S | sed -n "/--comment \"\{0,1\}$1\"\{0,1\}\( \|$\)/s/^-A /-D /p" |
+    xargs -r -L1 iptables -w -t mangle
+"#;
+
+impl Rules {
+    /// Append `rules`, tagged as this process's. In a dry run, they are only written down.
+    ///
+    /// # Errors
+    /// If one is refused; those before it are gone again.
+    pub fn install(rules: &[String], steps: &mut Steps) -> Result<Rules, StepError> {
+        let tag = Owner::this().tag();
+        let guardian = if steps.is_dry() {
+            None
+        } else {
+            Some(guard(&tag)?)
+        };
+        let made = Rules { guardian };
+        for rule in rules {
+            append(
+                &format!("{IPTABLES} -A {rule} -m comment --comment {tag}"),
+                steps,
+            )?;
+        }
+        Ok(made)
+    }
+
+    /// The steps by which they will be removed.
+    pub fn removal(rules: &[String]) -> Vec<String> {
+        let tag = Owner::this().tag();
+        let line = |rule| format!("{IPTABLES} -D {rule} -m comment --comment {tag}");
+        rules.iter().map(line).collect()
+    }
+}
+
+impl Drop for Rules {
+    fn drop(&mut self) {
+        if let Some(mut guardian) = self.guardian.take() {
+            drop(guardian.stdin.take());
+            let _ = guardian.wait();
+        }
+    }
+}
+
+fn guard(tag: &str) -> Result<Child, StepError> {
+    let mut command = Command::new("sh");
+    command.args(["-c", GUARDIAN, "wifu-guardian", tag]);
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    sys::spawn_detached(&mut command);
+    command.spawn().map_err(|error| StepError::Start {
+        line: "sh -c <guardian>".into(),
+        error,
+    })
+}
+
+/// Run a line whose words may be quoted, as iptables prints and people write them.
+fn append(line: &str, steps: &mut Steps) -> Result<(), StepError> {
+    if !steps.note(line.to_owned()) {
+        return Ok(());
+    }
+    run_words(line)
+}
+
+fn run_words(line: &str) -> Result<(), StepError> {
+    let list = words(line);
+    let (program, args) = list.split_first().expect("we begin the line");
+    let output = Command::new(program)
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| StepError::Start {
+            line: line.to_owned(),
+            error,
+        })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(StepError::Failed {
+        line: line.to_owned(),
+        message: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+    })
+}
+
+/// Split at blanks that are not inside quotes; a backslash takes the next character as it is.
+fn words(line: &str) -> Vec<String> {
+    let mut list = Vec::new();
+    let mut word = None::<String>;
+    let mut quote = None;
+    let mut chars = line.chars();
+    while let Some(c) = chars.next() {
+        match (c, quote) {
+            ('\\', _) => word.get_or_insert_default().extend(chars.next()),
+            (c, Some(q)) if c == q => quote = None,
+            ('"' | '\'', None) => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (c, None) if c.is_whitespace() => list.extend(word.take()),
+            (c, _) => word.get_or_insert_default().push(c),
+        }
+    }
+    list.extend(word);
+    list
+}
+
+/// A rule of ours that is there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Found {
+    /// Whose it is.
+    pub(crate) owner: Owner,
+    /// The line that removes it.
+    pub(crate) removal: String,
+}
+
+/// Our rules in this network namespace, by whatever process; none where there is no iptables.
+pub(crate) fn installed() -> Vec<Found> {
+    let listing = output_of(&format!("{IPTABLES} -S")).unwrap_or_default();
+    found_in(&listing)
+}
+
+fn found_in(listing: &str) -> Vec<Found> {
+    let ours = |line: &str| {
+        let rule = line.strip_prefix("-A ")?;
+        let list = words(rule);
+        let tag = |pair: &[String]| {
+            (pair[0] == "--comment")
+                .then(|| Owner::from_tag(&pair[1]))
+                .flatten()
+        };
+        let owner = list.windows(2).find_map(tag)?;
+        Some(Found {
+            owner,
+            removal: format!("{IPTABLES} -D {rule}"),
+        })
+    };
+    listing.lines().filter_map(ours).collect()
+}
+
+/// Remove a rule that was found.
+pub(crate) fn remove(found: &Found) -> Result<(), StepError> {
+    run_words(&found.removal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_rules_with_our_tag_are_ours() {
+        let listing = "-P OUTPUT ACCEPT\n\
+            -A OUTPUT -p udp -m comment --comment \"wifu:12:345\" -j NFQUEUE --queue-num 1\n\
+            -A OUTPUT -m comment --comment \"of wifu:12:345\" -j ACCEPT\n\
+            -A OUTPUT -p udp -j NFQUEUE --queue-num 1\n\
+            -A INPUT -m comment --comment wifu:12:x -j ACCEPT\n";
+        let found = found_in(listing);
+        assert_eq!(found.len(), 1);
+        assert_eq!(
+            found[0].owner,
+            Owner {
+                pid: 12,
+                start: 345
+            }
+        );
+        assert!(
+            found[0]
+                .removal
+                .starts_with("iptables -w -t mangle -D OUTPUT -p udp")
+        );
+    }
+
+    #[test]
+    fn quotes_hold_words_together() {
+        let line = r#"A -m comment --comment "two words" 'x "y"' \"z "" "#;
+        let wanted = [
+            "A",
+            "-m",
+            "comment",
+            "--comment",
+            "two words",
+            "x \"y\"",
+            "\"z",
+            "",
+        ];
+        assert_eq!(words(line), wanted);
+    }
+}

@@ -1,0 +1,189 @@
+//! What the thread that runs handlers and the one that watches over it share.
+//!
+//! A handler that panics or takes too long cannot be ended from outside. It is left behind: its
+//! thread, should it ever come back, finds that it was replaced, and the packets' fate is decided
+//! without it.
+
+use super::queue::Ticket;
+use super::report::Snapshot;
+use crate::poller::{Poller, Waker};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::cell::RefCell;
+use std::sync::mpsc::{SyncSender, TrySendError};
+use std::sync::{Arc, Mutex, Once};
+use wifu_wire::{Span, Time};
+
+/// How the handlers are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    Working,
+    Panicked,
+    Stalled,
+    /// The loop itself failed.
+    Broken,
+    Ended,
+}
+
+const STATES: [State; 5] = [
+    State::Working,
+    State::Panicked,
+    State::Stalled,
+    State::Broken,
+    State::Ended,
+];
+
+pub(crate) struct Shared {
+    state: AtomicU8,
+    /// Odd while a handler is at work, one more at each step.
+    steps: AtomicU64,
+    /// The last packet taken from each queue; all before it were taken too.
+    taken: [AtomicU32; 5],
+    /// End, after what waits has its verdict.
+    end: AtomicBool,
+    /// Somebody wants a snapshot.
+    wanted: AtomicBool,
+    snapshot: Mutex<Snapshot>,
+    lines: SyncSender<String>,
+    watcher: Waker,
+}
+
+impl Shared {
+    pub(crate) fn new(lines: SyncSender<String>, watcher: Waker) -> Arc<Shared> {
+        Arc::new(Shared {
+            state: AtomicU8::new(0),
+            steps: AtomicU64::new(0),
+            taken: Default::default(),
+            end: AtomicBool::new(false),
+            wanted: AtomicBool::new(true),
+            snapshot: Mutex::new(Snapshot::default()),
+            lines,
+            watcher,
+        })
+    }
+
+    pub(crate) fn state(&self) -> State {
+        STATES[usize::from(self.state.load(Ordering::Acquire))]
+    }
+
+    /// Leave `Working` for another state; only the first who tries succeeds.
+    pub(crate) fn leave(&self, state: State) -> bool {
+        let to = STATES.iter().position(|s| *s == state).unwrap_or(0) as u8;
+        let left = self
+            .state
+            .compare_exchange(0, to, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok();
+        self.watcher.wake();
+        left
+    }
+
+    /// A handler begins or ends its work.
+    pub(crate) fn step(&self) {
+        // One writer: no read-modify-write is needed.
+        let steps = self.steps.load(Ordering::Relaxed);
+        self.steps.store(steps + 1, Ordering::Release);
+    }
+
+    pub(crate) fn note_taken(&self, ticket: Ticket) {
+        self.taken[usize::from(ticket.queue)].store(ticket.id, Ordering::Release);
+    }
+
+    pub(crate) fn taken(&self) -> impl Iterator<Item = Ticket> {
+        (0..5).map(|queue: u16| Ticket {
+            queue,
+            id: self.taken[usize::from(queue)].load(Ordering::Acquire),
+        })
+    }
+
+    pub(crate) fn ask_to_end(&self) {
+        self.end.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn shall_end(&self) -> bool {
+        self.end.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn want_snapshot(&self) {
+        self.wanted.store(true, Ordering::Release);
+    }
+
+    /// Whether a snapshot is wanted.
+    pub(crate) fn wanted(&self) -> bool {
+        self.wanted.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn give(&self, snapshot: Snapshot) {
+        if let Ok(mut place) = self.snapshot.lock() {
+            *place = snapshot;
+        }
+        self.wanted.store(false, Ordering::Release);
+        self.watcher.wake();
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.snapshot.lock().map(|s| s.clone()).unwrap_or_default()
+    }
+
+    /// Pass a handler's line on; gives whether there was room.
+    pub(crate) fn say(&self, line: String) -> bool {
+        !matches!(self.lines.try_send(line), Err(TrySendError::Full(_)))
+    }
+
+    pub(crate) fn wake_watcher(&self) {
+        self.watcher.wake();
+    }
+}
+
+/// Sees whether a handler takes too long.
+pub(crate) struct Stopwatch {
+    limit: Span,
+    seen: u64,
+    since: Time,
+}
+
+impl Stopwatch {
+    pub(crate) fn new(limit: Span) -> Stopwatch {
+        Stopwatch {
+            limit,
+            seen: 0,
+            since: Poller::now(),
+        }
+    }
+
+    /// Whether the same work goes on for longer than the limit.
+    pub(crate) fn is_over(&mut self, shared: &Shared, now: Time) -> bool {
+        let steps = shared.steps.load(Ordering::Acquire);
+        if steps != self.seen {
+            (self.seen, self.since) = (steps, now);
+        }
+        steps % 2 == 1 && now - self.since > self.limit
+    }
+
+    /// How long may pass between two looks.
+    pub(crate) fn pause(&self) -> Span {
+        Span((self.limit.0 / 4).clamp(1_000_000, 250_000_000))
+    }
+}
+
+thread_local! {
+    /// Set on threads that run handlers.
+    static OWN: RefCell<Option<Arc<Shared>>> = const { RefCell::new(None) };
+}
+
+/// From now on, a panic of the calling thread leaves it behind instead of ending the process,
+/// whether the program unwinds or aborts.
+pub(crate) fn survive_panics(shared: &Arc<Shared>) {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            before(info);
+            let own = OWN.try_with(|o| o.borrow().clone()).ok().flatten();
+            let Some(shared) = own else { return };
+            shared.leave(State::Panicked);
+            loop {
+                std::thread::park();
+            }
+        }));
+    });
+    OWN.with(|o| *o.borrow_mut() = Some(shared.clone()));
+}

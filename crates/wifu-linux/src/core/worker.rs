@@ -1,0 +1,382 @@
+//! The thread that runs the handlers: packets in, verdicts out.
+
+use super::config::Settings;
+use super::ear::Ear;
+use super::facts::Here;
+use super::message::Queued;
+use super::queue::{Inbox, Look, Outbox, Socket, Ticket};
+use super::repair::Borrowed;
+use super::report::{HookCounters, Snapshot, handlers_of};
+use super::watch::{Shared, State};
+use crate::poller::{Event, Interest, Poller};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use wifu_core::{Chain, Full, Hook, Packet, Released, Verdict};
+use wifu_wire::{Span, Time};
+
+/// Batches taken before timers and others have their turn.
+const ROUNDS: usize = 4;
+/// Tickets of overheard frames, which nobody can hold.
+const OVERHEARD: u64 = u64::MAX;
+/// When ending, packets that wait are still judged for this long.
+const LAST: Span = Span(200_000_000);
+
+/// A packet that a handler holds; the kernel keeps the original.
+struct Held {
+    octets: Vec<u8>,
+    changed: bool,
+    hook: Hook,
+    source: Option<u64>,
+}
+
+/// The handlers were replaced meanwhile: nothing here counts any more.
+struct Replaced;
+
+pub(crate) struct Worker {
+    chain: Chain,
+    shared: Arc<Shared>,
+    inbox: Option<Inbox>,
+    outbox: Outbox,
+    socket: Socket,
+    ears: Vec<Ear>,
+    here: Here,
+    held: BTreeMap<u64, Held>,
+    held_most: usize,
+    room: Vec<u8>,
+    closed: bool,
+    hooks: [HookCounters; 6],
+    account: Snapshot,
+}
+
+impl Worker {
+    pub(crate) fn new(
+        chain: Chain,
+        settings: &Settings,
+        socket: Socket,
+        ears: Vec<Ear>,
+        shared: Arc<Shared>,
+    ) -> Worker {
+        let here = Here::new(
+            settings.node,
+            settings.delay_dir.clone(),
+            settings.first_delay,
+        );
+        Worker {
+            chain,
+            shared,
+            inbox: Some(Inbox::new(socket.clone())),
+            outbox: Outbox::new(socket.clone()),
+            socket,
+            ears,
+            here,
+            held: BTreeMap::new(),
+            held_most: settings.held_octets,
+            room: Vec::new(),
+            closed: settings.when_full == Full::Closed,
+            hooks: Default::default(),
+            account: Snapshot::default(),
+        }
+    }
+
+    /// Work until asked to end, or replaced.
+    pub(crate) fn run(mut self, mut poller: Poller) {
+        super::watch::survive_panics(&self.shared);
+        let shared = self.shared.clone();
+        match self.work(&mut poller) {
+            Ok(()) => {
+                self.publish();
+                shared.leave(State::Ended);
+            }
+            Err(e) => {
+                tracing::error!("the queues' socket: {e}");
+                shared.leave(State::Broken);
+            }
+        }
+    }
+
+    fn work(&mut self, poller: &mut Poller) -> io::Result<()> {
+        poller.add(&self.socket, 0, Interest::READ)?;
+        for ear in &self.ears {
+            poller.add(ear, 1, Interest::READ)?;
+        }
+        let mut events: Vec<Event> = Vec::new();
+        let mut handled = 0;
+        loop {
+            poller.wait(self.chain.poll_timeout(), handled, &mut events)?;
+            handled = match self.round() {
+                Ok(n) => n?,
+                Err(Replaced) => return Ok(()),
+            };
+            if self.shared.wanted() {
+                self.publish();
+            }
+            if self.shared.shall_end() {
+                return self.finish();
+            }
+        }
+    }
+
+    /// One turn for everybody; gives how many packets came.
+    fn round(&mut self) -> Result<io::Result<usize>, Replaced> {
+        self.here.refresh(Poller::now());
+        let mut handled = 0;
+        for _ in 0..ROUNDS {
+            match self.take()? {
+                Ok(0) => break,
+                Ok(n) => handled += n,
+                Err(e) => return Ok(Err(e)),
+            }
+        }
+        handled += self.overhear()?;
+        let now = Poller::now();
+        if self.chain.poll_timeout() <= now {
+            self.shared.step();
+            self.chain.handle_timeout(now, &self.here);
+            self.shared.step();
+            self.check()?;
+        }
+        self.release(now)?;
+        self.outbox.hand_over();
+        self.say();
+        Ok(Ok(handled))
+    }
+
+    fn check(&self) -> Result<(), Replaced> {
+        match self.shared.state() {
+            State::Working => Ok(()),
+            _ => Err(Replaced),
+        }
+    }
+
+    /// Take one batch of packets and judge them; gives how many there were.
+    fn take(&mut self) -> Result<io::Result<usize>, Replaced> {
+        // Out of `self` while its buffers are read.
+        let Some(mut inbox) = self.inbox.take() else {
+            return Ok(Ok(0));
+        };
+        let result = self.take_from(&mut inbox);
+        self.inbox = Some(inbox);
+        result
+    }
+
+    fn take_from(&mut self, inbox: &mut Inbox) -> Result<io::Result<usize>, Replaced> {
+        let n = match inbox.look() {
+            Ok(Look::Some(n)) => n,
+            Ok(Look::Empty) => return Ok(Ok(0)),
+            Ok(Look::Overflow) => {
+                self.account.overflows += 1;
+                return Ok(Ok(1));
+            }
+            Err(e) => return Ok(Err(e)),
+        };
+        let now = Poller::now();
+        for i in 0..n {
+            let mut result = Ok(());
+            let failed = inbox.each(i, |queued| {
+                if result.is_ok() {
+                    result = self.judge(&queued, now);
+                }
+            });
+            self.account.late_verdicts += failed;
+            result?;
+        }
+        self.outbox.hand_over();
+        Ok(Ok(n))
+    }
+
+    /// Ask the handlers about a packet, and say what becomes of it.
+    fn judge(&mut self, queued: &Queued<'_>, now: Time) -> Result<(), Replaced> {
+        let ticket = Ticket {
+            queue: queued.queue,
+            id: queued.id,
+        };
+        let Some(hook) = Hook::ALL.get(usize::from(queued.queue)).copied() else {
+            self.outbox.verdict(ticket, !self.closed, None);
+            return Ok(());
+        };
+        self.shared.note_taken(ticket);
+        let counters = &mut self.hooks[usize::from(queued.queue)];
+        counters.packets += 1;
+        counters.octets += queued.payload.len() as u64;
+        let mut room = core::mem::take(&mut self.room);
+        let mut octets = Borrowed::new(queued.payload, &mut room);
+        let mut packet = Packet::new(&mut octets, ticket.number());
+        packet.transmitter = queued.source;
+        self.shared.step();
+        let verdict = self.chain.on_packet(hook, &mut packet, now, &self.here);
+        self.shared.step();
+        self.check()?;
+        let changed = octets.repaired(queued.partial);
+        let whole = !queued.cut && !queued.super_packet;
+        match verdict {
+            Verdict::Drop(_) => {
+                self.hooks[usize::from(queued.queue)].dropped += 1;
+                self.outbox.verdict(ticket, false, None);
+            }
+            Verdict::Accept => self.accept(hook, ticket, changed, whole),
+            Verdict::Hold => {
+                let held = Held {
+                    octets: changed.unwrap_or(queued.payload).to_vec(),
+                    changed: changed.is_some() && whole,
+                    hook,
+                    source: queued.source,
+                };
+                self.hold(ticket, held);
+            }
+        }
+        self.room = room;
+        Ok(())
+    }
+
+    /// Let a packet go on, as it was changed if it was; `whole`: a change can be applied.
+    fn accept(&mut self, hook: Hook, ticket: Ticket, changed: Option<&[u8]>, whole: bool) {
+        let counters = &mut self.hooks[usize::from(hook.number())];
+        if changed.is_some() && !whole {
+            counters.unchangeable += 1;
+            self.outbox.verdict(ticket, !self.closed, None);
+            return;
+        }
+        counters.accepted += 1;
+        counters.changed += u64::from(changed.is_some());
+        self.outbox.verdict(ticket, true, changed);
+    }
+
+    /// Keep a packet, if there is memory for it.
+    fn hold(&mut self, ticket: Ticket, held: Held) {
+        if self.account.held_octets + held.octets.len() > self.held_most {
+            self.account.no_memory += 1;
+            self.chain.forget(ticket.number());
+            self.outbox.verdict(ticket, !self.closed, None);
+            return;
+        }
+        self.hooks[usize::from(held.hook.number())].held += 1;
+        self.account.held_octets += held.octets.len();
+        self.held.insert(ticket.number(), held);
+    }
+
+    /// Let go what handlers let go: it goes on to the handlers after them.
+    fn release(&mut self, now: Time) -> Result<(), Replaced> {
+        while let Some(released) = self.chain.poll_released() {
+            let Some(held) = self.held.remove(&released.ticket) else {
+                continue;
+            };
+            self.account.held_octets -= held.octets.len();
+            self.resume(released, held, now)?;
+        }
+        Ok(())
+    }
+
+    fn resume(&mut self, released: Released, held: Held, now: Time) -> Result<(), Replaced> {
+        let ticket = Ticket::of(released.ticket);
+        let mut room = core::mem::take(&mut self.room);
+        let mut octets = Borrowed::new(&held.octets, &mut room);
+        let mut packet = Packet::new(&mut octets, released.ticket);
+        packet.transmitter = held.source;
+        self.shared.step();
+        let verdict = self.chain.resume(released, &mut packet, now, &self.here);
+        self.shared.step();
+        self.check()?;
+        let changed = octets.repaired(false);
+        match verdict {
+            Verdict::Drop(_) => {
+                self.hooks[usize::from(held.hook.number())].dropped += 1;
+                self.outbox.verdict(ticket, false, None);
+            }
+            Verdict::Accept => {
+                let before = held.changed.then_some(&held.octets[..]);
+                self.accept(held.hook, ticket, changed.or(before), true);
+            }
+            Verdict::Hold => {
+                let again = Held {
+                    octets: changed.unwrap_or(&held.octets).to_vec(),
+                    changed: held.changed || changed.is_some(),
+                    ..held
+                };
+                self.hold(ticket, again);
+            }
+        }
+        self.room = room;
+        Ok(())
+    }
+
+    /// Ask about frames to others. Nothing can become of them.
+    fn overhear(&mut self) -> Result<usize, Replaced> {
+        let mut ears = core::mem::take(&mut self.ears);
+        let mut heard = 0;
+        let mut result = Ok(());
+        for ear in &mut ears {
+            heard += ear.listen(|source, octets| {
+                if result.is_ok() {
+                    result = self.judge_overheard(source, octets);
+                }
+            });
+        }
+        self.ears = ears;
+        result.map(|()| heard)
+    }
+
+    fn judge_overheard(&mut self, source: u64, octets: &[u8]) -> Result<(), Replaced> {
+        let counters = &mut self.hooks[usize::from(Hook::Overheard.number())];
+        counters.packets += 1;
+        counters.octets += octets.len() as u64;
+        self.account.overheard += 1;
+        let mut room = core::mem::take(&mut self.room);
+        let mut octets = Borrowed::new(octets, &mut room);
+        let mut packet = Packet::new(&mut octets, OVERHEARD);
+        packet.transmitter = Some(source);
+        let now = Poller::now();
+        self.shared.step();
+        let verdict = self
+            .chain
+            .on_packet(Hook::Overheard, &mut packet, now, &self.here);
+        self.shared.step();
+        if verdict == Verdict::Hold {
+            self.chain.forget(OVERHEARD);
+        }
+        self.room = room;
+        self.check()
+    }
+
+    /// Pass the handlers' lines on.
+    fn say(&mut self) {
+        let lines = self.chain.take_lines();
+        if lines.is_empty() {
+            return;
+        }
+        for line in lines {
+            self.account.lost_lines += u64::from(!self.shared.say(line));
+        }
+        self.shared.wake_watcher();
+    }
+
+    fn publish(&mut self) {
+        let names = Hook::ALL.map(Hook::name);
+        let used = names.into_iter().zip(self.hooks);
+        self.account.hooks = used.filter(|(_, c)| c.packets > 0).collect();
+        self.account.handlers = handlers_of(&self.chain);
+        self.account.held_now = self.held.len();
+        self.shared.give(self.account.clone());
+    }
+
+    /// No rules send packets any more: judge what waits, and let go what is held.
+    fn finish(&mut self) -> io::Result<()> {
+        let until = Poller::now() + LAST;
+        while Poller::now() < until {
+            match self.round() {
+                Ok(Ok(0)) => break,
+                Ok(Ok(_)) => {}
+                Ok(Err(e)) => return Err(e),
+                Err(Replaced) => return Ok(()),
+            }
+        }
+        for (number, held) in core::mem::take(&mut self.held) {
+            let payload = held.changed.then_some(&held.octets[..]);
+            self.outbox
+                .verdict(Ticket::of(number), !self.closed, payload);
+        }
+        self.account.held_octets = 0;
+        self.outbox.hand_over();
+        Ok(())
+    }
+}

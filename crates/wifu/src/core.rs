@@ -1,0 +1,186 @@
+//! `wifu core`.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use wifu_core::{Full, Hooks};
+use wifu_linux::core::config::{CoreConfig, hooks_of};
+use wifu_linux::core::rules::Rules;
+use wifu_linux::core::{Control, Interception, Told, steps};
+use wifu_linux::poller::Coalesce;
+use wifu_linux::steps::Steps;
+use wifu_wire::Span;
+
+/// `wifu core`.
+#[derive(Args)]
+#[command(after_help = "A configuration in TOML:\n\n    \
+    [[handler]]\n    use = \"drop\"\n    protocol = 17\n    hooks = [\"forward\"]\n    p = 0.1\n\n\
+    or in the paper's form, rules as iptables wants them and handlers:\n\n    \
+    OUTPUT -p udp -j NFQUEUE --queue-num 1\n    handler delay-collector 17\n\n\
+    Without rules, they follow from the handlers' hooks and protocols. Queues: INPUT 0, OUTPUT 1,\n\
+    FORWARD 2, PREROUTING 3, POSTROUTING 4. One `wifu core` per network namespace; needs\n\
+    CAP_NET_ADMIN, and CAP_NET_RAW for overhearing. SIGUSR1 makes it report.")]
+pub struct CoreArgs {
+    /// Handlers, rules and settings; in TOML if the name ends so
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// While a queue is full, and after a handler failed: `open` lets packets pass, `closed` drops
+    /// them [default: open]
+    #[arg(long, value_name = "open|closed", value_parser = full)]
+    when_full: Option<Full>,
+    /// A handler that takes longer for one packet has failed [default: 1 s]
+    #[arg(long, value_name = "TIME")]
+    stall: Option<Span>,
+    /// Packets that wait in a queue at most, besides those that handlers hold [default: 4096]
+    #[arg(long, value_name = "PACKETS")]
+    queue_length: Option<u32>,
+    /// Receive buffer of the queues' socket, octets [default: 8388608]
+    #[arg(long, value_name = "OCTETS")]
+    receive_buffer: Option<usize>,
+    /// When busy, let packets gather for this long ("0 s" switches off) [default: 50 us]
+    #[arg(long, value_name = "TIME")]
+    coalesce: Option<Span>,
+    /// Where the driver's delay is: files `Da` and `sample`, in microseconds
+    #[arg(long, value_name = "DIR")]
+    delay_dir: Option<PathBuf>,
+    /// Overhear frames to others on this interface; may be given twice
+    #[arg(long, value_name = "DEVICE")]
+    overhear: Vec<String>,
+    /// Report this often
+    #[arg(long, value_name = "TIME")]
+    interval: Option<Span>,
+    /// Append reports to this file, one line of JSON each, instead of standard output
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Only print the privileged steps
+    #[arg(long)]
+    dry_run: bool,
+}
+
+fn full(word: &str) -> Result<Full, String> {
+    wifu_linux::core::config::full(word).map_err(|e| e.to_string())
+}
+
+/// Run handlers.
+///
+/// # Errors
+/// What is wrong with the configuration; what could not be set up. Nothing of ours stays.
+pub fn run(args: &CoreArgs) -> anyhow::Result<ExitCode> {
+    tracing_subscriber::fmt()
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_env("WIFU_LOG").unwrap_or("info".into()),
+        )
+        .with_writer(std::io::stderr)
+        .init();
+    let config = read(args)?;
+    let setting = &config.settings;
+    let chain = config.chain()?;
+    let rules = config.all_rules()?;
+    let super_packets = config.super_packets()?;
+    let hooks = hooks_of(&rules)?;
+    let overheard = chain.hooks().and(Hooks::of(&[wifu_core::Hook::Overheard]));
+    if overheard == Hooks::NONE && !setting.overhear.is_empty() {
+        bail!("interfaces are overheard, but no handler works at the hook overheard");
+    }
+    if hooks == Hooks::NONE && setting.overhear.is_empty() {
+        bail!("no rule sends packets anywhere: name handlers, or rules with --queue-num");
+    }
+    let most_held = config.most_held()?;
+    if args.dry_run {
+        let mut dry = Steps::dry();
+        Rules::install(&rules, &mut dry)?;
+        let opened = steps(hooks, setting, most_held, super_packets);
+        for line in opened.iter().chain(dry.lines()) {
+            println!("{line}");
+        }
+        println!("# at the end:");
+        for line in Rules::removal(&rules) {
+            println!("{line}");
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let report: Box<dyn std::io::Write> = match &args.report {
+        Some(path) => Box::new(append_to(path)?),
+        None => Box::new(std::io::stdout()),
+    };
+    let control = Control {
+        end: vec![SIGINT, SIGTERM, SIGHUP],
+        report: vec![SIGUSR1],
+        interval: args.interval,
+    };
+    let mut interception = Interception::open(chain, hooks, setting, most_held, super_packets)?;
+    interception.catch_signals(&control)?;
+    let mut real = Steps::real();
+    let installed = Rules::install(&rules, &mut real)?;
+    wifu_linux::privileges::keep_net_admin().context("giving up privileges")?;
+    let way = if super_packets {
+        "whole, super-packets included"
+    } else {
+        "one by one"
+    };
+    tracing::info!(
+        "ready: {} rules at {hooks}; packets come {way}",
+        rules.len()
+    );
+    interception.run(&control, teller(report), move || drop(installed))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Numbers of signals, the same on all architectures that Linux has but the oldest.
+const SIGHUP: i32 = 1;
+const SIGINT: i32 = 2;
+const SIGUSR1: i32 = 10;
+const SIGTERM: i32 = 15;
+
+fn append_to(path: &Path) -> anyhow::Result<std::fs::File> {
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.append(true).create(true).open(path);
+    file.with_context(|| format!("opening {}", path.display()))
+}
+
+/// Writes what handlers and their watcher tell.
+fn teller(mut report: Box<dyn std::io::Write>) -> impl FnMut(Told) {
+    move |told| match told {
+        // Whoever closed the pipe does not want to read it.
+        Told::Line(line) => {
+            let _ = writeln!(std::io::stderr(), "{line}");
+        }
+        Told::Report(account) => {
+            let line = serde_json::to_string(&account).expect("plain data");
+            let _ = writeln!(report, "{line}");
+            let _ = report.flush();
+        }
+        Told::Failed(how, full) => {
+            let fate = match full {
+                Full::Open => "pass without them",
+                Full::Closed => "are dropped",
+            };
+            tracing::error!("the handlers {how}: from now on, packets {fate}");
+        }
+    }
+}
+
+fn read(args: &CoreArgs) -> anyhow::Result<CoreConfig> {
+    let path = &args.config;
+    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    let is_toml = path.extension().is_some_and(|e| e == "toml");
+    let mut config =
+        CoreConfig::read(&text, is_toml).with_context(|| path.display().to_string())?;
+    let s = &mut config.settings;
+    s.when_full = args.when_full.unwrap_or(s.when_full);
+    s.stall = args.stall.unwrap_or(s.stall);
+    s.queue_length = args.queue_length.unwrap_or(s.queue_length);
+    s.receive_buffer = args.receive_buffer.unwrap_or(s.receive_buffer);
+    if let Some(pause) = args.coalesce {
+        s.coalesce = Coalesce {
+            pause,
+            ..Coalesce::default()
+        };
+    }
+    s.delay_dir = args.delay_dir.clone().or(s.delay_dir.take());
+    s.overhear.extend(args.overhear.iter().cloned());
+    Ok(config)
+}
