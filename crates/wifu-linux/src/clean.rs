@@ -6,7 +6,7 @@
 //! unless everything is asked for.
 
 use crate::core::rules;
-use crate::netns::{LabState, NETNS, Namespace, Owner, PREFIX, RUN};
+use crate::netns::{LabState, NETNS, Namespace, Owner, PREFIX, RUN, directory_of};
 use crate::steps::{StepError, Steps, output_of};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -165,7 +165,12 @@ impl Cleaner {
             let path = self.run.join(&name);
             let text = std::fs::read_to_string(&path).unwrap_or_default();
             match serde_json::from_str::<LabState>(&text) {
-                Ok(state) if self.may_go(state.owner) => self.remove_file(&path),
+                Ok(state) if self.may_go(state.owner) => {
+                    if let Some(directory) = directory_of(&self.run, &state) {
+                        self.remove_directory(&directory);
+                    }
+                    self.remove_file(&path);
+                }
                 Ok(state) => {
                     let text = format!("{}: process {} runs", path.display(), state.owner.pid);
                     self.report.kept.push(text);

@@ -217,7 +217,7 @@ impl Lab {
             );
             return Err(StepError::Invalid(text));
         }
-        lab.guardian = Some(start_guardian(&path)?);
+        lab.guardian = Some(start_guardian(&path, &lab.directory())?);
         lab.save()?;
         Ok(lab)
     }
@@ -254,6 +254,7 @@ impl Lab {
     pub fn teardown_steps(&self) -> Vec<String> {
         let names = self.state.namespaces.iter();
         let mut lines: Vec<String> = names.map(|n| format!("ip netns del {n}")).collect();
+        lines.push(format!("rm -rf {}", self.directory().display()));
         lines.push(format!("rm -f {}", self.state_path().display()));
         lines
     }
@@ -354,17 +355,70 @@ impl Lab {
     /// # Errors
     /// If the node is unknown or the setting cannot be written.
     pub fn forward(&mut self, node: &str) -> Result<(), StepError> {
+        self.settings(node, &[("net/ipv4/ip_forward", "1")])
+    }
+
+    /// Write settings of the kernel that belong to `node`'s namespace: paths below /proc/sys, and
+    /// what to write there.
+    ///
+    /// # Errors
+    /// If the node is unknown or a setting cannot be written.
+    pub fn settings(&mut self, node: &str, all: &[(&str, &str)]) -> Result<(), StepError> {
         let ns = self.namespace(node)?;
-        let path = "/proc/sys/net/ipv4/ip_forward";
-        let line = format!("ip netns exec {} sysctl net.ipv4.ip_forward=1", ns.name);
-        if !self.steps.note(line) {
+        let mut real = false;
+        for (path, value) in all {
+            let key = path.replace('/', ".");
+            let line = format!("ip netns exec {} sysctl {key}={value}", ns.name);
+            real = self.steps.note(line);
+        }
+        if !real {
             return Ok(());
         }
-        let written = ns.run(|| std::fs::write(path, "1"));
-        written.flatten().map_err(|error| StepError::File {
-            path: path.into(),
-            error,
-        })
+        let file = |path: String, error| StepError::File { path, error };
+        let written = ns.run(|| {
+            for (path, value) in all {
+                let path = format!("/proc/sys/{path}");
+                std::fs::write(&path, value).map_err(|e| file(path, e))?;
+            }
+            Ok(())
+        });
+        written.map_err(|e| file(ns.name.clone(), e))?
+    }
+
+    /// Run lines of `ip`, without the leading `ip`, in the namespace of `node`.
+    ///
+    /// # Errors
+    /// If the node is unknown or a line fails.
+    pub fn ip(&mut self, node: &str, lines: &[String]) -> Result<(), StepError> {
+        let ns = self.namespace(node)?.name;
+        self.steps.run_batch(&format!("ip -n {ns}"), lines)
+    }
+
+    /// Make a TAP device in the namespace of `node`; `None` in a dry run. It lives as long as the
+    /// descriptor.
+    ///
+    /// # Errors
+    /// If the node is unknown or the kernel refuses.
+    pub fn tap(&mut self, node: &str, device: &str) -> Result<Option<OwnedFd>, StepError> {
+        let ns = self.namespace(node)?;
+        let line = format!("ip netns exec {} ip tuntap add {device} mode tap", ns.name);
+        if !self.steps.note(line.clone()) {
+            return Ok(None);
+        }
+        match ns.run(|| sys::open_tap(device)).flatten() {
+            Ok((fd, _)) => Ok(Some(fd)),
+            Err(error) => Err(StepError::Start { line, error }),
+        }
+    }
+
+    /// The tag that what belongs to this lab carries as its alias.
+    pub fn tag(&self) -> String {
+        self.state.owner.tag()
+    }
+
+    /// A directory for what belongs to this lab; it goes with the lab. Its owner makes it.
+    pub fn directory(&self) -> PathBuf {
+        lab_directory(Path::new(RUN), &self.state.label)
     }
 
     /// Take everything down and wait until it is gone; dropping does the same.
@@ -404,6 +458,17 @@ impl Drop for Lab {
     }
 }
 
+/// Where a lab of this label keeps what belongs to it. The label is a checked word.
+fn lab_directory(run: &Path, label: &str) -> PathBuf {
+    run.join("emu").join(label)
+}
+
+/// The directory of a lab whose state file was found, unless the file was not written by us.
+pub(crate) fn directory_of(run: &Path, state: &LabState) -> Option<PathBuf> {
+    check_word("label", &state.label).ok()?;
+    Some(lab_directory(run, &state.label))
+}
+
 fn check_word(what: &str, word: &str) -> Result<(), StepError> {
     let fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if word.is_empty() || word.len() > 40 || !word.chars().all(fine) {
@@ -414,7 +479,8 @@ fn check_word(what: &str, word: &str) -> Result<(), StepError> {
 }
 
 /// What the guardian does: read names until its input ends, ask what runs inside to end, then
-/// force it, and remove the namespaces, their daemons' directories and the state file.
+/// force it, and remove the namespaces, their daemons' directories, the lab's directory and the
+/// state file.
 const GUARDIAN: &str = r#"
 trap '' HUP INT TERM
 names=
@@ -429,13 +495,15 @@ for n in $names; do
   ip netns del "$n" 2>/dev/null
   case "$inode" in '' | *[!0-9]*) ;; *) rm -rf "$3/$inode" ;; esac
 done
+rm -rf "$4"
+rmdir "${4%/*}" 2>/dev/null
 rm -f "$1"
 "#;
 
-fn start_guardian(state: &Path) -> Result<Child, StepError> {
+fn start_guardian(state: &Path, directory: &Path) -> Result<Child, StepError> {
     let mut command = Command::new("sh");
     command.args(["-c", GUARDIAN, "wifu-guardian"]);
-    command.arg(state).args([NETNS, RUN]);
+    command.arg(state).args([NETNS, RUN]).arg(directory);
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::null())

@@ -2,6 +2,7 @@
 //! run prints exactly what a real run does.
 
 use std::fmt;
+use std::io::Write;
 use std::process::{Command, Stdio};
 
 /// Runs command lines, or only writes them down.
@@ -83,6 +84,46 @@ impl Steps {
         tracing::debug!(step = %line);
         self.lines.push(line);
         !self.dry
+    }
+
+    /// Run several command lines of `ip`, all beginning with `prefix` (such as `ip -n NAME`), in one
+    /// process.
+    ///
+    /// # Errors
+    /// If `ip` cannot be started or one of the lines fails; those before it have run.
+    pub fn run_batch(&mut self, prefix: &str, lines: &[String]) -> Result<(), StepError> {
+        let mut real = false;
+        for line in lines {
+            real = self.note(format!("{prefix} {line}"));
+        }
+        if !real {
+            return Ok(());
+        }
+        let whole = format!("{prefix} -batch -");
+        let start = |error| StepError::Start {
+            line: whole.clone(),
+            error,
+        };
+        let mut words = whole.split_whitespace();
+        let mut child = Command::new(words.next().unwrap_or_default())
+            .args(words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(start)?;
+        if let Some(mut pipe) = child.stdin.take() {
+            // A program that ended early has said why on its standard error.
+            let _ = pipe.write_all((lines.join("\n") + "\n").as_bytes());
+        }
+        let output = child.wait_with_output().map_err(start)?;
+        if !output.status.success() {
+            return Err(StepError::Failed {
+                message: String::from_utf8_lossy(&output.stderr).trim().to_string(),
+                line: whole,
+            });
+        }
+        Ok(())
     }
 
     /// Run one command line, split at white space; gives its standard output, empty when dry.

@@ -400,6 +400,19 @@ pub fn receive_drops(fd: impl AsFd) -> io::Result<u32> {
 /// # Errors
 /// What `open` and `TUNSETIFF` say; `InvalidInput` if the name has more than 15 octets.
 pub fn open_tun(name: &str) -> io::Result<(OwnedFd, String)> {
+    open_device(name, libc::IFF_TUN)
+}
+
+/// As [`open_tun`], but a TAP device: what is read and written are Ethernet frames. It is made in
+/// the calling thread's network namespace.
+///
+/// # Errors
+/// As [`open_tun`].
+pub fn open_tap(name: &str) -> io::Result<(OwnedFd, String)> {
+    open_device(name, libc::IFF_TAP)
+}
+
+fn open_device(name: &str, kind: libc::c_int) -> io::Result<(OwnedFd, String)> {
     use rustix::fs::{Mode, OFlags};
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let fd = rustix::fs::open("/dev/net/tun", flags, Mode::empty())?;
@@ -411,7 +424,7 @@ pub fn open_tun(name: &str) -> io::Result<(OwnedFd, String)> {
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
-    request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
+    request.ifr_ifru.ifru_flags = (kind | libc::IFF_NO_PI) as libc::c_short;
     // SAFETY: TUNSETIFF reads and writes one ifreq, which is local and initialised.
     let r = unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) };
     if r != 0 {

@@ -274,6 +274,18 @@ pub struct CleanArgs {
     json: bool,
 }
 
+/// `wifu clean` without options.
+///
+/// # Errors
+/// The host can't be asked what there is.
+pub fn clean_stale() -> anyhow::Result<ExitCode> {
+    clean(&CleanArgs {
+        dry_run: false,
+        all: false,
+        json: false,
+    })
+}
+
 /// Remove what dead WiFu processes left on this host, and nothing else.
 ///
 /// # Errors

@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 
 mod catalog;
 mod core;
+mod emu;
 mod exec;
 mod front;
 mod live;
@@ -50,6 +51,8 @@ enum Command {
     Mock(Box<mock::Args>),
     /// Run protocols over a mesh of radios in virtual time: how they do, and why
     Sim(Box<sim::Args>),
+    /// Linux hosts joined by emulated radios, in real time: kernels and programs unmodified
+    Emu(Box<emu::Args>),
     /// Read the trace of frames that `wifu sim --frames` wrote
     Trace(sim::TraceArgs),
     /// Measure throughput with iperf3's letters and JSON, over WiFu protocols and kernel TCP
@@ -81,6 +84,7 @@ fn main() -> ExitCode {
         Command::Exec(args) => exec::run(&args),
         Command::Mock(args) => mock::run(&args),
         Command::Sim(args) => sim::run(&args),
+        Command::Emu(args) => emu::run(&args),
         Command::Trace(args) => sim::trace(&args),
         Command::Perf(args) => perf::run(*args),
     };

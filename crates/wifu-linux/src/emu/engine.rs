@@ -1,0 +1,408 @@
+//! The radio's thread: frames from TAP devices into the model, and out of it again.
+//!
+//! Everything that happens on the radio happens at the model time that the model says, however late
+//! this thread gets to it. The clock decides two things only: at which model time a frame that was
+//! read from a TAP enters the model, and when a frame that the model delivered is written to a TAP.
+
+use super::air::Air;
+use super::clock::Clock;
+use super::control::{Asked, LinkRow, NodeRow, Order, Reply, Status};
+use super::late::Lateness;
+use super::net::{Host, node_of};
+use super::shared::Shared;
+use super::verdict::{self, Measured, judge};
+use crate::poller::{self, Interest, Poller};
+use core::sync::atomic::Ordering;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use wifu_radio::{Event, Frame, Radio};
+use wifu_wire::Time;
+
+/// Octets of an Ethernet header.
+const HEADER: usize = 14;
+/// Longer than any frame at an MTU of 1500, VLAN tags included.
+const BUFFER: usize = 2048;
+/// Frames read from one TAP before others get their turn.
+const BATCH: usize = 16;
+/// Events of the radio handled before orders are looked at, however late they are.
+const MOST_EVENTS: usize = 10_000;
+
+/// A node's TAP device.
+struct Tap {
+    fd: OwnedFd,
+    /// It is read when it has something; not while the model has no room.
+    armed: bool,
+    /// Its device is gone: somebody removed the namespace.
+    gone: bool,
+}
+
+/// Frames in the model, by cookie.
+#[derive(Default)]
+struct Slab {
+    frames: Vec<Vec<u8>>,
+    free: Vec<u32>,
+}
+
+impl Slab {
+    /// A buffer of [`BUFFER`] octets.
+    fn take(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.frames.push(Vec::with_capacity(BUFFER));
+            (self.frames.len() - 1) as u32
+        })
+    }
+
+    fn give_back(&mut self, cookie: u32) {
+        self.free.push(cookie);
+    }
+
+    fn get(&self, cookie: u32) -> &[u8] {
+        &self.frames[cookie as usize]
+    }
+}
+
+/// What was counted, beside the model's own counters.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    sent: u64,
+    unknown: u64,
+    refused: u64,
+}
+
+pub(crate) struct Engine {
+    radio: Radio,
+    clock: Clock,
+    dilation: f64,
+    spin: bool,
+    poller: Poller,
+    taps: Vec<Tap>,
+    hosts: Arc<Vec<Host>>,
+    slab: Slab,
+    air: Air,
+    orders: Receiver<Asked>,
+    shared: Arc<Shared>,
+    deliveries: Lateness,
+    events: Lateness,
+    counts: Counts,
+    /// Model time of the last event or frame.
+    now: Time,
+}
+
+/// What an [`Engine`] is made of.
+pub(crate) struct Parts {
+    pub radio: Radio,
+    pub air: Air,
+    pub dilation: f64,
+    pub spin: bool,
+    pub poller: Poller,
+    pub taps: Vec<OwnedFd>,
+    pub hosts: Arc<Vec<Host>>,
+    pub orders: Receiver<Asked>,
+    pub shared: Arc<Shared>,
+}
+
+impl Engine {
+    /// Model time begins now.
+    pub fn new(parts: Parts) -> io::Result<Engine> {
+        let tap = |fd| Tap {
+            fd,
+            armed: true,
+            gone: false,
+        };
+        let taps: Vec<Tap> = parts.taps.into_iter().map(tap).collect();
+        for (i, tap) in taps.iter().enumerate() {
+            parts.poller.add(&tap.fd, i as u64, Interest::READ)?;
+        }
+        Ok(Engine {
+            radio: parts.radio,
+            clock: Clock::new(Poller::now(), parts.dilation),
+            dilation: parts.dilation,
+            spin: parts.spin,
+            poller: parts.poller,
+            taps,
+            hosts: parts.hosts,
+            slab: Slab::default(),
+            air: parts.air,
+            orders: parts.orders,
+            shared: parts.shared,
+            deliveries: Lateness::default(),
+            events: Lateness::default(),
+            counts: Counts::default(),
+            now: Time::ZERO,
+        })
+    }
+
+    /// Until it is told to stop.
+    pub fn run(mut self) -> io::Result<()> {
+        let mut ready = Vec::with_capacity(self.taps.len());
+        while !self.shared.stop.load(Ordering::Relaxed) {
+            self.catch_up();
+            while let Ok((order, reply)) = self.orders.try_recv() {
+                let answer = self.obey(order);
+                // Whoever asked may have lost patience.
+                let _ = reply.send(answer);
+            }
+            let deadline = match self.spin {
+                true => Time::ZERO,
+                false => self.clock.wall(self.radio.poll_timeout()),
+            };
+            self.poller.wait(deadline, 0, &mut ready)?;
+            for event in &ready {
+                self.read(event);
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything that is due on the radio by now, each at its own time. Gives the model time at
+    /// which something new may happen.
+    fn catch_up(&mut self) -> Time {
+        for _ in 0..MOST_EVENTS {
+            let now = self.clock.model(Poller::now());
+            let due = self.radio.poll_timeout();
+            if due > now {
+                self.now = self.now.max(now);
+                return self.now;
+            }
+            self.events.add(now - due);
+            self.now = self.now.max(due);
+            self.radio.handle_timeout(self.now);
+            self.tell();
+        }
+        // Hopelessly late: what is new enters the past that the model has reached.
+        self.now
+    }
+
+    /// What the model says happened.
+    fn tell(&mut self) {
+        while let Some(event) = self.radio.poll_event() {
+            match event {
+                Event::Received { node, cookie, .. } => {
+                    self.deliver(node, cookie);
+                    let late = self.clock.model(Poller::now()) - self.now;
+                    self.deliveries.add(late);
+                }
+                Event::Overheard { node, cookie, .. } => {
+                    let told = &self.shared.nodes[usize::from(node)];
+                    if told.listens.load(Ordering::Relaxed) {
+                        self.deliver(node, cookie);
+                    }
+                }
+                Event::Done {
+                    node,
+                    cookie,
+                    sample,
+                    ..
+                } => {
+                    self.slab.give_back(cookie);
+                    let link = self.radio.link(node);
+                    let us = |ns: u64| (ns + 500) / 1000;
+                    let delay = link.delay.unwrap_or(link.first);
+                    self.shared.nodes[usize::from(node)].set_delay(us(delay.0), us(sample.0));
+                }
+                Event::Room { node } => self.arm(usize::from(node), true),
+            }
+        }
+    }
+
+    fn deliver(&mut self, node: u16, cookie: u32) {
+        let tap = &self.taps[usize::from(node)];
+        // It fails if the interface is down.
+        if rustix::io::write(&tap.fd, self.slab.get(cookie)).is_err() {
+            self.counts.refused += 1;
+        }
+    }
+
+    /// Read a TAP from now on, or leave what it has in its ring.
+    fn arm(&mut self, node: usize, armed: bool) {
+        let tap = &mut self.taps[node];
+        if tap.armed == armed || tap.gone {
+            return;
+        }
+        let interest = if armed {
+            Interest::READ
+        } else {
+            Interest::NONE
+        };
+        // It cannot fail for a descriptor that was added.
+        if self.poller.modify(&tap.fd, node as u64, interest).is_ok() {
+            tap.armed = armed;
+        }
+    }
+
+    /// Frames that a kernel sends.
+    fn read(&mut self, event: &poller::Event) {
+        let node = event.token as usize;
+        if event.failed() || event.hung_up() {
+            let tap = &mut self.taps[node];
+            tap.gone = true;
+            let _ = self.poller.delete(&tap.fd);
+            return;
+        }
+        for _ in 0..BATCH {
+            if self.radio.room(node as u16) == 0 {
+                self.arm(node, false);
+                return;
+            }
+            let cookie = self.slab.take();
+            let frame = &mut self.slab.frames[cookie as usize];
+            frame.clear();
+            let buffer = rustix::buffer::spare_capacity(frame);
+            let sent = match rustix::io::read(&self.taps[node].fd, buffer) {
+                Ok(_) => self.submit(node as u16, cookie),
+                Err(_) => {
+                    self.slab.give_back(cookie);
+                    return;
+                }
+            };
+            if !sent {
+                self.slab.give_back(cookie);
+            }
+        }
+    }
+
+    /// Put a frame into the model; false if it went nowhere.
+    fn submit(&mut self, node: u16, cookie: u32) -> bool {
+        self.counts.sent += 1;
+        let frame = self.slab.get(cookie);
+        let count = self.taps.len() as u16;
+        let (true, Some(first)) = (frame.len() > HEADER && frame.len() < BUFFER, frame.first())
+        else {
+            self.counts.unknown += 1;
+            return false;
+        };
+        let to = match first & 1 {
+            1 => None,
+            _ => match node_of(&frame[..6], count).filter(|to| *to != node) {
+                Some(to) => Some(to),
+                None => {
+                    self.counts.unknown += 1;
+                    return false;
+                }
+            },
+        };
+        let bytes = (frame.len() - HEADER) as u16;
+        let now = self.catch_up();
+        let taken = self.radio.send(now, node, Frame { to, bytes, cookie });
+        self.tell();
+        taken
+    }
+
+    fn obey(&mut self, order: Order) -> Reply {
+        self.catch_up();
+        let (air, radio) = (&mut self.air, &mut self.radio);
+        let name = |n: u16| self.hosts[usize::from(n)].name.as_str();
+        let text = match order {
+            Order::Snr(a, b, db) => {
+                air.set_snr(radio, a, b, db);
+                format!("{} to {}: {db:.1} dB", name(a), name(b))
+            }
+            Order::Move(n, to) => match air.set_position(radio, n, to) {
+                Ok(()) => format!(
+                    "{} is at {:.1}, {:.1}, {:.1} m",
+                    name(n),
+                    to[0],
+                    to[1],
+                    to[2]
+                ),
+                Err(error) => return Reply::Done(Err(error.into())),
+            },
+            Order::Pause(n) => {
+                air.set_paused(radio, n, true);
+                format!("{} neither sends nor hears", name(n))
+            }
+            Order::Resume(n) => {
+                air.set_paused(radio, n, false);
+                format!("{} sends and hears", name(n))
+            }
+            Order::Cut(a, b) => {
+                air.set_cut(radio, a, b, true);
+                format!("nothing passes between {} and {}", name(a), name(b))
+            }
+            Order::Restore(Some((a, b))) => {
+                air.set_cut(radio, a, b, false);
+                format!("{} and {} are no longer cut off", name(a), name(b))
+            }
+            Order::Restore(None) => match air.restore_all(radio) {
+                1 => String::from("1 cut undone"),
+                n => format!("{n} cuts undone"),
+            },
+            Order::Status => return Reply::Status(Box::new(self.status())),
+            Order::Links => return Reply::Links(self.links()),
+            Order::Nodes => return Reply::Nodes(self.nodes()),
+        };
+        Reply::Done(Ok(text))
+    }
+
+    fn status(&self) -> Status {
+        let (deliveries, events) = (self.deliveries.quantiles(), self.events.quantiles());
+        let steal = self.shared.steal();
+        let late = if deliveries.count > 0 {
+            deliveries
+        } else {
+            events
+        };
+        let (verdict, reasons) = judge(&Measured { late, steal });
+        Status {
+            verdict,
+            reasons,
+            seconds: self.clock.model(Poller::now()).0 as f64 / 1e9,
+            dilation: self.dilation,
+            nodes: self.taps.len(),
+            deliveries,
+            events,
+            steal,
+            pressure: self.shared.pressure(),
+            sent: self.counts.sent,
+            unknown: self.counts.unknown,
+            queue_drops: self.shared.dropped(),
+            refused: self.counts.refused,
+            valid: verdict::VALID,
+            suspect: verdict::SUSPECT,
+        }
+    }
+
+    fn links(&self) -> Vec<LinkRow> {
+        let name = |n: u16| self.hosts[usize::from(n)].name.clone();
+        let of = |from: u16| {
+            self.radio.links(from).map(move |(to, _, c)| LinkRow {
+                from: name(from),
+                to: name(to),
+                snr_db: self.air.snr_db(from, to),
+                cut: self.air.is_cut(from, to),
+                frames: c.frames,
+                attempts: c.attempts,
+                acked: c.acked,
+                failed: c.failed,
+                overheard: c.overheard,
+            })
+        };
+        (0..self.taps.len() as u16).flat_map(of).collect()
+    }
+
+    fn nodes(&self) -> Vec<NodeRow> {
+        let row = |(i, host): (usize, &Host)| {
+            let node = i as u16;
+            let (link, c) = (self.radio.link(node), self.radio.counters(node));
+            NodeRow {
+                name: host.name.clone(),
+                namespace: host.namespace.name().into(),
+                address: host.address.to_string(),
+                position: self.air.position(node),
+                paused: self.air.is_paused(node),
+                queued: link.queued,
+                delay_us: link.delay.map(|d| d.0 / 1000),
+                busy: f64::from(link.busy),
+                sent: c.queued,
+                failed: c.failed,
+                retries: c.retries,
+                received: c.received,
+                overheard: c.overheard,
+                queue_drops: self.shared.nodes[i].dropped.load(Ordering::Relaxed),
+            }
+        };
+        self.hosts.iter().enumerate().map(row).collect()
+    }
+}

@@ -1,0 +1,287 @@
+//! The emulated radio: Linux hosts in network namespaces, joined by the 802.11 model that the
+//! simulator runs, in real time.
+//!
+//! Each node is a namespace with a TAP device `wlan0`. One thread runs all radios against
+//! `CLOCK_MONOTONIC`: carrier sense, collisions, retries and overhearing are decided in model time,
+//! and the wall clock only gates when frames enter and leave. How late they left is measured, and
+//! every run is stamped with it ([`verdict`]).
+
+mod air;
+mod clock;
+pub mod control;
+mod engine;
+mod late;
+pub mod net;
+mod routes;
+mod shared;
+pub mod verdict;
+mod watch;
+
+pub use control::{Control, Order, Reply};
+pub use late::{Lateness, Quantiles};
+pub use net::Host;
+pub use routes::{Routing, RoutingKind, routes};
+
+use crate::netns::{Lab, NETNS, RUN};
+use crate::poller::{Coalesce, Poller};
+use crate::steps::StepError;
+use crate::sys;
+use shared::Shared;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use wifu_radio::Radio;
+use wifu_radio::plan::Plan;
+use wifu_wire::Rng;
+
+/// Which nodes' kernels are shown frames for others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overhear {
+    /// Those in whose namespace a packet socket is open.
+    #[default]
+    Captured,
+    /// All.
+    Always,
+    /// None.
+    Never,
+}
+
+/// What to emulate, and how.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Names the run: namespaces are called `wifu-<label>-<node>`.
+    pub label: String,
+    /// Nodes, radios, links.
+    pub plan: Plan,
+    /// Whether links follow from positions, so that nodes can be moved.
+    pub movable: bool,
+    /// Routes.
+    pub routing: Routing,
+    /// All randomness.
+    pub rng: Rng,
+    /// Seconds per model second, at least 1.
+    pub dilation: f64,
+    /// Never sleep: less late, and a whole processor gone.
+    pub spin: bool,
+    /// Overheard frames.
+    pub overhear: Overhear,
+    /// Where drivers' delays are exported; none: in the lab's directory.
+    pub export: Option<PathBuf>,
+}
+
+/// Longest turn of the radio's thread on a processor that others want, too.
+const SLICE: Duration = Duration::from_micros(100);
+
+/// A running emulation; ends, and leaves nothing, when it is dropped.
+pub struct Emulation {
+    hosts: Arc<Vec<Host>>,
+    control: Control,
+    shared: Arc<Shared>,
+    radio: Option<JoinHandle<io::Result<()>>>,
+    watch: Option<JoinHandle<()>>,
+    /// Files outside the lab's directory.
+    export: PathBuf,
+    foreign: bool,
+    // Last, so that namespaces go after everything that looks into them.
+    lab: Lab,
+}
+
+/// Where the socket of the emulation with this label is.
+pub fn socket_path(label: &str) -> PathBuf {
+    Path::new(RUN).join("emu").join(label).join("control.sock")
+}
+
+/// The privileged steps that [`Emulation::start`] would take, and those that undo them.
+///
+/// # Errors
+/// If names cannot be used.
+pub fn dry_run(config: &Config) -> Result<(Vec<String>, Vec<String>), StepError> {
+    let mut lab = Lab::dry_run(&config.label)?;
+    net::build(&mut lab, &config.plan, &config.routing)?;
+    let mut steps = lab.steps().to_vec();
+    steps.push(format!("mkdir -p {}", lab.directory().display()));
+    Ok((steps, lab.teardown_steps()))
+}
+
+impl Emulation {
+    /// Make the hosts and start the radio.
+    ///
+    /// # Errors
+    /// The step that failed; what was made is gone again.
+    pub fn start(config: Config) -> Result<Emulation, StepError> {
+        check(&config)?;
+        let mut lab = Lab::create(&config.label)?;
+        let (hosts, taps) = net::build(&mut lab, &config.plan, &config.routing)?;
+        let directory = lab.directory();
+        let file = |path: &Path, error| StepError::File {
+            path: path.display().to_string(),
+            error,
+        };
+        std::fs::create_dir_all(&directory).map_err(|e| file(&directory, e))?;
+        let export = config.export.clone().unwrap_or(directory.clone());
+        let listens = config.overhear == Overhear::Always;
+        let shared = Arc::new(Shared::new(hosts.len(), listens));
+        let places: Vec<_> = hosts
+            .iter()
+            .map(|h| (h.name.clone(), h.namespace.clone()))
+            .collect();
+        let captures = config.overhear == Overhear::Captured;
+        let watch = watch::Watch::new(&export, &places, shared.clone(), captures)
+            .map_err(|e| file(&export, e))?;
+        let hosts = Arc::new(hosts);
+        let (control, radio) = start_radio(&config, &hosts, taps, &shared)?;
+        let socket = directory.join("control.sock");
+        control.serve(&socket).map_err(|e| file(&socket, e))?;
+        let watch = std::thread::Builder::new()
+            .name("emu-watch".into())
+            .spawn(move || watch.run())
+            .map_err(|e| file(Path::new(NETNS), e))?;
+        Ok(Emulation {
+            hosts,
+            control,
+            shared,
+            radio: Some(radio),
+            watch: Some(watch),
+            export,
+            foreign: config.export.is_some(),
+            lab,
+        })
+    }
+
+    /// The hosts, in the order of the plan.
+    pub fn hosts(&self) -> &[Host] {
+        &self.hosts
+    }
+
+    /// Something that changes and asks it, from any thread.
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// Where drivers' delays are: files `Da` and `sample` in a folder of each node's name.
+    pub fn export(&self) -> &Path {
+        &self.export
+    }
+
+    /// The privileged steps that were taken.
+    pub fn steps(&self) -> &[String] {
+        self.lab.steps()
+    }
+
+    /// Whether the radio still runs.
+    pub fn is_running(&self) -> bool {
+        self.radio.as_ref().is_some_and(|t| !t.is_finished())
+    }
+}
+
+fn check(config: &Config) -> Result<(), StepError> {
+    let wrong = |text: &str| Err(StepError::Invalid(text.into()));
+    if !config.plan.wires.is_empty() {
+        return wrong("wires are not emulated: join namespaces by veth pairs and tc instead");
+    }
+    if !(1.0..=1000.0).contains(&config.dilation) {
+        return wrong("the dilation is 1 to 1000");
+    }
+    if config.plan.nodes.len() > 1000 {
+        return wrong("at most 1000 nodes are emulated; the simulator takes more");
+    }
+    Ok(())
+}
+
+type Started = (Control, JoinHandle<io::Result<()>>);
+
+fn start_radio(
+    config: &Config,
+    hosts: &Arc<Vec<Host>>,
+    taps: Vec<std::os::fd::OwnedFd>,
+    shared: &Arc<Shared>,
+) -> Result<Started, StepError> {
+    let mut plan = config.plan.clone();
+    for node in &mut plan.nodes {
+        // The TAP's ring is the queue; see `net`.
+        node.radio.queue = 1;
+    }
+    let radio = Radio::new(&plan, &config.rng);
+    let air = air::Air::new(&plan, config.movable);
+    let (orders, inbox) = channel();
+    let (tell, started) = channel();
+    let (dilation, spin) = (config.dilation, config.spin);
+    let (hosts, shared) = (hosts.clone(), shared.clone());
+    let names = Arc::new(hosts.iter().map(|h| h.name.clone()).collect());
+    let run = move || {
+        // Made by the thread that waits on it: it sets that thread's timer slack.
+        let poller = Poller::new(Coalesce::OFF)?;
+        let waker = poller.waker();
+        if let Err(e) = sys::set_slice(SLICE) {
+            tracing::debug!("the scheduler grants no short slice: {e}");
+        }
+        let engine = engine::Engine::new(engine::Parts {
+            radio,
+            air,
+            dilation,
+            spin,
+            poller,
+            taps,
+            hosts,
+            orders: inbox,
+            shared,
+        })?;
+        let _ = tell.send(waker);
+        engine.run()
+    };
+    let failed = |error| StepError::Start {
+        line: "thread of the radio".into(),
+        error,
+    };
+    let thread = std::thread::Builder::new()
+        .name("emu-radio".into())
+        .spawn(run)
+        .map_err(failed)?;
+    match started.recv() {
+        Ok(waker) => Ok((
+            Control {
+                orders,
+                waker,
+                names,
+            },
+            thread,
+        )),
+        Err(_) => Err(failed(match thread.join() {
+            Ok(Err(error)) => error,
+            _ => io::Error::other("it ended at once"),
+        })),
+    }
+}
+
+impl Drop for Emulation {
+    fn drop(&mut self) {
+        self.shared
+            .stop
+            .store(true, core::sync::atomic::Ordering::Relaxed);
+        self.control.waker.wake();
+        let failed = match self.radio.take().map(JoinHandle::join) {
+            Some(Ok(result)) => result.err().map(|e| e.to_string()),
+            Some(Err(_)) => Some("it panicked".into()),
+            None => None,
+        };
+        if let Some(why) = failed {
+            tracing::error!("the radio's thread failed: {why}");
+        }
+        if let Some(watch) = self.watch.take() {
+            let _ = watch.join();
+        }
+        if self.foreign {
+            for host in self.hosts.iter() {
+                let folder = self.export.join(&host.name);
+                for name in ["Da", "sample"] {
+                    let _ = std::fs::remove_file(folder.join(name));
+                }
+                // Only if nobody put anything else there.
+                let _ = std::fs::remove_dir(folder);
+            }
+        }
+    }
+}

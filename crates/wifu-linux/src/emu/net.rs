@@ -1,0 +1,143 @@
+//! The hosts of an emulation: a namespace each, with a TAP device as its radio.
+
+use super::routes::Routing;
+use crate::netns::{Lab, Namespace};
+use crate::steps::StepError;
+use core::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
+use wifu_radio::plan::Plan;
+
+/// The name of every host's radio.
+pub const DEVICE: &str = "wlan0";
+
+/// First octets of the radios' addresses: locally administered, "WiF".
+const MAC: [u8; 4] = [0x02, 0x57, 0x69, 0x46];
+
+/// A host.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// Its name in the topology.
+    pub name: String,
+    /// Where it lives.
+    pub namespace: Namespace,
+    /// Its address.
+    pub address: Ipv4Addr,
+}
+
+/// The radio address of node number `node` (from 0).
+pub fn mac(node: u16) -> [u8; 6] {
+    let [hi, lo] = (node + 1).to_be_bytes();
+    [MAC[0], MAC[1], MAC[2], MAC[3], hi, lo]
+}
+
+/// Which of `count` nodes has a radio address.
+pub(crate) fn node_of(mac: &[u8], count: u16) -> Option<u16> {
+    let number = u16::from_be_bytes([*mac.get(4)?, *mac.get(5)?]);
+    (mac[..4] == MAC && (1..=count).contains(&number)).then(|| number - 1)
+}
+
+/// The address of node number `node` (from 0).
+pub fn address(node: u16) -> Ipv4Addr {
+    let [hi, lo] = (node + 1).to_be_bytes();
+    Ipv4Addr::new(10, 0, hi, lo)
+}
+
+fn prefix(count: usize) -> u8 {
+    if count <= 254 { 24 } else { 16 }
+}
+
+fn text(mac: [u8; 6]) -> String {
+    mac.map(|b| format!("{b:02x}")).join(":")
+}
+
+/// Make all hosts in `lab`. The descriptors are those of their radios; there are none in a dry run.
+///
+/// # Errors
+/// The step that failed.
+pub fn build(
+    lab: &mut Lab,
+    plan: &Plan,
+    routing: &Routing,
+) -> Result<(Vec<Host>, Vec<OwnedFd>), StepError> {
+    let count = plan.nodes.len();
+    let mut hosts = Vec::with_capacity(count);
+    let mut taps = Vec::with_capacity(count);
+    for (i, node) in plan.nodes.iter().enumerate() {
+        let namespace = lab.node(&node.name)?;
+        lab.settings(
+            &node.name,
+            &[
+                ("net/ipv4/ip_forward", "1"),
+                ("net/ipv4/conf/all/rp_filter", "0"),
+                ("net/ipv4/conf/default/rp_filter", "0"),
+                ("net/ipv4/conf/all/send_redirects", "0"),
+                ("net/ipv4/conf/default/send_redirects", "0"),
+            ],
+        )?;
+        taps.extend(lab.tap(&node.name, DEVICE)?);
+        lab.ip(&node.name, &lines(lab, plan, routing, i as u16))?;
+        hosts.push(Host {
+            name: node.name.clone(),
+            namespace,
+            address: address(i as u16),
+        });
+    }
+    Ok((hosts, taps))
+}
+
+/// What `ip` has to do in the namespace of a node.
+fn lines(lab: &Lab, plan: &Plan, routing: &Routing, node: u16) -> Vec<String> {
+    let count = plan.nodes.len();
+    // The TAP's own ring is the queue in front of the driver; it drops what does not fit.
+    let queue = plan.nodes[usize::from(node)].radio.queue;
+    // Routing daemons of meshes speak IPv6; without one, nobody here does, and router
+    // solicitations would only take airtime.
+    let v6 = match routing {
+        Routing::None => "eui64",
+        Routing::Via(_) => "none",
+    };
+    let mut lines = vec![
+        format!(
+            "link set dev {DEVICE} address {} alias {} addrgenmode {v6} txqueuelen {queue} \
+             mtu 1500 up",
+            text(mac(node)),
+            lab.tag()
+        ),
+        format!("addr add {}/{} dev {DEVICE}", address(node), prefix(count)),
+    ];
+    let others = || (0..count as u16).filter(move |o| *o != node);
+    lines.extend(others().map(|other| {
+        let (ip, mac) = (address(other), text(mac(other)));
+        format!("neigh replace {ip} lladdr {mac} dev {DEVICE} nud permanent")
+    }));
+    if let Routing::Via(next) = routing {
+        lines.extend(others().filter_map(|other| {
+            let to = address(other);
+            match next[usize::from(node)][usize::from(other)] {
+                Some(via) if via == other => None,
+                Some(via) => Some(format!(
+                    "route replace {to}/32 via {} dev {DEVICE}",
+                    address(via)
+                )),
+                None => Some(format!("route replace unreachable {to}/32")),
+            }
+        }));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_name_their_nodes() {
+        assert_eq!(text(mac(2)), "02:57:69:46:00:03");
+        assert_eq!(node_of(&mac(2), 3), Some(2));
+        assert_eq!(node_of(&mac(3), 3), None);
+        assert_eq!(node_of(&[0xFF; 6], 3), None);
+        assert_eq!(address(0), Ipv4Addr::new(10, 0, 0, 1));
+        assert_eq!(node_of(&mac(299), 400), Some(299));
+        assert_eq!((address(299).octets(), prefix(300)), ([10, 0, 1, 44], 16));
+    }
+}

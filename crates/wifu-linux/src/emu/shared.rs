@@ -1,0 +1,92 @@
+//! What the radio's thread and the thread that watches the host tell each other.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Without a value.
+const NONE: u64 = u64::MAX;
+
+/// Of one node.
+#[derive(Debug)]
+pub(crate) struct NodeShared {
+    /// Somebody captures packets in its namespace, or frames of others are wanted anyhow.
+    pub listens: AtomicBool,
+    /// Average and last sample of the driver's delay, microseconds.
+    delay: AtomicU64,
+    sample: AtomicU64,
+    /// Frames that did not fit into the TAP's ring.
+    pub dropped: AtomicU64,
+}
+
+/// Of the host.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub nodes: Vec<NodeShared>,
+    /// Stolen share of processor time, in millionths; [`NONE`] if unknown.
+    steal: AtomicU64,
+    /// Share of time in which some process waited for a processor, in millionths.
+    pressure: AtomicU64,
+    pub stop: AtomicBool,
+}
+
+impl Shared {
+    /// `listens`: every node hears the frames of others from the start.
+    pub fn new(nodes: usize, listens: bool) -> Shared {
+        let node = |_| NodeShared {
+            listens: AtomicBool::new(listens),
+            delay: AtomicU64::new(NONE),
+            sample: AtomicU64::new(NONE),
+            dropped: AtomicU64::new(0),
+        };
+        Shared {
+            nodes: (0..nodes).map(node).collect(),
+            steal: AtomicU64::new(NONE),
+            pressure: AtomicU64::new(NONE),
+            stop: AtomicBool::new(false),
+        }
+    }
+
+    pub fn set_steal(&self, share: Option<f64>) {
+        self.steal.store(millionths(share), Ordering::Relaxed);
+    }
+
+    pub fn steal(&self) -> Option<f64> {
+        share(self.steal.load(Ordering::Relaxed))
+    }
+
+    pub fn set_pressure(&self, share: Option<f64>) {
+        self.pressure.store(millionths(share), Ordering::Relaxed);
+    }
+
+    pub fn pressure(&self) -> Option<f64> {
+        share(self.pressure.load(Ordering::Relaxed))
+    }
+
+    pub fn dropped(&self) -> u64 {
+        self.nodes
+            .iter()
+            .map(|n| n.dropped.load(Ordering::Relaxed))
+            .sum()
+    }
+}
+
+impl NodeShared {
+    /// Average and last sample, microseconds.
+    pub fn set_delay(&self, delay: u64, sample: u64) {
+        self.delay.store(delay, Ordering::Relaxed);
+        self.sample.store(sample, Ordering::Relaxed);
+    }
+
+    /// What was set last; none before.
+    pub fn delay(&self) -> Option<(u64, u64)> {
+        let read = |a: &AtomicU64| Some(a.load(Ordering::Relaxed)).filter(|v| *v != NONE);
+        Some((read(&self.delay)?, read(&self.sample)?))
+    }
+}
+
+fn millionths(share: Option<f64>) -> u64 {
+    share.map_or(NONE, |s| (s * 1e6) as u64)
+}
+
+fn share(millionths: u64) -> Option<f64> {
+    (millionths != NONE).then(|| millionths as f64 / 1e6)
+}

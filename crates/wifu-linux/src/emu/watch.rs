@@ -1,0 +1,197 @@
+//! The thread beside the radio's: it exports drivers' delays as files, sees who captures packets,
+//! and asks the host what it did to us.
+
+use super::shared::Shared;
+use crate::netns::Namespace;
+use core::sync::atomic::Ordering;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Between two looks; files change no more often.
+const ROUND: Duration = Duration::from_millis(10);
+/// Rounds between two looks for captures, and at what the host did.
+const CAPTURES: u32 = 5;
+const HOST: u32 = 20;
+
+/// One node's files.
+struct Watched {
+    /// `Da` and `sample`.
+    export: [File; 2],
+    written: Option<(u64, u64)>,
+    lengths: [usize; 2],
+    /// `/proc/net/packet` and `/proc/net/dev` of its namespace.
+    packet: File,
+    devices: File,
+}
+
+pub(crate) struct Watch {
+    nodes: Vec<Watched>,
+    shared: Arc<Shared>,
+    /// Follow who captures.
+    captures: bool,
+    first: Option<Ticks>,
+}
+
+/// Processor time of the whole machine, in clock ticks.
+#[derive(Clone, Copy)]
+struct Ticks {
+    all: u64,
+    stolen: u64,
+}
+
+impl Watch {
+    /// Open everything: `Da` and `sample` in a folder of each node's name below `directory`.
+    pub fn new(
+        directory: &Path,
+        hosts: &[(String, Namespace)],
+        shared: Arc<Shared>,
+        captures: bool,
+    ) -> io::Result<Watch> {
+        let open = |(name, namespace): &(String, Namespace)| {
+            let folder = directory.join(name);
+            std::fs::create_dir_all(&folder)?;
+            let file = |name: &str| File::create(folder.join(name));
+            let inside = |name: &str| {
+                let path = format!("/proc/thread-self/net/{name}");
+                namespace.run(|| File::open(path)).flatten()
+            };
+            Ok(Watched {
+                export: [file("Da")?, file("sample")?],
+                written: None,
+                lengths: [0; 2],
+                packet: inside("packet")?,
+                devices: inside("dev")?,
+            })
+        };
+        Ok(Watch {
+            nodes: hosts.iter().map(open).collect::<io::Result<_>>()?,
+            shared,
+            captures,
+            first: ticks(),
+        })
+    }
+
+    /// Until the emulation ends.
+    pub fn run(mut self) {
+        let mut round = 0u32;
+        loop {
+            let last = self.shared.stop.load(Ordering::Relaxed);
+            self.export();
+            if round % CAPTURES == 0 && self.captures {
+                self.look_for_captures();
+            }
+            if round % HOST == 0 || last {
+                self.ask_host();
+            }
+            if last {
+                return;
+            }
+            round = round.wrapping_add(1);
+            std::thread::sleep(ROUND);
+        }
+    }
+
+    fn export(&mut self) {
+        for (node, told) in self.nodes.iter_mut().zip(&self.shared.nodes) {
+            let now = told.delay();
+            let (Some((delay, sample)), true) = (now, now != node.written) else {
+                continue;
+            };
+            for (i, value) in [delay, sample].into_iter().enumerate() {
+                let text = format!("{value}\n");
+                let file = &node.export[i];
+                // Whoever reads in between sees the new line first. A full disk stops exports
+                // only, and the next change tries again.
+                let written = file.write_all_at(text.as_bytes(), 0);
+                if written.is_ok() && text.len() < node.lengths[i] {
+                    let _ = file.set_len(text.len() as u64);
+                }
+                node.lengths[i] = text.len();
+            }
+            node.written = now;
+        }
+    }
+
+    fn look_for_captures(&self) {
+        for (node, told) in self.nodes.iter().zip(&self.shared.nodes) {
+            // A line of headings, then one for each packet socket.
+            let open = read(&node.packet).is_some_and(|text| text.lines().count() > 1);
+            told.listens.store(open, Ordering::Relaxed);
+        }
+    }
+
+    fn ask_host(&self) {
+        for (node, told) in self.nodes.iter().zip(&self.shared.nodes) {
+            if let Some(n) = read(&node.devices).as_deref().and_then(drops) {
+                told.dropped.store(n, Ordering::Relaxed);
+            }
+        }
+        let steal = match (self.first, ticks()) {
+            (Some(a), Some(b)) if b.all > a.all => {
+                Some(b.stolen.saturating_sub(a.stolen) as f64 / (b.all - a.all) as f64)
+            }
+            _ => None,
+        };
+        self.shared.set_steal(steal);
+        let text = std::fs::read_to_string("/proc/pressure/cpu").unwrap_or_default();
+        self.shared.set_pressure(pressure(&text));
+    }
+}
+
+/// All of a small file below /proc, from the start.
+fn read(file: &File) -> Option<String> {
+    let mut buffer = [0u8; 4096];
+    let n = file.read_at(&mut buffer, 0).ok()?;
+    Some(String::from_utf8_lossy(&buffer[..n]).into_owned())
+}
+
+/// Frames that the radio's TAP dropped on their way out, from `/proc/net/dev`.
+fn drops(text: &str) -> Option<u64> {
+    let line = text
+        .lines()
+        .find_map(|l| l.trim().strip_prefix(super::net::DEVICE)?.strip_prefix(':'))?;
+    line.split_whitespace().nth(11)?.parse().ok()
+}
+
+fn ticks() -> Option<Ticks> {
+    stat(&std::fs::read_to_string("/proc/stat").ok()?)
+}
+
+/// The first line of /proc/stat; the eighth column is what others took.
+fn stat(text: &str) -> Option<Ticks> {
+    let line = text.lines().next()?.strip_prefix("cpu ")?;
+    let columns: Vec<u64> = line.split_whitespace().flat_map(str::parse).collect();
+    Some(Ticks {
+        // The time of guests is in that of users.
+        all: columns.iter().take(8).sum(),
+        stolen: *columns.get(7)?,
+    })
+}
+
+/// `some avg10=1.23 ...` as a share.
+fn pressure(text: &str) -> Option<f64> {
+    let words = text.lines().find(|l| l.starts_with("some"))?;
+    let value = words.split("avg10=").nth(1)?.split(' ').next()?;
+    Some(value.parse::<f64>().ok()? / 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_says_is_understood() {
+        let s = stat("cpu  10 2 30 400 5 6 7 8 9 10\ncpu0 1\n").unwrap();
+        assert_eq!((s.all, s.stolen), (468, 8));
+        let p = pressure("some avg10=1.50 avg60=0 avg300=0 total=9\nfull avg10=0.00").unwrap();
+        assert!((p - 0.015).abs() < 1e-12);
+        let dev = "Inter-| Receive\n face |bytes\n    lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n \
+                   wlan0: 1 2 3 4 5 6 7 8 9 10 11 42 13 14 15 16\n";
+        assert_eq!(drops(dev), Some(42));
+        assert!(stat("").is_none() && pressure("").is_none() && drops("").is_none());
+    }
+}

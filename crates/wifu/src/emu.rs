@@ -1,0 +1,292 @@
+//! `wifu emu`: Linux hosts joined by emulated 802.11 radios, with a command line like Mininet's.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::{Subcommand, ValueEnum};
+use rustix::fs::{FlockOperation, flock};
+use serde_json::json;
+use wifu_linux::bsd::Signals;
+use wifu_linux::emu::control::ask_socket;
+use wifu_linux::emu::{Emulation, Order, Overhear, RoutingKind, dry_run, socket_path};
+use wifu_linux::netns::RUN;
+
+mod map;
+mod options;
+mod programs;
+mod session;
+
+const HELP: &str = "\
+A namespace for each node, with an emulated 802.11 radio wlan0: real contention, collisions, hidden
+nodes, retries and overhearing, decided by the model that `wifu sim` runs. Any program, the kernel's
+TCP and routing daemons run unmodified. How late the emulation was is measured, and each run is
+stamped VALID, SUSPECT or INVALID.
+
+Topologies are those of `wifu sim`. As in Mininet, but without switches: linear,3 has 3 nodes and 2
+hops. KEY=VALUE sets any key of the radio: radio.rate=6M radio.rts_threshold=0.
+
+At the prompt:
+
+  n1 ping -c3 n3        run a program on a host; names of hosts become addresses
+  pingall               ping every host from every other
+  iperf n1 n3 [...]     throughput by iperf3; further words are iperf3's: -t 5 -u -b 6M -C reno
+  links | dump | net    links with SNR and counts | hosts with queues and delays | who hears whom
+  snr n1 n2 12          give a direction a mean SNR, dB
+  cut n1 n2, restore    let nothing pass between two hosts; undo one cut, or all
+  pause n2, resume n2   make a host's radio deaf and mute
+  move n2 30 10 [0]     put a host elsewhere, metres
+  status                how late, how much was stolen, and the stamp
+  map                   a map that updates until a key is pressed
+  xterm n2              a window on a host
+  sh CMD, source FILE   run a program on this machine; commands from a file
+  help, exit
+
+From another terminal: wifu emu ctl snr n1 n2 12, and ip netns exec wifu-emu-n1 bash.
+
+Examples:
+
+  sudo wifu emu --topo linear,4 --set TB-B
+  sudo wifu emu --topo linear,3 radio.rate=6M --test pingall+iperf --json
+  echo 'n1 ping -c3 n2' | sudo wifu emu --topo minimal";
+
+/// `wifu emu`.
+#[derive(clap::Args)]
+#[command(
+    after_long_help = HELP,
+    after_help = "Commands and examples: wifu emu --help",
+    args_conflicts_with_subcommands = true
+)]
+pub struct Args {
+    #[command(subcommand)]
+    ctl: Option<Ctl>,
+    /// The nodes: linear,4 | grid,3,3 | random,10 | parallel,3,2 | FILE.toml
+    #[arg(long, value_name = "WORDS", default_value = "minimal")]
+    topo: String,
+    /// A testbed's radios and links: TB-A, TB-B, TB-W3, ...
+    #[arg(long, value_name = "NAME")]
+    set: Option<String>,
+    /// Keys of the radio: "rate=6M attempts=2"
+    #[arg(long, value_name = "WORDS")]
+    link: Option<String>,
+    /// Decides everything random
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Which replicate of the seed
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    run: u64,
+    /// Let time on the radio pass this many times slower, for machines that cannot keep up
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    dilation: f64,
+    /// Static routes
+    #[arg(long, value_enum, default_value_t = Routes::Auto)]
+    routing: Routes,
+    /// Whose kernels see frames for others
+    #[arg(long, value_enum, default_value_t = Hears::Captured)]
+    overhear: Hears,
+    /// Where drivers' delays appear as NODE/Da and NODE/sample [default: /run/wifu/emu/NAME]
+    #[arg(long, value_name = "DIR")]
+    export: Option<PathBuf>,
+    /// Names the run: namespaces are called wifu-NAME-n1, ...
+    #[arg(long, value_name = "NAME", default_value = "emu")]
+    name: String,
+    /// Never sleep: less late, for one processor
+    #[arg(long)]
+    spin: bool,
+    /// Instead of asking for commands: pingall, iperf, or pingall+iperf
+    #[arg(long, value_name = "TESTS", value_delimiter = '+')]
+    test: Vec<Test>,
+    /// Commands to run first
+    #[arg(long, value_name = "FILE")]
+    pre: Option<PathBuf>,
+    /// Commands to run last
+    #[arg(long, value_name = "FILE")]
+    post: Option<PathBuf>,
+    /// Remove what dead WiFu processes left, as `wifu clean`, and nothing else
+    #[arg(short, long)]
+    clean: bool,
+    /// Only print the privileged steps
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the outcome as JSON in the end
+    #[arg(long)]
+    json: bool,
+    /// Run beside other emulations on this host, which make each other late
+    #[arg(long, conflicts_with = "wait")]
+    share: bool,
+    /// Wait until no other emulation runs on this host
+    #[arg(long)]
+    wait: bool,
+    /// Set any key of the radio: radio.rate=6M
+    #[arg(value_name = "KEY=VALUE")]
+    overrides: Vec<String>,
+}
+
+#[derive(Subcommand)]
+enum Ctl {
+    /// Change or ask a running emulation: snr, move, pause, resume, cut, restore, status, links,
+    /// nodes
+    Ctl {
+        /// Which
+        #[arg(long, value_name = "NAME", default_value = "emu")]
+        name: String,
+        /// For machines
+        #[arg(long)]
+        json: bool,
+        /// As at the prompt: snr n1 n2 12
+        #[arg(
+            required = true,
+            trailing_var_arg = true,
+            allow_negative_numbers = true
+        )]
+        words: Vec<String>,
+    },
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Routes {
+    /// Along the rows of a topology that has rows, elsewhere as etx
+    Auto,
+    /// Least sum of expected transmissions
+    Etx,
+    /// Fewest hops
+    Shortest,
+    /// None: for routing daemons
+    None,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Hears {
+    /// Of nodes where a program captures packets
+    Captured,
+    /// Of all nodes
+    Always,
+    /// Of none
+    Never,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Test {
+    Pingall,
+    Iperf,
+}
+
+impl From<Routes> for RoutingKind {
+    fn from(kind: Routes) -> RoutingKind {
+        match kind {
+            Routes::Auto => RoutingKind::Auto,
+            Routes::Etx => RoutingKind::Etx,
+            Routes::Shortest => RoutingKind::Shortest,
+            Routes::None => RoutingKind::None,
+        }
+    }
+}
+
+impl From<Hears> for Overhear {
+    fn from(hears: Hears) -> Overhear {
+        match hears {
+            Hears::Captured => Overhear::Captured,
+            Hears::Always => Overhear::Always,
+            Hears::Never => Overhear::Never,
+        }
+    }
+}
+
+/// Run it.
+///
+/// # Errors
+/// A word that means nothing, a step that failed. Whatever was made is gone again.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if let Some(Ctl::Ctl { name, json, words }) = &args.ctl {
+        return ctl(name, *json, words);
+    }
+    if args.clean {
+        return crate::live::clean_stale();
+    }
+    let config = options::config(args)?;
+    for note in &config.plan.notes {
+        eprintln!("Note: {note}");
+    }
+    if args.dry_run {
+        let (up, down) = dry_run(&config)?;
+        println!("# up");
+        up.iter().for_each(|line| println!("{line}"));
+        println!("# down");
+        down.iter().for_each(|line| println!("{line}"));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !rustix::process::geteuid().is_root() {
+        bail!(
+            "namespaces and TAP devices need root: sudo wifu emu ... (--dry-run shows the steps)"
+        );
+    }
+    let _lock = exclusive(args)?;
+    // Before any thread starts, so that none is killed by them.
+    let signals = Signals::block().context("blocking signals")?;
+    let emulation = Emulation::start(config)?;
+    let mut session = session::Session::new(emulation, signals, args);
+    let code = session.run(args)?;
+    let status = session.ask(Order::Status)?;
+    let text = if args.json {
+        let all = json!({
+            "wifu": {
+                "schema": "1.0",
+                "substrate": "emu",
+                "topology": args.topo,
+                "set": args.set,
+                "seed": args.seed,
+                "run": args.run,
+                "status": status,
+                "tests": session.tests,
+                "nodes": session.ask(Order::Nodes)?,
+                "links": session.ask(Order::Links)?,
+            }
+        });
+        serde_json::to_string_pretty(&all)?
+    } else {
+        status.to_string()
+    };
+    writeln!(std::io::stdout(), "{text}").context("standard output")?;
+    Ok(code)
+}
+
+/// The right to be this host's only emulation, until it is dropped.
+fn exclusive(args: &Args) -> anyhow::Result<Option<std::fs::File>> {
+    if args.share {
+        return Ok(None);
+    }
+    std::fs::create_dir_all(RUN).context(RUN)?;
+    let directory = std::fs::File::open(RUN).context(RUN)?;
+    let how = match args.wait {
+        true => FlockOperation::LockExclusive,
+        false => FlockOperation::NonBlockingLockExclusive,
+    };
+    match flock(&directory, how) {
+        Ok(()) => Ok(Some(directory)),
+        Err(rustix::io::Errno::WOULDBLOCK) => bail!(
+            "another emulation runs on this host, and two make each other late: --wait for its \
+             end, or --share the machine"
+        ),
+        Err(e) => Err(e).context(RUN),
+    }
+}
+
+fn ctl(name: &str, json: bool, words: &[String]) -> anyhow::Result<ExitCode> {
+    let path = socket_path(name);
+    let answer = ask_socket(&path, &words.join(" "))
+        .with_context(|| format!("no emulation \"{name}\" answers at {}", path.display()))?;
+    let ok = answer["ok"] == true;
+    if json {
+        println!("{answer}");
+    } else if ok {
+        println!("{}", answer["text"].as_str().unwrap_or_default());
+    } else {
+        bail!("{}", answer["text"].as_str().unwrap_or("no answer"));
+    }
+    Ok(if ok {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}

@@ -1,0 +1,78 @@
+//! From the words of the command line to what is emulated.
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use toml::{Table, Value};
+use wifu_linux::emu::{Config, routes};
+use wifu_radio::topology::{Topology, resolve};
+use wifu_wire::Rng;
+
+use super::Args;
+
+/// What the options mean.
+///
+/// # Errors
+/// The option, word or key that means nothing.
+pub fn config(args: &Args) -> anyhow::Result<Config> {
+    let topology = topology(args)?;
+    // As the simulator splits them, so that both meet the same placement and fading.
+    let rng = Rng::new(args.seed).split_n(args.run);
+    let plan = resolve(&topology, &rng)?;
+    let table = topology.chain.is_some() || topology.matrix.is_some();
+    let placed = plan.nodes.iter().all(|n| n.position.is_some());
+    Ok(Config {
+        label: args.name.clone(),
+        routing: routes(&topology, &plan, args.routing.into()),
+        movable: placed && !table,
+        plan,
+        rng,
+        dilation: args.dilation,
+        spin: args.spin,
+        overhear: args.overhear.into(),
+        export: args.export.clone(),
+    })
+}
+
+fn topology(args: &Args) -> anyhow::Result<Topology> {
+    let mut radio = Table::new();
+    for word in args.link.iter().flat_map(|w| w.split_whitespace()) {
+        let Some((key, text)) = word.split_once('=') else {
+            bail!(
+                "--link \"{word}\": the links are radios here; write keys of theirs, such as \
+                 \"rate=6M attempts=2\""
+            );
+        };
+        radio.insert(key.into(), value(text));
+    }
+    for word in &args.overrides {
+        let Some((key, text)) = word.split_once('=') else {
+            bail!("\"{word}\": write KEY=VALUE, such as radio.rate=6M");
+        };
+        let Some(key) = key.strip_prefix("radio.") else {
+            bail!("{key}: only keys of the radio can be set here, such as radio.rate=6M");
+        };
+        radio.insert(key.into(), value(text));
+    }
+    let path = Path::new(&args.topo);
+    let set = args.set.as_deref();
+    let topology = if args.topo.ends_with(".toml") || path.is_file() {
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("--topo {}", path.display()))?;
+        let inline: Table =
+            toml::from_str(&text).with_context(|| format!("--topo {}", path.display()))?;
+        Topology::build(None, set, &inline, &radio)
+    } else {
+        Topology::build(Some(&args.topo), set, &Table::new(), &radio)
+    };
+    Ok(topology?)
+}
+
+/// A TOML value where it is one, else text: `6M`, `2`, `true`, `[1, 2]`.
+fn value(text: &str) -> Value {
+    let parsed: Result<Table, _> = toml::from_str(&format!("v = {text}"));
+    match parsed.ok().and_then(|mut t| t.remove("v")) {
+        Some(value) => value,
+        None => Value::String(text.into()),
+    }
+}

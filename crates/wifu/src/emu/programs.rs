@@ -1,0 +1,201 @@
+//! Programs on hosts: the user's, ping and iperf3.
+
+use std::io::{self, IsTerminal as _};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use serde_json::Value as Json;
+use wifu_linux::bsd::Signals;
+use wifu_linux::emu::Host;
+
+/// How often a running program is looked at.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// SIGINT's number.
+const SIGINT: i32 = 2;
+
+/// How a program ended.
+pub enum Ended {
+    /// By itself.
+    Status(ExitStatus),
+    /// We were told to end, by this signal.
+    Signal(i32),
+}
+
+/// The names of hosts among the words become their addresses.
+pub fn with_addresses(line: &str, hosts: &[Host]) -> String {
+    let word = |w: &str| match hosts.iter().find(|h| h.name == w) {
+        Some(host) => host.address.to_string(),
+        None => w.to_string(),
+    };
+    // Blanks may be quoted: they stay as they are.
+    line.split(' ').map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// A shell's command line, on a host or (`None`) on this machine.
+pub fn shell(host: Option<&Host>, line: &str) -> io::Result<Command> {
+    let mut command = match host {
+        Some(host) => host.namespace.command("sh")?,
+        None => Command::new("sh"),
+    };
+    command.arg("-c").arg(line);
+    // A script's remaining lines are for us.
+    if !io::stdin().is_terminal() {
+        command.stdin(Stdio::null());
+    }
+    Ok(command)
+}
+
+/// Wait for a program. The terminal's Ctrl-C is for the program; other signals end it and us.
+///
+/// # Errors
+/// If it cannot be waited for.
+pub fn wait(child: &mut Child, signals: &Signals) -> io::Result<Ended> {
+    let terminal = io::stdin().is_terminal();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Ended::Status(status));
+        }
+        if let Some(number) = signals.take()
+            && !(terminal && number == SIGINT)
+        {
+            child.kill()?;
+            child.wait()?;
+            return Ok(Ended::Signal(number));
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// The round-trip time of one ping, ms; none if no answer came.
+///
+/// # Errors
+/// If ping cannot be started.
+pub fn ping(from: &Host, to: &Host, patience: Duration) -> anyhow::Result<Option<f64>> {
+    let output = from
+        .namespace
+        .command("ping")?
+        .args(["-n", "-c1", "-W"])
+        .arg(format!("{:.1}", patience.as_secs_f64()))
+        .arg(to.address.to_string())
+        .stdin(Stdio::null())
+        .output()
+        .context("ping (Debian: iputils-ping)")?;
+    Ok(round_trip(&String::from_utf8_lossy(&output.stdout)))
+}
+
+fn round_trip(text: &str) -> Option<f64> {
+    let value = text.split("time=").nth(1)?.split(' ').next()?;
+    value.trim().parse().ok()
+}
+
+/// What iperf3 found.
+pub struct Throughput {
+    /// What arrived, bit/s of real time.
+    pub received: f64,
+    /// Of datagrams, share lost, per cent.
+    pub lost: Option<f64>,
+    /// Segments sent again.
+    pub retransmits: Option<u64>,
+    /// Everything iperf3 said.
+    pub all: Json,
+}
+
+/// Measure from one host to another; `words` are further options of iperf3.
+///
+/// # Errors
+/// If iperf3 is missing or fails, with what it said.
+pub fn iperf(from: &Host, to: &Host, words: &[&str]) -> anyhow::Result<Throughput> {
+    const MISSING: &str = "iperf3 (Debian: iperf3)";
+    let server = to
+        .namespace
+        .command("iperf3")?
+        .args(["-s", "-1"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .context(MISSING)?;
+    let mut server = Reaped(server);
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while !listens(to)? {
+        ensure!(Instant::now() < deadline, "iperf3's server does not listen");
+        ensure!(
+            server.0.try_wait()?.is_none(),
+            "iperf3's server ended at once"
+        );
+        std::thread::sleep(LOOK);
+    }
+    let Output { stdout, stderr, .. } = from
+        .namespace
+        .command("iperf3")?
+        .args(["-J", "-c", &to.address.to_string()])
+        .args(words)
+        .stdin(Stdio::null())
+        .output()
+        .context(MISSING)?;
+    let all: Json = serde_json::from_slice(&stdout)
+        .with_context(|| String::from_utf8_lossy(&stderr).trim().to_string())?;
+    if let Some(error) = all["error"].as_str() {
+        bail!("iperf3: {error}");
+    }
+    let end = &all["end"];
+    let received = end["sum_received"]["bits_per_second"].as_f64();
+    let lost = end["sum"]["lost_percent"].as_f64();
+    // What a datagram's sender counts is what it sent.
+    let received = match (received, lost) {
+        (Some(r), None) => r,
+        _ => {
+            let sum = &end["sum"];
+            let whole = sum["bits_per_second"].as_f64().unwrap_or(0.0);
+            whole * (1.0 - lost.unwrap_or(0.0) / 100.0)
+        }
+    };
+    Ok(Throughput {
+        received,
+        lost,
+        retransmits: end["sum_sent"]["retransmits"].as_u64(),
+        all,
+    })
+}
+
+/// Whether somebody listens at iperf3's port.
+fn listens(host: &Host) -> anyhow::Result<bool> {
+    let read = || {
+        let both = ["tcp", "tcp6"].map(|n| format!("/proc/thread-self/net/{n}"));
+        both.map(|p| std::fs::read_to_string(p).unwrap_or_default())
+    };
+    // Port 5201, state LISTEN.
+    let open = |text: &String| {
+        let lines = text.lines();
+        lines.map(str::to_string).any(|l| {
+            let words: Vec<&str> = l.split_whitespace().collect();
+            words.get(1).is_some_and(|w| w.ends_with(":1451")) && words.get(3) == Some(&"0A")
+        })
+    };
+    Ok(host.namespace.run(read)?.iter().any(open))
+}
+
+/// A program that does not outlive this value.
+struct Reaped(Child);
+
+impl Drop for Reaped {
+    fn drop(&mut self) {
+        // It has ended by itself, as a rule.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_an_answer_is_found() {
+        let text = "64 bytes from 10.0.0.2: icmp_seq=1 ttl=64 time=3.21 ms\n";
+        assert_eq!(round_trip(text), Some(3.21));
+        assert_eq!(round_trip("1 packets transmitted, 0 received"), None);
+    }
+}

@@ -1,0 +1,453 @@
+//! The command line of a running emulation.
+
+use std::collections::VecDeque;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde_json::{Map as Object, Value as Json, json};
+use wifu_linux::bsd::Signals;
+use wifu_linux::emu::{Emulation, Host, Order, Reply};
+
+use super::map::Map;
+use super::programs::{self, Ended};
+use super::{Args, Test};
+
+/// What the prompt knows, in short.
+const WORDS: &str = "HOST COMMAND..., pingall, iperf A B [iperf3's words], links, dump, net, \
+snr A B DB, cut A B, restore [A B], pause N, resume N, move N X Y [Z], status, map, xterm N, \
+sh COMMAND, source FILE, help, exit";
+
+/// An emulation and who asks for what.
+pub struct Session {
+    emulation: Emulation,
+    signals: Signals,
+    dilation: f64,
+    name: String,
+    /// Nothing but the JSON at the end goes to standard output.
+    quiet: bool,
+    input: Input,
+    /// A signal told us to end.
+    ended: Option<i32>,
+    /// Outcomes of pingall and iperf.
+    pub tests: Json,
+}
+
+/// Standard input by lines, whatever it is.
+#[derive(Default)]
+struct Input {
+    lines: VecDeque<String>,
+    rest: Vec<u8>,
+    closed: bool,
+}
+
+/// Whether to go on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Then {
+    More,
+    Exit,
+}
+
+impl Session {
+    /// Nothing has been asked yet.
+    pub fn new(emulation: Emulation, signals: Signals, args: &Args) -> Session {
+        Session {
+            emulation,
+            signals,
+            dilation: args.dilation,
+            name: args.name.clone(),
+            quiet: args.json,
+            input: Input::default(),
+            ended: None,
+            tests: json!({}),
+        }
+    }
+
+    /// Everything that the options ask for, or what comes from standard input.
+    ///
+    /// # Errors
+    /// If a file of commands cannot be read, or a test cannot be run.
+    pub fn run(&mut self, args: &Args) -> anyhow::Result<ExitCode> {
+        self.greet();
+        if let Some(path) = &args.pre {
+            self.source(path)?;
+        }
+        for test in &args.test {
+            if self.ended.is_some() {
+                break;
+            }
+            match test {
+                Test::Pingall => self.pingall()?,
+                Test::Iperf => {
+                    let (first, last) = self.ends()?;
+                    self.iperf(&[&first, &last])?;
+                }
+            }
+        }
+        if args.test.is_empty() {
+            self.prompt()?;
+        }
+        if let Some(path) = &args.post
+            && self.ended.is_none()
+        {
+            self.source(path)?;
+        }
+        Ok(match self.ended {
+            Some(number) => ExitCode::from(128 + number as u8),
+            None => ExitCode::SUCCESS,
+        })
+    }
+
+    /// Have something done or told by the radio's thread.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn ask(&self, order: Order) -> anyhow::Result<Reply> {
+        self.emulation
+            .control()
+            .ask(order)
+            .map_err(anyhow::Error::msg)
+    }
+
+    /// To standard output, or beside it. If nobody reads it any more, hosts still go in order.
+    fn say(&self, text: &str) {
+        let _ = match self.quiet {
+            true => writeln!(io::stderr(), "{text}"),
+            false => writeln!(io::stdout(), "{text}"),
+        };
+    }
+
+    fn greet(&self) {
+        let hosts = self.emulation.hosts();
+        let (Some(first), Some(last)) = (hosts.first(), hosts.last()) else {
+            return;
+        };
+        self.say(&format!(
+            "{} hosts: {} ({}, {}) to {} ({}, {}); drivers' delays in {}",
+            hosts.len(),
+            first.name,
+            first.address,
+            first.namespace.name(),
+            last.name,
+            last.address,
+            last.namespace.name(),
+            self.emulation.export().display()
+        ));
+    }
+
+    fn ends(&self) -> anyhow::Result<(String, String)> {
+        match self.emulation.hosts() {
+            [first, .., last] => Ok((first.name.clone(), last.name.clone())),
+            _ => bail!("there is one host only"),
+        }
+    }
+
+    fn host(&self, name: &str) -> anyhow::Result<&Host> {
+        let found = self.emulation.hosts().iter().find(|h| h.name == name);
+        found.with_context(|| format!("there is no host \"{name}\""))
+    }
+
+    /// Commands from standard input until it ends.
+    fn prompt(&mut self) -> anyhow::Result<()> {
+        let terminal = io::stdin().is_terminal();
+        while self.ended.is_none() && self.emulation.is_running() {
+            if terminal {
+                print!("wifu> ");
+                io::stdout().flush()?;
+            }
+            let Some(line) = self.next_line()? else {
+                break;
+            };
+            if self.obey(&line) == Then::Exit {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The next line of standard input; none at its end, or when a signal came.
+    fn next_line(&mut self) -> anyhow::Result<Option<String>> {
+        loop {
+            if let Some(line) = self.input.lines.pop_front() {
+                return Ok(Some(line));
+            }
+            if self.input.closed {
+                let rest = std::mem::take(&mut self.input.rest);
+                let last = String::from_utf8_lossy(&rest).into_owned();
+                return Ok(Some(last).filter(|l| !l.is_empty()));
+            }
+            let stdin = io::stdin();
+            let mut wanted = [
+                PollFd::new(&stdin, PollFlags::IN),
+                PollFd::new(&self.signals, PollFlags::IN),
+            ];
+            let second = Timespec {
+                tv_sec: 1,
+                tv_nsec: 0,
+            };
+            match poll(&mut wanted, Some(&second)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(e) => return Err(e).context("waiting for commands"),
+            }
+            let readable = !wanted[0].revents().is_empty();
+            if let Some(number) = self.signals.take() {
+                self.ended = Some(number);
+                return Ok(None);
+            }
+            if !self.emulation.is_running() {
+                bail!("the radio's thread has ended");
+            }
+            if readable {
+                self.input.read(&stdin)?;
+            }
+        }
+    }
+
+    fn source(&mut self, path: &Path) -> anyhow::Result<()> {
+        let text = std::fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
+        for line in text.lines() {
+            if self.ended.is_some() || self.obey(line) == Then::Exit {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn obey(&mut self, line: &str) -> Then {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            return Then::More;
+        }
+        if matches!(line, "exit" | "quit" | "EOF") {
+            return Then::Exit;
+        }
+        if let Err(error) = self.command(line) {
+            eprintln!("{error:#}");
+        }
+        Then::More
+    }
+
+    fn command(&mut self, line: &str) -> anyhow::Result<()> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (first, rest) = (words[0], &words[1..]);
+        if self.host(first).is_ok() {
+            let line = line[first.len()..].trim_start().to_string();
+            return self.on_host(first, &line);
+        }
+        match first {
+            "help" | "?" => self.say(WORDS),
+            "pingall" => self.pingall()?,
+            "iperf" => self.iperf(rest)?,
+            "net" => self.net()?,
+            "dump" => self.say(&self.ask(Order::Nodes)?.to_string()),
+            "map" => self.map()?,
+            "xterm" => self.xterm(rest)?,
+            "sh" => {
+                let mut command = programs::shell(None, line["sh".len()..].trim_start())?;
+                self.foreground(&mut command)?;
+            }
+            "source" => match rest {
+                [path] => self.source(Path::new(path))?,
+                _ => bail!("source FILE"),
+            },
+            _ => match self.emulation.control().ask_words(line) {
+                Ok(Reply::Done(Err(error))) | Err(error) => bail!("{error}; there are {WORDS}"),
+                Ok(reply) => self.say(&reply.to_string()),
+            },
+        }
+        Ok(())
+    }
+
+    fn on_host(&mut self, name: &str, line: &str) -> anyhow::Result<()> {
+        let host = self.host(name)?;
+        if line.is_empty() {
+            bail!("{name} COMMAND, such as {name} ip addr");
+        }
+        let line = programs::with_addresses(line, self.emulation.hosts());
+        let mut command = programs::shell(Some(host), &line)?;
+        self.foreground(&mut command)
+    }
+
+    fn foreground(&mut self, command: &mut Command) -> anyhow::Result<()> {
+        if self.quiet {
+            command.stdout(io::stderr());
+        }
+        let mut child = command.spawn().context("sh")?;
+        match programs::wait(&mut child, &self.signals)? {
+            Ended::Status(status) => {
+                if let Some(code) = status.code().filter(|c| *c != 0) {
+                    self.say(&format!("(exit status {code})"));
+                }
+            }
+            Ended::Signal(number) => self.ended = Some(number),
+        }
+        Ok(())
+    }
+
+    /// Every host pings every other once.
+    fn pingall(&mut self) -> anyhow::Result<()> {
+        let patience = Duration::from_secs_f64(self.dilation);
+        let (mut sent, mut received) = (0, 0);
+        let mut times = Object::new();
+        let hosts = self.emulation.hosts();
+        for from in hosts {
+            let mut line = format!("{} ->", from.name);
+            for to in hosts.iter().filter(|h| h.name != from.name) {
+                if let Some(number) = self.signals.take() {
+                    self.ended = Some(number);
+                    return Ok(());
+                }
+                let time = programs::ping(from, to, patience)?;
+                sent += 1;
+                received += u32::from(time.is_some());
+                line += " ";
+                line += if time.is_some() { &to.name } else { "X" };
+                times.insert(format!("{}-{}", from.name, to.name), json!(time));
+            }
+            self.say(&line);
+        }
+        let dropped = 100.0 * f64::from(sent - received) / f64::from(sent.max(1));
+        self.say(&format!(
+            "{dropped:.0}% dropped ({received}/{sent} received)"
+        ));
+        self.tests["pingall"] = json!({"sent": sent, "received": received, "rtt_ms": times});
+        Ok(())
+    }
+
+    fn iperf(&mut self, words: &[&str]) -> anyhow::Result<()> {
+        let [from, to, rest @ ..] = words else {
+            bail!("iperf FROM TO [iperf3's words], such as iperf n1 n3 -t 5 -C reno");
+        };
+        let (a, b) = (self.host(from)?, self.host(to)?);
+        let found = programs::iperf(a, b, rest)?;
+        let rate = found.received * self.dilation;
+        let mut text = format!("{from} to {to}: {:.3} Mb/s received", rate / 1e6);
+        if self.dilation != 1.0 {
+            text += " per second of model time";
+        }
+        if let Some(lost) = found.lost {
+            text += &format!(", {lost:.2} % of datagrams lost");
+        }
+        if let Some(n) = found.retransmits {
+            text += &format!(", {n} retransmissions");
+        }
+        self.say(&text);
+        let one = json!({"from": from, "to": to, "bits_per_second": rate, "iperf3": found.all});
+        match self.tests["iperf"].as_array_mut() {
+            Some(all) => all.push(one),
+            None => self.tests["iperf"] = json!([one]),
+        }
+        Ok(())
+    }
+
+    /// Who hears whom.
+    fn net(&self) -> anyhow::Result<()> {
+        let Reply::Links(links) = self.ask(Order::Links)? else {
+            return Ok(());
+        };
+        for host in self.emulation.hosts() {
+            let heard = links.iter().filter(|l| l.to == host.name);
+            let words: Vec<String> = heard
+                .filter_map(|l| Some(format!("{} ({:.1} dB)", l.from, l.snr_db?)))
+                .collect();
+            self.say(&format!("{} wlan0 hears {}", host.name, words.join(", ")));
+        }
+        Ok(())
+    }
+
+    fn xterm(&self, words: &[&str]) -> anyhow::Result<()> {
+        let [name] = words else {
+            bail!("xterm HOST");
+        };
+        let namespace = self.host(name)?.namespace.clone();
+        let instead = format!(
+            "`ip netns exec {} bash` in another terminal",
+            namespace.name()
+        );
+        if std::env::var_os("DISPLAY").is_none() {
+            bail!("there is no display (DISPLAY is not set): {instead}");
+        }
+        namespace
+            .command("xterm")?
+            .args(["-T", name])
+            .stdin(Stdio::null())
+            .spawn()
+            .with_context(|| format!("xterm (Debian: xterm); or {instead}"))?;
+        Ok(())
+    }
+
+    /// A map; on a terminal, again and again until a key is pressed.
+    fn map(&mut self) -> anyhow::Result<()> {
+        let mut map = Map::default();
+        let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
+        let mut last = Instant::now();
+        self.picture(&mut map, Duration::ZERO)?;
+        if !terminal {
+            return Ok(());
+        }
+        // The terminal's keys one by one, instead of lines.
+        let stty = |words: &[&str]| Command::new("stty").args(words).status();
+        stty(&["-icanon", "-echo"]).context("stty")?;
+        let half = Timespec {
+            tv_sec: 0,
+            tv_nsec: 500_000_000,
+        };
+        let result = loop {
+            let stdin = io::stdin();
+            let mut wanted = [
+                PollFd::new(&stdin, PollFlags::IN),
+                PollFd::new(&self.signals, PollFlags::IN),
+            ];
+            let _ = poll(&mut wanted, Some(&half));
+            if !wanted[0].revents().is_empty() {
+                let mut key = [0; 16];
+                break rustix::io::read(&stdin, &mut key)
+                    .map(drop)
+                    .map_err(Into::into);
+            }
+            if self.signals.take().is_some() {
+                break Ok(());
+            }
+            print!("\x1b[H\x1b[2J");
+            let since = last.elapsed();
+            last = Instant::now();
+            if let Err(error) = self.picture(&mut map, since) {
+                break Err(error);
+            }
+            println!("any key: back to the prompt");
+        };
+        stty(&["icanon", "echo"]).context("stty")?;
+        result
+    }
+
+    fn picture(&self, map: &mut Map, since: Duration) -> anyhow::Result<()> {
+        let (nodes, links) = (self.ask(Order::Nodes)?, self.ask(Order::Links)?);
+        if let (Reply::Nodes(nodes), Reply::Links(links)) = (nodes, links) {
+            self.say(&format!(
+                "{}\n{}",
+                self.name,
+                map.draw(&nodes, &links, since)
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Input {
+    /// What there is now.
+    fn read(&mut self, stdin: &io::Stdin) -> anyhow::Result<()> {
+        let mut chunk = [0; 4096];
+        let n = rustix::io::read(stdin, &mut chunk).context("standard input")?;
+        self.closed = n == 0;
+        self.rest.extend_from_slice(&chunk[..n]);
+        while let Some(end) = self.rest.iter().position(|b| *b == b'\n') {
+            let line: Vec<u8> = self.rest.drain(..=end).collect();
+            let text = String::from_utf8_lossy(&line);
+            self.lines.push_back(text.trim_end().to_string());
+        }
+        Ok(())
+    }
+}
