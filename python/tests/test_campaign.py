@@ -212,6 +212,10 @@ def test_repeating_until_the_interval_is_narrow(tmp_path: Path) -> None:
     assert summary["n"].nunique() > 1
     # Protocols that are compared get the same number of runs.
     assert (summary.groupby("hops")["n"].nunique() == 1).all()
+    assert results.wide() == []
+    vague = plans.parse(text.replace("5%", "1%").replace("max = 60", "max = 6"))
+    run(tmp_path / "vague", vague)
+    assert len(wifu.load(tmp_path / "vague").wide()) == 6
     run(tmp_path / "one", chosen, workers=1)
     assert wifu.load(tmp_path / "one").summary("goodput")["n"].tolist() == summary["n"].tolist()
 

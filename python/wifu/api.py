@@ -203,6 +203,14 @@ class Results:
                 )
         return stats.mean_interval(x)
 
+    def wide(self) -> list[Cell]:
+        """Cells whose interval is still wider than the plan's `until` asks for."""
+        until = self.plan.until
+        if until is None:
+            return []
+        found = [(c, self.interval(until.metric, c)) for c in self.plan.cells]
+        return [c for c, i in found if i.estimate != 0 and not (i.known and i.relative <= until.ci)]
+
     def summary(self, metric: str | None = None) -> pd.DataFrame:
         """One row per cell: labels, n, mean, 95 % interval, sd, median, in the metric's unit."""
         name = metric or self.plan.metrics[0]

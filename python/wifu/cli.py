@@ -267,6 +267,12 @@ def _tell(folder: Path, summary: Summary, report: str | None) -> None:
         screen.print(f"[red]{len(summary.failed)} of {summary.done} runs failed[/red]; the first:")
         cell, run, error = summary.failed[0]
         screen.print(f"  {cell} run {run}: {escape(error)}", highlight=False)
+    wide = results.wide()
+    if wide:
+        screen.print(
+            f"{len(wide)} of {len(results.plan.cells)} cells are not known as well as `until` asks",
+            highlight=False,
+        )
     screen.print(f"results  {folder}", highlight=False)
     if report:
         screen.print(f"report   {report}", highlight=False)

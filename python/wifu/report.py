@@ -100,6 +100,12 @@ def _alerts(results: Results) -> str:
             f"done so far. <code>wifu-lab resume {E(str(results.folder))}</code> does the rest."
             "</div>"
         )
+    wide, until = results.wide(), results.plan.until
+    if until is not None and wide:
+        out.append(
+            f"<div class='alert soft'>{len(wide)} of {len(results.plan.cells)} cells are not known "
+            f"to {until.ci * 100:g} % after {until.maximum} runs; their intervals are wider.</div>"
+        )
     if len(m["code"]) > 1:
         out.append(
             "<div class='alert soft'>Runs of different versions of the code are mixed here: "
