@@ -186,6 +186,26 @@ pub struct NodeOutcome {
     pub delay_us: Option<f64>,
     /// Packets forwarded.
     pub forwarded: u64,
+    /// Handlers at this node, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub handlers: Vec<HandlerOutcome>,
+}
+
+/// A handler's account.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HandlerOutcome {
+    /// Name.
+    pub name: String,
+    /// Packets that it was asked about.
+    pub packets: u64,
+    /// Of these, those that it changed.
+    pub changed: u64,
+    /// Of these, those that it dropped.
+    pub dropped: u64,
+    /// Of these, those that it held.
+    pub held: u64,
+    /// Wanted to hold, but held as many as it may.
+    pub overflows: u64,
 }
 
 /// One direction of a radio link.

@@ -68,6 +68,9 @@ pub struct Scenario {
     /// Who sends what to whom.
     #[serde(default)]
     pub flow: Vec<FlowSpec>,
+    /// Handlers of WiFu Core that see every packet at the nodes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub handler: Vec<HandlerSpec>,
     /// Nodes that move.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mobility: Vec<MobilitySpec>,
@@ -77,6 +80,17 @@ pub struct Scenario {
     /// What is written down besides the outcome.
     #[serde(default)]
     pub record: RecordSpec,
+}
+
+/// A handler at some nodes: `use = "drop"`, its parameters beside it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HandlerSpec {
+    /// At these nodes; none named: at all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<String>,
+    /// Which, where, and how.
+    #[serde(flatten)]
+    pub config: wifu_core::HandlerConfig,
 }
 
 impl Default for Scenario {
@@ -89,6 +103,7 @@ impl Default for Scenario {
             routing: RoutingSpec::default(),
             host: HostSpec::default(),
             flow: Vec::new(),
+            handler: Vec::new(),
             mobility: Vec::new(),
             stop: StopSpec::default(),
             record: RecordSpec::default(),

@@ -3,12 +3,14 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use wifu_core::{Chain, Full, Handler, Hook, Hooks, HopCx, Packet, Verdict};
 use wifu_engine::Blueprint;
 use wifu_radio::OnAir;
-use wifu_sim::mesh::{Handler, Hook, HopPacket, Seen, Simulation, Tap, Verdict};
+use wifu_sim::mesh::{Seen, Simulation, Tap};
 use wifu_sim::outcome::Outcome;
 use wifu_sim::scenario::Scenario;
+use wifu_wire::Rng;
 use wifu_wire::pcapng::Direction;
 
 fn open(spec: &str) -> Result<Arc<Blueprint>, String> {
@@ -270,20 +272,21 @@ fn a_saturated_source_keeps_its_queue_from_running_empty() {
     assert!((ratio - 1.0).abs() < 0.01, "{ratio}");
 }
 
+/// Counts what it sees by hook, and changes what it overhears.
 struct Count {
-    seen: Rc<RefCell<[u64; 4]>>,
+    seen: Arc<Mutex<[u64; 6]>>,
     drop: bool,
 }
 
 impl Handler for Count {
-    fn on_packet(&mut self, hook: Hook, packet: &mut HopPacket<'_>) -> Verdict {
-        self.seen.borrow_mut()[hook as usize] += 1;
+    fn on_packet(&mut self, hook: Hook, packet: &mut Packet<'_>, _: &mut HopCx<'_>) -> Verdict {
+        self.seen.lock().unwrap()[usize::from(hook.number())] += 1;
         // What a hop writes must not reach those who were not to see it.
         if hook == Hook::Overheard {
-            packet.bytes_mut()[30..].fill(0xEE);
+            packet.octets_mut()[30..].fill(0xEE);
         }
         match self.drop && hook == Hook::Forward {
-            true => Verdict::Drop,
+            true => Verdict::Drop("test"),
             false => Verdict::Accept,
         }
     }
@@ -295,32 +298,81 @@ fn handlers_see_packets_at_their_hooks_and_may_drop_them() {
         let tcp = "protocol = \"tcp-newreno\"\napp = \"file\"\nbytes = \"100k\"";
         let text = format!("{CHAIN}{}[stop]\ntime = \"30s\"\n", flow("n1", "n4", tcp));
         let mut simulation = simulation(&text);
-        let seen: Vec<_> = (0..4).map(|_| Rc::new(RefCell::new([0; 4]))).collect();
+        let seen: Vec<_> = (0..4).map(|_| Arc::new(Mutex::new([0; 6]))).collect();
         for (node, seen) in (0..).zip(&seen) {
             let count = Count {
-                seen: Rc::clone(seen),
+                seen: Arc::clone(seen),
                 drop: drop && node == 2,
             };
-            simulation.set_handler(node, Box::new(count));
+            let mut chain = Chain::new();
+            let stream = Rng::new(1);
+            chain.push(
+                "count",
+                Box::new(count),
+                Hooks::ALL,
+                None,
+                0,
+                Full::Open,
+                stream,
+            );
+            simulation.set_chain(node, chain);
         }
         simulation.run();
         let outcome = simulation.outcome();
         sound(&outcome);
-        let of = |node: usize, hook: Hook| seen[node].borrow()[hook as usize];
+        let of = |node: usize, hook: Hook| seen[node].lock().unwrap()[usize::from(hook.number())];
         let flow = &outcome.flows[0];
         assert_eq!(flow.finished, !drop);
         if drop {
             assert!(flow.packets.hop > 0 && flow.packets.hop == of(2, Hook::Forward));
         } else {
             assert_eq!(of(0, Hook::Output) + of(3, Hook::Output), flow.packets.sent);
-            assert_eq!(
-                of(0, Hook::Input) + of(3, Hook::Input),
-                flow.packets.delivered
-            );
+            let arrived = of(0, Hook::Input) + of(3, Hook::Input);
+            assert_eq!(arrived, flow.packets.delivered);
             assert_eq!(of(1, Hook::Forward), outcome.nodes[1].forwarded);
+            assert_eq!(of(1, Hook::Prerouting), of(1, Hook::Forward));
+            assert_eq!(of(1, Hook::Postrouting), of(1, Hook::Forward));
             assert!(of(3, Hook::Overheard) > 0 && of(0, Hook::Overheard) > 0);
         }
     }
+}
+
+#[test]
+fn a_scenario_puts_handlers_at_nodes() {
+    let tcp = "protocol = \"tcp-newreno\"\napp = \"file\"\nbytes = \"50k\"";
+    let base = format!("{CHAIN}{}[stop]\ntime = \"60s\"\n", flow("n1", "n4", tcp));
+    let time = |handlers: &str| {
+        let outcome = run(&format!("{base}{handlers}"));
+        assert!(outcome.flows[0].finished, "{handlers}");
+        let done = outcome.flows[0].last_byte_s.unwrap();
+        (done, outcome)
+    };
+    let (plain, _) = time("");
+    // Held for 20 ms at each hop, and each octet still right (`run` checks).
+    let (late, outcome) =
+        time("[[handler]]\nuse = \"delay\"\nt = \"20ms\"\nhooks = [\"forward\"]\n");
+    assert!(late > plain + 0.2, "{late} after {plain}");
+    let held: Vec<u64> = outcome.nodes.iter().map(|n| n.handlers[0].held).collect();
+    assert!(held[0] == 0 && held[1] > 50 && held[2] > 50, "{held:?}");
+    let (_, outcome) =
+        time("[[handler]]\nuse = \"drop\"\np = 0.1\nnodes = [\"n3\"]\nhooks = [\"forward\"]\n");
+    assert!(outcome.nodes[0].handlers.is_empty());
+    let account = &outcome.nodes[2].handlers[0];
+    assert!(account.dropped > 0 && outcome.flows[0].packets.hop == account.dropped);
+    assert!(outcome.flows[0].retransmissions > 0);
+    // The shim goes in at n1, is raised on the way and is gone where the packet arrives.
+    let (_, outcome) = time("[[handler]]\nuse = \"tpa-shim\"\nprotocol = 215\n");
+    let changed: Vec<u64> = outcome
+        .nodes
+        .iter()
+        .map(|n| n.handlers[0].changed)
+        .collect();
+    assert!(changed[0] > 50 && changed[3] > 50, "{changed:?}");
+    let wrong = Scenario::from_toml(&format!("{base}[[handler]]\nuse = \"dorp\"\n"));
+    let error = Simulation::new(&wrong.unwrap(), &open)
+        .map(|_| ())
+        .unwrap_err();
+    assert!(error.to_string().contains("handler[0]") && error.to_string().contains("`drop`"));
 }
 
 /// n2 and n3 both lead from n1 to n4; n2 walks away at 20 s.

@@ -5,6 +5,7 @@ use super::app::App;
 use super::daemon::Daemon;
 use super::events::{Class, Events, What};
 use super::flow::{Account, End, Flow, Udp};
+use super::hop::Handlers;
 use super::host::{Host, address};
 use super::motion::Motion;
 use super::pattern::Pattern;
@@ -174,15 +175,54 @@ fn build(
         counted: 0,
         tap: None,
         aired: false,
-        handlers: false,
+        handlers: Handlers::default(),
         scenario: scenario.clone(),
         flows,
         plan,
     };
     simulation.settle(&rng)?;
+    simulation.place_handlers(&rng.split("handlers"))?;
     simulation.lay_routes(&links);
     simulation.begin();
     Ok(simulation)
+}
+
+impl Simulation {
+    /// The chains that the scenario puts at the nodes.
+    fn place_handlers(&mut self, rng: &Rng) -> Result<(), ScenarioError> {
+        let specs = self.scenario.handler.clone();
+        for (i, spec) in specs.iter().enumerate() {
+            let path = format!("handler[{i}]");
+            for (at, name) in spec.nodes.iter().enumerate() {
+                routing::index(&self.plan, name, &format!("{path}.nodes[{at}]"))?;
+            }
+            // Checked by itself first, so that the error names the entry.
+            let alone = wifu_core::Config {
+                handlers: vec![spec.config.clone()],
+            };
+            alone
+                .chain(rng)
+                .map_err(|e| ScenarioError::key(&path, e.to_string()))?;
+        }
+        for number in 0..self.nodes.len() as u16 {
+            let name = &self.plan.nodes[usize::from(number)].name;
+            let here = specs
+                .iter()
+                .filter(|s| s.nodes.is_empty() || s.nodes.contains(name));
+            let config = wifu_core::Config {
+                handlers: here.map(|s| s.config.clone()).collect(),
+            };
+            if config.handlers.is_empty() {
+                continue;
+            }
+            let stream = rng.split_n(u64::from(number));
+            let chain = config
+                .chain(&stream)
+                .map_err(|e| ScenarioError::key("handler", e.to_string()))?;
+            self.set_chain(number, chain);
+        }
+        Ok(())
+    }
 }
 
 /// Destinations: both ends of every flow.
@@ -263,7 +303,7 @@ impl Simulation {
             .map(|_| Node {
                 host: NONE,
                 forwarded: 0,
-                handler: None,
+                chain_at: Time::NEVER,
             })
             .collect();
         let seed = rng.split("host").next_u64();

@@ -1,12 +1,13 @@
 //! Packets on their way: routes, queues, hops, and what becomes of them.
 
 use super::events::{Class, What};
-use super::hop::{Hook, HopPacket, Verdict};
+use super::hop::Came;
 use super::pool::NO_FLOW;
 use super::tap::{RadioFacts, Seen};
 use super::wire::Entered;
 use super::{NONE, Simulation};
 use crate::routing::Via;
+use wifu_core::{Hook, TxStatus};
 use wifu_radio::{Event, Times};
 use wifu_wire::pcapng::Direction;
 use wifu_wire::{Span, Time};
@@ -62,11 +63,21 @@ impl Simulation {
                     cookie,
                     delivered,
                     tries,
+                    sample,
                     times,
-                    ..
                 } => {
                     let code = u64::from(node) << 32 | u64::from(tries) << 8;
                     self.hash.mix(self.now, code | u64::from(delivered) | 4);
+                    if self.handlers.any() {
+                        let ticket = u64::from(cookie);
+                        let status = TxStatus {
+                            ticket,
+                            delivered,
+                            tries,
+                            sample,
+                        };
+                        self.chain_status(node, &status);
+                    }
                     self.sent_by_radio(node, to, cookie, &times);
                 }
                 Event::Overheard {
@@ -76,14 +87,11 @@ impl Simulation {
                     rssi_dbm,
                     ..
                 } => {
-                    if self.handlers {
-                        let id = self.pool.pass(cookie, node);
-                        // It has not arrived where it was meant to.
-                        let passed = self.pool[cookie].passed;
-                        let _ = self.ask(Hook::Overheard, id, from, rssi_dbm);
-                        self.pool[cookie].passed = passed;
-                        self.pool.release(id);
-                    }
+                    let came = Came {
+                        from: Some(from),
+                        rssi_dbm: Some(rssi_dbm),
+                    };
+                    self.overhear(node, cookie, came);
                 }
                 Event::Room { node } => {
                     self.pump_node(node);
@@ -168,14 +176,11 @@ impl Simulation {
     /// A packet enters the network at its source.
     pub(crate) fn originate(&mut self, id: u32) {
         let packet = &self.pool[id];
-        let (node, flow) = (packet.at, packet.flow);
+        let flow = packet.flow;
         if flow != NO_FLOW {
             self.flows[flow as usize].account.packets.sent += 1;
         }
-        if self.handlers && self.ask(Hook::Output, id, node, 0) == Verdict::Drop {
-            return self.lose(id, Lost::Hop);
-        }
-        self.dispatch(id);
+        self.at_hook(Hook::Output, id, Came::HERE);
     }
 
     /// A packet came over a link to the node that holds it now.
@@ -188,24 +193,24 @@ impl Simulation {
         if self.tap.is_some() {
             self.show(id, from, Direction::In, radio);
         }
-        let rssi = radio.map_or(0, |r| r.rssi_dbm);
-        if packet.dst == node {
-            if self.handlers && self.ask(Hook::Input, id, from, rssi) == Verdict::Drop {
-                return self.lose(id, Lost::Hop);
-            }
-            return self.deliver(id);
-        }
-        if self.handlers && self.ask(Hook::Forward, id, from, rssi) == Verdict::Drop {
-            return self.lose(id, Lost::Hop);
-        }
+        let came = Came {
+            from: Some(from),
+            rssi_dbm: radio.map(|r| r.rssi_dbm),
+        };
+        self.at_hook(Hook::Prerouting, id, came);
+    }
+
+    /// A packet goes on to another node.
+    pub(crate) fn forward(&mut self, id: u32) {
         let packet = &mut self.pool[id];
+        let node = packet.at;
         packet.ttl -= 1;
         if packet.ttl == 0 {
             return self.lose(id, Lost::Route);
         }
         self.nodes[usize::from(node)].forwarded += 1;
         if self.fwd_cost == Span::ZERO {
-            self.dispatch(id);
+            self.at_hook(Hook::Postrouting, id, Came::HERE);
         } else {
             let at = self.now + self.fwd_cost;
             self.events.push(at, Class::Packet, What::Forward(id));
@@ -318,22 +323,6 @@ impl Simulation {
                 bytes: self.pool.as_seen(id),
             });
         }
-    }
-
-    fn ask(&mut self, hook: Hook, id: u32, from: u16, rssi_dbm: i8) -> Verdict {
-        let node = self.pool[id].at;
-        let Some(handler) = &mut self.nodes[usize::from(node)].handler else {
-            return Verdict::Accept;
-        };
-        let mut packet = HopPacket {
-            pool: &mut self.pool,
-            id,
-            node,
-            from,
-            now: self.now,
-            rssi_dbm,
-        };
-        handler.on_packet(hook, &mut packet)
     }
 
     pub(crate) fn pump_node(&mut self, node: u16) {

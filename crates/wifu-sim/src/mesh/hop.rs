@@ -1,65 +1,242 @@
-//! What a node does with packets that pass through it (spec 3, design 7.8): handlers on the way.
+//! Handlers of WiFu Core at the nodes (spec 3, design 7.8): chains that see every packet on its
+//! way, may change, drop or hold it.
 
+use super::Simulation;
+use super::air::Air;
+use super::events::{Class, What};
+use super::forward::Lost;
 use super::pool::Pool;
+use std::collections::BTreeMap;
+use wifu_core::{Chain, Counters, Hook, LinkFacts, Packet, Released, Site, TxStatus, Verdict, ip};
 use wifu_wire::Time;
 
-/// Where a handler sees a packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Hook {
-    /// It is for this node.
-    Input,
-    /// It goes on.
-    Forward,
-    /// It comes from this node.
-    Output,
-    /// It was for another node.
-    Overheard,
+/// The chains of all nodes that have one.
+#[derive(Default)]
+pub(crate) struct Handlers {
+    chains: BTreeMap<u16, Chain>,
+    /// Held packets: where they go on.
+    held: BTreeMap<u32, Hook>,
+    /// A packet while a chain sees it.
+    octets: Vec<u8>,
+    /// Lines that handlers wrote, by node.
+    lines: Vec<(u16, String)>,
 }
 
-/// What becomes of it.
-#[must_use]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
-    /// It goes on.
-    Accept,
-    /// It is dropped and counted.
-    Drop,
+/// How a packet came.
+#[derive(Clone, Copy)]
+pub(crate) struct Came {
+    /// Who transmitted it; `None` if this node sends it.
+    pub(crate) from: Option<u16>,
+    /// Received power, dBm, if it came by radio.
+    pub(crate) rssi_dbm: Option<i8>,
 }
 
-/// A packet at a hook.
-pub struct HopPacket<'a> {
-    pub(crate) pool: &'a mut Pool,
-    pub(crate) id: u32,
-    /// Where.
-    pub node: u16,
-    /// Who transmitted it; this node itself at [`Hook::Output`].
-    pub from: u16,
-    /// When.
-    pub now: Time,
-    /// Received power, dBm; 0 if it did not come by radio.
-    pub rssi_dbm: i8,
+impl Came {
+    pub(crate) const HERE: Came = Came {
+        from: None,
+        rssi_dbm: None,
+    };
 }
 
-impl HopPacket<'_> {
-    /// Its octets from the IP header on. The TTL in them is that of the first hop.
-    pub fn bytes(&self) -> &[u8] {
-        self.pool.octets(self.id)
+struct Here<'a> {
+    node: u16,
+    air: &'a Air,
+}
+
+impl Site for Here<'_> {
+    fn node(&self) -> u16 {
+        self.node
     }
 
-    /// Its octets to change. They are this node's own from then on: what it changes is seen by the
-    /// hops after it and by nobody else.
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
-        self.pool.own(self.id)
-    }
-
-    /// Its TTL here.
-    pub fn ttl(&self) -> u8 {
-        self.pool[self.id].ttl
+    fn link(&self) -> LinkFacts {
+        let Some(facts) = self.air.link(self.node) else {
+            return LinkFacts::default();
+        };
+        LinkFacts {
+            delay: facts.delay,
+            sample: facts.sample,
+            first: facts.first,
+            queued: facts.queued,
+            room: facts.room,
+            last_done: facts.last_done,
+            busy: Some(facts.busy),
+            rate: facts.rate,
+        }
     }
 }
 
-/// A handler at one node.
-pub trait Handler {
-    /// A packet passes.
-    fn on_packet(&mut self, hook: Hook, packet: &mut HopPacket<'_>) -> Verdict;
+impl Handlers {
+    /// Whether any node has a chain.
+    pub(crate) fn any(&self) -> bool {
+        !self.chains.is_empty()
+    }
+
+    pub(crate) fn insert(&mut self, node: u16, chain: Chain) {
+        self.chains.insert(node, chain);
+    }
+
+    /// A node's handlers by name, with their accounts.
+    pub(crate) fn counters(&self, node: u16) -> impl Iterator<Item = (&str, &Counters)> {
+        self.chains.get(&node).into_iter().flat_map(Chain::counters)
+    }
+
+    pub(crate) fn take_lines(&mut self) -> Vec<(u16, String)> {
+        core::mem::take(&mut self.lines)
+    }
+
+    /// Ask a node's chain, or go on asking it about a packet that was held.
+    fn ask(
+        &mut self,
+        (pool, air, now): (&mut Pool, &Air, Time),
+        hook: Hook,
+        id: u32,
+        came: Came,
+        again: Option<Released>,
+    ) -> Verdict {
+        let node = pool[id].at;
+        let Some(chain) = self.chains.get_mut(&node) else {
+            return Verdict::Accept;
+        };
+        self.octets.clear();
+        self.octets.extend_from_slice(pool.as_seen(id));
+        let mut packet = Packet::new(&mut self.octets, u64::from(id));
+        packet.transmitter = came.from.map(u64::from);
+        packet.rssi_dbm = came.rssi_dbm;
+        let here = Here { node, air };
+        let verdict = match again {
+            None => chain.on_packet(hook, &mut packet, now, &here),
+            Some(released) => chain.resume(released, &mut packet, now, &here),
+        };
+        let changed = packet.changed();
+        for line in chain.take_lines() {
+            self.lines.push((node, line));
+        }
+        if changed && hook != Hook::Overheard {
+            ip::repair(&mut self.octets);
+            if !pool.rewrite(id, &self.octets) {
+                return Verdict::Drop("longer than the interface takes");
+            }
+        }
+        if verdict == Verdict::Hold {
+            self.held.insert(id, hook);
+        }
+        verdict
+    }
+}
+
+impl Simulation {
+    /// A packet reaches a hook; it goes on if the node's handlers accept it.
+    pub(crate) fn at_hook(&mut self, hook: Hook, id: u32, came: Came) {
+        if self.handlers.any() {
+            let node = self.pool[id].at;
+            let with = (&mut self.pool, &self.air, self.now);
+            let verdict = self.handlers.ask(with, hook, id, came, None);
+            self.watch_chain(node);
+            match verdict {
+                Verdict::Accept => {}
+                Verdict::Drop(_) => return self.lose(id, Lost::Hop),
+                Verdict::Hold => return,
+            }
+        }
+        self.beyond(hook, id, came);
+    }
+
+    /// A packet was accepted at a hook.
+    fn beyond(&mut self, hook: Hook, id: u32, came: Came) {
+        match hook {
+            Hook::Prerouting if self.pool[id].dst == self.pool[id].at => {
+                self.at_hook(Hook::Input, id, came);
+            }
+            Hook::Prerouting => self.at_hook(Hook::Forward, id, came),
+            Hook::Input => self.deliver(id),
+            Hook::Forward => self.forward(id),
+            Hook::Output => self.at_hook(Hook::Postrouting, id, Came::HERE),
+            Hook::Postrouting => self.dispatch(id),
+            Hook::Overheard => {}
+        }
+    }
+
+    /// A radio heard a packet for somebody else.
+    pub(crate) fn overhear(&mut self, node: u16, cookie: u32, came: Came) {
+        if !self.handlers.any() {
+            return;
+        }
+        // Hearing it says nothing of whether it has arrived where it was meant to.
+        let passed = self.pool[cookie].passed;
+        let id = self.pool.pass(cookie, node);
+        self.pool[cookie].passed = passed;
+        let with = (&mut self.pool, &self.air, self.now);
+        if self.handlers.ask(with, Hook::Overheard, id, came, None) == Verdict::Hold {
+            // Nobody waits for an overheard packet: it isn't kept.
+            self.handlers.held.remove(&id);
+            if let Some(chain) = self.handlers.chains.get_mut(&node) {
+                chain.forget(u64::from(id));
+            }
+        }
+        self.watch_chain(node);
+        self.pool.release(id);
+    }
+
+    /// A chain's time has come.
+    pub(crate) fn chain_due(&mut self, node: u16) {
+        let here = Here {
+            node,
+            air: &self.air,
+        };
+        if let Some(chain) = self.handlers.chains.get_mut(&node)
+            && chain.poll_timeout() <= self.now
+        {
+            chain.handle_timeout(self.now, &here);
+        }
+        self.watch_chain(node);
+    }
+
+    /// The driver reported a packet.
+    pub(crate) fn chain_status(&mut self, node: u16, status: &TxStatus) {
+        let here = Here {
+            node,
+            air: &self.air,
+        };
+        if let Some(chain) = self.handlers.chains.get_mut(&node) {
+            chain.on_tx_status(status, self.now, &here);
+            self.watch_chain(node);
+        }
+    }
+
+    /// Let go on what a chain released, and remember when it wants to be called.
+    fn watch_chain(&mut self, node: u16) {
+        while let Some(released) = self
+            .handlers
+            .chains
+            .get_mut(&node)
+            .and_then(Chain::poll_released)
+        {
+            let id = released.ticket as u32;
+            let Some(hook) = self.handlers.held.remove(&id) else {
+                continue;
+            };
+            let with = (&mut self.pool, &self.air, self.now);
+            match self
+                .handlers
+                .ask(with, hook, id, Came::HERE, Some(released))
+            {
+                Verdict::Accept => self.beyond(hook, id, Came::HERE),
+                Verdict::Drop(_) => self.lose(id, Lost::Hop),
+                Verdict::Hold => {}
+            }
+        }
+        let Some(chain) = self.handlers.chains.get(&node) else {
+            return;
+        };
+        let at = chain.poll_timeout();
+        let marked = &mut self.nodes[usize::from(node)].chain_at;
+        if at < *marked || *marked <= self.now {
+            *marked = at;
+            if at != Time::NEVER {
+                let at = at.max(self.now);
+                self.events
+                    .push(at, Class::Packet, What::Chain(u32::from(node)));
+            }
+        }
+    }
 }

@@ -44,7 +44,6 @@ mod udp;
 mod wire;
 
 pub use build::{Open, topology};
-pub use hop::{Handler, Hook, HopPacket, Verdict};
 pub use stop::{EndReason, Progress};
 pub use tap::{RadioFacts, Seen, Tap};
 
@@ -56,11 +55,13 @@ use daemon::Daemon;
 use events::Events;
 use flow::Flow;
 use forward::HopSums;
+use hop::Handlers;
 use host::Host;
 use motion::Motion;
 use pool::Pool;
 use record::{Hash, Recorder};
 use stop::Stop;
+use wifu_core::Chain;
 use wifu_radio::plan::Plan;
 use wifu_wire::{Span, Time};
 use wire::Wire;
@@ -73,7 +74,8 @@ struct Node {
     /// Number of its host, or [`NONE`].
     host: u32,
     forwarded: u64,
-    handler: Option<Box<dyn Handler>>,
+    /// When its chain's next event is due.
+    chain_at: Time,
 }
 
 /// A mesh in virtual time. The same scenario gives the same events in the same order.
@@ -101,7 +103,7 @@ pub struct Simulation {
     counted: u64,
     tap: Option<Box<dyn Tap>>,
     aired: bool,
-    handlers: bool,
+    handlers: Handlers,
 }
 
 impl Simulation {
@@ -119,14 +121,18 @@ impl Simulation {
         self.tap.take()
     }
 
-    /// Put a handler at a node, in place of the one before.
+    /// Put a chain of handlers at a node, in place of the one before.
     ///
     /// # Panics
     /// If there is no node of that number.
-    pub fn set_handler(&mut self, node: u16, handler: Box<dyn Handler>) {
-        self.handlers = true;
+    pub fn set_chain(&mut self, node: u16, chain: Chain) {
         self.air.listen(&self.plan, node);
-        self.nodes[usize::from(node)].handler = Some(handler);
+        self.handlers.insert(node, chain);
+    }
+
+    /// What handlers wrote since the last call, with the numbers of their nodes.
+    pub fn take_lines(&mut self) -> Vec<(u16, String)> {
+        self.handlers.take_lines()
     }
 
     /// Simulated time so far.

@@ -94,20 +94,22 @@ impl Pool {
         &self.octets[at..at + usize::from(packet.len)]
     }
 
-    /// The octets of a packet for its holder to change; shared ones are copied first.
-    pub(crate) fn own(&mut self, id: u32) -> &mut [u8] {
-        let packet = self.packets[id as usize];
-        let mut buffer = packet.buffer;
-        if self.counts[buffer as usize] > 1 {
-            let copy = self.buffer();
-            let (from, to) = (buffer as usize * self.stride, copy as usize * self.stride);
-            let len = usize::from(packet.len);
-            self.octets.copy_within(from..from + len, to);
-            self.drop_buffer(buffer);
-            self.packets[id as usize].buffer = copy;
-            buffer = copy;
+    /// Replace a packet's octets by its holder's; length, protocol and TTL follow. False, and
+    /// nothing changed, if they are too many or no IPv4 packet.
+    pub(crate) fn rewrite(&mut self, id: u32, octets: &[u8]) -> bool {
+        if octets.len() > self.stride || octets.len() < HEADER {
+            return false;
         }
-        &mut self.octets_mut(buffer)[..usize::from(packet.len)]
+        let packet = &mut self.packets[id as usize];
+        (packet.len, packet.ttl, packet.proto) = (octets.len() as u16, octets[8], octets[9]);
+        let old = packet.buffer;
+        if self.counts[old as usize] > 1 {
+            self.drop_buffer(old);
+            self.packets[id as usize].buffer = self.buffer();
+        }
+        let buffer = self.packets[id as usize].buffer;
+        self.octets_mut(buffer)[..octets.len()].copy_from_slice(octets);
+        true
     }
 
     /// The packet as it looks where it is now, in memory of the pool's: TTL and checksum patched.
@@ -120,7 +122,7 @@ impl Pool {
         self.scratch.clear();
         self.scratch.extend_from_slice(&self.octets[at..at + len]);
         let head = &mut self.scratch[..HEADER];
-        if head[8] != packet.ttl {
+        if head[8] > packet.ttl {
             let sum = u16::from_be_bytes([head[10], head[11]]);
             let gone = u16::from(head[8] - packet.ttl) << 8;
             // RFC 1624: the sum is over complements, so what the TTL lost is added.
@@ -248,8 +250,13 @@ mod tests {
         assert_eq!((pool[second].at, pool[second].hop), (7, 1));
         assert_eq!(pool[first].buffer, pool[second].buffer);
         assert_eq!(pool.inside().count(), 1);
-        pool.own(second)[50] = 99;
+        let mut changed = pool.as_seen(second).to_vec();
+        changed[50] = 99;
+        changed.push(7);
+        assert!(pool.rewrite(second, &changed));
         assert_eq!((pool.octets(first)[50], pool.octets(second)[50]), (0, 99));
+        assert_eq!((pool[first].len, pool[second].len), (100, 101));
+        assert!(!pool.rewrite(second, &[0; 3000]) && !pool.rewrite(second, &[0; 19]));
         pool.release(first);
         pool.release(second);
         assert_eq!(pool.inside().count(), 0);

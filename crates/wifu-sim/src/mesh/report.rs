@@ -3,7 +3,8 @@
 use super::Simulation;
 use super::forward::HopSums;
 use crate::outcome::{
-    FlowOutcome, HopOutcome, LinkOutcome, LostOutcome, NodeOutcome, Outcome, SCHEMA, WireOutcome,
+    FlowOutcome, HandlerOutcome, HopOutcome, LinkOutcome, LostOutcome, NodeOutcome, Outcome,
+    SCHEMA, WireOutcome,
 };
 use wifu_engine::Limit;
 use wifu_radio::trace::Why;
@@ -145,6 +146,18 @@ impl Simulation {
                     .and_then(|l| l.delay)
                     .map(|d| d.as_secs_f64() * 1e6),
                 forwarded: self.nodes[i].forwarded,
+                handlers: self
+                    .handlers
+                    .counters(i as u16)
+                    .map(|(name, c)| HandlerOutcome {
+                        name: name.to_owned(),
+                        packets: c.packets,
+                        changed: c.changed,
+                        dropped: c.dropped.values().sum(),
+                        held: c.held,
+                        overflows: c.overflows,
+                    })
+                    .collect(),
             }
         };
         names.iter().enumerate().map(node).collect()

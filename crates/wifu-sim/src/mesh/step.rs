@@ -3,7 +3,9 @@
 use super::Simulation;
 use super::app::App;
 use super::events::What;
+use super::hop::Came;
 use super::stop::EndReason;
+use wifu_core::Hook;
 use wifu_wire::{Span, Time};
 
 impl Simulation {
@@ -52,7 +54,8 @@ impl Simulation {
         self.counted += u64::from(what != What::Sample);
         match what {
             What::Arrive(wire) => self.wire_arrival(wire),
-            What::Forward(packet) => self.dispatch(packet),
+            What::Forward(packet) => self.at_hook(Hook::Postrouting, packet, Came::HERE),
+            What::Chain(node) => self.chain_due(node as u16),
             What::Wake(host) => self.wake(host),
             What::App(flow) => self.app_step(flow),
             What::Hello(node) => self.hello(node as u16),
