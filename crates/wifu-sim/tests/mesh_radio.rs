@@ -361,7 +361,7 @@ fn a_scenario_puts_handlers_at_nodes() {
     assert!(account.dropped > 0 && outcome.flows[0].packets.hop == account.dropped);
     assert!(outcome.flows[0].retransmissions > 0);
     // The shim goes in at n1, is raised on the way and is gone where the packet arrives.
-    let (_, outcome) = time("[[handler]]\nuse = \"tpa-shim\"\nprotocol = 215\n");
+    let (_, outcome) = time("[[handler]]\nuse = \"tpa-shim\"\nprotocol = 6\n");
     let changed: Vec<u64> = outcome
         .nodes
         .iter()

@@ -17,7 +17,8 @@ const ETA: ParamSpec = ParamSpec::real(
 pub static TPA_SHIM: Descriptor = Descriptor {
     name: "tpa-shim",
     doc: "Inserts TP-alpha's shim where a packet is sent, raises its max_delay to this node's at \
-          each hop, and strips it where the packet arrives (spec 9). The interface needs room for \
+          each hop, and strips it where the packet arrives (spec 9). For packets of `protocol`, 208 \
+          unless set. The interface needs room for \
           12 octets more.",
     hooks: Hooks::of(&[Hook::Output, Hook::Forward, Hook::Input]),
     protocol: Some(PROTOCOL),
@@ -66,7 +67,7 @@ impl Handler for TpAlpha {
         let octets = packet.octets();
         let delay_shim = shim::parse(octets).filter(|(h, _)| h.kind == shim::DELAY);
         match (hook, delay_shim) {
-            (Hook::Output, None) if ip::protocol(octets) == Some(PROTOCOL) => {
+            (Hook::Output, None) if ip::protocol(octets) != Some(shim::PROTOCOL) => {
                 let here = self.here(syn(octets), cx);
                 let mut words = WORDS;
                 words[MAX_DELAY] = here;
