@@ -146,9 +146,9 @@ impl Growth {
     pub fn start(&mut self, acked: &Acked, board: &Board) {
         let mss = board.conn.mss;
         let most = match self.after_timeout {
-            true => 1,                              //= rfc3465#section-2.3
+            true => 1,                             //= rfc3465#section-2.3
             false if self.hystart.watching() => 8, //= rfc9406#section-4.3
-            false => 2,                             //= rfc3465#section-2.3
+            false => 2,                            //= rfc3465#section-2.3
         };
         let step = if self.abc {
             acked.bytes.min(mss.saturating_mul(most))
