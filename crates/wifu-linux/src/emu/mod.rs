@@ -215,7 +215,9 @@ fn start_radio(
         // Made by the thread that waits on it: it sets that thread's timer slack.
         let poller = Poller::new(Coalesce::OFF)?;
         let waker = poller.waker();
-        if let Err(e) = sys::set_slice(SLICE) {
+        // A thread that never sleeps would be stopped for using up what urgent ones may have.
+        let urgent = !spin && sys::set_urgent().is_ok();
+        if !urgent && let Err(e) = sys::set_slice(SLICE) {
             tracing::debug!("the scheduler grants no short slice: {e}");
         }
         let engine = engine::Engine::new(engine::Parts {

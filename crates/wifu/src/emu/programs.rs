@@ -92,8 +92,8 @@ fn round_trip(text: &str) -> Option<f64> {
 
 /// What iperf3 found.
 pub struct Throughput {
-    /// What arrived, bit/s of real time.
-    pub received: f64,
+    /// What arrived, bit/s of real time; none if iperf3 does not say.
+    pub received: Option<f64>,
     /// Of datagrams, share lost, per cent.
     pub lost: Option<f64>,
     /// Segments sent again.
@@ -127,10 +127,16 @@ pub fn iperf(from: &Host, to: &Host, words: &[&str]) -> anyhow::Result<Throughpu
         );
         std::thread::sleep(LOOK);
     }
+    // A server of datagrams must tell itself what it received.
+    let tell: &[&str] = match words.contains(&"-u") {
+        true => &["--get-server-output"],
+        false => &[],
+    };
     let Output { stdout, stderr, .. } = from
         .namespace
         .command("iperf3")?
         .args(["-J", "-c", &to.address.to_string()])
+        .args(tell)
         .args(words)
         .stdin(Stdio::null())
         .output()
@@ -141,23 +147,23 @@ pub fn iperf(from: &Host, to: &Host, words: &[&str]) -> anyhow::Result<Throughpu
         bail!("iperf3: {error}");
     }
     let end = &all["end"];
-    let received = end["sum_received"]["bits_per_second"].as_f64();
-    let lost = end["sum"]["lost_percent"].as_f64();
-    // What a datagram's sender counts is what it sent.
-    let received = match (received, lost) {
-        (Some(r), None) => r,
-        _ => {
-            let sum = &end["sum"];
-            let whole = sum["bits_per_second"].as_f64().unwrap_or(0.0);
-            whole * (1.0 - lost.unwrap_or(0.0) / 100.0)
-        }
-    };
     Ok(Throughput {
-        received,
-        lost,
+        received: datagrams(&all).or(end["sum_received"]["bits_per_second"].as_f64()),
+        lost: end["sum"]["lost_percent"].as_f64(),
         retransmits: end["sum_sent"]["retransmits"].as_u64(),
         all,
     })
+}
+
+/// What the server of a test with datagrams received, bit/s. Its sender's duration says nothing:
+/// queues empty long after it ended. Neither do the intervals at both ends.
+fn datagrams(all: &Json) -> Option<f64> {
+    let intervals = all["server_output_json"]["intervals"].as_array()?;
+    let whole = intervals.get(1..intervals.len().checked_sub(1)?)?;
+    let whole = if whole.is_empty() { intervals } else { whole };
+    let sum = |key: &str| -> f64 { whole.iter().flat_map(|i| i["sum"][key].as_f64()).sum() };
+    let seconds = sum("seconds");
+    (seconds > 0.0).then(|| sum("bytes") * 8.0 / seconds)
 }
 
 /// Whether somebody listens at iperf3's port.
@@ -191,6 +197,18 @@ impl Drop for Reaped {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn datagrams_count_between_the_first_and_the_last_interval() {
+        let of = |n: u64| serde_json::json!({"sum": {"bytes": n, "seconds": 1.0}});
+        let all = |list: Vec<Json>| serde_json::json!({"server_output_json": {"intervals": list}});
+        assert_eq!(
+            datagrams(&all(vec![of(10), of(500), of(700), of(20)])),
+            Some(4800.0)
+        );
+        assert_eq!(datagrams(&all(vec![of(10)])), None);
+        assert_eq!(datagrams(&Json::Null), None);
+    }
 
     #[test]
     fn the_time_of_an_answer_is_found() {

@@ -323,7 +323,8 @@ impl Session {
         };
         let (a, b) = (self.host(from)?, self.host(to)?);
         let found = programs::iperf(a, b, rest)?;
-        let rate = found.received * self.dilation;
+        let received = found.received.context("iperf3 does not say what arrived")?;
+        let rate = received * self.dilation;
         let mut text = format!("{from} to {to}: {:.3} Mb/s received", rate / 1e6);
         if self.dilation != 1.0 {
             text += " per second of model time";
