@@ -64,7 +64,7 @@ fn rows(topology: &Topology, nodes: usize) -> Vec<core::ops::Range<usize>> {
         Some(p) => {
             let count = usize::from(p.count);
             match p.kind {
-                PlacementKind::Line => vec![0..count.min(nodes)],
+                PlacementKind::Line => core::iter::once(0..count.min(nodes)).collect(),
                 PlacementKind::Rows => {
                     let rows = usize::from(p.rows.unwrap_or(1));
                     (0..rows).map(|r| r * count..(r + 1) * count).collect()

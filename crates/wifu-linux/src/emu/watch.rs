@@ -81,10 +81,10 @@ impl Watch {
         loop {
             let last = self.shared.stop.load(Ordering::Relaxed);
             self.export();
-            if round % CAPTURES == 0 && self.captures {
+            if round.is_multiple_of(CAPTURES) && self.captures {
                 self.look_for_captures();
             }
-            if round % HOST == 0 || last {
+            if round.is_multiple_of(HOST) || last {
                 self.ask_host();
             }
             if last {
