@@ -365,8 +365,7 @@ impl Radio {
                 broadcast: true,
             });
         } else if signal.to == me {
-            self.signals[number as usize].answered = true;
-            self.answer_data(node, signal);
+            self.answer_data(node, number, signal);
             let s = &mut self.stations[node];
             if s.duplicate(from, signal.seq, signal.retry) {
                 s.counters.duplicates += 1;

@@ -417,14 +417,20 @@ impl Radio {
         self.next_job(node);
     }
 
-    /// A data frame for this station was decoded: ACK after SIFS, whatever the medium.
-    pub(crate) fn answer_data(&mut self, node: usize, signal: &Signal) {
-        self.answer(node, Answer::Ack, signal);
+    /// A data frame for this station was decoded: ACK after SIFS, whatever the medium. Only a
+    /// station that owes another answer already cannot give two.
+    pub(crate) fn answer_data(&mut self, node: usize, number: u32, signal: &Signal) {
+        if self.stations[node].answer.is_none() {
+            self.signals[number as usize].answered = true;
+            self.answer(node, Answer::Ack, signal);
+        }
     }
 
-    /// An RTS for this station was decoded: CTS after SIFS, unless the medium is reserved.
+    /// An RTS for this station was decoded: CTS after SIFS, unless the medium is reserved or
+    /// another answer is due.
     pub(crate) fn asked(&mut self, node: usize, number: u32, signal: &Signal) {
-        if self.stations[node].nav <= self.now {
+        let s = &self.stations[node];
+        if s.nav <= self.now && s.answer.is_none() {
             self.signals[number as usize].answered = true;
             self.answer(node, Answer::Cts, signal);
         }
@@ -433,7 +439,8 @@ impl Radio {
     /// The CTS came: the data follows after SIFS.
     pub(crate) fn cleared(&mut self, node: usize, signal: &Signal) {
         let s = &mut self.stations[node];
-        if s.phase != Phase::AwaitCts {
+        // With another answer due, the data cannot follow: the CTS is as good as lost.
+        if s.phase != Phase::AwaitCts || s.answer.is_some() {
             return;
         }
         s.phase = Phase::Cleared;

@@ -270,7 +270,7 @@ mod tests {
         }
         for n in 2..frames {
             let taken = d.take().expect("a frame waits");
-            at = at + Span(1_000_000);
+            at += Span(1_000_000);
             assert!(d.push(at, item(n, at)));
             if d.finish(finished(taken)).is_some() {
                 d.interrupt(at);

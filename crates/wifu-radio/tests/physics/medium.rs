@@ -322,3 +322,43 @@ fn a_transmitting_station_receives_nothing() {
     assert_eq!(clash.done(0), [(2, false, 1)]);
     assert_eq!(clash.done(1), [(0, true, 1), (1, false, 1)]);
 }
+
+/// A station that owes an ACK decodes a hidden station's RTS before the ACK leaves. It cannot
+/// answer both: the ACK is sent, the RTS is repeated, and nobody waits for ever.
+#[test]
+fn an_answer_that_is_due_is_not_replaced_by_another() {
+    let announced = RadioConfig {
+        attempts: 7,
+        attempts_long: 7,
+        rts_threshold: 1000,
+        ..plain(24)
+    };
+    let snr = [
+        vec![NONE, 40.0, NONE],
+        vec![40.0, NONE, 20.0],
+        vec![NONE, 20.0, NONE],
+    ];
+    let ends = us(1000.0) + Span(56_000); // 60 B at 24 Mb/s
+    let mut close = 0;
+    for before in 1..40 {
+        let begins = Time(ends.0 - before * 500);
+        let mut scene = Scene::of(&snr, &announced, 1);
+        scene.send(us(1000.0), 0, Some(1), 60);
+        scene.send(begins, 2, Some(1), 1500);
+        scene.until(secs(0.1));
+        assert_eq!(scene.data(0)[0].end, ends);
+        let asked = scene.sent(2, FrameKind::Rts)[0];
+        assert_eq!(asked.start, begins);
+        close += u32::from(asked.end > ends && asked.end < ends + Span(16_000));
+        let answers = scene.sent(1, FrameKind::Ack);
+        assert_eq!(answers[0].start, ends + Span(16_000), "{before}");
+        for node in [0, 2] {
+            let done = scene.done(node);
+            assert!(
+                matches!(done[..], [(_, true, _)]),
+                "{before} {node} {done:?}"
+            );
+        }
+    }
+    assert!(close > 4, "{close} RTS ended while the ACK was due");
+}
