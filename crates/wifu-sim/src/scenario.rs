@@ -354,6 +354,14 @@ impl Scenario {
     pub fn check(&self) -> Result<(), ScenarioError> {
         for (i, flow) in self.flow.iter().enumerate() {
             flow.check(&format!("flow[{i}]"))?;
+            if let Some(size) = flow.size.filter(|s| *s > self.host.mtu) {
+                let what = format!("{size} octets, and host.mtu is {}", self.host.mtu);
+                return Err(ScenarioError::key(format!("flow[{i}].size"), what));
+            }
+        }
+        if self.host.mtu < LEAST_MTU {
+            let what = format!("at least {LEAST_MTU} octets (RFC 791)");
+            return Err(ScenarioError::key("host.mtu", what));
         }
         if self
             .routing
@@ -381,12 +389,25 @@ impl Scenario {
     }
 }
 
+/// Every IPv4 network carries so much (RFC 791 3.2).
+const LEAST_MTU: u16 = 68;
+/// Beyond these, metres and metres per second are mistakes.
+const FAR: f64 = 1e7;
+const FAST: f64 = 1e5;
+
 impl MobilitySpec {
     fn check(&self, path: &str) -> Result<(), ScenarioError> {
         match self {
-            MobilitySpec::Waypoint { speed, .. } if !(speed[0] > 0.0 && speed[1] >= speed[0]) => {
-                let what = "write [least, greatest] in m/s, both above zero";
+            MobilitySpec::Waypoint { speed, .. }
+                if !(speed[0] > 0.0 && speed[1] >= speed[0] && speed[1] <= FAST) =>
+            {
+                let what = "write [least, greatest] in m/s, both above zero, at most 100,000";
                 Err(ScenarioError::key(format!("{path}.speed"), what))
+            }
+            MobilitySpec::Waypoint { area, .. } if !wide(area) => {
+                let what = "write [x0, y0, x1, y1] in metres, x0 <= x1 and y0 <= y1, not a point, \
+                            nothing beyond 10,000 km";
+                Err(ScenarioError::key(format!("{path}.area"), what))
             }
             MobilitySpec::Trace { rows } if rows.windows(2).any(|w| w[1].0 < w[0].0) => Err(
                 ScenarioError::key(format!("{path}.rows"), "times must not decrease"),
@@ -394,6 +415,14 @@ impl MobilitySpec {
             _ => Ok(()),
         }
     }
+}
+
+/// Whether a node has somewhere to go to in this area.
+fn wide(&[x0, y0, x1, y1]: &[f64; 4]) -> bool {
+    x0 <= x1
+        && y0 <= y1
+        && (x1 - x0) + (y1 - y0) >= 0.1
+        && [x0, y0, x1, y1].iter().all(|v| v.abs() <= FAR)
 }
 
 #[cfg(test)]

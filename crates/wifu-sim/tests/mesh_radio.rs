@@ -405,6 +405,33 @@ fn routes_follow_nodes_that_move() {
 }
 
 #[test]
+fn routes_follow_a_node_that_moves_for_a_moment_only() {
+    // Within its first step n2 is still a good way; at rest, half a second later, it is none.
+    let brief = diamond("").replace(
+        "[[20, \"n2\", 20, 10], [22, \"n2\", 400, 400]]",
+        "[[20, \"n2\", 20, 10], [20.5, \"n2\", 20, 30]]",
+    );
+    let flow = &run(&brief).flows[0];
+    let share = flow.packets.delivered as f64 / flow.packets.sent as f64;
+    assert!(share > 0.97, "{share}");
+}
+
+#[test]
+fn who_is_heard_by_nobody_at_first_may_come_near() {
+    let outcome = run(&format!(
+        "[topology]\nwords = \"linear,2,spacing=3000\"\n{}[[mobility]]\nkind = \"trace\"\n\
+         rows = [[0, \"n2\", 3000, 0], [2, \"n2\", 20, 0]]\n",
+        flow(
+            "n1",
+            "n2",
+            "protocol = \"udp\"\nrate = \"100kb/s\"\ntime = \"20s\"\nsize = 500"
+        )
+    ));
+    let p = outcome.flows[0].packets;
+    assert!(p.delivered as f64 > 0.8 * p.sent as f64, "{p:?}");
+}
+
+#[test]
 fn a_daemon_broadcasts_and_withdraws_links_that_fall_silent() {
     let outcome = run(&diamond("[routing.olsr]\n"));
     let quiet = run(&diamond(""));

@@ -10,9 +10,9 @@ pub(crate) struct Air {
 }
 
 impl Air {
-    /// The radios of a plan; none if nobody hears anybody.
-    pub(crate) fn new(plan: &Plan, rng: &Rng) -> Air {
-        let any = plan.gains.iter().any(|row| !row.is_empty());
+    /// The radios of a plan; none if nobody hears anybody, and nobody `moves` who might.
+    pub(crate) fn new(plan: &Plan, moves: bool, rng: &Rng) -> Air {
+        let any = moves || plan.gains.iter().any(|row| !row.is_empty());
         let mut radio = any.then(|| Radio::new(plan, rng));
         if let Some(radio) = &mut radio {
             // Nobody asks what is overheard before there is a handler.

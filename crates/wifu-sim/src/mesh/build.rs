@@ -159,7 +159,7 @@ fn build(
         now: Time::ZERO,
         events: Events::new(&rng),
         pool: Pool::new(usize::from(scenario.host.mtu)),
-        air: Air::new(&plan, &rng),
+        air: Air::new(&plan, !scenario.mobility.is_empty(), &rng),
         wires: wires.collect(),
         table,
         fixed,

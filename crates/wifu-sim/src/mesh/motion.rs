@@ -39,6 +39,8 @@ pub(crate) struct Motion {
     paths: Vec<(u16, Path)>,
     curves: Curves,
     ticks: u64,
+    /// Nodes moved since routes were computed.
+    stale: bool,
 }
 
 impl Waypoint {
@@ -51,7 +53,8 @@ impl Waypoint {
         let (dx, dy) = (self.to[0] - self.from[0], self.to[1] - self.from[1]);
         let way = (dx * dx + dy * dy).sqrt();
         self.leaves = self.arrives + self.pause;
-        self.arrives = self.leaves + Span::from_secs_f64(way / speed);
+        // However near the next point is, time goes on.
+        self.arrives = self.leaves + Span::from_secs_f64(way / speed).max(Span::MILLI);
     }
 
     fn at(&mut self, now: Time) -> [f64; 2] {
@@ -150,6 +153,7 @@ impl Motion {
             paths,
             curves: Curves::default(),
             ticks: 0,
+            stale: false,
         }))
     }
 }
@@ -203,9 +207,10 @@ impl Simulation {
                 moved.push(*node);
             }
         }
-        let Some(geometry) = self.plan.geometry.clone().filter(|_| !moved.is_empty()) else {
+        let Some(geometry) = self.plan.geometry.clone() else {
             return;
         };
+        motion.stale |= !moved.is_empty();
         for &node in &moved {
             let Some(here) = self.plan.nodes[usize::from(node)].position else {
                 continue;
@@ -223,8 +228,9 @@ impl Simulation {
                 }
             }
         }
+        // Also after the last step of a way: nobody may come to rest with routes from before.
         motion.ticks += 1;
-        if motion.ticks % ROUTES_EVERY == 1 {
+        if motion.ticks % ROUTES_EVERY == 1 && core::mem::take(&mut motion.stale) {
             let links = routing::links(&self.plan, &self.scenario.routing, &mut motion.curves);
             match &mut self.daemon {
                 Some(daemon) => {

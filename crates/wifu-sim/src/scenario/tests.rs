@@ -141,3 +141,28 @@ fn an_application_takes_its_own_parameters_only() {
         "flow[0].app: `http` needs a protocol with connections, and this flow is udp"
     );
 }
+
+#[test]
+fn packets_and_ways_have_possible_sizes() {
+    let of = |keys: &str| error(&format!("{keys}\n{}", flow("")));
+    assert!(of("[host]\nmtu = 67").starts_with("host.mtu: at least 68"));
+    let long = error("[[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"udp\"\nsize = 1501");
+    assert!(long.starts_with("flow[0].size: 1501 octets"), "{long}");
+    let walk = |area: &str, speed: &str| {
+        of(&format!(
+            "[[mobility]]\nkind = \"waypoint\"\narea = {area}\nspeed = {speed}"
+        ))
+    };
+    for area in ["[0, 0, 0, 0]", "[9, 0, 0, 9]", "[0, 0, 1e300, 1]"] {
+        assert!(
+            walk(area, "[1, 2]").starts_with("mobility[0].area: "),
+            "{area}"
+        );
+    }
+    for speed in ["[0, 1]", "[2, 1]", "[1, 1e308]"] {
+        assert!(
+            walk("[0, 0, 9, 9]", speed).starts_with("mobility[0].speed: "),
+            "{speed}"
+        );
+    }
+}
