@@ -51,6 +51,7 @@ SPECS: list[tuple[dict[str, Any], str]] = [
     ({"kind": "timeseries", "where": {"hops": 3}, "window": "100ms"}, "window of 100 ms"),
     ({"kind": "sequence", "where": {"hops": 3}, "from": 0.1, "to": "1s"}, "Run 1, flow 1"),
     ({"kind": "map", "where": {"hops": 3, "protocol": "tcp-reno"}}, "attempts that were ack"),
+    ({"kind": "map", "where": {"protocol": "tcp-reno"}}, "attempts that were ack"),
     ({"kind": "waterfall", "where": {"hops": 3}}, "n = 5 runs"),
 ]
 

@@ -28,7 +28,7 @@ KINDS: dict[str, Kind] = {
         "a metric over an axis, with intervals", ("metric", "x", "by", "published"), "compare"
     ),
     "lines": Kind(
-        'the same as lines; scale = "log" if wanted',
+        'the same as bars, drawn as lines; scale = "log" if wanted',
         ("metric", "x", "by", "published", "scale"),
         "compare",
     ),

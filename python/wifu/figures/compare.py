@@ -82,7 +82,7 @@ def bars(results: Results, spec: dict[str, Any]) -> Made:
 
 
 def lines(results: Results, spec: dict[str, Any]) -> Made:
-    """The same as lines, which suits many points."""
+    """The same as bars, drawn as lines, which suits many points."""
     return _over(results, spec, _draw_lines)
 
 

@@ -38,7 +38,9 @@ def map(results: Results, spec: dict[str, Any]) -> Made:
     cells = chosen(results, spec)[:3]
     run = int(spec.get("run", 1))
     outcomes = [results.outcome(cell, run) for cell in cells]
-    figure, axes = style.panels(len(cells), height=_height(outcomes), columns=1)
+    # Equal scales on both axes and common scales of panels exclude each other.
+    height = _height(outcomes)
+    figure, axes = style.panels(len(cells), height=height, columns=1, share=False)
     norm, colours = Normalize(0.0, 1.0), _quality_map()
     names = {c.name: t for t, members in split(cells, []) for c in members}
     for axis, cell, outcome in zip(axes, cells, outcomes, strict=True):
