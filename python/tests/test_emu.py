@@ -1,0 +1,59 @@
+"""The Python side of emulated radios, where the machine can make them."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from wifu.emu import Emulation, EmulationError, program
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch) -> None:
+    built = [ROOT / "target" / kind / "wifu" for kind in ("release", "debug")]
+    found = next((str(p) for p in built if p.exists()), None)
+    if not (os.environ.get("WIFU") or shutil.which("wifu")):
+        if found is None:
+            pytest.skip("needs the command `wifu`: make build")
+        monkeypatch.setenv("WIFU", found)
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+
+
+@pytest.mark.usefixtures("command")
+def test_hosts_talk_until_their_link_is_cut() -> None:
+    name = f"t-py-{os.getpid()}"
+    with Emulation("linear,3", rate="6M", name=name, options=("--share",)) as net:
+        assert list(net) == ["n1", "n2", "n3"]
+        assert net.pingAll() == 0
+        assert "1 received" in net["n1"].cmd("ping -c1 n3")
+        net.cut("n1", "n2")
+        assert "0 received" in net["n1"].cmd("ping -c1 -W1 n2")
+        net.restore()
+        net.snr("n1", "n2", 18)
+        row = next(r for r in net.links() if (r["from"], r["to"]) == ("n1", "n2"))
+        assert round(row["snr_db"]) == 18
+        assert net.iperf(("n1", "n2"), 1) > 1e6
+        delay = net["n1"].delay_us()
+        assert delay is not None and delay > 200
+        assert net.status()["verdict"] in ("VALID", "SUSPECT", "INVALID")
+        with pytest.raises(EmulationError, match="n9"):
+            net.pause("n9")
+    assert not (Path("/run/wifu/emu") / name).exists()
+
+
+@pytest.mark.usefixtures("command")
+def test_why_it_does_not_start_is_said() -> None:
+    net = Emulation("ring,3")
+    with pytest.raises(EmulationError, match="no shape is called"):
+        net.start()
+
+
+def test_a_missing_command_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WIFU", raising=False)
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(EmulationError, match="no command `wifu`"):
+        program()

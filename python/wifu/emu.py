@@ -1,0 +1,240 @@
+"""Emulated radios from Python: hosts with real kernels, as `wifu emu` makes them (needs root).
+
+with Emulation("linear,3", rate="6M") as net:
+    print(net["n1"].cmd("ping -c3 n3"))
+    net.cut("n2", "n3")
+    print(net.pingAll(), net.status()["verdict"])
+
+Names are Mininet's where it has them. The class only starts the command and talks to its socket.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from wifu.errors import LabError
+
+RUN = Path("/run/wifu/emu")
+
+
+class EmulationError(LabError):
+    """The emulation cannot be started, or does not do what it was asked."""
+
+
+def program() -> str:
+    """The `wifu` command: `$WIFU`, or the one on the path."""
+    found = os.environ.get("WIFU") or shutil.which("wifu")
+    if found is None:
+        raise EmulationError("no command `wifu` on the path: `make build`, or set WIFU to it")
+    return found
+
+
+class Host:
+    """A host of an emulation."""
+
+    def __init__(self, net: Emulation, name: str, namespace: str, address: str) -> None:
+        self.net, self.name, self.namespace, self.address = net, name, namespace, address
+
+    def IP(self) -> str:
+        """Its address."""
+        return self.address
+
+    def popen(self, *command: str, **options: Any) -> subprocess.Popen[str]:
+        """Start a program on it; options are those of `subprocess.Popen`."""
+        line = ["ip", "netns", "exec", self.namespace, *command]
+        return subprocess.Popen(line, text=True, **options)
+
+    def cmd(self, line: str, timeout: float | None = None) -> str:
+        """What a shell's command line on it says, on both outputs.
+
+        Names of hosts become addresses.
+        """
+        words = [self.net.hosts[w].IP() if w in self.net.hosts else w for w in line.split(" ")]
+        done = subprocess.run(
+            ["ip", "netns", "exec", self.namespace, "sh", "-c", " ".join(words)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        return done.stdout
+
+    def delay_us(self) -> int | None:
+        """The driver's average delay, microseconds; none before the first packet."""
+        text = (self.net.directory / self.name / "Da").read_text()
+        return int(text.split()[0]) if text else None
+
+
+class Emulation:
+    """A running `wifu emu`; ends with the `with` block, and leaves nothing."""
+
+    def __init__(
+        self,
+        topo: str = "minimal",
+        *,
+        testbed: str | None = None,
+        seed: int = 1,
+        run: int = 1,
+        dilation: float = 1.0,
+        routing: str = "auto",
+        name: str = "emu",
+        options: tuple[str, ...] = (),
+        **radio: object,
+    ) -> None:
+        """`radio`: its keys, such as `rate="6M"`; `options`: further words of `wifu emu`."""
+        self.name, self.dilation = name, dilation
+        self.directory = RUN / name
+        self.hosts: dict[str, Host] = {}
+        words = ["--topo", topo, "--name", name, "--routing", routing]
+        words += ["--seed", str(seed), "--run", str(run), "--dilation", str(dilation)]
+        words += ["--set", testbed] if testbed else []
+        words += [*options, *(f"radio.{key}={value}" for key, value in radio.items())]
+        self._words = words
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> Emulation:
+        """Make the hosts."""
+        self._process = subprocess.Popen(
+            [program(), "emu", *self._words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        if not self._process.stdout.readline():
+            _, wrong = self._process.communicate()
+            raise EmulationError(wrong.strip() or "wifu emu ended at once")
+        for row in self.nodes():
+            name = row["name"]
+            self.hosts[name] = Host(self, name, row["namespace"], row["address"])
+        return self
+
+    def stop(self) -> None:
+        """End it; everything that it made goes."""
+        if self._process is not None:
+            # What it reports in the end can be asked for by `status` before.
+            self._process.communicate()
+            self._process = None
+        self.hosts = {}
+
+    def __enter__(self) -> Emulation:
+        """Start."""
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop."""
+        self.stop()
+
+    def __getitem__(self, name: str) -> Host:
+        """A host by its name."""
+        if name not in self.hosts:
+            raise EmulationError(f'there is no host "{name}"')
+        return self.hosts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """The hosts' names."""
+        return iter(self.hosts)
+
+    def ask(self, words: str) -> Any:
+        """Have something done, in the words of `wifu emu ctl`."""
+        try:
+            with socket.socket(socket.AF_UNIX) as s:
+                s.settimeout(20)
+                s.connect(str(self.directory / "control.sock"))
+                s.sendall(f"{words}\n".encode())
+                answer = json.loads(s.makefile().read())
+        except OSError as e:
+            raise EmulationError(f'the emulation "{self.name}" does not answer: {e}') from e
+        if not answer["ok"]:
+            raise EmulationError(answer["text"])
+        return answer["data"]
+
+    def status(self) -> dict[str, Any]:
+        """How late it was, and its stamp (`verdict`)."""
+        status: dict[str, Any] = self.ask("status")
+        return status
+
+    def links(self) -> list[dict[str, Any]]:
+        """All links with SNR and counts."""
+        links: list[dict[str, Any]] = self.ask("links")
+        return links
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """All hosts with queues, delays and counts."""
+        nodes: list[dict[str, Any]] = self.ask("nodes")
+        return nodes
+
+    def snr(self, a: str, b: str, db: float) -> None:
+        """Give the direction from `a` to `b` a mean SNR, dB."""
+        self.ask(f"snr {a} {b} {db}")
+
+    def move(self, node: str, x: float, y: float, z: float = 0.0) -> None:
+        """Put a host elsewhere, metres."""
+        self.ask(f"move {node} {x} {y} {z}")
+
+    def cut(self, a: str, b: str) -> None:
+        """Let nothing pass between two hosts."""
+        self.ask(f"cut {a} {b}")
+
+    def restore(self, a: str | None = None, b: str | None = None) -> None:
+        """Undo one cut, or all."""
+        self.ask(f"restore {a} {b}" if a and b else "restore")
+
+    def pause(self, node: str) -> None:
+        """Make a host's radio deaf and mute."""
+        self.ask(f"pause {node}")
+
+    def resume(self, node: str) -> None:
+        """End that."""
+        self.ask(f"resume {node}")
+
+    def pingAll(self) -> float:
+        """Ping every host from every other once; the share lost, per cent."""
+        pairs = [(a, b) for a in self.hosts for b in self.hosts if a != b]
+        patience = f"-c1 -W {self.dilation:.1f}"
+        answers = (self[a].cmd(f"ping -n {patience} {b}") for a, b in pairs)
+        lost = sum(" 1 received" not in text for text in answers)
+        return 100.0 * lost / max(len(pairs), 1)
+
+    def iperf(self, hosts: tuple[str, str], seconds: float = 5, *words: str) -> float:
+        """Throughput of the kernel's TCP from the first to the second host, bit/s of model time.
+
+        `words` are further ones of iperf3's client.
+        """
+        a, b = (self[name] for name in hosts)
+        server = b.popen("iperf3", "-s", "-1", stdout=subprocess.DEVNULL)
+        try:
+            self._wait_for_server(b)
+            line = " ".join(["iperf3", "-J", "-t", str(seconds), "-c", b.name, *words])
+            found = json.loads(a.cmd(line))
+        finally:
+            server.kill()
+            server.wait()
+        if "error" in found:
+            raise EmulationError(f"iperf3: {found['error']}")
+        return float(found["end"]["sum_received"]["bits_per_second"]) * self.dilation
+
+    @staticmethod
+    def _wait_for_server(host: Host) -> None:
+        for _ in range(100):
+            if "5201" in host.cmd("ss -Hltn sport = :5201"):
+                return
+            time.sleep(0.05)
+        raise EmulationError("iperf3's server does not listen")
