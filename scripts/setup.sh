@@ -117,12 +117,12 @@ purpose() {
             ;;
         bench)
             toolchain
-            packages ip iproute2 iperf3 iperf3 ethtool ethtool
+            packages ip iproute2 iptables iptables iperf3 iperf3 ethtool ethtool
             venv tools/requirements.lock
             ;;
         test)
             toolchain; web_server
-            packages ip iproute2 curl curl wget wget iperf3 iperf3 socat socat ethtool ethtool \
+            packages ip iproute2 iptables iptables ping iputils-ping curl curl wget wget iperf3 iperf3 socat socat ethtool ethtool \
                 tshark tshark valgrind valgrind python3 python3 sysctl procps ping iputils-ping
             ;;
         *) die "unknown purpose '$1'; see the head of scripts/setup.sh" ;;

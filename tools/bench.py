@@ -1,9 +1,10 @@
 """`make bench`: WiFu's TCP beside the kernel's, in one run, interleaved.
 
-Four tables: goodput over shaped links as a ratio to the kernel's Reno, fairness of ten flows on
-one link, the speed of a single flow without shaping, and the speed of the mesh simulator. Every
-figure is the median of several transfers or runs; WiFu and the kernel take turns in an order drawn
-anew for each round, so that a slow moment of the machine meets both.
+Five tables: goodput over shaped links as a ratio to the kernel's Reno, fairness of ten flows on
+one link, the speed of a single flow without shaping, what handlers at the kernel's hooks cost its
+TCP, and the speed of the mesh simulator. Every figure is the median of several transfers or runs;
+what is compared takes turns in an order drawn anew for each round, so that a slow moment of the
+machine meets all.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ import platform
 import random
 import statistics
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from netlab import Lab, LabError, Process, daemon_answers, main_guard, need, run, wait_for
+from netlab import Host, Lab, LabError, Process, daemon_answers, main_guard, need, run, wait_for
 
 KERNEL = "kernel:reno"
 RATES_MBIT = [10.0, 100.0, 1000.0]
@@ -196,6 +197,58 @@ def unshaped(args: argparse.Namespace, order: random.Random) -> Table:
     return table
 
 
+class Hooked:
+    """Programs at the hooks of one lab that can be begun and ended between transfers."""
+
+    def __init__(self, lab: Lab, wifu: Path, hosts: Sequence[Host], hooks: Sequence[str]) -> None:
+        names = ", ".join(f'"{h}"' for h in hooks)
+        text = f'[[handler]]\nuse = "null"\nhooks = [{names}]\n'
+        self.lab, self.wifu, self.hosts = lab, wifu, hosts
+        self.config = lab.scratch / "null.toml"
+        self.config.write_text(text)
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Run them meanwhile."""
+        command = (self.wifu, "core", "--config", self.config)
+        programs = [self.lab.start(h, *command) for h in self.hosts]
+        try:
+            wait_for("wifu core", lambda: all("ready" in p.said() for p in programs), *programs)
+            yield
+        finally:
+            for program in programs:
+                program.stop()
+
+
+def interception(args: argparse.Namespace, order: random.Random) -> Table:
+    """Kernel TCP with and without a handler that accepts everything."""
+    head = ["path", "without, Mb/s", "with, Mb/s", "ratio of medians", "goal"]
+    title = "Interception: goodput of kernel:reno, median (range), without and with `null` handlers"
+    table = Table(title, head, [], [])
+    ends = "1 Gb/s link, input and output on both hosts"
+    through = "unshaped, forward on the router between"
+    for name, rate, goal in [(ends, 1000.0, "0.99"), (through, None, "0.6")]:
+        with contextlib.ExitStack() as stack:
+            lab = stack.enter_context(Lab("hooks", rate, routed=rate is None))
+            wifu = args.bin / "wifu"
+            bench = Bench(lab, wifu, [KERNEL])
+            hosts = [lab.a, lab.b] if lab.router is None else [lab.router]
+            hooks = ["input", "output"] if lab.router is None else ["forward"]
+            hooked = Hooked(lab, wifu, hosts, hooks)
+            found: dict[str, list[float]] = {"without": [], "with": []}
+            amount = ["-t", str(args.seconds)]
+            for _ in range(args.rounds):
+                for way in order.sample(list(found), len(found)):
+                    with hooked.running() if way == "with" else contextlib.nullcontext():
+                        found[way] += bench.transfer(KERNEL, amount)
+        without, hooked_rates = found["without"], found["with"]
+        ratio = statistics.median(hooked_rates) / statistics.median(without)
+        table.rows.append([name, mbit(without), mbit(hooked_rates), f"{ratio:.4f}", goal])
+        table.raw.append({"path": name, "bits_per_second": found})
+        print("  " + ", ".join(table.rows[-1]), flush=True)
+    return table
+
+
 def simulator(args: argparse.Namespace, _order: random.Random) -> Table:
     """CPU time of the mesh simulator, one thread."""
     head = ["run", "simulated s per CPU s", "us per attempt", "ns-2, ns-3"]
@@ -233,7 +286,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=7, help="transfers of 10 MB per system")
     parser.add_argument("--seconds", type=int, default=5, help="of an unshaped transfer")
     parser.add_argument("--seed", type=int, default=1, help="of the order of turns")
-    tables = ["shaped", "fairness", "unshaped", "simulator"]
+    tables = ["shaped", "fairness", "unshaped", "interception", "simulator"]
     parser.add_argument("--only", choices=tables, help="one table")
     parser.add_argument(
         "--daemon", nargs="*", default=["--direct"], help="its options on shaped links; %(default)s"
@@ -254,7 +307,13 @@ def main() -> int:
     args.out.mkdir(parents=True, exist_ok=True)
     order = random.Random(args.seed)
     tables = []
-    tests = {"shaped": shaped, "fairness": fairness, "unshaped": unshaped, "simulator": simulator}
+    tests = {
+        "shaped": shaped,
+        "fairness": fairness,
+        "unshaped": unshaped,
+        "interception": interception,
+        "simulator": simulator,
+    }
     for name, measure in tests.items():
         if args.only in (None, name):
             print(f"{name}:", flush=True)

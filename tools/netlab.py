@@ -148,11 +148,16 @@ class Process:
 
 @dataclass
 class Lab:
-    """Two hosts, `a` and `b`, and a scratch folder. Use it in a `with` statement."""
+    """Two hosts, `a` and `b`, and a scratch folder. Use it in a `with` statement.
+
+    They share a link, or each has one to the host `router` between them.
+    """
 
     purpose: str
     rate_mbit: float | None
     offloads: bool = True
+    routed: bool = False
+    router: Host | None = None
     a: Host = field(init=False)
     b: Host = field(init=False)
     scratch: Path = field(init=False)
@@ -162,6 +167,8 @@ class Lab:
         """Fix the names, so that the clean-up knows them before anything exists."""
         tag = f"wifu-{self.purpose}-{os.getpid()}"
         self.a, self.b = Host(f"{tag}-a", "10.77.0.1"), Host(f"{tag}-b", "10.77.0.2")
+        if self.routed:
+            self.router = Host(f"{tag}-r", "10.77.0.3")
         self.scratch = Path(tempfile.gettempdir()) / tag
 
     def __enter__(self) -> Lab:
@@ -182,14 +189,22 @@ class Lab:
 
     def _make(self) -> None:
         self.scratch.mkdir(mode=0o700)
-        for host in (self.a, self.b):
+        for host in self._hosts():
             run("ip", "netns", "add", host.name)
             host.run("ip", "link", "set", "lo", "up")
-        ends = ["netns", self.a.name, "type", "veth", "peer", "name", "eth0", "netns", self.b.name]
-        run("ip", "link", "add", "eth0", *ends)
+        if self.router is None:
+            join(self.a, "eth0", self.b, "eth0")
+        else:
+            join(self.a, "eth0", self.router, "eth0")
+            join(self.b, "eth0", self.router, "eth1")
+            self._route(self.router)
         for host in (self.a, self.b):
-            host.run("ip", "address", "add", f"{host.address}/24", "dev", host.device)
+            length = 24 if self.router is None else 32
+            host.run("ip", "address", "add", f"{host.address}/{length}", "dev", host.device)
             host.run("ip", "link", "set", host.device, "up")
+            if self.router is not None:
+                via = ["via", self.router.address, "dev", host.device, "onlink"]
+                host.run("ip", "route", "add", "default", *via)
             # The kernel's default may be another one; what we compare with is Reno.
             host.set("net/ipv4/tcp_congestion_control", "reno")
             # Else ssthresh of one run would be remembered for the next.
@@ -198,6 +213,16 @@ class Lab:
                 host.run("ethtool", "-K", host.device, "tso", "off", "gso", "off", "gro", "off")
             if self.rate_mbit is not None:
                 self._shape(host, self.rate_mbit)
+
+    def _hosts(self) -> list[Host]:
+        return [self.a, self.b] if self.router is None else [self.a, self.b, self.router]
+
+    def _route(self, router: Host) -> None:
+        router.run("ip", "address", "add", f"{router.address}/32", "dev", "lo")
+        router.set("net/ipv4/ip_forward", "1")
+        for host, device in ((self.a, "eth0"), (self.b, "eth1")):
+            router.run("ip", "link", "set", device, "up")
+            router.run("ip", "route", "add", host.address, "dev", device)
 
     def _shape(self, host: Host, rate_mbit: float) -> None:
         # The burst covers what the machine's timers are late by, and stays well below the shortest
@@ -220,7 +245,7 @@ class Lab:
         with deaf():
             for process in reversed(self.processes):
                 process.stop()
-            for host in (self.a, self.b):
+            for host in self._hosts():
                 remove_namespace(host.name)
             shutil.rmtree(self.scratch, ignore_errors=True)
 
@@ -241,6 +266,12 @@ class Lab:
         return process
 
 
+def join(one: Host, device: str, other: Host, its: str) -> None:
+    """Join two hosts by a pair of devices."""
+    ends = ["netns", one.name, "type", "veth", "peer", "name", its, "netns", other.name]
+    run("ip", "link", "add", device, *ends)
+
+
 def remove_namespace(name: str) -> None:
     """Stop all processes in a namespace of ours and delete it; none of that need exist."""
     for number in (signal.SIGTERM, signal.SIGKILL):
@@ -258,7 +289,7 @@ def remove_namespace(name: str) -> None:
 def sweep(purpose: str) -> None:
     """Remove what an earlier run left that was killed before it could do so itself."""
     for line in run("ip", "netns", "list").splitlines():
-        match = re.match(rf"(wifu-{purpose}-(\d+))-[ab]\b", line)
+        match = re.match(rf"(wifu-{purpose}-(\d+))-[abr]\b", line)
         if match and not Path(f"/proc/{match[2]}").exists():
             remove_namespace(line.split()[0])
             shutil.rmtree(Path(tempfile.gettempdir()) / match[1], ignore_errors=True)

@@ -101,7 +101,7 @@ impl Diagnosis {
     }
 }
 
-const PROBES: [Probe; 16] = [
+const PROBES: [Probe; 17] = [
     Probe {
         name: "kernel",
         needed_for: "precise timers (epoll_pwait2, Linux 5.11)",
@@ -161,6 +161,12 @@ const PROBES: [Probe; 16] = [
         needed_for: "shaped links in testbeds",
         fix: "install iproute2; use a kernel with CONFIG_NET_SCH_TBF",
         run: || inside("tc qdisc add dev lo root tbf rate 1mbit burst 10kb limit 30kb"),
+    },
+    Probe {
+        name: "nfqueue",
+        needed_for: "handlers on packets (wifu core)",
+        fix: "apt-get install iptables; use a kernel with CONFIG_NETFILTER_XT_TARGET_NFQUEUE",
+        run: || inside("iptables -w -t mangle -A OUTPUT -j NFQUEUE --queue-num 1"),
     },
     Probe {
         name: "abstract-sockets",

@@ -154,12 +154,14 @@ fn attribute(out: &mut Vec<u8>, kind: u16, value: &[u8]) {
     out.resize(aligned(out.len()), 0);
 }
 
-/// Bind a queue. The kernel answers each of the messages.
-pub(crate) fn bind(queue: u16) -> Vec<u8> {
+/// Bind a queue, or give it up. The kernel answers each of the messages.
+pub(crate) fn bind(queue: u16, bound: bool) -> Vec<u8> {
+    const BIND: u8 = 1;
+    const UNBIND: u8 = 2;
     let mut out = Vec::new();
     let at = begin(&mut out, CONFIG, NLM_F_ACK, queue);
-    const BIND: u8 = 1;
-    attribute(&mut out, CFG_CMD, &[BIND, 0, 0, 0]);
+    let command = if bound { BIND } else { UNBIND };
+    attribute(&mut out, CFG_CMD, &[command, 0, 0, 0]);
     end(&mut out, at);
     out
 }

@@ -112,6 +112,7 @@ pub struct Control {
 pub struct Interception {
     poller: Poller,
     socket: Socket,
+    hooks: Hooks,
     shared: Arc<Shared>,
     lines: Receiver<String>,
     settings: Settings,
@@ -190,6 +191,7 @@ impl Interception {
         };
         Ok(Interception {
             socket: socket.clone(),
+            hooks: hooks.and(Hooks::WIRED),
             ready: Some(Worker::new(chain, settings, socket, ears, shared.clone())),
             shared,
             lines,
@@ -247,8 +249,8 @@ impl Interception {
             if fallback.is_none() {
                 fallback = self.check(&mut watch, now, &mut tell)?;
             }
-            if let Some((inbox, outbox)) = &mut fallback {
-                self.failed[usize::from(self.closed())] += decide(inbox, outbox, !self.closed())?;
+            if let Some(fallback) = &mut fallback {
+                self.failed[usize::from(self.closed())] += fallback.decide(!self.closed())?;
             }
             let signal = self.poller.take_signal();
             let asked = self.remote.reports.swap(0, Ordering::AcqRel) > 0;
@@ -267,14 +269,19 @@ impl Interception {
         self.shared.ask_to_end();
         self.wake_worker();
         self.wait_for(Span(500_000_000), |s| s.state() != State::Working);
-        if let Some((inbox, outbox)) = &mut fallback {
-            self.failed[usize::from(self.closed())] += decide(inbox, outbox, !self.closed())?;
+        if let Some(fallback) = &mut fallback {
+            self.failed[usize::from(self.closed())] += fallback.decide(!self.closed())?;
         }
         while let Ok(line) = self.lines.try_recv() {
             tell(Told::Line(line));
         }
         let report = self.final_report();
         tell(Told::Report(report.clone()));
+        for hook in self.hooks.iter() {
+            if let Err(e) = self.socket.unbind(hook) {
+                tracing::debug!("giving up the queue of {}: {e}", hook.name());
+            }
+        }
         result.map(|()| report)
     }
 
@@ -321,7 +328,7 @@ impl Interception {
         watch: &mut Stopwatch,
         now: Time,
         tell: &mut impl FnMut(Told),
-    ) -> io::Result<Option<(Inbox, Outbox)>> {
+    ) -> io::Result<Option<Fallback>> {
         if watch.is_over(&self.shared, now) {
             self.shared.leave(State::Stalled);
         }
@@ -332,22 +339,29 @@ impl Interception {
             State::Stalled => "stalled",
         };
         tell(Told::Failed(how, self.settings.when_full));
-        let waiting: u64 = kernel_queues().values().map(|q| q.waiting).sum();
-        self.failed[usize::from(self.closed())] += waiting;
-        let mut inbox = Inbox::new(self.socket.clone());
-        let mut outbox = Outbox::new(self.socket.clone());
+        let mut fallback = Fallback {
+            inbox: Inbox::new(self.socket.clone()),
+            outbox: Outbox::new(self.socket.clone()),
+            counted: [0; 5],
+        };
+        let queues = kernel_queues();
+        for hook in self.hooks.iter() {
+            let Some(queue) = queues.get(hook.name()) else {
+                continue;
+            };
+            self.failed[usize::from(self.closed())] += queue.waiting;
+            fallback.counted[usize::from(hook.number())] = queue.packets as u32;
+        }
         for last in self.shared.taken() {
             let ahead = Ticket {
                 id: last.id.wrapping_add(AHEAD),
                 ..last
             };
-            outbox.verdict_up_to(ahead, !self.closed());
-            outbox.hand_over();
+            fallback.outbox.verdict_up_to(ahead, !self.closed());
+            fallback.outbox.hand_over();
         }
-        // What is in the socket's buffer was decided just now.
-        while inbox.look()? != Look::Empty {}
         self.poller.add(&self.socket, 0, Interest::READ)?;
-        Ok(Some((inbox, outbox)))
+        Ok(Some(fallback))
     }
 
     fn wait_for(&mut self, patience: Span, done: impl Fn(&Shared) -> bool) {
@@ -401,30 +415,44 @@ fn queue_error(number: u16, hook: &'static str, error: io::Error) -> CoreError {
     }
 }
 
-/// Let everything that waits pass, or drop it; gives how many packets.
-fn decide(inbox: &mut Inbox, outbox: &mut Outbox, accept: bool) -> io::Result<u64> {
-    let mut decided = 0;
-    for _ in 0..64 {
-        let n = match inbox.look()? {
-            Look::Some(n) => n,
-            Look::Overflow => continue,
-            Look::Empty => break,
-        };
-        let mut last = [None; 5];
-        for i in 0..n {
-            inbox.each(i, |queued| {
-                decided += 1;
-                if let Some(place) = last.get_mut(usize::from(queued.queue)) {
-                    *place = Some(queued.id);
-                }
-            });
-        }
-        for (queue, id) in (0..).zip(last) {
-            if let Some(id) = id {
-                outbox.verdict_up_to(Ticket { queue, id }, accept);
+/// Decides instead of handlers that failed.
+struct Fallback {
+    inbox: Inbox,
+    outbox: Outbox,
+    /// By queue, the last packet that was counted already.
+    counted: [u32; 5],
+}
+
+impl Fallback {
+    /// Let everything that waits pass, or drop it; gives how many packets were not counted yet.
+    fn decide(&mut self, accept: bool) -> io::Result<u64> {
+        let mut decided = 0;
+        for _ in 0..64 {
+            let n = match self.inbox.look()? {
+                Look::Some(n) => n,
+                Look::Overflow => continue,
+                Look::Empty => break,
+            };
+            let mut last = [None; 5];
+            for i in 0..n {
+                self.inbox.each(i, |queued| {
+                    let queue = usize::from(queued.queue);
+                    if let (Some(place), Some(counted)) =
+                        (last.get_mut(queue), self.counted.get(queue))
+                    {
+                        *place = Some(queued.id);
+                        // Ids may wrap.
+                        decided += u64::from((queued.id.wrapping_sub(*counted) as i32) > 0);
+                    }
+                });
             }
+            for (queue, id) in (0..).zip(last) {
+                if let Some(id) = id {
+                    self.outbox.verdict_up_to(Ticket { queue, id }, accept);
+                }
+            }
+            self.outbox.hand_over();
         }
-        outbox.hand_over();
+        Ok(decided)
     }
-    Ok(decided)
 }

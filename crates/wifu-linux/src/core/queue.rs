@@ -43,8 +43,13 @@ impl Socket {
 
     /// Bind the queue of a hook: packets that rules send there wait for our verdicts from now on.
     pub(crate) fn bind(&self, hook: Hook, length: u32, flags: u32) -> io::Result<()> {
-        self.ask(&message::bind(hook.number()))?;
+        self.ask(&message::bind(hook.number(), true))?;
         self.ask(&message::set_up(hook.number(), length, flags))
+    }
+
+    /// Give a queue up, whoever else still has this socket. What waits in it is dropped.
+    pub(crate) fn unbind(&self, hook: Hook) -> io::Result<()> {
+        self.ask(&message::bind(hook.number(), false))
     }
 
     /// Send a request and wait for its answer.
@@ -60,7 +65,11 @@ impl Socket {
             if poll(&mut waiting, Some(&patience))? == 0 {
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            let (length, _) = recv(&*self.0, &mut room[..], RecvFlags::empty())?;
+            let length = match recv(&*self.0, &mut room[..], RecvFlags::empty()) {
+                Ok((length, _)) => length,
+                Err(rustix::io::Errno::NOBUFS) => continue,
+                Err(e) => return Err(e.into()),
+            };
             let mut answer = None;
             message::read(&room[..length], |m| {
                 if let Message::Answer(e) = m {
@@ -70,8 +79,8 @@ impl Socket {
             match answer {
                 Some(0) => return Ok(()),
                 Some(e) => return Err(io::Error::from_raw_os_error(-e)),
-                None => {} // a packet of a queue that is bound already; its turn comes again never,
-                           // so queues are bound before there are rules
+                // A packet: there are no rules yet, or no more.
+                None => {}
             }
         }
     }

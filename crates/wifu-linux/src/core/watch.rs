@@ -169,18 +169,23 @@ thread_local! {
     static OWN: RefCell<Option<Arc<Shared>>> = const { RefCell::new(None) };
 }
 
-/// From now on, a panic of the calling thread leaves it behind instead of ending the process,
-/// whether the program unwinds or aborts.
+/// From now on, a panic of the calling thread is told to its watcher, and leaves the thread behind
+/// where it would end the process.
 pub(crate) fn survive_panics(shared: &Arc<Shared>) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            before(info);
             let own = OWN.try_with(|o| o.borrow().clone()).ok().flatten();
-            let Some(shared) = own else { return };
+            let Some(shared) = own else {
+                return before(info);
+            };
+            // First: packets wait, and telling the story takes its time.
             shared.leave(State::Panicked);
-            loop {
+            before(info);
+            // Where panics unwind, the thread ends by itself. Where they abort, this is the only
+            // way not to take the process along.
+            while cfg!(panic = "abort") {
                 std::thread::park();
             }
         }));

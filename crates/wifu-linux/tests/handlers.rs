@@ -1,0 +1,272 @@
+//! Handlers behind NFQUEUE: what becomes of packets when handlers fail, when nobody keeps up, and
+//! when they are changed. Needs root; namespaces of its own.
+
+use std::net::UdpSocket;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use wifu_core::{Chain, Full, Handler, Hook, Hooks, HopCx, Packet, Verdict};
+use wifu_linux::core::config::{Settings, hooks_of};
+use wifu_linux::core::report::Report;
+use wifu_linux::core::rules::Rules;
+use wifu_linux::core::{Control, Interception};
+use wifu_linux::netns::{End, Lab, Namespace};
+use wifu_linux::steps::Steps;
+use wifu_wire::{Rng, Span};
+
+const A: &str = "10.83.0.1";
+const B: &str = "10.83.0.2";
+const PORT: u16 = 7000;
+
+fn privileged() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    let skip = std::env::var_os("WIFU_SKIP_PRIVILEGED").is_some_and(|v| v == "1");
+    assert!(
+        root || skip,
+        "needs root; WIFU_SKIP_PRIVILEGED=1 leaves it out"
+    );
+    if !root {
+        eprintln!("skipped: needs root");
+    }
+    root
+}
+
+/// Two hosts on a link.
+struct World {
+    _lab: Lab,
+    a: Namespace,
+    b: Namespace,
+}
+
+impl World {
+    fn new(name: &str) -> World {
+        let mut lab = Lab::create(&format!("t-{name}-{}", std::process::id())).expect("lab");
+        let (a, b) = (lab.node("a").expect("node"), lab.node("b").expect("node"));
+        let ends = [("a", A), ("b", B)].map(|(node, ip)| (node, format!("{ip}/24")));
+        let [x, y] = [&ends[0], &ends[1]].map(|(node, address)| End {
+            node,
+            device: "eth0",
+            address,
+        });
+        lab.link(x, y, 1500).expect("link");
+        World { _lab: lab, a, b }
+    }
+}
+
+/// Asks a closure about the n-th packet.
+struct Ask<F>(u32, F);
+
+impl<F: FnMut(u32, &mut Packet<'_>) -> Verdict + Send> Handler for Ask<F> {
+    fn on_packet(&mut self, _: Hook, packet: &mut Packet<'_>, _: &mut HopCx<'_>) -> Verdict {
+        self.0 += 1;
+        (self.1)(self.0, packet)
+    }
+}
+
+fn chain(ask: impl FnMut(u32, &mut Packet<'_>) -> Verdict + Send + 'static) -> Chain {
+    let mut chain = Chain::new();
+    let rng = Rng::new(1);
+    let handler = Box::new(Ask(0, ask));
+    chain.push("ask", handler, Hooks::WIRED, None, 100, Full::Open, rng);
+    chain
+}
+
+/// Run `chain` at one hook of `ns` while `work` runs.
+fn with<T>(
+    ns: &Namespace,
+    chain: Chain,
+    rule: &str,
+    settings: &Settings,
+    super_packets: bool,
+    work: impl FnOnce() -> T,
+) -> (T, Report) {
+    let rules = [format!(
+        "{rule} -p udp -j NFQUEUE --queue-bypass --queue-num {}",
+        {
+            let hook: Hook = rule.parse().expect("hook");
+            hook.number()
+        }
+    )];
+    let hooks = hooks_of(&rules).expect("rules");
+    let (give, take) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            let inside = move || {
+                let i = Interception::open(chain, hooks, settings, 100, super_packets);
+                let i = i.expect("queues");
+                let rules = Rules::install(&rules, &mut Steps::real()).expect("rules");
+                give.send(i.remote()).expect("test");
+                i.run(&Control::default(), |_| {}, move || drop(rules))
+            };
+            ns.run(inside).expect("namespace").expect("run")
+        });
+        let remote = take.recv().expect("start");
+        let result = work();
+        remote.stop();
+        (result, thread.join().expect("interception"))
+    })
+}
+
+/// Send `count` numbered datagrams from a to b, `pause` apart; gives those that came.
+fn datagrams(w: &World, count: u32, size: usize, pause: Duration) -> Vec<Vec<u8>> {
+    let at = || UdpSocket::bind((B, PORT)).expect("socket");
+    let receiver = w.b.run(at).expect("namespace");
+    let sender = w.a.run(|| UdpSocket::bind((A, 0)).expect("socket"));
+    let sender = sender.expect("namespace");
+    receiver
+        .set_read_timeout(Some(Duration::from_millis(700)))
+        .expect("timeout");
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for n in 0..count {
+                let mut octets = vec![0x33; size];
+                octets[..4].copy_from_slice(&n.to_be_bytes());
+                sender.send_to(&octets, (B, PORT)).expect("send");
+                std::thread::sleep(pause);
+            }
+        });
+        let mut came = Vec::new();
+        let mut room = [0; 2000];
+        while came.len() < count as usize {
+            let Ok(length) = receiver.recv(&mut room) else {
+                break;
+            };
+            came.push(room[..length].to_vec());
+        }
+        came
+    })
+}
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+fn settings(when_full: Full) -> Settings {
+    Settings {
+        when_full,
+        stall: Span(100_000_000),
+        ..Settings::default()
+    }
+}
+
+#[test]
+fn packets_pass_or_stop_when_a_handler_panics() {
+    if !privileged() {
+        return;
+    }
+    let w = World::new("panic");
+    for full in [Full::Open, Full::Closed] {
+        let bad = chain(|n, _| {
+            assert!(n < 10, "the handler is broken on purpose");
+            Verdict::Accept
+        });
+        let send = || datagrams(&w, 100, 100, MILLISECOND);
+        let (came, report) = with(&w.b, bad, "INPUT", &settings(full), true, send);
+        assert_eq!(report.state, "panicked");
+        let decided = report.failed_open + report.failed_closed;
+        // Those before, too, if their verdicts were in the same batch.
+        assert!((91..=100).contains(&decided), "{report:?}");
+        match full {
+            Full::Open => assert_eq!((came.len(), report.failed_closed), (100, 0)),
+            Full::Closed => assert_eq!(came.len() as u64, 100 - report.failed_closed),
+        }
+    }
+}
+
+#[test]
+fn packets_pass_or_stop_when_a_handler_stalls() {
+    if !privileged() {
+        return;
+    }
+    let w = World::new("stall");
+    for full in [Full::Open, Full::Closed] {
+        let slow = chain(|n, _| {
+            if n == 10 {
+                std::thread::sleep(Duration::from_millis(1200));
+            }
+            Verdict::Accept
+        });
+        let begun = Instant::now();
+        let send = || datagrams(&w, 300, 100, MILLISECOND);
+        let (came, report) = with(&w.b, slow, "INPUT", &settings(full), true, send);
+        assert_eq!(report.state, "stalled");
+        match full {
+            // Long before the handler comes back.
+            Full::Open => {
+                assert_eq!((came.len(), report.failed_closed), (300, 0));
+                assert!(begun.elapsed() < Duration::from_millis(2500));
+            }
+            Full::Closed => assert_eq!(came.len() as u64, 300 - report.failed_closed),
+        }
+        let decided = report.failed_open + report.failed_closed;
+        assert!((291..=300).contains(&decided), "{report:?}");
+        // What it does when it comes back disturbs nobody.
+        std::thread::sleep(Duration::from_millis(600));
+    }
+}
+
+#[test]
+fn a_buffer_that_overflows_is_counted_and_costs_packets_only_where_asked_for() {
+    if !privileged() {
+        return;
+    }
+    let w = World::new("enobufs");
+    for full in [Full::Open, Full::Closed] {
+        let slow = chain(|_, _| {
+            std::thread::sleep(2 * MILLISECOND);
+            Verdict::Accept
+        });
+        let tight = Settings {
+            receive_buffer: 4096,
+            ..settings(full)
+        };
+        let send = || datagrams(&w, 200, 1000, MILLISECOND / 10);
+        let (came, report) = with(&w.b, slow, "INPUT", &tight, true, send);
+        assert_eq!(report.state, "working");
+        assert!(report.handlers.overflows > 0, "{report:?}");
+        match full {
+            Full::Open => assert_eq!(came.len(), 200, "{report:?}"),
+            Full::Closed => {
+                let lost = 200 - came.len() as u64;
+                assert!(lost > 0, "{report:?}");
+                assert_eq!(report.kernel["input"].dropped_buffer, lost);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_handler_changes_arrives_with_a_right_checksum() {
+    if !privileged() {
+        return;
+    }
+    let w = World::new("change");
+    // At OUTPUT, with super-packets, checksums are not filled in yet; otherwise the kernel has
+    // done so before we see the packet. At INPUT they have crossed the link.
+    for (ns, hook, super_packets) in [
+        (&w.a, "OUTPUT", true),
+        (&w.a, "OUTPUT", false),
+        (&w.b, "INPUT", true),
+        (&w.b, "INPUT", false),
+    ] {
+        let mark = chain(|n, packet| {
+            if n % 2 == 0 {
+                packet.octets_mut()[40] = 0x77;
+            } else {
+                let longer = [packet.octets(), &[1, 2, 3]].concat();
+                packet.replace(&longer);
+            }
+            Verdict::Accept
+        });
+        let send = || datagrams(&w, 100, 101, MILLISECOND);
+        let (came, report) = with(ns, mark, hook, &settings(Full::Open), super_packets, send);
+        assert_eq!(came.len(), 100, "{hook} {super_packets}: {report:?}");
+        for (i, octets) in came.iter().enumerate() {
+            if i % 2 == 0 {
+                assert_eq!((octets.len(), &octets[101..]), (104, &[1, 2, 3][..]));
+            } else {
+                assert_eq!((octets.len(), octets[12]), (101, 0x77));
+            }
+        }
+        let name = hook.to_lowercase();
+        assert_eq!(report.handlers.hooks[name.as_str()].changed, 100);
+    }
+}

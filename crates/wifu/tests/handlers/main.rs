@@ -1,0 +1,439 @@
+//! `wifu core` live: handlers on what the kernel's own programs send over a router. Needs root,
+//! iptables, curl and python3; makes, and removes, namespaces of its own.
+
+use std::fs::File;
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use wifu_linux::netns::{End, Lab, Namespace};
+
+const WIFU: &str = env!("CARGO_BIN_EXE_wifu");
+const A: &str = "10.84.1.1";
+const B: &str = "10.84.2.1";
+
+fn privileged() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    let skip = std::env::var_os("WIFU_SKIP_PRIVILEGED").is_some_and(|v| v == "1");
+    assert!(
+        root || skip,
+        "needs root; WIFU_SKIP_PRIVILEGED=1 leaves it out"
+    );
+    if !root {
+        eprintln!("skipped: needs root");
+    }
+    root
+}
+
+fn wait_until(mut done: impl FnMut() -> bool) -> bool {
+    let until = Instant::now() + Duration::from_secs(20);
+    while Instant::now() < until {
+        if done() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    false
+}
+
+/// Hosts a and b, and r between them.
+struct World {
+    dir: PathBuf,
+    a: Namespace,
+    r: Namespace,
+    b: Namespace,
+    lab: Option<Lab>,
+}
+
+impl World {
+    fn new(test: &str) -> World {
+        let name = format!("t-hook-{test}-{}", std::process::id());
+        let mut lab = Lab::create(&name).expect("lab");
+        let [a, r, b] = ["a", "r", "b"].map(|n| lab.node(n).expect("node"));
+        let join = |lab: &mut Lab, node, net, device| {
+            let (here, there) = (format!("10.84.{net}.1/24"), format!("10.84.{net}.2/24"));
+            let end = |node, device, address| End {
+                node,
+                device,
+                address,
+            };
+            lab.link(end(node, "eth0", &here), end("r", device, &there), 1500)
+                .expect("link");
+            let gateway = format!("10.84.{net}.2");
+            lab.route(node, "default", &gateway).expect("route");
+        };
+        join(&mut lab, "a", 1, "eth0");
+        join(&mut lab, "b", 2, "eth1");
+        lab.forward("r").expect("forwarding");
+        let dir = std::env::temp_dir().join(format!("wifu-{name}"));
+        std::fs::create_dir_all(&dir).expect("directory");
+        World {
+            dir,
+            a,
+            r,
+            b,
+            lab: Some(lab),
+        }
+    }
+
+    /// Begin `wifu core` in `ns` with this configuration, and wait until it is ready.
+    fn core(&self, ns: &Namespace, name: &str, text: &str, args: &[&str]) -> Core {
+        let config = self.dir.join(name);
+        std::fs::write(&config, text).expect("configuration");
+        let paths = ["out", "err"].map(|e| self.dir.join(format!("{name}-{}.{e}", ns.name())));
+        let [out, err] = [&paths[0], &paths[1]].map(|p| File::create(p).expect("log"));
+        let mut command = ns.command(WIFU).expect("namespace");
+        command.args(["core", "--config"]).arg(&config).args(args);
+        let child = command.stdout(out).stderr(err).spawn().expect("wifu core");
+        let [out, err] = paths;
+        let mut core = Core { child, out, err };
+        wait_until(|| core.said().contains("ready") || core.is_over());
+        assert!(core.said().contains("ready"), "{}", core.said());
+        core
+    }
+
+    /// Packets of a ping from a to b that were answered, and the median round trip in ms.
+    fn ping(&self, count: u32) -> (u32, f64) {
+        let count = count.to_string();
+        let args = ["-c", &count, "-i", "0.005", "-W", "1", B];
+        let said = text(&output(
+            self.a.command("ping").expect("namespace").args(args),
+        ));
+        let mut times: Vec<f64> = said
+            .lines()
+            .filter_map(|l| l.split_once("time=")?.1.split(' ').next()?.parse().ok())
+            .collect();
+        times.sort_by(f64::total_cmp);
+        let median = times.get(times.len() / 2).copied().unwrap_or(f64::NAN);
+        (times.len() as u32, median)
+    }
+
+    fn rules(&self, ns: &Namespace) -> Vec<String> {
+        let args = ["-w", "-t", "mangle", "-S"];
+        let said = text(&output(
+            ns.command("iptables").expect("namespace").args(args),
+        ));
+        let rules = said.lines().filter(|l| l.starts_with("-A"));
+        rules.map(str::to_owned).collect()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        drop(self.lab.take());
+        if !std::thread::panicking() {
+            let _ = std::fs::remove_dir_all(&self.dir);
+        }
+    }
+}
+
+fn output(command: &mut Command) -> Output {
+    command.stdin(Stdio::null()).output().expect("program")
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A running `wifu core`.
+struct Core {
+    child: Child,
+    out: PathBuf,
+    err: PathBuf,
+}
+
+impl Core {
+    fn said(&self) -> String {
+        std::fs::read_to_string(&self.err).unwrap_or_default()
+    }
+
+    fn is_over(&mut self) -> bool {
+        self.child.try_wait().expect("wait").is_some()
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("signal");
+    }
+
+    fn reports(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(&self.out).unwrap_or_default();
+        let each = text.lines().map(serde_json::from_str);
+        each.collect::<Result<_, _>>().expect("reports are JSON")
+    }
+
+    /// Ends it as `signal` does; gives its last report.
+    fn end(mut self, signal: Signal) -> Value {
+        self.signal(signal);
+        assert!(wait_until(|| self.is_over()), "{}", self.said());
+        let status = self.child.wait().expect("wait");
+        assert!(status.success(), "{status}: {}", self.said());
+        self.reports().pop().expect("a report at the end")
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const NULL: &str = "[[handler]]\nuse = \"null\"\nhooks = [\"forward\"]\n";
+
+#[test]
+fn a_transfer_through_a_handler_is_exact_and_super_packets_stay_whole() {
+    if !privileged() {
+        return;
+    }
+    let w = World::new("exact");
+    let mut rng = wifu_wire::Rng::new(5);
+    let words = (0..2_500_000).flat_map(|_| rng.next_u64().to_le_bytes());
+    let data: Vec<u8> = words.collect();
+    std::fs::write(w.dir.join("data"), &data).expect("file");
+    let mut server = w.b.command("python3").expect("namespace");
+    server.args(["-m", "http.server", "8000", "--bind", B]);
+    server.current_dir(&w.dir).stderr(Stdio::null());
+    let mut server = server.stdout(Stdio::null()).spawn().expect("python3");
+    let fetch = || {
+        let mut curl = w.a.command("curl").expect("namespace");
+        let url = format!("http://{B}:8000/data");
+        output(curl.args(["-s", "--max-time", "60", &url])).stdout
+    };
+    assert!(wait_until(|| fetch() == data), "without handlers");
+    let logger = format!("{NULL}[[handler]]\nuse = \"logger\"\nevery = 1000\n");
+    for (name, text, longest) in [("null.toml", NULL, true), ("logger.toml", &logger, false)] {
+        let core = w.core(&w.r, name, text, &[]);
+        assert!(fetch() == data, "{name}");
+        let report = core.end(Signal::TERM);
+        let forward = &report["hooks"]["forward"];
+        let octets = forward["octets"].as_f64().expect("octets");
+        let each = octets / forward["packets"].as_f64().expect("packets");
+        assert!(octets > data.len() as f64);
+        // The server's kernel makes segments of up to 64 KB; acknowledgements are small.
+        assert_eq!(each > 1500.0, longest, "{name}: {each} octets per packet");
+    }
+    let _ = server.kill();
+    let _ = server.wait();
+}
+
+#[test]
+fn handlers_drop_their_share_and_delay_by_their_time() {
+    if !privileged() {
+        return;
+    }
+    let w = World::new("fate");
+    let drop = "[[handler]]\nuse = \"drop\"\nprotocol = 1\nhooks = [\"forward\"]\np = 0.5\n";
+    let core = w.core(&w.r, "drop.toml", drop, &[]);
+    let (answered, _) = w.ping(400);
+    let report = core.end(Signal::INT);
+    // Both ways: a quarter comes back; five standard deviations are 43.
+    assert!((57..=143).contains(&answered), "{answered}: {report}");
+    let handler = &report["handlers"][0];
+    let asked = handler["packets"].as_u64().expect("packets");
+    let dropped = handler["dropped"]["drop"].as_u64().expect("dropped");
+    // Requests that went on were answered, and met the handler again.
+    assert_eq!(asked - dropped, (asked - 400) + u64::from(answered));
+    let delay = "FORWARD -p icmp -j NFQUEUE --queue-num 2 # as in the paper\n\
+                 handler delay 1 t=20ms\nhandler null *\n";
+    let core = w.core(&w.r, "delay.conf", delay, &[]);
+    let (answered, median) = w.ping(100);
+    let report = core.end(Signal::HUP);
+    assert_eq!(answered, 100, "{report}");
+    assert!((40.0..45.0).contains(&median), "{median} ms");
+    assert_eq!(report["hooks"]["forward"]["held"], 200);
+    assert_eq!(report["handlers"][1]["packets"], 200, "after the delay");
+    assert_eq!(report["held_now"], 0);
+}
+
+#[test]
+fn rules_go_with_us_and_nothing_of_others_does() {
+    if !privileged() {
+        return;
+    }
+    let w = World::new("clean");
+    let foreign = [
+        "FORWARD -p tcp -m comment --comment wifu -j NFQUEUE --queue-num 2 --queue-bypass",
+        "OUTPUT -p udp -m comment --comment wifu:1:x -j ACCEPT",
+    ];
+    for rule in foreign {
+        let line = format!("-w -t mangle -A {rule}");
+        let done = output(
+            w.r.command("iptables")
+                .expect("namespace")
+                .args(line.split(' ')),
+        );
+        assert!(done.status.success(), "{rule}");
+    }
+    let before = w.rules(&w.r);
+    assert_eq!(before.len(), 2);
+    for signal in [Signal::INT, Signal::TERM] {
+        let core = w.core(&w.r, "null.toml", NULL, &[]);
+        assert_eq!(w.rules(&w.r).len(), 3);
+        core.signal(Signal::USR1);
+        assert!(wait_until(|| core.reports().len() == 1), "{}", core.said());
+        core.end(signal);
+        assert_eq!(w.rules(&w.r), before);
+    }
+    // Killed: its guardian removes them.
+    let mut core = w.core(&w.r, "null.toml", NULL, &[]);
+    core.child.kill().expect("kill");
+    assert!(
+        wait_until(|| w.rules(&w.r) == before),
+        "{:?}",
+        w.rules(&w.r)
+    );
+    // Killed with its guardian: `wifu clean` does, once the owner is dead.
+    let core = w.core(&w.r, "null.toml", NULL, &[]);
+    let clean = || output(w.r.command(WIFU).expect("namespace").arg("clean"));
+    clean();
+    assert_eq!(w.rules(&w.r).len(), 3, "its owner lives");
+    let pids = text(&output(Command::new("ip").args([
+        "netns",
+        "pids",
+        w.r.name(),
+    ])));
+    for pid in pids.split_whitespace() {
+        let pid = Pid::from_raw(pid.parse().expect("pid")).expect("pid");
+        let _ = kill_process(pid, Signal::KILL);
+    }
+    drop(core);
+    assert_eq!(w.rules(&w.r).len(), 3, "nobody removed them");
+    let said = text(&clean());
+    assert!(said.contains("iptables -w -t mangle -D FORWARD"), "{said}");
+    assert_eq!(w.rules(&w.r), before);
+    let (answered, _) = w.ping(5);
+    assert_eq!(answered, 5);
+}
+
+#[test]
+fn a_dry_run_says_everything_and_does_nothing() {
+    if !privileged() {
+        return;
+    }
+    let w = World::new("dry");
+    let config = w.dir.join("null.toml");
+    std::fs::write(&config, NULL).expect("configuration");
+    let mut command = w.r.command(WIFU).expect("namespace");
+    let args = ["core", "--dry-run", "--when-full", "closed", "--config"];
+    let said = text(&output(command.args(args).arg(&config)));
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(lines[0].starts_with("nfqueue 2: bind"), "{said}");
+    let rule = "iptables -w -t mangle -A FORWARD ! -i lo -j NFQUEUE --queue-num 2 -m comment";
+    assert!(lines[1].starts_with(rule), "{said}");
+    assert_eq!(lines[3], lines[1].replace(" -A ", " -D "));
+    assert!(w.rules(&w.r).is_empty());
+}
+
+/// An ATP packet's payload: version and type, no flags, then zeros.
+fn atp() -> Vec<u8> {
+    let mut payload = vec![0; 140];
+    payload[0] = 1;
+    payload[1] = 1;
+    payload
+}
+
+#[test]
+fn the_collector_writes_the_drivers_delay_into_packets_that_the_kernel_accepts() {
+    if !privileged() {
+        return;
+    }
+    let w = World::new("collect");
+    std::fs::write(w.dir.join("Da"), "2044\n").expect("file");
+    std::fs::write(w.dir.join("sample"), "1900\n").expect("file");
+    let dir = w.dir.display().to_string();
+    let text = "[[handler]]\nuse = \"delay-collector\"\nprotocol = 17\nhooks = [\"forward\"]\n";
+    let core = w.core(&w.r, "collect.toml", text, &["--delay-dir", &dir]);
+    let at_b = || UdpSocket::bind((B, 9438)).expect("socket");
+    let receiver = w.b.run(at_b).expect("namespace");
+    let patience = Some(Duration::from_secs(5));
+    receiver.set_read_timeout(patience).expect("timeout");
+    let at_a = || UdpSocket::bind((A, 0)).expect("socket");
+    let sender = w.a.run(at_a).expect("namespace");
+    for n in 0..20 {
+        sender.send_to(&atp(), (B, 9438)).expect("send");
+        let mut room = [0; 200];
+        let length = receiver.recv(&mut room).expect("its checksum is right");
+        let word = u32::from_be_bytes(room[16..20].try_into().expect("four"));
+        let (hops, idle) = (room[6], room[2] & 4 != 0);
+        assert_eq!((length, hops), (140, 1));
+        // An idle node reports three times its delay; the files' age decides.
+        assert_eq!(word, if idle { 3 * 2044 } else { 2044 }, "packet {n}");
+    }
+    let report = core.end(Signal::TERM);
+    assert_eq!(report["hooks"]["forward"]["changed"], 20);
+}
+
+#[test]
+fn a_shim_goes_in_at_the_sender_is_raised_on_the_way_and_comes_out() {
+    if !privileged() {
+        return;
+    }
+    let w = World::new("shim");
+    let text = "[[handler]]\nuse = \"tpa-shim\"\n[[handler]]\nuse = \"logger\"\nprotocol = 208\n";
+    let cores = [&w.a, &w.r, &w.b].map(|ns| w.core(ns, "shim.toml", text, &[]));
+    let script = format!(
+        "import socket\n\
+         s = socket.socket(socket.AF_INET, socket.SOCK_RAW, 208)\n\
+         s.bind(('{B}', 0)); s.settimeout(5); print('there', flush=True)\n\
+         print([s.recv(2000)[20:] == bytes(range(100)) for _ in range(20)])\n"
+    );
+    let mut receiver = w.b.command("python3").expect("namespace");
+    let receiver = receiver.args(["-c", &script]).stdout(Stdio::piped());
+    let receiver = receiver.spawn().expect("python3");
+    std::thread::sleep(Duration::from_millis(500));
+    let script = format!(
+        "import socket, time\n\
+         s = socket.socket(socket.AF_INET, socket.SOCK_RAW, 208)\n\
+         for _ in range(20): s.sendto(bytes(range(100)), ('{B}', 0)); time.sleep(0.005)\n"
+    );
+    let sender = output(
+        w.a.command("python3")
+            .expect("namespace")
+            .args(["-c", &script]),
+    );
+    assert!(sender.status.success());
+    let said = receiver.wait_with_output().expect("receiver");
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert_eq!(said.matches("True").count(), 20, "{said}");
+    let [a, r, b] = cores;
+    let on_the_way = r.said();
+    assert!(
+        on_the_way.contains("proto 253 (shim type 1, inner 208), 132 octets"),
+        "{on_the_way}"
+    );
+    let changed = |core: Core, hook: &str| core.end(Signal::TERM)["hooks"][hook]["changed"].clone();
+    assert_eq!(changed(a, "output"), 20);
+    assert_eq!(changed(b, "input"), 20);
+    drop(r);
+}
+
+#[test]
+fn frames_to_others_are_overheard_and_ones_own_are_not() {
+    if !privileged() {
+        return;
+    }
+    let w = World::new("ear");
+    let text = "[[handler]]\nuse = \"logger\"\nhooks = [\"overheard\"]\n";
+    let core = w.core(&w.r, "ear.toml", text, &["--overhear", "eth0"]);
+    let neighbour = "neigh add 10.84.1.77 lladdr 02:00:00:00:00:77 dev eth0";
+    let added = output(
+        w.a.command("ip")
+            .expect("namespace")
+            .args(neighbour.split(' ')),
+    );
+    assert!(added.status.success());
+    let ping = ["-c", "5", "-i", "0.01", "-W", "1", "10.84.1.77"];
+    output(w.a.command("ping").expect("namespace").args(ping));
+    w.ping(5);
+    let heard = || {
+        core.said()
+            .matches("overheard   10.84.1.1 > 10.84.1.77 proto 1")
+            .count()
+    };
+    assert!(wait_until(|| heard() == 5), "{}", core.said());
+    let report = core.end(Signal::TERM);
+    assert_eq!(report["overheard"], 5, "{report}");
+}
