@@ -1,8 +1,8 @@
 //! WiFu live on Linux: carriers, the daemon and its event loop.
 //!
 //! The only crate, next to the socket library, that calls the operating system. `unsafe` lives in
-//! [`sys`], [`ring`], [`ingress`] and [`bsd`], each a thin layer over a few system calls;
-//! everything else is safe Rust above them.
+//! [`sys`], [`schedule`], [`ring`], [`ingress`] and [`bsd`], each a thin layer over a few system
+//! calls; everything else is safe Rust above them.
 
 pub mod bsd;
 pub mod capture;
@@ -21,6 +21,7 @@ pub mod poller;
 pub mod privileges;
 pub mod raw;
 pub mod ring;
+pub mod schedule;
 pub mod steps;
 pub mod sys;
 pub mod tun;

@@ -86,8 +86,8 @@ impl Steps {
         !self.dry
     }
 
-    /// Run several command lines of `ip`, all beginning with `prefix` (such as `ip -n NAME`), in one
-    /// process.
+    /// Run several command lines of `ip`, all beginning with `prefix` (such as `ip -n NAME`), in
+    /// one process.
     ///
     /// # Errors
     /// If `ip` cannot be started or one of the lines fails; those before it have run.
