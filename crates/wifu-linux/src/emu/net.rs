@@ -97,9 +97,10 @@ fn lines(lab: &Lab, plan: &Plan, routing: &Routing, node: u16) -> Vec<String> {
         Routing::Via(_) => "none",
     };
     let mut lines = vec![
+        // By itself: together with `up` it would come too late.
+        format!("link set dev {DEVICE} addrgenmode {v6}"),
         format!(
-            "link set dev {DEVICE} address {} alias {} addrgenmode {v6} txqueuelen {queue} \
-             mtu 1500 up",
+            "link set dev {DEVICE} address {} alias {} txqueuelen {queue} mtu 1500 up",
             text(mac(node)),
             lab.tag()
         ),

@@ -70,6 +70,8 @@ pub struct Measured {
 
 /// The stamp, and each limit that was exceeded in words.
 pub fn judge(m: &Measured) -> (Verdict, Vec<String>) {
+    // A percentile needs its hundred or thousand, or it is the one worst delivery.
+    let known = |value: f64, least: u64| if m.late.count < least { 0.0 } else { value };
     let rows = [
         (
             "median lateness",
@@ -80,14 +82,14 @@ pub fn judge(m: &Measured) -> (Verdict, Vec<String>) {
         ),
         (
             "p99 lateness",
-            m.late.p99,
+            known(m.late.p99, 100),
             VALID.p99_us,
             SUSPECT.p99_us,
             " us",
         ),
         (
             "p99.9 lateness",
-            m.late.p999,
+            known(m.late.p999, 1000),
             VALID.p999_us,
             SUSPECT.p999_us,
             " us",
@@ -128,6 +130,11 @@ mod tests {
         let (verdict, reasons) = judge(&m);
         assert_eq!(verdict, Verdict::Suspect);
         assert_eq!(reasons, ["median lateness 250.0 us, more than 200.0 us"]);
+        (m.late.p99, m.late.count) = (1e6, 99);
+        assert_eq!(judge(&m).0, Verdict::Suspect, "too few for a percentile");
+        m.late.count = 100;
+        assert_eq!(judge(&m).0, Verdict::Invalid);
+        m.late.count = 0;
         m.steal = Some(0.2);
         let (verdict, reasons) = judge(&m);
         assert_eq!((verdict, reasons.len()), (Verdict::Invalid, 2));
