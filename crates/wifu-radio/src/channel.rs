@@ -189,7 +189,12 @@ impl Radio {
                 let to = usize::from(link.to);
                 let before = self.stations[to].counters.overheard;
                 self.leave(to, number, &signal, link.power);
-                link.counters.overheard += self.stations[to].counters.overheard - before;
+                let s = &mut self.stations[to];
+                link.counters.overheard += s.counters.overheard - before;
+                if core::mem::take(&mut s.captured) && link.overheard != signal.frame {
+                    link.overheard = signal.frame;
+                    link.counters.overheard_frames += 1;
+                }
             }
         }
         self.links[node] = row;
@@ -391,7 +396,11 @@ impl Radio {
     fn overheard(&mut self, node: usize, signal: &Signal, rssi_dbm: impl Fn() -> i8) {
         let s = &mut self.stations[node];
         s.counters.overheard += 1;
-        if !s.promiscuous || s.overhear_loss > 0.0 && s.overhear_rng.unit() < s.overhear_loss {
+        if s.overhear_loss > 0.0 && s.overhear_rng.unit() < s.overhear_loss {
+            return;
+        }
+        s.captured = true;
+        if !s.promiscuous {
             return;
         }
         self.events.push_back(Event::Overheard {

@@ -60,4 +60,7 @@ pub struct LinkCounters {
     pub failed: u64,
     /// Data frames to others that the receiver decoded.
     pub overheard: u64,
+    /// Packets for others of which the receiver heard at least one attempt, what its capture path
+    /// loses left out (spec 13).
+    pub overheard_frames: u64,
 }

@@ -18,6 +18,8 @@ pub struct Plan {
     pub gains: Vec<Vec<Gain>>,
     /// Wires between nodes, each in both directions.
     pub wires: Vec<WirePlan>,
+    /// How pairs vary over time that `gains` does not list: they may come near.
+    pub variation: Variation,
     /// What mean powers follow from if nodes move; none if they were given by hand.
     pub geometry: Option<Geometry>,
     /// What resolving had to assume, for the user to read.
@@ -48,6 +50,41 @@ pub struct Gain {
     pub tau: Span,
     /// The stream of the variation, this direction's own.
     pub rng: Rng,
+}
+
+/// The variation over time of pairs without a line of their own.
+#[derive(Clone, Debug)]
+pub struct Variation {
+    /// Standard deviation, dB; 0: none.
+    pub sigma_db: f64,
+    /// Time constant.
+    pub tau: Span,
+    /// The stream from which each direction's is split.
+    pub rng: Rng,
+}
+
+impl Default for Variation {
+    fn default() -> Variation {
+        Variation {
+            sigma_db: 0.0,
+            tau: Span::SECOND,
+            rng: Rng::new(0),
+        }
+    }
+}
+
+impl Variation {
+    /// A direction of this mean power that varies so. Its stream is that which it has had from the
+    /// start if it was heard from the start.
+    pub fn gain(&self, from: u16, to: u16, mean_dbm: f64) -> Gain {
+        Gain {
+            to,
+            mean_dbm,
+            sigma_db: self.sigma_db,
+            tau: self.tau,
+            rng: self.rng.split_n(from.into()).split_n(to.into()),
+        }
+    }
 }
 
 /// A wire between two nodes.
@@ -199,6 +236,7 @@ impl Plan {
             nodes: nodes.collect(),
             gains: snr.iter().enumerate().map(|(i, r)| heard(i, r)).collect(),
             wires: Vec::new(),
+            variation: Variation::default(),
             geometry: None,
             notes: Vec::new(),
         }

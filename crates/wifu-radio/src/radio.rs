@@ -5,7 +5,7 @@ use crate::driver::{Item, Times};
 use crate::error::ErrorTable;
 use crate::fading::{Fading, STEP};
 use crate::phy::{ACK, CTS, Mode, Phy};
-use crate::plan::Plan;
+use crate::plan::{Plan, Variation};
 use crate::power::Power;
 use crate::queue::{Due, Queue, Wake};
 use crate::station::{Signal, Station};
@@ -145,6 +145,8 @@ pub(crate) struct Link {
     pub renewed: Time,
     pub fading: Option<Fading>,
     pub counters: LinkCounters,
+    /// Number of the last frame of which an attempt was overheard.
+    pub overheard: u32,
 }
 
 impl Link {
@@ -195,6 +197,7 @@ pub struct Radio {
     pub(crate) free: Vec<u32>,
     pub(crate) tables: Vec<ErrorTable>,
     pub(crate) queue: Queue,
+    variation: Variation,
     pub(crate) events: VecDeque<Event>,
     pub(crate) frames: u32,
     pub(crate) hash: u64,
@@ -247,6 +250,7 @@ impl Radio {
                 .map(|m| ErrorTable::for_modes(m, plan.phy.modes()))
                 .collect(),
             queue: Queue::new(rng),
+            variation: plan.variation.clone(),
             events: VecDeque::with_capacity(256),
             frames: 0,
             hash: 0xCBF2_9CE4_8422_2325,
@@ -277,6 +281,7 @@ impl Radio {
             renewed: Time::ZERO,
             fading,
             counters: LinkCounters::default(),
+            overheard: 0,
         };
         link.renew(Time::ZERO);
         link
@@ -404,13 +409,7 @@ impl Radio {
         let at = match self.links[row].binary_search_by_key(&to, |l| l.to) {
             Ok(at) => at,
             Err(at) => {
-                let gain = crate::plan::Gain {
-                    to,
-                    mean_dbm,
-                    sigma_db: 0.0,
-                    tau: Span::SECOND,
-                    rng: Rng::new(0),
-                };
+                let gain = self.variation.gain(from, to, mean_dbm);
                 // Its power counts from the next transmission on, as for links that were there.
                 let mut link = self.new_link(&gain);
                 (link.power, link.silent) = (Power::ZERO, true);

@@ -103,6 +103,8 @@ pub(crate) struct Station {
     pub capture_ratio: f64,
     pub mim_ratio: f64,
     pub overhear_loss: f64,
+    /// A frame for others was just heard, and captured.
+    pub captured: bool,
     pub promiscuous: bool,
     pub attempts: u8,
     pub attempts_long: u8,
@@ -168,6 +170,7 @@ impl Station {
             capture_ratio: linear(r.capture_db),
             mim_ratio: r.mim_db.map_or(f64::INFINITY, linear),
             overhear_loss: r.overhear_loss,
+            captured: false,
             promiscuous: r.promiscuous,
             attempts: r.attempts.max(1),
             attempts_long: r.attempts_long.max(1),

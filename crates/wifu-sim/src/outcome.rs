@@ -227,6 +227,9 @@ pub struct LinkOutcome {
     pub failed: u64,
     /// Frames for others that `to` heard of `from`.
     pub overheard: u64,
+    /// Packets for others of which the receiver heard at least one attempt (spec 13).
+    #[serde(default)]
+    pub overheard_frames: u64,
 }
 
 /// One direction of a wired link.

@@ -475,3 +475,26 @@ fn forwarding_costs_what_it_is_said_to_cost() {
         "{more} s more over two routers"
     );
 }
+
+/// Two nodes 41 m apart whose link varies by 6 dB; one of them comes from afar, or does not.
+#[test]
+fn a_link_that_comes_near_varies_as_it_would_have_from_the_start() {
+    let failed = |start: u32| {
+        let udp = "protocol = \"udp\"\nrate = \"200kb/s\"\nstart = \"5s\"";
+        let text = format!(
+            "[topology]\nwords = \"linear,2,spacing={start}\"\n[topology.fading]\nsigma_db = 6\n\
+             tau = \"1s\"\n{}[[mobility]]\nkind = \"trace\"\n\
+             rows = [[0, \"n2\", {start}, 0], [1, \"n2\", 60, 0]]\n[stop]\ntime = \"120s\"\n",
+            flow("n1", "n2", udp)
+        );
+        let outcome = run(&text);
+        let link = outcome.links.iter().find(|l| l.from == "n1").unwrap();
+        link.attempts as f64 / link.frames as f64
+    };
+    let (near, far) = (failed(61), failed(5000));
+    assert!(near > 1.3, "{near} attempts per packet");
+    assert!(
+        (near / far - 1.0).abs() < 0.05,
+        "{near} from near, {far} from afar"
+    );
+}

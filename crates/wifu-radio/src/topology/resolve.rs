@@ -4,7 +4,7 @@ use wifu_wire::{Rate, Rng, Span};
 
 use crate::etx::{self, Curves, Routes};
 use crate::phy::Phy;
-use crate::plan::{Gain, NodePlan, Plan, RadioConfig, WirePlan};
+use crate::plan::{Gain, NodePlan, Plan, RadioConfig, Variation, WirePlan};
 use crate::propagation::Shadowing;
 
 use super::chain::{Chain, both, mean_hop};
@@ -50,7 +50,8 @@ pub(super) fn resolve(topology: &Topology, rng: &Rng) -> Result<Plan, TopologyEr
                 continue;
             }
         }
-        return fixed.plan(places, geometry, gains, accept.is_some().then_some(draw));
+        let draw = accept.is_some().then_some(draw);
+        return fixed.plan(places, geometry, gains, &fading, draw);
     }
     Err(TopologyError::Placement(format!(
         "none of {draws} random placements is what placement.accept asks for"
@@ -274,6 +275,7 @@ impl<'a> Fixed<'a> {
         places: Vec<Option<[f64; 3]>>,
         geometry: Geometry,
         gains: Vec<Vec<Gain>>,
+        fading: &Rng,
         draw: Option<u64>,
     ) -> Result<Plan, TopologyError> {
         let wires = self.wires()?;
@@ -283,7 +285,13 @@ impl<'a> Fixed<'a> {
         for (node, place) in self.nodes.iter_mut().zip(places) {
             node.position = place;
         }
+        let (sigma_db, tau) = self.variation(None);
         Ok(Plan {
+            variation: Variation {
+                sigma_db,
+                tau,
+                rng: *fading,
+            },
             phy: self.phy,
             nodes: self.nodes,
             gains,

@@ -75,6 +75,9 @@ fn the_capture_path_loses_a_share_of_what_is_overheard() {
     // The radio decoded them, and nothing is lost that is for the station itself.
     assert_eq!(scene.radio.counters(2).overheard, sent as u64 - 1);
     assert_eq!(scene.got(1, 0).len(), sent - 1);
+    // No attempt was repeated: what the capture path kept is what was heard of packets.
+    let captured = scene.radio.links(0).find(|l| l.0 == 2);
+    assert_eq!(captured.unwrap().2.overheard_frames, heard.len() as u64);
     let deaf = RadioConfig {
         promiscuous: false,
         ..plain(24)

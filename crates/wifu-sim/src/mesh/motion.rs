@@ -6,7 +6,7 @@ use super::events::{Class, What};
 use crate::routing;
 use crate::scenario::{MobilitySpec, ScenarioError};
 use wifu_radio::etx::Curves;
-use wifu_radio::plan::{Gain, Plan};
+use wifu_radio::plan::Plan;
 use wifu_wire::{Rng, Span, Time};
 
 /// Between two positions: at 10 m/s a node moves a metre.
@@ -173,14 +173,8 @@ fn set_gain(plan: &mut Plan, from: u16, to: u16, mean_dbm: f64) -> bool {
         }
         Err(_) if mean_dbm < floor => false,
         Err(at) => {
-            let gain = Gain {
-                to,
-                mean_dbm,
-                sigma_db: 0.0,
-                tau: Span::SECOND,
-                rng: Rng::new(0),
-            };
-            row.insert(at, gain);
+            let gain = plan.variation.gain(from, to, mean_dbm);
+            plan.gains[usize::from(from)].insert(at, gain);
             true
         }
     }

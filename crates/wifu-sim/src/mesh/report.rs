@@ -180,6 +180,7 @@ impl Simulation {
                     frames: c.frames,
                     failed: c.failed,
                     overheard: c.overheard,
+                    overheard_frames: c.overheard_frames,
                 });
             }
         }
