@@ -443,6 +443,7 @@ mod tests {
                 frames: 1000,
                 failed: 10,
                 overheard: 0,
+                overheard_frames: 0,
             }],
             hops: vec![HopOutcome {
                 flow: 1,
