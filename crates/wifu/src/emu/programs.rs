@@ -13,7 +13,7 @@ use wifu_linux::emu::Host;
 const LOOK: Duration = Duration::from_millis(10);
 
 /// SIGINT's number.
-const SIGINT: i32 = 2;
+pub const SIGINT: i32 = 2;
 
 /// How a program ended.
 pub enum Ended {
@@ -54,15 +54,16 @@ pub fn shell(host: Option<&Host>, line: &str) -> io::Result<Command> {
 pub fn wait(child: &mut Child, signals: &Signals) -> io::Result<Ended> {
     let terminal = io::stdin().is_terminal();
     loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Ended::Status(status));
-        }
-        if let Some(number) = signals.take()
-            && !(terminal && number == SIGINT)
-        {
+        let ended = child.try_wait()?;
+        // Also when it has ended: of a Ctrl-C, as a rule.
+        let for_us = signals.take().filter(|n| !(terminal && *n == SIGINT));
+        if let Some(number) = for_us {
             child.kill()?;
             child.wait()?;
             return Ok(Ended::Signal(number));
+        }
+        if let Some(status) = ended {
+            return Ok(Ended::Status(status));
         }
         std::thread::sleep(LOOK);
     }

@@ -164,8 +164,22 @@ impl Session {
             if self.obey(&line) == Then::Exit {
                 break;
             }
+            // A Ctrl-C during a command was for the command.
+            self.interrupted();
         }
         Ok(())
+    }
+
+    /// Whether a signal came since the last look. The terminal's Ctrl-C ends the command that runs,
+    /// everything else the emulation.
+    fn interrupted(&mut self) -> bool {
+        let Some(number) = self.signals.take() else {
+            return false;
+        };
+        if !(number == programs::SIGINT && io::stdin().is_terminal()) {
+            self.ended = Some(number);
+        }
+        true
     }
 
     /// The next line of standard input; none at its end, or when a signal came.
@@ -292,12 +306,11 @@ impl Session {
         let patience = Duration::from_secs_f64(self.dilation);
         let (mut sent, mut received) = (0, 0);
         let mut times = Object::new();
-        let hosts = self.emulation.hosts();
-        for from in hosts {
+        let hosts = self.emulation.hosts().to_vec();
+        for from in &hosts {
             let mut line = format!("{} ->", from.name);
             for to in hosts.iter().filter(|h| h.name != from.name) {
-                if let Some(number) = self.signals.take() {
-                    self.ended = Some(number);
+                if self.interrupted() {
                     return Ok(());
                 }
                 let time = programs::ping(from, to, patience)?;
