@@ -151,6 +151,8 @@ impl Radio {
         } else if audible && power.0 as f64 >= s.lock_ratio * (s.noise + s.total - power).0 as f64 {
             follow(s, signals, number, power, now);
             why = Why::None;
+        } else if mine && audible {
+            other = drowner(s, signals, number, power);
         }
         if mine {
             let signal = &mut signals[number as usize];
@@ -442,6 +444,17 @@ impl Radio {
 fn settle_busy(s: &mut Station, now: Time) {
     s.counters.busy = s.counters.busy + (now - s.busy_since);
     s.driver.meter.note(now, s.counters.busy);
+}
+
+/// Whose signal keeps an idle receiver from following one that it would follow in silence; nobody's
+/// if that one is too weak by itself, or only what is not audible adds up beside it.
+#[inline(never)]
+fn drowner(s: &Station, signals: &[Signal], signal: u32, power: Power) -> u16 {
+    if (power.0 as f64) < s.lock_ratio * s.noise.0 as f64 {
+        return NOBODY;
+    }
+    let other = s.strongest_but(signal);
+    other.map_or(NOBODY, |h| signals[h.signal as usize].from)
 }
 
 /// Follow a signal from now on.

@@ -54,7 +54,8 @@ pub enum Why {
     Transmitting = 1,
     /// The receiver was listening to another frame, `other`'s.
     Locked = 2,
-    /// Too weak, or too weak beside what else was on the air: no lock.
+    /// No lock: too weak by itself, or, if there is an `other`, drowned by what else was on the
+    /// air, of which `other`'s was the strongest.
     Weak = 3,
     /// Interference while it was received; `other`: the strongest.
     Collision = 4,

@@ -555,6 +555,22 @@ fn errors_name_the_file_the_key_and_the_nearest_name() {
         &["test.toml: radio.cs_dbm", "finite"],
     );
     fails(
+        try_file("set = \"TB-A\"\n[radio]\nnoise_dbm = -95.0\ncs_dbm = -105.1"),
+        &["radio.cs_dbm", "-105.1 dBm", "noise of -95.0 dBm"],
+    );
+    let least = file("set = \"TB-A\"\n[radio]\nnoise_dbm = -95.0\ncs_dbm = -105.0");
+    near(least.nodes[0].radio.cs_dbm, -105.0, 0.0);
+    for power in ["60.5", "-61.0", "1e300"] {
+        fails(
+            try_file(&format!("set = \"TB-A\"\n[radio]\npower_dbm = {power}")),
+            &["radio.power_dbm", "between -60 and 60 dBm"],
+        );
+    }
+    fails(
+        try_file("[[node]]\nname = \"a\"\nradio = { power_dbm = 61.0 }"),
+        &["node[0].radio.power_dbm"],
+    );
+    fails(
         try_file("[chain]\nsnr_db = [10.0, [1.0]]"),
         &["chain.snr_db[1]", "[forward, reverse]"],
     );

@@ -75,6 +75,7 @@ pub(crate) fn configure(
     driver(&mut c, own, common, path)?;
     receiver(&mut c, own, common, path)?;
     thresholds(&mut c, own, common, topology, phy);
+    sensible(&c, own, path)?;
     let emission = Emission {
         power_dbm: *pick!(own, common, power_dbm).unwrap_or(&17.0),
         gain_db: pick!(own, common, gain_db).unwrap_or(&0.0)
@@ -95,7 +96,12 @@ fn rate_mode(phy: &Phy, rate: &BitRate, path: String) -> Result<Mode, TopologyEr
     })
 }
 
-/// Every number is one.
+/// Beyond +-60 dBm (1 kW, 1 nW) a transmitter's power is a mistake.
+const MOST_DBM: f64 = 60.0;
+/// So far below its noise, dB, no receiver senses anything.
+const BELOW_NOISE_DB: f64 = 10.0;
+
+/// Every number is one, and a power is possible.
 fn numbers(spec: &RadioSpec, path: &str) -> Result<(), TopologyError> {
     let values = [
         ("power_dbm", spec.power_dbm),
@@ -110,7 +116,15 @@ fn numbers(spec: &RadioSpec, path: &str) -> Result<(), TopologyError> {
     for (key, value) in values {
         finite(&[(&format!("{path}.{key}"), value)])?;
     }
-    Ok(())
+    match spec.power_dbm {
+        Some(dbm) if dbm.abs() > MOST_DBM => {
+            let what = format!(
+                "{dbm} dBm: write a power between -{MOST_DBM} and {MOST_DBM} dBm; 20 dBm are 100 mW"
+            );
+            Err(TopologyError::key(format!("{path}.power_dbm"), what))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Attempts and RTS.
@@ -234,4 +248,18 @@ fn thresholds(
         Some(Limit::Off) => None,
         None => c.mim_db,
     };
+}
+
+/// A carrier-sense threshold that was asked for must not be lost in the noise.
+fn sensible(c: &RadioConfig, own: &RadioSpec, path: &str) -> Result<(), TopologyError> {
+    let (cs, noise) = (c.cs_dbm, c.noise_dbm);
+    if cs >= noise - BELOW_NOISE_DB {
+        return Ok(());
+    }
+    let at = if own.cs_dbm.is_some() { path } else { "radio" };
+    let what = format!(
+        "{cs} dBm is more than {BELOW_NOISE_DB} dB below the noise of {noise:.1} dBm, where no \
+         receiver senses anything; the default is 4 dB above the noise"
+    );
+    Err(TopologyError::key(format!("{at}.cs_dbm"), what))
 }

@@ -4,7 +4,7 @@ use crate::bench::*;
 use crate::common::secs;
 use wifu_radio::OnAir;
 use wifu_radio::plan::RadioConfig;
-use wifu_radio::trace::{FrameKind, What, Why};
+use wifu_radio::trace::{FrameKind, NOBODY, What, Why};
 use wifu_wire::{Rng, Span, Time};
 
 /// 0 -> 1 <- 2, where 0 and 2 don't hear each other; both send by chance, without memory.
@@ -69,6 +69,32 @@ fn the_hidden_station_is_blamed() {
     let c = scene.radio.counters(1);
     let by = c.lost_by(Why::Collision) + c.lost_by(Why::Locked);
     assert_eq!(by, lost.len() as u64);
+}
+
+#[test]
+fn who_drowns_a_frame_is_named_and_a_weak_one_blames_nobody() {
+    // Station 1 senses 8 dB and does not follow them; 12 dB it follows in silence only.
+    let radio = RadioConfig {
+        lock_db: 10.0,
+        ..plain(6)
+    };
+    let lost = |mine: f64, other: bool| {
+        let mut snr = beads(3, 8.0);
+        (snr[0][1], snr[1][0]) = (mine, mine);
+        let mut scene = Scene::of(&snr, &radio, 5);
+        if other {
+            scene.send(us(1000.0), 2, None, 1500);
+        }
+        scene.send(us(1500.0), 0, Some(1), 500);
+        scene.until(secs(0.1));
+        let lost = scene.records(1, What::Lost);
+        lost.iter().map(|r| (r.why, r.other)).collect::<Vec<_>>()
+    };
+    assert_eq!(lost(12.0, true), [(Why::Weak, 2)]);
+    assert_eq!(lost(12.0, false), []);
+    for other in [true, false] {
+        assert_eq!(lost(9.0, other), [(Why::Weak, NOBODY)]);
+    }
 }
 
 /// Packets that arrive at station 1 from two saturated stations hidden from each other.
