@@ -74,9 +74,17 @@ pub struct FlowOutcome {
     pub known_s: Option<f64>,
     /// Everything the application had to send was delivered.
     pub finished: bool,
+    /// End of the time that `goodput_bps` is about, seconds.
+    #[serde(default)]
+    pub until_s: f64,
     /// Octets delivered to the application, in order, each once.
     pub bytes: u64,
-    /// `bytes` * 8 / (`last_byte_s` - `start_s`) for finished flows, else until the end of the run.
+    /// Octets of the application handed to the network, each once: repetitions are not in it, what
+    /// was lost is. Of requests and answers, the answers.
+    #[serde(default)]
+    pub sent_bytes: u64,
+    /// `bytes` * 8 / (`until_s` - `start_s`); the end is `last_byte_s` for finished flows, else
+    /// when its application fell silent, or the end of the run.
     pub goodput_bps: f64,
     /// Delivered octets that were not what was sent; anything but 0 is a defect.
     pub corrupt: u64,
@@ -106,6 +114,19 @@ pub struct FlowOutcome {
     pub fault: Option<String>,
     /// Packets of the flow, both directions: entered, delivered, lost at which place.
     pub packets: PacketOutcome,
+    /// udp: interarrival jitter at the end (RFC 3550 6.4.1), from the time that each datagram was
+    /// on its way, the sender's queue included; none before two have arrived.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter_s: Option<f64>,
+    /// The receiver's port.
+    #[serde(default)]
+    pub port: u16,
+    /// The sender's port, of the last connection; none before the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender_port: Option<u16>,
+    /// udp: octets of the application in each datagram; the last may have fewer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datagram: Option<u64>,
     /// Octets per batch of `stop.batch`.
     pub batches: Vec<u64>,
     /// Requests and files, in order.
@@ -149,7 +170,7 @@ pub struct RequestOutcome {
 pub struct LostOutcome {
     /// Another frame was on the air.
     pub collision: u64,
-    /// Noise alone.
+    /// Noise alone, or too weak for the receiver to notice, by itself or beside others.
     pub noise: u64,
     /// The receiver was busy: transmitting, or locked on another frame.
     pub busy: u64,

@@ -394,6 +394,8 @@ const LEAST_MTU: u16 = 68;
 /// Beyond these, metres and metres per second are mistakes.
 const FAR: f64 = 1e7;
 const FAST: f64 = 1e5;
+/// Beyond it, seconds are mistakes: thirty years.
+const LATE: f64 = 1e9;
 
 impl MobilitySpec {
     fn check(&self, path: &str) -> Result<(), ScenarioError> {
@@ -409,9 +411,21 @@ impl MobilitySpec {
                             nothing beyond 10,000 km";
                 Err(ScenarioError::key(format!("{path}.area"), what))
             }
-            MobilitySpec::Trace { rows } if rows.windows(2).any(|w| w[1].0 < w[0].0) => Err(
-                ScenarioError::key(format!("{path}.rows"), "times must not decrease"),
-            ),
+            MobilitySpec::Trace { rows } => {
+                let rows_at = |k: usize| format!("{path}.rows[{k}]");
+                let outside = rows.iter().position(|r| !(0.0..LATE).contains(&r.0));
+                if let Some(k) = outside {
+                    let what = format!("{} s: times are from 0 on, in seconds", rows[k].0);
+                    return Err(ScenarioError::key(rows_at(k), what));
+                }
+                match rows.windows(2).position(|w| w[1].0 < w[0].0) {
+                    Some(k) => {
+                        let what = "times must not decrease";
+                        Err(ScenarioError::key(rows_at(k + 1), what))
+                    }
+                    None => Ok(()),
+                }
+            }
             _ => Ok(()),
         }
     }

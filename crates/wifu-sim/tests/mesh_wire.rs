@@ -127,6 +127,8 @@ fn datagrams_at_a_rate_and_at_full_load() {
         flow.goodput_bps
     );
     assert_eq!(flow.packets.sent, flow.packets.delivered);
+    assert_eq!(flow.sent_bytes, flow.bytes);
+    assert_eq!(flow.jitter_s, Some(0.0), "all wait equally long");
     let full = run(&wire("10Mb/s", &format!("{udp}[stop]\ntime = \"10s\"\n")));
     // 1472 of 1538 octets.
     let ratio = full.flows[0].goodput_bps / (10e6 * 1472.0 / 1538.0);
@@ -136,7 +138,54 @@ fn datagrams_at_a_rate_and_at_full_load() {
         "10Mb/s",
         &format!("{udp}rate = \"20Mb/s\"\ntime = \"5s\"\n"),
     ));
-    assert!(over.flows[0].packets.queue > 3_000 && !over.flows[0].finished);
+    let flow = &over.flows[0];
+    assert!(flow.packets.queue > 3_000 && !flow.finished);
+    assert_eq!(flow.sent_bytes, flow.packets.sent * 1472);
+    assert_eq!(flow.bytes, flow.packets.delivered * 1472);
+}
+
+#[test]
+fn datagrams_carry_exactly_the_octets_that_were_asked_for() {
+    let udp = "[[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"udp\"\n";
+    for rate in ["", "rate = \"1Mb/s\"\n"] {
+        for bytes in [
+            1,
+            5,
+            7,
+            8,
+            9,
+            1472,
+            1473,
+            1477,
+            1480,
+            3 * 1472,
+            3 * 1472 + 2,
+        ] {
+            let outcome = run(&wire("10Mb/s", &format!("{udp}{rate}bytes = {bytes}\n")));
+            let flow = &outcome.flows[0];
+            assert!(flow.finished, "{bytes}");
+            assert_eq!((flow.bytes, flow.sent_bytes), (bytes, bytes));
+            assert_eq!(flow.packets.sent, bytes.div_ceil(1472), "{bytes}");
+        }
+    }
+}
+
+#[test]
+fn what_was_sent_counts_losses_and_no_repetitions() {
+    let lossy = |flows: &str| {
+        let text = wire("10Mb/s", flows);
+        run(&text.replace("delay = \"50us\"", "delay = \"50us\"\nloss = 0.02"))
+    };
+    let outcome = lossy(&file("tcp-newreno", "1M", "0s"));
+    let flow = &outcome.flows[0];
+    assert!(flow.retransmissions > 3 && flow.finished);
+    assert_eq!((flow.bytes, flow.sent_bytes), (1_000_000, 1_000_000));
+    let udp = "[[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"udp\"\n";
+    let outcome = lossy(&format!("{udp}rate = \"2Mb/s\"\nbytes = \"1M\"\n"));
+    let flow = &outcome.flows[0];
+    let lost = flow.packets.wire;
+    assert!(lost > 3 && flow.sent_bytes == 1_000_000, "{lost}");
+    assert!(flow.bytes >= 1_000_000 - lost * 1472 && flow.bytes < 1_000_000);
 }
 
 #[test]

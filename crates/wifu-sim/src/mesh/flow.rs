@@ -31,6 +31,8 @@ pub(crate) struct End {
 pub(crate) struct Totals {
     pub(crate) segments: u64,
     pub(crate) data_segments: u64,
+    /// Payload octets sent by each end, each once.
+    pub(crate) octets: [u64; 2],
     pub(crate) feedback: u64,
     pub(crate) retransmissions: u64,
     pub(crate) timeouts: u64,
@@ -45,6 +47,7 @@ impl Totals {
     pub(crate) fn sender(&mut self, info: &ConnInfo) {
         self.segments += info.counters.segments_out;
         self.data_segments += info.counters.data_out;
+        self.octets[0] += once(info);
         self.retransmissions += u64::from(info.retransmits);
         self.timeouts += u64::from(info.timeouts);
         for (sum, span) in self.limits.iter_mut().zip(info.limits) {
@@ -61,7 +64,14 @@ impl Totals {
     /// A connection of the receiving side.
     pub(crate) fn receiver(&mut self, info: &ConnInfo) {
         self.feedback += info.counters.segments_out;
+        self.octets[1] += once(info);
     }
+}
+
+/// Payload octets that a connection sent, repetitions excluded.
+fn once(info: &ConnInfo) -> u64 {
+    let c = info.counters;
+    c.octets_out.saturating_sub(c.octets_again)
 }
 
 /// What happened to a flow and when.
@@ -75,6 +85,8 @@ pub(crate) struct Account {
     pub(crate) known: Option<Time>,
     pub(crate) finished: bool,
     pub(crate) bytes: u64,
+    /// The sender's port of the last connection.
+    pub(crate) port: Option<u16>,
     pub(crate) corrupt: u64,
     pub(crate) connections: u32,
     pub(crate) fast: u64,
@@ -99,6 +111,30 @@ pub(crate) struct Udp {
     pub(crate) next: u64,
     /// In the sender's own queue, at full load.
     pub(crate) queued: u32,
+    /// Octets of the application sent.
+    pub(crate) offered: u64,
+    pub(crate) jitter: Jitter,
+}
+
+/// Interarrival jitter (RFC 3550 6.4.1), in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Jitter {
+    transit: Option<Span>,
+    mean: f64,
+}
+
+impl Jitter {
+    /// A datagram was on its way for so long.
+    pub(crate) fn add(&mut self, transit: Span) {
+        if let Some(before) = self.transit.replace(transit) {
+            self.mean += (transit.0.abs_diff(before.0) as f64 - self.mean) / 16.0;
+        }
+    }
+
+    /// In seconds, once there are two datagrams to compare.
+    pub(crate) fn seconds(self, datagrams: u64) -> Option<f64> {
+        (datagrams > 1).then_some(self.mean / 1e9)
+    }
 }
 
 /// One flow.

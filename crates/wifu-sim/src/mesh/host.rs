@@ -260,6 +260,8 @@ impl Simulation {
         let endpoint = &mut self.hosts[host as usize].endpoint;
         match endpoint.connect(self.now, blueprint, local, remote) {
             Ok(id) => {
+                let opened = endpoint.conn(id);
+                flow.account.port = opened.map(|c| c.tuple().local.port());
                 let before = flow.ends[0];
                 flow.ends[0] = End {
                     conn: Some(id),

@@ -5,6 +5,7 @@
 //! hop to hop (TTL, hop number) is in the entry; the octets are written once and never copied on
 //! the way. Entries and buffers are reused: nothing is allocated once a run is in full swing.
 
+use wifu_wire::Time;
 use wifu_wire::ipv4::{HEADER, TTL};
 
 /// No flow: routing daemons, answers to segments of no connection.
@@ -24,6 +25,8 @@ pub(crate) struct Packet {
     pub(crate) at: u16,
     pub(crate) proto: u8,
     pub(crate) ttl: u8,
+    /// When a datagram was sent.
+    pub(crate) born: Time,
     /// Links crossed so far.
     pub(crate) hop: u8,
     /// From the flow's receiver to its sender.
@@ -204,6 +207,7 @@ impl Packet {
             at: src,
             proto,
             ttl: TTL,
+            born: Time::ZERO,
             hop: 0,
             reverse: false,
             passed: false,

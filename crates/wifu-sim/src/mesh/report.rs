@@ -1,6 +1,8 @@
 //! The outcome of a run.
 
 use super::Simulation;
+use super::app::App;
+use super::flow::Flow;
 use super::forward::HopSums;
 use crate::outcome::{
     FlowOutcome, HandlerOutcome, HopOutcome, LinkOutcome, LostOutcome, NodeOutcome, Outcome,
@@ -75,6 +77,13 @@ impl Simulation {
             _ => self.now,
         };
         let lasted = (until - start).as_secs_f64();
+        let (mut sent_bytes, mut jitter) = (totals.octets[0], None);
+        if let Some(udp) = &flow.udp {
+            sent_bytes = udp.offered;
+            jitter = udp.jitter.seconds(account.packets.delivered);
+        } else if matches!(flow.app, App::Request(_)) {
+            sent_bytes = totals.octets[1];
+        }
         let mut packets = account.packets;
         packets.inside = inside;
         let limits = Limit::NAMES.iter().zip(totals.limits);
@@ -91,7 +100,9 @@ impl Simulation {
             last_byte_s: seconds(account.last),
             known_s: seconds(account.known),
             finished: account.finished,
+            until_s: until.as_secs_f64(),
             bytes: account.bytes,
+            sent_bytes,
             goodput_bps: if lasted > 0.0 {
                 account.bytes as f64 * 8.0 / lasted
             } else {
@@ -114,6 +125,12 @@ impl Simulation {
                 .collect(),
             fault: account.fault.clone(),
             packets,
+            jitter_s: jitter,
+            port: Flow::port(index as u32),
+            sender_port: account
+                .port
+                .or(flow.udp.is_some().then(|| Flow::port(index as u32))),
+            datagram: flow.udp.as_ref().map(|u| u.payload),
             batches: account.batches.clone(),
             requests: account.requests.clone(),
         }

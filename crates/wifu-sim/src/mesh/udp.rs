@@ -2,7 +2,7 @@
 
 use super::Simulation;
 use super::app::Talk;
-use super::flow::{Flow, Udp};
+use super::flow::{Flow, Jitter, Udp};
 use super::host::address;
 use super::pool::Packet;
 use crate::scenario::{AppKind, FlowSpec};
@@ -11,6 +11,8 @@ use wifu_wire::{IpInfo, Rng, Span};
 
 /// Octets of a UDP header.
 const UDP_HEADER: usize = 8;
+/// Octets of the number that a datagram begins with.
+const NUMBER: usize = 8;
 /// UDP's protocol number.
 pub(crate) const UDP: u8 = 17;
 /// At full load so many packets of a flow are in its node's queue: enough that coalesced reports
@@ -33,6 +35,8 @@ impl Udp {
             left: spec.bytes.map(|b| b.0),
             next: 0,
             queued: 0,
+            offered: 0,
+            jitter: Jitter::default(),
         }
     }
 
@@ -123,7 +127,7 @@ impl Simulation {
         let (src, dst) = (flow.src, flow.dst);
         let Some(udp) = &mut flow.udp else { return };
         let payload = udp.left.map_or(udp.payload, |left| left.min(udp.payload)) as usize;
-        let payload = payload.max(UDP_HEADER);
+        udp.offered += payload as u64;
         let place = udp.next * udp.payload;
         udp.left = udp.left.map(|left| left.saturating_sub(udp.payload));
         let out = self.pool.octets_mut(buffer);
@@ -142,12 +146,15 @@ impl Simulation {
         body[4..6].copy_from_slice(&(total as u16).to_be_bytes());
         // No checksum (RFC 768).
         body[6..8].copy_from_slice(&[0, 0]);
-        body[8..16].copy_from_slice(&udp.next.to_be_bytes());
-        flow.patterns[0].fill(&mut body[16..], place);
+        // The last datagram may be too short for its number: then the number's last octets.
+        let number_of = udp.next.to_be_bytes();
+        let (head, rest) = body[UDP_HEADER..].split_at_mut(payload.min(NUMBER));
+        head.copy_from_slice(&number_of[NUMBER - head.len()..]);
+        flow.patterns[0].fill(rest, place);
         udp.next += 1;
         let len = (HEADER + total) as u16;
         let mut packet = Packet::new(buffer, len, src, dst, UDP);
-        packet.flow = number;
+        (packet.flow, packet.born) = (number, self.now);
         let code = u64::from(number) << 32 | udp.next & 0xFFFF_FFFF;
         self.hash.mix(self.now, code);
         let id = self.pool.insert(packet);
@@ -160,11 +167,13 @@ impl Simulation {
         let number = packet.flow;
         let body = &self.pool.octets(id)[HEADER + UDP_HEADER..];
         let flow = &mut self.flows[number as usize];
-        let Some(udp) = &flow.udp else { return };
-        let mut sequence = [0; 8];
-        sequence.copy_from_slice(&body[..8]);
-        let place = u64::from_be_bytes(sequence) * udp.payload;
-        flow.account.corrupt += flow.patterns[0].wrong(&body[8..], place);
+        let Some(udp) = &mut flow.udp else { return };
+        let (head, rest) = body.split_at(body.len().min(NUMBER));
+        let mut sequence = [0; NUMBER];
+        sequence[NUMBER - head.len()..].copy_from_slice(head);
+        let place = u64::from_be_bytes(sequence).wrapping_mul(udp.payload);
+        flow.account.corrupt += flow.patterns[0].wrong(rest, place);
+        udp.jitter.add(self.now - packet.born);
         flow.account.bytes += body.len() as u64;
         flow.account.first.get_or_insert(self.now);
         flow.account.last = Some(self.now);

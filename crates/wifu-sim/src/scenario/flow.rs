@@ -198,6 +198,7 @@ impl FlowSpec {
         let zero = |key: &str| Err(ScenarioError::key(at(key), "must be greater than 0"));
         match () {
             () if self.bytes == Some(Octets(0)) => zero("bytes"),
+            () if self.time == Some(Secs(Span::ZERO)) => zero("time"),
             () if self.rate.is_some_and(|r| r.0.0 == 0) => zero("rate"),
             () if self.shape.is_some_and(|s| s.is_nan() || s <= 0.0) => zero("shape"),
             () if self.scale == Some(Octets(0)) => zero("scale"),

@@ -116,6 +116,11 @@ fn wrong_values_are_named_with_path() {
         at(&flow("app = \"trace\"\nrows = [[1.0, 5], [0.5, 5]]")),
         "flow[0].rows"
     );
+    assert_eq!(
+        at(&flow("app = \"trace\"\nrows = [[-1.0, 5]]")),
+        "flow[0].rows"
+    );
+    assert_eq!(at(&flow("app = \"stream\"\ntime = 0")), "flow[0].time");
     assert!(matches!(
         Scenario::from_toml("seed = ").unwrap_err(),
         ScenarioError::Syntax(_)
@@ -159,6 +164,13 @@ fn packets_and_ways_have_possible_sizes() {
             "{area}"
         );
     }
+    let trace = |rows: &str| of(&format!("[[mobility]]\nkind = \"trace\"\nrows = {rows}"));
+    assert_eq!(
+        trace("[[-1.0, \"a\", 0.0, 0.0]]"),
+        "mobility[0].rows[0]: -1 s: times are from 0 on, in seconds"
+    );
+    let back = trace("[[2.0, \"a\", 0.0, 0.0], [1.0, \"a\", 0.0, 0.0]]");
+    assert_eq!(back, "mobility[0].rows[1]: times must not decrease");
     for speed in ["[0, 1]", "[2, 1]", "[1, 1e308]"] {
         assert!(
             walk("[0, 0, 9, 9]", speed).starts_with("mobility[0].speed: "),
