@@ -91,6 +91,7 @@ def fake(scenario: dict[str, Any]) -> FakeResult:
                 {
                     "from": f"n{one}", "to": f"n{two}", "snr_db": 17.0, "attempts": attempts,
                     "acked": frames, "frames": frames, "failed": 0, "overheard": 0,
+                    "overheard_frames": 0,
                 }
             )  # fmt: skip
     text = json.dumps([flows, hop_rows])

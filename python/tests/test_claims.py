@@ -84,6 +84,64 @@ def test_a_bound_outside_leaves_a_hard_claim_open_and_not_a_soft_one(tmp_path: P
     assert soft.verdict == "PASS"
 
 
+@pytest.mark.parametrize(("kind", "within"), [("ratio", [0.9, 1.1]), ("difference", [-0.1, 0.1])])
+@pytest.mark.parametrize("how", ["runs = 20", "deterministic = true"])
+def test_stacks_that_do_the_same_are_identical_and_no_hard_pass(
+    tmp_path: Path, kind: str, within: list[float], how: str
+) -> None:
+    text = TEXT.replace('kernel = "tcp-reno"', 'kernel = "tcp-newreno"').replace("runs = 20", how)
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
+    check: dict[str, Any] = {**RATIO, "kind": kind}
+    verdict = judged(found, range=within, **check)
+    assert verdict.verdict == "identical"
+    assert "no PASS" in verdict.why
+    runs = "all 20 runs" if how == "runs = 20" else "1 run"
+    assert verdict.findings[0].why == f"identical in {runs}"
+    assert verdict.to_json()["checks"][0]["identical"]
+    soft = judged(found, "SOFT", range=within, **check)
+    assert (soft.verdict, soft.findings[0].why) == ("PASS", f"identical in {runs}")
+    # To be identical is a difference from what was published, if that is one.
+    assert judged(found, at_least=within[1], **check).verdict == "FAIL"
+
+
+def test_a_check_that_passes_carries_an_identical_one(tmp_path: Path) -> None:
+    text = TEXT + 'same = "tcp-newreno"\n'
+    text = text.replace('[series]\nruns = "1..3"\nsame = "tcp-newreno"', "").replace(
+        'ours = "tcp', 'same = "tcp-newreno"\nours = "tcp'
+    )
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
+    checks = [
+        {"name": "it", "range": [0.5, 2.0], **RATIO},
+        {"name": "same", "range": [0.5, 2.0], **RATIO, "over": {"stack": "same", "hops": 1}},
+    ]
+    given = {"id": "X-1", "says": "", "source": "", "type": "HARD", "plan": "f", "check": checks}
+    verdict = claims.judge(claims._claim(given), found)
+    assert [f.verdict for f in verdict.findings] == ["PASS", "identical"]
+    assert verdict.verdict == "PASS"
+    assert verdict.why == "1 of 2 checks identical: nothing was compared there"
+
+
+def test_results_of_other_code_are_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = plans.parse(TEXT, overrides=["runs=3"])
+    wifu.campaign(chosen, tmp_path / "r", runner=fake)
+    monkeypatch.setattr(claims, "code_version", lambda runner: "given")
+    given = {"id": "X-1", "says": "", "source": "", "type": "HARD", "plan": "fake"}
+    claim = claims._claim({**given, "check": [{"name": "it", "range": [0.5, 2.0], **RATIO}]})
+    (verdict,) = claims.judge_all([claim], [tmp_path])
+    assert verdict.warnings == ()
+    monkeypatch.setattr(claims, "code_version", lambda runner: "0123")
+    (verdict,) = claims.judge_all([claim], [tmp_path])
+    (warning,) = verdict.warnings
+    assert "made by other code (given) than there is now (0123)" in warning
+    assert verdict.to_json()["warnings"] == [warning]
+    path = tmp_path / "r/run.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"code": ["0123", "given"]}))
+    (verdict,) = claims.judge_all([claim], [tmp_path])
+    assert "runs of different code are mixed: 0123, given" in verdict.warnings[0]
+
+
 def test_two_runs_are_too_few_for_a_hard_claim(tmp_path: Path) -> None:
     verdict = judged(results(tmp_path, 2), range=[0.5, 2.0], **RATIO)
     assert verdict.verdict == "OPEN"

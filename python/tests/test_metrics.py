@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from wifu import metrics
+from wifu.errors import LabError
 from wifu.metrics import RUN_METRICS, batch_rates, flow_goodput, sliding
 from wifu.plan import Measure
 
@@ -43,7 +44,6 @@ def test_jain_of_extremes() -> None:
 
 def test_passive_loss() -> None:
     assert metrics.passive_loss(100, 45) == pytest.approx(0.55)
-    assert metrics.passive_loss(10, 12) == 0.0
     assert np.isnan(metrics.passive_loss(0, 0))
 
 
@@ -122,12 +122,34 @@ def test_packets_lost_and_frames_not_overheard() -> None:
         {**hop, "hop": 1, "from": "c", "to": "b", "reverse": True},
     ]
     told["links"] = [
-        {"from": "b", "to": "c", "frames": 40, "overheard": 0},
-        {"from": "b", "to": "a", "frames": 20, "overheard": 30},
+        {"from": "b", "to": "c", "frames": 40, "overheard": 0, "overheard_frames": 0},
+        # Attempts may be heard more often than there are packets: 30 packets were heard.
+        {"from": "b", "to": "a", "frames": 20, "overheard": 55, "overheard_frames": 30},
     ]
     row = metrics.run_row(told, Measure())
     assert row["loss"] == pytest.approx(0.1)
     assert row["passive_loss"] == pytest.approx(0.25)
+    # What b hands to d is overheard by a as well.
+    told["links"].append({"from": "b", "to": "d", "frames": 20, "overheard_frames": 0})
+    assert metrics.run_row(told, Measure())["passive_loss"] == pytest.approx(0.5)
+
+
+def test_passive_loss_without_its_counter_is_an_error_where_it_is_asked_for() -> None:
+    told = outcome()
+    hop = {"flow": 1, "reverse": False}
+    told["hops"] = [
+        {**hop, "hop": 1, "from": "a", "to": "b"},
+        {**hop, "hop": 2, "from": "b", "to": "c"},
+    ]
+    told["links"] = [
+        {"from": "b", "to": "c", "frames": 40, "overheard": 0},
+        {"from": "b", "to": "a", "frames": 20, "overheard": 30},
+    ]
+    row = metrics.run_row(told, Measure(), ["goodput"])
+    assert np.isnan(row["passive_loss"])
+    assert row["goodput"] == 4000.0
+    with pytest.raises(LabError, match="needs overheard_frames, which link b-a lacks"):
+        metrics.run_row(told, Measure(), ["passive_loss"])
 
 
 def test_every_metric_of_a_run_is_computed() -> None:

@@ -121,6 +121,7 @@ def test_named_levels_are_chosen_by_name() -> None:
         (('"1..3"', '"3..1"'), "vary.hops", 18, "the range 3..1 is empty"),
         (("runs = 4", "runs = 'x'"), "runs", 3, "must be an integer, not 'x'"),
         (("runs = 4", "until = { ci = '200%' }"), "until.ci", 3, "share of the mean"),
+        (("runs = 4", "until = { min = 9 }"), "until", 3, "needs 10 <= min <= max"),
         (("runs = 4", "until = { cii = '2%' }"), "until.cii", 3, "did you mean ci"),
         (("runs = 4", "measure = 'stedy'"), "measure", 3, "did you mean steady"),
         (("runs = 4", "deterministic = true\nruns = 4"), "deterministic", 3, "one run per cell"),

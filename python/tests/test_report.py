@@ -72,6 +72,23 @@ def test_every_kind_is_covered() -> None:
     assert {s["kind"] for s, _ in SPECS} == set(figures.KINDS)
 
 
+def test_many_cells_over_time_fit_a_page(tmp_path: Path) -> None:
+    chosen = plans.parse(TEXT.replace("[1, 3]", '"1..3"'))
+    found = wifu.campaign(chosen, tmp_path / "r", runner=fake)
+    drawn = figures.draw(found, {"kind": "timeseries"}, tmp_path)
+    height, width = plt.imread(drawn.png).shape[:2]
+    assert 1000 < width <= 1600
+    assert 1000 < height <= 2000
+
+
+def test_intervals_after_a_stop_are_said_to_be_narrower(tmp_path: Path) -> None:
+    text = TEXT.replace("runs = 5", 'until = { ci = "9%", min = 10, max = 20 }')
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
+    drawn = figures.draw(found, {"kind": "bars", "x": "hops"}, tmp_path)
+    assert "narrower than nominal" in drawn.caption
+    assert report.STOPPED in report.render(found, [])
+
+
 def test_axes_carry_names_and_units(results: wifu.Results) -> None:
     from wifu.figures import compare, mesh, style, traces
 

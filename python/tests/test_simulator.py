@@ -1,5 +1,7 @@
 """The lab on the simulator."""
 
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ import pytest
 
 import wifu
 from wifu import plan as plans
+from wifu.campaign import check_scenarios
 from wifu.errors import LabError
 from wifu.rerun import again
 
@@ -107,7 +110,22 @@ def test_a_wrong_scenario_stops_a_campaign_before_it_begins(tmp_path: Path) -> N
         chosen = plans.parse(PLAN.replace(*wrong), Path("p.toml"))
         with pytest.raises(LabError, match=told):
             wifu.campaign(chosen, tmp_path / "r")
+        with pytest.raises(LabError, match=told):
+            check_scenarios(chosen)
         assert not (tmp_path / "r").exists()
+
+
+def test_a_dry_run_refuses_what_the_run_would(tmp_path: Path) -> None:
+    # Only the second level of the axis is wrong.
+    (tmp_path / "p.toml").write_text(PLAN.replace('"tcp-sack"]', '"tcp-sakc"]'))
+    for more in (["--dry-run"], ["--dry-run", "--json"], []):
+        done = subprocess.run(
+            [sys.executable, "-m", "wifu.cli", "run", "p.toml", *more],
+            cwd=tmp_path, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 2, done.stdout
+        assert "did you mean tcp-sack" in done.stderr.replace("\n", " ")
+        assert done.stdout == ""
 
 
 def test_a_campaign_can_be_done_again(tmp_path: Path) -> None:

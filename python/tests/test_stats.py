@@ -5,6 +5,7 @@ import pytest
 from scipy import stats as sps
 
 from wifu import stats
+from wifu.plan import LEAST_RUNS
 
 
 def test_the_t_interval_of_ten_batches_is_the_published_formula() -> None:
@@ -24,6 +25,25 @@ def test_t_intervals_cover_as_often_as_they_say() -> None:
         hits += found.low <= 3.0 <= found.high
     # 95 % +- 4 standard errors of 2000 trials.
     assert hits / 2000 == pytest.approx(0.95, abs=4 * np.sqrt(0.95 * 0.05 / 2000))
+
+
+def test_stopping_once_narrow_costs_some_coverage_and_less_after_ten_runs() -> None:
+    """What docs and report say of intervals after `until`: sd 10 % of the mean, stop at 5 %."""
+    cover = {}
+    for least in (3, LEAST_RUNS):
+        rng = np.random.default_rng(9)
+        hits = 0
+        for _ in range(3000):
+            x = rng.normal(1.0, 0.1, 100)
+            n = np.arange(1, 101)
+            mean = np.cumsum(x) / n
+            var = np.maximum(np.cumsum(x * x) / n - mean**2, 0) * n / np.maximum(n - 1, 1)
+            half = sps.t.ppf(0.975, np.maximum(n - 1, 1)) * np.sqrt(var / n)
+            stop = least - 1 + int(np.argmax((half <= 0.05 * mean)[least - 1 :]))
+            hits += abs(mean[stop] - 1.0) <= half[stop]
+        cover[least] = hits / 3000
+    assert cover[3] < 0.92
+    assert 0.925 <= cover[LEAST_RUNS] < 0.95
 
 
 def test_bootstrap_intervals_of_a_median_cover(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from wifu import metrics, stats
 from wifu.campaign import Campaign, Progress
+from wifu.cells import Cell, Label
 from wifu.errors import LabError, nearest
-from wifu.plan import Cell, Label, Measure, Plan
+from wifu.plan import Measure, Plan
 from wifu.plan import load as load_plan
 from wifu.runner import Runner, RunResult, mesh
 from wifu.store import Store
@@ -175,6 +176,12 @@ class Results:
             return pd.Series(dtype=float)
         rows = self.ok[self.ok["cell"].isin(names)].set_index(["cell", "run"])
         column: pd.Series[float] = rows[metric].astype(float)
+        if len(column) and column.isna().all():
+            cell, run = column.index[0]
+            # Says what is missing, if that is why there is no value.
+            record = self.store.load(str(cell), int(run))
+            if record is not None and record.outcome is not None:
+                metrics.run_row(record.outcome, self.plan.measure, [metric])
         return column.sort_index()
 
     def pairs(

@@ -19,9 +19,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from wifu import provenance, stats, toml
+from wifu.cells import Cell
 from wifu.errors import LabError, ReplicateError
 from wifu.metrics import run_row
-from wifu.plan import Cell, Measure, Plan
+from wifu.plan import LEAST_RUNS, Measure, Plan
 from wifu.runner import Runner, check_mesh, code_version, runner_for
 from wifu.store import SCHEMA, Record, Store
 
@@ -76,7 +77,7 @@ class Summary:
 
 def execute(
     runner: Runner, scenario: dict[str, Any], cell: str, run: int, key: str, code: str,
-    measure: Measure, keep_series: bool,
+    measure: Measure, keep_series: bool, needed: Sequence[str] = (),
 ) -> tuple[Record, dict[str, bytes]]:  # fmt: skip
     """One run. Whatever goes wrong in it is its result, not the end of the campaign."""
     start = time.perf_counter()
@@ -90,7 +91,7 @@ def execute(
             for flow in outcome["flows"]:
                 raw = result.series(f"flow.{flow['id']}.delivered")
                 flow["window_bytes"] = window_octets(raw, measure.start, measure.end)
-        run_row(outcome, measure)
+        run_row(outcome, measure, needed)
         if keep_series:
             series = {name: result.series(name) for name in result.series_names()}
     except KeyboardInterrupt:
@@ -114,6 +115,17 @@ def block(plan: Plan, run: int, cells: Sequence[Cell]) -> list[Task]:
     order = np.random.default_rng([plan.seed, run]).permutation(len(plan.cells))
     chosen = {c.index for c in cells}
     return [(plan.cells[i], run) for i in order if i in chosen]
+
+
+def check_scenarios(plan: Plan) -> None:
+    """Have the simulator check every cell's scenario; an error names the place in the plan."""
+    if plan.runner != "mesh":
+        return
+    for cell in plan.cells:
+        try:
+            check_mesh(plan.scenario_of(cell, 1))
+        except ValueError as e:
+            raise plan.scenario_error(cell, str(e)) from None
 
 
 class Campaign:
@@ -140,6 +152,8 @@ class Campaign:
         self._records: dict[tuple[str, int], Record] = {}
         self._created = provenance.now()
         self._notes: list[str] = []
+        until = [plan.until.metric] if plan.until else []
+        self._needed = (*plan.metrics, *until)
 
     def start(self) -> Summary:
         """Run a plan into a folder that holds no results yet."""
@@ -148,7 +162,8 @@ class Campaign:
                 f"{self.store.folder} already holds results: `wifu-lab resume` it, or name another "
                 "folder with -o"
             )
-        self._check_scenarios()
+        if not self._given:
+            check_scenarios(self.plan)
         self.store.folder.mkdir(parents=True, exist_ok=True)
         (self.store.folder / "plan.toml").write_text(toml.dumps(self._resolved()))
         return self._run()
@@ -173,7 +188,8 @@ class Campaign:
                 f"{provenance.now()}: resumed although {' and '.join(changes)} changed"
             )
             (self.store.folder / "plan.toml").write_text(toml.dumps(self._resolved()))
-        self._check_scenarios()
+        if not self._given:
+            check_scenarios(self.plan)
         for _, record in self.store.records(self.plan):
             if record.ok or not retry_failed:
                 self._remember(record)
@@ -182,15 +198,6 @@ class Campaign:
     def _resolved(self) -> dict[str, Any]:
         source = dict(self.plan.source)
         return {"name": self.plan.name, **source}
-
-    def _check_scenarios(self) -> None:
-        if self.plan.runner != "mesh" or self._given:
-            return
-        for cell in self.plan.cells:
-            try:
-                check_mesh(self.plan.scenario_of(cell, 1))
-            except ValueError as e:
-                raise self.plan.scenario_error(cell, str(e)) from None
 
     def _run(self) -> Summary:
         state = "failed"
@@ -252,9 +259,10 @@ class Campaign:
     def _narrow(self, cell: Cell, share: float) -> bool:
         sample = [v for _, v, _ in self._values.get(cell.name, [])]
         interval = stats.mean_interval(sample)
+        if interval.n < LEAST_RUNS:  # failed runs do not count
+            return False
         # A cell in which nothing ever arrives has no relative interval; more runs do not help.
-        nothing = interval.n >= 10 and interval.estimate == 0.0
-        return nothing or (interval.known and interval.relative <= share)
+        return interval.estimate == 0.0 or (interval.known and interval.relative <= share)
 
     def _do(self, tasks: Sequence[Task]) -> None:
         """Run tasks in order, some at once. An interrupt lets those under way end."""
@@ -278,7 +286,7 @@ class Campaign:
     def _submit(self, cell: Cell, run: int) -> Future[Any]:
         return self.executor.submit(
             execute, self.runner, self.plan.scenario_of(cell, run), cell.name, run, cell.key,
-            self.code, self.plan.measure, run in self.plan.series_runs,
+            self.code, self.plan.measure, run in self.plan.series_runs, self._needed,
         )  # fmt: skip
 
     def _take(self, future: Future[Any]) -> None:

@@ -3,7 +3,8 @@
 `claims.toml` has the claims as data: what was published, what has to hold, which plan feeds it.
 A check passes if its point estimate lies where it must; a HARD one also needs its one-sided 90 %
 bootstrap bound there. SOFT is judged by the estimate alone, INFO is reported and not judged, HW
-means something only on real hardware.
+means something only on real hardware. If both sides of a HARD comparison are the same number in
+every run, it is identical, which counts for nothing: there was nothing to compare.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ from wifu import stats
 from wifu.api import Results
 from wifu.errors import LabError, nearest
 from wifu.metrics import RUN_METRICS, sliding
+from wifu.runner import code_version
 from wifu.store import Store
 
 PASS, FAIL, OPEN, INFO, NOT_MEASURED = "PASS", "FAIL", "OPEN", "INFO", "not measured"
+IDENTICAL = "identical"
 BOUND_LEVEL = 0.90
 STATISTICS: dict[str, stats.Statistic] = {"mean": np.mean, "median": np.median}
 
@@ -67,6 +70,7 @@ class Measured:
     n: int = 1
     exact: bool = False
     text: str = ""
+    identical: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,7 @@ class Verdict:
     findings: tuple[Finding, ...] = ()
     folder: str = ""
     why: str = ""
+    warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
@@ -99,6 +104,7 @@ class Verdict:
             "verdict": self.verdict,
             "why": self.why,
             "results": self.folder,
+            "warnings": list(self.warnings),
             "checks": [
                 {
                     "name": f.check.name,
@@ -125,6 +131,7 @@ def _measured_json(found: Measured) -> dict[str, Any]:
         "bounds_90": [_number(found.lower_bound), _number(found.upper_bound)],
         "n": found.n,
         "exact": found.exact,
+        "identical": found.identical,
     }
 
 
@@ -181,8 +188,24 @@ def find_results(plan: str, roots: Sequence[Path]) -> Path | None:
     return max(found)[2] if found else None
 
 
-def judge(claim: Claim, results: Results | None) -> Verdict:
-    """A claim against results of its plan."""
+def code_warnings(results: Results) -> tuple[str, ...]:
+    """What to mind about the code that made results: another than now, or several."""
+    then = list(results.manifest["code"])
+    out = []
+    if len(then) > 1:
+        out.append(f"{results.folder}: runs of different code are mixed: {', '.join(then)}")
+    try:
+        now = code_version(results.manifest["runner"])
+    except (LabError, ImportError, OSError):
+        return tuple(out)
+    if then != [now]:
+        made = f"made by other code ({', '.join(then)}) than there is now ({now})"
+        out.append(f"{results.folder}: {made}; run experiments/{results.plan.name} again")
+    return tuple(out)
+
+
+def judge(claim: Claim, results: Results | None, warnings: tuple[str, ...] = ()) -> Verdict:
+    """A claim against results of its plan; `warnings` are handed on."""
     if results is None:
         why = "needs real hardware" if claim.type == "HW" else f"run experiments/{claim.plan}"
         return Verdict(claim, NOT_MEASURED, why=why)
@@ -191,20 +214,26 @@ def judge(claim: Claim, results: Results | None) -> Verdict:
     if not verdicts:
         overall = INFO
     else:
-        order = (FAIL, NOT_MEASURED, OPEN, PASS)
+        order = (FAIL, NOT_MEASURED, OPEN, PASS, IDENTICAL)
         overall = next(v for v in order if v in verdicts)
-    why = "" if results.manifest["state"] == "complete" else f"results {results.manifest['state']}"
-    return Verdict(claim, overall, findings, str(results.folder), why)
+    whys = [] if results.manifest["state"] == "complete" else [results.manifest["state"]]
+    whys = [f"results {state}" for state in whys]
+    if overall == IDENTICAL:
+        whys.append("identical: what is compared does the same in every run, which is no PASS")
+    elif same := sum(f.measured is not None and f.measured.identical for f in findings):
+        whys.append(f"{same} of {len(findings)} checks identical: nothing was compared there")
+    return Verdict(claim, overall, findings, str(results.folder), "; ".join(whys), warnings)
 
 
 def judge_all(claims: Sequence[Claim], roots: Sequence[Path]) -> list[Verdict]:
     """Claims against the newest results below the roots."""
-    loaded: dict[str, Results | None] = {}
+    loaded: dict[str, tuple[Results | None, tuple[str, ...]]] = {}
     for claim in claims:
         if claim.plan not in loaded:
             folder = find_results(claim.plan, roots)
-            loaded[claim.plan] = Results(folder) if folder else None
-    return [judge(c, loaded[c.plan]) for c in claims]
+            found = Results(folder) if folder else None
+            loaded[claim.plan] = found, code_warnings(found) if found else ()
+    return [judge(c, *loaded[c.plan]) for c in claims]
 
 
 def _find(check: Check, results: Results) -> Finding:
@@ -221,9 +250,13 @@ def _find(check: Check, results: Results) -> Finding:
 def _judged(check: Check, found: Measured) -> tuple[str, str]:
     inside = check.low <= found.estimate <= check.high
     if check.type == INFO:
-        return INFO, "" if inside else "outside"
+        where = [] if inside else ["outside"]
+        return INFO, ", ".join(where + ["identical"] * found.identical)
     if not inside:
         return FAIL, "estimate outside"
+    if found.identical:
+        why = f"identical in {'all ' if found.n > 1 else ''}{found.n} run{'s'[: found.n > 1]}"
+        return (IDENTICAL if check.type == "HARD" else PASS), why
     if check.type != "HARD" or found.exact:
         return PASS, ""
     for limit, bound, word in (
@@ -278,9 +311,10 @@ def _ratio(results: Results, given: Mapping[str, Any]) -> Measured:
     x, y = results.pairs(given["metric"], given["of"], given["over"])
     if x.size == 0:
         raise LabError(f"no runs in common of {_words(given['of'])} and {_words(given['over'])}")
-    statistic = _statistic(given)
+    statistic, same = _statistic(given), _identical(x, y)
     if results.plan.deterministic:
-        return Measured(float(x[0] / y[0]) if y[0] else math.nan, n=1, exact=True)
+        ratio = float(x[0] / y[0]) if y[0] else math.nan
+        return Measured(ratio, n=1, exact=True, identical=same)
     both = stats.ratio_interval(x, y, statistic)
     return Measured(
         both.estimate,
@@ -289,24 +323,32 @@ def _ratio(results: Results, given: Mapping[str, Any]) -> Measured:
         stats.ratio_bound(x, y, statistic, "lower", BOUND_LEVEL),
         stats.ratio_bound(x, y, statistic, "upper", BOUND_LEVEL),
         both.n,
+        identical=same,
     )
+
+
+def _identical(x: stats.Floats, y: stats.Floats) -> bool:
+    """Whether every run gave the same number on both sides: then nothing of it varies, and an
+    interval of their ratio or difference is a point however many runs there are.
+    """
+    return bool(np.array_equal(x, y))
 
 
 def _difference(results: Results, given: Mapping[str, Any]) -> Measured:
     x, y = results.pairs(given["metric"], given["of"], given["over"])
     scale = RUN_METRICS[given["metric"]].scale
-    statistic = _statistic(given)
+    statistic, same = _statistic(given), _identical(x, y)
     if x.size == 0:
         raise LabError(f"no runs in common of {_words(given['of'])} and {_words(given['over'])}")
     estimate = float(statistic(x) - statistic(y)) / scale
     if results.plan.deterministic:
-        return Measured(estimate, n=1, exact=True)
+        return Measured(estimate, n=1, exact=True, identical=same)
     low, high = stats.difference_interval(x / scale, y / scale, statistic)
     lower, upper = (
         stats.difference_bound(x / scale, y / scale, statistic, side, BOUND_LEVEL)
         for side in ("lower", "upper")
     )
-    return Measured(estimate, low, high, lower, upper, int(x.size))
+    return Measured(estimate, low, high, lower, upper, int(x.size), identical=same)
 
 
 def _trace(results: Results, given: Mapping[str, Any]) -> Measured:

@@ -19,14 +19,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 from rich.table import Table
 
+from wifu import cells, values
 from wifu import claims as claiming
 from wifu import plan as plans
-from wifu import values
-from wifu.campaign import Campaign, Executor, Summary, block
+from wifu.campaign import Campaign, Executor, Summary, block, check_scenarios
+from wifu.cells import Cell
 from wifu.errors import LabError, nearest
 from wifu.figures import KINDS
 from wifu.metrics import RUN_METRICS
-from wifu.plan import Cell, Plan
+from wifu.plan import Plan
 from wifu.store import Record, Store
 
 OK, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
@@ -168,7 +169,7 @@ def run(
     jobs: Jobs = None,
     executor: Engine = "threads",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be run: cells, order, a scenario.")
+        bool, typer.Option("--dry-run", help="Check all, and show what would be run.")
     ] = False,
     no_report: NoReport = False,
     as_json: Json = False,
@@ -177,6 +178,7 @@ def run(
     chosen = plans.load(plan, overrides or [], multirun)
     store = Store(out or ROOT / chosen.name)
     if dry_run:
+        check_scenarios(chosen)
         _dry(chosen, store, as_json)
         return
     _campaign(chosen, store, jobs, executor, no_report, as_json, lambda c: c.start())
@@ -374,7 +376,7 @@ def plot(
     for option in options or []:
         key, _, value = option.partition("=")
         parts = values.sequence(value)
-        plans.set_path(spec, key, parts if len(parts) > 1 else parts[0])
+        cells.set_path(spec, key, parts if len(parts) > 1 else parts[0])
     known = ("kind", "title", "where", *KINDS[kind].options) if kind in KINDS else tuple(spec)
     for key in spec:
         if key not in known:
@@ -515,7 +517,10 @@ def claims(
         raise typer.Exit(FAILED)
 
 
-STYLES = {"PASS": "bold green", "FAIL": "bold red", "OPEN": "bold yellow", "INFO": "cyan"}
+STYLES = {
+    "PASS": "bold green", "FAIL": "bold red", "OPEN": "bold yellow", "INFO": "cyan",
+    "identical": "yellow",
+}  # fmt: skip
 
 
 def _print_claims(verdicts: Sequence[claiming.Verdict]) -> None:
@@ -530,6 +535,8 @@ def _print_claims(verdicts: Sequence[claiming.Verdict]) -> None:
             screen.print(f"  {escape(v.why)}", highlight=False)
         if v.findings:
             screen.print(_findings(v))
+    for warning in dict.fromkeys(w for v in verdicts for w in v.warnings):
+        screen.print(f"[yellow]warning:[/yellow] {escape(warning)}", highlight=False)
     counts: dict[str, int] = {}
     for v in verdicts:
         counts[v.verdict] = counts.get(v.verdict, 0) + 1

@@ -28,6 +28,10 @@ class PlanError(LabError):
         return f"{where}{self.key}: {self.message}" if self.key else f"{where}{self.message}"
 
 
+class MissingError(LabError):
+    """An outcome lacks what a metric is computed from."""
+
+
 class ReplicateError(LabError):
     """Replicates of a cell that are one and the same sample."""
 

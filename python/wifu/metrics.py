@@ -5,13 +5,15 @@ Goodput counts octets delivered in order to the application, once. Rates are bit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from wifu.errors import MissingError
 
 if TYPE_CHECKING:
     from wifu.plan import Measure
@@ -57,8 +59,11 @@ def starved_share(rates_bps: ArrayLike) -> float:
 
 
 def passive_loss(handed: int, heard: int) -> float:
-    """Passive-ACK loss: the share of packets handed on of which the upstream node heard nothing."""
-    return 1.0 - min(heard, handed) / handed if handed else float("nan")
+    """Passive-ACK loss: the share of packets handed on of which the node before heard no attempt.
+
+    `heard` counts packets, not attempts; nan if nothing was handed on.
+    """
+    return 1.0 - heard / handed if handed else float("nan")
 
 
 def sliding(
@@ -189,7 +194,12 @@ def _packet_loss(outcome: Outcome, rates: Floats) -> float:
 
 
 def _passive(outcome: Outcome, rates: Floats) -> float:
-    """Mean over the hops of all flows: what a node handed on and the node before did not hear."""
+    """Mean over the hops of all flows: of the packets that node i+1 handed on, the share of which
+    node i heard no attempt.
+
+    What node i overhears of i+1 is counted whomever it was for, so what i+1 handed to anyone but i
+    is what it is a share of; in a chain that is what it handed to i+2.
+    """
     links = {(link["from"], link["to"]): link for link in outcome.get("links") or []}
     ways: dict[int, list[Mapping[str, Any]]] = {}
     for hop in outcome.get("hops") or []:
@@ -199,11 +209,24 @@ def _passive(outcome: Outcome, rates: Floats) -> float:
     for way in ways.values():
         way.sort(key=lambda hop: int(hop["hop"]))
         for before, hop in pairwise(way):
-            on = links.get((hop["from"], hop["to"]), {}).get("frames", 0)
-            heard = links.get((hop["from"], before["from"]), {}).get("overheard", 0)
-            losses.append(passive_loss(on, heard))
+            upstream, node = before["from"], hop["from"]
+            on = sum(
+                link["frames"] for (a, b), link in links.items() if a == node and b != upstream
+            )
+            losses.append(passive_loss(on, _overheard(links.get((node, upstream)))))
     known = [v for v in losses if v == v]
     return float(np.mean(known)) if known else float("nan")
+
+
+def _overheard(link: Mapping[str, Any] | None) -> int:
+    if link is None:
+        return 0
+    if "overheard_frames" not in link:
+        raise MissingError(
+            f"passive_loss needs overheard_frames, which link {link['from']}-{link['to']} lacks: "
+            "these runs are of an older simulator; `make python`, and run them again"
+        )
+    return int(link["overheard_frames"])
 
 
 def _lowest(outcome: Outcome, rates: Floats) -> float:
@@ -284,10 +307,21 @@ _COPIED = (
 )  # fmt: skip
 
 
-def run_row(outcome: Outcome, measure: Measure) -> dict[str, float]:
-    """All metrics of one run, in base units (bit/s, seconds, shares)."""
+def run_row(outcome: Outcome, measure: Measure, needed: Collection[str] = ()) -> dict[str, float]:
+    """All metrics of one run, in base units (bit/s, seconds, shares).
+
+    Nan for a metric that the outcome does not have the facts for; an error if it is `needed`.
+    """
     flows = outcome.get("flows") or []
     rates = np.asarray([flow_goodput(outcome, f, measure) for f in flows], dtype=float)
     if not flows:
         return {name: float("nan") for name in RUN_METRICS}
-    return {name: metric.compute(outcome, rates) for name, metric in RUN_METRICS.items()}
+    row = {}
+    for name, metric in RUN_METRICS.items():
+        try:
+            row[name] = metric.compute(outcome, rates)
+        except MissingError:
+            if name in needed:
+                raise
+            row[name] = float("nan")
+    return row

@@ -16,11 +16,18 @@ import pandas as pd
 from wifu import claims as claiming
 from wifu import toml
 from wifu.api import Results
+from wifu.cells import Cell, Label
 from wifu.figures import Drawn, NotDrawn, draw_all
 from wifu.metrics import RUN_METRICS
-from wifu.plan import MEASURES, Cell, Label
+from wifu.plan import MEASURES
 
 E = html.escape
+
+STOPPED = (
+    "To stop as soon as an interval is narrow makes it narrower than its nominal 95 %: these cover "
+    "the true mean in some 93 to 95 % of the cases."
+)
+"""What is said of intervals after `until`."""
 
 COMPARED = 3
 """So many of a plan's metrics, the first ones, are compared: each comparison is a bootstrap."""
@@ -149,7 +156,7 @@ def _results(results: Results) -> str:
         told += (
             f" Runs were added until that half width of {RUN_METRICS[plan.until.metric].label} was "
             f"at most {plan.until.ci * 100:g} % of the mean, {plan.until.minimum} to "
-            f"{plan.until.maximum} runs."
+            f"{plan.until.maximum} runs. {STOPPED}"
         )
     out = [f"<p class='note'>{E(told)}</p>"]
     for n, name in enumerate(plan.metrics):
@@ -353,7 +360,7 @@ def _claim(v: claiming.Verdict) -> str:
         "<th class='n'>measured</th><th class='n'>95 % interval</th><th>must be</th><th></th></tr>"
         f"</thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
-    note = f"<p class='note'>{E(v.claim.note)}</p>" if v.claim.note else ""
+    note = "".join(f"<p class='note'>{E(text)}</p>" for text in (v.claim.note, v.why) if text)
     return (
         f"<div class='claim'><p><span class='id'>{E(v.claim.id)}</span>{_badge(v.verdict)} "
         f"<span class='note'>{E(v.claim.type)}, {E(v.claim.source)}</span></p>"

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wifu.campaign import execute
+from wifu.cells import Cell
 from wifu.errors import LabError, nearest
-from wifu.plan import Cell, Plan
+from wifu.plan import Plan
 from wifu.runner import Runner, code_version, runner_for
 from wifu.store import Record, Store, same
 

@@ -25,9 +25,10 @@ import numpy as np
 import pandas as pd
 
 from wifu import plan as plans
+from wifu.cells import Cell
 from wifu.errors import LabError
 from wifu.metrics import flow_row, run_row
-from wifu.plan import Cell, Plan
+from wifu.plan import Plan
 
 SCHEMA = "wifu-lab/1.0"
 

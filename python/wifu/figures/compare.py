@@ -16,10 +16,10 @@ from scipy import stats as sps
 
 from wifu import stats
 from wifu.api import Results
+from wifu.cells import Cell, Label
 from wifu.errors import PlanError
 from wifu.figures import style
 from wifu.metrics import RUN_METRICS
-from wifu.plan import Cell, Label
 
 Made = tuple[Figure, str, str]
 End = tuple[float, float, str, str]
@@ -73,7 +73,12 @@ def _interval_words(results: Results, cells: Sequence[Cell], metric: str) -> str
     methods = {results.interval(metric, c).method for c in cells} - {"none"}
     if not methods:
         return "no interval (deterministic)" if results.plan.deterministic else "no interval"
-    return f"whiskers: 95 % interval ({', '.join(sorted(methods))})"
+    return f"whiskers: 95 % interval ({', '.join(sorted(methods))}){_stopped(results)}"
+
+
+def _stopped(results: Results) -> str:
+    until = results.plan.until
+    return "" if until is None else ", narrower than nominal as runs ended once it was narrow"
 
 
 def bars(results: Results, spec: dict[str, Any]) -> Made:
@@ -320,7 +325,8 @@ def fairness(results: Results, spec: dict[str, Any]) -> Made:
     style.label_rows(axes, "Jain's index (1: equal shares)")
     style.legend(figure, list(handles.values()), list(handles))
     words = _counts(results, cells)
-    caption = f"Jain's fairness index, a dot per run; bar: mean, whiskers: 95 % interval. {words}."
+    caption = "Jain's fairness index, a dot per run; bar: mean, whiskers: 95 % interval"
+    caption += f"{_stopped(results)}. {words}."
     return figure, "Fairness among the flows", caption
 
 

@@ -12,10 +12,10 @@ from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.patches import FancyArrowPatch
 
 from wifu.api import Results
+from wifu.cells import Cell
 from wifu.errors import LabError
 from wifu.figures import style
 from wifu.figures.compare import Made, chosen, split
-from wifu.plan import Cell
 
 PARTS = (
     ("queue_s", "waiting in the queue", "#9aa5b1"),

@@ -81,6 +81,11 @@ def save(figure: Figure, svg: Path, png: Path) -> None:
     plt.close(figure)
 
 
+def width(across: int) -> float:
+    """Inches of a figure with so many panels beside each other."""
+    return {1: WIDTH, 2: 8.4}.get(across, 10.2)
+
+
 def panels(
     count: int, height: float = 3.5, columns: int = 3, share: bool = True
 ) -> tuple[Figure, list[Axes]]:
@@ -89,9 +94,13 @@ def panels(
     if count == 4:
         across = min(2, columns)
     rows = -(-count // across)
-    width = {1: WIDTH, 2: 8.4}.get(across, 10.2)
     figure, axes = plt.subplots(
-        rows, across, figsize=(width, height * rows), squeeze=False, sharey=share, sharex=share
+        rows,
+        across,
+        figsize=(width(across), height * rows),
+        squeeze=False,
+        sharey=share,
+        sharex=share,
     )
     flat = list(axes.flat)
     for unused in flat[count:]:

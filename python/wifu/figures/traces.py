@@ -42,7 +42,7 @@ def _span(spec: Mapping[str, Any]) -> tuple[float | None, float | None]:
 
 
 def timeseries(results: Results, spec: dict[str, Any]) -> Made:
-    """Rows: what is shown; columns: cells; a line per flow."""
+    """A column per cell, up to three side by side; a row per thing shown, a line per flow."""
     show = [s for s in spec.get("show", ["goodput", "cwnd", "srtt"]) if s in SHOWN]
     cells, run = chosen(results, spec), _run(results, spec)
     window = values.seconds(spec.get("window", "200ms"))
@@ -53,33 +53,56 @@ def timeseries(results: Results, spec: dict[str, Any]) -> Made:
         raise LabError(
             f"no series of run {run}: the plan must say [series] runs = [{run}] before it is run"
         )
-    found = found[:6]
-    figure, grid = plt.subplots(
-        len(show), len(found), figsize=(max(style.WIDTH, 3.7 * len(found)), 1.2 + 1.65 * len(show)),
-        squeeze=False, sharex="col", sharey="row",
-    )  # fmt: skip
+    found, count = found[:6], len(found)
+    figure, columns = _columns(len(found), len(show))
     names = {c.name: t for t, members in split([c for c, _ in found], []) for c in members}
     for column, (cell, series) in enumerate(found):
         flows = sorted({int(n.split(".")[1]) for n in series if n.startswith("flow.")})
         for row, what in enumerate(show):
-            axis = grid[row][column]
+            axis = columns[column][row]
             for n, flow in enumerate(flows):
                 colour = style.COLOURS[n % len(style.COLOURS)]
                 _draw(axis, series, flow, what, window, colour, len(flows))
             style.grid(axis)
-        grid[0][column].set_title(names[cell.name], loc="left", color=style.MUTED)
-        grid[-1][column].set_xlabel("time, s")
+        columns[column][0].set_title(names[cell.name], loc="left", color=style.MUTED)
+        columns[column][-1].set_xlabel("time, s")
         if start is not None or end is not None:
-            grid[-1][column].set_xlim(start, end)
+            columns[column][-1].set_xlim(start, end)
     for row, what in enumerate(show):
-        grid[row][0].set_ylabel(SHOWN[what][1])
-        grid[row][0].set_ylim(bottom=0)
-    _flow_legend(figure, grid[0][0])
+        style.label_rows([axes[row] for axes in columns], SHOWN[what][1])
+        columns[0][row].set_ylim(bottom=0)
+    _flow_legend(figure, columns[0][0])
     caption = f"Run {run}. Goodput (octets delivered in order, so that it leaps where a hole is "
     caption += f"filled) in a sliding window of {window * 1000:g} ms"
     caption += "; congestion window of the sender" if "cwnd" in show else ""
     caption += "; smoothed round-trip time at the sender" if "srtt" in show else ""
+    caption += f". The first 6 of {count} cells" if count > 6 else ""
     return figure, "Over time", caption + "."
+
+
+def _columns(cells: int, rows: int) -> tuple[Figure, list[list[Axes]]]:
+    """For each cell its axes from top to bottom, with one scale of time; a row has one scale in all
+    cells. More than three cells go on below, so that the figure fits a page.
+    """
+    across = 2 if cells == 4 else min(cells, 3)
+    bands = -(-cells // across)
+    figure = plt.figure(figsize=(style.width(across), (0.9 + 1.7 * rows) * bands + 0.4))
+    outer = figure.add_gridspec(bands, 1, hspace=0.08)
+    inner = [outer[band].subgridspec(rows, across) for band in range(bands)]
+    columns: list[list[Axes]] = []
+    for cell in range(cells):
+        band, column = divmod(cell, across)
+        axes: list[Axes] = []
+        for row in range(rows):
+            axis = figure.add_subplot(
+                inner[band][row, column],
+                sharex=axes[0] if axes else None,
+                sharey=columns[0][row] if columns else None,
+            )
+            axis.tick_params(labelbottom=row == rows - 1, labelleft=column == 0)
+            axes.append(axis)
+        columns.append(axes)
+    return figure, columns
 
 
 def _draw(

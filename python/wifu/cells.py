@@ -1,0 +1,232 @@
+"""Cells of a plan: axes and their levels, every combination of them, scenarios filled in."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import itertools
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from wifu import values
+from wifu.errors import LabError, PlanError, nearest
+from wifu.values import Value
+
+Label = str | int | float
+
+
+@dataclass(frozen=True)
+class Level:
+    """One value of an axis: its label, and what it sets."""
+
+    label: Label
+    value: Value
+    paths: Mapping[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Something that is varied."""
+
+    name: str
+    levels: tuple[Level, ...]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of the plan: its labels, and the scenario without seed and run."""
+
+    index: int
+    name: str
+    labels: Mapping[str, Label]
+    scenario: Mapping[str, Value]
+
+    @property
+    def key(self) -> str:
+        """Identifies the scenario, whatever the plan around it."""
+        return digest(self.scenario)
+
+
+def digest(value: object) -> str:
+    """16 hexadecimal digits that identify a JSON value."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=_plain)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    return str(value)
+
+
+def set_path(tree: dict[str, Value], path: str, value: Value) -> None:
+    """Set `a.b.c`; in an array of tables, `flow.1.to` is the first, `flow.*.to` all of them."""
+    head, _, rest = path.partition(".")
+    if not rest:
+        tree[head] = value
+        return
+    child = tree.setdefault(head, {})
+    if isinstance(child, list):
+        which, _, rest = rest.partition(".")
+        if not rest or not (which == "*" or which.isdigit()):
+            raise PlanError(f"{head} is a list: write {head}.1.key or {head}.*.key", path)
+        if which != "*" and not 1 <= int(which) <= len(child):
+            raise PlanError(f"there are {len(child)} of {head}, counted from 1", path)
+        for item in child if which == "*" else [child[int(which) - 1]]:
+            set_path(item, rest, value)
+    elif isinstance(child, dict):
+        set_path(child, rest, value)
+    else:
+        raise PlanError(f"{head} is {child!r}, which has no keys", path)
+
+
+def levels_of(name: str, given: Value) -> Iterator[Level]:
+    """The levels of an axis as a plan gives it: a list, a range, a table of named levels."""
+    is_path = "." in name or name in ("seed",)
+    if isinstance(given, str):
+        given = values.sequence(given)
+    if isinstance(given, list):
+        for value in given:
+            if isinstance(value, list | dict):
+                raise LabError("levels that are not plain values need names: [vary.NAME] a = ...")
+            yield Level(value, value, {name: value} if is_path else {})
+        return
+    if not isinstance(given, dict):
+        given = [given]
+        yield Level(given[0], given[0], {name: given[0]} if is_path else {})
+        return
+    for label, value in given.items():
+        shown: Label = int(label) if label.isdigit() else label
+        if isinstance(value, dict):
+            yield Level(shown, shown, _flat(value))
+        else:
+            yield Level(shown, value, {name: value} if is_path else {})
+
+
+def all_cells(
+    scenario: Mapping[str, Value],
+    axes: Sequence[Axis],
+    zipped: Sequence[Sequence[str]],
+    skip: Sequence[Mapping[str, Value]],
+) -> Iterator[Cell]:
+    """Every combination of levels but those that `skip` leaves out, its scenario filled in."""
+    _check_use(scenario, axes)
+    groups = _grouped(axes, zipped)
+    names: set[str] = set()
+    index = 0
+    for point in itertools.product(*groups):
+        chosen = {axis.name: level for part in point for axis, level in part}
+        chosen = {a.name: chosen[a.name] for a in axes}
+        labels = {name: level.label for name, level in chosen.items()}
+        if any(_skipped(rule, labels) for rule in skip):
+            continue
+        made = _scenario(scenario, chosen)
+        name = _slug(labels.values()) or "only"
+        if name in names:
+            name = f"{name}-{digest(made)[:6]}"
+        names.add(name)
+        yield Cell(index, name, labels, made)
+        index += 1
+
+
+def _check_use(scenario: Mapping[str, Value], axes: Sequence[Axis]) -> None:
+    paths = [level.paths for a in axes for level in a.levels]
+    refers = values.used([dict(scenario), *[dict(p) for p in paths]])
+    for axis in axes:
+        sets = any(level.paths for level in axis.levels)
+        if not sets and axis.name not in refers:
+            hint = nearest(axis.name, [*_paths(scenario), *refers])
+            raise PlanError(
+                f"is neither a path in the scenario nor used in a template {{{axis.name}}}; {hint}",
+                f"vary.{axis.name}",
+            )
+    known = {a.name for a in axes} | {"copy"}
+    for name in sorted(refers - known):
+        path = next(p for p, v in _leaves(scenario) if name in values.used(v))
+        raise PlanError(f"nothing is called {name}; {nearest(name, known)}", f"scenario.{path}")
+
+
+def _flat(table: Mapping[str, Value], prefix: str = "") -> dict[str, Value]:
+    out: dict[str, Value] = {}
+    for key, value in table.items():
+        if isinstance(value, dict) and value:
+            out |= _flat(value, f"{prefix}{key}.")
+        else:
+            out[f"{prefix}{key}"] = value
+    return out
+
+
+def _grouped(
+    axes: Sequence[Axis], zipped: Sequence[Sequence[str]]
+) -> list[list[list[tuple[Axis, Level]]]]:
+    groups: list[list[list[tuple[Axis, Level]]]] = []
+    done: set[str] = set()
+    by = {a.name: a for a in axes}
+    for axis in axes:
+        if axis.name in done:
+            continue
+        names = next((g for g in zipped if axis.name in g), [axis.name])
+        done |= set(names)
+        together = zip(*(by[n].levels for n in names), strict=True)
+        groups.append(
+            [[(by[n], v) for n, v in zip(names, point, strict=True)] for point in together]
+        )
+    return groups
+
+
+def _skipped(rule: Mapping[str, Value], labels: Mapping[str, Label]) -> bool:
+    def fits(name: str, wanted: Value) -> bool:
+        options = values.sequence(wanted) if isinstance(wanted, str) else wanted
+        options = options if isinstance(options, list) else [options]
+        return labels.get(name) in options
+
+    return all(fits(name, wanted) for name, wanted in rule.items())
+
+
+def _scenario(base: Mapping[str, Value], chosen: Mapping[str, Level]) -> dict[str, Value]:
+    tree: dict[str, Value] = copy.deepcopy(dict(base))
+    for level in chosen.values():
+        for path, value in level.paths.items():
+            set_path(tree, path, value)
+    names: dict[str, Value] = {name: level.value for name, level in chosen.items()}
+    try:
+        flows = tree.pop("flow", None)
+        out: dict[str, Value] = values.fill(tree, names)
+        if flows is not None:
+            out["flow"] = [f for flow in flows for f in _copies(flow, names)]
+    except PlanError:
+        raise
+    except LabError as e:
+        raise PlanError(str(e), "scenario") from None
+    return out
+
+
+def _copies(flow: Mapping[str, Value], names: Mapping[str, Value]) -> Iterator[dict[str, Value]]:
+    rest = {k: v for k, v in flow.items() if k != "copies"}
+    count = values.fill(flow.get("copies", 1), names)
+    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+        raise PlanError(f"is a number of flows, not {count!r}", "scenario.flow.copies")
+    for n in range(count):
+        yield values.fill(rest, {**names, "copy": n})
+
+
+def _leaves(tree: Value, prefix: str = "") -> Iterator[tuple[str, Value]]:
+    if isinstance(tree, dict):
+        for key, value in tree.items():
+            yield from _leaves(value, f"{prefix}{key}.")
+    elif isinstance(tree, list) and tree and isinstance(tree[0], dict):
+        for n, value in enumerate(tree, 1):
+            yield from _leaves(value, f"{prefix}{n}.")
+    else:
+        yield prefix[:-1], tree
+
+
+def _paths(tree: Mapping[str, Value]) -> list[str]:
+    return [path for path, _ in _leaves(dict(tree))]
+
+
+def _slug(labels: Iterable[Label]) -> str:
+    text = "_".join(re.sub(r"[^A-Za-z0-9.+-]+", "-", str(v)).strip("-") for v in labels)
+    return text if len(text) <= 80 else text[:60] + digest(text)[:8]
