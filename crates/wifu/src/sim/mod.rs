@@ -35,7 +35,8 @@ type Open<'a> = dyn Fn(&str) -> Result<Arc<Blueprint>, String> + 'a;
 const HELP: &str = "\
 The scenario. Every option only writes a key of a scenario; --print-scenario shows what the options
 mean, and a file with that text runs the same again. The order is: --scenario FILE, options,
-KEY=VALUE words. The same scenario gives the same octets in every file.
+KEY=VALUE words. The same scenario gives the same octets in every file. All keys, with units,
+defaults and examples: docs/src/scenario.md.
 
 Topologies (--topo). As in Mininet, but without switches: linear,3 has 3 nodes and 2 hops.
 

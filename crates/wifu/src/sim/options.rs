@@ -69,21 +69,16 @@ fn read(path: &Path) -> anyhow::Result<Json> {
     let at = || format!("--scenario {}", path.display());
     let text = std::fs::read_to_string(path).with_context(at)?;
     // Checked here, so that its errors have the file's name.
-    let scenario = Scenario::from_toml(&text).with_context(at)?;
-    let mut all = scenario.to_json();
+    let mut scenario = Scenario::from_toml(&text).with_context(at)?;
     if let Some(file) = &scenario.topology.file {
         let beside = path.parent().unwrap_or(Path::new("")).join(file);
-        let inside = file_content(&beside).with_context(at)?;
-        let Some(topology) = all["topology"].as_object_mut() else {
-            bail!("{}: no topology", at());
-        };
-        topology.remove("file");
-        for (key, value) in inside {
-            // What the scenario says besides is more special than the file.
-            topology.entry(key).or_insert(value);
-        }
+        let inside = std::fs::read_to_string(&beside)
+            .with_context(|| format!("topology file {}", beside.display()))
+            .with_context(at)?;
+        // Key by key: what the scenario says besides is more special than the file.
+        scenario.topology.take_file(&inside).with_context(at)?;
     }
-    Ok(all)
+    Ok(scenario.to_json())
 }
 
 fn file_content(path: &Path) -> anyhow::Result<Map<String, Json>> {
