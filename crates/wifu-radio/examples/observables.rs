@@ -5,8 +5,8 @@
 //! ```text
 //! set   NAME nodes cs_db attempts overhear_loss
 //! pair  NAME from to snr_db sensed loss       mean SNR, share of time above carrier sense, loss
-//! link  NAME from to snr_db loss given_up ack  as the machine runs it: attempts that are lost, frames
-//!                                             after the set's attempts; of an ACK, computed
+//! link  NAME from to snr_db loss given_up ack  as the machine runs it: attempts that are lost,
+//!                                             frames after the set's attempts; of an ACK, computed
 //! jam   NAME from to jammer sinr_db loss      loss while `jammer` transmits, without fading
 //! place NAME run longest mean etx2            routes: longest, mean hops; connected by ETX below 2
 //! ```

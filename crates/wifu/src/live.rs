@@ -16,8 +16,8 @@ use wifu_linux::poller::Coalesce;
 use wifu_linux::tun::TunConfig;
 use wifu_wire::Span;
 
-/// The daemon's turn on a processor, which it never uses up: it must go before its applications when
-/// a packet comes. At 1 Gb/s a wait of one tick is a third of a megabyte without acknowledgement.
+/// The daemon's turn on a processor, which it never uses up: it must go before its applications
+/// when a packet comes. At 1 Gb/s one tick is half a megabyte without acknowledgement.
 const SLICE: core::time::Duration = core::time::Duration::from_micros(100);
 
 /// What carries packets.
