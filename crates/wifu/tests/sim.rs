@@ -129,12 +129,52 @@ fn intervals_add_up_to_what_was_delivered() {
     let sum: u64 = rows.iter().map(bytes).sum();
     assert_eq!(sum, 200_000);
     assert_eq!(all["end"]["sum_received"]["bytes"], 200_000);
+    assert_eq!(all["end"]["sum_sent"]["bytes"], 200_000);
+    for sum in ["sum_sent", "sum_received"] {
+        let number = |key: &str| all["end"][sum][key].as_f64().expect("a number");
+        let rate = number("bytes") * 8.0 / number("seconds");
+        assert!(
+            (number("bits_per_second") / rate - 1.0).abs() < 1e-9,
+            "{sum}"
+        );
+    }
     let again: u64 = rows
         .iter()
         .map(|row| row["streams"][0]["retransmits"].as_u64().expect("a number"))
         .sum();
     assert_eq!(all["wifu"]["flows"][0]["retransmissions"], again);
     assert_eq!(all["wifu"]["substrate"], "sim");
+}
+
+#[test]
+fn datagrams_that_were_lost_were_sent() {
+    let link = ["sim", "--topo", "minimal", "--link", "rate 6mbit limit 10"];
+    let flow = ["--flow", "n1:n2:udp,rate=12M,bytes=1M", "--json"];
+    let all: Json =
+        serde_json::from_str(&printed(&wifu(&[&link[..], &flow[..]].concat()))).expect("JSON");
+    let stream = &all["end"]["streams"][0];
+    let number = |side: &str, key: &str| stream[side][key].as_u64().expect("a number");
+    assert_eq!(number("sender", "bytes"), 1_000_000);
+    assert_eq!(number("sender", "packets"), 1_000_000_u64.div_ceil(1472));
+    assert_eq!(number("udp", "packets"), number("sender", "packets"));
+    let (lost, packets) = (number("udp", "lost_packets"), number("udp", "packets"));
+    assert!(
+        lost * 3 > packets && lost * 2 < packets * 2,
+        "{lost} of {packets}"
+    );
+    let bytes = number("receiver", "bytes");
+    assert!(
+        bytes < 700_000 && bytes.abs_diff((packets - lost) * 1472) < 1472,
+        "{bytes}"
+    );
+    assert!(stream["udp"]["jitter_ms"].as_f64().expect("a number") > 0.0);
+    let rows = all["intervals"].as_array().expect("a list");
+    let seen: u64 = rows
+        .iter()
+        .filter_map(|r| r["sum"]["packets"].as_u64())
+        .sum();
+    assert_eq!(seen, packets - lost);
+    assert_eq!(all["start"]["test_start"]["target_bitrate"], 12_000_000);
 }
 
 #[test]
@@ -419,6 +459,17 @@ fn errors_say_what_would_be_right() {
         ),
         ("--topo linear,3 --protocol tcp-reno radio", "KEY=VALUE"),
         ("--topo linear,3 --protocol tcp-reno -n lots", "number"),
+        ("--topo linear,3 --protocol tcp-reno -n 0", "flow[0].bytes"),
+        ("--topo linear,3 --protocol tcp-reno -t 0", "flow[0].time"),
+        ("--topo linear,3 --protocol udp -t 0", "flow[0].time"),
+        (
+            "--topo linear,3 --protocol tcp-reno radio.cs_dbm=-200",
+            "below the noise",
+        ),
+        (
+            "--topo linear,3 --protocol tcp-reno radio.power_dbm=100",
+            "between -60 and 60 dBm",
+        ),
         (
             "--topo linear,3 --link rate --protocol tcp-reno",
             "tc's words",

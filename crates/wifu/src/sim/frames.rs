@@ -21,8 +21,10 @@ pub struct Link {
     pub collisions: BTreeMap<u16, u64>,
     /// Noise alone.
     pub noise: u64,
-    /// Too weak for the receiver to notice, by itself or beside what else was on the air.
+    /// Too weak for the receiver to notice, by itself.
     pub weak: u64,
+    /// Too weak for the receiver to notice beside others, by the strongest of these.
+    pub drowned: BTreeMap<u16, u64>,
     /// The receiver was listening to this other node.
     pub locked: BTreeMap<u16, u64>,
     /// The receiver was transmitting.
@@ -77,7 +79,8 @@ impl Causes {
         match r.why {
             Why::Collision | Why::Captured => *link.collisions.entry(other).or_default() += 1,
             Why::Noise => link.noise += 1,
-            Why::Weak => link.weak += 1,
+            Why::Weak if other == NOBODY => link.weak += 1,
+            Why::Weak => *link.drowned.entry(other).or_default() += 1,
             Why::Locked => *link.locked.entry(other).or_default() += 1,
             Why::Transmitting => link.transmitting += 1,
             Why::None => {}
@@ -89,7 +92,8 @@ impl Link {
     /// Attempts that failed although the data arrived, or before it was sent: the trace has no
     /// record of lost control frames.
     fn unanswered(&self) -> u64 {
-        let with: u64 = self.collisions.values().chain(self.locked.values()).sum();
+        let others = [&self.collisions, &self.locked, &self.drowned];
+        let with: u64 = others.iter().flat_map(|o| o.values()).sum();
         let lost = with + self.noise + self.weak + self.transmitting;
         self.failed.saturating_sub(lost)
     }
@@ -110,6 +114,8 @@ impl Link {
             .collect();
         let locked = self.locked.iter();
         causes.extend(locked.map(|(other, n)| (*n, with("receiver busy with", *other))));
+        let drowned = self.drowned.iter();
+        causes.extend(drowned.map(|(other, n)| (*n, with("drowned by", *other))));
         causes.extend([
             (self.noise, String::from("noise")),
             (self.weak, String::from("too weak to notice")),
@@ -308,6 +314,14 @@ mod tests {
             lost(Why::Collision, 3),
             lost(Why::Collision, 3),
             lost(Why::Noise, NOBODY),
+            lost(Why::Weak, NOBODY),
+            lost(Why::Weak, 2),
+            lost(Why::Weak, 2),
+            lost(Why::Weak, 2),
+            record(What::Failed, FrameKind::Data, 0, 1),
+            record(What::Failed, FrameKind::Data, 0, 1),
+            record(What::Failed, FrameKind::Data, 0, 1),
+            record(What::Failed, FrameKind::Data, 0, 1),
             record(What::Failed, FrameKind::Data, 0, 1),
             record(What::Failed, FrameKind::Data, 0, 1),
             record(What::Failed, FrameKind::Data, 0, 1),
@@ -319,10 +333,11 @@ mod tests {
             causes.add(r);
         }
         let link = &causes.links[&(0, 1)];
-        assert_eq!((link.attempts, link.failed), (2, 4));
+        assert_eq!((link.attempts, link.failed), (2, 8));
         let words = |most| link.words(most, &|n| format!("n{}", n + 1));
-        assert_eq!(words(9), "2 collision with n4, 1 ACK lost, 1 noise");
-        assert_eq!(words(1), "2 collision with n4, 2 others");
+        let all = "3 drowned by n3, 2 collision with n4, 1 ACK lost, 1 noise, 1 too weak to notice";
+        assert_eq!(words(9), all);
+        assert_eq!(words(1), "3 drowned by n3, 5 others");
         assert_eq!(causes.links.len(), 1);
         assert_eq!(causes.broadcasts[&2], 1);
         assert!(summary(&causes).contains("0 > 1"));

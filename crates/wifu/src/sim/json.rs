@@ -5,42 +5,62 @@ use serde_json::{Value as Json, json};
 use wifu_sim::outcome::{FlowOutcome, Outcome, Series};
 use wifu_sim::scenario::Scenario;
 
-/// iperf3's keys. `interval` in seconds.
+/// iperf3's keys. `interval` in seconds. The clock is the simulation's: it begins at 0.
 pub fn iperf(scenario: &Scenario, outcome: &Outcome, interval: f64) -> Json {
     let connected: Vec<Json> = outcome.flows.iter().map(connected).collect();
-    let protocol = outcome.flows.first().map_or("", |f| f.protocol.as_str());
-    let bytes: u64 = scenario
-        .flow
-        .iter()
-        .filter_map(|f| f.bytes)
-        .map(|b| b.0)
-        .sum();
     let mut wifu = outcome.to_json();
     wifu["substrate"] = json!("sim");
     wifu["jain"] = json!(outcome.jain());
     wifu["scenario"] = scenario.to_json();
+    let mut start = json!({
+        "connected": connected,
+        "version": concat!("wifu ", env!("CARGO_PKG_VERSION")),
+        "system_info": "simulated",
+        "timestamp": {"time": "Thu, 01 Jan 1970 00:00:00 GMT", "timesecs": 0,
+            "timemillisecs": 0},
+        // What tells one run from another.
+        "cookie": outcome.trace_hash,
+        "test_start": test_start(scenario, outcome, interval),
+    });
+    if let Some(f) = outcome.flows.first() {
+        start["connecting_to"] = json!({"host": f.to, "port": f.port});
+    }
     json!({
-        "start": {
-            "connected": connected,
-            "version": concat!("wifu ", env!("CARGO_PKG_VERSION")),
-            "system_info": "simulated",
-            "timestamp": {"time": "Thu, 01 Jan 1970 00:00:00 GMT", "timesecs": 0,
-                "timemillisecs": 0},
-            "test_start": {
-                "protocol": protocol, "num_streams": outcome.flows.len(), "blksize": 0, "omit": 0,
-                "duration": outcome.sim_seconds, "bytes": bytes, "blocks": 0, "reverse": 0,
-                "tos": 0, "target_bitrate": 0, "bidir": 0, "fqrate": 0, "interval": interval,
-            },
-        },
+        "start": start,
         "intervals": intervals(outcome, interval),
         "end": end(outcome),
         "wifu": wifu,
     })
 }
 
+/// As in iperf3, 0 octets are no limit and a target of 0 is none. What only one flow can have is
+/// the first one's.
+fn test_start(scenario: &Scenario, outcome: &Outcome, interval: f64) -> Json {
+    let asked = scenario.flow.iter().filter_map(|f| f.bytes);
+    let bytes: u64 = asked.map(|b| b.0).sum();
+    let target = scenario.flow.first().and_then(|f| f.rate);
+    let first = outcome.flows.first();
+    let mut start = json!({
+        "protocol": first.map_or("", |f| f.protocol.as_str()),
+        "num_streams": outcome.flows.len(), "omit": 0, "duration": outcome.sim_seconds,
+        "bytes": bytes, "blocks": 0, "reverse": 0, "tos": 0,
+        "target_bitrate": target.map_or(0, |r| r.0.0), "bidir": 0, "fqrate": 0,
+        "interval": interval,
+    });
+    // A stream is not written in blocks.
+    if let Some(size) = first.and_then(|f| f.datagram) {
+        start["blksize"] = json!(size);
+    }
+    start
+}
+
 fn connected(f: &FlowOutcome) -> Json {
-    json!({"socket": f.id, "local_host": f.from, "local_port": 0, "remote_host": f.to,
-        "remote_port": 0})
+    let mut all = json!({"socket": f.id, "local_host": f.from, "remote_host": f.to,
+        "remote_port": f.port});
+    if let Some(port) = f.sender_port {
+        all["local_port"] = json!(port);
+    }
+    all
 }
 
 /// Last value at or before `at`.
@@ -64,19 +84,26 @@ fn intervals(outcome: &Outcome, interval: f64) -> Vec<Json> {
             .iter()
             .map(|f| row(outcome, f, start, end))
             .collect();
-        let bytes: u64 = rows.iter().filter_map(|r| r["bytes"].as_u64()).sum();
-        let again: u64 = rows.iter().filter_map(|r| r["retransmits"].as_u64()).sum();
-        all.push(json!({
-            "streams": rows,
-            "sum": {"start": start, "end": end, "seconds": end - start, "bytes": bytes,
-                "bits_per_second": rate(bytes, end - start), "retransmits": again,
-                "omitted": false, "sender": false},
-        }));
+        let sum = |key: &str| -> Option<u64> {
+            let values = rows.iter().filter_map(|r| r[key].as_u64());
+            values.fold(None, |all, n| Some(all.unwrap_or(0) + n))
+        };
+        let bytes = sum("bytes").unwrap_or(0);
+        let mut all_rows = json!({"start": start, "end": end, "seconds": end - start,
+            "bytes": bytes, "bits_per_second": rate(bytes, end - start), "omitted": false,
+            "sender": false});
+        for key in ["retransmits", "packets"] {
+            if let Some(n) = sum(key) {
+                all_rows[key] = json!(n);
+            }
+        }
+        all.push(json!({"streams": rows, "sum": all_rows}));
         n += 1;
     }
 }
 
-/// Octets are those that the receiver's application got; windows and times are the sender's.
+/// Octets and packets are those that the receiver's application got; windows and times are the
+/// sender's, once it has any.
 fn row(outcome: &Outcome, f: &FlowOutcome, start: f64, end: f64) -> Json {
     let series = |what: &str| outcome.series.get(&format!("flow.{}.{what}", f.id));
     let delivered = |at| value_at(series("delivered"), at).unwrap_or(0.0);
@@ -86,15 +113,24 @@ fn row(outcome: &Outcome, f: &FlowOutcome, start: f64, end: f64) -> Json {
         "bits_per_second": rate(bytes, end - start), "omitted": false, "sender": false,
         "wifu": {"from": f.from, "to": f.to, "hops": f.hops},
     });
-    if f.protocol != "udp" {
-        let sent = series("sent").map_or(&[][..], Vec::as_slice);
-        let again = sent
-            .iter()
-            .filter(|(t, v)| (start..end).contains(t) && *v < 0.0);
-        row["retransmits"] = json!(again.count());
-        let srtt = value_at(series("srtt"), end).unwrap_or(0.0);
+    if f.datagram.is_some() {
+        // Each has its point; one at the very end of the run belongs to the last interval.
+        let last = end >= outcome.sim_seconds;
+        let within = |t: f64| t > start && (t <= end || last) || t == 0.0 && start == 0.0;
+        let points = series("delivered").map_or(&[][..], Vec::as_slice);
+        row["packets"] = json!(points.iter().filter(|p| within(p.0)).count());
+        return row;
+    }
+    let sent = series("sent").map_or(&[][..], Vec::as_slice);
+    let again = sent
+        .iter()
+        .filter(|(t, v)| (start..end).contains(t) && *v < 0.0);
+    row["retransmits"] = json!(again.count());
+    if let Some(srtt) = value_at(series("srtt"), end) {
         row["rtt"] = json!((srtt * 1e6) as u64);
-        row["snd_cwnd"] = json!(value_at(series("cwnd"), end).unwrap_or(0.0) as u64);
+    }
+    if let Some(cwnd) = value_at(series("cwnd"), end) {
+        row["snd_cwnd"] = json!(cwnd as u64);
     }
     row
 }
@@ -108,52 +144,118 @@ fn rate(bytes: u64, seconds: f64) -> f64 {
 }
 
 fn end(outcome: &Outcome) -> Json {
-    let streams: Vec<Json> = outcome
-        .flows
-        .iter()
-        .map(|f| json!({"sender": side(outcome, f, true), "receiver": side(outcome, f, false)}))
-        .collect();
-    let bytes: u64 = outcome.flows.iter().map(|f| f.bytes).sum();
-    let bps: f64 = outcome.flows.iter().map(|f| f.goodput_bps).sum();
-    let again: u64 = outcome.flows.iter().map(|f| f.retransmissions).sum();
-    let sum = |sender: bool| {
-        let mut sum = json!({"start": 0, "end": outcome.sim_seconds,
-            "seconds": outcome.sim_seconds, "bytes": bytes, "bits_per_second": bps,
-            "sender": sender});
-        if sender {
-            sum["retransmits"] = json!(again);
+    let streams = outcome.flows.iter().map(|f| {
+        let mut both = json!({"sender": sender(outcome, f), "receiver": receiver(f)});
+        if f.datagram.is_some() {
+            // Where iperf3 has what it says of datagrams.
+            both["udp"] = receiver(f);
         }
-        sum
-    };
-    json!({
-        "streams": streams,
-        "sum_sent": sum(true),
-        "sum_received": sum(false),
+        both
+    });
+    let mut end = json!({
+        "streams": streams.collect::<Vec<Json>>(),
+        "sum_sent": sum(outcome, true),
+        "sum_received": sum(outcome, false),
+        // Parsers want it; simulated hosts need no time to compute.
         "cpu_utilization_percent": {"host_total": 0, "host_user": 0, "host_system": 0,
             "remote_total": 0, "remote_user": 0, "remote_system": 0},
-    })
+    });
+    if outcome.flows.iter().any(|f| f.datagram.is_some()) {
+        end["sum"] = sum(outcome, false);
+    }
+    end
 }
 
-fn side(outcome: &Outcome, f: &FlowOutcome, sender: bool) -> Json {
-    let until = if f.finished { f.last_byte_s } else { None };
-    let end = until.unwrap_or(outcome.sim_seconds);
-    let mut side = json!({"socket": f.id, "start": f.start_s, "end": end,
-        "seconds": end - f.start_s, "bytes": f.bytes, "bits_per_second": f.goodput_bps,
-        "sender": sender});
-    if sender && f.protocol != "udp" {
-        let series = |what: &str| {
-            let found = outcome.series.get(&format!("flow.{}.{what}", f.id));
-            found.map_or(&[][..], Vec::as_slice).iter().map(|p| p.1)
-        };
-        let micros = |s: f64| (s * 1e6) as u64;
-        let most = series("srtt").fold(0.0, f64::max);
-        let count = series("srtt").count().max(1);
-        let mean = series("srtt").sum::<f64>() / count as f64;
-        side["retransmits"] = json!(f.retransmissions);
-        side["max_snd_cwnd"] = json!(series("cwnd").fold(f.cwnd as f64, f64::max) as u64);
+/// When the sender was done, or the run, seconds.
+fn sender_end(outcome: &Outcome, f: &FlowOutcome) -> f64 {
+    let known = if f.finished { f.known_s } else { None };
+    known.unwrap_or_else(|| f.until_s.max(f.start_s).min(outcome.sim_seconds))
+}
+
+/// All flows together, from the first one's start to the last one's end.
+fn sum(outcome: &Outcome, sender: bool) -> Json {
+    let flows = &outcome.flows;
+    let until = |f: &FlowOutcome| match sender {
+        true => sender_end(outcome, f),
+        false => f.until_s,
+    };
+    let start = flows.iter().map(|f| f.start_s).reduce(f64::min);
+    let end = flows.iter().map(until).reduce(f64::max);
+    let (start, end) = (start.unwrap_or(0.0), end.unwrap_or(0.0));
+    let bytes = |f: &FlowOutcome| if sender { f.sent_bytes } else { f.bytes };
+    let mut all = span(start, end, flows.iter().map(bytes).sum(), sender);
+    let (udp, tcp): (Vec<&FlowOutcome>, Vec<&FlowOutcome>) =
+        flows.iter().partition(|f| f.datagram.is_some());
+    if sender && !tcp.is_empty() {
+        let again: u64 = tcp.iter().map(|f| f.retransmissions).sum();
+        all["retransmits"] = json!(again);
+    }
+    if !udp.is_empty() {
+        let packets: u64 = udp.iter().map(|f| f.packets.sent).sum();
+        all["packets"] = json!(packets);
+    }
+    if !sender && !udp.is_empty() {
+        lost(&mut all, &udp);
+    }
+    all
+}
+
+fn span(start: f64, end: f64, bytes: u64, sender: bool) -> Json {
+    let seconds = (end - start).max(0.0);
+    json!({"start": start, "end": end, "seconds": seconds, "bytes": bytes,
+        "bits_per_second": rate(bytes, seconds), "sender": sender})
+}
+
+/// What became of datagrams. Those on their way at the end are neither lost nor counted as sent.
+fn lost(all: &mut Json, flows: &[&FlowOutcome]) {
+    let gone = |f: &&FlowOutcome| {
+        let p = f.packets;
+        p.queue + p.link + p.wire + p.route + p.hop
+    };
+    let lost: u64 = flows.iter().map(gone).sum();
+    let arrived: u64 = flows.iter().map(|f| f.packets.delivered).sum();
+    let packets = lost + arrived;
+    all["packets"] = json!(packets);
+    all["lost_packets"] = json!(lost);
+    all["lost_percent"] = json!(lost as f64 * 100.0 / packets.max(1) as f64);
+    // As in iperf3, of several flows the mean.
+    let jitters: Vec<f64> = flows.iter().filter_map(|f| f.jitter_s).collect();
+    if !jitters.is_empty() {
+        let mean = jitters.iter().sum::<f64>() / jitters.len() as f64;
+        all["jitter_ms"] = json!(mean * 1e3);
+    }
+}
+
+fn receiver(f: &FlowOutcome) -> Json {
+    let mut side = span(f.start_s, f.until_s, f.bytes, false);
+    side["socket"] = json!(f.id);
+    if f.datagram.is_some() {
+        lost(&mut side, &[f]);
+    }
+    side
+}
+
+fn sender(outcome: &Outcome, f: &FlowOutcome) -> Json {
+    let mut side = span(f.start_s, sender_end(outcome, f), f.sent_bytes, true);
+    side["socket"] = json!(f.id);
+    if f.datagram.is_some() {
+        side["packets"] = json!(f.packets.sent);
+        return side;
+    }
+    let series = |what: &str| {
+        let found = outcome.series.get(&format!("flow.{}.{what}", f.id));
+        found.map_or(&[][..], Vec::as_slice).iter().map(|p| p.1)
+    };
+    let micros = |s: f64| (s * 1e6) as u64;
+    side["retransmits"] = json!(f.retransmissions);
+    side["max_snd_cwnd"] = json!(series("cwnd").fold(f.cwnd as f64, f64::max) as u64);
+    if let Some(most) = series("srtt").reduce(f64::max) {
+        let mean = series("srtt").sum::<f64>() / series("srtt").count() as f64;
         side["max_rtt"] = json!(micros(most));
-        side["min_rtt"] = json!(micros(f.min_rtt_s.unwrap_or(0.0)));
         side["mean_rtt"] = json!(micros(mean));
+    }
+    if let Some(least) = f.min_rtt_s {
+        side["min_rtt"] = json!(micros(least));
     }
     side
 }
@@ -169,9 +271,14 @@ mod tests {
             to: "n3".into(),
             protocol: "tcp-reno".into(),
             bytes: 3000,
+            sent_bytes: 4000,
             finished: true,
-            last_byte_s: Some(2.5),
-            goodput_bps: 9600.0,
+            last_byte_s: Some(2.4),
+            until_s: 2.4,
+            known_s: Some(2.5),
+            port: 10_000,
+            sender_port: Some(32_768),
+            goodput_bps: 10_000.0,
             retransmissions: 1,
             ..FlowOutcome::default()
         };
@@ -215,15 +322,92 @@ mod tests {
         assert_eq!(column("snd_cwnd"), [4000.0, 2000.0, 2000.0]);
         assert_eq!(column("end"), [1.0, 2.0, 2.5]);
         assert_eq!(rows[2]["bits_per_second"], 8000.0);
-        assert_eq!(all["end"]["sum_received"]["bits_per_second"], 9600.0);
+        assert_eq!(all["end"]["sum_received"]["bits_per_second"], 10_000.0);
         let sender = &all["end"]["streams"][0]["sender"];
         assert_eq!(sender["max_snd_cwnd"], 4000);
         assert_eq!(
             (&sender["max_rtt"], &sender["mean_rtt"]),
             (&json!(40_000), &json!(30_000))
         );
+        assert_eq!(
+            (&sender["bytes"], &sender["seconds"]),
+            (&json!(4000), &json!(2.5))
+        );
+        assert_eq!(sender["bits_per_second"], 12_800.0);
+        let sent = &all["end"]["sum_sent"];
+        assert_eq!(
+            (&sent["bytes"], &sent["retransmits"]),
+            (&json!(4000), &json!(1))
+        );
+        assert_eq!(sent["bits_per_second"], 12_800.0);
+        let receiver = &all["end"]["streams"][0]["receiver"];
+        assert_eq!(receiver["bytes"], 3000);
+        assert_eq!(receiver["bits_per_second"], 10_000.0);
+        let start = &all["start"];
+        assert_eq!(
+            start["connecting_to"],
+            json!({"host": "n3", "port": 10_000})
+        );
+        let ends = &start["connected"][0];
+        assert_eq!(
+            (&ends["local_port"], &ends["remote_port"]),
+            (&json!(32_768), &json!(10_000))
+        );
+        assert_eq!(
+            start["test_start"].get("blksize"),
+            None,
+            "a stream has no blocks"
+        );
         assert_eq!(all["wifu"]["substrate"], "sim");
         assert_eq!(all["wifu"]["flows"][0]["to"], "n3");
         assert_eq!(all["wifu"]["scenario"]["seed"], 1);
+    }
+
+    #[test]
+    fn datagrams_have_packets_losses_and_jitter_and_no_windows() {
+        let mut outcome = outcome();
+        let flow = &mut outcome.flows[0];
+        (flow.protocol, flow.datagram) = ("udp".into(), Some(1000));
+        (flow.jitter_s, flow.finished, flow.until_s) = (Some(0.0005), false, 2.5);
+        flow.packets = wifu_sim::outcome::PacketOutcome {
+            sent: 6,
+            delivered: 3,
+            queue: 1,
+            wire: 1,
+            inside: 1,
+            ..Default::default()
+        };
+        let text = "[[flow]]\nfrom = \"n1\"\nto = \"n3\"\nprotocol = \"udp\"\nrate = 2000000";
+        let scenario = Scenario::from_toml(text).unwrap();
+        let all = iperf(&scenario, &outcome, 1.0);
+        let start = &all["start"]["test_start"];
+        assert_eq!(
+            (&start["blksize"], &start["target_bitrate"]),
+            (&json!(1000), &json!(2_000_000))
+        );
+        let stream = &all["end"]["streams"][0];
+        for side in [&stream["udp"], &stream["receiver"], &all["end"]["sum"]] {
+            assert_eq!(
+                (&side["packets"], &side["lost_packets"]),
+                (&json!(5), &json!(2))
+            );
+            assert_eq!(
+                (&side["lost_percent"], &side["jitter_ms"]),
+                (&json!(40.0), &json!(0.5))
+            );
+        }
+        assert_eq!(
+            (&stream["sender"]["packets"], &stream["sender"]["bytes"]),
+            (&json!(6), &json!(4000))
+        );
+        assert_eq!(stream["sender"].get("retransmits"), None);
+        assert_eq!(all["end"]["sum_sent"].get("retransmits"), None);
+        let packets = |i: usize| {
+            all["intervals"][i]["streams"][0]["packets"]
+                .as_u64()
+                .unwrap()
+        };
+        assert_eq!([packets(0), packets(1), packets(2)], [1, 1, 1]);
+        assert_eq!(all["intervals"][0]["sum"]["packets"], 1);
     }
 }
