@@ -2,7 +2,7 @@
 
 use super::Simulation;
 use super::app::App;
-use super::flow::Flow;
+use super::flow::{Flow, Totals};
 use super::forward::HopSums;
 use crate::outcome::{
     FlowOutcome, HandlerOutcome, HopOutcome, LinkOutcome, LostOutcome, NodeOutcome, Outcome,
@@ -77,13 +77,6 @@ impl Simulation {
             _ => self.now,
         };
         let lasted = (until - start).as_secs_f64();
-        let (mut sent_bytes, mut jitter) = (totals.octets[0], None);
-        if let Some(udp) = &flow.udp {
-            sent_bytes = udp.offered;
-            jitter = udp.jitter.seconds(account.packets.delivered);
-        } else if matches!(flow.app, App::Request(_)) {
-            sent_bytes = totals.octets[1];
-        }
         let mut packets = account.packets;
         packets.inside = inside;
         let limits = Limit::NAMES.iter().zip(totals.limits);
@@ -102,7 +95,6 @@ impl Simulation {
             finished: account.finished,
             until_s: until.as_secs_f64(),
             bytes: account.bytes,
-            sent_bytes,
             goodput_bps: if lasted > 0.0 {
                 account.bytes as f64 * 8.0 / lasted
             } else {
@@ -125,14 +117,9 @@ impl Simulation {
                 .collect(),
             fault: account.fault.clone(),
             packets,
-            jitter_s: jitter,
-            port: Flow::port(index as u32),
-            sender_port: account
-                .port
-                .or(flow.udp.is_some().then(|| Flow::port(index as u32))),
-            datagram: flow.udp.as_ref().map(|u| u.payload),
             batches: account.batches.clone(),
             requests: account.requests.clone(),
+            ..sender_outcome(flow, index as u32, &totals)
         }
     }
 
@@ -226,6 +213,29 @@ impl Simulation {
             }
         }
         all
+    }
+}
+
+/// What the sender handed to the network, and between which ports.
+fn sender_outcome(flow: &Flow, number: u32, totals: &Totals) -> FlowOutcome {
+    let port = Flow::port(number);
+    let delivered = flow.account.packets.delivered;
+    match (&flow.udp, &flow.app) {
+        (Some(udp), _) => FlowOutcome {
+            sent_bytes: udp.offered,
+            jitter_s: udp.jitter.seconds(delivered),
+            datagram: Some(udp.payload),
+            sender_port: Some(port),
+            port,
+            ..FlowOutcome::default()
+        },
+        (None, app) => FlowOutcome {
+            // Of requests and answers, the answers count.
+            sent_bytes: totals.octets[usize::from(matches!(app, App::Request(_)))],
+            sender_port: flow.account.port,
+            port,
+            ..FlowOutcome::default()
+        },
     }
 }
 
