@@ -122,8 +122,8 @@ purpose() {
             ;;
         test)
             toolchain; web_server
-            packages ip iproute2 iptables iptables ping iputils-ping curl curl wget wget iperf3 iperf3 socat socat ethtool ethtool \
-                tshark tshark valgrind valgrind python3 python3 sysctl procps ping iputils-ping
+            packages ip iproute2 iptables iptables curl curl wget wget iperf3 iperf3 socat socat \
+                ethtool ethtool tshark tshark valgrind valgrind python3 python3 sysctl procps ping iputils-ping
             ;;
         *) die "unknown purpose '$1'; see the head of scripts/setup.sh" ;;
     esac

@@ -6,6 +6,7 @@
 //! unless everything is asked for.
 
 use crate::core::rules;
+use crate::delay;
 use crate::netns::{LabState, NETNS, Namespace, Owner, PREFIX, RUN, directory_of};
 use crate::steps::{StepError, Steps, output_of};
 use serde::{Deserialize, Serialize};
@@ -75,6 +76,7 @@ fn clean_under(run: &Path, options: Options) -> Result<Report, StepError> {
     cleaner.rules();
     cleaner.lab_files();
     cleaner.daemon_directories();
+    cleaner.delays();
     let Cleaner {
         steps, mut report, ..
     } = cleaner;
@@ -208,6 +210,23 @@ impl Cleaner {
                 }
                 Err(e) if e.kind() == ErrorKind::ConnectionRefused => self.remove_file(&socket),
                 Err(_) => {}
+            }
+        }
+    }
+
+    /// Files of devices' delays whose writer is dead.
+    fn delays(&mut self) {
+        let all = self.run.join("delay");
+        for name in entries(&all) {
+            let path = all.join(name);
+            let Some(owner) = delay::owner(&path) else {
+                continue;
+            };
+            if !self.may_go(owner) {
+                let text = format!("{}: process {} runs", path.display(), owner.pid);
+                self.report.kept.push(text);
+            } else if self.steps.note(format!("rm -rf {}", path.display())) {
+                delay::remove(&path);
             }
         }
     }

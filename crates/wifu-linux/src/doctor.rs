@@ -101,7 +101,7 @@ impl Diagnosis {
     }
 }
 
-const PROBES: [Probe; 17] = [
+const PROBES: [Probe; 18] = [
     Probe {
         name: "kernel",
         needed_for: "precise timers (epoll_pwait2, Linux 5.11)",
@@ -167,6 +167,15 @@ const PROBES: [Probe; 17] = [
         needed_for: "handlers on packets (wifu core)",
         fix: "apt-get install iptables; use a kernel with CONFIG_NETFILTER_XT_TARGET_NFQUEUE",
         run: || inside("iptables -w -t mangle -A OUTPUT -j NFQUEUE --queue-num 1"),
+    },
+    Probe {
+        name: "bpf-tracepoints",
+        needed_for: "measuring a device's delay (wifu delay)",
+        fix: "run as root on a kernel with CONFIG_BPF_SYSCALL and CONFIG_DEBUG_INFO_BTF",
+        run: || match crate::delay::probe() {
+            Ok(()) => found("packets can be timed on any device"),
+            Err(e) => missing(e),
+        },
     },
     Probe {
         name: "abstract-sockets",

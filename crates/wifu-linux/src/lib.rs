@@ -10,6 +10,7 @@ pub mod carrier;
 pub mod clean;
 pub mod core;
 pub mod daemon;
+pub mod delay;
 pub mod doctor;
 pub mod emu;
 pub mod faults;

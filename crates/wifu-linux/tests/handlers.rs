@@ -10,8 +10,9 @@ use wifu_linux::core::config::{Settings, hooks_of};
 use wifu_linux::core::report::Report;
 use wifu_linux::core::rules::Rules;
 use wifu_linux::core::{Control, Interception};
+use wifu_linux::delay::{Measure, Meter};
 use wifu_linux::netns::{End, Lab, Namespace};
-use wifu_linux::steps::Steps;
+use wifu_linux::steps::{Steps, output_of};
 use wifu_wire::{Rng, Span};
 
 const A: &str = "10.83.0.1";
@@ -269,4 +270,73 @@ fn what_a_handler_changes_arrives_with_a_right_checksum() {
         let name = hook.to_lowercase();
         assert_eq!(report.handlers.hooks[name.as_str()].changed, 100);
     }
+}
+
+#[test]
+fn a_devices_delay_is_what_its_reader_makes_of_it() {
+    if !privileged() {
+        return;
+    }
+    let w = World::new("delay");
+    let measure = || {
+        let (fd, name) = wifu_linux::sys::open_tun("wlan%d").expect("tun");
+        // Its solicitations would come first.
+        let ipv6 = format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6");
+        std::fs::write(ipv6, "1").expect("setting");
+        for line in [
+            format!("ip link set dev {name} up"),
+            format!("ip addr add 10.85.0.1/24 dev {name}"),
+        ] {
+            output_of(&line).expect("ip");
+        }
+        let meter = Meter::open(&name, Measure::Driver).expect("meter");
+        let socket = UdpSocket::bind(("10.85.0.1", 0)).expect("socket");
+        let mut room = [0; 2000];
+        let mut before = meter.read().expect("reading");
+        assert_eq!(before.samples, 0);
+        for (n, ms) in (1..).zip([2, 2, 7, 1, 4]) {
+            socket.send_to(&[0; 100], "10.85.0.2:9").expect("send");
+            std::thread::sleep(Duration::from_millis(ms));
+            rustix::io::read(&fd, &mut room[..]).expect("packet");
+            let now = meter.read().expect("reading");
+            assert_eq!((now.entered, now.samples, now.dropped), (n, n, 0));
+            // On a busy machine a sleep may take longer.
+            assert!(
+                (ms * 1_000_000..(ms + 50) * 1_000_000).contains(&now.sample),
+                "{now:?}"
+            );
+            let wanted = match n {
+                1 => now.sample,
+                _ => before.average / 4 * 3 + now.sample / 4,
+            };
+            assert!(now.average.abs_diff(wanted) < 8, "{before:?} {now:?}");
+            before = now;
+        }
+    };
+    w.a.run(measure).expect("namespace");
+}
+
+#[test]
+fn the_objects_in_the_repository_are_what_the_compiler_makes_of_the_sources() {
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/bpf");
+    if output_of("clang-14 --version").is_err() || output_of("llvm-strip-14 --version").is_err() {
+        eprintln!("skipped: no clang-14 and llvm-14 here");
+        return;
+    }
+    let out = std::env::temp_dir().join(format!("wifu-bpf-{}", std::process::id()));
+    std::fs::create_dir_all(&out).expect("directory");
+    output_of(&format!("{dir}/build.sh {}", out.display())).expect("clang");
+    let mut compared = 0;
+    for entry in std::fs::read_dir(&out).expect("directory").flatten() {
+        let made = std::fs::read(entry.path()).expect("object");
+        let kept = std::fs::read(std::path::Path::new(dir).join(entry.file_name()));
+        assert!(
+            kept.expect("object") == made,
+            "{:?}: run bpf/build.sh",
+            entry.file_name()
+        );
+        compared += 1;
+    }
+    assert!(compared > 0);
+    std::fs::remove_dir_all(&out).expect("removal");
 }

@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 
 mod catalog;
 mod core;
+mod delay;
 mod emu;
 mod exec;
 mod front;
@@ -45,6 +46,8 @@ enum Command {
     Clean(live::CleanArgs),
     /// Run handlers on every packet that passes this host
     Core(core::CoreArgs),
+    /// Measure the delay of a device, for handlers that collect it
+    Delay(delay::DelayArgs),
     /// Run a program with its TCP sockets carried by a WiFu protocol
     Exec(exec::Args),
     /// Run a protocol over a network in virtual time: losses, traces, captures
@@ -81,6 +84,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => live::doctor(&args),
         Command::Clean(args) => live::clean(&args),
         Command::Core(args) => core::run(&args),
+        Command::Delay(args) => delay::run(&args),
         Command::Exec(args) => exec::run(&args),
         Command::Mock(args) => mock::run(&args),
         Command::Sim(args) => sim::run(&args),

@@ -437,3 +437,82 @@ fn frames_to_others_are_overheard_and_ones_own_are_not() {
     let report = core.end(Signal::TERM);
     assert_eq!(report["overheard"], 5, "{report}");
 }
+
+/// ATP packets of every kind that the collector treats differently, from a to b; what arrives.
+fn stamped(w: &World) -> Vec<Vec<u8>> {
+    let at_b = |port| move || UdpSocket::bind((B, port)).expect("socket");
+    let receivers = [9438, 9500].map(|port| w.b.run(at_b(port)).expect("namespace"));
+    let sender = w.a.run(|| UdpSocket::bind((A, 0)).expect("socket"));
+    let sender = sender.expect("namespace");
+    let mut came = Vec::new();
+    for control in [0u16, 0x0800, 0x4000, 0x0400] {
+        for (hops, before) in [(0, 0u32), (254, 2043), (255, 2044), (7, 900_000)] {
+            for (receiver, port) in receivers.iter().zip([9438, 9500]) {
+                let mut payload = atp();
+                payload[2..4].copy_from_slice(&control.to_be_bytes());
+                payload[6] = hops;
+                payload[16..20].copy_from_slice(&before.to_be_bytes());
+                sender.send_to(&payload, (B, port)).expect("send");
+                let patience = Some(Duration::from_secs(5));
+                receiver.set_read_timeout(patience).expect("timeout");
+                let mut room = [0; 200];
+                let length = receiver.recv(&mut room).expect("its checksum is right");
+                came.push(room[..length].to_vec());
+            }
+        }
+    }
+    came
+}
+
+#[test]
+fn the_kernel_stamps_delays_as_the_handler_does() {
+    if !privileged() {
+        return;
+    }
+    let w = World::new("stamp");
+    let plain = stamped(&w);
+    let mut command = w.r.command(WIFU).expect("namespace");
+    let dir = w.dir.join("delay");
+    let args = [
+        "delay", "--dev", "eth1", "--stamp", "--fixed", "2044us", "--dir",
+    ];
+    let log = w.dir.join("delay.log");
+    let child = command
+        .args(args)
+        .arg(&dir)
+        .stderr(File::create(&log).expect("log"));
+    let child = child.stdout(Stdio::null()).spawn().expect("wifu delay");
+    let mut delay = Core {
+        child,
+        out: w.dir.join("none"),
+        err: log,
+    };
+    wait_until(|| delay.said().contains("wifu delay:") || delay.is_over());
+    assert!(!delay.is_over(), "{}", delay.said());
+    let by_kernel = stamped(&w);
+    delay.signal(Signal::TERM);
+    assert!(wait_until(|| delay.is_over()), "{}", delay.said());
+    assert_eq!(stamped(&w), plain, "it goes with its program");
+    // The handler, with the same delay of a driver that is never idle.
+    let files = w.dir.display().to_string();
+    std::fs::write(w.dir.join("Da"), "2044\n").expect("file");
+    let over = core::sync::atomic::AtomicBool::new(false);
+    let by_handler = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for n in (0..).take_while(|_| !over.load(core::sync::atomic::Ordering::Relaxed)) {
+                std::fs::write(w.dir.join("sample"), format!("{}\n", n % 2)).expect("file");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        });
+        let text = "FORWARD -i eth0 -p udp -j NFQUEUE --queue-num 2\n\
+                    handler delay-collector 17\n";
+        let handler = w.core(&w.r, "stamp.conf", text, &["--delay-dir", &files]);
+        std::thread::sleep(Duration::from_millis(100));
+        let came = stamped(&w);
+        over.store(true, core::sync::atomic::Ordering::Relaxed);
+        handler.end(Signal::TERM);
+        came
+    });
+    assert_eq!(by_kernel, by_handler);
+    assert_ne!(by_kernel, plain);
+}

@@ -1,0 +1,328 @@
+//! How long packets are under way in a device, measured on any driver without a patch: a BPF
+//! program on the kernel's tracepoints (bpf/delay.bpf.c), exported as the two files of spec 7.3.
+
+use crate::netns::Owner;
+use crate::poller::Poller;
+use aya::maps::{Array, MapData, MapError};
+use aya::programs::links::LinkOrder;
+use aya::programs::tc::TcAttachOptions;
+use aya::programs::{BtfTracePoint, ProgramError, SchedClassifier, TcAttachType};
+use aya::{Btf, BtfError, Ebpf, EbpfError, include_bytes_aligned};
+use core::str::FromStr;
+use rustix::net::{AddressFamily, SocketType, netdevice, socket};
+use serde::Serialize;
+use std::io;
+use std::path::Path;
+use wifu_wire::{Span, Time};
+
+/// Made by bpf/build.sh.
+static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/delay.bpf.o");
+
+/// Tracepoints, and the programs on them.
+const PROGRAMS: [(&str, &str); 4] = [
+    ("net_dev_queue", "on_queue"),
+    ("net_dev_start_xmit", "on_start"),
+    ("consume_skb", "on_consume"),
+    ("kfree_skb", "on_free"),
+];
+
+/// How ATP's header is stamped (spec 7.5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stamp {
+    /// UDP port of the service.
+    pub port: u16,
+    /// What the delay is taken for before the first sample.
+    pub first: Span,
+    /// An idle node reports this many times its delay, unless the flow is adaptive.
+    pub eta: u32,
+    /// Report always this, and measure nothing.
+    pub fixed: Option<Span>,
+}
+
+impl Default for Stamp {
+    fn default() -> Stamp {
+        Stamp {
+            port: 9438,
+            // D0 of 802.11a at 24 Mb/s (spec 7.4).
+            first: Span(681_500),
+            eta: 3,
+            fixed: None,
+        }
+    }
+}
+
+/// Flags of the program's configuration.
+const FROM_QUEUE: u32 = 1;
+const TO_START: u32 = 2;
+
+/// Between which two points packets are timed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Measure {
+    /// From the driver's ring to the report of the transmission, as the thesis has it (spec 7.1).
+    #[default]
+    Driver,
+    /// In the queueing discipline, up to the driver. For devices that do not report transmissions,
+    /// such as veth.
+    Queue,
+    /// From the queueing discipline to the report.
+    Both,
+}
+
+impl FromStr for Measure {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Measure, String> {
+        match s {
+            "driver" => Ok(Measure::Driver),
+            "queue" => Ok(Measure::Queue),
+            "both" => Ok(Measure::Both),
+            other => Err(format!("\"{other}\": write driver, queue or both")),
+        }
+    }
+}
+
+/// What was measured so far.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct Reading {
+    /// EWMA with weight 3/4 for what was, ns; 0 before the first sample.
+    pub average: u64,
+    /// The last sample, ns.
+    pub sample: u64,
+    /// Samples.
+    pub samples: u64,
+    /// When the last was, ns of CLOCK_MONOTONIC.
+    pub last: u64,
+    /// Packets that came.
+    pub entered: u64,
+    /// Dropped on the way by the queue.
+    pub dropped: u64,
+    /// Under way for more than 10 s: taken for another packet at the same address.
+    pub stale: u64,
+}
+
+/// Why nothing can be measured here; for the user to read.
+#[derive(Debug, thiserror::Error)]
+pub enum DelayError {
+    /// The device.
+    #[error("device {0}: {1}")]
+    Device(String, io::Error),
+    /// The kernel does not describe itself.
+    #[error("the kernel has no /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF): {0}")]
+    Btf(#[from] BtfError),
+    /// The program.
+    #[error("the kernel does not take the BPF program (root, or CAP_BPF and CAP_PERFMON): {0}")]
+    Load(#[from] EbpfError),
+    /// One of the tracepoints.
+    #[error("tracepoint {0}: {1}")]
+    Tracepoint(&'static str, ProgramError),
+    /// The device's egress.
+    #[error("stamping at the device's egress (Linux 6.6): {0}")]
+    Stamp(ProgramError),
+    /// The program's data.
+    #[error("the BPF program's data: {0}")]
+    Map(#[from] MapError),
+    /// The namespace's number.
+    #[error("/proc: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Measures one device until it is dropped.
+pub struct Meter {
+    readings: Array<MapData, [u64; 8]>,
+    /// The programs stay attached as long as this lives.
+    _programs: Ebpf,
+}
+
+impl Meter {
+    /// Measure a device of the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// What is missing: the device, BPF in the kernel, or the right to use it.
+    pub fn open(device: &str, measure: Measure) -> Result<Meter, DelayError> {
+        Meter::start(device, measure, None)
+    }
+
+    /// Measure a device, and stamp the delay into ATP packets that leave through it.
+    ///
+    /// # Errors
+    /// As [`open`](Meter::open); a kernel before Linux 6.6 cannot attach the program such that it
+    /// goes with us.
+    pub fn stamping(device: &str, measure: Measure, stamp: Stamp) -> Result<Meter, DelayError> {
+        Meter::start(device, measure, Some(stamp))
+    }
+
+    fn start(device: &str, measure: Measure, stamp: Option<Stamp>) -> Result<Meter, DelayError> {
+        let index = || {
+            let any = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
+            netdevice::name_to_index(&any, device)
+        };
+        let index = index().map_err(|e| DelayError::Device(device.to_owned(), e.into()))?;
+        let namespace = crate::netns::own_inode()? as u32;
+        let btf = Btf::from_sys_fs()?;
+        let mut programs = Ebpf::load(OBJECT)?;
+        let map = programs.map_mut("CONFIG").ok_or_else(broken)?;
+        let mut config: Array<_, [u32; 8]> = Array::try_from(map)?;
+        let flags = match measure {
+            Measure::Driver => 0,
+            Measure::Queue => FROM_QUEUE | TO_START,
+            Measure::Both => FROM_QUEUE,
+        };
+        let how = stamp.unwrap_or_default();
+        let us = |s: Span| (s.0 / 1000).min(u64::from(u32::MAX)) as u32;
+        let (port, first, fixed) = (u32::from(how.port), us(how.first), how.fixed.map_or(0, us));
+        let values = [index, namespace, flags, port, first, how.eta, fixed, 0];
+        config.set(0, values, 0)?;
+        let points = if how.fixed.is_some() {
+            &[]
+        } else {
+            &PROGRAMS[..]
+        };
+        for (tracepoint, name) in points.iter().copied() {
+            let program = programs.program_mut(name).ok_or_else(broken)?;
+            attach(program, tracepoint, &btf).map_err(|e| DelayError::Tracepoint(tracepoint, e))?;
+        }
+        if stamp.is_some() {
+            let program = programs.program_mut("stamp").ok_or_else(broken)?;
+            stamp_at(program, device).map_err(DelayError::Stamp)?;
+        }
+        let readings = programs.take_map("READING").ok_or_else(broken)?;
+        Ok(Meter {
+            readings: Array::try_from(readings)?,
+            _programs: programs,
+        })
+    }
+
+    /// What was measured so far.
+    ///
+    /// # Errors
+    /// What `bpf` says.
+    pub fn read(&self) -> Result<Reading, DelayError> {
+        let [average, sample, samples, last, entered, dropped, stale, _] =
+            self.readings.get(&0, 0)?;
+        Ok(Reading {
+            average,
+            sample,
+            samples,
+            last,
+            entered,
+            dropped,
+            stale,
+        })
+    }
+}
+
+fn attach(
+    program: &mut aya::programs::Program,
+    tracepoint: &str,
+    btf: &Btf,
+) -> Result<(), ProgramError> {
+    let program: &mut BtfTracePoint = program.try_into()?;
+    program.load(tracepoint, btf)?;
+    program.attach()?;
+    Ok(())
+}
+
+fn stamp_at(program: &mut aya::programs::Program, device: &str) -> Result<(), ProgramError> {
+    let program: &mut SchedClassifier = program.try_into()?;
+    program.load()?;
+    // By a link, not by a filter of a queueing discipline: it goes with its descriptor, and nobody
+    // else's discipline is touched.
+    let first = TcAttachOptions::TcxOrder(LinkOrder::first());
+    program.attach_with_options(device, TcAttachType::Egress, first)?;
+    Ok(())
+}
+
+/// The object in this binary lacks something: it cannot be.
+fn broken() -> DelayError {
+    DelayError::Io(io::Error::other("delay.bpf.o lacks a program or map"))
+}
+
+/// Writes a device's delay as a driver does: `Da` and `sample` in a directory, decimal
+/// microseconds (spec 7.3). Both go when this is dropped.
+pub struct Files {
+    dir: std::path::PathBuf,
+    written: u64,
+}
+
+impl Files {
+    /// Write into `dir`, which is made if need be.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn create(dir: &Path) -> io::Result<Files> {
+        std::fs::create_dir_all(dir)?;
+        // By this, `wifu clean` knows when they are nobody's.
+        std::fs::write(dir.join(OWNER), Owner::this().tag())?;
+        Ok(Files {
+            dir: dir.to_owned(),
+            written: 0,
+        })
+    }
+
+    /// Write a reading if there is a new sample.
+    ///
+    /// # Errors
+    /// If the files cannot be written.
+    pub fn write(&mut self, reading: &Reading) -> io::Result<()> {
+        if reading.samples == self.written {
+            return Ok(());
+        }
+        self.written = reading.samples;
+        for (name, ns) in [("Da", reading.average), ("sample", reading.sample)] {
+            // Never half a number: others read at any time.
+            let fresh = self.dir.join(format!(".{name}"));
+            std::fs::write(&fresh, format!("{}\n", (ns + 500) / 1000))?;
+            std::fs::rename(&fresh, self.dir.join(name))?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        remove(&self.dir);
+    }
+}
+
+/// Who writes the files.
+const OWNER: &str = "owner";
+
+/// Whose files these are, if they are ours.
+pub(crate) fn owner(dir: &Path) -> Option<Owner> {
+    Owner::from_tag(&std::fs::read_to_string(dir.join(OWNER)).ok()?)
+}
+
+/// Remove our files, and the directory unless somebody has put something there.
+pub(crate) fn remove(dir: &Path) {
+    for name in ["Da", "sample", ".Da", ".sample", OWNER] {
+        let _ = std::fs::remove_file(dir.join(name));
+    }
+    let _ = std::fs::remove_dir(dir);
+}
+
+/// Write a device's delay into files until a signal comes, this often.
+///
+/// # Errors
+/// What stops it.
+pub fn run(
+    meter: &Meter,
+    files: &mut Files,
+    interval: Span,
+    mut poller: Poller,
+) -> Result<(), DelayError> {
+    let mut events = Vec::new();
+    let mut next = Poller::now();
+    while poller.take_signal().is_none() {
+        files.write(&meter.read()?)?;
+        next = Time(next.0.max(Poller::now().0)) + interval;
+        poller.wait(next, 0, &mut events)?;
+    }
+    Ok(())
+}
+
+/// Whether this host can measure: what a probe says.
+///
+/// # Errors
+/// What is missing.
+pub fn probe() -> Result<(), DelayError> {
+    Meter::open("lo", Measure::Driver).map(|_| ())
+}
