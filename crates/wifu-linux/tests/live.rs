@@ -636,7 +636,8 @@ fn a_dry_lab_tells_every_step_and_makes_nothing() {
             .iter()
             .any(|s| s.contains("tbf rate 100000000bit"))
     );
-    assert_eq!(lab.teardown_steps().len(), 3);
+    // Two namespaces, the directory, the record.
+    assert_eq!(lab.teardown_steps().len(), 4);
     assert!(ns.open().is_err());
     assert!(lab.node("no blanks").is_err() && lab.node("a").is_err());
 }
