@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from netlab import Host, Lab, LabError, Process, daemon_answers, main_guard, need, run, wait_for
+from netlab import Lab, LabError, Process, daemon_answers, main_guard, need, run, wait_for
 
 KERNEL = "kernel:reno"
 RATES_MBIT = [10.0, 100.0, 1000.0]
@@ -197,23 +197,43 @@ def unshaped(args: argparse.Namespace, order: random.Random) -> Table:
     return table
 
 
-class Hooked:
-    """Programs at the hooks of one lab that can be begun and ended between transfers."""
+STAMP = ["delay", "--dev", "eth0", "--stamp"]
+# What may stand in packets' way: the path, the rate, whether through a router, the command on the
+# hosts concerned, and the ratio to be reached.
+NULL = '[[handler]]\nuse = "null"\nhooks = {}\n'
+HOOKED: list[tuple[str, float | None, str, list[str], str]] = [
+    ("1 Gb/s link, input and output on both hosts", 1000.0, NULL, ["core"], "0.99"),
+    ("unshaped, forward on the router between", None, NULL, ["core"], "0.6"),
+    ("unshaped, BPF stamps at the router's egress", None, "", [*STAMP, "--fixed", "2ms"], "1"),
+    ("... and measures what it stamps", None, "", [*STAMP, "--measure", "queue"], ""),
+]
 
-    def __init__(self, lab: Lab, wifu: Path, hosts: Sequence[Host], hooks: Sequence[str]) -> None:
-        names = ", ".join(f'"{h}"' for h in hooks)
-        text = f'[[handler]]\nuse = "null"\nhooks = [{names}]\n'
-        self.lab, self.wifu, self.hosts = lab, wifu, hosts
-        self.config = lab.scratch / "null.toml"
-        self.config.write_text(text)
+
+class Hooked:
+    """Programs on the way of one lab's packets that come and go between transfers."""
+
+    def __init__(self, lab: Lab, wifu: Path, handlers: str, command: Sequence[str]) -> None:
+        self.lab = lab
+        self.hosts = [lab.a, lab.b] if lab.router is None else [lab.router]
+        hooks = ["input", "output"] if lab.router is None else ["forward"]
+        where = lab.scratch / "hooked"
+        if handlers:
+            where = lab.scratch / "hooked.toml"
+            where.write_text(handlers.format(json.dumps(hooks)))
+        option = "--config" if handlers else "--dir"
+        self.command: list[str | Path] = [wifu, *command, option, where]
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
         """Run them meanwhile."""
-        command = (self.wifu, "core", "--config", self.config)
-        programs = [self.lab.start(h, *command) for h in self.hosts]
+        programs = [self.lab.start(h, *self.command) for h in self.hosts]
         try:
-            wait_for("wifu core", lambda: all("ready" in p.said() for p in programs), *programs)
+            said = ("ready", "wifu delay:")
+            wait_for(
+                "the program on the way",
+                lambda: all(any(s in p.said() for s in said) for p in programs),
+                *programs,
+            )
             yield
         finally:
             for program in programs:
@@ -221,29 +241,23 @@ class Hooked:
 
 
 def interception(args: argparse.Namespace, order: random.Random) -> Table:
-    """Kernel TCP with and without a handler that accepts everything."""
+    """Kernel TCP with and without a program on the way."""
     head = ["path", "without, Mb/s", "with, Mb/s", "ratio of medians", "goal"]
     title = "Interception: goodput of kernel:reno, median (range), without and with `null` handlers"
     table = Table(title, head, [], [])
-    ends = "1 Gb/s link, input and output on both hosts"
-    through = "unshaped, forward on the router between"
-    for name, rate, goal in [(ends, 1000.0, "0.99"), (through, None, "0.6")]:
-        with contextlib.ExitStack() as stack:
-            lab = stack.enter_context(Lab("hooks", rate, routed=rate is None))
-            wifu = args.bin / "wifu"
-            bench = Bench(lab, wifu, [KERNEL])
-            hosts = [lab.a, lab.b] if lab.router is None else [lab.router]
-            hooks = ["input", "output"] if lab.router is None else ["forward"]
-            hooked = Hooked(lab, wifu, hosts, hooks)
+    for name, rate, handlers, command, goal in HOOKED:
+        with Lab("hooks", rate, routed=rate is None) as lab:
+            bench = Bench(lab, args.bin / "wifu", [KERNEL])
+            hooked = Hooked(lab, args.bin / "wifu", handlers, command)
             found: dict[str, list[float]] = {"without": [], "with": []}
             amount = ["-t", str(args.seconds)]
             for _ in range(args.rounds):
                 for way in order.sample(list(found), len(found)):
                     with hooked.running() if way == "with" else contextlib.nullcontext():
                         found[way] += bench.transfer(KERNEL, amount)
-        without, hooked_rates = found["without"], found["with"]
-        ratio = statistics.median(hooked_rates) / statistics.median(without)
-        table.rows.append([name, mbit(without), mbit(hooked_rates), f"{ratio:.4f}", goal])
+        without, hindered = found["without"], found["with"]
+        ratio = statistics.median(hindered) / statistics.median(without)
+        table.rows.append([name, mbit(without), mbit(hindered), f"{ratio:.4f}", goal])
         table.raw.append({"path": name, "bits_per_second": found})
         print("  " + ", ".join(table.rows[-1]), flush=True)
     return table
