@@ -191,11 +191,16 @@ impl Simulation {
     /// The chains that the scenario puts at the nodes.
     fn place_handlers(&mut self, rng: &Rng) -> Result<(), ScenarioError> {
         let specs = self.scenario.handler.clone();
+        // By number: a node may be called by its place (`n3`) although it has a name.
+        let mut places = Vec::with_capacity(specs.len());
         for (i, spec) in specs.iter().enumerate() {
             let path = format!("handler[{i}]");
+            let mut numbers = BTreeSet::new();
             for (at, name) in spec.nodes.iter().enumerate() {
-                routing::index(&self.plan, name, &format!("{path}.nodes[{at}]"))?;
+                let path = format!("{path}.nodes[{at}]");
+                numbers.insert(routing::index(&self.plan, name, &path)?);
             }
+            places.push(numbers);
             // Checked by itself first, so that the error names the entry.
             let alone = wifu_core::Config {
                 handlers: vec![spec.config.clone()],
@@ -205,12 +210,12 @@ impl Simulation {
                 .map_err(|e| ScenarioError::key(&path, e.to_string()))?;
         }
         for number in 0..self.nodes.len() as u16 {
-            let name = &self.plan.nodes[usize::from(number)].name;
             let here = specs
                 .iter()
-                .filter(|s| s.nodes.is_empty() || s.nodes.contains(name));
+                .zip(&places)
+                .filter(|(_, at)| at.is_empty() || at.contains(&number));
             let config = wifu_core::Config {
-                handlers: here.map(|s| s.config.clone()).collect(),
+                handlers: here.map(|(s, _)| s.config.clone()).collect(),
             };
             if config.handlers.is_empty() {
                 continue;
