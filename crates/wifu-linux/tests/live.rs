@@ -175,16 +175,14 @@ fn no_icmp(config: RawConfig) {
     assert_eq!(collect(&mut right, 1).len(), 1);
     assert_eq!(unreachables(&b), before);
     drop(right);
-    send(&mut left, &header(A, B, PROTOCOL), b"nobody");
-    let deadline = Instant::now() + Duration::from_secs(2);
+    // The kernel limits how many leave from the whole machine: others may have used them up.
+    let deadline = Instant::now() + Duration::from_secs(10);
     while unreachables(&b) == before && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(1));
+        send(&mut left, &header(A, B, PROTOCOL), b"nobody");
+        std::thread::sleep(Duration::from_millis(50));
     }
-    assert_eq!(
-        unreachables(&b),
-        before + 1,
-        "the control: without it, one leaves"
-    );
+    let after = unreachables(&b);
+    assert!(after > before, "the control: without it, one leaves");
 }
 
 #[test]
