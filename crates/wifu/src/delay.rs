@@ -1,6 +1,6 @@
 //! `wifu delay`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -21,7 +21,7 @@ pub struct DelayArgs {
     #[arg(long, value_name = "DEVICE")]
     dev: String,
     /// Where the files `Da` and `sample` are written, in microseconds
-    /// [default: /run/wifu/delay/DEVICE]
+    /// [default: /run/wifu/delay/DEVICE, with -NAMESPACE if that is not the host's]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// From where to where: `driver` (its ring to its report), `queue` (the queueing discipline),
@@ -52,9 +52,7 @@ const ENDS: [i32; 3] = [1, 2, 15]; // SIGHUP, SIGINT, SIGTERM
 pub fn run(args: &DelayArgs) -> anyhow::Result<ExitCode> {
     let dir = match &args.dir {
         Some(dir) => dir.clone(),
-        None => Path::new(wifu_linux::netns::RUN)
-            .join("delay")
-            .join(&args.dev),
+        None => wifu_linux::delay::default_directory(&args.dev).context("/proc")?,
     };
     let mut poller = Poller::new(Coalesce::OFF)?;
     poller.catch_signals(&ENDS)?;

@@ -12,7 +12,7 @@ use core::str::FromStr;
 use rustix::net::{AddressFamily, SocketType, netdevice, socket};
 use serde::Serialize;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use wifu_wire::{Span, Time};
 
 /// Made by bpf/build.sh.
@@ -239,7 +239,7 @@ fn broken() -> DelayError {
 /// Writes a device's delay as a driver does: `Da` and `sample` in a directory, decimal
 /// microseconds (spec 7.3). Both go when this is dropped.
 pub struct Files {
-    dir: std::path::PathBuf,
+    dir: PathBuf,
     written: u64,
 }
 
@@ -247,8 +247,12 @@ impl Files {
     /// Write into `dir`, which is made if need be.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If it cannot be made, or another process writes there.
     pub fn create(dir: &Path) -> io::Result<Files> {
+        if let Some(other) = owner(dir).filter(|o| *o != Owner::this() && o.is_alive()) {
+            let text = format!("process {} writes there", other.pid);
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
+        }
         std::fs::create_dir_all(dir)?;
         // By this, `wifu clean` knows when they are nobody's.
         std::fs::write(dir.join(OWNER), Owner::this().tag())?;
@@ -281,6 +285,22 @@ impl Drop for Files {
     fn drop(&mut self) {
         remove(&self.dir);
     }
+}
+
+/// Where the delay of a device is written unless said otherwise: in `/run/wifu/delay`, by the name
+/// of the device, with the number of the network namespace if it is not the host's.
+///
+/// # Errors
+/// If /proc is not mounted.
+pub fn default_directory(device: &str) -> io::Result<PathBuf> {
+    use std::os::unix::fs::MetadataExt;
+    let here = crate::netns::own_inode()?;
+    let host = std::fs::metadata("/proc/1/ns/net").map(|m| m.ino());
+    let name = match host {
+        Ok(host) if host == here => device.to_owned(),
+        _ => format!("{device}-{here}"),
+    };
+    Ok(Path::new(crate::netns::RUN).join("delay").join(name))
 }
 
 /// Who writes the files.

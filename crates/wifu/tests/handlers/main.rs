@@ -516,3 +516,44 @@ fn the_kernel_stamps_delays_as_the_handler_does() {
     assert_eq!(by_kernel, by_handler);
     assert_ne!(by_kernel, plain);
 }
+
+#[test]
+fn files_of_a_killed_measurement_are_cleaned_away() {
+    if !privileged() {
+        return;
+    }
+    let w = World::new("kill");
+    let begin = |name: &str| {
+        let paths = ["out", "err"].map(|e| w.dir.join(format!("{name}.{e}")));
+        let [out, err] = [&paths[0], &paths[1]].map(|p| File::create(p).expect("log"));
+        let mut command = w.r.command(WIFU).expect("namespace");
+        command.args(["delay", "--dev", "eth1", "--measure", "queue"]);
+        let child = command.stdout(out).stderr(err).spawn().expect("wifu delay");
+        let [out, err] = paths;
+        let mut delay = Core { child, out, err };
+        wait_until(|| delay.said().contains("wifu delay:") || delay.is_over());
+        delay
+    };
+    let mut first = begin("first");
+    assert!(!first.is_over(), "{}", first.said());
+    let said = first.said();
+    let dir = PathBuf::from(said.trim().rsplit(' ').next().expect("a path"));
+    w.ping(20);
+    let average = || std::fs::read_to_string(dir.join("Da")).unwrap_or_default();
+    assert!(
+        wait_until(|| average().trim().parse::<u64>().is_ok()),
+        "{}",
+        average()
+    );
+    let mut second = begin("second");
+    assert!(wait_until(|| second.is_over()));
+    assert!(second.said().contains("writes there"), "{}", second.said());
+    let clean = || output(w.r.command(WIFU).expect("namespace").arg("clean"));
+    clean();
+    assert!(dir.exists(), "its owner lives");
+    first.child.kill().expect("kill");
+    first.child.wait().expect("wait");
+    assert!(dir.exists());
+    clean();
+    assert!(!dir.exists());
+}
