@@ -269,7 +269,8 @@ fn time_can_be_stretched() {
     // Never less, whatever the machine does: the radio's own time is three times as long.
     assert!(measured > 2.9 * model, "{measured} ms");
     if emu.is_valid() {
-        assert!((measured - 3.0 * model).abs() < 0.4, "{measured} ms");
+        let off = (measured - 3.0 * model).abs();
+        assert!(off < 1.0, "{measured} ms, not {} ms", 3.0 * model);
     }
     emu.exit();
 }
