@@ -16,10 +16,6 @@ use wifu_linux::poller::Coalesce;
 use wifu_linux::tun::TunConfig;
 use wifu_wire::Span;
 
-/// The daemon's turn on a processor, which it never uses up: it must go before its applications
-/// when a packet comes. At 1 Gb/s one tick is half a megabyte without acknowledgement.
-const SLICE: core::time::Duration = core::time::Duration::from_micros(100);
-
 /// What carries packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum CarrierName {
@@ -145,9 +141,6 @@ pub fn daemon(args: &DaemonArgs) -> anyhow::Result<ExitCode> {
     };
     allow_many_descriptors();
     wifu_linux::sys::large_buffers_from_kernel();
-    if let Err(e) = wifu_linux::sys::set_slice(SLICE) {
-        tracing::debug!("the scheduler grants no short slice: {e}");
-    }
     let daemon = Daemon::open(config)?;
     give_up_privileges(&socket)?;
     tracing::info!("ready: applications reach it at {}", socket.display());
