@@ -38,7 +38,8 @@ WAYS: dict[str, list[str] | None] = {
 FLOWS, FLOWS_MBIT, FLOWS_SECONDS = 10, 100.0, 20
 # Runs of the simulator: what they are, and what ns-2 and ns-3 reach on such runs.
 MESHES = {
-    "chain": ("802.11a chain of 6 hops, 1 TCP flow", "125, 7.1"),
+    "chain": ("802.11a chain of 6 hops at 24 Mb/s, 1 TCP flow", "125, 7.1"),
+    "chain6": ("the same at 6 Mb/s", "125, 7.1"),
     "random": ("20 nodes at random, 10 flows", "45, 1.6"),
     "grid": ("grid of 10 x 10, 50 flows over 7 hops", "6.0, 0.26"),
     "thousand": ("grid of 25 x 40, 100 flows over 2 hops", ""),

@@ -2,7 +2,7 @@
 //!
 //!     cargo run --release -p wifu-sim --example mesh_speed [NAME] [SECONDS] [--json]
 //!
-//! `chain`: 6 hops of 802.11a, one flow. `random`: 20 nodes, 10 flows. `grid`: 10 by 10 nodes, 50
+//! `chain`, `chain6`: 6 hops of 802.11a at 24 and 6 Mb/s, one flow. `random`: 20 nodes, 10 flows. `grid`: 10 by 10 nodes, 50
 //! flows over 7 hops. `thousand`: 1000 nodes, 100 flows of 2 hops. `wire`: no radio.
 
 use std::sync::Arc;
@@ -27,6 +27,10 @@ fn scenario(name: &str, seconds: u64) -> String {
     match name {
         "chain" => format!(
             "[topology]\nwords = \"linear,7\"\nset = \"TB-W9\"\n[radio]\nattempts = 7\n{}{stop}",
+            flow(1, 7)
+        ),
+        "chain6" => format!(
+            "[topology]\nwords = \"linear,7\"\nset = \"TB-B\"\n[radio]\nattempts = 7\n{}{stop}",
             flow(1, 7)
         ),
         "random" => {
@@ -81,6 +85,7 @@ fn main() {
     let seconds = args.get(2).and_then(|s| s.parse().ok());
     for (name, default) in [
         ("chain", 1000),
+        ("chain6", 1000),
         ("random", 200),
         ("grid", 50),
         ("large", 2),
