@@ -2,8 +2,9 @@
 //!
 //!     cargo run --release -p wifu-sim --example mesh_speed [NAME] [SECONDS] [--json]
 //!
-//! `chain`, `chain6`: 6 hops of 802.11a at 24 and 6 Mb/s, one flow. `random`: 20 nodes, 10 flows. `grid`: 10 by 10 nodes, 50
-//! flows over 7 hops. `thousand`: 1000 nodes, 100 flows of 2 hops. `wire`: no radio.
+//! `chain`, `chain6`: 6 hops of 802.11a at 24 and 6 Mb/s, one flow. `random`: 20 nodes, 10 flows.
+//! `grid`: 10 by 10 nodes, 50 flows over 7 hops. `thousand`: 1000 nodes, 100 flows of 2 hops.
+//! `wire`: no radio.
 
 use std::sync::Arc;
 use wifu_engine::Blueprint;
