@@ -194,7 +194,8 @@ fn a_lost_tail_of_one_to_ten_packets_comes_again_after_one_timeout() {
             assert!(data >= 1448 * tail, "{spec}, last {tail} lost");
             let lost = pair.seen.iter().find(|s| s.fate == Fate::Drop).unwrap();
             assert!(again[0].at - lost.at >= ms(900), "{spec}, {tail}");
-            assert!(again[0].at - lost.at <= ms(1_100), "{spec}, {tail}");
+            // The last acknowledgement, from which the timer runs anew, may be delayed by 200 ms.
+            assert!(again[0].at - lost.at <= ms(1_300), "{spec}, {tail}");
         }
     }
 }
