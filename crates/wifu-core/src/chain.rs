@@ -4,7 +4,7 @@ use crate::handler::{Handler, HopCx, Lines, Site, TIMERS, TxStatus};
 use crate::hook::{Hook, Hooks, Packet, Verdict};
 use crate::ip;
 use crate::shim;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use wifu_wire::{Rng, Time};
 
 /// What to do with a packet that a handler wants to hold although it holds as many as it may.
@@ -60,9 +60,43 @@ pub struct Chain {
     links: Vec<Link>,
     /// Who holds a packet, and at which hook.
     held: BTreeMap<u64, (usize, Hook)>,
-    released: Vec<(u64, Verdict)>,
-    lines: Lines,
+    said: Said,
     due: Time,
+}
+
+/// What handlers said besides their verdicts.
+#[derive(Default)]
+struct Said {
+    released: VecDeque<(u64, Verdict)>,
+    lines: Lines,
+}
+
+impl Said {
+    /// Call a handler with what it may use.
+    fn ask<R>(
+        &mut self,
+        link: &mut Link,
+        now: Time,
+        site: &dyn Site,
+        call: impl FnOnce(&mut dyn Handler, &mut HopCx<'_>) -> R,
+    ) -> R {
+        let mut cx = HopCx {
+            now,
+            site,
+            rng: &mut link.rng,
+            timers: &mut link.timers,
+            released: &mut self.released,
+            lines: &mut self.lines,
+        };
+        call(&mut *link.handler, &mut cx)
+    }
+}
+
+impl Link {
+    /// The earliest of its timers and `other`.
+    fn due(&self, other: Time) -> Time {
+        self.timers.iter().copied().fold(other, Time::min)
+    }
 }
 
 impl Chain {
@@ -148,18 +182,12 @@ impl Chain {
                 continue;
             }
             link.counters.packets += 1;
-            let before = packet.changed();
-            let mut cx = HopCx {
-                now,
-                site,
-                rng: &mut link.rng,
-                timers: &mut link.timers,
-                released: &mut self.released,
-                lines: &mut self.lines,
-            };
-            let verdict = link.handler.on_packet(hook, packet, &mut cx);
-            link.counters.changed += u64::from(packet.changed() && !before);
-            self.due = link.timers.iter().copied().fold(self.due, Time::min);
+            let before = packet.changes();
+            let verdict = self.said.ask(link, now, site, |handler, cx| {
+                handler.on_packet(hook, packet, cx)
+            });
+            link.counters.changed += u64::from(packet.changes() > before);
+            self.due = link.due(self.due);
             match verdict {
                 Verdict::Accept => {}
                 Verdict::Drop(reason) => {
@@ -185,9 +213,7 @@ impl Chain {
 
     /// A held packet that was let go since.
     pub fn poll_released(&mut self) -> Option<Released> {
-        while let Some((ticket, verdict)) =
-            (!self.released.is_empty()).then(|| self.released.remove(0))
-        {
+        while let Some((ticket, verdict)) = self.said.released.pop_front() {
             let Some(&(at, _)) = self.held.get(&ticket) else {
                 continue; // the substrate lost it meanwhile
             };
@@ -233,15 +259,9 @@ impl Chain {
                     continue;
                 }
                 link.timers[timer] = Time::NEVER;
-                let mut cx = HopCx {
-                    now,
-                    site,
-                    rng: &mut link.rng,
-                    timers: &mut link.timers,
-                    released: &mut self.released,
-                    lines: &mut self.lines,
-                };
-                link.handler.on_timer(timer as u8, &mut cx);
+                self.said.ask(link, now, site, |handler, cx| {
+                    handler.on_timer(timer as u8, cx)
+                });
             }
         }
         let all = self.links.iter().flat_map(|l| l.timers);
@@ -251,22 +271,16 @@ impl Chain {
     /// The driver reported a transmission.
     pub fn on_tx_status(&mut self, status: &TxStatus, now: Time, site: &dyn Site) {
         for link in &mut self.links {
-            let mut cx = HopCx {
-                now,
-                site,
-                rng: &mut link.rng,
-                timers: &mut link.timers,
-                released: &mut self.released,
-                lines: &mut self.lines,
-            };
-            link.handler.on_tx_status(status, &mut cx);
-            self.due = link.timers.iter().copied().fold(self.due, Time::min);
+            self.said.ask(link, now, site, |handler, cx| {
+                handler.on_tx_status(status, cx)
+            });
+            self.due = link.due(self.due);
         }
     }
 
     /// What handlers wrote since the last call.
     pub fn take_lines(&mut self) -> Lines {
-        core::mem::take(&mut self.lines)
+        core::mem::take(&mut self.said.lines)
     }
 
     /// Name and account of each handler, in order.

@@ -1,6 +1,7 @@
 //! What a handler is.
 
 use crate::hook::{Hook, Hooks, LinkFacts, Packet, Verdict};
+use std::collections::VecDeque;
 use wifu_engine::descriptor::{ParamSpec, Params};
 use wifu_wire::{Rng, Span, Time};
 
@@ -40,7 +41,7 @@ pub struct HopCx<'a> {
     /// This handler's own stream.
     pub rng: &'a mut Rng,
     pub(crate) timers: &'a mut [Time; TIMERS],
-    pub(crate) released: &'a mut Vec<(u64, Verdict)>,
+    pub(crate) released: &'a mut VecDeque<(u64, Verdict)>,
     pub(crate) lines: &'a mut Lines,
 }
 
@@ -48,7 +49,7 @@ impl HopCx<'_> {
     /// Say what becomes of a packet that this handler holds: `Accept` lets it go on to the next
     /// handler. `Hold` is ignored.
     pub fn release(&mut self, ticket: u64, verdict: Verdict) {
-        self.released.push((ticket, verdict));
+        self.released.push_back((ticket, verdict));
     }
 
     /// Be called at `at`, or as soon as possible if that has passed.

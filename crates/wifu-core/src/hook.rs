@@ -169,7 +169,7 @@ impl Octets for Vec<u8> {
 /// A packet at a hook.
 pub struct Packet<'a> {
     octets: &'a mut dyn Octets,
-    changed: bool,
+    changes: u32,
     /// The substrate's name for it; a held packet is released by it.
     pub ticket: u64,
     /// The radio that transmitted it, in the substrate's numbering; `None` if this node sends it
@@ -186,7 +186,7 @@ impl<'a> Packet<'a> {
     pub fn new(octets: &'a mut dyn Octets, ticket: u64) -> Packet<'a> {
         Packet {
             octets,
-            changed: false,
+            changes: 0,
             ticket,
             transmitter: None,
             rssi_dbm: None,
@@ -201,19 +201,24 @@ impl<'a> Packet<'a> {
 
     /// Its octets to be changed in place. Lengths and header checksum are repaired afterwards.
     pub fn octets_mut(&mut self) -> &mut [u8] {
-        self.changed = true;
+        self.changes += 1;
         self.octets.get_mut()
     }
 
     /// Replace all its octets.
     pub fn replace(&mut self, octets: &[u8]) {
-        self.changed = true;
+        self.changes += 1;
         self.octets.replace(octets);
     }
 
     /// Whether a handler changed it.
     pub fn changed(&self) -> bool {
-        self.changed
+        self.changes > 0
+    }
+
+    /// How often handlers took its octets to change them.
+    pub(crate) fn changes(&self) -> u32 {
+        self.changes
     }
 }
 

@@ -90,7 +90,9 @@ impl PacketRing {
             holding: 0,
             lost: Cell::new(0),
         };
-        bind(&ring.fd)?;
+        // Of every interface; only a socket for all packets sees them before the interfaces' ingress
+        // programs do. Those that the filter chooses arrive from now on.
+        sys::bind_packets(&ring.fd, 0)?;
         Ok(ring)
     }
 
@@ -197,33 +199,6 @@ fn map(fd: &OwnedFd, length: usize) -> io::Result<NonNull<u8>> {
         return Err(io::Error::last_os_error());
     }
     NonNull::new(at.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
-}
-
-/// Bind to all packets of every interface; those that the filter chooses arrive from now on. Only a
-/// socket for all packets sees them before the interfaces' ingress programs do.
-fn bind(fd: &OwnedFd) -> io::Result<()> {
-    let address = libc::sockaddr_ll {
-        sll_family: libc::AF_PACKET as libc::sa_family_t,
-        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
-        sll_ifindex: 0,
-        sll_hatype: 0,
-        sll_pkttype: 0,
-        sll_halen: 0,
-        sll_addr: [0; 8],
-    };
-    // SAFETY: pointer and length describe the local address, which the kernel only reads.
-    let r = unsafe {
-        libc::bind(
-            fd.as_raw_fd(),
-            (&raw const address).cast(),
-            size_of::<libc::sockaddr_ll>() as libc::socklen_t,
-        )
-    };
-    if r == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
 }
 
 /// A socket that sends IPv4 packets to stations on links and receives nothing.

@@ -436,6 +436,35 @@ fn open_device(name: &str, kind: libc::c_int) -> io::Result<(OwnedFd, String)> {
     Ok((fd, name))
 }
 
+/// Bind a packet socket to all packets of the interface with this index, or of every one (0).
+///
+/// # Errors
+/// What `bind` says.
+pub fn bind_packets(fd: impl AsFd, interface: i32) -> io::Result<()> {
+    let address = libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as libc::sa_family_t,
+        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
+        sll_ifindex: interface,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
+    // SAFETY: pointer and length describe the local address, which the kernel only reads.
+    let r = unsafe {
+        libc::bind(
+            fd.as_fd().as_raw_fd(),
+            (&raw const address).cast(),
+            size_of::<libc::sockaddr_ll>() as libc::socklen_t,
+        )
+    };
+    if r == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
 /// Let a closed pipe at the output end this process quietly, as it does other programs; by default
 /// Rust's programs get an error, which printing turns into a panic. Not for programs with sockets.
 pub fn end_with_closed_pipe() {

@@ -196,6 +196,15 @@ fn the_collector_keeps_the_largest_delay_of_the_path() {
 }
 
 #[test]
+fn each_handler_that_changes_a_packet_is_counted() {
+    let twice = "[[handler]]\nuse = \"delay-collector\"\n".repeat(2);
+    let mut c = chain(&twice);
+    let _ = ask(&mut c, Hook::Forward, &mut atp(0, 0, 0), 0, &node(900));
+    let changed: Vec<u64> = c.counters().map(|(_, c)| c.changed).collect();
+    assert_eq!(changed, [1, 1]);
+}
+
+#[test]
 fn feedback_and_what_is_not_atp_pass_the_collector_untouched() {
     let mut c = chain("[[handler]]\nuse = \"delay-collector\"\n");
     let mut other = atp(0, 0, 0);

@@ -3,7 +3,7 @@
 use crate::sys::{self, BPF_RETURN, RecvBatch, instruction};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// linux/if_packet.h; the names are the kernel's.
 const SOL_PACKET: libc::c_int = 263;
@@ -41,7 +41,7 @@ impl Ear {
         let fd = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
         let interface = netdevice::name_to_index(&fd, device)? as i32;
         sys::set_filter(&fd, &filter())?;
-        bind(&fd, interface)?;
+        sys::bind_packets(&fd, interface)?;
         let request = PacketMreq {
             interface,
             kind: PACKET_MR_PROMISC,
@@ -91,29 +91,4 @@ fn filter() -> [libc::sock_filter; 6] {
         instruction(BPF_RETURN, 0, 0, u32::from(u16::MAX)),
         instruction(BPF_RETURN, 0, 0, 0),
     ]
-}
-
-fn bind(fd: &OwnedFd, interface: i32) -> io::Result<()> {
-    let address = libc::sockaddr_ll {
-        sll_family: libc::AF_PACKET as libc::sa_family_t,
-        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
-        sll_ifindex: interface,
-        sll_hatype: 0,
-        sll_pkttype: 0,
-        sll_halen: 0,
-        sll_addr: [0; 8],
-    };
-    // SAFETY: pointer and length describe the local address, which the kernel only reads.
-    let r = unsafe {
-        libc::bind(
-            fd.as_raw_fd(),
-            (&raw const address).cast(),
-            size_of::<libc::sockaddr_ll>() as libc::socklen_t,
-        )
-    };
-    if r == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
 }
