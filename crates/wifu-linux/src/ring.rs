@@ -90,8 +90,8 @@ impl PacketRing {
             holding: 0,
             lost: Cell::new(0),
         };
-        // Of every interface; only a socket for all packets sees them before the interfaces' ingress
-        // programs do. Those that the filter chooses arrive from now on.
+        // Of every interface; only a socket for all packets sees them before the interfaces'
+        // ingress programs do. Those that the filter chooses arrive from now on.
         sys::bind_packets(&ring.fd, 0)?;
         Ok(ring)
     }
