@@ -75,6 +75,7 @@ impl Node {
         let poller = Poller::new(Coalesce {
             pause: Span::MICRO * setting.pause_us,
             threshold: setting.threshold,
+            ..Coalesce::default()
         })?;
         carrier.attach(&poller, CARRIER)?;
         let header = IpInfo {

@@ -6,6 +6,12 @@
 //! round the poller does not wait in epoll but sleeps for a fixed short time, in which packets
 //! gather without waking anybody, and then looks. A quiet loop (request and answer) never pays
 //! that delay, because a round with little work waits in epoll as usual.
+//!
+//! A pause comes last of all, too, after the last packet of a transfer, and must stay a small part
+//! of it: it grows with the age of the burst, up to what is asked. And a burst's first moments are
+//! gathered awake, giving way to whoever else is ready ([`Coalesce::awake`]): waking a processor
+//! that sleeps takes longer than the segments of a short transfer are apart. Through a long burst
+//! the loop sleeps, for that leaves the processors to applications.
 
 use crate::sys;
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
@@ -75,17 +81,27 @@ impl Event {
 /// When the loop sleeps instead of waiting for the next packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coalesce {
-    /// How long it sleeps; zero switches coalescing off.
+    /// How long it sleeps at most; zero switches coalescing off.
     pub pause: Span,
     /// A round that handled at least this many packets was busy.
     pub threshold: usize,
+    /// So long from the start of a burst the loop pauses awake.
+    pub awake: Span,
 }
+
+/// The pause of a young burst, or what is asked if that is less.
+const SHORT: Span = Span(50_000);
+/// Of its age, a burst's pause is this part.
+const PART: u64 = 128;
+/// A burst ends when nothing comes for so long.
+const QUIET: Span = Span(1_000_000);
 
 impl Coalesce {
     /// No coalescing: wait in epoll always.
     pub const OFF: Coalesce = Coalesce {
         pause: Span::ZERO,
         threshold: usize::MAX,
+        awake: Span::ZERO,
     };
 }
 
@@ -94,6 +110,7 @@ impl Default for Coalesce {
         Coalesce {
             pause: Span(50_000),
             threshold: 4,
+            awake: Span::ZERO,
         }
     }
 }
@@ -135,6 +152,8 @@ pub struct Poller {
     coalesce: Coalesce,
     events: Vec<epoll::Event>,
     counters: PollCounters,
+    /// When the burst began.
+    burst: Option<Time>,
 }
 
 impl Poller {
@@ -155,6 +174,7 @@ impl Poller {
             coalesce,
             events: Vec::with_capacity(EVENTS),
             counters: PollCounters::default(),
+            burst: None,
         };
         poller.add(&*poller.waker.0, OWN, Interest::READ)?;
         Ok(poller)
@@ -235,19 +255,35 @@ impl Poller {
     ) -> io::Result<()> {
         events.clear();
         if handled >= self.coalesce.threshold && self.coalesce.pause > Span::ZERO {
-            let now = Poller::now();
-            let pause = self.coalesce.pause.0.min((deadline - now).0);
-            if pause > 0 {
-                self.counters.pauses += 1;
-                pause_for(Span(pause));
-            }
+            self.pause(deadline);
             if self.look(Some(Span::ZERO), events)? > 0 {
                 return Ok(());
             }
         }
-        let timeout = (deadline != Time::NEVER).then(|| deadline - Poller::now());
+        let now = Poller::now();
+        let timeout = (deadline != Time::NEVER).then(|| deadline - now);
         self.look(timeout, events)?;
+        if Poller::now() - now >= QUIET {
+            self.burst = None;
+        }
         Ok(())
+    }
+
+    /// Let packets gather, but not beyond `deadline`.
+    fn pause(&mut self, deadline: Time) {
+        let now = Poller::now();
+        let age = now - *self.burst.get_or_insert(now);
+        let pause = SHORT.max(age / PART).min(self.coalesce.pause);
+        let pause = pause.min(deadline - now);
+        if pause == Span::ZERO {
+            return;
+        }
+        self.counters.pauses += 1;
+        if age < self.coalesce.awake {
+            give_way_until(now + pause);
+        } else {
+            pause_for(pause);
+        }
     }
 
     /// Looks, waits and pauses so far.
@@ -298,6 +334,13 @@ fn timespec(span: Span) -> Timespec {
     Timespec {
         tv_sec: (span.0 / 1_000_000_000) as i64,
         tv_nsec: (span.0 % 1_000_000_000) as i64,
+    }
+}
+
+/// Let others run, and look at the clock between them.
+fn give_way_until(end: Time) {
+    while Poller::now() < end {
+        rustix::thread::sched_yield();
     }
 }
 

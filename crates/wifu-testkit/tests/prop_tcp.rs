@@ -73,7 +73,14 @@ fn spec() -> impl Strategy<Value = String> {
             "{base},rcv_wnd={window},snd_buf={buffer},isn=fixed,iss={iss},ack_every={every},\
              ts_echo={echo},timestamps={},ltx={},cwv={},abc={},idle_restart={},rto_hold={},\
              stretch={},nagle={},syn_tries=100,data_tries=100",
-            s.0, s.1, s.2, s.3, s.4, s.5, s.6, s.7
+            s.0,
+            s.1,
+            s.2,
+            s.3,
+            s.4,
+            s.5,
+            if s.6 == "on" { 8 } else { 1 },
+            s.7
         );
         if mss > 0 {
             spec.push_str(&format!(",mss={mss}"));

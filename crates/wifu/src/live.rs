@@ -25,6 +25,9 @@ enum CarrierName {
     Tun,
 }
 
+/// The daemon pauses awake for so long from the start of a burst: what 100 kB take at 1 Gb/s.
+const AWAKE: Span = Span(1_000_000);
+
 /// `wifu daemon`.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
@@ -64,8 +67,8 @@ pub struct DaemonArgs {
     /// Also know the protocols and profiles of this TOML file
     #[arg(long, value_name = "TOML")]
     file: Option<PathBuf>,
-    /// When busy, let packets gather for this long ("0 s" switches off)
-    #[arg(long, value_name = "TIME", default_value = "50 us")]
+    /// When busy, let packets gather, for this long at most ("0 s" switches off)
+    #[arg(long, value_name = "TIME", default_value = "150 us")]
     coalesce: Span,
     /// Test equipment: faults of packets that leave, such as
     /// loss=2%,reorder=5%,duplicate=1%,corrupt=0.1%,delay=5ms,seed=1
@@ -127,6 +130,7 @@ pub fn daemon(args: &DaemonArgs) -> anyhow::Result<ExitCode> {
         pcap: args.pcap.clone(),
         coalesce: Coalesce {
             pause: args.coalesce,
+            awake: AWAKE,
             ..Coalesce::default()
         },
         faults: args.faults,

@@ -31,6 +31,8 @@ struct Mark {
     /// How often: duplicates count at the sender.
     times: u32,
     urgent: bool,
+    /// How many owed acknowledgements it stands for.
+    covers: u32,
 }
 
 /// The acknowledgements owed, in the order in which they fell due. One batch of arrivals may owe
@@ -42,15 +44,16 @@ pub struct Owed {
     head: usize,
     len: usize,
     urgent: usize,
-    stretch: bool,
+    stretch: u32,
 }
 
 impl Owed {
     /// How many different acknowledgements are kept; beyond that the newest covers for others.
     pub const PLACES: usize = 64;
 
-    /// Nothing owed; with `stretch` one acknowledgement serves all segments in order of a batch.
-    pub fn new(stretch: bool) -> Owed {
+    /// Nothing owed. One acknowledgement will stand for up to `stretch` that a batch owes for
+    /// segments in order; with 1 each leaves.
+    pub fn new(stretch: u32) -> Owed {
         Owed {
             marks: [Mark::default(); Owed::PLACES],
             head: 0,
@@ -70,8 +73,9 @@ impl Owed {
                 last.times += u32::from(urgent);
                 return;
             }
-            if full || same && !urgent && stretch {
+            if full || same && !urgent && last.covers < stretch {
                 last.upto = upto;
+                last.covers += 1;
                 self.urgent += usize::from(urgent && !last.urgent);
                 last.urgent |= urgent;
                 return;
@@ -81,6 +85,7 @@ impl Owed {
             upto,
             times: 1,
             urgent,
+            covers: 1,
         };
         self.len += 1;
         self.urgent += usize::from(urgent);
@@ -141,7 +146,7 @@ const FLUSH: u8 = 0;
 
 impl<R: AckRule> Acking<R> {
     /// See [`Owed::new`] for `stretch`.
-    pub fn new(rule: R, stretch: bool) -> Acking<R> {
+    pub fn new(rule: R, stretch: u32) -> Acking<R> {
         Acking {
             rule,
             owed: Owed::new(stretch),
@@ -257,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_batch_owes_what_its_segments_owed_one_by_one() {
-        let mut o = Owed::new(false);
+        let mut o = Owed::new(1);
         o.push(Some(Seq(10)), false);
         o.push(Some(Seq(20)), false);
         assert!(!o.urgent());
@@ -270,19 +275,23 @@ mod tests {
     }
 
     #[test]
-    fn stretched_acknowledgements_cover_a_batch_but_keep_duplicates() {
-        let mut o = Owed::new(true);
-        for upto in [10, 20, 30] {
+    fn stretched_acknowledgements_cover_so_many_but_keep_duplicates() {
+        let mut o = Owed::new(3);
+        for upto in [10, 20, 30, 40] {
             o.push(Some(Seq(upto)), false);
         }
-        o.push(Some(Seq(30)), true);
-        o.push(Some(Seq(30)), true);
-        assert_eq!(drain(&mut o), [30, 30, 30]);
+        o.push(Some(Seq(40)), true);
+        o.push(Some(Seq(40)), true);
+        assert_eq!(
+            drain(&mut o),
+            [30, 40, 40, 40],
+            "three as one, and each that counts"
+        );
     }
 
     #[test]
     fn data_settles_what_is_not_urgent() {
-        let mut o = Owed::new(false);
+        let mut o = Owed::new(1);
         o.push(Some(Seq(10)), false);
         o.settle();
         assert!(!o.any());
@@ -293,7 +302,7 @@ mod tests {
 
     #[test]
     fn places_are_bounded_and_the_newest_covers() {
-        let mut o = Owed::new(false);
+        let mut o = Owed::new(1);
         for upto in 1..=1000 {
             o.push(Some(Seq(upto)), false);
         }

@@ -33,10 +33,12 @@ pub static DYNAMIC: Descriptor = Descriptor {
             false,
             "After disorder the next ten segments are acknowledged one by one.",
         ),
-        ParamSpec::flag(
+        ParamSpec::int(
             "stretch",
-            false,
-            "One acknowledgement for all segments in order of a received batch.",
+            1,
+            1,
+            64,
+            "So many acknowledgements that a received batch owes may leave as one.",
         ),
     ],
     reads: Facts::RX.with(Facts::CONN),
@@ -55,7 +57,7 @@ pub static DYNAMIC: Descriptor = Descriptor {
             reset: params.flag("da_reset"),
             singly: 0,
         };
-        Ok(Box::new(Acking::new(rule, params.flag("stretch"))))
+        Ok(Box::new(Acking::new(rule, params.int("stretch") as u32)))
     },
     ..Descriptor::EMPTY
 };

@@ -8,8 +8,9 @@
 //! A driver that hands in several segments before it polls finds several acknowledgements owed;
 //! each carries the number that it would have carried at its own time (this part lowers the
 //! acknowledgement number in segments that it offered itself), lest the sender count duplicates.
-//! With `stretch` one acknowledgement serves the batch, as it does in a kernel that coalesces
-//! received segments.
+//! With `stretch` above 1 so many of them leave as one, as they do from a kernel that coalesces
+//! received segments. A sender in slow start counts at most eight segments per acknowledgement (RFC
+//! 9406 4.3): an acknowledgement for a whole batch would let it grow by eight per round trip.
 
 use wifu_engine::kit::{AckRule, Acking};
 use wifu_engine::signal::Arrived;
@@ -45,10 +46,12 @@ pub static EVERY: Descriptor = Descriptor {
             1_000,
             "So many segments at the start of the connection are acknowledged one by one.",
         ),
-        ParamSpec::flag(
+        ParamSpec::int(
             "stretch",
-            false,
-            "One acknowledgement for all segments in order of a received batch.",
+            1,
+            1,
+            64,
+            "So many acknowledgements that a received batch owes may leave as one.",
         ),
     ],
     reads: Facts::RX,
@@ -67,7 +70,7 @@ pub static EVERY: Descriptor = Descriptor {
             delay: params.span("ack_delay"),
             quick: params.int("quickack"),
         };
-        Ok(Box::new(Acking::new(rule, params.flag("stretch"))))
+        Ok(Box::new(Acking::new(rule, params.int("stretch") as u32)))
     },
     ..Descriptor::EMPTY
 };
@@ -162,11 +165,11 @@ mod tests {
         let expected = [(Kind::Ack, 2000), (Kind::Ack, 3000), (Kind::Ack, 4000)];
         assert_eq!(r.acks(), expected);
         assert_eq!(r.1, [64_000, 64_000, 64_000, 64_000]);
-        let mut r = Receiver::new(&[("stretch", "on")]);
-        for _ in 0..3 {
+        let mut r = Receiver::new(&[("stretch", "3")]);
+        for _ in 0..4 {
             r.arrive(1000, Arrival::InOrder, false);
         }
-        assert_eq!(r.acks(), [(Kind::Ack, 3000)]);
+        assert_eq!(r.acks(), [(Kind::Ack, 3000), (Kind::Ack, 4000)]);
     }
 
     #[test]
