@@ -67,15 +67,15 @@ pub struct Chain {
 /// What handlers said besides their verdicts.
 #[derive(Default)]
 struct Said {
-    released: VecDeque<(u64, Verdict)>,
+    released: VecDeque<(usize, u64, Verdict)>,
     lines: Lines,
 }
 
 impl Said {
-    /// Call a handler with what it may use.
+    /// Call a handler, by its place, with what it may use.
     fn ask<R>(
         &mut self,
-        link: &mut Link,
+        (at, link): (usize, &mut Link),
         now: Time,
         site: &dyn Site,
         call: impl FnOnce(&mut dyn Handler, &mut HopCx<'_>) -> R,
@@ -84,6 +84,7 @@ impl Said {
             now,
             site,
             rng: &mut link.rng,
+            at,
             timers: &mut link.timers,
             released: &mut self.released,
             lines: &mut self.lines,
@@ -183,7 +184,7 @@ impl Chain {
             }
             link.counters.packets += 1;
             let before = packet.changes();
-            let verdict = self.said.ask(link, now, site, |handler, cx| {
+            let verdict = self.said.ask((at, link), now, site, |handler, cx| {
                 handler.on_packet(hook, packet, cx)
             });
             link.counters.changed += u64::from(packet.changes() > before);
@@ -202,6 +203,7 @@ impl Chain {
                 }
                 Verdict::Hold => {
                     link.counters.overflows += 1;
+                    link.handler.on_lost(packet.ticket);
                     if link.full == Full::Closed {
                         return Verdict::Drop("handler full");
                     }
@@ -213,9 +215,10 @@ impl Chain {
 
     /// A held packet that was let go since.
     pub fn poll_released(&mut self) -> Option<Released> {
-        while let Some((ticket, verdict)) = self.said.released.pop_front() {
-            let Some(&(at, _)) = self.held.get(&ticket) else {
-                continue; // the substrate lost it meanwhile
+        while let Some((by, ticket, verdict)) = self.said.released.pop_front() {
+            // The substrate may have lost it meanwhile; and who does not hold it has no say.
+            let Some(at) = self.held.get(&ticket).map(|h| h.0).filter(|at| *at == by) else {
+                continue;
             };
             let link = &mut self.links[at];
             match verdict {
@@ -238,6 +241,7 @@ impl Chain {
         if let Some((at, _)) = self.held.remove(&ticket) {
             let link = &mut self.links[at];
             link.holding = link.holding.saturating_sub(1);
+            link.handler.on_lost(ticket);
         }
     }
 
@@ -253,13 +257,13 @@ impl Chain {
 
     /// Call the handlers whose time has come.
     pub fn handle_timeout(&mut self, now: Time, site: &dyn Site) {
-        for link in &mut self.links {
+        for (at, link) in self.links.iter_mut().enumerate() {
             for timer in 0..TIMERS {
                 if link.timers[timer] > now {
                     continue;
                 }
                 link.timers[timer] = Time::NEVER;
-                self.said.ask(link, now, site, |handler, cx| {
+                self.said.ask((at, link), now, site, |handler, cx| {
                     handler.on_timer(timer as u8, cx)
                 });
             }
@@ -270,8 +274,8 @@ impl Chain {
 
     /// The driver reported a transmission.
     pub fn on_tx_status(&mut self, status: &TxStatus, now: Time, site: &dyn Site) {
-        for link in &mut self.links {
-            self.said.ask(link, now, site, |handler, cx| {
+        for (at, link) in self.links.iter_mut().enumerate() {
+            self.said.ask((at, link), now, site, |handler, cx| {
                 handler.on_tx_status(status, cx)
             });
             self.due = link.due(self.due);

@@ -40,16 +40,18 @@ pub struct HopCx<'a> {
     pub site: &'a dyn Site,
     /// This handler's own stream.
     pub rng: &'a mut Rng,
+    /// Its place in the chain.
+    pub(crate) at: usize,
     pub(crate) timers: &'a mut [Time; TIMERS],
-    pub(crate) released: &'a mut VecDeque<(u64, Verdict)>,
+    pub(crate) released: &'a mut VecDeque<(usize, u64, Verdict)>,
     pub(crate) lines: &'a mut Lines,
 }
 
 impl HopCx<'_> {
     /// Say what becomes of a packet that this handler holds: `Accept` lets it go on to the next
-    /// handler. `Hold` is ignored.
+    /// handler. `Hold` is ignored, and so is a packet that it does not hold.
     pub fn release(&mut self, ticket: u64, verdict: Verdict) {
-        self.released.push_back((ticket, verdict));
+        self.released.push_back((self.at, ticket, verdict));
     }
 
     /// Be called at `at`, or as soon as possible if that has passed.
@@ -75,6 +77,9 @@ pub trait Handler: Send {
     fn on_tx_status(&mut self, status: &TxStatus, cx: &mut HopCx<'_>) {}
     /// A timer expired.
     fn on_timer(&mut self, timer: u8, cx: &mut HopCx<'_>) {}
+    /// A packet that it wanted to hold is not held, or not any more: it held as many as it may, or
+    /// the substrate lost it. Its ticket may be another packet's later.
+    fn on_lost(&mut self, ticket: u64) {}
 }
 
 /// The public face of a handler; everything else about it is generated from this.

@@ -55,4 +55,10 @@ impl Handler for Delay {
             cx.release(ticket, Verdict::Accept);
         }
     }
+    fn on_lost(&mut self, ticket: u64) {
+        // The last one, as a rule.
+        if let Some(at) = self.waiting.iter().rposition(|w| w.1 == ticket) {
+            self.waiting.remove(at);
+        }
+    }
 }

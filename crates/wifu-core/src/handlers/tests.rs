@@ -155,6 +155,64 @@ fn a_packet_that_the_substrate_lost_is_forgotten() {
     assert_eq!(c.poll_released(), None);
 }
 
+/// Ask about a packet at `at` milliseconds.
+fn ask_at(chain: &mut Chain, at: u64, ticket: u64) -> Verdict {
+    let mut bytes = packet(6, &[0; 20]);
+    let mut packet = Packet::new(&mut bytes, ticket);
+    chain.on_packet(Hook::Output, &mut packet, ms(at), &node(0))
+}
+
+/// The tickets of those that are let go at `at` milliseconds.
+fn let_go_at(chain: &mut Chain, at: u64) -> Vec<u64> {
+    chain.handle_timeout(ms(at), &node(0));
+    let mut found = Vec::new();
+    while let Some(released) = chain.poll_released() {
+        found.push(released.ticket);
+        let mut bytes = packet(6, &[0; 20]);
+        let mut packet = Packet::new(&mut bytes, released.ticket);
+        let _ = chain.resume(released, &mut packet, ms(at), &node(0));
+    }
+    found
+}
+
+fn ms(at: u64) -> Time {
+    LATER + Span(at * 1_000_000)
+}
+
+#[test]
+fn a_handler_that_was_full_does_not_let_another_ones_packet_go() {
+    let mut c = chain(
+        "[[handler]]\nuse = \"delay\"\nt = \"5ms\"\nmost_held = 1\nhooks = [\"output\"]\n\
+         [[handler]]\nuse = \"delay\"\nt = \"20ms\"\n",
+    );
+    for ticket in [1, 2] {
+        assert_eq!(ask_at(&mut c, 0, ticket), Verdict::Hold);
+    }
+    // The second passed the first handler, which was full.
+    assert_eq!(let_go_at(&mut c, 5), [1]);
+    assert_eq!(let_go_at(&mut c, 20), [2]);
+    assert_eq!(let_go_at(&mut c, 25), [1]);
+    assert_eq!(c.held(), 0);
+}
+
+#[test]
+fn a_ticket_of_a_packet_that_was_not_held_may_be_anothers_later() {
+    let text = "[[handler]]\nuse = \"delay\"\nt = \"5ms\"\nmost_held = 1\n";
+    let mut c = chain(text);
+    assert_eq!(ask_at(&mut c, 0, 1), Verdict::Hold);
+    assert_eq!(ask_at(&mut c, 4, 2), Verdict::Accept, "full");
+    assert_eq!(let_go_at(&mut c, 5), [1]);
+    assert_eq!(ask_at(&mut c, 6, 2), Verdict::Hold);
+    assert_eq!(let_go_at(&mut c, 9), [], "it came 3 ms ago");
+    assert_eq!(let_go_at(&mut c, 11), [2]);
+    // The same with one that the substrate lost.
+    assert_eq!(ask_at(&mut c, 12, 3), Verdict::Hold);
+    c.forget(3);
+    assert_eq!(ask_at(&mut c, 14, 3), Verdict::Hold);
+    assert_eq!(let_go_at(&mut c, 17), []);
+    assert_eq!(let_go_at(&mut c, 19), [3]);
+}
+
 /// An ATP packet over UDP.
 fn atp(control: u16, hops: u8, delay: u32) -> Vec<u8> {
     let mut body = vec![0; 8 + 40 + 100];
