@@ -90,9 +90,13 @@ class Emulation:
         routing: str = "auto",
         name: str = "emu",
         options: tuple[str, ...] = (),
+        program: str | None = None,
         **radio: object,
     ) -> None:
-        """`radio`: its keys, such as `rate="6M"`; `options`: further words of `wifu emu`."""
+        """`radio`: its keys, such as `rate="6M"`; `options`: further words of `wifu emu`;
+        `program`: the `wifu` command, if it is not to be looked for.
+        """
+        self._program = program
         self.name, self.dilation = name, dilation
         self.directory = RUN / name
         self.hosts: dict[str, Host] = {}
@@ -106,11 +110,13 @@ class Emulation:
     def start(self) -> Emulation:
         """Make the hosts."""
         self._process = subprocess.Popen(
-            [program(), "emu", *self._words],
+            [self._program or program(), "emu", *self._words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            # Ctrl-C is for whoever uses this; the emulation ends when its input does.
+            start_new_session=True,
         )
         assert self._process.stdout is not None
         if not self._process.stdout.readline():
@@ -125,7 +131,12 @@ class Emulation:
         """End it; everything that it made goes."""
         if self._process is not None:
             # What it reports in the end can be asked for by `status` before.
-            self._process.communicate()
+            try:
+                self._process.communicate(timeout=60)
+            except subprocess.TimeoutExpired:
+                # Its guardian removes what it made.
+                self._process.kill()
+                self._process.communicate()
             self._process = None
         self.hosts = {}
 
@@ -204,6 +215,10 @@ class Emulation:
     def resume(self, node: str) -> None:
         """End that."""
         self.ask(f"resume {node}")
+
+    def restart(self, node: str, seconds: float = 1.0) -> None:
+        """Switch a host's radio off for so long; queues, addresses and routes are lost."""
+        self.ask(f"restart {node} {seconds}")
 
     def pingAll(self) -> float:
         """Ping every host from every other once; the share lost, per cent."""

@@ -172,6 +172,17 @@ impl Driver {
         }
     }
 
+    /// Lose all packets but the one in the hardware, and what was measured: they are in the order
+    /// in which they came. Says whether the queue was full and is not any more.
+    pub fn forget(&mut self) -> (Vec<Item>, bool) {
+        let full = self.room() == 0;
+        let lost = self.ring.drain(..).chain(self.qdisc.drain(..)).collect();
+        self.stopped = self.occupied() >= self.size;
+        self.delay_ns = None;
+        self.sample = Span::ZERO;
+        (lost, full)
+    }
+
     /// The hardware takes the next packet.
     pub fn take(&mut self) -> Option<Item> {
         let item = self.ring.pop_front()?;
@@ -309,6 +320,26 @@ mod tests {
             assert_eq!(d.refill(at), n == 2, "woken at half");
         }
         assert_eq!((d.room(), d.waiting()), (2, 7));
+    }
+
+    #[test]
+    fn what_is_forgotten_comes_out_once_and_makes_room() {
+        let mut d = driver(4, 1);
+        for n in 0..9 {
+            assert!(d.push(Time::ZERO, item(n, Time::ZERO)));
+        }
+        let taken = d.take().expect("a frame waits");
+        d.delay_ns = Some(5.0);
+        let (lost, was_full) = d.forget();
+        let cookies: Vec<u32> = lost.iter().map(|i| i.cookie).collect();
+        assert_eq!(cookies, [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert!(was_full && d.delay_ns.is_none());
+        assert_eq!((d.room(), d.waiting(), taken.cookie), (5, 1, 0));
+        // The frame in the hardware is still reported, and the ring takes packets.
+        assert!(d.push(Time(1), item(9, Time(1))));
+        assert_eq!(d.finish(finished(taken)), Some(Span::ZERO));
+        let next = d.take().expect("the new one");
+        assert_eq!(next.cookie, 9);
     }
 
     #[test]

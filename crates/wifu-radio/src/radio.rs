@@ -422,6 +422,31 @@ impl Radio {
         link.next = Time::ZERO;
     }
 
+    /// A node's radio starts anew: packets in its queue and ring are lost (each is reported,
+    /// undelivered and without an attempt), and so are its average delay and what it remembers of
+    /// its neighbours' frames. A frame in the hardware goes on; drain the events afterwards.
+    pub fn restart(&mut self, now: Time, node: u16) {
+        self.now = now;
+        let station = &mut self.stations[usize::from(node)];
+        let (lost, was_full) = station.driver.forget();
+        station.seen.clear();
+        station.counters.failed += lost.len() as u64;
+        for item in lost {
+            self.events.push_back(Event::Done {
+                node,
+                to: (item.to != NOBODY).then_some(item.to),
+                cookie: item.cookie,
+                delivered: false,
+                tries: 0,
+                sample: Span::ZERO,
+                times: Times::default(),
+            });
+        }
+        if was_full {
+            self.events.push_back(Event::Room { node });
+        }
+    }
+
     /// Whether a node reports frames for others ([`Event::Overheard`]).
     pub fn set_promiscuous(&mut self, node: u16, on: bool) {
         self.stations[usize::from(node)].promiscuous = on;

@@ -36,6 +36,7 @@ At the prompt:
   snr n1 n2 12          give a direction a mean SNR, dB
   cut n1 n2, restore    let nothing pass between two hosts; undo one cut, or all
   pause n2, resume n2   make a host's radio deaf and mute
+  restart n2 [2]        off for 2 s (or 1): what its radio and kernel had queued or learned is lost
   move n2 30 10 [0]     put a host elsewhere, metres
   status                how late, how much was stolen, and the stamp
   map                   a map that updates until a key is pressed
@@ -125,8 +126,8 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Ctl {
-    /// Change or ask a running emulation: snr, move, pause, resume, cut, restore, status, links,
-    /// nodes
+    /// Change or ask a running emulation: snr, move, pause, resume, cut, restore, restart, status,
+    /// links, nodes
     Ctl {
         /// Which
         #[arg(long, value_name = "NAME", default_value = "emu")]

@@ -17,6 +17,11 @@ use wifu_radio::topology::{Topology, resolve};
 use wifu_radio::{Event, Frame, Radio};
 use wifu_wire::{Rng, Time};
 
+#[path = "emu/programs.rs"]
+mod programs;
+#[path = "emu/soak.rs"]
+mod soak;
+
 const WIFU: &str = env!("CARGO_BIN_EXE_wifu");
 
 /// Emulations make each other late.

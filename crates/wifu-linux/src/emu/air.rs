@@ -18,6 +18,8 @@ pub struct Air {
     geometry: Option<Geometry>,
     cut: BTreeSet<(u16, u16)>,
     paused: Vec<bool>,
+    /// Switched off while its host restarts.
+    off: Vec<bool>,
 }
 
 impl Air {
@@ -35,6 +37,7 @@ impl Air {
             geometry: plan.geometry.clone().filter(|_| movable),
             cut: BTreeSet::new(),
             paused: vec![false; plan.nodes.len()],
+            off: vec![false; plan.nodes.len()],
         }
     }
 
@@ -90,6 +93,16 @@ impl Air {
     /// Make a node deaf and mute, or end that.
     pub fn set_paused(&mut self, radio: &mut Radio, node: u16, paused: bool) {
         self.paused[usize::from(node)] = paused;
+        self.apply_all(radio, node);
+    }
+
+    /// Switch a node's radio off or on. A node that was paused stays so.
+    pub fn set_off(&mut self, radio: &mut Radio, node: u16, off: bool) {
+        self.off[usize::from(node)] = off;
+        self.apply_all(radio, node);
+    }
+
+    fn apply_all(&self, radio: &mut Radio, node: u16) {
         for other in 0..self.paused.len() as u16 {
             self.apply(radio, node, other);
             self.apply(radio, other, node);
@@ -126,17 +139,15 @@ impl Air {
                 self.gains.insert((from, via), dbm);
             }
         }
-        for other in 0..self.positions.len() as u16 {
-            self.apply(radio, node, other);
-            self.apply(radio, other, node);
-        }
+        self.apply_all(radio, node);
         Ok(())
     }
 
     /// What is received over a direction, dBm; none if the plan has no such direction.
     fn acting(&self, from: u16, to: u16) -> Option<f64> {
         let dbm = *self.gains.get(&(from, to))?;
-        let off = self.is_cut(from, to) || self.is_paused(from) || self.is_paused(to);
+        let silent = |n: u16| self.is_paused(n) || self.off[usize::from(n)];
+        let off = self.is_cut(from, to) || silent(from) || silent(to);
         Some(if off { f64::NEG_INFINITY } else { dbm })
     }
 
@@ -172,7 +183,13 @@ mod tests {
         assert_eq!(air.snr_db(1, 2), None);
         assert_eq!(air.restore_all(&mut radio), 1);
         assert_eq!(air.snr_db(0, 1), None, "the node is still paused");
+        air.set_off(&mut radio, 1, true);
+        air.set_off(&mut radio, 1, false);
+        assert_eq!(air.snr_db(0, 1), None, "a restart does not end the pause");
+        air.set_off(&mut radio, 0, true);
         air.set_paused(&mut radio, 1, false);
+        assert_eq!(air.snr_db(0, 1), None, "the other is off");
+        air.set_off(&mut radio, 0, false);
         assert_eq!(air.snr_db(0, 1), Some(before));
         let told = radio.links(0).find(|l| l.0 == 1).unwrap().1;
         assert!((told - before).abs() < 1e-3, "{told} dB, not {before} dB");

@@ -1,8 +1,10 @@
 //! What can be asked of a running emulation, in words and by a UNIX socket.
 
 use super::late::Quantiles;
+use super::net::{Host, Network};
 use super::verdict::{Limits, Verdict};
 use crate::poller::Waker;
+use crate::steps::Steps;
 use core::fmt::{self, Write as _};
 use serde::Serialize;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -25,6 +27,10 @@ pub enum Order {
     Resume(u16),
     /// Let nothing pass between two nodes.
     Cut(u16, u16),
+    /// Restart a node: its radio is off for so long, its queues and its kernel's routes are lost.
+    Restart(u16, Duration),
+    /// The radio's part of it: off or on. No words mean it.
+    Switch(u16, bool),
     /// Undo one cut, or all.
     Restore(Option<(u16, u16)>),
     /// How well the run goes.
@@ -37,7 +43,11 @@ pub enum Order {
 
 /// The words of all orders.
 pub const WORDS: &str = "snr A B DB | move N X Y [Z] | pause N | resume N | cut A B | \
-                         restore [A B] | status | links | nodes";
+                         restore [A B] | restart N [SECONDS] | status | links | nodes";
+
+/// How long a restart takes unless said otherwise, and at most.
+const RESTART: Duration = Duration::from_secs(1);
+const LONGEST_RESTART: f64 = 8.0;
 
 impl Order {
     /// From words; `find` knows the nodes' numbers by name.
@@ -70,6 +80,13 @@ impl Order {
             }
             ["restore"] => Order::Restore(None),
             ["restore", a, b] => Order::Restore(Some(pair(a, b)?)),
+            ["restart", n] => Order::Restart(node(n)?, RESTART),
+            ["restart", n, seconds] => match number(seconds)? {
+                s if (0.0..=LONGEST_RESTART).contains(&s) => {
+                    Order::Restart(node(n)?, Duration::from_secs_f64(s))
+                }
+                _ => return Err(format!("a restart takes 0 to {LONGEST_RESTART} s")),
+            },
             ["status"] => Order::Status,
             ["links"] => Order::Links,
             ["nodes"] => Order::Nodes,
@@ -322,7 +339,8 @@ pub(crate) type Asked = (Order, Sender<Reply>);
 pub struct Control {
     pub(crate) orders: Sender<Asked>,
     pub(crate) waker: Waker,
-    pub(crate) names: Arc<Vec<String>>,
+    pub(crate) hosts: Arc<Vec<Host>>,
+    pub(crate) network: Arc<Network>,
 }
 
 /// Longer than any answer takes on a machine that works at all.
@@ -331,7 +349,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 impl Control {
     /// The number of a node.
     pub fn find(&self, name: &str) -> Option<u16> {
-        let at = self.names.iter().position(|n| n == name)?;
+        let at = self.hosts.iter().position(|h| h.name == name)?;
         u16::try_from(at).ok()
     }
 
@@ -340,6 +358,9 @@ impl Control {
     /// # Errors
     /// If the emulation has ended or does not answer.
     pub fn ask(&self, order: Order) -> Result<Reply, String> {
+        if let Order::Restart(node, pause) = order {
+            return self.restart(node, pause);
+        }
         let (reply, answer) = channel();
         let ended = || String::from("the emulation has ended");
         self.orders.send((order, reply)).map_err(|_| ended())?;
@@ -347,6 +368,26 @@ impl Control {
         answer
             .recv_timeout(PATIENCE)
             .map_err(|_| String::from("the emulation does not answer"))
+    }
+
+    /// As after a power failure: the radio is off meanwhile, and the kernel's part is made anew.
+    /// Programs on the host go on; what they had in its queues is lost.
+    fn restart(&self, node: u16, pause: Duration) -> Result<Reply, String> {
+        let host = self.hosts.get(usize::from(node)).ok_or("no such node")?;
+        let namespace = host.namespace.name();
+        self.ask(Order::Switch(node, false))?;
+        let mut steps = Steps::real();
+        let mut ip = |lines: &[String]| {
+            let done = steps.run_batch(&format!("ip -n {namespace}"), lines);
+            done.map_err(|e| e.to_string())
+        };
+        let done = ip(&Network::down()).and_then(|()| {
+            std::thread::sleep(pause);
+            ip(&self.network.up(node))
+        });
+        self.ask(Order::Switch(node, true))?;
+        done?;
+        Ok(Reply::Done(Ok(format!("{} has restarted", host.name))))
     }
 
     /// The same in words.
@@ -427,9 +468,12 @@ mod tests {
         assert_eq!(parse("move n3 1 2"), Ok(Order::Move(2, [1.0, 2.0, 0.0])));
         assert_eq!(parse("restore"), Ok(Order::Restore(None)));
         assert_eq!(parse(" cut  n1 n2 "), Ok(Order::Cut(0, 1)));
+        let half = Duration::from_millis(500);
+        assert_eq!(parse("restart n2 0.5"), Ok(Order::Restart(1, half)));
         for (line, hint) in [
             ("cut n1 n1", "different"),
             ("cut n1 x", "no node \"x\""),
+            ("restart n1 60", "0 to 8 s"),
             ("snr n1 n2 nan", "no number"),
             ("jump n1", "none of: snr A B DB"),
             ("", "none of"),

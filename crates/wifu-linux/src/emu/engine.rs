@@ -36,6 +36,8 @@ struct Tap {
     armed: bool,
     /// Its device is gone: somebody removed the namespace.
     gone: bool,
+    /// The host restarts: what its kernel sends is lost.
+    off: bool,
 }
 
 /// Frames in the model, by cookie.
@@ -110,6 +112,7 @@ impl Engine {
             fd,
             armed: true,
             gone: false,
+            off: false,
         };
         let taps: Vec<Tap> = parts.taps.into_iter().map(tap).collect();
         for (i, tap) in taps.iter().enumerate() {
@@ -241,6 +244,10 @@ impl Engine {
             let _ = self.poller.delete(&tap.fd);
             return;
         }
+        if self.taps[node].off {
+            self.discard(node);
+            return;
+        }
         for _ in 0..BATCH {
             if self.radio.room(node as u16) == 0 {
                 self.arm(node, false);
@@ -261,6 +268,25 @@ impl Engine {
                 self.slab.give_back(cookie);
             }
         }
+    }
+
+    /// Empty a TAP's ring.
+    fn discard(&self, node: usize) {
+        let mut frame = [0; BUFFER];
+        while rustix::io::read(&self.taps[node].fd, &mut frame).is_ok() {}
+    }
+
+    /// A host's radio goes off, or on again. It remembers nothing of what was before.
+    fn switch(&mut self, node: u16, on: bool) {
+        let at = usize::from(node);
+        // What its kernel sent before it went down, or while it came up, is lost as well.
+        self.discard(at);
+        self.taps[at].off = !on;
+        self.air.set_off(&mut self.radio, node, !on);
+        self.radio.restart(self.now, node);
+        self.tell();
+        self.shared.nodes[at].forget_delay();
+        self.arm(at, true);
     }
 
     /// Put a frame into the model; false if it went nowhere.
@@ -292,6 +318,10 @@ impl Engine {
 
     fn obey(&mut self, order: Order) -> Reply {
         self.catch_up();
+        if let Order::Switch(node, on) = order {
+            self.switch(node, on);
+            return Reply::Done(Ok(String::new()));
+        }
         let (air, radio) = (&mut self.air, &mut self.radio);
         let name = |n: u16| self.hosts[usize::from(n)].name.as_str();
         let text = match order {
@@ -329,6 +359,9 @@ impl Engine {
                 1 => String::from("1 cut undone"),
                 n => format!("{n} cuts undone"),
             },
+            Order::Restart(..) | Order::Switch(..) => {
+                return Reply::Done(Err("a restart is no work of the radio's".into()));
+            }
             Order::Status => return Reply::Status(Box::new(self.status())),
             Order::Links => return Reply::Links(self.links()),
             Order::Nodes => return Reply::Nodes(self.nodes()),

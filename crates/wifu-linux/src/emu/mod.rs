@@ -132,7 +132,8 @@ impl Emulation {
         let watch = watch::Watch::new(&export, &places, shared.clone(), captures)
             .map_err(|e| file(&export, e))?;
         let hosts = Arc::new(hosts);
-        let (control, radio) = start_radio(&config, &hosts, taps, &shared)?;
+        let network = Arc::new(net::Network::new(&lab, &config.plan, &config.routing));
+        let (control, radio) = start_radio(&config, &hosts, network, taps, &shared)?;
         let socket = directory.join("control.sock");
         control.serve(&socket).map_err(|e| file(&socket, e))?;
         let watch = std::thread::Builder::new()
@@ -196,6 +197,7 @@ type Started = (Control, JoinHandle<io::Result<()>>);
 fn start_radio(
     config: &Config,
     hosts: &Arc<Vec<Host>>,
+    network: Arc<net::Network>,
     taps: Vec<std::os::fd::OwnedFd>,
     shared: &Arc<Shared>,
 ) -> Result<Started, StepError> {
@@ -209,8 +211,7 @@ fn start_radio(
     let (orders, inbox) = channel();
     let (tell, started) = channel();
     let (dilation, spin) = (config.dilation, config.spin);
-    let (hosts, shared) = (hosts.clone(), shared.clone());
-    let names = Arc::new(hosts.iter().map(|h| h.name.clone()).collect());
+    let (known, shared) = (hosts.clone(), shared.clone());
     let run = move || {
         // Made by the thread that waits on it: it sets that thread's timer slack.
         let poller = Poller::new(Coalesce::OFF)?;
@@ -227,7 +228,7 @@ fn start_radio(
             spin,
             poller,
             taps,
-            hosts,
+            hosts: known,
             orders: inbox,
             shared,
         })?;
@@ -247,7 +248,8 @@ fn start_radio(
             Control {
                 orders,
                 waker,
-                names,
+                hosts: hosts.clone(),
+                network,
             },
             thread,
         )),

@@ -50,6 +50,16 @@ fn text(mac: [u8; 6]) -> String {
     mac.map(|b| format!("{b:02x}")).join(":")
 }
 
+/// What the kernels of all hosts are told, so that one of them can be told again.
+#[derive(Debug)]
+pub(crate) struct Network {
+    /// The length of each node's queue, packets.
+    queues: Vec<u32>,
+    routing: Routing,
+    /// The owner's tag.
+    tag: String,
+}
+
 /// Make all hosts in `lab`. The descriptors are those of their radios; there are none in a dry run.
 ///
 /// # Errors
@@ -59,6 +69,7 @@ pub fn build(
     plan: &Plan,
     routing: &Routing,
 ) -> Result<(Vec<Host>, Vec<OwnedFd>), StepError> {
+    let network = Network::new(lab, plan, routing);
     let count = plan.nodes.len();
     let mut hosts = Vec::with_capacity(count);
     let mut taps = Vec::with_capacity(count);
@@ -75,7 +86,7 @@ pub fn build(
             ],
         )?;
         taps.extend(lab.tap(&node.name, DEVICE)?);
-        lab.ip(&node.name, &lines(lab, plan, routing, i as u16))?;
+        lab.ip(&node.name, &network.up(i as u16))?;
         hosts.push(Host {
             name: node.name.clone(),
             namespace,
@@ -85,46 +96,68 @@ pub fn build(
     Ok((hosts, taps))
 }
 
-/// What `ip` has to do in the namespace of a node.
-fn lines(lab: &Lab, plan: &Plan, routing: &Routing, node: u16) -> Vec<String> {
-    let count = plan.nodes.len();
-    // The TAP's own ring is the queue in front of the driver; it drops what does not fit.
-    let queue = plan.nodes[usize::from(node)].radio.queue;
-    // Routing daemons of meshes speak IPv6; without one, nobody here does, and router
-    // solicitations would only take airtime.
-    let v6 = match routing {
-        Routing::None => "eui64",
-        Routing::Via(_) => "none",
-    };
-    let mut lines = vec![
-        // By itself: together with `up` it would come too late.
-        format!("link set dev {DEVICE} addrgenmode {v6}"),
-        format!(
-            "link set dev {DEVICE} address {} alias {} txqueuelen {queue} mtu 1500 up",
-            text(mac(node)),
-            lab.tag()
-        ),
-        format!("addr add {}/{} dev {DEVICE}", address(node), prefix(count)),
-    ];
-    let others = || (0..count as u16).filter(move |o| *o != node);
-    lines.extend(others().map(|other| {
-        let (ip, mac) = (address(other), text(mac(other)));
-        format!("neigh replace {ip} lladdr {mac} dev {DEVICE} nud permanent")
-    }));
-    if let Routing::Via(next) = routing {
-        lines.extend(others().filter_map(|other| {
-            let to = address(other);
-            match next[usize::from(node)][usize::from(other)] {
-                Some(via) if via == other => None,
-                Some(via) => Some(format!(
-                    "route replace {to}/32 via {} dev {DEVICE}",
-                    address(via)
-                )),
-                None => Some(format!("route replace unreachable {to}/32")),
-            }
-        }));
+impl Network {
+    pub fn new(lab: &Lab, plan: &Plan, routing: &Routing) -> Network {
+        Network {
+            queues: plan.nodes.iter().map(|n| n.radio.queue).collect(),
+            routing: routing.clone(),
+            tag: lab.tag(),
+        }
     }
-    lines
+
+    /// What `ip` has to do in the namespace of a node, be it new or taken down.
+    pub fn up(&self, node: u16) -> Vec<String> {
+        let count = self.queues.len();
+        // The TAP's own ring is the queue in front of the driver; it drops what does not fit.
+        let queue = self.queues[usize::from(node)];
+        // Routing daemons of meshes speak IPv6; without one, nobody here does, and router
+        // solicitations would only take airtime.
+        let v6 = match self.routing {
+            Routing::None => "eui64",
+            Routing::Via(_) => "none",
+        };
+        let mut lines = vec![
+            // By itself: together with `up` it would come too late.
+            format!("link set dev {DEVICE} addrgenmode {v6}"),
+            format!(
+                "link set dev {DEVICE} address {} alias {} txqueuelen {queue} mtu 1500 up",
+                text(mac(node)),
+                self.tag
+            ),
+            format!(
+                "addr replace {}/{} dev {DEVICE}",
+                address(node),
+                prefix(count)
+            ),
+        ];
+        let others = || (0..count as u16).filter(move |o| *o != node);
+        lines.extend(others().map(|other| {
+            let (ip, mac) = (address(other), text(mac(other)));
+            format!("neigh replace {ip} lladdr {mac} dev {DEVICE} nud permanent")
+        }));
+        if let Routing::Via(next) = &self.routing {
+            lines.extend(others().filter_map(|other| {
+                let to = address(other);
+                match next[usize::from(node)][usize::from(other)] {
+                    Some(via) if via == other => None,
+                    Some(via) => Some(format!(
+                        "route replace {to}/32 via {} dev {DEVICE}",
+                        address(via)
+                    )),
+                    None => Some(format!("route replace unreachable {to}/32")),
+                }
+            }));
+        }
+        lines
+    }
+
+    /// What takes a node down: addresses, neighbours and routes through its radio go.
+    pub fn down() -> [String; 2] {
+        [
+            format!("link set dev {DEVICE} down"),
+            format!("addr flush dev {DEVICE}"),
+        ]
+    }
 }
 
 #[cfg(test)]

@@ -76,6 +76,12 @@ impl NodeShared {
         self.sample.store(sample, Ordering::Relaxed);
     }
 
+    /// As before the first sample; the files keep what they say until there is one.
+    pub fn forget_delay(&self) {
+        self.delay.store(NONE, Ordering::Relaxed);
+        self.sample.store(NONE, Ordering::Relaxed);
+    }
+
     /// What was set last; none before.
     pub fn delay(&self) -> Option<(u64, u64)> {
         let read = |a: &AtomicU64| Some(a.load(Ordering::Relaxed)).filter(|v| *v != NONE);

@@ -18,7 +18,8 @@ use super::{Args, Test};
 
 /// What the prompt knows, in short.
 const WORDS: &str = "HOST COMMAND..., pingall, iperf A B [iperf3's words], links, dump, net, \
-snr A B DB, cut A B, restore [A B], pause N, resume N, move N X Y [Z], status, map, xterm N, \
+snr A B DB, cut A B, restore [A B], pause N, resume N, restart N [SECONDS], move N X Y [Z], status, \
+map, xterm N, \
 sh COMMAND, source FILE, help, exit";
 
 /// An emulation and who asks for what.

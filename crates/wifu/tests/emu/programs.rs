@@ -1,0 +1,295 @@
+//! Unmodified programs on emulated hosts: the kernel's TCPs, `wifu exec`, a routing daemon, a
+//! capture; and hosts that restart under them.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::soak::{Program, command};
+use super::{Emu, Flood, Scratch, WIFU, privileged};
+
+/// Whether it comes true in time.
+fn within(seconds: u64, mut done: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + Duration::from_secs(seconds);
+    while !done() {
+        if Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    true
+}
+
+fn text(emu: &Emu, node: &str, line: &str) -> String {
+    let words: Vec<&str> = line.split(' ').collect();
+    let output = emu.on(node, words[0], &words[1..]);
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_restarted_host_loses_its_queue_and_gets_its_network_back() {
+    if !privileged() {
+        return;
+    }
+    // 100 ms per frame: what is queued stays for long.
+    let emu = Emu::start(
+        "restart",
+        &["--topo", "linear,3,rate=6M", "--dilation", "50"],
+    );
+    let shown = |words: &str| {
+        let mut shown = text(&emu, "n2", words);
+        shown.retain(|c| c != ' ');
+        shown
+    };
+    let network = || {
+        let all = [
+            "ip -o -4 addr",
+            "ip route",
+            "ip neigh",
+            "ip link show wlan0",
+        ];
+        all.map(&shown)
+    };
+    let before = network();
+    let row = |name: &str| -> Value {
+        let rows = emu.ctl("nodes")["data"].clone();
+        let found = rows
+            .as_array()
+            .expect("rows")
+            .iter()
+            .find(|r| r["name"] == name);
+        found.expect("a node").clone()
+    };
+    let flood = Flood::start(&emu.namespace("n2"), "10.0.0.3", 2000);
+    assert!(within(10, || row("n2")["queued"].as_u64() >= Some(100)));
+    drop(flood);
+    // Meanwhile it is not there, and others see that; programs on it go on.
+    let mut sleeper = emu.namespace("n2").command("sleep").expect("namespace");
+    let mut sleeper = sleeper.arg("100").spawn().expect("sleep");
+    emu.done("pause n3");
+    std::thread::scope(|scope| {
+        let restart = scope.spawn(|| emu.done("restart n2 2"));
+        std::thread::sleep(Duration::from_secs(1));
+        assert!(shown("ip link show wlan0").contains("stateDOWN"));
+        assert_eq!(shown("ip -o -4 addr show dev wlan0"), "");
+        restart.join().expect("it restarts");
+    });
+    assert!(row("n2")["queued"].as_u64() <= Some(1), "{}", row("n2"));
+    assert!(
+        within(5, || network() == before),
+        "{before:?} {:?}",
+        network()
+    );
+    assert_eq!(row("n3")["paused"], true);
+    assert_eq!(row("n2")["paused"], false);
+    assert!(sleeper.try_wait().expect("wait").is_none(), "it was ended");
+    sleeper.kill().expect("kill");
+    sleeper.wait().expect("wait");
+    emu.done("resume n3");
+    let answers = || emu.ping("n1", "-n -c 3 -i 0.2 -W 3 10.0.0.3").len();
+    assert!(within(20, || answers() == 3), "n1 to n3 over n2");
+    emu.exit();
+}
+
+#[test]
+fn the_kernels_congestion_controls_carry_traffic_over_two_hops() {
+    if !privileged() {
+        return;
+    }
+    let emu = Emu::start("cc", &["--topo", "linear,3,rate=24M"]);
+    for control in ["cubic", "bbr"] {
+        let mut server = emu.namespace("n3").command("iperf3").expect("namespace");
+        let server = server.args(["-s", "-1"]).stdout(Stdio::null());
+        let mut server = server.spawn().expect("iperf3");
+        let listens = || text(&emu, "n3", "ss -Hltn sport = :5201").contains("5201");
+        assert!(within(5, listens));
+        let line = format!("iperf3 -J -t 4 -O 1 -C {control} -w 64K -c 10.0.0.3");
+        let all: Value = serde_json::from_str(&text(&emu, "n1", &line)).expect("JSON");
+        assert!(server.wait().expect("wait").success());
+        let end = &all["end"];
+        assert_eq!(end["sender_tcp_congestion"], control, "{}", all["error"]);
+        let rate = end["sum_received"]["bits_per_second"]
+            .as_f64()
+            .expect("a rate");
+        println!("{control} over two hops at 24 Mb/s: {:.2} Mb/s", rate / 1e6);
+        // The kernel's Reno and the simulator's get 7.2.
+        let least = if emu.is_valid() { 5e6 } else { 5e5 };
+        assert!((least..9e6).contains(&rate), "{control}: {rate} bit/s");
+    }
+    emu.exit();
+}
+
+#[test]
+fn unmodified_programs_run_over_wifu_on_emulated_hosts() {
+    if !privileged() {
+        return;
+    }
+    let dir = Scratch::new("exec");
+    let emu = Emu::start("exec", &["--topo", "linear,3,rate=24M"]);
+    let daemons = ["n1", "n3"].map(|node| {
+        let mut daemon = emu.namespace(node).command(WIFU).expect("namespace");
+        daemon.arg("daemon");
+        Program::start(daemon, &dir.0.join(node), "ready: ")
+    });
+    for (port, spec) in ["tcp-newreno", "tcp-ap", "atp"].into_iter().enumerate() {
+        let port = (7001 + port).to_string();
+        let mut server = command(&emu.namespace("n3"), Some(spec));
+        server.args(["serve", "10.0.0.3", &port]);
+        let _server = Program::start(server, &dir.0.join(&port), "listening");
+        let kernel = text(&emu, "n1", "cat /proc/net/snmp");
+        let mut client = command(&emu.namespace("n1"), Some(spec));
+        client.args(["send", "10.0.0.3", &port, "300000", "30"]);
+        let output = client.stdin(Stdio::null()).output().expect("python3");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let wrong = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(said.trim(), "exact", "{spec}: {wrong}");
+        let after = text(&emu, "n1", "cat /proc/net/snmp");
+        let opened = |text: &str| -> String {
+            let line = text.lines().filter(|l| l.starts_with("Tcp:")).nth(1);
+            line.and_then(|l| l.split(' ').nth(5))
+                .expect("ActiveOpens")
+                .into()
+        };
+        assert_eq!(
+            opened(&kernel),
+            opened(&after),
+            "{spec}: not the kernel's TCP"
+        );
+    }
+    drop(daemons);
+    emu.exit();
+}
+
+#[test]
+fn a_routing_daemon_finds_the_way_and_another_one_when_a_link_is_cut() {
+    if !privileged() {
+        return;
+    }
+    let dir = Scratch::new("babel");
+    let file = dir.0.join("diamond.toml");
+    // n1 and n4 do not hear each other; n2 and n3 are between, n2 the better one.
+    let table = "[matrix]\nsnr_db = [[nan, 30.0, 30.0, -30.0], [30.0, nan, -30.0, 30.0], \
+                 [30.0, -30.0, nan, 30.0], [-30.0, 30.0, 30.0, nan]]\n\
+                 [[node]]\nname = \"n1\"\n[[node]]\nname = \"n2\"\n\
+                 [[node]]\nname = \"n3\"\n[[node]]\nname = \"n4\"\n";
+    std::fs::write(&file, table).expect("file");
+    let topo = file.display().to_string();
+    let emu = Emu::start("babel", &["--topo", &topo, "--routing", "none"]);
+    let answers = || emu.ping("n1", "-n -c 2 -i 0.2 -W 1 10.0.0.4").len();
+    assert_eq!(answers(), 0, "there is no route yet");
+    let _daemons: Vec<Program> = ["n1", "n2", "n3", "n4"]
+        .iter()
+        .map(|node| {
+            let mut daemon = emu.namespace(node).command("babeld").expect("namespace");
+            let at = |end: &str| dir.0.join(format!("{node}.{end}"));
+            daemon.arg("-I").arg(at("pid")).arg("-S").arg(at("state"));
+            // Hellos each half second, so that a lost link is noticed soon; addresses of
+            // interfaces are announced as routes of one host.
+            let redistribute = "redistribute local ip 10.0.0.0/24 allow";
+            daemon.args(["-h", "0.5", "-H", "0.5", "-C", redistribute]);
+            daemon.args(["-C", "redistribute local deny", "wlan0"]);
+            Program::start(daemon, &at("log"), "")
+        })
+        .collect();
+    assert!(
+        within(30, || answers() == 2),
+        "{}",
+        text(&emu, "n1", "ip route")
+    );
+    let way = || text(&emu, "n1", "ip route get 10.0.0.4");
+    let first = way();
+    let (used, other) = match first.contains("via 10.0.0.2") {
+        true => ("n2", "10.0.0.3"),
+        false => ("n3", "10.0.0.2"),
+    };
+    println!("first: {}", first.trim());
+    emu.done(&format!("cut n1 {used}"));
+    let begun = Instant::now();
+    let moved = within(40, || way().contains(&format!("via {other}")));
+    println!("moved after {:?}: {}", begun.elapsed(), way().trim());
+    assert!(moved, "{}", way());
+    assert!(within(10, || answers() == 2), "{}", way());
+    emu.exit();
+}
+
+#[test]
+fn tcpdump_shows_frames_for_others() {
+    if !privileged() {
+        return;
+    }
+    let emu = Emu::start("dump", &["--topo", "linear,3"]);
+    let mut capture = emu.namespace("n3").command("tcpdump").expect("namespace");
+    capture.args([
+        "-l",
+        "-n",
+        "-e",
+        "-c",
+        "2",
+        "-i",
+        "wlan0",
+        "icmp and dst 10.0.0.2",
+    ]);
+    let capture = capture.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let mut capture = capture.expect("tcpdump");
+    let over = within(15, || {
+        emu.ping("n1", "-n -c 2 -i 0.05 -W 1 10.0.0.2");
+        capture.try_wait().expect("wait").is_some()
+    });
+    let _ = capture.kill();
+    let output = capture.wait_with_output().expect("tcpdump");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(over, "n3 overheard nothing: {said}");
+    let line = said.lines().next().expect("a line");
+    assert!(
+        line.contains("02:57:69:46:00:01 > 02:57:69:46:00:02"),
+        "{line}"
+    );
+    assert!(
+        line.contains("10.0.0.1 > 10.0.0.2: ICMP echo request"),
+        "{line}"
+    );
+    emu.exit();
+}
+
+/// Transmissions of data per packet that arrives at n2 from n1 and n3, which flood it.
+fn effort(dir: &Scratch, hidden: bool, words: &[&str]) -> f64 {
+    let snr = if hidden { "-20.0" } else { "20.0" };
+    let file = dir.0.join("triangle.toml");
+    let table = format!(
+        "[matrix]\nsnr_db = [[nan, 20.0, {snr}], [20.0, nan, 20.0], [{snr}, 20.0, nan]]\n\
+         [[node]]\nname = \"n1\"\n[[node]]\nname = \"n2\"\n[[node]]\nname = \"n3\"\n"
+    );
+    std::fs::write(&file, table).expect("file");
+    let topo = file.display().to_string();
+    let emu = Emu::start("rts", &[&["--topo", &topo], words].concat());
+    let floods = ["n1", "n3"].map(|n| Flood::start(&emu.namespace(n), "10.0.0.2", 1000));
+    let count = || {
+        let ends = [emu.link("n1", "n2"), emu.link("n3", "n2")];
+        let sum = |key: &str| ends.iter().flat_map(|l| l[key].as_f64()).sum::<f64>();
+        [sum("attempts"), sum("acked"), sum("failed")]
+    };
+    std::thread::sleep(Duration::from_millis(500));
+    let before = count();
+    std::thread::sleep(Duration::from_secs(2));
+    let after = count();
+    drop(floods);
+    emu.exit();
+    let [attempts, acked, failed] = [0, 1, 2].map(|i| after[i] - before[i]);
+    println!("hidden {hidden} {words:?}: {attempts} sent, {acked} arrived, {failed} lost");
+    attempts / acked.max(1.0)
+}
+
+#[test]
+fn rts_helps_hidden_nodes() {
+    if !privileged() {
+        return;
+    }
+    let dir = Scratch::new("rts");
+    let heard = effort(&dir, false, &[]);
+    let hidden = effort(&dir, true, &[]);
+    let asked = effort(&dir, true, &["radio.rts_threshold=0"]);
+    println!("{heard:.2} transmissions per packet heard, {hidden:.2} hidden, {asked:.2} with RTS");
+    assert!(hidden > 1.7 * heard, "{hidden} and {heard}");
+    assert!(asked < 0.6 * hidden, "{asked} and {hidden}");
+}
