@@ -295,6 +295,31 @@ fn queue_rule(hook: Hook, words: &str, full: Full) -> String {
     format!("{chain}{space}{words} -j NFQUEUE --queue-num {number}{bypass}")
 }
 
+/// The number of the queue that a rule sends packets to; none if it sends them to no queue.
+fn queue_of(rule: &str, words: &[&str]) -> Result<Option<u16>, ConfigError> {
+    let balance = |w: &&str| w.starts_with("--queue-balance");
+    if words.iter().any(balance) {
+        return wrong(format!(
+            "\"{rule}\": each hook has one queue, so --queue-num instead of --queue-balance"
+        ));
+    }
+    let named = words.iter().enumerate().find_map(|(at, word)| {
+        let rest = word.strip_prefix("--queue-num")?;
+        Some(match rest.strip_prefix('=') {
+            Some(number) => number,
+            None => words.get(at + 1).copied().unwrap_or(""),
+        })
+    });
+    match named {
+        Some(number) => match number.parse() {
+            Ok(number) => Ok(Some(number)),
+            Err(_) => wrong(format!("\"{rule}\": queues are 0 to 4")),
+        },
+        // What iptables takes it for.
+        None => Ok(words.contains(&"NFQUEUE").then_some(0)),
+    }
+}
+
 /// The queues that rules send packets to.
 ///
 /// # Errors
@@ -309,16 +334,13 @@ pub fn hooks_of(rules: &[String]) -> Result<Hooks, ConfigError> {
                 "\"{rule}\": a rule begins with INPUT, OUTPUT, FORWARD, PREROUTING or POSTROUTING"
             ));
         }
-        let Some(at) = words.iter().position(|w| *w == "--queue-num") else {
+        let Some(number) = queue_of(rule, &words)? else {
             continue; // a rule that spares some packets, such as `-j ACCEPT`
         };
-        let number = words.get(at + 1).and_then(|n| n.parse::<u16>().ok());
-        let Some(hook) = Hook::ALL.into_iter().find(|h| Some(h.number()) == number) else {
+        let hook = Hooks::WIRED.iter().find(|h| h.number() == number);
+        let Some(hook) = hook else {
             return wrong(format!("\"{rule}\": queues are 0 to 4"));
         };
-        if !Hooks::WIRED.has(hook) {
-            return wrong(format!("\"{rule}\": queues are 0 to 4"));
-        }
         hooks = hooks.or(Hooks::of(&[hook]));
     }
     Ok(hooks)
@@ -361,6 +383,21 @@ mod tests {
     }
 
     #[test]
+    fn no_rule_sends_packets_to_a_queue_without_handlers() {
+        for (rule, wanted) in [
+            ("INPUT -p udp -j NFQUEUE", Hooks::of(&[Hook::Input])),
+            ("INPUT -j NFQUEUE --queue-bypass", Hooks::of(&[Hook::Input])),
+            (
+                "OUTPUT -j NFQUEUE --queue-num=1",
+                Hooks::of(&[Hook::Output]),
+            ),
+            ("OUTPUT -p udp -j ACCEPT", Hooks::NONE),
+        ] {
+            assert_eq!(hooks_of(&[rule.to_owned()]), Ok(wanted), "{rule}");
+        }
+    }
+
+    #[test]
     fn mistakes_are_named() {
         let cases = [
             ("[core]\nwhen_full = \"shut\"\n", "write open or closed"),
@@ -375,6 +412,8 @@ mod tests {
         for rule in [
             "OUT -j NFQUEUE --queue-num 1",
             "OUTPUT -j NFQUEUE --queue-num 5",
+            "OUTPUT -j NFQUEUE --queue-num",
+            "OUTPUT -j NFQUEUE --queue-balance 0:3",
         ] {
             assert!(hooks_of(&[rule.to_owned()]).is_err(), "{rule}");
         }
