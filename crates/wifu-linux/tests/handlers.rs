@@ -6,6 +6,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use wifu_core::{Chain, Full, Handler, Hook, Hooks, HopCx, Packet, Verdict};
+use wifu_engine::descriptor::{Params, Value};
 use wifu_linux::core::config::{Settings, hooks_of};
 use wifu_linux::core::report::Report;
 use wifu_linux::core::rules::Rules;
@@ -270,6 +271,79 @@ fn what_a_handler_changes_arrives_with_a_right_checksum() {
         let name = hook.to_lowercase();
         assert_eq!(report.handlers.hooks[name.as_str()].changed, 100);
     }
+}
+
+#[test]
+fn what_changes_a_held_packet_leaves_a_right_checksum() {
+    if !privileged() {
+        return;
+    }
+    let w = World::new("held");
+    let mark = || {
+        let mark = |_, packet: &mut Packet<'_>| {
+            packet.octets_mut()[40] = 0x77;
+            Verdict::Accept
+        };
+        Box::new(Ask(0, mark))
+    };
+    let hold = |chain: &mut Chain| {
+        let delay = wifu_core::find("delay").expect("handler");
+        let values = [("t", Value::Span(Span(2_000_000)))];
+        let params = Params {
+            values: &values,
+            words: &[],
+            exts: &[],
+        };
+        let delay = (delay.build)(&params).expect("delay");
+        let rng = Rng::new(1);
+        chain.push("delay", delay, Hooks::WIRED, None, 100, Full::Open, rng);
+    };
+    let change = |chain: &mut Chain| {
+        let rng = Rng::new(2);
+        chain.push("mark", mark(), Hooks::WIRED, None, 0, Full::Open, rng);
+    };
+    for super_packets in [true, false] {
+        for (first, memory) in [(true, 1 << 20), (false, 1 << 20), (true, 0)] {
+            let mut both = Chain::new();
+            if first {
+                change(&mut both);
+            }
+            hold(&mut both);
+            if !first {
+                change(&mut both);
+            }
+            let open = Settings {
+                held_octets: memory,
+                ..settings(Full::Open)
+            };
+            let send = || datagrams(&w, 50, 101, MILLISECOND);
+            let (came, report) = with(&w.a, both, "OUTPUT", &open, super_packets, send);
+            assert_eq!(came.len(), 50, "{super_packets} {first}: {report:?}");
+            assert!(came.iter().all(|octets| octets[12] == 0x77), "{memory}");
+            let (held, lost) = if memory > 0 { (50, 0) } else { (0, 50) };
+            assert_eq!(report.handlers.hooks["output"].held, held);
+            assert_eq!(report.handlers.no_memory, lost);
+        }
+    }
+}
+
+#[test]
+fn a_queue_that_another_has_is_said_to_be_so() {
+    if !privileged() {
+        return;
+    }
+    let w = World::new("taken");
+    let open = || {
+        let hooks = Hooks::of(&[Hook::Input]);
+        let chain = chain(|_, _| Verdict::Accept);
+        Interception::open(chain, hooks, &settings(Full::Open), 0, false)
+    };
+    let second = w.a.run(|| {
+        let _first = open().expect("queue");
+        open().err().map(|e| e.to_string())
+    });
+    let error = second.expect("namespace").expect("an error");
+    assert!(error.contains("another program has it"), "{error}");
 }
 
 #[test]

@@ -401,9 +401,13 @@ impl Interception {
 }
 
 fn queue_error(number: u16, hook: &'static str, error: io::Error) -> CoreError {
+    let taken = kernel_queues().contains_key(hook);
     let hint = match error.raw_os_error() {
+        // What the kernel says to everybody else, with whatever rights.
+        Some(libc::EPERM | libc::EBUSY) if taken => {
+            ": another program has it; one `wifu core` per network namespace"
+        }
         Some(libc::EPERM) => ": CAP_NET_ADMIN is needed (root)",
-        Some(libc::EBUSY) => ": another program has it; one `wifu core` per network namespace",
         Some(libc::EINVAL | libc::EPROTONOSUPPORT) => ": the kernel has no NFQUEUE",
         _ => "",
     };

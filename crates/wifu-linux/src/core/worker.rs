@@ -26,6 +26,10 @@ const LAST: Span = Span(200_000_000);
 struct Held {
     octets: Vec<u8>,
     changed: bool,
+    /// A change can be applied.
+    whole: bool,
+    /// Its transport checksum is not filled in yet.
+    partial: bool,
     hook: Hook,
     source: Option<u64>,
 }
@@ -218,7 +222,9 @@ impl Worker {
             Verdict::Hold => {
                 let held = Held {
                     octets: changed.unwrap_or(queued.payload).to_vec(),
-                    changed: changed.is_some() && whole,
+                    changed: changed.is_some(),
+                    whole,
+                    partial: queued.partial && changed.is_none(),
                     hook,
                     source: queued.source,
                 };
@@ -246,13 +252,26 @@ impl Worker {
     fn hold(&mut self, ticket: Ticket, held: Held) {
         if self.account.held_octets + held.octets.len() > self.held_most {
             self.account.no_memory += 1;
-            self.chain.forget(ticket.number());
-            self.outbox.verdict(ticket, !self.closed, None);
+            self.forget(ticket.number());
+            if self.closed {
+                self.hooks[usize::from(held.hook.number())].dropped += 1;
+                self.outbox.verdict(ticket, false, None);
+            } else {
+                let payload = held.changed.then_some(&held.octets[..]);
+                self.accept(held.hook, ticket, payload, held.whole);
+            }
             return;
         }
         self.hooks[usize::from(held.hook.number())].held += 1;
         self.account.held_octets += held.octets.len();
         self.held.insert(ticket.number(), held);
+    }
+
+    /// Tell the handler that wants to hold a packet that it cannot.
+    fn forget(&mut self, number: u64) {
+        self.shared.step();
+        self.chain.forget(number);
+        self.shared.step();
     }
 
     /// Let go what handlers let go: it goes on to the handlers after them.
@@ -277,7 +296,7 @@ impl Worker {
         let verdict = self.chain.resume(released, &mut packet, now, &self.here);
         self.shared.step();
         self.check()?;
-        let changed = octets.repaired(false);
+        let changed = octets.repaired(held.partial);
         match verdict {
             Verdict::Drop(_) => {
                 self.hooks[usize::from(held.hook.number())].dropped += 1;
@@ -285,12 +304,13 @@ impl Worker {
             }
             Verdict::Accept => {
                 let before = held.changed.then_some(&held.octets[..]);
-                self.accept(held.hook, ticket, changed.or(before), true);
+                self.accept(held.hook, ticket, changed.or(before), held.whole);
             }
             Verdict::Hold => {
                 let again = Held {
                     octets: changed.unwrap_or(&held.octets).to_vec(),
                     changed: held.changed || changed.is_some(),
+                    partial: held.partial && changed.is_none(),
                     ..held
                 };
                 self.hold(ticket, again);
@@ -332,7 +352,7 @@ impl Worker {
             .on_packet(Hook::Overheard, &mut packet, now, &self.here);
         self.shared.step();
         if verdict == Verdict::Hold {
-            self.chain.forget(OVERHEARD);
+            self.forget(OVERHEARD);
         }
         self.room = room;
         self.check()
@@ -371,7 +391,7 @@ impl Worker {
             }
         }
         for (number, held) in core::mem::take(&mut self.held) {
-            let payload = held.changed.then_some(&held.octets[..]);
+            let payload = (held.changed && held.whole).then_some(&held.octets[..]);
             self.outbox
                 .verdict(Ticket::of(number), !self.closed, payload);
         }
