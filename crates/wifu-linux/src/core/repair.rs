@@ -67,14 +67,12 @@ impl Octets for Borrowed<'_> {
 /// The header of TCP or UDP: where it begins, and where its checksum lies from there.
 fn transport(packet: &[u8]) -> Option<(usize, usize)> {
     let body = ip::payload(packet)?;
-    // More fragments: the checksum covers what is not here.
-    let whole = packet[6] & 0x20 == 0;
     let checksum = match packet[9] {
         TCP => TCP_CHECKSUM,
         ip::UDP => UDP_CHECKSUM,
         _ => return None,
     };
-    (whole && body.len() >= checksum + 2).then_some((body.start, checksum))
+    (body.len() >= checksum + 2).then_some((body.start, checksum))
 }
 
 /// The sum over pseudo-header and segment, as if its checksum were zero.
@@ -95,9 +93,14 @@ fn repair_transport(before: &[u8], after: &mut [u8], partial: bool) {
     let Some((start, checksum)) = transport(after) else {
         return;
     };
+    // The checksum covers what is not here: it can follow what is replaced here, octet by octet.
+    let more_fragments = after[6] & 0x20 != 0;
+    if more_fragments && (partial || before.len() != after.len()) {
+        return;
+    }
     let field = start + checksum..start + checksum + 2;
     let now = u16::from_be_bytes([after[field.start], after[field.start + 1]]);
-    if after[9] == ip::UDP {
+    if after[9] == ip::UDP && !more_fragments {
         let length = (after.len() - start) as u16;
         after[start + UDP_LENGTH..start + UDP_LENGTH + 2].copy_from_slice(&length.to_be_bytes());
     }
@@ -187,6 +190,33 @@ mod tests {
             }
             let after = octets.repaired(false).unwrap().to_vec();
             assert_eq!(is_right(&after), !wrong, "round {round}");
+        }
+    }
+
+    #[test]
+    fn a_change_to_a_first_fragment_is_in_the_checksum_of_the_whole() {
+        let mut rng = Rng::new(10);
+        for proto in [TCP, ip::UDP] {
+            let whole = packet(proto, 64, &mut rng);
+            let mut first = whole[..20 + 40].to_vec();
+            first[6] = 0x20;
+            ip::repair(&mut first);
+            let mut room = Vec::new();
+            let mut octets = Borrowed::new(&first, &mut room);
+            octets.get_mut()[50] ^= 0x5A;
+            let changed = octets.repaired(false).unwrap();
+            let mut again = [changed, &whole[60..]].concat();
+            again[6] = 0;
+            ip::repair(&mut again);
+            assert!(is_right(&again), "{proto}");
+            // Nothing can be right of a longer one.
+            let mut octets = Borrowed::new(&first, &mut room);
+            let longer = [&first[..], &[0; 8]].concat();
+            octets.replace(&longer);
+            let (start, checksum) = transport(&first).unwrap();
+            let field = start + checksum..start + checksum + 2;
+            let after = octets.repaired(false).unwrap();
+            assert_eq!(after[field.clone()], first[field]);
         }
     }
 
