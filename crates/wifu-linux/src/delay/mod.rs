@@ -247,11 +247,23 @@ impl Files {
     /// Write into `dir`, which is made if need be.
     ///
     /// # Errors
-    /// If it cannot be made, or another process writes there.
+    /// If it cannot be made, another process writes there, or a file of somebody else's has the
+    /// name of one of ours.
     pub fn create(dir: &Path) -> io::Result<Files> {
-        if let Some(other) = owner(dir).filter(|o| *o != Owner::this() && o.is_alive()) {
-            let text = format!("process {} writes there", other.pid);
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
+        let there = |text| Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
+        match owner(dir) {
+            Some(other) if other != Owner::this() && other.is_alive() => {
+                return there(format!("process {} writes there", other.pid));
+            }
+            Some(_) => {}
+            None => {
+                let foreign = NAMES
+                    .iter()
+                    .find(|n| dir.join(n).symlink_metadata().is_ok());
+                if let Some(name) = foreign {
+                    return there(format!("a file {name} is there that is not ours"));
+                }
+            }
         }
         std::fs::create_dir_all(dir)?;
         // By this, `wifu clean` knows when they are nobody's.
@@ -305,6 +317,8 @@ pub fn default_directory(device: &str) -> io::Result<PathBuf> {
 
 /// Who writes the files.
 const OWNER: &str = "owner";
+/// All files that we make.
+const NAMES: [&str; 5] = ["Da", "sample", ".Da", ".sample", OWNER];
 
 /// Whose files these are, if they are ours.
 pub(crate) fn owner(dir: &Path) -> Option<Owner> {
@@ -313,7 +327,7 @@ pub(crate) fn owner(dir: &Path) -> Option<Owner> {
 
 /// Remove our files, and the directory unless somebody has put something there.
 pub(crate) fn remove(dir: &Path) {
-    for name in ["Da", "sample", ".Da", ".sample", OWNER] {
+    for name in NAMES {
         let _ = std::fs::remove_file(dir.join(name));
     }
     let _ = std::fs::remove_dir(dir);
@@ -345,4 +359,42 @@ pub fn run(
 /// What is missing.
 pub fn probe() -> Result<(), DelayError> {
     Meter::open("lo", Measure::Driver).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_put_into_the_directory_stays() {
+        let dir = std::env::temp_dir().join(format!("wifu-delay-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        for (name, free) in [("sample", false), ("owner", false), ("notes", true)] {
+            let file = dir.join(name);
+            std::fs::write(&file, "somebody else's\n").unwrap();
+            let made = Files::create(&dir);
+            assert_eq!(made.is_ok(), free, "{name}");
+            if let Ok(mut files) = made {
+                let reading = Reading {
+                    samples: 1,
+                    average: 1_234_567,
+                    ..Reading::default()
+                };
+                files.write(&reading).unwrap();
+                assert_eq!(std::fs::read_to_string(dir.join("Da")).unwrap(), "1235\n");
+            }
+            let kept = std::fs::read_to_string(&file).unwrap();
+            assert_eq!(kept, "somebody else's\n", "{name}");
+            std::fs::remove_file(file).unwrap();
+        }
+        // Those of a dead process are nobody's.
+        let dead = Owner {
+            start: 0,
+            ..Owner::this()
+        };
+        std::fs::write(dir.join(OWNER), dead.tag()).unwrap();
+        std::fs::write(dir.join("Da"), "1\n").unwrap();
+        drop(Files::create(&dir).unwrap());
+        assert!(!dir.exists(), "nothing was left to keep it");
+    }
 }
