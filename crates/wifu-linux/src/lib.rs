@@ -1,8 +1,8 @@
 //! WiFu live on Linux: carriers, the daemon and its event loop.
 //!
 //! The only crate, next to the socket library, that calls the operating system. `unsafe` lives in
-//! [`sys`], [`schedule`], [`ring`], [`ingress`], [`bsd`] and one file of [`core`], each a thin
-//! layer over a few system calls; everything else is safe Rust above them.
+//! [`sys`], [`schedule`], [`ring`], [`ingress`] and [`bsd`], each a thin layer over a few system
+//! calls; everything else is safe Rust above them.
 
 pub mod bsd;
 pub mod capture;
