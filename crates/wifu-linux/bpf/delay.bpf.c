@@ -155,8 +155,14 @@ SEC("tp_btf/consume_skb")
 int on_consume(u64 *args)
 {
 	struct config *c = config();
-	if (c && !(c->flags & TO_START))
-		leave(args[0]);
+	u64 key = args[0];
+	if (!c)
+		return 0;
+	if (!(c->flags & TO_START))
+		leave(key);
+	// Cut into segments on its way: another packet may have its address soon.
+	else if (map_lookup(&UNDER_WAY, &key))
+		map_delete(&UNDER_WAY, &key);
 	return 0;
 }
 
