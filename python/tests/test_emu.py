@@ -42,6 +42,10 @@ def test_hosts_talk_until_their_link_is_cut() -> None:
         assert net.status()["verdict"] in ("VALID", "SUSPECT", "INVALID")
         with pytest.raises(EmulationError, match="n9"):
             net.pause("n9")
+        net.cut("n2", "n3")
+        with pytest.raises(EmulationError, match="restore"):
+            net.restore("n2")
+        assert "0 received" in net["n2"].cmd("ping -c1 -W1 n3")
     assert not (Path("/run/wifu/emu") / name).exists()
 
 
@@ -50,6 +54,11 @@ def test_why_it_does_not_start_is_said() -> None:
     net = Emulation("ring,3")
     with pytest.raises(EmulationError, match="no shape is called"):
         net.start()
+
+
+def test_an_option_that_would_hide_the_greeting_is_refused() -> None:
+    with pytest.raises(EmulationError, match="status"):
+        Emulation("linear,3", options=("--json",))
 
 
 def test_a_missing_command_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,6 +103,8 @@ class Emulation:
         words = ["--topo", topo, "--name", name, "--routing", routing]
         words += ["--seed", str(seed), "--run", str(run), "--dilation", str(dilation)]
         words += ["--set", testbed] if testbed else []
+        if "--json" in options:
+            raise EmulationError("ask `status`, `links` and `nodes` instead of --json")
         words += [*options, *(f"radio.{key}={value}" for key, value in radio.items())]
         self._words = words
         self._process: subprocess.Popen[str] | None = None
@@ -122,7 +124,12 @@ class Emulation:
         if not self._process.stdout.readline():
             _, wrong = self._process.communicate()
             raise EmulationError(wrong.strip() or "wifu emu ended at once")
-        for row in self.nodes():
+        try:
+            rows = self.nodes()
+        except EmulationError:
+            self.stop()
+            raise
+        for row in rows:
             name = row["name"]
             self.hosts[name] = Host(self, name, row["namespace"], row["address"])
         return self
@@ -171,7 +178,7 @@ class Emulation:
                 s.connect(str(self.directory / "control.sock"))
                 s.sendall(f"{words}\n".encode())
                 answer = json.loads(s.makefile().read())
-        except OSError as e:
+        except (OSError, ValueError) as e:
             raise EmulationError(f'the emulation "{self.name}" does not answer: {e}') from e
         if not answer["ok"]:
             raise EmulationError(answer["text"])
@@ -206,7 +213,7 @@ class Emulation:
 
     def restore(self, a: str | None = None, b: str | None = None) -> None:
         """Undo one cut, or all."""
-        self.ask(f"restore {a} {b}" if a and b else "restore")
+        self.ask(" ".join(["restore", *(name for name in (a, b) if name)]))
 
     def pause(self, node: str) -> None:
         """Make a host's radio deaf and mute."""
