@@ -126,12 +126,12 @@ def test_results_of_other_code_are_warned_of(
 ) -> None:
     chosen = plans.parse(TEXT, overrides=["runs=3"])
     wifu.campaign(chosen, tmp_path / "r", runner=fake)
-    monkeypatch.setattr(claims, "code_version", lambda runner: "given")
+    monkeypatch.setattr(claims, "code_version", lambda runner, substrate: "given")
     given = {"id": "X-1", "says": "", "source": "", "type": "HARD", "plan": "fake"}
     claim = claims._claim({**given, "check": [{"name": "it", "range": [0.5, 2.0], **RATIO}]})
     (verdict,) = claims.judge_all([claim], [tmp_path])
     assert verdict.warnings == ()
-    monkeypatch.setattr(claims, "code_version", lambda runner: "0123")
+    monkeypatch.setattr(claims, "code_version", lambda runner, substrate: "0123")
     (verdict,) = claims.judge_all([claim], [tmp_path])
     (warning,) = verdict.warnings
     assert "made by other code (given) than there is now (0123)" in warning

@@ -188,7 +188,15 @@ class Results:
         self, metric: str, one: Mapping[str, Any], two: Mapping[str, Any]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """A metric of two cells, run by run: the same run had the same random numbers."""
-        x, y = (self.sample(metric, w).droplevel("cell") for w in (one, two))
+        samples = [self.sample(metric, where) for where in (one, two)]
+        for where, sample in zip((one, two), samples, strict=True):
+            if sample.index.nunique() and sample.index.get_level_values("cell").nunique() > 1:
+                words = ", ".join(f"{k} {v}" for k, v in where.items()) or "the plan"
+                found = ", ".join(map(str, sample.index.get_level_values("cell").unique()[:4]))
+                raise LabError(f"{words} is more than one cell ({found}, ...): say which")
+        if any(sample.empty for sample in samples):
+            return np.empty(0), np.empty(0)
+        x, y = (sample.droplevel("cell") for sample in samples)
         both = pd.concat([x, y], axis=1, join="inner")
         return both.iloc[:, 0].to_numpy(float), both.iloc[:, 1].to_numpy(float)
 

@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -20,8 +20,10 @@ import numpy as np
 
 from wifu import provenance, stats, toml
 from wifu.cells import Cell
-from wifu.errors import LabError, ReplicateError
+from wifu.errors import LabError, PlanError, ReplicateError
+from wifu.hostlock import exclusive
 from wifu.metrics import run_row
+from wifu.places import Cancelled, deaf
 from wifu.plan import LEAST_RUNS, Measure, Plan
 from wifu.runner import Runner, check_mesh, code_version, runner_for
 from wifu.store import SCHEMA, Record, Store
@@ -51,6 +53,9 @@ class Progress(Protocol):
     def stopped(self, cells: Sequence[Cell], spared: int) -> None:
         """These cells are known well enough: so many runs need not be done."""
 
+    def waiting(self, text: str) -> None:
+        """Something else must end first."""
+
 
 class Silent:
     """Tells nobody."""
@@ -63,6 +68,16 @@ class Silent:
 
     def stopped(self, cells: Sequence[Cell], spared: int) -> None:
         """Nothing."""
+
+    def waiting(self, text: str) -> None:
+        """Nothing."""
+
+
+MODELS = {
+    "reno": "tcp-reno,profile=kernel-reno",
+    "cubic": "tcp-cubic",
+}
+"""What the simulator has in place of kernels' congestion controls."""
 
 
 @dataclass
@@ -94,7 +109,7 @@ def execute(
         run_row(outcome, measure, needed)
         if keep_series:
             series = {name: result.series(name) for name in result.series_names()}
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Cancelled):
         raise
     except BaseException as e:  # a panic of the simulator is no Exception
         status, error, outcome = "failed", f"{type(e).__name__}: {e}", None
@@ -121,11 +136,33 @@ def check_scenarios(plan: Plan) -> None:
     """Have the simulator check every cell's scenario; an error names the place in the plan."""
     if plan.runner != "mesh":
         return
+    check = check_simulated
+    if plan.substrate != "sim":
+        check = runner_for(plan).check  # type: ignore[attr-defined]
+        if plan.measure.mode not in ("transfer", "receiver"):
+            raise PlanError(
+                f"{plan.measure.mode} is measured on sim only; elsewhere transfer or receiver",
+                "measure", plan.file,
+            )  # fmt: skip
     for cell in plan.cells:
         try:
-            check_mesh(plan.scenario_of(cell, 1))
+            check(plan.scenario_of(cell, 1))
         except ValueError as e:
             raise plan.scenario_error(cell, str(e)) from None
+
+
+def check_simulated(scenario: dict[str, Any]) -> None:
+    """ValueError if a scenario means nothing to the simulator."""
+    for n, flow in enumerate(scenario.get("flow", [])):
+        name = str(flow.get("protocol", ""))
+        if name.startswith("kernel:"):
+            kind = name.removeprefix("kernel:").split(",")[0]
+            model = MODELS.get(kind)
+            instead = f"its model here is {model}" if model else "there is no model of it here"
+            raise ValueError(
+                f"flow[{n}].protocol: {name} needs a kernel: it runs on emu and live; {instead}"
+            )
+    check_mesh(scenario)
 
 
 class Campaign:
@@ -142,11 +179,17 @@ class Campaign:
     ) -> None:
         self.plan, self.store = plan, store
         self._given = runner is not None
-        self.runner = runner or runner_for(plan.runner)
-        self.workers = workers or os.cpu_count() or 1
+        self.runner = runner or runner_for(plan)
+        self.real = plan.substrate != "sim"
+        # Runs in real time would make each other late.
+        self.workers = 1 if self.real else workers or os.cpu_count() or 1
         self.executor: Executor = executor or ThreadPoolExecutor(self.workers)
         self.progress = progress or Silent()
-        self.code = getattr(runner, "code", "given") if self._given else code_version(plan.runner)
+        self.code = (
+            getattr(runner, "code", "given")
+            if self._given
+            else code_version(plan.runner, plan.substrate)
+        )
         self._values: dict[str, list[tuple[int, float, str | None]]] = {}
         self._order: list[list[Any]] = []
         self._records: dict[tuple[str, int], Record] = {}
@@ -162,8 +205,7 @@ class Campaign:
                 f"{self.store.folder} already holds results: `wifu-lab resume` it, or name another "
                 "folder with -o"
             )
-        if not self._given:
-            check_scenarios(self.plan)
+        self._check()
         self.store.folder.mkdir(parents=True, exist_ok=True)
         (self.store.folder / "plan.toml").write_text(toml.dumps(self._resolved()))
         return self._run()
@@ -188,12 +230,18 @@ class Campaign:
                 f"{provenance.now()}: resumed although {' and '.join(changes)} changed"
             )
             (self.store.folder / "plan.toml").write_text(toml.dumps(self._resolved()))
-        if not self._given:
-            check_scenarios(self.plan)
+        self._check()
         for _, record in self.store.records(self.plan):
             if record.ok or not retry_failed:
                 self._remember(record)
         return self._run()
+
+    def _check(self) -> None:
+        if not self._given:
+            check_scenarios(self.plan)
+            if self.real:
+                self.runner.prepare()  # type: ignore[attr-defined]
+                self.runner.told = self.progress.waiting  # type: ignore[attr-defined]
 
     def _resolved(self) -> dict[str, Any]:
         source = dict(self.plan.source)
@@ -201,7 +249,7 @@ class Campaign:
 
     def _run(self) -> Summary:
         state = "failed"
-        with self._lock():
+        with self._lock(), self._alone():
             self._write("running")
             try:
                 self.progress.planned(len(self.plan.cells) * self.plan.max_runs, len(self._records))
@@ -214,6 +262,12 @@ class Campaign:
                 summary = self._write(state)
                 self.store.write_tables(self.plan)
         return summary
+
+    def _alone(self) -> AbstractContextManager[None]:
+        """On substrates in real time: this host's only campaign."""
+        if not self.real:
+            return nullcontext()
+        return exclusive(f"{self.plan.name} on {self.plan.substrate}", self.progress.waiting)
 
     @contextmanager
     def _lock(self) -> Iterator[None]:
@@ -278,9 +332,12 @@ class Campaign:
                     running.discard(future)
                     self._take(future)
         except BaseException:
-            for future in wait(running).done:
-                if not future.cancelled() and future.exception() is None:
-                    self._keep(*future.result())
+            with deaf() if self.real else nullcontext():
+                # What is made for a run in real time is removed by the thread that made it.
+                getattr(self.runner, "cancel", lambda: None)()
+                for future in wait(running).done:
+                    if not future.cancelled() and future.exception() is None:
+                        self._keep(*future.result())
             raise
 
     def _submit(self, cell: Cell, run: int) -> Future[Any]:
@@ -331,6 +388,15 @@ class Campaign:
                     "say deterministic = true, which runs each cell once"
                 )
 
+    def _stamps(self) -> dict[str, int]:
+        """How many runs were stamped what; those stamped INVALID failed."""
+        counts = {"VALID": 0, "SUSPECT": 0, "INVALID": 0}
+        for record in self._records.values():
+            if record.outcome is not None and "stamp" in record.outcome:
+                counts[record.outcome["stamp"]["verdict"]] += 1
+            counts["INVALID"] += (record.error or "").startswith("InvalidRun")
+        return counts
+
     def _write(self, state: str) -> Summary:
         records = self._records.values()
         failed = sorted((r.cell, r.run, r.error or "") for r in records if not r.ok)
@@ -347,6 +413,9 @@ class Campaign:
                 "updated": provenance.now(),
                 "plan_sha256": self.plan.sha256,
                 "runner": self.plan.runner,
+                "substrate": self.plan.substrate,
+                **({"settings": dict(self.plan.settings)} if self.plan.settings else {}),
+                **({"stamps": self._stamps()} if self.plan.substrate == "emu" else {}),
                 "code": sorted(codes),
                 **provenance.commit(),
                 "versions": provenance.versions(),

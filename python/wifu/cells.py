@@ -100,7 +100,7 @@ def levels_of(name: str, given: Value) -> Iterator[Level]:
     for label, value in given.items():
         shown: Label = int(label) if label.isdigit() else label
         if isinstance(value, dict):
-            yield Level(shown, shown, _flat(value))
+            yield Level(shown, shown, flat(value))
         else:
             yield Level(shown, value, {name: value} if is_path else {})
 
@@ -148,11 +148,12 @@ def _check_use(scenario: Mapping[str, Value], axes: Sequence[Axis]) -> None:
         raise PlanError(f"nothing is called {name}; {nearest(name, known)}", f"scenario.{path}")
 
 
-def _flat(table: Mapping[str, Value], prefix: str = "") -> dict[str, Value]:
+def flat(table: Mapping[str, Value], prefix: str = "") -> dict[str, Value]:
+    """A table of tables as paths: `{"a.b": value}`."""
     out: dict[str, Value] = {}
     for key, value in table.items():
         if isinstance(value, dict) and value:
-            out |= _flat(value, f"{prefix}{key}.")
+            out |= flat(value, f"{prefix}{key}.")
         else:
             out[f"{prefix}{key}"] = value
     return out

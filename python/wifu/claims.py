@@ -195,7 +195,7 @@ def code_warnings(results: Results) -> tuple[str, ...]:
     if len(then) > 1:
         out.append(f"{results.folder}: runs of different code are mixed: {', '.join(then)}")
     try:
-        now = code_version(results.manifest["runner"])
+        now = code_version(results.manifest["runner"], results.plan.substrate)
     except (LabError, ImportError, OSError):
         return tuple(out)
     if then != [now]:

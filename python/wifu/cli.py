@@ -21,6 +21,7 @@ from rich.table import Table
 
 from wifu import cells, values
 from wifu import claims as claiming
+from wifu import diverge as diverging
 from wifu import plan as plans
 from wifu.campaign import Campaign, Executor, Summary, block, check_scenarios
 from wifu.cells import Cell
@@ -29,6 +30,7 @@ from wifu.figures import KINDS
 from wifu.metrics import RUN_METRICS
 from wifu.plan import Plan
 from wifu.store import Record, Store
+from wifu.variants import SUBSTRATES, substrates
 
 OK, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
 ROOT = Path("out/lab")
@@ -69,6 +71,13 @@ Engine = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs on standard output.")]
+On = Annotated[
+    str | None,
+    typer.Option(
+        "--on",
+        help="Substrates: sim, emu, live, or several (sim,emu); the plan's `on` if not said.",
+    ),
+]
 NoReport = Annotated[
     bool, typer.Option("--no-report", help="Draw nothing; `report` can do it later.")
 ]
@@ -111,6 +120,11 @@ class Screen:
         """The intervals of these cells are narrow enough."""
         self.total -= spared
         self.bar.update(self.task, total=self.total)
+
+    def waiting(self, text: str) -> None:
+        """Something else must end first."""
+        if not self.quiet:
+            err.print(escape(text), highlight=False)
 
     def close(self) -> None:
         """End the line."""
@@ -166,6 +180,7 @@ def run(
         bool,
         typer.Option("-m", "--multirun", help="Several values for a scenario key are an axis."),
     ] = False,
+    on: On = None,
     jobs: Jobs = None,
     executor: Engine = "threads",
     dry_run: Annotated[
@@ -174,14 +189,28 @@ def run(
     no_report: NoReport = False,
     as_json: Json = False,
 ) -> None:
-    """Run a plan: every cell, as often as it says, on all cores; then figures and a report."""
+    """Run a plan: every cell, as often as it says, on all cores; then figures and a report.
+
+    On emu and live, runs are in real time, one at a time, and need root.
+    """
     chosen = plans.load(plan, overrides or [], multirun)
     store = Store(out or ROOT / chosen.name)
+    places = substrates(on.split(",")) if on else chosen.on
+    # What is wrong on the last of them is told before the first is run.
+    variants = [chosen.variant(s) for s in places]
+    for variant in variants:
+        check_scenarios(variant)
+        if not dry_run and store.on(variant.substrate).exists():
+            raise LabError(
+                f"{store.on(variant.substrate).folder} already holds results: `wifu-lab resume "
+                f"{store.folder}`, or name another folder with -o"
+            )
     if dry_run:
-        check_scenarios(chosen)
-        _dry(chosen, store, as_json)
+        for variant in variants:
+            _dry(variant, store.on(variant.substrate), as_json)
         return
-    _campaign(chosen, store, jobs, executor, no_report, as_json, lambda c: c.start())
+    work = [(v, store.on(v.substrate), Campaign.start) for v in variants]
+    _campaigns(store, work, jobs, executor, no_report, as_json)
 
 
 @app.command()
@@ -194,19 +223,90 @@ def resume(
     plan: Annotated[
         Path | None, typer.Option(help="Take this plan instead of the one in the folder.")
     ] = None,
+    on: On = None,
     jobs: Jobs = None,
     executor: Engine = "threads",
     no_report: NoReport = False,
     as_json: Json = False,
 ) -> None:
-    """Go on with an interrupted campaign. What was done stays; refused if plan or code changed."""
+    """Go on with an interrupted campaign. What was done stays; refused if plan or code changed.
+
+    On all substrates that the plan's `on` or --on names and on those that have results.
+    """
     store = Store(folder)
-    store.manifest()
-    chosen = plans.load(plan) if plan else store.plan()
-    _campaign(
-        chosen, store, jobs, executor, no_report, as_json,
-        lambda c: c.resume(accept_changes, retry_failed),
-    )  # fmt: skip
+    there = [s for s in SUBSTRATES if store.on(s).exists()]
+    if not there:
+        store.manifest()  # says that there are none
+    chosen = plans.load(plan) if plan else store.on(there[0]).plan()
+    places = substrates(on.split(",")) if on else substrates([*there, *chosen.on])
+    work: list[Work] = []
+    for substrate in places:
+        own = store.on(substrate)
+        if not own.exists():
+            work.append((chosen.variant(substrate), own, Campaign.start))
+            continue
+        variant = chosen.variant(substrate) if plan else own.plan()
+        work.append((variant, own, lambda c: c.resume(accept_changes, retry_failed)))
+    _campaigns(store, work, jobs, executor, no_report, as_json)
+
+
+Work = tuple[Plan, Store, Callable[[Campaign], Summary]]
+
+
+def _campaigns(
+    store: Store, work: Sequence[Work], jobs: int | None, executor: str, no_report: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Run a plan on one substrate after the other: never two at once."""
+    told: list[dict[str, Any]] = []
+    for plan, own, do in work:
+        summary = _campaign(plan, own, jobs, executor, as_json, do)
+        told.append(
+            {
+                "results": str(own.folder),
+                "state": summary.state,
+                "runs": summary.done,
+                "failed": [{"cell": c, "run": r, "error": e} for c, r, e in summary.failed],
+                "missing": summary.missing,
+                "substrate": plan.substrate,
+            }
+        )
+        if summary.state == "interrupted":
+            err.print(
+                f"interrupted after {summary.done} runs; go on with: wifu-lab resume "
+                f"{store.folder}",
+                highlight=False,
+            )
+            if as_json:
+                print(json.dumps(_one_or_all(told)))
+            sys.stdout.flush()
+            os._exit(INTERRUPTED)
+        if not as_json:
+            _tell(own.folder, summary)
+    divergence = diverging.of_folder(store.folder)
+    if divergence:
+        divergence.write(store.folder)
+    # The first report shows the divergence, too.
+    for row, (_, own, _do) in zip(told, work, strict=True):
+        if not no_report:
+            if not as_json:
+                err.print(f"figures and report of {own.folder} ...", highlight=False)
+            row["report"] = str(_report(own.folder))
+    if as_json:
+        print(json.dumps(_one_or_all(told)))
+    else:
+        if divergence:
+            _print_divergence(divergence)
+        for row in told:
+            screen.print(f"results  {row['results']}", highlight=False)
+            if "report" in row:
+                screen.print(f"report   {row['report']}", highlight=False)
+    if any(row["failed"] for row in told):
+        raise typer.Exit(FAILED)
+
+
+def _one_or_all(told: list[dict[str, Any]]) -> dict[str, Any]:
+    return told[0] if len(told) == 1 else {"substrates": told}
 
 
 def _campaign(
@@ -214,43 +314,25 @@ def _campaign(
     store: Store,
     jobs: int | None,
     executor: str,
-    no_report: bool,
     as_json: bool,
-    do: Any,
-) -> None:
+    do: Callable[[Campaign], Summary],
+) -> Summary:
     workers = jobs or os.cpu_count() or 1
     shown = Screen(quiet=as_json)
+    real = plan.substrate != "sim"
+    if real and not as_json:
+        err.print(f"on {plan.substrate}, one run at a time", highlight=False)
     campaign = Campaign(
-        plan, store, executor=_executor(executor, workers), workers=workers, progress=shown
+        plan,
+        store,
+        executor=None if real else _executor(executor, workers),
+        workers=workers,
+        progress=shown,
     )
     try:
-        summary: Summary = do(campaign)
+        return do(campaign)
     finally:
         shown.close()
-    told: dict[str, Any] = {
-        "results": str(store.folder), "state": summary.state, "runs": summary.done,
-        "failed": [{"cell": c, "run": r, "error": e} for c, r, e in summary.failed],
-        "missing": summary.missing,
-    }  # fmt: skip
-    if summary.state == "interrupted":
-        err.print(
-            f"interrupted after {summary.done} runs; go on with: wifu-lab resume {store.folder}",
-            highlight=False,
-        )
-        if as_json:
-            print(json.dumps(told))
-        sys.stdout.flush()
-        os._exit(INTERRUPTED)
-    if not no_report:
-        if not as_json:
-            err.print("figures and report ...", highlight=False)
-        told["report"] = str(_report(store.folder))
-    if as_json:
-        print(json.dumps(told))
-    else:
-        _tell(store.folder, summary, told.get("report"))
-    if summary.failed:
-        raise typer.Exit(FAILED)
 
 
 def _report(folder: Path) -> Path:
@@ -260,7 +342,50 @@ def _report(folder: Path) -> Path:
     return write(Results(folder))
 
 
-def _tell(folder: Path, summary: Summary, report: str | None) -> None:
+@app.command()
+def diverge(
+    folder: Folder,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(help="Share within which substrates agree; the plan's, or 0.1."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Where results on emu and live differ from the simulator's, by how much, and the verdict."""
+    found = diverging.of_folder(folder, tolerance)
+    if found is None:
+        raise LabError(
+            f"{folder} has results on fewer than two substrates: wifu-lab resume {folder} --on "
+            "sim,emu"
+        )
+    found.write(folder)
+    if as_json:
+        print(json.dumps(found.to_json()))
+    else:
+        _print_divergence(found)
+
+
+VERDICTS = {diverging.AGREE: "green", diverging.DIFFER: "bold red", diverging.OPEN: "yellow"}
+
+
+def _print_divergence(found: diverging.Divergence) -> None:
+    # Where lines have no end that is known, a row is not to be broken.
+    out = screen if screen.is_terminal else Console(width=max(screen.width, 132))
+    for (metric, other), rows in found.groups().items():
+        title = f"{RUN_METRICS[metric].axis()}: {other} against {found.reference}"
+        table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+        table.add_column("cell")
+        for column in (found.reference, other, "difference", "relative, %", "KS", "p", "n"):
+            table.add_column(column, justify="right")
+        table.add_column("")
+        for row in rows:
+            style = VERDICTS.get(row.verdict, "dim")
+            table.add_row(*row.words(), f"[{style}]{row.verdict}[/{style}]")
+        out.print(table)
+    screen.print(found.sentence(), highlight=False)
+
+
+def _tell(folder: Path, summary: Summary) -> None:
     from wifu.api import Results
 
     results = Results(folder)
@@ -275,9 +400,13 @@ def _tell(folder: Path, summary: Summary, report: str | None) -> None:
             f"{len(wide)} of {len(results.plan.cells)} cells are not known as well as `until` asks",
             highlight=False,
         )
-    screen.print(f"results  {folder}", highlight=False)
-    if report:
-        screen.print(f"report   {report}", highlight=False)
+    stamps = results.manifest.get("stamps", {})
+    if stamps.get("SUSPECT") or stamps.get("INVALID"):
+        words = ", ".join(f"{n} {k}" for k, n in stamps.items())
+        screen.print(
+            f"stamps of the emulation: {words}; INVALID runs failed, SUSPECT ones count",
+            highlight=False,
+        )
 
 
 def _summary_table(results: Any) -> Table:

@@ -166,7 +166,13 @@ def _flows_mean(key: str) -> Callable[[Outcome, Floats], float]:
 
 
 def _flows_sum(key: str) -> Callable[[Outcome, Floats], float]:
-    return lambda outcome, rates: float(sum(f.get(key) or 0 for f in outcome["flows"]))
+    def compute(outcome: Outcome, rates: Floats) -> float:
+        # What a substrate cannot know of one of the flows is not known of their sum.
+        if any(key not in f for f in outcome["flows"] if f.get("protocol") != "udp"):
+            return float("nan")
+        return float(sum(f.get(key) or 0 for f in outcome["flows"]))
+
+    return compute
 
 
 def _nodes_ratio(part: str, whole: str) -> Callable[[Outcome, Floats], float]:

@@ -5,6 +5,10 @@ axis is a list, a range (`"1..8"`, `"1,2,5.5"`), or a table of named levels. Its
 path of a scenario key (`"radio.rate" = ["6Mb/s", "24Mb/s"]`), or a name that templates in the
 scenario refer to: `topology.words = "linear,{hops+1}"`. A level that is a table sets several paths
 at once. A flow with `copies = 5` stands for five, in which `{copy}` counts from 0.
+
+`on` names the substrates; the tables `sim`, `emu` and `live` say what differs there: other values
+for levels (`[emu.vary.stack] kernel = "kernel:reno"`), keys of the scenario, another count of runs.
+Labels are the same on all of them, so that cells can be compared.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +26,7 @@ from wifu import values
 from wifu.cells import Axis, Cell, Label, all_cells, digest, levels_of, set_path
 from wifu.errors import LabError, PlanError, nearest
 from wifu.values import Value
+from wifu.variants import SUBSTRATES, changed, instead, settings_of, substrates, without
 
 RESERVED = {"cell", "run", "seed", "status", "error", "flow", "from", "to", "copy"}
 """Names of columns in the results, which no axis may have."""
@@ -91,8 +96,22 @@ class Plan:
     series_runs: frozenset[int]
     source: Mapping[str, Value]
     cells: tuple[Cell, ...]
+    substrate: str = "sim"
+    on: tuple[str, ...] = ("sim",)
+    run_timeout: float | None = None
+    tolerance: float = 0.1
+    settings: Mapping[str, Any] = field(default_factory=dict)
     file: Path | None = None
     text: str = ""
+
+    def variant(self, substrate: str) -> Plan:
+        """The same plan on another substrate: the same cells, with what its table changes."""
+        if substrate == self.substrate:
+            return self
+        source = {k: v for k, v in self.source.items() if k != "substrate"}
+        if substrate != "sim":
+            source["substrate"] = substrate
+        return _resolve({"name": self.name, **source}, self.file, self.text)
 
     @property
     def max_runs(self) -> int:
@@ -104,7 +123,10 @@ class Plan:
         """Identifies everything of the plan that decides what is run."""
         decisive = [[c.name, c.key] for c in self.cells]
         until = None if self.until is None else list(vars(self.until).values())
-        return digest([self.runner, decisive, self.runs, until, self.seed, self.pair])
+        whole = [self.runner, decisive, self.runs, until, self.seed, self.pair]
+        if self.substrate != "sim":
+            whole += [self.substrate, dict(self.settings)]
+        return digest(whole)
 
     def axis(self, name: str) -> Axis:
         """The axis of this name."""
@@ -121,6 +143,8 @@ class Plan:
         scenario = dict(copy.deepcopy(dict(cell.scenario)))
         if self.runner == "mesh":
             scenario["seed"], scenario["run"] = self.seed, run
+            if self.substrate != "sim":
+                return scenario
             if run in self.series_runs or self.measure.mode == "window":
                 record = dict(scenario.get("record", {}))
                 record.setdefault("series", True)
@@ -175,6 +199,13 @@ def parse(
     try:
         for override in overrides:
             apply_override(source, override, multirun)
+    except PlanError as e:
+        raise PlanError(e.message, e.key, path, locate(text, e.key) if e.key else None) from None
+    return _resolve(source, path, text)
+
+
+def _resolve(source: dict[str, Value], path: Path | None, text: str) -> Plan:
+    try:
         return replace(_Reader(source, path).plan(), file=path, text=text)
     except PlanError as e:
         line = locate(text, e.key) if e.key else None
@@ -193,7 +224,9 @@ def apply_override(source: dict[str, Value], override: str, multirun: bool = Fal
     head = key.split(".")[0]
     vary = source.setdefault("vary", {})
     if key.removeprefix("vary.") in vary:
-        vary[key.removeprefix("vary.")] = _chosen(vary[key.removeprefix("vary.")], text, key)
+        name = key.removeprefix("vary.")
+        vary[name] = _chosen(vary[name], text, key)
+        without(source, name, [str(v) for v in vary[name]])
     elif head in _KEYS:
         set_path(source, key, values.scalar(text))
     elif head in _SCENARIO_HEADS:
@@ -248,10 +281,11 @@ def _matches(found: Sequence[str], wanted: Sequence[str]) -> bool:
 
 _KEYS = (
     "name", "title", "about", "runner", "scenario", "vary", "zip", "skip", "runs", "until", "seed",
-    "deterministic", "pair", "baseline", "measure", "metrics", "figure", "claims", "series",
+    "deterministic", "pair", "baseline", "measure", "metrics", "figure", "claims", "series", "on",
+    "sim", "emu", "live", "substrate", "run_timeout", "tolerance",
 )  # fmt: skip
 _SCENARIO_HEADS = (
-    "topology", "radio", "routing", "host", "flow", "mobility", "stop", "record"
+    "topology", "radio", "routing", "host", "flow", "handler", "mobility", "stop", "record"
 )  # fmt: skip
 
 
@@ -269,7 +303,12 @@ class _Reader:
         """The plan, or the first error."""
         self._known(self.source, _KEYS, "")
         runner = self._choice("runner", "mesh", RUNNERS)
-        scenario = self._get("scenario", dict, {})
+        substrate = self._choice("substrate", "sim", SUBSTRATES)
+        if substrate != "sim" and runner != "mesh":
+            raise PlanError(f"a plan of {runner} runs on sim only", "runner")
+        settings = settings_of(self.source, substrate)
+        special = self._get(substrate, dict, {})
+        scenario = changed(self._get("scenario", dict, {}), special.get("scenario", {}), substrate)
         if not scenario:
             raise PlanError("a plan needs a [scenario]: what one run is", "scenario")
         for key in ("seed", "run"):
@@ -277,16 +316,23 @@ class _Reader:
                 raise PlanError(
                     f"the lab sets {key} itself; the plan has `seed`", f"scenario.{key}"
                 )
-        axes = tuple(self._axes())
+        declared = tuple(self._axes())
+        axes = tuple(instead(declared, special.get("vary", {}), substrate))
         zipped = self._zip(axes)
         skip = tuple(self._get("skip", list, []))
         deterministic = self._get("deterministic", bool, False)
         until = self._until()
         runs = 1 if deterministic else self._get("runs", int, 10)
-        if runs < 1:
-            raise PlanError("at least one run", "runs")
         if deterministic and (until or self.source.get("runs", 1) != 1):
             raise PlanError("a deterministic plan has one run per cell", "deterministic")
+        if substrate != "sim" and deterministic:  # real time is never twice the same
+            deterministic, runs = False, 10
+        if "runs" in special:
+            until, runs = None, special["runs"]
+            if not isinstance(runs, int) or (deterministic and runs != 1):
+                raise PlanError("must be an integer; 1 if deterministic", f"{substrate}.runs")
+        if runs < 1:
+            raise PlanError("at least one run", "runs")
         names = [a.name for a in axes]
         pair = self._get("pair", str, "protocol" if "protocol" in names else None)
         if pair is not None and pair not in names:
@@ -314,8 +360,49 @@ class _Reader:
             claims=tuple(self._get("claims", list, [])),
             series_runs=self._series(),
             source=self.source,
-            cells=tuple(all_cells(scenario, axes, zipped, skip)),
+            cells=self._cells(scenario, declared, axes, zipped, skip),
+            substrate=substrate,
+            on=self._on(),
+            run_timeout=self._timeout(special.get("run_timeout", self.source.get("run_timeout"))),
+            tolerance=self._share("tolerance", 0.1),
+            settings=settings,
         )
+
+    def _on(self) -> tuple[str, ...]:
+        return substrates(self._get("on", list, ["sim"]))
+
+    def _timeout(self, given: Value) -> float | None:
+        if given is None:
+            return None
+        try:
+            limit = values.seconds(given)
+        except LabError as e:
+            raise PlanError(str(e), "run_timeout") from None
+        if limit <= 0:
+            raise PlanError("is a time above 0", "run_timeout")
+        return limit
+
+    def _share(self, key: str, default: float) -> float:
+        try:
+            share = values.fraction(self.source.get(key, default))
+        except LabError as e:
+            raise PlanError(str(e), key) from None
+        if not 0 < share < 1:
+            raise PlanError("is a share between 0 and 1, such as 10%", key)
+        return share
+
+    def _cells(
+        self, scenario: Mapping[str, Value], declared: Sequence[Axis], axes: Sequence[Axis],
+        zipped: Sequence[Sequence[str]], skip: Sequence[Mapping[str, Value]],
+    ) -> tuple[Cell, ...]:  # fmt: skip
+        cells = tuple(all_cells(scenario, axes, zipped, skip))
+        if axes == declared:
+            return cells
+        # Names of cells may contain a digest of what a level means elsewhere.
+        there = {json.dumps(dict(c.labels)): c.name for c in cells}
+        for cell in all_cells(self._get("scenario", dict, {}), declared, zipped, skip):
+            there[json.dumps(dict(cell.labels))] = cell.name
+        return tuple(replace(c, name=there[json.dumps(dict(c.labels))]) for c in cells)
 
     def _known(self, table: Mapping[str, Value], valid: Iterable[str], path: str) -> None:
         for key in table:

@@ -44,6 +44,10 @@ def again(
 ) -> Again:
     """Repeat the runs of a folder that did not fail, and compare the outcomes whole."""
     manifest, plan = store.manifest(), store.plan()
+    if plan.substrate != "sim":
+        raise LabError(
+            f"{store.folder}: runs on {plan.substrate} are in real time: never twice the same"
+        )
     names = [c.name for c in plan.cells]
     if cell is not None and cell not in names:
         raise LabError(f"no cell is called {cell}; {nearest(cell, names)}")
@@ -56,7 +60,7 @@ def again(
         raise LabError(f"{store.folder} has no run that could be done again")
     code = code_version(plan.runner) if runner is None else "given"
     done = Again(str(store.folder), code, list(manifest["code"]))
-    do = runner or runner_for(plan.runner)
+    do = runner or runner_for(plan)
     with ThreadPoolExecutor(workers) as pool:
         for (_, old), new in zip(
             chosen, pool.map(lambda t: _once(do, plan, *t), chosen), strict=True

@@ -8,15 +8,20 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import multiprocessing
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from wifu.errors import LabError
+
+if TYPE_CHECKING:
+    from wifu.plan import Plan
 
 
 class RunResult(Protocol):
@@ -52,14 +57,24 @@ def check_mesh(scenario: Mapping[str, Any]) -> None:
     _native.check_scenario(json.dumps(scenario))
 
 
-def runner_for(name: str) -> Runner:
-    """The runner that a plan names."""
-    return mock if name == "mock" else mesh
+def runner_for(plan: Plan) -> Runner:
+    """The runner that a plan names, on its substrate."""
+    if plan.substrate == "emu":
+        from wifu.emulated import Emulated
+
+        return Emulated(plan.settings, plan.run_timeout)
+    if plan.substrate == "live":
+        from wifu.live import Live
+
+        return Live(plan.settings, plan.run_timeout)
+    runner = mock if plan.runner == "mock" else mesh
+    return runner if plan.run_timeout is None else Timed(runner, plan.run_timeout)
 
 
-def code_version(name: str) -> str:
+def code_version(name: str, substrate: str = "sim") -> str:
     """Identifies the compiled code behind a runner: 16 digits of the SHA-256 of the file."""
-    path = find_program() if name == "mock" else _native_file()
+    real = name == "mock" or substrate != "sim"
+    path = find_program() if real else _native_file()
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
@@ -85,6 +100,71 @@ def find_program() -> Path:
     if found is None:
         raise LabError("no program `wifu`: run `make build`, or set WIFU_BIN to it")
     return Path(found)
+
+
+class Kept:
+    """A result that another process handed over."""
+
+    def __init__(self, text: str, series: dict[str, bytes], frames: bytes) -> None:
+        self._text, self._series, self._frames = text, series, frames
+
+    def json(self) -> str:
+        """The outcome."""
+        return self._text
+
+    def series_names(self) -> list[str]:
+        """Names of the recorded series."""
+        return list(self._series)
+
+    def series(self, name: str) -> bytes:
+        """A recorded series."""
+        return self._series[name]
+
+    def frames(self) -> bytes:
+        """The frame trace."""
+        return self._frames
+
+
+class Timed:
+    """A runner whose runs may take so many seconds: each in a process that can be ended."""
+
+    def __init__(self, runner: Runner, limit: float) -> None:
+        self._runner, self._limit = runner, limit
+
+    def __call__(self, scenario: dict[str, Any]) -> RunResult:
+        """Run it; TimeoutError if it takes too long."""
+        # Not by fork, as other threads may hold locks.
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["wifu.runner"])
+        ours, theirs = context.Pipe(duplex=False)
+        child = context.Process(target=_apart, args=(self._runner, scenario, theirs), daemon=True)
+        child.start()
+        theirs.close()
+        try:
+            if not ours.poll(self._limit):
+                raise TimeoutError(f"run_timeout: not finished after {self._limit:g} s")
+            try:
+                found = ours.recv()
+            except EOFError:
+                raise RuntimeError("the process of this run died") from None
+        finally:
+            child.kill()
+            child.join()
+            ours.close()
+        if isinstance(found, str):
+            raise RuntimeError(found)
+        return Kept(*found)
+
+
+def _apart(runner: Runner, scenario: dict[str, Any], pipe: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        result = runner(scenario)
+        series = {name: result.series(name) for name in result.series_names()}
+        found: Any = (result.json(), series, result.frames())
+    except BaseException as e:  # a panic of the simulator is no Exception
+        found = f"{type(e).__name__}: {e}"
+    pipe.send(found)
 
 
 class MockResult:

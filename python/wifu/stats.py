@@ -167,6 +167,64 @@ def same_distribution(one: ArrayLike, two: ArrayLike) -> float:
     return float(_scipy().ks_2samp(x, y).pvalue) if x.size and y.size else float("nan")
 
 
+def distance(one: ArrayLike, two: ArrayLike) -> tuple[float, float]:
+    """Kolmogorov and Smirnov's distance of two samples, and p of their being of one distribution;
+    nan where one is empty.
+    """
+    x, y = clean(one), clean(two)
+    if not (x.size and y.size):
+        return float("nan"), float("nan")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of samples that are all the same p is approximate
+        found = _scipy().ks_2samp(x, y)
+    return float(found.statistic), float(found.pvalue)
+
+
+def apart(one: ArrayLike, two: ArrayLike, level: float = 0.95) -> Interval:
+    """mean(one) - mean(two) of independent samples, by Welch; a `two` of one value is exact."""
+    x, y = clean(one), clean(two)
+    n = int(min(x.size, y.size))
+    if n == 0:
+        return Interval(float("nan"), float("nan"), float("nan"), 0, level, "none")
+    estimate = float(np.mean(x) - np.mean(y))
+    return _around(estimate, [_share(x), _share(y)], n, level, "Welch t")
+
+
+def relative(one: ArrayLike, two: ArrayLike, paired: bool = True, level: float = 0.95) -> Interval:
+    """mean(one) / mean(two) - 1 with Student's interval of its linearization.
+
+    With `paired`, values at the same place belong together; else a `two` of one value is exact.
+    """
+    x, y = _pairs(one, two) if paired else (clean(one), clean(two))
+    n = int(min(x.size, y.size))
+    mean = float(np.mean(y)) if y.size else 0.0
+    if n == 0 or mean == 0.0:
+        return Interval(float("nan"), float("nan"), float("nan"), n, level, "none")
+    ratio = float(np.mean(x)) / mean
+    parts = (
+        [_share((x - ratio * y) / mean)] if paired else [_share(x / mean), _share(ratio * y / mean)]
+    )
+    return _around(ratio - 1.0, parts, n, level, "linearized t")
+
+
+def _share(x: Floats) -> tuple[float, int]:
+    """The variance of a sample's mean, and its degrees of freedom."""
+    return (float(np.var(x, ddof=1)) / x.size, int(x.size) - 1) if x.size > 1 else (0.0, 0)
+
+
+def _around(
+    estimate: float, parts: list[tuple[float, int]], n: int, level: float, method: str
+) -> Interval:
+    variance = sum(v for v, _ in parts)
+    least = min((df for _, df in parts if df), default=0)
+    if least < 1 or variance <= 1e-24 * max(1e-300, estimate * estimate):
+        return Interval(estimate, float("nan"), float("nan"), n, level, "none")
+    # Welch's and Satterthwaite's; of one part it is its own.
+    freedom = variance**2 / sum(v * v / df for v, df in parts if df)
+    half = float(_scipy().t.ppf((1 + level) / 2, freedom)) * variance**0.5
+    return Interval(estimate, estimate - half, estimate + half, n, level, method)
+
+
 def batch_means(series: ArrayLike, batches: int, discard: int = 0, level: float = 0.95) -> Interval:
     """Mean of one long correlated series, its interval from means of successive batches.
 

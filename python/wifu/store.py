@@ -3,6 +3,7 @@
 plan.toml          the plan as resolved, overrides included
 run.json           provenance: schema, commit, versions, host, seed, order, failures, exclusions
 runs/CELL-RUN.json.gz   one per replicate, failed ones too; written whole or not at all
+emu/, live/        the same of other substrates than the simulator
 series/CELL-RUN.parquet where the plan asks for series: columns series, t, v
 results.parquet    one row per run and flow
 runs.parquet       one row per run, with all metrics
@@ -63,6 +64,10 @@ class Store:
         """`run.json`."""
         return self.folder / "run.json"
 
+    def on(self, substrate: str) -> Store:
+        """The folder of another substrate's results: of `sim` this one, of others inside it."""
+        return self if substrate == "sim" else Store(self.folder / substrate)
+
     def exists(self) -> bool:
         """Whether the folder holds results."""
         return self.manifest_path.exists()
@@ -82,7 +87,7 @@ class Store:
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
         """Write `run.json`."""
-        _write(self.manifest_path, (json.dumps(manifest, indent=1) + "\n").encode())
+        write_whole(self.manifest_path, (json.dumps(manifest, indent=1) + "\n").encode())
 
     def plan(self) -> Plan:
         """The plan of these results."""
@@ -97,7 +102,7 @@ class Store:
     def save(self, record: Record) -> None:
         """Write a replicate, whole or not at all."""
         text = json.dumps(vars(record), separators=(",", ":"))
-        _write(self.path_of(record.cell, record.run), gzip.compress(text.encode(), 6, mtime=0))
+        write_whole(self.path_of(record.cell, record.run), gzip.compress(text.encode(), 6, mtime=0))
 
     def load(self, cell: str, run: int) -> Record | None:
         """Read a replicate; none if there is none, or a file that is no record."""
@@ -127,7 +132,7 @@ class Store:
             frame = pd.concat(parts, ignore_index=True)
             frame["series"] = frame["series"].astype("category")
             path = self.folder / "series" / f"{cell}-{run}.parquet"
-            _write_parquet(frame, path)
+            write_parquet(frame, path)
 
     def series(self, cell: str, run: int) -> pd.DataFrame | None:
         """The series of a replicate: columns series, t, v; none if they were not recorded."""
@@ -158,12 +163,13 @@ class Store:
             runs[-1] |= {
                 "sim_seconds": outcome.get("sim_seconds"),
                 "trace_hash": outcome.get("trace_hash"),
+                **({"stamp": outcome["stamp"]["verdict"]} if "stamp" in outcome else {}),
                 **run_row(outcome, plan.measure),
             }
             flows += [{**head, **flow_row(outcome, f, plan.measure)} for f in outcome["flows"]]
         tables = (_table(flows, plan), _table(runs, plan))
-        _write_parquet(tables[0], self.folder / "results.parquet")
-        _write_parquet(tables[1], self.folder / "runs.parquet")
+        write_parquet(tables[0], self.folder / "results.parquet")
+        write_parquet(tables[1], self.folder / "runs.parquet")
         return tables
 
 
@@ -185,7 +191,8 @@ def finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def _write(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".")
     try:
@@ -198,7 +205,8 @@ def _write(path: Path, content: bytes) -> None:
         raise
 
 
-def _write_parquet(frame: pd.DataFrame, path: Path) -> None:
+def write_parquet(frame: pd.DataFrame, path: Path) -> None:
+    """Write a table, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     frame.to_parquet(partial, compression="zstd", index=False)

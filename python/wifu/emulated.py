@@ -1,0 +1,260 @@
+"""The substrate `emu`: a scenario over emulated radios, with real kernels and real programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tempfile
+import threading
+import time
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from wifu import toml, values
+from wifu.emu import Emulation, EmulationError
+from wifu.errors import LabError
+from wifu.places import Cancelled, Crew, Place, RunError, need_root
+from wifu.runner import find_program
+from wifu.traffic import Scenario, Traffic, flows_of
+
+MARGIN = 60.0
+"""Seconds of the wall's clock that a run may take beyond its scenario's time."""
+
+UNLIMITED = 300.0
+"""... and where the scenario has no stop.time."""
+
+
+class InvalidRun(LabError):
+    """The emulation was too late for its numbers to mean anything."""
+
+
+class Outcome:
+    """What a run in real time gave."""
+
+    def __init__(self, outcome: Mapping[str, Any]) -> None:
+        self._outcome = outcome
+
+    def json(self) -> str:
+        """The outcome."""
+        return json.dumps(self._outcome)
+
+    def series_names(self) -> list[str]:
+        """None."""
+        return []
+
+    def series(self, name: str) -> bytes:
+        """There is none."""
+        raise KeyError(name)
+
+    def frames(self) -> bytes:
+        """There are none."""
+        return b""
+
+
+class RealTime:
+    """What runners in real time share: a limit on time, and giving up when the campaign does."""
+
+    def __init__(self, settings: Mapping[str, Any], timeout: float | None) -> None:
+        self.settings, self.timeout = settings, timeout
+        self.told: Callable[[str], None] = lambda text: None
+        self._cancelled = threading.Event()
+
+    def cancel(self) -> None:
+        """Give up the run that is under way."""
+        self._cancelled.set()
+
+    @property
+    def dilation(self) -> float:
+        """How many times slower model time passes than the wall's clock."""
+        return float(self.settings.get("dilation", 1.0))
+
+    def crew(self, folder: Path, scenario: Scenario) -> Crew:
+        """The run's programs, and until when they may run."""
+        limit = self.timeout
+        if limit is None:
+            stop = scenario.get("stop", {}).get("time")
+            limit = UNLIMITED if stop is None else values.seconds(stop) * self.dilation + MARGIN
+        return Crew(folder, time.monotonic() + limit, self._cancelled.is_set)
+
+    def check(self, scenario: Scenario) -> None:
+        """ValueError if a scenario cannot be run here, as the simulator's."""
+        raise NotImplementedError
+
+    def prepare(self) -> None:
+        """LabError if this machine cannot run anything here."""
+        need_root("running kernels and programs in namespaces")
+        if shutil.which("ip") is None:
+            raise LabError("no command `ip`: install iproute2")
+        find_program()
+
+    def __call__(self, scenario: dict[str, Any]) -> Outcome:
+        """Run a scenario."""
+        with tempfile.TemporaryDirectory(prefix="wifu-lab-") as folder:
+            Path(folder).chmod(0o700)
+            begun = time.monotonic()
+            outcome = self.run(scenario, Path(folder))
+        head = {"schema": "1.0", "seed": scenario.get("seed", 1), "run": scenario.get("run", 1)}
+        wall = round(time.monotonic() - begun, 3)
+        return Outcome({**head, **outcome, "wall_s": wall, "kernel": os.uname().release})
+
+    def run(self, scenario: Scenario, folder: Path) -> dict[str, Any]:
+        """Run a scenario with a folder for files."""
+        raise NotImplementedError
+
+
+class Emulated(RealTime):
+    """Runs scenarios over emulated radios."""
+
+    def check(self, scenario: Scenario) -> None:
+        """ValueError if a scenario cannot be run here."""
+        flows_of(scenario)
+        routing = dict(scenario.get("routing", {}))
+        kind = routing.pop("kind", "auto")
+        if kind not in ("auto", "chain", "etx", "shortest"):
+            raise ValueError(f"routing.kind: {kind} runs on sim only")
+        for key in routing:
+            raise ValueError(f"routing.{key}: runs on sim only")
+        for key in ("mobility", "host"):
+            if scenario.get(key):
+                raise ValueError(f"{key}: runs on sim only")
+        topology = scenario.get("topology", {})
+        if topology.get("wire") or re.search(r",\s*wire=", str(topology.get("words", ""))):
+            raise ValueError("topology.wire: wires are not emulated; they run on sim and live")
+
+    def run(self, scenario: Scenario, folder: Path) -> dict[str, Any]:
+        """Run a scenario; an error if the emulation was too late for it to mean anything."""
+        topology = folder / "topology.toml"
+        topology.write_text(toml.dumps(_topology(scenario)))
+        kind = scenario.get("routing", {}).get("kind", "auto")
+        options = [f"--{k}" for k in ("spin", "share") if self.settings.get(k)]
+        net = Emulation(
+            str(topology),
+            seed=int(scenario.get("seed", 1)),
+            run=int(scenario.get("run", 1)),
+            dilation=self.dilation,
+            routing="auto" if kind == "chain" else kind,
+            name=f"lab-{os.getpid()}",
+            options=tuple(options),
+            program=str(find_program()),
+        )
+        try:
+            self._start(net)
+            with self.crew(folder, scenario) as crew:
+                return self._run(net, crew, scenario, folder)
+        finally:
+            net.stop()
+
+    def _start(self, net: Emulation) -> None:
+        said = False
+        while True:
+            if self._cancelled.is_set():
+                raise Cancelled("given up")
+            try:
+                net.start()
+                return
+            except EmulationError as e:
+                net.stop()
+                if "another emulation runs" not in str(e):
+                    raise
+            if not said:
+                self.told("waiting for another emulation on this host to end")
+                said = True
+            time.sleep(1.0)
+
+    def _run(
+        self, net: Emulation, crew: Crew, scenario: Scenario, folder: Path
+    ) -> dict[str, Any]:  # fmt: skip
+        places = {
+            name: Place(
+                name, host.address, ("ip", "netns", "exec", host.namespace), str(find_program()),
+                str(folder), delay_dir=str(net.directory / name),
+            )
+            for name, host in net.hosts.items()
+        }  # fmt: skip
+        spaces = {name: host.namespace for name, host in net.hosts.items()}
+        traffic = Traffic(places, scenario, self.dilation, beside(places, spaces, scenario))
+        outcome = traffic.run(crew)
+        status, links = net.status(), net.links()
+        stamp = {"verdict": status["verdict"], **status}
+        if stamp["verdict"] == "INVALID":
+            raise InvalidRun(f"stamped INVALID: {_numbers(status)}")
+        nodes = [_node(row, links) for row in net.nodes()]
+        return {"substrate": "emu", **outcome, "nodes": nodes, "links": links, "stamp": stamp}
+
+
+def beside(
+    places: Mapping[str, Place], spaces: Mapping[str, str], scenario: Scenario
+) -> dict[tuple[str, str], str]:
+    """Join the two hosts of each flow by a wire of their own, for what measuring itself says.
+
+    Else that would compete with what is measured, and start late behind a full queue. The wires go
+    with the namespaces.
+    """
+    found: dict[tuple[str, str], str] = {}
+    for flow in flows_of(scenario):
+        pair = (flow.source, flow.target)
+        if flow.protocol == "udp" or pair in found:
+            continue
+        for name in pair:
+            if name not in places:
+                raise RunError(f"flow {flow.id}: no host is called {name}")
+        number = len(found)
+        one, two = f"ctl{number}a", f"ctl{number}b"
+        net = f"10.254.{number // 64}.{number % 64 * 4}"
+        base, last = net.rsplit(".", 1)
+        ours, theirs = (f"{base}.{int(last) + k}" for k in (1, 2))
+        source, target = (places[n] for n in pair)
+        source.run(
+            "ip", "link", "add", one, "type", "veth", "peer", "name", two, "netns", spaces[pair[1]]
+        )
+        for place, device, address in ((source, one, ours), (target, two, theirs)):
+            place.run("ip", "address", "add", f"{address}/30", "dev", device)
+            place.run("ip", "link", "set", device, "up")
+        found[pair] = theirs
+    return found
+
+
+def _topology(scenario: Scenario) -> dict[str, Any]:
+    """All layers of the scenario's topology in one file."""
+    given = dict(scenario.get("topology", {}))
+    path = given.pop("file", None)
+    tree = tomllib.loads(Path(path).read_text()) if path else {}
+    tree = _laid_over(tree, given)
+    if scenario.get("radio"):
+        tree = _laid_over(tree, {"radio": scenario["radio"]})
+    return tree
+
+
+def _laid_over(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    out = dict(below)
+    for key, value in above.items():
+        old = out.get(key)
+        if isinstance(old, dict) and isinstance(value, Mapping):
+            out[key] = _laid_over(old, value)
+        else:
+            out[key] = value
+    return out
+
+
+def _node(row: Mapping[str, Any], links: list[dict[str, Any]]) -> dict[str, Any]:
+    """A node as the simulator counts it, from its links."""
+    own = [link for link in links if link["from"] == row["name"]]
+    frames, attempts, failed = (
+        sum(link[k] for link in own) for k in ("frames", "attempts", "failed")
+    )
+    return {
+        "name": row["name"], "position": row.get("position"), "frames": frames,
+        "attempts": attempts, "retries": attempts - frames, "failed": failed,
+        "received": row.get("received"), "queue_drops": row.get("queue_drops"),
+        "delay_us": row.get("delay_us"),
+    }  # fmt: skip
+
+
+def _numbers(status: Mapping[str, Any]) -> str:
+    late = status.get("deliveries", {})
+    told = [f"{k} {late[k] / 1000:.2f} ms" for k in ("p50", "p99", "p999", "max") if k in late]
+    return f"deliveries late by {', '.join(told)}; {json.dumps(status.get('reasons', []))}"

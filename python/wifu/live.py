@@ -1,0 +1,324 @@
+"""The substrate `live`: wires between namespaces of this machine, or hosts reached by SSH."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from wifu import values
+from wifu.emulated import RealTime, beside
+from wifu.errors import LabError
+from wifu.places import Place, RunError, deaf, need_root
+from wifu.runner import find_program
+from wifu.traffic import Scenario, Traffic, flows_of, rate_of
+
+RUN = Path("/run/wifu")
+ETHERNET = 14
+"""Octets of a frame that the kernel counts; `overhead` of a wire has them, too."""
+
+FASTEST = 10e9
+"""bit/s of a host that is to be saturated by datagrams without a rate, over SSH."""
+
+NEGLIGIBLE = 0.001
+"""Seconds of a wire's delay that are left out: without netem nothing delays packets so shortly."""
+
+
+@dataclass(frozen=True)
+class Wire:
+    """A wire between two hosts; rate in bit/s, queue in packets, overhead in octets."""
+
+    a: str
+    b: str
+    rate: float
+    queue: int = 1000
+    overhead: int = 38
+
+
+def wires_of(scenario: Scenario) -> tuple[list[str], list[Wire]]:
+    """Nodes and wires of a topology of wires. ValueError, naming the key, if it is none."""
+    topology = dict(scenario.get("topology", {}))
+    if "file" in topology:
+        layer = tomllib.loads(Path(topology.pop("file")).read_text())
+        topology = {**layer, **topology}
+    nodes = [str(n["name"]) for n in topology.get("node", [])]
+    wires: list[Wire] = []
+    words = str(topology.get("words", ""))
+    if words:
+        nodes, wires = _words(words)
+    for n, given in enumerate(topology.get("wire", [])):
+        wires.append(_wire(f"topology.wire[{n}]", str(given["a"]), str(given["b"]), given))
+    if not wires:
+        raise ValueError("topology: live needs wires, such as words = 'linear,2,wire=10Mb/s'")
+    for wire in wires:
+        nodes += [n for n in (wire.a, wire.b) if n not in nodes]
+    return nodes, wires
+
+
+def _words(words: str) -> tuple[list[str], list[Wire]]:
+    shape, *rest = [w.strip() for w in words.split(",")]
+    keys = dict(w.split("=", 1) for w in rest if "=" in w)
+    sizes = [w for w in rest if "=" not in w]
+    if shape not in ("linear", "minimal") or "wire" not in keys:
+        raise ValueError(f"topology.words: {words}: live has wires: linear,N,wire=RATE")
+    count = int(sizes[0]) if shape == "linear" else 2
+    nodes = [f"n{k}" for k in range(1, count + 1)]
+    keys["rate"] = keys.pop("wire")
+    ends = pairwise(nodes)
+    return nodes, [_wire("topology.words", a, b, keys) for a, b in ends]
+
+
+def _wire(where: str, a: str, b: str, given: Mapping[str, Any]) -> Wire:
+    try:
+        for key in ("loss", "variation"):
+            if values.fraction(given[key]) if key == "loss" and key in given else key in given:
+                raise ValueError(f"{where}: {key} of wires runs on sim only")
+        if values.seconds(given.get("delay", 0)) > NEGLIGIBLE:
+            raise ValueError(
+                f"{where}: a delay above {NEGLIGIBLE * 1000:g} ms runs on sim only: this lab "
+                "shapes by tbf, which does not delay"
+            )
+        return Wire(
+            a, b, rate_of(given["rate"]), int(given.get("queue", 1000)),
+            int(given.get("overhead", 38)),
+        )  # fmt: skip
+    except LabError as e:
+        raise ValueError(f"{where}: {e}") from None
+
+
+def next_hops(nodes: Sequence[str], wires: Sequence[Wire]) -> dict[str, dict[str, str]]:
+    """For each node and destination, the neighbour to hand packets to: fewest hops."""
+    near: dict[str, list[str]] = {n: [] for n in nodes}
+    for wire in wires:
+        near[wire.a].append(wire.b)
+        near[wire.b].append(wire.a)
+    table: dict[str, dict[str, str]] = {n: {} for n in nodes}
+    for to in nodes:
+        found, seen = deque([to]), {to}
+        while found:
+            here = found.popleft()
+            for other in near[here]:
+                if other not in seen:
+                    seen.add(other)
+                    table[other][to] = here
+                    found.append(other)
+    return table
+
+
+class Wires:
+    """Namespaces joined by shaped pairs of devices; gone with the `with` block.
+
+    A file below /run/wifu says whose they are, so that `wifu clean` removes them if this process is
+    killed.
+    """
+
+    def __init__(self, label: str, nodes: Sequence[str], wires: Sequence[Wire]) -> None:
+        self.label, self.nodes, self.wires = label, list(nodes), list(wires)
+        self.spaces = {n: f"wifu-{label}-{n}" for n in nodes}
+        self.addresses = {
+            n: f"10.78.{k // 250}.{k % 250 + 1}" for k, n in enumerate(self.nodes)
+        }  # fmt: skip
+        self._state = RUN / f"lab-{label}.json"
+
+    def __enter__(self) -> Wires:
+        """Make them."""
+        try:
+            self._make()
+        except BaseException:
+            self._remove()
+            raise
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Remove them."""
+        self._remove()
+
+    def _make(self) -> None:
+        RUN.mkdir(parents=True, exist_ok=True)
+        owner = {"pid": os.getpid(), "start": _start_of(os.getpid())}
+        state = {
+            "version": 1, "label": self.label, "owner": owner,
+            "namespaces": list(self.spaces.values()),
+        }  # fmt: skip
+        self._state.write_text(json.dumps(state))
+        tag = f"wifu:{owner['pid']}:{owner['start']}"
+        for space in self.spaces.values():
+            _ip("netns", "add", space)
+            _ip("-n", space, "link", "set", "dev", "lo", "alias", tag, "up")
+            for key, value in _PARAMETERS.items():
+                _in(space, "sh", "-c", f"echo {value} > /proc/sys/{key}")
+        devices: dict[tuple[str, str], str] = {}
+        for number, wire in enumerate(self.wires):
+            for here, there in ((wire.a, wire.b), (wire.b, wire.a)):
+                devices[here, there] = f"eth{number}"
+            self._join(wire, f"eth{number}")
+        for here, ways in next_hops(self.nodes, self.wires).items():
+            for to, via in ways.items():
+                way = [] if via == to else ["via", self.addresses[via], "onlink"]
+                _ip(
+                    "-n", self.spaces[here], "route", "add", f"{self.addresses[to]}/32", *way,
+                    "dev", devices[here, via], "src", self.addresses[here],
+                )  # fmt: skip
+
+    def _join(self, wire: Wire, device: str) -> None:
+        ends = [self.spaces[wire.a], self.spaces[wire.b]]
+        _ip(
+            "link", "add", device, "netns", ends[0], "type", "veth",
+            "peer", "name", device, "netns", ends[1],
+        )  # fmt: skip
+        for node, space in zip((wire.a, wire.b), ends, strict=True):
+            _ip("-n", space, "address", "add", f"{self.addresses[node]}/32", "dev", device)
+            # Frames as they would be on a wire: no super-packets.
+            _ip("-n", space, "link", "set", device, "gso_max_segs", "1", "up")
+            # The burst covers what timers are late by, and stays below short transfers.
+            burst = min(32_000, max(3_200, round(wire.rate / 8 * 1e-3)))
+            limit = burst + wire.queue * (1500 + wire.overhead)
+            _in(
+                space, "tc", "qdisc", "replace", "dev", device, "root", "tbf",
+                "rate", f"{wire.rate:.0f}bit", "burst", str(burst), "limit", str(limit),
+                "overhead", str(wire.overhead - ETHERNET),
+            )  # fmt: skip
+
+    def _remove(self) -> None:
+        with deaf():
+            for space in self.spaces.values():
+                for signal in ("TERM", "KILL"):
+                    pids = _ip("netns", "pids", space, check=False).split()
+                    if pids:
+                        subprocess.run(["kill", f"-{signal}", *pids], capture_output=True)
+                _ip("netns", "del", space, check=False)
+            self._state.unlink(missing_ok=True)
+
+
+_PARAMETERS = {
+    "net/ipv4/ip_forward": "1",
+    "net/ipv4/conf/all/rp_filter": "0",
+    "net/ipv4/conf/default/rp_filter": "0",
+    "net/ipv4/conf/all/send_redirects": "0",
+    "net/ipv4/conf/default/send_redirects": "0",
+    "net/ipv6/conf/all/disable_ipv6": "1",
+    "net/ipv6/conf/default/disable_ipv6": "1",
+}
+
+
+def _start_of(pid: int) -> int:
+    """When a process started, in ticks since the boot."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+
+
+def _ip(*words: str, check: bool = True) -> str:
+    return _command(["ip", *words], check)
+
+
+def _in(space: str, *words: str) -> str:
+    return _command(["ip", "netns", "exec", space, *words], True)
+
+
+def _command(words: Sequence[str], check: bool) -> str:
+    done = subprocess.run(
+        words, capture_output=True, text=True, timeout=30, start_new_session=True, check=False
+    )
+    if check and done.returncode != 0:
+        raise RunError(f"{' '.join(words)}: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout
+
+
+class Live(RealTime):
+    """Runs scenarios over wires between namespaces, or between hosts reached by SSH."""
+
+    @property
+    def hosts(self) -> Mapping[str, str]:
+        """Where to log in for each node; none: namespaces of this machine."""
+        return dict(self.settings.get("hosts", {}))
+
+    def check(self, scenario: Scenario) -> None:
+        """ValueError if a scenario cannot be run here."""
+        flows = flows_of(scenario)
+        for key in ("mobility", "routing", "host", "radio"):
+            if scenario.get(key):
+                raise ValueError(f"{key}: does not run on live")
+        if not self.hosts:
+            wires_of(scenario)
+            return
+        for n, flow in enumerate(flows):
+            for role, name in (("from", flow.source), ("to", flow.target)):
+                if name not in self.hosts:
+                    raise ValueError(f"flow[{n}].{role}: live.hosts has no {name}")
+
+    def prepare(self) -> None:
+        """LabError if this machine cannot run anything here."""
+        if not self.hosts:
+            super().prepare()
+            if shutil.which("tc") is None:
+                raise LabError("no command `tc`: install iproute2")
+            self._sweep()
+            return
+        if shutil.which("ssh") is None:
+            raise LabError("no command `ssh`: install openssh-client")
+
+    def _sweep(self) -> None:
+        """Remove what an earlier one left that was killed before it could do so itself."""
+        for path in RUN.glob("lab-live-*.json"):
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                owner = json.loads(path.read_text())["owner"]
+                alive = Path(f"/proc/{owner['pid']}").exists()
+                if not (alive and _start_of(owner["pid"]) == owner["start"]):
+                    _command([str(find_program()), "clean"], check=False)
+                    return
+
+    def run(self, scenario: Scenario, folder: Path) -> dict[str, Any]:
+        """Run a scenario."""
+        if self.hosts:
+            return self._over_ssh(scenario, folder)
+        need_root("live")
+        nodes, wires = wires_of(scenario)
+        with Wires(f"live-{os.getpid()}", nodes, wires) as net:
+            places = {
+                name: Place(
+                    name, net.addresses[name], ("ip", "netns", "exec", space),
+                    str(find_program()), str(folder),
+                )
+                for name, space in net.spaces.items()
+            }  # fmt: skip
+            control = beside(places, net.spaces, scenario)
+            fastest = max(w.rate for w in wires)
+            traffic = Traffic(places, scenario, 1.0, control, fastest)
+            with self.crew(folder, scenario) as crew:
+                return {"substrate": "live", **traffic.run(crew)}
+
+    def _over_ssh(self, scenario: Scenario, folder: Path) -> dict[str, Any]:
+        with self._places() as places:
+            facts = {n: p.run("uname", "-rsn").strip() for n, p in places.items()}
+            with self.crew(folder, scenario) as crew:
+                traffic = Traffic(places, scenario, 1.0, None, FASTEST)
+                return {"substrate": "live", "hosts": facts, **traffic.run(crew)}
+
+    @contextlib.contextmanager
+    def _places(self) -> Iterator[dict[str, Place]]:
+        addresses = self.settings.get("addresses", {})
+        places: dict[str, Place] = {}
+        try:
+            for name, login in self.hosts.items():
+                words = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", login)
+                place = Place(
+                    name, addresses.get(name, re.sub(r"^.*@", "", login)), words,
+                    str(self.settings.get("program", "wifu")), "", remote=True,
+                )  # fmt: skip
+                place.scratch = place.run("mktemp", "-d", "/tmp/wifu-lab-XXXXXXXX").strip()
+                places[name] = place
+            yield places
+        finally:
+            with deaf():
+                for place in places.values():
+                    with contextlib.suppress(RunError):
+                        place.run("rm", "-rf", place.scratch)

@@ -1,0 +1,455 @@
+"""Flows of a scenario, really run between hosts: their daemons, servers, clients and handlers.
+
+What comes out has the simulator's shape, as far as a real transport can know it. What it cannot
+know is left out, so that metrics which need it are absent, not zero.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any
+
+import numpy as np
+
+from wifu import toml, values
+from wifu.errors import LabError, nearest
+from wifu.places import Crew, Place, RunError, Started
+
+Scenario = Mapping[str, Any]
+
+APPS = ("bulk", "file", "stream")
+KERNEL = "kernel:"
+KERNEL_KEYS = {"sack": "tcp_sack", "timestamps": "tcp_timestamps", "ecn": "tcp_ecn"}
+"""Switches of the kernel's TCP, and the parameters that they set."""
+
+FIRST_PORT = 5201
+GRACE = 5.0
+"""Seconds of the wall's clock after the end, in which clients report."""
+
+QUEUES = 2.0
+"""Seconds of model time for datagrams to come out of queues once nobody sends any more."""
+
+HEADERS = 28
+"""Octets of IPv4 and UDP."""
+
+
+@dataclass(frozen=True)
+class Flow:
+    """One application: who sends what to whom, when. Times in seconds of model time."""
+
+    id: int
+    source: str
+    target: str
+    protocol: str
+    app: str
+    start: float
+    end: float | None
+    octets: int
+    rate: float | None = None
+    size: int = 1500
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def kernel(self) -> bool:
+        """Whether the kernel's TCP carries it."""
+        return self.protocol.startswith(KERNEL)
+
+    @property
+    def congestion(self) -> str:
+        """The kernel's congestion control."""
+        return self.protocol.removeprefix(KERNEL).split(",")[0]
+
+    @property
+    def port(self) -> int:
+        """Of its server; the one after it is free, too."""
+        return FIRST_PORT + 2 * (self.id - 1)
+
+
+def flows_of(scenario: Scenario) -> list[Flow]:
+    """The flows, checked. ValueError that begins with the key's path, as the simulator's does."""
+    stop = scenario.get("stop", {})
+    for key in ("packets", "batch"):
+        if key in stop:
+            raise ValueError(f"stop.{key}: counts on sim only; give stop.time")
+    limit = values.seconds(stop["time"]) if "time" in stop else None
+    if not scenario.get("flow"):
+        raise ValueError("flow: no flow: nothing would be measured")
+    seeds = [int(scenario.get("seed", 1)), int(scenario.get("run", 1))]
+    found = []
+    for n, given in enumerate(scenario["flow"]):
+        try:
+            found.append(_flow(n, given, limit, seeds))
+        except LabError as e:
+            raise ValueError(f"flow[{n}]: {e}") from None
+    return found
+
+
+def _flow(n: int, given: Mapping[str, Any], limit: float | None, seeds: list[int]) -> Flow:
+    where, app = f"flow[{n}]", str(given.get("app", "bulk"))
+    known = (
+        "from", "to", "protocol", "app", "start", "jitter", "stop_at", "bytes", "time", "rate",
+        "size",
+    )  # fmt: skip
+    if app not in APPS:
+        raise ValueError(f"{where}.app: {app} runs on sim only; elsewhere {', '.join(APPS)}")
+    for key in given:
+        if key not in known:
+            raise ValueError(f"{where}.{key}: runs on sim only; {nearest(key, known)}")
+    protocol = str(given["protocol"])
+    jitter = values.seconds(given.get("jitter", 0))
+    start = values.seconds(given.get("start", 0))
+    start += float(np.random.default_rng([*seeds, n]).uniform(0, jitter)) if jitter else 0.0
+    ends = [limit] if limit is not None else []
+    ends += [values.seconds(given["stop_at"])] if "stop_at" in given else []
+    if "time" in given:
+        ends.append(start + values.seconds(given["time"]))
+    octets = int(values.octets(given["bytes"])) if "bytes" in given else 0
+    if app == "file" and not octets:
+        raise ValueError(f"{where}.bytes: a file needs them")
+    if not (ends or octets):
+        raise ValueError(f"{where}: ends only if it has bytes or time, or the plan a stop.time")
+    rate = rate_of(given["rate"]) if "rate" in given else None
+    if protocol != "udp" and ("size" in given or rate is not None):
+        raise ValueError(f"{where}.rate: rate and size are of udp")
+    return Flow(
+        n + 1, str(given["from"]), str(given["to"]), protocol, app, start,
+        min(ends, default=None), octets, rate, int(given.get("size", 1500)),
+        _kernel_options(where, protocol),
+    )  # fmt: skip
+
+
+def rate_of(given: Any) -> float:
+    """bit/s of a rate such as `6M`, `24Mb/s`, `500kbit`, or a number."""
+    text = str(given).strip().lower().replace("bit/s", "").replace("b/s", "").replace("bit", "")
+    units = {"k": 1e3, "m": 1e6, "g": 1e9}
+    try:
+        number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
+        return float(number) * unit
+    except ValueError:
+        raise LabError(f"{given!r} is no rate") from None
+
+
+def _kernel_options(where: str, protocol: str) -> dict[str, str]:
+    if not protocol.startswith(KERNEL):
+        return {}
+    options = {}
+    for word in protocol.split(",")[1:]:
+        key, _, value = word.partition("=")
+        if key not in ("window", "mss", *KERNEL_KEYS):
+            hint = nearest(key, ("window", "mss", *KERNEL_KEYS))
+            raise ValueError(f"{where}.protocol: the kernel's TCP has no {key} here; {hint}")
+        if key in KERNEL_KEYS and value not in ("on", "off"):
+            raise ValueError(f"{where}.protocol: {key} is on or off")
+        options[key] = value
+    return options
+
+
+def check_kernel(flows: Sequence[Flow], place: Place) -> None:
+    """An error if the kernel of a host lacks a congestion control."""
+    for name in sorted({f.congestion for f in flows if f.kernel}):
+        path = "/proc/sys/net/ipv4/tcp_available_congestion_control"
+        have = place.run("cat", path).split()
+        if name not in have:
+            try:
+                place.run("modprobe", f"tcp_{name}")
+                have = place.run("cat", path).split()
+            except RunError:
+                pass
+        if name not in have:
+            raise RunError(
+                f"{place.name}: this kernel has no congestion control {name}; "
+                f"it has {', '.join(have)}"
+            )
+
+
+class Traffic:
+    """The flows of one run between places."""
+
+    def __init__(
+        self, places: Mapping[str, Place], scenario: Scenario, dilation: float = 1.0,
+        control: Mapping[tuple[str, str], str] | None = None, full_rate: float = 60e6,
+    ) -> None:  # fmt: skip
+        """`control`: for two hosts, the address under which the second is reached beside what is
+        measured. `full_rate`: what saturates a host, bit/s.
+        """
+        self.flows = flows_of(scenario)
+        self.scenario, self.places, self.dilation = scenario, places, dilation
+        self.control, self.full_rate = control or {}, full_rate
+        for flow in self.flows:
+            for name in (flow.source, flow.target):
+                if name not in places:
+                    raise RunError(f"flow {flow.id}: no host is called {name}")
+
+    def run(self, crew: Crew) -> dict[str, Any]:
+        """Run them to their ends; the outcome's keys `flows`, `sim_seconds`, `end`."""
+        self._settle()
+        handlers = self._start_handlers(crew)
+        self._start_daemons(crew)
+        servers = {f.id: self._start_server(crew, f) for f in self.flows}
+        before = self._timeouts()
+        begun = time.monotonic()
+        clients, starts = self._start_clients(crew, begun)
+        cut = self._await(crew, clients, servers, begun)
+        lasted = (time.monotonic() - begun) / self.dilation
+        after = self._timeouts()
+        told = [
+            self._told(f, clients[f.id], servers[f.id], starts[f.id], begun, f.id in cut)
+            for f in self.flows
+        ]
+        stop = self._stop()
+        seconds = min(lasted, stop) if stop is not None else lasted
+        ended = [t["last_byte_s"] for t in told if t["finished"]]
+        if len(ended) == len(told):
+            seconds = max(ended)
+        for flow, row in zip(self.flows, told, strict=True):
+            row["goodput_bps"] = _goodput(row, seconds)
+            if flow.source in before:
+                row["timeouts"] = after[flow.source] - before[flow.source]
+        for handler in handlers:
+            if not handler.alive():
+                raise RunError(f"wifu core ended: {handler.said()}")
+        end = "done" if len(ended) == len(told) else "time"
+        return {"sim_seconds": seconds, "end": end, "flows": told}
+
+    def _stop(self) -> float | None:
+        time_ = self.scenario.get("stop", {}).get("time")
+        return None if time_ is None else values.seconds(time_)
+
+    def _settle(self) -> None:
+        for name in {n for f in self.flows for n in (f.source, f.target) if f.kernel}:
+            # Else ssthresh of one run would be remembered for the next.
+            self.places[name].set("net/ipv4/tcp_no_metrics_save", "1")
+        for flow in self.flows:
+            for key, value in flow.options.items():
+                if key in KERNEL_KEYS:
+                    for name in (flow.source, flow.target):
+                        number = "1" if value == "on" else "0"
+                        self.places[name].set(f"net/ipv4/{KERNEL_KEYS[key]}", number)
+        checked = {id(self.places[f.source]): self.places[f.source] for f in self.flows if f.kernel}
+        for place in checked.values():
+            check_kernel([f for f in self.flows if self.places[f.source] is place], place)
+
+    def _start_handlers(self, crew: Crew) -> list[Started]:
+        """`wifu core` wherever a handler of the scenario is."""
+        started = []
+        for number, (name, place) in enumerate(self.places.items()):
+            text = self._core(name, number)
+            if not text:
+                continue
+            path = f"{place.scratch}/core-{name}.toml"
+            place.run("sh", "-c", f"cat > {path}", text=text)
+            words = ["--delay-dir", place.delay_dir] if place.delay_dir else []
+            program = crew.start(place, place.program, "core", "--config", path, *words)
+            started.append(program)
+            crew.wait_for(program, "ready")
+        return started
+
+    def _core(self, name: str, number: int) -> str:
+        rows = []
+        for given in self.scenario.get("handler", []):
+            if name not in given.get("nodes", [name]):
+                continue
+            row = {k: v for k, v in given.items() if k != "nodes"}
+            rows += (
+                [row]
+                if row.get("protocol") != 6
+                else [{**row, "protocol": p} for p in self._numbers()]
+            )
+        if not rows:
+            return ""
+        seed = int(self.scenario.get("seed", 1)) + int(self.scenario.get("run", 1))
+        return toml.dumps({"core": {"node": number, "seed": seed}, "handler": rows})
+
+    def _numbers(self) -> list[int]:
+        """IP protocols of the flows: TCP's header stands behind other numbers than 6, live."""
+        found = {6} if any(f.kernel for f in self.flows) else set()
+        for flow in self.flows:
+            if flow.protocol != "udp" and not flow.kernel:
+                place = self.places[flow.source]
+                listed = json.loads(place.run(place.program, "list", "protocols", "--json"))
+                numbers = {p["name"]: int(p["number"]) for p in listed["protocols"]}
+                found.add(numbers.get(flow.protocol.split(",")[0], 6))
+        return sorted(found)
+
+    def _start_daemons(self, crew: Crew) -> None:
+        ours = [f for f in self.flows if not f.kernel and f.protocol != "udp"]
+        daemons = [
+            crew.start(place, place.program, "daemon", "--socket", place.door)
+            for name, place in self.places.items()
+            if any(name in (f.source, f.target) for f in ours)
+        ]
+        for daemon in daemons:
+            crew.wait_for(daemon, "ready")
+
+    def _start_server(self, crew: Crew, flow: Flow) -> Started:
+        place = self.places[flow.target]
+        if flow.protocol == "udp":
+            server = crew.start(place, place.python, "-c", _script(), "receive", str(flow.port))
+            crew.wait_for(server, "ready")
+            return server
+        words = ["-s", "-1", "-p", str(flow.port), "--socket", place.door]
+        server = crew.start(place, place.program, "perf", *words)
+        crew.wait_for(server, "Server listening")
+        return server
+
+    def _start_clients(
+        self, crew: Crew, begun: float
+    ) -> tuple[dict[int, Started], dict[int, float]]:
+        clients, starts = {}, {}
+        for flow in sorted(self.flows, key=lambda f: f.start):
+            crew.pause(max(0.0, begun + flow.start * self.dilation - time.monotonic()))
+            starts[flow.id] = (time.monotonic() - begun) / self.dilation
+            clients[flow.id] = crew.start(self.places[flow.source], *self._client(flow))
+        return clients, starts
+
+    def _client(self, flow: Flow) -> list[str]:
+        place, to = self.places[flow.source], self.places[flow.target].address
+        lasts = 0.0 if flow.end is None else max(flow.end - flow.start, 0.001) * self.dilation
+        if flow.protocol == "udp":
+            rate = (flow.rate or self.full_rate) / self.dilation
+            payload = str(flow.size - HEADERS)
+            amount = [payload, str(rate), str(flow.octets), str(0 if flow.octets else lasts)]
+            return [place.python, "-c", _script(), "send", to, str(flow.port), *amount]
+        protocol = KERNEL + flow.congestion if flow.kernel else flow.protocol
+        words = ["-c", to, "-p", str(flow.port), "-C", protocol, "-J", "--socket", place.door]
+        beside = self.control.get((flow.source, flow.target))
+        words += ["--control-host", beside] if beside else []
+        words += ["-n", str(flow.octets)] if flow.octets else ["-t", f"{lasts:.3f}"]
+        words += ["-w", flow.options["window"]] if "window" in flow.options else []
+        words += ["-M", flow.options["mss"]] if "mss" in flow.options else []
+        return [place.program, "perf", *words]
+
+    def _await(
+        self, crew: Crew, clients: Mapping[int, Started], servers: Mapping[int, Started],
+        begun: float,
+    ) -> set[int]:  # fmt: skip
+        """Wait for the clients; those that the scenario cuts short are asked to end."""
+        stop, cut = self._stop(), set[int]()
+        datagrams = [f for f in self.flows if f.protocol == "udp"]
+        late = GRACE / self.dilation
+        while any(c.alive() for c in clients.values()):
+            crew.check()
+            now = (time.monotonic() - begun) / self.dilation
+            if stop is not None and now >= stop:
+                for flow in datagrams:  # what still lies in queues does not count
+                    servers[flow.id].end()
+            for flow in self.flows:
+                client = clients[flow.id]
+                if flow.end is None or not client.alive():
+                    continue
+                # Those that send for a time end by themselves, and then have to report.
+                if flow.id not in cut and now > flow.end + (0.0 if flow.octets else late):
+                    client.end()
+                    cut.add(flow.id)
+                elif flow.id in cut and now > flow.end + 3 * late:
+                    client.popen.kill()
+            time.sleep(0.01)
+        if datagrams:
+            now = (time.monotonic() - begun) / self.dilation
+            left = QUEUES if stop is None else min(QUEUES, stop - now)
+            crew.pause(max(0.0, left * self.dilation))
+        return cut
+
+    def _timeouts(self) -> dict[str, int]:
+        """Retransmission timeouts so far of kernels that send just one flow."""
+        kernel = [f.source for f in self.flows if f.kernel]
+        return {
+            name: _counter(self.places[name].run("cat", "/proc/net/netstat"), "TCPTimeouts")
+            for name in kernel
+            if kernel.count(name) == 1
+        }
+
+    def _told(
+        self, flow: Flow, client: Started, server: Started, start: float, begun: float, cut: bool
+    ) -> dict[str, Any]:
+        row: dict[str, Any] = {
+            "id": flow.id, "from": flow.source, "to": flow.target, "protocol": flow.protocol,
+            "app": flow.app, "start_s": start, "bytes": 0, "finished": False, "fault": None,
+        }  # fmt: skip
+        if flow.protocol == "udp":
+            server.stop()
+            return row | self._datagrams(flow, client, server, begun)
+        try:
+            report = json.loads(client.output())
+        except json.JSONDecodeError:
+            raise RunError(f"flow {flow.id}: no report: {client.said()}") from None
+        if "error" in report and not cut:
+            raise RunError(f"flow {flow.id}, {flow.protocol}: {report['error']}")
+        return row | self._stream(flow, report, start, cut)
+
+    def _stream(
+        self, flow: Flow, report: Mapping[str, Any], start: float, cut: bool
+    ) -> dict[str, Any]:
+        rows = report.get("end", {}).get("streams") or [{}]
+        stream, slower = rows[0], self.dilation
+        own, receiver, sender = (stream.get(k) or {} for k in ("wifu", "receiver", "sender"))
+        if cut and not receiver:
+            raise RunError(f"flow {flow.id}: stopped by the clock, and the receiver did not report")
+        connected = start + float(own.get("connect_s") or 0.0) / slower
+        got = int(receiver.get("bytes") or 0)
+        out: dict[str, Any] = {
+            "connected_s": connected,
+            "bytes": got,
+            "finished": not cut and (got == flow.octets if flow.octets else flow.app == "stream"),
+        }
+        for ours, theirs in (("first_byte_s", "first_byte_s"), ("last_byte_s", "last_byte_s")):
+            if own.get(theirs) is not None:
+                out[ours] = connected + float(own[theirs]) / slower
+        out["finished"] = out["finished"] and "last_byte_s" in out
+        if "retransmits" in sender:
+            out["retransmissions"] = int(sender["retransmits"])
+        last = _last_interval(report)
+        if last.get("rtt"):
+            # The smallest one of all is not known: what is reported is sampled.
+            out["srtt_s"] = float(last["rtt"]) / 1e6 / slower
+        if last.get("snd_cwnd"):
+            out["cwnd"] = int(last["snd_cwnd"])
+        return out
+
+    def _datagrams(
+        self, flow: Flow, client: Started, server: Started, begun: float
+    ) -> dict[str, Any]:
+        try:
+            sent = json.loads(client.output())
+            got = json.loads(server.output().splitlines()[-1])
+        except (json.JSONDecodeError, IndexError):
+            said = f"{client.said()}\n{server.said()}"
+            raise RunError(f"flow {flow.id}: no report: {said}") from None
+        # Another machine's clock has another zero.
+        zero = begun
+        if self.places[flow.source].remote or self.places[flow.target].remote:
+            zero = (got["first"] or 0.0) - flow.start * self.dilation
+        out: dict[str, Any] = {"bytes": got["bytes"], "datagrams_sent": sent["packets"]}
+        for ours, theirs in (("first_byte_s", "first"), ("last_byte_s", "last")):
+            if got[theirs] is not None:
+                out[ours] = (got[theirs] - zero) / self.dilation
+        ends = bool(flow.octets) or flow.app == "stream"
+        return {**out, "finished": ends and "last_byte_s" in out}
+
+
+def _goodput(row: Mapping[str, Any], seconds: float) -> float:
+    end = row["last_byte_s"] if row["finished"] else seconds
+    span = end - row["start_s"]
+    return row["bytes"] * 8.0 / span if span > 0 else 0.0
+
+
+def _last_interval(report: Mapping[str, Any]) -> Mapping[str, Any]:
+    for interval in reversed(report.get("intervals") or []):
+        for stream in interval.get("streams") or []:
+            if stream.get("rtt"):
+                found: Mapping[str, Any] = stream
+                return found
+    return {}
+
+
+def _counter(text: str, name: str) -> int:
+    lines = [line.split() for line in text.splitlines() if line.startswith("TcpExt:")]
+    return int(dict(zip(lines[0], lines[1], strict=True))[name])
+
+
+def _script() -> str:
+    return (resources.files("wifu") / "datagrams.py").read_text()
