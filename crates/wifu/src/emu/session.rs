@@ -423,7 +423,7 @@ impl Session {
                     .map(drop)
                     .map_err(Into::into);
             }
-            if self.signals.take().is_some() {
+            if self.interrupted() {
                 break Ok(());
             }
             print!("\x1b[H\x1b[2J");
