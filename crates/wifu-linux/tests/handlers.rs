@@ -391,6 +391,34 @@ fn a_devices_delay_is_what_its_reader_makes_of_it() {
 }
 
 #[test]
+fn segments_are_not_timed_from_where_a_super_packet_began() {
+    if !privileged() {
+        return;
+    }
+    let w = World::new("cut");
+    let tbf = "qdisc add dev eth0 root tbf rate 1gbit burst 3200 limit 1000000";
+    output_of(&format!("tc -n {} {tbf}", w.a.name())).expect("tc");
+    // Datagrams in super-packets (UDP_SEGMENT), which the bucket cuts.
+    let send = "import socket, time\n\
+                s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
+                s.setsockopt(socket.IPPROTO_UDP, 103, 1000)\n\
+                for n in range(200):\n    \
+                    s.sendto(bytes(20000), ('10.83.0.2', 9))\n    \
+                    time.sleep(0.005)\n";
+    let measure = || {
+        let meter = Meter::open("eth0", Measure::Queue).expect("meter");
+        let mut python = std::process::Command::new("python3");
+        let done = python.args(["-c", send]).status().expect("python3");
+        assert!(done.success());
+        meter.read().expect("reading")
+    };
+    let reading = w.a.run(measure).expect("namespace");
+    assert!(reading.entered >= 200, "{reading:?}");
+    // Nobody saw a segment begin; what remains is address resolution and the like.
+    assert!(reading.samples <= reading.entered - 200, "{reading:?}");
+}
+
+#[test]
 fn the_objects_in_the_repository_are_what_the_compiler_makes_of_the_sources() {
     let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/bpf");
     if output_of("clang-14 --version").is_err() || output_of("llvm-strip-14 --version").is_err() {
