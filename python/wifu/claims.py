@@ -25,6 +25,7 @@ from wifu.errors import LabError, nearest
 from wifu.metrics import RUN_METRICS, sliding
 from wifu.runner import code_version
 from wifu.store import Store
+from wifu.variants import SUBSTRATES
 
 PASS, FAIL, OPEN, INFO, NOT_MEASURED = "PASS", "FAIL", "OPEN", "INFO", "not measured"
 IDENTICAL = "identical"
@@ -174,16 +175,17 @@ def select(claims: Sequence[Claim], names: Iterable[str]) -> list[Claim]:
     return chosen
 
 
-def find_results(plan: str, roots: Sequence[Path]) -> Path | None:
-    """The newest results of a plan below the roots; complete ones before others."""
+def find_results(plan: str, roots: Sequence[Path], substrate: str = "sim") -> Path | None:
+    """The newest results of a plan on a substrate below the roots; complete ones before others."""
     found = []
+    inside = "" if substrate == "sim" else f"{substrate}/"
     for root in roots:
-        for manifest in [*root.glob("run.json"), *root.glob("*/run.json")]:
+        for manifest in [*root.glob(f"{inside}run.json"), *root.glob(f"*/{inside}run.json")]:
             try:
                 told = Store(manifest.parent).manifest()
             except LabError:
                 continue
-            if told["name"] == plan:
+            if told["name"] == plan and told.get("substrate", "sim") == substrate:
                 found.append((told["state"] == "complete", told["updated"], manifest.parent))
     return max(found)[2] if found else None
 
@@ -225,15 +227,31 @@ def judge(claim: Claim, results: Results | None, warnings: tuple[str, ...] = ())
     return Verdict(claim, overall, findings, str(results.folder), "; ".join(whys), warnings)
 
 
-def judge_all(claims: Sequence[Claim], roots: Sequence[Path]) -> list[Verdict]:
-    """Claims against the newest results below the roots."""
+def judge_all(
+    claims: Sequence[Claim], roots: Sequence[Path], substrate: str = "sim"
+) -> list[Verdict]:
+    """Claims against the newest results of a substrate below the roots."""
     loaded: dict[str, tuple[Results | None, tuple[str, ...]]] = {}
     for claim in claims:
         if claim.plan not in loaded:
-            folder = find_results(claim.plan, roots)
+            folder = find_results(claim.plan, roots, substrate)
             found = Results(folder) if folder else None
             loaded[claim.plan] = found, code_warnings(found) if found else ()
     return [judge(c, *loaded[c.plan]) for c in claims]
+
+
+Elsewhere = Mapping[str, Verdict]
+"""Verdicts of a claim on further substrates that have results of its plan."""
+
+
+def judge_elsewhere(claims: Sequence[Claim], roots: Sequence[Path]) -> Sequence[Elsewhere]:
+    """For each claim, what emu and live say of it."""
+    found: list[dict[str, Verdict]] = [{} for _ in claims]
+    for substrate in (s for s in SUBSTRATES if s != "sim"):
+        for into, verdict in zip(found, judge_all(claims, roots, substrate), strict=True):
+            if verdict.findings:
+                into[substrate] = verdict
+    return found
 
 
 def _find(check: Check, results: Results) -> Finding:

@@ -13,23 +13,20 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
 from rich.table import Table
 
 from wifu import cells, values
 from wifu import claims as claiming
 from wifu import diverge as diverging
 from wifu import plan as plans
-from wifu.campaign import Campaign, Executor, Summary, block, check_scenarios
-from wifu.cells import Cell
+from wifu.campaign import Campaign, Executor, Summary, check_scenarios
 from wifu.errors import LabError, nearest
 from wifu.figures import KINDS
 from wifu.metrics import RUN_METRICS
 from wifu.plan import Plan
-from wifu.store import Record, Store
+from wifu.screen import Screen, dry, err, print_claims, print_divergence, screen, tell
+from wifu.store import Store
 from wifu.variants import SUBSTRATES, substrates
 
 OK, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
@@ -57,8 +54,6 @@ app = typer.Typer(
     help=HELP, rich_markup_mode="rich", no_args_is_help=True, add_completion=False,
     pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]},
 )  # fmt: skip
-screen = Console()
-err = Console(stderr=True)
 
 Folder = Annotated[Path, typer.Argument(help="A folder of results, such as out/lab/demo.")]
 Jobs = Annotated[
@@ -81,54 +76,6 @@ On = Annotated[
 NoReport = Annotated[
     bool, typer.Option("--no-report", help="Draw nothing; `report` can do it later.")
 ]
-
-
-class Screen:
-    """Progress as a line that renews itself, or as a few lines where that cannot be."""
-
-    def __init__(self, quiet: bool) -> None:
-        self.bar = Bar(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-            TimeRemainingColumn(), TextColumn("{task.fields[told]}"), console=err,
-            disable=quiet or not err.is_terminal, transient=False,
-        )  # fmt: skip
-        self.quiet, self.failed, self.done, self.total, self._told = quiet, 0, 0, 0, 0
-        self.task = self.bar.add_task("runs", told="", start=False)
-
-    def planned(self, total: int, done: int) -> None:
-        """Begin."""
-        self.total, self.done = total, done
-        self.bar.update(self.task, total=total, completed=done)
-        self.bar.start_task(self.task)
-        self.bar.start()
-
-    def finished(self, record: Record) -> None:
-        """One more."""
-        self.done += 1
-        self.failed += not record.ok
-        told = f"[red]{self.failed} failed[/red]" if self.failed else ""
-        self.bar.update(self.task, advance=1, told=told)
-        if not record.ok and self.failed <= 3:
-            err.print(
-                f"[red]failed[/red] {record.cell} run {record.run}: {escape(record.error or '')}"
-            )
-        if self.bar.disable and not self.quiet and self.done * 10 // self.total > self._told:
-            self._told = self.done * 10 // self.total
-            err.print(f"{self.done} of {self.total} runs, {self.failed} failed", highlight=False)
-
-    def stopped(self, cells: Sequence[Cell], spared: int) -> None:
-        """The intervals of these cells are narrow enough."""
-        self.total -= spared
-        self.bar.update(self.task, total=self.total)
-
-    def waiting(self, text: str) -> None:
-        """Something else must end first."""
-        if not self.quiet:
-            err.print(escape(text), highlight=False)
-
-    def close(self) -> None:
-        """End the line."""
-        self.bar.stop()
 
 
 def main() -> None:
@@ -207,7 +154,7 @@ def run(
             )
     if dry_run:
         for variant in variants:
-            _dry(variant, store.on(variant.substrate), as_json)
+            dry(variant, store.on(variant.substrate), as_json)
         return
     work = [(v, store.on(v.substrate), Campaign.start) for v in variants]
     _campaigns(store, work, jobs, executor, no_report, as_json)
@@ -282,7 +229,7 @@ def _campaigns(
             sys.stdout.flush()
             os._exit(INTERRUPTED)
         if not as_json:
-            _tell(own.folder, summary)
+            tell(own.folder, summary)
     divergence = diverging.of_folder(store.folder)
     if divergence:
         divergence.write(store.folder)
@@ -296,7 +243,7 @@ def _campaigns(
         print(json.dumps(_one_or_all(told)))
     else:
         if divergence:
-            _print_divergence(divergence)
+            print_divergence(divergence)
         for row in told:
             screen.print(f"results  {row['results']}", highlight=False)
             if "report" in row:
@@ -362,104 +309,7 @@ def diverge(
     if as_json:
         print(json.dumps(found.to_json()))
     else:
-        _print_divergence(found)
-
-
-VERDICTS = {diverging.AGREE: "green", diverging.DIFFER: "bold red", diverging.OPEN: "yellow"}
-
-
-def _print_divergence(found: diverging.Divergence) -> None:
-    # Where lines have no end that is known, a row is not to be broken.
-    out = screen if screen.is_terminal else Console(width=max(screen.width, 132))
-    for (metric, other), rows in found.groups().items():
-        title = f"{RUN_METRICS[metric].axis()}: {other} against {found.reference}"
-        table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-        table.add_column("cell")
-        for column in (found.reference, other, "difference", "relative, %", "KS", "p", "n"):
-            table.add_column(column, justify="right")
-        table.add_column("")
-        for row in rows:
-            style = VERDICTS.get(row.verdict, "dim")
-            table.add_row(*row.words(), f"[{style}]{row.verdict}[/{style}]")
-        out.print(table)
-    screen.print(found.sentence(), highlight=False)
-
-
-def _tell(folder: Path, summary: Summary) -> None:
-    from wifu.api import Results
-
-    results = Results(folder)
-    screen.print(_summary_table(results))
-    if summary.failed:
-        screen.print(f"[red]{len(summary.failed)} of {summary.done} runs failed[/red]; the first:")
-        cell, run, error = summary.failed[0]
-        screen.print(f"  {cell} run {run}: {escape(error)}", highlight=False)
-    wide = results.wide()
-    if wide:
-        screen.print(
-            f"{len(wide)} of {len(results.plan.cells)} cells are not known as well as `until` asks",
-            highlight=False,
-        )
-    stamps = results.manifest.get("stamps", {})
-    if stamps.get("SUSPECT") or stamps.get("INVALID"):
-        words = ", ".join(f"{n} {k}" for k, n in stamps.items())
-        screen.print(
-            f"stamps of the emulation: {words}; INVALID runs failed, SUSPECT ones count",
-            highlight=False,
-        )
-
-
-def _summary_table(results: Any) -> Table:
-    from wifu.report import number
-
-    metric = RUN_METRICS[results.plan.metrics[0]]
-    table = Table(title=results.plan.title, title_justify="left", box=None, pad_edge=False)
-    axes = [a.name for a in results.plan.axes]
-    for axis in axes:
-        table.add_column(axis)
-    for column in (metric.axis(), "95 % interval", "n"):
-        table.add_column(column, justify="right")
-    for row in results.summary().to_dict("records"):
-        half = (row["high"] - row["low"]) / 2
-        interval = (
-            f"{number(row['low'], half)} to {number(row['high'], half)}" if half == half else ""
-        )
-        shown = number(row["mean"], half if half == half else None)
-        table.add_row(*[str(row[a]) for a in axes], shown, interval, str(row["n"]))
-    return table
-
-
-def _dry(plan: Plan, store: Store, as_json: bool) -> None:
-    first = block(plan, 1, plan.cells)
-    most = len(plan.cells) * plan.max_runs
-    if as_json:
-        told = {
-            "name": plan.name,
-            "results": str(store.folder),
-            "runs": most,
-            "cells": [{"name": c.name, "labels": dict(c.labels)} for c in plan.cells],
-            "first_block": [c.name for c, _ in first],
-            "scenarios": {c.name: plan.scenario_of(c, 1) for c in plan.cells},
-        }
-        print(json.dumps(told))
-        return
-    screen.print(f"[b]{escape(plan.title)}[/b]")
-    for axis in plan.axes:
-        labels = ", ".join(str(v.label) for v in axis.levels)
-        screen.print(f"  {axis.name}: {escape(labels)}", highlight=False)
-    often = (
-        f"{plan.runs}"
-        if plan.until is None
-        else (
-            f"{plan.until.minimum} to {plan.until.maximum}, until {plan.until.metric} is known to "
-            f"{plan.until.ci * 100:g} %"
-        )
-    )
-    screen.print(f"{len(plan.cells)} cells, runs of each: {often}; {most} runs at most")
-    order = ", ".join(c.name for c, _ in first[:6]) + (", ..." if len(first) > 6 else "")
-    screen.print(f"first block: {order}", highlight=False)
-    screen.print(f"results would go to {store.folder}; the scenario of {first[0][0].name}, run 1:")
-    screen.print_json(json.dumps(plan.scenario_of(first[0][0], 1)))
+        print_divergence(found)
 
 
 @app.command()
@@ -638,76 +488,18 @@ def claims(
     """Published claims: what was measured, with intervals, and the verdict."""
     chosen = claiming.select(claiming.load(), ids or [])
     verdicts = claiming.judge_all(chosen, results or [ROOT])
+    elsewhere = claiming.judge_elsewhere(chosen, results or [ROOT])
     if as_json:
-        print(json.dumps([v.to_json() for v in verdicts]))
+        told = [
+            {**v.to_json(), "on": {s: o.to_json() for s, o in others.items()}}
+            for v, others in zip(verdicts, elsewhere, strict=True)
+        ]
+        print(json.dumps(told))
     else:
-        _print_claims(verdicts)
-    if any(v.verdict == claiming.FAIL for v in verdicts):
+        print_claims(verdicts, elsewhere)
+    every = [*verdicts, *(v for others in elsewhere for v in others.values())]
+    if any(v.verdict == claiming.FAIL for v in every):
         raise typer.Exit(FAILED)
-
-
-STYLES = {
-    "PASS": "bold green", "FAIL": "bold red", "OPEN": "bold yellow", "INFO": "cyan",
-    "identical": "yellow",
-}  # fmt: skip
-
-
-def _print_claims(verdicts: Sequence[claiming.Verdict]) -> None:
-    for v in verdicts:
-        style = STYLES.get(v.verdict, "dim")
-        screen.print(
-            f"[b]{v.claim.id}[/b] [{style}]{v.verdict}[/{style}]  [dim]{v.claim.type}, "
-            f"{escape(v.claim.source)}[/dim]  {escape(v.claim.says)}",
-            highlight=False,
-        )
-        if v.why:
-            screen.print(f"  {escape(v.why)}", highlight=False)
-        if v.findings:
-            screen.print(_findings(v))
-    for warning in dict.fromkeys(w for v in verdicts for w in v.warnings):
-        screen.print(f"[yellow]warning:[/yellow] {escape(warning)}", highlight=False)
-    counts: dict[str, int] = {}
-    for v in verdicts:
-        counts[v.verdict] = counts.get(v.verdict, 0) + 1
-    screen.print(", ".join(f"{n} {k}" for k, n in counts.items()), highlight=False)
-
-
-def _findings(v: claiming.Verdict) -> Table:
-    from wifu.report import wanted
-
-    table = Table(box=None, pad_edge=True, padding=(0, 1), show_edge=False)
-    for name, justify in (
-        ("  check", "left"), ("published", "right"), ("measured", "right"),
-        ("95 % interval", "right"), ("must be", "left"), ("", "left"),
-    ):  # fmt: skip
-        table.add_column(name, justify=justify, header_style="dim")  # type: ignore[arg-type]
-    for f in v.findings:
-        measured, interval = _measured(f)
-        style = STYLES.get(f.verdict, "dim")
-        why = f" {escape(f.why)}" if f.why and f.measured else ""
-        table.add_row(
-            "  " + escape(f.check.name), f.check.published, escape(measured), interval,
-            wanted(f.check), f"[{style}]{f.verdict}[/{style}]{why}",
-        )  # fmt: skip
-    return table
-
-
-def _measured(f: claiming.Finding) -> tuple[str, str]:
-    from wifu.report import number
-
-    m = f.measured
-    if m is None:
-        return f.why, ""
-    if m.text:
-        return ("the same" if f.verdict == claiming.PASS else m.text), "exact"
-    half = (m.high - m.low) / 2
-    known = half == half
-    interval = (
-        f"{number(m.low, half)} to {number(m.high, half)}"
-        if known
-        else ("exact" if m.exact else "?")
-    )
-    return number(m.estimate, half if known else None), interval
 
 
 if __name__ == "__main__":

@@ -30,6 +30,20 @@ ETHERNET = 14
 FASTEST = 10e9
 """bit/s of a host that is to be saturated by datagrams without a rate, over SSH."""
 
+GUARDIAN = """
+state=$1; shift; cat
+for signal in TERM KILL; do
+    for space; do ip netns pids "$space" 2>/dev/null | xargs -r kill -$signal 2>/dev/null; done
+    [ $signal = KILL ] || sleep 0.05
+done
+for space; do ip netns del "$space" 2>/dev/null; done
+rm -f "$state"
+"""
+"""Waits for the end of its input, then removes namespaces and what runs in them."""
+
+SLOW = 200e6
+"""bit/s up to which every packet is a frame of its own."""
+
 NEGLIGIBLE = 0.001
 """Seconds of a wire's delay that are left out: without netem nothing delays packets so shortly."""
 
@@ -118,8 +132,8 @@ def next_hops(nodes: Sequence[str], wires: Sequence[Wire]) -> dict[str, dict[str
 class Wires:
     """Namespaces joined by shaped pairs of devices; gone with the `with` block.
 
-    A file below /run/wifu says whose they are, so that `wifu clean` removes them if this process is
-    killed.
+    A guardian removes them, also if this process is killed. A file below /run/wifu says whose they
+    are, so that `wifu clean` does it if the guardian was killed, too.
     """
 
     def __init__(self, label: str, nodes: Sequence[str], wires: Sequence[Wire]) -> None:
@@ -129,6 +143,7 @@ class Wires:
             n: f"10.78.{k // 250}.{k % 250 + 1}" for k, n in enumerate(self.nodes)
         }  # fmt: skip
         self._state = RUN / f"lab-{label}.json"
+        self._guardian: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Wires:
         """Make them."""
@@ -151,6 +166,10 @@ class Wires:
             "namespaces": list(self.spaces.values()),
         }  # fmt: skip
         self._state.write_text(json.dumps(state))
+        self._guardian = subprocess.Popen(
+            ["sh", "-c", GUARDIAN, "sh", str(self._state), *self.spaces.values()],
+            stdin=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
         tag = f"wifu:{owner['pid']}:{owner['start']}"
         for space in self.spaces.values():
             _ip("netns", "add", space)
@@ -178,10 +197,11 @@ class Wires:
         )  # fmt: skip
         for node, space in zip((wire.a, wire.b), ends, strict=True):
             _ip("-n", space, "address", "add", f"{self.addresses[node]}/32", "dev", device)
-            # Frames as they would be on a wire: no super-packets.
-            _ip("-n", space, "link", "set", device, "gso_max_segs", "1", "up")
+            # Frames as they would be on a wire, where the processor can do without super-packets.
+            segments = "1" if wire.rate <= SLOW else "64"
+            _ip("-n", space, "link", "set", device, "gso_max_segs", segments, "up")
             # The burst covers what timers are late by, and stays below short transfers.
-            burst = min(32_000, max(3_200, round(wire.rate / 8 * 1e-3)))
+            burst = max(3_200, round(wire.rate / 8 * 4e-4))
             limit = burst + wire.queue * (1500 + wire.overhead)
             _in(
                 space, "tc", "qdisc", "replace", "dev", device, "root", "tbf",
@@ -190,14 +210,9 @@ class Wires:
             )  # fmt: skip
 
     def _remove(self) -> None:
-        with deaf():
-            for space in self.spaces.values():
-                for signal in ("TERM", "KILL"):
-                    pids = _ip("netns", "pids", space, check=False).split()
-                    if pids:
-                        subprocess.run(["kill", f"-{signal}", *pids], capture_output=True)
-                _ip("netns", "del", space, check=False)
-            self._state.unlink(missing_ok=True)
+        if self._guardian is not None:
+            with deaf():
+                self._guardian.communicate()
 
 
 _PARAMETERS = {

@@ -14,12 +14,14 @@ from typing import Any
 import pandas as pd
 
 from wifu import claims as claiming
+from wifu import diverge as diverging
 from wifu import toml
 from wifu.api import Results
 from wifu.cells import Cell, Label
-from wifu.figures import Drawn, NotDrawn, draw_all
+from wifu.figures import Drawn, NotDrawn, draw_all, draw_divergence
 from wifu.metrics import RUN_METRICS
 from wifu.plan import MEASURES
+from wifu.variants import SUBSTRATES
 
 E = html.escape
 
@@ -28,6 +30,13 @@ STOPPED = (
     "the true mean in some 93 to 95 % of the cases."
 )
 """What is said of intervals after `until`."""
+
+DIVERGENCE = (
+    "Values are means with half their 95 % interval; relative differences have Student's of the "
+    "linearized ratio, run by run where the seeds are the same; KS is Kolmogorov and Smirnov's "
+    "distance of the two samples, p that of their being of one distribution."
+)
+"""What is said below the table of substrates."""
 
 COMPARED = 3
 """So many of a plan's metrics, the first ones, are compared: each comparison is a bootstrap."""
@@ -45,12 +54,12 @@ def write(
 
 def render(results: Results, figures: Sequence[Drawn | NotDrawn]) -> str:
     """The report as text."""
-    verdicts = _verdicts(results)
     parts = [
         ("results", "Results", _results(results)),
         ("comparison", "Comparison", _comparison(results)),
+        ("divergence", "Substrates", _divergence(results)),
         ("figures", "Figures", "".join(_figure(d) for d in figures)),
-        ("claims", "Claims", "".join(_claim(v) for v in verdicts)),
+        ("claims", "Claims", _claims(results)),
         ("trouble", "Failed and excluded runs", _trouble(results)),
         ("provenance", "Provenance", _provenance(results)),
     ]
@@ -117,6 +126,13 @@ def _alerts(results: Results) -> str:
         out.append(
             "<div class='alert soft'>Runs of different versions of the code are mixed here: "
             f"{E(', '.join(m['code']))}.</div>"
+        )
+    stamps = m.get("stamps", {})
+    if stamps.get("SUSPECT") or stamps.get("INVALID"):
+        told = ", ".join(f"{n} {k}" for k, n in stamps.items())
+        out.append(
+            f"<div class='alert soft'>Stamps of the emulation: {E(told)}. Runs stamped INVALID "
+            "failed; those stamped SUSPECT count.</div>"
         )
     if m.get("dirty"):
         out.append(
@@ -321,11 +337,58 @@ def _figure(drawn: Drawn | NotDrawn) -> str:
 # Claims, trouble, provenance ----------------------------------------------------------------------
 
 
-def _verdicts(results: Results) -> list[claiming.Verdict]:
+def _claims(results: Results) -> str:
     if not results.plan.claims:
-        return []
+        return ""
     chosen = claiming.select(claiming.load(), results.plan.claims)
-    return [claiming.judge(c, results) for c in chosen]
+    # The report of the simulator's results shows all substrates; those of others their own.
+    every = _substrates(results)
+    out = []
+    for claim in chosen:
+        for substrate, found in every.items():
+            out.append(_claim(claiming.judge(claim, found), substrate if len(every) > 1 else ""))
+    return "".join(out)
+
+
+def _substrates(results: Results) -> dict[str, Results]:
+    own = results.plan.substrate
+    found = diverging.results_by_substrate(results.folder) if own == "sim" else {}
+    return {**found, own: results} if own not in found else found
+
+
+def _divergence(results: Results) -> str:
+    every = list(_substrates(results).values())
+    if len(every) < 2:
+        return ""
+    found = diverging.compare(every)
+    out = [f"<p class='note'>{E(found.sentence())} {E(DIVERGENCE)}</p>"]
+    for n, ((name, other), rows) in enumerate(found.groups().items()):
+        metric = RUN_METRICS[name].axis()
+        head = f"{metric[:1].upper()}{metric[1:]}: {other} against {found.reference}"
+        body = _rows(found.reference, other, rows)
+        if all(r.verdict == diverging.ABSENT for r in rows):
+            body = f"<p class='note'>{E(other)} does not know it.</p>"
+        if n == 0:
+            out.append(f"<h3>{E(head)}</h3>{body}")
+        else:
+            out.append(f"<details><summary>{E(head)}</summary>{body}</details>")
+    return "".join(out) + "".join(_figure(d) for d in draw_divergence(every, found))
+
+
+def _rows(reference: str, other: str, rows: Sequence[diverging.Row]) -> str:
+    heads = ("cell", reference, other, "difference", "relative, %", "KS", "p", "n", "")
+    head = "".join(f"<th>{E(h)}</th>" for h in heads)
+    css = {diverging.AGREE: "PASS", diverging.DIFFER: "FAIL", diverging.OPEN: "OPEN"}
+    body = ""
+    for row in rows:
+        first, *rest = row.words()
+        badge = f"<span class='verdict {css.get(row.verdict, 'none')}'>{E(row.verdict)}</span>"
+        body += f"<tr><td class='label'>{E(first)}</td>"
+        body += "".join(f"<td class='n'>{E(w)}</td>" for w in rest) + f"<td>{badge}</td></tr>"
+    return (
+        f"<div class='scroll'><table><thead><tr>{head}</tr></thead>"
+        f"<tbody>{body}</tbody></table></div>"
+    )
 
 
 def _badge(verdict: str) -> str:
@@ -333,7 +396,7 @@ def _badge(verdict: str) -> str:
     return f"<span class='verdict {css}'>{E(verdict)}</span>"
 
 
-def _claim(v: claiming.Verdict) -> str:
+def _claim(v: claiming.Verdict, substrate: str = "") -> str:
     rows = []
     for f in v.findings:
         m = f.measured
@@ -362,7 +425,8 @@ def _claim(v: claiming.Verdict) -> str:
     )
     note = "".join(f"<p class='note'>{E(text)}</p>" for text in (v.claim.note, v.why) if text)
     return (
-        f"<div class='claim'><p><span class='id'>{E(v.claim.id)}</span>{_badge(v.verdict)} "
+        f"<div class='claim'><p><span class='id'>{E(v.claim.id)}</span>"
+        f"{E(substrate)} {_badge(v.verdict)} "
         f"<span class='note'>{E(v.claim.type)}, {E(v.claim.source)}</span></p>"
         f"<p>{E(v.claim.says)}</p>{note}{table}</div>"
     )
@@ -406,6 +470,7 @@ def _provenance(results: Results) -> str:
     rows = [
         ("commit", commit),
         ("code", ", ".join(m["code"]) + f" ({m['runner']})"),
+        ("substrate", SUBSTRATES[m.get("substrate", "sim")]),
         ("plan", m["plan_sha256"]),
         ("made", f"{m['created']} to {m['updated']}"),
         ("versions", ", ".join(f"{k} {v}" for k, v in m["versions"].items())),
@@ -415,9 +480,10 @@ def _provenance(results: Results) -> str:
     ]
     table = "".join(f"<tr><td class='label'>{E(k)}</td><td>{E(v)}</td></tr>" for k, v in rows)
     again = f"wifu-lab rerun {results.folder}"
+    repeated = f"<p>To do it again and see whether the same comes out: <code>{E(again)}</code></p>"
     plan = toml.dumps(dict(results.plan.source))
     return (
         f"<div class='scroll'><table><tbody>{table}</tbody></table></div>"
-        f"<p>To do it again and see whether the same comes out: <code>{E(again)}</code></p>"
+        f"{repeated if results.plan.substrate == 'sim' else ''}"
         f"<details><summary>The plan</summary><pre>{E(plan)}</pre></details>"
     )

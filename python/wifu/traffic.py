@@ -39,7 +39,10 @@ HEADERS = 28
 
 @dataclass(frozen=True)
 class Flow:
-    """One application: who sends what to whom, when. Times in seconds of model time."""
+    """One application: who sends what to whom, when. Times in seconds of model time.
+
+    `end`: when it is cut short or ends; `ends`: whether that is what it wants.
+    """
 
     id: int
     source: str
@@ -52,6 +55,7 @@ class Flow:
     rate: float | None = None
     size: int = 1500
     options: Mapping[str, str] = field(default_factory=dict)
+    ends: bool = True
 
     @property
     def kernel(self) -> bool:
@@ -118,7 +122,7 @@ def _flow(n: int, given: Mapping[str, Any], limit: float | None, seeds: list[int
     return Flow(
         n + 1, str(given["from"]), str(given["to"]), protocol, app, start,
         min(ends, default=None), octets, rate, int(given.get("size", 1500)),
-        _kernel_options(where, protocol),
+        _kernel_options(where, protocol), bool(octets) or app == "stream" or "stop_at" in given,
     )  # fmt: skip
 
 
@@ -394,7 +398,7 @@ class Traffic:
         out: dict[str, Any] = {
             "connected_s": connected,
             "bytes": got,
-            "finished": not cut and (got == flow.octets if flow.octets else flow.app == "stream"),
+            "finished": not cut and (got == flow.octets if flow.octets else flow.ends),
         }
         for ours, theirs in (("first_byte_s", "first_byte_s"), ("last_byte_s", "last_byte_s")):
             if own.get(theirs) is not None:
@@ -419,16 +423,20 @@ class Traffic:
         except (json.JSONDecodeError, IndexError):
             said = f"{client.said()}\n{server.said()}"
             raise RunError(f"flow {flow.id}: no report: {said}") from None
-        # Another machine's clock has another zero.
-        zero = begun
+        zero, start = begun, (sent["begun"] - begun) / self.dilation
         if self.places[flow.source].remote or self.places[flow.target].remote:
-            zero = (got["first"] or 0.0) - flow.start * self.dilation
-        out: dict[str, Any] = {"bytes": got["bytes"], "datagrams_sent": sent["packets"]}
+            # Another machine's clock has another zero.
+            start = flow.start
+            zero = (got["first"] or 0.0) - start * self.dilation
+        out: dict[str, Any] = {
+            "start_s": start,
+            "bytes": got["bytes"],
+            "datagrams_sent": sent["packets"],
+        }
         for ours, theirs in (("first_byte_s", "first"), ("last_byte_s", "last")):
             if got[theirs] is not None:
                 out[ours] = (got[theirs] - zero) / self.dilation
-        ends = bool(flow.octets) or flow.app == "stream"
-        return {**out, "finished": ends and "last_byte_s" in out}
+        return {**out, "finished": flow.ends and "last_byte_s" in out}
 
 
 def _goodput(row: Mapping[str, Any], seconds: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -12,6 +12,7 @@ from wifu.errors import LabError, PlanError, nearest
 
 if TYPE_CHECKING:
     from wifu.api import Results
+    from wifu.diverge import Divergence
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,26 @@ def draw_all(results: Results) -> list[Drawn | NotDrawn]:
             out.append(draw(results, spec, folder, number))
         except LabError as e:
             out.append(NotDrawn(str(spec.get("title", spec["kind"])), str(e)))
+    return out
+
+
+def draw_divergence(every: Sequence[Results], found: Divergence) -> list[Drawn | NotDrawn]:
+    """Bars of each substrate side by side, one figure for each metric that two of them know."""
+    from wifu.figures import beside, style
+
+    folder = every[0].folder / "figures"
+    out: list[Drawn | NotDrawn] = []
+    for metric in dict.fromkeys(row.metric for row in found.rows):
+        with style.context():
+            try:
+                figure, title, caption = beside.substrates(every, found, metric)
+            except LabError as e:
+                out.append(NotDrawn(f"Substrates: {metric}", str(e)))
+                continue
+            folder.mkdir(parents=True, exist_ok=True)
+            svg, png = (folder / f"divergence-{metric}{end}" for end in (".svg", ".png"))
+            style.save(figure, svg, png)
+        out.append(Drawn(title, caption, svg, png))
     return out
 
 

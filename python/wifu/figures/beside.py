@@ -1,0 +1,62 @@
+"""The same plan on several substrates, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+
+from wifu import stats
+from wifu.api import Results
+from wifu.diverge import ABSENT, Divergence
+from wifu.errors import LabError
+from wifu.figures import style
+from wifu.metrics import RUN_METRICS
+
+MOST = 48
+"""Cells in a figure."""
+
+
+def substrates(every: Sequence[Results], found: Divergence, metric: str) -> tuple[Figure, str, str]:
+    """A metric in each cell: a bar for each substrate, with its interval."""
+    rows = [r for r in found.rows if r.metric == metric and r.verdict != ABSENT]
+    if not rows:
+        raise LabError("no two substrates know it")
+    cells = list(dict.fromkeys(r.cell for r in rows))
+    if len(cells) > MOST:
+        raise LabError(f"{len(cells)} cells are too many for one figure; the table has them")
+    names = [r.plan.substrate for r in every]
+    labels = {r.cell: ", ".join(str(v) for v in r.labels.values()) or r.cell for r in rows}
+    values: dict[tuple[str, str], stats.Interval] = {}
+    for row in rows:
+        values[found.reference, row.cell] = row.reference
+        values[row.substrate, row.cell] = row.other
+    wide = max(style.WIDTH, min(13.0, 2.0 + 0.42 * len(cells) * len(names)))
+    figure, axis = plt.subplots(figsize=(wide, 3.8))
+    width = 0.8 / len(names)
+    handles = []
+    for n, name in enumerate(names):
+        at = np.arange(len(cells)) + (n - (len(names) - 1) / 2) * width
+        own = [values.get((name, c)) for c in cells]
+        heights = [i.estimate if i is not None else np.nan for i in own]
+        halves = [i.half if i is not None and i.known else 0.0 for i in own]
+        bars = axis.bar(
+            at, heights, width * 0.92, yerr=[h or np.nan for h in halves],
+            color=style.COLOURS[n], hatch=style.HATCHES[n], edgecolor="white", linewidth=0,
+            error_kw={"ecolor": style.INK, "elinewidth": 1.1, "capsize": 2.5},
+        )  # fmt: skip
+        handles.append(bars)
+    tilted = sum(len(labels[c]) for c in cells) > 9 * wide
+    axis.set_xticks(
+        range(len(cells)), [labels[c] for c in cells],
+        rotation=35 if tilted else 0, ha="right" if tilted else "center",
+    )  # fmt: skip
+    axis.tick_params(axis="x", length=0)
+    axis.set_ylabel(RUN_METRICS[metric].axis())
+    style.grid(axis)
+    style.legend(figure, handles, names)
+    label = RUN_METRICS[metric].axis()
+    title = f"{label[:1].upper()}{label[1:]} on {', '.join(names)}"
+    return figure, title, f"{label[:1].upper()}{label[1:]}; whiskers: 95 % interval (Student t)."
