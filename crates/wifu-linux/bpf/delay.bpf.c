@@ -12,10 +12,8 @@ typedef unsigned long long u64;
 #define ALWAYS static __attribute__((always_inline))
 
 // uapi/linux/bpf.h
-enum { BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_LRU_HASH = 9 };
+enum { BPF_MAP_TYPE_ARRAY = 2 };
 static void *(*map_lookup)(void *map, const void *key) = (void *)1;
-static long (*map_update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
-static long (*map_delete)(void *map, const void *key) = (void *)3;
 static u64 (*ktime_ns)(void) = (void *)5;
 static long (*store)(void *skb, u32 at, const void *from, u32 length, u64 flags) = (void *)9;
 static long (*l4_checksum)(void *skb, u32 at, u64 from, u64 to, u64 flags) = (void *)11;
@@ -27,7 +25,7 @@ struct ns_common { u32 inum; };
 struct net { struct ns_common ns; };
 typedef struct { struct net *net; } possible_net_t;
 struct net_device { int ifindex; possible_net_t nd_net; };
-struct sk_buff { struct net_device *dev; };
+struct sk_buff { u32 len; struct net_device *dev; };
 #pragma clang attribute pop
 
 // Where a packet's time begins and ends.
@@ -44,6 +42,10 @@ struct config {
 	u32 unused;
 };
 
+// Written before the programs are loaded, and constant from then on: no look-up at each packet, and
+// the verifier removes what this configuration never does.
+const volatile struct config CONFIG = {0};
+
 // The one reading; user space reads it as eight numbers.
 struct reading {
 	u64 average;  // ns, EWMA with weight 3/4 for what was
@@ -59,32 +61,23 @@ struct reading {
 struct {
 	int (*type)[BPF_MAP_TYPE_ARRAY];
 	u32 *key;
-	struct config *value;
-	int (*max_entries)[1];
-} CONFIG SEC(".maps");
-
-struct {
-	int (*type)[BPF_MAP_TYPE_ARRAY];
-	u32 *key;
 	struct reading *value;
 	int (*max_entries)[1];
 } READING SEC(".maps");
 
-// Packets under way, by address: when they came.
+// Packets under way: when they came. A hash table without chains: a packet that meets another one's
+// slot takes it, and the other is not timed. The kernel's own hash tables cost several times as much.
+enum { SLOT_BITS = 14, TAG_BITS = 24, TIME_BITS = 40 };
 struct {
-	int (*type)[BPF_MAP_TYPE_LRU_HASH];
-	u64 *key;
-	u64 *value;
-	int (*max_entries)[16384];
+	int (*type)[BPF_MAP_TYPE_ARRAY];
+	u32 *key;
+	u64 *value;  // the tag above, the time below; 0: nobody
+	int (*max_entries)[1 << SLOT_BITS];
 } UNDER_WAY SEC(".maps");
 
 static const u64 TOO_OLD = 10ull * 1000 * 1000 * 1000;
-
-ALWAYS struct config *config(void)
-{
-	u32 zero = 0;
-	return map_lookup(&CONFIG, &zero);
-}
+// The time in a slot starts anew every 18 minutes.
+static const u64 TIME = (1ull << TIME_BITS) - 1;
 
 ALWAYS struct reading *reading(void)
 {
@@ -92,29 +85,72 @@ ALWAYS struct reading *reading(void)
 	return map_lookup(&READING, &zero);
 }
 
-ALWAYS int ours(const struct config *c, struct sk_buff *skb)
+ALWAYS int ours(struct sk_buff *skb)
 {
 	struct net_device *dev = skb->dev;
-	return dev && dev->ifindex == c->ifindex && dev->nd_net.net->ns.inum == c->inum;
+	return dev && dev->ifindex == CONFIG.ifindex && dev->nd_net.net->ns.inum == CONFIG.inum;
 }
 
-ALWAYS void enter(struct sk_buff *skb)
+// The address of a packet as a number, which the verifier lets us calculate with.
+ALWAYS u64 address(u64 packet)
 {
-	struct reading *r = reading();
-	u64 key = (u64)skb, now = ktime_ns();
-	map_update(&UNDER_WAY, &key, &now, 0);
-	if (r)
-		__sync_fetch_and_add(&r->entered, 1);
+	u64 sum = 0;
+	__sync_fetch_and_add(&sum, packet);
+	return *(volatile u64 *)&sum;
 }
 
-ALWAYS void leave(u64 key)
+// A number of an address in 38 bits: two packets at different addresses have different ones, for
+// packets begin at multiples of 64 and lie within 16 TiB of each other, and multiplying by an odd
+// number loses nothing.
+ALWAYS u64 number(u64 packet)
+{
+	return (address(packet) >> 6) * 0x9E3779B97F4A7C15ull & ((1ull << (SLOT_BITS + TAG_BITS)) - 1);
+}
+
+ALWAYS u64 *slot(u64 number)
+{
+	u32 key = number >> TAG_BITS;
+	return map_lookup(&UNDER_WAY, &key);
+}
+
+// Up to the driver, a packet keeps its length, unless it is cut into segments: then it is freed and
+// leaves its beginning to a segment that may soon have its address, but not its length. Looking at
+// every packet that is freed would cost more.
+ALWAYS u64 tag(u64 number, u64 packet)
+{
+	u64 length = CONFIG.flags & TO_START ? ((struct sk_buff *)packet)->len : 0;
+	return (number + length) << TIME_BITS;
+}
+
+ALWAYS void enter(u64 packet)
 {
 	struct reading *r = reading();
-	u64 *came = map_lookup(&UNDER_WAY, &key);
-	if (!r || !came)
+	u64 n = number(packet), *mine = slot(n);
+	if (!r || !mine)
 		return;
-	u64 now = ktime_ns(), took = now - *came;
-	map_delete(&UNDER_WAY, &key);
+	*(volatile u64 *)mine = tag(n, packet) | (ktime_ns() & TIME);
+	__sync_fetch_and_add(&r->entered, 1);
+}
+
+// When the packet came, in TIME_BITS; none if it is not under way. It is not any more.
+ALWAYS int taken(u64 packet, u64 *came)
+{
+	u64 n = number(packet), *mine = slot(n);
+	u64 value = mine ? *(volatile u64 *)mine : 0;
+	if (!value || (value ^ tag(n, packet)) >> TIME_BITS)
+		return 0;
+	*(volatile u64 *)mine = 0;
+	*came = value & TIME;
+	return 1;
+}
+
+ALWAYS void leave(u64 packet)
+{
+	u64 came;
+	struct reading *r;
+	if (!taken(packet, &came) || !(r = reading()))
+		return;
+	u64 now = ktime_ns(), took = (now - came) & TIME;
 	if (took > TOO_OLD) {
 		__sync_fetch_and_add(&r->stale, 1);
 		return;
@@ -127,58 +163,45 @@ ALWAYS void leave(u64 key)
 	__sync_fetch_and_add(&r->samples, 1);
 }
 
+// User space attaches only those that the configuration asks for.
+
 SEC("tp_btf/net_dev_queue")
 int on_queue(u64 *args)
 {
-	struct config *c = config();
-	struct sk_buff *skb = (struct sk_buff *)args[0];
-	if (c && c->flags & FROM_QUEUE && ours(c, skb))
-		enter(skb);
+	if (ours((struct sk_buff *)args[0]))
+		enter(args[0]);
 	return 0;
 }
 
 SEC("tp_btf/net_dev_start_xmit")
 int on_start(u64 *args)
 {
-	struct config *c = config();
-	struct sk_buff *skb = (struct sk_buff *)args[0];
-	if (!c || !ours(c, skb))
+	if (!ours((struct sk_buff *)args[0]))
 		return 0;
-	if (c->flags & TO_START)
-		leave((u64)skb);
-	else if (!(c->flags & FROM_QUEUE))
-		enter(skb);
+	if (CONFIG.flags & TO_START)
+		leave(args[0]);
+	else
+		enter(args[0]);
 	return 0;
 }
 
+// At every packet that is freed anywhere on the host: nothing but one slot is looked at.
 SEC("tp_btf/consume_skb")
 int on_consume(u64 *args)
 {
-	struct config *c = config();
-	u64 key = args[0];
-	if (!c)
-		return 0;
-	if (!(c->flags & TO_START))
-		leave(key);
-	// Cut into segments on its way: another packet may have its address soon.
-	else if (map_lookup(&UNDER_WAY, &key))
-		map_delete(&UNDER_WAY, &key);
+	leave(args[0]);
 	return 0;
 }
 
 SEC("tp_btf/kfree_skb")
 int on_free(u64 *args)
 {
-	struct config *c = config();
-	u64 key = args[0];
-	if (!c)
-		return 0;
+	u64 came;
 	// A driver reports a failed transmission so, too; a queue's drop is no transmission.
-	if (!(c->flags & (FROM_QUEUE | TO_START))) {
-		leave(key);
-	} else if (map_lookup(&UNDER_WAY, &key)) {
+	if (!(CONFIG.flags & (FROM_QUEUE | TO_START))) {
+		leave(args[0]);
+	} else if (taken(args[0], &came)) {
 		struct reading *r = reading();
-		map_delete(&UNDER_WAY, &key);
 		if (r)
 			__sync_fetch_and_add(&r->dropped, 1);
 	}
@@ -202,22 +225,43 @@ enum { TWO = 2, FOUR = 4, MARK_MANGLED_0 = 1 << 5 };
 ALWAYS u16 swap(u16 x) { return __builtin_bswap16(x); }
 
 // What this node reports, us.
-ALWAYS u32 delay_here(const struct config *c, const struct reading *r, int adapt, int *idle)
+ALWAYS u32 delay_here(const struct reading *r, int adapt, int *idle)
 {
-	u64 us = c->first;
+	u64 us = CONFIG.first;
 	*idle = 0;
-	if (c->fixed)
-		return c->fixed;
+	if (CONFIG.fixed)
+		return CONFIG.fixed;
 	if (r->samples)
 		us = r->average / 1000;
 	*idle = ktime_ns() - r->last > T_IDLE;
 	if (*idle && !adapt)
-		us *= c->eta;
+		us *= CONFIG.eta;
 	return us > 0xFFFFFFFF ? 0xFFFFFFFF : us;
 }
 
+// As much of uapi's struct __sk_buff as we need, and where it lies there.
+struct context {
+	u32 unused[4];
+	u32 protocol;
+	u32 between[14];
+	u32 data, data_end;
+};
+
+// Whether a packet may be ATP: the same question as below, but of the octets that lie at hand, which
+// is next to nothing for all the others, and yes if they do not.
+ALWAYS int may_be_atp(const struct context *skb)
+{
+	const u8 *begin = (const u8 *)(long)skb->data;
+	const u8 *ip = begin + ETHERNET;
+	if (skb->protocol != swap(0x0800))
+		return 0;
+	if (ip + 20 > (const u8 *)(long)skb->data_end)
+		return 1;
+	return ip[9] == UDP || ip[9] == ATP;
+}
+
 // Where ATP's header begins; 0 if this is no ATP packet.
-ALWAYS u32 find(void *skb, const struct config *c, int *udp)
+ALWAYS u32 find(void *skb, int *udp)
 {
 	u8 ip[20];
 	u16 type, ports[2];
@@ -232,7 +276,7 @@ ALWAYS u32 find(void *skb, const struct config *c, int *udp)
 	if (length < at - ETHERNET + UDP_HEADER + ATP_HEADER || load(skb, at, ports, 4))
 		return 0;
 	*udp = ip[9] == UDP;
-	if (*udp && swap(ports[0]) != c->port && swap(ports[1]) != c->port)
+	if (*udp && swap(ports[0]) != CONFIG.port && swap(ports[1]) != CONFIG.port)
 		return 0;
 	at += UDP_HEADER;
 	if (load(skb, at, begin, 2) || begin[0] != 1 || begin[1] != 1)
@@ -253,12 +297,11 @@ SEC("classifier")
 int stamp(void *skb)
 {
 	const int PASS = -1;  // on to the next program, or out
-	struct config *c = config();
-	struct reading *r = reading();
+	struct reading *r;
 	int udp = 0, idle = 0;
-	if (!c || !r)
+	if (!may_be_atp(skb) || !(r = reading()))
 		return PASS;
-	u32 at = find(skb, c, &udp);
+	u32 at = find(skb, &udp);
 	u16 control, hops;
 	u32 before;
 	if (!at || load(skb, at + CONTROL, &control, 2) || load(skb, at + HOPS, &hops, 2) ||
@@ -267,7 +310,7 @@ int stamp(void *skb)
 	u16 flags = swap(control);
 	if (flags & SACK_OPT)
 		return PASS;
-	u32 us = delay_here(c, r, flags & ADAPT, &idle);
+	u32 us = delay_here(r, flags & ADAPT, &idle);
 	u32 sum = at - UDP_HEADER + UDP_CHECKSUM;
 	// Two octets with the hop count first: checksums are over pairs.
 	u8 count = swap(hops) >> 8;

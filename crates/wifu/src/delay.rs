@@ -41,6 +41,9 @@ pub struct DelayArgs {
     /// UDP port of ATP
     #[arg(long, default_value_t = 9438)]
     port: u16,
+    /// Only print the privileged steps
+    #[arg(long)]
+    dry_run: bool,
 }
 
 const ENDS: [i32; 3] = [1, 2, 15]; // SIGHUP, SIGINT, SIGTERM
@@ -54,13 +57,22 @@ pub fn run(args: &DelayArgs) -> anyhow::Result<ExitCode> {
         Some(dir) => dir.clone(),
         None => wifu_linux::delay::default_directory(&args.dev).context("/proc")?,
     };
-    let mut poller = Poller::new(Coalesce::OFF)?;
-    poller.catch_signals(&ENDS)?;
     let stamp = Stamp {
         port: args.port,
         fixed: args.fixed,
         ..Stamp::default()
     };
+    if args.dry_run {
+        let stamp = args.stamp.then_some(stamp);
+        let (up, down) = wifu_linux::delay::dry_run(&args.dev, args.measure, stamp, &dir);
+        println!("# up");
+        up.iter().for_each(|line| println!("{line}"));
+        println!("# down");
+        down.iter().for_each(|line| println!("{line}"));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut poller = Poller::new(Coalesce::OFF)?;
+    poller.catch_signals(&ENDS)?;
     let meter = if args.stamp {
         Meter::stamping(&args.dev, args.measure, stamp)?
     } else {

@@ -1,13 +1,12 @@
 //! How long packets are under way in a device, measured on any driver without a patch: a BPF
 //! program on the kernel's tracepoints (bpf/delay.bpf.c), exported as the two files of spec 7.3.
 
-use crate::netns::Owner;
 use crate::poller::Poller;
 use aya::maps::{Array, MapData, MapError};
 use aya::programs::links::LinkOrder;
 use aya::programs::tc::TcAttachOptions;
 use aya::programs::{BtfTracePoint, ProgramError, SchedClassifier, TcAttachType};
-use aya::{Btf, BtfError, Ebpf, EbpfError, include_bytes_aligned};
+use aya::{Btf, BtfError, Ebpf, EbpfError, EbpfLoader, include_bytes_aligned};
 use core::str::FromStr;
 use rustix::net::{AddressFamily, SocketType, netdevice, socket};
 use serde::Serialize;
@@ -15,16 +14,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 use wifu_wire::{Span, Time};
 
+mod files;
+
+pub use files::Files;
+pub(crate) use files::{owner, remove};
+
 /// Made by bpf/build.sh.
 static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/delay.bpf.o");
 
 /// Tracepoints, and the programs on them.
-const PROGRAMS: [(&str, &str); 4] = [
-    ("net_dev_queue", "on_queue"),
-    ("net_dev_start_xmit", "on_start"),
-    ("consume_skb", "on_consume"),
-    ("kfree_skb", "on_free"),
-];
+const QUEUED: (&str, &str) = ("net_dev_queue", "on_queue");
+const STARTED: (&str, &str) = ("net_dev_start_xmit", "on_start");
+const CONSUMED: (&str, &str) = ("consume_skb", "on_consume");
+const FREED: (&str, &str) = ("kfree_skb", "on_free");
 
 /// How ATP's header is stamped (spec 7.5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,6 +68,27 @@ pub enum Measure {
     Queue,
     /// From the queueing discipline to the report.
     Both,
+}
+
+impl Measure {
+    /// The program's flags.
+    fn flags(self) -> u32 {
+        match self {
+            Measure::Driver => 0,
+            Measure::Queue => FROM_QUEUE | TO_START,
+            Measure::Both => FROM_QUEUE,
+        }
+    }
+
+    /// Where packets have to be seen. What is not needed is not attached: `consume_skb` is at every
+    /// packet of the host.
+    fn points(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Measure::Driver => &[STARTED, CONSUMED, FREED],
+            Measure::Queue => &[QUEUED, STARTED, FREED],
+            Measure::Both => &[QUEUED, CONSUMED, FREED],
+        }
+    }
 }
 
 impl FromStr for Measure {
@@ -125,8 +148,46 @@ pub enum DelayError {
     Io(#[from] io::Error),
 }
 
+/// What [`Meter::open`] or [`Meter::stamping`] asks of the kernel, and [`Files::create`] of the file
+/// system; then by what it ends. Nothing is done.
+pub fn dry_run(
+    device: &str,
+    measure: Measure,
+    stamp: Option<Stamp>,
+    dir: &Path,
+) -> (Vec<String>, Vec<String>) {
+    let mut up: Vec<String> = points(measure, stamp)
+        .iter()
+        .map(|(point, program)| format!("bpf: load {program}, attach it to tracepoint {point}"))
+        .collect();
+    if stamp.is_some() {
+        up.push(format!(
+            "bpf: load stamp, attach it to tcx egress of {device}"
+        ));
+    }
+    let dir = dir.display();
+    up.push(format!("mkdir -p {dir}"));
+    up.push(format!("write {dir}/owner, {dir}/Da, {dir}/sample"));
+    let down = vec![
+        String::from("bpf: what was attached goes with this process, be it killed"),
+        format!("rm {dir}/owner {dir}/Da {dir}/sample"),
+        format!("rmdir {dir}"),
+    ];
+    (up, down)
+}
+
+/// Where programs are attached.
+fn points(measure: Measure, stamp: Option<Stamp>) -> &'static [(&'static str, &'static str)] {
+    match stamp.and_then(|s| s.fixed) {
+        Some(_) => &[],
+        None => measure.points(),
+    }
+}
+
 /// Measures one device until it is dropped.
 pub struct Meter {
+    /// A fixed delay is stamped: nothing changes.
+    fixed: bool,
     readings: Array<MapData, [u64; 8]>,
     /// The programs stay attached as long as this lives.
     _programs: Ebpf,
@@ -158,25 +219,16 @@ impl Meter {
         let index = index().map_err(|e| DelayError::Device(device.to_owned(), e.into()))?;
         let namespace = crate::netns::own_inode()? as u32;
         let btf = Btf::from_sys_fs()?;
-        let mut programs = Ebpf::load(OBJECT)?;
-        let map = programs.map_mut("CONFIG").ok_or_else(broken)?;
-        let mut config: Array<_, [u32; 8]> = Array::try_from(map)?;
-        let flags = match measure {
-            Measure::Driver => 0,
-            Measure::Queue => FROM_QUEUE | TO_START,
-            Measure::Both => FROM_QUEUE,
-        };
         let how = stamp.unwrap_or_default();
         let us = |s: Span| (s.0 / 1000).min(u64::from(u32::MAX)) as u32;
         let (port, first, fixed) = (u32::from(how.port), us(how.first), how.fixed.map_or(0, us));
-        let values = [index, namespace, flags, port, first, how.eta, fixed, 0];
-        config.set(0, values, 0)?;
-        let points = if how.fixed.is_some() {
-            &[]
-        } else {
-            &PROGRAMS[..]
-        };
-        for (tracepoint, name) in points.iter().copied() {
+        let flags = measure.flags();
+        let values: [u32; 8] = [index, namespace, flags, port, first, how.eta, fixed, 0];
+        let mut loader = EbpfLoader::new();
+        let mut programs = loader
+            .override_global("CONFIG", &values[..], true)
+            .load(OBJECT)?;
+        for (tracepoint, name) in points(measure, stamp).iter().copied() {
             let program = programs.program_mut(name).ok_or_else(broken)?;
             attach(program, tracepoint, &btf).map_err(|e| DelayError::Tracepoint(tracepoint, e))?;
         }
@@ -186,6 +238,7 @@ impl Meter {
         }
         let readings = programs.take_map("READING").ok_or_else(broken)?;
         Ok(Meter {
+            fixed: how.fixed.is_some(),
             readings: Array::try_from(readings)?,
             _programs: programs,
         })
@@ -236,69 +289,6 @@ fn broken() -> DelayError {
     DelayError::Io(io::Error::other("delay.bpf.o lacks a program or map"))
 }
 
-/// Writes a device's delay as a driver does: `Da` and `sample` in a directory, decimal
-/// microseconds (spec 7.3). Both go when this is dropped.
-pub struct Files {
-    dir: PathBuf,
-    written: u64,
-}
-
-impl Files {
-    /// Write into `dir`, which is made if need be.
-    ///
-    /// # Errors
-    /// If it cannot be made, another process writes there, or a file of somebody else's has the
-    /// name of one of ours.
-    pub fn create(dir: &Path) -> io::Result<Files> {
-        let there = |text| Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
-        match owner(dir) {
-            Some(other) if other != Owner::this() && other.is_alive() => {
-                return there(format!("process {} writes there", other.pid));
-            }
-            Some(_) => {}
-            None => {
-                let foreign = NAMES
-                    .iter()
-                    .find(|n| dir.join(n).symlink_metadata().is_ok());
-                if let Some(name) = foreign {
-                    return there(format!("a file {name} is there that is not ours"));
-                }
-            }
-        }
-        std::fs::create_dir_all(dir)?;
-        // By this, `wifu clean` knows when they are nobody's.
-        std::fs::write(dir.join(OWNER), Owner::this().tag())?;
-        Ok(Files {
-            dir: dir.to_owned(),
-            written: 0,
-        })
-    }
-
-    /// Write a reading if there is a new sample.
-    ///
-    /// # Errors
-    /// If the files cannot be written.
-    pub fn write(&mut self, reading: &Reading) -> io::Result<()> {
-        if reading.samples == self.written {
-            return Ok(());
-        }
-        self.written = reading.samples;
-        for (name, ns) in [("Da", reading.average), ("sample", reading.sample)] {
-            // Never half a number: others read at any time.
-            let fresh = self.dir.join(format!(".{name}"));
-            std::fs::write(&fresh, format!("{}\n", (ns + 500) / 1000))?;
-            std::fs::rename(&fresh, self.dir.join(name))?;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Files {
-    fn drop(&mut self) {
-        remove(&self.dir);
-    }
-}
-
 /// Where the delay of a device is written unless said otherwise: in `/run/wifu/delay`, by the name
 /// of the device, with the number of the network namespace if it is not the host's.
 ///
@@ -315,24 +305,6 @@ pub fn default_directory(device: &str) -> io::Result<PathBuf> {
     Ok(Path::new(crate::netns::RUN).join("delay").join(name))
 }
 
-/// Who writes the files.
-const OWNER: &str = "owner";
-/// All files that we make.
-const NAMES: [&str; 5] = ["Da", "sample", ".Da", ".sample", OWNER];
-
-/// Whose files these are, if they are ours.
-pub(crate) fn owner(dir: &Path) -> Option<Owner> {
-    Owner::from_tag(&std::fs::read_to_string(dir.join(OWNER)).ok()?)
-}
-
-/// Remove our files, and the directory unless somebody has put something there.
-pub(crate) fn remove(dir: &Path) {
-    for name in NAMES {
-        let _ = std::fs::remove_file(dir.join(name));
-    }
-    let _ = std::fs::remove_dir(dir);
-}
-
 /// Write a device's delay into files until a signal comes, this often.
 ///
 /// # Errors
@@ -347,7 +319,10 @@ pub fn run(
     let mut next = Poller::now();
     while poller.take_signal().is_none() {
         files.write(&meter.read()?)?;
-        next = Time(next.0.max(Poller::now().0)) + interval;
+        next = match meter.fixed {
+            true => Time::NEVER,
+            false => Time(next.0.max(Poller::now().0)) + interval,
+        };
         poller.wait(next, 0, &mut events)?;
     }
     Ok(())
@@ -359,42 +334,4 @@ pub fn run(
 /// What is missing.
 pub fn probe() -> Result<(), DelayError> {
     Meter::open("lo", Measure::Driver).map(|_| ())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_others_put_into_the_directory_stays() {
-        let dir = std::env::temp_dir().join(format!("wifu-delay-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
-        for (name, free) in [("sample", false), ("owner", false), ("notes", true)] {
-            let file = dir.join(name);
-            std::fs::write(&file, "somebody else's\n").unwrap();
-            let made = Files::create(&dir);
-            assert_eq!(made.is_ok(), free, "{name}");
-            if let Ok(mut files) = made {
-                let reading = Reading {
-                    samples: 1,
-                    average: 1_234_567,
-                    ..Reading::default()
-                };
-                files.write(&reading).unwrap();
-                assert_eq!(std::fs::read_to_string(dir.join("Da")).unwrap(), "1235\n");
-            }
-            let kept = std::fs::read_to_string(&file).unwrap();
-            assert_eq!(kept, "somebody else's\n", "{name}");
-            std::fs::remove_file(file).unwrap();
-        }
-        // Those of a dead process are nobody's.
-        let dead = Owner {
-            start: 0,
-            ..Owner::this()
-        };
-        std::fs::write(dir.join(OWNER), dead.tag()).unwrap();
-        std::fs::write(dir.join("Da"), "1\n").unwrap();
-        drop(Files::create(&dir).unwrap());
-        assert!(!dir.exists(), "nothing was left to keep it");
-    }
 }
