@@ -134,22 +134,26 @@ impl Emulation {
         let hosts = Arc::new(hosts);
         let network = Arc::new(net::Network::new(&lab, &config.plan, &config.routing));
         let (control, radio) = start_radio(&config, &hosts, network, taps, &shared)?;
-        let socket = directory.join("control.sock");
-        control.serve(&socket).map_err(|e| file(&socket, e))?;
-        let watch = std::thread::Builder::new()
-            .name("emu-watch".into())
-            .spawn(move || watch.run())
-            .map_err(|e| file(Path::new(NETNS), e))?;
-        Ok(Emulation {
+        // From here on, dropping it ends what was begun.
+        let mut emulation = Emulation {
             hosts,
             control,
             shared,
             radio: Some(radio),
-            watch: Some(watch),
+            watch: None,
             export,
             foreign: config.export.is_some(),
             lab,
-        })
+        };
+        let socket = directory.join("control.sock");
+        let served = emulation.control.serve(&socket);
+        served.map_err(|e| file(&socket, e))?;
+        let watch = std::thread::Builder::new()
+            .name("emu-watch".into())
+            .spawn(move || watch.run())
+            .map_err(|e| file(Path::new(NETNS), e))?;
+        emulation.watch = Some(watch);
+        Ok(emulation)
     }
 
     /// The hosts, in the order of the plan.

@@ -1,0 +1,64 @@
+//! What an emulation that cannot start leaves behind. Needs root; namespaces of its own.
+
+use std::time::{Duration, Instant};
+
+use wifu_linux::emu::{Config, Emulation, Overhear, Routing, socket_path};
+use wifu_radio::topology::{Topology, resolve};
+use wifu_wire::Rng;
+
+fn privileged() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    let skip = std::env::var_os("WIFU_SKIP_PRIVILEGED").is_some_and(|v| v == "1");
+    assert!(
+        root || skip,
+        "needs root; WIFU_SKIP_PRIVILEGED=1 leaves it out"
+    );
+    if !root {
+        eprintln!("skipped: needs root");
+    }
+    root
+}
+
+/// Threads of this process that run radios.
+fn radios() -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("/proc");
+    let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm"));
+    let names = tasks.flatten().flat_map(name);
+    names.filter(|n| n.trim() == "emu-radio").count()
+}
+
+#[test]
+fn an_emulation_that_cannot_be_controlled_ends() {
+    if !privileged() {
+        return;
+    }
+    let rng = Rng::new(1);
+    let topology = Topology::from_words("linear,2", None).expect("topology");
+    let config = Config {
+        label: format!("t-start-{}", std::process::id()),
+        plan: resolve(&topology, &rng).expect("plan"),
+        movable: true,
+        routing: Routing::None,
+        rng,
+        dilation: 1.0,
+        spin: false,
+        overhear: Overhear::Never,
+        export: None,
+    };
+    let socket = socket_path(&config.label);
+    let directory = socket.parent().expect("a directory").to_owned();
+    std::fs::create_dir_all(&directory).expect("directory");
+    std::fs::write(&socket, "in the way").expect("file");
+    let failed = Emulation::start(config.clone()).err();
+    assert!(failed.is_some_and(|e| e.to_string().contains("control.sock")));
+    assert_eq!(radios(), 0, "its radio runs on");
+    assert!(!directory.exists());
+    let emulation = Emulation::start(config).expect("emulation");
+    assert_eq!(radios(), 1);
+    drop(emulation);
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while radios() > 0 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(radios(), 0);
+}
