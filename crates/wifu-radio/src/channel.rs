@@ -41,14 +41,13 @@ impl Radio {
         station.eifs = false;
         if let Some(lock) = station.lock.take() {
             if core::mem::take(&mut station.late) {
-                let generation = station.timer;
-                self.at(now, Wake::Timeout, node, generation);
+                self.queue.set(node, Wake::Timeout, now);
             }
             self.missed(node, lock.signal, Why::Transmitting, node as u16);
         }
         self.medium(node);
         self.reach_all(node, number, to);
-        self.at(end, Wake::End, number as usize, 0);
+        self.queue.set_end(node, number, end);
     }
 
     fn watch(&mut self, s: &Signal) {
@@ -182,9 +181,11 @@ impl Radio {
     }
 
     /// A transmission ends.
-    pub(crate) fn end(&mut self, number: u32) {
+    pub(crate) fn end(&mut self, node: usize) {
+        let Some(number) = self.stations[node].sending else {
+            return;
+        };
         let signal = self.signals[number as usize].clone();
-        let node = usize::from(signal.from);
         let mut row = core::mem::take(&mut self.links[node]);
         for link in &mut row {
             if !link.silent {

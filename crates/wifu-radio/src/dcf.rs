@@ -22,16 +22,20 @@ impl Radio {
     pub(crate) fn freeze(&mut self, node: usize) {
         let now = self.now;
         let slot = self.phy.slot.0;
+        let access_at = self.queue.when(node, Wake::Access);
+        if access_at <= now + BLIND {
+            return;
+        }
         let s = &mut self.stations[node];
-        if s.backoff && now >= s.count_from && s.access_at > now + BLIND {
+        if s.backoff && now >= s.count_from {
             let passed = (now - s.count_from).0 / slot + u64::from(!s.legacy);
             s.slots -= passed.min(u64::from(s.slots)) as u32;
             if s.slots == 0 && s.job.is_none() {
                 s.backoff = false;
             }
         }
-        if s.access_at != Time::NEVER && s.access_at > now + BLIND {
-            s.access_at = Time::NEVER;
+        if access_at != Time::NEVER {
+            self.queue.cancel(node, Wake::Access);
         }
     }
 
@@ -57,22 +61,8 @@ impl Radio {
         s.count_from = (s.idle_since + ifs[usize::from(s.eifs)]).max(now);
         if s.phase == Phase::Contend {
             let at = s.count_from + slot * u64::from(s.slots);
-            self.grant(node, at);
+            self.queue.set(node, Wake::Access, at);
         }
-    }
-
-    /// The back-off expires at `at` unless the medium becomes busy. Often an event for the same
-    /// moment is there already: an ACK that was expected interrupted the count.
-    fn grant(&mut self, node: usize, at: Time) {
-        let s = &mut self.stations[node];
-        s.access_at = at;
-        if s.event_at == at {
-            return;
-        }
-        s.event_at = at;
-        s.access = s.access.wrapping_add(1);
-        let generation = s.access;
-        self.at(at, Wake::Access, node, generation);
     }
 
     /// Draw a back-off from the present window.
@@ -129,7 +119,7 @@ impl Radio {
             }
             let at = s.count_from + slot * u64::from(s.slots);
             if at > now {
-                self.grant(node, at);
+                self.queue.set(node, Wake::Access, at);
                 return;
             }
             s.backoff = false;
@@ -144,13 +134,7 @@ impl Radio {
 
     /// The back-off expired.
     pub(crate) fn granted(&mut self, node: usize) {
-        let now = self.now;
         let s = &mut self.stations[node];
-        s.event_at = Time::NEVER;
-        if s.access_at != now {
-            return;
-        }
-        s.access_at = Time::NEVER;
         if s.phase == Phase::Contend && s.sending.is_none() {
             s.backoff = false;
             s.slots = 0;
@@ -247,10 +231,10 @@ impl Radio {
         s.deadline = deadline;
         s.late = false;
         s.eifs = true;
-        s.timer = s.timer.wrapping_add(1);
-        if !answered {
-            let generation = s.timer;
-            self.at(deadline, Wake::Timeout, node, generation);
+        if answered {
+            self.queue.cancel(node, Wake::Timeout);
+        } else {
+            self.queue.set(node, Wake::Timeout, deadline);
         }
     }
 
@@ -263,9 +247,8 @@ impl Radio {
         if s.phase != phase {
             return;
         }
-        s.timer = s.timer.wrapping_add(1);
-        let (at, generation) = (s.deadline.max(now), s.timer);
-        self.at(at, Wake::Timeout, usize::from(to), generation);
+        let at = s.deadline.max(now);
+        self.queue.set(usize::from(to), Wake::Timeout, at);
     }
 
     /// CTS or ACK did not begin in time. A frame that is being received may be it.
@@ -294,7 +277,7 @@ impl Radio {
             job.short >= s.attempts
         };
         s.late = false;
-        s.timer = s.timer.wrapping_add(1);
+        self.queue.cancel(node, Wake::Timeout);
         let job = *job;
         if data && let Some(m) = &mut s.minstrel {
             m.report(job.item.to, job.mode, false);
@@ -325,7 +308,7 @@ impl Radio {
             return;
         }
         s.late = false;
-        s.timer = s.timer.wrapping_add(1);
+        self.queue.cancel(node, Wake::Timeout);
         if let (Some(m), Some(job)) = (&mut s.minstrel, &s.job) {
             m.report(job.item.to, job.mode, true);
         }
@@ -381,7 +364,7 @@ impl Radio {
             });
         }
         if let Some(latency) = raised {
-            self.at(now + latency, Wake::Interrupt, node, 0);
+            self.queue.set(node, Wake::Interrupt, now + latency);
         }
         self.draw(node);
         self.count_on(node);
@@ -445,7 +428,7 @@ impl Radio {
         }
         s.phase = Phase::Cleared;
         s.late = false;
-        s.timer = s.timer.wrapping_add(1);
+        self.queue.cancel(node, Wake::Timeout);
         self.answer(node, Answer::Data, signal);
     }
 
@@ -458,7 +441,7 @@ impl Radio {
             frame: signal.frame,
         });
         let at = self.now + self.phy.sifs;
-        self.at(at, Wake::Respond, node, 0);
+        self.queue.set(node, Wake::Respond, at);
     }
 
     /// SIFS is over.

@@ -1,7 +1,9 @@
-//! Events of the model in order of (time, class, shuffle, sequence).
+//! What the model waits for, in order of (time, kind, shuffle, station).
+//!
+//! A station waits for at most one event of each kind, so there is no queue: a time per station and
+//! kind, and bounds on the least of them. An event is made, moved or cancelled by one or two stores;
+//! the search for the next one happens once for all that changed at an instant.
 
-use core::cmp::Reverse;
-use std::collections::BinaryHeap;
 use wifu_wire::{Rng, Time};
 
 /// What wakes the model. The order is the order at one instant: what ends is seen before what
@@ -9,15 +11,15 @@ use wifu_wire::{Rng, Time};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub(crate) enum Wake {
-    /// A transmission ends (its number).
+    /// A station's transmission ends.
     End,
-    /// A response is due after SIFS (node).
+    /// A response is due after SIFS.
     Respond,
-    /// CTS or ACK did not come (node).
+    /// CTS or ACK did not come.
     Timeout,
-    /// A station's back-off expires (node).
+    /// A station's back-off expires.
     Access,
-    /// The driver learns of completed frames (node).
+    /// The driver learns of completed frames.
     Interrupt,
 }
 
@@ -29,66 +31,223 @@ const WAKES: [Wake; 5] = [
     Wake::Interrupt,
 ];
 
-/// One event.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Due {
-    pub at: Time,
-    pub wake: Wake,
-    /// Node, or number of the transmission.
-    pub who: u32,
-    /// The owner's count when it was made: another value means that it was cancelled.
-    pub generation: u32,
+/// Stations of a group.
+const WIDTH: usize = 16;
+
+/// The events of one kind.
+struct Kind {
+    /// When it is due, by station; [`Time::NEVER`] if it is not awaited.
+    due: Vec<Time>,
+    /// By group of stations: nothing is due before.
+    bounds: Vec<Time>,
+    /// How many stations wait.
+    waiting: u32,
+    /// Nothing at all is due before.
+    first: Time,
+    /// What was due at `first` is not any more.
+    loose: bool,
+    /// Not `loose`: whose the first is.
+    station: u32,
+    /// Others may be due at the same time.
+    tied: bool,
 }
 
-/// The queue. Ties between sources are broken by a seeded hash of time and source, events of one
-/// source keep their order.
+impl Kind {
+    fn new(stations: usize) -> Kind {
+        Kind {
+            due: vec![Time::NEVER; stations],
+            bounds: vec![Time::NEVER; stations.div_ceil(WIDTH)],
+            waiting: 0,
+            first: Time::NEVER,
+            loose: false,
+            station: 0,
+            tied: false,
+        }
+    }
+
+    #[inline]
+    fn set(&mut self, station: usize, at: Time) {
+        let old = core::mem::replace(&mut self.due[station], at);
+        self.waiting += u32::from(old == Time::NEVER);
+        let bound = &mut self.bounds[station / WIDTH];
+        *bound = at.min(*bound);
+        if at < self.first {
+            (self.first, self.station) = (at, station as u32);
+            (self.loose, self.tied) = (false, false);
+        } else {
+            self.loose |= old == self.first;
+            self.tied |= at == self.first;
+        }
+    }
+
+    #[inline]
+    fn cancel(&mut self, station: usize) {
+        let old = core::mem::replace(&mut self.due[station], Time::NEVER);
+        if old != Time::NEVER {
+            self.waiting -= 1;
+            self.loose |= old == self.first;
+        }
+    }
+
+    /// Find the first: make the least bound exact until it stays the least.
+    fn settle(&mut self) {
+        self.loose = false;
+        if self.waiting == 0 {
+            self.first = Time::NEVER;
+            self.bounds.fill(Time::NEVER);
+            return;
+        }
+        loop {
+            let (group, bound, one) = least(&self.bounds);
+            let begin = group * WIDTH;
+            let end = self.due.len().min(begin + WIDTH);
+            let (i, at, alone) = least(&self.due[begin..end]);
+            self.bounds[group] = at;
+            if at == bound || self.bounds.len() == 1 {
+                (self.first, self.station) = (at, (begin + i) as u32);
+                self.tied = !(one && alone);
+                return;
+            }
+        }
+    }
+}
+
+/// Index and value of the least, and whether it is the only one.
+#[inline]
+fn least(times: &[Time]) -> (usize, Time, bool) {
+    let (mut index, mut best, mut alone) = (0, Time::NEVER, true);
+    for (i, &at) in times.iter().enumerate() {
+        if at < best {
+            (index, best, alone) = (i, at, true);
+        } else if at == best {
+            alone = false;
+        }
+    }
+    (index, best, alone)
+}
+
+/// The events. Ties between stations are broken by a seeded hash of time and source.
 pub(crate) struct Queue {
-    heap: BinaryHeap<Reverse<(u128, u64)>>,
+    kinds: [Kind; 5],
+    /// The kind that is next.
+    next: usize,
+    /// What the source of a station's [`Wake::End`] is: the number of its transmission.
+    numbers: Vec<u32>,
     ties: u64,
-    pushed: u32,
 }
 
 impl Queue {
-    pub fn new(rng: &Rng) -> Queue {
+    /// Nobody waits for anything.
+    pub fn new(stations: usize, rng: &Rng) -> Queue {
         Queue {
-            heap: BinaryHeap::with_capacity(256),
+            kinds: WAKES.map(|_| Kind::new(stations)),
+            next: 0,
+            numbers: vec![0; stations],
             ties: rng.split("ties").next_u64() | 1,
-            pushed: 0,
         }
     }
 
-    pub fn push(&mut self, due: Due) {
-        let source = u64::from(due.who) << 3 | due.wake as u64;
-        let mixed = (due.at.0 ^ source.rotate_left(40)).wrapping_mul(self.ties);
-        let shuffle = (mixed ^ mixed >> 31).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 35;
-        self.pushed = self.pushed.wrapping_add(1);
-        let low = (due.wake as u64) << 61 | shuffle << 32 | u64::from(self.pushed);
-        let key = u128::from(due.at.0) << 64 | u128::from(low);
-        let value = u64::from(due.who) << 32 | u64::from(due.generation);
-        self.heap.push(Reverse((key, value)));
+    /// `wake` is due at `at` for this station, and not when it was due before.
+    #[inline]
+    pub fn set(&mut self, station: usize, wake: Wake, at: Time) {
+        self.kinds[wake as usize].set(station, at);
     }
 
-    /// When the next one is due.
+    /// The station's transmission, of this number, ends at `at`.
+    #[inline]
+    pub fn set_end(&mut self, station: usize, number: u32, at: Time) {
+        self.numbers[station] = number;
+        self.set(station, Wake::End, at);
+    }
+
+    /// `wake` is no longer awaited.
+    #[inline]
+    pub fn cancel(&mut self, station: usize, wake: Wake) {
+        self.kinds[wake as usize].cancel(station);
+    }
+
+    /// When `wake` is due for this station; [`Time::NEVER`] if it is not awaited.
+    #[inline]
+    pub fn when(&self, station: usize, wake: Wake) -> Time {
+        self.kinds[wake as usize].due[station]
+    }
+
+    /// When the next one is due, as of the last [`Queue::settle`].
+    #[inline]
     pub fn next(&self) -> Time {
-        self.heap
-            .peek()
-            .map_or(Time::NEVER, |Reverse((key, _))| Time((key >> 64) as u64))
+        self.kinds[self.next].first
     }
 
-    /// The next one that is due at `now` or before.
-    pub fn pop(&mut self, now: Time) -> Option<Due> {
-        let Reverse((key, value)) = self.heap.peek().copied()?;
-        let at = Time((key >> 64) as u64);
-        if at > now {
+    /// Find the next one. After changes, and before any of them is asked for.
+    pub fn settle(&mut self) {
+        loop {
+            let (mut next, mut first) = (0, self.kinds[0].first);
+            for (i, kind) in self.kinds.iter().enumerate().skip(1) {
+                if kind.first < first {
+                    (next, first) = (i, kind.first);
+                }
+            }
+            self.next = next;
+            let kind = &mut self.kinds[next];
+            if !kind.loose {
+                return;
+            }
+            kind.settle();
+        }
+    }
+
+    /// The next one that is due at `now` or before, and its station.
+    #[inline]
+    pub fn pop(&mut self, now: Time) -> Option<(Wake, usize)> {
+        let kind = &mut self.kinds[self.next];
+        if kind.first > now || kind.first == Time::NEVER {
             return None;
         }
-        self.heap.pop();
-        Some(Due {
-            at,
-            wake: WAKES[(key as u64 >> 61) as usize],
-            who: (value >> 32) as u32,
-            generation: value as u32,
-        })
+        let wake = WAKES[self.next];
+        let station = match kind.tied {
+            true => self.fairest(wake),
+            false => kind.station as usize,
+        };
+        self.cancel(station, wake);
+        Some((wake, station))
+    }
+
+    /// Whose event goes first of those of a kind that are due at the same time.
+    #[inline(never)]
+    fn fairest(&self, wake: Wake) -> usize {
+        let kind = &self.kinds[wake as usize];
+        let at = kind.first;
+        let mut best = None;
+        for (group, stations) in kind.due.chunks(WIDTH).enumerate() {
+            if kind.bounds[group] > at {
+                continue;
+            }
+            for (i, due) in stations.iter().enumerate() {
+                if *due == at {
+                    let one = group * WIDTH + i;
+                    best = match best {
+                        Some(other) if self.before(wake, at, other, one) => best,
+                        _ => Some(one),
+                    };
+                }
+            }
+        }
+        best.unwrap_or(0)
+    }
+
+    /// Whether the first of two stations goes first with the same kind at the same time.
+    fn before(&self, wake: Wake, at: Time, one: usize, other: usize) -> bool {
+        (self.shuffle(wake, at, one), one) < (self.shuffle(wake, at, other), other)
+    }
+
+    fn shuffle(&self, wake: Wake, at: Time, station: usize) -> u64 {
+        let number = match wake {
+            Wake::End => self.numbers[station],
+            _ => station as u32,
+        };
+        let source = u64::from(number) << 3 | wake as u64;
+        let mixed = (at.0 ^ source.rotate_left(40)).wrapping_mul(self.ties);
+        (mixed ^ mixed >> 31).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 35
     }
 }
 
@@ -96,32 +255,71 @@ impl Queue {
 mod tests {
     use super::*;
 
-    fn due(at: u64, wake: Wake, who: u32) -> Due {
-        Due {
-            at: Time(at),
-            wake,
-            who,
-            generation: 0,
-        }
-    }
-
     #[test]
     fn ends_come_before_beginnings_and_ties_depend_on_the_seed() {
         let order = |seed| {
-            let mut q = Queue::new(&Rng::new(seed));
-            for who in 0..8 {
-                q.push(due(10, Wake::Access, who));
+            let mut q = Queue::new(10, &Rng::new(seed));
+            for station in 0..8 {
+                q.set(station, Wake::Access, Time(10));
             }
-            q.push(due(10, Wake::End, 99));
-            q.push(due(5, Wake::Interrupt, 7));
-            assert_eq!(q.next(), Time(5));
-            assert_eq!(q.pop(Time(4)), None);
-            let all: Vec<_> = core::iter::from_fn(|| q.pop(Time(10))).collect();
-            assert_eq!((all[0].at, all[0].wake), (Time(5), Wake::Interrupt));
-            assert_eq!((all[1].wake, all[1].who), (Wake::End, 99));
-            all[2..].iter().map(|d| d.who).collect::<Vec<_>>()
+            q.set_end(9, 99, Time(10));
+            q.set(7, Wake::Interrupt, Time(5));
+            q.settle();
+            assert_eq!((q.next(), q.pop(Time(4))), (Time(5), None));
+            let all: Vec<_> = core::iter::from_fn(|| {
+                let due = q.pop(Time(10));
+                q.settle();
+                due
+            })
+            .collect();
+            assert_eq!(all[..2], [(Wake::Interrupt, 7), (Wake::End, 9)]);
+            assert_eq!((all.len(), q.next()), (10, Time::NEVER));
+            all[2..].iter().map(|d| d.1).collect::<Vec<_>>()
         };
         assert_eq!(order(1), order(1));
         assert_ne!(order(1), order(2));
+    }
+
+    /// Random changes; the oracle looks at everything that is awaited.
+    #[test]
+    fn the_next_is_the_least_of_all() {
+        for stations in [1, 7, 16, 17, 100] {
+            let mut rng = Rng::new(stations as u64);
+            let mut q = Queue::new(stations, &Rng::new(1));
+            let mut all = vec![[Time::NEVER; 5]; stations];
+            let mut now = 0;
+            for _ in 0..20_000 {
+                let station = rng.below(stations as u64) as usize;
+                let kind = rng.below(5) as usize;
+                match rng.below(5) {
+                    0 | 1 => {
+                        let at = Time(now + rng.below(30));
+                        q.set(station, WAKES[kind], at);
+                        all[station][kind] = at;
+                        assert_eq!(q.when(station, WAKES[kind]), at);
+                    }
+                    2 => {
+                        q.cancel(station, WAKES[kind]);
+                        all[station][kind] = Time::NEVER;
+                    }
+                    _ => {
+                        let least = all.iter().flatten().min().copied();
+                        let least = least.filter(|t| *t != Time::NEVER);
+                        let due = (0..5).find_map(|k| {
+                            let of = (0..stations).filter(|s| least == Some(all[*s][k]));
+                            of.min_by_key(|s| (q.shuffle(WAKES[k], all[*s][k], *s), *s))
+                                .map(|s| (WAKES[k], s))
+                        });
+                        q.settle();
+                        assert_eq!(q.next(), least.unwrap_or(Time::NEVER));
+                        assert_eq!(q.pop(Time(u64::MAX - 1)), due);
+                        if let Some((wake, s)) = due {
+                            now = all[s][wake as usize].0;
+                            all[s][wake as usize] = Time::NEVER;
+                        }
+                    }
+                }
+            }
+        }
     }
 }

@@ -7,7 +7,7 @@ use crate::fading::{Fading, STEP};
 use crate::phy::{ACK, CTS, Mode, Phy};
 use crate::plan::{Plan, Variation};
 use crate::power::Power;
-use crate::queue::{Due, Queue, Wake};
+use crate::queue::{Queue, Wake};
 use crate::station::{Signal, Station};
 use crate::trace::{FrameKind, NOBODY, Record, What, Why};
 use std::collections::VecDeque;
@@ -249,7 +249,7 @@ impl Radio {
                 .iter()
                 .map(|m| ErrorTable::for_modes(m, plan.phy.modes()))
                 .collect(),
-            queue: Queue::new(rng),
+            queue: Queue::new(plan.nodes.len(), rng),
             variation: plan.variation.clone(),
             events: VecDeque::with_capacity(256),
             frames: 0,
@@ -328,8 +328,15 @@ impl Radio {
         }
         if taken {
             self.next_job(usize::from(node));
+            self.queue.settle();
         }
         taken
+    }
+
+    /// Nothing happens until `now`, which what is asked from here on refers to.
+    #[inline]
+    pub fn pass_to(&mut self, now: Time) {
+        self.now = now;
     }
 
     /// When something happens next.
@@ -341,16 +348,15 @@ impl Radio {
     /// Everything that is due at `now`.
     pub fn handle_timeout(&mut self, now: Time) {
         self.now = now;
-        while let Some(due) = self.queue.pop(now) {
-            let node = due.who as usize;
-            match due.wake {
-                Wake::End => self.end(due.who),
+        while let Some((wake, node)) = self.queue.pop(now) {
+            match wake {
+                Wake::End => self.end(node),
                 Wake::Respond => self.respond(node),
-                Wake::Timeout if self.stations[node].timer == due.generation => self.timeout(node),
-                Wake::Access if self.stations[node].access == due.generation => self.granted(node),
+                Wake::Timeout => self.timeout(node),
+                Wake::Access => self.granted(node),
                 Wake::Interrupt => self.interrupt(node),
-                Wake::Timeout | Wake::Access => {}
             }
+            self.queue.settle();
         }
     }
 
@@ -482,15 +488,6 @@ impl Radio {
         let row = &self.links[usize::from(from)];
         let at = row.binary_search_by_key(&to, |l| l.to).ok()?;
         Some(row[at].power.dbm())
-    }
-
-    pub(crate) fn at(&mut self, at: Time, wake: Wake, who: usize, generation: u32) {
-        self.queue.push(Due {
-            at,
-            wake,
-            who: who as u32,
-            generation,
-        });
     }
 
     pub(crate) fn note(&mut self, a: u64, b: u64) {

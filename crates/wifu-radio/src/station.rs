@@ -137,11 +137,6 @@ pub(crate) struct Station {
     pub legacy: bool,
     pub slots: u32,
     pub count_from: Time,
-    pub access_at: Time,
-    /// For when an event is in the queue, valid while its generation is `access`.
-    pub event_at: Time,
-    pub access: u32,
-    pub timer: u32,
     pub deadline: Time,
     /// The deadline passed while a frame was being received.
     pub late: bool,
@@ -197,10 +192,6 @@ impl Station {
             legacy: r.legacy_backoff,
             slots: 0,
             count_from: Time::ZERO,
-            access_at: Time::NEVER,
-            event_at: Time::NEVER,
-            access: 0,
-            timer: 0,
             deadline: Time::NEVER,
             late: false,
             answer: None,

@@ -36,6 +36,13 @@ impl Air {
         self.radio.as_ref().map_or(Time::NEVER, Radio::poll_timeout)
     }
 
+    /// Nothing happens at the radios until `now`.
+    pub(crate) fn pass_to(&mut self, now: Time) {
+        if let Some(radio) = &mut self.radio {
+            radio.pass_to(now);
+        }
+    }
+
     /// Everything that is due at `now`.
     pub(crate) fn handle(&mut self, now: Time) {
         if let Some(radio) = &mut self.radio {

@@ -31,6 +31,7 @@ impl Simulation {
                 self.counted += 1;
                 self.air.handle(at);
             } else if let Some((_, what)) = self.events.pop() {
+                self.air.pass_to(at);
                 self.happen(what);
             }
             self.drain_air();
@@ -45,6 +46,7 @@ impl Simulation {
             return;
         }
         self.now = self.now.max(limit);
+        self.air.pass_to(self.now);
         if limit == self.stop.time {
             self.stop.ended = Some(EndReason::Time);
         }
