@@ -94,6 +94,11 @@ impl Said {
 }
 
 impl Link {
+    /// It holds a packet less.
+    fn let_go(&mut self) {
+        self.holding = self.holding.saturating_sub(1);
+    }
+
     /// The earliest of its timers and `other`.
     fn due(&self, other: Time) -> Time {
         self.timers.iter().copied().fold(other, Time::min)
@@ -152,6 +157,10 @@ impl Chain {
         now: Time,
         site: &dyn Site,
     ) -> Verdict {
+        // A ticket that is given anew: the packet that had it is lost.
+        if self.held.contains_key(&packet.ticket) {
+            self.forget(packet.ticket);
+        }
         self.ask_from(0, hook, packet, now, site)
     }
 
@@ -164,7 +173,10 @@ impl Chain {
         site: &dyn Site,
     ) -> Verdict {
         match (released.verdict, self.held.remove(&released.ticket)) {
-            (Verdict::Accept, Some((at, hook))) => self.ask_from(at + 1, hook, packet, now, site),
+            (Verdict::Accept, Some((at, hook))) => {
+                self.links[at].let_go();
+                self.ask_from(at + 1, hook, packet, now, site)
+            }
             (verdict, _) => verdict,
         }
     }
@@ -226,11 +238,10 @@ impl Chain {
                 Verdict::Accept => {}
                 Verdict::Drop(reason) => {
                     *link.counters.dropped.entry(reason).or_default() += 1;
+                    link.let_go();
                     self.held.remove(&ticket);
                 }
             }
-            let link = &mut self.links[at];
-            link.holding = link.holding.saturating_sub(1);
             return Some(Released { ticket, verdict });
         }
         None
@@ -240,7 +251,7 @@ impl Chain {
     pub fn forget(&mut self, ticket: u64) {
         if let Some((at, _)) = self.held.remove(&ticket) {
             let link = &mut self.links[at];
-            link.holding = link.holding.saturating_sub(1);
+            link.let_go();
             link.handler.on_lost(ticket);
         }
     }

@@ -211,6 +211,12 @@ fn a_ticket_of_a_packet_that_was_not_held_may_be_anothers_later() {
     assert_eq!(ask_at(&mut c, 14, 3), Verdict::Hold);
     assert_eq!(let_go_at(&mut c, 17), []);
     assert_eq!(let_go_at(&mut c, 19), [3]);
+    // The substrate need not say that it did.
+    assert_eq!(ask_at(&mut c, 20, 4), Verdict::Hold);
+    assert_eq!(ask_at(&mut c, 22, 4), Verdict::Hold);
+    assert_eq!(let_go_at(&mut c, 25), []);
+    assert_eq!((let_go_at(&mut c, 27), c.held()), (vec![4], 0));
+    assert_eq!(c.counters().next().unwrap().1.overflows, 1);
 }
 
 /// An ATP packet over UDP.
