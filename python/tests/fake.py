@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import zlib
 from typing import Any
 
@@ -103,3 +104,10 @@ def fake(scenario: dict[str, Any]) -> FakeResult:
         "hops": hop_rows,
     }  # fmt: skip
     return FakeResult(outcome, series)
+
+
+def sleepy(scenario: dict[str, Any]) -> FakeResult:
+    """Takes an hour in its second run."""
+    if scenario["run"] == 2:
+        time.sleep(3600)
+    return fake(scenario)

@@ -18,7 +18,7 @@ from wifu import toml, values
 from wifu.emu import Emulation, EmulationError
 from wifu.errors import LabError
 from wifu.places import Cancelled, Crew, Place, RunError, need_root
-from wifu.runner import find_program
+from wifu.runner import check_mesh, find_program
 from wifu.traffic import Scenario, Traffic, flows_of
 
 MARGIN = 60.0
@@ -111,7 +111,7 @@ class Emulated(RealTime):
 
     def check(self, scenario: Scenario) -> None:
         """ValueError if a scenario cannot be run here."""
-        flows_of(scenario)
+        check_by_model(scenario)
         routing = dict(scenario.get("routing", {}))
         kind = routing.pop("kind", "auto")
         if kind not in ("auto", "chain", "etx", "shortest"):
@@ -184,6 +184,16 @@ class Emulated(RealTime):
             raise InvalidRun(f"stamped INVALID: {_numbers(status)}")
         nodes = [_node(row, links) for row in net.nodes()]
         return {"substrate": "emu", **outcome, "nodes": nodes, "links": links, "stamp": stamp}
+
+
+def check_by_model(scenario: Scenario) -> None:
+    """ValueError if the scenario means nothing here, or would mean nothing to the simulator."""
+    flows = flows_of(scenario)
+    given = [dict(f) for f in scenario["flow"]]
+    for row, flow in zip(given, flows, strict=True):
+        if flow.kernel:
+            row["protocol"] = "tcp-reno"
+    check_mesh({**scenario, "flow": given})
 
 
 def beside(

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from wifu import values
-from wifu.emulated import RealTime, beside
+from wifu.emulated import RealTime, beside, check_by_model
 from wifu.errors import LabError
 from wifu.places import Place, RunError, deaf, need_root
 from wifu.runner import find_program
@@ -264,6 +264,7 @@ class Live(RealTime):
                 raise ValueError(f"{key}: does not run on live")
         if not self.hosts:
             wires_of(scenario)
+            check_by_model(scenario)
             return
         for n, flow in enumerate(flows):
             for role, name in (("from", flow.source), ("to", flow.target)):
@@ -329,7 +330,7 @@ class Live(RealTime):
                     name, addresses.get(name, re.sub(r"^.*@", "", login)), words,
                     str(self.settings.get("program", "wifu")), "", remote=True,
                 )  # fmt: skip
-                place.scratch = place.run("mktemp", "-d", "/tmp/wifu-lab-XXXXXXXX").strip()
+                place.scratch = place.run("mktemp", "-d", "/tmp/wifu-ssh-XXXXXXXX").strip()
                 places[name] = place
             yield places
         finally:

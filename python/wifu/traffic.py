@@ -26,6 +26,9 @@ KERNEL = "kernel:"
 KERNEL_KEYS = {"sack": "tcp_sack", "timestamps": "tcp_timestamps", "ecn": "tcp_ecn"}
 """Switches of the kernel's TCP, and the parameters that they set."""
 
+KERNEL_WORDS = ("window", "mss", "quickack", *KERNEL_KEYS)
+"""What may follow a congestion control; `quickack` has the receiver acknowledge every segment."""
+
 FIRST_PORT = 5201
 GRACE = 5.0
 """Seconds of the wall's clock after the end, in which clients report."""
@@ -143,10 +146,10 @@ def _kernel_options(where: str, protocol: str) -> dict[str, str]:
     options = {}
     for word in protocol.split(",")[1:]:
         key, _, value = word.partition("=")
-        if key not in ("window", "mss", *KERNEL_KEYS):
-            hint = nearest(key, ("window", "mss", *KERNEL_KEYS))
+        if key not in KERNEL_WORDS:
+            hint = nearest(key, KERNEL_WORDS)
             raise ValueError(f"{where}.protocol: the kernel's TCP has no {key} here; {hint}")
-        if key in KERNEL_KEYS and value not in ("on", "off"):
+        if key not in ("window", "mss") and value not in ("on", "off"):
             raise ValueError(f"{where}.protocol: {key} is on or off")
         options[key] = value
     return options
@@ -168,6 +171,14 @@ def check_kernel(flows: Sequence[Flow], place: Place) -> None:
                 f"{place.name}: this kernel has no congestion control {name}; "
                 f"it has {', '.join(have)}"
             )
+
+
+def acknowledge_all(place: Place, sender: str) -> None:
+    """Have a host's kernel acknowledge every segment of a sender: a property of a route."""
+    known = json.loads(place.run("ip", "-j", "route", "get", sender))[0]
+    words = ["via", known["gateway"]] if "gateway" in known else []
+    words += ["dev", known["dev"], "src", known["prefsrc"], "quickack", "1"]
+    place.run("ip", "route", "replace", f"{sender}/32", *words)
 
 
 class Traffic:
@@ -233,6 +244,8 @@ class Traffic:
                     for name in (flow.source, flow.target):
                         number = "1" if value == "on" else "0"
                         self.places[name].set(f"net/ipv4/{KERNEL_KEYS[key]}", number)
+            if flow.options.get("quickack") == "on":
+                acknowledge_all(self.places[flow.target], self.places[flow.source].address)
         checked = {id(self.places[f.source]): self.places[f.source] for f in self.flows if f.kernel}
         for place in checked.values():
             check_kernel([f for f in self.flows if self.places[f.source] is place], place)

@@ -1,0 +1,257 @@
+"""Plans that are really run over emulated radios and live wires. They need root."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wifu import diverge, hostlock
+from wifu import plan as plans
+from wifu.api import Results
+from wifu.campaign import Campaign
+from wifu.emulated import Emulated
+from wifu.errors import LabError
+from wifu.live import Live, Wire, Wires
+from wifu.plan import Plan
+from wifu.runner import find_program
+from wifu.store import Store
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+HOP = """
+name = "hop"
+runs = 2
+pair = "stack"
+metrics = ["goodput", "timeouts", "mac_retries"]
+[scenario]
+topology = { words = "linear,2", set = "TB-W3" }
+stop.time = "20s"
+[[scenario.flow]]
+from = "n1"
+to = "n2"
+protocol = "{stack}"
+app = "file"
+bytes = "200k"
+jitter = "5ms"
+[vary.stack]
+ours = "tcp-newreno"
+kernel = "tcp-newreno,profile=kernel-reno"
+[emu]
+share = true
+[emu.vary.stack]
+kernel = "kernel:reno,window=64K"
+"""
+
+WIRE = """
+name = "wire"
+deterministic = true
+pair = "stack"
+[scenario]
+topology = { words = "linear,3,wire=20Mb/s,delay=50us" }
+stop.time = "20s"
+[[scenario.flow]]
+from = "n1"
+to = "n3"
+protocol = "{stack}"
+app = "file"
+bytes = "200k"
+[vary.stack]
+ours = "tcp-newreno"
+kernel = "tcp-reno,profile=kernel-reno"
+[live]
+runs = 1
+[live.vary.stack]
+kernel = "kernel:reno"
+"""
+
+
+@pytest.fixture(autouse=True)
+def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(hostlock, "default_path", lambda: tmp_path / "lab.lock")
+    told = os.environ.get("WIFU_BIN") or os.environ.get("WIFU")
+    if told:
+        monkeypatch.setenv("WIFU_BIN", told)
+    try:
+        found = find_program()
+    except LabError:
+        pytest.skip("needs the command `wifu`: make build")
+    if not found.exists():
+        pytest.skip(f"needs the command `wifu`, and {found} does not exist")
+
+
+@pytest.fixture(autouse=True)
+def clean() -> Iterator[None]:
+    """What this process makes carries its number; nothing of it may be left."""
+    yield
+    assert leftovers(os.getpid()) == []
+
+
+def leftovers(pid: int) -> list[str]:
+    """Namespaces, files and programs of a process that is to have removed them."""
+    listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True)
+    names = [n for n in listed.stdout.split() if f"-{pid}-" in n]
+    run = Path("/run/wifu")
+    files = [str(p) for p in [*run.glob(f"lab-*-{pid}.json"), *run.glob(f"emu/lab-{pid}")]]
+    return names + files
+
+
+def run(text: str, folder: Path, substrate: str, *overrides: str) -> Results:
+    chosen = plans.parse(text, overrides=overrides).variant(substrate)
+    summary = Campaign(chosen, Store(folder).on(substrate)).start()
+    assert summary.failed == []
+    return Results(Store(folder).on(substrate).folder)
+
+
+def test_one_hop_on_sim_and_emu(tmp_path: Path) -> None:
+    run(HOP, tmp_path, "sim")
+    emu = run(HOP, tmp_path, "emu")
+    flows = emu.flows
+    assert sorted(flows["flow_protocol"].unique()) == ["kernel:reno,window=64K", "tcp-newreno"]
+    assert flows["finished"].all()
+    assert (flows["bytes"] == 200_000).all()
+    # TB-W3 carries some 14 Mb/s over a hop; how near it is to the simulator, an idle machine says.
+    assert flows["goodput_bps"].between(1e6, 20e6).all()
+    outcome = emu.outcome("kernel", 1)
+    assert outcome["stamp"]["verdict"] in ("VALID", "SUSPECT")
+    assert outcome["stamp"]["deliveries"]["count"] > 130
+    assert outcome["nodes"][0]["frames"] >= 139
+    stamps = emu.manifest["stamps"]
+    assert stamps["VALID"] + stamps["SUSPECT"] == 4
+    # The kernel says how often its timer went off, our daemon does not.
+    rows = {(r["cell"], m): r[m] for r in emu.ok.to_dict("records") for m in ("timeouts",)}
+    assert rows["kernel", "timeouts"] >= 0
+    assert rows["ours", "timeouts"] != rows["ours", "timeouts"]
+    found = diverge.of_folder(tmp_path)
+    assert found is not None
+    assert {r.verdict for r in found.rows} <= {diverge.FEW, diverge.ABSENT}
+
+
+def test_what_a_scenario_cuts_short_sends_and_drops_on_emu() -> None:
+    runner = Emulated({"share": True}, 60)
+    scenario: dict[str, Any] = {
+        "topology": {"words": "linear,3", "set": "TB-W3"},
+        "stop": {"time": "2s"},
+        "flow": [
+            {"from": "n1", "to": "n3", "protocol": "tcp-newreno", "app": "file", "bytes": "50M"},
+            {"from": "n3", "to": "n1", "protocol": "udp", "rate": "500kb/s"},
+            {
+                "from": "n2", "to": "n3", "protocol": "udp", "app": "file", "bytes": "50k",
+                "rate": "1M",
+            },
+        ],
+        "handler": [
+            {"use": "drop", "nodes": ["n2"], "hooks": ["forward"], "protocol": 17, "p": 0.5}
+        ],
+    }  # fmt: skip
+    runner.check(scenario)
+    outcome = json.loads(runner(scenario).json())
+    long, dropped, short = outcome["flows"]
+    assert (outcome["end"], long["finished"]) == ("time", False)
+    assert 1e5 < long["bytes"] < 50e6
+    assert outcome["sim_seconds"] == 2.0
+    # Half of 125 kB, dropped on the way by `wifu core`.
+    assert 30e3 < dropped["bytes"] < 95e3
+    assert (short["bytes"], short["finished"]) == (50_000, True)
+    assert "retransmissions" not in short
+
+
+def test_wires_on_sim_and_live(tmp_path: Path) -> None:
+    run(WIRE, tmp_path, "sim")
+    live = run(WIRE, tmp_path, "live")
+    flows = live.flows.set_index("cell")
+    assert flows["finished"].all()
+    for cell in ("ours", "kernel"):
+        assert 5e6 < flows.loc[cell, "goodput_bps"] < 20.5e6
+    assert live.manifest["host"]["kernel"] == os.uname().release
+
+
+def test_a_transfer_that_hangs_fails_the_run_only(tmp_path: Path) -> None:
+    text = WIRE.replace('stop.time = "20s"\n', "")
+    chosen = plans.parse(
+        text, overrides=["flow.*.bytes=500M", "run_timeout=2s", "stack=kernel"]
+    ).variant("live")
+    start = time.monotonic()
+    summary = Campaign(chosen, Store(tmp_path)).start()
+    assert time.monotonic() - start < 30
+    ((cell, number, error),) = summary.failed
+    assert (cell, number) == ("kernel", 1)
+    assert "run_timeout" in error
+
+
+def test_an_unknown_congestion_control_is_named() -> None:
+    chosen = plans.parse(WIRE.replace('"kernel:reno"', '"kernel:nosuch"')).variant("live")
+    runner = Live({}, None)
+    scenario = chosen.scenario_of(chosen.cells[1], 1)
+    with pytest.raises(LabError, match=r"no congestion control nosuch; it has .*reno"):
+        runner(scenario)
+
+
+def test_ctrl_c_removes_everything(tmp_path: Path) -> None:
+    path = tmp_path / "plan.toml"
+    for text, substrate in ((HOP, "emu"), (WIRE, "live")):
+        path.write_text(text)
+        out = tmp_path / substrate
+        words = [str(path), "flow.*.bytes=500M", "--on", substrate, "-o", str(out)]
+        program = subprocess.Popen(
+            [sys.executable, "-m", "wifu.cli", "run", *words], stderr=subprocess.PIPE, text=True
+        )
+        deadline = time.monotonic() + 60
+        while not leftovers(program.pid) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        time.sleep(1.0)
+        program.send_signal(signal.SIGINT)
+        _, said = program.communicate(timeout=60)
+        assert program.returncode == 130, said
+        assert f"wifu-lab resume {out}" in said.replace("\n", "")
+        assert leftovers(program.pid) == []
+
+
+FAKE_SSH = """#!/bin/sh
+# Logs in where the name says: a namespace of this machine. Like ssh, it joins its words by blanks.
+while [ "$1" = -o ]; do shift 2; done
+login=$1; shift
+echo "$login" >> {log}
+exec ip netns exec "{prefix}${{login#*@}}" sh -c "$*"
+"""
+
+
+def test_hosts_reached_by_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    label, log = f"t-ssh-{os.getpid()}", tmp_path / "log"
+    fake = tmp_path / "bin/ssh"
+    fake.parent.mkdir()
+    fake.write_text(FAKE_SSH.format(log=log, prefix=f"wifu-{label}-"))
+    fake.chmod(fake.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
+    with Wires(label, ["a", "b"], [Wire("a", "b", 50e6)]) as net:
+        settings = f"""
+program = "{find_program()}"
+hosts = {{ n1 = "root@a", n2 = "root@b" }}
+addresses = {{ n1 = "{net.addresses["a"]}", n2 = "{net.addresses["b"]}" }}
+"""
+        text = WIRE.replace("[live]\n", f"[live]{settings}").replace("linear,3", "linear,2")
+        text = text.replace("n3", "n2")
+        results = run(text, tmp_path / "r", "live")
+        listed = subprocess.run(
+            ["ip", "netns", "pids", net.spaces["b"]], capture_output=True, text=True, check=True
+        )
+        assert listed.stdout.split() == []
+    assert results.flows["finished"].all()
+    assert results.flows["goodput_bps"].between(10e6, 55e6).all()
+    assert set(log.read_text().split()) == {"root@a", "root@b"}
+    assert sorted(results.outcome("ours", 1)["hosts"]) == ["n1", "n2"]
+    assert list(Path("/tmp").glob("wifu-ssh-????????")) == []
+
+
+def test_a_plan_is_refused_where_a_host_is_missing() -> None:
+    text = WIRE.replace("[live]\n", '[live]\nhosts = { n1 = "root@a" }\n')
+    chosen: Plan = plans.parse(text).variant("live")
+    with pytest.raises(ValueError, match=r"flow\[0\].to: live.hosts has no n3"):
+        Live(chosen.settings, None).check(chosen.scenario_of(chosen.cells[0], 1))

@@ -1,0 +1,450 @@
+"""Plans on several substrates, and how they are compared: all that needs no root."""
+
+import json
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from fake import FakeResult, fake, sleepy
+from scipy import stats as sps
+from typer.testing import CliRunner
+
+from wifu import claims, cli, diverge, hostlock, live, stats, traffic
+from wifu import plan as plans
+from wifu.api import Results
+from wifu.campaign import Campaign, check_scenarios
+from wifu.errors import LabError, PlanError
+from wifu.plan import Plan
+from wifu.runner import Timed
+from wifu.store import Store
+
+TEXT = """
+name = "fake"
+runs = 8
+on = ["emu", "sim"]
+pair = "stack"
+metrics = ["goodput", "timeouts"]
+[scenario]
+topology.words = "linear,{hops+1}"
+stop.time = "30s"
+[[scenario.flow]]
+from = "n1"
+to = "n{hops+1}"
+protocol = "{stack}"
+app = "file"
+bytes = "1M"
+[vary]
+hops = [1, 2]
+[vary.stack]
+ours = "tcp-newreno"
+kernel = "tcp-reno,profile=kernel-reno"
+[emu]
+runs = 5
+dilation = 2
+[emu.vary.stack]
+kernel = "kernel:reno,window=64K"
+[emu.scenario]
+"stop.time" = "60s"
+flow."*".bytes = "200k"
+"""
+
+
+def plan(text: str = TEXT, *overrides: str) -> Plan:
+    return plans.parse(text, overrides=overrides)
+
+
+def outcome_as(change: Any) -> Any:
+    """A runner whose flows are changed, and who knows nothing of timeouts."""
+
+    def run(scenario: dict[str, Any]) -> FakeResult:
+        outcome = json.loads(fake(scenario).json())
+        for flow in outcome["flows"]:
+            change(flow, scenario["run"])
+            del flow["timeouts"]
+        del outcome["trace_hash"]
+        return FakeResult(outcome, {})
+
+    return run
+
+
+@pytest.fixture
+def lock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    path = tmp_path / "lab.lock"
+    monkeypatch.setattr(hostlock, "default_path", lambda: path)
+    return path
+
+
+def both(folder: Path, change: Any, chosen: Plan | None = None) -> None:
+    chosen = chosen or plan()
+    Campaign(chosen, Store(folder), fake).start()
+    emu = chosen.variant("emu")
+    Campaign(emu, Store(folder).on("emu"), outcome_as(change)).start()
+
+
+def slower(share: float) -> Any:
+    def change(flow: dict[str, Any], run: int) -> None:
+        span = flow["last_byte_s"] - flow["start_s"]
+        flow["last_byte_s"] = flow["start_s"] + span / (share * (1 + 0.002 * (run % 3)))
+
+    return change
+
+
+# Plans --------------------------------------------------------------------------------------------
+
+
+def test_a_substrate_changes_levels_and_scenario_but_no_label() -> None:
+    sim = plan()
+    emu = sim.variant("emu")
+    assert sim.on == ("sim", "emu")
+    assert [c.name for c in emu.cells] == [c.name for c in sim.cells]
+    assert [c.labels for c in emu.cells] == [c.labels for c in sim.cells]
+    protocols = [[c.scenario["flow"][0]["protocol"] for c in p.cells[:2]] for p in (sim, emu)]
+    assert protocols == [
+        ["tcp-newreno", "tcp-reno,profile=kernel-reno"],
+        ["tcp-newreno", "kernel:reno,window=64K"],
+    ]
+    assert emu.cells[0].scenario["stop"] == {"time": "60s"}
+    assert emu.cells[0].scenario["flow"][0]["bytes"] == "200k"
+    assert sim.cells[0].scenario["flow"][0]["bytes"] == "1M"
+    assert (sim.runs, emu.runs, emu.settings) == (8, 5, {"dilation": 2})
+    assert emu.variant("sim").sha256 == sim.sha256 != emu.sha256
+    assert emu.variant("emu") is emu
+
+
+def test_names_of_cells_are_the_simulators_even_if_they_hold_a_digest() -> None:
+    text = TEXT.replace("ours =", '"a b" =').replace("kernel =", '"a-b" =')
+    sim = plan(text)
+    names = [c.name for c in sim.cells]
+    assert any(len(n) > len("1_a-b") for n in names)
+    assert [c.name for c in sim.variant("emu").cells] == names
+
+
+def test_the_tables_of_substrates_do_not_change_what_was_measured_before() -> None:
+    bare = TEXT[: TEXT.index("[emu]")].replace('on = ["emu", "sim"]\n', "")
+    assert plan(bare).sha256 == plan().sha256
+
+
+def test_the_resolved_plan_reads_back_as_the_variant(tmp_path: Path, lock: Path) -> None:
+    both(tmp_path, slower(1.0))
+    again = Store(tmp_path).on("emu").plan()
+    assert again.substrate == "emu"
+    assert again.sha256 == plan().variant("emu").sha256
+    assert again.variant("sim").sha256 == plan().sha256
+
+
+def test_an_override_leaves_levels_out_everywhere() -> None:
+    sim = plan(TEXT, "stack=ours")
+    assert [c.labels["stack"] for c in sim.variant("emu").cells] == ["ours", "ours"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key", "says"),
+    [
+        ("[emu.vary.stack]\nkernel", "[emu.vary.stack]\nkernal", "emu.vary.stack", "kernel"),
+        ("[emu.vary.stack]", "[emu.vary.stock]", "emu.vary.stock", "stack"),
+        ("dilation = 2", "dilation = 0.5", "emu.dilation", "1 or more"),
+        ("dilation = 2", "dilaton = 2", "emu.dilaton", "dilation"),
+        ('"sim"]', '"simulator"]', "on", "sim"),
+        ("runs = 8", 'runs = 8\nrun_timeout = "-1s"', "run_timeout", "above 0"),
+        ("runs = 8", 'runs = 8\ntolerance = "200%"', "tolerance", "10%"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_key(old: str, new: str, key: str, says: str) -> None:
+    assert old in TEXT
+    with pytest.raises(PlanError, match=says) as found:
+        plan(TEXT.replace(old, new)).variant("emu")
+    assert found.value.key == key
+
+
+def test_in_real_time_nothing_is_deterministic() -> None:
+    text = TEXT.replace("runs = 8", "deterministic = true").replace("runs = 5\n", "")
+    assert (plan(text).runs, plan(text).deterministic) == (1, True)
+    emu = plan(text).variant("emu")
+    assert (emu.runs, emu.deterministic) == (10, False)
+
+
+def test_the_kernels_tcp_on_sim_names_its_model() -> None:
+    text = TEXT.replace("tcp-reno,profile=kernel-reno", "kernel:reno")
+    with pytest.raises(PlanError, match="emu and live; its model here is tcp-reno,profile"):
+        check_scenarios(plan(text))
+
+
+def test_what_only_the_simulator_can_is_told_before_anything_runs() -> None:
+    for old, new, says in (
+        ('app = "file"\nbytes = "1M"', 'app = "http"\npause = "1s"', "http runs on sim only"),
+        ('"linear,{hops+1}"', '"linear,{hops+1},wire=6M"', "wires are not emulated"),
+        ('stop.time = "30s"', "stop.packets = 100", "sim only"),
+        ('kernel = "kernel:reno,window=64K"', 'kernel = "kernel:reno,sak=off"', "sack"),
+        ('ours = "tcp-newreno"', 'ours = "tcp-newreno,iv=4"', "iw"),
+    ):
+        text = TEXT.replace(old, new).replace('flow."*".bytes = "200k"\n', "")
+        text = text.replace('"stop.time" = "60s"\n', "")
+        with pytest.raises(PlanError, match=says):
+            check_scenarios(plan(text).variant("emu"))
+    with pytest.raises(PlanError, match="measured on sim only"):
+        check_scenarios(plan('measure = "steady"\n' + TEXT).variant("emu"))
+    with pytest.raises(PlanError, match="live has wires: linear,N,wire=RATE"):
+        check_scenarios(plan().variant("live"))
+
+
+def test_flows_are_read_as_the_simulator_reads_them() -> None:
+    one, two = traffic.flows_of(
+        {
+            "seed": 3,
+            "run": 2,
+            "stop": {"time": "10s"},
+            "flow": [
+                {"from": "n1", "to": "n2", "protocol": "tcp-sack", "start": "1s", "jitter": "5ms"},
+                {
+                    "from": "n2", "to": "n1", "protocol": "udp", "app": "stream", "time": 2,
+                    "rate": "500kb/s",
+                },
+            ],
+        }
+    )  # fmt: skip
+    assert 1.0 <= one.start < 1.005
+    assert (one.end, one.octets, one.ends) == (10.0, 0, False)
+    assert (two.end, two.rate, two.ends) == (2.0, 500e3, True)
+    assert one.port != two.port
+
+
+def test_wires_and_ways_over_them() -> None:
+    nodes, wires = live.wires_of({"topology": {"words": "linear,4,wire=10Mb/s,delay=50us"}})
+    assert nodes == ["n1", "n2", "n3", "n4"]
+    assert [(w.a, w.b, w.rate) for w in wires] == [
+        ("n1", "n2", 10e6), ("n2", "n3", 10e6), ("n3", "n4", 10e6),
+    ]  # fmt: skip
+    ways = live.next_hops(nodes, wires)
+    assert ways["n1"] == {"n2": "n2", "n3": "n2", "n4": "n2"}
+    assert ways["n4"]["n1"] == "n3"
+    own = {"node": [{"name": "a"}], "wire": [{"a": "a", "b": "b", "rate": "1G", "queue": 50}]}
+    assert live.wires_of({"topology": own}) == (["a", "b"], [live.Wire("a", "b", 1e9, 50)])
+    for key in ("delay=5ms", "loss=1%", "variation=1ms"):
+        with pytest.raises(ValueError, match=key.split("=")[0]):
+            live.wires_of({"topology": {"words": f"linear,2,wire=1M,{key}"}})
+
+
+# Statistics ---------------------------------------------------------------------------------------
+
+
+def test_the_relative_difference_has_the_interval_of_the_paired_differences() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.normal(100, 10, 20)
+    # Around a mean of 1 the linearization of y / x is that of y - x.
+    y = x + rng.normal(0, 1, 20)
+    found = stats.relative(y, x)
+    plain = sps.ttest_1samp((y - x) / x.mean(), 0).confidence_interval(0.95)
+    assert found.estimate == pytest.approx(y.mean() / x.mean() - 1)
+    assert found.low == pytest.approx(plain.low, abs=2e-4)
+    assert found.high == pytest.approx(plain.high, abs=2e-4)
+    # Unpaired, the spread of both counts.
+    assert stats.relative(y, x, paired=False).half > 5 * found.half
+
+
+def test_independent_samples_are_compared_by_welch() -> None:
+    rng = np.random.default_rng(2)
+    x, y = rng.normal(10, 1, 12), rng.normal(9, 3, 7)
+    found = stats.apart(x, y)
+    known = sps.ttest_ind(x, y, equal_var=False).confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx((known.low, known.high))
+    exact = stats.apart(x, [9.0])
+    alone = sps.ttest_1samp(x - 9.0, 0).confidence_interval(0.95)
+    assert (exact.low, exact.high) == pytest.approx((alone.low, alone.high))
+
+
+def test_the_interval_of_the_relative_difference_covers_it_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(3)
+    hits = {True: 0, False: 0}
+    for _ in range(600):
+        common = rng.normal(0, 8, 8)
+        x, y = 100 + common + rng.normal(0, 3, 8), 90 + common + rng.normal(0, 3, 8)
+        z = 90 + rng.normal(0, 9, 8)
+        hits[True] += (i := stats.relative(y, x)).low <= -0.1 <= i.high
+        hits[False] += (i := stats.relative(z, x, paired=False)).low <= -0.1 <= i.high
+    for paired, count in hits.items():
+        assert 0.92 <= count / 600 <= 0.98, paired
+
+
+def test_the_distance_of_samples() -> None:
+    assert stats.distance([1, 2, 3], [4, 5, 6])[0] == 1.0
+    assert stats.distance([1, 2, 3], [1, 2, 3]) == (0.0, 1.0)
+    assert np.isnan(stats.distance([], [1.0])[0])
+
+
+# Divergence ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("share", "verdict"), [(1.0, diverge.AGREE), (0.95, diverge.AGREE), (0.7, diverge.DIFFER)]
+)
+def test_verdicts_follow_the_rule(tmp_path: Path, lock: Path, share: float, verdict: str) -> None:
+    both(tmp_path, slower(share))
+    found = diverge.of_folder(tmp_path)
+    assert found is not None
+    rows = [r for r in found.rows if r.metric == "goodput"]
+    assert [r.verdict for r in rows if r.labels["stack"] == "ours"] == [verdict] * 2
+    for row in rows:
+        assert row.paired
+        assert (row.reference.n, row.other.n, row.difference.n) == (8, 5, 5)
+    # What a substrate cannot know is absent, not zero.
+    assert {r.verdict for r in found.rows if r.metric == "timeouts"} == {diverge.ABSENT}
+
+
+def test_what_lies_on_the_edge_stays_open_and_the_tolerance_can_be_set(
+    tmp_path: Path, lock: Path
+) -> None:
+    def change(flow: dict[str, Any], run: int) -> None:
+        slower(0.9 + 0.05 * (run % 3 - 1))(flow, run)
+
+    both(tmp_path, change)
+    own = [r.verdict for r in _goodput(diverge.of_folder(tmp_path)) if r.labels["stack"] == "ours"]
+    assert own == [diverge.OPEN] * 2
+    wide = _goodput(diverge.of_folder(tmp_path, 0.3))
+    assert {r.verdict for r in wide if r.labels["stack"] == "ours"} == {diverge.AGREE}
+
+
+def _goodput(found: diverge.Divergence | None) -> list[diverge.Row]:
+    assert found is not None
+    return [r for r in found.rows if r.metric == "goodput"]
+
+
+def test_two_runs_are_too_few(tmp_path: Path, lock: Path) -> None:
+    both(tmp_path, slower(1.0), plan(TEXT, "emu.runs=2"))
+    assert {r.verdict for r in _goodput(diverge.of_folder(tmp_path))} == {diverge.FEW}
+
+
+def test_divergence_is_in_files_report_and_on_the_screen(tmp_path: Path, lock: Path) -> None:
+    both(tmp_path, slower(0.7))
+    done = CliRunner().invoke(cli.app, ["diverge", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    assert "differ" in done.stdout
+    told = json.loads((tmp_path / "divergence.json").read_text())
+    table = pd.read_parquet(tmp_path / "divergence.parquet")
+    assert len(told["rows"]) == len(table) == 8
+    row = next(r for r in told["rows"] if r["verdict"] == "differ")
+    assert row["relative"]["high"] < -0.1
+    assert row["reference"]["estimate"] > row["other"]["estimate"]
+    from wifu.report import write
+
+    page = write(Results(tmp_path)).read_text()
+    assert "emu against sim" in page
+    assert (tmp_path / "figures/divergence-goodput.svg").exists()
+    alone = write(Results(tmp_path / "emu")).read_text()
+    assert "emu against sim" not in alone
+    assert "no value" in alone  # of timeouts
+
+
+def test_divergence_needs_two_substrates(tmp_path: Path) -> None:
+    Campaign(plan(), Store(tmp_path), fake).start()
+    with pytest.raises(LabError, match="fewer than two substrates"):
+        cli.diverge(tmp_path)
+
+
+def test_claims_have_a_column_for_each_substrate(
+    tmp_path: Path, lock: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both(tmp_path / "r", slower(0.7))
+    given = {
+        "id": "X-1", "says": "fast", "source": "here", "type": "HARD", "plan": "fake",
+        "check": [
+            {
+                "name": "ours", "kind": "value", "metric": "goodput", "at_least": 11.0,
+                "of": {"stack": "ours", "hops": 1},
+            }
+        ],
+    }  # fmt: skip
+    monkeypatch.setattr(claims, "load", lambda: [claims._claim(given)])
+    done = CliRunner().invoke(cli.app, ["claims", "-r", str(tmp_path), "--json"])
+    (told,) = json.loads(done.stdout)
+    assert (told["verdict"], told["on"]["emu"]["verdict"]) == ("PASS", "FAIL")
+    assert done.exit_code == cli.FAILED
+    shown = CliRunner().invoke(cli.app, ["claims", "-r", str(tmp_path)]).stdout
+    assert "sim PASS, emu FAIL" in shown
+
+
+def test_results_of_a_substrate_resume_by_themselves(tmp_path: Path, lock: Path) -> None:
+    both(tmp_path, slower(1.0))
+    store = Store(tmp_path).on("emu")
+    store.path_of("1_ours", 3).unlink()
+    runs: list[int] = []
+
+    def counted(scenario: dict[str, Any]) -> Any:
+        runs.append(scenario["run"])
+        return outcome_as(slower(1.0))(scenario)
+
+    summary = Campaign(store.plan(), store, counted).resume()
+    assert (runs, summary.missing) == ([3], 0)
+    manifest = store.manifest()
+    assert (manifest["substrate"], manifest["workers"]) == ("emu", 1)
+    assert manifest["stamps"] == {"VALID": 0, "SUSPECT": 0, "INVALID": 0}
+
+
+def test_pairs_of_several_cells_are_an_error_with_words(tmp_path: Path) -> None:
+    Campaign(plan(), Store(tmp_path), fake).start()
+    with pytest.raises(LabError, match="stack ours is more than one cell"):
+        Results(tmp_path).pairs("goodput", {"stack": "ours"}, {"stack": "kernel", "hops": 1})
+
+
+# Lock and limits ----------------------------------------------------------------------------------
+
+
+def test_one_campaign_in_real_time_waits_for_another(tmp_path: Path) -> None:
+    path, said, got = tmp_path / "lock", list[str](), list[float]()
+
+    def second() -> None:
+        with hostlock.exclusive("two", said.append, path):
+            got.append(time.monotonic())
+
+    with hostlock.exclusive("one on emu", None, path):
+        other = threading.Thread(target=second)
+        other.start()
+        deadline = time.monotonic() + 10
+        while not said and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert "one on emu" in said[0]
+        assert not got
+        with pytest.raises(LabError, match="one on emu"), hostlock.exclusive("x", None, path, 0.0):
+            raise AssertionError("two hold it")
+        released = time.monotonic()
+    other.join(10)
+    assert got[0] >= released
+    assert len(said) == 1
+
+
+def test_runs_in_real_time_hold_the_lock_and_never_overlap(tmp_path: Path, lock: Path) -> None:
+    running, most = 0, 0
+
+    def slow(scenario: dict[str, Any]) -> FakeResult:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        with pytest.raises(LabError), hostlock.exclusive("x", None, lock, 0.0):
+            raise AssertionError("not held")
+        time.sleep(0.005)
+        running -= 1
+        return fake(scenario)
+
+    summary = Campaign(plan().variant("emu"), Store(tmp_path / "r"), slow, workers=8).start()
+    assert (most, summary.failed) == (1, [])
+
+
+def test_a_run_that_hangs_fails_and_the_campaign_goes_on(tmp_path: Path) -> None:
+    chosen = plan(TEXT, "runs=3", "hops=1")
+    start = time.monotonic()
+    summary = Campaign(chosen, Store(tmp_path), Timed(sleepy, 8.0), workers=2).start()
+    assert time.monotonic() - start < 60
+    assert sorted((c, r) for c, r, _ in summary.failed) == [("1_kernel", 2), ("1_ours", 2)]
+    assert all("run_timeout" in error for _, _, error in summary.failed)
+    assert summary.done == 6
+
+
+def test_a_limit_changes_nothing_else() -> None:
+    scenario = plan().scenario_of(plan().cells[0], 1) | {"record": {"series": True}}
+    one, two = fake(scenario), Timed(fake, 60.0)(scenario)
+    assert one.json() == two.json()
+    assert one.series_names() == sorted(two.series_names())
+    assert all(one.series(n) == two.series(n) for n in one.series_names())
