@@ -31,11 +31,13 @@ python: ## build the Python package wifu (simulator and lab) and install it into
 	PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/.venv .venv/bin/maturin develop --quiet --profile python --locked
 
 .PHONY: demo
-demo: build python ## curl over the kernel's TCP and each TCP of WiFu; the TCPs over a simulated mesh
+demo: build python ## unmodified programs over each TCP; the TCPs over a simulated mesh; simulated beside emulated
 	@scripts/setup.sh demo
 	$(PYTHON) tools/demo.py --bin $(TARGET_DIR)/release $(ARGS)
 	rm -rf out/demo-mesh
 	.venv/bin/wifu-lab run experiments/demo --out out/demo-mesh
+	rm -rf out/demo-emu
+	WIFU_BIN=$(TARGET_DIR)/release/wifu .venv/bin/wifu-lab run experiments/demo-emu --out out/demo-emu
 
 .PHONY: bench
 bench: build ## speed beside the kernel's TCP; tables to the screen and to out/bench
