@@ -40,9 +40,10 @@ packages() {
         apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-# Debian's package starts a web server on port 80 and at every boot. We want the program only.
-web_server() {
-    have nginx && return
+# without_service COMMAND PACKAGE SERVICE: Debian's package starts its daemon (nginx on port 80) at
+# once and at every boot. We want the program only.
+without_service() {
+    have "$1" && return
     local policy=/usr/sbin/policy-rc.d ours=0
     if [ ! -e $policy ]; then
         ours=1
@@ -50,10 +51,10 @@ web_server() {
         as_root chmod 755 $policy
     fi
     local failed=0
-    packages nginx nginx-light || failed=1
+    packages "$1" "$2" || failed=1
     [ $ours = 1 ] && as_root rm -f $policy
-    [ $failed = 0 ] || die "could not install nginx-light"
-    if have systemctl; then as_root systemctl disable --quiet nginx 2>/dev/null || true; fi
+    [ $failed = 0 ] || die "could not install $2"
+    if have systemctl; then as_root systemctl disable --quiet "$3" 2>/dev/null || true; fi
 }
 
 toolchain() {
@@ -111,7 +112,7 @@ purpose() {
         fuzz) nightly_toolchain; cargo_tool cargo-fuzz cargo-fuzz "$CARGO_FUZZ" ;;
         docs) toolchain; cargo_tool mdbook mdbook "$MDBOOK" ;;
         demo)
-            toolchain; web_server
+            toolchain; without_service nginx nginx-light nginx
             packages ip iproute2 curl curl
             venv tools/requirements.lock
             ;;
@@ -121,9 +122,12 @@ purpose() {
             venv tools/requirements.lock
             ;;
         test)
-            toolchain; web_server
+            toolchain
+            without_service nginx nginx-light nginx
+            without_service babeld babeld babeld
             packages ip iproute2 iptables iptables curl curl wget wget iperf3 iperf3 socat socat \
-                ethtool ethtool tshark tshark valgrind valgrind python3 python3 sysctl procps ping iputils-ping
+                ethtool ethtool tshark tshark valgrind valgrind python3 python3 sysctl procps \
+                ping iputils-ping tcpdump tcpdump nft nftables
             ;;
         *) die "unknown purpose '$1'; see the head of scripts/setup.sh" ;;
     esac

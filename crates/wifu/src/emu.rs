@@ -18,6 +18,9 @@ mod options;
 mod programs;
 mod session;
 
+/// Without `--topo`.
+const DEFAULT_TOPO: &str = "minimal";
+
 const HELP: &str = "\
 A namespace for each node, with an emulated 802.11 radio wlan0: real contention, collisions, hidden
 nodes, retries and overhearing, decided by the model that `wifu sim` runs. Any program, the kernel's
@@ -50,6 +53,7 @@ Examples:
 
   sudo wifu emu --topo linear,4 --set TB-B
   sudo wifu emu --topo linear,3 radio.rate=6M --test pingall+iperf --json
+  sudo wifu emu --custom mytopo.py --topo mytopo,3
   echo 'n1 ping -c3 n2' | sudo wifu emu --topo minimal";
 
 /// `wifu emu`.
@@ -63,8 +67,12 @@ pub struct Args {
     #[command(subcommand)]
     ctl: Option<Ctl>,
     /// The nodes: linear,4 | grid,3,3 | random,10 | parallel,3,2 | FILE.toml
-    #[arg(long, value_name = "WORDS", default_value = "minimal")]
+    #[arg(long, value_name = "WORDS", default_value = DEFAULT_TOPO)]
     topo: String,
+    /// A file with the topology: FILE.toml, or FILE.py as for Mininet, whose `topos` has the one
+    /// that --topo names (NAME,ARGUMENTS)
+    #[arg(long, value_name = "FILE")]
+    custom: Option<PathBuf>,
     /// A testbed's radios and links: TB-A, TB-B, TB-W3, ...
     #[arg(long, value_name = "NAME")]
     set: Option<String>,
@@ -110,6 +118,9 @@ pub struct Args {
     /// Only print the privileged steps
     #[arg(long)]
     dry_run: bool,
+    /// What is told on standard error: error, warn, info, or debug (each privileged step)
+    #[arg(short, long, value_name = "LEVEL", default_value = "warn")]
+    verbosity: tracing::Level,
     /// Print the outcome as JSON in the end
     #[arg(long)]
     json: bool,
@@ -205,6 +216,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.clean {
         return crate::live::clean_stale();
     }
+    tracing_subscriber::fmt()
+        .with_max_level(args.verbosity)
+        .with_writer(std::io::stderr)
+        .without_time()
+        .init();
     let config = options::config(args)?;
     for note in &config.plan.notes {
         eprintln!("Note: {note}");
@@ -235,6 +251,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 "schema": "1.0",
                 "substrate": "emu",
                 "topology": args.topo,
+                "custom": args.custom,
                 "set": args.set,
                 "seed": args.seed,
                 "run": args.run,

@@ -19,6 +19,8 @@ use wifu_wire::{Rng, Time};
 
 #[path = "emu/programs.rs"]
 mod programs;
+#[path = "emu/safety.rs"]
+mod safety;
 #[path = "emu/soak.rs"]
 mod soak;
 

@@ -1,6 +1,8 @@
 //! From the words of the command line to what is emulated.
 
+use std::io::Write as _;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 use toml::{Table, Value};
@@ -8,7 +10,7 @@ use wifu_linux::emu::{Config, routes};
 use wifu_radio::topology::{Topology, resolve};
 use wifu_wire::Rng;
 
-use super::Args;
+use super::{Args, DEFAULT_TOPO};
 
 /// What the options mean.
 ///
@@ -56,7 +58,10 @@ fn topology(args: &Args) -> anyhow::Result<Topology> {
     }
     let path = Path::new(&args.topo);
     let set = args.set.as_deref();
-    let topology = if args.topo.ends_with(".toml") || path.is_file() {
+    let topology = if let Some(custom) = &args.custom {
+        let inline = self::custom(custom, &args.topo)?;
+        Topology::build(None, set, &inline, &radio)
+    } else if args.topo.ends_with(".toml") || path.is_file() {
         let text =
             std::fs::read_to_string(path).with_context(|| format!("--topo {}", path.display()))?;
         let inline: Table =
@@ -66,6 +71,46 @@ fn topology(args: &Args) -> anyhow::Result<Topology> {
         Topology::build(Some(&args.topo), set, &Table::new(), &radio)
     };
     Ok(topology?)
+}
+
+/// Reads Mininet's files: what they import of it is in there.
+const SHIM: &str = include_str!("../../../../python/wifu/mininet.py");
+
+/// The topology of a file: TOML, or a Python file for Mininet that has `topo` among others.
+fn custom(path: &Path, topo: &str) -> anyhow::Result<Table> {
+    let at = || format!("--custom {}", path.display());
+    if path.extension().is_none_or(|e| e != "py") {
+        if topo != DEFAULT_TOPO {
+            bail!("{}: this file is the topology; leave out --topo", at());
+        }
+        let text = std::fs::read_to_string(path).with_context(at)?;
+        return toml::from_str(&text).with_context(at);
+    }
+    if !path.is_file() {
+        bail!("{}: there is no such file", at());
+    }
+    let mut python = Command::new("python3")
+        .arg("-")
+        .arg(path)
+        .args([topo, DEFAULT_TOPO])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("python3 (Debian: python3), which reads --custom FILE.py")?;
+    if let Some(mut pipe) = python.stdin.take() {
+        // If it ended early, it says why on standard error.
+        let _ = pipe.write_all(SHIM.as_bytes());
+    }
+    let output = python.wait_with_output().context("python3")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    match text.rsplit_once('\0') {
+        Some((said, text)) if output.status.success() => {
+            // What the file itself printed.
+            eprint!("{said}");
+            toml::from_str(text).with_context(at)
+        }
+        _ => bail!("{}: it makes no topology", at()),
+    }
 }
 
 /// A TOML value where it is one, else text: `6M`, `2`, `true`, `[1, 2]`.

@@ -264,6 +264,10 @@ impl Session {
                 let mut command = programs::shell(None, line["sh".len()..].trim_start())?;
                 self.foreground(&mut command)?;
             }
+            "py" => bail!(
+                "there is no Python in here: `from wifu.emu import Emulation` has all of this, and \
+                 `sh python3` runs a program"
+            ),
             "source" => match rest {
                 [path] => self.source(Path::new(path))?,
                 _ => bail!("source FILE"),

@@ -1,6 +1,7 @@
 //! Unmodified programs on emulated hosts: the kernel's TCPs, `wifu exec`, a routing daemon, a
 //! capture; and hosts that restart under them.
 
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -132,7 +133,7 @@ fn unmodified_programs_run_over_wifu_on_emulated_hosts() {
         daemon.arg("daemon");
         Program::start(daemon, &dir.0.join(node), "ready: ")
     });
-    for (port, spec) in ["tcp-newreno", "tcp-ap", "atp"].into_iter().enumerate() {
+    for (port, spec) in ["tcp-newreno", "tcp-cubic"].into_iter().enumerate() {
         let port = (7001 + port).to_string();
         let mut server = command(&emu.namespace("n3"), Some(spec));
         server.args(["serve", "10.0.0.3", &port]);
@@ -292,4 +293,68 @@ fn rts_helps_hidden_nodes() {
     println!("{heard:.2} transmissions per packet heard, {hidden:.2} hidden, {asked:.2} with RTS");
     assert!(hidden > 1.7 * heard, "{hidden} and {heard}");
     assert!(asked < 0.6 * hidden, "{asked} and {hidden}");
+}
+
+#[test]
+fn a_file_for_mininet_becomes_hosts_with_radios() {
+    if !privileged() {
+        return;
+    }
+    let dir = Scratch::new("custom");
+    let file = dir.0.join("mytopo.py");
+    let text = "from mininet.topo import Topo\n\
+                class Row(Topo):\n\
+                \x20   def build(self, n=2):\n\
+                \x20       hosts = [self.addHost(f'h{i}') for i in range(1, n + 1)]\n\
+                \x20       for a, b in zip(hosts, hosts[1:]):\n\
+                \x20           self.addLink(a, b, snr=21, reverse_snr=19, bw=10)\n\
+                print('loading')\n\
+                topos = {'row': Row}\n";
+    std::fs::write(&file, text).expect("file");
+    let run = |custom: &Path, more: &[&str]| {
+        let _alone = super::ONE.lock().unwrap_or_else(|e| e.into_inner());
+        let label = format!("t-custom-{}", std::process::id());
+        let mut command = std::process::Command::new(WIFU);
+        command.args(["emu", "--share", "--name", &label, "--custom"]);
+        command.arg(custom).args(more).stdin(Stdio::null());
+        let output = command.output().expect("wifu emu");
+        let both = [&output.stdout, &output.stderr];
+        let [said, wrong] = both.map(|b| String::from_utf8_lossy(b).into_owned());
+        (output.status.success(), said, wrong)
+    };
+    let (fine, said, wrong) = run(&file, &["--topo", "row,3", "--json", "--test", "pingall"]);
+    assert!(fine, "{wrong}");
+    assert!(wrong.contains("ignored options of links: bw"), "{wrong}");
+    assert!(wrong.contains("loading"), "{wrong}");
+    let all: Value = serde_json::from_str(&said).expect("JSON alone");
+    let all = &all["wifu"];
+    assert_eq!(all["tests"]["pingall"]["received"], 6, "h1 to h3 over h2");
+    let rows = all["links"].as_array().expect("links");
+    let snr = |from: &str, to: &str| {
+        let row = rows.iter().find(|l| l["from"] == from && l["to"] == to);
+        row.and_then(|l| l["snr_db"].as_f64()).map(f64::round)
+    };
+    assert_eq!((snr("h1", "h2"), snr("h2", "h1")), (Some(21.0), Some(19.0)));
+    assert!(
+        snr("h1", "h3").is_none_or(|db| db < -20.0),
+        "{:?}",
+        snr("h1", "h3")
+    );
+    let (fine, _, wrong) = run(&file, &["--topo", "ring", "--dry-run"]);
+    assert!(!fine && wrong.contains("has row"), "{wrong}");
+    // Privileged steps, where they are asked for.
+    let (fine, _, wrong) = run(&file, &["--verbosity", "debug", "--test", "pingall"]);
+    assert!(
+        fine && wrong.contains("ip netns add wifu-t-custom"),
+        "{wrong}"
+    );
+    let pair = dir.0.join("pair.toml");
+    std::fs::write(&pair, "words = \"linear,3\"\n").expect("file");
+    let (fine, said, wrong) = run(&pair, &["--dry-run"]);
+    assert!(
+        fine && said.contains("ip netns add") && said.contains("-n3"),
+        "{wrong}"
+    );
+    let (fine, _, wrong) = run(&pair, &["--topo", "linear,3", "--dry-run"]);
+    assert!(!fine && wrong.contains("leave out --topo"), "{wrong}");
 }

@@ -33,7 +33,7 @@ const CLEAR: [&str; 8] = [
 ];
 
 /// A program in the background, killed with the value.
-pub struct Program(Child, PathBuf);
+pub struct Program(pub Child, PathBuf);
 
 impl Program {
     pub fn start(mut command: Command, log: &Path, ready: &str) -> Program {
