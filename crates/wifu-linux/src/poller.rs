@@ -322,10 +322,9 @@ impl Poller {
         let mut count = [0u8; 8];
         // Empty already if it was a signal: then there is nothing to do.
         let _ = rustix::io::read(&*self.waker.0, &mut count);
-        if let Some(fd) = &self.signals {
-            while let Ok(number) = sys::read_signal(fd) {
-                self.raised = Some(number);
-            }
+        // One at a time: the next makes the next wait end.
+        if let (Some(fd), None) = (&self.signals, self.raised) {
+            self.raised = sys::read_signal(fd).ok();
         }
     }
 }

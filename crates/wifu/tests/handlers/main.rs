@@ -277,6 +277,12 @@ fn rules_go_with_us_and_nothing_of_others_does() {
         core.end(signal);
         assert_eq!(w.rules(&w.r), before);
     }
+    // Signals that come together: none is lost.
+    let core = w.core(&w.r, "null.toml", NULL, &[]);
+    for signal in [Signal::STOP, Signal::INT, Signal::USR1] {
+        core.signal(signal);
+    }
+    core.end(Signal::CONT);
     // Killed: its guardian removes them.
     let mut core = w.core(&w.r, "null.toml", NULL, &[]);
     core.child.kill().expect("kill");
