@@ -8,6 +8,10 @@ use wifu_linux::emu::control::{LinkRow, NodeRow};
 
 const COLUMNS: usize = 72;
 const ROWS: usize = 14;
+/// Rows of the picture on the smallest terminal, and lines of a map that are neither picture nor
+/// node.
+const LEAST: usize = 5;
+const FRAME: usize = 7;
 
 /// Packets sent and received by each node at the last look.
 #[derive(Default)]
@@ -16,15 +20,25 @@ pub struct Map {
 }
 
 impl Map {
-    /// One picture; `since` the last one.
-    pub fn draw(&mut self, nodes: &[NodeRow], links: &[LinkRow], since: Duration) -> String {
-        let mut text = canvas(nodes);
+    /// One picture, `since` the last one, in so many `lines`, if there is a limit.
+    pub fn draw(
+        &mut self,
+        nodes: &[NodeRow],
+        links: &[LinkRow],
+        since: Duration,
+        lines: Option<usize>,
+    ) -> String {
+        let free = lines.map_or(usize::MAX, |n| n.saturating_sub(FRAME));
+        let rows = free.saturating_sub(nodes.len()).clamp(LEAST, ROWS);
+        let mut text = canvas(nodes, rows);
+        let taken = if text.is_empty() { 0 } else { rows };
+        let told = nodes.len().min(free.saturating_sub(taken).max(1));
         let _ = writeln!(
             text,
             "{:<8} {:>7} {:>7} {:>6} {:>9} {:>5}  hears (SNR, dB)",
             "node", "sent/s", "rcvd/s", "queue", "delay ms", "busy"
         );
-        for n in nodes {
+        for (i, n) in nodes.iter().enumerate() {
             // The first picture knows no past.
             let now = (n.sent, n.received);
             let (sent, received) = self.before.get(&n.name).copied().unwrap_or(now);
@@ -34,6 +48,10 @@ impl Map {
             let delay = n
                 .delay_us
                 .map_or("-".into(), |d| format!("{:.2}", d as f64 / 1e3));
+            self.before.insert(n.name.clone(), now);
+            if i >= told {
+                continue;
+            }
             let _ = write!(
                 text,
                 "{:<8} {:>7.0} {:>7.0} {:>6} {delay:>9} {:>4.0}%  ",
@@ -44,7 +62,13 @@ impl Map {
                 n.busy * 100.0
             );
             let _ = writeln!(text, "{}", heard(n, links));
-            self.before.insert(n.name.clone(), now);
+        }
+        if told < nodes.len() {
+            let _ = writeln!(
+                text,
+                "... and {} more: `dump` lists all",
+                nodes.len() - told
+            );
         }
         text
     }
@@ -70,8 +94,8 @@ fn heard(node: &NodeRow, links: &[LinkRow]) -> String {
     words.join("  ")
 }
 
-/// Names where the nodes are; nothing if nobody knows.
-fn canvas(nodes: &[NodeRow]) -> String {
+/// Names where the nodes are, in `most` rows; nothing if nobody knows.
+fn canvas(nodes: &[NodeRow], most: usize) -> String {
     let places: Option<Vec<_>> = nodes.iter().map(|n| n.position).collect();
     let Some(places) = places.filter(|p| !p.is_empty()) else {
         return String::new();
@@ -82,7 +106,7 @@ fn canvas(nodes: &[NodeRow]) -> String {
         (low, values.fold(f64::NEG_INFINITY, f64::max))
     };
     let ((left, right), (bottom, top)) = (range(0), range(1));
-    let rows = if top > bottom { ROWS } else { 1 };
+    let rows = if top > bottom { most } else { 1 };
     let mut grid = vec![vec![' '; COLUMNS + 12]; rows];
     for (node, place) in nodes.iter().zip(&places) {
         let part = |value: f64, low: f64, high: f64, cells: usize| match high > low {
@@ -143,7 +167,7 @@ mod tests {
         let at = |x, y| Some([x, y, 0.0]);
         let nodes = [node("n1", at(0.0, 0.0)), node("n2", at(50.0, 30.0))];
         let mut map = Map::default();
-        let text = map.draw(&nodes, &[], Duration::from_secs(2));
+        let text = map.draw(&nodes, &[], Duration::from_secs(2), None);
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].starts_with("50 x 30 m"), "{text}");
         assert_eq!(lines[1].find("on2"), Some(COLUMNS - 1), "{text}");
@@ -151,9 +175,16 @@ mod tests {
         assert!(text.contains("n1             0       0"), "{text}");
         let mut later = nodes.clone();
         (later[0].sent, later[0].received) = (40, 20);
-        let again = map.draw(&later, &[], Duration::from_secs(2));
+        let again = map.draw(&later, &[], Duration::from_secs(2), None);
         assert!(again.contains("n1            10       5"), "{again}");
-        let unplaced = map.draw(&[node("n1", None)], &[], Duration::from_secs(1));
+        let unplaced = map.draw(&[node("n1", None)], &[], Duration::from_secs(1), None);
         assert!(unplaced.starts_with("node"), "{unplaced}");
+        // On a terminal of 24 lines, with a line above and one below the map.
+        let many: Vec<NodeRow> = (0..30)
+            .map(|i| node(&format!("n{i}"), at(f64::from(i), f64::from(i % 6))))
+            .collect();
+        let cut = map.draw(&many, &[], Duration::from_secs(1), Some(24));
+        assert!(cut.lines().count() <= 22, "{cut}");
+        assert!(cut.contains("... and 18 more"), "{cut}");
     }
 }

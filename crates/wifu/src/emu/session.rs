@@ -445,14 +445,24 @@ impl Session {
     fn picture(&self, map: &mut Map, since: Duration) -> anyhow::Result<()> {
         let (nodes, links) = (self.ask(Order::Nodes)?, self.ask(Order::Links)?);
         if let (Reply::Nodes(nodes), Reply::Links(links)) = (nodes, links) {
-            self.say(&format!(
-                "{}\n{}",
-                self.name,
-                map.draw(&nodes, &links, since)
-            ));
+            let picture = map.draw(&nodes, &links, since, height());
+            self.say(&format!("{}\n{picture}", self.name));
         }
         Ok(())
     }
+}
+
+/// Lines of the terminal, if there is one.
+fn height() -> Option<usize> {
+    if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
+        return None;
+    }
+    let mut stty = Command::new("stty");
+    let output = stty.arg("size").stdin(Stdio::inherit()).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines = text.split_whitespace().next()?.parse().ok()?;
+    // One that does not know its size says 0.
+    Some(lines).filter(|n| *n > 0)
 }
 
 impl Input {
