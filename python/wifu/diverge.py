@@ -59,7 +59,6 @@ class Row:
             return f"{text} ± {number(half, half)}" if i.known else text
 
         counts = f"{self.reference.n}, {self.other.n}"
-        counts = f"{self.difference.n} pairs" if self.paired else counts
         known = math.isfinite(self.ks)
         return [
             ", ".join(str(v) for v in self.labels.values()) or self.cell,
@@ -181,13 +180,9 @@ def _row(metric: str, cell: Cell, first: Results, other: Results, tolerance: flo
     common = x.index.intersection(y.index)
     paired = first.plan.seed == other.plan.seed and len(common) >= LEAST
     paired = paired and not first.plan.deterministic
-    if paired:
-        one, two = y.loc[common].to_numpy(float), x.loc[common].to_numpy(float)
-        difference = stats.mean_interval(one - two)
-    else:
-        one, two = y.to_numpy(float), x.to_numpy(float)
-        difference = stats.apart(one, two)
-    relative = stats.relative(one, two, paired)
+    runs = (y.index.to_numpy(), x.index.to_numpy()) if paired else ((), ())
+    difference = stats.apart(y, x, *runs)
+    relative = stats.relative(y, x, *runs)
     ks, p = stats.distance(y, x)
     known = (stats.mean_interval(x), stats.mean_interval(y))
     exact = first.plan.deterministic and len(x) == 1

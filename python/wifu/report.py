@@ -33,7 +33,7 @@ STOPPED = (
 
 DIVERGENCE = (
     "Values are means with half their 95 % interval; relative differences have Student's of the "
-    "linearized ratio, run by run where the seeds are the same; KS is Kolmogorov and Smirnov's "
+    "linearized ratio, in which runs of the same number are paired; KS is Kolmogorov and Smirnov's "
     "distance of the two samples, p that of their being of one distribution."
 )
 """What is said below the table of substrates."""

@@ -180,31 +180,56 @@ def distance(one: ArrayLike, two: ArrayLike) -> tuple[float, float]:
     return float(found.statistic), float(found.pvalue)
 
 
-def apart(one: ArrayLike, two: ArrayLike, level: float = 0.95) -> Interval:
-    """mean(one) - mean(two) of independent samples, by Welch; a `two` of one value is exact."""
+def apart(
+    one: ArrayLike, two: ArrayLike, one_runs: ArrayLike = (), two_runs: ArrayLike = (),
+    level: float = 0.95,
+) -> Interval:  # fmt: skip
+    """mean(one) - mean(two) of independent samples, by Welch; a `two` of one value is exact.
+
+    With numbers of runs, those that both have depend on each other, as their random numbers are the
+    same; each sample may have more. Without more that is the interval of paired differences.
+    """
     x, y = clean(one), clean(two)
     n = int(min(x.size, y.size))
     if n == 0:
         return Interval(float("nan"), float("nan"), float("nan"), 0, level, "none")
     estimate = float(np.mean(x) - np.mean(y))
-    return _around(estimate, [_share(x), _share(y)], n, level, "Welch t")
+    parts, method = _parts(x, y, np.asarray(one_runs), np.asarray(two_runs))
+    return _around(estimate, parts, n, level, method)
 
 
-def relative(one: ArrayLike, two: ArrayLike, paired: bool = True, level: float = 0.95) -> Interval:
-    """mean(one) / mean(two) - 1 with Student's interval of its linearization.
-
-    With `paired`, values at the same place belong together; else a `two` of one value is exact.
-    """
-    x, y = _pairs(one, two) if paired else (clean(one), clean(two))
+def relative(
+    one: ArrayLike, two: ArrayLike, one_runs: ArrayLike = (), two_runs: ArrayLike = (),
+    level: float = 0.95,
+) -> Interval:  # fmt: skip
+    """mean(one) / mean(two) - 1 with Student's interval of its linearization; else as `apart`."""
+    x, y = clean(one), clean(two)
     n = int(min(x.size, y.size))
     mean = float(np.mean(y)) if y.size else 0.0
     if n == 0 or mean == 0.0:
         return Interval(float("nan"), float("nan"), float("nan"), n, level, "none")
     ratio = float(np.mean(x)) / mean
-    parts = (
-        [_share((x - ratio * y) / mean)] if paired else [_share(x / mean), _share(ratio * y / mean)]
-    )
-    return _around(ratio - 1.0, parts, n, level, "linearized t")
+    runs = np.asarray(one_runs), np.asarray(two_runs)
+    parts, method = _parts(x / mean, ratio * y / mean, *runs)
+    return _around(ratio - 1.0, parts, n, level, f"linearized, {method}")
+
+
+def _parts(
+    x: Floats, y: Floats, x_runs: NDArray[Any], y_runs: NDArray[Any]
+) -> tuple[list[tuple[float, int]], str]:
+    """Independent parts of mean(x) - mean(y): their variances and degrees of freedom."""
+    common, at, to = np.intersect1d(x_runs, y_runs, return_indices=True)
+    if common.size < 2:
+        return [_share(x), _share(y)], "Welch t"
+    # What is common to both, run by run, and what only one of them has.
+    count = common.size
+    parts = [_share(x[at] * count / x.size - y[to] * count / y.size)]
+    for sample in (x, y):
+        rest = (sample.size - count) / sample.size
+        if rest > 0:  # the spread of all of them, as the rest may be one value
+            spread = float(np.var(sample, ddof=1)) / (sample.size - count)
+            parts.append((rest**2 * spread, int(sample.size) - 1))
+    return parts, "t of pairs"
 
 
 def _share(x: Floats) -> tuple[float, int]:
