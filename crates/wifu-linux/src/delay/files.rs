@@ -29,24 +29,7 @@ impl Files {
     /// If it cannot be made, another process writes there, or a file of somebody else's has the
     /// name of one of ours.
     pub fn create(dir: &Path) -> io::Result<Files> {
-        let there = |text| Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
-        match owner(dir) {
-            Some(other) if other != Owner::this() && other.is_alive() => {
-                return there(format!("process {} writes there", other.pid));
-            }
-            Some(_) => {}
-            None => {
-                let foreign = NAMES
-                    .iter()
-                    .find(|n| dir.join(n).symlink_metadata().is_ok());
-                if let Some(name) = foreign {
-                    return there(format!("a file {name} is there that is not ours"));
-                }
-            }
-        }
-        std::fs::create_dir_all(dir)?;
-        // By this, `wifu clean` knows when they are nobody's.
-        std::fs::write(dir.join(OWNER), Owner::this().tag())?;
+        claim(dir)?;
         Ok(Files {
             dir: dir.to_owned(),
             written: 0,
@@ -69,6 +52,31 @@ impl Files {
         }
         Ok(())
     }
+}
+
+/// Make a directory ours, so that we may write and remove what is in [`NAMES`] there.
+///
+/// # Errors
+/// As [`Files::create`].
+pub(crate) fn claim(dir: &Path) -> io::Result<()> {
+    let there = |text| Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
+    match owner(dir) {
+        Some(other) if other != Owner::this() && other.is_alive() => {
+            return there(format!("process {} writes there", other.pid));
+        }
+        Some(_) => {}
+        None => {
+            let foreign = NAMES
+                .iter()
+                .find(|n| dir.join(n).symlink_metadata().is_ok());
+            if let Some(name) = foreign {
+                return there(format!("a file {name} is there that is not ours"));
+            }
+        }
+    }
+    std::fs::create_dir_all(dir)?;
+    // By this, `wifu clean` knows when they are nobody's.
+    std::fs::write(dir.join(OWNER), Owner::this().tag())
 }
 
 /// Others read at any time. A number of another length comes as a new file, for they must never see

@@ -17,7 +17,7 @@ use wifu_wire::{Span, Time};
 mod files;
 
 pub use files::Files;
-pub(crate) use files::{owner, remove};
+pub(crate) use files::{claim, owner, remove};
 
 /// Made by bpf/build.sh.
 static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/delay.bpf.o");

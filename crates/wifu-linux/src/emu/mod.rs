@@ -283,12 +283,7 @@ impl Drop for Emulation {
         }
         if self.foreign {
             for host in self.hosts.iter() {
-                let folder = self.export.join(&host.name);
-                for name in ["Da", "sample"] {
-                    let _ = std::fs::remove_file(folder.join(name));
-                }
-                // Only if nobody put anything else there.
-                let _ = std::fs::remove_dir(folder);
+                crate::delay::remove(&self.export.join(&host.name));
             }
         }
     }

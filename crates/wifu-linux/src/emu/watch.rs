@@ -44,7 +44,8 @@ struct Ticks {
 }
 
 impl Watch {
-    /// Open everything: `Da` and `sample` in a folder of each node's name below `directory`.
+    /// Open everything: `Da` and `sample` in a folder of each node's name below `directory`, unless
+    /// somebody else has files of these names there.
     pub fn new(
         directory: &Path,
         hosts: &[(String, Namespace)],
@@ -53,7 +54,7 @@ impl Watch {
     ) -> io::Result<Watch> {
         let open = |(name, namespace): &(String, Namespace)| {
             let folder = directory.join(name);
-            std::fs::create_dir_all(&folder)?;
+            crate::delay::claim(&folder)?;
             let file = |name: &str| File::create(folder.join(name));
             let inside = |name: &str| {
                 let path = format!("/proc/thread-self/net/{name}");
@@ -67,8 +68,20 @@ impl Watch {
                 devices: inside("dev")?,
             })
         };
+        let mut nodes = Vec::with_capacity(hosts.len());
+        for host in hosts {
+            match open(host) {
+                Ok(node) => nodes.push(node),
+                Err(e) => {
+                    let made = &hosts[..nodes.len()];
+                    made.iter()
+                        .for_each(|(name, _)| crate::delay::remove(&directory.join(name)));
+                    return Err(e);
+                }
+            }
+        }
         Ok(Watch {
-            nodes: hosts.iter().map(open).collect::<io::Result<_>>()?,
+            nodes,
             shared,
             captures,
             first: ticks(),
