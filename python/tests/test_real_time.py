@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
-from wifu import diverge, hostlock
+from wifu import cli, diverge, hostlock
 from wifu import plan as plans
 from wifu.api import Results
 from wifu.campaign import Campaign
@@ -46,6 +47,7 @@ ours = "tcp-newreno"
 kernel = "tcp-newreno,profile=kernel-reno"
 [emu]
 share = true
+dilation = 4                # so that slow machines and debug builds are in time
 [emu.vary.stack]
 kernel = "kernel:reno,window=64K"
 """
@@ -105,7 +107,11 @@ def leftovers(pid: int) -> list[str]:
 
 def run(text: str, folder: Path, substrate: str, *overrides: str) -> Results:
     chosen = plans.parse(text, overrides=overrides).variant(substrate)
-    summary = Campaign(chosen, Store(folder).on(substrate)).start()
+    store = Store(folder).on(substrate)
+    summary = Campaign(chosen, store).start()
+    if any("InvalidRun" in error for _, _, error in summary.failed):
+        # Something else had the machine for a moment.
+        summary = Campaign(chosen, store).resume(retry_failed=True)
     assert summary.failed == []
     return Results(Store(folder).on(substrate).folder)
 
@@ -134,8 +140,30 @@ def test_one_hop_on_sim_and_emu(tmp_path: Path) -> None:
     assert {r.verdict for r in found.rows} <= {diverge.FEW, diverge.ABSENT}
 
 
+def test_a_substrate_is_added_to_results_by_the_command(tmp_path: Path) -> None:
+    path, out = tmp_path / "plan.toml", tmp_path / "out"
+    path.write_text(HOP)
+
+    def lab(*words: str) -> Any:
+        done = CliRunner().invoke(cli.app, [*words, "--json"])
+        assert done.exit_code in (0, cli.FAILED), done.output
+        return json.loads(done.stdout)
+
+    assert lab("run", str(path), "-o", str(out), "runs=3", "--on", "sim")["runs"] == 6
+    told = lab("resume", str(out), "--on", "sim,emu", "--retry-failed")["substrates"]
+    assert [(t["substrate"], t["runs"], t["missing"]) for t in told] == [
+        ("sim", 6, 0),
+        ("emu", 6, 0),
+    ]
+    # By itself, a folder of one substrate goes on as well.
+    assert lab("resume", str(out / "emu"), "--retry-failed")["substrate"] == "emu"
+    found = lab("diverge", str(out))
+    assert (found["reference"], len(found["rows"])) == ("sim", 6)
+    assert "emu against sim" in (out / "report.html").read_text()
+
+
 def test_what_a_scenario_cuts_short_sends_and_drops_on_emu() -> None:
-    runner = Emulated({"share": True}, 60)
+    runner = Emulated({"share": True, "dilation": 2}, 60)
     scenario: dict[str, Any] = {
         "topology": {"words": "linear,3", "set": "TB-W3"},
         "stop": {"time": "2s"},

@@ -151,6 +151,14 @@ def check_scenarios(plan: Plan) -> None:
             raise plan.scenario_error(cell, str(e)) from None
 
 
+def prepare(plan: Plan) -> Runner:
+    """The plan's runner; an error if this machine cannot run anything on its substrate."""
+    runner = runner_for(plan)
+    if plan.substrate != "sim":
+        runner.prepare()  # type: ignore[attr-defined]
+    return runner
+
+
 def check_simulated(scenario: dict[str, Any]) -> None:
     """ValueError if a scenario means nothing to the simulator."""
     for n, flow in enumerate(scenario.get("flow", [])):
@@ -240,7 +248,7 @@ class Campaign:
         if not self._given:
             check_scenarios(self.plan)
             if self.real:
-                self.runner.prepare()  # type: ignore[attr-defined]
+                self.runner = prepare(self.plan)
                 self.runner.told = self.progress.waiting  # type: ignore[attr-defined]
 
     def _resolved(self) -> dict[str, Any]:

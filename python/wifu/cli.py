@@ -20,7 +20,7 @@ from wifu import cells, values
 from wifu import claims as claiming
 from wifu import diverge as diverging
 from wifu import plan as plans
-from wifu.campaign import Campaign, Executor, Summary, check_scenarios
+from wifu.campaign import Campaign, Executor, Summary, check_scenarios, prepare
 from wifu.errors import LabError, nearest
 from wifu.figures import KINDS
 from wifu.metrics import RUN_METRICS
@@ -147,6 +147,8 @@ def run(
     variants = [chosen.variant(s) for s in places]
     for variant in variants:
         check_scenarios(variant)
+        if not dry_run:
+            prepare(variant)
         if not dry_run and store.on(variant.substrate).exists():
             raise LabError(
                 f"{store.on(variant.substrate).folder} already holds results: `wifu-lab resume "
@@ -180,7 +182,7 @@ def resume(
 
     On all substrates that the plan's `on` or --on names and on those that have results.
     """
-    store = Store(folder)
+    store, on = _whole(folder, on)
     there = [s for s in SUBSTRATES if store.on(s).exists()]
     if not there:
         store.manifest()  # says that there are none
@@ -195,6 +197,16 @@ def resume(
         variant = chosen.variant(substrate) if plan else own.plan()
         work.append((variant, own, lambda c: c.resume(accept_changes, retry_failed)))
     _campaigns(store, work, jobs, executor, no_report, as_json)
+
+
+def _whole(folder: Path, on: str | None = None) -> tuple[Store, str | None]:
+    """The folder of all substrates, where that of one of them is named; and then which."""
+    store = Store(folder)
+    if store.exists():
+        substrate = store.manifest().get("substrate", "sim")
+        if substrate != "sim":
+            return Store(folder.resolve().parent), on or substrate
+    return store, on
 
 
 Work = tuple[Plan, Store, Callable[[Campaign], Summary]]
@@ -299,6 +311,7 @@ def diverge(
     as_json: Json = False,
 ) -> None:
     """Where results on emu and live differ from the simulator's, by how much, and the verdict."""
+    folder = _whole(folder)[0].folder
     found = diverging.of_folder(folder, tolerance)
     if found is None:
         raise LabError(
@@ -418,7 +431,8 @@ def _list_plans() -> list[dict[str, str]]:
 
 def _list_results() -> list[dict[str, str]]:
     rows = []
-    for path in sorted(ROOT.glob("*/run.json")):
+    inside = [ROOT.glob(f"*/{s}/run.json") for s in SUBSTRATES]
+    for path in sorted([*ROOT.glob("*/run.json"), *(p for found in inside for p in found)]):
         try:
             m = Store(path.parent).manifest()
             failed = f", {len(m['failed'])} failed" if m["failed"] else ""

@@ -88,8 +88,8 @@ def _native_file() -> Path:
 
 
 def find_program() -> Path:
-    """The program `wifu`: $WIFU_BIN, of a build beside this package, or of the search path."""
-    told = os.environ.get("WIFU_BIN")
+    """The program `wifu`: $WIFU_BIN or $WIFU, of a build beside this package, or of the path."""
+    told = os.environ.get("WIFU_BIN") or os.environ.get("WIFU")
     if told:
         return Path(told)
     target = Path(os.environ.get("CARGO_TARGET_DIR", Path(__file__).parents[2] / "target"))
