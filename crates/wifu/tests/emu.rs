@@ -608,6 +608,27 @@ fn nothing_is_left_however_it_ends_and_strangers_stay() {
 }
 
 #[test]
+fn a_signal_ends_it_in_the_middle_of_a_test() {
+    if !privileged() {
+        return;
+    }
+    let emu = Emu::start("middle", &["--test", "iperf"]);
+    let name = emu.namespace("n1").name().to_string();
+    let runs = || {
+        let pids = Command::new("ip").args(["netns", "pids", &name]).output();
+        !pids.expect("ip").stdout.is_empty()
+    };
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !runs() {
+        assert!(Instant::now() < deadline, "no iperf3");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    kill_process(Pid::from_child(&emu.child), Signal::TERM).expect("signal");
+    // The test takes ten seconds.
+    assert!(gone_within(&emu.label, Duration::from_secs(6)));
+}
+
+#[test]
 fn a_dry_run_prints_the_steps_and_takes_none() {
     let label = format!("t-dry-{}", std::process::id());
     let output = Command::new(WIFU)

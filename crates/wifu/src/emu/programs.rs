@@ -1,7 +1,7 @@
 //! Programs on hosts: the user's, ping and iperf3.
 
-use std::io::{self, IsTerminal as _};
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::io::{self, IsTerminal as _, Read};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
@@ -103,11 +103,17 @@ pub struct Throughput {
     pub all: Json,
 }
 
-/// Measure from one host to another; `words` are further options of iperf3.
+/// Measure from one host to another; `words` are further options of iperf3. None if a signal ended
+/// it, which is told.
 ///
 /// # Errors
 /// If iperf3 is missing or fails, with what it said.
-pub fn iperf(from: &Host, to: &Host, words: &[&str]) -> anyhow::Result<Throughput> {
+pub fn iperf(
+    from: &Host,
+    to: &Host,
+    words: &[&str],
+    signals: &Signals,
+) -> anyhow::Result<Result<Throughput, i32>> {
     const MISSING: &str = "iperf3 (Debian: iperf3)";
     let server = to
         .namespace
@@ -133,26 +139,49 @@ pub fn iperf(from: &Host, to: &Host, words: &[&str]) -> anyhow::Result<Throughpu
         true => &["--get-server-output"],
         false => &[],
     };
-    let Output { stdout, stderr, .. } = from
-        .namespace
-        .command("iperf3")?
-        .args(["-J", "-c", &to.address.to_string()])
-        .args(tell)
-        .args(words)
-        .stdin(Stdio::null())
-        .output()
-        .context(MISSING)?;
+    let mut client = from.namespace.command("iperf3")?;
+    let address = to.address.to_string();
+    client.args(["-J", "-c", &address]).args(tell).args(words);
+    let (stdout, stderr) = match output(&mut client, signals).context(MISSING)? {
+        Ok(both) => both,
+        Err(number) => return Ok(Err(number)),
+    };
     let all: Json = serde_json::from_slice(&stdout)
         .with_context(|| String::from_utf8_lossy(&stderr).trim().to_string())?;
     if let Some(error) = all["error"].as_str() {
         bail!("iperf3: {error}");
     }
     let end = &all["end"];
-    Ok(Throughput {
+    Ok(Ok(Throughput {
         received: datagrams(&all).or(end["sum_received"]["bits_per_second"].as_f64()),
         lost: end["sum"]["lost_percent"].as_f64(),
         retransmits: end["sum_sent"]["retransmits"].as_u64(),
         all,
+    }))
+}
+
+/// What a program says on both outputs, or the signal that ended it and us.
+fn output(command: &mut Command, signals: &Signals) -> io::Result<Result<(Vec<u8>, Vec<u8>), i32>> {
+    fn all(pipe: Option<impl Read>) -> Vec<u8> {
+        let mut octets = Vec::new();
+        // What was read so far will do.
+        let _ = pipe.map(|mut p| p.read_to_end(&mut octets));
+        octets
+    }
+    let piped = command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = piped.stderr(Stdio::piped()).spawn()?;
+    let (said, wrong) = (child.stdout.take(), child.stderr.take());
+    std::thread::scope(|scope| {
+        let said = scope.spawn(|| all(said));
+        let wrong = scope.spawn(|| all(wrong));
+        if let Ended::Signal(number) = wait(&mut child, signals)? {
+            return Ok(Err(number));
+        }
+        let ended = |_| io::Error::other("a thread that reads has panicked");
+        Ok(Ok((
+            said.join().map_err(ended)?,
+            wrong.join().map_err(ended)?,
+        )))
     })
 }
 

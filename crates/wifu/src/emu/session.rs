@@ -340,7 +340,13 @@ impl Session {
             bail!("iperf FROM TO [iperf3's words], such as iperf n1 n3 -t 5 -C reno");
         };
         let (a, b) = (self.host(from)?, self.host(to)?);
-        let found = programs::iperf(a, b, rest)?;
+        let found = match programs::iperf(a, b, rest, &self.signals)? {
+            Ok(found) => found,
+            Err(number) => {
+                self.ended = Some(number);
+                return Ok(());
+            }
+        };
         let received = found.received.context("iperf3 does not say what arrived")?;
         let rate = received * self.dilation;
         let mut text = format!("{from} to {to}: {:.3} Mb/s received", rate / 1e6);
