@@ -160,8 +160,11 @@ pub fn iperf(
     }))
 }
 
-/// What a program says on both outputs, or the signal that ended it and us.
-fn output(command: &mut Command, signals: &Signals) -> io::Result<Result<(Vec<u8>, Vec<u8>), i32>> {
+/// What a program says on both outputs.
+type Both = (Vec<u8>, Vec<u8>);
+
+/// What a program says, or the signal that ended it and us.
+fn output(command: &mut Command, signals: &Signals) -> io::Result<Result<Both, i32>> {
     fn all(pipe: Option<impl Read>) -> Vec<u8> {
         let mut octets = Vec::new();
         // What was read so far will do.
