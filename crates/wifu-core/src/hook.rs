@@ -177,6 +177,8 @@ pub struct Packet<'a> {
     pub transmitter: Option<u64>,
     /// Received power, dBm, if it came by radio.
     pub rssi_dbm: Option<i8>,
+    /// Rate at which the frame came, if it came by radio and the substrate can say.
+    pub rate: Option<Rate>,
     /// What a handler leaves for the local transport: the largest delay on the path, us (spec 9).
     pub max_delay: u32,
 }
@@ -190,6 +192,7 @@ impl<'a> Packet<'a> {
             ticket,
             transmitter: None,
             rssi_dbm: None,
+            rate: None,
             max_delay: 0,
         }
     }

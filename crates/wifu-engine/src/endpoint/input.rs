@@ -5,6 +5,12 @@ use super::*;
 impl Endpoint {
     /// A packet arrived: its IP header's facts and what follows the header.
     pub fn handle_packet(&mut self, now: Time, ip: &IpInfo, segment: &[u8]) {
+        self.handle_frame(now, ip, segment, &FrameFacts::default());
+    }
+
+    /// A packet arrived with what its carrier knows of it: radio, transmitter, and what handlers
+    /// left for it (`bytes` is filled in here).
+    pub fn handle_frame(&mut self, now: Time, ip: &IpInfo, segment: &[u8], facts: &FrameFacts) {
         let many = |a: Ipv4Addr| a.is_multicast() || a.is_broadcast() || a.is_unspecified();
         if many(ip.dst) || many(ip.src) {
             return self.count_drop("group address"); //= rfc9293#section-3.9.2.3
@@ -49,7 +55,7 @@ impl Endpoint {
         self.latest = Some((tuple, i));
         let frame = FrameFacts {
             bytes: u16::try_from(segment.len() + wifu_wire::ipv4::HEADER).unwrap_or(u16::MAX),
-            ..FrameFacts::default()
+            ..*facts
         };
         let Some(conn) = self.slots[i as usize].conn.as_mut() else {
             return;

@@ -6,16 +6,17 @@ use super::air::Air;
 use super::events::{Class, What};
 use super::forward::Lost;
 use super::pool::Pool;
+use super::tap::RadioFacts;
 use std::collections::BTreeMap;
 use wifu_core::{Chain, Counters, Hook, LinkFacts, Packet, Released, Site, TxStatus, Verdict, ip};
-use wifu_wire::Time;
+use wifu_wire::{FrameFacts, Rate, Time};
 
 /// The chains of all nodes that have one.
 #[derive(Default)]
 pub(crate) struct Handlers {
     chains: BTreeMap<u16, Chain>,
-    /// Held packets: where they go on.
-    held: BTreeMap<u32, Hook>,
+    /// Held packets: where they go on, and how they came.
+    held: BTreeMap<u32, (Hook, Came)>,
     /// A packet while a chain sees it.
     octets: Vec<u8>,
     /// Lines that handlers wrote, by node.
@@ -27,15 +28,34 @@ pub(crate) struct Handlers {
 pub(crate) struct Came {
     /// Who transmitted it; `None` if this node sends it.
     pub(crate) from: Option<u16>,
-    /// Received power, dBm, if it came by radio.
-    pub(crate) rssi_dbm: Option<i8>,
+    /// How it was received, if by radio.
+    pub(crate) radio: Option<RadioFacts>,
+    /// What this node's handlers found to be the largest delay on its way, us; 0 if nothing.
+    pub(crate) max_delay: u32,
 }
 
 impl Came {
     pub(crate) const HERE: Came = Came {
         from: None,
-        rssi_dbm: None,
+        radio: None,
+        max_delay: 0,
     };
+
+    /// For a transport (design 7.1).
+    pub(crate) fn facts(self) -> FrameFacts {
+        FrameFacts {
+            rssi_dbm: self.radio.map_or(0, |r| r.rssi_dbm),
+            rate: self.radio.map_or(Rate(0), |r| r.mode.rate()),
+            transmitter: self.from.map_or(0, number) as u32,
+            max_delay: self.max_delay,
+            ..FrameFacts::default()
+        }
+    }
+}
+
+/// The number by which handlers and transports know a node: that of its name and address, from 1.
+fn number(node: u16) -> u64 {
+    u64::from(node) + 1
 }
 
 struct Here<'a> {
@@ -45,7 +65,7 @@ struct Here<'a> {
 
 impl Site for Here<'_> {
     fn node(&self) -> u16 {
-        self.node
+        self.node.saturating_add(1)
     }
 
     fn link(&self) -> LinkFacts {
@@ -90,7 +110,7 @@ impl Handlers {
         (pool, air, now): (&mut Pool, &Air, Time),
         hook: Hook,
         id: u32,
-        came: Came,
+        came: &mut Came,
         again: Option<Released>,
     ) -> Verdict {
         let node = pool[id].at;
@@ -100,14 +120,17 @@ impl Handlers {
         self.octets.clear();
         self.octets.extend_from_slice(pool.as_seen(id));
         let mut packet = Packet::new(&mut self.octets, u64::from(id));
-        packet.transmitter = came.from.map(u64::from);
-        packet.rssi_dbm = came.rssi_dbm;
+        packet.transmitter = came.from.map(number);
+        packet.rssi_dbm = came.radio.map(|r| r.rssi_dbm);
+        packet.rate = came.radio.map(|r| r.mode.rate());
+        packet.max_delay = came.max_delay;
         let here = Here { node, air };
         let verdict = match again {
             None => chain.on_packet(hook, &mut packet, now, &here),
             Some(released) => chain.resume(released, &mut packet, now, &here),
         };
         let changed = packet.changed();
+        came.max_delay = packet.max_delay;
         for line in chain.take_lines() {
             self.lines.push((node, line));
         }
@@ -118,7 +141,7 @@ impl Handlers {
             }
         }
         if verdict == Verdict::Hold {
-            self.held.insert(id, hook);
+            self.held.insert(id, (hook, *came));
         }
         verdict
     }
@@ -126,11 +149,11 @@ impl Handlers {
 
 impl Simulation {
     /// A packet reaches a hook; it goes on if the node's handlers accept it.
-    pub(crate) fn at_hook(&mut self, hook: Hook, id: u32, came: Came) {
+    pub(crate) fn at_hook(&mut self, hook: Hook, id: u32, mut came: Came) {
         if self.handlers.any() {
             let node = self.pool[id].at;
             let with = (&mut self.pool, &self.air, self.now);
-            let verdict = self.handlers.ask(with, hook, id, came, None);
+            let verdict = self.handlers.ask(with, hook, id, &mut came, None);
             self.watch_chain(node);
             match verdict {
                 Verdict::Accept => {}
@@ -148,7 +171,7 @@ impl Simulation {
                 self.at_hook(Hook::Input, id, came);
             }
             Hook::Prerouting => self.at_hook(Hook::Forward, id, came),
-            Hook::Input => self.deliver(id),
+            Hook::Input => self.deliver(id, came),
             Hook::Forward => self.forward(id),
             Hook::Output => self.at_hook(Hook::Postrouting, id, Came::HERE),
             Hook::Postrouting => self.dispatch(id),
@@ -157,7 +180,7 @@ impl Simulation {
     }
 
     /// A radio heard a packet for somebody else.
-    pub(crate) fn overhear(&mut self, node: u16, cookie: u32, came: Came) {
+    pub(crate) fn overhear(&mut self, node: u16, cookie: u32, mut came: Came) {
         if !self.handlers.any() {
             return;
         }
@@ -166,7 +189,8 @@ impl Simulation {
         let id = self.pool.pass(cookie, node);
         self.pool[cookie].passed = passed;
         let with = (&mut self.pool, &self.air, self.now);
-        if self.handlers.ask(with, Hook::Overheard, id, came, None) == Verdict::Hold {
+        let verdict = (self.handlers).ask(with, Hook::Overheard, id, &mut came, None);
+        if verdict == Verdict::Hold {
             // Nobody waits for an overheard packet: it isn't kept.
             self.handlers.held.remove(&id);
             if let Some(chain) = self.handlers.chains.get_mut(&node) {
@@ -212,15 +236,12 @@ impl Simulation {
             .and_then(Chain::poll_released)
         {
             let id = released.ticket as u32;
-            let Some(hook) = self.handlers.held.remove(&id) else {
+            let Some((hook, mut came)) = self.handlers.held.remove(&id) else {
                 continue;
             };
             let with = (&mut self.pool, &self.air, self.now);
-            match self
-                .handlers
-                .ask(with, hook, id, Came::HERE, Some(released))
-            {
-                Verdict::Accept => self.beyond(hook, id, Came::HERE),
+            match self.handlers.ask(with, hook, id, &mut came, Some(released)) {
+                Verdict::Accept => self.beyond(hook, id, came),
                 Verdict::Drop(_) => self.lose(id, Lost::Hop),
                 Verdict::Hold => {}
             }
