@@ -172,7 +172,8 @@ class Calibration:
         scenario = {"seed": 1, "run": run, "topology": {"set": "TB-STACK"}, "flow": flows}
         scenario["stop"] = {"time": "60s"}
         intervals = self.sim(scenario, "-i", "6")["intervals"]
-        return float(sum(i["sum"]["bytes"] for i in intervals[1:]) * 8 / 54 / 1e6)
+        received = [i["sum"]["wifu"]["received"]["bytes"] for i in intervals]
+        return float(sum(received[1:]) * 8 / 54 / 1e6)
 
 
 def facts(lines: Iterable[str]) -> dict[str, Facts]:

@@ -205,6 +205,7 @@ impl<'a> Words<'a> {
         let bare = text.trim_end_matches("dB").trim_end_matches('m').trim();
         match bare.parse::<f64>() {
             Ok(n) if n.is_finite() && (key == "snr" || n > 0.0) => Ok(Some(n)),
+            Ok(n) if n <= 0.0 => Err(self.wrong(&format!("`{key}={text}` must be greater than 0"))),
             _ => Err(self.wrong(&format!("`{key}={text}` needs a number"))),
         }
     }

@@ -100,6 +100,9 @@ pub struct FlowOutcome {
     pub retransmissions: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
+    /// Seconds from the last segment sent before each of them to the timeout, all together.
+    #[serde(default)]
+    pub timeout_s: f64,
     /// Recoveries that did not wait for a timeout.
     pub fast_retransmits: u64,
     /// Smoothed round-trip time at the end.

@@ -213,10 +213,17 @@ fn order(via: Via) -> u32 {
 pub(crate) fn index(plan: &Plan, name: &str, path: &str) -> Result<u16, ScenarioError> {
     plan.index(name).ok_or_else(|| {
         let near = nearest(name, plan.nodes.iter().map(|n| n.name.as_str()));
-        let hint = match near {
-            Some(n) => format!("did you mean {n}?"),
-            None => format!("the topology has {} nodes", plan.nodes.len()),
+        let there = match plan.nodes.as_slice() {
+            [] => String::from("the topology has none"),
+            [one] => format!("there is {} only", one.name),
+            [first, .., last] => format!(
+                "there are {}, from {} to {}",
+                plan.nodes.len(),
+                first.name,
+                last.name
+            ),
         };
+        let hint = near.map_or(there.clone(), |n| format!("did you mean {n}? {there}"));
         ScenarioError::key(path, format!("no node `{name}`; {hint}"))
     })
 }

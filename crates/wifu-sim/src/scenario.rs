@@ -38,9 +38,28 @@ impl ScenarioError {
     pub fn key(path: impl Into<String>, what: impl Into<String>) -> ScenarioError {
         ScenarioError::Key {
             path: path.into(),
-            what: what.into(),
+            what: plain(what.into()),
         }
     }
+}
+
+/// What readers of formats say of types, in words.
+fn plain(what: String) -> String {
+    let what = what.trim_end().to_string();
+    if !what.starts_with("invalid ") {
+        return what;
+    }
+    let types = [
+        ("expected f64", "expected a number"),
+        ("expected u64", "expected a whole number"),
+        ("expected u32", "expected a whole number"),
+        ("expected u16", "expected a whole number up to 65535"),
+        ("expected u8", "expected a whole number up to 255"),
+        ("expected a boolean", "expected true or false"),
+        ("expected a sequence", "expected a list"),
+    ];
+    let found = types.iter().find(|(t, _)| what.ends_with(t));
+    found.map_or_else(|| what.clone(), |(t, words)| what.replace(t, words))
 }
 
 /// A whole simulation.
@@ -223,9 +242,25 @@ pub struct OlsrSpec {
     /// Between two TCs of a node (120 octets).
     #[serde(default = "tc")]
     pub tc: Secs,
+    /// How far TCs go.
+    #[serde(default)]
+    pub flood: Flood,
     /// A neighbour whose last three HELLOs were lost is no neighbour until one is heard.
     #[serde(default)]
     pub withdraw: bool,
+}
+
+/// How topology control messages spread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Flood {
+    /// Through the network by multipoint relays, which alone originate any (RFC 3626).
+    #[default]
+    Mpr,
+    /// Through the network: every node originates, and sends on each message once.
+    All,
+    /// One hop; every node originates.
+    Off,
 }
 
 impl Default for OlsrSpec {
@@ -233,6 +268,7 @@ impl Default for OlsrSpec {
         OlsrSpec {
             hello: hello(),
             tc: tc(),
+            flood: Flood::default(),
             withdraw: false,
         }
     }
@@ -374,6 +410,9 @@ impl Scenario {
         }
         for (i, m) in self.mobility.iter().enumerate() {
             m.check(&format!("mobility[{i}]"))?;
+        }
+        if self.stop.time == Some(Secs(Span::ZERO)) {
+            return Err(ScenarioError::key("stop.time", "must be greater than 0"));
         }
         if self.stop.packets == Some(0) {
             return Err(ScenarioError::key("stop.packets", "must be at least 1"));

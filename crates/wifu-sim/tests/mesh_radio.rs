@@ -436,9 +436,10 @@ fn a_daemon_broadcasts_and_withdraws_links_that_fall_silent() {
     let outcome = run(&diamond("[routing.olsr]\n"));
     let quiet = run(&diamond(""));
     let frames = |o: &Outcome| o.nodes.iter().map(|n| n.frames).sum::<u64>();
-    // 4 nodes, 60 s: about 35 HELLOs and 13 TCs each.
+    // 4 nodes, 60 s: about 35 HELLOs each, and 13 TCs of the relay that n1 and n4 need. All
+    // others hear it themselves.
     let overhead = frames(&outcome) - frames(&quiet);
-    assert!((150..250).contains(&overhead), "{overhead}");
+    assert!((137..165).contains(&overhead), "{overhead}");
 
     // Nothing moves, but the link by which shortest routes lead is so bad that no HELLO passes for
     // long: with withdrawal the other way is taken.

@@ -281,7 +281,10 @@ fn it_says_what_is_wrong() {
     let to_itself = error(&wire("1Mb/s", &flow("b", "udp")));
     assert_eq!(to_itself, "flow[0].to: a flow ends where it begins");
     let nowhere = error(&wire("1Mb/s", &flow("aa", "udp")));
-    assert_eq!(nowhere, "flow[0].from: no node `aa`; did you mean a?");
+    assert_eq!(
+        nowhere,
+        "flow[0].from: no node `aa`; did you mean a? there are 2, from a to b"
+    );
     let unknown = error(&wire("1Mb/s", &flow("a", "tcp-newrono")));
     assert!(unknown.starts_with("flow[0].protocol: ") && unknown.contains("tcp-newreno"));
     let endless = error(&wire("1Mb/s", &flow("a", "tcp-newreno")));

@@ -198,6 +198,9 @@ fn number_and_unit(s: &str) -> Result<(f64, &str), UnitError> {
     let number = number.replace('_', "");
     match number.parse::<f64>() {
         Ok(n) => Ok((n, unit.trim())),
+        Err(_) if s.strip_prefix('-').is_some_and(|n| n.starts_with(digits)) => {
+            Err(UnitError(format!("\"{s}\" must not be negative")))
+        }
         Err(_) => Err(UnitError(format!("\"{s}\" does not begin with a number"))),
     }
 }
@@ -263,7 +266,7 @@ pub fn parse_octets(s: &str) -> Result<u64, UnitError> {
         "GiB" => 1_073_741_824.0,
         _ => {
             return Err(UnitError(format!(
-                "\"{s}\": unknown unit; write B, kB, MB, KiB or MiB"
+                "\"{s}\": unknown unit; write B, kB, MB, GB, KiB, MiB or GiB"
             )));
         }
     };

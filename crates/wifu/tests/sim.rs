@@ -128,6 +128,16 @@ fn intervals_add_up_to_what_was_delivered() {
     let bytes = |row: &Json| row["streams"][0]["bytes"].as_u64().expect("a number");
     let sum: u64 = rows.iter().map(bytes).sum();
     assert_eq!(sum, 200_000);
+    let arrived = |row: &Json| row["sum"]["wifu"]["received"]["bytes"].as_u64();
+    assert_eq!(rows.iter().filter_map(arrived).sum::<u64>(), 200_000);
+    assert!(
+        rows.iter().any(|r| arrived(r) != Some(bytes(r))),
+        "what is sent in an interval need not arrive in it"
+    );
+    assert!(rows.iter().all(|r| r["streams"][0]["sender"] == true));
+    let again = |row: &Json| row["sum"]["retransmits"].as_u64();
+    let again: u64 = rows.iter().filter_map(again).sum();
+    assert_eq!(all["end"]["sum_sent"]["retransmits"], again);
     assert_eq!(all["end"]["sum_received"]["bytes"], 200_000);
     assert_eq!(all["end"]["sum_sent"]["bytes"], 200_000);
     for sum in ["sum_sent", "sum_received"] {
@@ -171,10 +181,150 @@ fn datagrams_that_were_lost_were_sent() {
     let rows = all["intervals"].as_array().expect("a list");
     let seen: u64 = rows
         .iter()
-        .filter_map(|r| r["sum"]["packets"].as_u64())
+        .filter_map(|r| r["sum"]["wifu"]["received"]["packets"].as_u64())
         .sum();
     assert_eq!(seen, packets - lost);
+    let sent = rows.iter().filter_map(|r| r["sum"]["packets"].as_u64());
+    let all_sent = &all["end"]["sum_sent"]["packets"];
+    assert_eq!(*all_sent, sent.sum::<u64>());
     assert_eq!(all["start"]["test_start"]["target_bitrate"], 12_000_000);
+}
+
+#[test]
+fn the_report_names_hidden_stations_and_waiting_for_timeouts() {
+    // Over six hops of TB-A interference reaches further than carrier sense.
+    let text = printed(&sim(
+        "--topo linear,7 --set TB-A --protocol tcp-newreno -n 200k",
+    ));
+    let line = |start: &str| {
+        let found = text.lines().find(|l| l.starts_with(start));
+        found.unwrap_or_else(|| panic!("no line begins with {start}:\n{text}"))
+    };
+    let why = line("Why ");
+    assert!(why.contains("the sender does not sense (hidden; "), "{why}");
+    assert!(why.contains("n4 during n1 > n2: "), "{why}");
+    assert!(
+        line("It waited ").ends_with(" retransmission timeouts"),
+        "{text}"
+    );
+    // With all in range of each other nobody is hidden.
+    let near = printed(&sim(
+        "--topo linear,3 --set TB-W3 --protocol tcp-newreno -n 1M",
+    ));
+    assert!(!near.contains("hidden"), "{near}");
+}
+
+#[test]
+fn lines_of_handlers_go_to_standard_error_or_to_a_file() {
+    let folder = Folder::new("log");
+    let (scenario, log) = (folder.file("s.toml"), folder.file("log.txt"));
+    let text = "[[handler]]\nuse = \"logger\"\nhooks = [\"forward\"]\n";
+    std::fs::write(&scenario, text).expect("written");
+    let words = format!("--scenario {scenario} --topo linear,3 --protocol tcp-sack -n 20k");
+    let output = sim(&words);
+    let report = printed(&output);
+    let lines = String::from_utf8(output.stderr).expect("text");
+    assert!(lines.lines().count() > 20, "{lines}");
+    for line in lines.lines() {
+        assert!(line.contains(" node 2 forward "), "{line}");
+    }
+    let filed = sim(&format!("{words} --log {log}"));
+    assert!(filed.stderr.is_empty());
+    assert_eq!(std::fs::read_to_string(&log).expect("a log"), lines);
+    let hash = |text: &str| text.rsplit_once("hash ").map(|h| h.1[..16].to_owned());
+    assert_eq!(hash(&printed(&filed)), hash(&report));
+}
+
+#[test]
+fn wrong_words_get_an_answer_that_helps() {
+    let chain = "--topo linear,3 --protocol tcp-newreno";
+    for (words, says) in [
+        (
+            "--topo liner,7 --protocol tcp-sack",
+            "did you mean `linear`",
+        ),
+        ("--topo linear --protocol tcp-sack", "write linear,N"),
+        ("--topo linear,1 --protocol tcp-sack", "one node only"),
+        (
+            "--topo linear,3,spacing=0 --protocol tcp-sack",
+            "greater than 0",
+        ),
+        (
+            "--topo linear,3 --set TB-Z --protocol tcp-sack",
+            "no testbed set is called \"TB-Z\"",
+        ),
+        (
+            "--topo linear,3 --protocol tcp-newrno",
+            "did you mean tcp-newreno?",
+        ),
+        (
+            "--topo linear,3 --flow n1:n9:udp --stop 1",
+            "there are 3, from n1 to n3",
+        ),
+        (
+            "--topo linear,3 --flow n1:n1:udp --stop 1",
+            "a flow ends where it begins",
+        ),
+        (
+            "--topo linear,3 --flow n1:n3 --stop 1",
+            "SOURCE:DESTINATION:PROTOCOL",
+        ),
+        (
+            "--topo linear,3 --flow n1:n3:udp,rate=-5M --stop 1",
+            "must not be negative",
+        ),
+        (
+            "--topo linear,3 --flow n1:n3:udp,rate=1e30 --stop 1",
+            "at most 100 Gb/s",
+        ),
+        ("--topo linear,3 --flow n1:n3:udp", "say when to stop"),
+        (&format!("{chain} -n -5M"), "must not be negative"),
+        (
+            &format!("{chain} -n 5X"),
+            "unknown unit; write B, kB, MB, GB",
+        ),
+        (&format!("{chain} -t -1"), "must not be negative"),
+        (
+            &format!("{chain} -n 1k --stop 0"),
+            "stop.time: must be greater than 0",
+        ),
+        (
+            &format!("{chain} -n 1k --seed -1"),
+            "invalid value '-1' for '--seed <N>'",
+        ),
+        (&format!("{chain} -n 1k -i inf"), "a number of seconds"),
+        (
+            &format!("{chain} -n 1k radio.power_dbm=x"),
+            "expected a number",
+        ),
+        (
+            &format!("{chain} -n 1k radio.rate=7M"),
+            "none of the standard's rates",
+        ),
+        (
+            &format!("{chain} -n 1k routing.kind=shortst"),
+            "did you mean shortest?",
+        ),
+        (
+            &format!("{chain} -n 1k --log /nonexistent/x"),
+            "--log /nonexistent/x: No such file",
+        ),
+        (
+            "--topo nothing.toml --protocol tcp-sack",
+            "topology file nothing.toml",
+        ),
+        ("--protocol tcp-sack", "no topology: begin with --topo"),
+        ("--topo linear,3", "nobody sends anything"),
+    ] {
+        let output = sim(words);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            !output.status.success() && output.stdout.is_empty(),
+            "{words}"
+        );
+        assert!(errors.contains(says), "{words}: {errors}");
+        assert!(errors.lines().count() < 8, "{words}: {errors}");
+    }
 }
 
 #[test]

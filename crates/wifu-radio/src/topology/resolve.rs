@@ -54,7 +54,8 @@ pub(super) fn resolve(topology: &Topology, rng: &Rng) -> Result<Plan, TopologyEr
         return fixed.plan(places, geometry, gains, &fading, draw);
     }
     Err(TopologyError::Placement(format!(
-        "none of {draws} random placements is what placement.accept asks for"
+        "none of {draws} random placements is what placement.accept asks for; more nodes or a \
+         smaller area help"
     )))
 }
 

@@ -104,7 +104,7 @@ fn at_key(scenario: &Scenario, error: TopologyError) -> ScenarioError {
             let of_radio = path.strip_prefix("radio.");
             let key = of_radio.and_then(|p| p.split(['.', '[']).next());
             match key.filter(|k| scenario.radio.contains_key(*k)) {
-                Some(_) => ScenarioError::Key { path, what },
+                Some(_) => ScenarioError::key(path, what),
                 None => ScenarioError::key(format!("topology.{path}"), what),
             }
         }
@@ -281,6 +281,7 @@ fn flows(
             mss: udp.as_ref().map_or(1, |u| u.payload),
             part: 0,
             recovery: None,
+            last_out: (Time::ZERO, 0),
             request: None,
             answered: 0,
             account: Account::default(),

@@ -1,9 +1,12 @@
-//! The overhead of a routing daemon (spec 11.4): broadcasts as OLSR sends them, one hop far. Routes
-//! are computed offline; with `withdraw` a link is dropped from all tables once three HELLOs in a
-//! row were lost in one of its directions, and comes back with the next one.
+//! The overhead of a routing daemon (spec 11.4): broadcasts as OLSR sends them, HELLOs one hop far,
+//! topology control messages through the whole network. What they say is not believed: routes and
+//! relays are computed from what links are like, at once and for all nodes. With `withdraw` a link is
+//! dropped from all tables once three HELLOs in a row were lost in one of its directions, and comes
+//! back with the next one.
 
 use super::Simulation;
 use super::events::{Class, What};
+use super::flood::{Flooding, Kind};
 use super::host::address;
 use super::pool::{NO_FLOW, Packet};
 use crate::routing::{Link, Via};
@@ -18,6 +21,8 @@ const TC: u16 = 120;
 const MISSES: u64 = 3;
 /// UDP port of OLSR (RFC 3626 3.1).
 const PORT: u16 = 698;
+/// Where the message begins: behind the headers of IP and UDP.
+const MESSAGE: usize = HEADER + 8;
 
 /// All daemons of the network.
 pub(crate) struct Daemon {
@@ -29,6 +34,7 @@ pub(crate) struct Daemon {
     /// Index of the first link into each node; links are sorted by receiver, then sender.
     first: Vec<usize>,
     withdrawn: Vec<bool>,
+    flooding: Flooding,
 }
 
 impl Daemon {
@@ -40,6 +46,7 @@ impl Daemon {
             links: Vec::new(),
             heard: Vec::new(),
             withdrawn: Vec::new(),
+            flooding: Flooding::new(spec.flood, nodes),
             first: vec![0; nodes + 1],
             spec: spec.clone(),
         };
@@ -63,6 +70,14 @@ impl Daemon {
             *first = new.partition_point(|l| usize::from(l.to) < node);
         }
         self.links = new;
+        self.relays();
+    }
+
+    /// Who relays for whom over the links that are up.
+    fn relays(&mut self) -> Vec<Link> {
+        let up = self.up();
+        self.flooding.relink(&up);
+        up
     }
 
     /// A random instant within an interval: daemons do not start together.
@@ -143,7 +158,7 @@ impl Simulation {
 
     /// A node broadcasts its HELLO, and looks which neighbours it has lost.
     pub(crate) fn hello(&mut self, node: u16) {
-        self.broadcast(node, HELLO);
+        self.originate_message(node, Kind::Hello);
         let Some(daemon) = &mut self.daemon else {
             return;
         };
@@ -158,7 +173,7 @@ impl Simulation {
 
     /// A node broadcasts its topology control message.
     pub(crate) fn topology_control(&mut self, node: u16) {
-        self.broadcast(node, TC);
+        self.originate_message(node, Kind::Control);
         let Some(daemon) = &mut self.daemon else {
             return;
         };
@@ -168,11 +183,26 @@ impl Simulation {
             .push(at, Class::Application, What::Control(u32::from(node)));
     }
 
-    fn broadcast(&mut self, node: u16, len: u16) {
+    fn originate_message(&mut self, node: u16, kind: Kind) {
+        let Some(daemon) = &mut self.daemon else {
+            return;
+        };
+        let (len, interval) = match kind {
+            Kind::Hello => (HELLO, daemon.spec.hello.0),
+            Kind::Control if daemon.flooding.originates(node) => (TC, daemon.spec.tc.0),
+            Kind::Control => return,
+        };
         let buffer = self.pool.buffer();
         let out = &mut self.pool.octets_mut(buffer)[..usize::from(len)];
+        (daemon.flooding).message(kind, node, interval, &mut out[MESSAGE..]);
+        let id = self.message_packet(node, buffer, len);
+        self.broadcast(id);
+    }
+
+    /// A packet of a daemon with the message in the buffer.
+    fn message_packet(&mut self, node: u16, buffer: u32, len: u16) -> u32 {
+        let out = &mut self.pool.octets_mut(buffer)[..usize::from(len)];
         let body = usize::from(len) - HEADER;
-        out.fill(0);
         let ip = IpInfo {
             src: address(node),
             dst: core::net::Ipv4Addr::BROADCAST,
@@ -183,29 +213,56 @@ impl Simulation {
         out[HEADER..HEADER + 2].copy_from_slice(&PORT.to_be_bytes());
         out[HEADER + 2..HEADER + 4].copy_from_slice(&PORT.to_be_bytes());
         out[HEADER + 4..HEADER + 6].copy_from_slice(&(body as u16).to_be_bytes());
+        // No checksum (RFC 768).
+        out[HEADER + 6..MESSAGE].copy_from_slice(&[0, 0]);
         let mut packet = Packet::new(buffer, len, node, node, super::udp::UDP);
         (packet.flow, packet.ttl) = (NO_FLOW, 1);
-        let id = self.pool.insert(packet);
+        self.pool.insert(packet)
+    }
+
+    fn broadcast(&mut self, id: u32) {
+        let (node, len) = (self.pool[id].at, self.pool[id].len);
         if !self.air.send(self.now, node, None, len, id) {
             self.pool.release(id);
         }
     }
 
-    /// A broadcast was heard.
-    pub(crate) fn heard_hello(&mut self, node: u16, from: u16, id: u32) {
-        let hello = self.pool[id].len == HELLO;
-        let Some(daemon) = self.daemon.as_mut().filter(|d| hello && d.spec.withdraw) else {
+    /// A message that waited for its turn goes on.
+    pub(crate) fn relay(&mut self, id: u32) {
+        self.broadcast(id);
+    }
+
+    /// A broadcast was heard: it may have to be sent on, after a random time lest all relays that
+    /// heard it begin together (RFC 3626 3.4.1, 18.3).
+    pub(crate) fn heard_message(&mut self, node: u16, from: u16, id: u32) {
+        let Some(daemon) = &mut self.daemon else {
             return;
         };
-        if daemon.heard(node, from, self.now) {
-            self.reroute();
+        let len = self.pool[id].len;
+        if len == HELLO {
+            if daemon.spec.withdraw && daemon.heard(node, from, self.now) {
+                self.reroute();
+            }
+            return;
         }
+        let mut message = [0; TC as usize - MESSAGE];
+        message.copy_from_slice(&self.pool.octets(id)[MESSAGE..usize::from(TC)]);
+        if !daemon.flooding.heard(node, from, &mut message) {
+            return;
+        }
+        let most = daemon.spec.hello.0.0 / 4;
+        let wait = Span(daemon.rngs[usize::from(node)].below(most + 1));
+        let buffer = self.pool.buffer();
+        self.pool.octets_mut(buffer)[MESSAGE..usize::from(TC)].copy_from_slice(&message);
+        let id = self.message_packet(node, buffer, TC);
+        let at = self.now + wait;
+        self.events.push(at, Class::Application, What::Relay(id));
     }
 
     /// Compute all routes anew.
     pub(crate) fn reroute(&mut self) {
-        if let Some(daemon) = &self.daemon {
-            let links = daemon.up();
+        if let Some(daemon) = &mut self.daemon {
+            let links = daemon.relays();
             self.lay_routes(&links);
         }
     }

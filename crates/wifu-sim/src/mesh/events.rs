@@ -38,6 +38,8 @@ pub(crate) enum What {
     Hello(u32),
     /// This node broadcasts a TC.
     Control(u32),
+    /// A routing daemon sends this packet on.
+    Relay(u32),
     /// Nodes move on.
     Move,
     /// Series are sampled.
@@ -84,6 +86,7 @@ impl Events {
             What::Move => 7 << 32,
             What::Sample => 8 << 32,
             What::Chain(n) => 9 << 32 | u64::from(n),
+            What::Relay(n) => 10 << 32 | u64::from(n),
         };
         let mixed = (at.0 ^ source.rotate_left(24)).wrapping_mul(self.ties);
         let hash = (mixed ^ mixed >> 31).wrapping_mul(0x9E37_79B9_7F4A_7C15);

@@ -69,7 +69,7 @@ impl Totals {
 }
 
 /// Payload octets that a connection sent, repetitions excluded.
-fn once(info: &ConnInfo) -> u64 {
+pub(crate) fn once(info: &ConnInfo) -> u64 {
     let c = info.counters;
     c.octets_out.saturating_sub(c.octets_again)
 }
@@ -90,6 +90,8 @@ pub(crate) struct Account {
     pub(crate) corrupt: u64,
     pub(crate) connections: u32,
     pub(crate) fast: u64,
+    /// From the last segment before each timeout to the timeout, all together.
+    pub(crate) waited: Span,
     pub(crate) fault: Option<String>,
     pub(crate) packets: PacketOutcome,
     pub(crate) batches: Vec<u64>,
@@ -161,6 +163,8 @@ pub(crate) struct Flow {
     pub(crate) part: u64,
     /// End of the recovery under way.
     pub(crate) recovery: Option<Seq>,
+    /// When the sender sent last, and how many timeouts its connection had had then.
+    pub(crate) last_out: (Time, u32),
     /// The request or file under way: since when, how long.
     pub(crate) request: Option<(Time, u64)>,
     /// Octets of answers or files before the one under way.
@@ -172,6 +176,11 @@ impl Flow {
     /// The port that its receiver listens on.
     pub(crate) fn port(index: u32) -> u16 {
         PORT + index as u16
+    }
+
+    /// The end whose octets are the flow's: of requests and answers, the answers count.
+    pub(crate) fn counted_end(&self) -> usize {
+        usize::from(matches!(self.app, App::Request(_)))
     }
 
     /// The hosts of both ends exchange its octets unaltered: `n` more of `octets` arrived.

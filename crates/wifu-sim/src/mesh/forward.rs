@@ -85,11 +85,13 @@ impl Simulation {
                     from,
                     cookie,
                     rssi_dbm,
+                    mode,
                     ..
                 } => {
                     let came = Came {
                         from: Some(from),
-                        rssi_dbm: Some(rssi_dbm),
+                        radio: Some(RadioFacts { rssi_dbm, mode }),
+                        max_delay: 0,
                     };
                     self.overhear(node, cookie, came);
                 }
@@ -195,7 +197,8 @@ impl Simulation {
         }
         let came = Came {
             from: Some(from),
-            rssi_dbm: radio.map(|r| r.rssi_dbm),
+            radio,
+            max_delay: 0,
         };
         self.at_hook(Hook::Prerouting, id, came);
     }
@@ -341,6 +344,6 @@ impl Simulation {
             self.show(id, from, Direction::In, radio);
             self.pool[id].at = at;
         }
-        self.heard_hello(node, from, id);
+        self.heard_message(node, from, id);
     }
 }

@@ -2,7 +2,8 @@
 
 use super::app::App;
 use super::events::{Class, What};
-use super::flow::{End, Flow, PORT};
+use super::flow::{End, Flow, PORT, once};
+use super::hop::Came;
 use super::pool::{NO_FLOW, Packet};
 use super::{NONE, Simulation};
 use crate::outcome::RequestOutcome;
@@ -36,7 +37,7 @@ pub(crate) fn node_of(address: Ipv4Addr) -> u16 {
 
 impl Simulation {
     /// A packet is where it was to go.
-    pub(crate) fn deliver(&mut self, id: u32) {
+    pub(crate) fn deliver(&mut self, id: u32, came: Came) {
         let packet = self.pool[id];
         if packet.flow != NO_FLOW {
             let flow = &mut self.flows[packet.flow as usize];
@@ -57,7 +58,7 @@ impl Simulation {
         };
         let segment = &self.pool.octets(id)[HEADER..];
         let endpoint = &mut self.hosts[host as usize].endpoint;
-        endpoint.handle_packet(self.now, &ip, segment);
+        endpoint.handle_frame(self.now, &ip, segment, &came.facts());
         self.pool.release(id);
         if packet.flow != NO_FLOW && packet.reverse {
             self.look(packet.flow);
@@ -140,16 +141,26 @@ impl Simulation {
     /// A flow's end sent a segment: episodes of recovery, and the time-sequence graph.
     fn sent(&mut self, host: u32, flow: u32, end: usize, id: Option<ConnId>) {
         let endpoint = &self.hosts[host as usize].endpoint;
+        let of = &self.flows[flow as usize];
+        if self.rec.all && end == of.counted_end() {
+            let open = id.and_then(|id| endpoint.info(id));
+            let octets = of.account.totals.octets[end] + open.map_or(0, |info| once(&info));
+            self.rec.offered(flow as usize, self.now, octets);
+        }
         let (Some(conn), 0) = (id.and_then(|id| endpoint.conn(id)), end) else {
             return;
         };
         if self.rec.all {
             self.rec.sent(flow as usize, self.now, conn);
         }
+        let (flow, tx) = (&mut self.flows[flow as usize], &conn.board().tx);
+        let (before, timeouts) = (flow.last_out.0, flow.last_out.1);
+        flow.last_out = (self.now, tx.timeouts);
+        if tx.timeouts > timeouts {
+            flow.account.waited = flow.account.waited + (self.now - before);
+        }
         let Some(sent) = conn.last_sent() else { return };
         if matches!(sent.reason, Reason::DupAck | Reason::Partial | Reason::Sack) {
-            let flow = &mut self.flows[flow as usize];
-            let tx = &conn.board().tx;
             if flow.recovery.is_none_or(|until| tx.una.from(until)) {
                 flow.recovery = Some(tx.max);
                 flow.account.fast += 1;
@@ -270,6 +281,7 @@ impl Simulation {
                     ..End::default()
                 };
                 flow.recovery = None;
+                flow.last_out = (self.now, 0);
                 flow.account.connections += 1;
                 self.pump(host);
             }
@@ -353,8 +365,7 @@ impl Simulation {
     /// Octets arrived at an application.
     fn delivered(&mut self, number: u32, end: usize, octets: u64) {
         let flow = &mut self.flows[number as usize];
-        // Of requests and answers, the answers count.
-        let counts = end == usize::from(!matches!(flow.app, App::Request(_)));
+        let counts = end != flow.counted_end();
         if counts {
             let account = &mut flow.account;
             account.bytes += octets;

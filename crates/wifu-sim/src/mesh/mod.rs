@@ -28,6 +28,7 @@ mod app;
 mod build;
 mod daemon;
 mod events;
+mod flood;
 mod flow;
 mod forward;
 mod hop;

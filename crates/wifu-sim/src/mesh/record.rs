@@ -35,6 +35,7 @@ pub(crate) struct FlowSeries {
     pub(crate) cwnd: Series,
     pub(crate) srtt: Series,
     pub(crate) sent: Series,
+    pub(crate) offered: Series,
     sampled: Option<Time>,
 }
 
@@ -98,6 +99,14 @@ impl Recorder {
         self.flows[flow].sent.push((now.as_secs_f64(), value));
     }
 
+    /// The flow's cumulative octets that its application had sent, repetitions excluded.
+    pub(crate) fn offered(&mut self, flow: usize, now: Time, octets: u64) {
+        let series = &mut self.flows[flow].offered;
+        if series.last().map_or(0.0, |p| p.1) < octets as f64 {
+            series.push((now.as_secs_f64(), octets as f64));
+        }
+    }
+
     /// Everything by name.
     pub(crate) fn take(&mut self, nodes: &[String]) -> BTreeMap<String, Series> {
         let mut all = BTreeMap::new();
@@ -107,6 +116,7 @@ impl Recorder {
                 ("cwnd", core::mem::take(&mut series.cwnd)),
                 ("srtt", core::mem::take(&mut series.srtt)),
                 ("sent", core::mem::take(&mut series.sent)),
+                ("offered", core::mem::take(&mut series.offered)),
             ];
             for (name, points) in named {
                 if !points.is_empty() {

@@ -1,7 +1,6 @@
 //! The outcome of a run.
 
 use super::Simulation;
-use super::app::App;
 use super::flow::{Flow, Totals};
 use super::forward::HopSums;
 use crate::outcome::{
@@ -108,6 +107,7 @@ impl Simulation {
             retransmissions: totals.retransmissions,
             timeouts: totals.timeouts,
             fast_retransmits: account.fast,
+            timeout_s: account.waited.as_secs_f64(),
             srtt_s: span(totals.srtt),
             min_rtt_s: span(totals.min_rtt),
             cwnd: totals.cwnd,
@@ -220,8 +220,8 @@ impl Simulation {
 fn sender_outcome(flow: &Flow, number: u32, totals: &Totals) -> FlowOutcome {
     let port = Flow::port(number);
     let delivered = flow.account.packets.delivered;
-    match (&flow.udp, &flow.app) {
-        (Some(udp), _) => FlowOutcome {
+    match &flow.udp {
+        Some(udp) => FlowOutcome {
             sent_bytes: udp.offered,
             jitter_s: udp.jitter.seconds(delivered),
             datagram: Some(udp.payload),
@@ -229,9 +229,8 @@ fn sender_outcome(flow: &Flow, number: u32, totals: &Totals) -> FlowOutcome {
             port,
             ..FlowOutcome::default()
         },
-        (None, app) => FlowOutcome {
-            // Of requests and answers, the answers count.
-            sent_bytes: totals.octets[usize::from(matches!(app, App::Request(_)))],
+        None => FlowOutcome {
+            sent_bytes: totals.octets[flow.counted_end()],
             sender_port: flow.account.port,
             port,
             ..FlowOutcome::default()

@@ -62,6 +62,7 @@ impl Simulation {
             What::App(flow) => self.app_step(flow),
             What::Hello(node) => self.hello(node as u16),
             What::Control(node) => self.topology_control(node as u16),
+            What::Relay(packet) => self.relay(packet),
             What::Move => self.move_nodes(),
             What::Sample => self.sample(),
         }

@@ -152,11 +152,15 @@ impl Simulation {
         head.copy_from_slice(&number_of[NUMBER - head.len()..]);
         flow.patterns[0].fill(rest, place);
         udp.next += 1;
+        let offered = udp.offered;
         let len = (HEADER + total) as u16;
         let mut packet = Packet::new(buffer, len, src, dst, UDP);
         (packet.flow, packet.born) = (number, self.now);
         let code = u64::from(number) << 32 | udp.next & 0xFFFF_FFFF;
         self.hash.mix(self.now, code);
+        if self.rec.all {
+            self.rec.offered(number as usize, self.now, offered);
+        }
         let id = self.pool.insert(packet);
         self.originate(id);
     }

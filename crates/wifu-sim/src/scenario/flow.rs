@@ -107,6 +107,9 @@ pub struct FlowSpec {
     pub stop_at: Option<Secs>,
 }
 
+/// Beyond it, b/s, there is an event in every few nanoseconds for nothing.
+const FASTEST: u64 = 100_000_000_000;
+
 /// The keys that only some applications use.
 const OPTIONAL: [&str; 13] = [
     "bytes", "time", "rate", "size", "pause", "count", "shape", "scale", "cap", "on", "off",
@@ -200,6 +203,10 @@ impl FlowSpec {
             () if self.bytes == Some(Octets(0)) => zero("bytes"),
             () if self.time == Some(Secs(Span::ZERO)) => zero("time"),
             () if self.rate.is_some_and(|r| r.0.0 == 0) => zero("rate"),
+            () if self.rate.is_some_and(|r| r.0.0 > FASTEST) => Err(ScenarioError::key(
+                at("rate"),
+                "at most 100 Gb/s; leave it out for as much as goes",
+            )),
             () if self.shape.is_some_and(|s| s.is_nan() || s <= 0.0) => zero("shape"),
             () if self.scale == Some(Octets(0)) => zero("scale"),
             () if self.response == Some(Octets(0)) => zero("response"),

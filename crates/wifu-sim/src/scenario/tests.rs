@@ -148,6 +148,29 @@ fn an_application_takes_its_own_parameters_only() {
 }
 
 #[test]
+fn impossible_numbers_are_refused_in_words() {
+    let of = |keys: &str| error(&format!("{keys}\n{}", flow("")));
+    assert_eq!(of("[stop]\ntime = 0"), "stop.time: must be greater than 0");
+    let wrong = of("[stop]\npackets = \"many\"");
+    assert_eq!(
+        wrong,
+        "stop.packets: invalid type: string \"many\", expected a whole number"
+    );
+    let udp = |rate: &str| {
+        error(&format!(
+            "[[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"udp\"\nrate = {rate}"
+        ))
+    };
+    assert!(udp("1e12").starts_with("flow[0].rate: at most 100 Gb/s"));
+    assert_eq!(udp("\"-5M\""), "flow[0].rate: \"-5M\" must not be negative");
+    assert!(udp("-5").contains("-5 is not a rate"));
+    assert_eq!(
+        of("[routing.olsr]\nflood = \"mrp\""),
+        "routing.olsr.flood: unknown name `mrp`; did you mean mpr?"
+    );
+}
+
+#[test]
 fn packets_and_ways_have_possible_sizes() {
     let of = |keys: &str| error(&format!("{keys}\n{}", flow("")));
     assert!(of("[host]\nmtu = 67").starts_with("host.mtu: at least 68"));

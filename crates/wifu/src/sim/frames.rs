@@ -91,7 +91,7 @@ impl Causes {
 impl Link {
     /// Attempts that failed although the data arrived, or before it was sent: the trace has no
     /// record of lost control frames.
-    fn unanswered(&self) -> u64 {
+    pub fn unanswered(&self) -> u64 {
         let others = [&self.collisions, &self.locked, &self.drowned];
         let with: u64 = others.iter().flat_map(|o| o.values()).sum();
         let lost = with + self.noise + self.weak + self.transmitting;

@@ -84,48 +84,61 @@ fn intervals(outcome: &Outcome, interval: f64) -> Vec<Json> {
             .iter()
             .map(|f| row(outcome, f, start, end))
             .collect();
-        let sum = |key: &str| -> Option<u64> {
-            let values = rows.iter().filter_map(|r| r[key].as_u64());
+        let sum = |of: &dyn Fn(&Json) -> Option<u64>| -> Option<u64> {
+            let values = rows.iter().filter_map(of);
             values.fold(None, |all, n| Some(all.unwrap_or(0) + n))
         };
-        let bytes = sum("bytes").unwrap_or(0);
+        let bytes = sum(&|r| r["bytes"].as_u64()).unwrap_or(0);
+        let arrived = sum(&|r| r["wifu"]["received"]["bytes"].as_u64()).unwrap_or(0);
         let mut all_rows = json!({"start": start, "end": end, "seconds": end - start,
             "bytes": bytes, "bits_per_second": rate(bytes, end - start), "omitted": false,
-            "sender": false});
+            "sender": true, "wifu": {"received": {"bytes": arrived,
+                "bits_per_second": rate(arrived, end - start)}}});
         for key in ["retransmits", "packets"] {
-            if let Some(n) = sum(key) {
+            if let Some(n) = sum(&|r| r[key].as_u64()) {
                 all_rows[key] = json!(n);
             }
+        }
+        if let Some(n) = sum(&|r| r["wifu"]["received"]["packets"].as_u64()) {
+            all_rows["wifu"]["received"]["packets"] = json!(n);
         }
         all.push(json!({"streams": rows, "sum": all_rows}));
         n += 1;
     }
 }
 
-/// Octets and packets are those that the receiver's application got; windows and times are the
-/// sender's, once it has any.
+/// As from iperf3's client, which sends, octets and packets are the sender's, and so are windows
+/// and times, once it has any. What arrived is below `wifu`.
 fn row(outcome: &Outcome, f: &FlowOutcome, start: f64, end: f64) -> Json {
     let series = |what: &str| outcome.series.get(&format!("flow.{}.{what}", f.id));
-    let delivered = |at| value_at(series("delivered"), at).unwrap_or(0.0);
-    let bytes = (delivered(end) - delivered(start)).max(0.0) as u64;
+    // An interval begins behind its start, but for the first one.
+    let count = |what: &str| {
+        let at = |t| value_at(series(what), t).unwrap_or(0.0);
+        let before = if start == 0.0 { 0.0 } else { at(start) };
+        (at(end) - before).max(0.0) as u64
+    };
+    // What happens at the very end of the run belongs to the last interval.
+    let last = end >= outcome.sim_seconds;
+    let within = |t: f64| t > start && (t <= end || last) || t == 0.0 && start == 0.0;
+    let points = |what: &str| {
+        let all = series(what).map_or(&[][..], Vec::as_slice);
+        all.iter().filter(|p| within(p.0))
+    };
+    let (bytes, arrived) = (count("offered"), count("delivered"));
+    let seconds = end - start;
     let mut row = json!({
-        "socket": f.id, "start": start, "end": end, "seconds": end - start, "bytes": bytes,
-        "bits_per_second": rate(bytes, end - start), "omitted": false, "sender": false,
-        "wifu": {"from": f.from, "to": f.to, "hops": f.hops},
+        "socket": f.id, "start": start, "end": end, "seconds": seconds, "bytes": bytes,
+        "bits_per_second": rate(bytes, seconds), "omitted": false, "sender": true,
+        "wifu": {"from": f.from, "to": f.to, "hops": f.hops,
+            "received": {"bytes": arrived, "bits_per_second": rate(arrived, seconds)}},
     });
     if f.datagram.is_some() {
-        // Each has its point; one at the very end of the run belongs to the last interval.
-        let last = end >= outcome.sim_seconds;
-        let within = |t: f64| t > start && (t <= end || last) || t == 0.0 && start == 0.0;
-        let points = series("delivered").map_or(&[][..], Vec::as_slice);
-        row["packets"] = json!(points.iter().filter(|p| within(p.0)).count());
+        // Each has its point.
+        row["packets"] = json!(points("offered").count());
+        row["wifu"]["received"]["packets"] = json!(points("delivered").count());
         return row;
     }
-    let sent = series("sent").map_or(&[][..], Vec::as_slice);
-    let again = sent
-        .iter()
-        .filter(|(t, v)| (start..end).contains(t) && *v < 0.0);
-    row["retransmits"] = json!(again.count());
+    row["retransmits"] = json!(points("sent").filter(|p| p.1 < 0.0).count());
     if let Some(srtt) = value_at(series("srtt"), end) {
         row["rtt"] = json!((srtt * 1e6) as u64);
     }
@@ -287,6 +300,10 @@ mod tests {
                 "delivered",
                 vec![(0.5, 1000.0), (1.5, 2500.0), (2.5, 3000.0)],
             ),
+            (
+                "offered",
+                vec![(0.1, 1460.0), (0.2, 2920.0), (1.0, 3500.0), (2.5, 4000.0)],
+            ),
             ("cwnd", vec![(0.0, 4000.0), (2.0, 2000.0)]),
             ("srtt", vec![(0.5, 0.02), (2.2, 0.04)]),
             ("sent", vec![(0.1, 0.0), (0.2, 1460.0), (1.1, -1.0)]),
@@ -316,7 +333,19 @@ mod tests {
                 .map(|r| r[key].as_f64().unwrap())
                 .collect::<Vec<_>>()
         };
-        assert_eq!(column("bytes"), [1000.0, 1500.0, 500.0]);
+        assert_eq!(column("bytes"), [3500.0, 0.0, 500.0], "the sender's");
+        let arrived = |r: &&Json| r["wifu"]["received"]["bytes"].as_u64().unwrap();
+        let arrived: Vec<u64> = rows.iter().map(arrived).collect();
+        assert_eq!(arrived, [1000, 1500, 500]);
+        let sums = &all["intervals"][0]["sum"];
+        assert_eq!(
+            (&sums["bytes"], &sums["wifu"]["received"]["bytes"]),
+            (&json!(3500), &json!(1000))
+        );
+        assert_eq!(
+            (&sums["sender"], &rows[0]["sender"]),
+            (&json!(true), &json!(true))
+        );
         assert_eq!(column("retransmits"), [0.0, 1.0, 0.0]);
         assert_eq!(column("rtt"), [20_000.0, 20_000.0, 40_000.0]);
         assert_eq!(column("snd_cwnd"), [4000.0, 2000.0, 2000.0]);
@@ -407,7 +436,11 @@ mod tests {
                 .as_u64()
                 .unwrap()
         };
-        assert_eq!([packets(0), packets(1), packets(2)], [1, 1, 1]);
-        assert_eq!(all["intervals"][0]["sum"]["packets"], 1);
+        assert_eq!([packets(0), packets(1), packets(2)], [3, 0, 1]);
+        let first = &all["intervals"][0]["sum"];
+        assert_eq!(
+            (&first["packets"], &first["wifu"]["received"]["packets"]),
+            (&json!(3), &json!(1))
+        );
     }
 }

@@ -22,6 +22,7 @@ use crate::catalog;
 mod frames;
 mod json;
 mod link;
+mod losses;
 mod options;
 mod progress;
 mod report;
@@ -105,7 +106,13 @@ pub struct Args {
     #[arg(long, short, value_name = "NAME")]
     protocol: Option<String>,
     /// With --protocol: send this much, then close
-    #[arg(long, short = 'n', value_name = "OCTETS", requires = "protocol")]
+    #[arg(
+        long,
+        short = 'n',
+        value_name = "OCTETS",
+        requires = "protocol",
+        allow_hyphen_values = true
+    )]
     bytes: Option<String>,
     /// With --protocol: send for this long, then close [default: 10s]
     #[arg(
@@ -113,17 +120,18 @@ pub struct Args {
         short = 't',
         value_name = "TIME",
         requires = "protocol",
-        conflicts_with = "bytes"
+        conflicts_with = "bytes",
+        allow_hyphen_values = true
     )]
     time: Option<String>,
     /// End after this much virtual time, whatever still runs
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     stop: Option<String>,
     /// Decides everything random
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     seed: Option<u64>,
     /// Which replicate of the seed
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     run: Option<u64>,
     /// Begin with this scenario (TOML)
     #[arg(long, value_name = "FILE")]
@@ -138,7 +146,13 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     /// Length of the intervals in --json, seconds
-    #[arg(long, short, value_name = "SECONDS", default_value_t = 1.0)]
+    #[arg(
+        long,
+        short,
+        value_name = "SECONDS",
+        default_value_t = 1.0,
+        allow_negative_numbers = true
+    )]
     interval: f64,
     /// Also print a table of the nodes
     #[arg(long)]
@@ -158,6 +172,9 @@ pub struct Args {
     /// Write what became of each frame; `wifu trace` reads it
     #[arg(long, value_name = "FILE")]
     frames: Option<PathBuf>,
+    /// Write the lines of handlers (`logger`) there [default: standard error]
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
     /// Set any key of the scenario: radio.rate=6M routing.kind=shortest flow.0.start=2s
     #[arg(value_name = "KEY=VALUE")]
     overrides: Vec<String>,
@@ -173,8 +190,8 @@ const STEP: Span = Span(20_000_000);
 /// written.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     ensure!(
-        args.interval >= 0.001,
-        "--interval {}: write at least 0.001 seconds",
+        args.interval >= 0.001 && args.interval.is_finite(),
+        "--interval {}: write a number of seconds, 0.001 or more",
         args.interval
     );
     let library = catalog::library(args.file.as_deref())?;
@@ -196,7 +213,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut signal = None;
     let mut progress = progress::Progress::new();
     while !simulation.step_until(simulation.now() + STEP) {
-        watch.look(&mut simulation)?;
+        watch.look(&mut simulation, &mut progress)?;
         let now = simulation.progress();
         progress.update(now.seconds, (now.share > 0.0).then_some(now.share));
         signal = signals.take();
@@ -205,7 +222,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     }
     progress.clear();
-    watch.look(&mut simulation)?;
+    watch.look(&mut simulation, &mut progress)?;
     let took = begun.elapsed().as_secs_f64();
     let outcome = simulation.outcome();
     watch.finish(&outcome)?;
@@ -218,7 +235,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             links: args.links,
         };
         let title = title(&simulation, &outcome, took);
-        print!("{}", report::report(&title, &outcome, &watch.causes, wants));
+        let ears = losses::Ears::new(simulation.plan(), !scenario.mobility.is_empty());
+        let causes = (&watch.causes, &ears);
+        print!("{}", report::report(&title, &outcome, causes, wants));
     }
     if let Some(number) = signal {
         eprintln!(
@@ -320,6 +339,7 @@ struct Watch {
     pcap: Option<File>,
     radio: Option<File>,
     series: Option<BufWriter<File>>,
+    log: Option<BufWriter<File>>,
 }
 
 fn created(option: &str, path: Option<&Path>) -> anyhow::Result<Option<File>> {
@@ -333,6 +353,7 @@ impl Watch {
         let series = created("--trace", args.trace.as_deref())?;
         let pcap = created("--pcap", scenario.record.pcap.as_deref().map(Path::new))?;
         let radio = created("--pcap-radio", args.pcap_radio.as_deref())?;
+        let log = created("--log", args.log.as_deref())?;
         let captures = (pcap.is_some() || radio.is_some())
             .then(|| Captures::new(simulation.plan(), pcap.is_some(), radio.is_some()));
         if let Some(captures) = &captures {
@@ -345,11 +366,33 @@ impl Watch {
             pcap,
             radio,
             series: series.map(BufWriter::new),
+            log: log.map(BufWriter::new),
         })
     }
 
-    /// What happened to frames since the last look.
-    fn look(&mut self, simulation: &mut Simulation) -> anyhow::Result<()> {
+    /// What handlers wrote, and what happened to frames, since the last look.
+    fn look(
+        &mut self,
+        simulation: &mut Simulation,
+        progress: &mut progress::Progress,
+    ) -> anyhow::Result<()> {
+        let lines = simulation.take_lines();
+        match &mut self.log {
+            Some(file) => {
+                for (_, line) in lines {
+                    writeln!(file, "{line}").context("--log")?;
+                }
+            }
+            None if !lines.is_empty() => {
+                progress.clear();
+                let mut screen = std::io::stderr().lock();
+                for (_, line) in lines {
+                    // Nobody is told that the terminal went away.
+                    let _ = writeln!(screen, "{line}");
+                }
+            }
+            None => {}
+        }
         let records = simulation.take_frames();
         for record in &records {
             self.causes.add(record);
@@ -374,6 +417,9 @@ impl Watch {
     fn finish(&mut self, outcome: &Outcome) -> anyhow::Result<()> {
         if let Some(file) = &mut self.frames {
             file.flush().context("--frames")?;
+        }
+        if let Some(file) = &mut self.log {
+            file.flush().context("--log")?;
         }
         if let Some(file) = &mut self.series {
             series(file, outcome).context("--trace")?;

@@ -168,8 +168,9 @@ fn short_form(args: &Args, protocol: &str, open: &Open<'_>) -> anyhow::Result<Js
 /// iperf3's bare seconds get their unit.
 fn seconds(text: &str) -> String {
     match text.parse::<f64>() {
-        Ok(_) => format!("{text}s"),
-        Err(_) => text.to_string(),
+        // Without the exponent that `1e3` may have.
+        Ok(n) if n.is_finite() => format!("{n}s"),
+        _ => text.to_string(),
     }
 }
 
@@ -285,6 +286,8 @@ mod tests {
     #[test]
     fn bare_seconds_are_iperf3s() {
         assert_eq!(seconds("30"), "30s");
+        assert_eq!(seconds("1.5e3"), "1500s");
+        assert_eq!(seconds("-5"), "-5s", "refused where times are read");
         assert_eq!(seconds("500ms"), "500ms");
     }
 }

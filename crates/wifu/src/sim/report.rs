@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use wifu_sim::outcome::{FlowOutcome, HopOutcome, Outcome};
 
 use super::frames::{Causes, Link};
+use super::losses::{Ears, Losses};
 use super::table::Table;
 
 /// Flows whose hops are shown, unless more are asked for.
@@ -26,8 +27,17 @@ pub struct Wants {
 }
 
 /// The whole report. `title` says what was simulated.
-pub fn report(title: &str, outcome: &Outcome, causes: &Causes, wants: Wants) -> String {
+pub fn report(
+    title: &str,
+    outcome: &Outcome,
+    (causes, ears): (&Causes, &Ears),
+    wants: Wants,
+) -> String {
     let mut text = format!("{title}\n\n{}", flows(outcome));
+    let name = |n: u16| name(outcome, n);
+    if let Some(words) = Losses::of(causes, ears).words(&name) {
+        let _ = writeln!(text, "\n{words}");
+    }
     for flow in outcome.flows.iter().take(SHOWN) {
         text += &why(outcome, flow, causes);
     }
@@ -123,6 +133,16 @@ fn why(outcome: &Outcome, f: &FlowOutcome, causes: &Causes) -> String {
     if !held.is_empty() {
         let _ = writeln!(text, "\nWhat held the sender of flow {}: {held}", f.id);
     }
+    if f.timeout_s > 0.0 {
+        let share = percent(f.timeout_s / (f.until_s - f.start_s).max(1e-9));
+        let _ = writeln!(
+            text,
+            "It waited {:.1} s, {share} of its time, for {} retransmission timeout{}",
+            f.timeout_s,
+            f.timeouts,
+            if f.timeouts == 1 { "" } else { "s" }
+        );
+    }
     let p = f.packets;
     let ends = [
         (p.queue, "full queues"),
@@ -135,7 +155,12 @@ fn why(outcome: &Outcome, f: &FlowOutcome, causes: &Causes) -> String {
     let lost: Vec<String> = ends.map(|(n, what)| format!("{n} by {what}")).collect();
     if !lost.is_empty() {
         let all = lost.join(", ");
-        let _ = writeln!(text, "Packets lost for good: {all}; of {}", p.sent);
+        let _ = writeln!(
+            text,
+            "Packets lost for good: {all}; of {} ({})",
+            p.sent,
+            percent((p.queue + p.link + p.wire + p.route + p.hop) as f64 / p.sent.max(1) as f64)
+        );
     }
     for (reverse, what) in [(false, "data"), (true, "acknowledgements")] {
         let own = |h: &&HopOutcome| h.flow == f.id && h.reverse == reverse && h.packets > 0;
@@ -247,11 +272,13 @@ fn of_link<'a>(outcome: &Outcome, causes: &'a Causes, from: &str, to: &str) -> O
     causes.links.get(&(index(from)?, index(to)?))
 }
 
+fn name(outcome: &Outcome, number: u16) -> String {
+    let node = outcome.nodes.get(usize::from(number));
+    node.map_or_else(|| number.to_string(), |n| n.name.clone())
+}
+
 fn cause(outcome: &Outcome, causes: &Causes, from: &str, to: &str) -> String {
-    let name = |n: u16| {
-        let node = outcome.nodes.get(usize::from(n));
-        node.map_or_else(|| n.to_string(), |n| n.name.clone())
-    };
+    let name = |n: u16| name(outcome, n);
     of_link(outcome, causes, from, to).map_or(String::new(), |l| l.words(CAUSES, &name))
 }
 
@@ -382,7 +409,8 @@ fn millis(seconds: f64) -> String {
     format!("{} ms", digits(seconds * 1e3))
 }
 
-fn percent(share: f64) -> String {
+/// A share in per cent, two digits.
+pub fn percent(share: f64) -> String {
     let p = share * 100.0;
     match p {
         _ if p >= 9.95 => format!("{p:.0} %"),
@@ -471,7 +499,8 @@ mod tests {
             nodes: true,
             links: true,
         };
-        let text = report("linear,3", &outcome(), &causes, wants);
+        let ears = Ears::default();
+        let text = report("linear,3", &outcome(), (&causes, &ears), wants);
         for part in [
             "2.00 Mb/s",
             "8.000 s",
