@@ -1,8 +1,8 @@
 //! What the model waits for, in order of (time, kind, shuffle, station).
 //!
 //! A station waits for at most one event of each kind, so there is no queue: a time per station and
-//! kind, and bounds on the least of them. An event is made, moved or cancelled by one or two stores;
-//! the search for the next one happens once for all that changed at an instant.
+//! kind, and bounds on the least of them. An event is made, moved or cancelled by one or two
+//! stores; the search for the next one happens once for all that changed at an instant.
 
 use wifu_wire::{Rng, Time};
 

@@ -148,8 +148,8 @@ pub enum DelayError {
     Io(#[from] io::Error),
 }
 
-/// What [`Meter::open`] or [`Meter::stamping`] asks of the kernel, and [`Files::create`] of the file
-/// system; then by what it ends. Nothing is done.
+/// What [`Meter::open`] or [`Meter::stamping`] asks of the kernel, and [`Files::create`] of the
+/// file system; then by what it ends. Nothing is done.
 pub fn dry_run(
     device: &str,
     measure: Measure,
