@@ -1,6 +1,8 @@
 """Plans on several substrates, and how they are compared: all that needs no root."""
 
 import json
+import os
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -17,6 +19,7 @@ from wifu import claims, cli, diverge, hostlock, live, stats, traffic
 from wifu import plan as plans
 from wifu.api import Results
 from wifu.campaign import Campaign, check_scenarios
+from wifu.emulated import sweep
 from wifu.errors import LabError, PlanError
 from wifu.plan import Plan
 from wifu.runner import Timed
@@ -461,3 +464,13 @@ def test_a_limit_changes_nothing_else() -> None:
     assert one.json() == two.json()
     assert one.series_names() == sorted(two.series_names())
     assert all(one.series(n) == two.series(n) for n in one.series_names())
+
+
+def test_files_of_killed_runs_go_and_others_stay(tmp_path: Path) -> None:
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    names = [f"wifu-run-{dead.pid}-x", f"wifu-run-{os.getpid()}-x", "wifu-run-notes"]
+    for name in names:
+        (tmp_path / name).mkdir()
+    sweep(tmp_path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(names[1:])

@@ -90,10 +90,11 @@ class RealTime:
         if shutil.which("ip") is None:
             raise LabError("no command `ip`: install iproute2")
         find_program()
+        sweep(Path(tempfile.gettempdir()))
 
     def __call__(self, scenario: dict[str, Any]) -> Outcome:
         """Run a scenario."""
-        with tempfile.TemporaryDirectory(prefix="wifu-lab-") as folder:
+        with tempfile.TemporaryDirectory(prefix=f"wifu-run-{os.getpid()}-") as folder:
             Path(folder).chmod(0o700)
             begun = time.monotonic()
             outcome = self.run(scenario, Path(folder))
@@ -104,6 +105,14 @@ class RealTime:
     def run(self, scenario: Scenario, folder: Path) -> dict[str, Any]:
         """Run a scenario with a folder for files."""
         raise NotImplementedError
+
+
+def sweep(folder: Path) -> None:
+    """Remove the files of runs whose process was killed before it could do so itself."""
+    for path in folder.glob("wifu-run-*"):
+        owner = re.match(r"wifu-run-(\d+)-", path.name)
+        if owner and not Path(f"/proc/{owner[1]}").exists():
+            shutil.rmtree(path, ignore_errors=True)
 
 
 class Emulated(RealTime):
