@@ -358,3 +358,56 @@ fn a_file_for_mininet_becomes_hosts_with_radios() {
     let (fine, _, wrong) = run(&pair, &["--topo", "linear,3", "--dry-run"]);
     assert!(!fine && wrong.contains("leave out --topo"), "{wrong}");
 }
+
+#[test]
+fn the_map_updates_on_a_terminal_until_a_key_is_pressed() {
+    use std::io::{Read as _, Write as _};
+    if !privileged() {
+        return;
+    }
+    let _alone = super::ONE.lock().unwrap_or_else(|e| e.into_inner());
+    let label = format!("t-map-{}", std::process::id());
+    // A terminal of 24 lines, which `script` makes.
+    let line = format!("stty rows 24 cols 80; {WIFU} emu --share --name {label} --topo grid,5,4");
+    let mut terminal = std::process::Command::new("script");
+    terminal.args(["-q", "-e", "-c", &line, "/dev/null"]);
+    let terminal = terminal.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = terminal.spawn().expect("script");
+    let mut keys = child.stdin.take().expect("piped");
+    let mut screen = child.stdout.take().expect("piped");
+    let said = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
+    let copy = said.clone();
+    let reader = std::thread::spawn(move || {
+        let mut piece = [0; 4096];
+        while let Ok(n @ 1..) = screen.read(&mut piece) {
+            let text = String::from_utf8_lossy(&piece[..n]).into_owned();
+            copy.lock().expect("no panic").push_str(&text);
+        }
+    });
+    let shows = |what: &str, times: usize| {
+        within(20, || {
+            said.lock().expect("no panic").matches(what).count() >= times
+        })
+    };
+    assert!(shows("wifu> ", 1));
+    keys.write_all(b"pause n3\nmap\n").expect("keys");
+    const CLEAR: &str = "\x1b[H\x1b[2J";
+    assert!(shows(CLEAR, 3), "{}", said.lock().expect("no panic"));
+    keys.write_all(b"x").expect("keys");
+    assert!(shows("wifu> ", 3), "the prompt is back");
+    keys.write_all(b"n1 echo back on n1\nexit\n").expect("keys");
+    assert!(within(20, || child.try_wait().expect("wait").is_some()));
+    drop(keys);
+    reader.join().expect("no panic");
+    let said = said.lock().expect("no panic").clone();
+    assert!(child.wait().expect("wait").success(), "{said}");
+    let pictures: Vec<&str> = said.split(CLEAR).collect();
+    let picture = pictures[2];
+    assert!(
+        picture.contains("xn3") && picture.contains("on2"),
+        "{picture}"
+    );
+    assert!(picture.contains("any key: back to the prompt"), "{picture}");
+    assert!(picture.lines().count() <= 24, "{picture}");
+    assert!(said.contains("back on 10.0.0.1"), "{said}");
+}

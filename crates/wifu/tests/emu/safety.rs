@@ -18,9 +18,11 @@ struct Stranger {
 }
 
 /// Everything that an administrator may have set up on the host's two devices.
-const SET_UP: [&str; 18] = [
+const SET_UP: [&str; 20] = [
     "ip link set lo up",
     "ip link add out type veth peer name in",
+    "ip link set out addrgenmode none",
+    "ip link set in addrgenmode none",
     "ip link set out up",
     "ip link set in up",
     "ip addr add 192.0.2.1/24 dev out",
