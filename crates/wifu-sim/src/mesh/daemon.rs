@@ -1,8 +1,8 @@
 //! The overhead of a routing daemon (spec 11.4): broadcasts as OLSR sends them, HELLOs one hop far,
 //! topology control messages through the whole network. What they say is not believed: routes and
-//! relays are computed from what links are like, at once and for all nodes. With `withdraw` a link is
-//! dropped from all tables once three HELLOs in a row were lost in one of its directions, and comes
-//! back with the next one.
+//! relays are computed from what links are like, at once and for all nodes. With `withdraw` a link
+//! is dropped from all tables once three HELLOs in a row were lost in one of its directions, and
+//! comes back with the next one.
 
 use super::Simulation;
 use super::events::{Class, What};

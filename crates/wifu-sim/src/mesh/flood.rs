@@ -1,5 +1,5 @@
-//! How topology control messages of OLSR spread (RFC 3626 3.4, 8.3, 9): who relays for whom, who has
-//! seen which message, and what the messages look like.
+//! How topology control messages of OLSR spread (RFC 3626 3.4, 8.3, 9): who relays for whom, who
+//! has seen which message, and what the messages look like.
 
 use super::host::address;
 use crate::routing::{Link, Via};
