@@ -154,17 +154,16 @@ impl Simulation {
             self.rec.sent(flow as usize, self.now, conn);
         }
         let (flow, tx) = (&mut self.flows[flow as usize], &conn.board().tx);
-        let (before, timeouts) = (flow.last_out.0, flow.last_out.1);
+        let (before, timeouts) = flow.last_out;
         flow.last_out = (self.now, tx.timeouts);
         if tx.timeouts > timeouts {
             flow.account.waited = flow.account.waited + (self.now - before);
         }
         let Some(sent) = conn.last_sent() else { return };
-        if matches!(sent.reason, Reason::DupAck | Reason::Partial | Reason::Sack) {
-            if flow.recovery.is_none_or(|until| tx.una.from(until)) {
-                flow.recovery = Some(tx.max);
-                flow.account.fast += 1;
-            }
+        let repeats = matches!(sent.reason, Reason::DupAck | Reason::Partial | Reason::Sack);
+        if repeats && flow.recovery.is_none_or(|until| tx.una.from(until)) {
+            flow.recovery = Some(tx.max);
+            flow.account.fast += 1;
         }
     }
 
