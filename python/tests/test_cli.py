@@ -140,8 +140,9 @@ def test_claims_without_results_say_what_to_run(folder: Path) -> None:
     told = lab("claims", "WIFU-II.1", cwd=folder).stdout
     assert "not measured" in told
     assert "run experiments/x-w2" in told
-    (verdict,) = json.loads(lab("claims", "AP-T3", "--json", cwd=folder).stdout)
+    verdict, variants = json.loads(lab("claims", "AP-T3", "--json", cwd=folder).stdout)
     assert verdict["verdict"] == "not measured"
+    assert variants["id"] == "AP-T3-V"
 
 
 def test_the_traces_of_tahoe_are_those_of_ns2(folder: Path) -> None:
