@@ -520,6 +520,8 @@ threshold of carrier sense may move by 1.5 dB, but no station's power lies in th
 changes by 5 % or less at any length (`--tune`), so it stays at -90.1 dBm. One and two hops, and
 from four on, are in their bounds, all of them above the published values.
 
+What each declared variant of the radio changes in these two is among the [findings](findings.md).
+
 **HX-1.** The medians are tuned; the spread is not. With SNRs that vary by 1 dB in a second a link
 at 13 dB is nearly closed for a while and nearly free of loss for another, and a lost SYN costs 3
 s: the times of single transfers reach from 0.55 s to several seconds, where the published ones
