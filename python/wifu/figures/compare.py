@@ -190,7 +190,13 @@ def _draw_bars(
                         style.number(h), (a, top), xytext=(0, 2), textcoords="offset points",
                         ha="center", fontsize=8, color=style.INK,
                     )  # fmt: skip
-    axis.set_xticks(range(len(places)), [str(p) for p in places])
+    names = [str(p) for p in places]
+    # Names that would run into each other are tilted.
+    tilted = sum(map(len, names)) > 80 * axis.get_position().width
+    axis.set_xticks(
+        range(len(names)), names,
+        rotation=35 if tilted else 0, ha="right" if tilted else "center",
+    )  # fmt: skip
     axis.tick_params(axis="x", length=0)
     return []
 
