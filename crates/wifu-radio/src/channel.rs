@@ -1,17 +1,13 @@
 //! The channel: who hears what, which frame a receiver follows, and whether it survives.
 
-use crate::error::ErrorTable;
+use crate::fate::{odds, weigh};
 use crate::phy::Mode;
 use crate::power::Power;
 use crate::queue::Wake;
-use crate::radio::{Event, OnAir, Radio};
+use crate::radio::{Event, Link, OnAir, Radio};
 use crate::station::{Heard, Lock, Phase, Signal, Station};
 use crate::trace::{FrameKind, NOBODY, Record, What, Why};
-use wifu_wire::{Span, Time};
-
-/// Logarithms of probabilities: above, a frame survives surely; below, it surely does not.
-const SURE: f64 = -1e-9;
-const HOPELESS: f64 = -30.0;
+use wifu_wire::Time;
 
 impl Radio {
     /// A station begins to transmit.
@@ -81,30 +77,35 @@ impl Radio {
 
     /// The signal `number` of `node` arrives wherever it is heard.
     fn reach_all(&mut self, node: usize, number: u32, to: u16) {
+        let now = self.now;
         let mut row = core::mem::take(&mut self.links[node]);
-        let mut reached = false;
-        for link in &mut row {
-            if link.next <= self.now {
-                link.renew(self.now);
+        let (mut target, mut reached) = (u32::MAX, false);
+        for (at, link) in row.iter_mut().enumerate() {
+            if link.next <= now {
+                link.renew(now);
             }
-            if link.silent {
-                continue;
+            let mine = link.to == to;
+            if mine {
+                (target, reached) = (at as u32, !link.silent);
             }
-            reached |= link.to == to;
-            self.arrive(usize::from(link.to), number, link.power, link.to == to);
+            if !link.silent {
+                self.arrive(link, number, mine);
+            }
         }
         self.links[node] = row;
+        let signal = &mut self.signals[number as usize];
+        signal.link = target;
         if !reached && to != NOBODY {
-            self.signals[number as usize].miss = Why::Weak;
+            signal.miss = Why::Weak;
         }
     }
 
     /// A signal reaches a receiver.
     #[inline]
-    fn arrive(&mut self, node: usize, number: u32, power: Power, mine: bool) {
-        let now = self.now;
-        let signals = &mut self.signals;
+    fn arrive(&mut self, link: &Link, number: u32, mine: bool) {
+        let (node, power, now) = (usize::from(link.to), link.power, self.now);
         let s = &mut self.stations[node];
+        let silence = s.total == Power::ZERO;
         s.total += power;
         let audible = power >= s.cs;
         if audible {
@@ -113,54 +114,67 @@ impl Radio {
                 power,
             });
         }
+        if s.lock.is_some() {
+            self.arrive_beside(node, number, power, mine);
+            return;
+        }
         // Why it is not followed, if it is not.
         let (mut why, mut other) = (Why::Weak, NOBODY);
-        if let Some(own) = s.sending {
+        if s.sending.is_some() {
             if audible {
-                (why, other) = (Why::Transmitting, signals[own as usize].from);
+                (why, other) = (Why::Transmitting, link.to);
             }
-        } else if let Some(lock) = &mut s.lock {
-            let old = lock.signal;
-            let followed = &signals[old as usize];
-            let (new, now_followed) = (power.0 as f64, lock.power.0 as f64);
-            let taken = audible
-                && (new >= s.mim_ratio * now_followed
-                    || new >= s.capture_ratio * now_followed && now < followed.preamble_end)
-                && new >= s.lock_ratio * (s.noise + s.total - power).0 as f64;
-            if taken {
-                follow(s, signals, number, power, now);
-                let by = signals[number as usize].from;
-                self.missed(node, old, Why::Captured, by);
-                return;
-            }
-            weigh(
-                lock,
-                followed,
-                &self.tables[usize::from(s.table)],
-                &self.header,
-                now,
-            );
-            lock.interference = s.noise + s.total - lock.power;
-            if power > lock.worst_power {
-                (lock.worst, lock.worst_power) = (signals[number as usize].from, power);
-            }
-            if audible {
-                (why, other) = (Why::Locked, followed.from);
-            }
-        } else if audible && power.0 as f64 >= s.lock_ratio * (s.noise + s.total - power).0 as f64 {
-            follow(s, signals, number, power, now);
+        } else if audible && (silence && link.clear || !silence && s.stands_out(power)) {
+            follow(s, &self.signals, number, power, now);
             why = Why::None;
         } else if mine && audible {
-            other = drowner(s, signals, number, power);
+            other = drowner(s, &self.signals, number, power);
         }
         if mine {
-            let signal = &mut signals[number as usize];
+            let signal = &mut self.signals[number as usize];
             (signal.miss, signal.miss_other) = (why, other);
         }
-        let busy = s.sensing();
-        if busy != s.busy {
-            self.sensed(node, busy);
+        if !s.busy && s.sensing() {
+            s.gets_busy(node, now, self.phy.slot, &mut self.queue);
         }
+    }
+
+    /// A signal reaches a receiver that follows another one.
+    #[inline(never)]
+    fn arrive_beside(&mut self, node: usize, number: u32, power: Power, mine: bool) {
+        let now = self.now;
+        let signals = &mut self.signals;
+        let s = &mut self.stations[node];
+        let Some(lock) = &mut s.lock else { return };
+        let audible = power >= s.cs;
+        let old = lock.signal;
+        let followed = &signals[old as usize];
+        let (new, now_followed) = (power.float(), lock.power.float());
+        let taken = audible
+            && (new >= s.mim_ratio * now_followed
+                || new >= s.capture_ratio * now_followed && now < followed.preamble_end)
+            && new >= s.lock_ratio * (s.noise + s.total - power).float();
+        if taken {
+            follow(s, signals, number, power, now);
+            let by = signals[number as usize].from;
+            self.missed(node, old, Why::Captured, by);
+            return;
+        }
+        let table = &self.tables[usize::from(s.table)];
+        weigh(lock, followed, table, &self.header, now);
+        lock.interference = s.noise + s.total - lock.power;
+        if power > lock.worst_power {
+            (lock.worst, lock.worst_power) = (signals[number as usize].from, power);
+        }
+        let followed = followed.from;
+        if mine {
+            let signal = &mut signals[number as usize];
+            (signal.miss, signal.miss_other) = match audible {
+                true => (Why::Locked, followed),
+                false => (Why::Weak, NOBODY),
+            };
+        }
+        // It follows, so the medium was and is busy.
     }
 
     /// Remember why the one for whom a signal is does not listen to it.
@@ -188,82 +202,108 @@ impl Radio {
         let signal = self.signals[number as usize].clone();
         let mut row = core::mem::take(&mut self.links[node]);
         for link in &mut row {
-            if !link.silent {
-                let to = usize::from(link.to);
-                let before = self.stations[to].counters.overheard;
-                self.leave(to, number, &signal, link.power);
-                let s = &mut self.stations[to];
-                link.counters.overheard += s.counters.overheard - before;
-                if core::mem::take(&mut s.captured) && link.overheard != signal.frame {
-                    link.overheard = signal.frame;
-                    link.counters.overheard_frames += 1;
-                }
+            if link.silent {
+                continue;
+            }
+            let overheard = self.leave(usize::from(link.to), number, &signal, link.power);
+            if overheard == Overheard::No {
+                continue;
+            }
+            link.counters.overheard += 1;
+            if overheard == Overheard::Captured && link.overheard != signal.frame {
+                link.overheard = signal.frame;
+                link.counters.overheard_frames += 1;
             }
         }
-        self.links[node] = row;
         self.free.push(number);
-        let missed = self.signals[number as usize].clone();
-        self.count_loss(&missed);
         self.stations[node].sending = None;
+        self.count_loss(number, &signal, &mut row);
+        self.links[node] = row;
         self.catch_up(node);
-        self.sent(node, &missed);
+        let answered = self.signals[number as usize].answered;
+        self.sent(node, signal.kind, signal.to, answered);
         self.medium(node);
     }
 
     /// A signal ends at a receiver.
     #[inline]
-    fn leave(&mut self, node: usize, number: u32, signal: &Signal, power: Power) {
+    fn leave(&mut self, node: usize, number: u32, signal: &Signal, power: Power) -> Overheard {
         let now = self.now;
-        let s = &mut self.stations[node];
+        let mut s = &mut self.stations[node];
         s.total -= power;
-        if power >= s.cs
-            && let Some(at) = s.heard.iter().position(|h| h.signal == number)
-        {
-            s.heard.swap_remove(at);
-        }
-        if let Some(lock) = &mut s.lock {
-            let followed = &self.signals[lock.signal as usize];
-            weigh(
-                lock,
-                followed,
-                &self.tables[usize::from(s.table)],
-                &self.header,
-                now,
-            );
-            if lock.signal == number {
-                if let Some(lock) = s.lock.take() {
-                    self.received(node, number, signal, &lock);
+        if power >= s.cs {
+            match &s.heard[..] {
+                [only] if only.signal == number => s.heard.clear(),
+                heard => {
+                    if let Some(at) = heard.iter().position(|h| h.signal == number) {
+                        s.heard.swap_remove(at);
+                    }
                 }
-                self.catch_up(node);
-            } else {
-                lock.interference = s.noise + s.total - lock.power;
             }
-        } else if !s.heard.is_empty() {
-            self.catch_up(node);
         }
-        self.medium(node);
+        let mut overheard = Overheard::No;
+        if let Some(lock) = &mut s.lock {
+            let table = &self.tables[usize::from(s.table)];
+            if lock.signal != number {
+                let followed = &self.signals[lock.signal as usize];
+                weigh(lock, followed, table, &self.header, now);
+                lock.interference = s.noise + s.total - lock.power;
+                return overheard;
+            }
+            let odds = if lock.since == signal.start {
+                s.memory.odds(lock, signal, table, &self.header)
+            } else {
+                weigh(lock, signal, table, &self.header, now);
+                odds(lock.ln_ok)
+            };
+            let worst = lock.worst;
+            s.lock = None;
+            let right =
+                power >= s.decode && (odds >= 1.0 || odds > 0.0 && s.error_rng.unit() < odds);
+            s.eifs = !right;
+            if right {
+                overheard = self.decoded(node, number, signal, power);
+            } else {
+                let why = match worst {
+                    NOBODY => Why::Noise,
+                    _ => Why::Collision,
+                };
+                self.missed(node, number, why, worst);
+            }
+            s = &mut self.stations[node];
+            if s.late && matches!(s.phase, Phase::AwaitAck | Phase::AwaitCts) {
+                self.failed(node);
+                s = &mut self.stations[node];
+            }
+        }
+        if !s.heard.is_empty() {
+            self.catch_up(node);
+            s = &mut self.stations[node];
+        }
+        if s.busy && !s.sensing() {
+            s.gets_idle(node, now, (self.ifs, self.phy.slot), &mut self.queue);
+        }
+        overheard
     }
 
     /// An idle receiver follows the strongest signal whose preamble still lasts.
+    #[inline]
     fn catch_up(&mut self, node: usize) {
+        let s = &self.stations[node];
+        if !s.heard.is_empty() && s.lock.is_none() && s.sending.is_none() {
+            self.look_around(node);
+        }
+    }
+
+    #[inline(never)]
+    fn look_around(&mut self, node: usize) {
         let now = self.now;
         let s = &mut self.stations[node];
-        if s.heard.is_empty() || s.lock.is_some() || s.sending.is_some() {
-            return;
-        }
         let signals = &self.signals;
         let fresh = |h: &&Heard| signals[h.signal as usize].preamble_end > now;
-        let Some(best) = s
-            .heard
-            .iter()
-            .filter(fresh)
-            .max_by_key(|h| h.power)
-            .copied()
-        else {
-            return;
-        };
-        let rest = s.noise + s.total - best.power;
-        if best.power >= s.cs && best.power.0 as f64 >= s.lock_ratio * rest.0 as f64 {
+        let best = s.heard.iter().filter(fresh).max_by_key(|h| h.power);
+        let Some(&best) = best else { return };
+        if best.power >= s.cs && s.stands_out(best.power) {
             follow(s, &self.signals, best.signal, best.power, now);
             let signal = &mut self.signals[best.signal as usize];
             if usize::from(signal.to) == node {
@@ -272,52 +312,32 @@ impl Radio {
         }
     }
 
-    /// The followed frame is complete: was it right?
-    fn received(&mut self, node: usize, number: u32, signal: &Signal, lock: &Lock) {
-        let s = &mut self.stations[node];
-        let right = lock.power >= s.decode
-            && match lock.ln_ok {
-                ln if ln > SURE => true,
-                ln if ln < HOPELESS => false,
-                ln => s.error_rng.unit() < libm::exp(ln),
-            };
-        s.eifs = !right;
-        if right {
-            self.decoded(node, number, signal, lock.power);
-        } else {
-            let (why, other) = if lock.worst == NOBODY {
-                (Why::Noise, NOBODY)
-            } else {
-                (Why::Collision, lock.worst)
-            };
-            self.missed(node, number, why, other);
-        }
-        let s = &self.stations[node];
-        if s.late && matches!(s.phase, Phase::AwaitAck | Phase::AwaitCts) {
-            self.failed(node);
-        }
-    }
-
     /// Whether a data frame reached the one for whom it is.
-    fn count_loss(&mut self, signal: &Signal) {
+    fn count_loss(&mut self, number: u32, signal: &Signal, row: &mut [Link]) {
         if signal.kind != FrameKind::Data || signal.to == NOBODY {
             return;
         }
-        self.note(u64::from(signal.to), signal.miss as u64);
-        let lost = signal.miss != Why::None;
-        if let Some(at) = self.link_at(usize::from(signal.from), signal.to) {
-            let counters = &mut self.links[usize::from(signal.from)][at].counters;
-            counters.attempts += 1;
-            counters.decoded += u64::from(!lost);
+        let fate = &self.signals[number as usize];
+        let (miss, other) = (fate.miss, fate.miss_other);
+        self.note(u64::from(signal.to), miss as u64);
+        let lost = miss != Why::None;
+        let at = match row.get(signal.link as usize) {
+            Some(link) if link.to == signal.to => Ok(signal.link as usize),
+            // Links were added meanwhile.
+            _ => row.binary_search_by_key(&signal.to, |l| l.to),
+        };
+        if let Ok(at) = at {
+            row[at].counters.attempts += 1;
+            row[at].counters.decoded += u64::from(!lost);
         }
         if !lost {
             return;
         }
-        self.stations[usize::from(signal.to)].counters.lost[signal.miss as usize] += 1;
+        self.stations[usize::from(signal.to)].counters.lost[miss as usize] += 1;
         if self.tracing {
             self.record(Record {
-                why: signal.miss,
-                other: signal.miss_other,
+                why: miss,
+                other,
                 mode: signal.mode.0,
                 bytes: signal.bytes as u16,
                 flags: u8::from(signal.retry),
@@ -327,7 +347,7 @@ impl Radio {
     }
 
     /// A frame was decoded.
-    fn decoded(&mut self, node: usize, number: u32, signal: &Signal, power: Power) {
+    fn decoded(&mut self, node: usize, number: u32, signal: &Signal, power: Power) -> Overheard {
         let me = node as u16;
         let mine = signal.to == me;
         if mine {
@@ -344,9 +364,7 @@ impl Radio {
             });
         }
         if !mine && signal.to != NOBODY {
-            let s = &mut self.stations[node];
-            let until = self.now + signal.duration;
-            s.nav = s.nav.max(until);
+            return self.not_mine(node, signal, power);
         }
         match signal.kind {
             FrameKind::Data => self.data(node, number, signal, power),
@@ -355,103 +373,89 @@ impl Radio {
             FrameKind::Ack if mine => self.acknowledged(node),
             FrameKind::Rts | FrameKind::Cts | FrameKind::Ack => {}
         }
+        Overheard::No
     }
 
     fn data(&mut self, node: usize, number: u32, signal: &Signal, power: Power) {
         let me = node as u16;
-        let rssi_dbm = || power.whole_dbm();
         let (from, cookie, mode) = (signal.from, signal.cookie, signal.mode);
-        let s = &mut self.stations[node];
-        if signal.to == NOBODY {
-            s.counters.received += 1;
-            self.events.push_back(Event::Received {
-                node: me,
-                from,
-                cookie,
-                rssi_dbm: rssi_dbm(),
-                mode,
-                broadcast: true,
-            });
-        } else if signal.to == me {
+        let broadcast = signal.to == NOBODY;
+        if !broadcast {
             self.answer_data(node, number, signal);
-            let s = &mut self.stations[node];
-            if s.duplicate(from, signal.seq, signal.retry) {
-                s.counters.duplicates += 1;
+            if self.stations[node].duplicate(from, signal.seq, signal.retry) {
+                self.stations[node].counters.duplicates += 1;
                 if self.tracing {
                     self.record(self.entry(What::Duplicate, signal.frame, me, from));
                 }
                 return;
             }
-            s.counters.received += 1;
-            self.events.push_back(Event::Received {
-                node: me,
-                from,
-                cookie,
-                rssi_dbm: rssi_dbm(),
-                mode,
-                broadcast: false,
-            });
-        } else {
-            self.overheard(node, signal, rssi_dbm);
         }
-    }
-
-    fn overheard(&mut self, node: usize, signal: &Signal, rssi_dbm: impl Fn() -> i8) {
-        let s = &mut self.stations[node];
-        s.counters.overheard += 1;
-        if s.overhear_loss > 0.0 && s.overhear_rng.unit() < s.overhear_loss {
-            return;
-        }
-        s.captured = true;
-        if !s.promiscuous {
-            return;
-        }
-        self.events.push_back(Event::Overheard {
-            node: node as u16,
-            from: signal.from,
-            to: signal.to,
-            cookie: signal.cookie,
-            rssi_dbm: rssi_dbm(),
-            mode: signal.mode,
-            retry: signal.retry,
+        self.stations[node].counters.received += 1;
+        self.events.push_back(Event::Received {
+            node: me,
+            from,
+            cookie,
+            rssi_dbm: power.whole_dbm(),
+            mode,
+            broadcast,
         });
     }
 
-    /// Carrier sense after something changed: freeze or resume the back-off.
-    #[inline(always)]
-    pub(crate) fn medium(&mut self, node: usize) {
-        let s = &self.stations[node];
-        let busy = s.sensing();
-        if busy != s.busy {
-            self.sensed(node, busy);
+    /// A frame for another station was decoded: the medium is reserved, and data is overheard.
+    #[inline]
+    fn not_mine(&mut self, node: usize, signal: &Signal, power: Power) -> Overheard {
+        let until = self.now + signal.duration;
+        let s = &mut self.stations[node];
+        s.nav = s.nav.max(until);
+        if signal.kind != FrameKind::Data {
+            return Overheard::No;
         }
+        s.counters.overheard += 1;
+        if s.overhear_loss > 0.0 && s.overhear_rng.unit() < s.overhear_loss {
+            return Overheard::Missed;
+        }
+        if s.promiscuous {
+            self.events.push_back(Event::Overheard {
+                node: node as u16,
+                from: signal.from,
+                to: signal.to,
+                cookie: signal.cookie,
+                rssi_dbm: power.whole_dbm(),
+                mode: signal.mode,
+                retry: signal.retry,
+            });
+        }
+        Overheard::Captured
     }
 
-    #[inline(never)]
-    fn sensed(&mut self, node: usize, busy: bool) {
-        let now = self.now;
+    /// Carrier sense after something changed: freeze or resume the back-off.
+    pub(crate) fn medium(&mut self, node: usize) {
+        let (now, slot) = (self.now, self.phy.slot);
         let s = &mut self.stations[node];
-        s.busy = busy;
-        if busy {
-            s.busy_since = now;
-            self.freeze(node);
-        } else {
-            settle_busy(s, now);
-            self.resume(node);
+        match (s.busy, s.sensing()) {
+            (false, true) => s.gets_busy(node, now, slot, &mut self.queue),
+            (true, false) => s.gets_idle(node, now, (self.ifs, slot), &mut self.queue),
+            _ => {}
         }
     }
 }
 
-fn settle_busy(s: &mut Station, now: Time) {
-    s.counters.busy = s.counters.busy + (now - s.busy_since);
-    s.driver.meter.note(now, s.counters.busy);
+/// What came of a data frame at a station that it is not for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Overheard {
+    /// Not decoded, or it is no such frame.
+    No,
+    /// Decoded, but the capture path lost it.
+    Missed,
+    /// Decoded and captured.
+    Captured,
 }
 
 /// Whose signal keeps an idle receiver from following one that it would follow in silence; nobody's
 /// if that one is too weak by itself, or only what is not audible adds up beside it.
 #[inline(never)]
 fn drowner(s: &Station, signals: &[Signal], signal: u32, power: Power) -> u16 {
-    if (power.0 as f64) < s.lock_ratio * s.noise.0 as f64 {
+    if power.float() < s.lock_ratio * s.noise.float() {
         return NOBODY;
     }
     let other = s.strongest_but(signal);
@@ -475,53 +479,6 @@ fn follow(s: &mut Station, signals: &[Signal], signal: u32, power: Power, now: T
         worst,
         worst_power,
     });
-}
-
-/// Account for the part of the followed frame that ends now.
-#[inline]
-fn weigh(lock: &mut Lock, signal: &Signal, table: &ErrorTable, headers: &[Mode; 12], now: Time) {
-    let since = core::mem::replace(&mut lock.since, now);
-    if since >= now || lock.ln_ok < HOPELESS {
-        return;
-    }
-    let sinr = lock.power.over(lock.interference);
-    if sinr < table.sure(signal.mode) {
-        survive(lock, signal, table, headers, (since, now), sinr);
-    }
-}
-
-/// The chance that the part of a frame between two times survives at this SINR.
-fn survive(
-    lock: &mut Lock,
-    signal: &Signal,
-    table: &ErrorTable,
-    headers: &[Mode; 12],
-    (since, now): (Time, Time),
-    sinr: f64,
-) {
-    if now > signal.plcp_end {
-        let (from, whole) = (since.max(signal.plcp_end), signal.end - signal.plcp_end);
-        let bits = f64::from(signal.bytes * 8) * share(now - from, whole);
-        lock.ln_ok += table.ln_bit(signal.mode, sinr) * bits;
-    }
-    let header = headers[usize::from(signal.mode.0)];
-    if since < signal.plcp_end && sinr < table.sure(header) {
-        // The header follows the preamble: 24 bits in 4 us, or 48 bits.
-        let from = since.max(signal.preamble_end);
-        let part = now.min(signal.plcp_end) - from; // none before the preamble's end
-        let bits = if header.is_ofdm() { 24.0 } else { 48.0 };
-        let whole = signal.plcp_end - signal.preamble_end;
-        lock.ln_ok += table.ln_bit(header, sinr) * bits * share(part, whole);
-    }
-}
-
-/// A part of a whole as a number from 0 to 1.
-fn share(part: Span, whole: Span) -> f64 {
-    if part == whole {
-        1.0
-    } else {
-        part.0 as f64 / whole.0 as f64
-    }
 }
 
 /// A frame that begins; [`Radio::transmit`] adds the times.

@@ -3,9 +3,9 @@
 use crate::channel::control_signal;
 use crate::driver::{Finished, Times};
 use crate::phy::{ACK, CTS, OVERHEAD, RTS};
-use crate::queue::Wake;
+use crate::queue::{Queue, Wake};
 use crate::radio::{Event, Radio};
-use crate::station::{Answer, Job, Phase, Response, Signal};
+use crate::station::{Answer, Job, Phase, Response, Signal, Station};
 use crate::trace::{FrameKind, NOBODY, Record, What};
 use wifu_wire::{Span, Time};
 
@@ -15,54 +15,75 @@ use wifu_wire::{Span, Time};
 /// processing + propagation).
 const BLIND: Span = Span(5_000);
 
-impl Radio {
+impl Station {
     /// The medium became busy: slots that passed are counted off, and the slot in which it became
     /// busy too, as EDCA and Bianchi's model have it (legacy DCF doesn't count it). An access that
     /// the station has decided on goes ahead.
-    pub(crate) fn freeze(&mut self, node: usize) {
-        let now = self.now;
-        let slot = self.phy.slot.0;
-        let access_at = self.queue.when(node, Wake::Access);
+    #[inline]
+    pub(crate) fn gets_busy(&mut self, node: usize, now: Time, slot: Span, queue: &mut Queue) {
+        self.busy = true;
+        self.busy_since = now;
+        if !self.backoff && self.phase != Phase::Contend {
+            return;
+        }
+        let access_at = queue.when(node, Wake::Access);
         if access_at <= now + BLIND {
             return;
         }
-        let s = &mut self.stations[node];
-        if s.backoff && now >= s.count_from {
-            let passed = (now - s.count_from).0 / slot + u64::from(!s.legacy);
-            s.slots -= passed.min(u64::from(s.slots)) as u32;
-            if s.slots == 0 && s.job.is_none() {
-                s.backoff = false;
+        if self.backoff && now >= self.count_from {
+            let passed = (now - self.count_from).0 / slot.0 + u64::from(!self.legacy);
+            self.slots -= passed.min(u64::from(self.slots)) as u32;
+            if self.slots == 0 && self.job.is_none() {
+                self.backoff = false;
             }
         }
         if access_at != Time::NEVER {
-            self.queue.cancel(node, Wake::Access);
+            queue.cancel(node, Wake::Access);
         }
     }
 
     /// The medium became idle: the count goes on after the interframe space.
-    pub(crate) fn resume(&mut self, node: usize) {
-        let now = self.now;
-        let s = &mut self.stations[node];
-        s.idle_since = now.max(s.nav);
-        if s.backoff || s.phase == Phase::Contend {
-            self.count_on(node);
-        }
+    #[inline]
+    pub(crate) fn gets_idle(
+        &mut self,
+        node: usize,
+        now: Time,
+        times: ([Span; 2], Span),
+        queue: &mut Queue,
+    ) {
+        self.busy = false;
+        self.counters.busy = self.counters.busy + (now - self.busy_since);
+        self.driver.meter.note(now, self.counters.busy);
+        self.idle_since = now.max(self.nav);
+        self.count_on(node, now, times, queue);
     }
 
     /// Slots count from now on, or as soon as the interframe space is over.
-    fn count_on(&mut self, node: usize) {
-        let now = self.now;
-        let ifs = self.ifs;
-        let slot = self.phy.slot;
-        let s = &mut self.stations[node];
-        if s.busy {
+    #[inline]
+    fn count_on(
+        &mut self,
+        node: usize,
+        now: Time,
+        (ifs, slot): ([Span; 2], Span),
+        queue: &mut Queue,
+    ) {
+        let contends = self.phase == Phase::Contend;
+        if self.busy || !(self.backoff || contends) {
             return;
         }
-        s.count_from = (s.idle_since + ifs[usize::from(s.eifs)]).max(now);
-        if s.phase == Phase::Contend {
-            let at = s.count_from + slot * u64::from(s.slots);
-            self.queue.set(node, Wake::Access, at);
+        self.count_from = (self.idle_since + ifs[usize::from(self.eifs)]).max(now);
+        if contends {
+            let at = self.count_from + slot * u64::from(self.slots);
+            queue.set(node, Wake::Access, at);
         }
+    }
+}
+
+impl Radio {
+    /// See [`Station::count_on`].
+    fn count_on(&mut self, node: usize) {
+        let times = (self.ifs, self.phy.slot);
+        self.stations[node].count_on(node, self.now, times, &mut self.queue);
     }
 
     /// Draw a back-off from the present window.
@@ -209,14 +230,14 @@ impl Radio {
         self.transmit(node, signal);
     }
 
-    /// A station's own transmission ended.
-    pub(crate) fn sent(&mut self, node: usize, signal: &Signal) {
-        match signal.kind {
-            FrameKind::Data if signal.to == NOBODY => self.complete(node, true),
-            FrameKind::Data => self.await_answer(node, Phase::AwaitAck, signal.answered),
-            FrameKind::Rts => self.await_answer(node, Phase::AwaitCts, signal.answered),
-            FrameKind::Ack => self.unanswered(signal.to, Phase::AwaitAck),
-            FrameKind::Cts => self.unanswered(signal.to, Phase::AwaitCts),
+    /// A station's own transmission ended, which will be answered or not.
+    pub(crate) fn sent(&mut self, node: usize, kind: FrameKind, to: u16, answered: bool) {
+        match kind {
+            FrameKind::Data if to == NOBODY => self.complete(node, true),
+            FrameKind::Data => self.await_answer(node, Phase::AwaitAck, answered),
+            FrameKind::Rts => self.await_answer(node, Phase::AwaitCts, answered),
+            FrameKind::Ack => self.unanswered(to, Phase::AwaitAck),
+            FrameKind::Cts => self.unanswered(to, Phase::AwaitCts),
         }
     }
 

@@ -10,6 +10,7 @@ mod driver;
 pub mod error;
 pub mod etx;
 pub mod fading;
+mod fate;
 mod minstrel;
 pub mod phy;
 pub mod plan;

@@ -38,9 +38,19 @@ impl Power {
         (above as i32 + LOWEST) as i8
     }
 
+    /// As a number. Below 29 dBm a conversion from signed numbers does, which is quicker.
+    #[inline]
+    pub(crate) fn float(self) -> f64 {
+        match i64::try_from(self.0) {
+            Ok(signed) => signed as f64,
+            Err(_) => self.0 as f64,
+        }
+    }
+
     /// Linear ratio to another power.
+    #[inline]
     pub fn over(self, o: Power) -> f64 {
-        self.0 as f64 / o.0 as f64
+        self.float() / o.float()
     }
 
     /// Times a linear factor.

@@ -42,9 +42,7 @@ struct Kind {
     bounds: Vec<Time>,
     /// How many stations wait.
     waiting: u32,
-    /// Nothing at all is due before.
-    first: Time,
-    /// What was due at `first` is not any more.
+    /// What was the first is not due any more.
     loose: bool,
     /// Not `loose`: whose the first is.
     station: u32,
@@ -58,55 +56,57 @@ impl Kind {
             due: vec![Time::NEVER; stations],
             bounds: vec![Time::NEVER; stations.div_ceil(WIDTH)],
             waiting: 0,
-            first: Time::NEVER,
             loose: false,
             station: 0,
             tied: false,
         }
     }
 
+    /// Nothing is due before `first`; it may be moved.
     #[inline]
-    fn set(&mut self, station: usize, at: Time) {
+    fn set(&mut self, first: &mut Time, station: usize, at: Time) {
         let old = core::mem::replace(&mut self.due[station], at);
         self.waiting += u32::from(old == Time::NEVER);
         let bound = &mut self.bounds[station / WIDTH];
         *bound = at.min(*bound);
-        if at < self.first {
-            (self.first, self.station) = (at, station as u32);
+        if at < *first {
+            (*first, self.station) = (at, station as u32);
             (self.loose, self.tied) = (false, false);
         } else {
-            self.loose |= old == self.first;
-            self.tied |= at == self.first;
+            self.loose |= old == *first;
+            self.tied |= at == *first;
         }
     }
 
     #[inline]
-    fn cancel(&mut self, station: usize) {
+    fn cancel(&mut self, first: Time, station: usize) {
         let old = core::mem::replace(&mut self.due[station], Time::NEVER);
         if old != Time::NEVER {
             self.waiting -= 1;
-            self.loose |= old == self.first;
+            self.loose |= old == first;
         }
     }
 
-    /// Find the first: make the least bound exact until it stays the least.
-    fn settle(&mut self) {
+    /// When the first is due: makes the least bound exact until it stays the least.
+    fn settle(&mut self) -> Time {
         self.loose = false;
         if self.waiting == 0 {
-            self.first = Time::NEVER;
-            self.bounds.fill(Time::NEVER);
-            return;
+            return Time::NEVER;
+        }
+        if self.bounds.len() == 1 {
+            let (station, first, alone) = least(&self.due);
+            (self.station, self.tied) = (station as u32, !alone);
+            return first;
         }
         loop {
             let (group, bound, one) = least(&self.bounds);
             let begin = group * WIDTH;
             let end = self.due.len().min(begin + WIDTH);
-            let (i, at, alone) = least(&self.due[begin..end]);
-            self.bounds[group] = at;
-            if at == bound || self.bounds.len() == 1 {
-                (self.first, self.station) = (at, (begin + i) as u32);
-                self.tied = !(one && alone);
-                return;
+            let (i, first, alone) = least(&self.due[begin..end]);
+            self.bounds[group] = first;
+            if first == bound {
+                (self.station, self.tied) = ((begin + i) as u32, !(one && alone));
+                return first;
             }
         }
     }
@@ -129,6 +129,8 @@ fn least(times: &[Time]) -> (usize, Time, bool) {
 /// The events. Ties between stations are broken by a seeded hash of time and source.
 pub(crate) struct Queue {
     kinds: [Kind; 5],
+    /// By kind: nothing is due before. Exact unless the kind is loose.
+    firsts: [Time; 5],
     /// The kind that is next.
     next: usize,
     /// What the source of a station's [`Wake::End`] is: the number of its transmission.
@@ -141,6 +143,7 @@ impl Queue {
     pub fn new(stations: usize, rng: &Rng) -> Queue {
         Queue {
             kinds: WAKES.map(|_| Kind::new(stations)),
+            firsts: [Time::NEVER; 5],
             next: 0,
             numbers: vec![0; stations],
             ties: rng.split("ties").next_u64() | 1,
@@ -150,7 +153,8 @@ impl Queue {
     /// `wake` is due at `at` for this station, and not when it was due before.
     #[inline]
     pub fn set(&mut self, station: usize, wake: Wake, at: Time) {
-        self.kinds[wake as usize].set(station, at);
+        let first = &mut self.firsts[wake as usize];
+        self.kinds[wake as usize].set(first, station, at);
     }
 
     /// The station's transmission, of this number, ends at `at`.
@@ -163,7 +167,8 @@ impl Queue {
     /// `wake` is no longer awaited.
     #[inline]
     pub fn cancel(&mut self, station: usize, wake: Wake) {
-        self.kinds[wake as usize].cancel(station);
+        let first = self.firsts[wake as usize];
+        self.kinds[wake as usize].cancel(first, station);
     }
 
     /// When `wake` is due for this station; [`Time::NEVER`] if it is not awaited.
@@ -175,37 +180,38 @@ impl Queue {
     /// When the next one is due, as of the last [`Queue::settle`].
     #[inline]
     pub fn next(&self) -> Time {
-        self.kinds[self.next].first
+        self.firsts[self.next]
     }
 
     /// Find the next one. After changes, and before any of them is asked for.
+    #[inline]
     pub fn settle(&mut self) {
         loop {
-            let (mut next, mut first) = (0, self.kinds[0].first);
-            for (i, kind) in self.kinds.iter().enumerate().skip(1) {
-                if kind.first < first {
-                    (next, first) = (i, kind.first);
-                }
+            let [end, respond, timeout, access, interrupt] = self.firsts;
+            // Of those at the same time the earlier kind.
+            let (mut next, mut first) = (0, end);
+            for (i, at) in [(1, respond), (2, timeout), (3, access), (4, interrupt)] {
+                (next, first) = if at < first { (i, at) } else { (next, first) };
             }
             self.next = next;
-            let kind = &mut self.kinds[next];
-            if !kind.loose {
+            if !self.kinds[next].loose {
                 return;
             }
-            kind.settle();
+            self.firsts[next] = self.kinds[next].settle();
         }
     }
 
     /// The next one that is due at `now` or before, and its station.
     #[inline]
     pub fn pop(&mut self, now: Time) -> Option<(Wake, usize)> {
-        let kind = &mut self.kinds[self.next];
-        if kind.first > now || kind.first == Time::NEVER {
+        let first = self.next();
+        if first > now || first == Time::NEVER {
             return None;
         }
+        let kind = &self.kinds[self.next];
         let wake = WAKES[self.next];
         let station = match kind.tied {
-            true => self.fairest(wake),
+            true => self.fairest(wake, first),
             false => kind.station as usize,
         };
         self.cancel(station, wake);
@@ -214,9 +220,8 @@ impl Queue {
 
     /// Whose event goes first of those of a kind that are due at the same time.
     #[inline(never)]
-    fn fairest(&self, wake: Wake) -> usize {
+    fn fairest(&self, wake: Wake, at: Time) -> usize {
         let kind = &self.kinds[wake as usize];
-        let at = kind.first;
         let mut best = None;
         for (group, stations) in kind.due.chunks(WIDTH).enumerate() {
             if kind.bounds[group] > at {

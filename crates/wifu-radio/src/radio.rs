@@ -137,6 +137,10 @@ pub(crate) struct Link {
     pub power: Power,
     /// Too weak to matter.
     pub silent: bool,
+    /// Without anything beside it, the receiver locks on it.
+    pub clear: bool,
+    /// What that takes: the receiver's noise times the ratio that it needs.
+    pub lock: f64,
     pub mean_dbm: f64,
     pub sigma_db: f64,
     pub floor_dbm: f64,
@@ -165,6 +169,7 @@ impl Link {
             self.next = Time::NEVER;
         }
         self.power = Power::from_dbm(self.mean_dbm + z);
+        self.clear = self.power.float() >= self.lock;
         self.silent = self.mean_dbm + 4.0 * self.sigma_db < self.floor_dbm;
     }
 }
@@ -269,11 +274,14 @@ impl Radio {
 
     fn new_link(&self, gain: &crate::plan::Gain) -> Link {
         let fading = (gain.sigma_db > 0.0).then(|| Fading::new(gain.sigma_db, gain.tau, &gain.rng));
-        let noise = self.stations[usize::from(gain.to)].noise;
+        let receiver = &self.stations[usize::from(gain.to)];
+        let noise = receiver.noise;
         let mut link = Link {
             to: gain.to,
             power: Power::ZERO,
             silent: false,
+            clear: false,
+            lock: receiver.lock_ratio * noise.float(),
             mean_dbm: gain.mean_dbm,
             sigma_db: gain.sigma_db,
             floor_dbm: noise.dbm() - FLOOR_DB,
@@ -341,6 +349,7 @@ impl Radio {
 
     /// When something happens next.
     #[must_use]
+    #[inline]
     pub fn poll_timeout(&self) -> Time {
         self.queue.next()
     }
@@ -360,7 +369,24 @@ impl Radio {
         }
     }
 
+    /// What is due next, and on until `limit` as long as there is neither an event nor a
+    /// transmission to show: [`Radio::poll_timeout`] and [`Radio::handle_timeout`] in turns.
+    /// Returns the time of the last turn, and how many there were.
+    pub fn run_until(&mut self, limit: Time) -> (Time, u64) {
+        let mut turns = 0;
+        loop {
+            self.handle_timeout(self.queue.next());
+            turns += 1;
+            let quiet = self.events.is_empty() && self.aired.is_empty();
+            let next = self.queue.next();
+            if !quiet || next > limit || next == Time::NEVER {
+                return (self.now, turns);
+            }
+        }
+    }
+
     /// What a node has to learn; drain after each call.
+    #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }

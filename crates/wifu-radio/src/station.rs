@@ -2,6 +2,7 @@
 
 use crate::counters::Counters;
 use crate::driver::{Driver, Item};
+use crate::fate::Memory;
 use crate::minstrel::Minstrel;
 use crate::phy::Mode;
 use crate::plan::{NodePlan, RateControl};
@@ -103,8 +104,6 @@ pub(crate) struct Station {
     pub capture_ratio: f64,
     pub mim_ratio: f64,
     pub overhear_loss: f64,
-    /// A frame for others was just heard, and captured.
-    pub captured: bool,
     pub promiscuous: bool,
     pub attempts: u8,
     pub attempts_long: u8,
@@ -120,6 +119,7 @@ pub(crate) struct Station {
     pub minstrel: Option<Minstrel>,
 
     pub heard: Vec<Heard>,
+    pub memory: Memory,
     pub total: Power,
     pub lock: Option<Lock>,
     pub sending: Option<u32>,
@@ -165,7 +165,6 @@ impl Station {
             capture_ratio: linear(r.capture_db),
             mim_ratio: r.mim_db.map_or(f64::INFINITY, linear),
             overhear_loss: r.overhear_loss,
-            captured: false,
             promiscuous: r.promiscuous,
             attempts: r.attempts.max(1),
             attempts_long: r.attempts_long.max(1),
@@ -179,6 +178,7 @@ impl Station {
             minstrel: (r.rate_control == RateControl::Minstrel)
                 .then(|| Minstrel::new(r.rate, rng.split("minstrel"))),
             heard: Vec::with_capacity(16),
+            memory: Memory::new(),
             total: Power::ZERO,
             lock: None,
             sending: None,
@@ -211,6 +211,12 @@ impl Station {
     #[inline]
     pub fn sensing(&self) -> bool {
         self.sending.is_some() || self.lock.is_some() || self.total >= self.cs
+    }
+
+    /// Whether a signal of this power among those on the air can be locked on.
+    #[inline]
+    pub fn stands_out(&self, power: Power) -> bool {
+        power.float() >= self.lock_ratio * (self.noise + self.total - power).float()
     }
 
     /// Whether a copy of this frame came before; remembers it.
@@ -255,6 +261,8 @@ pub(crate) struct Signal {
     pub end: Time,
     /// The Duration field: for how long the medium is taken after the end.
     pub duration: Span,
+    /// Which of the sender's links leads to `to`.
+    pub link: u32,
     /// Why `to` is not listening to it.
     pub miss: crate::trace::Why,
     pub miss_other: u16,
@@ -279,6 +287,7 @@ impl Signal {
             plcp_end: Time::ZERO,
             end: Time::ZERO,
             duration: Span::ZERO,
+            link: u32::MAX,
             miss: crate::trace::Why::None,
             miss_other: NOBODY,
             answered: false,

@@ -43,11 +43,11 @@ impl Air {
         }
     }
 
-    /// Everything that is due at `now`.
-    pub(crate) fn handle(&mut self, now: Time) {
-        if let Some(radio) = &mut self.radio {
-            radio.handle_timeout(now);
-        }
+    /// What is due next, and on until `limit` as long as nobody has to learn anything: the time
+    /// then, and at how many moments something happened.
+    pub(crate) fn run_until(&mut self, limit: Time) -> (Time, u64) {
+        let radio = self.radio.as_mut();
+        radio.map_or((limit, 0), |r| r.run_until(limit))
     }
 
     /// What a node has to learn.

@@ -26,11 +26,12 @@ impl Simulation {
                 self.pass_to(limit, at == Time::NEVER);
                 break;
             }
-            self.now = at;
             if radio <= own {
-                self.counted += 1;
-                self.air.handle(at);
+                let (now, moments) = self.air.run_until(own.min(limit));
+                self.now = now;
+                self.counted += moments;
             } else if let Some((_, what)) = self.events.pop() {
+                self.now = at;
                 self.air.pass_to(at);
                 self.happen(what);
             }
