@@ -260,28 +260,36 @@ ALWAYS int may_be_atp(const struct context *skb)
 	return ip[9] == UDP || ip[9] == ATP;
 }
 
-// Where ATP's header begins; 0 if this is no ATP packet.
-ALWAYS u32 find(void *skb, int *udp)
+// The UDP header, or what stands in its place, and ATP's up to its delay.
+struct head {
+	u16 from, to, length, checksum;
+	u8 version, type;
+	u16 control;
+	u16 unused;
+	u16 hops;  // and another octet
+	u32 between[2];
+	u32 delay;
+};
+_Static_assert(sizeof(struct head) == UDP_HEADER + DELAY + 4, "as they lie in the packet");
+
+// Where ATP's header begins, and what it says; 0 if this is no ATP packet.
+ALWAYS u32 find(void *skb, struct head *head, int *udp)
 {
-	u8 ip[20];
-	u16 type, ports[2];
-	u8 begin[2];
-	if (load(skb, 12, &type, 2) || type != swap(0x0800) || load(skb, ETHERNET, ip, 20))
+	u8 begin[22];  // the type of the frame and IP's header
+	if (load(skb, 12, begin, 22) || begin[0] != 8 || begin[1] != 0)
 		return 0;
+	const u8 *ip = begin + 2;
 	u32 at = ETHERNET + (ip[0] & 15) * 4;
 	int later_fragment = (ip[6] & 0x1F) | ip[7];
 	u32 length = (u32)ip[2] << 8 | ip[3];
 	if (ip[0] >> 4 != 4 || later_fragment || (ip[9] != UDP && ip[9] != ATP))
 		return 0;
-	if (length < at - ETHERNET + UDP_HEADER + ATP_HEADER || load(skb, at, ports, 4))
+	if (length < at - ETHERNET + UDP_HEADER + ATP_HEADER || load(skb, at, head, sizeof *head))
 		return 0;
 	*udp = ip[9] == UDP;
-	if (*udp && swap(ports[0]) != CONFIG.port && swap(ports[1]) != CONFIG.port)
+	if (*udp && swap(head->from) != CONFIG.port && swap(head->to) != CONFIG.port)
 		return 0;
-	at += UDP_HEADER;
-	if (load(skb, at, begin, 2) || begin[0] != 1 || begin[1] != 1)
-		return 0;
-	return at;
+	return head->version == 1 && head->type == 1 ? at + UDP_HEADER : 0;
 }
 
 // Replace two octets, or four, of a packet whose UDP checksum lies at `sum`, if it has one.
@@ -301,13 +309,12 @@ int stamp(void *skb)
 	int udp = 0, idle = 0;
 	if (!may_be_atp(skb) || !(r = reading()))
 		return PASS;
-	u32 at = find(skb, &udp);
-	u16 control, hops;
-	u32 before;
-	if (!at || load(skb, at + CONTROL, &control, 2) || load(skb, at + HOPS, &hops, 2) ||
-	    load(skb, at + DELAY, &before, 4))
+	struct head head;
+	u32 at = find(skb, &head, &udp);
+	if (!at)
 		return PASS;
-	u16 flags = swap(control);
+	u16 control = head.control, hops = head.hops, flags = swap(control);
+	u32 before = head.delay;
 	if (flags & SACK_OPT)
 		return PASS;
 	u32 us = delay_here(r, flags & ADAPT, &idle);
