@@ -1,6 +1,6 @@
 //! The channel: who hears what, which frame a receiver follows, and whether it survives.
 
-use crate::fate::{odds, weigh};
+use crate::fate::{survives, weigh};
 use crate::phy::Mode;
 use crate::power::Power;
 use crate::queue::Wake;
@@ -11,18 +11,9 @@ use wifu_wire::Time;
 
 impl Radio {
     /// A station begins to transmit.
-    pub(crate) fn transmit(&mut self, node: usize, mut signal: Signal) {
-        let now = self.now;
-        let mode = signal.mode;
-        let length = self.phy.airtime(mode, signal.bytes);
-        signal.from = node as u16;
-        signal.start = now;
-        signal.preamble_end = now + self.phy.preamble(mode);
-        signal.plcp_end = now + self.phy.plcp(mode);
-        signal.end = now + length;
-        self.note(node as u64, u64::from(signal.to) << 8 | signal.kind as u64);
-        self.watch(&signal);
-        let (to, end) = (signal.to, signal.end);
+    // Inline, so that the frame is written where it stays.
+    #[inline(always)]
+    pub(crate) fn transmit(&mut self, node: usize, signal: Signal) {
         let number = match self.free.pop() {
             Some(n) => n,
             None => {
@@ -31,6 +22,25 @@ impl Radio {
             }
         };
         self.signals[number as usize] = signal;
+        self.begin(node, number);
+    }
+
+    #[inline(never)]
+    fn begin(&mut self, node: usize, number: u32) {
+        let now = self.now;
+        let signal = &mut self.signals[number as usize];
+        let mode = signal.mode;
+        let length = self.phy.airtime(mode, signal.bytes);
+        signal.from = node as u16;
+        signal.start = now;
+        signal.preamble_end = now + self.phy.preamble(mode);
+        signal.plcp_end = now + self.phy.plcp(mode);
+        signal.end = now + length;
+        let (to, end, kind) = (signal.to, signal.end, signal.kind);
+        self.note(node as u64, u64::from(to) << 8 | kind as u64);
+        if self.watching || self.tracing {
+            self.watch(number);
+        }
         let station = &mut self.stations[node];
         station.counters.airtime = station.counters.airtime + length;
         station.sending = Some(number);
@@ -46,7 +56,9 @@ impl Radio {
         self.queue.set_end(node, number, end);
     }
 
-    fn watch(&mut self, s: &Signal) {
+    #[cold]
+    fn watch(&mut self, number: u32) {
+        let s = self.signals[number as usize].clone();
         if self.watching {
             self.aired.push(OnAir {
                 start: s.start,
@@ -250,16 +262,15 @@ impl Radio {
                 lock.interference = s.noise + s.total - lock.power;
                 return overheard;
             }
-            let odds = if lock.since == signal.start {
-                s.memory.odds(lock, signal, table, &self.header)
+            let ln_ok = if lock.since == signal.start {
+                s.memory.ln_ok(lock, signal, table, &self.header)
             } else {
                 weigh(lock, signal, table, &self.header, now);
-                odds(lock.ln_ok)
+                lock.ln_ok
             };
             let worst = lock.worst;
             s.lock = None;
-            let right =
-                power >= s.decode && (odds >= 1.0 || odds > 0.0 && s.error_rng.unit() < odds);
+            let right = power >= s.decode && survives(ln_ok, &mut s.error_rng);
             s.eifs = !right;
             if right {
                 overheard = self.decoded(node, number, signal, power);

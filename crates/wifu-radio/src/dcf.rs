@@ -167,7 +167,7 @@ impl Radio {
     fn start(&mut self, node: usize) {
         let now = self.now;
         let s = &mut self.stations[node];
-        let Some(mut job) = s.job else { return };
+        let Some(job) = &mut s.job else { return };
         let broadcast = job.item.to == NOBODY;
         job.mode = match &mut s.minstrel {
             _ if broadcast => s.broadcast,
@@ -178,33 +178,30 @@ impl Radio {
             job.first = now;
         }
         job.last = now;
-        s.job = Some(job);
         s.phase = Phase::Sending;
         if !job.rts {
-            self.send_data(node, job);
+            self.send_data(node);
             return;
         }
-        let index = usize::from(job.mode.0);
-        let mode = s.control[index];
+        let (mode, item) = (job.mode, job.item);
+        let control = s.control[usize::from(mode.0)];
         s.counters.rts += 1;
         let sifs = self.phy.sifs;
-        let answer = self.timing[node][index].ack;
-        let data = self
-            .phy
-            .airtime(job.mode, u32::from(job.item.bytes) + OVERHEAD);
+        let answer = self.timing[node][usize::from(mode.0)].ack;
+        let data = self.phy.airtime(mode, u32::from(item.bytes) + OVERHEAD);
         let signal = Signal {
             duration: sifs * 3 + answer * 2 + data,
-            frame: job.item.frame,
-            ..control_signal(FrameKind::Rts, job.item.to, mode, RTS)
+            frame: item.frame,
+            ..control_signal(FrameKind::Rts, item.to, control, RTS)
         };
         self.transmit(node, signal);
     }
 
-    fn send_data(&mut self, node: usize, mut job: Job) {
+    fn send_data(&mut self, node: usize) {
         let s = &mut self.stations[node];
+        let Some(job) = &mut s.job else { return };
         let retry = job.sent > 0;
         job.sent = job.sent.saturating_add(1);
-        s.job = Some(job);
         s.phase = Phase::Sending;
         s.counters.attempts += 1;
         s.counters.retries += u64::from(retry);
@@ -476,8 +473,8 @@ impl Radio {
         let mode = s.control[usize::from(r.mode.0)];
         match r.answer {
             Answer::Data => {
-                if let (Phase::Cleared, Some(job), true) = (s.phase, s.job, can) {
-                    self.send_data(node, job);
+                if s.phase == Phase::Cleared && s.job.is_some() && can {
+                    self.send_data(node);
                 } else if s.phase == Phase::Cleared {
                     s.phase = Phase::AwaitCts;
                     self.failed(node);

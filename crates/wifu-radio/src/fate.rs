@@ -4,7 +4,7 @@ use crate::error::ErrorTable;
 use crate::phy::Mode;
 use crate::power::Power;
 use crate::station::{Lock, Signal};
-use wifu_wire::{Span, Time};
+use wifu_wire::{Rng, Span, Time};
 
 /// Logarithms of probabilities: above, a frame survives surely; below, it surely does not.
 const SURE: f64 = -1e-9;
@@ -29,14 +29,32 @@ pub(crate) fn weigh(
     }
 }
 
-/// The chance that a frame is right, from its logarithm.
-pub(crate) fn odds(ln_ok: f64) -> f64 {
-    match ln_ok {
-        ln if ln > SURE => 1.0,
-        ln if ln < HOPELESS => 0.0,
-        ln => libm::exp(ln),
+/// Whether a frame is right whose chance has this logarithm: draws a number unless that is certain.
+#[inline]
+pub(crate) fn survives(ln_ok: f64, rng: &mut Rng) -> bool {
+    if ln_ok > SURE {
+        return true;
     }
+    if ln_ok < HOPELESS {
+        return false;
+    }
+    let drawn = rng.unit();
+    // The first terms of the exponential's series are bounds of it, nearly always good enough.
+    let linear = 1.0 + ln_ok;
+    if drawn < linear - MARGIN {
+        return true;
+    }
+    if drawn > linear + 0.5 * ln_ok * ln_ok + MARGIN || ln_ok < RARE && drawn > EXP_RARE {
+        return false;
+    }
+    drawn < libm::exp(ln_ok)
 }
+
+/// More than the errors of rounding.
+const MARGIN: f64 = 1e-12;
+/// A logarithm, and a number above its exponential.
+const RARE: f64 = -3.0;
+const EXP_RARE: f64 = 0.05;
 
 /// What was found for a frame that was followed from its first moment to its last while nothing
 /// changed beside it.
@@ -46,10 +64,10 @@ struct Found {
     interference: Power,
     /// Length and mode.
     frame: (u32, Mode),
-    odds: f64,
+    ln_ok: f64,
 }
 
-/// The chances of the last of such frames: on one link they repeat until its fading moves on.
+/// What was found for the last of such frames: on one link they repeat until its fading moves on.
 pub(crate) struct Memory(Box<[Found; 32]>);
 
 impl Memory {
@@ -58,14 +76,15 @@ impl Memory {
             power: Power::ZERO,
             interference: Power::ZERO,
             frame: (u32::MAX, Mode(0)),
-            odds: 0.0,
+            ln_ok: 0.0,
         };
         Memory(Box::new([nothing; 32]))
     }
 
-    /// The chance that the frame, of which no part was weighed yet, is right at its end.
+    /// The logarithm of the chance that the frame, of which no part was weighed yet, is right at
+    /// its end.
     #[inline]
-    pub fn odds(
+    pub fn ln_ok(
         &mut self,
         lock: &mut Lock,
         signal: &Signal,
@@ -83,10 +102,10 @@ impl Memory {
                 power: lock.power,
                 interference: lock.interference,
                 frame,
-                odds: odds(lock.ln_ok),
+                ln_ok: lock.ln_ok,
             };
         }
-        found.odds
+        found.ln_ok
     }
 }
 

@@ -79,20 +79,24 @@ impl Kind {
     }
 
     #[inline]
-    fn cancel(&mut self, first: Time, station: usize) {
+    fn cancel(&mut self, first: &mut Time, station: usize) {
         let old = core::mem::replace(&mut self.due[station], Time::NEVER);
-        if old != Time::NEVER {
-            self.waiting -= 1;
-            self.loose |= old == first;
+        if old == Time::NEVER {
+            return;
+        }
+        self.waiting -= 1;
+        if self.waiting == 0 {
+            // Often: most kinds wait for one station at a time.
+            *first = Time::NEVER;
+            self.loose = false;
+        } else {
+            self.loose |= old == *first;
         }
     }
 
     /// When the first is due: makes the least bound exact until it stays the least.
     fn settle(&mut self) -> Time {
         self.loose = false;
-        if self.waiting == 0 {
-            return Time::NEVER;
-        }
         if self.bounds.len() == 1 {
             let (station, first, alone) = least(&self.due);
             (self.station, self.tied) = (station as u32, !alone);
@@ -167,7 +171,7 @@ impl Queue {
     /// `wake` is no longer awaited.
     #[inline]
     pub fn cancel(&mut self, station: usize, wake: Wake) {
-        let first = self.firsts[wake as usize];
+        let first = &mut self.firsts[wake as usize];
         self.kinds[wake as usize].cancel(first, station);
     }
 
