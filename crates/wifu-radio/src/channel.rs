@@ -217,7 +217,7 @@ impl Radio {
             if link.silent {
                 continue;
             }
-            let overheard = self.leave(usize::from(link.to), number, &signal, link.power);
+            let overheard = self.leave(link, number, &signal);
             if overheard == Overheard::No {
                 continue;
             }
@@ -239,8 +239,8 @@ impl Radio {
 
     /// A signal ends at a receiver.
     #[inline]
-    fn leave(&mut self, node: usize, number: u32, signal: &Signal, power: Power) -> Overheard {
-        let now = self.now;
+    fn leave(&mut self, link: &Link, number: u32, signal: &Signal) -> Overheard {
+        let (node, power, now) = (usize::from(link.to), link.power, self.now);
         let mut s = &mut self.stations[node];
         s.total -= power;
         if power >= s.cs {
@@ -273,7 +273,7 @@ impl Radio {
             let right = power >= s.decode && survives(ln_ok, &mut s.error_rng);
             s.eifs = !right;
             if right {
-                overheard = self.decoded(node, number, signal, power);
+                overheard = self.decoded(link, number, signal);
             } else {
                 let why = match worst {
                     NOBODY => Why::Noise,
@@ -358,8 +358,8 @@ impl Radio {
     }
 
     /// A frame was decoded.
-    fn decoded(&mut self, node: usize, number: u32, signal: &Signal, power: Power) -> Overheard {
-        let me = node as u16;
+    fn decoded(&mut self, link: &Link, number: u32, signal: &Signal) -> Overheard {
+        let (node, me) = (usize::from(link.to), link.to);
         let mine = signal.to == me;
         if mine {
             self.signals[number as usize].miss = Why::None;
@@ -368,17 +368,17 @@ impl Radio {
             self.record(Record {
                 mode: signal.mode.0,
                 bytes: signal.bytes as u16,
-                signal: (power.dbm() * 100.0) as i16,
+                signal: (link.power.dbm() * 100.0) as i16,
                 kind: signal.kind,
                 flags: u8::from(signal.retry),
                 ..self.entry(What::Received, signal.frame, me, signal.from)
             });
         }
         if !mine && signal.to != NOBODY {
-            return self.not_mine(node, signal, power);
+            return self.not_mine(link, signal);
         }
         match signal.kind {
-            FrameKind::Data => self.data(node, number, signal, power),
+            FrameKind::Data => self.data(link, number, signal),
             FrameKind::Rts if mine => self.asked(node, number, signal),
             FrameKind::Cts if mine => self.cleared(node, signal),
             FrameKind::Ack if mine => self.acknowledged(node),
@@ -387,8 +387,8 @@ impl Radio {
         Overheard::No
     }
 
-    fn data(&mut self, node: usize, number: u32, signal: &Signal, power: Power) {
-        let me = node as u16;
+    fn data(&mut self, link: &Link, number: u32, signal: &Signal) {
+        let (node, me) = (usize::from(link.to), link.to);
         let (from, cookie, mode) = (signal.from, signal.cookie, signal.mode);
         let broadcast = signal.to == NOBODY;
         if !broadcast {
@@ -406,7 +406,7 @@ impl Radio {
             node: me,
             from,
             cookie,
-            rssi_dbm: power.whole_dbm(),
+            rssi_dbm: link.rssi_dbm,
             mode,
             broadcast,
         });
@@ -414,9 +414,9 @@ impl Radio {
 
     /// A frame for another station was decoded: the medium is reserved, and data is overheard.
     #[inline]
-    fn not_mine(&mut self, node: usize, signal: &Signal, power: Power) -> Overheard {
+    fn not_mine(&mut self, link: &Link, signal: &Signal) -> Overheard {
         let until = self.now + signal.duration;
-        let s = &mut self.stations[node];
+        let s = &mut self.stations[usize::from(link.to)];
         s.nav = s.nav.max(until);
         if signal.kind != FrameKind::Data {
             return Overheard::No;
@@ -427,11 +427,11 @@ impl Radio {
         }
         if s.promiscuous {
             self.events.push_back(Event::Overheard {
-                node: node as u16,
+                node: link.to,
                 from: signal.from,
                 to: signal.to,
                 cookie: signal.cookie,
-                rssi_dbm: power.whole_dbm(),
+                rssi_dbm: link.rssi_dbm,
                 mode: signal.mode,
                 retry: signal.retry,
             });

@@ -68,7 +68,7 @@ struct Found {
 }
 
 /// What was found for the last of such frames: on one link they repeat until its fading moves on.
-pub(crate) struct Memory(Box<[Found; 32]>);
+pub(crate) struct Memory(Box<[Found; 64]>);
 
 impl Memory {
     pub fn new() -> Memory {
@@ -78,7 +78,7 @@ impl Memory {
             frame: (u32::MAX, Mode(0)),
             ln_ok: 0.0,
         };
-        Memory(Box::new([nothing; 32]))
+        Memory(Box::new([nothing; 64]))
     }
 
     /// The logarithm of the chance that the frame, of which no part was weighed yet, is right at
@@ -93,7 +93,7 @@ impl Memory {
     ) -> f64 {
         let frame = (signal.bytes, signal.mode);
         let mixed = (lock.power.0 ^ u64::from(signal.bytes) << 32).wrapping_mul(SPREAD);
-        let found = &mut self.0[(mixed >> 59) as usize];
+        let found = &mut self.0[(mixed >> 58) as usize];
         if (found.power, found.interference) != (lock.power, lock.interference)
             || found.frame != frame
         {

@@ -135,6 +135,8 @@ pub struct LinkFacts {
 pub(crate) struct Link {
     pub to: u16,
     pub power: Power,
+    /// The same as a radio reports it.
+    pub rssi_dbm: i8,
     /// Too weak to matter.
     pub silent: bool,
     /// Without anything beside it, the receiver locks on it.
@@ -169,6 +171,7 @@ impl Link {
             self.next = Time::NEVER;
         }
         self.power = Power::from_dbm(self.mean_dbm + z);
+        self.rssi_dbm = self.power.whole_dbm();
         self.clear = self.power.float() >= self.lock;
         self.silent = self.mean_dbm + 4.0 * self.sigma_db < self.floor_dbm;
     }
@@ -279,6 +282,7 @@ impl Radio {
         let mut link = Link {
             to: gain.to,
             power: Power::ZERO,
+            rssi_dbm: i8::MIN,
             silent: false,
             clear: false,
             lock: receiver.lock_ratio * noise.float(),
