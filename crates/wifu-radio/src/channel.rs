@@ -4,7 +4,7 @@ use crate::fate::{survives, weigh};
 use crate::phy::Mode;
 use crate::power::Power;
 use crate::queue::Wake;
-use crate::radio::{Event, Link, OnAir, Radio};
+use crate::radio::{Event, Link, OnAir, Radio, link_to};
 use crate::station::{Heard, Lock, Phase, Signal, Station};
 use crate::trace::{FrameKind, NOBODY, Record, What, Why};
 use wifu_wire::Time;
@@ -105,10 +105,9 @@ impl Radio {
             }
         }
         self.links[node] = row;
-        let signal = &mut self.signals[number as usize];
-        signal.link = target;
+        self.stations[node].target = target;
         if !reached && to != NOBODY {
-            signal.miss = Why::Weak;
+            self.signals[number as usize].miss = Why::Weak;
         }
     }
 
@@ -332,14 +331,10 @@ impl Radio {
         let (miss, other) = (fate.miss, fate.miss_other);
         self.note(u64::from(signal.to), miss as u64);
         let lost = miss != Why::None;
-        let at = match row.get(signal.link as usize) {
-            Some(link) if link.to == signal.to => Ok(signal.link as usize),
-            // Links were added meanwhile.
-            _ => row.binary_search_by_key(&signal.to, |l| l.to),
-        };
-        if let Ok(at) = at {
-            row[at].counters.attempts += 1;
-            row[at].counters.decoded += u64::from(!lost);
+        let hint = self.stations[usize::from(signal.from)].target;
+        if let Some(link) = link_to(row, signal.to, hint) {
+            link.counters.attempts += 1;
+            link.counters.decoded += u64::from(!lost);
         }
         if !lost {
             return;

@@ -4,7 +4,7 @@ use crate::channel::control_signal;
 use crate::driver::{Finished, Times};
 use crate::phy::{ACK, CTS, OVERHEAD, RTS};
 use crate::queue::{Queue, Wake};
-use crate::radio::{Event, Radio};
+use crate::radio::{Event, Radio, link_to};
 use crate::station::{Answer, Job, Phase, Response, Signal, Station};
 use crate::trace::{FrameKind, NOBODY, Record, What};
 use wifu_wire::{Span, Time};
@@ -361,9 +361,9 @@ impl Radio {
         };
         let raised = s.driver.finish(finished);
         if item.to != NOBODY
-            && let Some(at) = self.link_at(node, item.to)
+            && let Some(link) = link_to(&mut self.links[node], item.to, s.target)
         {
-            let c = &mut self.links[node][at].counters;
+            let c = &mut link.counters;
             c.frames += 1;
             c.acked += u64::from(delivered);
             c.failed += u64::from(!delivered);

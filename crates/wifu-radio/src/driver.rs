@@ -156,20 +156,27 @@ impl Driver {
         if self.room() == 0 {
             return false;
         }
-        self.qdisc.push_back(item);
-        self.move_down(now);
+        if self.qdisc.is_empty() && !self.stopped {
+            self.enter_ring(now, item);
+        } else {
+            self.qdisc.push_back(item);
+        }
         true
     }
 
     fn move_down(&mut self, now: Time) {
         while !self.stopped {
-            let Some(mut item) = self.qdisc.pop_front() else {
+            let Some(item) = self.qdisc.pop_front() else {
                 return;
             };
-            item.enqueued = now;
-            self.ring.push_back(item);
-            self.stopped = self.occupied() >= self.size;
+            self.enter_ring(now, item);
         }
+    }
+
+    fn enter_ring(&mut self, now: Time, mut item: Item) {
+        item.enqueued = now;
+        self.ring.push_back(item);
+        self.stopped = self.occupied() >= self.size;
     }
 
     /// Lose all packets but the one in the hardware, and what was measured: they are in the order

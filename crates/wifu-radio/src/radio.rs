@@ -548,16 +548,19 @@ impl Radio {
         self.trace.push(record);
     }
 
-    /// The index of the link from one station to another.
-    pub(crate) fn link_at(&self, from: usize, to: u16) -> Option<usize> {
-        let row = &self.links[from];
-        row.binary_search_by_key(&to, |l| l.to).ok()
-    }
-
     /// Airtime of a control frame that answers `mode` at `node`.
     pub(crate) fn answer_time(&self, node: usize, mode: Mode) -> Span {
         self.timing[node][usize::from(mode.0)].ack
     }
+}
+
+/// The link to a station among those of another; it may well be the one at `hint`.
+pub(crate) fn link_to(row: &mut [Link], to: u16, hint: u32) -> Option<&mut Link> {
+    let at = match row.get(hint as usize) {
+        Some(link) if link.to == to => hint as usize,
+        _ => row.binary_search_by_key(&to, |l| l.to).ok()?,
+    };
+    row.get_mut(at)
 }
 
 const _: () = assert!(ACK == CTS);

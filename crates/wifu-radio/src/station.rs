@@ -123,6 +123,8 @@ pub(crate) struct Station {
     pub total: Power,
     pub lock: Option<Lock>,
     pub sending: Option<u32>,
+    /// Which of its links leads to the one to whom it sent last; a hint.
+    pub target: u32,
     pub busy: bool,
     /// Carrier sense is idle since then, NAV included: it may lie ahead.
     pub idle_since: Time,
@@ -182,6 +184,7 @@ impl Station {
             total: Power::ZERO,
             lock: None,
             sending: None,
+            target: u32::MAX,
             busy: false,
             idle_since: Time::ZERO,
             busy_since: Time::ZERO,
@@ -261,8 +264,6 @@ pub(crate) struct Signal {
     pub end: Time,
     /// The Duration field: for how long the medium is taken after the end.
     pub duration: Span,
-    /// Which of the sender's links leads to `to`.
-    pub link: u32,
     /// Why `to` is not listening to it.
     pub miss: crate::trace::Why,
     pub miss_other: u16,
@@ -287,7 +288,6 @@ impl Signal {
             plcp_end: Time::ZERO,
             end: Time::ZERO,
             duration: Span::ZERO,
-            link: u32::MAX,
             miss: crate::trace::Why::None,
             miss_other: NOBODY,
             answered: false,
