@@ -59,7 +59,7 @@ impl Station {
     }
 
     /// Slots count from now on, or as soon as the interframe space is over.
-    #[inline]
+    #[inline(always)]
     fn count_on(
         &mut self,
         node: usize,
@@ -81,6 +81,7 @@ impl Station {
 
 impl Radio {
     /// See [`Station::count_on`].
+    #[inline(never)]
     fn count_on(&mut self, node: usize) {
         let times = (self.ifs, self.phy.slot);
         self.stations[node].count_on(node, self.now, times, &mut self.queue);
