@@ -103,7 +103,12 @@ def test_ctrl_c_ends_a_run() -> None:
     flow = {"from": "n1", "to": "n4", "protocol": "udp"}
     endless = scenario(flow=[flow], stop={"time": "10000000s"})
     timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        _native.run(endless)
-    timer.join()
+    # A shell starts what it runs in the background deaf to this signal.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            _native.run(endless)
+        timer.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
