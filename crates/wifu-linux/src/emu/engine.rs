@@ -169,6 +169,7 @@ impl Engine {
             let due = self.radio.poll_timeout();
             if due > now {
                 self.now = self.now.max(now);
+                self.radio.pass_to(self.now);
                 return self.now;
             }
             self.events.add(now - due);
