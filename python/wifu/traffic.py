@@ -268,7 +268,7 @@ class Traffic:
     def _core(self, name: str, number: int) -> str:
         rows = []
         for given in self.scenario.get("handler", []):
-            if name not in given.get("nodes", [name]):
+            if name not in (given.get("nodes") or [name]):
                 continue
             row = {k: v for k, v in given.items() if k != "nodes"}
             rows += (
