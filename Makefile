@@ -37,7 +37,8 @@ demo: build python ## unmodified programs over each TCP; the TCPs over a simulat
 	rm -rf out/demo-mesh
 	.venv/bin/wifu-lab run experiments/demo --out out/demo-mesh
 	rm -rf out/demo-emu
-	WIFU_BIN=$(TARGET_DIR)/release/wifu .venv/bin/wifu-lab run experiments/demo-emu --out out/demo-emu
+	WIFU_BIN=$(TARGET_DIR)/release/wifu .venv/bin/wifu-lab run experiments/demo-emu --out out/demo-emu \
+		--on $$([ "$$(id -u)" = 0 ] && echo sim,emu || echo sim)
 
 .PHONY: bench
 bench: build ## speed beside the kernel's TCP; tables to the screen and to out/bench

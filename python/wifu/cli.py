@@ -231,9 +231,11 @@ def _campaigns(
             }
         )
         if summary.state == "interrupted":
+            names = ",".join(p.substrate for p, _, _ in work)
+            more = f" --on {names}" if len(work) > 1 else ""
             err.print(
                 f"interrupted after {summary.done} runs; go on with: wifu-lab resume "
-                f"{store.folder}",
+                f"{store.folder}{more}",
                 highlight=False,
             )
             if as_json:

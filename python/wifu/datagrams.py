@@ -19,6 +19,7 @@ class _Stop(BaseException):
 
 
 def _stop(_number: int, _frame: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one would meet the report
     raise _Stop
 
 
@@ -38,7 +39,8 @@ def receive(port: int) -> None:
             packets += 1
     except _Stop:
         pass
-    print(json.dumps({"bytes": octets, "packets": packets, "first": first, "last": last}))
+    told = {"bytes": octets, "packets": packets, "first": first, "last": last}
+    print(json.dumps(told), flush=True)
 
 
 def send(to: str, port: int, size: int, rate: float, octets: int, seconds: float) -> None:
@@ -52,7 +54,7 @@ def send(to: str, port: int, size: int, rate: float, octets: int, seconds: float
         while not (octets and sent >= octets):
             due = begun + packets * gap
             now = time.monotonic()
-            if seconds and due - begun >= seconds:
+            if seconds and max(due, now) - begun >= seconds:
                 break
             if due > now:
                 time.sleep(due - now)
@@ -66,7 +68,7 @@ def send(to: str, port: int, size: int, rate: float, octets: int, seconds: float
     except _Stop:
         pass
     told = {"bytes": sent, "packets": packets, "refused": refused, "begun": begun}
-    print(json.dumps({**told, "ended": time.monotonic()}))
+    print(json.dumps({**told, "ended": time.monotonic()}), flush=True)
 
 
 if __name__ == "__main__":

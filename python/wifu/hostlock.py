@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from wifu.errors import LabError
 
@@ -37,13 +38,13 @@ def exclusive(
     path.parent.mkdir(parents=True, exist_ok=True)
     begun = time.monotonic()
     # Opened without cutting it: what is inside tells of the one who holds it.
-    with path.open("a+") as file:
+    with _open(path) as file:
         said = ""
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
-            except OSError:
+            except BlockingIOError:
                 who = holder(path)
             if patience is not None and time.monotonic() - begun > patience:
                 raise LabError(f"runs in real time are done by {who}: one at a time on a host")
@@ -58,6 +59,14 @@ def exclusive(
             yield
         finally:
             file.truncate(0)
+
+
+def _open(path: Path) -> TextIO:
+    try:
+        # Not through a link that somebody else has put there.
+        return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644), "a+")
+    except OSError as e:
+        raise LabError(f"{path}, the lock for runs in real time: {e.strerror}") from None
 
 
 def holder(path: Path) -> str:

@@ -71,7 +71,11 @@ def wires_of(scenario: Scenario) -> tuple[list[str], list[Wire]]:
     if words:
         nodes, wires = _words(words)
     for n, given in enumerate(topology.get("wire", [])):
-        wires.append(_wire(f"topology.wire[{n}]", str(given["a"]), str(given["b"]), given))
+        where = f"topology.wire[{n}]"
+        for key in ("a", "b", "rate"):
+            if key not in given:
+                raise ValueError(f"{where}.{key}: is required")
+        wires.append(_wire(where, str(given["a"]), str(given["b"]), given))
     if not wires:
         raise ValueError("topology: live needs wires, such as words = 'linear,2,wire=10Mb/s'")
     for wire in wires:
@@ -83,7 +87,8 @@ def _words(words: str) -> tuple[list[str], list[Wire]]:
     shape, *rest = [w.strip() for w in words.split(",")]
     keys = dict(w.split("=", 1) for w in rest if "=" in w)
     sizes = [w for w in rest if "=" not in w]
-    if shape not in ("linear", "minimal") or "wire" not in keys:
+    known = shape == "minimal" or (shape == "linear" and sizes and sizes[0].isdigit())
+    if not known or "wire" not in keys:
         raise ValueError(f"topology.words: {words}: live has wires: linear,N,wire=RATE")
     count = int(sizes[0]) if shape == "linear" else 2
     nodes = [f"n{k}" for k in range(1, count + 1)]
@@ -336,5 +341,8 @@ class Live(RealTime):
         finally:
             with deaf():
                 for place in places.values():
+                    for back in reversed(place.undo):
+                        with contextlib.suppress(RunError):
+                            place.run(*back)
                     with contextlib.suppress(RunError):
                         place.run("rm", "-rf", place.scratch)

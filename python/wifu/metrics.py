@@ -239,6 +239,12 @@ def _lowest(outcome: Outcome, rates: Floats) -> float:
     return float(np.min(rates)) if rates.size else float("nan")
 
 
+def _overflows(outcome: Outcome, rates: Floats) -> float:
+    if "core" not in outcome:
+        raise MissingError("nothing is said of WiFu Core")
+    return float(sum(node["overflows"] for node in outcome["core"].values()))
+
+
 RUN_METRICS: dict[str, Metric] = {
     "goodput": Metric(
         "mean goodput per flow",
@@ -270,6 +276,13 @@ RUN_METRICS: dict[str, Metric] = {
     ),
     "mac_retries": Metric(
         "MAC retries per frame", "", 1.0, "less", _nodes_ratio("retries", "frames")
+    ),
+    "overflows": Metric(
+        "times that WiFu Core's receive buffers were full (ENOBUFS)",
+        "per run",
+        1.0,
+        "less",
+        _overflows,
     ),
     "finished": Metric(
         "flows that finished",

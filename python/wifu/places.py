@@ -38,13 +38,17 @@ class Started:
     log: Path
     errors: Path
     words: str
+    asked: bool = False
 
     def alive(self) -> bool:
         """Whether it still runs."""
         return self.popen.poll() is None
 
     def end(self) -> None:
-        """Ask it to end."""
+        """Ask it to end, once: a second time would meet what it does upon the first."""
+        if self.asked:
+            return
+        self.asked = True
         if self.popen.stdin is not None:
             with contextlib.suppress(OSError):
                 self.popen.stdin.close()
@@ -84,6 +88,8 @@ class Place:
     remote: bool = False
     delay_dir: str | None = None
     settings: dict[str, str] = field(default_factory=dict)
+    undo: list[tuple[str, ...]] = field(default_factory=list)
+    """Commands that give a host of somebody else back what was changed there."""
 
     @property
     def python(self) -> str:
@@ -122,8 +128,12 @@ class Place:
 
     def set(self, key: str, value: str) -> None:
         """Set one of the kernel's parameters there; two flows may not want different values."""
+        fresh = key not in self.settings
         if self.settings.setdefault(key, value) != value:
             raise RunError(f"{self.name}: flows want {key} both {self.settings[key]} and {value}")
+        if fresh and self.remote:
+            old = self.run("cat", f"/proc/sys/{key}").strip()
+            self.undo.append(("sh", "-c", f"echo {shlex.quote(old)} > /proc/sys/{key}"))
         self.run("sh", "-c", f"echo {shlex.quote(value)} > /proc/sys/{key}")
 
 

@@ -206,8 +206,9 @@ def print_claims(
     for warning in dict.fromkeys(w for v in every for w in v.warnings):
         screen.print(f"[yellow]warning:[/yellow] {escape(warning)}", highlight=False)
     counts: dict[str, int] = {}
-    for v in verdicts:
-        counts[v.verdict] = counts.get(v.verdict, 0) + 1
+    for v, others in zip(verdicts, elsewhere, strict=True):
+        judged = next((o.verdict for o in (v, *others.values()) if o.findings), v.verdict)
+        counts[judged] = counts.get(judged, 0) + 1
     screen.print(", ".join(f"{n} {k}" for k, n in counts.items()), highlight=False)
 
 

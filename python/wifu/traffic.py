@@ -92,6 +92,8 @@ def flows_of(scenario: Scenario) -> list[Flow]:
             found.append(_flow(n, given, limit, seeds))
         except LabError as e:
             raise ValueError(f"flow[{n}]: {e}") from None
+        except KeyError as e:
+            raise ValueError(f"flow[{n}].{e.args[0]}: is required") from None
     return found
 
 
@@ -120,12 +122,14 @@ def _flow(n: int, given: Mapping[str, Any], limit: float | None, seeds: list[int
     if not (ends or octets):
         raise ValueError(f"{where}: ends only if it has bytes or time, or the plan a stop.time")
     rate = rate_of(given["rate"]) if "rate" in given else None
+    timed = protocol == "udp" and "time" in given
     if protocol != "udp" and ("size" in given or rate is not None):
         raise ValueError(f"{where}.rate: rate and size are of udp")
     return Flow(
         n + 1, str(given["from"]), str(given["to"]), protocol, app, start,
         min(ends, default=None), octets, rate, int(given.get("size", 1500)),
-        _kernel_options(where, protocol), bool(octets) or app == "stream" or "stop_at" in given,
+        _kernel_options(where, protocol),
+        bool(octets) or app == "stream" or "stop_at" in given or timed,
     )  # fmt: skip
 
 
@@ -178,6 +182,10 @@ def acknowledge_all(place: Place, sender: str) -> None:
     known = json.loads(place.run("ip", "-j", "route", "get", sender))[0]
     words = ["via", known["gateway"]] if "gateway" in known else []
     words += ["dev", known["dev"], "src", known["prefsrc"], "quickack", "1"]
+    if place.remote:
+        was = place.run("ip", "route", "show", f"{sender}/32").split()
+        back = ("replace", *was) if was else ("del", f"{sender}/32")
+        place.undo.append(("ip", "route", *back))
     place.run("ip", "route", "replace", f"{sender}/32", *words)
 
 
@@ -216,6 +224,9 @@ class Traffic:
             for f in self.flows
         ]
         stop = self._stop()
+        ends = [f.end for f in self.flows if f.end is not None]
+        if stop is None and len(ends) == len(self.flows):
+            stop = max(ends)
         seconds = min(lasted, stop) if stop is not None else lasted
         ended = [t["last_byte_s"] for t in told if t["finished"]]
         if len(ended) == len(told):
@@ -224,11 +235,12 @@ class Traffic:
             row["goodput_bps"] = _goodput(row, seconds)
             if flow.source in before:
                 row["timeouts"] = after[flow.source] - before[flow.source]
-        for handler in handlers:
+        for handler in handlers.values():
             if not handler.alive():
                 raise RunError(f"wifu core ended: {handler.said()}")
         end = "done" if len(ended) == len(told) else "time"
-        return {"sim_seconds": seconds, "end": end, "flows": told}
+        core = {name: _report(program) for name, program in handlers.items()}
+        return {"sim_seconds": seconds, "end": end, "flows": told, "core": core}
 
     def _stop(self) -> float | None:
         time_ = self.scenario.get("stop", {}).get("time")
@@ -250,9 +262,9 @@ class Traffic:
         for place in checked.values():
             check_kernel([f for f in self.flows if self.places[f.source] is place], place)
 
-    def _start_handlers(self, crew: Crew) -> list[Started]:
+    def _start_handlers(self, crew: Crew) -> dict[str, Started]:
         """`wifu core` wherever a handler of the scenario is."""
-        started = []
+        started = {}
         for number, (name, place) in enumerate(self.places.items()):
             text = self._core(name, number)
             if not text:
@@ -261,7 +273,7 @@ class Traffic:
             place.run("sh", "-c", f"cat > {path}", text=text)
             words = ["--delay-dir", place.delay_dir] if place.delay_dir else []
             program = crew.start(place, place.program, "core", "--config", path, *words)
-            started.append(program)
+            started[name] = program
             crew.wait_for(program, "ready")
         return started
 
@@ -449,7 +461,18 @@ class Traffic:
         for ours, theirs in (("first_byte_s", "first"), ("last_byte_s", "last")):
             if got[theirs] is not None:
                 out[ours] = (got[theirs] - zero) / self.dilation
-        return {**out, "finished": flow.ends and "last_byte_s" in out}
+        whole = got["packets"] == sent["packets"]
+        return {**out, "finished": flow.ends and whole and "last_byte_s" in out}
+
+
+def _report(core: Started) -> dict[str, Any]:
+    """What a `wifu core` says of itself at its end."""
+    core.stop()
+    try:
+        report: dict[str, Any] = json.loads(core.output().splitlines()[-1])
+    except (json.JSONDecodeError, IndexError):
+        raise RunError(f"wifu core did not report: {core.said()}") from None
+    return report
 
 
 def _goodput(row: Mapping[str, Any], seconds: float) -> float:
