@@ -37,8 +37,7 @@ pub struct RawConfig {
     /// packet counts as about 2300.
     pub receive_buffer: usize,
     /// Size of the send buffer as the kernel counts it, in octets. It bounds what waits in the
-    /// local queue, and with it local delay; `None` leaves the system's default, or takes 512 KiB
-    /// if `direct`.
+    /// local queue, and with it local delay; `None` leaves the system's default.
     pub send_buffer: Option<usize>,
     /// Send to neighbours and receive from a ring, past the kernel's IP layer and its filters.
     /// Needs CAP_NET_ADMIN, CAP_BPF and Linux 6.6. Interfaces and addresses that come later work,
@@ -61,11 +60,6 @@ impl RawConfig {
 
 /// Protocol numbers that Linux hosts answer themselves; taking them would disturb others.
 const TAKEN: [u8; 9] = [0, 1, 2, 4, 6, 17, 41, 47, 255];
-
-/// Send buffer of a direct carrier: some 220 packets, 2.7 ms at 1 Gb/s. The kernel tells of room
-/// when half of it is free, and with its default (92 packets) a link of that rate ran dry before
-/// the daemon had its turn.
-const DIRECT_SEND_BUFFER: usize = 512 << 10;
 
 /// Raw sockets, ready to carry.
 pub struct RawCarrier {
@@ -95,7 +89,7 @@ struct Direct {
 impl Direct {
     fn open(config: &RawConfig) -> io::Result<Direct> {
         let sender = open_link_sender()?;
-        set_send_buffer(&sender, config.send_buffer.or(Some(DIRECT_SEND_BUFFER)))?;
+        set_send_buffer(&sender, config)?;
         let mut neighbours = Neighbours::open()?;
         let ethernets = neighbours.ethernets()?;
         let mut addresses = neighbours.local_addresses()?;
@@ -335,12 +329,12 @@ fn open_socket(number: u8, config: &RawConfig) -> io::Result<OwnedFd> {
     if sockopt::set_socket_recv_buffer_size_force(&socket, config.receive_buffer / 2).is_err() {
         sockopt::set_socket_recv_buffer_size(&socket, config.receive_buffer / 2)?;
     }
-    set_send_buffer(&socket, config.send_buffer)?;
+    set_send_buffer(&socket, config)?;
     Ok(socket)
 }
 
-fn set_send_buffer(socket: &OwnedFd, size: Option<usize>) -> io::Result<()> {
-    if let Some(size) = size
+fn set_send_buffer(socket: &OwnedFd, config: &RawConfig) -> io::Result<()> {
+    if let Some(size) = config.send_buffer
         && sockopt::set_socket_send_buffer_size_force(socket, size / 2).is_err()
     {
         sockopt::set_socket_send_buffer_size(socket, size / 2)?;
