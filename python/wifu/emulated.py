@@ -18,7 +18,7 @@ from wifu import toml, values
 from wifu.emu import Emulation, EmulationError
 from wifu.errors import LabError
 from wifu.places import Cancelled, Crew, Place, RunError, need_root
-from wifu.runner import check_mesh, find_program
+from wifu.runner import Plain, check_mesh, find_program
 from wifu.traffic import Scenario, Traffic, flows_of
 
 MARGIN = 60.0
@@ -30,29 +30,6 @@ UNLIMITED = 300.0
 
 class InvalidRun(LabError):
     """The emulation was too late for its numbers to mean anything."""
-
-
-class Outcome:
-    """What a run in real time gave."""
-
-    def __init__(self, outcome: Mapping[str, Any]) -> None:
-        self._outcome = outcome
-
-    def json(self) -> str:
-        """The outcome."""
-        return json.dumps(self._outcome)
-
-    def series_names(self) -> list[str]:
-        """None."""
-        return []
-
-    def series(self, name: str) -> bytes:
-        """There is none."""
-        raise KeyError(name)
-
-    def frames(self) -> bytes:
-        """There are none."""
-        return b""
 
 
 class RealTime:
@@ -92,7 +69,7 @@ class RealTime:
         find_program()
         sweep(Path(tempfile.gettempdir()))
 
-    def __call__(self, scenario: dict[str, Any]) -> Outcome:
+    def __call__(self, scenario: dict[str, Any]) -> Plain:
         """Run a scenario."""
         with tempfile.TemporaryDirectory(prefix=f"wifu-run-{os.getpid()}-") as folder:
             Path(folder).chmod(0o700)
@@ -100,7 +77,7 @@ class RealTime:
             outcome = self.run(scenario, Path(folder))
         head = {"schema": "1.0", "seed": scenario.get("seed", 1), "run": scenario.get("run", 1)}
         wall = round(time.monotonic() - begun, 3)
-        return Outcome({**head, **outcome, "wall_s": wall, "kernel": os.uname().release})
+        return Plain({**head, **outcome, "wall_s": wall, "kernel": os.uname().release})
 
     def run(self, scenario: Scenario, folder: Path) -> dict[str, Any]:
         """Run a scenario with a folder for files."""

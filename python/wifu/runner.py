@@ -167,8 +167,8 @@ def _apart(runner: Runner, scenario: dict[str, Any], pipe: Any) -> None:
     pipe.send(found)
 
 
-class MockResult:
-    """A run of `wifu mock`, in the shape of an outcome; the trace is in its key `trace`."""
+class Plain:
+    """A run that gave an outcome and nothing else."""
 
     def __init__(self, outcome: dict[str, Any]) -> None:
         self._outcome = outcome
@@ -178,7 +178,7 @@ class MockResult:
         return json.dumps(self._outcome)
 
     def series_names(self) -> list[str]:
-        """None: the trace is in the outcome."""
+        """None."""
         return []
 
     def series(self, name: str) -> bytes:
@@ -206,7 +206,7 @@ def mock(scenario: Mapping[str, Any]) -> RunResult:
             raise ValueError(done.stderr.strip())
         summary = json.loads(done.stdout)
         rows = list(csv.DictReader(trace.read_text().splitlines()))
-    return MockResult(_mock_outcome(summary, rows, scenario))
+    return Plain(_mock_outcome(summary, rows, scenario))
 
 
 def _mock_outcome(
