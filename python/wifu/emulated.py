@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 import tomllib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ class InvalidRun(LabError):
     """The emulation was too late for its numbers to mean anything."""
 
 
-class RealTime:
+class RealTime(ABC):
     """What runners in real time share: a limit on time, and giving up when the campaign does."""
 
     def __init__(self, settings: Mapping[str, Any], timeout: float | None) -> None:
@@ -57,9 +58,9 @@ class RealTime:
             limit = UNLIMITED if stop is None else values.seconds(stop) * self.dilation + MARGIN
         return Crew(folder, time.monotonic() + limit, self._cancelled.is_set)
 
+    @abstractmethod
     def check(self, scenario: Scenario) -> None:
         """ValueError if a scenario cannot be run here, as the simulator's."""
-        raise NotImplementedError
 
     def prepare(self) -> None:
         """LabError if this machine cannot run anything here."""
@@ -79,9 +80,9 @@ class RealTime:
         wall = round(time.monotonic() - begun, 3)
         return Plain({**head, **outcome, "wall_s": wall, "kernel": os.uname().release})
 
+    @abstractmethod
     def run(self, scenario: Scenario, folder: Path) -> dict[str, Any]:
         """Run a scenario with a folder for files."""
-        raise NotImplementedError
 
 
 def sweep(folder: Path) -> None:
