@@ -20,6 +20,16 @@ const ETA: ParamSpec = ParamSpec::real(
     "An idle node reports this many times its delay, unless the flow is adaptive (ATP thesis 3.2).",
 );
 
+const ETA_LONG: ParamSpec = ParamSpec::real(
+    "eta_long",
+    0.0,
+    0.0,
+    100.0,
+    "What takes `eta`'s place at nodes from the fifth on the path; 0: nothing (ATP thesis 3.2).",
+);
+/// Hops from which on a path is long.
+const LONG: u8 = 5;
+
 /// See the module.
 pub static DELAY_COLLECTOR: Descriptor = Descriptor {
     name: "delay-collector",
@@ -27,13 +37,14 @@ pub static DELAY_COLLECTOR: Descriptor = Descriptor {
           feedback passes untouched (spec 7.5).",
     hooks: Hooks::of(&[Hook::Output, Hook::Forward]),
     protocol: None,
-    params: &[PORT, ETA],
+    params: &[PORT, ETA, ETA_LONG],
     holds: 0,
     super_packets: false,
     build: |p| {
         Ok(Box::new(Collector {
             port: p.int(PORT.name) as u16,
             eta: p.real(ETA.name),
+            eta_long: Some(p.real(ETA_LONG.name)).filter(|eta| *eta > 0.0),
         }))
     },
 };
@@ -54,6 +65,7 @@ const IDLE: u16 = 0x0400;
 struct Collector {
     port: u16,
     eta: f64,
+    eta_long: Option<f64>,
 }
 
 impl Collector {
@@ -85,14 +97,17 @@ impl Handler for Collector {
         if control & SACK_OPT != 0 {
             return Verdict::Accept;
         }
+        // This node counts itself before it looks (spec 7.5).
+        let hops = header[HOPS].saturating_add(1);
         let (delay, idle) = cx.site.link().reported(cx.now);
         let mut us = (delay.0 / 1000).min(u64::from(u32::MAX)) as u32;
         if idle && control & ADAPT == 0 {
-            us = (f64::from(us) * self.eta).min(f64::from(u32::MAX)) as u32;
+            let eta = self.eta_long.filter(|_| hops >= LONG).unwrap_or(self.eta);
+            us = (f64::from(us) * eta).min(f64::from(u32::MAX)) as u32;
         }
         let word =
             |i: usize| u32::from_be_bytes([header[i], header[i + 1], header[i + 2], header[i + 3]]);
-        let (before, hops) = (word(DELAY), header[HOPS]);
+        let before = word(DELAY);
         if us > before {
             control = if idle {
                 control | IDLE
@@ -101,7 +116,7 @@ impl Handler for Collector {
             };
         }
         let header = &mut packet.octets_mut()[at..];
-        header[HOPS] = hops.saturating_add(1);
+        header[HOPS] = hops;
         header[DELAY..DELAY + 4].copy_from_slice(&us.max(before).to_be_bytes());
         header[CONTROL..CONTROL + 2].copy_from_slice(&control.to_be_bytes());
         Verdict::Accept

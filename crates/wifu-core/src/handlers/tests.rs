@@ -260,6 +260,18 @@ fn the_collector_keeps_the_largest_delay_of_the_path() {
 }
 
 #[test]
+fn on_long_paths_the_collector_may_count_idle_nodes_more() {
+    for (given, at_fifth) in [("", 2400), ("eta_long = 5.0\n", 4000)] {
+        let mut c = chain(&format!("[[handler]]\nuse = \"delay-collector\"\n{given}"));
+        for (hops, expected) in [(3, 2400), (4, at_fifth), (200, at_fifth)] {
+            let mut bytes = atp(0, hops, 0);
+            let _ = ask(&mut c, Hook::Forward, &mut bytes, 0, &idle(800));
+            assert_eq!(fields(&bytes), (0x0400, hops + 1, expected));
+        }
+    }
+}
+
+#[test]
 fn each_handler_that_changes_a_packet_is_counted() {
     let twice = "[[handler]]\nuse = \"delay-collector\"\n".repeat(2);
     let mut c = chain(&twice);

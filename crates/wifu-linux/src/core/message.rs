@@ -209,6 +209,15 @@ pub(crate) fn verdict_up_to(out: &mut Vec<u8>, queue: u16, id: u32, accept: bool
     end(out, at);
 }
 
+/// Octets of the first of our own messages, padding included.
+pub(crate) fn first_length(messages: &[u8]) -> usize {
+    let length = messages.first_chunk().map_or(0, |l| u32::from_ne_bytes(*l)) as usize;
+    match aligned(length) {
+        0 => messages.len(),
+        n => n.min(messages.len()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -274,7 +283,9 @@ mod tests {
         assert_eq!(out[18..20], [0, 4]);
         assert_eq!(out[24..32], [0, 0, 0, 1, 1, 2, 3, 4]);
         assert_eq!(out[32..34], 9u16.to_ne_bytes());
+        assert_eq!(first_length(&out), 44);
         verdict_up_to(&mut out, 0, 9, false);
+        assert_eq!((first_length(&out), first_length(&out[44..])), (44, 32));
         assert_eq!(out[44..48], 32u32.to_ne_bytes());
         assert_eq!(out[68..72], [0, 0, 0, 0]);
     }

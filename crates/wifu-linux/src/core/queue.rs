@@ -37,6 +37,8 @@ impl Socket {
         let protocol = Some(Protocol::from_raw(NETFILTER));
         let fd = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, protocol)?;
         sockopt::set_socket_recv_buffer_size_force(&fd, receive_buffer)?;
+        // What is handed over at once must fit, whatever the system's default is.
+        sockopt::set_socket_send_buffer_size_force(&fd, 4 * (HAND_OVER + LONGEST))?;
         crate::sys::set_option(&fd, SOL_NETLINK, NETLINK_CAP_ACK, 1 as libc::c_int)?;
         Ok(Socket(Arc::new(fd)))
     }
@@ -142,6 +144,7 @@ impl Inbox {
 pub(crate) struct Outbox {
     socket: Socket,
     octets: Vec<u8>,
+    refused: u64,
 }
 
 impl Outbox {
@@ -149,6 +152,7 @@ impl Outbox {
         Outbox {
             socket,
             octets: Vec::with_capacity(HAND_OVER + LONGEST),
+            refused: 0,
         }
     }
 
@@ -165,16 +169,51 @@ impl Outbox {
         message::verdict_up_to(&mut self.octets, ticket.queue, ticket.id, accept);
     }
 
-    /// Hand over what was gathered.
+    /// Hand over what was gathered. What the kernel has no memory for stays, for the next time:
+    /// else its packets would wait for ever.
     pub(crate) fn hand_over(&mut self) {
         if self.octets.is_empty() {
             return;
         }
-        if let Err(e) = send(&self.socket, &self.octets, SendFlags::empty()) {
-            tracing::warn!("the kernel did not take verdicts: {e}");
+        let mut sent = match self.give(&self.octets) {
+            Ok(()) => self.octets.len(),
+            // One by one they need less at a time.
+            Err(_) => 0,
+        };
+        while sent < self.octets.len() {
+            let rest = &self.octets[sent..];
+            let one = &rest[..message::first_length(rest)];
+            match self.give(one) {
+                Err(e) if is_short_of_memory(e) => {
+                    self.refused += 1;
+                    break;
+                }
+                Err(e) => tracing::error!("the kernel did not take a verdict: {e}"),
+                Ok(()) => {}
+            }
+            sent += one.len();
         }
-        self.octets.clear();
+        self.octets.drain(..sent);
     }
+
+    fn give(&self, messages: &[u8]) -> rustix::io::Result<()> {
+        send(&self.socket, messages, SendFlags::empty()).map(|_| ())
+    }
+
+    /// Whether verdicts wait for memory. Whoever gathers more meanwhile only makes it worse.
+    pub(crate) fn is_stuck(&self) -> bool {
+        !self.octets.is_empty()
+    }
+
+    /// Times that the kernel had no memory for a verdict.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused
+    }
+}
+
+fn is_short_of_memory(e: rustix::io::Errno) -> bool {
+    use rustix::io::Errno;
+    matches!(e, Errno::NOBUFS | Errno::NOMEM | Errno::AGAIN)
 }
 
 /// A packet's name in the kernel.
@@ -194,5 +233,49 @@ impl Ticket {
             queue: (number >> 32) as u16,
             id: number as u32,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixDatagram;
+
+    #[test]
+    fn verdicts_that_there_is_no_memory_for_are_handed_over_later_in_order_and_once() {
+        let (ours, kernel) = UnixDatagram::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        kernel.set_nonblocking(true).unwrap();
+        let mut stuffed = 0;
+        while ours.send(&[0]).is_ok() {
+            stuffed += 1;
+        }
+        assert!(stuffed > 1);
+        let mut outbox = Outbox::new(Socket(Arc::new(OwnedFd::from(ours))));
+        let mut expected = Vec::new();
+        for id in 0..100 {
+            let payload = (id % 3 == 0).then_some(&[7u8; 61][..]);
+            message::verdict(&mut expected, 2, id, id % 2 == 0, payload);
+            outbox.verdict(Ticket { queue: 2, id }, id % 2 == 0, payload);
+        }
+        outbox.hand_over();
+        assert!(outbox.is_stuck());
+        assert_eq!(outbox.refused(), 1);
+        let mut room = [0; 1 << 16];
+        let mut seen = Vec::new();
+        let mut calls = 0;
+        while seen.len() < expected.len() {
+            // Room for one message at a time, so that gathering breaks up.
+            let n = kernel.recv(&mut room).expect("something was handed over");
+            if room[..n] != [0] {
+                seen.extend_from_slice(&room[..n]);
+            }
+            outbox.hand_over();
+            calls += 1;
+            assert!(calls < 10_000);
+        }
+        assert_eq!(seen, expected);
+        assert!(!outbox.is_stuck());
+        assert!(kernel.recv(&mut room).is_err(), "nothing comes twice");
     }
 }

@@ -58,6 +58,8 @@ pub struct Snapshot {
     pub overflows: u64,
     /// Verdicts on packets that were gone already.
     pub late_verdicts: u64,
+    /// Times that the kernel had no memory for a verdict, which was then handed over later.
+    pub refused_verdicts: u64,
     /// Frames overheard.
     pub overheard: u64,
     /// Lines of handlers that nobody read in time.

@@ -12,6 +12,7 @@ use crate::poller::{Event, Interest, Poller};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 use wifu_core::{Chain, Full, Hook, Packet, Released, Verdict};
 use wifu_wire::{Span, Time};
 
@@ -21,6 +22,9 @@ const ROUNDS: usize = 4;
 const OVERHEARD: u64 = u64::MAX;
 /// When ending, packets that wait are still judged for this long.
 const LAST: Span = Span(200_000_000);
+
+/// Before verdicts that the kernel had no memory for are handed over again.
+const FOR_MEMORY: Duration = Duration::from_millis(1);
 
 /// A packet that a handler holds; the kernel keeps the original.
 struct Held {
@@ -125,7 +129,16 @@ impl Worker {
     fn round(&mut self) -> Result<io::Result<usize>, Replaced> {
         self.here.refresh(Poller::now());
         let mut handled = 0;
+        if self.outbox.is_stuck() {
+            self.outbox.hand_over();
+        }
         for _ in 0..ROUNDS {
+            // No more packets than the kernel has memory to hear about: its queue has a bound.
+            if self.outbox.is_stuck() {
+                std::thread::sleep(FOR_MEMORY);
+                handled += 1;
+                break;
+            }
             match self.take()? {
                 Ok(0) => break,
                 Ok(n) => handled += n,
@@ -376,6 +389,7 @@ impl Worker {
         self.account.hooks = used.filter(|(_, c)| c.packets > 0).collect();
         self.account.handlers = handlers_of(&self.chain);
         self.account.held_now = self.held.len();
+        self.account.refused_verdicts = self.outbox.refused();
         self.shared.give(self.account.clone());
     }
 
@@ -397,6 +411,10 @@ impl Worker {
         }
         self.account.held_octets = 0;
         self.outbox.hand_over();
+        while self.outbox.is_stuck() && Poller::now() < until {
+            std::thread::sleep(FOR_MEMORY);
+            self.outbox.hand_over();
+        }
         Ok(())
     }
 }
