@@ -213,9 +213,24 @@ class Lab:
                 host.run("ethtool", "-K", host.device, "tso", "off", "gso", "off", "gro", "off")
             if self.rate_mbit is not None:
                 self._shape(host, self.rate_mbit)
+        self._spread()
 
     def _hosts(self) -> list[Host]:
         return [self.a, self.b] if self.router is None else [self.a, self.b, self.router]
+
+    def _spread(self) -> None:
+        """Let the ends receive on processors of their own, as two machines would.
+
+        A veth pair else has whatever the receiver's kernel does with a packet done on the processor
+        of the sender, which is then the one that limits both.
+        """
+        processors = sorted(os.sched_getaffinity(0))
+        if len(processors) < 2:
+            return
+        for host, processor in zip((self.a, self.b), processors, strict=False):
+            group, bit = divmod(processor, 32)
+            mask = ",".join([f"{1 << bit:x}"] + ["0" * 8] * group)
+            host.run("sh", "-c", f"echo {mask} > /sys/class/net/{host.device}/queues/rx-0/rps_cpus")
 
     def _route(self, router: Host) -> None:
         router.run("ip", "address", "add", f"{router.address}/32", "dev", "lo")
