@@ -3,6 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
+import pandas as pd
 import pytest
 from fake import fake
 
@@ -105,6 +106,42 @@ def test_axes_carry_names_and_units(results: wifu.Results) -> None:
             units = r", (Mb/s|ms|s|kB)$|^hops$|^share of"
             assert any(re.search(units, t) for t in labels), labels
             plt.close(figure)
+
+
+@pytest.mark.parametrize(("rate", "alike"), [(1.0, True), (0.1, False)])
+def test_panels_have_scales_of_their_own_where_values_are_unlike(
+    results: wifu.Results, monkeypatch: pytest.MonkeyPatch, rate: float, alike: bool
+) -> None:
+    from wifu.figures import compare, style
+
+    flows = results.flows.copy()
+    far = flows["cell"].isin([c.name for c in results.cells() if c.labels["hops"] == 3])
+    flows.loc[far, "goodput_bps"] *= rate
+    monkeypatch.setattr(results, "flows", flows)
+    with style.context():
+        figure, _, _ = compare.cdf(results, {"by": "protocol"})
+        near, further = (a.get_xlim() for a in figure.axes)
+        plt.close(figure)
+    assert near[0] == further[0] == 0
+    assert (near == further) == alike
+
+
+def test_no_ellipse_makes_a_scale_begin_below_what_can_be(
+    results: wifu.Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from wifu.figures import compare, style
+
+    skewed = pd.Series([1.0, 1.0, 1.0, 1.0, 100.0])
+    monkeypatch.setattr(results, "sample", lambda *_: skewed)
+    with style.context():
+        figure, _, _ = compare.tradeoff(results, {"against": "retransmissions"})
+        reaches = [
+            min(p.get_extents().x0 for p in a.patches) < a.transData.transform((0, 0))[0]
+            for a in figure.axes
+        ]
+        assert any(reaches), "an ellipse reaches below 0"
+        assert all(a.get_xlim()[0] >= 0 for a in figure.axes)
+        plt.close(figure)
 
 
 def test_figures_of_what_was_not_recorded_say_so(results: wifu.Results, tmp_path: Path) -> None:

@@ -245,13 +245,21 @@ def _draw_lines(
     return ends
 
 
+UNLIKE = 4.0
+"""Panels whose values differ by more than this have scales of their own."""
+
+
 def cdf(results: Results, spec: dict[str, Any]) -> Made:
     """Empirical distribution: of the flows' goodput, or of a metric over runs."""
     cells = chosen(results, spec)
     by = _by(results, spec, None)
     name = spec.get("metric")
     parts = split(cells, [by])
-    figure, axes = style.panels(len(parts))
+    values = [x for _, m in parts if (x := _cdf_sample(results, m, name)).size]
+    low = min((float(x.min()) for x in values), default=0.0)
+    ends = [float(x.max()) for x in values]
+    alike = not ends or max(ends) <= UNLIKE * min(ends)
+    figure, axes = style.panels(len(parts), share_x=alike)
     every = levels(cells, by)
     handles: dict[str, Any] = {}
     total = 0
@@ -274,7 +282,7 @@ def cdf(results: Results, spec: dict[str, Any]) -> Made:
         axis.set_title(title, loc="left", color=style.MUTED)
         axis.set_xlabel(RUN_METRICS[name].axis() if name else "goodput of a flow, Mb/s")
         axis.set_ylim(0, 1.02)
-        axis.set_xlim(left=min(0.0, axis.get_xlim()[0]) if axis.get_xlim()[0] < 0 else 0.0)
+        axis.set_xlim(left=min(0.0, low))
         style.grid(axis, "both")
     style.label_rows(axes, "share of runs" if name else "share of flows")
     style.legend(figure, list(handles.values()), list(handles))
@@ -366,6 +374,7 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
         axis.set_xlabel(right.axis())
         axis.autoscale_view()
         axis.margins(x=0.12, y=0.12)
+        _begin_at_zero(axis)
         style.grid(axis, "both")
         axis.figure.canvas.draw()
         style.end_labels(axis, ends)
@@ -378,6 +387,15 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
         f"one standard deviation. Better is {towards}. {_counts(results, cells)}."
     )
     return figure, f"{up.label[0].upper()}{up.label[1:]} against {right.label}", caption
+
+
+def _begin_at_zero(axis: Axes) -> None:
+    """Show no values below 0 where none were measured: an ellipse may reach there."""
+    dots = np.concatenate([np.asarray(c.get_offsets()) for c in axis.collections] or [[[0.0, 0.0]]])
+    if dots[:, 0].min() >= 0:
+        axis.set_xlim(left=max(0.0, axis.get_xlim()[0]))
+    if dots[:, 1].min() >= 0:
+        axis.set_ylim(bottom=max(0.0, axis.get_ylim()[0]))
 
 
 def _ellipse(x: stats.Floats, y: stats.Floats, colour: str) -> Ellipse:

@@ -87,9 +87,16 @@ def width(across: int) -> float:
 
 
 def panels(
-    count: int, height: float = 3.5, columns: int = 3, share: bool = True
+    count: int,
+    height: float = 3.5,
+    columns: int = 3,
+    share: bool = True,
+    share_x: bool | None = None,
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of `count` panels side by side, with common scales if they `share`."""
+    """A figure of `count` panels side by side, with common scales if they `share`.
+
+    `share_x`: the same for the horizontal ones alone.
+    """
     across = min(count, columns) or 1
     if count == 4:
         across = min(2, columns)
@@ -100,7 +107,7 @@ def panels(
         figsize=(width(across), height * rows),
         squeeze=False,
         sharey=share,
-        sharex=share,
+        sharex=share if share_x is None else share_x,
     )
     flat = list(axes.flat)
     for unused in flat[count:]:
