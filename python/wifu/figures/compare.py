@@ -391,7 +391,9 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
 
 def _begin_at_zero(axis: Axes) -> None:
     """Show no values below 0 where none were measured: an ellipse may reach there."""
-    dots = np.concatenate([np.asarray(c.get_offsets()) for c in axis.collections] or [[[0.0, 0.0]]])
+    if not axis.collections:
+        return
+    dots = np.concatenate([np.asarray(c.get_offsets()) for c in axis.collections])
     if dots[:, 0].min() >= 0:
         axis.set_xlim(left=max(0.0, axis.get_xlim()[0]))
     if dots[:, 1].min() >= 0:
