@@ -3,15 +3,23 @@
 //!
 //! Hears `opened`, `acked`, `congested`, `wrote` and `sent`; says nothing; writes `win`; gates
 //! data in turn by `cwnd - pipe`. Sources: V. Jacobson, "Congestion Avoidance and Control"
-//! (SIGCOMM 1988); RFC 2581 for the threshold, which is taken from the octets in flight (ns-2
-//! takes it from the window). Which segments go again is reliability's (`recovery = "go-back-n"`).
+//! (SIGCOMM 1988); RFC 2581 for the threshold, which is taken from the octets in flight, or with
+//! `ssthresh_window` from the window as ns-2 has it. Which segments go again is reliability's
+//! (`recovery = "go-back-n"`).
 
 use wifu_engine::kit::{
     ABC, CWV, Growth, IDLE_RESTART, IW, RTO_HOLD, SSTHRESH, WindowControl, Windowed,
 };
 use wifu_engine::signal::{Acked, Congested, Sent};
-use wifu_engine::{Board, Descriptor, Facts, Role, Value};
+use wifu_engine::{Board, Descriptor, Facts, ParamSpec, Role, Value};
 use wifu_wire::Time;
+
+const SSTHRESH_WINDOW: ParamSpec = ParamSpec::flag(
+    "ssthresh_window",
+    false,
+    "The threshold is half of what might have been in flight, the smaller of cwnd and the peer's \
+     window, as in ns-2; off: half of what was (RFC 2581).",
+);
 
 /// Window of TCP Tahoe.
 pub static TAHOE: Descriptor = Descriptor {
@@ -22,8 +30,16 @@ pub static TAHOE: Descriptor = Descriptor {
         "Jacobson, Congestion Avoidance and Control, 1988",
         "RFC 2581",
     ],
-    params: &[IW, SSTHRESH, CWV, RTO_HOLD, ABC, IDLE_RESTART],
-    reads: Facts::CONN.with(Facts::TX),
+    params: &[
+        IW,
+        SSTHRESH,
+        CWV,
+        RTO_HOLD,
+        ABC,
+        IDLE_RESTART,
+        SSTHRESH_WINDOW,
+    ],
+    reads: Facts::CONN.with(Facts::TX).with(Facts::PEER),
     writes: Facts::WIN,
     hears: &[
         ("opened", &[]),
@@ -33,40 +49,53 @@ pub static TAHOE: Descriptor = Descriptor {
         ("sent", &[]),
     ],
     hooks: &["permit"],
-    build: |params| Ok(Box::new(Windowed(Tahoe(Growth::new(params))))),
+    build: |params| {
+        Ok(Box::new(Windowed(Tahoe {
+            growth: Growth::new(params),
+            of_window: params.flag(SSTHRESH_WINDOW.name),
+        })))
+    },
     ..Descriptor::EMPTY
 };
 
-struct Tahoe(Growth);
+struct Tahoe {
+    growth: Growth,
+    /// See `ssthresh_window`.
+    of_window: bool,
+}
 
 impl WindowControl for Tahoe {
     fn window(&self) -> (u32, u32) {
-        (self.0.cwnd, self.0.ssthresh)
+        (self.growth.cwnd, self.growth.ssthresh)
     }
 
     fn on_opened(&mut self, board: &Board, _now: Time) {
-        self.0.open(board);
+        self.growth.open(board);
     }
 
     fn on_acked(&mut self, acked: &Acked, board: &Board, _now: Time) {
-        self.0.grow(acked, board);
+        self.growth.grow(acked, board);
     }
 
     fn on_congested(&mut self, what: &Congested, board: &Board, _now: Time) {
-        self.0.halve(what, board);
-        self.0.collapse(board);
+        let mut what = *what;
+        if self.of_window {
+            what.flight = self.growth.cwnd.min(board.peer.window);
+        }
+        self.growth.halve(&what, board);
+        self.growth.collapse(board);
     }
 
     fn on_sent(&mut self, sent: &Sent, _board: &Board, now: Time) {
-        self.0.sent(sent, now);
+        self.growth.sent(sent, now);
     }
 
     fn on_wrote(&mut self, board: &Board, now: Time) {
-        self.0.restart(board, now);
+        self.growth.restart(board, now);
     }
 
     fn set(&mut self, param: &str, value: Value) -> bool {
-        self.0.set(param, value)
+        self.growth.set(param, value)
     }
 }
 
@@ -107,6 +136,28 @@ mod tests {
             }
             let expected = [2000, 3000, 4000, 5000, 6000, 7000, 8000, 8125, 8248];
             assert_eq!(seen, expected);
+        }
+    }
+
+    #[test]
+    fn the_threshold_may_be_half_of_what_might_have_been_in_flight() {
+        for (option, peer, expected) in [
+            ("off", 50_000, 2000),
+            ("on", 50_000, 4000),
+            ("on", 6000, 3000),
+        ] {
+            let options = [("iw", "8"), ("ssthresh_window", option)];
+            let mut t = Bench::new(&TAHOE, &options).unwrap();
+            t.board.conn.mss = 1000;
+            t.board.peer.window = peer;
+            t.signal(Signal::Opened);
+            t.signal(Signal::Congested(Congested {
+                flight: 4000,
+                cause: Cause::DupAcks,
+                repeat: false,
+            }));
+            let win = &t.board.win;
+            assert_eq!((win.cwnd, win.ssthresh), (1000, expected), "{option} {peer}");
         }
     }
 }
