@@ -11,7 +11,7 @@ use wifu_linux::core::config::{Settings, hooks_of};
 use wifu_linux::core::report::Report;
 use wifu_linux::core::rules::Rules;
 use wifu_linux::core::{Control, Interception};
-use wifu_linux::delay::{Measure, Meter};
+use wifu_linux::delay::{Measure, Meter, Setup};
 use wifu_linux::netns::{End, Lab, Namespace};
 use wifu_linux::steps::{Steps, output_of};
 use wifu_wire::{Rng, Span};
@@ -363,7 +363,7 @@ fn a_devices_delay_is_what_its_reader_makes_of_it() {
         ] {
             output_of(&line).expect("ip");
         }
-        let meter = Meter::open(&name, Measure::Driver).expect("meter");
+        let meter = Meter::open(&name, &Setup::default()).expect("meter");
         let socket = UdpSocket::bind(("10.85.0.1", 0)).expect("socket");
         let mut room = [0; 2000];
         let mut before = meter.read().expect("reading");
@@ -390,6 +390,13 @@ fn a_devices_delay_is_what_its_reader_makes_of_it() {
     w.a.run(measure).expect("namespace");
 }
 
+fn queue() -> Setup {
+    Setup {
+        measure: Measure::Queue,
+        ..Setup::default()
+    }
+}
+
 #[test]
 fn segments_are_not_timed_from_where_a_super_packet_began() {
     if !privileged() {
@@ -406,7 +413,7 @@ fn segments_are_not_timed_from_where_a_super_packet_began() {
                     s.sendto(bytes(20000), ('10.83.0.2', 9))\n    \
                     time.sleep(0.005)\n";
     let measure = || {
-        let meter = Meter::open("eth0", Measure::Queue).expect("meter");
+        let meter = Meter::open("eth0", &queue()).expect("meter");
         let mut python = std::process::Command::new("python3");
         let done = python.args(["-c", send]).status().expect("python3");
         assert!(done.success());

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args;
-use wifu_linux::delay::{Files, Measure, Meter, Stamp};
+use wifu_linux::delay::{Files, Measure, Meter, Setup, Stamp};
 use wifu_linux::poller::{Coalesce, Poller};
 use wifu_wire::Span;
 
@@ -41,6 +41,9 @@ pub struct DelayArgs {
     /// UDP port of ATP
     #[arg(long, default_value_t = 9438)]
     port: u16,
+    /// Pin the map of the reading here, for other BPF programs (in /sys/fs/bpf)
+    #[arg(long, value_name = "PATH")]
+    pin: Option<PathBuf>,
     /// Only print the privileged steps
     #[arg(long)]
     dry_run: bool,
@@ -62,9 +65,13 @@ pub fn run(args: &DelayArgs) -> anyhow::Result<ExitCode> {
         fixed: args.fixed,
         ..Stamp::default()
     };
+    let setup = Setup {
+        measure: args.measure,
+        stamp: args.stamp.then_some(stamp),
+        pin: args.pin.clone(),
+    };
     if args.dry_run {
-        let stamp = args.stamp.then_some(stamp);
-        let (up, down) = wifu_linux::delay::dry_run(&args.dev, args.measure, stamp, &dir);
+        let (up, down) = wifu_linux::delay::dry_run(&args.dev, &setup, &dir);
         println!("# up");
         up.iter().for_each(|line| println!("{line}"));
         println!("# down");
@@ -73,12 +80,14 @@ pub fn run(args: &DelayArgs) -> anyhow::Result<ExitCode> {
     }
     let mut poller = Poller::new(Coalesce::OFF)?;
     poller.catch_signals(&ENDS)?;
-    let meter = if args.stamp {
-        Meter::stamping(&args.dev, args.measure, stamp)?
-    } else {
-        Meter::open(&args.dev, args.measure)?
-    };
+    // First: what a killed process pinned goes with its files.
     let mut files = Files::create(&dir).with_context(|| dir.display().to_string())?;
+    let meter = Meter::open(&args.dev, &setup)?;
+    if let Some(pin) = &args.pin {
+        files
+            .note_pin(pin)
+            .with_context(|| dir.display().to_string())?;
+    }
     wifu_linux::privileges::give_up(&dir).context("giving up privileges")?;
     let interval = args.interval.max(Span(100_000));
     eprintln!("wifu delay: {}, in {}", args.dev, dir.display());

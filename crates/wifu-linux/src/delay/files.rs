@@ -37,6 +37,16 @@ impl Files {
         })
     }
 
+    /// Remember where a map is pinned, so that `wifu clean` finds it if we are killed.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn note_pin(&self, path: &Path) -> io::Result<()> {
+        use std::os::unix::ffi::OsStrExt;
+        let path = std::path::absolute(path)?;
+        std::fs::write(self.dir.join(PIN), path.as_os_str().as_bytes())
+    }
+
     /// Write a reading if there is a new sample.
     ///
     /// # Errors
@@ -64,7 +74,7 @@ pub(crate) fn claim(dir: &Path) -> io::Result<()> {
         Some(other) if other != Owner::this() && other.is_alive() => {
             return there(format!("process {} writes there", other.pid));
         }
-        Some(_) => {}
+        Some(_) => unpin(dir),
         None => {
             let foreign = NAMES
                 .iter()
@@ -108,7 +118,9 @@ impl Drop for Files {
 /// Who writes the files.
 const OWNER: &str = "owner";
 /// All files that we make.
-const NAMES: [&str; 5] = ["Da", "sample", ".Da", ".sample", OWNER];
+const NAMES: [&str; 6] = ["Da", "sample", ".Da", ".sample", PIN, OWNER];
+/// Where the map is pinned.
+const PIN: &str = "pin";
 
 /// Whose files these are, if they are ours.
 pub(crate) fn owner(dir: &Path) -> Option<Owner> {
@@ -117,10 +129,20 @@ pub(crate) fn owner(dir: &Path) -> Option<Owner> {
 
 /// Remove our files, and the directory unless somebody has put something there.
 pub(crate) fn remove(dir: &Path) {
+    unpin(dir);
     for name in NAMES {
         let _ = std::fs::remove_file(dir.join(name));
     }
     let _ = std::fs::remove_dir(dir);
+}
+
+/// Remove what the writer of these files has pinned.
+fn unpin(dir: &Path) {
+    use std::os::unix::ffi::OsStringExt;
+    if let Ok(path) = std::fs::read(dir.join(PIN)) {
+        super::pin::remove(Path::new(&std::ffi::OsString::from_vec(path)));
+        let _ = std::fs::remove_file(dir.join(PIN));
+    }
 }
 
 #[cfg(test)]

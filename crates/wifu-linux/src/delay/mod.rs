@@ -2,7 +2,7 @@
 //! program on the kernel's tracepoints (bpf/delay.bpf.c), exported as the two files of spec 7.3.
 
 use crate::poller::Poller;
-use aya::maps::{Array, MapData, MapError};
+use aya::maps::{Array, Map, MapData, MapError};
 use aya::programs::links::LinkOrder;
 use aya::programs::tc::TcAttachOptions;
 use aya::programs::{BtfTracePoint, ProgramError, SchedClassifier, TcAttachType};
@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use wifu_wire::{Span, Time};
 
 mod files;
+mod pin;
 
 pub use files::Files;
 pub(crate) use files::{claim, owner, remove};
@@ -103,6 +104,18 @@ impl FromStr for Measure {
     }
 }
 
+/// What is done with a device.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Setup {
+    /// Between which points its packets are timed.
+    pub measure: Measure,
+    /// The delay is stamped into ATP packets that leave through it.
+    pub stamp: Option<Stamp>,
+    /// The map of the [`Reading`] is pinned here, in a BPF file system: key 0, eight numbers of 64
+    /// bits, the reading's in order and one unused.
+    pub pin: Option<PathBuf>,
+}
+
 /// What was measured so far.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct Reading {
@@ -120,6 +133,29 @@ pub struct Reading {
     pub dropped: u64,
     /// Under way for more than 10 s: taken for another packet at the same address.
     pub stale: u64,
+}
+
+impl Reading {
+    /// From a map that another process has pinned.
+    ///
+    /// # Errors
+    /// If there is none, or it is not such a map.
+    pub fn pinned(path: &Path) -> Result<Reading, DelayError> {
+        Reading::of(&Array::try_from(Map::Array(MapData::from_pin(path)?))?)
+    }
+
+    fn of(map: &Array<MapData, [u64; 8]>) -> Result<Reading, DelayError> {
+        let [average, sample, samples, last, entered, dropped, stale, _] = map.get(&0, 0)?;
+        Ok(Reading {
+            average,
+            sample,
+            samples,
+            last,
+            entered,
+            dropped,
+            stale,
+        })
+    }
 }
 
 /// Why nothing can be measured here; for the user to read.
@@ -140,6 +176,9 @@ pub enum DelayError {
     /// The device's egress.
     #[error("stamping at the device's egress (Linux 6.6): {0}")]
     Stamp(ProgramError),
+    /// The name for other programs.
+    #[error("{0}: {1}")]
+    Pin(PathBuf, io::Error),
     /// The program's data.
     #[error("the BPF program's data: {0}")]
     Map(#[from] MapError),
@@ -148,19 +187,15 @@ pub enum DelayError {
     Io(#[from] io::Error),
 }
 
-/// What [`Meter::open`] or [`Meter::stamping`] asks of the kernel, and [`Files::create`] of the
+/// What [`Meter::open`] asks of the kernel, and [`Files::create`] of the
 /// file system; then by what it ends. Nothing is done.
-pub fn dry_run(
-    device: &str,
-    measure: Measure,
-    stamp: Option<Stamp>,
-    dir: &Path,
-) -> (Vec<String>, Vec<String>) {
-    let mut up: Vec<String> = points(measure, stamp)
+pub fn dry_run(device: &str, setup: &Setup, dir: &Path) -> (Vec<String>, Vec<String>) {
+    let mut up: Vec<String> = setup
+        .points()
         .iter()
         .map(|(point, program)| format!("bpf: load {program}, attach it to tracepoint {point}"))
         .collect();
-    if stamp.is_some() {
+    if setup.stamp.is_some() {
         up.push(format!(
             "bpf: load stamp, attach it to tcx egress of {device}"
         ));
@@ -168,19 +203,28 @@ pub fn dry_run(
     let dir = dir.display();
     up.push(format!("mkdir -p {dir}"));
     up.push(format!("write {dir}/owner, {dir}/Da, {dir}/sample"));
-    let down = vec![
+    let mut down = vec![
         String::from("bpf: what was attached goes with this process, be it killed"),
         format!("rm {dir}/owner {dir}/Da {dir}/sample"),
         format!("rmdir {dir}"),
     ];
+    if let Some(pin) = &setup.pin {
+        up.push(format!(
+            "bpf: pin the map of the reading at {}",
+            pin.display()
+        ));
+        down.push(format!("rm {}", pin.display()));
+    }
     (up, down)
 }
 
-/// Where programs are attached.
-fn points(measure: Measure, stamp: Option<Stamp>) -> &'static [(&'static str, &'static str)] {
-    match stamp.and_then(|s| s.fixed) {
-        Some(_) => &[],
-        None => measure.points(),
+impl Setup {
+    /// Where programs are attached.
+    fn points(&self) -> &'static [(&'static str, &'static str)] {
+        match self.stamp.and_then(|s| s.fixed) {
+            Some(_) => &[],
+            None => self.measure.points(),
+        }
     }
 }
 
@@ -189,6 +233,7 @@ pub struct Meter {
     /// A fixed delay is stamped: nothing changes.
     fixed: bool,
     readings: Array<MapData, [u64; 8]>,
+    _pin: Option<pin::Pin>,
     /// The programs stay attached as long as this lives.
     _programs: Ebpf,
 }
@@ -197,21 +242,9 @@ impl Meter {
     /// Measure a device of the calling thread's network namespace.
     ///
     /// # Errors
-    /// What is missing: the device, BPF in the kernel, or the right to use it.
-    pub fn open(device: &str, measure: Measure) -> Result<Meter, DelayError> {
-        Meter::start(device, measure, None)
-    }
-
-    /// Measure a device, and stamp the delay into ATP packets that leave through it.
-    ///
-    /// # Errors
-    /// As [`open`](Meter::open); a kernel before Linux 6.6 cannot attach the program such that it
-    /// goes with us.
-    pub fn stamping(device: &str, measure: Measure, stamp: Stamp) -> Result<Meter, DelayError> {
-        Meter::start(device, measure, Some(stamp))
-    }
-
-    fn start(device: &str, measure: Measure, stamp: Option<Stamp>) -> Result<Meter, DelayError> {
+    /// What is missing: the device, BPF in the kernel, or the right to use it. A kernel before
+    /// Linux 6.6 cannot attach the program that stamps such that it goes with us.
+    pub fn open(device: &str, setup: &Setup) -> Result<Meter, DelayError> {
         let index = || {
             let any = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
             netdevice::name_to_index(&any, device)
@@ -219,25 +252,30 @@ impl Meter {
         let index = index().map_err(|e| DelayError::Device(device.to_owned(), e.into()))?;
         let namespace = crate::netns::own_inode()? as u32;
         let btf = Btf::from_sys_fs()?;
-        let how = stamp.unwrap_or_default();
+        let how = setup.stamp.unwrap_or_default();
         let us = |s: Span| (s.0 / 1000).min(u64::from(u32::MAX)) as u32;
         let (port, first, fixed) = (u32::from(how.port), us(how.first), how.fixed.map_or(0, us));
-        let flags = measure.flags();
+        let flags = setup.measure.flags();
         let values: [u32; 8] = [index, namespace, flags, port, first, how.eta, fixed, 0];
         let mut loader = EbpfLoader::new();
         let mut programs = loader
             .override_global("CONFIG", &values[..], true)
             .load(OBJECT)?;
-        for (tracepoint, name) in points(measure, stamp).iter().copied() {
+        for (tracepoint, name) in setup.points().iter().copied() {
             let program = programs.program_mut(name).ok_or_else(broken)?;
             attach(program, tracepoint, &btf).map_err(|e| DelayError::Tracepoint(tracepoint, e))?;
         }
-        if stamp.is_some() {
+        if setup.stamp.is_some() {
             let program = programs.program_mut("stamp").ok_or_else(broken)?;
             stamp_at(program, device).map_err(DelayError::Stamp)?;
         }
         let readings = programs.take_map("READING").ok_or_else(broken)?;
+        let pinned = |path: &PathBuf| {
+            pin::Pin::new(&readings, path).map_err(|e| DelayError::Pin(path.clone(), e))
+        };
+        let pin = setup.pin.as_ref().map(pinned).transpose()?;
         Ok(Meter {
+            _pin: pin,
             fixed: how.fixed.is_some(),
             readings: Array::try_from(readings)?,
             _programs: programs,
@@ -249,17 +287,7 @@ impl Meter {
     /// # Errors
     /// What `bpf` says.
     pub fn read(&self) -> Result<Reading, DelayError> {
-        let [average, sample, samples, last, entered, dropped, stale, _] =
-            self.readings.get(&0, 0)?;
-        Ok(Reading {
-            average,
-            sample,
-            samples,
-            last,
-            entered,
-            dropped,
-            stale,
-        })
+        Reading::of(&self.readings)
     }
 }
 
@@ -333,5 +361,5 @@ pub fn run(
 /// # Errors
 /// What is missing.
 pub fn probe() -> Result<(), DelayError> {
-    Meter::open("lo", Measure::Driver).map(|_| ())
+    Meter::open("lo", &Setup::default()).map(|_| ())
 }

@@ -138,6 +138,10 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
 /// A running `wifu core`.
 struct Core {
     child: Child,
@@ -521,6 +525,97 @@ fn the_kernel_stamps_delays_as_the_handler_does() {
     });
     assert_eq!(by_kernel, by_handler);
     assert_ne!(by_kernel, plain);
+}
+
+#[test]
+fn the_map_of_the_delay_is_there_for_others_and_goes_with_its_program() {
+    if !privileged() {
+        return;
+    }
+    let w = World::new("pin");
+    let bpf = w.dir.join("bpf");
+    std::fs::create_dir_all(&bpf).expect("directory");
+    // A BPF file system of our own, in a mount namespace of our own.
+    let script =
+        "mount --make-rprivate / && mount -t bpf bpf \"$0\" && echo ready && exec sleep 99";
+    let mut holder = Command::new("unshare");
+    let holder = holder.args(["-m", "sh", "-c", script]).arg(&bpf);
+    let holder = holder.stdout(Stdio::piped()).spawn().expect("unshare");
+    let mut holder = Ended(holder);
+    let mut ready = [0; 5];
+    let mut said = holder.0.stdout.take().expect("pipe");
+    std::io::Read::read_exact(&mut said, &mut ready).expect("ready");
+    let inside = holder.0.id().to_string();
+    let wifu = |args: &[&str]| {
+        let mut command = w.r.command("nsenter").expect("namespace");
+        command.args(["-t", &inside, "-m", WIFU]).args(args);
+        command
+    };
+    let seen =
+        |path: &std::path::Path| PathBuf::from(format!("/proc/{inside}/root{}", path.display()));
+    let (pin, dir) = (bpf.join("wifu/eth1"), w.dir.join("files"));
+    let [pin_text, dir_text] = [&pin, &dir].map(|p| p.display().to_string());
+    let begin = || {
+        let log = w.dir.join("pin.log");
+        let mut command = wifu(&[
+            "delay",
+            "--dev",
+            "eth1",
+            "--measure",
+            "queue",
+            "--pin",
+            &pin_text,
+        ]);
+        let child = command.stderr(File::create(&log).expect("log"));
+        let child = child.stdout(Stdio::null()).spawn().expect("wifu delay");
+        let mut delay = Core {
+            child,
+            out: w.dir.join("none"),
+            err: log,
+        };
+        wait_until(|| delay.said().contains("wifu delay:") || delay.is_over());
+        assert!(!delay.is_over(), "{}", delay.said());
+        delay
+    };
+    let mut delay = begin();
+    assert_eq!(w.ping(20).0, 20);
+    let reading = wifu_linux::delay::Reading::pinned(&seen(&pin)).expect("map");
+    assert!(reading.samples >= 20 && reading.average > 0, "{reading:?}");
+    // Another one may not take the name, and leaves it alone.
+    let other = wifu(&[
+        "delay", "--dev", "eth0", "--pin", &pin_text, "--dir", &dir_text,
+    ])
+    .output();
+    let other = errors(&other.expect("wifu"));
+    assert!(other.contains("there is something already"), "{other}");
+    assert!(seen(&pin).exists());
+    delay.signal(Signal::TERM);
+    assert!(wait_until(|| delay.is_over()), "{}", delay.said());
+    assert!(!seen(&pin).exists(), "it goes with its program");
+    let mut killed = begin();
+    killed.signal(Signal::KILL);
+    assert!(wait_until(|| killed.is_over()));
+    assert!(seen(&pin).exists(), "a pin outlives its process");
+    assert!(wifu(&["clean"]).status().expect("wifu clean").success());
+    assert!(!seen(&pin).exists(), "and is cleaned away");
+    // Where there is no BPF file system, it says what to do.
+    let plain = w.dir.join("x").display().to_string();
+    let wrong = wifu(&[
+        "delay", "--dev", "eth1", "--pin", &plain, "--dir", &dir_text,
+    ])
+    .output();
+    let wrong = errors(&wrong.expect("wifu"));
+    assert!(wrong.contains("mount -t bpf"), "{wrong}");
+}
+
+/// A process that ends with the test.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 #[test]
