@@ -339,6 +339,7 @@ def main() -> int:
     print(f"\n{text}\n\npicture: {args.out / 'demo.png'}")
     for path in (c for r in results for c in r.captures):
         print(f"capture: {path}")
+    print("Wireshark reads them with the plug-in that `wifu dissector` prints")
     return 0
 
 

@@ -161,7 +161,7 @@ impl Blueprint {
         let store = store_plan(c, &engine, &mut problems);
         checks::roles(c, &descs, &mut problems);
         checks::facts(c, &descs, registry, &mut problems);
-        checks::needs(c, &descs, store.kind, &mut problems);
+        checks::needs(c, &descs, &values, store.kind, &mut problems);
         let exts = intern(&descs);
         if exts.len() > Signal::EXTS {
             let what = format!("{} named signals; at most {}", exts.len(), Signal::EXTS);

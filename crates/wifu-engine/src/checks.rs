@@ -2,7 +2,7 @@
 
 use crate::board::Facts;
 use crate::composition::{Composition, Problem};
-use crate::descriptor::{Descriptor, Registry, Role, SOURCES};
+use crate::descriptor::{Descriptor, Registry, Role, SOURCES, Value};
 use crate::signal::{Ring, Signal};
 use crate::store::StoreKind;
 
@@ -84,41 +84,54 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
-/// What belongs together is together.
+/// What belongs together is together. `values`: the parameters of each part.
 pub(crate) fn needs(
     c: &Composition,
     parts: Parts<'_>,
+    values: &[Vec<(&'static str, Value)>],
     store: StoreKind,
     problems: &mut Vec<Problem>,
 ) {
-    for d in parts {
-        for (slot, allowed) in d.needs {
-            let have: Vec<&str> = match *slot {
-                "unit" => vec![store.unit()],
-                "store" => vec![store.name()],
-                "wire" => vec![c.wire.as_str()],
-                role => parts
-                    .iter()
-                    .filter(|p| p.role.key() == role)
-                    .map(|p| p.name)
-                    .collect(),
-            };
-            if !have.iter().any(|h| allowed.contains(h)) {
-                let what = format!(
-                    "{} needs {slot} = {}, but here it is {}",
-                    d.name,
-                    allowed.join(" or "),
-                    if have.is_empty() {
-                        String::from("missing")
-                    } else {
-                        have.join(", ")
-                    }
-                );
-                problems.push(Problem {
-                    key: format!("{}.{}", c.name, d.role.key()),
-                    what,
-                });
+    let have = |slot: &str| -> Vec<&str> {
+        match slot {
+            "unit" => vec![store.unit()],
+            "store" => vec![store.name()],
+            "wire" => vec![c.wire.as_str()],
+            role => {
+                let held = parts.iter().filter(|p| p.role.key() == role);
+                held.map(|p| p.name).collect()
             }
+        }
+    };
+    for (d, own) in parts.iter().zip(values) {
+        let always = d.needs.iter().map(|(slot, allowed)| ("", *slot, *allowed));
+        let with = d
+            .needs_with
+            .iter()
+            .filter_map(|(param, value, slot, allowed)| {
+                let is = |(n, v): &(&str, Value)| n == param && *v == Value::Text(value);
+                own.iter().any(is).then_some((*value, *slot, *allowed))
+            });
+        for (value, slot, allowed) in always.chain(with) {
+            let have = have(slot);
+            if have.iter().any(|h| allowed.contains(h)) {
+                continue;
+            }
+            let what = format!(
+                "{}{}{value} needs {slot} = {}, but here it is {}",
+                d.name,
+                if value.is_empty() { "" } else { " with " },
+                allowed.join(" or "),
+                if have.is_empty() {
+                    String::from("missing")
+                } else {
+                    have.join(", ")
+                }
+            );
+            problems.push(Problem {
+                key: format!("{}.{}", c.name, d.role.key()),
+                what,
+            });
         }
     }
 }

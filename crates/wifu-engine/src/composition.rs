@@ -171,6 +171,11 @@ impl Library {
         self.profiles.keys().map(String::as_str)
     }
 
+    /// What a profile sets.
+    pub fn profile(&self, name: &str) -> Option<&[(String, String)]> {
+        self.profiles.get(name).map(Vec::as_slice)
+    }
+
     /// Expand a specification: a protocol's name, then `,key=value` as often as wanted. A key is
     /// `profile`, a role (`judge=backlog`, `gates.add=nagle`) or a parameter (`iw=4`,
     /// `congestion.cwv=on`).
@@ -188,7 +193,7 @@ impl Library {
             };
             overrides.push((key.trim().to_string(), value.trim().to_string()));
         }
-        let mut c = self.expand_name(name, 0)?;
+        let mut c = self.expand_name(name, &mut Vec::new())?;
         self.apply(&mut c, overrides)?;
         c.parts.sort_by_key(|p| p.role);
         Ok(c)
@@ -212,7 +217,12 @@ impl Library {
         Blueprint::new_over(&carried, &c, registry).map(Arc::new)
     }
 
-    fn expand_name(&self, name: &str, depth: u8) -> Result<Composition, ConfigError> {
+    /// `above`: what extends this, directly or not.
+    fn expand_name<'a>(
+        &'a self,
+        name: &'a str,
+        above: &mut Vec<&'a str>,
+    ) -> Result<Composition, ConfigError> {
         let Some(table) = self.protocols.get(name) else {
             let known = nearest(name, self.order.iter().map(String::as_str));
             let hint = known.map_or(String::from("."), |k| format!("; did you mean {k}?"));
@@ -221,14 +231,17 @@ impl Library {
             return Err(ConfigError::one(format!("protocol \"{name}\""), what));
         };
         let path = format!("protocol.{name}");
+        if let Some(first) = above.iter().position(|n| *n == name) {
+            let circle = above[first..].join(" extends ");
+            let what = format!(
+                "{circle} extends {name}. A protocol that takes over a known name takes its place \
+                 in all that extend it: give it another name"
+            );
+            return Err(ConfigError::one(path, what));
+        }
+        above.push(name);
         let mut c = match table.get("extends") {
-            Some(_) if depth > 8 => {
-                return Err(ConfigError::one(
-                    path,
-                    "extends itself, directly or in a circle",
-                ));
-            }
-            Some(base) => self.expand_name(base.as_str().unwrap_or_default(), depth + 1)?,
+            Some(base) => self.expand_name(base.as_str().unwrap_or_default(), above)?,
             None => Composition {
                 name: String::new(),
                 doc: String::new(),

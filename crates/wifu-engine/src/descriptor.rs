@@ -370,6 +370,14 @@ impl Params<'_> {
     }
 }
 
+/// Of [`Descriptor::needs_with`].
+pub type Condition = (
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static [&'static str],
+);
+
 /// The whole public face of a component.
 pub struct Descriptor {
     /// Registry name: also the file, the TOML key's value and the label in plots.
@@ -399,6 +407,8 @@ pub struct Descriptor {
     pub offers: &'static [Kind],
     /// (slot or property, allowed): `("judge", &["loss-is-congestion"])`, `("unit", &["octets"])`.
     pub needs: &'static [(&'static str, &'static [&'static str])],
+    /// The same, while a text parameter has a value: (parameter, value, slot or property, allowed).
+    pub needs_with: &'static [Condition],
     /// Hooks overridden besides `on_signal`, `on_timer` and `offer`, which follow from the above:
     /// `"segment"`, `"overheard"`, `"permit"`, `"stamp"`.
     pub hooks: &'static [&'static str],
@@ -422,6 +432,7 @@ impl Descriptor {
         hears: &[],
         offers: &[],
         needs: &[],
+        needs_with: &[],
         hooks: &[],
         build: |_| {
             Err(BuildError(String::from(

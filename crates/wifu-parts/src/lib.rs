@@ -41,3 +41,40 @@ pub fn library() -> Library {
 pub fn blueprint(spec: &str) -> Result<Arc<Blueprint>, ConfigError> {
     library().resolve(spec, &registry())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(text: &str) -> String {
+        let mine = Library::parse(text).unwrap();
+        let found = library().merge(mine).resolve("mine", &registry());
+        found.err().map(|e| e.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn going_back_needs_a_judge_that_never_excuses_a_loss() {
+        let base = |name: &str, recovery: &str| {
+            let judge = "judge = { use = \"backlog\" }";
+            refusal(&format!(
+                "[protocol.mine]\nextends = \"{name}\"\n{judge}\n{recovery}\n"
+            ))
+        };
+        let needs = "cumulative with go-back-n needs judge = loss-is-congestion, but here it is \
+                     backlog";
+        let said = base("tcp-tahoe", "");
+        assert!(said.contains(needs), "{said}");
+        let said = base("tcp-newreno", "set = { recovery = \"go-back-n\" }");
+        assert!(said.contains(needs), "{said}");
+        assert_eq!(base("tcp-newreno", ""), "");
+    }
+
+    #[test]
+    fn a_circle_is_shown_whole() {
+        let text = "[protocol.tcp-newreno]\nextends = \"tcp-reno\"\n\
+                    [protocol.mine]\nextends = \"tcp-reno\"\n";
+        let said = refusal(text);
+        let circle = "tcp-reno extends tcp-newreno extends tcp-reno. A protocol that takes over";
+        assert!(said.contains(circle), "{said}");
+    }
+}

@@ -29,7 +29,7 @@ pub struct ListArgs {
 /// `wifu describe`.
 #[derive(Args)]
 pub struct DescribeArgs {
-    /// A protocol (with parameters: tcp-newreno,iw=4), a part, or a testbed set
+    /// A protocol (with parameters: tcp-newreno,iw=4), a part, a profile, or a testbed set
     #[arg(value_name = "NAME")]
     name: String,
     /// Also know the protocols and profiles of this TOML file
@@ -225,6 +225,10 @@ fn part_text(d: &Descriptor) -> String {
     for (slot, allowed) in d.needs {
         let _ = writeln!(t, "  Needs {slot} = {}", allowed.join(" or "));
     }
+    for (param, value, slot, allowed) in d.needs_with {
+        let allowed = allowed.join(" or ");
+        let _ = writeln!(t, "  With {param} = {value} needs {slot} = {allowed}");
+    }
     if !d.params.is_empty() {
         t += "\n  Parameters (default, range):\n";
         t += &params_text(d.params, |p| p.default.to_string());
@@ -256,6 +260,18 @@ fn protocol_text(b: &Blueprint) -> String {
     t += &params_text(ENGINE_PARAMS, |p| {
         b.value(p.name).map_or(String::new(), |v| v.to_string())
     });
+    t
+}
+
+fn profile_text(name: &str, values: &[(String, String)]) -> String {
+    let mut t = format!(
+        "{name} (profile)\n\n  Values for parameters; a part takes those that it declares.\n  \
+         Use it as in tcp-newreno,profile={name}\n\n"
+    );
+    let wide = values.iter().map(|(k, _)| k.len()).max().unwrap_or(0);
+    for (key, value) in values {
+        let _ = writeln!(t, "  {key:wide$}  {value}");
+    }
     t
 }
 
@@ -299,6 +315,15 @@ pub fn describe(args: &DescribeArgs) -> anyhow::Result<ExitCode> {
         } else {
             print!("{}", part_text(d));
         }
+    } else if let Some(values) = library.profile(stem) {
+        if args.json {
+            let values: serde_json::Map<String, Json> =
+                values.iter().map(|(k, v)| (k.clone(), json!(v))).collect();
+            let profile = json!({"name": stem, "params": values});
+            println!("{}", serde_json::to_string_pretty(&profile)?);
+        } else {
+            print!("{}", profile_text(stem, values));
+        }
     } else if let Some(text) = sets::text(stem) {
         if args.json {
             let set = serde_json::to_string_pretty(&sets::get(stem)?)?;
@@ -315,6 +340,7 @@ pub fn describe(args: &DescribeArgs) -> anyhow::Result<ExitCode> {
             .collect();
         let protocols = library.protocols().iter().map(String::as_str);
         let names = protocols.chain(others.iter().copied());
+        let names = names.chain(library.profiles());
         let hint = meant(nearest(stem, names));
         bail!("nothing is called \"{stem}\"{hint} `wifu list` shows all names.");
     }

@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 mod catalog;
 mod core;
 mod delay;
+mod dissector;
 mod emu;
 mod exec;
 mod front;
@@ -36,6 +37,8 @@ enum Command {
     Describe(catalog::DescribeArgs),
     /// Check the compositions of a TOML file
     Check(catalog::CheckArgs),
+    /// Print a plug-in by which Wireshark reads our protocols' packets
+    Dissector(dissector::Args),
     /// Carry applications' connections: one per host, or per network namespace
     Daemon(live::DaemonArgs),
     /// Show the daemon's connections, as `ss -ti` does
@@ -79,6 +82,7 @@ fn main() -> ExitCode {
         Command::List(args) => catalog::list(&args),
         Command::Describe(args) => catalog::describe(&args),
         Command::Check(args) => catalog::check(&args),
+        Command::Dissector(args) => dissector::run(&args),
         Command::Daemon(args) => live::daemon(&args),
         Command::Ss(args) => ss::run(&args),
         Command::Doctor(args) => live::doctor(&args),

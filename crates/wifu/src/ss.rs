@@ -30,6 +30,15 @@ pub struct Args {
     /// Only listening sockets
     #[arg(short, long)]
     listening: bool,
+    /// Hands know these from `ss`: here they are always on
+    #[arg(short, long = "tcp", hide = true)]
+    tcp: bool,
+    #[arg(short, long = "info", hide = true)]
+    info: bool,
+    #[arg(short, long = "numeric", hide = true)]
+    numeric: bool,
+    #[arg(short, long = "all", hide = true)]
+    all: bool,
 }
 
 /// Print the connections.

@@ -39,7 +39,8 @@ pub static TAHOE: Descriptor = Descriptor {
         IDLE_RESTART,
         SSTHRESH_WINDOW,
     ],
-    reads: Facts::CONN.with(Facts::TX).with(Facts::PEER),
+    reads: Facts::CONN.with(Facts::TX),
+    wants: Facts::PEER,
     writes: Facts::WIN,
     hears: &[
         ("opened", &[]),
@@ -80,7 +81,9 @@ impl WindowControl for Tahoe {
     fn on_congested(&mut self, what: &Congested, board: &Board, _now: Time) {
         let mut what = *what;
         if self.of_window {
-            what.flight = self.growth.cwnd.min(board.peer.window);
+            let peer = board.peer.window;
+            let followed = board.peer.max_window > 0;
+            what.flight = self.growth.cwnd.min(if followed { peer } else { u32::MAX });
         }
         self.growth.halve(&what, board);
         self.growth.collapse(board);
@@ -145,11 +148,13 @@ mod tests {
             ("off", 50_000, 2000),
             ("on", 50_000, 4000),
             ("on", 6000, 3000),
+            // Nobody follows it.
+            ("on", 0, 4000),
         ] {
             let options = [("iw", "8"), ("ssthresh_window", option)];
             let mut t = Bench::new(&TAHOE, &options).unwrap();
             t.board.conn.mss = 1000;
-            t.board.peer.window = peer;
+            (t.board.peer.window, t.board.peer.max_window) = (peer, peer);
             t.signal(Signal::Opened);
             t.signal(Signal::Congested(Congested {
                 flight: 4000,
@@ -157,7 +162,11 @@ mod tests {
                 repeat: false,
             }));
             let win = &t.board.win;
-            assert_eq!((win.cwnd, win.ssthresh), (1000, expected), "{option} {peer}");
+            assert_eq!(
+                (win.cwnd, win.ssthresh),
+                (1000, expected),
+                "{option} {peer}"
+            );
         }
     }
 }

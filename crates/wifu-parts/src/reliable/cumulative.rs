@@ -54,7 +54,7 @@ pub static CUMULATIVE: Descriptor = Descriptor {
     ],
     probes: &["dupacks", "recover"],
     reads: Facts::PEER,
-    wants: Facts::CONN.with(Facts::RTT),
+    wants: Facts::CONN.with(Facts::RTT).with(Facts::WIN),
     writes: Facts::TX,
     hears: &[
         ("segment", &["acked", "dup-ack", "lost", "recovered"]),
@@ -68,6 +68,8 @@ pub static CUMULATIVE: Descriptor = Descriptor {
         Kind::Probe,
     ],
     needs: &[("unit", &["octets"])],
+    // A judge that excuses the loss would let the window that was rewound leave in one burst.
+    needs_with: &[("recovery", "go-back-n", "judge", &["loss-is-congestion"])],
     hooks: &["segment", "stamp"],
     build: |p| Ok(Box::new(Cumulative::new(p))),
     ..Descriptor::EMPTY

@@ -42,7 +42,7 @@ pub static SELECTIVE: Descriptor = Descriptor {
     ],
     probes: &["sacked", "lost_edge"],
     reads: Facts::PEER,
-    wants: Facts::CONN.with(Facts::RTT),
+    wants: Facts::CONN.with(Facts::RTT).with(Facts::WIN),
     writes: Facts::TX,
     hears: &[
         ("segment", &["acked", "dup-ack", "lost", "recovered"]),

@@ -54,7 +54,7 @@ pub static RFC6298: Descriptor = Descriptor {
     ],
     probes: &["srtt_s", "rttvar_s"],
     reads: Facts::TX,
-    wants: Facts::CONN,
+    wants: Facts::CONN.with(Facts::RX),
     writes: Facts::RTT,
     hears: &[
         ("segment", &["rtt"]),
