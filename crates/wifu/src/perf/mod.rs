@@ -77,13 +77,22 @@ fn settle(protocol: &Protocol, socket: Option<&Path>, extra: &[OsString]) -> any
     if ambient.as_deref() == protocol.wifu() && !(ambient.is_some() && elsewhere) {
         return Ok(());
     }
-    let mut command = Command::new(std::env::current_exe().context("finding this executable")?);
+    let mut command = this_program();
     command.args(std::env::args_os().skip(1)).args(extra);
     match protocol.wifu() {
         Some(spec) => command.envs(crate::exec::environment(spec, socket)?),
         None => command.env_remove("WIFU_PROTOCOL"),
     };
     Err(command.exec()).context("executing this program anew")
+}
+
+/// This program, to be run anew: by its name where it has one, for a server must go on when its
+/// file was replaced by a newer one.
+fn this_program() -> Command {
+    let named = std::env::current_exe().ok().filter(|path| path.exists());
+    let mut command = Command::new(named.as_deref().unwrap_or(Path::new("/proc/self/exe")));
+    command.arg0(std::env::args_os().next().unwrap_or_else(|| "wifu".into()));
+    command
 }
 
 /// What is known before there are streams.

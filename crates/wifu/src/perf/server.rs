@@ -69,7 +69,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// Starts this program in the background and returns when it listens.
 fn daemonize() -> anyhow::Result<ExitCode> {
     let (ours, theirs) = UnixStream::pair()?;
-    Command::new(std::env::current_exe()?)
+    super::this_program()
         .args(std::env::args_os().skip(1))
         .arg("--daemonized")
         .stdin(OwnedFd::from(theirs))
@@ -153,7 +153,7 @@ impl<'a> Server<'a> {
     /// Has a worker serve `connection`, and waits for it. A status means that the server is to
     /// exit with it.
     fn attend(&mut self, connection: OwnedFd) -> anyhow::Result<Option<ExitCode>> {
-        let mut worker = Command::new(std::env::current_exe()?)
+        let mut worker = super::this_program()
             .args(std::env::args_os().skip(1))
             .args(["--worker", &self.tests.to_string()])
             .stdin(connection)
