@@ -246,7 +246,7 @@ fn index_at(body: &[u8], at: usize) -> i32 {
     i32::from_ne_bytes([body[at], body[at + 1], body[at + 2], body[at + 3]])
 }
 
-fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
+pub(crate) fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
     body.extend((4 + value.len() as u16).to_ne_bytes());
     body.extend(kind.to_ne_bytes());
     body.extend(value);
@@ -254,7 +254,7 @@ fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
 }
 
 /// The attributes of a netlink message, as (kind, value).
-struct Attributes<'a>(&'a [u8]);
+pub(crate) struct Attributes<'a>(pub &'a [u8]);
 
 impl<'a> Iterator for Attributes<'a> {
     type Item = (u16, &'a [u8]);

@@ -394,6 +394,15 @@ impl Lab {
         self.steps.run_batch(&format!("ip -n {ns}"), lines)
     }
 
+    /// Run lines of `tc`, without the leading `tc`, in the namespace of `node`.
+    ///
+    /// # Errors
+    /// If the node is unknown or a line fails.
+    pub fn tc(&mut self, node: &str, lines: &[String]) -> Result<(), StepError> {
+        let ns = self.namespace(node)?.name;
+        self.steps.run_batch(&format!("tc -n {ns}"), lines)
+    }
+
     /// Make a TAP device in the namespace of `node`; `None` in a dry run. It lives as long as the
     /// descriptor.
     ///

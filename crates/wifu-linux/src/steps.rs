@@ -86,11 +86,11 @@ impl Steps {
         !self.dry
     }
 
-    /// Run several command lines of `ip`, all beginning with `prefix` (such as `ip -n NAME`), in
-    /// one process.
+    /// Run several command lines of `ip` or `tc`, all beginning with `prefix` (such as
+    /// `ip -n NAME`), in one process.
     ///
     /// # Errors
-    /// If `ip` cannot be started or one of the lines fails; those before it have run.
+    /// If it cannot be started or one of the lines fails; those before it have run.
     pub fn run_batch(&mut self, prefix: &str, lines: &[String]) -> Result<(), StepError> {
         let mut real = false;
         for line in lines {

@@ -441,9 +441,17 @@ fn open_device(name: &str, kind: libc::c_int) -> io::Result<(OwnedFd, String)> {
 /// # Errors
 /// What `bind` says.
 pub fn bind_packets(fd: impl AsFd, interface: i32) -> io::Result<()> {
+    bind_link(fd, libc::ETH_P_ALL as u16, interface)
+}
+
+/// Bind a packet socket to an interface and a protocol; with protocol 0 it only sends.
+///
+/// # Errors
+/// What `bind` says.
+pub fn bind_link(fd: impl AsFd, protocol: u16, interface: i32) -> io::Result<()> {
     let address = libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as libc::sa_family_t,
-        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
+        sll_protocol: protocol.to_be(),
         sll_ifindex: interface,
         sll_hatype: 0,
         sll_pkttype: 0,

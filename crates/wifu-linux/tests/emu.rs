@@ -43,6 +43,7 @@ fn config(test: &str) -> Config {
         dilation: 1.0,
         spin: false,
         overhear: Overhear::Never,
+        push_back: true,
         export: None,
     }
 }

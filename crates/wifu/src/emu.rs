@@ -94,6 +94,10 @@ pub struct Args {
     /// Whose kernels see frames for others
     #[arg(long, value_enum, default_value_t = Hears::Captured)]
     overhear: Hears,
+    /// Let a driver stop its queue while its ring is full, so that sockets wait; off: packets that
+    /// do not fit are dropped
+    #[arg(long, value_enum, default_value_t = Switch::On)]
+    push_back: Switch,
     /// Where drivers' delays appear as NODE/Da and NODE/sample [default: /run/wifu/emu/NAME]
     #[arg(long, value_name = "DIR")]
     export: Option<PathBuf>,
@@ -176,6 +180,12 @@ enum Hears {
     Always,
     /// Of none
     Never,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    On,
+    Off,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

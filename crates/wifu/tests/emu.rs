@@ -19,6 +19,8 @@ use wifu_wire::{Rng, Time};
 
 #[path = "emu/programs.rs"]
 mod programs;
+#[path = "emu/push_back.rs"]
+mod push_back;
 #[path = "emu/safety.rs"]
 mod safety;
 #[path = "emu/soak.rs"]
@@ -54,11 +56,16 @@ struct Emu {
 impl Emu {
     /// Its label is made unique, so that several checkouts can be tested at once.
     fn start(name: &str, args: &[&str]) -> Emu {
+        Emu::start_with(name, args, &[])
+    }
+
+    fn start_with(name: &str, args: &[&str], variables: &[(&str, &str)]) -> Emu {
         let alone = ONE.lock().unwrap_or_else(|e| e.into_inner());
         let label = format!("t-{name}-{}", std::process::id());
         let mut child = Command::new(WIFU)
             .args(["emu", "--share", "--name", &label])
             .args(args)
+            .envs(variables.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -165,6 +172,9 @@ impl Flood {
             .expect("namespace");
         let socket = socket.expect("socket");
         socket.connect((to, 9)).expect("connect");
+        // It waits for the driver, but not for long when it is to stop.
+        let patience = Some(Duration::from_millis(50));
+        socket.set_write_timeout(patience).expect("timeout");
         let told = stop.clone();
         let thread = std::thread::spawn(move || {
             let payload = [0u8; 1472];

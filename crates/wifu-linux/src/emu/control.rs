@@ -124,6 +124,10 @@ pub struct Status {
     /// Frames that did not fit into the queue in front of a radio: drops of the network, not of the
     /// emulation.
     pub queue_drops: u64,
+    /// Nodes whose drivers stop their queue while their ring is full.
+    pub push_back: usize,
+    /// Why none does.
+    pub no_push_back: Option<String>,
     /// Frames that a kernel did not take, for its interface was down.
     pub refused: u64,
     /// The limits of VALID.
@@ -241,6 +245,17 @@ impl fmt::Display for Status {
              for interfaces that were down",
             self.sent, lost[0], lost[1], lost[2]
         )?;
+        let lost = self.nodes.saturating_sub(self.push_back);
+        if let Some(why) = &self.no_push_back {
+            writeln!(f, "  queues        do not push back: {why}")?;
+        } else if lost > 0 {
+            writeln!(
+                f,
+                "  queues        {lost} of {} do not push back: their queueing discipline is not \
+                 ours any more",
+                self.nodes
+            )?;
+        }
         let (v, s) = (&self.valid, &self.suspect);
         write!(
             f,

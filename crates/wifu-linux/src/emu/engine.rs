@@ -10,6 +10,7 @@ use super::control::{Asked, LinkRow, NodeRow, Order, Reply, Status};
 use super::late::Lateness;
 use super::net::{Host, node_of};
 use super::shared::Shared;
+use super::valve::Credits;
 use super::verdict::{self, Measured, judge};
 use crate::poller::{self, Interest, Poller};
 use core::sync::atomic::Ordering;
@@ -87,6 +88,7 @@ pub(crate) struct Engine {
     air: Air,
     orders: Receiver<Asked>,
     shared: Arc<Shared>,
+    credits: Credits,
     deliveries: Lateness,
     events: Lateness,
     counts: Counts,
@@ -105,6 +107,7 @@ pub(crate) struct Parts {
     pub hosts: Arc<Vec<Host>>,
     pub orders: Receiver<Asked>,
     pub shared: Arc<Shared>,
+    pub credits: Credits,
 }
 
 impl Engine {
@@ -132,6 +135,7 @@ impl Engine {
             air: parts.air,
             orders: parts.orders,
             shared: parts.shared,
+            credits: parts.credits,
             deliveries: Lateness::default(),
             events: Lateness::default(),
             counts: Counts::default(),
@@ -142,12 +146,16 @@ impl Engine {
     /// Until it is told to stop.
     pub fn run(mut self) -> io::Result<()> {
         let mut ready = Vec::with_capacity(self.taps.len());
+        self.grant_all();
         while !self.shared.stop.load(Ordering::Relaxed) {
             self.catch_up();
             while let Ok((order, reply)) = self.orders.try_recv() {
                 let answer = self.obey(order);
                 // Whoever asked may have lost patience.
                 let _ = reply.send(answer);
+            }
+            if self.credits.forget_stuck() {
+                self.grant_all();
             }
             let deadline = match self.spin {
                 true => Time::ZERO,
@@ -207,8 +215,12 @@ impl Engine {
                     let us = |ns: u64| (ns + 500) / 1000;
                     let delay = link.delay.unwrap_or(link.first);
                     self.shared.nodes[usize::from(node)].set_delay(us(delay.0), us(sample.0));
+                    self.grant(node);
                 }
-                Event::Room { node } => self.arm(usize::from(node), true),
+                Event::Room { node } => {
+                    self.arm(usize::from(node), true);
+                    self.grant(node);
+                }
             }
         }
     }
@@ -238,6 +250,18 @@ impl Engine {
         }
     }
 
+    /// Let a kernel hand down more, if its driver has room.
+    fn grant(&mut self, node: u16) {
+        let tap = &self.taps[usize::from(node)];
+        if !tap.off && !tap.gone && self.radio.room(node) > 0 {
+            self.credits.renew(node, self.radio.waiting(node));
+        }
+    }
+
+    fn grant_all(&mut self) {
+        (0..self.taps.len() as u16).for_each(|node| self.grant(node));
+    }
+
     /// Frames that a kernel sends.
     fn read(&mut self, event: &poller::Event) {
         let node = event.token as usize;
@@ -261,16 +285,20 @@ impl Engine {
             frame.clear();
             let buffer = rustix::buffer::spare_capacity(frame);
             let sent = match rustix::io::read(&self.taps[node].fd, buffer) {
-                Ok(_) => self.submit(node as u16, cookie),
+                Ok(_) => {
+                    self.credits.spend(node);
+                    self.submit(node as u16, cookie)
+                }
                 Err(_) => {
                     self.slab.give_back(cookie);
-                    return;
+                    break;
                 }
             };
             if !sent {
                 self.slab.give_back(cookie);
             }
         }
+        self.grant(node as u16);
     }
 
     /// Empty a TAP's ring, or nearly so if its kernel fills it as fast.
@@ -294,6 +322,8 @@ impl Engine {
         self.tell();
         self.shared.nodes[at].forget_delay();
         self.arm(at, true);
+        self.credits.forget(at);
+        self.grant(node);
     }
 
     /// Put a frame into the model; false if it went nowhere.
@@ -397,7 +427,9 @@ impl Engine {
             pressure: self.shared.pressure(),
             sent: self.counts.sent,
             unknown: self.counts.unknown,
-            queue_drops: self.shared.dropped(),
+            queue_drops: self.shared.dropped() + self.credits.told.all_dropped(),
+            push_back: self.credits.told.working(),
+            no_push_back: self.credits.told.none.clone(),
             refused: self.counts.refused,
             valid: verdict::VALID,
             suspect: verdict::SUSPECT,
@@ -440,7 +472,8 @@ impl Engine {
                 retries: c.retries,
                 received: c.received,
                 overheard: c.overheard,
-                queue_drops: self.shared.nodes[i].dropped.load(Ordering::Relaxed),
+                queue_drops: self.shared.nodes[i].dropped.load(Ordering::Relaxed)
+                    + self.credits.told.dropped(i),
             }
         };
         self.hosts.iter().enumerate().map(row).collect()

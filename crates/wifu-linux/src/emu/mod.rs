@@ -9,11 +9,13 @@
 mod air;
 mod clock;
 pub mod control;
+mod credit;
 mod engine;
 mod late;
 pub mod net;
 mod routes;
 mod shared;
+mod valve;
 pub mod verdict;
 mod watch;
 
@@ -68,6 +70,8 @@ pub struct Config {
     pub spin: bool,
     /// Overheard frames.
     pub overhear: Overhear,
+    /// Let drivers stop their queues while their rings are full.
+    pub push_back: bool,
     /// Where drivers' delays are exported; none: in the lab's directory.
     pub export: Option<PathBuf>,
 }
@@ -81,6 +85,7 @@ pub struct Emulation {
     control: Control,
     shared: Arc<Shared>,
     radio: Option<JoinHandle<io::Result<()>>>,
+    valves: Option<JoinHandle<()>>,
     watch: Option<JoinHandle<()>>,
     /// Files outside the lab's directory.
     export: PathBuf,
@@ -100,7 +105,7 @@ pub fn socket_path(label: &str) -> PathBuf {
 /// If names cannot be used.
 pub fn dry_run(config: &Config) -> Result<(Vec<String>, Vec<String>), StepError> {
     let mut lab = Lab::dry_run(&config.label)?;
-    net::build(&mut lab, &config.plan, &config.routing)?;
+    net::build(&mut lab, &config.plan, &config.routing, config.push_back)?;
     let mut steps = lab.steps().to_vec();
     steps.push(format!("mkdir -p {}", lab.directory().display()));
     Ok((steps, lab.teardown_steps()))
@@ -114,7 +119,8 @@ impl Emulation {
     pub fn start(config: Config) -> Result<Emulation, StepError> {
         check(&config)?;
         let mut lab = Lab::create(&config.label)?;
-        let (hosts, taps) = net::build(&mut lab, &config.plan, &config.routing)?;
+        let built = net::build(&mut lab, &config.plan, &config.routing, config.push_back)?;
+        let (hosts, taps) = (built.hosts, built.taps);
         let directory = lab.directory();
         let file = |path: &Path, error| StepError::File {
             path: path.display().to_string(),
@@ -132,19 +138,34 @@ impl Emulation {
         let watch = watch::Watch::new(&export, &places, shared.clone(), captures)
             .map_err(|e| file(&export, e))?;
         let hosts = Arc::new(hosts);
-        let network = Arc::new(net::Network::new(&lab, &config.plan, &config.routing));
-        let (control, radio) = start_radio(&config, &hosts, network, taps, &shared)?;
+        let told = Arc::new(valve::Told::new(hosts.len(), built.no_push_back));
+        let queues = config.plan.nodes.iter().map(|n| n.radio.queue);
+        let valves = hosts.iter().map(|h| &h.namespace).zip(queues);
+        let (grants, granted) = channel();
+        let valves = valve::Valves::open(valves, granted, told.clone())
+            .map_err(|e| file(Path::new(NETNS), e))?;
+        let rings: Vec<u32> = config.plan.nodes.iter().map(|n| n.radio.ring).collect();
+        let credits = valve::Credits::new(&rings, grants, told);
+        let network = Arc::new(built.network);
+        let (control, radio) = start_radio(&config, &hosts, network, taps, &shared, credits)?;
         // From here on, dropping it ends what was begun.
         let mut emulation = Emulation {
             hosts,
             control,
             shared,
             radio: Some(radio),
+            valves: None,
             watch: None,
             export,
             foreign: config.export.is_some(),
             lab,
         };
+        let waker = emulation.control.waker.clone();
+        let valves = std::thread::Builder::new()
+            .name("emu-valves".into())
+            .spawn(move || valves.run(&waker))
+            .map_err(|e| file(Path::new(NETNS), e))?;
+        emulation.valves = Some(valves);
         let socket = directory.join("control.sock");
         let served = emulation.control.serve(&socket);
         served.map_err(|e| file(&socket, e))?;
@@ -204,10 +225,11 @@ fn start_radio(
     network: Arc<net::Network>,
     taps: Vec<std::os::fd::OwnedFd>,
     shared: &Arc<Shared>,
+    credits: valve::Credits,
 ) -> Result<Started, StepError> {
     let mut plan = config.plan.clone();
     for node in &mut plan.nodes {
-        // The TAP's ring is the queue; see `net`.
+        // The kernel has the queue; see `net`.
         node.radio.queue = 1;
     }
     let radio = Radio::new(&plan, &config.rng);
@@ -235,6 +257,7 @@ fn start_radio(
             hosts: known,
             orders: inbox,
             shared,
+            credits,
         })?;
         let _ = tell.send(waker);
         engine.run()
@@ -278,8 +301,11 @@ impl Drop for Emulation {
         if let Some(why) = failed {
             tracing::error!("the radio's thread failed: {why}");
         }
-        if let Some(watch) = self.watch.take() {
-            let _ = watch.join();
+        for thread in [self.valves.take(), self.watch.take()]
+            .into_iter()
+            .flatten()
+        {
+            let _ = thread.join();
         }
         if self.foreign {
             for host in self.hosts.iter() {

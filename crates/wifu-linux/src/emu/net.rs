@@ -1,11 +1,12 @@
 //! The hosts of an emulation: a namespace each, with a TAP device as its radio.
 
 use super::routes::Routing;
+use super::valve;
 use crate::netns::{Lab, Namespace};
 use crate::steps::StepError;
 use core::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
-use wifu_radio::plan::Plan;
+use wifu_radio::plan::{NodePlan, Plan};
 
 /// The name of every host's radio.
 pub const DEVICE: &str = "wlan0";
@@ -53,23 +54,38 @@ fn text(mac: [u8; 6]) -> String {
 /// What the kernels of all hosts are told, so that one of them can be told again.
 #[derive(Debug)]
 pub(crate) struct Network {
-    /// The length of each node's queue, packets.
-    queues: Vec<u32>,
+    /// The length of each node's queue and of its driver's ring, packets.
+    queues: Vec<(u32, u32)>,
+    /// Queues stop while rings are full.
+    push_back: bool,
     routing: Routing,
     /// The owner's tag.
     tag: String,
 }
 
-/// Make all hosts in `lab`. The descriptors are those of their radios; there are none in a dry run.
+/// What [`build`] made.
+pub(crate) struct Built {
+    pub hosts: Vec<Host>,
+    /// The descriptors of their radios; there are none in a dry run.
+    pub taps: Vec<OwnedFd>,
+    pub network: Network,
+    /// Why queues do not push back.
+    pub no_push_back: Option<String>,
+}
+
+/// Make all hosts in `lab`.
 ///
 /// # Errors
 /// The step that failed.
-pub fn build(
+pub(crate) fn build(
     lab: &mut Lab,
     plan: &Plan,
     routing: &Routing,
-) -> Result<(Vec<Host>, Vec<OwnedFd>), StepError> {
-    let network = Network::new(lab, plan, routing);
+    push_back: bool,
+) -> Result<Built, StepError> {
+    let mut network = Network::new(lab, plan, routing);
+    network.push_back = push_back;
+    let mut no_push_back = (!push_back).then(|| String::from("it is off"));
     let count = plan.nodes.len();
     let mut hosts = Vec::with_capacity(count);
     let mut taps = Vec::with_capacity(count);
@@ -86,6 +102,18 @@ pub fn build(
             ],
         )?;
         taps.extend(lab.tap(&node.name, DEVICE)?);
+        if network.push_back
+            && let Err(error) = lab.tc(&node.name, &valve::steps(node.radio.queue))
+        {
+            if i > 0 {
+                return Err(error);
+            }
+            // A part of it would hold packets back for ever; there may be nothing to undo.
+            let _ = lab.tc(&node.name, &[valve::undo()]);
+            tracing::warn!("queues will drop instead of pushing back: {error}");
+            no_push_back = Some(error.to_string());
+            network.push_back = false;
+        }
         lab.ip(&node.name, &network.up(i as u16))?;
         hosts.push(Host {
             name: node.name.clone(),
@@ -93,13 +121,20 @@ pub fn build(
             address: address(i as u16),
         });
     }
-    Ok((hosts, taps))
+    Ok(Built {
+        hosts,
+        taps,
+        network,
+        no_push_back,
+    })
 }
 
 impl Network {
-    pub fn new(lab: &Lab, plan: &Plan, routing: &Routing) -> Network {
+    fn new(lab: &Lab, plan: &Plan, routing: &Routing) -> Network {
+        let queue = |n: &NodePlan| (n.radio.queue, n.radio.ring);
         Network {
-            queues: plan.nodes.iter().map(|n| n.radio.queue).collect(),
+            queues: plan.nodes.iter().map(queue).collect(),
+            push_back: false,
             routing: routing.clone(),
             tag: lab.tag(),
         }
@@ -108,8 +143,13 @@ impl Network {
     /// What `ip` has to do in the namespace of a node, be it new or taken down.
     pub fn up(&self, node: u16) -> Vec<String> {
         let count = self.queues.len();
-        // The TAP's own ring is the queue in front of the driver; it drops what does not fit.
-        let queue = self.queues[usize::from(node)];
+        let (queue, ring) = self.queues[usize::from(node)];
+        let length = match self.push_back {
+            // Super-packets would be one in the queue and many in the ring.
+            true => format!("{} gso_max_segs 1", valve::tap_length(ring)),
+            // The TAP's own ring is the queue in front of the driver; it drops what does not fit.
+            false => queue.to_string(),
+        };
         // Routing daemons of meshes speak IPv6; without one, nobody here does, and router
         // solicitations would only take airtime.
         let v6 = match self.routing {
@@ -120,7 +160,7 @@ impl Network {
             // By itself: together with `up` it would come too late.
             format!("link set dev {DEVICE} addrgenmode {v6}"),
             format!(
-                "link set dev {DEVICE} address {} alias {} txqueuelen {queue} mtu 1500 up",
+                "link set dev {DEVICE} address {} alias {} txqueuelen {length} mtu 1500 up",
                 text(mac(node)),
                 self.tag
             ),

@@ -131,8 +131,7 @@ impl Watch {
 
     fn look_for_captures(&self) {
         for (node, told) in self.nodes.iter().zip(&self.shared.nodes) {
-            // A line of headings, then one for each packet socket.
-            let open = read(&node.packet).is_some_and(|text| text.lines().count() > 1);
+            let open = read(&node.packet).is_some_and(|text| captures(&text));
             told.listens.store(open, Ordering::Relaxed);
         }
     }
@@ -160,6 +159,13 @@ fn read(file: &File) -> Option<String> {
     let mut buffer = [0u8; 4096];
     let n = file.read_at(&mut buffer, 0).ok()?;
     Some(String::from_utf8_lossy(&buffer[..n]).into_owned())
+}
+
+/// Whether /proc/net/packet has a socket that receives: there is a line of headings, then one for
+/// each socket, with its protocol in the fourth column; those of protocol 0 only send, as ours do.
+fn captures(text: &str) -> bool {
+    let receives = |l: &str| l.split_whitespace().nth(3).is_some_and(|p| p != "0000");
+    text.lines().skip(1).any(receives)
 }
 
 /// Frames that the radio's TAP dropped on their way out, from `/proc/net/dev`.
@@ -205,6 +211,11 @@ mod tests {
         let dev = "Inter-| Receive\n face |bytes\n    lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n \
                    wlan0: 1 2 3 4 5 6 7 8 9 10 11 42 13 14 15 16\n";
         assert_eq!(drops(dev), Some(42));
+        let head = "sk RefCnt Type Proto Iface R Rmem User Inode\n";
+        let ours = "00000000c71bd2c4 3 3 0000 2 0 0 0 8012\n";
+        let theirs = "000000008fd3ab45 3 3 0003 2 1 0 0 8013\n";
+        assert!(!captures(head) && !captures(&format!("{head}{ours}")));
+        assert!(captures(&format!("{head}{ours}{theirs}")));
         assert!(stat("").is_none() && pressure("").is_none() && drops("").is_none());
     }
 }

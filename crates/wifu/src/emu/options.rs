@@ -10,7 +10,7 @@ use wifu_linux::emu::{Config, routes};
 use wifu_radio::topology::{Topology, resolve};
 use wifu_wire::Rng;
 
-use super::{Args, DEFAULT_TOPO};
+use super::{Args, DEFAULT_TOPO, Switch};
 
 /// What the options mean.
 ///
@@ -32,6 +32,7 @@ pub fn config(args: &Args) -> anyhow::Result<Config> {
         dilation: args.dilation,
         spin: args.spin,
         overhear: args.overhear.into(),
+        push_back: args.push_back == Switch::On,
         export: args.export.clone(),
     })
 }
