@@ -46,6 +46,7 @@ const THIEF: &str = "6,32 0 0 0,21 0 3 39283014,40 0 0 4,21 0 1 0,6 0 0 4,6 0 0 
 /// linux/rtnetlink.h, linux/pkt_sched.h and their like; the names are the kernel's.
 const NLM_F_REQUEST: u16 = 1;
 const NLM_F_ACK: u16 = 4;
+const NLM_F_ECHO: u16 = 8;
 const NLMSG_ERROR: u16 = 2;
 const RTM_SETLINK: u16 = 19;
 const RTM_NEWQDISC: u16 = 36;
@@ -280,7 +281,8 @@ impl Valve {
     fn look(&self) -> io::Result<Queue> {
         let mut reply = [0; 2048];
         let body = tcmsg(self.interface);
-        let n = self.ask(RTM_GETQDISC, 0, &body, &mut reply)?;
+        // Without the flag only those who watch all changes are answered.
+        let n = self.ask(RTM_GETQDISC, NLM_F_ECHO, &body, &mut reply)?;
         queue(reply.get(HEAD..n).unwrap_or_default()).ok_or(io::ErrorKind::InvalidData.into())
     }
 
