@@ -14,6 +14,7 @@ use super::valve::Credits;
 use super::verdict::{self, Measured, judge};
 use crate::poller::{self, Interest, Poller};
 use core::sync::atomic::Ordering;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -94,6 +95,12 @@ pub(crate) struct Engine {
     counts: Counts,
     /// Model time of the last event or frame.
     now: Time,
+}
+
+/// Whether a descriptor can be read.
+fn has_more(fd: &OwnedFd) -> bool {
+    let mut all = [PollFd::new(fd, PollFlags::IN)];
+    poll(&mut all, Some(&Timespec::default())).is_ok_and(|n| n > 0)
 }
 
 /// What an [`Engine`] is made of.
@@ -254,7 +261,8 @@ impl Engine {
     fn grant(&mut self, node: u16) {
         let tap = &self.taps[usize::from(node)];
         if !tap.off && !tap.gone && self.radio.room(node) > 0 {
-            self.credits.renew(node, self.radio.waiting(node));
+            let waiting = self.radio.waiting(node);
+            self.credits.renew(node, waiting, || !has_more(&tap.fd));
         }
     }
 

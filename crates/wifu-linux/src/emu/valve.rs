@@ -33,7 +33,7 @@ const WEIGHT: u32 = 2048;
 const RATE: u32 = 100;
 /// Frames that a TAP holds for each one that its driver's ring does. Far more than are granted, for
 /// a super-packet weighs less than its segments.
-const SPARE: u32 = 16;
+const SPARE: u32 = 32;
 /// Between two looks at the queues.
 const ROUND: Duration = Duration::from_millis(200);
 
@@ -178,10 +178,11 @@ impl Credits {
         }
     }
 
-    /// With so many frames in its driver's ring, grant a kernel more if it is time.
-    pub fn renew(&mut self, node: u16, waiting: u32) {
+    /// With so many frames in its driver's ring, grant a kernel more if it is time, and if `empty`
+    /// says that what it handed down before was read.
+    pub fn renew(&mut self, node: u16, waiting: u32, empty: impl FnOnce() -> bool) {
         let credit = self.nodes.get_mut(usize::from(node));
-        if let Some(frames) = credit.and_then(|c| c.due(waiting)) {
+        if let Some(frames) = credit.and_then(|c| c.due(waiting, empty)) {
             // Nobody is there to hear it when all ends.
             let _ = self.grants.send(Grant { node, frames });
         }

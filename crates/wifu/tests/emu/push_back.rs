@@ -160,14 +160,21 @@ fn the_radio_never_runs_dry() {
     if !privileged() {
         return;
     }
-    for (what, sizes) in [
-        ("large", &[1472][..]),
-        ("small", &[72]),
-        ("mixed", &[1472, 72, 72, 400]),
+    for (what, sizes, ring) in [
+        ("large", &[1472][..], "radio.ring=200"),
+        ("small", &[72], "radio.ring=200"),
+        ("mixed", &[1472, 72, 72, 400], "radio.ring=200"),
+        ("one buffer", &[1472], "radio.ring=1"),
     ] {
         let busy = ["on", "off"].map(|push_back| {
-            let words = "linear,2,rate=24M";
-            let emu = Emu::start("dry", &["--topo", words, "--push-back", push_back]);
+            let words = [
+                "--topo",
+                "linear,2,rate=24M",
+                ring,
+                "--push-back",
+                push_back,
+            ];
+            let emu = Emu::start("dry", &words);
             let socket = sender(&emu);
             let count = || {
                 let seconds = status(&emu, "seconds").as_f64().expect("a number");
@@ -231,6 +238,38 @@ fn what_many_sockets_lose_in_a_queue_is_counted() {
     let rows = emu.ctl("nodes")["data"].clone();
     assert_eq!(rows[0]["queue_drops"], lost);
     emu.exit();
+}
+
+/// Sends super-packets, each of 64 datagrams, for two seconds; prints how many datagrams.
+const SUPER: &str = "
+import socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(socket.IPPROTO_UDP, 103, 100)
+s.connect(('10.0.0.2', 9))
+end, sent = time.time() + 2, 0
+while time.time() < end:
+    try:
+        s.send(bytes(6400))
+        sent += 64
+    except ConnectionRefusedError:
+        pass
+print(sent)";
+
+#[test]
+fn super_packets_are_not_lost_either() {
+    if !privileged() {
+        return;
+    }
+    for ring in ["radio.ring=200", "radio.ring=5"] {
+        let emu = Emu::start("super", &["--topo", "linear,2,rate=24M", ring]);
+        let output = emu.on("n1", "python3", &["-c", SUPER]);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let sent: u64 = said.trim().parse().expect("a number");
+        println!("{ring}: {sent} datagrams sent by a socket in super-packets");
+        assert!(sent > 2000, "{sent}");
+        assert_eq!((drained(&emu), drops(&emu)), (sent, 0), "{ring}");
+        emu.exit();
+    }
 }
 
 #[test]
