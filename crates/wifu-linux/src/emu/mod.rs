@@ -121,6 +121,13 @@ impl Emulation {
         let mut lab = Lab::create(&config.label)?;
         let built = net::build(&mut lab, &config.plan, &config.routing, config.push_back)?;
         let (hosts, taps) = (built.hosts, built.taps);
+        let (valves, credits) =
+            open_valves(&config.plan, &hosts, built.no_push_back).map_err(|error| {
+                StepError::File {
+                    path: NETNS.into(),
+                    error,
+                }
+            })?;
         let directory = lab.directory();
         let file = |path: &Path, error| StepError::File {
             path: path.display().to_string(),
@@ -138,14 +145,6 @@ impl Emulation {
         let watch = watch::Watch::new(&export, &places, shared.clone(), captures)
             .map_err(|e| file(&export, e))?;
         let hosts = Arc::new(hosts);
-        let told = Arc::new(valve::Told::new(hosts.len(), built.no_push_back));
-        let queues = config.plan.nodes.iter().map(|n| n.radio.queue);
-        let valves = hosts.iter().map(|h| &h.namespace).zip(queues);
-        let (grants, granted) = channel();
-        let valves = valve::Valves::open(valves, granted, told.clone())
-            .map_err(|e| file(Path::new(NETNS), e))?;
-        let rings: Vec<u32> = config.plan.nodes.iter().map(|n| n.radio.ring).collect();
-        let credits = valve::Credits::new(&rings, grants, told);
         let network = Arc::new(built.network);
         let (control, radio) = start_radio(&config, &hosts, network, taps, &shared, credits)?;
         // From here on, dropping it ends what was begun.
@@ -215,6 +214,21 @@ fn check(config: &Config) -> Result<(), StepError> {
         return wrong("at most 1000 nodes are emulated; the simulator takes more");
     }
     Ok(())
+}
+
+/// Both ends of what lets kernels hand down packets; `none` says why there is nothing.
+fn open_valves(
+    plan: &Plan,
+    hosts: &[Host],
+    none: Option<String>,
+) -> io::Result<(valve::Valves, valve::Credits)> {
+    let told = Arc::new(valve::Told::new(hosts.len(), none));
+    let queues = plan.nodes.iter().map(|n| n.radio.queue);
+    let places = hosts.iter().map(|h| &h.namespace).zip(queues);
+    let (grants, granted) = channel();
+    let valves = valve::Valves::open(places, granted, told.clone())?;
+    let rings: Vec<u32> = plan.nodes.iter().map(|n| n.radio.ring).collect();
+    Ok((valves, valve::Credits::new(&rings, grants, told)))
 }
 
 type Started = (Control, JoinHandle<io::Result<()>>);

@@ -40,7 +40,8 @@ const ROUND: Duration = Duration::from_millis(200);
 /// Of the frame that makes the kernel look: to a node that is none, by a protocol for experiments.
 const NOBODY: [u8; 6] = [0x02, 0x57, 0x69, 0x46, 0, 0];
 const ETHERTYPE: u16 = 0x88B5;
-/// Classic BPF for `cls_bpf`: frames to [`NOBODY`] are stolen (4), others none of its business (-1).
+/// Classic BPF for `cls_bpf`: frames to [`NOBODY`] are stolen (4), others are none of its business
+/// (-1).
 const THIEF: &str = "6,32 0 0 0,21 0 3 39283014,40 0 0 4,21 0 1 0,6 0 0 4,6 0 0 4294967295";
 
 /// linux/rtnetlink.h, linux/pkt_sched.h and their like; the names are the kernel's.
