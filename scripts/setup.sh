@@ -125,9 +125,10 @@ purpose() {
             toolchain
             without_service nginx nginx-light nginx
             without_service babeld babeld babeld
+            without_service sshd openssh-server ssh
             packages ip iproute2 iptables iptables curl curl wget wget iperf3 iperf3 socat socat \
                 ethtool ethtool tshark tshark valgrind valgrind python3 python3 sysctl procps \
-                ping iputils-ping tcpdump tcpdump nft nftables
+                ping iputils-ping tcpdump tcpdump nft nftables ssh openssh-client
             ;;
         *) die "unknown purpose '$1'; see the head of scripts/setup.sh" ;;
     esac

@@ -1,11 +1,12 @@
 """Plans that are really run over emulated radios and live wires. They need root."""
 
+import contextlib
 import json
 import os
 import signal
-import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,10 +21,12 @@ from wifu.api import Results
 from wifu.campaign import Campaign
 from wifu.emulated import Emulated
 from wifu.errors import LabError
-from wifu.live import Live, Wire, Wires
-from wifu.plan import Plan
+from wifu.live import Live
+from wifu.metrics import run_row
+from wifu.plan import Measure, Plan
 from wifu.runner import find_program
 from wifu.store import Store
+from wifu.traffic import Traffic
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
@@ -242,40 +245,75 @@ def test_ctrl_c_removes_everything(tmp_path: Path) -> None:
         assert leftovers(program.pid) == []
 
 
-FAKE_SSH = """#!/bin/sh
-# Logs in where the name says: a namespace of this machine. Like ssh, it joins its words by blanks.
-while [ "$1" = -o ]; do shift 2; done
-login=$1; shift
-echo "$login" >> {log}
-exec ip netns exec "{prefix}${{login#*@}}" sh -c "$*"
+CORE = """
+name = "core"
+runs = 1
+pair = "core"
+metrics = ["goodput", "overflows"]
+[scenario]
+topology = { words = "linear,2,wire=20Mb/s" }
+stop.time = "10s"
+[[scenario.flow]]
+from = "n1"
+to = "n2"
+protocol = "kernel:cubic"
+app = "file"
+bytes = "2M"
+[vary.core]
+off = { handler = [] }
+on = { handler = [{ use = "null", hooks = ["input", "output"] }] }
 """
 
 
-def test_hosts_reached_by_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    label, log = f"t-ssh-{os.getpid()}", tmp_path / "log"
-    fake = tmp_path / "bin/ssh"
-    fake.parent.mkdir()
-    fake.write_text(FAKE_SSH.format(log=log, prefix=f"wifu-{label}-"))
-    fake.chmod(fake.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
-    with Wires(label, ["a", "b"], [Wire("a", "b", 50e6)]) as net:
-        settings = f"""
-program = "{find_program()}"
-hosts = {{ n1 = "root@a", n2 = "root@b" }}
-addresses = {{ n1 = "{net.addresses["a"]}", n2 = "{net.addresses["b"]}" }}
-"""
-        text = WIRE.replace("[live]\n", f"[live]{settings}").replace("linear,3", "linear,2")
-        text = text.replace("n3", "n2")
-        results = run(text, tmp_path / "r", "live")
-        listed = subprocess.run(
-            ["ip", "netns", "pids", net.spaces["b"]], capture_output=True, text=True, check=True
-        )
-        assert listed.stdout.split() == []
-    assert results.flows["finished"].all()
-    assert results.flows["goodput_bps"].between(10e6, 55e6).all()
-    assert set(log.read_text().split()) == {"root@a", "root@b"}
-    assert sorted(results.outcome("ours", 1)["hosts"]) == ["n1", "n2"]
-    assert list(Path("/tmp").glob("wifu-ssh-????????")) == []
+def test_what_wifu_core_missed_is_a_metric(tmp_path: Path) -> None:
+    """The plan of X-W5, shorter."""
+    results = run(CORE, tmp_path, "live")
+    found = results.ok.set_index("cell")
+    assert dict(found["overflows"]) == {"off": 0.0, "on": 0.0}
+    core = results.outcome("on", 1)["core"]
+    assert sorted(core) == ["n1", "n2"]
+    # 2 MB in some 1400 segments, and what acknowledges them.
+    assert all(core[n]["hooks"][h]["packets"] > 300 for n in core for h in ("input", "output"))
+    assert results.outcome("off", 1)["core"] == {}
+
+
+def test_full_buffers_of_wifu_core_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it is stopped, the socket's buffer fills up: what does not fit passes unseen."""
+    real = Traffic._core
+    # Else this limit would be reached before that of the buffer.
+    longer = "[core]\nqueue_length = 100000"
+    monkeypatch.setattr(
+        Traffic, "_core", lambda self, *words: real(self, *words).replace("[core]", longer)
+    )
+    flow = {"from": "n1", "to": "n2", "protocol": "udp", "app": "bulk", "rate": "100M"}
+    scenario: dict[str, Any] = {
+        "topology": {"words": "linear,2,wire=1Gb/s"}, "stop": {"time": "4s"}, "flow": [flow],
+        "handler": [{"use": "null", "hooks": ["input"], "nodes": ["n2"]}],
+    }  # fmt: skip
+    stopper = threading.Thread(target=stop_for_a_while, args=("core-n2.toml", 0.5, 2.0))
+    stopper.start()
+    outcome = json.loads(Live({}, 60)(scenario).json())
+    stopper.join()
+    assert sorted(outcome["core"]) == ["n2"]
+    assert run_row(outcome, Measure())["overflows"] >= 1
+    (row,) = outcome["flows"]
+    assert row["bytes"] > 0.5 * row["datagrams_sent"] * 1472
+
+
+def stop_for_a_while(word: str, after: float, seconds: float) -> None:
+    """Stop the program of this process's child that has a word in its command line."""
+    label, until = f"wifu-run-{os.getpid()}-", time.monotonic() + 30
+    while time.monotonic() < until:
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                line = path.read_text()
+                if word in line and label in line:
+                    time.sleep(after)
+                    os.kill(int(path.parent.name), signal.SIGSTOP)
+                    time.sleep(seconds)
+                    os.kill(int(path.parent.name), signal.SIGCONT)
+                    return
+        time.sleep(0.02)
 
 
 def test_a_plan_is_refused_where_a_host_is_missing() -> None:

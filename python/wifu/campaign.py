@@ -196,7 +196,7 @@ class Campaign:
         self.code = (
             getattr(runner, "code", "given")
             if self._given
-            else code_version(plan.runner, plan.substrate)
+            else code_version(plan.runner, plan.substrate, bool(plan.settings.get("hosts")))
         )
         self._values: dict[str, list[tuple[int, float, str | None]]] = {}
         self._order: list[list[Any]] = []
@@ -221,6 +221,7 @@ class Campaign:
     def resume(self, accept_changes: bool = False, retry_failed: bool = False) -> Summary:
         """Do what is missing. Refused if plan or code changed, unless that is accepted."""
         manifest = self.store.manifest()
+        self._check()
         self._created = manifest["created"]
         self._notes = list(manifest.get("notes", []))
         changes = []
@@ -238,7 +239,6 @@ class Campaign:
                 f"{provenance.now()}: resumed although {' and '.join(changes)} changed"
             )
             (self.store.folder / "plan.toml").write_text(toml.dumps(self._resolved()))
-        self._check()
         for _, record in self.store.records(self.plan):
             if record.ok or not retry_failed:
                 self._remember(record)
@@ -250,6 +250,7 @@ class Campaign:
             if self.real:
                 self.runner = prepare(self.plan)
                 self.runner.told = self.progress.waiting  # type: ignore[attr-defined]
+                self.code = getattr(self.runner, "code", None) or self.code
 
     def _resolved(self) -> dict[str, Any]:
         source = dict(self.plan.source)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
+import shlex
 import shutil
 import subprocess
+import tempfile
 import tomllib
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,10 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from wifu import values
+from wifu.cells import digest
 from wifu.emulated import RealTime, beside, check_by_model
 from wifu.errors import LabError
-from wifu.places import Place, RunError, deaf, need_root
+from wifu.places import Cancelled, Place, RunError, deaf, need_root
 from wifu.runner import find_program
+from wifu.ssh import Connection, Facts
 from wifu.traffic import Scenario, Traffic, flows_of, rate_of
 
 RUN = Path("/run/wifu")
@@ -256,6 +259,9 @@ def _command(words: Sequence[str], check: bool) -> str:
 class Live(RealTime):
     """Runs scenarios over wires between namespaces, or between hosts reached by SSH."""
 
+    code: str | None = None
+    """Identifies the programs on the hosts, once they are known."""
+
     @property
     def hosts(self) -> Mapping[str, str]:
         """Where to log in for each node; none: namespaces of this machine."""
@@ -284,8 +290,18 @@ class Live(RealTime):
                 raise LabError("no command `tc`: install iproute2")
             self._sweep()
             return
-        if shutil.which("ssh") is None:
-            raise LabError("no command `ssh`: install openssh-client")
+        ssh = shlex.split(str(self.settings.get("ssh", "ssh")))
+        if not ssh or shutil.which(ssh[0]) is None:
+            raise LabError(f"no command `{' '.join(ssh[:1])}`: install openssh-client")
+        addresses = self.settings.get("addresses", {})
+        with (
+            tempfile.TemporaryDirectory(prefix=f"wifu-run-{os.getpid()}-") as folder,
+            self._connections(Path(folder)) as connections,
+        ):
+            facts = self._open(connections)
+            for name, connection in connections.items():
+                connection.address(addresses.get(name))
+        self.code = digest([f.sum for f in facts.values()])
 
     def _sweep(self) -> None:
         """Remove what an earlier one left that was killed before it could do so itself."""
@@ -318,31 +334,85 @@ class Live(RealTime):
                 return {"substrate": "live", **traffic.run(crew)}
 
     def _over_ssh(self, scenario: Scenario, folder: Path) -> dict[str, Any]:
-        with self._places() as places:
-            facts = {n: p.run("uname", "-rsn").strip() for n, p in places.items()}
-            with self.crew(folder, scenario) as crew:
-                traffic = Traffic(places, scenario, 1.0, None, FASTEST)
-                return {"substrate": "live", "hosts": facts, **traffic.run(crew)}
+        with self._connections(folder) as connections:
+            places, facts = self._places(connections, scenario)
+            flows, control = flows_of(scenario), dict(self.settings.get("control", {}))
+            beside = {
+                (f.source, f.target): str(control[f.target]) for f in flows if f.target in control
+            }  # fmt: skip
+            try:
+                with self.crew(folder, scenario) as crew:
+                    crew.watched = list(connections.values())
+                    traffic = Traffic(places, scenario, 1.0, beside, FASTEST)
+                    return {"substrate": "live", "hosts": facts, **traffic.run(crew)}
+            except RunError as e:
+                if not isinstance(e, Cancelled):
+                    for connection in connections.values():
+                        connection.check(patience=1.0)  # which would be why
+                raise
 
     @contextlib.contextmanager
-    def _places(self) -> Iterator[dict[str, Place]]:
+    def _connections(self, folder: Path) -> Iterator[dict[str, Connection]]:
+        """Connections to all hosts; with the block, they end and all is given back."""
+        command = shlex.split(str(self.settings.get("ssh", "ssh")))
+        program = str(self.settings.get("program", "wifu"))
+        made = {
+            name: Connection(name, str(login), command, program, folder / f"ssh{number}")
+            for number, (name, login) in enumerate(self.hosts.items())
+        }
+        try:
+            yield made
+        except BaseException:
+            with deaf():
+                for connection in made.values():
+                    with contextlib.suppress(RunError):
+                        connection.close()
+            raise
+        with deaf():
+            troubles = []
+            for connection in made.values():
+                try:
+                    connection.close()
+                except RunError as e:
+                    troubles.append(str(e))
+        if troubles:
+            raise RunError("; ".join(troubles))
+
+    def _open(self, connections: Mapping[str, Connection]) -> dict[str, Facts]:
+        facts: dict[str, Facts] = {}
+        for name, connection in connections.items():
+            facts[name] = connection.open()
+            for other in facts:
+                if other != name and facts[other].same == facts[name].same:
+                    raise RunError(f"{connections[other]} and {connection} are the same host")
+        return facts
+
+    def _places(
+        self, connections: Mapping[str, Connection], scenario: Scenario
+    ) -> tuple[dict[str, Place], dict[str, dict[str, str]]]:
+        facts = self._open(connections)
+        datagrams = {
+            n for f in flows_of(scenario) if f.protocol == "udp" for n in (f.source, f.target)
+        }
+        for name in datagrams:
+            if not facts[name].python:
+                raise RunError(
+                    f"{connections[name]}: no python3 there, which udp needs: install it"
+                )
         addresses = self.settings.get("addresses", {})
         places: dict[str, Place] = {}
-        try:
-            for name, login in self.hosts.items():
-                words = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", login)
-                place = Place(
-                    name, addresses.get(name, re.sub(r"^.*@", "", login)), words,
-                    str(self.settings.get("program", "wifu")), "", remote=True,
-                )  # fmt: skip
-                place.scratch = place.run("mktemp", "-d", "/tmp/wifu-ssh-XXXXXXXX").strip()
-                places[name] = place
-            yield places
-        finally:
-            with deaf():
-                for place in places.values():
-                    for back in reversed(place.undo):
-                        with contextlib.suppress(RunError):
-                            place.run(*back)
-                    with contextlib.suppress(RunError):
-                        place.run("rm", "-rf", place.scratch)
+        # In the same order for everybody, so that two labs do not wait for each other.
+        for name in sorted(connections, key=lambda n: facts[n].same):
+            connection = connections[name]
+            connection.lock(lambda host=connection: self._wait_for(host))  # type: ignore[misc]
+        for name, connection in connections.items():
+            places[name] = Place(
+                name, connection.address(addresses.get(name)), connection.prefix,
+                connection.program, connection.scratch, connection,
+            )  # fmt: skip
+        return places, {n: {"system": f.system, "wifu": f.sum} for n, f in facts.items()}
+
+    def _wait_for(self, connection: Connection) -> None:
+        self.told(f"waiting for another lab's run on {connection} to end")
+        if self._cancelled.wait(1.0):
+            raise Cancelled("given up")

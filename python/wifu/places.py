@@ -12,14 +12,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wifu.errors import LabError
 
-GUARD = (
-    'exec 3<&0; "$@" </dev/null & p=$!; { cat <&3; kill $p; } >/dev/null 2>&1 & w=$!; '
-    "wait $p; r=$?; kill $w 2>/dev/null; exit $r"
-)
-"""Runs a program on a remote host until it ends or the connection does."""
+if TYPE_CHECKING:
+    from wifu.ssh import Connection
 
 
 class RunError(LabError):
@@ -85,11 +83,14 @@ class Place:
     prefix: tuple[str, ...]
     program: str
     scratch: str
-    remote: bool = False
+    connection: Connection | None = None
     delay_dir: str | None = None
     settings: dict[str, str] = field(default_factory=dict)
-    undo: list[tuple[str, ...]] = field(default_factory=list)
-    """Commands that give a host of somebody else back what was changed there."""
+
+    @property
+    def remote(self) -> bool:
+        """Whether it is a host of somebody else, who gets back what is changed there."""
+        return self.connection is not None
 
     @property
     def python(self) -> str:
@@ -103,10 +104,15 @@ class Place:
 
     def command(self, words: Sequence[str], guarded: bool = False) -> list[str]:
         """The command that runs `words` there; if `guarded`, only as long as we listen."""
-        if not self.remote:
+        if self.connection is None:
             return [*self.prefix, *words]
-        words = ["sh", "-c", GUARD, "sh", *words] if guarded else words
+        words = self.connection.guarded(words) if guarded else words
         return [*self.prefix, shlex.join(words)]
+
+    def undo(self, *words: str) -> None:
+        """Have a command run at the end where that matters: namespaces of ours just go."""
+        if self.connection is not None:
+            self.connection.undo(words)
 
     def run(self, *words: str, text: str | None = None, timeout: float = 30.0) -> str:
         """What a command there prints; an error if it fails."""
@@ -133,7 +139,7 @@ class Place:
             raise RunError(f"{self.name}: flows want {key} both {self.settings[key]} and {value}")
         if fresh and self.remote:
             old = self.run("cat", f"/proc/sys/{key}").strip()
-            self.undo.append(("sh", "-c", f"echo {shlex.quote(old)} > /proc/sys/{key}"))
+            self.undo("sh", "-c", f"echo {shlex.quote(old)} > /proc/sys/{key}")
         self.run("sh", "-c", f"echo {shlex.quote(value)} > /proc/sys/{key}")
 
 
@@ -144,6 +150,8 @@ class Crew:
         """`folder` for what they write; `deadline` by time.monotonic()."""
         self.folder, self.deadline, self._cancelled = folder, deadline, cancelled
         self.programs: list[Started] = []
+        self.watched: list[Connection] = []
+        """Connections without which the run is none."""
 
     def __enter__(self) -> Crew:
         """Begin."""
@@ -182,6 +190,8 @@ class Crew:
             raise Cancelled("given up")
         if time.monotonic() > self.deadline:
             raise RunError("run_timeout: not finished in time")
+        for connection in self.watched:
+            connection.check()
 
     def pause(self, seconds: float) -> None:
         """Wait, unless the run is to end."""

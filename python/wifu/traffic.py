@@ -167,6 +167,7 @@ def check_kernel(flows: Sequence[Flow], place: Place) -> None:
         if name not in have:
             try:
                 place.run("modprobe", f"tcp_{name}")
+                place.undo("sh", "-c", f"modprobe -r tcp_{name} || :")
                 have = place.run("cat", path).split()
             except RunError:
                 pass
@@ -185,7 +186,7 @@ def acknowledge_all(place: Place, sender: str) -> None:
     if place.remote:
         was = place.run("ip", "route", "show", f"{sender}/32").split()
         back = ("replace", *was) if was else ("del", f"{sender}/32")
-        place.undo.append(("ip", "route", *back))
+        place.undo("ip", "route", *back)
     place.run("ip", "route", "replace", f"{sender}/32", *words)
 
 

@@ -23,7 +23,7 @@ COMMON = ("vary", "scenario", "runs", "run_timeout")
 SETTINGS: dict[str, dict[str, Any]] = {
     "sim": {},
     "emu": {"dilation": int | float, "spin": bool, "share": bool},
-    "live": {"hosts": dict, "addresses": dict, "program": str},
+    "live": {"hosts": dict, "addresses": dict, "control": dict, "program": str, "ssh": str},
 }
 """What it may say besides: how to run there."""
 
