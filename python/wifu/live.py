@@ -410,7 +410,9 @@ class Live(RealTime):
                 name, connection.address(addresses.get(name)), connection.prefix,
                 connection.program, connection.scratch, connection,
             )  # fmt: skip
-        return places, {n: {"system": f.system, "wifu": f.sum} for n, f in facts.items()}
+        return places, {
+            n: {"system": f.system, "wifu": f.version, "sum": f.sum} for n, f in facts.items()
+        }
 
     def _wait_for(self, connection: Connection) -> None:
         self.told(f"waiting for another lab's run on {connection} to end")

@@ -274,6 +274,8 @@ class Connection:
         with self._writing, contextlib.suppress(OSError):
             assert keeper.stdin is not None
             keeper.stdin.close()
+        if not self.scratch:  # nothing was changed, and perhaps nobody answers
+            keeper.terminate()
         ended, failed = False, []
         with contextlib.suppress(RunError):
             while not ended:

@@ -54,6 +54,12 @@ def settings_of(source: Mapping[str, Value], substrate: str) -> dict[str, Any]:
     settings = {k: v for k, v in source.get(substrate, {}).items() if k not in COMMON}
     if settings.get("dilation", 1) < 1:
         raise PlanError("is 1 or more", f"{substrate}.dilation")
+    for key in ("addresses", "control"):
+        hosts = settings.get("hosts", {})
+        for name in settings.get(key, {}):
+            if name not in hosts:
+                hint = nearest(str(name), hosts)
+                raise PlanError(f"hosts has no {name}; {hint}", f"{substrate}.{key}.{name}")
     return settings
 
 
