@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from typing import Any
 import pytest
 
 from wifu.api import Results
+from wifu.emulated import sweep
 from wifu.errors import LabError
 from wifu.live import Wire, Wires
 from wifu.runner import find_program
@@ -109,6 +111,11 @@ kernel = "kernel:reno,sack=off,timestamps=off,quickack=on"
 """
 
 
+def scratch() -> set[Path]:
+    """Directories of runs; those from before are not ours."""
+    return set(Path("/tmp").glob("wifu-ssh-????????"))
+
+
 @dataclass
 class Net:
     """Three namespaces, two of them with a server."""
@@ -117,6 +124,7 @@ class Net:
     wires: Wires
     servers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     before: dict[str, dict[str, str]] = field(default_factory=dict)
+    scratch: set[Path] = field(default_factory=lambda: scratch())
 
     @property
     def ssh(self) -> str:
@@ -201,7 +209,7 @@ class Net:
         for node in HOSTS:
             assert self.programs(node) == ""
             assert self.state(node) == self.before[node]
-        assert list(Path("/tmp").glob("wifu-ssh-????????")) == []
+        assert scratch() == self.scratch
 
 
 @pytest.fixture(scope="module")
@@ -220,6 +228,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Net]:
     joined = [Wire("lab", "a", 1e9), Wire("lab", "b", 1e9), Wire("a", "b", 20e6)]
     for name in HOSTS:
         (folder / f"home-{name}").mkdir()
+    (folder / "alone").write_text("#!/bin/sh\necho wifu 1.0\n")
+    (folder / "alone").chmod(0o755)
     with Wires(label, ["lab", *HOSTS], joined) as wires:
         net = Net(folder, wires)
         ports = {"port": PORT, "port_of_nobody": PORT_OF_NOBODY}
@@ -395,6 +405,11 @@ def test_the_lab_is_killed(net: Net, tmp_path: Path, stack: str) -> None:
     lab.kill()
     lab.communicate(timeout=30)
     net.assert_untouched(15)
+    # What it left here, the next one removes.
+    left = list(Path(tempfile.gettempdir()).glob(f"wifu-run-{lab.pid}-*"))
+    assert left
+    sweep(Path(tempfile.gettempdir()))
+    assert not any(path.exists() for path in left)
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -464,6 +479,10 @@ WRONG = {
     "another program": (
         {}, {"program": "/bin/echo"}, r"n1 \(host-a\): /bin/echo does not run there: echo "
     ),
+    "no library": (
+        {}, {"program": "{folder}/alone"},
+        r"n1 \(host-a\): no libwifu_preload\.so there, which tcp-newreno needs: copy it there",
+    ),
     "no root": ({"n2": "nobody"}, {}, r"n2 \(nobody\): no root there \(user 65534\): log in"),
     "one host twice": ({"n2": "host-a"}, {}, r"n1 \(host-a\) and n2 \(host-a\) are the same host"),
     "no ssh": ({}, {"ssh": "nosuch-ssh -p 1"}, r"no command `nosuch-ssh`: install openssh-client"),
@@ -479,7 +498,7 @@ WRONG = {
 @pytest.mark.parametrize("what", WRONG)
 def test_what_is_wrong_is_told_before_anything_runs(net: Net, tmp_path: Path, what: str) -> None:
     hosts, changes, wanted = WRONG[what]
-    plan = net.plan(**changes)
+    plan = net.plan(**{k: v.replace("{folder}", str(net.folder)) for k, v in changes.items()})
     text = plan.read_text()
     for name, login in hosts.items():
         was = {"n1": "host-a", "n2": "host-b"}[name]

@@ -155,7 +155,7 @@ def prepare(plan: Plan) -> Runner:
     """The plan's runner; an error if this machine cannot run anything on its substrate."""
     runner = runner_for(plan)
     if plan.substrate != "sim":
-        runner.prepare()  # type: ignore[attr-defined]
+        runner.prepare([plan.scenario_of(c, 1) for c in plan.cells])  # type: ignore[attr-defined]
     return runner
 
 

@@ -11,7 +11,7 @@ import threading
 import time
 import tomllib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +62,8 @@ class RealTime(ABC):
     def check(self, scenario: Scenario) -> None:
         """ValueError if a scenario cannot be run here, as the simulator's."""
 
-    def prepare(self) -> None:
-        """LabError if this machine cannot run anything here."""
+    def prepare(self, scenarios: Sequence[Scenario] = ()) -> None:
+        """LabError if this machine cannot run these scenarios."""
         need_root("running kernels and programs in namespaces")
         if shutil.which("ip") is None:
             raise LabError("no command `ip`: install iproute2")

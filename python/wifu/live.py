@@ -19,11 +19,11 @@ from typing import Any
 
 from wifu import values
 from wifu.cells import digest
-from wifu.emulated import RealTime, beside, check_by_model
+from wifu.emulated import RealTime, beside, check_by_model, sweep
 from wifu.errors import LabError
 from wifu.places import Cancelled, Place, RunError, deaf, need_root
 from wifu.runner import find_program
-from wifu.ssh import Connection, Facts
+from wifu.ssh import PRELOAD, Connection, Facts
 from wifu.traffic import Scenario, Traffic, flows_of, rate_of
 
 RUN = Path("/run/wifu")
@@ -282,10 +282,10 @@ class Live(RealTime):
                 if name not in self.hosts:
                     raise ValueError(f"flow[{n}].{role}: live.hosts has no {name}")
 
-    def prepare(self) -> None:
-        """LabError if this machine cannot run anything here."""
+    def prepare(self, scenarios: Sequence[Scenario] = ()) -> None:
+        """LabError if this machine, or a host, cannot run these scenarios."""
         if not self.hosts:
-            super().prepare()
+            super().prepare(scenarios)
             if shutil.which("tc") is None:
                 raise LabError("no command `tc`: install iproute2")
             self._sweep()
@@ -298,7 +298,8 @@ class Live(RealTime):
             tempfile.TemporaryDirectory(prefix=f"wifu-run-{os.getpid()}-") as folder,
             self._connections(Path(folder)) as connections,
         ):
-            facts = self._open(connections)
+            sweep(Path(tempfile.gettempdir()))
+            facts = self._open(connections, scenarios)
             for name, connection in connections.items():
                 connection.address(addresses.get(name))
         self.code = digest([f.sum for f in facts.values()])
@@ -378,27 +379,32 @@ class Live(RealTime):
         if troubles:
             raise RunError("; ".join(troubles))
 
-    def _open(self, connections: Mapping[str, Connection]) -> dict[str, Facts]:
+    def _open(
+        self, connections: Mapping[str, Connection], scenarios: Sequence[Scenario]
+    ) -> dict[str, Facts]:
         facts: dict[str, Facts] = {}
         for name, connection in connections.items():
             facts[name] = connection.open()
             for other in facts:
                 if other != name and facts[other].same == facts[name].same:
                     raise RunError(f"{connections[other]} and {connection} are the same host")
+        for flow in (f for s in scenarios for f in flows_of(s)):
+            for name in (flow.source, flow.target):
+                if flow.protocol == "udp" and not facts[name].python:
+                    raise RunError(
+                        f"{connections[name]}: no python3 there, which udp needs: install it"
+                    )
+                if flow.protocol != "udp" and not flow.kernel and not facts[name].preload:
+                    raise RunError(
+                        f"{connections[name]}: no {PRELOAD} there, which {flow.protocol} needs: "
+                        f"copy it there, beside {connections[name].program}"
+                    )
         return facts
 
     def _places(
         self, connections: Mapping[str, Connection], scenario: Scenario
     ) -> tuple[dict[str, Place], dict[str, dict[str, str]]]:
-        facts = self._open(connections)
-        datagrams = {
-            n for f in flows_of(scenario) if f.protocol == "udp" for n in (f.source, f.target)
-        }
-        for name in datagrams:
-            if not facts[name].python:
-                raise RunError(
-                    f"{connections[name]}: no python3 there, which udp needs: install it"
-                )
+        facts = self._open(connections, [scenario])
         addresses = self.settings.get("addresses", {})
         places: dict[str, Place] = {}
         # In the same order for everybody, so that two labs do not wait for each other.

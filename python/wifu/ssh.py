@@ -44,6 +44,9 @@ ENDING = 30.0
 LONGEST = 80
 """Octets of a path that ssh can use for the socket of a shared connection."""
 
+PRELOAD = "libwifu_preload.so"
+"""What programs over WiFu's protocols need beside `wifu`, or in ../lib/wifu from there."""
+
 MARK = "WIFU_SSH"
 """A variable in the environment of what we run there, by which the keeper finds it."""
 
@@ -55,6 +58,9 @@ say program "$(command -v "$1")"
 say runs "$("$1" --version 2>&1 | head -n 1)"
 say sum "$(sha256sum "$(command -v "$1")" 2>/dev/null | cut -c 1-16)"
 say python "$(command -v python3)"
+f=$(readlink -f "$(command -v "$1")")
+say preload "$(for l in "$WIFU_PRELOAD" "${{f%/*}}/{PRELOAD}" "${{f%/*}}/../lib/wifu/{PRELOAD}"
+    do [ -f "$l" ] && printf yes && break; done)"
 say lacks "$(for c in ip flock timeout; do command -v $c >/dev/null || printf '%s ' $c; done)"
 say system "$(uname -rsn)"
 say same "$(cat /proc/sys/kernel/random/boot_id) $(readlink /proc/self/ns/net)"
@@ -102,11 +108,14 @@ GUARD = (
 
 @dataclass(frozen=True)
 class Facts:
-    """What a host says of itself: its system, the version of its `wifu` and the hash of that."""
+    """What a host says of itself: its system, the version of its `wifu` and the hash of that,
+    whether the preload library is there, and Python.
+    """
 
     system: str
     version: str
     sum: str
+    preload: bool
     python: bool
     same: str
     """Two names with the same text here are one host."""
@@ -228,7 +237,14 @@ class Connection:
                 f"{self}: no command {', '.join(lacks)} there: install "
                 f"{', '.join(packages[c] for c in lacks)} there"
             )
-        return Facts(told["system"], told["runs"], told["sum"], bool(told["python"]), told["same"])
+        return Facts(
+            told["system"],
+            told["runs"],
+            told["sum"],
+            bool(told["preload"]),
+            bool(told["python"]),
+            told["same"],
+        )
 
     def lock(self, wait: Callable[[], None]) -> None:
         """Have the host for ourselves; `wait` is called as long as another lab has it."""
