@@ -346,19 +346,20 @@ def test_settings_are_what_a_run_needs_and_then_what_they_were(net: Net, tmp_pat
     assert "quickack 1" in routes
 
 
-def test_datagrams_and_handlers_on_hosts(net: Net, tmp_path: Path) -> None:
+def with_a_handler(net: Net, handler: str, flow: str = "") -> Path:
+    """The plan with a handler on the second host, and perhaps another flow."""
     plan = net.plan()
-    more = """
-[[live.scenario.handler]]
-use = "drop"
-nodes = ["n2"]
-hooks = ["input"]
-protocol = 17
-p = 0.5
-"""
-    text = plan.read_text().replace('app = "file"\nbytes = "2M"', 'app = "bulk"\nrate = "1M"')
-    text = text.replace('stop.time = "20s"', 'stop.time = "2s"').replace('"tcp-newreno"', '"udp"')
-    plan.write_text(text.replace("[live.vary", more + "[live.vary"))
+    text = plan.read_text().replace('app = "file"\nbytes = "2M"', flow or 'bytes = "2M"')
+    row = f'[[live.scenario.handler]]\nnodes = ["n2"]\nhooks = ["input"]\n{handler}\n'
+    plan.write_text(text.replace("[live.vary", row + "[live.vary"))
+    return plan
+
+
+def test_datagrams_and_handlers_on_hosts(net: Net, tmp_path: Path) -> None:
+    flow = 'app = "bulk"\nrate = "1M"'
+    plan = with_a_handler(net, 'use = "drop"\nprotocol = 17\np = 0.5', flow)
+    text = plan.read_text().replace('stop.time = "20s"', 'stop.time = "2s"')
+    plan.write_text(text.replace('"tcp-newreno"', '"udp"'))
     out = tmp_path / "out"
     lab = net.lab("run", str(plan), "-o", str(out), "stack=ours", "--no-report", "--json")
     _, said = lab.communicate(timeout=60)
@@ -369,6 +370,30 @@ p = 0.5
     core = outcome(out, "ours")["core"]["n2"]
     assert core["hooks"]["input"]["dropped"] > 20
     assert list(Results(out / "live").ok["overflows"]) == [0.0]
+
+
+def test_a_program_that_does_not_end_when_told_to(net: Net, tmp_path: Path) -> None:
+    # One that has nothing to do: SSH itself goes through handlers of everything.
+    plan = with_a_handler(net, 'use = "null"\nprotocol = 17')
+    words = ["stack=kernel", "flow.*.bytes=500M", "--no-report"]
+    lab = net.lab("run", str(plan), "-o", str(tmp_path / "out"), *words)
+    await_(lambda: flowing(net))
+    assert "NFQUEUE" in net.run("b", "iptables-save")
+    stopped = [
+        pid
+        for pid in net.pids("b")
+        if Path(f"/proc/{pid}/cmdline").read_text().split("\0")[1:3] == ["core", "--config"]
+    ]
+    assert len(stopped) == 1
+    os.kill(stopped[0], signal.SIGSTOP)
+    begun = time.monotonic()
+    lab.send_signal(signal.SIGINT)
+    _, said = lab.communicate(timeout=40)
+    assert lab.returncode == 130, said
+    assert time.monotonic() - begun < 20
+    # It could not remove its rules itself.
+    assert "NFQUEUE" not in net.run("b", "iptables-save")
+    net.assert_untouched(0.5)
 
 
 def test_a_run_that_fails(net: Net, tmp_path: Path) -> None:
@@ -544,7 +569,7 @@ def test_a_connection_of_the_user_is_shared(net: Net, tmp_path: Path) -> None:
 
 def test_two_labs_take_turns(net: Net, tmp_path: Path) -> None:
     """Each on a machine of its own, as it were, where the other's lock is not seen."""
-    words = ["run", str(net.plan()), "stack=kernel", "--no-report"]
+    words = ["run", str(net.plan()), "stack=kernel", "flow.*.bytes=8M", "--no-report"]
     labs = []
     for k in range(2):
         home = tmp_path / f"run-{k}"

@@ -138,7 +138,7 @@ def run(
 ) -> None:
     """Run a plan: every cell, as often as it says, on all cores; then figures and a report.
 
-    On emu and live, runs are in real time, one at a time, and need root.
+    On emu and live, runs are in real time, one at a time, and need root: here, or on live.hosts.
     """
     chosen = plans.load(plan, overrides or [], multirun)
     store = Store(out or ROOT / chosen.name)

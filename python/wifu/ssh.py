@@ -89,7 +89,7 @@ for signal in 0 TERM KILL; do
     done
     [ $n -lt 30 ] && break
 done
-[ $signal = KILL ] && "$1" clean >/dev/null 2>&1
+if [ $signal = KILL ] || [ -e "$d/killed" ]; then sleep 0.5; "$1" clean >/dev/null 2>&1; fi
 printf '%s' "$undo" | while IFS= read -r l; do
     e=$(sh -c "$l" 2>&1) || say failed "$l: $e"
 done
@@ -100,10 +100,14 @@ say end
 
 GUARD = (
     'exec 3<&0; nice -n -10 "$@" </dev/null 3<&- & p=$!; { cat <&3; kill $p; '
-    "n=0; while [ $n -lt 50 ]; do sleep 0.1; n=$((n + 1)); done; kill -KILL $p; } "
+    "n=0; while [ $n -lt 50 ]; do sleep 0.1; n=$((n + 1)); done; "
+    f': > "${MARK}/killed"; kill -KILL $p; }} '
     ">/dev/null 2>&1 & w=$!; wait $p; r=$?; kill $w 2>/dev/null; exit $r"
 )
-"""Runs a program on a host until it ends or its input does, first of all (as here: `nice`)."""
+"""Runs a program on a host until it ends or its input does, first of all (as here: `nice`).
+
+One that does not end when it is told to may leave things behind, which the keeper then removes.
+"""
 
 
 @dataclass(frozen=True)
