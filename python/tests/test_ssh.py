@@ -282,9 +282,10 @@ def await_(true: Callable[[], bool], seconds: float = 30.0) -> None:
         time.sleep(0.02)
 
 
-def flowing(net: Net) -> bool:
-    """Whether a run has come so far that a transfer is under way."""
-    return " perf -c " in net.programs("a")
+def await_flow(net: Net, lab: subprocess.Popen[str]) -> None:
+    """Wait until a run has come so far that a transfer is under way."""
+    await_(lambda: " perf -c " in net.programs("a") or lab.poll() is not None, 60)
+    assert lab.poll() is None, lab.communicate()
 
 
 def outcome(out: Path, cell: str) -> Any:
@@ -330,7 +331,7 @@ def test_the_example_of_the_book(net: Net, tmp_path: Path) -> None:
 def test_settings_are_what_a_run_needs_and_then_what_they_were(net: Net, tmp_path: Path) -> None:
     words = ["stack=kernel", "flow.*.bytes=8M", "--no-report", "--json"]
     lab = net.lab("run", str(net.plan()), "-o", str(tmp_path / "out"), *words)
-    await_(lambda: flowing(net))
+    await_flow(net, lab)
     changed = {
         node: sorted(
             set(net.state(node)["settings"].splitlines())
@@ -377,7 +378,7 @@ def test_a_program_that_does_not_end_when_told_to(net: Net, tmp_path: Path) -> N
     plan = with_a_handler(net, 'use = "null"\nprotocol = 17')
     words = ["stack=kernel", "flow.*.bytes=500M", "--no-report"]
     lab = net.lab("run", str(plan), "-o", str(tmp_path / "out"), *words)
-    await_(lambda: flowing(net))
+    await_flow(net, lab)
     assert "NFQUEUE" in net.run("b", "iptables-save")
     stopped = [
         pid
@@ -412,7 +413,7 @@ def test_a_run_that_fails(net: Net, tmp_path: Path) -> None:
 def test_ctrl_c(net: Net, tmp_path: Path, stack: str) -> None:
     words = [f"stack={stack}", "flow.*.bytes=500M", "--no-report"]
     lab = net.lab("run", str(net.plan()), "-o", str(tmp_path / "out"), *words)
-    await_(lambda: flowing(net))
+    await_flow(net, lab)
     time.sleep(0.5)
     lab.send_signal(signal.SIGINT)
     _, said = lab.communicate(timeout=30)
@@ -425,7 +426,7 @@ def test_ctrl_c(net: Net, tmp_path: Path, stack: str) -> None:
 def test_the_lab_is_killed(net: Net, tmp_path: Path, stack: str) -> None:
     words = [f"stack={stack}", "flow.*.bytes=500M", "--no-report"]
     lab = net.lab("run", str(net.plan()), "-o", str(tmp_path / "out"), *words)
-    await_(lambda: flowing(net))
+    await_flow(net, lab)
     time.sleep(0.5)
     lab.kill()
     lab.communicate(timeout=30)
@@ -442,7 +443,7 @@ def test_the_lab_is_killed(net: Net, tmp_path: Path, stack: str) -> None:
 def test_a_connection_is_cut(net: Net, tmp_path: Path, stack: str, host: str) -> None:
     words = [f"stack={stack}", "flow.*.bytes=500M", "--no-report", "--json"]
     lab = net.lab("run", str(net.plan()), "-o", str(tmp_path / "out"), *words)
-    await_(lambda: flowing(net))
+    await_flow(net, lab)
     time.sleep(0.5)
     cut = net.sessions(host)
     assert cut
@@ -463,7 +464,7 @@ def test_a_network_falls_silent(net: Net, tmp_path: Path) -> None:
     text = plan.read_text().replace('stop.time = "20s"\n', "")
     plan.write_text(text)
     lab = net.lab("run", str(plan), "-o", str(tmp_path / "out"), *words)
-    await_(lambda: flowing(net))
+    await_flow(net, lab)
     # Everything between the lab and the first host disappears, without a word to either.
     drop = "add table ip cut; add chain ip cut in { type filter hook input priority 0; }"
     lost = f"{drop}; add rule ip cut in ip saddr {net.wires.addresses['a']} drop"
