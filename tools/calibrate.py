@@ -116,7 +116,8 @@ class Calibration:
             text=True,
             check=False,
         )
-        if done.returncode:
+        # A transfer that failed is an observation, too: there is an outcome then.
+        if not done.stdout:
             sys.exit(f"wifu sim: {done.stderr.strip()}")
         out: dict[str, Any] = json.loads(done.stdout)
         return out

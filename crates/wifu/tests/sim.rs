@@ -156,6 +156,65 @@ fn intervals_add_up_to_what_was_delivered() {
     assert_eq!(all["wifu"]["substrate"], "sim");
 }
 
+/// Scenarios in which a flow's last segments leave in different ways.
+const ENDINGS: &[(&str, &str)] = &[
+    ("--set TB-W3", "n1:n4:tcp-sack,bytes=500k"),
+    ("--set TB-A", "n1:n2:tcp-newreno,bytes=200k"),
+    ("--set TB-A", "n1:n4:tcp-newreno,bytes=50k"),
+    ("--set TB-B", "n1:n4:tcp-tahoe,bytes=200k"),
+    ("--set TB-W9", "n2:n4:tcp-cubic,bytes=200k"),
+    ("", "n1:n3:tcp-sack,time=2s"),
+    ("", "n1:n3:tcp-sack"),
+    ("", "n1:n3:tcp-sack,rate=1M,on=1s,off=1s"),
+    ("", "n1:n3:tcp-sack,pause=0.1s,count=5,scale=20k"),
+    ("", "n3:n1:tcp-sack,request=200,response=30k,count=5"),
+    ("", "n1:n3:udp,rate=1M,time=2s"),
+    ("", "n1:n3:udp,bytes=100k"),
+    ("--link rate_6mbit_delay_10ms", "n1:n3:tcp-sack,bytes=1M"),
+    (
+        "--link rate_6mbit_delay_10ms_loss_5%",
+        "n1:n3:tcp-reno,pause=0.1s,count=5,scale=20k",
+    ),
+    (
+        "--link rate_6mbit_loss_2%",
+        "n1:n4:tcp-sack,bytes=100k --flow n4:n1:tcp-newreno,bytes=80k --flow n2:n3:udp,bytes=100k",
+    ),
+];
+
+#[test]
+fn intervals_add_up_however_a_flow_ends() {
+    for (network, flows) in ENDINGS {
+        let words = format!("--topo linear,4 {network} --flow {flows} --stop 8s --json");
+        // Of `--link`, whose words are one argument, blanks are underscores here.
+        let words: Vec<String> = words
+            .split_whitespace()
+            .map(|w| match w.starts_with("rate_") {
+                true => w.replace('_', " "),
+                false => w.to_owned(),
+            })
+            .collect();
+        let all: Vec<&str> = std::iter::once("sim")
+            .chain(words.iter().map(String::as_str))
+            .collect();
+        let all: Json = serde_json::from_str(&printed(&wifu(&all))).expect("JSON");
+        let rows = all["intervals"].as_array().expect("a list");
+        let streams = all["end"]["streams"].as_array().expect("a list");
+        for (i, stream) in streams.iter().enumerate() {
+            let sum = |of: &dyn Fn(&Json) -> Option<u64>| -> u64 {
+                rows.iter().filter_map(|r| of(&r["streams"][i])).sum()
+            };
+            let sent = sum(&|row| row["bytes"].as_u64());
+            assert_eq!(stream["sender"]["bytes"], sent, "{network} {flows}");
+            let arrived = sum(&|row| row["wifu"]["received"]["bytes"].as_u64());
+            assert_eq!(stream["receiver"]["bytes"], arrived, "{network} {flows}");
+            assert!(0 < arrived && arrived <= sent, "{network} {flows}");
+            let key = ["retransmits", "packets"][usize::from(stream["udp"].is_object())];
+            let again = sum(&|row| row[key].as_u64());
+            assert_eq!(stream["sender"][key], again, "{network} {flows}: {key}");
+        }
+    }
+}
+
 #[test]
 fn datagrams_that_were_lost_were_sent() {
     let link = ["sim", "--topo", "minimal", "--link", "rate 6mbit limit 10"];
@@ -634,6 +693,74 @@ fn errors_say_what_would_be_right() {
         assert!(message.contains(hint), "{words}: {message}");
         assert!(!message.contains("panicked"), "{words}: {message}");
     }
+}
+
+#[test]
+fn without_radios_no_attempt_is_explained() {
+    let words = ["sim", "--topo", "linear,3", "--link", "rate 6mbit loss 1%"];
+    let text = printed(&wifu(
+        &[&words[..], &["--protocol", "tcp-sack", "-n", "200k"]].concat(),
+    ));
+    assert!(
+        text.contains("n1 > n3") && !text.contains("attempts failed"),
+        "{text}"
+    );
+}
+
+/// A line of a shell as words; quotation marks hold words together.
+fn words_of(line: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quoted = false;
+    for c in line.chars() {
+        match c {
+            '"' => quoted = !quoted,
+            ' ' if !quoted => words.push(String::new()),
+            c => words.last_mut().expect("never empty").push(c),
+        }
+    }
+    words.retain(|w| !w.is_empty());
+    words
+}
+
+#[test]
+fn every_command_of_the_page_delivers() {
+    const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/sim.md");
+    let page = std::fs::read_to_string(PAGE).expect("the page");
+    let blocks = page.split("```sh\n").skip(1);
+    let blocks = blocks.filter_map(|b| b.split("```").next());
+    let lines = blocks.flat_map(str::lines);
+    let commands: Vec<&str> = lines.filter_map(|l| l.strip_prefix("wifu sim")).collect();
+    assert!(commands.len() >= 4, "{} commands", commands.len());
+    for command in commands {
+        let words = words_of(command);
+        let mut all = vec!["sim", "--json"];
+        all.extend(words.iter().map(String::as_str));
+        let outcome: Json = serde_json::from_str(&printed(&wifu(&all))).expect("JSON");
+        for flow in outcome["wifu"]["flows"].as_array().expect("a list") {
+            let delivered = flow["bytes"].as_u64().unwrap_or(0);
+            assert!(delivered > 0, "nothing was delivered: {command}");
+        }
+    }
+}
+
+#[test]
+fn a_flow_that_failed_is_the_exit_status() {
+    for (spacing, why) in [(120, "failed: TimedOut"), (900, "nobody hears n1")] {
+        let far = sim(&format!(
+            "--topo linear,2,spacing={spacing} --protocol tcp-sack -n 1k"
+        ));
+        assert_eq!(far.status.code(), Some(1), "{why}");
+        let report = String::from_utf8_lossy(&far.stdout);
+        assert!(report.contains(why), "{report}");
+        let errors = String::from_utf8_lossy(&far.stderr);
+        assert!(
+            errors.contains(&format!("flow 1, n1 > n2: {why}")),
+            "{errors}"
+        );
+    }
+    // Not to be done yet is no failure.
+    let cut = sim("--topo linear,2 --flow n1:n2:tcp-sack,bytes=10M --stop 1s");
+    assert_eq!(cut.status.code(), Some(0));
 }
 
 #[test]

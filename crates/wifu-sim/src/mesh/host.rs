@@ -143,7 +143,8 @@ impl Simulation {
         let endpoint = &self.hosts[host as usize].endpoint;
         let of = &self.flows[flow as usize];
         if self.rec.all && end == of.counted_end() {
-            let open = id.and_then(|id| endpoint.info(id));
+            // A connection that closes still sends, when its numbers are in the totals already.
+            let open = of.ends[end].conn.and_then(|id| endpoint.info(id));
             let octets = of.account.totals.octets[end] + open.map_or(0, |info| once(&info));
             self.rec.offered(flow as usize, self.now, octets);
         }

@@ -5,7 +5,8 @@ use super::events::{Class, What};
 use crate::outcome::Series;
 use crate::scenario::RecordSpec;
 use std::collections::BTreeMap;
-use wifu_engine::{Conn, Reason};
+use wifu_engine::signal::Sent;
+use wifu_engine::{Conn, Kind, Reason};
 use wifu_wire::{Span, Time};
 
 /// A hash over everything that happens, in order.
@@ -85,14 +86,18 @@ impl Recorder {
         }
     }
 
-    /// The sender sent data: its offset from the first octet, negative for repetitions.
+    /// The sender sent data: its offset from the first octet, negative for repetitions. A SYN sent
+    /// again is the repetition of nothing, but one.
     pub(crate) fn sent(&mut self, flow: usize, now: Time, conn: &Conn) {
-        let Some(sent) = conn.last_sent().filter(|s| s.kind.is_data()) else {
+        let tx = &conn.board().tx;
+        let opens = |s: &Sent| s.kind == Kind::Control && s.seq == tx.iss && tx.syn_lost;
+        let wanted = |s: &Sent| s.kind.is_data() || opens(s);
+        let Some(sent) = conn.last_sent().filter(wanted) else {
             return;
         };
         let offset = f64::from(sent.seq.since(conn.board().tx.iss.plus(1)));
         let value = match sent.reason {
-            Reason::First => offset,
+            Reason::First if sent.kind != Kind::Control => offset,
             // Octet 0 sent again must differ from octet 0 sent.
             _ => -offset.max(0.5),
         };

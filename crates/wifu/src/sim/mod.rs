@@ -80,6 +80,9 @@ Examples:
   Ten replicates for a program:
     for r in $(seq 10); do wifu sim --scenario mine.toml --run $r --json > $r.json; done
 
+The exit status is 1 if a flow failed (its connection timed out, nobody hears its sender), after the
+report. A flow that --stop ends before it is done has not failed.
+
 Sizes: 2M = 2,000,000 octets, 64KiB = 65,536. Times: 500ms, 30s, 10min; a bare number is seconds.
 Rates: 6M, 6mbit, 6Mb/s.";
 
@@ -246,12 +249,19 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         );
         return Ok(ExitCode::from(128 + number as u8));
     }
-    let bad = outcome.flows.iter().any(|f| f.corrupt > 0);
-    Ok(if bad {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    })
+    Ok(verdict(&outcome))
+}
+
+/// Failure if a flow failed; says which and why.
+fn verdict(outcome: &Outcome) -> ExitCode {
+    let mut code = ExitCode::SUCCESS;
+    for flow in &outcome.flows {
+        if let Some(why) = report::failure(outcome, flow) {
+            eprintln!("wifu: flow {}, {} > {}: {why}", flow.id, flow.from, flow.to);
+            code = ExitCode::FAILURE;
+        }
+    }
+    code
 }
 
 fn parsed(args: &Args, open: &Open<'_>) -> anyhow::Result<Scenario> {

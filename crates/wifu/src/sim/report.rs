@@ -107,17 +107,27 @@ fn flows(outcome: &Outcome) -> String {
     text
 }
 
-/// How a flow ended, if not as it should.
-fn state(outcome: &Outcome, f: &FlowOutcome) -> String {
+/// Why a flow failed, if it did: not to be done when the run ends is no failure.
+pub fn failure(outcome: &Outcome, f: &FlowOutcome) -> Option<String> {
     let heard = outcome.links.iter().any(|l| l.from == f.from);
     let heard = heard || outcome.wires.iter().any(|w| w.from == f.from);
     if f.corrupt > 0 {
-        return format!("{} octets were WRONG", f.corrupt);
+        return Some(format!("{} octets were WRONG", f.corrupt));
     }
     match &f.fault {
-        Some(fault) => format!("failed: {fault}"),
+        Some(fault) => Some(format!("failed: {fault}")),
+        None if f.bytes > 0 => None,
+        None if f.hops == 0 => Some(String::from("no route")),
+        None if !heard => Some(format!("nobody hears {}", f.from)),
+        None => None,
+    }
+}
+
+/// How a flow ended, if not as it should.
+fn state(outcome: &Outcome, f: &FlowOutcome) -> String {
+    match failure(outcome, f) {
+        Some(why) => why,
         None if f.hops == 0 => String::from("no route"),
-        None if f.bytes == 0 && !heard => format!("nobody hears {}", f.from),
         None if f.protocol != "udp" && f.connected_s.is_none() => String::from("never connected"),
         None if !f.finished && matches!(f.app.as_str(), "file" | "stream" | "trace") => {
             String::from("unfinished")
