@@ -35,6 +35,8 @@ pub struct NodePlan {
     pub position: Option<[f64; 3]>,
     /// The parameters of its radio.
     pub radio: RadioConfig,
+    /// It has wires only: no radio hears it, and it hears none.
+    pub wired_only: bool,
 }
 
 /// One direction of one pair of nodes.
@@ -216,6 +218,7 @@ impl Plan {
             name: format!("n{i}"),
             position: None,
             radio: radio.clone(),
+            wired_only: false,
         });
         let gain = |(to, db): (usize, &f64)| Gain {
             to: to as u16,

@@ -7,6 +7,7 @@
 //! layer may set every key.
 
 mod chain;
+mod effect;
 mod geometry;
 mod place;
 mod quantity;
@@ -15,6 +16,7 @@ mod resolve;
 mod spec;
 
 pub(crate) use chain::mean_hop;
+pub(crate) use effect::overlay;
 pub use geometry::{Emission, Geometry};
 pub(crate) use geometry::{distance_of, reach};
 pub use quantity::{BitRate, Limit, Seconds};
@@ -177,10 +179,10 @@ impl Topology {
             (None, Some(set)) => sets::table(set)?,
             (None, None) => Table::new(),
         };
-        merge(&mut table, &inline);
+        overlay(&mut table, &inline);
         if !radio.is_empty() {
             let layer = Table::from_iter([("radio".to_string(), Value::Table(radio.clone()))]);
-            merge(&mut table, &layer);
+            overlay(&mut table, &layer);
         }
         let mut topology = read(table)?;
         topology.notes = notes;
@@ -192,9 +194,9 @@ impl Topology {
     /// # Errors
     /// Unless all keys are known and their values of the right kind.
     pub fn apply_radio(&mut self, overrides: &Table) -> Result<(), TopologyError> {
-        let mut table = Table::try_from(&self.radio).unwrap_or_default();
-        merge(&mut table, overrides);
-        let whole = Table::from_iter([("radio".to_string(), Value::Table(table))]);
+        let wrap = |table| Table::from_iter([("radio".to_string(), Value::Table(table))]);
+        let mut whole = wrap(Table::try_from(&self.radio).unwrap_or_default());
+        overlay(&mut whole, &wrap(overrides.clone()));
         self.radio = read(whole)?.radio;
         Ok(())
     }

@@ -23,7 +23,9 @@
 use toml::{Table, Value};
 
 use crate::sets;
-use crate::topology::{self, Topology, TopologyError, did_you_mean, mean_hop, merge, reach};
+use crate::topology::{
+    self, PropagationModel, Topology, TopologyError, did_you_mean, mean_hop, merge, overlay, reach,
+};
 
 /// What follows a shape's name.
 const SHAPES: [&str; 6] = ["minimal", "linear", "grid", "random", "parallel", "stack"];
@@ -44,13 +46,14 @@ const KEYS: [&str; 11] = [
 /// Keys of `[radio]` whose values are lists.
 const LISTS: [&str; 2] = ["control_rates", "intr_latency"];
 /// Keys of `[radio]`.
-const RADIO_KEYS: [&str; 26] = [
+const RADIO_KEYS: [&str; 27] = [
     "rate",
     "rate_control",
     "broadcast_rate",
     "attempts",
     "attempts_long",
     "rts_threshold",
+    "legacy_backoff",
     "queue",
     "ring",
     "driver",
@@ -109,7 +112,7 @@ pub(crate) fn table(
     let ground = Ground::new(&words, &base)?;
     let chain = matches!(words.shape, "minimal" | "linear");
     if !chain || words.get("spacing").is_some() {
-        ground.law(&mut table, &base, notes);
+        ground.law(&words, &mut table, &base, notes)?;
     } else if let (Some(snr), Some(_)) = (ground.snr, &base.chain) {
         let hop = Table::from_iter([
             ("snr_db".to_string(), Value::Array(vec![Value::Float(snr)])),
@@ -117,7 +120,7 @@ pub(crate) fn table(
         ]);
         merge(&mut table, &wrap("chain", hop));
     } else if ground.snr.is_some() {
-        ground.law(&mut table, &base, notes);
+        ground.law(&words, &mut table, &base, notes)?;
     }
     let placement = words.placement(&ground, &base, notes)?;
     merge(&mut table, &wrap("placement", placement));
@@ -221,7 +224,7 @@ impl<'a> Words<'a> {
         let pairs = self.keys.iter().filter(|(key, _)| own(key));
         let radio = Table::from_iter(pairs.map(|(k, v)| (k.to_string(), of(k, v))));
         if !radio.is_empty() {
-            merge(table, &wrap("radio", radio));
+            overlay(table, &wrap("radio", radio));
         }
     }
 
@@ -247,8 +250,6 @@ impl<'a> Words<'a> {
                 ("delay", "delay"),
                 ("queue", "queue"),
                 ("overhead", "overhead"),
-                ("loss", "loss"),
-                ("variation", "variation"),
                 ("loss", "loss"),
                 ("variation", "variation"),
             ] {
@@ -415,15 +416,27 @@ impl Ground {
 
     /// Let geometry decide: a chain's table becomes a law by its mean SNR, and an SNR that the
     /// words state holds at the spacing.
-    fn law(&self, table: &mut Table, base: &Topology, notes: &mut Vec<String>) {
+    fn law(
+        &self,
+        words: &Words,
+        table: &mut Table,
+        base: &Topology,
+        notes: &mut Vec<String>,
+    ) -> Result<(), TopologyError> {
         let chain = base.chain.as_ref();
+        let model = base.propagation.model.unwrap_or_default();
+        if self.snr.is_some() && model != PropagationModel::LogDistance {
+            let what = "`snr` needs path loss by log-distance, and the set has another law; \
+                        write `spacing`";
+            return Err(words.wrong(what));
+        }
         let (snr, at) = match (self.snr, chain) {
             (Some(snr), _) => (snr, self.spacing),
             (None, Some(chain)) => {
                 let (forward, reverse) = mean_hop(chain);
                 ((forward + reverse) / 2.0, self.of_set)
             }
-            (None, None) => return,
+            (None, None) => return Ok(()),
         };
         let mut anchor = Table::from_iter([
             ("snr_db".to_string(), Value::Float(snr)),
@@ -445,7 +458,8 @@ impl Ground {
             ));
         }
         table.remove("chain");
-        merge(table, &wrap("propagation", wrap("anchor", anchor)));
+        overlay(table, &wrap("propagation", wrap("anchor", anchor)));
+        Ok(())
     }
 }
 

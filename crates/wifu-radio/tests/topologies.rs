@@ -378,6 +378,7 @@ fn a_file_can_set_everything_of_a_radio() {
         broadcast_rate = "2Mb/s"
         attempts_long = 3
         rts_threshold = 500
+        legacy_backoff = true
         queue = 60
         ring = 20
         driver = "code"
@@ -419,7 +420,7 @@ fn a_file_can_set_everything_of_a_radio() {
         (left.capture_db, left.mim_db, left.decode_dbm),
         (6.0, Some(12.5), -80.0)
     );
-    assert!(!left.promiscuous && left.overhear_loss == 0.3);
+    assert!(!left.promiscuous && left.overhear_loss == 0.3 && left.legacy_backoff);
     let right = &plan.nodes[plan.index("right").map_or(9, usize::from)].radio;
     assert_eq!(right.rate.rate(), Rate(2_000_000));
     assert_eq!((right.mim_db, right.intr_batch), (None, 4));
@@ -446,7 +447,7 @@ fn links_override_matrix_overrides_geometry() {
         name = "c"
         position = [20, 0, 0]
         [matrix]
-        snr_db = [[nan, 20.0], [18.0, nan]]
+        snr_db = [[nan, 20.0, 1.0], [18.0, nan, 34.0], [1.0, 33.0, nan]]
         [[link]]
         from = "b"
         to = "a"
@@ -461,8 +462,8 @@ fn links_override_matrix_overrides_geometry() {
     );
     near(snr(&plan, 1, 2), 20.0, 1e-9);
     near(snr(&plan, 2, 1), 15.0, 1e-9);
-    // The geometry: 17 - 46.32 - 30 + 94 dB.
-    near(snr(&plan, 2, 3), 34.68, 0.01);
+    // By geometry 17 - 46.32 - 30 + 94 = 34.68 dB.
+    near(snr(&plan, 2, 3), 34.0, 1e-9);
     assert!(plan.gain(0, 2).is_none() && plan.gain(2, 0).is_none());
     let g = plan.gain(1, 0).expect("a link");
     assert_eq!((g.sigma_db, g.tau), (3.0, Span::SECOND * 2));
@@ -620,4 +621,143 @@ fn geometry_follows_nodes_that_move() {
         9.031,
         1e-3,
     );
+}
+
+#[test]
+fn keys_without_effect_are_errors_that_say_why() {
+    for (text, parts) in [
+        (
+            "set = \"PLAIN\"\n[radio]\nnoise_dbm = -90.0\nnoise_figure_db = 9.0",
+            &["radio.noise_figure_db", "no effect", "noise_dbm"][..],
+        ),
+        (
+            "words = \"linear,2\"\n[[node]]\nname = \"n2\"\n\
+             radio = { noise_dbm = -90.0, noise_figure_db = 9.0 }",
+            &["node[1].radio.noise_figure_db", "noise_dbm"],
+        ),
+        (
+            "set = \"PLAIN\"\n[radio]\nideal_db = 9.0",
+            &["radio.ideal_db", "error_model = \"ideal\""],
+        ),
+        (
+            "set = \"PLAIN\"\n[channel]\npreamble = \"short\"",
+            &["channel.preamble", "802.11b"],
+        ),
+        (
+            "set = \"PLAIN\"\n[propagation]\nantenna_m = 2.0",
+            &["propagation.antenna_m", "two-ray", "log-distance"],
+        ),
+        (
+            "set = \"PLAIN\"\n[propagation]\ndecode_m = 100.0",
+            &["propagation.decode_m", "\"range\""],
+        ),
+        (
+            "set = \"TB-STACK\"\n[propagation]\nsense_m = 100.0",
+            &["propagation.sense_m", "\"range\""],
+        ),
+        (
+            "set = \"NS2-CHAIN\"\n[propagation]\nreference_db = 40.0",
+            &["propagation.reference_db", "log-distance", "range"],
+        ),
+        (
+            "set = \"TB-STACK\"\n[channel]\nfrequency_mhz = 2412",
+            &["channel.frequency_mhz", "propagation.anchor"],
+        ),
+        (
+            "set = \"TB-RND\"\n[propagation]\nmodel = \"free-space\"\nexponent = 3.5",
+            &["propagation.exponent", "free-space"],
+        ),
+        (
+            "[matrix]\nsnr_db = [[nan, 20.0], [20.0, nan]]\n[placement]\nkind = \"line\"\ncount = 3",
+            &["matrix.snr_db", "2 rows", "3 nodes"],
+        ),
+        (
+            "[matrix]\nsnr_db = [[nan, 20.0], [20.0, nan]]\n[[node]]\nname = \"a\"",
+            &["matrix.snr_db", "2 rows", "1 nodes"],
+        ),
+    ] {
+        fails(try_file(text), parts);
+    }
+    fails(
+        try_words("linear,4,snr=20", Some("NS2-CHAIN")),
+        &["log-distance", "spacing"],
+    );
+}
+
+/// What a set says otherwise, or about what another layer replaced, does not stand in the way.
+#[test]
+fn the_later_of_two_ways_to_say_the_same_wins() {
+    let quiet = words("linear,2", Some("TB-A"));
+    let loud = words("linear,2,noise_figure_db=10", Some("TB-A"));
+    near(quiet.nodes[0].radio.noise_dbm, -94.0, 0.03);
+    near(loud.nodes[0].radio.noise_dbm, -91.0, 0.03);
+    near(snr(&quiet, 1, 2) - snr(&loud, 1, 2), 3.0, 0.03);
+    let inline = file("words = \"linear,2\"\nset = \"TB-A\"\n[radio]\nnoise_figure_db = 10.0");
+    assert_eq!(
+        inline.nodes[0].radio.noise_dbm,
+        loud.nodes[0].radio.noise_dbm
+    );
+    let mut applied = sets::get("TB-A").expect("a set");
+    let figure = Table::from_iter([("noise_figure_db".to_string(), 10.0.into())]);
+    applied.apply_radio(&figure).expect("a key");
+    assert_eq!(
+        plan_of(&applied).nodes[0].radio.noise_dbm,
+        loud.nodes[0].radio.noise_dbm
+    );
+    // The loss at one metre takes the place of the anchor: 22 dB at 26.5 m were 46.3 dB.
+    let stack = file("set = \"TB-STACK\"\n[propagation]\nreference_db = 50.0");
+    near(
+        snr(&stack, 1, 2),
+        17.0 + 94.0 - 50.0 - 30.0 * 26.5f64.log10(),
+        1e-6,
+    );
+    // Distances of the law that is no longer asked, and the step of the other error model.
+    let text = "set = \"NS2-CHAIN\"\n[propagation]\nmodel = \"two-ray\"\n[radio]\n\
+                error_model = \"nist\"\n[channel]\nstandard = \"802.11b\"";
+    assert!(snr(&file(text), 1, 4).is_finite());
+    let a = "set = \"NS2-CHAIN\"\n[channel]\nstandard = \"802.11a\"\n[radio]\nrate = \"6Mb/s\"\n\
+             control_rates = [\"6Mb/s\"]";
+    assert_eq!(file(a).phy.standard, Standard::A);
+}
+
+#[test]
+fn geometry_has_no_say_where_a_table_is_complete_unless_nodes_move() {
+    for (text, key) in [
+        (
+            "words = \"linear,3\"\n[propagation]\nreference_db = 50.0",
+            "reference_db",
+        ),
+        (
+            "words = \"linear,3\"\n[propagation]\nshadowing_db = 4.0",
+            "shadowing_db",
+        ),
+        (
+            "words = \"linear,3\"\n[channel]\nfrequency_mhz = 2412",
+            "frequency_mhz",
+        ),
+        (
+            "[propagation]\nreference_db = 50.0\n[matrix]\nsnr_db = [[0.0, 20.0], [20.0, 0.0]]",
+            "reference_db",
+        ),
+    ] {
+        let topology = Topology::from_toml(text, "test.toml").expect("known keys");
+        let error = topology.effective(false).expect_err(text).to_string();
+        assert!(
+            error.contains(key) && error.contains("no effect"),
+            "{error}"
+        );
+        assert_eq!(topology.effective(true), Ok(()), "{text}");
+    }
+    // A node beside the chain is heard by geometry.
+    let beside = "words = \"linear,3\"\n[propagation]\nreference_db = 50.0\n[[node]]\n\
+                  name = \"gateway\"\nposition = [10, 10, 0]";
+    let topology = Topology::from_toml(beside, "test.toml").expect("known keys");
+    assert_eq!(topology.effective(false), Ok(()));
+    for name in sets::names() {
+        assert_eq!(
+            sets::get(name).expect(name).effective(false),
+            Ok(()),
+            "{name}"
+        );
+    }
 }

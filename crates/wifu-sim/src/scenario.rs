@@ -245,9 +245,12 @@ pub struct OlsrSpec {
     /// How far TCs go.
     #[serde(default)]
     pub flood: Flood,
-    /// A neighbour whose last three HELLOs were lost is no neighbour until one is heard.
+    /// A neighbour whose last HELLOs were lost is no neighbour until one is heard.
     #[serde(default)]
     pub withdraw: bool,
+    /// With `withdraw`: so many HELLOs in a row; 3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub misses: Option<u8>,
 }
 
 /// How topology control messages spread.
@@ -263,6 +266,23 @@ pub enum Flood {
     Off,
 }
 
+impl OlsrSpec {
+    fn check(&self) -> Result<(), ScenarioError> {
+        if self.hello.0 < Span::MILLI || self.tc.0 < Span::MILLI {
+            let what = "less than 1 ms between two broadcasts";
+            return Err(ScenarioError::key("routing.olsr", what));
+        }
+        match self.misses {
+            Some(0) => Err(ScenarioError::key("routing.olsr.misses", "must not be 0")),
+            Some(_) if !self.withdraw => {
+                let what = "has no effect without withdraw";
+                Err(ScenarioError::key("routing.olsr.misses", what))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Default for OlsrSpec {
     fn default() -> OlsrSpec {
         OlsrSpec {
@@ -270,6 +290,7 @@ impl Default for OlsrSpec {
             tc: tc(),
             flood: Flood::default(),
             withdraw: false,
+            misses: None,
         }
     }
 }
@@ -399,14 +420,8 @@ impl Scenario {
             let what = format!("at least {LEAST_MTU} octets (RFC 791)");
             return Err(ScenarioError::key("host.mtu", what));
         }
-        if self
-            .routing
-            .olsr
-            .as_ref()
-            .is_some_and(|o| o.hello.0 < Span::MILLI || o.tc.0 < Span::MILLI)
-        {
-            let what = "less than 1 ms between two broadcasts";
-            return Err(ScenarioError::key("routing.olsr", what));
+        if let Some(olsr) = &self.routing.olsr {
+            olsr.check()?;
         }
         for (i, m) in self.mobility.iter().enumerate() {
             m.check(&format!("mobility[{i}]"))?;

@@ -127,7 +127,7 @@ fn numbers(spec: &RadioSpec, path: &str) -> Result<(), TopologyError> {
     }
 }
 
-/// Attempts and RTS.
+/// Attempts, back-off and RTS.
 fn mac(
     c: &mut RadioConfig,
     own: &RadioSpec,
@@ -142,6 +142,7 @@ fn mac(
             "must not be 0",
         ));
     }
+    c.legacy_backoff = *pick!(own, common, legacy_backoff).unwrap_or(&c.legacy_backoff);
     c.rts_threshold = match pick!(own, common, rts_threshold) {
         None | Some(Limit::Off) => RTS_OFF,
         Some(Limit::At(n)) if *n < 0.0 => {

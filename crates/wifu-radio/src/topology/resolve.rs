@@ -11,7 +11,7 @@ use super::chain::{Chain, both, mean_hop};
 use super::geometry::{self, Emission, Geometry};
 use super::radio::{channel, configure};
 use super::spec::*;
-use super::{Topology, TopologyError, place};
+use super::{Topology, TopologyError, effect, place};
 
 /// A table of SNRs as received power: what is added to an SNR.
 struct Reference {
@@ -100,6 +100,8 @@ impl<'a> Fixed<'a> {
         let phy = channel(&topology.channel)?;
         check(topology)?;
         let specs = place::nodes(topology)?;
+        // Whoever resolves may move nodes later; who knows that none moves asks again.
+        effect::check(topology, &specs, true)?;
         let base = configure(
             &topology.radio,
             &RadioSpec::default(),
@@ -117,6 +119,7 @@ impl<'a> Fixed<'a> {
                 name: spec.name.clone(),
                 position: None,
                 radio,
+                wired_only: spec.wired_only,
             });
         }
         Ok(Fixed {

@@ -68,6 +68,9 @@ pub struct RadioSpec {
     pub attempts_long: Option<u8>,
     /// MPDUs longer than this many octets are sent with RTS; off. 0: all.
     pub rts_threshold: Option<Limit>,
+    /// While the medium is busy the back-off stands still altogether (802.11-1999 9.2.5.2); false:
+    /// the slot in which it becomes busy counts (EDCA, and Bianchi's model).
+    pub legacy_backoff: Option<bool>,
     /// Packets of the queueing discipline; 1000.
     pub queue: Option<u32>,
     /// Buffers of the driver's transmit ring; 200.

@@ -40,6 +40,8 @@ impl Simulation {
     /// The path of the first wrong key and what is wrong with it.
     pub fn new(scenario: &Scenario, open: Open<'_>) -> Result<Simulation, ScenarioError> {
         let topology = topology(scenario)?;
+        let moves = !scenario.mobility.is_empty();
+        topology.effective(moves).map_err(|e| at_key(scenario, e))?;
         let plan = resolve(&topology, &scenario.rng()).map_err(|e| at_key(scenario, e))?;
         let rows = rows(&topology, plan.nodes.len());
         build(scenario, plan, &rows, open)

@@ -1,7 +1,7 @@
 //! The overhead of a routing daemon (spec 11.4): broadcasts as OLSR sends them, HELLOs one hop far,
 //! topology control messages through the whole network. What they say is not believed: routes and
 //! relays are computed from what links are like, at once and for all nodes. With `withdraw` a link
-//! is dropped from all tables once three HELLOs in a row were lost in one of its directions, and
+//! is dropped from all tables once `misses` HELLOs in a row were lost in one of its directions, and
 //! comes back with the next one.
 
 use super::Simulation;
@@ -17,8 +17,6 @@ use wifu_wire::{IpInfo, Rng, Span, Time};
 /// Lengths of the IP packets (spec 11.4).
 const HELLO: u16 = 100;
 const TC: u16 = 120;
-/// HELLOs that may be lost in a row.
-const MISSES: u64 = 3;
 /// UDP port of OLSR (RFC 3626 3.1).
 const PORT: u16 = 698;
 /// Where the message begins: behind the headers of IP and UDP.
@@ -113,7 +111,7 @@ impl Daemon {
 
     /// Withdraw what has not been heard; true if anything changed.
     fn judge(&mut self, node: u16, now: Time) -> bool {
-        let limit = self.spec.hello.0 * MISSES;
+        let limit = self.spec.hello.0 * u64::from(self.spec.misses.unwrap_or(3));
         let mut changed = false;
         for at in self.first[usize::from(node)]..self.first[usize::from(node) + 1] {
             let silent =
