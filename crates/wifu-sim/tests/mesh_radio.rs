@@ -231,6 +231,55 @@ fn a_flow_elsewhere_shifts_nothing() {
     assert_eq!(alone.nodes[..2], both.nodes[..2]);
 }
 
+/// The same with what is random in traffic: starts, files, pauses, talk. The other flow comes first
+/// in the scenario, or last, and is there at the same time.
+#[test]
+fn a_flow_in_front_shifts_no_random_stream() {
+    let nodes = "[topology]\nwords = \"parallel,2\"\nset = \"TB-W9\"\n\
+                 [topology.placement]\nkind = \"rows\"\ncount = 2\nrows = 2\nspacing_m = 13\n\
+                 gap_m = 5000\n";
+    let stop = "[stop]\ntime = \"5s\"\n";
+    let tcp = "protocol = \"tcp-newreno\"";
+    let traffic = [
+        tcp.to_string(),
+        format!("{tcp}\napp = \"http\"\npause = \"0.1s\""),
+        format!("{tcp}\napp = \"onoff\"\nrate = \"1Mb/s\"\non = \"0.3s\"\noff = \"0.2s\""),
+        format!("{tcp}\napp = \"request\"\npause = \"0.1s\""),
+        String::from("protocol = \"udp\"\nrate = \"1Mb/s\""),
+    ];
+    // But for its number, from which its ports follow.
+    let of = |outcome: &Outcome, at: usize| {
+        let mut flow = outcome.flows[at].clone();
+        (flow.id, flow.port, flow.sender_port) = (0, 0, None);
+        flow
+    };
+    for this in &traffic {
+        for (from, to) in [("n1", "n2"), ("n2", "n1")] {
+            let this = flow(from, to, this);
+            let alone = of(&run(&format!("{nodes}{this}{stop}")), 0);
+            assert!(alone.bytes > 50_000, "{this}: {}", alone.bytes);
+            for other in &traffic {
+                let other = flow("n3", "n4", other);
+                let before = run(&format!("{nodes}{other}{this}{stop}"));
+                let behind = run(&format!("{nodes}{this}{other}{stop}"));
+                assert!(behind.flows[1].bytes > 50_000, "{other}");
+                assert_eq!(alone, of(&before, 1), "{other}{this}");
+                assert_eq!(alone, of(&behind, 0), "{this}{other}");
+                assert_eq!(of(&before, 0), of(&behind, 1), "{other}");
+            }
+        }
+    }
+    // Equal flows are told apart by their order, and others do not count among them.
+    let file = flow("n1", "n2", &traffic[0]);
+    let talk = flow("n1", "n2", &traffic[2]);
+    let two = run(&format!("{nodes}{file}{file}{stop}"));
+    assert_ne!(two.flows[0].start_s, two.flows[1].start_s);
+    let three = run(&format!("{nodes}{talk}{file}{file}{stop}"));
+    for i in 0..2 {
+        assert_eq!(two.flows[i].start_s, three.flows[i + 1].start_s);
+    }
+}
+
 #[test]
 fn a_run_in_steps_is_the_same_run() {
     let whole = run(&mixed(4, 1));
@@ -457,6 +506,16 @@ fn a_daemon_broadcasts_and_withdraws_links_that_fall_silent() {
         )
     };
     let (kept, withdrawn) = (run(&cut(false)), run(&cut(true)));
+    let later = run(&cut(true).replace("withdraw = true", "withdraw = true\nmisses = 4"));
+    assert!(later.flows[0].bytes < withdrawn.flows[0].bytes);
+    let idle = cut(false).replace("withdraw = false", "misses = 4");
+    let error = Scenario::from_toml(&idle)
+        .expect_err("no effect")
+        .to_string();
+    assert!(
+        error.contains("routing.olsr.misses") && error.contains("withdraw"),
+        "{error}"
+    );
     assert_eq!(kept.nodes[2].forwarded, 0, "n2 has the lower number");
     assert!(withdrawn.nodes[2].forwarded > 0 && withdrawn.nodes[1].forwarded > 0);
     let (a, b) = (kept.flows[0].bytes, withdrawn.flows[0].bytes);

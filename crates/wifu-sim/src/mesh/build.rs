@@ -4,7 +4,7 @@ use super::air::Air;
 use super::app::App;
 use super::daemon::Daemon;
 use super::events::{Class, Events, What};
-use super::flow::{Account, End, Flow, Udp};
+use super::flow::{Account, End, Flow, Streams, Udp};
 use super::hop::Handlers;
 use super::host::{Host, address};
 use super::motion::Motion;
@@ -250,6 +250,7 @@ fn flows(
         return Err(ScenarioError::key("flow", what));
     }
     let mut flows = Vec::with_capacity(scenario.flow.len());
+    let mut streams = Streams::new(&rng.split("traffic"), plan.nodes.len());
     for (i, spec) in scenario.flow.iter().enumerate() {
         let at = |key: &str| format!("flow[{i}].{key}");
         let src = routing::index(plan, &spec.from, &at("from"))?;
@@ -257,7 +258,7 @@ fn flows(
         if src == dst {
             return Err(ScenarioError::key(at("to"), "a flow ends where it begins"));
         }
-        let own = rng.split("traffic").split_n(i as u64);
+        let own = streams.next(src, dst, spec);
         let udp = spec.is_udp().then(|| Udp::new(spec, mtu, &own));
         let blueprint = match &udp {
             Some(_) => None,
