@@ -43,6 +43,24 @@ pub enum What {
     Duplicate = 11,
 }
 
+impl What {
+    /// All, each at its number's place.
+    pub const ALL: [What; 12] = [
+        What::Queued,
+        What::Refused,
+        What::Deferred,
+        What::Sent,
+        What::Received,
+        What::Lost,
+        What::Captured,
+        What::Acknowledged,
+        What::Failed,
+        What::Dropped,
+        What::Reported,
+        What::Duplicate,
+    ];
+}
+
 /// Why a frame was lost.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[repr(u8)]
@@ -65,6 +83,19 @@ pub enum Why {
     Captured = 6,
 }
 
+impl Why {
+    /// All, each at its number's place.
+    pub const ALL: [Why; 7] = [
+        Why::None,
+        Why::Transmitting,
+        Why::Locked,
+        Why::Weak,
+        Why::Collision,
+        Why::Noise,
+        Why::Captured,
+    ];
+}
+
 /// Kind of a transmission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -77,6 +108,16 @@ pub enum FrameKind {
     Rts = 2,
     /// Clear to send.
     Cts = 3,
+}
+
+impl FrameKind {
+    /// All, each at its number's place.
+    pub const ALL: [FrameKind; 4] = [
+        FrameKind::Data,
+        FrameKind::Ack,
+        FrameKind::Rts,
+        FrameKind::Cts,
+    ];
 }
 
 /// One entry.
@@ -139,36 +180,6 @@ impl Record {
 
     /// From octets; `None` if a code is unknown.
     pub fn decode(b: &[u8; SIZE]) -> Option<Record> {
-        use What::*;
-        let what = [
-            Queued,
-            Refused,
-            Deferred,
-            Sent,
-            Received,
-            Lost,
-            Captured,
-            Acknowledged,
-            Failed,
-            Dropped,
-            Reported,
-            Duplicate,
-        ];
-        let why = [
-            Why::None,
-            Why::Transmitting,
-            Why::Locked,
-            Why::Weak,
-            Why::Collision,
-            Why::Noise,
-            Why::Captured,
-        ];
-        let kind = [
-            FrameKind::Data,
-            FrameKind::Ack,
-            FrameKind::Rts,
-            FrameKind::Cts,
-        ];
         let u16_at = |i: usize| u16::from_le_bytes([b[i], b[i + 1]]);
         let u32_at = |i: usize| u32::from_le_bytes([b[i], b[i + 1], b[i + 2], b[i + 3]]);
         let mut time = [0; 8];
@@ -178,14 +189,14 @@ impl Record {
             frame: u32_at(8),
             node: u16_at(12),
             peer: u16_at(14),
-            what: *what.get(usize::from(b[16]))?,
+            what: *What::ALL.get(usize::from(b[16]))?,
             mode: b[17],
             tries: b[18],
-            why: *why.get(usize::from(b[19]))?,
+            why: *Why::ALL.get(usize::from(b[19]))?,
             bytes: u16_at(20),
             signal: u16_at(22) as i16,
             other: u16_at(24),
-            kind: *kind.get(usize::from(b[26]))?,
+            kind: *FrameKind::ALL.get(usize::from(b[26]))?,
             flags: b[27],
             value: u32_at(28),
         })
@@ -216,6 +227,10 @@ mod tests {
         };
         let b = r.encode();
         assert_eq!(Record::decode(&b), Some(r));
+        let codes = What::ALL.iter().map(|w| *w as usize);
+        assert!(codes.eq(0..12), "each what is at its number's place");
+        assert!(Why::ALL.iter().map(|w| *w as usize).eq(0..7));
+        assert!(FrameKind::ALL.iter().map(|k| *k as usize).eq(0..4));
         for at in [16, 19, 26] {
             let mut bad = b;
             bad[at] = 200;

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use crate::mesh::{Seen, Tap};
 use wifu_radio::OnAir;
 use wifu_radio::phy::{self, Mode, Phy, Standard};
-use wifu_radio::plan::Plan;
+use wifu_radio::plan::{NodePlan, Plan};
 use wifu_radio::trace::{FrameKind, NOBODY, Record, What, Why};
 use wifu_wire::Time;
 use wifu_wire::pcapng::{Captured, Direction, InterfaceId, LinkType, Writer};
@@ -25,7 +25,9 @@ pub struct Captures(Rc<RefCell<Both>>);
 
 struct Both {
     ip: Option<IpCapture>,
-    /// Interfaces that are wires, by node and peer; all others are radios.
+    /// Interfaces that are radios, by node; none for a node that has wires only.
+    radios: Vec<Option<usize>>,
+    /// Interfaces that are wires, by node and peer.
     wired: BTreeMap<(u16, u16), usize>,
     air: Option<AirCapture>,
 }
@@ -33,11 +35,14 @@ struct Both {
 impl Captures {
     /// Of a plan's nodes: IP packets, 802.11 frames, or both.
     pub fn new(plan: &Plan, ip: bool, radio: bool) -> Captures {
-        let mut names: Vec<String> = plan
-            .nodes
-            .iter()
-            .map(|n| format!("{}-wlan0", n.name))
-            .collect();
+        let mut names: Vec<String> = Vec::new();
+        let radios = plan.nodes.iter().map(|node| {
+            let own = wlan(node);
+            let number = own.is_some().then_some(names.len());
+            names.extend(own);
+            number
+        });
+        let radios = radios.collect();
         let mut wired = BTreeMap::new();
         let mut ends = vec![0; plan.nodes.len()];
         for (node, peer) in plan.wires.iter().flat_map(|w| [(w.a, w.b), (w.b, w.a)]) {
@@ -48,6 +53,7 @@ impl Captures {
         }
         Captures(Rc::new(RefCell::new(Both {
             ip: ip.then(|| IpCapture::new(names)),
+            radios,
             wired,
             air: radio.then(|| AirCapture::new(plan)),
         })))
@@ -83,8 +89,10 @@ impl Tap for Captures {
         let both = &mut *self.0.borrow_mut();
         if let Some(ip) = &mut both.ip {
             let wire = both.wired.get(&(seen.node, seen.peer)).copied();
-            let interface = wire.unwrap_or(usize::from(seen.node));
-            ip.packet(seen.at, interface, seen.direction, seen.bytes);
+            let radio = both.radios.get(usize::from(seen.node));
+            if let Some(interface) = wire.or(radio.copied().flatten()) {
+                ip.packet(seen.at, interface, seen.direction, seen.bytes);
+            }
         }
     }
 
@@ -158,9 +166,14 @@ pub struct AirCapture {
     scratch: Vec<u8>,
 }
 
+/// The name of a node's radio interface, if it has a radio.
+fn wlan(node: &NodePlan) -> Option<String> {
+    (!node.wired_only).then(|| format!("{}-wlan0", node.name))
+}
+
 struct Station {
     name: String,
-    interface: InterfaceId,
+    interface: Option<InterfaceId>,
     noise_dbm: i8,
     /// What it transmits, or transmitted last.
     current: Vec<u8>,
@@ -169,17 +182,13 @@ struct Station {
 }
 
 impl AirCapture {
-    /// With one interface for each node of a plan.
+    /// With one interface for each node of a plan that has a radio.
     pub fn new(plan: &Plan) -> AirCapture {
         let mut out = Vec::new();
         let mut writer = Writer::begin(&mut out, APPLICATION, 0);
         let nodes = plan.nodes.iter().map(|node| Station {
             name: node.name.clone(),
-            interface: writer.interface(
-                &mut out,
-                &format!("{}-wlan0", node.name),
-                LinkType::RADIOTAP,
-            ),
+            interface: wlan(node).map(|name| writer.interface(&mut out, &name, LinkType::RADIOTAP)),
             noise_dbm: whole_dbm(node.radio.noise_dbm),
             current: Vec::new(),
             attempts: 0,
@@ -242,9 +251,9 @@ impl AirCapture {
         ) else {
             return;
         };
-        if from.current.is_empty() {
+        let Some(interface) = station.interface.filter(|_| !from.current.is_empty()) else {
             return;
-        }
+        };
         let octets = &mut self.scratch;
         octets.clear();
         radiotap(octets, r, sight, &self.phy, station);
@@ -257,7 +266,7 @@ impl AirCapture {
         let other = self.nodes.get(usize::from(r.other));
         let comment = comment(r, sight, station, other.map(|o| o.name.as_str()));
         let captured = Captured {
-            interface: station.interface,
+            interface,
             wall_ns: r.time.0,
             octets: &self.scratch,
             direction: Some(match sight {

@@ -481,6 +481,11 @@ fn wires_have_interfaces_of_their_own() {
     };
     let number = |wire: &Json, key: &str| wire[key].as_u64().expect("a number");
     let inside = number(&all["wifu"]["flows"][0]["packets"], "inside");
+    let names = tshark(&file, "", &["frame.interface_name"]);
+    assert!(!names.is_empty());
+    let octets = std::fs::read(&file).expect("there");
+    let wireless = octets.windows(5).any(|w| w == b"wlan0");
+    assert!(!wireless, "a node that has wires only has no radio");
     for (from, out, to, inward) in [
         ("n1", "n1-eth0", "n2", "n2-eth0"),
         ("n2", "n2-eth0", "n1", "n1-eth0"),
@@ -599,7 +604,7 @@ fn a_trace_of_frames_is_summed_up_per_link() {
     printed(&sim(&format!("{CHAIN} --frames {file}")));
     let text = printed(&wifu(&["trace", &file]));
     assert!(
-        text.contains("0 > 1") && text.contains("collision with"),
+        text.contains("n1 > n2") && text.contains("collision with"),
         "{text}"
     );
     let octets = std::fs::read(&file).expect("there");

@@ -146,20 +146,62 @@ The file is a sequence of records of 32 octets, little-endian, without a header.
       (\"bytes\", \"<u2\"), (\"signal\", \"<i2\"), (\"other\", \"<u2\"), (\"kind\", \"u1\"),
       (\"flags\", \"u1\"), (\"value\", \"<u4\")])
 
-Nodes are numbered from 0 in the order of the topology; 65535 is nobody. The signal is in
-hundredths of a dBm. What `value` means depends on `what`: how many wait with the frame (queued),
-slots of back-off (deferred), airtime in ns (sent), ns since it was queued (acknowledged), the
-driver's delay sample in ns (reported).
+In the file nodes are numbered from 0 in the order of the topology, and 65535 is nobody; this
+command prints n1 for number 0, as everything else does. The signal is in hundredths of a dBm. What
+`value` means depends on `what`: how many wait with the frame (queued), slots of back-off
+(deferred), airtime in ns (sent), ns since it was queued (acknowledged), the driver's delay sample
+in ns (reported). Bit 0 of `flags` is set on a repetition. `other` is a third station: with whom a
+frame collided, to whom the receiver listened. The numbers of the rest:
 
+";
+
+const EXAMPLES: &str = "
 Examples:
 
   wifu sim --topo linear,7 --set TB-B --protocol tcp-newreno -n 2M --frames frames.bin
   wifu trace frames.bin
   wifu trace frames.bin --csv | grep ,lost,";
 
+/// The format of the file with the numbers of its codes.
+fn help() -> String {
+    let what = What::ALL.map(|w| format!("{} {}", w as u8, word(w)));
+    let why = Why::ALL.map(|w| format!("{} {}", w as u8, word(w)));
+    let kind = FrameKind::ALL.map(|k| format!("{} {}", k as u8, word(k)));
+    let mode = Mode::ALL.map(|m| format!("{} {}", m.0, m.name()));
+    let mut text = String::from(HELP);
+    for (field, words) in [
+        ("what", &what[..]),
+        ("why", &why),
+        ("kind", &kind),
+        ("mode", &mode),
+    ] {
+        let mut line = format!("  {field:5}");
+        for (i, code) in words.iter().enumerate() {
+            let end = if i + 1 < words.len() { "," } else { "" };
+            if line.len() + code.len() + 2 > 98 {
+                text += &format!("{line}\n");
+                line = " ".repeat(7);
+            }
+            line += &format!(" {code}{end}");
+        }
+        text += &format!("{line}\n");
+    }
+    text + EXAMPLES
+}
+
+/// A code's name.
+fn word(code: impl std::fmt::Debug) -> String {
+    format!("{code:?}").to_lowercase()
+}
+
+/// A node by its place, as scenarios may call it too.
+fn node(number: u16) -> String {
+    format!("n{}", u32::from(number) + 1)
+}
+
 /// `wifu trace`.
 #[derive(clap::Args)]
-#[command(after_long_help = HELP, after_help = "File format and examples: wifu trace --help")]
+#[command(after_long_help = help(), after_help = "File format and examples: wifu trace --help")]
 pub struct TraceArgs {
     /// The file that `wifu sim --frames` wrote
     #[arg(value_name = "FILE")]
@@ -207,9 +249,9 @@ const HEADER: &str =
     "time_s,frame,node,peer,what,kind,rate_mbps,tries,retry,why,other,bytes,signal_dbm,value";
 
 fn row(r: &Record) -> String {
-    let node = |n: u16| match n {
+    let other = |n: u16| match n {
         NOBODY => String::new(),
-        n => n.to_string(),
+        n => node(n),
     };
     // A frame has a rate once the hardware has it.
     let rate = match r.what {
@@ -229,18 +271,18 @@ fn row(r: &Record) -> String {
     let (s, ns) = (r.time.0 / 1_000_000_000, r.time.0 % 1_000_000_000);
     let why = match r.why {
         Why::None => String::new(),
-        why => format!("{why:?}").to_lowercase(),
+        why => word(why),
     };
     format!(
         "{s}.{ns:09},{},{},{},{},{},{rate},{},{},{why},{},{bytes},{signal},{}",
         r.frame,
-        r.node,
-        node(r.peer),
-        format!("{:?}", r.what).to_lowercase(),
-        format!("{:?}", r.kind).to_lowercase(),
+        node(r.node),
+        other(r.peer),
+        word(r.what),
+        word(r.kind),
         r.tries,
         r.flags & 1,
-        node(r.other),
+        other(r.other),
         r.value
     )
 }
@@ -250,7 +292,7 @@ fn summary(causes: &Causes) -> String {
         return String::from("no records\n");
     };
     let mut text = format!(
-        "{} records, {:.6} s to {:.6} s; nodes are numbered from 0\n\n",
+        "{} records, {:.6} s to {:.6} s\n\n",
         causes.records,
         first as f64 / 1e9,
         last as f64 / 1e9
@@ -259,13 +301,13 @@ fn summary(causes: &Causes) -> String {
     for ((from, to), link) in &causes.links {
         let to = match *to {
             NOBODY => String::from("all"),
-            to => to.to_string(),
+            to => node(to),
         };
         table.row([
-            format!("{from} > {to}"),
+            format!("{} > {to}", node(*from)),
             link.attempts.to_string(),
             link.failed.to_string(),
-            link.words(usize::MAX, &|n| n.to_string()),
+            link.words(usize::MAX, &node),
         ]);
     }
     text += &table.text();
@@ -340,7 +382,23 @@ mod tests {
         assert_eq!(words(1), "3 drowned by n3, 5 others");
         assert_eq!(causes.links.len(), 1);
         assert_eq!(causes.broadcasts[&2], 1);
-        assert!(summary(&causes).contains("0 > 1"));
+        assert!(summary(&causes).contains("n1 > n2"));
+    }
+
+    #[test]
+    fn the_help_has_the_number_of_every_code() {
+        let text = help();
+        for code in [
+            "5 lost",
+            "11 duplicate",
+            "3 weak",
+            "6 captured",
+            "2 rts",
+            "8 24 Mb/s",
+        ] {
+            assert!(text.contains(code), "{code} is missing in\n{text}");
+        }
+        assert!(text.lines().all(|l| l.len() <= 100), "{text}");
     }
 
     #[test]
@@ -353,7 +411,7 @@ mod tests {
         let text = row(&lost);
         assert_eq!(
             text,
-            "1.500000000,3,1,0,lost,data,24,2,1,collision,5,1536,,7"
+            "1.500000000,3,n2,n1,lost,data,24,2,1,collision,n6,1536,,7"
         );
         assert_eq!(text.split(',').count(), HEADER.split(',').count());
         let sent = row(&record(What::Sent, FrameKind::Data, 1, NOBODY));

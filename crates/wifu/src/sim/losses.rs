@@ -87,7 +87,7 @@ impl Losses {
 
     /// The sentence; nothing if hardly any attempt failed.
     pub fn words(&self, name: &dyn Fn(u16) -> String) -> Option<String> {
-        if (self.failed as f64) < self.attempts as f64 * LEAST {
+        if self.failed == 0 || (self.failed as f64) < self.attempts as f64 * LEAST {
             return None;
         }
         let hidden: u64 = self.hidden.values().sum();
@@ -187,5 +187,6 @@ mod tests {
         (link.attempts, link.failed, link.noise) = (10_000, 30, 30);
         let all = Losses::of(&causes, &chain(2));
         assert_eq!(all.words(&|n| n.to_string()), None);
+        assert_eq!(Losses::default().words(&|n| n.to_string()), None, "wires");
     }
 }
