@@ -404,6 +404,8 @@ impl Radio {
             rssi_dbm: link.rssi_dbm,
             mode,
             broadcast,
+            retry: signal.retry,
+            seq: signal.seq,
         });
     }
 
@@ -429,6 +431,7 @@ impl Radio {
                 rssi_dbm: link.rssi_dbm,
                 mode: signal.mode,
                 retry: signal.retry,
+                seq: signal.seq,
             });
         }
         Overheard::Captured

@@ -358,6 +358,8 @@ impl Radio {
             item,
             delivered,
             tries,
+            mode: job.mode,
+            seq: job.seq,
             times,
         };
         let raised = s.driver.finish(finished);
@@ -409,6 +411,8 @@ impl Radio {
                 cookie: f.item.cookie,
                 delivered: f.delivered,
                 tries: f.tries,
+                mode: f.mode,
+                seq: f.seq,
                 sample,
                 times: f.times,
             });

@@ -1,6 +1,7 @@
 //! The way down: queueing discipline, the driver's ring, completion interrupts, and the delay that
 //! a driver can measure (spec 7).
 
+use crate::phy::Mode;
 use crate::plan::RadioConfig;
 use std::collections::VecDeque;
 use wifu_wire::{Rng, Span, Time};
@@ -39,6 +40,9 @@ pub(crate) struct Finished {
     pub item: Item,
     pub delivered: bool,
     pub tries: u8,
+    /// Rate of the last attempt.
+    pub mode: Mode,
+    pub seq: u16,
     pub times: Times,
 }
 
@@ -274,6 +278,8 @@ mod tests {
             item,
             delivered: true,
             tries: 1,
+            mode: Mode(8),
+            seq: 0,
             times: Times::default(),
         }
     }

@@ -1,6 +1,7 @@
 //! Timing of 802.11a, b and g: modes, airtime and the constants of the DCF (IEEE Std 802.11-2016,
 //! clauses 15 to 18 and 10.3).
 
+use wifu_wire::radiotap::{self, Channel};
 use wifu_wire::{Rate, Span};
 
 /// Octets of an ACK frame.
@@ -243,6 +244,18 @@ impl Phy {
         match self.standard {
             Standard::A => 5200.0,
             Standard::B | Standard::G => 2437.0,
+        }
+    }
+
+    /// The channel as radiotap says it.
+    pub fn channel(&self) -> Channel {
+        Channel {
+            mhz: self.frequency_mhz() as u16,
+            flags: match self.standard {
+                Standard::A => radiotap::OFDM_5GHZ,
+                Standard::B => radiotap::CCK_2GHZ,
+                Standard::G => radiotap::OFDM_2GHZ,
+            },
         }
     }
 

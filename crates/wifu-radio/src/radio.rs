@@ -41,6 +41,10 @@ pub enum Event {
         mode: Mode,
         /// It was for all.
         broadcast: bool,
+        /// It is a repetition.
+        retry: bool,
+        /// Its sequence number.
+        seq: u16,
     },
     /// A promiscuous node decoded a data frame that is not for it.
     Overheard {
@@ -58,6 +62,8 @@ pub enum Event {
         mode: Mode,
         /// It is a repetition.
         retry: bool,
+        /// Its sequence number.
+        seq: u16,
     },
     /// The driver reports that a packet is finished; the owner may reuse the cookie.
     Done {
@@ -71,6 +77,10 @@ pub enum Event {
         delivered: bool,
         /// Attempts.
         tries: u8,
+        /// Rate of the last attempt.
+        mode: Mode,
+        /// Its sequence number.
+        seq: u16,
         /// What the driver measured: from entering the ring to this report.
         sample: Span,
         /// Where its time went.
@@ -464,6 +474,7 @@ impl Radio {
     pub fn restart(&mut self, now: Time, node: u16) {
         self.now = now;
         let station = &mut self.stations[usize::from(node)];
+        let mode = station.rate;
         let (lost, was_full) = station.driver.forget();
         station.seen.clear();
         station.counters.failed += lost.len() as u64;
@@ -474,6 +485,8 @@ impl Radio {
                 cookie: item.cookie,
                 delivered: false,
                 tries: 0,
+                mode,
+                seq: 0,
                 sample: Span::ZERO,
                 times: Times::default(),
             });

@@ -15,7 +15,9 @@ use wifu_radio::phy::{self, Mode, Phy, Standard};
 use wifu_radio::plan::{NodePlan, Plan};
 use wifu_radio::trace::{FrameKind, NOBODY, Record, What, Why};
 use wifu_wire::Time;
+use wifu_wire::dot11::{self, DataHeader};
 use wifu_wire::pcapng::{Captured, Direction, InterfaceId, LinkType, Writer};
+use wifu_wire::radiotap::{self, Radiotap};
 
 const APPLICATION: &str = "wifu sim";
 
@@ -256,7 +258,7 @@ impl AirCapture {
         };
         let octets = &mut self.scratch;
         octets.clear();
-        radiotap(octets, r, sight, &self.phy, station);
+        describe(octets, r, sight, &self.phy, station);
         octets.extend_from_slice(&from.current);
         if sight == Sight::Garbled
             && let Some(last) = octets.last_mut()
@@ -315,123 +317,72 @@ fn address(node: u16) -> [u8; 6] {
 /// The identity of the ad-hoc network.
 const BSSID: [u8; 6] = [0x02, b'W', b'i', b'F', b'u', 0];
 
-// Bits of radiotap's presence word, radiotap.org.
-const TSFT: u32 = 1 << 0;
-const FLAGS: u32 = 1 << 1;
-const RATE: u32 = 1 << 2;
-const CHANNEL: u32 = 1 << 3;
-const SIGNAL: u32 = 1 << 5;
-const NOISE: u32 = 1 << 6;
-const DATA_RETRIES: u32 = 1 << 17;
-
-const FLAG_SHORT_PREAMBLE: u8 = 0x02;
-const FLAG_HAS_FCS: u8 = 0x10;
-const FLAG_BAD_FCS: u8 = 0x40;
-
-fn radiotap(out: &mut Vec<u8>, r: &Record, sight: Sight, phy: &Phy, station: &Station) {
-    let own = match sight {
-        Sight::Sent => DATA_RETRIES,
-        Sight::Heard => SIGNAL | NOISE,
-        // The trace does not say how strong it was.
-        Sight::Garbled => NOISE,
-    };
-    let mode = Mode(r.mode.min(11));
-    let mut flags = FLAG_HAS_FCS;
+/// What a radio says of a frame, in front of it.
+fn describe(out: &mut Vec<u8>, r: &Record, sight: Sight, phy: &Phy, station: &Station) {
+    let mut flags = radiotap::HAS_FCS;
     if phy.short_preamble && r.mode != 0 {
-        flags |= FLAG_SHORT_PREAMBLE;
+        flags |= radiotap::SHORT_PREAMBLE;
     }
     if sight == Sight::Garbled {
-        flags |= FLAG_BAD_FCS;
+        flags |= radiotap::BAD_FCS;
     }
-    let start = out.len();
-    out.extend([0, 0, 0, 0]);
-    out.extend((TSFT | FLAGS | RATE | CHANNEL | own).to_le_bytes());
-    out.extend((r.time.0 / 1_000).to_le_bytes());
-    out.push(flags);
-    out.push((mode.rate().0 / 500_000) as u8);
-    // OFDM at 5 GHz, CCK at 2.4 GHz, OFDM at 2.4 GHz.
-    let kind: u16 = match phy.standard {
-        Standard::A => 0x0140,
-        Standard::B => 0x00A0,
-        Standard::G => 0x00C0,
+    let retries = match r.kind {
+        FrameKind::Data => station.attempts.saturating_sub(1),
+        FrameKind::Ack | FrameKind::Rts | FrameKind::Cts => 0,
     };
-    out.extend((phy.frequency_mhz() as u16).to_le_bytes());
-    out.extend(kind.to_le_bytes());
-    if own & SIGNAL != 0 {
-        out.push(whole_dbm(f64::from(r.signal) / 100.0) as u8);
-    }
-    if own & NOISE != 0 {
-        out.push(station.noise_dbm as u8);
-    }
-    if own & DATA_RETRIES != 0 {
-        out.push(match r.kind {
-            FrameKind::Data => station.attempts.saturating_sub(1),
-            FrameKind::Ack | FrameKind::Rts | FrameKind::Cts => 0,
-        });
-    }
-    let length = (out.len() - start) as u16;
-    out[start + 2..start + 4].copy_from_slice(&length.to_le_bytes());
+    // Of a lost frame the trace does not say how strong it was.
+    let signal = whole_dbm(f64::from(r.signal) / 100.0);
+    let header = Radiotap {
+        time_us: Some(r.time.0 / 1_000),
+        flags: Some(flags),
+        rate: Some(Mode(r.mode.min(11)).rate()),
+        channel: Some(phy.channel()),
+        signal_dbm: (sight == Sight::Heard).then_some(signal),
+        noise_dbm: (sight != Sight::Sent).then_some(station.noise_dbm),
+        data_retries: (sight == Sight::Sent).then_some(retries),
+        ..Radiotap::default()
+    };
+    header.emit(out);
 }
 
 /// The 802.11 frame with its FCS.
 fn octets(frame: &OnAir, packet: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(frame.bytes as usize);
+    let micros = frame.duration.0.div_ceil(1_000).min(32_767) as u16;
+    let to = address(frame.to.unwrap_or(NOBODY));
     // Type and subtype.
     let kind = match frame.kind {
-        FrameKind::Data => 0x08,
+        FrameKind::Data => {
+            let header = DataHeader {
+                retry: frame.retry,
+                duration_us: micros,
+                receiver: to,
+                transmitter: address(frame.from),
+                third: BSSID,
+                sequence: frame.seq,
+            };
+            header.emit(&mut out);
+            dot11::emit_snap(dot11::IPV4, &mut out);
+            let length = (frame.bytes as usize).saturating_sub(phy::OVERHEAD as usize);
+            let kept = packet.len().min(length);
+            out.extend_from_slice(&packet[..kept]);
+            out.resize(out.len() + length - kept, 0);
+            out.extend(dot11::fcs(&out).to_le_bytes());
+            return out;
+        }
         FrameKind::Ack => 0xD4,
         FrameKind::Rts => 0xB4,
         FrameKind::Cts => 0xC4,
     };
-    let data = frame.kind == FrameKind::Data;
-    out.extend([kind, if frame.retry && data { 0x08 } else { 0 }]);
-    let micros = frame.duration.0.div_ceil(1_000).min(32_767) as u16;
+    out.extend([kind, 0]);
     out.extend(micros.to_le_bytes());
-    out.extend(address(frame.to.unwrap_or(NOBODY)));
-    if matches!(frame.kind, FrameKind::Data | FrameKind::Rts) {
+    out.extend(to);
+    if frame.kind == FrameKind::Rts {
         out.extend(address(frame.from));
     }
-    if data {
-        out.extend(BSSID);
-        out.extend((frame.seq << 4).to_le_bytes());
-        // LLC/SNAP for IPv4.
-        out.extend([0xAA, 0xAA, 0x03, 0, 0, 0, 0x08, 0]);
-        let length = (frame.bytes as usize).saturating_sub(phy::OVERHEAD as usize);
-        let kept = packet.len().min(length);
-        out.extend_from_slice(&packet[..kept]);
-        out.resize(out.len() + length - kept, 0);
-    }
-    let fcs = crc32(&out);
-    out.extend(fcs.to_le_bytes());
+    out.extend(dot11::fcs(&out).to_le_bytes());
     out
 }
-
-/// The frame check sequence of 802.11: CRC-32 of IEEE 802.3.
-fn crc32(octets: &[u8]) -> u32 {
-    let step =
-        |crc: u32, octet: &u8| TABLE[((crc ^ u32::from(*octet)) & 0xFF) as usize] ^ (crc >> 8);
-    !octets.iter().fold(u32::MAX, step)
-}
-
-const TABLE: [u32; 256] = {
-    let mut table = [0; 256];
-    let mut n = 0;
-    while n < 256 {
-        let mut crc = n as u32;
-        let mut bit = 0;
-        while bit < 8 {
-            crc = if crc & 1 == 1 {
-                0xEDB8_8320 ^ (crc >> 1)
-            } else {
-                crc >> 1
-            };
-            bit += 1;
-        }
-        table[n] = crc;
-        n += 1;
-    }
-    table
-};
 
 #[cfg(test)]
 mod tests {
@@ -496,11 +447,6 @@ mod tests {
     }
 
     #[test]
-    fn the_check_sequence_is_that_of_ieee_802() {
-        assert_eq!(crc32(b"123456789"), 0xCBF4_3926);
-    }
-
-    #[test]
     fn a_data_frame_is_seen_by_its_sender_and_its_receiver() {
         let mut air = AirCapture::new(&plan());
         let packet = [0x45; 100];
@@ -530,7 +476,7 @@ mod tests {
         assert_eq!(second, heard);
         assert_eq!(first[2..4], [44, 0], "the duration");
         assert_eq!(first[22..24], (77u16 << 4).to_le_bytes());
-        let fcs = crc32(&first[..132]).to_le_bytes();
+        let fcs = dot11::fcs(&first[..132]).to_le_bytes();
         assert_eq!(first[132..], fcs);
         let ack = body(&seen[4].1);
         assert_eq!((ack.len(), &ack[4..10]), (14, &[2, 0, 0, 0, 0, 1][..]));
@@ -553,9 +499,9 @@ mod tests {
         let seen = packets(&file);
         assert_eq!(seen.len(), 2, "who does not listen captures nothing");
         let octets = &seen[1].1;
-        assert_eq!(octets[16] & FLAG_BAD_FCS, FLAG_BAD_FCS);
+        assert_eq!(octets[16] & radiotap::BAD_FCS, radiotap::BAD_FCS);
         let (body, fcs) = octets[usize::from(octets[2])..].split_at(132);
-        assert_ne!(crc32(body).to_le_bytes(), fcs);
+        assert_ne!(dot11::fcs(body).to_le_bytes(), fcs);
         let text = String::from_utf8_lossy(&file).into_owned();
         assert!(text.contains("lost: collision with n3"));
     }

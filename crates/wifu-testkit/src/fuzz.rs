@@ -6,7 +6,9 @@ use core::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::{Arc, OnceLock};
 use wifu_engine::{Blueprint, Board, ConnId, Endpoint, EndpointConfig, Library, ListenId};
 use wifu_wire::checksum::Pseudo;
+use wifu_wire::dot11;
 use wifu_wire::front::{self, Answer, Header, Request};
+use wifu_wire::radiotap::{self, Radiotap};
 use wifu_wire::shim::{Shim, ShimWord};
 use wifu_wire::tcp::Tcp;
 use wifu_wire::{Flags, Head, IpInfo, Seq, Span, SynOptions, Time, Wire};
@@ -97,6 +99,29 @@ pub fn ipv4(bytes: &[u8]) {
         );
         assert_eq!(rest.len(), payload.len());
     }
+}
+
+/// Radiotap and the 802.11 data frame behind it: what was understood is written and understood
+/// again, the same.
+pub fn radiotap(bytes: &[u8]) {
+    let Ok((header, frame)) = Radiotap::parse(bytes) else {
+        return;
+    };
+    assert!(frame.len() + 8 <= bytes.len());
+    let mut out = Vec::new();
+    header.emit(&mut out);
+    let again = Radiotap::parse(&out);
+    assert_eq!(again, Ok((header, &[][..])), "what was written");
+    let frame = header.without_fcs(frame);
+    let Ok(data) = dot11::parse(frame, header.has(radiotap::PADDED)) else {
+        return;
+    };
+    out.clear();
+    data.header.emit(&mut out);
+    dot11::emit_snap(data.kind, &mut out);
+    out.extend_from_slice(data.packet);
+    assert_eq!(dot11::parse(&out, false), Ok(data), "what was written");
+    assert!(out.len() <= frame.len());
 }
 
 /// The protocol between applications and the daemon.

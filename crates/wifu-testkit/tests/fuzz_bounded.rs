@@ -64,6 +64,34 @@ fn the_ip_header_survives_any_bytes() {
 }
 
 #[test]
+fn radiotap_and_data_frames_survive_any_bytes() {
+    let mut seed = Vec::new();
+    wifu_wire::radiotap::Radiotap {
+        time_us: Some(7),
+        flags: Some(0x30),
+        signal_dbm: Some(-60),
+        data_retries: Some(2),
+        ..Default::default()
+    }
+    .emit(&mut seed);
+    // QoS data with padding, LLC/SNAP, an IP header's first octets, and a check sequence.
+    seed.extend([0x88, 0]);
+    seed.extend([2; 22 + 4]);
+    seed.extend([0xAA, 0xAA, 3, 0, 0, 0, 8, 0, 0x45, 0, 0, 20, 1, 2, 3, 4]);
+    let mut rng = Rng::new(7);
+    for _ in 0..50_000 {
+        fuzz::radiotap(&mutate(&mut rng, &seed));
+        let mut bytes = noise(&mut rng, 120);
+        if bytes.len() > 8 && rng.below(8) > 0 {
+            (bytes[0], bytes[3]) = (0, 0);
+            bytes[2] = 8 + rng.below(60) as u8;
+            bytes[7] &= 0x7F;
+        }
+        fuzz::radiotap(&bytes);
+    }
+}
+
+#[test]
 fn the_protocol_of_the_daemon_s_socket_survives_any_bytes() {
     use wifu_wire::front::{MAGIC, VERSION};
     let mut rng = Rng::new(4);

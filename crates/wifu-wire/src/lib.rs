@@ -3,10 +3,12 @@
 #![forbid(unsafe_code)]
 
 pub mod checksum;
+pub mod dot11;
 pub mod front;
 pub mod head;
 pub mod ipv4;
 pub mod pcapng;
+pub mod radiotap;
 pub mod shim;
 pub mod tcp;
 pub mod units;

@@ -48,6 +48,7 @@ impl Simulation {
                     rssi_dbm,
                     mode,
                     broadcast,
+                    ..
                 } => {
                     let facts = Some(RadioFacts { rssi_dbm, mode });
                     if broadcast {
@@ -65,6 +66,7 @@ impl Simulation {
                     tries,
                     sample,
                     times,
+                    ..
                 } => {
                     let code = u64::from(node) << 32 | u64::from(tries) << 8;
                     self.hash.mix(self.now, code | u64::from(delivered) | 4);
