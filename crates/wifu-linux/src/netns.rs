@@ -420,6 +420,22 @@ impl Lab {
         }
     }
 
+    /// As [`tap`](Lab::tap), but what is written to the device are frames behind radiotap headers.
+    ///
+    /// # Errors
+    /// As [`tap`](Lab::tap).
+    pub fn monitor(&mut self, node: &str, device: &str) -> Result<Option<OwnedFd>, StepError> {
+        let tap = self.tap(node, device)?;
+        let name = self.namespace(node)?.name;
+        let line = format!("tun: link type {} for {device} of {name}", sys::RADIOTAP);
+        self.steps.note(line.clone());
+        let told = tap.as_ref().map(|fd| sys::set_tap_link(fd, sys::RADIOTAP));
+        match told.transpose() {
+            Ok(_) => Ok(tap),
+            Err(error) => Err(StepError::Start { line, error }),
+        }
+    }
+
     /// The tag that what belongs to this lab carries as its alias.
     pub fn tag(&self) -> String {
         self.state.owner.tag()

@@ -8,6 +8,7 @@ use super::air::Air;
 use super::clock::Clock;
 use super::control::{Asked, LinkRow, NodeRow, Order, Reply, Status};
 use super::late::Lateness;
+use super::monitor::{self, Monitors};
 use super::net::{Host, node_of};
 use super::shared::Shared;
 use super::valve::Credits;
@@ -86,6 +87,7 @@ pub(crate) struct Engine {
     taps: Vec<Tap>,
     hosts: Arc<Vec<Host>>,
     slab: Slab,
+    monitors: Monitors,
     air: Air,
     orders: Receiver<Asked>,
     shared: Arc<Shared>,
@@ -111,6 +113,7 @@ pub(crate) struct Parts {
     pub spin: bool,
     pub poller: Poller,
     pub taps: Vec<OwnedFd>,
+    pub monitors: Monitors,
     pub hosts: Arc<Vec<Host>>,
     pub orders: Receiver<Asked>,
     pub shared: Arc<Shared>,
@@ -139,6 +142,7 @@ impl Engine {
             taps,
             hosts: parts.hosts,
             slab: Slab::default(),
+            monitors: parts.monitors,
             air: parts.air,
             orders: parts.orders,
             shared: parts.shared,
@@ -199,6 +203,7 @@ impl Engine {
     /// What the model says happened.
     fn tell(&mut self) {
         while let Some(event) = self.radio.poll_event() {
+            self.show(&event);
             match event {
                 Event::Received { node, cookie, .. } => {
                     self.deliver(node, cookie);
@@ -229,6 +234,15 @@ impl Engine {
                     self.grant(node);
                 }
             }
+        }
+    }
+
+    /// Whoever listens on a node's monitor sees it, too.
+    fn show(&mut self, event: &Event) {
+        if let Some((node, cookie)) = monitor::concerns(event)
+            && self.shared.nodes[usize::from(node)].monitors()
+        {
+            self.monitors.show(event, self.now, self.slab.get(cookie));
         }
     }
 

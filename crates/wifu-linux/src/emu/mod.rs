@@ -1,7 +1,8 @@
 //! The emulated radio: Linux hosts in network namespaces, joined by the 802.11 model that the
 //! simulator runs, in real time.
 //!
-//! Each node is a namespace with a TAP device `wlan0`. One thread runs all radios against
+//! Each node is a namespace with a TAP device `wlan0`, and another, `mon0`, that shows frames with
+//! radiotap headers as a driver's monitor interface does. One thread runs all radios against
 //! `CLOCK_MONOTONIC`: carrier sense, collisions, retries and overhearing are decided in model time,
 //! and the wall clock only gates when frames enter and leave. How late they left is measured, and
 //! every run is stamped with it ([`verdict`]).
@@ -12,6 +13,7 @@ pub mod control;
 mod credit;
 mod engine;
 mod late;
+mod monitor;
 pub mod net;
 mod routes;
 mod shared;
@@ -120,7 +122,7 @@ impl Emulation {
         check(&config)?;
         let mut lab = Lab::create(&config.label)?;
         let built = net::build(&mut lab, &config.plan, &config.routing, config.push_back)?;
-        let (hosts, taps) = (built.hosts, built.taps);
+        let (hosts, devices) = (built.hosts, built.devices);
         let (valves, credits) =
             open_valves(&config.plan, &hosts, built.no_push_back).map_err(|error| {
                 StepError::File {
@@ -146,7 +148,7 @@ impl Emulation {
             .map_err(|e| file(&export, e))?;
         let hosts = Arc::new(hosts);
         let network = Arc::new(built.network);
-        let (control, radio) = start_radio(&config, &hosts, network, taps, &shared, credits)?;
+        let (control, radio) = start_radio(&config, &hosts, network, devices, &shared, credits)?;
         // From here on, dropping it ends what was begun.
         let mut emulation = Emulation {
             hosts,
@@ -237,7 +239,7 @@ fn start_radio(
     config: &Config,
     hosts: &Arc<Vec<Host>>,
     network: Arc<net::Network>,
-    taps: Vec<std::os::fd::OwnedFd>,
+    devices: net::Devices,
     shared: &Arc<Shared>,
     credits: valve::Credits,
 ) -> Result<Started, StepError> {
@@ -247,6 +249,8 @@ fn start_radio(
         node.radio.queue = 1;
     }
     let radio = Radio::new(&plan, &config.rng);
+    let monitors = monitor::Monitors::new(&plan, devices.monitors);
+    let taps = devices.radios;
     let air = air::Air::new(&plan, config.movable);
     let (orders, inbox) = channel();
     let (tell, started) = channel();
@@ -268,6 +272,7 @@ fn start_radio(
             spin,
             poller,
             taps,
+            monitors,
             hosts: known,
             orders: inbox,
             shared,

@@ -10,6 +10,8 @@ use wifu_radio::plan::{NodePlan, Plan};
 
 /// The name of every host's radio.
 pub const DEVICE: &str = "wlan0";
+/// The name of every host's monitor, on which frames have radiotap headers.
+pub const MONITOR: &str = "mon0";
 
 /// First octets of the radios' addresses: locally administered, "WiF".
 const MAC: [u8; 4] = [0x02, 0x57, 0x69, 0x46];
@@ -51,6 +53,15 @@ fn text(mac: [u8; 6]) -> String {
     mac.map(|b| format!("{b:02x}")).join(":")
 }
 
+/// The descriptors of all hosts' devices; there are none in a dry run.
+#[derive(Debug, Default)]
+pub struct Devices {
+    /// Of their radios.
+    pub radios: Vec<OwnedFd>,
+    /// Of their monitors.
+    pub monitors: Vec<OwnedFd>,
+}
+
 /// What the kernels of all hosts are told, so that one of them can be told again.
 #[derive(Debug)]
 pub(crate) struct Network {
@@ -66,8 +77,7 @@ pub(crate) struct Network {
 /// What [`build`] made.
 pub(crate) struct Built {
     pub hosts: Vec<Host>,
-    /// The descriptors of their radios; there are none in a dry run.
-    pub taps: Vec<OwnedFd>,
+    pub devices: Devices,
     pub network: Network,
     /// Why queues do not push back.
     pub no_push_back: Option<String>,
@@ -88,7 +98,7 @@ pub(crate) fn build(
     let mut no_push_back = (!push_back).then(|| String::from("it is off"));
     let count = plan.nodes.len();
     let mut hosts = Vec::with_capacity(count);
-    let mut taps = Vec::with_capacity(count);
+    let mut devices = Devices::default();
     for (i, node) in plan.nodes.iter().enumerate() {
         let namespace = lab.node(&node.name)?;
         lab.settings(
@@ -101,7 +111,7 @@ pub(crate) fn build(
                 ("net/ipv4/conf/default/send_redirects", "0"),
             ],
         )?;
-        taps.extend(lab.tap(&node.name, DEVICE)?);
+        devices.radios.extend(lab.tap(&node.name, DEVICE)?);
         if network.push_back
             && let Err(error) = lab.tc(&node.name, &valve::steps(node.radio.queue))
         {
@@ -114,6 +124,8 @@ pub(crate) fn build(
             no_push_back = Some(error.to_string());
             network.push_back = false;
         }
+        let monitor = lab.monitor(&node.name, MONITOR)?;
+        devices.monitors.extend(monitor);
         lab.ip(&node.name, &network.up(i as u16))?;
         hosts.push(Host {
             name: node.name.clone(),
@@ -123,7 +135,7 @@ pub(crate) fn build(
     }
     Ok(Built {
         hosts,
-        taps,
+        devices,
         network,
         no_push_back,
     })
@@ -175,6 +187,8 @@ impl Network {
             let (ip, mac) = (address(other), text(mac(other)));
             format!("neigh replace {ip} lladdr {mac} dev {DEVICE} nud permanent")
         }));
+        lines.push(format!("link set dev {MONITOR} addrgenmode none"));
+        lines.push(format!("link set dev {MONITOR} alias {} up", self.tag));
         if let Routing::Via(next) = &self.routing {
             lines.extend(others().filter_map(|other| {
                 let to = address(other);
@@ -192,9 +206,10 @@ impl Network {
     }
 
     /// What takes a node down: addresses, neighbours and routes through its radio go.
-    pub fn down() -> [String; 2] {
+    pub fn down() -> [String; 3] {
         [
             format!("link set dev {DEVICE} down"),
+            format!("link set dev {MONITOR} down"),
             format!("addr flush dev {DEVICE}"),
         ]
     }

@@ -10,6 +10,8 @@ const NONE: u64 = u64::MAX;
 pub(crate) struct NodeShared {
     /// Somebody captures packets in its namespace, or frames of others are wanted anyhow.
     pub listens: AtomicBool,
+    /// Somebody listens on its monitor.
+    pub monitored: AtomicBool,
     /// Average and last sample of the driver's delay, microseconds.
     delay: AtomicU64,
     sample: AtomicU64,
@@ -33,6 +35,7 @@ impl Shared {
     pub fn new(nodes: usize, listens: bool) -> Shared {
         let node = |_| NodeShared {
             listens: AtomicBool::new(listens),
+            monitored: AtomicBool::new(false),
             delay: AtomicU64::new(NONE),
             sample: AtomicU64::new(NONE),
             dropped: AtomicU64::new(0),
@@ -70,6 +73,11 @@ impl Shared {
 }
 
 impl NodeShared {
+    /// Whether somebody listens on its monitor.
+    pub fn monitors(&self) -> bool {
+        self.monitored.load(Ordering::Relaxed)
+    }
+
     /// Average and last sample, microseconds.
     pub fn set_delay(&self, delay: u64, sample: u64) {
         self.delay.store(delay, Ordering::Relaxed);

@@ -26,6 +26,8 @@ struct Watched {
     /// `/proc/net/packet` and `/proc/net/dev` of its namespace.
     packet: File,
     devices: File,
+    /// Number of its monitor there.
+    monitor: u32,
 }
 
 pub(crate) struct Watch {
@@ -66,6 +68,7 @@ impl Watch {
                 lengths: [0; 2],
                 packet: inside("packet")?,
                 devices: inside("dev")?,
+                monitor: namespace.run(|| number(super::net::MONITOR)).flatten()?,
             })
         };
         let mut nodes = Vec::with_capacity(hosts.len());
@@ -94,7 +97,7 @@ impl Watch {
         loop {
             let last = self.shared.stop.load(Ordering::Relaxed);
             self.export();
-            if round.is_multiple_of(CAPTURES) && self.captures {
+            if round.is_multiple_of(CAPTURES) {
                 self.look_for_captures();
             }
             if round.is_multiple_of(HOST) || last {
@@ -131,8 +134,12 @@ impl Watch {
 
     fn look_for_captures(&self) {
         for (node, told) in self.nodes.iter().zip(&self.shared.nodes) {
-            let open = read(&node.packet).is_some_and(|text| captures(&text));
-            told.listens.store(open, Ordering::Relaxed);
+            let text = read(&node.packet).unwrap_or_default();
+            let (others, monitor) = captures(&text, node.monitor);
+            told.monitored.store(monitor, Ordering::Relaxed);
+            if self.captures {
+                told.listens.store(others, Ordering::Relaxed);
+            }
         }
     }
 
@@ -161,11 +168,28 @@ fn read(file: &File) -> Option<String> {
     Some(String::from_utf8_lossy(&buffer[..n]).into_owned())
 }
 
-/// Whether /proc/net/packet has a socket that receives: there is a line of headings, then one for
-/// each socket, with its protocol in the fourth column; those of protocol 0 only send, as ours do.
-fn captures(text: &str) -> bool {
-    let receives = |l: &str| l.split_whitespace().nth(3).is_some_and(|p| p != "0000");
-    text.lines().skip(1).any(receives)
+/// What packet sockets in /proc/net/packet receive: whether some does besides those of the interface
+/// `monitor`, and whether some does of that one. Who listens on every interface does not ask for
+/// radiotap.
+fn captures(text: &str, monitor: u32) -> (bool, bool) {
+    // A line of headings, then one for each socket. Those of protocol 0 only send, as ours do.
+    let interface = |l: &str| {
+        let mut columns = l.split_whitespace().skip(3);
+        let receives = columns.next()? != "0000";
+        let number = columns.next()?.parse::<u32>().ok()?;
+        receives.then_some(number)
+    };
+    let of = text.lines().skip(1).filter_map(interface);
+    of.fold((false, false), |(others, own), n| {
+        (others | (n != monitor), own | (n == monitor))
+    })
+}
+
+/// The number of an interface in the calling thread's namespace.
+fn number(name: &str) -> io::Result<u32> {
+    use rustix::net::{AddressFamily, SocketType, netdevice, socket};
+    let any = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
+    Ok(netdevice::name_to_index(&any, name)?)
 }
 
 /// Frames that the radio's TAP dropped on their way out, from `/proc/net/dev`.
@@ -213,9 +237,12 @@ mod tests {
         assert_eq!(drops(dev), Some(42));
         let head = "sk RefCnt Type Proto Iface R Rmem User Inode\n";
         let ours = "00000000c71bd2c4 3 3 0000 2 0 0 0 8012\n";
-        let theirs = "000000008fd3ab45 3 3 0003 2 1 0 0 8013\n";
-        assert!(!captures(head) && !captures(&format!("{head}{ours}")));
-        assert!(captures(&format!("{head}{ours}{theirs}")));
+        let theirs = "000000008fd3ab45 3 3 0003 3 1 0 0 8013\n";
+        let both = format!("{head}{ours}{theirs}");
+        assert_eq!(captures(head, 3), (false, false));
+        assert_eq!(captures(&format!("{head}{ours}"), 3), (false, false));
+        assert_eq!(captures(&both, 3), (false, true));
+        assert_eq!(captures(&both, 2), (true, false));
         assert!(stat("").is_none() && pressure("").is_none() && drops("").is_none());
     }
 }
