@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use crate::mesh::{Seen, Tap};
 use wifu_radio::OnAir;
-use wifu_radio::phy::{self, Mode, Phy, Standard};
+use wifu_radio::phy::{self, Mode, Phy};
 use wifu_radio::plan::{NodePlan, Plan};
 use wifu_radio::trace::{FrameKind, NOBODY, Record, What, Why};
 use wifu_wire::Time;
@@ -387,6 +387,7 @@ fn octets(frame: &OnAir, packet: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wifu_radio::phy::Standard;
     use wifu_radio::plan::RadioConfig;
     use wifu_wire::Span;
 

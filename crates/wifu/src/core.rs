@@ -49,6 +49,10 @@ pub struct CoreArgs {
     /// Overhear frames to others on this interface; may be given twice
     #[arg(long, value_name = "DEVICE")]
     overhear: Vec<String>,
+    /// Overhear frames to others, and learn what became of ours, on this monitor interface of the
+    /// radio, whose frames have radiotap headers
+    #[arg(long, value_name = "DEVICE")]
+    monitor: Option<String>,
     /// Report this often
     #[arg(long, value_name = "TIME")]
     interval: Option<Span>,
@@ -85,7 +89,11 @@ pub fn run(args: &CoreArgs) -> anyhow::Result<ExitCode> {
     if overheard == Hooks::NONE && !setting.overhear.is_empty() {
         bail!("interfaces are overheard, but no handler works at the hook overheard");
     }
-    if hooks == Hooks::NONE && setting.overhear.is_empty() {
+    if setting.monitor.is_some() && !setting.overhear.is_empty() {
+        bail!("frames to others come from the monitor: leave out which interfaces are overheard");
+    }
+    let ears = !setting.overhear.is_empty() || setting.monitor.is_some();
+    if hooks == Hooks::NONE && !ears {
         bail!("no rule sends packets anywhere: name handlers, or rules with --queue-num");
     }
     let most_held = config.most_held()?;
@@ -189,5 +197,6 @@ fn read(args: &CoreArgs) -> anyhow::Result<CoreConfig> {
     }
     s.delay_dir = args.delay_dir.clone().or(s.delay_dir.take());
     s.overhear.extend(args.overhear.iter().cloned());
+    s.monitor = args.monitor.clone().or(s.monitor.take());
     Ok(config)
 }

@@ -1,6 +1,6 @@
 //! Writes a line for each packet.
 
-use crate::handler::{Descriptor, Handler, HopCx};
+use crate::handler::{Descriptor, Handler, HopCx, TxStatus};
 use crate::hook::{Hook, Hooks, Packet, Verdict};
 use crate::{ip, shim};
 use wifu_engine::descriptor::ParamSpec;
@@ -13,18 +13,25 @@ const EVERY: ParamSpec = ParamSpec::int(
     "Write of one packet in so many.",
 );
 
+const STATUS: ParamSpec = ParamSpec::flag(
+    "status",
+    false,
+    "Write a line for each transmission that the driver reports, too.",
+);
+
 /// See the module.
 pub static LOGGER: Descriptor = Descriptor {
     name: "logger",
     doc: "Writes hook, addresses, protocol, length, and who transmitted it; accepts everything.",
     hooks: Hooks::ALL,
     protocol: None,
-    params: &[EVERY],
+    params: &[EVERY, STATUS],
     holds: 0,
     super_packets: false,
     build: |p| {
         Ok(Box::new(Logger {
             every: p.int(EVERY.name),
+            status: p.flag(STATUS.name),
             seen: 0,
         }))
     },
@@ -32,6 +39,7 @@ pub static LOGGER: Descriptor = Descriptor {
 
 struct Logger {
     every: u64,
+    status: bool,
     seen: u64,
 }
 
@@ -61,7 +69,30 @@ impl Handler for Logger {
         if let Some(dbm) = packet.rssi_dbm {
             line += &format!(" at {dbm} dBm");
         }
+        if let Some(rate) = packet.rate {
+            line += &format!(", {rate}");
+        }
         cx.log(line);
         Verdict::Accept
+    }
+
+    fn on_tx_status(&mut self, status: &TxStatus, cx: &mut HopCx<'_>) {
+        if !self.status {
+            return;
+        }
+        let link = cx.site.link();
+        let (seconds, node) = (cx.now.as_secs_f64(), cx.site.node());
+        let how = if status.delivered {
+            "delivered"
+        } else {
+            "failed"
+        };
+        let mut line = format!("{seconds:.6} node {node} status      {how}");
+        line += &format!(", tries {}, sample {}", status.tries, status.sample);
+        line += &format!("; queued {}, rate {}", link.queued, link.rate);
+        if let Some(delay) = link.delay {
+            line += &format!(", delay {delay}");
+        }
+        cx.log(line);
     }
 }

@@ -47,6 +47,8 @@ pub struct Settings {
     pub first_delay: Span,
     /// Interfaces whose frames to others are overheard.
     pub overhear: Vec<String>,
+    /// A monitor interface of the radio: its frames have radiotap headers.
+    pub monitor: Option<String>,
     /// Where the handlers' random numbers begin.
     pub seed: u64,
 }
@@ -66,6 +68,7 @@ impl Default for Settings {
             // D0 of 802.11a at 24 Mb/s (spec 7.4).
             first_delay: Span(681_500),
             overhear: Vec::new(),
+            monitor: None,
             seed: 1,
         }
     }
@@ -84,6 +87,7 @@ struct Table {
     first_delay: Option<String>,
     #[serde(default)]
     overhear: Vec<String>,
+    monitor: Option<String>,
     seed: Option<u64>,
 }
 
@@ -167,12 +171,15 @@ impl CoreConfig {
         settings.node = t.node.unwrap_or(0);
         settings.delay_dir = t.delay_dir;
         settings.overhear = t.overhear;
+        settings.monitor = t.monitor;
         settings.seed = t.seed.unwrap_or(settings.seed);
         let mut matches = Vec::new();
         for rule in file.rule {
             let hook: Hook = rule.hook.parse().map_err(ConfigError)?;
             if !Hooks::WIRED.has(hook) {
-                return wrong("overheard frames need no rule: name interfaces in `overhear`");
+                return wrong(
+                    "overheard frames need no rule: name interfaces in `overhear` or `monitor`",
+                );
             }
             matches.push((hook, rule.words));
         }

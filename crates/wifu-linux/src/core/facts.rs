@@ -1,11 +1,12 @@
 //! What a driver says of its delay, read from two files (spec 7.3): `Da`, the average, and
-//! `sample`, the last, each a decimal number of microseconds.
+//! `sample`, the last, each a decimal number of microseconds; and what a monitor interface shows of
+//! our own frames.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use wifu_core::{LinkFacts, Site};
-use wifu_wire::{Span, Time};
+use wifu_wire::{Rate, Span, Time};
 
 /// Files are read again after this time.
 const FRESH: Span = Span(5_000_000);
@@ -31,6 +32,26 @@ impl Here {
             read_at: Cell::new(Time(0)),
             written: Cell::new(None),
         }
+    }
+
+    /// Packets that were let go and not reported yet.
+    pub(crate) fn set_queued(&self, queued: u32) {
+        let facts = self.facts.get();
+        self.facts.set(LinkFacts { queued, ..facts });
+    }
+
+    /// The driver reported a frame: the time since its packet was let go, if that is known, and its
+    /// rate if it was for one station. The driver's own files know the delay better.
+    pub(crate) fn reported(&self, now: Time, sample: Option<Span>, rate: Option<Rate>) {
+        let mut facts = self.facts.get();
+        facts.last_done = now;
+        facts.rate = rate.unwrap_or(facts.rate);
+        if let (Some(sample), None) = (sample, &self.dir) {
+            let before = facts.delay.unwrap_or(sample);
+            facts.delay = Some(Span((3 * before.0 + sample.0) / 4));
+            facts.sample = sample;
+        }
+        self.facts.set(facts);
     }
 
     /// Read the files again if what is known is old.

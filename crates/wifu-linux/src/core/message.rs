@@ -20,6 +20,7 @@ const CFG_FLAGS: u16 = 5;
 /// Attributes of packets and verdicts.
 const PACKET_HDR: u16 = 1;
 const VERDICT_HDR: u16 = 2;
+const OUTDEV: u16 = 6;
 const HWADDR: u16 = 9;
 const PAYLOAD: u16 = 10;
 const CAP_LEN: u16 = 13;
@@ -50,6 +51,8 @@ pub(crate) struct Queued<'a> {
     pub super_packet: bool,
     /// Link address of who transmitted it.
     pub source: Option<u64>,
+    /// Number of the interface that it will leave by; 0: none.
+    pub device: u32,
 }
 
 /// What the kernel says.
@@ -96,6 +99,7 @@ fn packet(message: &[u8]) -> Option<Queued<'_>> {
         partial: false,
         super_packet: false,
         source: None,
+        device: 0,
     };
     let mut rest = message.get(HEAD..)?;
     let mut numbered = false;
@@ -107,6 +111,7 @@ fn packet(message: &[u8]) -> Option<Queued<'_>> {
                 found.id = u32::from_be(word(value, 0)?);
                 numbered = true;
             }
+            OUTDEV => found.device = u32::from_be(word(value, 0)?),
             PAYLOAD => found.payload = value,
             CAP_LEN => found.cut = true,
             SKB_INFO => {
@@ -252,6 +257,7 @@ mod tests {
             partial: true,
             super_packet: true,
             source: Some(0x0200_0000_0009),
+            device: 0,
         });
         assert_eq!(all(&two), [wanted, wanted]);
     }

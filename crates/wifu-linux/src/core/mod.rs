@@ -9,6 +9,8 @@ pub mod config;
 mod ear;
 mod facts;
 mod message;
+mod monitor;
+mod pending;
 mod queue;
 mod repair;
 pub mod report;
@@ -20,6 +22,7 @@ use crate::poller::{Coalesce, Event, Interest, Poller, Waker};
 use config::Settings;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use ear::Ear;
+use monitor::Monitor;
 use queue::{Inbox, Look, Outbox, Socket, Ticket};
 use report::{Report, kernel_queues};
 use std::io;
@@ -55,6 +58,14 @@ pub enum CoreError {
     /// An interface.
     #[error("overhearing on {device}: {error}")]
     Overhear {
+        /// Its name.
+        device: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// A monitor interface.
+    #[error("monitor {device}: {error}")]
+    Monitor {
         /// Its name.
         device: String,
         /// Why.
@@ -143,11 +154,14 @@ pub fn steps(
     };
     let ear = |d: &String| format!("packet socket on {d}: promiscuous, frames to others");
     let ears = settings.overhear.iter().map(ear);
+    let monitor = |d: &String| format!("packet socket on {d}: 802.11 frames behind radiotap");
+    let monitor = settings.monitor.iter().map(monitor);
     hooks
         .and(Hooks::WIRED)
         .iter()
         .map(queue)
         .chain(ears)
+        .chain(monitor)
         .collect()
 }
 
@@ -181,6 +195,13 @@ impl Interception {
             })
         });
         let ears = ears.collect::<Result<Vec<_>, _>>()?;
+        let monitor = settings.monitor.as_ref().map(|device| {
+            Monitor::open(device).map_err(|error| CoreError::Monitor {
+                device: device.clone(),
+                error,
+            })
+        });
+        let listeners = (ears, monitor.transpose()?);
         let poller = Poller::new(Coalesce::OFF)?;
         let (sender, lines) = sync_channel(LINES);
         let shared = Shared::new(sender, poller.waker());
@@ -192,7 +213,13 @@ impl Interception {
         Ok(Interception {
             socket: socket.clone(),
             hooks: hooks.and(Hooks::WIRED),
-            ready: Some(Worker::new(chain, settings, socket, ears, shared.clone())),
+            ready: Some(Worker::new(
+                chain,
+                settings,
+                socket,
+                listeners,
+                shared.clone(),
+            )),
             shared,
             lines,
             settings: settings.clone(),

@@ -41,6 +41,33 @@ pub struct HandlerCounters {
     pub overflows: u64,
 }
 
+/// What a monitor interface told.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq, Serialize)]
+pub struct MonitorCounters {
+    /// Frames that it showed.
+    pub frames: u64,
+    /// ... of them for other stations, with an IPv4 packet.
+    pub overheard: u64,
+    /// ... our own, when the driver was done with them.
+    pub reported: u64,
+    /// Reported frames that nobody acknowledged.
+    pub failed: u64,
+    /// Reported frames that are packets which a hook let go: handlers were told.
+    pub matched: u64,
+    /// Reported frames that are not.
+    pub unmatched: u64,
+    /// Packets let go of which no report came.
+    pub lost: u64,
+    /// Packets let go and not reported yet.
+    pub queued: u32,
+    /// Frames that cannot be read, or came damaged.
+    pub garbled: u64,
+    /// Frames that say nothing here: for us or all, encrypted, without a packet, not IPv4.
+    pub other: u64,
+    /// Frames that found the socket's buffer full.
+    pub missed: u64,
+}
+
 /// What handlers did so far.
 #[derive(Clone, Default, Debug, PartialEq, Eq, Serialize)]
 pub struct Snapshot {
@@ -62,6 +89,9 @@ pub struct Snapshot {
     pub refused_verdicts: u64,
     /// Frames overheard.
     pub overheard: u64,
+    /// What the monitor interface told, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub monitor: Option<MonitorCounters>,
     /// Lines of handlers that nobody read in time.
     pub lost_lines: u64,
 }

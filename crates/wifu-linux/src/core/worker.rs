@@ -4,6 +4,8 @@ use super::config::Settings;
 use super::ear::Ear;
 use super::facts::Here;
 use super::message::Queued;
+use super::monitor::{Monitor, Sight};
+use super::pending::Gone;
 use super::queue::{Inbox, Look, Outbox, Socket, Ticket};
 use super::repair::Borrowed;
 use super::report::{HookCounters, Snapshot, handlers_of};
@@ -13,8 +15,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use wifu_core::{Chain, Full, Hook, Packet, Released, Verdict};
-use wifu_wire::{Span, Time};
+use wifu_core::{Chain, Full, Hook, Packet, Released, TxStatus, Verdict};
+use wifu_wire::{Rate, Span, Time};
 
 /// Batches taken before timers and others have their turn.
 const ROUNDS: usize = 4;
@@ -36,6 +38,42 @@ struct Held {
     partial: bool,
     hook: Hook,
     source: Option<u64>,
+    device: u32,
+}
+
+/// A packet that goes on.
+struct Passing<'a> {
+    hook: Hook,
+    ticket: Ticket,
+    /// As it came, and as it was changed if it was.
+    original: &'a [u8],
+    changed: Option<&'a [u8]>,
+    /// A change can be applied.
+    whole: bool,
+    /// Number of the interface that it leaves by.
+    device: u32,
+}
+
+/// Who overheard a frame, and how.
+struct Heard<'a> {
+    from: u64,
+    rssi_dbm: Option<i8>,
+    rate: Option<Rate>,
+    packet: &'a [u8],
+}
+
+impl Held {
+    /// It goes on, as it was changed now or before.
+    fn passing<'a>(&'a self, ticket: Ticket, changed: Option<&'a [u8]>) -> Passing<'a> {
+        Passing {
+            hook: self.hook,
+            ticket,
+            original: &self.octets,
+            changed: changed.or(self.changed.then_some(&self.octets[..])),
+            whole: self.whole,
+            device: self.device,
+        }
+    }
 }
 
 /// The handlers were replaced meanwhile: nothing here counts any more.
@@ -48,6 +86,7 @@ pub(crate) struct Worker {
     outbox: Outbox,
     socket: Socket,
     ears: Vec<Ear>,
+    monitor: Option<Monitor>,
     here: Here,
     held: BTreeMap<u64, Held>,
     held_most: usize,
@@ -62,7 +101,7 @@ impl Worker {
         chain: Chain,
         settings: &Settings,
         socket: Socket,
-        ears: Vec<Ear>,
+        (ears, monitor): (Vec<Ear>, Option<Monitor>),
         shared: Arc<Shared>,
     ) -> Worker {
         let here = Here::new(
@@ -77,6 +116,7 @@ impl Worker {
             outbox: Outbox::new(socket.clone()),
             socket,
             ears,
+            monitor,
             here,
             held: BTreeMap::new(),
             held_most: settings.held_octets,
@@ -107,6 +147,9 @@ impl Worker {
         poller.add(&self.socket, 0, Interest::READ)?;
         for ear in &self.ears {
             poller.add(ear, 1, Interest::READ)?;
+        }
+        if let Some(monitor) = &self.monitor {
+            poller.add(monitor, 1, Interest::READ)?;
         }
         let mut events: Vec<Event> = Vec::new();
         let mut handled = 0;
@@ -146,6 +189,7 @@ impl Worker {
             }
         }
         handled += self.overhear()?;
+        handled += self.watch_air()?;
         let now = Poller::now();
         if self.chain.poll_timeout() <= now {
             self.shared.step();
@@ -231,7 +275,17 @@ impl Worker {
                 self.hooks[usize::from(queued.queue)].dropped += 1;
                 self.outbox.verdict(ticket, false, None);
             }
-            Verdict::Accept => self.accept(hook, ticket, changed, whole),
+            Verdict::Accept => {
+                let passing = Passing {
+                    hook,
+                    ticket,
+                    original: queued.payload,
+                    changed,
+                    whole,
+                    device: queued.device,
+                };
+                self.accept(&passing, now);
+            }
             Verdict::Hold => {
                 let held = Held {
                     octets: changed.unwrap_or(queued.payload).to_vec(),
@@ -240,29 +294,41 @@ impl Worker {
                     partial: queued.partial && changed.is_none(),
                     hook,
                     source: queued.source,
+                    device: queued.device,
                 };
-                self.hold(ticket, held);
+                self.hold(ticket, held, now);
             }
         }
         self.room = room;
         Ok(())
     }
 
-    /// Let a packet go on, as it was changed if it was; `whole`: a change can be applied.
-    fn accept(&mut self, hook: Hook, ticket: Ticket, changed: Option<&[u8]>, whole: bool) {
-        let counters = &mut self.hooks[usize::from(hook.number())];
-        if changed.is_some() && !whole {
+    /// Let a packet go on, as it was changed if it was.
+    fn accept(&mut self, p: &Passing<'_>, now: Time) {
+        let counters = &mut self.hooks[usize::from(p.hook.number())];
+        if p.changed.is_some() && !p.whole {
             counters.unchangeable += 1;
-            self.outbox.verdict(ticket, !self.closed, None);
+            self.outbox.verdict(p.ticket, !self.closed, None);
             return;
         }
         counters.accepted += 1;
-        counters.changed += u64::from(changed.is_some());
-        self.outbox.verdict(ticket, true, changed);
+        counters.changed += u64::from(p.changed.is_some());
+        if let (Some(monitor), true) = (&mut self.monitor, p.whole) {
+            let gone = Gone {
+                hook: p.hook,
+                ticket: p.ticket.number(),
+                device: p.device,
+                at: now,
+            };
+            let account = &mut monitor.account;
+            account.let_go(p.changed.unwrap_or(p.original), gone);
+            self.here.set_queued(account.queued());
+        }
+        self.outbox.verdict(p.ticket, true, p.changed);
     }
 
     /// Keep a packet, if there is memory for it.
-    fn hold(&mut self, ticket: Ticket, held: Held) {
+    fn hold(&mut self, ticket: Ticket, held: Held, now: Time) {
         if self.account.held_octets + held.octets.len() > self.held_most {
             self.account.no_memory += 1;
             self.forget(ticket.number());
@@ -270,8 +336,7 @@ impl Worker {
                 self.hooks[usize::from(held.hook.number())].dropped += 1;
                 self.outbox.verdict(ticket, false, None);
             } else {
-                let payload = held.changed.then_some(&held.octets[..]);
-                self.accept(held.hook, ticket, payload, held.whole);
+                self.accept(&held.passing(ticket, None), now);
             }
             return;
         }
@@ -316,8 +381,7 @@ impl Worker {
                 self.outbox.verdict(ticket, false, None);
             }
             Verdict::Accept => {
-                let before = held.changed.then_some(&held.octets[..]);
-                self.accept(held.hook, ticket, changed.or(before), held.whole);
+                self.accept(&held.passing(ticket, changed), now);
             }
             Verdict::Hold => {
                 let again = Held {
@@ -326,7 +390,7 @@ impl Worker {
                     partial: held.partial && changed.is_none(),
                     ..held
                 };
-                self.hold(ticket, again);
+                self.hold(ticket, again, now);
             }
         }
         self.room = room;
@@ -339,9 +403,15 @@ impl Worker {
         let mut heard = 0;
         let mut result = Ok(());
         for ear in &mut ears {
-            heard += ear.listen(|source, octets| {
+            heard += ear.listen(|from, packet| {
                 if result.is_ok() {
-                    result = self.judge_overheard(source, octets);
+                    let heard = Heard {
+                        from,
+                        rssi_dbm: None,
+                        rate: None,
+                        packet,
+                    };
+                    result = self.judge_overheard(&heard);
                 }
             });
         }
@@ -349,15 +419,77 @@ impl Worker {
         result.map(|()| heard)
     }
 
-    fn judge_overheard(&mut self, source: u64, octets: &[u8]) -> Result<(), Replaced> {
+    /// What the monitor interface shows: frames to others, and the driver's reports of ours.
+    fn watch_air(&mut self) -> Result<usize, Replaced> {
+        let Some(mut monitor) = self.monitor.take() else {
+            return Ok(0);
+        };
+        let overhears = self.chain.hooks().has(Hook::Overheard);
+        let mut result = Ok(());
+        let now = Poller::now();
+        let seen = monitor.listen(now, |sight, queued| {
+            if result.is_err() {
+                return;
+            }
+            match sight {
+                Sight::Overheard {
+                    from,
+                    rssi_dbm,
+                    rate,
+                    packet,
+                } if overhears => {
+                    let heard = Heard {
+                        from,
+                        rssi_dbm,
+                        rate,
+                        packet,
+                    };
+                    result = self.judge_overheard(&heard);
+                }
+                Sight::Overheard { .. } => {}
+                Sight::Reported {
+                    packet,
+                    delivered,
+                    tries,
+                    rate,
+                } => {
+                    self.here.set_queued(queued);
+                    self.here.reported(now, packet.map(|p| p.1), rate);
+                    if let Some((ticket, sample)) = packet {
+                        let status = TxStatus {
+                            ticket,
+                            delivered,
+                            tries,
+                            sample,
+                        };
+                        result = self.tell_status(&status, now);
+                    }
+                }
+            }
+        });
+        self.here.set_queued(monitor.account.queued());
+        self.monitor = Some(monitor);
+        result.map(|()| seen)
+    }
+
+    fn tell_status(&mut self, status: &TxStatus, now: Time) -> Result<(), Replaced> {
+        self.shared.step();
+        self.chain.on_tx_status(status, now, &self.here);
+        self.shared.step();
+        self.check()
+    }
+
+    fn judge_overheard(&mut self, heard: &Heard<'_>) -> Result<(), Replaced> {
         let counters = &mut self.hooks[usize::from(Hook::Overheard.number())];
         counters.packets += 1;
-        counters.octets += octets.len() as u64;
+        counters.octets += heard.packet.len() as u64;
         self.account.overheard += 1;
         let mut room = core::mem::take(&mut self.room);
-        let mut octets = Borrowed::new(octets, &mut room);
+        let mut octets = Borrowed::new(heard.packet, &mut room);
         let mut packet = Packet::new(&mut octets, OVERHEARD);
-        packet.transmitter = Some(source);
+        packet.transmitter = Some(heard.from);
+        packet.rssi_dbm = heard.rssi_dbm;
+        packet.rate = heard.rate;
         let now = Poller::now();
         self.shared.step();
         let verdict = self
@@ -389,6 +521,7 @@ impl Worker {
         self.account.hooks = used.filter(|(_, c)| c.packets > 0).collect();
         self.account.handlers = handlers_of(&self.chain);
         self.account.held_now = self.held.len();
+        self.account.monitor = self.monitor.as_mut().map(Monitor::counters);
         self.account.refused_verdicts = self.outbox.refused();
         self.shared.give(self.account.clone());
     }
