@@ -17,6 +17,8 @@ use wifu_radio::topology::{Topology, resolve};
 use wifu_radio::{Event, Frame, Radio};
 use wifu_wire::{Rng, Time};
 
+#[path = "emu/monitor.rs"]
+mod monitor;
 #[path = "emu/programs.rs"]
 mod programs;
 #[path = "emu/push_back.rs"]
@@ -649,6 +651,8 @@ fn a_dry_run_prints_the_steps_and_takes_none() {
     for step in [
         format!("ip netns add wifu-{label}-n1"),
         format!("ip netns exec wifu-{label}-n2 ip tuntap add wlan0 mode tap"),
+        format!("ip netns exec wifu-{label}-n2 ip tuntap add mon0 mode tap"),
+        format!("tun: link type 803 for mon0 of wifu-{label}-n2"),
         format!("ip -n wifu-{label}-n1 route replace 10.0.0.3/32 via 10.0.0.2 dev wlan0"),
         format!("ip netns del wifu-{label}-n3"),
     ] {

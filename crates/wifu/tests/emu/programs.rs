@@ -11,7 +11,7 @@ use super::soak::{Program, command};
 use super::{Emu, Flood, Scratch, WIFU, privileged};
 
 /// Whether it comes true in time.
-fn within(seconds: u64, mut done: impl FnMut() -> bool) -> bool {
+pub fn within(seconds: u64, mut done: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + Duration::from_secs(seconds);
     while !done() {
         if Instant::now() > deadline {

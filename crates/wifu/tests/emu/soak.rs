@@ -50,7 +50,7 @@ impl Program {
         program
     }
 
-    fn said(&self) -> String {
+    pub fn said(&self) -> String {
         std::fs::read_to_string(&self.1).unwrap_or_default()
     }
 }

@@ -448,6 +448,76 @@ fn frames_to_others_are_overheard_and_ones_own_are_not() {
     assert_eq!(report["overheard"], 5, "{report}");
 }
 
+#[test]
+fn garbage_on_a_monitor_is_counted_and_an_interface_without_radiotap_refused() {
+    if !privileged() {
+        return;
+    }
+    let mut w = World::new("mon");
+    let lab = w.lab.as_mut().expect("lab");
+    let tap = lab.monitor("r", "mon7").expect("mon7").expect("no dry run");
+    let up = [String::from("link set dev mon7 up")];
+    lab.ip("r", &up).expect("up");
+    let text = "[[handler]]\nuse = \"logger\"\nhooks = [\"overheard\"]\n";
+    for (args, wanted) in [
+        (
+            &["--monitor", "eth0"][..],
+            "monitor eth0: its frames have no radiotap header",
+        ),
+        (&["--monitor", "mon8"], "monitor mon8: No such device"),
+        (&["--monitor", "mon7", "--overhear", "eth0"], "leave out"),
+    ] {
+        std::fs::write(w.dir.join("bad.toml"), text).expect("configuration");
+        let mut command = w.r.command(WIFU).expect("namespace");
+        command
+            .args(["core", "--config"])
+            .arg(w.dir.join("bad.toml"));
+        let refused = output(command.args(args));
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && said.contains(wanted), "{said}");
+    }
+    let core = w.core(&w.r, "mon.toml", text, &["--monitor", "mon7"]);
+    let mut rng = wifu_wire::Rng::new(5);
+    let mut frames = 0;
+    for i in 0..2000u64 {
+        let length = 14 + rng.below(300) as usize;
+        let mut octets: Vec<u8> = (0..length).map(|_| rng.next_u32() as u8).collect();
+        if i % 2 == 0 {
+            // A header without a field, and a data frame's first octet.
+            octets[..9].copy_from_slice(&[0, 0, 8, 0, 0, 0, 0, 0, 8]);
+        }
+        frames += u64::from(rustix::io::write(&tap, &octets).is_ok());
+        if i % 50 == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    assert!(frames > 1900, "{frames} written");
+    // In the end one that is read: from a neighbour to another, at -50 dBm.
+    let mut good = vec![0, 0, 9, 0, 0x20, 0, 0, 0, 0xCE];
+    good.extend([
+        8, 0, 0, 0, 2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 8, 2, 0, 0, 0, 0, 0, 0, 0,
+    ]);
+    good.extend([0xAA, 0xAA, 3, 0, 0, 0, 8, 0]);
+    good.extend([
+        0x45, 0, 0, 20, 0, 0, 0, 0, 64, 99, 0, 0, 10, 0, 0, 8, 10, 0, 0, 9,
+    ]);
+    rustix::io::write(&tap, &good).expect("written");
+    let heard = "10.0.0.8 > 10.0.0.9 proto 99, 20 octets, from 2199023255560 at -50 dBm";
+    assert!(
+        wait_until(|| core.said().contains(heard)),
+        "{}",
+        core.said()
+    );
+    let report = core.end(Signal::TERM);
+    let m = &report["monitor"];
+    assert_eq!(m["frames"], frames + 1, "{report}");
+    let sum = |keys: &[&str]| -> u64 { keys.iter().filter_map(|k| m[k].as_u64()).sum() };
+    let told = sum(&["garbled", "other", "overheard", "reported"]);
+    assert_eq!(told, frames + 1, "{report}");
+    assert!(sum(&["garbled"]) > 900, "{report}");
+    assert_eq!(report["state"], "working", "{report}");
+}
+
 /// ATP packets of every kind that the collector treats differently, from a to b; what arrives.
 fn stamped(w: &World) -> Vec<Vec<u8>> {
     let at_b = |port| move || UdpSocket::bind((B, port)).expect("socket");
