@@ -11,13 +11,13 @@ pub const TIMERS: usize = 4;
 /// The MAC's account of one transmission, where the substrate can know it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TxStatus {
-    /// The packet.
+    /// The packet: its ticket at the last hook that it passed.
     pub ticket: u64,
     /// It was acknowledged, or was for all.
     pub delivered: bool,
     /// Attempts.
     pub tries: u8,
-    /// From entering the driver's ring to its report.
+    /// From entering the driver's ring to its report; live, from leaving that hook.
     pub sample: Span,
 }
 

@@ -239,15 +239,15 @@ pub struct LinkFacts {
     pub sample: Span,
     /// D0, what to assume before the first sample.
     pub first: Span,
-    /// Packets not yet reported by the driver.
+    /// Packets not yet reported by the driver; 0 where nobody says.
     pub queued: u32,
-    /// Packets that the queue takes now.
+    /// Packets that the queue takes now; 0 where nobody says, which is everywhere live.
     pub room: u32,
     /// When the driver last reported.
     pub last_done: Time,
     /// Share of the last tenth of a second during which the medium was busy, if known.
     pub busy: Option<f32>,
-    /// Rate of unicast data.
+    /// Rate of unicast data; 0 where nobody says.
     pub rate: Rate,
 }
 

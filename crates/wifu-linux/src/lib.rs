@@ -11,6 +11,7 @@ pub mod clean;
 pub mod core;
 pub mod daemon;
 pub mod delay;
+mod devices;
 pub mod doctor;
 pub mod emu;
 pub mod faults;

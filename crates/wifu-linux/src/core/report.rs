@@ -91,7 +91,7 @@ pub struct Snapshot {
     pub overheard: u64,
     /// What the monitor interface told, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub monitor: Option<MonitorCounters>,
+    pub monitor: Option<Box<MonitorCounters>>,
     /// Lines of handlers that nobody read in time.
     pub lost_lines: u64,
 }

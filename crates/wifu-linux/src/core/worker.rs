@@ -521,7 +521,8 @@ impl Worker {
         self.account.hooks = used.filter(|(_, c)| c.packets > 0).collect();
         self.account.handlers = handlers_of(&self.chain);
         self.account.held_now = self.held.len();
-        self.account.monitor = self.monitor.as_mut().map(Monitor::counters);
+        let monitor = self.monitor.as_mut().map(Monitor::counters);
+        self.account.monitor = monitor.map(Box::new);
         self.account.refused_verdicts = self.outbox.refused();
         self.shared.give(self.account.clone());
     }
