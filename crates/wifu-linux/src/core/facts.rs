@@ -125,4 +125,30 @@ mod tests {
         assert_eq!(here.link().reported(ms(200)), (Span(1_234_000), true));
         std::fs::remove_dir_all(dir).unwrap();
     }
+
+    #[test]
+    fn reports_of_the_radio_count_unless_the_driver_tells_its_delay() {
+        let ms = |n: u64| Time(n * 1_000_000);
+        let rate = Rate(6_000_000);
+        let here = Here::new(3, None, Span(681_500));
+        here.set_queued(2);
+        here.reported(ms(5), Some(Span(4_000)), Some(rate));
+        here.reported(ms(6), Some(Span(8_000)), None);
+        here.reported(ms(7), None, None);
+        let wanted = LinkFacts {
+            delay: Some(Span(5_000)), // 3/4 of 4 and 1/4 of 8
+            sample: Span(8_000),
+            first: Span(681_500),
+            queued: 2,
+            last_done: ms(7),
+            rate,
+            ..LinkFacts::default()
+        };
+        assert_eq!(here.link(), wanted);
+        let told = Here::new(3, Some(PathBuf::from("/nonexistent")), Span(681_500));
+        told.reported(ms(5), Some(Span(4_000)), Some(rate));
+        let facts = told.link();
+        assert_eq!((facts.delay, facts.sample), (None, Span::ZERO));
+        assert_eq!((facts.last_done, facts.rate), (ms(5), rate));
+    }
 }
