@@ -220,7 +220,7 @@ impl From<Hears> for Overhear {
 fn allow_descriptors(hosts: usize) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
-    let needed = Some(8 * hosts as u64 + 256);
+    let needed = Some(16 * hosts as u64 + 256);
     if limit.current.is_none() || limit.current >= needed {
         return;
     }
