@@ -127,6 +127,17 @@ def test_named_levels_are_chosen_by_name() -> None:
         (("runs = 4", "deterministic = true\nruns = 4"), "deterministic", 3, "one run per cell"),
         (("runs = 4", "pair = 'protocl'"), "pair", 3, "did you mean protocol"),
         (("hops = ", "run = 1\nhops = "), "vary.run", 18, "name of a column"),
+        (("runs = 4", "baseline = 'tcp-tahooe'"), "baseline", 3, "did you mean tcp-tahoe"),
+        (("runs = 4", "pair = 'hops'\nbaseline = 4"), "baseline", 4, "hops has no 4"),
+        (("runs = 4", "skip = [{ hosp = 3 }]"), "skip", 3, "did you mean hops"),
+        (("runs = 4", "skip = [{ hops = '4..9' }]"), "skip", 3, "axis hops has no 4..9"),
+        (("runs = 4", "skip = [3]"), "skip", 3, "cells to leave out"),
+        (("runs = 4", "claims = ['WIFU-IX']"), "claims", 3, "did you mean WIFU-IV"),
+        (("runs = 4", "measure = { mode = 'window', to = '3x' }"), "measure", 3, "3x"),
+        (("runs = 4", "measure = { discard = 'x' }"), "measure.discard", 3, "number of batches"),
+        (("runs = 4", "series = { runs = '3..1' }"), "series.runs", 3, "3..1 is empty"),
+        (("runs = 4", "series = { runs = 1 }"), "series.runs", 3, "a list of runs"),
+        (('["goodput", "jain"]', "[]"), "metrics", 4, "at least one"),
         (('bytes = "2M"', "copies = 'x'"), "scenario.flow.copies", 15, "number of flows"),
     ],
 )  # fmt: skip
@@ -149,11 +160,49 @@ def test_errors_name_key_line_and_nearest_name(
         ('kind = "bars"\nx = "hosp"', "no axis is called hosp; did you mean hops"),
         ('kind = "bars"\nmetrics = "jain"', "unknown key; did you mean metric"),
         ('kind = "bars"\nmetric = "goodputt"', "did you mean goodput"),
+        ('kind = "bars"\nmetric = 3', "no metric is called 3"),
+        ('kind = "map"\nwhere = { hosp = 3 }', "no axis is called hosp; did you mean hops"),
+        ('kind = "map"\nwhere = { hops = 4 }', "axis hops has no 4; there are: 1, 2, 3"),
+        ('kind = "map"\nwhere = { protocol = ["tcp-tahooe"] }', "did you mean tcp-tahoe"),
+        ('kind = "map"\nwhere = "hops"', "where: must be a table"),
+        ('kind = "timeseries"\nshow = ["cwdn"]', "show: must be a list of goodput, cwnd, srtt"),
+        ('kind = "timeseries"\nwindow = "0s"', "window: must be a time above 0"),
+        ('kind = "timeseries"\nfrom = "2 parsecs"', "from: must be a time"),
+        ('kind = "map"\nrun = 0', "number of a run"),
+        ('kind = "waterfall"\nreverse = 1', "true or false"),
+        ('kind = "lines"\nscale = "lg"', 'is "log" or "linear"'),
+        ('kind = "bars"\nx = "hops"\npublished = { 1 = 2.0 }', "protocol has no 1"),
+        (
+            'kind = "bars"\nx = "hops"\npublished = { tcp-tahoe = { 4 = 2.0 } }',
+            "hops has no 4; there are: 1, 2, 3",
+        ),
+        (
+            'kind = "bars"\nx = "hops"\npublished = { tcp-tahoe = 2.0 }',
+            "needs a table of values for each level of protocol",
+        ),
+        ("", "no figure is of kind ''"),
     ],
 )
 def test_errors_in_figures(figure: str, message: str) -> None:
-    with pytest.raises(PlanError, match=message):
-        plans.parse(BASE + f"\n[[figure]]\n{figure}\n")
+    good = '[[figure]]\nkind = "bars"\nx = "hops"\nmetric = "goodput"\n'
+    before = f"{BASE}\n{good}\n"
+    with pytest.raises(PlanError, match=message) as caught:
+        plans.parse(f"{before}[[figure]]\n{figure}\n")
+    assert caught.value.key.startswith("figure.2")
+    assert caught.value.line is not None and caught.value.line > before.count("\n")
+
+
+def test_what_an_override_leaves_out_may_still_be_named() -> None:
+    figure = '\n[[figure]]\nkind = "map"\nwhere = { protocol = "tcp-tahoe" }\n'
+    text = BASE.replace("runs = 4", 'baseline = "tcp-tahoe"\nruns = 4') + figure
+    plan = plans.parse(text, overrides=["protocol=tcp-newreno"])
+    assert {c.labels["protocol"] for c in plan.cells} == {"tcp-newreno"}
+    # So may the plan that is kept beside the results; but a name that never was is an error.
+    kept = toml.dumps(dict(plan.source))
+    assert plans.parse(kept, resolved=True).baseline == "tcp-tahoe"
+    with pytest.raises(PlanError, match="did you mean tcp-tahoe"):
+        plans.parse(text, overrides=["baseline=tcp-tahooe"])
+    assert plans.parse(text, overrides=["protocol=tcp-reno", "baseline=tcp-reno"]).cells
 
 
 def test_broken_toml_says_the_line() -> None:

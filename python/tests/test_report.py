@@ -82,6 +82,28 @@ def test_many_cells_over_time_fit_a_page(tmp_path: Path) -> None:
     assert 1000 < height <= 2000
 
 
+@pytest.mark.parametrize(("kind", "most"), [("map", 3), ("waterfall", 6), ("sequence", 4)])
+def test_a_figure_of_some_cells_says_so_and_tells_them_apart(
+    tmp_path: Path, kind: str, most: int
+) -> None:
+    from importlib import import_module
+
+    from wifu.figures import style
+
+    chosen = plans.parse(TEXT.replace("[1, 3]", '"1..4"').replace("runs = 5", "runs = 1"))
+    found = wifu.campaign(chosen, tmp_path / "r", runner=fake)
+    drawer = getattr(import_module(f"wifu.figures.{figures.KINDS[kind].module}"), kind)
+    with style.context():
+        figure, _, caption = drawer(found, {"kind": kind})
+        titles = [a.get_title(loc="left") for a in figure.axes if a.get_title(loc="left")]
+        plt.close(figure)
+    assert f"The first {most} of 8 cells; choose with `where`." in caption
+    assert len(set(titles)) == most
+    assert titles[:3] == ["hops 1, tcp-reno", "hops 1, tcp-newreno", "hops 2, tcp-reno"]
+    few = figures.draw(found, {"kind": kind, "where": {"hops": 1}}, tmp_path)
+    assert "The first" not in few.caption
+
+
 def test_intervals_after_a_stop_are_said_to_be_narrower(tmp_path: Path) -> None:
     text = TEXT.replace("runs = 5", 'until = { ci = "9%", min = 10, max = 20 }')
     found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
@@ -149,6 +171,8 @@ def test_figures_of_what_was_not_recorded_say_so(results: wifu.Results, tmp_path
         figures.draw(results, {"kind": "timeseries", "run": 2}, tmp_path)
     with pytest.raises(LabError, match="no run recorded hops"):
         figures.draw(results, {"kind": "waterfall", "flow": 9}, tmp_path)
+    with pytest.raises(LabError, match=r"protocol has no tcp-rneo; did you mean tcp-reno"):
+        results.compare("goodput", "tcp-rneo")
     with pytest.raises(PlanError, match="did you mean bars"):
         figures.draw(results, {"kind": "barz"}, tmp_path)
 

@@ -252,6 +252,7 @@ class Results:
     def compare(self, metric: str, baseline: Label | None = None) -> pd.DataFrame:
         """Each level of the plan's `pair` axis against the baseline, run by run.
 
+        The baseline is the plan's, or the first level if the plan has none that was run.
         Columns: other labels, level, n, ratio of means with its 95 % bootstrap interval, p of the
         paired permutation test.
         """
@@ -259,8 +260,11 @@ class Results:
         if pair is None:
             return pd.DataFrame()
         levels = [v.label for v in self.plan.axis(pair).levels]
-        base = baseline if baseline is not None else self.plan.baseline
-        base = base if str(base) in {str(v) for v in levels} else levels[0]
+        known = {str(v): v for v in levels}
+        if baseline is not None and str(baseline) not in known:
+            raise LabError(f"{pair} has no {baseline}; {nearest(str(baseline), known)}")
+        # The plan's own may have been left out by an override.
+        base = known.get(str(self.plan.baseline if baseline is None else baseline), levels[0])
         rows = []
         for cell in self.plan.cells:
             if str(cell.labels[pair]) == str(base):

@@ -25,6 +25,7 @@ from typing import Any
 from wifu import values
 from wifu.cells import Axis, Cell, Label, all_cells, digest, levels_of, set_path
 from wifu.errors import LabError, PlanError, nearest
+from wifu.toml import locate
 from wifu.values import Value
 from wifu.variants import SUBSTRATES, changed, instead, settings_of, substrates, without
 
@@ -175,8 +176,13 @@ class Plan:
 # Reading ------------------------------------------------------------------------------------------
 
 
-def load(path: str | Path, overrides: Sequence[str] = (), multirun: bool = False) -> Plan:
-    """Read a plan file, or the `plan.toml` of a folder, and apply `key=value` overrides."""
+def load(
+    path: str | Path, overrides: Sequence[str] = (), multirun: bool = False, resolved: bool = False
+) -> Plan:
+    """Read a plan file, or the `plan.toml` of a folder, and apply `key=value` overrides.
+
+    `resolved`: it is what a campaign wrote beside its results.
+    """
     path = Path(path)
     if path.is_dir():
         path = path / "plan.toml"
@@ -184,29 +190,49 @@ def load(path: str | Path, overrides: Sequence[str] = (), multirun: bool = False
         text = path.read_text()
     except OSError as e:
         raise PlanError(f"cannot read: {e.strerror}", file=path) from None
-    return parse(text, path, overrides, multirun)
+    return parse(text, path, overrides, multirun, resolved)
 
 
 def parse(
-    text: str, path: Path | None = None, overrides: Sequence[str] = (), multirun: bool = False
-) -> Plan:
-    """A plan from TOML text; `path` is for messages and for the plan's name."""
+    text: str, path: Path | None = None, overrides: Sequence[str] = (), multirun: bool = False,
+    resolved: bool = False,
+) -> Plan:  # fmt: skip
+    """A plan from TOML text; `path` is for messages and for the plan's name.
+
+    A `resolved` plan was checked when it was: an override may have left out levels it still names.
+    """
     try:
         source = tomllib.loads(text)
     except tomllib.TOMLDecodeError as e:
         found = re.search(r"line (\d+)", str(e))
         raise PlanError(f"{e}", "", path, int(found[1]) if found else None) from None
+    declared = _labels(source)
     try:
         for override in overrides:
             apply_override(source, override, multirun)
     except PlanError as e:
         raise PlanError(e.message, e.key, path, locate(text, e.key) if e.key else None) from None
-    return _resolve(source, path, text)
+    return _resolve(source, path, text, None if resolved else declared)
 
 
-def _resolve(source: dict[str, Value], path: Path | None, text: str) -> Plan:
+def _labels(source: Mapping[str, Value]) -> dict[str, set[str]]:
+    """The labels of each axis, as text; what is no axis is told later."""
+    vary = source.get("vary")
+    out: dict[str, set[str]] = {}
+    for name, given in vary.items() if isinstance(vary, dict) else ():
+        try:
+            out[name] = {str(level.label) for level in levels_of(name, given)}
+        except LabError:
+            continue
+    return out
+
+
+def _resolve(
+    source: dict[str, Value], path: Path | None, text: str,
+    declared: Mapping[str, set[str]] | None = None,
+) -> Plan:  # fmt: skip
     try:
-        return replace(_Reader(source, path).plan(), file=path, text=text)
+        return replace(_Reader(source, path, declared).plan(), file=path, text=text)
     except PlanError as e:
         line = locate(text, e.key) if e.key else None
         raise PlanError(e.message, e.key, path, line) from None
@@ -253,32 +279,6 @@ def _chosen(axis: Value, text: str, key: str) -> Value:
     return {str(o): axis[str(o)] for o in options}
 
 
-def locate(text: str, key: str) -> int | None:
-    """The line on which a key is set, or the nearest of its parents."""
-    parts = key.split(".")
-    while parts:
-        table: list[str] = []
-        for number, line in enumerate(text.splitlines(), 1):
-            header = re.match(r"\s*\[\[?\s*([^\]]+?)\s*\]\]?\s*(#.*)?$", line)
-            if header:
-                table = [p.strip().strip("\"'") for p in header[1].split(".")]
-                if _matches(table, parts):
-                    return number
-                continue
-            assigned = re.match(r"\s*([\w.\-\"'*]+)\s*=", line)
-            if assigned:
-                name = [p.strip("\"'") for p in assigned[1].split(".")]
-                quoted = [assigned[1].strip("\"'")]
-                if _matches(table + name, parts) or _matches(table + quoted, parts):
-                    return number
-        parts = parts[:-1]
-    return None
-
-
-def _matches(found: Sequence[str], wanted: Sequence[str]) -> bool:
-    return ".".join(found) == ".".join(p for p in wanted if not p.isdigit())
-
-
 _KEYS = (
     "name", "title", "about", "runner", "scenario", "vary", "zip", "skip", "runs", "until", "seed",
     "deterministic", "pair", "baseline", "measure", "metrics", "figure", "claims", "series", "on",
@@ -290,10 +290,22 @@ _SCENARIO_HEADS = (
 
 
 class _Reader:
-    """Turns the tables of a plan into a `Plan`; every error names the key."""
+    """Turns the tables of a plan into a `Plan`; every error names the key.
 
-    def __init__(self, source: dict[str, Value], path: Path | None) -> None:
+    `declared` has the labels of the axes before overrides; without it names of levels are not
+    checked again.
+    """
+
+    def __init__(
+        self, source: dict[str, Value], path: Path | None, declared: Mapping[str, set[str]] | None
+    ) -> None:
         self.source = source
+        self.known: dict[str, set[str]] | None = None
+        if declared is not None:
+            now = _labels(source)
+            self.known = {
+                k: declared.get(k, set()) | now.get(k, set()) for k in {**declared, **now}
+            }
         folder = path.resolve().parent.name if path else "plan"
         self.default_name = (
             folder if path and path.name == "plan.toml" else (path.stem if path else "plan")
@@ -319,7 +331,7 @@ class _Reader:
         declared = tuple(self._axes())
         axes = tuple(instead(declared, special.get("vary", {}), substrate))
         zipped = self._zip(axes)
-        skip = tuple(self._get("skip", list, []))
+        skip = self._skip(axes)
         deterministic = self._get("deterministic", bool, False)
         until = self._until()
         runs = 1 if deterministic else self._get("runs", int, 10)
@@ -338,7 +350,7 @@ class _Reader:
         if pair is not None and pair not in names:
             raise PlanError(f"no axis is called {pair}; {nearest(pair, names)}", "pair")
         baseline = self.source.get("baseline")
-        self._check_baseline(axes, pair, baseline)
+        self._check_baseline(pair, baseline)
         return Plan(
             name=self._get("name", str, self.default_name),
             title=self._get("title", str, self._get("name", str, self.default_name)),
@@ -356,8 +368,8 @@ class _Reader:
             baseline=baseline,
             measure=self._measure(),
             metrics=self._metrics(),
-            figures=self._figures(names),
-            claims=tuple(self._get("claims", list, [])),
+            figures=self._figures(names, pair),
+            claims=self._claims(),
             series_runs=self._series(),
             source=self.source,
             cells=self._cells(scenario, declared, axes, zipped, skip),
@@ -485,65 +497,104 @@ class _Reader:
 
     def _measure(self) -> Measure:
         given = self.source.get("measure", "transfer")
-        table = {"mode": given} if isinstance(given, str) else dict(given)
+        if not isinstance(given, str | dict):
+            raise PlanError(f"must be text or a table, not {given!r}", "measure")
+        table = {"mode": given} if isinstance(given, str) else given
         self._known(table, ("mode", "discard", "from", "to"), "measure")
         mode = table.get("mode", "transfer")
         if mode not in MEASURES:
             raise PlanError(f"{mode!r} is none of them; {nearest(str(mode), MEASURES)}", "measure")
-        start, end = values.seconds(table.get("from", 0)), values.seconds(table.get("to", 0))
+        try:
+            start, end = (values.seconds(table.get(k, 0)) for k in ("from", "to"))
+        except LabError as e:
+            raise PlanError(str(e), "measure") from None
         if mode == "window" and not end > start:
             raise PlanError("needs from and to, such as from = '6s', to = '60s'", "measure")
-        return Measure(mode, int(table.get("discard", 1)), start, end)
+        discard = table.get("discard", 1)
+        if type(discard) is not int or discard < 0:
+            raise PlanError(f"is a number of batches, not {discard!r}", "measure.discard")
+        return Measure(mode, discard, start, end)
 
     def _metric(self, name: str, key: str) -> None:
         from wifu.metrics import RUN_METRICS
 
         if name not in RUN_METRICS:
-            raise PlanError(f"no metric is called {name}; {nearest(name, RUN_METRICS)}", key)
+            raise PlanError(f"no metric is called {name}; {nearest(str(name), RUN_METRICS)}", key)
 
     def _metrics(self) -> tuple[str, ...]:
         names = self._get("metrics", list, ["goodput"])
         for name in names:
             self._metric(str(name), "metrics")
+        if not names:
+            raise PlanError("needs at least one", "metrics")
         return tuple(names)
 
-    def _figures(self, axes: Sequence[str]) -> tuple[Mapping[str, Any], ...]:
-        from wifu.figures import KINDS
+    def _figures(self, axes: Sequence[str], pair: str | None) -> tuple[Mapping[str, Any], ...]:
+        from wifu.figures import check
 
         figures = self._get("figure", list, [])
         for n, figure in enumerate(figures, 1):
-            kind = figure.get("kind", "")
-            if kind not in KINDS:
-                raise PlanError(
-                    f"no figure is of kind {kind!r}; {nearest(kind, KINDS)}", f"figure.{n}.kind"
-                )
-            self._known(figure, ("kind", "title", "where", *KINDS[kind].options), f"figure.{n}")
-            for role in ("x", "by"):
-                name = figure.get(role)
-                if name is not None and name not in axes:
-                    raise PlanError(
-                        f"no axis is called {name}; {nearest(name, axes)}", f"figure.{n}.{role}"
-                    )
-            for role in ("metric", "against"):
-                if role in figure:
-                    self._metric(figure[role], f"figure.{n}.{role}")
+            key = f"figure.{n}"
+            try:
+                for role in check(figure, axes, self.known, pair):
+                    self._metric(figure[role], role)
+            except PlanError as e:
+                raise PlanError(e.message, f"{key}.{e.key}" if e.key else key) from None
         return tuple(figures)
+
+    def _claims(self) -> tuple[str, ...]:
+        names = self._get("claims", list, [])
+        if names:
+            from wifu import claims
+
+            try:
+                claims.select(claims.load(), [str(n) for n in names])
+            except LabError as e:
+                raise PlanError(str(e), "claims") from None
+        return tuple(names)
+
+    def _skip(self, axes: Sequence[Axis]) -> tuple[Mapping[str, Value], ...]:
+        names = [a.name for a in axes]
+        rules = self._get("skip", list, [])
+        for rule in rules:
+            if not isinstance(rule, dict):
+                raise PlanError("write [{ axis = value }]: cells to leave out", "skip")
+            for name in rule:
+                if name not in names:
+                    raise PlanError(f"no axis is called {name}; {nearest(name, names)}", "skip")
+                self._skips(name, rule[name])
+        return tuple(rules)
+
+    def _skips(self, axis: str, wanted: Value) -> None:
+        """A rule that fits no level is a slip of the pen."""
+        try:
+            options = values.sequence(wanted) if isinstance(wanted, str) else wanted
+        except LabError as e:
+            raise PlanError(str(e), "skip") from None
+        options = options if isinstance(options, list) else [options]
+        known = None if self.known is None else self.known[axis]
+        if known is not None and not any(str(o) in known for o in options):
+            hint = nearest(str(wanted), known)
+            raise PlanError(f"axis {axis} has no {wanted}; {hint}", "skip")
 
     def _series(self) -> frozenset[int]:
         given = self._get("series", dict, {})
         self._known(given, ("runs",), "series")
         runs = given.get("runs", [])
-        return frozenset(values.sequence(runs) if isinstance(runs, str) else runs)
+        try:
+            runs = values.sequence(runs) if isinstance(runs, str) else runs
+        except LabError as e:
+            raise PlanError(str(e), "series.runs") from None
+        if not isinstance(runs, list) or not all(type(r) is int and r > 0 for r in runs):
+            raise PlanError(f"is a list of runs, from 1 on, not {runs!r}", "series.runs")
+        return frozenset(runs)
 
-    def _check_baseline(self, axes: Sequence[Axis], pair: str | None, baseline: Value) -> None:
+    def _check_baseline(self, pair: str | None, baseline: Value) -> None:
         if baseline is None:
             return
         if pair is None:
             raise PlanError("needs `pair`: the axis along which cells are compared", "baseline")
-        labels = [str(v.label) for a in axes if a.name == pair for v in a.levels]
-        # An override may have left it out.
-        declared = self.source["vary"].get(pair)
-        if str(baseline) not in labels and isinstance(declared, dict) and len(labels) > 1:
+        if self.known is not None and str(baseline) not in self.known[pair]:
             raise PlanError(
-                f"{pair} has no {baseline}; {nearest(str(baseline), labels)}", "baseline"
+                f"{pair} has no {baseline}; {nearest(str(baseline), self.known[pair])}", "baseline"
             )

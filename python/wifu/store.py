@@ -92,8 +92,7 @@ class Store:
     def plan(self) -> Plan:
         """The plan of these results."""
         path = self.folder / "plan.toml"
-        plan = plans.load(path)
-        return plan
+        return plans.load(path, resolved=True)
 
     def path_of(self, cell: str, run: int) -> Path:
         """The file of a replicate."""

@@ -1,10 +1,10 @@
-"""Writing TOML: what `tomllib` reads, so that a plan can be kept as it was resolved."""
+"""TOML: writing it, so that a plan can be kept as it was resolved; finding the line of a key."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
@@ -42,3 +42,36 @@ def _value(value: Any) -> str:
         # JSON's escapes are TOML's; only DEL is written raw by one and refused by the other.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return repr(value)
+
+
+def locate(text: str, key: str) -> int | None:
+    """The line on which a key is set, or the nearest of its parents. `figure.2.x` is in the second
+    table of that name; without a number it is in the first that has it.
+    """
+    parts = key.split(".")
+    while parts:
+        table: list[str] = []
+        counts: dict[str, int] = {}
+        for number, line in enumerate(text.splitlines(), 1):
+            header = re.match(r"\s*(\[\[?)\s*([^\]]+?)\s*\]\]?\s*(#.*)?$", line)
+            if header:
+                table = [p.strip().strip("\"'") for p in header[2].split(".")]
+                if header[1] == "[[":
+                    counts[header[2]] = counts.get(header[2], 0) + 1
+                    table.append(str(counts[header[2]]))
+                if _matches(table, parts):
+                    return number
+                continue
+            assigned = re.match(r"\s*([\w.\-\"'*]+)\s*=", line)
+            if assigned:
+                name = [p.strip("\"'") for p in assigned[1].split(".")]
+                quoted = [assigned[1].strip("\"'")]
+                if _matches(table + name, parts) or _matches(table + quoted, parts):
+                    return number
+        parts = parts[:-1]
+    return None
+
+
+def _matches(found: Sequence[str], wanted: Sequence[str]) -> bool:
+    numbered = any(p.isdigit() for p in wanted)
+    return ".".join(p for p in found if numbered or not p.isdigit()) == ".".join(wanted)
