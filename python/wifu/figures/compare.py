@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import matplotlib.colors as mcolors
 import numpy as np
@@ -22,6 +22,7 @@ from wifu.figures import style
 from wifu.metrics import RUN_METRICS
 
 Made = tuple[Figure, str, str]
+Drawable = TypeVar("Drawable")
 End = tuple[float, float, str, str]
 """Where a line ends, its name and colour."""
 
@@ -54,6 +55,18 @@ def chosen(results: Results, spec: dict[str, Any]) -> list[Cell]:
     if not cells:
         raise PlanError("no cell fits `where`", "figure")
     return cells
+
+
+def first(found: Sequence[Drawable], most: int) -> tuple[Sequence[Drawable], str]:
+    """What fits a figure of one panel per cell, and what its caption says of the others."""
+    if len(found) <= most:
+        return found, ""
+    return found[:most], f" The first {most} of {len(found)} cells; choose with `where`."
+
+
+def titles(cells: Sequence[Cell]) -> dict[str, str]:
+    """What distinguishes each of these cells, by name."""
+    return {c.name: title for title, members in split(cells, []) for c in members}
 
 
 def _by(results: Results, spec: dict[str, Any], x: str | None) -> str | None:

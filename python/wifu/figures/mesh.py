@@ -15,7 +15,7 @@ from wifu.api import Results
 from wifu.cells import Cell
 from wifu.errors import LabError
 from wifu.figures import style
-from wifu.figures.compare import Made, chosen, split
+from wifu.figures.compare import Made, chosen, first, titles
 
 PARTS = (
     ("queue_s", "waiting in the queue", "#9aa5b1"),
@@ -35,14 +35,15 @@ def _quality_map() -> ListedColormap:
 
 def map(results: Results, spec: dict[str, Any]) -> Made:
     """Nodes where they are; links that carried frames, coloured by how many attempts succeeded."""
-    cells = chosen(results, spec)[:3]
+    every = chosen(results, spec)
+    cells, rest = first(every, 3)
     run = int(spec.get("run", 1))
     outcomes = [results.outcome(cell, run) for cell in cells]
     # Equal scales on both axes and common scales of panels exclude each other.
     height = _height(outcomes)
     figure, axes = style.panels(len(cells), height=height, columns=1, share=False)
     norm, colours = Normalize(0.0, 1.0), _quality_map()
-    names = {c.name: t for t, members in split(cells, []) for c in members}
+    names = titles(every)
     for axis, cell, outcome in zip(axes, cells, outcomes, strict=True):
         places, real = _places(outcome["nodes"])
         _links(axis, outcome, places, colours, norm)
@@ -65,7 +66,7 @@ def map(results: Results, spec: dict[str, Any]) -> Made:
     )
     if not real:
         caption += " The set has no positions: nodes are drawn in order."
-    return figure, "The mesh and its links", caption
+    return figure, "The mesh and its links", caption + rest
 
 
 def _height(outcomes: Sequence[Mapping[str, Any]]) -> float:
@@ -130,13 +131,13 @@ def waterfall(results: Results, spec: dict[str, Any]) -> Made:
     """The mean packet's way: each hop's bar begins where the hop before it ended."""
     cells = chosen(results, spec)
     flow, reverse = int(spec.get("flow", 1)), bool(spec.get("reverse", False))
-    found = [(c, *_hops(results, c, flow, reverse)) for c in cells]
-    found = [(c, hops, n) for c, hops, n in found if hops][:6]
+    having = [(c, *_hops(results, c, flow, reverse)) for c in cells]
+    found, rest = first([(c, hops, n) for c, hops, n in having if hops], 6)
     if not found:
         raise LabError("no run recorded hops of that flow")
     rows = max(len(hops) for _, hops, _ in found)
     figure, axes = style.panels(len(found), height=1.5 + 0.36 * rows, columns=2, share=False)
-    titles = {c.name: t for t, members in split([c for c, _, _ in found], []) for c in members}
+    names = titles(cells)
     used: dict[str, Any] = {}
     for axis, (cell, hops, _) in zip(axes, found, strict=True):
         at = 0.0
@@ -157,7 +158,7 @@ def waterfall(results: Results, spec: dict[str, Any]) -> Made:
                 axis.plot([at, at], [n, n + 1], color=style.MUTED, linewidth=0.7, zorder=0)
         axis.set_yticks(range(len(hops)), [f"{h['from']} → {h['to']}" for h in hops])
         axis.tick_params(axis="y", length=0, labelleft=True)
-        axis.set_title(titles[cell.name], loc="left", color=style.MUTED)
+        axis.set_title(names[cell.name], loc="left", color=style.MUTED)
         axis.set_xlabel("time since the packet entered the mesh, ms")
         axis.margins(x=0.2)
         axis.set_ylim(rows - 0.4, -0.6)
@@ -174,7 +175,7 @@ def waterfall(results: Results, spec: dict[str, Any]) -> Made:
         f"Mean over the {what} of flow {flow} that crossed each hop, n = {told} runs. Hops are "
         "averaged one by one, so that the sum is the delay of a packet that is never lost."
     )
-    return figure, "Where a packet's time goes", caption
+    return figure, "Where a packet's time goes", caption + rest
 
 
 def _hops(

@@ -14,7 +14,7 @@ from wifu import values
 from wifu.api import Results
 from wifu.errors import LabError
 from wifu.figures import style
-from wifu.figures.compare import chosen, split
+from wifu.figures.compare import chosen, first, titles
 from wifu.metrics import sliding
 
 Made = tuple[Figure, str, str]
@@ -47,15 +47,14 @@ def timeseries(results: Results, spec: dict[str, Any]) -> Made:
     cells, run = chosen(results, spec), _run(results, spec)
     window = values.seconds(spec.get("window", "200ms"))
     start, end = _span(spec)
-    found = [(c, results.series(c, run)) for c in cells]
-    found = [(c, s) for c, s in found if s]
+    having = [(c, results.series(c, run)) for c in cells]
+    found, rest = first([(c, s) for c, s in having if s], 6)
     if not found:
         raise LabError(
             f"no series of run {run}: the plan must say [series] runs = [{run}] before it is run"
         )
-    found, count = found[:6], len(found)
     figure, columns = _columns(len(found), len(show))
-    names = {c.name: t for t, members in split([c for c, _ in found], []) for c in members}
+    names = titles(cells)
     for column, (cell, series) in enumerate(found):
         flows = sorted({int(n.split(".")[1]) for n in series if n.startswith("flow.")})
         for row, what in enumerate(show):
@@ -76,8 +75,7 @@ def timeseries(results: Results, spec: dict[str, Any]) -> Made:
     caption += f"filled) in a sliding window of {window * 1000:g} ms"
     caption += "; congestion window of the sender" if "cwnd" in show else ""
     caption += "; smoothed round-trip time at the sender" if "srtt" in show else ""
-    caption += f". The first 6 of {count} cells" if count > 6 else ""
-    return figure, "Over time", caption + "."
+    return figure, "Over time", f"{caption}.{rest}"
 
 
 def _columns(cells: int, rows: int) -> tuple[Figure, list[list[Axes]]]:
@@ -129,11 +127,12 @@ def _flow_legend(figure: Figure, axis: Axes) -> None:
 
 def sequence(results: Results, spec: dict[str, Any]) -> Made:
     """Time-sequence graph: a dot per segment sent, circles for those sent again."""
-    cells, run = chosen(results, spec)[:4], _run(results, spec)
+    every, run = chosen(results, spec), _run(results, spec)
+    cells, rest = first(every, 4)
     flow = int(spec.get("flow", 1))
     start, end = _span(spec)
     figure, axes = style.panels(len(cells), height=4.4, columns=2)
-    names = {c.name: t for t, members in split(cells, []) for c in members}
+    names = titles(every)
     for axis, cell in zip(axes, cells, strict=True):
         if results.plan.runner == "mock":
             _mock_sequence(axis, results.outcome(cell, run)["trace"])
@@ -156,7 +155,7 @@ def sequence(results: Results, spec: dict[str, Any]) -> Made:
                 labels.append(label)
     style.legend(figure, handles, labels)
     caption = f"Run {run}, flow {flow}. Each dot is a segment that leaves the sender."
-    return figure, "Segments over time", caption
+    return figure, "Segments over time", caption + rest
 
 
 def _fit(axis: Axes) -> None:
