@@ -295,3 +295,21 @@ def test_claims_are_chosen_by_id_or_its_beginning() -> None:
     assert len(claims.select(every, [])) == len(every)
     with pytest.raises(LabError, match="no claim is called AP-T33; did you mean AP-T3"):
         claims.select(every, ["AP-T33"])
+
+
+def test_the_last_line_counts_the_worst_of_all_substrates() -> None:
+    from wifu.screen import tally
+
+    claim = claims._claim({"id": "X-1", "says": "", "source": "", "type": "SOFT", "plan": "f"})
+    found = claims.Finding(claims.Check("it", "value", "SOFT", 0, 1, "", {}), None, "PASS")
+
+    def verdict(word: str) -> claims.Verdict:
+        return claims.Verdict(claim, word, (found,) if word != "not measured" else ())
+
+    good, bad, none = verdict("PASS"), verdict("FAIL"), verdict("not measured")
+    assert tally([good], [{}]) == "1 PASS"
+    assert tally([good], [{"emu": bad}]) == "1 FAIL (X-1 on emu)"
+    assert tally([bad], [{"emu": bad}]) == "1 FAIL (X-1 on sim, emu)"
+    assert tally([bad, good], [{}, {"emu": verdict("OPEN")}]) == "1 FAIL, 1 OPEN (X-1 on emu)"
+    assert tally([none, good], [{"emu": good}, {"live": none}]) == "2 PASS"
+    assert tally([none], [{}]) == "1 not measured"

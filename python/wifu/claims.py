@@ -256,6 +256,12 @@ def judge_elsewhere(claims: Sequence[Claim], roots: Sequence[Path]) -> Sequence[
     return found
 
 
+def worst(verdicts: Iterable[str]) -> str:
+    """The verdict to look at first; one that was not measured matters only if none was."""
+    found = list(verdicts)
+    return next(v for v in (FAIL, OPEN, PASS, IDENTICAL, INFO, NOT_MEASURED) if v in found)
+
+
 def _find(check: Check, results: Results) -> Finding:
     try:
         found = MEASURES[check.kind](results, check.given)

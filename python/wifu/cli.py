@@ -362,7 +362,7 @@ def plot(
     import tempfile
 
     from wifu.api import Results
-    from wifu.figures import draw
+    from wifu.figures import check, draw
 
     if out.suffix not in (".svg", ".png"):
         raise LabError(f"{out}: must end with .svg or .png")
@@ -371,12 +371,15 @@ def plot(
         key, _, value = option.partition("=")
         parts = values.sequence(value)
         cells.set_path(spec, key, parts if len(parts) > 1 else parts[0])
-    known = ("kind", "title", "where", *KINDS[kind].options) if kind in KINDS else tuple(spec)
-    for key in spec:
-        if key not in known:
-            raise LabError(f"{kind} knows no option {key}; {nearest(key, known)}")
+    if isinstance(spec.get("show"), str):
+        spec["show"] = [spec["show"]]
+    results = Results(folder)
+    labels = {a.name: [str(v.label) for v in a.levels] for a in results.plan.axes}
+    for role in check(spec, list(labels), labels, results.plan.pair):
+        if spec[role] not in RUN_METRICS:
+            raise LabError(f"no metric is called {spec[role]}; {nearest(spec[role], RUN_METRICS)}")
     with tempfile.TemporaryDirectory() as scratch:
-        drawn = draw(Results(folder), spec, Path(scratch))
+        drawn = draw(results, spec, Path(scratch))
         out.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(drawn.svg if out.suffix == ".svg" else drawn.png, out)
     screen.print(f"{out}: {escape(drawn.caption)}", highlight=False)

@@ -205,11 +205,23 @@ def print_claims(
     every = [*verdicts, *(o for others in elsewhere for o in others.values())]
     for warning in dict.fromkeys(w for v in every for w in v.warnings):
         screen.print(f"[yellow]warning:[/yellow] {escape(warning)}", highlight=False)
-    counts: dict[str, int] = {}
+    screen.print(tally(verdicts, elsewhere), highlight=False)
+
+
+def tally(verdicts: Sequence[claiming.Verdict], elsewhere: Sequence[claiming.Elsewhere]) -> str:
+    """How many claims have which verdict: of those judged on several substrates the worst."""
+    counts: dict[str, list[str]] = {}
     for v, others in zip(verdicts, elsewhere, strict=True):
-        judged = next((o.verdict for o in (v, *others.values()) if o.findings), v.verdict)
-        counts[judged] = counts.get(judged, 0) + 1
-    screen.print(", ".join(f"{n} {k}" for k, n in counts.items()), highlight=False)
+        every = {"sim": v, **others}
+        worst = claiming.worst(o.verdict for o in every.values())
+        where = ", ".join(name for name, o in every.items() if o.verdict == worst)
+        told = others and worst in (claiming.FAIL, claiming.OPEN)
+        counts.setdefault(worst, []).append(f"{v.claim.id} on {where}" if told else "")
+    words = []
+    for verdict, places in counts.items():
+        named = "; ".join(p for p in places if p)
+        words.append(f"{len(places)} {verdict}" + (f" ({named})" if named else ""))
+    return ", ".join(words)
 
 
 def _badge(verdict: str) -> str:
