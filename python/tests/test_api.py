@@ -8,8 +8,9 @@ from fake import FakeResult, fake, pairs
 
 import wifu
 from wifu import plan as plans
-from wifu.api import FRAME_DTYPE, Run
+from wifu.api import Run
 from wifu.errors import LabError
+from wifu.frames import DTYPE, decode
 
 SCENARIO = {
     "seed": 1,
@@ -52,10 +53,11 @@ def test_a_scenario_is_a_dict_a_text_or_a_file(tmp_path: Path) -> None:
 
 
 def test_the_frame_trace_has_names() -> None:
-    raw = np.zeros(2, dtype=FRAME_DTYPE)
+    raw = np.zeros(2, dtype=DTYPE)
     raw["time_ns"] = [1_500_000_000, 2_000_000_000]
     raw["node"], raw["peer"], raw["other"] = [0, 1], [1, 0xFFFF], [0xFFFF, 2]
-    raw["what"], raw["why"], raw["kind"], raw["signal"] = [3, 5], [0, 4], [0, 1], [-7550, 0]
+    raw["what"], raw["why"], raw["kind"], raw["signal"] = [3, 5], [0, 4], [0, 1], [0, 0]
+    raw["mode"], raw["flags"] = [4, 11], [0, 1]
 
     class Traced(FakeResult):
         def frames(self) -> bytes:
@@ -63,7 +65,7 @@ def test_the_frame_trace_has_names() -> None:
 
     result = fake(SCENARIO)
     frame = Run(SCENARIO, Traced(result._outcome, {})).frames()
-    assert FRAME_DTYPE.itemsize == 32
+    assert DTYPE.itemsize == 32
     assert frame["time_s"].tolist() == [1.5, 2.0]
     assert frame["node"].tolist() == ["n1", "n2"]
     assert frame["peer"].astype(object).iloc[0] == "n2"
@@ -72,7 +74,23 @@ def test_the_frame_trace_has_names() -> None:
     assert frame["what"].tolist() == ["sent", "lost"]
     assert frame["why"].tolist() == ["", "collision"]
     assert frame["kind"].tolist() == ["data", "ack"]
-    assert frame["signal_dbm"].tolist() == [-75.5, 0.0]
+    assert frame["rate_mbps"].tolist() == [6.0, 54.0]
+    assert frame["retry"].tolist() == [False, True]
+    raw["what"], raw["signal"] = [0, 4], [0, -7550]
+    frame = decode(raw.tobytes())
+    assert frame["peer"].tolist() == [1, -1]
+    assert frame[["rate_mbps", "signal_dbm"]].isna().to_numpy().tolist() == [
+        [True] * 2,
+        [False] * 2,
+    ]
+    assert frame["signal_dbm"].iloc[1] == -75.5
+    with pytest.raises(LabError, match="63 octets are no multiple of 32"):
+        decode(raw.tobytes()[:-1])
+    raw["why"] = [0, 9]
+    with pytest.raises(LabError, match="record 1 has a why that does not exist"):
+        decode(raw.tobytes())
+    with pytest.raises(LabError, match="there is a node 1, counted from 0, and 1 names"):
+        decode(raw[:1].tobytes(), ["n1"])
 
 
 TEXT = """

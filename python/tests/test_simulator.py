@@ -1,5 +1,6 @@
 """The lab on the simulator."""
 
+import io
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import wifu
@@ -53,6 +55,45 @@ def test_series_outcome_and_frames_agree() -> None:
     assert hops[["from", "to"]].to_numpy().tolist() == [["n1", "n2"], ["n2", "n3"], ["n3", "n4"]]
     packet = hops[["queue_s", "contention_s", "retry_s", "air_s"]].sum(axis=1) / hops["packets"]
     assert (packet > 0.5e-3).all()
+
+
+def test_the_file_of_wifu_sim_reads_as_wifu_trace_tells_it(tmp_path: Path) -> None:
+    from wifu.runner import find_program
+
+    try:
+        program = str(find_program())
+    except LabError:
+        pytest.skip("the program wifu is not built: make build")
+    file = tmp_path / "frames.bin"
+    words = [
+        "--topo",
+        "linear,4",
+        "--set",
+        "TB-B",
+        "--protocol",
+        "tcp-newreno",
+        "-n",
+        "50k",
+        "--frames",
+    ]
+    subprocess.run([program, "sim", *words, str(file)], check=True, capture_output=True)
+    told = subprocess.run(
+        [program, "trace", str(file), "--csv"], check=True, capture_output=True, text=True
+    )
+    table = pd.read_csv(io.StringIO(told.stdout), keep_default_na=False, na_values="")
+    frames = wifu.read_frames(file)
+    assert len(frames) == len(table) > 500
+    assert frames["time_s"].to_numpy() == pytest.approx(table["time_s"].to_numpy(), abs=1e-12)
+    for column in ("frame", "node", "tries", "value"):
+        assert (frames[column] == table[column]).all()
+    for column in ("peer", "other"):
+        assert (frames[column] == table[column].fillna(-1)).all()
+    for column in ("what", "why", "kind"):
+        assert frames[column].tolist() == table[column].fillna("").tolist()
+    assert (frames["retry"] == (table["retry"] == 1)).all()
+    for column in ("rate_mbps", "signal_dbm"):
+        assert frames[column].to_numpy() == pytest.approx(table[column].to_numpy(), nan_ok=True)
+    assert {"n1", "n4"} < set(wifu.read_frames(file, ["n1", "n2", "n3", "n4"])["node"])
 
 
 def test_the_same_scenario_gives_the_same_octets_in_any_thread() -> None:

@@ -10,6 +10,7 @@ results.summary("goodput")
 
 from wifu.api import Results, Run, campaign, load, run
 from wifu.errors import LabError, PlanError, ReplicateError
+from wifu.frames import read_frames
 from wifu.plan import Plan
 from wifu.plan import load as load_plan
 from wifu.plan import parse as parse_plan
@@ -25,5 +26,6 @@ __all__ = [
     "load",
     "load_plan",
     "parse_plan",
+    "read_frames",
     "run",
 ]

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from wifu import metrics, stats
+from wifu import frames, metrics, stats
 from wifu.campaign import Campaign, Progress
 from wifu.cells import Cell, Label
 from wifu.errors import LabError, nearest
@@ -20,23 +20,6 @@ from wifu.plan import Measure, Plan
 from wifu.plan import load as load_plan
 from wifu.runner import Runner, RunResult, mesh
 from wifu.store import Store
-
-FRAME_DTYPE = np.dtype(
-    [
-        ("time_ns", "<u8"), ("frame", "<u4"), ("node", "<u2"), ("peer", "<u2"), ("what", "u1"),
-        ("mode", "u1"), ("tries", "u1"), ("why", "u1"), ("bytes", "<u2"), ("signal", "<i2"),
-        ("other", "<u2"), ("kind", "u1"), ("flags", "u1"), ("value", "<u4"),
-    ]
-)  # fmt: skip
-"""One record of the frame trace (crates/wifu-radio/src/trace.rs)."""
-
-WHAT = (
-    "queued", "refused", "deferred", "sent", "received", "lost", "captured", "acknowledged",
-    "failed", "dropped", "reported", "duplicate",
-)  # fmt: skip
-WHY = ("", "transmitting", "locked", "weak", "collision", "noise", "captured")
-KIND = ("data", "ack", "rts", "cts")
-NOBODY = 0xFFFF
 
 
 class Run:
@@ -78,21 +61,11 @@ class Run:
         return pd.Series(pairs[:, 1], index=pd.Index(pairs[:, 0], name="time_s"), name=name)
 
     def frames(self) -> pd.DataFrame:
-        """The fate of every frame (scenario key `record.frames`), one row per event.
-
-        `node`, `peer` and `other` are names; `signal_dbm` is the received power.
+        """The fate of every frame (scenario key `record.frames`), one row per event; see
+        `wifu.read_frames`. `node`, `peer` and `other` are the names of nodes.
         """
-        raw = np.frombuffer(self._result.frames(), dtype=FRAME_DTYPE)
         names = [n["name"] for n in self.outcome.get("nodes") or []]
-        frame = pd.DataFrame({"time_s": raw["time_ns"] / 1e9, "frame": raw["frame"]})
-        for column in ("node", "peer", "other"):
-            frame[column] = _named(raw[column], names)
-        for column, words in (("what", WHAT), ("why", WHY), ("kind", KIND)):
-            frame[column] = pd.Categorical.from_codes(raw[column].astype(int), list(words))
-        frame["signal_dbm"] = raw["signal"] / 100.0
-        for column in ("mode", "tries", "bytes", "flags", "value"):
-            frame[column] = raw[column]
-        return frame
+        return frames.decode(self._result.frames(), names)
 
     def jain(self) -> float:
         """Jain's index over the flows."""
@@ -121,11 +94,6 @@ class Run:
             f"<code>{html.escape(str(self.outcome.get('trace_hash', '')))}</code></p>"
         )
         return told + str(pd.DataFrame(columns).to_html(index=False, border=0))
-
-
-def _named(codes: NDArray[Any], names: Sequence[str]) -> pd.Categorical:
-    index = codes.astype(int)
-    return pd.Categorical.from_codes(np.where(index == NOBODY, -1, index), list(names))
 
 
 class Results:
