@@ -74,9 +74,8 @@ def test_the_file_of_wifu_sim_reads_as_wifu_trace_tells_it(tmp_path: Path) -> No
         "tcp-newreno",
         "-n",
         "50k",
-        "--frames",
     ]
-    subprocess.run([program, "sim", *words, str(file)], check=True, capture_output=True)
+    subprocess.run([program, "sim", *words, "--frames", str(file)], check=True, capture_output=True)
     told = subprocess.run(
         [program, "trace", str(file), "--csv"], check=True, capture_output=True, text=True
     )
@@ -178,20 +177,35 @@ def test_a_campaign_can_be_done_again(tmp_path: Path) -> None:
 
 
 def test_a_flow_or_a_recorder_more_shifts_nobodys_channel() -> None:
-    # One flow with and without a quiet second one far away: the fading that it meets is the same.
-    flow = {
-        "from": "n1",
-        "to": "n2",
-        "protocol": "udp",
-        "app": "stream",
-        "time": "2s",
-        "rate": "1Mb/s",
-    }
-    base = {"topology": {"words": "linear,3", "set": "TB-A"}}
+    # Both flows send for the whole two seconds, at the ends of a chain, where nobody hears the
+    # other: neither packets, nor backoffs, nor fading of the first may change.
+    flow = {"from": "n1", "to": "n2", "protocol": "tcp-newreno", "app": "stream", "time": "2s"}
+    far = {**flow, "from": "n30", "to": "n29"}
+    base = {"topology": {"words": "linear,30", "set": "TB-A"}, "stop": {"time": "3s"}}
     alone = wifu.run({**base, "flow": [flow]})
-    late = {**flow, "from": "n3", "to": "n2", "start": "60s", "time": "0.1s"}
-    both = wifu.run({**base, "flow": [flow, late], "stop": {"time": "61s"}})
-    one, two = (r.outcome["flows"][0] for r in (alone, both))
-    assert {k: one[k] for k in ("bytes", "last_byte_s")} == {
-        k: two[k] for k in ("bytes", "last_byte_s")
-    }
+    both = wifu.run({**base, "flow": [flow, far], "record": {"series": True, "frames": True}})
+    assert both.outcome["flows"][1]["bytes"] > 1_000_000
+    assert both.outcome["flows"][0]["bytes"] > 100_000
+    assert both.outcome["flows"][0] == alone.outcome["flows"][0]
+
+
+def test_a_flow_that_contends_meets_the_same_fading() -> None:
+    flow = {"from": "n1", "to": "n2", "protocol": "udp", "app": "stream", "time": "2s"}
+    slow, fast = {**flow, "rate": "1Mb/s"}, {**flow, "from": "n3", "rate": "4Mb/s"}
+    base = {"topology": {"words": "linear,3", "set": "TB-A"}, "record": {"frames": True}}
+
+    def levels(*flows: dict[str, Any]) -> tuple["pd.Series[float]", int]:
+        frames = wifu.run({**base, "flow": list(flows)}).frames()
+        own = frames[(frames["node"] == "n2") & (frames["peer"] == "n1")]
+        heard = own[(own["what"] == "received") & (own["kind"] == "data")]
+        # Fading is constant for 50 ms.
+        by = heard.groupby((heard["time_s"] / 0.05).astype(int))["signal_dbm"]
+        assert (by.nunique() == 1).all()
+        return by.first(), int((own["what"] == "lost").sum())
+
+    (alone, few), (contending, many) = levels(slow), levels(slow, fast)
+    assert many > few, "they do contend"
+    common = alone.index.intersection(contending.index)
+    assert len(common) > 25
+    assert alone[common].nunique() > 20
+    assert (alone[common] == contending[common]).all()

@@ -5,6 +5,7 @@ import pytest
 from scipy import stats as sps
 
 from wifu import stats
+from wifu.campaign import narrow
 from wifu.plan import LEAST_RUNS
 
 
@@ -32,16 +33,14 @@ def test_stopping_once_narrow_costs_some_coverage_and_less_after_ten_runs() -> N
     cover = {}
     for least in (3, LEAST_RUNS):
         rng = np.random.default_rng(9)
-        hits = 0
-        for _ in range(3000):
+        hits, trials = 0, 800
+        for _ in range(trials):
             x = rng.normal(1.0, 0.1, 100)
-            n = np.arange(1, 101)
-            mean = np.cumsum(x) / n
-            var = np.maximum(np.cumsum(x * x) / n - mean**2, 0) * n / np.maximum(n - 1, 1)
-            half = sps.t.ppf(0.975, np.maximum(n - 1, 1)) * np.sqrt(var / n)
-            stop = least - 1 + int(np.argmax((half <= 0.05 * mean)[least - 1 :]))
-            hits += abs(mean[stop] - 1.0) <= half[stop]
-        cover[least] = hits / 3000
+            runs = range(least, x.size + 1)
+            stop = next((n for n in runs if narrow(x[:n].tolist(), 0.05, least)), x.size)
+            found = stats.mean_interval(x[:stop])
+            hits += found.low <= 1.0 <= found.high
+        cover[least] = hits / trials
     assert cover[3] < 0.92
     assert 0.925 <= cover[LEAST_RUNS] < 0.95
 

@@ -173,6 +173,18 @@ def check_simulated(scenario: dict[str, Any]) -> None:
     check_mesh(scenario)
 
 
+def narrow(sample: Sequence[float], share: float, least: int = LEAST_RUNS) -> bool:
+    """Whether a cell is known well enough: half its interval is at most so much of its mean.
+
+    `sample`: of the runs that count, as failed ones do not; of fewer than `least` it never is.
+    """
+    interval = stats.mean_interval(sample)
+    if interval.n < least:
+        return False
+    # A cell in which nothing ever arrives has no relative interval; more runs do not help.
+    return interval.estimate == 0.0 or (interval.known and interval.relative <= share)
+
+
 class Campaign:
     """A plan, a folder, and what runs it."""
 
@@ -310,7 +322,8 @@ class Campaign:
                 self._do(block(self.plan, run, [c for g in open_groups for c in g]))
             still = []
             for group in open_groups:
-                if all(self._narrow(c, until.ci) for c in group):
+                known = [[v for _, v, _ in self._values.get(c.name, [])] for c in group]
+                if all(narrow(values, until.ci) for values in known):
                     self.progress.stopped(group, (until.maximum - run) * len(group))
                 else:
                     still.append(group)
@@ -318,14 +331,6 @@ class Campaign:
             if not open_groups:
                 break
         self._check_variance(final=True)
-
-    def _narrow(self, cell: Cell, share: float) -> bool:
-        sample = [v for _, v, _ in self._values.get(cell.name, [])]
-        interval = stats.mean_interval(sample)
-        if interval.n < LEAST_RUNS:  # failed runs do not count
-            return False
-        # A cell in which nothing ever arrives has no relative interval; more runs do not help.
-        return interval.estimate == 0.0 or (interval.known and interval.relative <= share)
 
     def _do(self, tasks: Sequence[Task]) -> None:
         """Run tasks in order, some at once. An interrupt lets those under way end."""
