@@ -1,5 +1,7 @@
 """Known answers, and what intervals promise, checked by simulation (seeded)."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import stats as sps
@@ -150,3 +152,46 @@ def test_difference_of_medians() -> None:
     low, high = stats.difference_interval(one, two, np.median)
     assert low < 1.0 < high
     assert stats.difference_bound(one, two, np.median, "lower") > low
+
+
+def test_samples_apart_are_compared_as_scipy_does() -> None:
+    rng = np.random.default_rng(10)
+    common = rng.normal(10, 1, 12)
+    x, y = common + rng.normal(1, 0.2, 12), common + rng.normal(0, 0.3, 12)
+    runs = np.arange(12)
+
+    def same(found: stats.Interval, test: Any, estimate: float) -> None:
+        ci = test.confidence_interval(0.95)
+        assert found.estimate == pytest.approx(estimate, rel=1e-12)
+        assert (found.low, found.high) == pytest.approx((ci.low, ci.high), rel=1e-9)
+
+    difference = float(x.mean() - y.mean())
+    same(stats.apart(x, y[:9]), sps.ttest_ind(x, y[:9], equal_var=False), x.mean() - y[:9].mean())
+    same(stats.apart(x, y, runs, runs), sps.ttest_rel(x, y), difference)
+    shuffled = rng.permutation(12)
+    same(stats.apart(x, y[shuffled], runs, shuffled), sps.ttest_rel(x, y), difference)
+    same(stats.apart(x, [9.0]), sps.ttest_1samp(x - 9.0, 0.0), x.mean() - 9.0)
+    same(stats.apart([9.0], x), sps.ttest_1samp(9.0 - x, 0.0), 9.0 - x.mean())
+    # The ratio is the mean of (x - ratio y) / mean(y), but for what that is of second order.
+    ratio = x.mean() / y.mean()
+    ci = sps.ttest_rel(x / y.mean(), ratio * y / y.mean()).confidence_interval(0.95)
+    found = stats.relative(x, y, runs, runs)
+    assert (found.low, found.high) == pytest.approx((ratio - 1 + ci.low, ratio - 1 + ci.high))
+    # Where scipy has no test, its own is the limit.
+    nearly = stats._mixed(x, y, runs, runs, 0.95)[0]
+    assert nearly == pytest.approx(stats.apart(x, y, runs, runs).half, rel=1e-9)
+    # Nine pairs tell more than as many values that are none.
+    more = stats.apart(x, y[:9], runs, runs[:9])
+    assert more.half < stats.apart(x, y[:9]).half / 1.5
+    assert more.method == "t of pairs"
+
+
+@pytest.mark.parametrize("runs", [(), (1, 2, 3)])
+def test_samples_that_never_vary_have_no_interval_of_their_difference(runs: tuple[int]) -> None:
+    for found in (
+        stats.apart([2.0] * 3, [1.0] * 3, runs, runs),
+        stats.relative([2.0] * 3, [1.0] * 3, runs, runs),
+        stats.apart([2.0], [1.0]),
+    ):
+        assert found.estimate == 1.0
+        assert (found.known, found.method) == (False, "none")

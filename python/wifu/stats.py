@@ -1,4 +1,7 @@
-"""Intervals, bounds and comparisons. Everything that is computed here is computed by scipy.
+"""Intervals, bounds and comparisons: scipy's tests and resampling, with what has to be decided
+around them. Only for samples of which some runs are pairs and others are not scipy has no test:
+there (`_mixed`) the variances of independent parts are added, with Welch's and Satterthwaite's
+degrees of freedom, which give scipy's own results where it has them.
 
 A sample without variance has no interval that means anything: its bounds are nan, unless it is one
 value that is exact because nothing in the run is random.
@@ -194,8 +197,8 @@ def apart(
     if n == 0:
         return Interval(float("nan"), float("nan"), float("nan"), 0, level, "none")
     estimate = float(np.mean(x) - np.mean(y))
-    parts, method = _parts(x, y, np.asarray(one_runs), np.asarray(two_runs))
-    return _around(estimate, parts, n, level, method)
+    half, method = _half(x, y, np.asarray(one_runs), np.asarray(two_runs), level)
+    return Interval(estimate, estimate - half, estimate + half, n, level, method)
 
 
 def relative(
@@ -209,45 +212,57 @@ def relative(
     if n == 0 or mean == 0.0:
         return Interval(float("nan"), float("nan"), float("nan"), n, level, "none")
     ratio = float(np.mean(x)) / mean
-    runs = np.asarray(one_runs), np.asarray(two_runs)
-    parts, method = _parts(x / mean, ratio * y / mean, *runs)
-    return _around(ratio - 1.0, parts, n, level, f"linearized, {method}")
+    half, method = _half(
+        x / mean, ratio * y / mean, np.asarray(one_runs), np.asarray(two_runs), level
+    )
+    known = f"linearized, {method}" if np.isfinite(half) else method
+    return Interval(ratio - 1.0, ratio - 1.0 - half, ratio - 1.0 + half, n, level, known)
 
 
-def _parts(
-    x: Floats, y: Floats, x_runs: NDArray[Any], y_runs: NDArray[Any]
-) -> tuple[list[tuple[float, int]], str]:
-    """Independent parts of mean(x) - mean(y): their variances and degrees of freedom."""
+def _half(
+    x: Floats, y: Floats, x_runs: NDArray[Any], y_runs: NDArray[Any], level: float
+) -> tuple[float, str]:
+    """Half the width of the interval of mean(x) - mean(y), nan if nothing varies; and the method."""
     common, at, to = np.intersect1d(x_runs, y_runs, return_indices=True)
     if common.size < 2:
-        return [_share(x), _share(y)], "Welch t"
-    # What is common to both, run by run, and what only one of them has.
-    count = common.size
-    parts = [_share(x[at] * count / x.size - y[to] * count / y.size)]
+        if max(x.size, y.size) < 2 or (_constant(x) and _constant(y)):
+            return float("nan"), "none"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # one of them may not vary, and is exact
+            test = (
+                _scipy().ttest_1samp(x - y, 0.0)
+                if min(x.size, y.size) == 1
+                else _scipy().ttest_ind(x, y, equal_var=False)
+            )
+        method = "Welch t"
+    elif common.size < max(x.size, y.size):
+        return _mixed(x, y, at, to, level)
+    else:
+        if _constant(x[at] - y[to]):
+            return float("nan"), "none"
+        test, method = _scipy().ttest_rel(x[at], y[to]), "t of pairs"
+    ci = test.confidence_interval(level)
+    return float(ci.high - ci.low) / 2, method
+
+
+def _mixed(
+    x: Floats, y: Floats, at: NDArray[Any], to: NDArray[Any], level: float
+) -> tuple[float, str]:
+    """The same where x[at] and y[to] are pairs, and there are further values of x, y or both."""
+    count = at.size
+    # Independent parts: what is common, run by run, and what only one of them has.
+    pairs = x[at] * count / x.size - y[to] * count / y.size
+    parts = [(float(np.var(pairs, ddof=1)) / count, count - 1)]
     for sample in (x, y):
         rest = (sample.size - count) / sample.size
         if rest > 0:  # the spread of all of them, as the rest may be one value
             spread = float(np.var(sample, ddof=1)) / (sample.size - count)
             parts.append((rest**2 * spread, int(sample.size) - 1))
-    return parts, "t of pairs"
-
-
-def _share(x: Floats) -> tuple[float, int]:
-    """The variance of a sample's mean, and its degrees of freedom."""
-    return (float(np.var(x, ddof=1)) / x.size, int(x.size) - 1) if x.size > 1 else (0.0, 0)
-
-
-def _around(
-    estimate: float, parts: list[tuple[float, int]], n: int, level: float, method: str
-) -> Interval:
     variance = sum(v for v, _ in parts)
-    least = min((df for _, df in parts if df), default=0)
-    if least < 1 or variance <= 1e-24 * max(1e-300, estimate * estimate):
-        return Interval(estimate, float("nan"), float("nan"), n, level, "none")
-    # Welch's and Satterthwaite's; of one part it is its own.
-    freedom = variance**2 / sum(v * v / df for v, df in parts if df)
-    half = float(_scipy().t.ppf((1 + level) / 2, freedom)) * variance**0.5
-    return Interval(estimate, estimate - half, estimate + half, n, level, method)
+    if variance <= 1e-24 * max(1e-300, float(np.mean(x)) ** 2):
+        return float("nan"), "none"
+    freedom = variance**2 / sum(v * v / df for v, df in parts)
+    return float(_scipy().t.ppf((1 + level) / 2, freedom)) * variance**0.5, "t of pairs"
 
 
 def batch_means(series: ArrayLike, batches: int, discard: int = 0, level: float = 0.95) -> Interval:
