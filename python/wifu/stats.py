@@ -222,7 +222,7 @@ def relative(
 def _half(
     x: Floats, y: Floats, x_runs: NDArray[Any], y_runs: NDArray[Any], level: float
 ) -> tuple[float, str]:
-    """Half the width of the interval of mean(x) - mean(y), nan if nothing varies; and the method."""
+    """Half the width of the interval of mean(x) - mean(y) (nan if nothing varies); the method."""
     common, at, to = np.intersect1d(x_runs, y_runs, return_indices=True)
     if common.size < 2:
         if max(x.size, y.size) < 2 or (_constant(x) and _constant(y)):
