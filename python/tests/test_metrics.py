@@ -134,6 +134,34 @@ def test_packets_lost_and_frames_not_overheard() -> None:
     assert metrics.run_row(told, Measure())["passive_loss"] == pytest.approx(0.5)
 
 
+def test_losses_are_told_hop_by_hop() -> None:
+    told = outcome()
+    hop = {"flow": 1, "reverse": False}
+    told["hops"] = [
+        {**hop, "hop": 3, "from": "c", "to": "d", "packets": 0, "lost": 0},
+        {**hop, "hop": 1, "from": "a", "to": "b", "packets": 90, "lost": 10},
+        {**hop, "hop": 2, "from": "b", "to": "c", "packets": 60, "lost": 30},
+        {**hop, "hop": 1, "from": "d", "to": "c", "packets": 4, "lost": 1, "reverse": True},
+    ]
+    told["links"] = [
+        {"from": "b", "to": "c", "frames": 90, "overheard_frames": 0},
+        {"from": "b", "to": "a", "frames": 50, "overheard_frames": 45},
+        {"from": "c", "to": "d", "frames": 60, "overheard_frames": 0},
+        {"from": "c", "to": "b", "frames": 5, "overheard_frames": 15},
+    ]
+    rows = metrics.hop_rows(told)
+    assert [(r["reverse"], r["hop"]) for r in rows] == [
+        (False, 1), (False, 2), (False, 3), (True, 1)
+    ]  # fmt: skip
+    lost = [r["packet_loss"] for r in rows]
+    assert lost == pytest.approx([0.1, 1 / 3, np.nan, 0.2], nan_ok=True)
+    unheard = [r["passive_loss"] for r in rows]
+    assert unheard == pytest.approx([0.5, 0.75, np.nan, np.nan], nan_ok=True)
+    assert metrics.run_row(told, Measure())["passive_loss"] == pytest.approx(0.625)
+    del told["links"][1]["overheard_frames"]
+    assert all(np.isnan(r["passive_loss"]) for r in metrics.hop_rows(told))
+
+
 def test_passive_loss_without_its_counter_is_an_error_where_it_is_asked_for() -> None:
     told = outcome()
     hop = {"flow": 1, "reverse": False}

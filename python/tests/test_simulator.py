@@ -176,6 +176,36 @@ def test_a_campaign_can_be_done_again(tmp_path: Path) -> None:
     assert (done.equal, done.differ) == (12, [])
 
 
+def test_losses_of_each_hop_of_a_campaign(tmp_path: Path) -> None:
+    text = """
+name = "hops"
+runs = 2
+metrics = ["passive_loss", "loss"]
+[scenario]
+topology = { words = "linear,4", set = "TB-A" }
+[[scenario.flow]]
+from = "n1"
+to = "n4"
+protocol = "{protocol}"
+app = "file"
+bytes = "100k"
+[vary]
+protocol = ["tcp-newreno", "tcp-tahoe"]
+"""
+    found = wifu.campaign(plans.parse(text), tmp_path / "r")
+    hops = found.hops({"protocol": "tcp-tahoe"})
+    assert set(hops["protocol"]) == {"tcp-tahoe"}
+    data = hops[~hops["reverse"]]
+    assert data[["run", "hop"]].to_numpy().tolist() == [[r, h] for r in (1, 2) for h in (1, 2, 3)]
+    tried = data["packets"] + data["lost"]
+    assert (data["packet_loss"] == data["lost"] / tried).all()
+    assert data["packet_loss"].between(0, 1).all() and data["packet_loss"].max() > 0
+    assert data["passive_loss"].isna().tolist() == [False, False, True] * 2
+    means = data.groupby("run")["passive_loss"].mean()
+    told = found.sample("passive_loss", {"protocol": "tcp-tahoe"}).droplevel("cell")
+    assert means.to_numpy() == pytest.approx(told.to_numpy())
+
+
 def test_a_flow_or_a_recorder_more_shifts_nobodys_channel() -> None:
     # Both flows send for the whole two seconds, at the ends of a chain, where nobody hears the
     # other: neither packets, nor backoffs, nor fading of the first may change.

@@ -44,8 +44,10 @@ class Run:
         return pd.DataFrame(self.outcome.get("links") or [])
 
     def hops(self) -> pd.DataFrame:
-        """One row per flow, direction and hop: where the packets' time went."""
-        return pd.DataFrame(self.outcome.get("hops") or [])
+        """One row per flow, direction and hop: where the packets' time went, and `packet_loss` and
+        `passive_loss` there (see `wifu.metrics.hop_rows`).
+        """
+        return pd.DataFrame(metrics.hop_rows(self.outcome))
 
     @property
     def series_names(self) -> list[str]:
@@ -134,6 +136,19 @@ class Results:
                 raise LabError(f"axis {name} has no {label}; {nearest(label, known)}")
             chosen = [c for c in chosen if str(c.labels[name]) in labels]
         return chosen
+
+    def hops(self, where: Mapping[str, Any] | None = None) -> pd.DataFrame:
+        """Every hop of every run that counts, of the cells `where`: labels, run, and the columns of
+        `Run.hops`. Reads the outcomes, so it takes a while for many runs.
+        """
+        runs = self.ok[["cell", "run"]]
+        rows = [
+            {**cell.labels, "cell": cell.name, "run": int(run), **hop}
+            for cell in self.cells(where)
+            for run in runs[runs["cell"] == cell.name]["run"]
+            for hop in metrics.hop_rows(self.outcome(cell, int(run)))
+        ]
+        return pd.DataFrame(rows)
 
     def sample(self, metric: str, where: Mapping[str, Any] | None = None) -> pd.Series[float]:
         """A metric of all runs of the cells `where`, in base units; index cell and run."""

@@ -200,28 +200,55 @@ def _packet_loss(outcome: Outcome, rates: Floats) -> float:
 
 
 def _passive(outcome: Outcome, rates: Floats) -> float:
-    """Mean over the hops of all flows: of the packets that node i+1 handed on, the share of which
-    node i heard no attempt.
+    """Mean over the hops of all flows, towards the receiver, of their passive-ACK loss."""
+    losses = [_unheard(outcome, way) for way in _ways(outcome, reverse=False)]
+    known = [v for way in losses for v in way if v == v]
+    return float(np.mean(known)) if known else float("nan")
+
+
+def hop_rows(outcome: Outcome) -> list[dict[str, Any]]:
+    """The hops of an outcome, each with what was lost there.
+
+    `packet_loss` at hop i: the share of the packets that node i sent that node i+1 never got, after
+    all attempts. `passive_loss` at hop i: of the packets that node i+1 handed on, the share of
+    which node i heard no attempt; nan at the last hop, and where the simulator did not count it.
+    """
+    rows = []
+    for reverse in (False, True):
+        for way in _ways(outcome, reverse):
+            try:
+                unheard = _unheard(outcome, way)
+            except MissingError:
+                unheard = [float("nan")] * len(way)
+            for hop, passive in zip(way, unheard, strict=True):
+                tried = (hop.get("packets") or 0) + (hop.get("lost") or 0)
+                lost = (hop.get("lost") or 0) / tried if tried else float("nan")
+                rows.append({**hop, "packet_loss": lost, "passive_loss": passive})
+    return sorted(rows, key=lambda hop: (hop["flow"], hop["reverse"], hop["hop"]))
+
+
+def _ways(outcome: Outcome, reverse: bool) -> list[list[Mapping[str, Any]]]:
+    """The hops of each flow in one direction, in order."""
+    ways: dict[int, list[Mapping[str, Any]]] = {}
+    for hop in outcome.get("hops") or []:
+        if bool(hop["reverse"]) == reverse:
+            ways.setdefault(hop["flow"], []).append(hop)
+    return [sorted(way, key=lambda hop: int(hop["hop"])) for way in ways.values()]
+
+
+def _unheard(outcome: Outcome, way: Sequence[Mapping[str, Any]]) -> list[float]:
+    """For each hop of a way its passive-ACK loss, nan for the last.
 
     What node i overhears of i+1 is counted whomever it was for, so what i+1 handed to anyone but i
     is what it is a share of; in a chain that is what it handed to i+2.
     """
     links = {(link["from"], link["to"]): link for link in outcome.get("links") or []}
-    ways: dict[int, list[Mapping[str, Any]]] = {}
-    for hop in outcome.get("hops") or []:
-        if not hop["reverse"]:
-            ways.setdefault(hop["flow"], []).append(hop)
     losses = []
-    for way in ways.values():
-        way.sort(key=lambda hop: int(hop["hop"]))
-        for before, hop in pairwise(way):
-            upstream, node = before["from"], hop["from"]
-            on = sum(
-                link["frames"] for (a, b), link in links.items() if a == node and b != upstream
-            )
-            losses.append(passive_loss(on, _overheard(links.get((node, upstream)))))
-    known = [v for v in losses if v == v]
-    return float(np.mean(known)) if known else float("nan")
+    for before, hop in pairwise(way):
+        upstream, node = before["from"], hop["from"]
+        on = sum(link["frames"] for (a, b), link in links.items() if a == node and b != upstream)
+        losses.append(passive_loss(on, _overheard(links.get((node, upstream)))))
+    return [*losses, float("nan")]
 
 
 def _overheard(link: Mapping[str, Any] | None) -> int:
