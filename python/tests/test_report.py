@@ -148,6 +148,55 @@ def test_panels_have_scales_of_their_own_where_values_are_unlike(
     assert (near == further) == alike
 
 
+def test_more_levels_than_colours_are_told_apart() -> None:
+    from wifu.figures import style
+
+    for form in (style.dash, style.later_dash, style.marker, style.later_marker, style.hatch):
+        looks = [(style.colour(n), str(form(n))) for n in range(24)]
+        assert len(set(looks)) == 24
+
+
+@pytest.mark.parametrize(("count", "named"), [(8, 0), (9, 9)])
+def test_lines_in_colours_used_twice_have_a_legend(tmp_path: Path, count: int, named: int) -> None:
+    from wifu.figures import compare, style
+
+    names = [f"p{n}" for n in range(count)]
+    text = TEXT.replace('["tcp-reno", "tcp-newreno"]', str(names)).replace("[1, 3]", "[1, 2]")
+    text = text.replace("runs = 5", "runs = 1").replace('baseline = "tcp-reno"\n', "")
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
+    with style.context():
+        figure, _, _ = compare.lines(found, {"x": "hops"})
+        told = [t.get_text() for legend in figure.legends for t in legend.get_texts()]
+        plt.close(figure)
+    assert len(told) == named
+
+
+def test_ten_flows_over_time_are_ten_lines(tmp_path: Path) -> None:
+    from wifu.figures import style, traces
+
+    text = TEXT.replace("copies = 2", "copies = 10").replace("[1, 3]", "[1]")
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
+    with style.context():
+        figure, _, _ = traces.timeseries(found, {"show": ["cwnd"]})
+        drawn = [(line.get_color(), line.get_linestyle()) for line in figure.axes[0].get_lines()]
+        plt.close(figure)
+    assert len(drawn) == len(set(drawn)) == 10
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_the_scale_of_fairness_ends_at_one(tmp_path: Path, copies: int) -> None:
+    from wifu.figures import compare, style
+
+    text = TEXT.replace("copies = 2", f"copies = {copies}").replace("runs = 5", "runs = 2")
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
+    with style.context():
+        figure, _, _ = compare.fairness(found, {"x": "hops"})
+        bottom, top = figure.axes[0].get_ylim()
+        plt.close(figure)
+    assert bottom < found.sample("jain").min()
+    assert 1.0 < top <= 1.0 + 0.06 * (1.0 - bottom)
+
+
 def test_no_ellipse_makes_a_scale_begin_below_what_can_be(
     results: wifu.Results, monkeypatch: pytest.MonkeyPatch
 ) -> None:

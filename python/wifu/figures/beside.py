@@ -44,7 +44,7 @@ def substrates(every: Sequence[Results], found: Divergence, metric: str) -> tupl
         halves = [i.half if i is not None and i.known else 0.0 for i in own]
         bars = axis.bar(
             at, heights, width * 0.92, yerr=[h or np.nan for h in halves],
-            color=style.COLOURS[n], hatch=style.HATCHES[n], edgecolor="white", linewidth=0,
+            color=style.colour(n), hatch=style.hatch(n), edgecolor="white", linewidth=0,
             error_kw={"ecolor": style.INK, "elinewidth": 1.1, "capsize": 2.5},
         )  # fmt: skip
         handles.append(bars)

@@ -127,7 +127,8 @@ def _over(results: Results, spec: dict[str, Any], drawer: Any) -> Made:
     elif np.nanmin([results.interval(name, c).estimate for c in cells] + [0.0]) >= 0:
         axes[0].set_ylim(bottom=0)
     style.label_rows(axes, metric.axis())
-    if any(len(e) > 1 for e in ends):
+    # Names in colours that are used twice would not tell lines apart; a legend shows dashes too.
+    if any(len(e) > 1 for e in ends) and len(levels(cells, by)) <= len(style.COLOURS):
         # Names stand at the ends of the lines, which are where they are once all is laid out.
         handles = {k: v for k, v in handles.items() if k == "published"}
         style.legend(figure, list(handles.values()), list(handles))
@@ -186,10 +187,10 @@ def _draw_bars(
             for c in own
         ]
         heights = [i.estimate / scale for i in found]
-        colour = style.COLOURS[n % len(style.COLOURS)]
+        colour = style.colour(n)
         drawn = axis.bar(
             at, heights, width * 0.92, color=colour, edgecolor="white", linewidth=0,
-            hatch=style.HATCHES[n % len(style.HATCHES)],
+            hatch=style.hatch(n),
         )  # fmt: skip
         handles.setdefault(str(label), drawn)
         known = [(a, i) for a, i in zip(at, found, strict=True) if i.known]
@@ -245,10 +246,10 @@ def _draw_lines(
         y = np.array([i.estimate for i in found]) / scale
         low = np.array([i.low if i.known else i.estimate for i in found]) / scale
         high = np.array([i.high if i.known else i.estimate for i in found]) / scale
-        colour = style.COLOURS[n % len(style.COLOURS)]
+        colour = style.colour(n)
         (line,) = axis.plot(
-            at, y, marker=style.MARKERS[n % len(style.MARKERS)], markersize=5, color=colour,
-            linestyle=style.DASHES[n % len(style.DASHES)],
+            at, y, marker=style.marker(n), markersize=5, color=colour,
+            linestyle=style.dash(n),
         )  # fmt: skip
         axis.errorbar(at, y, yerr=[y - low, high - y], fmt="none", ecolor=colour, capsize=2.5)
         handles.setdefault(str(label), line)
@@ -288,8 +289,8 @@ def cdf(results: Results, spec: dict[str, Any]) -> Made:
                 np.concatenate(([steps.quantiles[0]], steps.quantiles)),
                 np.concatenate(([0.0], steps.probabilities)),
                 drawstyle="steps-post",
-                color=style.COLOURS[n % len(style.COLOURS)],
-                linestyle=style.DASHES[n % len(style.DASHES)],
+                color=style.colour(n),
+                linestyle=style.dash(n),
             )
             handles.setdefault(str(label), line)
         axis.set_title(title, loc="left", color=style.MUTED)
@@ -327,16 +328,22 @@ def fairness(results: Results, spec: dict[str, Any]) -> Made:
         places = levels(members, x)
         wide = max(4.0, min(13.0, 330.0 / (len(parts) * len(places) * len(every))))
         for n, label in enumerate(every):
-            colour = style.COLOURS[n % len(style.COLOURS)]
+            colour = style.colour(n)
             for cell in members:
                 if by is not None and cell.labels[by] != label:
                     continue
                 at = places.index(cell.labels[x]) + (n - (len(every) - 1) / 2) * 0.8 / len(every)
                 y = results.sample("jain", cell.labels).to_numpy(float)
                 noise = rng.uniform(-0.12, 0.12, y.size) / len(every)
-                axis.scatter(at + noise, y, s=11, color=colour, alpha=0.45, linewidths=0)
+                form = style.later_marker(n)
                 handles.setdefault(
-                    str(label), Line2D([], [], marker="o", ls="", color=colour, ms=4)
+                    str(label), Line2D([], [], marker=form, ls="", color=colour, ms=4)
+                )
+                if y.size == 1:  # a mean would hide it
+                    axis.plot(at, y[0], form, color=colour, markersize=6, zorder=3)
+                    continue
+                axis.scatter(
+                    at + noise, y, s=11, color=colour, alpha=0.45, linewidths=0, marker=form
                 )
                 interval = results.interval("jain", cell)
                 axis.plot(at, interval.estimate, "_", color=style.INK, markersize=wide, mew=2)
@@ -348,7 +355,9 @@ def fairness(results: Results, spec: dict[str, Any]) -> Made:
         axis.axhline(1.0, color=style.MUTED, linewidth=0.8)
         style.grid(axis)
     low = np.nanmin([results.sample("jain", c.labels).min() for c in cells])
-    axes[0].set_ylim(max(0.0, 1.0 - 1.15 * (1.0 - float(low))) if low < 0.9995 else 0.99, None)
+    bottom = max(0.0, 1.0 - 1.15 * (1.0 - float(low))) if low < 0.9995 else 0.99
+    # No index is above 1; the rest is room for dots that are there.
+    axes[0].set_ylim(bottom, 1.0 + 0.05 * (1.0 - bottom))
     style.label_rows(axes, "Jain's index (1: equal shares)")
     style.legend(figure, list(handles.values()), list(handles))
     words = _counts(results, cells)
@@ -369,7 +378,7 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
     for axis, (title, members) in zip(axes, parts, strict=True):
         ends = []
         for n, label in enumerate(every):
-            colour = style.COLOURS[n % len(style.COLOURS)]
+            colour = style.colour(n)
             for cell in (c for c in members if by is None or c.labels[by] == label):
                 x = results.sample(other, cell.labels).to_numpy(float) / right.scale
                 y = results.sample(name, cell.labels).to_numpy(float) / up.scale
@@ -380,7 +389,7 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
                 if x.size > 2:
                     axis.add_patch(_ellipse(x, y, colour))
                 axis.scatter(x, y, s=7, color=colour, alpha=0.35, linewidths=0)
-                marker = style.MARKERS[n % len(style.MARKERS)]
+                marker = style.marker(n)
                 axis.plot(x.mean(), y.mean(), marker, color=colour, markersize=7, mec="white")
                 ends.append((float(x.mean()), float(y.mean()), str(label), colour))
         axis.set_title(title, loc="left", color=style.MUTED)

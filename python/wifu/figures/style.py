@@ -32,6 +32,37 @@ DASHES: tuple[Any, ...] = (
 )
 HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++", "oooo")
 
+
+def colour(n: int) -> str:
+    """The colour of the nth of what is compared, from 0."""
+    return COLOURS[n % len(COLOURS)]
+
+
+def dash(n: int) -> Any:
+    """Its line: of two with the same colour never the same."""
+    return DASHES[n % len(DASHES)]
+
+
+def later_dash(n: int) -> Any:
+    """The same where lines are too thin and bent for dashes that are not needed."""
+    return DASHES[n // len(COLOURS) % len(DASHES)]
+
+
+def marker(n: int) -> str:
+    """Its marker, and of two with the same colour never the same."""
+    return MARKERS[(n + n // len(COLOURS)) % len(MARKERS)]
+
+
+def later_marker(n: int) -> str:
+    """The same for clouds of dots: round ones, until colours are used again."""
+    return MARKERS[n // len(COLOURS) % len(MARKERS)]
+
+
+def hatch(n: int) -> str:
+    """Its hatching, and of two with the same colour never the same."""
+    return HATCHES[(n + n // len(COLOURS)) % len(HATCHES)]
+
+
 WIDTH = 7.4
 """Inches of a figure with one panel."""
 

@@ -60,8 +60,13 @@ def timeseries(results: Results, spec: dict[str, Any]) -> Made:
         for row, what in enumerate(show):
             axis = columns[column][row]
             for n, flow in enumerate(flows):
-                colour = style.COLOURS[n % len(style.COLOURS)]
-                _draw(axis, series, flow, what, window, colour, len(flows))
+                look = {
+                    "color": style.colour(n),
+                    "linestyle": style.later_dash(n),
+                    "linewidth": 1.3 if len(flows) <= 3 else 0.9,
+                    "label": f"flow {flow}",
+                }
+                _draw(axis, series, flow, what, window, look)
             style.grid(axis)
         columns[column][0].set_title(names[cell.name], loc="left", color=style.MUTED)
         columns[column][-1].set_xlabel("time, s")
@@ -104,20 +109,17 @@ def _columns(cells: int, rows: int) -> tuple[Figure, list[list[Axes]]]:
 
 
 def _draw(
-    axis: Axes, series: Series, flow: int, what: str, window: float, colour: str, count: int
+    axis: Axes, series: Series, flow: int, what: str, window: float, look: Mapping[str, Any]
 ) -> None:
     data = series.get(f"flow.{flow}.{SHOWN[what][0]}")
     if data is None or len(data) == 0:
         return
     times, y = data.index.to_numpy(float), data.to_numpy(float)
-    width = 1.3 if count <= 3 else 0.9
-    label = f"flow {flow}"
     if what == "goodput":
         at, rate = sliding(times, y, window, window / 10)
-        axis.plot(at, rate / 1e6, color=colour, linewidth=width, label=label)
+        axis.plot(at, rate / 1e6, **look)
     else:
-        y = y / SCALES[what]
-        axis.plot(times, y, drawstyle="steps-post", color=colour, linewidth=width, label=label)
+        axis.plot(times, y / SCALES[what], drawstyle="steps-post", **look)
 
 
 def _flow_legend(figure: Figure, axis: Axes) -> None:
