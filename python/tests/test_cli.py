@@ -110,7 +110,14 @@ def test_plot_draws_one_figure(folder: Path) -> None:
     lab("plot", "out/lab/drops", "-p", "cdf", "metric=goodput", "-o", "x/cdf.png", cwd=folder)
     assert (folder / "x/cdf.png").read_bytes().startswith(b"\x89PNG")
     told = lab("plot", "out/lab/drops", "-p", "cdf", "metrik=goodput", cwd=folder, code=2).stderr
-    assert "cdf knows no option metrik; did you mean metric?" in told
+    assert "metrik: unknown key; did you mean metric?" in told
+    for option, hint in (
+        ("metric=jian", "did you mean jain?"),
+        ("by=lots", "no axis is called lots"),
+        ("title=3", "title: must be text"),
+    ):
+        options = ("plot", "out/lab/drops", "-p", "cdf", option)
+        assert hint in lab(*options, cwd=folder, code=2).stderr
     lab("plot", "out/lab/drops", "-o", "x.gif", cwd=folder, code=2)
 
 
