@@ -114,6 +114,34 @@ def unread_data_is_a_reset():
         pass
 
 
+def urgent():
+    """MSG_OOB from either side: its byte comes in its place, and the daemon goes on."""
+    signal.alarm(20)
+    for first in (b"", b"data"):
+        s = listener()
+        c = connect(s.getsockname())
+        a, _ = s.accept()
+        for x, y in ((c, a), (a, c)):
+            if first:
+                x.sendall(first)
+            x.send(b"!", socket.MSG_OOB)
+            want = first + b"!"
+            assert y.recv(len(want), socket.MSG_WAITALL) == want
+            # One on another, and data behind.
+            x.send(b"ab", socket.MSG_OOB)
+            x.send(b"c", socket.MSG_OOB)
+            x.sendall(b"def")
+            assert y.recv(6, socket.MSG_WAITALL) == b"abcdef"
+        # Before it can be known whether anybody takes it, and at the very end.
+        d = connect(s.getsockname())
+        d.send(b"?", socket.MSG_OOB)
+        d.close()
+        assert read_all(s.accept()[0]) == b"?"
+        c.send(b".", socket.MSG_OOB)
+        c.shutdown(socket.SHUT_WR)
+        assert read_all(a) == b"."
+
+
 def killed_program():
     """A program that dies closes its connections."""
     s = listener()

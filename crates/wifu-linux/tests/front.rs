@@ -150,6 +150,13 @@ fn resets_where_tcp_has_them() {
 }
 
 #[test]
+fn urgent_data_are_data_and_harm_nobody() {
+    let w = World::new("urgent");
+    w.run(&["urgent"]);
+    w.run(&["open_close", "3"]);
+}
+
+#[test]
 fn a_killed_program_closes_its_connections() {
     World::new("program").run(&["killed_program"]);
 }

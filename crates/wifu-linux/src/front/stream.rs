@@ -260,10 +260,14 @@ impl Stream {
                 // The endpoint tells when there is room.
                 return;
             }
-            let Ok(n) = self.take_into(fd, a, b, take, take == fresh) else {
+            let held = self.held;
+            let taken = self.take_into(fd, a, b, take, take == fresh);
+            let n = taken.unwrap_or(0);
+            if taken.is_err() || (n == 0 && held == self.held) {
+                // What is counted and not given must not be asked for again and again.
                 self.input = false;
                 return;
-            };
+            }
             cx.endpoint.wrote(cx.now, self.conn, n);
         }
     }
@@ -305,7 +309,8 @@ impl Stream {
             let n = unix::take_vectored(fd, &mut pieces)?;
             self.held = false;
             if n < skip + plain {
-                // The kernel stops at descriptors passed along, which mean nothing here.
+                // The kernel stops at descriptors passed along and at urgent data, which mean
+                // nothing here.
                 return Ok(n.saturating_sub(skip));
             }
         }

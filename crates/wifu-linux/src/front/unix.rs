@@ -64,6 +64,7 @@ pub(super) fn accept(listener: &OwnedFd) -> Result<(OwnedFd, Peer), Errno> {
     let cred = sockopt::socket_peercred(&fd)?;
     // A larger buffer means fewer wake-ups; without it things work as well.
     let _ = sockopt::set_socket_send_buffer_size(&fd, SEND_BUFFER);
+    urgent_in_line(&fd)?;
     let peer = Peer {
         uid: cred.uid.as_raw(),
         pid: cred.pid.as_raw_nonzero().get(),
@@ -71,10 +72,17 @@ pub(super) fn accept(listener: &OwnedFd) -> Result<(OwnedFd, Peer), Errno> {
     Ok((fd, peer))
 }
 
+/// What applications send with MSG_OOB is counted by [`queued`] and comes in its place. Otherwise
+/// it would be counted and not read. A kernel without CONFIG_AF_UNIX_OOB has no such data.
+fn urgent_in_line(fd: &OwnedFd) -> Result<(), Errno> {
+    sockopt::set_socket_oobinline(fd, true)
+}
+
 /// Connects to an application's listening socket from a name that tells it both addresses.
 pub(super) fn dial(from: &Name, to: &Name) -> Result<OwnedFd, Errno> {
     let fd = unix_socket()?;
     let _ = sockopt::set_socket_send_buffer_size(&fd, SEND_BUFFER);
+    urgent_in_line(&fd)?;
     // The marker then comes with its sender.
     sockopt::set_socket_passcred(&fd, true)?;
     bind(
