@@ -124,6 +124,96 @@ fn a_hundred_thousand_syns_of_strangers_change_nothing_and_memory_is_bounded() {
     }
 }
 
+/// `n` clients at once at a listener with this backlog; each sends its number, and gets it back.
+fn burst(spec: &str, n: u64, backlog: usize) -> Pair {
+    let blueprint = wifu_parts::blueprint(spec).unwrap();
+    let mut pair = lean(9);
+    pair.ends[1].listen(&blueprint, AT, backlog).unwrap();
+    pair.usher = Some(Box::new(|| App {
+        to_write: b"welcome".to_vec(),
+        close_after: true,
+        ..App::default()
+    }));
+    for i in 0..n {
+        let id = pair.dial(&blueprint);
+        let app = App {
+            to_write: i.to_le_bytes().to_vec(),
+            close_after: true,
+            conn: Some(id),
+            ..App::default()
+        };
+        pair.crowd[0].insert(id, app);
+    }
+    pair
+}
+
+#[test]
+fn more_connects_at_once_than_the_backlog_holds_all_succeed() {
+    for spec in specs() {
+        let mut pair = burst(&spec, 400, 50);
+        run_for(&mut pair, ms(15));
+        assert_eq!(pair.ends[1].len(), 50, "{spec}: memory is bounded");
+        run_for(&mut pair, ms(25));
+        // At once: nobody needs a second SYN.
+        assert_eq!(pair.crowd[1].len(), 400, "{spec}");
+        assert!(pair.run(secs(10_000)), "{spec}");
+        let mut numbers: Vec<&[u8]> = pair.crowd[1].values().map(|a| &a.read[..]).collect();
+        numbers.sort_by_key(|b| u64::from_le_bytes((*b).try_into().unwrap()));
+        let all = (0..400u64).map(u64::to_le_bytes);
+        assert!(numbers.iter().copied().eq(all), "{spec}");
+        for app in pair.crowd[0].values() {
+            assert_eq!(
+                (app.ended, &app.read[..]),
+                (Some(None), &b"welcome"[..]),
+                "{spec}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_burst_over_the_backlog_survives_losses() {
+    for (spec, ts) in specs().iter().flat_map(|s| [(s, "on"), (s, "off")]) {
+        let mut pair = burst(&format!("{spec},timestamps={ts}"), 300, 20);
+        lose_randomly(&mut pair, 10, 8);
+        assert!(pair.run(secs(10_000)), "{spec}");
+        for app in pair.crowd.iter().flat_map(|c| c.values()) {
+            assert_eq!(app.ended, Some(None), "{spec}");
+        }
+        for app in pair.crowd[0].values() {
+            assert_eq!(&app.read, b"welcome", "{spec}");
+        }
+    }
+}
+
+#[test]
+fn a_guess_does_not_revive_what_was_evicted() {
+    let spec = &specs()[2];
+    let mut pair = burst(spec, 100, 50);
+    run_for(&mut pair, ms(12));
+    assert_eq!((pair.ends[1].len(), pair.crowd[1].len()), (50, 0));
+    // All tuples are known, none of the numbers.
+    let protocol = wifu_parts::blueprint(spec).unwrap().number;
+    let ids: Vec<_> = pair.ends[0].conns().collect();
+    for id in ids {
+        let from = pair.ends[0].conn(id).unwrap().tuple().local;
+        let guess = Seg {
+            ports: (from.port(), 80),
+            seq: pair.ends[0].conn(id).unwrap().board().tx.iss.plus(1),
+            ack: Some(Seq(12_345)),
+            flags: Flags(0),
+            window: 1_000,
+            ..Seg::default()
+        };
+        let ip = between(from, AT, protocol);
+        let bytes = guess.bytes(&ip);
+        pair.ends[1].handle_packet(pair.now, &ip, &bytes);
+    }
+    assert_eq!(pair.ends[1].len(), 50);
+    pair.pump(1);
+    assert_eq!(pair.crowd[1].len(), 0);
+}
+
 #[test]
 fn a_thousand_connections_at_once_carry_twenty_kilobytes_each_way() {
     for spec in specs() {

@@ -36,6 +36,10 @@ impl Endpoint {
             local: SocketAddrV4::new(ip.dst, self.head.dport),
             remote: SocketAddrV4::new(ip.src, self.head.sport),
         };
+        let frame = FrameFacts {
+            bytes: u16::try_from(segment.len() + wifu_wire::ipv4::HEADER).unwrap_or(u16::MAX),
+            ..*facts
+        };
         let found = match self.latest {
             Some((t, i)) if t == tuple => Some(i),
             _ => self.demux.get(&tuple).copied(),
@@ -43,20 +47,19 @@ impl Endpoint {
         let index = match found {
             Some(i) if self.reopens(i) => {
                 self.give_way(i);
-                self.embryo(now, tuple)
+                self.embryo(now, tuple, &segment[..header], &frame)
             }
             Some(i) => Some(i),
-            None => self.embryo(now, tuple),
+            None if self.head.flags.has(Flags::SYN) => {
+                self.embryo(now, tuple, &segment[..header], &frame)
+            }
+            None => self.revive(now, tuple),
         };
         let payload = &segment[header..];
         let Some(i) = index else {
             return self.refuse(ip, payload.len() as u32);
         };
         self.latest = Some((tuple, i));
-        let frame = FrameFacts {
-            bytes: u16::try_from(segment.len() + wifu_wire::ipv4::HEADER).unwrap_or(u16::MAX),
-            ..*facts
-        };
         let Some(conn) = self.slots[i as usize].conn.as_mut() else {
             return;
         };
@@ -89,7 +92,13 @@ impl Endpoint {
     }
 
     /// Open an embryonic connection if the segment is a SYN for a listener.
-    pub(super) fn embryo(&mut self, now: Time, tuple: Tuple) -> Option<u32> {
+    fn embryo(
+        &mut self,
+        now: Time,
+        tuple: Tuple,
+        header: &[u8],
+        frame: &FrameFacts,
+    ) -> Option<u32> {
         let head = &self.head;
         let opens = head.flags.has(Flags::SYN)
             && head.ack.is_none()
@@ -99,10 +108,24 @@ impl Endpoint {
             return None;
         }
         let id = self.listeners.find(tuple.proto, tuple.local)?;
+        let syn = Syn {
+            tuple,
+            at: now,
+            header: header.into(),
+            ttl: self.head.ttl,
+            frame: *frame,
+            luck: self.draw(now, &tuple),
+        };
+        self.admit(id, syn)
+    }
+
+    /// Puts a connection among the embryos of a listener. Under a flood the oldest one makes room:
+    /// memory stays bounded, and nobody is locked out. A peer that answers after that finds its
+    /// connection made again from its SYN, see [`Endpoint::revive`].
+    fn admit(&mut self, id: ListenId, syn: Syn) -> Option<u32> {
         let listener = self.listeners.get_mut(id)?;
         let blueprint = Arc::clone(&listener.blueprint);
-        // Under a flood the oldest embryo makes room: memory stays bounded, and who answers within
-        // the time of `backlog` SYNs still gets in.
+        listener.forget(&syn.tuple);
         let evicted = listener.evict();
         if let Some(old) = evicted
             && self.slot(old).is_some_and(|s| s.embryo)
@@ -110,16 +133,37 @@ impl Endpoint {
             self.count_drop("backlog full: oldest embryo evicted");
             self.remove(old.index);
         }
-        let i = self.open(now, &blueprint, tuple).ok()?;
+        let i = self.open_as(syn.luck, &blueprint, syn.tuple).ok()?;
         let id_conn = self.id(i);
         let slot = &mut self.slots[i as usize];
         (slot.listener, slot.embryo) = (Some(id), true);
+        if let Some(conn) = slot.conn.as_mut() {
+            conn.listen(syn.at);
+        }
         if let Some(listener) = self.listeners.get_mut(id) {
-            listener.embryos.push_back(id_conn);
+            listener.embryos.push_back((id_conn, syn));
         }
-        if let Some(conn) = self.slots[i as usize].conn.as_mut() {
-            conn.listen(now);
+        Some(i)
+    }
+
+    /// The answer to a SYN+ACK whose embryo made room in the meantime: the peer believes in the
+    /// connection already. It is made again as it was, SYN+ACK included, which is not sent twice.
+    fn revive(&mut self, now: Time, tuple: Tuple) -> Option<u32> {
+        let ack = self.head.ack.filter(|_| !self.head.flags.has(Flags::RST))?;
+        let id = self.listeners.find(tuple.proto, tuple.local)?;
+        let syn = self.listeners.get_mut(id)?.fainted(&tuple, now)?.clone();
+        if ack != syn.luck.1.plus(1) {
+            return None;
         }
+        let (at, frame, mut head) = (syn.at, syn.frame, Head::default());
+        let wire = self.wires[usize::from(tuple.proto)].as_ref()?;
+        wire.parse(&syn.header, &mut head).ok()?;
+        head.ttl = syn.ttl;
+        let i = self.admit(id, syn)?;
+        let conn = self.slots[i as usize].conn.as_mut()?;
+        conn.handle_segment(at, &mut head, &[], &frame);
+        let mut unsent = [0; 2_048];
+        while conn.poll_transmit(at, &mut head, &mut unsent).is_some() {}
         Some(i)
     }
 

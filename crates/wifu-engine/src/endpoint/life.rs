@@ -16,6 +16,22 @@ impl Endpoint {
         blueprint: &Arc<Blueprint>,
         tuple: Tuple,
     ) -> Result<u32, ConnectError> {
+        let luck = self.draw(now, &tuple);
+        self.open_as(luck, blueprint, tuple)
+    }
+
+    /// Random numbers and the initial number of the next connection.
+    pub(super) fn draw(&mut self, now: Time, tuple: &Tuple) -> (Rng, Seq) {
+        self.opened += 1;
+        (self.rng.split_n(self.opened), self.isn(tuple, now))
+    }
+
+    pub(super) fn open_as(
+        &mut self,
+        (rng, isn): (Rng, Seq),
+        blueprint: &Arc<Blueprint>,
+        tuple: Tuple,
+    ) -> Result<u32, ConnectError> {
         if self.len() >= self.config.max_conns {
             self.count_drop("too many connections");
             return Err(ConnectError::TooMany);
@@ -23,11 +39,10 @@ impl Endpoint {
         let site = SiteFacts {
             me: self.config.node,
             mtu: self.config.mtu,
-            isn: self.isn(&tuple, now),
+            isn,
             ..SiteFacts::default()
         };
-        self.opened += 1;
-        let mut conn = blueprint.open(tuple, site, self.rng.split_n(self.opened))?;
+        let mut conn = blueprint.open(tuple, site, rng)?;
         if self.config.trace {
             conn.start_trace();
         }
@@ -92,7 +107,7 @@ impl Endpoint {
         if let (Some(listener), true) = (slot.listener, slot.embryo)
             && let Some(l) = self.listeners.get_mut(listener)
         {
-            l.embryos.retain(|e| *e != id);
+            l.no_embryo(id);
         }
         self.free.push(i);
     }
@@ -115,7 +130,7 @@ impl Endpoint {
                     index: i,
                     generation: slot.generation,
                 };
-                l.embryos.retain(|e| *e != id);
+                l.no_embryo(id);
             }
         }
         let have = &mut slot.news;

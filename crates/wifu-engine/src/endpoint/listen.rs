@@ -2,9 +2,16 @@
 
 use super::{ANY, ConnId, Endpoint};
 use crate::blueprint::Blueprint;
+use crate::conn::Tuple;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use wifu_wire::{FrameFacts, Rng, Seq, Span, Time};
+
+/// SYNs that a listener remembers after their embryos made room.
+const FAINT: usize = 4_096;
+/// How long: as long as the peer's answer may take.
+const FAINT_FOR: Span = Span(60_000_000_000);
 
 /// A listener of this endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
@@ -15,23 +22,67 @@ pub struct ListenId(u32);
 #[error("{0} is taken by another listener")]
 pub struct ListenError(pub SocketAddrV4);
 
+/// All that an embryonic connection is made of: with it the same one can be made again.
+#[derive(Clone, Debug)]
+pub(super) struct Syn {
+    pub(super) tuple: Tuple,
+    pub(super) at: Time,
+    /// Its header, as it came: shorter than a decoded one.
+    pub(super) header: Box<[u8]>,
+    pub(super) ttl: u8,
+    pub(super) frame: FrameFacts,
+    /// Its random numbers, and where its own numbers start.
+    pub(super) luck: (Rng, Seq),
+}
+
 #[derive(Debug)]
 pub(super) struct Listener {
     pub(super) blueprint: Arc<Blueprint>,
-    pub(super) backlog: usize,
+    backlog: usize,
     /// Embryonic connections, oldest first.
-    pub(super) embryos: VecDeque<ConnId>,
+    pub(super) embryos: VecDeque<(ConnId, Syn)>,
+    /// Of embryos that made room, with the number of their entry in `order`.
+    faint: BTreeMap<Tuple, (u64, Syn)>,
+    /// Oldest first; an entry whose SYN is gone or was replaced says nothing.
+    order: VecDeque<(u64, Tuple)>,
+    fainted: u64,
     key: Key,
 }
 
 impl Listener {
-    /// The embryo that must go before another is taken.
+    /// Makes room for another embryo: the oldest one goes, and only its SYN is remembered.
     pub(super) fn evict(&mut self) -> Option<ConnId> {
-        if self.embryos.len() >= self.backlog {
-            self.embryos.pop_front()
-        } else {
-            None
+        if self.embryos.len() < self.backlog {
+            return None;
         }
+        let (id, syn) = self.embryos.pop_front()?;
+        self.fainted += 1;
+        self.order.push_back((self.fainted, syn.tuple));
+        self.faint.insert(syn.tuple, (self.fainted, syn));
+        while self.order.len() > FAINT
+            && let Some((number, tuple)) = self.order.pop_front()
+        {
+            if self.faint.get(&tuple).is_some_and(|(n, _)| *n == number) {
+                self.faint.remove(&tuple);
+            }
+        }
+        Some(id)
+    }
+
+    /// The SYN of an embryo that made room, if its peer may still answer.
+    pub(super) fn fainted(&self, tuple: &Tuple, now: Time) -> Option<&Syn> {
+        let (_, syn) = self.faint.get(tuple)?;
+        (now - syn.at <= FAINT_FOR).then_some(syn)
+    }
+
+    /// There is a connection between these two ends again.
+    pub(super) fn forget(&mut self, tuple: &Tuple) {
+        self.faint.remove(tuple);
+    }
+
+    /// It opened, or is gone.
+    pub(super) fn no_embryo(&mut self, id: ConnId) {
+        self.embryos.retain(|(e, _)| *e != id);
     }
 }
 
@@ -77,13 +128,15 @@ impl Endpoint {
         l.next += 1;
         l.by_key.insert(key, id);
         let blueprint = Arc::clone(blueprint);
-        let embryos = VecDeque::with_capacity(backlog.clamp(1, 4096));
         l.by_id.insert(
             id,
             Listener {
                 blueprint,
                 backlog: backlog.max(1),
-                embryos,
+                embryos: VecDeque::new(),
+                faint: BTreeMap::new(),
+                order: VecDeque::new(),
+                fainted: 0,
                 key,
             },
         );
@@ -96,7 +149,7 @@ impl Endpoint {
             return;
         };
         self.listeners.by_key.remove(&listener.key);
-        for embryo in listener.embryos {
+        for (embryo, _) in listener.embryos {
             if self.slot(embryo).is_some_and(|s| s.embryo) {
                 self.remove(embryo.index);
             }

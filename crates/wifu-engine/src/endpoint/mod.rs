@@ -19,7 +19,7 @@ use crate::descriptor::Value;
 use crate::signal::Fault;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use deadlines::Deadlines;
-use listen::Listeners;
+use listen::{Listeners, Syn};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use wifu_wire::ipv4::TTL;
