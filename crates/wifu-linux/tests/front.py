@@ -114,6 +114,22 @@ def unread_data_is_a_reset():
         pass
 
 
+def options_without_effect():
+    for _ in range(2):
+        s = socket.socket()
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        for name in (socket.TCP_CORK, socket.TCP_KEEPIDLE, socket.TCP_USER_TIMEOUT):
+            s.setsockopt(socket.IPPROTO_TCP, name, 1)
+        # What is so anyway is not worth a word.
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+        try:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            raise AssertionError("SO_REUSEPORT is there")
+        except OSError as e:
+            assert e.errno == errno.EOPNOTSUPP
+
+
 def urgent():
     """MSG_OOB from either side: its byte comes in its place, and the daemon goes on."""
     signal.alarm(20)

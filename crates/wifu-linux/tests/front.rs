@@ -150,6 +150,24 @@ fn resets_where_tcp_has_them() {
 }
 
 #[test]
+fn options_without_effect_are_told_once() {
+    let w = World::new("options");
+    let out = w.script(&["options_without_effect"]).output().unwrap();
+    let err = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{err}");
+    let mut lines: Vec<&str> = err.lines().collect();
+    lines.sort();
+    let wanted = [
+        "wifu: SO_KEEPALIVE is taken and has no effect",
+        "wifu: SO_REUSEPORT is not supported: one port has one listening socket",
+        "wifu: TCP_CORK is taken and has no effect",
+        "wifu: TCP_KEEPIDLE is taken and has no effect",
+        "wifu: TCP_USER_TIMEOUT is taken and has no effect",
+    ];
+    assert_eq!(lines, wanted);
+}
+
+#[test]
 fn urgent_data_are_data_and_harm_nobody() {
     let w = World::new("urgent");
     w.run(&["urgent"]);

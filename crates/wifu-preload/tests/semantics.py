@@ -360,9 +360,21 @@ def options():
     ):
         c.setsockopt(level, name, 1)
         assert o(level, name) == 1
-    c.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60)
-    c.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
-    c.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 16)
+    other = socket.socket()
+    for level, name, default, value in (
+        (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 7200, 60),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 75, 5),
+        (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 0, 30_000),
+        (socket.IPPROTO_TCP, socket.TCP_CORK, 0, 1),
+        (socket.IPPROTO_IP, socket.IP_TOS, 0, 16),
+    ):
+        assert o(level, name) == default
+        c.setsockopt(level, name, value)
+        assert o(level, name) == value
+        assert other.getsockopt(level, name) == default
+    fails(errno.EOPNOTSUPP, c.setsockopt, socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    c.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 0)
+    assert o(socket.SOL_SOCKET, socket.SO_REUSEPORT) == 0
     c.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 50_000)
     assert o(socket.SOL_SOCKET, socket.SO_SNDBUF) == 100_000
     assert o(socket.SOL_SOCKET, socket.SO_RCVBUF) > 0

@@ -31,6 +31,7 @@ pub mod call;
 mod capi;
 pub mod config;
 pub mod daemon;
+pub mod inert;
 pub mod note;
 pub mod opt;
 pub mod shim;

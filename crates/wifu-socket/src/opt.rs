@@ -1,8 +1,9 @@
 //! Socket options: what the kernel's AF_UNIX socket answers itself, what the tag knows, what the
-//! daemon knows, and what is accepted because ignoring it harms nobody.
+//! daemon knows, and what is taken without effect ([`inert`]).
 
 use crate::call::{cookie, reason, spec};
 use crate::daemon::{self, Failure};
+use crate::inert;
 use crate::note;
 use crate::sys::{self, Errno, Result};
 use crate::tag::Tag;
@@ -26,39 +27,6 @@ const SNDBUF: &str = "snd_buf";
 const RCVBUF: &str = "rcv_wnd";
 const MSS: &str = "mss";
 
-/// Stored and never used: `TCP_*` whose effect is optional by their own definition, or which tune
-/// what WiFu's parameters tune (keep-alive, corking, quick acknowledgements), with the value that
-/// Linux shows for an untouched socket.
-const INERT_TCP: [(c_int, i32); 11] = [
-    (libc::TCP_CORK, 0),
-    (libc::TCP_KEEPIDLE, 7200),
-    (libc::TCP_KEEPINTVL, 75),
-    (libc::TCP_KEEPCNT, 9),
-    (libc::TCP_SYNCNT, 6),
-    (libc::TCP_LINGER2, 60),
-    (libc::TCP_DEFER_ACCEPT, 0),
-    (libc::TCP_WINDOW_CLAMP, 0),
-    (libc::TCP_QUICKACK, 1),
-    (libc::TCP_USER_TIMEOUT, 0),
-    (libc::TCP_NOTSENT_LOWAT, -1),
-];
-
-/// The same at the IP levels.
-const INERT_IP: [(c_int, i32); 6] = [
-    (libc::IP_TOS, 0),
-    (libc::IP_TTL, 64),
-    (libc::IP_RECVERR, 0),
-    (libc::IP_MTU_DISCOVER, 1),
-    (libc::IP_BIND_ADDRESS_NO_PORT, 0),
-    (libc::IP_FREEBIND, 0),
-];
-const INERT_IPV6: [(c_int, i32); 4] = [
-    (libc::IPV6_TCLASS, 0),
-    (libc::IPV6_UNICAST_HOPS, 64),
-    (libc::IPV6_RECVERR, 0),
-    (libc::IPV6_MTU_DISCOVER, 1),
-];
-
 /// The bytes of an option as the caller passes them.
 #[derive(Clone, Copy)]
 pub struct Given<'a>(pub &'a [u8]);
@@ -67,6 +35,14 @@ impl<'a> Given<'a> {
     fn int(self) -> Result<i32> {
         let b = self.0.first_chunk::<4>().ok_or(Errno(libc::EINVAL))?;
         Ok(i32::from_ne_bytes(*b))
+    }
+
+    /// A number, for which the IP level takes one octet as well.
+    fn small_int(self) -> Result<i32> {
+        match self.0 {
+            [b] => Ok(i32::from(*b)),
+            _ => self.int(),
+        }
     }
 
     /// Text, which may end with a NUL.
@@ -103,13 +79,30 @@ pub fn set(fd: c_int, tag: Tag, level: c_int, name: c_int, v: Given<'_>) -> Resu
         // The kernel's own buffer stays as it is: a smaller one would break the held byte.
         (libc::SOL_SOCKET, libc::SO_SNDBUF) => tell_number(fd, tag, SNDBUF, v.int()?)?,
         (libc::SOL_SOCKET, libc::SO_RCVBUF) => tell_number(fd, tag, RCVBUF, v.int()?)?,
-        (libc::SOL_SOCKET, n) if is_native(n) => native_set(fd, name, v)?,
+        (libc::SOL_SOCKET, libc::SO_REUSEPORT) if v.int()? != 0 => {
+            static SAID: note::Once = note::Once::new();
+            SAID.say(format_args!(
+                "SO_REUSEPORT is not supported: one port has one listening socket"
+            ));
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
+        (libc::SOL_SOCKET, libc::SO_REUSEPORT) => {}
+        (libc::SOL_SOCKET, n) if is_native(n) => {
+            native_set(fd, name, v)?;
+            if let Ok(value) = v.int() {
+                inert::say(level, name, value);
+            }
+        }
         (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) if tag.has(Tag::V6) => {
             tag.set(Tag::V6ONLY, v.int()? != 0).write(fd)?;
         }
         // OpenSSL asks whether the kernel can encrypt and takes the answer without complaint.
         (libc::IPPROTO_TCP, libc::TCP_ULP) => return Err(Errno(libc::ENOPROTOOPT)),
-        _ if inert(level, name).is_some() => {}
+        _ if inert::is(level, name) => {
+            let value = v.small_int()?;
+            inert::set(fd, level, name, value)?;
+            inert::say(level, name, value);
+        }
         _ => {
             note::unsupported("setting", level, name);
             return Err(Errno(libc::ENOPROTOOPT));
@@ -118,23 +111,12 @@ pub fn set(fd: c_int, tag: Tag, level: c_int, name: c_int, v: Given<'_>) -> Resu
     Ok(0)
 }
 
-fn inert(level: c_int, name: c_int) -> Option<i32> {
-    let table: &[(c_int, i32)] = match level {
-        libc::IPPROTO_TCP => &INERT_TCP,
-        libc::IPPROTO_IP => &INERT_IP,
-        libc::IPPROTO_IPV6 => &INERT_IPV6,
-        _ => return None,
-    };
-    table.iter().find(|(n, _)| *n == name).map(|(_, v)| *v)
-}
-
 /// Options that mean on the AF_UNIX socket what they mean on a TCP one, or are stored for whoever
 /// reads them back.
 fn is_native(name: c_int) -> bool {
     matches!(
         name,
         libc::SO_REUSEADDR
-            | libc::SO_REUSEPORT
             | libc::SO_KEEPALIVE
             | libc::SO_BROADCAST
             | libc::SO_DONTROUTE
@@ -146,6 +128,8 @@ fn is_native(name: c_int) -> bool {
             | libc::SO_BUSY_POLL
             | libc::SO_DEBUG
             | libc::SO_INCOMING_CPU
+            // Urgent data are in line anyway.
+            | libc::SO_OOBINLINE
     )
 }
 
@@ -278,7 +262,7 @@ pub fn get(fd: c_int, tag: Tag, level: c_int, name: c_int, given: &[u8]) -> Resu
         (libc::SOL_SOCKET, libc::SO_SNDBUF) => Value::int(buffer(fd, tag, SNDBUF, name)?),
         (libc::SOL_SOCKET, libc::SO_RCVBUF) => Value::int(buffer(fd, tag, RCVBUF, name)?),
         (libc::SOL_SOCKET, _) => native(fd, name, given.len())?,
-        _ => match inert(level, name) {
+        _ => match inert::get(fd, level, name)? {
             Some(v) => Value::int(v),
             None => {
                 note::unsupported("reading", level, name);
