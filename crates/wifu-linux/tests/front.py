@@ -130,6 +130,31 @@ def options_without_effect():
             assert e.errno == errno.EOPNOTSUPP
 
 
+def too_many_waiting():
+    """The daemon holds 256 sockets of a user that have not said what they want."""
+    s = listener()
+    idle = []
+    for _ in range(300):
+        idle.append(socket.socket(socket.AF_UNIX))
+        idle[-1].connect(os.environ["WIFU_SOCKET"])
+    # The daemon has looked at them all when it has closed the last one.
+    assert idle[-1].recv(1) == b""
+    c = socket.socket()
+    for _ in range(3):
+        try:
+            c.connect(s.getsockname())
+            raise AssertionError("there was room")
+        except OSError as e:
+            # Which one, depends on whether the daemon or the library is faster.
+            assert e.errno in (errno.ENOBUFS, errno.ECONNREFUSED), e
+    for i in idle:
+        i.close()
+    time.sleep(0.2)
+    c.connect(s.getsockname())
+    c.sendall(b"x")
+    assert s.accept()[0].recv(1) == b"x"
+
+
 def urgent():
     """MSG_OOB from either side: its byte comes in its place, and the daemon goes on."""
     signal.alarm(20)

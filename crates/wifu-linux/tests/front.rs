@@ -168,6 +168,51 @@ fn options_without_effect_are_told_once() {
 }
 
 #[test]
+fn too_many_waiting_sockets_are_told() {
+    let w = World::new("waiting");
+    let out = w.script(&["too_many_waiting"]).output().unwrap();
+    let err = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{err}");
+    assert!(err.contains("wifu: the daemon hung up"), "{err}");
+}
+
+#[test]
+fn the_list_of_listeners_lives_as_long_as_they_do() {
+    let mut w = World::new("list");
+    let state = w.dir.join("listeners.json");
+    let end = |w: &mut World| {
+        let mut daemon = w.daemon.take().unwrap();
+        // SAFETY: no pointers; our own child, which was not waited for.
+        unsafe { libc::kill(daemon.0.id() as i32, libc::SIGTERM) };
+        assert!(daemon.0.wait().unwrap().success());
+    };
+    assert!(!state.exists(), "nothing listens");
+    end(&mut w);
+    assert!(!state.exists(), "nothing ever listened");
+    w.start();
+    let mut server = w.script(&["serve_one", "7107"]);
+    let mut server = Running(server.stdout(Stdio::piped()).spawn().unwrap());
+    let mut said = BufReader::new(server.0.stdout.take().unwrap()).lines();
+    assert_eq!(said.next().unwrap().unwrap(), "up");
+    end(&mut w);
+    assert!(state.exists(), "for the next daemon");
+    assert_eq!(w.start(), "ready, 1 restored\n");
+    drop(server);
+    end(&mut w);
+    assert!(!state.exists(), "nobody listens any more");
+}
+
+#[test]
+fn no_folders_are_made_for_a_socket() {
+    let w = World::new("folders");
+    let folder = w.dir.join("a");
+    let args = [folder.join("b/c.sock"), folder.join("state.json")];
+    let out = Command::new(built("front_loop")).args(args).output();
+    assert!(!out.unwrap().status.success());
+    assert!(!folder.exists());
+}
+
+#[test]
 fn urgent_data_are_data_and_harm_nobody() {
     let w = World::new("urgent");
     w.run(&["urgent"]);

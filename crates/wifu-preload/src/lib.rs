@@ -54,6 +54,12 @@ pub extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
     shim::listen(fd, backlog)
 }
 
+/// `shutdown`.
+#[unsafe(no_mangle)]
+pub extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
+    shim::shutdown(fd, how)
+}
+
 /// `accept`.
 ///
 /// # Safety

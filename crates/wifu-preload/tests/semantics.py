@@ -209,6 +209,20 @@ def half_close():
     assert c.recv(1) == b""
 
 
+def shutdown_wants_a_connection():
+    for how in (socket.SHUT_RD, socket.SHUT_WR, socket.SHUT_RDWR):
+        fails(errno.ENOTCONN, socket.socket().shutdown, how)
+    c = socket.socket()
+    fails(errno.ENOTCONN, c.shutdown, socket.SHUT_RDWR)
+    s = listener()
+    c.connect(s.getsockname())
+    c.sendall(b"still works")
+    assert s.accept()[0].recv(99) == b"still works"
+    u, v = socket.socketpair()
+    u.shutdown(socket.SHUT_WR)
+    assert v.recv(1) == b""
+
+
 def events():
     c, a = pair()
     assert poll(c, select.POLLIN | select.POLLOUT, 0) == select.POLLOUT

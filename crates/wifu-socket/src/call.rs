@@ -219,7 +219,17 @@ fn start(fd: c_int, tag: Tag, given: Given) -> Result<c_int> {
     daemon::connect(fd).map_err(Failure::errno)?;
     let tag = tag.set(Tag::CONNECTING, true);
     tag.write(fd)?;
-    send_padded(fd, &frame[..n], pad as usize)?;
+    if let Err(e) = send_padded(fd, &frame[..n], pad as usize) {
+        // The next `connect` begins anew.
+        tag.set(Tag::CONNECTING, false).write(fd)?;
+        return Err(match e.0 {
+            libc::EPIPE | libc::ECONNRESET => {
+                daemon::hung_up();
+                Errno(libc::ENOBUFS)
+            }
+            _ => e,
+        });
+    }
     if sys::fcntl(fd, libc::F_GETFL, 0)? & libc::O_NONBLOCK != 0 {
         return Err(Errno(libc::EINPROGRESS));
     }
@@ -428,6 +438,15 @@ pub fn listen(fd: c_int, tag: Tag, backlog: c_int) -> Result<c_int> {
         0 => Ok(0),
         e => Err(Errno(e)),
     }
+}
+
+/// `shutdown`, which AF_UNIX takes before there is a connection, and TCP does not.
+pub fn shutdown(fd: c_int, how: c_int) -> Result<c_int> {
+    if !is_listening(fd) && sys::getpeername(fd).is_err() {
+        return Err(Errno(libc::ENOTCONN));
+    }
+    sys::shutdown(fd, how)?;
+    Ok(0)
 }
 
 /// `accept4`.

@@ -116,7 +116,7 @@ fn ask_on(fd: c_int, request: &Request<'_>) -> core::result::Result<Reply, Failu
             return Ok(reply);
         }
         match sys::recv(fd, &mut reply.bytes[reply.len..], 0) {
-            Ok(0) => return Err(Failure::NoDaemon),
+            Ok(0) => return Err(gone(Errno(libc::EPIPE))),
             Ok(n) => reply.len += n,
             Err(Errno(libc::EINTR)) => {}
             Err(e) => return Err(gone(e)),
@@ -136,9 +136,20 @@ fn total(b: &[u8]) -> core::result::Result<Option<usize>, Failure> {
 
 fn gone(e: Errno) -> Failure {
     match e.0 {
-        libc::EPIPE | libc::ECONNRESET => Failure::NoDaemon,
+        libc::EPIPE | libc::ECONNRESET => {
+            hung_up();
+            Failure::NoDaemon
+        }
         _ => Failure::Errno(e),
     }
+}
+
+/// Says that the daemon closed a socket before it took the question.
+pub fn hung_up() {
+    static SAID: Once = Once::new();
+    SAID.say(format_args!(
+        "the daemon hung up: it ended, or too many sockets of this user wait for it"
+    ));
 }
 
 /// Asks, and turns the daemon's errno into ours.

@@ -60,6 +60,14 @@ pub fn listen(fd: c_int, backlog: c_int) -> c_int {
     })
 }
 
+/// `shutdown`.
+pub fn shutdown(fd: c_int, how: c_int) -> c_int {
+    c_call(|| match Tag::read(fd) {
+        Some(_) => call::shutdown(fd, how),
+        None => sys::shutdown(fd, how).map(|()| 0),
+    })
+}
+
 /// `accept4`, and `accept` with no flags.
 ///
 /// # Safety

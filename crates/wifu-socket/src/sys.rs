@@ -133,6 +133,12 @@ pub fn listen(fd: c_int, backlog: c_int) -> Result<()> {
     check(unsafe { libc::syscall(libc::SYS_listen, fd, backlog) }).map(drop)
 }
 
+/// Ends reading, writing or both.
+pub fn shutdown(fd: c_int, how: c_int) -> Result<()> {
+    // SAFETY: no pointers.
+    check(unsafe { libc::syscall(libc::SYS_shutdown, fd, how) }).map(drop)
+}
+
 /// Accepts a connection and returns it with the remote end's UNIX address.
 pub fn accept4(fd: c_int, flags: c_int) -> Result<(c_int, UnixAddr)> {
     let mut a = UnixAddr::empty();

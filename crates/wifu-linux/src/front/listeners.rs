@@ -98,8 +98,14 @@ impl Listeners {
         told.unwrap_or(true)
     }
 
-    /// Writes all to the file, which is never seen half written.
+    /// Writes all to the file, which is never seen half written; there is none for no listeners.
     pub(super) fn save(&self, path: &Path) -> io::Result<()> {
+        if self.by_id.is_empty() {
+            return match std::fs::remove_file(path) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+                _ => Ok(()),
+            };
+        }
         let all: Vec<&Listener> = self.by_id.values().collect();
         let new = path.with_extension("new");
         std::fs::write(&new, serde_json::to_vec_pretty(&all)?)?;

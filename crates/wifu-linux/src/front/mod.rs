@@ -334,8 +334,16 @@ impl Front {
         self.len() == 0
     }
 
-    /// Takes the socket's name away, so that programs learn at once that there is no daemon.
-    pub fn close(self) {
+    /// Takes the socket's name away, so that programs learn at once that there is no daemon. The
+    /// list of listening sockets stays if there are any, for the next daemon.
+    pub fn close(mut self) {
+        let listeners = &self.listeners;
+        let gone = |(id, l)| (!listeners.lives(l)).then_some(id);
+        let dead: Vec<ListenId> = listeners.iter().filter_map(gone).collect();
+        for id in dead {
+            self.listeners.remove(id);
+        }
+        self.save();
         // Somebody may have removed it already.
         let _ = std::fs::remove_file(&self.config.socket);
     }
@@ -394,6 +402,8 @@ impl Front {
                     self.counters.accepted += 1;
                     if !self.pending.begin(peer.uid) {
                         self.counters.late += 1;
+                        let Peer { uid, pid } = peer;
+                        tracing::debug!("too many sockets of user {uid} wait: process {pid}");
                         continue;
                     }
                     let app = App {

@@ -34,9 +34,6 @@ fn unix_socket() -> Result<OwnedFd, Errno> {
 /// # Errors
 /// `AddrInUse` if another daemon listens there.
 pub(super) fn listen_at(path: &Path, mode: u32, group: Option<u32>) -> io::Result<OwnedFd> {
-    if let Some(dir) = path.parent() {
-        std::fs::create_dir_all(dir)?;
-    }
     let addr = SocketAddrUnix::new(path)?;
     let probe = unix_socket()?;
     match connect(&probe, &addr) {
