@@ -60,12 +60,12 @@ pub struct DaemonConfig {
     pub registry: Registry,
 }
 
-/// Why a daemon did not start or ended.
+/// Why a daemon did not start or ended. What the system said is the source, and not repeated.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DaemonError {
     /// A carrier could not be opened.
-    #[error("carrier {carrier}: {source}")]
+    #[error("carrier {carrier}")]
     Carrier {
         /// Its name.
         carrier: &'static str,
@@ -73,10 +73,10 @@ pub enum DaemonError {
         source: io::Error,
     },
     /// A TUN device could not be set up.
-    #[error("carrier tun: {0}")]
+    #[error("carrier tun")]
     Tun(#[from] StepError),
     /// The capture file could not be created.
-    #[error("capture {path}: {source}")]
+    #[error("capture {path}")]
     Capture {
         /// Its path.
         path: PathBuf,

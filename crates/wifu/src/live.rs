@@ -78,8 +78,55 @@ pub struct DaemonArgs {
     #[arg(long, value_name = "FAULTS")]
     faults_in: Option<FaultConfig>,
     /// Most connections at once
-    #[arg(long, default_value_t = 65_536)]
+    #[arg(long, default_value_t = 65_536, value_parser = at_least_one)]
     max_connections: usize,
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err(String::from(
+            "a daemon without connections serves nobody: give 1 or more",
+        )),
+        Ok(n) => Ok(n),
+        Err(e) => Err(format!("{e}: give a number such as 65536")),
+    }
+}
+
+/// What the arguments say together.
+fn check(args: &DaemonArgs) -> anyhow::Result<()> {
+    let count = |c| args.carrier.iter().filter(|x| **x == c).count();
+    let (raw, tun) = (count(CarrierName::Raw), count(CarrierName::Tun));
+    for (name, n) in [("raw", raw), ("tun", tun)] {
+        if n > 1 {
+            bail!("--carrier {name} is given {n} times: every packet would count so often. Once");
+        }
+    }
+    if tun == 0 && (args.address.is_some() || args.kernel_address.is_some()) {
+        bail!("--address and --kernel-address are for --carrier tun: add it, or leave them out");
+    }
+    if raw == 0 && args.direct {
+        bail!("--direct is for --carrier raw: add it, or leave --direct out");
+    }
+    for (option, ip) in [
+        ("--address", args.address),
+        ("--kernel-address", args.kernel_address),
+    ] {
+        if let Some(ip) = ip.filter(|ip| !is_for_hosts(*ip)) {
+            bail!("{option} {ip}: no address for a host. Take a private one, such as 10.9.0.2");
+        }
+    }
+    if args.address.is_some() && args.address == args.kernel_address {
+        bail!(
+            "--address and --kernel-address are the same: WiFu needs one of its own, such as the \
+             next one"
+        );
+    }
+    Ok(())
+}
+
+fn is_for_hosts(ip: Ipv4Addr) -> bool {
+    // 0/8 and from 224 on: RFC 1122 3.2.1.3, RFC 1112.
+    !ip.is_loopback() && (1..224).contains(&ip.octets()[0])
 }
 
 fn octal(text: &str) -> Result<u32, String> {
@@ -94,6 +141,7 @@ fn octal(text: &str) -> Result<u32, String> {
 /// # Errors
 /// It could not start; what it had made is removed.
 pub fn daemon(args: &DaemonArgs) -> anyhow::Result<ExitCode> {
+    check(args)?;
     if std::env::var_os("LD_PRELOAD").is_some_and(|v| v.to_string_lossy().contains("wifu")) {
         bail!("the daemon can't run under `wifu exec`: its own sockets would be carried by itself");
     }
@@ -109,15 +157,7 @@ pub fn daemon(args: &DaemonArgs) -> anyhow::Result<ExitCode> {
         .map(|c| carrier(*c, args))
         .collect::<Result<_, _>>()?;
     let group = args.group.as_deref().map(group).transpose()?;
-    let socket = match &args.socket {
-        Some(path) => path.clone(),
-        None => default_socket()?,
-    };
-    let state = socket.with_file_name("listeners.json");
-    if let Some(directory) = socket.parent() {
-        std::fs::create_dir_all(directory)
-            .with_context(|| format!("creating {}", directory.display()))?;
-    }
+    let (socket, state) = places(args)?;
     let front = FrontConfig {
         socket: socket.clone(),
         mode: args.mode,
@@ -150,7 +190,39 @@ pub fn daemon(args: &DaemonArgs) -> anyhow::Result<ExitCode> {
     tracing::info!("ready: applications reach it at {}", socket.display());
     let signal = daemon.run()?;
     tracing::info!("ended by signal {signal}");
+    if args.socket.is_none()
+        && let Some(directory) = socket.parent()
+    {
+        // It stays with whatever is in it, such as the list of listening sockets.
+        let _ = std::fs::remove_dir(directory);
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The applications' socket and the list of listening sockets. The daemon makes its own folder, and
+/// no others.
+fn places(args: &DaemonArgs) -> anyhow::Result<(PathBuf, PathBuf)> {
+    let Some(socket) = &args.socket else {
+        let socket = default_socket()?;
+        if let Some(directory) = socket.parent() {
+            std::fs::create_dir_all(directory)
+                .with_context(|| format!("creating {}", directory.display()))?;
+        }
+        let state = socket.with_file_name("listeners.json");
+        return Ok((socket, state));
+    };
+    let directory = match socket.parent() {
+        Some(d) if !d.as_os_str().is_empty() => d,
+        _ => Path::new("."),
+    };
+    if !directory.is_dir() {
+        let directory = directory.display();
+        bail!(
+            "--socket: there is no folder {directory}: make it first, so that its rights are yours"
+        );
+    }
+    // Several daemons, each in a namespace of its own, may have their sockets in one folder.
+    Ok((socket.clone(), socket.with_extension("listeners.json")))
 }
 
 /// Raises the limit on open files as far as it may be: there is one for each connection, and the
@@ -313,4 +385,67 @@ pub fn clean(args: &CleanArgs) -> anyhow::Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        daemon: DaemonArgs,
+    }
+
+    /// What is wrong with the arguments.
+    fn complaint(args: &str) -> String {
+        let words = std::iter::once("wifu").chain(args.split_whitespace());
+        match Command::try_parse_from(words) {
+            Ok(c) => check(&c.daemon).map_or_else(|e| e.to_string(), |()| String::new()),
+            Err(e) => e.to_string(),
+        }
+    }
+
+    #[test]
+    fn arguments_that_mean_nothing_are_refused_with_what_to_do() {
+        const TUN: &str = "--carrier tun --address 10.9.0.2 --kernel-address 10.9.0.1";
+        assert_eq!(complaint(""), "");
+        assert_eq!(complaint(TUN), "");
+        assert_eq!(complaint(&format!("{TUN} --carrier raw --direct")), "");
+        let tun = |own: &str, kernel: &str| {
+            complaint(&format!(
+                "--carrier tun --address {own} --kernel-address {kernel}"
+            ))
+        };
+        for (said, wanted) in [
+            (
+                complaint("--carrier raw --carrier raw"),
+                "--carrier raw is given 2 times",
+            ),
+            (
+                complaint(&format!("{TUN} --carrier tun")),
+                "--carrier tun is given 2 times",
+            ),
+            (complaint("--address 10.9.0.2"), "for --carrier tun"),
+            (complaint("--kernel-address 10.9.0.2"), "for --carrier tun"),
+            (complaint(&format!("{TUN} --direct")), "for --carrier raw"),
+            (complaint("--max-connections 0"), "give 1 or more"),
+            (complaint("--max-connections many"), "a number such as"),
+            (tun("10.9.0.1", "10.9.0.1"), "are the same"),
+            (
+                tun("127.0.0.1", "10.9.0.1"),
+                "--address 127.0.0.1: no address for a host",
+            ),
+            (
+                tun("10.9.0.2", "127.0.0.1"),
+                "--kernel-address 127.0.0.1: no address",
+            ),
+            (tun("224.0.0.1", "10.9.0.1"), "no address for a host"),
+            (tun("0.0.0.0", "10.9.0.1"), "no address for a host"),
+            (tun("255.255.255.255", "10.9.0.1"), "no address for a host"),
+        ] {
+            assert!(said.contains(wanted), "\"{said}\" instead of \"{wanted}\"");
+        }
+    }
 }

@@ -44,6 +44,8 @@ fn a_running_daemon_has_no_capabilities_and_does_its_work() {
             .over("tcp-newreno", "python3")
             .args(["-c", serve]),
     );
+    let state = w.hosts[0].socket().with_file_name("listeners.json");
+    assert!(state.exists(), "what listens is written down");
     w.hosts[1].run(w.hosts[1].over("tcp-newreno", "python3").args(["-c", &ask]));
     server.succeeds();
     for host in &mut w.hosts {
@@ -52,7 +54,9 @@ fn a_running_daemon_has_no_capabilities_and_does_its_work() {
         let state = socket.with_file_name("listeners.json");
         host.stop_daemon();
         assert!(!socket.exists(), "{WIFU} takes its socket away");
-        assert!(state.exists(), "what listens was written down");
+        assert!(!state.exists(), "nothing listens any more");
+        let folder = socket.parent().expect("a folder");
+        assert!(!folder.exists(), "{WIFU} takes its folder away");
     }
     assert!(capture.metadata().expect("capture").len() > 500);
 }
