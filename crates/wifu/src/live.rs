@@ -98,7 +98,9 @@ fn check(args: &DaemonArgs) -> anyhow::Result<()> {
     let (raw, tun) = (count(CarrierName::Raw), count(CarrierName::Tun));
     for (name, n) in [("raw", raw), ("tun", tun)] {
         if n > 1 {
-            bail!("--carrier {name} is given {n} times: every packet would count so often. Once");
+            bail!(
+                "--carrier {name} is given {n} times: every packet would be handled so often. Once is enough"
+            );
         }
     }
     if tun == 0 && (args.address.is_some() || args.kernel_address.is_some()) {
@@ -151,13 +153,24 @@ pub fn daemon(args: &DaemonArgs) -> anyhow::Result<ExitCode> {
         )
         .with_writer(std::io::stderr)
         .init();
+    let (socket, state) = places(args)?;
+    let result = serve(args, socket.clone(), state);
+    if args.socket.is_none()
+        && let Some(directory) = socket.parent()
+    {
+        // It stays with whatever is in it, such as the list of listening sockets.
+        let _ = std::fs::remove_dir(directory);
+    }
+    result
+}
+
+fn serve(args: &DaemonArgs, socket: PathBuf, state: PathBuf) -> anyhow::Result<ExitCode> {
     let carriers = args
         .carrier
         .iter()
         .map(|c| carrier(*c, args))
         .collect::<Result<_, _>>()?;
     let group = args.group.as_deref().map(group).transpose()?;
-    let (socket, state) = places(args)?;
     let front = FrontConfig {
         socket: socket.clone(),
         mode: args.mode,
@@ -190,12 +203,6 @@ pub fn daemon(args: &DaemonArgs) -> anyhow::Result<ExitCode> {
     tracing::info!("ready: applications reach it at {}", socket.display());
     let signal = daemon.run()?;
     tracing::info!("ended by signal {signal}");
-    if args.socket.is_none()
-        && let Some(directory) = socket.parent()
-    {
-        // It stays with whatever is in it, such as the list of listening sockets.
-        let _ = std::fs::remove_dir(directory);
-    }
     Ok(ExitCode::SUCCESS)
 }
 

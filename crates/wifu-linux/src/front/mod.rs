@@ -334,8 +334,7 @@ impl Front {
         self.len() == 0
     }
 
-    /// Takes the socket's name away, so that programs learn at once that there is no daemon. The
-    /// list of listening sockets stays if there are any, for the next daemon.
+    /// The orderly end: the list of listening sockets stays if there are any, for the next daemon.
     pub fn close(mut self) {
         let listeners = &self.listeners;
         let gone = |(id, l)| (!listeners.lives(l)).then_some(id);
@@ -344,6 +343,13 @@ impl Front {
             self.listeners.remove(id);
         }
         self.save();
+    }
+}
+
+impl Drop for Front {
+    /// Takes the socket's name away, so that programs learn at once that there is no daemon; also
+    /// if the daemon did not come to its work.
+    fn drop(&mut self) {
         // Somebody may have removed it already.
         let _ = std::fs::remove_file(&self.config.socket);
     }

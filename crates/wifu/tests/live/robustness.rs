@@ -259,6 +259,35 @@ fn a_second_daemon_is_told_of_the_first_and_harms_it_not() {
 }
 
 #[test]
+fn a_daemon_that_can_not_start_leaves_nothing_and_says_why_once() {
+    if !privileged() {
+        return;
+    }
+    let w = World::raw("rb-start");
+    let host = &w.hosts[0];
+    for (args, wanted) in [
+        (&["--pcap", "/nonexistent/x"][..], "No such file"),
+        (&["--carrier", "raw", "--carrier", "raw"], "2 times"),
+        (&["--socket", "/nonexistent/a/b.sock"], "no folder"),
+    ] {
+        let out = host
+            .command("timeout")
+            .args(["10", WIFU, "daemon"])
+            .args(args)
+            .output();
+        let out = out.expect("wifu");
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(1), "{said}");
+        assert_eq!(said.matches(wanted).count(), 1, "{said}");
+        assert!(
+            !host.socket().parent().expect("folder").exists(),
+            "{args:?}"
+        );
+        assert!(!Path::new("/nonexistent").exists());
+    }
+}
+
+#[test]
 fn three_hundred_downloads_at_once() {
     if !privileged() {
         return;
