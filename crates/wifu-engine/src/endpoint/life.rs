@@ -68,8 +68,8 @@ impl Endpoint {
     /// RFC 6528: a clock of 4 us ticks plus a keyed hash of the two ends.
     pub(super) fn isn(&self, tuple: &Tuple, now: Time) -> Seq {
         use core::hash::{Hash, Hasher};
-        let mut key = self.rng.split("isn");
-        let mut h = siphasher::sip::SipHasher13::new_with_keys(key.next_u64(), key.next_u64());
+        let [a, b] = self.isn_key;
+        let mut h = siphasher::sip::SipHasher13::new_with_keys(a, b);
         (tuple.proto, tuple.local, tuple.remote).hash(&mut h);
         Seq((h.finish() as u32).wrapping_add((now.0 / 4_000) as u32))
     }
@@ -188,5 +188,30 @@ impl Endpoint {
         } else {
             self.unlink(i);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_initial_numbers_of_two_ends_only_grow_whatever_happens_meanwhile() {
+        let mut endpoint = Endpoint::new(EndpointConfig::default());
+        let tuple = |port| Tuple {
+            proto: 6,
+            local: "10.0.0.1:80".parse().unwrap(),
+            remote: SocketAddrV4::new([10, 0, 0, 2].into(), port),
+        };
+        let first = endpoint.isn(&tuple(1), Time(0));
+        assert_ne!(first, endpoint.isn(&tuple(2), Time(0)));
+        // An ephemeral port is drawn, as every connect does.
+        let _ = endpoint.rng.next_u64();
+        let later = endpoint.isn(&tuple(1), Time(4_000_000));
+        assert_eq!(
+            later.0.wrapping_sub(first.0),
+            1000,
+            "a tick every 4 us (RFC 6528 3)"
+        );
     }
 }

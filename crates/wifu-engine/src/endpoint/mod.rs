@@ -161,6 +161,8 @@ pub struct Endpoint {
     head: Head,
     answer: Head,
     rng: Rng,
+    /// The secret of RFC 6528: it stays, so that a tuple's numbers only grow.
+    isn_key: [u64; 2],
     opened: u64,
     /// Few reasons, known at compile time: a list whose memory is taken once.
     drops: Vec<(&'static str, u64)>,
@@ -171,6 +173,7 @@ impl Endpoint {
     /// An endpoint without connections.
     pub fn new(config: EndpointConfig) -> Endpoint {
         let rng = Rng::new(config.seed).split_n(u64::from(config.node));
+        let mut key = rng.split("isn");
         Endpoint {
             config,
             slots: Vec::new(),
@@ -187,6 +190,7 @@ impl Endpoint {
             head: Head::default(),
             answer: Head::default(),
             rng,
+            isn_key: [key.next_u64(), key.next_u64()],
             opened: 0,
             drops: Vec::with_capacity(64),
             room: u32::MAX,
