@@ -168,9 +168,9 @@ fn read(file: &File) -> Option<String> {
     Some(String::from_utf8_lossy(&buffer[..n]).into_owned())
 }
 
-/// What packet sockets in /proc/net/packet receive: whether some does besides those of the interface
-/// `monitor`, and whether some does of that one. Who listens on every interface does not ask for
-/// radiotap.
+/// What packet sockets in /proc/net/packet receive: whether some does besides those of the
+/// interface `monitor`, and whether some does of that one. Who listens on every interface does
+/// not ask for radiotap.
 fn captures(text: &str, monitor: u32) -> (bool, bool) {
     // A line of headings, then one for each socket. Those of protocol 0 only send, as ours do.
     let interface = |l: &str| {

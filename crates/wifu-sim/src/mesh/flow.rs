@@ -13,8 +13,8 @@ use wifu_wire::{Rng, Seq, Span, Time};
 pub(crate) const PORT: u16 = 10_000;
 
 /// Random streams of flows: by ends and kind of traffic, and among equals in order, so that a flow
-/// keeps its stream whatever else there is in front of it. The protocol is not asked: protocols that
-/// are compared meet the same traffic.
+/// keeps its stream whatever else there is in front of it. The protocol is not asked: protocols
+/// that are compared meet the same traffic.
 pub(crate) struct Streams {
     root: Rng,
     last: u16,
