@@ -78,7 +78,7 @@ def test_the_frame_trace_has_names() -> None:
     assert frame["retry"].tolist() == [False, True]
     raw["what"], raw["signal"] = [0, 4], [0, -7550]
     frame = decode(raw.tobytes())
-    assert frame["peer"].tolist() == [1, -1]
+    assert frame["peer"].astype(object).fillna("").tolist() == ["n2", ""]
     assert frame[["rate_mbps", "signal_dbm"]].isna().to_numpy().tolist() == [
         [True] * 2,
         [False] * 2,

@@ -53,8 +53,8 @@ def read_frames(path: str | Path, names: Sequence[str] | None = None) -> pd.Data
     (deferred), airtime in ns (sent), ns since it was queued (acknowledged), the driver's delay
     sample in ns (reported).
 
-    Nodes are numbers from 0 in the order of the topology, -1 is nobody; with `names` they are
-    called so, and nobody is missing. An error if the file is no such trace.
+    Nodes are `n1`, `n2`, ... in the order of the topology, unless `names` says what they are called
+    (the file does not); nobody is missing. An error if the file is no such trace.
     """
     try:
         raw = Path(path).read_bytes()
@@ -101,7 +101,7 @@ def _codes(raw: NDArray[Any], column: str, count: int) -> NDArray[Any]:
 def _nodes(numbers: NDArray[Any], names: Sequence[str] | None) -> Any:
     index = np.where(numbers == NOBODY, -1, numbers.astype(int))
     if names is None:
-        return index
+        names = [f"n{i + 1}" for i in range(int(index.max(initial=-1)) + 1)]
     if index.size and index.max() >= len(names):
         raise LabError(f"there is a node {index.max()}, counted from 0, and {len(names)} names")
     return pd.Categorical.from_codes(index, list(names))
