@@ -62,7 +62,12 @@ def test_an_option_that_would_hide_the_greeting_is_refused() -> None:
 
 
 def test_a_missing_command_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("WIFU", raising=False)
     monkeypatch.setenv("PATH", "/nonexistent")
-    with pytest.raises(EmulationError, match="no command `wifu`"):
+    monkeypatch.setenv("WIFU_BIN", "/nonexistent/wifu")
+    with pytest.raises(EmulationError, match="no program /nonexistent/wifu"):
+        program()
+    monkeypatch.delenv("WIFU_BIN")
+    monkeypatch.delenv("WIFU", raising=False)
+    monkeypatch.setenv("CARGO_TARGET_DIR", "/nonexistent")
+    with pytest.raises(EmulationError, match="run `make build`"):
         program()

@@ -211,7 +211,9 @@ def code_warnings(results: Results) -> tuple[str, ...]:
 def judge(claim: Claim, results: Results | None, warnings: tuple[str, ...] = ()) -> Verdict:
     """A claim against results of its plan; `warnings` are handed on."""
     if results is None:
-        why = "needs real hardware" if claim.type == "HW" else f"run experiments/{claim.plan}"
+        why = f"run experiments/{claim.plan}"
+        if claim.type == "HW":
+            why += "; real time only, for it is about machines"
         return Verdict(claim, NOT_MEASURED, why=why)
     findings = tuple(_find(check, results) for check in claim.checks)
     verdicts = [f.verdict for f in findings if f.check.type != INFO]

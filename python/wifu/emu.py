@@ -11,8 +11,6 @@ Names are Mininet's where it has them. The class only starts the command and tal
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import socket
 import subprocess
 import time
@@ -31,11 +29,15 @@ class EmulationError(LabError):
 
 
 def program() -> str:
-    """The `wifu` command: `$WIFU`, or the one on the path."""
-    found = os.environ.get("WIFU") or shutil.which("wifu")
-    if found is None:
-        raise EmulationError("no command `wifu` on the path: `make build`, or set WIFU to it")
-    return found
+    """The `wifu` command, looked for as the lab does: `$WIFU_BIN` or `$WIFU`, a build beside this
+    package, the path.
+    """
+    from wifu.runner import find_program
+
+    try:
+        return str(find_program())
+    except LabError as e:
+        raise EmulationError(str(e)) from None
 
 
 class Host:

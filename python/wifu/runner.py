@@ -96,6 +96,8 @@ def find_program() -> Path:
     """The program `wifu`: $WIFU_BIN or $WIFU, of a build beside this package, or of the path."""
     told = os.environ.get("WIFU_BIN") or os.environ.get("WIFU")
     if told:
+        if not os.access(told, os.X_OK) or not Path(told).is_file():
+            raise LabError(f"no program {told}: WIFU_BIN or WIFU names it; unset it, or build it")
         return Path(told)
     target = Path(os.environ.get("CARGO_TARGET_DIR", Path(__file__).parents[2] / "target"))
     for kind in ("release", "debug"):

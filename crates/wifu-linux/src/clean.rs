@@ -225,7 +225,13 @@ impl Cleaner {
             if !self.may_go(owner) {
                 let text = format!("{}: process {} runs", path.display(), owner.pid);
                 self.report.kept.push(text);
-            } else if self.steps.note(format!("rm -rf {}", path.display())) {
+                continue;
+            }
+            if let Some(pin) = delay::pinned(&path) {
+                // It goes with the directory.
+                let _ = self.steps.note(format!("rm -f {}", pin.display()));
+            }
+            if self.steps.note(format!("rm -rf {}", path.display())) {
                 delay::remove(&path);
             }
         }

@@ -104,7 +104,19 @@ impl Namespace {
     /// # Errors
     /// `NotFound` if there is no such namespace.
     pub fn open(&self) -> io::Result<OwnedFd> {
-        Ok(std::fs::File::open(Path::new(NETNS).join(&self.name))?.into())
+        let opened = std::fs::File::open(Path::new(NETNS).join(&self.name));
+        let named = |e: io::Error| match e.kind() {
+            io::ErrorKind::NotFound => {
+                io::Error::new(e.kind(), format!("no network namespace {}", self.name))
+            }
+            _ => e,
+        };
+        Ok(opened.map_err(named)?.into())
+    }
+
+    /// Whether there is one of this name.
+    pub fn exists(&self) -> bool {
+        Path::new(NETNS).join(&self.name).exists()
     }
 
     /// Its number: the inode behind the name.

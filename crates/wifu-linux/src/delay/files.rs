@@ -136,11 +136,17 @@ pub(crate) fn remove(dir: &Path) {
     let _ = std::fs::remove_dir(dir);
 }
 
+/// Where the writer of these files has pinned its map, if it has.
+pub(crate) fn pinned(dir: &Path) -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStringExt;
+    let path = std::fs::read(dir.join(PIN)).ok()?;
+    Some(std::ffi::OsString::from_vec(path).into())
+}
+
 /// Remove what the writer of these files has pinned.
 fn unpin(dir: &Path) {
-    use std::os::unix::ffi::OsStringExt;
-    if let Ok(path) = std::fs::read(dir.join(PIN)) {
-        super::pin::remove(Path::new(&std::ffi::OsString::from_vec(path)));
+    if let Some(path) = pinned(dir) {
+        super::pin::remove(&path);
         let _ = std::fs::remove_file(dir.join(PIN));
     }
 }

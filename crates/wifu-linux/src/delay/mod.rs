@@ -18,7 +18,7 @@ mod files;
 mod pin;
 
 pub use files::Files;
-pub(crate) use files::{claim, owner, remove};
+pub(crate) use files::{claim, owner, pinned, remove};
 
 /// Made by bpf/build.sh.
 static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/delay.bpf.o");

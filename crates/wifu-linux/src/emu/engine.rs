@@ -12,7 +12,7 @@ use super::monitor::{self, Monitors};
 use super::net::{Host, node_of};
 use super::shared::Shared;
 use super::valve::Credits;
-use super::verdict::{self, Measured, judge};
+use super::verdict::{self, Measured, Verdict, judge};
 use crate::poller::{self, Interest, Poller};
 use core::sync::atomic::Ordering;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -436,7 +436,12 @@ impl Engine {
         } else {
             events
         };
-        let (verdict, reasons) = judge(&Measured { late, steal });
+        let (mut verdict, mut reasons) = judge(&Measured { late, steal });
+        let gone = self.gone();
+        if !gone.is_empty() {
+            verdict = Verdict::Invalid;
+            reasons.push(format!("device or namespace is gone: {}", gone.join(", ")));
+        }
         Status {
             verdict,
             reasons,
@@ -456,6 +461,15 @@ impl Engine {
             valid: verdict::VALID,
             suspect: verdict::SUSPECT,
         }
+    }
+
+    /// Hosts that somebody has taken the device or the namespace from.
+    fn gone(&self) -> Vec<String> {
+        let hosts = self.hosts.iter().zip(&self.taps);
+        hosts
+            .filter(|(host, tap)| tap.gone || !host.namespace.exists())
+            .map(|(host, _)| host.name.clone())
+            .collect()
     }
 
     fn links(&self) -> Vec<LinkRow> {

@@ -106,6 +106,7 @@ pub fn socket_path(label: &str) -> PathBuf {
 /// # Errors
 /// If names cannot be used.
 pub fn dry_run(config: &Config) -> Result<(Vec<String>, Vec<String>), StepError> {
+    check(config)?;
     let mut lab = Lab::dry_run(&config.label)?;
     net::build(&mut lab, &config.plan, &config.routing, config.push_back)?;
     let mut steps = lab.steps().to_vec();

@@ -274,3 +274,33 @@ fn a_dry_run_of_a_measurement_says_everything_and_does_nothing() {
     assert!(!files.exists());
     assert_eq!(host.picture(), before);
 }
+
+#[test]
+fn a_host_without_its_device_or_namespace_makes_the_run_invalid() {
+    if !privileged() {
+        return;
+    }
+    let emu = Emu::start("gone", &["--topo", "linear,3", "--set", "TB-B"]);
+    let reasons = || {
+        let status = emu.ctl("status")["data"].clone();
+        let invalid = status["verdict"] == "INVALID";
+        let reasons = status["reasons"].as_array().expect("reasons").clone();
+        let gone = reasons
+            .iter()
+            .filter_map(|r| r.as_str()?.strip_prefix("device or namespace"));
+        (invalid, gone.collect::<String>())
+    };
+    assert_eq!(reasons().1, "");
+    run(&emu.namespace("n3"), "ip link del wlan0");
+    let told = |what: &str| {
+        let expected = (true, format!(" is gone: {what}"));
+        let pause = || std::thread::sleep(std::time::Duration::from_millis(50));
+        (0..100).any(|_| reasons() == expected || (pause(), false).1)
+    };
+    assert!(told("n3"), "{:?}", reasons());
+    let n2 = emu.namespace("n2").name().to_owned();
+    let removed = Command::new("ip").args(["netns", "del", &n2]).status();
+    assert!(removed.expect("ip").success());
+    assert!(told("n2, n3"), "{:?}", reasons());
+    emu.exit();
+}

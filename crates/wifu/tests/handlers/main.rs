@@ -666,6 +666,9 @@ fn the_map_of_the_delay_is_there_for_others_and_goes_with_its_program() {
     killed.signal(Signal::KILL);
     assert!(wait_until(|| killed.is_over()));
     assert!(seen(&pin).exists(), "a pin outlives its process");
+    let said = text(&wifu(&["clean", "--dry-run"]).output().expect("wifu clean"));
+    assert!(said.contains(&format!("rm -f {pin_text}")), "{said}");
+    assert!(seen(&pin).exists(), "a dry run");
     assert!(wifu(&["clean"]).status().expect("wifu clean").success());
     assert!(!seen(&pin).exists(), "and is cleaned away");
     // Where there is no BPF file system, it says what to do.
