@@ -74,6 +74,22 @@ impl Default for Settings {
     }
 }
 
+impl Settings {
+    /// Whether handlers can work so.
+    ///
+    /// # Errors
+    /// What is out of range.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        if self.stall == Span(0) {
+            return wrong("stall: every handler would have failed at once; give it more than 0 s");
+        }
+        if self.queue_length == 0 {
+            return wrong("queue_length: no packet would ever reach a handler; 1 is the least");
+        }
+        Ok(())
+    }
+}
+
 /// The `[core]` table.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
@@ -348,6 +364,14 @@ pub fn hooks_of(rules: &[String]) -> Result<Hooks, ConfigError> {
         let Some(hook) = hook else {
             return wrong(format!("\"{rule}\": queues are 0 to 4"));
         };
+        if chain_of(hook) != chain {
+            let right = Hooks::WIRED.iter().find(|h| chain_of(*h) == chain);
+            let right = right.map_or(number, Hook::number);
+            return wrong(format!(
+                "\"{rule}\": queue {number} is that of {}; write --queue-num {right}",
+                chain_of(hook)
+            ));
+        }
         hooks = hooks.or(Hooks::of(&[hook]));
     }
     Ok(hooks)
@@ -424,6 +448,19 @@ mod tests {
         ] {
             assert!(hooks_of(&[rule.to_owned()]).is_err(), "{rule}");
         }
+        for (rule, wanted) in [
+            ("FORWARD -j NFQUEUE --queue-num 1", "write --queue-num 2"),
+            ("OUTPUT -p udp -j NFQUEUE", "write --queue-num 1"),
+        ] {
+            let found = hooks_of(&[rule.to_owned()]).unwrap_err().to_string();
+            assert!(found.contains(wanted), "{found}");
+        }
+        for text in ["stall = \"0 s\"", "queue_length = 0"] {
+            let config = CoreConfig::read(&format!("[core]\n{text}\n"), true).unwrap();
+            let found = config.settings.check().unwrap_err().to_string();
+            assert!(found.starts_with(&text[..5]), "{found}");
+        }
+        assert_eq!(Settings::default().check(), Ok(()));
         let text = "[core]\nsuper_packets = true\n[[handler]]\nuse = \"drop\"\n";
         let config = CoreConfig::read(text, true).unwrap();
         assert!(
