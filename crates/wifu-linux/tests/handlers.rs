@@ -98,7 +98,7 @@ fn with<T>(
                 let i = i.expect("queues");
                 let rules = Rules::install(&rules, &mut Steps::real()).expect("rules");
                 give.send(i.remote()).expect("test");
-                i.run(&Control::default(), |_| {}, move || drop(rules))
+                i.run(&Control::default(), |_| {}, rules)
             };
             ns.run(inside).expect("namespace").expect("run")
         });
@@ -225,13 +225,45 @@ fn a_buffer_that_overflows_is_counted_and_costs_packets_only_where_asked_for() {
         assert_eq!(report.state, "working");
         assert!(report.handlers.overflows > 0, "{report:?}");
         match full {
-            Full::Open => assert_eq!(came.len(), 200, "{report:?}"),
+            Full::Open => {
+                assert_eq!(came.len(), 200, "{report:?}");
+                let hook = &report.handlers.hooks["input"];
+                assert!(hook.passed_unseen > 0, "{report:?}");
+                assert_eq!(hook.packets + hook.passed_unseen, 200, "{report:?}");
+            }
             Full::Closed => {
                 let lost = 200 - came.len() as u64;
                 assert!(lost > 0, "{report:?}");
                 assert_eq!(report.kernel["input"].dropped_buffer, lost);
             }
         }
+    }
+}
+
+#[test]
+fn packets_that_a_full_queue_let_pass_are_counted_to_the_last() {
+    if !privileged() {
+        return;
+    }
+    let w = World::new("full");
+    for (length, some) in [(5, true), (4096, false)] {
+        let slow = chain(|_, _| {
+            std::thread::sleep(MILLISECOND);
+            Verdict::Accept
+        });
+        let short = Settings {
+            // The test opens with 100 more, for packets that are held.
+            queue_length: length,
+            ..settings(Full::Open)
+        };
+        let send = || datagrams(&w, 1000, 500, MILLISECOND / 10);
+        let (came, report) = with(&w.b, slow, "INPUT", &short, true, send);
+        assert_eq!(came.len(), 1000, "{report:?}");
+        let hook = &report.handlers.hooks["input"];
+        assert_eq!(hook.passed_unseen > 0, some, "{report:?}");
+        assert_eq!(hook.packets + hook.passed_unseen, 1000, "{report:?}");
+        let octets = hook.octets + hook.passed_unseen_octets;
+        assert_eq!(octets, 1000 * 528, "{report:?}");
     }
 }
 

@@ -9,7 +9,7 @@ use clap::Args;
 use wifu_core::{Full, Hooks};
 use wifu_linux::core::config::{CoreConfig, hooks_of};
 use wifu_linux::core::rules::Rules;
-use wifu_linux::core::{Control, Interception, Told, steps};
+use wifu_linux::core::{Control, Interception, Told, check_devices, steps};
 use wifu_linux::poller::Coalesce;
 use wifu_linux::steps::Steps;
 use wifu_wire::Span;
@@ -81,6 +81,7 @@ pub fn run(args: &CoreArgs) -> anyhow::Result<ExitCode> {
         .init();
     let config = read(args)?;
     let setting = &config.settings;
+    setting.check()?;
     let chain = config.chain()?;
     let rules = config.all_rules()?;
     let super_packets = config.super_packets()?;
@@ -97,6 +98,7 @@ pub fn run(args: &CoreArgs) -> anyhow::Result<ExitCode> {
         bail!("no rule sends packets anywhere: name handlers, or rules with --queue-num");
     }
     let most_held = config.most_held()?;
+    check_devices(setting)?;
     if args.dry_run {
         let mut dry = Steps::dry();
         Rules::install(&rules, &mut dry)?;
@@ -137,7 +139,7 @@ pub fn run(args: &CoreArgs) -> anyhow::Result<ExitCode> {
         "ready: {} rules at {hooks}; packets come {way}",
         rules.len()
     );
-    interception.run(&control, teller(report), move || drop(installed))?;
+    interception.run(&control, teller(report), installed)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -24,10 +24,49 @@ struct PacketMreq {
     address: [u8; 8],
 }
 
+/// Notices when an interface goes down or away: its socket says so once, and nothing after that.
+pub(crate) struct Silence {
+    pub(crate) device: String,
+    /// It is so, and no frame came since.
+    pub(crate) lasts: bool,
+    told: bool,
+}
+
+impl Silence {
+    pub(crate) fn new(device: &str) -> Silence {
+        Silence {
+            device: device.to_owned(),
+            lasts: false,
+            told: false,
+        }
+    }
+
+    /// How many frames came, of what a socket gave.
+    pub(crate) fn note(&mut self, came: io::Result<usize>) -> usize {
+        match came {
+            Ok(n) => {
+                self.lasts &= n == 0;
+                return n;
+            }
+            Err(e) => match e.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => {}
+                _ => {
+                    self.lasts = true;
+                    if !std::mem::replace(&mut self.told, true) {
+                        tracing::warn!("{} is silent from now on: {e}", self.device);
+                    }
+                }
+            },
+        }
+        0
+    }
+}
+
 /// Listens on one interface. It leaves promiscuous mode when this is dropped.
 pub(crate) struct Ear {
     fd: OwnedFd,
     batch: RecvBatch,
+    silence: Silence,
 }
 
 impl Ear {
@@ -50,14 +89,23 @@ impl Ear {
         };
         sys::set_option(&fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, request)?;
         let batch = RecvBatch::new(FRAMES, 1 << 16);
-        Ok(Ear { fd, batch })
+        Ok(Ear {
+            fd,
+            batch,
+            silence: Silence::new(device),
+        })
+    }
+
+    /// Whether the interface is there.
+    pub(crate) fn silence(&self) -> &Silence {
+        &self.silence
     }
 
     /// Take what waits, and call `each` with the transmitter's link address and the packet from
     /// its IP header on. Gives how many.
     pub(crate) fn listen(&mut self, mut each: impl FnMut(u64, &[u8])) -> usize {
         // A receive buffer that was full costs frames, which an overhearer must be able to miss.
-        let n = self.batch.receive(&self.fd).unwrap_or(0);
+        let n = self.silence.note(self.batch.receive(&self.fd));
         for i in 0..n {
             let (frame, cut) = self.batch.message(i);
             if cut || frame.len() <= ETHERNET {

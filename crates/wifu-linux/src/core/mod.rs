@@ -15,6 +15,7 @@ mod queue;
 mod repair;
 pub mod report;
 pub mod rules;
+pub mod unseen;
 mod watch;
 mod worker;
 
@@ -24,12 +25,15 @@ use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use ear::Ear;
 use monitor::Monitor;
 use queue::{Inbox, Look, Outbox, Socket, Ticket};
-use report::{Report, kernel_queues};
+use report::{KernelQueue, Report, Snapshot, kernel_queues};
+use rules::Rules;
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
+use unseen::{Count, unseen};
 use watch::{Shared, State, Stopwatch};
-use wifu_core::{Chain, Full, Hooks};
+use wifu_core::{Chain, Full, Hook, Hooks};
 use wifu_wire::{Span, Time};
 use worker::Worker;
 
@@ -132,6 +136,32 @@ pub struct Interception {
     remote: Remote,
     begun: Time,
     failed: [u64; 2],
+    /// What passed without handlers, by hook.
+    passed: BTreeMap<&'static str, Count>,
+}
+
+/// See whether the interfaces that shall be listened on are there, and of the right kind: what
+/// [`Interception::open`] would find that needs no privilege.
+///
+/// # Errors
+/// If one is not.
+pub fn check_devices(settings: &Settings) -> Result<(), CoreError> {
+    use rustix::net::{AddressFamily, SocketType, netdevice, socket};
+    let fd = socket(AddressFamily::INET, SocketType::DGRAM, None).map_err(io::Error::from)?;
+    for device in &settings.overhear {
+        let found = netdevice::name_to_index(&fd, device);
+        found.map_err(|error| CoreError::Overhear {
+            device: device.clone(),
+            error: error.into(),
+        })?;
+    }
+    if let Some(device) = &settings.monitor {
+        monitor::check(&fd, device).map_err(|error| CoreError::Monitor {
+            device: device.clone(),
+            error,
+        })?;
+    }
+    Ok(())
 }
 
 /// What opening does beyond rules, for people to read.
@@ -228,6 +258,7 @@ impl Interception {
             poller,
             begun: Poller::now(),
             failed: [0; 2],
+            passed: BTreeMap::new(),
         })
     }
 
@@ -245,8 +276,7 @@ impl Interception {
         self.poller.catch_signals(&all)
     }
 
-    /// Run the handlers until asked to end. `before_end` is called when it shall end, to take the
-    /// rules away; what waits is judged after that.
+    /// Run the handlers until asked to end. Then the rules go, and what waits is judged after that.
     ///
     /// # Errors
     /// If the queues' socket fails.
@@ -254,7 +284,7 @@ impl Interception {
         mut self,
         control: &Control,
         mut tell: impl FnMut(Told),
-        before_end: impl FnOnce(),
+        mut rules: Rules,
     ) -> io::Result<Report> {
         self.start()?;
         let mut watch = Stopwatch::new(self.settings.stall);
@@ -285,14 +315,15 @@ impl Interception {
                 if now >= next {
                     next += control.interval.unwrap_or_default().max(Span(1_000_000));
                 }
-                tell(Told::Report(self.report()));
+                tell(Told::Report(self.report(&mut rules)));
             }
             let end = signal.is_some_and(|s| control.end.contains(&s));
             if end || self.remote.stop.load(Ordering::Acquire) {
                 break Ok(());
             }
         };
-        before_end();
+        let counted = rules.counts();
+        drop(rules);
         self.shared.ask_to_end();
         self.wake_worker();
         self.wait_for(Span(500_000_000), |s| s.state() != State::Working);
@@ -302,7 +333,7 @@ impl Interception {
         while let Ok(line) = self.lines.try_recv() {
             tell(Told::Line(line));
         }
-        let report = self.final_report();
+        let report = self.account(counted);
         tell(Told::Report(report.clone()));
         for hook in self.hooks.iter() {
             if let Err(e) = self.socket.unbind(hook) {
@@ -401,16 +432,26 @@ impl Interception {
     }
 
     /// The account now, with the handlers' newest snapshot if they are at work.
-    fn report(&mut self) -> Report {
+    fn report(&mut self, rules: &mut Rules) -> Report {
+        // First: what is counted here is seen by then, or waits.
+        let counted = rules.counts();
         if self.shared.state() == State::Working {
             self.shared.want_snapshot();
             self.wake_worker();
             self.wait_for(Span(100_000_000), |s| !s.wanted());
         }
-        self.final_report()
+        self.account(counted)
     }
 
-    fn final_report(&self) -> Report {
+    fn account(&mut self, counted: Option<BTreeMap<&'static str, Count>>) -> Report {
+        let mut handlers = self.shared.snapshot();
+        let kernel = kernel_queues();
+        self.note_unseen(counted.as_ref(), &handlers, &kernel);
+        for (name, count) in &self.passed {
+            let hook = handlers.hooks.entry(name).or_default();
+            hook.passed_unseen = count.packets;
+            hook.passed_unseen_octets = count.octets;
+        }
         Report {
             seconds: (Poller::now() - self.begun).as_secs_f64(),
             state: match self.shared.state() {
@@ -419,11 +460,50 @@ impl Interception {
                 State::Stalled => "stalled",
                 State::Broken => "broken",
             },
-            handlers: self.shared.snapshot(),
-            kernel: kernel_queues(),
+            handlers,
+            kernel,
             failed_open: self.failed[0],
             failed_closed: self.failed[1],
         }
+    }
+}
+
+impl Interception {
+    /// Learn what passed without handlers, and say so the first time. Handlers that failed see
+    /// nothing, and what is closed lets nothing pass.
+    fn note_unseen(
+        &mut self,
+        counted: Option<&BTreeMap<&'static str, Count>>,
+        snapshot: &Snapshot,
+        kernel: &BTreeMap<&'static str, KernelQueue>,
+    ) {
+        if self.closed() || !matches!(self.shared.state(), State::Working | State::Ended) {
+            return;
+        }
+        for name in self.hooks.iter().map(Hook::name) {
+            let seen = snapshot.hooks.get(name).copied().unwrap_or_default();
+            let queue = kernel.get(name).copied().unwrap_or_default();
+            let waiting = queue.waiting.saturating_sub(seen.shape.held_now);
+            let found = match counted.and_then(|c| c.get(name)) {
+                Some(count) => unseen(*count, &seen, waiting),
+                // Then only those that the socket's buffer had no room for are known.
+                None => Count {
+                    packets: queue.packets.saturating_sub(seen.packets + waiting),
+                    octets: 0,
+                },
+            };
+            let known = self.passed.entry(name).or_default();
+            if known.packets == 0 && found.packets > 0 {
+                tracing::warn!(
+                    "{} packets passed the hook {name} without the handlers: its queue or the \
+                     socket's buffer was full (reports count them as passed_unseen)",
+                    found.packets
+                );
+            }
+            known.packets = known.packets.max(found.packets);
+            known.octets = known.octets.max(found.octets);
+        }
+        self.passed.retain(|_, count| count.packets > 0);
     }
 }
 

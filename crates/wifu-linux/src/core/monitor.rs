@@ -1,6 +1,7 @@
 //! A monitor interface beside a radio: frames for other stations with their signal and rate, and
 //! our own when the driver reports them, each behind a radiotap header.
 
+use super::ear::Silence;
 use super::pending::{Gone, Pending, hash_of};
 use super::report::MonitorCounters;
 use crate::sys::{self, BPF_RETURN, RecvBatch, instruction};
@@ -160,6 +161,7 @@ pub(crate) struct Monitor {
     pub(crate) account: Account,
     /// Frames that found the buffer full.
     missed: u64,
+    pub(crate) silence: Silence,
 }
 
 impl Monitor {
@@ -172,14 +174,7 @@ impl Monitor {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let fd = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
         let interface = netdevice::name_to_index(&fd, device)? as i32;
-        let (kind, _) = sys::link_of(&fd, device)?;
-        if kind != sys::RADIOTAP {
-            return Err(io::Error::other(format!(
-                "its frames have no radiotap header (link type {kind}, not {}); \
-                 `iw dev DEV interface add {device} type monitor` makes a monitor",
-                sys::RADIOTAP
-            )));
-        }
+        check(&fd, device)?;
         let own = addresses(&fd)?;
         sys::set_filter(&fd, &filter())?;
         if sockopt::set_socket_recv_buffer_size_force(&fd, BUFFER).is_err() {
@@ -194,14 +189,14 @@ impl Monitor {
                 ..Account::default()
             },
             missed: 0,
+            silence: Silence::new(device),
         })
     }
 
     /// Take what waits, and call `each` with what it tells and how many packets are still queued.
     /// Gives how many frames there were.
     pub(crate) fn listen(&mut self, now: Time, mut each: impl FnMut(Sight<'_>, u32)) -> usize {
-        // It fails while the interface is down.
-        let n = self.batch.receive(&self.fd).unwrap_or(0);
+        let n = self.silence.note(self.batch.receive(&self.fd));
         for i in 0..n {
             let (octets, cut) = self.batch.message(i);
             if cut {
@@ -232,6 +227,19 @@ impl AsFd for Monitor {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+/// Whether the interface is one whose frames have radiotap headers; needs no privilege.
+pub(crate) fn check(socket: &OwnedFd, device: &str) -> io::Result<()> {
+    let (kind, _) = sys::link_of(socket, device)?;
+    if kind == sys::RADIOTAP {
+        return Ok(());
+    }
+    Err(io::Error::other(format!(
+        "its frames have no radiotap header (link type {kind}, not {}); \
+         `iw dev DEV interface add {device} type monitor` makes a monitor",
+        sys::RADIOTAP
+    )))
 }
 
 /// Interfaces of this namespace, by link address.

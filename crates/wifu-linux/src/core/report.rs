@@ -1,5 +1,6 @@
 //! The account of an interception, for machines.
 
+use super::unseen::Shape;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use wifu_core::{Chain, Hook};
@@ -22,6 +23,14 @@ pub struct HookCounters {
     /// A handler's change could not be applied, because we had only a part of the packet or it was
     /// a super-packet: it went on as it was, or was dropped, as configured.
     pub unchangeable: u64,
+    /// Packets that passed without the handlers, because the queue or the socket's buffer was
+    /// full; if super-packets were cut before us, an estimate. Not counted after handlers failed.
+    pub passed_unseen: u64,
+    /// ... and their octets.
+    pub passed_unseen_octets: u64,
+    /// What the estimate needs.
+    #[serde(skip)]
+    pub(crate) shape: Shape,
 }
 
 /// One handler's account.
@@ -89,6 +98,8 @@ pub struct Snapshot {
     pub refused_verdicts: u64,
     /// Frames overheard.
     pub overheard: u64,
+    /// Interfaces, overheard or the monitor, that went down or away and are silent since.
+    pub silent: Vec<String>,
     /// What the monitor interface told, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub monitor: Option<Box<MonitorCounters>>,

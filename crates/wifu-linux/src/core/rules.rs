@@ -1,10 +1,15 @@
 //! The rules that send packets to our queues: tagged, so that they go with us and nothing else
 //! goes with them.
 
+use super::unseen::Count;
 use crate::netns::Owner;
 use crate::steps::{StepError, Steps, output_of};
 use crate::sys;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
+use wifu_core::{Hook, Hooks};
 
 /// How a rule is appended or removed; the paper's form follows.
 const IPTABLES: &str = "iptables -w -t mangle";
@@ -15,10 +20,14 @@ pub struct Rules {
     guardian: Option<Child>,
 }
 
-/// Waits for the end of its input, then removes the rules with the tag in $1.
+/// Waits for the end of its input, then removes the rules with the tag in $1. For each line of
+/// its input it lists all rules with their counters, and then an empty line.
 const GUARDIAN: &str = r#"
-trap '' HUP INT TERM
-cat >/dev/null
+trap '' HUP INT TERM PIPE
+while read -r _; do
+    iptables -w -t mangle -v -S
+    echo
+done
 iptables -w -t mangle -S | sed -n "/--comment \"\{0,1\}$1\"\{0,1\}\( \|$\)/s/^-A /-D /p" |
     xargs -r -L1 iptables -w -t mangle
 "#;
@@ -45,6 +54,19 @@ impl Rules {
         Ok(made)
     }
 
+    /// What those that send packets to queues counted so far, by hook. The guardian is asked: we
+    /// may have given up the right to. `None` if it cannot tell, or not soon.
+    pub fn counts(&mut self) -> Option<BTreeMap<&'static str, Count>> {
+        let guardian = self.guardian.as_mut()?;
+        let mut ask = guardian.stdin.as_ref()?;
+        let answer = ask.write_all(b"\n").ok().and_then(|()| listing(guardian));
+        if answer.is_none() {
+            // What comes late would be taken for the next answer.
+            drop(guardian.stdout.take());
+        }
+        Some(counts_in(&answer?, &Owner::this()))
+    }
+
     /// The steps by which they will be removed.
     pub fn removal(rules: &[String]) -> Vec<String> {
         let tag = Owner::this().tag();
@@ -67,13 +89,72 @@ fn guard(tag: &str) -> Result<Child, StepError> {
     command.args(["-c", GUARDIAN, "wifu-guardian", tag]);
     command
         .stdin(Stdio::piped())
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::null());
     sys::spawn_detached(&mut command);
     command.spawn().map_err(|error| StepError::Start {
         line: "sh -c <guardian>".into(),
         error,
     })
+}
+
+/// What the guardian says, up to the empty line.
+fn listing(guardian: &Child) -> Option<String> {
+    let pipe = guardian.stdout.as_ref()?;
+    // Longer than it takes on a busy machine; whoever waits also watches over the handlers.
+    let patience = Timespec {
+        tv_sec: 1,
+        tv_nsec: 0,
+    };
+    let mut said = Vec::new();
+    let mut room = [0; 4096];
+    while said != b"\n" && !said.ends_with(b"\n\n") {
+        let mut waiting = [PollFd::new(pipe, PollFlags::IN)];
+        if poll(&mut waiting, Some(&patience)).ok()? == 0 {
+            return None;
+        }
+        match rustix::io::read(pipe, &mut room[..]).ok()? {
+            0 => return None,
+            n => said.extend_from_slice(&room[..n]),
+        }
+    }
+    // No rules and no chains: it could not be read.
+    String::from_utf8(said).ok().filter(|s| s.len() > 1)
+}
+
+/// Of a listing with counters, what `owner`'s rules with a queue counted, by hook.
+fn counts_in(listing: &str, owner: &Owner) -> BTreeMap<&'static str, Count> {
+    let mut counts: BTreeMap<_, Count> = BTreeMap::new();
+    for line in listing.lines() {
+        let Some(rule) = line.strip_prefix("-A ").filter(|r| r.contains("NFQUEUE")) else {
+            continue;
+        };
+        let list = words(rule);
+        let hook = |h: &Hook| list.first().is_some_and(|c| c.to_lowercase() == h.name());
+        let ours = owner_in(&list) == Some(*owner);
+        let Some(hook) = Hooks::WIRED.iter().find(hook).filter(|_| ours) else {
+            continue;
+        };
+        let numbers = |three: &[String]| {
+            let is = three[0] == "-c";
+            is.then_some((three[1].parse::<u64>().ok()?, three[2].parse::<u64>().ok()?))
+        };
+        if let Some((packets, octets)) = list.windows(3).find_map(numbers) {
+            let count = counts.entry(hook.name()).or_default();
+            count.packets += packets;
+            count.octets += octets;
+        }
+    }
+    counts
+}
+
+fn owner_in(words: &[String]) -> Option<Owner> {
+    let tag = |pair: &[String]| {
+        (pair[0] == "--comment")
+            .then(|| Owner::from_tag(&pair[1]))
+            .flatten()
+    };
+    words.windows(2).find_map(tag)
 }
 
 /// Run a line whose words may be quoted, as iptables prints and people write them.
@@ -144,15 +225,8 @@ pub(crate) fn installed() -> Vec<Found> {
 fn found_in(listing: &str) -> Vec<Found> {
     let ours = |line: &str| {
         let rule = line.strip_prefix("-A ")?;
-        let list = words(rule);
-        let tag = |pair: &[String]| {
-            (pair[0] == "--comment")
-                .then(|| Owner::from_tag(&pair[1]))
-                .flatten()
-        };
-        let owner = list.windows(2).find_map(tag)?;
         Some(Found {
-            owner,
+            owner: owner_in(&words(rule))?,
             removal: format!("{IPTABLES} -D {rule}"),
         })
     };
@@ -189,6 +263,23 @@ mod tests {
                 .removal
                 .starts_with("iptables -w -t mangle -D OUTPUT -p udp")
         );
+    }
+
+    #[test]
+    fn counters_of_our_rules_with_queues_are_added_up_by_hook() {
+        let listing = "-P FORWARD ACCEPT -c 77 777\n\
+            -A FORWARD -p 17 -m comment --comment \"wifu:12:345\" -c 3 300 -j NFQUEUE --queue-num 2\n\
+            -A FORWARD -p tcp -m comment --comment wifu:12:345 -c 4 5000 -j NFQUEUE --queue-num 2\n\
+            -A FORWARD -m comment --comment wifu:12:345 -c 8 800 -j ACCEPT\n\
+            -A FORWARD -m comment --comment wifu:12:346 -c 8 800 -j NFQUEUE --queue-num 2\n\
+            -A INPUT -m comment --comment wifu:12:345 -c 0 0 -j NFQUEUE --queue-num 0\n";
+        let owner = Owner {
+            pid: 12,
+            start: 345,
+        };
+        let count = |packets, octets| Count { packets, octets };
+        let wanted = BTreeMap::from([("forward", count(7, 5300)), ("input", count(0, 0))]);
+        assert_eq!(counts_in(listing, &owner), wanted);
     }
 
     #[test]

@@ -260,6 +260,7 @@ impl Worker {
         let counters = &mut self.hooks[usize::from(queued.queue)];
         counters.packets += 1;
         counters.octets += queued.payload.len() as u64;
+        counters.shape.note(queued.payload);
         let mut room = core::mem::take(&mut self.room);
         let mut octets = Borrowed::new(queued.payload, &mut room);
         let mut packet = Packet::new(&mut octets, ticket.number());
@@ -516,6 +517,16 @@ impl Worker {
     }
 
     fn publish(&mut self) {
+        for counters in &mut self.hooks {
+            counters.shape.held_now = 0;
+        }
+        for held in self.held.values() {
+            self.hooks[usize::from(held.hook.number())].shape.held_now += 1;
+        }
+        let ears = self.ears.iter().map(Ear::silence);
+        let silences = ears.chain(self.monitor.iter().map(|m| &m.silence));
+        let silent = silences.filter(|s| s.lasts).map(|s| s.device.clone());
+        self.account.silent = silent.collect();
         let names = Hook::ALL.map(Hook::name);
         let used = names.into_iter().zip(self.hooks);
         self.account.hooks = used.filter(|(_, c)| c.packets > 0).collect();

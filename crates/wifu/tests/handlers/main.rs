@@ -337,6 +337,120 @@ fn a_dry_run_says_everything_and_does_nothing() {
     assert!(w.rules(&w.r).is_empty());
 }
 
+#[test]
+fn a_dry_run_finds_every_mistake_that_needs_no_privilege() {
+    if !privileged() {
+        return;
+    }
+    let w = World::new("wrong");
+    let ear = "[[handler]]\nuse = \"logger\"\nhooks = [\"overheard\"]\n";
+    let rule = "FORWARD -p udp -j NFQUEUE --queue-num 1\nhandler null *\n";
+    for (name, text, args, wanted) in [
+        (
+            "a.toml",
+            ear,
+            &["--overhear", "nope"][..],
+            "overhearing on nope: No such device",
+        ),
+        (
+            "a.toml",
+            ear,
+            &["--monitor", "nope"],
+            "monitor nope: No such device",
+        ),
+        (
+            "a.toml",
+            ear,
+            &["--monitor", "eth0"],
+            "eth0: its frames have no radiotap header",
+        ),
+        ("b.conf", rule, &[], "write --queue-num 2"),
+        ("c.toml", NULL, &["--queue-length", "0"], "queue_length"),
+        ("c.toml", NULL, &["--stall", "0 s"], "stall"),
+    ] {
+        let config = w.dir.join(name);
+        std::fs::write(&config, text).expect("configuration");
+        let mut command = w.r.command(WIFU).expect("namespace");
+        command.args(["core", "--dry-run", "--config"]).arg(&config);
+        let done = output(command.args(args));
+        let (said, steps) = (errors(&done), String::from_utf8_lossy(&done.stdout));
+        assert!(
+            !done.status.success() && said.contains(wanted),
+            "{args:?}: {said}"
+        );
+        assert_eq!(steps, "", "{args:?}");
+    }
+}
+
+#[test]
+fn super_packets_that_a_full_queue_let_pass_are_told_and_those_seen_are_not() {
+    if !privileged() {
+        return;
+    }
+    let w = World::new("unseen");
+    let data = vec![7; 50_000_000];
+    std::fs::write(w.dir.join("data"), &data).expect("file");
+    let mut server = w.b.command("python3").expect("namespace");
+    server.args(["-m", "http.server", "8000", "--bind", B]);
+    server.current_dir(&w.dir).stderr(Stdio::null());
+    let server = server.stdout(Stdio::null()).spawn().expect("python3");
+    let _server = Ended(server);
+    let fetch = || {
+        let mut curl = w.a.command("curl").expect("namespace");
+        let url = format!("http://{B}:8000/data");
+        output(curl.args(["-s", "--max-time", "60", &url])).stdout
+    };
+    assert!(wait_until(|| fetch() == data), "without handlers");
+    let logger = "[[handler]]\nuse = \"logger\"\nhooks = [\"forward\"]\nevery = 100000\n";
+    for (length, some) in [("1", true), ("1000000", false)] {
+        // The buffer is no bound: it holds all that a sender's window lets go.
+        let args = ["--queue-length", length, "--receive-buffer", "200000000"];
+        let core = w.core(&w.r, "unseen.toml", logger, &args);
+        assert!(fetch() == data);
+        let warned = || core.said().contains("without the handlers");
+        core.signal(Signal::USR1);
+        assert!(wait_until(|| core.reports().len() == 1), "{}", core.said());
+        assert_eq!(warned(), some, "{}", core.said());
+        let report = core.end(Signal::TERM);
+        let forward = &report["hooks"]["forward"];
+        let number = |key: &str| forward[key].as_f64().expect("a number");
+        assert_eq!(number("passed_unseen") > 0.0, some, "{report}");
+        // Each segment has up to 1448 octets of data in 1500; acknowledgements come to that.
+        let octets = number("octets") + number("passed_unseen_octets");
+        let least = data.len() as f64 * 1500.0 / 1448.0;
+        assert!((0.97..1.10).contains(&(octets / least)), "{report}");
+    }
+}
+
+#[test]
+fn an_overheard_interface_that_goes_away_is_said_to_be_silent() {
+    if !privileged() {
+        return;
+    }
+    let mut w = World::new("gone");
+    let lab = w.lab.as_mut().expect("lab");
+    let add = [
+        String::from("link add ear0 type dummy"),
+        String::from("link set dev ear0 up"),
+    ];
+    lab.ip("r", &add).expect("dummy");
+    let text = "[[handler]]\nuse = \"logger\"\nhooks = [\"overheard\"]\n";
+    let both = ["--overhear", "eth0", "--overhear", "ear0"];
+    let core = w.core(&w.r, "gone.toml", text, &both);
+    core.signal(Signal::USR1);
+    assert!(wait_until(|| core.reports().len() == 1), "{}", core.said());
+    assert_eq!(core.reports()[0]["silent"], serde_json::json!([]));
+    let gone = ["link", "del", "ear0"];
+    let done = output(w.r.command("ip").expect("namespace").args(gone));
+    assert!(done.status.success(), "{}", errors(&done));
+    let told = || core.said().matches("ear0 is silent from now on").count();
+    assert!(wait_until(|| told() > 0), "{}", core.said());
+    w.ping(5);
+    assert_eq!(told(), 1, "{}", core.said());
+    let report = core.end(Signal::TERM);
+    assert_eq!(report["silent"], serde_json::json!(["ear0"]), "{report}");
+}
+
 /// An ATP packet's payload: version and type, no flags, then zeros.
 fn atp() -> Vec<u8> {
     let mut payload = vec![0; 140];
