@@ -4,7 +4,7 @@ use crate::fate::{survives, weigh};
 use crate::phy::Mode;
 use crate::power::Power;
 use crate::queue::Wake;
-use crate::radio::{Event, Link, OnAir, Radio, link_to};
+use crate::radio::{Event, Link, OnAir, Radio, link_to, place_of};
 use crate::station::{Heard, Lock, Phase, Signal, Station};
 use crate::trace::{FrameKind, NOBODY, Record, What, Why};
 use wifu_wire::Time;
@@ -91,19 +91,16 @@ impl Radio {
     fn reach_all(&mut self, node: usize, number: u32, to: u16) {
         let now = self.now;
         let mut row = core::mem::take(&mut self.links[node]);
-        let (mut target, mut reached) = (u32::MAX, false);
+        let target = place_of(&row, to, self.stations[node].target);
         for (at, link) in row.iter_mut().enumerate() {
             if link.next <= now {
                 link.renew(now);
             }
-            let mine = link.to == to;
-            if mine {
-                (target, reached) = (at as u32, !link.silent);
-            }
             if !link.silent {
-                self.arrive(link, number, mine);
+                self.arrive(link, number, at == target);
             }
         }
+        let reached = row.get(target).is_some_and(|link| !link.silent);
         self.links[node] = row;
         self.stations[node].target = target;
         if !reached && to != NOBODY {
@@ -146,7 +143,7 @@ impl Radio {
             (signal.miss, signal.miss_other) = (why, other);
         }
         if !s.busy && s.sensing() {
-            s.gets_busy(node, now, self.phy.slot, &mut self.queue);
+            s.gets_busy(node, now, self.spaces.slot, &mut self.queue);
         }
     }
 
@@ -291,7 +288,7 @@ impl Radio {
             s = &mut self.stations[node];
         }
         if s.busy && !s.sensing() {
-            s.gets_idle(node, now, (self.ifs, self.phy.slot), &mut self.queue);
+            s.gets_idle(node, now, &self.spaces, &mut self.queue);
         }
         overheard
     }
@@ -439,11 +436,11 @@ impl Radio {
 
     /// Carrier sense after something changed: freeze or resume the back-off.
     pub(crate) fn medium(&mut self, node: usize) {
-        let (now, slot) = (self.now, self.phy.slot);
+        let now = self.now;
         let s = &mut self.stations[node];
         match (s.busy, s.sensing()) {
-            (false, true) => s.gets_busy(node, now, slot, &mut self.queue),
-            (true, false) => s.gets_idle(node, now, (self.ifs, slot), &mut self.queue),
+            (false, true) => s.gets_busy(node, now, self.spaces.slot, &mut self.queue),
+            (true, false) => s.gets_idle(node, now, &self.spaces, &mut self.queue),
             _ => {}
         }
     }

@@ -4,7 +4,7 @@ use crate::channel::control_signal;
 use crate::driver::{Finished, Times};
 use crate::phy::{ACK, CTS, OVERHEAD, RTS};
 use crate::queue::{Queue, Wake};
-use crate::radio::{Event, Radio, link_to};
+use crate::radio::{Event, Radio, Spaces, link_to};
 use crate::station::{Answer, Job, Phase, Response, Signal, Station};
 use crate::trace::{FrameKind, NOBODY, Record, What};
 use wifu_wire::{Span, Time};
@@ -44,36 +44,24 @@ impl Station {
 
     /// The medium became idle: the count goes on after the interframe space.
     #[inline]
-    pub(crate) fn gets_idle(
-        &mut self,
-        node: usize,
-        now: Time,
-        times: ([Span; 2], Span),
-        queue: &mut Queue,
-    ) {
+    pub(crate) fn gets_idle(&mut self, node: usize, now: Time, spaces: &Spaces, queue: &mut Queue) {
         self.busy = false;
         self.counters.busy = self.counters.busy + (now - self.busy_since);
         self.driver.meter.note(now, self.counters.busy);
         self.idle_since = now.max(self.nav);
-        self.count_on(node, now, times, queue);
+        self.count_on(node, now, spaces, queue);
     }
 
     /// Slots count from now on, or as soon as the interframe space is over.
     #[inline(always)]
-    fn count_on(
-        &mut self,
-        node: usize,
-        now: Time,
-        (ifs, slot): ([Span; 2], Span),
-        queue: &mut Queue,
-    ) {
+    fn count_on(&mut self, node: usize, now: Time, spaces: &Spaces, queue: &mut Queue) {
         let contends = self.phase == Phase::Contend;
         if self.busy || !(self.backoff || contends) {
             return;
         }
-        self.count_from = (self.idle_since + ifs[usize::from(self.eifs)]).max(now);
+        self.count_from = (self.idle_since + spaces.ifs[usize::from(self.eifs)]).max(now);
         if contends {
-            let at = self.count_from + slot * u64::from(self.slots);
+            let at = self.count_from + spaces.slot * u64::from(self.slots);
             queue.set(node, Wake::Access, at);
         }
     }
@@ -83,8 +71,7 @@ impl Radio {
     /// See [`Station::count_on`].
     #[inline(never)]
     fn count_on(&mut self, node: usize) {
-        let times = (self.ifs, self.phy.slot);
-        self.stations[node].count_on(node, self.now, times, &mut self.queue);
+        self.stations[node].count_on(node, self.now, &self.spaces, &mut self.queue);
     }
 
     /// Draw a back-off from the present window.
@@ -133,7 +120,7 @@ impl Radio {
     /// Wait for the medium, or take it at once.
     fn contend(&mut self, node: usize) {
         let now = self.now;
-        let (ifs, slot) = (self.ifs, self.phy.slot);
+        let Spaces { ifs, slot } = self.spaces;
         let s = &mut self.stations[node];
         if s.backoff {
             if s.busy {

@@ -197,6 +197,14 @@ pub(crate) struct Timing {
     pub ack: Span,
 }
 
+/// What the count of slots goes by.
+#[derive(Clone, Copy)]
+pub(crate) struct Spaces {
+    /// DIFS, and EIFS.
+    pub ifs: [Span; 2],
+    pub slot: Span,
+}
+
 /// All radios of a channel.
 ///
 /// The owner calls [`Radio::send`] and, at [`Radio::poll_timeout`], [`Radio::handle_timeout`];
@@ -205,7 +213,7 @@ pub(crate) struct Timing {
 pub struct Radio {
     pub(crate) now: Time,
     pub(crate) phy: Phy,
-    pub(crate) ifs: [Span; 2],
+    pub(crate) spaces: Spaces,
     /// Mode of the PLCP header by mode of the frame.
     pub(crate) header: [Mode; 12],
     pub(crate) timing: Vec<[Timing; 12]>,
@@ -255,7 +263,10 @@ impl Radio {
         }
         let mut radio = Radio {
             now: Time::ZERO,
-            ifs: [phy.difs, phy.eifs()],
+            spaces: Spaces {
+                ifs: [phy.difs, phy.eifs()],
+                slot: phy.slot,
+            },
             header: Mode::ALL.map(|m| phy.header(m)),
             phy,
             timing,
@@ -370,32 +381,39 @@ impl Radio {
 
     /// Everything that is due at `now`.
     pub fn handle_timeout(&mut self, now: Time) {
-        self.now = now;
-        while let Some((wake, node)) = self.queue.pop(now) {
-            match wake {
-                Wake::End => self.end(node),
-                Wake::Respond => self.respond(node),
-                Wake::Timeout => self.timeout(node),
-                Wake::Access => self.granted(node),
-                Wake::Interrupt => self.interrupt(node),
-            }
-            self.queue.settle();
-        }
+        self.turns(now, Time::ZERO);
     }
 
     /// What is due next, and on until `limit` as long as there is neither an event nor a
     /// transmission to show: [`Radio::poll_timeout`] and [`Radio::handle_timeout`] in turns.
     /// Returns the time of the last turn, and how many there were.
     pub fn run_until(&mut self, limit: Time) -> (Time, u64) {
+        let turns = self.turns(self.queue.next(), limit);
+        (self.now, turns)
+    }
+
+    /// A turn at `now`, and more until `limit`; how many there were.
+    fn turns(&mut self, now: Time, limit: Time) -> u64 {
         let mut turns = 0;
+        self.now = now;
         loop {
-            self.handle_timeout(self.queue.next());
+            while let Some((wake, node)) = self.queue.pop(self.now) {
+                match wake {
+                    Wake::End => self.end(node),
+                    Wake::Respond => self.respond(node),
+                    Wake::Timeout => self.timeout(node),
+                    Wake::Access => self.granted(node),
+                    Wake::Interrupt => self.interrupt(node),
+                }
+                self.queue.settle();
+            }
             turns += 1;
             let quiet = self.events.is_empty() && self.aired.is_empty();
             let next = self.queue.next();
             if !quiet || next > limit || next == Time::NEVER {
-                return (self.now, turns);
+                return turns;
             }
+            self.now = next;
         }
     }
 
@@ -568,12 +586,18 @@ impl Radio {
 }
 
 /// The link to a station among those of another; it may well be the one at `hint`.
-pub(crate) fn link_to(row: &mut [Link], to: u16, hint: u32) -> Option<&mut Link> {
-    let at = match row.get(hint as usize) {
-        Some(link) if link.to == to => hint as usize,
-        _ => row.binary_search_by_key(&to, |l| l.to).ok()?,
-    };
-    row.get_mut(at)
+pub(crate) fn link_to(row: &mut [Link], to: u16, hint: usize) -> Option<&mut Link> {
+    row.get_mut(place_of(row, to, hint))
+}
+
+/// Where in a row the link to a station is; past its end if there is none.
+pub(crate) fn place_of(row: &[Link], to: u16, hint: usize) -> usize {
+    match row.get(hint) {
+        Some(link) if link.to == to => hint,
+        _ => row
+            .binary_search_by_key(&to, |l| l.to)
+            .unwrap_or(usize::MAX),
+    }
 }
 
 const _: () = assert!(ACK == CTS);

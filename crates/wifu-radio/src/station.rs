@@ -124,7 +124,7 @@ pub(crate) struct Station {
     pub lock: Option<Lock>,
     pub sending: Option<u32>,
     /// Which of its links leads to the one to whom it sent last; a hint.
-    pub target: u32,
+    pub target: usize,
     pub busy: bool,
     /// Carrier sense is idle since then, NAV included: it may lie ahead.
     pub idle_since: Time,
@@ -184,7 +184,7 @@ impl Station {
             total: Power::ZERO,
             lock: None,
             sending: None,
-            target: u32::MAX,
+            target: usize::MAX,
             busy: false,
             idle_since: Time::ZERO,
             busy_since: Time::ZERO,

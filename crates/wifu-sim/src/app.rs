@@ -107,11 +107,21 @@ impl Outcome {
     }
 }
 
-/// The octet at `offset` of what side `side` (0, 1) of flow `flow` writes.
+/// The octet at `offset` of what side `side` (0, 1) of flow `flow` writes: words of 64 bits, each
+/// the one before plus an odd number, so that none comes twice in a stream.
 pub fn pattern(flow: usize, side: usize, offset: u64) -> u8 {
-    let word = (offset >> 3) ^ (flow as u64) << 40 ^ (side as u64) << 60;
-    let mixed = (word ^ 0x9E37_79B9_7F4A_7C15).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    ((mixed ^ mixed >> 29) >> ((offset & 7) * 8)) as u8
+    let word = pattern_start(flow, side).wrapping_add((offset >> 3).wrapping_mul(PATTERN_STEP));
+    (word >> ((offset & 7) * 8)) as u8
+}
+
+/// What a word of [`pattern`] differs by from the one before: 2^64 over the golden ratio.
+pub(crate) const PATTERN_STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// The first word of a stream.
+pub(crate) fn pattern_start(flow: usize, side: usize) -> u64 {
+    let stream = (flow as u64) << 1 | side as u64;
+    let mixed = (stream + 1).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed ^ mixed >> 29
 }
 
 /// An application at work.

@@ -1,61 +1,64 @@
 //! The octets of [`crate::app::pattern`], eight at a time: every octet that crosses a simulated
 //! network is written and checked, so it has to be cheap.
 
-const LEFT: u64 = 0x9E37_79B9_7F4A_7C15;
-const TIMES: u64 = 0xBF58_476D_1CE4_E5B9;
+use crate::app::{PATTERN_STEP, pattern_start};
 
-/// The stream of one side (0, 1) of a flow.
+/// The stream of one side (0, 1) of a flow: its first word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pattern(u64);
 
 impl Pattern {
     pub(crate) fn new(flow: usize, side: usize) -> Pattern {
-        Pattern((flow as u64) << 40 ^ (side as u64) << 60 ^ LEFT)
+        Pattern(pattern_start(flow, side))
     }
 
     fn word(self, word: u64) -> u64 {
-        let mixed = (word ^ self.0).wrapping_mul(TIMES);
-        mixed ^ mixed >> 29
+        self.0.wrapping_add(word.wrapping_mul(PATTERN_STEP))
+    }
+
+    fn octet(self, at: u64) -> u8 {
+        (self.word(at >> 3) >> ((at & 7) * 8)) as u8
     }
 
     /// Write the octets from `offset` on.
     pub(crate) fn fill(self, out: &mut [u8], offset: u64) {
-        let (head, mut word) = self.split(out.len(), offset);
-        let (first, rest) = out.split_at_mut(head);
-        for (octet, at) in first.iter_mut().zip(offset..) {
-            *octet = (self.word(at >> 3) >> ((at & 7) * 8)) as u8;
+        let (head, first) = self.split(out.len(), offset);
+        let (head, rest) = out.split_at_mut(head);
+        for (octet, at) in head.iter_mut().zip(offset..) {
+            *octet = self.octet(at);
         }
-        let mut eights = rest.chunks_exact_mut(8);
-        for eight in &mut eights {
-            eight.copy_from_slice(&self.word(word).to_le_bytes());
-            word += 1;
+        let mut word = self.word(first);
+        let (eights, tail) = rest.as_chunks_mut::<8>();
+        for eight in eights {
+            *eight = word.to_le_bytes();
+            word = word.wrapping_add(PATTERN_STEP);
         }
-        let last = self.word(word).to_le_bytes();
-        let tail = eights.into_remainder();
         let n = tail.len();
-        tail.copy_from_slice(&last[..n]);
+        tail.copy_from_slice(&word.to_le_bytes()[..n]);
     }
 
     /// How many octets differ from those from `offset` on.
     pub(crate) fn wrong(self, octets: &[u8], offset: u64) -> u64 {
-        let (head, mut word) = self.split(octets.len(), offset);
-        let (first, rest) = octets.split_at(head);
-        let byte = |at: u64| (self.word(at >> 3) >> ((at & 7) * 8)) as u8;
-        let differ = |piece: &[u8], from: u64| {
-            let pairs = piece.iter().zip(from..);
-            pairs.filter(|(octet, at)| **octet != byte(*at)).count() as u64
-        };
-        let mut wrong = differ(first, offset);
-        let mut eights = rest.chunks_exact(8);
-        for eight in &mut eights {
-            let mut octets = [0; 8];
-            octets.copy_from_slice(eight);
-            if u64::from_le_bytes(octets) != self.word(word) {
-                wrong += differ(eight, word << 3);
-            }
-            word += 1;
+        let (head, first) = self.split(octets.len(), offset);
+        let (head, rest) = octets.split_at(head);
+        let (eights, tail) = rest.as_chunks::<8>();
+        let (mut word, mut differences) = (self.word(first), 0);
+        for eight in eights {
+            differences |= u64::from_le_bytes(*eight) ^ word;
+            word = word.wrapping_add(PATTERN_STEP);
         }
-        wrong + differ(eights.remainder(), word << 3)
+        let end = (first + eights.len() as u64) << 3;
+        let mut wrong = self.differ(head, offset) + self.differ(tail, end);
+        if differences != 0 {
+            wrong += self.differ(eights.as_flattened(), first << 3);
+        }
+        wrong
+    }
+
+    /// [`Pattern::wrong`], one octet at a time.
+    fn differ(self, octets: &[u8], offset: u64) -> u64 {
+        let pairs = octets.iter().zip(offset..);
+        pairs.filter(|(o, at)| **o != self.octet(*at)).count() as u64
     }
 
     /// Octets before the first whole word, and that word's number.
