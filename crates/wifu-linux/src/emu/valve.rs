@@ -223,6 +223,8 @@ struct Queue {
 struct Valve {
     netlink: OwnedFd,
     kick: OwnedFd,
+    /// Of the last request.
+    number: u32,
     interface: i32,
     /// The length of the node's queue.
     queue: u32,
@@ -242,6 +244,7 @@ impl Valve {
             Ok(Valve {
                 netlink,
                 kick,
+                number: 0,
                 interface,
                 queue,
                 lost: false,
@@ -280,7 +283,7 @@ impl Valve {
         Ok(())
     }
 
-    fn look(&self) -> io::Result<Queue> {
+    fn look(&mut self) -> io::Result<Queue> {
         let mut reply = [0; 2048];
         let body = tcmsg(self.interface);
         // Without the flag only those who watch all changes are answered.
@@ -289,7 +292,7 @@ impl Valve {
     }
 
     /// The device becomes what it is without a valve: its own ring is the queue.
-    fn leave(&self) -> io::Result<()> {
+    fn leave(&mut self) -> io::Result<()> {
         // struct ifinfomsg: family, type, index, flags, change.
         let mut body = vec![0; 4];
         body.extend(self.interface.to_ne_bytes());
@@ -300,27 +303,43 @@ impl Valve {
     }
 
     /// One request; gives the length of what came back.
-    fn ask(&self, kind: u16, flags: u16, body: &[u8], reply: &mut [u8]) -> io::Result<usize> {
+    fn ask(&mut self, kind: u16, flags: u16, body: &[u8], reply: &mut [u8]) -> io::Result<usize> {
+        self.number = self.number.wrapping_add(1);
         let mut message = Vec::with_capacity(16 + body.len());
         message.extend((16 + body.len() as u32).to_ne_bytes());
         message.extend(kind.to_ne_bytes());
         message.extend((NLM_F_REQUEST | flags).to_ne_bytes());
-        message.extend([0; 8]);
+        message.extend(self.number.to_ne_bytes());
+        message.extend([0; 4]);
         message.extend(body);
         rustix::net::send(&self.netlink, &message, SendFlags::empty())?;
-        // The kernel answers before `send` returns.
-        let (n, _) = rustix::net::recv(&self.netlink, &mut *reply, RecvFlags::DONTWAIT)?;
-        match reply.get(..n.min(reply.len())) {
-            Some([_, _, _, _, a, b, rest @ ..]) if u16::from_ne_bytes([*a, *b]) == NLMSG_ERROR => {
-                let code = rest.get(10..14).and_then(|c| c.try_into().ok());
-                match code.map(i32::from_ne_bytes) {
-                    Some(0) => Ok(n),
-                    Some(e) => Err(io::Error::from_raw_os_error(-e)),
-                    None => Err(io::ErrorKind::InvalidData.into()),
-                }
+        loop {
+            // The kernel answers before `send` returns. If it was short of memory then, it is the
+            // next request that finds answers to this one in front of its own.
+            let (n, _) = rustix::net::recv(&self.netlink, &mut *reply, RecvFlags::DONTWAIT)?;
+            let answer = reply.get(..n).unwrap_or(reply);
+            if number(answer) == Some(self.number) {
+                return refusal(answer).map_or(Ok(answer.len()), Err);
             }
-            _ => Ok(n),
         }
+    }
+}
+
+/// The number of the request that a netlink message answers.
+fn number(message: &[u8]) -> Option<u32> {
+    Some(u32::from_ne_bytes(message.get(8..12)?.try_into().ok()?))
+}
+
+/// What a netlink message says against its request.
+fn refusal(message: &[u8]) -> Option<io::Error> {
+    if message.get(4..6)? != NLMSG_ERROR.to_ne_bytes() {
+        return None;
+    }
+    let code = message.get(16..20).and_then(|c| c.try_into().ok());
+    match code.map(i32::from_ne_bytes) {
+        Some(0) => None,
+        Some(e) => Some(io::Error::from_raw_os_error(-e)),
+        None => Some(io::ErrorKind::InvalidData.into()),
     }
 }
 
@@ -476,6 +495,41 @@ mod tests {
         assert_eq!(queue(&all), Some(expected));
         assert_eq!(queue(&all[..8]), None);
         assert_eq!(tcmsg(1).len() + 16, HEAD);
+    }
+
+    #[test]
+    fn answers_to_earlier_requests_are_passed_over() {
+        let mut valve = Valve {
+            netlink: open_netlink().expect("netlink"),
+            kick: socket_with(
+                AddressFamily::UNIX,
+                SocketType::DGRAM,
+                SocketFlags::CLOEXEC,
+                None,
+            )
+            .expect("a socket"),
+            number: 0,
+            interface: 1,
+            queue: 0,
+            lost: false,
+            seen: Queue::default(),
+            granted: false,
+        };
+        // An answer that nobody fetched: to a request for a kind of message that there is none of.
+        let mut request = Vec::from(16u32.to_ne_bytes());
+        request.extend(999u16.to_ne_bytes());
+        request.extend(NLM_F_REQUEST.to_ne_bytes());
+        request.extend(77u32.to_ne_bytes());
+        request.extend([0; 4]);
+        rustix::net::send(&valve.netlink, &request, SendFlags::empty()).expect("a request");
+        // RTM_GETLINK of interface 1: the loopback, which is there in any namespace.
+        let mut body = vec![0; 4];
+        body.extend(1i32.to_ne_bytes());
+        body.extend([0; 8]);
+        let mut reply = [0; 8192];
+        let n = valve.ask(18, 0, &body, &mut reply).expect("an answer");
+        assert_eq!(number(&reply[..n]), Some(1));
+        assert_eq!(reply[20..24], 1i32.to_ne_bytes());
     }
 
     #[test]
