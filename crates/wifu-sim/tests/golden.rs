@@ -110,7 +110,8 @@ fn nodes_out_of_range_cost_nothing_per_transmission() {
             .collect();
         run(&format!(
             "[topology]\nwords = \"linear,4\"\nset = \"TB-W9\"\n{more}[[flow]]\n\
-             from = \"n1\"\nto = \"n4\"\nprotocol = \"tcp-sack\"\napp = \"file\"\nbytes = \"100k\"\n"
+             from = \"n1\"\nto = \"n3\"\nprotocol = \"tcp-sack\"\napp = \"file\"\nbytes = \"100k\"\n\
+             jitter = \"5ms\"\n"
         ))
     };
     let alone = with(0);
@@ -120,6 +121,7 @@ fn nodes_out_of_range_cost_nothing_per_transmission() {
         assert_eq!(beside.nodes.len(), alone.nodes.len() + others as usize);
         assert_eq!(beside.events, alone.events, "{others} more nodes");
         assert_eq!(beside.nodes[..4], alone.nodes[..4]);
+        assert_eq!(beside.flows[0].start_s, alone.flows[0].start_s, "its own stream");
     }
 }
 
