@@ -5,6 +5,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$HOME/.cargo/bin:$PATH"
 seconds=${1:?say for how many seconds}
+# cargo-fuzz has no --locked.
+cargo +nightly metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null || {
+    echo "fuzz: fuzz/Cargo.lock is behind; 'cargo metadata --manifest-path fuzz/Cargo.toml' renews it" >&2
+    exit 1
+}
 for target in $(cargo +nightly fuzz list); do
     echo "fuzz: $target, $seconds s"
     cargo +nightly fuzz run "$target" -- -max_total_time="$seconds" -print_final_stats=0 \
