@@ -121,7 +121,10 @@ fn nodes_out_of_range_cost_nothing_per_transmission() {
         assert_eq!(beside.nodes.len(), alone.nodes.len() + others as usize);
         assert_eq!(beside.events, alone.events, "{others} more nodes");
         assert_eq!(beside.nodes[..4], alone.nodes[..4]);
-        assert_eq!(beside.flows[0].start_s, alone.flows[0].start_s, "its own stream");
+        assert_eq!(
+            beside.flows[0].start_s, alone.flows[0].start_s,
+            "its own stream"
+        );
     }
 }
 

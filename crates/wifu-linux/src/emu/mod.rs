@@ -225,7 +225,7 @@ fn open_valves(
     hosts: &[Host],
     none: Option<String>,
 ) -> io::Result<(valve::Valves, valve::Credits)> {
-    let told = Arc::new(valve::Told::new(hosts.len(), none));
+    let told = Arc::new(valve::PushBackState::new(hosts.len(), none));
     let queues = plan.nodes.iter().map(|n| n.radio.queue);
     let places = hosts.iter().map(|h| &h.namespace).zip(queues);
     let (grants, granted) = channel();

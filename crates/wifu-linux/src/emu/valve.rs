@@ -38,11 +38,11 @@ const SPARE: u32 = 32;
 const ROUND: Duration = Duration::from_millis(200);
 
 /// Of the frame that makes the kernel look: to a node that is none, by a protocol for experiments.
-const NOBODY: [u8; 6] = [0x02, 0x57, 0x69, 0x46, 0, 0];
+const UNUSED_ADDRESS: [u8; 6] = [0x02, 0x57, 0x69, 0x46, 0, 0];
 const ETHERTYPE: u16 = 0x88B5;
-/// Classic BPF for `cls_bpf`: frames to [`NOBODY`] are stolen (4), others are none of its business
-/// (-1).
-const THIEF: &str = "6,32 0 0 0,21 0 3 39283014,40 0 0 4,21 0 1 0,6 0 0 4,6 0 0 4294967295";
+/// Classic BPF for `cls_bpf`: frames to [`UNUSED_ADDRESS`] are stolen (`TC_ACT_STOLEN`, 4), others
+/// are none of its business (-1).
+const STEAL: &str = "6,32 0 0 0,21 0 3 39283014,40 0 0 4,21 0 1 0,6 0 0 4,6 0 0 4294967295";
 
 /// linux/rtnetlink.h, linux/pkt_sched.h and their like; the names are the kernel's.
 const NLM_F_REQUEST: u16 = 1;
@@ -79,7 +79,7 @@ pub(crate) fn steps(queue: u32) -> [String; 3] {
         ),
         format!(
             "filter add dev {DEVICE} parent {BELOW:x}: protocol {ETHERTYPE:#x} pref 1 bpf da \
-             bytecode '{THIEF}'"
+             bytecode '{STEAL}'"
         ),
     ]
 }
@@ -96,7 +96,7 @@ pub(crate) fn tap_length(ring: u32) -> u32 {
 
 /// What is known of all nodes' valves, by whichever thread.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct PushBackState {
     nodes: Vec<Node>,
     /// Some node's queue stands still.
     stuck: AtomicBool,
@@ -114,15 +114,15 @@ struct Node {
     dropped: AtomicU64,
 }
 
-impl Told {
+impl PushBackState {
     /// Of so many nodes; `none` says why these have no valves.
-    pub fn new(nodes: usize, none: Option<String>) -> Told {
+    pub fn new(nodes: usize, none: Option<String>) -> PushBackState {
         let node = |_| Node {
             works: AtomicBool::new(none.is_none()),
             stuck: AtomicBool::new(false),
             dropped: AtomicU64::new(0),
         };
-        Told {
+        PushBackState {
             nodes: (0..nodes).map(node).collect(),
             stuck: AtomicBool::new(false),
             none,
@@ -158,12 +158,12 @@ pub(crate) struct Credits {
     /// Empty if there are no valves.
     nodes: Vec<Credit>,
     grants: Sender<Grant>,
-    pub told: Arc<Told>,
+    pub told: Arc<PushBackState>,
 }
 
 impl Credits {
     /// For drivers with rings of these sizes.
-    pub fn new(rings: &[u32], grants: Sender<Grant>, told: Arc<Told>) -> Credits {
+    pub fn new(rings: &[u32], grants: Sender<Grant>, told: Arc<PushBackState>) -> Credits {
         let rings = if told.none.is_some() { &[] } else { rings };
         Credits {
             nodes: rings.iter().map(|r| Credit::new(*r)).collect(),
@@ -222,7 +222,7 @@ struct Queue {
 /// A node's valve, from inside its namespace.
 struct Valve {
     netlink: OwnedFd,
-    kick: OwnedFd,
+    probe: OwnedFd,
     /// Of the last request.
     number: u32,
     interface: i32,
@@ -238,12 +238,12 @@ impl Valve {
         let inside = || -> io::Result<Valve> {
             let netlink = open_netlink()?;
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            let kick = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
+            let probe = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
             let interface = rustix::net::netdevice::name_to_index(&netlink, DEVICE)? as i32;
-            sys::bind_link(&kick, 0, interface)?;
+            sys::bind_link(&probe, 0, interface)?;
             Ok(Valve {
                 netlink,
-                kick,
+                probe,
                 number: 0,
                 interface,
                 queue,
@@ -272,13 +272,13 @@ impl Valve {
         self.ask(RTM_NEWQDISC, NLM_F_ACK, &body, &mut [0; 256])?;
         self.granted = true;
         let mut frame = [0; 60];
-        frame[..6].copy_from_slice(&NOBODY);
-        frame[6..12].copy_from_slice(&NOBODY);
+        frame[..6].copy_from_slice(&UNUSED_ADDRESS);
+        frame[6..12].copy_from_slice(&UNUSED_ADDRESS);
         frame[12..14].copy_from_slice(&ETHERTYPE.to_be_bytes());
-        let kick = || rustix::net::send(&self.kick, &frame, SendFlags::empty());
+        let probe = || rustix::net::send(&self.probe, &frame, SendFlags::empty());
         // Once an interface was down, the next to send is told so; it stays silent while it is.
-        if kick().is_err() {
-            let _ = kick();
+        if probe().is_err() {
+            let _ = probe();
         }
         Ok(())
     }
@@ -375,7 +375,7 @@ fn queue(attributes: &[u8]) -> Option<Queue> {
 pub(crate) struct Valves {
     list: Vec<Valve>,
     grants: Receiver<Grant>,
-    told: Arc<Told>,
+    told: Arc<PushBackState>,
 }
 
 impl Valves {
@@ -383,7 +383,7 @@ impl Valves {
     pub fn open<'a>(
         hosts: impl Iterator<Item = (&'a Namespace, u32)>,
         grants: Receiver<Grant>,
-        told: Arc<Told>,
+        told: Arc<PushBackState>,
     ) -> io::Result<Valves> {
         let list = match told.none {
             Some(_) => Vec::new(),
@@ -501,7 +501,7 @@ mod tests {
     fn answers_to_earlier_requests_are_passed_over() {
         let mut valve = Valve {
             netlink: open_netlink().expect("netlink"),
-            kick: socket_with(
+            probe: socket_with(
                 AddressFamily::UNIX,
                 SocketType::DGRAM,
                 SocketFlags::CLOEXEC,
@@ -533,9 +533,14 @@ mod tests {
     }
 
     #[test]
-    fn the_frame_that_kicks_is_the_one_that_is_stolen() {
-        let start = u32::from_be_bytes([NOBODY[0], NOBODY[1], NOBODY[2], NOBODY[3]]);
-        assert!(THIEF.contains(&format!("21 0 3 {start},")), "{start}");
-        assert_eq!(super::super::net::node_of(&NOBODY, 1000), None);
+    fn the_probe_is_the_frame_that_is_stolen() {
+        let start = u32::from_be_bytes([
+            UNUSED_ADDRESS[0],
+            UNUSED_ADDRESS[1],
+            UNUSED_ADDRESS[2],
+            UNUSED_ADDRESS[3],
+        ]);
+        assert!(STEAL.contains(&format!("21 0 3 {start},")), "{start}");
+        assert_eq!(super::super::net::node_of(&UNUSED_ADDRESS, 1000), None);
     }
 }
