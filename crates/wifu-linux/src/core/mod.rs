@@ -35,7 +35,7 @@ use unseen::{Count, unseen};
 use watch::{Shared, State, Stopwatch};
 use wifu_core::{Chain, Full, Hook, Hooks};
 use wifu_wire::{Span, Time};
-use worker::Worker;
+use worker::{LAST, Worker};
 
 /// Lines of handlers that wait for being read.
 const LINES: usize = 4096;
@@ -289,14 +289,13 @@ impl Interception {
         self.start()?;
         let mut watch = Stopwatch::new(self.settings.stall);
         let mut next = control.interval.map_or(Time::NEVER, |i| self.begun + i);
-        let mut fallback = None;
+        let mut fallback: Option<Fallback> = None;
         let mut events: Vec<Event> = Vec::new();
         let result = loop {
             let now = Poller::now();
-            let look = if fallback.is_none() {
-                now + watch.pause()
-            } else {
-                Time::NEVER
+            let look = match &fallback {
+                None => now + watch.pause(),
+                Some(fallback) => fallback.outbox.wake_by(Time::NEVER),
             };
             self.poller.wait(look.min(next), 0, &mut events)?;
             let now = Poller::now();
@@ -329,6 +328,7 @@ impl Interception {
         self.wait_for(Span(500_000_000), |s| s.state() != State::Working);
         if let Some(fallback) = &mut fallback {
             self.failed[usize::from(self.closed())] += fallback.decide(!self.closed())?;
+            fallback.outbox.hand_over_until(Poller::now() + LAST);
         }
         while let Ok(line) = self.lines.try_recv() {
             tell(Told::Line(line));
@@ -564,6 +564,71 @@ impl Fallback {
             }
             self.outbox.hand_over();
         }
+        // What was refused before, too.
+        self.outbox.hand_over();
         Ok(decided)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::steps::Steps;
+    use core::time::Duration;
+    use queue::tests::{full_socket, handed_over};
+
+    fn interception(socket: Socket, state: State) -> Interception {
+        let poller = Poller::new(Coalesce::OFF).unwrap();
+        let (sender, lines) = sync_channel(1);
+        let shared = Shared::new(sender, poller.waker());
+        shared.leave(state);
+        let remote = Remote {
+            waker: poller.waker(),
+            stop: Arc::default(),
+            reports: Arc::default(),
+        };
+        Interception {
+            poller,
+            socket,
+            hooks: Hooks::NONE,
+            shared,
+            lines,
+            settings: Settings::default(),
+            ready: None,
+            worker: None,
+            remote,
+            begun: Poller::now(),
+            failed: [0; 2],
+            passed: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn what_is_refused_after_handlers_failed_is_handed_over_although_nothing_comes() {
+        let (socket, kernel) = full_socket();
+        let (give, take) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let failed = interception(socket, State::Stalled);
+            let remote = failed.remote();
+            let rules = Rules::install(&[], &mut Steps::dry()).unwrap();
+            let tell = |told| {
+                if let Told::Failed(how, _) = told {
+                    give.send((how, remote.clone())).unwrap();
+                }
+            };
+            failed.run(&Control::default(), tell, rules)
+        });
+        let (how, remote) = take.recv().unwrap();
+        assert_eq!(how, "stalled");
+        // It has decided about all that waited, and sleeps.
+        std::thread::sleep(Duration::from_millis(50));
+        let mut wanted = Vec::new();
+        for queue in 0..5 {
+            message::verdict_up_to(&mut wanted, queue, AHEAD, true);
+        }
+        let seen = handed_over(&kernel, Duration::from_secs(2));
+        remote.stop();
+        thread.join().unwrap().unwrap();
+        assert_eq!(seen, wanted);
     }
 }
