@@ -184,6 +184,10 @@ impl Worker {
                 Ok(n) => handled += n,
                 Err(e) => return Ok(Err(e)),
             }
+            // A batch takes a slow handler long enough.
+            if self.shared.is_awaited() {
+                break;
+            }
         }
         handled += self.overhear()?;
         handled += self.watch_air()?;
@@ -514,6 +518,7 @@ impl Worker {
     }
 
     fn publish(&mut self) {
+        let request = self.shared.requested();
         for counters in &mut self.hooks {
             counters.shape.held_now = 0;
         }
@@ -532,7 +537,7 @@ impl Worker {
         let monitor = self.monitor.as_mut().map(Monitor::counters);
         self.account.monitor = monitor.map(Box::new);
         self.account.refused_verdicts = self.outbox.refused();
-        self.shared.give(self.account.clone());
+        self.shared.give(self.account.clone(), request);
     }
 
     /// No rules send packets any more: judge what waits, and let go what is held.
