@@ -337,7 +337,7 @@ impl Interception {
                 break Ok(());
             }
         };
-        let counted = rules.counts();
+        let counted = self.counted(&mut rules);
         drop(rules);
         self.shared.ask_to_end();
         self.wake_worker();
@@ -446,11 +446,16 @@ impl Interception {
         }
     }
 
+    /// What the rules counted, if anything can have passed that was not seen.
+    fn counted(&self, rules: &mut Rules) -> Option<BTreeMap<&'static str, Count>> {
+        if self.closed() { None } else { rules.counts() }
+    }
+
     /// The account now, with the handlers' newest snapshot if they are at work.
     fn report(&mut self, rules: &mut Rules) -> Report {
         // In this order: what is counted waits after that, and what waits is seen by then, or
         // waits still.
-        let counted = rules.counts();
+        let counted = self.counted(rules);
         let kernel = kernel_queues();
         let mut freshness = Freshness::Stale;
         if self.shared.state() == State::Working {
