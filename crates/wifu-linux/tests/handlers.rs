@@ -10,7 +10,7 @@ use wifu_engine::descriptor::{Params, Value};
 use wifu_linux::core::config::{Settings, hooks_of};
 use wifu_linux::core::report::Report;
 use wifu_linux::core::rules::Rules;
-use wifu_linux::core::{Control, Interception};
+use wifu_linux::core::{Control, Interception, Told};
 use wifu_linux::delay::{Measure, Meter, Setup};
 use wifu_linux::netns::{End, Lab, Namespace};
 use wifu_linux::steps::{Steps, output_of};
@@ -82,6 +82,31 @@ fn with<T>(
     super_packets: bool,
     work: impl FnOnce() -> T,
 ) -> (T, Report) {
+    let quiet = Control::default();
+    told(
+        ns,
+        chain,
+        rule,
+        settings,
+        super_packets,
+        &quiet,
+        |_| {},
+        work,
+    )
+}
+
+/// The same, with an interval between reports, and hearing what is told.
+#[expect(clippy::too_many_arguments, reason = "what a program's user says")]
+fn told<T>(
+    ns: &Namespace,
+    chain: Chain,
+    rule: &str,
+    settings: &Settings,
+    super_packets: bool,
+    control: &Control,
+    tell: impl FnMut(Told) + Send,
+    work: impl FnOnce() -> T,
+) -> (T, Report) {
     let rules = [format!(
         "{rule} -p udp -j NFQUEUE --queue-bypass --queue-num {}",
         {
@@ -98,7 +123,7 @@ fn with<T>(
                 let i = i.expect("queues");
                 let rules = Rules::install(&rules, &mut Steps::real()).expect("rules");
                 give.send(i.remote()).expect("test");
-                i.run(&Control::default(), |_| {}, rules)
+                i.run(control, tell, rules)
             };
             ns.run(inside).expect("namespace").expect("run")
         });
@@ -264,6 +289,41 @@ fn packets_that_a_full_queue_let_pass_are_counted_to_the_last() {
         assert_eq!(hook.packets + hook.passed_unseen, 1000, "{report:?}");
         let octets = hook.octets + hook.passed_unseen_octets;
         assert_eq!(octets, 1000 * 528, "{report:?}");
+    }
+}
+
+#[test]
+fn packets_that_a_slow_handler_has_yet_to_see_are_not_taken_for_unseen_ones() {
+    if !privileged() {
+        return;
+    }
+    let w = World::new("slow");
+    // Batches of 32 take less time than a report waits, and more.
+    for (each, count) in [(2, 600), (5, 300)] {
+        let slow = chain(move |_, _| {
+            std::thread::sleep(each * MILLISECOND);
+            Verdict::Accept
+        });
+        let often = Control {
+            interval: Some(Span(30_000_000)),
+            ..Control::default()
+        };
+        let mut reports = Vec::new();
+        let hear = |told| {
+            if let Told::Report(report) = told {
+                reports.push(report);
+            }
+        };
+        let send = || datagrams(&w, count, 500, MILLISECOND / 10);
+        let settings = settings(Full::Open);
+        let (came, last) = told(&w.b, slow, "INPUT", &settings, true, &often, hear, send);
+        assert_eq!(came.len(), count as usize, "{last:?}");
+        assert!(reports.len() > 5, "{last:?}");
+        for report in &reports {
+            let hook = report.handlers.hooks.get("input");
+            assert_eq!(hook.map_or(0, |h| h.passed_unseen), 0, "{report:?}");
+        }
+        assert_eq!(last.handlers.hooks["input"].packets, u64::from(count));
     }
 }
 

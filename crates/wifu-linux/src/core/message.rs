@@ -224,10 +224,11 @@ pub(crate) fn first_length(messages: &[u8]) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn sample() -> Vec<u8> {
+    /// A packet in queue 3, with the number 7.
+    pub(crate) fn sample() -> Vec<u8> {
         let mut out = Vec::new();
         let at = begin(&mut out, PACKET, 0, 3);
         let mut header = 7u32.to_be_bytes().to_vec();

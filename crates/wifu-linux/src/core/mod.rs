@@ -8,6 +8,7 @@
 pub mod config;
 mod ear;
 mod facts;
+mod fallback;
 mod message;
 mod monitor;
 mod pending;
@@ -23,8 +24,9 @@ use crate::poller::{Coalesce, Event, Interest, Poller, Waker};
 use config::Settings;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use ear::Ear;
+use fallback::Fallback;
 use monitor::Monitor;
-use queue::{Inbox, Look, Outbox, Socket, Ticket};
+use queue::{Socket, Ticket};
 use report::{KernelQueue, Report, Snapshot, kernel_queues};
 use rules::Rules;
 use std::collections::BTreeMap;
@@ -35,12 +37,15 @@ use unseen::{Count, unseen};
 use watch::{Shared, State, Stopwatch};
 use wifu_core::{Chain, Full, Hook, Hooks};
 use wifu_wire::{Span, Time};
-use worker::Worker;
+use worker::{LAST, Worker};
 
 /// Lines of handlers that wait for being read.
 const LINES: usize = 4096;
 /// The handlers' turn on a processor: short, so that they go before those whose packets they hold.
 const SLICE: core::time::Duration = core::time::Duration::from_micros(100);
+/// A snapshot is waited for so long, and at the end what handlers still do.
+const PATIENCE: Span = Span(100_000_000);
+const PATIENCE_AT_END: Span = Span(500_000_000);
 /// The kernel's ids go up one by one: this far ahead of any, nothing waits.
 const AHEAD: u32 = 0x3FFF_FFFF;
 
@@ -121,6 +126,17 @@ pub struct Control {
     pub report: Vec<i32>,
     /// Report this often.
     pub interval: Option<Span>,
+}
+
+/// How the handlers' snapshot compares with counters that were read before it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Freshness {
+    /// It may be older: handlers were too slow to give another.
+    Stale,
+    /// It is newer.
+    UnderWay,
+    /// It is newer, and nothing comes any more.
+    Last,
 }
 
 /// Handlers with their queues open.
@@ -289,14 +305,13 @@ impl Interception {
         self.start()?;
         let mut watch = Stopwatch::new(self.settings.stall);
         let mut next = control.interval.map_or(Time::NEVER, |i| self.begun + i);
-        let mut fallback = None;
+        let mut fallback: Option<Fallback> = None;
         let mut events: Vec<Event> = Vec::new();
         let result = loop {
             let now = Poller::now();
-            let look = if fallback.is_none() {
-                now + watch.pause()
-            } else {
-                Time::NEVER
+            let look = match &fallback {
+                None => now + watch.pause(),
+                Some(fallback) => fallback.outbox.wake_by(Time::NEVER),
             };
             self.poller.wait(look.min(next), 0, &mut events)?;
             let now = Poller::now();
@@ -322,18 +337,23 @@ impl Interception {
                 break Ok(());
             }
         };
-        let counted = rules.counts();
+        let counted = self.counted(&mut rules);
         drop(rules);
         self.shared.ask_to_end();
         self.wake_worker();
-        self.wait_for(Span(500_000_000), |s| s.state() != State::Working);
+        self.wait_for(PATIENCE_AT_END, |s| s.state() != State::Working);
         if let Some(fallback) = &mut fallback {
             self.failed[usize::from(self.closed())] += fallback.decide(!self.closed())?;
+            fallback.outbox.hand_over_until(Poller::now() + LAST);
         }
         while let Ok(line) = self.lines.try_recv() {
             tell(Told::Line(line));
         }
-        let report = self.account(counted);
+        let freshness = match self.shared.state() {
+            State::Ended => Freshness::Last,
+            _ => Freshness::Stale,
+        };
+        let report = self.account(counted, kernel_queues(), freshness);
         tell(Told::Report(report.clone()));
         for hook in self.hooks.iter() {
             if let Err(e) = self.socket.unbind(hook) {
@@ -397,18 +417,13 @@ impl Interception {
             State::Stalled => "stalled",
         };
         tell(Told::Failed(how, self.settings.when_full));
-        let mut fallback = Fallback {
-            inbox: Inbox::new(self.socket.clone()),
-            outbox: Outbox::new(self.socket.clone()),
-            counted: [0; 5],
-        };
+        let mut fallback = Fallback::new(&self.socket);
         let queues = kernel_queues();
         for hook in self.hooks.iter() {
-            let Some(queue) = queues.get(hook.name()) else {
-                continue;
-            };
-            self.failed[usize::from(self.closed())] += queue.waiting;
-            fallback.counted[usize::from(hook.number())] = queue.packets as u32;
+            if let Some(queue) = queues.get(hook.name()) {
+                self.failed[usize::from(self.closed())] += queue.waiting;
+                fallback.note_counted(hook, queue.packets);
+            }
         }
         for last in self.shared.taken() {
             let ahead = Ticket {
@@ -431,22 +446,40 @@ impl Interception {
         }
     }
 
+    /// What the rules counted, if anything can have passed that was not seen.
+    fn counted(&self, rules: &mut Rules) -> Option<BTreeMap<&'static str, Count>> {
+        if self.closed() { None } else { rules.counts() }
+    }
+
     /// The account now, with the handlers' newest snapshot if they are at work.
     fn report(&mut self, rules: &mut Rules) -> Report {
-        // First: what is counted here is seen by then, or waits.
-        let counted = rules.counts();
+        // In this order: what is counted waits after that, and what waits is seen by then, or
+        // waits still.
+        let counted = self.counted(rules);
+        let kernel = kernel_queues();
+        let mut freshness = Freshness::Stale;
         if self.shared.state() == State::Working {
             self.shared.want_snapshot();
             self.wake_worker();
-            self.wait_for(Span(100_000_000), |s| !s.wanted());
+            self.wait_for(PATIENCE, |s| !s.wanted());
+            if !self.shared.wanted() {
+                freshness = Freshness::UnderWay;
+            }
         }
-        self.account(counted)
+        self.account(counted, kernel, freshness)
     }
 
-    fn account(&mut self, counted: Option<BTreeMap<&'static str, Count>>) -> Report {
+    fn account(
+        &mut self,
+        counted: Option<BTreeMap<&'static str, Count>>,
+        kernel: BTreeMap<&'static str, KernelQueue>,
+        freshness: Freshness,
+    ) -> Report {
         let mut handlers = self.shared.snapshot();
-        let kernel = kernel_queues();
-        self.note_unseen(counted.as_ref(), &handlers, &kernel);
+        if freshness != Freshness::Stale {
+            let is_last = freshness == Freshness::Last;
+            self.note_unseen(counted.as_ref(), &handlers, &kernel, is_last);
+        }
         for (name, count) in &self.passed {
             let hook = handlers.hooks.entry(name).or_default();
             hook.passed_unseen = count.packets;
@@ -470,12 +503,14 @@ impl Interception {
 
 impl Interception {
     /// Learn what passed without handlers, and say so the first time. Handlers that failed see
-    /// nothing, and what is closed lets nothing pass.
+    /// nothing, and what is closed lets nothing pass. Under way the numbers lag behind, now more
+    /// and now less; only the last ones can take something back.
     fn note_unseen(
         &mut self,
         counted: Option<&BTreeMap<&'static str, Count>>,
         snapshot: &Snapshot,
         kernel: &BTreeMap<&'static str, KernelQueue>,
+        is_last: bool,
     ) {
         if self.closed() || !matches!(self.shared.state(), State::Working | State::Ended) {
             return;
@@ -484,7 +519,8 @@ impl Interception {
             let seen = snapshot.hooks.get(name).copied().unwrap_or_default();
             let queue = kernel.get(name).copied().unwrap_or_default();
             let waiting = queue.waiting.saturating_sub(seen.shape.held_now);
-            let found = match counted.and_then(|c| c.get(name)) {
+            let count = counted.and_then(|c| c.get(name));
+            let found = match count {
                 Some(count) => unseen(*count, &seen, waiting),
                 // Then only those that the socket's buffer had no room for are known.
                 None => Count {
@@ -500,8 +536,12 @@ impl Interception {
                     found.packets
                 );
             }
-            known.packets = known.packets.max(found.packets);
-            known.octets = known.octets.max(found.octets);
+            if is_last && count.is_some() {
+                *known = found;
+            } else {
+                known.packets = known.packets.max(found.packets);
+                known.octets = known.octets.max(found.octets);
+            }
         }
         self.passed.retain(|_, count| count.packets > 0);
     }
@@ -526,44 +566,94 @@ fn queue_error(number: u16, hook: &'static str, error: io::Error) -> CoreError {
     }
 }
 
-/// Decides instead of handlers that failed.
-struct Fallback {
-    inbox: Inbox,
-    outbox: Outbox,
-    /// By queue, the last packet that was counted already.
-    counted: [u32; 5],
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::steps::Steps;
+    use core::time::Duration;
+    use queue::tests::{full_socket, handed_over};
 
-impl Fallback {
-    /// Let everything that waits pass, or drop it; gives how many packets were not counted yet.
-    fn decide(&mut self, accept: bool) -> io::Result<u64> {
-        let mut decided = 0;
-        for _ in 0..64 {
-            let n = match self.inbox.look()? {
-                Look::Some(n) => n,
-                Look::Overflow => continue,
-                Look::Empty => break,
-            };
-            let mut last = [None; 5];
-            for i in 0..n {
-                self.inbox.each(i, |queued| {
-                    let queue = usize::from(queued.queue);
-                    if let (Some(place), Some(counted)) =
-                        (last.get_mut(queue), self.counted.get(queue))
-                    {
-                        *place = Some(queued.id);
-                        // Ids may wrap.
-                        decided += u64::from((queued.id.wrapping_sub(*counted) as i32) > 0);
-                    }
-                });
-            }
-            for (queue, id) in (0..).zip(last) {
-                if let Some(id) = id {
-                    self.outbox.verdict_up_to(Ticket { queue, id }, accept);
-                }
-            }
-            self.outbox.hand_over();
+    fn interception(socket: Socket, state: State) -> Interception {
+        let poller = Poller::new(Coalesce::OFF).unwrap();
+        let (sender, lines) = sync_channel(1);
+        let shared = Shared::new(sender, poller.waker());
+        shared.leave(state);
+        let remote = Remote {
+            waker: poller.waker(),
+            stop: Arc::default(),
+            reports: Arc::default(),
+        };
+        Interception {
+            poller,
+            socket,
+            hooks: Hooks::NONE,
+            shared,
+            lines,
+            settings: Settings::default(),
+            ready: None,
+            worker: None,
+            remote,
+            begun: Poller::now(),
+            failed: [0; 2],
+            passed: BTreeMap::new(),
         }
-        Ok(decided)
+    }
+
+    #[test]
+    fn what_is_refused_after_handlers_failed_is_handed_over_although_nothing_comes() {
+        let (socket, kernel) = full_socket();
+        let (give, take) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let failed = interception(socket, State::Stalled);
+            let remote = failed.remote();
+            let rules = Rules::install(&[], &mut Steps::dry()).unwrap();
+            let tell = |told| {
+                if let Told::Failed(how, _) = told {
+                    give.send((how, remote.clone())).unwrap();
+                }
+            };
+            failed.run(&Control::default(), tell, rules)
+        });
+        let (how, remote) = take.recv().unwrap();
+        assert_eq!(how, "stalled");
+        // It has decided about all that waited, and sleeps.
+        std::thread::sleep(Duration::from_millis(50));
+        let mut wanted = Vec::new();
+        for queue in 0..5 {
+            message::verdict_up_to(&mut wanted, queue, AHEAD, true);
+        }
+        let seen = handed_over(&kernel, Duration::from_secs(2));
+        remote.stop();
+        thread.join().unwrap().unwrap();
+        assert_eq!(seen, wanted);
+    }
+
+    #[test]
+    fn only_a_fresh_snapshot_is_compared_with_counters_and_the_last_one_counts() {
+        let (socket, _kernel) = full_socket();
+        let mut open = interception(socket, State::Ended);
+        open.hooks = Hooks::of(&[Hook::Input]);
+        let counted = |packets| {
+            let octets = packets * 100;
+            Some(BTreeMap::from([("input", Count { packets, octets })]))
+        };
+        let seen = |packets| {
+            let mut hook = report::HookCounters::default();
+            (hook.packets, hook.octets) = (packets, packets * 100);
+            let hooks = BTreeMap::from([("input", hook)]);
+            let stale = Snapshot::default();
+            Snapshot { hooks, ..stale }
+        };
+        let mut unseen = |counted, seen, freshness| {
+            open.shared.give(seen, 1);
+            let report = open.account(counted, BTreeMap::new(), freshness);
+            report.handlers.hooks["input"].passed_unseen
+        };
+        assert_eq!(unseen(counted(100), seen(40), Freshness::Stale), 0);
+        assert_eq!(unseen(counted(100), seen(90), Freshness::UnderWay), 10);
+        assert_eq!(unseen(counted(110), seen(105), Freshness::UnderWay), 10);
+        assert_eq!(unseen(counted(200), seen(100), Freshness::Stale), 10);
+        assert_eq!(unseen(counted(200), seen(193), Freshness::Last), 7);
+        assert_eq!(unseen(counted(200), seen(200), Freshness::Last), 0);
     }
 }

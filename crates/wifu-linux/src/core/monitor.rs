@@ -21,6 +21,8 @@ const FRAMES: usize = 32;
 const LONGEST: usize = 16 << 10;
 /// Octets of frames that may wait: a status that is lost is a packet that stays queued.
 const BUFFER: usize = 4 << 20;
+/// Between two looks at the addresses of interfaces.
+const LOOK_AGAIN: Span = Span(1_000_000_000);
 
 /// What a frame tells.
 #[derive(PartialEq, Debug)]
@@ -50,6 +52,10 @@ pub(crate) enum Sight<'a> {
 pub(crate) struct Account {
     /// Numbers of this namespace's interfaces, by address.
     own: BTreeMap<Mac, BTreeSet<u32>>,
+    /// They were looked at,
+    looked: Time,
+    /// ... and since then a frame of ours was reported that none of them sent.
+    unknown: bool,
     /// Those of them whose frames the monitor showed.
     radios: BTreeSet<u32>,
     pending: Pending,
@@ -57,6 +63,16 @@ pub(crate) struct Account {
 }
 
 impl Account {
+    /// These are this namespace's interfaces now.
+    fn know(&mut self, own: BTreeMap<Mac, BTreeSet<u32>>, now: Time) {
+        (self.own, self.looked, self.unknown) = (own, now, false);
+    }
+
+    /// Whether an interface seems to have got another address, or to be new.
+    fn is_outdated(&self, now: Time) -> bool {
+        self.unknown && now - self.looked >= LOOK_AGAIN
+    }
+
     /// A packet is let go at a hook.
     pub(crate) fn let_go(&mut self, packet: &[u8], gone: Gone) {
         let leaves = matches!(gone.hook, Hook::Output | Hook::Forward | Hook::Postrouting);
@@ -130,8 +146,9 @@ impl Account {
         data: &dot11::Data<'_>,
         now: Time,
     ) -> Sight<'a> {
-        if let Some(devices) = self.own.get(&data.header.transmitter) {
-            self.radios.extend(devices);
+        match self.own.get(&data.header.transmitter) {
+            Some(devices) => self.radios.extend(devices),
+            None => self.unknown = true,
         }
         let hash = Some(data.packet).filter(|_| data.kind == dot11::IPV4);
         let hash = hash.and_then(hash_of);
@@ -200,6 +217,7 @@ impl Monitor {
         for i in 0..n {
             let (octets, cut) = self.batch.message(i);
             if cut {
+                self.account.counters.frames += 1;
                 self.account.counters.garbled += 1;
                 continue;
             }
@@ -208,6 +226,11 @@ impl Monitor {
             }
         }
         self.account.tidy(now);
+        if self.account.is_outdated(now)
+            && let Ok(own) = addresses(&self.fd)
+        {
+            self.account.know(own, now);
+        }
         n
     }
 
@@ -385,6 +408,43 @@ mod tests {
         assert_eq!(a.read(&told, Time(1_500)), Some(all));
         let c = a.counters;
         assert_eq!((c.reported, c.matched, c.unmatched, c.failed), (2, 1, 1, 1));
+    }
+
+    #[test]
+    fn an_address_that_is_not_known_is_looked_up_again() {
+        let mut a = account();
+        let now = LOOK_AGAIN;
+        assert!(!a.is_outdated(Time(now.0 * 9)), "nobody is missed");
+        let told = heard(FAR, NEAR, Some(0), 4);
+        let _ = a.read(&told, Time(now.0 * 9));
+        assert!(a.is_outdated(Time(now.0 * 9)));
+        let own = BTreeMap::from([(FAR, BTreeSet::from([6]))]);
+        a.know(own, Time(now.0 * 9));
+        let _ = a.read(&heard(NEAR, US, Some(0), 4), Time(now.0 * 9));
+        assert!(!a.is_outdated(Time(now.0 * 10 - 1)), "not all the time");
+        assert!(a.is_outdated(Time(now.0 * 10)));
+        let _ = a.read(&told, Time(now.0 * 10));
+        a.let_go(&packet(5), gone(6, 15));
+        assert_eq!(a.queued(), 1);
+    }
+
+    #[test]
+    fn a_cut_frame_is_one_of_those_that_were_shown() {
+        let (ours, air) = std::os::unix::net::UnixDatagram::pair().unwrap();
+        let mut monitor = Monitor {
+            fd: OwnedFd::from(ours),
+            batch: RecvBatch::new(2, 64),
+            account: account(),
+            missed: 0,
+            silence: Silence::new("mon0"),
+        };
+        let whole = heard(NEAR, FAR, None, 7);
+        assert!(whole.len() > 64);
+        air.send(&whole).unwrap();
+        air.send(&whole[..60]).unwrap();
+        assert_eq!(monitor.listen(Time(5), |_, _| {}), 2);
+        let c = monitor.account.counters;
+        assert_eq!((c.frames, c.garbled + c.other + c.overheard), (2, 2));
     }
 
     #[test]

@@ -16,8 +16,6 @@ const PATIENCE: Span = Span(2_000_000_000);
 const COUNTED: usize = 64;
 /// Protocol number.
 const TCP: u8 = 6;
-/// Packets of the same hash looked at for the one that passes its last hook.
-const LOOKS: usize = 4;
 
 /// A packet that was let go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,6 +37,8 @@ pub(crate) struct Pending {
     first: u64,
     /// Numbers of entries, by hash.
     places: BTreeSet<(u64, u64)>,
+    /// Numbers of entries that have not passed Postrouting, by hash and interface.
+    before_last: BTreeSet<(u64, u32, u64)>,
     /// How many there are, by interface.
     counts: BTreeMap<u32, u32>,
     /// Never reported.
@@ -50,26 +50,35 @@ impl Pending {
     /// A packet of this hash is let go. If it passed another hook before, it is known by its new
     /// ticket from now on.
     pub fn add(&mut self, hash: u64, gone: Gone) {
-        if gone.hook == Hook::Postrouting {
-            let same = self.places.range((hash, 0)..=(hash, u64::MAX)).rev();
-            for &(_, number) in same.take(LOOKS) {
-                let at = (number - self.first) as usize;
-                if let Some(Some((_, before))) = self.entries.get_mut(at)
-                    && before.hook != Hook::Postrouting
-                    && before.device == gone.device
-                {
-                    *before = gone;
-                    return;
-                }
-            }
+        if gone.hook == Hook::Postrouting && self.pass_last(hash, gone) {
+            return;
         }
         if self.entries.len() >= MOST {
             self.leave();
         }
-        self.places
-            .insert((hash, self.first + self.entries.len() as u64));
+        let number = self.first + self.entries.len() as u64;
+        self.places.insert((hash, number));
+        if gone.hook != Hook::Postrouting {
+            self.before_last.insert((hash, gone.device, number));
+        }
         self.entries.push_back(Some((hash, gone)));
         *self.counts.entry(gone.device).or_default() += 1;
+    }
+
+    /// A packet passes its last hook: of equal ones, the oldest that has not. Gives whether there
+    /// is one.
+    fn pass_last(&mut self, hash: u64, gone: Gone) -> bool {
+        let equal = (hash, gone.device, 0)..=(hash, gone.device, u64::MAX);
+        let Some(&found) = self.before_last.range(equal).next() else {
+            return false;
+        };
+        self.before_last.remove(&found);
+        let at = (found.2 - self.first) as usize;
+        let Some(Some((_, before))) = self.entries.get_mut(at) else {
+            return false;
+        };
+        *before = gone;
+        true
     }
 
     /// The driver reports a packet of this hash: the oldest such leaves, and so do those that it
@@ -120,7 +129,9 @@ impl Pending {
 
     fn take(&mut self, at: usize) -> Option<Gone> {
         let (hash, gone) = self.entries.get_mut(at)?.take()?;
-        self.places.remove(&(hash, self.first + at as u64));
+        let number = self.first + at as u64;
+        self.places.remove(&(hash, number));
+        self.before_last.remove(&(hash, gone.device, number));
         if let Some(count) = self.counts.get_mut(&gone.device) {
             *count = count.saturating_sub(1);
         }
@@ -187,7 +198,7 @@ mod tests {
         );
         assert_eq!([settle(7), settle(7), settle(9)], [Some(3), None, None]);
         assert_eq!((p.queued(&devices), p.lost()), (0, 0));
-        assert!(p.places.is_empty());
+        assert!(p.places.is_empty() && p.before_last.is_empty());
     }
 
     #[test]
@@ -199,6 +210,30 @@ mod tests {
         p.add(7, gone(Hook::Postrouting, 3, 3));
         let tickets = [5, 6, 7].map(|at| p.settle(7, ms(at)).map(|g| g.ticket));
         assert_eq!(tickets, [Some(2), Some(3), None]);
+    }
+
+    #[test]
+    fn equal_packets_that_pass_two_hooks_keep_their_order() {
+        let mut p = Pending::default();
+        let both = BTreeSet::from([2, 3]);
+        for ticket in 0..10 {
+            p.add(7, gone(Hook::Output, ticket, 1));
+        }
+        let elsewhere = Gone {
+            device: 3,
+            ..gone(Hook::Postrouting, 99, 2)
+        };
+        p.add(7, elsewhere);
+        for ticket in 10..20 {
+            p.add(7, gone(Hook::Postrouting, ticket, 2));
+        }
+        assert_eq!(p.queued(&both), 11);
+        let tickets: Vec<u64> = core::iter::from_fn(|| p.settle(7, ms(3)))
+            .map(|g| g.ticket)
+            .collect();
+        // The one towards elsewhere came after those that passed both hooks.
+        assert_eq!(tickets, Vec::from_iter((10..20).chain([99])));
+        assert_eq!((p.queued(&both), p.lost()), (0, 0));
     }
 
     #[test]
@@ -218,7 +253,7 @@ mod tests {
         assert_eq!(p.queued(&devices), 1);
         p.tidy(ms(2200));
         assert_eq!((p.queued(&devices), p.lost()), (0, 2));
-        assert!(p.entries.is_empty() && p.places.is_empty());
+        assert!(p.entries.is_empty() && p.places.is_empty() && p.before_last.is_empty());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The netlink socket of our queues: set-up, packets in batches, verdicts in batches.
 
 use super::message::{self, Message, Queued};
+use crate::poller::Poller;
 use crate::sys::RecvBatch;
 use core::num::NonZeroU32;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -11,7 +12,9 @@ use rustix::net::{
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 use wifu_core::Hook;
+use wifu_wire::{Span, Time};
 
 /// Messages taken by one call; each may be as long as an IP packet.
 const BATCH: usize = 32;
@@ -19,6 +22,8 @@ const BATCH: usize = 32;
 const LONGEST: usize = (64 << 10) + 1024;
 /// Verdicts are handed over when they have grown to this.
 const HAND_OVER: usize = 48 << 10;
+/// Before verdicts that the kernel had no memory for are handed over again.
+const FOR_MEMORY: Span = Span(1_000_000);
 /// `NETLINK_NETFILTER`.
 const NETFILTER: NonZeroU32 = NonZeroU32::new(12).expect("not zero");
 /// Netlink's sockets, for options.
@@ -205,6 +210,29 @@ impl Outbox {
         !self.octets.is_empty()
     }
 
+    /// How long one may sleep who would until `deadline`: nothing tells when there is memory again.
+    pub(crate) fn wake_by(&self, deadline: Time) -> Time {
+        if self.is_stuck() {
+            deadline.min(Poller::now() + FOR_MEMORY)
+        } else {
+            deadline
+        }
+    }
+
+    /// Give the kernel time to find memory.
+    pub(crate) fn wait_for_memory(&self) {
+        std::thread::sleep(Duration::from_nanos(FOR_MEMORY.0));
+    }
+
+    /// Hand over what was gathered, again and again if need be, but not after `until`.
+    pub(crate) fn hand_over_until(&mut self, until: Time) {
+        self.hand_over();
+        while self.is_stuck() && Poller::now() < until {
+            self.wait_for_memory();
+            self.hand_over();
+        }
+    }
+
     /// Times that the kernel had no memory for a verdict.
     pub(crate) fn refused(&self) -> u64 {
         self.refused
@@ -237,21 +265,45 @@ impl Ticket {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::os::unix::net::UnixDatagram;
 
-    #[test]
-    fn verdicts_that_there_is_no_memory_for_are_handed_over_later_in_order_and_once() {
+    /// A socket whose other end, in the kernel's place, has no room: what is handed over is
+    /// refused until that end reads.
+    pub(crate) fn full_socket() -> (Socket, UnixDatagram) {
         let (ours, kernel) = UnixDatagram::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
-        kernel.set_nonblocking(true).unwrap();
         let mut stuffed = 0;
         while ours.send(&[0]).is_ok() {
             stuffed += 1;
         }
         assert!(stuffed > 1);
-        let mut outbox = Outbox::new(Socket(Arc::new(OwnedFd::from(ours))));
+        (Socket(Arc::new(OwnedFd::from(ours))), kernel)
+    }
+
+    /// What was handed over within `patience`, without what the socket was filled with.
+    pub(crate) fn handed_over(kernel: &UnixDatagram, patience: Duration) -> Vec<u8> {
+        let until = std::time::Instant::now() + patience;
+        kernel.set_read_timeout(Some(patience / 10)).unwrap();
+        let mut room = [0; 1 << 16];
+        let mut seen = Vec::new();
+        while std::time::Instant::now() < until {
+            match kernel.recv(&mut room) {
+                Ok(n) if room[..n] != [0] => seen.extend_from_slice(&room[..n]),
+                Ok(_) => {}
+                Err(_) if !seen.is_empty() => break,
+                Err(_) => {}
+            }
+        }
+        seen
+    }
+
+    #[test]
+    fn verdicts_that_there_is_no_memory_for_are_handed_over_later_in_order_and_once() {
+        let (ours, kernel) = full_socket();
+        kernel.set_nonblocking(true).unwrap();
+        let mut outbox = Outbox::new(ours);
         let mut expected = Vec::new();
         for id in 0..100 {
             let payload = (id % 3 == 0).then_some(&[7u8; 61][..]);

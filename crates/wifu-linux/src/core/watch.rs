@@ -40,8 +40,9 @@ pub(crate) struct Shared {
     taken: [AtomicU32; 5],
     /// End, after what waits has its verdict.
     end: AtomicBool,
-    /// Somebody wants a snapshot.
-    wanted: AtomicBool,
+    /// Number of the last request for a snapshot, and of the last that was answered.
+    requested: AtomicU64,
+    answered: AtomicU64,
     snapshot: Mutex<Snapshot>,
     lines: SyncSender<String>,
     watcher: Waker,
@@ -54,7 +55,8 @@ impl Shared {
             steps: AtomicU64::new(0),
             taken: Default::default(),
             end: AtomicBool::new(false),
-            wanted: AtomicBool::new(true),
+            requested: AtomicU64::new(1),
+            answered: AtomicU64::new(0),
             snapshot: Mutex::new(Snapshot::default()),
             lines,
             watcher,
@@ -103,19 +105,30 @@ impl Shared {
     }
 
     pub(crate) fn want_snapshot(&self) {
-        self.wanted.store(true, Ordering::Release);
+        self.requested.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Whether a snapshot is wanted.
     pub(crate) fn wanted(&self) -> bool {
-        self.wanted.load(Ordering::Acquire)
+        self.requested() != self.answered.load(Ordering::Acquire)
     }
 
-    pub(crate) fn give(&self, snapshot: Snapshot) {
+    /// Whether the other thread waits for the one that runs handlers.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.wanted() || self.shall_end()
+    }
+
+    /// Number of the last request: a snapshot that is made from now on answers it.
+    pub(crate) fn requested(&self) -> u64 {
+        self.requested.load(Ordering::Acquire)
+    }
+
+    /// Answer a request.
+    pub(crate) fn give(&self, snapshot: Snapshot, request: u64) {
         if let Ok(mut place) = self.snapshot.lock() {
             *place = snapshot;
         }
-        self.wanted.store(false, Ordering::Release);
+        self.answered.store(request, Ordering::Release);
         self.watcher.wake();
     }
 

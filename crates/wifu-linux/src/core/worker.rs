@@ -14,7 +14,6 @@ use crate::poller::{Event, Interest, Poller};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 use wifu_core::{Chain, Full, Hook, Packet, Released, TxStatus, Verdict};
 use wifu_wire::{Rate, Span, Time};
 
@@ -23,10 +22,7 @@ const ROUNDS: usize = 4;
 /// Tickets of overheard frames, which nobody can hold.
 const OVERHEARD: u64 = u64::MAX;
 /// When ending, packets that wait are still judged for this long.
-const LAST: Span = Span(200_000_000);
-
-/// Before verdicts that the kernel had no memory for are handed over again.
-const FOR_MEMORY: Duration = Duration::from_millis(1);
+pub(crate) const LAST: Span = Span(200_000_000);
 
 /// A packet that a handler holds; the kernel keeps the original.
 struct Held {
@@ -154,7 +150,8 @@ impl Worker {
         let mut events: Vec<Event> = Vec::new();
         let mut handled = 0;
         loop {
-            poller.wait(self.chain.poll_timeout(), handled, &mut events)?;
+            let until = self.outbox.wake_by(self.chain.poll_timeout());
+            poller.wait(until, handled, &mut events)?;
             handled = match self.round() {
                 Ok(n) => n?,
                 Err(Replaced) => return Ok(()),
@@ -178,7 +175,7 @@ impl Worker {
         for _ in 0..ROUNDS {
             // No more packets than the kernel has memory to hear about: its queue has a bound.
             if self.outbox.is_stuck() {
-                std::thread::sleep(FOR_MEMORY);
+                self.outbox.wait_for_memory();
                 handled += 1;
                 break;
             }
@@ -186,6 +183,10 @@ impl Worker {
                 Ok(0) => break,
                 Ok(n) => handled += n,
                 Err(e) => return Ok(Err(e)),
+            }
+            // A batch takes a slow handler long enough.
+            if self.shared.is_awaited() {
+                break;
             }
         }
         handled += self.overhear()?;
@@ -517,6 +518,7 @@ impl Worker {
     }
 
     fn publish(&mut self) {
+        let request = self.shared.requested();
         for counters in &mut self.hooks {
             counters.shape.held_now = 0;
         }
@@ -535,7 +537,7 @@ impl Worker {
         let monitor = self.monitor.as_mut().map(Monitor::counters);
         self.account.monitor = monitor.map(Box::new);
         self.account.refused_verdicts = self.outbox.refused();
-        self.shared.give(self.account.clone());
+        self.shared.give(self.account.clone(), request);
     }
 
     /// No rules send packets any more: judge what waits, and let go what is held.
@@ -555,11 +557,50 @@ impl Worker {
                 .verdict(Ticket::of(number), !self.closed, payload);
         }
         self.account.held_octets = 0;
-        self.outbox.hand_over();
-        while self.outbox.is_stuck() && Poller::now() < until {
-            std::thread::sleep(FOR_MEMORY);
-            self.outbox.hand_over();
-        }
+        self.outbox.hand_over_until(until);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::message::{self, tests::sample};
+    use crate::core::queue::tests::{full_socket, handed_over};
+    use crate::poller::Coalesce;
+    use std::time::Duration;
+
+    #[test]
+    fn a_refused_verdict_is_handed_over_although_nothing_else_happens() {
+        let (socket, kernel) = full_socket();
+        let (sender, _lines) = std::sync::mpsc::sync_channel(1);
+        let watcher = Poller::new(Coalesce::OFF).unwrap();
+        let shared = Shared::new(sender, watcher.waker());
+        let settings = Settings::default();
+        let listeners = (Vec::new(), None);
+        let worker = Worker::new(Chain::new(), &settings, socket, listeners, shared.clone());
+        let (give, take) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let poller = Poller::new(Coalesce::OFF).unwrap();
+            give.send(poller.waker()).unwrap();
+            worker.run(poller);
+        });
+        let waker = take.recv().unwrap();
+        kernel.send(&sample()).unwrap();
+        while shared.snapshot().refused_verdicts == 0 {
+            shared.want_snapshot();
+            waker.wake();
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // Its last round is over, and it sleeps.
+        std::thread::sleep(Duration::from_millis(50));
+        let mut wanted = Vec::new();
+        message::verdict(&mut wanted, 3, 7, true, None);
+        let seen = handed_over(&kernel, Duration::from_secs(2));
+        shared.ask_to_end();
+        waker.wake();
+        thread.join().unwrap();
+        assert_eq!(seen, wanted);
+        assert_eq!(shared.state(), State::Ended);
     }
 }
