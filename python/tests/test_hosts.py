@@ -3,12 +3,13 @@
 import os
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 from typing import cast
 
 import pytest
 
-from wifu import traffic
-from wifu.places import Place
+from wifu import ssh, traffic
+from wifu.places import Place, RunError
 from wifu.ssh import Connection
 
 root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
@@ -78,3 +79,39 @@ def test_routes_are_given_back_as_they_were(given: Sequence[str]) -> None:
         assert place.run("ip", "route", "show") == before
     finally:
         subprocess.run(["ip", "netns", "del", name], check=True)
+
+
+def chatty(folder: Path, then: str) -> Connection:
+    """A connection by a command that tells more than a pipe holds before it does its work."""
+    (folder / "wifu").write_text("#!/bin/sh\necho wifu 0\n")
+    (folder / "wifu").chmod(0o755)
+    client = folder / "ssh"
+    client.write_text(f"""#!/bin/sh
+case " $* " in *" -O "*) exit 1 ;; esac
+yes debug1: | head -c 300000 >&2
+for last; do :; done
+{then}
+""")
+    client.chmod(0o755)
+    return Connection("a", "a", [str(client)], str(folder / "wifu"), folder / "socket")
+
+
+@root
+def test_ssh_may_say_as_much_as_it_likes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ssh, "CONNECT", -15.0)
+    connection = chatty(tmp_path, 'exec sh -c "$last"')
+    try:
+        assert connection.open().version == "wifu 0"
+        connection.undo(["true"])
+    finally:
+        connection.close()
+
+
+def test_of_much_that_ssh_says_the_end_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ssh, "CONNECT", -15.0)
+    connection = chatty(tmp_path, "echo 'a: Permission denied (publickey).' >&2; exit 255")
+    with pytest.raises(RunError, match="no login without a password"):
+        connection.open()
+    connection.close()
