@@ -727,8 +727,11 @@ impl Bpf {
         let w = World::new(test);
         let at = w.dir.join("bpf");
         std::fs::create_dir_all(&at).expect("directory");
-        let script =
-            "mount --make-rprivate / && mount -t bpf bpf \"$0\" && echo ready && exec sleep 99";
+        // And notes of our own: another test's `wifu clean`, which does not see this file system,
+        // would take them away.
+        let script = "mount --make-rprivate / && mount -t bpf bpf \"$0\" && \
+                      mkdir -p /run/wifu/delay && mount -t tmpfs none /run/wifu/delay && \
+                      echo ready && exec sleep 99";
         let mut holder = Command::new("unshare");
         let holder = holder.args(["-m", "sh", "-c", script]).arg(&at);
         let holder = holder.stdout(Stdio::piped()).spawn().expect("unshare");
