@@ -79,6 +79,10 @@ def test_the_frame_trace_has_names() -> None:
     raw["what"], raw["signal"] = [0, 4], [0, -7550]
     frame = decode(raw.tobytes())
     assert frame["peer"].astype(object).fillna("").tolist() == ["n2", ""]
+    # Also where the highest node is in one of them only.
+    assert (frame["node"] == frame["peer"]).tolist() == [False, False]
+    assert (frame["other"] == frame["node"]).tolist() == [False, False]
+    assert list(frame["node"].cat.categories) == ["n1", "n2", "n3"]
     assert frame[["rate_mbps", "signal_dbm"]].isna().to_numpy().tolist() == [
         [True] * 2,
         [False] * 2,

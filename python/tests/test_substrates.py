@@ -431,6 +431,26 @@ def test_one_campaign_in_real_time_waits_for_another(tmp_path: Path) -> None:
     assert len(said) == 1
 
 
+def test_the_lock_names_who_holds_it_now(tmp_path: Path) -> None:
+    path, waited_for = tmp_path / "lock", threading.Event()
+
+    def first() -> None:
+        with hostlock.exclusive("the first, told at some length", None, path):
+            waited_for.wait(10)
+
+    other = threading.Thread(target=first)
+    other.start()
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and not (path.exists() and path.read_text()):
+        time.sleep(0.01)
+    with hostlock.exclusive("the second", lambda _: waited_for.set(), path, 10.0):
+        assert "the second" in hostlock.holder(path)
+        assert path.read_bytes().startswith(b"{")
+    assert waited_for.is_set()
+    assert not path.read_bytes()
+    other.join(10)
+
+
 def test_runs_in_real_time_hold_the_lock_and_never_overlap(tmp_path: Path, lock: Path) -> None:
     running, most = 0, 0
 

@@ -75,8 +75,14 @@ def decode(octets: bytes, names: Sequence[str] | None = None) -> pd.DataFrame:
         )
     raw = np.frombuffer(octets, dtype=DTYPE)
     frame = pd.DataFrame({"time_s": raw["time_ns"] / 1e9, "frame": raw["frame"]})
-    for column in ("node", "peer", "other"):
-        frame[column] = _nodes(raw[column], names)
+    nodes = {column: _indices(raw, column) for column in ("node", "peer", "other")}
+    highest = max(int(index.max(initial=-1)) for index in nodes.values())
+    names = [f"n{i + 1}" for i in range(highest + 1)] if names is None else list(names)
+    if highest >= len(names):
+        raise LabError(f"there is a node {highest}, counted from 0, and {len(names)} names")
+    for column, index in nodes.items():
+        # Categories are the same in all three, else they could not be compared.
+        frame[column] = pd.Categorical.from_codes(index, names)
     for column, words in (("what", WHAT), ("why", WHY), ("kind", KIND)):
         frame[column] = pd.Categorical.from_codes(_codes(raw, column, len(words)), list(words))
     known = ~frame["what"].isin(_WITHOUT_RATE)
@@ -98,10 +104,6 @@ def _codes(raw: NDArray[Any], column: str, count: int) -> NDArray[Any]:
     return codes
 
 
-def _nodes(numbers: NDArray[Any], names: Sequence[str] | None) -> Any:
-    index = np.where(numbers == NOBODY, -1, numbers.astype(int))
-    if names is None:
-        names = [f"n{i + 1}" for i in range(int(index.max(initial=-1)) + 1)]
-    if index.size and index.max() >= len(names):
-        raise LabError(f"there is a node {index.max()}, counted from 0, and {len(names)} names")
-    return pd.Categorical.from_codes(index, list(names))
+def _indices(raw: NDArray[Any], column: str) -> NDArray[Any]:
+    """-1 is nobody."""
+    return np.where(raw[column] == NOBODY, -1, raw[column].astype(int))

@@ -63,8 +63,10 @@ def exclusive(
 
 def _open(path: Path) -> TextIO:
     try:
-        # Not through a link that somebody else has put there.
-        return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644), "a+")
+        # Not through a link that somebody else has put there. Every write goes to the end, for
+        # others cut the file while we wait.
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+        return os.fdopen(os.open(path, flags, 0o644), "a+")
     except OSError as e:
         raise LabError(f"{path}, the lock for runs in real time: {e.strerror}") from None
 

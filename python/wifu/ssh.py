@@ -41,6 +41,9 @@ PATIENCE = 20
 ENDING = 30.0
 """Seconds that the keeper may take to give everything back."""
 
+LAST = 16384
+"""Octets that are kept of what ssh complains about."""
+
 LONGEST = 80
 """Octets of a path that ssh can use for the socket of a shared connection."""
 
@@ -138,6 +141,8 @@ class Connection:
         self._keeper: subprocess.Popen[bytes] | None = None
         self._read = b""
         self._said: list[str] = []
+        self._complaints = b""
+        self._listening: threading.Thread | None = None
         self._writing = threading.Lock()
         self._closed = threading.Event()
         self.prefix: tuple[str, ...] = ()
@@ -208,6 +213,8 @@ class Connection:
             start_new_session=True,
         )  # fmt: skip
         threading.Thread(target=self._beat, daemon=True).start()
+        self._listening = threading.Thread(target=self._listen, daemon=True)
+        self._listening.start()
         told: dict[str, str] = {}
         while (line := self._line(CONNECT + 20.0)) != "begin":
             key, _, told[key] = line.partition(" ")
@@ -307,9 +314,8 @@ class Connection:
         except subprocess.TimeoutExpired:
             keeper.kill()
             keeper.wait()
-        for pipe in (keeper.stdout, keeper.stderr):
-            if pipe is not None:
-                pipe.close()
+        if keeper.stdout is not None:
+            keeper.stdout.close()
         self._keeper = None
         if failed:
             raise RunError(f"{self}: could not be given back: {'; '.join(failed)}")
@@ -325,6 +331,13 @@ class Connection:
         while not self._closed.wait(HEARTBEAT):
             with contextlib.suppress(RunError):
                 self._write("alive")
+
+    def _listen(self) -> None:
+        """Take what ssh complains about, lest it wait for us; the end is kept."""
+        assert self._keeper is not None and self._keeper.stderr is not None
+        with self._keeper.stderr as pipe:
+            while more := os.read(pipe.fileno(), 65536):
+                self._complaints = (self._complaints + more)[-LAST:]
 
     def _write(self, line: str) -> None:
         with self._writing:
@@ -359,12 +372,13 @@ class Connection:
 
     def _why(self) -> str:
         keeper = self._keeper
-        if keeper is None or keeper.stderr is None:
+        if keeper is None or self._listening is None:
             return ""
         with contextlib.suppress(subprocess.TimeoutExpired):
             keeper.wait(5.0)
-        os.set_blocking(keeper.stderr.fileno(), False)
-        said = (keeper.stderr.read() or b"").decode(errors="replace")
+        # Somebody who is not ssh may have its pipe still.
+        self._listening.join(1.0)
+        said = self._complaints.decode(errors="replace")
         lines = [*self._said, *said.splitlines()]
         return (
             " / ".join(line.strip() for line in lines if line.strip(" @\r"))[-500:] or "no reason"

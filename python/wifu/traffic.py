@@ -166,8 +166,8 @@ def check_kernel(flows: Sequence[Flow], place: Place) -> None:
         have = place.run("cat", path).split()
         if name not in have:
             try:
-                place.run("modprobe", f"tcp_{name}")
                 place.undo("sh", "-c", f"modprobe -r tcp_{name} || :")
+                place.run("modprobe", f"tcp_{name}")
                 have = place.run("cat", path).split()
             except RunError:
                 pass
@@ -184,9 +184,14 @@ def acknowledge_all(place: Place, sender: str) -> None:
     words = ["via", known["gateway"]] if "gateway" in known else []
     words += ["dev", known["dev"], "src", known["prefsrc"], "quickack", "1"]
     if place.remote:
-        was = place.run("ip", "route", "show", f"{sender}/32").split()
-        back = ("replace", *was) if was else ("del", f"{sender}/32")
-        place.undo("ip", "route", *back)
+        # One line each, also where there are several hops.
+        shown = place.run("ip", "-o", "route", "show", f"{sender}/32").replace("\\", " ")
+        was = [line.split() for line in shown.splitlines()]
+        if all("metric" in route for route in was):
+            # Ours has none, and takes nobody's place. `del` takes the first, which it is.
+            place.undo("ip", "route", "del", f"{sender}/32")
+        for route in was:
+            place.undo("ip", "route", "replace", *route)
     place.run("ip", "route", "replace", f"{sender}/32", *words)
 
 

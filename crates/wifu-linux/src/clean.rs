@@ -227,9 +227,9 @@ impl Cleaner {
                 self.report.kept.push(text);
                 continue;
             }
-            if let Some(pin) = delay::pinned(&path) {
-                // It goes with the directory.
-                let _ = self.steps.note(format!("rm -f {}", pin.display()));
+            for step in delay::pinned(&path).iter().flat_map(|pin| pin.removal()) {
+                // It is done with the directory's.
+                let _ = self.steps.note(step);
             }
             if self.steps.note(format!("rm -rf {}", path.display())) {
                 delay::remove(&path);

@@ -288,27 +288,55 @@ fn iperf3_unmodified() {
     }
 }
 
+/// A C program, linked with the static library.
+fn c_program(w: &World, source: &Path) -> String {
+    let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wifu-socket");
+    let program = w.dir.join(source.file_stem().unwrap());
+    let mut cc = Command::new("cc");
+    cc.args(["-Wall", "-Wextra", "-Werror", "-O1", "-o"]);
+    cc.arg(&program).arg("-I").arg(crate_dir.join("include"));
+    cc.arg(source).arg(built("libwifu.a"));
+    w.run(cc.args(["-lpthread", "-ldl", "-lm"])).unwrap();
+    program.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn calls_of_the_static_library_fail_as_preloaded_ones_do() {
+    let w = World::new("c-errors");
+    let source = w.dir.join("errors.c");
+    let text = "\
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include \"wifu.h\"
+int main(void) {
+    int wifu = wifu_socket(AF_INET, SOCK_STREAM, 0), pair[2];
+    if (wifu < 0 || socketpair(AF_UNIX, SOCK_STREAM, 0, pair)) return 1;
+    int r = wifu_shutdown(wifu, SHUT_WR);
+    printf(\"%d %d\\n\", r, r ? errno == ENOTCONN : 0);
+    r = wifu_shutdown(pair[0], SHUT_WR);
+    printf(\"%d %d\\n\", r, (int)read(pair[1], &r, 1));
+    return 0;
+}
+";
+    std::fs::write(&source, text).unwrap();
+    let mut command = w.command(&c_program(&w, &source));
+    let out = w.run(command.env_remove("LD_PRELOAD")).unwrap();
+    // Not connected; and what is not ours ends as ever.
+    assert_eq!(String::from_utf8(out).unwrap(), "-1 1\n0 0\n");
+}
+
 #[test]
 fn c_program_on_the_static_library() {
     let w = World::new("c");
     let (path, _) = w.file("f", 4_000_000);
     let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wifu-socket");
-    let program = w.dir.join("wifu-file");
-    let mut cc = Command::new("cc");
-    cc.args(["-Wall", "-Wextra", "-Werror", "-O1", "-o"])
-        .arg(&program);
-    cc.arg("-I")
-        .arg(crate_dir.join("include"))
-        .arg(crate_dir.join("examples-c/wifu-file.c"));
-    w.run(
-        cc.arg(built("libwifu.a"))
-            .args(["-lpthread", "-ldl", "-lm"]),
-    )
-    .unwrap();
-    let program = program.to_str().unwrap();
+    let program = c_program(&w, &crate_dir.join("examples-c/wifu-file.c"));
     // Linked, not preloaded.
     let command = || {
-        let mut c = w.command(program);
+        let mut c = w.command(&program);
         c.env_remove("LD_PRELOAD");
         c
     };

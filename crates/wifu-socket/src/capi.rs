@@ -207,8 +207,7 @@ pub unsafe extern "C" fn wifu_recvfrom(
 /// `shutdown`.
 #[unsafe(no_mangle)]
 pub extern "C" fn wifu_shutdown(fd: c_int, how: c_int) -> c_int {
-    // SAFETY: no pointers.
-    unsafe { libc::shutdown(fd, how) }
+    shim::shutdown(fd, how)
 }
 
 /// `close`.

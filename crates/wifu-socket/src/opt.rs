@@ -37,10 +37,10 @@ impl<'a> Given<'a> {
         Ok(i32::from_ne_bytes(*b))
     }
 
-    /// A number, for which the IP level takes one octet as well.
-    fn small_int(self) -> Result<i32> {
+    /// A number for an option of this level: only IP's takes one octet for one.
+    fn number(self, level: c_int) -> Result<i32> {
         match self.0 {
-            [b] => Ok(i32::from(*b)),
+            [b] | [b, _] | [b, _, _] if level == libc::IPPROTO_IP => Ok(i32::from(*b)),
             _ => self.int(),
         }
     }
@@ -99,7 +99,7 @@ pub fn set(fd: c_int, tag: Tag, level: c_int, name: c_int, v: Given<'_>) -> Resu
         // OpenSSL asks whether the kernel can encrypt and takes the answer without complaint.
         (libc::IPPROTO_TCP, libc::TCP_ULP) => return Err(Errno(libc::ENOPROTOOPT)),
         _ if inert::is(level, name) => {
-            let value = v.small_int()?;
+            let value = v.number(level)?;
             inert::set(fd, level, name, value)?;
             inert::say(level, name, value);
         }
@@ -373,5 +373,20 @@ mod tests {
         assert_eq!(Given(b"iw=4").text(), Ok("iw=4"));
         assert_eq!(Given(b"\xff").text(), Err(Errno(libc::EINVAL)));
         assert_eq!(Given(b"\x01\0").int(), Err(Errno(libc::EINVAL)));
+    }
+
+    #[test]
+    fn one_octet_is_a_number_for_the_ip_level_only() {
+        let short = Err(Errno(libc::EINVAL));
+        for (level, one) in [
+            (libc::IPPROTO_IP, Ok(7)),
+            (libc::IPPROTO_TCP, short),
+            (libc::IPPROTO_IPV6, short),
+        ] {
+            assert_eq!(Given(&[7]).number(level), one, "{level}");
+            assert_eq!(Given(&[7, 1, 1]).number(level), one, "{level}");
+            assert_eq!(Given(&[]).number(level), short, "{level}");
+            assert_eq!(Given(&7i32.to_ne_bytes()).number(level), Ok(7), "{level}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! `wifu delay`.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -68,14 +69,15 @@ pub fn run(args: &DelayArgs) -> anyhow::Result<ExitCode> {
     let setup = Setup {
         measure: args.measure,
         stamp: args.stamp.then_some(stamp),
-        pin: args.pin.clone(),
     };
     if args.dry_run {
-        let (up, down) = wifu_linux::delay::dry_run(&args.dev, &setup, &dir);
-        println!("# up");
-        up.iter().for_each(|line| println!("{line}"));
-        println!("# down");
-        down.iter().for_each(|line| println!("{line}"));
+        let pin = args.pin.as_deref();
+        let (up, down) = wifu_linux::delay::dry_run(&args.dev, &setup, &dir, pin);
+        say(&format!(
+            "# up\n{}\n# down\n{}",
+            up.join("\n"),
+            down.join("\n")
+        ))?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut poller = Poller::new(Coalesce::OFF)?;
@@ -84,14 +86,22 @@ pub fn run(args: &DelayArgs) -> anyhow::Result<ExitCode> {
     let mut files = Files::create(&dir).with_context(|| dir.display().to_string())?;
     let meter = Meter::open(&args.dev, &setup)?;
     if let Some(pin) = &args.pin {
-        files
-            .note_pin(pin)
-            .with_context(|| dir.display().to_string())?;
+        files.pin(&meter, pin)?;
     }
     wifu_linux::privileges::give_up(&dir).context("giving up privileges")?;
     let interval = args.interval.max(Span(100_000));
-    eprintln!("wifu delay: {}, in {}", args.dev, dir.display());
+    let begun = format!("wifu delay: {}, in {}", args.dev, dir.display());
+    // Whoever read it may have gone; we measure all the same.
+    let _ = writeln!(std::io::stderr(), "{begun}");
     wifu_linux::delay::run(&meter, &mut files, interval, poller)?;
-    println!("{}", serde_json::to_string(&meter.read()?)?);
+    let reading = meter.read()?;
+    // First: they go, whatever becomes of what we say.
+    drop(files);
+    drop(meter);
+    say(&serde_json::to_string(&reading)?)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn say(text: &str) -> anyhow::Result<()> {
+    writeln!(std::io::stdout(), "{text}").context("standard output")
 }

@@ -229,7 +229,9 @@ fn places(args: &DaemonArgs) -> anyhow::Result<(PathBuf, PathBuf)> {
         );
     }
     // Several daemons, each in a namespace of its own, may have their sockets in one folder.
-    Ok((socket.clone(), socket.with_extension("listeners.json")))
+    let mut state = socket.clone().into_os_string();
+    state.push(".listeners.json");
+    Ok((socket.clone(), state.into()))
 }
 
 /// Raises the limit on open files as far as it may be: there is one for each connection, and the
@@ -411,6 +413,22 @@ mod tests {
         match Command::try_parse_from(words) {
             Ok(c) => check(&c.daemon).map_or_else(|e| e.to_string(), |()| String::new()),
             Err(e) => e.to_string(),
+        }
+    }
+
+    #[test]
+    fn daemons_with_sockets_in_one_folder_have_lists_of_their_own() {
+        let folder = std::env::temp_dir();
+        let state = |name: &str| {
+            let socket = folder.join(name).display().to_string();
+            let args = ["wifu", "--socket", &socket];
+            let (given, state) =
+                places(&Command::try_parse_from(args).expect("arguments").daemon).expect("places");
+            assert_eq!(given, folder.join(name));
+            state
+        };
+        for name in ["wifu.n1", "wifu.n2", "wifu"] {
+            assert_eq!(state(name), folder.join(format!("{name}.listeners.json")));
         }
     }
 

@@ -67,11 +67,12 @@ enum Command {
 
 fn main() -> ExitCode {
     let command = Cli::parse().command;
-    // Not where a socket's end must be an error.
+    // Not where a socket's end must be an error, or something has to be taken away at the end.
     if !matches!(
         command,
         Command::Daemon(_)
             | Command::Core(_)
+            | Command::Delay(_)
             | Command::Emu(_)
             | Command::Exec(_)
             | Command::Perf(_)

@@ -1,6 +1,7 @@
 //! The two files in which a device's delay is exported.
 
-use super::Reading;
+use super::pin::Pin;
+use super::{DelayError, Meter, Reading};
 use crate::netns::Owner;
 use std::fs::File;
 use std::io;
@@ -37,14 +38,21 @@ impl Files {
         })
     }
 
-    /// Remember where a map is pinned, so that `wifu clean` finds it if we are killed.
+    /// Pin the map of the [`Reading`] at `path`, in a BPF file system, by which other programs
+    /// find it: key 0, eight numbers of 64 bits, the reading's in order and one unused. The name
+    /// goes when this is dropped, and so do the directories that were made for it.
     ///
     /// # Errors
-    /// If the file cannot be written.
-    pub fn note_pin(&self, path: &Path) -> io::Result<()> {
-        use std::os::unix::ffi::OsStrExt;
-        let path = std::path::absolute(path)?;
-        std::fs::write(self.dir.join(PIN), path.as_os_str().as_bytes())
+    /// If `path` is not in a BPF file system, or is taken, or the files cannot be written.
+    pub fn pin(&self, meter: &Meter, path: &Path) -> Result<(), DelayError> {
+        let pin = || {
+            let others: Vec<Pin> = super::of_host().filter_map(|dir| pinned(&dir)).collect();
+            let pin = Pin::plan(meter.map(), path, &others)?;
+            // First: `wifu clean` finds it whenever we are killed.
+            std::fs::write(self.dir.join(PIN), pin.to_bytes())?;
+            pin.make(meter.map())
+        };
+        pin().map_err(|e| DelayError::Pin(path.to_owned(), e))
     }
 
     /// Write a reading if there is a new sample.
@@ -136,17 +144,15 @@ pub(crate) fn remove(dir: &Path) {
     let _ = std::fs::remove_dir(dir);
 }
 
-/// Where the writer of these files has pinned its map, if it has.
-pub(crate) fn pinned(dir: &Path) -> Option<PathBuf> {
-    use std::os::unix::ffi::OsStringExt;
-    let path = std::fs::read(dir.join(PIN)).ok()?;
-    Some(std::ffi::OsString::from_vec(path).into())
+/// What the writer of these files has pinned, or was about to.
+pub(crate) fn pinned(dir: &Path) -> Option<Pin> {
+    Pin::from_bytes(&std::fs::read(dir.join(PIN)).ok()?)
 }
 
 /// Remove what the writer of these files has pinned.
 fn unpin(dir: &Path) {
-    if let Some(path) = pinned(dir) {
-        super::pin::remove(&path);
+    if let Some(pin) = pinned(dir) {
+        pin.remove();
         let _ = std::fs::remove_file(dir.join(PIN));
     }
 }

@@ -111,9 +111,6 @@ pub struct Setup {
     pub measure: Measure,
     /// The delay is stamped into ATP packets that leave through it.
     pub stamp: Option<Stamp>,
-    /// The map of the [`Reading`] is pinned here, in a BPF file system: key 0, eight numbers of 64
-    /// bits, the reading's in order and one unused.
-    pub pin: Option<PathBuf>,
 }
 
 /// What was measured so far.
@@ -141,10 +138,11 @@ impl Reading {
     /// # Errors
     /// If there is none, or it is not such a map.
     pub fn pinned(path: &Path) -> Result<Reading, DelayError> {
-        Reading::of(&Array::try_from(Map::Array(MapData::from_pin(path)?))?)
+        Reading::of(&Map::Array(MapData::from_pin(path)?))
     }
 
-    fn of(map: &Array<MapData, [u64; 8]>) -> Result<Reading, DelayError> {
+    fn of(map: &Map) -> Result<Reading, DelayError> {
+        let map: Array<&MapData, [u64; 8]> = map.try_into()?;
         let [average, sample, samples, last, entered, dropped, stale, _] = map.get(&0, 0)?;
         Ok(Reading {
             average,
@@ -187,9 +185,14 @@ pub enum DelayError {
     Io(#[from] io::Error),
 }
 
-/// What [`Meter::open`] asks of the kernel, and [`Files::create`] of the
-/// file system; then by what it ends. Nothing is done.
-pub fn dry_run(device: &str, setup: &Setup, dir: &Path) -> (Vec<String>, Vec<String>) {
+/// What [`Meter::open`] asks of the kernel, and [`Files::create`] of the file system, with `pin`
+/// [`Files::pin`], too; then by what it ends. Nothing is done.
+pub fn dry_run(
+    device: &str,
+    setup: &Setup,
+    dir: &Path,
+    pin: Option<&Path>,
+) -> (Vec<String>, Vec<String>) {
     let mut up: Vec<String> = setup
         .points()
         .iter()
@@ -203,18 +206,19 @@ pub fn dry_run(device: &str, setup: &Setup, dir: &Path) -> (Vec<String>, Vec<Str
     let dir = dir.display();
     up.push(format!("mkdir -p {dir}"));
     up.push(format!("write {dir}/owner, {dir}/Da, {dir}/sample"));
-    let mut down = vec![
-        String::from("bpf: what was attached goes with this process, be it killed"),
-        format!("rm {dir}/owner {dir}/Da {dir}/sample"),
-        format!("rmdir {dir}"),
-    ];
-    if let Some(pin) = &setup.pin {
-        up.push(format!(
-            "bpf: pin the map of the reading at {}",
-            pin.display()
-        ));
-        down.push(format!("rm {}", pin.display()));
+    let mut down = vec![String::from(
+        "bpf: what was attached goes with this process, be it killed",
+    )];
+    let mut noted = String::new();
+    if let Some(pin) = pin {
+        let (make, remove) = pin::dry_run(pin);
+        up.push(format!("write {dir}/pin"));
+        up.extend(make);
+        down.extend(remove);
+        noted = format!(" {dir}/pin");
     }
+    down.push(format!("rm {dir}/owner {dir}/Da {dir}/sample{noted}"));
+    down.push(format!("rmdir {dir}"));
     (up, down)
 }
 
@@ -232,8 +236,7 @@ impl Setup {
 pub struct Meter {
     /// A fixed delay is stamped: nothing changes.
     fixed: bool,
-    readings: Array<MapData, [u64; 8]>,
-    _pin: Option<pin::Pin>,
+    readings: Map,
     /// The programs stay attached as long as this lives.
     _programs: Ebpf,
 }
@@ -270,16 +273,16 @@ impl Meter {
             stamp_at(program, device).map_err(DelayError::Stamp)?;
         }
         let readings = programs.take_map("READING").ok_or_else(broken)?;
-        let pinned = |path: &PathBuf| {
-            pin::Pin::new(&readings, path).map_err(|e| DelayError::Pin(path.clone(), e))
-        };
-        let pin = setup.pin.as_ref().map(pinned).transpose()?;
         Ok(Meter {
-            _pin: pin,
             fixed: how.fixed.is_some(),
-            readings: Array::try_from(readings)?,
+            readings,
             _programs: programs,
         })
+    }
+
+    /// That of the [`Reading`].
+    fn map(&self) -> &Map {
+        &self.readings
     }
 
     /// What was measured so far.
@@ -315,6 +318,12 @@ fn stamp_at(program: &mut aya::programs::Program, device: &str) -> Result<(), Pr
 /// The object in this binary lacks something: it cannot be.
 fn broken() -> DelayError {
     DelayError::Io(io::Error::other("delay.bpf.o lacks a program or map"))
+}
+
+/// Directories of this host in which a device's delay is written, unless it was said otherwise.
+fn of_host() -> impl Iterator<Item = PathBuf> {
+    let list = std::fs::read_dir(Path::new(crate::netns::RUN).join("delay"));
+    list.into_iter().flatten().flatten().map(|e| e.path())
 }
 
 /// Where the delay of a device is written unless said otherwise: in `/run/wifu/delay`, by the name

@@ -1,0 +1,117 @@
+"""What a run changes on other people's hosts, and how it is given back: without SSH."""
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from wifu import ssh, traffic
+from wifu.places import Place, RunError
+from wifu.ssh import Connection
+
+root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+
+class Notes:
+    """In a connection's place."""
+
+    def __init__(self, does: list[list[str]]) -> None:
+        self.does = does
+
+    def undo(self, words: Sequence[str]) -> None:
+        self.does.append(["undo", *words])
+
+
+class Scripted(Place):
+    """A host without a kernel's module, on which nothing is run."""
+
+    def run(self, *words: str, text: str | None = None, timeout: float = 30.0) -> str:
+        does = cast(Notes, self.connection).does
+        does.append([*words])
+        return "cubic vegas" if ["modprobe", "tcp_vegas"] in does and words[0] == "cat" else "cubic"
+
+
+def test_a_module_is_noted_before_it_is_loaded() -> None:
+    does = list[list[str]]()
+    place = Scripted("a", "10.0.0.1", (), "wifu", "/tmp", cast(Connection, Notes(does)))
+    flow = {"from": "a", "to": "b", "protocol": "kernel:vegas", "bytes": 1000}
+    traffic.check_kernel(traffic.flows_of({"flow": [flow]}), place)
+    steps = [words for words in does if words[0] != "cat"]
+    undo = ["undo", "sh", "-c", "modprobe -r tcp_vegas || :"]
+    assert steps == [undo, ["modprobe", "tcp_vegas"]]
+
+
+@root
+@pytest.mark.parametrize(
+    "given",
+    [
+        (),
+        ("10.85.0.9/32 via 10.85.0.2 dev one",),
+        ("10.85.0.9/32 via 10.85.0.2 dev one", "10.85.0.9/32 via 10.85.0.3 dev one metric 50"),
+        (
+            "10.85.0.9/32 via 10.85.0.2 dev one metric 20",
+            "10.85.0.9/32 via 10.85.0.3 dev one metric 50",
+        ),
+        ("10.85.0.9/32 nexthop via 10.85.0.2 dev one nexthop via 10.85.0.3 dev one",),
+    ],
+)
+def test_routes_are_given_back_as_they_were(given: Sequence[str]) -> None:
+    name = f"wifu-t-routes-{os.getpid()}"
+    inside = ("ip", "netns", "exec", name)
+    subprocess.run(["ip", "netns", "add", name], check=True)
+    try:
+        for line in (
+            "ip link add one type veth peer name two", "ip link set one up", "ip link set two up",
+            "ip addr add 10.85.0.1/24 dev one", *(f"ip route add {route}" for route in given),
+        ):  # fmt: skip
+            subprocess.run([*inside, *line.split()], check=True)
+        does = list[list[str]]()
+        connection = cast(Connection, Notes(does))
+        place = Place("a", "10.85.0.1", (*inside, "sh", "-c"), "wifu", "/tmp", connection)
+        before = place.run("ip", "route", "show")
+        traffic.acknowledge_all(place, "10.85.0.9")
+        assert "quickack 1" in place.run("ip", "route", "show")
+        for _, *words in reversed(does):
+            place.run(*words)
+        assert place.run("ip", "route", "show") == before
+    finally:
+        subprocess.run(["ip", "netns", "del", name], check=True)
+
+
+def chatty(folder: Path, then: str) -> Connection:
+    """A connection by a command that tells more than a pipe holds before it does its work."""
+    (folder / "wifu").write_text("#!/bin/sh\necho wifu 0\n")
+    (folder / "wifu").chmod(0o755)
+    client = folder / "ssh"
+    client.write_text(f"""#!/bin/sh
+case " $* " in *" -O "*) exit 1 ;; esac
+yes debug1: | head -c 300000 >&2
+for last; do :; done
+{then}
+""")
+    client.chmod(0o755)
+    return Connection("a", "a", [str(client)], str(folder / "wifu"), folder / "socket")
+
+
+@root
+def test_ssh_may_say_as_much_as_it_likes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ssh, "CONNECT", -15.0)
+    connection = chatty(tmp_path, 'exec sh -c "$last"')
+    try:
+        assert connection.open().version == "wifu 0"
+        connection.undo(["true"])
+    finally:
+        connection.close()
+
+
+def test_of_much_that_ssh_says_the_end_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ssh, "CONNECT", -15.0)
+    connection = chatty(tmp_path, "echo 'a: Permission denied (publickey).' >&2; exit 255")
+    with pytest.raises(RunError, match="no login without a password"):
+        connection.open()
+    connection.close()
