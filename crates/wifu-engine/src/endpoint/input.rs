@@ -107,10 +107,17 @@ impl Endpoint {
         if !opens {
             return None;
         }
+        let seq = head.seq;
         let id = self.listeners.find(tuple.proto, tuple.local)?;
+        let known = self.listeners.get_mut(id)?.fainted(&tuple, now);
+        if let Some(same) = known.filter(|old| old.seq == seq).cloned() {
+            // Repeated while the SYN+ACK is under way: a second one has to be the same.
+            return self.restore(id, same);
+        }
         let syn = Syn {
             tuple,
             at: now,
+            seq,
             header: header.into(),
             ttl: self.head.ttl,
             frame: *frame,
@@ -120,8 +127,8 @@ impl Endpoint {
     }
 
     /// Puts a connection among the embryos of a listener. Under a flood the oldest one makes room:
-    /// memory stays bounded, and nobody is locked out. A peer that answers after that finds its
-    /// connection made again from its SYN, see [`Endpoint::revive`].
+    /// memory stays bounded, and nobody is locked out. A peer that answers after that, or repeats
+    /// its SYN, finds its connection made again, see [`Endpoint::restore`].
     fn admit(&mut self, id: ListenId, syn: Syn) -> Option<u32> {
         let listener = self.listeners.get_mut(id)?;
         let blueprint = Arc::clone(&listener.blueprint);
@@ -147,7 +154,7 @@ impl Endpoint {
     }
 
     /// The answer to a SYN+ACK whose embryo made room in the meantime: the peer believes in the
-    /// connection already. It is made again as it was, SYN+ACK included, which is not sent twice.
+    /// connection already.
     fn revive(&mut self, now: Time, tuple: Tuple) -> Option<u32> {
         let ack = self.head.ack.filter(|_| !self.head.flags.has(Flags::RST))?;
         let id = self.listeners.find(tuple.proto, tuple.local)?;
@@ -155,8 +162,14 @@ impl Endpoint {
         if ack != syn.luck.1.plus(1) {
             return None;
         }
+        self.restore(id, syn)
+    }
+
+    /// Makes an embryo that made room again, as it was: its SYN+ACK included, which is not sent
+    /// twice.
+    fn restore(&mut self, id: ListenId, syn: Syn) -> Option<u32> {
         let (at, frame, mut head) = (syn.at, syn.frame, Head::default());
-        let wire = self.wires[usize::from(tuple.proto)].as_ref()?;
+        let wire = self.wires[usize::from(syn.tuple.proto)].as_ref()?;
         wire.parse(&syn.header, &mut head).ok()?;
         head.ttl = syn.ttl;
         let i = self.admit(id, syn)?;

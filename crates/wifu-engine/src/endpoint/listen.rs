@@ -27,6 +27,8 @@ pub struct ListenError(pub SocketAddrV4);
 pub(super) struct Syn {
     pub(super) tuple: Tuple,
     pub(super) at: Time,
+    /// Its sequence number.
+    pub(super) seq: Seq,
     /// Its header, as it came: shorter than a decoded one.
     pub(super) header: Box<[u8]>,
     pub(super) ttl: u8,
