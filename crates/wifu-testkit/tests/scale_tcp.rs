@@ -215,7 +215,7 @@ fn a_burst_over_the_backlog_survives_a_round_trip_longer_than_the_syns_timeout()
 }
 
 #[test]
-fn a_guess_does_not_revive_what_was_evicted() {
+fn a_guess_does_not_restore_what_was_evicted() {
     let spec = &specs()[2];
     let mut pair = burst(spec, 100, 50);
     run_for(&mut pair, ms(12));

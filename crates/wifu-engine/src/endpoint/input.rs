@@ -53,7 +53,7 @@ impl Endpoint {
             None if self.head.flags.has(Flags::SYN) => {
                 self.embryo(now, tuple, &segment[..header], &frame)
             }
-            None => self.revive(now, tuple),
+            None => self.restore_by_ack(now, tuple),
         };
         let payload = &segment[header..];
         let Some(i) = index else {
@@ -109,11 +109,12 @@ impl Endpoint {
         }
         let seq = head.seq;
         let id = self.listeners.find(tuple.proto, tuple.local)?;
-        let known = self.listeners.get_mut(id)?.fainted(&tuple, now);
-        if let Some(same) = known.filter(|old| old.seq == seq).cloned() {
+        let cached = self.listeners.get_mut(id)?.cached(&tuple, now);
+        if let Some(same) = cached.filter(|old| old.seq == seq).cloned() {
             // Repeated while the SYN+ACK is under way: a second one has to be the same.
             return self.restore(id, same);
         }
+        let (rng, iss) = self.draw(now, &tuple);
         let syn = Syn {
             tuple,
             at: now,
@@ -121,7 +122,8 @@ impl Endpoint {
             header: header.into(),
             ttl: self.head.ttl,
             frame: *frame,
-            luck: self.draw(now, &tuple),
+            rng,
+            iss,
         };
         self.admit(id, syn)
     }
@@ -132,7 +134,7 @@ impl Endpoint {
     fn admit(&mut self, id: ListenId, syn: Syn) -> Option<u32> {
         let listener = self.listeners.get_mut(id)?;
         let blueprint = Arc::clone(&listener.blueprint);
-        listener.forget(&syn.tuple);
+        listener.uncache(&syn.tuple);
         let evicted = listener.evict();
         if let Some(old) = evicted
             && self.slot(old).is_some_and(|s| s.embryo)
@@ -140,7 +142,9 @@ impl Endpoint {
             self.count_drop("backlog full: oldest embryo evicted");
             self.remove(old.index);
         }
-        let i = self.open_as(syn.luck, &blueprint, syn.tuple).ok()?;
+        let i = self
+            .open_as((syn.rng, syn.iss), &blueprint, syn.tuple)
+            .ok()?;
         let id_conn = self.id(i);
         let slot = &mut self.slots[i as usize];
         (slot.listener, slot.embryo) = (Some(id), true);
@@ -155,11 +159,11 @@ impl Endpoint {
 
     /// The answer to a SYN+ACK whose embryo made room in the meantime: the peer believes in the
     /// connection already.
-    fn revive(&mut self, now: Time, tuple: Tuple) -> Option<u32> {
+    fn restore_by_ack(&mut self, now: Time, tuple: Tuple) -> Option<u32> {
         let ack = self.head.ack.filter(|_| !self.head.flags.has(Flags::RST))?;
         let id = self.listeners.find(tuple.proto, tuple.local)?;
-        let syn = self.listeners.get_mut(id)?.fainted(&tuple, now)?.clone();
-        if ack != syn.luck.1.plus(1) {
+        let syn = self.listeners.get_mut(id)?.cached(&tuple, now)?.clone();
+        if ack != syn.iss.plus(1) {
             return None;
         }
         self.restore(id, syn)
