@@ -30,20 +30,37 @@ from wifu.traffic import Traffic
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
-HOP = """
-name = "hop"
-runs = 2
-pair = "stack"
-metrics = ["goodput", "timeouts", "mac_retries"]
+
+def transfer(
+    name: str, head: str, topology: str, rest: str, *, to: str = "n2", protocol: str = "{stack}",
+    size: str = "200k",
+) -> str:  # fmt: skip
+    """A plan in which n1 sends a file; `rest` begins with what else there is to say of the flow."""
+    return f"""
+name = "{name}"
+{head.strip()}
 [scenario]
-topology = { words = "linear,2", set = "TB-W3" }
+topology = {{ {topology} }}
 stop.time = "20s"
 [[scenario.flow]]
 from = "n1"
-to = "n2"
-protocol = "{stack}"
+to = "{to}"
+protocol = "{protocol}"
 app = "file"
-bytes = "200k"
+bytes = "{size}"
+{rest.strip()}
+"""
+
+
+HOP = transfer(
+    "hop",
+    """
+runs = 2
+pair = "stack"
+metrics = ["goodput", "timeouts", "mac_retries"]
+""",
+    'words = "linear,2", set = "TB-W3"',
+    """
 jitter = "5ms"
 [vary.stack]
 ours = "tcp-newreno"
@@ -53,21 +70,17 @@ share = true
 dilation = 4                # so that slow machines and debug builds are in time
 [emu.vary.stack]
 kernel = "kernel:reno,window=64K"
-"""
+""",
+)
 
-WIRE = """
-name = "wire"
+WIRE = transfer(
+    "wire",
+    """
 deterministic = true
 pair = "stack"
-[scenario]
-topology = { words = "linear,3,wire=20Mb/s,delay=50us" }
-stop.time = "20s"
-[[scenario.flow]]
-from = "n1"
-to = "n3"
-protocol = "{stack}"
-app = "file"
-bytes = "200k"
+""",
+    'words = "linear,3,wire=20Mb/s,delay=50us"',
+    """
 [vary.stack]
 ours = "tcp-newreno"
 kernel = "tcp-reno,profile=kernel-reno"
@@ -75,7 +88,9 @@ kernel = "tcp-reno,profile=kernel-reno"
 runs = 1
 [live.vary.stack]
 kernel = "kernel:reno"
-"""
+""",
+    to="n3",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -245,24 +260,22 @@ def test_ctrl_c_removes_everything(tmp_path: Path) -> None:
         assert leftovers(program.pid) == []
 
 
-CORE = """
-name = "core"
+CORE = transfer(
+    "core",
+    """
 runs = 1
 pair = "core"
 metrics = ["goodput", "overflows"]
-[scenario]
-topology = { words = "linear,2,wire=20Mb/s" }
-stop.time = "10s"
-[[scenario.flow]]
-from = "n1"
-to = "n2"
-protocol = "kernel:cubic"
-app = "file"
-bytes = "2M"
+""",
+    'words = "linear,2,wire=20Mb/s"',
+    """
 [vary.core]
 off = { handler = [] }
 on = { handler = [{ use = "null", hooks = ["input", "output"] }] }
-"""
+""",
+    protocol="kernel:cubic",
+    size="2M",
+)
 
 
 def test_what_wifu_core_missed_is_a_metric(tmp_path: Path) -> None:

@@ -246,10 +246,11 @@ fn index_at(body: &[u8], at: usize) -> i32 {
     i32::from_ne_bytes([body[at], body[at + 1], body[at + 2], body[at + 3]])
 }
 
+/// Append an attribute to a netlink message.
 pub(crate) fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
-    body.extend((4 + value.len() as u16).to_ne_bytes());
+    body.extend(((4 + value.len()) as u16).to_ne_bytes());
     body.extend(kind.to_ne_bytes());
-    body.extend(value);
+    body.extend_from_slice(value);
     body.resize(body.len().next_multiple_of(4), 0);
 }
 

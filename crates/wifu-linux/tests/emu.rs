@@ -1,27 +1,17 @@
 //! What an emulation that cannot start leaves behind. Needs root; namespaces of its own.
 
+mod common;
+
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use common::privileged;
 use wifu_linux::emu::{Config, Emulation, Overhear, Routing, socket_path};
 use wifu_radio::topology::{Topology, resolve};
 use wifu_wire::Rng;
 
 /// Threads are counted: one test at a time.
 static ONE: Mutex<()> = Mutex::new(());
-
-fn privileged() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    let skip = std::env::var_os("WIFU_SKIP_PRIVILEGED").is_some_and(|v| v == "1");
-    assert!(
-        root || skip,
-        "needs root; WIFU_SKIP_PRIVILEGED=1 leaves it out"
-    );
-    if !root {
-        eprintln!("skipped: needs root");
-    }
-    root
-}
 
 /// Threads of this process that run radios.
 fn radios() -> usize {

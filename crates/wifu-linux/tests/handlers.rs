@@ -1,10 +1,13 @@
 //! Handlers behind NFQUEUE: what becomes of packets when handlers fail, when nobody keeps up, and
 //! when they are changed. Needs root; namespaces of its own.
 
+mod common;
+
 use std::net::UdpSocket;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use common::privileged;
 use wifu_core::{Chain, Full, Handler, Hook, Hooks, HopCx, Packet, Verdict};
 use wifu_engine::descriptor::{Params, Value};
 use wifu_linux::core::config::{Settings, hooks_of};
@@ -19,19 +22,6 @@ use wifu_wire::{Rng, Span};
 const A: &str = "10.83.0.1";
 const B: &str = "10.83.0.2";
 const PORT: u16 = 7000;
-
-fn privileged() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    let skip = std::env::var_os("WIFU_SKIP_PRIVILEGED").is_some_and(|v| v == "1");
-    assert!(
-        root || skip,
-        "needs root; WIFU_SKIP_PRIVILEGED=1 leaves it out"
-    );
-    if !root {
-        eprintln!("skipped: needs root");
-    }
-    root
-}
 
 /// Two hosts on a link.
 struct World {

@@ -1,6 +1,9 @@
 //! The live carriers, labs and cleaning on real namespaces. Everything here needs root and makes,
 //! and removes, namespaces of its own.
 
+mod common;
+
+use common::privileged;
 use core::net::Ipv4Addr;
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -17,20 +20,6 @@ use wifu_wire::units::{Rate, Span, Time};
 const A: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 1);
 const B: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 2);
 const PROTOCOL: u8 = 253;
-
-/// Whether namespaces can be made. A test that can't run fails, unless that is asked for.
-fn privileged() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    let skip = std::env::var_os("WIFU_SKIP_PRIVILEGED").is_some_and(|v| v == "1");
-    assert!(
-        root || skip,
-        "this test makes network namespaces and needs root; WIFU_SKIP_PRIVILEGED=1 leaves it out"
-    );
-    if !root {
-        eprintln!("skipped: needs root");
-    }
-    root
-}
 
 /// Two nodes on one link.
 fn pair(test: &str) -> (Lab, Namespace, Namespace) {

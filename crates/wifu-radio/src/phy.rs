@@ -259,6 +259,14 @@ impl Phy {
         }
     }
 
+    /// The flags of a frame's preamble as radiotap says them.
+    pub fn preamble_flags(&self, mode: Mode) -> u8 {
+        match self.is_short(mode) {
+            true => radiotap::SHORT_PREAMBLE,
+            false => 0,
+        }
+    }
+
     /// The SINR in dB that a preamble needs for a receiver to lock: 4 with OFDM, 0 with DSSS.
     pub fn lock_db(&self) -> f64 {
         match self.standard {
@@ -364,6 +372,8 @@ mod tests {
             (phy.preamble(m), phy.preamble(Mode(0))),
             (Span(72_000), Span(144_000))
         );
+        assert_eq!(phy.preamble_flags(m), radiotap::SHORT_PREAMBLE);
+        assert_eq!(phy.preamble_flags(Mode(0)), 0);
         assert_eq!(phy.control(Mode(0), &two), Mode(0));
         assert_eq!(phy.control(Mode(0), &[Mode(1)]), Mode(1));
     }

@@ -314,15 +314,10 @@ fn address(node: u16) -> [u8; 6] {
     [0x02, 0, 0, 0, high, low]
 }
 
-/// The identity of the ad-hoc network.
-const BSSID: [u8; 6] = [0x02, b'W', b'i', b'F', b'u', 0];
-
 /// What a radio says of a frame, in front of it.
 fn describe(out: &mut Vec<u8>, r: &Record, sight: Sight, phy: &Phy, station: &Station) {
-    let mut flags = radiotap::HAS_FCS;
-    if phy.short_preamble && r.mode != 0 {
-        flags |= radiotap::SHORT_PREAMBLE;
-    }
+    let mode = Mode(r.mode.min(11));
+    let mut flags = radiotap::HAS_FCS | phy.preamble_flags(mode);
     if sight == Sight::Garbled {
         flags |= radiotap::BAD_FCS;
     }
@@ -335,7 +330,7 @@ fn describe(out: &mut Vec<u8>, r: &Record, sight: Sight, phy: &Phy, station: &St
     let header = Radiotap {
         time_us: Some(r.time.0 / 1_000),
         flags: Some(flags),
-        rate: Some(Mode(r.mode.min(11)).rate()),
+        rate: Some(mode.rate()),
         channel: Some(phy.channel()),
         signal_dbm: (sight == Sight::Heard).then_some(signal),
         noise_dbm: (sight != Sight::Sent).then_some(station.noise_dbm),
@@ -358,7 +353,7 @@ fn octets(frame: &OnAir, packet: &[u8]) -> Vec<u8> {
                 duration_us: micros,
                 receiver: to,
                 transmitter: address(frame.from),
-                third: BSSID,
+                third: dot11::NETWORK,
                 sequence: frame.seq,
             };
             header.emit(&mut out);

@@ -7,7 +7,7 @@ use core::net::{Ipv4Addr, SocketAddrV4};
 use tcp_common::*;
 use wifu_engine::{Endpoint, EndpointConfig, State};
 use wifu_testkit::alloc::{Counting, live};
-use wifu_testkit::pair::{App, CLIENT, Fate, Pair, SERVER, pattern};
+use wifu_testkit::pair::{App, CLIENT, Fate, Pair, SERVER, Seen, pattern};
 use wifu_testkit::seg::{Seg, between};
 use wifu_wire::{Flags, Rng, Seq, Span, SynOptions};
 
@@ -186,8 +186,36 @@ fn a_burst_over_the_backlog_survives_losses() {
     }
 }
 
+/// The answer to the first SYN+ACK comes after the second SYN: both SYN+ACKs have to be the same,
+/// also if the embryo made room in between.
 #[test]
-fn a_guess_does_not_revive_what_was_evicted() {
+fn a_burst_over_the_backlog_survives_a_round_trip_longer_than_the_syns_timeout() {
+    for (spec, ts) in specs().iter().flat_map(|s| [(s, "on"), (s, "off")]) {
+        let spec = format!("{spec},rto_initial=1s,timestamps={ts}");
+        let mut pair = burst(&spec, 100, 20);
+        pair.delay = ms(750);
+        pair.record = true;
+        run_for(&mut pair, ms(1_700));
+        assert_eq!(pair.ends[1].len(), 20, "{spec}: memory is bounded");
+        let again = |s: &&Seen| s.from == 0 && s.seg.flags.has(Flags::SYN);
+        let syns = pair.seen.iter().filter(again).count();
+        assert_eq!(syns, 200, "{spec}: each client repeats its SYN once");
+        run_for(&mut pair, ms(1_000));
+        assert_eq!(pair.crowd[1].len(), 100, "{spec}: all are open");
+        let resets = pair.seen.iter().filter(|s| s.seg.flags.has(Flags::RST));
+        assert_eq!(resets.count(), 0, "{spec}");
+        assert!(pair.run(secs(10_000)), "{spec}");
+        for app in pair.crowd.iter().flat_map(|c| c.values()) {
+            assert_eq!(app.ended, Some(None), "{spec}");
+        }
+        for app in pair.crowd[0].values() {
+            assert_eq!(&app.read, b"welcome", "{spec}");
+        }
+    }
+}
+
+#[test]
+fn a_guess_does_not_restore_what_was_evicted() {
     let spec = &specs()[2];
     let mut pair = burst(spec, 100, 50);
     run_for(&mut pair, ms(12));

@@ -4,6 +4,9 @@
 /// A station's address.
 pub type Mac = [u8; 6];
 
+/// The identity (BSSID) of the modelled ad-hoc network: locally administered.
+pub const NETWORK: Mac = [0x02, b'W', b'i', b'F', b'u', 0];
+
 /// Octets of the header that we write.
 pub const HEADER: usize = 24;
 /// Octets of the LLC/SNAP header.

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crate::limits::allow_descriptors;
 use anyhow::{Context, bail};
 use clap::{Subcommand, ValueEnum};
 use rustix::fs::{FlockOperation, flock};
@@ -215,23 +216,6 @@ impl From<Hears> for Overhear {
     }
 }
 
-/// Raises the limit on open files if so many hosts need that: each takes two devices and four
-/// files, and the usual 1024 are gone at 170.
-fn allow_descriptors(hosts: usize) {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    let needed = Some(16 * hosts as u64 + 256);
-    if limit.current.is_none() || limit.current >= needed {
-        return;
-    }
-    let raised = Rlimit {
-        current: limit.maximum.map_or(needed, |most| needed.min(Some(most))),
-        ..limit
-    };
-    // Where it stays, opening what is beyond it fails with the reason.
-    let _ = setrlimit(Resource::Nofile, raised);
-}
-
 /// Run it.
 ///
 /// # Errors
@@ -252,7 +236,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     for note in &config.plan.notes {
         eprintln!("Note: {note}");
     }
-    allow_descriptors(config.plan.nodes.len());
+    // Each host takes two devices and four files, and the usual 1024 are gone at 170.
+    allow_descriptors(Some(16 * config.plan.nodes.len() as u64 + 256));
     if args.dry_run {
         let (up, down) = dry_run(&config)?;
         println!("# up");

@@ -4,6 +4,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use crate::limits::allow_descriptors;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use core::net::Ipv4Addr;
@@ -196,7 +197,8 @@ fn serve(args: &DaemonArgs, socket: PathBuf, state: PathBuf) -> anyhow::Result<E
         library: crate::catalog::library(args.file.as_deref())?,
         registry: wifu_parts::registry(),
     };
-    allow_many_descriptors();
+    // There is one for each connection, and the usual 1024 are soon gone.
+    allow_descriptors(None);
     wifu_linux::sys::large_buffers_from_kernel();
     let daemon = Daemon::open(config)?;
     give_up_privileges(&socket)?;
@@ -232,19 +234,6 @@ fn places(args: &DaemonArgs) -> anyhow::Result<(PathBuf, PathBuf)> {
     let mut state = socket.clone().into_os_string();
     state.push(".listeners.json");
     Ok((socket.clone(), state.into()))
-}
-
-/// Raises the limit on open files as far as it may be: there is one for each connection, and the
-/// usual 1024 are soon gone.
-fn allow_many_descriptors() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        ..limit
-    };
-    // Where it stays, connections beyond it fail with the reason.
-    let _ = setrlimit(Resource::Nofile, raised);
 }
 
 /// Everything is open: what comes from the network or from programs meets a daemon that can do

@@ -12,6 +12,7 @@ mod dissector;
 mod emu;
 mod exec;
 mod front;
+mod limits;
 mod live;
 mod mock;
 mod perf;

@@ -4,12 +4,13 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::UdpSocket;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketType, recv, socket};
+use rustix::net::{AddressFamily, RecvFlags, SocketType, eth, recv, socket};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use wifu_linux::netns::{NETNS, Namespace, RUN};
@@ -17,6 +18,10 @@ use wifu_radio::topology::{Topology, resolve};
 use wifu_radio::{Event, Frame, Radio};
 use wifu_wire::{Rng, Time};
 
+use common::privileged;
+
+#[path = "../../wifu-linux/tests/common/mod.rs"]
+mod common;
 #[path = "emu/monitor.rs"]
 mod monitor;
 #[path = "emu/programs.rs"]
@@ -32,20 +37,6 @@ const WIFU: &str = env!("CARGO_BIN_EXE_wifu");
 
 /// Emulations make each other late.
 static ONE: Mutex<()> = Mutex::new(());
-
-/// Whether namespaces can be made. A test that can't run fails, unless that is asked for.
-fn privileged() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    let skip = std::env::var_os("WIFU_SKIP_PRIVILEGED").is_some_and(|v| v == "1");
-    assert!(
-        root || skip,
-        "this test makes network namespaces and needs root; WIFU_SKIP_PRIVILEGED=1 leaves it out"
-    );
-    if !root {
-        eprintln!("skipped: needs root");
-    }
-    root
-}
 
 /// A running `wifu emu` that is told what to do by a pipe.
 struct Emu {
@@ -124,10 +115,16 @@ impl Emu {
         found.unwrap_or_else(|| panic!("no link {from}-{to}"))
     }
 
-    /// Whether its numbers may be judged; says why not.
-    fn is_valid(&self) -> bool {
+    /// Prints how the run does; what a test checks after this holds on any machine.
+    fn print_status(&self) -> Value {
         let status = self.ctl("status");
         println!("{}", status["text"].as_str().unwrap_or_default());
+        status
+    }
+
+    /// Whether its numbers may be judged; says why not.
+    fn is_valid(&self) -> bool {
+        let status = self.print_status();
         let valid = status["data"]["verdict"] == "VALID";
         if !valid {
             println!("numbers are not judged: this machine is too slow for this run now");
@@ -144,6 +141,15 @@ impl Emu {
             .lines()
             .filter_map(|l| l.split_once("time=")?.1.split(' ').next());
         times.flat_map(str::parse).collect()
+    }
+
+    /// A socket for all packets that a node's kernel sees.
+    fn capture(&self, node: &str) -> OwnedFd {
+        let every = Some(eth::ALL);
+        let opened = self
+            .namespace(node)
+            .run(|| socket(AddressFamily::PACKET, SocketType::RAW, every));
+        opened.expect("namespace").expect("packet socket")
     }
 
     fn exit(mut self) {
@@ -441,11 +447,7 @@ fn frames_for_others_reach_whoever_captures_and_files_tell_the_drivers_delay() {
         return;
     }
     let emu = Emu::start("hear", &["--topo", "linear,3"]);
-    let all = Protocol::from_raw(core::num::NonZeroU32::new(u32::from(3u16.to_be())).unwrap());
-    let opened = emu
-        .namespace("n3")
-        .run(|| socket(AddressFamily::PACKET, SocketType::RAW, Some(all)));
-    let capture = opened.expect("namespace").expect("packet socket");
+    let capture = emu.capture("n3");
     let other = [0x02, 0x57, 0x69, 0x46, 0, 2];
     let deadline = Instant::now() + Duration::from_secs(10);
     let mut seen = 0;

@@ -53,7 +53,7 @@ impl Endpoint {
             None if self.head.flags.has(Flags::SYN) => {
                 self.embryo(now, tuple, &segment[..header], &frame)
             }
-            None => self.revive(now, tuple),
+            None => self.restore_by_ack(now, tuple),
         };
         let payload = &segment[header..];
         let Some(i) = index else {
@@ -107,25 +107,34 @@ impl Endpoint {
         if !opens {
             return None;
         }
+        let seq = head.seq;
         let id = self.listeners.find(tuple.proto, tuple.local)?;
+        let cached = self.listeners.get_mut(id)?.cached(&tuple, now);
+        if let Some(same) = cached.filter(|old| old.seq == seq).cloned() {
+            // Repeated while the SYN+ACK is under way: a second one has to be the same.
+            return self.restore(id, same);
+        }
+        let (rng, iss) = self.draw(now, &tuple);
         let syn = Syn {
             tuple,
             at: now,
+            seq,
             header: header.into(),
             ttl: self.head.ttl,
             frame: *frame,
-            luck: self.draw(now, &tuple),
+            rng,
+            iss,
         };
         self.admit(id, syn)
     }
 
     /// Puts a connection among the embryos of a listener. Under a flood the oldest one makes room:
-    /// memory stays bounded, and nobody is locked out. A peer that answers after that finds its
-    /// connection made again from its SYN, see [`Endpoint::revive`].
+    /// memory stays bounded, and nobody is locked out. A peer that answers after that, or repeats
+    /// its SYN, finds its connection made again, see [`Endpoint::restore`].
     fn admit(&mut self, id: ListenId, syn: Syn) -> Option<u32> {
         let listener = self.listeners.get_mut(id)?;
         let blueprint = Arc::clone(&listener.blueprint);
-        listener.forget(&syn.tuple);
+        listener.uncache(&syn.tuple);
         let evicted = listener.evict();
         if let Some(old) = evicted
             && self.slot(old).is_some_and(|s| s.embryo)
@@ -133,7 +142,9 @@ impl Endpoint {
             self.count_drop("backlog full: oldest embryo evicted");
             self.remove(old.index);
         }
-        let i = self.open_as(syn.luck, &blueprint, syn.tuple).ok()?;
+        let i = self
+            .open_as((syn.rng, syn.iss), &blueprint, syn.tuple)
+            .ok()?;
         let id_conn = self.id(i);
         let slot = &mut self.slots[i as usize];
         (slot.listener, slot.embryo) = (Some(id), true);
@@ -147,16 +158,22 @@ impl Endpoint {
     }
 
     /// The answer to a SYN+ACK whose embryo made room in the meantime: the peer believes in the
-    /// connection already. It is made again as it was, SYN+ACK included, which is not sent twice.
-    fn revive(&mut self, now: Time, tuple: Tuple) -> Option<u32> {
+    /// connection already.
+    fn restore_by_ack(&mut self, now: Time, tuple: Tuple) -> Option<u32> {
         let ack = self.head.ack.filter(|_| !self.head.flags.has(Flags::RST))?;
         let id = self.listeners.find(tuple.proto, tuple.local)?;
-        let syn = self.listeners.get_mut(id)?.fainted(&tuple, now)?.clone();
-        if ack != syn.luck.1.plus(1) {
+        let syn = self.listeners.get_mut(id)?.cached(&tuple, now)?.clone();
+        if ack != syn.iss.plus(1) {
             return None;
         }
+        self.restore(id, syn)
+    }
+
+    /// Makes an embryo that made room again, as it was: its SYN+ACK included, which is not sent
+    /// twice.
+    fn restore(&mut self, id: ListenId, syn: Syn) -> Option<u32> {
         let (at, frame, mut head) = (syn.at, syn.frame, Head::default());
-        let wire = self.wires[usize::from(tuple.proto)].as_ref()?;
+        let wire = self.wires[usize::from(syn.tuple.proto)].as_ref()?;
         wire.parse(&syn.header, &mut head).ok()?;
         head.ttl = syn.ttl;
         let i = self.admit(id, syn)?;

@@ -16,8 +16,8 @@ impl Endpoint {
         blueprint: &Arc<Blueprint>,
         tuple: Tuple,
     ) -> Result<u32, ConnectError> {
-        let luck = self.draw(now, &tuple);
-        self.open_as(luck, blueprint, tuple)
+        let drawn = self.draw(now, &tuple);
+        self.open_as(drawn, blueprint, tuple)
     }
 
     /// Random numbers and the initial number of the next connection.

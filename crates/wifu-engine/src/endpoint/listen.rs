@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use wifu_wire::{FrameFacts, Rng, Seq, Span, Time};
 
-/// SYNs that a listener remembers after their embryos made room.
-const FAINT: usize = 4_096;
-/// How long: as long as the peer's answer may take.
-const FAINT_FOR: Span = Span(60_000_000_000);
+/// SYNs in a listener's cache.
+const SYN_CACHE: usize = 4_096;
+/// How long one is valid: as long as the peer's answer may take.
+const SYN_CACHE_FOR: Span = Span(60_000_000_000);
 
 /// A listener of this endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
@@ -27,12 +27,47 @@ pub struct ListenError(pub SocketAddrV4);
 pub(super) struct Syn {
     pub(super) tuple: Tuple,
     pub(super) at: Time,
+    /// Its sequence number.
+    pub(super) seq: Seq,
     /// Its header, as it came: shorter than a decoded one.
     pub(super) header: Box<[u8]>,
     pub(super) ttl: u8,
     pub(super) frame: FrameFacts,
-    /// Its random numbers, and where its own numbers start.
-    pub(super) luck: (Rng, Seq),
+    /// The connection's random numbers.
+    pub(super) rng: Rng,
+    /// Its initial send sequence number.
+    pub(super) iss: Seq,
+}
+
+/// SYNs of embryos that made room for others: the oldest half-open connection is recycled
+/// (RFC 4987 section 3.4), and restored from here (section 3.5).
+#[derive(Debug, Default)]
+struct SynCache {
+    /// With the number of their entry in `order`.
+    syns: BTreeMap<Tuple, (u64, Syn)>,
+    /// Oldest first; an entry whose SYN is gone or was replaced says nothing.
+    order: VecDeque<(u64, Tuple)>,
+    inserted: u64,
+}
+
+impl SynCache {
+    fn insert(&mut self, syn: Syn) {
+        self.inserted += 1;
+        self.order.push_back((self.inserted, syn.tuple));
+        self.syns.insert(syn.tuple, (self.inserted, syn));
+        while self.order.len() > SYN_CACHE
+            && let Some((number, tuple)) = self.order.pop_front()
+        {
+            if self.syns.get(&tuple).is_some_and(|(n, _)| *n == number) {
+                self.syns.remove(&tuple);
+            }
+        }
+    }
+
+    fn get(&self, tuple: &Tuple, now: Time) -> Option<&Syn> {
+        let (_, syn) = self.syns.get(tuple)?;
+        (now - syn.at <= SYN_CACHE_FOR).then_some(syn)
+    }
 }
 
 #[derive(Debug)]
@@ -41,43 +76,29 @@ pub(super) struct Listener {
     backlog: usize,
     /// Embryonic connections, oldest first.
     pub(super) embryos: VecDeque<(ConnId, Syn)>,
-    /// Of embryos that made room, with the number of their entry in `order`.
-    faint: BTreeMap<Tuple, (u64, Syn)>,
-    /// Oldest first; an entry whose SYN is gone or was replaced says nothing.
-    order: VecDeque<(u64, Tuple)>,
-    fainted: u64,
+    syn_cache: SynCache,
     key: Key,
 }
 
 impl Listener {
-    /// Makes room for another embryo: the oldest one goes, and only its SYN is remembered.
+    /// Makes room for another embryo: the oldest one goes, and only its SYN is kept.
     pub(super) fn evict(&mut self) -> Option<ConnId> {
         if self.embryos.len() < self.backlog {
             return None;
         }
         let (id, syn) = self.embryos.pop_front()?;
-        self.fainted += 1;
-        self.order.push_back((self.fainted, syn.tuple));
-        self.faint.insert(syn.tuple, (self.fainted, syn));
-        while self.order.len() > FAINT
-            && let Some((number, tuple)) = self.order.pop_front()
-        {
-            if self.faint.get(&tuple).is_some_and(|(n, _)| *n == number) {
-                self.faint.remove(&tuple);
-            }
-        }
+        self.syn_cache.insert(syn);
         Some(id)
     }
 
     /// The SYN of an embryo that made room, if its peer may still answer.
-    pub(super) fn fainted(&self, tuple: &Tuple, now: Time) -> Option<&Syn> {
-        let (_, syn) = self.faint.get(tuple)?;
-        (now - syn.at <= FAINT_FOR).then_some(syn)
+    pub(super) fn cached(&self, tuple: &Tuple, now: Time) -> Option<&Syn> {
+        self.syn_cache.get(tuple, now)
     }
 
     /// There is a connection between these two ends again.
-    pub(super) fn forget(&mut self, tuple: &Tuple) {
-        self.faint.remove(tuple);
+    pub(super) fn uncache(&mut self, tuple: &Tuple) {
+        self.syn_cache.syns.remove(tuple);
     }
 
     /// It opened, or is gone.
@@ -134,9 +155,7 @@ impl Endpoint {
                 blueprint,
                 backlog: backlog.max(1),
                 embryos: VecDeque::new(),
-                faint: BTreeMap::new(),
-                order: VecDeque::new(),
-                fainted: 0,
+                syn_cache: SynCache::default(),
                 key,
             },
         );

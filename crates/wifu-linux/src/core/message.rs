@@ -1,5 +1,7 @@
 //! The messages of NFQUEUE, as octets (linux/netfilter/nfnetlink_queue.h).
 
+use crate::neighbours::attribute;
+
 /// Octets of a netlink header and of netfilter's own after it.
 const HEAD: usize = 20;
 /// `NFNL_SUBSYS_QUEUE << 8`.
@@ -150,13 +152,6 @@ fn begin(out: &mut Vec<u8>, kind: u16, flags: u16, queue: u16) -> usize {
 fn end(out: &mut [u8], at: usize) {
     let length = (out.len() - at) as u32;
     out[at..at + 4].copy_from_slice(&length.to_ne_bytes());
-}
-
-fn attribute(out: &mut Vec<u8>, kind: u16, value: &[u8]) {
-    out.extend_from_slice(&((4 + value.len()) as u16).to_ne_bytes());
-    out.extend_from_slice(&kind.to_ne_bytes());
-    out.extend_from_slice(value);
-    out.resize(aligned(out.len()), 0);
 }
 
 /// Bind a queue, or give it up. The kernel answers each of the messages.

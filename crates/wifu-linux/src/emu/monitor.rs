@@ -4,14 +4,12 @@
 use super::net::mac;
 use std::os::fd::OwnedFd;
 use wifu_radio::Event;
-use wifu_radio::phy::Mode;
+use wifu_radio::phy::{Mode, Phy};
 use wifu_radio::plan::Plan;
 use wifu_wire::Time;
-use wifu_wire::dot11::{self, DataHeader, Mac};
-use wifu_wire::radiotap::{self, Channel, Radiotap};
+use wifu_wire::dot11::{self, DataHeader};
+use wifu_wire::radiotap::{self, Radiotap};
 
-/// The identity of the ad-hoc network.
-const NETWORK: Mac = [0x02, b'W', b'i', b'F', b'u', 0];
 /// Octets of an Ethernet header.
 const ETHERNET: usize = 14;
 /// Less than this in an Ethernet header is a length: LLC follows.
@@ -21,8 +19,7 @@ const LEAST_KIND: u16 = 0x0600;
 pub(crate) struct Monitors {
     taps: Vec<OwnedFd>,
     noise_dbm: Vec<i8>,
-    channel: Channel,
-    short_preamble: bool,
+    phy: Phy,
     frame: Vec<u8>,
 }
 
@@ -49,8 +46,7 @@ impl Monitors {
                 .iter()
                 .map(|n| noise(n.radio.noise_dbm))
                 .collect(),
-            channel: plan.phy.channel(),
-            short_preamble: plan.phy.short_preamble,
+            phy: plan.phy.clone(),
             frame: Vec::new(),
         }
     }
@@ -94,7 +90,7 @@ impl Monitors {
             duration_us: 0,
             receiver: core::array::from_fn(|i| header[i]),
             transmitter: mac(from),
-            third: NETWORK,
+            third: dot11::NETWORK,
             sequence,
         };
         data.emit(&mut self.frame);
@@ -108,16 +104,11 @@ impl Monitors {
     }
 
     fn describe(&self, event: &Event, node: usize, mode: Mode, now: Time) -> Radiotap {
-        let dsss_long = !self.short_preamble || mode == Mode(0);
         let base = Radiotap {
             time_us: Some(now.0 / 1000),
-            flags: Some(if dsss_long {
-                0
-            } else {
-                radiotap::SHORT_PREAMBLE
-            }),
+            flags: Some(self.phy.preamble_flags(mode)),
             rate: Some(mode.rate()),
-            channel: Some(self.channel),
+            channel: Some(self.phy.channel()),
             ..Radiotap::default()
         };
         match *event {

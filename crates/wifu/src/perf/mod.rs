@@ -26,7 +26,6 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use anyhow::Context;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 pub use args::Args;
 
@@ -37,6 +36,7 @@ use self::protocol::Protocol;
 use self::report::{Connected, Machines, Report, Start, TestStart, Wifu, timestamp};
 use self::session::Finished;
 use self::stream::Stream;
+use crate::limits::allow_descriptors;
 
 /// Runs `wifu perf`.
 ///
@@ -48,23 +48,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     args.check()?;
-    allow_many_descriptors();
+    // A thousand streams each way are more than the usual 1024.
+    allow_descriptors(None);
     if args.server {
         server::run(&args)
     } else {
         client::run(&args)
     }
-}
-
-/// Raises the limit on open files as far as this user may: a thousand streams each way are more
-/// than the usual 1024. Where it stays lower, the stream beyond it fails with the reason.
-fn allow_many_descriptors() {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        maximum: limit.maximum,
-    };
-    let _ = setrlimit(Resource::Nofile, raised);
 }
 
 /// Makes this process one whose sockets belong to `protocol`, by executing it anew with the

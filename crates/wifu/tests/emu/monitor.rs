@@ -8,9 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use rustix::net::{
-    AddressFamily, Protocol, RecvFlags, SocketType, netdevice, recv, socket, sockopt,
-};
+use rustix::net::{AddressFamily, RecvFlags, SocketType, netdevice, recv, socket, sockopt};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use wifu_linux::sys;
@@ -18,7 +16,7 @@ use wifu_wire::Rate;
 use wifu_wire::dot11::{self, Mac};
 use wifu_wire::radiotap::{self, Radiotap};
 
-use super::programs::within;
+use super::programs::{dump, within};
 use super::soak::Program;
 use super::{Emu, Scratch, WIFU, median, privileged};
 
@@ -38,11 +36,11 @@ struct Shown {
 }
 
 impl Listener {
-    /// Frames from 50 ms later on are seen.
+    /// Frames from its return on are seen.
     fn new(emu: &Emu, node: &str) -> Listener {
-        let all = Protocol::from_raw(core::num::NonZeroU32::new(u32::from(3u16.to_be())).unwrap());
         let opened = emu.namespace(node).run(|| {
-            let fd = socket(AddressFamily::PACKET, SocketType::RAW, Some(all))?;
+            // Without a protocol it hears nothing before it is bound to the monitor.
+            let fd = socket(AddressFamily::PACKET, SocketType::RAW, None)?;
             let interface = netdevice::name_to_index(&fd, "mon0")?;
             sockopt::set_socket_recv_buffer_size_force(&fd, 4 << 20)?;
             sys::bind_packets(&fd, interface as i32)?;
@@ -207,21 +205,10 @@ fn tcpdump_decodes_a_monitor() {
         return;
     }
     let emu = Emu::start("mondump", &["--topo", "linear,3"]);
-    let mut capture = emu.namespace("n3").command("tcpdump").expect("namespace");
-    let words = "-l -n -e -c 1 -i mon0 -y IEEE802_11_RADIO icmp and wlan addr1 02:57:69:46:00:02";
-    capture.args(words.split(' '));
-    let capture = capture
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::null());
-    let mut capture = capture.spawn().expect("tcpdump");
-    let over = within(15, || {
-        emu.ping("n1", "-n -c 2 -i 0.05 -W 1 10.0.0.2");
-        capture.try_wait().expect("wait").is_some()
-    });
-    let _ = capture.kill();
-    let output = capture.wait_with_output().expect("tcpdump");
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(over, "n3's monitor showed nothing: {said}");
+    let said = dump(
+        &emu,
+        "-c 1 -i mon0 -y IEEE802_11_RADIO icmp and wlan addr1 02:57:69:46:00:02",
+    );
     for part in [
         "6.0 Mb/s",
         "dBm signal",
@@ -515,6 +502,6 @@ fn a_monitor_follows_a_saturated_radio() {
     println!("{acked} frames acknowledged, {shown} shown");
     assert!(acked > 2000, "{acked}");
     assert_eq!(shown as u64, acked);
-    emu.is_valid();
+    emu.print_status();
     emu.exit();
 }

@@ -214,23 +214,10 @@ fn a_routing_daemon_finds_the_way_and_another_one_when_a_link_is_cut() {
     emu.exit();
 }
 
-#[test]
-fn tcpdump_shows_frames_for_others() {
-    if !privileged() {
-        return;
-    }
-    let emu = Emu::start("dump", &["--topo", "linear,3"]);
+/// What tcpdump with these words shows on n3 while n1 pings n2.
+pub fn dump(emu: &Emu, words: &str) -> String {
     let mut capture = emu.namespace("n3").command("tcpdump").expect("namespace");
-    capture.args([
-        "-l",
-        "-n",
-        "-e",
-        "-c",
-        "2",
-        "-i",
-        "wlan0",
-        "icmp and dst 10.0.0.2",
-    ]);
+    capture.args(["-l", "-n", "-e"]).args(words.split(' '));
     let capture = capture.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
     let mut capture = capture.expect("tcpdump");
     let over = within(15, || {
@@ -240,7 +227,17 @@ fn tcpdump_shows_frames_for_others() {
     let _ = capture.kill();
     let output = capture.wait_with_output().expect("tcpdump");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(over, "n3 overheard nothing: {said}");
+    assert!(over, "n3 did not hear enough: {said}");
+    said
+}
+
+#[test]
+fn tcpdump_shows_frames_for_others() {
+    if !privileged() {
+        return;
+    }
+    let emu = Emu::start("dump", &["--topo", "linear,3"]);
+    let said = dump(&emu, "-c 2 -i wlan0 icmp and dst 10.0.0.2");
     let line = said.lines().next().expect("a line");
     assert!(
         line.contains("02:57:69:46:00:01 > 02:57:69:46:00:02"),

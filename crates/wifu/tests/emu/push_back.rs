@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketType, recv, socket};
+use rustix::net::{RecvFlags, recv};
 use serde_json::Value;
 
 use super::{Emu, Scratch, privileged, simulated};
@@ -134,7 +134,7 @@ fn the_kernels_tcp_loses_nothing_in_its_own_queue_however_large_its_window() {
             );
             assert_eq!(lost == 0 && again == 0, push_back == "on");
         }
-        emu.is_valid();
+        emu.print_status();
         emu.exit();
     }
 }
@@ -279,11 +279,7 @@ fn what_makes_the_kernel_look_is_seen_by_nobody() {
         return;
     }
     let emu = Emu::start("unseen", &["--topo", "linear,2,rate=24M"]);
-    let all = Protocol::from_raw(core::num::NonZeroU32::new(u32::from(3u16.to_be())).unwrap());
-    let opened = emu
-        .namespace("n1")
-        .run(|| socket(AddressFamily::PACKET, SocketType::RAW, Some(all)));
-    let capture = opened.expect("namespace").expect("packet socket");
+    let capture = emu.capture("n1");
     let socket = sender(&emu);
     let (mut ours, mut others) = (0, Vec::new());
     std::thread::scope(|scope| {

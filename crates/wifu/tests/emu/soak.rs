@@ -290,7 +290,7 @@ fn mixed_traffic_survives_what_happens_to_relays_links_and_daemons() {
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         assert_eq!(said.trim(), "exact", "{port} after the end");
     }
-    emu.is_valid();
+    emu.print_status();
     judge(&ends, &sizes);
     let status: Value = emu.ctl("status")["data"].clone();
     assert!(status["sent"].as_u64() > Some(1000), "{status}");

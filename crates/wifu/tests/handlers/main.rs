@@ -1,12 +1,16 @@
 //! `wifu core` live: handlers on what the kernel's own programs send over a router. Needs root,
 //! iptables, curl and python3; makes, and removes, namespaces of its own.
 
+#[path = "../../../wifu-linux/tests/common/mod.rs"]
+mod common;
+
 use std::fs::File;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use common::privileged;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use wifu_linux::netns::{End, Lab, Namespace};
@@ -14,19 +18,6 @@ use wifu_linux::netns::{End, Lab, Namespace};
 const WIFU: &str = env!("CARGO_BIN_EXE_wifu");
 const A: &str = "10.84.1.1";
 const B: &str = "10.84.2.1";
-
-fn privileged() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    let skip = std::env::var_os("WIFU_SKIP_PRIVILEGED").is_some_and(|v| v == "1");
-    assert!(
-        root || skip,
-        "needs root; WIFU_SKIP_PRIVILEGED=1 leaves it out"
-    );
-    if !root {
-        eprintln!("skipped: needs root");
-    }
-    root
-}
 
 fn wait_until(mut done: impl FnMut() -> bool) -> bool {
     let until = Instant::now() + Duration::from_secs(20);
@@ -95,6 +86,20 @@ impl World {
         core
     }
 
+    /// Begin this `wifu delay`, and wait until it is at work or over.
+    fn delay(&self, name: &str, command: &mut Command) -> Core {
+        let err = self.dir.join(format!("{name}.err"));
+        let log = File::create(&err).expect("log");
+        let child = command.stdout(Stdio::null()).stderr(log).spawn();
+        let mut delay = Core {
+            child: child.expect("wifu delay"),
+            out: self.dir.join("none"),
+            err,
+        };
+        wait_until(|| delay.said().contains("wifu delay:") || delay.is_over());
+        delay
+    }
+
     /// Packets of a ping from a to b that were answered, and the median round trip in ms.
     fn ping(&self, count: u32) -> (u32, f64) {
         let count = count.to_string();
@@ -142,7 +147,7 @@ fn errors(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A running `wifu core`.
+/// A running `wifu core`, or `wifu delay`.
 struct Core {
     child: Child,
     out: PathBuf,
@@ -305,9 +310,12 @@ fn rules_go_with_us_and_nothing_of_others_does() {
         "pids",
         w.r.name(),
     ])));
-    for pid in pids.split_whitespace() {
-        let pid = Pid::from_raw(pid.parse().expect("pid")).expect("pid");
-        let _ = kill_process(pid, Signal::KILL);
+    // Stopped first, so that none of them sees another's end.
+    for signal in [Signal::STOP, Signal::KILL] {
+        for pid in pids.split_whitespace() {
+            let pid = Pid::from_raw(pid.parse().expect("pid")).expect("pid");
+            let _ = kill_process(pid, signal);
+        }
     }
     drop(core);
     assert_eq!(w.rules(&w.r).len(), 3, "nobody removed them");
@@ -589,7 +597,7 @@ fn garbage_on_a_monitor_is_counted_and_an_interface_without_radiotap_refused() {
             .args(["core", "--config"])
             .arg(w.dir.join("bad.toml"));
         let refused = output(command.args(args));
-        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        let said = errors(&refused);
         assert!(!refused.status.success() && said.contains(wanted), "{said}");
     }
     let core = w.core(&w.r, "mon.toml", text, &["--monitor", "mon7"]);
@@ -672,18 +680,7 @@ fn the_kernel_stamps_delays_as_the_handler_does() {
     let args = [
         "delay", "--dev", "eth1", "--stamp", "--fixed", "2044us", "--dir",
     ];
-    let log = w.dir.join("delay.log");
-    let child = command
-        .args(args)
-        .arg(&dir)
-        .stderr(File::create(&log).expect("log"));
-    let child = child.stdout(Stdio::null()).spawn().expect("wifu delay");
-    let mut delay = Core {
-        child,
-        out: w.dir.join("none"),
-        err: log,
-    };
-    wait_until(|| delay.said().contains("wifu delay:") || delay.is_over());
+    let mut delay = w.delay("delay", command.args(args).arg(&dir));
     assert!(!delay.is_over(), "{}", delay.said());
     let by_kernel = stamped(&w);
     delay.signal(Signal::TERM);
@@ -944,15 +941,11 @@ fn files_of_a_killed_measurement_are_cleaned_away() {
     }
     let w = World::new("kill");
     let begin = |name: &str| {
-        let paths = ["out", "err"].map(|e| w.dir.join(format!("{name}.{e}")));
-        let [out, err] = [&paths[0], &paths[1]].map(|p| File::create(p).expect("log"));
         let mut command = w.r.command(WIFU).expect("namespace");
-        command.args(["delay", "--dev", "eth1", "--measure", "queue"]);
-        let child = command.stdout(out).stderr(err).spawn().expect("wifu delay");
-        let [out, err] = paths;
-        let mut delay = Core { child, out, err };
-        wait_until(|| delay.said().contains("wifu delay:") || delay.is_over());
-        delay
+        w.delay(
+            name,
+            command.args(["delay", "--dev", "eth1", "--measure", "queue"]),
+        )
     };
     let mut first = begin("first");
     assert!(!first.is_over(), "{}", first.said());

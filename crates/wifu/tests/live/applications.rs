@@ -5,7 +5,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::world::{A, Host, World, built, nginx, privileged};
+use super::common::privileged;
+use super::world::{A, Host, World, built, nginx};
 
 const SIZE: usize = 5_000_000;
 

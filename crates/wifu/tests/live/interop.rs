@@ -4,7 +4,8 @@ use serde_json::Value;
 use std::process::Command;
 use std::time::Duration;
 
-use super::world::{A, Host, KERNEL, Running, STACK, World, nginx, peer, privileged, wait_until};
+use super::common::privileged;
+use super::world::{A, Host, KERNEL, Running, STACK, World, nginx, peer, wait_until};
 
 /// What goes each way in an exchange, octets.
 const SIZE: &str = "10000000";

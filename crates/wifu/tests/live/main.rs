@@ -2,6 +2,8 @@
 //! things die. Everything here needs root and makes, and removes, namespaces of its own.
 
 mod applications;
+#[path = "../../../wifu-linux/tests/common/mod.rs"]
+mod common;
 mod interop;
 mod privileges;
 mod robustness;

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::world::{A, WIFU, World, privileged};
+use super::common::privileged;
+use super::world::{A, WIFU, World};
 
 /// `CapEff`, `CapPrm` and `NoNewPrivs` of every thread of a process.
 fn rights(pid: u32) -> Vec<[u64; 3]> {

@@ -9,7 +9,8 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::world::{A, B, Host, Running, WIFU, World, built, nginx, peer, privileged, wait_until};
+use super::common::privileged;
+use super::world::{A, B, Host, Running, WIFU, World, built, nginx, peer, wait_until};
 
 const SPEC: &str = "tcp-newreno,rto_min=200ms";
 

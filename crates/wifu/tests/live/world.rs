@@ -24,20 +24,6 @@ pub const B: &str = "10.79.1.2";
 /// Longest that any program here may take, far beyond what it needs.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Whether namespaces can be made. A test that can't run fails, unless that is asked for.
-pub fn privileged() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    let skip = std::env::var_os("WIFU_SKIP_PRIVILEGED").is_some_and(|v| v == "1");
-    assert!(
-        root || skip,
-        "this test makes network namespaces and needs root; WIFU_SKIP_PRIVILEGED=1 leaves it out"
-    );
-    if !root {
-        eprintln!("skipped: needs root");
-    }
-    root
-}
-
 /// Where cargo puts libraries; the newest file is of the last build.
 pub fn built(name: &str) -> PathBuf {
     let dir = Path::new(WIFU).parent().expect("target/<profile>");
