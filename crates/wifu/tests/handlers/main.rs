@@ -310,9 +310,12 @@ fn rules_go_with_us_and_nothing_of_others_does() {
         "pids",
         w.r.name(),
     ])));
-    for pid in pids.split_whitespace() {
-        let pid = Pid::from_raw(pid.parse().expect("pid")).expect("pid");
-        let _ = kill_process(pid, Signal::KILL);
+    // First all are stopped: a guardian that outlives its ward by a moment begins to remove.
+    for signal in [Signal::STOP, Signal::KILL] {
+        for pid in pids.split_whitespace() {
+            let pid = Pid::from_raw(pid.parse().expect("pid")).expect("pid");
+            let _ = kill_process(pid, signal);
+        }
     }
     drop(core);
     assert_eq!(w.rules(&w.r).len(), 3, "nobody removed them");
