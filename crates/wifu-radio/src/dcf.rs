@@ -4,7 +4,7 @@ use crate::channel::control_signal;
 use crate::driver::{Finished, Times};
 use crate::phy::{ACK, CTS, OVERHEAD, RTS};
 use crate::queue::{Queue, Wake};
-use crate::radio::{Event, Radio, Spaces, link_to};
+use crate::radio::{Event, Radio, link_to};
 use crate::station::{Answer, Job, Phase, Response, Signal, Station};
 use crate::trace::{FrameKind, NOBODY, Record, What};
 use wifu_wire::{Span, Time};
@@ -14,6 +14,14 @@ use wifu_wire::{Span, Time};
 /// own transmission, it does not notice (IEEE 802.11-2012, 9.3.7: slot = CCA + turnaround + MAC
 /// processing + propagation).
 const BLIND: Span = Span(5_000);
+
+/// What the count of slots goes by.
+#[derive(Clone, Copy)]
+pub(crate) struct Spaces {
+    /// DIFS, and EIFS.
+    pub ifs: [Span; 2],
+    pub slot: Span,
+}
 
 impl Station {
     /// The medium became busy: slots that passed are counted off, and the slot in which it became

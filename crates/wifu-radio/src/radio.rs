@@ -1,6 +1,7 @@
 //! The model as a whole: what its owner calls, and what it answers.
 
 use crate::counters::{Counters, LinkCounters};
+use crate::dcf::Spaces;
 use crate::driver::{Item, Times};
 use crate::error::ErrorTable;
 use crate::fading::{Fading, STEP};
@@ -195,14 +196,6 @@ const FLOOR_DB: f64 = 20.0;
 pub(crate) struct Timing {
     /// Of an ACK or CTS that answers a frame of this mode.
     pub ack: Span,
-}
-
-/// What the count of slots goes by.
-#[derive(Clone, Copy)]
-pub(crate) struct Spaces {
-    /// DIFS, and EIFS.
-    pub ifs: [Span; 2],
-    pub slot: Span,
 }
 
 /// All radios of a channel.
