@@ -150,6 +150,7 @@ def test_an_override_leaves_levels_out_everywhere() -> None:
         ("[emu.vary.stack]\nkernel", "[emu.vary.stack]\nkernal", "emu.vary.stack", "kernel"),
         ("[emu.vary.stack]", "[emu.vary.stock]", "emu.vary.stock", "stack"),
         ("dilation = 2", "dilation = 0.5", "emu.dilation", "1 or more"),
+        ("dilation = 2", "repeats = -1", "emu.repeats", "0 or more"),
         ("dilation = 2", "dilaton = 2", "emu.dilaton", "dilation"),
         ('"sim"]', '"simulator"]', "on", "sim"),
         ("runs = 8", 'runs = 8\nrun_timeout = "-1s"', "run_timeout", "above 0"),

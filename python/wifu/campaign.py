@@ -411,6 +411,11 @@ class Campaign:
             counts["INVALID"] += (record.error or "").startswith("InvalidRun")
         return counts
 
+    def _repeated(self) -> int:
+        """How many runs were stamped INVALID, and made again."""
+        outcomes = [r.outcome for r in self._records.values() if r.outcome is not None]
+        return sum(len(o.get("stamp", {}).get("repeated", ())) for o in outcomes)
+
     def _write(self, state: str) -> Summary:
         records = self._records.values()
         failed = sorted((r.cell, r.run, r.error or "") for r in records if not r.ok)
@@ -429,7 +434,11 @@ class Campaign:
                 "runner": self.plan.runner,
                 "substrate": self.plan.substrate,
                 **({"settings": dict(self.plan.settings)} if self.plan.settings else {}),
-                **({"stamps": self._stamps()} if self.plan.substrate == "emu" else {}),
+                **(
+                    {"stamps": self._stamps(), "repeated": self._repeated()}
+                    if self.plan.substrate == "emu"
+                    else {}
+                ),
                 "code": sorted(codes),
                 **provenance.commit(),
                 "versions": provenance.versions(),

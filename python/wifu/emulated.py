@@ -29,6 +29,10 @@ UNLIMITED = 300.0
 """... and where the scenario has no stop.time."""
 
 
+REPEATS = 2
+"""How often a run that was stamped INVALID is made again, unless `emu.repeats` says otherwise."""
+
+
 class InvalidRun(LabError):
     """The emulation was too late for its numbers to mean anything."""
 
@@ -113,7 +117,28 @@ class Emulated(RealTime):
             raise ValueError("topology.wire: wires are not emulated; they run on sim and live")
 
     def run(self, scenario: Scenario, folder: Path) -> dict[str, Any]:
-        """Run a scenario; an error if the emulation was too late for it to mean anything."""
+        """Run a scenario; an error if the emulation was too late for it to mean anything.
+
+        What is late is this machine, so such a run is made again, as often as `repeats` says. What
+        it measured plays no part in that, and the outcome's stamp keeps why.
+        """
+        repeats = int(self.settings.get("repeats", REPEATS))
+        repeated: list[str] = []
+        while True:
+            place = folder / f"attempt{len(repeated) + 1}"
+            place.mkdir()
+            try:
+                outcome = self._attempt(scenario, place)
+            except InvalidRun as e:
+                if len(repeated) >= repeats:
+                    raise
+                repeated.append(str(e))
+                self.told(f"again ({len(repeated)} of {repeats}): {e}")
+            else:
+                outcome["stamp"]["repeated"] = repeated
+                return outcome
+
+    def _attempt(self, scenario: Scenario, folder: Path) -> dict[str, Any]:
         topology = folder / "topology.toml"
         topology.write_text(toml.dumps(_topology(scenario)))
         kind = scenario.get("routing", {}).get("kind", "auto")

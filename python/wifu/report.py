@@ -135,6 +135,11 @@ def _alerts(results: Results) -> str:
             f"<div class='alert soft'>Stamps of the emulation: {E(told)}. Runs stamped INVALID "
             "failed; those stamped SUSPECT count.</div>"
         )
+    if m.get("repeated"):
+        out.append(
+            f"<div class='alert soft'>{m['repeated']} runs were stamped INVALID, for this machine "
+            "was too late, and were made again.</div>"
+        )
     if m.get("dirty"):
         out.append(
             "<div class='alert soft'>Made from a checkout with changes that are in no commit.</div>"

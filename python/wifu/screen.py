@@ -96,6 +96,8 @@ def tell(folder: Path, summary: Summary) -> None:
             f"stamps of the emulation: {words}; INVALID runs failed, SUSPECT ones count",
             highlight=False,
         )
+    if repeated := results.manifest.get("repeated"):
+        screen.print(f"{repeated} runs were stamped INVALID and made again", highlight=False)
 
 
 def _summary_table(results: Any) -> Table:

@@ -22,7 +22,7 @@ COMMON = ("vary", "scenario", "runs", "run_timeout")
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "sim": {},
-    "emu": {"dilation": int | float, "spin": bool, "share": bool},
+    "emu": {"dilation": int | float, "spin": bool, "share": bool, "repeats": int},
     "live": {"hosts": dict, "addresses": dict, "control": dict, "program": str, "ssh": str},
 }
 """What it may say besides: how to run there."""
@@ -54,6 +54,8 @@ def settings_of(source: Mapping[str, Value], substrate: str) -> dict[str, Any]:
     settings = {k: v for k, v in source.get(substrate, {}).items() if k not in COMMON}
     if settings.get("dilation", 1) < 1:
         raise PlanError("is 1 or more", f"{substrate}.dilation")
+    if settings.get("repeats", 0) < 0:
+        raise PlanError("is 0 or more", f"{substrate}.repeats")
     for key in ("addresses", "control"):
         hosts = settings.get("hosts", {})
         for name in settings.get(key, {}):
