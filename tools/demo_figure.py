@@ -59,7 +59,8 @@ def draw(results: Sequence[Transfer], path: Path, rate_mbit: float) -> None:
         finite = [s for s in known if s.ssthresh is not None and s.ssthresh <= ceiling]
         thresholds = [(s.ssthresh or 0) / 1e3 for s in finite]
         right.plot([s.time_s for s in finite], thresholds, color=GREY, linewidth=1, linestyle="--")
-        right.set_ylim(bottom=0)
+        highest = max([(s.cwnd or 0) / 1e3 for s in known] + thresholds, default=0)
+        right.set_ylim(0, highest * 1.15 or 1)
         for axis in (left, right):
             axis.grid(alpha=0.25)
             axis.spines[["top", "right"]].set_visible(False)
