@@ -87,9 +87,10 @@ impl Stranger {
         command
     }
 
-    fn cleans(&self) -> bool {
+    fn clean(&self) {
         let output = self.wifu(&["clean"]).output().expect("wifu clean");
-        output.status.success()
+        let wrong = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "wifu clean: {wrong}");
     }
 
     fn lives(&mut self) -> bool {
@@ -150,7 +151,7 @@ fn an_emulation_touches_nothing_of_others() {
                 emu.child.kill().expect("kill");
                 drop(emu);
                 assert!(!traces(&label).is_empty());
-                assert!(there.cleans());
+                there.clean();
             }
         }
         let gone = gone_within(&label, std::time::Duration::from_secs(20));
@@ -237,7 +238,7 @@ fn handlers_and_measurements_touch_nothing_of_others() {
                     std::thread::sleep(std::time::Duration::from_millis(50));
                 }
             } else {
-                assert!(host.cleans());
+                host.clean();
             }
             assert_eq!(host.picture(), before, "{args:?} after {end}");
         }
