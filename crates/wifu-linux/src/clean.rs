@@ -89,8 +89,12 @@ impl Cleaner {
         self.all || !owner.is_alive()
     }
 
-    fn step(&mut self, line: &str) {
-        if let Err(e) = self.steps.run(line) {
+    /// A step; what is `gone` although it failed, somebody else removed meanwhile: a guardian, or
+    /// another one who cleans.
+    fn step(&mut self, line: &str, gone: impl Fn() -> bool) {
+        if let Err(e) = self.steps.run(line)
+            && !gone()
+        {
             self.report.failed.push(e.to_string());
         }
     }
@@ -119,12 +123,14 @@ impl Cleaner {
     fn remove_namespace(&mut self, name: &str) {
         let pids = output_of(&format!("ip netns pids {name}")).unwrap_or_default();
         for pid in pids.split_whitespace() {
-            self.step(&format!("kill -KILL {pid}"));
+            let process = PathBuf::from(format!("/proc/{pid}"));
+            self.step(&format!("kill -KILL {pid}"), || !process.exists());
         }
         if let Ok(inode) = Namespace::named(name).inode() {
             self.remove_directory(&self.run.join(inode.to_string()));
         }
-        self.step(&format!("ip netns del {name}"));
+        let gone = || !Namespace::named(name).exists();
+        self.step(&format!("ip netns del {name}"), gone);
     }
 
     /// Interfaces of ours in this namespace: TUN devices and ends of veth pairs.
@@ -135,7 +141,12 @@ impl Cleaner {
                 continue;
             };
             if self.may_go(owner) {
-                self.step(&format!("ip link del dev {}", link.ifname));
+                let name = &link.ifname;
+                let gone = || {
+                    let left = links_of("ip -json link show");
+                    left.is_ok_and(|l| l.iter().all(|l| l.ifname != *name))
+                };
+                self.step(&format!("ip link del dev {name}"), gone);
             } else {
                 let text = format!("interface {}: process {} runs", link.ifname, owner.pid);
                 self.report.kept.push(text);
@@ -152,6 +163,7 @@ impl Cleaner {
                 self.report.kept.push(text);
             } else if self.steps.note(rule.removal.clone())
                 && let Err(e) = rules::remove(&rule)
+                && rules::installed().iter().any(|r| r.removal == rule.removal)
             {
                 self.report.failed.push(e.to_string());
             }
@@ -252,6 +264,7 @@ impl Cleaner {
         if real
             && self.steps.note(format!("rm -rf {}", path.display()))
             && let Err(e) = std::fs::remove_dir_all(path)
+            && e.kind() != ErrorKind::NotFound
         {
             self.report.failed.push(format!("{}: {e}", path.display()));
         }
