@@ -57,6 +57,29 @@ without_service() {
     if have systemctl; then as_root systemctl disable --quiet "$3" 2>/dev/null || true; fi
 }
 
+# From the host that the toolchains come from as well, so that one that can be reached is enough, and
+# checked against the sum that lies beside it. A bare Debian has neither curl nor certificates.
+rustup_itself() {
+    packages curl curl update-ca-certificates ca-certificates
+    local host from dir
+    host=$(uname -m)-unknown-linux-gnu
+    from=https://static.rust-lang.org/rustup/dist/$host
+    dir=$(mktemp -d)
+    say "installing rustup ($from)"
+    (
+        trap 'rm -rf "$dir"' EXIT
+        cd "$dir"
+        for file in rustup-init rustup-init.sha256; do
+            curl --proto '=https' --tlsv1.2 -sSf --retry 3 -o $file "$from/$file" ||
+                die "cannot fetch $from/$file; install rustup by hand (https://rustup.rs), then again"
+        done
+        echo "$(cut -d ' ' -f 1 rustup-init.sha256)  rustup-init" | sha256sum --check --quiet ||
+            die "rustup-init does not have the checksum that $from/rustup-init.sha256 states"
+        chmod +x rustup-init
+        ./rustup-init -y --quiet --no-modify-path --profile minimal --default-toolchain none
+    )
+}
+
 toolchain() {
     packages cc build-essential
     local want
@@ -64,12 +87,7 @@ toolchain() {
     if have cargo && cargo --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1; then
         return
     fi
-    if ! have rustup; then
-        packages curl curl
-        say "installing rustup (https://rustup.rs)"
-        curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs |
-            sh -s -- -y --quiet --profile minimal --default-toolchain none
-    fi
+    have rustup || rustup_itself
     say "installing Rust $want"
     rustup toolchain install "$want" --profile minimal --component clippy --component rustfmt
 }
