@@ -147,6 +147,16 @@ fn burst(spec: &str, n: u64, backlog: usize) -> Pair {
     pair
 }
 
+/// All of a [`burst`] ended in order, and every client read the welcome.
+fn assert_all_welcomed(pair: &Pair, spec: &str) {
+    for app in pair.crowd.iter().flat_map(|c| c.values()) {
+        assert_eq!(app.ended, Some(None), "{spec}");
+    }
+    for app in pair.crowd[0].values() {
+        assert_eq!(&app.read, b"welcome", "{spec}");
+    }
+}
+
 #[test]
 fn more_connects_at_once_than_the_backlog_holds_all_succeed() {
     for spec in specs() {
@@ -161,13 +171,7 @@ fn more_connects_at_once_than_the_backlog_holds_all_succeed() {
         numbers.sort_by_key(|b| u64::from_le_bytes((*b).try_into().unwrap()));
         let all = (0..400u64).map(u64::to_le_bytes);
         assert!(numbers.iter().copied().eq(all), "{spec}");
-        for app in pair.crowd[0].values() {
-            assert_eq!(
-                (app.ended, &app.read[..]),
-                (Some(None), &b"welcome"[..]),
-                "{spec}"
-            );
-        }
+        assert_all_welcomed(&pair, &spec);
     }
 }
 
@@ -177,12 +181,7 @@ fn a_burst_over_the_backlog_survives_losses() {
         let mut pair = burst(&format!("{spec},timestamps={ts}"), 300, 20);
         lose_randomly(&mut pair, 10, 8);
         assert!(pair.run(secs(10_000)), "{spec}");
-        for app in pair.crowd.iter().flat_map(|c| c.values()) {
-            assert_eq!(app.ended, Some(None), "{spec}");
-        }
-        for app in pair.crowd[0].values() {
-            assert_eq!(&app.read, b"welcome", "{spec}");
-        }
+        assert_all_welcomed(&pair, &spec);
     }
 }
 
@@ -205,12 +204,7 @@ fn a_burst_over_the_backlog_survives_a_round_trip_longer_than_the_syns_timeout()
         let resets = pair.seen.iter().filter(|s| s.seg.flags.has(Flags::RST));
         assert_eq!(resets.count(), 0, "{spec}");
         assert!(pair.run(secs(10_000)), "{spec}");
-        for app in pair.crowd.iter().flat_map(|c| c.values()) {
-            assert_eq!(app.ended, Some(None), "{spec}");
-        }
-        for app in pair.crowd[0].values() {
-            assert_eq!(&app.read, b"welcome", "{spec}");
-        }
+        assert_all_welcomed(&pair, &spec);
     }
 }
 
