@@ -181,7 +181,7 @@ fn a_burst_over_the_backlog_survives_losses() {
         let mut pair = burst(&format!("{spec},timestamps={ts}"), 300, 20);
         lose_randomly(&mut pair, 10, 8);
         assert!(pair.run(secs(10_000)), "{spec}");
-        assert_all_welcomed(&pair, &spec);
+        assert_all_welcomed(&pair, spec);
     }
 }
 
