@@ -9,7 +9,7 @@ use wifu_engine::{Endpoint, EndpointConfig, State};
 use wifu_testkit::alloc::{Counting, live};
 use wifu_testkit::pair::{App, CLIENT, Fate, Pair, SERVER, Seen, pattern};
 use wifu_testkit::seg::{Seg, between};
-use wifu_wire::{Flags, Rng, Seq, Span, SynOptions};
+use wifu_wire::{Flags, IpInfo, Rng, Seq, Span, SynOptions, Time};
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -175,6 +175,43 @@ fn more_connects_at_once_than_the_backlog_holds_all_succeed() {
     }
 }
 
+/// All segments that an end has to send now.
+fn polled(end: &mut Endpoint, now: Time) -> Vec<(IpInfo, Vec<u8>)> {
+    let mut out = [0; 2_048];
+    let next = || {
+        end.poll_transmit(now, &mut out)
+            .map(|d| (d.ip, out[..d.len].to_vec()))
+    };
+    core::iter::from_fn(next).collect()
+}
+
+/// A driver hands over what came together, and only then asks what there is to send: also who
+/// made room by then has been answered.
+#[test]
+fn syns_that_come_together_are_all_answered() {
+    for spec in specs() {
+        let mut pair = burst(&spec, 400, 50);
+        let now = pair.now;
+        let [client, server] = &mut pair.ends;
+        let syns = polled(client, now);
+        assert_eq!(syns.len(), 400, "{spec}");
+        for (ip, bytes) in &syns {
+            server.handle_packet(now, ip, bytes);
+        }
+        assert_eq!(server.len(), 50, "{spec}: memory is bounded");
+        let answers = polled(server, now);
+        assert_eq!(answers.len(), 400, "{spec}");
+        for (ip, bytes) in &answers {
+            client.handle_packet(now, ip, bytes);
+        }
+        for (ip, bytes) in &polled(client, now) {
+            server.handle_packet(now, ip, bytes);
+        }
+        let open = |id: &_| server.conn(*id).map(|c| c.state()) == Some(State::Established);
+        assert_eq!(server.conns().filter(open).count(), 400, "{spec}");
+    }
+}
+
 #[test]
 fn a_burst_over_the_backlog_survives_losses() {
     for (spec, ts) in specs().iter().flat_map(|s| [(s, "on"), (s, "off")]) {
@@ -234,6 +271,34 @@ fn a_guess_does_not_restore_what_was_evicted() {
     assert_eq!(pair.ends[1].len(), 50);
     pair.pump(1);
     assert_eq!(pair.crowd[1].len(), 0);
+}
+
+/// What a stranger guesses of a client, its port, is not enough to take its place.
+#[test]
+fn a_syn_with_another_number_does_not_replace_what_was_evicted() {
+    let spec = &specs()[2];
+    let mut pair = burst(spec, 100, 50);
+    run_for(&mut pair, ms(12));
+    assert_eq!((pair.ends[1].len(), pair.crowd[1].len()), (50, 0));
+    let protocol = wifu_parts::blueprint(spec).unwrap().number;
+    let ids: Vec<_> = pair.ends[0].conns().collect();
+    for id in ids {
+        let conn = pair.ends[0].conn(id).unwrap();
+        let (from, iss) = (conn.tuple().local, conn.board().tx.iss);
+        let guess = Seg {
+            ports: (from.port(), 80),
+            seq: iss.plus(12_345),
+            flags: Flags::SYN,
+            window: 1_000,
+            ..Seg::default()
+        };
+        let ip = between(from, AT, protocol);
+        pair.ends[1].handle_packet(pair.now, &ip, &guess.bytes(&ip));
+    }
+    run_for(&mut pair, ms(25));
+    assert_eq!(pair.crowd[1].len(), 100, "all are open, with their numbers");
+    assert!(pair.run(secs(10_000)));
+    assert_all_welcomed(&pair, spec);
 }
 
 #[test]

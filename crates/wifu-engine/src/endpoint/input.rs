@@ -107,39 +107,39 @@ impl Endpoint {
         if !opens {
             return None;
         }
-        let seq = head.seq;
         let id = self.listeners.find(tuple.proto, tuple.local)?;
-        let cached = self.listeners.get_mut(id)?.cached(&tuple, now);
-        if let Some(same) = cached.filter(|old| old.seq == seq).cloned() {
-            // Repeated while the SYN+ACK is under way: a second one has to be the same.
-            return self.restore(id, same);
+        if let Some(old) = self.listeners.get_mut(id)?.cached(&tuple, now).cloned() {
+            // Repeated while the SYN+ACK is under way: a second one has to be the same. One with
+            // another number is the connection's own affair (RFC 5961 section 4).
+            return self.restore(now, id, old);
         }
         let (rng, iss) = self.draw(now, &tuple);
         let syn = Syn {
             tuple,
             at: now,
-            seq,
             header: header.into(),
             ttl: self.head.ttl,
             frame: *frame,
             rng,
             iss,
         };
-        self.admit(id, syn)
+        self.admit(now, id, syn)
     }
 
     /// Puts a connection among the embryos of a listener. Under a flood the oldest one makes room:
     /// memory stays bounded, and nobody is locked out. A peer that answers after that, or repeats
     /// its SYN, finds its connection made again, see [`Endpoint::restore`].
-    fn admit(&mut self, id: ListenId, syn: Syn) -> Option<u32> {
+    fn admit(&mut self, now: Time, id: ListenId, syn: Syn) -> Option<u32> {
         let listener = self.listeners.get_mut(id)?;
         let blueprint = Arc::clone(&listener.blueprint);
-        listener.uncache(&syn.tuple);
         let evicted = listener.evict();
         if let Some(old) = evicted
-            && self.slot(old).is_some_and(|s| s.embryo)
+            && let Some(slot) = self.slot(old).filter(|s| s.embryo)
         {
+            // The list knows already.
+            slot.embryo = false;
             self.count_drop("backlog full: oldest embryo evicted");
+            self.answer_before(now, old.index);
             self.remove(old.index);
         }
         let i = self
@@ -152,9 +152,25 @@ impl Endpoint {
             conn.listen(syn.at);
         }
         if let Some(listener) = self.listeners.get_mut(id) {
+            listener.uncache(&syn.tuple);
             listener.embryos.push_back((id_conn, syn));
         }
         Some(i)
+    }
+
+    /// What an embryo that makes room has not sent yet, its SYN+ACK: many SYNs may come before the
+    /// first is polled.
+    fn answer_before(&mut self, now: Time, i: u32) {
+        let mut out = [0; 2_048];
+        let Some(conn) = self.slots[i as usize].conn.as_mut() else {
+            return;
+        };
+        let sent = conn.poll_transmit(now, &mut self.answer, &mut out);
+        if let Some(Transmit::Bytes(len)) = sent
+            && let Some(datagram) = self.datagram(i, len)
+        {
+            self.reply(datagram.ip, &out[..len]);
+        }
     }
 
     /// The answer to a SYN+ACK whose embryo made room in the meantime: the peer believes in the
@@ -166,17 +182,17 @@ impl Endpoint {
         if ack != syn.iss.plus(1) {
             return None;
         }
-        self.restore(id, syn)
+        self.restore(now, id, syn)
     }
 
     /// Makes an embryo that made room again, as it was: its SYN+ACK included, which is not sent
     /// twice.
-    fn restore(&mut self, id: ListenId, syn: Syn) -> Option<u32> {
+    fn restore(&mut self, now: Time, id: ListenId, syn: Syn) -> Option<u32> {
         let (at, frame, mut head) = (syn.at, syn.frame, Head::default());
         let wire = self.wires[usize::from(syn.tuple.proto)].as_ref()?;
         wire.parse(&syn.header, &mut head).ok()?;
         head.ttl = syn.ttl;
-        let i = self.admit(id, syn)?;
+        let i = self.admit(now, id, syn)?;
         let conn = self.slots[i as usize].conn.as_mut()?;
         conn.handle_segment(at, &mut head, &[], &frame);
         let mut unsent = [0; 2_048];
@@ -192,27 +208,32 @@ impl Endpoint {
         if !wire.refuse(&self.head, len, &mut self.answer) {
             return;
         }
-        if self.replies.len() >= REPLIES {
-            return self.count_drop("answer queue full");
-        }
-        let mut reply = Reply {
-            ip: IpInfo {
-                src: ip.dst,
-                dst: ip.src,
-                proto: ip.proto,
-                ttl: TTL,
-            },
-            bytes: [0; 80],
-            len: 0,
-        };
-        reply.len = wire.emit(&self.answer, &mut reply.bytes);
-        let pseudo = Pseudo {
+        let ip = IpInfo {
             src: ip.dst,
             dst: ip.src,
             proto: ip.proto,
+            ttl: TTL,
         };
-        wire.seal(&pseudo, &mut reply.bytes[..reply.len]);
-        self.replies.push_back(reply);
+        let mut bytes = [0; REPLY];
+        let len = wire.emit(&self.answer, &mut bytes);
+        let pseudo = Pseudo {
+            src: ip.src,
+            dst: ip.dst,
+            proto: ip.proto,
+        };
+        wire.seal(&pseudo, &mut bytes[..len]);
+        self.reply(ip, &bytes[..len]);
+    }
+
+    /// Send this for no connection, as soon as there is room.
+    fn reply(&mut self, ip: IpInfo, segment: &[u8]) {
+        if self.replies.len() >= REPLIES || segment.len() > REPLY {
+            return self.count_drop("answer queue full");
+        }
+        let mut bytes = [0; REPLY];
+        bytes[..segment.len()].copy_from_slice(segment);
+        let len = segment.len();
+        self.replies.push_back(Reply { ip, bytes, len });
     }
 
     /// Deadlines that passed.

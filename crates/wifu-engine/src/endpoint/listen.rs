@@ -27,8 +27,6 @@ pub struct ListenError(pub SocketAddrV4);
 pub(super) struct Syn {
     pub(super) tuple: Tuple,
     pub(super) at: Time,
-    /// Its sequence number.
-    pub(super) seq: Seq,
     /// Its header, as it came: shorter than a decoded one.
     pub(super) header: Box<[u8]>,
     pub(super) ttl: u8,
@@ -103,7 +101,9 @@ impl Listener {
 
     /// It opened, or is gone.
     pub(super) fn no_embryo(&mut self, id: ConnId) {
-        self.embryos.retain(|(e, _)| *e != id);
+        if let Some(at) = self.embryos.iter().position(|(e, _)| *e == id) {
+            self.embryos.remove(at);
+        }
     }
 }
 

@@ -135,12 +135,16 @@ struct Slot {
 
 struct Reply {
     ip: IpInfo,
-    bytes: [u8; 80],
+    bytes: [u8; REPLY],
     len: usize,
 }
 
-/// Answers to segments of no connection that may wait; more are dropped and counted.
-const REPLIES: usize = 256;
+/// Room for one: the longest TCP header, and for a protocol that has more to say.
+const REPLY: usize = 160;
+
+/// Answers to segments of no connection that may wait, and of embryos that made room; more are
+/// dropped and counted. As many as a driver may hand over before it polls.
+const REPLIES: usize = 1_024;
 
 /// All connections of a node. Sans-IO: `handle_*` for input, application calls, `poll_*` for
 /// output. After input or calls, poll [`Endpoint::poll_event`] and [`Endpoint::poll_transmit`]
