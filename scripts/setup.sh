@@ -136,7 +136,7 @@ purpose() {
             ;;
         bench)
             toolchain
-            packages ip iproute2 iptables iptables iperf3 iperf3 ethtool ethtool
+            packages ip iproute2 iptables iptables iperf3 iperf3 ethtool ethtool ns ns2
             venv tools/requirements.lock
             ;;
         test)

@@ -353,16 +353,21 @@ fn datagrams_saturate_a_hop_as_in_the_simulator() {
     }
 }
 
+/// `WIFU_GRID=8,10` measures what the machine can do with so many, and judges nothing.
 #[test]
 fn twenty_hosts_sustain_a_radio_of_6_mbps() {
     if !privileged() {
         return;
     }
+    let other = std::env::var("WIFU_GRID").ok();
+    let grid = other.as_deref().unwrap_or("5,4");
+    let sides = grid.split(',').map(|n| n.parse::<u32>().expect("a number"));
+    let hosts: u32 = sides.product();
     let mut stolen = false;
     // Three times, for a moment of the machine's is not what it can do.
     for _ in 0..3 {
-        let emu = Emu::start("many", &["--topo", "grid,5,4,rate=6M"]);
-        let floods: Vec<Flood> = (1..20)
+        let emu = Emu::start("many", &["--topo", &format!("grid,{grid},rate=6M")]);
+        let floods: Vec<Flood> = (1..hosts)
             .map(|n| {
                 let to = format!("10.0.0.{}", n + 1);
                 Flood::start(&emu.namespace(&format!("n{n}")), &to, 200)
@@ -379,11 +384,13 @@ fn twenty_hosts_sustain_a_radio_of_6_mbps() {
         println!("{attempts} attempts, {acked} packets acknowledged");
         // 1500 octets at 6 Mb/s take 2.3 ms, and many rows send at a time.
         assert!(acked > 2000, "the radio has hardly anything to do");
-        let valid = emu.is_valid();
-        let reasons = emu.ctl("status")["data"]["reasons"].to_string();
+        println!("{hosts} hosts:");
+        let status = &emu.print_status()["data"];
+        let valid = status["verdict"] == "VALID";
+        let reasons = status["reasons"].to_string();
         drop(floods);
         emu.exit();
-        if valid {
+        if valid || other.is_some() {
             return;
         }
         stolen |= reasons.contains("stolen");
