@@ -539,7 +539,7 @@ def test_attempts_stamped_invalid_are_told_by_run_and_cell(tmp_path: Path, lock:
     assert [(cell, run) for cell, run, _ in summary.failed] == [("1_ours", 5)]
     manifest = store.manifest()
     assert manifest["stamps"] == {"VALID": 9, "SUSPECT": 0, "INVALID": 1}
-    assert manifest["repeated"] == {
+    assert manifest["rejected"] == {
         "attempts": 7, "runs": 4, "failed": 1,
         "cells": {
             "1_ours": {"invalid": 6, "attempts": 10}, "2_ours": {"invalid": 1, "attempts": 6},
@@ -570,7 +570,7 @@ def test_attempts_stamped_invalid_are_told_by_run_and_cell(tmp_path: Path, lock:
     record = store.load("1_ours", 5)
     assert record is not None
     assert (record.ok, len(record.repeated)) == (True, 4)
-    found = store.manifest()["repeated"]
+    found = store.manifest()["rejected"]
     assert (found["attempts"], found["runs"], found["failed"]) == (8, 4, 0)
     assert found["cells"]["1_ours"] == {"invalid": 7, "attempts": 12}
 

@@ -420,7 +420,7 @@ class Campaign:
             counts["INVALID"] += record.invalid
         return counts
 
-    def _repeated(self) -> dict[str, Any]:
+    def _rejections(self) -> dict[str, Any]:
         """How many attempts at how many runs were stamped INVALID, and at which cells."""
         found = [r for r in self._records.values() if r.repeated]
         cells = {r.cell: {"invalid": 0, "attempts": 0} for r in found}
@@ -454,7 +454,7 @@ class Campaign:
                 "substrate": self.plan.substrate,
                 **({"settings": dict(self.plan.settings)} if self.plan.settings else {}),
                 **(
-                    {"stamps": self._stamps(), "repeated": self._repeated()}
+                    {"stamps": self._stamps(), "rejected": self._rejections()}
                     if self.plan.substrate == "emu"
                     else {}
                 ),

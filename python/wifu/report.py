@@ -149,18 +149,18 @@ def stamped(manifest: Mapping[str, Any]) -> list[str]:
             f"Stamps of the runs: {words}. SUSPECT ones count; INVALID ones failed, for no attempt "
             "at them came out better."
         )
-    repeated = manifest.get("repeated")
-    if not repeated or not repeated["attempts"]:
+    rejected = manifest.get("rejected")
+    if not rejected or not rejected["attempts"]:
         return told
-    runs, failed = repeated["runs"], repeated["failed"]
-    shares = {k: c["invalid"] / c["attempts"] for k, c in repeated["cells"].items()}
+    runs, failed = rejected["runs"], rejected["failed"]
+    shares = {k: c["invalid"] / c["attempts"] for k, c in rejected["cells"].items()}
     worst = sorted(shares, key=lambda name: -shares[name])
     cells = [
-        f"{k} {repeated['cells'][k]['invalid']} of {repeated['cells'][k]['attempts']}"
+        f"{k} {rejected['cells'][k]['invalid']} of {rejected['cells'][k]['attempts']}"
         for k in worst
     ]
     told.append(
-        f"Attempts stamped INVALID: {repeated['attempts']}, of {runs} runs; {runs - failed} of "
+        f"Attempts stamped INVALID: {rejected['attempts']}, of {runs} runs; {runs - failed} of "
         f"these runs came out, {failed} failed. By cell, of all attempts: {_first(cells)}."
     )
     if suspicious := [k for k in worst if shares[k] > MANY_INVALID]:
