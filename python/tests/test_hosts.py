@@ -44,38 +44,73 @@ def test_a_module_is_noted_before_it_is_loaded() -> None:
     assert steps == [undo, ["modprobe", "tcp_vegas"]]
 
 
+def test_a_host_that_does_not_answer_is_no_kernel_without_a_module() -> None:
+    class Deaf(Notes):
+        def undo(self, words: Sequence[str]) -> None:
+            raise RunError("a: the host does not answer as it should")
+
+    place = Scripted("a", "10.0.0.1", (), "wifu", "/tmp", cast(Connection, Deaf([])))
+    flow = {"from": "a", "to": "b", "protocol": "kernel:vegas", "bytes": 1000}
+    with pytest.raises(RunError, match="does not answer as it should"):
+        traffic.check_kernel(traffic.flows_of({"flow": [flow]}), place)
+
+
+ROUTE = "10.85.0.9/32 via 10.85.0.2 dev one"
+PATHS = "10.85.0.9/32 nexthop via 10.85.0.2 dev one nexthop via 10.86.0.3 dev three"
+
+
+class Cut(Place):
+    """A host whose connection ends before a route is made there."""
+
+    def run(self, *words: str, text: str | None = None, timeout: float = 30.0) -> str:
+        if words[2] in ("replace", "prepend"):
+            raise RunError("cut")
+        return super().run(*words, text=text, timeout=timeout)
+
+
 @root
+@pytest.mark.parametrize("kind", [Place, Cut])
 @pytest.mark.parametrize(
-    "given",
+    ("given", "then"),
     [
-        (),
-        ("10.85.0.9/32 via 10.85.0.2 dev one",),
-        ("10.85.0.9/32 via 10.85.0.2 dev one", "10.85.0.9/32 via 10.85.0.3 dev one metric 50"),
-        (
-            "10.85.0.9/32 via 10.85.0.2 dev one metric 20",
-            "10.85.0.9/32 via 10.85.0.3 dev one metric 50",
-        ),
-        ("10.85.0.9/32 nexthop via 10.85.0.2 dev one nexthop via 10.85.0.3 dev one",),
+        ((), ""),
+        ((ROUTE,), ""),
+        ((f"{ROUTE} quickack 1",), ""),
+        ((ROUTE, "10.85.0.9/32 via 10.85.0.3 dev one metric 50"), ""),
+        ((f"{ROUTE} metric 20", "10.85.0.9/32 via 10.85.0.3 dev one metric 50"), ""),
+        ((PATHS,), ""),
+        ((PATHS,), "ip link set four down"),  # "linkdown" in what `ip` shows
+        ((PATHS,), "ip link set three down"),  # "dead linkdown"
     ],
 )
-def test_routes_are_given_back_as_they_were(given: Sequence[str]) -> None:
+def test_routes_are_given_back_as_they_were(
+    given: Sequence[str], then: str, kind: type[Place]
+) -> None:
     name = f"wifu-t-routes-{os.getpid()}"
     inside = ("ip", "netns", "exec", name)
     subprocess.run(["ip", "netns", "add", name], check=True)
     try:
         for line in (
             "ip link add one type veth peer name two", "ip link set one up", "ip link set two up",
-            "ip addr add 10.85.0.1/24 dev one", *(f"ip route add {route}" for route in given),
+            "ip link add three type veth peer name four", "ip link set three up",
+            "ip link set four up", "ip addr add 10.85.0.1/24 dev one",
+            "ip addr add 10.86.0.1/24 dev three", *(f"ip route add {route}" for route in given),
+            then or "true",
         ):  # fmt: skip
             subprocess.run([*inside, *line.split()], check=True)
         does = list[list[str]]()
         connection = cast(Connection, Notes(does))
-        place = Place("a", "10.85.0.1", (*inside, "sh", "-c"), "wifu", "/tmp", connection)
+        place = kind("a", "10.85.0.1", (*inside, "sh", "-c"), "wifu", "/tmp", connection)
         before = place.run("ip", "route", "show")
-        traffic.acknowledge_all(place, "10.85.0.9")
-        assert "quickack 1" in place.run("ip", "route", "show")
+        if kind is Cut:
+            with pytest.raises(RunError, match="cut"):
+                traffic.acknowledge_all(place, "10.85.0.9")
+        else:
+            for _ in range(2):  # as two flows do, or a run whose keeper was killed
+                traffic.acknowledge_all(place, "10.85.0.9")
+            assert "quickack 1" in place.run("ip", "route", "get", "10.85.0.9")
         for _, *words in reversed(does):
-            place.run(*words)
+            Place.run(place, *words)
         assert place.run("ip", "route", "show") == before
     finally:
         subprocess.run(["ip", "netns", "del", name], check=True)

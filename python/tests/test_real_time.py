@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from wifu import cli, diverge, hostlock
 from wifu import plan as plans
 from wifu.api import Results
 from wifu.campaign import Campaign
-from wifu.emulated import Emulated, InvalidRun
+from wifu.emulated import Emulated, insist
 from wifu.errors import LabError
 from wifu.live import Live
 from wifu.metrics import run_row
@@ -199,7 +198,7 @@ def test_what_a_scenario_cuts_short_sends_and_drops_on_emu() -> None:
         ],
     }  # fmt: skip
     runner.check(scenario)
-    outcome = json.loads(runner(scenario).json())
+    outcome = json.loads(insist(runner, scenario, [], "cut short").json())
     long, dropped, short = outcome["flows"]
     assert (outcome["end"], long["finished"]) == ("time", False)
     assert 1e5 < long["bytes"] < 50e6
@@ -208,39 +207,6 @@ def test_what_a_scenario_cuts_short_sends_and_drops_on_emu() -> None:
     assert 30e3 < dropped["bytes"] < 95e3
     assert (short["bytes"], short["finished"]) == (50_000, True)
     assert "retransmissions" not in short
-
-
-def test_a_run_stamped_invalid_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stamps: list[str] = []
-
-    def attempt(self: Emulated, scenario: dict[str, Any], folder: Path) -> dict[str, Any]:
-        assert list(folder.iterdir()) == [], "each attempt has a folder of its own"
-        (folder / "left").touch()
-        verdict = stamps.pop(0)
-        if verdict == "INVALID":
-            raise InvalidRun("stamped INVALID: too late")
-        return {"stamp": {"verdict": verdict}}
-
-    monkeypatch.setattr(Emulated, "_attempt", attempt)
-    said: list[str] = []
-    for given, repeats, again in [
-        (["VALID"], {}, 0),
-        (["INVALID", "INVALID", "SUSPECT"], {}, 2),
-        (["INVALID", "VALID"], {"repeats": 1}, 1),
-    ]:
-        stamps[:], said[:] = given, []
-        runner = Emulated(repeats, 60)
-        runner.told = said.append
-        outcome = runner.run({}, Path(tempfile.mkdtemp(dir=tmp_path)))
-        assert outcome["stamp"]["repeated"] == ["stamped INVALID: too late"] * again
-        assert (stamps, len(said)) == ([], again)
-    for repeats, left in [({}, 0), ({"repeats": 0}, 2)]:
-        stamps[:] = ["INVALID"] * 3
-        with pytest.raises(InvalidRun):
-            Emulated(repeats, 60).run({}, Path(tempfile.mkdtemp(dir=tmp_path)))
-        assert len(stamps) == left
 
 
 def test_wires_on_sim_and_live(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import subprocess
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -15,11 +15,22 @@ from fake import FakeResult, fake, sleepy
 from scipy import stats as sps
 from typer.testing import CliRunner
 
-from wifu import claims, cli, diverge, hostlock, live, stats, traffic
+from wifu import (
+    claims,
+    cli,
+    diverge,
+    emulated,
+    hostlock,
+    live,
+    report,
+    screen,
+    stats,
+    traffic,
+)
 from wifu import plan as plans
 from wifu.api import Results
 from wifu.campaign import Campaign, check_scenarios
-from wifu.emulated import sweep
+from wifu.emulated import Emulated, InvalidRun, sweep
 from wifu.errors import LabError, PlanError
 from wifu.plan import Plan
 from wifu.runner import Timed
@@ -404,6 +415,164 @@ def test_pairs_of_several_cells_are_an_error_with_words(tmp_path: Path) -> None:
     Campaign(plan(), Store(tmp_path), fake).start()
     with pytest.raises(LabError, match="stack ours is more than one cell"):
         Results(tmp_path).pairs("goodput", {"stack": "ours"}, {"stack": "kernel", "hops": 1})
+
+
+# Stamps -------------------------------------------------------------------------------------------
+
+VALID = {"verdict": "VALID", "reasons": [], "gone": []}
+LATE = {"verdict": "INVALID", "reasons": ["median lateness 2000.0 us"], "gone": []}
+GONE = {"verdict": "INVALID", "reasons": ["device or namespace is gone: n2"], "gone": ["n2"]}
+
+
+@pytest.fixture
+def stamps(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What the emulation says of one attempt after the other; nothing is emulated."""
+    given: list[dict[str, Any]] = []
+
+    class Net:
+        hosts: ClassVar[dict[str, Any]] = {}
+
+        def __init__(self, *words: str, **more: Any) -> None:
+            pass
+
+        def start(self) -> None:
+            pass
+
+        def stop(self) -> None:
+            pass
+
+        def links(self) -> list[Any]:
+            return []
+
+        def nodes(self) -> list[Any]:
+            return []
+
+        def status(self) -> dict[str, Any]:
+            return given.pop(0)
+
+    class Flows:
+        def __init__(self, places: Any, scenario: Any, *rest: Any) -> None:
+            self.scenario = scenario
+
+        def run(self, crew: Any) -> Any:
+            assert list(crew.folder.iterdir()) == [crew.folder / "topology.toml"], "of another run"
+            (crew.folder / "left").touch()
+            return json.loads(outcome_as(lambda flow, run: None)(self.scenario).json())
+
+    monkeypatch.setattr(emulated, "Emulation", Net)
+    monkeypatch.setattr(emulated, "Traffic", Flows)
+    monkeypatch.setattr(emulated, "beside", lambda *words: {})
+    monkeypatch.setattr(emulated, "find_program", lambda: Path("/bin/true"))
+    return given
+
+
+def test_a_run_whose_host_is_gone_fails_and_is_not_made_again(
+    tmp_path: Path, lock: Path, stamps: list[dict[str, Any]]
+) -> None:
+    stamps += [GONE, VALID]
+    chosen = plan(TEXT, "hops=1", "stack=ours", "emu.runs=1").variant("emu")
+    summary = Campaign(chosen, Store(tmp_path), Emulated({}, 60)).start()
+    assert summary.failed == [("1_ours", 1, "RunError: device or namespace is gone: n2")]
+    assert stamps == [VALID]
+
+
+@pytest.mark.parametrize(
+    ("given", "settings", "rejected", "ok"),
+    [
+        ([VALID], {}, 0, True),
+        ([LATE, LATE, VALID], {}, 2, True),
+        ([LATE, VALID], {"repeats": 1}, 1, True),
+        ([LATE, LATE, LATE, VALID], {}, 3, False),
+        ([LATE, VALID], {"repeats": 0}, 1, False),
+        ([LATE, GONE, VALID], {}, 1, False),
+    ],
+)
+def test_a_run_stamped_invalid_is_made_again(
+    tmp_path: Path, lock: Path, stamps: list[dict[str, Any]], given: list[dict[str, Any]],
+    settings: dict[str, Any], rejected: int, ok: bool,
+) -> None:  # fmt: skip
+    stamps[:] = given
+    runner, said = Emulated(settings, 60), list[str]()
+    runner.told = said.append
+    chosen = plan(TEXT, "hops=1", "stack=ours", "emu.runs=1").variant("emu")
+    Campaign(chosen, Store(tmp_path), runner).start()
+    record = Store(tmp_path).load("1_ours", 1)
+    assert record is not None
+    assert (record.ok, len(record.repeated)) == (ok, rejected)
+    assert stamps == ([] if ok else [VALID]), "what is not needed is not run"
+    for attempt in record.repeated:
+        assert (attempt["verdict"], attempt["reasons"]) == ("INVALID", LATE["reasons"])
+        (rate,) = attempt["goodput_bps"]
+        assert 1e6 < rate < 20e6
+    assert len(said) == min(rejected, settings.get("repeats", 2))
+    assert all(text.startswith("1_ours run 1: again, stamped INVALID") for text in said)
+
+
+class Unsteady:
+    """A runner whose first attempts at some runs are stamped INVALID."""
+
+    repeats = 2
+
+    def __init__(self, invalid: dict[tuple[int, int], int]) -> None:
+        """`invalid`: how many of them, by hops and number of the run."""
+        self.invalid = invalid
+
+    def told(self, text: str) -> None:
+        pass
+
+    def __call__(self, scenario: dict[str, Any]) -> FakeResult:
+        key = (int(scenario["topology"]["words"][-1]) - 1, scenario["run"])
+        if self.invalid.get(key, 0) > 0:
+            self.invalid[key] -= 1
+            attempt = {"verdict": "INVALID", "reasons": ["late"], "goodput_bps": [1e6]}
+            raise InvalidRun("stamped INVALID: late", attempt)
+        outcome = json.loads(outcome_as(lambda flow, run: None)(scenario).json())
+        outcome["stamp"] = {"verdict": "VALID", "reasons": []}
+        return FakeResult(outcome, {})
+
+
+def test_attempts_stamped_invalid_are_told_by_run_and_cell(tmp_path: Path, lock: Path) -> None:
+    chosen = plan(TEXT, "stack=ours").variant("emu")
+    store = Store(tmp_path)
+    runner = Unsteady({(1, 1): 1, (1, 3): 2, (2, 4): 1, (1, 5): 4})
+    summary = Campaign(chosen, store, runner).start()
+    assert [(cell, run) for cell, run, _ in summary.failed] == [("1_ours", 5)]
+    manifest = store.manifest()
+    assert manifest["stamps"] == {"VALID": 9, "SUSPECT": 0, "INVALID": 1}
+    assert manifest["rejected"] == {
+        "attempts": 7, "runs": 4, "failed": 1,
+        "cells": {
+            "1_ours": {"invalid": 6, "attempts": 10}, "2_ours": {"invalid": 1, "attempts": 6},
+        },
+    }  # fmt: skip
+    table = pd.read_parquet(tmp_path / "runs.parquet")
+    count = dict(
+        zip(table["cell"] + "/" + table["run"].astype(str), table["repeated"], strict=True)
+    )
+    assert {name: n for name, n in count.items() if n} == {
+        "1_ours/1": 1, "1_ours/3": 2, "1_ours/5": 3, "2_ours/4": 1,
+    }  # fmt: skip
+    assert len(count) == 10
+    told = [
+        "Stamps of the runs: 9 VALID, 0 SUSPECT, 1 INVALID.",
+        "Attempts stamped INVALID: 7, of 4 runs; 3 of these runs came out, 1 failed. "
+        "By cell, of all attempts: 1_ours 6 of 10, 2_ours 1 of 6.",
+        "More than 20 % of the attempts were INVALID in 1_ours. Lateness may depend on the load",
+    ]
+    text = report.write(Results(tmp_path)).read_text()
+    with screen.screen.capture() as shown:
+        screen.tell(tmp_path, summary)
+    for sentence in told:
+        assert sentence in text
+        assert sentence in " ".join(shown.get().split())
+    # What was rejected before still counts when a run that failed is made again.
+    assert Campaign(chosen, store, runner).resume(retry_failed=True).failed == []
+    record = store.load("1_ours", 5)
+    assert record is not None
+    assert (record.ok, len(record.repeated)) == (True, 4)
+    found = store.manifest()["rejected"]
+    assert (found["attempts"], found["runs"], found["failed"]) == (8, 4, 0)
+    assert found["cells"]["1_ours"] == {"invalid": 7, "attempts": 12}
 
 
 # Lock and limits ----------------------------------------------------------------------------------

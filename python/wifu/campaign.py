@@ -20,6 +20,7 @@ import numpy as np
 
 from wifu import provenance, stats, toml
 from wifu.cells import Cell
+from wifu.emulated import insist
 from wifu.errors import LabError, PlanError, ReplicateError
 from wifu.hostlock import exclusive
 from wifu.metrics import run_row
@@ -93,14 +94,18 @@ class Summary:
 def execute(
     runner: Runner, scenario: dict[str, Any], cell: str, run: int, key: str, code: str,
     measure: Measure, keep_series: bool, needed: Sequence[str] = (),
+    rejected: Sequence[dict[str, Any]] = (),
 ) -> tuple[Record, dict[str, bytes]]:  # fmt: skip
-    """One run. Whatever goes wrong in it is its result, not the end of the campaign."""
+    """One run. Whatever goes wrong in it is its result, not the end of the campaign.
+
+    `rejected`: attempts at it that were stamped INVALID when it was run before, and failed.
+    """
     start = time.perf_counter()
     outcome: dict[str, Any] | None = None
     series: dict[str, bytes] = {}
-    status, error = "ok", None
+    status, error, repeated = "ok", None, list(rejected)
     try:
-        result = runner(scenario)
+        result = insist(runner, scenario, repeated, f"{cell} run {run}")
         outcome = json.loads(result.json())
         if measure.mode == "window":
             for flow in outcome["flows"]:
@@ -114,7 +119,7 @@ def execute(
     except BaseException as e:  # a panic of the simulator is no Exception
         status, error, outcome = "failed", f"{type(e).__name__}: {e}", None
     wall = round(time.perf_counter() - start, 4)
-    return Record(cell, run, key, code, status, error, wall, outcome), series
+    return Record(cell, run, key, code, status, error, wall, outcome, repeated), series
 
 
 def window_octets(raw: bytes, start: float, end: float) -> float:
@@ -213,6 +218,7 @@ class Campaign:
         self._values: dict[str, list[tuple[int, float, str | None]]] = {}
         self._order: list[list[Any]] = []
         self._records: dict[tuple[str, int], Record] = {}
+        self._rejected: dict[tuple[str, int], Sequence[dict[str, Any]]] = {}
         self._created = provenance.now()
         self._notes: list[str] = []
         until = [plan.until.metric] if plan.until else []
@@ -254,6 +260,8 @@ class Campaign:
         for _, record in self.store.records(self.plan):
             if record.ok or not retry_failed:
                 self._remember(record)
+            else:
+                self._rejected[record.cell, record.run] = record.repeated
         return self._run()
 
     def _check(self) -> None:
@@ -358,6 +366,7 @@ class Campaign:
         return self.executor.submit(
             execute, self.runner, self.plan.scenario_of(cell, run), cell.name, run, cell.key,
             self.code, self.plan.measure, run in self.plan.series_runs, self._needed,
+            self._rejected.get((cell.name, run), ()),
         )  # fmt: skip
 
     def _take(self, future: Future[Any]) -> None:
@@ -408,13 +417,23 @@ class Campaign:
         for record in self._records.values():
             if record.outcome is not None and "stamp" in record.outcome:
                 counts[record.outcome["stamp"]["verdict"]] += 1
-            counts["INVALID"] += (record.error or "").startswith("InvalidRun")
+            counts["INVALID"] += record.invalid
         return counts
 
-    def _repeated(self) -> int:
-        """How many runs were stamped INVALID, and made again."""
-        outcomes = [r.outcome for r in self._records.values() if r.outcome is not None]
-        return sum(len(o.get("stamp", {}).get("repeated", ())) for o in outcomes)
+    def _rejections(self) -> dict[str, Any]:
+        """How many attempts at how many runs were stamped INVALID, and at which cells."""
+        found = [r for r in self._records.values() if r.repeated]
+        cells = {r.cell: {"invalid": 0, "attempts": 0} for r in found}
+        for record in self._records.values():
+            if record.cell in cells:
+                cells[record.cell]["invalid"] += len(record.repeated)
+                cells[record.cell]["attempts"] += len(record.repeated) + (not record.invalid)
+        return {
+            "attempts": sum(len(r.repeated) for r in found),
+            "runs": len(found),
+            "failed": sum(not r.ok for r in found),
+            "cells": cells,
+        }
 
     def _write(self, state: str) -> Summary:
         records = self._records.values()
@@ -435,7 +454,7 @@ class Campaign:
                 "substrate": self.plan.substrate,
                 **({"settings": dict(self.plan.settings)} if self.plan.settings else {}),
                 **(
-                    {"stamps": self._stamps(), "repeated": self._repeated()}
+                    {"stamps": self._stamps(), "rejected": self._rejections()}
                     if self.plan.substrate == "emu"
                     else {}
                 ),

@@ -19,7 +19,7 @@ from wifu import toml, values
 from wifu.emu import Emulation, EmulationError
 from wifu.errors import LabError
 from wifu.places import Cancelled, Crew, Place, RunError, need_root
-from wifu.runner import Plain, check_mesh, find_program
+from wifu.runner import Plain, Runner, RunResult, check_mesh, find_program
 from wifu.traffic import Scenario, Traffic, flows_of
 
 MARGIN = 60.0
@@ -35,6 +35,31 @@ REPEATS = 2
 
 class InvalidRun(LabError):
     """The emulation was too late for its numbers to mean anything."""
+
+    def __init__(self, message: str, attempt: Mapping[str, Any]) -> None:
+        """`attempt`: its stamp, why, and what it measured."""
+        super().__init__(message)
+        self.attempt = dict(attempt)
+
+
+def insist(
+    runner: Runner, scenario: dict[str, Any], rejected: list[dict[str, Any]], name: str
+) -> RunResult:
+    """Run a scenario; again if the emulation was too late, as often as the runner's `repeats` says.
+
+    That decision looks at lateness only. What is stamped INVALID is added to `rejected`, also if
+    the run fails in the end.
+    """
+    left = getattr(runner, "repeats", 0)
+    while True:
+        try:
+            return runner(scenario)
+        except InvalidRun as e:
+            rejected.append(e.attempt)
+            if not left:
+                raise
+            left -= 1
+            runner.told(f"{name}: again, {e}")  # type: ignore[attr-defined]
 
 
 class RealTime(ABC):
@@ -116,29 +141,13 @@ class Emulated(RealTime):
         if topology.get("wire") or re.search(r",\s*wire=", str(topology.get("words", ""))):
             raise ValueError("topology.wire: wires are not emulated; they run on sim and live")
 
+    @property
+    def repeats(self) -> int:
+        """How often a run that was stamped INVALID is made again."""
+        return int(self.settings.get("repeats", REPEATS))
+
     def run(self, scenario: Scenario, folder: Path) -> dict[str, Any]:
-        """Run a scenario; an error if the emulation was too late for it to mean anything.
-
-        What is late is this machine, so such a run is made again, as often as `repeats` says. What
-        it measured plays no part in that, and the outcome's stamp keeps why.
-        """
-        repeats = int(self.settings.get("repeats", REPEATS))
-        repeated: list[str] = []
-        while True:
-            place = folder / f"attempt{len(repeated) + 1}"
-            place.mkdir()
-            try:
-                outcome = self._attempt(scenario, place)
-            except InvalidRun as e:
-                if len(repeated) >= repeats:
-                    raise
-                repeated.append(str(e))
-                self.told(f"again ({len(repeated)} of {repeats}): {e}")
-            else:
-                outcome["stamp"]["repeated"] = repeated
-                return outcome
-
-    def _attempt(self, scenario: Scenario, folder: Path) -> dict[str, Any]:
+        """Run a scenario; InvalidRun if the emulation was too late for it to mean anything."""
         topology = folder / "topology.toml"
         topology.write_text(toml.dumps(_topology(scenario)))
         kind = scenario.get("routing", {}).get("kind", "auto")
@@ -191,11 +200,9 @@ class Emulated(RealTime):
         traffic = Traffic(places, scenario, self.dilation, beside(places, spaces, scenario))
         outcome = traffic.run(crew)
         status, links = net.status(), net.links()
-        stamp = {"verdict": status["verdict"], **status}
-        if stamp["verdict"] == "INVALID":
-            raise InvalidRun(f"stamped INVALID: {_numbers(status)}")
+        _check_stamp(status, outcome)
         nodes = [_node(row, links) for row in net.nodes()]
-        return {"substrate": "emu", **outcome, "nodes": nodes, "links": links, "stamp": stamp}
+        return {"substrate": "emu", **outcome, "nodes": nodes, "links": links, "stamp": status}
 
 
 def check_by_model(scenario: Scenario) -> None:
@@ -274,6 +281,19 @@ def _node(row: Mapping[str, Any], links: list[dict[str, Any]]) -> dict[str, Any]
         "received": row.get("received"), "queue_drops": row.get("queue_drops"),
         "delay_us": row.get("delay_us"),
     }  # fmt: skip
+
+
+def _check_stamp(status: Mapping[str, Any], outcome: Mapping[str, Any]) -> None:
+    """An error if the emulation was none; InvalidRun if it just was too late."""
+    if status.get("gone"):
+        raise RunError(f"device or namespace is gone: {', '.join(status['gone'])}")
+    if status["verdict"] == "INVALID":
+        attempt = {
+            "verdict": status["verdict"],
+            "reasons": status["reasons"],
+            "goodput_bps": [flow["goodput_bps"] for flow in outcome["flows"]],
+        }
+        raise InvalidRun(f"stamped INVALID: {_numbers(status)}", attempt)
 
 
 def _numbers(status: Mapping[str, Any]) -> str:

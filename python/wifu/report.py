@@ -6,7 +6,7 @@ import base64
 import html
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,9 @@ DIVERGENCE = (
     "distance of the two samples, p that of their being of one distribution."
 )
 """What is said below the table of substrates."""
+
+MANY_INVALID = 0.2
+"""Where more than this share of a cell's attempts was rejected, the report warns."""
 
 COMPARED = 3
 """So many of a plan's metrics, the first ones, are compared: each comparison is a bootstrap."""
@@ -128,23 +131,50 @@ def _alerts(results: Results) -> str:
             "<div class='alert soft'>Runs of different versions of the code are mixed here: "
             f"{E(', '.join(m['code']))}.</div>"
         )
-    stamps = m.get("stamps", {})
-    if stamps.get("SUSPECT") or stamps.get("INVALID"):
-        told = ", ".join(f"{n} {k}" for k, n in stamps.items())
-        out.append(
-            f"<div class='alert soft'>Stamps of the emulation: {E(told)}. Runs stamped INVALID "
-            "failed; those stamped SUSPECT count.</div>"
-        )
-    if m.get("repeated"):
-        out.append(
-            f"<div class='alert soft'>{m['repeated']} runs were stamped INVALID, for this machine "
-            "was too late, and were made again.</div>"
-        )
+    out += [f"<div class='alert soft'>{E(told)}</div>" for told in stamped(m)]
     if m.get("dirty"):
         out.append(
             "<div class='alert soft'>Made from a checkout with changes that are in no commit.</div>"
         )
     return "".join(out)
+
+
+def stamped(manifest: Mapping[str, Any]) -> list[str]:
+    """What is to be said of the emulation's stamps: those of runs, and of rejected attempts."""
+    told = []
+    stamps = manifest.get("stamps", {})
+    if stamps.get("SUSPECT") or stamps.get("INVALID"):
+        words = ", ".join(f"{n} {k}" for k, n in stamps.items())
+        told.append(
+            f"Stamps of the runs: {words}. SUSPECT ones count; INVALID ones failed, for no attempt "
+            "at them came out better."
+        )
+    rejected = manifest.get("rejected")
+    if not rejected or not rejected["attempts"]:
+        return told
+    runs, failed = rejected["runs"], rejected["failed"]
+    shares = {k: c["invalid"] / c["attempts"] for k, c in rejected["cells"].items()}
+    worst = sorted(shares, key=lambda name: -shares[name])
+    cells = [
+        f"{k} {rejected['cells'][k]['invalid']} of {rejected['cells'][k]['attempts']}"
+        for k in worst
+    ]
+    told.append(
+        f"Attempts stamped INVALID: {rejected['attempts']}, of {runs} runs; {runs - failed} of "
+        f"these runs came out, {failed} failed. By cell, of all attempts: {_first(cells)}."
+    )
+    if suspicious := [k for k in worst if shares[k] > MANY_INVALID]:
+        told.append(
+            f"More than {MANY_INVALID * 100:g} % of the attempts were INVALID in "
+            f"{_first(suspicious)}. Lateness may depend on the load that a run itself makes, so "
+            "such cells deserve suspicion; raise `dilation`."
+        )
+    return told
+
+
+def _first(names: Sequence[str], most: int = 10) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 # Tables -------------------------------------------------------------------------------------------

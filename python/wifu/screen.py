@@ -76,6 +76,7 @@ class Screen:
 def tell(folder: Path, summary: Summary) -> None:
     """What a campaign gave."""
     from wifu.api import Results
+    from wifu.report import stamped
 
     results = Results(folder)
     screen.print(_summary_table(results))
@@ -89,15 +90,8 @@ def tell(folder: Path, summary: Summary) -> None:
             f"{len(wide)} of {len(results.plan.cells)} cells are not known as well as `until` asks",
             highlight=False,
         )
-    stamps = results.manifest.get("stamps", {})
-    if stamps.get("SUSPECT") or stamps.get("INVALID"):
-        words = ", ".join(f"{n} {k}" for k, n in stamps.items())
-        screen.print(
-            f"stamps of the emulation: {words}; INVALID runs failed, SUSPECT ones count",
-            highlight=False,
-        )
-    if repeated := results.manifest.get("repeated"):
-        screen.print(f"{repeated} runs were stamped INVALID and made again", highlight=False)
+    for told in stamped(results.manifest):
+        screen.print(escape(told), highlight=False)
 
 
 def _summary_table(results: Any) -> Table:

@@ -18,7 +18,7 @@ import math
 import os
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +46,18 @@ class Record:
     error: str | None
     wall_s: float
     outcome: dict[str, Any] | None
+    repeated: list[dict[str, Any]] = field(default_factory=list)
+    """Attempts at it that were stamped INVALID: why, and what they measured."""
 
     @property
     def ok(self) -> bool:
         """Whether there is an outcome."""
         return self.status == "ok"
+
+    @property
+    def invalid(self) -> bool:
+        """Whether its last attempt is one of those stamped INVALID: so it failed."""
+        return (self.error or "").startswith("InvalidRun")
 
 
 class Store:
@@ -155,6 +162,8 @@ class Store:
             if (cell.name, record.run) in excluded:
                 head |= {"status": "excluded", "error": excluded[cell.name, record.run]}
             runs.append({**head, "wall_s": record.wall_s})
+            if plan.substrate == "emu":
+                runs[-1]["repeated"] = len(record.repeated)
             if record.outcome is None:
                 flows.append(head)
                 continue

@@ -6,6 +6,7 @@ know is left out, so that metrics which need it are absent, not zero.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,9 @@ KERNEL_KEYS = {"sack": "tcp_sack", "timestamps": "tcp_timestamps", "ecn": "tcp_e
 
 KERNEL_WORDS = ("window", "mss", "quickack", *KERNEL_KEYS)
 """What may follow a congestion control; `quickack` has the receiver acknowledge every segment."""
+
+ROUTES = "119"
+"""The number under which routes that we make stand in the kernel's tables (`proto`)."""
 
 FIRST_PORT = 5201
 GRACE = 5.0
@@ -165,12 +169,10 @@ def check_kernel(flows: Sequence[Flow], place: Place) -> None:
         path = "/proc/sys/net/ipv4/tcp_available_congestion_control"
         have = place.run("cat", path).split()
         if name not in have:
-            try:
-                place.undo("sh", "-c", f"modprobe -r tcp_{name} || :")
+            place.undo("sh", "-c", f"modprobe -r tcp_{name} || :")
+            with contextlib.suppress(RunError):
                 place.run("modprobe", f"tcp_{name}")
-                have = place.run("cat", path).split()
-            except RunError:
-                pass
+            have = place.run("cat", path).split()
         if name not in have:
             raise RunError(
                 f"{place.name}: this kernel has no congestion control {name}; "
@@ -179,20 +181,18 @@ def check_kernel(flows: Sequence[Flow], place: Place) -> None:
 
 
 def acknowledge_all(place: Place, sender: str) -> None:
-    """Have a host's kernel acknowledge every segment of a sender: a property of a route."""
+    """Have a host's kernel acknowledge every segment of a sender: a property of a route.
+
+    Ours goes before those that are there, which stay as they are. It is told from them by who made
+    it, so that giving back takes no other, and minds neither that there is none nor one left over.
+    """
     known = json.loads(place.run("ip", "-j", "route", "get", sender))[0]
     words = ["via", known["gateway"]] if "gateway" in known else []
     words += ["dev", known["dev"], "src", known["prefsrc"], "quickack", "1"]
-    if place.remote:
-        # One line each, also where there are several hops.
-        shown = place.run("ip", "-o", "route", "show", f"{sender}/32").replace("\\", " ")
-        was = [line.split() for line in shown.splitlines()]
-        if all("metric" in route for route in was):
-            # Ours has none, and takes nobody's place. `del` takes the first, which it is.
-            place.undo("ip", "route", "del", f"{sender}/32")
-        for route in was:
-            place.undo("ip", "route", "replace", *route)
-    place.run("ip", "route", "replace", f"{sender}/32", *words)
+    remove = ("ip", "route", "flush", "exact", f"{sender}/32", "proto", ROUTES)
+    place.undo(*remove)
+    place.run(*remove)
+    place.run("ip", "route", "prepend", f"{sender}/32", *words, "proto", ROUTES)
 
 
 class Traffic:

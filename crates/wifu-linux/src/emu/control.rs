@@ -102,6 +102,9 @@ pub struct Status {
     pub verdict: Verdict,
     /// What speaks against it.
     pub reasons: Vec<String>,
+    /// Hosts that somebody has taken the device or the namespace from: what makes the run invalid
+    /// however much in time it was.
+    pub gone: Vec<String>,
     /// Model time since the start, s.
     pub seconds: f64,
     /// Seconds per model second.

@@ -445,6 +445,7 @@ impl Engine {
         Status {
             verdict,
             reasons,
+            gone,
             seconds: self.clock.model(Poller::now()).0 as f64 / 1e9,
             dilation: self.dilation,
             nodes: self.taps.len(),

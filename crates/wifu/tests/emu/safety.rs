@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
 use wifu_linux::netns::{NETNS, Namespace};
 
 use super::soak::Program;
@@ -294,12 +295,14 @@ fn a_host_without_its_device_or_namespace_makes_the_run_invalid() {
         let gone = reasons
             .iter()
             .filter_map(|r| r.as_str()?.strip_prefix("device or namespace"));
-        (invalid, gone.collect::<String>())
+        (invalid, gone.collect::<String>(), status["gone"].clone())
     };
-    assert_eq!(reasons().1, "");
+    let (_, why, gone) = reasons();
+    assert_eq!((why.as_str(), gone), ("", json!([])));
     run(&emu.namespace("n3"), "ip link del wlan0");
     let told = |what: &str| {
-        let expected = (true, format!(" is gone: {what}"));
+        let hosts: Vec<&str> = what.split(", ").collect();
+        let expected = (true, format!(" is gone: {what}"), json!(hosts));
         let pause = || std::thread::sleep(std::time::Duration::from_millis(50));
         (0..100).any(|_| reasons() == expected || (pause(), false).1)
     };
