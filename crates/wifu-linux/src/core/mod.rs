@@ -27,13 +27,13 @@ use ear::Ear;
 use fallback::Fallback;
 use monitor::Monitor;
 use queue::{Socket, Ticket};
-use report::{KernelQueue, Report, Snapshot, kernel_queues};
+use report::{Queues, Report, kernel_queues};
 use rules::Rules;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
-use unseen::{Count, unseen};
+use unseen::{Count, Counts, unseen};
 use watch::{Shared, State, Stopwatch};
 use wifu_core::{Chain, Full, Hook, Hooks};
 use wifu_wire::{Span, Time};
@@ -46,6 +46,10 @@ const SLICE: core::time::Duration = core::time::Duration::from_micros(100);
 /// A snapshot is waited for so long, and at the end what handlers still do.
 const PATIENCE: Span = Span(100_000_000);
 const PATIENCE_AT_END: Span = Span(500_000_000);
+/// Reports that nobody asked for ask the rules no more often: it costs a process each time.
+const BETWEEN_COUNTS: Span = Span(1_000_000_000);
+/// The shortest interval between reports.
+const SHORTEST: Span = Span(1_000_000);
 /// The kernel's ids go up one by one: this far ahead of any, nothing waits.
 const AHEAD: u32 = 0x3FFF_FFFF;
 
@@ -128,17 +132,6 @@ pub struct Control {
     pub interval: Option<Span>,
 }
 
-/// How the handlers' snapshot compares with counters that were read before it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Freshness {
-    /// It may be older: handlers were too slow to give another.
-    Stale,
-    /// It is newer.
-    UnderWay,
-    /// It is newer, and nothing comes any more.
-    Last,
-}
-
 /// Handlers with their queues open.
 pub struct Interception {
     poller: Poller,
@@ -153,7 +146,9 @@ pub struct Interception {
     begun: Time,
     failed: [u64; 2],
     /// What passed without handlers, by hook.
-    passed: BTreeMap<&'static str, Count>,
+    passed: Counts,
+    /// Before that, a report that nobody asked for asks no rules.
+    next_count: Time,
 }
 
 /// See whether the interfaces that shall be listened on are there, and of the right kind: what
@@ -275,6 +270,7 @@ impl Interception {
             begun: Poller::now(),
             failed: [0; 2],
             passed: BTreeMap::new(),
+            next_count: Time(0),
         })
     }
 
@@ -292,7 +288,8 @@ impl Interception {
         self.poller.catch_signals(&all)
     }
 
-    /// Run the handlers until asked to end. Then the rules go, and what waits is judged after that.
+    /// Run the handlers until asked to end. Then the rules go, and what waits is judged after that,
+    /// for a moment: what waits still passes without handlers, or is dropped.
     ///
     /// # Errors
     /// If the queues' socket fails.
@@ -304,10 +301,11 @@ impl Interception {
     ) -> io::Result<Report> {
         self.start()?;
         let mut watch = Stopwatch::new(self.settings.stall);
-        let mut next = control.interval.map_or(Time::NEVER, |i| self.begun + i);
+        let interval = control.interval.map(|i| i.max(SHORTEST));
+        let mut next = interval.map_or(Time::NEVER, |i| self.begun + i);
         let mut fallback: Option<Fallback> = None;
         let mut events: Vec<Event> = Vec::new();
-        let result = loop {
+        loop {
             let now = Poller::now();
             let look = match &fallback {
                 None => now + watch.pause(),
@@ -320,47 +318,72 @@ impl Interception {
             }
             if fallback.is_none() {
                 fallback = self.check(&mut watch, now, &mut tell)?;
+                if fallback.is_some() {
+                    self.poller.add(&self.socket, 0, Interest::READ)?;
+                }
             }
             if let Some(fallback) = &mut fallback {
-                self.failed[usize::from(self.closed())] += fallback.decide(!self.closed())?;
+                self.decide(fallback)?;
             }
             let signal = self.poller.take_signal();
-            let asked = self.remote.reports.swap(0, Ordering::AcqRel) > 0;
-            if asked || now >= next || signal.is_some_and(|s| control.report.contains(&s)) {
-                if now >= next {
-                    next += control.interval.unwrap_or_default().max(Span(1_000_000));
-                }
-                tell(Told::Report(self.report(&mut rules)));
+            let asked = self.remote.reports.swap(0, Ordering::AcqRel) > 0
+                || signal.is_some_and(|s| control.report.contains(&s));
+            if asked || now >= next {
+                tell(Told::Report(self.report(&mut rules, asked)));
+            }
+            if let (Some(interval), true) = (interval, now >= next) {
+                next = following(next, interval, Poller::now());
             }
             let end = signal.is_some_and(|s| control.end.contains(&s));
             if end || self.remote.stop.load(Ordering::Acquire) {
-                break Ok(());
+                break;
             }
-        };
-        let counted = self.counted(&mut rules);
+        }
+        self.end(watch, fallback, rules, tell)
+    }
+
+    /// The rules go; what waits is judged for a moment, and then no more.
+    fn end(
+        mut self,
+        mut watch: Stopwatch,
+        fallback: Option<Fallback>,
+        mut rules: Rules,
+        mut tell: impl FnMut(Told),
+    ) -> io::Result<Report> {
+        // Packets come until the rules are gone. So what passed unseen is learnt now, and once
+        // more when all that waits now is seen.
+        let before = kernel_queues();
+        let counted = self.counted(&mut rules, true);
+        let then = kernel_queues();
+        self.compare(counted.as_ref(), &then);
         drop(rules);
         self.shared.ask_to_end();
         self.wake_worker();
         self.wait_for(PATIENCE_AT_END, |s| s.state() != State::Working);
-        if let Some(fallback) = &mut fallback {
-            self.failed[usize::from(self.closed())] += fallback.decide(!self.closed())?;
-            fallback.outbox.hand_over_until(Poller::now() + LAST);
+        let now = kernel_queues();
+        if self.shared.state() == State::Ended {
+            self.note_unseen(counted.as_ref(), &then, Some((&before, &now)));
         }
+        let mut fallback = match fallback {
+            Some(fallback) => fallback,
+            None => match self.check(&mut watch, Poller::now(), &mut tell)? {
+                Some(fallback) => fallback,
+                None => self.leave_behind(),
+            },
+        };
+        self.decide(&mut fallback)?;
+        fallback.outbox.hand_over_until(Poller::now() + LAST);
         while let Ok(line) = self.lines.try_recv() {
             tell(Told::Line(line));
         }
-        let freshness = match self.shared.state() {
-            State::Ended => Freshness::Last,
-            _ => Freshness::Stale,
-        };
-        let report = self.account(counted, kernel_queues(), freshness);
+        let report = self.account(kernel_queues());
         tell(Told::Report(report.clone()));
         for hook in self.hooks.iter() {
             if let Err(e) = self.socket.unbind(hook) {
                 tracing::debug!("giving up the queue of {}: {e}", hook.name());
             }
         }
-        result.map(|()| report)
+        Ok(report)
     }
 
     fn closed(&self) -> bool {
@@ -417,6 +440,30 @@ impl Interception {
             State::Stalled => "stalled",
         };
         tell(Told::Failed(how, self.settings.when_full));
+        Ok(Some(self.take_over()))
+    }
+
+    /// Handlers did not fail, but their time is over: what still waits has to do without them.
+    fn leave_behind(&mut self) -> Fallback {
+        self.shared.leave(State::Ended);
+        let before = self.failed;
+        let fallback = self.take_over();
+        let left = self.failed.iter().sum::<u64>() - before.iter().sum::<u64>();
+        if left > 0 {
+            let (fate, count) = match self.closed() {
+                true => ("were dropped", "failed_closed"),
+                false => ("passed without them", "failed_open"),
+            };
+            tracing::warn!(
+                "{left} packets that still waited for the handlers at the end {fate} (the last \
+                 report counts them as {count})"
+            );
+        }
+        fallback
+    }
+
+    /// Decide instead of the handlers about all that waits, and count it.
+    fn take_over(&mut self) -> Fallback {
         let mut fallback = Fallback::new(&self.socket);
         let queues = kernel_queues();
         for hook in self.hooks.iter() {
@@ -433,8 +480,13 @@ impl Interception {
             fallback.outbox.verdict_up_to(ahead, !self.closed());
             fallback.outbox.hand_over();
         }
-        self.poller.add(&self.socket, 0, Interest::READ)?;
-        Ok(Some(fallback))
+        fallback
+    }
+
+    /// Let it decide about what came since, and count that.
+    fn decide(&mut self, fallback: &mut Fallback) -> io::Result<()> {
+        self.failed[usize::from(self.closed())] += fallback.decide(!self.closed())?;
+        Ok(())
     }
 
     fn wait_for(&mut self, patience: Span, done: impl Fn(&Shared) -> bool) {
@@ -446,40 +498,49 @@ impl Interception {
         }
     }
 
-    /// What the rules counted, if anything can have passed that was not seen.
-    fn counted(&self, rules: &mut Rules) -> Option<BTreeMap<&'static str, Count>> {
-        if self.closed() { None } else { rules.counts() }
+    /// What the rules counted, if anything can have passed that was not seen; `asked` for, or not
+    /// too often.
+    fn counted(&mut self, rules: &mut Rules, asked: bool) -> Option<Counts> {
+        let now = Poller::now();
+        if !self.compares() || !(asked || now >= self.next_count) {
+            return None;
+        }
+        self.next_count = now + BETWEEN_COUNTS;
+        rules.counts()
+    }
+
+    /// Whether packets can pass that the handlers should see: those that failed see nothing, and
+    /// what is closed lets nothing pass.
+    fn compares(&self) -> bool {
+        !self.closed() && matches!(self.shared.state(), State::Working | State::Ended)
     }
 
     /// The account now, with the handlers' newest snapshot if they are at work.
-    fn report(&mut self, rules: &mut Rules) -> Report {
+    fn report(&mut self, rules: &mut Rules, asked: bool) -> Report {
         // In this order: what is counted waits after that, and what waits is seen by then, or
         // waits still.
-        let counted = self.counted(rules);
+        let counted = self.counted(rules, asked);
         let kernel = kernel_queues();
-        let mut freshness = Freshness::Stale;
-        if self.shared.state() == State::Working {
-            self.shared.want_snapshot();
-            self.wake_worker();
-            self.wait_for(PATIENCE, |s| !s.wanted());
-            if !self.shared.wanted() {
-                freshness = Freshness::UnderWay;
-            }
-        }
-        self.account(counted, kernel, freshness)
+        self.compare(counted.as_ref(), &kernel);
+        self.account(kernel)
     }
 
-    fn account(
-        &mut self,
-        counted: Option<BTreeMap<&'static str, Count>>,
-        kernel: BTreeMap<&'static str, KernelQueue>,
-        freshness: Freshness,
-    ) -> Report {
-        let mut handlers = self.shared.snapshot();
-        if freshness != Freshness::Stale {
-            let is_last = freshness == Freshness::Last;
-            self.note_unseen(counted.as_ref(), &handlers, &kernel, is_last);
+    /// Have a snapshot newer than these, and learn from it what passed without handlers, unless
+    /// they are too slow to give one.
+    fn compare(&mut self, counted: Option<&Counts>, kernel: &Queues) {
+        if self.shared.state() != State::Working {
+            return;
         }
+        self.shared.want_snapshot();
+        self.wake_worker();
+        self.wait_for(PATIENCE, |s| !s.wanted());
+        if !self.shared.wanted() {
+            self.note_unseen(counted, kernel, None);
+        }
+    }
+
+    fn account(&self, kernel: Queues) -> Report {
+        let mut handlers = self.shared.snapshot();
         for (name, count) in &self.passed {
             let hook = handlers.hooks.entry(name).or_default();
             hook.passed_unseen = count.packets;
@@ -502,29 +563,40 @@ impl Interception {
 }
 
 impl Interception {
-    /// Learn what passed without handlers, and say so the first time. Handlers that failed see
-    /// nothing, and what is closed lets nothing pass. Under way the numbers lag behind, now more
-    /// and now less; only the last ones can take something back.
+    /// Learn what passed without handlers, and say so the first time. The handlers' snapshot is
+    /// newer than what was `counted`, and than what the kernel said `then`: what came in between
+    /// makes it less, never more, and so the most that was found is kept. At the `end`, all that
+    /// waited at its beginning is seen, or waits still; if nothing came since then, that is exact.
     fn note_unseen(
         &mut self,
-        counted: Option<&BTreeMap<&'static str, Count>>,
-        snapshot: &Snapshot,
-        kernel: &BTreeMap<&'static str, KernelQueue>,
-        is_last: bool,
+        counted: Option<&Counts>,
+        then: &Queues,
+        end: Option<(&Queues, &Queues)>,
     ) {
-        if self.closed() || !matches!(self.shared.state(), State::Working | State::Ended) {
+        if !self.compares() {
             return;
         }
+        let snapshot = self.shared.snapshot();
         for name in self.hooks.iter().map(Hook::name) {
+            let of = |queues: &Queues| queues.get(name).copied().unwrap_or_default();
             let seen = snapshot.hooks.get(name).copied().unwrap_or_default();
-            let queue = kernel.get(name).copied().unwrap_or_default();
-            let waiting = queue.waiting.saturating_sub(seen.shape.held_now);
+            let then = of(then);
+            let waiting = match end {
+                None => then.waiting.saturating_sub(seen.shape.held_now),
+                // Whoever came last waits.
+                Some((_, now)) => {
+                    let since = of(now).packets.saturating_sub(then.packets);
+                    of(now).waiting.saturating_sub(since)
+                }
+            };
+            // Some of them may be seen by now.
+            let waiting = waiting.min(then.packets.saturating_sub(seen.packets));
             let count = counted.and_then(|c| c.get(name));
             let found = match count {
                 Some(count) => unseen(*count, &seen, waiting),
                 // Then only those that the socket's buffer had no room for are known.
                 None => Count {
-                    packets: queue.packets.saturating_sub(seen.packets + waiting),
+                    packets: then.packets.saturating_sub(seen.packets + waiting),
                     octets: 0,
                 },
             };
@@ -536,7 +608,8 @@ impl Interception {
                     found.packets
                 );
             }
-            if is_last && count.is_some() {
+            let quiet = end.is_some_and(|(before, now)| of(before).packets == of(now).packets);
+            if quiet && count.is_some() {
                 *known = found;
             } else {
                 known.packets = known.packets.max(found.packets);
@@ -545,6 +618,12 @@ impl Interception {
         }
         self.passed.retain(|_, count| count.packets > 0);
     }
+}
+
+/// When the next report is due: a report that takes longer than the interval delays it.
+fn following(due: Time, interval: Span, now: Time) -> Time {
+    let next = due + interval;
+    if next > now { next } else { now + interval }
 }
 
 fn queue_error(number: u16, hook: &'static str, error: io::Error) -> CoreError {
@@ -596,6 +675,7 @@ mod tests {
             begun: Poller::now(),
             failed: [0; 2],
             passed: BTreeMap::new(),
+            next_count: Time(0),
         }
     }
 
@@ -628,32 +708,111 @@ mod tests {
         assert_eq!(seen, wanted);
     }
 
-    #[test]
-    fn only_a_fresh_snapshot_is_compared_with_counters_and_the_last_one_counts() {
+    /// An interception at one hook, with handlers that saw so many packets.
+    fn seen(packets: u64) -> Interception {
         let (socket, _kernel) = full_socket();
         let mut open = interception(socket, State::Ended);
         open.hooks = Hooks::of(&[Hook::Input]);
-        let counted = |packets| {
-            let octets = packets * 100;
-            Some(BTreeMap::from([("input", Count { packets, octets })]))
+        see(&open, packets);
+        open
+    }
+
+    fn see(open: &Interception, packets: u64) {
+        let mut hook = report::HookCounters::default();
+        (hook.packets, hook.octets) = (packets, packets * 100);
+        let hooks = BTreeMap::from([("input", hook)]);
+        let stale = report::Snapshot::default();
+        open.shared.give(report::Snapshot { hooks, ..stale }, 1);
+    }
+
+    fn counted(packets: u64) -> Counts {
+        let octets = packets * 100;
+        BTreeMap::from([("input", Count { packets, octets })])
+    }
+
+    fn queued(packets: u64, waiting: u64) -> Queues {
+        let queue = report::KernelQueue {
+            packets,
+            waiting,
+            ..Default::default()
         };
-        let seen = |packets| {
-            let mut hook = report::HookCounters::default();
-            (hook.packets, hook.octets) = (packets, packets * 100);
-            let hooks = BTreeMap::from([("input", hook)]);
-            let stale = Snapshot::default();
-            Snapshot { hooks, ..stale }
-        };
-        let mut unseen = |counted, seen, freshness| {
-            open.shared.give(seen, 1);
-            let report = open.account(counted, BTreeMap::new(), freshness);
-            report.handlers.hooks["input"].passed_unseen
-        };
-        assert_eq!(unseen(counted(100), seen(40), Freshness::Stale), 0);
-        assert_eq!(unseen(counted(100), seen(90), Freshness::UnderWay), 10);
-        assert_eq!(unseen(counted(110), seen(105), Freshness::UnderWay), 10);
-        assert_eq!(unseen(counted(200), seen(100), Freshness::Stale), 10);
-        assert_eq!(unseen(counted(200), seen(193), Freshness::Last), 7);
-        assert_eq!(unseen(counted(200), seen(200), Freshness::Last), 0);
+        BTreeMap::from([("input", queue)])
+    }
+
+    fn unseen_in(open: &Interception) -> u64 {
+        let report = open.account(Queues::new());
+        report.handlers.hooks["input"].passed_unseen
+    }
+
+    #[test]
+    fn the_most_that_was_found_unseen_is_kept_until_an_end_without_traffic() {
+        let mut open = seen(90);
+        open.note_unseen(Some(&counted(100)), &queued(90, 0), None);
+        assert_eq!(unseen_in(&open), 10);
+        see(&open, 105);
+        open.note_unseen(Some(&counted(110)), &queued(105, 0), None);
+        assert_eq!(unseen_in(&open), 10, "some came since they were counted");
+        see(&open, 193);
+        let quiet = queued(193, 0);
+        open.note_unseen(Some(&counted(200)), &quiet, Some((&quiet, &quiet)));
+        assert_eq!(unseen_in(&open), 7);
+        open.note_unseen(None, &quiet, Some((&quiet, &quiet)));
+        assert_eq!(unseen_in(&open), 7, "the counters could not be read");
+    }
+
+    #[test]
+    fn what_came_after_the_last_count_takes_nothing_back() {
+        // Fast handlers saw 300 that came after it.
+        let mut open = seen(1000);
+        let then = queued(1000, 0);
+        open.note_unseen(Some(&counted(1200)), &then, None);
+        see(&open, 1300);
+        let end = Some((&then, &queued(1300, 0)));
+        open.note_unseen(Some(&counted(1200)), &then, end);
+        assert_eq!(unseen_in(&open), 200);
+        // Slow ones see none of these: they wait behind 3960 that were counted.
+        let mut open = seen(1040);
+        let (then, now) = (queued(5000, 4000), queued(5300, 4260));
+        open.note_unseen(Some(&counted(6000)), &then, Some((&then, &now)));
+        assert_eq!(unseen_in(&open), 1000);
+        // Handlers that were slow to give a snapshot saw what waited when it was asked for.
+        let mut open = seen(1000);
+        open.note_unseen(Some(&counted(1200)), &queued(1000, 300), None);
+        assert_eq!(unseen_in(&open), 200);
+    }
+
+    #[test]
+    fn rules_are_asked_only_when_it_tells_something_and_not_too_often() {
+        let dir = std::env::temp_dir().join(format!("wifu-asked-{}", std::process::id()));
+        std::fs::write(&dir, "").unwrap();
+        let script = format!(
+            "while read -r _; do echo >> {}; echo none; echo; done",
+            dir.display()
+        );
+        let mut rules = Rules::guarded(std::process::Command::new("sh").args(["-c", &script]));
+        let times = || std::fs::read(&dir).unwrap().len();
+        let (socket, _kernel) = full_socket();
+        let mut failed = interception(socket.clone(), State::Stalled);
+        failed.report(&mut rules, true);
+        assert_eq!(times(), 0, "the answer would be thrown away");
+        let mut closed = interception(socket.clone(), State::Working);
+        closed.settings.when_full = Full::Closed;
+        closed.counted(&mut rules, true);
+        assert_eq!(times(), 0, "nothing passes");
+        let mut open = interception(socket, State::Working);
+        for (asked, wanted) in [(false, 1), (false, 1), (true, 2), (false, 2)] {
+            open.counted(&mut rules, asked);
+            assert_eq!(times(), wanted, "{asked}");
+        }
+        std::fs::remove_file(dir).unwrap();
+    }
+
+    #[test]
+    fn a_report_that_takes_longer_than_the_interval_delays_the_next() {
+        let due = |now| following(Time(1000), Span(100), Time(now));
+        assert_eq!(due(1001), Time(1100));
+        assert_eq!(due(1099), Time(1100));
+        assert_eq!(due(1100), Time(1200));
+        assert_eq!(due(5000), Time(5100));
     }
 }
