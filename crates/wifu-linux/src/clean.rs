@@ -101,19 +101,25 @@ impl Cleaner {
 
     fn namespaces(&mut self) -> Result<(), StepError> {
         for name in entries(Path::new(NETNS)) {
-            if !name.starts_with(PREFIX) {
-                continue;
+            if name.starts_with(PREFIX) {
+                self.namespace(&name)?;
             }
-            match namespace_owner(&name)? {
-                Some(owner) if self.may_go(owner) => self.remove_namespace(&name),
-                Some(owner) => {
-                    let text = format!("namespace {name}: process {} runs", owner.pid);
-                    self.report.kept.push(text);
-                }
-                None => {
-                    let text = format!("namespace {name}: does not carry our tag");
-                    self.report.kept.push(text);
-                }
+        }
+        Ok(())
+    }
+
+    fn namespace(&mut self, name: &str) -> Result<(), StepError> {
+        match namespace_owner(name)? {
+            Some(owner) if self.may_go(owner) => self.remove_namespace(name),
+            Some(owner) => {
+                let text = format!("namespace {name}: process {} runs", owner.pid);
+                self.report.kept.push(text);
+            }
+            // Another one who cleans was faster.
+            None if !Namespace::named(name).exists() => {}
+            None => {
+                let text = format!("namespace {name}: does not carry our tag");
+                self.report.kept.push(text);
             }
         }
         Ok(())
@@ -173,27 +179,31 @@ impl Cleaner {
     /// State files whose namespaces are all gone, or would be.
     fn lab_files(&mut self) {
         for name in entries(&self.run) {
-            if !name.starts_with("lab-") || !name.ends_with(".json") {
-                continue;
+            if name.starts_with("lab-") && name.ends_with(".json") {
+                self.lab_file(&self.run.join(&name));
             }
-            let path = self.run.join(&name);
-            let text = std::fs::read_to_string(&path).unwrap_or_default();
-            match serde_json::from_str::<LabState>(&text) {
-                Ok(state) if self.may_go(state.owner) => {
-                    if let Some(directory) = directory_of(&self.run, &state) {
-                        self.remove_directory(&directory);
-                    }
-                    self.remove_file(&path);
+        }
+    }
+
+    fn lab_file(&mut self, path: &Path) {
+        let text = match std::fs::read_to_string(path) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return,
+            text => text.unwrap_or_default(),
+        };
+        match serde_json::from_str::<LabState>(&text) {
+            Ok(state) if self.may_go(state.owner) => {
+                if let Some(directory) = directory_of(&self.run, &state) {
+                    self.remove_directory(&directory);
                 }
-                Ok(state) => {
-                    let text = format!("{}: process {} runs", path.display(), state.owner.pid);
-                    self.report.kept.push(text);
-                }
-                Err(e) => {
-                    self.report
-                        .kept
-                        .push(format!("{}: not ours: {e}", path.display()));
-                }
+                self.remove_file(path);
+            }
+            Ok(state) => {
+                let text = format!("{}: process {} runs", path.display(), state.owner.pid);
+                self.report.kept.push(text);
+            }
+            Err(e) => {
+                let text = format!("{}: not ours: {e}", path.display());
+                self.report.kept.push(text);
             }
         }
     }
@@ -239,11 +249,13 @@ impl Cleaner {
                 self.report.kept.push(text);
                 continue;
             }
-            for step in delay::pinned(&path).iter().flat_map(|pin| pin.removal()) {
+            let pin = delay::pinned(&path);
+            for step in pin.iter().flat_map(|pin| pin.removal()) {
                 // It is done with the directory's.
                 let _ = self.steps.note(step);
             }
             if self.steps.note(format!("rm -rf {}", path.display())) {
+                pin.iter().for_each(|pin| pin.remove());
                 delay::remove(&path);
             }
         }
@@ -374,5 +386,20 @@ mod tests {
         let left = entries(&run);
         assert_eq!(left, ["lab-alive.json", "lab-odd.json", "notes.txt"]);
         std::fs::remove_dir_all(&run).expect("removal");
+    }
+
+    #[test]
+    fn what_another_one_removed_meanwhile_is_gone_and_not_kept() {
+        let run = std::env::temp_dir().join("wifu-clean-none");
+        let mut cleaner = Cleaner {
+            steps: Steps::dry(),
+            all: false,
+            report: Report::default(),
+            run: run.clone(),
+        };
+        // As if they had been listed just before.
+        cleaner.lab_file(&run.join("lab-gone.json"));
+        cleaner.namespace("wifu-no-such").expect("ip");
+        assert_eq!(cleaner.report, Report::default());
     }
 }

@@ -3,6 +3,7 @@
 
 mod common;
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::net::UdpSocket;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -279,6 +280,129 @@ fn packets_that_a_full_queue_let_pass_are_counted_to_the_last() {
         assert_eq!(hook.packets + hook.passed_unseen, 1000, "{report:?}");
         let octets = hook.octets + hook.passed_unseen_octets;
         assert_eq!(octets, 1000 * 528, "{report:?}");
+    }
+}
+
+#[test]
+fn what_is_known_to_have_passed_unseen_is_not_taken_back_by_traffic_at_the_end() {
+    if !privileged() {
+        return;
+    }
+    let w = World::new("flow");
+    let slow_at_first = chain(|n, _| {
+        if n < 200 {
+            std::thread::sleep(MILLISECOND);
+        }
+        Verdict::Accept
+    });
+    let short = Settings {
+        queue_length: 5,
+        ..settings(Full::Open)
+    };
+    let often = Control {
+        interval: Some(Span(30_000_000)),
+        ..Control::default()
+    };
+    let mut said = Vec::new();
+    let hear = |told| {
+        if let Told::Report(report) = told {
+            let hook = report.handlers.hooks.get("input");
+            said.push(hook.map_or(0, |h| h.passed_unseen));
+        }
+    };
+    let over = AtomicBool::new(false);
+    let sender = w.a.run(|| UdpSocket::bind((A, 0)).expect("socket"));
+    let sender = sender.expect("namespace");
+    let send = || sender.send_to(&[0; 100], (B, PORT)).expect("send");
+    let last = std::thread::scope(|scope| {
+        let work = || {
+            for _ in 0..1000 {
+                send();
+            }
+            std::thread::sleep(1500 * MILLISECOND);
+            // It goes on until the very end, and beyond.
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    send();
+                    std::thread::sleep(MILLISECOND / 10);
+                }
+            });
+            std::thread::sleep(300 * MILLISECOND);
+        };
+        let ((), last) = told(
+            &w.b,
+            slow_at_first,
+            "INPUT",
+            &short,
+            true,
+            &often,
+            hear,
+            work,
+        );
+        over.store(true, Ordering::Relaxed);
+        last
+    });
+    let known = said[..said.len() - 1].iter().copied().max();
+    let known = known.expect("reports");
+    assert!(known > 500, "{said:?}");
+    let unseen = last.handlers.hooks["input"].passed_unseen;
+    assert!(unseen >= known, "{unseen}: {said:?}");
+}
+
+#[test]
+fn what_still_waits_at_the_end_passes_or_is_dropped_and_is_counted() {
+    if !privileged() {
+        return;
+    }
+    let w = World::new("end");
+    const COUNT: u64 = 150;
+    for (what, state) in [
+        ("slow", "working"),
+        ("hangs", "working"),
+        ("panics", "panicked"),
+    ] {
+        for full in [Full::Open, Full::Closed] {
+            let bad = chain(move |n, _| {
+                assert!(what != "panics" || n < 20, "broken on purpose");
+                let hangs = what == "hangs" && n == 10;
+                std::thread::sleep(if hangs { 1500 } else { 8 } * MILLISECOND);
+                Verdict::Accept
+            });
+            let settings = Settings {
+                stall: Span(5_000_000_000),
+                ..settings(full)
+            };
+            let at = || UdpSocket::bind((B, PORT)).expect("socket");
+            let receiver = w.b.run(at).expect("namespace");
+            let sender = w.a.run(|| UdpSocket::bind((A, 0)).expect("socket"));
+            let sender = sender.expect("namespace");
+            let burst = || {
+                for _ in 0..COUNT {
+                    sender.send_to(&[0; 100], (B, PORT)).expect("send");
+                }
+            };
+            let ((), report) = with(&w.b, bad, "INPUT", &settings, true, burst);
+            let patience = Some(300 * MILLISECOND);
+            receiver.set_read_timeout(patience).expect("timeout");
+            let came = (0..).take_while(|_| receiver.recv(&mut [0; 200]).is_ok());
+            let came = came.count() as u64;
+            assert_eq!(report.state, state, "{what}");
+            match full {
+                Full::Open => {
+                    assert_eq!(
+                        (came, report.failed_closed),
+                        (COUNT, 0),
+                        "{what}: {report:?}"
+                    );
+                    assert!(report.failed_open > 10, "{what}: {report:?}");
+                }
+                Full::Closed => {
+                    assert_eq!(came + report.failed_closed, COUNT, "{what}: {report:?}");
+                    assert_eq!(report.failed_open, 0, "{what}");
+                }
+            }
+            assert_eq!(report.kernel["input"].waiting, 0, "{what}");
+        }
     }
 }
 

@@ -82,7 +82,6 @@ pub fn run(args: &DelayArgs) -> anyhow::Result<ExitCode> {
     }
     let mut poller = Poller::new(Coalesce::OFF)?;
     poller.catch_signals(&ENDS)?;
-    // First: what a killed process pinned goes with its files.
     let mut files = Files::create(&dir).with_context(|| dir.display().to_string())?;
     let meter = Meter::open(&args.dev, &setup)?;
     if let Some(pin) = &args.pin {

@@ -5,6 +5,7 @@
 //! long for one packet, the watching thread takes the queues over and lets everything pass, or
 //! drops it, as configured; either is counted.
 
+mod account;
 pub mod config;
 mod ear;
 mod facts;
@@ -27,15 +28,15 @@ use ear::Ear;
 use fallback::Fallback;
 use monitor::Monitor;
 use queue::{Socket, Ticket};
-use report::{KernelQueue, Report, Snapshot, kernel_queues};
+use report::{Report, kernel_queues};
 use rules::Rules;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
-use unseen::{Count, unseen};
+use unseen::Counts;
 use watch::{Shared, State, Stopwatch};
-use wifu_core::{Chain, Full, Hook, Hooks};
+use wifu_core::{Chain, Full, Hooks};
 use wifu_wire::{Span, Time};
 use worker::{LAST, Worker};
 
@@ -46,6 +47,8 @@ const SLICE: core::time::Duration = core::time::Duration::from_micros(100);
 /// A snapshot is waited for so long, and at the end what handlers still do.
 const PATIENCE: Span = Span(100_000_000);
 const PATIENCE_AT_END: Span = Span(500_000_000);
+/// The shortest interval between reports.
+const SHORTEST: Span = Span(1_000_000);
 /// The kernel's ids go up one by one: this far ahead of any, nothing waits.
 const AHEAD: u32 = 0x3FFF_FFFF;
 
@@ -128,17 +131,6 @@ pub struct Control {
     pub interval: Option<Span>,
 }
 
-/// How the handlers' snapshot compares with counters that were read before it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Freshness {
-    /// It may be older: handlers were too slow to give another.
-    Stale,
-    /// It is newer.
-    UnderWay,
-    /// It is newer, and nothing comes any more.
-    Last,
-}
-
 /// Handlers with their queues open.
 pub struct Interception {
     poller: Poller,
@@ -153,7 +145,9 @@ pub struct Interception {
     begun: Time,
     failed: [u64; 2],
     /// What passed without handlers, by hook.
-    passed: BTreeMap<&'static str, Count>,
+    passed: Counts,
+    /// Before that, a report that nobody asked for asks no rules.
+    next_count: Time,
 }
 
 /// See whether the interfaces that shall be listened on are there, and of the right kind: what
@@ -275,6 +269,7 @@ impl Interception {
             begun: Poller::now(),
             failed: [0; 2],
             passed: BTreeMap::new(),
+            next_count: Time(0),
         })
     }
 
@@ -292,7 +287,8 @@ impl Interception {
         self.poller.catch_signals(&all)
     }
 
-    /// Run the handlers until asked to end. Then the rules go, and what waits is judged after that.
+    /// Run the handlers until asked to end. Then the rules go, and what waits is judged after that,
+    /// for a moment: what waits still passes without handlers, or is dropped.
     ///
     /// # Errors
     /// If the queues' socket fails.
@@ -304,10 +300,11 @@ impl Interception {
     ) -> io::Result<Report> {
         self.start()?;
         let mut watch = Stopwatch::new(self.settings.stall);
-        let mut next = control.interval.map_or(Time::NEVER, |i| self.begun + i);
+        let interval = control.interval.map(|i| i.max(SHORTEST));
+        let mut next = interval.map_or(Time::NEVER, |i| self.begun + i);
         let mut fallback: Option<Fallback> = None;
         let mut events: Vec<Event> = Vec::new();
-        let result = loop {
+        loop {
             let now = Poller::now();
             let look = match &fallback {
                 None => now + watch.pause(),
@@ -320,47 +317,72 @@ impl Interception {
             }
             if fallback.is_none() {
                 fallback = self.check(&mut watch, now, &mut tell)?;
+                if fallback.is_some() {
+                    self.poller.add(&self.socket, 0, Interest::READ)?;
+                }
             }
             if let Some(fallback) = &mut fallback {
-                self.failed[usize::from(self.closed())] += fallback.decide(!self.closed())?;
+                self.decide(fallback)?;
             }
             let signal = self.poller.take_signal();
-            let asked = self.remote.reports.swap(0, Ordering::AcqRel) > 0;
-            if asked || now >= next || signal.is_some_and(|s| control.report.contains(&s)) {
-                if now >= next {
-                    next += control.interval.unwrap_or_default().max(Span(1_000_000));
-                }
-                tell(Told::Report(self.report(&mut rules)));
+            let asked = self.remote.reports.swap(0, Ordering::AcqRel) > 0
+                || signal.is_some_and(|s| control.report.contains(&s));
+            if asked || now >= next {
+                tell(Told::Report(self.report(&mut rules, asked)));
+            }
+            if let (Some(interval), true) = (interval, now >= next) {
+                next = following(next, interval, Poller::now());
             }
             let end = signal.is_some_and(|s| control.end.contains(&s));
             if end || self.remote.stop.load(Ordering::Acquire) {
-                break Ok(());
+                break;
             }
-        };
-        let counted = self.counted(&mut rules);
+        }
+        self.end(watch, fallback, rules, tell)
+    }
+
+    /// The rules go; what waits is judged for a moment, and then no more.
+    fn end(
+        mut self,
+        mut watch: Stopwatch,
+        fallback: Option<Fallback>,
+        mut rules: Rules,
+        mut tell: impl FnMut(Told),
+    ) -> io::Result<Report> {
+        // Packets come until the rules are gone. So what passed unseen is learnt now, and once
+        // more when all that waits now is seen.
+        let before = kernel_queues();
+        let counted = self.counted(&mut rules, true);
+        let then = kernel_queues();
+        self.compare(counted.as_ref(), &then);
         drop(rules);
         self.shared.ask_to_end();
         self.wake_worker();
         self.wait_for(PATIENCE_AT_END, |s| s.state() != State::Working);
-        if let Some(fallback) = &mut fallback {
-            self.failed[usize::from(self.closed())] += fallback.decide(!self.closed())?;
-            fallback.outbox.hand_over_until(Poller::now() + LAST);
+        let now = kernel_queues();
+        if self.shared.state() == State::Ended {
+            self.note_unseen(counted.as_ref(), &then, Some((&before, &now)));
         }
+        let mut fallback = match fallback {
+            Some(fallback) => fallback,
+            None => match self.check(&mut watch, Poller::now(), &mut tell)? {
+                Some(fallback) => fallback,
+                None => self.leave_behind(),
+            },
+        };
+        self.decide(&mut fallback)?;
+        fallback.outbox.hand_over_until(Poller::now() + LAST);
         while let Ok(line) = self.lines.try_recv() {
             tell(Told::Line(line));
         }
-        let freshness = match self.shared.state() {
-            State::Ended => Freshness::Last,
-            _ => Freshness::Stale,
-        };
-        let report = self.account(counted, kernel_queues(), freshness);
+        let report = self.account(kernel_queues());
         tell(Told::Report(report.clone()));
         for hook in self.hooks.iter() {
             if let Err(e) = self.socket.unbind(hook) {
                 tracing::debug!("giving up the queue of {}: {e}", hook.name());
             }
         }
-        result.map(|()| report)
+        Ok(report)
     }
 
     fn closed(&self) -> bool {
@@ -417,6 +439,30 @@ impl Interception {
             State::Stalled => "stalled",
         };
         tell(Told::Failed(how, self.settings.when_full));
+        Ok(Some(self.take_over()))
+    }
+
+    /// Handlers did not fail, but their time is over: what still waits has to do without them.
+    fn leave_behind(&mut self) -> Fallback {
+        self.shared.leave(State::Ended);
+        let before = self.failed;
+        let fallback = self.take_over();
+        let left = self.failed.iter().sum::<u64>() - before.iter().sum::<u64>();
+        if left > 0 {
+            let (fate, count) = match self.closed() {
+                true => ("were dropped", "failed_closed"),
+                false => ("passed without them", "failed_open"),
+            };
+            tracing::warn!(
+                "{left} packets that still waited for the handlers at the end {fate} (the last \
+                 report counts them as {count})"
+            );
+        }
+        fallback
+    }
+
+    /// Decide instead of the handlers about all that waits, and count it.
+    fn take_over(&mut self) -> Fallback {
         let mut fallback = Fallback::new(&self.socket);
         let queues = kernel_queues();
         for hook in self.hooks.iter() {
@@ -433,8 +479,13 @@ impl Interception {
             fallback.outbox.verdict_up_to(ahead, !self.closed());
             fallback.outbox.hand_over();
         }
-        self.poller.add(&self.socket, 0, Interest::READ)?;
-        Ok(Some(fallback))
+        fallback
+    }
+
+    /// Let it decide about what came since, and count that.
+    fn decide(&mut self, fallback: &mut Fallback) -> io::Result<()> {
+        self.failed[usize::from(self.closed())] += fallback.decide(!self.closed())?;
+        Ok(())
     }
 
     fn wait_for(&mut self, patience: Span, done: impl Fn(&Shared) -> bool) {
@@ -445,106 +496,12 @@ impl Interception {
             let _ = self.poller.wait(until, 0, &mut events);
         }
     }
-
-    /// What the rules counted, if anything can have passed that was not seen.
-    fn counted(&self, rules: &mut Rules) -> Option<BTreeMap<&'static str, Count>> {
-        if self.closed() { None } else { rules.counts() }
-    }
-
-    /// The account now, with the handlers' newest snapshot if they are at work.
-    fn report(&mut self, rules: &mut Rules) -> Report {
-        // In this order: what is counted waits after that, and what waits is seen by then, or
-        // waits still.
-        let counted = self.counted(rules);
-        let kernel = kernel_queues();
-        let mut freshness = Freshness::Stale;
-        if self.shared.state() == State::Working {
-            self.shared.want_snapshot();
-            self.wake_worker();
-            self.wait_for(PATIENCE, |s| !s.wanted());
-            if !self.shared.wanted() {
-                freshness = Freshness::UnderWay;
-            }
-        }
-        self.account(counted, kernel, freshness)
-    }
-
-    fn account(
-        &mut self,
-        counted: Option<BTreeMap<&'static str, Count>>,
-        kernel: BTreeMap<&'static str, KernelQueue>,
-        freshness: Freshness,
-    ) -> Report {
-        let mut handlers = self.shared.snapshot();
-        if freshness != Freshness::Stale {
-            let is_last = freshness == Freshness::Last;
-            self.note_unseen(counted.as_ref(), &handlers, &kernel, is_last);
-        }
-        for (name, count) in &self.passed {
-            let hook = handlers.hooks.entry(name).or_default();
-            hook.passed_unseen = count.packets;
-            hook.passed_unseen_octets = count.octets;
-        }
-        Report {
-            seconds: (Poller::now() - self.begun).as_secs_f64(),
-            state: match self.shared.state() {
-                State::Working | State::Ended => "working",
-                State::Panicked => "panicked",
-                State::Stalled => "stalled",
-                State::Broken => "broken",
-            },
-            handlers,
-            kernel,
-            failed_open: self.failed[0],
-            failed_closed: self.failed[1],
-        }
-    }
 }
 
-impl Interception {
-    /// Learn what passed without handlers, and say so the first time. Handlers that failed see
-    /// nothing, and what is closed lets nothing pass. Under way the numbers lag behind, now more
-    /// and now less; only the last ones can take something back.
-    fn note_unseen(
-        &mut self,
-        counted: Option<&BTreeMap<&'static str, Count>>,
-        snapshot: &Snapshot,
-        kernel: &BTreeMap<&'static str, KernelQueue>,
-        is_last: bool,
-    ) {
-        if self.closed() || !matches!(self.shared.state(), State::Working | State::Ended) {
-            return;
-        }
-        for name in self.hooks.iter().map(Hook::name) {
-            let seen = snapshot.hooks.get(name).copied().unwrap_or_default();
-            let queue = kernel.get(name).copied().unwrap_or_default();
-            let waiting = queue.waiting.saturating_sub(seen.shape.held_now);
-            let count = counted.and_then(|c| c.get(name));
-            let found = match count {
-                Some(count) => unseen(*count, &seen, waiting),
-                // Then only those that the socket's buffer had no room for are known.
-                None => Count {
-                    packets: queue.packets.saturating_sub(seen.packets + waiting),
-                    octets: 0,
-                },
-            };
-            let known = self.passed.entry(name).or_default();
-            if known.packets == 0 && found.packets > 0 {
-                tracing::warn!(
-                    "{} packets passed the hook {name} without the handlers: its queue or the \
-                     socket's buffer was full (reports count them as passed_unseen)",
-                    found.packets
-                );
-            }
-            if is_last && count.is_some() {
-                *known = found;
-            } else {
-                known.packets = known.packets.max(found.packets);
-                known.octets = known.octets.max(found.octets);
-            }
-        }
-        self.passed.retain(|_, count| count.packets > 0);
-    }
+/// When the next report is due: a report that takes longer than the interval delays it.
+fn following(due: Time, interval: Span, now: Time) -> Time {
+    let next = due + interval;
+    if next > now { next } else { now + interval }
 }
 
 fn queue_error(number: u16, hook: &'static str, error: io::Error) -> CoreError {
@@ -567,13 +524,13 @@ fn queue_error(number: u16, hook: &'static str, error: io::Error) -> CoreError {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::steps::Steps;
     use core::time::Duration;
     use queue::tests::{full_socket, handed_over};
 
-    fn interception(socket: Socket, state: State) -> Interception {
+    pub(super) fn interception(socket: Socket, state: State) -> Interception {
         let poller = Poller::new(Coalesce::OFF).unwrap();
         let (sender, lines) = sync_channel(1);
         let shared = Shared::new(sender, poller.waker());
@@ -596,6 +553,7 @@ mod tests {
             begun: Poller::now(),
             failed: [0; 2],
             passed: BTreeMap::new(),
+            next_count: Time(0),
         }
     }
 
@@ -629,31 +587,11 @@ mod tests {
     }
 
     #[test]
-    fn only_a_fresh_snapshot_is_compared_with_counters_and_the_last_one_counts() {
-        let (socket, _kernel) = full_socket();
-        let mut open = interception(socket, State::Ended);
-        open.hooks = Hooks::of(&[Hook::Input]);
-        let counted = |packets| {
-            let octets = packets * 100;
-            Some(BTreeMap::from([("input", Count { packets, octets })]))
-        };
-        let seen = |packets| {
-            let mut hook = report::HookCounters::default();
-            (hook.packets, hook.octets) = (packets, packets * 100);
-            let hooks = BTreeMap::from([("input", hook)]);
-            let stale = Snapshot::default();
-            Snapshot { hooks, ..stale }
-        };
-        let mut unseen = |counted, seen, freshness| {
-            open.shared.give(seen, 1);
-            let report = open.account(counted, BTreeMap::new(), freshness);
-            report.handlers.hooks["input"].passed_unseen
-        };
-        assert_eq!(unseen(counted(100), seen(40), Freshness::Stale), 0);
-        assert_eq!(unseen(counted(100), seen(90), Freshness::UnderWay), 10);
-        assert_eq!(unseen(counted(110), seen(105), Freshness::UnderWay), 10);
-        assert_eq!(unseen(counted(200), seen(100), Freshness::Stale), 10);
-        assert_eq!(unseen(counted(200), seen(193), Freshness::Last), 7);
-        assert_eq!(unseen(counted(200), seen(200), Freshness::Last), 0);
+    fn a_report_that_takes_longer_than_the_interval_delays_the_next() {
+        let due = |now| following(Time(1000), Span(100), Time(now));
+        assert_eq!(due(1001), Time(1100));
+        assert_eq!(due(1099), Time(1100));
+        assert_eq!(due(1100), Time(1200));
+        assert_eq!(due(5000), Time(5100));
     }
 }

@@ -120,6 +120,9 @@ pub struct KernelQueue {
     pub packets: u64,
 }
 
+/// The kernel's counts, by name of the hook.
+pub(crate) type Queues = BTreeMap<&'static str, KernelQueue>;
+
 /// The whole account.
 #[derive(Clone, Default, Debug, PartialEq, Serialize)]
 pub struct Report {
@@ -132,9 +135,9 @@ pub struct Report {
     pub handlers: Snapshot,
     /// By name of the hook.
     pub kernel: BTreeMap<&'static str, KernelQueue>,
-    /// Packets let pass after the handlers failed.
+    /// Packets let pass after the handlers failed, or because they still waited at the end.
     pub failed_open: u64,
-    /// Packets dropped after the handlers failed.
+    /// Packets dropped after the handlers failed, or because they still waited at the end.
     pub failed_closed: u64,
 }
 
@@ -155,7 +158,7 @@ pub(crate) fn handlers_of(chain: &Chain) -> Vec<HandlerCounters> {
 }
 
 /// The kernel's own counts for the queues of this namespace that have our numbers.
-pub(crate) fn kernel_queues() -> BTreeMap<&'static str, KernelQueue> {
+pub(crate) fn kernel_queues() -> Queues {
     let path = "/proc/thread-self/net/netfilter/nfnetlink_queue";
     let text = std::fs::read_to_string(path).unwrap_or_default();
     text.lines().filter_map(kernel_queue).collect()

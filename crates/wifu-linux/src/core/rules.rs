@@ -1,7 +1,7 @@
 //! The rules that send packets to our queues: tagged, so that they go with us and nothing else
 //! goes with them.
 
-use super::unseen::Count;
+use super::unseen::{Count, Counts};
 use crate::netns::Owner;
 use crate::steps::{StepError, Steps, output_of};
 use crate::sys;
@@ -56,7 +56,7 @@ impl Rules {
 
     /// What those that send packets to queues counted so far, by hook. The guardian is asked: we
     /// may have given up the right to. `None` if it cannot tell, or not soon.
-    pub fn counts(&mut self) -> Option<BTreeMap<&'static str, Count>> {
+    pub fn counts(&mut self) -> Option<Counts> {
         let guardian = self.guardian.as_mut()?;
         let mut ask = guardian.stdin.as_ref()?;
         let answer = ask.write_all(b"\n").ok().and_then(|()| listing(guardian));
@@ -65,6 +65,14 @@ impl Rules {
             drop(guardian.stdout.take());
         }
         Some(counts_in(&answer?, &Owner::this()))
+    }
+
+    /// No rules, and another guardian.
+    #[cfg(test)]
+    pub(crate) fn guarded(guardian: &mut Command) -> Rules {
+        let guardian = guardian.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let guardian = Some(guardian.spawn().expect("guardian"));
+        Rules { guardian }
     }
 
     /// The steps by which they will be removed.
@@ -123,7 +131,7 @@ fn listing(guardian: &Child) -> Option<String> {
 }
 
 /// Of a listing with counters, what `owner`'s rules with a queue counted, by hook.
-fn counts_in(listing: &str, owner: &Owner) -> BTreeMap<&'static str, Count> {
+fn counts_in(listing: &str, owner: &Owner) -> Counts {
     let mut counts: BTreeMap<_, Count> = BTreeMap::new();
     for line in listing.lines() {
         let Some(rule) = line.strip_prefix("-A ").filter(|r| r.contains("NFQUEUE")) else {

@@ -3,6 +3,7 @@
 //! not see is left.
 
 use super::report::HookCounters;
+use std::collections::BTreeMap;
 
 /// What the rules of one hook counted: a super-packet once, from the IP header on.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -12,6 +13,9 @@ pub struct Count {
     /// Their octets.
     pub octets: u64,
 }
+
+/// ... of all hooks, by name.
+pub type Counts = BTreeMap<&'static str, Count>;
 
 /// Which part of the packets seen the estimate is made from: what a segment and the super-packet
 /// that it was cut from don't have in common is headers.

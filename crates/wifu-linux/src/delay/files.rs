@@ -1,8 +1,9 @@
-//! The two files in which a device's delay is exported.
+//! The two files in which a device's delay is exported, and the note of where its map is pinned.
 
+use super::dir::{Dir, PIN};
 use super::pin::Pin;
 use super::{DelayError, Meter, Reading};
-use crate::netns::Owner;
+use crate::netns::{Owner, RUN};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -11,10 +12,11 @@ use std::path::{Path, PathBuf};
 /// Writes a device's delay as a driver does: `Da` and `sample` in a directory, decimal
 /// microseconds (spec 7.3). Both go when this is dropped.
 pub struct Files {
-    dir: PathBuf,
+    dir: Dir,
     /// Samples when they were written last.
     written: u64,
     files: [Option<Number>; 2],
+    pins: Vec<Note>,
 }
 
 /// A file that holds a number.
@@ -23,36 +25,39 @@ struct Number {
     digits: usize,
 }
 
+/// A pin and the note of it, which go together.
+struct Note {
+    dir: Dir,
+    pin: Pin,
+}
+
 impl Files {
     /// Write into `dir`, which is made if need be.
     ///
     /// # Errors
-    /// If it cannot be made, another process writes there, or a file of somebody else's has the
-    /// name of one of ours.
+    /// If it cannot be made, others may write there, another process does, or a file of somebody
+    /// else's has the name of one of ours.
     pub fn create(dir: &Path) -> io::Result<Files> {
-        claim(dir)?;
         Ok(Files {
-            dir: dir.to_owned(),
+            dir: Dir::claim(dir)?,
             written: 0,
             files: [None, None],
+            pins: Vec::new(),
         })
     }
 
     /// Pin the map of the [`Reading`] at `path`, in a BPF file system, by which other programs
     /// find it: key 0, eight numbers of 64 bits, the reading's in order and one unused. The name
-    /// goes when this is dropped, and so do the directories that were made for it.
+    /// goes when this is dropped, and so do the directories that were made for it. It takes the
+    /// place of a killed one's.
     ///
     /// # Errors
-    /// If `path` is not in a BPF file system, or is taken, or the files cannot be written.
-    pub fn pin(&self, meter: &Meter, path: &Path) -> Result<(), DelayError> {
-        let pin = || {
-            let others: Vec<Pin> = super::of_host().filter_map(|dir| pinned(&dir)).collect();
-            let pin = Pin::plan(meter.map(), path, &others)?;
-            // First: `wifu clean` finds it whenever we are killed.
-            std::fs::write(self.dir.join(PIN), pin.to_bytes())?;
-            pin.make(meter.map())
-        };
-        pin().map_err(|e| DelayError::Pin(path.to_owned(), e))
+    /// If `path` is not in a BPF file system, or is taken, or it cannot be noted under
+    /// `/run/wifu/delay`.
+    pub fn pin(&mut self, meter: &Meter, path: &Path) -> Result<(), DelayError> {
+        let note = Note::make(meter, path).map_err(|e| DelayError::Pin(path.to_owned(), e))?;
+        self.pins.push(note);
+        Ok(())
     }
 
     /// Write a reading if there is a new sample.
@@ -72,46 +77,21 @@ impl Files {
     }
 }
 
-/// Make a directory ours, so that we may write and remove what is in [`NAMES`] there.
-///
-/// # Errors
-/// As [`Files::create`].
-pub(crate) fn claim(dir: &Path) -> io::Result<()> {
-    let there = |text| Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
-    match owner(dir) {
-        Some(other) if other != Owner::this() && other.is_alive() => {
-            return there(format!("process {} writes there", other.pid));
-        }
-        Some(_) => unpin(dir),
-        None => {
-            let foreign = NAMES
-                .iter()
-                .find(|n| dir.join(n).symlink_metadata().is_ok());
-            if let Some(name) = foreign {
-                return there(format!("a file {name} is there that is not ours"));
-            }
-        }
-    }
-    std::fs::create_dir_all(dir)?;
-    // By this, `wifu clean` knows when they are nobody's.
-    std::fs::write(dir.join(OWNER), Owner::this().tag())
-}
-
 /// Others read at any time. A number of another length comes as a new file, for they must never see
 /// half of it. One of the same length takes the place of its digits, which costs a tenth of that,
 /// two hundred times in a second: whoever reads in the very nanoseconds of the copy may see
 /// digits of both.
-fn put(dir: &Path, name: &str, number: u64, known: &mut Option<Number>) -> io::Result<()> {
+fn put(dir: &Dir, name: &str, number: u64, known: &mut Option<Number>) -> io::Result<()> {
     let text = format!("{number}\n");
     if let Some(n) = known
         && n.digits == text.len()
     {
         return n.file.write_all_at(text.as_bytes(), 0);
     }
-    let fresh = dir.join(format!(".{name}"));
-    let file = File::create(&fresh)?;
+    let fresh = format!(".{name}");
+    let file = dir.fresh(&fresh)?;
     file.write_all_at(text.as_bytes(), 0)?;
-    std::fs::rename(&fresh, dir.join(name))?;
+    dir.rename(&fresh, name)?;
     let digits = text.len();
     *known = Some(Number { file, digits });
     Ok(())
@@ -119,47 +99,81 @@ fn put(dir: &Path, name: &str, number: u64, known: &mut Option<Number>) -> io::R
 
 impl Drop for Files {
     fn drop(&mut self) {
-        remove(&self.dir);
+        self.dir.remove();
     }
 }
 
-/// Who writes the files.
-const OWNER: &str = "owner";
-/// All files that we make.
-const NAMES: [&str; 6] = ["Da", "sample", ".Da", ".sample", PIN, OWNER];
-/// Where the map is pinned.
-const PIN: &str = "pin";
+impl Note {
+    fn make(meter: &Meter, path: &Path) -> io::Result<Note> {
+        let pin = Pin::plan(meter.map(), path, &others_than(path))?;
+        // First: `wifu clean` finds it whenever we are killed.
+        let place = note_dir(&pin.map.to_string());
+        let dir = Dir::claim(&place);
+        let note = dir.map(|dir| Note { dir, pin }).and_then(|note| {
+            note.dir.write(PIN, &note.pin.to_bytes())?;
+            Ok(note)
+        });
+        let note = note.map_err(|e| {
+            let text = format!("noting it in {}: {e}", place.display());
+            io::Error::new(e.kind(), text)
+        })?;
+        note.pin.make(meter.map())?;
+        Ok(note)
+    }
+}
 
-/// Whose files these are, if they are ours.
+impl Drop for Note {
+    fn drop(&mut self) {
+        self.pin.remove();
+        self.dir.remove();
+    }
+}
+
+/// Where it is noted that the map of this number is pinned: where `wifu clean` looks, and no longer
+/// than the kernel gives the number to no other.
+pub(super) fn note_dir(map: &str) -> PathBuf {
+    Path::new(RUN).join("delay").join(format!("pin-{map}"))
+}
+
+/// What is pinned on this host. A killed process's name at `path` is not, from now on.
+fn others_than(path: &Path) -> Vec<Pin> {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let dead = |dir: &Path| owner(dir).is_some_and(|o| !o.is_alive());
+    let mut pins = Vec::new();
+    let list = std::fs::read_dir(Path::new(RUN).join("delay"));
+    for dir in list.into_iter().flatten().flatten().map(|e| e.path()) {
+        let Some(pin) = pinned(&dir) else { continue };
+        if pin.path == path && pin.is_there() && dead(&dir) {
+            pin.remove();
+            remove(&dir);
+        } else {
+            pins.push(pin);
+        }
+    }
+    pins
+}
+
+/// Whose the files in a directory are, if they are ours.
 pub(crate) fn owner(dir: &Path) -> Option<Owner> {
-    Owner::from_tag(&std::fs::read_to_string(dir.join(OWNER)).ok()?)
+    Dir::open(dir).ok()?.owner()
+}
+
+/// What is noted there as pinned, or about to be.
+pub(crate) fn pinned(dir: &Path) -> Option<Pin> {
+    Pin::from_bytes(&Dir::open(dir).ok()?.read(PIN)?)
 }
 
 /// Remove our files, and the directory unless somebody has put something there.
 pub(crate) fn remove(dir: &Path) {
-    unpin(dir);
-    for name in NAMES {
-        let _ = std::fs::remove_file(dir.join(name));
-    }
-    let _ = std::fs::remove_dir(dir);
-}
-
-/// What the writer of these files has pinned, or was about to.
-pub(crate) fn pinned(dir: &Path) -> Option<Pin> {
-    Pin::from_bytes(&std::fs::read(dir.join(PIN)).ok()?)
-}
-
-/// Remove what the writer of these files has pinned.
-fn unpin(dir: &Path) {
-    if let Some(pin) = pinned(dir) {
-        pin.remove();
-        let _ = std::fs::remove_file(dir.join(PIN));
+    if let Ok(dir) = Dir::open(dir) {
+        dir.remove();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::delay::dir::OWNER;
 
     #[test]
     fn what_others_put_into_the_directory_stays() {
@@ -212,5 +226,84 @@ mod tests {
         std::fs::write(dir.join("Da"), "1\n").unwrap();
         drop(Files::create(&dir).unwrap());
         assert!(!dir.exists(), "nothing was left to keep it");
+    }
+
+    fn with_a_sample(dir: &Path) -> io::Result<Files> {
+        let mut files = Files::create(dir)?;
+        let reading = Reading {
+            samples: 1,
+            ..Reading::default()
+        };
+        files.write(&reading)?;
+        Ok(files)
+    }
+
+    #[test]
+    fn what_is_planted_in_a_directory_is_not_followed() {
+        let dir = std::env::temp_dir().join(format!("wifu-planted-{}", std::process::id()));
+        let victim = dir.with_extension("victim");
+        std::fs::write(&victim, "somebody else's\n").unwrap();
+        for name in [".Da", ".sample", "Da", "sample"] {
+            std::fs::create_dir_all(&dir).unwrap();
+            // As if a killed one of ours had left it.
+            std::fs::write(dir.join(OWNER), "wifu:1:0").unwrap();
+            std::os::unix::fs::symlink(&victim, dir.join(name)).unwrap();
+            drop(with_a_sample(&dir).unwrap());
+            assert_eq!(
+                std::fs::read_to_string(&victim).unwrap(),
+                "somebody else's\n",
+                "{name}"
+            );
+            assert!(!dir.exists(), "{name}");
+        }
+        // A link that says whose it is, to a file that says so, is none of ours.
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(&victim, "wifu:1:0").unwrap();
+        std::os::unix::fs::symlink(&victim, dir.join(OWNER)).unwrap();
+        assert!(Files::create(&dir).is_err());
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "wifu:1:0");
+        // The directory itself is no link.
+        let link = dir.with_extension("link");
+        std::fs::remove_file(dir.join(OWNER)).unwrap();
+        std::os::unix::fs::symlink(&dir, &link).unwrap();
+        assert!(Files::create(&link).is_err());
+        std::fs::remove_file(link).unwrap();
+        std::fs::remove_file(victim).unwrap();
+        std::fs::remove_dir(dir).unwrap();
+    }
+
+    #[test]
+    fn a_directory_that_others_may_write_is_refused() {
+        use std::os::unix::fs::{PermissionsExt, chown};
+        if !rustix::process::geteuid().is_root() {
+            let skip = std::env::var_os("WIFU_SKIP_PRIVILEGED").is_some_and(|v| v == "1");
+            assert!(skip, "needs root; WIFU_SKIP_PRIVILEGED=1 leaves it out");
+            eprintln!("skipped: needs root");
+            return;
+        }
+        let dir = std::env::temp_dir().join(format!("wifu-foreign-{}", std::process::id()));
+        for (user, mode, free) in [
+            (0, 0o755, true),
+            (0, 0o775, false),
+            (0, 0o757, false),
+            (65_534, 0o755, false),
+        ] {
+            std::fs::create_dir_all(&dir).unwrap();
+            std::fs::set_permissions(&dir, PermissionsExt::from_mode(mode)).unwrap();
+            std::fs::write(dir.join(OWNER), "wifu:1:0").unwrap();
+            chown(&dir, Some(user), None).unwrap();
+            match with_a_sample(&dir) {
+                Ok(_) => assert!(free, "{user} {mode:o}"),
+                Err(e) => {
+                    assert!(!free, "{user} {mode:o}: {e}");
+                    assert!(e.to_string().contains("may write there"), "{e}");
+                    // Nothing is touched.
+                    let left = std::fs::read_to_string(dir.join(OWNER)).unwrap();
+                    assert_eq!(left, "wifu:1:0");
+                    std::fs::remove_dir_all(&dir).unwrap();
+                }
+            }
+            assert!(!dir.exists());
+        }
     }
 }

@@ -14,11 +14,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use wifu_wire::{Span, Time};
 
+mod dir;
 mod files;
 mod pin;
 
+pub(crate) use dir::Dir;
 pub use files::Files;
-pub(crate) use files::{claim, owner, pinned, remove};
+pub(crate) use files::{owner, pinned, remove};
 
 /// Made by bpf/build.sh.
 static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/delay.bpf.o");
@@ -209,16 +211,19 @@ pub fn dry_run(
     let mut down = vec![String::from(
         "bpf: what was attached goes with this process, be it killed",
     )];
-    let mut noted = String::new();
+    down.push(format!("rm {dir}/owner {dir}/Da {dir}/sample"));
+    down.push(format!("rmdir {dir}"));
     if let Some(pin) = pin {
         let (make, remove) = pin::dry_run(pin);
-        up.push(format!("write {dir}/pin"));
+        let note = files::note_dir("MAP");
+        let note = note.display();
+        up.push(format!("mkdir -p {note} # MAP: the number of the map"));
+        up.push(format!("write {note}/owner, {note}/pin"));
         up.extend(make);
         down.extend(remove);
-        noted = format!(" {dir}/pin");
+        down.push(format!("rm {note}/owner {note}/pin"));
+        down.push(format!("rmdir {note}"));
     }
-    down.push(format!("rm {dir}/owner {dir}/Da {dir}/sample{noted}"));
-    down.push(format!("rmdir {dir}"));
     (up, down)
 }
 
@@ -318,12 +323,6 @@ fn stamp_at(program: &mut aya::programs::Program, device: &str) -> Result<(), Pr
 /// The object in this binary lacks something: it cannot be.
 fn broken() -> DelayError {
     DelayError::Io(io::Error::other("delay.bpf.o lacks a program or map"))
-}
-
-/// Directories of this host in which a device's delay is written, unless it was said otherwise.
-fn of_host() -> impl Iterator<Item = PathBuf> {
-    let list = std::fs::read_dir(Path::new(crate::netns::RUN).join("delay"));
-    list.into_iter().flatten().flatten().map(|e| e.path())
 }
 
 /// Where the delay of a device is written unless said otherwise: in `/run/wifu/delay`, by the name

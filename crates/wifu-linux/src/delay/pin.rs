@@ -12,9 +12,10 @@ const BPF_FS_MAGIC: u64 = 0xCAFE_4A11;
 /// Where a map is pinned, or is about to be: all that has to be known to undo it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Pin {
-    path: PathBuf,
-    /// The map's number, which the kernel gives to no other. Whatever else is at the path stays.
-    map: u32,
+    pub(super) path: PathBuf,
+    /// The map's number, which the kernel gives to no other until the host starts anew: notes are
+    /// gone by then. Whatever else is at the path stays.
+    pub(super) map: u32,
     /// Directories that go with it if nothing else is in them, the uppermost first.
     made: Vec<PathBuf>,
 }
@@ -61,7 +62,7 @@ impl Pin {
 
     /// Undo it: remove the name if it is still this map's, and the directories unless somebody has
     /// put something there.
-    pub(super) fn remove(&self) {
+    pub(crate) fn remove(&self) {
         if self.is_there() {
             let _ = std::fs::remove_file(&self.path);
         }
@@ -78,7 +79,8 @@ impl Pin {
         name.into_iter().chain(dirs).collect()
     }
 
-    fn is_there(&self) -> bool {
+    /// Whether the name is this map's.
+    pub(super) fn is_there(&self) -> bool {
         let there = || MapInfo::from_pin(&self.path).map(|info| info.id());
         // Nothing but a BPF file system's names is asked for: to open a pipe would wait.
         on_bpf(&self.path) && there().is_ok_and(|id| id == self.map)

@@ -56,8 +56,8 @@ impl Watch {
     ) -> io::Result<Watch> {
         let open = |(name, namespace): &(String, Namespace)| {
             let folder = directory.join(name);
-            crate::delay::claim(&folder)?;
-            let file = |name: &str| File::create(folder.join(name));
+            let claimed = crate::delay::Dir::claim(&folder)?;
+            let file = |name: &str| claimed.fresh(name);
             let inside = |name: &str| {
                 let path = format!("/proc/thread-self/net/{name}");
                 namespace.run(|| File::open(path)).flatten()

@@ -266,7 +266,7 @@ fn everything_goes_also_when_nobody_reads_what_was_measured() {
 }
 
 #[test]
-fn a_name_is_noted_before_it_is_given() {
+fn a_name_that_cannot_be_noted_is_not_given() {
     if !privileged() {
         return;
     }
@@ -274,23 +274,43 @@ fn a_name_is_noted_before_it_is_given() {
     let pin = bpf.at.join("wifu/eth1");
     let dir = bpf.w.dir.join("files");
     let [pin_text, dir_text] = [&pin, &dir].map(|p| p.display().to_string());
+    let mut remount = Command::new("nsenter");
+    remount.args(["-t", &bpf.inside, "-m", "mount", "-o", "remount,ro"]);
+    let done = output(remount.arg("/run/wifu/delay"));
+    assert!(done.status.success(), "{}", errors(&done));
     let mut delay = bpf.delay("eth1", &pin_text, &["--dir", &dir_text], Stdio::null());
-    // While it loads its programs, a pipe comes where it is going to note the name: that waits
-    // until somebody reads.
-    while !dir.join("owner").exists() && !delay.is_over() {
-        std::thread::yield_now();
+    assert!(wait_until(|| delay.is_over()), "{}", delay.said());
+    assert!(delay.said().contains("Read-only"), "{}", delay.said());
+    assert!(!bpf.seen(&bpf.at.join("wifu")).exists());
+    assert!(!dir.exists());
+}
+
+#[test]
+fn the_name_given_by_a_killed_one_goes_wherever_its_files_are() {
+    if !privileged() {
+        return;
     }
-    let (kind, mode) = (rustix::fs::FileType::Fifo, 0o600.into());
-    let made = rustix::fs::mknodat(rustix::fs::CWD, dir.join("pin"), kind, mode, 0);
-    made.expect("it has not noted it yet");
-    std::thread::sleep(Duration::from_secs(2));
-    assert!(!delay.is_over(), "{}", delay.said());
-    assert!(!bpf.seen(&pin).exists(), "it is not noted yet");
-    let noted = std::fs::read_to_string(dir.join("pin")).expect("note");
-    assert!(noted.contains(&pin_text), "{noted:?}");
-    wait_until(|| delay.said().contains("wifu delay:") || delay.is_over());
-    assert!(bpf.seen(&pin).exists(), "{}", delay.said());
-    delay.signal(Signal::KILL);
+    let bpf = Bpf::new("pinelsewhere");
+    let (pin, dir) = (bpf.at.join("wifu/eth1"), bpf.w.dir.join("files"));
+    let [pin_text, dir_text] = [&pin, &dir].map(|p| p.display().to_string());
+    let pin = bpf.seen(&pin);
+    let kill = || {
+        let mut delay = bpf.measure("eth1", &pin_text, &["--dir", &dir_text], Stdio::null());
+        delay.signal(Signal::KILL);
+        assert!(wait_until(|| delay.is_over()));
+        assert!(pin.exists());
+    };
+    kill();
+    // The next one with this name takes its place.
+    kill();
+    let clean = |args: &[&str]| text(&output(&mut bpf.wifu(&[&["clean"], args].concat())));
+    let said = clean(&["--dry-run"]);
+    assert!(said.contains(&format!("rm -f {pin_text}\n")), "{said}");
+    clean(&[]);
+    assert!(!bpf.seen(&bpf.at.join("wifu")).exists());
+    assert!(dir.join("owner").exists(), "of --dir nobody knows");
+    let notes = bpf.seen(Path::new("/run/wifu/delay"));
+    assert_eq!(std::fs::read_dir(notes).expect("notes").count(), 0);
 }
 
 #[test]

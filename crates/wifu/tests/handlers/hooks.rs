@@ -234,7 +234,8 @@ fn super_packets_that_a_full_queue_let_pass_are_told_and_those_seen_are_not() {
         let core = w.core(&w.r, "unseen.toml", logger, &args);
         assert!(fetch() == data);
         let before = core.reports().len();
-        assert!(wait_until(|| core.reports().len() > before + 1));
+        core.signal(Signal::USR1);
+        assert!(wait_until(|| core.reports().len() > before + 2));
         // Whatever was under way when one of the reports was made.
         let warned = core.said().matches("without the handlers").count();
         assert_eq!(warned, usize::from(some), "{}", core.said());
