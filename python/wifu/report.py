@@ -145,10 +145,10 @@ def stamped(manifest: Mapping[str, Any]) -> list[str]:
     stamps = manifest.get("stamps", {})
     if stamps.get("SUSPECT") or stamps.get("INVALID"):
         words = ", ".join(f"{n} {k}" for k, n in stamps.items())
-        told.append(
-            f"Stamps of the runs: {words}. SUSPECT ones count; INVALID ones failed, for no attempt "
-            "at them came out better."
-        )
+        meaning = ["SUSPECT ones count"] if stamps.get("SUSPECT") else []
+        if stamps.get("INVALID"):
+            meaning.append("INVALID ones failed, for no attempt at them came out better")
+        told.append(f"Stamps of the runs: {words}. {'; '.join(meaning)}.")
     rejected = manifest.get("rejected")
     if not rejected or not rejected["attempts"]:
         return told

@@ -568,6 +568,8 @@ impl Radio {
         }
     }
 
+    // Only who asked for a trace pays: what fills the record stays out of the way, too.
+    #[cold]
     pub(crate) fn record(&mut self, record: Record) {
         self.trace.push(record);
     }

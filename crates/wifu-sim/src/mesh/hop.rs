@@ -150,18 +150,22 @@ impl Handlers {
 impl Simulation {
     /// A packet reaches a hook; it goes on if the node's handlers accept it.
     pub(crate) fn at_hook(&mut self, hook: Hook, id: u32, mut came: Came) {
-        if self.handlers.any() {
-            let node = self.pool[id].at;
-            let with = (&mut self.pool, &self.air, self.now);
-            let verdict = self.handlers.ask(with, hook, id, &mut came, None);
-            self.watch_chain(node);
-            match verdict {
-                Verdict::Accept => {}
-                Verdict::Drop(_) => return self.lose(id, Lost::Hop),
-                Verdict::Hold => return,
-            }
+        if self.handlers.any() && !self.accepted(hook, id, &mut came) {
+            return;
         }
         self.beyond(hook, id, came);
+    }
+
+    #[inline(never)]
+    fn accepted(&mut self, hook: Hook, id: u32, came: &mut Came) -> bool {
+        let node = self.pool[id].at;
+        let with = (&mut self.pool, &self.air, self.now);
+        let verdict = self.handlers.ask(with, hook, id, came, None);
+        self.watch_chain(node);
+        if let Verdict::Drop(_) = verdict {
+            self.lose(id, Lost::Hop);
+        }
+        verdict == Verdict::Accept
     }
 
     /// A packet was accepted at a hook.
