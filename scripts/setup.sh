@@ -63,7 +63,7 @@ rustup_itself() {
     packages curl curl update-ca-certificates ca-certificates
     local host from dir
     host=$(uname -m)-unknown-linux-gnu
-    from=https://static.rust-lang.org/rustup/dist/$host
+    from=${RUSTUP_UPDATE_ROOT:-https://static.rust-lang.org/rustup}/dist/$host
     dir=$(mktemp -d)
     say "installing rustup ($from)"
     (

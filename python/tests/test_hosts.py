@@ -1,8 +1,9 @@
 """What a run changes on other people's hosts, and how it is given back: without SSH."""
 
+import contextlib
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -59,6 +60,25 @@ ROUTE = "10.85.0.9/32 via 10.85.0.2 dev one"
 PATHS = "10.85.0.9/32 nexthop via 10.85.0.2 dev one nexthop via 10.86.0.3 dev three"
 
 
+@contextlib.contextmanager
+def two_ways() -> Iterator[tuple[str, ...]]:
+    """A namespace with two interfaces; yields how to run a command inside."""
+    name = f"wifu-t-routes-{os.getpid()}"
+    inside = ("ip", "netns", "exec", name)
+    subprocess.run(["ip", "netns", "add", name], check=True)
+    try:
+        for line in (
+            "ip link add one type veth peer name two", "ip link set one up", "ip link set two up",
+            "ip link add three type veth peer name four", "ip link set three up",
+            "ip link set four up", "ip addr add 10.85.0.1/24 dev one",
+            "ip addr add 10.86.0.1/24 dev three",
+        ):  # fmt: skip
+            subprocess.run([*inside, *line.split()], check=True)
+        yield inside
+    finally:
+        subprocess.run(["ip", "netns", "del", name], check=True)
+
+
 class Cut(Place):
     """A host whose connection ends before a route is made there."""
 
@@ -86,17 +106,8 @@ class Cut(Place):
 def test_routes_are_given_back_as_they_were(
     given: Sequence[str], then: str, kind: type[Place]
 ) -> None:
-    name = f"wifu-t-routes-{os.getpid()}"
-    inside = ("ip", "netns", "exec", name)
-    subprocess.run(["ip", "netns", "add", name], check=True)
-    try:
-        for line in (
-            "ip link add one type veth peer name two", "ip link set one up", "ip link set two up",
-            "ip link add three type veth peer name four", "ip link set three up",
-            "ip link set four up", "ip addr add 10.85.0.1/24 dev one",
-            "ip addr add 10.86.0.1/24 dev three", *(f"ip route add {route}" for route in given),
-            then or "true",
-        ):  # fmt: skip
+    with two_ways() as inside:
+        for line in (*(f"ip route add {route}" for route in given), then or "true"):
             subprocess.run([*inside, *line.split()], check=True)
         does = list[list[str]]()
         connection = cast(Connection, Notes(does))
@@ -112,8 +123,20 @@ def test_routes_are_given_back_as_they_were(
         for _, *words in reversed(does):
             Place.run(place, *words)
         assert place.run("ip", "route", "show") == before
-    finally:
-        subprocess.run(["ip", "netns", "del", name], check=True)
+
+
+@root
+def test_a_route_left_over_does_not_lead_the_next_one() -> None:
+    with two_ways() as inside:
+        connection = cast(Connection, Notes([]))
+        place = Place("a", "10.85.0.1", (*inside, "sh", "-c"), "wifu", "/tmp", connection)
+        traffic.acknowledge_all(place, "10.85.0.9")
+        assert "dev one" in place.run("ip", "route", "get", "10.85.0.9")
+        # Its keeper is killed, and the way to the sender changes.
+        way = ("via", "10.86.0.2", "dev", "three")
+        place.run("ip", "route", "append", "10.85.0.9/32", *way)
+        traffic.acknowledge_all(place, "10.85.0.9")
+        assert " ".join(way) in place.run("ip", "route", "get", "10.85.0.9")
 
 
 def chatty(folder: Path, then: str) -> Connection:

@@ -186,12 +186,12 @@ def acknowledge_all(place: Place, sender: str) -> None:
     Ours goes before those that are there, which stay as they are. It is told from them by who made
     it, so that giving back takes no other, and minds neither that there is none nor one left over.
     """
-    known = json.loads(place.run("ip", "-j", "route", "get", sender))[0]
-    words = ["via", known["gateway"]] if "gateway" in known else []
-    words += ["dev", known["dev"], "src", known["prefsrc"], "quickack", "1"]
     remove = ("ip", "route", "flush", "exact", f"{sender}/32", "proto", ROUTES)
     place.undo(*remove)
     place.run(*remove)
+    known = json.loads(place.run("ip", "-j", "route", "get", sender))[0]
+    words = ["via", known["gateway"]] if "gateway" in known else []
+    words += ["dev", known["dev"], "src", known["prefsrc"], "quickack", "1"]
     place.run("ip", "route", "prepend", f"{sender}/32", *words, "proto", ROUTES)
 
 

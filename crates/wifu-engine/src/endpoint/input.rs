@@ -227,8 +227,11 @@ impl Endpoint {
 
     /// Send this for no connection, as soon as there is room.
     fn reply(&mut self, ip: IpInfo, segment: &[u8]) {
-        if self.replies.len() >= REPLIES || segment.len() > REPLY {
+        if self.replies.len() >= REPLIES {
             return self.count_drop("answer queue full");
+        }
+        if segment.len() > REPLY {
+            return self.count_drop("answer too long to wait");
         }
         let mut bytes = [0; REPLY];
         bytes[..segment.len()].copy_from_slice(segment);
