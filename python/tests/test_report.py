@@ -197,6 +197,16 @@ def test_the_scale_of_fairness_ends_at_one(tmp_path: Path, copies: int) -> None:
     assert 1.0 < top <= 1.0 + 0.06 * (1.0 - bottom)
 
 
+def test_bars_of_nothing_stand_on_an_axis_that_begins_at_zero(results: wifu.Results) -> None:
+    from wifu.figures import compare, style
+
+    assert results.runs["timeouts"].eq(0).all()
+    with style.context():
+        figure, _, _ = compare.bars(results, {"metric": "timeouts", "x": "hops"})
+        assert figure.axes[0].get_ylim() == (0, 1)
+        plt.close(figure)
+
+
 def test_no_ellipse_makes_a_scale_begin_below_what_can_be(
     results: wifu.Results, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -211,6 +211,7 @@ def _draw_bars(
         range(len(names)), names,
         rotation=35 if tilted else 0, ha="right" if tilted else "center",
     )  # fmt: skip
+    style.from_zero(axis)
     axis.tick_params(axis="x", length=0)
     return []
 

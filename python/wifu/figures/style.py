@@ -162,6 +162,12 @@ def grid(axis: Axes, which: str = "y") -> None:
     axis.grid(axis="both" if which == "both" else "x" if which == "x" else "y")
 
 
+def from_zero(axis: Axes) -> None:
+    """Where all bars are zero, the axis does not magnify nothing."""
+    if not axis.dataLim.intervaly.any():
+        axis.set_ylim(0, 1)
+
+
 def legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str]) -> None:
     """The names of what is shown, in one line above the panels."""
     if len(labels) > 1 or "published" in labels:
