@@ -245,56 +245,49 @@ fn a_burst_over_the_backlog_survives_a_round_trip_longer_than_the_syns_timeout()
     }
 }
 
-#[test]
-fn a_guess_does_not_restore_what_was_evicted() {
-    let spec = &specs()[2];
+/// A burst of 100 over a backlog of 50, none of them open yet; and for each client, whose port is
+/// known to a stranger, what he sends in its name, made from the number of its SYN.
+fn with_guesses(spec: &str, guess: impl Fn(Seq) -> Seg) -> Pair {
     let mut pair = burst(spec, 100, 50);
     run_for(&mut pair, ms(12));
     assert_eq!((pair.ends[1].len(), pair.crowd[1].len()), (50, 0));
-    // All tuples are known, none of the numbers.
     let protocol = wifu_parts::blueprint(spec).unwrap().number;
-    let ids: Vec<_> = pair.ends[0].conns().collect();
-    for id in ids {
-        let from = pair.ends[0].conn(id).unwrap().tuple().local;
+    let [client, server] = &mut pair.ends;
+    for conn in client.conns().filter_map(|id| client.conn(id)) {
+        let from = conn.tuple().local;
         let guess = Seg {
             ports: (from.port(), 80),
-            seq: pair.ends[0].conn(id).unwrap().board().tx.iss.plus(1),
-            ack: Some(Seq(12_345)),
-            flags: Flags(0),
             window: 1_000,
-            ..Seg::default()
+            ..guess(conn.board().tx.iss)
         };
         let ip = between(from, AT, protocol);
-        let bytes = guess.bytes(&ip);
-        pair.ends[1].handle_packet(pair.now, &ip, &bytes);
+        server.handle_packet(pair.now, &ip, &guess.bytes(&ip));
     }
+    pair
+}
+
+#[test]
+fn a_guess_does_not_restore_what_was_evicted() {
+    // All is known but the server's number.
+    let mut pair = with_guesses(&specs()[2], |iss| Seg {
+        seq: iss.plus(1),
+        ack: Some(Seq(12_345)),
+        flags: Flags(0),
+        ..Seg::default()
+    });
     assert_eq!(pair.ends[1].len(), 50);
     pair.pump(1);
     assert_eq!(pair.crowd[1].len(), 0);
 }
 
-/// What a stranger guesses of a client, its port, is not enough to take its place.
 #[test]
 fn a_syn_with_another_number_does_not_replace_what_was_evicted() {
     let spec = &specs()[2];
-    let mut pair = burst(spec, 100, 50);
-    run_for(&mut pair, ms(12));
-    assert_eq!((pair.ends[1].len(), pair.crowd[1].len()), (50, 0));
-    let protocol = wifu_parts::blueprint(spec).unwrap().number;
-    let ids: Vec<_> = pair.ends[0].conns().collect();
-    for id in ids {
-        let conn = pair.ends[0].conn(id).unwrap();
-        let (from, iss) = (conn.tuple().local, conn.board().tx.iss);
-        let guess = Seg {
-            ports: (from.port(), 80),
-            seq: iss.plus(12_345),
-            flags: Flags::SYN,
-            window: 1_000,
-            ..Seg::default()
-        };
-        let ip = between(from, AT, protocol);
-        pair.ends[1].handle_packet(pair.now, &ip, &guess.bytes(&ip));
-    }
+    let mut pair = with_guesses(spec, |iss| Seg {
+        seq: iss.plus(12_345),
+        flags: Flags::SYN,
+        ..Seg::default()
+    });
     run_for(&mut pair, ms(25));
     assert_eq!(pair.crowd[1].len(), 100, "all are open, with their numbers");
     assert!(pair.run(secs(10_000)));
