@@ -250,6 +250,13 @@ impl Cleaner {
                 continue;
             }
             let pin = delay::pinned(&path);
+            // As inside of `ip netns exec`. Without the note nobody would find it again.
+            if let Some(pin) = pin.as_ref().filter(|pin| !pin.is_visible()) {
+                let (note, pin) = (path.display(), pin.path.display());
+                let text = format!("{note}: pin {pin}: its BPF file system is not visible here");
+                self.report.kept.push(text);
+                continue;
+            }
             for step in pin.iter().flat_map(|pin| pin.removal()) {
                 // It is done with the directory's.
                 let _ = self.steps.note(step);

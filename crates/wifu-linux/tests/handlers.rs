@@ -64,6 +64,26 @@ fn chain(ask: impl FnMut(u32, &mut Packet<'_>) -> Verdict + Send + 'static) -> C
     chain
 }
 
+/// Add a handler that holds every packet for this long.
+fn hold(chain: &mut Chain, time: Span) {
+    let delay = wifu_core::find("delay").expect("handler");
+    let values = [("t", Value::Span(time))];
+    let params = Params {
+        values: &values,
+        words: &[],
+        exts: &[],
+    };
+    let delay = (delay.build)(&params).expect("delay");
+    let rng = Rng::new(1);
+    chain.push("delay", delay, Hooks::WIRED, None, 100, Full::Open, rng);
+}
+
+/// The rule that sends the datagrams of a hook to its queue.
+fn rule_of(hook: Hook) -> String {
+    let (chain, number) = (hook.name().to_uppercase(), hook.number());
+    format!("{chain} -p udp -j NFQUEUE --queue-bypass --queue-num {number}")
+}
+
 /// Run `chain` at one hook of `ns` while `work` runs.
 fn with<T>(
     ns: &Namespace,
@@ -98,21 +118,39 @@ fn told<T>(
     tell: impl FnMut(Told) + Send,
     work: impl FnOnce() -> T,
 ) -> (T, Report) {
-    let rules = [format!(
-        "{rule} -p udp -j NFQUEUE --queue-bypass --queue-num {}",
-        {
-            let hook: Hook = rule.parse().expect("hook");
-            hook.number()
-        }
-    )];
-    let hooks = hooks_of(&rules).expect("rules");
+    let rules = [rule_of(rule.parse().expect("hook"))];
+    ruled(
+        ns,
+        chain,
+        &rules,
+        settings,
+        super_packets,
+        control,
+        tell,
+        work,
+    )
+}
+
+/// The same, with rules of any kind.
+#[expect(clippy::too_many_arguments, reason = "what a program's user says")]
+fn ruled<T>(
+    ns: &Namespace,
+    chain: Chain,
+    rules: &[String],
+    settings: &Settings,
+    super_packets: bool,
+    control: &Control,
+    tell: impl FnMut(Told) + Send,
+    work: impl FnOnce() -> T,
+) -> (T, Report) {
+    let hooks = hooks_of(rules).expect("rules");
     let (give, take) = mpsc::channel();
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             let inside = move || {
                 let i = Interception::open(chain, hooks, settings, 100, super_packets);
                 let i = i.expect("queues");
-                let rules = Rules::install(&rules, &mut Steps::real()).expect("rules");
+                let rules = Rules::install(rules, &mut Steps::real()).expect("rules");
                 give.send(i.remote()).expect("test");
                 i.run(control, tell, rules)
             };
@@ -146,10 +184,12 @@ fn datagrams(w: &World, count: u32, size: usize, pause: Duration) -> Vec<Vec<u8>
         let mut came = Vec::new();
         let mut room = [0; 2000];
         while came.len() < count as usize {
-            let Ok(length) = receiver.recv(&mut room) else {
-                break;
-            };
-            came.push(room[..length].to_vec());
+            match receiver.recv(&mut room) {
+                Ok(length) => came.push(room[..length].to_vec()),
+                // With a timeout, a call that a signal ended is not begun anew.
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
         }
         came
     })
@@ -349,12 +389,31 @@ fn what_is_known_to_have_passed_unseen_is_not_taken_back_by_traffic_at_the_end()
     assert!(unseen >= known, "{unseen}: {said:?}");
 }
 
+/// A socket of b, in whose buffer all packets have room. One for all of a test: whoever forks
+/// meanwhile keeps its port for a moment.
+fn roomy(w: &World) -> UdpSocket {
+    let at = || UdpSocket::bind((B, PORT)).expect("socket");
+    let receiver = w.b.run(at).expect("namespace");
+    let patience = Some(300 * MILLISECOND);
+    receiver.set_read_timeout(patience).expect("timeout");
+    let buffer = rustix::net::sockopt::set_socket_recv_buffer_size_force(&receiver, 1 << 26);
+    buffer.expect("room");
+    receiver
+}
+
+/// How many wait in it.
+fn count(receiver: &UdpSocket) -> u64 {
+    let came = (0..).take_while(|_| receiver.recv(&mut [0; 200]).is_ok());
+    came.count() as u64
+}
+
 #[test]
 fn what_still_waits_at_the_end_passes_or_is_dropped_and_is_counted() {
     if !privileged() {
         return;
     }
     let w = World::new("end");
+    let receiver = roomy(&w);
     const COUNT: u64 = 150;
     for (what, state) in [
         ("slow", "working"),
@@ -372,8 +431,6 @@ fn what_still_waits_at_the_end_passes_or_is_dropped_and_is_counted() {
                 stall: Span(5_000_000_000),
                 ..settings(full)
             };
-            let at = || UdpSocket::bind((B, PORT)).expect("socket");
-            let receiver = w.b.run(at).expect("namespace");
             let sender = w.a.run(|| UdpSocket::bind((A, 0)).expect("socket"));
             let sender = sender.expect("namespace");
             let burst = || {
@@ -382,10 +439,7 @@ fn what_still_waits_at_the_end_passes_or_is_dropped_and_is_counted() {
                 }
             };
             let ((), report) = with(&w.b, bad, "INPUT", &settings, true, burst);
-            let patience = Some(300 * MILLISECOND);
-            receiver.set_read_timeout(patience).expect("timeout");
-            let came = (0..).take_while(|_| receiver.recv(&mut [0; 200]).is_ok());
-            let came = came.count() as u64;
+            let came = count(&receiver);
             assert_eq!(report.state, state, "{what}");
             match full {
                 Full::Open => {
@@ -402,6 +456,104 @@ fn what_still_waits_at_the_end_passes_or_is_dropped_and_is_counted() {
                 }
             }
             assert_eq!(report.kernel["input"].waiting, 0, "{what}");
+        }
+    }
+}
+
+#[test]
+fn what_comes_while_the_rules_go_is_counted_also_when_handlers_failed_before() {
+    if !privileged() {
+        return;
+    }
+    let w = World::new("late");
+    let receiver = roomy(&w);
+    const LATE: u64 = 4000;
+    for full in [Full::Open, Full::Closed] {
+        let bad = chain(|_, _| panic!("broken on purpose"));
+        // They go one by one, and the one that matters is the last.
+        let others = (1..=80).map(|port| {
+            format!("INPUT -p tcp --dport {port} -j NFQUEUE --queue-bypass --queue-num 0")
+        });
+        let rules: Vec<String> = others.chain([rule_of(Hook::Input)]).collect();
+        let long = Settings {
+            queue_length: 100_000,
+            receive_buffer: 1 << 26,
+            ..settings(full)
+        };
+        let sender = w.a.run(|| UdpSocket::bind((A, 0)).expect("socket"));
+        let sender = sender.expect("namespace");
+        let send = || sender.send_to(&[0; 100], (B, PORT)).expect("send");
+        let report = std::thread::scope(|scope| {
+            let work = || {
+                send();
+                std::thread::sleep(100 * MILLISECOND);
+                scope.spawn(|| {
+                    std::thread::sleep(50 * MILLISECOND);
+                    for n in 0..LATE {
+                        send();
+                        // A backlog that all namespaces share has room for 1000.
+                        if n % 100 == 0 {
+                            std::thread::sleep(MILLISECOND);
+                        }
+                    }
+                });
+            };
+            let quiet = Control::default();
+            ruled(&w.b, bad, &rules, &long, true, &quiet, |_| {}, work).1
+        });
+        let came = count(&receiver);
+        assert_eq!(report.state, "panicked");
+        let (open, closed) = (report.failed_open, report.failed_closed);
+        // Those of the last moments find no rule any more.
+        assert!(
+            (LATE / 4 * 3..=LATE + 1).contains(&(open + closed)),
+            "{report:?}"
+        );
+        match full {
+            Full::Open => assert_eq!((came, closed), (LATE + 1, 0), "{report:?}"),
+            Full::Closed => assert_eq!((came + closed, open), (LATE + 1, 0), "{report:?}"),
+        }
+    }
+}
+
+#[test]
+fn what_is_held_at_the_end_is_waited_for_and_what_remains_is_counted() {
+    if !privileged() {
+        return;
+    }
+    let w = World::new("wait");
+    let receiver = roomy(&w);
+    const COUNT: u64 = 50;
+    // Less than the time that is left, and more.
+    for (ms, in_time) in [(120, true), (3000, false)] {
+        for full in [Full::Open, Full::Closed] {
+            let mut chain = Chain::new();
+            hold(&mut chain, Span(ms * 1_000_000));
+            let sender = w.a.run(|| UdpSocket::bind((A, 0)).expect("socket"));
+            let sender = sender.expect("namespace");
+            let burst = || {
+                for _ in 0..COUNT {
+                    sender.send_to(&[0; 100], (B, PORT)).expect("send");
+                }
+            };
+            let ((), report) = with(&w.b, chain, "INPUT", &settings(full), true, burst);
+            let came = count(&receiver);
+            let hook = &report.handlers.hooks["input"];
+            assert_eq!((hook.packets, hook.held), (COUNT, COUNT), "{report:?}");
+            assert_eq!(hook.dropped, 0, "{report:?}");
+            let failed = if in_time { 0 } else { COUNT };
+            assert_eq!(hook.accepted + failed, COUNT, "{ms} {report:?}");
+            let (came_wanted, counts) = match full {
+                Full::Open => (COUNT, (failed, 0)),
+                Full::Closed => (hook.accepted, (0, failed)),
+            };
+            assert_eq!(came, came_wanted, "{ms} {report:?}");
+            let counted = (report.failed_open, report.failed_closed);
+            assert_eq!(counted, counts, "{ms} {report:?}");
+            assert_eq!(report.kernel["input"].waiting, 0, "{report:?}");
+            let held = (report.handlers.held_now, report.handlers.held_octets);
+            assert_eq!(held, (0, 0), "{report:?}");
+            assert_eq!(hook.passed_unseen, 0, "{report:?}");
         }
     }
 }
@@ -492,18 +644,6 @@ fn what_changes_a_held_packet_leaves_a_right_checksum() {
         };
         Box::new(Ask(0, mark))
     };
-    let hold = |chain: &mut Chain| {
-        let delay = wifu_core::find("delay").expect("handler");
-        let values = [("t", Value::Span(Span(2_000_000)))];
-        let params = Params {
-            values: &values,
-            words: &[],
-            exts: &[],
-        };
-        let delay = (delay.build)(&params).expect("delay");
-        let rng = Rng::new(1);
-        chain.push("delay", delay, Hooks::WIRED, None, 100, Full::Open, rng);
-    };
     let change = |chain: &mut Chain| {
         let rng = Rng::new(2);
         chain.push("mark", mark(), Hooks::WIRED, None, 0, Full::Open, rng);
@@ -514,7 +654,7 @@ fn what_changes_a_held_packet_leaves_a_right_checksum() {
             if first {
                 change(&mut both);
             }
-            hold(&mut both);
+            hold(&mut both, Span(2_000_000));
             if !first {
                 change(&mut both);
             }

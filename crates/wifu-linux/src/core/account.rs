@@ -95,14 +95,15 @@ impl Interception {
             let seen = snapshot.hooks.get(name).copied().unwrap_or_default();
             let then = of(then);
             let waiting = match end {
-                None => then.waiting.saturating_sub(seen.shape.held_now),
+                None => then.waiting,
                 // Whoever came last waits.
                 Some((_, now)) => {
                     let since = of(now).packets.saturating_sub(then.packets);
                     of(now).waiting.saturating_sub(since)
                 }
             };
-            // Some of them may be seen by now.
+            // Those held are seen, and some of the others may be by now.
+            let waiting = waiting.saturating_sub(seen.shape.held_now);
             let waiting = waiting.min(then.packets.saturating_sub(seen.packets));
             let count = counted.and_then(|c| c.get(name));
             let found = match count {
@@ -152,8 +153,13 @@ mod tests {
     }
 
     fn see(open: &Interception, packets: u64) {
+        see_and_hold(open, packets, 0);
+    }
+
+    fn see_and_hold(open: &Interception, packets: u64, held: u64) {
         let mut hook = HookCounters::default();
         (hook.packets, hook.octets) = (packets, packets * 100);
+        hook.shape.held_now = held;
         let hooks = BTreeMap::from([("input", hook)]);
         let stale = Snapshot::default();
         open.shared.give(Snapshot { hooks, ..stale }, 1);
@@ -192,6 +198,16 @@ mod tests {
         assert_eq!(unseen_in(&open), 7);
         open.note_unseen(None, &quiet, Some((&quiet, &quiet)));
         assert_eq!(unseen_in(&open), 7, "the counters could not be read");
+    }
+
+    #[test]
+    fn what_is_held_at_the_end_was_seen() {
+        let mut open = seen(0);
+        see_and_hold(&open, 960, 30);
+        // The socket's buffer had no room for 40.
+        let quiet = queued(1000, 30);
+        open.note_unseen(Some(&counted(1000)), &quiet, Some((&quiet, &quiet)));
+        assert_eq!(unseen_in(&open), 40);
     }
 
     #[test]

@@ -47,6 +47,8 @@ const SLICE: core::time::Duration = core::time::Duration::from_micros(100);
 /// A snapshot is waited for so long, and at the end what handlers still do.
 const PATIENCE: Span = Span(100_000_000);
 const PATIENCE_AT_END: Span = Span(500_000_000);
+/// Without handlers, packets are decided about for so long before signals have their turn.
+const TURN: Span = Span(10_000_000);
 /// The shortest interval between reports.
 const SHORTEST: Span = Span(1_000_000);
 /// The kernel's ids go up one by one: this far ahead of any, nothing waits.
@@ -322,7 +324,7 @@ impl Interception {
                 }
             }
             if let Some(fallback) = &mut fallback {
-                self.decide(fallback)?;
+                self.decide(fallback, now + TURN)?;
             }
             let signal = self.poller.take_signal();
             let asked = self.remote.reports.swap(0, Ordering::AcqRel) > 0
@@ -363,26 +365,32 @@ impl Interception {
         if self.shared.state() == State::Ended {
             self.note_unseen(counted.as_ref(), &then, Some((&before, &now)));
         }
-        let mut fallback = match fallback {
-            Some(fallback) => fallback,
-            None => match self.check(&mut watch, Poller::now(), &mut tell)? {
-                Some(fallback) => fallback,
-                None => self.leave_behind(),
+        let fallback = match fallback {
+            Some(fallback) => Ok(fallback),
+            None => match self.check(&mut watch, Poller::now(), &mut tell) {
+                Ok(None) => Ok(self.leave_behind()),
+                Ok(Some(fallback)) => Ok(fallback),
+                Err(e) => Err(e),
             },
         };
-        self.decide(&mut fallback)?;
-        fallback.outbox.hand_over_until(Poller::now() + LAST);
+        let decided = fallback.and_then(|mut fallback| {
+            self.decide(&mut fallback, Poller::now() + PATIENCE_AT_END)?;
+            fallback.outbox.hand_over_until(Poller::now() + LAST);
+            Ok(())
+        });
         while let Ok(line) = self.lines.try_recv() {
             tell(Told::Line(line));
         }
-        let report = self.account(kernel_queues());
+        let mut report = self.account(kernel_queues());
+        // What was is gone by now, too.
+        (report.handlers.held_now, report.handlers.held_octets) = (0, 0);
         tell(Told::Report(report.clone()));
         for hook in self.hooks.iter() {
             if let Err(e) = self.socket.unbind(hook) {
                 tracing::debug!("giving up the queue of {}: {e}", hook.name());
             }
         }
-        Ok(report)
+        decided.map(|()| report)
     }
 
     fn closed(&self) -> bool {
@@ -430,7 +438,7 @@ impl Interception {
         tell: &mut impl FnMut(Told),
     ) -> io::Result<Option<Fallback>> {
         if watch.is_over(&self.shared, now) {
-            self.shared.leave(State::Stalled);
+            self.shared.replace(State::Stalled);
         }
         let how = match self.shared.state() {
             State::Working | State::Ended => return Ok(None),
@@ -444,7 +452,7 @@ impl Interception {
 
     /// Handlers did not fail, but their time is over: what still waits has to do without them.
     fn leave_behind(&mut self) -> Fallback {
-        self.shared.leave(State::Ended);
+        self.shared.replace(State::Ended);
         let before = self.failed;
         let fallback = self.take_over();
         let left = self.failed.iter().sum::<u64>() - before.iter().sum::<u64>();
@@ -483,8 +491,8 @@ impl Interception {
     }
 
     /// Let it decide about what came since, and count that.
-    fn decide(&mut self, fallback: &mut Fallback) -> io::Result<()> {
-        self.failed[usize::from(self.closed())] += fallback.decide(!self.closed())?;
+    fn decide(&mut self, fallback: &mut Fallback, until: Time) -> io::Result<()> {
+        self.failed[usize::from(self.closed())] += fallback.decide(!self.closed(), until)?;
         Ok(())
     }
 
@@ -584,6 +592,29 @@ pub(crate) mod tests {
         remote.stop();
         thread.join().unwrap().unwrap();
         assert_eq!(seen, wanted);
+    }
+
+    #[test]
+    fn a_socket_that_breaks_at_the_end_leaves_a_report_and_no_queue() {
+        let (socket, kernel) = full_socket();
+        handed_over(&kernel, Duration::from_millis(200));
+        // The answer to what gives the queue up.
+        let ok = [20, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        kernel.send(&ok).unwrap();
+        let mut broken = interception(socket, State::Broken);
+        broken.hooks = Hooks::of(&[wifu_core::Hook::Input]);
+        let rules = Rules::install(&[], &mut Steps::dry()).unwrap();
+        let mut states = Vec::new();
+        let tell = |told| {
+            if let Told::Report(report) = told {
+                states.push(report.state);
+            }
+        };
+        let watch = Stopwatch::new(Span(1_000_000_000));
+        assert!(broken.end(watch, None, rules, tell).is_err());
+        assert_eq!(states, ["broken"]);
+        let given_up = handed_over(&kernel, Duration::from_millis(500));
+        assert_eq!(given_up, message::bind(0, false));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The netlink socket of our queues: set-up, packets in batches, verdicts in batches.
 
 use super::message::{self, Message, Queued};
+use super::watch::Shared;
 use crate::poller::Poller;
 use crate::sys::RecvBatch;
 use core::num::NonZeroU32;
@@ -150,6 +151,8 @@ pub(crate) struct Outbox {
     socket: Socket,
     octets: Vec<u8>,
     refused: u64,
+    /// Whose verdicts they are, if handlers'.
+    handlers: Option<Arc<Shared>>,
 }
 
 impl Outbox {
@@ -158,6 +161,16 @@ impl Outbox {
             socket,
             octets: Vec::with_capacity(HAND_OVER + LONGEST),
             refused: 0,
+            handlers: None,
+        }
+    }
+
+    /// For verdicts of handlers: once they are replaced, no more are handed over.
+    pub(crate) fn of_handlers(socket: Socket, shared: Arc<Shared>) -> Outbox {
+        let handlers = Some(shared);
+        Outbox {
+            handlers,
+            ..Outbox::new(socket)
         }
     }
 
@@ -178,6 +191,10 @@ impl Outbox {
     /// else its packets would wait for ever.
     pub(crate) fn hand_over(&mut self) {
         if self.octets.is_empty() {
+            return;
+        }
+        let turn = self.handlers.as_ref().map(|shared| shared.turn());
+        if turn.as_ref().is_some_and(Option::is_none) {
             return;
         }
         let mut sent = match self.give(&self.octets) {
@@ -267,6 +284,7 @@ impl Ticket {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::core::watch::State;
     use std::os::unix::net::UnixDatagram;
 
     /// A socket whose other end, in the kernel's place, has no room: what is handed over is
@@ -329,5 +347,25 @@ pub(crate) mod tests {
         assert_eq!(seen, expected);
         assert!(!outbox.is_stuck());
         assert!(kernel.recv(&mut room).is_err(), "nothing comes twice");
+    }
+
+    #[test]
+    fn handlers_that_were_replaced_hand_no_verdict_over() {
+        let (ours, kernel) = full_socket();
+        handed_over(&kernel, Duration::from_millis(100));
+        let (sender, _lines) = std::sync::mpsc::sync_channel(1);
+        let watcher = Poller::new(crate::poller::Coalesce::OFF).unwrap();
+        let shared = Shared::new(sender, watcher.waker());
+        let mut outbox = Outbox::of_handlers(ours, shared.clone());
+        let mut expected = Vec::new();
+        message::verdict(&mut expected, 2, 1, true, None);
+        for id in [1, 2] {
+            outbox.verdict(Ticket { queue: 2, id }, true, None);
+            outbox.hand_over();
+            shared.replace(State::Stalled);
+        }
+        outbox.hand_over_until(Poller::now() + FOR_MEMORY);
+        let seen = handed_over(&kernel, Duration::from_millis(100));
+        assert_eq!(seen, expected);
     }
 }

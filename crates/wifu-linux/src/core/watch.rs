@@ -10,7 +10,7 @@ use crate::poller::{Poller, Waker};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::cell::RefCell;
 use std::sync::mpsc::{SyncSender, TrySendError};
-use std::sync::{Arc, Mutex, Once};
+use std::sync::{Arc, Mutex, MutexGuard, Once};
 use wifu_wire::{Span, Time};
 
 /// How the handlers are.
@@ -34,6 +34,8 @@ const STATES: [State; 5] = [
 
 pub(crate) struct Shared {
     state: AtomicU8,
+    /// Of the handlers' thread while it hands verdicts over, and of whoever replaces them.
+    turn: Mutex<()>,
     /// Odd while a handler is at work, one more at each step.
     steps: AtomicU64,
     /// The last packet taken from each queue; all before it were taken too.
@@ -52,6 +54,7 @@ impl Shared {
     pub(crate) fn new(lines: SyncSender<String>, watcher: Waker) -> Arc<Shared> {
         Arc::new(Shared {
             state: AtomicU8::new(0),
+            turn: Mutex::new(()),
             steps: AtomicU64::new(0),
             taken: Default::default(),
             end: AtomicBool::new(false),
@@ -76,6 +79,19 @@ impl Shared {
             .is_ok();
         self.watcher.wake();
         left
+    }
+
+    /// [`Shared::leave`], from another thread than the handlers': what they have not handed over by
+    /// then, they never do, and it can be counted.
+    pub(crate) fn replace(&self, state: State) {
+        let _turn = self.turn.lock();
+        self.leave(state);
+    }
+
+    /// While this is held, handlers are not replaced. `None` if they were.
+    pub(crate) fn turn(&self) -> Option<MutexGuard<'_, ()>> {
+        let turn = self.turn.lock().ok()?;
+        (self.state() == State::Working).then_some(turn)
     }
 
     /// A handler begins or ends its work.

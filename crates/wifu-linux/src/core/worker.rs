@@ -107,9 +107,9 @@ impl Worker {
         );
         Worker {
             chain,
-            shared,
             inbox: Some(Inbox::new(socket.clone())),
-            outbox: Outbox::new(socket.clone()),
+            outbox: Outbox::of_handlers(socket.clone(), shared.clone()),
+            shared,
             socket,
             ears,
             monitor,
@@ -160,13 +160,14 @@ impl Worker {
                 self.publish();
             }
             if self.shared.shall_end() {
-                return self.finish();
+                return self.finish(poller);
             }
         }
     }
 
     /// One turn for everybody; gives how many packets came.
     fn round(&mut self) -> Result<io::Result<usize>, Replaced> {
+        self.check()?;
         self.here.refresh(Poller::now());
         let mut handled = 0;
         if self.outbox.is_stuck() {
@@ -540,23 +541,23 @@ impl Worker {
         self.shared.give(self.account.clone(), request);
     }
 
-    /// No rules send packets any more: judge what waits, and let go what is held.
-    fn finish(&mut self) -> io::Result<()> {
+    /// No rules send packets any more: judge what waits, and wait for what is held. What remains
+    /// after that is let pass, or dropped, and counted by whoever asked us to end.
+    fn finish(&mut self, poller: &mut Poller) -> io::Result<()> {
         let until = Poller::now() + LAST;
+        let mut events = Vec::new();
         while Poller::now() < until {
             match self.round() {
-                Ok(Ok(0)) => break,
+                Ok(Ok(0)) if self.held.is_empty() => break,
+                Ok(Ok(0)) => {
+                    let next = self.outbox.wake_by(self.chain.poll_timeout());
+                    poller.wait(next.min(until), 0, &mut events)?;
+                }
                 Ok(Ok(_)) => {}
                 Ok(Err(e)) => return Err(e),
                 Err(Replaced) => return Ok(()),
             }
         }
-        for (number, held) in core::mem::take(&mut self.held) {
-            let payload = (held.changed && held.whole).then_some(&held.octets[..]);
-            self.outbox
-                .verdict(Ticket::of(number), !self.closed, payload);
-        }
-        self.account.held_octets = 0;
         self.outbox.hand_over_until(until);
         Ok(())
     }

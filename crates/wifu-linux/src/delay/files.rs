@@ -266,10 +266,57 @@ mod tests {
         let link = dir.with_extension("link");
         std::fs::remove_file(dir.join(OWNER)).unwrap();
         std::os::unix::fs::symlink(&dir, &link).unwrap();
-        assert!(Files::create(&link).is_err());
+        for spelt in ["", "/", "/.", "//"] {
+            let mut path = link.clone().into_os_string();
+            path.push(spelt);
+            assert!(Files::create(Path::new(&path)).is_err(), "{spelt}");
+        }
         std::fs::remove_file(link).unwrap();
         std::fs::remove_file(victim).unwrap();
         std::fs::remove_dir(dir).unwrap();
+    }
+
+    #[test]
+    fn whose_a_directory_is_it_says_at_any_time_and_only_one_at_a_time_takes_it() {
+        let dir = std::env::temp_dir().join(format!("wifu-owner-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        // What one leaves that was killed before it said so is no obstacle.
+        for left in ["", "wifu:1:0"] {
+            std::fs::write(dir.join(".owner"), left).unwrap();
+            drop(Files::create(&dir).unwrap());
+            assert!(!dir.exists(), "nothing was left to keep it");
+            std::fs::create_dir_all(&dir).unwrap();
+        }
+        std::fs::write(dir.join(".owner"), "somebody else's\n").unwrap();
+        assert!(Files::create(&dir).is_err());
+        std::fs::remove_file(dir.join(".owner")).unwrap();
+        // Another one is just about to take it.
+        let other = File::open(&dir).unwrap();
+        let exclusive = rustix::fs::FlockOperation::LockExclusive;
+        rustix::fs::flock(&other, exclusive).unwrap();
+        let error = Files::create(&dir).err().unwrap();
+        assert!(error.to_string().contains("another process"), "{error}");
+        assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0);
+        drop(other);
+        // From one owner to the next, a reader finds one or the other.
+        let files = Files::create(&dir).unwrap();
+        let over = core::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let read = || {
+                while !over.load(core::sync::atomic::Ordering::Relaxed) {
+                    let said = std::fs::read_to_string(dir.join(OWNER)).unwrap_or_default();
+                    assert_eq!(said, Owner::this().tag());
+                }
+            };
+            let reader = scope.spawn(read);
+            for _ in 0..2000 {
+                Dir::claim(&dir).unwrap();
+            }
+            over.store(true, core::sync::atomic::Ordering::Relaxed);
+            reader.join().unwrap();
+        });
+        drop(files);
+        assert!(!dir.exists());
     }
 
     #[test]

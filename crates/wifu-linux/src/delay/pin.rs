@@ -12,7 +12,7 @@ const BPF_FS_MAGIC: u64 = 0xCAFE_4A11;
 /// Where a map is pinned, or is about to be: all that has to be known to undo it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Pin {
-    pub(super) path: PathBuf,
+    pub(crate) path: PathBuf,
     /// The map's number, which the kernel gives to no other until the host starts anew: notes are
     /// gone by then. Whatever else is at the path stays.
     pub(super) map: u32,
@@ -79,11 +79,16 @@ impl Pin {
         name.into_iter().chain(dirs).collect()
     }
 
+    /// Whether its place can be seen here at all, and not only in another mount namespace.
+    pub(crate) fn is_visible(&self) -> bool {
+        on_bpf(&self.path)
+    }
+
     /// Whether the name is this map's.
     pub(super) fn is_there(&self) -> bool {
         let there = || MapInfo::from_pin(&self.path).map(|info| info.id());
         // Nothing but a BPF file system's names is asked for: to open a pipe would wait.
-        on_bpf(&self.path) && there().is_ok_and(|id| id == self.map)
+        self.is_visible() && there().is_ok_and(|id| id == self.map)
     }
 
     /// For a file: NULs are in no path.

@@ -93,8 +93,7 @@ impl Bpf {
         let w = World::new(test);
         let at = w.dir.join("bpf");
         std::fs::create_dir_all(&at).expect("directory");
-        // And notes of our own: another test's `wifu clean`, which does not see this file system,
-        // would take them away.
+        // And notes of our own, which nobody else adds to.
         let script = "mount --make-rprivate / && mount -t bpf bpf \"$0\" && \
                       mkdir -p /run/wifu/delay && mount -t tmpfs none /run/wifu/delay && \
                       echo ready && exec sleep 99";
@@ -118,6 +117,17 @@ impl Bpf {
         let mut command = self.w.r.command("nsenter").expect("namespace");
         command.args(["-t", &self.inside, "-m", WIFU]).args(args);
         command
+    }
+
+    /// `wifu clean` with the same notes, where the file system is not visible: as inside of
+    /// `ip netns exec`, which mounts /sys anew.
+    fn clean_blindly(&self, args: &[&str]) -> String {
+        let mut command = self.w.r.command("nsenter").expect("namespace");
+        command.args(["-t", &self.inside, "-m", "unshare", "-m", "sh", "-c"]);
+        command.arg("umount \"$0\" && exec \"$@\"").arg(&self.at);
+        let done = output(command.args([WIFU, "clean"]).args(args));
+        assert!(done.status.success(), "{}", errors(&done));
+        text(&done) + &errors(&done)
     }
 
     /// Where we see what is at a path there.
@@ -185,6 +195,12 @@ fn the_map_of_the_delay_is_there_for_others_and_goes_with_its_program() {
     assert!(said.contains(&format!("rm -f {pin_text}\n")), "{said}");
     assert!(said.contains("/bpf/wifu\n"), "{said}");
     assert!(pin.exists(), "a dry run");
+    let kept = format!("pin {pin_text}: its BPF file system is not visible here");
+    for args in [&["--dry-run"][..], &[]] {
+        let said = bpf.clean_blindly(args);
+        assert!(said.contains(&kept), "{said}");
+        assert!(!said.contains("rm -rf /run/wifu/delay/pin-"), "{said}");
+    }
     assert!(bpf.wifu(&["clean"]).status().expect("wifu clean").success());
     assert!(!pin.exists(), "and is cleaned away");
     assert!(!above.exists(), "with the directory");
