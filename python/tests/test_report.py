@@ -197,6 +197,19 @@ def test_the_scale_of_fairness_ends_at_one(tmp_path: Path, copies: int) -> None:
     assert 1.0 < top <= 1.0 + 0.06 * (1.0 - bottom)
 
 
+def test_the_number_on_a_bar_and_what_was_published_do_not_meet(results: wifu.Results) -> None:
+    from wifu.figures import compare, style
+
+    cell = next(c for c in results.plan.cells if c.labels == {"hops": 1, "protocol": "tcp-reno"})
+    near = results.interval("goodput", cell).high / 1e6
+    spec = {"x": "hops", "published": {"tcp-reno": {"1": near, "3": 3.0 * near}}}
+    with style.context():
+        figure, _, _ = compare.bars(results, spec)
+        lifted = [text.get_position() == (0, 8) for text in figure.axes[0].texts]
+        plt.close(figure)
+    assert lifted == [True, False, False, False]
+
+
 def test_bars_of_nothing_stand_on_an_axis_that_begins_at_zero(results: wifu.Results) -> None:
     from wifu.figures import compare, style
 

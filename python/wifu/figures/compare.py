@@ -114,10 +114,11 @@ def _over(results: Results, spec: dict[str, Any], drawer: Any) -> Made:
     figure, axes = style.panels(len(parts))
     handles: dict[str, Any] = {}
     ends: list[list[End]] = []
+    marks: list[list[tuple[float, float]]] = []
     for axis, (title, members) in zip(axes, parts, strict=True):
         ends.append(drawer(results, axis, members, name, x, by, levels(cells, by), handles))
-        if "published" in spec:
-            _published(axis, spec["published"], members, x, by, levels(cells, by), drawer, handles)
+        told = spec.get("published", {})
+        marks.append(_published(axis, told, members, x, by, levels(cells, by), drawer, handles))
         axis.set_title(title, loc="left", color=style.MUTED)
         axis.set_xlabel(str(x) if x else "")
         style.grid(axis)
@@ -126,6 +127,8 @@ def _over(results: Results, spec: dict[str, Any], drawer: Any) -> Made:
         axes[0].yaxis.set_major_formatter(lambda v, _: f"{v:g}")
     elif np.nanmin([results.interval(name, c).estimate for c in cells] + [0.0]) >= 0:
         axes[0].set_ylim(bottom=0)
+    for axis, points in zip(axes, marks, strict=True):
+        _above(axis, points)
     style.label_rows(axes, metric.axis())
     # Names in colours that are used twice would not tell lines apart; a legend shows dashes too.
     if any(len(e) > 1 for e in ends) and len(levels(cells, by)) <= len(style.COLOURS):
@@ -150,7 +153,7 @@ def _capital(text: str) -> str:
 def _published(
     axis: Axes, published: Mapping[str, Any], cells: list[Cell], x: str | None, by: str | None,
     every: list[Label], drawer: Any, handles: dict[str, Any],
-) -> None:  # fmt: skip
+) -> list[tuple[float, float]]:  # fmt: skip
     """Values of a paper beside ours: a table by label of x, or by label of `by` and then of x."""
     places = levels(cells, x)
     numeric = all(isinstance(p, int | float) for p in places)
@@ -170,6 +173,16 @@ def _published(
             zorder=5, ls="",
         )  # fmt: skip
         handles.setdefault("published", drawn)
+    return points
+
+
+def _above(axis: Axes, marks: Sequence[tuple[float, float]]) -> None:
+    """The number on a bar stands above the mark of what was published, where they would meet."""
+    bottom, top = axis.get_ylim()
+    for text in axis.texts:
+        at, end = getattr(text, "xy", (np.nan, np.nan))
+        if any(abs(x - at) < 0.01 and -0.03 < (y - end) / (top - bottom) < 0.06 for x, y in marks):
+            text.set_position((0, 8))
 
 
 def _draw_bars(
