@@ -167,8 +167,7 @@ fn ruled<T>(
 fn datagrams(w: &World, count: u32, size: usize, pause: Duration) -> Vec<Vec<u8>> {
     let at = || UdpSocket::bind((B, PORT)).expect("socket");
     let receiver = w.b.run(at).expect("namespace");
-    let sender = w.a.run(|| UdpSocket::bind((A, 0)).expect("socket"));
-    let sender = sender.expect("namespace");
+    let sender = sender(w);
     receiver
         .set_read_timeout(Some(Duration::from_millis(700)))
         .expect("timeout");
@@ -351,8 +350,7 @@ fn what_is_known_to_have_passed_unseen_is_not_taken_back_by_traffic_at_the_end()
         }
     };
     let over = AtomicBool::new(false);
-    let sender = w.a.run(|| UdpSocket::bind((A, 0)).expect("socket"));
-    let sender = sender.expect("namespace");
+    let sender = sender(&w);
     let send = || sender.send_to(&[0; 100], (B, PORT)).expect("send");
     let last = std::thread::scope(|scope| {
         let work = || {
@@ -401,6 +399,12 @@ fn roomy(w: &World) -> UdpSocket {
     receiver
 }
 
+/// A socket of a, to send from.
+fn sender(w: &World) -> UdpSocket {
+    let at = || UdpSocket::bind((A, 0)).expect("socket");
+    w.a.run(at).expect("namespace")
+}
+
 /// How many wait in it.
 fn count(receiver: &UdpSocket) -> u64 {
     let came = (0..).take_while(|_| receiver.recv(&mut [0; 200]).is_ok());
@@ -431,8 +435,7 @@ fn what_still_waits_at_the_end_passes_or_is_dropped_and_is_counted() {
                 stall: Span(5_000_000_000),
                 ..settings(full)
             };
-            let sender = w.a.run(|| UdpSocket::bind((A, 0)).expect("socket"));
-            let sender = sender.expect("namespace");
+            let sender = sender(&w);
             let burst = || {
                 for _ in 0..COUNT {
                     sender.send_to(&[0; 100], (B, PORT)).expect("send");
@@ -480,8 +483,7 @@ fn what_comes_while_the_rules_go_is_counted_also_when_handlers_failed_before() {
             receive_buffer: 1 << 26,
             ..settings(full)
         };
-        let sender = w.a.run(|| UdpSocket::bind((A, 0)).expect("socket"));
-        let sender = sender.expect("namespace");
+        let sender = sender(&w);
         let send = || sender.send_to(&[0; 100], (B, PORT)).expect("send");
         let report = std::thread::scope(|scope| {
             let work = || {
@@ -529,8 +531,7 @@ fn what_is_held_at_the_end_is_waited_for_and_what_remains_is_counted() {
         for full in [Full::Open, Full::Closed] {
             let mut chain = Chain::new();
             hold(&mut chain, Span(ms * 1_000_000));
-            let sender = w.a.run(|| UdpSocket::bind((A, 0)).expect("socket"));
-            let sender = sender.expect("namespace");
+            let sender = sender(&w);
             let burst = || {
                 for _ in 0..COUNT {
                     sender.send_to(&[0; 100], (B, PORT)).expect("send");
