@@ -218,6 +218,11 @@ def test_bars_of_nothing_stand_on_an_axis_that_begins_at_zero(results: wifu.Resu
         figure, _, _ = compare.bars(results, {"metric": "timeouts", "x": "hops"})
         assert figure.axes[0].get_ylim() == (0, 1)
         plt.close(figure)
+        # The paper had some.
+        spec = {"metric": "timeouts", "x": "hops", "published": {"tcp-reno": {"1": 5.0}}}
+        figure, _, _ = compare.bars(results, spec)
+        assert figure.axes[0].get_ylim()[1] > 5
+        plt.close(figure)
 
 
 def test_no_ellipse_makes_a_scale_begin_below_what_can_be(

@@ -127,6 +127,7 @@ def _over(results: Results, spec: dict[str, Any], drawer: Any) -> Made:
         axes[0].yaxis.set_major_formatter(lambda v, _: f"{v:g}")
     elif np.nanmin([results.interval(name, c).estimate for c in cells] + [0.0]) >= 0:
         axes[0].set_ylim(bottom=0)
+        style.from_zero(axes)
     for axis, points in zip(axes, marks, strict=True):
         _above(axis, points)
     style.label_rows(axes, metric.axis())
@@ -224,7 +225,6 @@ def _draw_bars(
         range(len(names)), names,
         rotation=35 if tilted else 0, ha="right" if tilted else "center",
     )  # fmt: skip
-    style.from_zero(axis)
     axis.tick_params(axis="x", length=0)
     return []
 

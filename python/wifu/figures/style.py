@@ -162,10 +162,10 @@ def grid(axis: Axes, which: str = "y") -> None:
     axis.grid(axis="both" if which == "both" else "x" if which == "x" else "y")
 
 
-def from_zero(axis: Axes) -> None:
-    """Where all bars are zero, the axis does not magnify nothing."""
-    if not axis.dataLim.intervaly.any():
-        axis.set_ylim(0, 1)
+def from_zero(axes: Sequence[Axes]) -> None:
+    """Where all that is drawn is zero, the axis that the panels share does not magnify nothing."""
+    if not any(axis.dataLim.intervaly.any() for axis in axes):
+        axes[0].set_ylim(0, 1)
 
 
 def legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str]) -> None:
