@@ -152,6 +152,7 @@ impl HandlerConfig {
         let params = Params {
             values: &values,
             words: &[],
+            notes: &[],
             exts: &[],
         };
         let handler = (descriptor.build)(&params).map_err(ConfigError)?;

@@ -8,7 +8,7 @@ use crate::descriptor::{BuildError, Descriptor, Params, SOURCES, Value};
 use crate::permit::{Kind, Permit, Reason, Want};
 use crate::signal::{ExtId, Ring, Sent, Signal};
 use crate::store::{Store, StoreKind, Ticket};
-use wifu_wire::{FrameFacts, Head, Rng, Span, Time, Word};
+use wifu_wire::{FrameFacts, Head, Note, Rng, Span, Time, Word};
 
 /// One part with a board of its own, which the test fills in.
 pub struct Bench {
@@ -57,7 +57,11 @@ impl Bench {
     ) -> Result<Bench, BuildError> {
         let words: Vec<(&'static str, Word)> = (0u8..)
             .zip(desc.words)
-            .map(|(i, w)| (w.name, Word(i)))
+            .map(|(i, w)| (w.name(), Word(i)))
+            .collect();
+        let notes: Vec<(&'static str, Note)> = (0u8..)
+            .zip(desc.notes)
+            .map(|(i, n)| (n.name, Note(i)))
             .collect();
         let mut exts: Vec<(&'static str, ExtId)> = Vec::new();
         for (heard, emitted) in desc.hears {
@@ -72,6 +76,7 @@ impl Bench {
         let part = (desc.build)(&Params {
             values,
             words: &words,
+            notes: &notes,
             exts: &exts,
         })?;
         Ok(Bench {

@@ -10,9 +10,8 @@ use crate::permit::Kind;
 use crate::signal::{ExtId, Signal};
 use crate::store::{Packets, Reassembly, Records, SendRing, SendStore, Store, StoreKind};
 use std::sync::Arc;
-use wifu_wire::shim::{Shim, ShimWord};
-use wifu_wire::tcp::Tcp;
-use wifu_wire::{Seq, Wire, Word};
+use wifu_wire::shim::{self, ShimWord};
+use wifu_wire::{Note, Seq, Wire, Word};
 
 /// Parameters of the engine itself, besides those of the parts.
 pub const ENGINE_PARAMS: &[ParamSpec] = &[
@@ -84,6 +83,8 @@ pub struct PartPlan {
     pub values: Vec<(&'static str, Value)>,
     /// Places of its words.
     pub words: Vec<(&'static str, Word)>,
+    /// Numbers of its annotations.
+    pub notes: Vec<(&'static str, Note)>,
 }
 
 /// Slot numbers per hook, computed once. `offer` is sorted by (kind, slot).
@@ -178,14 +179,15 @@ impl Blueprint {
                 what: String::from(what),
             });
         }
-        let wire = match carried.map_or_else(|| make_wire(c, &descs), |w| Ok(Arc::clone(w))) {
-            Ok(wire) => wire,
-            Err(problem) => {
-                problems.push(problem);
-                return Err(ConfigError { problems });
-            }
-        };
-        let parts = plan_parts(c, &descs, values, &*wire, &mut problems);
+        let wire =
+            match carried.map_or_else(|| make_wire(c, &descs, registry), |w| Ok(Arc::clone(w))) {
+                Ok(wire) => wire,
+                Err(problem) => {
+                    problems.push(problem);
+                    return Err(ConfigError { problems });
+                }
+            };
+        let parts = plan_parts(c, &descs, values, (&*wire, registry), &mut problems);
         if !problems.is_empty() {
             return Err(ConfigError { problems });
         }
@@ -217,6 +219,7 @@ impl Blueprint {
             let params = Params {
                 values: &p.values,
                 words: &p.words,
+                notes: &p.notes,
                 exts: &self.exts,
             };
             (p.desc.build)(&params).map_err(|BuildError(what)| {
@@ -418,64 +421,64 @@ fn intern(descs: &[&'static Descriptor]) -> Vec<(&'static str, ExtId)> {
     exts
 }
 
-fn make_wire(c: &Composition, descs: &[&'static Descriptor]) -> Result<Arc<dyn Wire>, Problem> {
-    match c.wire.as_str() {
-        "tcp" => Ok(Arc::new(Tcp)),
-        "shim" => {
-            let mut words: Vec<ShimWord> = Vec::new();
-            for w in descs.iter().flat_map(|d| d.words) {
-                if words.iter().all(|have| have.name != w.name) {
-                    let (name, bits, hop_writable) = (w.name, w.bits, w.hop_writable);
-                    words.push(ShimWord {
-                        name,
-                        bits,
-                        hop_writable,
-                    });
-                }
+fn make_wire(
+    c: &Composition,
+    descs: &[&'static Descriptor],
+    registry: &Registry,
+) -> Result<Arc<dyn Wire>, Problem> {
+    let key = format!("{}.wire", c.name);
+    if c.wire == "shim" {
+        let mut words: Vec<ShimWord> = Vec::new();
+        for w in descs.iter().flat_map(|d| d.words).map(|w| w.layout) {
+            if words.iter().all(|have| have.name != w.name) {
+                words.push(w);
             }
-            let id = hash(&format!("{} {words:?}", c.name));
-            let shim = Shim::new(id, &words);
-            let key = format!("{}.wire", c.name);
-            shim.map(|s| Arc::new(s) as Arc<dyn Wire>)
-                .map_err(|what| Problem { key, what })
         }
-        other => {
-            let what = format!("no wire format \"{other}\"; known: tcp, shim");
-            Err(Problem {
-                key: format!("{}.wire", c.name),
-                what,
-            })
-        }
+        let id = hash(&format!("{} {words:?}", c.name));
+        let codec = shim::codec(id, &words);
+        return codec
+            .map(|s| Arc::new(s) as Arc<dyn Wire>)
+            .map_err(|what| Problem { key, what });
     }
+    let found = registry.wires().iter().find(|w| w.format.name == c.wire);
+    found.map(|w| (w.make)()).ok_or_else(|| {
+        let names = registry.wires().iter().map(|w| w.format.name);
+        let known: Vec<&str> = names.chain(["shim"]).collect();
+        let what = format!("no wire format \"{}\"; known: {}", c.wire, known.join(", "));
+        Problem { key, what }
+    })
 }
 
 fn plan_parts(
     c: &Composition,
     descs: &[&'static Descriptor],
     values: Vec<Values>,
-    wire: &dyn Wire,
+    (wire, registry): (&dyn Wire, &Registry),
     problems: &mut Vec<Problem>,
 ) -> Vec<PartPlan> {
     let mut plans = Vec::new();
     for (desc, values) in descs.iter().copied().zip(values) {
         let mut words = Vec::new();
         for w in desc.words {
-            match wire.place(w.name) {
-                Some(place) => words.push((w.name, place.word)),
+            match wire.place(w.name()) {
+                Some(place) => words.push((w.name(), place.word)),
+                None => problems.push(no_word(c, desc, w.name(), wire)),
+            }
+        }
+        let mut notes = Vec::new();
+        for n in desc.notes {
+            match registry.note(n.name) {
+                Some(note) => notes.push((n.name, note)),
                 None => {
-                    let whose = match &c.carries {
-                        Some(name) => format!("the packets of {name} do not have"),
-                        None => format!(
-                            "wire = \"{}\" does not have; wire = \"shim\" lays out any word",
-                            wire.name()
-                        ),
-                    };
                     let what = format!(
-                        "{} uses the header word \"{}\", which {whose}",
-                        desc.name, w.name
+                        "{} uses the annotation \"{}\", and more are declared than the {} that a \
+                         packet has places for",
+                        desc.name,
+                        n.name,
+                        wifu_wire::NOTES
                     );
                     problems.push(Problem {
-                        key: format!("{}.wire", c.name),
+                        key: c.name.clone(),
                         what,
                     });
                 }
@@ -485,9 +488,28 @@ fn plan_parts(
             desc,
             values,
             words,
+            notes,
         });
     }
     plans
+}
+
+fn no_word(c: &Composition, desc: &Descriptor, word: &str, wire: &dyn Wire) -> Problem {
+    let whose = match &c.carries {
+        Some(name) => format!("the packets of {name} do not have"),
+        None => format!(
+            "wire = \"{}\" does not have; wire = \"shim\" lays out any word",
+            wire.name()
+        ),
+    };
+    let what = format!(
+        "{} uses the header word \"{word}\", which {whose}",
+        desc.name
+    );
+    Problem {
+        key: format!("{}.wire", c.name),
+        what,
+    }
 }
 
 fn make_routes(descs: &[&'static Descriptor], exts: &[(&'static str, ExtId)]) -> Routes {

@@ -2,7 +2,8 @@
 //! blueprint checks it), `app` and `site` the engine alone; everybody reads everything.
 
 use crate::permit::Limit;
-use wifu_wire::{Rate, Seq, Span, SynOptions, Time};
+use core::num::NonZeroU8;
+use wifu_wire::{Neighbour, Rate, Seq, Span, SynOptions, Time};
 
 /// All facts of one connection.
 #[derive(Clone, Debug, Default)]
@@ -170,8 +171,8 @@ pub struct RxFacts {
 /// The path.
 #[derive(Clone, Debug, Default)]
 pub struct PathFacts {
-    /// Hops to the peer; 0 if unknown.
-    pub hops: u8,
+    /// Hops to the peer, as packets that arrive tell.
+    pub hops: Option<NonZeroU8>,
 }
 
 /// What the application and the driver did.
@@ -200,16 +201,20 @@ pub struct AppFacts {
 /// Where the connection lives.
 #[derive(Clone, Debug, Default)]
 pub struct SiteFacts {
-    /// This node.
+    /// Number of this node, for people and random streams.
     pub me: u32,
     /// The next hop.
-    pub next_hop: u32,
-    /// Hops by the routing table; 0 if unknown.
-    pub route_hops: u8,
-    /// The next hop is the destination.
+    pub next_hop: Option<Neighbour>,
+    /// Hops to the peer by the routing table.
+    pub route_hops: Option<NonZeroU8>,
+    /// The next hop is the destination; false while the route is not known.
     pub last_hop: bool,
-    /// Rate of the link.
-    pub rate: Rate,
+    /// Rate of unicast data on the link.
+    pub rate: Option<Rate>,
+    /// Transmit power, dBm.
+    pub tx_power_dbm: Option<i8>,
+    /// Received power from which on the radio senses the medium as busy, dBm.
+    pub sense_dbm: Option<i8>,
     /// Largest IP packet, octets.
     pub mtu: u32,
     /// Header octets of a full segment in the composition's wire format, IP included.

@@ -6,8 +6,10 @@ use crate::component::Component;
 use crate::permit::Kind;
 use crate::signal::ExtId;
 use core::fmt;
+use wifu_wire::WireSpec;
+use wifu_wire::shim::ShimWord;
 use wifu_wire::units::parse_octets;
-use wifu_wire::{Rate, Span, Word};
+use wifu_wire::{Class, Note, Rate, Span, Word};
 
 /// The roles of parts, in the order in which the engine calls them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -297,15 +299,110 @@ impl ParamSpec {
     }
 }
 
-/// A header word that a part uses. Fixed codecs know the word already; `shim` lays it out by this.
+/// What somebody does with a header word or an annotation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Reads it: somebody else must write it.
+    Read,
+    /// Writes it.
+    Write,
+    /// Both.
+    Both,
+}
+
+impl Access {
+    /// Whether it is read.
+    pub const fn reads(self) -> bool {
+        matches!(self, Access::Read | Access::Both)
+    }
+
+    /// Whether it is written.
+    pub const fn writes(self) -> bool {
+        matches!(self, Access::Write | Access::Both)
+    }
+}
+
+/// A header word that a part uses. Declared formats know the word already; `shim` lays it out by
+/// this.
 #[derive(Clone, Copy, Debug)]
 pub struct WordSpec {
+    /// Name, width and who may write it.
+    pub layout: ShimWord,
+    /// What this part does with it.
+    pub access: Access,
+}
+
+impl WordSpec {
+    /// A word that only ends write, read and written by this part.
+    pub const fn new(name: &'static str, bits: u8) -> WordSpec {
+        WordSpec {
+            layout: ShimWord::new(name, bits),
+            access: Access::Both,
+        }
+    }
+
+    /// The same, which nodes on the way write too.
+    #[must_use]
+    pub const fn by_hops(self) -> WordSpec {
+        let layout = self.layout.by_hops();
+        WordSpec { layout, ..self }
+    }
+
+    /// The same, which counts the nodes that looked at the packet (and is written by them).
+    #[must_use]
+    pub const fn counting_hops(self) -> WordSpec {
+        let layout = ShimWord {
+            counts_hops: true,
+            ..self.layout.by_hops()
+        };
+        WordSpec { layout, ..self }
+    }
+
+    /// The same; set to 1, it makes a packet one of this class.
+    #[must_use]
+    pub const fn marking(self, class: Class) -> WordSpec {
+        let layout = ShimWord {
+            marks: Some(class),
+            ..self.layout
+        };
+        WordSpec { layout, ..self }
+    }
+
+    /// The same, only read by this part.
+    #[must_use]
+    pub const fn read(self) -> WordSpec {
+        WordSpec {
+            access: Access::Read,
+            ..self
+        }
+    }
+
+    /// The same, only written by this part.
+    #[must_use]
+    pub const fn written(self) -> WordSpec {
+        WordSpec {
+            access: Access::Write,
+            ..self
+        }
+    }
+
     /// Name.
+    pub const fn name(&self) -> &'static str {
+        self.layout.name
+    }
+}
+
+/// An annotation that a part or a handler uses: a value that a packet carries inside one node only.
+#[derive(Clone, Copy, Debug)]
+pub struct NoteSpec {
+    /// Name, one meaning in the whole registry.
     pub name: &'static str,
-    /// Width, 1 to 32 bits.
-    pub bits: u8,
-    /// Whether intermediate nodes write it.
-    pub hop_writable: bool,
+    /// What this part or handler does with it.
+    pub access: Access,
+    /// Unit, e.g. `us`.
+    pub unit: &'static str,
+    /// Meaning, and what its absence means.
+    pub doc: &'static str,
 }
 
 /// Why a part could not be built.
@@ -319,6 +416,8 @@ pub struct Params<'a> {
     pub values: &'a [(&'static str, Value)],
     /// Places of the declared words.
     pub words: &'a [(&'static str, Word)],
+    /// Numbers of the declared annotations.
+    pub notes: &'a [(&'static str, Note)],
     /// Named signals.
     pub exts: &'a [(&'static str, ExtId)],
 }
@@ -358,6 +457,17 @@ impl Params<'_> {
         }
     }
 
+    /// The declared annotation `name`.
+    ///
+    /// # Panics
+    /// If the descriptor does not declare it.
+    pub fn note(&self, name: &str) -> Note {
+        match self.notes.iter().find(|n| n.0 == name) {
+            Some((_, note)) => *note,
+            None => panic!("annotation {name} is not declared"),
+        }
+    }
+
     /// The named signal `name`.
     ///
     /// # Panics
@@ -392,6 +502,8 @@ pub struct Descriptor {
     pub params: &'static [ParamSpec],
     /// Header words beyond those that every format has.
     pub words: &'static [WordSpec],
+    /// Annotations of packets, written or read.
+    pub notes: &'static [NoteSpec],
     /// Names reported by [`Component::observe`].
     pub probes: &'static [&'static str],
     /// Sections read: refused without a writer.
@@ -425,6 +537,7 @@ impl Descriptor {
         cites: &[],
         params: &[],
         words: &[],
+        notes: &[],
         probes: &[],
         reads: Facts::NONE,
         wants: Facts::NONE,
@@ -474,24 +587,68 @@ impl fmt::Debug for Descriptor {
 pub const SOURCES: [&str; 4] = ["segment", "overheard", "timer", "fill"];
 
 /// The parts that compositions may name.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Registry {
     parts: Vec<&'static Descriptor>,
+    wires: Vec<&'static WireSpec>,
+    notes: Vec<NoteSpec>,
 }
 
 impl Registry {
     /// A registry of these parts; the order is that of the documentation.
     pub fn new(parts: &[&'static Descriptor]) -> Registry {
-        Registry {
-            parts: parts.to_vec(),
-        }
+        let registry = Registry {
+            parts: Vec::new(),
+            wires: wifu_wire::WIRES.to_vec(),
+            notes: Vec::new(),
+        };
+        registry.with(parts)
     }
 
     /// With more parts, from other crates.
     #[must_use]
     pub fn with(mut self, parts: &[&'static Descriptor]) -> Registry {
         self.parts.extend_from_slice(parts);
+        let notes = parts.iter().flat_map(|d| d.notes);
+        self.with_notes(notes.copied())
+    }
+
+    /// With more wire formats, from other crates; one takes the place of another of its name.
+    #[must_use]
+    pub fn with_wires(mut self, wires: &[&'static WireSpec]) -> Registry {
+        for spec in wires {
+            self.wires.retain(|w| w.format.name != spec.format.name);
+            self.wires.push(spec);
+        }
         self
+    }
+
+    /// With annotations that others than parts declare. Each name gets its number here.
+    #[must_use]
+    pub fn with_notes(mut self, notes: impl IntoIterator<Item = NoteSpec>) -> Registry {
+        for note in notes {
+            if self.notes.iter().all(|n| n.name != note.name) {
+                self.notes.push(note);
+            }
+        }
+        self
+    }
+
+    /// The wire formats that have a declaration of their own; `shim` is made for each composition.
+    pub fn wires(&self) -> &[&'static WireSpec] {
+        &self.wires
+    }
+
+    /// The annotations of all parts and handlers, in the order of their numbers.
+    pub fn notes(&self) -> &[NoteSpec] {
+        &self.notes
+    }
+
+    /// Number of an annotation; `None` if nobody declares it, or more are declared than a packet
+    /// has places for ([`wifu_wire::NOTES`]).
+    pub fn note(&self, name: &str) -> Option<Note> {
+        let at = self.notes.iter().position(|n| n.name == name)?;
+        (at < wifu_wire::NOTES).then_some(Note(at as u8))
     }
 
     /// All parts.

@@ -25,7 +25,9 @@ pub use board::{Board, Facts, State};
 pub use component::{Admit, Component, Cx, Out, Payload, Segment};
 pub use composition::{Composition, ConfigError, Library};
 pub use conn::{Conn, Transmit, Tuple};
-pub use descriptor::{Descriptor, ParamSpec, Params, Registry, Role, Value, WordSpec};
+pub use descriptor::{
+    Access, Descriptor, NoteSpec, ParamSpec, Params, Registry, Role, Value, WordSpec,
+};
 pub use endpoint::{
     ConnId, ConnInfo, ConnectError, Datagram, Endpoint, EndpointConfig, Event, ListenId,
 };

@@ -306,7 +306,7 @@ fn whole_dbm(dbm: f64) -> i8 {
 }
 
 /// A locally administered address: the node's number, counted from 1.
-fn address(node: u16) -> [u8; 6] {
+pub(crate) fn address(node: u16) -> [u8; 6] {
     if node == NOBODY {
         return [0xFF; 6];
     }

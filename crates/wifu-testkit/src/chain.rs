@@ -13,10 +13,11 @@ use air::{Event, Happening};
 pub use app::{App, octet};
 
 use core::net::{Ipv4Addr, SocketAddrV4};
+use core::num::NonZeroU8;
 use std::sync::Arc;
 use wifu_engine::board::SiteFacts;
 use wifu_engine::{Blueprint, Conn, Ticket, Transmit, Tuple};
-use wifu_wire::{FrameFacts, Head, Pseudo, Rate, Rng, Seq, Span, Time, Wire};
+use wifu_wire::{FrameFacts, Head, Neighbour, Pseudo, Rate, Rng, Seq, Span, Time, Wire};
 
 /// Called for every frame that enters a link; false drops it.
 pub type Handler = Box<dyn FnMut(&mut Hop<'_>) -> bool>;
@@ -182,10 +183,10 @@ impl Chain {
         };
         SiteFacts {
             me: node as u32 + 1,
-            next_hop: next as u32 + 1,
-            route_hops: if onward { last - node } else { node } as u8,
+            next_hop: neighbour(next),
+            route_hops: NonZeroU8::new(if onward { last - node } else { node } as u8),
             last_hop: next == if onward { last } else { 0 },
-            rate: self.air.rate(node, onward),
+            rate: Some(self.air.rate(node, onward)),
             mtu: self.mtu,
             isn: Seq(self.rng.split("isn").split_n(node as u64).next_u32()),
             ..SiteFacts::default()
@@ -362,7 +363,7 @@ impl Chain {
         let n = wire.parse(&f.bytes, &mut self.head).ok()?;
         self.head.ttl = f.ttl;
         let facts = FrameFacts {
-            transmitter: f.transmitter as u32 + 1,
+            transmitter: neighbour(f.transmitter),
             bytes: (f.bytes.len() + IP) as u16,
             ..FrameFacts::default()
         };
@@ -554,6 +555,11 @@ impl Chain {
         self.nodes[node].lanes[at].conn = Some(conn);
         moved
     }
+}
+
+/// A node as its neighbours know it.
+fn neighbour(node: usize) -> Option<Neighbour> {
+    Neighbour::new(1, [2, 0, 0, 0, 0, node as u8 + 1])
 }
 
 /// Take back the packets that a lane kept and needs no more.

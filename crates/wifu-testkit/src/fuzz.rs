@@ -9,7 +9,7 @@ use wifu_wire::checksum::Pseudo;
 use wifu_wire::dot11;
 use wifu_wire::front::{self, Answer, Header, Request};
 use wifu_wire::radiotap::{self, Radiotap};
-use wifu_wire::shim::{Shim, ShimWord};
+use wifu_wire::shim::{self, ShimWord};
 use wifu_wire::tcp::Tcp;
 use wifu_wire::{Flags, Head, IpInfo, Seq, Span, SynOptions, Time, Wire};
 
@@ -60,20 +60,26 @@ pub fn tcp(bytes: &[u8]) {
     wire_format(&Tcp, bytes);
 }
 
+/// ATP's header and its holes, as it came and as if it were of our version.
+pub fn atp(bytes: &[u8]) {
+    let codec = (wifu_wire::atp::WIRE.make)();
+    wire_format(&*codec, bytes);
+    let mut ours = bytes.to_vec();
+    if let Some(version) = ours.get_mut(8..10) {
+        version.copy_from_slice(&[1, 1]);
+        wire_format(&*codec, &ours);
+    }
+}
+
 /// The composed header.
 pub fn shim(bytes: &[u8]) {
-    let word = |name, bits, hop_writable| ShimWord {
-        name,
-        bits,
-        hop_writable,
-    };
     let words = [
-        word("rate", 32, true),
-        word("hops", 5, true),
-        word("mark", 1, false),
-        word("epoch", 16, false),
+        ShimWord::new("rate", 32).by_hops(),
+        ShimWord::new("hops", 5).by_hops(),
+        ShimWord::new("mark", 1),
+        ShimWord::new("epoch", 16),
     ];
-    let shim = Shim::new(7, &words).expect("a good layout");
+    let shim = shim::codec(7, &words).expect("a good layout");
     wire_format(&shim, bytes);
     // The same bytes as if they were for this layout, so that more than the identity is looked at.
     let mut ours = vec![0; 128];

@@ -11,7 +11,7 @@ use support::{blueprint, links, percent, probe, seconds};
 use wifu_engine::{Library, Limit, Registry};
 use wifu_testkit::alloc::{Counting, allocations_in};
 use wifu_testkit::chain::{Chain, Class, LanePlan, Plan};
-use wifu_wire::{Flags, Head, Span, Wire};
+use wifu_wire::{Head, Span, Wire};
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -40,10 +40,10 @@ gates = []
 const CAPACITY: u32 = 8;
 
 fn classify(wire: &dyn Wire, head: &Head, payload: usize) -> Class {
-    let last_hop = wire.place(hop::LAST_HOP).expect("it was declared").word;
-    if head.get(last_hop) == 1 {
+    let word = |name| wire.place(name).expect("it was declared").word;
+    if head.get(word(hop::LAST_HOP)) == 1 {
         Class::Local
-    } else if payload > 0 || head.flags.has(Flags::LAST) {
+    } else if payload > 0 || head.get(word("last")) == 1 {
         Class::Data
     } else {
         Class::Control

@@ -56,7 +56,7 @@ fn the_gap_is_that_of_the_closed_form_and_the_pacer_is_what_limits() {
     let mut chain = chain("paced", 1_000_000, 0, 1);
     assert!(chain.run_to_end(Span::SECOND * 60), "{}", chain.report());
     let (gap, paced) = (median_gap_us(&chain), share(&chain, Limit::Pace));
-    let hops = chain.source().board().path.hops;
+    let hops = chain.source().board().path.hops.map_or(0, u8::from);
     println!(
         "{:.2} s, limited by the pacer {:.0} % and the window {:.1} % of the time, median gap \
          {gap} us (closed form {}), {hops} hops",

@@ -1,41 +1,34 @@
 //! The decoded header that parts read and write, and the trait that maps it to bytes.
 
 use crate::checksum::Pseudo;
+use crate::facts::Neighbour;
+use crate::format::{Class, Format};
+use crate::notes::Notes;
 use crate::units::{Rate, Seq};
 
-/// How many format-specific words a [`Head`] holds.
-pub const WORDS: usize = 6;
+/// How many words of a format's own a [`Head`] holds.
+pub const WORDS: usize = 16;
 
 /// The longest range list of any format (HxH, spec.md 16.8). A codec emits as many as its format
 /// holds, in the order given.
 pub const RANGES: usize = 150;
 
-/// The flags of all formats in one set.
+/// The flags that formats have in common. Others are one-bit words of a format's own.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Flags(pub u32);
 
 impl Flags {
-    /// Opens a sequence space (TCP, ATP, HxH).
+    /// Opens a sequence space.
     pub const SYN: Flags = Flags(1);
     /// Ends it.
     pub const FIN: Flags = Flags(2);
     /// Refuses or destroys a connection.
     pub const RST: Flags = Flags(4);
-    /// Carries rate or delay feedback (ATP).
-    pub const FEEDBACK: Flags = Flags(8);
-    /// "Answer me": SACK_REQ of ATP, ACKREQ of HxH.
-    pub const REQUEST: Flags = Flags(16);
-    /// The node that wrote the delay was idle (ATP adaptive).
-    pub const IDLE: Flags = Flags(32);
-    /// A quick-start answer (ATP).
-    pub const QUICK: Flags = Flags(64);
-    /// The last record (HxH).
-    pub const LAST: Flags = Flags(128);
     /// ECN echo (RFC 3168).
     pub const ECE: Flags = Flags(256);
     /// Congestion window reduced (RFC 3168).
     pub const CWR: Flags = Flags(512);
-    /// Push: ignored, as URG is (spec.md 4.1).
+    /// Push (RFC 9293 section 3.9.1).
     pub const PSH: Flags = Flags(1024);
     /// Urgent: ignored.
     pub const URG: Flags = Flags(2048);
@@ -108,6 +101,11 @@ impl Place {
         }
     }
 
+    /// The largest value that fits.
+    pub fn most(&self) -> u32 {
+        self.mask()
+    }
+
     fn octets(&self) -> usize {
         (usize::from(self.bit) + usize::from(self.bits)).div_ceil(8)
     }
@@ -148,7 +146,7 @@ pub struct Head {
     pub options: SynOptions,
     word: [u32; WORDS],
     /// One bit per word that was set since the last reset.
-    touched: u8,
+    touched: u16,
     count: u8,
     ranges: [(Seq, Seq); RANGES],
 }
@@ -181,8 +179,10 @@ impl Head {
         (self.sport, self.dport, self.conn_id) = (0, 0, 0);
         (self.flags, self.seq, self.ack, self.window) = (Flags(0), Seq(0), None, 0);
         (self.ts, self.ts_echo, self.ttl) = (None, 0, 0);
-        (self.options, self.word, self.count) = (SynOptions::default(), [0; WORDS], 0);
-        self.touched = 0;
+        (self.options, self.count) = (SynOptions::default(), 0);
+        if self.touched != 0 {
+            (self.word, self.touched) = ([0; WORDS], 0);
+        }
     }
 
     /// A format's own word.
@@ -223,25 +223,32 @@ impl Head {
     }
 }
 
-/// What came with the frame: the radio's account, and what local handlers attached.
+/// What came with the frame: the radio's account, and what local handlers noted.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct FrameFacts {
-    /// Received signal strength, dBm; 0 if unknown.
-    pub rssi_dbm: i8,
-    /// Data rate of the frame; zero if unknown.
-    pub rate: Rate,
-    /// Node that transmitted the frame; 0 if unknown.
-    pub transmitter: u32,
+    /// Received signal strength, dBm.
+    pub rssi_dbm: Option<i8>,
+    /// Data rate of the frame.
+    pub rate: Option<Rate>,
+    /// Who transmitted it.
+    pub transmitter: Option<Neighbour>,
     /// Length of the IP packet, octets.
     pub bytes: u16,
-    /// `max_delay` of the core shim, microseconds (spec.md 9); 0 without one.
-    pub max_delay: u32,
+    /// What handlers of this node noted on the packet.
+    pub notes: Notes,
 }
+
+const _: () = assert!(size_of::<FrameFacts>() <= 72 && size_of::<Option<Neighbour>>() == 8);
 
 /// A wire format: maps bytes to [`Head`] and back. Belongs to the endpoint, is no component.
 pub trait Wire: Send + Sync + core::fmt::Debug {
+    /// Its declaration.
+    fn format(&self) -> &Format;
+
     /// Registry name (`tcp`, `shim`).
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &'static str {
+        self.format().name
+    }
 
     /// Decode; returns the length of the header.
     ///
@@ -263,8 +270,27 @@ pub trait Wire: Send + Sync + core::fmt::Debug {
     /// Whether the checksum is right.
     fn verify(&self, pseudo: &Pseudo, bytes: &[u8]) -> bool;
 
-    /// Where a named word is, if the format has it.
+    /// Where a named word of the format's own is, from the start of the transport header.
     fn place(&self, word: &str) -> Option<Place>;
+
+    /// The word that counts the nodes which looked at the packet.
+    fn hop_count(&self) -> Option<Place> {
+        None
+    }
+
+    /// Places whose values tell that a packet is of this format and composition, besides the IP
+    /// protocol number.
+    fn identity(&self) -> &[(Place, u32)] {
+        &[]
+    }
+
+    /// What a packet is for, by its transport header and payload.
+    fn class(&self, bytes: &[u8]) -> Class;
+
+    /// Whether a node on the way may write at this place of this packet.
+    fn hop_may_write(&self, _place: &Place, _bytes: &[u8]) -> bool {
+        false
+    }
 
     /// The answer to a segment of no connection (RST, or nothing): stateless, the endpoint's
     /// business. `len` is the payload's length. False if none is due.

@@ -2,11 +2,16 @@
 //! map it to wire formats. Knows nothing of protocols, engines or operating systems.
 #![forbid(unsafe_code)]
 
+pub mod atp;
 pub mod checksum;
+pub mod codec;
 pub mod dot11;
+pub mod facts;
+pub mod format;
 pub mod front;
 pub mod head;
 pub mod ipv4;
+pub mod notes;
 pub mod pcapng;
 pub mod radiotap;
 pub mod shim;
@@ -14,6 +19,22 @@ pub mod tcp;
 pub mod units;
 
 pub use checksum::Pseudo;
+pub use codec::Codec;
+pub use facts::Neighbour;
+pub use format::{Class, Format};
 pub use head::{Flags, FrameFacts, Head, Place, RANGES, SynOptions, WORDS, Wire, Word};
 pub use ipv4::IpInfo;
+pub use notes::{NOTES, Note, Notes};
 pub use units::{Rate, Rng, Seq, Span, Time};
+
+/// A wire format that compositions may name.
+#[derive(Debug)]
+pub struct WireSpec {
+    /// Its declaration.
+    pub format: &'static Format,
+    /// Makes its codec.
+    pub make: fn() -> std::sync::Arc<dyn Wire>,
+}
+
+/// The formats of this crate that have a declaration of their own.
+pub static WIRES: &[&WireSpec] = &[&tcp::WIRE, &atp::WIRE];

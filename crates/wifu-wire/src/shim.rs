@@ -7,19 +7,72 @@
 //! 40 words that hops may write (4-byte aligned), then the other words, then ranges of 8 octets
 //! ```
 //!
-//! The checksum leaves out the words that hops may write, so that a hop needs to mend nothing. A
-//! segment whose composition id differs is refused.
+//! The checksum takes the words that hops may write as zero, so that a hop needs to mend nothing.
+//! A segment whose composition id differs is refused.
 
-use crate::checksum::{Pseudo, Sum};
-use crate::head::{Flags, Head, Place, WORDS, Wire, Word};
-use crate::units::Seq;
+use crate::codec::Codec;
+use crate::format::{BY_BOTH, BY_END, Class, Field, Format, PacketType, WordDecl};
+use crate::head::{Flags, RANGES};
+use std::borrow::Cow;
 
-const BASE: usize = 40;
-const ACK: u8 = 1;
-const TS: u8 = 2;
-const SACK_OK: u8 = 4;
-const TS_OK: u8 = 8;
-const SCALE: u8 = 16;
+const BASE: u8 = 40;
+
+const fn octets(name: &'static str, byte: u8, octets: u8, field: Field) -> WordDecl {
+    WordDecl::octets(name, byte, octets, field)
+}
+
+const fn flag(name: &'static str, flag: Flags) -> WordDecl {
+    WordDecl::flag(name, 2, flag.0 as u16, Field::Flag(flag))
+}
+
+const fn bit(name: &'static str, value: u8, field: Field) -> WordDecl {
+    WordDecl::flag(name, 14, (value as u16) << 8, field)
+}
+
+/// The fixed base; `id` is put in when a composition is known.
+const WORDS: [WordDecl; 27] = [
+    octets("version", 0, 1, Field::Is(1, "unknown shim version")).doc("1."),
+    octets("length", 1, 1, Field::Length(4)).doc("Octets of the fixed header and the words, / 4."),
+    flag("syn", Flags::SYN).doc("Opens a sequence space."),
+    flag("fin", Flags::FIN).doc("Ends it."),
+    flag("rst", Flags::RST).doc("Refuses or destroys a connection."),
+    flag("ece", Flags::ECE).doc("ECN echo."),
+    flag("cwr", Flags::CWR).doc("Congestion window reduced."),
+    flag("psh", Flags::PSH).doc("Push."),
+    flag("urg", Flags::URG).doc("Urgent."),
+    octets("sport", 4, 2, Field::Sport).doc("Source port."),
+    octets("dport", 6, 2, Field::Dport).doc("Destination port."),
+    octets("checksum", 12, 2, Field::Checksum)
+        .doc("Pseudo-header, header and payload; words that hops may write count as zero."),
+    bit("has_ack", 1, Field::HasAck).doc("`ack` is there."),
+    bit("has_ts", 2, Field::HasTs).doc("`ts` and `ts_echo` are there."),
+    bit("sack_ok", 4, Field::SackOk).doc("On SYN: ranges are understood."),
+    bit("ts_ok", 8, Field::TsOk).doc("On SYN: timestamps are offered."),
+    bit("has_scale", 16, Field::HasScale).doc("On SYN: `scale` is there."),
+    octets("scale", 15, 1, Field::Scale).doc("On SYN: shift of the window."),
+    octets("seq", 16, 4, Field::Seq).doc("Number of the first octet, or of the packet."),
+    octets("ack", 20, 4, Field::Ack).doc("The next number expected."),
+    octets("window", 24, 4, Field::Window(0))
+        .unit("B")
+        .doc("What the receiver takes beyond `ack`."),
+    octets("ts", 28, 4, Field::Ts)
+        .unit("us")
+        .doc("The sender's clock."),
+    octets("ts_echo", 32, 4, Field::TsEcho)
+        .unit("us")
+        .doc("The peer's `ts` that this answers."),
+    octets("mss", 36, 2, Field::Mss)
+        .unit("B")
+        .doc("On SYN: the largest payload that its sender takes."),
+    octets("ranges", 38, 2, Field::Ranges(1)).doc("How many ranges follow the words."),
+    octets("id", 8, 4, Field::Is(0, OTHER)).doc("Hash of the composition's name and words."),
+    WordDecl {
+        bits: 3,
+        ..octets("spare", 14, 1, Field::Other)
+    },
+];
+
+const OTHER: &str = "the peer runs another composition";
 
 /// A word that a composition declares for its shim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,220 +83,115 @@ pub struct ShimWord {
     pub bits: u8,
     /// Whether intermediate nodes may write it.
     pub hop_writable: bool,
+    /// It counts the nodes that looked at the packet.
+    pub counts_hops: bool,
+    /// A word of one bit that makes the packet one of this class.
+    pub marks: Option<Class>,
 }
 
-/// The `shim` codec of one composition.
-#[derive(Debug)]
-pub struct Shim {
-    id: u32,
-    words: Vec<(&'static str, Place)>,
-    /// End of the hop-writable area and end of all words, from the start of the header.
-    hop_end: usize,
-    end: usize,
+impl ShimWord {
+    /// A word that only ends write.
+    pub const fn new(name: &'static str, bits: u8) -> ShimWord {
+        ShimWord {
+            name,
+            bits,
+            hop_writable: false,
+            counts_hops: false,
+            marks: None,
+        }
+    }
+
+    /// The same, written by nodes on the way too.
+    #[must_use]
+    pub const fn by_hops(self) -> ShimWord {
+        ShimWord {
+            hop_writable: true,
+            ..self
+        }
+    }
 }
 
-impl Shim {
-    /// Lay out `words`: those that hops may write first, each group in the order given, no word
-    /// across a 32-bit boundary. Frozen: both ends derive the same layout from the composition.
-    ///
-    /// # Errors
-    /// More than [`WORDS`] words, or a width outside 1..=32.
-    pub fn new(id: u32, words: &[ShimWord]) -> Result<Shim, String> {
-        if words.len() > WORDS {
-            return Err(format!("{} words, but a header holds {WORDS}", words.len()));
-        }
-        if let Some(w) = words.iter().find(|w| w.bits == 0 || w.bits > 32) {
-            return Err(format!(
-                "word \"{}\" has {} bits; 1 to 32 are possible",
-                w.name, w.bits
-            ));
-        }
-        let mut shim = Shim {
-            id,
-            words: Vec::new(),
-            hop_end: BASE,
-            end: BASE,
-        };
-        let mut bit = BASE * 8;
-        for group in [true, false] {
-            for w in words.iter().filter(|w| w.hop_writable == group) {
-                if bit % 32 + usize::from(w.bits) > 32 {
-                    bit = bit.next_multiple_of(32);
-                }
-                let (byte, in_byte) = ((bit / 8) as u8, (bit % 8) as u8);
-                let word = Word(shim.words.len() as u8);
-                let place = Place {
-                    word,
-                    byte,
-                    bit: in_byte,
-                    bits: w.bits,
-                };
-                shim.words.push((w.name, place));
-                bit += usize::from(w.bits);
+/// The declaration of a composition's shim. `words` are laid out so: those that hops may write
+/// first, each group in the order given, no word across a 32-bit boundary. Frozen: both ends derive
+/// the same layout from the composition.
+pub fn format(id: u32, words: &[ShimWord]) -> Format {
+    let mut all = WORDS.to_vec();
+    for w in all.iter_mut().filter(|w| w.name == "id") {
+        w.field = Field::Is(id, OTHER);
+    }
+    let mut at = usize::from(BASE) * 8;
+    let mut types = Vec::new();
+    for group in [true, false] {
+        for w in words.iter().filter(|w| w.hop_writable == group) {
+            if at % 32 + usize::from(w.bits) > 32 {
+                at = at.next_multiple_of(32);
             }
-            bit = bit.next_multiple_of(32);
-            if group {
-                shim.hop_end = bit / 8;
-            }
+            all.push(WordDecl {
+                name: w.name,
+                byte: (at / 8) as u8,
+                bit: (at % 8) as u8,
+                bits: w.bits,
+                field: if w.counts_hops {
+                    Field::HopCount
+                } else {
+                    Field::Own
+                },
+                by: if w.hop_writable { BY_BOTH } else { BY_END },
+                ..WordDecl::EMPTY
+            });
+            at += usize::from(w.bits);
+            types.extend(
+                w.marks
+                    .map(|class| PacketType::told(w.name, class, w.name, 1)),
+            );
         }
-        shim.end = bit / 8;
-        Ok(shim)
+        at = at.next_multiple_of(32);
     }
-
-    fn sum(&self, pseudo: &Pseudo, bytes: &[u8]) -> Sum {
-        pseudo
-            .sum(bytes.len())
-            .add(&bytes[..BASE])
-            .add(&bytes[self.hop_end..])
+    types.extend([
+        PacketType::told("syn", Class::Control, "syn", 1),
+        PacketType::told("rst", Class::Control, "rst", 1),
+        PacketType::told("fin", Class::Data, "fin", 1),
+        PacketType::rest("data", Class::Data).payload(true),
+        PacketType::rest("ack", Class::Ack),
+    ]);
+    Format {
+        name: "shim",
+        doc: "For new protocols: a fixed base, then the words that the parts of a composition \
+              declare.",
+        cites: &[],
+        number: None,
+        port: None,
+        base: 0,
+        header: (at / 8) as u8,
+        words: Cow::Owned(all),
+        types: Cow::Owned(types),
+        covers_hops: false,
     }
 }
 
-fn word16(bytes: &[u8], at: usize) -> u16 {
-    u16::from_be_bytes([bytes[at], bytes[at + 1]])
-}
-
-fn word32(bytes: &[u8], at: usize) -> u32 {
-    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
-}
-
-impl Wire for Shim {
-    fn name(&self) -> &'static str {
-        "shim"
-    }
-
-    fn parse(&self, bytes: &[u8], head: &mut Head) -> Result<usize, &'static str> {
-        head.reset();
-        if bytes.len() < self.end {
-            return Err("segment shorter than its header");
-        }
-        if bytes[0] != 1 {
-            return Err("unknown shim version");
-        }
-        if word32(bytes, 8) != self.id {
-            return Err("the peer runs another composition");
-        }
-        let count = usize::from(word16(bytes, 38));
-        let length = self.end + 8 * count;
-        if usize::from(bytes[1]) * 4 != self.end || length > bytes.len() {
-            return Err("header length out of range");
-        }
-        head.flags = Flags(u32::from(word16(bytes, 2)));
-        (head.sport, head.dport) = (word16(bytes, 4), word16(bytes, 6));
-        let bits = bytes[14];
-        head.seq = Seq(word32(bytes, 16));
-        head.ack = (bits & ACK != 0).then(|| Seq(word32(bytes, 20)));
-        head.window = word32(bytes, 24);
-        head.ts = (bits & TS != 0).then(|| word32(bytes, 28));
-        head.ts_echo = word32(bytes, 32);
-        head.options.mss = word16(bytes, 36);
-        head.options.scale = (bits & SCALE != 0).then_some(bytes[15].min(14));
-        (head.options.sack_ok, head.options.ts_ok) = (bits & SACK_OK != 0, bits & TS_OK != 0);
-        for (_, place) in &self.words {
-            head.set(place.word, place.read(bytes));
-        }
-        for block in bytes[self.end..length].chunks_exact(8) {
-            if !head.push_range((Seq(word32(block, 0)), Seq(word32(block, 4)))) {
-                return Err("more ranges than any format has");
-            }
-        }
-        Ok(length)
-    }
-
-    fn emit(&self, head: &Head, out: &mut [u8]) -> usize {
-        let o = &head.options;
-        let bit = |on: bool, bit: u8| if on { bit } else { 0 };
-        let bits = bit(head.ack.is_some(), ACK)
-            | bit(head.ts.is_some(), TS)
-            | bit(o.sack_ok, SACK_OK)
-            | bit(o.ts_ok, TS_OK)
-            | bit(o.scale.is_some(), SCALE);
-        let n = head
-            .ranges()
-            .len()
-            .min(out.len().saturating_sub(self.end) / 8);
-        out[..self.end].fill(0);
-        (out[0], out[1]) = (1, (self.end / 4) as u8);
-        out[2..4].copy_from_slice(&(head.flags.0 as u16).to_be_bytes());
-        out[4..6].copy_from_slice(&head.sport.to_be_bytes());
-        out[6..8].copy_from_slice(&head.dport.to_be_bytes());
-        out[8..12].copy_from_slice(&self.id.to_be_bytes());
-        (out[14], out[15]) = (bits, o.scale.unwrap_or(0));
-        out[16..20].copy_from_slice(&head.seq.0.to_be_bytes());
-        out[20..24].copy_from_slice(&head.ack.map_or(0, |a| a.0).to_be_bytes());
-        out[24..28].copy_from_slice(&head.window.to_be_bytes());
-        out[28..32].copy_from_slice(&head.ts.unwrap_or(0).to_be_bytes());
-        out[32..36].copy_from_slice(&head.ts_echo.to_be_bytes());
-        out[36..38].copy_from_slice(&o.mss.to_be_bytes());
-        out[38..40].copy_from_slice(&(n as u16).to_be_bytes());
-        for (_, place) in &self.words {
-            place.write(out, head.get(place.word));
-        }
-        let mut at = self.end;
-        for (start, end) in &head.ranges()[..n] {
-            out[at..at + 4].copy_from_slice(&start.0.to_be_bytes());
-            out[at + 4..at + 8].copy_from_slice(&end.0.to_be_bytes());
-            at += 8;
-        }
-        at
-    }
-
-    fn patch(&self, head: &Head, bytes: &mut [u8]) {
-        let by_hops = |p: &&(&str, Place)| usize::from(p.1.byte) < self.hop_end;
-        for (_, place) in self.words.iter().filter(by_hops) {
-            if head.is_set(place.word) {
-                place.write(bytes, head.get(place.word));
-            }
-        }
-    }
-
-    fn seal(&self, pseudo: &Pseudo, bytes: &mut [u8]) {
-        bytes[12..14].fill(0);
-        let sum = self.sum(pseudo, bytes).finish();
-        bytes[12..14].copy_from_slice(&sum.to_be_bytes());
-    }
-
-    fn verify(&self, pseudo: &Pseudo, bytes: &[u8]) -> bool {
-        bytes.len() >= self.end && self.sum(pseudo, bytes).finish() == 0
-    }
-
-    fn place(&self, word: &str) -> Option<Place> {
-        self.words
-            .iter()
-            .find(|(name, _)| *name == word)
-            .map(|(_, place)| *place)
-    }
-
-    fn refuse(&self, head: &Head, _len: u32, answer: &mut Head) -> bool {
-        answer.reset();
-        (answer.sport, answer.dport) = (head.dport, head.sport);
-        answer.flags = Flags::RST;
-        answer.seq = head.ack.unwrap_or(Seq(0));
-        answer.ack = Some(head.seq);
-        !head.flags.has(Flags::RST)
-    }
-
-    fn overhead(&self) -> u32 {
-        self.end as u32
-    }
+/// The codec of a composition's shim.
+///
+/// # Errors
+/// Too many words, or one whose width is not 1 to 32.
+pub fn codec(id: u32, words: &[ShimWord]) -> Result<Codec, String> {
+    Codec::new(format(id, words), RANGES)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checksum::Pseudo;
+    use crate::head::{Head, Wire};
+    use crate::units::Seq;
     use core::net::Ipv4Addr;
 
-    fn shim(id: u32) -> Shim {
-        let word = |name, bits, hop_writable| ShimWord {
-            name,
-            bits,
-            hop_writable,
-        };
+    fn shim(id: u32) -> Codec {
         let words = [
-            word("epoch", 12, false),
-            word("delay", 32, true),
-            word("hops", 8, true),
+            ShimWord::new("epoch", 12),
+            ShimWord::new("delay", 32).by_hops(),
+            ShimWord::new("hops", 8).by_hops(),
         ];
-        Shim::new(id, &words).unwrap()
+        codec(id, &words).unwrap()
     }
 
     #[test]
@@ -259,6 +207,24 @@ mod tests {
                 .collect::<Vec<_>>(),
             [(40, 0, 32), (44, 0, 8), (48, 0, 12)]
         );
+        let mut head = Head::default();
+        (head.sport, head.dport, head.flags) = (0x0102, 0x0304, Flags::SYN.with(Flags::PSH));
+        (head.seq, head.ack, head.window) = (Seq(5), Some(Seq(6)), 7);
+        (head.ts, head.ts_echo) = (Some(8), 9);
+        (head.options.mss, head.options.scale) = (10, Some(11));
+        head.options.sack_ok = true;
+        head.push_range((Seq(12), Seq(13)));
+        let mut out = [0u8; 80];
+        assert_eq!(shim(0xA1B2_C3D4).emit(&head, &mut out), 60);
+        let expected = [
+            1, 13, 4, 1, 1, 2, 3, 4, 0xA1, 0xB2, 0xC3, 0xD4, 0, 0, 0b10111, 11, 0, 0, 0, 5, 0, 0,
+            0, 6, 0, 0, 0, 7, 0, 0, 0, 8, 0, 0, 0, 9, 0, 10, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+            0, 0, 0, 0, 12, 0, 0, 0, 13,
+        ];
+        assert_eq!(out[..60], expected);
+        let mut back = Head::default();
+        assert_eq!(shim(0xA1B2_C3D4).parse(&out[..60], &mut back), Ok(60));
+        assert_eq!((back.flags, back.options), (head.flags, head.options));
     }
 
     #[test]
@@ -312,5 +278,31 @@ mod tests {
             shim(2).parse(&out[..n], &mut head),
             Err("the peer runs another composition")
         );
+    }
+
+    #[test]
+    fn a_word_may_mark_a_packet() {
+        let mark = ShimWord {
+            marks: Some(Class::Hop),
+            ..ShimWord::new("last_hop", 1)
+        };
+        let codec = codec(1, &[mark]).unwrap();
+        let (mut head, mut out) = (Head::default(), [0u8; 80]);
+        let n = codec.emit(&head, &mut out);
+        assert_eq!(codec.class(&out[..n]), Class::Ack);
+        assert_eq!(codec.class(&out[..n + 9]), Class::Data);
+        head.set(codec.place("last_hop").unwrap().word, 1);
+        codec.emit(&head, &mut out);
+        assert_eq!(codec.class(&out[..n]), Class::Hop);
+        head.reset();
+        head.flags = Flags::SYN;
+        codec.emit(&head, &mut out);
+        assert_eq!(codec.class(&out[..n]), Class::Control);
+    }
+
+    #[test]
+    fn too_many_words_are_refused() {
+        let words: Vec<ShimWord> = ["a"; 17].map(|n| ShimWord::new(n, 1)).into();
+        assert!(codec(1, &words).unwrap_err().contains("17 words"));
     }
 }

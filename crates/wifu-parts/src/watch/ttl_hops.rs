@@ -5,6 +5,7 @@
 //! neighbour whose packet no router touched. A TTL above that is of a host that starts elsewhere
 //! and teaches nothing.
 
+use core::num::NonZeroU8;
 use wifu_engine::board::PathFacts;
 use wifu_engine::{Admit, Component, Cx, Descriptor, Facts, ParamSpec, Role, Segment};
 
@@ -39,7 +40,7 @@ impl Component for TtlHops {
     fn on_segment(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) -> Admit {
         let ttl = seg.head.ttl;
         if ttl > 0 && ttl <= self.first {
-            let hops = (self.first - ttl).saturating_add(1);
+            let hops = NonZeroU8::new((self.first - ttl).saturating_add(1));
             cx.write(|path: &mut PathFacts| path.hops = hops);
         }
         Admit::Pass
@@ -60,7 +61,7 @@ mod tests {
             head.ttl = ttl;
             let (admit, said) = t.segment(&head, &[]);
             assert_eq!((admit, said.len()), (Admit::Pass, 0));
-            assert_eq!(t.board.path.hops, hops, "{ttl}");
+            assert_eq!(t.board.path.hops, NonZeroU8::new(hops), "{ttl}");
         }
     }
 }

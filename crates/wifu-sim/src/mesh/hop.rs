@@ -9,7 +9,7 @@ use super::pool::Pool;
 use super::tap::RadioFacts;
 use std::collections::BTreeMap;
 use wifu_core::{Chain, Counters, Hook, LinkFacts, Packet, Released, Site, TxStatus, Verdict, ip};
-use wifu_wire::{FrameFacts, Rate, Time};
+use wifu_wire::{FrameFacts, Neighbour, Time};
 
 /// The chains of all nodes that have one.
 #[derive(Default)]
@@ -44,13 +44,17 @@ impl Came {
     /// For a transport (design 7.1).
     pub(crate) fn facts(self) -> FrameFacts {
         FrameFacts {
-            rssi_dbm: self.radio.map_or(0, |r| r.rssi_dbm),
-            rate: self.radio.map_or(Rate(0), |r| r.mode.rate()),
-            transmitter: self.from.map_or(0, number) as u32,
-            max_delay: self.max_delay,
+            rssi_dbm: self.radio.map(|r| r.rssi_dbm),
+            rate: self.radio.map(|r| r.mode.rate()),
+            transmitter: self.from.and_then(neighbour),
             ..FrameFacts::default()
         }
     }
+}
+
+/// A node as its neighbours know it. Its radio and its wires are one device.
+pub(crate) fn neighbour(node: u16) -> Option<Neighbour> {
+    Neighbour::new(1, crate::air_pcap::address(node))
 }
 
 /// The number by which handlers and transports know a node: that of its name and address, from 1.

@@ -11,27 +11,24 @@ use wifu_engine::{
     Admit, Arrival, Board, Component, Descriptor, Facts, Kind, Limit, Out, Payload, Permit, Reason,
     Role, Segment, Signal, Ticket, Want, WordSpec,
 };
-use wifu_wire::{Flags, Head, Seq, Span, Time, Word};
+use wifu_wire::{Class, Flags, Head, Seq, Span, Time, Word};
 
 /// All packets up to this number reached the destination.
-const PACK: WordSpec = WordSpec {
-    name: "pack",
-    bits: 32,
-    hop_writable: true,
-};
+const PACK: WordSpec = WordSpec::new("pack", 32).by_hops();
 /// Packets that the transmitter takes beyond those it has.
-const CREDITS: WordSpec = WordSpec {
-    name: "credits",
-    bits: 16,
-    hop_writable: true,
-};
+const CREDITS: WordSpec = WordSpec::new("credits", 16).by_hops();
 /// Not passed on: the destination has the packet `seq`.
 pub const LAST_HOP: &str = "last_hop";
-const LHACK: WordSpec = WordSpec {
-    name: LAST_HOP,
-    bits: 1,
-    hop_writable: false,
-};
+const LHACK: WordSpec = WordSpec::new(LAST_HOP, 1).marking(Class::Hop);
+/// "Answer me."
+const REQUEST: WordSpec = WordSpec::new("request", 1);
+/// The last record, which carries nothing.
+pub const LAST: WordSpec = WordSpec::new("last", 1).marking(Class::Data);
+
+/// Whether the next hop transmitted this.
+fn is_next(seg: &Segment<'_>, cx: &Cx<'_>) -> bool {
+    seg.frame.transmitter.is_some() && seg.frame.transmitter == cx.board.site.next_hop
+}
 
 // ------------------------------------------------------------------ the lane's queue
 
@@ -152,7 +149,7 @@ impl Component for HopQueue {
     }
 
     fn on_overheard(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) {
-        if seg.frame.transmitter == cx.board.site.next_hop {
+        if is_next(seg, cx) {
             self.learn(Seq(seg.head.get(self.words[0])));
         }
     }
@@ -297,7 +294,7 @@ impl HopCredit {
 
 impl Component for HopCredit {
     fn on_overheard(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) {
-        if seg.frame.transmitter != cx.board.site.next_hop {
+        if !is_next(seg, cx) {
             return;
         }
         let found = self.sent.iter().position(|x| x.0 == seg.head.seq);
@@ -364,7 +361,7 @@ pub static RECORD_SOURCE: Descriptor = Descriptor {
     name: "record-source",
     role: Role::Reliable,
     doc: "End-to-end reliability over packet numbers: passive acknowledgement and lists.",
-    words: &[PACK],
+    words: &[PACK.read(), REQUEST.written(), LAST.written()],
     probes: &["passive", "explicit", "resent", "asked"],
     reads: Facts::CONN,
     writes: Facts::TX,
@@ -379,7 +376,7 @@ pub static RECORD_SOURCE: Descriptor = Descriptor {
     hooks: &["segment", "overheard"],
     build: |p| {
         Ok(Box::new(RecordSource {
-            pack: p.word("pack"),
+            words: ["pack", "request", "last"].map(|w| p.word(w)),
             table: VecDeque::new(),
             queued: 0,
             ask: false,
@@ -397,7 +394,8 @@ struct Going {
 }
 
 struct RecordSource {
-    pack: Word,
+    /// pack, request, last.
+    words: [Word; 3],
     /// From `una` on.
     table: VecDeque<Going>,
     queued: u32,
@@ -435,12 +433,12 @@ impl RecordSource {
         let last = number == cx.board.app.end && cx.board.app.fin;
         (out.head.seq, out.head.ts) = (number, Some(cx.now.wire_micros()));
         if last {
-            out.head.flags = Flags::LAST.with(Flags::REQUEST);
+            out.head.set(self.words[2], 1);
         } else {
             out.payload = Payload::Record(number);
         }
         if last || out.kind == Kind::Probe || (out.kind == Kind::Resend && self.queued == 0) {
-            out.head.flags = out.head.flags.with(Flags::REQUEST);
+            out.head.set(self.words[1], 1);
             cx.out.arm_after(
                 0,
                 (Span::SECOND * (1 << self.tries.min(3))).min(Span::SECOND * 8),
@@ -477,9 +475,7 @@ impl Component for RecordSource {
     }
 
     fn on_overheard(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) {
-        if seg.frame.transmitter == cx.board.site.next_hop
-            && self.acknowledge(Seq(seg.head.get(self.pack)).plus(1), cx)
-        {
+        if is_next(seg, cx) && self.acknowledge(Seq(seg.head.get(self.words[0])).plus(1), cx) {
             self.counts[0] += 1;
         }
     }
@@ -569,7 +565,13 @@ pub static RECORD_SINK: Descriptor = Descriptor {
     role: Role::Receive,
     doc: "Delivers records in order; acknowledges to the last hop, lists what is missing.",
     // The credits are between hops: the ends only lay out their place.
-    words: &[PACK, CREDITS, LHACK],
+    words: &[
+        PACK.written(),
+        CREDITS.written(),
+        LHACK.written(),
+        REQUEST.read(),
+        LAST.read(),
+    ],
     probes: &["last_hop_acks", "lists", "parked"],
     reads: Facts::CONN,
     wants: Facts::TX,
@@ -585,7 +587,7 @@ pub static RECORD_SINK: Descriptor = Descriptor {
     hooks: &["segment", "stamp"],
     build: |p| {
         Ok(Box::new(RecordSink {
-            words: [p.word("pack"), p.word(LAST_HOP)],
+            words: ["pack", "credits", LAST_HOP, "request", "last"].map(|w| p.word(w)),
             owed: VecDeque::new(),
             parked: vec![None; PARKED as usize],
             memory: Vec::new(),
@@ -605,8 +607,8 @@ const GAP: Span = Span(50_000_000);
 const AGAIN: Span = Span(200_000_000);
 
 struct RecordSink {
-    /// pack, last_hop.
-    words: [Word; 2],
+    /// pack, credits, last_hop, request, last.
+    words: [Word; 5],
     /// Numbers to acknowledge to the last hop.
     owed: VecDeque<Seq>,
     /// Number and length of what waits, at number modulo PARKED.
@@ -674,7 +676,7 @@ impl RecordSink {
         if !known && !self.keep(number, seg.payload, cx) {
             return;
         }
-        if seg.head.flags.has(Flags::LAST) {
+        if seg.head.get(self.words[4]) == 1 {
             self.last = Some(number);
         }
         self.owed.push_back(number);
@@ -691,7 +693,7 @@ impl RecordSink {
             _ => Arrival::Fills,
         };
         let fin = self.finish(cx);
-        self.due |= seg.head.flags.has(Flags::REQUEST);
+        self.due |= seg.head.get(self.words[3]) == 1;
         if cx.board.rx.nxt.upto(self.highest) && !cx.out.armed(0) {
             cx.out.arm_after(0, GAP);
         }
@@ -740,7 +742,7 @@ impl Component for RecordSink {
             let (irs, first) = (head.seq, head.seq.plus(1));
             self.highest = irs;
             cx.write(|r: &mut RxFacts| (r.irs, r.nxt, r.synced) = (irs, first, true));
-        } else if !seg.payload.is_empty() || head.flags.has(Flags::LAST) {
+        } else if !seg.payload.is_empty() || head.get(self.words[4]) == 1 {
             self.ts = head.ts.unwrap_or(self.ts);
             self.on_data(seg, cx);
         }
@@ -793,7 +795,7 @@ impl Component for RecordSink {
             };
             out.head.seq = number;
             out.head.set(self.words[0], nxt.minus(1).0);
-            out.head.set(self.words[1], 1);
+            out.head.set(self.words[2], 1);
             self.counts[0] += 1;
         } else {
             self.due = false;

@@ -7,9 +7,9 @@ use wifu_engine::board::{ConnFacts, State};
 use wifu_engine::component::Cx;
 use wifu_engine::{
     Admit, Board, Component, Descriptor, Facts, Fault, Kind, Out, ParamSpec, Role, Segment, Signal,
-    Want,
+    Want, WordSpec,
 };
-use wifu_wire::{Flags, Seq, Span, Time};
+use wifu_wire::{Class, Flags, Seq, Span, Time, Word};
 
 pub static OPENER: Descriptor = Descriptor {
     name: "opener",
@@ -20,6 +20,11 @@ pub static OPENER: Descriptor = Descriptor {
         false,
         "Number from 0 instead of RFC 6528.",
     )],
+    words: &[
+        WordSpec::new("request", 1).written(),
+        WordSpec::new("feedback", 1).marking(Class::Feedback),
+        WordSpec::new("quick", 1),
+    ],
     wants: Facts::TX.with(Facts::RX),
     writes: Facts::CONN,
     hears: &[
@@ -36,6 +41,7 @@ pub static OPENER: Descriptor = Descriptor {
     hooks: &["segment"],
     build: |p| {
         Ok(Box::new(Opener {
+            words: ["request", "feedback", "quick"].map(|w| p.word(w)),
             zero: p.flag("isn_zero"),
             ..Opener::default()
         }))
@@ -49,6 +55,8 @@ const TRIES: u32 = 6;
 
 #[derive(Default)]
 struct Opener {
+    /// request, feedback, quick.
+    words: [Word; 3],
     zero: bool,
     ask: bool,
     answer: bool,
@@ -106,7 +114,7 @@ impl Component for Opener {
             }
             _ => {}
         }
-        if seg.head.flags.has(Flags::QUICK) && self.probing {
+        if seg.head.get(self.words[2]) == 1 && self.probing {
             (self.probe, self.probing, self.tries) = (false, false, 0);
             cx.out.disarm(RETRY);
         }
@@ -166,15 +174,18 @@ impl Component for Opener {
 
     fn fill(&mut self, want: &Want, out: &mut Out<'_>, cx: &mut Cx<'_>) {
         if self.answer {
-            out.head.flags = Flags::SYN.with(Flags::FEEDBACK).with(Flags::QUICK);
+            out.head.flags = Flags::SYN;
+            out.head.set(self.words[1], 1);
+            out.head.set(self.words[2], 1);
             out.head.seq = self.iss(cx);
             self.answer = false;
             return;
         }
         (out.head.flags, out.head.seq) = match want.kind {
-            Kind::Control => (Flags::SYN.with(Flags::REQUEST), self.iss(cx)),
-            _ => (Flags::REQUEST, cx.board.tx.max),
+            Kind::Control => (Flags::SYN, self.iss(cx)),
+            _ => (Flags::default(), cx.board.tx.max),
         };
+        out.head.set(self.words[0], 1);
         (self.ask, self.probe) = (false, false);
         out.head.ts = Some(cx.now.wire_micros());
         cx.out.arm_after(

@@ -71,7 +71,7 @@ impl Paced {
         let full = board.conn.mss + board.conn.overhead;
         let data = if self.count == 1 { full } else { s.data_bytes };
         let extra_s = (f64::from(data) - f64::from(s.ack_bytes)) * 8.0 / self.bandwidth.0 as f64;
-        let hops = f64::from(board.path.hops.max(1));
+        let hops = f64::from(board.path.hops.map_or(1, u8::from));
         let delay_s = self.factor / 2.0 * (rtt_s / hops + extra_s);
         self.delay_s = match self.count {
             1 => delay_s,

@@ -11,15 +11,7 @@ use wifu_engine::{
     Admit, Board, Cause, Component, Descriptor, Facts, Kind, Limit, Out, ParamSpec, Payload,
     Permit, Reason, Role, Segment, Signal, Want, WordSpec,
 };
-use wifu_wire::{Flags, Head, Seq, Span, Time, Word};
-
-const fn word(name: &'static str, bits: u8, hop_writable: bool) -> WordSpec {
-    WordSpec {
-        name,
-        bits,
-        hop_writable,
-    }
-}
+use wifu_wire::{Class, Flags, Head, Seq, Span, Time, Word};
 
 const EPOCH: ParamSpec = ParamSpec::span(
     "epoch",
@@ -38,9 +30,10 @@ pub static HOLE_LIST: Descriptor = Descriptor {
     role: Role::Reliable,
     doc: "Sends again what a feedback reports missing. No timer.",
     words: &[
-        word("fb_seq", 8, false),
-        word("hold", 32, false),
-        word("more", 1, false),
+        WordSpec::new("fb_seq", 8),
+        WordSpec::new("hold", 32),
+        WordSpec::new("more", 1),
+        WordSpec::new("feedback", 1).marking(Class::Feedback).read(),
     ],
     probes: &["resent"],
     reads: Facts::CONN,
@@ -51,7 +44,7 @@ pub static HOLE_LIST: Descriptor = Descriptor {
     hooks: &["segment"],
     build: |p| {
         Ok(Box::new(HoleList {
-            words: [p.word("fb_seq"), p.word("hold"), p.word("more")],
+            words: ["fb_seq", "hold", "more", "feedback"].map(|w| p.word(w)),
             last: None,
             table: VecDeque::new(),
             queued: 0,
@@ -79,7 +72,8 @@ impl Sending {
 }
 
 struct HoleList {
-    words: [Word; 3],
+    /// fb_seq, hold, more, feedback.
+    words: [Word; 4],
     last: Option<u8>,
     table: VecDeque<Sending>,
     queued: u32,
@@ -146,7 +140,7 @@ impl HoleList {
 impl Component for HoleList {
     fn on_segment(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) -> Admit {
         let head = seg.head;
-        if !head.flags.has(Flags::FEEDBACK) || !cx.board.conn.running {
+        if head.get(self.words[3]) != 1 || !cx.board.conn.running {
             return Admit::Pass;
         }
         let number = head.get(self.words[0]) as u8;
@@ -287,14 +281,18 @@ pub static DELAY_RATE: Descriptor = Descriptor {
         ),
         ParamSpec::real("kappa", 0.5, 0.0, 1.0, "Share of the difference taken up."),
     ],
-    words: &[word("delay", 32, true)],
+    words: &[
+        WordSpec::new("delay", 32).by_hops().read(),
+        WordSpec::new("feedback", 1).marking(Class::Feedback).read(),
+        WordSpec::new("quick", 1).read(),
+    ],
     probes: &["delay_us", "raised", "lowered", "missed", "stalls"],
     reads: Facts::CONN.with(Facts::TX),
     hears: &[("segment", &[]), ("sent", &[]), ("timer", &["stalled"])],
     hooks: &["segment", "permit"],
     build: |p| {
         Ok(Box::new(DelayRate {
-            delay: p.word("delay"),
+            words: ["delay", "feedback", "quick"].map(|w| p.word(w)),
             stalled: p.ext("stalled"),
             epoch: p.span("epoch"),
             phi: p.real("phi"),
@@ -312,7 +310,8 @@ pub static DELAY_RATE: Descriptor = Descriptor {
 const DEADLINE: u8 = 0;
 
 struct DelayRate {
-    delay: Word,
+    /// delay, feedback, quick.
+    words: [Word; 3],
     stalled: ExtId,
     epoch: Span,
     phi: f64,
@@ -338,13 +337,14 @@ impl DelayRate {
 
 impl Component for DelayRate {
     fn on_segment(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) -> Admit {
-        let (flags, d_us) = (seg.head.flags, f64::from(seg.head.get(self.delay)));
-        if !flags.has(Flags::FEEDBACK) || !cx.board.conn.running {
+        let [d_us, feedback, quick] = self.words.map(|w| seg.head.get(w));
+        let d_us = f64::from(d_us);
+        if feedback != 1 || !cx.board.conn.running {
             return Admit::Pass;
         }
         self.missed = 0;
         let mut patience = self.patience();
-        if self.probing && flags.has(Flags::QUICK) {
+        if self.probing && quick == 1 {
             self.probing = false;
             self.set(if d_us > 0.0 { d_us } else { self.ds_us });
             let since = cx.now.wire_micros().wrapping_sub(seg.head.ts_echo);
@@ -419,12 +419,14 @@ pub static EPOCH_FEEDBACK: Descriptor = Descriptor {
     doc: "Reports delay and holes once per epoch, at once when asked.",
     params: &[EPOCH],
     words: &[
-        word("delay", 32, true),
-        word("hops", 8, true),
-        word("feedback", 1, false),
-        word("fb_seq", 8, false),
-        word("hold", 32, false),
-        word("more", 1, false),
+        WordSpec::new("delay", 32).by_hops(),
+        WordSpec::new("hops", 8).counting_hops(),
+        WordSpec::new("feedback", 1).marking(Class::Feedback),
+        WordSpec::new("fb_seq", 8),
+        WordSpec::new("hold", 32),
+        WordSpec::new("more", 1),
+        WordSpec::new("request", 1).read(),
+        WordSpec::new("quick", 1),
     ],
     probes: &["feedbacks", "hops", "delay_us", "holes"],
     reads: Facts::RX,
@@ -440,6 +442,7 @@ pub static EPOCH_FEEDBACK: Descriptor = Descriptor {
     build: |p| {
         Ok(Box::new(EpochFeedback {
             words: ["delay", "hops", "feedback", "fb_seq", "hold", "more"].map(|w| p.word(w)),
+            asked: ["request", "quick"].map(|w| p.word(w)),
             epoch: p.span("epoch"),
             delay: Ewma::new(0.85),
             hops: 0,
@@ -463,6 +466,8 @@ const MOST_HOLES: usize = 20;
 struct EpochFeedback {
     /// delay, hops, feedback, fb_seq, hold, more.
     words: [Word; 6],
+    /// request, quick.
+    asked: [Word; 2],
     epoch: Span,
     delay: Ewma,
     hops: u32,
@@ -498,7 +503,7 @@ impl Component for EpochFeedback {
             return Admit::Pass;
         }
         let d = head.get(self.words[0]);
-        let asked = head.flags.has(Flags::REQUEST);
+        let asked = head.get(self.asked[0]) == 1;
         if asked {
             self.delay.clear();
             self.highest = Some(self.highest.map_or(head.seq, |h| h.later(head.seq)));
@@ -541,14 +546,12 @@ impl Component for EpochFeedback {
 
     fn fill(&mut self, _want: &Want, out: &mut Out<'_>, cx: &mut Cx<'_>) {
         out.head.seq = cx.board.tx.max;
-        out.head.flags = Flags::FEEDBACK;
-        if self.quick {
-            out.head.flags = Flags::FEEDBACK.with(Flags::QUICK);
-        }
+        out.head.set(self.words[2], 1);
+        out.head.set(self.asked[1], u32::from(self.quick));
     }
 
     fn stamp(&mut self, out: &mut Out<'_>, cx: &mut Cx<'_>) {
-        if !out.head.flags.has(Flags::FEEDBACK) {
+        if out.head.get(self.words[2]) != 1 {
             return;
         }
         self.number += 1;

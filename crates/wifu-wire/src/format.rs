@@ -1,0 +1,433 @@
+//! A wire format as data: declared once, and everything that must know where its words are is made
+//! from that. The codec, what handlers read and write, dissector, book and fuzz dictionary.
+
+use crate::head::{Flags, Place, Word};
+use std::borrow::Cow;
+
+/// Octets of a header that looks like UDP's: ports, length, checksum.
+pub const UDP_FORM: usize = 8;
+
+/// What a packet is for: lanes and handlers treat the classes differently.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Class {
+    /// Carries what the application wrote, or its end.
+    Data,
+    /// Opens, asks or destroys.
+    Control,
+    /// Acknowledges and carries nothing else.
+    Ack,
+    /// Reports what the path or the receiver is like.
+    Feedback,
+    /// For the next node only: it goes no further.
+    Hop,
+}
+
+impl Class {
+    /// The name in declarations and in the book.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Data => "data",
+            Class::Control => "control",
+            Class::Ack => "ack",
+            Class::Feedback => "feedback",
+            Class::Hop => "hop",
+        }
+    }
+}
+
+/// Who writes a word of a packet of some type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum By {
+    /// The end that sends it, and nobody after it.
+    End,
+    /// Nodes on the way.
+    Hop,
+    /// The sending end first, then nodes on the way.
+    Both,
+}
+
+/// Of every type: written by ends only.
+pub const BY_END: &[(&str, By)] = &[];
+/// Of every type: nodes on the way may write it too.
+pub const BY_BOTH: &[(&str, By)] = &[("*", By::Both)];
+
+/// What a word of the header is to the decoded one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Field {
+    /// A word of the format's own, by name.
+    Own,
+    /// The same, and it counts the nodes that looked at the packet: the receiver compares it with
+    /// the IP TTL lost on the way.
+    HopCount,
+    /// Always this; a packet with another value is refused for the reason.
+    Is(u32, &'static str),
+    /// Source port.
+    Sport,
+    /// Destination port.
+    Dport,
+    /// Connection identifier.
+    ConnId,
+    /// Sequence number.
+    Seq,
+    /// Acknowledgement number, if `HasAck`.
+    Ack,
+    /// One bit: the packet acknowledges.
+    HasAck,
+    /// The window, in units of 2^n octets.
+    Window(u8),
+    /// Timestamp, if `HasTs`, or on the types on which it stands.
+    Ts,
+    /// One bit: the packet carries a timestamp.
+    HasTs,
+    /// Timestamp echo.
+    TsEcho,
+    /// One bit of [`Flags`].
+    Flag(Flags),
+    /// Largest segment that a SYN offers.
+    Mss,
+    /// Window scale that a SYN offers, if `HasScale`.
+    Scale,
+    /// One bit: a window scale is offered.
+    HasScale,
+    /// One bit: selective acknowledgements are offered.
+    SackOk,
+    /// One bit: timestamps are offered.
+    TsOk,
+    /// Length of the fixed header in units of this many octets.
+    Length(u8),
+    /// How many ranges follow the fixed header, in units of this many per range.
+    Ranges(u8),
+    /// The Internet checksum.
+    Checksum,
+    /// Understood by the format's own code, or by nobody.
+    Other,
+}
+
+/// A word: 1 to 32 bits of the fixed header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WordDecl {
+    /// Name, unique on each packet type.
+    pub name: &'static str,
+    /// First octet, from the beginning of the format's header (behind [`Format::base`]).
+    pub byte: u8,
+    /// First bit in that octet, 0 the most significant.
+    pub bit: u8,
+    /// Width, 1 to 32.
+    pub bits: u8,
+    /// What it is to the decoded header.
+    pub field: Field,
+    /// Who writes it, by packet type; the first entry that fits counts (`*` fits all), and without
+    /// one it is the sending end.
+    pub by: &'static [(&'static str, By)],
+    /// Packet types on which it stands; empty: on all.
+    pub on: &'static [&'static str],
+    /// Unit, e.g. `us`; empty for plain numbers and bits.
+    pub unit: &'static str,
+    /// What zero means, where it does not mean zero.
+    pub zero: &'static str,
+    /// Meaning.
+    pub doc: &'static str,
+}
+
+impl WordDecl {
+    /// A word of the format's own that only ends write.
+    pub const EMPTY: WordDecl = WordDecl {
+        name: "",
+        byte: 0,
+        bit: 0,
+        bits: 1,
+        field: Field::Own,
+        by: BY_END,
+        on: &[],
+        unit: "",
+        zero: "",
+        doc: "",
+    };
+
+    /// A word that fills whole octets.
+    pub const fn octets(name: &'static str, byte: u8, octets: u8, field: Field) -> WordDecl {
+        WordDecl {
+            name,
+            byte,
+            bits: octets * 8,
+            field,
+            ..WordDecl::EMPTY
+        }
+    }
+
+    /// One bit, given by its value in the 16-bit word at `byte`.
+    pub const fn flag(name: &'static str, byte: u8, value: u16, field: Field) -> WordDecl {
+        let from_top = value.leading_zeros() as u8;
+        WordDecl {
+            name,
+            byte: byte + from_top / 8,
+            bit: from_top % 8,
+            bits: 1,
+            field,
+            ..WordDecl::EMPTY
+        }
+    }
+
+    /// The same with a meaning.
+    #[must_use]
+    pub const fn doc(self, doc: &'static str) -> WordDecl {
+        WordDecl { doc, ..self }
+    }
+
+    /// The same in a unit.
+    #[must_use]
+    pub const fn unit(self, unit: &'static str) -> WordDecl {
+        WordDecl { unit, ..self }
+    }
+
+    /// The same, written by others than the sending end alone.
+    #[must_use]
+    pub const fn by(self, by: &'static [(&'static str, By)]) -> WordDecl {
+        WordDecl { by, ..self }
+    }
+
+    /// The same on these packet types only.
+    #[must_use]
+    pub const fn on(self, on: &'static [&'static str]) -> WordDecl {
+        WordDecl { on, ..self }
+    }
+
+    /// Who writes it on packets of this type.
+    pub fn writer(&self, packet: &str) -> By {
+        let fits = |(of, _): &&(&str, By)| *of == "*" || *of == packet;
+        self.by.iter().find(fits).map_or(By::End, |(_, by)| *by)
+    }
+
+    /// Whether it stands on packets of this type.
+    pub fn stands_on(&self, packet: &str) -> bool {
+        self.on.is_empty() || self.on.contains(&packet)
+    }
+
+    /// Whether nodes on the way may write it on packets of some type.
+    pub fn hop_writable(&self) -> bool {
+        self.by.iter().any(|(_, by)| *by != By::End)
+    }
+}
+
+/// A packet type: how it is told, and its class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PacketType {
+    /// Name, unique in the format.
+    pub name: &'static str,
+    /// What it is for.
+    pub class: Class,
+    /// It is one if this word has this value; the first type that fits counts.
+    pub when: Option<(&'static str, u32)>,
+    /// ... and if it carries a payload, or none; `None`: either.
+    pub payload: Option<bool>,
+}
+
+impl PacketType {
+    /// A type told by a word, with or without a payload.
+    pub const fn told(name: &'static str, class: Class, word: &'static str, value: u32) -> Self {
+        PacketType {
+            name,
+            class,
+            when: Some((word, value)),
+            payload: None,
+        }
+    }
+
+    /// What is none of the types before it.
+    pub const fn rest(name: &'static str, class: Class) -> PacketType {
+        PacketType {
+            name,
+            class,
+            when: None,
+            payload: None,
+        }
+    }
+
+    /// The same, if it carries a payload, or none.
+    #[must_use]
+    pub const fn payload(self, some: bool) -> PacketType {
+        PacketType {
+            payload: Some(some),
+            ..self
+        }
+    }
+}
+
+/// A wire format.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Format {
+    /// Registry name: `wire = "name"`.
+    pub name: &'static str,
+    /// What it is.
+    pub doc: &'static str,
+    /// Sources.
+    pub cites: &'static [&'static str],
+    /// The IP protocol number that is the format's own, whatever composition uses it.
+    pub number: Option<u8>,
+    /// The UDP port of its service, if it may ride in UDP.
+    pub port: Option<u16>,
+    /// Octets in front of the header: 0, or [`UDP_FORM`].
+    pub base: u8,
+    /// Octets of the fixed header behind `base`.
+    pub header: u8,
+    /// The words of the fixed header.
+    pub words: Cow<'static, [WordDecl]>,
+    /// Packet types in the order in which they are tried; the last one fits all.
+    pub types: Cow<'static, [PacketType]>,
+    /// Whether the checksum covers words that hops write, so that each hop makes it anew; else
+    /// they count as zero.
+    pub covers_hops: bool,
+}
+
+impl Format {
+    /// The word of this name; of several that share it, the first.
+    pub fn word(&self, name: &str) -> Option<&WordDecl> {
+        self.words.iter().find(|w| w.name == name)
+    }
+
+    /// Words of the format's own, in the order of their numbers.
+    pub fn own(&self) -> impl Iterator<Item = &WordDecl> {
+        self.words.iter().filter(|w| w.is_own())
+    }
+
+    /// Where a word of the format's own is, from the start of the transport header.
+    pub fn place(&self, name: &str) -> Option<Place> {
+        let (word, decl) = (0u8..).zip(self.own()).find(|(_, w)| w.name == name)?;
+        Some(self.place_of(decl, Word(word)))
+    }
+
+    /// Where a word of any kind is. [`Place::word`] says nothing if it is not the format's own.
+    pub fn place_of(&self, decl: &WordDecl, word: Word) -> Place {
+        Place {
+            word,
+            byte: self.base + decl.byte,
+            bit: decl.bit,
+            bits: decl.bits,
+        }
+    }
+
+    /// Octets up to the end of the fixed header.
+    pub fn fixed(&self) -> usize {
+        usize::from(self.base) + usize::from(self.header)
+    }
+
+    /// What is wrong with the declaration: words outside the header or on each other, names twice,
+    /// types that name no word, no type that fits all.
+    pub fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        let most = crate::head::WORDS;
+        if self.own().count() > most {
+            faults.push(format!(
+                "{}: {} words of its own; a decoded header holds {most}",
+                self.name,
+                self.own().count()
+            ));
+        }
+        let types: Vec<&str> = self.types.iter().map(|t| t.name).collect();
+        for (i, w) in self.words.iter().enumerate() {
+            if w.bits == 0 || w.bits > 32 || w.end_bit() > usize::from(self.header) * 8 {
+                faults.push(format!("{}: word {} is not inside", self.name, w.name));
+            }
+            let named = w.on.iter().chain(w.by.iter().map(|(on, _)| on));
+            for of in named.filter(|n| **n != "*" && !types.contains(n)) {
+                faults.push(format!("{}: {} names no type {of}", self.name, w.name));
+            }
+            for v in &self.words[..i] {
+                let together = types.iter().any(|t| v.stands_on(t) && w.stands_on(t));
+                let overlap = v.first_bit() < w.end_bit() && w.first_bit() < v.end_bit();
+                if together && (overlap || v.name == w.name) {
+                    faults.push(format!(
+                        "{}: {} and {} share a place or a name",
+                        self.name, v.name, w.name
+                    ));
+                }
+            }
+        }
+        for t in self.types.iter() {
+            if let Some((name, _)) = t.when.filter(|(n, _)| self.word(n).is_none()) {
+                faults.push(format!(
+                    "{}: {} is told by no word {name}",
+                    self.name, t.name
+                ));
+            }
+        }
+        let rest = self.types.last();
+        if rest.is_none_or(|t| t.when.is_some() || t.payload.is_some()) {
+            faults.push(format!("{}: the last type must fit all", self.name));
+        }
+        faults
+    }
+}
+
+impl WordDecl {
+    /// Whether it is a word of the format's own.
+    pub fn is_own(&self) -> bool {
+        matches!(self.field, Field::Own | Field::HopCount)
+    }
+
+    fn first_bit(&self) -> usize {
+        usize::from(self.byte) * 8 + usize::from(self.bit)
+    }
+
+    fn end_bit(&self) -> usize {
+        self.first_bit() + usize::from(self.bits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_declaration_is_told_what_is_wrong_with_it() {
+        let sound = Format {
+            name: "small",
+            doc: "",
+            cites: &[],
+            number: None,
+            port: None,
+            base: 0,
+            header: 4,
+            words: Cow::Owned(vec![
+                WordDecl::octets("a", 0, 2, Field::Own),
+                WordDecl::flag("b", 2, 0x8000, Field::Own),
+            ]),
+            types: Cow::Owned(vec![PacketType::rest("data", Class::Data)]),
+            covers_hops: false,
+        };
+        assert_eq!(sound.faults(), Vec::<String>::new());
+        let place = sound.place("b").unwrap();
+        assert_eq!((place.word, place.byte, place.bit), (Word(1), 2, 0));
+        let with = |word: WordDecl| Format {
+            words: Cow::Owned(vec![sound.words[0], word]),
+            ..sound.clone()
+        };
+        for (word, says) in [
+            (WordDecl::octets("c", 1, 2, Field::Own), "a and c share"),
+            (WordDecl::octets("a", 2, 2, Field::Own), "a and a share"),
+            (WordDecl::octets("d", 3, 2, Field::Own), "d is not inside"),
+            (
+                WordDecl::octets("e", 2, 2, Field::Own).on(&["ack"]),
+                "e names no type ack",
+            ),
+        ] {
+            let faults = with(word).faults();
+            assert!(faults.iter().any(|f| f.contains(says)), "{faults:?}");
+        }
+        let told = Format {
+            types: Cow::Owned(vec![PacketType::told("x", Class::Data, "z", 1)]),
+            ..sound.clone()
+        };
+        assert_eq!(told.faults().len(), 2, "no such word, and nothing fits all");
+    }
+
+    #[test]
+    fn who_writes_a_word_depends_on_the_packet() {
+        let word = WordDecl::octets("delay", 0, 4, Field::Own)
+            .by(&[("feedback", By::End), ("*", By::Both)]);
+        assert_eq!(word.writer("feedback"), By::End);
+        assert_eq!(word.writer("data"), By::Both);
+        assert!(word.hop_writable());
+        assert_eq!(WordDecl::EMPTY.writer("data"), By::End);
+    }
+}
