@@ -1,33 +1,52 @@
-//! Facts about links and neighbours. What a substrate does not know is absent.
+//! What a node's link layer tells about itself (spec 7): one type for the simulated radio, the
+//! emulated one and a driver, for whoever asks.
 
-use core::fmt;
-use core::num::NonZeroU16;
+use crate::units::{Rate, Span, Time};
 
-/// A neighbour: by which device it is reached, and its link-layer address there.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
-pub struct Neighbour {
-    /// Number of the device, from 1: the interface index, live.
-    pub device: NonZeroU16,
-    /// Link-layer address.
-    pub address: [u8; 6],
+/// Facts about a node's link layer, as a driver could export them (spec 7). What a substrate cannot
+/// tell is `None`; each field says who cannot.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct LinkFacts {
+    /// The average D of queueing plus transmission delay (spec 7.1); `None` before the first
+    /// sample, and live where neither a monitor interface nor the driver's files tell it.
+    pub delay: Option<Span>,
+    /// The last sample that went into it; `None` as for `delay`.
+    pub sample: Option<Span>,
+    /// D0, what to assume before the first sample: one cycle of a 1500 B packet without contention
+    /// (spec 7.4); `None` where there is no radio.
+    pub first: Option<Span>,
+    /// Packets that the queue took and the driver has not reported yet; `None` live without a
+    /// monitor interface.
+    pub queued: Option<u32>,
+    /// Packets that the queue takes now; `None` live.
+    pub room: Option<u32>,
+    /// When the driver last reported; `None` before it ever did.
+    pub last_done: Option<Time>,
+    /// Share of the last tenth of a second during which the medium was busy, 0 to 1; `None` live.
+    pub busy: Option<f32>,
+    /// Rate of unicast data, b/s; `None` live before a frame for one station was reported.
+    pub rate: Option<Rate>,
 }
 
-impl Neighbour {
-    /// A neighbour; `None` for device 0, which is none.
-    pub fn new(device: u16, address: [u8; 6]) -> Option<Neighbour> {
-        let device = NonZeroU16::new(device)?;
-        Some(Neighbour { device, address })
-    }
-}
+// Each of 8 octets but three; asked for once per packet at most, it is copied.
+const _: () = assert!(size_of::<LinkFacts>() <= 104);
 
-impl fmt::Display for Neighbour {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b, c, d, e, g] = self.address;
-        let device = self.device;
-        write!(
-            f,
-            "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}%{device}"
-        )
+/// Idle for so long: the delay average says nothing of the present any more (spec 7.4).
+const T_IDLE: Span = Span(100_000_000);
+/// ... unless the medium is busier than this.
+const BUSY: f32 = 0.05;
+
+impl LinkFacts {
+    /// D_node of spec 7.4: the delay to report, and whether the node is idle.
+    ///
+    /// Unknown: a delay of which not even D0 is known is 0, which adds nothing to the largest on a
+    /// path; a queue is empty; a driver that never reported did so last at time 0, when the clock
+    /// started; a medium is quiet ("no CCA info").
+    pub fn reported(&self, now: Time) -> (Span, bool) {
+        let empty = self.queued.is_none_or(|packets| packets == 0);
+        let quiet = self.busy.is_none_or(|share| share < BUSY);
+        let idle = empty && now - self.last_done.unwrap_or(Time::ZERO) > T_IDLE && quiet;
+        (self.delay.or(self.first).unwrap_or(Span::ZERO), idle)
     }
 }
 
@@ -35,10 +54,48 @@ impl fmt::Display for Neighbour {
 mod tests {
     use super::*;
 
+    fn ms(n: u64) -> Time {
+        Time(n * 1_000_000)
+    }
+
     #[test]
-    fn a_neighbour_is_an_address_behind_a_device() {
-        let n = Neighbour::new(3, [2, 0, 0, 0, 1, 255]).unwrap();
-        assert_eq!(n.to_string(), "02:00:00:00:01:ff%3");
-        assert_eq!(Neighbour::new(0, [0; 6]), None);
+    fn a_node_is_idle_after_a_tenth_of_a_second_without_traffic_of_its_own_or_others() {
+        let facts = LinkFacts {
+            delay: Some(Span(700_000)),
+            first: Some(Span(681_500)),
+            queued: Some(0),
+            last_done: Some(ms(1000)),
+            busy: Some(0.01),
+            ..LinkFacts::default()
+        };
+        assert_eq!(facts.reported(ms(1101)), (Span(700_000), true));
+        assert_eq!(facts.reported(ms(1099)), (Span(700_000), false));
+        let busy = LinkFacts {
+            busy: Some(0.2),
+            ..facts
+        };
+        assert!(!busy.reported(ms(2000)).1);
+        let queued = LinkFacts {
+            queued: Some(1),
+            ..facts
+        };
+        assert!(!queued.reported(ms(2000)).1);
+        let fresh = LinkFacts {
+            delay: None,
+            ..facts
+        };
+        assert_eq!(fresh.reported(ms(2000)).0, Span(681_500));
+    }
+
+    #[test]
+    fn what_nobody_tells_makes_no_node_busy_and_no_path_longer() {
+        let nothing = LinkFacts::default();
+        assert_eq!(nothing.reported(ms(100)), (Span::ZERO, false));
+        assert_eq!(nothing.reported(ms(101)), (Span::ZERO, true));
+        let known = LinkFacts {
+            queued: Some(3),
+            ..nothing
+        };
+        assert!(!known.reported(ms(101)).1);
     }
 }

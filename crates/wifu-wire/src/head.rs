@@ -1,7 +1,7 @@
 //! The decoded header that parts read and write, and the trait that maps it to bytes.
 
 use crate::checksum::Pseudo;
-use crate::facts::Neighbour;
+use crate::neighbour::Neighbour;
 use crate::format::{Class, Format};
 use crate::notes::Notes;
 use crate::units::{Rate, Seq};

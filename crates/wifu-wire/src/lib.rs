@@ -11,6 +11,7 @@ pub mod format;
 pub mod front;
 pub mod head;
 pub mod ipv4;
+pub mod neighbour;
 pub mod notes;
 pub mod pcapng;
 pub mod radiotap;
@@ -20,10 +21,11 @@ pub mod units;
 
 pub use checksum::Pseudo;
 pub use codec::Codec;
-pub use facts::Neighbour;
+pub use facts::LinkFacts;
 pub use format::{Class, Format};
 pub use head::{Flags, FrameFacts, Head, Place, RANGES, SynOptions, WORDS, Wire, Word};
 pub use ipv4::IpInfo;
+pub use neighbour::Neighbour;
 pub use notes::{NOTES, Note, Notes};
 pub use units::{Rate, Rng, Seq, Span, Time};
 
