@@ -1,10 +1,10 @@
 //! A node's handlers, asked one after the other.
 
-use crate::handler::{Handler, HopCx, Lines, Site, TIMERS, TxStatus};
-use crate::hook::{Hook, Hooks, Packet, Verdict};
-use crate::ip;
-use crate::shim;
-use std::collections::{BTreeMap, VecDeque};
+use crate::handler::{Asked, Handler, HopCx, Lines, Sending, Site, TIMERS, TxStatus, What};
+use crate::hook::{Hook, Hooks, Verdict};
+use crate::packet::Packet;
+use crate::select::Select;
+use std::collections::BTreeMap;
 use wifu_wire::{Rng, Time};
 
 /// What to do with a packet that a handler wants to hold although it holds as many as it may.
@@ -28,21 +28,49 @@ pub struct Counters {
     pub dropped: BTreeMap<&'static str, u64>,
     /// Held.
     pub held: u64,
+    /// Copies kept.
+    pub kept: u64,
+    /// Packets and copies sent.
+    pub sent: u64,
     /// Wanted to hold, but held as many as it may.
     pub overflows: u64,
+    /// What else it counts, by name.
+    pub counts: Vec<(&'static str, u64)>,
+}
+
+/// Where a handler stands in a chain.
+pub struct Seat {
+    /// Its name in accounts.
+    pub name: String,
+    /// The hooks at which it is asked.
+    pub hooks: Hooks,
+    /// Packets about which it is asked.
+    pub select: Select,
+    /// Packets and copies that it may hold.
+    pub most: u32,
+    /// What to do with a packet beyond that.
+    pub full: Full,
+    /// Its stream.
+    pub rng: Rng,
+    /// Names of its counts.
+    pub counts: &'static [&'static str],
 }
 
 struct Link {
-    name: String,
+    seat: Seat,
     handler: Box<dyn Handler>,
-    hooks: Hooks,
-    protocol: Option<u8>,
-    most: u32,
-    full: Full,
     holding: u32,
     timers: [Time; TIMERS],
-    rng: Rng,
+    counts: Vec<u64>,
     counters: Counters,
+}
+
+/// A packet that is held: by whom, at which hook, and who sent it if a handler did.
+#[derive(Clone, Copy)]
+struct Holding {
+    at: usize,
+    hook: Hook,
+    not: Option<usize>,
 }
 
 /// A held packet that a handler let go. The substrate calls [`Chain::resume`] if it was accepted.
@@ -58,39 +86,31 @@ pub struct Released {
 #[derive(Default)]
 pub struct Chain {
     links: Vec<Link>,
-    /// Who holds a packet, and at which hook.
-    held: BTreeMap<u64, (usize, Hook)>,
-    said: Said,
+    held: BTreeMap<u64, Holding>,
+    /// Whose copy it is.
+    kept: BTreeMap<u64, usize>,
+    asked: Asked,
     due: Time,
 }
 
-/// What handlers said besides their verdicts.
-#[derive(Default)]
-struct Said {
-    released: VecDeque<(usize, u64, Verdict)>,
-    lines: Lines,
-}
-
-impl Said {
-    /// Call a handler, by its place, with what it may use.
-    fn ask<R>(
-        &mut self,
-        (at, link): (usize, &mut Link),
-        now: Time,
-        site: &dyn Site,
-        call: impl FnOnce(&mut dyn Handler, &mut HopCx<'_>) -> R,
-    ) -> R {
-        let mut cx = HopCx {
-            now,
-            site,
-            rng: &mut link.rng,
-            at,
-            timers: &mut link.timers,
-            released: &mut self.released,
-            lines: &mut self.lines,
-        };
-        call(&mut *link.handler, &mut cx)
-    }
+/// Call a handler, by its place, with what it may use.
+fn ask<R>(
+    asked: &mut Asked,
+    (at, link): (usize, &mut Link),
+    now: Time,
+    site: &dyn Site,
+    call: impl FnOnce(&mut dyn Handler, &mut HopCx<'_>) -> R,
+) -> R {
+    let mut cx = HopCx {
+        now,
+        site,
+        rng: &mut link.seat.rng,
+        at,
+        timers: &mut link.timers,
+        asked,
+        counts: &mut link.counts,
+    };
+    call(&mut *link.handler, &mut cx)
 }
 
 impl Link {
@@ -114,30 +134,15 @@ impl Chain {
         }
     }
 
-    /// Append a handler: its name, hooks, protocol (`None`: all; a packet with a shim is judged by
-    /// what is inside), how many packets it may hold and what to do beyond that, its stream.
-    #[allow(clippy::too_many_arguments)]
-    pub fn push(
-        &mut self,
-        name: &str,
-        handler: Box<dyn Handler>,
-        hooks: Hooks,
-        protocol: Option<u8>,
-        most: u32,
-        full: Full,
-        rng: Rng,
-    ) {
+    /// Append a handler.
+    pub fn push(&mut self, seat: Seat, handler: Box<dyn Handler>) {
         self.links.push(Link {
-            name: name.to_owned(),
             handler,
-            hooks,
-            protocol,
-            most,
-            full,
             holding: 0,
             timers: [Time::NEVER; TIMERS],
-            rng,
+            counts: vec![0; seat.counts.len()],
             counters: Counters::default(),
+            seat,
         });
     }
 
@@ -145,7 +150,12 @@ impl Chain {
     pub fn hooks(&self) -> Hooks {
         self.links
             .iter()
-            .fold(Hooks::NONE, |all, l| all.or(l.hooks))
+            .fold(Hooks::NONE, |all, l| all.or(l.seat.hooks))
+    }
+
+    /// Whether there are no handlers.
+    pub fn is_empty(&self) -> bool {
+        self.links.is_empty()
     }
 
     /// Ask about a packet. After `Hold` the substrate keeps it until [`Chain::poll_released`]
@@ -161,7 +171,19 @@ impl Chain {
         if self.held.contains_key(&packet.ticket) {
             self.forget(packet.ticket);
         }
-        self.ask_from(0, hook, packet, now, site)
+        self.ask_from((0, None), hook, packet, now, site)
+    }
+
+    /// Ask about a packet that a handler sent (`by`, of [`Sending`]): it does not meet it again.
+    pub fn on_sent(
+        &mut self,
+        by: usize,
+        hook: Hook,
+        packet: &mut Packet<'_>,
+        now: Time,
+        site: &dyn Site,
+    ) -> Verdict {
+        self.ask_from((0, Some(by)), hook, packet, now, site)
     }
 
     /// Ask those after the one who held the packet and accepted it.
@@ -173,9 +195,9 @@ impl Chain {
         site: &dyn Site,
     ) -> Verdict {
         match (released.verdict, self.held.remove(&released.ticket)) {
-            (Verdict::Accept, Some((at, hook))) => {
-                self.links[at].let_go();
-                self.ask_from(at + 1, hook, packet, now, site)
+            (Verdict::Accept, Some(h)) => {
+                self.links[h.at].let_go();
+                self.ask_from((h.at + 1, h.not), h.hook, packet, now, site)
             }
             (verdict, _) => verdict,
         }
@@ -183,7 +205,7 @@ impl Chain {
 
     fn ask_from(
         &mut self,
-        first: usize,
+        (first, not): (usize, Option<usize>),
         hook: Hook,
         packet: &mut Packet<'_>,
         now: Time,
@@ -191,15 +213,22 @@ impl Chain {
     ) -> Verdict {
         for at in first..self.links.len() {
             let link = &mut self.links[at];
-            if !link.hooks.has(hook) || !meant(link.protocol, packet.octets()) {
+            let asked = link.seat.hooks.has(hook) && not != Some(at);
+            if !asked || !link.seat.select.fits(packet.octets()) {
                 continue;
             }
             link.counters.packets += 1;
             let before = packet.changes();
-            let verdict = self.said.ask((at, link), now, site, |handler, cx| {
+            (packet.may_copy, packet.copied) = (link.holding < link.seat.most, None);
+            let verdict = ask(&mut self.asked, (at, link), now, site, |handler, cx| {
                 handler.on_packet(hook, packet, cx)
             });
             link.counters.changed += u64::from(packet.changes() > before);
+            if let Some(copy) = packet.copied.take() {
+                link.holding += 1;
+                link.counters.kept += 1;
+                self.kept.insert(copy, at);
+            }
             self.due = link.due(self.due);
             match verdict {
                 Verdict::Accept => {}
@@ -207,16 +236,16 @@ impl Chain {
                     *link.counters.dropped.entry(reason).or_default() += 1;
                     return verdict;
                 }
-                Verdict::Hold if link.holding < link.most => {
+                Verdict::Hold if link.holding < link.seat.most => {
                     link.holding += 1;
                     link.counters.held += 1;
-                    self.held.insert(packet.ticket, (at, hook));
+                    self.held.insert(packet.ticket, Holding { at, hook, not });
                     return verdict;
                 }
                 Verdict::Hold => {
                     link.counters.overflows += 1;
                     link.handler.on_lost(packet.ticket);
-                    if link.full == Full::Closed {
+                    if link.seat.full == Full::Closed {
                         return Verdict::Drop("handler full");
                     }
                 }
@@ -225,11 +254,47 @@ impl Chain {
         Verdict::Accept
     }
 
+    /// A packet that a handler sends; the substrate lets it enter.
+    pub fn poll_sending(&mut self) -> Option<Sending> {
+        while let Some(sending) = self.asked.sending.pop_front() {
+            if let What::Kept { ticket, stays } = sending.what {
+                // Who does not keep it cannot send it.
+                if self.kept.get(&ticket) != Some(&sending.by) {
+                    continue;
+                }
+                if !stays {
+                    self.kept.remove(&ticket);
+                    self.links[sending.by].let_go();
+                }
+            }
+            self.links[sending.by].counters.sent += 1;
+            return Some(sending);
+        }
+        None
+    }
+
+    /// A copy that a handler let go: the substrate may forget it.
+    pub fn poll_dropped(&mut self) -> Option<u64> {
+        while let Some((by, ticket)) = self.asked.dropped.pop_front() {
+            if self.kept.get(&ticket) == Some(&by) {
+                self.kept.remove(&ticket);
+                self.links[by].let_go();
+                return Some(ticket);
+            }
+        }
+        None
+    }
+
+    /// The octets of a [`Sending`] are not needed any more: their memory is used again.
+    pub fn recycle(&mut self, octets: Vec<u8>) {
+        self.asked.spare.push(octets);
+    }
+
     /// A held packet that was let go since.
     pub fn poll_released(&mut self) -> Option<Released> {
-        while let Some((by, ticket, verdict)) = self.said.released.pop_front() {
+        while let Some((by, ticket, verdict)) = self.asked.released.pop_front() {
             // The substrate may have lost it meanwhile; and who does not hold it has no say.
-            let Some(at) = self.held.get(&ticket).map(|h| h.0).filter(|at| *at == by) else {
+            let Some(at) = self.held.get(&ticket).map(|h| h.at).filter(|at| *at == by) else {
                 continue;
             };
             let link = &mut self.links[at];
@@ -249,8 +314,8 @@ impl Chain {
 
     /// The substrate lost a held packet.
     pub fn forget(&mut self, ticket: u64) {
-        if let Some((at, _)) = self.held.remove(&ticket) {
-            let link = &mut self.links[at];
+        if let Some(h) = self.held.remove(&ticket) {
+            let link = &mut self.links[h.at];
             link.let_go();
             link.handler.on_lost(ticket);
         }
@@ -274,7 +339,7 @@ impl Chain {
                     continue;
                 }
                 link.timers[timer] = Time::NEVER;
-                self.said.ask((at, link), now, site, |handler, cx| {
+                ask(&mut self.asked, (at, link), now, site, |handler, cx| {
                     handler.on_timer(timer as u8, cx)
                 });
             }
@@ -286,7 +351,7 @@ impl Chain {
     /// The driver reported a transmission.
     pub fn on_tx_status(&mut self, status: &TxStatus, now: Time, site: &dyn Site) {
         for (at, link) in self.links.iter_mut().enumerate() {
-            self.said.ask((at, link), now, site, |handler, cx| {
+            ask(&mut self.asked, (at, link), now, site, |handler, cx| {
                 handler.on_tx_status(status, cx)
             });
             self.due = link.due(self.due);
@@ -295,20 +360,18 @@ impl Chain {
 
     /// What handlers wrote since the last call.
     pub fn take_lines(&mut self) -> Lines {
-        core::mem::take(&mut self.said.lines)
+        core::mem::take(&mut self.asked.lines)
     }
 
     /// Name and account of each handler, in order.
-    pub fn counters(&self) -> impl Iterator<Item = (&str, &Counters)> {
-        self.links.iter().map(|l| (l.name.as_str(), &l.counters))
-    }
-}
-
-/// Whether a packet is of this protocol, by itself or inside a shim.
-fn meant(protocol: Option<u8>, packet: &[u8]) -> bool {
-    let Some(wanted) = protocol else { return true };
-    match shim::parse(packet) {
-        Some((head, _)) => head.inner == wanted || wanted == shim::PROTOCOL,
-        None => ip::protocol(packet) == Some(wanted),
+    pub fn counters(&self) -> impl Iterator<Item = (&str, Counters)> {
+        self.links.iter().map(|l| {
+            let counts = l.seat.counts.iter().copied().zip(l.counts.iter().copied());
+            let counters = Counters {
+                counts: counts.collect(),
+                ..l.counters.clone()
+            };
+            (l.seat.name.as_str(), counters)
+        })
     }
 }

@@ -11,14 +11,16 @@
 //! The paper's form has one line per handler, `handler NAME PROTOCOL [KEY=VALUE]...`, with `*` for
 //! every protocol; `#` begins a comment.
 
-use crate::chain::{Chain, Full};
-use crate::handler::Descriptor;
-use crate::handlers::{HANDLERS, find};
+use crate::chain::{Chain, Full, Seat};
+use crate::handler::{Descriptor, Setup, Verbs};
+use crate::handlers::HANDLERS;
 use crate::hook::{Hook, Hooks};
+use crate::select::{HopWord, Select};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use wifu_engine::Registry;
 use wifu_engine::descriptor::{Params, Value};
-use wifu_wire::Rng;
+use wifu_wire::{Note, Rng, Wire, Word};
 
 /// What is wrong with a configuration, and what would be right.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -46,6 +48,65 @@ pub struct HandlerConfig {
     /// Parameters of the handler.
     #[serde(flatten)]
     pub params: BTreeMap<String, toml::Value>,
+}
+
+/// What there is to make handlers from.
+#[derive(Clone)]
+pub struct Kinds {
+    /// The handlers that may be named, in the order of the documentation.
+    pub handlers: Vec<&'static Descriptor>,
+    /// Parts, formats and, with those of the handlers, all annotations.
+    pub parts: Registry,
+}
+
+impl Kinds {
+    /// The handlers that come with WiFu, beside these parts.
+    pub fn new(parts: Registry) -> Kinds {
+        let kinds = Kinds {
+            handlers: Vec::new(),
+            parts,
+        };
+        kinds.with(HANDLERS)
+    }
+
+    /// With more handlers, from other crates.
+    #[must_use]
+    pub fn with(mut self, handlers: &[&'static Descriptor]) -> Kinds {
+        let notes = handlers.iter().flat_map(|d| d.notes).copied();
+        self.parts = self.parts.with_notes(notes);
+        self.handlers.extend_from_slice(handlers);
+        self
+    }
+
+    /// The handler of a name.
+    ///
+    /// # Errors
+    /// There is none; the nearest known name.
+    pub fn find(&self, name: &str) -> Result<&'static Descriptor, ConfigError> {
+        let found = self.handlers.iter().copied().find(|d| d.name == name);
+        found.ok_or_else(|| {
+            let names = self.handlers.iter().map(|d| d.name);
+            ConfigError(unknown("handler", name, names))
+        })
+    }
+}
+
+/// Where a chain is made: from what, and for what kind of substrate.
+#[derive(Clone, Copy)]
+pub struct Ground<'a> {
+    /// What there is.
+    pub kinds: &'a Kinds,
+    /// What handlers can do there.
+    pub can: Verbs,
+}
+
+/// The packets of a composition, for handlers that belong to it.
+#[derive(Clone, Copy)]
+pub struct Own<'a> {
+    /// Its wire format.
+    pub wire: &'a dyn Wire,
+    /// Its IP protocol number.
+    pub number: u8,
 }
 
 /// The handlers of a node, in order.
@@ -111,65 +172,161 @@ impl Config {
     ///
     /// # Errors
     /// Unknown names with the nearest known one; parameters that are unknown or out of range;
-    /// hooks at which a handler does nothing.
-    pub fn chain(&self, rng: &Rng) -> Result<Chain, ConfigError> {
+    /// hooks at which a handler does nothing; a handler that cannot act on the ground.
+    pub fn chain(&self, rng: &Rng, ground: Ground<'_>) -> Result<Chain, ConfigError> {
         let mut chain = Chain::new();
-        for (i, config) in self.handlers.iter().enumerate() {
-            let own = rng.split(&config.name).split_n(i as u64);
-            config
-                .push(&mut chain, own)
-                .map_err(|e| ConfigError(format!("handler {} ({}): {e}", i + 1, config.name)))?;
-        }
+        self.append(&mut chain, rng, ground, None)?;
         Ok(chain)
+    }
+
+    /// Append the handlers to a chain; with `own`, they are asked about a composition's packets
+    /// only, and their words are those of its format.
+    ///
+    /// # Errors
+    /// As [`Config::chain`]; and a word that the format has not.
+    pub fn append(
+        &self,
+        chain: &mut Chain,
+        rng: &Rng,
+        ground: Ground<'_>,
+        own: Option<Own<'_>>,
+    ) -> Result<(), ConfigError> {
+        for (i, config) in self.handlers.iter().enumerate() {
+            let stream = rng.split(&config.name).split_n(i as u64);
+            let pushed = config.push(chain, stream, ground, own);
+            pushed.map_err(|e| ConfigError(format!("handler {} ({}): {e}", i + 1, config.name)))?;
+        }
+        Ok(())
     }
 }
 
+/// Places of the words that a handler declares: in the shim that it inserts, else in `wire` or in
+/// the format for which it is meant.
+fn words(
+    d: &Descriptor,
+    own: Option<Own<'_>>,
+) -> Result<Vec<(&'static str, HopWord)>, ConfigError> {
+    let mut found = Vec::new();
+    for w in d.words {
+        let below = d.inserts.and_then(|f| f.place(w.name));
+        let above = || match own {
+            Some(own) => own.wire.place(w.name),
+            None => d.format.and_then(|f| f.place(w.name)),
+        };
+        match (below, below.or_else(above)) {
+            (_, Some(place)) => {
+                let below = below.is_some();
+                found.push((w.name, HopWord { place, below }));
+            }
+            _ if w.optional => {}
+            _ => {
+                let whose = own.map_or("its packets", |own| own.wire.name());
+                return wrong(format!(
+                    "it uses the header word \"{}\", which {whose} does not have",
+                    w.name
+                ));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// What tells packets of a format apart, whatever composition they are of.
+fn select(d: &Descriptor, protocol: Option<u8>) -> Select {
+    let format = d.format.filter(|_| protocol.is_none());
+    format.map_or(Select::protocol(protocol.or(d.protocol)), |f| Select {
+        protocol: f.number,
+        port: f.port,
+        identity: f
+            .words
+            .iter()
+            .filter_map(|w| match w.field {
+                wifu_wire::format::Field::Is(value, _) => Some((f.place_of(w, Word(0)), value)),
+                _ => None,
+            })
+            .collect(),
+    })
+}
+
 impl HandlerConfig {
+    /// One handler without further words.
+    pub fn named(name: &str) -> HandlerConfig {
+        HandlerConfig {
+            name: name.to_owned(),
+            protocol: None,
+            hooks: None,
+            most_held: None,
+            when_full: None,
+            params: BTreeMap::new(),
+        }
+    }
+
     /// Where it is asked: its hooks, and the protocol (`None`: all).
     ///
     /// # Errors
     /// Unknown names, hooks at which it does nothing.
-    pub fn place(&self) -> Result<(Hooks, Option<u8>), ConfigError> {
-        let descriptor = self.descriptor()?;
+    pub fn place(&self, kinds: &Kinds) -> Result<(Hooks, Option<u8>), ConfigError> {
+        let descriptor = kinds.find(&self.name)?;
         let protocol = self.protocol.or(descriptor.protocol);
         Ok((self.hooks(descriptor)?, protocol))
     }
 
-    /// Its descriptor.
-    ///
-    /// # Errors
-    /// Unknown names, with the nearest known one.
-    pub fn descriptor(&self) -> Result<&'static Descriptor, ConfigError> {
-        find(&self.name).ok_or_else(|| {
-            let names = HANDLERS.iter().map(|d| d.name);
-            ConfigError(unknown("handler", &self.name, names))
-        })
-    }
-
-    fn push(&self, chain: &mut Chain, rng: Rng) -> Result<(), ConfigError> {
-        let descriptor = self.descriptor()?;
+    fn push(
+        &self,
+        chain: &mut Chain,
+        rng: Rng,
+        ground: Ground<'_>,
+        own: Option<Own<'_>>,
+    ) -> Result<(), ConfigError> {
+        let descriptor = ground.kinds.find(&self.name)?;
+        let cannot = descriptor.needs.beyond(ground.can);
+        if !cannot.is_empty() {
+            return wrong(format!(
+                "it must {}, which handlers cannot here",
+                cannot.join(" and ")
+            ));
+        }
         let values = self.values(descriptor)?;
-        let params = Params {
-            values: &values,
-            words: &[],
-            notes: &[],
-            exts: &[],
+        let mut notes: Vec<(&'static str, Note)> = Vec::new();
+        for n in descriptor.notes {
+            let Some(note) = ground.kinds.parts.note(n.name) else {
+                return wrong(format!(
+                    "no place is left for the annotation \"{}\": packets have {}",
+                    n.name,
+                    wifu_wire::NOTES
+                ));
+            };
+            notes.push((n.name, note));
+        }
+        let words = words(descriptor, own)?;
+        let setup = Setup {
+            params: Params {
+                values: &values,
+                words: &[],
+                notes: &notes,
+                exts: &[],
+            },
+            words: &words,
         };
-        let handler = (descriptor.build)(&params).map_err(ConfigError)?;
+        let handler = (descriptor.build)(&setup).map_err(ConfigError)?;
         let full = match self.when_full.as_deref() {
             None | Some("open") => Full::Open,
             Some("closed") => Full::Closed,
             Some(other) => return wrong(format!("when_full = \"{other}\": write open or closed")),
         };
-        chain.push(
-            descriptor.name,
-            handler,
-            self.hooks(descriptor)?,
-            self.protocol.or(descriptor.protocol),
-            self.most_held.unwrap_or(descriptor.holds),
+        let seat = Seat {
+            name: descriptor.name.to_owned(),
+            hooks: self.hooks(descriptor)?,
+            select: match own {
+                Some(own) => Select::composition(own.wire, own.number),
+                None => select(descriptor, self.protocol),
+            },
+            most: self.most_held.unwrap_or(descriptor.holds),
             full,
             rng,
-        );
+            counts: descriptor.counts,
+        };
+        chain.push(seat, handler);
         Ok(())
     }
 

@@ -1,9 +1,13 @@
 //! What a handler is.
 
-use crate::hook::{Hook, Hooks, Packet, Verdict};
+use crate::hook::{Hook, Hooks, Verdict};
+use crate::packet::Packet;
+use crate::select::HopWord;
+use core::net::Ipv4Addr;
 use std::collections::VecDeque;
-use wifu_engine::descriptor::{ParamSpec, Params};
-use wifu_wire::{LinkFacts, Rng, Span, Time};
+use wifu_engine::Access;
+use wifu_engine::descriptor::{NoteSpec, ParamSpec, Params};
+use wifu_wire::{Format, LinkFacts, Neighbour, Notes, Rng, Span, Time};
 
 /// Timers of each handler.
 pub const TIMERS: usize = 4;
@@ -16,21 +20,131 @@ pub struct TxStatus {
     /// It was acknowledged, or was for all.
     pub delivered: bool,
     /// Attempts.
-    pub tries: u8,
+    pub attempts: u8,
+    /// Time on the air in all attempts; `None` where nobody says.
+    pub airtime: Option<Span>,
     /// From entering the driver's ring to its report; live, from leaving that hook.
-    pub sample: Span,
+    pub delay: Span,
+}
+
+/// Where a packet goes next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NextHop {
+    /// The neighbour.
+    pub neighbour: Neighbour,
+    /// It is the destination.
+    pub last: bool,
+    /// Hops to the destination, if the routing says.
+    pub hops: Option<core::num::NonZeroU8>,
 }
 
 /// Where a handler runs: what the node knows and a handler may ask for.
 pub trait Site {
-    /// Number of the node.
+    /// Number of the node, for people.
     fn node(&self) -> u16;
     /// What its link layer reports now.
     fn link(&self) -> LinkFacts;
+    /// The next hop to a destination; `None` without a route, or where the substrate can't say.
+    fn next_hop(&self, _to: Ipv4Addr) -> Option<NextHop> {
+        None
+    }
+}
+
+/// What a handler may do besides looking at packets, changing and dropping them. Substrates differ
+/// in what they can.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Verbs(u8);
+
+impl Verbs {
+    /// Nothing else.
+    pub const NONE: Verbs = Verbs(0);
+    /// Hold packets and let them go later.
+    pub const HOLD: Verbs = Verbs(1);
+    /// Keep copies of packets.
+    pub const COPY: Verbs = Verbs(2);
+    /// Send packets of its own, and copies.
+    pub const SEND: Verbs = Verbs(4);
+    /// Learn what became of transmissions.
+    pub const STATUS: Verbs = Verbs(8);
+    /// All that a simulated node can.
+    pub const ALL: Verbs = Verbs(15);
+
+    const NAMES: [(Verbs, &'static str); 4] = [
+        (Verbs::HOLD, "hold packets"),
+        (Verbs::COPY, "keep copies of packets"),
+        (Verbs::SEND, "send packets"),
+        (Verbs::STATUS, "learn what became of transmissions"),
+    ];
+
+    /// Both together.
+    #[must_use]
+    pub const fn with(self, other: Verbs) -> Verbs {
+        Verbs(self.0 | other.0)
+    }
+
+    /// Those that are not in `other`, in words.
+    pub fn beyond(self, other: Verbs) -> Vec<&'static str> {
+        let lacks = |v: &Verbs| self.0 & v.0 != 0 && other.0 & v.0 == 0;
+        Verbs::NAMES
+            .iter()
+            .filter(|(v, _)| lacks(v))
+            .map(|(_, name)| *name)
+            .collect()
+    }
 }
 
 /// Lines that handlers write for people to read.
 pub type Lines = Vec<String>;
+
+/// To whom a packet is sent over the link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum LinkTo {
+    /// The next hop of the route to its destination.
+    #[default]
+    Route,
+    /// This neighbour: the last transmitter, say.
+    Neighbour(Neighbour),
+    /// All who hear it.
+    All,
+}
+
+/// What a handler sends.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum What {
+    /// These octets, from the IP header on; they are given back by [`crate::Chain::recycle`].
+    Octets(Vec<u8>),
+    /// A copy that it kept.
+    Kept {
+        /// Which.
+        ticket: u64,
+        /// It stays with the handler: another copy is sent.
+        stays: bool,
+    },
+}
+
+/// A packet that a handler sends: it enters before [`Hook::Postrouting`] and does not meet the
+/// handler that sent it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sending {
+    /// The place of who sent it.
+    pub by: usize,
+    /// What.
+    pub what: What,
+    /// To whom.
+    pub to: LinkTo,
+    /// Annotations.
+    pub notes: Notes,
+}
+
+/// What handlers asked for and the chain has not done yet.
+#[derive(Default)]
+pub(crate) struct Asked {
+    pub(crate) released: VecDeque<(usize, u64, Verdict)>,
+    pub(crate) sending: VecDeque<Sending>,
+    pub(crate) dropped: VecDeque<(usize, u64)>,
+    pub(crate) lines: Lines,
+    pub(crate) spare: Vec<Vec<u8>>,
+}
 
 /// What a handler may use while it is asked.
 pub struct HopCx<'a> {
@@ -43,15 +157,42 @@ pub struct HopCx<'a> {
     /// Its place in the chain.
     pub(crate) at: usize,
     pub(crate) timers: &'a mut [Time; TIMERS],
-    pub(crate) released: &'a mut VecDeque<(usize, u64, Verdict)>,
-    pub(crate) lines: &'a mut Lines,
+    pub(crate) asked: &'a mut Asked,
+    pub(crate) counts: &'a mut [u64],
 }
 
 impl HopCx<'_> {
-    /// Say what becomes of a packet that this handler holds: `Accept` lets it go on to the next
-    /// handler. `Hold` is ignored, and so is a packet that it does not hold.
+    /// Say what becomes of a packet that this handler holds: `Accept` puts it back on its way, to
+    /// the next handler. `Hold` is ignored, and so is a packet that it does not hold.
     pub fn release(&mut self, ticket: u64, verdict: Verdict) {
-        self.released.push_back((self.at, ticket, verdict));
+        self.asked.released.push_back((self.at, ticket, verdict));
+    }
+
+    /// Send a packet of one's own, from its IP header on; length and header checksum are made right.
+    pub fn send(&mut self, octets: &[u8], to: LinkTo) {
+        let mut own = self.asked.spare.pop().unwrap_or_default();
+        own.clear();
+        own.extend_from_slice(octets);
+        self.push(What::Octets(own), to);
+    }
+
+    /// Send a copy that was kept ([`Packet::copy`]); with `stays`, keep it for another time.
+    pub fn send_kept(&mut self, ticket: u64, stays: bool, to: LinkTo) {
+        self.push(What::Kept { ticket, stays }, to);
+    }
+
+    fn push(&mut self, what: What, to: LinkTo) {
+        self.asked.sending.push_back(Sending {
+            by: self.at,
+            what,
+            to,
+            notes: Notes::EMPTY,
+        });
+    }
+
+    /// Let go of a copy that was kept.
+    pub fn drop_kept(&mut self, ticket: u64) {
+        self.asked.dropped.push_back((self.at, ticket));
     }
 
     /// Be called at `at`, or as soon as possible if that has passed.
@@ -62,9 +203,25 @@ impl HopCx<'_> {
         self.timers[usize::from(timer)] = at;
     }
 
+    /// Be called no more for this timer.
+    ///
+    /// # Panics
+    /// If `timer` is not below [`TIMERS`].
+    pub fn disarm(&mut self, timer: u8) {
+        self.timers[usize::from(timer)] = Time::NEVER;
+    }
+
+    /// Add one to the count of this number, in the order of [`Descriptor::counts`].
+    ///
+    /// # Panics
+    /// If the descriptor declares no such count.
+    pub fn count(&mut self, count: usize) {
+        self.counts[count] += 1;
+    }
+
     /// Write a line for people to read.
     pub fn log(&mut self, line: String) {
-        self.lines.push(line);
+        self.asked.lines.push(line);
     }
 }
 
@@ -82,23 +239,129 @@ pub trait Handler: Send {
     fn on_lost(&mut self, ticket: u64) {}
 }
 
+/// A header word that a handler uses.
+#[derive(Clone, Copy, Debug)]
+pub struct HopWordSpec {
+    /// Its name in the format.
+    pub name: &'static str,
+    /// What the handler does with it.
+    pub access: Access,
+    /// It does without where the format lacks it.
+    pub optional: bool,
+}
+
+impl HopWordSpec {
+    /// A word that the handler reads.
+    pub const fn read(name: &'static str) -> HopWordSpec {
+        HopWordSpec {
+            name,
+            access: Access::Read,
+            optional: false,
+        }
+    }
+
+    /// A word that the handler reads and writes.
+    pub const fn written(name: &'static str) -> HopWordSpec {
+        HopWordSpec {
+            access: Access::Both,
+            ..HopWordSpec::read(name)
+        }
+    }
+
+    /// The same, where the format has it.
+    #[must_use]
+    pub const fn optional(self) -> HopWordSpec {
+        HopWordSpec {
+            optional: true,
+            ..self
+        }
+    }
+}
+
+/// What a build function gets.
+#[derive(Debug)]
+pub struct Setup<'a> {
+    /// Values of the declared parameters, and numbers of the declared annotations.
+    pub params: Params<'a>,
+    /// Places of the declared words that the format has.
+    pub words: &'a [(&'static str, HopWord)],
+}
+
+impl Setup<'_> {
+    /// The declared word `name`, unless it is optional and the format lacks it.
+    pub fn find(&self, name: &str) -> Option<HopWord> {
+        self.words.iter().find(|w| w.0 == name).map(|w| w.1)
+    }
+
+    /// The declared word `name`.
+    ///
+    /// # Panics
+    /// If the descriptor does not declare it, or as optional.
+    pub fn word(&self, name: &str) -> HopWord {
+        match self.find(name) {
+            Some(word) => word,
+            None => panic!("the handler does not declare the word {name}"),
+        }
+    }
+}
+
 /// The public face of a handler; everything else about it is generated from this.
 pub struct Descriptor {
     /// Its name in configurations.
     pub name: &'static str,
-    /// What it does, and the source.
+    /// What it does.
     pub doc: &'static str,
+    /// Sources.
+    pub cites: &'static [&'static str],
     /// The hooks at which it makes sense; all of them unless the configuration says fewer.
     pub hooks: Hooks,
     /// The IP protocol for which it is meant; `None`: all.
     pub protocol: Option<u8>,
+    /// The format whose packets it is for where no composition says so.
+    pub format: Option<&'static Format>,
+    /// The format of a shim that it inserts between IP and transport: so much smaller are segments.
+    pub inserts: Option<&'static Format>,
     /// Parameters.
     pub params: &'static [ParamSpec],
-    /// Packets that it holds at most unless the configuration says otherwise; 0: it holds none.
+    /// Header words, of the transport's format or of the shim that it inserts.
+    pub words: &'static [HopWordSpec],
+    /// Annotations.
+    pub notes: &'static [NoteSpec],
+    /// Names of what it counts ([`HopCx::count`]).
+    pub counts: &'static [&'static str],
+    /// What it must be able to do.
+    pub needs: Verbs,
+    /// Packets and copies that it holds at most unless the configuration says otherwise; 0: none.
     pub holds: u32,
     /// It neither changes nor counts packets, so that it may be given super-packets: up to 64 KB
     /// that the driver cuts into segments later, whose checksum is not filled in yet (GSO).
     pub super_packets: bool,
     /// Make one.
-    pub build: fn(&Params<'_>) -> Result<Box<dyn Handler>, String>,
+    pub build: fn(&Setup<'_>) -> Result<Box<dyn Handler>, String>,
+}
+
+impl Descriptor {
+    /// A descriptor with nothing in it, for struct update syntax.
+    pub const EMPTY: Descriptor = Descriptor {
+        name: "",
+        doc: "",
+        cites: &[],
+        hooks: Hooks::NONE,
+        protocol: None,
+        format: None,
+        inserts: None,
+        params: &[],
+        words: &[],
+        notes: &[],
+        counts: &[],
+        needs: Verbs::NONE,
+        holds: 0,
+        super_packets: false,
+        build: |_| Err(String::from("this descriptor has no build function")),
+    };
+
+    /// Octets that it adds to packets on the wire.
+    pub fn adds(&self) -> u32 {
+        self.inserts.map_or(0, |f| f.fixed() as u32)
+    }
 }

@@ -1,9 +1,10 @@
 //! WiFu Core: handlers that see every packet at every hop, sans-IO. The same handlers run in the
 //! simulator and, behind NFQUEUE, on Linux.
 //!
-//! A [`Handler`] returns a [`Verdict`] on each packet; a [`Chain`] asks several in turn and keeps
-//! count. The substrate keeps held packets by their ticket, fires the timers, and repairs what a
-//! handler changed by [`ip::repair`].
+//! A [`Handler`] returns a [`Verdict`] on each packet; it may hold packets, keep copies and send. A
+//! [`Chain`] asks several in turn and keeps count. The substrate keeps held packets and copies by
+//! their tickets, fires the timers, lets in what handlers send, and repairs what they changed by
+//! [`ip::repair`].
 #![forbid(unsafe_code)]
 
 mod chain;
@@ -12,11 +13,18 @@ mod handler;
 mod handlers;
 mod hook;
 pub mod ip;
+mod packet;
+mod select;
 pub mod shim;
 
-pub use chain::{Chain, Counters, Full, Released};
-pub use config::{Config, ConfigError, HandlerConfig};
-pub use handler::{Descriptor, Handler, HopCx, Lines, Site, TIMERS, TxStatus};
-pub use handlers::{HANDLERS, find};
-pub use hook::{Hook, Hooks, Octets, Packet, Verdict};
+pub use chain::{Chain, Counters, Full, Released, Seat};
+pub use config::{Config, ConfigError, Ground, HandlerConfig, Kinds, Own};
+pub use handler::{
+    Descriptor, Handler, HopCx, HopWordSpec, Lines, LinkTo, NextHop, Sending, Setup, Site, TIMERS,
+    TxStatus, Verbs, What,
+};
+pub use handlers::HANDLERS;
+pub use hook::{Hook, Hooks, Verdict};
+pub use packet::{Octets, Packet};
+pub use select::{HopWord, Select};
 pub use wifu_wire::LinkFacts;

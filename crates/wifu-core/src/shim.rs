@@ -2,6 +2,8 @@
 //! its type.
 
 use crate::ip;
+use std::borrow::Cow;
+use wifu_wire::format::{BY_BOTH, BY_END, Class, Field, Format, PacketType, WordDecl};
 
 /// IP protocol number of packets with a shim.
 pub const PROTOCOL: u8 = 253;
@@ -39,20 +41,18 @@ pub fn parse(packet: &[u8]) -> Option<(Head, usize)> {
     (bytes[0] == VERSION && fits).then_some((head, body.start))
 }
 
-/// The packet with a shim of these words in front of its payload; `None` if it is no IPv4 packet
-/// or would be too long. Length and checksum of the IP header are right.
-pub fn insert(packet: &[u8], kind: u8, words: &[u32]) -> Option<Vec<u8>> {
+/// The packet with a shim of this kind in front of its payload, `body` behind the head; `None` if
+/// it is no IPv4 packet or would be too long. Length and checksum of the IP header are right.
+pub fn insert(packet: &[u8], kind: u8, body: &[u8]) -> Option<Vec<u8>> {
     let start = ip::payload(packet)?.start;
-    let length = HEAD + 4 * words.len();
+    let length = HEAD + body.len();
     if packet.len() + length > usize::from(u16::MAX) || length > usize::from(u8::MAX) {
         return None;
     }
     let mut out = Vec::with_capacity(packet.len() + length);
     out.extend_from_slice(&packet[..start]);
     out.extend_from_slice(&[VERSION, kind, packet[9], length as u8]);
-    for word in words {
-        out.extend_from_slice(&word.to_be_bytes());
-    }
+    out.extend_from_slice(body);
     out.extend_from_slice(&packet[start..]);
     out[9] = PROTOCOL;
     ip::repair(&mut out);
@@ -70,25 +70,60 @@ pub fn remove(packet: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Word number `n` of a shim that begins at `start`.
-pub fn word(packet: &[u8], head: &Head, start: usize, n: usize) -> Option<u32> {
-    let at = HEAD + 4 * n;
-    if at + 4 > usize::from(head.length) {
-        return None;
-    }
-    let b = packet.get(start + at..start + at + 4)?;
-    Some(u32::from_be_bytes([b[0], b[1], b[2], b[3]]))
+const fn octets(name: &'static str, byte: u8, octets: u8, field: Field) -> WordDecl {
+    WordDecl::octets(name, byte, octets, field)
 }
 
-/// Write word number `n` of a shim that begins at `start`.
-pub fn set_word(packet: &mut [u8], head: &Head, start: usize, n: usize, value: u32) {
-    let at = start + HEAD + 4 * n;
-    if HEAD + 4 * n + 4 <= usize::from(head.length)
-        && let Some(place) = packet.get_mut(at..at + 4)
-    {
-        place.copy_from_slice(&value.to_be_bytes());
-    }
-}
+const WORDS: &[WordDecl] = &[
+    octets(
+        "version",
+        0,
+        1,
+        Field::Is(VERSION as u32, "unknown shim version"),
+    )
+    .doc("1."),
+    octets(
+        "type",
+        1,
+        1,
+        Field::Is(DELAY as u32, "another kind of shim"),
+    )
+    .doc("1: delays."),
+    octets("inner", 2, 1, Field::Other).doc("IP protocol of what follows."),
+    octets("length", 3, 1, Field::Other)
+        .unit("B")
+        .doc("Of the whole shim."),
+    octets("count", 4, 1, Field::HopCount)
+        .by(BY_BOTH)
+        .doc("Nodes that looked at the packet, the sender included."),
+    octets("max_delay", 5, 3, Field::Own)
+        .by(BY_BOTH)
+        .unit("us")
+        .doc("The largest delay of a node on the path; 16.7 s at most."),
+    octets("missing", 8, 1, Field::Own)
+        .by(BY_END)
+        .doc("Nodes that did not look at what came the other way."),
+    WordDecl {
+        zero: "nothing to feed back yet",
+        ..octets("fb_delay", 9, 3, Field::Own)
+            .unit("us")
+            .doc("The delay that the receiver feeds back; 16.7 s at most.")
+    },
+];
+
+/// The delay shim of TP-alpha (Behaviour 9), with a count of nodes of our own.
+pub static DELAY_FORMAT: Format = Format {
+    name: "delay-shim",
+    doc: "Between IP and TCP: the largest delay on the path, and what the receiver feeds back.",
+    cites: &["WiFu paper V.B", "Behaviour 9"],
+    number: Some(PROTOCOL),
+    port: None,
+    base: 0,
+    header: 12,
+    words: Cow::Borrowed(WORDS),
+    types: Cow::Borrowed(const { &[PacketType::rest("any", Class::Data)] }),
+    covers_hops: false,
+};
 
 #[cfg(test)]
 mod tests {
@@ -112,7 +147,7 @@ mod tests {
     #[test]
     fn a_shim_goes_in_is_changed_and_comes_out() {
         let plain = packet();
-        let mut with = insert(&plain, DELAY, &[7, 0]).unwrap();
+        let mut with = insert(&plain, DELAY, &[0; 8]).unwrap();
         assert_eq!(with.len(), plain.len() + 12);
         assert_eq!(parse_ip(&with).unwrap().0.proto, PROTOCOL);
         let (head, start) = parse(&with).unwrap();
@@ -120,15 +155,16 @@ mod tests {
             (head.kind, head.inner, head.length, start),
             (DELAY, 208, 12, 20)
         );
-        set_word(&mut with, &head, start, 0, 1234);
-        assert_eq!(word(&with, &head, start, 0), Some(1234));
-        assert_eq!(word(&with, &head, start, 2), None);
+        let place = DELAY_FORMAT.place("max_delay").unwrap();
+        place.write(&mut with[start..], 1234);
+        assert_eq!(with[start + 4..start + 8], [0, 0, 4, 210]);
+        assert_eq!(DELAY_FORMAT.faults(), Vec::<String>::new());
         assert_eq!(remove(&with).unwrap(), plain);
     }
 
     #[test]
     fn other_versions_and_broken_shims_are_none_of_ours() {
-        let with = insert(&packet(), DELAY, &[7, 0]).unwrap();
+        let with = insert(&packet(), DELAY, &[0; 8]).unwrap();
         for (at, value) in [(20, 2), (23, 3), (23, 200)] {
             let mut bad = with.clone();
             bad[at] = value;
@@ -136,6 +172,6 @@ mod tests {
             assert_eq!(remove(&bad), None);
         }
         assert_eq!(parse(&packet()), None);
-        assert_eq!(insert(&vec![0x45; 65_530], DELAY, &[0, 0]), None);
+        assert_eq!(insert(&vec![0x45; 65_530], DELAY, &[0; 8]), None);
     }
 }

@@ -405,6 +405,15 @@ pub struct NoteSpec {
     pub doc: &'static str,
 }
 
+/// The annotation by which a handler tells the end that nodes of the path do not serve its
+/// composition: the engine puts it on the board (`site.unserved`).
+pub const UNSERVED: NoteSpec = NoteSpec {
+    name: "unserved",
+    access: Access::Write,
+    unit: "",
+    doc: "Nodes of the path that did not look at packets of this connection, either way.",
+};
+
 /// Why a part could not be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildError(pub String);

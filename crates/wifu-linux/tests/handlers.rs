@@ -9,8 +9,10 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use common::privileged;
-use wifu_core::{Chain, Full, Handler, Hook, Hooks, HopCx, Packet, Verdict};
-use wifu_engine::descriptor::{Params, Value};
+use wifu_core::{
+    Chain, Config, Full, Ground, Handler, Hook, Hooks, HopCx, Kinds, Packet, Seat, Select, Verbs,
+    Verdict,
+};
 use wifu_linux::core::config::{Settings, hooks_of};
 use wifu_linux::core::report::Report;
 use wifu_linux::core::rules::Rules;
@@ -58,24 +60,38 @@ impl<F: FnMut(u32, &mut Packet<'_>) -> Verdict + Send> Handler for Ask<F> {
 
 fn chain(ask: impl FnMut(u32, &mut Packet<'_>) -> Verdict + Send + 'static) -> Chain {
     let mut chain = Chain::new();
-    let rng = Rng::new(1);
-    let handler = Box::new(Ask(0, ask));
-    chain.push("ask", handler, Hooks::WIRED, None, 100, Full::Open, rng);
+    seat(&mut chain, "ask", Box::new(Ask(0, ask)), 100);
     chain
+}
+
+/// Add a handler at all hooks, for all packets.
+fn seat(chain: &mut Chain, name: &str, handler: Box<dyn Handler>, most: u32) {
+    let seat = Seat {
+        name: name.to_owned(),
+        hooks: Hooks::WIRED,
+        select: Select::ALL,
+        most,
+        full: Full::Open,
+        rng: Rng::new(1),
+        counts: &[],
+    };
+    chain.push(seat, handler);
 }
 
 /// Add a handler that holds every packet for this long.
 fn hold(chain: &mut Chain, time: Span) {
-    let delay = wifu_core::find("delay").expect("handler");
-    let values = [("t", Value::Span(time))];
-    let params = Params {
-        values: &values,
-        words: &[],
-        exts: &[],
+    let config = Config::from_toml(&format!(
+        "[[handler]]\nuse = \"delay\"\nt = \"{} us\"\nmost_held = 100\n",
+        time.micros()
+    ));
+    let kinds = &Kinds::new(wifu_engine::Registry::new(&[]));
+    let ground = Ground {
+        kinds,
+        can: Verbs::HOLD,
     };
-    let delay = (delay.build)(&params).expect("delay");
-    let rng = Rng::new(1);
-    chain.push("delay", delay, Hooks::WIRED, None, 100, Full::Open, rng);
+    let config = config.expect("it is TOML");
+    let appended = config.append(chain, &Rng::new(1), ground, None);
+    appended.expect("delay is a handler");
 }
 
 /// The rule that sends the datagrams of a hook to its queue.
@@ -646,8 +662,7 @@ fn what_changes_a_held_packet_leaves_a_right_checksum() {
         Box::new(Ask(0, mark))
     };
     let change = |chain: &mut Chain| {
-        let rng = Rng::new(2);
-        chain.push("mark", mark(), Hooks::WIRED, None, 0, Full::Open, rng);
+        seat(chain, "mark", mark(), 0);
     };
     for super_packets in [true, false] {
         for (first, memory) in [(true, 1 << 20), (false, 1 << 20), (true, 0)] {

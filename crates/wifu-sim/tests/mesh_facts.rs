@@ -1,14 +1,15 @@
 //! What endpoints and handlers learn besides octets, and what a routing daemon costs.
 
+use core::num::NonZeroU16;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::Arc;
-use wifu_engine::{Admit, Blueprint, Component, Cx, Descriptor, Library, Role, Segment};
+use wifu_engine::{Admit, Component, Cx, Descriptor, Library, Role, Segment};
+use wifu_node::Registry;
 use wifu_sim::mesh::{Seen, Simulation, Tap};
 use wifu_sim::scenario::Scenario;
 use wifu_wire::pcapng::Direction;
-use wifu_wire::{FrameFacts, Rate};
+use wifu_wire::{FrameFacts, Neighbour, Rate};
 
 thread_local! {
     /// What came with each segment of the test that runs in this thread.
@@ -34,17 +35,27 @@ impl Component for Witness {
     }
 }
 
-fn open(spec: &str) -> Result<Arc<Blueprint>, String> {
+/// The second node, as its neighbours know it.
+const SECOND: Option<Neighbour> = Some(Neighbour {
+    device: NonZeroU16::MIN,
+    address: [2, 0, 0, 0, 0, 2],
+});
+
+/// The largest delay that handlers noted, us.
+fn noted(facts: &FrameFacts) -> Option<u32> {
+    facts.notes.get(registry().parts().note("max_delay")?)
+}
+
+fn registry() -> Registry {
     let own = "[protocol.watched]\nextends = \"tcp-newreno\"\nwatch.add = [\"witness\"]\n";
-    let own = Library::parse(own).map_err(|e| e.to_string())?;
-    let registry = wifu_parts::registry().with(&[&WITNESS]);
-    let library = wifu_parts::library().merge(own);
-    library.resolve(spec, &registry).map_err(|e| e.to_string())
+    let own = Library::parse(own).unwrap_or_else(|e| panic!("{e}"));
+    let parts = wifu_parts::registry().with(&[&WITNESS]);
+    Registry::new(parts, wifu_parts::library().merge(own))
 }
 
 fn simulation(text: &str) -> Simulation {
     let scenario = Scenario::from_toml(text).unwrap_or_else(|e| panic!("{e}"));
-    Simulation::new(&scenario, &open).unwrap_or_else(|e| panic!("{e}"))
+    Simulation::new(&scenario, &registry()).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// A file over a chain of three; what came with its segments.
@@ -65,9 +76,10 @@ fn transports_learn_how_a_frame_came_and_what_handlers_found() {
     assert!(plain.len() > 35, "{} segments", plain.len());
     for f in &plain {
         // 20 dB over -94 dBm, varying by 1 dB; both ends hear n2 only, the second node.
-        assert!((-80..=-69).contains(&f.rssi_dbm), "{f:?}");
-        assert_eq!((f.transmitter, f.max_delay), (2, 0), "{f:?}");
-        assert_eq!(f.rate, Rate(24_000_000), "{f:?}");
+        let dbm = f.rssi_dbm.expect("a radio says");
+        assert!((-80..=-69).contains(&dbm), "{f:?}");
+        assert_eq!((f.transmitter, noted(f)), (SECOND, None), "{f:?}");
+        assert_eq!(f.rate, Some(Rate(24_000_000)), "{f:?}");
     }
     assert!(
         plain.iter().any(|f| f.bytes == 1500),
@@ -78,16 +90,17 @@ fn transports_learn_how_a_frame_came_and_what_handlers_found() {
     let found = facts(shim);
     // A node reports no less than a frame's airtime (536 us for 1500 octets at 24 Mb/s), or its
     // average, in which 88 octets count too.
-    assert!(found.iter().all(|f| f.max_delay > 100), "{found:?}");
+    assert!(found.iter().all(|f| noted(f) > Some(100)), "{found:?}");
     assert!(
-        found.iter().any(|f| f.max_delay > 681),
+        found.iter().any(|f| noted(f) > Some(681)),
         "D0 of 24 Mb/s is 681.5 us"
     );
     // What is held on the way in is still known when it goes on.
     let held = format!("{shim}[[handler]]\nuse = \"delay\"\nt = \"1ms\"\nhooks = [\"input\"]\n");
     let late = facts(&held);
     assert!(
-        late.iter().all(|f| f.max_delay > 100 && f.transmitter == 2),
+        late.iter()
+            .all(|f| noted(f) > Some(100) && f.transmitter == SECOND),
         "{late:?}"
     );
 }
@@ -104,7 +117,10 @@ fn a_loggers_lines_name_nodes_by_their_numbers() {
     for (at, line) in &lines {
         assert_eq!(*at, 1, "counted from 0");
         assert!(line.contains(" node 2 input "), "{line}");
-        assert!(line.contains("10.0.0.1 > 10.0.0.2 proto 17") && line.contains(", from 1 at -"));
+        assert!(
+            line.contains("10.0.0.1 > 10.0.0.2 proto 17")
+                && line.contains(", from 02:00:00:00:00:01%1 at -")
+        );
     }
     assert!(simulation.take_lines().is_empty());
 }

@@ -1,8 +1,8 @@
 //! The decoded header that parts read and write, and the trait that maps it to bytes.
 
 use crate::checksum::Pseudo;
-use crate::neighbour::Neighbour;
 use crate::format::{Class, Format};
+use crate::neighbour::Neighbour;
 use crate::notes::Notes;
 use crate::units::{Rate, Seq};
 

@@ -1,7 +1,8 @@
 //! Holds every packet for the same time.
 
-use crate::handler::{Descriptor, Handler, HopCx};
-use crate::hook::{Hook, Hooks, Packet, Verdict};
+use crate::handler::{Descriptor, Handler, HopCx, Verbs};
+use crate::hook::{Hook, Hooks, Verdict};
+use crate::packet::Packet;
 use std::collections::VecDeque;
 use wifu_engine::descriptor::ParamSpec;
 use wifu_wire::{Span, Time};
@@ -19,16 +20,17 @@ pub static DELAY: Descriptor = Descriptor {
     name: "delay",
     doc: "Holds every packet for `t`; their order stays.",
     hooks: Hooks::WIRED,
-    protocol: None,
     params: &[T],
+    needs: Verbs::HOLD,
     holds: 10_000,
     super_packets: true,
     build: |p| {
         Ok(Box::new(Delay {
-            t: p.span(T.name),
+            t: p.params.span(T.name),
             waiting: VecDeque::new(),
         }))
     },
+    ..Descriptor::EMPTY
 };
 
 struct Delay {

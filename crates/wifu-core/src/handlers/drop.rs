@@ -1,7 +1,8 @@
 //! Drops packets at random.
 
 use crate::handler::{Descriptor, Handler, HopCx};
-use crate::hook::{Hook, Hooks, Packet, Verdict};
+use crate::hook::{Hook, Hooks, Verdict};
+use crate::packet::Packet;
 use wifu_engine::descriptor::ParamSpec;
 
 const P: ParamSpec = ParamSpec::real("p", 0.1, 0.0, 1.0, "Share of packets to drop, 0 to 1.");
@@ -11,15 +12,13 @@ pub static DROP: Descriptor = Descriptor {
     name: "drop",
     doc: "Drops each packet with probability `p`, independently.",
     hooks: Hooks::ALL,
-    protocol: None,
     params: &[P],
-    holds: 0,
-    super_packets: false,
-    build: |params| {
+    build: |p| {
         Ok(Box::new(Drop {
-            p: params.real(P.name),
+            p: p.params.real(P.name),
         }))
     },
+    ..Descriptor::EMPTY
 };
 
 struct Drop {

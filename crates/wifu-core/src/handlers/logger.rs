@@ -1,7 +1,8 @@
 //! Writes a line for each packet.
 
 use crate::handler::{Descriptor, Handler, HopCx, TxStatus};
-use crate::hook::{Hook, Hooks, Packet, Verdict};
+use crate::hook::{Hook, Hooks, Verdict};
+use crate::packet::Packet;
 use crate::{ip, shim};
 use wifu_engine::descriptor::ParamSpec;
 
@@ -24,17 +25,15 @@ pub static LOGGER: Descriptor = Descriptor {
     name: "logger",
     doc: "Writes hook, addresses, protocol, length, and who transmitted it; accepts everything.",
     hooks: Hooks::ALL,
-    protocol: None,
     params: &[EVERY, STATUS],
-    holds: 0,
-    super_packets: false,
     build: |p| {
         Ok(Box::new(Logger {
-            every: p.int(EVERY.name),
-            status: p.flag(STATUS.name),
+            every: p.params.int(EVERY.name),
+            status: p.params.flag(STATUS.name),
             seen: 0,
         }))
     },
+    ..Descriptor::EMPTY
 };
 
 struct Logger {
@@ -88,7 +87,7 @@ impl Handler for Logger {
             "failed"
         };
         let mut line = format!("{seconds:.6} node {node} status      {how}");
-        line += &format!(", tries {}, sample {}", status.tries, status.sample);
+        line += &format!(", attempts {}, delay {}", status.attempts, status.delay);
         if let Some(queued) = link.queued {
             line += &format!("; queued {queued}");
         }

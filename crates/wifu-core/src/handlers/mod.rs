@@ -19,10 +19,5 @@ pub static HANDLERS: &[&Descriptor] = &[
     &tp_alpha::TPA_SHIM,
 ];
 
-/// The handler of a name.
-pub fn find(name: &str) -> Option<&'static Descriptor> {
-    HANDLERS.iter().copied().find(|d| d.name == name)
-}
-
 #[cfg(test)]
 mod tests;

@@ -1,18 +1,17 @@
 //! Accepts everything: what interception alone costs.
 
 use crate::handler::{Descriptor, Handler, HopCx};
-use crate::hook::{Hook, Hooks, Packet, Verdict};
+use crate::hook::{Hook, Hooks, Verdict};
+use crate::packet::Packet;
 
 /// See the module.
 pub static NULL: Descriptor = Descriptor {
     name: "null",
     doc: "Accepts every packet. For measuring what interception itself costs (WiFu paper, V.B).",
     hooks: Hooks::ALL,
-    protocol: None,
-    params: &[],
-    holds: 0,
     super_packets: true,
     build: |_| Ok(Box::new(Null)),
+    ..Descriptor::EMPTY
 };
 
 struct Null;

@@ -1,6 +1,8 @@
 //! Tests of the handlers, through the chain that a configuration makes.
 
-use crate::{Chain, Config, Hook, LinkFacts, Packet, Site, Verdict, ip, shim};
+use crate::{
+    Chain, Config, Ground, Hook, Kinds, LinkFacts, Packet, Site, Verbs, Verdict, ip, shim,
+};
 use core::net::Ipv4Addr;
 use wifu_wire::ipv4::emit;
 use wifu_wire::{IpInfo, Rng, Span, Time};
@@ -31,14 +33,18 @@ fn idle(delay_us: u64) -> Node {
     })
 }
 
-fn chain(toml: &str) -> Chain {
+fn made(toml: &str, can: Verbs) -> Result<Chain, crate::ConfigError> {
     let config = Config::from_toml(toml).unwrap();
-    config.chain(&Rng::new(1)).unwrap_or_else(|e| panic!("{e}"))
+    let kinds = &Kinds::new(wifu_engine::Registry::new(&[]));
+    config.chain(&Rng::new(1), Ground { kinds, can })
+}
+
+fn chain(toml: &str) -> Chain {
+    made(toml, Verbs::ALL).unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn error(toml: &str) -> String {
-    let config = Config::from_toml(toml).unwrap();
-    match config.chain(&Rng::new(1)) {
+    match made(toml, Verbs::ALL) {
         Ok(_) => panic!("accepted"),
         Err(e) => e.to_string(),
     }
@@ -319,14 +325,26 @@ fn the_shim_of_tp_alpha_goes_in_is_raised_and_comes_out_with_the_delay() {
         c.on_packet(Hook::Input, &mut p, LATER, &node(0)),
         Verdict::Accept
     );
-    assert_eq!(p.max_delay, 5000, "eta is for SYN only");
+    let kinds = Kinds::new(wifu_engine::Registry::new(&[]));
+    let note = |name: &str| p.notes.get(kinds.parts.note(name).unwrap());
+    assert_eq!(note("max_delay"), Some(5000), "eta is for SYN only");
+    // Sender and two nodes looked at it, but its TTL says that five routers had it.
+    assert_eq!((note("fb_delay"), note("unserved")), (Some(0), Some(3)));
     assert_eq!(bytes, plain);
+    // The peer is told.
+    let mut back = packet(208, &tcp);
+    for at in 12..16 {
+        back.swap(at, at + 4);
+    }
+    let _ = ask(&mut c, Hook::Output, &mut back, 0, &node(0));
+    assert_eq!(back[28], 3);
     // On a SYN an idle node counts three times.
     tcp[13] = 0x02;
     let mut bytes = packet(208, &tcp);
     let _ = ask(&mut c, Hook::Output, &mut bytes, 0, &idle(500));
-    let (head, start) = shim::parse(&bytes).unwrap();
-    assert_eq!(shim::word(&bytes, &head, start, 0), Some(1500));
+    let (_, start) = shim::parse(&bytes).unwrap();
+    let place = shim::DELAY_FORMAT.place("max_delay").unwrap();
+    assert_eq!(place.read(&bytes[start..]), 1500);
 }
 
 #[test]
@@ -338,7 +356,15 @@ fn the_papers_lines_and_wrong_configurations_are_understood() {
     let config = Config {
         handlers: vec![line],
     };
-    assert!(config.chain(&Rng::new(1)).is_ok());
+    let kinds = &Kinds::new(wifu_engine::Registry::new(&[]));
+    let ground = Ground {
+        kinds,
+        can: Verbs::NONE,
+    };
+    assert!(config.chain(&Rng::new(1), ground).is_ok());
+    let held = "[[handler]]\nuse = \"delay\"\n";
+    let said = made(held, Verbs::COPY.with(Verbs::SEND)).err().unwrap();
+    assert!(said.to_string().contains("it must hold packets"), "{said}");
     assert_eq!(
         Config::line("OUTPUT -p udp -j NFQUEUE --queue-num 1"),
         Ok(None)

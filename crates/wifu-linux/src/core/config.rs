@@ -5,7 +5,7 @@ use crate::poller::Coalesce;
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use wifu_core::{Chain, Config, ConfigError, Full, Hook, Hooks};
+use wifu_core::{Chain, Config, ConfigError, Full, Ground, Hook, Hooks, Kinds, Verbs};
 use wifu_wire::{Rng, Span};
 
 /// Everything that is configured.
@@ -226,7 +226,11 @@ impl CoreConfig {
     /// # Errors
     /// Unknown names and parameters, and what is out of range.
     pub fn chain(&self) -> Result<Chain, ConfigError> {
-        self.handlers.chain(&Rng::new(self.settings.seed))
+        let kinds = &kinds();
+        // The kernel keeps held packets; it keeps no copies, and we have no socket to send by.
+        let can = Verbs::HOLD.with(Verbs::STATUS);
+        let rng = Rng::new(self.settings.seed);
+        self.handlers.chain(&rng, Ground { kinds, can })
     }
 
     /// The rules: those of the configuration, or one per hook and protocol of the handlers. Made
@@ -244,8 +248,9 @@ impl CoreConfig {
         // Of each hook, its protocols; none: every packet.
         let mut wanted: [Option<BTreeSet<u8>>; 5] = Default::default();
         let mut every = Hooks::NONE;
+        let kinds = kinds();
         for handler in &self.handlers.handlers {
-            let (hooks, protocol) = handler.place()?;
+            let (hooks, protocol) = handler.place(&kinds)?;
             for hook in hooks.and(Hooks::WIRED).iter() {
                 let set = wanted[usize::from(hook.number())].get_or_insert_default();
                 match protocol {
@@ -277,9 +282,11 @@ impl CoreConfig {
     /// # Errors
     /// Unknown handlers.
     pub fn most_held(&self) -> Result<u32, ConfigError> {
-        let mut most = 0u32;
+        let (mut most, kinds) = (0u32, kinds());
         for handler in &self.handlers.handlers {
-            let own = handler.most_held.unwrap_or(handler.descriptor()?.holds);
+            let own = handler
+                .most_held
+                .unwrap_or(kinds.find(&handler.name)?.holds);
             most = most.saturating_add(own);
         }
         Ok(most)
@@ -290,8 +297,9 @@ impl CoreConfig {
     /// # Errors
     /// If that was asked for and a handler cannot do with them; unknown handlers.
     pub fn super_packets(&self) -> Result<bool, ConfigError> {
+        let kinds = kinds();
         for handler in &self.handlers.handlers {
-            let descriptor = handler.descriptor()?;
+            let descriptor = kinds.find(&handler.name)?;
             if descriptor.super_packets {
                 continue;
             }
@@ -305,6 +313,11 @@ impl CoreConfig {
         }
         Ok(self.settings.super_packets.unwrap_or(true))
     }
+}
+
+/// The handlers that may be named.
+fn kinds() -> Kinds {
+    Kinds::new(wifu_parts::registry())
 }
 
 fn queue_rule(hook: Hook, words: &str, full: Full) -> String {

@@ -4,6 +4,7 @@ use crate::sys::{self, BPF_RETURN, RecvBatch, instruction};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use wifu_wire::Neighbour;
 
 /// linux/if_packet.h; the names are the kernel's.
 const SOL_PACKET: libc::c_int = 263;
@@ -67,6 +68,8 @@ pub(crate) struct Ear {
     fd: OwnedFd,
     batch: RecvBatch,
     silence: Silence,
+    /// Number of the interface.
+    device: u16,
 }
 
 impl Ear {
@@ -93,6 +96,7 @@ impl Ear {
             fd,
             batch,
             silence: Silence::new(device),
+            device: u16::try_from(interface).unwrap_or(0),
         })
     }
 
@@ -101,9 +105,9 @@ impl Ear {
         &self.silence
     }
 
-    /// Take what waits, and call `each` with the transmitter's link address and the packet from
+    /// Take what waits, and call `each` with the transmitter and the packet from
     /// its IP header on. Gives how many.
-    pub(crate) fn listen(&mut self, mut each: impl FnMut(u64, &[u8])) -> usize {
+    pub(crate) fn listen(&mut self, mut each: impl FnMut(Option<Neighbour>, &[u8])) -> usize {
         // A receive buffer that was full costs frames, which an overhearer must be able to miss.
         let n = self.silence.note(self.batch.receive(&self.fd));
         for i in 0..n {
@@ -111,9 +115,9 @@ impl Ear {
             if cut || frame.len() <= ETHERNET {
                 continue;
             }
-            let mut mac = [0; 8];
-            mac[2..].copy_from_slice(&frame[6..12]);
-            each(u64::from_be_bytes(mac), &frame[ETHERNET..]);
+            let mut mac = [0; 6];
+            mac.copy_from_slice(&frame[6..12]);
+            each(Neighbour::new(self.device, mac), &frame[ETHERNET..]);
         }
         n
     }

@@ -1,6 +1,7 @@
 //! The messages of NFQUEUE, as octets (linux/netfilter/nfnetlink_queue.h).
 
 use crate::neighbours::attribute;
+use wifu_wire::Neighbour;
 
 /// Octets of a netlink header and of netfilter's own after it.
 const HEAD: usize = 20;
@@ -22,6 +23,7 @@ const CFG_FLAGS: u16 = 5;
 /// Attributes of packets and verdicts.
 const PACKET_HDR: u16 = 1;
 const VERDICT_HDR: u16 = 2;
+const INDEV: u16 = 5;
 const OUTDEV: u16 = 6;
 const HWADDR: u16 = 9;
 const PAYLOAD: u16 = 10;
@@ -51,8 +53,8 @@ pub(crate) struct Queued<'a> {
     pub partial: bool,
     /// It is to be cut into segments later.
     pub super_packet: bool,
-    /// Link address of who transmitted it.
-    pub source: Option<u64>,
+    /// Who transmitted it.
+    pub source: Option<Neighbour>,
     /// Number of the interface that it will leave by; 0: none.
     pub device: u32,
 }
@@ -105,6 +107,7 @@ fn packet(message: &[u8]) -> Option<Queued<'_>> {
     };
     let mut rest = message.get(HEAD..)?;
     let mut numbered = false;
+    let (mut came, mut address) = (0, None);
     while let (Some(length), Some(kind)) = (half(rest, 0), half(rest, 2)) {
         let length = usize::from(length);
         let value = rest.get(4..length)?;
@@ -113,6 +116,7 @@ fn packet(message: &[u8]) -> Option<Queued<'_>> {
                 found.id = u32::from_be(word(value, 0)?);
                 numbered = true;
             }
+            INDEV => came = u32::from_be(word(value, 0)?),
             OUTDEV => found.device = u32::from_be(word(value, 0)?),
             PAYLOAD => found.payload = value,
             CAP_LEN => found.cut = true,
@@ -122,14 +126,13 @@ fn packet(message: &[u8]) -> Option<Queued<'_>> {
                 found.super_packet = bits & SUPER_PACKET != 0;
             }
             HWADDR if u16::from_be(half(value, 0)?) == 6 => {
-                let mut octets = [0; 8];
-                octets[2..].copy_from_slice(value.get(4..10)?);
-                found.source = Some(u64::from_be_bytes(octets));
+                address = value.get(4..10)?.try_into().ok();
             }
             _ => {}
         }
         rest = rest.get(aligned(length)..).unwrap_or(&[]);
     }
+    found.source = address.and_then(|a| Neighbour::new(u16::try_from(came).unwrap_or(0), a));
     numbered.then_some(found)
 }
 
@@ -230,6 +233,7 @@ pub(crate) mod tests {
         header.extend_from_slice(&[8, 0, 4]);
         attribute(&mut out, PACKET_HDR, &header);
         attribute(&mut out, HWADDR, &[0, 6, 0, 0, 2, 0, 0, 0, 0, 9, 0, 0]);
+        attribute(&mut out, INDEV, &4u32.to_be_bytes());
         attribute(&mut out, SKB_INFO, &3u32.to_be_bytes());
         attribute(&mut out, PAYLOAD, &[0x45, 1, 2]);
         end(&mut out, at);
@@ -252,7 +256,7 @@ pub(crate) mod tests {
             cut: false,
             partial: true,
             super_packet: true,
-            source: Some(0x0200_0000_0009),
+            source: Neighbour::new(4, [2, 0, 0, 0, 0, 9]),
             device: 0,
         });
         assert_eq!(all(&two), [wanted, wanted]);

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use wifu_core::Hook;
 use wifu_wire::dot11::{self, Dot11Error, Mac};
 use wifu_wire::radiotap::{self, Radiotap};
-use wifu_wire::{Rate, Span, Time};
+use wifu_wire::{Neighbour, Rate, Span, Time};
 
 /// linux/if_packet.h: frames that are sent, not heard.
 const PACKET_OUTGOING: u32 = 4;
@@ -29,8 +29,8 @@ const LOOK_AGAIN: Span = Span(1_000_000_000);
 pub(crate) enum Sight<'a> {
     /// A frame for another station.
     Overheard {
-        /// Link address of who transmitted it.
-        from: u64,
+        /// Who transmitted it.
+        from: Option<Neighbour>,
         rssi_dbm: Option<i8>,
         rate: Option<Rate>,
         /// From the IP header on.
@@ -123,6 +123,14 @@ impl Account {
         }
     }
 
+    /// The device by which the radio's neighbours are reached: the one whose frames the monitor
+    /// showed, else the first of this namespace.
+    fn device(&self) -> u16 {
+        let own = self.own.values().flatten().min();
+        let device = self.radios.first().or(own).copied();
+        device.and_then(|d| u16::try_from(d).ok()).unwrap_or(0)
+    }
+
     fn overheard<'a>(&mut self, header: &Radiotap, data: &dot11::Data<'a>) -> Option<Sight<'a>> {
         let (to, from) = (data.header.receiver, data.header.transmitter);
         let ours = to[0] & 1 == 1 || self.own.contains_key(&to) || self.own.contains_key(&from);
@@ -132,7 +140,7 @@ impl Account {
         }
         self.counters.overheard += 1;
         Some(Sight::Overheard {
-            from: number(from),
+            from: Neighbour::new(self.device(), from),
             rssi_dbm: header.signal_dbm,
             rate: header.rate,
             packet: data.packet,
@@ -164,11 +172,6 @@ impl Account {
             rate: header.rate.filter(|_| data.header.receiver[0] & 1 == 0),
         }
     }
-}
-
-fn number(mac: Mac) -> u64 {
-    mac.into_iter()
-        .fold(0, |n, octet| n << 8 | u64::from(octet))
 }
 
 /// Listens on a monitor interface.
@@ -363,7 +366,7 @@ mod tests {
         let mut a = account();
         let told = heard(NEAR, FAR, None, 7);
         let wanted = Sight::Overheard {
-            from: 0x0200_0000_0002,
+            from: Neighbour::new(5, NEAR),
             rssi_dbm: Some(-70),
             rate: Some(RATE),
             packet: &packet(7),

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use wifu_core::{Chain, Full, Hook, Packet, Released, TxStatus, Verdict};
-use wifu_wire::{Rate, Span, Time};
+use wifu_wire::{Neighbour, Rate, Span, Time};
 
 /// Batches taken before timers and others have their turn.
 const ROUNDS: usize = 4;
@@ -33,7 +33,7 @@ struct Held {
     /// Its transport checksum is not filled in yet.
     partial: bool,
     hook: Hook,
-    source: Option<u64>,
+    source: Option<Neighbour>,
     device: u32,
 }
 
@@ -52,7 +52,7 @@ struct Passing<'a> {
 
 /// Who overheard a frame, and how.
 struct Heard<'a> {
-    from: u64,
+    from: Option<Neighbour>,
     rssi_dbm: Option<i8>,
     rate: Option<Rate>,
     packet: &'a [u8],
@@ -462,8 +462,9 @@ impl Worker {
                         let status = TxStatus {
                             ticket,
                             delivered,
-                            tries,
-                            sample,
+                            attempts: tries,
+                            airtime: None,
+                            delay: sample,
                         };
                         result = self.tell_status(&status, now);
                     }
@@ -490,7 +491,7 @@ impl Worker {
         let mut room = core::mem::take(&mut self.room);
         let mut octets = Borrowed::new(heard.packet, &mut room);
         let mut packet = Packet::new(&mut octets, OVERHEARD);
-        packet.transmitter = Some(heard.from);
+        packet.transmitter = heard.from;
         packet.rssi_dbm = heard.rssi_dbm;
         packet.rate = heard.rate;
         let now = Poller::now();

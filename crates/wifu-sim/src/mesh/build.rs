@@ -20,14 +20,16 @@ use core::net::SocketAddrV4;
 use core::ops::Range;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use wifu_core::{Ground, Kinds, Verbs};
 use wifu_engine::{Blueprint, Endpoint, EndpointConfig};
+use wifu_node::Catalog;
 use wifu_radio::etx::Curves;
 use wifu_radio::plan::Plan;
 use wifu_radio::topology::{PlacementKind, Topology, TopologyError, resolve};
 use wifu_wire::{Rng, Span, Time};
 
-/// Gives the checked blueprint of a composition's name with parameters.
-pub type Open<'a> = &'a dyn Fn(&str) -> Result<Arc<Blueprint>, String>;
+/// Knows the protocols and handlers that a scenario names.
+pub type Open<'a> = &'a dyn Catalog;
 
 /// The IP protocol number of every protocol whose segments are TCP's: captures then need no
 /// explanation.
@@ -183,7 +185,7 @@ fn build(
         plan,
     };
     simulation.settle(&rng)?;
-    simulation.place_handlers(&rng.split("handlers"))?;
+    simulation.place_handlers(&rng.split("handlers"), open.kinds())?;
     simulation.lay_routes(&links);
     simulation.begin();
     Ok(simulation)
@@ -191,8 +193,12 @@ fn build(
 
 impl Simulation {
     /// The chains that the scenario puts at the nodes.
-    fn place_handlers(&mut self, rng: &Rng) -> Result<(), ScenarioError> {
+    fn place_handlers(&mut self, rng: &Rng, kinds: &Kinds) -> Result<(), ScenarioError> {
         let specs = self.scenario.handler.clone();
+        let ground = Ground {
+            kinds,
+            can: Verbs::HOLD.with(Verbs::STATUS),
+        };
         // By number: a node may be called by its place (`n3`) although it has a name.
         let mut places = Vec::with_capacity(specs.len());
         for (i, spec) in specs.iter().enumerate() {
@@ -208,7 +214,7 @@ impl Simulation {
                 handlers: vec![spec.config.clone()],
             };
             alone
-                .chain(rng)
+                .chain(rng, ground)
                 .map_err(|e| ScenarioError::key(&path, e.to_string()))?;
         }
         for number in 0..self.nodes.len() as u16 {
@@ -224,7 +230,7 @@ impl Simulation {
             }
             let stream = rng.split_n(u64::from(number));
             let chain = config
-                .chain(&stream)
+                .chain(&stream, ground)
                 .map_err(|e| ScenarioError::key("handler", e.to_string()))?;
             self.set_chain(number, chain);
         }
@@ -263,9 +269,9 @@ fn flows(
         let blueprint = match &udp {
             Some(_) => None,
             None => {
-                let named = open(&spec.protocol);
+                let named = open.protocol(&spec.protocol);
                 let found = named.map_err(|e| ScenarioError::key(at("protocol"), e))?;
-                Some(as_tcp(found))
+                Some(as_tcp(Arc::clone(&found.ends)))
             }
         };
         let jitter = own.split("start").below(spec.jitter.0.0 + 1);

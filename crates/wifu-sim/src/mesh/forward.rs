@@ -10,7 +10,7 @@ use crate::routing::Via;
 use wifu_core::{Hook, TxStatus};
 use wifu_radio::{Event, Times};
 use wifu_wire::pcapng::Direction;
-use wifu_wire::{Span, Time};
+use wifu_wire::{Notes, Span, Time};
 
 /// Where the time of the packets of one flow, direction and hop went.
 #[derive(Clone, Copy, Debug, Default)]
@@ -75,8 +75,9 @@ impl Simulation {
                         let status = TxStatus {
                             ticket,
                             delivered,
-                            tries,
-                            sample,
+                            attempts: tries,
+                            airtime: Some(times.air + times.retries),
+                            delay: sample,
                         };
                         self.chain_status(node, &status);
                     }
@@ -93,7 +94,7 @@ impl Simulation {
                     let came = Came {
                         from: Some(from),
                         radio: Some(RadioFacts { rssi_dbm, mode }),
-                        max_delay: 0,
+                        notes: Notes::EMPTY,
                     };
                     self.overhear(node, cookie, came);
                 }
@@ -200,7 +201,7 @@ impl Simulation {
         let came = Came {
             from: Some(from),
             radio,
-            max_delay: 0,
+            notes: Notes::EMPTY,
         };
         self.at_hook(Hook::Prerouting, id, came);
     }

@@ -9,7 +9,7 @@ use super::pool::Pool;
 use super::tap::RadioFacts;
 use std::collections::BTreeMap;
 use wifu_core::{Chain, Counters, Hook, LinkFacts, Packet, Released, Site, TxStatus, Verdict, ip};
-use wifu_wire::{FrameFacts, Neighbour, Time};
+use wifu_wire::{FrameFacts, Neighbour, Notes, Time};
 
 /// The chains of all nodes that have one.
 #[derive(Default)]
@@ -30,15 +30,15 @@ pub(crate) struct Came {
     pub(crate) from: Option<u16>,
     /// How it was received, if by radio.
     pub(crate) radio: Option<RadioFacts>,
-    /// What this node's handlers found to be the largest delay on its way, us; 0 if nothing.
-    pub(crate) max_delay: u32,
+    /// What this node's handlers noted on it.
+    pub(crate) notes: Notes,
 }
 
 impl Came {
     pub(crate) const HERE: Came = Came {
         from: None,
         radio: None,
-        max_delay: 0,
+        notes: Notes::EMPTY,
     };
 
     /// For a transport (design 7.1).
@@ -47,6 +47,7 @@ impl Came {
             rssi_dbm: self.radio.map(|r| r.rssi_dbm),
             rate: self.radio.map(|r| r.mode.rate()),
             transmitter: self.from.and_then(neighbour),
+            notes: self.notes,
             ..FrameFacts::default()
         }
     }
@@ -55,11 +56,6 @@ impl Came {
 /// A node as its neighbours know it. Its radio and its wires are one device.
 pub(crate) fn neighbour(node: u16) -> Option<Neighbour> {
     Neighbour::new(1, crate::air_pcap::address(node))
-}
-
-/// The number by which handlers and transports know a node: that of its name and address, from 1.
-fn number(node: u16) -> u64 {
-    u64::from(node) + 1
 }
 
 struct Here<'a> {
@@ -88,7 +84,7 @@ impl Handlers {
     }
 
     /// A node's handlers by name, with their accounts.
-    pub(crate) fn counters(&self, node: u16) -> impl Iterator<Item = (&str, &Counters)> {
+    pub(crate) fn counters(&self, node: u16) -> impl Iterator<Item = (&str, Counters)> {
         self.chains.get(&node).into_iter().flat_map(Chain::counters)
     }
 
@@ -112,17 +108,17 @@ impl Handlers {
         self.octets.clear();
         self.octets.extend_from_slice(pool.as_seen(id));
         let mut packet = Packet::new(&mut self.octets, u64::from(id));
-        packet.transmitter = came.from.map(number);
+        packet.transmitter = came.from.and_then(neighbour);
         packet.rssi_dbm = came.radio.map(|r| r.rssi_dbm);
         packet.rate = came.radio.map(|r| r.mode.rate());
-        packet.max_delay = came.max_delay;
+        packet.notes = came.notes;
         let here = Here { node, air };
         let verdict = match again {
             None => chain.on_packet(hook, &mut packet, now, &here),
             Some(released) => chain.resume(released, &mut packet, now, &here),
         };
         let changed = packet.changed();
-        came.max_delay = packet.max_delay;
+        came.notes = packet.notes;
         for line in chain.take_lines() {
             self.lines.push((node, line));
         }

@@ -291,7 +291,7 @@ fn name_ends(scenario: &mut Scenario, open: &Open<'_>) -> anyhow::Result<()> {
         ..StopSpec::default()
     };
     let placement = mesh::topology(&empty)?.placement;
-    let simulation = Simulation::new(&empty, open)?;
+    let simulation = Simulation::new(&empty, &|spec: &str| open(spec))?;
     let names: Vec<&str> = simulation
         .plan()
         .nodes

@@ -1,0 +1,143 @@
+//! Which packets a handler is asked about, and where their words are.
+
+use crate::{ip, shim};
+use wifu_wire::{Place, Wire};
+
+/// A header word as a handler reads and writes it ([`crate::Packet::get`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HopWord {
+    /// Where it is, from the start of its header.
+    pub place: Place,
+    /// It is in the shim between IP and transport, not in the transport's header.
+    pub below: bool,
+}
+
+/// Which packets: of a protocol, of one composition, or all.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Select {
+    /// IP protocol number, of the packet or of what is inside its shim; `None`: any.
+    pub protocol: Option<u8>,
+    /// UDP port of the service: packets of UDP to or from it are meant, too.
+    pub port: Option<u16>,
+    /// Values of the transport header that tell the composition.
+    pub identity: Vec<(Place, u32)>,
+}
+
+impl Select {
+    /// All packets.
+    pub const ALL: Select = Select {
+        protocol: None,
+        port: None,
+        identity: Vec::new(),
+    };
+
+    /// Packets of an IP protocol; `None`: all.
+    pub fn protocol(protocol: Option<u8>) -> Select {
+        Select {
+            protocol,
+            ..Select::ALL
+        }
+    }
+
+    /// Packets of a composition that has this wire format and IP protocol number.
+    pub fn composition(wire: &dyn Wire, number: u8) -> Select {
+        Select {
+            protocol: Some(number),
+            port: wire.format().port,
+            identity: wire.identity().to_vec(),
+        }
+    }
+
+    /// Whether a packet is meant, by itself or inside a shim.
+    pub fn fits(&self, packet: &[u8]) -> bool {
+        let Some(wanted) = self.protocol else {
+            return true;
+        };
+        let (protocol, at) = match shim::parse(packet) {
+            Some((_, at)) if wanted == shim::PROTOCOL => (wanted, at),
+            Some((head, at)) => (head.inner, at + usize::from(head.length)),
+            None => match (ip::protocol(packet), ip::header(packet)) {
+                (Some(protocol), Some(at)) => (protocol, at),
+                _ => return false,
+            },
+        };
+        let body = &packet[at..];
+        let by_port = || {
+            let port = |at: usize| Some(u16::from_be_bytes([*body.get(at)?, *body.get(at + 1)?]));
+            protocol == ip::UDP
+                && self
+                    .port
+                    .is_some_and(|p| [port(0), port(2)].contains(&Some(p)))
+        };
+        (protocol == wanted || by_port())
+            && (self.identity.is_empty() || ip::payload(packet).is_some())
+            && self.identity.iter().all(|(place, value)| {
+                let inside = body.len() > usize::from(place.byte);
+                inside && place.read(body) == *value
+            })
+    }
+
+    /// Whether some packet could be meant by both.
+    pub fn meets(&self, other: &Select) -> bool {
+        let (Some(a), Some(b)) = (self.protocol, other.protocol) else {
+            return true;
+        };
+        let same = a == b || self.port.is_some() && self.port == other.port;
+        let apart = |(place, value): &(Place, u32)| {
+            let differs = |(p, v): &(Place, u32)| {
+                (p.byte, p.bit, p.bits) == (place.byte, place.bit, place.bits) && v != value
+            };
+            other.identity.iter().any(differs)
+        };
+        same && !self.identity.iter().any(apart)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wifu_wire::ipv4::emit;
+    use wifu_wire::{Head, IpInfo, shim as words};
+
+    fn packet(proto: u8, id: u32) -> Vec<u8> {
+        let info = IpInfo {
+            src: [10, 0, 0, 1].into(),
+            dst: [10, 0, 0, 2].into(),
+            proto,
+            ttl: 60,
+        };
+        let codec = words::codec(id, &[]).unwrap();
+        let mut packet = vec![0; 20 + 60];
+        let n = codec.emit(&Head::default(), &mut packet[20..]);
+        packet.truncate(20 + n);
+        emit(&info, n, &mut packet);
+        packet
+    }
+
+    #[test]
+    fn two_compositions_of_one_number_are_told_apart_by_their_identity() {
+        let select = |id| Select::composition(&words::codec(id, &[]).unwrap(), 200);
+        assert!(select(1).fits(&packet(200, 1)) && !select(2).fits(&packet(200, 1)));
+        assert!(!select(1).fits(&packet(201, 1)) && !select(1).fits(&packet(200, 1)[..22]));
+        assert!(select(1).meets(&select(1)) && !select(1).meets(&select(2)));
+        let tcp = |number| Select::composition(&wifu_wire::tcp::Tcp, number);
+        assert!(tcp(207).meets(&tcp(207)) && !tcp(207).meets(&tcp(208)));
+        assert!(Select::ALL.meets(&tcp(207)) && Select::ALL.fits(&[]));
+        let inside = shim::insert(&packet(200, 1), shim::DELAY, &[0; 8]).unwrap();
+        assert!(select(1).fits(&inside) && Select::protocol(Some(253)).fits(&inside));
+        assert!(!select(2).fits(&inside));
+    }
+
+    #[test]
+    fn a_service_in_udp_is_told_by_either_port() {
+        let atp = Select::composition(&*(wifu_wire::atp::WIRE.make)(), 219);
+        let mut udp = packet(17, 0);
+        udp[28..30].copy_from_slice(&[1, 1]);
+        assert!(!atp.fits(&udp));
+        udp[22..24].copy_from_slice(&9438u16.to_be_bytes());
+        assert!(atp.fits(&udp));
+        udp[29] = 2;
+        assert!(!atp.fits(&udp), "another version");
+        assert!(atp.meets(&atp.clone()));
+    }
+}
