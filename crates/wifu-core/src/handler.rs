@@ -1,9 +1,9 @@
 //! What a handler is.
 
-use crate::hook::{Hook, Hooks, LinkFacts, Packet, Verdict};
+use crate::hook::{Hook, Hooks, Packet, Verdict};
 use std::collections::VecDeque;
 use wifu_engine::descriptor::{ParamSpec, Params};
-use wifu_wire::{Rng, Span, Time};
+use wifu_wire::{LinkFacts, Rng, Span, Time};
 
 /// Timers of each handler.
 pub const TIMERS: usize = 4;

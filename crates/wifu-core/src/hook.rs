@@ -2,7 +2,7 @@
 
 use core::fmt;
 use core::str::FromStr;
-use wifu_wire::{Rate, Span, Time};
+use wifu_wire::Rate;
 
 /// The netfilter points, plus one that only radios have.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -225,41 +225,6 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// Idle for so long: the delay average says nothing of the present any more (spec 7.4).
-const T_IDLE: Span = Span(100_000_000);
-/// ... unless the medium is busier than this.
-const BUSY: f32 = 0.05;
-
-/// What a node's link layer reports (spec 7).
-#[derive(Clone, Copy, PartialEq, Default, Debug)]
-pub struct LinkFacts {
-    /// The average D of queueing plus transmission delay; `None` before the first sample.
-    pub delay: Option<Span>,
-    /// The last sample.
-    pub sample: Span,
-    /// D0, what to assume before the first sample.
-    pub first: Span,
-    /// Packets not yet reported by the driver; 0 where nobody says.
-    pub queued: u32,
-    /// Packets that the queue takes now; 0 where nobody says, which is everywhere live.
-    pub room: u32,
-    /// When the driver last reported.
-    pub last_done: Time,
-    /// Share of the last tenth of a second during which the medium was busy, if known.
-    pub busy: Option<f32>,
-    /// Rate of unicast data; 0 where nobody says.
-    pub rate: Rate,
-}
-
-impl LinkFacts {
-    /// D_node of spec 7.4: the delay to report, and whether the node is idle.
-    pub fn reported(&self, now: Time) -> (Span, bool) {
-        let quiet = self.busy.is_none_or(|share| share < BUSY);
-        let idle = self.queued == 0 && now - self.last_done > T_IDLE && quiet;
-        (self.delay.unwrap_or(self.first), idle)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -281,31 +246,5 @@ mod tests {
             Hooks::of(&[Hook::Output, Hook::Input]).to_string(),
             "input, output"
         );
-    }
-
-    #[test]
-    fn a_node_is_idle_after_a_tenth_of_a_second_without_traffic_of_its_own_or_others() {
-        let ms = |n: u64| Time(n * 1_000_000);
-        let facts = LinkFacts {
-            delay: Some(Span(700_000)),
-            first: Span(681_500),
-            last_done: ms(1000),
-            busy: Some(0.01),
-            ..LinkFacts::default()
-        };
-        assert_eq!(facts.reported(ms(1101)), (Span(700_000), true));
-        assert_eq!(facts.reported(ms(1099)), (Span(700_000), false));
-        let busy = LinkFacts {
-            busy: Some(0.2),
-            ..facts
-        };
-        assert!(!busy.reported(ms(2000)).1);
-        let queued = LinkFacts { queued: 1, ..facts };
-        assert!(!queued.reported(ms(2000)).1);
-        let fresh = LinkFacts {
-            delay: None,
-            ..facts
-        };
-        assert_eq!(fresh.reported(ms(2000)).0, Span(681_500));
     }
 }

@@ -18,4 +18,5 @@ pub use chain::{Chain, Counters, Full, Released};
 pub use config::{Config, ConfigError, HandlerConfig};
 pub use handler::{Descriptor, Handler, HopCx, Lines, Site, TIMERS, TxStatus};
 pub use handlers::{HANDLERS, find};
-pub use hook::{Hook, Hooks, LinkFacts, Octets, Packet, Verdict};
+pub use hook::{Hook, Hooks, Octets, Packet, Verdict};
+pub use wifu_wire::LinkFacts;

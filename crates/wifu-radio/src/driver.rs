@@ -113,8 +113,8 @@ pub(crate) struct Driver {
     pending: bool,
     rng: Rng,
     pub delay_ns: Option<f64>,
-    pub sample: Span,
-    pub last_done: Time,
+    pub sample: Option<Span>,
+    pub last_done: Option<Time>,
     pub meter: BusyMeter,
 }
 
@@ -135,8 +135,8 @@ impl Driver {
             pending: false,
             rng,
             delay_ns: None,
-            sample: Span::ZERO,
-            last_done: Time::ZERO,
+            sample: None,
+            last_done: None,
             meter: BusyMeter::default(),
         }
     }
@@ -190,7 +190,7 @@ impl Driver {
         let lost = self.ring.drain(..).chain(self.qdisc.drain(..)).collect();
         self.stopped = self.occupied() >= self.size;
         self.delay_ns = None;
-        self.sample = Span::ZERO;
+        self.sample = None;
         (lost, full)
     }
 
@@ -221,7 +221,7 @@ impl Driver {
         self.pending = false;
         self.completed = 0;
         if !self.done.is_empty() {
-            self.last_done = now;
+            self.last_done = Some(now);
         }
     }
 
@@ -231,7 +231,7 @@ impl Driver {
         let sample = now - finished.item.enqueued;
         let ns = sample.0 as f64;
         self.delay_ns = Some(self.delay_ns.map_or(ns, |d| KEEP * d + (1.0 - KEEP) * ns));
-        self.sample = sample;
+        self.sample = Some(sample);
         Some((finished, sample))
     }
 

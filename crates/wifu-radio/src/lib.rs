@@ -27,4 +27,4 @@ pub mod words;
 pub use counters::{Counters, LinkCounters};
 pub use driver::Times;
 pub use power::Power;
-pub use radio::{Event, Frame, LinkFacts, OnAir, Radio};
+pub use radio::{Event, Frame, OnAir, Radio};

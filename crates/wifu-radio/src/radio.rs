@@ -12,7 +12,7 @@ use crate::queue::{Queue, Wake};
 use crate::station::{Signal, Station};
 use crate::trace::{FrameKind, NOBODY, Record, What, Why};
 use std::collections::VecDeque;
-use wifu_wire::{Rate, Rng, Span, Time};
+use wifu_wire::{LinkFacts, Rng, Span, Time};
 
 /// A packet for the radio.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -119,27 +119,6 @@ pub struct OnAir {
     pub duration: Span,
     /// The packet (data only).
     pub cookie: u32,
-}
-
-/// Facts about a node's link layer, as a driver could export them (spec 7).
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct LinkFacts {
-    /// Average queueing plus transmission delay; `None` before the first sample.
-    pub delay: Option<Span>,
-    /// The last sample.
-    pub sample: Span,
-    /// What to assume before the first sample: D0 of spec 7.4.
-    pub first: Span,
-    /// Packets not yet reported.
-    pub queued: u32,
-    /// Packets that the queue takes now.
-    pub room: u32,
-    /// When the driver last reported.
-    pub last_done: Time,
-    /// Share of the last tenth of a second during which the medium was busy.
-    pub busy: f32,
-    /// Rate of unicast data.
-    pub rate: Rate,
 }
 
 /// One direction between two stations.
@@ -423,12 +402,12 @@ impl Radio {
         LinkFacts {
             delay: s.driver.delay_ns.map(|ns| Span(ns.round() as u64)),
             sample: s.driver.sample,
-            first: self.first_delay(i),
-            queued: s.driver.waiting(),
-            room: s.driver.room(),
+            first: Some(self.first_delay(i)),
+            queued: Some(s.driver.waiting()),
+            room: Some(s.driver.room()),
             last_done: s.driver.last_done,
-            busy: s.driver.meter.share(self.now, busy),
-            rate: s.rate.rate(),
+            busy: Some(s.driver.meter.share(self.now, busy)),
+            rate: Some(s.rate.rate()),
         }
     }
 

@@ -4,6 +4,7 @@
 
 pub mod checksum;
 pub mod dot11;
+pub mod facts;
 pub mod front;
 pub mod head;
 pub mod ipv4;
@@ -14,6 +15,7 @@ pub mod tcp;
 pub mod units;
 
 pub use checksum::Pseudo;
+pub use facts::LinkFacts;
 pub use head::{Flags, FrameFacts, Head, Place, RANGES, SynOptions, WORDS, Wire, Word};
 pub use ipv4::IpInfo;
 pub use units::{Rate, Rng, Seq, Span, Time};

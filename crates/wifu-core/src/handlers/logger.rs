@@ -89,7 +89,12 @@ impl Handler for Logger {
         };
         let mut line = format!("{seconds:.6} node {node} status      {how}");
         line += &format!(", tries {}, sample {}", status.tries, status.sample);
-        line += &format!("; queued {}, rate {}", link.queued, link.rate);
+        if let Some(queued) = link.queued {
+            line += &format!("; queued {queued}");
+        }
+        if let Some(rate) = link.rate {
+            line += &format!(", rate {rate}");
+        }
         if let Some(delay) = link.delay {
             line += &format!(", delay {delay}");
         }

@@ -19,14 +19,14 @@ impl Site for Node {
 fn node(delay_us: u64) -> Node {
     Node(LinkFacts {
         delay: Some(Span(delay_us * 1000)),
-        queued: 1,
+        queued: Some(1),
         ..LinkFacts::default()
     })
 }
 
 fn idle(delay_us: u64) -> Node {
     Node(LinkFacts {
-        queued: 0,
+        queued: Some(0),
         ..node(delay_us).0
     })
 }

@@ -26,7 +26,7 @@ impl Here {
             node,
             dir,
             facts: Cell::new(LinkFacts {
-                first,
+                first: Some(first),
                 ..LinkFacts::default()
             }),
             read_at: Cell::new(Time(0)),
@@ -36,20 +36,22 @@ impl Here {
 
     /// Packets that were let go and not reported yet.
     pub(crate) fn set_queued(&self, queued: u32) {
-        let facts = self.facts.get();
-        self.facts.set(LinkFacts { queued, ..facts });
+        self.facts.set(LinkFacts {
+            queued: Some(queued),
+            ..self.facts.get()
+        });
     }
 
     /// The driver reported a frame: the time since its packet was let go, if that is known, and its
     /// rate if it was for one station. The driver's own files know the delay better.
     pub(crate) fn reported(&self, now: Time, sample: Option<Span>, rate: Option<Rate>) {
         let mut facts = self.facts.get();
-        facts.last_done = now;
-        facts.rate = rate.unwrap_or(facts.rate);
+        facts.last_done = Some(now);
+        facts.rate = rate.or(facts.rate);
         if let (Some(sample), None) = (sample, &self.dir) {
             let before = facts.delay.unwrap_or(sample);
             facts.delay = Some(Span((3 * before.0 + sample.0) / 4));
-            facts.sample = sample;
+            facts.sample = Some(sample);
         }
         self.facts.set(facts);
     }
@@ -68,15 +70,17 @@ impl Here {
             .ok()
             .filter(|m| m.len() > 0)
             .and_then(|m| m.modified().ok());
-        let new = sample.unwrap_or(facts.sample) != facts.sample
+        // A driver that has not sampled yet may say 0: that is nothing new.
+        let before = facts.sample.unwrap_or(Span::ZERO);
+        let new = sample.is_some_and(|sample| sample != before)
             || delay.is_some() && delay != facts.delay
             || written != self.written.get();
         if new {
-            facts.last_done = now;
+            facts.last_done = Some(now);
         }
         self.written.set(written);
         facts.delay = delay.or(facts.delay);
-        facts.sample = sample.unwrap_or(facts.sample);
+        facts.sample = sample.or(facts.sample);
         self.facts.set(facts);
     }
 }
@@ -118,7 +122,7 @@ mod tests {
         let facts = here.link();
         assert_eq!(
             (facts.delay, facts.sample),
-            (Some(Span(1_234_000)), Span(900_000))
+            (Some(Span(1_234_000)), Some(Span(900_000)))
         );
         assert_eq!(facts.reported(ms(50)), (Span(1_234_000), false));
         here.refresh(ms(60));
@@ -137,18 +141,18 @@ mod tests {
         here.reported(ms(7), None, None);
         let wanted = LinkFacts {
             delay: Some(Span(5_000)), // 3/4 of 4 and 1/4 of 8
-            sample: Span(8_000),
-            first: Span(681_500),
-            queued: 2,
-            last_done: ms(7),
-            rate,
+            sample: Some(Span(8_000)),
+            first: Some(Span(681_500)),
+            queued: Some(2),
+            last_done: Some(ms(7)),
+            rate: Some(rate),
             ..LinkFacts::default()
         };
         assert_eq!(here.link(), wanted);
         let told = Here::new(3, Some(PathBuf::from("/nonexistent")), Span(681_500));
         told.reported(ms(5), Some(Span(4_000)), Some(rate));
         let facts = told.link();
-        assert_eq!((facts.delay, facts.sample), (None, Span::ZERO));
-        assert_eq!((facts.last_done, facts.rate), (ms(5), rate));
+        assert_eq!((facts.delay, facts.sample), (None, None));
+        assert_eq!((facts.last_done, facts.rate), (Some(ms(5)), Some(rate)));
     }
 }

@@ -21,7 +21,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use wifu_radio::{Event, Frame, Radio};
-use wifu_wire::Time;
+use wifu_wire::{Span, Time};
 
 /// Octets of an Ethernet header.
 const HEADER: usize = 14;
@@ -225,7 +225,7 @@ impl Engine {
                     self.slab.give_back(cookie);
                     let link = self.radio.link(node);
                     let us = |ns: u64| (ns + 500) / 1000;
-                    let delay = link.delay.unwrap_or(link.first);
+                    let delay = link.delay.or(link.first).unwrap_or(Span::ZERO);
                     self.shared.nodes[usize::from(node)].set_delay(us(delay.0), us(sample.0));
                     self.grant(node);
                 }
@@ -501,9 +501,9 @@ impl Engine {
                 address: host.address.to_string(),
                 position: self.air.position(node),
                 paused: self.air.is_paused(node),
-                queued: link.queued,
+                queued: self.radio.waiting(node),
                 delay_us: link.delay.map(|d| d.0 / 1000),
-                busy: f64::from(link.busy),
+                busy: link.busy.map_or(0.0, f64::from),
                 sent: c.queued,
                 failed: c.failed,
                 retries: c.retries,

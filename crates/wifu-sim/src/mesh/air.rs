@@ -1,8 +1,8 @@
 //! The one place that knows `wifu_radio::Radio`: a network without radios has none.
 
 use wifu_radio::plan::Plan;
-use wifu_radio::{Counters, Event, Frame, LinkCounters, LinkFacts, OnAir, Radio};
-use wifu_wire::{Rng, Time};
+use wifu_radio::{Counters, Event, Frame, LinkCounters, OnAir, Radio};
+use wifu_wire::{LinkFacts, Rng, Time};
 
 /// All radios of the network, if it has any.
 pub(crate) struct Air {

@@ -69,19 +69,7 @@ impl Site for Here<'_> {
     }
 
     fn link(&self) -> LinkFacts {
-        let Some(facts) = self.air.link(self.node) else {
-            return LinkFacts::default();
-        };
-        LinkFacts {
-            delay: facts.delay,
-            sample: facts.sample,
-            first: facts.first,
-            queued: facts.queued,
-            room: facts.room,
-            last_done: facts.last_done,
-            busy: Some(facts.busy),
-            rate: facts.rate,
-        }
+        self.air.link(self.node).unwrap_or_default()
     }
 }
 

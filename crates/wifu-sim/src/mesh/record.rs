@@ -149,7 +149,9 @@ impl Simulation {
             let Some(facts) = self.air.link(i as u16) else {
                 continue;
             };
-            queue.push((t, f64::from(facts.queued)));
+            if let Some(queued) = facts.queued {
+                queue.push((t, f64::from(queued)));
+            }
             if let Some(d) = facts.delay {
                 delay.push((t, d.as_secs_f64() * 1e6));
             }
