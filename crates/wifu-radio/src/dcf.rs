@@ -8,41 +8,24 @@ use crate::phy::{ACK, CTS, OVERHEAD, RTS};
 use crate::queue::Wake;
 use crate::run::Run;
 use crate::signal::Signal;
-use crate::station::{Answer, Job, Phase, Response, Spaces};
+use crate::station::{Answer, Job, Phase, Response, Spaces, Station};
 use crate::trace::{FrameKind, NOBODY, Record, What};
 use wifu_wire::{Span, Time};
 
 impl Mac {
-    /// See [`Station::count_on`].
-    #[inline(never)]
-    fn count_on(&mut self, node: usize, run: &mut Run) {
-        self.stations[node].count_on(node, run.now, &self.spaces, &mut run.queue);
-    }
-
-    /// Draw a back-off from the present window.
-    fn draw(&mut self, node: usize, run: &mut Run) {
-        let s = &mut self.stations[node];
-        s.slots = s.backoff_rng.below(u64::from(s.cw) + 1) as u32;
-        s.backoff = true;
-        if run.tracing {
-            let (slots, job) = (self.stations[node].slots, self.stations[node].job);
-            if let Some(job) = job {
-                run.record(Record {
-                    value: slots,
-                    tries: job.tries(),
-                    ..run.entry(What::Deferred, job.item.frame, node as u16, job.item.to)
-                });
-            }
+    /// The hardware takes the next packet if it has none.
+    #[inline]
+    pub(crate) fn next_job(&mut self, node: usize, medium: &mut Medium, run: &mut Run) {
+        let s = &self.stations[node];
+        if s.phase == Phase::Idle && s.driver.ready() {
+            self.take_job(node, medium, run);
         }
     }
 
-    /// The hardware takes the next packet if it has none.
-    pub(crate) fn next_job(&mut self, node: usize, medium: &mut Medium, run: &mut Run) {
+    #[inline(never)]
+    fn take_job(&mut self, node: usize, medium: &mut Medium, run: &mut Run) {
         let now = run.now;
         let s = &mut self.stations[node];
-        if s.phase != Phase::Idle {
-            return;
-        }
         let Some(item) = s.driver.take() else { return };
         s.seq = s.seq.wrapping_add(1) & 0xFFF;
         let mpdu = u32::from(item.bytes) + OVERHEAD;
@@ -82,8 +65,8 @@ impl Mac {
             self.start(node, medium, run);
             return;
         }
-        self.draw(node, run);
-        self.count_on(node, run);
+        draw(s, node, run);
+        count_on(s, node, &self.spaces, run);
     }
 
     /// The back-off expired.
@@ -253,11 +236,10 @@ impl Mac {
             self.complete(node, false, medium, run);
             return;
         }
-        let s = &mut self.stations[node];
         s.cw = (2 * s.cw + 1).min(s.cw_max);
         s.phase = Phase::Contend;
-        self.draw(node, run);
-        self.count_on(node, run);
+        draw(s, node, run);
+        count_on(s, node, &self.spaces, run);
     }
 
     /// The ACK came.
@@ -326,16 +308,17 @@ impl Mac {
         if let Some(latency) = raised {
             run.queue.set(node, Wake::Interrupt, now + latency);
         }
-        self.draw(node, run);
-        self.count_on(node, run);
+        draw(s, node, run);
+        count_on(s, node, &self.spaces, run);
         self.next_job(node, medium, run);
     }
 
     /// The driver reports what is finished.
     pub(crate) fn interrupt(&mut self, node: usize, medium: &mut Medium, run: &mut Run) {
         let now = run.now;
-        self.stations[node].driver.interrupt(now);
-        while let Some((f, sample)) = self.stations[node].driver.report(now) {
+        let s = &mut self.stations[node];
+        s.driver.interrupt(now);
+        while let Some((f, sample)) = s.driver.report(now) {
             let to = f.item.to;
             if run.tracing {
                 run.record(Record {
@@ -356,7 +339,7 @@ impl Mac {
                 times: f.times,
             });
         }
-        if self.stations[node].driver.refill(now) {
+        if s.driver.refill(now) {
             run.events.push_back(Event::Room { node: node as u16 });
         }
         self.next_job(node, medium, run);
@@ -372,9 +355,10 @@ impl Mac {
         medium: &mut Medium,
         run: &mut Run,
     ) {
-        if self.stations[node].answer.is_none() {
+        let s = &mut self.stations[node];
+        if s.answer.is_none() {
             medium.will_answer(number);
-            self.answer(node, Answer::Ack, signal, run);
+            answer(s, node, (Answer::Ack, self.phy.sifs), signal, run);
         }
     }
 
@@ -388,10 +372,10 @@ impl Mac {
         medium: &mut Medium,
         run: &mut Run,
     ) {
-        let s = &self.stations[node];
+        let s = &mut self.stations[node];
         if s.nav <= run.now && s.answer.is_none() {
             medium.will_answer(number);
-            self.answer(node, Answer::Cts, signal, run);
+            answer(s, node, (Answer::Cts, self.phy.sifs), signal, run);
         }
     }
 
@@ -405,19 +389,7 @@ impl Mac {
         s.phase = Phase::Cleared;
         s.late = false;
         run.queue.cancel(node, Wake::Timeout);
-        self.answer(node, Answer::Data, signal, run);
-    }
-
-    fn answer(&mut self, node: usize, answer: Answer, signal: &Signal, run: &mut Run) {
-        self.stations[node].answer = Some(Response {
-            answer,
-            to: signal.from,
-            mode: signal.mode,
-            left: signal.duration,
-            frame: signal.frame,
-        });
-        let at = run.now + self.phy.sifs;
-        run.queue.set(node, Wake::Respond, at);
+        answer(s, node, (Answer::Data, self.phy.sifs), signal, run);
     }
 
     /// SIFS is over.
@@ -464,4 +436,43 @@ impl Mac {
             Answer::Cts => self.unanswered(r.to, Phase::AwaitCts, run),
         }
     }
+}
+
+/// See [`Station::count_on`].
+#[inline(never)]
+fn count_on(s: &mut Station, node: usize, spaces: &Spaces, run: &mut Run) {
+    s.count_on(node, run.now, spaces, &mut run.queue);
+}
+
+/// Draw a back-off from the present window.
+fn draw(s: &mut Station, node: usize, run: &mut Run) {
+    s.slots = s.backoff_rng.below(u64::from(s.cw) + 1) as u32;
+    s.backoff = true;
+    if run.tracing
+        && let Some(job) = &s.job
+    {
+        run.record(Record {
+            value: s.slots,
+            tries: job.tries(),
+            ..run.entry(What::Deferred, job.item.frame, node as u16, job.item.to)
+        });
+    }
+}
+
+/// An answer to this frame is due after SIFS.
+fn answer(
+    s: &mut Station,
+    node: usize,
+    (answer, sifs): (Answer, Span),
+    signal: &Signal,
+    run: &mut Run,
+) {
+    s.answer = Some(Response {
+        answer,
+        to: signal.from,
+        mode: signal.mode,
+        left: signal.duration,
+        frame: signal.frame,
+    });
+    run.queue.set(node, Wake::Respond, run.now + sifs);
 }

@@ -144,6 +144,11 @@ impl Driver {
         (lost, full)
     }
 
+    /// A packet waits for the hardware.
+    pub fn ready(&self) -> bool {
+        !self.ring.is_empty()
+    }
+
     /// The hardware takes the next packet.
     pub fn take(&mut self) -> Option<Item> {
         let item = self.ring.pop_front()?;

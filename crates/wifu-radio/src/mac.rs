@@ -161,10 +161,11 @@ impl Mac {
         run: &mut Run,
     ) -> Overheard {
         let node = usize::from(at.0);
-        self.stations[node].eifs = !right;
+        let s = &mut self.stations[node];
+        s.eifs = !right;
         let mut overheard = Overheard::No;
         if right && signal.to != at.0 && signal.to != NOBODY {
-            overheard = self.not_mine(at, signal, run);
+            overheard = not_mine(s, at, signal, run);
         } else if right {
             match signal.kind {
                 FrameKind::Data => self.data(at, number, signal, medium, run),
@@ -195,8 +196,9 @@ impl Mac {
         let broadcast = signal.to == NOBODY;
         if !broadcast {
             self.answer_data(node, number, signal, medium, run);
-            if self.stations[node].duplicate(from, signal.seq, signal.retry) {
-                self.stations[node].counters.duplicates += 1;
+            let s = &mut self.stations[node];
+            if s.duplicate(from, signal.seq, signal.retry) {
+                s.counters.duplicates += 1;
                 if run.tracing {
                     run.record(run.entry(What::Duplicate, signal.frame, me, from));
                 }
@@ -215,32 +217,36 @@ impl Mac {
             seq: signal.seq,
         });
     }
+}
 
-    /// A frame for another station was decoded: the medium is reserved, and data is overheard.
-    #[inline]
-    fn not_mine(&mut self, (me, rssi_dbm): (u16, i8), signal: &Signal, run: &mut Run) -> Overheard {
-        let until = run.now + signal.duration;
-        let s = &mut self.stations[usize::from(me)];
-        s.nav = s.nav.max(until);
-        if signal.kind != FrameKind::Data {
-            return Overheard::No;
-        }
-        s.counters.overheard += 1;
-        if s.overhear_loss > 0.0 && s.overhear_rng.unit() < s.overhear_loss {
-            return Overheard::Missed;
-        }
-        if s.promiscuous {
-            run.events.push_back(Event::Overheard {
-                node: me,
-                from: signal.from,
-                to: signal.to,
-                cookie: signal.cookie,
-                rssi_dbm,
-                mode: signal.mode,
-                retry: signal.retry,
-                seq: signal.seq,
-            });
-        }
-        Overheard::Captured
+/// A frame for another station was decoded: the medium is reserved, and data is overheard.
+#[inline]
+fn not_mine(
+    s: &mut Station,
+    (me, rssi_dbm): (u16, i8),
+    signal: &Signal,
+    run: &mut Run,
+) -> Overheard {
+    let until = run.now + signal.duration;
+    s.nav = s.nav.max(until);
+    if signal.kind != FrameKind::Data {
+        return Overheard::No;
     }
+    s.counters.overheard += 1;
+    if s.overhear_loss > 0.0 && s.overhear_rng.unit() < s.overhear_loss {
+        return Overheard::Missed;
+    }
+    if s.promiscuous {
+        run.events.push_back(Event::Overheard {
+            node: me,
+            from: signal.from,
+            to: signal.to,
+            cookie: signal.cookie,
+            rssi_dbm,
+            mode: signal.mode,
+            retry: signal.retry,
+            seq: signal.seq,
+        });
+    }
+    Overheard::Captured
 }

@@ -139,6 +139,7 @@ impl Medium {
     }
 
     /// The account of the link from one node to another to which it sends.
+    #[inline]
     pub fn account(&mut self, node: usize, to: u16) -> Option<&mut LinkCounters> {
         let hint = self.transceivers[node].target;
         link_to(&mut self.links[node], to, hint).map(|link| &mut link.counters)
@@ -195,7 +196,8 @@ impl Medium {
         let lock = t.lock.take();
         let busy = t.turns_busy(now);
         if let Some(lock) = lock {
-            self.missed(node, lock.signal, Why::Transmitting, node as u16, run);
+            let signal = &mut self.signals[lock.signal as usize];
+            missed(signal, node as u16, Why::Transmitting, node as u16, run);
         }
         Begun {
             node,
@@ -280,7 +282,13 @@ impl Medium {
         if t.switches(power, lock.power, now < followed.preamble_end) {
             t.follow(signals, number, power, now);
             let by = signals[number as usize].from;
-            self.missed(node, old, Why::Captured, by, run);
+            missed(
+                &mut signals[old as usize],
+                node as u16,
+                Why::Captured,
+                by,
+                run,
+            );
             return;
         }
         let detected = t.detects(power);
@@ -302,29 +310,13 @@ impl Medium {
         }
     }
 
-    /// Remember why the one for whom a signal is does not listen to it.
-    fn missed(&mut self, node: usize, number: u32, why: Why, other: u16, run: &mut Run) {
-        let signal = &mut self.signals[number as usize];
-        if usize::from(signal.to) == node {
-            (signal.miss, signal.miss_other) = (why, other);
-        }
-        if why == Why::Captured && run.tracing {
-            run.record(Record {
-                other,
-                mode: signal.mode.0,
-                kind: signal.kind,
-                ..run.entry(What::Captured, signal.frame, node as u16, signal.from)
-            });
-        }
-    }
-
-    /// A station's transmission ends: what it was, and the links by which it was heard, to be given
-    /// to [`Medium::leave`] one by one and then to [`Medium::finish`].
-    #[inline]
-    pub fn end(&mut self, node: usize) -> Option<(u32, Signal, Vec<Link>)> {
-        let number = self.transceivers[node].sending?;
+    /// A station's transmission by its number, and the links by which it was heard, to be given to
+    /// [`Medium::leave`] one by one and then to [`Medium::finish`].
+    #[inline(always)]
+    pub fn end(&mut self, number: u32) -> (Signal, Vec<Link>) {
         let signal = self.signals[number as usize].clone();
-        Some((number, signal, core::mem::take(&mut self.links[node])))
+        let row = core::mem::take(&mut self.links[usize::from(signal.from)]);
+        (signal, row)
     }
 
     /// A signal ends at a receiver.
@@ -346,41 +338,18 @@ impl Medium {
                 lock.interference = t.noise + t.total - lock.power;
                 return left;
             }
-            let lock = *lock;
-            let (right, worst) = t.ends(lock, signal, (table, &self.header), now);
+            let (right, worst) = t.ends(signal, (table, &self.header), now);
             (left.followed, left.right) = (true, right);
-            if right {
-                self.decoded(link, number, signal, run);
-            } else {
-                let why = match worst {
-                    NOBODY => Why::Noise,
-                    _ => Why::Collision,
-                };
-                self.missed(node, number, why, worst, run);
+            let signal = &mut self.signals[number as usize];
+            match (right, worst) {
+                (true, _) => decoded(signal, link, run),
+                (false, NOBODY) => missed(signal, link.to, Why::Noise, NOBODY, run),
+                (false, worst) => missed(signal, link.to, Why::Collision, worst, run),
             }
         }
-        self.catch_up(node, now);
-        left.idle = self.transceivers[node].turns_idle(now);
+        catch_up(t, node, &mut self.signals, now);
+        left.idle = t.turns_idle(now);
         left
-    }
-
-    /// A frame was decoded.
-    #[inline]
-    fn decoded(&mut self, link: &Link, number: u32, signal: &Signal, run: &mut Run) {
-        let mine = signal.to == link.to;
-        if mine {
-            self.signals[number as usize].miss = Why::None;
-        }
-        if run.tracing && (mine || signal.to == NOBODY) {
-            run.record(Record {
-                mode: signal.mode.0,
-                bytes: signal.bytes as u16,
-                signal: (link.power.dbm() * 100.0) as i16,
-                kind: signal.kind,
-                flags: u8::from(signal.retry),
-                ..run.entry(What::Received, signal.frame, link.to, signal.from)
-            });
-        }
     }
 
     /// A transmission has left all receivers. Says whether it will be answered, and whether carrier
@@ -398,37 +367,14 @@ impl Medium {
         self.transceivers[node].sending = None;
         self.count_loss(number, signal, &mut row, run);
         self.links[node] = row;
-        self.catch_up(node, run.now);
-        let idle = self.transceivers[node].turns_idle(run.now);
+        let t = &mut self.transceivers[node];
+        catch_up(t, node, &mut self.signals, run.now);
+        let idle = t.turns_idle(run.now);
         (self.signals[number as usize].answered, idle)
     }
 
-    /// An idle receiver follows the strongest signal whose preamble still lasts.
-    #[inline]
-    fn catch_up(&mut self, node: usize, now: Time) {
-        let t = &self.transceivers[node];
-        if !t.heard.is_empty() && t.lock.is_none() && t.sending.is_none() {
-            self.look_around(node, now);
-        }
-    }
-
-    #[inline(never)]
-    fn look_around(&mut self, node: usize, now: Time) {
-        let t = &mut self.transceivers[node];
-        let signals = &self.signals;
-        let fresh = |h: &&Heard| signals[h.signal as usize].preamble_end > now;
-        let best = t.heard.iter().filter(fresh).max_by_key(|h| h.power);
-        let Some(&best) = best else { return };
-        if t.stands_out(best.power) {
-            t.follow(&self.signals, best.signal, best.power, now);
-            let signal = &mut self.signals[best.signal as usize];
-            if usize::from(signal.to) == node {
-                signal.miss = Why::None;
-            }
-        }
-    }
-
     /// Whether a data frame reached the one for whom it is.
+    #[inline(always)]
     fn count_loss(&mut self, number: u32, signal: &Signal, row: &mut [Link], run: &mut Run) {
         if signal.kind != FrameKind::Data || signal.to == NOBODY {
             return;
@@ -456,5 +402,153 @@ impl Medium {
                 ..run.entry(What::Lost, signal.frame, signal.to, signal.from)
             });
         }
+    }
+}
+
+/// Remember why the one for whom a signal is does not listen to it.
+fn missed(signal: &mut Signal, node: u16, why: Why, other: u16, run: &mut Run) {
+    if signal.to == node {
+        (signal.miss, signal.miss_other) = (why, other);
+    }
+    if why == Why::Captured && run.tracing {
+        run.record(Record {
+            other,
+            mode: signal.mode.0,
+            kind: signal.kind,
+            ..run.entry(What::Captured, signal.frame, node, signal.from)
+        });
+    }
+}
+
+/// A frame was decoded.
+#[inline]
+fn decoded(signal: &mut Signal, link: &Link, run: &mut Run) {
+    let mine = signal.to == link.to;
+    if mine {
+        signal.miss = Why::None;
+    }
+    if run.tracing && (mine || signal.to == NOBODY) {
+        run.record(Record {
+            mode: signal.mode.0,
+            bytes: signal.bytes as u16,
+            signal: (link.power.dbm() * 100.0) as i16,
+            kind: signal.kind,
+            flags: u8::from(signal.retry),
+            ..run.entry(What::Received, signal.frame, link.to, signal.from)
+        });
+    }
+}
+
+/// An idle receiver follows the strongest signal whose preamble still lasts.
+#[inline]
+fn catch_up(t: &mut Transceiver, node: usize, signals: &mut [Signal], now: Time) {
+    if !t.heard.is_empty() && t.lock.is_none() && t.sending.is_none() {
+        look_around(t, node, signals, now);
+    }
+}
+
+#[inline(never)]
+fn look_around(t: &mut Transceiver, node: usize, signals: &mut [Signal], now: Time) {
+    let fresh = |h: &&Heard| signals[h.signal as usize].preamble_end > now;
+    let best = t.heard.iter().filter(fresh).max_by_key(|h| h.power);
+    let Some(&best) = best else { return };
+    if t.stands_out(best.power) {
+        t.follow(signals, best.signal, best.power, now);
+        let signal = &mut signals[best.signal as usize];
+        if usize::from(signal.to) == node {
+            signal.miss = Why::None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::phy::Standard;
+    use crate::plan::RadioConfig;
+
+    /// Stations 0 and 2 send to station 1, which hears them at these SNRs, dB.
+    fn medium(first: f64, second: f64) -> (Medium, Run) {
+        let nan = f64::NAN;
+        let snr = [
+            vec![nan, first, nan],
+            vec![first, nan, second],
+            vec![nan, second, nan],
+        ];
+        let phy = Phy::new(Standard::A, false);
+        let plan = Plan::from_snr(phy, &RadioConfig::default(), &snr);
+        let rng = Rng::new(1);
+        (Medium::new(&plan, &rng), Run::new(3, &rng))
+    }
+
+    /// A frame to station 1 begins: its number, its end, and whether carrier sense turns busy there.
+    fn begin(m: &mut Medium, run: &mut Run, node: usize) -> (u32, Time, bool) {
+        let mode = m.phy.base();
+        m.put(node, Signal::new(FrameKind::Data, 1, mode, 100));
+        let number = m.take_put().expect("it was put");
+        let begun = m.begin(number, run);
+        assert!(begun.busy && m.at(node).sensing(), "who sends senses");
+        let (row, target) = m.open(number);
+        let busy = row
+            .iter()
+            .filter(|l| m.arrive(l, number, true, run))
+            .count();
+        m.close(number, row, target);
+        (number, begun.end, busy == 1)
+    }
+
+    fn end(m: &mut Medium, run: &mut Run, number: u32) -> Left {
+        let (signal, row) = m.end(number);
+        let left = m.leave(&row[0], number, &signal, run);
+        let (answered, idle) = m.finish(number, &signal, row, run);
+        assert!(!answered && idle);
+        left
+    }
+
+    #[test]
+    fn a_frame_makes_the_medium_busy_until_its_end_and_is_received() {
+        let (mut m, mut run) = medium(20.0, 20.0);
+        let (number, at, busy) = begin(&mut m, &mut run, 0);
+        assert!(busy && m.at(1).lock.is_some());
+        run.now = at;
+        let left = end(&mut m, &mut run, number);
+        assert!(left.followed && left.right && left.idle);
+        assert_eq!(m.at(1).busy_for(at), at - Time::ZERO);
+        assert_eq!(
+            m.links(0).next().map(|l| (l.2.attempts, l.2.decoded)),
+            Some((1, 1))
+        );
+    }
+
+    #[test]
+    fn what_is_not_sensed_is_neither_followed_nor_reported() {
+        let (mut m, mut run) = medium(3.0, 20.0); // carrier sense is at 4 dB
+        let (number, at, busy) = begin(&mut m, &mut run, 0);
+        assert!(!busy && m.at(1).lock.is_none() && !m.at(1).sensing());
+        run.now = at;
+        let left = end(&mut m, &mut run, number);
+        assert!(!left.followed && !left.right && !left.idle);
+        assert_eq!(m.at(1).lost[Why::Weak as usize], 1);
+    }
+
+    #[test]
+    fn of_two_frames_the_stronger_takes_the_receiver_and_the_medium_stays_busy() {
+        let (mut m, mut run) = medium(20.0, 32.0);
+        let (weak, first_end, _) = begin(&mut m, &mut run, 0);
+        run.now = Time(30_000); // the preamble is over: 12 dB are enough at any time
+        let (strong, second_end, busy) = begin(&mut m, &mut run, 2);
+        assert!(!busy, "it was busy");
+        assert_eq!(m.at(1).lock.map(|l| l.signal), Some(strong));
+        run.now = first_end;
+        let left = end(&mut m, &mut run, weak);
+        assert!(!left.followed && !left.idle);
+        run.now = second_end;
+        let left = end(&mut m, &mut run, strong);
+        assert!(left.followed && left.right && left.idle);
+        let lost = m.at(1).lost;
+        assert_eq!(
+            (lost[Why::Captured as usize], lost.iter().sum::<u64>()),
+            (1, 1)
+        );
     }
 }

@@ -136,9 +136,10 @@ impl Radio {
     /// A transmission ends.
     fn end(&mut self, node: usize) {
         let Radio { medium, mac, run } = self;
-        let Some((number, signal, mut row)) = medium.end(node) else {
+        let Some(number) = medium.at(node).sending else {
             return;
         };
+        let (signal, mut row) = medium.end(number);
         for link in &mut row {
             if link.silent {
                 continue;

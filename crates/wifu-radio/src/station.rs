@@ -241,3 +241,61 @@ impl Station {
 
 // An answer takes equally long, whichever it is.
 const _: () = assert!(ACK == CTS);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::phy::Standard;
+
+    const SLOT: u64 = 9_000;
+
+    /// A station with a packet that waits `slots` slots after DIFS (34 us) from time 0 on.
+    fn contends(legacy_backoff: bool, slots: u32) -> (Station, Spaces, Queue) {
+        let phy = Phy::new(Standard::A, false);
+        let config = RadioConfig {
+            legacy_backoff,
+            ..RadioConfig::default()
+        };
+        let rng = Rng::new(1);
+        let mut s = Station::new(&config, &phy, &rng);
+        (s.phase, s.backoff, s.slots) = (Phase::Contend, true, slots);
+        let spaces = Spaces {
+            ifs: [phy.difs, phy.eifs()],
+            slot: phy.slot,
+        };
+        let mut queue = Queue::new(1, &rng);
+        s.count_on(0, Time::ZERO, &spaces, &mut queue);
+        assert_eq!(
+            queue.when(0, Wake::Access),
+            Time(34_000 + u64::from(slots) * SLOT)
+        );
+        (s, spaces, queue)
+    }
+
+    #[test]
+    fn the_slot_in_which_the_medium_becomes_busy_counts_unless_the_back_off_is_the_old_one() {
+        for (legacy, left) in [(false, 4), (true, 5)] {
+            let (mut s, spaces, mut queue) = contends(legacy, 8);
+            s.gets_busy(0, Time(34_000 + 3 * SLOT + 4_000), spaces.slot, &mut queue);
+            assert_eq!((s.slots, queue.when(0, Wake::Access)), (left, Time::NEVER));
+            // What was received was not right: EIFS.
+            s.eifs = true;
+            s.gets_idle(0, Time(1_000_000), &spaces, &mut queue);
+            let at = Time(1_000_000) + spaces.ifs[1] + spaces.slot * u64::from(left);
+            assert_eq!(queue.when(0, Wake::Access), at);
+        }
+    }
+
+    #[test]
+    fn an_access_that_is_decided_goes_ahead_and_a_reservation_holds_it_back() {
+        let (mut s, spaces, mut queue) = contends(false, 2);
+        let at = queue.when(0, Wake::Access);
+        s.gets_busy(0, Time(at.0 - BLIND.0), spaces.slot, &mut queue);
+        assert_eq!(queue.when(0, Wake::Access), at);
+        s.gets_busy(0, Time(at.0 - BLIND.0 - 1), spaces.slot, &mut queue);
+        assert_eq!(queue.when(0, Wake::Access), Time::NEVER);
+        s.nav = Time(2_000_000);
+        s.gets_idle(0, Time(1_000_000), &spaces, &mut queue);
+        assert!(queue.when(0, Wake::Access) >= s.nav + spaces.ifs[0]);
+    }
+}

@@ -134,23 +134,26 @@ impl Transceiver {
     }
 
     /// The frame that it followed ends: whether it is right, and the strongest interferer.
-    #[inline]
+    #[inline(always)]
     pub fn ends(
         &mut self,
-        mut lock: Lock,
         signal: &Signal,
         (table, headers): (&ErrorTable, &[Mode; 12]),
         now: Time,
     ) -> (bool, u16) {
+        let Some(lock) = &mut self.lock else {
+            return (false, NOBODY);
+        };
         let ln_ok = if lock.since == signal.start {
-            self.memory.ln_ok(&mut lock, signal, table, headers)
+            self.memory.ln_ok(lock, signal, table, headers)
         } else {
-            weigh(&mut lock, signal, table, headers, now);
+            weigh(lock, signal, table, headers, now);
             lock.ln_ok
         };
+        let (worst, decodable) = (lock.worst, lock.power >= self.decode);
         self.lock = None;
-        let right = lock.power >= self.decode && survives(ln_ok, &mut self.error_rng);
-        (right, lock.worst)
+        let right = decodable && survives(ln_ok, &mut self.error_rng);
+        (right, worst)
     }
 
     /// A signal is on the air no longer.
@@ -220,5 +223,60 @@ impl Transceiver {
     /// Share of the last tenth of a second during which it was.
     pub fn busy_share(&self, now: Time) -> f32 {
         self.meter.share(now, self.busy_for(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Noise at -94 dBm, carrier sense at -80, a lock at 4 dB, capture at 5 dB in the preamble and
+    /// at 10 at any time.
+    fn transceiver() -> Transceiver {
+        let config = RadioConfig {
+            noise_dbm: -94.0,
+            cs_dbm: -80.0,
+            lock_db: 4.0,
+            capture_db: 5.0,
+            mim_db: Some(10.0),
+            ..RadioConfig::default()
+        };
+        Transceiver::new(&config, 0, &Rng::new(1))
+    }
+
+    #[test]
+    fn power_is_sensed_in_sum_and_detected_one_by_one() {
+        let mut t = transceiver();
+        let weak = Power::from_dbm(-82.0);
+        t.total += weak;
+        assert!(!t.detects(weak) && !t.turns_busy(Time(0)));
+        t.total += weak; // -79 dBm together
+        assert!(
+            t.turns_busy(Time(10)) && !t.turns_busy(Time(20)),
+            "told once"
+        );
+        t.fades(0, weak);
+        assert!(t.turns_idle(Time(110)) && !t.turns_idle(Time(120)));
+        assert_eq!(t.busy_for(Time(500)), Span(100));
+    }
+
+    #[test]
+    fn a_stronger_frame_takes_over_in_the_preamble_a_much_stronger_one_at_any_time() {
+        let mut t = transceiver();
+        let followed = Power::from_dbm(-75.0);
+        for (dbm, preamble, taken) in [
+            (-70.5, true, false),
+            (-69.5, true, true),
+            (-69.5, false, false),
+            (-64.5, false, true),
+        ] {
+            let new = Power::from_dbm(dbm);
+            t.total = followed + new;
+            assert_eq!(
+                t.switches(new, followed, preamble),
+                taken,
+                "{dbm} dBm, {preamble}"
+            );
+        }
     }
 }
