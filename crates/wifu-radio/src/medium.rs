@@ -481,7 +481,7 @@ mod tests {
         (Medium::new(&plan, &rng), Run::new(3, &rng))
     }
 
-    /// A frame to station 1 begins: its number, its end, and whether carrier sense turns busy there.
+    /// A frame to station 1 begins: its number, its end, whether carrier sense turns busy there.
     fn begin(m: &mut Medium, run: &mut Run, node: usize) -> (u32, Time, bool) {
         let mode = m.phy.base();
         m.put(node, Signal::new(FrameKind::Data, 1, mode, 100));
