@@ -1,111 +1,31 @@
 //! The distributed coordination function: back-off, exchanges, repetition.
 
-use crate::channel::control_signal;
 use crate::driver::{Finished, Times};
+use crate::event::Event;
+use crate::mac::Mac;
+use crate::medium::Medium;
 use crate::phy::{ACK, CTS, OVERHEAD, RTS};
-use crate::queue::{Queue, Wake};
-use crate::radio::{Event, Radio, link_to};
-use crate::station::{Answer, Job, Phase, Response, Signal, Station};
+use crate::queue::Wake;
+use crate::run::Run;
+use crate::signal::Signal;
+use crate::station::{Answer, Job, Phase, Response, Spaces, Station};
 use crate::trace::{FrameKind, NOBODY, Record, What};
 use wifu_wire::{Span, Time};
 
-/// A station senses the medium at the beginning of a slot (CCA takes 4 of 9 us, or 15 of 20) and
-/// has decided when the rest of the slot begins: what starts within these last 5 us before its
-/// own transmission, it does not notice (IEEE 802.11-2012, 9.3.7: slot = CCA + turnaround + MAC
-/// processing + propagation).
-const BLIND: Span = Span(5_000);
-
-/// What the count of slots goes by.
-#[derive(Clone, Copy)]
-pub(crate) struct Spaces {
-    /// DIFS, and EIFS.
-    pub ifs: [Span; 2],
-    pub slot: Span,
-}
-
-impl Station {
-    /// The medium became busy: slots that passed are counted off, and the slot in which it became
-    /// busy too, as EDCA and Bianchi's model have it (legacy DCF doesn't count it). An access that
-    /// the station has decided on goes ahead.
-    #[inline]
-    pub(crate) fn gets_busy(&mut self, node: usize, now: Time, slot: Span, queue: &mut Queue) {
-        self.busy = true;
-        self.busy_since = now;
-        if !self.backoff && self.phase != Phase::Contend {
-            return;
-        }
-        let access_at = queue.when(node, Wake::Access);
-        if access_at <= now + BLIND {
-            return;
-        }
-        if self.backoff && now >= self.count_from {
-            let passed = (now - self.count_from).0 / slot.0 + u64::from(!self.legacy);
-            self.slots -= passed.min(u64::from(self.slots)) as u32;
-            if self.slots == 0 && self.job.is_none() {
-                self.backoff = false;
-            }
-        }
-        if access_at != Time::NEVER {
-            queue.cancel(node, Wake::Access);
-        }
-    }
-
-    /// The medium became idle: the count goes on after the interframe space.
-    #[inline]
-    pub(crate) fn gets_idle(&mut self, node: usize, now: Time, spaces: &Spaces, queue: &mut Queue) {
-        self.busy = false;
-        self.counters.busy = self.counters.busy + (now - self.busy_since);
-        self.driver.meter.note(now, self.counters.busy);
-        self.idle_since = now.max(self.nav);
-        self.count_on(node, now, spaces, queue);
-    }
-
-    /// Slots count from now on, or as soon as the interframe space is over.
-    #[inline(always)]
-    fn count_on(&mut self, node: usize, now: Time, spaces: &Spaces, queue: &mut Queue) {
-        let contends = self.phase == Phase::Contend;
-        if self.busy || !(self.backoff || contends) {
-            return;
-        }
-        self.count_from = (self.idle_since + spaces.ifs[usize::from(self.eifs)]).max(now);
-        if contends {
-            let at = self.count_from + spaces.slot * u64::from(self.slots);
-            queue.set(node, Wake::Access, at);
-        }
-    }
-}
-
-impl Radio {
-    /// See [`Station::count_on`].
-    #[inline(never)]
-    fn count_on(&mut self, node: usize) {
-        self.stations[node].count_on(node, self.now, &self.spaces, &mut self.queue);
-    }
-
-    /// Draw a back-off from the present window.
-    fn draw(&mut self, node: usize) {
-        let s = &mut self.stations[node];
-        s.slots = s.backoff_rng.below(u64::from(s.cw) + 1) as u32;
-        s.backoff = true;
-        if self.tracing {
-            let (slots, job) = (self.stations[node].slots, self.stations[node].job);
-            if let Some(job) = job {
-                self.record(Record {
-                    value: slots,
-                    tries: job.tries(),
-                    ..self.entry(What::Deferred, job.item.frame, node as u16, job.item.to)
-                });
-            }
-        }
-    }
-
+impl Mac {
     /// The hardware takes the next packet if it has none.
-    pub(crate) fn next_job(&mut self, node: usize) {
-        let now = self.now;
-        let s = &mut self.stations[node];
-        if s.phase != Phase::Idle {
-            return;
+    #[inline]
+    pub(crate) fn next_job(&mut self, node: usize, medium: &mut Medium, run: &mut Run) {
+        let s = &self.stations[node];
+        if s.phase == Phase::Idle && s.driver.ready() {
+            self.take_job(node, medium, run);
         }
+    }
+
+    #[inline(never)]
+    fn take_job(&mut self, node: usize, medium: &mut Medium, run: &mut Run) {
+        let now = run.now;
+        let s = &mut self.stations[node];
         let Some(item) = s.driver.take() else { return };
         s.seq = s.seq.wrapping_add(1) & 0xFFF;
         let mpdu = u32::from(item.bytes) + OVERHEAD;
@@ -122,12 +42,12 @@ impl Radio {
             last: now,
         });
         s.phase = Phase::Contend;
-        self.contend(node);
+        self.contend(node, medium, run);
     }
 
     /// Wait for the medium, or take it at once.
-    fn contend(&mut self, node: usize) {
-        let now = self.now;
+    fn contend(&mut self, node: usize, medium: &mut Medium, run: &mut Run) {
+        let now = run.now;
         let Spaces { ifs, slot } = self.spaces;
         let s = &mut self.stations[node];
         if s.backoff {
@@ -136,32 +56,32 @@ impl Radio {
             }
             let at = s.count_from + slot * u64::from(s.slots);
             if at > now {
-                self.queue.set(node, Wake::Access, at);
+                run.queue.set(node, Wake::Access, at);
                 return;
             }
             s.backoff = false;
         }
         if !s.busy && now >= s.idle_since + ifs[usize::from(s.eifs)] {
-            self.start(node);
+            self.start(node, medium, run);
             return;
         }
-        self.draw(node);
-        self.count_on(node);
+        draw(s, node, run);
+        count_on(s, node, &self.spaces, run);
     }
 
     /// The back-off expired.
-    pub(crate) fn granted(&mut self, node: usize) {
+    pub(crate) fn granted(&mut self, node: usize, medium: &mut Medium, run: &mut Run) {
         let s = &mut self.stations[node];
-        if s.phase == Phase::Contend && s.sending.is_none() {
+        if s.phase == Phase::Contend && medium.at(node).sending.is_none() {
             s.backoff = false;
             s.slots = 0;
-            self.start(node);
+            self.start(node, medium, run);
         }
     }
 
     /// Begin an attempt.
-    fn start(&mut self, node: usize) {
-        let now = self.now;
+    fn start(&mut self, node: usize, medium: &mut Medium, run: &mut Run) {
+        let now = run.now;
         let s = &mut self.stations[node];
         let Some(job) = &mut s.job else { return };
         let broadcast = job.item.to == NOBODY;
@@ -176,24 +96,24 @@ impl Radio {
         job.last = now;
         s.phase = Phase::Sending;
         if !job.rts {
-            self.send_data(node);
+            self.send_data(node, medium);
             return;
         }
         let (mode, item) = (job.mode, job.item);
         let control = s.control[usize::from(mode.0)];
         s.counters.rts += 1;
         let sifs = self.phy.sifs;
-        let answer = self.timing[node][usize::from(mode.0)].ack;
+        let answer = self.stations[node].answer_time[usize::from(mode.0)];
         let data = self.phy.airtime(mode, u32::from(item.bytes) + OVERHEAD);
         let signal = Signal {
             duration: sifs * 3 + answer * 2 + data,
             frame: item.frame,
-            ..control_signal(FrameKind::Rts, item.to, control, RTS)
+            ..Signal::new(FrameKind::Rts, item.to, control, RTS)
         };
-        self.transmit(node, signal);
+        medium.put(node, signal);
     }
 
-    fn send_data(&mut self, node: usize) {
+    fn send_data(&mut self, node: usize, medium: &mut Medium) {
         let s = &mut self.stations[node];
         let Some(job) = &mut s.job else { return };
         let retry = job.sent > 0;
@@ -201,7 +121,7 @@ impl Radio {
         s.phase = Phase::Sending;
         s.counters.attempts += 1;
         s.counters.retries += u64::from(retry);
-        let answer = self.timing[node][usize::from(job.mode.0)].ack;
+        let answer = s.answer_time[usize::from(job.mode.0)];
         let broadcast = job.item.to == NOBODY;
         let signal = Signal {
             seq: job.seq,
@@ -213,48 +133,56 @@ impl Radio {
             } else {
                 self.phy.sifs + answer
             },
-            ..control_signal(
+            ..Signal::new(
                 FrameKind::Data,
                 job.item.to,
                 job.mode,
                 u32::from(job.item.bytes) + OVERHEAD,
             )
         };
-        self.transmit(node, signal);
+        medium.put(node, signal);
     }
 
     /// A station's own transmission ended, which will be answered or not.
-    pub(crate) fn sent(&mut self, node: usize, kind: FrameKind, to: u16, answered: bool) {
-        match kind {
-            FrameKind::Data if to == NOBODY => self.complete(node, true),
-            FrameKind::Data => self.await_answer(node, Phase::AwaitAck, answered),
-            FrameKind::Rts => self.await_answer(node, Phase::AwaitCts, answered),
-            FrameKind::Ack => self.unanswered(to, Phase::AwaitAck),
-            FrameKind::Cts => self.unanswered(to, Phase::AwaitCts),
+    pub(crate) fn sent(
+        &mut self,
+        node: usize,
+        signal: &Signal,
+        answered: bool,
+        medium: &mut Medium,
+        run: &mut Run,
+    ) {
+        let to = signal.to;
+        match signal.kind {
+            FrameKind::Data if to == NOBODY => self.complete(node, true, medium, run),
+            FrameKind::Data => self.await_answer(node, Phase::AwaitAck, answered, run),
+            FrameKind::Rts => self.await_answer(node, Phase::AwaitCts, answered, run),
+            FrameKind::Ack => self.unanswered(to, Phase::AwaitAck, run),
+            FrameKind::Cts => self.unanswered(to, Phase::AwaitCts, run),
         }
     }
 
     /// Wait for CTS or ACK. Whether the other side will answer is known to the model: only if it
-    /// won't is a timer set here, else [`Radio::unanswered`] sees to it. Unless some frame is
+    /// won't is a timer set here, else [`Mac::unanswered`] sees to it. Unless some frame is
     /// decoded, EIFS follows, as it does for those that could not decode this transmission: all
     /// count their slots from the same moment.
-    fn await_answer(&mut self, node: usize, phase: Phase, answered: bool) {
-        let deadline = self.now + self.phy.ack_timeout();
+    fn await_answer(&mut self, node: usize, phase: Phase, answered: bool, run: &mut Run) {
+        let deadline = run.now + self.phy.ack_timeout();
         let s = &mut self.stations[node];
         s.phase = phase;
         s.deadline = deadline;
         s.late = false;
         s.eifs = true;
         if answered {
-            self.queue.cancel(node, Wake::Timeout);
+            run.queue.cancel(node, Wake::Timeout);
         } else {
-            self.queue.set(node, Wake::Timeout, deadline);
+            run.queue.set(node, Wake::Timeout, deadline);
         }
     }
 
     /// An answer was sent, or couldn't be: whoever still waits for it did not get it.
-    fn unanswered(&mut self, to: u16, phase: Phase) {
-        let now = self.now;
+    fn unanswered(&mut self, to: u16, phase: Phase, run: &mut Run) {
+        let now = run.now;
         let Some(s) = self.stations.get_mut(usize::from(to)) else {
             return;
         };
@@ -262,24 +190,24 @@ impl Radio {
             return;
         }
         let at = s.deadline.max(now);
-        self.queue.set(usize::from(to), Wake::Timeout, at);
+        run.queue.set(usize::from(to), Wake::Timeout, at);
     }
 
     /// CTS or ACK did not begin in time. A frame that is being received may be it.
-    pub(crate) fn timeout(&mut self, node: usize) {
+    pub(crate) fn timeout(&mut self, node: usize, medium: &mut Medium, run: &mut Run) {
         let s = &mut self.stations[node];
         if !matches!(s.phase, Phase::AwaitAck | Phase::AwaitCts) {
             return;
         }
-        if s.lock.is_some() {
+        if medium.at(node).lock.is_some() {
             s.late = true;
         } else {
-            self.failed(node);
+            self.failed(node, medium, run);
         }
     }
 
     /// An attempt failed.
-    pub(crate) fn failed(&mut self, node: usize) {
+    pub(crate) fn failed(&mut self, node: usize, medium: &mut Medium, run: &mut Run) {
         let s = &mut self.stations[node];
         let Some(job) = &mut s.job else { return };
         let data = s.phase == Phase::AwaitAck;
@@ -291,47 +219,46 @@ impl Radio {
             job.short >= s.attempts
         };
         s.late = false;
-        self.queue.cancel(node, Wake::Timeout);
+        run.queue.cancel(node, Wake::Timeout);
         let job = *job;
         if data && let Some(m) = &mut s.minstrel {
             m.report(job.item.to, job.mode, false);
         }
-        self.note(node as u64, u64::from(job.item.frame) << 8 | 0xFA);
-        if self.tracing {
-            self.record(Record {
+        run.note(node as u64, u64::from(job.item.frame) << 8 | 0xFA);
+        if run.tracing {
+            run.record(Record {
                 mode: job.mode.0,
                 tries: job.short + job.long,
-                ..self.entry(What::Failed, job.item.frame, node as u16, job.item.to)
+                ..run.entry(What::Failed, job.item.frame, node as u16, job.item.to)
             });
         }
         if gone {
-            self.complete(node, false);
+            self.complete(node, false, medium, run);
             return;
         }
-        let s = &mut self.stations[node];
         s.cw = (2 * s.cw + 1).min(s.cw_max);
         s.phase = Phase::Contend;
-        self.draw(node);
-        self.count_on(node);
+        draw(s, node, run);
+        count_on(s, node, &self.spaces, run);
     }
 
     /// The ACK came.
-    pub(crate) fn acknowledged(&mut self, node: usize) {
+    pub(crate) fn acknowledged(&mut self, node: usize, medium: &mut Medium, run: &mut Run) {
         let s = &mut self.stations[node];
         if s.phase != Phase::AwaitAck {
             return;
         }
         s.late = false;
-        self.queue.cancel(node, Wake::Timeout);
+        run.queue.cancel(node, Wake::Timeout);
         if let (Some(m), Some(job)) = (&mut s.minstrel, &s.job) {
             m.report(job.item.to, job.mode, true);
         }
-        self.complete(node, true);
+        self.complete(node, true, medium, run);
     }
 
     /// The packet is finished: post-back-off, report, next.
-    fn complete(&mut self, node: usize, delivered: bool) {
-        let now = self.now;
+    fn complete(&mut self, node: usize, delivered: bool, medium: &mut Medium, run: &mut Run) {
+        let now = run.now;
         let s = &mut self.stations[node];
         let Some(job) = s.job.take() else { return };
         s.phase = Phase::Idle;
@@ -359,48 +286,48 @@ impl Radio {
         };
         let raised = s.driver.finish(finished);
         if item.to != NOBODY
-            && let Some(link) = link_to(&mut self.links[node], item.to, s.target)
+            && let Some(c) = medium.account(node, item.to)
         {
-            let c = &mut link.counters;
             c.frames += 1;
             c.acked += u64::from(delivered);
             c.failed += u64::from(!delivered);
         }
-        if self.tracing {
+        if run.tracing {
             let what = if delivered {
                 What::Acknowledged
             } else {
                 What::Dropped
             };
-            self.record(Record {
+            run.record(Record {
                 mode: job.mode.0,
                 tries,
                 value: (now - item.queued).0.min(u64::from(u32::MAX)) as u32,
-                ..self.entry(what, item.frame, node as u16, item.to)
+                ..run.entry(what, item.frame, node as u16, item.to)
             });
         }
         if let Some(latency) = raised {
-            self.queue.set(node, Wake::Interrupt, now + latency);
+            run.queue.set(node, Wake::Interrupt, now + latency);
         }
-        self.draw(node);
-        self.count_on(node);
-        self.next_job(node);
+        draw(s, node, run);
+        count_on(s, node, &self.spaces, run);
+        self.next_job(node, medium, run);
     }
 
     /// The driver reports what is finished.
-    pub(crate) fn interrupt(&mut self, node: usize) {
-        let now = self.now;
-        self.stations[node].driver.interrupt(now);
-        while let Some((f, sample)) = self.stations[node].driver.report(now) {
+    pub(crate) fn interrupt(&mut self, node: usize, medium: &mut Medium, run: &mut Run) {
+        let now = run.now;
+        let s = &mut self.stations[node];
+        s.driver.interrupt(now);
+        while let Some((f, sample)) = s.driver.report(now) {
             let to = f.item.to;
-            if self.tracing {
-                self.record(Record {
+            if run.tracing {
+                run.record(Record {
                     tries: f.tries,
                     value: sample.0.min(u64::from(u32::MAX)) as u32,
-                    ..self.entry(What::Reported, f.item.frame, node as u16, to)
+                    ..run.entry(What::Reported, f.item.frame, node as u16, to)
                 });
             }
-            self.events.push_back(Event::Done {
+            run.events.push_back(Event::Done {
                 node: node as u16,
                 to: (to != NOBODY).then_some(to),
                 cookie: f.item.cookie,
@@ -412,33 +339,48 @@ impl Radio {
                 times: f.times,
             });
         }
-        if self.stations[node].driver.refill(now) {
-            self.events.push_back(Event::Room { node: node as u16 });
+        if s.driver.refill(now) {
+            run.events.push_back(Event::Room { node: node as u16 });
         }
-        self.next_job(node);
+        self.next_job(node, medium, run);
     }
 
     /// A data frame for this station was decoded: ACK after SIFS, whatever the medium. Only a
     /// station that owes another answer already cannot give two.
-    pub(crate) fn answer_data(&mut self, node: usize, number: u32, signal: &Signal) {
-        if self.stations[node].answer.is_none() {
-            self.signals[number as usize].answered = true;
-            self.answer(node, Answer::Ack, signal);
+    pub(crate) fn answer_data(
+        &mut self,
+        node: usize,
+        number: u32,
+        signal: &Signal,
+        medium: &mut Medium,
+        run: &mut Run,
+    ) {
+        let s = &mut self.stations[node];
+        if s.answer.is_none() {
+            medium.will_answer(number);
+            answer(s, node, (Answer::Ack, self.phy.sifs), signal, run);
         }
     }
 
     /// An RTS for this station was decoded: CTS after SIFS, unless the medium is reserved or
     /// another answer is due.
-    pub(crate) fn asked(&mut self, node: usize, number: u32, signal: &Signal) {
-        let s = &self.stations[node];
-        if s.nav <= self.now && s.answer.is_none() {
-            self.signals[number as usize].answered = true;
-            self.answer(node, Answer::Cts, signal);
+    pub(crate) fn asked(
+        &mut self,
+        node: usize,
+        number: u32,
+        signal: &Signal,
+        medium: &mut Medium,
+        run: &mut Run,
+    ) {
+        let s = &mut self.stations[node];
+        if s.nav <= run.now && s.answer.is_none() {
+            medium.will_answer(number);
+            answer(s, node, (Answer::Cts, self.phy.sifs), signal, run);
         }
     }
 
     /// The CTS came: the data follows after SIFS.
-    pub(crate) fn cleared(&mut self, node: usize, signal: &Signal) {
+    pub(crate) fn cleared(&mut self, node: usize, signal: &Signal, run: &mut Run) {
         let s = &mut self.stations[node];
         // With another answer due, the data cannot follow: the CTS is as good as lost.
         if s.phase != Phase::AwaitCts || s.answer.is_some() {
@@ -446,64 +388,91 @@ impl Radio {
         }
         s.phase = Phase::Cleared;
         s.late = false;
-        self.queue.cancel(node, Wake::Timeout);
-        self.answer(node, Answer::Data, signal);
-    }
-
-    fn answer(&mut self, node: usize, answer: Answer, signal: &Signal) {
-        self.stations[node].answer = Some(Response {
-            answer,
-            to: signal.from,
-            mode: signal.mode,
-            left: signal.duration,
-            frame: signal.frame,
-        });
-        let at = self.now + self.phy.sifs;
-        self.queue.set(node, Wake::Respond, at);
+        run.queue.cancel(node, Wake::Timeout);
+        answer(s, node, (Answer::Data, self.phy.sifs), signal, run);
     }
 
     /// SIFS is over.
-    pub(crate) fn respond(&mut self, node: usize) {
+    pub(crate) fn respond(&mut self, node: usize, medium: &mut Medium, run: &mut Run) {
         let s = &mut self.stations[node];
         let Some(r) = s.answer.take() else { return };
-        let can = s.sending.is_none();
-        let length = self.answer_time(node, r.mode);
+        let can = medium.at(node).sending.is_none();
+        let length = s.answer_time[usize::from(r.mode.0)];
         let left = Span(r.left.0.saturating_sub((self.phy.sifs + length).0));
         let s = &mut self.stations[node];
         let mode = s.control[usize::from(r.mode.0)];
         match r.answer {
             Answer::Data => {
                 if s.phase == Phase::Cleared && s.job.is_some() && can {
-                    self.send_data(node);
+                    self.send_data(node, medium);
                 } else if s.phase == Phase::Cleared {
                     s.phase = Phase::AwaitCts;
-                    self.failed(node);
+                    self.failed(node, medium, run);
                 }
             }
             Answer::Ack if can => {
                 s.counters.acks += 1;
-                self.transmit(
+                medium.put(
                     node,
                     Signal {
                         duration: left,
                         frame: r.frame,
-                        ..control_signal(FrameKind::Ack, r.to, mode, ACK)
+                        ..Signal::new(FrameKind::Ack, r.to, mode, ACK)
                     },
                 );
             }
             Answer::Cts if can => {
                 s.counters.cts += 1;
-                self.transmit(
+                medium.put(
                     node,
                     Signal {
                         duration: left,
                         frame: r.frame,
-                        ..control_signal(FrameKind::Cts, r.to, mode, CTS)
+                        ..Signal::new(FrameKind::Cts, r.to, mode, CTS)
                     },
                 );
             }
-            Answer::Ack => self.unanswered(r.to, Phase::AwaitAck),
-            Answer::Cts => self.unanswered(r.to, Phase::AwaitCts),
+            Answer::Ack => self.unanswered(r.to, Phase::AwaitAck, run),
+            Answer::Cts => self.unanswered(r.to, Phase::AwaitCts, run),
         }
     }
+}
+
+/// See [`Station::count_on`].
+#[inline(never)]
+fn count_on(s: &mut Station, node: usize, spaces: &Spaces, run: &mut Run) {
+    s.count_on(node, run.now, spaces, &mut run.queue);
+}
+
+/// Draw a back-off from the present window.
+fn draw(s: &mut Station, node: usize, run: &mut Run) {
+    s.slots = s.backoff_rng.below(u64::from(s.cw) + 1) as u32;
+    s.backoff = true;
+    if run.tracing
+        && let Some(job) = &s.job
+    {
+        run.record(Record {
+            value: s.slots,
+            tries: job.tries(),
+            ..run.entry(What::Deferred, job.item.frame, node as u16, job.item.to)
+        });
+    }
+}
+
+/// An answer to this frame is due after SIFS.
+fn answer(
+    s: &mut Station,
+    node: usize,
+    (answer, sifs): (Answer, Span),
+    signal: &Signal,
+    run: &mut Run,
+) {
+    s.answer = Some(Response {
+        answer,
+        to: signal.from,
+        mode: signal.mode,
+        left: signal.duration,
+        frame: signal.frame,
+    });
+    run.queue.set(node, Wake::Respond, run.now + sifs);
 }

@@ -3,8 +3,24 @@
 use crate::error::ErrorTable;
 use crate::phy::Mode;
 use crate::power::Power;
-use crate::station::{Lock, Signal};
+use crate::signal::Signal;
 use wifu_wire::{Rng, Span, Time};
+
+/// The frame that a receiver follows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lock {
+    pub signal: u32,
+    pub power: Power,
+    /// All else on the air, and noise.
+    pub interference: Power,
+    /// Since when the interference is that.
+    pub since: Time,
+    /// Logarithm of the probability that everything up to `since` is right.
+    pub ln_ok: f64,
+    /// The strongest interferer so far.
+    pub worst: u16,
+    pub worst_power: Power,
+}
 
 /// Logarithms of probabilities: above, a frame survives surely; below, it surely does not.
 const SURE: f64 = -1e-9;

@@ -3,14 +3,18 @@
 //! simulator drives it in virtual time, the emulator against the wall clock.
 #![forbid(unsafe_code)]
 
-mod channel;
+mod busy;
 pub mod counters;
 mod dcf;
 mod driver;
 pub mod error;
 pub mod etx;
+mod event;
 pub mod fading;
 mod fate;
+mod link;
+mod mac;
+mod medium;
 mod minstrel;
 pub mod phy;
 pub mod plan;
@@ -18,13 +22,21 @@ pub mod power;
 pub mod propagation;
 mod queue;
 mod radio;
+mod run;
 pub mod sets;
+mod signal;
 mod station;
 pub mod topology;
 pub mod trace;
+mod transceiver;
 pub mod words;
 
 pub use counters::{Counters, LinkCounters};
 pub use driver::Times;
+pub use event::{Event, Frame, OnAir};
 pub use power::Power;
+<<<<<<< HEAD
 pub use radio::{Event, Frame, OnAir, Radio};
+=======
+pub use radio::Radio;
+>>>>>>> radio

@@ -95,6 +95,7 @@ impl Kind {
     }
 
     /// When the first is due: makes the least bound exact until it stays the least.
+    #[inline(always)]
     fn settle(&mut self) -> Time {
         self.loose = false;
         if self.bounds.len() == 1 {

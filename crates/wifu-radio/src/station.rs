@@ -1,36 +1,25 @@
-//! What one station knows: its receiver, its access to the channel, its driver.
+//! What one station knows of its access to the channel: its exchange, its back-off, its driver.
 
 use crate::counters::Counters;
 use crate::driver::{Driver, Item};
-use crate::fate::Memory;
 use crate::minstrel::Minstrel;
-use crate::phy::Mode;
-use crate::plan::{NodePlan, RateControl};
-use crate::power::{Power, linear};
-use crate::trace::NOBODY;
+use crate::phy::{ACK, CTS, Mode, Phy};
+use crate::plan::{RadioConfig, RateControl};
+use crate::queue::{Queue, Wake};
 use wifu_wire::{Rng, Span, Time};
 
-/// A signal that reaches a station now.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Heard {
-    pub signal: u32,
-    pub power: Power,
-}
+/// A station senses the medium at the beginning of a slot (CCA takes 4 of 9 us, or 15 of 20) and
+/// has decided when the rest of the slot begins: what starts within these last 5 us before its
+/// own transmission, it does not notice (IEEE 802.11-2012, 9.3.7: slot = CCA + turnaround + MAC
+/// processing + propagation).
+const BLIND: Span = Span(5_000);
 
-/// The frame that a receiver follows.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Lock {
-    pub signal: u32,
-    pub power: Power,
-    /// All else on the air, and noise.
-    pub interference: Power,
-    /// Since when the interference is that.
-    pub since: Time,
-    /// Logarithm of the probability that everything up to `since` is right.
-    pub ln_ok: f64,
-    /// The strongest interferer so far.
-    pub worst: u16,
-    pub worst_power: Power,
+/// What the count of slots goes by.
+#[derive(Clone, Copy)]
+pub(crate) struct Spaces {
+    /// DIFS, and EIFS.
+    pub ifs: [Span; 2],
+    pub slot: Span,
 }
 
 /// Where a station is in its exchange.
@@ -97,12 +86,6 @@ impl Job {
 }
 
 pub(crate) struct Station {
-    pub cs: Power,
-    pub noise: Power,
-    pub decode: Power,
-    pub lock_ratio: f64,
-    pub capture_ratio: f64,
-    pub mim_ratio: f64,
     pub overhear_loss: f64,
     pub promiscuous: bool,
     pub attempts: u8,
@@ -112,23 +95,16 @@ pub(crate) struct Station {
     pub broadcast: Mode,
     /// Mode of ACK and CTS by mode of the frame that they answer.
     pub control: [Mode; 12],
-    /// Which error table.
-    pub table: u8,
+    /// How long such an answer takes.
+    pub answer_time: [Span; 12],
     pub cw_min: u16,
     pub cw_max: u16,
     pub minstrel: Option<Minstrel>,
 
-    pub heard: Vec<Heard>,
-    pub memory: Memory,
-    pub total: Power,
-    pub lock: Option<Lock>,
-    pub sending: Option<u32>,
-    /// Which of its links leads to the one to whom it sent last; a hint.
-    pub target: usize,
+    /// The medium is busy, as its radio said last.
     pub busy: bool,
     /// Carrier sense is idle since then, NAV included: it may lie ahead.
     pub idle_since: Time,
-    pub busy_since: Time,
     pub nav: Time,
     pub eifs: bool,
 
@@ -151,21 +127,19 @@ pub(crate) struct Station {
 
     pub driver: Driver,
     pub backoff_rng: Rng,
-    pub error_rng: Rng,
     pub overhear_rng: Rng,
+    /// What the medium counts is nothing here.
     pub counters: Counters,
 }
 
 impl Station {
-    pub fn new(plan: &NodePlan, cw: (u16, u16), control: [Mode; 12], table: u8, rng: &Rng) -> Self {
-        let r = &plan.radio;
+    /// Silent, on a channel of this timing; `rng` is its own.
+    pub fn new(r: &RadioConfig, phy: &Phy, rng: &Rng) -> Station {
+        let mut control = [phy.base(); 12];
+        for &mode in phy.modes() {
+            control[usize::from(mode.0)] = phy.control(mode, &r.control_rates);
+        }
         Station {
-            cs: Power::from_dbm(r.cs_dbm),
-            noise: Power::from_dbm(r.noise_dbm),
-            decode: Power::from_dbm(r.decode_dbm),
-            lock_ratio: linear(r.lock_db),
-            capture_ratio: linear(r.capture_db),
-            mim_ratio: r.mim_db.map_or(f64::INFINITY, linear),
             overhear_loss: r.overhear_loss,
             promiscuous: r.promiscuous,
             attempts: r.attempts.max(1),
@@ -174,20 +148,13 @@ impl Station {
             rate: r.rate,
             broadcast: r.broadcast_rate,
             control,
-            table,
-            cw_min: cw.0,
-            cw_max: cw.1,
+            answer_time: control.map(|mode| phy.airtime(mode, ACK)),
+            cw_min: phy.cw_min,
+            cw_max: phy.cw_max,
             minstrel: (r.rate_control == RateControl::Minstrel)
                 .then(|| Minstrel::new(r.rate, rng.split("minstrel"))),
-            heard: Vec::with_capacity(16),
-            memory: Memory::new(),
-            total: Power::ZERO,
-            lock: None,
-            sending: None,
-            target: usize::MAX,
             busy: false,
             idle_since: Time::ZERO,
-            busy_since: Time::ZERO,
             nav: Time::ZERO,
             eifs: false,
             phase: Phase::Idle,
@@ -198,28 +165,15 @@ impl Station {
             deadline: Time::NEVER,
             late: false,
             answer: None,
-            cw: cw.0,
+            cw: phy.cw_min,
             job: None,
             seq: 0,
             seen: Vec::new(),
             driver: Driver::new(r, rng.split("driver")),
             backoff_rng: rng.split("backoff"),
-            error_rng: rng.split("per"),
             overhear_rng: rng.split("overhear"),
             counters: Counters::default(),
         }
-    }
-
-    /// Carrier sense: transmitting, receiving, or enough power on the air.
-    #[inline]
-    pub fn sensing(&self) -> bool {
-        self.sending.is_some() || self.lock.is_some() || self.total >= self.cs
-    }
-
-    /// Whether a signal of this power among those on the air can be locked on.
-    #[inline]
-    pub fn stands_out(&self, power: Power) -> bool {
-        power.float() >= self.lock_ratio * (self.noise + self.total - power).float()
     }
 
     /// Whether a copy of this frame came before; remembers it.
@@ -237,60 +191,111 @@ impl Station {
         }
     }
 
-    /// The strongest signal beside `signal`: its number in the list of what is heard.
-    pub fn strongest_but(&self, signal: u32) -> Option<Heard> {
-        let others = self.heard.iter().filter(|h| h.signal != signal);
-        others.copied().max_by_key(|h| h.power)
+    /// The medium became busy: slots that passed are counted off, and the slot in which it became
+    /// busy too, as EDCA and Bianchi's model have it (legacy DCF doesn't count it). An access that
+    /// the station has decided on goes ahead.
+    #[inline]
+    pub fn gets_busy(&mut self, node: usize, now: Time, slot: Span, queue: &mut Queue) {
+        self.busy = true;
+        if !self.backoff && self.phase != Phase::Contend {
+            return;
+        }
+        let access_at = queue.when(node, Wake::Access);
+        if access_at <= now + BLIND {
+            return;
+        }
+        if self.backoff && now >= self.count_from {
+            let passed = (now - self.count_from).0 / slot.0 + u64::from(!self.legacy);
+            self.slots -= passed.min(u64::from(self.slots)) as u32;
+            if self.slots == 0 && self.job.is_none() {
+                self.backoff = false;
+            }
+        }
+        if access_at != Time::NEVER {
+            queue.cancel(node, Wake::Access);
+        }
+    }
+
+    /// The medium became idle: the count goes on after the interframe space.
+    #[inline]
+    pub fn gets_idle(&mut self, node: usize, now: Time, spaces: &Spaces, queue: &mut Queue) {
+        self.busy = false;
+        self.idle_since = now.max(self.nav);
+        self.count_on(node, now, spaces, queue);
+    }
+
+    /// Slots count from now on, or as soon as the interframe space is over.
+    #[inline(always)]
+    pub fn count_on(&mut self, node: usize, now: Time, spaces: &Spaces, queue: &mut Queue) {
+        let contends = self.phase == Phase::Contend;
+        if self.busy || !(self.backoff || contends) {
+            return;
+        }
+        self.count_from = (self.idle_since + spaces.ifs[usize::from(self.eifs)]).max(now);
+        if contends {
+            let at = self.count_from + spaces.slot * u64::from(self.slots);
+            queue.set(node, Wake::Access, at);
+        }
     }
 }
 
-/// A transmission on the air.
-#[derive(Clone, Debug)]
-pub(crate) struct Signal {
-    pub from: u16,
-    /// [`NOBODY`]: all.
-    pub to: u16,
-    pub kind: crate::trace::FrameKind,
-    pub mode: Mode,
-    pub retry: bool,
-    pub seq: u16,
-    /// Length of the MPDU.
-    pub bytes: u32,
-    pub cookie: u32,
-    pub frame: u32,
-    pub start: Time,
-    pub preamble_end: Time,
-    pub plcp_end: Time,
-    pub end: Time,
-    /// The Duration field: for how long the medium is taken after the end.
-    pub duration: Span,
-    /// Why `to` is not listening to it.
-    pub miss: crate::trace::Why,
-    pub miss_other: u16,
-    /// `to` will answer.
-    pub answered: bool,
-}
+// An answer takes equally long, whichever it is.
+const _: () = assert!(ACK == CTS);
 
-impl Signal {
-    pub fn nobody() -> Signal {
-        Signal {
-            from: NOBODY,
-            to: NOBODY,
-            kind: crate::trace::FrameKind::Data,
-            mode: Mode(0),
-            retry: false,
-            seq: 0,
-            bytes: 0,
-            cookie: 0,
-            frame: 0,
-            start: Time::ZERO,
-            preamble_end: Time::ZERO,
-            plcp_end: Time::ZERO,
-            end: Time::ZERO,
-            duration: Span::ZERO,
-            miss: crate::trace::Why::None,
-            miss_other: NOBODY,
-            answered: false,
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::phy::Standard;
+
+    const SLOT: u64 = 9_000;
+
+    /// A station with a packet that waits `slots` slots after DIFS (34 us) from time 0 on.
+    fn contends(legacy_backoff: bool, slots: u32) -> (Station, Spaces, Queue) {
+        let phy = Phy::new(Standard::A, false);
+        let config = RadioConfig {
+            legacy_backoff,
+            ..RadioConfig::default()
+        };
+        let rng = Rng::new(1);
+        let mut s = Station::new(&config, &phy, &rng);
+        (s.phase, s.backoff, s.slots) = (Phase::Contend, true, slots);
+        let spaces = Spaces {
+            ifs: [phy.difs, phy.eifs()],
+            slot: phy.slot,
+        };
+        let mut queue = Queue::new(1, &rng);
+        s.count_on(0, Time::ZERO, &spaces, &mut queue);
+        assert_eq!(
+            queue.when(0, Wake::Access),
+            Time(34_000 + u64::from(slots) * SLOT)
+        );
+        (s, spaces, queue)
+    }
+
+    #[test]
+    fn the_slot_in_which_the_medium_becomes_busy_counts_unless_the_back_off_is_the_old_one() {
+        for (legacy, left) in [(false, 4), (true, 5)] {
+            let (mut s, spaces, mut queue) = contends(legacy, 8);
+            s.gets_busy(0, Time(34_000 + 3 * SLOT + 4_000), spaces.slot, &mut queue);
+            assert_eq!((s.slots, queue.when(0, Wake::Access)), (left, Time::NEVER));
+            // What was received was not right: EIFS.
+            s.eifs = true;
+            s.gets_idle(0, Time(1_000_000), &spaces, &mut queue);
+            let at = Time(1_000_000) + spaces.ifs[1] + spaces.slot * u64::from(left);
+            assert_eq!(queue.when(0, Wake::Access), at);
         }
+    }
+
+    #[test]
+    fn an_access_that_is_decided_goes_ahead_and_a_reservation_holds_it_back() {
+        let (mut s, spaces, mut queue) = contends(false, 2);
+        let at = queue.when(0, Wake::Access);
+        s.gets_busy(0, Time(at.0 - BLIND.0), spaces.slot, &mut queue);
+        assert_eq!(queue.when(0, Wake::Access), at);
+        s.gets_busy(0, Time(at.0 - BLIND.0 - 1), spaces.slot, &mut queue);
+        assert_eq!(queue.when(0, Wake::Access), Time::NEVER);
+        s.nav = Time(2_000_000);
+        s.gets_idle(0, Time(1_000_000), &spaces, &mut queue);
+        assert!(queue.when(0, Wake::Access) >= s.nav + spaces.ifs[0]);
     }
 }

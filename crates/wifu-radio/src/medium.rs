@@ -1,0 +1,554 @@
+//! The medium: what is on the air, who hears it at what power, which frame a receiver follows, and
+//! whether it survives.
+//!
+//! It knows nothing of channel access. A MAC hands it frames ([`Medium::put`]), and whoever drives
+//! both carries to the MACs what comes of them: carrier sense turning busy or idle
+//! ([`Medium::begin`], [`Medium::arrive`], [`Left::idle`]) and the end of a reception
+//! ([`Left::followed`]).
+
+use crate::counters::LinkCounters;
+use crate::error::ErrorTable;
+use crate::fate::weigh;
+use crate::link::{Link, link_to, place_of};
+use crate::phy::{Mode, Phy};
+use crate::plan::{Gain, Plan, Variation};
+use crate::power::Power;
+use crate::run::Run;
+use crate::signal::Signal;
+use crate::trace::{FrameKind, NOBODY, Record, What, Why};
+use crate::transceiver::{Heard, Transceiver};
+use wifu_wire::{Rng, Time};
+
+/// What a transmission that begins does to its own station.
+#[derive(Clone, Copy)]
+pub(crate) struct Begun {
+    pub node: usize,
+    /// When it ends.
+    pub end: Time,
+    /// It followed a frame, which is lost.
+    pub interrupted: bool,
+    /// Carrier sense turns busy.
+    pub busy: bool,
+}
+
+/// What a signal that ends does to a receiver.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Left {
+    /// The receiver followed it to its end.
+    pub followed: bool,
+    /// ... and decoded it.
+    pub right: bool,
+    /// Carrier sense turns idle.
+    pub idle: bool,
+}
+
+pub(crate) struct Medium {
+    phy: Phy,
+    /// Mode of the PLCP header by mode of the frame.
+    header: [Mode; 12],
+    tables: Vec<ErrorTable>,
+    transceivers: Vec<Transceiver>,
+    /// By transmitter, in order of receivers.
+    links: Vec<Vec<Link>>,
+    variation: Variation,
+    /// Transmissions by number; the numbers of those that are over.
+    signals: Vec<Signal>,
+    free: Vec<u32>,
+    /// Handed over, not begun.
+    put: Option<u32>,
+}
+
+impl Medium {
+    /// The transceivers of `plan` in silence. Their streams of randomness are split from `rng`.
+    pub fn new(plan: &Plan, rng: &Rng) -> Medium {
+        let mut models = Vec::new();
+        let mut transceivers = Vec::with_capacity(plan.nodes.len());
+        for (i, node) in plan.nodes.iter().enumerate() {
+            let known = models.iter().position(|m| *m == node.radio.error);
+            let table = known.unwrap_or_else(|| {
+                models.push(node.radio.error);
+                models.len() - 1
+            });
+            let own = rng.split("node").split_n(i as u64);
+            transceivers.push(Transceiver::new(&node.radio, table as u8, &own));
+        }
+        let tables = models
+            .iter()
+            .map(|m| ErrorTable::for_modes(m, plan.phy.modes()));
+        let mut medium = Medium {
+            header: Mode::ALL.map(|m| plan.phy.header(m)),
+            phy: plan.phy.clone(),
+            tables: tables.collect(),
+            transceivers,
+            links: Vec::new(),
+            variation: plan.variation.clone(),
+            signals: Vec::with_capacity(64),
+            free: Vec::new(),
+            put: None,
+        };
+        for row in &plan.gains {
+            let row = row.iter().map(|g| medium.new_link(g));
+            let row = row.collect();
+            medium.links.push(row);
+        }
+        medium
+    }
+
+    fn new_link(&self, gain: &Gain) -> Link {
+        let receiver = &self.transceivers[usize::from(gain.to)];
+        Link::new(gain, receiver.noise, receiver.least())
+    }
+
+    /// See [`crate::Radio::set_gain`].
+    pub fn set_gain(&mut self, from: u16, to: u16, mean_dbm: f64) {
+        let row = usize::from(from);
+        let at = match self.links[row].binary_search_by_key(&to, |l| l.to) {
+            Ok(at) => at,
+            Err(at) => {
+                let gain = self.variation.gain(from, to, mean_dbm);
+                // Its power counts from the next transmission on, as for links that were there.
+                let mut link = self.new_link(&gain);
+                (link.power, link.silent) = (Power::ZERO, true);
+                self.links[row].insert(at, link);
+                at
+            }
+        };
+        let link = &mut self.links[row][at];
+        link.mean_dbm = mean_dbm;
+        link.next = Time::ZERO;
+    }
+
+    /// See [`crate::Radio::links`].
+    pub fn links(&self, node: u16) -> impl Iterator<Item = (u16, f64, &LinkCounters)> {
+        self.links[usize::from(node)].iter().map(|l| {
+            let noise = self.transceivers[usize::from(l.to)].noise.dbm();
+            (l.to, l.mean_dbm - noise, &l.counters)
+        })
+    }
+
+    /// See [`crate::Radio::power_dbm`].
+    pub fn power_dbm(&self, from: u16, to: u16) -> Option<f64> {
+        let row = &self.links[usize::from(from)];
+        let at = row.binary_search_by_key(&to, |l| l.to).ok()?;
+        Some(row[at].power.dbm())
+    }
+
+    /// What a station senses and counts.
+    pub fn at(&self, node: usize) -> &Transceiver {
+        &self.transceivers[node]
+    }
+
+    /// The account of the link from one node to another to which it sends.
+    #[inline]
+    pub fn account(&mut self, node: usize, to: u16) -> Option<&mut LinkCounters> {
+        let hint = self.transceivers[node].target;
+        link_to(&mut self.links[node], to, hint).map(|link| &mut link.counters)
+    }
+
+    /// A station is to transmit this at once.
+    // Inline, so that the frame is written where it stays.
+    #[inline(always)]
+    pub fn put(&mut self, node: usize, signal: Signal) {
+        let number = match self.free.pop() {
+            Some(n) => n,
+            None => {
+                self.signals.push(Signal::nobody());
+                (self.signals.len() - 1) as u32
+            }
+        };
+        let place = &mut self.signals[number as usize];
+        *place = signal;
+        place.from = node as u16;
+        debug_assert!(self.put.is_none(), "one station at a time begins");
+        self.put = Some(number);
+    }
+
+    /// What was put and has to begin now.
+    #[inline]
+    pub fn take_put(&mut self) -> Option<u32> {
+        self.put.take()
+    }
+
+    /// The receiver of a frame will answer it.
+    pub fn will_answer(&mut self, number: u32) {
+        self.signals[number as usize].answered = true;
+    }
+
+    /// A transmission begins, as far as its own station is concerned.
+    #[inline]
+    pub fn begin(&mut self, number: u32, run: &mut Run) -> Begun {
+        let now = run.now;
+        let signal = &mut self.signals[number as usize];
+        let (mode, node) = (signal.mode, usize::from(signal.from));
+        let length = self.phy.airtime(mode, signal.bytes);
+        signal.start = now;
+        signal.preamble_end = now + self.phy.preamble(mode);
+        signal.plcp_end = now + self.phy.plcp(mode);
+        signal.end = now + length;
+        let end = signal.end;
+        run.note(node as u64, u64::from(signal.to) << 8 | signal.kind as u64);
+        if run.watching || run.tracing {
+            run.show(signal);
+        }
+        let t = &mut self.transceivers[node];
+        t.airtime = t.airtime + length;
+        t.sending = Some(number);
+        let lock = t.lock.take();
+        let busy = t.turns_busy(now);
+        if let Some(lock) = lock {
+            let signal = &mut self.signals[lock.signal as usize];
+            missed(signal, node as u16, Why::Transmitting, node as u16, run);
+        }
+        Begun {
+            node,
+            end,
+            interrupted: lock.is_some(),
+            busy,
+        }
+    }
+
+    /// The links by which a transmission that begins is heard, to be given to [`Medium::arrive`]
+    /// one by one and then back; and which of them leads to the one for whom it is.
+    #[inline]
+    pub fn open(&mut self, number: u32) -> (Vec<Link>, usize) {
+        let Signal { from, to, .. } = self.signals[number as usize];
+        let from = usize::from(from);
+        let row = core::mem::take(&mut self.links[from]);
+        let target = place_of(&row, to, self.transceivers[from].target);
+        (row, target)
+    }
+
+    /// See [`Medium::open`].
+    #[inline]
+    pub fn close(&mut self, number: u32, row: Vec<Link>, target: usize) {
+        let signal = &mut self.signals[number as usize];
+        let reached = row.get(target).is_some_and(|link| !link.silent);
+        if !reached && signal.to != NOBODY {
+            signal.miss = Why::Weak;
+        }
+        let from = usize::from(signal.from);
+        self.links[from] = row;
+        self.transceivers[from].target = target;
+    }
+
+    /// A signal reaches a receiver; it is `mine` if it is for that one. Says whether carrier sense
+    /// turns busy.
+    #[inline]
+    pub fn arrive(&mut self, link: &Link, number: u32, mine: bool, run: &mut Run) -> bool {
+        let (node, power, now) = (usize::from(link.to), link.power, run.now);
+        let t = &mut self.transceivers[node];
+        let silence = t.total == Power::ZERO;
+        t.total += power;
+        let detected = t.detects(power);
+        if detected {
+            t.heard.push(Heard {
+                signal: number,
+                power,
+            });
+        }
+        if t.lock.is_some() {
+            self.arrive_beside(node, number, power, mine, run);
+            // It follows, so the medium was and is busy.
+            return false;
+        }
+        // Why it is not followed, if it is not.
+        let (mut why, mut other) = (Why::Weak, NOBODY);
+        if t.sending.is_some() {
+            if detected {
+                (why, other) = (Why::Transmitting, link.to);
+            }
+        } else if detected && (silence && link.clear || !silence && t.stands_out(power)) {
+            t.follow(&self.signals, number, power, now);
+            why = Why::None;
+        } else if mine && detected {
+            other = t.drowner(&self.signals, number, power);
+        }
+        if mine {
+            let signal = &mut self.signals[number as usize];
+            (signal.miss, signal.miss_other) = (why, other);
+        }
+        t.turns_busy(now)
+    }
+
+    /// A signal reaches a receiver that follows another one.
+    #[inline(never)]
+    fn arrive_beside(&mut self, node: usize, number: u32, power: Power, mine: bool, run: &mut Run) {
+        let now = run.now;
+        let signals = &mut self.signals;
+        let t = &mut self.transceivers[node];
+        let Some(lock) = &t.lock else { return };
+        let old = lock.signal;
+        let followed = &signals[old as usize];
+        if t.switches(power, lock.power, now < followed.preamble_end) {
+            t.follow(signals, number, power, now);
+            let by = signals[number as usize].from;
+            missed(
+                &mut signals[old as usize],
+                node as u16,
+                Why::Captured,
+                by,
+                run,
+            );
+            return;
+        }
+        let detected = t.detects(power);
+        let interference = t.noise + t.total - lock.power;
+        let Some(lock) = &mut t.lock else { return };
+        let table = &self.tables[usize::from(t.table)];
+        weigh(lock, followed, table, &self.header, now);
+        lock.interference = interference;
+        if power > lock.worst_power {
+            (lock.worst, lock.worst_power) = (signals[number as usize].from, power);
+        }
+        let followed = followed.from;
+        if mine {
+            let signal = &mut signals[number as usize];
+            (signal.miss, signal.miss_other) = match detected {
+                true => (Why::Locked, followed),
+                false => (Why::Weak, NOBODY),
+            };
+        }
+    }
+
+    /// A station's transmission by its number, and the links by which it was heard, to be given to
+    /// [`Medium::leave`] one by one and then to [`Medium::finish`].
+    #[inline(always)]
+    pub fn end(&mut self, number: u32) -> (Signal, Vec<Link>) {
+        let signal = self.signals[number as usize].clone();
+        let row = core::mem::take(&mut self.links[usize::from(signal.from)]);
+        (signal, row)
+    }
+
+    /// A signal ends at a receiver.
+    #[inline]
+    pub fn leave(&mut self, link: &Link, number: u32, signal: &Signal, run: &mut Run) -> Left {
+        let (node, now) = (usize::from(link.to), run.now);
+        let t = &mut self.transceivers[node];
+        t.fades(number, link.power);
+        let mut left = Left {
+            followed: false,
+            right: false,
+            idle: false,
+        };
+        if let Some(lock) = &mut t.lock {
+            let table = &self.tables[usize::from(t.table)];
+            if lock.signal != number {
+                let followed = &self.signals[lock.signal as usize];
+                weigh(lock, followed, table, &self.header, now);
+                lock.interference = t.noise + t.total - lock.power;
+                return left;
+            }
+            let (right, worst) = t.ends(signal, (table, &self.header), now);
+            (left.followed, left.right) = (true, right);
+            let signal = &mut self.signals[number as usize];
+            match (right, worst) {
+                (true, _) => decoded(signal, link, run),
+                (false, NOBODY) => missed(signal, link.to, Why::Noise, NOBODY, run),
+                (false, worst) => missed(signal, link.to, Why::Collision, worst, run),
+            }
+        }
+        catch_up(t, node, &mut self.signals, now);
+        left.idle = t.turns_idle(now);
+        left
+    }
+
+    /// A transmission has left all receivers. Says whether it will be answered, and whether carrier
+    /// sense turns idle at its own station.
+    #[inline]
+    pub fn finish(
+        &mut self,
+        number: u32,
+        signal: &Signal,
+        mut row: Vec<Link>,
+        run: &mut Run,
+    ) -> (bool, bool) {
+        let node = usize::from(signal.from);
+        self.free.push(number);
+        self.transceivers[node].sending = None;
+        self.count_loss(number, signal, &mut row, run);
+        self.links[node] = row;
+        let t = &mut self.transceivers[node];
+        catch_up(t, node, &mut self.signals, run.now);
+        let idle = t.turns_idle(run.now);
+        (self.signals[number as usize].answered, idle)
+    }
+
+    /// Whether a data frame reached the one for whom it is.
+    #[inline(always)]
+    fn count_loss(&mut self, number: u32, signal: &Signal, row: &mut [Link], run: &mut Run) {
+        if signal.kind != FrameKind::Data || signal.to == NOBODY {
+            return;
+        }
+        let fate = &self.signals[number as usize];
+        let (miss, other) = (fate.miss, fate.miss_other);
+        run.note(u64::from(signal.to), miss as u64);
+        let lost = miss != Why::None;
+        let hint = self.transceivers[usize::from(signal.from)].target;
+        if let Some(link) = link_to(row, signal.to, hint) {
+            link.counters.attempts += 1;
+            link.counters.decoded += u64::from(!lost);
+        }
+        if !lost {
+            return;
+        }
+        self.transceivers[usize::from(signal.to)].lost[miss as usize] += 1;
+        if run.tracing {
+            run.record(Record {
+                why: miss,
+                other,
+                mode: signal.mode.0,
+                bytes: signal.bytes as u16,
+                flags: u8::from(signal.retry),
+                ..run.entry(What::Lost, signal.frame, signal.to, signal.from)
+            });
+        }
+    }
+}
+
+/// Remember why the one for whom a signal is does not listen to it.
+fn missed(signal: &mut Signal, node: u16, why: Why, other: u16, run: &mut Run) {
+    if signal.to == node {
+        (signal.miss, signal.miss_other) = (why, other);
+    }
+    if why == Why::Captured && run.tracing {
+        run.record(Record {
+            other,
+            mode: signal.mode.0,
+            kind: signal.kind,
+            ..run.entry(What::Captured, signal.frame, node, signal.from)
+        });
+    }
+}
+
+/// A frame was decoded.
+#[inline]
+fn decoded(signal: &mut Signal, link: &Link, run: &mut Run) {
+    let mine = signal.to == link.to;
+    if mine {
+        signal.miss = Why::None;
+    }
+    if run.tracing && (mine || signal.to == NOBODY) {
+        run.record(Record {
+            mode: signal.mode.0,
+            bytes: signal.bytes as u16,
+            signal: (link.power.dbm() * 100.0) as i16,
+            kind: signal.kind,
+            flags: u8::from(signal.retry),
+            ..run.entry(What::Received, signal.frame, link.to, signal.from)
+        });
+    }
+}
+
+/// An idle receiver follows the strongest signal whose preamble still lasts.
+#[inline]
+fn catch_up(t: &mut Transceiver, node: usize, signals: &mut [Signal], now: Time) {
+    if !t.heard.is_empty() && t.lock.is_none() && t.sending.is_none() {
+        look_around(t, node, signals, now);
+    }
+}
+
+#[inline(never)]
+fn look_around(t: &mut Transceiver, node: usize, signals: &mut [Signal], now: Time) {
+    let fresh = |h: &&Heard| signals[h.signal as usize].preamble_end > now;
+    let best = t.heard.iter().filter(fresh).max_by_key(|h| h.power);
+    let Some(&best) = best else { return };
+    if t.stands_out(best.power) {
+        t.follow(signals, best.signal, best.power, now);
+        let signal = &mut signals[best.signal as usize];
+        if usize::from(signal.to) == node {
+            signal.miss = Why::None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::phy::Standard;
+    use crate::plan::RadioConfig;
+
+    /// Stations 0 and 2 send to station 1, which hears them at these SNRs, dB.
+    fn medium(first: f64, second: f64) -> (Medium, Run) {
+        let nan = f64::NAN;
+        let snr = [
+            vec![nan, first, nan],
+            vec![first, nan, second],
+            vec![nan, second, nan],
+        ];
+        let phy = Phy::new(Standard::A, false);
+        let plan = Plan::from_snr(phy, &RadioConfig::default(), &snr);
+        let rng = Rng::new(1);
+        (Medium::new(&plan, &rng), Run::new(3, &rng))
+    }
+
+    /// A frame to station 1 begins: its number, its end, whether carrier sense turns busy there.
+    fn begin(m: &mut Medium, run: &mut Run, node: usize) -> (u32, Time, bool) {
+        let mode = m.phy.base();
+        m.put(node, Signal::new(FrameKind::Data, 1, mode, 100));
+        let number = m.take_put().expect("it was put");
+        let begun = m.begin(number, run);
+        assert!(begun.busy && m.at(node).sensing(), "who sends senses");
+        let (row, target) = m.open(number);
+        let busy = row
+            .iter()
+            .filter(|l| m.arrive(l, number, true, run))
+            .count();
+        m.close(number, row, target);
+        (number, begun.end, busy == 1)
+    }
+
+    fn end(m: &mut Medium, run: &mut Run, number: u32) -> Left {
+        let (signal, row) = m.end(number);
+        let left = m.leave(&row[0], number, &signal, run);
+        let (answered, idle) = m.finish(number, &signal, row, run);
+        assert!(!answered && idle);
+        left
+    }
+
+    #[test]
+    fn a_frame_makes_the_medium_busy_until_its_end_and_is_received() {
+        let (mut m, mut run) = medium(20.0, 20.0);
+        let (number, at, busy) = begin(&mut m, &mut run, 0);
+        assert!(busy && m.at(1).lock.is_some());
+        run.now = at;
+        let left = end(&mut m, &mut run, number);
+        assert!(left.followed && left.right && left.idle);
+        assert_eq!(m.at(1).busy_for(at), at - Time::ZERO);
+        assert_eq!(
+            m.links(0).next().map(|l| (l.2.attempts, l.2.decoded)),
+            Some((1, 1))
+        );
+    }
+
+    #[test]
+    fn what_is_not_sensed_is_neither_followed_nor_reported() {
+        let (mut m, mut run) = medium(3.0, 20.0); // carrier sense is at 4 dB
+        let (number, at, busy) = begin(&mut m, &mut run, 0);
+        assert!(!busy && m.at(1).lock.is_none() && !m.at(1).sensing());
+        run.now = at;
+        let left = end(&mut m, &mut run, number);
+        assert!(!left.followed && !left.right && !left.idle);
+        assert_eq!(m.at(1).lost[Why::Weak as usize], 1);
+    }
+
+    #[test]
+    fn of_two_frames_the_stronger_takes_the_receiver_and_the_medium_stays_busy() {
+        let (mut m, mut run) = medium(20.0, 32.0);
+        let (weak, first_end, _) = begin(&mut m, &mut run, 0);
+        run.now = Time(30_000); // the preamble is over: 12 dB are enough at any time
+        let (strong, second_end, busy) = begin(&mut m, &mut run, 2);
+        assert!(!busy, "it was busy");
+        assert_eq!(m.at(1).lock.map(|l| l.signal), Some(strong));
+        run.now = first_end;
+        let left = end(&mut m, &mut run, weak);
+        assert!(!left.followed && !left.idle);
+        run.now = second_end;
+        let left = end(&mut m, &mut run, strong);
+        assert!(left.followed && left.right && left.idle);
+        let lost = m.at(1).lost;
+        assert_eq!(
+            (lost[Why::Captured as usize], lost.iter().sum::<u64>()),
+            (1, 1)
+        );
+    }
+}

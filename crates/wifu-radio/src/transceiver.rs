@@ -1,0 +1,282 @@
+//! One station's antenna and receiver: what it senses, which frame it follows, what it decodes.
+//!
+//! Every threshold of the model is here: [`Transceiver::sensing`] is when the medium is busy,
+//! [`Transceiver::detects`], [`Transceiver::stands_out`] and [`Transceiver::switches`] are which
+//! frame is followed, [`Transceiver::ends`] is whether that one is right at its end.
+
+use crate::busy::BusyMeter;
+use crate::error::ErrorTable;
+use crate::fate::{Lock, Memory, survives, weigh};
+use crate::phy::Mode;
+use crate::plan::RadioConfig;
+use crate::power::{Power, linear};
+use crate::signal::Signal;
+use crate::trace::NOBODY;
+use wifu_wire::{Rng, Span, Time};
+
+/// A signal whose preamble a station can detect.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heard {
+    pub signal: u32,
+    pub power: Power,
+}
+
+pub(crate) struct Transceiver {
+    cs: Power,
+    pub noise: Power,
+    decode: Power,
+    lock_ratio: f64,
+    capture_ratio: f64,
+    mim_ratio: f64,
+    /// Which error table.
+    pub table: u8,
+
+    pub heard: Vec<Heard>,
+    memory: Memory,
+    /// All that is on the air here, but for what it sends itself.
+    pub total: Power,
+    pub lock: Option<Lock>,
+    pub sending: Option<u32>,
+    /// Which of its links leads to the one to whom it sent last; a hint.
+    pub target: usize,
+
+    /// The medium is busy, as its MAC was told last, since `busy_since`.
+    busy: bool,
+    busy_since: Time,
+    /// In all, but for the time since then.
+    busy_for: Span,
+    meter: BusyMeter,
+    /// Time spent transmitting.
+    pub airtime: Span,
+    /// Data frames for this station that were lost, by [`crate::trace::Why`].
+    pub lost: [u64; 7],
+    error_rng: Rng,
+}
+
+impl Transceiver {
+    /// In silence; `rng` is the station's own.
+    pub fn new(r: &RadioConfig, table: u8, rng: &Rng) -> Transceiver {
+        Transceiver {
+            cs: Power::from_dbm(r.cs_dbm),
+            noise: Power::from_dbm(r.noise_dbm),
+            decode: Power::from_dbm(r.decode_dbm),
+            lock_ratio: linear(r.lock_db),
+            capture_ratio: linear(r.capture_db),
+            mim_ratio: r.mim_db.map_or(f64::INFINITY, linear),
+            table,
+            heard: Vec::with_capacity(16),
+            memory: Memory::new(),
+            total: Power::ZERO,
+            lock: None,
+            sending: None,
+            target: usize::MAX,
+            busy: false,
+            busy_since: Time::ZERO,
+            busy_for: Span::ZERO,
+            meter: BusyMeter::default(),
+            airtime: Span::ZERO,
+            lost: [0; 7],
+            error_rng: rng.split("per"),
+        }
+    }
+
+    /// Carrier sense: transmitting, receiving, or enough power on the air.
+    #[inline]
+    pub fn sensing(&self) -> bool {
+        self.sending.is_some() || self.lock.is_some() || self.total >= self.cs
+    }
+
+    /// Whether the preamble of a signal of this power can be detected; what is weaker is
+    /// interference only.
+    #[inline]
+    pub fn detects(&self, power: Power) -> bool {
+        power >= self.cs
+    }
+
+    /// Whether a signal of this power among those on the air can be locked on.
+    #[inline]
+    pub fn stands_out(&self, power: Power) -> bool {
+        power.float() >= self.lock_ratio * (self.noise + self.total - power).float()
+    }
+
+    /// The least power that stands out with nothing beside it.
+    pub fn least(&self) -> f64 {
+        self.lock_ratio * self.noise.float()
+    }
+
+    /// Whether a signal of this power takes the receiver from one that it follows with `followed`:
+    /// a stronger one during the preamble of the first, a much stronger one at any time.
+    #[inline]
+    pub fn switches(&self, power: Power, followed: Power, preamble: bool) -> bool {
+        let (new, old) = (power.float(), followed.float());
+        self.detects(power)
+            && (new >= self.mim_ratio * old || new >= self.capture_ratio * old && preamble)
+            && new >= self.lock_ratio * (self.noise + self.total - power).float()
+    }
+
+    /// Follow a signal from now on.
+    pub fn follow(&mut self, signals: &[Signal], signal: u32, power: Power, now: Time) {
+        let (mut worst, mut worst_power) = (NOBODY, Power::ZERO);
+        if self.heard.len() > 1
+            && let Some(h) = self.strongest_but(signal)
+        {
+            (worst, worst_power) = (signals[h.signal as usize].from, h.power);
+        }
+        self.lock = Some(Lock {
+            signal,
+            power,
+            interference: self.noise + self.total - power,
+            since: now,
+            ln_ok: 0.0,
+            worst,
+            worst_power,
+        });
+    }
+
+    /// The frame that it followed ends: whether it is right, and the strongest interferer.
+    #[inline(always)]
+    pub fn ends(
+        &mut self,
+        signal: &Signal,
+        (table, headers): (&ErrorTable, &[Mode; 12]),
+        now: Time,
+    ) -> (bool, u16) {
+        let Some(lock) = &mut self.lock else {
+            return (false, NOBODY);
+        };
+        let ln_ok = if lock.since == signal.start {
+            self.memory.ln_ok(lock, signal, table, headers)
+        } else {
+            weigh(lock, signal, table, headers, now);
+            lock.ln_ok
+        };
+        let (worst, decodable) = (lock.worst, lock.power >= self.decode);
+        self.lock = None;
+        let right = decodable && survives(ln_ok, &mut self.error_rng);
+        (right, worst)
+    }
+
+    /// A signal is on the air no longer.
+    #[inline]
+    pub fn fades(&mut self, signal: u32, power: Power) {
+        self.total -= power;
+        if self.detects(power) {
+            match &self.heard[..] {
+                [only] if only.signal == signal => self.heard.clear(),
+                heard => {
+                    if let Some(at) = heard.iter().position(|h| h.signal == signal) {
+                        self.heard.swap_remove(at);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The strongest signal beside `signal`.
+    pub fn strongest_but(&self, signal: u32) -> Option<Heard> {
+        let others = self.heard.iter().filter(|h| h.signal != signal);
+        others.copied().max_by_key(|h| h.power)
+    }
+
+    /// Whose signal keeps an idle receiver from following one that it would follow in silence;
+    /// nobody's if that one is too weak by itself, or only what is not detected adds up beside it.
+    #[inline(never)]
+    pub fn drowner(&self, signals: &[Signal], signal: u32, power: Power) -> u16 {
+        if power.float() < self.least() {
+            return NOBODY;
+        }
+        let other = self.strongest_but(signal);
+        other.map_or(NOBODY, |h| signals[h.signal as usize].from)
+    }
+
+    /// Whether the medium just became busy: the MAC has to be told.
+    #[inline]
+    pub fn turns_busy(&mut self, now: Time) -> bool {
+        let turns = !self.busy && self.sensing();
+        if turns {
+            self.busy = true;
+            self.busy_since = now;
+        }
+        turns
+    }
+
+    /// Whether the medium just became idle: the MAC has to be told.
+    #[inline]
+    pub fn turns_idle(&mut self, now: Time) -> bool {
+        let turns = self.busy && !self.sensing();
+        if turns {
+            self.busy = false;
+            self.busy_for = self.busy_for + (now - self.busy_since);
+            self.meter.note(now, self.busy_for);
+        }
+        turns
+    }
+
+    /// For how long the medium was busy until now, own transmissions included.
+    pub fn busy_for(&self, now: Time) -> Span {
+        match self.busy {
+            true => self.busy_for + (now - self.busy_since),
+            false => self.busy_for,
+        }
+    }
+
+    /// Share of the last tenth of a second during which it was.
+    pub fn busy_share(&self, now: Time) -> f32 {
+        self.meter.share(now, self.busy_for(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Noise at -94 dBm, carrier sense at -80, a lock at 4 dB, capture at 5 dB in the preamble and
+    /// at 10 at any time.
+    fn transceiver() -> Transceiver {
+        let config = RadioConfig {
+            noise_dbm: -94.0,
+            cs_dbm: -80.0,
+            lock_db: 4.0,
+            capture_db: 5.0,
+            mim_db: Some(10.0),
+            ..RadioConfig::default()
+        };
+        Transceiver::new(&config, 0, &Rng::new(1))
+    }
+
+    #[test]
+    fn power_is_sensed_in_sum_and_detected_one_by_one() {
+        let mut t = transceiver();
+        let weak = Power::from_dbm(-82.0);
+        t.total += weak;
+        assert!(!t.detects(weak) && !t.turns_busy(Time(0)));
+        t.total += weak; // -79 dBm together
+        assert!(
+            t.turns_busy(Time(10)) && !t.turns_busy(Time(20)),
+            "told once"
+        );
+        t.fades(0, weak);
+        assert!(t.turns_idle(Time(110)) && !t.turns_idle(Time(120)));
+        assert_eq!(t.busy_for(Time(500)), Span(100));
+    }
+
+    #[test]
+    fn a_stronger_frame_takes_over_in_the_preamble_a_much_stronger_one_at_any_time() {
+        let mut t = transceiver();
+        let followed = Power::from_dbm(-75.0);
+        for (dbm, preamble, taken) in [
+            (-70.5, true, false),
+            (-69.5, true, true),
+            (-69.5, false, false),
+            (-64.5, false, true),
+        ] {
+            let new = Power::from_dbm(dbm);
+            t.total = followed + new;
+            assert_eq!(
+                t.switches(new, followed, preamble),
+                taken,
+                "{dbm} dBm, {preamble}"
+            );
+        }
+    }
+}
