@@ -1,13 +1,13 @@
 //! A bench for one part: it is handed signals, segments and time, and what it says and offers is
-//! collected. For the tests beside each part and the conformance suite; connections do not use it.
+//! collected. For the tests beside each part, the conformance suite and the check that a part
+//! overrides only what it declares; connections do not use it.
 
-use crate::blueprint::StorePlan;
-use crate::board::Board;
+use crate::board::{Board, Facts};
 use crate::component::{Admit, Component, Cx, Lent, Out, Outlet, Payload, Segment, TIMERS, View};
 use crate::descriptor::{BuildError, Descriptor, Params, SOURCES, Value};
 use crate::permit::{Kind, Permit, Reason, Want};
 use crate::signal::{ExtId, Ring, Sent, Signal};
-use crate::store::{Store, StoreKind, Ticket};
+use crate::store::{Store, StoreKind, StorePlan, Ticket};
 use wifu_wire::{FrameFacts, Head, Rng, Span, Time, Word};
 
 /// One part with a board of its own, which the test fills in.
@@ -17,6 +17,7 @@ pub struct Bench {
     /// The facts.
     pub board: Board,
     desc: &'static Descriptor,
+    grant: Facts,
     part: Box<dyn Component>,
     ring: Ring,
     timers: [Time; TIMERS],
@@ -75,9 +76,25 @@ impl Bench {
             exts: &exts,
         })?;
         Ok(Bench {
+            exts,
+            ..Bench::holding(desc, part, desc.writes)
+        })
+    }
+
+    /// Around a part that a blueprint built. It may write every section: what an undeclared hook
+    /// would write is not declared either.
+    pub(crate) fn around(desc: &'static Descriptor, part: Box<dyn Component>) -> Bench {
+        let mut bench = Bench::holding(desc, part, Facts::EVERY);
+        bench.board.conn.mss = 1000;
+        bench
+    }
+
+    fn holding(desc: &'static Descriptor, part: Box<dyn Component>, grant: Facts) -> Bench {
+        Bench {
             now: Time::ZERO,
             board: Board::default(),
             desc,
+            grant,
             part,
             ring: Ring::new(),
             timers: [Time::NEVER; TIMERS],
@@ -88,10 +105,10 @@ impl Bench {
                 packets: 16,
             },
             freed: Vec::new(),
-            exts,
+            exts: Vec::new(),
             #[cfg(feature = "conform")]
             emitted: 0,
-        })
+        }
     }
 
     fn call<T>(&mut self, f: impl FnOnce(&mut dyn Component, &mut Cx<'_>) -> T) -> T {
@@ -99,13 +116,13 @@ impl Bench {
             now: self.now,
             board: View {
                 board: &mut self.board,
-                grant: self.desc.writes,
+                grant: self.grant,
                 slot: 0,
             },
             store: Lent {
                 store: &mut self.store,
                 plan: &self.plan,
-                grant: self.desc.writes,
+                grant: self.grant,
             },
             out: Outlet {
                 now: self.now,
@@ -118,6 +135,15 @@ impl Bench {
             },
         };
         f(&mut *self.part, &mut cx)
+    }
+
+    pub(crate) fn descriptor(&self) -> &'static Descriptor {
+        self.desc
+    }
+
+    /// See [`Component::methods`].
+    pub fn methods(&self) -> &'static [&'static str] {
+        self.part.methods()
     }
 
     fn said(&mut self) -> Vec<Signal> {

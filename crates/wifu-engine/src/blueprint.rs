@@ -1,18 +1,19 @@
 //! Blueprints: checked compositions. One can only exist if nothing in it can go wrong for reasons
 //! of composition.
 
-use crate::board::Board;
+use crate::bench::Bench;
 use crate::checks;
 use crate::component::{Component, SLOTS};
 use crate::composition::{Composition, ConfigError, Problem};
 use crate::descriptor::{BuildError, Descriptor, ParamSpec, Params, Registry, Value, nearest};
+use crate::hooks;
 use crate::permit::Kind;
 use crate::signal::{ExtId, Signal};
-use crate::store::{Packets, Reassembly, Records, SendRing, SendStore, Store, StoreKind};
+use crate::store::{StoreKind, StorePlan};
 use std::sync::Arc;
 use wifu_wire::shim::{Shim, ShimWord};
 use wifu_wire::tcp::Tcp;
-use wifu_wire::{Seq, Wire, Word};
+use wifu_wire::{Wire, Word};
 
 /// Parameters of the engine itself, besides those of the parts.
 pub const ENGINE_PARAMS: &[ParamSpec] = &[
@@ -45,35 +46,6 @@ pub const ENGINE_PARAMS: &[ParamSpec] = &[
         "Packets that a packet store holds.",
     ),
 ];
-
-/// What is needed to make the stores of a connection.
-#[derive(Clone, Copy, Debug)]
-pub struct StorePlan {
-    /// Which store.
-    pub kind: StoreKind,
-    /// Packets that a packet store holds.
-    pub packets: usize,
-}
-
-impl StorePlan {
-    pub(crate) fn build(&self, board: &Board, first: Seq, receive: Seq) -> Store {
-        let snd = board.site.snd_buf;
-        let tx = match self.kind {
-            StoreKind::Octets => SendStore::Octets(SendRing::new(snd, first)),
-            StoreKind::Records => SendStore::Records(Records::new(snd, board.conn.mss, first)),
-            StoreKind::Packets => SendStore::Packets(Packets::new(self.packets)),
-        };
-        let rcv = if self.kind == StoreKind::Packets {
-            0
-        } else {
-            board.site.rcv_buf
-        };
-        Store {
-            tx,
-            rx: Reassembly::new(rcv, receive),
-        }
-    }
-}
 
 /// A part with its resolved parameters.
 #[derive(Clone, Debug)]
@@ -205,7 +177,24 @@ impl Blueprint {
             routes,
             cascade,
         };
-        blueprint.build_parts().map(|_| blueprint)
+        blueprint.hooks_declared().map(|()| blueprint)
+    }
+
+    /// Fresh parts override no hook that they don't declare.
+    fn hooks_declared(&self) -> Result<(), ConfigError> {
+        let mut problems = Vec::new();
+        for (plan, part) in self.parts.iter().zip(self.build_parts()?) {
+            let faults = hooks::undeclared(plan.desc, Bench::around(plan.desc, part));
+            problems.extend(faults.into_iter().map(|what| Problem {
+                key: format!("{}.{}", self.name, plan.desc.role.key()),
+                what,
+            }));
+        }
+        if problems.is_empty() {
+            Ok(())
+        } else {
+            Err(ConfigError { problems })
+        }
     }
 
     /// Make the parts of one connection.

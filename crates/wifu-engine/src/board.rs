@@ -2,6 +2,7 @@
 //! blueprint checks it), `app` and `site` the engine alone; everybody reads everything.
 
 use crate::permit::Limit;
+use core::cell::Cell;
 use wifu_wire::{Rate, Seq, Span, SynOptions, Time};
 
 /// All facts of one connection.
@@ -25,6 +26,25 @@ pub struct Board {
     pub app: AppFacts,
     /// Written by the engine.
     pub site: SiteFacts,
+    /// No fact of the connection: marked by default bodies of hooks.
+    pub defaulted: Defaulted,
+}
+
+/// Says that the default body of a hook ran, so that nobody overrides it. Every hook sees the
+/// board, if only for reading; connections never call a hook that its part does not declare.
+#[derive(Clone, Debug, Default)]
+pub struct Defaulted(Cell<bool>);
+
+impl Defaulted {
+    /// The default body of a hook runs.
+    pub fn mark(&self) {
+        self.0.set(true);
+    }
+
+    /// Whether one ran since the last time this was asked.
+    pub fn take(&self) -> bool {
+        self.0.take()
+    }
 }
 
 /// The states of a connection (RFC 9293 3.3.2; other managers use those that fit).
@@ -266,6 +286,9 @@ impl Facts {
         (Facts::RX, "rx"),
         (Facts::PATH, "path"),
     ];
+
+    /// Every section.
+    pub const EVERY: Facts = Facts(127);
 
     /// The names of the sections in this set.
     pub fn names(self) -> impl Iterator<Item = &'static str> {

@@ -12,6 +12,7 @@ pub mod composition;
 pub mod conn;
 pub mod descriptor;
 pub mod endpoint;
+pub mod hooks;
 pub mod kit;
 pub mod math;
 pub mod permit;
