@@ -150,6 +150,7 @@ impl HandlerConfig {
         let descriptor = self.descriptor()?;
         let values = self.values(descriptor)?;
         let params = Params {
+            part: descriptor.name,
             values: &values,
             words: &[],
             exts: &[],

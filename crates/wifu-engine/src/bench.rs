@@ -71,6 +71,7 @@ impl Bench {
             }
         }
         let part = (desc.build)(&Params {
+            part: desc.name,
             values,
             words: &words,
             exts: &exts,

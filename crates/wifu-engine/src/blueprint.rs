@@ -204,6 +204,7 @@ impl Blueprint {
     pub(crate) fn build_parts(&self) -> Result<Vec<Box<dyn Component>>, ConfigError> {
         let build = |p: &PartPlan| {
             let params = Params {
+                part: p.desc.name,
                 values: &p.values,
                 words: &p.words,
                 exts: &self.exts,

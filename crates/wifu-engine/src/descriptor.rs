@@ -90,6 +90,21 @@ pub enum Value {
     Opt(Option<u64>),
 }
 
+impl Value {
+    /// The name of its type: that of the method of [`Params`] which asks for it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Value::Int(_) => "int",
+            Value::Real(_) => "real",
+            Value::Span(_) => "span",
+            Value::Rate(_) => "rate",
+            Value::Flag(_) => "flag",
+            Value::Text(_) => "text",
+            Value::Opt(_) => "optional",
+        }
+    }
+}
+
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -315,6 +330,8 @@ pub struct BuildError(pub String);
 /// What a build function gets: resolved, typed, in range. It cannot meet an unknown key.
 #[derive(Clone, Debug)]
 pub struct Params<'a> {
+    /// Whose they are: the name in its descriptor.
+    pub part: &'static str,
     /// Values of the declared parameters.
     pub values: &'a [(&'static str, Value)],
     /// Places of the declared words.
@@ -329,10 +346,18 @@ macro_rules! getter {
         ///
         /// # Panics
         /// If the descriptor does not declare it so.
+        #[track_caller]
         pub fn $name(&self, name: &str) -> $ty {
             match self.values.iter().find(|v| v.0 == name) {
                 Some((_, Value::$variant(v))) => *v,
-                other => panic!("parameter {name} is not declared as asked for: {other:?}"),
+                Some((_, other)) => panic!(
+                    "{} asks for {}(\"{name}\"), but its descriptor declares that parameter as \
+                     {}",
+                    self.part,
+                    stringify!($name),
+                    other.kind()
+                ),
+                None => self.missing("parameter", name, self.values.iter().map(|v| v.0)),
             }
         }
     };
@@ -351,22 +376,36 @@ impl Params<'_> {
     ///
     /// # Panics
     /// If the descriptor does not declare it.
+    #[track_caller]
     pub fn word(&self, name: &str) -> Word {
         match self.words.iter().find(|w| w.0 == name) {
             Some((_, word)) => *word,
-            None => panic!("word {name} is not declared"),
+            None => self.missing("word", name, self.words.iter().map(|w| w.0)),
         }
     }
 
     /// The named signal `name`.
     ///
     /// # Panics
-    /// If no edge of the descriptor names it.
+    /// If no edge of a descriptor in the composition names it.
+    #[track_caller]
     pub fn ext(&self, name: &str) -> ExtId {
         match self.exts.iter().find(|e| e.0 == name) {
             Some((_, id)) => *id,
-            None => panic!("signal {name} is not declared"),
+            None => self.missing("signal", name, self.exts.iter().map(|e| e.0)),
         }
+    }
+
+    #[track_caller]
+    fn missing<'a>(&self, what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> ! {
+        let known: Vec<&str> = known.collect();
+        let hint = match nearest(name, known.iter().copied()) {
+            Some(near) => format!("; did you mean \"{near}\"?"),
+            None if known.is_empty() => String::from(", nor any other"),
+            None => format!("; declared: {}", known.join(", ")),
+        };
+        let part = self.part;
+        panic!("{part} asks for the {what} \"{name}\", which is not declared{hint}");
     }
 }
 
@@ -561,6 +600,46 @@ mod tests {
             ParamSpec::flag("cwv", false, "").parse("on"),
             Ok(Value::Flag(true))
         );
+    }
+
+    const ASKED: Params<'static> = Params {
+        part: "vegas",
+        values: &[("alpha", Value::Int(2)), ("gamma", Value::Real(1.0))],
+        words: &[("rate", Word(0))],
+        exts: &[],
+    };
+
+    #[test]
+    #[should_panic(
+        expected = "vegas asks for the parameter \"gama\", which is not declared; did you mean \
+                    \"gamma\"?"
+    )]
+    fn a_parameter_that_is_misspelt_is_named_with_its_part_and_the_nearest() {
+        ASKED.real("gama");
+    }
+
+    #[test]
+    #[should_panic(
+        expected = "vegas asks for real(\"alpha\"), but its descriptor declares that parameter as int"
+    )]
+    fn a_parameter_of_another_type_is_named_with_both() {
+        ASKED.real("alpha");
+    }
+
+    #[test]
+    #[should_panic(
+        expected = "vegas asks for the word \"hops\", which is not declared; declared: rate"
+    )]
+    fn a_word_that_resembles_none_is_shown_those_that_are() {
+        ASKED.word("hops");
+    }
+
+    #[test]
+    #[should_panic(
+        expected = "vegas asks for the signal \"slack\", which is not declared, nor any other"
+    )]
+    fn a_signal_where_there_is_none_says_so() {
+        ASKED.ext("slack");
     }
 
     #[test]

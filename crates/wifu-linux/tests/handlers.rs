@@ -69,6 +69,7 @@ fn hold(chain: &mut Chain, time: Span) {
     let delay = wifu_core::find("delay").expect("handler");
     let values = [("t", Value::Span(time))];
     let params = Params {
+        part: delay.name,
         values: &values,
         words: &[],
         exts: &[],

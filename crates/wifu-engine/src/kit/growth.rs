@@ -258,6 +258,7 @@ mod tests {
         };
         let values: Vec<_> = specs.iter().map(|p| (p.name, value(p))).collect();
         Growth::new(&Params {
+            part: "growth",
             values: &values,
             words: &[],
             exts: &[],
