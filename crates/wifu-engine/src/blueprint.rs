@@ -90,6 +90,8 @@ pub struct Blueprint {
     pub wire: Arc<dyn Wire>,
     /// The profile whose values were used, if any.
     pub profile: Option<String>,
+    /// What that profile sets and nothing here takes: other parts of the registry declare it.
+    pub unused: Vec<String>,
     pub(crate) store: StorePlan,
     pub(crate) routes: Arc<Routes>,
     /// The most signals that one event can cause.
@@ -128,7 +130,7 @@ impl Blueprint {
         if !problems.is_empty() {
             return Err(ConfigError { problems });
         }
-        let values = resolve_params(c, &descs, &mut problems);
+        let (values, unused) = resolve_params(c, &descs, registry, &mut problems);
         let engine = values.last().cloned().unwrap_or_default();
         let store = store_plan(c, &engine, &mut problems);
         checks::roles(c, &descs, &mut problems);
@@ -173,6 +175,7 @@ impl Blueprint {
             exts,
             wire,
             profile: c.profile.clone(),
+            unused,
             store,
             routes,
             cascade,
@@ -279,20 +282,28 @@ fn find_parts(
 
 type Values = Vec<(&'static str, Value)>;
 
-/// Values per part and, last, of the engine. Precedence: default, profile, beside the part, `set`
-/// and the specification.
+/// Values per part and, last, of the engine; and what the profile sets that nothing here takes.
+/// Precedence: default, profile, beside the part, `set` and the specification.
 fn resolve_params(
     c: &Composition,
     descs: &[&'static Descriptor],
+    registry: &Registry,
     problems: &mut Vec<Problem>,
-) -> Vec<Values> {
-    let mut specs: Vec<(&str, &'static [ParamSpec])> =
-        descs.iter().map(|d| (d.role.key(), d.params)).collect();
+) -> (Vec<Values>, Vec<String>) {
+    let mut specs: Vec<Specs> = descs.iter().map(|d| (d.role.key(), d.params)).collect();
     specs.push(("engine", ENGINE_PARAMS));
     let defaults = |s: &[ParamSpec]| s.iter().map(|p| (p.name, p.default)).collect();
     let mut values: Vec<Values> = specs.iter().map(|(_, s)| defaults(s)).collect();
+    let mut unused = Vec::new();
     for (key, text) in &c.profile_params {
-        for i in owners(&specs, key) {
+        let takers = owners(&specs, key);
+        if takers.is_empty() {
+            match unknown_everywhere(c, registry, key) {
+                Some(problem) => problems.push(problem),
+                None => unused.push(key.clone()),
+            }
+        }
+        for i in takers {
             assign(&specs, &mut values, i, key, text, &c.name, problems);
         }
     }
@@ -322,14 +333,35 @@ fn resolve_params(
             }
         }
     }
-    values
+    (values, unused)
 }
+
+/// A key of a profile that no part of the registry declares, here or elsewhere.
+fn unknown_everywhere(c: &Composition, registry: &Registry, key: &str) -> Option<Problem> {
+    let parts = registry.parts().iter();
+    let specs: Vec<Specs> = parts.map(|d| (d.role.key(), d.params)).collect();
+    if !owners(&specs, key).is_empty() {
+        return None;
+    }
+    let engine = ENGINE_PARAMS.iter();
+    let names = specs.iter().flat_map(|(_, s)| s.iter()).chain(engine);
+    let hint = nearest(bare(key), names.map(|p| p.name))
+        .map_or(String::new(), |n| format!("; did you mean {n}?"));
+    let profile = c.profile.as_deref().unwrap_or_default();
+    Some(Problem {
+        key: format!("profile.{profile}.{key}"),
+        what: format!("neither a part nor the engine has this parameter{hint}"),
+    })
+}
+
+/// The role of a part, or `engine`, and what parameters are declared there.
+type Specs = (&'static str, &'static [ParamSpec]);
 
 fn bare(key: &str) -> &str {
     key.rsplit('.').next().unwrap_or(key)
 }
 
-fn owners(specs: &[(&str, &'static [ParamSpec])], key: &str) -> Vec<usize> {
+fn owners(specs: &[Specs], key: &str) -> Vec<usize> {
     let role = key.split_once('.').map(|(role, _)| role);
     let has = |s: &[ParamSpec]| s.iter().any(|p| p.name == bare(key));
     let fits = |i: &usize| has(specs[*i].1) && role.is_none_or(|r| r == specs[*i].0);
@@ -337,7 +369,7 @@ fn owners(specs: &[(&str, &'static [ParamSpec])], key: &str) -> Vec<usize> {
 }
 
 fn assign(
-    specs: &[(&str, &'static [ParamSpec])],
+    specs: &[Specs],
     values: &mut [Values],
     i: usize,
     key: &str,
@@ -359,7 +391,7 @@ fn assign(
     }
 }
 
-fn unknown_param(c: &Composition, specs: &[(&str, &'static [ParamSpec])], key: &str) -> Problem {
+fn unknown_param(c: &Composition, specs: &[Specs], key: &str) -> Problem {
     let names: Vec<&str> = specs
         .iter()
         .flat_map(|(_, s)| s.iter().map(|p| p.name))

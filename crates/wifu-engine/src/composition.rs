@@ -81,7 +81,8 @@ pub struct Composition {
     pub profile: Option<String>,
     /// Parts, in role order and then as listed.
     pub parts: Vec<PartRef>,
-    /// Parameters that the profile sets: those that no part declares are ignored.
+    /// Parameters that the profile sets. Profiles are shared: those that some part of the registry
+    /// declares, but none of this composition, are named in [`Blueprint::unused`].
     pub profile_params: Vec<(String, String)>,
     /// Parameters set for the whole composition: those that no part declares are errors.
     pub params: Vec<(String, String)>,
@@ -95,16 +96,8 @@ pub struct Library {
     order: Vec<String>,
 }
 
-const KEYS: [&str; 9] = [
-    "extends",
-    "doc",
-    "number",
-    "wire",
-    "carries",
-    "store",
-    "profile",
-    "set",
-    "protocol-family",
+const KEYS: [&str; 8] = [
+    "extends", "doc", "number", "wire", "carries", "store", "profile", "set",
 ];
 
 impl Library {
@@ -275,7 +268,7 @@ impl Library {
             None => Err(ConfigError::one(&at, "expected a text")),
         };
         match key {
-            "extends" | "protocol-family" => {}
+            "extends" => {}
             "doc" => c.doc = text()?,
             "wire" => c.wire = text()?,
             "carries" => c.carries = Some(text()?),
