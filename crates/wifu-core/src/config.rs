@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use wifu_engine::descriptor::{Params, Value};
 use wifu_wire::Rng;
+use wifu_wire::names::nearest;
 
 /// What is wrong with a configuration, and what would be right.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -215,11 +216,7 @@ impl HandlerConfig {
 }
 
 fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
-    let near = known
-        .clone()
-        .map(|k| (strsim::osa_distance(k, name), k))
-        .min()
-        .filter(|n| n.0 <= 3);
+    let near = nearest(name, known.clone());
     let all: Vec<_> = known.collect();
     let all = if all.is_empty() {
         "none".to_owned()
@@ -227,7 +224,7 @@ fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str> + Cl
         all.join(", ")
     };
     match near {
-        Some((_, near)) => {
+        Some(near) => {
             format!("no {what} is called `{name}`, did you mean `{near}`; there are {all}")
         }
         None => format!("no {what} is called `{name}`; there are {all}"),

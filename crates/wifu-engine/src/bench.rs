@@ -4,7 +4,8 @@
 
 use crate::board::{Board, Facts};
 use crate::component::{Admit, Component, Cx, Lent, Out, Outlet, Payload, Segment, TIMERS, View};
-use crate::descriptor::{BuildError, Descriptor, Params, SOURCES, Value};
+use crate::descriptor::{BuildError, Descriptor, SOURCES};
+use crate::params::{Params, Value};
 use crate::permit::{Kind, Permit, Reason, Want};
 use crate::signal::{ExtId, Ring, Sent, Signal};
 use crate::store::{Store, StoreKind, StorePlan, Ticket};

@@ -1,7 +1,7 @@
 //! Components: what a part implements, and what it may touch.
 
 use crate::board::{Board, Facts, Section};
-use crate::descriptor::Value;
+use crate::params::Value;
 use crate::permit::{Kind, Permit, Reason, Want};
 use crate::signal::{Ring, Signal};
 use crate::store::{Insert, SendStore, Store, StorePlan, Ticket};

@@ -3,12 +3,11 @@
 //!
 //! [`Blueprint`]: crate::blueprint::Blueprint
 
-use crate::blueprint::Blueprint;
-use crate::descriptor::{Registry, Role, nearest};
+use crate::descriptor::Role;
 use core::fmt;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use toml::{Table, Value as Toml};
+use wifu_wire::names::nearest;
 
 /// One thing wrong with a composition: where, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +81,7 @@ pub struct Composition {
     /// Parts, in role order and then as listed.
     pub parts: Vec<PartRef>,
     /// Parameters that the profile sets. Profiles are shared: those that some part of the registry
-    /// declares, but none of this composition, are named in [`Blueprint::unused`].
+    /// declares, but none of this composition, are named in `Blueprint::unused`.
     pub profile_params: Vec<(String, String)>,
     /// Parameters set for the whole composition: those that no part declares are errors.
     pub params: Vec<(String, String)>,
@@ -190,24 +189,6 @@ impl Library {
         self.apply(&mut c, overrides)?;
         c.parts.sort_by_key(|p| p.role);
         Ok(c)
-    }
-
-    /// Expand and check.
-    ///
-    /// # Errors
-    /// As [`Library::expand`] and [`Blueprint::new`].
-    pub fn resolve(&self, spec: &str, registry: &Registry) -> Result<Arc<Blueprint>, ConfigError> {
-        let c = self.expand(spec)?;
-        let Some(name) = &c.carries else {
-            return Blueprint::new(&c, registry).map(Arc::new);
-        };
-        let carried = self.expand(name)?;
-        if carried.carries.is_some() {
-            let what = format!("{name} itself carries another protocol's packets");
-            return Err(ConfigError::one(format!("{}.carries", c.name), what));
-        }
-        let carried = Blueprint::new(&carried, registry)?;
-        Blueprint::new_over(&carried, &c, registry).map(Arc::new)
     }
 
     /// `above`: what extends this, directly or not.

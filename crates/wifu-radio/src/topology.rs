@@ -25,6 +25,7 @@ pub use spec::*;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 use wifu_wire::Rng;
+use wifu_wire::names::nearest;
 
 use crate::plan::Plan;
 use crate::{sets, words};
@@ -281,14 +282,5 @@ fn suggest(complaint: &str) -> Option<String> {
 
 /// `, did you mean x`, if there is a name near enough.
 pub(crate) fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    let lower = name.to_lowercase();
-    let scored = known
-        .into_iter()
-        .map(|k| (strsim::damerau_levenshtein(&lower, &k.to_lowercase()), k));
-    match scored.min_by_key(|(d, _)| *d) {
-        Some((d, best)) if d <= 1 + best.len().max(name.len()) / 3 => {
-            format!(", did you mean `{best}`")
-        }
-        _ => String::new(),
-    }
+    nearest(name, known).map_or(String::new(), |best| format!(", did you mean `{best}`"))
 }

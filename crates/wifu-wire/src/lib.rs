@@ -7,6 +7,7 @@ pub mod dot11;
 pub mod front;
 pub mod head;
 pub mod ipv4;
+pub mod names;
 pub mod pcapng;
 pub mod radiotap;
 pub mod shim;

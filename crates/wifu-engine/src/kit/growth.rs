@@ -2,7 +2,7 @@
 
 use super::hystart::{HYSTART, HyStart, Pace};
 use crate::board::Board;
-use crate::descriptor::{ParamSpec, Params, Value};
+use crate::params::{ParamSpec, Params, Value};
 use crate::permit::Limit;
 use crate::signal::{Acked, Cause, Congested, RttSample, Sent};
 use wifu_wire::{Span, Time};

@@ -2,7 +2,7 @@
 
 use crate::board::Board;
 use crate::component::{Component, Cx, Out};
-use crate::descriptor::Value;
+use crate::params::Value;
 use crate::permit::{Kind, Want};
 use crate::signal::{Arrival, Arrived, Signal};
 use wifu_wire::{Seq, Span, Time};

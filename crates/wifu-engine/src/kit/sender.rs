@@ -4,7 +4,7 @@
 use super::Backoff;
 use crate::board::{Board, State, TxFacts};
 use crate::component::{Cx, Out, Payload};
-use crate::descriptor::{ParamSpec, Params};
+use crate::params::{ParamSpec, Params};
 use crate::permit::{Kind, Reason, Want};
 use wifu_wire::{Flags, Head, Seq, Span};
 

@@ -2,7 +2,7 @@
 
 use crate::board::{Board, WinFacts};
 use crate::component::{Component, Cx};
-use crate::descriptor::Value;
+use crate::params::Value;
 use crate::permit::{Limit, Permit, Want};
 use crate::signal::{Acked, Congested, RttSample, Sent, Signal};
 use wifu_wire::Time;
