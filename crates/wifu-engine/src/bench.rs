@@ -5,7 +5,7 @@
 use crate::board::{Board, Facts};
 use crate::component::{Admit, Component, Cx, Lent, Out, Outlet, Payload, Segment, TIMERS, View};
 use crate::descriptor::{BuildError, Descriptor, SOURCES};
-use crate::params::{Params, Value};
+use crate::params::{Params, Value, values};
 use crate::permit::{Kind, Permit, Reason, Want};
 use crate::signal::{ExtId, Ring, Sent, Signal};
 use crate::store::{Store, StoreKind, StorePlan, Ticket};
@@ -38,14 +38,8 @@ impl Bench {
     /// # Errors
     /// Unknown parameters, values out of range, and what the part says of their combination.
     pub fn new(desc: &'static Descriptor, set: &[(&str, &str)]) -> Result<Bench, BuildError> {
-        let mut values: Vec<(&'static str, Value)> =
-            desc.params.iter().map(|p| (p.name, p.default)).collect();
-        for (name, text) in set {
-            let Some(i) = desc.params.iter().position(|p| p.name == *name) else {
-                return Err(BuildError(format!("{} has no {name}", desc.name)));
-            };
-            values[i].1 = desc.params[i].parse(text).map_err(BuildError)?;
-        }
+        let values = values(desc.params, set.iter().copied())
+            .map_err(|wrong| BuildError(format!("{}: {}", desc.name, wrong.join("; "))))?;
         Bench::with_values(desc, &values)
     }
 

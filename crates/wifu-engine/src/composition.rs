@@ -362,19 +362,24 @@ fn set_role(c: &mut Composition, role: Role, at: &str, value: &Toml) -> Result<(
     Ok(())
 }
 
+/// The text of a parameter's value as it stands in TOML; `None` for tables, lists and dates.
+pub fn text_of(value: &Toml) -> Option<String> {
+    match value {
+        Toml::String(s) => Some(s.clone()),
+        Toml::Integer(n) => Some(n.to_string()),
+        Toml::Float(x) => Some(x.to_string()),
+        Toml::Boolean(on) => Some(String::from(if *on { "on" } else { "off" })),
+        _ => None,
+    }
+}
+
 fn params_of(table: &Table, path: &str) -> Result<Vec<(String, String)>, ConfigError> {
-    let one = |(key, value): (&String, &Toml)| {
-        let text = match value {
-            Toml::String(s) => s.clone(),
-            Toml::Integer(n) => n.to_string(),
-            Toml::Float(x) => x.to_string(),
-            Toml::Boolean(on) => String::from(if *on { "on" } else { "off" }),
-            _ => {
-                let what = "expected a text, number or boolean";
-                return Err(ConfigError::one(format!("{path}.{key}"), what));
-            }
-        };
-        Ok((key.clone(), text))
+    let one = |(key, value): (&String, &Toml)| match text_of(value) {
+        Some(text) => Ok((key.clone(), text)),
+        None => {
+            let what = "expected a text, number or boolean";
+            Err(ConfigError::one(format!("{path}.{key}"), what))
+        }
     };
     table.iter().map(one).collect()
 }

@@ -3,7 +3,7 @@
 
 use crate::signal::ExtId;
 use core::fmt;
-use wifu_wire::names::nearest;
+use wifu_wire::names::{nearest, unknown};
 use wifu_wire::units::parse_octets;
 use wifu_wire::{Rate, Span, Word};
 
@@ -248,6 +248,32 @@ impl ParamSpec {
     }
 }
 
+/// Values of all of `specs`: what `set` says by name, defaults for the rest.
+///
+/// # Errors
+/// Every name that none of them has, with the nearest, and every value that does not fit.
+pub fn values<'a>(
+    specs: &[ParamSpec],
+    set: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<Vec<(&'static str, Value)>, Vec<String>> {
+    let mut values: Vec<_> = specs.iter().map(|p| (p.name, p.default)).collect();
+    let mut wrong = Vec::new();
+    for (name, text) in set {
+        match specs.iter().position(|p| p.name == name) {
+            Some(i) => match specs[i].parse(text) {
+                Ok(value) => values[i].1 = value,
+                Err(what) => wrong.push(what),
+            },
+            None => wrong.push(unknown("parameter", name, specs.iter().map(|p| p.name))),
+        }
+    }
+    if wrong.is_empty() {
+        Ok(values)
+    } else {
+        Err(wrong)
+    }
+}
+
 /// What a build function gets: resolved, typed, in range. It cannot meet an unknown key.
 #[derive(Clone, Debug)]
 pub struct Params<'a> {
@@ -355,6 +381,22 @@ mod tests {
             ParamSpec::flag("cwv", false, "").parse("on"),
             Ok(Value::Flag(true))
         );
+    }
+
+    #[test]
+    fn values_are_defaults_and_what_was_set_or_all_that_is_wrong() {
+        let specs = [
+            ParamSpec::int("n", 3, 1, 9, ""),
+            ParamSpec::flag("sack", false, ""),
+        ];
+        let set = values(&specs, [("sack", "on")]);
+        assert_eq!(
+            set,
+            Ok(vec![("n", Value::Int(3)), ("sack", Value::Flag(true))])
+        );
+        let wrong = values(&specs, [("n", "10"), ("sak", "on")]).unwrap_err();
+        assert!(wrong[0].contains("between 1 and 9"), "{wrong:?}");
+        assert!(wrong[1].contains("did you mean `sack`"), "{wrong:?}");
     }
 
     const ASKED: Params<'static> = Params {

@@ -25,7 +25,7 @@ pub use spec::*;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 use wifu_wire::Rng;
-use wifu_wire::names::nearest;
+use wifu_wire::names::{nearest, unknown as unknown_name};
 
 use crate::plan::Plan;
 use crate::{sets, words};
@@ -273,11 +273,7 @@ fn suggest(complaint: &str) -> Option<String> {
         true => "key",
         false => "name",
     };
-    Some(format!(
-        "no {kind} is called `{unknown}`{}; there are {}",
-        did_you_mean(unknown, known.iter().copied()),
-        known.join(", ")
-    ))
+    Some(unknown_name(kind, unknown, known.iter().copied()))
 }
 
 /// `, did you mean x`, if there is a name near enough.

@@ -11,6 +11,23 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     (d <= 1 + name.len().max(best.len()) / 3).then_some(best)
 }
 
+/// That no `what` has this name, with the nearest of `known` and all of them.
+pub fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let all: Vec<&str> = known.into_iter().collect();
+    let near = nearest(name, all.iter().copied());
+    let all = if all.is_empty() {
+        String::from("none")
+    } else {
+        all.join(", ")
+    };
+    match near {
+        Some(near) => {
+            format!("no {what} is called `{name}`, did you mean `{near}`; there are {all}")
+        }
+        None => format!("no {what} is called `{name}`; there are {all}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -23,5 +40,17 @@ mod tests {
         assert_eq!(nearest("NewReno", windows), Some("newreno"));
         assert_eq!(nearest("bbr", ["handshake", "selective"]), None);
         assert_eq!(nearest("bbr", []), None);
+    }
+
+    #[test]
+    fn an_unknown_name_is_told_with_the_nearest_and_all() {
+        assert_eq!(
+            unknown("handler", "dorp", ["drop", "delay"]),
+            "no handler is called `dorp`, did you mean `drop`; there are drop, delay"
+        );
+        assert_eq!(
+            unknown("key", "x", []),
+            "no key is called `x`; there are none"
+        );
     }
 }
