@@ -19,7 +19,9 @@ use crate::select::{HopWord, Select};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use wifu_engine::Registry;
-use wifu_engine::descriptor::{Params, Value};
+use wifu_engine::composition::text_of;
+use wifu_engine::params::{Params, Value, values};
+use wifu_wire::names::unknown;
 use wifu_wire::{Note, Rng, Wire, Word};
 
 /// What is wrong with a configuration, and what would be right.
@@ -301,6 +303,7 @@ impl HandlerConfig {
         let words = words(descriptor, own)?;
         let setup = Setup {
             params: Params {
+                part: descriptor.name,
                 values: &values,
                 words: &[],
                 notes: &notes,
@@ -349,44 +352,14 @@ impl HandlerConfig {
     }
 
     fn values(&self, descriptor: &Descriptor) -> Result<Vec<(&'static str, Value)>, ConfigError> {
-        for key in self.params.keys() {
-            if !descriptor.params.iter().any(|p| p.name == key) {
-                let names = descriptor.params.iter().map(|p| p.name);
-                return wrong(unknown("parameter", key, names));
+        let mut texts = Vec::new();
+        for (key, value) in &self.params {
+            match text_of(value) {
+                Some(text) => texts.push((key.as_str(), text)),
+                None => return wrong(format!("{key}: write a text, a number or a boolean")),
             }
         }
-        let mut values = Vec::new();
-        for spec in descriptor.params {
-            let value = match self.params.get(spec.name) {
-                None => spec.default,
-                Some(toml::Value::String(text)) => spec.parse(text).map_err(ConfigError)?,
-                Some(toml::Value::Boolean(on)) => spec
-                    .parse(if *on { "on" } else { "off" })
-                    .map_err(ConfigError)?,
-                Some(other) => spec.parse(&other.to_string()).map_err(ConfigError)?,
-            };
-            values.push((spec.name, value));
-        }
-        Ok(values)
-    }
-}
-
-fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
-    let near = known
-        .clone()
-        .map(|k| (strsim::osa_distance(k, name), k))
-        .min()
-        .filter(|n| n.0 <= 3);
-    let all: Vec<_> = known.collect();
-    let all = if all.is_empty() {
-        "none".to_owned()
-    } else {
-        all.join(", ")
-    };
-    match near {
-        Some((_, near)) => {
-            format!("no {what} is called `{name}`, did you mean `{near}`; there are {all}")
-        }
-        None => format!("no {what} is called `{name}`; there are {all}"),
+        let texts = texts.iter().map(|(key, text)| (*key, text.as_str()));
+        values(descriptor.params, texts).map_err(|wrong| ConfigError(wrong.join("; ")))
     }
 }

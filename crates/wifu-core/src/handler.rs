@@ -1,6 +1,5 @@
 //! What a handler is.
 
-<<<<<<< HEAD
 use crate::hook::{Hook, Hooks, Verdict};
 use crate::packet::Packet;
 use crate::select::HopWord;
@@ -9,12 +8,6 @@ use std::collections::VecDeque;
 use wifu_engine::Access;
 use wifu_engine::descriptor::{NoteSpec, ParamSpec, Params};
 use wifu_wire::{Format, LinkFacts, Neighbour, Notes, Rng, Span, Time};
-=======
-use crate::hook::{Hook, Hooks, Packet, Verdict};
-use std::collections::VecDeque;
-use wifu_engine::descriptor::{ParamSpec, Params};
-use wifu_wire::{LinkFacts, Rng, Span, Time};
->>>>>>> radio
 
 /// Timers of each handler.
 pub const TIMERS: usize = 4;

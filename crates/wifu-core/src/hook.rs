@@ -2,10 +2,6 @@
 
 use core::fmt;
 use core::str::FromStr;
-<<<<<<< HEAD
-=======
-use wifu_wire::Rate;
->>>>>>> radio
 
 /// The netfilter points, plus one that only radios have.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -146,91 +142,6 @@ pub enum Verdict {
     Hold,
 }
 
-<<<<<<< HEAD
-=======
-/// The octets of a packet, wherever they lie.
-pub trait Octets {
-    /// As they are.
-    fn get(&self) -> &[u8];
-    /// To be changed in place.
-    fn get_mut(&mut self) -> &mut [u8];
-    /// To be replaced, with another length if need be.
-    fn replace(&mut self, octets: &[u8]);
-}
-
-impl Octets for Vec<u8> {
-    fn get(&self) -> &[u8] {
-        self
-    }
-    fn get_mut(&mut self) -> &mut [u8] {
-        self
-    }
-    fn replace(&mut self, octets: &[u8]) {
-        self.clear();
-        self.extend_from_slice(octets);
-    }
-}
-
-/// A packet at a hook.
-pub struct Packet<'a> {
-    octets: &'a mut dyn Octets,
-    changes: u32,
-    /// The substrate's name for it; a held packet is released by it.
-    pub ticket: u64,
-    /// The radio that transmitted it, in the substrate's numbering; `None` if this node sends it
-    /// or the substrate can't say.
-    pub transmitter: Option<u64>,
-    /// Received power, dBm, if it came by radio.
-    pub rssi_dbm: Option<i8>,
-    /// Rate at which the frame came, if it came by radio and the substrate can say.
-    pub rate: Option<Rate>,
-    /// What a handler leaves for the local transport: the largest delay on the path, us (spec 9).
-    pub max_delay: u32,
-}
-
-impl<'a> Packet<'a> {
-    /// A packet from its IP header on.
-    pub fn new(octets: &'a mut dyn Octets, ticket: u64) -> Packet<'a> {
-        Packet {
-            octets,
-            changes: 0,
-            ticket,
-            transmitter: None,
-            rssi_dbm: None,
-            rate: None,
-            max_delay: 0,
-        }
-    }
-
-    /// Its octets, from the IP header on.
-    pub fn octets(&self) -> &[u8] {
-        self.octets.get()
-    }
-
-    /// Its octets to be changed in place. Lengths and header checksum are repaired afterwards.
-    pub fn octets_mut(&mut self) -> &mut [u8] {
-        self.changes += 1;
-        self.octets.get_mut()
-    }
-
-    /// Replace all its octets.
-    pub fn replace(&mut self, octets: &[u8]) {
-        self.changes += 1;
-        self.octets.replace(octets);
-    }
-
-    /// Whether a handler changed it.
-    pub fn changed(&self) -> bool {
-        self.changes > 0
-    }
-
-    /// How often handlers took its octets to change them.
-    pub(crate) fn changes(&self) -> u32 {
-        self.changes
-    }
-}
-
->>>>>>> radio
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -17,7 +17,6 @@ mod packet;
 mod select;
 pub mod shim;
 
-<<<<<<< HEAD
 pub use chain::{Chain, Counters, Full, Released, Seat};
 pub use config::{Config, ConfigError, Ground, HandlerConfig, Kinds, Own};
 pub use handler::{
@@ -28,11 +27,4 @@ pub use handlers::HANDLERS;
 pub use hook::{Hook, Hooks, Verdict};
 pub use packet::{Octets, Packet};
 pub use select::{HopWord, Select};
-=======
-pub use chain::{Chain, Counters, Full, Released};
-pub use config::{Config, ConfigError, HandlerConfig};
-pub use handler::{Descriptor, Handler, HopCx, Lines, Site, TIMERS, TxStatus};
-pub use handlers::{HANDLERS, find};
-pub use hook::{Hook, Hooks, Octets, Packet, Verdict};
->>>>>>> radio
 pub use wifu_wire::LinkFacts;

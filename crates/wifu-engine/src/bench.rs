@@ -1,13 +1,14 @@
 //! A bench for one part: it is handed signals, segments and time, and what it says and offers is
-//! collected. For the tests beside each part and the conformance suite; connections do not use it.
+//! collected. For the tests beside each part, the conformance suite and the check that a part
+//! overrides only what it declares; connections do not use it.
 
-use crate::blueprint::StorePlan;
-use crate::board::Board;
+use crate::board::{Board, Facts};
 use crate::component::{Admit, Component, Cx, Lent, Out, Outlet, Payload, Segment, TIMERS, View};
-use crate::descriptor::{BuildError, Descriptor, Params, SOURCES, Value};
+use crate::descriptor::{BuildError, Descriptor, SOURCES};
+use crate::params::{Params, Value, values};
 use crate::permit::{Kind, Permit, Reason, Want};
 use crate::signal::{ExtId, Ring, Sent, Signal};
-use crate::store::{Store, StoreKind, Ticket};
+use crate::store::{Store, StoreKind, StorePlan, Ticket};
 use wifu_wire::{FrameFacts, Head, Note, Rng, Span, Time, Word};
 
 /// One part with a board of its own, which the test fills in.
@@ -17,6 +18,7 @@ pub struct Bench {
     /// The facts.
     pub board: Board,
     desc: &'static Descriptor,
+    grant: Facts,
     part: Box<dyn Component>,
     ring: Ring,
     timers: [Time; TIMERS],
@@ -36,14 +38,8 @@ impl Bench {
     /// # Errors
     /// Unknown parameters, values out of range, and what the part says of their combination.
     pub fn new(desc: &'static Descriptor, set: &[(&str, &str)]) -> Result<Bench, BuildError> {
-        let mut values: Vec<(&'static str, Value)> =
-            desc.params.iter().map(|p| (p.name, p.default)).collect();
-        for (name, text) in set {
-            let Some(i) = desc.params.iter().position(|p| p.name == *name) else {
-                return Err(BuildError(format!("{} has no {name}", desc.name)));
-            };
-            values[i].1 = desc.params[i].parse(text).map_err(BuildError)?;
-        }
+        let values = values(desc.params, set.iter().copied())
+            .map_err(|wrong| BuildError(format!("{}: {}", desc.name, wrong.join("; "))))?;
         Bench::with_values(desc, &values)
     }
 
@@ -74,15 +70,32 @@ impl Bench {
             }
         }
         let part = (desc.build)(&Params {
+            part: desc.name,
             values,
             words: &words,
             notes: &notes,
             exts: &exts,
         })?;
         Ok(Bench {
+            exts,
+            ..Bench::holding(desc, part, desc.writes)
+        })
+    }
+
+    /// Around a part that a blueprint built. It may write every section: what an undeclared hook
+    /// would write is not declared either.
+    pub(crate) fn around(desc: &'static Descriptor, part: Box<dyn Component>) -> Bench {
+        let mut bench = Bench::holding(desc, part, Facts::EVERY);
+        bench.board.conn.mss = 1000;
+        bench
+    }
+
+    fn holding(desc: &'static Descriptor, part: Box<dyn Component>, grant: Facts) -> Bench {
+        Bench {
             now: Time::ZERO,
             board: Board::default(),
             desc,
+            grant,
             part,
             ring: Ring::new(),
             timers: [Time::NEVER; TIMERS],
@@ -93,10 +106,10 @@ impl Bench {
                 packets: 16,
             },
             freed: Vec::new(),
-            exts,
+            exts: Vec::new(),
             #[cfg(feature = "conform")]
             emitted: 0,
-        })
+        }
     }
 
     fn call<T>(&mut self, f: impl FnOnce(&mut dyn Component, &mut Cx<'_>) -> T) -> T {
@@ -104,13 +117,13 @@ impl Bench {
             now: self.now,
             board: View {
                 board: &mut self.board,
-                grant: self.desc.writes,
+                grant: self.grant,
                 slot: 0,
             },
             store: Lent {
                 store: &mut self.store,
                 plan: &self.plan,
-                grant: self.desc.writes,
+                grant: self.grant,
             },
             out: Outlet {
                 now: self.now,
@@ -123,6 +136,15 @@ impl Bench {
             },
         };
         f(&mut *self.part, &mut cx)
+    }
+
+    pub(crate) fn descriptor(&self) -> &'static Descriptor {
+        self.desc
+    }
+
+    /// See [`Component::methods`].
+    pub fn methods(&self) -> &'static [&'static str] {
+        self.part.methods()
     }
 
     fn said(&mut self) -> Vec<Signal> {

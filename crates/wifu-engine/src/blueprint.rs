@@ -1,78 +1,24 @@
 //! Blueprints: checked compositions. One can only exist if nothing in it can go wrong for reasons
 //! of composition.
 
-use crate::board::Board;
+use crate::bench::Bench;
 use crate::checks;
 use crate::component::{Component, SLOTS};
+use crate::composition::Library;
 use crate::composition::{Composition, ConfigError, Problem};
-use crate::descriptor::{BuildError, Descriptor, ParamSpec, Params, Registry, Value, nearest};
+use crate::descriptor::{BuildError, Descriptor, Registry};
+use crate::hooks;
+use crate::params::{Params, Value};
 use crate::permit::Kind;
+use crate::resolve::{Values, resolve_params};
 use crate::signal::{ExtId, Signal};
-use crate::store::{Packets, Reassembly, Records, SendRing, SendStore, Store, StoreKind};
+use crate::store::{StoreKind, StorePlan};
 use std::sync::Arc;
+use wifu_wire::names::nearest;
 use wifu_wire::shim::{self, ShimWord};
-use wifu_wire::{Note, Seq, Wire, Word};
+use wifu_wire::{Note, Wire, Word};
 
-/// Parameters of the engine itself, besides those of the parts.
-pub const ENGINE_PARAMS: &[ParamSpec] = &[
-    ParamSpec::int(
-        "snd_buf",
-        131_071,
-        1_000,
-        1 << 30,
-        "Send buffer, octets (Behaviour 2.6).",
-    ),
-    ParamSpec::int(
-        "rcv_wnd",
-        65_535,
-        1_000,
-        1 << 30,
-        "Receive buffer and largest window, octets. Above 65535 the window is scaled (RFC 7323).",
-    ),
-    ParamSpec::int(
-        "mss",
-        0,
-        0,
-        65_495,
-        "Largest payload, octets; 0: what the path's MTU allows.",
-    ),
-    ParamSpec::int(
-        "packets",
-        64,
-        1,
-        65_536,
-        "Packets that a packet store holds.",
-    ),
-];
-
-/// What is needed to make the stores of a connection.
-#[derive(Clone, Copy, Debug)]
-pub struct StorePlan {
-    /// Which store.
-    pub kind: StoreKind,
-    /// Packets that a packet store holds.
-    pub packets: usize,
-}
-
-impl StorePlan {
-    pub(crate) fn build(&self, board: &Board, first: Seq, receive: Seq) -> Store {
-        let snd = board.site.snd_buf;
-        let tx = match self.kind {
-            StoreKind::Octets => SendStore::Octets(SendRing::new(snd, first)),
-            StoreKind::Records => SendStore::Records(Records::new(snd, board.conn.mss, first)),
-            StoreKind::Packets => SendStore::Packets(Packets::new(self.packets)),
-        };
-        let rcv = if self.kind == StoreKind::Packets {
-            0
-        } else {
-            board.site.rcv_buf
-        };
-        Store {
-            tx,
-            rx: Reassembly::new(rcv, receive),
-        }
-    }
-}
+pub use crate::resolve::ENGINE_PARAMS;
 
 /// A part with its resolved parameters.
 #[derive(Clone, Debug)]
@@ -119,6 +65,8 @@ pub struct Blueprint {
     pub wire: Arc<dyn Wire>,
     /// The profile whose values were used, if any.
     pub profile: Option<String>,
+    /// What that profile sets and nothing here takes: other parts of the registry declare it.
+    pub unused: Vec<String>,
     pub(crate) store: StorePlan,
     pub(crate) routes: Arc<Routes>,
     /// The most signals that one event can cause.
@@ -157,7 +105,7 @@ impl Blueprint {
         if !problems.is_empty() {
             return Err(ConfigError { problems });
         }
-        let values = resolve_params(c, &descs, &mut problems);
+        let (values, unused) = resolve_params(c, &descs, registry, &mut problems);
         let engine = values.last().cloned().unwrap_or_default();
         let store = store_plan(c, &engine, &mut problems);
         checks::roles(c, &descs, &mut problems);
@@ -203,11 +151,29 @@ impl Blueprint {
             exts,
             wire,
             profile: c.profile.clone(),
+            unused,
             store,
             routes,
             cascade,
         };
-        blueprint.build_parts().map(|_| blueprint)
+        blueprint.hooks_declared().map(|()| blueprint)
+    }
+
+    /// Fresh parts override no hook that they don't declare.
+    fn hooks_declared(&self) -> Result<(), ConfigError> {
+        let mut problems = Vec::new();
+        for (plan, part) in self.parts.iter().zip(self.build_parts()?) {
+            let faults = hooks::undeclared(plan.desc, Bench::around(plan.desc, part));
+            problems.extend(faults.into_iter().map(|what| Problem {
+                key: format!("{}.{}", self.name, plan.desc.role.key()),
+                what,
+            }));
+        }
+        if problems.is_empty() {
+            Ok(())
+        } else {
+            Err(ConfigError { problems })
+        }
     }
 
     /// Make the parts of one connection.
@@ -217,6 +183,7 @@ impl Blueprint {
     pub(crate) fn build_parts(&self) -> Result<Vec<Box<dyn Component>>, ConfigError> {
         let build = |p: &PartPlan| {
             let params = Params {
+                part: p.desc.name,
                 values: &p.values,
                 words: &p.words,
                 notes: &p.notes,
@@ -256,6 +223,26 @@ impl Blueprint {
     }
 }
 
+impl Library {
+    /// Expand and check.
+    ///
+    /// # Errors
+    /// As [`Library::expand`] and [`Blueprint::new`].
+    pub fn resolve(&self, spec: &str, registry: &Registry) -> Result<Arc<Blueprint>, ConfigError> {
+        let c = self.expand(spec)?;
+        let Some(name) = &c.carries else {
+            return Blueprint::new(&c, registry).map(Arc::new);
+        };
+        let carried = self.expand(name)?;
+        if carried.carries.is_some() {
+            let what = format!("{name} itself carries another protocol's packets");
+            return Err(ConfigError::one(format!("{}.carries", c.name), what));
+        }
+        let carried = Blueprint::new(&carried, registry)?;
+        Blueprint::new_over(&carried, &c, registry).map(Arc::new)
+    }
+}
+
 fn find_parts(
     c: &Composition,
     registry: &Registry,
@@ -288,103 +275,6 @@ fn find_parts(
         });
     }
     found
-}
-
-type Values = Vec<(&'static str, Value)>;
-
-/// Values per part and, last, of the engine. Precedence: default, profile, beside the part, `set`
-/// and the specification.
-fn resolve_params(
-    c: &Composition,
-    descs: &[&'static Descriptor],
-    problems: &mut Vec<Problem>,
-) -> Vec<Values> {
-    let mut specs: Vec<(&str, &'static [ParamSpec])> =
-        descs.iter().map(|d| (d.role.key(), d.params)).collect();
-    specs.push(("engine", ENGINE_PARAMS));
-    let defaults = |s: &[ParamSpec]| s.iter().map(|p| (p.name, p.default)).collect();
-    let mut values: Vec<Values> = specs.iter().map(|(_, s)| defaults(s)).collect();
-    for (key, text) in &c.profile_params {
-        for i in owners(&specs, key) {
-            assign(&specs, &mut values, i, key, text, &c.name, problems);
-        }
-    }
-    for (i, part) in c.parts.iter().enumerate() {
-        for (key, text) in &part.params {
-            if specs[i].1.iter().any(|p| p.name == bare(key)) {
-                assign(&specs, &mut values, i, key, text, &c.name, problems);
-            } else {
-                problems.push(unknown_param(c, &specs[i..=i], key));
-            }
-        }
-    }
-    for (key, text) in &c.params {
-        match owners(&specs, key)[..] {
-            [] => problems.push(unknown_param(c, &specs, key)),
-            [i] => assign(&specs, &mut values, i, key, text, &c.name, problems),
-            _ => {
-                let roles: Vec<String> = owners(&specs, key)
-                    .iter()
-                    .map(|i| format!("{}.{key}", specs[*i].0))
-                    .collect();
-                let what = format!("several parts have it; write one of {}", roles.join(", "));
-                problems.push(Problem {
-                    key: format!("{}.{key}", c.name),
-                    what,
-                });
-            }
-        }
-    }
-    values
-}
-
-fn bare(key: &str) -> &str {
-    key.rsplit('.').next().unwrap_or(key)
-}
-
-fn owners(specs: &[(&str, &'static [ParamSpec])], key: &str) -> Vec<usize> {
-    let role = key.split_once('.').map(|(role, _)| role);
-    let has = |s: &[ParamSpec]| s.iter().any(|p| p.name == bare(key));
-    let fits = |i: &usize| has(specs[*i].1) && role.is_none_or(|r| r == specs[*i].0);
-    (0..specs.len()).filter(fits).collect()
-}
-
-fn assign(
-    specs: &[(&str, &'static [ParamSpec])],
-    values: &mut [Values],
-    i: usize,
-    key: &str,
-    text: &str,
-    composition: &str,
-    problems: &mut Vec<Problem>,
-) {
-    let Some(at) = specs[i].1.iter().position(|p| p.name == bare(key)) else {
-        return;
-    };
-    match specs[i].1[at].parse(text) {
-        Ok(v) => values[i][at].1 = v,
-        Err(what) => {
-            problems.push(Problem {
-                key: format!("{composition}.{}", specs[i].0),
-                what,
-            });
-        }
-    }
-}
-
-fn unknown_param(c: &Composition, specs: &[(&str, &'static [ParamSpec])], key: &str) -> Problem {
-    let names: Vec<&str> = specs
-        .iter()
-        .flat_map(|(_, s)| s.iter().map(|p| p.name))
-        .collect();
-    let hint = nearest(bare(key), names.iter().copied())
-        .map_or(String::new(), |n| format!(" Did you mean {n}?"));
-    let names = names.join(", ");
-    let what = format!("no part here has this parameter.{hint} Known: {names}");
-    Problem {
-        key: format!("{}.{key}", c.name),
-        what,
-    }
 }
 
 fn store_plan(c: &Composition, engine: &Values, problems: &mut Vec<Problem>) -> StorePlan {

@@ -2,6 +2,7 @@
 //! blueprint checks it), `app` and `site` the engine alone; everybody reads everything.
 
 use crate::permit::Limit;
+use core::cell::Cell;
 use core::num::NonZeroU8;
 use wifu_wire::{Neighbour, Rate, Seq, Span, SynOptions, Time};
 
@@ -26,6 +27,25 @@ pub struct Board {
     pub app: AppFacts,
     /// Written by the engine.
     pub site: SiteFacts,
+    /// No fact of the connection: marked by default bodies of hooks.
+    pub defaulted: Defaulted,
+}
+
+/// Says that the default body of a hook ran, so that nobody overrides it. Every hook sees the
+/// board, if only for reading; connections never call a hook that its part does not declare.
+#[derive(Clone, Debug, Default)]
+pub struct Defaulted(Cell<bool>);
+
+impl Defaulted {
+    /// The default body of a hook runs.
+    pub fn mark(&self) {
+        self.0.set(true);
+    }
+
+    /// Whether one ran since the last time this was asked.
+    pub fn take(&self) -> bool {
+        self.0.take()
+    }
 }
 
 /// The states of a connection (RFC 9293 3.3.2; other managers use those that fit).
@@ -78,6 +98,24 @@ pub struct ConnFacts {
     pub state: State,
     /// What the peer's SYN offered.
     pub peer: SynOptions,
+    /// The windows that we announce are shifted right by so many bits: Rcv.Wind.Shift of RFC 7323,
+    /// 0 to 14; 0 unless both ends offered a scale.
+    pub rcv_shift: u8,
+    /// The windows that the peer announces are to be shifted left by so many bits: Snd.Wind.Shift.
+    pub snd_shift: u8,
+}
+
+impl ConnFacts {
+    /// The peer's SYN came with these options: note them, and the scales that they agree upon with
+    /// what we offer. Windows in segments with SYN are never scaled.
+    pub fn meet(&mut self, peer: SynOptions, site: &SiteFacts) {
+        self.peer = peer;
+        //= rfc7323#section-2.2
+        (self.rcv_shift, self.snd_shift) = match (site.scale(), peer.scale) {
+            (Some(ours), Some(theirs)) => (ours, theirs),
+            _ => (0, 0),
+        };
+    }
 }
 
 /// Sequence space as the sender sees it: octets in stream compositions, packet numbers in
@@ -229,6 +267,14 @@ pub struct SiteFacts {
     pub mss_limit: u32,
 }
 
+impl SiteFacts {
+    /// The window scale that we offer: what a full receive store needs; none if it needs none.
+    pub fn scale(&self) -> Option<u8> {
+        let fits = |shift: &u8| self.rcv_buf >> shift <= 65_535;
+        (self.rcv_buf > 65_535).then(|| (0..14).find(fits).unwrap_or(14))
+    }
+}
+
 /// A set of board sections (`reads`, `wants`, `writes`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Facts(pub u16);
@@ -272,6 +318,9 @@ impl Facts {
         (Facts::PATH, "path"),
     ];
 
+    /// Every section.
+    pub const EVERY: Facts = Facts(127);
+
     /// The names of the sections in this set.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         Facts::ALL
@@ -301,3 +350,30 @@ macro_rules! sections {
 }
 sections!(ConnFacts CONN conn, TxFacts TX tx, RttFacts RTT rtt, WinFacts WIN win,
     PeerFacts PEER peer, RxFacts RX rx, PathFacts PATH path);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_are_scaled_only_if_both_ends_offer_it() {
+        let agreed = |rcv_buf: u32, theirs: Option<u8>| {
+            let site = SiteFacts {
+                rcv_buf,
+                ..SiteFacts::default()
+            };
+            let peer = SynOptions {
+                scale: theirs,
+                ..SynOptions::default()
+            };
+            let mut conn = ConnFacts::default();
+            conn.meet(peer, &site);
+            (conn.rcv_shift, conn.snd_shift)
+        };
+        assert_eq!(agreed(65_535, Some(7)), (0, 0));
+        assert_eq!(agreed(65_536, None), (0, 0));
+        assert_eq!(agreed(65_536, Some(0)), (1, 0));
+        assert_eq!(agreed(4 << 20, Some(7)), (7, 7));
+        assert_eq!(agreed(1 << 30, Some(14)), (14, 14));
+    }
+}

@@ -2,7 +2,8 @@
 
 use crate::board::Facts;
 use crate::composition::{Composition, Problem};
-use crate::descriptor::{Descriptor, Registry, Role, SOURCES, Value};
+use crate::descriptor::{Descriptor, Registry, Role, SOURCES};
+use crate::params::Value;
 use crate::signal::{Ring, Signal};
 use crate::store::StoreKind;
 

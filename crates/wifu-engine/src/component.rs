@@ -1,10 +1,10 @@
 //! Components: what a part implements, and what it may touch.
 
 use crate::board::{Board, Facts, Section};
-use crate::descriptor::Value;
+use crate::params::Value;
 use crate::permit::{Kind, Permit, Reason, Want};
 use crate::signal::{Ring, Signal};
-use crate::store::{Insert, SendStore, Store, Ticket};
+use crate::store::{Insert, SendStore, Store, StorePlan, Ticket};
 use core::ops::Deref;
 use wifu_wire::{FrameFacts, Head, Rng, Seq, Span, Time};
 
@@ -71,45 +71,46 @@ pub enum Admit {
     Drop(&'static str),
 }
 
-/// One contribution to a transport protocol. Override what the descriptor declares. All methods
+/// One contribution to a transport protocol. Override what the descriptor declares, and nothing
+/// else: a hook that is overridden and not declared is found when a blueprint is made. All methods
 /// run to completion; none may block, or allocate in steady state.
 #[allow(unused_variables)]
 pub trait Component: Send {
     /// A segment arrived.
     fn on_segment(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) -> Admit {
-        undeclared("segment");
+        cx.board.defaulted.mark();
         Admit::Pass
     }
     /// The radio heard a frame that was not addressed to this node.
     fn on_overheard(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) {
-        undeclared("overheard");
+        cx.board.defaulted.mark();
     }
     /// Something was learned.
     fn on_signal(&mut self, signal: &Signal, cx: &mut Cx<'_>) {
-        undeclared("signal");
+        cx.board.defaulted.mark();
     }
     /// A timer of this part is due.
     fn on_timer(&mut self, timer: u8, cx: &mut Cx<'_>) {
-        undeclared("timer");
+        cx.board.defaulted.mark();
     }
     /// Would you send something of this kind? Pure: may be asked any number of times, only for
     /// declared kinds.
     fn offer(&self, kind: Kind, board: &Board, now: Time) -> Option<Want> {
-        undeclared("offer");
+        board.defaulted.mark();
         None
     }
     /// May this be sent? Pure.
     fn permit(&self, want: &Want, board: &Board, now: Time) -> Permit {
-        undeclared("permit");
+        board.defaulted.mark();
         Permit::OPEN
     }
     /// Your offer was accepted (perhaps for fewer octets): commit it.
     fn fill(&mut self, want: &Want, out: &mut Out<'_>, cx: &mut Cx<'_>) {
-        undeclared("offer");
+        cx.board.defaulted.mark();
     }
     /// Any segment is leaving: write the words you own.
     fn stamp(&mut self, out: &mut Out<'_>, cx: &mut Cx<'_>) {
-        undeclared("stamp");
+        cx.board.defaulted.mark();
     }
     /// A parameter changes at run time; false if it can't.
     fn set(&mut self, param: &str, value: Value) -> bool {
@@ -117,29 +118,10 @@ pub trait Component: Send {
     }
     /// Report internal quantities by declared name.
     fn observe(&self, probe: &mut dyn FnMut(&'static str, f64)) {}
-}
-
-/// The last hook whose default body ran, by number in [`HOOKS`] plus one: the conformance suite
-/// reads it to find hooks that are declared and not overridden.
-#[cfg(feature = "conform")]
-pub static DEFAULTED: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(0);
-
-/// The hooks that a descriptor declares.
-pub const HOOKS: [&str; 7] = [
-    "segment",
-    "overheard",
-    "signal",
-    "timer",
-    "offer",
-    "permit",
-    "stamp",
-];
-
-#[inline(always)]
-fn undeclared(_hook: &'static str) {
-    #[cfg(feature = "conform")]
-    if let Some(i) = HOOKS.iter().position(|h| *h == _hook) {
-        DEFAULTED.store(i + 1, core::sync::atomic::Ordering::Relaxed);
+    /// For lifts of narrower traits: the signals that have a method of their own there, whose
+    /// default bodies mark [`Board::defaulted`]. Such a method is checked as a hook is.
+    fn methods(&self) -> &'static [&'static str] {
+        &[]
     }
 }
 
@@ -280,7 +262,7 @@ impl Outlet<'_> {
 /// The stores, by grant: the writer of `tx` frees and pops, the writer of `rx` inserts.
 pub struct Lent<'a> {
     pub(crate) store: &'a mut Option<Box<Store>>,
-    pub(crate) plan: &'a crate::blueprint::StorePlan,
+    pub(crate) plan: &'a StorePlan,
     pub(crate) grant: Facts,
 }
 

@@ -3,12 +3,11 @@
 //!
 //! [`Blueprint`]: crate::blueprint::Blueprint
 
-use crate::blueprint::Blueprint;
-use crate::descriptor::{Registry, Role, nearest};
+use crate::descriptor::Role;
 use core::fmt;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use toml::{Table, Value as Toml};
+use wifu_wire::names::nearest;
 
 /// One thing wrong with a composition: where, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,7 +80,8 @@ pub struct Composition {
     pub profile: Option<String>,
     /// Parts, in role order and then as listed.
     pub parts: Vec<PartRef>,
-    /// Parameters that the profile sets: those that no part declares are ignored.
+    /// Parameters that the profile sets. Profiles are shared: those that some part of the registry
+    /// declares, but none of this composition, are named in `Blueprint::unused`.
     pub profile_params: Vec<(String, String)>,
     /// Parameters set for the whole composition: those that no part declares are errors.
     pub params: Vec<(String, String)>,
@@ -95,16 +95,8 @@ pub struct Library {
     order: Vec<String>,
 }
 
-const KEYS: [&str; 9] = [
-    "extends",
-    "doc",
-    "number",
-    "wire",
-    "carries",
-    "store",
-    "profile",
-    "set",
-    "protocol-family",
+const KEYS: [&str; 8] = [
+    "extends", "doc", "number", "wire", "carries", "store", "profile", "set",
 ];
 
 impl Library {
@@ -199,24 +191,6 @@ impl Library {
         Ok(c)
     }
 
-    /// Expand and check.
-    ///
-    /// # Errors
-    /// As [`Library::expand`] and [`Blueprint::new`].
-    pub fn resolve(&self, spec: &str, registry: &Registry) -> Result<Arc<Blueprint>, ConfigError> {
-        let c = self.expand(spec)?;
-        let Some(name) = &c.carries else {
-            return Blueprint::new(&c, registry).map(Arc::new);
-        };
-        let carried = self.expand(name)?;
-        if carried.carries.is_some() {
-            let what = format!("{name} itself carries another protocol's packets");
-            return Err(ConfigError::one(format!("{}.carries", c.name), what));
-        }
-        let carried = Blueprint::new(&carried, registry)?;
-        Blueprint::new_over(&carried, &c, registry).map(Arc::new)
-    }
-
     /// `above`: what extends this, directly or not.
     fn expand_name<'a>(
         &'a self,
@@ -275,7 +249,7 @@ impl Library {
             None => Err(ConfigError::one(&at, "expected a text")),
         };
         match key {
-            "extends" | "protocol-family" => {}
+            "extends" => {}
             "doc" => c.doc = text()?,
             "wire" => c.wire = text()?,
             "carries" => c.carries = Some(text()?),
@@ -388,19 +362,24 @@ fn set_role(c: &mut Composition, role: Role, at: &str, value: &Toml) -> Result<(
     Ok(())
 }
 
+/// The text of a parameter's value as it stands in TOML; `None` for tables, lists and dates.
+pub fn text_of(value: &Toml) -> Option<String> {
+    match value {
+        Toml::String(s) => Some(s.clone()),
+        Toml::Integer(n) => Some(n.to_string()),
+        Toml::Float(x) => Some(x.to_string()),
+        Toml::Boolean(on) => Some(String::from(if *on { "on" } else { "off" })),
+        _ => None,
+    }
+}
+
 fn params_of(table: &Table, path: &str) -> Result<Vec<(String, String)>, ConfigError> {
-    let one = |(key, value): (&String, &Toml)| {
-        let text = match value {
-            Toml::String(s) => s.clone(),
-            Toml::Integer(n) => n.to_string(),
-            Toml::Float(x) => x.to_string(),
-            Toml::Boolean(on) => String::from(if *on { "on" } else { "off" }),
-            _ => {
-                let what = "expected a text, number or boolean";
-                return Err(ConfigError::one(format!("{path}.{key}"), what));
-            }
-        };
-        Ok((key.clone(), text))
+    let one = |(key, value): (&String, &Toml)| match text_of(value) {
+        Some(text) => Ok((key.clone(), text)),
+        None => {
+            let what = "expected a text, number or boolean";
+            Err(ConfigError::one(format!("{path}.{key}"), what))
+        }
     };
     table.iter().map(one).collect()
 }

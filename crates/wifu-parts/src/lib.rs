@@ -70,6 +70,37 @@ mod tests {
     }
 
     #[test]
+    fn what_a_profile_sets_and_nothing_takes_is_named() {
+        let unused = |spec: &str| blueprint(spec).unwrap().unused.clone();
+        assert_eq!(unused("tcp-reno,profile=rfc-modern"), [""; 0]);
+        assert_eq!(unused("tcp-tahoe,profile=rfc-modern"), ["hystart"]);
+        let mine = |key: &str| {
+            let (profile, base) = (format!("[profile.p]\n{key}\n"), "extends = \"tcp-newreno\"");
+            let text = format!("{profile}[protocol.mine]\n{base}\nprofile = \"p\"\n");
+            let library = library().merge(Library::parse(&text).unwrap());
+            library.resolve("mine", &registry())
+        };
+        assert_eq!(
+            mine("fast_convergence = true").unwrap().unused,
+            ["fast_convergence"]
+        );
+        assert_eq!(
+            mine("strech = 4").unwrap_err().to_string(),
+            "profile.p.strech: neither a part nor the engine has this parameter; did you mean stretch?"
+        );
+        assert_eq!(
+            mine("\"rtt.iw\" = 4").unwrap_err().to_string(),
+            "profile.p.rtt.iw: neither a part nor the engine has this parameter; did you mean iw?"
+        );
+    }
+
+    #[test]
+    fn a_key_that_does_nothing_is_refused() {
+        let said = refusal("[protocol.mine]\nextends = \"tcp-reno\"\nprotocol-family = \"tcp\"\n");
+        assert!(said.contains("mine.protocol-family: unknown key"), "{said}");
+    }
+
+    #[test]
     fn a_circle_is_shown_whole() {
         let text = "[protocol.tcp-newreno]\nextends = \"tcp-reno\"\n\
                     [protocol.mine]\nextends = \"tcp-reno\"\n";

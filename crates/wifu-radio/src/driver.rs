@@ -67,10 +67,6 @@ pub(crate) struct Driver {
     pub delay_ns: Option<f64>,
     pub sample: Option<Span>,
     pub last_done: Option<Time>,
-<<<<<<< HEAD
-    pub meter: BusyMeter,
-=======
->>>>>>> radio
 }
 
 impl Driver {
@@ -92,10 +88,6 @@ impl Driver {
             delay_ns: None,
             sample: None,
             last_done: None,
-<<<<<<< HEAD
-            meter: BusyMeter::default(),
-=======
->>>>>>> radio
         }
     }
 

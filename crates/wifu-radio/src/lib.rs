@@ -35,8 +35,4 @@ pub use counters::{Counters, LinkCounters};
 pub use driver::Times;
 pub use event::{Event, Frame, OnAir};
 pub use power::Power;
-<<<<<<< HEAD
-pub use radio::{Event, Frame, OnAir, Radio};
-=======
 pub use radio::Radio;
->>>>>>> radio

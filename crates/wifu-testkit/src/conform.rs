@@ -2,7 +2,7 @@
 //! registry, so parts of other crates pass through it too. Each check returns what is wrong, one
 //! sentence per fault; nothing is right.
 //!
-//! Only with the feature `conform`, which makes default hook bodies and emitted signals visible.
+//! Only with the feature `conform`, which makes emitted signals visible.
 
 mod alone;
 mod together;
@@ -10,29 +10,10 @@ mod together;
 pub use alone::alone;
 pub use together::together;
 
-use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use wifu_engine::component::{DEFAULTED, HOOKS};
 use wifu_engine::descriptor::SOURCES;
-use wifu_engine::{Bench, Descriptor, Kind, ParamSpec, Signal, Value, Want};
-use wifu_wire::{FrameFacts, Head, Time};
-
-/// [`DEFAULTED`] is one per process: checks that read it take turns.
-static TURN: Mutex<()> = Mutex::new(());
-
-fn turn() -> MutexGuard<'static, ()> {
-    let guard = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    DEFAULTED.store(0, Ordering::Relaxed);
-    guard
-}
-
-/// The hook whose default body ran since the last call.
-fn defaulted() -> Option<&'static str> {
-    match DEFAULTED.swap(0, Ordering::Relaxed) {
-        0 => None,
-        i => Some(HOOKS[i - 1]),
-    }
-}
+use wifu_engine::hooks::HOOKS;
+use wifu_engine::{Bench, Descriptor, ParamSpec, Signal, Value};
+use wifu_wire::Time;
 
 /// A part says what it is: sentences, sources, parameters with a meaning and a default in range,
 /// probes under their declared names.
@@ -77,49 +58,30 @@ pub fn described(d: &'static Descriptor) -> Vec<String> {
     faults
 }
 
-/// Declared hooks are overridden, and no others.
+/// Declared hooks are overridden, and no others; and so are the methods of a narrower trait.
 pub fn hooked(d: &'static Descriptor) -> Vec<String> {
-    let _turn = turn();
-    let mut faults = Vec::new();
+    let fresh = || Bench::new(d, &[]).map_err(|_| vec![format!("{}: no defaults build", d.name)]);
+    let mut asked = Vec::new();
     for hook in HOOKS {
-        let Ok(mut bench) = Bench::new(d, &[]) else {
-            return vec![format!("{}: the defaults do not build", d.name)];
+        match fresh() {
+            Ok(mut bench) => asked.push((hook, d.has_hook(hook), bench.overrides(hook))),
+            Err(faults) => return faults,
+        }
+    }
+    for signal in fresh().map_or(&[][..], |bench| bench.methods()) {
+        let heard = d.heard().any(|(name, _)| name == *signal);
+        let method = |mut bench: Bench| {
+            bench.board.conn.mss = 1000;
+            bench.overrides_method(signal)
         };
-        call(&mut bench, d, hook);
-        let overridden = defaulted() != Some(hook);
-        match (d.has_hook(hook), overridden) {
-            (true, false) => faults.push(format!("{}: {hook} declared, not overridden", d.name)),
-            (false, true) => faults.push(format!("{}: {hook} overridden, not declared", d.name)),
-            _ => {}
-        }
+        asked.push((*signal, heard, fresh().is_ok_and(method)));
     }
-    faults
-}
-
-fn call(bench: &mut Bench, d: &'static Descriptor, hook: &str) {
-    let head = Head::default();
-    match hook {
-        "segment" => {
-            let _admit = bench.segment(&head, &[]);
-        }
-        "overheard" => {
-            bench.overheard(&head, &FrameFacts::default());
-        }
-        "signal" => {
-            bench.signal(Signal::Read);
-        }
-        "timer" => {
-            bench.fire(0);
-        }
-        "offer" => {
-            let kind = d.offers.first().copied().unwrap_or(Kind::Ack);
-            let _want = bench.offer(kind);
-        }
-        "permit" => {
-            let _permit = bench.permit(&Want::bare(Kind::New));
-        }
-        _ => bench.stamp(Kind::Ack, &mut Head::default()),
-    }
+    let fault = |(hook, declared, overridden)| match (declared, overridden) {
+        (true, false) => Some(format!("{}: {hook} declared, not overridden", d.name)),
+        (false, true) => Some(format!("{}: {hook} overridden, not declared", d.name)),
+        _ => None,
+    };
+    asked.into_iter().filter_map(fault).collect()
 }
 
 /// The lowest and highest value of every parameter, and every choice, build a part.

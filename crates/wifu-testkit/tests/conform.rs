@@ -1,6 +1,8 @@
 //! Every registered part keeps what the engine, the documentation and other parts rely on.
 
-use wifu_engine::Facts;
+use wifu_engine::descriptor::SOURCES;
+use wifu_engine::hooks::HOOKS;
+use wifu_engine::{Facts, Kind, Signal};
 use wifu_testkit::conform;
 
 fn hold(mut check: impl FnMut(&'static wifu_engine::Descriptor) -> Vec<String>) {
@@ -72,4 +74,50 @@ fn every_part_keeps_its_word_under_random_events() {
 fn every_part_works_in_a_whole_protocol_over_a_bad_wire() {
     let faults = conform::together(&wifu_parts::library(), &wifu_parts::registry(), 6);
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+/// The row of a table on the page about parts whose first cell is `name`, below `title`.
+fn row<'a>(page: &'a str, title: &str, name: &str) -> &'a str {
+    let from = page.find(title).unwrap_or_else(|| panic!("no {title}"));
+    let start = format!("| `{name}` |");
+    let mut lines = page[from..].lines().skip(1);
+    let table = lines.by_ref().take_while(|l| !l.starts_with("**"));
+    let mut rows = table.filter(|l| l.starts_with(&start));
+    let found = rows.next().map(|l| l.trim_start_matches(&start));
+    found.unwrap_or_else(|| panic!("the page has no row {name} below {title}"))
+}
+
+#[test]
+fn the_page_about_parts_lists_all_that_can_be_heard_read_and_offered_and_by_whom() {
+    let page = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/src/adding-a-part.md"
+    );
+    let page = std::fs::read_to_string(page).expect("the page");
+    let from_engine = |name: &str| Signal::FROM_ENGINE.contains(&name);
+    for name in Signal::NAMES {
+        let says = row(&page, "**Signals**", name);
+        assert_eq!(says.starts_with(" engine |"), from_engine(name), "{name}");
+        for d in wifu_parts::PARTS {
+            let said = d.hears.iter().any(|(_, e)| e.contains(&name));
+            let role = says.split('|').next().unwrap_or_default();
+            let listed = role.split(',').any(|r| r.trim() == d.role.key());
+            assert!(!said || listed, "{} says {name}: {role}", d.role.key());
+        }
+    }
+    for (section, name) in Facts::ALL {
+        let role = row(&page, "**Facts**", name).split('|').next();
+        for d in wifu_parts::PARTS.iter().filter(|d| d.writes.has(section)) {
+            assert_eq!(role.map(str::trim), Some(d.role.key()), "{name}");
+        }
+    }
+    for kind in Kind::ALL {
+        row(&page, "**Wants**", &format!("{kind:?}").to_lowercase());
+    }
+    for hook in HOOKS {
+        row(&page, "**Hooks**", hook);
+    }
+    for source in SOURCES {
+        assert!(page.contains(&format!("`{source}` (")), "{source}");
+    }
 }

@@ -11,6 +11,7 @@ pub mod format;
 pub mod front;
 pub mod head;
 pub mod ipv4;
+pub mod names;
 pub mod neighbour;
 pub mod notes;
 pub mod pcapng;

@@ -236,6 +236,13 @@ fn part_text(d: &Descriptor) -> String {
     t
 }
 
+/// What the profile sets and no part takes, as a sentence without its full stop.
+fn unused(b: &Blueprint) -> Option<String> {
+    let profile = b.profile.as_deref().unwrap_or_default();
+    let keys = b.unused.join(", ");
+    (!keys.is_empty()).then(|| format!("profile {profile} sets {keys}, which nothing here takes"))
+}
+
 fn protocol_text(b: &Blueprint) -> String {
     let profile = b.profile.as_deref().unwrap_or("none");
     let mut t = format!("{} (protocol)\n\n  {}\n\n", b.name, b.doc);
@@ -248,6 +255,9 @@ fn protocol_text(b: &Blueprint) -> String {
         b.id
     );
     let _ = writeln!(t, "  One event causes at most {} signals.", b.cascade);
+    if let Some(unused) = unused(b) {
+        let _ = writeln!(t, "  Note: {unused}.");
+    }
     for part in &b.parts {
         let _ = writeln!(t, "\n  {:<10} = {}", part.desc.role.key(), part.desc.name);
         let value = |p: &ParamSpec| {
@@ -290,8 +300,8 @@ fn protocol_json(b: &Blueprint) -> Json {
         .collect();
     json!({
         "name": b.name, "doc": b.doc, "number": b.number, "wire": b.wire.name(),
-        "store": b.store_kind().name(), "profile": b.profile, "id": format!("{:08x}", b.id),
-        "parts": parts,
+        "store": b.store_kind().name(), "profile": b.profile, "unused": b.unused,
+        "id": format!("{:08x}", b.id), "parts": parts,
     })
 }
 
@@ -365,7 +375,12 @@ pub fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         let result = all.resolve(name, &registry).and_then(|b| unique(&b, &all));
         match result {
             Ok(b) => {
-                reports.push(json!({"protocol": name, "ok": true, "id": format!("{:08x}", b.id)}))
+                let id = format!("{:08x}", b.id);
+                if !args.json {
+                    let note = unused(&b).map_or(String::new(), |n| format!("; {n}"));
+                    println!("{name}: ok, id {id}{note}");
+                }
+                reports.push(json!({"protocol": name, "ok": true, "id": id, "unused": b.unused}));
             }
             Err(e) => {
                 bad = true;
@@ -383,14 +398,6 @@ pub fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     }
     if args.json {
         println!("{}", serde_json::to_string_pretty(&reports)?);
-    } else {
-        for r in reports.iter().filter(|r| r["ok"] == true) {
-            println!(
-                "{}: ok, id {}",
-                r["protocol"].as_str().unwrap_or_default(),
-                r["id"].as_str().unwrap_or_default()
-            );
-        }
     }
     Ok(if bad {
         ExitCode::FAILURE
@@ -431,6 +438,16 @@ mod tests {
             "Holds: this, by 3.5"
         );
         assert_eq!(sentence("Only one."), "Only one");
+    }
+
+    #[test]
+    fn what_a_profile_sets_in_vain_is_said() {
+        let b = |spec: &str| wifu_parts::blueprint(spec).unwrap();
+        let said = "  Note: profile rfc-modern sets hystart, which nothing here takes.\n";
+        let tahoe = b("tcp-tahoe,profile=rfc-modern");
+        assert!(protocol_text(&tahoe).contains(said));
+        assert_eq!(protocol_json(&tahoe)["unused"], json!(["hystart"]));
+        assert_eq!(unused(&b("tcp-reno,profile=rfc-modern")), None);
     }
 
     #[test]

@@ -87,11 +87,7 @@ impl Handler for Logger {
             "failed"
         };
         let mut line = format!("{seconds:.6} node {node} status      {how}");
-<<<<<<< HEAD
         line += &format!(", attempts {}, delay {}", status.attempts, status.delay);
-=======
-        line += &format!(", tries {}, sample {}", status.tries, status.sample);
->>>>>>> radio
         if let Some(queued) = link.queued {
             line += &format!("; queued {queued}");
         }

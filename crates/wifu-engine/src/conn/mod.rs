@@ -4,14 +4,14 @@ mod app;
 mod input;
 mod output;
 
-use crate::blueprint::{Blueprint, Routes, StorePlan};
+use crate::blueprint::{Blueprint, Routes};
 use crate::board::{Board, SiteFacts};
 use crate::component::{Component, Cx, Lent, Outlet, SLOTS, TIMERS, View};
 use crate::composition::ConfigError;
 use crate::descriptor::Descriptor;
 use crate::permit::Limit;
 use crate::signal::{Fault, Ring, Sent};
-use crate::store::{Store, Ticket};
+use crate::store::{Store, StorePlan, Ticket};
 use crate::trace::Record;
 use core::net::SocketAddrV4;
 use std::sync::Arc;

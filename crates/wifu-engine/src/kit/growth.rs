@@ -2,7 +2,7 @@
 
 use super::hystart::{HYSTART, HyStart, Pace};
 use crate::board::Board;
-use crate::descriptor::{ParamSpec, Params, Value};
+use crate::params::{ParamSpec, Params, Value};
 use crate::permit::Limit;
 use crate::signal::{Acked, Cause, Congested, RttSample, Sent};
 use wifu_wire::{Span, Time};
@@ -193,6 +193,13 @@ impl Growth {
         }
     }
 
+    /// What a window falls to at the end of a recovery episode with `flight` octets out, so that no
+    /// burst follows: one segment more than is out (RFC 6582 3.2, step 3).
+    pub fn careful(flight: u32, board: &Board) -> u32 {
+        let mss = board.conn.mss;
+        flight.max(mss).saturating_add(mss)
+    }
+
     /// Set the threshold to half of what was in flight (RFC 5681, equation 4).
     pub fn halve(&mut self, what: &Congested, board: &Board) {
         self.lower(what.flight / 2, what, board);
@@ -243,6 +250,66 @@ impl Growth {
     }
 }
 
+/// In an `impl WindowControl`: methods that only hand on to the [`Growth`] in a field, by name, as
+/// in `from_growth!(growth: window, on_opened, on_sent, set);`. What is not named stays the
+/// window's own, or the default; the descriptor hears the signals of what is named.
+#[macro_export]
+macro_rules! from_growth {
+    ($field:tt: $($method:ident),+) => {
+        $($crate::from_growth!(@ $field $method);)+
+    };
+    (@ $field:tt window) => {
+        fn window(&self) -> (u32, u32) {
+            (self.$field.cwnd, self.$field.ssthresh)
+        }
+    };
+    (@ $field:tt on_opened) => {
+        fn on_opened(&mut self, board: &$crate::Board, _now: $crate::kit::Time) {
+            self.$field.open(board);
+        }
+    };
+    (@ $field:tt on_acked) => {
+        fn on_acked(
+            &mut self,
+            acked: &$crate::signal::Acked,
+            board: &$crate::Board,
+            _now: $crate::kit::Time,
+        ) {
+            self.$field.grow(acked, board);
+        }
+    };
+    (@ $field:tt on_rtt) => {
+        fn on_rtt(
+            &mut self,
+            sample: &$crate::signal::RttSample,
+            _board: &$crate::Board,
+            _now: $crate::kit::Time,
+        ) {
+            self.$field.timed(sample);
+        }
+    };
+    (@ $field:tt on_sent) => {
+        fn on_sent(
+            &mut self,
+            sent: &$crate::signal::Sent,
+            _board: &$crate::Board,
+            now: $crate::kit::Time,
+        ) {
+            self.$field.sent(sent, now);
+        }
+    };
+    (@ $field:tt on_wrote) => {
+        fn on_wrote(&mut self, board: &$crate::Board, now: $crate::kit::Time) {
+            self.$field.restart(board, now);
+        }
+    };
+    (@ $field:tt set) => {
+        fn set(&mut self, param: &str, value: $crate::Value) -> bool {
+            self.$field.set(param, value)
+        }
+    };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -258,6 +325,7 @@ mod tests {
         };
         let values: Vec<_> = specs.iter().map(|p| (p.name, value(p))).collect();
         Growth::new(&Params {
+            part: "growth",
             values: &values,
             words: &[],
             exts: &[],

@@ -1,6 +1,6 @@
 //! HyStart++: leaving slow start before the queue overflows (RFC 9406).
 
-use crate::descriptor::ParamSpec;
+use crate::params::ParamSpec;
 use wifu_wire::{Seq, Span};
 
 /// The switch.

@@ -15,7 +15,9 @@ pub use hystart::{HYSTART, HyStart, Pace as StartPace};
 pub use owed::{AckRule, Acking, Owed};
 pub use pace::Pace;
 pub use ranges::Ranges;
-pub use sender::{Advance, Expiry, RTO, SENDER_PARAMS, Sender};
+pub use sender::{Advance, Expiry, RTO, SENDER_PARAMS, SENDING, Sender};
+#[doc(hidden)]
+pub use wifu_wire::Time;
 pub use window::{WindowControl, Windowed};
 
 /// An exponentially weighted average; `weight` is that of the old value (spec.md 0).

@@ -2,7 +2,7 @@
 
 use crate::board::Board;
 use crate::component::{Component, Cx, Out};
-use crate::descriptor::Value;
+use crate::params::Value;
 use crate::permit::{Kind, Want};
 use crate::signal::{Arrival, Arrived, Signal};
 use wifu_wire::{Seq, Span, Time};
@@ -230,10 +230,10 @@ impl<R: AckRule> Component for Acking<R> {
         self.partly = behind > 0;
         if self.partly {
             let (head, window) = (&mut *out.head, cx.board.rx.window);
-            let field = |window: u32, shift: &u32| (window >> shift).min(65_535);
-            let shift = (0..=14).find(|s| field(window, s) == head.window);
-            if let (Some(shift), true) = (shift, head.window > 0) {
-                head.window = field(window.saturating_add(behind), &shift);
+            let field = |window: u32| (window >> cx.board.conn.rcv_shift).min(65_535);
+            // A receiver that shows another window than that of the board keeps its own.
+            if head.window == field(window) {
+                head.window = field(window.saturating_add(behind));
             }
             head.ack = upto;
         }

@@ -2,9 +2,10 @@
 //! timer and the window probe. Recovery (what goes again, and when) is the part's own.
 
 use super::Backoff;
-use crate::board::{Board, State, TxFacts};
+use crate::board::{Board, Facts, State, TxFacts};
 use crate::component::{Cx, Out, Payload};
-use crate::descriptor::{ParamSpec, Params};
+use crate::descriptor::{Descriptor, Role};
+use crate::params::{ParamSpec, Params};
 use crate::permit::{Kind, Reason, Want};
 use wifu_wire::{Flags, Head, Seq, Span};
 
@@ -31,6 +32,28 @@ pub const SENDER_PARAMS: [ParamSpec; 2] = [
         "Consecutive timeouts of data before giving up (Behaviour 4.3).",
     ),
 ];
+
+/// What descriptors of parts using [`Sender`] have in common, for struct update syntax.
+pub const SENDING: Descriptor = Descriptor {
+    role: Role::Reliable,
+    reads: Facts::PEER,
+    wants: Facts::CONN.with(Facts::RTT).with(Facts::WIN),
+    writes: Facts::TX,
+    hears: &[
+        ("segment", &["acked", "dup-ack", "lost", "recovered"]),
+        ("timer", &["lost", "gave-up"]),
+    ],
+    offers: &[
+        Kind::Control,
+        Kind::Rescue,
+        Kind::Resend,
+        Kind::New,
+        Kind::Probe,
+    ],
+    needs: &[("unit", &["octets"])],
+    hooks: &["segment", "stamp"],
+    ..Descriptor::EMPTY
+};
 
 /// What an acknowledgement moved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,12 +2,13 @@
 
 use crate::board::{Board, WinFacts};
 use crate::component::{Component, Cx};
-use crate::descriptor::Value;
+use crate::params::Value;
 use crate::permit::{Limit, Permit, Want};
 use crate::signal::{Acked, Congested, RttSample, Sent, Signal};
 use wifu_wire::Time;
 
-/// What most congestion work needs: two numbers and when they change.
+/// What most congestion work needs: two numbers and when they change. The descriptor's `hears`
+/// lists the signal of each method that a window implements (`("rtt", &[])` for `on_rtt`).
 #[allow(unused_variables)]
 pub trait WindowControl: Send {
     /// cwnd and ssthresh, octets.
@@ -19,15 +20,25 @@ pub trait WindowControl: Send {
     /// The judge says that the network is congested.
     fn on_congested(&mut self, what: &Congested, board: &Board, now: Time);
     /// A recovery episode ended with `flight` octets out.
-    fn on_recovered(&mut self, flight: u32, board: &Board, now: Time) {}
+    fn on_recovered(&mut self, flight: u32, board: &Board, now: Time) {
+        board.defaulted.mark();
+    }
     /// A round trip was timed.
-    fn on_rtt(&mut self, sample: &RttSample, board: &Board, now: Time) {}
+    fn on_rtt(&mut self, sample: &RttSample, board: &Board, now: Time) {
+        board.defaulted.mark();
+    }
     /// The sender is about to send after a pause (`board.app.limited` says why it paused).
-    fn on_wrote(&mut self, board: &Board, now: Time) {}
+    fn on_wrote(&mut self, board: &Board, now: Time) {
+        board.defaulted.mark();
+    }
     /// A segment left.
-    fn on_sent(&mut self, sent: &Sent, board: &Board, now: Time) {}
+    fn on_sent(&mut self, sent: &Sent, board: &Board, now: Time) {
+        board.defaulted.mark();
+    }
     /// A duplicate acknowledgement came: some segment reached the peer.
-    fn on_dup_ack(&mut self, board: &Board, now: Time) {}
+    fn on_dup_ack(&mut self, board: &Board, now: Time) {
+        board.defaulted.mark();
+    }
     /// A parameter changes at run time; false if it can't.
     fn set(&mut self, param: &str, value: Value) -> bool {
         false
@@ -73,5 +84,18 @@ impl<W: WindowControl> Component for Windowed<W> {
 
     fn observe(&self, probe: &mut dyn FnMut(&'static str, f64)) {
         self.0.observe(probe);
+    }
+
+    fn methods(&self) -> &'static [&'static str] {
+        &[
+            "opened",
+            "acked",
+            "congested",
+            "recovered",
+            "rtt",
+            "wrote",
+            "sent",
+            "dup-ack",
+        ]
     }
 }

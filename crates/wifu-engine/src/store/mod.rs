@@ -11,6 +11,9 @@ pub use packets::{Packets, Ticket};
 pub use receive::{Insert, RANGES, Reassembly};
 pub use records::Records;
 
+use crate::board::Board;
+use wifu_wire::Seq;
+
 /// Which store a composition uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StoreKind {
@@ -59,6 +62,35 @@ pub struct Store {
     pub tx: SendStore,
     /// What came for the application.
     pub rx: Reassembly,
+}
+
+/// What is needed to make the stores of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct StorePlan {
+    /// Which store.
+    pub kind: StoreKind,
+    /// Packets that a packet store holds.
+    pub packets: usize,
+}
+
+impl StorePlan {
+    pub(crate) fn build(&self, board: &Board, first: Seq, receive: Seq) -> Store {
+        let snd = board.site.snd_buf;
+        let tx = match self.kind {
+            StoreKind::Octets => SendStore::Octets(SendRing::new(snd, first)),
+            StoreKind::Records => SendStore::Records(Records::new(snd, board.conn.mss, first)),
+            StoreKind::Packets => SendStore::Packets(Packets::new(self.packets)),
+        };
+        let rcv = if self.kind == StoreKind::Packets {
+            0
+        } else {
+            board.site.rcv_buf
+        };
+        Store {
+            tx,
+            rx: Reassembly::new(rcv, receive),
+        }
+    }
 }
 
 /// A ring of octets: memory is a power of two, so that positions wrap with a mask.

@@ -117,7 +117,9 @@ mod tests {
 
     impl Receiver {
         fn new(set: &[(&str, &str)]) -> Receiver {
-            Receiver(Bench::new(&EVERY, set).unwrap(), Vec::new())
+            let mut bench = Bench::new(&EVERY, set).unwrap();
+            bench.board.conn.rcv_shift = 3;
+            Receiver(bench, Vec::new())
         }
 
         fn arrive(&mut self, bytes: u32, order: Arrival, fin: bool) {
@@ -170,6 +172,16 @@ mod tests {
             r.arrive(1000, Arrival::InOrder, false);
         }
         assert_eq!(r.acks(), [(Kind::Ack, 3000), (Kind::Ack, 4000)]);
+    }
+
+    #[test]
+    fn an_older_acknowledgement_shows_the_same_right_edge_by_the_scale_that_was_agreed() {
+        let mut r = Receiver::new(&[]);
+        r.arrive(1000, Arrival::InOrder, false);
+        r.arrive(62_995, Arrival::InOrder, false);
+        // The 5 octets that are left are none in units of 8; before, there were 63000.
+        assert_eq!(r.acks(), [(Kind::Ack, 1000), (Kind::Ack, 63_995)]);
+        assert_eq!(r.1, [64_000, 63_995]);
     }
 
     #[test]

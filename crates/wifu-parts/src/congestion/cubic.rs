@@ -13,7 +13,7 @@ use wifu_engine::kit::{
     ABC, Growth, HYSTART, IDLE_RESTART, IW, RTO_HOLD, SSTHRESH, WindowControl, Windowed,
 };
 use wifu_engine::math::cbrt;
-use wifu_engine::signal::{Acked, Cause, Congested, RttSample, Sent};
+use wifu_engine::signal::{Acked, Cause, Congested};
 use wifu_engine::{Board, Descriptor, Facts, ParamSpec, Role, Value};
 use wifu_wire::Time;
 
@@ -141,9 +141,7 @@ impl Cubic {
 }
 
 impl WindowControl for Cubic {
-    fn window(&self) -> (u32, u32) {
-        (self.growth.cwnd, self.growth.ssthresh)
-    }
+    wifu_engine::from_growth!(growth: window, on_rtt, on_sent, on_wrote);
 
     fn on_opened(&mut self, board: &Board, now: Time) {
         self.growth.open(board);
@@ -188,23 +186,10 @@ impl WindowControl for Cubic {
 
     fn on_recovered(&mut self, flight: u32, board: &Board, _now: Time) {
         if self.reduced {
-            let mss = board.conn.mss;
-            let careful = flight.max(mss).saturating_add(mss);
+            let careful = Growth::careful(flight, board);
             self.growth.cwnd = self.growth.ssthresh.min(careful); //= rfc6582#section-3.2
             self.reduced = false;
         }
-    }
-
-    fn on_rtt(&mut self, sample: &RttSample, _board: &Board, _now: Time) {
-        self.growth.timed(sample);
-    }
-
-    fn on_sent(&mut self, sent: &Sent, _board: &Board, now: Time) {
-        self.growth.sent(sent, now);
-    }
-
-    fn on_wrote(&mut self, board: &Board, now: Time) {
-        self.growth.restart(board, now);
     }
 
     fn set(&mut self, param: &str, value: Value) -> bool {
@@ -236,6 +221,7 @@ const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wifu_engine::signal::RttSample;
     use wifu_engine::{Bench, Limit, Signal};
     use wifu_wire::{Seq, Span};
 

@@ -9,8 +9,8 @@
 use wifu_engine::kit::{
     ABC, CWV, Growth, HYSTART, IDLE_RESTART, IW, RTO_HOLD, SSTHRESH, WindowControl, Windowed,
 };
-use wifu_engine::signal::{Acked, Cause, Congested, RttSample, Sent};
-use wifu_engine::{Board, Descriptor, Facts, Role, Value};
+use wifu_engine::signal::{Cause, Congested};
+use wifu_engine::{Board, Descriptor, Facts, Role};
 use wifu_wire::Time;
 
 /// Window of TCP NewReno.
@@ -49,17 +49,7 @@ struct NewReno {
 }
 
 impl WindowControl for NewReno {
-    fn window(&self) -> (u32, u32) {
-        (self.growth.cwnd, self.growth.ssthresh)
-    }
-
-    fn on_opened(&mut self, board: &Board, _now: Time) {
-        self.growth.open(board);
-    }
-
-    fn on_acked(&mut self, acked: &Acked, board: &Board, _now: Time) {
-        self.growth.grow(acked, board);
-    }
+    wifu_engine::from_growth!(growth: window, on_opened, on_acked, on_rtt, on_sent, on_wrote, set);
 
     fn on_congested(&mut self, what: &Congested, board: &Board, _now: Time) {
         self.growth.halve(what, board); //= rfc5681#equation-4
@@ -73,27 +63,10 @@ impl WindowControl for NewReno {
 
     fn on_recovered(&mut self, flight: u32, board: &Board, _now: Time) {
         if self.reduced {
-            let mss = board.conn.mss;
-            let careful = flight.max(mss).saturating_add(mss);
+            let careful = Growth::careful(flight, board);
             self.growth.cwnd = self.growth.ssthresh.min(careful); //= rfc6582#section-3.2
             self.reduced = false;
         }
-    }
-
-    fn on_rtt(&mut self, sample: &RttSample, _board: &Board, _now: Time) {
-        self.growth.timed(sample);
-    }
-
-    fn on_sent(&mut self, sent: &Sent, _board: &Board, now: Time) {
-        self.growth.sent(sent, now);
-    }
-
-    fn on_wrote(&mut self, board: &Board, now: Time) {
-        self.growth.restart(board, now);
-    }
-
-    fn set(&mut self, param: &str, value: Value) -> bool {
-        self.growth.set(param, value)
     }
 }
 

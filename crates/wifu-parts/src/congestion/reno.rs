@@ -10,8 +10,8 @@
 use wifu_engine::kit::{
     ABC, CWV, Growth, HYSTART, IDLE_RESTART, IW, RTO_HOLD, SSTHRESH, WindowControl, Windowed,
 };
-use wifu_engine::signal::{Acked, Cause, Congested, RttSample, Sent};
-use wifu_engine::{Board, Descriptor, Facts, Role, Value};
+use wifu_engine::signal::{Cause, Congested};
+use wifu_engine::{Board, Descriptor, Facts, Role};
 use wifu_wire::Time;
 
 /// Window of TCP Reno.
@@ -39,17 +39,7 @@ pub static RENO: Descriptor = Descriptor {
 struct Reno(Growth);
 
 impl WindowControl for Reno {
-    fn window(&self) -> (u32, u32) {
-        (self.0.cwnd, self.0.ssthresh)
-    }
-
-    fn on_opened(&mut self, board: &Board, _now: Time) {
-        self.0.open(board);
-    }
-
-    fn on_acked(&mut self, acked: &Acked, board: &Board, _now: Time) {
-        self.0.grow(acked, board);
-    }
+    wifu_engine::from_growth!(0: window, on_opened, on_acked, on_rtt, on_sent, on_wrote, set);
 
     fn on_congested(&mut self, what: &Congested, board: &Board, _now: Time) {
         self.0.halve(what, board); //= rfc5681#equation-4
@@ -58,27 +48,12 @@ impl WindowControl for Reno {
             _ => self.0.cwnd = self.0.ssthresh, //= rfc5681#section-3.2
         }
     }
-
-    fn on_rtt(&mut self, sample: &RttSample, _board: &Board, _now: Time) {
-        self.0.timed(sample);
-    }
-
-    fn on_sent(&mut self, sent: &Sent, _board: &Board, now: Time) {
-        self.0.sent(sent, now);
-    }
-
-    fn on_wrote(&mut self, board: &Board, now: Time) {
-        self.0.restart(board, now);
-    }
-
-    fn set(&mut self, param: &str, value: Value) -> bool {
-        self.0.set(param, value)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wifu_engine::signal::Acked;
     use wifu_engine::{Bench, Kind, Limit, Signal, Want};
     use wifu_wire::Seq;
 

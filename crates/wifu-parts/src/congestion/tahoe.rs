@@ -10,8 +10,8 @@
 use wifu_engine::kit::{
     ABC, CWV, Growth, IDLE_RESTART, IW, RTO_HOLD, SSTHRESH, WindowControl, Windowed,
 };
-use wifu_engine::signal::{Acked, Congested, Sent};
-use wifu_engine::{Board, Descriptor, Facts, ParamSpec, Role, Value};
+use wifu_engine::signal::Congested;
+use wifu_engine::{Board, Descriptor, Facts, ParamSpec, Role};
 use wifu_wire::Time;
 
 const SSTHRESH_WINDOW: ParamSpec = ParamSpec::flag(
@@ -66,17 +66,7 @@ struct Tahoe {
 }
 
 impl WindowControl for Tahoe {
-    fn window(&self) -> (u32, u32) {
-        (self.growth.cwnd, self.growth.ssthresh)
-    }
-
-    fn on_opened(&mut self, board: &Board, _now: Time) {
-        self.growth.open(board);
-    }
-
-    fn on_acked(&mut self, acked: &Acked, board: &Board, _now: Time) {
-        self.growth.grow(acked, board);
-    }
+    wifu_engine::from_growth!(growth: window, on_opened, on_acked, on_sent, on_wrote, set);
 
     fn on_congested(&mut self, what: &Congested, board: &Board, _now: Time) {
         let mut what = *what;
@@ -88,23 +78,12 @@ impl WindowControl for Tahoe {
         self.growth.halve(&what, board);
         self.growth.collapse(board);
     }
-
-    fn on_sent(&mut self, sent: &Sent, _board: &Board, now: Time) {
-        self.growth.sent(sent, now);
-    }
-
-    fn on_wrote(&mut self, board: &Board, now: Time) {
-        self.growth.restart(board, now);
-    }
-
-    fn set(&mut self, param: &str, value: Value) -> bool {
-        self.growth.set(param, value)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wifu_engine::signal::Acked;
     use wifu_engine::{Bench, Cause, Limit, Signal};
     use wifu_wire::Seq;
 

@@ -10,8 +10,8 @@
 use wifu_engine::kit::{
     ABC, CWV, Ewma, Growth, IDLE_RESTART, IW, RTO_HOLD, SSTHRESH, WindowControl, Windowed,
 };
-use wifu_engine::signal::{Acked, Cause, Congested, Sent};
-use wifu_engine::{Board, Descriptor, Facts, ParamSpec, Role, Value};
+use wifu_engine::signal::{Acked, Cause, Congested};
+use wifu_engine::{Board, Descriptor, Facts, ParamSpec, Role};
 use wifu_wire::Time;
 
 /// Window of TCP Westwood+.
@@ -99,13 +99,7 @@ impl Westwood {
 }
 
 impl WindowControl for Westwood {
-    fn window(&self) -> (u32, u32) {
-        (self.growth.cwnd, self.growth.ssthresh)
-    }
-
-    fn on_opened(&mut self, board: &Board, _now: Time) {
-        self.growth.open(board);
-    }
+    wifu_engine::from_growth!(growth: window, on_opened, on_sent, on_wrote, set);
 
     fn on_acked(&mut self, acked: &Acked, board: &Board, now: Time) {
         let known = self.early.min(acked.bytes);
@@ -133,23 +127,10 @@ impl WindowControl for Westwood {
 
     fn on_recovered(&mut self, flight: u32, board: &Board, _now: Time) {
         if self.reduced {
-            let mss = board.conn.mss;
-            let careful = flight.max(mss).saturating_add(mss);
+            let careful = Growth::careful(flight, board);
             self.growth.cwnd = self.growth.cwnd.min(careful); //= rfc6582#section-3.2
             self.reduced = false;
         }
-    }
-
-    fn on_sent(&mut self, sent: &Sent, _board: &Board, now: Time) {
-        self.growth.sent(sent, now);
-    }
-
-    fn on_wrote(&mut self, board: &Board, now: Time) {
-        self.growth.restart(board, now);
-    }
-
-    fn set(&mut self, param: &str, value: Value) -> bool {
-        self.growth.set(param, value)
     }
 
     fn observe(&self, probe: &mut dyn FnMut(&'static str, f64)) {

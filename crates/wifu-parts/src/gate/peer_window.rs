@@ -158,13 +158,11 @@ impl Component for PeerWindow {
         if !fresh {
             return Admit::Pass;
         }
-        let scaled = cx.board.site.rcv_buf > 65_535 && !head.flags.has(Flags::SYN);
-        let shift = if scaled {
-            cx.board.conn.peer.scale.unwrap_or(0)
+        let window = if head.flags.has(Flags::SYN) {
+            head.window
         } else {
-            0
+            head.window << cx.board.conn.snd_shift
         };
-        let window = head.window << shift;
         self.last = Some((head.seq, ack, window));
         cx.write(|p: &mut PeerFacts| {
             (p.window, p.max_window) = (window, p.max_window.max(window));

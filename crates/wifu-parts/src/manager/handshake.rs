@@ -172,8 +172,11 @@ impl Handshake {
             mss => mss,
         };
         let mss = limit.min(offered.saturating_sub(OPTIONS)).max(LEAST_MSS);
-        let (overhead, peer) = (site.overhead, head.options);
-        cx.write(|c: &mut ConnFacts| (c.mss, c.overhead, c.peer) = (mss, overhead, peer));
+        let site = site.clone();
+        cx.write(|c: &mut ConnFacts| {
+            (c.mss, c.overhead) = (mss, site.overhead);
+            c.meet(head.options, &site);
+        });
     }
 
     fn established(&mut self, receive: Seq, cx: &mut Cx<'_>) {

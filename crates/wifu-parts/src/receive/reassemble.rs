@@ -198,10 +198,6 @@ impl Reassemble {
     fn step(&self, cx: &Cx<'_>) -> u32 {
         cx.board.conn.mss.min(cx.board.site.rcv_buf / 2).max(1)
     }
-
-    fn shift(rcv_buf: u32) -> u8 {
-        (0..14).find(|s| rcv_buf >> s <= 65_535).unwrap_or(14)
-    }
 }
 
 impl Component for Reassemble {
@@ -248,19 +244,13 @@ impl Component for Reassemble {
             return;
         }
         let syn = head.flags.has(Flags::SYN);
-        let scaled = site.rcv_buf > 65_535;
         if syn {
             let may = !rx.synced || conn.peer.scale.is_some();
-            head.options.scale = (scaled && may).then(|| Self::shift(site.rcv_buf));
+            head.options.scale = site.scale().filter(|_| may);
             head.options.sack_ok = self.sack && (!rx.synced || conn.peer.sack_ok);
             head.window = site.rcv_buf.min(65_535);
         } else {
-            let shift = if scaled && conn.peer.scale.is_some() {
-                Self::shift(site.rcv_buf)
-            } else {
-                0
-            };
-            head.window = (rx.window >> shift).min(65_535);
+            head.window = (rx.window >> conn.rcv_shift).min(65_535);
         }
         if !rx.synced {
             return;

@@ -9,18 +9,17 @@
 
 use wifu_engine::board::TxFacts;
 use wifu_engine::component::Cx;
-use wifu_engine::kit::{Expiry, RTO, SENDER_PARAMS, Sender};
+use wifu_engine::kit::{Expiry, RTO, SENDER_PARAMS, SENDING, Sender};
 use wifu_engine::signal::{Acked, Lost};
 use wifu_engine::{
-    Admit, Board, Cause, Component, Descriptor, Facts, Kind, Out, ParamSpec, Params, Reason, Role,
-    Segment, Signal, Want,
+    Admit, Board, Cause, Component, Descriptor, Kind, Out, ParamSpec, Params, Reason, Segment,
+    Signal, Want,
 };
 use wifu_wire::{Flags, Seq, Time};
 
 /// See the module.
 pub static CUMULATIVE: Descriptor = Descriptor {
     name: "cumulative",
-    role: Role::Reliable,
     doc: "Cumulative acknowledgements, the retransmission timer, and recovery by go-back-N \
           (Tahoe), Reno or NewReno.",
     cites: &[
@@ -53,26 +52,10 @@ pub static CUMULATIVE: Descriptor = Descriptor {
         ),
     ],
     probes: &["dupacks", "recover"],
-    reads: Facts::PEER,
-    wants: Facts::CONN.with(Facts::RTT).with(Facts::WIN),
-    writes: Facts::TX,
-    hears: &[
-        ("segment", &["acked", "dup-ack", "lost", "recovered"]),
-        ("timer", &["lost", "gave-up"]),
-    ],
-    offers: &[
-        Kind::Control,
-        Kind::Rescue,
-        Kind::Resend,
-        Kind::New,
-        Kind::Probe,
-    ],
-    needs: &[("unit", &["octets"])],
     // A judge that excuses the loss would let the window that was rewound leave in one burst.
     needs_with: &[("recovery", "go-back-n", "judge", &["loss-is-congestion"])],
-    hooks: &["segment", "stamp"],
     build: |p| Ok(Box::new(Cumulative::new(p))),
-    ..Descriptor::EMPTY
+    ..SENDING
 };
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -9,18 +9,17 @@
 
 use wifu_engine::board::TxFacts;
 use wifu_engine::component::Cx;
-use wifu_engine::kit::{Expiry, Ranges, SENDER_PARAMS, Sender};
+use wifu_engine::kit::{Expiry, Ranges, SENDER_PARAMS, SENDING, Sender};
 use wifu_engine::signal::{Acked, Lost};
 use wifu_engine::{
-    Admit, Board, Cause, Component, Descriptor, Facts, Kind, Out, ParamSpec, Params, Reason, Role,
-    Segment, Signal, Want,
+    Admit, Board, Cause, Component, Descriptor, Kind, Out, ParamSpec, Params, Reason, Segment,
+    Signal, Want,
 };
 use wifu_wire::{Flags, Seq, Time};
 
 /// See the module.
 pub static SELECTIVE: Descriptor = Descriptor {
     name: "selective",
-    role: Role::Reliable,
     doc: "Selective acknowledgements: a scoreboard, and recovery by RFC 6675.",
     cites: &["RFC 2018", "RFC 6675", "RFC 3042", "Behaviour 4.8"],
     params: &[
@@ -41,24 +40,8 @@ pub static SELECTIVE: Descriptor = Descriptor {
         ),
     ],
     probes: &["sacked", "lost_edge"],
-    reads: Facts::PEER,
-    wants: Facts::CONN.with(Facts::RTT).with(Facts::WIN),
-    writes: Facts::TX,
-    hears: &[
-        ("segment", &["acked", "dup-ack", "lost", "recovered"]),
-        ("timer", &["lost", "gave-up"]),
-    ],
-    offers: &[
-        Kind::Control,
-        Kind::Rescue,
-        Kind::Resend,
-        Kind::New,
-        Kind::Probe,
-    ],
-    needs: &[("unit", &["octets"])],
-    hooks: &["segment", "stamp"],
     build: |p| Ok(Box::new(Selective::new(p))),
-    ..Descriptor::EMPTY
+    ..SENDING
 };
 
 struct Selective {

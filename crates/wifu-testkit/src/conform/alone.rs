@@ -1,6 +1,6 @@
 //! One part on the bench, under random but plausible events.
 
-use super::{defaulted, edges, turn, undeclared};
+use super::{edges, undeclared};
 use wifu_engine::signal::{Acked, Arrived, Congested, Lost, RttSample, Sent};
 use wifu_engine::{
     Arrival, Bench, Cause, Descriptor, Facts, Fault, Kind, Limit, Reason, Role, Signal, Want,
@@ -13,7 +13,6 @@ const MSS: u32 = 1000;
 /// nothing; only declared signals are said; only declared hooks are needed; a window holds at
 /// least one segment.
 pub fn alone(d: &'static Descriptor, seeds: u64, steps: u32) -> Vec<String> {
-    let _turn = turn();
     let mut faults = Vec::new();
     for seed in 0..seeds {
         let mut rng = Rng::new(seed).split(d.name);
@@ -25,15 +24,13 @@ pub fn alone(d: &'static Descriptor, seeds: u64, steps: u32) -> Vec<String> {
             run.disturb(&mut rng);
             run.step(&mut rng);
             run.keeps();
+            run.needs_declared();
             if !run.faults.is_empty() {
                 let place = format!("seed {seed}, step {step}");
                 faults.extend(run.faults.drain(..).map(|f| format!("{f} ({place})")));
                 return faults;
             }
         }
-    }
-    if let Some(hook) = defaulted() {
-        faults.push(format!("{}: {hook} is declared and not overridden", d.name));
     }
     faults
 }
@@ -182,6 +179,14 @@ impl Run {
     fn may(&mut self, source: &str, said: &[Signal]) {
         self.faults
             .extend(undeclared(&self.bench, self.d, source, said));
+    }
+
+    /// Only declared hooks were called: each must be overridden.
+    fn needs_declared(&mut self) {
+        if self.bench.board.defaulted.take() {
+            let what = format!("{}: a declared hook is not overridden", self.d.name);
+            self.faults.push(what);
+        }
     }
 
     /// What holds after every event.

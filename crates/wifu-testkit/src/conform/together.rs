@@ -1,7 +1,7 @@
 //! Every registered part in a whole composition: two connections of it, a wire that loses, doubles
 //! and reorders, random writing and reading.
 
-use super::{LIMIT, defaulted, turn};
+use super::LIMIT;
 use crate::pair::pattern;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use std::collections::BTreeMap;
@@ -16,7 +16,6 @@ use wifu_wire::{FrameFacts, Head, Rng, Seq, Span, Time};
 /// poll that gives nothing changes nothing, only declared signals are said, only declared hooks
 /// are needed, probes have their declared names.
 pub fn together(library: &Library, registry: &Registry, seeds: u64) -> Vec<String> {
-    let _turn = turn();
     let (blueprints, mut faults) = compositions(library, registry);
     for blueprint in &blueprints {
         for seed in 0..seeds {
@@ -25,11 +24,6 @@ pub fn together(library: &Library, registry: &Registry, seeds: u64) -> Vec<Strin
             let place = format!("{} (seed {seed})", blueprint.name);
             faults.extend(wire.faults.into_iter().map(|f| format!("{place}: {f}")));
         }
-    }
-    if let Some(hook) = defaulted() {
-        faults.push(format!(
-            "{hook} is declared by some part and not overridden"
-        ));
     }
     faults
 }
@@ -256,6 +250,10 @@ impl Trial {
         let conn = &mut self.ends[side].conn;
         let said = conn.take_emitted();
         let blueprint = Arc::clone(conn.blueprint());
+        if conn.board().defaulted.take() {
+            let what = String::from("a hook that some part declares is not overridden");
+            self.faults.push(what);
+        }
         for (part, said) in blueprint.parts.iter().zip(said) {
             let declared = part.desc.hears.iter().flat_map(|(_, e)| e.iter().copied());
             let declared: Vec<&str> = declared.collect();

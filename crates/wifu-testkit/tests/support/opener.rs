@@ -86,8 +86,11 @@ impl Opener {
         } else {
             most
         };
-        let peer = seg.head.options;
-        cx.write(|c: &mut ConnFacts| (c.mss, c.overhead, c.peer) = (mss, overhead, peer));
+        let site = cx.board.site.clone();
+        cx.write(|c: &mut ConnFacts| {
+            (c.mss, c.overhead) = (mss, overhead);
+            c.meet(seg.head.options, &site);
+        });
         Opener::state(cx, State::Established);
         cx.attach(seg.head.seq.plus(1));
         cx.out.disarm(RETRY);
