@@ -23,11 +23,11 @@ impl Air {
         Air { radio }
     }
 
-    /// Report what a node overhears, if its radio is promiscuous at all.
-    pub(crate) fn listen(&mut self, plan: &Plan, node: u16) {
+    /// Report what a node overhears if it wants to know and its radio is promiscuous at all.
+    pub(crate) fn listen(&mut self, plan: &Plan, node: u16, wants: bool) {
         if let Some(radio) = &mut self.radio {
-            let on = plan.nodes[usize::from(node)].radio.promiscuous;
-            radio.set_promiscuous(node, on);
+            let able = plan.nodes[usize::from(node)].radio.promiscuous;
+            radio.set_promiscuous(node, wants && able);
         }
     }
 

@@ -1,27 +1,32 @@
 //! From a scenario to a simulation.
 
+use super::Simulation;
+use super::address::address;
 use super::air::Air;
 use super::app::App;
+use super::clock::Clock;
 use super::daemon::Daemon;
-use super::events::{Class, Events, What};
-use super::flow::{Account, End, Flow, Streams, Udp};
-use super::hop::Handlers;
-use super::host::{Host, address};
+use super::events::{Class, What};
+use super::flow::{Account, End, Flow, PORT, Streams, Udp};
+use super::flows::Flows;
+use super::forward::Forwarding;
+use super::hops::Hops;
 use super::motion::Motion;
+use super::nodes::Nodes;
 use super::pattern::Pattern;
 use super::pool::Pool;
-use super::record::{Hash, Recorder};
+use super::record::Recorder;
+use super::routes::{Fixed, Routes};
 use super::stop::Stop;
 use super::wire::Wire;
-use super::{NONE, Node, Simulation};
-use crate::routing::{self, Link, Table, Via};
+use crate::routing;
 use crate::scenario::{RoutingKind, Scenario, ScenarioError};
 use core::net::SocketAddrV4;
 use core::ops::Range;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use wifu_core::{Ground, Kinds, Verbs};
-use wifu_engine::{Blueprint, Endpoint, EndpointConfig};
+use wifu_engine::Blueprint;
 use wifu_node::Catalog;
 use wifu_radio::etx::Curves;
 use wifu_radio::plan::Plan;
@@ -35,54 +40,17 @@ pub type Open<'a> = &'a dyn Catalog;
 /// explanation.
 const TCP: u8 = 6;
 
-impl Simulation {
-    /// The simulation of a scenario; `open` knows the protocols.
-    ///
-    /// # Errors
-    /// The path of the first wrong key and what is wrong with it.
-    pub fn new(scenario: &Scenario, open: Open<'_>) -> Result<Simulation, ScenarioError> {
-        let topology = topology(scenario)?;
-        let moves = !scenario.mobility.is_empty();
-        topology.effective(moves).map_err(|e| at_key(scenario, e))?;
-        let plan = resolve(&topology, &scenario.rng()).map_err(|e| at_key(scenario, e))?;
-        let rows = rows(&topology, plan.nodes.len());
-        build(scenario, plan, &rows, open)
-    }
-
-    /// The same over a plan that the caller made; the scenario's topology and radio keys are not
-    /// looked at.
-    ///
-    /// # Errors
-    /// The path of the first wrong key and what is wrong with it.
-    pub fn from_plan(
-        scenario: &Scenario,
-        plan: Plan,
-        open: Open<'_>,
-    ) -> Result<Simulation, ScenarioError> {
-        build(scenario, plan, &[], open)
-    }
-}
-
-/// Routes that do not follow from what links are like.
-pub(crate) struct Fixed {
-    /// Along each packets go from neighbour to neighbour.
-    rows: Vec<Range<u16>>,
-    /// (from, to, by which link).
-    named: Vec<(u16, u16, Via)>,
-}
-
-impl Fixed {
-    fn along_rows(&self) -> impl Iterator<Item = (u16, u16, Via)> {
-        self.rows.iter().flat_map(|row| {
-            row.clone().flat_map(move |to| {
-                let others = row.clone().filter(move |from| *from != to);
-                others.map(move |from| {
-                    let next = if from < to { from + 1 } else { from - 1 };
-                    (from, to, Via::Radio(next))
-                })
-            })
-        })
-    }
+/// The simulation of a scenario.
+///
+/// # Errors
+/// The path of the first wrong key and what is wrong with it.
+pub(crate) fn scenario(scenario: &Scenario, open: Open<'_>) -> Result<Simulation, ScenarioError> {
+    let topology = topology(scenario)?;
+    let moves = !scenario.mobility.is_empty();
+    topology.effective(moves).map_err(|e| at_key(scenario, e))?;
+    let plan = resolve(&topology, &scenario.rng()).map_err(|e| at_key(scenario, e))?;
+    let rows = rows(&topology, plan.nodes.len());
+    over(scenario, plan, &rows, open)
 }
 
 /// The topology of a scenario, all layers in place.
@@ -130,7 +98,11 @@ fn rows(topology: &Topology, nodes: usize) -> Vec<Range<u16>> {
     }
 }
 
-fn build(
+/// The same over a plan, along whose `rows` packets go from neighbour to neighbour.
+///
+/// # Errors
+/// The path of the first wrong key and what is wrong with it.
+pub(crate) fn over(
     scenario: &Scenario,
     plan: Plan,
     rows: &[Range<u16>],
@@ -141,106 +113,121 @@ fn build(
     let count = plan.nodes.len();
     let flows = flows(scenario, &plan, &rng, open)?;
     let finite = flows.iter().filter(|f| f.finite).count();
-    let table = Table::new(count, &ends(&flows));
+    let fixed = fixed(scenario, &plan, rows)?;
+    let links = routing::links(&plan, &scenario.routing, &mut Curves::default());
+    let olsr = scenario.routing.olsr.as_ref();
+    let flows = Flows {
+        stop: Stop::new(scenario, finite)?,
+        rec: Recorder::new(&scenario.record, flows.len(), count),
+        all: flows,
+    };
+    let (motion, routing) = (&scenario.mobility, &scenario.routing);
+    let mut simulation = Simulation {
+        clock: Clock::new(&rng, scenario.seed),
+        net: network(scenario, &plan, &flows.all, fixed, &rng),
+        nodes: Nodes::new(count),
+        daemon: olsr.map(|o| Daemon::new(o, &links, count, &rng.split("traffic"))),
+        motion: Motion::new(motion, routing, &plan, &rng)?,
+        counted: 0,
+        scenario: scenario.clone(),
+        flows,
+        plan,
+    };
+    settle(&mut simulation, &rng)?;
+    place_handlers(&mut simulation, &rng.split("handlers"), open.kinds())?;
+    simulation.net.lay_routes(&links);
+    begin(&mut simulation);
+    Ok(simulation)
+}
+
+/// The routes that the topology and the user lay down.
+fn fixed(scenario: &Scenario, plan: &Plan, rows: &[Range<u16>]) -> Result<Fixed, ScenarioError> {
     let spec = &scenario.routing;
     if spec.kind == RoutingKind::Chain && rows.is_empty() {
         let what = "`chain` follows the rows of a topology, and this one has none";
         return Err(ScenarioError::key("routing.kind", what));
     }
     let plain = spec.kind == RoutingKind::Auto || spec.kind == RoutingKind::Chain;
-    let fixed = Fixed {
+    Ok(Fixed {
         rows: if plain { rows.to_vec() } else { Vec::new() },
-        named: routing::named(&plan, spec)?,
-    };
-    let links = routing::links(&plan, spec, &mut Curves::default());
+        named: routing::named(plan, spec)?,
+        only: spec.kind == RoutingKind::Static,
+        judged: spec.olsr.is_some(),
+    })
+}
+
+/// What carries the packets of these flows; no route is laid yet.
+fn network(
+    scenario: &Scenario,
+    plan: &Plan,
+    flows: &[Flow],
+    fixed: Fixed,
+    rng: &Rng,
+) -> Forwarding {
+    let count = plan.nodes.len();
     let wires = plan.wires.iter().enumerate().flat_map(|(i, w)| {
         let stream = rng.split("per").split("wire").split_n(i as u64);
         [(w.a, w.b, 0), (w.b, w.a, 1)]
             .map(|(from, to, side)| Wire::new(w, from, to, stream.split_n(side)))
     });
-    let daemon = spec.olsr.as_ref();
-    let mut simulation = Simulation {
-        now: Time::ZERO,
-        events: Events::new(&rng),
-        pool: Pool::new(usize::from(scenario.host.mtu)),
-        air: Air::new(&plan, !scenario.mobility.is_empty(), &rng),
-        wires: wires.collect(),
-        table,
-        fixed,
-        nodes: Vec::new(),
-        hosts: Vec::new(),
-        hops: flows.iter().map(|_| Default::default()).collect(),
-        fwd_cost: scenario.host.fwd_cost.0,
-        daemon: daemon.map(|o| Daemon::new(o, &links, count, &rng.split("traffic"))),
-        motion: Motion::new(&scenario.mobility, &plan, &rng)?,
-        stop: Stop::new(scenario, finite)?,
-        rec: Recorder::new(&scenario.record, flows.len(), count),
-        hash: Hash::new(scenario.seed),
-        counted: 0,
-        tap: None,
-        aired: false,
-        handlers: Handlers::default(),
-        scenario: scenario.clone(),
-        flows,
-        plan,
+    let parts = (
+        Pool::new(usize::from(scenario.host.mtu)),
+        Air::new(plan, !scenario.mobility.is_empty(), rng),
+        wires.collect(),
+    );
+    let ends = flows.iter().map(|f| (f.src, f.dst, f.blueprint.is_some()));
+    let routes = Routes::new(count, &ends.collect::<Vec<_>>(), fixed);
+    let hops = Hops::new(flows.len());
+    Forwarding::new(count, parts, routes, hops, scenario.host.fwd_cost.0)
+}
+
+/// The chains that the scenario puts at the nodes.
+fn place_handlers(
+    simulation: &mut Simulation,
+    rng: &Rng,
+    kinds: &Kinds,
+) -> Result<(), ScenarioError> {
+    let specs = simulation.scenario.handler.clone();
+    let ground = Ground {
+        kinds,
+        can: Verbs::HOLD.with(Verbs::STATUS),
     };
-    simulation.settle(&rng)?;
-    simulation.place_handlers(&rng.split("handlers"), open.kinds())?;
-    simulation.lay_routes(&links);
-    simulation.begin();
-    Ok(simulation)
-}
-
-impl Simulation {
-    /// The chains that the scenario puts at the nodes.
-    fn place_handlers(&mut self, rng: &Rng, kinds: &Kinds) -> Result<(), ScenarioError> {
-        let specs = self.scenario.handler.clone();
-        let ground = Ground {
-            kinds,
-            can: Verbs::HOLD.with(Verbs::STATUS),
+    // By number: a node may be called by its place (`n3`) although it has a name.
+    let mut places = Vec::with_capacity(specs.len());
+    for (i, spec) in specs.iter().enumerate() {
+        let path = format!("handler[{i}]");
+        let mut numbers = BTreeSet::new();
+        for (at, name) in spec.nodes.iter().enumerate() {
+            let path = format!("{path}.nodes[{at}]");
+            numbers.insert(routing::index(&simulation.plan, name, &path)?);
+        }
+        places.push(numbers);
+        // Checked by itself first, so that the error names the entry.
+        let alone = wifu_core::Config {
+            handlers: vec![spec.config.clone()],
         };
-        // By number: a node may be called by its place (`n3`) although it has a name.
-        let mut places = Vec::with_capacity(specs.len());
-        for (i, spec) in specs.iter().enumerate() {
-            let path = format!("handler[{i}]");
-            let mut numbers = BTreeSet::new();
-            for (at, name) in spec.nodes.iter().enumerate() {
-                let path = format!("{path}.nodes[{at}]");
-                numbers.insert(routing::index(&self.plan, name, &path)?);
-            }
-            places.push(numbers);
-            // Checked by itself first, so that the error names the entry.
-            let alone = wifu_core::Config {
-                handlers: vec![spec.config.clone()],
-            };
-            alone
-                .chain(rng, ground)
-                .map_err(|e| ScenarioError::key(&path, e.to_string()))?;
-        }
-        for number in 0..self.nodes.len() as u16 {
-            let here = specs
-                .iter()
-                .zip(&places)
-                .filter(|(_, at)| at.is_empty() || at.contains(&number));
-            let config = wifu_core::Config {
-                handlers: here.map(|(s, _)| s.config.clone()).collect(),
-            };
-            if config.handlers.is_empty() {
-                continue;
-            }
-            let stream = rng.split_n(u64::from(number));
-            let chain = config
-                .chain(&stream, ground)
-                .map_err(|e| ScenarioError::key("handler", e.to_string()))?;
-            self.set_chain(number, chain);
-        }
-        Ok(())
+        alone
+            .chain(rng, ground)
+            .map_err(|e| ScenarioError::key(&path, e.to_string()))?;
     }
-}
-
-/// Destinations: both ends of every flow.
-fn ends(flows: &[Flow]) -> Vec<u16> {
-    flows.iter().flat_map(|f| [f.src, f.dst]).collect()
+    for number in 0..simulation.plan.nodes.len() as u16 {
+        let here = specs
+            .iter()
+            .zip(&places)
+            .filter(|(_, at)| at.is_empty() || at.contains(&number));
+        let config = wifu_core::Config {
+            handlers: here.map(|(s, _)| s.config.clone()).collect(),
+        };
+        if config.handlers.is_empty() {
+            continue;
+        }
+        let stream = rng.split_n(u64::from(number));
+        let chain = config
+            .chain(&stream, ground)
+            .map_err(|e| ScenarioError::key("handler", e.to_string()))?;
+        simulation.set_chain(number, chain);
+    }
+    Ok(())
 }
 
 fn flows(
@@ -250,7 +237,7 @@ fn flows(
     open: Open<'_>,
 ) -> Result<Vec<Flow>, ScenarioError> {
     let mtu = scenario.host.mtu;
-    let most = 32_768 - u32::from(super::flow::PORT);
+    let most = 32_768 - u32::from(PORT);
     if scenario.flow.len() > most as usize {
         let what = format!("at most {most} flows");
         return Err(ScenarioError::key("flow", what));
@@ -310,109 +297,44 @@ fn as_tcp(blueprint: Arc<Blueprint>) -> Arc<Blueprint> {
     Arc::new(tcp)
 }
 
-impl Simulation {
-    /// Nodes, and hosts where flows end.
-    fn settle(&mut self, rng: &Rng) -> Result<(), ScenarioError> {
-        let count = self.plan.nodes.len();
-        self.nodes = (0..count)
-            .map(|_| Node {
-                host: NONE,
-                forwarded: 0,
-                chain_at: Time::NEVER,
-            })
-            .collect();
-        let seed = rng.split("host").next_u64();
-        for i in 0..self.flows.len() {
-            let flow = &self.flows[i];
-            let Some(blueprint) = flow.blueprint.clone() else {
-                continue;
-            };
-            let (src, dst) = (flow.src, flow.dst);
-            for node in [src, dst] {
-                self.host(node, seed);
-            }
-            let local = SocketAddrV4::new(address(dst), Flow::port(i as u32));
-            let host = self.nodes[usize::from(dst)].host as usize;
-            let listening = self.hosts[host].endpoint.listen(&blueprint, local, 16);
-            listening.map_err(|e| ScenarioError::key(format!("flow[{i}]"), e.to_string()))?;
-        }
-        Ok(())
-    }
-
-    /// Everything that happens by itself.
-    fn begin(&mut self) {
-        for (i, flow) in self.flows.iter().enumerate() {
-            let what = What::App(i as u32);
-            self.events.push(flow.step, Class::Application, what);
-            if flow.stop_at < flow.step {
-                self.events.push(flow.stop_at, Class::Application, what);
-            }
-        }
-        self.start_daemons();
-        if self.motion.is_some() {
-            self.events.push(Time::ZERO, Class::World, What::Move);
-        }
-        if self.rec.all {
-            self.events.push(Time::ZERO, Class::World, What::Sample);
-        }
-        self.air.watch(self.scenario.record.frames, false);
-    }
-
-    fn host(&mut self, node: u16, seed: u64) {
-        let number = &mut self.nodes[usize::from(node)].host;
-        if *number != NONE {
-            return;
-        }
-        *number = self.hosts.len() as u32;
-        let config = EndpointConfig {
-            seed,
-            node: u32::from(node),
-            mtu: u32::from(self.scenario.host.mtu),
-            ..EndpointConfig::default()
+/// Endpoints where connections begin and end.
+fn settle(simulation: &mut Simulation, rng: &Rng) -> Result<(), ScenarioError> {
+    let seed = rng.split("host").next_u64();
+    let mtu = u32::from(simulation.scenario.host.mtu);
+    let nodes = &mut simulation.nodes;
+    for (i, flow) in simulation.flows.all.iter().enumerate() {
+        let Some(blueprint) = &flow.blueprint else {
+            continue;
         };
-        self.hosts.push(Host {
-            node,
-            endpoint: Endpoint::new(config),
-            armed: Time::NEVER,
-            ways: Vec::new(),
-        });
+        for node in [flow.src, flow.dst] {
+            nodes.settle(node, seed, mtu);
+        }
+        let local = SocketAddrV4::new(address(flow.dst), Flow::port(i as u32));
+        let listening = nodes.endpoint(flow.dst).listen(blueprint, local, 16);
+        listening.map_err(|e| ScenarioError::key(format!("flow[{i}]"), e.to_string()))?;
     }
+    Ok(())
+}
 
-    /// Routes over these links, which are all there are.
-    pub(crate) fn lay_routes(&mut self, links: &[Link]) {
-        self.table.clear();
-        if self.scenario.routing.kind != RoutingKind::Static {
-            self.table.fill(links);
-        }
-        let fixed = &self.fixed;
-        let up: BTreeSet<(u16, Via)> = links.iter().map(|l| (l.from, l.via)).collect();
-        for (from, to, via) in fixed.along_rows().chain(fixed.named.iter().copied()) {
-            // Only a daemon takes away what the topology or the user says.
-            let down = self.daemon.is_some() && !up.contains(&(from, via));
-            let way = if down { Via::Nowhere } else { via };
-            self.table.set(from, to, way);
-        }
-        self.find_ways();
-    }
-
-    /// By which links each host's own packets leave.
-    fn find_ways(&mut self) {
-        for host in &mut self.hosts {
-            host.ways.clear();
-            for flow in self.flows.iter().filter(|f| f.blueprint.is_some()) {
-                let peer = match host.node {
-                    n if n == flow.src => flow.dst,
-                    n if n == flow.dst => flow.src,
-                    _ => continue,
-                };
-                host.ways.push(match self.table.via(host.node, peer) {
-                    // One radio, whoever the neighbour.
-                    Via::Radio(_) => Via::Radio(0),
-                    via => via,
-                });
-            }
-            host.ways.sort_unstable();
-            host.ways.dedup();
+/// Everything that happens by itself.
+fn begin(simulation: &mut Simulation) {
+    let clock = &mut simulation.clock;
+    for (i, flow) in simulation.flows.all.iter().enumerate() {
+        let what = What::App(i as u32);
+        clock.push(flow.step, Class::Application, what);
+        if flow.stop_at < flow.step {
+            clock.push(flow.stop_at, Class::Application, what);
         }
     }
+    if let Some(daemon) = &mut simulation.daemon {
+        daemon.start(clock);
+    }
+    if simulation.motion.is_some() {
+        clock.push(Time::ZERO, Class::World, What::Move);
+    }
+    if simulation.flows.rec.all {
+        clock.push(Time::ZERO, Class::World, What::Sample);
+    }
+    let air = &mut simulation.net.air;
+    air.watch(simulation.scenario.record.frames, false);
 }

@@ -4,11 +4,13 @@
 //! is dropped from all tables once `misses` HELLOs in a row were lost in one of its directions, and
 //! comes back with the next one.
 
-use super::Simulation;
+use super::address::address;
+use super::clock::Clock;
 use super::events::{Class, What};
 use super::flood::{Flooding, Kind};
-use super::host::address;
-use super::pool::{NO_FLOW, Packet};
+use super::forward::Forwarding;
+use super::pool::{NO_FLOW, Packet, Pool};
+use super::udp::UDP;
 use crate::routing::{Link, Via};
 use crate::scenario::OlsrSpec;
 use wifu_wire::ipv4::{self, HEADER};
@@ -79,7 +81,7 @@ impl Daemon {
     }
 
     /// A random instant within an interval: daemons do not start together.
-    pub(crate) fn phase(&mut self, node: usize, interval: Span) -> Span {
+    fn phase(&mut self, node: usize, interval: Span) -> Span {
         Span(self.rngs[node].below(interval.0))
     }
 
@@ -135,133 +137,101 @@ impl Daemon {
             .filter(|l| !down(l.from, l.to) && !down(l.to, l.from))
             .collect()
     }
-}
 
-impl Simulation {
     /// Start all daemons.
-    pub(crate) fn start_daemons(&mut self) {
-        let Some(daemon) = &mut self.daemon else {
-            return;
-        };
-        let (hello, tc) = (daemon.spec.hello.0, daemon.spec.tc.0);
-        for node in 0..self.nodes.len() {
-            let at = Time::ZERO + daemon.phase(node, hello);
-            self.events
-                .push(at, Class::Application, What::Hello(node as u32));
-            let at = Time::ZERO + daemon.phase(node, tc);
-            self.events
-                .push(at, Class::Application, What::Control(node as u32));
+    pub(crate) fn start(&mut self, clock: &mut Clock) {
+        let (hello, tc) = (self.spec.hello.0, self.spec.tc.0);
+        for node in 0..self.rngs.len() {
+            let at = Time::ZERO + self.phase(node, hello);
+            clock.push(at, Class::Application, What::Hello(node as u32));
+            let at = Time::ZERO + self.phase(node, tc);
+            clock.push(at, Class::Application, What::Control(node as u32));
         }
     }
 
     /// A node broadcasts its HELLO, and looks which neighbours it has lost.
-    pub(crate) fn hello(&mut self, node: u16) {
-        self.originate_message(node, Kind::Hello);
-        let Some(daemon) = &mut self.daemon else {
-            return;
-        };
-        let gap = daemon.gap(node, daemon.spec.hello.0);
-        let at = self.now + gap;
-        self.events
-            .push(at, Class::Application, What::Hello(u32::from(node)));
-        if daemon.spec.withdraw && daemon.judge(node, self.now) {
-            self.reroute();
+    pub(crate) fn hello(&mut self, clock: &mut Clock, net: &mut Forwarding, node: u16) {
+        self.originate(clock.now, net, node, Kind::Hello);
+        let at = clock.now + self.gap(node, self.spec.hello.0);
+        let what = What::Hello(u32::from(node));
+        clock.push(at, Class::Application, what);
+        if self.spec.withdraw && self.judge(node, clock.now) {
+            self.reroute(net);
         }
     }
 
     /// A node broadcasts its topology control message.
-    pub(crate) fn topology_control(&mut self, node: u16) {
-        self.originate_message(node, Kind::Control);
-        let Some(daemon) = &mut self.daemon else {
-            return;
-        };
-        let gap = daemon.gap(node, daemon.spec.tc.0);
-        let at = self.now + gap;
-        self.events
-            .push(at, Class::Application, What::Control(u32::from(node)));
+    pub(crate) fn topology_control(&mut self, clock: &mut Clock, net: &mut Forwarding, node: u16) {
+        self.originate(clock.now, net, node, Kind::Control);
+        let at = clock.now + self.gap(node, self.spec.tc.0);
+        let what = What::Control(u32::from(node));
+        clock.push(at, Class::Application, what);
     }
 
-    fn originate_message(&mut self, node: u16, kind: Kind) {
-        let Some(daemon) = &mut self.daemon else {
-            return;
-        };
+    fn originate(&mut self, now: Time, net: &mut Forwarding, node: u16, kind: Kind) {
         let (len, interval) = match kind {
-            Kind::Hello => (HELLO, daemon.spec.hello.0),
-            Kind::Control if daemon.flooding.originates(node) => (TC, daemon.spec.tc.0),
+            Kind::Hello => (HELLO, self.spec.hello.0),
+            Kind::Control if self.flooding.originates(node) => (TC, self.spec.tc.0),
             Kind::Control => return,
         };
-        let buffer = self.pool.buffer();
-        let out = &mut self.pool.octets_mut(buffer)[..usize::from(len)];
-        (daemon.flooding).message(kind, node, interval, &mut out[MESSAGE..]);
-        let id = self.message_packet(node, buffer, len);
-        self.broadcast(id);
-    }
-
-    /// A packet of a daemon with the message in the buffer.
-    fn message_packet(&mut self, node: u16, buffer: u32, len: u16) -> u32 {
-        let out = &mut self.pool.octets_mut(buffer)[..usize::from(len)];
-        let body = usize::from(len) - HEADER;
-        let ip = IpInfo {
-            src: address(node),
-            dst: core::net::Ipv4Addr::BROADCAST,
-            proto: super::udp::UDP,
-            ttl: 1,
-        };
-        ipv4::emit(&ip, body, out);
-        out[HEADER..HEADER + 2].copy_from_slice(&PORT.to_be_bytes());
-        out[HEADER + 2..HEADER + 4].copy_from_slice(&PORT.to_be_bytes());
-        out[HEADER + 4..HEADER + 6].copy_from_slice(&(body as u16).to_be_bytes());
-        // No checksum (RFC 768).
-        out[HEADER + 6..MESSAGE].copy_from_slice(&[0, 0]);
-        let mut packet = Packet::new(buffer, len, node, node, super::udp::UDP);
-        (packet.flow, packet.ttl) = (NO_FLOW, 1);
-        self.pool.insert(packet)
-    }
-
-    fn broadcast(&mut self, id: u32) {
-        let (node, len) = (self.pool[id].at, self.pool[id].len);
-        if !self.air.send(self.now, node, None, len, id) {
-            self.pool.release(id);
-        }
-    }
-
-    /// A message that waited for its turn goes on.
-    pub(crate) fn relay(&mut self, id: u32) {
-        self.broadcast(id);
+        let buffer = net.pool.buffer();
+        let out = &mut net.pool.octets_mut(buffer)[..usize::from(len)];
+        (self.flooding).message(kind, node, interval, &mut out[MESSAGE..]);
+        let id = packet(&mut net.pool, node, buffer, len);
+        net.broadcast(now, id);
     }
 
     /// A broadcast was heard: it may have to be sent on, after a random time lest all relays that
     /// heard it begin together (RFC 3626 3.4.1, 18.3).
-    pub(crate) fn heard_message(&mut self, node: u16, from: u16, id: u32) {
-        let Some(daemon) = &mut self.daemon else {
-            return;
-        };
-        let len = self.pool[id].len;
-        if len == HELLO {
-            if daemon.spec.withdraw && daemon.heard(node, from, self.now) {
-                self.reroute();
+    pub(crate) fn heard_message(
+        &mut self,
+        clock: &mut Clock,
+        net: &mut Forwarding,
+        (node, from): (u16, u16),
+        id: u32,
+    ) {
+        if net.pool[id].len == HELLO {
+            if self.spec.withdraw && self.heard(node, from, clock.now) {
+                self.reroute(net);
             }
             return;
         }
         let mut message = [0; TC as usize - MESSAGE];
-        message.copy_from_slice(&self.pool.octets(id)[MESSAGE..usize::from(TC)]);
-        if !daemon.flooding.heard(node, from, &mut message) {
+        message.copy_from_slice(&net.pool.octets(id)[MESSAGE..usize::from(TC)]);
+        if !self.flooding.heard(node, from, &mut message) {
             return;
         }
-        let most = daemon.spec.hello.0.0 / 4;
-        let wait = Span(daemon.rngs[usize::from(node)].below(most + 1));
-        let buffer = self.pool.buffer();
-        self.pool.octets_mut(buffer)[MESSAGE..usize::from(TC)].copy_from_slice(&message);
-        let id = self.message_packet(node, buffer, TC);
-        let at = self.now + wait;
-        self.events.push(at, Class::Application, What::Relay(id));
+        let most = self.spec.hello.0.0 / 4;
+        let wait = Span(self.rngs[usize::from(node)].below(most + 1));
+        let buffer = net.pool.buffer();
+        net.pool.octets_mut(buffer)[MESSAGE..usize::from(TC)].copy_from_slice(&message);
+        let id = packet(&mut net.pool, node, buffer, TC);
+        clock.push(clock.now + wait, Class::Application, What::Relay(id));
     }
 
     /// Compute all routes anew.
-    pub(crate) fn reroute(&mut self) {
-        if let Some(daemon) = &mut self.daemon {
-            let links = daemon.relays();
-            self.lay_routes(&links);
-        }
+    pub(crate) fn reroute(&mut self, net: &mut Forwarding) {
+        net.lay_routes(&self.relays());
     }
+}
+
+/// A packet of a daemon with the message in the buffer.
+fn packet(pool: &mut Pool, node: u16, buffer: u32, len: u16) -> u32 {
+    let out = &mut pool.octets_mut(buffer)[..usize::from(len)];
+    let body = usize::from(len) - HEADER;
+    let ip = IpInfo {
+        src: address(node),
+        dst: core::net::Ipv4Addr::BROADCAST,
+        proto: UDP,
+        ttl: 1,
+    };
+    ipv4::emit(&ip, body, out);
+    out[HEADER..HEADER + 2].copy_from_slice(&PORT.to_be_bytes());
+    out[HEADER + 2..HEADER + 4].copy_from_slice(&PORT.to_be_bytes());
+    out[HEADER + 4..HEADER + 6].copy_from_slice(&(body as u16).to_be_bytes());
+    // No checksum (RFC 768).
+    out[HEADER + 6..MESSAGE].copy_from_slice(&[0, 0]);
+    let mut packet = Packet::new(buffer, len, node, node, UDP);
+    (packet.flow, packet.ttl) = (NO_FLOW, 1);
+    pool.insert(packet)
 }

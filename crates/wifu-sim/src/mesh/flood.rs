@@ -1,7 +1,7 @@
 //! How topology control messages of OLSR spread (RFC 3626 3.4, 8.3, 9): who relays for whom, who
 //! has seen which message, and what the messages look like.
 
-use super::host::address;
+use super::address::{address, node_of};
 use crate::routing::{Link, Via};
 use crate::scenario::Flood;
 use core::net::Ipv4Addr;
@@ -150,7 +150,7 @@ impl Flooding {
         if message[KIND] != Kind::Control as u8 {
             return false;
         }
-        let origin = super::host::node_of(Ipv4Addr::new(
+        let origin = node_of(Ipv4Addr::new(
             message[ORIGIN],
             message[ORIGIN + 1],
             message[ORIGIN + 2],

@@ -213,6 +213,11 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
+    /// The node of its end: 0 the sender's, 1 the receiver's.
+    pub(crate) fn node(&self, end: usize) -> u16 {
+        if end == 0 { self.src } else { self.dst }
+    }
+
     /// The port that its receiver listens on.
     pub(crate) fn port(index: u32) -> u16 {
         PORT + index as u16
@@ -226,5 +231,20 @@ impl Flow {
     /// The hosts of both ends exchange its octets unaltered: `n` more of `octets` arrived.
     pub(crate) fn check(&mut self, end: usize, octets: &[u8], at: u64) {
         self.account.corrupt += self.patterns[1 - end].wrong(octets, at);
+    }
+
+    /// How much of it is done, as far as one can tell.
+    pub(crate) fn share(&self, now: Time) -> f64 {
+        match (self.done, self.spec.bytes) {
+            (true, _) => 1.0,
+            (false, Some(bytes)) => self.account.bytes as f64 / bytes.0.max(1) as f64,
+            (false, None) => match (self.spec.time, self.account.start) {
+                (Some(t), Some(start)) => (now - start).as_secs_f64() / t.0.as_secs_f64().max(1e-9),
+                _ => match self.spec.count {
+                    Some(count) => self.account.requests.len() as f64 / count.max(1) as f64,
+                    None => 0.0,
+                },
+            },
+        }
     }
 }

@@ -1,27 +1,19 @@
-//! Packets on their way: routes, queues, hops, and what becomes of them.
+//! Packets between nodes: buffers, radios, wires, routes, TTL, and the account of every hop. It
+//! knows nothing of what runs on a node: what came to one is handed to the conductor, which says
+//! what goes on.
 
+use super::air::Air;
+use super::clock::Clock;
 use super::events::{Class, What};
-use super::hop::Came;
-use super::pool::NO_FLOW;
-use super::tap::{RadioFacts, Seen};
-use super::wire::Entered;
-use super::{NONE, Simulation};
-use crate::routing::Via;
-use wifu_core::{Hook, TxStatus};
-use wifu_radio::{Event, Times};
+use super::hops::Hops;
+use super::pool::{NO_FLOW, Packet, Pool};
+use super::routes::Routes;
+use super::tap::{RadioFacts, Seen, Tap};
+use super::wire::{Entered, Wire};
+use crate::routing::{Link, Via};
+use wifu_radio::Times;
 use wifu_wire::pcapng::Direction;
-use wifu_wire::{Notes, Span, Time};
-
-/// Where the time of the packets of one flow, direction and hop went.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct HopSums {
-    pub(crate) from: u16,
-    pub(crate) to: u16,
-    pub(crate) packets: u64,
-    pub(crate) lost: u64,
-    pub(crate) times: Times,
-    pub(crate) propagation: Span,
-}
+use wifu_wire::{Span, Time};
 
 /// Where a packet was lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,80 +25,280 @@ pub(crate) enum Lost {
     Hop,
 }
 
-impl Simulation {
-    /// Everything that the radios have to tell.
-    pub(crate) fn drain_air(&mut self) {
-        if self.aired {
-            self.show_air();
-        }
-        while let Some(event) = self.air.poll() {
-            match event {
-                Event::Received {
-                    node,
-                    from,
-                    cookie,
-                    rssi_dbm,
-                    mode,
-                    broadcast,
-                    ..
-                } => {
-                    let facts = Some(RadioFacts { rssi_dbm, mode });
-                    if broadcast {
-                        self.heard_broadcast(node, from, cookie, facts);
-                    } else {
-                        let id = self.pool.pass(cookie, node);
-                        self.arrive(id, from, facts);
-                    }
-                }
-                Event::Done {
-                    node,
-                    to,
-                    cookie,
-                    delivered,
-                    tries,
-                    sample,
-                    times,
-                    ..
-                } => {
-                    let code = u64::from(node) << 32 | u64::from(tries) << 8;
-                    self.hash.mix(self.now, code | u64::from(delivered) | 4);
-                    if self.handlers.any() {
-                        let ticket = u64::from(cookie);
-                        let status = TxStatus {
-                            ticket,
-                            delivered,
-                            attempts: tries,
-                            airtime: Some(times.air + times.retries),
-                            delay: sample,
-                        };
-                        self.chain_status(node, &status);
-                    }
-                    self.sent_by_radio(node, to, cookie, &times);
-                }
-                Event::Overheard {
-                    node,
-                    from,
-                    cookie,
-                    rssi_dbm,
-                    mode,
-                    ..
-                } => {
-                    let came = Came {
-                        from: Some(from),
-                        radio: Some(RadioFacts { rssi_dbm, mode }),
-                        notes: Notes::EMPTY,
-                    };
-                    self.overhear(node, cookie, came);
-                }
-                Event::Room { node } => {
-                    self.pump_node(node);
-                    self.refill(node);
-                }
-            }
+/// What became of a packet that goes on to another node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Relayed {
+    /// It leaves now.
+    Now,
+    /// It leaves when the node has looked at it ([`What::Forward`]).
+    Later,
+    /// Its TTL is used up.
+    Expired,
+}
+
+/// Whether a source that never rests may put a packet into its node's queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// Yes; its leaving is reported.
+    Reported,
+    /// Yes; its leaving is not reported.
+    Silent,
+    /// Then.
+    At(Time),
+    /// When the queue says so.
+    None,
+}
+
+/// What carries packets.
+pub(crate) struct Forwarding {
+    pub(crate) pool: Pool,
+    pub(crate) air: Air,
+    pub(crate) wires: Vec<Wire>,
+    pub(crate) routes: Routes,
+    pub(crate) hops: Hops,
+    /// Between a packet's arrival at a relay and its departure.
+    cost: Span,
+    /// Packets that each node relayed.
+    pub(crate) relayed: Vec<u64>,
+    tap: Option<Box<dyn Tap>>,
+    /// The tap wants to see what is on the air.
+    pub(crate) aired: bool,
+}
+
+impl Forwarding {
+    /// An empty network of so many nodes.
+    pub(crate) fn new(
+        nodes: usize,
+        (pool, air, wires): (Pool, Air, Vec<Wire>),
+        routes: Routes,
+        hops: Hops,
+        cost: Span,
+    ) -> Forwarding {
+        Forwarding {
+            pool,
+            air,
+            wires,
+            routes,
+            hops,
+            cost,
+            relayed: vec![0; nodes],
+            tap: None,
+            aired: false,
         }
     }
 
-    fn show_air(&mut self) {
+    /// Show packets to `tap` from now on, or to nobody; gives the one before. `frames`: records of
+    /// frames' fates are kept.
+    pub(crate) fn set_tap(
+        &mut self,
+        tap: Option<Box<dyn Tap>>,
+        frames: bool,
+    ) -> Option<Box<dyn Tap>> {
+        self.aired = tap.as_ref().is_some_and(|t| t.wants_air());
+        self.air.watch(frames, self.aired);
+        core::mem::replace(&mut self.tap, tap)
+    }
+
+    /// A packet came over a link to the node that holds it.
+    #[inline]
+    pub(crate) fn arrived(
+        &mut self,
+        clock: &mut Clock,
+        id: u32,
+        from: u16,
+        radio: Option<RadioFacts>,
+    ) {
+        let p = &self.pool[id];
+        let code = u64::from(p.at) << 48 | u64::from(from) << 32 | u64::from(p.len) << 16;
+        clock.mix(code | u64::from(p.ttl) << 8 | 1);
+        if self.tap.is_some() {
+            self.show(clock.now, id, from, Direction::In, radio);
+        }
+    }
+
+    /// A node heard a broadcast. Who sent it still holds it.
+    pub(crate) fn heard(
+        &mut self,
+        clock: &mut Clock,
+        node: u16,
+        from: u16,
+        id: u32,
+        radio: Option<RadioFacts>,
+    ) {
+        clock.mix(u64::from(node) << 48 | u64::from(from) << 32 | 2);
+        if self.tap.is_some() {
+            let at = core::mem::replace(&mut self.pool[id].at, node);
+            self.show(clock.now, id, from, Direction::In, radio);
+            self.pool[id].at = at;
+        }
+    }
+
+    /// A packet goes on to another node.
+    #[inline]
+    pub(crate) fn relay(&mut self, clock: &mut Clock, id: u32) -> Relayed {
+        let packet = &mut self.pool[id];
+        packet.ttl -= 1;
+        if packet.ttl == 0 {
+            return Relayed::Expired;
+        }
+        self.relayed[usize::from(packet.at)] += 1;
+        if self.cost == Span::ZERO {
+            return Relayed::Now;
+        }
+        clock.push(clock.now + self.cost, Class::Packet, What::Forward(id));
+        Relayed::Later
+    }
+
+    /// Put a packet into the queue of the link that its route takes.
+    ///
+    /// # Errors
+    /// Where it is lost; its holder has it still.
+    #[inline]
+    pub(crate) fn dispatch(&mut self, clock: &mut Clock, id: u32) -> Result<(), Lost> {
+        let Packet { at, dst, len, .. } = self.pool[id];
+        match self.routes.via(at, dst) {
+            Via::Radio(next) => {
+                if self.tap.is_some() {
+                    self.show(clock.now, id, next, Direction::Out, None);
+                }
+                let sent = self.air.send(clock.now, at, Some(next), len, id);
+                if sent { Ok(()) } else { Err(Lost::Queue) }
+            }
+            Via::Wire(wire) => {
+                if self.tap.is_some() {
+                    let next = self.wires[wire as usize].to;
+                    self.show(clock.now, id, next, Direction::Out, None);
+                }
+                self.enter_wire(clock, id, wire)
+            }
+            Via::Nowhere => Err(Lost::Route),
+        }
+    }
+
+    #[inline]
+    fn enter_wire(&mut self, clock: &mut Clock, id: u32, number: u32) -> Result<(), Lost> {
+        let packet = self.pool[id];
+        let wire = &mut self.wires[number as usize];
+        let ends = (wire.from, wire.to);
+        let delay = wire.delay;
+        let entered = wire.enter(clock.now, id, packet.len);
+        self.hops.by_wire(&packet, ends, entered, delay);
+        match entered {
+            Entered::Flies { arrives, first, .. } => {
+                if first {
+                    clock.push(arrives, Class::Packet, What::Arrive(number));
+                }
+                Ok(())
+            }
+            Entered::Full => Err(Lost::Queue),
+            Entered::Lost => Err(Lost::Wire),
+        }
+    }
+
+    /// The packet at the head of a wire arrives: which, and from whom.
+    #[inline]
+    pub(crate) fn wire_arrival(&mut self, clock: &mut Clock, number: u32) -> Option<(u32, u16)> {
+        let (pool, wire) = (&self.pool, &mut self.wires[number as usize]);
+        let (from, to) = (wire.from, wire.to);
+        let (id, next) = wire.arrive(|id| pool[id].len)?;
+        if let Some(at) = next {
+            clock.push(at, Class::Packet, What::Arrive(number));
+        }
+        let packet = &mut self.pool[id];
+        packet.at = to;
+        packet.hop = packet.hop.saturating_add(1);
+        Some((id, from))
+    }
+
+    /// A radio is done with a packet: its account, and the entry is free.
+    ///
+    /// # Errors
+    /// The next hop did not get it; its holder has it still.
+    #[inline]
+    pub(crate) fn sent_by_radio(
+        &mut self,
+        packet: &Packet,
+        to: Option<u16>,
+        id: u32,
+        times: &Times,
+    ) -> Result<(), Lost> {
+        let next = to.unwrap_or(packet.at);
+        self.hops.by_radio(packet, packet.at, next, times);
+        if packet.passed || to.is_none() {
+            self.pool.release(id);
+            return Ok(());
+        }
+        Err(Lost::Link)
+    }
+
+    /// A packet is lost; its entry is free. Gives its flow, if it has one.
+    pub(crate) fn lose(&mut self, clock: &mut Clock, id: u32, why: Lost) -> Option<u32> {
+        let flow = self.pool[id].flow;
+        clock.mix(0x100 | why as u64);
+        self.pool.release(id);
+        (flow != NO_FLOW).then_some(flow)
+    }
+
+    /// Send a packet to all who hear its holder; it is gone if the queue is full.
+    pub(crate) fn broadcast(&mut self, now: Time, id: u32) {
+        let Packet { at, len, .. } = self.pool[id];
+        if !self.air.send(now, at, None, len, id) {
+            self.pool.release(id);
+        }
+    }
+
+    /// Packets that all links take that a node's connections may leave by.
+    pub(crate) fn room(&mut self, now: Time, node: u16) -> u32 {
+        let mut room = u32::MAX;
+        for via in self.routes.ways(node) {
+            room = room.min(match *via {
+                Via::Radio(_) => self.air.room(node),
+                Via::Wire(wire) => self.wires[wire as usize].room(now),
+                Via::Nowhere => u32::MAX,
+            });
+        }
+        room
+    }
+
+    /// When a full wire of the node takes a packet again; radios say so themselves.
+    pub(crate) fn room_at(&self, node: u16) -> Time {
+        let left = self.routes.ways(node).iter().filter_map(|via| match *via {
+            Via::Wire(wire) => Some(self.wires[wire as usize].next_left()),
+            _ => None,
+        });
+        left.min().unwrap_or(Time::NEVER)
+    }
+
+    /// Whether a source at full load, which has up to `most` packets in front of a wire, may send
+    /// one now.
+    pub(crate) fn place(&mut self, now: Time, from: u16, to: u16, most: u32) -> Place {
+        match self.routes.via(from, to) {
+            Via::Radio(_) if self.air.room(from) > 0 => Place::Reported,
+            Via::Wire(wire) => {
+                let wire = &mut self.wires[wire as usize];
+                // What waits in front of a wire is not reported: ask again when one has left.
+                if wire.room(now) == 0 || wire.waiting() >= most as usize {
+                    return Place::At(wire.next_left());
+                }
+                Place::Silent
+            }
+            _ => Place::None,
+        }
+    }
+
+    /// Routes over these links, which are all there are.
+    pub(crate) fn lay_routes(&mut self, links: &[Link]) {
+        self.routes.lay(links);
+    }
+
+    /// The nodes from `from` to `to`, both included; empty if there is no route.
+    pub(crate) fn path(&self, from: u16, to: u16) -> Vec<u16> {
+        let wires: Vec<u16> = self.wires.iter().map(|w| w.to).collect();
+        self.routes.path(from, to, &wires)
+    }
+
+    /// Show the tap what began on the air.
+    pub(crate) fn show_air(&mut self) {
         let Some(tap) = &mut self.tap else { return };
         for frame in self.air.take_aired() {
             let data = frame.kind == wifu_radio::trace::FrameKind::Data;
@@ -119,206 +311,15 @@ impl Simulation {
         }
     }
 
-    /// A radio is done with a packet: its account, and the entry is free.
-    fn sent_by_radio(&mut self, node: u16, to: Option<u16>, id: u32, times: &Times) {
-        let packet = self.pool[id];
-        if packet.flow != NO_FLOW {
-            let sums = self.hop_sums(id, node, to.unwrap_or(node));
-            if packet.passed {
-                sums.packets += 1;
-            } else {
-                sums.lost += 1;
-            }
-            let sum = &mut sums.times;
-            sum.queue = sum.queue + times.queue;
-            sum.contention = sum.contention + times.contention;
-            sum.retries = sum.retries + times.retries;
-            sum.air = sum.air + times.air;
-        }
-        if packet.passed || to.is_none() {
-            self.pool.release(id);
-        } else {
-            self.lose(id, Lost::Link);
-        }
-        if packet.hop == 0 && packet.flow != NO_FLOW {
-            self.left_queue(packet.flow, packet.reverse);
-        }
-    }
-
-    fn hop_sums(&mut self, id: u32, from: u16, to: u16) -> &mut HopSums {
-        let packet = &self.pool[id];
-        let hop = usize::from(packet.hop);
-        let sums = &mut self.hops[packet.flow as usize][usize::from(packet.reverse)];
-        if sums.len() <= hop {
-            sums.resize(hop + 1, HopSums::default());
-        }
-        let sums = &mut sums[hop];
-        if sums.packets + sums.lost == 0 {
-            (sums.from, sums.to) = (from, to);
-        }
-        sums
-    }
-
-    /// A packet is lost; its entry is free.
-    pub(crate) fn lose(&mut self, id: u32, why: Lost) {
-        let flow = self.pool[id].flow;
-        self.hash.mix(self.now, 0x100 | why as u64);
-        self.pool.release(id);
-        if flow == NO_FLOW {
-            return;
-        }
-        let packets = &mut self.flows[flow as usize].account.packets;
-        match why {
-            Lost::Queue => packets.queue += 1,
-            Lost::Link => packets.link += 1,
-            Lost::Wire => packets.wire += 1,
-            Lost::Route => packets.route += 1,
-            Lost::Hop => packets.hop += 1,
-        }
-        self.datagram_over(flow);
-    }
-
-    /// A packet enters the network at its source.
-    pub(crate) fn originate(&mut self, id: u32) {
-        let packet = &self.pool[id];
-        let flow = packet.flow;
-        if flow != NO_FLOW {
-            self.flows[flow as usize].account.packets.sent += 1;
-        }
-        self.at_hook(Hook::Output, id, Came::HERE);
-    }
-
-    /// A packet came over a link to the node that holds it now.
-    pub(crate) fn arrive(&mut self, id: u32, from: u16, radio: Option<RadioFacts>) {
-        let packet = self.pool[id];
-        let node = packet.at;
-        let code = u64::from(node) << 48 | u64::from(from) << 32 | u64::from(packet.len) << 16;
-        self.hash
-            .mix(self.now, code | u64::from(packet.ttl) << 8 | 1);
-        if self.tap.is_some() {
-            self.show(id, from, Direction::In, radio);
-        }
-        let came = Came {
-            from: Some(from),
-            radio,
-            notes: Notes::EMPTY,
-        };
-        self.at_hook(Hook::Prerouting, id, came);
-    }
-
-    /// A packet goes on to another node.
-    pub(crate) fn forward(&mut self, id: u32) {
-        let packet = &mut self.pool[id];
-        let node = packet.at;
-        packet.ttl -= 1;
-        if packet.ttl == 0 {
-            return self.lose(id, Lost::Route);
-        }
-        self.nodes[usize::from(node)].forwarded += 1;
-        if self.fwd_cost == Span::ZERO {
-            self.at_hook(Hook::Postrouting, id, Came::HERE);
-        } else {
-            let at = self.now + self.fwd_cost;
-            self.events.push(at, Class::Packet, What::Forward(id));
-        }
-    }
-
-    /// Put a packet into the queue of the link that its route takes.
-    pub(crate) fn dispatch(&mut self, id: u32) {
-        let packet = self.pool[id];
-        let node = packet.at;
-        match self.table.via(node, packet.dst) {
-            Via::Radio(next) => {
-                if self.tap.is_some() {
-                    self.show(id, next, Direction::Out, None);
-                }
-                let (now, len) = (self.now, packet.len);
-                if !self.air.send(now, node, Some(next), len, id) {
-                    self.lose(id, Lost::Queue);
-                }
-            }
-            Via::Wire(wire) => {
-                if self.tap.is_some() {
-                    let next = self.wires[wire as usize].to;
-                    self.show(id, next, Direction::Out, None);
-                }
-                self.enter_wire(id, wire);
-            }
-            Via::Nowhere => self.lose(id, Lost::Route),
-        }
-    }
-
-    fn enter_wire(&mut self, id: u32, number: u32) {
-        let packet = self.pool[id];
-        let wire = &mut self.wires[number as usize];
-        let (from, to, delay) = (wire.from, wire.to, wire.delay);
-        let air = wire.time_for(packet.len);
-        let entered = wire.enter(self.now, id, packet.len);
-        if packet.flow != NO_FLOW {
-            let sums = self.hop_sums(id, from, to);
-            if let Entered::Flies { waits, .. } = entered {
-                sums.packets += 1;
-                sums.times.queue = sums.times.queue + waits;
-                sums.times.air = sums.times.air + air;
-                sums.propagation = sums.propagation + delay;
-            } else {
-                sums.lost += 1;
-            }
-        }
-        match entered {
-            Entered::Flies { arrives, first, .. } => {
-                if first {
-                    let what = What::Arrive(number);
-                    self.events.push(arrives, Class::Packet, what);
-                }
-            }
-            Entered::Full => self.lose(id, Lost::Queue),
-            Entered::Lost => self.lose(id, Lost::Wire),
-        }
-    }
-
-    /// The packet at the head of a wire arrives.
-    pub(crate) fn wire_arrival(&mut self, number: u32) {
-        let (pool, wire) = (&self.pool, &mut self.wires[number as usize]);
-        let (from, to) = (wire.from, wire.to);
-        let Some((id, next)) = wire.arrive(|id| pool[id].len) else {
-            return;
-        };
-        if let Some(at) = next {
-            self.events.push(at, Class::Packet, What::Arrive(number));
-        }
-        let packet = &mut self.pool[id];
-        packet.at = to;
-        packet.hop = packet.hop.saturating_add(1);
-        self.arrive(id, from, None);
-    }
-
-    /// Packets that all links take that the host's own packets may leave by.
-    pub(crate) fn room(&mut self, host: u32) -> u32 {
-        let host = &self.hosts[host as usize];
-        let mut room = u32::MAX;
-        for via in &host.ways {
-            room = room.min(match *via {
-                Via::Radio(_) => self.air.room(host.node),
-                Via::Wire(wire) => self.wires[wire as usize].room(self.now),
-                Via::Nowhere => u32::MAX,
-            });
-        }
-        room
-    }
-
-    /// When a full wire of the host takes a packet again; radios say so themselves.
-    pub(crate) fn room_at(&self, host: u32) -> Time {
-        let ways = self.hosts[host as usize].ways.iter();
-        let left = ways.filter_map(|via| match *via {
-            Via::Wire(wire) => Some(self.wires[wire as usize].next_left()),
-            _ => None,
-        });
-        left.min().unwrap_or(Time::NEVER)
-    }
-
-    fn show(&mut self, id: u32, peer: u16, direction: Direction, radio: Option<RadioFacts>) {
-        let (now, node) = (self.now, self.pool[id].at);
+    fn show(
+        &mut self,
+        now: Time,
+        id: u32,
+        peer: u16,
+        direction: Direction,
+        radio: Option<RadioFacts>,
+    ) {
+        let node = self.pool[id].at;
         if let Some(tap) = &mut self.tap {
             tap.packet(&Seen {
                 node,
@@ -329,24 +330,5 @@ impl Simulation {
                 bytes: self.pool.as_seen(id),
             });
         }
-    }
-
-    pub(crate) fn pump_node(&mut self, node: u16) {
-        let host = self.nodes[usize::from(node)].host;
-        if host != NONE {
-            self.pump(host);
-        }
-    }
-
-    /// A broadcast was heard: routing daemons are the only ones who send any.
-    fn heard_broadcast(&mut self, node: u16, from: u16, id: u32, radio: Option<RadioFacts>) {
-        let code = u64::from(node) << 48 | u64::from(from) << 32 | 2;
-        self.hash.mix(self.now, code);
-        if self.tap.is_some() {
-            let at = core::mem::replace(&mut self.pool[id].at, node);
-            self.show(id, from, Direction::In, radio);
-            self.pool[id].at = at;
-        }
-        self.heard_message(node, from, id);
     }
 }

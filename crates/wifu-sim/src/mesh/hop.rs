@@ -1,26 +1,36 @@
 //! Handlers of WiFu Core at the nodes (spec 3, design 7.8): chains that see every packet on its
 //! way, may change, drop or hold it.
 
-use super::Simulation;
 use super::air::Air;
+use super::clock::Clock;
 use super::events::{Class, What};
-use super::forward::Lost;
-use super::pool::Pool;
+use super::nodes::Nodes;
+use super::pool::{Pool, lower_ttl};
 use super::tap::RadioFacts;
-use std::collections::BTreeMap;
-use wifu_core::{Chain, Counters, Hook, LinkFacts, Packet, Released, Site, TxStatus, Verdict, ip};
+use wifu_core::{Chain, Counters, Hook, Hooks, LinkFacts, Packet, Released};
+use wifu_core::{Site, TxStatus, Verdict, ip};
 use wifu_wire::{FrameFacts, Neighbour, Notes, Time};
 
-/// The chains of all nodes that have one.
-#[derive(Default)]
-pub(crate) struct Handlers {
-    chains: BTreeMap<u16, Chain>,
-    /// Held packets: where they go on, and how they came.
-    held: BTreeMap<u32, (Hook, Came)>,
-    /// A packet while a chain sees it.
-    octets: Vec<u8>,
-    /// Lines that handlers wrote, by node.
-    lines: Vec<(u16, String)>,
+/// The hooks at which a node is asked: a bit for each.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Asked(u8);
+
+impl Asked {
+    fn of(hooks: Hooks) -> Asked {
+        Asked(hooks.iter().fold(0, |bits, hook| bits | 1 << hook as u8))
+    }
+
+    /// Whether any handler of the node is asked anywhere.
+    #[inline(always)]
+    pub(crate) fn any(self) -> bool {
+        self.0 != 0
+    }
+
+    /// Whether any handler of the node is asked there.
+    #[inline(always)]
+    pub(crate) fn at(self, hook: Hook) -> bool {
+        self.0 & 1 << hook as u8 != 0
+    }
 }
 
 /// How a packet came.
@@ -41,6 +51,16 @@ impl Came {
         notes: Notes::EMPTY,
     };
 
+    /// It came over a link.
+    #[inline]
+    pub(crate) fn over(from: u16, radio: Option<RadioFacts>) -> Came {
+        Came {
+            from: Some(from),
+            radio,
+            notes: Notes::EMPTY,
+        }
+    }
+
     /// For a transport (design 7.1).
     pub(crate) fn facts(self) -> FrameFacts {
         FrameFacts {
@@ -58,6 +78,29 @@ pub(crate) fn neighbour(node: u16) -> Option<Neighbour> {
     Neighbour::new(1, crate::air_pcap::address(node))
 }
 
+/// A packet on its way over a node, from hook to hook.
+#[derive(Clone, Copy)]
+pub(crate) struct Passage {
+    pub(crate) id: u32,
+    /// Where it is.
+    pub(crate) hook: Hook,
+    pub(crate) came: Came,
+    /// The copy that chains see is this packet's, but for its TTL.
+    pub(crate) copied: bool,
+}
+
+impl Passage {
+    /// It begins at `hook`.
+    pub(crate) fn new(id: u32, hook: Hook, came: Came) -> Passage {
+        Passage {
+            id,
+            hook,
+            came,
+            copied: false,
+        }
+    }
+}
+
 struct Here<'a> {
     node: u16,
     air: &'a Air,
@@ -73,52 +116,65 @@ impl Site for Here<'_> {
     }
 }
 
-impl Handlers {
-    /// Whether any node has a chain.
-    pub(crate) fn any(&self) -> bool {
-        !self.chains.is_empty()
+impl Nodes {
+    /// Put a chain at a node, in place of the one before.
+    pub(crate) fn set_chain(&mut self, node: u16, chain: Chain) {
+        let node = &mut self.all[usize::from(node)];
+        node.asked = Asked::of(chain.hooks());
+        node.chain = Some(Box::new(chain));
     }
 
-    pub(crate) fn insert(&mut self, node: u16, chain: Chain) {
-        self.chains.insert(node, chain);
+    /// The hooks at which a node is asked.
+    #[inline]
+    pub(crate) fn asked(&self, node: u16) -> Asked {
+        self.all[usize::from(node)].asked
+    }
+
+    fn chain(&mut self, node: u16) -> Option<&mut Chain> {
+        self.all[usize::from(node)].chain.as_deref_mut()
     }
 
     /// A node's handlers by name, with their accounts.
     pub(crate) fn counters(&self, node: u16) -> impl Iterator<Item = (&str, Counters)> {
-        self.chains.get(&node).into_iter().flat_map(Chain::counters)
+        let chain = self.all[usize::from(node)].chain.as_deref();
+        chain.into_iter().flat_map(Chain::counters)
     }
 
+    /// What handlers wrote since the last call.
     pub(crate) fn take_lines(&mut self) -> Vec<(u16, String)> {
         core::mem::take(&mut self.lines)
     }
 
-    /// Ask a node's chain, or go on asking it about a packet that was held.
-    fn ask(
+    /// Ask the chain of the node that holds a packet, or go on asking it about one that was held.
+    pub(crate) fn ask(
         &mut self,
         (pool, air, now): (&mut Pool, &Air, Time),
-        hook: Hook,
-        id: u32,
-        came: &mut Came,
+        way: &mut Passage,
         again: Option<Released>,
     ) -> Verdict {
+        let (id, hook) = (way.id, way.hook);
         let node = pool[id].at;
-        let Some(chain) = self.chains.get_mut(&node) else {
+        let Some(chain) = self.all[usize::from(node)].chain.as_deref_mut() else {
             return Verdict::Accept;
         };
-        self.octets.clear();
-        self.octets.extend_from_slice(pool.as_seen(id));
+        if way.copied {
+            lower_ttl(&mut self.octets, pool[id].ttl);
+        } else {
+            pool.copy_seen(id, &mut self.octets);
+        }
+        way.copied = true;
         let mut packet = Packet::new(&mut self.octets, u64::from(id));
-        packet.transmitter = came.from.and_then(neighbour);
-        packet.rssi_dbm = came.radio.map(|r| r.rssi_dbm);
-        packet.rate = came.radio.map(|r| r.mode.rate());
-        packet.notes = came.notes;
+        packet.transmitter = way.came.from.and_then(neighbour);
+        packet.rssi_dbm = way.came.radio.map(|r| r.rssi_dbm);
+        packet.rate = way.came.radio.map(|r| r.mode.rate());
+        packet.notes = way.came.notes;
         let here = Here { node, air };
         let verdict = match again {
             None => chain.on_packet(hook, &mut packet, now, &here),
             Some(released) => chain.resume(released, &mut packet, now, &here),
         };
         let changed = packet.changed();
-        came.notes = packet.notes;
+        way.came.notes = packet.notes;
         for line in chain.take_lines() {
             self.lines.push((node, line));
         }
@@ -129,126 +185,60 @@ impl Handlers {
             }
         }
         if verdict == Verdict::Hold {
-            self.held.insert(id, (hook, *came));
+            self.held.insert(id, (hook, way.came));
         }
         verdict
     }
-}
 
-impl Simulation {
-    /// A packet reaches a hook; it goes on if the node's handlers accept it.
-    pub(crate) fn at_hook(&mut self, hook: Hook, id: u32, mut came: Came) {
-        if self.handlers.any() && !self.accepted(hook, id, &mut came) {
-            return;
-        }
-        self.beyond(hook, id, came);
-    }
-
-    #[inline(never)]
-    fn accepted(&mut self, hook: Hook, id: u32, came: &mut Came) -> bool {
-        let node = self.pool[id].at;
-        let with = (&mut self.pool, &self.air, self.now);
-        let verdict = self.handlers.ask(with, hook, id, came, None);
-        self.watch_chain(node);
-        if let Verdict::Drop(_) = verdict {
-            self.lose(id, Lost::Hop);
-        }
-        verdict == Verdict::Accept
-    }
-
-    /// A packet was accepted at a hook.
-    fn beyond(&mut self, hook: Hook, id: u32, came: Came) {
-        match hook {
-            Hook::Prerouting if self.pool[id].dst == self.pool[id].at => {
-                self.at_hook(Hook::Input, id, came);
-            }
-            Hook::Prerouting => self.at_hook(Hook::Forward, id, came),
-            Hook::Input => self.deliver(id, came),
-            Hook::Forward => self.forward(id),
-            Hook::Output => self.at_hook(Hook::Postrouting, id, Came::HERE),
-            Hook::Postrouting => self.dispatch(id),
-            Hook::Overheard => {}
-        }
-    }
-
-    /// A radio heard a packet for somebody else.
-    pub(crate) fn overhear(&mut self, node: u16, cookie: u32, mut came: Came) {
-        if !self.handlers.any() {
-            return;
-        }
-        // Hearing it says nothing of whether it has arrived where it was meant to.
-        let passed = self.pool[cookie].passed;
-        let id = self.pool.pass(cookie, node);
-        self.pool[cookie].passed = passed;
-        let with = (&mut self.pool, &self.air, self.now);
-        let verdict = (self.handlers).ask(with, Hook::Overheard, id, &mut came, None);
-        if verdict == Verdict::Hold {
+    /// Ask about a packet that a node overheard; what the chain says of it changes nothing.
+    pub(crate) fn overhear(&mut self, with: (&mut Pool, &Air, Time), mut way: Passage) {
+        let node = with.0[way.id].at;
+        if self.ask(with, &mut way, None) == Verdict::Hold {
             // Nobody waits for an overheard packet: it isn't kept.
-            self.handlers.held.remove(&id);
-            if let Some(chain) = self.handlers.chains.get_mut(&node) {
-                chain.forget(u64::from(id));
+            self.held.remove(&way.id);
+            if let Some(chain) = self.chain(node) {
+                chain.forget(u64::from(way.id));
             }
         }
-        self.watch_chain(node);
-        self.pool.release(id);
+    }
+
+    /// A packet that the node's chain let go since, and where it was held.
+    pub(crate) fn released(&mut self, node: u16) -> Option<(Released, Passage)> {
+        loop {
+            let released = self.chain(node)?.poll_released()?;
+            let id = released.ticket as u32;
+            if let Some((hook, came)) = self.held.remove(&id) {
+                return Some((released, Passage::new(id, hook, came)));
+            }
+        }
     }
 
     /// A chain's time has come.
-    pub(crate) fn chain_due(&mut self, node: u16) {
-        let here = Here {
-            node,
-            air: &self.air,
-        };
-        if let Some(chain) = self.handlers.chains.get_mut(&node)
-            && chain.poll_timeout() <= self.now
-        {
-            chain.handle_timeout(self.now, &here);
+    pub(crate) fn chain_due(&mut self, air: &Air, now: Time, node: u16) {
+        if let Some(chain) = self.chain(node).filter(|c| c.poll_timeout() <= now) {
+            chain.handle_timeout(now, &Here { node, air });
         }
-        self.watch_chain(node);
     }
 
     /// The driver reported a packet.
-    pub(crate) fn chain_status(&mut self, node: u16, status: &TxStatus) {
-        let here = Here {
-            node,
-            air: &self.air,
-        };
-        if let Some(chain) = self.handlers.chains.get_mut(&node) {
-            chain.on_tx_status(status, self.now, &here);
-            self.watch_chain(node);
+    pub(crate) fn status(&mut self, air: &Air, now: Time, node: u16, status: &TxStatus) {
+        if let Some(chain) = self.chain(node) {
+            chain.on_tx_status(status, now, &Here { node, air });
         }
     }
 
-    /// Let go on what a chain released, and remember when it wants to be called.
-    fn watch_chain(&mut self, node: u16) {
-        while let Some(released) = self
-            .handlers
-            .chains
-            .get_mut(&node)
-            .and_then(Chain::poll_released)
-        {
-            let id = released.ticket as u32;
-            let Some((hook, mut came)) = self.handlers.held.remove(&id) else {
-                continue;
-            };
-            let with = (&mut self.pool, &self.air, self.now);
-            match self.handlers.ask(with, hook, id, &mut came, Some(released)) {
-                Verdict::Accept => self.beyond(hook, id, came),
-                Verdict::Drop(_) => self.lose(id, Lost::Hop),
-                Verdict::Hold => {}
-            }
-        }
-        let Some(chain) = self.handlers.chains.get(&node) else {
+    /// Remember when a node's chain wants to be called.
+    pub(crate) fn arm_chain(&mut self, clock: &mut Clock, number: u16) {
+        let node = &mut self.all[usize::from(number)];
+        let Some(chain) = node.chain.as_deref() else {
             return;
         };
         let at = chain.poll_timeout();
-        let marked = &mut self.nodes[usize::from(node)].chain_at;
-        if at < *marked || *marked <= self.now {
-            *marked = at;
+        if at < node.chain_at || node.chain_at <= clock.now {
+            node.chain_at = at;
             if at != Time::NEVER {
-                let at = at.max(self.now);
-                self.events
-                    .push(at, Class::Packet, What::Chain(u32::from(node)));
+                let what = What::Chain(u32::from(number));
+                clock.push(at.max(clock.now), Class::Packet, what);
             }
         }
     }

@@ -23,22 +23,30 @@
 //! # }
 //! ```
 
+mod address;
 mod air;
 mod app;
 mod build;
+mod clock;
 mod daemon;
+mod ends;
 mod events;
 mod flood;
 mod flow;
+mod flows;
 mod forward;
 mod hop;
-mod host;
+mod hops;
 mod motion;
+mod nodes;
+mod passage;
 mod pattern;
 mod pool;
 mod record;
 mod report;
+mod routes;
 mod step;
+mod steps;
 mod stop;
 mod tap;
 mod udp;
@@ -48,78 +56,65 @@ pub use build::{Open, topology};
 pub use stop::{EndReason, Progress};
 pub use tap::{RadioFacts, Seen, Tap};
 
-use crate::routing::Table;
-use crate::scenario::Scenario;
-use air::Air;
-use build::Fixed;
+use crate::outcome::Outcome;
+use crate::scenario::{Scenario, ScenarioError};
+use clock::Clock;
 use daemon::Daemon;
-use events::Events;
-use flow::Flow;
-use forward::HopSums;
-use hop::Handlers;
-use host::Host;
+use flows::Flows;
+use forward::Forwarding;
 use motion::Motion;
-use pool::Pool;
-use record::{Hash, Recorder};
-use stop::Stop;
+use nodes::Nodes;
 use wifu_core::Chain;
 use wifu_radio::plan::Plan;
-use wifu_wire::{Span, Time};
-use wire::Wire;
-
-/// No host, no wire.
-const NONE: u32 = u32::MAX;
-
-/// What a node is apart from its radio and its endpoint.
-struct Node {
-    /// Number of its host, or [`NONE`].
-    host: u32,
-    forwarded: u64,
-    /// When its chain's next event is due.
-    chain_at: Time,
-}
+use wifu_wire::Time;
 
 /// A mesh in virtual time. The same scenario gives the same events in the same order.
+///
+/// It conducts: what carries packets ([`Forwarding`]), what runs on nodes ([`Nodes`]) and what is
+/// known of flows ([`Flows`]) do not call each other; each is given what it needs, and says what
+/// follows from it.
 pub struct Simulation {
     scenario: Scenario,
     plan: Plan,
-    now: Time,
-    events: Events,
-    pool: Pool,
-    air: Air,
-    wires: Vec<Wire>,
-    table: Table,
-    fixed: Fixed,
-    nodes: Vec<Node>,
-    hosts: Vec<Host>,
-    flows: Vec<Flow>,
-    /// Per flow and direction, per hop.
-    hops: Vec<[Vec<HopSums>; 2]>,
-    fwd_cost: Span,
+    clock: Clock,
+    net: Forwarding,
+    nodes: Nodes,
+    flows: Flows,
     daemon: Option<Daemon>,
     motion: Option<Motion>,
-    stop: Stop,
-    rec: Recorder,
-    hash: Hash,
     counted: u64,
-    tap: Option<Box<dyn Tap>>,
-    aired: bool,
-    handlers: Handlers,
 }
 
 impl Simulation {
+    /// The simulation of a scenario; `open` knows the protocols.
+    ///
+    /// # Errors
+    /// The path of the first wrong key and what is wrong with it.
+    pub fn new(scenario: &Scenario, open: Open<'_>) -> Result<Simulation, ScenarioError> {
+        build::scenario(scenario, open)
+    }
+
+    /// The same over a plan that the caller made; the scenario's topology and radio keys are not
+    /// looked at.
+    ///
+    /// # Errors
+    /// The path of the first wrong key and what is wrong with it.
+    pub fn from_plan(
+        scenario: &Scenario,
+        plan: Plan,
+        open: Open<'_>,
+    ) -> Result<Simulation, ScenarioError> {
+        build::over(scenario, plan, &[], open)
+    }
+
     /// Show packets to `tap` from now on.
     pub fn set_tap(&mut self, tap: Box<dyn Tap>) {
-        self.aired = tap.wants_air();
-        self.tap = Some(tap);
-        self.air.watch(self.scenario.record.frames, self.aired);
+        self.net.set_tap(Some(tap), self.scenario.record.frames);
     }
 
     /// Let go of the tap.
     pub fn take_tap(&mut self) -> Option<Box<dyn Tap>> {
-        self.aired = false;
-        self.air.watch(self.scenario.record.frames, false);
-        self.tap.take()
+        self.net.set_tap(None, self.scenario.record.frames)
     }
 
     /// Put a chain of handlers at a node, in place of the one before.
@@ -127,18 +122,19 @@ impl Simulation {
     /// # Panics
     /// If there is no node of that number.
     pub fn set_chain(&mut self, node: u16, chain: Chain) {
-        self.air.listen(&self.plan, node);
-        self.handlers.insert(node, chain);
+        self.nodes.set_chain(node, chain);
+        let overhears = self.nodes.asked(node).at(wifu_core::Hook::Overheard);
+        self.net.air.listen(&self.plan, node, overhears);
     }
 
     /// What handlers wrote since the last call, with the numbers of their nodes.
     pub fn take_lines(&mut self) -> Vec<(u16, String)> {
-        self.handlers.take_lines()
+        self.nodes.take_lines()
     }
 
     /// Simulated time so far.
     pub fn now(&self) -> Time {
-        self.now
+        self.clock.now
     }
 
     /// What the simulation runs on: names, positions, radios.
@@ -148,7 +144,7 @@ impl Simulation {
 
     /// The records of frames' fates since the last call (`record.frames`).
     pub fn take_frames(&mut self) -> Vec<wifu_radio::trace::Record> {
-        self.air.take_trace()
+        self.net.air.take_trace()
     }
 
     /// How many things happened so far.
@@ -158,10 +154,17 @@ impl Simulation {
 
     /// The route of a flow now: the nodes on the way, both ends included; empty if there is none.
     pub fn route(&self, from: u16, to: u16) -> Vec<u16> {
-        self.table.path(from, to, &self.wires_to())
+        self.net.path(from, to)
     }
 
-    fn wires_to(&self) -> Vec<u16> {
-        self.wires.iter().map(|w| w.to).collect()
+    /// How far the run is.
+    pub fn progress(&self) -> Progress {
+        self.flows.progress(self.clock.now)
+    }
+
+    /// What was found so far. Numbers of open connections are included;
+    /// series are handed over, so that a second call has only what came after the first.
+    pub fn outcome(&mut self) -> Outcome {
+        report::outcome(self)
     }
 }

@@ -1,10 +1,12 @@
 //! Nodes that move: waypoints and traces. Every 0.1 s positions and mean powers are computed anew,
 //! every second the routes.
 
-use super::Simulation;
+use super::clock::Clock;
+use super::daemon::Daemon;
 use super::events::{Class, What};
+use super::forward::Forwarding;
 use crate::routing;
-use crate::scenario::{MobilitySpec, ScenarioError};
+use crate::scenario::{MobilitySpec, RoutingSpec, ScenarioError};
 use wifu_radio::etx::Curves;
 use wifu_radio::plan::Plan;
 use wifu_wire::{Rng, Span, Time};
@@ -37,6 +39,8 @@ struct Waypoint {
 /// All nodes that move.
 pub(crate) struct Motion {
     paths: Vec<(u16, Path)>,
+    /// What routes are computed from links by.
+    routing: RoutingSpec,
     curves: Curves,
     ticks: u64,
     /// Nodes moved since routes were computed.
@@ -91,6 +95,7 @@ impl Motion {
     /// Names of no node; a topology whose nodes have no positions.
     pub(crate) fn new(
         specs: &[MobilitySpec],
+        routing: &RoutingSpec,
         plan: &Plan,
         rng: &Rng,
     ) -> Result<Option<Motion>, ScenarioError> {
@@ -151,6 +156,7 @@ impl Motion {
         }
         Ok(Some(Motion {
             paths,
+            routing: routing.clone(),
             curves: Curves::default(),
             ticks: 0,
             stale: false,
@@ -180,20 +186,61 @@ fn set_gain(plan: &mut Plan, from: u16, to: u16, mean_dbm: f64) -> bool {
     }
 }
 
-impl Simulation {
+impl Motion {
     /// Nodes are where their paths have them now, and links are as strong as that makes them.
-    pub(crate) fn move_nodes(&mut self) {
-        let Some(motion) = &mut self.motion else {
+    pub(crate) fn step(
+        &mut self,
+        clock: &mut Clock,
+        plan: &mut Plan,
+        net: &mut Forwarding,
+        daemon: Option<&mut Daemon>,
+    ) {
+        clock.push(clock.now + TICK, Class::World, What::Move);
+        let moved = self.walk(clock.now, plan);
+        let Some(geometry) = plan.geometry.clone() else {
             return;
         };
-        self.events.push(self.now + TICK, Class::World, What::Move);
-        let mut moved = Vec::with_capacity(motion.paths.len());
-        for (node, path) in &mut motion.paths {
-            let place = match path {
-                Path::Waypoint(walk) => Some(walk.at(self.now)),
-                Path::Trace(rows) => along(rows, self.now),
+        self.stale |= !moved.is_empty();
+        for &node in &moved {
+            let Some(here) = plan.nodes[usize::from(node)].position else {
+                continue;
             };
-            let position = &mut self.plan.nodes[usize::from(*node)].position;
+            for other in 0..plan.nodes.len() as u16 {
+                let place = plan.nodes[usize::from(other)].position;
+                let Some(there) = place.filter(|_| other != node) else {
+                    continue;
+                };
+                for (from, to, a, b) in [(node, other, here, there), (other, node, there, here)] {
+                    let dbm = geometry.mean_dbm(from, to, &a, &b);
+                    if set_gain(plan, from, to, dbm) {
+                        net.air.set_gain(from, to, dbm);
+                    }
+                }
+            }
+        }
+        // Also after the last step of a way: nobody may come to rest with routes from before.
+        self.ticks += 1;
+        if self.ticks % ROUTES_EVERY == 1 && core::mem::take(&mut self.stale) {
+            let links = routing::links(plan, &self.routing, &mut self.curves);
+            match daemon {
+                Some(daemon) => {
+                    daemon.relink(&links, clock.now);
+                    daemon.reroute(net);
+                }
+                None => net.lay_routes(&links),
+            }
+        }
+    }
+
+    /// Put nodes where their paths have them now; gives those that are elsewhere than before.
+    fn walk(&mut self, now: Time, plan: &mut Plan) -> Vec<u16> {
+        let mut moved = Vec::with_capacity(self.paths.len());
+        for (node, path) in &mut self.paths {
+            let place = match path {
+                Path::Waypoint(walk) => Some(walk.at(now)),
+                Path::Trace(rows) => along(rows, now),
+            };
+            let position = &mut plan.nodes[usize::from(*node)].position;
             if let (Some([x, y]), Some(old)) = (place, position.as_mut())
                 && (old[0], old[1]) != (x, y)
             {
@@ -201,39 +248,7 @@ impl Simulation {
                 moved.push(*node);
             }
         }
-        let Some(geometry) = self.plan.geometry.clone() else {
-            return;
-        };
-        motion.stale |= !moved.is_empty();
-        for &node in &moved {
-            let Some(here) = self.plan.nodes[usize::from(node)].position else {
-                continue;
-            };
-            for other in 0..self.plan.nodes.len() as u16 {
-                let place = self.plan.nodes[usize::from(other)].position;
-                let Some(there) = place.filter(|_| other != node) else {
-                    continue;
-                };
-                for (from, to, a, b) in [(node, other, here, there), (other, node, there, here)] {
-                    let dbm = geometry.mean_dbm(from, to, &a, &b);
-                    if set_gain(&mut self.plan, from, to, dbm) {
-                        self.air.set_gain(from, to, dbm);
-                    }
-                }
-            }
-        }
-        // Also after the last step of a way: nobody may come to rest with routes from before.
-        motion.ticks += 1;
-        if motion.ticks % ROUTES_EVERY == 1 && core::mem::take(&mut motion.stale) {
-            let links = routing::links(&self.plan, &self.scenario.routing, &mut motion.curves);
-            match &mut self.daemon {
-                Some(daemon) => {
-                    daemon.relink(&links, self.now);
-                    self.reroute();
-                }
-                None => self.lay_routes(&links),
-            }
-        }
+        moved
     }
 }
 

@@ -37,6 +37,19 @@ pub(crate) struct Packet {
     live: bool,
 }
 
+/// Bring a packet's TTL down to `ttl`, and its checksum with it.
+pub(crate) fn lower_ttl(head: &mut [u8], ttl: u8) {
+    if head[8] > ttl {
+        let sum = u16::from_be_bytes([head[10], head[11]]);
+        let gone = u16::from(head[8] - ttl) << 8;
+        // RFC 1624: the sum is over complements, so what the TTL lost is added.
+        let (new, carry) = sum.overflowing_add(gone);
+        let new = new + u16::from(carry);
+        head[8] = ttl;
+        head[10..12].copy_from_slice(&new.to_be_bytes());
+    }
+}
+
 /// The slab and the buffers.
 pub(crate) struct Pool {
     packets: Vec<Packet>,
@@ -117,24 +130,17 @@ impl Pool {
 
     /// The packet as it looks where it is now, in memory of the pool's: TTL and checksum patched.
     pub(crate) fn as_seen(&mut self, id: u32) -> &[u8] {
-        let packet = self.packets[id as usize];
-        let (at, len) = (
-            packet.buffer as usize * self.stride,
-            usize::from(packet.len),
-        );
-        self.scratch.clear();
-        self.scratch.extend_from_slice(&self.octets[at..at + len]);
-        let head = &mut self.scratch[..HEADER];
-        if head[8] > packet.ttl {
-            let sum = u16::from_be_bytes([head[10], head[11]]);
-            let gone = u16::from(head[8] - packet.ttl) << 8;
-            // RFC 1624: the sum is over complements, so what the TTL lost is added.
-            let (new, carry) = sum.overflowing_add(gone);
-            let new = new + u16::from(carry);
-            head[8] = packet.ttl;
-            head[10..12].copy_from_slice(&new.to_be_bytes());
-        }
+        let mut scratch = core::mem::take(&mut self.scratch);
+        self.copy_seen(id, &mut scratch);
+        self.scratch = scratch;
         &self.scratch
+    }
+
+    /// The packet as it looks where it is now, in place of what is in `out`.
+    pub(crate) fn copy_seen(&self, id: u32, out: &mut Vec<u8>) {
+        out.clear();
+        out.extend_from_slice(self.octets(id));
+        lower_ttl(out, self.packets[id as usize].ttl);
     }
 
     /// A new packet that holds the buffer.

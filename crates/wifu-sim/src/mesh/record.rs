@@ -1,6 +1,7 @@
 //! What is written down while a run goes on.
 
-use super::Simulation;
+use super::air::Air;
+use super::clock::Clock;
 use super::events::{Class, What};
 use crate::outcome::Series;
 use crate::scenario::RecordSpec;
@@ -8,26 +9,6 @@ use std::collections::BTreeMap;
 use wifu_engine::signal::Sent;
 use wifu_engine::{Conn, Kind, Reason};
 use wifu_wire::{Span, Time};
-
-/// A hash over everything that happens, in order.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Hash(u64);
-
-impl Hash {
-    pub(crate) fn new(seed: u64) -> Hash {
-        Hash(seed ^ 0x243F_6A88_85A3_08D3)
-    }
-
-    /// Something happened.
-    pub(crate) fn mix(&mut self, at: Time, what: u64) {
-        let x = (self.0 ^ at.0).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        self.0 = (x.rotate_left(29) ^ what).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    }
-
-    pub(crate) fn value(self) -> u64 {
-        self.0 ^ self.0 >> 31
-    }
-}
 
 /// The series of one flow.
 #[derive(Clone, Debug, Default)]
@@ -139,14 +120,12 @@ impl Recorder {
         }
         all
     }
-}
 
-impl Simulation {
     /// Look at every node's queue, and again an interval later.
-    pub(crate) fn sample(&mut self) {
-        let t = self.now.as_secs_f64();
-        for (i, [queue, delay]) in self.rec.nodes.iter_mut().enumerate() {
-            let Some(facts) = self.air.link(i as u16) else {
+    pub(crate) fn sample(&mut self, clock: &mut Clock, air: &Air) {
+        let t = clock.now.as_secs_f64();
+        for (i, [queue, delay]) in self.nodes.iter_mut().enumerate() {
+            let Some(facts) = air.link(i as u16) else {
                 continue;
             };
             if let Some(queued) = facts.queued {
@@ -156,7 +135,6 @@ impl Simulation {
                 delay.push((t, d.as_secs_f64() * 1e6));
             }
         }
-        let at = self.now + self.rec.interval;
-        self.events.push(at, Class::World, What::Sample);
+        clock.push(clock.now + self.interval, Class::World, What::Sample);
     }
 }

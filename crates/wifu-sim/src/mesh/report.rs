@@ -2,7 +2,11 @@
 
 use super::Simulation;
 use super::flow::{Flow, Totals};
-use super::forward::HopSums;
+use super::flows::Flows;
+use super::forward::Forwarding;
+use super::hops::HopSums;
+use super::nodes::Nodes;
+use super::wire::Wire;
 use crate::outcome::{
     FlowOutcome, HandlerOutcome, HopOutcome, LinkOutcome, LostOutcome, NodeOutcome, Outcome,
     SCHEMA, WireOutcome,
@@ -19,201 +23,209 @@ fn span(of: Option<Span>) -> Option<f64> {
     of.map(Span::as_secs_f64)
 }
 
-impl Simulation {
-    /// What was found so far. Numbers of open connections are included;
-    /// series are handed over, so that a second call has only what came after the first.
-    pub fn outcome(&mut self) -> Outcome {
-        let name = |node: u16| self.plan.nodes[usize::from(node)].name.clone();
-        let names: Vec<String> = (0..self.plan.nodes.len() as u16).map(name).collect();
-        let mut inside = vec![0u64; self.flows.len()];
-        for packet in self.pool.inside() {
-            if let Some(n) = inside.get_mut(packet.flow as usize) {
-                *n += 1;
-            }
-        }
-        let flows = (0..self.flows.len()).map(|i| self.flow_outcome(i, &names, inside[i]));
-        let flows: Vec<FlowOutcome> = flows.collect();
-        let batches = &self.stop.batches_end;
-        Outcome {
-            schema: SCHEMA.to_string(),
-            seed: self.scenario.seed,
-            run: self.scenario.run,
-            sim_seconds: self.now.as_secs_f64(),
-            end: self.stop.ended.map_or("stopped", |e| e.name()).to_string(),
-            trace_hash: format!("{:016x}", self.hash.value() ^ self.air.hash()),
-            events: self.counted,
-            flows,
-            batches_end_s: batches.iter().map(|t| t.as_secs_f64()).collect(),
-            nodes: self.node_outcomes(&names),
-            links: self.link_outcomes(&names),
-            wires: self.wire_outcomes(&names),
-            hops: self.hop_outcomes(&names),
-            series: self.rec.take(&names),
+/// What was found so far. Series are handed over.
+pub(crate) fn outcome(of: &mut Simulation) -> Outcome {
+    let (net, nodes, flows) = (&of.net, &of.nodes, &of.flows);
+    let name = |node: u16| of.plan.nodes[usize::from(node)].name.clone();
+    let names: Vec<String> = (0..of.plan.nodes.len() as u16).map(name).collect();
+    let mut inside = vec![0u64; flows.all.len()];
+    for packet in net.pool.inside() {
+        if let Some(n) = inside.get_mut(packet.flow as usize) {
+            *n += 1;
         }
     }
+    let inside = inside.into_iter().enumerate();
+    let stop = &flows.stop;
+    let positions = of.plan.nodes.iter().map(|n| n.position);
+    Outcome {
+        schema: SCHEMA.to_string(),
+        seed: of.scenario.seed,
+        run: of.scenario.run,
+        sim_seconds: of.clock.now.as_secs_f64(),
+        end: stop.ended.map_or("stopped", |e| e.name()).to_string(),
+        trace_hash: format!("{:016x}", of.clock.hash() ^ net.air.hash()),
+        events: of.counted,
+        flows: inside
+            .map(|(i, n)| flow_outcome(of.clock.now, (flows, nodes), i, &names, n))
+            .collect(),
+        batches_end_s: stop.batches_end.iter().map(|t| t.as_secs_f64()).collect(),
+        nodes: node_outcomes(net, nodes, &names, positions),
+        links: link_outcomes(net, &names),
+        wires: wire_outcomes(net, &names),
+        hops: net
+            .hops
+            .iter()
+            .map(|(flow, reverse, hop, sums)| hop_outcome(sums, flow, reverse, hop, &names))
+            .collect(),
+        series: of.flows.rec.take(&names),
+    }
+}
 
-    fn flow_outcome(&self, index: usize, names: &[String], inside: u64) -> FlowOutcome {
-        let flow = &self.flows[index];
-        let account = &flow.account;
-        let mut totals = account.totals.clone();
-        for (end, of) in flow.ends.iter().enumerate() {
-            let Some(id) = of.conn else { continue };
-            let endpoint = &self.hosts[self.host_of(flow, end)].endpoint;
-            match (endpoint.info(id), end) {
-                (Some(info), 0) => totals.sender(&info),
-                (Some(info), _) => totals.receiver(&info),
-                (None, _) => {}
-            }
+fn flow_outcome(
+    now: Time,
+    (flows, nodes): (&Flows, &Nodes),
+    index: usize,
+    names: &[String],
+    inside: u64,
+) -> FlowOutcome {
+    let flow = &flows.all[index];
+    let account = &flow.account;
+    let totals = totals(flow, nodes);
+    let start = account.start.unwrap_or(now);
+    let until = match (account.finished, account.last) {
+        (true, Some(last)) => last,
+        _ if flow.stopped => flow.stop_at.min(now),
+        _ => now,
+    };
+    let lasted = (until - start).as_secs_f64();
+    let mut packets = account.packets;
+    packets.inside = inside;
+    let limits = Limit::NAMES.iter().zip(totals.limits);
+    FlowOutcome {
+        id: index as u32 + 1,
+        from: names[usize::from(flow.src)].clone(),
+        to: names[usize::from(flow.dst)].clone(),
+        protocol: flow.spec.protocol.clone(),
+        app: flow.spec.app.name().to_string(),
+        hops: account.hops,
+        start_s: start.as_secs_f64(),
+        connected_s: seconds(account.connected),
+        first_byte_s: seconds(account.first),
+        last_byte_s: seconds(account.last),
+        known_s: seconds(account.known),
+        finished: account.finished,
+        until_s: until.as_secs_f64(),
+        bytes: account.bytes,
+        goodput_bps: if lasted > 0.0 {
+            account.bytes as f64 * 8.0 / lasted
+        } else {
+            0.0
+        },
+        corrupt: account.corrupt,
+        connections: account.connections,
+        segments: totals.segments,
+        data_segments: totals.data_segments,
+        feedback_segments: totals.feedback,
+        retransmissions: totals.retransmissions,
+        timeouts: totals.timeouts,
+        fast_retransmits: account.fast,
+        timeout_s: account.waited.as_secs_f64(),
+        srtt_s: span(totals.srtt),
+        min_rtt_s: span(totals.min_rtt),
+        cwnd: totals.cwnd,
+        limited_s: limits
+            .filter(|(_, s)| *s > Span::ZERO)
+            .map(|(n, s)| (n.to_string(), s.as_secs_f64()))
+            .collect(),
+        fault: account.fault.clone(),
+        packets,
+        batches: account.batches.clone(),
+        requests: account.requests.clone(),
+        ..sender_outcome(flow, index as u32, &totals)
+    }
+}
+
+/// The numbers of all its connections, the present one included.
+fn totals(flow: &Flow, nodes: &Nodes) -> Totals {
+    let mut totals = flow.account.totals.clone();
+    for (end, of) in flow.ends.iter().enumerate() {
+        let Some(id) = of.conn else { continue };
+        let endpoint = nodes.endpoint_of(flow.node(end));
+        match (endpoint.info(id), end) {
+            (Some(info), 0) => totals.sender(&info),
+            (Some(info), _) => totals.receiver(&info),
+            (None, _) => {}
         }
-        if flow.udp.is_some() {
-            totals.segments = account.packets.sent;
-            totals.data_segments = account.packets.sent;
-        }
-        let start = account.start.unwrap_or(self.now);
-        let until = match (account.finished, account.last) {
-            (true, Some(last)) => last,
-            _ if flow.stopped => flow.stop_at.min(self.now),
-            _ => self.now,
-        };
-        let lasted = (until - start).as_secs_f64();
-        let mut packets = account.packets;
-        packets.inside = inside;
-        let limits = Limit::NAMES.iter().zip(totals.limits);
-        FlowOutcome {
-            id: index as u32 + 1,
-            from: names[usize::from(flow.src)].clone(),
-            to: names[usize::from(flow.dst)].clone(),
-            protocol: flow.spec.protocol.clone(),
-            app: flow.spec.app.name().to_string(),
-            hops: account.hops,
-            start_s: start.as_secs_f64(),
-            connected_s: seconds(account.connected),
-            first_byte_s: seconds(account.first),
-            last_byte_s: seconds(account.last),
-            known_s: seconds(account.known),
-            finished: account.finished,
-            until_s: until.as_secs_f64(),
-            bytes: account.bytes,
-            goodput_bps: if lasted > 0.0 {
-                account.bytes as f64 * 8.0 / lasted
-            } else {
-                0.0
+    }
+    if flow.udp.is_some() {
+        totals.segments = flow.account.packets.sent;
+        totals.data_segments = flow.account.packets.sent;
+    }
+    totals
+}
+
+fn node_outcomes(
+    net: &Forwarding,
+    nodes: &Nodes,
+    names: &[String],
+    positions: impl Iterator<Item = Option<[f64; 3]>>,
+) -> Vec<NodeOutcome> {
+    let node = |((i, name), position): ((usize, &String), Option<[f64; 3]>)| {
+        let c = net.air.counters(i as u16);
+        let lost = |why: &[Why]| why.iter().map(|w| c.lost_by(*w)).sum();
+        NodeOutcome {
+            name: name.clone(),
+            position,
+            frames: c.delivered + c.failed,
+            attempts: c.attempts,
+            retries: c.retries,
+            failed: c.failed,
+            received: c.received,
+            duplicates: c.duplicates,
+            queue_drops: c.refused,
+            lost: LostOutcome {
+                collision: lost(&[Why::Collision, Why::Captured]),
+                noise: lost(&[Why::Noise, Why::Weak]),
+                busy: lost(&[Why::Transmitting, Why::Locked]),
             },
-            corrupt: account.corrupt,
-            connections: account.connections,
-            segments: totals.segments,
-            data_segments: totals.data_segments,
-            feedback_segments: totals.feedback,
-            retransmissions: totals.retransmissions,
-            timeouts: totals.timeouts,
-            fast_retransmits: account.fast,
-            timeout_s: account.waited.as_secs_f64(),
-            srtt_s: span(totals.srtt),
-            min_rtt_s: span(totals.min_rtt),
-            cwnd: totals.cwnd,
-            limited_s: limits
-                .filter(|(_, s)| *s > Span::ZERO)
-                .map(|(n, s)| (n.to_string(), s.as_secs_f64()))
+            airtime_s: c.airtime.as_secs_f64(),
+            busy_s: c.busy.as_secs_f64(),
+            delay_us: net
+                .air
+                .link(i as u16)
+                .and_then(|l| l.delay)
+                .map(|d| d.as_secs_f64() * 1e6),
+            forwarded: net.relayed[i],
+            handlers: nodes
+                .counters(i as u16)
+                .map(|(name, c)| HandlerOutcome {
+                    name: name.to_owned(),
+                    packets: c.packets,
+                    changed: c.changed,
+                    dropped: c.dropped.values().sum(),
+                    held: c.held,
+                    overflows: c.overflows,
+                })
                 .collect(),
-            fault: account.fault.clone(),
-            packets,
-            batches: account.batches.clone(),
-            requests: account.requests.clone(),
-            ..sender_outcome(flow, index as u32, &totals)
         }
-    }
+    };
+    names.iter().enumerate().zip(positions).map(node).collect()
+}
 
-    fn node_outcomes(&self, names: &[String]) -> Vec<NodeOutcome> {
-        let node = |(i, name): (usize, &String)| {
-            let c = self.air.counters(i as u16);
-            let lost = |why: &[Why]| why.iter().map(|w| c.lost_by(*w)).sum();
-            NodeOutcome {
-                name: name.clone(),
-                position: self.plan.nodes[i].position,
-                frames: c.delivered + c.failed,
+fn link_outcomes(net: &Forwarding, names: &[String]) -> Vec<LinkOutcome> {
+    let mut links = Vec::new();
+    for (from, name) in names.iter().enumerate() {
+        for (to, snr_db, c) in net.air.links(from as u16) {
+            // Who cannot even hear a neighbour has no link to it.
+            if c.attempts + c.overheard + c.decoded == 0 {
+                continue;
+            }
+            links.push(LinkOutcome {
+                from: name.clone(),
+                to: names[usize::from(to)].clone(),
+                snr_db,
                 attempts: c.attempts,
-                retries: c.retries,
+                acked: c.acked,
+                frames: c.frames,
                 failed: c.failed,
-                received: c.received,
-                duplicates: c.duplicates,
-                queue_drops: c.refused,
-                lost: LostOutcome {
-                    collision: lost(&[Why::Collision, Why::Captured]),
-                    noise: lost(&[Why::Noise, Why::Weak]),
-                    busy: lost(&[Why::Transmitting, Why::Locked]),
-                },
-                airtime_s: c.airtime.as_secs_f64(),
-                busy_s: c.busy.as_secs_f64(),
-                delay_us: self
-                    .air
-                    .link(i as u16)
-                    .and_then(|l| l.delay)
-                    .map(|d| d.as_secs_f64() * 1e6),
-                forwarded: self.nodes[i].forwarded,
-                handlers: self
-                    .handlers
-                    .counters(i as u16)
-                    .map(|(name, c)| HandlerOutcome {
-                        name: name.to_owned(),
-                        packets: c.packets,
-                        changed: c.changed,
-                        dropped: c.dropped.values().sum(),
-                        held: c.held,
-                        overflows: c.overflows,
-                    })
-                    .collect(),
-            }
-        };
-        names.iter().enumerate().map(node).collect()
-    }
-
-    fn link_outcomes(&self, names: &[String]) -> Vec<LinkOutcome> {
-        let mut links = Vec::new();
-        for (from, name) in names.iter().enumerate() {
-            for (to, snr_db, c) in self.air.links(from as u16) {
-                // Who cannot even hear a neighbour has no link to it.
-                if c.attempts + c.overheard + c.decoded == 0 {
-                    continue;
-                }
-                links.push(LinkOutcome {
-                    from: name.clone(),
-                    to: names[usize::from(to)].clone(),
-                    snr_db,
-                    attempts: c.attempts,
-                    acked: c.acked,
-                    frames: c.frames,
-                    failed: c.failed,
-                    overheard: c.overheard,
-                    overheard_frames: c.overheard_frames,
-                });
-            }
+                overheard: c.overheard,
+                overheard_frames: c.overheard_frames,
+            });
         }
-        links
     }
+    links
+}
 
-    fn wire_outcomes(&self, names: &[String]) -> Vec<WireOutcome> {
-        let wire = |w: &super::Wire| WireOutcome {
-            from: names[usize::from(w.from)].clone(),
-            to: names[usize::from(w.to)].clone(),
-            packets: w.packets,
-            bytes: w.octets,
-            queue_drops: w.full,
-            lost: w.lost,
-        };
-        self.wires.iter().map(wire).collect()
-    }
-
-    fn hop_outcomes(&self, names: &[String]) -> Vec<HopOutcome> {
-        let mut all = Vec::new();
-        for (flow, ways) in self.hops.iter().enumerate() {
-            for (way, hops) in ways.iter().enumerate() {
-                for (hop, sums) in hops.iter().enumerate() {
-                    all.push(hop_outcome(sums, flow, way == 1, hop, names));
-                }
-            }
-        }
-        all
-    }
+fn wire_outcomes(net: &Forwarding, names: &[String]) -> Vec<WireOutcome> {
+    let wire = |w: &Wire| WireOutcome {
+        from: names[usize::from(w.from)].clone(),
+        to: names[usize::from(w.to)].clone(),
+        packets: w.packets,
+        bytes: w.octets,
+        queue_drops: w.full,
+        lost: w.lost,
+    };
+    net.wires.iter().map(wire).collect()
 }
 
 /// What the sender handed to the network, and between which ports.

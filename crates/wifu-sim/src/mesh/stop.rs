@@ -1,6 +1,5 @@
 //! When a run ends, and how far it is.
 
-use super::Simulation;
 use crate::scenario::{Scenario, ScenarioError};
 use wifu_wire::{Span, Time};
 
@@ -51,9 +50,11 @@ pub(crate) struct Stop {
     delivered: u64,
     next_batch: u64,
     /// Finite flows that are not done.
-    pub(crate) waiting: usize,
+    waiting: usize,
     /// There are finite flows.
     finite: bool,
+    /// The scenario says when it ends.
+    pub(crate) timed: bool,
     pub(crate) batches_end: Vec<Time>,
     pub(crate) ended: Option<EndReason>,
 }
@@ -74,76 +75,51 @@ impl Stop {
             next_batch: spec.batch.unwrap_or(u64::MAX),
             waiting: finite,
             finite: finite > 0,
+            timed: spec.time.is_some(),
             batches_end: Vec::new(),
             ended: None,
         })
     }
-}
 
-impl Simulation {
-    /// Full segments (or datagrams) of a flow were delivered.
-    pub(crate) fn count_packets(&mut self, n: u64) {
-        self.stop.delivered += n;
-        while self.stop.delivered >= self.stop.next_batch {
-            self.stop.next_batch += self.stop.batch.unwrap_or(u64::MAX);
-            self.stop.batches_end.push(self.now);
-            for flow in &mut self.flows {
-                let account = &mut flow.account;
-                account.batches.push(account.bytes - account.batched);
-                account.batched = account.bytes;
-            }
+    /// Full segments (or datagrams) of a flow were delivered; says how many batches that ends.
+    pub(crate) fn count(&mut self, now: Time, n: u64) -> usize {
+        self.delivered += n;
+        let before = self.batches_end.len();
+        while self.delivered >= self.next_batch {
+            self.next_batch += self.batch.unwrap_or(u64::MAX);
+            self.batches_end.push(now);
         }
-        if self.stop.packets.is_some_and(|p| self.stop.delivered >= p) {
-            self.stop.ended.get_or_insert(EndReason::Packets);
+        if self.packets.is_some_and(|p| self.delivered >= p) {
+            self.ended.get_or_insert(EndReason::Packets);
+        }
+        self.batches_end.len() - before
+    }
+
+    /// One more finite flow has nothing left to do.
+    pub(crate) fn flow_done(&mut self) {
+        self.waiting -= 1;
+        if self.waiting == 0 && self.packets.is_none() {
+            self.ended.get_or_insert(EndReason::Done);
         }
     }
 
-    /// A flow has nothing left to do.
-    pub(crate) fn flow_done(&mut self, flow: u32) {
-        let flow = &mut self.flows[flow as usize];
-        if core::mem::replace(&mut flow.done, true) || !flow.finite {
-            return;
-        }
-        self.stop.waiting -= 1;
-        if self.stop.waiting == 0 && self.stop.packets.is_none() {
-            self.stop.ended.get_or_insert(EndReason::Done);
-        }
-    }
-
-    /// How far the run is.
-    pub fn progress(&self) -> Progress {
-        let of_time = self.now.as_secs_f64() / self.stop.time.as_secs_f64().max(1e-9);
-        let mut share = match self.scenario.stop.time {
-            Some(_) => of_time,
-            None => 0.0,
-        };
-        if let Some(packets) = self.stop.packets {
-            share = share.max(self.stop.delivered as f64 / packets as f64);
-        } else if self.stop.finite {
-            let finite = self.flows.iter().filter(|f| f.finite);
-            let least = finite.map(|f| match (f.done, f.spec.bytes) {
-                (true, _) => 1.0,
-                (false, Some(bytes)) => f.account.bytes as f64 / bytes.0.max(1) as f64,
-                (false, None) => match (f.spec.time, f.account.start) {
-                    (Some(t), Some(start)) => {
-                        (self.now - start).as_secs_f64() / t.0.as_secs_f64().max(1e-9)
-                    }
-                    _ => match f.spec.count {
-                        Some(count) => f.account.requests.len() as f64 / count.max(1) as f64,
-                        None => 0.0,
-                    },
-                },
-            });
-            share = share.max(least.fold(1.0, f64::min));
+    /// How far the run is at `now`; `least` is the share of the finite flow that is least far.
+    pub(crate) fn progress(&self, now: Time, least: impl FnOnce() -> f64) -> Progress {
+        let of_time = now.as_secs_f64() / self.time.as_secs_f64().max(1e-9);
+        let mut share = if self.timed { of_time } else { 0.0 };
+        if let Some(packets) = self.packets {
+            share = share.max(self.delivered as f64 / packets as f64);
+        } else if self.finite {
+            share = share.max(least());
         }
         Progress {
-            seconds: self.now.as_secs_f64(),
-            share: if self.stop.ended.is_some() {
+            seconds: now.as_secs_f64(),
+            share: if self.ended.is_some() {
                 1.0
             } else {
                 share.clamp(0.0, 1.0)
             },
-            ended: self.stop.ended,
+            ended: self.ended,
         }
     }
 }

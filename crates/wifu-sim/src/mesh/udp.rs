@@ -1,13 +1,12 @@
 //! Datagrams at a rate or at full load, and the sink that counts them.
 
-use super::Simulation;
+use super::address::address;
 use super::app::Talk;
 use super::flow::{Flow, Jitter, Udp};
-use super::host::address;
 use super::pool::Packet;
 use crate::scenario::{AppKind, FlowSpec};
 use wifu_wire::ipv4::{self, HEADER, TTL};
-use wifu_wire::{IpInfo, Rng, Span};
+use wifu_wire::{IpInfo, Rng, Span, Time};
 
 /// Octets of a UDP header.
 const UDP_HEADER: usize = 8;
@@ -17,7 +16,7 @@ const NUMBER: usize = 8;
 pub(crate) const UDP: u8 = 17;
 /// At full load so many packets of a flow are in its node's queue: enough that coalesced reports
 /// of the driver never let it run empty.
-const LOAD: u32 = 32;
+pub(crate) const LOAD: u32 = 32;
 
 impl Udp {
     /// The source of a flow; `mtu` is the length of its packets if the flow does not say.
@@ -46,91 +45,57 @@ impl Udp {
     }
 }
 
-impl Simulation {
-    /// A datagram is due, or the source starts at full load.
-    pub(crate) fn send_due(&mut self, number: u32) {
-        let now = self.now;
-        let Some(udp) = &mut self.flows[number as usize].udp else {
-            return;
-        };
-        if udp.left == Some(0) {
-            return;
-        }
-        let next = match (&mut udp.talk, udp.gap) {
+impl Flow {
+    /// A datagram is due, or the source starts at full load: when the next one is due, `None` at
+    /// full load. Nothing if the flow sends no datagrams, or no more.
+    pub(crate) fn datagram_due(&mut self, now: Time) -> Option<Option<Time>> {
+        let udp = self.udp.as_mut().filter(|u| u.left != Some(0))?;
+        Some(match (&mut udp.talk, udp.gap) {
             (Some(talk), _) => Some(talk.next(now)),
             (None, Some(gap)) => Some(now + gap),
             (None, None) => None,
+        })
+    }
+
+    /// At full load, and it has not as many packets in its node's queue as it may.
+    pub(crate) fn loads(&self) -> bool {
+        self.udp.as_ref().is_some_and(|udp| {
+            let idle = self.account.start.is_none() || udp.ended(self) || udp.gap.is_some();
+            !idle && udp.queued < LOAD
+        })
+    }
+
+    /// One of its packets enters its node's queue, which will report that it left.
+    pub(crate) fn enters_queue(&mut self) {
+        if let Some(udp) = &mut self.udp {
+            udp.queued += 1;
+        }
+    }
+
+    /// One of its packets left its node's queue. True at full load: another takes its place.
+    #[inline]
+    pub(crate) fn left_queue(&mut self) -> bool {
+        let Some(udp) = self.udp.as_mut().filter(|u| u.gap.is_none()) else {
+            return false;
         };
-        match next {
-            Some(at) => {
-                self.send_datagram(number);
-                self.step_at(number, at);
-            }
-            None => self.load(number),
-        }
+        udp.queued = udp.queued.saturating_sub(1);
+        true
     }
 
-    /// Full load: fill the queue up to the mark.
-    fn load(&mut self, number: u32) {
-        loop {
-            let flow = &self.flows[number as usize];
-            let (src, dst) = (flow.src, flow.dst);
-            let Some(udp) = &flow.udp else { return };
-            let idle = flow.account.start.is_none() || udp.ended(flow) || udp.gap.is_some();
-            if idle || udp.queued >= LOAD {
-                return;
-            }
-            match self.table.via(src, dst) {
-                crate::routing::Via::Radio(_) if self.air.room(src) > 0 => {}
-                crate::routing::Via::Wire(wire) => {
-                    let wire = &mut self.wires[wire as usize];
-                    // What waits in front of a wire is not reported: ask again when one has left.
-                    if wire.room(self.now) == 0 || wire.waiting() >= LOAD as usize {
-                        let at = wire.next_left();
-                        return self.step_at(number, at);
-                    }
-                }
-                _ => return,
-            }
-            let by_radio = matches!(self.table.via(src, dst), crate::routing::Via::Radio(_));
-            if let (true, Some(udp)) = (by_radio, &mut self.flows[number as usize].udp) {
-                udp.queued += 1;
-            }
-            self.send_datagram(number);
-        }
-    }
-
-    /// A packet of a flow left its source's queue: at full load another takes its place.
-    pub(crate) fn left_queue(&mut self, number: u32, reverse: bool) {
-        let flow = &mut self.flows[number as usize];
-        if let (Some(udp), false) = (&mut flow.udp, reverse) {
-            if udp.gap.is_some() {
-                return;
-            }
-            udp.queued = udp.queued.saturating_sub(1);
-            self.load(number);
-        }
-    }
-
-    /// The node's queue has room again.
-    pub(crate) fn refill(&mut self, node: u16) {
-        for number in 0..self.flows.len() {
-            if self.flows[number].udp.is_some() && self.flows[number].src == node {
-                self.load(number as u32);
-            }
-        }
-    }
-
-    fn send_datagram(&mut self, number: u32) {
-        let buffer = self.pool.buffer();
-        let flow = &mut self.flows[number as usize];
-        let (src, dst) = (flow.src, flow.dst);
-        let Some(udp) = &mut flow.udp else { return };
+    /// Write its next datagram, which is to leave in `buffer`, to `out`. `number` is the flow's.
+    pub(crate) fn datagram(
+        &mut self,
+        now: Time,
+        number: u32,
+        buffer: u32,
+        out: &mut [u8],
+    ) -> Option<Packet> {
+        let (src, dst) = (self.src, self.dst);
+        let udp = self.udp.as_mut()?;
         let payload = udp.left.map_or(udp.payload, |left| left.min(udp.payload)) as usize;
         udp.offered += payload as u64;
         let place = udp.next * udp.payload;
         udp.left = udp.left.map(|left| left.saturating_sub(udp.payload));
-        let out = self.pool.octets_mut(buffer);
         let ip = IpInfo {
             src: address(src),
             dst: address(dst),
@@ -150,56 +115,41 @@ impl Simulation {
         let number_of = udp.next.to_be_bytes();
         let (head, rest) = body[UDP_HEADER..].split_at_mut(payload.min(NUMBER));
         head.copy_from_slice(&number_of[NUMBER - head.len()..]);
-        flow.patterns[0].fill(rest, place);
+        self.patterns[0].fill(rest, place);
         udp.next += 1;
-        let offered = udp.offered;
         let len = (HEADER + total) as u16;
         let mut packet = Packet::new(buffer, len, src, dst, UDP);
-        (packet.flow, packet.born) = (number, self.now);
-        let code = u64::from(number) << 32 | udp.next & 0xFFFF_FFFF;
-        self.hash.mix(self.now, code);
-        if self.rec.all {
-            self.rec.offered(number as usize, self.now, offered);
-        }
-        let id = self.pool.insert(packet);
-        self.originate(id);
+        (packet.flow, packet.born) = (number, now);
+        Some(packet)
     }
 
-    /// A datagram is where it was to go.
-    pub(crate) fn sink(&mut self, id: u32) {
-        let packet = self.pool[id];
-        let number = packet.flow;
-        let body = &self.pool.octets(id)[HEADER + UDP_HEADER..];
-        let flow = &mut self.flows[number as usize];
-        let Some(udp) = &mut flow.udp else { return };
+    /// A datagram sent at `born` is where it was to go; `octets` are those of the packet.
+    pub(crate) fn sink(&mut self, now: Time, born: Time, octets: &[u8]) {
+        let body = &octets[HEADER + UDP_HEADER..];
+        let Some(udp) = &mut self.udp else { return };
         let (head, rest) = body.split_at(body.len().min(NUMBER));
         let mut sequence = [0; NUMBER];
         sequence[NUMBER - head.len()..].copy_from_slice(head);
         let place = u64::from_be_bytes(sequence).wrapping_mul(udp.payload);
-        flow.account.corrupt += flow.patterns[0].wrong(rest, place);
-        udp.jitter.add(self.now - packet.born);
-        flow.account.bytes += body.len() as u64;
-        flow.account.first.get_or_insert(self.now);
-        flow.account.last = Some(self.now);
-        let bytes = flow.account.bytes;
-        self.pool.release(id);
-        self.rec.delivered(number as usize, self.now, bytes);
-        self.count_packets(1);
-        self.datagram_over(number);
+        self.account.corrupt += self.patterns[0].wrong(rest, place);
+        udp.jitter.add(now - born);
+        self.account.bytes += body.len() as u64;
+        self.account.first.get_or_insert(now);
+        self.account.last = Some(now);
     }
 
-    /// A datagram is delivered or lost: the flow is done when no more are on their way.
-    pub(crate) fn datagram_over(&mut self, number: u32) {
-        let flow = &mut self.flows[number as usize];
-        let Some(udp) = &flow.udp else { return };
-        if flow.done || !udp.ended(flow) {
-            return;
+    /// A datagram is delivered or lost. True if that ends the flow: no more are on their way.
+    pub(crate) fn datagram_over(&mut self, now: Time) -> bool {
+        let ended = self.udp.as_ref().is_some_and(|udp| udp.ended(self));
+        if self.done || !ended {
+            return false;
         }
-        let p = flow.account.packets;
-        if p.sent == p.delivered + p.queue + p.link + p.wire + p.route + p.hop {
-            flow.account.finished = p.sent == p.delivered;
-            flow.account.known = Some(self.now);
-            self.flow_done(number);
+        let p = self.account.packets;
+        let over = p.sent == p.delivered + p.queue + p.link + p.wire + p.route + p.hop;
+        if over {
+            self.account.finished = p.sent == p.delivered;
+            self.account.known = Some(now);
         }
+        over
     }
 }

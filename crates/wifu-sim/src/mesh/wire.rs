@@ -6,10 +6,12 @@ use wifu_wire::{Rng, Span, Time};
 /// What became of a packet at a wire's entrance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entered {
-    /// It will arrive. `first`: nothing else is on its way, so its arrival has to be scheduled.
+    /// It will arrive, after it waited for those before it and took so long itself. `first`:
+    /// nothing else is on its way, so its arrival has to be scheduled.
     Flies {
         arrives: Time,
         waits: Span,
+        takes: Span,
         first: bool,
     },
     /// The queue is full.
@@ -67,7 +69,7 @@ impl Wire {
     }
 
     /// Time that a packet of so many octets takes on the wire.
-    pub(crate) fn time_for(&self, len: u16) -> Span {
+    fn time_for(&self, len: u16) -> Span {
         if self.rate == 0 {
             return Span::ZERO;
         }
@@ -100,7 +102,8 @@ impl Wire {
             return Entered::Full;
         }
         let begins = self.leaving.back().copied().unwrap_or(now);
-        let left = begins + self.time_for(len);
+        let takes = self.time_for(len);
+        let left = begins + takes;
         if left > now {
             self.leaving.push_back(left);
         }
@@ -118,11 +121,13 @@ impl Wire {
         Entered::Flies {
             arrives,
             waits: begins - now,
+            takes,
             first: self.flying.len() == 1,
         }
     }
 
     /// The packet at the head arrives; gives it and when the next one does.
+    #[inline]
     pub(crate) fn arrive(&mut self, len: impl Fn(u32) -> u16) -> Option<(u32, Option<Time>)> {
         let (_, id) = self.flying.pop_front()?;
         self.packets += 1;
@@ -161,6 +166,7 @@ mod tests {
         let flies = |k: u64| Entered::Flies {
             arrives: arrives(k),
             waits: air * (k - 1),
+            takes: air,
             first: k == 1,
         };
         assert_eq!(w.enter(Time::ZERO, 5, 1500), flies(1));

@@ -17,6 +17,7 @@ use crate::record::{Capture, Row};
 use crate::rules::Rules;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use std::collections::BTreeMap;
+use trace::Trace;
 use wifu_engine::{Conn, ConnId, Endpoint, EndpointConfig};
 use wifu_wire::{Head, Seq, Span, Time, ipv4};
 
@@ -131,9 +132,8 @@ pub struct Mock {
     held: [Vec<(Packet, u32)>; 2],
     lanes: Vec<Lane>,
     by_ports: BTreeMap<[u16; 2], usize>,
-    rows: Option<Vec<Row>>,
+    trace: Trace,
     capture: Option<Capture>,
-    lost: BTreeMap<Lost, u64>,
     head: Head,
     out: Vec<u8>,
 }
@@ -184,9 +184,8 @@ impl Mock {
             held: [Vec::new(), Vec::new()],
             lanes: Vec::new(),
             by_ports: BTreeMap::new(),
-            rows: b.record.then(Vec::new),
+            trace: Trace::new(b.start, b.record),
             capture: Capture::new(&b.capture),
-            lost: BTreeMap::new(),
             head: Head::default(),
             out: vec![0; 65_536],
         };
@@ -314,7 +313,7 @@ impl Mock {
 
     /// Packets that the network lost, by reason.
     pub fn lost(&self) -> &BTreeMap<Lost, u64> {
-        &self.lost
+        &self.trace.lost
     }
 
     /// Rules of the file that no packet has matched yet.
@@ -329,7 +328,7 @@ impl Mock {
 
     /// The rows so far, if they are kept.
     pub fn rows(&self) -> &[Row] {
-        self.rows.as_deref().unwrap_or_default()
+        self.trace.rows.as_deref().unwrap_or_default()
     }
 
     /// The capture file so far, if it is kept.

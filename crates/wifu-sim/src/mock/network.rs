@@ -42,7 +42,8 @@ impl Mock {
             let lane = &mut self.lanes[flow];
             lane.segments[i] += 1;
             lane.again[i] += u64::from(packet.again);
-            self.row(Event::Send, &packet, packet.reason);
+            let what = (self.now, Event::Send);
+            (self.trace).packet(what, &self.lanes, &packet, packet.reason);
         }
         let at = if side == Side::A { 0 } else { self.path.len() };
         self.forward(packet, at);
@@ -109,7 +110,9 @@ impl Mock {
         if link == last && !packet.judged {
             packet.judged = true;
             match self.faults.judge(self.now, &mut packet) {
-                Sentence::Lost(why) => return self.lose(&packet, why),
+                Sentence::Lost(why) => {
+                    return self.trace.lose(self.now, &self.lanes, &packet, why);
+                }
                 Sentence::Goes { delay, twice } => {
                     let again = twice.then(|| packet.clone());
                     for packet in core::iter::once(packet).chain(again) {
@@ -132,7 +135,7 @@ impl Mock {
                 let event = Happening::Arrive { packet, at: next };
                 self.queue.push(t, Class::Packet, source, event);
             }
-            None => self.lose(&packet, Lost::Queue),
+            None => (self.trace).lose(self.now, &self.lanes, &packet, Lost::Queue),
         }
     }
 
@@ -146,7 +149,7 @@ impl Mock {
             if packet.route() {
                 self.forward(packet, at);
             } else {
-                self.lose(&packet, Lost::Hops);
+                (self.trace).lose(self.now, &self.lanes, &packet, Lost::Hops);
             }
             return;
         }
@@ -184,9 +187,10 @@ impl Mock {
             capture.packet(at, to, Direction::In, &packet.octets, note);
         }
         if packet.corrupt {
-            self.lose(&packet, Lost::Corrupt);
+            (self.trace).lose(self.now, &self.lanes, &packet, Lost::Corrupt);
         } else if packet.data > 0 {
-            self.row(Event::Arrival, &packet, "");
+            let what = (self.now, Event::Arrival);
+            self.trace.packet(what, &self.lanes, &packet, "");
         }
         if let Ok((ip, segment)) = ipv4::parse(&packet.octets) {
             let endpoint = &mut self.hosts[to.index()].endpoint;
@@ -194,7 +198,8 @@ impl Mock {
         }
         if let (Some(flow), false) = (packet.flow, packet.corrupt) {
             self.look(flow, to);
-            self.acked(&packet, flow, to);
+            let lane = &mut self.lanes[flow];
+            self.trace.acked(self.now, lane, &packet, (flow, to));
         }
         self.pump(to);
     }

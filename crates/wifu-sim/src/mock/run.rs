@@ -90,7 +90,8 @@ impl Mock {
             let before = self.lanes[flow].seen[side.index()].timeouts;
             self.look(flow, side);
             if self.lanes[flow].seen[side.index()].timeouts > before {
-                self.timed_out(flow, side);
+                let lane = &self.lanes[flow];
+                self.trace.timed_out(self.now, lane, (flow, side));
             }
         }
         self.pump(side);

@@ -1,23 +1,47 @@
 //! What the mock network writes down.
 
-use super::{Lane, Mock};
+use super::Lane;
 use crate::fault::Lost;
 use crate::packet::{Packet, Side};
 use crate::record::{Event, Row};
+use std::collections::BTreeMap;
 use wifu_wire::{Flags, Seq, Time};
 
-impl Mock {
-    pub(super) fn lose(&mut self, packet: &Packet, why: Lost) {
+/// Packets lost, and the rows if they are kept.
+pub(super) struct Trace {
+    start: Time,
+    pub(super) rows: Option<Vec<Row>>,
+    pub(super) lost: BTreeMap<Lost, u64>,
+}
+
+impl Trace {
+    /// Nothing yet. Times in rows count from `start`.
+    pub(super) fn new(start: Time, rows: bool) -> Trace {
+        Trace {
+            start,
+            rows: rows.then(Vec::new),
+            lost: BTreeMap::new(),
+        }
+    }
+
+    /// A packet is lost.
+    pub(super) fn lose(&mut self, now: Time, lanes: &[Lane], packet: &Packet, why: Lost) {
         *self.lost.entry(why).or_default() += 1;
-        self.row(Event::Drop, packet, why.name());
+        self.packet((now, Event::Drop), lanes, packet, why.name());
     }
 
     /// A row about a packet's data; about the data it acknowledges if it has none.
-    pub(super) fn row(&mut self, event: Event, packet: &Packet, reason: &'static str) {
+    pub(super) fn packet(
+        &mut self,
+        (now, event): (Time, Event),
+        lanes: &[Lane],
+        packet: &Packet,
+        reason: &'static str,
+    ) {
         let (Some(rows), Some(flow)) = (&mut self.rows, packet.flow) else {
             return;
         };
-        let lane = &self.lanes[flow];
+        let lane = &lanes[flow];
         let bare = packet.data == 0 && lane.high[packet.from.index()].is_none();
         let side = if bare {
             packet.from.other()
@@ -32,7 +56,7 @@ impl Mock {
         };
         let seen = &lane.seen[side.index()];
         rows.push(Row {
-            at: Time((self.now - self.start).0),
+            at: Time((now - self.start).0),
             event,
             flow,
             side,
@@ -46,9 +70,14 @@ impl Mock {
     }
 
     /// An acknowledgement arrived at `to`: bare, or with data and for more than before.
-    pub(super) fn acked(&mut self, packet: &Packet, flow: usize, to: Side) {
+    pub(super) fn acked(
+        &mut self,
+        now: Time,
+        lane: &mut Lane,
+        packet: &Packet,
+        (flow, to): (usize, Side),
+    ) {
         let i = to.index();
-        let lane = &mut self.lanes[flow];
         let acks = packet.numbers.ack != 0 && !packet.flags.has(Flags::SYN);
         if !acks || lane.high[i].is_none() {
             return;
@@ -62,35 +91,32 @@ impl Mock {
             return;
         }
         let index = Some(lane.asked(to, packet.numbers.ack));
-        let seen = lane.seen[i];
-        if let Some(rows) = &mut self.rows {
-            rows.push(Row {
-                at: Time((self.now - self.start).0),
-                event: Event::Ack,
-                flow,
-                side: to,
-                index,
-                len: 0,
-                cwnd: seen.cwnd,
-                ssthresh: seen.ssthresh,
-                again: false,
-                reason: "",
-            });
-        }
+        self.of_sender((now, Event::Ack), lane, (flow, to), index);
     }
 
-    pub(super) fn timed_out(&mut self, flow: usize, side: Side) {
-        let lane = &self.lanes[flow];
+    /// A sender's retransmission timer expired.
+    pub(super) fn timed_out(&mut self, now: Time, lane: &Lane, (flow, side): (usize, Side)) {
         let seen = lane.seen[side.index()];
         let number = lane.iss[side.index()].map(|iss| seen.una.since(iss).wrapping_add(1));
         let index = match (number, lane.high[side.index()]) {
             (Some(number), Some(_)) => Some(lane.asked(side, number)),
             _ => None,
         };
+        self.of_sender((now, Event::Timeout), lane, (flow, side), index);
+    }
+
+    fn of_sender(
+        &mut self,
+        (now, event): (Time, Event),
+        lane: &Lane,
+        (flow, side): (usize, Side),
+        index: Option<u64>,
+    ) {
+        let seen = lane.seen[side.index()];
         if let Some(rows) = &mut self.rows {
             rows.push(Row {
-                at: Time((self.now - self.start).0),
-                event: Event::Timeout,
+                at: Time((now - self.start).0),
+                event,
                 flow,
                 side,
                 index,

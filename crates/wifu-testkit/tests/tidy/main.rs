@@ -3,6 +3,7 @@
 
 mod arrows;
 mod rules;
+mod shape;
 mod source;
 
 use source::{Finding, Source};
@@ -83,6 +84,16 @@ fn unsafe_code_stays_where_it_is_allowed() {
 #[test]
 fn functions_files_and_comments_are_short() {
     hold_each(rules::lengths);
+}
+
+#[test]
+fn the_methods_of_a_type_fill_few_files() {
+    hold(shape::types_fill_few_files(&source::read_tree(&root())));
+}
+
+#[test]
+fn files_do_not_import_each_other_in_a_circle() {
+    hold(shape::files_form_no_circle(&source::read_tree(&root())));
 }
 
 #[test]

@@ -1,0 +1,184 @@
+//! All flows and what is known of them: packets sent, delivered and lost, octets delivered, what is
+//! recorded, and when the run is over.
+
+use super::clock::Clock;
+use super::events::{Class, What};
+use super::flow::{Flow, once};
+use super::forward::Lost;
+use super::nodes::Nodes;
+use super::pool::Packet;
+use super::record::Recorder;
+use super::stop::{Progress, Stop};
+use wifu_engine::{Conn, ConnId, Endpoint, Reason};
+use wifu_wire::Time;
+
+/// All flows.
+pub(crate) struct Flows {
+    pub(crate) all: Vec<Flow>,
+    pub(crate) stop: Stop,
+    pub(crate) rec: Recorder,
+}
+
+impl core::ops::Index<u32> for Flows {
+    type Output = Flow;
+    fn index(&self, number: u32) -> &Flow {
+        &self.all[number as usize]
+    }
+}
+
+impl core::ops::IndexMut<u32> for Flows {
+    fn index_mut(&mut self, number: u32) -> &mut Flow {
+        &mut self.all[number as usize]
+    }
+}
+
+impl Flows {
+    /// A packet of the flow is lost.
+    pub(crate) fn lost(&mut self, now: Time, number: u32, why: Lost) {
+        let packets = &mut self[number].account.packets;
+        match why {
+            Lost::Queue => packets.queue += 1,
+            Lost::Link => packets.link += 1,
+            Lost::Wire => packets.wire += 1,
+            Lost::Route => packets.route += 1,
+            Lost::Hop => packets.hop += 1,
+        }
+        self.datagram_over(now, number);
+    }
+
+    /// A packet of the flow is where it was to go. True if it is a datagram, which no endpoint
+    /// wants.
+    #[inline]
+    pub(crate) fn arrived(&mut self, number: u32) -> bool {
+        let flow = &mut self[number];
+        flow.account.packets.delivered += 1;
+        flow.udp.is_some()
+    }
+
+    /// A datagram of the flow is where it was to go.
+    pub(crate) fn sink(&mut self, now: Time, packet: &Packet, octets: &[u8]) {
+        let number = packet.flow;
+        let flow = &mut self[number];
+        flow.sink(now, packet.born, octets);
+        let bytes = flow.account.bytes;
+        self.rec.delivered(number as usize, now, bytes);
+        self.count_packets(now, 1);
+        self.datagram_over(now, number);
+    }
+
+    /// Write the flow's next datagram, which is to leave in `buffer`, to `out`.
+    pub(crate) fn datagram(
+        &mut self,
+        clock: &mut Clock,
+        number: u32,
+        buffer: u32,
+        out: &mut [u8],
+    ) -> Option<Packet> {
+        let flow = &mut self[number];
+        let packet = flow.datagram(clock.now, number, buffer, out)?;
+        let (next, offered) = flow.udp.as_ref().map_or((0, 0), |u| (u.next, u.offered));
+        clock.mix(u64::from(number) << 32 | next & 0xFFFF_FFFF);
+        if self.rec.all {
+            self.rec.offered(number as usize, clock.now, offered);
+        }
+        Some(packet)
+    }
+
+    /// A datagram is delivered or lost, or the flow sends no more: it may be done.
+    pub(crate) fn datagram_over(&mut self, now: Time, number: u32) {
+        if self[number].datagram_over(now) {
+            self.flow_done(number);
+        }
+    }
+
+    /// A flow's end sent a segment: episodes of recovery, and the time-sequence graph.
+    #[inline]
+    pub(crate) fn sent(
+        &mut self,
+        now: Time,
+        endpoint: &Endpoint,
+        (number, end): (u32, usize),
+        id: Option<ConnId>,
+    ) {
+        let of = &self.all[number as usize];
+        if self.rec.all && end == of.counted_end() {
+            // A connection that closes still sends, when its numbers are in the totals already.
+            let open = of.ends[end].conn.and_then(|id| endpoint.info(id));
+            let octets = of.account.totals.octets[end] + open.map_or(0, |info| once(&info));
+            self.rec.offered(number as usize, now, octets);
+        }
+        let (Some(conn), 0) = (id.and_then(|id| endpoint.conn(id)), end) else {
+            return;
+        };
+        if self.rec.all {
+            self.rec.sent(number as usize, now, conn);
+        }
+        let (flow, tx) = (&mut self.all[number as usize], &conn.board().tx);
+        let (before, timeouts) = flow.last_out;
+        flow.last_out = (now, tx.timeouts);
+        if tx.timeouts > timeouts {
+            flow.account.waited = flow.account.waited + (now - before);
+        }
+        let Some(sent) = conn.last_sent() else { return };
+        let repeats = matches!(sent.reason, Reason::DupAck | Reason::Partial | Reason::Sack);
+        if repeats && flow.recovery.is_none_or(|until| tx.una.from(until)) {
+            flow.recovery = Some(tx.max);
+            flow.account.fast += 1;
+        }
+    }
+
+    /// A flow's sender learned something: its window, and whether all has arrived.
+    #[inline]
+    pub(crate) fn look(&mut self, now: Time, nodes: &Nodes, number: u32) {
+        let flow = &mut self.all[number as usize];
+        let waits = flow.account.finished && flow.account.known.is_none();
+        if !waits && !self.rec.windows {
+            return;
+        }
+        let endpoint = nodes.endpoint_of(flow.src);
+        let conn = flow.ends[0].conn.and_then(|id| endpoint.conn(id));
+        if let (true, Some(conn)) = (self.rec.windows, conn) {
+            self.rec.window(number as usize, now, conn);
+        }
+        let all = |c: &Conn| c.board().tx.una.from(c.board().app.end);
+        if waits && conn.is_none_or(all) {
+            flow.account.known = Some(now);
+            self.flow_done(number);
+        }
+    }
+
+    /// Full segments (or datagrams) of a flow were delivered.
+    pub(crate) fn count_packets(&mut self, now: Time, n: u64) {
+        for _ in 0..self.stop.count(now, n) {
+            for flow in &mut self.all {
+                let account = &mut flow.account;
+                account.batches.push(account.bytes - account.batched);
+                account.batched = account.bytes;
+            }
+        }
+    }
+
+    /// A flow has nothing left to do.
+    pub(crate) fn flow_done(&mut self, number: u32) {
+        let flow = &mut self[number];
+        if !core::mem::replace(&mut flow.done, true) && flow.finite {
+            self.stop.flow_done();
+        }
+    }
+
+    /// The flow's application acts at `at`.
+    pub(crate) fn step_at(&mut self, clock: &mut Clock, number: u32, at: Time) {
+        self[number].step = at;
+        if at < Time::NEVER {
+            clock.push(at, Class::Application, What::App(number));
+        }
+    }
+
+    /// How far the run is.
+    pub(crate) fn progress(&self, now: Time) -> Progress {
+        self.stop.progress(now, || {
+            let finite = self.all.iter().filter(|f| f.finite);
+            finite.map(|f| f.share(now)).fold(1.0, f64::min)
+        })
+    }
+}

@@ -1,0 +1,384 @@
+//! Packets meet what runs on nodes. Two places join the halves: [`Simulation::accepted`] is the
+//! only one where the network asks a node about a packet on its way, [`Simulation::originate`] the
+//! only one where what a node sends enters the network.
+
+use super::Simulation;
+use super::address::{address, node_of};
+use super::ends::flow_of;
+use super::forward::{Lost, Place, Relayed};
+use super::hop::{Asked, Came, Passage};
+use super::nodes::NONE;
+use super::pool::{NO_FLOW, Packet};
+use super::steps::Then;
+use super::tap::RadioFacts;
+use super::udp::LOAD;
+use wifu_core::{Hook, TxStatus, Verdict};
+use wifu_radio::{Event, Times};
+use wifu_wire::IpInfo;
+use wifu_wire::ipv4::{self, HEADER};
+
+impl Simulation {
+    /// Everything that the radios have to tell.
+    pub(crate) fn drain_air(&mut self) {
+        if self.net.aired {
+            self.net.show_air();
+        }
+        while let Some(event) = self.net.air.poll() {
+            match event {
+                Event::Received {
+                    node,
+                    from,
+                    cookie,
+                    rssi_dbm,
+                    mode,
+                    broadcast,
+                    ..
+                } => {
+                    let facts = Some(RadioFacts { rssi_dbm, mode });
+                    if broadcast {
+                        self.heard_broadcast(node, from, cookie, facts);
+                    } else {
+                        let id = self.net.pool.pass(cookie, node);
+                        self.arrive(id, from, facts);
+                    }
+                }
+                Event::Done {
+                    node,
+                    to,
+                    cookie,
+                    delivered,
+                    tries,
+                    sample,
+                    times,
+                    ..
+                } => {
+                    let code = u64::from(node) << 32 | u64::from(tries) << 8;
+                    self.clock.mix(code | u64::from(delivered) | 4);
+                    if self.nodes.asked(node).any() {
+                        let status = TxStatus {
+                            ticket: u64::from(cookie),
+                            delivered,
+                            attempts: tries,
+                            airtime: None,
+                            delay: sample,
+                        };
+                        let air = &self.net.air;
+                        self.nodes.status(air, self.clock.now, node, &status);
+                        self.let_go(node);
+                    }
+                    self.sent_by_radio(to, cookie, &times);
+                }
+                Event::Overheard {
+                    node,
+                    from,
+                    cookie,
+                    rssi_dbm,
+                    mode,
+                    ..
+                } => {
+                    let came = Came::over(from, Some(RadioFacts { rssi_dbm, mode }));
+                    self.overhear(node, cookie, came);
+                }
+                Event::Room { node } => {
+                    let host = self.nodes.number(node);
+                    if host != NONE {
+                        self.pump(host);
+                    }
+                    self.refill(node);
+                }
+            }
+        }
+    }
+
+    /// A packet came over a link to the node that holds it now.
+    #[inline]
+    pub(crate) fn arrive(&mut self, id: u32, from: u16, radio: Option<RadioFacts>) {
+        self.net.arrived(&mut self.clock, id, from, radio);
+        let came = Came::over(from, radio);
+        self.pass(Hook::Prerouting, id, came, false);
+    }
+
+    /// A packet leaves the node that holds it: from this hook on.
+    pub(crate) fn leave(&mut self, hook: Hook, id: u32) {
+        self.pass(hook, id, Came::HERE, false);
+    }
+
+    /// What a node sends enters the network.
+    fn originate(&mut self, packet: Packet) {
+        if packet.flow != NO_FLOW {
+            self.flows[packet.flow].account.packets.sent += 1;
+        }
+        let id = self.net.pool.insert(packet);
+        self.leave(Hook::Output, id);
+    }
+
+    /// A packet goes over the node that holds it, from hook to hook, as long as the node's handlers
+    /// accept it. `resumed`: they have accepted it at the first one.
+    fn pass(&mut self, mut hook: Hook, id: u32, mut came: Came, resumed: bool) {
+        let Packet { at: node, dst, .. } = self.net.pool[id];
+        let all = self.nodes.asked(node);
+        let mut asked = if resumed { Asked::default() } else { all };
+        let mut copied = false;
+        loop {
+            if asked.at(hook) {
+                let way = Passage {
+                    id,
+                    hook,
+                    came,
+                    copied,
+                };
+                match self.accepted(node, way) {
+                    Some(way) => (came, copied) = (way.came, way.copied),
+                    None => return,
+                }
+            }
+            asked = all;
+            hook = match hook {
+                Hook::Prerouting if dst == node => Hook::Input,
+                Hook::Prerouting => Hook::Forward,
+                Hook::Input => return self.deliver(id, came),
+                Hook::Forward => {
+                    came = Came::HERE;
+                    match self.net.relay(&mut self.clock, id) {
+                        Relayed::Now => Hook::Postrouting,
+                        Relayed::Later => return,
+                        Relayed::Expired => return self.lose(id, Lost::Route),
+                    }
+                }
+                Hook::Output => {
+                    came = Came::HERE;
+                    Hook::Postrouting
+                }
+                Hook::Postrouting => {
+                    return match self.net.dispatch(&mut self.clock, id) {
+                        Ok(()) => {}
+                        Err(why) => self.lose(id, why),
+                    };
+                }
+                Hook::Overheard => return,
+            };
+        }
+    }
+
+    /// Ask the node's handlers about a packet; `None` unless it goes on.
+    #[inline(never)]
+    fn accepted(&mut self, node: u16, mut way: Passage) -> Option<Passage> {
+        let with = (&mut self.net.pool, &self.net.air, self.clock.now);
+        let verdict = self.nodes.ask(with, &mut way, None);
+        if self.let_go(node) {
+            way.copied = false;
+        }
+        match verdict {
+            Verdict::Accept => return Some(way),
+            Verdict::Drop(_) => self.lose(way.id, Lost::Hop),
+            Verdict::Hold => {}
+        }
+        None
+    }
+
+    /// Let go on what a chain released, and remember when it wants to be called. True if it was
+    /// asked about packets meanwhile.
+    fn let_go(&mut self, node: u16) -> bool {
+        let mut any = false;
+        while let Some((released, mut way)) = self.nodes.released(node) {
+            any = true;
+            let with = (&mut self.net.pool, &self.net.air, self.clock.now);
+            match self.nodes.ask(with, &mut way, Some(released)) {
+                Verdict::Accept => self.pass(way.hook, way.id, way.came, true),
+                Verdict::Drop(_) => self.lose(way.id, Lost::Hop),
+                Verdict::Hold => {}
+            }
+        }
+        self.nodes.arm_chain(&mut self.clock, node);
+        any
+    }
+
+    /// A chain's time has come.
+    pub(crate) fn chain_due(&mut self, node: u16) {
+        self.nodes.chain_due(&self.net.air, self.clock.now, node);
+        self.let_go(node);
+    }
+
+    /// A radio heard a packet for somebody else.
+    fn overhear(&mut self, node: u16, cookie: u32, came: Came) {
+        if !self.nodes.asked(node).at(Hook::Overheard) {
+            return;
+        }
+        let pool = &mut self.net.pool;
+        // Hearing it says nothing of whether it has arrived where it was meant to.
+        let passed = pool[cookie].passed;
+        let id = pool.pass(cookie, node);
+        pool[cookie].passed = passed;
+        let with = (pool, &self.net.air, self.clock.now);
+        let way = Passage::new(id, Hook::Overheard, came);
+        self.nodes.overhear(with, way);
+        self.let_go(node);
+        self.net.pool.release(id);
+    }
+
+    /// A broadcast was heard: routing daemons are the only ones who send any.
+    fn heard_broadcast(&mut self, node: u16, from: u16, id: u32, radio: Option<RadioFacts>) {
+        let (clock, net) = (&mut self.clock, &mut self.net);
+        net.heard(clock, node, from, id, radio);
+        if let Some(daemon) = &mut self.daemon {
+            daemon.heard_message(clock, net, (node, from), id);
+        }
+    }
+
+    /// A radio is done with a packet.
+    fn sent_by_radio(&mut self, to: Option<u16>, id: u32, times: &Times) {
+        let packet = self.net.pool[id];
+        if let Err(why) = self.net.sent_by_radio(&packet, to, id, times) {
+            self.lose(id, why);
+        }
+        let own = packet.hop == 0 && packet.flow != NO_FLOW && !packet.reverse;
+        if own && self.flows[packet.flow].left_queue() {
+            self.load(packet.flow);
+        }
+    }
+
+    /// A packet is lost; its entry is free.
+    fn lose(&mut self, id: u32, why: Lost) {
+        if let Some(flow) = self.net.lose(&mut self.clock, id, why) {
+            self.flows.lost(self.clock.now, flow, why);
+        }
+    }
+
+    /// A packet is where it was to go.
+    fn deliver(&mut self, id: u32, came: Came) {
+        let packet = self.net.pool[id];
+        let now = self.clock.now;
+        if packet.flow != NO_FLOW && self.flows.arrived(packet.flow) {
+            self.flows.sink(now, &packet, self.net.pool.octets(id));
+            return self.net.pool.release(id);
+        }
+        let host = self.nodes.number(packet.at);
+        if host == NONE {
+            return self.net.pool.release(id);
+        }
+        let ip = IpInfo {
+            src: address(packet.src),
+            dst: address(packet.dst),
+            proto: packet.proto,
+            ttl: packet.ttl,
+        };
+        let segment = &self.net.pool.octets(id)[HEADER..];
+        let endpoint = &mut self.nodes.host(host).endpoint;
+        endpoint.handle_frame(now, &ip, segment, &came.facts());
+        self.net.pool.release(id);
+        if packet.flow != NO_FLOW && packet.reverse {
+            self.flows.look(now, &self.nodes, packet.flow);
+        }
+        self.pump(host);
+    }
+
+    /// Applications act and the endpoint sends until neither has anything left to do; then the
+    /// wake-up is set.
+    pub(crate) fn pump(&mut self, number: u32) {
+        let now = self.clock.now;
+        loop {
+            let mut busy = false;
+            while let Some((id, event)) = self.nodes.host(number).endpoint.poll_event() {
+                busy = true;
+                let (clock, nodes) = (&mut self.clock, &mut self.nodes);
+                self.flows.news(clock, nodes, number, id, event);
+            }
+            let host = self.nodes.host(number);
+            host.endpoint.set_room(self.net.room(now, host.node));
+            while self.transmit(number) {
+                busy = true;
+            }
+            if !busy {
+                break;
+            }
+        }
+        let host = self.nodes.host(number);
+        let mut at = host.endpoint.poll_timeout();
+        if self.net.room(now, host.node) == 0 {
+            at = at.min(self.net.room_at(host.node));
+        }
+        self.nodes.arm(&mut self.clock, number, at);
+    }
+
+    /// Send one segment if there is one.
+    fn transmit(&mut self, number: u32) -> bool {
+        let now = self.clock.now;
+        let pool = &mut self.net.pool;
+        let buffer = pool.buffer();
+        let out = pool.octets_mut(buffer);
+        let host = self.nodes.host(number);
+        let Some(datagram) = host.endpoint.poll_transmit(now, &mut out[HEADER..]) else {
+            pool.drop_buffer(buffer);
+            return false;
+        };
+        ipv4::emit(&datagram.ip, datagram.len, out);
+        let mut numbers = [0; 8];
+        numbers.copy_from_slice(&out[HEADER..HEADER + 8]);
+        self.clock.mix(u64::from_le_bytes(numbers) ^ 3);
+        let len = (HEADER + datagram.len) as u16;
+        let dst = node_of(datagram.ip.dst);
+        let mut packet = Packet::new(buffer, len, host.node, dst, datagram.ip.proto);
+        if let Some(conn) = datagram.conn.and_then(|id| host.endpoint.conn(id)) {
+            let (flow, end) = flow_of(conn);
+            (packet.flow, packet.reverse) = (flow, end == 1);
+            self.flows
+                .sent(now, &host.endpoint, (flow, end), datagram.conn);
+        }
+        self.originate(packet);
+        true
+    }
+
+    /// A flow's application acts by itself.
+    pub(crate) fn app_step(&mut self, number: u32) {
+        let (clock, nodes, net) = (&mut self.clock, &mut self.nodes, &self.net);
+        let hops = |from, to| net.path(from, to).len().saturating_sub(1) as u32;
+        let then = self.flows.step(clock, nodes, number, hops);
+        match then {
+            Then::Rest => {}
+            Then::Datagram => self.send_datagram(number),
+            Then::Load => self.load(number),
+            Then::Send | Then::End => {
+                let host = self.nodes.number(self.flows[number].src);
+                self.pump(host);
+                if then == Then::End {
+                    let (clock, nodes) = (&mut self.clock, &mut self.nodes);
+                    self.flows.progressed(clock, nodes, number, 1);
+                }
+            }
+        }
+    }
+
+    /// Full load: fill the queue up to the mark.
+    fn load(&mut self, number: u32) {
+        while self.flows[number].loads() {
+            let flow = &mut self.flows[number];
+            match self.net.place(self.clock.now, flow.src, flow.dst, LOAD) {
+                Place::Reported => flow.enters_queue(),
+                Place::Silent => {}
+                Place::At(at) => return self.flows.step_at(&mut self.clock, number, at),
+                Place::None => return,
+            }
+            self.send_datagram(number);
+        }
+    }
+
+    /// The node's queue has room again.
+    fn refill(&mut self, node: u16) {
+        for number in 0..self.flows.all.len() as u32 {
+            let flow = &self.flows[number];
+            if flow.udp.is_some() && flow.src == node {
+                self.load(number);
+            }
+        }
+    }
+
+    fn send_datagram(&mut self, number: u32) {
+        let pool = &mut self.net.pool;
+        let buffer = pool.buffer();
+        let out = pool.octets_mut(buffer);
+        match self.flows.datagram(&mut self.clock, number, buffer, out) {
+            Some(packet) => self.originate(packet),
+            None => pool.drop_buffer(buffer),
+        }
+    }
+}

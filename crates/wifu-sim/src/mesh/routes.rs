@@ -1,0 +1,106 @@
+//! By which link a packet leaves a node: the table, what the topology or the user lays down beside
+//! it, and by which links each node's own connections leave.
+
+use crate::routing::{Link, Table, Via};
+use core::ops::Range;
+use std::collections::BTreeSet;
+
+/// Routes that do not follow from what links are like.
+#[derive(Default)]
+pub(crate) struct Fixed {
+    /// Along each packets go from neighbour to neighbour.
+    pub(crate) rows: Vec<Range<u16>>,
+    /// (from, to, by which link).
+    pub(crate) named: Vec<(u16, u16, Via)>,
+    /// There are no others.
+    pub(crate) only: bool,
+    /// A daemon judges links: it takes away what the topology or the user says.
+    pub(crate) judged: bool,
+}
+
+impl Fixed {
+    fn along_rows(&self) -> impl Iterator<Item = (u16, u16, Via)> {
+        self.rows.iter().flat_map(|row| {
+            row.clone().flat_map(move |to| {
+                let others = row.clone().filter(move |from| *from != to);
+                others.map(move |from| {
+                    let next = if from < to { from + 1 } else { from - 1 };
+                    (from, to, Via::Radio(next))
+                })
+            })
+        })
+    }
+}
+
+/// All routes of the network.
+pub(crate) struct Routes {
+    table: Table,
+    fixed: Fixed,
+    /// Per node, whom its connections are with.
+    peers: Vec<Vec<u16>>,
+    /// Per node, the links by which its connections' packets leave, each once.
+    ways: Vec<Vec<Via>>,
+}
+
+impl Routes {
+    /// Nothing is reachable yet. Packets go between the `ends` of flows; those of connections, of
+    /// which the link at either end has a say in when they are sent, are marked.
+    pub(crate) fn new(nodes: usize, ends: &[(u16, u16, bool)], fixed: Fixed) -> Routes {
+        let to: Vec<u16> = ends.iter().flat_map(|(a, b, _)| [*a, *b]).collect();
+        let mut peers = vec![Vec::new(); nodes];
+        for &(a, b, _) in ends.iter().filter(|e| e.2) {
+            peers[usize::from(a)].push(b);
+            peers[usize::from(b)].push(a);
+        }
+        Routes {
+            table: Table::new(nodes, &to),
+            fixed,
+            peers,
+            ways: vec![Vec::new(); nodes],
+        }
+    }
+
+    /// Routes over these links, which are all there are.
+    pub(crate) fn lay(&mut self, links: &[Link]) {
+        self.table.clear();
+        if !self.fixed.only {
+            self.table.fill(links);
+        }
+        let fixed = &self.fixed;
+        let up: BTreeSet<(u16, Via)> = links.iter().map(|l| (l.from, l.via)).collect();
+        for (from, to, via) in fixed.along_rows().chain(fixed.named.iter().copied()) {
+            let down = fixed.judged && !up.contains(&(from, via));
+            let way = if down { Via::Nowhere } else { via };
+            self.table.set(from, to, way);
+        }
+        for (node, (ways, peers)) in self.ways.iter_mut().zip(&self.peers).enumerate() {
+            ways.clear();
+            ways.extend(
+                peers
+                    .iter()
+                    .map(|to| match self.table.via(node as u16, *to) {
+                        // One radio, whoever the neighbour.
+                        Via::Radio(_) => Via::Radio(0),
+                        via => via,
+                    }),
+            );
+            ways.sort_unstable();
+            ways.dedup();
+        }
+    }
+
+    /// By which link a packet to `to` leaves `from`.
+    pub(crate) fn via(&self, from: u16, to: u16) -> Via {
+        self.table.via(from, to)
+    }
+
+    /// The links by which the packets of the node's connections leave.
+    pub(crate) fn ways(&self, node: u16) -> &[Via] {
+        &self.ways[usize::from(node)]
+    }
+
+    /// The nodes from `from` to `to`; `wires[n]` is where direction `n` of the wires leads.
+    pub(crate) fn path(&self, from: u16, to: u16, wires: &[u16]) -> Vec<u16> {
+        self.table.path(from, to, wires)
+    }
+}

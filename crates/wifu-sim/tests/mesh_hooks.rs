@@ -1,0 +1,170 @@
+//! What handlers at a relay see of a packet on its way from hook to hook.
+
+use std::sync::{Arc, Mutex};
+use wifu_core::{Chain, Full, Handler, Hook, Hooks, HopCx, Packet, Verdict};
+use wifu_sim::mesh::Simulation;
+use wifu_sim::scenario::Scenario;
+use wifu_wire::{Rng, Span, ipv4};
+
+const SCENARIO: &str = r#"
+    [[topology.node]]
+    name = "a"
+    wired_only = true
+    [[topology.node]]
+    name = "relay"
+    wired_only = true
+    [[topology.node]]
+    name = "b"
+    wired_only = true
+    [[topology.wire]]
+    a = "a"
+    b = "relay"
+    rate = "10Mb/s"
+    delay = "1ms"
+    [[topology.wire]]
+    a = "relay"
+    b = "b"
+    rate = "10Mb/s"
+    delay = "1ms"
+    [host]
+    fwd_cost = "FWD"
+    [[flow]]
+    from = "a"
+    to = "b"
+    protocol = "udp"
+    rate = "1Mb/s"
+    bytes = "20k"
+    [stop]
+    time = "10s"
+"#;
+
+/// (hook, TTL, octet 40) of each packet; a packet whose checksum is wrong has TTL 0.
+type Log = Arc<Mutex<Vec<(Hook, u8, u8)>>>;
+
+/// Notes what it sees; at `marks` it changes octet 40; at `holds` it lets go 1 ms later.
+struct Notes {
+    log: Log,
+    marks: Option<Hook>,
+    holds: Option<Hook>,
+    kept: Vec<u64>,
+}
+
+impl Handler for Notes {
+    fn on_packet(&mut self, hook: Hook, packet: &mut Packet<'_>, cx: &mut HopCx<'_>) -> Verdict {
+        let octets = packet.octets();
+        let ttl = ipv4::parse(octets).map_or(0, |(ip, _)| ip.ttl);
+        self.log.lock().unwrap().push((hook, ttl, octets[40]));
+        if self.marks == Some(hook) {
+            packet.octets_mut()[40] = 0xEE;
+        }
+        if self.holds == Some(hook) {
+            self.kept.push(packet.ticket);
+            cx.arm(0, cx.now + Span::MILLI);
+            return Verdict::Hold;
+        }
+        Verdict::Accept
+    }
+
+    fn on_timer(&mut self, _: u8, cx: &mut HopCx<'_>) {
+        for ticket in self.kept.drain(..) {
+            cx.release(ticket, Verdict::Accept);
+        }
+    }
+}
+
+/// A run with such a handler at these hooks of the relay: what it saw, packets delivered, corrupt
+/// octets, packets that it was asked about.
+fn run(
+    hooks: &[Hook],
+    marks: Option<Hook>,
+    holds: Option<Hook>,
+    cost: &str,
+) -> (Vec<(Hook, u8, u8)>, u64, u64, u64) {
+    let scenario = Scenario::from_toml(&SCENARIO.replace("FWD", cost)).unwrap();
+    let open = |spec: &str| wifu_parts::blueprint(spec).map_err(|e| e.to_string());
+    let mut simulation = Simulation::new(&scenario, &open).unwrap();
+    let log = Log::default();
+    let notes = Notes {
+        log: Arc::clone(&log),
+        marks,
+        holds,
+        kept: Vec::new(),
+    };
+    let mut chain = Chain::new();
+    let (hooks, rng) = (Hooks::of(hooks), Rng::new(1));
+    chain.push(
+        "notes",
+        Box::new(notes),
+        hooks,
+        None,
+        100,
+        Full::Closed,
+        rng,
+    );
+    simulation.set_chain(1, chain);
+    simulation.run();
+    let outcome = simulation.outcome();
+    let flow = &outcome.flows[0];
+    let seen = log.lock().unwrap().clone();
+    let asked = outcome.nodes[1].handlers[0].packets;
+    (seen, flow.packets.delivered, flow.corrupt, asked)
+}
+
+const WAY: [Hook; 3] = [Hook::Prerouting, Hook::Forward, Hook::Postrouting];
+
+#[test]
+fn ttl_and_checksum_are_right_at_every_hook_of_a_passage() {
+    for cost in ["0s", "0.1ms"] {
+        let (seen, delivered, corrupt, _) = run(&Hook::ALL, None, None, cost);
+        assert!(delivered > 10 && corrupt == 0, "{delivered} {corrupt}");
+        assert_eq!(seen.len() as u64, 3 * delivered);
+        if cost == "0s" {
+            for passage in seen.chunks(3) {
+                assert_eq!([passage[0].0, passage[1].0, passage[2].0], WAY);
+            }
+        }
+        for (hook, ttl, _) in seen {
+            let lowered = u8::from(hook == Hook::Postrouting);
+            assert_eq!(ttl, ipv4::TTL - lowered, "{hook:?}");
+        }
+    }
+}
+
+#[test]
+fn what_one_hook_changed_the_next_ones_and_the_sink_see() {
+    for (at, marks) in WAY.into_iter().enumerate() {
+        let (seen, delivered, corrupt, _) = run(&Hook::ALL, Some(marks), None, "0s");
+        assert_eq!(corrupt, delivered, "one octet each");
+        for passage in seen.chunks(3) {
+            for (k, (hook, ttl, octet)) in passage.iter().enumerate() {
+                assert_eq!(*octet == 0xEE, k > at, "{marks:?} {hook:?}");
+                assert_eq!(*ttl, ipv4::TTL - u8::from(*hook == Hook::Postrouting));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_held_packet_goes_on_as_it_was() {
+    for holds in WAY {
+        let (seen, delivered, corrupt, asked) = run(&Hook::ALL, None, Some(holds), "0s");
+        assert!(delivered > 10 && corrupt == 0, "{holds:?}");
+        assert_eq!(asked, 3 * delivered, "not asked again where it was held");
+        for (hook, ttl, _) in seen {
+            assert_eq!(
+                ttl,
+                ipv4::TTL - u8::from(hook == Hook::Postrouting),
+                "{holds:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn only_the_hooks_of_the_chain_are_asked() {
+    for hook in Hook::ALL {
+        let (seen, delivered, _, asked) = run(&[hook], None, None, "0s");
+        let expected = if WAY.contains(&hook) { delivered } else { 0 };
+        assert_eq!((seen.len() as u64, asked), (expected, expected), "{hook:?}");
+    }
+}

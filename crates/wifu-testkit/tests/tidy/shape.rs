@@ -1,0 +1,526 @@
+//! How a crate's files hang together: state is split before files are. Paths are resolved as far as
+//! the layout of files and `use` items say; what comes out of macros is not seen.
+
+use crate::source::{Finding, Source, item_end, line_of, places};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Files that the methods of one type fill at most.
+const FILES_PER_TYPE: usize = 3;
+
+/// Types that fill more files: (crate, type, why it is let pass for now).
+const LARGE_TYPES: &[(&str, &str, &str)] = &[
+    (
+        "wifu-engine",
+        "Conn",
+        "sending, receiving and the application's calls share its stores; to be split with room \
+         per way and the receiving half of the record store",
+    ),
+    (
+        "wifu-engine",
+        "Endpoint",
+        "admission (listening, SYN cache, TIME_WAIT) is to become a policy of its own",
+    ),
+    (
+        "wifu-linux",
+        "Front",
+        "to be split when the daemon drives nodes",
+    ),
+];
+
+/// Imports that close a circle of more than two files, by the beginnings of their paths below
+/// `crates/`: (from, to, why they are let pass for now).
+const CIRCLES: &[(&str, &str, &str)] = &[
+    (
+        "wifu-engine/src/component.rs",
+        "wifu-engine/src/blueprint.rs",
+        "a component's stores are lent by the blueprint's `StorePlan`, which belongs below both",
+    ),
+    (
+        "wifu-engine/src/composition.rs",
+        "wifu-engine/src/blueprint.rs",
+        "`Library::resolve` makes the blueprint that a composition only describes",
+    ),
+    (
+        "wifu-radio/src/channel.rs",
+        "wifu-radio/src/radio.rs",
+        "medium and MAC are not two types yet",
+    ),
+    (
+        "wifu-radio/src/topology/",
+        "wifu-radio/src/topology.rs",
+        "the layers of a topology share the type that they are layers of",
+    ),
+    (
+        "wifu-radio/src/topology/radio.rs",
+        "wifu-radio/src/topology/resolve.rs",
+        "`finite` is at home where a topology is resolved, which knows the radio's keys",
+    ),
+    (
+        "wifu-radio/src/sets.rs",
+        "wifu-radio/src/topology.rs",
+        "the built-in sets are topologies",
+    ),
+    (
+        "wifu-radio/src/plan.rs",
+        "wifu-radio/src/topology/geometry.rs",
+        "a plan keeps the geometry by which moving nodes' powers follow",
+    ),
+    (
+        "wifu/src/perf/report.rs",
+        "wifu/src/perf/control.rs",
+        "the report shows the control connection's `Test`, whose results hold the report's sums",
+    ),
+];
+
+/// A path in a file: `pub use a::b as c` is `["a", "b"]` by the name `c`.
+struct Import {
+    line: usize,
+    path: Vec<String>,
+    name: String,
+    /// Handed on to others: it says nothing of what this file itself needs.
+    handed_on: bool,
+}
+
+/// The files of one crate, by module.
+struct Crate<'a> {
+    files: BTreeMap<Vec<String>, &'a Source>,
+    imports: BTreeMap<&'a str, Vec<Import>>,
+}
+
+fn words(path: &str) -> Vec<String> {
+    let all = path.split("::").map(str::trim);
+    all.filter(|w| !w.is_empty()).map(String::from).collect()
+}
+
+/// The module that a file is; `None` if it is not below a crate's src.
+fn module(source: &Source) -> Option<Vec<String>> {
+    let inner = source.path.split_once("/src/")?.1.strip_suffix(".rs")?;
+    let mut parts: Vec<String> = inner.split('/').map(String::from).collect();
+    match parts.last().map(String::as_str) {
+        Some("mod") => drop(parts.pop()),
+        Some("lib") if parts.len() == 1 => drop(parts.pop()),
+        _ => {}
+    }
+    Some(parts)
+}
+
+/// The paths of a `use` item's tree, with the names by which they are known.
+fn tree(prefix: &[String], text: &str, out: &mut Vec<(Vec<String>, String)>) {
+    let text = text.trim();
+    if let Some(open) = text.find('{') {
+        let head = [prefix, &words(&text[..open])].concat();
+        let inner = &text[open + 1..text.rfind('}').unwrap_or(text.len())];
+        let (mut depth, mut from) = (0, 0);
+        for (i, c) in inner.char_indices() {
+            match c {
+                '{' => depth += 1,
+                '}' => depth -= 1,
+                ',' if depth == 0 => {
+                    tree(&head, &inner[from..i], out);
+                    from = i + 1;
+                }
+                _ => {}
+            }
+        }
+        return tree(&head, &inner[from..], out);
+    }
+    let (path, alias) = text.split_once(" as ").unwrap_or((text, ""));
+    let mut path = [prefix, &words(path)].concat();
+    if path.last().is_some_and(|w| w == "self") {
+        path.pop();
+    }
+    let Some(last) = path.last().filter(|_| !text.is_empty()) else {
+        return;
+    };
+    let name = if alias.is_empty() { last } else { alias.trim() };
+    out.push((path.clone(), name.to_string()));
+}
+
+/// What a file imports, and the paths that it spells out.
+fn imports(source: &Source) -> Vec<Import> {
+    let code = &source.code;
+    let mut all = Vec::new();
+    let mut spelled = code.clone().into_bytes();
+    for at in places(code, "use") {
+        let end = item_end(code, at);
+        let Some(semicolon) = code[at..].find(';').map(|n| at + n) else {
+            continue;
+        };
+        let before = code[..at].trim_end();
+        let handed_on = before.ends_with("pub") || before.ends_with(')');
+        let line = line_of(code, at);
+        spelled[at..=end.min(semicolon)].fill(b' ');
+        if source.is_test(line) {
+            continue;
+        }
+        let mut paths = Vec::new();
+        tree(&[], &code[at + 3..semicolon], &mut paths);
+        all.extend(paths.into_iter().map(|(path, name)| Import {
+            line,
+            path,
+            name,
+            handed_on,
+        }));
+    }
+    let spelled = String::from_utf8(spelled).expect("whole items are blanked");
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let (mut line, mut upto) = (1, 0);
+    for (at, _) in spelled.match_indices("::") {
+        let first = spelled[..at].rfind(|c| !is_word(c)).map_or(0, |n| n + 1);
+        line += spelled[upto..at].matches('\n').count();
+        upto = at;
+        if first == at || spelled[..first].ends_with("::") || source.is_test(line) {
+            continue;
+        }
+        let rest = &spelled[first..];
+        let end = rest.find(|c| !is_word(c) && c != ':').unwrap_or(rest.len());
+        all.push(Import {
+            line,
+            path: words(&rest[..end]),
+            name: String::new(),
+            handed_on: false,
+        });
+    }
+    all
+}
+
+/// Whether a file itself defines an item or a macro of this name.
+fn defines(source: &Source, name: &str) -> bool {
+    let kinds = [
+        "struct", "enum", "union", "trait", "type", "fn", "const", "static", "mod",
+    ];
+    places(&source.code, name).into_iter().any(|at| {
+        let before = source.code[..at].trim_end();
+        let is = |kind: &&str| before.ends_with(*kind);
+        !source.is_test(line_of(&source.code, at)) && kinds.iter().any(|k| is(&k))
+    })
+}
+
+impl<'a> Crate<'a> {
+    fn read(tree: &'a [Source], name: &str) -> Crate<'a> {
+        let own = tree.iter().filter(|s| s.in_crate() == name);
+        let own = own.filter(|s| s.len_outside_tests() > 0);
+        let files: BTreeMap<_, _> = own.filter_map(|s| Some((module(s)?, s))).collect();
+        let imports = files.values().map(|s| (s.path.as_str(), imports(s)));
+        let imports = imports.collect();
+        Crate { files, imports }
+    }
+
+    /// The file where what a path means is defined; `None` outside the crate.
+    fn resolve(&self, from: &[String], path: &[String], depth: usize) -> Option<&'a Source> {
+        let (mut at, mut rest) = match path.first()?.as_str() {
+            "crate" => (Vec::new(), &path[1..]),
+            "self" => (from.to_vec(), &path[1..]),
+            "super" => (from.split_last()?.1.to_vec(), &path[1..]),
+            first if self.files.contains_key(&[from, &[first.into()]].concat()) => {
+                (from.to_vec(), path)
+            }
+            first => {
+                // A name that this file imported.
+                let here = self.imports.get(self.files.get(from)?.path.as_str())?;
+                let named = here.iter().filter(|i| i.name == first && i.path != path);
+                let named = named.map(|i| [&i.path, &path[1..]].concat());
+                let all = here.iter().filter(|i| i.name == "*");
+                let all = all.map(|i| [&i.path[..i.path.len() - 1], path].concat());
+                let mut known = named.chain(all);
+                return known.find_map(|p| self.resolve(from, &p, depth.checked_sub(1)?));
+            }
+        };
+        while let Some(word) = rest.first() {
+            let below = [&at[..], std::slice::from_ref(word)].concat();
+            match word.as_str() {
+                "super" => drop(at.pop()),
+                _ if self.files.contains_key(&below) => at = below,
+                _ => break,
+            }
+            rest = &rest[1..];
+        }
+        let file = *self.files.get(&at)?;
+        let Some(item) = rest.first().filter(|w| *w != "*" && !defines(file, w)) else {
+            return Some(file);
+        };
+        let here = &self.imports[file.path.as_str()];
+        let handed_on = here.iter().find(|i| i.name == *item);
+        let there = handed_on.and_then(|i| self.resolve(&at, &i.path, depth.checked_sub(1)?));
+        there.or(Some(file))
+    }
+
+    /// Who imports whom, with the first line that does.
+    fn arrows(&self) -> BTreeMap<&'a str, BTreeMap<&'a str, usize>> {
+        let mut arrows: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
+        for (module, source) in &self.files {
+            for import in &self.imports[source.path.as_str()] {
+                let there = self.resolve(module, &import.path, 8);
+                let there = there.filter(|t| t.path != source.path && !import.handed_on);
+                if let Some(there) = there {
+                    let out = arrows.entry(&source.path).or_default();
+                    out.entry(&there.path).or_insert(import.line);
+                }
+            }
+        }
+        arrows
+    }
+
+    /// The type whose methods an `impl` at `at` adds: where it is defined, and its name.
+    fn receiver(&self, from: &[String], source: &Source, at: usize) -> Option<(String, String)> {
+        let code = &source.code;
+        let before = code[..at].trim_end().chars().last();
+        if !before.is_none_or(|c| matches!(c, '}' | ';' | ']' | '{')) {
+            return None; // `impl Trait` as the type of something
+        }
+        let head = &code[at + 4..at + code[at..].find('{')?];
+        let mut depth = 0;
+        let mut plain = String::new();
+        let mut last = ' ';
+        for c in head.chars() {
+            match c {
+                '<' => depth += 1,
+                '>' if last != '-' => depth -= 1,
+                _ if depth == 0 => plain.push(c),
+                _ => {}
+            }
+            last = c;
+        }
+        let plain = plain.split(" where").next()?.trim();
+        if plain.contains(" for ") {
+            return None;
+        }
+        let path = words(plain);
+        let name = path.last()?.clone();
+        if path.len() == 1 && defines(source, &name) {
+            return Some((source.path.clone(), name));
+        }
+        let file = self.resolve(from, &path, 8)?;
+        Some((file.path.clone(), name))
+    }
+}
+
+fn crates(tree: &[Source]) -> BTreeSet<&str> {
+    tree.iter().map(Source::in_crate).collect()
+}
+
+/// A type whose methods fill many files keeps too much.
+pub fn types_fill_few_files(tree: &[Source]) -> Vec<Finding> {
+    types_over(tree, LARGE_TYPES)
+}
+
+fn types_over(tree: &[Source], known: &[(&str, &str, &str)]) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let mut passed = BTreeSet::new();
+    for name in crates(tree) {
+        let of = Crate::read(tree, name);
+        let mut filled: BTreeMap<(String, String), Vec<(&Source, usize)>> = BTreeMap::new();
+        for (module, source) in &of.files {
+            for at in places(&source.code, "impl") {
+                let line = line_of(&source.code, at);
+                let receiver = of.receiver(module, source, at);
+                let Some(receiver) = receiver.filter(|_| !source.is_test(line)) else {
+                    continue;
+                };
+                let files = filled.entry(receiver).or_default();
+                if files.last().is_none_or(|(s, _)| s.path != source.path) {
+                    files.push((source, line));
+                }
+            }
+        }
+        for ((_, kind), files) in filled.iter().filter(|(_, f)| f.len() > FILES_PER_TYPE) {
+            if known.iter().any(|k| (k.0, k.1) == (name, kind)) {
+                passed.insert((name, kind.clone()));
+                continue;
+            }
+            let (last, line) = files[files.len() - 1];
+            let all: Vec<&str> = files
+                .iter()
+                .filter_map(|(s, _)| s.path.rsplit('/').next())
+                .collect();
+            found.push(last.finding(line, format!(
+                "the methods of `{kind}` fill {} files ({}); {FILES_PER_TYPE} is the limit. Split \
+                 what it keeps into types of their own, each given what it needs; more files for \
+                 the same state hide how much hangs together.",
+                files.len(), all.join(", ")
+            )));
+        }
+    }
+    let idle = known
+        .iter()
+        .filter(|k| !passed.contains(&(k.0, k.1.to_string())));
+    found.extend(idle.map(|k| stale(&format!("`{}` of {}", k.1, k.0))));
+    found
+}
+
+/// Files that import each other in a circle are one file.
+pub fn files_form_no_circle(tree: &[Source]) -> Vec<Finding> {
+    circles_but(tree, CIRCLES)
+}
+
+fn circles_but(tree: &[Source], known: &[(&str, &str, &str)]) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let mut idle: Vec<String> = Vec::new();
+    for name in crates(tree) {
+        let of = Crate::read(tree, name);
+        let mut arrows = of.arrows();
+        for (from, to, _) in known
+            .iter()
+            .filter(|k| k.0.starts_with(&format!("{name}/")))
+        {
+            let under = |path: &str, of: &str| path["crates/".len()..].starts_with(of);
+            let each = arrows
+                .iter()
+                .flat_map(|(f, out)| out.keys().map(|t| (*f, *t)));
+            let all: Vec<_> = each
+                .filter(|(f, t)| under(f, from) && under(t, to))
+                .collect();
+            if !all.iter().any(|(f, t)| way(&arrows, t, f).is_some()) {
+                idle.push(format!("{from} to {to}"));
+            }
+            for (f, t) in all {
+                arrows.get_mut(f).map(|out| out.remove(t));
+            }
+        }
+        // One at a time: who breaks it may well have broken others.
+        let each = arrows
+            .iter()
+            .flat_map(|(from, out)| out.iter().map(move |o| (*from, o)));
+        let circles = each.filter_map(|(from, (to, line))| Some((way(&arrows, to, from)?, *line)));
+        if let Some((circle, line)) = circles.min_by_key(|(c, _)| c.len()) {
+            let names: Vec<&str> = circle
+                .iter()
+                .filter_map(|p| p.split_once("/src/"))
+                .map(|p| p.1)
+                .collect();
+            let source = tree.iter().find(|s| s.path == circle[circle.len() - 1]);
+            found.extend(source.map(|s| {
+                s.finding(line, format!(
+                "imports close a circle of {} files: {}. Move what two of them share below both, \
+                 or hand it over as an argument.",
+                circle.len(), names.join(" -> ")
+            ))
+            }));
+        }
+    }
+    found.extend(idle.iter().map(|k| stale(k)));
+    found
+}
+
+/// The shortest way from one file to another that is longer than one step.
+fn way<'a>(
+    arrows: &BTreeMap<&'a str, BTreeMap<&'a str, usize>>,
+    from: &'a str,
+    to: &str,
+) -> Option<Vec<&'a str>> {
+    let mut came: BTreeMap<&str, &'a str> = BTreeMap::new();
+    let mut next = VecDeque::from([from]);
+    while let Some(at) = next.pop_front() {
+        for (&there, _) in arrows.get(at).into_iter().flatten() {
+            if there == from || came.contains_key(there) || (at, there) == (from, to) {
+                continue;
+            }
+            came.insert(there, at);
+            next.push_back(there);
+            if there == to {
+                let back = std::iter::successors(Some(there), |at| came.get(at).copied());
+                let mut all: Vec<&str> = back.collect();
+                all.reverse();
+                return Some(all);
+            }
+        }
+    }
+    None
+}
+
+fn stale(what: &str) -> Finding {
+    Finding {
+        path: "crates/wifu-testkit/tests/tidy/shape.rs".into(),
+        line: 1,
+        message: format!("lets {what} pass, which is as it should be by now. Remove the entry."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: &str, text: &str) -> Source {
+        Source::new(&format!("crates/x/src/{path}"), text)
+    }
+
+    /// Methods of `Large` in the files a, b, c and `mod.rs`.
+    fn large() -> Vec<Source> {
+        let part = "use super::Large;\nimpl Large { fn b(&self) {} }\nimpl Copy for Large {}\n";
+        let globbed = "use super::*;\nimpl<'a> Large<'a> where Large<'a>: Copy { fn c() {} }\n";
+        let other = "struct Large;\nimpl Large { fn d() -> impl Fn() { || {} } }\n";
+        vec![
+            file("lib.rs", "mod deep;\nmod other;\n"),
+            file("other.rs", other),
+            file(
+                "deep/mod.rs",
+                "mod a;\npub struct Large;\nimpl Large {}\nimpl Large {}\n",
+            ),
+            file("deep/a.rs", part),
+            file("deep/b.rs", globbed),
+        ]
+    }
+
+    #[test]
+    fn a_type_in_a_fourth_file_is_caught_and_its_namesake_is_not_counted() {
+        let mut tree = large();
+        assert_eq!(types_over(&tree, &[]), []);
+        let test = "#[cfg(test)]\nmod tests {\n    impl super::super::Large {}\n}\n";
+        tree.push(file("deep/c.rs", test));
+        tree.push(file("deep/d.rs", "impl crate::Large {}\n"));
+        assert_eq!(
+            types_over(&tree, &[]),
+            [],
+            "a trait's methods and tests do not count"
+        );
+        tree[0] = file("lib.rs", "mod deep;\npub use deep::Large;\n");
+        let found = types_over(&tree, &[]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(
+            (found[0].path.as_str(), found[0].line),
+            ("crates/x/src/deep/d.rs", 1)
+        );
+        assert!(
+            found[0]
+                .message
+                .contains("fill 4 files (mod.rs, a.rs, b.rs, d.rs)")
+        );
+        assert_eq!(types_over(&tree, &[("x", "Large", "known")]), []);
+    }
+
+    #[test]
+    fn a_circle_of_three_is_caught_and_one_of_two_is_not() {
+        let lib = "mod a;\nmod b;\nmod c;\npub use c::C;\n";
+        let tree = |c: &str| {
+            vec![
+                file("lib.rs", lib),
+                file("a.rs", "use crate::b::B;\npub struct A;\n"),
+                file("b.rs", "use crate::{C, a::A};\npub struct B;\n"),
+                file("c.rs", c),
+            ]
+        };
+        assert_eq!(circles_but(&tree("pub struct C;\n"), &[]), []);
+        for c in [
+            "use super::a::A;\npub struct C;\n",
+            "pub struct C;\nfn f(a: crate::a::A) {}\n",
+            "use super::a;\npub struct C;\nfn f() { a::g() }\n",
+        ] {
+            let found = circles_but(&tree(c), &[]);
+            assert_eq!(found.len(), 1, "{c}");
+            assert!(found[0].message.contains("circle of 3 files"));
+            let known = [("x/src/c.rs", "x/src/a.rs", "known")];
+            assert_eq!(circles_but(&tree(c), &known), []);
+        }
+        let test = "pub struct C;\n#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}\n";
+        assert_eq!(circles_but(&tree(test), &[]), []);
+    }
+
+    #[test]
+    fn an_exception_that_nothing_needs_any_more_is_caught() {
+        let found = types_over(&large(), &[("x", "Large", "was larger")]);
+        assert!(found[0].message.contains("Remove the entry"), "{found:?}");
+        let lone = [file("lib.rs", "mod a;\n"), file("a.rs", "pub struct A;\n")];
+        let found = circles_but(&lone, &[("x/src/a.rs", "x/src/lib.rs", "was one")]);
+        assert_eq!(found.len(), 1);
+    }
+}
