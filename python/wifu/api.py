@@ -16,7 +16,8 @@ from wifu import frames, metrics, stats
 from wifu.campaign import Campaign, Progress
 from wifu.cells import Cell, Label
 from wifu.errors import LabError, nearest
-from wifu.plan import Measure, Plan
+from wifu.metrics import Measure
+from wifu.plan import Plan
 from wifu.plan import load as load_plan
 from wifu.runner import Runner, RunResult, mesh
 from wifu.store import Store

@@ -21,13 +21,15 @@ import numpy as np
 from wifu import provenance, stats, toml
 from wifu.cells import Cell
 from wifu.emulated import insist
-from wifu.errors import LabError, PlanError, ReplicateError
+from wifu.errors import Cancelled, LabError, PlanError, ReplicateError
 from wifu.hostlock import exclusive
-from wifu.metrics import run_row
-from wifu.places import Cancelled, deaf
-from wifu.plan import LEAST_RUNS, Measure, Plan
-from wifu.runner import Runner, check_mesh, code_version, runner_for
+from wifu.metrics import Measure, run_row
+from wifu.places import deaf
+from wifu.plan import LEAST_RUNS, Plan
+from wifu.provenance import code_version
+from wifu.runner import Runner, check_mesh
 from wifu.store import SCHEMA, Record, Store
+from wifu.substrates import runner_for
 
 Task = tuple[Cell, int]
 

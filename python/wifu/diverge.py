@@ -19,6 +19,7 @@ import pandas as pd
 from wifu import stats
 from wifu.api import Results
 from wifu.cells import Cell, Label
+from wifu.digits import number
 from wifu.errors import LabError
 from wifu.metrics import RUN_METRICS
 from wifu.store import Store, finite, write_parquet, write_whole
@@ -49,7 +50,6 @@ class Row:
 
     def words(self) -> list[str]:
         """Cell, both values, difference, relative difference, distance, p, runs."""
-        from wifu.report import number
 
         def told(i: stats.Interval, scale: float = 1.0) -> str:
             if not math.isfinite(i.estimate):

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any
 
 from wifu.errors import LabError
+from wifu.program import find_program
 
 RUN = Path("/run/wifu/emu")
 
@@ -32,8 +33,6 @@ def program() -> str:
     """The `wifu` command, looked for as the lab does: `$WIFU_BIN` or `$WIFU`, a build beside this
     package, the path.
     """
-    from wifu.runner import find_program
-
     try:
         return str(find_program())
     except LabError as e:

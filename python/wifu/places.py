@@ -12,20 +12,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from wifu.errors import LabError
-
-if TYPE_CHECKING:
-    from wifu.ssh import Connection
-
-
-class RunError(LabError):
-    """A run in real time did not come about, or did not end."""
-
-
-class Cancelled(RunError):
-    """The run was given up because the campaign is."""
+from wifu.errors import Cancelled, LabError, RunError
+from wifu.ssh import Connection
 
 
 @dataclass

@@ -10,8 +10,10 @@ from wifu.campaign import execute
 from wifu.cells import Cell
 from wifu.errors import LabError, nearest
 from wifu.plan import Plan
-from wifu.runner import Runner, code_version, runner_for
+from wifu.provenance import code_version
+from wifu.runner import Runner
 from wifu.store import Record, Store, same
+from wifu.substrates import runner_for
 
 
 @dataclass

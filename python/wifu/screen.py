@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -15,10 +14,13 @@ from rich.table import Table
 
 from wifu import claims as claiming
 from wifu import diverge as diverging
+from wifu.api import Results
 from wifu.campaign import Summary, block
 from wifu.cells import Cell
+from wifu.digits import number
 from wifu.metrics import RUN_METRICS
 from wifu.plan import Plan
+from wifu.report import stamped, wanted
 from wifu.store import Record, Store
 
 screen = Console()
@@ -75,8 +77,6 @@ class Screen:
 
 def tell(folder: Path, summary: Summary) -> None:
     """What a campaign gave."""
-    from wifu.api import Results
-    from wifu.report import stamped
 
     results = Results(folder)
     screen.print(_summary_table(results))
@@ -94,8 +94,7 @@ def tell(folder: Path, summary: Summary) -> None:
         screen.print(escape(told), highlight=False)
 
 
-def _summary_table(results: Any) -> Table:
-    from wifu.report import number
+def _summary_table(results: Results) -> Table:
 
     metric = RUN_METRICS[results.plan.metrics[0]]
     table = Table(title=results.plan.title, title_justify="left", box=None, pad_edge=False)
@@ -227,7 +226,6 @@ def _badge(verdict: str) -> str:
 
 def _beside(v: claiming.Verdict, others: claiming.Elsewhere) -> Table:
     """The checks of a claim, what each substrate says of them in columns."""
-    from wifu.report import wanted
 
     every = {"sim": v, **others}
     table = Table(box=None, pad_edge=True, padding=(0, 1), show_edge=False)
@@ -248,7 +246,6 @@ def _beside(v: claiming.Verdict, others: claiming.Elsewhere) -> Table:
 
 
 def _findings(v: claiming.Verdict) -> Table:
-    from wifu.report import wanted
 
     table = Table(box=None, pad_edge=True, padding=(0, 1), show_edge=False)
     for name, justify in (
@@ -268,7 +265,6 @@ def _findings(v: claiming.Verdict) -> Table:
 
 
 def _measured(f: claiming.Finding) -> tuple[str, str]:
-    from wifu.report import number
 
     m = f.measured
     if m is None:
