@@ -22,8 +22,8 @@ pub enum Hook {
 }
 
 impl Hook {
-    /// All, in the order of their numbers; the first five are those of NFQUEUE (spec 3: INPUT 0,
-    /// OUTPUT 1, FORWARD 2, PREROUTING 3, POSTROUTING 4).
+    /// All, in the order of their numbers; the first five are those of NFQUEUE (Behaviour 3: INPUT
+    /// 0, OUTPUT 1, FORWARD 2, PREROUTING 3, POSTROUTING 4).
     pub const ALL: [Hook; 6] = [
         Hook::Input,
         Hook::Output,
@@ -179,7 +179,8 @@ pub struct Packet<'a> {
     pub rssi_dbm: Option<i8>,
     /// Rate at which the frame came, if it came by radio and the substrate can say.
     pub rate: Option<Rate>,
-    /// What a handler leaves for the local transport: the largest delay on the path, us (spec 9).
+    /// What a handler leaves for the local transport: the largest delay on the path, us
+    /// (Behaviour 9).
     pub max_delay: u32,
 }
 
@@ -225,12 +226,12 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// Idle for so long: the delay average says nothing of the present any more (spec 7.4).
+/// Idle for so long: the delay average says nothing of the present any more (Behaviour 7.4).
 const T_IDLE: Span = Span(100_000_000);
 /// ... unless the medium is busier than this.
 const BUSY: f32 = 0.05;
 
-/// What a node's link layer reports (spec 7).
+/// What a node's link layer reports (Behaviour 7).
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct LinkFacts {
     /// The average D of queueing plus transmission delay; `None` before the first sample.
@@ -252,7 +253,7 @@ pub struct LinkFacts {
 }
 
 impl LinkFacts {
-    /// D_node of spec 7.4: the delay to report, and whether the node is idle.
+    /// D_node of Behaviour 7.4: the delay to report, and whether the node is idle.
     pub fn reported(&self, now: Time) -> (Span, bool) {
         let quiet = self.busy.is_none_or(|share| share < BUSY);
         let idle = self.queued == 0 && now - self.last_done > T_IDLE && quiet;

@@ -472,7 +472,8 @@ struct Names {
 impl Names {
     /// Live, a composition is known by its IP protocol number. On a TUN device every composition
     /// speaks TCP proper, number 6, with timestamps in milliseconds, because the peer may be a
-    /// kernel (spec.md 4.1). With both kinds of carrier, `carrier=tun` in a specification chooses.
+    /// kernel (Behaviour 4.1). With both kinds of carrier, `carrier=tun` in a specification
+    /// chooses.
     fn resolve(&self, spec: &str) -> Result<Arc<Blueprint>, ConfigError> {
         let (asked, spec) = match spec.split_once(",carrier=tun") {
             Some((head, tail)) => (true, format!("{head}{tail}")),

@@ -121,14 +121,14 @@ pub struct OnAir {
     pub cookie: u32,
 }
 
-/// Facts about a node's link layer, as a driver could export them (spec 7).
+/// Facts about a node's link layer, as a driver could export them (Behaviour 7).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LinkFacts {
     /// Average queueing plus transmission delay; `None` before the first sample.
     pub delay: Option<Span>,
     /// The last sample.
     pub sample: Span,
-    /// What to assume before the first sample: D0 of spec 7.4.
+    /// What to assume before the first sample: D0 of Behaviour 7.4.
     pub first: Span,
     /// Packets not yet reported.
     pub queued: u32,
@@ -432,7 +432,7 @@ impl Radio {
         }
     }
 
-    /// D0: one cycle of a 1500 B packet without contention (spec 7.4).
+    /// D0: one cycle of a 1500 B packet without contention (Behaviour 7.4).
     fn first_delay(&self, node: usize) -> Span {
         let mode = self.stations[node].rate;
         let slots = self.phy.slot * (u64::from(self.phy.cw_min) / 2)

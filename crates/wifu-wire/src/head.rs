@@ -6,7 +6,7 @@ use crate::units::{Rate, Seq};
 /// How many format-specific words a [`Head`] holds.
 pub const WORDS: usize = 6;
 
-/// The longest range list of any format (HxH, spec.md 16.8). A codec emits as many as its format
+/// The longest range list of any format (HxH, Behaviour 16.8). A codec emits as many as its format
 /// holds, in the order given.
 pub const RANGES: usize = 150;
 
@@ -35,7 +35,7 @@ impl Flags {
     pub const ECE: Flags = Flags(256);
     /// Congestion window reduced (RFC 3168).
     pub const CWR: Flags = Flags(512);
-    /// Push: ignored, as URG is (spec.md 4.1).
+    /// Push: ignored, as URG is (Behaviour 4.1).
     pub const PSH: Flags = Flags(1024);
     /// Urgent: ignored.
     pub const URG: Flags = Flags(2048);
@@ -234,7 +234,7 @@ pub struct FrameFacts {
     pub transmitter: u32,
     /// Length of the IP packet, octets.
     pub bytes: u16,
-    /// `max_delay` of the core shim, microseconds (spec.md 9); 0 without one.
+    /// `max_delay` of the core shim, microseconds (Behaviour 9); 0 without one.
     pub max_delay: u32,
 }
 

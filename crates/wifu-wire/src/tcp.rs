@@ -7,7 +7,7 @@ use crate::units::Seq;
 /// Length of the fixed header.
 pub const HEADER: usize = 20;
 
-/// Octets of a data segment's timestamps: NOP NOP TS (spec.md 4.1).
+/// Octets of a data segment's timestamps: NOP NOP TS (Behaviour 4.1).
 pub const TIMESTAMPS: usize = 12;
 
 /// The `tcp` codec.
@@ -147,7 +147,7 @@ impl Wire for Tcp {
         None
     }
 
-    //= RFC 9293 section 3.10.7.1
+    //= rfc9293#section-3.10.7.1
     fn refuse(&self, head: &Head, len: u32, answer: &mut Head) -> bool {
         answer.reset();
         if head.flags.has(Flags::RST) {

@@ -1,4 +1,4 @@
-//! Collects the largest delay on the path into ATP's header (spec 7.5, ATP thesis 3.1).
+//! Collects the largest delay on the path into ATP's header (Behaviour 7.5, ATP thesis 3.1).
 
 use crate::handler::{Descriptor, Handler, HopCx};
 use crate::hook::{Hook, Hooks, Packet, Verdict};
@@ -34,7 +34,7 @@ const LONG: u8 = 5;
 pub static DELAY_COLLECTOR: Descriptor = Descriptor {
     name: "delay-collector",
     doc: "Raises the delay field of passing ATP packets to this node's delay and counts the hop; \
-          feedback passes untouched (spec 7.5).",
+          feedback passes untouched (Behaviour 7.5).",
     hooks: Hooks::of(&[Hook::Output, Hook::Forward]),
     protocol: None,
     params: &[PORT, ETA, ETA_LONG],
@@ -97,7 +97,7 @@ impl Handler for Collector {
         if control & SACK_OPT != 0 {
             return Verdict::Accept;
         }
-        // This node counts itself before it looks (spec 7.5).
+        // This node counts itself before it looks (Behaviour 7.5).
         let hops = header[HOPS].saturating_add(1);
         let (delay, idle) = cx.site.link().reported(cx.now);
         let mut us = (delay.0 / 1000).min(u64::from(u32::MAX)) as u32;

@@ -1,4 +1,4 @@
-//! The shim of TP-alpha (spec 9): the largest delay on the path, between IP and TCP.
+//! The shim of TP-alpha (Behaviour 9): the largest delay on the path, between IP and TCP.
 
 use crate::handler::{Descriptor, Handler, HopCx};
 use crate::hook::{Hook, Hooks, Packet, Verdict};
@@ -10,15 +10,15 @@ const ETA: ParamSpec = ParamSpec::real(
     3.0,
     1.0,
     100.0,
-    "On a SYN, an idle node reports this many times its delay (spec 9, 7.4).",
+    "On a SYN, an idle node reports this many times its delay (Behaviour 9, 7.4).",
 );
 
 /// See the module.
 pub static TPA_SHIM: Descriptor = Descriptor {
     name: "tpa-shim",
     doc: "Inserts TP-alpha's shim where a packet is sent, raises its max_delay to this node's at \
-          each hop, and strips it where the packet arrives (spec 9). For packets of `protocol`, 208 \
-          unless set. The interface needs room for \
+          each hop, and strips it where the packet arrives (Behaviour 9). For packets of \
+          `protocol`, 208 unless set. The interface needs room for \
           12 octets more.",
     hooks: Hooks::of(&[Hook::Output, Hook::Forward, Hook::Input]),
     protocol: Some(PROTOCOL),

@@ -65,7 +65,7 @@ impl Default for Settings {
             coalesce: Coalesce::default(),
             node: 0,
             delay_dir: None,
-            // D0 of 802.11a at 24 Mb/s (spec 7.4).
+            // D0 of 802.11a at 24 Mb/s (Behaviour 7.4).
             first_delay: Span(681_500),
             overhear: Vec::new(),
             monitor: None,

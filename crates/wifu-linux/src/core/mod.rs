@@ -1,5 +1,5 @@
 //! WiFu Core live: a chain of handlers behind NFQUEUE, one queue for each hook, numbered as in the
-//! WiFu paper (spec 3).
+//! WiFu paper (Behaviour 3).
 //!
 //! Two threads: one runs the handlers, the other watches over it. If a handler panics or takes too
 //! long for one packet, the watching thread takes the queues over and lets everything pass, or

@@ -1,5 +1,6 @@
 //! How long packets are under way in a device, measured on any driver without a patch: a BPF
-//! program on the kernel's tracepoints (bpf/delay.bpf.c), exported as the two files of spec 7.3.
+//! program on the kernel's tracepoints (bpf/delay.bpf.c), exported as the two files of
+//! Behaviour 7.3.
 
 use crate::poller::Poller;
 use aya::maps::{Array, Map, MapData, MapError};
@@ -31,7 +32,7 @@ const STARTED: (&str, &str) = ("net_dev_start_xmit", "on_start");
 const CONSUMED: (&str, &str) = ("consume_skb", "on_consume");
 const FREED: (&str, &str) = ("kfree_skb", "on_free");
 
-/// How ATP's header is stamped (spec 7.5).
+/// How ATP's header is stamped (Behaviour 7.5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stamp {
     /// UDP port of the service.
@@ -48,7 +49,7 @@ impl Default for Stamp {
     fn default() -> Stamp {
         Stamp {
             port: 9438,
-            // D0 of 802.11a at 24 Mb/s (spec 7.4).
+            // D0 of 802.11a at 24 Mb/s (Behaviour 7.4).
             first: Span(681_500),
             eta: 3,
             fixed: None,
@@ -63,7 +64,8 @@ const TO_START: u32 = 2;
 /// Between which two points packets are timed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Measure {
-    /// From the driver's ring to the report of the transmission, as the thesis has it (spec 7.1).
+    /// From the driver's ring to the report of the transmission, as the thesis has it
+    /// (Behaviour 7.1).
     #[default]
     Driver,
     /// In the queueing discipline, up to the driver. For devices that do not report transmissions,
