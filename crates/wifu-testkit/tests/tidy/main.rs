@@ -2,6 +2,7 @@
 //! function may be. It reads the tree, so it needs no list of files; its messages say what to do.
 
 mod arrows;
+mod citations;
 mod rules;
 mod source;
 
@@ -83,6 +84,11 @@ fn unsafe_code_stays_where_it_is_allowed() {
 #[test]
 fn functions_files_and_comments_are_short() {
     hold_each(rules::lengths);
+}
+
+#[test]
+fn citations_have_one_form_and_lead_somewhere() {
+    hold(citations::check_tree(&root()));
 }
 
 #[test]
