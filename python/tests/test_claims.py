@@ -281,6 +281,10 @@ def test_the_claims_of_the_package() -> None:
                     assert str(label) in labels, (claim.id, check.name)
 
 
+def test_every_kind_of_check_can_be_measured() -> None:
+    assert set(claims.MEASURES) == set(published.KINDS)
+
+
 def test_claims_are_chosen_by_id_or_its_beginning() -> None:
     every = published.load()
     assert [c.id for c in published.select(every, ["WIFU-II"])] == [

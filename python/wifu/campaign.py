@@ -41,7 +41,7 @@ class Executor(Protocol):
         """Run `fn(*args)` somewhere, some time."""
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take nothing more."""
+        """Take no more work; wait for what was taken, unless told not to."""
 
 
 class Progress(Protocol):
@@ -61,19 +61,19 @@ class Progress(Protocol):
 
 
 class Silent:
-    """Tells nobody."""
+    """A progress that nobody sees."""
 
     def planned(self, total: int, done: int) -> None:
-        """Nothing."""
+        """Say nothing."""
 
     def finished(self, record: Record) -> None:
-        """Nothing."""
+        """Say nothing."""
 
     def stopped(self, cells: Sequence[Cell], spared: int) -> None:
-        """Nothing."""
+        """Say nothing."""
 
     def waiting(self, text: str) -> None:
-        """Nothing."""
+        """Say nothing."""
 
 
 MODELS = {

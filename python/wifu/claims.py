@@ -58,7 +58,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim, judged."""
+    """A claim with what results of its plan say of it."""
 
     claim: Claim
     verdict: str
@@ -68,7 +68,7 @@ class Verdict:
     warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """For machines."""
+        """The same as a tree of JSON."""
         return {
             "id": self.claim.id,
             "type": self.claim.type,

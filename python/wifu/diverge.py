@@ -68,7 +68,7 @@ class Row:
         ]  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
-        """For machines."""
+        """The same as a tree of JSON; numbers that JSON cannot say are null."""
 
         def told(i: stats.Interval) -> dict[str, Any]:
             return {
@@ -132,7 +132,7 @@ class Divergence:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """For machines."""
+        """The same as a tree of JSON; numbers that JSON cannot say are null."""
         return {
             "schema": "wifu-lab/1.0", "name": self.name, "reference": self.reference,
             "tolerance": self.tolerance, "counts": self.counts(),
@@ -140,7 +140,7 @@ class Divergence:
         }  # fmt: skip
 
     def write(self, folder: Path) -> None:
-        """`divergence.json` and `divergence.parquet`."""
+        """Write `divergence.json` and `divergence.parquet` into a folder."""
         text = json.dumps(self.to_json(), indent=1) + "\n"
         write_whole(folder / "divergence.json", text.encode())
         write_parquet(pd.DataFrame([r.flat() for r in self.rows]), folder / "divergence.parquet")

@@ -154,7 +154,7 @@ class Wires:
         self._guardian: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Wires:
-        """Make them."""
+        """Make the wires."""
         try:
             self._make()
         except BaseException:
@@ -163,7 +163,7 @@ class Wires:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Remove them."""
+        """Remove the wires."""
         self._remove()
 
     def _make(self) -> None:

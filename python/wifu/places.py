@@ -143,7 +143,7 @@ class Crew:
         """Connections without which the run is none."""
 
     def __enter__(self) -> Crew:
-        """Begin."""
+        """Begin; the end of `with` stops what still runs."""
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -219,6 +219,6 @@ def deaf() -> Iterator[None]:
 
 
 def need_root(what: str) -> None:
-    """Refuse without root."""
+    """LabError unless this process is root, which `what` needs."""
     if os.geteuid() != 0:
         raise LabError(f"{what} needs root: run this by sudo")

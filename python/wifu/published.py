@@ -33,7 +33,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Claim:
-    """A published statement."""
+    """A statement that a paper publishes, and the checks that decide whether it holds here."""
 
     id: str
     says: str

@@ -27,7 +27,7 @@ class Again:
     differ: list[str] = field(default_factory=list)
 
     def words(self) -> str:
-        """In a sentence."""
+        """What came out, in a sentence."""
         total = self.equal + len(self.differ)
         code = (
             ""
@@ -37,7 +37,7 @@ class Again:
         return f"{self.equal} of {total} runs came out the same, octet for octet{code}"
 
     def to_json(self) -> dict[str, Any]:
-        """For machines."""
+        """The same as a tree of JSON."""
         return {**vars(self), "same": not self.differ}
 
 

@@ -58,7 +58,7 @@ class Kept:
         self._text, self._series, self._frames = text, series, frames
 
     def json(self) -> str:
-        """The outcome."""
+        """The outcome, as JSON."""
         return self._text
 
     def series_names(self) -> list[str]:
@@ -66,11 +66,11 @@ class Kept:
         return list(self._series)
 
     def series(self, name: str) -> bytes:
-        """A recorded series."""
+        """A recorded series: pairs of little-endian doubles."""
         return self._series[name]
 
     def frames(self) -> bytes:
-        """The frame trace."""
+        """The frame trace, 32 octets a record."""
         return self._frames
 
 
@@ -123,19 +123,19 @@ class Plain:
         self._outcome = outcome
 
     def json(self) -> str:
-        """The outcome."""
+        """The outcome, as JSON."""
         return json.dumps(self._outcome)
 
     def series_names(self) -> list[str]:
-        """None."""
+        """No names: nothing was recorded."""
         return []
 
     def series(self, name: str) -> bytes:
-        """There is none."""
+        """KeyError, for nothing was recorded."""
         raise KeyError(name)
 
     def frames(self) -> bytes:
-        """There are none."""
+        """Nothing: no frames were traced."""
         return b""
 
 

@@ -40,14 +40,14 @@ class Screen:
         self.task = self.bar.add_task("runs", told="", start=False)
 
     def planned(self, total: int, done: int) -> None:
-        """Begin."""
+        """Begin the bar at what is done already."""
         self.total, self.done = total, done
         self.bar.update(self.task, total=total, completed=done)
         self.bar.start_task(self.task)
         self.bar.start()
 
     def finished(self, record: Record) -> None:
-        """One more."""
+        """Move the bar on by one run."""
         self.done += 1
         self.failed += not record.ok
         told = f"[red]{self.failed} failed[/red]" if self.failed else ""
@@ -71,7 +71,7 @@ class Screen:
             err.print(escape(text), highlight=False)
 
     def close(self) -> None:
-        """End the line."""
+        """Leave the bar as it is and go to the next line."""
         self.bar.stop()
 
 
@@ -152,7 +152,7 @@ VERDICTS = {diverging.AGREE: "green", diverging.DIFFER: "bold red", diverging.OP
 
 
 def print_divergence(found: diverging.Divergence) -> None:
-    """Where substrates differ."""
+    """Print where substrates differ, a table for each metric."""
     # Where lines have no end that is known, a row is not to be broken.
     out = screen if screen.is_terminal else Console(width=max(screen.width, 132))
     for (metric, other), rows in found.groups().items():
