@@ -7,7 +7,7 @@ import pytest
 from fake import FakeResult, fake, pairs
 
 import wifu
-from wifu import claims
+from wifu import claims, published
 from wifu import plan as plans
 from wifu.errors import LabError
 
@@ -44,7 +44,7 @@ def judged(found: wifu.Results | None, type: str = "HARD", **check: Any) -> clai
         "plan": "fake",
         "check": [{"name": "it", **check}],
     }
-    return claims.judge(claims._claim(given), found)
+    return claims.judge(published._claim(given), found)
 
 
 RATIO: dict[str, Any] = {
@@ -115,7 +115,7 @@ def test_a_check_that_passes_carries_an_identical_one(tmp_path: Path) -> None:
         {"name": "same", "range": [0.5, 2.0], **RATIO, "over": {"stack": "same", "hops": 1}},
     ]
     given = {"id": "X-1", "says": "", "source": "", "type": "HARD", "plan": "f", "check": checks}
-    verdict = claims.judge(claims._claim(given), found)
+    verdict = claims.judge(published._claim(given), found)
     assert [f.verdict for f in verdict.findings] == ["PASS", "identical"]
     assert verdict.verdict == "PASS"
     assert verdict.why == "1 of 2 checks identical: nothing was compared there"
@@ -128,7 +128,7 @@ def test_results_of_other_code_are_warned_of(
     wifu.campaign(chosen, tmp_path / "r", runner=fake)
     monkeypatch.setattr(claims, "code_version", lambda runner, substrate: "given")
     given = {"id": "X-1", "says": "", "source": "", "type": "HARD", "plan": "fake"}
-    claim = claims._claim({**given, "check": [{"name": "it", "range": [0.5, 2.0], **RATIO}]})
+    claim = published._claim({**given, "check": [{"name": "it", "range": [0.5, 2.0], **RATIO}]})
     (verdict,) = claims.judge_all([claim], [tmp_path])
     assert verdict.warnings == ()
     monkeypatch.setattr(claims, "code_version", lambda runner, substrate: "0123")
@@ -266,13 +266,13 @@ def test_the_newest_complete_results_of_a_plan_are_taken(tmp_path: Path) -> None
 
 
 def test_the_claims_of_the_package() -> None:
-    every = claims.load()
+    every = published.load()
     assert len({c.id for c in every}) == len(every)
     root = Path(__file__).parents[2] / "experiments"
     for claim in every:
         plan = plans.load(root / claim.plan)
         assert claim.checks
-        assert claims.select(every, plan.claims), "the plan that feeds a claim names it"
+        assert published.select(every, plan.claims), "the plan that feeds a claim names it"
         for check in claim.checks:
             assert check.low <= check.high
             for side in ("of", "over"):
@@ -281,27 +281,31 @@ def test_the_claims_of_the_package() -> None:
                     assert str(label) in labels, (claim.id, check.name)
 
 
+def test_every_kind_of_check_can_be_measured() -> None:
+    assert set(claims.MEASURES) == set(published.KINDS)
+
+
 def test_claims_are_chosen_by_id_or_its_beginning() -> None:
-    every = claims.load()
-    assert [c.id for c in claims.select(every, ["WIFU-II"])] == [
+    every = published.load()
+    assert [c.id for c in published.select(every, ["WIFU-II"])] == [
         f"WIFU-II.{n}" for n in (1, 2, 3, 4)
     ]
-    assert [c.id for c in claims.select(every, ["WIFU-III"])] == ["WIFU-III.10", "WIFU-III.100"]
-    assert [c.id for c in claims.select(every, ["WIFU-F4.*"])] == [
+    assert [c.id for c in published.select(every, ["WIFU-III"])] == ["WIFU-III.10", "WIFU-III.100"]
+    assert [c.id for c in published.select(every, ["WIFU-F4.*"])] == [
         f"WIFU-F4.{n}" for n in (1, 2, 3, 4)
     ]
-    both = claims.select(every, ["AP-T3", "WIFU-F5"])
+    both = published.select(every, ["AP-T3", "WIFU-F5"])
     assert [c.id for c in both] == ["AP-T3", "AP-T3-V", "WIFU-F5"]
-    assert len(claims.select(every, [])) == len(every)
+    assert len(published.select(every, [])) == len(every)
     with pytest.raises(LabError, match="no claim is called AP-T33; did you mean AP-T3"):
-        claims.select(every, ["AP-T33"])
+        published.select(every, ["AP-T33"])
 
 
 def test_the_last_line_counts_the_worst_of_all_substrates() -> None:
     from wifu.screen import tally
 
-    claim = claims._claim({"id": "X-1", "says": "", "source": "", "type": "SOFT", "plan": "f"})
-    found = claims.Finding(claims.Check("it", "value", "SOFT", 0, 1, "", {}), None, "PASS")
+    claim = published._claim({"id": "X-1", "says": "", "source": "", "type": "SOFT", "plan": "f"})
+    found = claims.Finding(published.Check("it", "value", "SOFT", 0, 1, "", {}), None, "PASS")
 
     def verdict(word: str) -> claims.Verdict:
         return claims.Verdict(claim, word, (found,) if word != "not measured" else ())

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from wifu import runner
+from wifu import program
 from wifu.errors import LabError
 
 ROOT = Path(__file__).parents[2]
@@ -30,11 +30,11 @@ protocol = ["tcp-reno", "tcp-newreno"]
 
 
 def lab(*words: str, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
-    program = runner.find_program()
+    found = program.find_program()
     done = subprocess.run(
         [sys.executable, "-m", "wifu.cli", *words],
         cwd=cwd,
-        env={**os.environ, "WIFU_BIN": str(program), "COLUMNS": "160", "NO_COLOR": "1"},
+        env={**os.environ, "WIFU_BIN": str(found), "COLUMNS": "160", "NO_COLOR": "1"},
         capture_output=True,
         text=True,
         check=False,
@@ -46,7 +46,7 @@ def lab(*words: str, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[st
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     try:
-        runner.find_program()
+        program.find_program()
     except LabError as e:
         pytest.skip(str(e))
     folder = tmp_path_factory.mktemp("cli")
@@ -171,7 +171,7 @@ def test_an_interrupt_leaves_a_folder_that_resumes(folder: Path, number: signal.
     doing = subprocess.Popen(
         [sys.executable, "-m", "wifu.cli", "run", "long.toml", "-o", name, "--no-report"],
         cwd=folder,
-        env={**os.environ, "WIFU_BIN": str(runner.find_program())},
+        env={**os.environ, "WIFU_BIN": str(program.find_program())},
         stderr=subprocess.PIPE,
         text=True,
     )

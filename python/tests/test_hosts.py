@@ -10,7 +10,8 @@ from typing import cast
 import pytest
 
 from wifu import ssh, traffic
-from wifu.places import Place, RunError
+from wifu.errors import RunError
+from wifu.places import Place
 from wifu.ssh import Connection
 
 root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")

@@ -5,8 +5,7 @@ import pytest
 
 from wifu import metrics
 from wifu.errors import LabError
-from wifu.metrics import RUN_METRICS, batch_rates, flow_goodput, sliding
-from wifu.plan import Measure
+from wifu.metrics import RUN_METRICS, Measure, batch_rates, flow_goodput, sliding
 
 # Goodput of three flows under four transports, kb/s, and what the thesis prints for them.
 TABLE = [

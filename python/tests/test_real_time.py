@@ -22,9 +22,9 @@ from wifu.campaign import Campaign
 from wifu.emulated import Emulated, insist
 from wifu.errors import LabError
 from wifu.live import Live
-from wifu.metrics import run_row
-from wifu.plan import Measure, Plan
-from wifu.runner import find_program
+from wifu.metrics import Measure, run_row
+from wifu.plan import Plan
+from wifu.program import find_program
 from wifu.store import Store
 from wifu.traffic import Traffic
 

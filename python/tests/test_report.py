@@ -8,7 +8,7 @@ import pytest
 from fake import fake
 
 import wifu
-from wifu import figures, report
+from wifu import digits, figures, kinds, report
 from wifu import plan as plans
 from wifu.errors import LabError, PlanError
 
@@ -70,7 +70,7 @@ def test_every_kind_is_drawn_twice_and_captioned(
 
 
 def test_every_kind_is_covered() -> None:
-    assert {s["kind"] for s, _ in SPECS} == set(figures.KINDS)
+    assert {s["kind"] for s, _ in SPECS} == set(kinds.KINDS)
 
 
 def test_many_cells_over_time_fit_a_page(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_a_figure_of_some_cells_says_so_and_tells_them_apart(
 
     chosen = plans.parse(TEXT.replace("[1, 3]", '"1..4"').replace("runs = 5", "runs = 1"))
     found = wifu.campaign(chosen, tmp_path / "r", runner=fake)
-    drawer = getattr(import_module(f"wifu.figures.{figures.KINDS[kind].module}"), kind)
+    drawer = getattr(import_module(f"wifu.figures.{kinds.KINDS[kind].module}"), kind)
     with style.context():
         figure, _, caption = drawer(found, {"kind": kind})
         titles = [a.get_title(loc="left") for a in figure.axes if a.get_title(loc="left")]
@@ -266,7 +266,7 @@ def test_the_report_holds_everything_and_asks_the_network_for_nothing(
     assert not re.search(r"@import|url\(", text)
     row = results.summary().iloc[0]
     half = (row["high"] - row["low"]) / 2
-    assert f"{report.number(row['mean'], half)}" in text
+    assert f"{digits.number(row['mean'], half)}" in text
     assert results.manifest["plan_sha256"] in text
     assert "wifu-lab rerun" in text
 
@@ -285,10 +285,10 @@ def test_the_report_shows_what_failed_and_what_was_excluded(tmp_path: Path) -> N
 
 
 def test_numbers_have_the_digits_that_their_error_justifies() -> None:
-    assert report.number(12.3456, 0.5) == "12.35"
-    assert report.number(12.3456, 0.04) == "12.346"
-    assert report.number(1234.5, 30.0) == "1234"
-    assert report.number(0.00123) == "0.001230"
-    assert report.number(1234.5) == "1234"
-    assert report.number(0.0) == "0"
-    assert report.number(float("nan")) == "?"
+    assert digits.number(12.3456, 0.5) == "12.35"
+    assert digits.number(12.3456, 0.04) == "12.346"
+    assert digits.number(1234.5, 30.0) == "1234"
+    assert digits.number(0.00123) == "0.001230"
+    assert digits.number(1234.5) == "1234"
+    assert digits.number(0.0) == "0"
+    assert digits.number(float("nan")) == "?"

@@ -58,7 +58,7 @@ def test_series_outcome_and_frames_agree() -> None:
 
 
 def test_the_file_of_wifu_sim_reads_as_wifu_trace_tells_it(tmp_path: Path) -> None:
-    from wifu.runner import find_program
+    from wifu.program import find_program
 
     try:
         program = str(find_program())

@@ -23,7 +23,7 @@ from wifu.api import Results
 from wifu.emulated import sweep
 from wifu.errors import LabError
 from wifu.live import Wire, Wires
-from wifu.runner import find_program
+from wifu.program import find_program
 
 EXAMPLE = Path(__file__).parents[2] / "experiments/two-hosts"
 SSHD = "/usr/sbin/sshd"

@@ -16,12 +16,12 @@ from scipy import stats as sps
 from typer.testing import CliRunner
 
 from wifu import (
-    claims,
     cli,
     diverge,
     emulated,
     hostlock,
     live,
+    published,
     report,
     screen,
     stats,
@@ -385,7 +385,7 @@ def test_claims_have_a_column_for_each_substrate(
             }
         ],
     }  # fmt: skip
-    monkeypatch.setattr(claims, "load", lambda: [claims._claim(given)])
+    monkeypatch.setattr(published, "load", lambda: [published._claim(given)])
     done = CliRunner().invoke(cli.app, ["claims", "-r", str(tmp_path), "--json"])
     (told,) = json.loads(done.stdout)
     assert (told["verdict"], told["on"]["emu"]["verdict"]) == ("PASS", "FAIL")

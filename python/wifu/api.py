@@ -16,7 +16,8 @@ from wifu import frames, metrics, stats
 from wifu.campaign import Campaign, Progress
 from wifu.cells import Cell, Label
 from wifu.errors import LabError, nearest
-from wifu.plan import Measure, Plan
+from wifu.metrics import Measure
+from wifu.plan import Plan
 from wifu.plan import load as load_plan
 from wifu.runner import Runner, RunResult, mesh
 from wifu.store import Store
@@ -74,7 +75,7 @@ class Run:
         return metrics.jain(self.to_pandas()["goodput_bps"].to_numpy())
 
     def __repr__(self) -> str:
-        """In a line."""
+        """What it is and how it went, in a line."""
         rates = self.to_pandas()["goodput_bps"] / 1e6
         told = ", ".join(f"{v:.3g}" for v in rates[:4]) + (", ..." if len(rates) > 4 else "")
         return f"<Run: {len(rates)} flows, {told} Mb/s, {self.outcome['sim_seconds']:.3g} s>"
@@ -113,7 +114,7 @@ class Results:
 
     @property
     def folder(self) -> Path:
-        """Where they are."""
+        """The folder that they were read from."""
         return self.store.folder
 
     @property
@@ -295,7 +296,7 @@ class Results:
         }
 
     def __repr__(self) -> str:
-        """In a line."""
+        """What it is and how it went, in a line."""
         bad = int((self.runs["status"] != "ok").sum())
         told = f", {bad} failed or excluded" if bad else ""
         return (

@@ -21,13 +21,15 @@ import numpy as np
 from wifu import provenance, stats, toml
 from wifu.cells import Cell
 from wifu.emulated import insist
-from wifu.errors import LabError, PlanError, ReplicateError
+from wifu.errors import Cancelled, LabError, PlanError, ReplicateError
 from wifu.hostlock import exclusive
-from wifu.metrics import run_row
-from wifu.places import Cancelled, deaf
-from wifu.plan import LEAST_RUNS, Measure, Plan
-from wifu.runner import Runner, check_mesh, code_version, runner_for
+from wifu.metrics import Measure, run_row
+from wifu.places import deaf
+from wifu.plan import LEAST_RUNS, Plan
+from wifu.provenance import code_version
+from wifu.runner import Runner, check_mesh
 from wifu.store import SCHEMA, Record, Store
+from wifu.substrates import runner_for
 
 Task = tuple[Cell, int]
 
@@ -39,7 +41,7 @@ class Executor(Protocol):
         """Run `fn(*args)` somewhere, some time."""
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take nothing more."""
+        """Take no more work; wait for what was taken, unless told not to."""
 
 
 class Progress(Protocol):
@@ -59,19 +61,19 @@ class Progress(Protocol):
 
 
 class Silent:
-    """Tells nobody."""
+    """A progress that nobody sees."""
 
     def planned(self, total: int, done: int) -> None:
-        """Nothing."""
+        """Say nothing."""
 
     def finished(self, record: Record) -> None:
-        """Nothing."""
+        """Say nothing."""
 
     def stopped(self, cells: Sequence[Cell], spared: int) -> None:
-        """Nothing."""
+        """Say nothing."""
 
     def waiting(self, text: str) -> None:
-        """Nothing."""
+        """Say nothing."""
 
 
 MODELS = {

@@ -1,6 +1,5 @@
 """Claims of published papers against what was measured.
 
-`claims.toml` has the claims as data: what was published, what has to hold, which plan feeds it.
 A check passes if its point estimate lies where it must; a HARD one also needs its one-sided 90 %
 bootstrap bound there. SOFT is judged by the estimate alone, INFO is reported and not judged, HW
 means something only on real hardware. If both sides of a HARD comparison are the same number in
@@ -10,10 +9,8 @@ every run, it is identical, which counts for nothing: there was nothing to compa
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +18,10 @@ import numpy as np
 
 from wifu import stats
 from wifu.api import Results
-from wifu.errors import LabError, nearest
+from wifu.errors import LabError
 from wifu.metrics import RUN_METRICS, sliding
-from wifu.runner import code_version
+from wifu.provenance import code_version
+from wifu.published import Check, Claim
 from wifu.store import Store
 from wifu.variants import SUBSTRATES
 
@@ -31,32 +29,6 @@ PASS, FAIL, OPEN, INFO, NOT_MEASURED = "PASS", "FAIL", "OPEN", "INFO", "not meas
 IDENTICAL = "identical"
 BOUND_LEVEL = 0.90
 STATISTICS: dict[str, stats.Statistic] = {"mean": np.mean, "median": np.median}
-
-
-@dataclass(frozen=True)
-class Check:
-    """One number that has to lie somewhere."""
-
-    name: str
-    kind: str
-    type: str
-    low: float
-    high: float
-    published: str
-    given: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A published statement."""
-
-    id: str
-    says: str
-    source: str
-    type: str
-    plan: str
-    checks: tuple[Check, ...]
-    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -86,7 +58,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim, judged."""
+    """A claim with what results of its plan say of it."""
 
     claim: Claim
     verdict: str
@@ -96,7 +68,7 @@ class Verdict:
     warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """For machines."""
+        """The same as a tree of JSON."""
         return {
             "id": self.claim.id,
             "type": self.claim.type,
@@ -134,45 +106,6 @@ def _measured_json(found: Measured) -> dict[str, Any]:
         "exact": found.exact,
         "identical": found.identical,
     }
-
-
-def load(path: Path | None = None) -> list[Claim]:
-    """The claims of the package, or of a file."""
-    text = path.read_text() if path else (resources.files("wifu") / "claims.toml").read_text()
-    return [_claim(given) for given in tomllib.loads(text)["claim"]]
-
-
-def _claim(given: Mapping[str, Any]) -> Claim:
-    checks = []
-    for c in given.get("check", []):
-        low, high = c.get("range", [c.get("at_least", -math.inf), c.get("at_most", math.inf)])
-        if c["kind"] not in MEASURES:
-            raise LabError(f"{given['id']}: no check is of kind {c['kind']}")
-        checks.append(
-            Check(
-                c["name"], c["kind"], c.get("type", given["type"]), float(low), float(high),
-                str(c.get("published", "")), c,
-            )
-        )  # fmt: skip
-    return Claim(
-        given["id"], given["says"], given["source"], given["type"], given["plan"], tuple(checks),
-        given.get("note", ""),
-    )  # fmt: skip
-
-
-def select(claims: Sequence[Claim], names: Iterable[str]) -> list[Claim]:
-    """Claims by id or beginning of an id (`WIFU-II`, `AP-T3`, `WIFU-F4.1`); all without names."""
-    wanted = list(names)
-    if not wanted:
-        return list(claims)
-    chosen: list[Claim] = []
-    for name in (w.removesuffix(".*") for w in wanted):
-        found = [c for c in claims if c.id == name or c.id.startswith((name + ".", name + "-"))]
-        if not found:
-            groups = {c.id for c in claims} | {c.id.split(".")[0] for c in claims}
-            raise LabError(f"no claim is called {name}; {nearest(name, groups)}")
-        chosen += [c for c in found if c not in chosen]
-    return chosen
 
 
 def find_results(plan: str, roots: Sequence[Path], substrate: str = "sim") -> Path | None:

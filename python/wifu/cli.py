@@ -16,15 +16,19 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from wifu import cells, values
+from wifu import cells, published, values
 from wifu import claims as claiming
 from wifu import diverge as diverging
 from wifu import plan as plans
+from wifu.api import Results
 from wifu.campaign import Campaign, Executor, Summary, check_scenarios, prepare
 from wifu.errors import LabError, nearest
-from wifu.figures import KINDS
+from wifu.figures import draw
+from wifu.kinds import KINDS, check
 from wifu.metrics import RUN_METRICS
 from wifu.plan import Plan
+from wifu.report import write
+from wifu.rerun import again
 from wifu.screen import Screen, dry, err, print_claims, print_divergence, screen, tell
 from wifu.store import Store
 from wifu.variants import SUBSTRATES, substrates
@@ -297,8 +301,6 @@ def _campaign(
 
 
 def _report(folder: Path) -> Path:
-    from wifu.api import Results
-    from wifu.report import write
 
     return write(Results(folder))
 
@@ -335,8 +337,6 @@ def report(
     ] = None,
 ) -> None:
     """Draw the figures of results and write the report: one HTML file, readable anywhere."""
-    from wifu.api import Results
-    from wifu.report import write
 
     store = Store(folder)
     store.write_tables(store.plan())
@@ -360,9 +360,6 @@ def plot(
     """Draw one figure of results."""
     import shutil
     import tempfile
-
-    from wifu.api import Results
-    from wifu.figures import check, draw
 
     if out.suffix not in (".svg", ".png"):
         raise LabError(f"{out}: must end with .svg or .png")
@@ -401,7 +398,7 @@ def list_things(
             {"name": k, "about": f"{v.about} [{', '.join(v.options)}]"} for k, v in KINDS.items()
         ],
         "claims": lambda: [
-            {"name": c.id, "about": f"{c.type}, {c.plan}: {c.says}"} for c in claiming.load()
+            {"name": c.id, "about": f"{c.type}, {c.plan}: {c.says}"} for c in published.load()
         ],
     }
     if what and what not in every:
@@ -477,7 +474,6 @@ def rerun(
     as_json: Json = False,
 ) -> None:
     """Run what is in a folder again, and say whether the same comes out, octet for octet."""
-    from wifu.rerun import again
 
     folder = folder.parent if folder.name == "run.json" else folder
     done = again(Store(folder), cell, runs, jobs or os.cpu_count() or 1)
@@ -505,7 +501,7 @@ def claims(
     as_json: Json = False,
 ) -> None:
     """Published claims: what was measured, with intervals, and the verdict."""
-    chosen = claiming.select(claiming.load(), ids or [])
+    chosen = published.select(published.load(), ids or [])
     verdicts = claiming.judge_all(chosen, results or [ROOT])
     elsewhere = claiming.judge_elsewhere(chosen, results or [ROOT])
     if as_json:

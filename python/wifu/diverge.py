@@ -19,6 +19,7 @@ import pandas as pd
 from wifu import stats
 from wifu.api import Results
 from wifu.cells import Cell, Label
+from wifu.digits import number
 from wifu.errors import LabError
 from wifu.metrics import RUN_METRICS
 from wifu.store import Store, finite, write_parquet, write_whole
@@ -49,7 +50,6 @@ class Row:
 
     def words(self) -> list[str]:
         """Cell, both values, difference, relative difference, distance, p, runs."""
-        from wifu.report import number
 
         def told(i: stats.Interval, scale: float = 1.0) -> str:
             if not math.isfinite(i.estimate):
@@ -68,7 +68,7 @@ class Row:
         ]  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
-        """For machines."""
+        """The same as a tree of JSON; numbers that JSON cannot say are null."""
 
         def told(i: stats.Interval) -> dict[str, Any]:
             return {
@@ -132,7 +132,7 @@ class Divergence:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """For machines."""
+        """The same as a tree of JSON; numbers that JSON cannot say are null."""
         return {
             "schema": "wifu-lab/1.0", "name": self.name, "reference": self.reference,
             "tolerance": self.tolerance, "counts": self.counts(),
@@ -140,7 +140,7 @@ class Divergence:
         }  # fmt: skip
 
     def write(self, folder: Path) -> None:
-        """`divergence.json` and `divergence.parquet`."""
+        """Write `divergence.json` and `divergence.parquet` into a folder."""
         text = json.dumps(self.to_json(), indent=1) + "\n"
         write_whole(folder / "divergence.json", text.encode())
         write_parquet(pd.DataFrame([r.flat() for r in self.rows]), folder / "divergence.parquet")

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any
 
 from wifu.errors import LabError
+from wifu.program import find_program
 
 RUN = Path("/run/wifu/emu")
 
@@ -32,8 +33,6 @@ def program() -> str:
     """The `wifu` command, looked for as the lab does: `$WIFU_BIN` or `$WIFU`, a build beside this
     package, the path.
     """
-    from wifu.runner import find_program
-
     try:
         return str(find_program())
     except LabError as e:
@@ -47,7 +46,7 @@ class Host:
         self.net, self.name, self.namespace, self.address = net, name, namespace, address
 
     def IP(self) -> str:
-        """Its address."""
+        """Its IPv4 address."""
         return self.address
 
     def popen(self, *command: str, **options: Any) -> subprocess.Popen[str]:
@@ -112,7 +111,7 @@ class Emulation:
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> Emulation:
-        """Make the hosts."""
+        """Start `wifu emu` and wait until the hosts are there."""
         self._process = subprocess.Popen(
             [self._program or program(), "emu", *self._words],
             stdin=subprocess.PIPE,
@@ -150,7 +149,7 @@ class Emulation:
         self.hosts = {}
 
     def __enter__(self) -> Emulation:
-        """Start."""
+        """Start; the end of `with` stops."""
         return self.start()
 
     def __exit__(
@@ -222,7 +221,7 @@ class Emulation:
         self.ask(f"pause {node}")
 
     def resume(self, node: str) -> None:
-        """End that."""
+        """Let a paused node hear and speak again."""
         self.ask(f"resume {node}")
 
     def restart(self, node: str, seconds: float = 1.0) -> None:

@@ -17,9 +17,10 @@ from typing import Any
 
 from wifu import toml, values
 from wifu.emu import Emulation, EmulationError
-from wifu.errors import LabError
-from wifu.places import Cancelled, Crew, Place, RunError, need_root
-from wifu.runner import Plain, Runner, RunResult, check_mesh, find_program
+from wifu.errors import Cancelled, LabError, RunError
+from wifu.places import Crew, Place, need_root
+from wifu.program import find_program
+from wifu.runner import Plain, Runner, RunResult, check_mesh
 from wifu.traffic import Scenario, Traffic, flows_of
 
 MARGIN = 60.0

@@ -36,6 +36,14 @@ class ReplicateError(LabError):
     """Replicates of a cell that are one and the same sample."""
 
 
+class RunError(LabError):
+    """A run in real time did not come about, or did not end."""
+
+
+class Cancelled(RunError):
+    """The run was given up because the campaign is."""
+
+
 def nearest(name: str, valid: Iterable[str]) -> str:
     """A hint for a name that is none of `valid`: the nearest of them, or all if they are few."""
     known = sorted(set(valid))

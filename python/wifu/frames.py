@@ -37,7 +37,7 @@ RATES_MBPS = (1.0, 2.0, 5.5, 11.0, 6.0, 9.0, 12.0, 18.0, 24.0, 36.0, 48.0, 54.0)
 """Rates: the codes of `mode`, those of 802.11b first."""
 
 NOBODY = 0xFFFF
-"""No node."""
+"""Stands for no node in `node`, `peer` and `other`."""
 
 _WITHOUT_RATE = ("queued", "refused", "deferred", "reported", "duplicate")
 

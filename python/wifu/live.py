@@ -20,9 +20,9 @@ from typing import Any
 from wifu import values
 from wifu.cells import digest
 from wifu.emulated import RealTime, beside, check_by_model, sweep
-from wifu.errors import LabError
-from wifu.places import Cancelled, Place, RunError, deaf, need_root
-from wifu.runner import find_program
+from wifu.errors import Cancelled, LabError, RunError
+from wifu.places import Place, deaf, need_root
+from wifu.program import find_program
 from wifu.ssh import PRELOAD, Connection, Facts
 from wifu.traffic import Scenario, Traffic, flows_of, rate_of
 
@@ -154,7 +154,7 @@ class Wires:
         self._guardian: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Wires:
-        """Make them."""
+        """Make the wires."""
         try:
             self._make()
         except BaseException:
@@ -163,7 +163,7 @@ class Wires:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Remove them."""
+        """Remove the wires."""
         self._remove()
 
     def _make(self) -> None:

@@ -8,15 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wifu.errors import MissingError
-
-if TYPE_CHECKING:
-    from wifu.plan import Measure
 
 Floats = NDArray[np.float64]
 Outcome = Mapping[str, Any]
@@ -26,6 +23,24 @@ STARVED_BPS = 1000.0
 
 STARVED_UTILITY_BPS = 8.0
 """What a starved flow counts in the log utility: one octet a second."""
+
+
+MEASURES = {
+    "transfer": "octets delivered in order, from connect() to the last of them",
+    "receiver": "octets delivered in order, from the first delivery to the last",
+    "steady": "means of batches of packets after the first ones (scenario.stop.packets and batch)",
+    "window": "octets delivered inside `from`..`to` (records series)",
+}
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What counts as a flow's goodput (see `MEASURES`)."""
+
+    mode: str = "transfer"
+    discard: int = 1
+    start: float = 0.0
+    end: float = 0.0
 
 
 def jain(rates: ArrayLike) -> float:

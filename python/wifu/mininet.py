@@ -98,7 +98,7 @@ class Topo:
         return self.hosts(sort)
 
     def switches(self, sort: bool = True) -> list[str]:
-        """Return none."""
+        """Return none: a mesh has no switches."""
         return []
 
     def links(self, *_args: Any, **_options: Any) -> list[tuple[str, str]]:
@@ -132,17 +132,17 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Gives our modules to who imports Mininet's."""
 
     def find_spec(self, name: str, *_args: Any) -> importlib.machinery.ModuleSpec | None:
-        """Only Mininet's."""
+        """Answer for modules of Mininet only."""
         if name.split(".")[0] not in ("mininet", "mn_wifi"):
             return None
         return importlib.machinery.ModuleSpec(name, self, is_package=True)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        """An empty one."""
+        """An empty module: what it is asked for is made when it is asked."""
         return _Module(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing to run."""
+        """Run nothing: the module is complete."""
 
 
 def words(text: str) -> tuple[str, list[Any], dict[str, Any]]:

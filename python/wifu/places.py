@@ -12,20 +12,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from wifu.errors import LabError
-
-if TYPE_CHECKING:
-    from wifu.ssh import Connection
-
-
-class RunError(LabError):
-    """A run in real time did not come about, or did not end."""
-
-
-class Cancelled(RunError):
-    """The run was given up because the campaign is."""
+from wifu.errors import Cancelled, LabError, RunError
+from wifu.ssh import Connection
 
 
 @dataclass
@@ -154,7 +143,7 @@ class Crew:
         """Connections without which the run is none."""
 
     def __enter__(self) -> Crew:
-        """Begin."""
+        """Begin; the end of `with` stops what still runs."""
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -230,6 +219,6 @@ def deaf() -> Iterator[None]:
 
 
 def need_root(what: str) -> None:
-    """Refuse without root."""
+    """LabError unless this process is root, which `what` needs."""
     if os.geteuid() != 0:
         raise LabError(f"{what} needs root: run this by sudo")

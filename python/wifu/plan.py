@@ -22,22 +22,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from wifu import values
+from wifu import kinds, published, values
 from wifu.cells import Axis, Cell, Label, all_cells, digest, levels_of, set_path
 from wifu.errors import LabError, PlanError, nearest
+from wifu.metrics import MEASURES, RUN_METRICS, Measure
 from wifu.toml import locate
 from wifu.values import Value
 from wifu.variants import SUBSTRATES, changed, instead, settings_of, substrates, without
 
 RESERVED = {"cell", "run", "seed", "status", "error", "flow", "from", "to", "copy"}
 """Names of columns in the results, which no axis may have."""
-
-MEASURES = {
-    "transfer": "octets delivered in order, from connect() to the last of them",
-    "receiver": "octets delivered in order, from the first delivery to the last",
-    "steady": "means of batches of packets after the first ones (scenario.stop.packets and batch)",
-    "window": "octets delivered inside `from`..`to` (records series)",
-}
 
 RUNNERS = {
     "mesh": "the 802.11 mesh simulator (`wifu sim`)",
@@ -60,16 +54,6 @@ class Until:
     ci: float
     minimum: int
     maximum: int
-
-
-@dataclass(frozen=True)
-class Measure:
-    """What counts as a flow's goodput (see `MEASURES`)."""
-
-    mode: str = "transfer"
-    discard: int = 1
-    start: float = 0.0
-    end: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -516,8 +500,6 @@ class _Reader:
         return Measure(mode, discard, start, end)
 
     def _metric(self, name: str, key: str) -> None:
-        from wifu.metrics import RUN_METRICS
-
         if name not in RUN_METRICS:
             raise PlanError(f"no metric is called {name}; {nearest(str(name), RUN_METRICS)}", key)
 
@@ -530,13 +512,11 @@ class _Reader:
         return tuple(names)
 
     def _figures(self, axes: Sequence[str], pair: str | None) -> tuple[Mapping[str, Any], ...]:
-        from wifu.figures import check
-
         figures = self._get("figure", list, [])
         for n, figure in enumerate(figures, 1):
             key = f"figure.{n}"
             try:
-                for role in check(figure, axes, self.known, pair):
+                for role in kinds.check(figure, axes, self.known, pair):
                     self._metric(figure[role], role)
             except PlanError as e:
                 raise PlanError(e.message, f"{key}.{e.key}" if e.key else key) from None
@@ -545,10 +525,8 @@ class _Reader:
     def _claims(self) -> tuple[str, ...]:
         names = self._get("claims", list, [])
         if names:
-            from wifu import claims
-
             try:
-                claims.select(claims.load(), [str(n) for n in names])
+                published.select(published.load(), [str(n) for n in names])
             except LabError as e:
                 raise PlanError(str(e), "claims") from None
         return tuple(names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import os
 import platform
@@ -10,6 +11,8 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from wifu.program import find_program, native_file
 
 PACKAGES = ("wifu", "numpy", "scipy", "pandas", "pyarrow", "matplotlib")
 
@@ -35,6 +38,18 @@ def _git(folder: Path, *words: str) -> str:
         ["git", "-C", str(folder), *words], capture_output=True, text=True, check=True
     )
     return done.stdout.strip()
+
+
+def code_version(name: str, substrate: str = "sim", elsewhere: bool = False) -> str:
+    """Identifies the compiled code behind a runner: 16 digits of the SHA-256 of the file.
+
+    If that is `elsewhere`, nobody knows it before its host was asked.
+    """
+    if elsewhere:
+        return "unknown"
+    real = name == "mock" or substrate != "sim"
+    path = find_program() if real else native_file()
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
 def versions() -> dict[str, str]:

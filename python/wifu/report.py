@@ -15,12 +15,12 @@ import pandas as pd
 
 from wifu import claims as claiming
 from wifu import diverge as diverging
-from wifu import toml
+from wifu import published, toml
 from wifu.api import Results
 from wifu.cells import Cell, Label
+from wifu.digits import number
 from wifu.figures import Drawn, NotDrawn, draw_all, draw_divergence
-from wifu.metrics import RUN_METRICS
-from wifu.plan import MEASURES
+from wifu.metrics import MEASURES, RUN_METRICS
 from wifu.variants import SUBSTRATES
 
 E = html.escape
@@ -178,21 +178,6 @@ def _first(names: Sequence[str], most: int = 10) -> str:
 
 
 # Tables -------------------------------------------------------------------------------------------
-
-
-def number(value: float, like: float | None = None) -> str:
-    """A value with as many digits as `like` (a half width, say) justifies; else three or four."""
-    if not math.isfinite(value):
-        return "?"
-    if like is not None and math.isfinite(like) and like > 0:
-        digits = max(0, min(6, 1 - math.floor(math.log10(like))))
-        return f"{value:.{digits}f}"
-    if value == 0:
-        return "0"
-    if 0.99 < abs(value) < 1:
-        return f"{value:.6f}"
-    digits = max(0, min(6, 3 - math.floor(math.log10(abs(value)))))
-    return f"{value:.{digits}f}"
 
 
 def _results(results: Results) -> str:
@@ -376,7 +361,7 @@ def _figure(drawn: Drawn | NotDrawn) -> str:
 def _claims(results: Results) -> str:
     if not results.plan.claims:
         return ""
-    chosen = claiming.select(claiming.load(), results.plan.claims)
+    chosen = published.select(published.load(), results.plan.claims)
     # The report of the simulator's results shows all substrates; those of others their own.
     every = _substrates(results)
     out = []
@@ -468,7 +453,7 @@ def _claim(v: claiming.Verdict, substrate: str = "") -> str:
     )
 
 
-def wanted(check: claiming.Check) -> str:
+def wanted(check: published.Check) -> str:
     """Where a check's value must lie, in words."""
     if check.kind == "trace":
         return "the same"

@@ -10,8 +10,10 @@ from wifu.campaign import execute
 from wifu.cells import Cell
 from wifu.errors import LabError, nearest
 from wifu.plan import Plan
-from wifu.runner import Runner, code_version, runner_for
+from wifu.provenance import code_version
+from wifu.runner import Runner
 from wifu.store import Record, Store, same
+from wifu.substrates import runner_for
 
 
 @dataclass
@@ -25,7 +27,7 @@ class Again:
     differ: list[str] = field(default_factory=list)
 
     def words(self) -> str:
-        """In a sentence."""
+        """What came out, in a sentence."""
         total = self.equal + len(self.differ)
         code = (
             ""
@@ -35,7 +37,7 @@ class Again:
         return f"{self.equal} of {total} runs came out the same, octet for octet{code}"
 
     def to_json(self) -> dict[str, Any]:
-        """For machines."""
+        """The same as a tree of JSON."""
         return {**vars(self), "same": not self.differ}
 
 

@@ -6,22 +6,16 @@ The mesh simulator is compiled into this package; `wifu mock` is the program of 
 from __future__ import annotations
 
 import csv
-import hashlib
 import json
 import multiprocessing
-import os
-import shutil
 import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from wifu.errors import LabError
-
-if TYPE_CHECKING:
-    from wifu.plan import Plan
+from wifu.program import find_program
 
 
 class RunResult(Protocol):
@@ -57,58 +51,6 @@ def check_mesh(scenario: Mapping[str, Any]) -> None:
     _native.check_scenario(json.dumps(scenario))
 
 
-def runner_for(plan: Plan) -> Runner:
-    """The runner that a plan names, on its substrate."""
-    if plan.substrate == "emu":
-        from wifu.emulated import Emulated
-
-        return Emulated(plan.settings, plan.run_timeout)
-    if plan.substrate == "live":
-        from wifu.live import Live
-
-        return Live(plan.settings, plan.run_timeout)
-    runner = mock if plan.runner == "mock" else mesh
-    return runner if plan.run_timeout is None else Timed(runner, plan.run_timeout)
-
-
-def code_version(name: str, substrate: str = "sim", elsewhere: bool = False) -> str:
-    """Identifies the compiled code behind a runner: 16 digits of the SHA-256 of the file.
-
-    If that is `elsewhere`, nobody knows it before its host was asked.
-    """
-    if elsewhere:
-        return "unknown"
-    real = name == "mock" or substrate != "sim"
-    path = find_program() if real else _native_file()
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-
-
-def _native_file() -> Path:
-    from wifu import _native
-
-    file = getattr(_native, "__file__", None)
-    if not file:
-        raise LabError("the simulator is not installed: run `make python`")
-    return Path(file)
-
-
-def find_program() -> Path:
-    """The program `wifu`: $WIFU_BIN or $WIFU, of a build beside this package, or of the path."""
-    told = os.environ.get("WIFU_BIN") or os.environ.get("WIFU")
-    if told:
-        if not os.access(told, os.X_OK) or not Path(told).is_file():
-            raise LabError(f"no program {told}: WIFU_BIN or WIFU names it; unset it, or build it")
-        return Path(told)
-    target = Path(os.environ.get("CARGO_TARGET_DIR", Path(__file__).parents[2] / "target"))
-    for kind in ("release", "debug"):
-        if (target / kind / "wifu").exists():
-            return target / kind / "wifu"
-    found = shutil.which("wifu")
-    if found is None:
-        raise LabError("no program `wifu`: run `make build`, or set WIFU_BIN to it")
-    return Path(found)
-
-
 class Kept:
     """A result that another process handed over."""
 
@@ -116,7 +58,7 @@ class Kept:
         self._text, self._series, self._frames = text, series, frames
 
     def json(self) -> str:
-        """The outcome."""
+        """The outcome, as JSON."""
         return self._text
 
     def series_names(self) -> list[str]:
@@ -124,11 +66,11 @@ class Kept:
         return list(self._series)
 
     def series(self, name: str) -> bytes:
-        """A recorded series."""
+        """A recorded series: pairs of little-endian doubles."""
         return self._series[name]
 
     def frames(self) -> bytes:
-        """The frame trace."""
+        """The frame trace, 32 octets a record."""
         return self._frames
 
 
@@ -181,19 +123,19 @@ class Plain:
         self._outcome = outcome
 
     def json(self) -> str:
-        """The outcome."""
+        """The outcome, as JSON."""
         return json.dumps(self._outcome)
 
     def series_names(self) -> list[str]:
-        """None."""
+        """No names: nothing was recorded."""
         return []
 
     def series(self, name: str) -> bytes:
-        """There is none."""
+        """KeyError, for nothing was recorded."""
         raise KeyError(name)
 
     def frames(self) -> bytes:
-        """There are none."""
+        """Nothing: no frames were traced."""
         return b""
 
 

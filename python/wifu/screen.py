@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -15,10 +14,13 @@ from rich.table import Table
 
 from wifu import claims as claiming
 from wifu import diverge as diverging
+from wifu.api import Results
 from wifu.campaign import Summary, block
 from wifu.cells import Cell
+from wifu.digits import number
 from wifu.metrics import RUN_METRICS
 from wifu.plan import Plan
+from wifu.report import stamped, wanted
 from wifu.store import Record, Store
 
 screen = Console()
@@ -38,14 +40,14 @@ class Screen:
         self.task = self.bar.add_task("runs", told="", start=False)
 
     def planned(self, total: int, done: int) -> None:
-        """Begin."""
+        """Begin the bar at what is done already."""
         self.total, self.done = total, done
         self.bar.update(self.task, total=total, completed=done)
         self.bar.start_task(self.task)
         self.bar.start()
 
     def finished(self, record: Record) -> None:
-        """One more."""
+        """Move the bar on by one run."""
         self.done += 1
         self.failed += not record.ok
         told = f"[red]{self.failed} failed[/red]" if self.failed else ""
@@ -69,14 +71,12 @@ class Screen:
             err.print(escape(text), highlight=False)
 
     def close(self) -> None:
-        """End the line."""
+        """Leave the bar as it is and go to the next line."""
         self.bar.stop()
 
 
 def tell(folder: Path, summary: Summary) -> None:
     """What a campaign gave."""
-    from wifu.api import Results
-    from wifu.report import stamped
 
     results = Results(folder)
     screen.print(_summary_table(results))
@@ -94,8 +94,7 @@ def tell(folder: Path, summary: Summary) -> None:
         screen.print(escape(told), highlight=False)
 
 
-def _summary_table(results: Any) -> Table:
-    from wifu.report import number
+def _summary_table(results: Results) -> Table:
 
     metric = RUN_METRICS[results.plan.metrics[0]]
     table = Table(title=results.plan.title, title_justify="left", box=None, pad_edge=False)
@@ -153,7 +152,7 @@ VERDICTS = {diverging.AGREE: "green", diverging.DIFFER: "bold red", diverging.OP
 
 
 def print_divergence(found: diverging.Divergence) -> None:
-    """Where substrates differ."""
+    """Print where substrates differ, a table for each metric."""
     # Where lines have no end that is known, a row is not to be broken.
     out = screen if screen.is_terminal else Console(width=max(screen.width, 132))
     for (metric, other), rows in found.groups().items():
@@ -227,7 +226,6 @@ def _badge(verdict: str) -> str:
 
 def _beside(v: claiming.Verdict, others: claiming.Elsewhere) -> Table:
     """The checks of a claim, what each substrate says of them in columns."""
-    from wifu.report import wanted
 
     every = {"sim": v, **others}
     table = Table(box=None, pad_edge=True, padding=(0, 1), show_edge=False)
@@ -248,7 +246,6 @@ def _beside(v: claiming.Verdict, others: claiming.Elsewhere) -> Table:
 
 
 def _findings(v: claiming.Verdict) -> Table:
-    from wifu.report import wanted
 
     table = Table(box=None, pad_edge=True, padding=(0, 1), show_edge=False)
     for name, justify in (
@@ -268,7 +265,6 @@ def _findings(v: claiming.Verdict) -> Table:
 
 
 def _measured(f: claiming.Finding) -> tuple[str, str]:
-    from wifu.report import number
 
     m = f.measured
     if m is None:

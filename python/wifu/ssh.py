@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from wifu.places import RunError
+from wifu.errors import RunError
 
 CONNECT = 10
 """Seconds to wait for a host that does not answer."""

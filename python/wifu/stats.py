@@ -40,7 +40,7 @@ class Interval:
 
     @property
     def half(self) -> float:
-        """Half the width."""
+        """Half the width of the interval, as in "1.2 +- 0.1"."""
         return (self.high - self.low) / 2
 
     @property

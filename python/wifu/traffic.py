@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from wifu import toml, values
-from wifu.errors import LabError, nearest
-from wifu.places import Crew, Place, RunError, Started
+from wifu.errors import LabError, RunError, nearest
+from wifu.places import Crew, Place, Started
 
 Scenario = Mapping[str, Any]
 

@@ -21,8 +21,8 @@ pub enum Hook {
 }
 
 impl Hook {
-    /// All, in the order of their numbers; the first five are those of NFQUEUE (spec 3: INPUT 0,
-    /// OUTPUT 1, FORWARD 2, PREROUTING 3, POSTROUTING 4).
+    /// All, in the order of their numbers; the first five are those of NFQUEUE (Behaviour 3: INPUT
+    /// 0, OUTPUT 1, FORWARD 2, PREROUTING 3, POSTROUTING 4).
     pub const ALL: [Hook; 6] = [
         Hook::Input,
         Hook::Output,

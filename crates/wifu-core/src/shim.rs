@@ -1,5 +1,5 @@
-//! The shim between IP and transport (spec 3): protocol 253, a head of four octets, then words of
-//! its type.
+//! The shim between IP and transport (Behaviour 3): protocol 253, a head of four octets, then words
+//! of its type.
 
 use crate::ip;
 use std::borrow::Cow;
@@ -9,7 +9,7 @@ use wifu_wire::format::{BY_BOTH, BY_END, Class, Field, Format, PacketType, WordD
 pub const PROTOCOL: u8 = 253;
 /// The version that we understand; others pass untouched.
 pub const VERSION: u8 = 1;
-/// Type 1: the delay shim of TP-alpha (spec 9).
+/// Type 1: the delay shim of TP-alpha (Behaviour 9).
 pub const DELAY: u8 = 1;
 /// Octets of the head.
 pub const HEAD: usize = 4;

@@ -16,7 +16,7 @@ pub enum Cause {
     Timeout,
 }
 
-/// How data arrived (spec.md 16.8: "in order" alone would delay the ACK of a hole filler).
+/// How data arrived (Behaviour 16.8: "in order" alone would delay the ACK of a hole filler).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arrival {
     /// Next in order, nothing waiting behind it.

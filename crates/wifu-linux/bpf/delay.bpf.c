@@ -208,7 +208,7 @@ int on_free(u64 *args)
 	return 0;
 }
 
-// ---- stamping ATP's header at the device's egress (spec 7.5) ----
+// ---- stamping ATP's header at the device's egress (Behaviour 7.5) ----
 
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -217,7 +217,7 @@ enum { ETHERNET = 14, UDP_HEADER = 8, UDP_CHECKSUM = 6, UDP = 17, ATP = 219 };
 // Offsets in ATP's header, and bits of its control word.
 enum { CONTROL = 2, HOPS = 6, DELAY = 16, ATP_HEADER = 40 };
 enum { SACK_OPT = 0x4000, ADAPT = 0x0800, IDLE = 0x0400 };
-// Idle for so long, a node's average says nothing of the present (spec 7.4).
+// Idle for so long, a node's average says nothing of the present (Behaviour 7.4).
 static const u64 T_IDLE = 100 * 1000 * 1000;
 // Of l4_checksum: how many octets change; zero stays zero.
 enum { TWO = 2, FOUR = 4, MARK_MANGLED_0 = 1 << 5 };

@@ -24,7 +24,7 @@ use wifu_wire::ipv4::{self, IpError, IpInfo};
 /// frames of 1500 octets still fit the second-level cache.
 pub const BATCH: usize = 64;
 
-/// A live carrier.
+/// How segments reach other hosts: what the daemon reads them from and writes them to.
 pub enum Carrier {
     /// IPv4 raw sockets, one per protocol number.
     Raw(RawCarrier),
@@ -57,9 +57,9 @@ pub struct Counters {
     pub truncated: u64,
     /// Shorter than their headers say.
     pub short: u64,
-    /// No IPv4.
+    /// Packets whose IP header is none of version 4.
     pub malformed: u64,
-    /// Fragments.
+    /// Parts of fragmented packets, which are not put together.
     pub fragments: u64,
     /// With a wrong IP header checksum.
     pub bad_checksum: u64,
@@ -69,7 +69,7 @@ pub struct Counters {
     pub receive_errors: u64,
 }
 
-/// One received packet.
+/// A received packet; its octets are the carrier's until the next receive call.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
     /// The facts of its IP header.

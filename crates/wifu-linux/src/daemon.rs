@@ -23,7 +23,7 @@ use wifu_engine::{Blueprint, ConfigError, Endpoint, EndpointConfig, Library, Reg
 use wifu_wire::Time;
 use wifu_wire::pcapng::Direction;
 
-/// What carries packets.
+/// One way to other hosts, and how it is opened.
 #[derive(Clone, Debug)]
 pub enum CarrierConfig {
     /// Raw sockets, one per protocol number of the library.
@@ -42,9 +42,9 @@ pub enum CarrierConfig {
 pub struct DaemonConfig {
     /// Carriers, at least one.
     pub carriers: Vec<CarrierConfig>,
-    /// The application side.
+    /// Socket, permissions and memory of the application side.
     pub front: FrontConfig,
-    /// Capture file.
+    /// Where every segment is written as pcapng, sent and received; none: no capture.
     pub pcap: Option<PathBuf>,
     /// Pause to let packets gather when busy.
     pub coalesce: Coalesce,
@@ -67,9 +67,9 @@ pub enum DaemonError {
     /// A carrier could not be opened.
     #[error("carrier {carrier}")]
     Carrier {
-        /// Its name.
+        /// Kind of the carrier, as `--carrier` names it.
         carrier: &'static str,
-        /// Why.
+        /// What the system said.
         source: io::Error,
     },
     /// A TUN device could not be set up.
@@ -78,9 +78,9 @@ pub enum DaemonError {
     /// The capture file could not be created.
     #[error("capture {path}")]
     Capture {
-        /// Its path.
+        /// The file that was asked for.
         path: PathBuf,
-        /// Why.
+        /// What the system said.
         source: io::Error,
     },
     /// A composition of the library is wrong.
@@ -94,7 +94,7 @@ pub enum DaemonError {
 /// Tokens of carriers: carrier number in the low bits, above this.
 const CARRIERS: u64 = 1 << 62;
 
-/// Tokens per carrier.
+/// How many descriptors a carrier may have: distance between the tokens of two carriers.
 const DESCRIPTORS: u64 = 1 << 16;
 
 /// Segments received before anything else gets its turn.
@@ -111,7 +111,7 @@ const IN: usize = 1;
 /// IP protocol of kernels' TCP.
 const TCP: u8 = 6;
 
-/// A running daemon.
+/// Carriers, endpoint and application side in one event loop, on one thread.
 pub struct Daemon {
     poller: Poller,
     endpoint: Endpoint,
@@ -472,7 +472,8 @@ struct Names {
 impl Names {
     /// Live, a composition is known by its IP protocol number. On a TUN device every composition
     /// speaks TCP proper, number 6, with timestamps in milliseconds, because the peer may be a
-    /// kernel (spec.md 4.1). With both kinds of carrier, `carrier=tun` in a specification chooses.
+    /// kernel (Behaviour 4.1). With both kinds of carrier, `carrier=tun` in a specification
+    /// chooses.
     fn resolve(&self, spec: &str) -> Result<Arc<Blueprint>, ConfigError> {
         let (asked, spec) = match spec.split_once(",carrier=tun") {
             Some((head, tail)) => (true, format!("{head}{tail}")),

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// It is there.
+    /// It is there, with all that is wanted of it.
     Found,
     /// It is there, with less than we would like.
     Limited,
@@ -20,22 +20,22 @@ pub enum Status {
     Missing,
 }
 
-/// One probe.
+/// What one probe found on this host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
     /// Short name, stable.
     pub name: &'static str,
-    /// The answer.
+    /// Whether what was looked for is there.
     pub status: Status,
-    /// What was seen.
+    /// What was seen, such as a version or an error of the system.
     pub detail: String,
-    /// What needs it.
+    /// Commands and features that do not work without it.
     pub needed_for: &'static str,
     /// What to do if it is missing; empty if it was found.
     pub fix: String,
 }
 
-/// All probes.
+/// What all probes found on this host: what `wifu doctor` tells.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Diagnosis {
     /// In the order in which they were made.
@@ -70,7 +70,7 @@ pub fn diagnose() -> Diagnosis {
 }
 
 impl Diagnosis {
-    /// Is nothing missing?
+    /// Whether everything that was looked for is there, if only with limits.
     pub fn is_complete(&self) -> bool {
         self.checks.iter().all(|c| c.status != Status::Missing)
     }

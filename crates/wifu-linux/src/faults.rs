@@ -28,7 +28,7 @@ pub struct FaultConfig {
     pub loss: f64,
     /// Held back until others have overtaken it.
     pub reorder: f64,
-    /// Sent twice.
+    /// Sent as two copies, each of which may be damaged or held back by itself.
     pub duplicate: f64,
     /// One bit flipped, behind the IP header.
     pub corrupt: f64,
@@ -107,15 +107,15 @@ impl fmt::Display for FaultConfig {
 /// What was done, in packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FaultCounters {
-    /// Came in.
+    /// Packets that were handed in.
     pub taken: u64,
-    /// Of these, lost.
+    /// Packets of `taken` that were lost on order.
     pub lost: u64,
-    /// Held back.
+    /// Packets held back until others had overtaken them.
     pub reordered: u64,
-    /// Doubled.
+    /// Packets that went out twice.
     pub duplicated: u64,
-    /// Damaged.
+    /// Packets in which one bit was flipped.
     pub corrupted: u64,
     /// Lost because too many waited: a sign of a delay beyond memory, not of a fault on order.
     pub overflowed: u64,
@@ -266,7 +266,7 @@ impl Faults {
         self.held.iter().map(|h| h.until).fold(line, Time::min)
     }
 
-    /// What was done.
+    /// What was done to packets since the start.
     pub fn counters(&self) -> FaultCounters {
         self.counters
     }

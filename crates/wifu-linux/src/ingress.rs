@@ -16,11 +16,11 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 /// tag addressed to this host, on these interfaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
-    /// Interface indices.
+    /// Indices of the interfaces, as the kernel numbers them.
     pub interfaces: Vec<i32>,
     /// IPv4 protocol numbers.
     pub protocols: Vec<u8>,
-    /// This host's addresses.
+    /// This host's addresses, one of which a packet has to be for.
     pub addresses: Vec<Ipv4Addr>,
 }
 

@@ -26,14 +26,14 @@ pub const PREFIX: &str = "wifu-";
 /// A process, told apart from later ones with the same number by its start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
-    /// Process number.
+    /// Process id.
     pub pid: u32,
     /// Start time in clock ticks since boot (field 22 of /proc/PID/stat).
     pub start: u64,
 }
 
 impl Owner {
-    /// This process.
+    /// The process that asks.
     pub fn this() -> Owner {
         let pid = std::process::id();
         Owner {
@@ -74,9 +74,9 @@ fn start_of(pid: u32) -> Option<u64> {
 pub struct LabState {
     /// Version of this layout, 1.
     pub version: u32,
-    /// The lab's label.
+    /// Label of the lab: its namespaces are `wifu-<label>-<node>`.
     pub label: String,
-    /// Whose it is.
+    /// The process that made it; once that is gone, `wifu clean` removes it.
     pub owner: Owner,
     /// Full names of its namespaces, listed before they are made.
     pub namespaces: Vec<String>,
@@ -173,7 +173,7 @@ pub fn own_inode() -> io::Result<u64> {
 /// One end of a [`Lab::link`].
 #[derive(Clone, Copy, Debug)]
 pub struct End<'a> {
-    /// Node.
+    /// Name of the node, hence of its namespace.
     pub node: &'a str,
     /// Name of the interface, at most 15 octets.
     pub device: &'a str,

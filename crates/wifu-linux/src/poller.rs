@@ -30,14 +30,14 @@ impl Interest {
     pub const NONE: Interest = Interest(epoll::EventFlags::empty());
     /// Input, and the peer's half-close.
     pub const READ: Interest = Interest(epoll::EventFlags::IN.union(epoll::EventFlags::RDHUP));
-    /// Room for output.
+    /// Output: the descriptor takes at least one more octet.
     pub const WRITE: Interest = Interest(epoll::EventFlags::OUT);
     /// The peer's half-close without input.
     pub const HALF_CLOSE: Interest = Interest(epoll::EventFlags::RDHUP);
     /// Tell changes only, not states.
     pub const EDGE: Interest = Interest(epoll::EventFlags::ET);
 
-    /// Both.
+    /// What either asks for.
     pub const fn and(self, other: Interest) -> Interest {
         Interest(self.0.union(other.0))
     }

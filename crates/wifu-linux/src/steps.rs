@@ -18,23 +18,23 @@ pub struct Steps {
 pub enum StepError {
     /// The program could not be started.
     Start {
-        /// The command line.
+        /// The command line, as a shell would take it.
         line: String,
-        /// Why.
+        /// What the system said.
         error: std::io::Error,
     },
     /// The program ended with an error.
     Failed {
-        /// The command line.
+        /// The command line, as a shell would take it.
         line: String,
         /// What it wrote on its standard error, trimmed.
         message: String,
     },
     /// A file could not be read or written.
     File {
-        /// Its path.
+        /// The file that was to be read or written.
         path: String,
-        /// Why.
+        /// What the system said.
         error: std::io::Error,
     },
     /// The caller asked for something that makes no sense.
@@ -55,7 +55,7 @@ impl fmt::Display for StepError {
 impl std::error::Error for StepError {}
 
 impl Steps {
-    /// Steps that run.
+    /// Steps that are carried out as they are told.
     pub fn real() -> Steps {
         Steps::default()
     }

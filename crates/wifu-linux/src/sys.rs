@@ -242,7 +242,7 @@ impl SendBatch {
 /// A station on a link: an interface and a hardware address there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkAddress {
-    /// The interface's index.
+    /// Index of the interface.
     pub interface: i32,
     /// The station's Ethernet address.
     pub mac: [u8; 6],

@@ -105,7 +105,7 @@ impl TunCarrier {
         ]
     }
 
-    /// The device's name.
+    /// Name of the TUN device, as the kernel gave it.
     pub fn name(&self) -> &str {
         &self.name
     }

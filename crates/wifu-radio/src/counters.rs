@@ -61,6 +61,6 @@ pub struct LinkCounters {
     /// Data frames to others that the receiver decoded.
     pub overheard: u64,
     /// Packets for others of which the receiver heard at least one attempt, what its capture path
-    /// loses left out (spec 13).
+    /// loses left out (Behaviour 13).
     pub overheard_frames: u64,
 }

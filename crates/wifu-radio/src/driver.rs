@@ -1,5 +1,5 @@
 //! The way down: queueing discipline, the driver's ring, completion interrupts, and the delay that
-//! a driver can measure (spec 7).
+//! a driver can measure (Behaviour 7).
 
 use crate::phy::Mode;
 use crate::plan::RadioConfig;
@@ -321,6 +321,6 @@ mod tests {
             d.interrupt(at);
             assert!(d.report(at).is_some());
         }
-        assert_eq!(d.delay_ns, Some(878_125.0)); // spec 17
+        assert_eq!(d.delay_ns, Some(878_125.0)); // Behaviour 17
     }
 }

@@ -115,7 +115,7 @@ impl Mac {
         }
     }
 
-    /// D0: one cycle of a 1500 B packet without contention (spec 7.4).
+    /// D0: one cycle of a 1500 B packet without contention (Behaviour 7.4).
     fn first_delay(&self, s: &Station) -> Span {
         let slots = self.phy.slot * (u64::from(self.phy.cw_min) / 2)
             + self.phy.slot * (u64::from(self.phy.cw_min) % 2) / 2;

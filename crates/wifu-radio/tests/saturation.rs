@@ -1,4 +1,4 @@
-//! Saturation throughput against Bianchi's model (spec 11.2).
+//! Saturation throughput against Bianchi's model (Behaviour 11.2).
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Virtual time: the mock network (spec.md 2.8), and meshes of 802.11 nodes and wires ([`mesh`]).
+//! Virtual time: the mock network (Behaviour 2.8), and meshes of 802.11 nodes and wires ([`mesh`]).
 //!
 //! The mock network:
 //!

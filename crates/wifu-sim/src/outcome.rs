@@ -206,7 +206,8 @@ pub struct NodeOutcome {
     pub airtime_s: f64,
     /// Time it sensed the medium busy, own transmissions included, seconds.
     pub busy_s: f64,
-    /// Average delay from the driver's ring to the report of completion (spec 7.1), microseconds.
+    /// Average delay from the driver's ring to the report of completion (Behaviour 7.1),
+    /// microseconds.
     pub delay_us: Option<f64>,
     /// Packets forwarded.
     pub forwarded: u64,
@@ -251,7 +252,7 @@ pub struct LinkOutcome {
     pub failed: u64,
     /// Frames for others that `to` heard of `from`.
     pub overheard: u64,
-    /// Packets for others of which the receiver heard at least one attempt (spec 13).
+    /// Packets for others of which the receiver heard at least one attempt (Behaviour 13).
     #[serde(default)]
     pub overheard_frames: u64,
 }

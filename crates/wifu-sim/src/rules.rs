@@ -1,4 +1,4 @@
-//! Rule files (spec.md 2.8): what happens to which packet, one rule a line.
+//! Rule files (Behaviour 2.8): what happens to which packet, one rule a line.
 //!
 //! ```text
 //! # seq ack delay_us           one packet with these numbers; delay -1 drops it

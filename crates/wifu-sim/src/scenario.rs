@@ -232,7 +232,7 @@ pub struct RouteSpec {
     pub via: String,
 }
 
-/// Broadcasts as OLSR sends them (spec 11.4).
+/// Broadcasts as OLSR sends them (Behaviour 11.4).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OlsrSpec {
@@ -303,7 +303,7 @@ fn tc() -> Secs {
     Secs(Span::SECOND * 5)
 }
 
-/// What every host does with packets (spec 16.4).
+/// What every host does with packets (Behaviour 16.4).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostSpec {
@@ -324,7 +324,7 @@ impl Default for HostSpec {
     }
 }
 
-/// Ethernet's. The profile `tap-newreno` of spec 16.2 needs 1512.
+/// Ethernet's. The profile `tap-newreno` of Behaviour 16.2 needs 1512.
 fn mtu() -> u16 {
     1500
 }
@@ -360,7 +360,7 @@ pub struct StopSpec {
     /// At the latest then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Secs>,
-    /// As soon as so many full segments were delivered, all flows together (spec 13).
+    /// As soon as so many full segments were delivered, all flows together (Behaviour 13).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<u64>,
     /// With `packets`: a batch ends each time so many more were delivered.

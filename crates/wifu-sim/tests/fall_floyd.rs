@@ -1,5 +1,5 @@
 //! The scenarios of Fall and Floyd ("Simulation-based Comparisons of Tahoe, Reno, and SACK TCP",
-//! 1996; spec.md 4.9) against the traces that ns-2 is tested with (test-suite-tcpVariants).
+//! 1996; Behaviour 4.9) against the traces that ns-2 is tested with (test-suite-tcpVariants).
 //!
 //! Sender -8 Mb/s, 0 ms- router -0.8 Mb/s, 100 ms, queue 8- receiver; 1000 octets of data in IP
 //! packets of 1040; window 28 segments; one ACK per segment. ns-2 counts its 40-octet SYN as
@@ -333,7 +333,7 @@ fn who_recovers_without_a_timeout_does() {
 }
 
 /// With 15 segments in flight and bytes for units, ssthresh is 7.5 segments where ns-2 has 7:
-/// Tahoe's sixth flight after the loss is 35 to 42, ns-2's 35 to 41 (spec.md 4.9).
+/// Tahoe's sixth flight after the loss is 35 to 42, ns-2's 35 to 41 (Behaviour 4.9).
 #[test]
 fn tahoe_grows_linearly_from_half_the_flight() {
     let mock = run(&ALL[0]);

@@ -296,7 +296,7 @@ fn a_run_in_steps_is_the_same_run() {
 }
 
 /// Hop 1 of datagrams on an idle medium: DIFS or back-off, 536 us of data at 24 Mb/s, SIFS and an
-/// ACK of 28 us (spec 11.1).
+/// ACK of 28 us (Behaviour 11.1).
 #[test]
 fn the_waterfall_of_an_idle_link_is_the_frames_own_time() {
     let udp = "protocol = \"udp\"\nrate = \"500kb/s\"\ntime = \"20s\"\nsize = 1500";
@@ -315,7 +315,7 @@ fn a_saturated_source_keeps_its_queue_from_running_empty() {
     let pair = "[topology]\nwords = \"linear,2,snr=30\"\n[radio]\nrate = \"24Mb/s\"\n";
     let stop = "[stop]\ntime = \"5s\"\n";
     let outcome = run(&format!("{pair}{}{stop}", flow("n1", "n2", udp)));
-    // 681.5 us per packet (spec 11.1): 17.6 Mb/s of IP, 1472 of 1500 octets of them payload.
+    // 681.5 us per packet (Behaviour 11.1): 17.6 Mb/s of IP, 1472 of 1500 octets of them payload.
     let expected = 1472.0 * 8.0 / 681.5e-6;
     let ratio = outcome.flows[0].goodput_bps / expected;
     assert!((ratio - 1.0).abs() < 0.01, "{ratio}");

@@ -21,7 +21,7 @@ pub struct Text<const N: usize> {
 }
 
 impl<const N: usize> Text<N> {
-    /// No bytes.
+    /// Empty, to be filled once the environment is read.
     #[expect(clippy::new_without_default, reason = "needed in statics only")]
     pub const fn new() -> Text<N> {
         Text {
@@ -35,7 +35,7 @@ impl<const N: usize> Text<N> {
         core::str::from_utf8(&self.bytes[..self.len]).unwrap_or("")
     }
 
-    /// The bytes.
+    /// The text as bytes, without a closing zero.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
@@ -68,7 +68,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// The composition text.
+    /// The composition that sockets get (`WIFU_PROTOCOL`), such as `tcp-cubic,iw=10`.
     pub fn spec(&self) -> &str {
         self.spec.as_str()
     }

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub struct Once(AtomicBool);
 
 impl Once {
-    /// Not yet said.
+    /// A text that was not said yet.
     #[expect(clippy::new_without_default, reason = "needed in statics only")]
     pub const fn new() -> Once {
         Once(AtomicBool::new(false))

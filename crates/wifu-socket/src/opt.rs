@@ -222,7 +222,7 @@ impl Value {
         Value::bytes(&n.to_ne_bytes())
     }
 
-    /// The bytes.
+    /// What the application is given, in its byte order.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }

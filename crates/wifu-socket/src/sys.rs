@@ -6,7 +6,7 @@
 use core::ffi::{c_int, c_long, c_void};
 use core::mem::{MaybeUninit, size_of};
 
-/// An errno.
+/// What a system call failed with: a value of `errno`, above 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Errno(pub c_int);
 
@@ -91,7 +91,7 @@ impl UnixAddr {
     }
 }
 
-/// Creates a socket.
+/// The system's own `socket`, past whatever is preloaded.
 pub fn socket(domain: c_int, kind: c_int, protocol: c_int) -> Result<c_int> {
     // SAFETY: no pointers.
     check(unsafe { libc::syscall(libc::SYS_socket, domain, kind, protocol) }).map(|r| r as c_int)
@@ -127,7 +127,7 @@ pub fn connect(fd: c_int, a: &UnixAddr) -> Result<()> {
     check(unsafe { libc::syscall(libc::SYS_connect, fd, &raw const a.raw, a.len) }).map(drop)
 }
 
-/// Starts listening.
+/// The system's own `listen`.
 pub fn listen(fd: c_int, backlog: c_int) -> Result<()> {
     // SAFETY: no pointers.
     check(unsafe { libc::syscall(libc::SYS_listen, fd, backlog) }).map(drop)
@@ -256,7 +256,7 @@ pub fn poll(fd: c_int, events: i16, timeout_ms: Option<u64>) -> Result<i16> {
     Ok(p.revents)
 }
 
-/// Sends bytes.
+/// Sends bytes to the peer of a connected socket; how many were taken.
 pub fn send(fd: c_int, b: &[u8], flags: c_int) -> Result<usize> {
     let none = core::ptr::null::<c_void>();
     // SAFETY: the slice is valid for reads of its length; there is no address.
@@ -284,7 +284,7 @@ pub fn sendmsg(fd: c_int, iov: &[libc::iovec], flags: c_int) -> Result<usize> {
     check(unsafe { libc::syscall(libc::SYS_sendmsg, fd, &raw const m, flags) }).map(|n| n as usize)
 }
 
-/// Receives bytes.
+/// Receives what there is, up to `b.len()` bytes; 0 at the end.
 pub fn recv(fd: c_int, b: &mut [u8], flags: c_int) -> Result<usize> {
     let none = core::ptr::null_mut::<c_void>();
     // SAFETY: the slice is valid for writes of its length; no address is asked for.
@@ -314,7 +314,7 @@ pub fn dup3(from: c_int, to: c_int, flags: c_int) -> Result<()> {
     check(unsafe { libc::syscall(libc::SYS_dup3, from, to, flags) }).map(drop)
 }
 
-/// Sixteen random bits.
+/// Sixteen random bits of the kernel's; 0 where it has none to give.
 pub fn random16() -> u16 {
     let mut v = 0u16;
     // SAFETY: two bytes to write to. On failure v stays 0, which is as good a place to start.

@@ -71,7 +71,7 @@ impl Tag {
         (v & (u64::MAX << 32) == MAGIC).then_some(Tag(v as u32))
     }
 
-    /// Stores the tag.
+    /// Stores the tag in the descriptor itself, where every process that has it finds it.
     pub fn write(self, fd: c_int) -> Result<()> {
         let v = MAGIC | u64::from(self.0);
         sys::setsockopt(fd, libc::SOL_SOCKET, SO_MAX_PACING_RATE, v)

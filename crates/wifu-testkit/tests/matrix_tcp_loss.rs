@@ -9,7 +9,7 @@ use wifu_engine::{Fault, Reason, Signal};
 use wifu_testkit::pair::Fate;
 use wifu_wire::{Flags, Rng, Seq, Span};
 
-/// The tries that spec.md 18 allows at a loss rate.
+/// The tries that Behaviour 18 allows at a loss rate.
 fn tries(percent: u64) -> &'static str {
     match percent {
         0..=19 => "",

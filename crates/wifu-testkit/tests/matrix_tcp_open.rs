@@ -9,7 +9,7 @@ use wifu_engine::{Event, Fault, State};
 use wifu_testkit::pair::{CLIENT, Fate, Pair, SERVER};
 use wifu_wire::{Flags, Span};
 
-/// Seconds between the SYNs of a protocol (spec.md 4.2: initial RTO 3 s, rfc-modern 1 s).
+/// Seconds between the SYNs of a protocol (Behaviour 4.2: initial RTO 3 s, rfc-modern 1 s).
 fn syn_gaps(spec: &str) -> [u64; 6] {
     match spec {
         "tcp-cubic" => [1, 2, 4, 8, 16, 32],

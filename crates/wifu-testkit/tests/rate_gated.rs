@@ -41,7 +41,7 @@ fn rated() -> Arc<Blueprint> {
 /// How often each of the hops raised the delay of a packet.
 type Raised = Rc<[Cell<u64>; 4]>;
 
-/// At every sending hop: the largest node delay on the path so far (spec.md 7.5).
+/// At every sending hop: the largest node delay on the path so far (Behaviour 7.5).
 fn stamp(blueprint: &Blueprint, raised: Raised) -> impl FnMut(&mut Hop<'_>) -> bool + use<> {
     let place = |name: &str| -> Place { blueprint.wire.place(name).expect("it was declared") };
     let (delay, hops, feedback) = (place("delay"), place("hops"), place("feedback"));

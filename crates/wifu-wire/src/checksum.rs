@@ -64,7 +64,7 @@ pub struct Pseudo {
     pub src: Ipv4Addr,
     /// Destination address.
     pub dst: Ipv4Addr,
-    /// IP protocol number that the packet really carries (spec.md 4.1).
+    /// IP protocol number that the packet really carries (Behaviour 4.1).
     pub proto: u8,
 }
 

@@ -1,19 +1,19 @@
-//! What a node's link layer tells about itself (spec 7): one type for the simulated radio, the
+//! What a node's link layer tells about itself (Behaviour 7): one type for the simulated radio, the
 //! emulated one and a driver, for whoever asks.
 
 use crate::units::{Rate, Span, Time};
 
-/// Facts about a node's link layer, as a driver could export them (spec 7). What a substrate cannot
-/// tell is `None`; each field says who cannot.
+/// Facts about a node's link layer, as a driver could export them (Behaviour 7). What a substrate
+/// cannot tell is `None`; each field says who cannot.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct LinkFacts {
-    /// The average D of queueing plus transmission delay (spec 7.1); `None` before the first
+    /// The average D of queueing plus transmission delay (Behaviour 7.1); `None` before the first
     /// sample, and live where neither a monitor interface nor the driver's files tell it.
     pub delay: Option<Span>,
     /// The last sample that went into it; `None` as for `delay`.
     pub sample: Option<Span>,
     /// D0, what to assume before the first sample: one cycle of a 1500 B packet without contention
-    /// (spec 7.4); `None` where there is no radio.
+    /// (Behaviour 7.4); `None` where there is no radio.
     pub first: Option<Span>,
     /// Packets that the queue took and the driver has not reported yet; `None` live without a
     /// monitor interface.
@@ -31,13 +31,13 @@ pub struct LinkFacts {
 // Each of 8 octets but three; asked for once per packet at most, it is copied.
 const _: () = assert!(size_of::<LinkFacts>() <= 104);
 
-/// Idle for so long: the delay average says nothing of the present any more (spec 7.4).
+/// Idle for so long: the delay average says nothing of the present any more (Behaviour 7.4).
 const T_IDLE: Span = Span(100_000_000);
 /// ... unless the medium is busier than this.
 const BUSY: f32 = 0.05;
 
 impl LinkFacts {
-    /// D_node of spec 7.4: the delay to report, and whether the node is idle.
+    /// D_node of Behaviour 7.4: the delay to report, and whether the node is idle.
     ///
     /// Unknown: a delay of which not even D0 is known is 0, which adds nothing to the largest on a
     /// path; a queue is empty; a driver that never reported did so last at time 0, when the clock

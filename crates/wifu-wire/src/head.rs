@@ -9,7 +9,7 @@ use crate::units::{Rate, Seq};
 /// How many words of a format's own a [`Head`] holds.
 pub const WORDS: usize = 16;
 
-/// The longest range list of any format (HxH, spec.md 16.8). A codec emits as many as its format
+/// The longest range list of any format (HxH, Behaviour 16.8). A codec emits as many as its format
 /// holds, in the order given.
 pub const RANGES: usize = 150;
 

@@ -6,7 +6,7 @@ use core::net::Ipv4Addr;
 /// Length of the header we write: no options.
 pub const HEADER: usize = 20;
 
-/// The initial TTL of all our packets, so that hop count = 65 - received TTL + 1 (spec.md 2.8).
+/// The initial TTL of all our packets, so that hop count = 65 - received TTL + 1 (Behaviour 2.8).
 pub const TTL: u8 = 65;
 
 /// What the transport needs to know of an IPv4 header.

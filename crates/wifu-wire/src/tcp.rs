@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Length of the fixed header.
 pub const HEADER: usize = 20;
 
-/// Octets of a data segment's timestamps: NOP NOP TS (spec.md 4.1).
+/// Octets of a data segment's timestamps: NOP NOP TS (Behaviour 4.1).
 pub const TIMESTAMPS: usize = 12;
 
 /// The `tcp` codec.
@@ -222,7 +222,7 @@ impl Wire for Tcp {
         }
     }
 
-    //= RFC 9293 section 3.10.7.1
+    //= rfc9293#section-3.10.7.1
     fn refuse(&self, head: &Head, len: u32, answer: &mut Head) -> bool {
         answer.reset();
         if head.flags.has(Flags::RST) {

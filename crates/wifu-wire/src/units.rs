@@ -28,7 +28,7 @@ impl Time {
     /// Later than any event: "no deadline".
     pub const NEVER: Time = Time(u64::MAX);
 
-    /// Microseconds since the epoch, low 32 bits: the time on the wire (spec.md 0).
+    /// Microseconds since the epoch, low 32 bits: the time on the wire (Behaviour 0).
     pub fn wire_micros(self) -> u32 {
         (self.0 / 1_000) as u32
     }

@@ -2,145 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from wifu import values
+from wifu.api import Results
+from wifu.diverge import Divergence
 from wifu.errors import LabError, PlanError, nearest
-
-if TYPE_CHECKING:
-    from wifu.api import Results
-    from wifu.diverge import Divergence
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of figure: what it shows, the keys it takes, and where it is drawn."""
-
-    about: str
-    options: tuple[str, ...]
-    module: str
-
-
-KINDS: dict[str, Kind] = {
-    "bars": Kind(
-        "a metric over an axis, with intervals", ("metric", "x", "by", "published"), "compare"
-    ),
-    "lines": Kind(
-        'the same as bars, drawn as lines; scale = "log" if wanted',
-        ("metric", "x", "by", "published", "scale"),
-        "compare",
-    ),
-    "cdf": Kind("distribution of the flows' goodput, or of a metric", ("metric", "by"), "compare"),
-    "fairness": Kind("Jain's index of every run, with means", ("x", "by"), "compare"),
-    "tradeoff": Kind(
-        "goodput against round-trip time, with ellipses", ("metric", "against", "by"), "compare"
-    ),
-    "timeseries": Kind(
-        "goodput, window and round-trip time over time (needs series)",
-        ("show", "window", "run", "from", "to"),
-        "traces",
-    ),
-    "sequence": Kind(
-        "segments over time: sent, sent again, delivered", ("run", "from", "to", "flow"), "traces"
-    ),
-    "map": Kind("the mesh, links coloured by how many attempts succeed", ("run",), "mesh"),
-    "waterfall": Kind(
-        "where a packet's time goes, hop by hop: queue, contention, retries, air",
-        ("flow", "reverse"),
-        "mesh",
-    ),
-}
-"""Figures by name; every one also takes `title` and `where`."""
-
-
-SHOWN = ("goodput", "cwnd", "srtt")
-"""What `show` of a time series can name."""
-
-
-def check(
-    spec: Any, axes: Sequence[str], known: Mapping[str, Collection[str]] | None, pair: str | None
-) -> list[str]:
-    """The keys of a figure that name metrics. An error if anything else cannot be drawn; `known`
-    has the labels of the axes, which are not looked at without it.
-    """
-    if not isinstance(spec, Mapping):
-        raise PlanError("write [[figure]], and below it kind = ...")
-    kind = str(spec.get("kind", ""))
-    if kind not in KINDS:
-        raise PlanError(f"no figure is of kind {kind!r}; {nearest(kind, KINDS)}", "kind")
-    options = ("kind", "title", "where", *KINDS[kind].options)
-    for key, value in spec.items():
-        if key not in options:
-            raise PlanError(f"unknown key; {nearest(key, options)}", key)
-        if key in _RULES and not _RULES[key][1](value):
-            raise PlanError(f"{_RULES[key][0]}, not {value!r}", key)
-    for role in ("x", "by"):
-        if role in spec and spec[role] not in axes:
-            name = str(spec[role])
-            raise PlanError(f"no axis is called {name}; {nearest(name, axes)}", role)
-    where = spec.get("where", {})
-    for name, wanted in where.items():
-        if name not in axes:
-            raise PlanError(f"no axis is called {name}; {nearest(name, axes)}", "where")
-        _labels(known, name, wanted if isinstance(wanted, list) else [wanted], "where")
-    if "published" in spec:
-        x = spec.get("x", axes[0] if axes else None)
-        by = spec.get("by", pair)
-        tables = [spec["published"]]
-        if by is not None and by != x:
-            _labels(known, by, tables[0], "published")
-            tables = list(tables[0].values())
-            if not all(isinstance(t, Mapping) for t in tables):
-                raise PlanError(f"needs a table of values for each level of {by}", "published")
-        for table in tables:
-            _labels(known, x, table, "published")
-    return [role for role in ("metric", "against") if role in spec]
-
-
-def _labels(
-    known: Mapping[str, Collection[str]] | None, axis: Any, labels: Collection[Any], key: str
-) -> None:
-    if known is None or axis is None:
-        return
-    for label in labels:
-        if str(label) not in known[axis]:
-            hint = nearest(str(label), known[axis])
-            raise PlanError(f"axis {axis} has no {label}; {hint}", key)
-
-
-def _time(value: Any) -> bool:
-    try:
-        values.seconds(value)
-    except LabError:
-        return False
-    return True
-
-
-def _count(value: Any) -> bool:
-    return type(value) is int and value > 0
-
-
-_RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "title": ("must be text", lambda v: isinstance(v, str)),
-    "where": ("must be a table: { axis = level }", lambda v: isinstance(v, Mapping)),
-    "published": ("must be a table: { level = value }", lambda v: isinstance(v, Mapping)),
-    "scale": ('is "log" or "linear"', lambda v: v in ("log", "linear")),
-    "show": (
-        f"must be a list of {', '.join(SHOWN)}",
-        lambda v: isinstance(v, list) and bool(v) and all(s in SHOWN for s in v),
-    ),
-    "window": ("must be a time above 0", lambda v: _time(v) and values.seconds(v) > 0),
-    "from": ("must be a time", _time),
-    "to": ("must be a time", _time),
-    "run": ("must be the number of a run, from 1 on", _count),
-    "flow": ("must be the number of a flow, from 1 on", _count),
-    "reverse": ("must be true or false", lambda v: isinstance(v, bool)),
-}
-"""What values of keys must be, besides the names of axes, levels and metrics."""
+from wifu.kinds import KINDS
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-//! Collects the largest delay on the path into ATP's header (spec 7.5, ATP thesis 3.1).
+//! Collects the largest delay on the path into ATP's header (Behaviour 7.5, ATP thesis 3.1).
 
 use crate::handler::{Descriptor, Handler, HopCx, HopWordSpec};
 use crate::hook::{Hook, Hooks, Verdict};
@@ -28,7 +28,7 @@ const LONG: u8 = 5;
 pub static DELAY_COLLECTOR: Descriptor = Descriptor {
     name: "delay-collector",
     doc: "Raises the delay word of passing packets to this node's delay and counts the hop; feedback \
-          passes untouched. For packets of ATP unless a composition brings it (spec 7.5).",
+          passes untouched. For packets of ATP unless a composition brings it (Behaviour 7.5).",
     cites: &["ATP thesis 3.1"],
     hooks: Hooks::of(&[Hook::Output, Hook::Forward]),
     format: Some(&wifu_wire::atp::FORMAT),
@@ -71,7 +71,7 @@ impl Handler for Collector {
         if self.untouched.iter().flatten().any(|w| packet.get(*w) == 1) {
             return Verdict::Accept;
         }
-        // This node counts itself before it looks (spec 7.5).
+        // This node counts itself before it looks (Behaviour 7.5).
         let hops = packet
             .get(self.hops)
             .saturating_add(1)

@@ -1,4 +1,4 @@
-//! The shim of TP-alpha (spec 9): the largest delay on the path, between IP and TCP.
+//! The shim of TP-alpha (Behaviour 9): the largest delay on the path, between IP and TCP.
 
 use crate::handler::{Descriptor, Handler, HopCx, HopWordSpec, Setup};
 use crate::hook::{Hook, Hooks, Verdict};
@@ -17,7 +17,7 @@ const ETA: ParamSpec = ParamSpec::real(
     3.0,
     1.0,
     100.0,
-    "On a SYN, an idle node reports this many times its delay (spec 9, 7.4).",
+    "On a SYN, an idle node reports this many times its delay (Behaviour 9, 7.4).",
 );
 
 /// The largest delay on the path of an arriving packet.
@@ -40,9 +40,9 @@ pub const FB_DELAY: NoteSpec = NoteSpec {
 pub static TPA_SHIM: Descriptor = Descriptor {
     name: "tpa-shim",
     doc: "Inserts TP-alpha's shim where a packet is sent, raises its max_delay to this node's and \
-          counts the node at each hop, and strips it where the packet arrives (spec 9). For packets \
-          of `protocol`, 208 unless set. The interface needs room for 12 octets more unless a \
-          composition brings the handler: then segments are so much smaller.",
+          counts the node at each hop, and strips it where the packet arrives (Behaviour 9). For \
+          packets of `protocol`, 208 unless set. The interface needs room for 12 octets more \
+          unless a composition brings the handler: then segments are so much smaller.",
     cites: &["WiFu paper V.B"],
     hooks: Hooks::of(&[Hook::Output, Hook::Forward, Hook::Input]),
     protocol: Some(PROTOCOL),

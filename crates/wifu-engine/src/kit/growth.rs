@@ -377,7 +377,7 @@ mod tests {
             g.grow(&acked(2000, Limit::Source), &b);
             seen.push(g.cwnd);
         }
-        // Equal to the threshold is still slow start (spec.md 4.5).
+        // Equal to the threshold is still slow start (Behaviour 4.5).
         assert_eq!(seen, [5000, 6000, 6166, 6328]);
         let mut g = growth(&[("abc", Value::Flag(true))]);
         g.open(&b);

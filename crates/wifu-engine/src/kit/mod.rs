@@ -20,7 +20,7 @@ pub use sender::{Advance, Expiry, RTO, SENDER_PARAMS, SENDING, Sender};
 pub use wifu_wire::Time;
 pub use window::{WindowControl, Windowed};
 
-/// An exponentially weighted average; `weight` is that of the old value (spec.md 0).
+/// An exponentially weighted average; `weight` is that of the old value (Behaviour 0).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ewma {
     value: Option<f64>,

@@ -2,7 +2,7 @@
 
 use wifu_wire::{Span, Time};
 
-/// One interval after the last departure, by the interval as it is *now* (spec.md 16.8).
+/// One interval after the last departure, by the interval as it is *now* (Behaviour 16.8).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pace {
     last: Option<Time>,
@@ -26,7 +26,7 @@ impl Pace {
     }
 
     /// A segment left. `late` is `Sent.late`: the engine knows what overslept, a pure `permit`
-    /// cannot. At most one segment is made up (spec.md 16.1).
+    /// cannot. At most one segment is made up (Behaviour 16.1).
     pub fn sent(&mut self, now: Time, late: Span) {
         self.last = Some(Time(now.0.saturating_sub(late.0.min(self.gap.0))));
     }

@@ -206,7 +206,7 @@ impl Sender {
         self.arm_if_idle(cx);
     }
 
-    /// Fill a probe: `max` moves, the cursor does not, no timer starts (spec.md 4.4).
+    /// Fill a probe: `max` moves, the cursor does not, no timer starts (Behaviour 4.4).
     pub fn fill_probe(&mut self, want: &Want, out: &mut Out<'_>, cx: &mut Cx<'_>) {
         let end = self.put(cx.board.tx.una, want.bytes, out, &cx.board);
         out.reason = Reason::Probe;
@@ -246,7 +246,8 @@ impl Sender {
         let fin = u32::from(cx.board.app.fin && ack == end.plus(1));
         cx.store.free(ack);
         self.tries = 0;
-        //= RFC 6298 section 5, rule 5.7 and Karn's rule
+        //= rfc6298#section-5
+        // Rule 5.7 and Karn's rule.
         if syn > 0 || cx.board.rtt.samples != self.samples {
             self.backoff.clear();
         }

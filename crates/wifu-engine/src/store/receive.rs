@@ -65,7 +65,7 @@ impl Reassembly {
         self.nxt.since(self.base)
     }
 
-    /// Octets that may come from `nxt` on. Out-of-order octets don't shrink it (spec.md 4.4).
+    /// Octets that may come from `nxt` on. Out-of-order octets don't shrink it (Behaviour 4.4).
     pub fn window(&self) -> u32 {
         self.limit - self.unread()
     }

@@ -17,7 +17,7 @@ pub struct CoreConfig {
     pub rules: Vec<String>,
     /// Rules given by a hook and what a packet must match, in iptables' words.
     pub matches: Vec<(Hook, String)>,
-    /// How it runs.
+    /// What becomes of packets when the handlers cannot keep up, and which node this is.
     pub settings: Settings,
 }
 
@@ -65,7 +65,7 @@ impl Default for Settings {
             coalesce: Coalesce::default(),
             node: 0,
             delay_dir: None,
-            // D0 of 802.11a at 24 Mb/s (spec 7.4).
+            // D0 of 802.11a at 24 Mb/s (Behaviour 7.4).
             first_delay: Span(681_500),
             overhear: Vec::new(),
             monitor: None,
@@ -90,7 +90,6 @@ impl Settings {
     }
 }
 
-/// The `[core]` table.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 struct Table {
@@ -107,7 +106,6 @@ struct Table {
     seed: Option<u64>,
 }
 
-/// A `[[rule]]`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Rule {
@@ -116,7 +114,6 @@ struct Rule {
     words: String,
 }
 
-/// A whole file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -124,7 +121,7 @@ struct File {
     core: Table,
     #[serde(default)]
     rule: Vec<Rule>,
-    /// Read by [`Config::from_toml`].
+    /// Here only to be a known key: [`Config::from_toml`] reads it.
     #[serde(default, rename = "handler")]
     _handler: Vec<toml::Value>,
 }

@@ -1,4 +1,4 @@
-//! What a driver says of its delay, read from two files (spec 7.3): `Da`, the average, and
+//! What a driver says of its delay, read from two files (Behaviour 7.3): `Da`, the average, and
 //! `sample`, the last, each a decimal number of microseconds; and what a monitor interface shows of
 //! our own frames.
 

@@ -1,5 +1,5 @@
 //! WiFu Core live: a chain of handlers behind NFQUEUE, one queue for each hook, numbered as in the
-//! WiFu paper (spec 3).
+//! WiFu paper (Behaviour 3).
 //!
 //! Two threads: one runs the handlers, the other watches over it. If a handler panics or takes too
 //! long for one packet, the watching thread takes the queues over and lets everything pass, or
@@ -57,35 +57,35 @@ const AHEAD: u32 = 0x3FFF_FFFF;
 /// Why the queues can't be opened; for the user to read.
 #[derive(Debug, thiserror::Error)]
 pub enum CoreError {
-    /// A queue.
+    /// The kernel refused a queue.
     #[error("queue {number} ({hook}): {error}{hint}")]
     Queue {
-        /// Its number.
+        /// The number of the queue, as NFQUEUE rules name it.
         number: u16,
-        /// Its hook.
+        /// The hook whose packets it was to get.
         hook: &'static str,
-        /// Why.
+        /// What the system said.
         error: io::Error,
-        /// What to do.
+        /// What the user can do about it, to be put behind the error; empty if nothing is known.
         hint: &'static str,
     },
-    /// An interface.
+    /// An interface whose frames for others were wanted cannot be listened on.
     #[error("overhearing on {device}: {error}")]
     Overhear {
-        /// Its name.
+        /// The interface, as `ip link` names it.
         device: String,
-        /// Why.
+        /// What the system said.
         error: io::Error,
     },
-    /// A monitor interface.
+    /// The monitor interface cannot be read.
     #[error("monitor {device}: {error}")]
     Monitor {
-        /// Its name.
+        /// The interface, as `ip link` names it.
         device: String,
-        /// Why.
+        /// What the system said.
         error: io::Error,
     },
-    /// Something else.
+    /// Another call of the system failed: the event loop, a signal, /proc.
     #[error("{0}")]
     Io(#[from] io::Error),
 }
@@ -99,13 +99,13 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// End it.
+    /// End the interception, as one of [`Control::end`] does.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Release);
         self.waker.wake();
     }
 
-    /// Let it report.
+    /// Ask for a [`Report`], which comes as [`Told::Report`].
     pub fn report(&self) {
         self.reports.fetch_add(1, Ordering::AcqRel);
         self.waker.wake();
@@ -129,7 +129,7 @@ pub struct Control {
     pub end: Vec<i32>,
     /// Signals after which it reports.
     pub report: Vec<i32>,
-    /// Report this often.
+    /// Time between reports, at least 1 ms; none: on request, after a signal and at the end only.
     pub interval: Option<Span>,
 }
 

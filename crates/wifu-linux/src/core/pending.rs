@@ -14,22 +14,22 @@ const OVERTAKEN: Span = Span(100_000_000);
 const PATIENCE: Span = Span(2_000_000_000);
 /// Octets of what follows the IP header that count.
 const COUNTED: usize = 64;
-/// Protocol number.
+/// IP protocol number of TCP, whose checksum field counts for nothing here.
 const TCP: u8 = 6;
 
 /// A packet that was let go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Gone {
-    /// At this hook.
+    /// The hook that let it go.
     pub hook: Hook,
-    /// By this name.
+    /// What the handlers know it by.
     pub ticket: u64,
     /// Towards the interface with this number.
     pub device: u32,
     pub at: Time,
 }
 
-/// All of them.
+/// Packets that were let go and of which no report has come yet, oldest first.
 #[derive(Default)]
 pub(crate) struct Pending {
     entries: VecDeque<Option<(u64, Gone)>>,
@@ -41,7 +41,7 @@ pub(crate) struct Pending {
     before_last: BTreeSet<(u64, u32, u64)>,
     /// How many there are, by interface.
     counts: BTreeMap<u32, u32>,
-    /// Never reported.
+    /// Packets that left the list without a report.
     lost: u64,
     matched_at: Time,
 }
@@ -118,7 +118,7 @@ impl Pending {
         }
     }
 
-    /// The oldest leaves.
+    /// Give up waiting for the report of the oldest.
     fn leave(&mut self) {
         if self.take(0).is_some() {
             self.lost += 1;

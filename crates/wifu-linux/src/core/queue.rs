@@ -103,7 +103,7 @@ impl AsFd for Socket {
 /// What a look at the socket found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Look {
-    /// So many messages.
+    /// So many messages, to be read before the next look.
     Some(usize),
     /// Nothing waits.
     Empty,
@@ -123,7 +123,7 @@ impl Inbox {
         Inbox { socket, batch }
     }
 
-    /// Take what waits.
+    /// Take what waits, up to a batch; never blocks.
     pub(crate) fn look(&mut self) -> io::Result<Look> {
         match self.batch.receive(&self.socket) {
             Ok(n) => Ok(Look::Some(n)),

@@ -12,7 +12,7 @@ pub struct HookCounters {
     pub packets: u64,
     /// ... and their octets.
     pub octets: u64,
-    /// Went on.
+    /// Packets that went on, changed or not.
     pub accepted: u64,
     /// Of these, changed by a handler.
     pub changed: u64,
@@ -33,18 +33,18 @@ pub struct HookCounters {
     pub(crate) shape: Shape,
 }
 
-/// One handler's account.
+/// What one handler did with the packets that it was asked about.
 #[derive(Clone, Default, Debug, PartialEq, Eq, Serialize)]
 pub struct HandlerCounters {
-    /// Its name.
+    /// Name of the handler, as configuration files say it.
     pub name: String,
     /// Packets that it was asked about.
     pub packets: u64,
     /// Of these, those that it changed.
     pub changed: u64,
-    /// Dropped, by reason.
+    /// Packets that it dropped, by the reason that it gave.
     pub dropped: BTreeMap<String, u64>,
-    /// Held.
+    /// Packets that it held for some time.
     pub held: u64,
     /// Wanted to hold, but held as many as it may.
     pub overflows: u64,
@@ -82,9 +82,9 @@ pub struct MonitorCounters {
 pub struct Snapshot {
     /// By name of the hook.
     pub hooks: BTreeMap<&'static str, HookCounters>,
-    /// In order.
+    /// Handlers in the order in which packets meet them.
     pub handlers: Vec<HandlerCounters>,
-    /// Held now.
+    /// Packets held at this moment.
     pub held_now: usize,
     /// ... and their octets.
     pub held_octets: usize,
@@ -96,7 +96,7 @@ pub struct Snapshot {
     pub late_verdicts: u64,
     /// Times that the kernel had no memory for a verdict, which was then handed over later.
     pub refused_verdicts: u64,
-    /// Frames overheard.
+    /// Frames for other stations that handlers were shown.
     pub overheard: u64,
     /// Interfaces, overheard or the monitor, that went down or away and are silent since.
     pub silent: Vec<String>,
@@ -116,21 +116,21 @@ pub struct KernelQueue {
     pub dropped_full: u64,
     /// Packets dropped because the socket's buffer was full.
     pub dropped_buffer: u64,
-    /// Packets so far.
+    /// Packets that entered the queue since it was bound.
     pub packets: u64,
 }
 
 /// The kernel's counts, by name of the hook.
 pub(crate) type Queues = BTreeMap<&'static str, KernelQueue>;
 
-/// The whole account.
+/// Everything that `wifu core` tells of a run, as it writes it to JSON.
 #[derive(Clone, Default, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// Seconds since the start.
     pub seconds: f64,
     /// `working`, or how the handlers failed: `panicked`, `stalled`.
     pub state: &'static str,
-    /// What handlers did.
+    /// What handlers did, as of their last packet.
     #[serde(flatten)]
     pub handlers: Snapshot,
     /// By name of the hook.

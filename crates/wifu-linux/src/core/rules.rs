@@ -218,7 +218,7 @@ fn words(line: &str) -> Vec<String> {
 /// A rule of ours that is there.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Found {
-    /// Whose it is.
+    /// The process that added it, by the comment of the rule.
     pub(crate) owner: Owner,
     /// The line that removes it.
     pub(crate) removal: String,

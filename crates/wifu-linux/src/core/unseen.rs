@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 /// What the rules of one hook counted: a super-packet once, from the IP header on.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Count {
-    /// Packets.
+    /// Packets that matched.
     pub packets: u64,
-    /// Their octets.
+    /// Octets of `packets`, IP headers included.
     pub octets: u64,
 }
 
@@ -23,7 +23,7 @@ pub type Counts = BTreeMap<&'static str, Count>;
 pub(crate) struct Shape {
     /// Packets that carry data,
     pub(crate) data_packets: u64,
-    /// ... their octets,
+    /// ... octets of these, IP headers included,
     pub(crate) data_octets: u64,
     /// ... and those of them that are headers.
     pub(crate) header_octets: u64,

@@ -139,7 +139,7 @@ impl Shared {
         self.requested.load(Ordering::Acquire)
     }
 
-    /// Answer a request.
+    /// Hand over a snapshot: the answer to all requests up to this one's number.
     pub(crate) fn give(&self, snapshot: Snapshot, request: u64) {
         if let Ok(mut place) = self.snapshot.lock() {
             *place = snapshot;

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// Writes a device's delay as a driver does: `Da` and `sample` in a directory, decimal
-/// microseconds (spec 7.3). Both go when this is dropped.
+/// microseconds (Behaviour 7.3). Both go when this is dropped.
 pub struct Files {
     dir: Dir,
     /// Samples when they were written last.

@@ -1,5 +1,6 @@
 //! How long packets are under way in a device, measured on any driver without a patch: a BPF
-//! program on the kernel's tracepoints (bpf/delay.bpf.c), exported as the two files of spec 7.3.
+//! program on the kernel's tracepoints (bpf/delay.bpf.c), exported as the two files of
+//! Behaviour 7.3.
 
 use crate::poller::Poller;
 use aya::maps::{Array, Map, MapData, MapError};
@@ -31,7 +32,7 @@ const STARTED: (&str, &str) = ("net_dev_start_xmit", "on_start");
 const CONSUMED: (&str, &str) = ("consume_skb", "on_consume");
 const FREED: (&str, &str) = ("kfree_skb", "on_free");
 
-/// How ATP's header is stamped (spec 7.5).
+/// How ATP's header is stamped (Behaviour 7.5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stamp {
     /// UDP port of the service.
@@ -48,7 +49,7 @@ impl Default for Stamp {
     fn default() -> Stamp {
         Stamp {
             port: 9438,
-            // D0 of 802.11a at 24 Mb/s (spec 7.4).
+            // D0 of 802.11a at 24 Mb/s (Behaviour 7.4).
             first: Span(681_500),
             eta: 3,
             fixed: None,
@@ -63,7 +64,8 @@ const TO_START: u32 = 2;
 /// Between which two points packets are timed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Measure {
-    /// From the driver's ring to the report of the transmission, as the thesis has it (spec 7.1).
+    /// From the driver's ring to the report of the transmission, as the thesis has it
+    /// (Behaviour 7.1).
     #[default]
     Driver,
     /// In the queueing discipline, up to the driver. For devices that do not report transmissions,
@@ -74,7 +76,7 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// The program's flags.
+    /// The measure as bits of `flags` in bpf/delay.bpf.c.
     fn flags(self) -> u32 {
         match self {
             Measure::Driver => 0,
@@ -122,11 +124,11 @@ pub struct Reading {
     pub average: u64,
     /// The last sample, ns.
     pub sample: u64,
-    /// Samples.
+    /// Packets that were timed.
     pub samples: u64,
     /// When the last was, ns of CLOCK_MONOTONIC.
     pub last: u64,
-    /// Packets that came.
+    /// Packets that passed the first of the two points.
     pub entered: u64,
     /// Dropped on the way by the queue.
     pub dropped: u64,
@@ -161,28 +163,28 @@ impl Reading {
 /// Why nothing can be measured here; for the user to read.
 #[derive(Debug, thiserror::Error)]
 pub enum DelayError {
-    /// The device.
+    /// There is no such device, or it cannot be asked.
     #[error("device {0}: {1}")]
     Device(String, io::Error),
     /// The kernel does not describe itself.
     #[error("the kernel has no /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF): {0}")]
     Btf(#[from] BtfError),
-    /// The program.
+    /// The kernel refused the BPF program.
     #[error("the kernel does not take the BPF program (root, or CAP_BPF and CAP_PERFMON): {0}")]
     Load(#[from] EbpfError),
     /// One of the tracepoints.
     #[error("tracepoint {0}: {1}")]
     Tracepoint(&'static str, ProgramError),
-    /// The device's egress.
+    /// The program that stamps headers could not be attached where packets leave.
     #[error("stamping at the device's egress (Linux 6.6): {0}")]
     Stamp(ProgramError),
     /// The name for other programs.
     #[error("{0}: {1}")]
     Pin(PathBuf, io::Error),
-    /// The program's data.
+    /// A map of the program could not be read or written.
     #[error("the BPF program's data: {0}")]
     Map(#[from] MapError),
-    /// The namespace's number.
+    /// The number of the network namespace, by which packets are told apart, is unknown.
     #[error("/proc: {0}")]
     Io(#[from] io::Error),
 }

@@ -23,7 +23,7 @@ pub enum Order {
     Move(u16, [f64; 3]),
     /// Make a node deaf and mute.
     Pause(u16),
-    /// End that.
+    /// Let a paused node hear and speak again.
     Resume(u16),
     /// Let nothing pass between two nodes.
     Cut(u16, u16),
@@ -35,9 +35,9 @@ pub enum Order {
     Restore(Option<(u16, u16)>),
     /// How well the run goes.
     Status,
-    /// All links.
+    /// Tell of every link, each direction by itself.
     Links,
-    /// All nodes.
+    /// Tell of every node.
     Nodes,
 }
 
@@ -98,7 +98,7 @@ impl Order {
 /// How well a run goes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Status {
-    /// The stamp.
+    /// Whether the run was enough in time for its numbers to be used.
     pub verdict: Verdict,
     /// What speaks against it.
     pub reasons: Vec<String>,
@@ -109,7 +109,7 @@ pub struct Status {
     pub seconds: f64,
     /// Seconds per model second.
     pub dilation: f64,
-    /// Nodes.
+    /// Number of nodes, each of them a network namespace.
     pub nodes: usize,
     /// Frames handed to kernels: how late, microseconds of model time.
     pub deliveries: Quantiles,
@@ -129,7 +129,7 @@ pub struct Status {
     pub queue_drops: u64,
     /// Nodes whose drivers stop their queue while their ring is full.
     pub push_back: usize,
-    /// Why none does.
+    /// Why no node stops its queue; none if they do.
     pub no_push_back: Option<String>,
     /// Frames that a kernel did not take, for its interface was down.
     pub refused: u64,
@@ -142,38 +142,38 @@ pub struct Status {
 /// A direction between two nodes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LinkRow {
-    /// Transmitter.
+    /// Name of the node that sends.
     pub from: String,
-    /// Receiver.
+    /// Name of the node that receives.
     pub to: String,
     /// Mean SNR now, dB; none if nothing is received.
     pub snr_db: Option<f64>,
-    /// It was cut.
+    /// Whether `cut` lets nothing pass, until `restore`.
     pub cut: bool,
-    /// Packets finished.
+    /// Packets that the MAC has done with: acknowledged or given up.
     pub frames: u64,
-    /// Transmissions.
+    /// Transmissions, repeated ones included.
     pub attempts: u64,
-    /// Packets acknowledged.
+    /// Packets of `frames` that the receiver acknowledged.
     pub acked: u64,
-    /// Packets given up.
+    /// Packets of `frames` whose last attempt failed, too.
     pub failed: u64,
     /// Frames for others that the receiver decoded.
     pub overheard: u64,
 }
 
-/// A node.
+/// A node of the emulation: who it is, and what its driver and radio did.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NodeRow {
-    /// Its name.
+    /// Name in the topology.
     pub name: String,
     /// The name of its namespace.
     pub namespace: String,
-    /// Its address.
+    /// IPv4 address of its radio's device.
     pub address: String,
     /// Metres, if known.
     pub position: Option<[f64; 3]>,
-    /// Deaf and mute.
+    /// Whether `pause` or a restart keeps it from sending and receiving.
     pub paused: bool,
     /// Packets in its driver.
     pub queued: u32,
@@ -185,9 +185,9 @@ pub struct NodeRow {
     pub sent: u64,
     /// Of these, given up.
     pub failed: u64,
-    /// Transmissions repeated.
+    /// Transmissions besides the first of each packet.
     pub retries: u64,
-    /// Packets received.
+    /// Packets for it, or for all, that its radio received.
     pub received: u64,
     /// Packets of others decoded.
     pub overheard: u64,
@@ -195,7 +195,7 @@ pub struct NodeRow {
     pub queue_drops: u64,
 }
 
-/// What comes back.
+/// What the emulation answers to an [`Order`], as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Reply {
@@ -203,9 +203,9 @@ pub enum Reply {
     Done(Result<String, String>),
     /// How well it goes.
     Status(Box<Status>),
-    /// All links.
+    /// A row for each direction of each link.
     Links(Vec<LinkRow>),
-    /// All nodes.
+    /// A row for each node, in the order of the topology.
     Nodes(Vec<NodeRow>),
 }
 

@@ -8,7 +8,7 @@ const FINE: u64 = 32;
 /// Doublings above [`FINE`] nanoseconds: up to 18 minutes.
 const DOUBLINGS: usize = 35;
 
-/// Latenesses.
+/// Histogram of how late things happened, from 1 ns to 18 minutes, each cell 3 % wide.
 #[derive(Clone, Debug)]
 pub struct Lateness {
     cells: Vec<u64>,
@@ -19,15 +19,15 @@ pub struct Lateness {
 /// What is told of a [`Lateness`], microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Quantiles {
-    /// How many.
+    /// Number of latenesses.
     pub count: u64,
-    /// Half are later.
+    /// Median: half are later.
     pub p50: f64,
     /// One in a hundred is later.
     pub p99: f64,
     /// One in a thousand is later.
     pub p999: f64,
-    /// The latest.
+    /// The greatest of all.
     pub max: f64,
 }
 
@@ -42,7 +42,7 @@ impl Default for Lateness {
 }
 
 impl Lateness {
-    /// One more.
+    /// Count one lateness.
     pub fn add(&mut self, late: Span) {
         let last = self.cells.len() - 1;
         self.cells[cell(late.0).min(last)] += 1;
@@ -50,7 +50,7 @@ impl Lateness {
         self.max = self.max.max(late);
     }
 
-    /// Begin anew.
+    /// Forget all that was counted.
     pub fn clear(&mut self) {
         *self = Lateness::default();
     }

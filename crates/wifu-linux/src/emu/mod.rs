@@ -47,9 +47,9 @@ pub enum Overhear {
     /// Those in whose namespace a packet socket is open.
     #[default]
     Captured,
-    /// All.
+    /// Every node, whether somebody looks or not.
     Always,
-    /// None.
+    /// No node.
     Never,
 }
 
@@ -58,19 +58,19 @@ pub enum Overhear {
 pub struct Config {
     /// Names the run: namespaces are called `wifu-<label>-<node>`.
     pub label: String,
-    /// Nodes, radios, links.
+    /// What the radio simulates: nodes, radios, and the SNR of every direction.
     pub plan: Plan,
     /// Whether links follow from positions, so that nodes can be moved.
     pub movable: bool,
-    /// Routes.
+    /// Which routes the kernels are given.
     pub routing: Routing,
-    /// All randomness.
+    /// Where every random number comes from: same seed, same fading and back-off.
     pub rng: Rng,
     /// Seconds per model second, at least 1.
     pub dilation: f64,
     /// Never sleep: less late, and a whole processor gone.
     pub spin: bool,
-    /// Overheard frames.
+    /// Which kernels are shown frames for others.
     pub overhear: Overhear,
     /// Let drivers stop their queues while their rings are full.
     pub push_back: bool,

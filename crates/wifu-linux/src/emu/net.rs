@@ -16,14 +16,14 @@ pub const MONITOR: &str = "mon0";
 /// First octets of the radios' addresses: locally administered, "WiF".
 const MAC: [u8; 4] = [0x02, 0x57, 0x69, 0x46];
 
-/// A host.
+/// A node as a host: a network namespace with the device of its radio.
 #[derive(Clone, Debug)]
 pub struct Host {
     /// Its name in the topology.
     pub name: String,
-    /// Where it lives.
+    /// The network namespace that is this host.
     pub namespace: Namespace,
-    /// Its address.
+    /// IPv4 address of its radio's device.
     pub address: Ipv4Addr,
 }
 
@@ -56,9 +56,9 @@ fn text(mac: [u8; 6]) -> String {
 /// The descriptors of all hosts' devices; there are none in a dry run.
 #[derive(Debug, Default)]
 pub struct Devices {
-    /// Of their radios.
+    /// One TAP device for each host, in order: what its kernel sends comes out here.
     pub radios: Vec<OwnedFd>,
-    /// Of their monitors.
+    /// One TAP device for each host that shows frames as a monitor interface does.
     pub monitors: Vec<OwnedFd>,
 }
 
@@ -70,11 +70,10 @@ pub(crate) struct Network {
     /// Queues stop while rings are full.
     push_back: bool,
     routing: Routing,
-    /// The owner's tag.
+    /// Says whose links these are, for `wifu clean`.
     tag: String,
 }
 
-/// What [`build`] made.
 pub(crate) struct Built {
     pub hosts: Vec<Host>,
     pub devices: Devices,

@@ -18,12 +18,12 @@ pub enum RoutingKind {
     None,
 }
 
-/// Next hops.
+/// The routes that the hosts' kernels get.
 #[derive(Clone, Debug)]
 pub enum Routing {
     /// `via[from][to]`: the neighbour; none if there is no route.
     Via(Vec<Vec<Option<u16>>>),
-    /// Nothing is set.
+    /// No routes: a routing daemon sets them.
     None,
 }
 

@@ -2,10 +2,10 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Without a value.
+/// Stands for no value in the atomics below.
 const NONE: u64 = u64::MAX;
 
-/// Of one node.
+/// What the two threads tell each other of one node.
 #[derive(Debug)]
 pub(crate) struct NodeShared {
     /// Somebody captures packets in its namespace, or frames of others are wanted anyhow.
@@ -19,7 +19,7 @@ pub(crate) struct NodeShared {
     pub dropped: AtomicU64,
 }
 
-/// Of the host.
+/// What the two threads tell each other of the nodes and of the host.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub nodes: Vec<NodeShared>,

@@ -106,7 +106,7 @@ pub(crate) struct PushBackState {
 
 #[derive(Debug)]
 struct Node {
-    /// It works.
+    /// Grants have an effect on this queue.
     works: AtomicBool,
     /// Packets wait in spite of what was granted.
     stuck: AtomicBool,

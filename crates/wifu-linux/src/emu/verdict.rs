@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Verdict {
-    /// Within all limits.
+    /// No limit was exceeded.
     Valid,
     /// Beyond a limit; results need a second look.
     Suspect,
@@ -35,9 +35,9 @@ impl core::fmt::Display for Verdict {
 pub struct Limits {
     /// Median lateness of deliveries, microseconds of model time.
     pub p50_us: f64,
-    /// 99th percentile.
+    /// 99th percentile of the lateness of deliveries, microseconds of model time.
     pub p99_us: f64,
-    /// 99.9th percentile.
+    /// 99.9th percentile of the lateness of deliveries, microseconds of model time.
     pub p999_us: f64,
     /// Share of all processors' time that the hypervisor gave to others.
     pub steal: f64,
@@ -59,7 +59,7 @@ pub const SUSPECT: Limits = Limits {
     steal: 0.15,
 };
 
-/// What is judged.
+/// What a stamp depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Measured {
     /// Lateness of frames handed to kernels; of the radio's own events if there were none.

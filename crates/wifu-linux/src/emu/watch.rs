@@ -17,9 +17,9 @@ const ROUND: Duration = Duration::from_millis(10);
 const CAPTURES: u32 = 5;
 const HOST: u32 = 20;
 
-/// One node's files.
+/// What is read and written for one node, kept open.
 struct Watched {
-    /// `Da` and `sample`.
+    /// The files `Da` and `sample` with the driver's delay.
     export: [File; 2],
     written: Option<(u64, u64)>,
     lengths: [usize; 2],
@@ -33,7 +33,7 @@ struct Watched {
 pub(crate) struct Watch {
     nodes: Vec<Watched>,
     shared: Arc<Shared>,
-    /// Follow who captures.
+    /// Whether nodes overhear only while somebody captures there.
     captures: bool,
     first: Option<Ticks>,
 }

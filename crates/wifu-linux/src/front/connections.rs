@@ -11,7 +11,7 @@ use wifu_engine::signal::Fault;
 use wifu_wire::front::{Name, Options, Request};
 
 impl Front {
-    /// An application connects.
+    /// Open a connection for an application, which waits for the answer in `connect`.
     pub(super) fn connect(
         &mut self,
         token: u64,

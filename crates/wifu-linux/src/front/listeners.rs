@@ -10,22 +10,21 @@ use std::path::Path;
 use wifu_engine::endpoint::ListenId;
 use wifu_wire::front::{Name, Options};
 
-/// A listening socket.
+/// A socket on which an application listens; kept in a file for the next daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Listener {
     /// `SO_COOKIE` of the application's socket.
     pub(super) cookie: u64,
-    /// Its inode.
+    /// Inode of the application's socket, by which the kernel says whose it is.
     pub(super) inode: u64,
-    /// Where it listens.
     pub(super) local: SocketAddrV4,
     /// Composition, all options merged in.
     pub(super) spec: String,
     /// Length of the accept queue.
     pub(super) backlog: u32,
-    /// [`Options`] bits.
+    /// Bits of [`Options`], as the file keeps them.
     pub(super) options: u32,
-    /// Who registered it.
+    /// User who registered it.
     pub(super) uid: u32,
 }
 
@@ -42,7 +41,7 @@ impl Listener {
     }
 }
 
-/// All of them.
+/// All listening sockets, and how the kernel is asked whether they still exist.
 #[derive(Default)]
 pub(super) struct Listeners {
     by_id: BTreeMap<ListenId, Listener>,

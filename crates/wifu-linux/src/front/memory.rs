@@ -29,7 +29,7 @@ struct Entry {
     options: Vec<(String, String)>,
 }
 
-/// Sockets by cookie.
+/// What is known of one user's sockets before they are connections, by cookie.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     entries: BTreeMap<u64, Entry>,

@@ -63,7 +63,7 @@ pub fn is_front_token(token: u64) -> bool {
 /// Where the front is, and who may use it.
 #[derive(Clone, Debug)]
 pub struct FrontConfig {
-    /// The socket's path.
+    /// Path of the UNIX socket that applications connect to.
     pub socket: PathBuf,
     /// Its permissions, such as 0o660: who may connect may use everything.
     pub mode: u32,
@@ -98,17 +98,17 @@ pub trait Host {
 
 /// What every call works with.
 pub struct Context<'a> {
-    /// All connections.
+    /// The endpoint with all connections.
     pub endpoint: &'a mut Endpoint,
     /// Where descriptors are watched.
     pub poller: &'a Poller,
-    /// The daemon.
+    /// What the daemon knows beside: protocols and routes.
     pub host: &'a mut dyn Host,
     /// The time of this round.
     pub now: Time,
 }
 
-/// What was counted.
+/// What happened at the application side since the daemon began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct FrontCounters {
     /// Connections to the daemon's socket.
@@ -117,7 +117,7 @@ pub struct FrontCounters {
     pub garbage: u64,
     /// Connections that sent no frame in time, or too many at once.
     pub late: u64,
-    /// Requests answered.
+    /// Requests that got an answer, be it an error.
     pub requests: u64,
     /// Connections begun by applications.
     pub connects: u64,
@@ -166,7 +166,7 @@ enum Timer {
     Accept,
 }
 
-/// See the module.
+/// The application side of a daemon (see the module).
 pub struct Front {
     config: FrontConfig,
     listener: OwnedFd,
@@ -181,7 +181,6 @@ pub struct Front {
     dials: BTreeMap<ConnId, Dial>,
     dialled: u64,
     listeners: Listeners,
-    /// By user.
     memories: BTreeMap<u32, Memory>,
     timers: BTreeSet<(Time, Timer)>,
     counters: FrontCounters,
@@ -295,7 +294,8 @@ impl Front {
         self.timers.first().map_or(Time::NEVER, |(at, _)| *at)
     }
 
-    /// Deadlines that passed.
+    /// Do what is due: give up on silent applications, try full accept queues again, look for dead
+    /// listening sockets.
     pub fn handle_timeout(&mut self, cx: &mut Context<'_>) {
         while let Some((at, timer)) = self.timers.first().copied() {
             if at > cx.now {
@@ -319,7 +319,7 @@ impl Front {
         }
     }
 
-    /// What was counted.
+    /// What happened since the start.
     pub fn counters(&self) -> FrontCounters {
         self.counters
     }

@@ -24,7 +24,7 @@ const BUFFER_RANGE: (u64, u64) = (1_000, 1 << 30);
 /// The parameter that `TCP_NODELAY` is the opposite of.
 const NAGLE: &str = "nagle";
 
-/// No address.
+/// Stands for "no address" in answers.
 const NOBODY: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
 
 /// What is said, with owned texts.
@@ -121,7 +121,6 @@ pub(super) fn set_nodelay(conn: ConnId, on: bool, cx: &mut Context<'_>) {
 }
 
 impl Front {
-    /// Answers a request.
     pub(super) fn serve(
         &mut self,
         token: u64,

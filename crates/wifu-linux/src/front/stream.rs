@@ -27,7 +27,6 @@ pub(super) const STREAM: Interest = Interest::READ.and(Interest::EDGE);
 /// What becomes of a stream after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// It goes on.
     Keep,
     /// It is over: close the socket. The fault is for those who ask why.
     Over(Option<Fault>),
@@ -42,7 +41,6 @@ enum Phase {
     Open,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) conn: ConnId,
@@ -150,18 +148,17 @@ impl Stream {
         self.input = true;
     }
 
-    /// The connection opened.
     pub(super) fn on_connected(&mut self) {
         self.phase = Phase::Open;
         self.input = true;
     }
 
-    /// The peer's end.
+    /// The peer will send no more, of which the application is told once it has read everything.
     pub(super) fn on_peer_ended(&mut self) {
         self.peer_ended = true;
     }
 
-    /// The connection's end.
+    /// The connection is over, regularly or by a fault.
     pub(super) fn on_over(&mut self, fault: Option<Fault>) {
         self.over = Some(fault);
     }

@@ -34,7 +34,7 @@ impl Pending {
         fits
     }
 
-    /// One less.
+    /// One of this user's applications has gone.
     pub(super) fn end(&mut self, uid: u32) {
         if let Some(n) = self.0.get_mut(&uid) {
             *n -= 1;

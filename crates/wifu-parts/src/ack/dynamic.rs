@@ -110,7 +110,7 @@ impl AckRule for Dynamic {
 
     fn disorder(&mut self, _order: Arrival) {
         if self.reset {
-            self.singly = 10; // spec.md 5, da_reset
+            self.singly = 10; // Behaviour 5, da_reset
         }
     }
 

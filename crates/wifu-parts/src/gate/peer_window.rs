@@ -1,4 +1,4 @@
-//! `peer-window`: the peer's receive window and the persist timer (RFC 9293 3.8.6, spec.md 4.4).
+//! `peer-window`: the peer's receive window and the persist timer (RFC 9293 3.8.6, Behaviour 4.4).
 //!
 //! Contributes a gate on new and resent data, and says *when* to probe a closed window;
 //! reliability, which owns the cursor, offers the probe. Hears segments and what moves the sender;
@@ -142,7 +142,8 @@ impl PeerWindow {
 }
 
 impl Component for PeerWindow {
-    //= RFC 9293 section 3.10.7.4, fifth check
+    //= rfc9293#section-3.10.7.4
+    // Fifth check.
     fn on_segment(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) -> Admit {
         let head = seg.head;
         self.silent = 0;
@@ -189,7 +190,8 @@ impl Component for PeerWindow {
         self.review(cx);
     }
 
-    //= RFC 9293 section 3.8.6.1: open as long as the peer answers
+    //= rfc9293#section-3.8.6.1
+    // Open as long as the peer answers.
     fn on_timer(&mut self, _timer: u8, cx: &mut Cx<'_>) {
         let orphan = cx.board.app.gone && self.backoff.tries() >= 2 * self.tries;
         if self.silent >= self.tries || orphan {

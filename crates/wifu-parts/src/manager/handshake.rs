@@ -7,7 +7,7 @@
 //! Deviations: a segment without payload is acceptable at the right edge of the window too (as in
 //! Linux), because a peer that filled the window acknowledges from there. New data for an
 //! application that has closed both ways is answered with RST (RFC 1122 4.2.2.13), which overrides
-//! spec.md 4.3: a killed application's peer would else send to nobody. Answers to bare segments
+//! Behaviour 4.3: a killed application's peer would else send to nobody. Answers to bare segments
 //! outside the window are limited as challenges are.
 
 use wifu_engine::board::{ConnFacts, State};
@@ -88,7 +88,7 @@ pub static HANDSHAKE: Descriptor = Descriptor {
     ..Descriptor::EMPTY
 };
 
-/// Challenge ACKs per second (RFC 5961 section 7, spec.md 2.5).
+/// Challenge ACKs per second (RFC 5961 section 7, Behaviour 2.5).
 const CHALLENGES: u32 = 10;
 
 /// Smallest payload that a peer's MSS option can force on us.
@@ -100,7 +100,7 @@ const DEFAULT_MSS: u32 = 536;
 /// Octets of the timestamp option, which the peer's MSS does not leave out (RFC 6691).
 const OPTIONS: u32 = 12;
 
-/// TS.Recent older than this cannot refuse a segment: the clock may have wrapped (spec.md 4.1:
+/// TS.Recent older than this cannot refuse a segment: the clock may have wrapped (Behaviour 4.1:
 /// 2^30 us).
 const PAWS_AGE: Span = Span(1_073_741_824_000);
 
@@ -207,13 +207,13 @@ impl Handshake {
         }
     }
 
-    //= RFC 9293 section 3.10.7.3
+    //= rfc9293#section-3.10.7.3
     fn in_syn_sent(&mut self, head: &Head, cx: &mut Cx<'_>) -> Admit {
         let (iss, max) = (cx.board.tx.iss, cx.board.tx.max);
         let good = head.ack.is_some_and(|a| a.after(iss) && a.upto(max));
         let rst = head.flags.has(Flags::RST);
         if let (Some(ack), false, false) = (head.ack, good, rst) {
-            // A peer that kept old state: our RST lets our next SYN in (spec.md 4.3).
+            // A peer that kept old state: our RST lets our next SYN in (Behaviour 4.3).
             self.rst = Some((ack, None));
             return Admit::Drop("SYN_SENT: unacceptable ACK");
         }
@@ -236,7 +236,8 @@ impl Handshake {
         Admit::Pass
     }
 
-    //= RFC 9293 section 3.10.7.4, first check
+    //= rfc9293#section-3.10.7.4
+    // First check.
     fn acceptable(head: &Head, len: u32, board: &Board) -> bool {
         let (nxt, window) = (board.rx.nxt, board.rx.window);
         let inside = |s: Seq| s.from(nxt) && s.before(nxt.plus(window));
@@ -260,7 +261,7 @@ impl Handshake {
         open && len == 0 && head.seq == rx.nxt.minus(1) && news
     }
 
-    //= RFC 7323 section 5.3
+    //= rfc7323#section-5.3
     fn paws(head: &Head, board: &Board, now: Time) -> bool {
         let (Some(ts), Some(at)) = (head.ts, board.rx.ts_recent_at) else {
             return true;
@@ -276,7 +277,8 @@ impl Handshake {
         if again && head.ack.is_none() {
             return Admit::Pass; // reliability sends SYN+ACK again
         }
-        //= RFC 5961 section 4.2: wherever it points
+        //= rfc5961#section-4.2
+        // Wherever it points.
         if syn && !rst && !again {
             self.challenge(cx);
             return Admit::Drop("SYN in a synchronised state");
@@ -316,7 +318,7 @@ impl Handshake {
     }
 
     /// New data, beyond guessing, for an application that has closed both ways.
-    //= RFC 1122 section 4.2.2.13
+    //= rfc1122#section-4.2.2.13
     fn too_late(&self, seg: &Segment<'_>, cx: &Cx<'_>) -> bool {
         let upto = seg.head.seq.plus(seg.payload.len() as u32);
         let closing = matches!(cx.board.conn.state, State::FinWait1 | State::FinWait2);
@@ -324,7 +326,7 @@ impl Handshake {
         self.reset_late && closing && cx.board.app.gone && !cx.board.rx.fin && fresh
     }
 
-    //= RFC 5961 section 3.2
+    //= rfc5961#section-3.2
     fn on_rst(&mut self, head: &Head, cx: &mut Cx<'_>) -> Admit {
         if head.seq != cx.board.rx.nxt {
             self.challenge(cx);
@@ -339,7 +341,9 @@ impl Handshake {
         Admit::Drop("RST")
     }
 
-    //= RFC 9293 section 3.10.7.4, fifth check; RFC 5961 section 5.2
+    //= rfc9293#section-3.10.7.4
+    //= rfc5961#section-5.2
+    // Fifth check.
     fn on_ack(&mut self, head: &Head, cx: &mut Cx<'_>) -> Admit {
         let Some(ack) = head.ack else {
             return Admit::Drop("no ACK");

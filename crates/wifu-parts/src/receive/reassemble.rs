@@ -47,7 +47,7 @@ pub static REASSEMBLE: Descriptor = Descriptor {
 };
 
 /// TS.Recent older than this is invalid: 2^30 us, a quarter of the fastest clock's range
-/// (spec.md 4.1).
+/// (Behaviour 4.1).
 const TS_AGE: Span = Span(1_073_741_824_000);
 
 struct Reassemble {
@@ -101,7 +101,7 @@ impl Reassemble {
         });
     }
 
-    //= RFC 7323 section 4.3
+    //= rfc7323#section-4.3
     fn note_ts(&mut self, head: &Head, cx: &mut Cx<'_>) {
         let Some(ts) = head.ts else { return };
         self.ts_last = ts;
@@ -224,8 +224,9 @@ impl Component for Reassemble {
             return;
         }
         self.publish(cx);
-        // A window update, once it is worth a segment (spec.md 4.4) and the peer has less than half
-        // of the buffer left to fill. One at every read would leave no acknowledgement delayed.
+        // A window update, once it is worth a segment (Behaviour 4.4) and the peer has less than
+        // half of the buffer left to fill. One at every read would leave no acknowledgement
+        // delayed.
         let nxt = cx.board.rx.nxt;
         let left = if self.told.after(nxt) {
             self.told.since(nxt)

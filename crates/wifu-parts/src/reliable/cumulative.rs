@@ -1,11 +1,12 @@
-//! `cumulative`: reliability by cumulative acknowledgements (RFC 5681, RFC 6582, spec.md 4.4-4.7).
+//! `cumulative`: reliability by cumulative acknowledgements (RFC 5681, RFC 6582, Behaviour 4.4 to
+//! 4.7).
 //!
 //! Contributes the sender's sequence space, the retransmission timer, loss detection by duplicate
 //! ACKs and the recovery episode: go-back-N (Tahoe), Reno or NewReno, which differ in nothing else.
 //! Hears segments; emits `acked`, `dup-ack`, `lost`, `recovered`, `gave-up`; writes `tx`.
 //!
 //! There is no window inflation: a duplicate ACK says that a segment left, so `pipe` shrinks
-//! (spec.md 16.8). The same segments leave, and `cwnd` is the number that the RFCs mean.
+//! (Behaviour 16.8). The same segments leave, and `cwnd` is the number that the RFCs mean.
 
 use wifu_engine::board::TxFacts;
 use wifu_engine::component::Cx;
@@ -223,7 +224,9 @@ impl Cumulative {
         self.limited.min(beyond)
     }
 
-    //= RFC 5681 section 2, "duplicate acknowledgment"; spec.md 4.4
+    //= rfc5681#section-2
+    //= spec#4.4
+    // "duplicate acknowledgment"
     fn is_duplicate(&self, seg: &Segment<'_>, ack: Seq, board: &Board) -> bool {
         ack == board.tx.una
             && seg.payload.is_empty()

@@ -1,4 +1,4 @@
-//! `selective`: reliability by selective acknowledgements (RFC 2018, RFC 6675, spec.md 4.8).
+//! `selective`: reliability by selective acknowledgements (RFC 2018, RFC 6675, Behaviour 4.8).
 //!
 //! Contributes the scoreboard, loss detection and recovery of RFC 6675, the retransmission timer.
 //! Hears segments; emits `acked`, `dup-ack`, `lost`, `recovered`, `gave-up`; writes `tx`. Where the
@@ -89,7 +89,8 @@ impl Selective {
         board.conn.peer.sack_ok
     }
 
-    //= RFC 6675 section 4, IsLost: everything unreported below the returned number is lost
+    //= rfc6675#section-4
+    // IsLost: everything unreported below the returned number is lost.
     fn find_lost_edge(&self, board: &Board) -> Seq {
         let una = board.tx.una;
         let enough = (self.dupthresh - 1) * board.conn.mss;
@@ -121,7 +122,8 @@ impl Selective {
         to.since(from) - covered.sum::<u32>()
     }
 
-    //= RFC 6675 section 4, SetPipe
+    //= rfc6675#section-4
+    // SetPipe.
     fn pipe(&self, board: &Board) -> u32 {
         let tx = &board.tx;
         let alive = self.unreported(self.lost_edge.later(tx.una), tx.nxt.later(tx.una));
@@ -204,7 +206,7 @@ impl Selective {
         }
     }
 
-    //= RFC 6675 section 5
+    //= rfc6675#section-5
     fn look_for_loss(&mut self, cx: &mut Cx<'_>) {
         let (una, max, mss) = (cx.board.tx.una, cx.board.tx.max, cx.board.conn.mss);
         self.lost_edge = self.find_lost_edge(&cx.board);
@@ -230,7 +232,8 @@ impl Selective {
         }));
     }
 
-    //= RFC 6675 section 4, NextSeg rules 1, 3 and 4
+    //= rfc6675#section-4
+    // NextSeg rules 1, 3 and 4.
     fn next_seg(&self, board: &Board) -> Option<(Seq, u32)> {
         let tx = &board.tx;
         let from = self.high_rxt.later(tx.una);

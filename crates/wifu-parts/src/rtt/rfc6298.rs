@@ -114,7 +114,7 @@ impl Rfc6298 {
         }
     }
 
-    /// Never zero: a zero echo means "none" (spec.md 4.4).
+    /// Never zero: a zero echo means "none" (Behaviour 4.4).
     fn clock(&self, now: Time) -> u32 {
         ((now.0 / self.unit.0) as u32).max(1)
     }
@@ -131,7 +131,7 @@ impl Rfc6298 {
         )
     }
 
-    //= RFC 6298 section 2
+    //= rfc6298#section-2
     fn sample(&mut self, rtt: Span, data_bytes: u32, ack_bytes: u32, cx: &mut Cx<'_>) {
         let f = &mut self.facts;
         if f.samples == 0 {

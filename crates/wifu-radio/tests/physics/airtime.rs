@@ -1,4 +1,4 @@
-//! Airtime anchors (spec 11.1) as the machine produces them.
+//! Airtime anchors (Behaviour 11.1) as the machine produces them.
 
 use crate::bench::*;
 use crate::common::*;

@@ -1,4 +1,4 @@
-//! The driver's measurement of delay (spec 7), and rate control.
+//! The driver's measurement of delay (Behaviour 7), and rate control.
 
 use crate::bench::*;
 use crate::common::*;

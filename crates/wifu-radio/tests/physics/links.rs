@@ -132,8 +132,8 @@ fn losses(plan: &Plan, n: usize, gap: Span) -> Vec<bool> {
 
 #[test]
 fn isolated_links_lose_what_the_table_says() {
-    // Spec 12: deviation in dB, mean SNR, per cent lost of 1536 octets at 24 Mb/s. Without memory
-    // and with one frame per step the attempts are independent.
+    // Behaviour 12: deviation in dB, mean SNR, per cent lost of 1536 octets at 24 Mb/s. Without
+    // memory and with one frame per step the attempts are independent.
     for (sigma, snr, percent) in [
         (1.0, 14.5, 8.0),
         (1.0, 15.0, 3.2),

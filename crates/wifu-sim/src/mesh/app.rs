@@ -22,7 +22,7 @@ pub(crate) enum App {
     Trace { rows: Vec<(Span, u64)>, next: usize },
 }
 
-/// Files as the web has them (spec 14, X-T7).
+/// Files as the web has them (Behaviour 14, X-T7).
 #[derive(Clone, Debug)]
 pub(crate) struct Files {
     pause: Span,

@@ -1,8 +1,8 @@
-//! The overhead of a routing daemon (spec 11.4): broadcasts as OLSR sends them, HELLOs one hop far,
-//! topology control messages through the whole network. What they say is not believed: routes and
-//! relays are computed from what links are like, at once and for all nodes. With `withdraw` a link
-//! is dropped from all tables once `misses` HELLOs in a row were lost in one of its directions, and
-//! comes back with the next one.
+//! The overhead of a routing daemon (Behaviour 11.4): broadcasts as OLSR sends them, HELLOs one hop
+//! far, topology control messages through the whole network. What they say is not believed: routes
+//! and relays are computed from what links are like, at once and for all nodes. With `withdraw` a
+//! link is dropped from all tables once `misses` HELLOs in a row were lost in one of its
+//! directions, and comes back with the next one.
 
 use super::address::address;
 use super::clock::Clock;
@@ -16,7 +16,7 @@ use crate::scenario::OlsrSpec;
 use wifu_wire::ipv4::{self, HEADER};
 use wifu_wire::{IpInfo, Rng, Span, Time};
 
-/// Lengths of the IP packets (spec 11.4).
+/// Lengths of the IP packets (Behaviour 11.4).
 const HELLO: u16 = 100;
 const TC: u16 = 120;
 /// UDP port of OLSR (RFC 3626 3.1).

@@ -1,4 +1,4 @@
-//! Handlers of WiFu Core at the nodes (spec 3, design 7.8): chains that see every packet on its
+//! Handlers of WiFu Core at the nodes (Behaviour 3): chains that see every packet on its
 //! way, may change, drop or hold it.
 
 use super::air::Air;
@@ -61,7 +61,7 @@ impl Came {
         }
     }
 
-    /// For a transport (design 7.1).
+    /// For a transport.
     pub(crate) fn facts(self) -> FrameFacts {
         FrameFacts {
             rssi_dbm: self.radio.map(|r| r.rssi_dbm),

@@ -299,7 +299,7 @@ impl Mock {
     }
 
     /// Useful bits per second that `to` got: its octets over the time from the call to connect to
-    /// its last octet (spec.md 13). `None` before two octets.
+    /// its last octet (Behaviour 13). `None` before two octets.
     pub fn goodput(&self, flow: usize, to: Side) -> Option<f64> {
         let outcome = self.outcome(flow, to);
         let span = outcome.last_read_at? - self.asked_at(flow);

@@ -99,7 +99,7 @@ pub struct FlowSpec {
     /// When it connects.
     #[serde(default)]
     pub start: Secs,
-    /// A uniform time up to this is added to the start (spec 16.5).
+    /// A uniform time up to this is added to the start (Behaviour 16.5).
     #[serde(default)]
     pub jitter: Secs,
     /// From then on its application writes nothing more.

@@ -24,7 +24,7 @@ pub struct LinkPlan {
 pub struct LinkFacts {
     /// Frames that wait or are on the air.
     pub queued: usize,
-    /// Average time from entering the queue to leaving the air (weight 0.75, spec.md 7.1); `None`
+    /// Average time from entering the queue to leaving the air (weight 0.75, Behaviour 7.1); `None`
     /// before the first frame.
     pub delay: Option<Span>,
     /// Rate.

@@ -1,4 +1,4 @@
-//! A paced window in the shape of TCP-AP (design of ap05, spec.md 6.1): a gate beside TCP's own
+//! A paced window in the shape of TCP-AP (design of ap05, Behaviour 6.1): a gate beside TCP's own
 //! parts, which don't know of it.
 
 use wifu_engine::kit::Pace;

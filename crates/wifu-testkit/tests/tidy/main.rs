@@ -2,6 +2,7 @@
 //! function may be. It reads the tree, so it needs no list of files; its messages say what to do.
 
 mod arrows;
+mod citations;
 mod rules;
 mod shape;
 mod source;
@@ -94,6 +95,11 @@ fn the_methods_of_a_type_fill_few_files() {
 #[test]
 fn files_do_not_import_each_other_in_a_circle() {
     hold(shape::files_form_no_circle(&source::read_tree(&root())));
+}
+
+#[test]
+fn citations_have_one_form_and_lead_somewhere() {
+    hold(citations::check_tree(&root()));
 }
 
 #[test]

@@ -12,12 +12,12 @@ use wifu_linux::emu::Host;
 /// How often a running program is looked at.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// SIGINT's number.
+/// Number of SIGINT on all architectures of Linux.
 pub const SIGINT: i32 = 2;
 
 /// How a program ended.
 pub enum Ended {
-    /// By itself.
+    /// It ended by itself, with this status.
     Status(ExitStatus),
     /// We were told to end, by this signal.
     Signal(i32),
@@ -91,15 +91,15 @@ fn round_trip(text: &str) -> Option<f64> {
     value.trim().parse().ok()
 }
 
-/// What iperf3 found.
+/// What a run of iperf3 between two hosts found.
 pub struct Throughput {
     /// What arrived, bit/s of real time; none if iperf3 does not say.
     pub received: Option<f64>,
     /// Of datagrams, share lost, per cent.
     pub lost: Option<f64>,
-    /// Segments sent again.
+    /// Segments that the sender sent again; none for datagrams.
     pub retransmits: Option<u64>,
-    /// Everything iperf3 said.
+    /// The whole JSON of iperf3.
     pub all: Json,
 }
 

@@ -368,7 +368,7 @@ impl Session {
         Ok(())
     }
 
-    /// Who hears whom.
+    /// Print a table of who hears whom, and how well.
     fn net(&self) -> anyhow::Result<()> {
         let Reply::Links(links) = self.ask(Order::Links)? else {
             return Ok(());

@@ -34,7 +34,7 @@ pub const VERSION: u32 = 1;
 /// A longer line than this is no message of ours, bytes. Server output is the longest part.
 const MAX_LINE: usize = 64 << 20;
 
-/// One message.
+/// A message of the control connection: a line of JSON.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Message {
@@ -42,7 +42,7 @@ pub enum Message {
     Hello(Box<Hello>),
     /// The server expects the data streams at this port of the host under test.
     Ready {
-        /// Port number.
+        /// TCP port that listens for the data streams of this test.
         data_port: u16,
     },
     /// The client's ends of the data streams, in order of their indices.
@@ -63,12 +63,12 @@ pub enum Message {
     Results(Box<Results>),
     /// Nothing will come of this test.
     Error {
-        /// Why.
+        /// For the user of the other side to read.
         message: String,
     },
 }
 
-/// A client's request.
+/// What a client asks a server for, first of all.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Hello {
     /// [`VERSION`] of the client.
@@ -77,7 +77,7 @@ pub struct Hello {
     pub cookie: String,
     /// The data streams use IPv6.
     pub ipv6: bool,
-    /// What to do.
+    /// The test, with all that both ends have to know.
     pub test: Test,
 }
 
@@ -90,7 +90,7 @@ pub struct Test {
     pub streams: u32,
     /// Only the server sends.
     pub reverse: bool,
-    /// Both send.
+    /// Both ends send, each on streams of its own.
     pub bidir: bool,
     /// Seconds that count, unless `bytes` decides.
     pub seconds: f64,
@@ -106,19 +106,19 @@ pub struct Test {
     pub rate: u64,
     /// Blocks sent at once when a rate is set.
     pub burst: u32,
-    /// Socket buffers, bytes.
+    /// Size of both socket buffers, bytes; none: left as they are.
     pub window: Option<u64>,
     /// Maximum segment size, bytes.
     pub mss: Option<u32>,
-    /// Set TCP_NODELAY.
+    /// Whether senders set TCP_NODELAY.
     pub no_delay: bool,
     /// Milliseconds a receiving stream may be silent.
     pub rcv_timeout_ms: u64,
     /// Seconds between reports, for the output.
     pub interval: f64,
-    /// The client's `-T`.
+    /// Title in front of each line, which the client gave with `-T`.
     pub title: Option<String>,
-    /// The client's `--extra-data`.
+    /// Text for the report, which the client gave with `--extra-data`.
     pub extra_data: Option<String>,
     /// The client wants the server's output.
     pub server_output: Option<OutputKind>,
@@ -128,9 +128,9 @@ pub struct Test {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputKind {
-    /// Lines for people.
+    /// The lines that it printed.
     Text,
-    /// iperf3's JSON.
+    /// The report in the JSON of iperf3.
     Json,
 }
 

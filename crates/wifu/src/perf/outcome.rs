@@ -32,16 +32,16 @@ impl Arrival {
     }
 }
 
-/// What came out.
+/// What came out of a test: the `end` of the JSON report, with the names of iperf3.
 #[derive(Debug, Clone, Serialize, Default)]
 pub struct End {
     /// Each stream at both ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub streams: Option<Vec<EndStream>>,
-    /// The senders' view.
+    /// All streams of the test's direction as their senders counted them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sum_sent: Option<Sum>,
-    /// The receivers' view.
+    /// All streams of the test's direction as their receivers counted them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sum_received: Option<Sum>,
     /// With --bidir: the server as sender.
@@ -64,45 +64,45 @@ pub struct End {
 /// Processor use, percent of one processor.
 #[derive(Debug, Clone, Serialize, Default)]
 pub struct Cpu {
-    /// This process.
+    /// Of this process, in user mode and in the kernel.
     pub host_total: f64,
-    /// In user mode.
+    /// Of this process in user mode.
     pub host_user: f64,
-    /// In the kernel.
+    /// Of this process in the kernel.
     pub host_system: f64,
-    /// The other process.
+    /// Of the process at the other end, in user mode and in the kernel.
     pub remote_total: f64,
-    /// In user mode.
+    /// Of the process at the other end in user mode.
     pub remote_user: f64,
-    /// In the kernel.
+    /// Of the process at the other end in the kernel.
     pub remote_system: f64,
 }
 
-/// One stream's outcome.
+/// One stream over the whole test, as both of its ends saw it.
 #[derive(Debug, Clone, Serialize)]
 pub struct EndStream {
     /// As its sender saw it.
     pub sender: EndSide,
     /// As its receiver saw it.
     pub receiver: EndSide,
-    /// Ours.
+    /// What iperf3 does not have: addresses, when it connected and wrote first, what arrived.
     pub wifu: EndWifu,
 }
 
 /// One end's view of a stream.
 #[derive(Debug, Clone, Serialize)]
 pub struct EndSide {
-    /// The stream's number.
+    /// Number of the stream, the same in all rows of a report.
     pub socket: i32,
-    /// 0.
+    /// Seconds since the start; always 0, for the whole test is meant.
     pub start: f64,
     /// Seconds since the start.
     pub end: f64,
-    /// Length.
+    /// Seconds from `start` to `end`.
     pub seconds: f64,
-    /// Bytes.
+    /// Bytes handed to or taken from the socket.
     pub bytes: u64,
-    /// Their rate.
+    /// `bytes` over `seconds`, bit/s.
     pub bits_per_second: f64,
     /// Round-trip times and windows, at the sender.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
@@ -114,7 +114,7 @@ pub struct EndSide {
 /// A sender's state over the whole test.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, PartialEq)]
 pub struct Extremes {
-    /// Segments retransmitted.
+    /// Segments retransmitted in the whole test.
     pub retransmits: u64,
     /// Largest congestion window, bytes.
     pub max_snd_cwnd: u64,
@@ -122,18 +122,18 @@ pub struct Extremes {
     pub max_snd_wnd: u64,
     /// Largest smoothed round-trip time at an interval's end, microseconds.
     pub max_rtt: u32,
-    /// Smallest.
+    /// Smallest smoothed round-trip time at an interval's end, microseconds.
     pub min_rtt: u32,
-    /// Mean.
+    /// Mean of the smoothed round-trip times at the intervals' ends, microseconds.
     pub mean_rtt: u32,
 }
 
 /// What we add to a stream's outcome.
 #[derive(Debug, Clone, Serialize)]
 pub struct EndWifu {
-    /// The sending end.
+    /// Address of the sending end, as this side sees it.
     pub from: SocketAddr,
-    /// The receiving end.
+    /// Address of the receiving end, as this side sees it.
     pub to: SocketAddr,
     /// Time that connecting took, seconds; at the client.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -155,7 +155,7 @@ pub struct Totals {
     pub seconds: f64,
     /// Completion of the first and the last write or read, seconds since the start.
     pub times: Option<(f64, f64)>,
-    /// The sender's state.
+    /// Round-trip times and windows over the test; at the sender.
     pub tcp: Option<Extremes>,
     /// Time that connecting took, seconds.
     pub connect_s: Option<f64>,
@@ -164,7 +164,7 @@ pub struct Totals {
 /// A stream as the end of the report names it.
 #[derive(Debug, Clone, Copy)]
 pub struct Name {
-    /// Its number.
+    /// Number of the stream in the report.
     pub socket: i32,
     /// This process sends on it.
     pub sends: bool,

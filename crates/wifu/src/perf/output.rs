@@ -90,7 +90,7 @@ impl Output {
         self.kept = Some(String::new());
     }
 
-    /// The copy.
+    /// The lines since [`Output::keep`]; keeping ends. None if nothing was to be kept.
     pub fn take_kept(&mut self) -> Option<String> {
         self.kept.take()
     }
@@ -111,7 +111,7 @@ impl Output {
         }
     }
 
-    /// Announces the streams.
+    /// Announces the test with the addresses of its streams.
     pub fn begin(&mut self, layout: Layout, start: &Start) {
         self.layout = layout;
         self.event("start", start);

@@ -9,31 +9,31 @@ use wifu_linux::bsd::TcpInfo;
 use super::control::Test;
 use super::outcome::{Arrival, End};
 
-/// The whole report.
+/// The report of a test, as it is written to JSON: iperf3's names, and `wifu` for what it lacks.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// What was set up.
     pub start: Start,
-    /// What happened meanwhile.
+    /// One entry per interval, in order.
     pub intervals: Vec<Interval>,
     /// What came out; empty when there was no test.
     pub end: End,
-    /// The client's `-T`.
+    /// Title of the test, which the client gave with `-T`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// The client's `--extra-data`.
+    /// Text that the client gave with `--extra-data`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extra_data: Option<String>,
-    /// The server's report.
+    /// The report that the server would write, if it was asked for and is JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_output_json: Option<serde_json::Value>,
-    /// The server's lines.
+    /// The lines that the server printed, if they were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_output_text: Option<String>,
     /// Why the test failed or ended early.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Ours.
+    /// What iperf3 does not have.
     pub wifu: Wifu,
 }
 
@@ -65,7 +65,7 @@ pub struct Wifu {
 /// One figure for each machine.
 #[derive(Debug, Clone, Serialize)]
 pub struct Machines {
-    /// This one.
+    /// The machine of this end.
     pub host: f64,
     /// The other; 0 if unknown.
     pub remote: f64,
@@ -74,19 +74,19 @@ pub struct Machines {
 /// What was set up.
 #[derive(Debug, Clone, Serialize, Default)]
 pub struct Start {
-    /// The data streams.
+    /// Both ends of each data stream, in order of their numbers.
     pub connected: Vec<Connected>,
-    /// This program.
+    /// Name and version of this program.
     pub version: String,
-    /// This machine.
+    /// System, host name, kernel and machine, as `uname -a` has them.
     pub system_info: String,
     /// When the test began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<Timestamp>,
-    /// Client: the server.
+    /// At the client: the server that it was told to use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connecting_to: Option<HostPort>,
-    /// Server: the client.
+    /// At the server: the client whose test this is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accepted_connection: Option<HostPort>,
     /// The test's name, the same at both ends.
@@ -110,7 +110,7 @@ pub struct Start {
     /// SO_RCVBUF as it is, bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rcvbuf_actual: Option<i32>,
-    /// The parameters.
+    /// What the client asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub test_start: Option<TestStart>,
 }
@@ -118,11 +118,11 @@ pub struct Start {
 /// A data stream's addresses.
 #[derive(Debug, Clone, Serialize)]
 pub struct Connected {
-    /// The stream's number.
+    /// Number of the stream, the same in all rows of a report.
     pub socket: i32,
-    /// This end's address.
+    /// IP address of this end.
     pub local_host: String,
-    /// This end's port.
+    /// Port of this end.
     pub local_port: u16,
     /// The other end's address.
     pub remote_host: String,
@@ -130,12 +130,12 @@ pub struct Connected {
     pub remote_port: u16,
 }
 
-/// An address.
+/// The other side of the control connection.
 #[derive(Debug, Clone, Serialize)]
 pub struct HostPort {
-    /// Name or address.
+    /// Name or IP address, as it was given.
     pub host: String,
-    /// Port.
+    /// Port of the control connection.
     pub port: u16,
 }
 
@@ -169,7 +169,7 @@ pub struct TestStart {
 }
 
 impl TestStart {
-    /// Translates `test`.
+    /// The parameters in the names of iperf3.
     pub fn new(test: &Test) -> Self {
         let sized = test.bytes.is_some();
         Self {
@@ -208,10 +208,10 @@ impl Serialize for Seconds {
     }
 }
 
-/// One report interval.
+/// What moved in one report interval (`-i`).
 #[derive(Debug, Clone, Serialize)]
 pub struct Interval {
-    /// Each stream's row.
+    /// One row for each stream, in order of their numbers.
     pub streams: Vec<Row>,
     /// All streams of the test's direction.
     pub sum: Sum,
@@ -223,17 +223,17 @@ pub struct Interval {
 /// One stream in one interval.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// The stream's number.
+    /// Number of the stream, the same in all rows of a report.
     pub socket: i32,
     /// Seconds since the start.
     pub start: f64,
     /// Seconds since the start.
     pub end: f64,
-    /// Length.
+    /// Seconds from `start` to `end`.
     pub seconds: f64,
     /// Bytes handed to or taken from the socket.
     pub bytes: u64,
-    /// Their rate.
+    /// `bytes` over `seconds`, bit/s.
     pub bits_per_second: f64,
     /// State of the sender.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
@@ -242,7 +242,7 @@ pub struct Row {
     pub omitted: bool,
     /// Whether this side sends.
     pub sender: bool,
-    /// Ours.
+    /// What iperf3 does not have.
     pub wifu: RowWifu,
 }
 
@@ -257,7 +257,7 @@ pub struct TcpRow {
     pub snd_wnd: u64,
     /// Smoothed round-trip time, microseconds.
     pub rtt: u32,
-    /// Its variation, microseconds.
+    /// Variation of the round-trip time, microseconds.
     pub rttvar: u32,
     /// Path MTU, bytes.
     pub pmtu: u32,
@@ -268,9 +268,9 @@ pub struct TcpRow {
 /// What we add to a row.
 #[derive(Debug, Clone, Serialize)]
 pub struct RowWifu {
-    /// The sending end.
+    /// Address of the sending end, as this side sees it.
     pub from: SocketAddr,
-    /// The receiving end.
+    /// Address of the receiving end, as this side sees it.
     pub to: SocketAddr,
     /// Slow start threshold, bytes; absent before the first loss.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -295,18 +295,18 @@ impl RowWifu {
     }
 }
 
-/// Several streams together.
+/// All streams of one direction in an interval, or over the whole test.
 #[derive(Debug, Clone, Serialize)]
 pub struct Sum {
     /// Seconds since the start.
     pub start: f64,
     /// Seconds since the start.
     pub end: f64,
-    /// Length.
+    /// Seconds from `start` to `end`.
     pub seconds: f64,
     /// Bytes of all.
     pub bytes: u64,
-    /// Their rate.
+    /// `bytes` over `seconds`, bit/s.
     pub bits_per_second: f64,
     /// Segments retransmitted by all.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -321,7 +321,7 @@ pub struct Sum {
     pub wifu: Option<Arrival>,
 }
 
-/// The present moment.
+/// The system's clock, in the three spellings of iperf3.
 pub fn timestamp() -> Timestamp {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)

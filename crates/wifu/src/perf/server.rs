@@ -221,7 +221,7 @@ fn listen(args: &Args) -> anyhow::Result<ControlListener> {
     result.with_context(|| format!("listening on port {}", args.port))
 }
 
-/// Serves one test.
+/// Serves one test: that of the client whose control connection is standard input.
 fn work(args: &Args, number: u64) -> anyhow::Result<ExitCode> {
     let connection = io::stdin().as_fd().try_clone_to_owned()?;
     let mut control = Control::new(connection).context("taking over the client's connection")?;

@@ -29,7 +29,7 @@ const SLIVER: Duration = Duration::from_millis(5);
 
 /// A test about to start.
 pub struct Session<'a> {
-    /// What to do.
+    /// The test, with all that both ends know of it.
     pub test: &'a Test,
     /// This is the server.
     pub server: bool,
@@ -37,11 +37,11 @@ pub struct Session<'a> {
     pub streams: &'a [Stream],
     /// To the other side.
     pub control: &'a mut Control,
-    /// Interruptions.
+    /// Signals, any of which ends the test early.
     pub signals: &'a Signals,
-    /// Where rows go.
+    /// Where rows are written as they come.
     pub output: &'a mut Output,
-    /// Time between rows.
+    /// Time between rows; none: one row at the end.
     pub interval: Option<Duration>,
     /// How long an answer on the control connection may take.
     pub patience: Duration,
@@ -49,7 +49,7 @@ pub struct Session<'a> {
 
 /// A test that is over.
 pub struct Finished {
-    /// The rows.
+    /// The rows of all intervals, in order.
     pub intervals: Vec<Interval>,
     /// What this side measured.
     pub own: Results,
@@ -67,7 +67,7 @@ enum Ending {
     Regular,
     /// A stream's thread failed; joining it tells why.
     Failed,
-    /// A signal.
+    /// A signal, of this number, came to this process.
     Signal(i32),
     /// The other side said so, with a reason if it was not as planned.
     Told(Option<String>),

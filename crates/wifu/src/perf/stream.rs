@@ -33,9 +33,9 @@ pub struct Stream {
     pub socket: Arc<TcpStream>,
     /// This process sends on it.
     pub sends: bool,
-    /// This process's end.
+    /// Address of the end that is in this process.
     pub local: SocketAddr,
-    /// The other end.
+    /// Address of the end that is not.
     pub remote: SocketAddr,
     /// From the call of connect until it was established, on the side that connected.
     pub connect_time: Option<Duration>,
@@ -71,7 +71,7 @@ impl Counters {
 /// What the threads of a test share.
 #[derive(Debug)]
 pub struct Shared {
-    /// Time zero.
+    /// When the test began: times of streams are seconds since then.
     pub epoch: Instant,
     /// The test is over.
     pub stop: AtomicBool,

@@ -19,7 +19,7 @@ pub struct Link {
     pub attempts: u64,
     /// Data frames that collided at the receiver, by the strongest interferer.
     pub collisions: BTreeMap<u16, u64>,
-    /// Noise alone.
+    /// Nobody else was on the air: lost to noise alone.
     pub noise: u64,
     /// Too weak for the receiver to notice, by itself.
     pub weak: u64,
@@ -37,21 +37,21 @@ pub struct Link {
     pub refused: u64,
 }
 
-/// All links.
+/// Why attempts failed, on every link of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Causes {
     /// By transmitter and receiver.
     pub links: BTreeMap<(u16, u16), Link>,
     /// Broadcasts put on the air, by transmitter.
     pub broadcasts: BTreeMap<u16, u64>,
-    /// Records seen.
+    /// Records of the trace that were counted.
     pub records: u64,
     /// First and last time, ns.
     pub span: Option<(u64, u64)>,
 }
 
 impl Causes {
-    /// Count a record.
+    /// Count a record; they come in order of time.
     pub fn add(&mut self, r: &Record) {
         self.records += 1;
         let first = self.span.map_or(r.time.0, |s| s.0);
@@ -189,7 +189,6 @@ fn help() -> String {
     text + EXAMPLES
 }
 
-/// A code's name.
 fn word(code: impl std::fmt::Debug) -> String {
     format!("{code:?}").to_lowercase()
 }

@@ -429,7 +429,7 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// Three digits.
+/// A number with three digits that mean something.
 fn digits(x: f64) -> String {
     match x.abs() {
         a if a >= 99.95 => format!("{x:.0}"),

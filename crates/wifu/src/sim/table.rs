@@ -1,6 +1,6 @@
 //! Columns for people.
 
-/// Text in columns.
+/// Text in columns that are as wide as their widest cell.
 pub struct Table {
     /// Aligned to the right.
     right: Vec<bool>,
@@ -18,7 +18,6 @@ impl Table {
         }
     }
 
-    /// One row.
     pub fn row<const N: usize>(&mut self, cells: [String; N]) {
         self.rows.push(cells.into());
     }

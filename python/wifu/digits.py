@@ -1,0 +1,20 @@
+"""How many digits of a number are shown."""
+
+from __future__ import annotations
+
+import math
+
+
+def number(value: float, like: float | None = None) -> str:
+    """A value with as many digits as `like` (a half width, say) justifies; else three or four."""
+    if not math.isfinite(value):
+        return "?"
+    if like is not None and math.isfinite(like) and like > 0:
+        digits = max(0, min(6, 1 - math.floor(math.log10(like))))
+        return f"{value:.{digits}f}"
+    if value == 0:
+        return "0"
+    if 0.99 < abs(value) < 1:
+        return f"{value:.6f}"
+    digits = max(0, min(6, 3 - math.floor(math.log10(abs(value)))))
+    return f"{value:.{digits}f}"
