@@ -56,6 +56,21 @@ pub struct Seat {
     pub counts: &'static [&'static str],
 }
 
+impl Seat {
+    /// At these hooks, for all packets; it holds none.
+    pub fn new(name: &str, hooks: Hooks, rng: Rng) -> Seat {
+        Seat {
+            name: name.to_owned(),
+            hooks,
+            select: Select::ALL,
+            most: 0,
+            full: Full::Open,
+            rng,
+            counts: &[],
+        }
+    }
+}
+
 struct Link {
     seat: Seat,
     handler: Box<dyn Handler>,

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 
 use common::privileged;
 use wifu_core::{
-    Chain, Config, Full, Ground, Handler, Hook, Hooks, HopCx, Kinds, Packet, Seat, Select, Verbs,
-    Verdict,
+    Chain, Config, Full, Ground, Handler, Hook, Hooks, HopCx, Kinds, Packet, Seat, Verbs, Verdict,
 };
 use wifu_linux::core::config::{Settings, hooks_of};
 use wifu_linux::core::report::Report;
@@ -67,13 +66,8 @@ fn chain(ask: impl FnMut(u32, &mut Packet<'_>) -> Verdict + Send + 'static) -> C
 /// Add a handler at all hooks, for all packets.
 fn seat(chain: &mut Chain, name: &str, handler: Box<dyn Handler>, most: u32) {
     let seat = Seat {
-        name: name.to_owned(),
-        hooks: Hooks::WIRED,
-        select: Select::ALL,
         most,
-        full: Full::Open,
-        rng: Rng::new(1),
-        counts: &[],
+        ..Seat::new(name, Hooks::WIRED, Rng::new(1))
     };
     chain.push(seat, handler);
 }

@@ -1,7 +1,7 @@
 //! What handlers at a relay see of a packet on its way from hook to hook.
 
 use std::sync::{Arc, Mutex};
-use wifu_core::{Chain, Full, Handler, Hook, Hooks, HopCx, Packet, Verdict};
+use wifu_core::{Chain, Full, Handler, Hook, Hooks, HopCx, Packet, Seat, Verdict};
 use wifu_sim::mesh::Simulation;
 use wifu_sim::scenario::Scenario;
 use wifu_wire::{Rng, Span, ipv4};
@@ -91,16 +91,12 @@ fn run(
         kept: Vec::new(),
     };
     let mut chain = Chain::new();
-    let (hooks, rng) = (Hooks::of(hooks), Rng::new(1));
-    chain.push(
-        "notes",
-        Box::new(notes),
-        hooks,
-        None,
-        100,
-        Full::Closed,
-        rng,
-    );
+    let seat = Seat {
+        most: 100,
+        full: Full::Closed,
+        ..Seat::new("notes", Hooks::of(hooks), Rng::new(1))
+    };
+    chain.push(seat, Box::new(notes));
     simulation.set_chain(1, chain);
     simulation.run();
     let outcome = simulation.outcome();

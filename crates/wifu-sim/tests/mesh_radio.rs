@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
-use wifu_core::{Chain, Full, Handler, Hook, Hooks, HopCx, Packet, Verdict};
+use wifu_core::{Chain, Handler, Hook, Hooks, HopCx, Packet, Seat, Verdict};
 use wifu_engine::Blueprint;
 use wifu_radio::OnAir;
 use wifu_sim::mesh::{Seen, Simulation, Tap};
@@ -354,16 +354,8 @@ fn handlers_see_packets_at_their_hooks_and_may_drop_them() {
                 drop: drop && node == 2,
             };
             let mut chain = Chain::new();
-            let stream = Rng::new(1);
-            chain.push(
-                "count",
-                Box::new(count),
-                Hooks::ALL,
-                None,
-                0,
-                Full::Open,
-                stream,
-            );
+            let seat = Seat::new("count", Hooks::ALL, Rng::new(1));
+            chain.push(seat, Box::new(count));
             simulation.set_chain(node, chain);
         }
         simulation.run();
