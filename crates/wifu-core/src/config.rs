@@ -251,6 +251,15 @@ fn select(d: &Descriptor, protocol: Option<u8>) -> Select {
 }
 
 impl HandlerConfig {
+    /// One handler, from a table as in `[[handler]]`.
+    ///
+    /// # Errors
+    /// What is wrong with the table. Names and values are checked when the handler is made.
+    pub fn from_table(table: &toml::Table) -> Result<HandlerConfig, ConfigError> {
+        let config = toml::Value::Table(table.clone()).try_into();
+        config.map_err(|e: toml::de::Error| ConfigError(e.to_string().trim_end().to_owned()))
+    }
+
     /// One handler without further words.
     pub fn named(name: &str) -> HandlerConfig {
         HandlerConfig {

@@ -71,6 +71,19 @@ pub struct Blueprint {
     pub(crate) routes: Arc<Routes>,
     /// The most signals that one event can cause.
     pub cascade: usize,
+    /// What runs between hops, over the packets of this composition.
+    pub lane: Option<Arc<Blueprint>>,
+    /// Octets that handlers add between IP and transport.
+    pub below: u32,
+}
+
+/// What a composition's handlers do, as far as its ends must know.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HopHalf<'a> {
+    /// Header words and annotations that they write.
+    pub writes: &'a [&'static str],
+    /// Octets that they add to each packet.
+    pub adds: u32,
 }
 
 impl Blueprint {
@@ -79,26 +92,39 @@ impl Blueprint {
     /// # Errors
     /// Every problem found, each with its key and what would be right.
     pub fn new(c: &Composition, registry: &Registry) -> Result<Blueprint, ConfigError> {
-        Blueprint::check(c, registry, None)
+        Blueprint::with(c, registry, HopHalf::default())
     }
 
-    /// Check a composition whose connections carry the packets of another one, as the lanes of a
-    /// hop protocol do: its words are those of `carried`, whatever its own `wire` says.
+    /// Check a composition whose handlers do this.
     ///
     /// # Errors
     /// As [`Blueprint::new`].
-    pub fn new_over(
-        carried: &Blueprint,
+    pub fn with(
         c: &Composition,
         registry: &Registry,
+        hops: HopHalf<'_>,
     ) -> Result<Blueprint, ConfigError> {
-        Blueprint::check(c, registry, Some(&carried.wire))
+        let mut ends = Blueprint::check(c, registry, None)?;
+        ends.below = hops.adds;
+        if let Some(lane) = &c.lane {
+            let mut lane = Blueprint::check(lane, registry, Some(&ends.wire))?;
+            lane.number = ends.number;
+            ends.lane = Some(Arc::new(lane));
+        }
+        let descs = |b: &Blueprint| b.parts.iter().map(|p| p.desc).collect::<Vec<_>>();
+        let lane = ends.lane.as_deref().map_or(Vec::new(), descs);
+        let problems = checks::hops(&ends.name, &descs(&ends), &lane, hops.writes);
+        if problems.is_empty() {
+            Ok(ends)
+        } else {
+            Err(ConfigError { problems })
+        }
     }
 
     fn check(
         c: &Composition,
         registry: &Registry,
-        carried: Option<&Arc<dyn Wire>>,
+        ends: Option<&Arc<dyn Wire>>,
     ) -> Result<Blueprint, ConfigError> {
         let mut problems = Vec::new();
         let descs = find_parts(c, registry, &mut problems);
@@ -120,21 +146,14 @@ impl Blueprint {
             });
         }
         let cascade = checks::signals(c, &descs, registry, &mut problems);
-        if c.carries.is_some() && carried.is_none() {
-            let what = "the carried protocol is in the library: resolve it there";
-            problems.push(Problem {
-                key: format!("{}.carries", c.name),
-                what: String::from(what),
-            });
-        }
-        let wire =
-            match carried.map_or_else(|| make_wire(c, &descs, registry), |w| Ok(Arc::clone(w))) {
-                Ok(wire) => wire,
-                Err(problem) => {
-                    problems.push(problem);
-                    return Err(ConfigError { problems });
-                }
-            };
+        let wire = match ends.map_or_else(|| make_wire(c, &descs, registry), |w| Ok(Arc::clone(w)))
+        {
+            Ok(wire) => wire,
+            Err(problem) => {
+                problems.push(problem);
+                return Err(ConfigError { problems });
+            }
+        };
         let parts = plan_parts(c, &descs, values, (&*wire, registry), &mut problems);
         if !problems.is_empty() {
             return Err(ConfigError { problems });
@@ -155,6 +174,8 @@ impl Blueprint {
             store,
             routes,
             cascade,
+            lane: None,
+            below: 0,
         };
         blueprint.hooks_declared().map(|()| blueprint)
     }
@@ -229,17 +250,7 @@ impl Library {
     /// # Errors
     /// As [`Library::expand`] and [`Blueprint::new`].
     pub fn resolve(&self, spec: &str, registry: &Registry) -> Result<Arc<Blueprint>, ConfigError> {
-        let c = self.expand(spec)?;
-        let Some(name) = &c.carries else {
-            return Blueprint::new(&c, registry).map(Arc::new);
-        };
-        let carried = self.expand(name)?;
-        if carried.carries.is_some() {
-            let what = format!("{name} itself carries another protocol's packets");
-            return Err(ConfigError::one(format!("{}.carries", c.name), what));
-        }
-        let carried = Blueprint::new(&carried, registry)?;
-        Blueprint::new_over(&carried, &c, registry).map(Arc::new)
+        Blueprint::new(&self.expand(spec)?, registry).map(Arc::new)
     }
 }
 
@@ -319,7 +330,10 @@ fn make_wire(
     let key = format!("{}.wire", c.name);
     if c.wire == "shim" {
         let mut words: Vec<ShimWord> = Vec::new();
-        for w in descs.iter().flat_map(|d| d.words).map(|w| w.layout) {
+        let between = c.lane.iter().flat_map(|lane| &lane.parts);
+        let between = between.filter_map(|p| registry.find(&p.name));
+        let all = descs.iter().copied().chain(between);
+        for w in all.flat_map(|d| d.words).map(|w| w.layout) {
             if words.iter().all(|have| have.name != w.name) {
                 words.push(w);
             }
@@ -385,16 +399,11 @@ fn plan_parts(
 }
 
 fn no_word(c: &Composition, desc: &Descriptor, word: &str, wire: &dyn Wire) -> Problem {
-    let whose = match &c.carries {
-        Some(name) => format!("the packets of {name} do not have"),
-        None => format!(
-            "wire = \"{}\" does not have; wire = \"shim\" lays out any word",
-            wire.name()
-        ),
-    };
     let what = format!(
-        "{} uses the header word \"{word}\", which {whose}",
-        desc.name
+        "{} uses the header word \"{word}\", which wire = \"{}\" does not have; wire = \"shim\" lays \
+         out any word",
+        desc.name,
+        wire.name()
     );
     Problem {
         key: format!("{}.wire", c.name),
@@ -440,9 +449,6 @@ fn make_routes(descs: &[&'static Descriptor], exts: &[(&'static str, ExtId)]) ->
 
 fn canonical(c: &Composition, parts: &[PartPlan], engine: &Values) -> String {
     let mut text = format!("{} {} {}", c.name, c.wire, c.store);
-    if let Some(carried) = &c.carries {
-        text += &format!(" over {carried}");
-    }
     for p in parts {
         text += &format!("|{}", p.desc.name);
         for (name, value) in &p.values {

@@ -250,3 +250,38 @@ fn cascade(
     path.pop();
     Ok(total)
 }
+
+/// A word that nodes on the way write, or an annotation, which an end reads: the composition must
+/// bring who writes it, else the protocol would run and mean nothing.
+pub(crate) fn hops(name: &str, ends: Parts<'_>, lane: Parts<'_>, written: &[&str]) -> Vec<Problem> {
+    let mut have: Vec<&str> = written.to_vec();
+    have.extend(lane.iter().flat_map(|d| d.words).filter_map(|w| {
+        let both = w.layout.hop_writable && w.access.writes();
+        both.then_some(w.name())
+    }));
+    let notes = ends.iter().flat_map(|d| d.notes);
+    have.extend(notes.filter_map(|n| n.access.writes().then_some(n.name)));
+    let mut problems = Vec::new();
+    for d in ends {
+        let words = d
+            .words
+            .iter()
+            .filter(|w| w.layout.hop_writable && w.access.reads());
+        let words = words.map(|w| ("header word", w.name()));
+        let notes = d.notes.iter().filter(|n| n.access.reads());
+        let notes = notes.map(|n| ("annotation", n.name));
+        for (kind, what) in words.chain(notes).filter(|(_, what)| !have.contains(what)) {
+            let what = format!(
+                "{} reads the {kind} \"{what}\", which nodes write, and nothing in this composition \
+                 does: bring a handler or a lane that does, [handlers.{name}] chain = [..] or \
+                 [lane.{name}]",
+                d.name
+            );
+            problems.push(Problem {
+                key: format!("{name}.{}", d.role.key()),
+                what,
+            });
+        }
+    }
+    problems
+}

@@ -61,7 +61,7 @@ pub struct PartRef {
 }
 
 /// A composition, expanded (no `extends` left) but unchecked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Composition {
     /// Name.
     pub name: String,
@@ -71,9 +71,6 @@ pub struct Composition {
     pub number: u8,
     /// Wire format.
     pub wire: String,
-    /// The protocol whose packets it carries, for the lanes of hop protocols: the wire format is
-    /// that protocol's.
-    pub carries: Option<String>,
     /// Store.
     pub store: String,
     /// Profile whose values were used, if any.
@@ -85,6 +82,12 @@ pub struct Composition {
     pub profile_params: Vec<(String, String)>,
     /// Parameters set for the whole composition: those that no part declares are errors.
     pub params: Vec<(String, String)>,
+    /// Handlers that it brings along, installed wherever it is served: a table each, of which the
+    /// engine knows nothing but that it is one.
+    pub handlers: Vec<Table>,
+    /// What runs between hops: one connection per flow and direction at each sending node, over
+    /// the packets of this composition.
+    pub lane: Option<Box<Composition>>,
 }
 
 /// Named protocols and profiles.
@@ -93,17 +96,20 @@ pub struct Library {
     protocols: BTreeMap<String, Table>,
     profiles: BTreeMap<String, Vec<(String, String)>>,
     order: Vec<String>,
+    /// By the name of the protocol that brings them.
+    handlers: BTreeMap<String, Vec<Table>>,
+    lanes: BTreeMap<String, Table>,
 }
 
-const KEYS: [&str; 8] = [
-    "extends", "doc", "number", "wire", "carries", "store", "profile", "set",
+const KEYS: [&str; 7] = [
+    "extends", "doc", "number", "wire", "store", "profile", "set",
 ];
 
 impl Library {
-    /// Read `[protocol.NAME]` and `[profile.NAME]` tables.
+    /// Read `[protocol.NAME]`, `[handlers.NAME]`, `[lane.NAME]` and `[profile.NAME]` tables.
     ///
     /// # Errors
-    /// Bad TOML, or tables other than these.
+    /// Bad TOML, tables other than these, and handlers or a lane of no protocol.
     pub fn parse(text: &str) -> Result<Library, ConfigError> {
         let table: Table = text
             .parse()
@@ -130,11 +136,31 @@ impl Library {
                         let params = params_of(body, &path)?;
                         library.profiles.insert(name.clone(), params);
                     }
+                    "handlers" => {
+                        let chain = chain_of(body, &path)?;
+                        library.handlers.insert(name.clone(), chain);
+                    }
+                    "lane" => {
+                        library.lanes.insert(name.clone(), body.clone());
+                    }
                     _ => {
-                        let what = "unknown section; write [protocol.NAME] or [profile.NAME]";
+                        let what = "unknown section; write [protocol.NAME], [handlers.NAME], \
+                                    [lane.NAME] or [profile.NAME]";
                         return Err(ConfigError::one(path, what));
                     }
                 }
+            }
+        }
+        for (section, names) in [
+            ("handlers", library.handlers.keys().collect::<Vec<_>>()),
+            ("lane", library.lanes.keys().collect()),
+        ] {
+            if let Some(name) = names
+                .into_iter()
+                .find(|n| !library.protocols.contains_key(*n))
+            {
+                let what = format!("there is no [protocol.{name}] whose ends it could be for");
+                return Err(ConfigError::one(format!("{section}.{name}"), what));
             }
         }
         Ok(library)
@@ -148,6 +174,13 @@ impl Library {
                 self.order.push(name);
             }
         }
+        // One that takes another's place brings its own along, or nothing.
+        for name in other.protocols.keys() {
+            self.handlers.remove(name);
+            self.lanes.remove(name);
+        }
+        self.handlers.extend(other.handlers);
+        self.lanes.extend(other.lanes);
         self.protocols.extend(other.protocols);
         self.profiles.extend(other.profiles);
         self
@@ -186,8 +219,19 @@ impl Library {
             overrides.push((key.trim().to_string(), value.trim().to_string()));
         }
         let mut c = self.expand_name(name, &mut Vec::new())?;
-        self.apply(&mut c, overrides)?;
+        let (of_lane, own) = overrides
+            .into_iter()
+            .partition(|(key, _): &(String, String)| key.starts_with("lane."));
+        self.apply(&mut c, own)?;
         c.parts.sort_by_key(|p| p.role);
+        if let Some(lane) = &mut c.lane {
+            let bare = |(key, value): (String, String)| (key["lane.".len()..].to_string(), value);
+            self.apply(lane, of_lane.into_iter().map(bare).collect())?;
+            lane.parts.sort_by_key(|p| p.role);
+        } else if let Some((key, _)) = of_lane.first() {
+            let what = format!("{name} has no lane");
+            return Err(ConfigError::one(format!("{name}.{key}"), what));
+        }
         Ok(c)
     }
 
@@ -221,19 +265,71 @@ impl Library {
                 doc: String::new(),
                 number: 0,
                 wire: String::from("tcp"),
-                carries: None,
                 store: String::from("octets"),
                 profile: None,
                 parts: Vec::new(),
                 profile_params: Vec::new(),
                 params: Vec::new(),
+                handlers: Vec::new(),
+                lane: None,
             },
         };
         c.name = name.to_string();
         for (key, value) in table {
             self.apply_key(&mut c, &path, key, value)?;
         }
+        if let Some(chain) = self.handlers.get(name) {
+            c.handlers.clone_from(chain);
+        }
+        if let Some(table) = self.lanes.get(name) {
+            c.lane = Some(Box::new(self.expand_lane(
+                name,
+                table,
+                c.lane.take(),
+                &c.wire,
+            )?));
+        }
         Ok(c)
+    }
+
+    /// The lane of a protocol: its own keys over those of the lane that it inherits.
+    fn expand_lane(
+        &self,
+        name: &str,
+        table: &Table,
+        inherited: Option<Box<Composition>>,
+        wire: &str,
+    ) -> Result<Composition, ConfigError> {
+        let path = format!("lane.{name}");
+        let mut lane = inherited.map_or_else(
+            || Composition {
+                name: String::new(),
+                doc: String::new(),
+                number: 0,
+                wire: String::new(),
+                store: String::from("packets"),
+                profile: None,
+                parts: Vec::new(),
+                profile_params: Vec::new(),
+                params: Vec::new(),
+                handlers: Vec::new(),
+                lane: None,
+            },
+            |lane| *lane,
+        );
+        lane.name = path.clone();
+        for (key, value) in table {
+            match (key.as_str(), value.as_str()) {
+                ("wire", Some(own)) if own == wire => {}
+                ("wire" | "extends" | "number" | "store", _) => {
+                    let what = "a lane has the packets of its protocol: it has no such key";
+                    return Err(ConfigError::one(format!("{path}.{key}"), what));
+                }
+                _ => self.apply_key(&mut lane, &path, key, value)?,
+            }
+        }
+        lane.wire = wire.to_string();
+        Ok(lane)
     }
 
     fn apply_key(
@@ -252,7 +348,6 @@ impl Library {
             "extends" => {}
             "doc" => c.doc = text()?,
             "wire" => c.wire = text()?,
-            "carries" => c.carries = Some(text()?),
             "store" => c.store = text()?,
             "number" => {
                 let n = value.as_integer().and_then(|n| u8::try_from(n).ok());
@@ -317,6 +412,30 @@ impl Library {
         }
         Ok(())
     }
+}
+
+/// `chain = ["name", { use = "name", .. }]`.
+fn chain_of(body: &Table, path: &str) -> Result<Vec<Table>, ConfigError> {
+    let wrong = |at: &str| {
+        let what = "write chain = [{ use = \"name\", hooks = [..] }]";
+        ConfigError::one(format!("{path}.{at}"), what)
+    };
+    if let Some(key) = body.keys().find(|k| *k != "chain") {
+        return Err(wrong(key));
+    }
+    let Some(Toml::Array(items)) = body.get("chain") else {
+        return Err(wrong("chain"));
+    };
+    let one = |item: &Toml| match item {
+        Toml::String(name) => {
+            let mut named = Table::new();
+            named.insert("use".to_string(), Toml::String(name.clone()));
+            Ok(named)
+        }
+        Toml::Table(t) if t.get("use").is_some_and(Toml::is_str) => Ok(t.clone()),
+        _ => Err(wrong("chain")),
+    };
+    items.iter().map(one).collect()
 }
 
 /// `role = "part"`, `role = { use = "part", .. }`, a list of either, or `{ add = [..] }`.

@@ -417,6 +417,7 @@ mod tests {
         part: "vegas",
         values: &[("alpha", Value::Int(2)), ("gamma", Value::Real(1.0))],
         words: &[("rate", Word(0))],
+        notes: &[],
         exts: &[],
     };
 

@@ -94,7 +94,7 @@ struct Spy;
 
 impl Component for Spy {
     fn on_overheard(&mut self, _seg: &Segment<'_>, cx: &mut Cx<'_>) {
-        cx.write(|path: &mut wifu_engine::board::PathFacts| path.hops += 1);
+        cx.write(|path: &mut wifu_engine::board::PathFacts| path.hops = None);
     }
 }
 

@@ -4,4 +4,4 @@
 
 mod registry;
 
-pub use registry::{Catalog, Protocol, Registry};
+pub use registry::{Catalog, Protocol, Registry, tell_apart};

@@ -2,14 +2,83 @@
 //! it brings along.
 
 use std::sync::{Arc, LazyLock};
-use wifu_core::{Descriptor, Kinds};
+use wifu_core::{Chain, Config, Descriptor, Ground, HandlerConfig, Kinds, Own, Select, Verbs};
+use wifu_engine::blueprint::HopHalf;
 use wifu_engine::{Blueprint, ConfigError, Library};
+use wifu_wire::Rng;
 
 /// A checked composition with all that it brings along.
 #[derive(Clone, Debug)]
 pub struct Protocol {
-    /// Its ends.
+    /// Its ends, and what runs between hops ([`Blueprint::lane`]).
     pub ends: Arc<Blueprint>,
+    /// Its handlers, for each node that serves it.
+    pub handlers: Config,
+}
+
+impl Protocol {
+    /// Ends that bring nothing along.
+    pub fn of(ends: Arc<Blueprint>) -> Protocol {
+        Protocol {
+            ends,
+            handlers: Config::default(),
+        }
+    }
+
+    /// Whether nodes on the way have something to do for it.
+    pub fn has_hops(&self) -> bool {
+        !self.handlers.handlers.is_empty() || self.ends.lane.is_some()
+    }
+
+    /// Which packets are its own.
+    pub fn select(&self) -> Select {
+        Select::composition(&*self.ends.wire, self.ends.number)
+    }
+
+    /// Append its handlers to a node's chain.
+    ///
+    /// # Errors
+    /// A handler that cannot act on the ground.
+    pub fn append(
+        &self,
+        chain: &mut Chain,
+        rng: &Rng,
+        ground: Ground<'_>,
+    ) -> Result<(), wifu_core::ConfigError> {
+        let own = Own {
+            wire: &*self.ends.wire,
+            number: self.ends.number,
+        };
+        let named = rng.split(&self.ends.name);
+        self.handlers.append(chain, &named, ground, Some(own))
+    }
+}
+
+/// Of protocols that one node serves, two whose hop halves differ and whose packets cannot be told
+/// apart: nobody could say what is to be done with a packet.
+///
+/// # Errors
+/// Their names.
+pub fn tell_apart(served: &[Arc<Protocol>]) -> Result<(), String> {
+    for (i, a) in served.iter().enumerate() {
+        for b in &served[..i] {
+            let lane = |p: &Protocol| p.ends.lane.as_ref().map(|l| l.id);
+            let words = |p: &Protocol| {
+                let own = p.ends.wire.format().own();
+                own.map(|w| (w.name, w.byte, w.bit, w.bits))
+                    .collect::<Vec<_>>()
+            };
+            let same = a.handlers == b.handlers && lane(a) == lane(b) && words(a) == words(b);
+            if !same && a.select().meets(&b.select()) {
+                return Err(format!(
+                    "{} and {} have packets of one kind (IP protocol {}), but not the same handlers \
+                     and lanes: no node could tell which to ask; give one of them another number",
+                    b.ends.name, a.ends.name, a.ends.number
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Who knows protocols and handlers.
@@ -83,8 +152,37 @@ impl Registry {
     /// # Errors
     /// Unknown names and values out of range, with what would be right.
     pub fn resolve(&self, spec: &str) -> Result<Arc<Protocol>, ConfigError> {
-        let ends = self.library.resolve(spec, &self.kinds.parts)?;
-        Ok(Arc::new(Protocol { ends }))
+        let composition = self.library.expand(spec)?;
+        let key = format!("handlers.{}", composition.name);
+        let wrong = |e: &dyn core::fmt::Display| ConfigError::one(&key, e.to_string());
+        let mut handlers = Config::default();
+        for table in &composition.handlers {
+            let config = HandlerConfig::from_table(table).map_err(|e| wrong(&e))?;
+            handlers.handlers.push(config);
+        }
+        let mut found = Vec::new();
+        for h in &handlers.handlers {
+            found.push(self.kinds.find(&h.name).map_err(|e| wrong(&e))?);
+        }
+        let words = found.iter().flat_map(|d| d.words);
+        let words = words.filter(|w| w.access.writes()).map(|w| w.name);
+        let notes = found.iter().flat_map(|d| d.notes);
+        let notes = notes.filter(|n| n.access.writes()).map(|n| n.name);
+        let writes: Vec<&'static str> = words.chain(notes).collect();
+        let hops = HopHalf {
+            writes: &writes,
+            adds: found.iter().map(|d| d.adds()).sum(),
+        };
+        let ends = Arc::new(Blueprint::with(&composition, &self.kinds.parts, hops)?);
+        let protocol = Protocol { ends, handlers };
+        // Made once and thrown away: what is wrong with a handler is said now.
+        let ground = Ground {
+            kinds: &self.kinds,
+            can: Verbs::ALL,
+        };
+        let made = protocol.append(&mut Chain::new(), &Rng::new(0), ground);
+        made.map_err(|e| wrong(&e))?;
+        Ok(Arc::new(protocol))
     }
 }
 
@@ -102,7 +200,7 @@ impl Catalog for Registry {
 /// that come with WiFu.
 impl<F: Fn(&str) -> Result<Arc<Blueprint>, String>> Catalog for F {
     fn protocol(&self, spec: &str) -> Result<Arc<Protocol>, String> {
-        self(spec).map(|ends| Arc::new(Protocol { ends }))
+        self(spec).map(|ends| Arc::new(Protocol::of(ends)))
     }
 
     fn kinds(&self) -> &Kinds {

@@ -155,6 +155,13 @@ pub struct PacketOutcome {
     pub hop: u64,
     /// On their way at the end.
     pub inside: u64,
+    /// Copies that handlers of hops sent, besides the packets that the ends sent.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub copies: u64,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 /// One request, or one file.

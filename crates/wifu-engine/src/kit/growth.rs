@@ -328,6 +328,7 @@ mod tests {
             part: "growth",
             values: &values,
             words: &[],
+            notes: &[],
             exts: &[],
         })
     }

@@ -190,7 +190,7 @@ fn place_handlers(
     let specs = simulation.scenario.handler.clone();
     let ground = Ground {
         kinds,
-        can: Verbs::HOLD.with(Verbs::STATUS),
+        can: Verbs::ALL,
     };
     // By number: a node may be called by its place (`n3`) although it has a name.
     let mut places = Vec::with_capacity(specs.len());

@@ -49,6 +49,25 @@ pub(crate) enum Place {
     None,
 }
 
+/// What handlers of a node may ask for.
+#[derive(Clone, Copy)]
+pub(crate) struct Around<'a> {
+    pub(crate) now: Time,
+    pub(crate) air: &'a Air,
+    routes: &'a Routes,
+    wires: &'a [Wire],
+}
+
+impl Around<'_> {
+    /// The next node on the way from one node to another, and the hops of the whole way; `None`
+    /// without a route.
+    pub(crate) fn next(&self, from: u16, to: u16) -> Option<(u16, usize)> {
+        let wires: Vec<u16> = self.wires.iter().map(|w| w.to).collect();
+        let path = self.routes.path(from, to, &wires);
+        path.get(1).map(|next| (*next, path.len() - 1))
+    }
+}
+
 /// What carries packets.
 pub(crate) struct Forwarding {
     pub(crate) pool: Pool,
@@ -97,6 +116,17 @@ impl Forwarding {
         self.aired = tap.as_ref().is_some_and(|t| t.wants_air());
         self.air.watch(frames, self.aired);
         core::mem::replace(&mut self.tap, tap)
+    }
+
+    /// The pool, and what handlers of nodes may ask for beside it.
+    pub(crate) fn around(&mut self, now: Time) -> (&mut Pool, Around<'_>) {
+        let around = Around {
+            now,
+            air: &self.air,
+            routes: &self.routes,
+            wires: &self.wires,
+        };
+        (&mut self.pool, around)
     }
 
     /// A packet came over a link to the node that holds it.
@@ -173,6 +203,46 @@ impl Forwarding {
             }
             Via::Nowhere => Err(Lost::Route),
         }
+    }
+
+    /// Put a packet into the queue of the link to a neighbour, or for all who hear.
+    ///
+    /// # Errors
+    /// Where it is lost; its holder has it still.
+    pub(crate) fn dispatch_to(
+        &mut self,
+        clock: &mut Clock,
+        id: u32,
+        to: Option<u16>,
+    ) -> Result<(), Lost> {
+        let Packet { at, len, .. } = self.pool[id];
+        let wire = |w: &Wire| w.from == at && Some(w.to) == to;
+        if let Some(wire) = self.wires.iter().position(wire) {
+            return self.enter_wire(clock, id, wire as u32);
+        }
+        if to.is_some_and(|n| usize::from(n) >= self.relayed.len()) {
+            return Err(Lost::Route);
+        }
+        self.pool[id].shout = to.is_none();
+        let sent = self.air.send(clock.now, at, to, len, id);
+        if sent { Ok(()) } else { Err(Lost::Queue) }
+    }
+
+    /// A packet that a node's handler made, from its IP header on; `None` if it is none.
+    pub(crate) fn made(&mut self, node: u16, octets: &[u8]) -> Option<u32> {
+        let header = wifu_core::ip::header(octets)?;
+        debug_assert!(header >= 20);
+        let (_, to) = wifu_core::ip::addresses(octets);
+        let buffer = self.pool.buffer();
+        let packet = Packet::new(buffer, 0, node, super::address::node_of(to), octets[9]);
+        let id = self.pool.insert(packet);
+        let mut whole = octets.to_vec();
+        wifu_core::ip::repair(&mut whole);
+        if self.pool.rewrite(id, &whole) {
+            return Some(id);
+        }
+        self.pool.release(id);
+        None
     }
 
     #[inline]

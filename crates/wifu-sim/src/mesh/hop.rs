@@ -1,14 +1,17 @@
 //! Handlers of WiFu Core at the nodes (Behaviour 3): chains that see every packet on its
 //! way, may change, drop or hold it.
 
-use super::air::Air;
+use super::address::node_of;
 use super::clock::Clock;
 use super::events::{Class, What};
+use super::forward::Around;
 use super::nodes::Nodes;
 use super::pool::{Pool, lower_ttl};
 use super::tap::RadioFacts;
-use wifu_core::{Chain, Counters, Hook, Hooks, LinkFacts, Packet, Released};
-use wifu_core::{Site, TxStatus, Verdict, ip};
+use core::net::Ipv4Addr;
+use core::num::NonZeroU8;
+use wifu_core::{Chain, Counters, Hook, Hooks, LinkFacts, Octets, Packet, Released};
+use wifu_core::{NextHop, Sending, Site, TxStatus, Verdict, ip};
 use wifu_wire::{FrameFacts, Neighbour, Notes, Time};
 
 /// The hooks at which a node is asked: a bit for each.
@@ -78,6 +81,12 @@ pub(crate) fn neighbour(node: u16) -> Option<Neighbour> {
     Neighbour::new(1, crate::air_pcap::address(node))
 }
 
+/// The node of a neighbour.
+pub(crate) fn node_at(neighbour: Neighbour) -> u16 {
+    let [_, _, _, _, high, low] = neighbour.address;
+    u16::from_be_bytes([high, low]).wrapping_sub(1)
+}
+
 /// A packet on its way over a node, from hook to hook.
 #[derive(Clone, Copy)]
 pub(crate) struct Passage {
@@ -101,9 +110,54 @@ impl Passage {
     }
 }
 
+/// Why a chain is asked about a packet.
+#[derive(Clone, Copy)]
+pub(crate) enum Asking {
+    /// It reached a hook.
+    New,
+    /// It was held there, and let go.
+    Again(Released),
+    /// A handler of the chain sent it; by its place.
+    Sent(usize),
+}
+
+/// A packet of the pool while a chain sees it.
+struct Seen<'a> {
+    octets: &'a mut Vec<u8>,
+    pool: &'a mut Pool,
+    id: u32,
+    changed: bool,
+}
+
+impl Octets for Seen<'_> {
+    fn get(&self) -> &[u8] {
+        self.octets
+    }
+    fn get_mut(&mut self) -> &mut [u8] {
+        self.changed = true;
+        self.octets
+    }
+    fn replace(&mut self, octets: &[u8]) {
+        self.changed = true;
+        Octets::replace(self.octets, octets);
+    }
+    fn copy(&mut self) -> Option<u64> {
+        let id = self.pool.twin(self.id);
+        if self.changed {
+            let mut octets = self.octets.clone();
+            ip::repair(&mut octets);
+            if !self.pool.rewrite(id, &octets) {
+                self.pool.release(id);
+                return None;
+            }
+        }
+        Some(u64::from(id))
+    }
+}
+
 struct Here<'a> {
     node: u16,
-    air: &'a Air,
+    around: Around<'a>,
 }
 
 impl Site for Here<'_> {
@@ -112,7 +166,17 @@ impl Site for Here<'_> {
     }
 
     fn link(&self) -> LinkFacts {
-        self.air.link(self.node).unwrap_or_default()
+        self.around.air.link(self.node).unwrap_or_default()
+    }
+
+    fn next_hop(&self, to: Ipv4Addr) -> Option<NextHop> {
+        let to = node_of(to);
+        let (next, hops) = self.around.next(self.node, to)?;
+        Some(NextHop {
+            neighbour: neighbour(next)?,
+            last: next == to,
+            hops: NonZeroU8::new(u8::try_from(hops).unwrap_or(u8::MAX)),
+        })
     }
 }
 
@@ -148,9 +212,9 @@ impl Nodes {
     /// Ask the chain of the node that holds a packet, or go on asking it about one that was held.
     pub(crate) fn ask(
         &mut self,
-        (pool, air, now): (&mut Pool, &Air, Time),
+        (pool, around): (&mut Pool, Around<'_>),
         way: &mut Passage,
-        again: Option<Released>,
+        again: Asking,
     ) -> Verdict {
         let (id, hook) = (way.id, way.hook);
         let node = pool[id].at;
@@ -163,15 +227,23 @@ impl Nodes {
             pool.copy_seen(id, &mut self.octets);
         }
         way.copied = true;
-        let mut packet = Packet::new(&mut self.octets, u64::from(id));
+        let mut seen = Seen {
+            octets: &mut self.octets,
+            pool,
+            id,
+            changed: false,
+        };
+        let mut packet = Packet::new(&mut seen, u64::from(id));
         packet.transmitter = way.came.from.and_then(neighbour);
         packet.rssi_dbm = way.came.radio.map(|r| r.rssi_dbm);
         packet.rate = way.came.radio.map(|r| r.mode.rate());
         packet.notes = way.came.notes;
-        let here = Here { node, air };
+        let here = Here { node, around };
+        let now = around.now;
         let verdict = match again {
-            None => chain.on_packet(hook, &mut packet, now, &here),
-            Some(released) => chain.resume(released, &mut packet, now, &here),
+            Asking::New => chain.on_packet(hook, &mut packet, now, &here),
+            Asking::Again(released) => chain.resume(released, &mut packet, now, &here),
+            Asking::Sent(by) => chain.on_sent(by, hook, &mut packet, now, &here),
         };
         let changed = packet.changed();
         way.came.notes = packet.notes;
@@ -191,9 +263,9 @@ impl Nodes {
     }
 
     /// Ask about a packet that a node overheard; what the chain says of it changes nothing.
-    pub(crate) fn overhear(&mut self, with: (&mut Pool, &Air, Time), mut way: Passage) {
+    pub(crate) fn overhear(&mut self, with: (&mut Pool, Around<'_>), mut way: Passage) {
         let node = with.0[way.id].at;
-        if self.ask(with, &mut way, None) == Verdict::Hold {
+        if self.ask(with, &mut way, Asking::New) == Verdict::Hold {
             // Nobody waits for an overheard packet: it isn't kept.
             self.held.remove(&way.id);
             if let Some(chain) = self.chain(node) {
@@ -213,17 +285,35 @@ impl Nodes {
         }
     }
 
+    /// What the node's chain sends.
+    pub(crate) fn sending(&mut self, node: u16) -> Option<Sending> {
+        self.chain(node)?.poll_sending()
+    }
+
+    /// A copy that the node's chain keeps no longer.
+    pub(crate) fn dropped(&mut self, node: u16) -> Option<u32> {
+        self.chain(node)?.poll_dropped().map(|ticket| ticket as u32)
+    }
+
+    /// Octets of what a chain sent are not needed any more.
+    pub(crate) fn recycle(&mut self, node: u16, octets: Vec<u8>) {
+        if let Some(chain) = self.chain(node) {
+            chain.recycle(octets);
+        }
+    }
+
     /// A chain's time has come.
-    pub(crate) fn chain_due(&mut self, air: &Air, now: Time, node: u16) {
+    pub(crate) fn chain_due(&mut self, around: Around<'_>, node: u16) {
+        let now = around.now;
         if let Some(chain) = self.chain(node).filter(|c| c.poll_timeout() <= now) {
-            chain.handle_timeout(now, &Here { node, air });
+            chain.handle_timeout(now, &Here { node, around });
         }
     }
 
     /// The driver reported a packet.
-    pub(crate) fn status(&mut self, air: &Air, now: Time, node: u16, status: &TxStatus) {
+    pub(crate) fn status(&mut self, around: Around<'_>, node: u16, status: &TxStatus) {
         if let Some(chain) = self.chain(node) {
-            chain.on_tx_status(status, now, &Here { node, air });
+            chain.on_tx_status(status, around.now, &Here { node, around });
         }
     }
 

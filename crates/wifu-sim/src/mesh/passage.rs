@@ -6,13 +6,13 @@ use super::Simulation;
 use super::address::{address, node_of};
 use super::ends::flow_of;
 use super::forward::{Lost, Place, Relayed};
-use super::hop::{Asked, Came, Passage};
+use super::hop::{Asked, Asking, Came, Passage, node_at};
 use super::nodes::NONE;
 use super::pool::{NO_FLOW, Packet};
 use super::steps::Then;
 use super::tap::RadioFacts;
 use super::udp::LOAD;
-use wifu_core::{Hook, TxStatus, Verdict};
+use wifu_core::{Hook, LinkTo, Sending, TxStatus, Verdict, What};
 use wifu_radio::{Event, Times};
 use wifu_wire::IpInfo;
 use wifu_wire::ipv4::{self, HEADER};
@@ -62,8 +62,8 @@ impl Simulation {
                             airtime: None,
                             delay: sample,
                         };
-                        let air = &self.net.air;
-                        self.nodes.status(air, self.clock.now, node, &status);
+                        let around = self.net.around(self.clock.now).1;
+                        self.nodes.status(around, node, &status);
                         self.let_go(node);
                     }
                     self.sent_by_radio(to, cookie, &times);
@@ -163,8 +163,8 @@ impl Simulation {
     /// Ask the node's handlers about a packet; `None` unless it goes on.
     #[inline(never)]
     fn accepted(&mut self, node: u16, mut way: Passage) -> Option<Passage> {
-        let with = (&mut self.net.pool, &self.net.air, self.clock.now);
-        let verdict = self.nodes.ask(with, &mut way, None);
+        let with = self.net.around(self.clock.now);
+        let verdict = self.nodes.ask(with, &mut way, Asking::New);
         if self.let_go(node) {
             way.copied = false;
         }
@@ -182,20 +182,75 @@ impl Simulation {
         let mut any = false;
         while let Some((released, mut way)) = self.nodes.released(node) {
             any = true;
-            let with = (&mut self.net.pool, &self.net.air, self.clock.now);
-            match self.nodes.ask(with, &mut way, Some(released)) {
+            let with = self.net.around(self.clock.now);
+            match self.nodes.ask(with, &mut way, Asking::Again(released)) {
                 Verdict::Accept => self.pass(way.hook, way.id, way.came, true),
                 Verdict::Drop(_) => self.lose(way.id, Lost::Hop),
                 Verdict::Hold => {}
             }
         }
+        while let Some(sending) = self.nodes.sending(node) {
+            any = true;
+            self.send(node, sending);
+        }
+        while let Some(id) = self.nodes.dropped(node) {
+            self.net.pool.release(id);
+        }
         self.nodes.arm_chain(&mut self.clock, node);
         any
     }
 
+    /// A packet that a handler sends enters: it leaves the node unless another handler objects.
+    fn send(&mut self, node: u16, sending: Sending) {
+        let id = match sending.what {
+            What::Kept { ticket, stays } => {
+                let id = ticket as u32;
+                let pool = &mut self.net.pool;
+                let id = if stays { pool.twin(id) } else { id };
+                pool[id].kept = false;
+                id
+            }
+            What::Octets(octets) => {
+                let made = self.net.made(node, &octets);
+                self.nodes.recycle(node, octets);
+                match made {
+                    Some(id) => id,
+                    None => return,
+                }
+            }
+        };
+        let flow = self.net.pool[id].flow;
+        if flow != NO_FLOW {
+            self.flows[flow].account.packets.copies += 1;
+        }
+        let mut way = Passage::new(id, Hook::Postrouting, Came::HERE);
+        way.came.notes = sending.notes;
+        if self.nodes.asked(node).at(Hook::Postrouting) {
+            let with = self.net.around(self.clock.now);
+            match self.nodes.ask(with, &mut way, Asking::Sent(sending.by)) {
+                Verdict::Accept => {}
+                Verdict::Drop(_) => return self.lose(id, Lost::Hop),
+                Verdict::Hold => return,
+            }
+        }
+        let to = match sending.to {
+            LinkTo::Route => None,
+            LinkTo::Neighbour(n) => Some(Some(node_at(n))),
+            LinkTo::All => Some(None),
+        };
+        let sent = match to {
+            None => self.net.dispatch(&mut self.clock, id),
+            Some(to) => self.net.dispatch_to(&mut self.clock, id, to),
+        };
+        if let Err(why) = sent {
+            self.lose(id, why);
+        }
+    }
+
     /// A chain's time has come.
     pub(crate) fn chain_due(&mut self, node: u16) {
-        self.nodes.chain_due(&self.net.air, self.clock.now, node);
+        let around = self.net.around(self.clock.now).1;
+        self.nodes.chain_due(around, node);
         self.let_go(node);
     }
 
@@ -209,19 +264,41 @@ impl Simulation {
         let passed = pool[cookie].passed;
         let id = pool.pass(cookie, node);
         pool[cookie].passed = passed;
-        let with = (pool, &self.net.air, self.clock.now);
+        let with = self.net.around(self.clock.now);
         let way = Passage::new(id, Hook::Overheard, came);
         self.nodes.overhear(with, way);
         self.let_go(node);
         self.net.pool.release(id);
     }
 
-    /// A broadcast was heard: routing daemons are the only ones who send any.
+    /// A broadcast was heard: a routing daemon's, or what a handler sent to all.
     fn heard_broadcast(&mut self, node: u16, from: u16, id: u32, radio: Option<RadioFacts>) {
         let (clock, net) = (&mut self.clock, &mut self.net);
         net.heard(clock, node, from, id, radio);
+        if net.pool[id].shout {
+            let heard = net.pool.pass(id, node);
+            net.pool[id].passed = false;
+            return self.shouted(heard, from, radio);
+        }
         if let Some(daemon) = &mut self.daemon {
             daemon.heard_message(clock, net, (node, from), id);
+        }
+    }
+
+    /// Handlers at prerouting see what was sent to all; who it is for gets it, nobody relays it.
+    fn shouted(&mut self, id: u32, from: u16, radio: Option<RadioFacts>) {
+        let Packet { at: node, dst, .. } = self.net.pool[id];
+        let mut way = Passage::new(id, Hook::Prerouting, Came::over(from, radio));
+        if self.nodes.asked(node).at(Hook::Prerouting) {
+            match self.accepted(node, way) {
+                Some(on) => way = on,
+                None => return,
+            }
+        }
+        if dst == node {
+            self.pass(way.hook, id, way.came, true);
+        } else {
+            self.net.pool.release(id);
         }
     }
 

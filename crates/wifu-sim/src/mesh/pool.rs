@@ -33,6 +33,10 @@ pub(crate) struct Packet {
     pub(crate) reverse: bool,
     /// The next hop has its own entry already.
     pub(crate) passed: bool,
+    /// A copy that a handler keeps: it is on no way.
+    pub(crate) kept: bool,
+    /// It is sent to all who hear, by a handler.
+    pub(crate) shout: bool,
     /// The entry is in use.
     live: bool,
 }
@@ -159,9 +163,17 @@ impl Pool {
         let old = &mut self.packets[id as usize];
         old.passed = true;
         let mut packet = *old;
-        packet.passed = false;
+        (packet.passed, packet.shout) = (false, false);
         packet.at = to;
         packet.hop = packet.hop.saturating_add(1);
+        self.counts[packet.buffer as usize] += 1;
+        self.insert(packet)
+    }
+
+    /// A copy of a packet for a handler to keep, which shares its octets.
+    pub(crate) fn twin(&mut self, id: u32) -> u32 {
+        let mut packet = self.packets[id as usize];
+        (packet.passed, packet.kept) = (false, true);
         self.counts[packet.buffer as usize] += 1;
         self.insert(packet)
     }
@@ -178,7 +190,9 @@ impl Pool {
 
     /// All packets that are somewhere, those that the next hop has already left out.
     pub(crate) fn inside(&self) -> impl Iterator<Item = &Packet> {
-        self.packets.iter().filter(|p| p.live && !p.passed)
+        self.packets
+            .iter()
+            .filter(|p| p.live && !p.passed && !p.kept)
     }
 
     /// Entries and buffers that were ever needed at once.
@@ -217,6 +231,8 @@ impl Packet {
             hop: 0,
             reverse: false,
             passed: false,
+            kept: false,
+            shout: false,
             live: true,
         }
     }
