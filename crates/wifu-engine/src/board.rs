@@ -245,6 +245,9 @@ pub struct SiteFacts {
     pub next_hop: Option<Neighbour>,
     /// Hops to the peer by the routing table.
     pub route_hops: Option<NonZeroU8>,
+    /// Nodes of the path that do not serve this composition, as the last packet told that counts
+    /// them: what handlers should have done did not happen there.
+    pub unserved: u8,
     /// The next hop is the destination; false while the route is not known.
     pub last_hop: bool,
     /// Rate of unicast data on the link.

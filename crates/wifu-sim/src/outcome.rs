@@ -88,6 +88,13 @@ pub struct FlowOutcome {
     pub goodput_bps: f64,
     /// Delivered octets that were not what was sent; anything but 0 is a defect.
     pub corrupt: u64,
+    /// Segments that came to an end although some node on the way does not serve the composition:
+    /// what its handlers should have done there did not happen.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unserved: u64,
+    /// The relays of its route that do not serve it, if `unserved` is not 0.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unserved_at: Vec<String>,
     /// Connections it opened.
     pub connections: u32,
     /// Segments that the sender sent (udp: packets).
@@ -238,6 +245,15 @@ pub struct HandlerOutcome {
     pub held: u64,
     /// Wanted to hold, but held as many as it may.
     pub overflows: u64,
+    /// Copies that it kept.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub kept: u64,
+    /// Packets and copies that it sent.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub sent: u64,
+    /// What else it counts, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counts: BTreeMap<String, u64>,
 }
 
 /// One direction of a radio link.

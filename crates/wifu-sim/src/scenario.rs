@@ -313,6 +313,10 @@ pub struct HostSpec {
     /// Largest IP packet, octets.
     #[serde(default = "mtu")]
     pub mtu: u16,
+    /// Nodes that forward packets and serve no protocol: none of the handlers that compositions
+    /// bring along run there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unserved: Vec<String>,
 }
 
 impl Default for HostSpec {
@@ -320,6 +324,7 @@ impl Default for HostSpec {
         HostSpec {
             fwd_cost: Secs(Span::ZERO),
             mtu: mtu(),
+            unserved: Vec::new(),
         }
     }
 }

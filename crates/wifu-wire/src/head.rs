@@ -234,11 +234,14 @@ pub struct FrameFacts {
     pub transmitter: Option<Neighbour>,
     /// Length of the IP packet, octets.
     pub bytes: u16,
+    /// Nodes that forwarded the packet and did not look at it, by its count of nodes and the TTL
+    /// that it lost; `None` where its format or type has no such count.
+    pub unserved: Option<u8>,
     /// What handlers of this node noted on the packet.
     pub notes: Notes,
 }
 
-const _: () = assert!(size_of::<FrameFacts>() <= 72 && size_of::<Option<Neighbour>>() == 8);
+const _: () = assert!(size_of::<FrameFacts>() <= 80 && size_of::<Option<Neighbour>>() == 8);
 
 /// A wire format: maps bytes to [`Head`] and back. Belongs to the endpoint, is no component.
 pub trait Wire: Send + Sync + core::fmt::Debug {

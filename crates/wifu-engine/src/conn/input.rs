@@ -18,6 +18,10 @@ impl Conn {
         frame: &FrameFacts,
     ) -> Option<&'static str> {
         self.counters.segments_in += 1;
+        if let Some(missing) = frame.unserved {
+            self.core.board.site.unserved = missing;
+            self.counters.unserved += u64::from(missing > 0);
+        }
         let Self {
             slots,
             routes,

@@ -170,6 +170,8 @@ pub struct Counters {
     pub octets_in: u64,
     /// Segments dropped by a part.
     pub dropped: u64,
+    /// Segments received that some node on the way forwarded without looking at them.
+    pub unserved: u64,
 }
 
 impl Blueprint {

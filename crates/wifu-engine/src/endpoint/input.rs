@@ -38,6 +38,7 @@ impl Endpoint {
         };
         let frame = FrameFacts {
             bytes: u16::try_from(segment.len() + wifu_wire::ipv4::HEADER).unwrap_or(u16::MAX),
+            unserved: self.unserved(&**wire, segment, ip.ttl, facts),
             ..*facts
         };
         let found = match self.latest {
@@ -68,6 +69,20 @@ impl Endpoint {
             self.count_drop(reason);
         }
         self.touch(i);
+    }
+
+    /// Nodes on the way that did not look at a packet: a handler says so, or the packet's own count
+    /// is less than the TTL that it lost.
+    fn unserved(&self, wire: &dyn Wire, segment: &[u8], ttl: u8, facts: &FrameFacts) -> Option<u8> {
+        if let Some(told) = self.config.unserved.and_then(|n| facts.notes.get(n)) {
+            return Some(told.min(255) as u8);
+        }
+        let count = wire.hop_count()?;
+        let ends_only = matches!(wire.class(segment), Class::Feedback | Class::Hop);
+        // The sender counts itself, and each node that lowers the TTL should.
+        let looked = u32::from(TTL.saturating_sub(ttl)) + 1;
+        let missing = looked.saturating_sub(count.read(segment));
+        (!ends_only).then_some(missing.min(255) as u8)
     }
 
     /// A new SYN for a connection that only waits for old segments to die out: it may open anew if

@@ -23,7 +23,7 @@ use listen::{Listeners, Syn};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use wifu_wire::ipv4::TTL;
-use wifu_wire::{Flags, FrameFacts, Head, IpInfo, Pseudo, Rng, Seq, Time, Wire};
+use wifu_wire::{Class, Flags, FrameFacts, Head, IpInfo, Note, Pseudo, Rng, Seq, Time, Wire};
 
 /// Limits and identity of an endpoint.
 #[derive(Clone, Debug)]
@@ -40,6 +40,8 @@ pub struct EndpointConfig {
     pub max_time_wait: usize,
     /// Connections keep traces from the start.
     pub trace: bool,
+    /// The annotation by which handlers tell of nodes that do not serve a composition.
+    pub unserved: Option<Note>,
 }
 
 impl Default for EndpointConfig {
@@ -51,6 +53,7 @@ impl Default for EndpointConfig {
             max_conns: 65_536,
             max_time_wait: 4_096,
             trace: false,
+            unserved: None,
         }
     }
 }

@@ -25,13 +25,14 @@ use core::net::SocketAddrV4;
 use core::ops::Range;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use wifu_core::{Ground, Kinds, Verbs};
+use wifu_core::{Ground, Verbs};
 use wifu_engine::Blueprint;
-use wifu_node::Catalog;
+use wifu_engine::descriptor::UNSERVED;
+use wifu_node::{Catalog, Protocol, tell_apart};
 use wifu_radio::etx::Curves;
 use wifu_radio::plan::Plan;
 use wifu_radio::topology::{PlacementKind, Topology, TopologyError, resolve};
-use wifu_wire::{Rng, Span, Time};
+use wifu_wire::{Note, Rng, Span, Time};
 
 /// Knows the protocols and handlers that a scenario names.
 pub type Open<'a> = &'a dyn Catalog;
@@ -111,7 +112,8 @@ pub(crate) fn over(
     scenario.check()?;
     let rng = scenario.rng();
     let count = plan.nodes.len();
-    let flows = flows(scenario, &plan, &rng, open)?;
+    let (flows, served) = flows(scenario, &plan, &rng, open)?;
+    tell_apart(&served).map_err(|e| ScenarioError::key("flow", e))?;
     let finite = flows.iter().filter(|f| f.finite).count();
     let fixed = fixed(scenario, &plan, rows)?;
     let links = routing::links(&plan, &scenario.routing, &mut Curves::default());
@@ -133,8 +135,16 @@ pub(crate) fn over(
         flows,
         plan,
     };
-    settle(&mut simulation, &rng)?;
-    place_handlers(&mut simulation, &rng.split("handlers"), open.kinds())?;
+    settle(
+        &mut simulation,
+        &rng,
+        open.kinds().parts.note(UNSERVED.name),
+    )?;
+    let ground = Ground {
+        kinds: open.kinds(),
+        can: Verbs::ALL,
+    };
+    place_handlers(&mut simulation, &rng.split("handlers"), ground, &served)?;
     simulation.net.lay_routes(&links);
     begin(&mut simulation);
     Ok(simulation)
@@ -185,13 +195,10 @@ fn network(
 fn place_handlers(
     simulation: &mut Simulation,
     rng: &Rng,
-    kinds: &Kinds,
+    ground: Ground<'_>,
+    served: &[Arc<Protocol>],
 ) -> Result<(), ScenarioError> {
     let specs = simulation.scenario.handler.clone();
-    let ground = Ground {
-        kinds,
-        can: Verbs::ALL,
-    };
     // By number: a node may be called by its place (`n3`) although it has a name.
     let mut places = Vec::with_capacity(specs.len());
     for (i, spec) in specs.iter().enumerate() {
@@ -210,6 +217,14 @@ fn place_handlers(
             .chain(rng, ground)
             .map_err(|e| ScenarioError::key(&path, e.to_string()))?;
     }
+    let mut unserved = BTreeSet::new();
+    for (at, name) in simulation.scenario.host.unserved.iter().enumerate() {
+        let path = format!("host.unserved[{at}]");
+        unserved.insert(routing::index(&simulation.plan, name, &path)?);
+    }
+    for number in &unserved {
+        simulation.nodes.all[usize::from(*number)].unserved = true;
+    }
     for number in 0..simulation.plan.nodes.len() as u16 {
         let here = specs
             .iter()
@@ -218,14 +233,18 @@ fn place_handlers(
         let config = wifu_core::Config {
             handlers: here.map(|(s, _)| s.config.clone()).collect(),
         };
-        if config.handlers.is_empty() {
-            continue;
-        }
         let stream = rng.split_n(u64::from(number));
-        let chain = config
+        let mut chain = config
             .chain(&stream, ground)
             .map_err(|e| ScenarioError::key("handler", e.to_string()))?;
-        simulation.set_chain(number, chain);
+        for protocol in served.iter().filter(|_| !unserved.contains(&number)) {
+            let own = rng.split("served").split_n(u64::from(number));
+            let appended = protocol.append(&mut chain, &own, ground);
+            appended.map_err(|e| ScenarioError::key("flow", e.to_string()))?;
+        }
+        if !chain.is_empty() {
+            simulation.set_chain(number, chain);
+        }
     }
     Ok(())
 }
@@ -235,8 +254,9 @@ fn flows(
     plan: &Plan,
     rng: &Rng,
     open: Open<'_>,
-) -> Result<Vec<Flow>, ScenarioError> {
+) -> Result<(Vec<Flow>, Vec<Arc<Protocol>>), ScenarioError> {
     let mtu = scenario.host.mtu;
+    let mut served: Vec<Arc<Protocol>> = Vec::new();
     let most = 32_768 - u32::from(PORT);
     if scenario.flow.len() > most as usize {
         let what = format!("at most {most} flows");
@@ -258,7 +278,15 @@ fn flows(
             None => {
                 let named = open.protocol(&spec.protocol);
                 let found = named.map_err(|e| ScenarioError::key(at("protocol"), e))?;
-                Some(as_tcp(Arc::clone(&found.ends)))
+                if found.ends.lane.is_some() {
+                    let what = "its lane cannot run here yet";
+                    return Err(ScenarioError::key(at("protocol"), what));
+                }
+                let known = |p: &&Arc<Protocol>| p.ends.id == found.ends.id;
+                if found.has_hops() && served.iter().find(known).is_none() {
+                    served.push(Arc::clone(&found));
+                }
+                Some(as_tcp(&found))
             }
         };
         let jitter = own.split("start").below(spec.jitter.0.0 + 1);
@@ -285,20 +313,25 @@ fn flows(
             spec: spec.clone(),
         });
     }
-    Ok(flows)
+    Ok((flows, served))
 }
 
-fn as_tcp(blueprint: Arc<Blueprint>) -> Arc<Blueprint> {
-    if blueprint.wire.name() != "tcp" {
-        return blueprint;
+/// Its handlers know a protocol's packets by its own number.
+fn as_tcp(protocol: &Protocol) -> Arc<Blueprint> {
+    if protocol.ends.wire.name() != "tcp" || protocol.has_hops() {
+        return Arc::clone(&protocol.ends);
     }
-    let mut tcp = (*blueprint).clone();
+    let mut tcp = (*protocol.ends).clone();
     tcp.number = TCP;
     Arc::new(tcp)
 }
 
 /// Endpoints where connections begin and end.
-fn settle(simulation: &mut Simulation, rng: &Rng) -> Result<(), ScenarioError> {
+fn settle(
+    simulation: &mut Simulation,
+    rng: &Rng,
+    unserved: Option<Note>,
+) -> Result<(), ScenarioError> {
     let seed = rng.split("host").next_u64();
     let mtu = u32::from(simulation.scenario.host.mtu);
     let nodes = &mut simulation.nodes;
@@ -307,7 +340,7 @@ fn settle(simulation: &mut Simulation, rng: &Rng) -> Result<(), ScenarioError> {
             continue;
         };
         for node in [flow.src, flow.dst] {
-            nodes.settle(node, seed, mtu);
+            nodes.settle(node, seed, mtu, unserved);
         }
         let local = SocketAddrV4::new(address(flow.dst), Flow::port(i as u32));
         let listening = nodes.endpoint(flow.dst).listen(blueprint, local, 16);

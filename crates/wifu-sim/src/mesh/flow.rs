@@ -80,11 +80,14 @@ pub(crate) struct Totals {
     pub(crate) srtt: Option<Span>,
     pub(crate) min_rtt: Option<Span>,
     pub(crate) cwnd: u64,
+    /// Segments that some node on the way forwarded without looking at them.
+    pub(crate) unserved: u64,
 }
 
 impl Totals {
     /// A connection of the sending side.
     pub(crate) fn sender(&mut self, info: &ConnInfo) {
+        self.unserved += info.counters.unserved;
         self.segments += info.counters.segments_out;
         self.data_segments += info.counters.data_out;
         self.octets[0] += once(info);
@@ -103,6 +106,7 @@ impl Totals {
 
     /// A connection of the receiving side.
     pub(crate) fn receiver(&mut self, info: &ConnInfo) {
+        self.unserved += info.counters.unserved;
         self.feedback += info.counters.segments_out;
         self.octets[1] += once(info);
     }

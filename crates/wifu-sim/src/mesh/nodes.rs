@@ -7,7 +7,7 @@ use super::hop::{Asked, Came};
 use std::collections::BTreeMap;
 use wifu_core::{Chain, Hook};
 use wifu_engine::{Endpoint, EndpointConfig};
-use wifu_wire::Time;
+use wifu_wire::{Note, Time};
 
 /// No endpoint.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -21,6 +21,8 @@ pub(crate) struct Node {
     pub(crate) chain: Option<Box<Chain>>,
     /// When its chain's next event is due.
     pub(crate) chain_at: Time,
+    /// No composition's handlers run here.
+    pub(crate) unserved: bool,
 }
 
 /// A node where flows end, numbered in the order of the flows.
@@ -51,6 +53,7 @@ impl Nodes {
             asked: Asked::default(),
             chain: None,
             chain_at: Time::NEVER,
+            unserved: false,
         };
         Nodes {
             all: (0..count).map(node).collect(),
@@ -62,7 +65,7 @@ impl Nodes {
     }
 
     /// Give a node an endpoint, unless it has one.
-    pub(crate) fn settle(&mut self, node: u16, seed: u64, mtu: u32) {
+    pub(crate) fn settle(&mut self, node: u16, seed: u64, mtu: u32, unserved: Option<Note>) {
         let number = &mut self.all[usize::from(node)].host;
         if *number != NONE {
             return;
@@ -72,6 +75,7 @@ impl Nodes {
             seed,
             node: u32::from(node),
             mtu,
+            unserved,
             ..EndpointConfig::default()
         };
         self.hosts.push(Host {

@@ -47,6 +47,7 @@ pub(crate) fn outcome(of: &mut Simulation) -> Outcome {
         events: of.counted,
         flows: inside
             .map(|(i, n)| flow_outcome(of.clock.now, (flows, nodes), i, &names, n))
+            .map(|flow| unserved(flow, (net, nodes, flows), &names))
             .collect(),
         batches_end_s: stop.batches_end.iter().map(|t| t.as_secs_f64()).collect(),
         nodes: node_outcomes(net, nodes, &names, positions),
@@ -59,6 +60,23 @@ pub(crate) fn outcome(of: &mut Simulation) -> Outcome {
             .collect(),
         series: of.flows.rec.take(&names),
     }
+}
+
+/// Name the relays that do not serve a flow, if segments told of some.
+fn unserved(
+    mut outcome: FlowOutcome,
+    (net, nodes, flows): (&Forwarding, &Nodes, &Flows),
+    names: &[String],
+) -> FlowOutcome {
+    if outcome.unserved > 0 {
+        let flow = &flows.all[outcome.id as usize - 1];
+        let route = net.path(flow.src, flow.dst);
+        let idle = route
+            .into_iter()
+            .filter(|n| nodes.all[usize::from(*n)].unserved);
+        outcome.unserved_at = idle.map(|n| names[usize::from(n)].clone()).collect();
+    }
+    outcome
 }
 
 fn flow_outcome(
@@ -118,6 +136,8 @@ fn flow_outcome(
             .map(|(n, s)| (n.to_string(), s.as_secs_f64()))
             .collect(),
         fault: account.fault.clone(),
+        unserved: totals.unserved,
+        unserved_at: Vec::new(),
         packets,
         batches: account.batches.clone(),
         requests: account.requests.clone(),
@@ -185,6 +205,9 @@ fn node_outcomes(
                     dropped: c.dropped.values().sum(),
                     held: c.held,
                     overflows: c.overflows,
+                    kept: c.kept,
+                    sent: c.sent,
+                    counts: c.counts.iter().map(|(n, k)| (n.to_string(), *k)).collect(),
                 })
                 .collect(),
         }

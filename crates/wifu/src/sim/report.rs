@@ -128,6 +128,14 @@ fn state(outcome: &Outcome, f: &FlowOutcome) -> String {
     match failure(outcome, f) {
         Some(why) => why,
         None if f.hops == 0 => String::from("no route"),
+        None if f.unserved > 0 => format!(
+            "{} segments passed a relay that does not serve it{}",
+            f.unserved,
+            match &f.unserved_at[..] {
+                [] => String::new(),
+                names => format!(" ({})", names.join(", ")),
+            }
+        ),
         None if f.protocol != "udp" && f.connected_s.is_none() => String::from("never connected"),
         None if !f.finished && matches!(f.app.as_str(), "file" | "stream" | "trace") => {
             String::from("unfinished")
