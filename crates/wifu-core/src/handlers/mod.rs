@@ -5,6 +5,7 @@ mod delay;
 mod drop;
 mod logger;
 mod null;
+mod snoop;
 mod tp_alpha;
 
 use crate::handler::Descriptor;
@@ -17,6 +18,7 @@ pub static HANDLERS: &[&Descriptor] = &[
     &delay::DELAY,
     &collector::DELAY_COLLECTOR,
     &tp_alpha::TPA_SHIM,
+    &snoop::SNOOP,
 ];
 
 #[cfg(test)]
