@@ -89,8 +89,8 @@ const WORDS: &[WordDecl] = &[
         Field::Is(DELAY as u32, "another kind of shim"),
     )
     .doc("1: delays."),
-    octets("inner", 2, 1, Field::Other).doc("IP protocol of what follows."),
-    octets("length", 3, 1, Field::Other)
+    octets("inner", 2, 1, Field::Inner).doc("IP protocol of what follows."),
+    octets("length", 3, 1, Field::Length(1))
         .unit("B")
         .doc("Of the whole shim."),
     octets("count", 4, 1, Field::HopCount)

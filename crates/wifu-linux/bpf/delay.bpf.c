@@ -31,15 +31,29 @@ struct sk_buff { u32 len; struct net_device *dev; };
 // Where a packet's time begins and ends.
 enum { FROM_QUEUE = 1, TO_START = 2 };
 
+// Bits of two octets of a header, the first of which has an even offset: checksums are over pairs.
+struct bits {
+	u32 at;  // from the beginning of what stands in the place of UDP's header
+	u32 mask;  // 0: the header has none
+};
+
+// User space writes it as numbers of 32 bits.
 struct config {
 	u32 ifindex;
 	u32 inum;  // network namespace
 	u32 flags;
-	u32 port;   // of ATP over UDP
+	u32 port;   // of the stamped protocol over UDP
 	u32 first;  // delay before the first sample, us
 	u32 eta;    // what an idle node multiplies its delay by
 	u32 fixed;  // report this delay, us, if it is not 0
-	u32 unused;
+	// Where the words of the stamped header are.
+	u32 number;  // IP protocol
+	u32 octets;  // of the fixed header, ports included; at most HEADER_MAX
+	struct bits is[2];
+	u32 is_value[2];
+	struct bits untouched[2];  // one of them set: only ends write this packet
+	struct bits adapt, idle, hops;
+	u32 delay;  // 32 bits at an even offset
 };
 
 // Written before the programs are loaded, and constant from then on: no look-up at each packet, and
@@ -208,15 +222,12 @@ int on_free(u64 *args)
 	return 0;
 }
 
-// ---- stamping ATP's header at the device's egress (Behaviour 7.5) ----
+// ---- stamping a header at the device's egress (Behaviour 7.5) ----
 
 typedef unsigned char u8;
 typedef unsigned short u16;
 
-enum { ETHERNET = 14, UDP_HEADER = 8, UDP_CHECKSUM = 6, UDP = 17, ATP = 219 };
-// Offsets in ATP's header, and bits of its control word.
-enum { CONTROL = 2, HOPS = 6, DELAY = 16, ATP_HEADER = 40 };
-enum { SACK_OPT = 0x4000, ADAPT = 0x0800, IDLE = 0x0400 };
+enum { ETHERNET = 14, UDP_CHECKSUM = 6, UDP = 17, HEADER_MAX = 64 };
 // Idle for so long, a node's average says nothing of the present (Behaviour 7.4).
 static const u64 T_IDLE = 100 * 1000 * 1000;
 // Of l4_checksum: how many octets change; zero stays zero.
@@ -247,9 +258,9 @@ struct context {
 	u32 data, data_end;
 };
 
-// Whether a packet may be ATP: the same question as below, but of the octets that lie at hand, which
-// is next to nothing for all the others, and yes if they do not.
-ALWAYS int may_be_atp(const struct context *skb)
+// Whether a packet may be one to stamp: the same question as below, but of the octets that lie at
+// hand, which is next to nothing for all the others, and yes if they do not.
+ALWAYS int may_be_ours(const struct context *skb)
 {
 	const u8 *begin = (const u8 *)(long)skb->data;
 	const u8 *ip = begin + ETHERNET;
@@ -257,39 +268,45 @@ ALWAYS int may_be_atp(const struct context *skb)
 		return 0;
 	if (ip + 20 > (const u8 *)(long)skb->data_end)
 		return 1;
-	return ip[9] == UDP || ip[9] == ATP;
+	return ip[9] == UDP || ip[9] == CONFIG.number;
 }
 
-// The UDP header, or what stands in its place, and ATP's up to its delay.
+// A header, or more, as it lies in the packet, from UDP's or what stands in its place.
 struct head {
-	u16 from, to, length, checksum;
-	u8 version, type;
-	u16 control;
-	u16 unused;
-	u16 hops;  // and another octet
-	u32 between[2];
-	u32 delay;
+	u16 pair[HEADER_MAX / 2];
 };
-_Static_assert(sizeof(struct head) == UDP_HEADER + DELAY + 4, "as they lie in the packet");
 
-// Where ATP's header begins, and what it says; 0 if this is no ATP packet.
+ALWAYS u16 *at(struct head *head, u32 octet) { return (u16 *)((u8 *)head + octet); }
+
+ALWAYS u32 get(struct head *head, u32 octet) { return swap(*at(head, octet)); }
+
+ALWAYS u32 masked(struct head *head, const volatile struct bits *bits)
+{
+	return get(head, bits->at) & bits->mask;
+}
+
+// Where the header begins, and what it says; 0 if this is no such packet.
 ALWAYS u32 find(void *skb, struct head *head, int *udp)
 {
 	u8 begin[22];  // the type of the frame and IP's header
 	if (load(skb, 12, begin, 22) || begin[0] != 8 || begin[1] != 0)
 		return 0;
 	const u8 *ip = begin + 2;
-	u32 at = ETHERNET + (ip[0] & 15) * 4;
+	u32 start = ETHERNET + (ip[0] & 15) * 4;
 	int later_fragment = (ip[6] & 0x1F) | ip[7];
-	u32 length = (u32)ip[2] << 8 | ip[3];
-	if (ip[0] >> 4 != 4 || later_fragment || (ip[9] != UDP && ip[9] != ATP))
+	u32 length = (u32)ip[2] << 8 | ip[3], octets = CONFIG.octets;
+	if (ip[0] >> 4 != 4 || later_fragment || (ip[9] != UDP && ip[9] != CONFIG.number))
 		return 0;
-	if (length < at - ETHERNET + UDP_HEADER + ATP_HEADER || load(skb, at, head, sizeof *head))
+	if (octets > sizeof *head || length < start - ETHERNET + octets ||
+	    load(skb, start, head, octets))
 		return 0;
 	*udp = ip[9] == UDP;
-	if (*udp && swap(head->from) != CONFIG.port && swap(head->to) != CONFIG.port)
+	if (*udp && get(head, 0) != CONFIG.port && get(head, 2) != CONFIG.port)
 		return 0;
-	return head->version == 1 && head->type == 1 ? at + UDP_HEADER : 0;
+	for (int i = 0; i < 2; i++)
+		if (masked(head, &CONFIG.is[i]) != CONFIG.is_value[i])
+			return 0;
+	return start;
 }
 
 // Replace two octets, or four, of a packet whose UDP checksum lies at `sum`, if it has one.
@@ -301,35 +318,40 @@ ALWAYS void put(void *skb, u32 sum, int has_sum, u32 at, u64 from, u64 to, const
 	store(skb, at, value, length, 0);
 }
 
+// Replace a pair of octets, in the packet and in what was read of it.
+ALWAYS void put_pair(void *skb, u32 start, int udp, struct head *head, u32 octet, u32 value)
+{
+	u16 before = *at(head, octet), after = swap(value);
+	if (after == before)
+		return;
+	*at(head, octet) = after;
+	put(skb, start + UDP_CHECKSUM, udp, start + octet, before, after, &after, TWO);
+}
+
 SEC("classifier")
 int stamp(void *skb)
 {
 	const int PASS = -1;  // on to the next program, or out
 	struct reading *r;
 	int udp = 0, idle = 0;
-	if (!may_be_atp(skb) || !(r = reading()))
+	if (!may_be_ours(skb) || !(r = reading()))
 		return PASS;
 	struct head head;
-	u32 at = find(skb, &head, &udp);
-	if (!at)
+	u32 start = find(skb, &head, &udp);
+	if (!start || masked(&head, &CONFIG.untouched[0]) || masked(&head, &CONFIG.untouched[1]))
 		return PASS;
-	u16 control = head.control, hops = head.hops, flags = swap(control);
-	u32 before = head.delay;
-	if (flags & SACK_OPT)
-		return PASS;
-	u32 us = delay_here(r, flags & ADAPT, &idle);
-	u32 sum = at - UDP_HEADER + UDP_CHECKSUM;
-	// Two octets with the hop count first: checksums are over pairs.
-	u8 count = swap(hops) >> 8;
-	u16 counted = swap((count == 255 ? 255 : count + 1) << 8 | (swap(hops) & 255));
-	if (counted != hops)
-		put(skb, sum, udp, at + HOPS, hops, counted, &counted, TWO);
-	if (us > __builtin_bswap32(before)) {
+	u32 us = delay_here(r, masked(&head, &CONFIG.adapt), &idle);
+	// A count that is full stays so; else its lowest bit is added.
+	u32 mask = CONFIG.hops.mask, hops = get(&head, CONFIG.hops.at);
+	if ((hops & mask) != mask)
+		put_pair(skb, start, udp, &head, CONFIG.hops.at, hops + (mask & -mask));
+	u32 octet = CONFIG.delay;
+	if (us > (get(&head, octet) << 16 | get(&head, octet + 2))) {
 		u32 after = __builtin_bswap32(us);
-		u16 marked = swap(idle ? flags | IDLE : flags & ~IDLE);
-		put(skb, sum, udp, at + DELAY, before, after, &after, FOUR);
-		if (marked != control)
-			put(skb, sum, udp, at + CONTROL, control, marked, &marked, TWO);
+		u32 before = *at(&head, octet) | (u32)*at(&head, octet + 2) << 16;
+		put(skb, start + UDP_CHECKSUM, udp, start + octet, before, after, &after, FOUR);
+		u32 mark = CONFIG.idle.mask, flags = get(&head, CONFIG.idle.at);
+		put_pair(skb, start, udp, &head, CONFIG.idle.at, idle ? flags | mark : flags & ~mark);
 	}
 	return PASS;
 }

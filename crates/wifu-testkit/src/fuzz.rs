@@ -1,6 +1,7 @@
 //! What the fuzz targets run: bytes become input of a parser, or a sequence of operations and
 //! hostile segments for an endpoint. Each function panics if something is wrong.
 
+use crate::dictionary;
 use crate::seg::Seg;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::{Arc, OnceLock};
@@ -71,15 +72,29 @@ pub fn atp(bytes: &[u8]) {
     }
 }
 
+/// Identity and words of the composed header that is fuzzed.
+const SHIM_ID: u32 = 7;
+const SHIM_WORDS: [ShimWord; 4] = [
+    ShimWord::new("rate", 32).by_hops(),
+    ShimWord::new("hops", 5).by_hops(),
+    ShimWord::new("mark", 1),
+    ShimWord::new("epoch", 16),
+];
+
+/// By fuzz target, the dictionaries of those that take a declared header.
+pub fn dictionaries() -> Vec<(&'static str, String)> {
+    let mut all: Vec<_> = wifu_wire::WIRES
+        .iter()
+        .map(|w| (w.format.name, dictionary::of(w.format)))
+        .collect();
+    let shim = shim::format(SHIM_ID, &SHIM_WORDS);
+    all.push((shim.name, dictionary::of(&shim)));
+    all
+}
+
 /// The composed header.
 pub fn shim(bytes: &[u8]) {
-    let words = [
-        ShimWord::new("rate", 32).by_hops(),
-        ShimWord::new("hops", 5).by_hops(),
-        ShimWord::new("mark", 1),
-        ShimWord::new("epoch", 16),
-    ];
-    let shim = shim::codec(7, &words).expect("a good layout");
+    let shim = shim::codec(SHIM_ID, &SHIM_WORDS).expect("a good layout");
     wire_format(&shim, bytes);
     // The same bytes as if they were for this layout, so that more than the identity is looked at.
     let mut ours = vec![0; 128];

@@ -5,6 +5,7 @@ pub mod alloc;
 pub mod chain;
 #[cfg(feature = "conform")]
 pub mod conform;
+pub mod dictionary;
 pub mod fuzz;
 pub mod lean;
 pub mod pair;

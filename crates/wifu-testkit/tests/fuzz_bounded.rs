@@ -41,6 +41,51 @@ fn the_tcp_header_survives_any_bytes() {
 }
 
 #[test]
+fn atps_header_and_holes_survive_any_bytes() {
+    let mut rng = Rng::new(8);
+    for _ in 0..50_000 {
+        let mut bytes = noise(&mut rng, 250);
+        // Whole holes, as many as there are octets, more, or fewer.
+        if bytes.len() > 13 && rng.below(4) > 0 {
+            bytes[12..14].copy_from_slice(&(8 * rng.below(26) as u16).to_be_bytes());
+        }
+        fuzz::atp(&bytes);
+    }
+}
+
+/// The octets of an entry.
+fn entry(text: &str, name: &str) -> Vec<u8> {
+    let start = format!("{name}=\"");
+    let found = text.lines().find_map(|l| l.strip_prefix(&start));
+    let octets = found.unwrap_or_else(|| panic!("no {name} in {text}"));
+    let octets = octets.strip_suffix('"').expect("the closing quote");
+    let of = octets.split("\\x").skip(1);
+    of.map(|o| u8::from_str_radix(o, 16).expect("two digits"))
+        .collect()
+}
+
+#[test]
+fn dictionaries_have_what_parsers_look_for() {
+    let all = fuzz::dictionaries();
+    let of = |target: &str| &all.iter().find(|(t, _)| *t == target).expect(target).1;
+    assert_eq!(entry(of("atp"), "constants_0"), [1, 1]);
+    assert_eq!(entry(of("atp"), "feedback_1"), [0x40]);
+    assert_eq!(entry(of("atp"), "holes_16"), [0, 16]);
+    assert_eq!(entry(of("atp"), "delay_4294967295"), [0xFF; 4]);
+    assert_eq!(entry(of("tcp"), "syn_1"), [2]);
+    // Version and length, (40 + 8 + 4) / 4; the identity; a word in the middle of its octets.
+    assert_eq!(entry(of("shim"), "constants_0"), [1, 13]);
+    assert_eq!(entry(of("shim"), "constants_8"), [0, 0, 0, 7]);
+    assert_eq!(entry(of("shim"), "hops_31"), [0xF8]);
+    let lines = all.iter().flat_map(|(_, text)| text.lines());
+    for line in lines.filter(|l| !l.starts_with('#')) {
+        let (name, rest) = line.split_once('=').expect("an entry");
+        assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'));
+        assert!(rest.len() > 2 && rest.starts_with('"') && rest.ends_with('"'));
+    }
+}
+
+#[test]
 fn the_composed_header_survives_any_bytes() {
     let mut rng = Rng::new(2);
     for _ in 0..50_000 {

@@ -218,7 +218,7 @@ fn give(head: &Head, w: &Resolved, format: &Format) -> u32 {
         Field::SackOk => u32::from(sack_ok),
         Field::TsOk => u32::from(ts_ok),
         Field::Length(unit) => u32::from(format.header) / u32::from(unit.max(1)),
-        Field::Ranges(_) | Field::Checksum | Field::Other => 0,
+        Field::Ranges(_) | Field::Checksum | Field::Inner | Field::Other => 0,
     }
 }
 

@@ -99,6 +99,8 @@ pub enum Field {
     Ranges(u8),
     /// The Internet checksum.
     Checksum,
+    /// IP protocol number of what follows the header, which is no transport's own.
+    Inner,
     /// Understood by the format's own code, or by nobody.
     Other,
 }

@@ -1,82 +1,181 @@
-//! `wifu dissector`: what Wireshark must know to read our protocols' packets.
+//! `wifu dissector`: what Wireshark must know to read our protocols' packets, and the declarations
+//! of their headers as data.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args as ClapArgs;
+use serde_json::json;
 use wifu_engine::{Library, Registry};
+use wifu_wire::Format;
+use wifu_wire::format::Class;
 
 use crate::catalog;
+
+mod data;
+mod lua;
 
 /// `wifu dissector`.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:\n  \
     wifu dissector > ~/.local/lib/wireshark/plugins/wifu.lua    for every capture from now on\n  \
-    wifu dissector > wifu.lua; tshark -X lua_script:wifu.lua -r capture.pcapng\n\n\
-    Without it, Wireshark shows packets of the carrier `raw` as \"Unassigned (214)\": they are TCP \
-    segments under protocol numbers of their own.")]
+    wifu dissector > wifu.lua; tshark -X lua_script:wifu.lua -r capture.pcapng\n  \
+    tshark -X lua_script:wifu.lua -r capture.pcapng -Y 'wifu.atp.delay > 2000'\n\n\
+    Without it, Wireshark shows packets of the carrier `raw` as \"Unassigned (214)\". With it, \
+    those whose header is TCP's are read as TCP, and all others word by word as they are declared: \
+    wifu.FORMAT.WORD, or wifu.shim.COMPOSITION.WORD for a composition's own header.")]
 pub struct Args {
     /// Also know the protocols of this TOML file
     #[arg(long, value_name = "TOML")]
     file: Option<PathBuf>,
+    /// The declared headers instead, for machines
+    #[arg(long)]
+    json: bool,
 }
 
-/// Print the plug-in.
+/// Print the plug-in, or what it is made from.
 ///
 /// # Errors
 /// The file can't be read or is no composition file.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let library = catalog::library(args.file.as_deref())?;
-    print!("{}", script(&library, &wifu_parts::registry()));
+    let known = Known::of(&library, &wifu_parts::registry());
+    if args.json {
+        let all: Vec<_> = known.formats.iter().map(data::format).collect();
+        println!("{}", serde_json::to_string_pretty(&json!(all))?);
+    } else {
+        print!("{}", lua::script(&known));
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-/// IP protocol of TCP itself.
-const TCP: u8 = 6;
+/// Name of the format that a composition makes for itself.
+const SHIM: &str = "shim";
 
-fn script(library: &Library, registry: &Registry) -> String {
-    let mut t = String::from(
-        "-- Protocols of WiFu, for Wireshark; made by `wifu dissector` from the registry.\n\
-         local by_number = DissectorTable.get(\"ip.proto\")\n\n",
-    );
-    for name in library.protocols() {
-        let Ok(b) = library.resolve(name, registry) else {
-            continue;
-        };
-        if b.number == 0 || b.number == TCP {
-            continue;
+/// IP protocol of TCP itself, which Wireshark knows.
+fn tcp_itself(number: u8) -> bool {
+    wifu_wire::tcp::FORMAT.number == Some(number)
+}
+
+/// A declared header and who uses it.
+struct Known {
+    /// Each format that has a declaration of its own, those that handlers put in front of
+    /// transports included, and `shim` as a composition without words has it.
+    formats: Vec<Format>,
+    /// The shims of compositions.
+    shims: Vec<(String, Format)>,
+    /// IP protocol number, format, and the composition that it tells.
+    uses: Vec<(u8, Used, String)>,
+}
+
+/// Which format.
+enum Used {
+    /// One with a declaration of its own.
+    Format(&'static str),
+    /// That of a composition.
+    Shim,
+}
+
+impl Known {
+    fn of(library: &Library, registry: &Registry) -> Known {
+        let mut formats: Vec<Format> = Vec::new();
+        let handlers = wifu_core::HANDLERS.iter();
+        let inserted = handlers.filter_map(|d| d.inserts);
+        for f in registry.wires().iter().map(|w| w.format).chain(inserted) {
+            if formats.iter().all(|known| known.name != f.name) {
+                formats.push(f.clone());
+            }
         }
-        let _ = match b.wire.name() {
-            "tcp" => writeln!(
-                t,
-                "by_number:add({}, Dissector.get(\"tcp\")) -- {}: TCP's header",
-                b.number, b.name
-            ),
-            other => writeln!(t, "-- {}: number {}, wire {other}", b.name, b.number),
-        };
+        let (mut uses, mut shims) = (Vec::new(), Vec::new());
+        for name in library.protocols() {
+            let Ok(b) = library.resolve(name, registry) else {
+                continue;
+            };
+            // A lane's packets are those of the protocol that it carries.
+            let lane = library.expand(name).is_ok_and(|c| c.carries.is_some());
+            if b.number == 0 || lane {
+                continue;
+            }
+            let used = match b.wire.name() {
+                SHIM => {
+                    shims.push((b.name.clone(), b.wire.format().clone()));
+                    Used::Shim
+                }
+                other => Used::Format(other),
+            };
+            uses.push((b.number, used, b.name.clone()));
+        }
+        formats.push(wifu_wire::shim::format(0, &[]));
+        for f in &formats {
+            let taken = |n| {
+                uses.iter()
+                    .any(|(m, u, _)| *m == n && matches!(u, Used::Format(name) if *name == f.name))
+            };
+            if let Some(number) = f.number.filter(|n| !taken(*n)) {
+                uses.push((number, Used::Format(f.name), String::from(f.name)));
+            }
+        }
+        Known {
+            formats,
+            shims,
+            uses,
+        }
     }
-    t
+}
+
+/// The number of a class in the plug-in.
+fn class_number(class: Class) -> usize {
+    match class {
+        Class::Data => 0,
+        Class::Control => 1,
+        Class::Ack => 2,
+        Class::Feedback => 3,
+        Class::Hop => 4,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const MINE: &str = "[protocol.mine]\nextends = \"tcp-reno\"\nnumber = 241\n\
+        [protocol.plain]\nextends = \"tcp-reno\"\nnumber = 6\n\
+        [protocol.own]\nextends = \"tcp-reno\"\nwire = \"shim\"\nnumber = 242\n";
+
+    fn known() -> Known {
+        let library = wifu_parts::library().merge(Library::parse(MINE).unwrap());
+        Known::of(&library, &wifu_parts::registry())
+    }
+
     #[test]
     fn each_protocol_with_tcps_header_is_read_as_tcp_and_others_are_named() {
-        let mine = "[protocol.mine]\nextends = \"tcp-reno\"\nnumber = 241\n\
-                    [protocol.plain]\nextends = \"tcp-reno\"\nnumber = 6\n";
-        let library = wifu_parts::library().merge(Library::parse(mine).unwrap());
-        let text = script(&library, &wifu_parts::registry());
-        for name in library.protocols().iter().filter(|n| *n != "plain") {
-            let number = library.expand(name).unwrap().number;
-            let line = format!("by_number:add({number}, Dissector.get(\"tcp\")) -- {name}:");
-            assert!(text.contains(&line), "{name}\n{text}");
+        let text = lua::script(&known());
+        let library = wifu_parts::library();
+        for name in library.protocols() {
+            let b = library.resolve(name, &wifu_parts::registry()).unwrap();
+            if b.wire.name() == "tcp" {
+                let line = format!("segments({}) -- {name}\n", b.number);
+                assert!(text.contains(&line), "{name}\n{text}");
+            }
         }
-        assert!(
-            text.contains("add(241,") && !text.contains("add(6,"),
-            "{text}"
-        );
+        assert!(text.contains("segments(241) -- mine\n"), "{text}");
+        assert!(!text.contains("segments(6)"), "{text}");
+        for line in [
+            "carry(219, declared[\"atp\"], \"atp\")\n",
+            "service(9438, declared[\"atp\"], \"atp\")\n",
+            "carry(253, declared[\"delay-shim\"], \"delay-shim\")\n",
+            "carry(242, declared[\"shim own\"], \"own\")\n",
+        ] {
+            assert!(text.contains(line), "{line}\n{text}");
+        }
+    }
+
+    #[test]
+    fn every_word_is_in_the_data() {
+        for f in known().formats {
+            let json = data::format(&f);
+            assert_eq!(json["words"].as_array().unwrap().len(), f.words.len());
+            assert_eq!(json["types"].as_array().unwrap().len(), f.types.len());
+        }
     }
 }

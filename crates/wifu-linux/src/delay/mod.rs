@@ -13,10 +13,11 @@ use rustix::net::{AddressFamily, SocketType, netdevice, socket};
 use serde::Serialize;
 use std::io;
 use std::path::{Path, PathBuf};
-use wifu_wire::{Span, Time};
+use wifu_wire::{Format, Span, Time, atp};
 
 mod dir;
 mod files;
+mod layout;
 mod pin;
 
 pub(crate) use dir::Dir;
@@ -32,10 +33,12 @@ const STARTED: (&str, &str) = ("net_dev_start_xmit", "on_start");
 const CONSUMED: (&str, &str) = ("consume_skb", "on_consume");
 const FREED: (&str, &str) = ("kfree_skb", "on_free");
 
-/// How ATP's header is stamped (Behaviour 7.5).
+/// How a header is stamped (Behaviour 7.5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stamp {
-    /// UDP port of the service.
+    /// Which: one with the words `delay`, `hops` and `feedback`.
+    pub format: &'static Format,
+    /// UDP port of the service; 0: only the format's own IP protocol number is looked at.
     pub port: u16,
     /// What the delay is taken for before the first sample.
     pub first: Span,
@@ -48,7 +51,8 @@ pub struct Stamp {
 impl Default for Stamp {
     fn default() -> Stamp {
         Stamp {
-            port: 9438,
+            format: &atp::FORMAT,
+            port: atp::FORMAT.port.unwrap_or(0),
             // D0 of 802.11a at 24 Mb/s (Behaviour 7.4).
             first: Span(681_500),
             eta: 3,
@@ -178,6 +182,9 @@ pub enum DelayError {
     /// The program that stamps headers could not be attached where packets leave.
     #[error("stamping at the device's egress (Linux 6.6): {0}")]
     Stamp(ProgramError),
+    /// The program can't write into such a header.
+    #[error("the header of {0} cannot be stamped: {1}")]
+    Format(&'static str, String),
     /// The name for other programs.
     #[error("{0}: {1}")]
     Pin(PathBuf, io::Error),
@@ -266,7 +273,10 @@ impl Meter {
         let us = |s: Span| (s.0 / 1000).min(u64::from(u32::MAX)) as u32;
         let (port, first, fixed) = (u32::from(how.port), us(how.first), how.fixed.map_or(0, us));
         let flags = setup.measure.flags();
-        let values: [u32; 8] = [index, namespace, flags, port, first, how.eta, fixed, 0];
+        let layout =
+            layout::of(how.format).map_err(|why| DelayError::Format(how.format.name, why))?;
+        let values = [index, namespace, flags, port, first, how.eta, fixed];
+        let values = [&values[..], &layout[..]].concat();
         let mut loader = EbpfLoader::new();
         let mut programs = loader
             .override_global("CONFIG", &values[..], true)

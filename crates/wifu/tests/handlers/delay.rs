@@ -18,7 +18,7 @@ fn stamped(w: &World) -> Vec<Vec<u8>> {
     let sender = w.a.run(|| UdpSocket::bind((A, 0)).expect("socket"));
     let sender = sender.expect("namespace");
     let mut came = Vec::new();
-    for control in [0u16, 0x0800, 0x4000, 0x0400] {
+    for control in [0u16, 0x0800, 0x4000, 0x0400, 0x0100] {
         for (hops, before) in [(0, 0u32), (254, 2043), (255, 2044), (7, 900_000)] {
             for (receiver, port) in receivers.iter().zip([9438, 9500]) {
                 let mut payload = atp();

@@ -1,0 +1,252 @@
+-- What dissects packets by the declarations below, for Wireshark 4 and tshark.
+
+local by_number, by_port = DissectorTable.get("ip.proto"), DissectorTable.get("udp.port")
+local data = Dissector.get("data")
+
+-- Octets of a range behind a header, and of what looks like UDP's header in front of one.
+local RANGE, UDP_FORM = 8, 8
+-- Headers in front of each other in one packet: more are not looked into.
+local NESTED = 4
+local CLASSES = { [0] = "data", "control", "ack", "feedback", "hop" }
+
+local INTEGER = { ProtoField.uint8, ProtoField.uint16, ProtoField.uint24, ProtoField.uint32,
+	ProtoField.uint32 }
+
+local function field(abbr, w)
+	local label = w.unit and w.name .. " (" .. w.unit .. ")" or w.name
+	if w.bits == 1 then
+		return ProtoField.bool(abbr, label, 8, nil, w.mask, w.doc)
+	end
+	return INTEGER[w.octets](abbr, label, w.hex and base.HEX or base.DEC, nil, w.mask, w.doc)
+end
+
+-- A declaration becomes a Proto with a field for each word.
+local function format(f)
+	f.proto = Proto(f.abbr, f.label)
+	local own = function(name) return f.abbr .. "." .. name end
+	local kinds = {}
+	for i, t in ipairs(f.types) do
+		kinds[i] = t.name
+	end
+	f.of = {
+		composition = ProtoField.string(own("packet.composition"), "Composition"),
+		kind = ProtoField.uint8(own("packet.type"), "Packet type", base.DEC, kinds),
+		class = ProtoField.uint8(own("packet.class"), "Class", base.DEC, CLASSES),
+		sport = ProtoField.uint16(own("udp.srcport"), "Source port"),
+		dport = ProtoField.uint16(own("udp.dstport"), "Destination port"),
+		length = ProtoField.uint16(own("udp.length"), "Length"),
+		first = ProtoField.uint32(own("range.start"), "Range from"),
+		last = ProtoField.uint32(own("range.end"), "Range up to, without"),
+	}
+	local all = {}
+	for _, one in pairs(f.of) do
+		all[#all + 1] = one
+	end
+	f.by_name = {}
+	for _, w in ipairs(f.words) do
+		w.field = field(own(w.abbr), w)
+		all[#all + 1] = w.field
+		f.by_name[w.name] = f.by_name[w.name] or w
+	end
+	f.proto.fields = all
+	return f
+end
+
+-- Reads words of a header that begins at an octet; nil for what was not captured.
+local function reader(buffer, at)
+	local have = buffer:captured_len()
+	return function(w)
+		if at + w.byte + w.octets <= have then
+			return buffer(at + w.byte, w.octets):bitfield(w.bit, w.bits)
+		end
+	end
+end
+
+local function is_ours(f, read)
+	for _, w in ipairs(f.words) do
+		if w.is and read(w) ~= w.is then
+			return false
+		end
+	end
+	return true
+end
+
+-- Where the fixed header ends, where the ranges end, as the header says.
+local function extent(f, read, at)
+	local fixed, ranges = at + f.header, 0
+	for _, w in ipairs(f.words) do
+		local value = (w.length or w.ranges) and read(w)
+		if value and w.length then
+			fixed = math.max(fixed, at + value * w.length)
+		elseif value then
+			ranges = math.floor(value / w.ranges)
+		end
+	end
+	return fixed, fixed + ranges * RANGE
+end
+
+local function type_of(f, read, payload)
+	for i, t in ipairs(f.types) do
+		local told = t.word == nil or read(f.by_name[t.word]) == t.value
+		if told and (t.payload == nil or t.payload == payload) then
+			return i, t
+		end
+	end
+end
+
+local function stands(w, kind)
+	return w.on == nil or w.on[kind.name]
+end
+
+local function add_words(f, tree, buffer, at, read, kind)
+	local said = {}
+	for _, w in ipairs(f.words) do
+		local value = stands(w, kind) and read(w)
+		if value then
+			said[w.role or w.name] = value
+			local range = buffer(at + w.byte, w.octets)
+			local item
+			if w.octets > 4 then
+				item = tree:add(w.field, range, value)
+			else
+				item = tree:add(w.field, range)
+			end
+			if value == 0 and w.zero then
+				item:append_text(": " .. w.zero)
+			end
+		end
+	end
+	return said
+end
+
+-- The ports in front of a header that has none of its own.
+local function add_ports(f, tree, buffer, pinfo, said)
+	if buffer:captured_len() < UDP_FORM then
+		return
+	end
+	tree:add(f.of.sport, buffer(0, 2))
+	tree:add(f.of.dport, buffer(2, 2))
+	tree:add(f.of.length, buffer(4, 2))
+	said.sport, said.dport = buffer(0, 2):uint(), buffer(2, 2):uint()
+end
+
+local function add_ranges(f, tree, buffer, from, to)
+	for at = from, math.min(to, buffer:captured_len()) - RANGE, RANGE do
+		tree:add(f.of.first, buffer(at, 4))
+		tree:add(f.of.last, buffer(at + 4, 4))
+	end
+end
+
+local function summary(kind, said, payload)
+	local text = kind.name
+	if said.sport then
+		text = string.format("%d > %d %s", said.sport, said.dport, text)
+	end
+	if said.seq then
+		text = text .. string.format(" seq=%d", said.seq)
+	end
+	if said.ack and said.has_ack ~= 0 then
+		text = text .. string.format(" ack=%d", said.ack)
+	end
+	return text .. string.format(" len=%d", math.max(payload, 0))
+end
+
+local depth = 0
+
+local function rest(f, said, buffer, pinfo, tree)
+	if not said.inner then
+		data:call(buffer, pinfo, tree)
+	elseif depth < NESTED and by_number:get_dissector(said.inner) then
+		depth = depth + 1
+		local sound, message = pcall(by_number.try, by_number, said.inner, buffer, pinfo, tree)
+		depth = depth - 1
+		if not sound then
+			error(message, 0)
+		end
+	else
+		data:call(buffer, pinfo, tree)
+	end
+end
+
+-- Show a packet whose header begins at octet `at`. False if it is none of this format.
+local function show(f, composition, buffer, pinfo, root, at)
+	local read = reader(buffer, at)
+	local have, whole = buffer:captured_len(), buffer:reported_len()
+	if have == 0 or not is_ours(f, read) then
+		return false
+	end
+	local fixed, header = extent(f, read, at)
+	local number, kind = type_of(f, read, whole > header)
+	local tree = root:add(f.proto, buffer(0, math.min(header, have)))
+	tree:add(f.of.composition, composition):set_generated()
+	tree:add(f.of.kind, number):set_generated()
+	tree:add(f.of.class, kind.class):set_generated()
+	local said = add_words(f, tree, buffer, at, read, kind)
+	if at > 0 then
+		add_ports(f, tree, buffer, pinfo, said)
+	end
+	add_ranges(f, tree, buffer, fixed, header)
+	local text = summary(kind, said, whole - header)
+	if header > whole then
+		text = text .. " [header longer than the packet]"
+	elseif header > have then
+		text = text .. " [header cut]"
+	end
+	tree:append_text(", " .. composition .. ": " .. text)
+	pinfo.cols.protocol = composition
+	pinfo.cols.info = text
+	if header < have then
+		rest(f, said, buffer(header):tvb(), pinfo, root)
+		if said.inner then
+			pinfo.cols.info:prepend(composition .. ", ")
+		end
+	end
+	return true
+end
+
+-- The formats, by IP protocol number, in the order in which they are tried; TCP's comes last.
+local formats, tcp = {}, {}
+
+local any = Proto("wifu", "WiFu")
+
+function any.dissector(buffer, pinfo, tree)
+	for _, one in ipairs(formats[pinfo.match] or {}) do
+		if show(one.format, one.composition, buffer, pinfo, tree, one.format.base) then
+			return buffer:reported_len()
+		end
+	end
+	if tcp[pinfo.match] then
+		return Dissector.get("tcp"):call(buffer, pinfo, tree)
+	end
+	return 0
+end
+
+-- Packets of this number may be of this format, and are then of this composition.
+local function carry(number, f, composition)
+	if not formats[number] then
+		formats[number] = {}
+		by_number:add(number, any)
+	end
+	table.insert(formats[number], { format = f, composition = composition })
+end
+
+-- Packets of this number are TCP segments, unless they are of one of those formats.
+local function segments(number)
+	tcp[number] = true
+	if not formats[number] then
+		by_number:add(number, Dissector.get("tcp"))
+	end
+end
+
+-- The format as the payload of UDP, behind ports of its own there.
+local function service(port, f, composition)
+	local udp = Proto(f.abbr .. ".udp", f.label .. " in UDP")
+	function udp.dissector(buffer, pinfo, tree)
+		return show(f, composition, buffer, pinfo, tree, 0) and buffer:reported_len() or 0
+	end
+	by_port:add(port, udp)
+end
+
+-- The declarations.
+
+local declared = {}
