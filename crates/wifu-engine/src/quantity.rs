@@ -3,6 +3,7 @@
 
 use crate::blueprint::Blueprint;
 use crate::board::{Board, Facts, RttFacts};
+use crate::descriptor::Descriptor;
 use wifu_wire::{Span, names};
 
 /// A number on the board.
@@ -196,6 +197,24 @@ impl Blueprint {
         let what = format!("quantity of {}", self.name);
         Err(names::unknown(&what, name, known))
     }
+}
+
+/// Whether some composition of these parts may know the name.
+///
+/// # Errors
+/// None does: the nearest name.
+pub fn check(name: &str, parts: &[&'static Descriptor]) -> Result<(), String> {
+    let probes = parts.iter().flat_map(|d| {
+        let named = |probe: &&str| format!("{}.{probe}", d.name);
+        d.probes.iter().map(named).collect::<Vec<_>>()
+    });
+    let board = QUANTITIES.iter().map(|q| q.name.to_string());
+    let known: Vec<String> = board.chain(probes).collect();
+    if known.iter().any(|k| k == name) {
+        return Ok(());
+    }
+    let known = known.iter().map(String::as_str);
+    Err(names::unknown("quantity", name, known))
 }
 
 #[cfg(test)]
