@@ -74,6 +74,10 @@ def fake(scenario: dict[str, Any]) -> FakeResult:
             series[f"flow.{i}.sent"] = pairs(times - 0.01, sent)
             saw = 20_000 + 15_000 * ((times * 3) % 1)
             series[f"flow.{i}.cwnd"] = pairs(times, saw)
+            named = scenario["record"]["series"]
+            if named is not True and "flow.*.cubic.w_max" in named:
+                known = np.where(times < end / 2, np.nan, 40.0 + i)
+                series[f"flow.{i}.cubic.w_max"] = pairs(times, known)
             series[f"flow.{i}.srtt"] = pairs(times, 0.01 * hops * (1 + 0.3 * ((times * 3) % 1)))
     nodes = [
         {

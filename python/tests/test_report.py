@@ -183,6 +183,29 @@ def test_ten_flows_over_time_are_ten_lines(tmp_path: Path) -> None:
     assert len(drawn) == len(set(drawn)) == 10
 
 
+def test_a_probe_that_was_recorded_is_drawn(tmp_path: Path) -> None:
+    from wifu.figures import style, traces
+
+    more = 'runs = [1]\nrecord = ["cubic.w_max"]\n[[figure]]\nkind = "timeseries"\n'
+    text = TEXT.replace("runs = [1]", more + 'show = ["cubic.w_max"]').replace("[1, 3]", "[1]")
+    plan = plans.parse(text)
+    series = plan.scenario_of(plan.cells[0], 1)["record"]["series"]
+    assert series == ["all", "flow.*.cubic.w_max"]
+    found = wifu.campaign(plan, tmp_path / "r", runner=fake)
+    with style.context():
+        figure, _, _ = traces.timeseries(found, dict(plan.figures[0]))
+        axis = figure.axes[0]
+        assert axis.get_ylabel() == "cubic.w_max"
+        values = axis.get_lines()[0].get_ydata()
+        plt.close(figure)
+    known = [v for v in values if v == v]
+    assert set(known) == {41.0} and len(known) < len(values), "what is not known leaves a gap"
+    with pytest.raises(LabError, match=r"no flow has a series cubic\.k_s"):
+        traces.timeseries(found, {"show": ["cubic.k_s"]})
+    with pytest.raises(PlanError, match=r"goodput, cwnd, srtt, cubic\.w_max"):
+        plans.parse(text.replace('show = ["cubic.w_max"]', 'show = ["cubic.wmax"]'))
+
+
 @pytest.mark.parametrize("copies", [1, 2])
 def test_the_scale_of_fairness_ends_at_one(tmp_path: Path, copies: int) -> None:
     from wifu.figures import compare, style

@@ -52,14 +52,19 @@ KINDS: dict[str, Kind] = {
 
 
 SHOWN = ("goodput", "cwnd", "srtt")
-"""What `show` of a time series can name."""
+"""What `show` of a time series can name besides what `[series] record` of the plan names."""
 
 
 def check(
-    spec: Any, axes: Sequence[str], known: Mapping[str, Collection[str]] | None, pair: str | None
+    spec: Any,
+    axes: Sequence[str],
+    known: Mapping[str, Collection[str]] | None,
+    pair: str | None,
+    recorded: Collection[str] = (),
 ) -> list[str]:
     """The keys of a figure that name metrics. An error if anything else cannot be drawn; `known`
-    has the labels of the axes, which are not looked at without it.
+    has the labels of the axes, which are not looked at without it; `recorded` are the quantities
+    that a time series can show besides the usual ones.
     """
     if not isinstance(spec, Mapping):
         raise PlanError("write [[figure]], and below it kind = ...")
@@ -72,6 +77,12 @@ def check(
             raise PlanError(f"unknown key; {nearest(key, options)}", key)
         if key in _RULES and not _RULES[key][1](value):
             raise PlanError(f"{_RULES[key][0]}, not {value!r}", key)
+        if key == "show" and (strange := [s for s in value if s not in (*SHOWN, *recorded)]):
+            could = ", ".join((*SHOWN, *recorded))
+            raise PlanError(
+                f"must be a list of {could}, not {strange!r}; others are named in [series] record",
+                key,
+            )
     for role in ("x", "by"):
         if role in spec and spec[role] not in axes:
             name = str(spec[role])
@@ -125,7 +136,7 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "scale": ('is "log" or "linear"', lambda v: v in ("log", "linear")),
     "show": (
         f"must be a list of {', '.join(SHOWN)}",
-        lambda v: isinstance(v, list) and bool(v) and all(s in SHOWN for s in v),
+        lambda v: isinstance(v, list) and bool(v) and all(isinstance(s, str) for s in v),
     ),
     "window": ("must be a time above 0", lambda v: _time(v) and values.seconds(v) > 0),
     "from": ("must be a time", _time),

@@ -82,6 +82,7 @@ class Plan:
     source: Mapping[str, Value]
     cells: tuple[Cell, ...]
     substrate: str = "sim"
+    recorded: tuple[str, ...] = ()
     on: tuple[str, ...] = ("sim",)
     run_timeout: float | None = None
     tolerance: float = 0.1
@@ -132,7 +133,11 @@ class Plan:
                 return scenario
             if run in self.series_runs or self.measure.mode == "window":
                 record = dict(scenario.get("record", {}))
-                record.setdefault("series", True)
+                named = record.get("series", True)
+                others = [n for n in named if n != "all"] if isinstance(named, list) else []
+                others += [f"flow.*.{name}" for name in self.recorded]
+                if named is not False:
+                    record["series"] = ["all", *others] if others else True
                 scenario["record"] = record
         else:
             scenario["seed"] = self.seed + run - 1
@@ -355,6 +360,7 @@ class _Reader:
             figures=self._figures(names, pair),
             claims=self._claims(),
             series_runs=self._series(),
+            recorded=self._recorded(),
             source=self.source,
             cells=self._cells(scenario, declared, axes, zipped, skip),
             substrate=substrate,
@@ -516,7 +522,7 @@ class _Reader:
         for n, figure in enumerate(figures, 1):
             key = f"figure.{n}"
             try:
-                for role in kinds.check(figure, axes, self.known, pair):
+                for role in kinds.check(figure, axes, self.known, pair, self._recorded()):
                     self._metric(figure[role], role)
             except PlanError as e:
                 raise PlanError(e.message, f"{key}.{e.key}" if e.key else key) from None
@@ -557,7 +563,7 @@ class _Reader:
 
     def _series(self) -> frozenset[int]:
         given = self._get("series", dict, {})
-        self._known(given, ("runs",), "series")
+        self._known(given, ("runs", "record"), "series")
         runs = given.get("runs", [])
         try:
             runs = values.sequence(runs) if isinstance(runs, str) else runs
@@ -566,6 +572,13 @@ class _Reader:
         if not isinstance(runs, list) or not all(type(r) is int and r > 0 for r in runs):
             raise PlanError(f"is a list of runs, from 1 on, not {runs!r}", "series.runs")
         return frozenset(runs)
+
+    def _recorded(self) -> tuple[str, ...]:
+        """Quantities of flows that the series have besides the usual ones."""
+        names = self._get("series", dict, {}).get("record", [])
+        if not isinstance(names, list) or not all(isinstance(n, str) and n for n in names):
+            raise PlanError(f"is a list such as ['cubic.w_max'], not {names!r}", "series.record")
+        return tuple(names)
 
     def _check_baseline(self, pair: str | None, baseline: Value) -> None:
         if baseline is None:

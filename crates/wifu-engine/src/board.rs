@@ -6,7 +6,7 @@ use core::cell::Cell;
 use core::num::NonZeroU8;
 use wifu_wire::{Neighbour, Rate, Seq, Span, SynOptions, Time};
 
-/// All facts of one connection.
+/// All facts of one connection. Those that are numbers have names: [`crate::quantity`].
 #[derive(Clone, Debug, Default)]
 pub struct Board {
     /// Written by the manager.
@@ -23,12 +23,29 @@ pub struct Board {
     pub rx: RxFacts,
     /// Written by a watcher of the path.
     pub path: PathFacts,
+    /// Written by the gate that paces.
+    pub rate: RateFacts,
     /// Written by the engine.
     pub app: AppFacts,
     /// Written by the engine.
     pub site: SiteFacts,
     /// No fact of the connection: marked by default bodies of hooks.
     pub defaulted: Defaulted,
+}
+
+impl Board {
+    /// What was written and is not acknowledged, octets; packets where those are numbered.
+    pub fn unacked(&self) -> u32 {
+        // With the FIN acknowledged, `una` is one past the end.
+        let end = self.app.end;
+        end.since(self.tx.una.earlier(end))
+    }
+
+    /// What was written and never sent, octets; packets where those are numbered.
+    pub fn unsent(&self) -> u32 {
+        let end = self.app.end;
+        end.since(self.tx.max.earlier(end))
+    }
 }
 
 /// Says that the default body of a hook ran, so that nobody overrides it. Every hook sees the
@@ -148,6 +165,13 @@ pub struct TxFacts {
     pub sacked: u32,
 }
 
+impl TxFacts {
+    /// FlightSize (RFC 5681 2): what was sent and is not acknowledged.
+    pub fn flight(&self) -> u32 {
+        self.max.since(self.una)
+    }
+}
+
 /// Round-trip times.
 #[derive(Clone, Debug, Default)]
 pub struct RttFacts {
@@ -211,6 +235,15 @@ pub struct RxFacts {
 pub struct PathFacts {
     /// Hops to the peer, as packets that arrive tell.
     pub hops: Option<NonZeroU8>,
+}
+
+/// What a pacer allows, beside the window.
+#[derive(Clone, Debug, Default)]
+pub struct RateFacts {
+    /// Data may leave at so many bits per second; `None` while the pacer knows none.
+    pub rate: Option<Rate>,
+    /// From one full segment to the next; `None` while the pacer does not wait.
+    pub gap: Option<Span>,
 }
 
 /// What the application and the driver did.
@@ -299,6 +332,8 @@ impl Facts {
     pub const RX: Facts = Facts(32);
     /// [`Board::path`].
     pub const PATH: Facts = Facts(64);
+    /// [`Board::rate`].
+    pub const RATE: Facts = Facts(128);
 
     /// All of `other` is in this set.
     pub const fn has(self, other: Facts) -> bool {
@@ -311,7 +346,7 @@ impl Facts {
     }
 
     /// Each section with its name.
-    pub const ALL: [(Facts, &'static str); 7] = [
+    pub const ALL: [(Facts, &'static str); 8] = [
         (Facts::CONN, "conn"),
         (Facts::TX, "tx"),
         (Facts::RTT, "rtt"),
@@ -319,10 +354,11 @@ impl Facts {
         (Facts::PEER, "peer"),
         (Facts::RX, "rx"),
         (Facts::PATH, "path"),
+        (Facts::RATE, "rate"),
     ];
 
     /// Every section.
-    pub const EVERY: Facts = Facts(127);
+    pub const EVERY: Facts = Facts(255);
 
     /// The names of the sections in this set.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
@@ -352,7 +388,7 @@ macro_rules! sections {
     )*};
 }
 sections!(ConnFacts CONN conn, TxFacts TX tx, RttFacts RTT rtt, WinFacts WIN win,
-    PeerFacts PEER peer, RxFacts RX rx, PathFacts PATH path);
+    PeerFacts PEER peer, RxFacts RX rx, PathFacts PATH path, RateFacts RATE rate);
 
 #[cfg(test)]
 mod tests {

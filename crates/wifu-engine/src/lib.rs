@@ -17,6 +17,7 @@ pub mod kit;
 pub mod math;
 pub mod params;
 pub mod permit;
+pub mod quantity;
 mod resolve;
 pub mod signal;
 pub mod store;

@@ -373,13 +373,55 @@ pub struct StopSpec {
     pub batch: Option<u64>,
 }
 
+/// Which series are recorded: `true` for the usual ones, or a list of names.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "write true, false, or a list of names of series"
+)]
+pub enum SeriesSpec {
+    /// Deliveries, windows, round-trip times and segments of all flows, queues of all nodes; or
+    /// nothing.
+    Usual(bool),
+    /// These: `flow.1.cwnd`, `flow.*.cubic.w_max`, `flow.2.peer.window`, `node.n3.queue`, and
+    /// `all` for the usual ones besides.
+    Named(Vec<String>),
+}
+
+impl Default for SeriesSpec {
+    fn default() -> SeriesSpec {
+        SeriesSpec::Usual(false)
+    }
+}
+
+impl SeriesSpec {
+    /// Stands for the usual series in a list of names.
+    pub const ALL: &str = "all";
+
+    /// The usual series are recorded, perhaps others too.
+    pub fn usual(&self) -> bool {
+        match self {
+            SeriesSpec::Usual(usual) => *usual,
+            SeriesSpec::Named(names) => names.iter().any(|n| n == SeriesSpec::ALL),
+        }
+    }
+
+    /// Those that are named.
+    pub fn names(&self) -> &[String] {
+        match self {
+            SeriesSpec::Usual(_) => &[],
+            SeriesSpec::Named(names) => names,
+        }
+    }
+}
+
 /// What is written down besides the outcome.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordSpec {
-    /// All series.
+    /// Which series; `delivery` and `cwnd` add to them.
     #[serde(default)]
-    pub series: bool,
+    pub series: SeriesSpec,
     /// Series of quantities (windows, queues) have at most one value per interval (10 ms).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<Secs>,

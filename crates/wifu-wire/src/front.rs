@@ -123,6 +123,8 @@ numbered! {
         Stats = 8,
         /// Is the daemon there? The answer's value is its version.
         Ping = 9,
+        /// Named numbers of all connections, as JSON text.
+        Values = 10,
         /// The daemon's answer to any of these.
         Answer = 100,
     }
@@ -313,6 +315,11 @@ pub enum Request<'a> {
     Stats,
     /// See [`Kind::Ping`].
     Ping,
+    /// See [`Kind::Values`].
+    Values {
+        /// Names of quantities with commas between: `cwnd,cubic.w_max`; empty for all.
+        names: &'a str,
+    },
 }
 
 impl<'a> Request<'a> {
@@ -328,6 +335,7 @@ impl<'a> Request<'a> {
             Request::Info { .. } => Kind::Info,
             Request::Stats => Kind::Stats,
             Request::Ping => Kind::Ping,
+            Request::Values { .. } => Kind::Values,
         }
     }
 
@@ -386,6 +394,7 @@ impl<'a> Request<'a> {
                 w.text(Tag::Spec, spec, MAX_SPEC)?;
                 w.text(Tag::Name, name, MAX_NAME)?;
             }
+            Request::Values { names } => w.text(Tag::Value, names, MAX_VALUE)?,
             Request::Stats | Request::Ping => {}
         }
         w.finish(self.kind(), pad)
@@ -438,6 +447,9 @@ impl<'a> Request<'a> {
             Kind::Info => Request::Info { cookie: cookie()? },
             Kind::Stats => Request::Stats,
             Kind::Ping => Request::Ping,
+            Kind::Values => Request::Values {
+                names: short(r.value, Tag::Value, MAX_VALUE)?,
+            },
             Kind::Answer => return Err(FrontError::Kind(Kind::Answer as u16)),
         })
     }
@@ -568,6 +580,10 @@ mod tests {
             Request::Info { cookie: 5 },
             Request::Stats,
             Request::Ping,
+            Request::Values {
+                names: "cwnd,cubic.w_max",
+            },
+            Request::Values { names: "" },
         ]
     }
 

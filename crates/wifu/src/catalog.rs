@@ -243,6 +243,16 @@ fn unused(b: &Blueprint) -> Option<String> {
     (!keys.is_empty()).then(|| format!("profile {profile} sets {keys}, which nothing here takes"))
 }
 
+/// What series and `wifu ss --watch` may name.
+fn recordable_text(b: &Blueprint) -> String {
+    let mut t = String::from("\n  Can be recorded (`record.series`, `wifu ss --watch`):\n");
+    for r in b.recordable() {
+        let line = format!("    {:<16} {:<8} {}", r.name, r.unit, r.doc);
+        let _ = writeln!(t, "{}", line.trim_end());
+    }
+    t
+}
+
 fn protocol_text(b: &Blueprint) -> String {
     let profile = b.profile.as_deref().unwrap_or("none");
     let mut t = format!("{} (protocol)\n\n  {}\n\n", b.name, b.doc);
@@ -266,6 +276,7 @@ fn protocol_text(b: &Blueprint) -> String {
         };
         t += &params_text(part.desc.params, value);
     }
+    t += &recordable_text(b);
     t += "\n  The engine:\n";
     t += &params_text(ENGINE_PARAMS, |p| {
         b.value(p.name).map_or(String::new(), |v| v.to_string())
@@ -302,6 +313,9 @@ fn protocol_json(b: &Blueprint) -> Json {
         "name": b.name, "doc": b.doc, "number": b.number, "wire": b.wire.name(),
         "store": b.store_kind().name(), "profile": b.profile, "unused": b.unused,
         "id": format!("{:08x}", b.id), "parts": parts,
+        "recordable": b.recordable().iter()
+            .map(|r| json!({"name": r.name, "unit": r.unit, "doc": r.doc}))
+            .collect::<Vec<_>>(),
     })
 }
 

@@ -1,12 +1,15 @@
 //! `wifu ss`: the daemon's connections, in the layout of `ss -ti`.
 
 use std::fmt::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail, ensure};
 use clap::Args as ClapArgs;
-use serde_json::Value;
+use serde_json::{Value, json};
+use wifu_engine::quantity;
 use wifu_wire::front::Request;
 
 use crate::front;
@@ -27,6 +30,12 @@ pub struct Args {
     /// For machines: octets and nanoseconds
     #[arg(long)]
     json: bool,
+    /// Numbers of each connection again and again, until Ctrl-C; all, or those named: cwnd,srtt
+    #[arg(long, value_name = "NAMES", num_args = 0..=1, default_missing_value = "")]
+    watch: Option<String>,
+    /// With --watch: so long from one look to the next, seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    interval: f64,
     /// Only listening sockets
     #[arg(short, long)]
     listening: bool,
@@ -50,7 +59,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Some(path) => path.clone(),
         None => crate::live::default_socket()?,
     };
-    let text = ask(&path)?;
+    if let Some(names) = &args.watch {
+        return watch(&path, names, args);
+    }
+    let text = ask(&path, &Request::Stats)?;
     if args.json {
         println!("{text}");
         return Ok(ExitCode::SUCCESS);
@@ -60,9 +72,67 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The daemon's answer to "what is there": JSON text.
-fn ask(path: &Path) -> anyhow::Result<String> {
-    let said = front::ask(path, &Request::Stats)?;
+/// The numbers of the connections, a line each, until nobody reads any more.
+fn watch(path: &Path, names: &str, args: &Args) -> anyhow::Result<ExitCode> {
+    ensure!(
+        args.interval >= 0.001 && args.interval <= 1e6,
+        "--interval {}: write a number of seconds, 0.001 or more",
+        args.interval
+    );
+    let registry = wifu_parts::registry();
+    for name in names.split(',').filter(|_| !names.is_empty()) {
+        let known = quantity::check(name.trim(), registry.parts());
+        known.map_err(|what| anyhow!("--watch: {what}"))?;
+    }
+    let interval = Duration::from_secs_f64(args.interval);
+    let mut out = std::io::stdout().lock();
+    loop {
+        let begun = Instant::now();
+        let text = ask(path, &Request::Values { names })?;
+        let all: Value = serde_json::from_str(&text).context("the daemon's answer is no JSON")?;
+        let at = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64();
+        let mut lines = String::new();
+        for c in all.as_array().into_iter().flatten() {
+            lines += &if args.json {
+                line_json(c, at)
+            } else {
+                line(c, at)
+            };
+            lines.push('\n');
+        }
+        let written = out.write_all(lines.as_bytes()).and_then(|()| out.flush());
+        match written {
+            Err(e) if e.kind() == ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
+            other => other?,
+        }
+        std::thread::sleep(interval.saturating_sub(begun.elapsed()));
+    }
+}
+
+/// With the time, as one line of JSON.
+fn line_json(c: &Value, at: f64) -> String {
+    let mut c = c.clone();
+    c["time"] = json!(at);
+    c.to_string()
+}
+
+/// For people: `-` where nothing is known.
+fn line(c: &Value, at: f64) -> String {
+    let text = |key: &str| c[key].as_str().unwrap_or("?");
+    let (local, remote, protocol) = (text("local"), text("remote"), text("protocol"));
+    let mut line = format!("{at:.3} {local} > {remote} {protocol}");
+    for (name, value) in c["values"].as_object().into_iter().flatten() {
+        let _ = match value.as_f64() {
+            Some(value) => write!(line, " {name}:{value}"),
+            None => write!(line, " {name}:-"),
+        };
+    }
+    line
+}
+
+/// The daemon's answer to a question about connections: JSON text.
+fn ask(path: &Path, request: &Request<'_>) -> anyhow::Result<String> {
+    let said = front::ask(path, request)?;
     if said.errno != 0 {
         let why = std::io::Error::from_raw_os_error(said.errno as i32);
         bail!("the daemon refuses: {why}");
@@ -177,4 +247,39 @@ fn shares(c: &Value) -> Option<String> {
     };
     let shares: Vec<String> = limits.iter().filter_map(share).collect();
     Some(format!("({})", shares.join(" ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_tells_what_is_not_known() {
+        let c = json!({"protocol": "tcp-cubic", "local": "10.0.0.1:9", "remote": "10.0.0.2:80",
+            "values": {"cwnd": 14480.0, "srtt": null}});
+        let expected = "3.500 10.0.0.1:9 > 10.0.0.2:80 tcp-cubic cwnd:14480 srtt:-";
+        assert_eq!(line(&c, 3.5), expected);
+        let read: Value = serde_json::from_str(&line_json(&c, 3.5)).unwrap();
+        assert_eq!(read["time"], 3.5);
+        assert_eq!(read["values"], json!({"cwnd": 14480.0, "srtt": null}));
+    }
+
+    #[test]
+    fn an_unknown_name_is_refused_before_the_daemon_is_asked() {
+        let args = |names: &str| Args {
+            socket: Some("/nowhere/daemon.sock".into()),
+            json: false,
+            watch: Some(names.into()),
+            interval: 1.0,
+            listening: false,
+            tcp: false,
+            info: false,
+            numeric: false,
+            all: false,
+        };
+        let said = |names: &str| run(&args(names)).unwrap_err().to_string();
+        assert!(said("cwnd,cubic.wmax").contains("did you mean `cubic.w_max`"));
+        assert!(said("cwnd,cubic.w_max").contains("no daemon"));
+        assert!(said("").contains("no daemon"));
+    }
 }

@@ -43,7 +43,7 @@ def _span(spec: Mapping[str, Any]) -> tuple[float | None, float | None]:
 
 def timeseries(results: Results, spec: dict[str, Any]) -> Made:
     """A column per cell, up to three side by side; a row per thing shown, a line per flow."""
-    show = [s for s in spec.get("show", ["goodput", "cwnd", "srtt"]) if s in SHOWN]
+    show = [str(s) for s in spec.get("show", ["goodput", "cwnd", "srtt"])]
     cells, run = chosen(results, spec), _run(results, spec)
     window = values.seconds(spec.get("window", "200ms"))
     start, end = _span(spec)
@@ -53,6 +53,9 @@ def timeseries(results: Results, spec: dict[str, Any]) -> Made:
         raise LabError(
             f"no series of run {run}: the plan must say [series] runs = [{run}] before it is run"
         )
+    for what in (s for s in show if s not in SHOWN):
+        if not any(n.endswith(f".{what}") for _, series in found for n in series):
+            raise LabError(f"no flow has a series {what}: name it in [series] record of the plan")
     figure, columns = _columns(len(found), len(show))
     names = titles(cells)
     for column, (cell, series) in enumerate(found):
@@ -73,8 +76,9 @@ def timeseries(results: Results, spec: dict[str, Any]) -> Made:
         if start is not None or end is not None:
             columns[column][-1].set_xlim(start, end)
     for row, what in enumerate(show):
-        style.label_rows([axes[row] for axes in columns], SHOWN[what][1])
-        columns[0][row].set_ylim(bottom=0)
+        style.label_rows([axes[row] for axes in columns], SHOWN.get(what, (what, what))[1])
+        if what in SHOWN:
+            columns[0][row].set_ylim(bottom=0)
     _flow_legend(figure, columns[0][0])
     caption = f"Run {run}. Goodput (octets delivered in order, so that it leaps where a hole is "
     caption += f"filled) in a sliding window of {window * 1000:g} ms"
@@ -111,7 +115,7 @@ def _columns(cells: int, rows: int) -> tuple[Figure, list[list[Axes]]]:
 def _draw(
     axis: Axes, series: Series, flow: int, what: str, window: float, look: Mapping[str, Any]
 ) -> None:
-    data = series.get(f"flow.{flow}.{SHOWN[what][0]}")
+    data = series.get(f"flow.{flow}.{SHOWN.get(what, (what, what))[0]}")
     if data is None or len(data) == 0:
         return
     times, y = data.index.to_numpy(float), data.to_numpy(float)
@@ -119,7 +123,8 @@ def _draw(
         at, rate = sliding(times, y, window, window / 10)
         axis.plot(at, rate / 1e6, **look)
     else:
-        axis.plot(times, y / SCALES[what], drawstyle="steps-post", **look)
+        # What was not known is NaN, which leaves a gap.
+        axis.plot(times, y / SCALES.get(what, 1.0), drawstyle="steps-post", **look)
 
 
 def _flow_legend(figure: Figure, axis: Axes) -> None:

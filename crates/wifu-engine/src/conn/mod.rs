@@ -10,6 +10,7 @@ use crate::component::{Component, Cx, Lent, Outlet, SLOTS, TIMERS, View};
 use crate::composition::ConfigError;
 use crate::descriptor::Descriptor;
 use crate::permit::Limit;
+use crate::quantity::{Of, Watched};
 use crate::signal::{Fault, Ring, Sent};
 use crate::store::{Store, StorePlan, Ticket};
 use crate::trace::Record;
@@ -285,6 +286,23 @@ impl Conn {
             slot.part
                 .observe(&mut |name, value| probe(slot.desc.name, name, value));
         }
+    }
+
+    /// What a name of [`Blueprint::watched`] stands for now; `None` if it is not known.
+    pub fn value(&self, of: Watched) -> Option<f64> {
+        let (slot, name) = match of.0 {
+            Of::Board(quantity) => return quantity.of(self.board()),
+            Of::Probe(slot, name) => (slot, name),
+        };
+        let mut found = None;
+        if let Some(slot) = self.slots.get(slot) {
+            slot.part.observe(&mut |probe, value| {
+                if probe == name {
+                    found = Some(value).filter(|v| v.is_finite());
+                }
+            });
+        }
+        found
     }
 
     /// What can be read, in two pieces.

@@ -1,6 +1,7 @@
 //! The numbers of connections, for `TCP_INFO` and for `wifu ss`.
 
 use serde_json::{Value, json};
+use wifu_engine::Conn;
 use wifu_engine::board::State;
 use wifu_engine::endpoint::ConnInfo;
 use wifu_engine::permit::Limit;
@@ -149,5 +150,31 @@ pub(super) fn json(i: &ConnInfo, now: Time) -> Value {
         "octets_acked": c.octets_acked,
         "octets_in": c.octets_in,
         "dropped": c.dropped,
+    })
+}
+
+/// Numbers of one connection, in the units that `wifu describe` tells: those of `names`, which have
+/// commas between, or all if there is none. What its protocol does not have is left out; what is
+/// not known yet is null.
+pub(super) fn values(conn: &Conn, names: &str) -> Value {
+    let blueprint = conn.blueprint();
+    let names: Vec<String> = if names.is_empty() {
+        blueprint.recordable().into_iter().map(|r| r.name).collect()
+    } else {
+        names.split(',').map(|n| n.trim().to_owned()).collect()
+    };
+    let mut values = serde_json::Map::new();
+    for name in names {
+        if let Ok(of) = blueprint.watched(&name) {
+            values.insert(name, json!(conn.value(of)));
+        }
+    }
+    let tuple = conn.tuple();
+    json!({
+        "protocol": blueprint.name,
+        "state": conn.state().name(),
+        "local": tuple.local.to_string(),
+        "remote": tuple.remote.to_string(),
+        "values": values,
     })
 }

@@ -173,6 +173,11 @@ impl Front {
                 }
             }
             Request::Stats => Reply::value(self.stats(uid, cx).to_string()),
+            Request::Values { names } => {
+                let found = cx.endpoint.conns().filter_map(|id| cx.endpoint.conn(id));
+                let all: Vec<Value> = found.map(|c| report::values(c, names)).collect();
+                Reply::value(Value::Array(all).to_string())
+            }
             Request::Ping => Reply {
                 names: cx
                     .host

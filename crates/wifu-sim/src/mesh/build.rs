@@ -120,7 +120,7 @@ pub(crate) fn over(
     let olsr = scenario.routing.olsr.as_ref();
     let flows = Flows {
         stop: Stop::new(scenario, finite)?,
-        rec: Recorder::new(&scenario.record, flows.len(), count),
+        rec: Recorder::new(&scenario.record, &flows, &plan)?,
         all: flows,
     };
     let (motion, routing) = (&scenario.mobility, &scenario.routing);
@@ -365,7 +365,7 @@ fn begin(simulation: &mut Simulation) {
     if simulation.motion.is_some() {
         clock.push(Time::ZERO, Class::World, What::Move);
     }
-    if simulation.flows.rec.all {
+    if simulation.flows.rec.samples() {
         clock.push(Time::ZERO, Class::World, What::Sample);
     }
     let air = &mut simulation.net.air;

@@ -1,6 +1,7 @@
 //! All flows and what is known of them: packets sent, delivered and lost, octets delivered, what is
 //! recorded, and when the run is over.
 
+use super::air::Air;
 use super::clock::Clock;
 use super::events::{Class, What};
 use super::flow::{Flow, once};
@@ -78,7 +79,7 @@ impl Flows {
         let packet = flow.datagram(clock.now, number, buffer, out)?;
         let (next, offered) = flow.udp.as_ref().map_or((0, 0), |u| (u.next, u.offered));
         clock.mix(u64::from(number) << 32 | next & 0xFFFF_FFFF);
-        if self.rec.all {
+        if self.rec.segments {
             self.rec.offered(number as usize, clock.now, offered);
         }
         Some(packet)
@@ -101,7 +102,7 @@ impl Flows {
         id: Option<ConnId>,
     ) {
         let of = &self.all[number as usize];
-        if self.rec.all && end == of.counted_end() {
+        if self.rec.segments && end == of.counted_end() {
             // A connection that closes still sends, when its numbers are in the totals already.
             let open = of.ends[end].conn.and_then(|id| endpoint.info(id));
             let octets = of.account.totals.octets[end] + open.map_or(0, |info| once(&info));
@@ -110,7 +111,7 @@ impl Flows {
         let (Some(conn), 0) = (id.and_then(|id| endpoint.conn(id)), end) else {
             return;
         };
-        if self.rec.all {
+        if self.rec.segments {
             self.rec.sent(number as usize, now, conn);
         }
         let (flow, tx) = (&mut self.all[number as usize], &conn.board().tx);
@@ -145,6 +146,18 @@ impl Flows {
             flow.account.known = Some(now);
             self.flow_done(number);
         }
+    }
+
+    /// Write down what is wanted of connections and queues, and again an interval later.
+    pub(crate) fn sample(&mut self, clock: &mut Clock, nodes: &Nodes, air: &Air) {
+        let flows = &self.all;
+        self.rec.values(clock.now, |flow, end| {
+            let flow: &Flow = &flows[flow];
+            let node = [flow.src, flow.dst][end];
+            nodes.endpoint_of(node).conn(flow.ends[end].conn?)
+        });
+        self.rec.queues(clock.now, air);
+        clock.push(clock.now + self.rec.interval, Class::World, What::Sample);
     }
 
     /// Full segments (or datagrams) of a flow were delivered.

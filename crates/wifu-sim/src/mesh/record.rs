@@ -1,47 +1,206 @@
 //! What is written down while a run goes on.
 
 use super::air::Air;
-use super::clock::Clock;
-use super::events::{Class, What};
+use super::flow::Flow;
 use crate::outcome::Series;
-use crate::scenario::RecordSpec;
-use std::collections::BTreeMap;
+use crate::scenario::{RecordSpec, ScenarioError, SeriesSpec};
+use std::collections::{BTreeMap, BTreeSet};
+use wifu_engine::quantity::Watched;
 use wifu_engine::signal::Sent;
 use wifu_engine::{Conn, Kind, Reason};
-use wifu_wire::{Span, Time};
+use wifu_radio::plan::Plan;
+use wifu_wire::{Span, Time, names};
 
 /// The series of one flow.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct FlowSeries {
-    pub(crate) delivered: Series,
-    pub(crate) cwnd: Series,
-    pub(crate) srtt: Series,
-    pub(crate) sent: Series,
-    pub(crate) offered: Series,
+struct FlowSeries {
+    delivered: Series,
+    cwnd: Series,
+    srtt: Series,
+    sent: Series,
+    offered: Series,
     sampled: Option<Time>,
+}
+
+/// A number of a connection, looked at once an interval.
+struct Sampled {
+    /// Of its series.
+    name: String,
+    flow: usize,
+    /// Whose connection: the sender's (0) or the receiver's.
+    end: usize,
+    of: Watched,
+    points: Series,
 }
 
 /// All series, and which are wanted.
 pub(crate) struct Recorder {
     pub(crate) delivery: bool,
     pub(crate) windows: bool,
-    pub(crate) all: bool,
+    /// Segments as they are sent: `sent` and `offered`.
+    pub(crate) segments: bool,
     pub(crate) interval: Span,
-    pub(crate) flows: Vec<FlowSeries>,
+    flows: Vec<FlowSeries>,
     /// Per node: queue length, delay in microseconds.
-    pub(crate) nodes: Vec<[Series; 2]>,
+    nodes: Vec<[Series; 2]>,
+    sampled: Vec<Sampled>,
+    /// All others are thrown away; `None` if all are wanted.
+    wanted: Option<BTreeSet<String>>,
+}
+
+/// Series of flows that are written as things happen.
+const DELIVERED: &str = "delivered";
+const SEGMENTS: [&str; 2] = ["sent", "offered"];
+/// Series of nodes.
+const QUEUES: [&str; 2] = ["queue", "delay"];
+
+fn of_flow(flow: usize, name: &str) -> String {
+    format!("flow.{}.{name}", flow + 1)
+}
+
+fn of_node(node: &str, name: &str) -> String {
+    format!("node.{node}.{name}")
 }
 
 impl Recorder {
-    pub(crate) fn new(spec: &RecordSpec, flows: usize, nodes: usize) -> Recorder {
-        let interval = spec.interval.map_or(Span::MILLI * 10, |i| i.0);
-        Recorder {
-            delivery: spec.series || spec.delivery,
-            windows: spec.series || spec.cwnd,
-            all: spec.series,
+    /// What `spec` asks for.
+    ///
+    /// # Errors
+    /// A name of a series that there is not, with the nearest.
+    pub(crate) fn new(
+        spec: &RecordSpec,
+        flows: &[Flow],
+        plan: &Plan,
+    ) -> Result<Recorder, ScenarioError> {
+        let (interval, usual) = (
+            spec.interval.map_or(Span::MILLI * 10, |i| i.0),
+            spec.series.usual(),
+        );
+        let mut recorder = Recorder {
+            delivery: usual || spec.delivery,
+            windows: usual || spec.cwnd,
+            segments: usual,
             interval: Span(interval.0.max(1)),
-            flows: vec![FlowSeries::default(); flows],
-            nodes: vec![Default::default(); if spec.series { nodes } else { 0 }],
+            flows: vec![FlowSeries::default(); flows.len()],
+            nodes: vec![Default::default(); if usual { plan.nodes.len() } else { 0 }],
+            sampled: Vec::new(),
+            wanted: None,
+        };
+        if !usual && !spec.series.names().is_empty() {
+            let flags = [
+                (spec.delivery, DELIVERED),
+                (spec.cwnd, "cwnd"),
+                (spec.cwnd, "srtt"),
+            ];
+            let wanted = flags.into_iter().filter(|(on, _)| *on);
+            let each = wanted.flat_map(|(_, n)| (0..flows.len()).map(move |f| of_flow(f, n)));
+            recorder.wanted = Some(each.collect());
+        }
+        for (i, name) in spec.series.names().iter().enumerate() {
+            let found = match name.split_once('.') {
+                None if name == SeriesSpec::ALL => Ok(()),
+                Some(("flow", rest)) => recorder.want_of_flows(rest, flows),
+                Some(("node", rest)) => recorder.want_of_nodes(rest, plan),
+                _ => Err(String::from(
+                    "write flow.1.cwnd, flow.*.cwnd, flow.1.peer.window, node.n1.queue, or all",
+                )),
+            };
+            let at = || format!("record.series[{i}]");
+            found.map_err(|what| ScenarioError::key(at(), format!("\"{name}\": {what}")))?;
+        }
+        Ok(recorder)
+    }
+
+    /// `N.NAME`, `N.peer.NAME`; `*` stands for all flows that know the name.
+    fn want_of_flows(&mut self, rest: &str, flows: &[Flow]) -> Result<(), String> {
+        let Some((number, name)) = rest.split_once('.') else {
+            return Err(String::from("write flow.NUMBER.NAME, as in flow.1.cwnd"));
+        };
+        if number == "*" {
+            let each = (0..flows.len()).map(|i| self.want_of_flow(i, name, &flows[i]));
+            let results: Vec<_> = each.collect();
+            return match results.iter().any(Result::is_ok) {
+                true => Ok(()),
+                false => results.into_iter().next().unwrap_or(Ok(())),
+            };
+        }
+        let index = number.parse::<usize>().ok().and_then(|n| n.checked_sub(1));
+        let known = index.and_then(|i| Some((i, flows.get(i)?)));
+        let count = flows.len();
+        let (i, flow) = known.ok_or_else(|| format!("flows are numbered from 1 to {count}"))?;
+        self.want_of_flow(i, name, flow)
+    }
+
+    fn want_of_flow(&mut self, i: usize, name: &str, flow: &Flow) -> Result<(), String> {
+        let full = of_flow(i, name);
+        let segments = SEGMENTS.contains(&name);
+        if segments || name == DELIVERED {
+            self.segments |= segments;
+            self.delivery |= !segments;
+        } else {
+            let Some(blueprint) = &flow.blueprint else {
+                let what = "this flow has datagrams and no connection: it knows delivered, offered";
+                return Err(String::from(what));
+            };
+            let peers = name.strip_prefix("peer.");
+            let (flow, end) = (i, usize::from(peers.is_some()));
+            let of = blueprint.watched(peers.unwrap_or(name))?;
+            if !self.sampled.iter().any(|s| s.name == full) {
+                let (name, points) = (full.clone(), Series::new());
+                self.sampled.push(Sampled {
+                    name,
+                    flow,
+                    end,
+                    of,
+                    points,
+                });
+            }
+        }
+        if let Some(wanted) = &mut self.wanted {
+            wanted.insert(full);
+        }
+        Ok(())
+    }
+
+    /// `NAME.queue`, `NAME.delay`; `*` stands for all nodes.
+    fn want_of_nodes(&mut self, rest: &str, plan: &Plan) -> Result<(), String> {
+        let found = rest
+            .rsplit_once('.')
+            .filter(|(_, what)| QUEUES.contains(what));
+        let Some((node, what)) = found else {
+            return Err(String::from(
+                "nodes know queue and delay, as in node.n1.queue",
+            ));
+        };
+        let names = || plan.nodes.iter().map(|n| n.name.as_str());
+        if node != "*" && !names().any(|n| n == node) {
+            return Err(names::unknown("node", node, names()));
+        }
+        self.nodes.resize_with(plan.nodes.len(), Default::default);
+        if let Some(wanted) = &mut self.wanted {
+            let meant = names().filter(|n| node == "*" || *n == node);
+            wanted.extend(meant.map(|n| of_node(n, what)));
+        }
+        Ok(())
+    }
+
+    /// Something is looked at once an interval.
+    pub(crate) fn samples(&self) -> bool {
+        !self.nodes.is_empty() || !self.sampled.is_empty()
+    }
+
+    /// The numbers of connections now. One that its connection does not know is NaN.
+    pub(crate) fn values<'a>(
+        &mut self,
+        now: Time,
+        conn: impl Fn(usize, usize) -> Option<&'a Conn>,
+    ) {
+        let t = now.as_secs_f64();
+        for sampled in &mut self.sampled {
+            if let Some(conn) = conn(sampled.flow, sampled.end) {
+                let value = conn.value(sampled.of).unwrap_or(f64::NAN);
+                sampled.points.push((t, value));
+            }
         }
     }
 
@@ -53,7 +212,7 @@ impl Recorder {
         }
     }
 
-    /// The sender's window and round-trip time, at most once per interval.
+    /// The sender's window and round-trip time as they change, at most once per interval.
     pub(crate) fn window(&mut self, flow: usize, now: Time, conn: &Conn) {
         let series = &mut self.flows[flow];
         if series.sampled.is_some_and(|at| now - at < self.interval) {
@@ -98,32 +257,38 @@ impl Recorder {
         let mut all = BTreeMap::new();
         for (i, series) in self.flows.iter_mut().enumerate() {
             let named = [
-                ("delivered", core::mem::take(&mut series.delivered)),
+                (DELIVERED, core::mem::take(&mut series.delivered)),
                 ("cwnd", core::mem::take(&mut series.cwnd)),
                 ("srtt", core::mem::take(&mut series.srtt)),
-                ("sent", core::mem::take(&mut series.sent)),
-                ("offered", core::mem::take(&mut series.offered)),
+                (SEGMENTS[0], core::mem::take(&mut series.sent)),
+                (SEGMENTS[1], core::mem::take(&mut series.offered)),
             ];
             for (name, points) in named {
-                if !points.is_empty() {
-                    all.insert(format!("flow.{}.{name}", i + 1), points);
-                }
+                all.insert(of_flow(i, name), points);
             }
         }
-        for ([queue, delay], name) in self.nodes.iter_mut().zip(nodes) {
-            let named = [("queue", queue), ("delay", delay)];
-            for (what, points) in named {
-                if !points.is_empty() {
-                    all.insert(format!("node.{name}.{what}"), core::mem::take(points));
-                }
+        for (series, name) in self.nodes.iter_mut().zip(nodes) {
+            for (what, points) in QUEUES.into_iter().zip(series) {
+                all.insert(of_node(name, what), core::mem::take(points));
+            }
+        }
+        if let Some(wanted) = &self.wanted {
+            all.retain(|name, _| wanted.contains(name));
+        }
+        // The usual ones are written as things change: they say more than samples.
+        all.retain(|_, points| !points.is_empty());
+        for sampled in &mut self.sampled {
+            let points = core::mem::take(&mut sampled.points);
+            if !points.is_empty() {
+                all.entry(sampled.name.clone()).or_insert(points);
             }
         }
         all
     }
 
-    /// Look at every node's queue, and again an interval later.
-    pub(crate) fn sample(&mut self, clock: &mut Clock, air: &Air) {
-        let t = clock.now.as_secs_f64();
+    /// Every node's queue now.
+    pub(crate) fn queues(&mut self, now: Time, air: &Air) {
+        let t = now.as_secs_f64();
         for (i, [queue, delay]) in self.nodes.iter_mut().enumerate() {
             let Some(facts) = air.link(i as u16) else {
                 continue;
@@ -135,6 +300,5 @@ impl Recorder {
                 delay.push((t, d.as_secs_f64() * 1e6));
             }
         }
-        clock.push(clock.now + self.interval, Class::World, What::Sample);
     }
 }

@@ -85,7 +85,7 @@ impl Simulation {
                     motion.step(clock, &mut self.plan, net, self.daemon.as_mut());
                 }
             }
-            What::Sample => self.flows.rec.sample(clock, &net.air),
+            What::Sample => self.flows.sample(clock, &self.nodes, &net.air),
         }
     }
 }

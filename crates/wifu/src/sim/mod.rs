@@ -172,6 +172,10 @@ pub struct Args {
     /// Write the series as CSV: windows, round-trip times, deliveries, queues
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// With --trace: these series instead, such as flow.1.cwnd,flow.1.cubic.w_max; `wifu describe
+    /// PROTOCOL` lists what there is, `all` is the usual ones
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "trace")]
+    series: Vec<String>,
     /// Write what became of each frame; `wifu trace` reads it
     #[arg(long, value_name = "FILE")]
     frames: Option<PathBuf>,
@@ -438,12 +442,15 @@ impl Watch {
     }
 }
 
-/// All series as tidy CSV, one after the other.
+/// All series as tidy CSV, one after the other. What was not known is empty.
 fn series(out: &mut impl Write, outcome: &Outcome) -> std::io::Result<()> {
     writeln!(out, "time_s,series,value")?;
     for (name, points) in &outcome.series {
         for (time, value) in points {
-            writeln!(out, "{time:.9},{name},{value}")?;
+            match value.is_nan() {
+                true => writeln!(out, "{time:.9},{name},")?,
+                false => writeln!(out, "{time:.9},{name},{value}")?,
+            }
         }
     }
     out.flush()

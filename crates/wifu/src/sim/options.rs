@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, bail, ensure};
 use serde_json::{Map, Value as Json, json};
 use wifu_engine::descriptor::nearest;
-use wifu_sim::scenario::Scenario;
+use wifu_sim::scenario::{Scenario, SeriesSpec};
 
 use super::{Args, Open, link};
 
@@ -176,7 +176,14 @@ fn seconds(text: &str) -> String {
 
 /// Files that need the simulator to write something down.
 fn record(args: &Args, all: &mut Json) {
-    if args.trace.is_some() || args.json {
+    let asked = all.pointer("/record/series").and_then(Json::as_array);
+    let mut names = asked.cloned().unwrap_or_default();
+    names.extend(args.series.iter().map(|name| json!(name)));
+    if !names.is_empty() {
+        // The intervals of the JSON come from the usual ones.
+        names.extend(args.json.then(|| json!(SeriesSpec::ALL)));
+        all["record"]["series"] = json!(names);
+    } else if args.trace.is_some() || args.json {
         all["record"]["series"] = json!(true);
     }
     if args.frames.is_some() {
