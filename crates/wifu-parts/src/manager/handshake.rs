@@ -10,6 +10,8 @@
 //! Behaviour 4.3: a killed application's peer would else send to nobody. Answers to bare segments
 //! outside the window are limited as challenges are.
 
+mod admission;
+
 use wifu_engine::board::{ConnFacts, State};
 use wifu_engine::component::Cx;
 use wifu_engine::{
@@ -84,6 +86,7 @@ pub static HANDSHAKE: Descriptor = Descriptor {
     offers: &[Kind::Control],
     needs: &[("unit", &["octets"])],
     hooks: &["segment", "stamp"],
+    admission: Some(&admission::Tcp),
     build: |p| Ok(Box::new(Handshake::new(p))),
     ..Descriptor::EMPTY
 };
