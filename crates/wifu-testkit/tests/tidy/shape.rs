@@ -18,7 +18,7 @@ const LARGE_TYPES: &[(&str, &str, &str)] = &[
     (
         "wifu-engine",
         "Endpoint",
-        "admission (listening, SYN cache, TIME_WAIT) is to become a policy of its own",
+        "the application's calls, input, output and listening share the table of connections",
     ),
     (
         "wifu-linux",
