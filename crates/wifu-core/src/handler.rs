@@ -168,7 +168,8 @@ impl HopCx<'_> {
         self.asked.released.push_back((self.at, ticket, verdict));
     }
 
-    /// Send a packet of one's own, from its IP header on; length and header checksum are made right.
+    /// Send a packet of one's own, from its IP header on; length and header checksum are made
+    /// right.
     pub fn send(&mut self, octets: &[u8], to: LinkTo) {
         let mut own = self.asked.spare.pop().unwrap_or_default();
         own.clear();

@@ -295,6 +295,9 @@ pub struct SiteFacts {
     pub overhead: u32,
     /// Initial sequence number by RFC 6528.
     pub isn: Seq,
+    /// The connection's identifier, in formats that carry one: drawn, or taken from the peer's
+    /// opener. Else 0.
+    pub conn_id: u32,
     /// Octets of the send store.
     pub snd_buf: u32,
     /// Octets of the receive store.

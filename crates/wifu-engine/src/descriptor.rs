@@ -1,6 +1,7 @@
 //! Descriptors and the registry: the whole public face of a component. Help texts, documentation
 //! and checks are generated from it.
 
+use crate::admission::Admission;
 use crate::board::Facts;
 use crate::component::Component;
 use crate::permit::Kind;
@@ -236,6 +237,8 @@ pub struct Descriptor {
     /// Hooks overridden besides `on_signal`, `on_timer` and `offer`, which follow from the above:
     /// `"segment"`, `"overheard"`, `"permit"`, `"stamp"`.
     pub hooks: &'static [&'static str],
+    /// Of a manager: who opens a connection; `None`: [`crate::admission::Plain`].
+    pub admission: Option<&'static dyn Admission>,
     /// Makes the part.
     pub build: fn(&Params<'_>) -> Result<Box<dyn Component>, BuildError>,
 }
@@ -259,6 +262,7 @@ impl Descriptor {
         needs: &[],
         needs_with: &[],
         hooks: &[],
+        admission: None,
         build: |_| {
             Err(BuildError(String::from(
                 "this descriptor has no build function",

@@ -3,6 +3,7 @@
 //! It names no component and knows no operating system.
 #![forbid(unsafe_code)]
 
+pub mod admission;
 pub mod bench;
 pub mod blueprint;
 pub mod board;
@@ -23,12 +24,13 @@ pub mod signal;
 pub mod store;
 pub mod trace;
 
+pub use admission::{Admission, Tuple};
 pub use bench::Bench;
 pub use blueprint::Blueprint;
 pub use board::{Board, Facts, State};
 pub use component::{Admit, Component, Cx, Out, Payload, Segment};
 pub use composition::{Composition, ConfigError, Library};
-pub use conn::{Conn, Transmit, Tuple};
+pub use conn::{Conn, Transmit};
 pub use descriptor::{
     Access, Descriptor, NoteSpec, ParamSpec, Params, Registry, Role, Value, WordSpec,
 };

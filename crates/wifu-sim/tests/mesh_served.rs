@@ -187,7 +187,8 @@ fn a_handler_keeps_copies_and_sends_them_and_does_not_meet_them_again() {
         p.delivered > p.sent,
         "the receiver got segments twice: {p:?}"
     );
-    // At forward it sees what comes, copies of others included, at postrouting what it did not send.
+    // At forward it sees what comes, copies of others included, at postrouting what it did not
+    // send itself.
     for h in relays {
         assert_eq!(h.packets % 2, 0, "each twice, its own copies never: {h:?}");
     }

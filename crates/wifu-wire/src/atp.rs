@@ -1,5 +1,5 @@
-//! The header of ATP (Behaviour 8.1): behind ports in the form of UDP's, forty octets, then the holes
-//! that a feedback reports.
+//! The header of ATP (Behaviour 8.1): behind ports in the form of UDP's, forty octets, then the
+//! holes that a feedback reports.
 
 use crate::WireSpec;
 use crate::codec::Codec;

@@ -1,10 +1,10 @@
 //! Application calls.
 
 use super::{Conn, Core, News};
-use crate::board::SiteFacts;
+use crate::board::{SiteFacts, State};
 use crate::composition::ConfigError;
 use crate::descriptor::Value;
-use crate::signal::Signal;
+use crate::signal::{Fault, Signal};
 use crate::store::{SendStore, Ticket};
 use crate::trace::{Record, What};
 use wifu_wire::{Seq, Time};
@@ -127,6 +127,14 @@ impl Conn {
     pub fn abort(&mut self, now: Time) {
         self.core.board.app.gone = true;
         self.tell(now, Signal::Abort);
+    }
+
+    /// Another connection of the same peer took its place: as if it had been reset, but without a
+    /// word to the peer, who has forgotten it.
+    pub fn replaced(&mut self, now: Time) {
+        let conn = &mut self.core.board.conn;
+        (conn.state, conn.running) = (State::Closed, false);
+        self.tell(now, Signal::Ended(Some(Fault::Reset)));
     }
 
     /// A packet for a packet store; false if there is no room.

@@ -14,20 +14,10 @@ use crate::quantity::{Of, Watched};
 use crate::signal::{Fault, Ring, Sent};
 use crate::store::{Store, StorePlan, Ticket};
 use crate::trace::Record;
-use core::net::SocketAddrV4;
 use std::sync::Arc;
 use wifu_wire::{Rng, Span, Time, Wire};
 
-/// The two ends of a connection and the IP protocol between them.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Tuple {
-    /// IP protocol number.
-    pub proto: u8,
-    /// Our end.
-    pub local: SocketAddrV4,
-    /// The peer's end.
-    pub remote: SocketAddrV4,
-}
+pub use crate::admission::Tuple;
 
 /// What left.
 #[must_use]

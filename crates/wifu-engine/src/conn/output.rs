@@ -126,6 +126,7 @@ impl Conn {
         } = self;
         head.reset();
         (head.sport, head.dport) = (tuple.local.port(), tuple.remote.port());
+        head.conn_id = core.board.site.conn_id;
         let mut seg = Out {
             kind: want.kind,
             reason: Reason::First,

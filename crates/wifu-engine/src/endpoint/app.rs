@@ -20,13 +20,14 @@ impl Endpoint {
             local: SocketAddrV4::new(*local.ip(), port),
             remote,
         };
+        let answers = admission(blueprint);
+        let id = self.identifier(answers, &tuple(local.port()));
         let port = if local.port() != 0 {
-            if let Some(i) = self.demux.get(&tuple(local.port())).copied() {
-                let old = self.slots[i as usize].conn.as_ref();
-                if old.is_none_or(|c| c.state() != State::TimeWait) {
+            if let Some(i) = self.holder(answers, &tuple(local.port()), id) {
+                if !self.slots[i as usize].rests {
                     return Err(ConnectError::InUse(local));
                 }
-                self.give_way(i);
+                self.give_way(now, i);
             }
             local.port()
         } else {
@@ -35,17 +36,39 @@ impl Endpoint {
             let start = self.rng.next_u64();
             let ports = (0..COUNT).map(|k| (FIRST + (start.wrapping_add(k)) % COUNT) as u16);
             let mut free = ports.filter(|p| {
-                !self.demux.contains_key(&tuple(*p))
+                self.holder(answers, &tuple(*p), id).is_none()
                     && self.listeners.find(proto, tuple(*p).local).is_none()
             });
             free.next().ok_or(ConnectError::NoPorts)?
         };
-        let i = self.open(now, blueprint, tuple(port))?;
+        let i = self.open(now, blueprint, tuple(port), id)?;
         if let Some(conn) = self.slots[i as usize].conn.as_mut() {
             conn.connect(now);
         }
         self.touch(i);
         Ok(self.id(i))
+    }
+
+    /// The identifier of the next connection that we open; not one that the peer's address has.
+    fn identifier(&self, answers: &dyn Admission, ends: &Tuple) -> u32 {
+        if !answers.draws_identifier() {
+            return 0;
+        }
+        let mut drawn = self.rng.split("conn-id").split_n(self.opened);
+        loop {
+            let id = drawn.next_u32();
+            if id != 0 && !self.demux.contains_key(&answers.key(ends, id)) {
+                return id;
+            }
+        }
+    }
+
+    /// Who occupies the place of a connection between these ends.
+    pub(super) fn holder(&self, answers: &dyn Admission, ends: &Tuple, id: u32) -> Option<u32> {
+        let (key, place) = (answers.key(ends, id), answers.place(ends, id));
+        let found = self.demux.get(&key);
+        let found = found.or_else(|| self.places.get(&place).filter(|_| place != key));
+        found.copied()
     }
 
     /// Append octets; returns how many fitted.

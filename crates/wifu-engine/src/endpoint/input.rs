@@ -1,6 +1,7 @@
 //! Input: packets and deadlines.
 
 use super::*;
+use crate::admission::{Claim, Holder};
 
 impl Endpoint {
     /// A packet arrived: its IP header's facts and what follows the header.
@@ -15,7 +16,7 @@ impl Endpoint {
         if many(ip.dst) || many(ip.src) {
             return self.count_drop("group address"); //= rfc9293#section-3.9.2.3
         }
-        let Some(wire) = &self.wires[usize::from(ip.proto)] else {
+        let Some(Served { wire, admission }) = &self.served[usize::from(ip.proto)] else {
             return self.count_drop("protocol not served");
         };
         let pseudo = Pseudo {
@@ -31,6 +32,7 @@ impl Endpoint {
             Err(reason) => return self.count_drop(reason),
         };
         self.head.ttl = ip.ttl;
+        let answers = *admission;
         let tuple = Tuple {
             proto: ip.proto,
             local: SocketAddrV4::new(ip.dst, self.head.dport),
@@ -42,28 +44,32 @@ impl Endpoint {
             ..*facts
         };
         let found = match self.latest {
-            Some((t, i)) if t == tuple => Some(i),
-            _ => self.demux.get(&tuple).copied(),
+            Some((t, id, i)) if t == tuple && id == self.head.conn_id => Some(i),
+            _ => {
+                let key = answers.key(&tuple, self.head.conn_id);
+                let found = self.demux.get(&key).copied();
+                if let Some(i) = found {
+                    self.latest = Some((tuple, self.head.conn_id, i));
+                }
+                found
+            }
         };
         let index = match found {
-            Some(i) if self.reopens(i) => {
-                self.give_way(i);
-                self.embryo(now, tuple, &segment[..header], &frame)
-            }
-            Some(i) => Some(i),
-            None if self.head.flags.has(Flags::SYN) => {
-                self.embryo(now, tuple, &segment[..header], &frame)
-            }
-            None => self.restore_by_ack(now, tuple),
+            Some(i) if !self.slots[i as usize].rests => Some(i),
+            _ => self.admit(now, answers, (tuple, found), &segment[..header], &frame),
         };
         let payload = &segment[header..];
         let Some(i) = index else {
             return self.refuse(ip, payload.len() as u32);
         };
-        self.latest = Some((tuple, i));
-        let Some(conn) = self.slots[i as usize].conn.as_mut() else {
+        let slot = &mut self.slots[i as usize];
+        let Some(conn) = slot.conn.as_mut() else {
             return;
         };
+        slot.heard = now;
+        if slot.embryo && !slot.proved {
+            slot.proved = answers.proves(&self.head);
+        }
         let dropped = conn.handle_segment(now, &mut self.head, payload, &frame);
         if let Some(reason) = dropped {
             self.count_drop(reason);
@@ -85,52 +91,42 @@ impl Endpoint {
         (!ends_only).then_some(missing.min(255) as u8)
     }
 
-    /// A new SYN for a connection that only waits for old segments to die out: it may open anew if
-    /// its number lies beyond all that was received (RFC 9293 3.10.7.4, TIME-WAIT), or if its
-    /// timestamp does: fast transfers outrun the clock of initial numbers (RFC 6191).
-    pub(super) fn reopens(&self, i: u32) -> bool {
-        let Some(conn) = &self.slots[i as usize].conn else {
-            return false;
-        };
-        let (head, rx) = (&self.head, &conn.board().rx);
-        let later = |ts: u32| ts.wrapping_sub(rx.ts_recent) as i32 > 0;
-        let stamped = rx.ts_recent_at.is_some() && head.ts.is_some_and(later);
-        conn.state() == State::TimeWait
-            && head.flags.has(Flags::SYN)
-            && !head.flags.has(Flags::RST)
-            && head.ack.is_none()
-            && (head.seq.after(rx.nxt) || stamped)
-            && self
-                .listeners
-                .find(conn.tuple().proto, conn.tuple().local)
-                .is_some()
-    }
-
-    /// Open an embryonic connection if the segment is a SYN for a listener.
-    fn embryo(
+    /// Whose a packet is that finds no connection by its key, or one that rests.
+    fn admit(
         &mut self,
         now: Time,
-        tuple: Tuple,
+        answers: &'static dyn Admission,
+        (tuple, found): (Tuple, Option<u32>),
         header: &[u8],
         frame: &FrameFacts,
     ) -> Option<u32> {
-        let head = &self.head;
-        let opens = head.flags.has(Flags::SYN)
-            && head.ack.is_none()
-            && !head.flags.has(Flags::RST)
-            && tuple.remote.port() != 0;
+        let (opens, conn_id) = (answers.opens(&self.head), self.head.conn_id);
+        let listener = self.listeners.find(tuple.proto, tuple.local);
+        if opens && let Some(i) = self.holder(answers, &tuple, conn_id) {
+            match self.claim(now, answers, i) {
+                Claim::Own => return Some(i),
+                Claim::Refused => return None,
+                // Nobody would open the new one.
+                Claim::Replaces if listener.is_none() => return found,
+                Claim::Replaces => self.give_way(now, i),
+            }
+        } else if found.is_some() {
+            return found;
+        }
+        let (id, key) = (listener?, answers.key(&tuple, conn_id));
+        let cached = self.listeners.get_mut(id)?.cached(&key, now);
+        if let Some(old) = cached.filter(|o| answers.restores(&self.head, o.iss)) {
+            let old = old.clone();
+            return self.restore(now, id, old);
+        }
         if !opens {
             return None;
         }
-        let id = self.listeners.find(tuple.proto, tuple.local)?;
-        if let Some(old) = self.listeners.get_mut(id)?.cached(&tuple, now).cloned() {
-            // Repeated while the SYN+ACK is under way: a second one has to be the same. One with
-            // another number is the connection's own affair (RFC 5961 section 4).
-            return self.restore(now, id, old);
-        }
         let (rng, iss) = self.draw(now, &tuple);
-        let syn = Syn {
+        let opener = Opener {
             tuple,
+            conn_id,
+            key,
             at: now,
             header: header.into(),
             ttl: self.head.ttl,
@@ -138,13 +134,26 @@ impl Endpoint {
             rng,
             iss,
         };
-        self.admit(now, id, syn)
+        self.embryo(now, id, opener)
+    }
+
+    fn claim(&self, now: Time, answers: &dyn Admission, i: u32) -> Claim {
+        let slot = &self.slots[i as usize];
+        let Some(conn) = &slot.conn else {
+            return Claim::Refused;
+        };
+        let holder = Holder {
+            board: conn.board(),
+            rests: slot.rests,
+            silent: now - slot.heard,
+        };
+        answers.claim(&holder, &self.head)
     }
 
     /// Puts a connection among the embryos of a listener. Under a flood the oldest one makes room:
     /// memory stays bounded, and nobody is locked out. A peer that answers after that, or repeats
-    /// its SYN, finds its connection made again, see [`Endpoint::restore`].
-    fn admit(&mut self, now: Time, id: ListenId, syn: Syn) -> Option<u32> {
+    /// its opener, finds its connection made again, see [`Endpoint::restore`].
+    fn embryo(&mut self, now: Time, id: ListenId, opener: Opener) -> Option<u32> {
         let listener = self.listeners.get_mut(id)?;
         let blueprint = Arc::clone(&listener.blueprint);
         let evicted = listener.evict();
@@ -157,24 +166,23 @@ impl Endpoint {
             self.answer_before(now, old.index);
             self.remove(old.index);
         }
-        let i = self
-            .open_as((syn.rng, syn.iss), &blueprint, syn.tuple)
-            .ok()?;
+        let drawn = (opener.rng, opener.iss, opener.conn_id);
+        let i = self.open_as(drawn, &blueprint, opener.tuple).ok()?;
         let id_conn = self.id(i);
         let slot = &mut self.slots[i as usize];
         (slot.listener, slot.embryo) = (Some(id), true);
         if let Some(conn) = slot.conn.as_mut() {
-            conn.listen(syn.at);
+            conn.listen(opener.at);
         }
         if let Some(listener) = self.listeners.get_mut(id) {
-            listener.uncache(&syn.tuple);
-            listener.embryos.push_back((id_conn, syn));
+            listener.uncache(&opener.key);
+            listener.embryos.push_back((id_conn, opener));
         }
         Some(i)
     }
 
-    /// What an embryo that makes room has not sent yet, its SYN+ACK: many SYNs may come before the
-    /// first is polled.
+    /// What an embryo that makes room has not sent yet, its answer: many openers may come before
+    /// the first answer is polled.
     fn answer_before(&mut self, now: Time, i: u32) {
         let mut out = [0; 2_048];
         let Some(conn) = self.slots[i as usize].conn.as_mut() else {
@@ -188,26 +196,14 @@ impl Endpoint {
         }
     }
 
-    /// The answer to a SYN+ACK whose embryo made room in the meantime: the peer believes in the
-    /// connection already.
-    fn restore_by_ack(&mut self, now: Time, tuple: Tuple) -> Option<u32> {
-        let ack = self.head.ack.filter(|_| !self.head.flags.has(Flags::RST))?;
-        let id = self.listeners.find(tuple.proto, tuple.local)?;
-        let syn = self.listeners.get_mut(id)?.cached(&tuple, now)?.clone();
-        if ack != syn.iss.plus(1) {
-            return None;
-        }
-        self.restore(now, id, syn)
-    }
-
-    /// Makes an embryo that made room again, as it was: its SYN+ACK included, which is not sent
+    /// Makes an embryo that made room again, as it was: its answer included, which is not sent
     /// twice.
-    fn restore(&mut self, now: Time, id: ListenId, syn: Syn) -> Option<u32> {
-        let (at, frame, mut head) = (syn.at, syn.frame, Head::default());
-        let wire = self.wires[usize::from(syn.tuple.proto)].as_ref()?;
-        wire.parse(&syn.header, &mut head).ok()?;
-        head.ttl = syn.ttl;
-        let i = self.admit(now, id, syn)?;
+    fn restore(&mut self, now: Time, id: ListenId, opener: Opener) -> Option<u32> {
+        let (at, frame, mut head) = (opener.at, opener.frame, Head::default());
+        let served = self.served[usize::from(opener.tuple.proto)].as_ref()?;
+        served.wire.parse(&opener.header, &mut head).ok()?;
+        head.ttl = opener.ttl;
+        let i = self.embryo(now, id, opener)?;
         let conn = self.slots[i as usize].conn.as_mut()?;
         conn.handle_segment(at, &mut head, &[], &frame);
         let mut unsent = [0; 2_048];
@@ -217,7 +213,7 @@ impl Endpoint {
 
     pub(super) fn refuse(&mut self, ip: &IpInfo, len: u32) {
         self.count_drop("no such connection");
-        let Some(wire) = &self.wires[usize::from(ip.proto)] else {
+        let Some(Served { wire, .. }) = &self.served[usize::from(ip.proto)] else {
             return;
         };
         if !wire.refuse(&self.head, len, &mut self.answer) {

@@ -15,9 +15,12 @@ impl Endpoint {
         now: Time,
         blueprint: &Arc<Blueprint>,
         tuple: Tuple,
+        conn_id: u32,
     ) -> Result<u32, ConnectError> {
-        let drawn = self.draw(now, &tuple);
-        self.open_as(drawn, blueprint, tuple)
+        let (rng, isn) = self.draw(now, &tuple);
+        let i = self.open_as((rng, isn, conn_id), blueprint, tuple)?;
+        self.slots[i as usize].heard = now;
+        Ok(i)
     }
 
     /// Random numbers and the initial number of the next connection.
@@ -28,7 +31,7 @@ impl Endpoint {
 
     pub(super) fn open_as(
         &mut self,
-        (rng, isn): (Rng, Seq),
+        (rng, isn, conn_id): (Rng, Seq, u32),
         blueprint: &Arc<Blueprint>,
         tuple: Tuple,
     ) -> Result<u32, ConnectError> {
@@ -40,6 +43,7 @@ impl Endpoint {
             me: self.config.node,
             mtu: self.config.mtu,
             isn,
+            conn_id,
             ..SiteFacts::default()
         };
         let mut conn = blueprint.open(tuple, site, rng)?;
@@ -54,14 +58,22 @@ impl Endpoint {
         let slot = &mut self.slots[i as usize];
         let (ready, noisy) = (slot.ready, slot.noisy);
         let generation = slot.generation.wrapping_add(1);
+        let answers = admission(blueprint);
+        let key = answers.key(&tuple, conn_id);
+        let place = Some(answers.place(&tuple, conn_id)).filter(|p| *p != key);
         *slot = Slot {
             generation,
             conn: Some(conn),
+            key: Some(key),
+            place,
             ready,
             noisy,
             ..Slot::default()
         };
-        self.demux.insert(tuple, i);
+        self.demux.insert(key, i);
+        if let Some(place) = place {
+            self.places.insert(place, i);
+        }
         Ok(i)
     }
 
@@ -75,22 +87,29 @@ impl Endpoint {
     }
 
     pub(super) fn unlink(&mut self, i: u32) {
-        let Some(conn) = &self.slots[i as usize].conn else {
+        let slot = &self.slots[i as usize];
+        if slot.conn.is_none() {
             return;
-        };
-        let tuple = conn.tuple();
-        if self.demux.get(&tuple) == Some(&i) {
-            self.demux.remove(&tuple);
+        }
+        if let Some(key) = slot.key.filter(|k| self.demux.get(k) == Some(&i)) {
+            self.demux.remove(&key);
+        }
+        if let Some(place) = slot.place.filter(|p| self.places.get(p) == Some(&i)) {
+            self.places.remove(&place);
         }
         self.latest = None;
         self.deadlines.set(i, Time::NEVER);
     }
 
-    /// A connection in TIME_WAIT leaves its two ends to a new one. What its application has not
-    /// read stays, and the end of the wait is still reported.
-    pub(super) fn give_way(&mut self, i: u32) {
-        if self.slots[i as usize].orphan {
+    /// A connection leaves its place to a new one. What its application has not read stays, and
+    /// its end is still reported: of one that rests, when it has rested, of another one at once.
+    pub(super) fn give_way(&mut self, now: Time, i: u32) {
+        let slot = &mut self.slots[i as usize];
+        if slot.orphan || slot.embryo {
             return self.remove(i);
+        }
+        if let Some(conn) = slot.conn.as_mut().filter(|_| !slot.rests && !slot.ended) {
+            conn.replaced(now);
         }
         self.unlink(i);
         self.touch(i);
@@ -123,7 +142,7 @@ impl Endpoint {
             self.ready.push_back(i);
         }
         let news = conn.take_news();
-        if news.opened && slot.embryo {
+        if slot.embryo && slot.proved && conn.opened_at().is_some() {
             slot.embryo = false;
             if let Some(l) = slot.listener.and_then(|l| self.listeners.get_mut(l)) {
                 let id = ConnId {
@@ -146,32 +165,39 @@ impl Endpoint {
         if slot.news.ended.is_some() && !slot.ended {
             slot.ended = true;
         }
-        let (waits, orphan) = (conn.state() == State::TimeWait, slot.orphan);
-        if waits && orphan {
+        if conn.state() != slot.state {
+            slot.state = conn.state();
+            let served = &self.served[usize::from(conn.tuple().proto)];
+            slot.rests = served
+                .as_ref()
+                .is_some_and(|s| s.admission.rests(slot.state));
+        }
+        if slot.rests && slot.orphan {
             conn.detach();
         }
-        if waits && !slot.time_wait {
-            slot.time_wait = true;
+        if slot.rests && !slot.listed {
+            slot.listed = true;
             let id = self.id(i);
-            self.enter_time_wait(id);
+            self.rest(id);
         }
     }
 
-    pub(super) fn enter_time_wait(&mut self, id: ConnId) {
+    /// Keep a connection that only rests; beyond the limit the oldest one is forgotten.
+    fn rest(&mut self, id: ConnId) {
         // Those that are over go first: the list is as long as the wait, not as long as its limit.
-        while let Some(&old) = self.time_wait.front() {
-            if self.slot(old).is_some_and(|s| s.time_wait && !s.ended) {
+        while let Some(&old) = self.resting.front() {
+            if self.slot(old).is_some_and(|s| s.listed && !s.ended) {
                 break;
             }
-            self.time_wait.pop_front();
+            self.resting.pop_front();
         }
-        self.time_wait.push_back(id);
-        while self.time_wait.len() > self.config.max_time_wait {
-            let Some(old) = self.time_wait.pop_front() else {
+        self.resting.push_back(id);
+        while self.resting.len() > self.config.max_time_wait {
+            let Some(old) = self.resting.pop_front() else {
                 return;
             };
             // One whose application has not let go stays: it counts against max_conns.
-            if self.slot(old).is_some_and(|s| s.time_wait && s.orphan) {
+            if self.slot(old).is_some_and(|s| s.listed && s.orphan) {
                 self.remove(old.index);
             }
         }

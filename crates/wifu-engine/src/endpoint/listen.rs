@@ -1,17 +1,12 @@
-//! Listening: who takes a SYN.
+//! Listening: who takes what opens a connection.
 
-use super::{ANY, ConnId, Endpoint};
+use super::{ANY, ConnId, Endpoint, admission};
+use crate::admission::{Kept, Key, Tuple};
 use crate::blueprint::Blueprint;
-use crate::conn::Tuple;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use wifu_wire::{FrameFacts, Rng, Seq, Span, Time};
-
-/// SYNs in a listener's cache.
-const SYN_CACHE: usize = 4_096;
-/// How long one is valid: as long as the peer's answer may take.
-const SYN_CACHE_FOR: Span = Span(60_000_000_000);
+use wifu_wire::{FrameFacts, Rng, Seq, Time};
 
 /// A listener of this endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
@@ -24,8 +19,11 @@ pub struct ListenError(pub SocketAddrV4);
 
 /// All that an embryonic connection is made of: with it the same one can be made again.
 #[derive(Clone, Debug)]
-pub(super) struct Syn {
+pub(super) struct Opener {
     pub(super) tuple: Tuple,
+    /// The connection's identifier.
+    pub(super) conn_id: u32,
+    pub(super) key: Key,
     pub(super) at: Time,
     /// Its header, as it came: shorter than a decoded one.
     pub(super) header: Box<[u8]>,
@@ -37,34 +35,44 @@ pub(super) struct Syn {
     pub(super) iss: Seq,
 }
 
-/// SYNs of embryos that made room for others: the oldest half-open connection is recycled
+/// Openers of embryos that made room for others: the oldest half-open connection is recycled
 /// (RFC 4987 section 3.4), and restored from here (section 3.5).
-#[derive(Debug, Default)]
-struct SynCache {
+#[derive(Debug)]
+struct Cache {
+    kept: Kept,
     /// With the number of their entry in `order`.
-    syns: BTreeMap<Tuple, (u64, Syn)>,
-    /// Oldest first; an entry whose SYN is gone or was replaced says nothing.
-    order: VecDeque<(u64, Tuple)>,
+    openers: BTreeMap<Key, (u64, Opener)>,
+    /// Oldest first; an entry whose opener is gone or was replaced says nothing.
+    order: VecDeque<(u64, Key)>,
     inserted: u64,
 }
 
-impl SynCache {
-    fn insert(&mut self, syn: Syn) {
+impl Cache {
+    fn new(kept: Kept) -> Cache {
+        Cache {
+            kept,
+            openers: BTreeMap::new(),
+            order: VecDeque::new(),
+            inserted: 0,
+        }
+    }
+
+    fn insert(&mut self, opener: Opener) {
         self.inserted += 1;
-        self.order.push_back((self.inserted, syn.tuple));
-        self.syns.insert(syn.tuple, (self.inserted, syn));
-        while self.order.len() > SYN_CACHE
-            && let Some((number, tuple)) = self.order.pop_front()
+        self.order.push_back((self.inserted, opener.key));
+        self.openers.insert(opener.key, (self.inserted, opener));
+        while self.order.len() > self.kept.openers
+            && let Some((number, key)) = self.order.pop_front()
         {
-            if self.syns.get(&tuple).is_some_and(|(n, _)| *n == number) {
-                self.syns.remove(&tuple);
+            if self.openers.get(&key).is_some_and(|(n, _)| *n == number) {
+                self.openers.remove(&key);
             }
         }
     }
 
-    fn get(&self, tuple: &Tuple, now: Time) -> Option<&Syn> {
-        let (_, syn) = self.syns.get(tuple)?;
-        (now - syn.at <= SYN_CACHE_FOR).then_some(syn)
+    fn get(&self, key: &Key, now: Time) -> Option<&Opener> {
+        let (_, opener) = self.openers.get(key)?;
+        (now - opener.at <= self.kept.span).then_some(opener)
     }
 }
 
@@ -73,30 +81,31 @@ pub(super) struct Listener {
     pub(super) blueprint: Arc<Blueprint>,
     backlog: usize,
     /// Embryonic connections, oldest first.
-    pub(super) embryos: VecDeque<(ConnId, Syn)>,
-    syn_cache: SynCache,
-    key: Key,
+    pub(super) embryos: VecDeque<(ConnId, Opener)>,
+    cache: Cache,
+    address: Address,
 }
 
 impl Listener {
-    /// Makes room for another embryo: the oldest one goes, and only its SYN is kept.
+    /// Makes room for another embryo: the oldest one goes, and only its opener is
+    /// kept.
     pub(super) fn evict(&mut self) -> Option<ConnId> {
         if self.embryos.len() < self.backlog {
             return None;
         }
-        let (id, syn) = self.embryos.pop_front()?;
-        self.syn_cache.insert(syn);
+        let (id, opener) = self.embryos.pop_front()?;
+        self.cache.insert(opener);
         Some(id)
     }
 
-    /// The SYN of an embryo that made room, if its peer may still answer.
-    pub(super) fn cached(&self, tuple: &Tuple, now: Time) -> Option<&Syn> {
-        self.syn_cache.get(tuple, now)
+    /// The opener of an embryo that made room, if its peer may still answer.
+    pub(super) fn cached(&self, key: &Key, now: Time) -> Option<&Opener> {
+        self.cache.get(key, now)
     }
 
-    /// There is a connection between these two ends again.
-    pub(super) fn uncache(&mut self, tuple: &Tuple) {
-        self.syn_cache.syns.remove(tuple);
+    /// There is a connection of this key again.
+    pub(super) fn uncache(&mut self, key: &Key) {
+        self.cache.openers.remove(key);
     }
 
     /// It opened, or is gone.
@@ -107,11 +116,11 @@ impl Listener {
     }
 }
 
-type Key = (u8, u16, Ipv4Addr);
+type Address = (u8, u16, Ipv4Addr);
 
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
-    by_key: BTreeMap<Key, ListenId>,
+    by_address: BTreeMap<Address, ListenId>,
     by_id: BTreeMap<ListenId, Listener>,
     next: u32,
 }
@@ -119,7 +128,7 @@ pub(super) struct Listeners {
 impl Listeners {
     /// The listener for an address: the exact one before "any address".
     pub(super) fn find(&self, proto: u8, local: SocketAddrV4) -> Option<ListenId> {
-        let at = |ip| self.by_key.get(&(proto, local.port(), ip)).copied();
+        let at = |ip| self.by_address.get(&(proto, local.port(), ip)).copied();
         at(*local.ip()).or_else(|| at(ANY))
     }
 
@@ -129,7 +138,8 @@ impl Listeners {
 }
 
 impl Endpoint {
-    /// Take SYNs for an address (0.0.0.0: any of ours). `backlog` bounds embryonic connections.
+    /// Take what opens connections to an address (0.0.0.0: any of ours). `backlog` bounds embryonic
+    /// connections.
     ///
     /// # Errors
     /// If the address is taken.
@@ -139,15 +149,16 @@ impl Endpoint {
         local: SocketAddrV4,
         backlog: usize,
     ) -> Result<ListenId, ListenError> {
-        let key = (blueprint.number, local.port(), *local.ip());
-        if self.listeners.by_key.contains_key(&key) {
+        let address = (blueprint.number, local.port(), *local.ip());
+        if self.listeners.by_address.contains_key(&address) {
             return Err(ListenError(local));
         }
         self.serve(blueprint);
+        let cache = Cache::new(admission(blueprint).keeps());
         let l = &mut self.listeners;
         let id = ListenId(l.next);
         l.next += 1;
-        l.by_key.insert(key, id);
+        l.by_address.insert(address, id);
         let blueprint = Arc::clone(blueprint);
         l.by_id.insert(
             id,
@@ -155,19 +166,19 @@ impl Endpoint {
                 blueprint,
                 backlog: backlog.max(1),
                 embryos: VecDeque::new(),
-                syn_cache: SynCache::default(),
-                key,
+                cache,
+                address,
             },
         );
         Ok(id)
     }
 
-    /// Take no more SYNs; embryonic connections are forgotten, open ones live on.
+    /// Open no more; embryonic connections are forgotten, open ones live on.
     pub fn unlisten(&mut self, id: ListenId) {
         let Some(listener) = self.listeners.by_id.remove(&id) else {
             return;
         };
-        self.listeners.by_key.remove(&listener.key);
+        self.listeners.by_address.remove(&listener.address);
         for (embryo, _) in listener.embryos {
             if self.slot(embryo).is_some_and(|s| s.embryo) {
                 self.remove(embryo.index);

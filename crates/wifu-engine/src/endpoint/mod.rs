@@ -11,19 +11,20 @@ mod output;
 pub use info::ConnInfo;
 pub use listen::{ListenError, ListenId};
 
+use crate::admission::{Admission, Key, Plain};
 use crate::blueprint::Blueprint;
 use crate::board::{SiteFacts, State};
 use crate::composition::ConfigError;
 use crate::conn::{Conn, News, Transmit, Tuple};
-use crate::descriptor::Value;
+use crate::descriptor::{Role, Value};
 use crate::signal::Fault;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use deadlines::Deadlines;
-use listen::{Listeners, Syn};
+use listen::{Listeners, Opener};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use wifu_wire::ipv4::TTL;
-use wifu_wire::{Class, Flags, FrameFacts, Head, IpInfo, Note, Pseudo, Rng, Seq, Time, Wire};
+use wifu_wire::{Class, FrameFacts, Head, IpInfo, Note, Pseudo, Rng, Seq, Time, Wire};
 
 /// Limits and identity of an endpoint.
 #[derive(Clone, Debug)]
@@ -36,7 +37,7 @@ pub struct EndpointConfig {
     pub mtu: u32,
     /// Most connections at once.
     pub max_conns: usize,
-    /// Most connections kept in TIME_WAIT; beyond, the oldest is forgotten.
+    /// Most connections kept that only rest (of TCP: TIME_WAIT); beyond, the oldest is forgotten.
     pub max_time_wait: usize,
     /// Connections keep traces from the start.
     pub trace: bool,
@@ -128,12 +129,37 @@ struct Slot {
     noisy: bool,
     news: News,
     listener: Option<ListenId>,
-    /// Not yet open, passive: counts against the listener's backlog.
+    /// Passive, not yet open or its peer not yet proved: counts against the listener's backlog.
     embryo: bool,
+    /// A packet showed that the peer hears us.
+    proved: bool,
+    /// By what its packets find it, and what it occupies beyond that.
+    key: Option<Key>,
+    place: Option<Key>,
+    /// When its peer was heard last; of one that we opened, when that was.
+    heard: Time,
+    /// The manager's state when the admission was asked last whether it rests, and the answer.
+    state: State,
+    rests: bool,
     /// The application let go of it.
     orphan: bool,
     ended: bool,
-    time_wait: bool,
+    /// In the list of those that rest.
+    listed: bool,
+}
+
+/// What the packets of an IP protocol number are understood by.
+#[derive(Clone)]
+struct Served {
+    wire: Arc<dyn Wire>,
+    admission: &'static dyn Admission,
+}
+
+/// The answers of a composition's manager.
+fn admission(blueprint: &Blueprint) -> &'static dyn Admission {
+    let managers = blueprint.parts.iter().map(|p| p.desc);
+    let mut managers = managers.filter(|d| d.role == Role::Manager);
+    managers.find_map(|d| d.admission).unwrap_or(&Plain)
 }
 
 struct Reply {
@@ -156,15 +182,18 @@ pub struct Endpoint {
     config: EndpointConfig,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    demux: BTreeMap<Tuple, u32>,
-    latest: Option<(Tuple, u32)>,
+    demux: BTreeMap<Key, u32>,
+    /// Who occupies a place that is not its key.
+    places: BTreeMap<Key, u32>,
+    /// Ends and identifier of the latest packet, and whose it was.
+    latest: Option<(Tuple, u32, u32)>,
     ready: VecDeque<u32>,
     noisy: VecDeque<u32>,
     deadlines: Deadlines,
     listeners: Listeners,
-    time_wait: VecDeque<ConnId>,
+    resting: VecDeque<ConnId>,
     replies: VecDeque<Reply>,
-    wires: Vec<Option<Arc<dyn Wire>>>,
+    served: Vec<Option<Served>>,
     head: Head,
     answer: Head,
     rng: Rng,
@@ -186,14 +215,15 @@ impl Endpoint {
             slots: Vec::new(),
             free: Vec::new(),
             demux: BTreeMap::new(),
+            places: BTreeMap::new(),
             latest: None,
             ready: VecDeque::new(),
             noisy: VecDeque::new(),
             deadlines: Deadlines::default(),
             listeners: Listeners::default(),
-            time_wait: VecDeque::new(),
+            resting: VecDeque::new(),
             replies: VecDeque::new(),
-            wires: vec![None; 256],
+            served: vec![None; 256],
             head: Head::default(),
             answer: Head::default(),
             rng,
@@ -261,7 +291,10 @@ impl Endpoint {
 
     /// Understand segments of this protocol even before anything listens or connects.
     pub fn serve(&mut self, blueprint: &Blueprint) {
-        self.wires[usize::from(blueprint.number)] = Some(Arc::clone(&blueprint.wire));
+        self.served[usize::from(blueprint.number)] = Some(Served {
+            wire: Arc::clone(&blueprint.wire),
+            admission: admission(blueprint),
+        });
     }
 }
 

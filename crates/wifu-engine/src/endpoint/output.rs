@@ -84,9 +84,12 @@ impl Endpoint {
         while let Some(&i) = self.noisy.front() {
             let id = self.id(i);
             let slot = &mut self.slots[i as usize];
-            let silent = slot.conn.is_none() || slot.orphan || slot.embryo;
-            if silent || slot.news == News::default() {
-                slot.news = News::default();
+            let silent = slot.conn.is_none() || slot.orphan;
+            // The news of an embryo wait until it is one no more.
+            if silent || slot.embryo || slot.news == News::default() {
+                if silent {
+                    slot.news = News::default();
+                }
                 slot.noisy = false;
                 self.noisy.pop_front();
                 continue;

@@ -11,7 +11,10 @@ use wifu_engine::{
 };
 use wifu_wire::{Class, Flags, Seq, Span, Time, Word};
 
-pub static OPENER: Descriptor = Descriptor {
+pub static OPENER: Descriptor = OPENS_AT_ONCE;
+
+/// What [`OPENER`] is; others differ in who opens a connection.
+pub const OPENS_AT_ONCE: Descriptor = Descriptor {
     name: "opener",
     role: Role::Manager,
     doc: "Opens with a SYN and its answer; probes a peer that fell silent.",
@@ -31,7 +34,7 @@ pub static OPENER: Descriptor = Descriptor {
         ("connect", &[]),
         ("listen", &[]),
         ("closing", &[]),
-        ("segment", &["opened"]),
+        ("segment", &["opened", "ended"]),
         ("timer", &["ended"]),
         ("acked", &["ended"]),
         ("?arrived", &[]),
@@ -102,6 +105,16 @@ impl Opener {
 impl Component for Opener {
     fn on_segment(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) -> Admit {
         let (syn, ack) = (seg.head.flags.has(Flags::SYN), seg.head.ack);
+        if seg.head.flags.has(Flags::RST) {
+            let fault = match cx.board.conn.state {
+                State::SynSent => Some(Fault::Refused),
+                State::CloseWait => None,
+                _ => Some(Fault::Reset),
+            };
+            Opener::state(cx, State::Closed);
+            cx.out.emit(Signal::Ended(fault));
+            return Admit::Drop("RST");
+        }
         match cx.board.conn.state {
             State::Listen if syn => {
                 let iss = self.iss(cx);

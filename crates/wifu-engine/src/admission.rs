@@ -1,0 +1,160 @@
+//! Who opens a connection: which connection a packet is of, whether it opens one, what an opening
+//! packet is to a connection that is there already, and what a connection leaves behind.
+//!
+//! The manager's descriptor names the answers ([`Descriptor::admission`]); the endpoint asks and
+//! does the rest: it keeps embryonic connections within the listener's backlog, lets the oldest
+//! make room, and counts those that rest. Answers keep no state of their own.
+//!
+//! [`Descriptor::admission`]: ../descriptor/struct.Descriptor.html#structfield.admission
+
+use crate::board::{Board, State};
+use core::fmt::Debug;
+use core::net::{Ipv4Addr, SocketAddrV4};
+use wifu_wire::{Flags, Head, Seq, Span};
+
+/// The two ends of a connection and the IP protocol between them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Tuple {
+    /// IP protocol number.
+    pub proto: u8,
+    /// Our end.
+    pub local: SocketAddrV4,
+    /// The peer's end.
+    pub remote: SocketAddrV4,
+}
+
+const NOWHERE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+
+/// By what connections are told apart. One format's packets have one kind of key.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Key {
+    ends: Tuple,
+    id: u32,
+}
+
+impl Key {
+    /// By both ends, as TCP does (RFC 9293 section 3.4).
+    pub const fn ends(ends: &Tuple) -> Key {
+        Key { ends: *ends, id: 0 }
+    }
+
+    /// By the peer's address and the connection's identifier, whatever the ports are.
+    pub const fn identifier(ends: &Tuple, id: u32) -> Key {
+        let ends = Tuple {
+            proto: ends.proto,
+            local: NOWHERE,
+            remote: SocketAddrV4::new(*ends.remote.ip(), 0),
+        };
+        Key { ends, id }
+    }
+}
+
+/// The connection that occupies a place which an opening packet claims.
+#[derive(Clone, Copy, Debug)]
+pub struct Holder<'a> {
+    /// Its facts.
+    pub board: &'a Board,
+    /// It only waits for old packets to die out ([`Admission::rests`]).
+    pub rests: bool,
+    /// How long nothing of its peer arrived.
+    pub silent: Span,
+}
+
+/// What an opening packet is to the connection that holds its place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Claim {
+    /// The connection's own affair: it gets the packet.
+    Own,
+    /// A new connection takes its place. If it was open, it ends as if it had been reset.
+    Replaces,
+    /// A packet of no connection: it is refused.
+    Refused,
+}
+
+/// How many openers are kept of embryonic connections that made room for others, and for how long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Kept {
+    /// How many per listener; beyond, the oldest is forgotten.
+    pub openers: usize,
+    /// How long one is of use: as long as its peer's answer may take.
+    pub span: Span,
+}
+
+/// The answers of one manager.
+pub trait Admission: Send + Sync + Debug {
+    /// Which connection a packet between these ends with this identifier is of. Also the key of a
+    /// connection that we open.
+    fn key(&self, ends: &Tuple, id: u32) -> Key;
+
+    /// What only one connection at a time may occupy; by default nothing beyond its key.
+    fn place(&self, ends: &Tuple, id: u32) -> Key {
+        self.key(ends, id)
+    }
+
+    /// Whether connections that we open draw an identifier at random (`site.conn_id`); without it
+    /// they have 0, and what a peer opened has the identifier of its opener.
+    fn draws_identifier(&self) -> bool {
+        false
+    }
+
+    /// Whether the packet opens a connection, if somebody listens and its place is free.
+    fn opens(&self, head: &Head) -> bool;
+
+    /// What a packet that opens is to the connection that holds its place. Asked of a connection
+    /// with the packet's own key only while that rests: else it gets the packet.
+    fn claim(&self, _holder: &Holder<'_>, _head: &Head) -> Claim {
+        Claim::Own
+    }
+
+    /// Whether a packet that an embryonic connection got shows that its peer hears our answers: as
+    /// soon as the connection is open as well, it counts against the backlog no more, and the
+    /// application learns of it. Where a handshake opens, that is proof enough.
+    fn proves(&self, _head: &Head) -> bool {
+        true
+    }
+
+    /// What is kept of embryonic connections that made room.
+    fn keeps(&self) -> Kept {
+        Kept {
+            openers: 0,
+            span: Span::ZERO,
+        }
+    }
+
+    /// Whether this packet makes such a connection again, whose initial number was `iss`. Asked
+    /// while its opener is kept; the packet has its key.
+    fn restores(&self, _head: &Head, _iss: Seq) -> bool {
+        false
+    }
+
+    /// What is left behind: whether a connection in this state only waits for old packets to die
+    /// out. It then counts against `max_time_wait`, gives its stores back once its application let
+    /// go, and leaves its place to a connection that we open.
+    fn rests(&self, _state: State) -> bool {
+        false
+    }
+}
+
+/// The answers for a manager that names none: the first packet of an initial exchange opens, ends
+/// are told apart by addresses and ports, and nothing is left behind.
+#[derive(Debug)]
+pub struct Plain;
+
+impl Admission for Plain {
+    fn key(&self, ends: &Tuple, _id: u32) -> Key {
+        Key::ends(ends)
+    }
+
+    fn opens(&self, head: &Head) -> bool {
+        first(head)
+    }
+}
+
+/// Whether this is the first packet of an initial exchange: it opens a sequence space,
+/// acknowledges nothing, destroys nothing, and can be answered.
+pub fn first(head: &Head) -> bool {
+    head.flags.has(Flags::SYN)
+        && head.ack.is_none()
+        && !head.flags.has(Flags::RST)
+        && head.sport != 0
+}
