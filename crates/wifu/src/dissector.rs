@@ -1,13 +1,13 @@
 //! `wifu dissector`: what Wireshark must know to read our protocols' packets.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args as ClapArgs;
-use wifu_engine::{Library, Registry};
+use wifu_engine::Library;
+use wifu_node::Registry;
 
-use crate::catalog;
+use crate::known::Known;
 
 /// `wifu dissector`.
 #[derive(ClapArgs)]
@@ -17,25 +17,24 @@ use crate::catalog;
     Without it, Wireshark shows packets of the carrier `raw` as \"Unassigned (214)\": they are TCP \
     segments under protocol numbers of their own.")]
 pub struct Args {
-    /// Also know the protocols of this TOML file
-    #[arg(long, value_name = "TOML")]
-    file: Option<PathBuf>,
+    #[command(flatten)]
+    known: Known,
 }
 
 /// Print the plug-in.
 ///
 /// # Errors
 /// The file can't be read or is no composition file.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let library = catalog::library(args.file.as_deref())?;
-    print!("{}", script(&library, &wifu_parts::registry()));
+pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
+    let registry = args.known.with(registry)?;
+    print!("{}", script(registry.library(), registry.parts()));
     Ok(ExitCode::SUCCESS)
 }
 
 /// IP protocol of TCP itself.
 const TCP: u8 = 6;
 
-fn script(library: &Library, registry: &Registry) -> String {
+fn script(library: &Library, registry: &wifu_engine::Registry) -> String {
     let mut t = String::from(
         "-- Protocols of WiFu, for Wireshark; made by `wifu dissector` from the registry.\n\
          local by_number = DissectorTable.get(\"ip.proto\")\n\n",
