@@ -21,7 +21,7 @@ struct WeakSignal(f64);
 impl Handler for WeakSignal {
     fn on_packet(&mut self, _: Hook, packet: &mut Packet<'_>, _: &mut HopCx<'_>) -> Verdict {
         match packet.rssi_dbm {
-            Some(dbm) if f64::from(dbm) < self.0 => Verdict::Drop,
+            Some(dbm) if f64::from(dbm) < self.0 => Verdict::Drop("weak signal"),
             // A wire has no signal.
             _ => Verdict::Accept,
         }

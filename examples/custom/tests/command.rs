@@ -18,7 +18,7 @@ fn custom(args: &[&str]) -> (bool, String) {
 fn part_handler_and_composition_are_listed_and_described() {
     for (kind, name) in [
         ("protocols", "paced"),
-        ("gate", "four-hop-delay"),
+        ("gates", "four-hop-delay"),
         ("handlers", "weak-signal"),
     ] {
         let (ok, said) = custom(&["list", kind]);
