@@ -485,7 +485,7 @@ mod tests {
     #[test]
     fn the_example_of_the_help_loses_and_mends_three_segments() {
         let args = parse(EXAMPLE).unwrap();
-        let blueprint = blueprint(&args).unwrap();
+        let blueprint = blueprint(&args, &crate::standard()).unwrap();
         let files = || {
             let mut mock = network(&args, &blueprint).unwrap();
             assert_eq!(mock.run(PATIENCE), Stop::Idle);
@@ -503,7 +503,7 @@ mod tests {
     #[test]
     fn what_was_ordered_and_met_nothing_is_named() {
         let args = parse("--protocol tcp-reno --bytes 10000 --drop 2,700,900").unwrap();
-        let blueprint = blueprint(&args).unwrap();
+        let blueprint = blueprint(&args, &crate::standard()).unwrap();
         let mut mock = network(&args, &blueprint).unwrap();
         mock.run(PATIENCE);
         let expected = "--drop: no data segments 700, 900 to lose; they count from 0";
@@ -518,7 +518,8 @@ mod tests {
     fn errors_name_the_flag_and_what_would_be_right() {
         let wrong = |words: &str| match parse(&format!("--protocol tcp-newreno {words}")) {
             Err(message) => message,
-            Ok(args) => match blueprint(&args).and_then(|b| network(&args, &b)) {
+            Ok(args) => match blueprint(&args, &crate::standard()).and_then(|b| network(&args, &b))
+            {
                 Err(error) => format!("{error:#}"),
                 Ok(_) => panic!("{words} was taken"),
             },
@@ -550,7 +551,7 @@ mod tests {
             assert!(message.contains(hint), "{words}: {message}");
         }
         let args = parse("--protocol tcp-newren").unwrap();
-        let message = format!("{:#}", blueprint(&args).unwrap_err());
+        let message = format!("{:#}", blueprint(&args, &crate::standard()).unwrap_err());
         assert!(message.contains("--protocol tcp-newren"), "{message}");
         assert!(message.contains("did you mean tcp-newreno"), "{message}");
     }
