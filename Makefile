@@ -47,7 +47,7 @@ bench: build ## speed beside the kernel's TCP; tables to the screen and to out/b
 	$(PYTHON) tools/bench.py --bin $(TARGET_DIR)/release $(ARGS)
 
 .PHONY: test
-test: lint unit lab apps doctest count audit fuzz ## everything that must pass before a change goes in
+test: lint unit custom lab apps doctest count audit fuzz ## everything that must pass before a change goes in
 	@echo "make test: all passed"
 
 # Modules that a macro declares are invisible to `cargo fmt`.
@@ -83,6 +83,14 @@ unit: ## all tests of the workspace, the style test included; the book's referen
 	$(CARGO) build --quiet --locked --workspace --lib --bins --examples
 	$(PYTHON) tools/reference.py --check --bin $(TARGET_DIR)/debug
 	$(CARGO) test --locked --workspace --lib --bins --tests --examples
+
+# A workspace of its own; what it shares with ours is built once.
+.PHONY: custom
+custom: ## the command built from a crate of somebody else (examples/custom), and its tests
+	@scripts/setup.sh test
+	cd examples/custom && CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) $(CARGO) fmt --check
+	cd examples/custom && CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) $(CARGO) clippy --quiet --locked --all-targets -- -D warnings
+	cd examples/custom && CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) $(CARGO) test --locked
 
 .PHONY: lab
 lab: python ## tests of the Python package, the example notebook included

@@ -49,6 +49,17 @@ def test_the_same_scenario_gives_the_same_octets_in_any_thread() -> None:
     assert _native.run(scenario(run=2)).json() != json.dumps(outcome)
 
 
+def test_compositions_are_known_beside_the_built_in_ones() -> None:
+    mine = '[protocol.mine]\nextends = "tcp-sack"\nnumber = 240\nset = { iw = 1 }\n'
+    flow = {"from": "n1", "to": "n4", "protocol": "mine", "app": "file", "bytes": "20k"}
+    outcome = json.loads(_native.run(scenario(flow=[flow]), [mine]).json())
+    assert outcome["flows"][0]["finished"]
+    with pytest.raises(ValueError, match="mine"):
+        _native.run(scenario(flow=[flow]))
+    with pytest.raises(ValueError, match="iww"):
+        _native.check_scenario(scenario(flow=[flow]), [mine.replace("iw", "iww")])
+
+
 def test_series_and_frames_are_arrays_for_numpy() -> None:
     result = _native.run(scenario(record={"series": True, "frames": True, "pcap": "any"}))
     assert "flow.1.cwnd" in result.series_names()

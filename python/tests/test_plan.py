@@ -205,6 +205,24 @@ def test_what_an_override_leaves_out_may_still_be_named() -> None:
     assert plans.parse(text, overrides=["protocol=tcp-reno", "baseline=tcp-reno"]).cells
 
 
+def test_the_text_of_compositions_is_part_of_what_is_run(tmp_path: Path) -> None:
+    mine, path = tmp_path / "mine.toml", tmp_path / "plan.toml"
+    text = '[protocol.mine]\nextends = "tcp-reno"\nnumber = 240\nset = { iw = 3 }\n'
+    mine.write_text(text)
+    path.write_text('compositions = ["mine.toml"]\n' + BASE)
+    plan = plans.load(path)
+    assert all(c.scenario["compositions"] == [text] for c in plan.cells)
+    written = toml.dumps(dict(plan.source))
+    mine.write_text(text.replace("3", "4"))
+    other = plans.load(path)
+    assert {c.key for c in plan.cells}.isdisjoint(c.key for c in other.cells)
+    # What a campaign wrote needs the file no more.
+    mine.unlink()
+    assert plans.parse(written).sha256 == plan.sha256
+    with pytest.raises(PlanError, match="cannot read"):
+        plans.load(path)
+
+
 def test_broken_toml_says_the_line() -> None:
     with pytest.raises(PlanError) as caught:
         plans.parse("name = 'x'\nruns = = 3\n", Path("p.toml"))

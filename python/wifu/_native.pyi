@@ -16,10 +16,10 @@ class RunResult:
     def pcap(self) -> bytes:
         """The capture of all nodes' IP packets as pcapng; empty unless the scenario records it."""
 
-def run(scenario_json: str) -> RunResult:
+def run(scenario_json: str, compositions: list[str] = ...) -> RunResult:
     """Run a scenario; other threads run meanwhile. ValueError if it means nothing."""
 
-def check_scenario(scenario_json: str) -> str:
+def check_scenario(scenario_json: str, compositions: list[str] = ...) -> str:
     """The scenario with everything that it leaves out filled in; ValueError if it means nothing."""
 
 def version() -> str:

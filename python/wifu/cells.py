@@ -112,6 +112,9 @@ def all_cells(
     skip: Sequence[Mapping[str, Value]],
 ) -> Iterator[Cell]:
     """Every combination of levels but those that `skip` leaves out, its scenario filled in."""
+    # Braces are tables in there, and no templates.
+    compositions = scenario.get("compositions")
+    scenario = {k: v for k, v in scenario.items() if k != "compositions"}
     _check_use(scenario, axes)
     groups = _grouped(axes, zipped)
     names: set[str] = set()
@@ -123,6 +126,8 @@ def all_cells(
         if any(_skipped(rule, labels) for rule in skip):
             continue
         made = _scenario(scenario, chosen)
+        if compositions:
+            made["compositions"] = compositions
         name = _slug(labels.values()) or "only"
         if name in names:
             name = f"{name}-{digest(made)[:6]}"

@@ -9,6 +9,9 @@ at once. A flow with `copies = 5` stands for five, in which `{copy}` counts from
 `on` names the substrates; the tables `sim`, `emu` and `live` say what differs there: other values
 for levels (`[emu.vary.stack] kernel = "kernel:reno"`), keys of the scenario, another count of runs.
 Labels are the same on all of them, so that cells can be compared.
+
+`compositions` names files of compositions, relative to the plan; their text becomes part of the
+scenario, and with it of what identifies a run.
 """
 
 from __future__ import annotations
@@ -201,7 +204,32 @@ def parse(
             apply_override(source, override, multirun)
     except PlanError as e:
         raise PlanError(e.message, e.key, path, locate(text, e.key) if e.key else None) from None
+    try:
+        _embed(source, path)
+    except PlanError as e:
+        raise PlanError(e.message, e.key, path, locate(text, e.key)) from None
     return _resolve(source, path, text, None if resolved else declared)
+
+
+def _embed(source: dict[str, Value], path: Path | None) -> None:
+    """Put the text of the files of compositions into the scenario: it decides what is run, and a
+    plan that a campaign wrote beside its results needs no other file.
+    """
+    files = source.pop("compositions", None)
+    if files is None:
+        return
+    if not isinstance(files, list) or not all(isinstance(f, str) for f in files):
+        raise PlanError('must be a list of files, such as ["mine.toml"]', "compositions")
+    folder = path.parent if path else Path()
+    texts = []
+    for file in files:
+        try:
+            texts.append((folder / file).read_text())
+        except OSError as e:
+            raise PlanError(f"cannot read {folder / file}: {e.strerror}", "compositions") from None
+    scenario = source.get("scenario")
+    if isinstance(scenario, dict):
+        scenario["compositions"] = [*scenario.get("compositions", []), *texts]
 
 
 def _labels(source: Mapping[str, Value]) -> dict[str, set[str]]:
@@ -271,7 +299,7 @@ def _chosen(axis: Value, text: str, key: str) -> Value:
 _KEYS = (
     "name", "title", "about", "runner", "scenario", "vary", "zip", "skip", "runs", "until", "seed",
     "deterministic", "pair", "baseline", "measure", "metrics", "figure", "claims", "series", "on",
-    "sim", "emu", "live", "substrate", "run_timeout", "tolerance",
+    "sim", "emu", "live", "substrate", "run_timeout", "tolerance", "compositions",
 )  # fmt: skip
 _SCENARIO_HEADS = (
     "topology", "radio", "routing", "host", "flow", "handler", "mobility", "stop", "record"

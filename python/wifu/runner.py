@@ -37,18 +37,26 @@ class RunResult(Protocol):
 Runner = Callable[[dict[str, Any]], RunResult]
 
 
+def split(scenario: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """A scenario of a plan, and the files of compositions that came with it, as text."""
+    plain = dict(scenario)
+    return plain, plain.pop("compositions", [])
+
+
 def mesh(scenario: Mapping[str, Any]) -> RunResult:
     """Run a scenario in the mesh simulator. ValueError if the scenario means nothing."""
     from wifu import _native
 
-    return _native.run(json.dumps(scenario))
+    scenario, compositions = split(scenario)
+    return _native.run(json.dumps(scenario), compositions)
 
 
 def check_mesh(scenario: Mapping[str, Any]) -> None:
     """ValueError if a scenario means nothing."""
     from wifu import _native
 
-    _native.check_scenario(json.dumps(scenario))
+    scenario, compositions = split(scenario)
+    _native.check_scenario(json.dumps(scenario), compositions)
 
 
 class Kept:
@@ -147,6 +155,11 @@ def mock(scenario: Mapping[str, Any]) -> RunResult:
     with tempfile.TemporaryDirectory(prefix="wifu-lab-") as folder:
         trace = Path(folder) / "trace.csv"
         argv = [str(find_program()), "mock", "--json", "--trace", str(trace)]
+        scenario, compositions = split(scenario)
+        for number, text in enumerate(compositions):
+            file = Path(folder) / f"compositions-{number}.toml"
+            file.write_text(text)
+            argv += ["--file", str(file)]
         for key, value in scenario.items():
             for one in value if isinstance(value, list) else [value]:
                 argv += [f"--{key}", str(one)]

@@ -305,15 +305,26 @@ class Traffic:
         for flow in self.flows:
             if flow.protocol != "udp" and not flow.kernel:
                 place = self.places[flow.source]
-                listed = json.loads(place.run(place.program, "list", "protocols", "--json"))
+                listed = json.loads(
+                    place.run(place.program, "list", "protocols", "--json", *self._files(place))
+                )
                 numbers = {p["name"]: int(p["number"]) for p in listed["protocols"]}
                 found.add(numbers.get(flow.protocol.split(",")[0], 6))
         return sorted(found)
 
+    def _files(self, place: Place) -> list[str]:
+        """Options with the plan's files of compositions, which are written there."""
+        words = []
+        for number, text in enumerate(self.scenario.get("compositions", [])):
+            path = f"{place.scratch}/compositions-{place.name}-{number}.toml"
+            place.run("sh", "-c", f"cat > {path}", text=text)
+            words += ["--file", path]
+        return words
+
     def _start_daemons(self, crew: Crew) -> None:
         ours = [f for f in self.flows if not f.kernel and f.protocol != "udp"]
         daemons = [
-            crew.start(place, place.program, "daemon", "--socket", place.door)
+            crew.start(place, place.program, "daemon", "--socket", place.door, *self._files(place))
             for name, place in self.places.items()
             if any(name in (f.source, f.target) for f in ours)
         ]

@@ -1,14 +1,14 @@
 //! Scenarios in, outcomes out.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde_json::{Map, Value as Json};
-use wifu_engine::{Blueprint, Library, Registry};
+use wifu_engine::Library;
+use wifu_node::Registry;
 use wifu_sim::Span;
 use wifu_sim::air_pcap::Captures;
 use wifu_sim::mesh::Simulation;
@@ -74,19 +74,29 @@ impl RunResult {
 /// Run a scenario; other threads run meanwhile.
 ///
 /// ValueError if it means nothing, with the key's path; KeyboardInterrupt stops it.
+///
+/// `compositions`: TOML texts with protocols and profiles beside the built-in ones.
 #[pyfunction]
-pub fn run(py: Python<'_>, scenario_json: &str) -> PyResult<RunResult> {
+#[pyo3(signature = (scenario_json, compositions = Vec::new()))]
+pub fn run(py: Python<'_>, scenario_json: &str, compositions: Vec<String>) -> PyResult<RunResult> {
     let scenario = parsed(scenario_json)?;
-    py.detach(|| simulated(&scenario))
+    let registry = known(&compositions)?;
+    py.detach(|| simulated(&scenario, &registry))
 }
 
 /// The scenario with everything that it leaves out filled in; ValueError if it means nothing.
 ///
 /// Protocols, node names and the topology are checked as well.
 #[pyfunction]
-pub fn check_scenario(py: Python<'_>, scenario_json: &str) -> PyResult<String> {
+#[pyo3(signature = (scenario_json, compositions = Vec::new()))]
+pub fn check_scenario(
+    py: Python<'_>,
+    scenario_json: &str,
+    compositions: Vec<String>,
+) -> PyResult<String> {
     let scenario = parsed(scenario_json)?;
-    py.detach(|| opened(&scenario).map(drop))?;
+    let registry = known(&compositions)?;
+    py.detach(|| opened(&scenario, &registry).map(drop))?;
     Ok(scenario.to_json().to_string())
 }
 
@@ -117,29 +127,21 @@ fn topology(path: &Path) -> Result<Map<String, Json>, String> {
     toml::from_str(&text).map_err(|e| at(&e))
 }
 
-/// Protocols of the built-in library.
-struct Protocols {
-    library: Library,
-    registry: Registry,
-}
-
-impl Protocols {
-    fn open(&self, spec: &str) -> Result<Arc<Blueprint>, String> {
-        let found = self.library.resolve(spec, &self.registry);
-        found.map_err(|e| e.to_string())
+/// What comes with WiFu, and these compositions.
+fn known(compositions: &[String]) -> PyResult<Registry> {
+    let mut all = Registry::new(wifu_parts::registry(), wifu_parts::library());
+    for text in compositions {
+        all = all.with_library(Library::parse(text).map_err(wrong)?);
     }
+    Ok(all)
 }
 
-fn opened(scenario: &Scenario) -> PyResult<Simulation> {
-    let protocols = Protocols {
-        library: wifu_parts::library(),
-        registry: wifu_parts::registry(),
-    };
-    Simulation::new(scenario, &|spec: &str| protocols.open(spec)).map_err(wrong)
+fn opened(scenario: &Scenario, registry: &Registry) -> PyResult<Simulation> {
+    Simulation::new(scenario, registry).map_err(wrong)
 }
 
-fn simulated(scenario: &Scenario) -> PyResult<RunResult> {
-    let mut simulation = opened(scenario)?;
+fn simulated(scenario: &Scenario, registry: &Registry) -> PyResult<RunResult> {
+    let mut simulation = opened(scenario, registry)?;
     let captures = scenario
         .record
         .pcap

@@ -1,7 +1,7 @@
 //! TCP's own parts and a gate that spaces their segments by the delay of four hops, in one
 //! composition: neither knows of the other (the shape of TCP-AP).
 
-#[path = "support/paced.rs"]
+#[path = "../../../examples/custom/src/paced.rs"]
 mod paced;
 mod support;
 
@@ -16,15 +16,8 @@ use wifu_wire::{Span, Time};
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-const PACED: &str = r#"
-[protocol.paced]
-extends = "tcp-newreno"
-gates = { add = [{ use = "four-hop-delay", bandwidth = "24 Mb/s", hop_factor = 4 }] }
-watch = ["ttl-hops"]
-"#;
-
 fn protocol(name: &str) -> Arc<Blueprint> {
-    let library = Library::parse(PACED).unwrap_or_else(|e| panic!("{e}"));
+    let library = Library::parse(paced::PROTOCOL).unwrap_or_else(|e| panic!("{e}"));
     let registry = wifu_parts::registry().with(&[&paced::PACED]);
     blueprint_in(&wifu_parts::library().merge(library), name, &registry)
 }

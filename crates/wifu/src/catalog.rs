@@ -4,23 +4,29 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::Args;
 use serde_json::{Value as Json, json};
 use wifu_engine::blueprint::ENGINE_PARAMS;
 use wifu_engine::descriptor::nearest;
 use wifu_engine::{Blueprint, Descriptor, Facts, Library, ParamSpec, Role};
+use wifu_node::{Catalog as _, Registry};
 use wifu_radio::sets;
+
+use crate::known::{self, Known};
+
+mod formats;
+mod handlers;
 
 /// `wifu list`.
 #[derive(Args)]
 pub struct ListArgs {
-    /// Only this kind: protocols, parts, profiles, sets, or a role such as judge or congestion
+    /// Only this kind: protocols, parts, handlers, formats, profiles, sets, or a role such as judge
+    /// or congestion
     #[arg(value_name = "KIND")]
     kind: Option<String>,
-    /// Also know the protocols and profiles of this TOML file
-    #[arg(long, value_name = "TOML")]
-    file: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    known: Known,
     /// For machines
     #[arg(long)]
     json: bool,
@@ -29,12 +35,12 @@ pub struct ListArgs {
 /// `wifu describe`.
 #[derive(Args)]
 pub struct DescribeArgs {
-    /// A protocol (with parameters: tcp-newreno,iw=4), a part, a profile, or a testbed set
+    /// A protocol (with parameters: tcp-newreno,iw=4), a part, a handler, a wire format, a profile,
+    /// or a testbed set
     #[arg(value_name = "NAME")]
     name: String,
-    /// Also know the protocols and profiles of this TOML file
-    #[arg(long, value_name = "TOML")]
-    file: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    known: Known,
     /// For machines
     #[arg(long)]
     json: bool,
@@ -49,25 +55,12 @@ pub struct DescribeArgs {
 pub struct CheckArgs {
     /// The TOML file with [protocol.NAME] and [profile.NAME] tables
     #[arg(value_name = "FILE")]
-    file: std::path::PathBuf,
+    path: std::path::PathBuf,
+    #[command(flatten)]
+    known: Known,
     /// For machines
     #[arg(long)]
     json: bool,
-}
-
-/// The built-in protocols and profiles, and those of a file.
-///
-/// # Errors
-/// The file can't be read or is no composition file.
-pub fn library(file: Option<&std::path::Path>) -> anyhow::Result<Library> {
-    let built_in = wifu_parts::library();
-    let Some(path) = file else {
-        return Ok(built_in);
-    };
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
-    let more = Library::parse(&text).with_context(|| path.display().to_string())?;
-    Ok(built_in.merge(more))
 }
 
 /// The first sentence, without its full stop. A stop within a number or a name does not end it.
@@ -103,13 +96,21 @@ fn param_json(p: &ParamSpec) -> Json {
 ///
 /// # Errors
 /// An unknown kind, or a bad file.
-pub fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
-    let (library, registry) = (library(args.file.as_deref())?, wifu_parts::registry());
+pub fn list(args: &ListArgs, registry: &Registry) -> anyhow::Result<ExitCode> {
+    let registry = &args.known.with(registry)?;
+    let library = registry.library();
     let kind = args.kind.as_deref();
     let roles: Vec<&str> = Role::ALL.into_iter().map(Role::key).collect();
-    let known = ["protocols", "parts", "profiles", "sets"]
-        .into_iter()
-        .chain(roles.iter().copied());
+    let known = [
+        "protocols",
+        "parts",
+        "handlers",
+        "formats",
+        "profiles",
+        "sets",
+    ]
+    .into_iter()
+    .chain(roles.iter().copied());
     if let Some(k) = kind
         && !known.clone().any(|n| n == k)
     {
@@ -127,11 +128,19 @@ pub fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
                 |c| json!({"name": c.name, "doc": c.doc, "number": c.number, "profile": c.profile}),
             )
             .collect();
-        let parts: Vec<Json> = registry.parts().iter().map(|d| part_json(d)).collect();
+        let parts: Vec<Json> = registry
+            .parts()
+            .parts()
+            .iter()
+            .map(|d| part_json(d))
+            .collect();
+        let handlers = registry.kinds().handlers.iter();
+        let handlers: Vec<Json> = handlers.map(|d| handlers::json(d)).collect();
+        let formats: Vec<Json> = formats::all(registry).map(formats::json).collect();
         let profiles: Vec<&str> = library.profiles().collect();
         let sets: Vec<&str> = sets::names().collect();
-        let all = json!({"protocols": protocols, "parts": parts, "profiles": profiles,
-            "sets": sets});
+        let all = json!({"protocols": protocols, "parts": parts, "handlers": handlers,
+            "formats": formats, "profiles": profiles, "sets": sets});
         println!("{}", serde_json::to_string_pretty(&all)?);
         return Ok(ExitCode::SUCCESS);
     }
@@ -146,12 +155,25 @@ pub fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
     }
     for role in Role::ALL {
         let listed = wants("parts") || kind == Some(role.key());
-        let parts: Vec<_> = registry.parts().iter().filter(|d| d.role == role).collect();
+        let parts = registry.parts().parts().iter();
+        let parts: Vec<_> = parts.filter(|d| d.role == role).collect();
         if listed && !parts.is_empty() {
             println!("Parts, {}:", role.key());
             for d in parts {
                 println!("  {:<18} {}", d.name, sentence(d.doc));
             }
+        }
+    }
+    if wants("handlers") {
+        println!("Handlers:");
+        for d in &registry.kinds().handlers {
+            println!("  {:<18} {}", d.name, sentence(d.doc));
+        }
+    }
+    if wants("formats") {
+        println!("Formats:");
+        for f in formats::all(registry) {
+            println!("  {:<18} {}", f.name, sentence(f.doc));
         }
     }
     if wants("profiles") {
@@ -323,21 +345,34 @@ fn protocol_json(b: &Blueprint) -> Json {
 ///
 /// # Errors
 /// Nothing has that name.
-pub fn describe(args: &DescribeArgs) -> anyhow::Result<ExitCode> {
-    let (library, registry) = (library(args.file.as_deref())?, wifu_parts::registry());
+pub fn describe(args: &DescribeArgs, registry: &Registry) -> anyhow::Result<ExitCode> {
+    let registry = &args.known.with(registry)?;
+    let library = registry.library();
     let stem = args.name.split(',').next().unwrap_or_default();
     if library.protocols().iter().any(|p| p == stem) {
-        let b = library.resolve(&args.name, &registry)?;
+        let b = &registry.resolve(&args.name)?.ends;
         if args.json {
-            println!("{}", serde_json::to_string_pretty(&protocol_json(&b))?);
+            println!("{}", serde_json::to_string_pretty(&protocol_json(b))?);
         } else {
-            print!("{}", protocol_text(&b));
+            print!("{}", protocol_text(b));
         }
-    } else if let Some(d) = registry.find(stem) {
+    } else if let Some(d) = registry.parts().find(stem) {
         if args.json {
             println!("{}", serde_json::to_string_pretty(&part_json(d))?);
         } else {
             print!("{}", part_text(d));
+        }
+    } else if let Ok(d) = registry.kinds().find(stem) {
+        if args.json {
+            println!("{}", serde_json::to_string_pretty(&handlers::json(d))?);
+        } else {
+            print!("{}", handlers::text(d));
+        }
+    } else if let Some(f) = formats::all(registry).find(|f| f.name == stem) {
+        if args.json {
+            println!("{}", serde_json::to_string_pretty(&formats::json(f))?);
+        } else {
+            print!("{}", formats::text(f));
         }
     } else if let Some(values) = library.profile(stem) {
         if args.json {
@@ -358,8 +393,11 @@ pub fn describe(args: &DescribeArgs) -> anyhow::Result<ExitCode> {
     } else {
         let others: Vec<&str> = registry
             .parts()
+            .parts()
             .iter()
             .map(|d| d.name)
+            .chain(registry.kinds().handlers.iter().map(|d| d.name))
+            .chain(formats::all(registry).map(|f| f.name))
             .chain(sets::names())
             .collect();
         let protocols = library.protocols().iter().map(String::as_str);
@@ -375,18 +413,17 @@ pub fn describe(args: &DescribeArgs) -> anyhow::Result<ExitCode> {
 ///
 /// # Errors
 /// The file can't be read or is no composition file.
-pub fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
-    let text = std::fs::read_to_string(&args.file)
-        .with_context(|| format!("reading {}", args.file.display()))?;
-    let own = Library::parse(&text).with_context(|| args.file.display().to_string())?;
+pub fn check(args: &CheckArgs, registry: &Registry) -> anyhow::Result<ExitCode> {
+    let own = known::read(&args.path)?;
     let names = own.protocols().to_vec();
-    let (all, registry) = (wifu_parts::library().merge(own), wifu_parts::registry());
+    let registry = args.known.with(registry)?.with_library(own);
     if names.is_empty() {
-        bail!("{} has no [protocol.NAME] table", args.file.display());
+        bail!("{} has no [protocol.NAME] table", args.path.display());
     }
     let (mut reports, mut bad) = (Vec::new(), false);
     for name in &names {
-        let result = all.resolve(name, &registry).and_then(|b| unique(&b, &all));
+        let result = registry.resolve(name);
+        let result = result.and_then(|p| unique(&p.ends, registry.library()));
         match result {
             Ok(b) => {
                 let id = format!("{:08x}", b.id);
@@ -469,10 +506,10 @@ mod tests {
         let unknown = |name: &str| {
             let args = DescribeArgs {
                 name: name.into(),
-                file: None,
+                known: Known::default(),
                 json: false,
             };
-            describe(&args).unwrap_err().to_string()
+            describe(&args, &crate::standard()).unwrap_err().to_string()
         };
         assert!(unknown("nopenopenope").contains("\"nopenopenope\". `wifu list` shows"));
         assert!(unknown("tcp-ren").contains("did you mean tcp-reno? `wifu list` shows"));

@@ -12,6 +12,7 @@ use wifu_linux::core::rules::Rules;
 use wifu_linux::core::{Control, Interception, Told, check_devices, steps};
 use wifu_linux::poller::Coalesce;
 use wifu_linux::steps::Steps;
+use wifu_node::{Catalog, Registry};
 use wifu_wire::Span;
 
 /// `wifu core`.
@@ -72,7 +73,7 @@ fn full(word: &str) -> Result<Full, String> {
 ///
 /// # Errors
 /// What is wrong with the configuration; what could not be set up. Nothing of ours stays.
-pub fn run(args: &CoreArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &CoreArgs, registry: &Registry) -> anyhow::Result<ExitCode> {
     tracing_subscriber::fmt()
         .with_env_filter(
             tracing_subscriber::EnvFilter::try_from_env("WIFU_LOG").unwrap_or("info".into()),
@@ -82,9 +83,10 @@ pub fn run(args: &CoreArgs) -> anyhow::Result<ExitCode> {
     let config = read(args)?;
     let setting = &config.settings;
     setting.check()?;
-    let chain = config.chain()?;
-    let rules = config.all_rules()?;
-    let super_packets = config.super_packets()?;
+    let kinds = registry.kinds();
+    let chain = config.chain(kinds)?;
+    let rules = config.all_rules(kinds)?;
+    let super_packets = config.super_packets(kinds)?;
     let hooks = hooks_of(&rules)?;
     let overheard = chain.hooks().and(Hooks::of(&[wifu_core::Hook::Overheard]));
     if overheard == Hooks::NONE && !setting.overhear.is_empty() {
@@ -97,7 +99,7 @@ pub fn run(args: &CoreArgs) -> anyhow::Result<ExitCode> {
     if hooks == Hooks::NONE && !ears {
         bail!("no rule sends packets anywhere: name handlers, or rules with --queue-num");
     }
-    let most_held = config.most_held()?;
+    let most_held = config.most_held(kinds)?;
     check_devices(setting)?;
     if args.dry_run {
         let mut dry = Steps::dry();

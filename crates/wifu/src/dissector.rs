@@ -1,16 +1,15 @@
 //! `wifu dissector`: what Wireshark must know to read our protocols' packets, and the declarations
 //! of their headers as data.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args as ClapArgs;
 use serde_json::json;
-use wifu_engine::{Library, Registry};
+use wifu_node::{Catalog, Registry};
 use wifu_wire::Format;
 use wifu_wire::format::Class;
 
-use crate::catalog;
+use crate::known;
 
 mod data;
 mod lua;
@@ -25,9 +24,8 @@ mod lua;
     those whose header is TCP's are read as TCP, and all others word by word as they are declared: \
     wifu.FORMAT.WORD, or wifu.shim.COMPOSITION.WORD for a composition's own header.")]
 pub struct Args {
-    /// Also know the protocols of this TOML file
-    #[arg(long, value_name = "TOML")]
-    file: Option<PathBuf>,
+    #[command(flatten)]
+    known: known::Known,
     /// The declared headers instead, for machines
     #[arg(long)]
     json: bool,
@@ -37,9 +35,8 @@ pub struct Args {
 ///
 /// # Errors
 /// The file can't be read or is no composition file.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let library = catalog::library(args.file.as_deref())?;
-    let known = Known::of(&library, &wifu_parts::registry());
+pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
+    let known = Known::of(&args.known.with(registry)?);
     if args.json {
         let all: Vec<_> = known.formats.iter().map(data::format).collect();
         println!("{}", serde_json::to_string_pretty(&json!(all))?);
@@ -77,23 +74,29 @@ enum Used {
 }
 
 impl Known {
-    fn of(library: &Library, registry: &Registry) -> Known {
+    fn of(registry: &Registry) -> Known {
+        let library = registry.library();
         let mut formats: Vec<Format> = Vec::new();
-        let handlers = wifu_core::HANDLERS.iter();
+        let handlers = registry.kinds().handlers.iter();
         let inserted = handlers.filter_map(|d| d.inserts);
-        for f in registry.wires().iter().map(|w| w.format).chain(inserted) {
+        for f in registry
+            .parts()
+            .wires()
+            .iter()
+            .map(|w| w.format)
+            .chain(inserted)
+        {
             if formats.iter().all(|known| known.name != f.name) {
                 formats.push(f.clone());
             }
         }
         let (mut uses, mut shims) = (Vec::new(), Vec::new());
         for name in library.protocols() {
-            let Ok(b) = library.resolve(name, registry) else {
+            let Ok(protocol) = registry.resolve(name) else {
                 continue;
             };
-            // A lane's packets are those of the protocol that it carries.
-            let lane = library.expand(name).is_ok_and(|c| c.carries.is_some());
-            if b.number == 0 || lane {
+            let b = &protocol.ends;
+            if b.number == 0 {
                 continue;
             }
             let used = match b.wire.name() {
@@ -137,14 +140,15 @@ fn class_number(class: Class) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wifu_engine::Library;
 
     const MINE: &str = "[protocol.mine]\nextends = \"tcp-reno\"\nnumber = 241\n\
         [protocol.plain]\nextends = \"tcp-reno\"\nnumber = 6\n\
         [protocol.own]\nextends = \"tcp-reno\"\nwire = \"shim\"\nnumber = 242\n";
 
     fn known() -> Known {
-        let library = wifu_parts::library().merge(Library::parse(MINE).unwrap());
-        Known::of(&library, &wifu_parts::registry())
+        let mine = Library::parse(MINE).unwrap();
+        Known::of(&crate::standard().with_library(mine))
     }
 
     #[test]

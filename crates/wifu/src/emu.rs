@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crate::known::Known;
 use crate::limits::allow_descriptors;
 use anyhow::{Context, bail};
 use clap::{Subcommand, ValueEnum};
@@ -13,6 +14,7 @@ use wifu_linux::bsd::Signals;
 use wifu_linux::emu::control::ask_socket;
 use wifu_linux::emu::{Emulation, Order, Overhear, RoutingKind, dry_run, socket_path};
 use wifu_linux::netns::RUN;
+use wifu_node::Registry;
 
 mod map;
 mod options;
@@ -135,6 +137,8 @@ pub struct Args {
     /// Wait until no other emulation runs on this host
     #[arg(long)]
     wait: bool,
+    #[command(flatten)]
+    known: Known,
     /// Set any key of the radio: radio.rate=6M
     #[arg(value_name = "KEY=VALUE")]
     overrides: Vec<String>,
@@ -220,7 +224,7 @@ impl From<Hears> for Overhear {
 ///
 /// # Errors
 /// A word that means nothing, a step that failed. Whatever was made is gone again.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
     if let Some(Ctl::Ctl { name, json, words }) = &args.ctl {
         return ctl(name, *json, words);
     }
@@ -232,6 +236,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .with_writer(std::io::stderr)
         .without_time()
         .init();
+    // For the programs on its hosts: better said before they run than by them.
+    args.known.with(registry)?;
     let config = options::config(args)?;
     for note in &config.plan.notes {
         eprintln!("Note: {note}");
@@ -255,7 +261,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // Before any thread starts, so that none is killed by them.
     let signals = Signals::block().context("blocking signals")?;
     let emulation = Emulation::start(config)?;
-    let mut session = session::Session::new(emulation, signals, args);
+    let mut session = session::Session::new(emulation, signals, args)?;
     let code = session.run(args)?;
     let status = session.ask(Order::Status)?;
     let text = if args.json {

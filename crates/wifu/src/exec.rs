@@ -15,9 +15,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail, ensure};
+use wifu_node::Registry;
 use wifu_wire::front::Request;
 
 use crate::front;
+use crate::known::Known;
 
 /// The options of `wifu exec`.
 #[derive(clap::Args, Debug, Clone)]
@@ -28,6 +30,8 @@ pub struct Args {
     /// The daemon's socket [default: /run/wifu/NAMESPACE/daemon.sock]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
+    #[command(flatten)]
+    known: Known,
     /// The program and its arguments
     #[arg(
         required = true,
@@ -57,9 +61,10 @@ const NOT_FOUND: u8 = 127;
 ///
 /// # Errors
 /// The preload library is missing, or there is no such protocol.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
     let environment = environment(&args.protocol, args.socket.as_deref())?;
-    known(&args.protocol, &socket(args.socket.as_deref())?)?;
+    let registry = args.known.with(registry)?;
+    known(&args.protocol, &socket(args.socket.as_deref())?, &registry)?;
     let Some(name) = args.command.first() else {
         bail!("no command given")
     };
@@ -124,7 +129,7 @@ fn socket(option: Option<&Path>) -> anyhow::Result<PathBuf> {
 
 /// Fails if the protocol does not exist, so that no program runs that could not connect. The
 /// daemon knows best, because it may have read a file; without one, only what is built in counts.
-fn known(spec: &str, socket: &Path) -> anyhow::Result<()> {
+fn known(spec: &str, socket: &Path, registry: &Registry) -> anyhow::Result<()> {
     // No socket has this cookie: the answer is about the composition alone.
     let request = Request::GetOpt {
         cookie: 0,
@@ -142,9 +147,8 @@ fn known(spec: &str, socket: &Path) -> anyhow::Result<()> {
         Err(error) => error,
     };
     let name = spec.split(',').next().unwrap_or_default();
-    let built_in = wifu_parts::blueprint(spec);
-    let foreign = || wifu_parts::library().protocols().iter().all(|p| p != name);
-    match built_in {
+    let foreign = || registry.library().protocols().iter().all(|p| p != name);
+    match registry.resolve(spec) {
         Ok(_) => Ok(()),
         Err(error) if foreign() => bail!(
             "--protocol {spec}: {error}\nA daemon started with --file may know more, but it \
@@ -390,10 +394,12 @@ mod tests {
     #[test]
     fn the_daemon_decides_which_protocols_there_are() {
         let path = daemon("yes", 0, "131071");
-        known("mine,iw=4", &path).unwrap();
+        known("mine,iw=4", &path, &crate::standard()).unwrap();
         fs::remove_file(path).unwrap();
         let path = daemon("no", EINVAL, "no protocol of this name");
-        let error = known("tcp-reno", &path).unwrap_err().to_string();
+        let error = known("tcp-reno", &path, &crate::standard())
+            .unwrap_err()
+            .to_string();
         assert!(
             error.contains("refuses it: no protocol of this name"),
             "{error}"
@@ -403,12 +409,14 @@ mod tests {
 
     #[test]
     fn without_a_daemon_only_what_is_built_in_is_known() {
-        let nowhere = Path::new("/nonexistent/daemon.sock");
-        known("tcp-reno,iw=4", nowhere).unwrap();
-        let error = known("tcp-reno,iww=4", nowhere).unwrap_err().to_string();
+        let (nowhere, standard) = (Path::new("/nonexistent/daemon.sock"), crate::standard());
+        known("tcp-reno,iw=4", nowhere, &standard).unwrap();
+        let error = known("tcp-reno,iww=4", nowhere, &standard)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("Did you mean iw?"), "{error}");
         assert!(!error.contains("--file"), "{error}");
-        let error = known("nope", nowhere).unwrap_err().to_string();
+        let error = known("nope", nowhere, &standard).unwrap_err().to_string();
         assert!(
             error.contains("no protocol of this name. Known: "),
             "{error}"

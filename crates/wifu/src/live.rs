@@ -4,6 +4,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use crate::known::Known;
 use crate::limits::allow_descriptors;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
@@ -15,6 +16,7 @@ use wifu_linux::faults::FaultConfig;
 use wifu_linux::front::FrontConfig;
 use wifu_linux::poller::Coalesce;
 use wifu_linux::tun::TunConfig;
+use wifu_node::Registry;
 use wifu_wire::Span;
 
 /// What carries packets.
@@ -65,9 +67,8 @@ pub struct DaemonArgs {
     /// Capture all packets into this pcapng file
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
-    /// Also know the protocols and profiles of this TOML file
-    #[arg(long, value_name = "TOML")]
-    file: Option<PathBuf>,
+    #[command(flatten)]
+    known: Known,
     /// When busy, let packets gather, for this long at most ("0 s" switches off)
     #[arg(long, value_name = "TIME", default_value = "150 us")]
     coalesce: Span,
@@ -143,8 +144,9 @@ fn octal(text: &str) -> Result<u32, String> {
 ///
 /// # Errors
 /// It could not start; what it had made is removed.
-pub fn daemon(args: &DaemonArgs) -> anyhow::Result<ExitCode> {
+pub fn daemon(args: &DaemonArgs, registry: &Registry) -> anyhow::Result<ExitCode> {
     check(args)?;
+    let registry = args.known.with(registry)?;
     if std::env::var_os("LD_PRELOAD").is_some_and(|v| v.to_string_lossy().contains("wifu")) {
         bail!("the daemon can't run under `wifu exec`: its own sockets would be carried by itself");
     }
@@ -155,7 +157,7 @@ pub fn daemon(args: &DaemonArgs) -> anyhow::Result<ExitCode> {
         .with_writer(std::io::stderr)
         .init();
     let (socket, state) = places(args)?;
-    let result = serve(args, socket.clone(), state);
+    let result = serve(args, &registry, socket.clone(), state);
     if args.socket.is_none()
         && let Some(directory) = socket.parent()
     {
@@ -165,7 +167,12 @@ pub fn daemon(args: &DaemonArgs) -> anyhow::Result<ExitCode> {
     result
 }
 
-fn serve(args: &DaemonArgs, socket: PathBuf, state: PathBuf) -> anyhow::Result<ExitCode> {
+fn serve(
+    args: &DaemonArgs,
+    registry: &Registry,
+    socket: PathBuf,
+    state: PathBuf,
+) -> anyhow::Result<ExitCode> {
     let carriers = args
         .carrier
         .iter()
@@ -194,8 +201,8 @@ fn serve(args: &DaemonArgs, socket: PathBuf, state: PathBuf) -> anyhow::Result<E
             max_conns: args.max_connections,
             ..EndpointConfig::default()
         },
-        library: crate::catalog::library(args.file.as_deref())?,
-        registry: wifu_parts::registry(),
+        library: registry.library().clone(),
+        registry: registry.parts().clone(),
     };
     // There is one for each connection, and the usual 1024 are soon gone.
     allow_descriptors(None);

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use anyhow::{Context, ensure};
 use serde_json::{Value as Json, json};
 use wifu_engine::{Blueprint, Value};
+use wifu_node::Registry;
 use wifu_sim::{Flow, Impair, LinkSpec, Mock, MockBuilder, Rules, Side, Span, Stop, csv};
 use wifu_wire::ipv4::HEADER;
 use wifu_wire::units::parse_octets;
 
-use crate::catalog;
+use crate::known::Known;
 
 /// A run without an end in sight stops here.
 const PATIENCE: Span = Span(86_400_000_000_000);
@@ -65,9 +66,8 @@ pub struct Args {
     /// `wifu list protocols` names them.
     #[arg(long, short, value_name = "NAME")]
     protocol: String,
-    /// Also know the protocols and profiles of this TOML file
-    #[arg(long, value_name = "TOML")]
-    file: Option<PathBuf>,
+    #[command(flatten)]
+    known: Known,
     /// Set a parameter, as often as wanted: --set iw=2 --set rcv_wnd=28000
     ///
     /// `wifu describe NAME` lists them.
@@ -200,8 +200,8 @@ fn assignment(text: &str) -> Result<String, String> {
 ///
 /// # Errors
 /// An argument that fits nothing, with its flag; a file that can't be read or written.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let blueprint = blueprint(args)?;
+pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
+    let blueprint = blueprint(args, &args.known.with(registry)?)?;
     let mut mock = network(args, &blueprint)?;
     let stop = mock.run(args.time.unwrap_or(PATIENCE));
     if let Some(path) = &args.trace {
@@ -247,20 +247,17 @@ fn broken(mock: &Mock, flow: usize) -> Option<String> {
 }
 
 /// The blueprint, each assignment checked by itself so that an error names its flag.
-fn blueprint(args: &Args) -> anyhow::Result<Arc<Blueprint>> {
-    let library = catalog::library(args.file.as_deref())?;
-    let registry = wifu_parts::registry();
+fn blueprint(args: &Args, registry: &Registry) -> anyhow::Result<Arc<Blueprint>> {
+    let resolve = |spec: &str| registry.resolve(spec).map(|p| Arc::clone(&p.ends));
     let mut spec = args.protocol.clone();
-    let mut blueprint = library
-        .resolve(&spec, &registry)
-        .with_context(|| format!("--protocol {spec}"))?;
+    let mut blueprint = resolve(&spec).with_context(|| format!("--protocol {spec}"))?;
     let mss = args
         .mss
         .map(|mss| (format!("--mss {mss}"), format!("mss={mss}")));
     let sets = args.set.iter().map(|s| (format!("--set {s}"), s.clone()));
     for (flag, assignment) in mss.into_iter().chain(sets) {
         spec = format!("{spec},{assignment}");
-        blueprint = library.resolve(&spec, &registry).context(flag.clone())?;
+        blueprint = resolve(&spec).context(flag.clone())?;
         fitting(&blueprint, args.mtu).context(flag)?;
     }
     if blueprint.wire.name() == "tcp" {
@@ -488,7 +485,7 @@ mod tests {
     #[test]
     fn the_example_of_the_help_loses_and_mends_three_segments() {
         let args = parse(EXAMPLE).unwrap();
-        let blueprint = blueprint(&args).unwrap();
+        let blueprint = blueprint(&args, &crate::standard()).unwrap();
         let files = || {
             let mut mock = network(&args, &blueprint).unwrap();
             assert_eq!(mock.run(PATIENCE), Stop::Idle);
@@ -506,7 +503,7 @@ mod tests {
     #[test]
     fn what_was_ordered_and_met_nothing_is_named() {
         let args = parse("--protocol tcp-reno --bytes 10000 --drop 2,700,900").unwrap();
-        let blueprint = blueprint(&args).unwrap();
+        let blueprint = blueprint(&args, &crate::standard()).unwrap();
         let mut mock = network(&args, &blueprint).unwrap();
         mock.run(PATIENCE);
         let expected = "--drop: no data segments 700, 900 to lose; they count from 0";
@@ -521,7 +518,8 @@ mod tests {
     fn errors_name_the_flag_and_what_would_be_right() {
         let wrong = |words: &str| match parse(&format!("--protocol tcp-newreno {words}")) {
             Err(message) => message,
-            Ok(args) => match blueprint(&args).and_then(|b| network(&args, &b)) {
+            Ok(args) => match blueprint(&args, &crate::standard()).and_then(|b| network(&args, &b))
+            {
                 Err(error) => format!("{error:#}"),
                 Ok(_) => panic!("{words} was taken"),
             },
@@ -553,7 +551,7 @@ mod tests {
             assert!(message.contains(hint), "{words}: {message}");
         }
         let args = parse("--protocol tcp-newren").unwrap();
-        let message = format!("{:#}", blueprint(&args).unwrap_err());
+        let message = format!("{:#}", blueprint(&args, &crate::standard()).unwrap_err());
         assert!(message.contains("--protocol tcp-newren"), "{message}");
         assert!(message.contains("did you mean tcp-newreno"), "{message}");
     }

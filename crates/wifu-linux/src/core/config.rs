@@ -222,8 +222,7 @@ impl CoreConfig {
     ///
     /// # Errors
     /// Unknown names and parameters, and what is out of range.
-    pub fn chain(&self) -> Result<Chain, ConfigError> {
-        let kinds = &kinds();
+    pub fn chain(&self, kinds: &Kinds) -> Result<Chain, ConfigError> {
         // The kernel keeps held packets; it keeps no copies, and we have no socket to send by.
         let can = Verbs::HOLD.with(Verbs::STATUS);
         let rng = Rng::new(self.settings.seed);
@@ -235,7 +234,7 @@ impl CoreConfig {
     ///
     /// # Errors
     /// Unknown handlers.
-    pub fn all_rules(&self) -> Result<Vec<String>, ConfigError> {
+    pub fn all_rules(&self, kinds: &Kinds) -> Result<Vec<String>, ConfigError> {
         let full = self.settings.when_full;
         if !self.rules.is_empty() || !self.matches.is_empty() {
             let matching = self.matches.iter();
@@ -245,9 +244,8 @@ impl CoreConfig {
         // Of each hook, its protocols; none: every packet.
         let mut wanted: [Option<BTreeSet<u8>>; 5] = Default::default();
         let mut every = Hooks::NONE;
-        let kinds = kinds();
         for handler in &self.handlers.handlers {
-            let (hooks, protocol) = handler.place(&kinds)?;
+            let (hooks, protocol) = handler.place(kinds)?;
             for hook in hooks.and(Hooks::WIRED).iter() {
                 let set = wanted[usize::from(hook.number())].get_or_insert_default();
                 match protocol {
@@ -278,8 +276,8 @@ impl CoreConfig {
     ///
     /// # Errors
     /// Unknown handlers.
-    pub fn most_held(&self) -> Result<u32, ConfigError> {
-        let (mut most, kinds) = (0u32, kinds());
+    pub fn most_held(&self, kinds: &Kinds) -> Result<u32, ConfigError> {
+        let mut most = 0u32;
         for handler in &self.handlers.handlers {
             let own = handler
                 .most_held
@@ -293,8 +291,7 @@ impl CoreConfig {
     ///
     /// # Errors
     /// If that was asked for and a handler cannot do with them; unknown handlers.
-    pub fn super_packets(&self) -> Result<bool, ConfigError> {
-        let kinds = kinds();
+    pub fn super_packets(&self, kinds: &Kinds) -> Result<bool, ConfigError> {
         for handler in &self.handlers.handlers {
             let descriptor = kinds.find(&handler.name)?;
             if descriptor.super_packets {
@@ -310,11 +307,6 @@ impl CoreConfig {
         }
         Ok(self.settings.super_packets.unwrap_or(true))
     }
-}
-
-/// The handlers that may be named.
-fn kinds() -> Kinds {
-    Kinds::new(wifu_parts::registry())
 }
 
 fn queue_rule(hook: Hook, words: &str, full: Full) -> String {
@@ -391,12 +383,16 @@ pub fn hooks_of(rules: &[String]) -> Result<Hooks, ConfigError> {
 mod tests {
     use super::*;
 
+    fn kinds() -> Kinds {
+        Kinds::new(wifu_engine::Registry::new(&[]))
+    }
+
     #[test]
     fn rules_follow_from_the_handlers() {
         let text = "[core]\nwhen_full = \"closed\"\n[[handler]]\nuse = \"drop\"\nprotocol = 17\n\
                     hooks = [\"forward\"]\n[[handler]]\nuse = \"logger\"\nhooks = [\"input\"]\n";
         let config = CoreConfig::read(text, true).unwrap();
-        let rules = config.all_rules().unwrap();
+        let rules = config.all_rules(&kinds()).unwrap();
         assert_eq!(
             rules,
             [
@@ -409,18 +405,18 @@ mod tests {
             hooks_of(&rules),
             Ok(Hooks::of(&[Hook::Input, Hook::Forward]))
         );
-        assert_eq!(config.super_packets(), Ok(false));
+        assert_eq!(config.super_packets(&kinds()), Ok(false));
     }
 
     #[test]
     fn the_papers_lines_are_taken_as_they_are() {
         let text = "# WiFu\nOUTPUT -p udp -j NFQUEUE --queue-num 1 # out\n\nhandler null *\n";
         let config = CoreConfig::read(text, false).unwrap();
-        let rules = config.all_rules().unwrap();
+        let rules = config.all_rules(&kinds()).unwrap();
         assert_eq!(rules, ["OUTPUT -p udp -j NFQUEUE --queue-num 1"]);
         assert_eq!(hooks_of(&rules), Ok(Hooks::of(&[Hook::Output])));
-        assert_eq!(config.super_packets(), Ok(true));
-        assert!(config.chain().is_ok());
+        assert_eq!(config.super_packets(&kinds()), Ok(true));
+        assert!(config.chain(&kinds()).is_ok());
     }
 
     #[test]
@@ -475,7 +471,7 @@ mod tests {
         let config = CoreConfig::read(text, true).unwrap();
         assert!(
             config
-                .super_packets()
+                .super_packets(&kinds())
                 .unwrap_err()
                 .to_string()
                 .contains("drop")

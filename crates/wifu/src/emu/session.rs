@@ -1,6 +1,7 @@
 //! The command line of a running emulation.
 
 use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
@@ -11,6 +12,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Map as Object, Value as Json, json};
 use wifu_linux::bsd::Signals;
 use wifu_linux::emu::{Emulation, Host, Order, Reply};
+
+use crate::known;
 
 use super::map::Map;
 use super::programs::{self, Ended};
@@ -30,6 +33,8 @@ pub struct Session {
     name: String,
     /// Nothing but the JSON at the end goes to standard output.
     quiet: bool,
+    /// Files of compositions, for the programs on hosts.
+    told: Option<OsString>,
     input: Input,
     /// A signal told us to end.
     ended: Option<i32>,
@@ -54,17 +59,18 @@ enum Then {
 
 impl Session {
     /// Nothing has been asked yet.
-    pub fn new(emulation: Emulation, signals: Signals, args: &Args) -> Session {
-        Session {
+    pub fn new(emulation: Emulation, signals: Signals, args: &Args) -> anyhow::Result<Session> {
+        Ok(Session {
             emulation,
             signals,
             dilation: args.dilation,
             name: args.name.clone(),
             quiet: args.json,
+            told: args.known.told()?,
             input: Input::default(),
             ended: None,
             tests: json!({}),
-        }
+        })
     }
 
     /// Everything that the options ask for, or what comes from standard input.
@@ -287,6 +293,7 @@ impl Session {
         }
         let line = programs::with_addresses(line, self.emulation.hosts());
         let mut command = programs::shell(Some(host), &line)?;
+        command.envs(self.told.iter().map(|files| (known::FILES, files)));
         self.foreground(&mut command)
     }
 
@@ -398,6 +405,7 @@ impl Session {
         namespace
             .command("xterm")?
             .args(["-T", name])
+            .envs(self.told.iter().map(|files| (known::FILES, files)))
             .stdin(Stdio::null())
             .spawn()
             .with_context(|| format!("xterm (Debian: xterm); or {instead}"))?;

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use anyhow::ensure;
 
+use crate::known::Known;
+
 use super::units::{Format, parse_bytes, parse_rate_burst, parse_seconds};
 
 /// The options of `wifu perf`.
@@ -138,6 +140,8 @@ pub struct Args {
     /// The WiFu daemon's socket [default: /run/wifu/NAMESPACE/daemon.sock]
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
+    #[command(flatten)]
+    pub known: Known,
 
     /// Server: exit after one test
     #[arg(short = '1', long)]

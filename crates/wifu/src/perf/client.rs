@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use wifu_linux::bsd::Signals;
+use wifu_node::Registry;
 
 use super::args::Args;
 use super::control::{Control, Hello, Message, OutputKind, Test, VERSION};
@@ -22,11 +23,11 @@ use super::stream::{Stream, carried_socket};
 /// # Errors
 /// The test could not begin and the output is for people; in the JSON forms the document says
 /// why instead.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
     let mut output = Output::open(args)?;
     let mut start = super::start_of_program();
     let mut known = Protocol::KernelDefault;
-    let result = attempt(args, &mut output, &mut start, &mut known);
+    let result = attempt(args, registry, &mut output, &mut start, &mut known);
     if let (Err(error), OutputKind::Json) = (&result, output.kind()) {
         output.finish(&super::failed_report(start, &known, error), &[]);
         return Ok(ExitCode::FAILURE);
@@ -36,13 +37,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 fn attempt(
     args: &Args,
+    registry: &Registry,
     output: &mut Output,
     start: &mut Start,
     known: &mut Protocol,
 ) -> anyhow::Result<ExitCode> {
     let protocol = Protocol::choose(args.congestion.as_deref())?;
     known.clone_from(&protocol);
-    protocol.check()?;
+    protocol.check(registry)?;
     super::settle(&protocol, args.socket.as_deref(), &[])?;
 
     let host = args.client.as_deref().context("no server named")?;
@@ -63,7 +65,7 @@ fn attempt(
     };
     start.cookie = Some(hello.cookie.clone());
     let test = hello.test.clone();
-    let streams = negotiate(args, hello, &mut control, target)?;
+    let streams = negotiate(args, registry, hello, &mut control, target)?;
     // Until here a signal simply ends the process: there is nothing to report yet.
     let signals = Signals::block().context("blocking signals")?;
 
@@ -102,6 +104,7 @@ fn attempt(
 /// when this returns.
 fn negotiate(
     args: &Args,
+    registry: &Registry,
     hello: Hello,
     control: &mut Control,
     target: SocketAddr,
@@ -118,7 +121,7 @@ fn negotiate(
     let remote = SocketAddr::new(target.ip(), data_port);
     let mut streams = Vec::new();
     for index in 0..test.stream_count() {
-        match Stream::connect(&test, index, local, remote, timeout) {
+        match Stream::connect(&test, index, local, remote, timeout, registry) {
             Ok(stream) => streams.push(stream),
             Err(error) => {
                 // The server may have failed first and said so; otherwise it learns why.

@@ -26,6 +26,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use anyhow::Context;
+use wifu_node::Registry;
 
 pub use args::Args;
 
@@ -42,18 +43,19 @@ use crate::limits::allow_descriptors;
 ///
 /// # Errors
 /// Flags that make no sense together, or a test that could not even begin.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: Args, registry: &Registry) -> anyhow::Result<ExitCode> {
+    let registry = &args.known.with(registry)?;
     if args.congestion.as_deref() == Some("list") {
-        println!("{}", protocol::list().join("\n"));
+        println!("{}", protocol::list(registry.library()).join("\n"));
         return Ok(ExitCode::SUCCESS);
     }
     args.check()?;
     // A thousand streams each way are more than the usual 1024.
     allow_descriptors(None);
     if args.server {
-        server::run(&args)
+        server::run(&args, registry)
     } else {
-        client::run(&args)
+        client::run(&args, registry)
     }
 }
 

@@ -6,6 +6,8 @@ use std::fs;
 
 use anyhow::{bail, ensure};
 use serde::{Deserialize, Serialize};
+use wifu_engine::Library;
+use wifu_node::Registry;
 
 /// The protocol under test, as `-C` names it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,20 +82,21 @@ impl Protocol {
     }
 
     /// Fails, with what would work, if this machine's kernel cannot do it or a protocol that
-    /// comes with WiFu is given impossible parameters. Other names are left to the daemon, which
+    /// is known here is given impossible parameters. Other names are left to the daemon, which
     /// may know them from a file.
-    pub fn check(&self) -> anyhow::Result<()> {
+    pub fn check(&self, registry: &Registry) -> anyhow::Result<()> {
         let name = match self {
             Self::KernelDefault => return Ok(()),
             Self::Kernel(name) => name,
             Self::Wifu(spec) => {
                 let name = spec.split(',').next().unwrap_or_default();
-                if wifu_parts::library()
+                if registry
+                    .library()
                     .protocols()
                     .iter()
                     .any(|known| known == name)
                 {
-                    wifu_parts::blueprint(spec)?;
+                    registry.resolve(spec)?;
                 }
                 return Ok(());
             }
@@ -148,11 +151,10 @@ pub fn ambient() -> Option<String> {
 }
 
 /// The lines of `-C list`.
-pub fn list() -> Vec<String> {
+pub fn list(library: &Library) -> Vec<String> {
     let mut lines = vec!["WiFu protocols (`wifu list` tells more):".to_owned()];
-    let library = wifu_parts::library();
     for name in library.protocols() {
-        // Those that come with WiFu expand; its tests see to that.
+        // One of a file may not expand: `wifu check` says why.
         let doc = library
             .expand(name)
             .map(|composition| composition.doc)
@@ -201,16 +203,20 @@ mod tests {
 
     #[test]
     fn a_built_in_protocols_parameters_are_checked_and_other_names_left_to_the_daemon() {
-        Protocol::Wifu("tcp-newreno,iw=4".into()).check().unwrap();
-        Protocol::Wifu("somebodys-own,x=1".into()).check().unwrap();
-        let error = Protocol::Wifu("tcp-newreno,nosuch=4".into()).check();
+        Protocol::Wifu("tcp-newreno,iw=4".into())
+            .check(&crate::standard())
+            .unwrap();
+        Protocol::Wifu("somebodys-own,x=1".into())
+            .check(&crate::standard())
+            .unwrap();
+        let error = Protocol::Wifu("tcp-newreno,nosuch=4".into()).check(&crate::standard());
         assert!(error.unwrap_err().to_string().contains("nosuch"));
     }
 
     #[test]
     fn a_congestion_control_the_kernel_lacks_is_refused_with_those_it_has() {
         let error = Protocol::Kernel("nosuch".into())
-            .check()
+            .check(&crate::standard())
             .unwrap_err()
             .to_string();
         assert!(

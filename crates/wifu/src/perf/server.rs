@@ -18,6 +18,7 @@ use anyhow::{Context, bail, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, setsid};
 use wifu_linux::bsd::{self, Signals};
+use wifu_node::Registry;
 
 use super::args::Args;
 use super::control::{Control, ControlListener, Hello, Message, OutputKind, Test, VERSION, plain};
@@ -40,9 +41,9 @@ const RULE: &str = "-----------------------------------------------------------"
 ///
 /// # Errors
 /// The port cannot be had, or a worker cannot be started.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
     if let Some(number) = args.worker {
-        return work(args, number);
+        return work(args, number, registry);
     }
     if args.daemonized {
         // The foreground half waits on standard input for how it went.
@@ -222,11 +223,11 @@ fn listen(args: &Args) -> anyhow::Result<ControlListener> {
 }
 
 /// Serves one test: that of the client whose control connection is standard input.
-fn work(args: &Args, number: u64) -> anyhow::Result<ExitCode> {
+fn work(args: &Args, number: u64, registry: &Registry) -> anyhow::Result<ExitCode> {
     let connection = io::stdin().as_fd().try_clone_to_owned()?;
     let mut control = Control::new(connection).context("taking over the client's connection")?;
     let mut output = Output::open(args)?;
-    let result = serve_test(args, number, &mut control, &mut output);
+    let result = serve_test(args, registry, number, &mut control, &mut output);
     if let Err(error) = &result {
         output.line(&format!("wifu perf: {error:#}"));
         let message = Message::Error {
@@ -241,6 +242,7 @@ fn work(args: &Args, number: u64) -> anyhow::Result<ExitCode> {
 
 fn serve_test(
     args: &Args,
+    registry: &Registry,
     number: u64,
     control: &mut Control,
     output: &mut Output,
@@ -249,7 +251,7 @@ fn serve_test(
     let client = control.peer_addr()?;
     let hello = match &args.greeting {
         Some(text) => serde_json::from_str(text).context("the greeting")?,
-        None => greeting(args, control, client)?,
+        None => greeting(args, registry, control, client)?,
     };
     let test = &hello.test;
     let extra = [
@@ -274,7 +276,7 @@ fn serve_test(
     start.cookie = Some(hello.cookie.clone());
 
     let patience = args.control_patience();
-    let listener = listen_for_data(args, &hello)?;
+    let listener = listen_for_data(args, registry, &hello)?;
     let data_port = listener
         .local_addr()
         .context("asking the data port's number")?
@@ -339,7 +341,12 @@ fn conclude(
 }
 
 /// Reads the client's wishes and refuses what no client of ours would ask.
-fn greeting(args: &Args, control: &mut Control, client: SocketAddr) -> anyhow::Result<Hello> {
+fn greeting(
+    args: &Args,
+    registry: &Registry,
+    control: &mut Control,
+    client: SocketAddr,
+) -> anyhow::Result<Hello> {
     let message = control.receive(GREETING);
     let Message::Hello(hello) = message.with_context(|| format!("client {client}"))? else {
         bail!("client {client} does not greet");
@@ -364,7 +371,7 @@ fn greeting(args: &Args, control: &mut Control, client: SocketAddr) -> anyhow::R
             "protocol {spec:?}: no paths over the network"
         );
     }
-    test.protocol.check()?;
+    test.protocol.check(registry)?;
     if let Some(only) = args.congestion.as_deref() {
         let only = Protocol::choose(Some(only))?;
         ensure!(
@@ -376,7 +383,7 @@ fn greeting(args: &Args, control: &mut Control, client: SocketAddr) -> anyhow::R
     Ok(*hello)
 }
 
-fn listen_for_data(args: &Args, hello: &Hello) -> anyhow::Result<TcpListener> {
+fn listen_for_data(args: &Args, registry: &Registry, hello: &Hello) -> anyhow::Result<TcpListener> {
     let ip = args.bind.unwrap_or(match hello.ipv6 {
         true => Ipv6Addr::UNSPECIFIED.into(),
         false => Ipv4Addr::UNSPECIFIED.into(),
@@ -389,7 +396,7 @@ fn listen_for_data(args: &Args, hello: &Hello) -> anyhow::Result<TcpListener> {
     bsd::bind(&socket, addr).with_context(|| format!("binding to {addr} for data"))?;
     let backlog = i32::try_from(hello.test.stream_count())?;
     bsd::listen(socket, backlog).map_err(|error| {
-        let hint = advice(&error, &hello.test.protocol);
+        let hint = advice(&error, &hello.test.protocol, registry);
         let what = format!("listening for {} streams{hint}", hello.test.protocol);
         anyhow::Error::new(error).context(what)
     })

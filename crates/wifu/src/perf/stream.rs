@@ -16,6 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::AddressFamily;
 use rustix::net::sockopt::socket_domain;
 use wifu_linux::bsd::{self, TcpInfo};
+use wifu_node::Registry;
 
 use super::control::{Test, plain};
 use super::protocol::Protocol;
@@ -113,6 +114,7 @@ impl Stream {
         local: Option<SocketAddr>,
         remote: SocketAddr,
         timeout: Duration,
+        registry: &Registry,
     ) -> anyhow::Result<Self> {
         let socket = prepared_socket(test, remote)?;
         if let Some(local) = local {
@@ -120,7 +122,7 @@ impl Stream {
         }
         let begun = Instant::now();
         let socket = bsd::connect(socket, remote, timeout).map_err(|error| {
-            let hint = advice(&error, &test.protocol);
+            let hint = advice(&error, &test.protocol, registry);
             anyhow::Error::new(error).context(format!(
                 "connecting a {} stream to {remote}{hint}",
                 test.protocol
@@ -202,12 +204,12 @@ impl Stream {
 }
 
 /// What to add to an error that a WiFu socket gives where it first needs the daemon.
-pub fn advice(error: &io::Error, protocol: &Protocol) -> String {
+pub fn advice(error: &io::Error, protocol: &Protocol, registry: &Registry) -> String {
     if error.raw_os_error() == Some(rustix::io::Errno::NETDOWN.raw_os_error()) {
         let known = "no WiFu daemon runs in this network namespace; start one with `wifu daemon`";
         return format!(" ({known})");
     }
-    match protocol.wifu().map(wifu_parts::blueprint) {
+    match protocol.wifu().map(|spec| registry.resolve(spec)) {
         Some(Err(unknown)) => format!(" (unless the daemon's --file has it: {unknown})"),
         _ => String::new(),
     }

@@ -4,12 +4,11 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, ensure};
-use wifu_engine::Blueprint;
 use wifu_linux::bsd::Signals;
+use wifu_node::Registry;
 use wifu_radio::topology::PlacementKind;
 use wifu_sim::Span;
 use wifu_sim::air_pcap::Captures;
@@ -17,7 +16,7 @@ use wifu_sim::mesh::{self, Simulation};
 use wifu_sim::outcome::Outcome;
 use wifu_sim::scenario::{FlowSpec, Scenario, Secs, StopSpec};
 
-use crate::catalog;
+use crate::known::Known;
 
 mod frames;
 mod json;
@@ -29,9 +28,6 @@ mod report;
 mod table;
 
 pub use frames::{TraceArgs, trace};
-
-/// How the simulator gets at compositions.
-type Open<'a> = dyn Fn(&str) -> Result<Arc<Blueprint>, String> + 'a;
 
 const HELP: &str = "\
 The scenario. Every option only writes a key of a scenario; --print-scenario shows what the options
@@ -142,9 +138,8 @@ pub struct Args {
     /// Print the scenario that the options mean, and run nothing
     #[arg(long)]
     print_scenario: bool,
-    /// Also know the protocols and profiles of this TOML file
-    #[arg(long, value_name = "TOML")]
-    file: Option<PathBuf>,
+    #[command(flatten)]
+    known: Known,
     /// Print the outcome in iperf3's JSON, what only we know below a key `wifu`
     #[arg(long)]
     json: bool,
@@ -195,17 +190,15 @@ const STEP: Span = Span(20_000_000);
 /// # Errors
 /// An option, word or key that means nothing, with what would; a file that cannot be read or
 /// written.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
     ensure!(
         args.interval >= 0.001 && args.interval.is_finite(),
         "--interval {}: write a number of seconds, 0.001 or more",
         args.interval
     );
-    let library = catalog::library(args.file.as_deref())?;
-    let registry = wifu_parts::registry();
-    let open = |spec: &str| library.resolve(spec, &registry).map_err(|e| e.to_string());
-    let mut scenario = parsed(args, &open)?;
-    name_ends(&mut scenario, &open)?;
+    let registry = &args.known.with(registry)?;
+    let mut scenario = parsed(args, registry)?;
+    name_ends(&mut scenario, registry)?;
     if args.print_scenario {
         print!("{}", toml::to_string(&scenario)?);
         return Ok(ExitCode::SUCCESS);
@@ -213,7 +206,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut traced = scenario.clone();
     // The report says why attempts failed, and a trace changes nothing.
     traced.record.frames |= !args.json || args.pcap_radio.is_some();
-    let mut simulation = Simulation::new(&traced, &open)?;
+    let mut simulation = Simulation::new(&traced, registry)?;
     let signals = Signals::block().context("blocking signals")?;
     let begun = Instant::now();
     let mut watch = Watch::new(args, &scenario, &mut simulation)?;
@@ -268,8 +261,8 @@ fn verdict(outcome: &Outcome) -> ExitCode {
     code
 }
 
-fn parsed(args: &Args, open: &Open<'_>) -> anyhow::Result<Scenario> {
-    let all = options::scenario(args, open)?;
+fn parsed(args: &Args, registry: &Registry) -> anyhow::Result<Scenario> {
+    let all = options::scenario(args, registry)?;
     ensure!(
         all.get("topology").is_some(),
         "no topology: begin with --topo linear,7 or --scenario FILE; `wifu sim --help` has examples"
@@ -282,7 +275,7 @@ fn parsed(args: &Args, open: &Open<'_>) -> anyhow::Result<Scenario> {
 }
 
 /// The short form's flow goes from the first to the last node; of each row, where rows are apart.
-fn name_ends(scenario: &mut Scenario, open: &Open<'_>) -> anyhow::Result<()> {
+fn name_ends(scenario: &mut Scenario, registry: &Registry) -> anyhow::Result<()> {
     let short = |f: &FlowSpec| f.from.is_empty() && f.to.is_empty();
     if !scenario.flow.iter().any(short) {
         return Ok(());
@@ -295,7 +288,7 @@ fn name_ends(scenario: &mut Scenario, open: &Open<'_>) -> anyhow::Result<()> {
         ..StopSpec::default()
     };
     let placement = mesh::topology(&empty)?.placement;
-    let simulation = Simulation::new(&empty, &|spec: &str| open(spec))?;
+    let simulation = Simulation::new(&empty, registry)?;
     let names: Vec<&str> = simulation
         .plan()
         .nodes

@@ -5,9 +5,10 @@ use std::path::Path;
 use anyhow::{Context, bail, ensure};
 use serde_json::{Map, Value as Json, json};
 use wifu_engine::descriptor::nearest;
+use wifu_node::Registry;
 use wifu_sim::scenario::{Scenario, SeriesSpec};
 
-use super::{Args, Open, link};
+use super::{Args, link};
 
 /// Words of `--flow` that say what the application does; the others are the protocol's parameters.
 const FLOW_KEYS: [&str; 19] = [
@@ -19,7 +20,7 @@ const FLOW_KEYS: [&str; 19] = [
 ///
 /// # Errors
 /// The option that cannot be understood, or the key of the scenario that is wrong.
-pub fn scenario(args: &Args, open: &Open<'_>) -> anyhow::Result<Json> {
+pub fn scenario(args: &Args, registry: &Registry) -> anyhow::Result<Json> {
     let mut all = match &args.scenario {
         Some(path) => read(path)?,
         None => json!({}),
@@ -34,11 +35,11 @@ pub fn scenario(args: &Args, open: &Open<'_>) -> anyhow::Result<Json> {
         link::apply(words, &mut all).with_context(|| format!("--link \"{words}\""))?;
     }
     for text in &args.flow {
-        let flow = flow(text, open).with_context(|| format!("--flow {text}"))?;
+        let flow = flow(text, registry).with_context(|| format!("--flow {text}"))?;
         list(&mut all, "flow")?.push(flow);
     }
     if let Some(protocol) = &args.protocol {
-        let flow = short_form(args, protocol, open).context("--protocol")?;
+        let flow = short_form(args, protocol, registry).context("--protocol")?;
         list(&mut all, "flow")?.push(flow);
     }
     let single = [
@@ -97,7 +98,7 @@ fn topology(topo: &str) -> anyhow::Result<Json> {
 }
 
 /// `SRC:DST:PROTO[,KEY=VALUE...]`.
-fn flow(text: &str, open: &Open<'_>) -> anyhow::Result<Json> {
+fn flow(text: &str, registry: &Registry) -> anyhow::Result<Json> {
     let mut parts = text.splitn(3, ':');
     let (Some(from), Some(to), Some(rest)) = (parts.next(), parts.next(), parts.next()) else {
         bail!(
@@ -118,7 +119,7 @@ fn flow(text: &str, open: &Open<'_>) -> anyhow::Result<Json> {
         let longer = format!("{protocol},{word}");
         // One that neither knows may be meant for either.
         if let Some(near) = nearest(key, FLOW_KEYS)
-            && open(&longer).is_err()
+            && registry.resolve(&longer).is_err()
         {
             bail!(
                 "\"{key}\" is no key of a flow and no parameter of {protocol}; did you mean {near}?"
@@ -152,8 +153,8 @@ fn implied(flow: &Json) -> Option<&'static str> {
 
 /// One flow from the first to the last node; the mesh knows their names. As in `--flow`, the words
 /// after the protocol may be keys of the flow: `udp,rate=2M`.
-fn short_form(args: &Args, protocol: &str, open: &Open<'_>) -> anyhow::Result<Json> {
-    let mut flow = flow(&format!("::{protocol}"), open)?;
+fn short_form(args: &Args, protocol: &str, registry: &Registry) -> anyhow::Result<Json> {
+    let mut flow = flow(&format!("::{protocol}"), registry)?;
     if let Some(bytes) = &args.bytes {
         flow["bytes"] = json!(bytes);
         flow["app"] = json!("file");
@@ -245,10 +246,7 @@ mod tests {
     use super::*;
 
     fn flow(text: &str) -> anyhow::Result<Json> {
-        let (library, registry) = (wifu_parts::library(), wifu_parts::registry());
-        super::flow(text, &|s| {
-            library.resolve(s, &registry).map_err(|e| e.to_string())
-        })
+        super::flow(text, &crate::standard())
     }
 
     #[test]

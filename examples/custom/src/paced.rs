@@ -1,12 +1,17 @@
-//! A paced window in the shape of TCP-AP (design of ap05, Behaviour 6.1): a gate beside TCP's own
-//! parts, which don't know of it.
+//! A paced window in the shape of TCP-AP: a gate beside TCP's own parts, which don't know of it.
+
+use core::num::NonZeroU8;
 
 use wifu_engine::kit::Pace;
 use wifu_engine::signal::RttSample;
 use wifu_engine::{
-    Board, Component, Descriptor, Facts, Limit, ParamSpec, Permit, Role, Signal, Want, component,
+    Admit, Board, Component, Cx, Descriptor, Facts, Limit, ParamSpec, Permit, Role, Segment,
+    Signal, Want,
 };
 use wifu_wire::{Rate, Span, Time};
+
+/// The composition, as text.
+pub const PROTOCOL: &str = include_str!("paced.toml");
 
 /// Four times the delay of one hop between packets, more when round trips vary.
 pub static PACED: Descriptor = Descriptor {
@@ -24,11 +29,11 @@ pub static PACED: Descriptor = Descriptor {
         ParamSpec::real("hop_factor", 4.0, 1.0, 5.0, "Hops that share the medium."),
         ParamSpec::real("alpha", 0.7, 0.0, 1.0, "Weight of the old delay."),
     ],
-    probes: &["gap_us", "delay_us", "samples"],
+    probes: &["gap_us", "delay_us", "samples", "hops", "rssi_dbm"],
     reads: Facts::PATH,
     wants: Facts::CONN,
     hears: &[("rtt", &[]), ("sent", &[])],
-    hooks: &["permit"],
+    hooks: &["segment", "permit"],
     build: |p| {
         Ok(Box::new(Paced {
             bandwidth: p.rate("bandwidth"),
@@ -37,6 +42,8 @@ pub static PACED: Descriptor = Descriptor {
             samples: [0.0; HISTORY],
             count: 0,
             delay_s: 0.0,
+            hops: None,
+            rssi_dbm: None,
             pace: Pace::default(),
         }))
     },
@@ -52,6 +59,10 @@ struct Paced {
     samples: [f64; HISTORY],
     count: usize,
     delay_s: f64,
+    /// Of the path; nobody says before a segment came.
+    hops: Option<NonZeroU8>,
+    /// Of the last segment that came by radio.
+    rssi_dbm: Option<i8>,
     pace: Pace,
 }
 
@@ -71,7 +82,8 @@ impl Paced {
         let full = board.conn.mss + board.conn.overhead;
         let data = if self.count == 1 { full } else { s.data_bytes };
         let extra_s = (f64::from(data) - f64::from(s.ack_bytes)) * 8.0 / self.bandwidth.0 as f64;
-        let hops = f64::from(board.path.hops.map_or(1, u8::from));
+        self.hops = board.path.hops;
+        let hops = f64::from(self.hops.map_or(1, u8::from));
         let delay_s = self.factor / 2.0 * (rtt_s / hops + extra_s);
         self.delay_s = match self.count {
             1 => delay_s,
@@ -83,7 +95,12 @@ impl Paced {
 }
 
 impl Component for Paced {
-    fn on_signal(&mut self, signal: &Signal, cx: &mut component::Cx<'_>) {
+    fn on_segment(&mut self, seg: &Segment<'_>, _: &mut Cx<'_>) -> Admit {
+        self.rssi_dbm = seg.frame.rssi_dbm.or(self.rssi_dbm);
+        Admit::Pass
+    }
+
+    fn on_signal(&mut self, signal: &Signal, cx: &mut Cx<'_>) {
         match signal {
             Signal::Rtt(s) => self.sample(s, &cx.board),
             Signal::Sent(s) if s.kind.in_turn() => self.pace.sent(cx.now, s.late),
@@ -103,5 +120,11 @@ impl Component for Paced {
         probe("gap_us", self.pace.gap().micros() as f64);
         probe("delay_us", self.delay_s * 1e6);
         probe("samples", self.count as f64);
+        if let Some(hops) = self.hops {
+            probe("hops", f64::from(u8::from(hops)));
+        }
+        if let Some(dbm) = self.rssi_dbm {
+            probe("rssi_dbm", f64::from(dbm));
+        }
     }
 }

@@ -1,0 +1,121 @@
+//! The `wifu` command, made of what a registry names: the whole command with parts, handlers,
+//! formats and compositions of a crate of one's own.
+//!
+//! ```no_run
+//! fn main() -> std::process::ExitCode {
+//!     wifu::run(wifu::standard())
+//! }
+//! ```
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use wifu_node::Registry;
+
+mod catalog;
+mod core;
+mod delay;
+mod dissector;
+mod emu;
+mod exec;
+mod front;
+mod known;
+mod limits;
+mod live;
+mod mock;
+mod perf;
+mod sim;
+mod ss;
+
+#[derive(Parser)]
+#[command(
+    name = "wifu",
+    version,
+    about = "Composable transport protocols under real programs"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// List protocols, parts and profiles
+    List(catalog::ListArgs),
+    /// Describe a protocol, with all parameters, or a part
+    Describe(catalog::DescribeArgs),
+    /// Check the compositions of a TOML file
+    Check(catalog::CheckArgs),
+    /// Print a plug-in by which Wireshark reads our protocols' packets
+    Dissector(dissector::Args),
+    /// Carry applications' connections: one per host, or per network namespace
+    Daemon(live::DaemonArgs),
+    /// Show the daemon's connections, as `ss -ti` does
+    Ss(ss::Args),
+    /// Say what this host offers and lacks
+    Doctor(live::DoctorArgs),
+    /// Remove what dead WiFu processes left on this host
+    Clean(live::CleanArgs),
+    /// Run handlers on every packet that passes this host
+    Core(core::CoreArgs),
+    /// Measure the delay of a device, for handlers that collect it
+    Delay(delay::DelayArgs),
+    /// Run a program with its TCP sockets carried by a WiFu protocol
+    Exec(exec::Args),
+    /// Run a protocol over a network in virtual time: losses, traces, captures
+    Mock(Box<mock::Args>),
+    /// Run protocols over a mesh of radios in virtual time: how they do, and why
+    Sim(Box<sim::Args>),
+    /// Linux hosts joined by emulated radios, in real time: kernels and programs unmodified
+    Emu(Box<emu::Args>),
+    /// Read the trace of frames that `wifu sim --frames` wrote
+    Trace(sim::TraceArgs),
+    /// Measure throughput with iperf3's letters and JSON, over WiFu protocols and kernel TCP
+    Perf(Box<perf::Args>),
+}
+
+/// What comes with WiFu.
+pub fn standard() -> Registry {
+    Registry::new(wifu_parts::registry(), wifu_parts::library())
+}
+
+/// Run the command that this process was started as, with what the registry names.
+pub fn run(registry: Registry) -> ExitCode {
+    let registry = &registry;
+    let command = Cli::parse().command;
+    // Not where a socket's end must be an error, or something has to be taken away at the end.
+    if !matches!(
+        command,
+        Command::Daemon(_)
+            | Command::Core(_)
+            | Command::Delay(_)
+            | Command::Emu(_)
+            | Command::Exec(_)
+            | Command::Perf(_)
+    ) {
+        wifu_linux::sys::end_with_closed_pipe();
+    }
+    let result = match command {
+        Command::List(args) => catalog::list(&args, registry),
+        Command::Describe(args) => catalog::describe(&args, registry),
+        Command::Check(args) => catalog::check(&args, registry),
+        Command::Dissector(args) => dissector::run(&args, registry),
+        Command::Daemon(args) => live::daemon(&args, registry),
+        Command::Ss(args) => ss::run(&args),
+        Command::Doctor(args) => live::doctor(&args),
+        Command::Clean(args) => live::clean(&args),
+        Command::Core(args) => core::run(&args, registry),
+        Command::Delay(args) => delay::run(&args),
+        Command::Exec(args) => exec::run(&args, registry),
+        Command::Mock(args) => mock::run(&args, registry),
+        Command::Sim(args) => sim::run(&args, registry),
+        Command::Emu(args) => emu::run(&args, registry),
+        Command::Trace(args) => sim::trace(&args),
+        Command::Perf(args) => perf::run(*args, registry),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("wifu: {error:#}");
+        ExitCode::FAILURE
+    })
+}

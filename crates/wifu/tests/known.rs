@@ -1,0 +1,152 @@
+//! What the command knows: handlers and formats beside parts and protocols, and files of
+//! compositions.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value as Json;
+
+fn wifu(args: &[&str], told: &str) -> (bool, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wifu"));
+    let output = command.args(args).env("WIFU_FILE", told).output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (
+        output.status.success(),
+        String::from_utf8_lossy(&said).into_owned(),
+    )
+}
+
+fn said(args: &[&str]) -> String {
+    let (ok, said) = wifu(args, "");
+    assert!(ok, "{args:?}: {said}");
+    said
+}
+
+fn json(args: &[&str]) -> Json {
+    serde_json::from_str(&said(args)).unwrap()
+}
+
+/// A file that is removed in the end.
+struct File(PathBuf);
+
+impl File {
+    fn new(name: &str, text: &str) -> File {
+        let name = format!("wifu-known-{}-{name}.toml", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, text).unwrap();
+        File(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn handlers_are_listed_and_described() {
+    assert!(said(&["list", "handlers"]).contains("\n  tpa-shim "));
+    let text = said(&["describe", "drop"]);
+    assert!(
+        text.starts_with("drop (handler)") && text.contains("Parameters"),
+        "{text}"
+    );
+    let text = said(&["describe", "tpa-shim"]);
+    assert!(
+        text.contains("Inserts") && text.contains("Annotation max_delay"),
+        "{text}"
+    );
+    let all = json(&["list", "--json"]);
+    let drop = &json(&["describe", "drop", "--json"]);
+    assert_eq!(drop["params"][0]["name"], "p");
+    assert!(all["handlers"].as_array().unwrap().contains(drop));
+    assert!(!wifu(&["describe", "drpo"], "").0);
+}
+
+#[test]
+fn formats_say_each_word_and_who_writes_it_on_which_type() {
+    assert!(said(&["list", "formats"]).contains("\n  atp "));
+    let atp = json(&["describe", "atp", "--json"]);
+    let words = atp["words"].as_array().unwrap();
+    let told = |w: &&Json| !w["zero"].as_str().unwrap().is_empty();
+    assert!(words.iter().any(|w| told(&w)), "what zero means");
+    let types: Vec<&str> = atp["types"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|t| t["name"].as_str())
+        .collect();
+    for w in words {
+        for (on, by) in w["writers"].as_object().unwrap() {
+            assert!(types.contains(&on.as_str()) && by.is_string(), "{w}");
+        }
+    }
+    assert!(words.iter().any(|w| {
+        w["writers"]
+            .as_object()
+            .unwrap()
+            .values()
+            .any(|b| b != "end")
+    }));
+    let text = said(&["describe", "atp"]);
+    for part in ["Packet types", "Zero means: ", "end and hop", "UDP: port"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let tcp = json(&["describe", "tcp", "--json"]);
+    let seq = tcp["words"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|w| w["name"] == "seq")
+        .unwrap();
+    assert_eq!(
+        (&seq["byte"], &seq["bits"]),
+        (&Json::from(4), &Json::from(32))
+    );
+}
+
+#[test]
+fn files_add_to_each_other_and_to_those_of_the_environment() {
+    let one = File::new(
+        "one",
+        "[protocol.one]\nextends = \"tcp-reno\"\nnumber = 240\n",
+    );
+    let two = File::new("two", "[protocol.two]\nextends = \"one\"\nnumber = 241\n");
+    let mock = ["mock", "-p", "two", "--bytes", "10k", "--file"];
+    let both = [&mock[..], &[one.path(), "--file", two.path()]].concat();
+    assert!(wifu(&both, "").0);
+    let alone = [&mock[..], &[two.path()]].concat();
+    assert!(wifu(&alone, one.path()).0, "one is told by the environment");
+    let (ok, said) = wifu(&alone, "");
+    assert!(!ok && said.contains("one"), "{said}");
+    let sim = [
+        "sim", "--topo", "linear,2", "--set", "TB-W9", "-p", "two", "-n", "10k",
+    ];
+    assert!(wifu(&sim, &format!("{}:{}", one.path(), two.path())).0);
+    let check = ["check", two.path(), "--file", one.path()];
+    assert!(wifu(&check, "").1.contains("two: ok"));
+    let listed = wifu(&["list", "protocols", "--file", one.path()], "").1;
+    assert!(listed.contains("\n  one "), "{listed}");
+    assert!(
+        wifu(&["perf", "-C", "list", "--file", one.path()], "")
+            .1
+            .contains("\n  one ")
+    );
+    let emu = [
+        "emu",
+        "--topo",
+        "linear,2",
+        "--dry-run",
+        "--file",
+        "/nonexistent.toml",
+    ];
+    assert!(
+        !wifu(&emu, "").0,
+        "a file that is not there is said at once"
+    );
+}

@@ -1,0 +1,53 @@
+//! The whole command with this crate's names in it.
+
+use std::process::Command;
+
+fn custom(args: &[&str]) -> (bool, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_custom"))
+        .args(args)
+        .output()
+        .unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (
+        output.status.success(),
+        String::from_utf8_lossy(&said).into_owned(),
+    )
+}
+
+#[test]
+fn part_handler_and_composition_are_listed_and_described() {
+    for (kind, name) in [
+        ("protocols", "paced"),
+        ("gates", "four-hop-delay"),
+        ("handlers", "weak-signal"),
+    ] {
+        let (ok, said) = custom(&["list", kind]);
+        assert!(ok && said.contains(&format!("\n  {name}")), "{said}");
+        let (ok, said) = custom(&["describe", name]);
+        assert!(ok && said.starts_with(&format!("{name} (")), "{said}");
+    }
+}
+
+#[test]
+fn the_composition_runs_in_both_simulators() {
+    let (ok, said) = custom(&["mock", "--protocol", "paced", "--bytes", "100k", "--json"]);
+    assert!(ok, "{said}");
+    let flow = "n1:n3:paced,bytes=50k";
+    let (ok, said) = custom(&[
+        "sim", "--topo", "linear,3", "--set", "TB-W9", "--flow", flow,
+    ]);
+    assert!(ok, "{said}");
+}
+
+#[test]
+fn a_file_adds_to_what_is_embedded() {
+    let path = std::env::temp_dir().join(format!("custom-{}.toml", std::process::id()));
+    let mine = "[protocol.mine]\nextends = \"paced\"\nnumber = 242\nset = { hop_factor = 3.0 }\n";
+    std::fs::write(&path, mine).unwrap();
+    let file = path.display().to_string();
+    let checked = custom(&["check", &file]);
+    let described = custom(&["describe", "mine", "--file", &file]);
+    std::fs::remove_file(&path).unwrap();
+    assert!(checked.0 && checked.1.contains("mine: ok"), "{}", checked.1);
+    assert!(described.1.contains("four-hop-delay"), "{}", described.1);
+}
