@@ -150,6 +150,10 @@ fn serve(app: &UnixStream, world: &Shared) -> io::Result<()> {
             value: Some("relay"),
             ..Answer::default()
         },
+        Request::Values { .. } => Answer {
+            value: Some("[]"),
+            ..Answer::default()
+        },
         Request::Connect { .. } => unreachable!("handled above"),
     };
     let mut out = vec![0; answer.room()];

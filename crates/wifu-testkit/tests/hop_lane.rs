@@ -24,15 +24,15 @@ manager = { use = "opener", isn_zero = "on" }
 reliable = "record-source"
 receive = "record-sink"
 
-[protocol.hop-lane]
-carries = "hop"
-store = "packets"
+[lane.hop]
 set = { packets = 8 }
 reliable = "hop-queue"
 gates = ["hop-credit"]
 
-[protocol.hop-lane-without-credits]
-extends = "hop-lane"
+[protocol.hop-without-credits]
+extends = "hop"
+
+[lane.hop-without-credits]
 gates = []
 "#;
 
@@ -61,10 +61,9 @@ fn registry() -> Registry {
 }
 
 /// Four hops; the last is the slowest, and a driver takes two frames.
-fn chain(lane_name: &str, octets: u64, loss: u32, seed: u64) -> Chain {
-    let registry = registry();
-    let ends = blueprint(HOP, "hop", &registry);
-    let lane = blueprint(HOP, lane_name, &registry);
+fn chain(name: &str, octets: u64, loss: u32, seed: u64) -> Chain {
+    let ends = blueprint(HOP, name, &registry());
+    let lane = ends.lane.clone().expect("it brings one");
     let mut chain = Chain::new(Plan {
         seed,
         links: links(&[10, 8, 8, 4], 2, loss),
@@ -86,7 +85,7 @@ fn overflows(chain: &Chain) -> u64 {
 
 #[test]
 fn credits_hold_every_sender_back_and_no_queue_overflows() {
-    let mut chain = chain("hop-lane", 1_000_000, 0, 1);
+    let mut chain = chain("hop", 1_000_000, 0, 1);
     assert!(chain.run_to_end(Span::SECOND * 30), "{}", chain.report());
     let time = seconds(&chain);
     println!("{time:.2} s");
@@ -127,27 +126,41 @@ fn credits_hold_every_sender_back_and_no_queue_overflows() {
 }
 
 #[test]
-fn a_lane_finds_the_words_of_what_it_carries_or_is_refused() {
+fn ends_that_read_what_lanes_write_are_refused_without_their_lane() {
     let error = |text: &str| {
         let library = Library::parse(text).unwrap();
-        library
-            .resolve("hop-lane", &registry())
-            .unwrap_err()
-            .to_string()
+        let refused = library.resolve("hop", &registry());
+        refused.unwrap_err().to_string()
     };
-    let bare = "[protocol.bare]\nextends = \"hop\"\nreceive = []\n";
-    let blind = error(&(HOP.replace("carries = \"hop\"", "carries = \"bare\"") + bare));
-    let credits = "hop-credit uses the header word \"credits\", which the packets of bare do not";
-    assert!(blind.contains(credits), "{blind}");
-    let circle = error(&HOP.replace("carries = \"hop\"", "carries = \"hop-lane\""));
-    assert!(circle.contains("itself carries another"), "{circle}");
+    let lane = HOP.find("[lane.hop]").unwrap();
+    let without = error(&HOP[..lane]);
+    let pack =
+        "record-source reads the header word \"pack\", which nodes write, and nothing in this";
+    assert!(
+        without.contains(pack) && without.contains("[lane.hop]"),
+        "{without}"
+    );
     let tcp = HOP.replace("wire = \"shim\"", "wire = \"tcp\"");
     assert!(error(&tcp).contains("hop.wire: record-source uses the header word \"pack\""));
+    let alone = Library::parse(&HOP[lane..]).unwrap_err().to_string();
+    assert!(alone.contains("there is no [protocol.hop]"), "{alone}");
+    let keys = HOP.replace("[lane.hop]\n", "[lane.hop]\nstore = \"octets\"\n");
+    assert!(error(&keys).contains("a lane has the packets of its protocol"));
+}
+
+#[test]
+fn a_lane_takes_parameters_of_its_own() {
+    let library = Library::parse(HOP).unwrap();
+    let packets = |spec: &str| {
+        let ends = library.resolve(spec, &registry()).unwrap();
+        ends.lane.as_ref().unwrap().engine_int("packets")
+    };
+    assert_eq!((packets("hop"), packets("hop,lane.packets=32")), (8, 32));
 }
 
 #[test]
 fn without_the_gate_the_same_lanes_overflow() {
-    let mut chain = chain("hop-lane-without-credits", 1_000_000, 0, 1);
+    let mut chain = chain("hop-without-credits", 1_000_000, 0, 1);
     assert!(chain.run_to_end(Span::SECOND * 120), "{}", chain.report());
     println!("{} packets found a lane full", overflows(&chain));
     assert!(overflows(&chain) > 100);
@@ -156,7 +169,7 @@ fn without_the_gate_the_same_lanes_overflow() {
 #[test]
 fn losses_of_packets_acknowledgements_and_credits_are_survived() {
     for seed in 1..=5 {
-        let mut chain = chain("hop-lane", 1_000_000, percent(2), seed);
+        let mut chain = chain("hop", 1_000_000, percent(2), seed);
         assert!(chain.run_to_end(Span::SECOND * 120), "{}", chain.report());
         let onward: u64 = (0..4).map(|n| chain.link(n, true).lost).sum();
         let back: u64 = (1..5).map(|n| chain.link(n, false).lost).sum();
@@ -181,7 +194,7 @@ fn losses_of_packets_acknowledgements_and_credits_are_survived() {
 
 #[test]
 fn a_packet_costs_no_allocation() {
-    let mut chain = chain("hop-lane", 20_000_000, percent(1), 1);
+    let mut chain = chain("hop", 20_000_000, percent(1), 1);
     let sent = |c: &Chain| c.source().counters().segments_out;
     assert!(chain.run(Span::SECOND * 60, |c| sent(c) >= 100));
     let taken = allocations_in(|| {
@@ -197,7 +210,7 @@ fn a_packet_costs_no_allocation() {
 #[test]
 fn the_same_seed_gives_the_same_trace() {
     let hash = |seed| {
-        let mut chain = chain("hop-lane", 200_000, percent(2), seed);
+        let mut chain = chain("hop", 200_000, percent(2), seed);
         assert!(chain.run_to_end(Span::SECOND * 60), "{}", chain.report());
         chain.trace_hash()
     };

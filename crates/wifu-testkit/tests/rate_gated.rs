@@ -8,8 +8,9 @@ mod support;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
-use support::{blueprint, links, median_gap_us, percent, probe, seconds, share};
-use wifu_engine::{Blueprint, Limit};
+use support::{links, median_gap_us, percent, probe, seconds, share};
+use wifu_engine::blueprint::HopHalf;
+use wifu_engine::{Blueprint, Library, Limit};
 use wifu_testkit::alloc::{Counting, allocations_in};
 use wifu_testkit::chain::{Chain, Hop, Plan};
 use wifu_wire::{Place, Rate, Span};
@@ -35,7 +36,14 @@ fn rated() -> Arc<Blueprint> {
         &rated::DELAY_RATE,
         &rated::EPOCH_FEEDBACK,
     ]);
-    blueprint(RATED, "rated", &registry)
+    let composition = Library::parse(RATED).and_then(|l| l.expand("rated"));
+    // What the closure below writes at each hop.
+    let hops = HopHalf {
+        writes: &["delay", "hops"],
+        adds: 0,
+    };
+    let checked = composition.and_then(|c| Blueprint::with(&c, &registry, hops));
+    Arc::new(checked.unwrap_or_else(|e| panic!("{e}")))
 }
 
 /// How often each of the hops raised the delay of a packet.

@@ -67,7 +67,7 @@ fn wireshark_reads_our_protocols_with_it_and_not_without() {
     let library = wifu_parts::library();
     let tcp = |name: &&String| {
         let composition = library.expand(name).expect("protocol");
-        composition.wire == "tcp" && composition.carries.is_none()
+        composition.wire == "tcp"
     };
     for name in library.protocols().iter().filter(tcp) {
         let path = dir.join(name);

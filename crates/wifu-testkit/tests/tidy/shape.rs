@@ -177,7 +177,7 @@ fn defines(source: &Source, name: &str) -> bool {
     places(&source.code, name).into_iter().any(|at| {
         let before = source.code[..at].trim_end();
         let is = |kind: &&str| before.ends_with(*kind);
-        !source.is_test(line_of(&source.code, at)) && kinds.iter().any(|k| is(&k))
+        !source.is_test(line_of(&source.code, at)) && kinds.iter().any(is)
     })
 }
 
