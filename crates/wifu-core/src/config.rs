@@ -326,13 +326,19 @@ impl HandlerConfig {
             Some("closed") => Full::Closed,
             Some(other) => return wrong(format!("when_full = \"{other}\": write open or closed")),
         };
+        let mut select = match own {
+            Some(own) => Select::composition(own.wire, own.number),
+            None => select(descriptor, self.protocol),
+        };
+        // A service may be bound to another port than its format's.
+        let port = values.iter().find(|v| v.0 == "port").map(|v| v.1);
+        if let (Some(_), Some(Value::Int(port))) = (select.port, port) {
+            select.port = u16::try_from(port).ok();
+        }
         let seat = Seat {
             name: descriptor.name.to_owned(),
             hooks: self.hooks(descriptor)?,
-            select: match own {
-                Some(own) => Select::composition(own.wire, own.number),
-                None => select(descriptor, self.protocol),
-            },
+            select,
             most: self.most_held.unwrap_or(descriptor.holds),
             full,
             rng,

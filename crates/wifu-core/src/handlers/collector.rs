@@ -6,6 +6,13 @@ use crate::packet::Packet;
 use crate::select::HopWord;
 use wifu_engine::descriptor::ParamSpec;
 
+const PORT: ParamSpec = ParamSpec::int(
+    "port",
+    9438,
+    1,
+    65_535,
+    "UDP port of the service: packets to or from it are meant, too.",
+);
 const ETA: ParamSpec = ParamSpec::real(
     "eta",
     3.0,
@@ -32,7 +39,7 @@ pub static DELAY_COLLECTOR: Descriptor = Descriptor {
     cites: &["ATP thesis 3.1"],
     hooks: Hooks::of(&[Hook::Output, Hook::Forward]),
     format: Some(&wifu_wire::atp::FORMAT),
-    params: &[ETA, ETA_LONG],
+    params: &[PORT, ETA, ETA_LONG],
     words: &[
         HopWordSpec::written("delay"),
         HopWordSpec::written("hops"),

@@ -266,6 +266,23 @@ fn the_collector_keeps_the_largest_delay_of_the_path() {
 }
 
 #[test]
+fn the_collector_knows_a_service_by_its_port() {
+    let other = |port: u16| {
+        let mut bytes = atp(0, 0, 0);
+        bytes[20..22].copy_from_slice(&port.to_be_bytes());
+        bytes
+    };
+    for (given, port) in [("", 9438), ("port = 7000\n", 7000)] {
+        let mut c = chain(&format!("[[handler]]\nuse = \"delay-collector\"\n{given}"));
+        for (at, hops) in [(port, 1), (port + 1, 0)] {
+            let mut bytes = other(at);
+            let _ = ask(&mut c, Hook::Forward, &mut bytes, 0, &node(900));
+            assert_eq!(fields(&bytes).1, hops, "{given}{at}");
+        }
+    }
+}
+
+#[test]
 fn on_long_paths_the_collector_may_count_idle_nodes_more() {
     for (given, at_fifth) in [("", 2400), ("eta_long = 5.0\n", 4000)] {
         let mut c = chain(&format!("[[handler]]\nuse = \"delay-collector\"\n{given}"));
