@@ -1,7 +1,7 @@
 //! The endpoint over admission policies that are not TCP's: the first packet opens; connections
 //! are told apart by their ends, or by an identifier that the packets carry.
 
-#[path = "support/rated.rs"]
+#[path = "../../../examples/custom/src/rated.rs"]
 mod rated;
 mod support;
 

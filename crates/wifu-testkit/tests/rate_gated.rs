@@ -1,7 +1,7 @@
 //! A protocol without a window and without a retransmission timer, on the same engine: hops raise a
 //! header word, the receiver feeds it back in epochs, the sender paces by it (the shape of ATP).
 
-#[path = "support/rated.rs"]
+#[path = "../../../examples/custom/src/rated.rs"]
 mod rated;
 mod support;
 

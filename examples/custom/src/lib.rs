@@ -1,21 +1,33 @@
 //! A part, a handler and a composition outside WiFu's own crates.
 #![forbid(unsafe_code)]
 
+pub mod opener;
 pub mod paced;
+pub mod rated;
 pub mod weak_signal;
 
 use wifu_engine::Library;
 
 /// The parts of this crate.
-pub static PARTS: &[&wifu_engine::Descriptor] = &[&paced::PACED];
+pub static PARTS: &[&wifu_engine::Descriptor] = &[
+    &paced::PACED,
+    &opener::OPENER,
+    &rated::HOLE_LIST,
+    &rated::DELAY_RATE,
+    &rated::EPOCH_FEEDBACK,
+];
 
 /// The handlers of this crate.
 pub static HANDLERS: &[&wifu_core::Descriptor] = &[&weak_signal::WEAK_SIGNAL];
+
+/// The rate-gated protocol, whose handler comes with it.
+pub const RATED: &str = include_str!("rated.toml");
 
 /// The compositions of this crate.
 ///
 /// # Panics
 /// Never in a build that passed its tests: the text is part of the program.
 pub fn library() -> Library {
-    Library::parse(paced::PROTOCOL).expect("the composition parses")
+    let all = [paced::PROTOCOL, RATED].map(|text| Library::parse(text).expect("it parses"));
+    all.into_iter().fold(Library::default(), Library::merge)
 }

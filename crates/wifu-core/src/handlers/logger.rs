@@ -87,7 +87,7 @@ impl Handler for Logger {
             "failed"
         };
         let mut line = format!("{seconds:.6} node {node} status      {how}");
-        line += &format!(", attempts {}, delay {}", status.attempts, status.delay);
+        line += &format!(", attempts {}, sample {}", status.attempts, status.delay);
         if let Some(queued) = link.queued {
             line += &format!("; queued {queued}");
         }

@@ -2,6 +2,7 @@
 //! known to the engine: each file could live in another crate.
 #![allow(dead_code)]
 
+#[path = "../../../../examples/custom/src/opener.rs"]
 pub mod opener;
 
 use std::sync::Arc;

@@ -344,7 +344,7 @@ fn handlers_are_told_what_became_of_every_packet() {
     let failed = || -> Vec<String> {
         let all = core.lines("status");
         all.into_iter()
-            .filter(|l| l.contains("failed, tries 7"))
+            .filter(|l| l.contains("failed, attempts 7"))
             .collect()
     };
     assert!(
@@ -389,8 +389,8 @@ impl Learned {
         for l in sender {
             let how = l.split_whitespace().nth(4).unwrap_or("");
             let what = format!(
-                "{how} tries {} rate {}",
-                after(l, "tries"),
+                "{how} attempts {} rate {}",
+                after(l, "attempts"),
                 after(l, "rate")
             );
             *learned.transmissions.entry(what).or_insert(0) += 1;
