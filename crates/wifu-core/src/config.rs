@@ -235,19 +235,20 @@ fn words(
 
 /// What tells packets of a format apart, whatever composition they are of.
 fn select(d: &Descriptor, protocol: Option<u8>) -> Select {
-    let format = d.format.filter(|_| protocol.is_none());
-    format.map_or(Select::protocol(protocol.or(d.protocol)), |f| Select {
-        protocol: f.number,
-        port: f.port,
-        identity: f
-            .words
-            .iter()
-            .filter_map(|w| match w.field {
-                wifu_wire::format::Field::Is(value, _) => Some((f.place_of(w, Word(0)), value)),
-                _ => None,
-            })
-            .collect(),
-    })
+    d.format
+        .map_or(Select::protocol(protocol.or(d.protocol)), |f| Select {
+            protocol: f.number,
+            port: f.port,
+            identity: f
+                .words
+                .iter()
+                .filter_map(|w| match w.field {
+                    wifu_wire::format::Field::Is(value, _) => Some((f.place_of(w, Word(0)), value)),
+                    _ => None,
+                })
+                .collect(),
+            only: protocol,
+        })
 }
 
 impl HandlerConfig {

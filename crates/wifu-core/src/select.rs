@@ -21,6 +21,8 @@ pub struct Select {
     pub port: Option<u16>,
     /// Values of the transport header that tell the composition.
     pub identity: Vec<(Place, u32)>,
+    /// Of these, only packets of this IP protocol.
+    pub only: Option<u8>,
 }
 
 impl Select {
@@ -29,6 +31,7 @@ impl Select {
         protocol: None,
         port: None,
         identity: Vec::new(),
+        only: None,
     };
 
     /// Packets of an IP protocol; `None`: all.
@@ -45,6 +48,7 @@ impl Select {
             protocol: Some(number),
             port: wire.format().port,
             identity: wire.identity().to_vec(),
+            only: None,
         }
     }
 
@@ -70,6 +74,7 @@ impl Select {
                     .is_some_and(|p| [port(0), port(2)].contains(&Some(p)))
         };
         (protocol == wanted || by_port())
+            && self.only.is_none_or(|only| only == protocol)
             && (self.identity.is_empty() || ip::payload(packet).is_some())
             && self.identity.iter().all(|(place, value)| {
                 let inside = body.len() > usize::from(place.byte);

@@ -8,9 +8,10 @@ mod support;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use wifu_engine::admission::{Admission, Claim, Holder, Kept, Key, first};
+use wifu_engine::blueprint::HopHalf;
 use wifu_engine::{
-    Blueprint, ConnId, ConnectError, Descriptor, Endpoint, EndpointConfig, Event, Fault, State,
-    Tuple,
+    Blueprint, ConnId, ConnectError, Descriptor, Endpoint, EndpointConfig, Event, Fault, Library,
+    State, Tuple,
 };
 use wifu_testkit::pair::{App, CLIENT, Pair, SERVER, pattern};
 use wifu_wire::{Flags, Head, IpInfo, Pseudo, Seq, Span, Time};
@@ -117,7 +118,14 @@ fn protocol(name: &str) -> Arc<Blueprint> {
         &rated::DELAY_RATE,
         &rated::EPOCH_FEEDBACK,
     ]);
-    support::blueprint(PROTOCOLS, name, &registry)
+    // Nobody stands between these ends: what nodes would write stays as it was sent.
+    let hops = HopHalf {
+        writes: &["delay", "hops"],
+        adds: 0,
+    };
+    let composition = Library::parse(PROTOCOLS).and_then(|l| l.expand(name));
+    let checked = composition.and_then(|c| Blueprint::with(&c, &registry, hops));
+    Arc::new(checked.unwrap_or_else(|e| panic!("{e}")))
 }
 
 /// A packet of a stranger, in the protocol's format.

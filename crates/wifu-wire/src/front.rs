@@ -678,10 +678,10 @@ mod tests {
                 Err(FrontError::Missing(_))
             ));
             let twice = [body, body].concat();
-            assert_eq!(
+            assert!(matches!(
                 Request::decode(request.kind(), &twice),
-                Err(FrontError::Record(1))
-            );
+                Err(FrontError::Record(_))
+            ));
             for cut in 1..body.len() {
                 assert!(
                     Request::decode(request.kind(), &body[..cut]).is_err(),

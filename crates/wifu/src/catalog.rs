@@ -98,7 +98,6 @@ fn param_json(p: &ParamSpec) -> Json {
 /// An unknown kind, or a bad file.
 pub fn list(args: &ListArgs, registry: &Registry) -> anyhow::Result<ExitCode> {
     let registry = &args.known.with(registry)?;
-    let library = registry.library();
     let kind = args.kind.as_deref();
     let roles: Vec<&str> = Role::ALL.into_iter().map(Role::key).collect();
     let known = [
@@ -121,29 +120,42 @@ pub fn list(args: &ListArgs, registry: &Registry) -> anyhow::Result<ExitCode> {
         );
     }
     if args.json {
-        let protocols = library.protocols().iter();
-        let protocols: Vec<Json> = protocols
-            .filter_map(|p| library.expand(p).ok())
-            .map(
-                |c| json!({"name": c.name, "doc": c.doc, "number": c.number, "profile": c.profile}),
-            )
-            .collect();
-        let parts: Vec<Json> = registry
-            .parts()
-            .parts()
-            .iter()
-            .map(|d| part_json(d))
-            .collect();
-        let handlers = registry.kinds().handlers.iter();
-        let handlers: Vec<Json> = handlers.map(|d| handlers::json(d)).collect();
-        let formats: Vec<Json> = formats::all(registry).map(formats::json).collect();
-        let profiles: Vec<&str> = library.profiles().collect();
-        let sets: Vec<&str> = sets::names().collect();
-        let all = json!({"protocols": protocols, "parts": parts, "handlers": handlers,
-            "formats": formats, "profiles": profiles, "sets": sets});
-        println!("{}", serde_json::to_string_pretty(&all)?);
+        println!("{}", serde_json::to_string_pretty(&all_json(registry))?);
         return Ok(ExitCode::SUCCESS);
     }
+    list_text(registry, kind)?;
+    if kind.is_none() {
+        println!("\nMore: wifu describe NAME");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Everything, for machines.
+fn all_json(registry: &Registry) -> Json {
+    let library = registry.library();
+    let protocols = library.protocols().iter();
+    let protocols: Vec<Json> = protocols
+        .filter_map(|p| library.expand(p).ok())
+        .map(|c| json!({"name": c.name, "doc": c.doc, "number": c.number, "profile": c.profile}))
+        .collect();
+    let parts: Vec<Json> = registry
+        .parts()
+        .parts()
+        .iter()
+        .map(|d| part_json(d))
+        .collect();
+    let handlers = registry.kinds().handlers.iter();
+    let handlers: Vec<Json> = handlers.map(|d| handlers::json(d)).collect();
+    let formats: Vec<Json> = formats::all(registry).map(formats::json).collect();
+    let profiles: Vec<&str> = library.profiles().collect();
+    let sets: Vec<&str> = sets::names().collect();
+    json!({"protocols": protocols, "parts": parts, "handlers": handlers,
+        "formats": formats, "profiles": profiles, "sets": sets})
+}
+
+/// What there is of one kind, or of all, for people.
+fn list_text(registry: &Registry, kind: Option<&str>) -> anyhow::Result<()> {
+    let library = registry.library();
     let wants = |what: &str| kind.is_none_or(|k| k == what);
     if wants("protocols") {
         println!("Protocols:");
@@ -189,10 +201,7 @@ pub fn list(args: &ListArgs, registry: &Registry) -> anyhow::Result<ExitCode> {
             println!("  {name:<16} {}", set.source.unwrap_or_default());
         }
     }
-    if kind.is_none() {
-        println!("\nMore: wifu describe NAME");
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn params_text(params: &[ParamSpec], value: impl Fn(&ParamSpec) -> String) -> String {

@@ -74,12 +74,7 @@ fn full(word: &str) -> Result<Full, String> {
 /// # Errors
 /// What is wrong with the configuration; what could not be set up. Nothing of ours stays.
 pub fn run(args: &CoreArgs, registry: &Registry) -> anyhow::Result<ExitCode> {
-    tracing_subscriber::fmt()
-        .with_env_filter(
-            tracing_subscriber::EnvFilter::try_from_env("WIFU_LOG").unwrap_or("info".into()),
-        )
-        .with_writer(std::io::stderr)
-        .init();
+    log_to_stderr();
     let config = read(args)?;
     let setting = &config.settings;
     setting.check()?;
@@ -143,6 +138,15 @@ pub fn run(args: &CoreArgs, registry: &Registry) -> anyhow::Result<ExitCode> {
     );
     interception.run(&control, teller(report), installed)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn log_to_stderr() {
+    tracing_subscriber::fmt()
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_env("WIFU_LOG").unwrap_or("info".into()),
+        )
+        .with_writer(std::io::stderr)
+        .init();
 }
 
 /// Our priority among ordinary processes, -20 (highest) to 19.

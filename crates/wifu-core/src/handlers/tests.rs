@@ -272,7 +272,8 @@ fn the_collector_knows_a_service_by_its_port() {
         bytes[20..22].copy_from_slice(&port.to_be_bytes());
         bytes
     };
-    for (given, port) in [("", 9438), ("port = 7000\n", 7000)] {
+    let (udp, ip) = ("protocol = 17\n", "protocol = 219\n");
+    for (given, port) in [("", 9438), ("port = 7000\n", 7000), (udp, 9438)] {
         let mut c = chain(&format!("[[handler]]\nuse = \"delay-collector\"\n{given}"));
         for (at, hops) in [(port, 1), (port + 1, 0)] {
             let mut bytes = other(at);
@@ -280,6 +281,10 @@ fn the_collector_knows_a_service_by_its_port() {
             assert_eq!(fields(&bytes).1, hops, "{given}{at}");
         }
     }
+    let mut c = chain(&format!("[[handler]]\nuse = \"delay-collector\"\n{ip}"));
+    let mut bytes = other(9438);
+    let _ = ask(&mut c, Hook::Forward, &mut bytes, 0, &node(900));
+    assert_eq!(fields(&bytes).1, 0, "not in UDP");
 }
 
 #[test]

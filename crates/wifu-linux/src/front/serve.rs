@@ -162,16 +162,7 @@ impl Front {
                 value,
             } => self.set_option((cookie, uid), spec, (name, value), cx),
             Request::GetOpt { cookie, spec, name } => self.option((cookie, uid), spec, name, cx),
-            Request::Info { cookie } => {
-                let conn = self.stream((cookie, uid)).map(|s| s.conn);
-                match conn.and_then(|c| cx.endpoint.info(c)) {
-                    Some(i) => Reply {
-                        info: Some(report::info(&i, cx.now)),
-                        ..Reply::default()
-                    },
-                    None => Reply::errno(libc::ENOENT),
-                }
-            }
+            Request::Info { cookie } => self.info((cookie, uid), cx),
             Request::Stats => Reply::value(self.stats(uid, cx).to_string()),
             Request::Values { names } => {
                 let found = cx.endpoint.conns().filter_map(|id| cx.endpoint.conn(id));
@@ -194,6 +185,18 @@ impl Front {
                 .insert((cx.now + PATIENCE, Timer::Patience(token)));
             self.answer_on(token);
             self.watch_answer(token, cx);
+        }
+    }
+
+    /// The numbers of a connection.
+    fn info(&mut self, key: (u64, u32), cx: &Context<'_>) -> Reply {
+        let conn = self.stream(key).map(|s| s.conn);
+        match conn.and_then(|c| cx.endpoint.info(c)) {
+            Some(i) => Reply {
+                info: Some(report::info(&i, cx.now)),
+                ..Reply::default()
+            },
+            None => Reply::errno(libc::ENOENT),
         }
     }
 

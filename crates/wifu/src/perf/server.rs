@@ -264,11 +264,8 @@ fn serve_test(
         output.keep();
     }
     let mut start = super::start_of_program();
-    output.line(&format!(
-        "Accepted connection from {}, port {}",
-        client.ip(),
-        client.port()
-    ));
+    let (from, port) = (client.ip(), client.port());
+    output.line(&format!("Accepted connection from {from}, port {port}"));
     start.accepted_connection = Some(HostPort {
         host: client.ip().to_string(),
         port: client.port(),
