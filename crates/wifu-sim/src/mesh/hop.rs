@@ -209,6 +209,16 @@ impl Nodes {
         core::mem::take(&mut self.lines)
     }
 
+    /// Keep what the node's handlers wrote; they also write when no packet comes.
+    fn collect(&mut self, node: u16) {
+        let Some(chain) = self.all[usize::from(node)].chain.as_deref_mut() else {
+            return;
+        };
+        for line in chain.take_lines() {
+            self.lines.push((node, line));
+        }
+    }
+
     /// Ask the chain of the node that holds a packet, or go on asking it about one that was held.
     pub(crate) fn ask(
         &mut self,
@@ -247,9 +257,7 @@ impl Nodes {
         };
         let changed = packet.changed();
         way.came.notes = packet.notes;
-        for line in chain.take_lines() {
-            self.lines.push((node, line));
-        }
+        self.collect(node);
         if changed && hook != Hook::Overheard {
             ip::repair(&mut self.octets);
             if !pool.rewrite(id, &self.octets) {
@@ -307,6 +315,7 @@ impl Nodes {
         let now = around.now;
         if let Some(chain) = self.chain(node).filter(|c| c.poll_timeout() <= now) {
             chain.handle_timeout(now, &Here { node, around });
+            self.collect(node);
         }
     }
 
@@ -314,6 +323,7 @@ impl Nodes {
     pub(crate) fn status(&mut self, around: Around<'_>, node: u16, status: &TxStatus) {
         if let Some(chain) = self.chain(node) {
             chain.on_tx_status(status, around.now, &Here { node, around });
+            self.collect(node);
         }
     }
 
