@@ -212,7 +212,7 @@ def socat(w: World) -> None:
 
 def c_library(w: World) -> None:
     """A C program on the static library: sends a file by sendfile and has it echoed."""
-    program, crate = w.lab.scratch / "wifu-file", ROOT / "crates" / "wifu-socket"
+    program, crate = w.lab.scratch / "wifu-file", ROOT / "crates" / "wifu-c"
     source: Command = [crate / "examples-c" / "wifu-file.c", w.binaries / "libwifu.a"]
     flags: Command = ["-Wall", "-Wextra", "-Werror", "-O1", "-I", crate / "include"]
     run("cc", *flags, *source, "-o", program, "-lpthread", "-ldl", "-lm", timeout=60)

@@ -3,7 +3,7 @@
 
     tools/plot_mock.py out.csv [out.png]
 
-Dots are segments that leave the sender, open circles ones sent again, crosses losses, the line
+Dots are segments that leave the sender, open circles ones retransmitted, crosses losses, the line
 the acknowledgements; below, congestion window and slow start threshold in segments.
 """
 
@@ -42,7 +42,7 @@ def draw(rows: list[Row], title: str, path: Path) -> None:
     top.step(*points(rows, "ack"), where="post", color=GREY, linewidth=0.8, label="asked for")
     top.plot(*points(rows, "send", "0"), ".", color=BLUE, markersize=3, label="sent")
     again = points(rows, "send", "1")
-    top.plot(*again, "o", color=ORANGE, markersize=6, fillstyle="none", label="sent again")
+    top.plot(*again, "o", color=ORANGE, markersize=6, fillstyle="none", label="retransmitted")
     top.plot(*points(rows, "drop"), "x", color=RED, markersize=7, label="lost")
     for time in points(rows, "timeout")[0]:
         top.axvline(time, color=RED, linewidth=0.7, linestyle=":")

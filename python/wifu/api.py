@@ -89,7 +89,7 @@ class Run:
             "hops": frame["flow_hops"],
             "protocol": frame["flow_protocol"],
             "goodput, Mb/s": (frame["goodput_bps"] / 1e6).map("{:.3f}".format),
-            "sent again": frame["retransmissions"],
+            "retransmitted": frame["retransmissions"],
             "timeouts": frame["timeouts"],
         }
         told = (

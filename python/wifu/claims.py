@@ -314,7 +314,7 @@ def _difference(results: Results, given: Mapping[str, Any]) -> Measured:
 
 def _trace(results: Results, given: Mapping[str, Any]) -> Measured:
     """1 if a trace of `wifu mock` sends the segments of the reference in its order, from the first
-    that is sent again on, cuts the window as stated, and does so on the third duplicate.
+    that is retransmitted on, cuts the window as stated, and does so on the third duplicate.
     """
     (cell,) = results.cells(given["of"])
     rows = results.outcome(cell, 1)["trace"]
@@ -324,7 +324,7 @@ def _trace(results: Results, given: Mapping[str, Any]) -> Measured:
     reference = list(given["order"])
     first = next((i for i, r in enumerate(sends) if r["retransmission"]), None)
     if first is None:
-        return Measured(0.0, exact=True, text="nothing was sent again")
+        return Measured(0.0, exact=True, text="nothing was retransmitted")
     faults = []
     start = order.index(reference[0])
     if order[:start] != list(range(start)):
@@ -339,7 +339,7 @@ def _trace(results: Results, given: Mapping[str, Any]) -> Measured:
     before = rows[: rows.index(again)]
     asked = sum(r["event"] == "ack" and r["seq_index"] == again["seq_index"] for r in before)
     if asked != 4 or again["reason"] != "dupack":
-        faults.append(f"sent again for {again['reason']} after {asked - 1} duplicates")
+        faults.append(f"retransmitted for {again['reason']} after {asked - 1} duplicates")
     text = "; ".join(faults) or (
         f"{len(reference)} segments in the reference's order, cwnd {given['cwnd']:g} MSS, "
         f"ssthresh {given['ssthresh']:g} MSS, on the 3rd duplicate"

@@ -308,7 +308,7 @@ RUN_METRICS: dict[str, Metric] = {
     ),
     "min_rtt": Metric("smallest round-trip time", "ms", 1e-3, "less", _flows_mean("min_rtt_s")),
     "retransmissions": Metric(
-        "segments sent again", "per run", 1.0, "less", _flows_sum("retransmissions")
+        "segments retransmitted", "per run", 1.0, "less", _flows_sum("retransmissions")
     ),
     "timeouts": Metric("retransmission timeouts", "per run", 1.0, "less", _flows_sum("timeouts")),
     "loss": Metric("packets lost", "%", 0.01, "less", _packet_loss),

@@ -151,9 +151,9 @@ pub struct TxFacts {
     pub pipe: u32,
     /// A recovery episode is under way.
     pub recovering: bool,
-    /// The SYN had to be sent again (RFC 5681 3.1 then asks for an initial window of one segment).
+    /// The SYN was retransmitted (RFC 5681 3.1 then asks for an initial window of one segment).
     pub syn_lost: bool,
-    /// Segments sent again since the connection opened.
+    /// Segments retransmitted since the connection opened.
     pub retransmits: u32,
     /// Retransmission timeouts since the connection opened.
     pub timeouts: u32,

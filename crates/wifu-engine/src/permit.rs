@@ -47,7 +47,7 @@ impl Kind {
     }
 }
 
-/// Why a segment is sent again (the ResendPacket reasons of Behaviour 2.2).
+/// Why a segment is retransmitted (the ResendPacket reasons of Behaviour 2.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Reason {
     /// Sent for the first time.

@@ -92,7 +92,7 @@ pub const QUANTITIES: &[Quantity] = &[
         |b| number(b.tx.pipe)),
     quantity("sacked", OCTETS, Facts::TX, "Selectively acknowledged.",
         |b| number(b.tx.sacked)),
-    quantity("retransmits", "", Facts::TX, "Segments sent again so far.",
+    quantity("retransmits", "", Facts::TX, "Segments retransmitted so far.",
         |b| number(b.tx.retransmits)),
     quantity("timeouts", "", Facts::TX, "Retransmission timeouts so far.",
         |b| number(b.tx.timeouts)),

@@ -102,7 +102,7 @@ pub struct RttSample {
 pub struct Sent {
     /// What it was.
     pub kind: Kind,
-    /// Why it was sent again, if it was.
+    /// Why it was retransmitted, if it was.
     pub reason: Reason,
     /// It acknowledged.
     pub acks: bool,

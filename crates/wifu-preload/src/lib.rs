@@ -7,7 +7,7 @@
 
 use core::ffi::{c_int, c_void};
 use libc::{sockaddr, socklen_t};
-use wifu::{call, config, shim};
+use wifu_socket::{call, config, shim};
 
 /// Reads the environment before the program can change it.
 #[used]

@@ -290,7 +290,7 @@ fn iperf3_unmodified() {
 
 /// A C program, linked with the static library.
 fn c_program(w: &World, source: &Path) -> String {
-    let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wifu-socket");
+    let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wifu-c");
     let program = w.dir.join(source.file_stem().unwrap());
     let mut cc = Command::new("cc");
     cc.args(["-Wall", "-Wextra", "-Werror", "-O1", "-o"]);
@@ -332,7 +332,7 @@ int main(void) {
 fn c_program_on_the_static_library() {
     let w = World::new("c");
     let (path, _) = w.file("f", 4_000_000);
-    let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wifu-socket");
+    let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wifu-c");
     let program = c_program(&w, &crate_dir.join("examples-c/wifu-file.c"));
     // Linked, not preloaded.
     let command = || {

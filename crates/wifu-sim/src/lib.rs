@@ -18,7 +18,7 @@
 //!     .build();
 //! mock.run(Span::SECOND * 600);
 //! mock.verify(0).expect("every octet arrived, both ends closed");
-//! println!("{} sent again", mock.tally(0, Side::A).retransmissions);
+//! println!("{} retransmissions", mock.tally(0, Side::A).retransmissions);
 //! # Ok(())
 //! # }
 //! ```

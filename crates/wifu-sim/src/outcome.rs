@@ -103,7 +103,7 @@ pub struct FlowOutcome {
     pub data_segments: u64,
     /// Segments that the receiver sent.
     pub feedback_segments: u64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmissions: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,

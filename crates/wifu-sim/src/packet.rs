@@ -50,7 +50,7 @@ pub struct Packet {
     pub index: Option<u64>,
     /// It repeats data that was sent before.
     pub again: bool,
-    /// Why it was sent again: as in [`wifu_engine::Reason::name`].
+    /// Why it was retransmitted: as in [`wifu_engine::Reason::name`].
     pub reason: &'static str,
     /// The IP packet.
     pub octets: Vec<u8>,

@@ -56,7 +56,7 @@ pub struct Row {
     pub ssthresh: u32,
     /// The segment repeats data.
     pub again: bool,
-    /// Why it was sent again, or lost.
+    /// Why it was retransmitted, or lost.
     pub reason: &'static str,
 }
 

@@ -9,7 +9,7 @@
 use wifu_sim::record::Event;
 use wifu_sim::{Flow, LinkSpec, Mock, MockBuilder, Row, Side, Span};
 
-/// A segment sent again: index, milliseconds after segment 1, reason, cwnd and ssthresh in
+/// A segment retransmitted: index, milliseconds after segment 1, reason, cwnd and ssthresh in
 /// segments as they are then.
 type Again = (u64, f64, &'static str, f64, f64);
 

@@ -238,7 +238,7 @@ fn reordering_beyond_the_threshold_only_costs_repetitions() {
         assert_eq!(
             again > 0,
             by > 3,
-            "overtaken by up to {by}: {again} sent again"
+            "overtaken by up to {by}: {again} retransmitted"
         );
     }
 }

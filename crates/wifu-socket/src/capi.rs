@@ -1,4 +1,4 @@
-//! The C library's calls. What C programs need to know is in include/wifu.h.
+//! The C library's calls. What C programs need to know is in wifu-c's include/wifu.h.
 
 use crate::{call, shim, sys};
 use core::ffi::{c_int, c_void};

@@ -1,8 +1,8 @@
 //! BSD socket calls over WiFu.
 //!
-//! This crate is the C library (`libwifu.a`, `libwifu.so`, `include/wifu.h`: calls named
-//! `wifu_socket`, `wifu_connect`, ...) and the code behind the preloaded library of `wifu-preload`,
-//! which gives unmodified programs the same calls under their usual names.
+//! This crate is the code of the C library (`wifu-c` makes its files; calls named `wifu_socket`,
+//! `wifu_connect`, ...) and of the preloaded library of `wifu-preload`, which gives unmodified
+//! programs the same calls under their usual names.
 //!
 //! An application's descriptor is a real AF_UNIX stream socket from `socket` on and for life. So
 //! `read`, `write`, `poll`, `select`, `epoll`, `dup`, `fork`, `exec`, `sendfile`, `fcntl` and the
@@ -28,7 +28,7 @@
 
 pub mod addr;
 pub mod call;
-mod capi;
+pub mod capi;
 pub mod config;
 pub mod daemon;
 pub mod inert;

@@ -66,7 +66,7 @@ pub struct Lean {
     now: Time,
     /// Lose every so-manieth data segment; 0: none.
     pub lose_every: u64,
-    /// Data segments that the client sent, those sent again included.
+    /// Data segments that the client sent, those retransmitted included.
     pub segments: u64,
     /// Octets that the server read.
     pub read: u64,

@@ -45,7 +45,7 @@ fn reordering_by_up_to_ten_packets_is_survived() {
             });
             let pair = complete(pair, spec, 3600);
             if spec == "tcp-sack" {
-                // What was reported is not sent again: at most what looked lost.
+                // What was reported is not retransmitted: at most what looked lost.
                 let again = repeated(&pair, 0).len() + repeated(&pair, 1).len();
                 assert!(again < 100, "{spec}: {again} segments again");
             }

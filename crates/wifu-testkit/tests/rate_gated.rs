@@ -156,7 +156,10 @@ fn holes_alone_repair_losses_on_every_hop() {
             probe(chain.source(), "stalls")
         );
         assert!(lost > 20 && resent > 20.0 && holes > 20.0);
-        assert!(resent < 1.5 * lost as f64, "more was sent again than lost");
+        assert!(
+            resent < 1.5 * lost as f64,
+            "more was retransmitted than lost"
+        );
         assert_eq!(chain.source().board().tx.timeouts, 0);
     }
 }

@@ -187,7 +187,7 @@ mod tests {
         let second = writer.interface(&mut out, "wifu0", LinkType::RAW);
         for n in 0..9 {
             let octets = vec![0x45; n];
-            for (interface, comment) in [(first, ""), (second, "lost and sent again")] {
+            for (interface, comment) in [(first, ""), (second, "lost and retransmitted")] {
                 writer.packet(
                     &mut out,
                     &Captured {

@@ -395,7 +395,7 @@ fn report(args: &Args, blueprint: &Blueprint, mock: &Mock) {
         let rate = mock.goodput(n, Side::B).unwrap_or_default() / 1e6;
         eprintln!(
             "{} flow {n}: {} octets in {seconds:.6} s, {rate:.3} Mb/s; \
-             {} data segments, {} sent again, {} timeouts",
+             {} data segments, {} retransmitted, {} timeouts",
             blueprint.name, got.read, tally.segments, tally.retransmissions, tally.timeouts
         );
     }
@@ -455,7 +455,7 @@ fn together(mock: &Mock) -> String {
     let octets: u64 = (0..flows).map(|n| mock.outcome(n, Side::B).read).sum();
     let tallies = || (0..flows).map(|n| mock.tally(n, Side::A));
     format!(
-        "{flows} flows: {octets} octets, Jain {jain:.4}; {} sent again, {} timeouts",
+        "{flows} flows: {octets} octets, Jain {jain:.4}; {} retransmitted, {} timeouts",
         tallies().map(|t| t.retransmissions).sum::<u64>(),
         tallies().map(|t| t.timeouts).sum::<u32>()
     )

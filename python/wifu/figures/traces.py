@@ -133,7 +133,7 @@ def _flow_legend(figure: Figure, axis: Axes) -> None:
 
 
 def sequence(results: Results, spec: dict[str, Any]) -> Made:
-    """Time-sequence graph: a dot per segment sent, circles for those sent again."""
+    """Time-sequence graph: a dot per segment sent, circles for those retransmitted."""
     every, run = chosen(results, spec), _run(results, spec)
     cells, rest = first(every, 4)
     flow = int(spec.get("flow", 1))
@@ -200,7 +200,7 @@ def _mesh_sequence(axis: Axes, series: Series, flow: int, run: int) -> None:
     again = style.COLOURS[1]
     axis.plot(
         times[~new], -offsets[~new], "o", color=again, markersize=4.5, fillstyle="none",
-        label="sent again",
+        label="retransmitted",
     )  # fmt: skip
 
 
@@ -219,6 +219,6 @@ def _mock_sequence(axis: Axes, trace: Sequence[Mapping[str, Any]]) -> None:
     axis.plot(*points("send", 0), ".", color=style.COLOURS[0], markersize=3.5, label="sent")
     axis.plot(
         *points("send", 1), "o", color=style.COLOURS[1], markersize=6, fillstyle="none",
-        label="sent again",
+        label="retransmitted",
     )  # fmt: skip
     axis.plot(*points("drop"), "x", color="#b3261e", markersize=7, mew=1.6, label="lost")

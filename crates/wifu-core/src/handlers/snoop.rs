@@ -26,7 +26,7 @@ const AGAIN: ParamSpec = ParamSpec::int(
     5,
     1,
     100,
-    "How often a segment is sent again here; after that it is the sender's affair.",
+    "How often a segment is retransmitted here; after that it is the sender's affair.",
 );
 const PATIENCE: ParamSpec = ParamSpec::span(
     "patience",

@@ -153,7 +153,7 @@ pub struct Counters {
     pub data_out: u64,
     /// Payload octets sent, repetitions included.
     pub octets_out: u64,
-    /// Payload octets sent again.
+    /// Payload octets retransmitted.
     pub octets_again: u64,
     /// Payload octets acknowledged by the peer.
     pub octets_acked: u64,

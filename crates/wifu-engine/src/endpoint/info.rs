@@ -38,7 +38,7 @@ pub struct ConnInfo {
     pub peer_window: u32,
     /// Our window, octets.
     pub window: u32,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmits: u32,
     /// Retransmission timeouts.
     pub timeouts: u32,

@@ -4,7 +4,7 @@
 //! Hears `arrived`, `ack-now`, `sent` and `ended`; says nothing; offers `Urgent` for disorder and
 //! `Ack` otherwise. Source: E. Altman and T. Jimenez, "Novel delayed ACK techniques for improving
 //! TCP performance in multihop wireless networks", PWC 2003, in the forms of `da_profile`. A
-//! segment sent again has a small offset, so it is acknowledged soon; the sender is unchanged.
+//! segment retransmitted has a small offset, so it is acknowledged soon; the sender is unchanged.
 //! For batches see `every`.
 
 use wifu_engine::kit::{AckRule, Acking};

@@ -57,7 +57,7 @@ struct Selective {
     lost_edge: Seq,
     /// Everything below was outstanding when the timer fired.
     timeout_edge: Option<Seq>,
-    /// One past the highest octet sent again in this episode.
+    /// One past the highest octet retransmitted in this episode.
     high_rxt: Seq,
     rescue: Option<Reason>,
     /// NextSeg rule 4 was used in this episode.

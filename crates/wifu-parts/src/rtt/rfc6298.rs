@@ -153,7 +153,7 @@ impl Rfc6298 {
         }));
     }
 
-    /// Karn: a segment sent again proves nothing about either copy.
+    /// Karn: a segment retransmitted proves nothing about either copy.
     fn on_sent(&mut self, s: &Sent, now: Time) {
         let end = s.seq.plus(s.bytes);
         match (s.kind, self.timed) {

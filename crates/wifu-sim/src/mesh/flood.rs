@@ -287,7 +287,7 @@ mod tests {
             }
             assert!(
                 !mesh.heard(3, 1, &mut copy.clone()),
-                "a copy is not sent again"
+                "a copy is not flooded twice"
             );
             assert_eq!(mesh.heard(1, 0, &mut out.clone()), first, "{how:?}");
             assert!(!mesh.heard(0, 3, &mut copy), "its own");

@@ -70,8 +70,8 @@ use wifu_wire::Time;
 
 /// A mesh in virtual time. The same scenario gives the same events in the same order.
 ///
-/// It conducts: what carries packets ([`Forwarding`]), what runs on nodes ([`Nodes`]) and what is
-/// known of flows ([`Flows`]) do not call each other; each is given what it needs, and says what
+/// It conducts: what carries packets (`Forwarding`), what runs on nodes (`Nodes`) and what is
+/// known of flows (`Flows`) do not call each other; each is given what it needs, and says what
 /// follows from it.
 pub struct Simulation {
     scenario: Scenario,

@@ -238,7 +238,7 @@ impl Recorder {
         let offset = f64::from(sent.seq.since(conn.board().tx.iss.plus(1)));
         let value = match sent.reason {
             Reason::First if sent.kind != Kind::Control => offset,
-            // Octet 0 sent again must differ from octet 0 sent.
+            // Octet 0 retransmitted must differ from octet 0 sent.
             _ => -offset.max(0.5),
         };
         self.flows[flow].sent.push((now.as_secs_f64(), value));

@@ -33,6 +33,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("wifu-socket", &["wifu-wire"]),
+    ("wifu-c", &["wifu-socket"]),
     ("wifu-preload", &["wifu-wire", "wifu-socket"]),
     (
         "wifu",

@@ -97,7 +97,7 @@ pub struct Throughput {
     pub received: Option<f64>,
     /// Of datagrams, share lost, per cent.
     pub lost: Option<f64>,
-    /// Segments that the sender sent again; none for datagrams.
+    /// Segments that the sender retransmitted; none for datagrams.
     pub retransmits: Option<u64>,
     /// The whole JSON of iperf3.
     pub all: Json,

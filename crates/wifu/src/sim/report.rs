@@ -66,7 +66,7 @@ fn flows(outcome: &Outcome) -> String {
         ">RTT min",
         ">end",
         ">cwnd",
-        ">sent again",
+        ">retransmitted",
         ">timeouts",
         "<",
     ]);

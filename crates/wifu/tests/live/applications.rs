@@ -183,7 +183,7 @@ fn socat_both_ways() {
 fn a_c_program_on_the_static_library() {
     over_wifu("app-c", 2 * SIZE as u64, |w, a, b| {
         w.random_file("file", SIZE);
-        let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wifu-socket");
+        let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wifu-c");
         let program = w.dir.join("wifu-file");
         let mut cc = Command::new("cc");
         cc.args(["-Wall", "-Wextra", "-Werror", "-O1", "-I"]);
