@@ -39,7 +39,9 @@ KINDS: dict[str, Kind] = {
         "traces",
     ),
     "sequence": Kind(
-        "segments over time: sent, retransmitted, delivered", ("run", "from", "to", "flow"), "traces"
+        "segments over time: sent, retransmitted, delivered",
+        ("run", "from", "to", "flow"),
+        "traces",
     ),
     "map": Kind("the mesh, links coloured by how many attempts succeed", ("run",), "mesh"),
     "waterfall": Kind(
