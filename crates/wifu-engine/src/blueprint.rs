@@ -217,6 +217,17 @@ impl Blueprint {
         self.parts.iter().map(build).collect()
     }
 
+    /// Whether a part hears what radios overhear.
+    pub fn overhears(&self) -> bool {
+        !self.routes.overheard.is_empty()
+    }
+
+    /// Whether a part hears a signal of the engine.
+    pub fn hears(&self, signal: &str) -> bool {
+        let heard = |p: &PartPlan| p.desc.heard().any(|(name, _)| name == signal);
+        self.parts.iter().any(heard)
+    }
+
     /// Which store it uses.
     pub fn store_kind(&self) -> StoreKind {
         self.store.kind

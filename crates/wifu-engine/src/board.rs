@@ -261,8 +261,10 @@ pub struct AppFacts {
     pub unread: u32,
     /// Packets waiting in a packet store.
     pub queued: u32,
-    /// Frames that the local queue takes now.
+    /// Packets of data that the node takes now: the lane of this flow, or else the device.
     pub local_room: u32,
+    /// Packets of all other kinds that it takes now: the device of this way.
+    pub device_room: u32,
     /// The application closed: nobody will read.
     pub gone: bool,
     /// What was binding when the sender last stopped.
@@ -306,7 +308,46 @@ pub struct SiteFacts {
     pub mss_limit: u32,
 }
 
+/// What a node knows of the way to a destination. The substrate tells it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RouteFacts {
+    /// The next hop.
+    pub next_hop: Option<Neighbour>,
+    /// Hops of the whole way, this node's included.
+    pub hops: Option<NonZeroU8>,
+    /// The next hop is the destination.
+    pub last_hop: bool,
+    /// Rate of unicast data on the link.
+    pub rate: Option<Rate>,
+    /// Transmit power, dBm.
+    pub tx_power_dbm: Option<i8>,
+    /// Received power from which on the radio senses the medium as busy, dBm.
+    pub sense_dbm: Option<i8>,
+}
+
 impl SiteFacts {
+    /// What was known of the way.
+    pub fn route(&self) -> RouteFacts {
+        RouteFacts {
+            next_hop: self.next_hop,
+            hops: self.route_hops,
+            last_hop: self.last_hop,
+            rate: self.rate,
+            tx_power_dbm: self.tx_power_dbm,
+            sense_dbm: self.sense_dbm,
+        }
+    }
+
+    /// This is the way now.
+    pub fn set_route(&mut self, route: &RouteFacts) {
+        self.next_hop = route.next_hop;
+        self.route_hops = route.hops;
+        self.last_hop = route.last_hop;
+        self.rate = route.rate;
+        self.tx_power_dbm = route.tx_power_dbm;
+        self.sense_dbm = route.sense_dbm;
+    }
+
     /// The window scale that we offer: what a full receive store needs; none if it needs none.
     pub fn scale(&self) -> Option<u8> {
         let fits = |shift: &u8| self.rcv_buf >> shift <= 65_535;

@@ -4,7 +4,9 @@
 use crate::bench::Bench;
 use crate::descriptor::Descriptor;
 use crate::permit::{Kind, Limit, Reason, Want};
-use crate::signal::{Acked, Arrival, Arrived, Cause, Congested, Lost, RttSample, Sent, Signal};
+use crate::signal::{
+    Acked, Arrival, Arrived, Cause, Congested, Lost, RttSample, Sent, Signal, Status,
+};
 use wifu_wire::{FrameFacts, Head, Seq, Span};
 
 /// The hooks that a descriptor declares.
@@ -130,6 +132,14 @@ fn example(index: usize) -> Signal {
         Signal::Closing,
         Signal::Abort,
         Signal::Sent(sent),
+        Signal::Returned(Seq(0)),
+        Signal::Status(Status {
+            number: Seq(0),
+            delivered: true,
+            attempts: 1,
+            delay: Some(Span::MILLI),
+        }),
+        Signal::Route,
         Signal::Opened,
         Signal::GaveUp,
         Signal::AckNow,

@@ -27,7 +27,7 @@ pub mod trace;
 pub use admission::{Admission, Tuple};
 pub use bench::Bench;
 pub use blueprint::Blueprint;
-pub use board::{Board, Facts, State};
+pub use board::{Board, Facts, RouteFacts, State};
 pub use component::{Admit, Component, Cx, Out, Payload, Segment};
 pub use composition::{Composition, ConfigError, Library};
 pub use conn::{Conn, Transmit};
@@ -35,8 +35,8 @@ pub use descriptor::{
     Access, Descriptor, NoteSpec, ParamSpec, Params, Registry, Role, Value, WordSpec,
 };
 pub use endpoint::{
-    ConnId, ConnInfo, ConnectError, Datagram, Endpoint, EndpointConfig, Event, ListenId,
+    ConnId, ConnInfo, ConnectError, Datagram, Deadlines, Endpoint, EndpointConfig, Event, ListenId,
 };
 pub use permit::{Kind, Limit, Permit, Reason, Want};
-pub use signal::{Arrival, Cause, Fault, Signal};
+pub use signal::{Arrival, Cause, Fault, Signal, Status};
 pub use store::Ticket;

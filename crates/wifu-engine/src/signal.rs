@@ -114,6 +114,19 @@ pub struct Sent {
     pub late: Span,
 }
 
+/// What the driver says of a packet that this end or lane handed down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Its first sequence number.
+    pub number: Seq,
+    /// The next hop acknowledged it.
+    pub delivered: bool,
+    /// Transmissions, 1 or more.
+    pub attempts: u8,
+    /// From handing it down to the driver's report, where that is measured.
+    pub delay: Option<Span>,
+}
+
 /// Why a connection ended badly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
@@ -147,8 +160,15 @@ pub enum Signal {
     Closing,
     /// Engine: the application wants the connection destroyed.
     Abort,
-    /// Engine: a segment left.
+    /// Engine: a segment left. With a lane behind it: it entered the lane.
     Sent(Sent),
+    /// Engine: a packet that was handed down came back, to the head of the queue: what its leaving
+    /// changed is undone.
+    Returned(Seq),
+    /// Engine: what became of a packet on its first link. Only where the driver reports it.
+    Status(Status),
+    /// Engine: the route changed: next hop, hops or rate ([`crate::board::SiteFacts`]).
+    Route,
     /// The connection is open.
     Opened,
     /// Reliability ran out of tries.
@@ -182,12 +202,13 @@ const _: () = assert!(size_of::<Signal>() <= 32);
 
 impl Signal {
     /// Number of signals that are not `Ext`.
-    pub const PLAIN: usize = 18;
+    pub const PLAIN: usize = 21;
     /// Number of `Ext` names per composition.
     pub const EXTS: usize = 8;
     /// Signals that the engine emits.
-    pub const FROM_ENGINE: [&'static str; 7] = [
-        "connect", "listen", "wrote", "read", "closing", "abort", "sent",
+    pub const FROM_ENGINE: [&'static str; 10] = [
+        "connect", "listen", "wrote", "read", "closing", "abort", "sent", "returned", "status",
+        "route",
     ];
     /// Names by [`Signal::index`].
     pub const NAMES: [&'static str; Signal::PLAIN] = [
@@ -198,6 +219,9 @@ impl Signal {
         "closing",
         "abort",
         "sent",
+        "returned",
+        "status",
+        "route",
         "opened",
         "gave-up",
         "ack-now",
@@ -221,17 +245,20 @@ impl Signal {
             Signal::Closing => 4,
             Signal::Abort => 5,
             Signal::Sent(_) => 6,
-            Signal::Opened => 7,
-            Signal::GaveUp => 8,
-            Signal::AckNow => 9,
-            Signal::Arrived(_) => 10,
-            Signal::Acked(_) => 11,
-            Signal::DupAck => 12,
-            Signal::Lost(_) => 13,
-            Signal::Recovered { .. } => 14,
-            Signal::Rtt(_) => 15,
-            Signal::Congested(_) => 16,
-            Signal::Ended(_) => 17,
+            Signal::Returned(_) => 7,
+            Signal::Status(_) => 8,
+            Signal::Route => 9,
+            Signal::Opened => 10,
+            Signal::GaveUp => 11,
+            Signal::AckNow => 12,
+            Signal::Arrived(_) => 13,
+            Signal::Acked(_) => 14,
+            Signal::DupAck => 15,
+            Signal::Lost(_) => 16,
+            Signal::Recovered { .. } => 17,
+            Signal::Rtt(_) => 18,
+            Signal::Congested(_) => 19,
+            Signal::Ended(_) => 20,
             Signal::Ext(id, _) => Signal::PLAIN + usize::from(id.0),
         }
     }

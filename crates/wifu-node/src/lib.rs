@@ -1,7 +1,13 @@
-//! What runs on one host, without knowing in which world: endpoints, handlers at the hooks, and
-//! what protocols bring along. Two substrates drive it, virtual time and Linux.
+//! What runs on one host, without knowing in which world: endpoints, handlers at the hooks, lanes,
+//! and what protocols bring along. Two substrates drive it, virtual time and Linux.
 #![forbid(unsafe_code)]
 
+mod lanes;
 mod registry;
+mod turn;
+mod ways;
 
+pub use lanes::{Down, FlowKey, LaneCounters, Lanes, LanesConfig, Origin, Seen, Took};
 pub use registry::{Catalog, Protocol, Registry, tell_apart};
+pub use turn::Scheduler;
+pub use ways::Ways;

@@ -54,14 +54,24 @@ impl Protocol {
     }
 }
 
-/// Of protocols that one node serves, two whose hop halves differ and whose packets cannot be told
-/// apart: nobody could say what is to be done with a packet.
+/// Of protocols that one network runs, those whose packets nodes look at, each kind once: variants
+/// of a composition that differ in their ends only have the same hop half.
 ///
 /// # Errors
-/// Their names.
-pub fn tell_apart(served: &[Arc<Protocol>]) -> Result<(), String> {
+/// The names of two whose packets nodes or ends cannot tell apart, and treat differently: their hop
+/// halves differ, or their formats.
+pub fn tell_apart(served: &[Arc<Protocol>]) -> Result<Vec<Arc<Protocol>>, String> {
+    let mut halves: Vec<Arc<Protocol>> = Vec::new();
     for (i, a) in served.iter().enumerate() {
         for b in &served[..i] {
+            let wires = [a, b].map(|p| (p.ends.wire.name(), p.ends.wire.identity()));
+            if a.ends.number == b.ends.number && wires[0] != wires[1] {
+                return Err(format!(
+                    "{} and {} both have IP protocol {}, but not one header: no end could read a \
+                     packet; give one of them another number",
+                    b.ends.name, a.ends.name, a.ends.number
+                ));
+            }
             let lane = |p: &Protocol| p.ends.lane.as_ref().map(|l| l.id);
             let words = |p: &Protocol| {
                 let own = p.ends.wire.format().own();
@@ -77,8 +87,12 @@ pub fn tell_apart(served: &[Arc<Protocol>]) -> Result<(), String> {
                 ));
             }
         }
+        let known = |b: &&Arc<Protocol>| a.select() == b.select();
+        if a.has_hops() && halves.iter().find(known).is_none() {
+            halves.push(Arc::clone(a));
+        }
     }
-    Ok(())
+    Ok(halves)
 }
 
 /// Who knows protocols and handlers.

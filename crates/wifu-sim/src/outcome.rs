@@ -228,6 +228,34 @@ pub struct NodeOutcome {
     /// Handlers at this node, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub handlers: Vec<HandlerOutcome>,
+    /// Its lanes, if hop protocols run there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lanes: Option<LanesOutcome>,
+}
+
+/// The account of a node's lanes, all flows together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LanesOutcome {
+    /// Lanes that were opened.
+    pub opened: u64,
+    /// Packets taken into custody.
+    pub taken: u64,
+    /// Packets handed down, repetitions included.
+    pub sent: u64,
+    /// Of these, copies of packets that the lane kept.
+    pub copies: u64,
+    /// Packets that came back because no link took them.
+    pub returned: u64,
+    /// Packets dropped because their lane was full.
+    pub full: u64,
+    /// Packets that a part of a lane dropped.
+    pub refused: u64,
+    /// Packets dropped because no further lane could be opened.
+    pub unlaned: u64,
+    /// Packets dropped with a lane that saw nothing for long.
+    pub idled: u64,
+    /// The most packets that waited in one lane.
+    pub most: u32,
 }
 
 /// A handler's account.

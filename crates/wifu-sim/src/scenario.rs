@@ -14,6 +14,7 @@ pub(crate) use read::as_toml;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use wifu_node::Scheduler;
 use wifu_wire::{Rng, Span};
 
 /// Why a scenario cannot be run. The message is complete without the source.
@@ -317,6 +318,28 @@ pub struct HostSpec {
     /// bring along run there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unserved: Vec<String>,
+    /// How the lanes of hop protocols share the links of their node: `drr` (deficit round robin),
+    /// `fifo` or `strict` (the lane opened first goes first).
+    #[serde(default, with = "scheduler", skip_serializing_if = "scheduler::usual")]
+    pub lanes: Scheduler,
+}
+
+/// Schedulers by name.
+mod scheduler {
+    use super::Scheduler;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn usual(scheduler: &Scheduler) -> bool {
+        *scheduler == Scheduler::default()
+    }
+
+    pub(super) fn serialize<S: Serializer>(of: &Scheduler, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(of.name())
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Scheduler, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
 }
 
 impl Default for HostSpec {
@@ -325,6 +348,7 @@ impl Default for HostSpec {
             fwd_cost: Secs(Span::ZERO),
             mtu: mtu(),
             unserved: Vec::new(),
+            lanes: Scheduler::default(),
         }
     }
 }

@@ -2,7 +2,6 @@
 #![deny(unsafe_code)]
 
 pub mod alloc;
-pub mod chain;
 #[cfg(feature = "conform")]
 pub mod conform;
 pub mod dictionary;

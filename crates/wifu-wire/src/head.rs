@@ -234,6 +234,9 @@ pub struct FrameFacts {
     pub transmitter: Option<Neighbour>,
     /// Length of the IP packet, octets.
     pub bytes: u16,
+    /// It goes the way that this end or lane sends; else it comes the other way. What reaches an
+    /// end never does, what it overhears may.
+    pub along: bool,
     /// Nodes that forwarded the packet and did not look at it, by its count of nodes and the TTL
     /// that it lost; `None` where its format or type has no such count.
     pub unserved: Option<u8>,

@@ -1,6 +1,8 @@
-//! A part, a handler and a composition outside WiFu's own crates.
+//! Parts, a handler, a lane and compositions outside WiFu's own crates.
 #![forbid(unsafe_code)]
 
+pub mod hop_ends;
+pub mod hop_lane;
 pub mod opener;
 pub mod paced;
 pub mod rated;
@@ -15,6 +17,10 @@ pub static PARTS: &[&wifu_engine::Descriptor] = &[
     &rated::HOLE_LIST,
     &rated::DELAY_RATE,
     &rated::EPOCH_FEEDBACK,
+    &hop_lane::HOP_QUEUE,
+    &hop_lane::HOP_CREDIT,
+    &hop_ends::RECORD_SOURCE,
+    &hop_ends::RECORD_SINK,
 ];
 
 /// The handlers of this crate.
@@ -23,11 +29,14 @@ pub static HANDLERS: &[&wifu_core::Descriptor] = &[&weak_signal::WEAK_SIGNAL];
 /// The rate-gated protocol, whose handler comes with it.
 pub const RATED: &str = include_str!("rated.toml");
 
+/// The hop protocol, whose lane comes with it.
+pub const HOP: &str = include_str!("hop.toml");
+
 /// The compositions of this crate.
 ///
 /// # Panics
 /// Never in a build that passed its tests: the text is part of the program.
 pub fn library() -> Library {
-    let all = [paced::PROTOCOL, RATED].map(|text| Library::parse(text).expect("it parses"));
+    let all = [paced::PROTOCOL, RATED, HOP].map(|text| Library::parse(text).expect("it parses"));
     all.into_iter().fold(Library::default(), Library::merge)
 }

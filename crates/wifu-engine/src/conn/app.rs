@@ -1,10 +1,10 @@
 //! Application calls.
 
 use super::{Conn, Core, News};
-use crate::board::{SiteFacts, State};
+use crate::board::{RouteFacts, State};
 use crate::composition::ConfigError;
 use crate::descriptor::Value;
-use crate::signal::{Fault, Signal};
+use crate::signal::{Fault, Signal, Status};
 use crate::store::{SendStore, Ticket};
 use crate::trace::{Record, What};
 use wifu_wire::{Seq, Time};
@@ -45,21 +45,24 @@ impl Conn {
         n as usize
     }
 
-    /// The free space of the send ring, to be filled in place and committed with
+    /// The free space of the send store, to be filled in place and committed with
     /// [`Conn::wrote`].
     pub fn write_space(&mut self) -> [&mut [u8]; 2] {
         match self.writable() {
             Some(SendStore::Octets(ring)) => ring.space(),
+            Some(SendStore::Records(records)) => records.space(),
             _ => [&mut [], &mut []],
         }
     }
 
     /// `n` octets of the space were filled.
     pub fn wrote(&mut self, now: Time, n: usize) {
-        if let Some(SendStore::Octets(ring)) = self.writable() {
-            ring.wrote(n as u32);
-            self.after_write(now, n as u32);
+        match self.writable() {
+            Some(SendStore::Octets(ring)) => ring.wrote(n as u32),
+            Some(SendStore::Records(records)) => records.wrote(n as u32),
+            _ => return,
         }
+        self.after_write(now, n as u32);
     }
 
     fn after_write(&mut self, now: Time, n: u32) {
@@ -156,12 +159,15 @@ impl Conn {
         fits
     }
 
-    /// A handed-down packet comes back: to the head of the queue.
-    pub fn put_back(&mut self, now: Time, ticket: Ticket, number: Seq) {
+    /// A handed-down packet comes back: to the head of the queue, unless it was kept
+    /// ([`super::Transmit::Packet`]): then the part has it still, and `ticket` is `None`.
+    pub fn put_back(&mut self, now: Time, ticket: Option<Ticket>, number: Seq) {
         if let Some(SendStore::Packets(p)) = self.core.store.as_mut().map(|s| &mut s.tx) {
-            p.put_back(ticket, number);
+            if let Some(ticket) = ticket {
+                p.put_back(ticket, number);
+            }
             self.settle_facts();
-            self.tell(now, Signal::Wrote);
+            self.tell(now, Signal::Returned(number));
         }
     }
 
@@ -170,14 +176,25 @@ impl Conn {
         self.core.freed.drain(..)
     }
 
-    /// Frames that the local queue takes now: ask before each poll.
-    pub fn set_local_room(&mut self, room: u32) {
-        self.core.board.app.local_room = room;
+    /// Packets that the node takes now, before each poll: of data, and of all other kinds. With a
+    /// lane between they differ: data enter the lane, what frees it must not wait behind them.
+    pub fn set_room(&mut self, data: u32, device: u32) {
+        let app = &mut self.core.board.app;
+        (app.local_room, app.device_room) = (data, device);
     }
 
-    /// The site changed (route, link).
-    pub fn set_site(&mut self, change: impl FnOnce(&mut SiteFacts)) {
-        change(&mut self.core.board.site);
+    /// The way to the peer is this one now.
+    pub fn set_route(&mut self, now: Time, route: &RouteFacts) {
+        let site = &mut self.core.board.site;
+        if site.route() != *route {
+            site.set_route(route);
+            self.tell(now, Signal::Route);
+        }
+    }
+
+    /// The driver reported a packet that was handed down.
+    pub fn handle_status(&mut self, now: Time, status: Status) {
+        self.tell(now, Signal::Status(status));
     }
 
     /// Change a parameter at run time.

@@ -191,7 +191,7 @@ impl Blueprint {
             site,
             ..Board::default()
         };
-        board.app.local_room = u32::MAX;
+        (board.app.local_room, board.app.device_room) = (u32::MAX, u32::MAX);
         Ok(Conn {
             slots: parts
                 .map(|(part, plan)| Slot {

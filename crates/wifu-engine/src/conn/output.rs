@@ -30,7 +30,9 @@ impl Conn {
         head: &mut Head,
         out: &mut [u8],
     ) -> Option<Transmit> {
-        if self.core.board.app.local_room == 0 {
+        let app = &self.core.board.app;
+        let (data_room, device_room) = (app.local_room, app.device_room);
+        if data_room == 0 && device_room == 0 {
             // The next poll comes with room, not with time: a deadline left here would spin.
             self.core.wake = Time::NEVER;
             self.limited(now, Limit::Queue);
@@ -49,6 +51,18 @@ impl Conn {
             let Some(want) = part.offer(kind, &self.core.board, now) else {
                 continue;
             };
+            // As above: it goes on with room.
+            if (if kind.is_data() {
+                data_room
+            } else {
+                device_room
+            }) == 0
+            {
+                if kind.is_data() {
+                    blocked.get_or_insert(Limit::Queue);
+                }
+                continue;
+            }
             let permit = self.permit(&want, now);
             if let Some((why, at)) = permit.refuses(&want, now) {
                 self.core.wake = self.core.wake.min(at);

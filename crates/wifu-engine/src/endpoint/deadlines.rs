@@ -6,19 +6,19 @@ const NOWHERE: u32 = u32::MAX;
 
 /// Deadlines by slot number. Ties go to the lower slot, so that order depends on nothing else.
 #[derive(Debug, Default)]
-pub(crate) struct Deadlines {
+pub struct Deadlines {
     heap: Vec<(Time, u32)>,
     place: Vec<u32>,
 }
 
 impl Deadlines {
     /// The earliest deadline and whose it is.
-    pub(crate) fn first(&self) -> Option<(Time, u32)> {
+    pub fn first(&self) -> Option<(Time, u32)> {
         self.heap.first().copied()
     }
 
     /// Set, move or (with [`Time::NEVER`]) remove a slot's deadline.
-    pub(crate) fn set(&mut self, slot: u32, at: Time) {
+    pub fn set(&mut self, slot: u32, at: Time) {
         let i = slot as usize;
         if self.place.len() <= i {
             self.place.resize(i + 1, NOWHERE);

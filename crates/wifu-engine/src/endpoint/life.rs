@@ -39,13 +39,16 @@ impl Endpoint {
             self.count_drop("too many connections");
             return Err(ConnectError::TooMany);
         }
-        let site = SiteFacts {
+        let mut site = SiteFacts {
             me: self.config.node,
             mtu: self.config.mtu,
             isn,
             conn_id,
             ..SiteFacts::default()
         };
+        if let Some(route) = self.ways.get(tuple.remote.ip()) {
+            site.set_route(route);
+        }
         let mut conn = blueprint.open(tuple, site, rng)?;
         if self.config.trace {
             conn.start_trace();
@@ -57,6 +60,9 @@ impl Endpoint {
         });
         let slot = &mut self.slots[i as usize];
         let (ready, noisy) = (slot.ready, slot.noisy);
+        let lane = blueprint.lane.as_ref().filter(|_| self.config.lanes);
+        let lane_room = lane.map(|lane| lane.engine_int("packets"));
+        self.laned += u32::from(lane_room.is_some());
         let generation = slot.generation.wrapping_add(1);
         let answers = admission(blueprint);
         let key = answers.key(&tuple, conn_id);
@@ -68,6 +74,7 @@ impl Endpoint {
             place,
             ready,
             noisy,
+            lane_room,
             ..Slot::default()
         };
         self.demux.insert(key, i);
@@ -123,6 +130,7 @@ impl Endpoint {
             return;
         }
         slot.news = News::default();
+        self.laned -= u32::from(slot.lane_room.take().is_some());
         if let (Some(listener), true) = (slot.listener, slot.embryo)
             && let Some(l) = self.listeners.get_mut(listener)
         {

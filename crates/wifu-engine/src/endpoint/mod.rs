@@ -5,21 +5,22 @@ mod deadlines;
 mod info;
 mod input;
 mod life;
+mod link;
 mod listen;
 mod output;
 
+pub use deadlines::Deadlines;
 pub use info::ConnInfo;
 pub use listen::{ListenError, ListenId};
 
 use crate::admission::{Admission, Key, Plain};
 use crate::blueprint::Blueprint;
-use crate::board::{SiteFacts, State};
+use crate::board::{RouteFacts, SiteFacts, State};
 use crate::composition::ConfigError;
 use crate::conn::{Conn, News, Transmit, Tuple};
 use crate::descriptor::{Role, Value};
 use crate::signal::Fault;
 use core::net::{Ipv4Addr, SocketAddrV4};
-use deadlines::Deadlines;
 use listen::{Listeners, Opener};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -43,6 +44,8 @@ pub struct EndpointConfig {
     pub trace: bool,
     /// The annotation by which handlers tell of nodes that do not serve a composition.
     pub unserved: Option<Note>,
+    /// The node runs the lanes of compositions that have one.
+    pub lanes: bool,
 }
 
 impl Default for EndpointConfig {
@@ -55,6 +58,7 @@ impl Default for EndpointConfig {
             max_time_wait: 4_096,
             trace: false,
             unserved: None,
+            lanes: false,
         }
     }
 }
@@ -146,6 +150,8 @@ struct Slot {
     ended: bool,
     /// In the list of those that rest.
     listed: bool,
+    /// Packets that the lane behind it takes; `None` if there is none.
+    lane_room: Option<u32>,
 }
 
 /// What the packets of an IP protocol number are understood by.
@@ -203,6 +209,12 @@ pub struct Endpoint {
     /// Few reasons, known at compile time: a list whose memory is taken once.
     drops: Vec<(&'static str, u64)>,
     room: u32,
+    /// Connections in front of lanes.
+    laned: u32,
+    /// Those of them that were polled while the device had no room.
+    starved: VecDeque<ConnId>,
+    /// Ways to peers.
+    ways: BTreeMap<Ipv4Addr, RouteFacts>,
 }
 
 impl Endpoint {
@@ -231,6 +243,9 @@ impl Endpoint {
             opened: 0,
             drops: Vec::with_capacity(64),
             room: u32::MAX,
+            laned: 0,
+            starved: VecDeque::new(),
+            ways: BTreeMap::new(),
         }
     }
 

@@ -3,18 +3,15 @@
 use super::*;
 
 impl Endpoint {
-    /// Frames that the carrier takes now.
-    pub fn set_room(&mut self, room: u32) {
-        self.room = room;
-    }
-
     /// The next segment to send. Connections take turns, one segment each.
     #[must_use]
     pub fn poll_transmit(&mut self, now: Time, out: &mut [u8]) -> Option<Datagram> {
-        if self.room == 0 {
+        if self.room == 0 && self.laned == 0 {
             return None;
         }
-        if let Some(reply) = self.replies.pop_front() {
+        if self.room > 0
+            && let Some(reply) = self.replies.pop_front()
+        {
             self.room -= 1;
             out[..reply.len].copy_from_slice(&reply.bytes[..reply.len]);
             return Some(Datagram {
@@ -23,10 +20,19 @@ impl Endpoint {
                 conn: None,
             });
         }
-        while let Some(i) = self.ready.pop_front() {
+        for _ in 0..self.ready.len() {
+            let i = self.ready.pop_front()?;
             let slot = &mut self.slots[i as usize];
+            let data = slot.lane_room.unwrap_or(self.room);
+            if data == 0 && self.room == 0 {
+                self.ready.push_back(i);
+                continue;
+            }
             let sent = match slot.conn.as_mut() {
-                Some(conn) => conn.poll_transmit(now, &mut self.head, out),
+                Some(conn) => {
+                    conn.set_room(data, self.room);
+                    conn.poll_transmit(now, &mut self.head, out)
+                }
                 None => {
                     slot.ready = false;
                     continue;
@@ -35,7 +41,7 @@ impl Endpoint {
             match sent {
                 Some(Transmit::Bytes(len)) => {
                     self.ready.push_back(i);
-                    self.room -= 1;
+                    self.took(i);
                     self.touch(i);
                     return self.datagram(i, len);
                 }
@@ -44,13 +50,30 @@ impl Endpoint {
                 }
                 None => {
                     slot.ready = false;
-                    let at = slot.conn.as_ref().map_or(Time::NEVER, Conn::poll_timeout);
+                    if self.room == 0 {
+                        // It may have something to say that no lane takes.
+                        let id = self.id(i);
+                        self.starved.push_back(id);
+                    }
+                    let conn = &self.slots[i as usize].conn;
+                    let at = conn.as_ref().map_or(Time::NEVER, Conn::poll_timeout);
                     self.deadlines.set(i, at);
                     self.bury(i);
                 }
             }
         }
         None
+    }
+
+    /// A segment left: data into its lane, if there is one, all else into the device.
+    fn took(&mut self, i: u32) {
+        let slot = &mut self.slots[i as usize];
+        let last = slot.conn.as_ref().and_then(Conn::last_sent);
+        let data = last.is_some_and(|s| s.kind.is_data());
+        match &mut slot.lane_room {
+            Some(room) if data => *room -= 1,
+            _ => self.room = self.room.saturating_sub(1),
+        }
     }
 
     pub(super) fn datagram(&self, i: u32, len: usize) -> Option<Datagram> {

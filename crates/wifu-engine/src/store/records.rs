@@ -55,8 +55,23 @@ impl Records {
         let n = self
             .room()
             .min(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
-        let mut bytes = &bytes[..n as usize];
-        while !bytes.is_empty() {
+        let position = self.base.wrapping_add(self.len);
+        self.ring.put(position, &bytes[..n as usize]);
+        self.wrote(n);
+        n
+    }
+
+    /// The free space, to be filled in place and committed with [`Records::wrote`].
+    pub fn space(&mut self) -> [&mut [u8]; 2] {
+        let room = self.room();
+        let position = self.base.wrapping_add(self.len);
+        self.ring.pieces_mut(position, room)
+    }
+
+    /// `n` octets of the space were filled: full records are cut at once.
+    pub fn wrote(&mut self, n: u32) {
+        let mut left = n.min(self.room());
+        while left > 0 {
             let position = self.base.wrapping_add(self.len);
             if !self.open {
                 self.cut.push_back((position, 0));
@@ -65,14 +80,12 @@ impl Records {
             let Some(last) = self.cut.back_mut() else {
                 break;
             };
-            let take = ((self.payload - last.1) as usize).min(bytes.len());
-            last.1 += take as u32;
+            let take = (self.payload - last.1).min(left);
+            last.1 += take;
             self.open = last.1 < self.payload;
-            self.ring.put(position, &bytes[..take]);
-            self.len += take as u32;
-            bytes = &bytes[take..];
+            self.len += take;
+            left -= take;
         }
-        n
     }
 
     /// The last record is cut, whatever its size.
@@ -134,5 +147,20 @@ mod tests {
         r.free(Seq(3));
         assert_eq!(r.record(Seq(2)).concat(), b"");
         assert_eq!(r.room(), 98);
+    }
+
+    #[test]
+    fn what_is_filled_in_place_is_cut_as_what_is_written() {
+        let mut r = Records::new(100, 4, Seq(1));
+        let [a, _] = r.space();
+        assert_eq!(a.len(), 100);
+        a[..6].copy_from_slice(b"abcdef");
+        r.wrote(6);
+        assert_eq!(
+            (r.end(), r.record(Seq(1)).concat()),
+            (Seq(2), b"abcd".to_vec())
+        );
+        r.wrote(1_000);
+        assert_eq!(r.room(), 0, "no more than there is room for");
     }
 }

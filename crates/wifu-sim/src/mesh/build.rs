@@ -26,9 +26,8 @@ use core::ops::Range;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use wifu_core::{Ground, Verbs};
-use wifu_engine::Blueprint;
 use wifu_engine::descriptor::UNSERVED;
-use wifu_node::{Catalog, Protocol, tell_apart};
+use wifu_node::{Catalog, Lanes, LanesConfig, Protocol, tell_apart};
 use wifu_radio::etx::Curves;
 use wifu_radio::plan::Plan;
 use wifu_radio::topology::{PlacementKind, Topology, TopologyError, resolve};
@@ -113,7 +112,7 @@ pub(crate) fn over(
     let rng = scenario.rng();
     let count = plan.nodes.len();
     let (flows, served) = flows(scenario, &plan, &rng, open)?;
-    tell_apart(&served).map_err(|e| ScenarioError::key("flow", e))?;
+    let served = tell_apart(&served).map_err(|e| ScenarioError::key("flow", e))?;
     let finite = flows.iter().filter(|f| f.finite).count();
     let fixed = fixed(scenario, &plan, rows)?;
     let links = routing::links(&plan, &scenario.routing, &mut Curves::default());
@@ -135,6 +134,8 @@ pub(crate) fn over(
         flows,
         plan,
     };
+    let unserved = unserved(&simulation)?;
+    place_lanes(&mut simulation, &rng.split("lanes"), &served, &unserved);
     settle(
         &mut simulation,
         &rng,
@@ -144,8 +145,11 @@ pub(crate) fn over(
         kinds: open.kinds(),
         can: Verbs::ALL,
     };
-    place_handlers(&mut simulation, &rng.split("handlers"), ground, &served)?;
+    let handlers = rng.split("handlers");
+    place_handlers(&mut simulation, &handlers, ground, (&served, &unserved))?;
     simulation.net.lay_routes(&links);
+    simulation.net.laid = false;
+    simulation.reroute();
     begin(&mut simulation);
     Ok(simulation)
 }
@@ -191,12 +195,52 @@ fn network(
     Forwarding::new(count, parts, routes, hops, scenario.host.fwd_cost.0)
 }
 
+/// The nodes that serve no composition.
+fn unserved(simulation: &Simulation) -> Result<BTreeSet<u16>, ScenarioError> {
+    let named = simulation.scenario.host.unserved.iter().enumerate();
+    let number = |(at, name): (usize, &String)| {
+        routing::index(&simulation.plan, name, &format!("host.unserved[{at}]"))
+    };
+    named.map(number).collect()
+}
+
+/// The lanes of the protocols that nodes serve, and what their ends want to learn from links.
+fn place_lanes(
+    simulation: &mut Simulation,
+    rng: &Rng,
+    served: &[Arc<Protocol>],
+    unserved: &BTreeSet<u16>,
+) {
+    let flows = simulation.flows.all.iter();
+    let ends = flows.filter_map(|f| Some(([f.src, f.dst], f.blueprint.clone()?)));
+    let ends: Vec<_> = ends.collect();
+    for node in 0..simulation.plan.nodes.len() as u16 {
+        let serves = !unserved.contains(&node);
+        simulation.nodes.all[usize::from(node)].unserved = !serves;
+        let config = LanesConfig {
+            node: u32::from(node),
+            mtu: u32::from(simulation.scenario.host.mtu),
+            scheduler: simulation.scenario.host.lanes,
+            ..LanesConfig::default()
+        };
+        let stream = rng.split_n(u64::from(node));
+        let lanes = Lanes::new(config, if serves { served } else { &[] }, stream);
+        let mine = || ends.iter().filter(|(at, _)| at.contains(&node));
+        let overhear = mine().any(|(_, b)| b.overhears());
+        let status = mine().any(|(_, b)| b.hears("status"));
+        if lanes.is_some() || overhear || status {
+            simulation.nodes.set_lanes(node, lanes, (overhear, status));
+            simulation.listen(node);
+        }
+    }
+}
+
 /// The chains that the scenario puts at the nodes.
 fn place_handlers(
     simulation: &mut Simulation,
     rng: &Rng,
     ground: Ground<'_>,
-    served: &[Arc<Protocol>],
+    (served, unserved): (&[Arc<Protocol>], &BTreeSet<u16>),
 ) -> Result<(), ScenarioError> {
     let specs = simulation.scenario.handler.clone();
     // By number: a node may be called by its place (`n3`) although it has a name.
@@ -216,14 +260,6 @@ fn place_handlers(
         alone
             .chain(rng, ground)
             .map_err(|e| ScenarioError::key(&path, e.to_string()))?;
-    }
-    let mut unserved = BTreeSet::new();
-    for (at, name) in simulation.scenario.host.unserved.iter().enumerate() {
-        let path = format!("host.unserved[{at}]");
-        unserved.insert(routing::index(&simulation.plan, name, &path)?);
-    }
-    for number in &unserved {
-        simulation.nodes.all[usize::from(*number)].unserved = true;
     }
     for number in 0..simulation.plan.nodes.len() as u16 {
         let here = specs
@@ -278,15 +314,12 @@ fn flows(
             None => {
                 let named = open.protocol(&spec.protocol);
                 let found = named.map_err(|e| ScenarioError::key(at("protocol"), e))?;
-                if found.ends.lane.is_some() {
-                    let what = "its lane cannot run here yet";
-                    return Err(ScenarioError::key(at("protocol"), what));
-                }
+                let found = as_tcp(&found);
                 let known = |p: &&Arc<Protocol>| p.ends.id == found.ends.id;
-                if found.has_hops() && served.iter().find(known).is_none() {
+                if served.iter().find(known).is_none() {
                     served.push(Arc::clone(&found));
                 }
-                Some(as_tcp(&found))
+                Some(Arc::clone(&found.ends))
             }
         };
         let jitter = own.split("start").below(spec.jitter.0.0 + 1);
@@ -317,13 +350,13 @@ fn flows(
 }
 
 /// Its handlers know a protocol's packets by its own number.
-fn as_tcp(protocol: &Protocol) -> Arc<Blueprint> {
+fn as_tcp(protocol: &Arc<Protocol>) -> Arc<Protocol> {
     if protocol.ends.wire.name() != "tcp" || protocol.has_hops() {
-        return Arc::clone(&protocol.ends);
+        return Arc::clone(protocol);
     }
     let mut tcp = (*protocol.ends).clone();
     tcp.number = TCP;
-    Arc::new(tcp)
+    Arc::new(Protocol::of(Arc::new(tcp)))
 }
 
 /// Endpoints where connections begin and end.

@@ -8,7 +8,7 @@ use super::flow::{Flow, once};
 use super::forward::Lost;
 use super::nodes::Nodes;
 use super::pool::Packet;
-use super::record::Recorder;
+use super::record::{Recorder, Whose};
 use super::stop::{Progress, Stop};
 use wifu_engine::{Conn, ConnId, Endpoint, Reason};
 use wifu_wire::Time;
@@ -151,10 +151,15 @@ impl Flows {
     /// Write down what is wanted of connections and queues, and again an interval later.
     pub(crate) fn sample(&mut self, clock: &mut Clock, nodes: &Nodes, air: &Air) {
         let flows = &self.all;
-        self.rec.values(clock.now, |flow, end| {
-            let flow: &Flow = &flows[flow];
-            let node = [flow.src, flow.dst][end];
-            nodes.endpoint_of(node).conn(flow.ends[end].conn?)
+        self.rec.values(clock.now, |number, whose| {
+            let flow: &Flow = &flows[number];
+            match whose {
+                Whose::End(end) => {
+                    let node = [flow.src, flow.dst][end];
+                    nodes.endpoint_of(node).conn(flow.ends[end].conn?)
+                }
+                Whose::Lane(node) => nodes.lane_of(node, flow, number),
+            }
         });
         self.rec.queues(clock.now, air);
         clock.push(clock.now + self.rec.interval, Class::World, What::Sample);

@@ -13,7 +13,7 @@ use super::wire::{Entered, Wire};
 use crate::routing::{Link, Via};
 use wifu_radio::Times;
 use wifu_wire::pcapng::Direction;
-use wifu_wire::{Span, Time};
+use wifu_wire::{LinkFacts, Span, Time};
 
 /// Where a packet was lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,6 +59,14 @@ pub(crate) struct Around<'a> {
 }
 
 impl Around<'_> {
+    /// The link by which packets to a node leave; without one, the radio.
+    pub(crate) fn link(&self, from: u16, to: Option<u16>) -> Option<LinkFacts> {
+        match to.map(|to| self.routes.via(from, to)) {
+            Some(Via::Wire(wire)) => Some(self.wires[wire as usize].facts(self.now)),
+            _ => self.air.link(from),
+        }
+    }
+
     /// The next node on the way from one node to another, and the hops of the whole way; `None`
     /// without a route.
     pub(crate) fn next(&self, from: u16, to: u16) -> Option<(u16, usize)> {
@@ -82,6 +90,8 @@ pub(crate) struct Forwarding {
     tap: Option<Box<dyn Tap>>,
     /// The tap wants to see what is on the air.
     pub(crate) aired: bool,
+    /// Routes were laid since nodes were told.
+    pub(crate) laid: bool,
 }
 
 impl Forwarding {
@@ -103,6 +113,7 @@ impl Forwarding {
             relayed: vec![0; nodes],
             tap: None,
             aired: false,
+            laid: false,
         }
     }
 
@@ -330,6 +341,23 @@ impl Forwarding {
         room
     }
 
+    /// Packets that the link to a destination takes; 0 without a route.
+    pub(crate) fn room_to(&mut self, now: Time, from: u16, to: u16) -> u32 {
+        match self.routes.via(from, to) {
+            Via::Radio(_) => self.air.room(from),
+            Via::Wire(wire) => self.wires[wire as usize].room(now),
+            Via::Nowhere => 0,
+        }
+    }
+
+    /// When a full wire to a destination takes a packet again; radios say so themselves.
+    pub(crate) fn room_to_at(&self, from: u16, to: u16) -> Time {
+        match self.routes.via(from, to) {
+            Via::Wire(wire) => self.wires[wire as usize].next_left(),
+            _ => Time::NEVER,
+        }
+    }
+
     /// When a full wire of the node takes a packet again; radios say so themselves.
     pub(crate) fn room_at(&self, node: u16) -> Time {
         let left = self.routes.ways(node).iter().filter_map(|via| match *via {
@@ -359,6 +387,7 @@ impl Forwarding {
     /// Routes over these links, which are all there are.
     pub(crate) fn lay_routes(&mut self, links: &[Link]) {
         self.routes.lay(links);
+        self.laid = true;
     }
 
     /// The nodes from `from` to `to`, both included; empty if there is no route.

@@ -14,13 +14,35 @@ use wifu_core::{Chain, Counters, Hook, Hooks, LinkFacts, Octets, Packet, Release
 use wifu_core::{NextHop, Sending, Site, TxStatus, Verdict, ip};
 use wifu_wire::{FrameFacts, Neighbour, Notes, Time};
 
-/// The hooks at which a node is asked: a bit for each.
+/// The hooks at which a node is asked, and what else runs there: a bit for each.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Asked(u8);
+pub(crate) struct Asked(u16);
 
 impl Asked {
+    /// Lanes run there.
+    pub(crate) const LANES: Asked = Asked(1 << 8);
+    /// Lanes or an end want to know what the radio overhears.
+    pub(crate) const EARS: Asked = Asked(1 << 9);
+    /// Lanes or an end want to know what the driver reports.
+    pub(crate) const STATUS: Asked = Asked(1 << 10);
+
     fn of(hooks: Hooks) -> Asked {
         Asked(hooks.iter().fold(0, |bits, hook| bits | 1 << hook as u8))
+    }
+
+    /// With these bits, or without them.
+    pub(crate) fn with(self, bits: Asked, on: bool) -> Asked {
+        Asked(if on {
+            self.0 | bits.0
+        } else {
+            self.0 & !bits.0
+        })
+    }
+
+    /// Whether all of these bits are set.
+    #[inline(always)]
+    pub(crate) fn has(self, bits: Asked) -> bool {
+        self.0 & bits.0 == bits.0
     }
 
     /// Whether any handler of the node is asked anywhere.
@@ -157,6 +179,8 @@ impl Octets for Seen<'_> {
 
 struct Here<'a> {
     node: u16,
+    /// Where the packet goes that is looked at.
+    to: Option<u16>,
     around: Around<'a>,
 }
 
@@ -166,7 +190,7 @@ impl Site for Here<'_> {
     }
 
     fn link(&self) -> LinkFacts {
-        self.around.air.link(self.node).unwrap_or_default()
+        self.around.link(self.node, self.to).unwrap_or_default()
     }
 
     fn next_hop(&self, to: Ipv4Addr) -> Option<NextHop> {
@@ -184,7 +208,8 @@ impl Nodes {
     /// Put a chain at a node, in place of the one before.
     pub(crate) fn set_chain(&mut self, node: u16, chain: Chain) {
         let node = &mut self.all[usize::from(node)];
-        node.asked = Asked::of(chain.hooks());
+        let more = node.asked.0 & 0xFF00;
+        node.asked = Asked(Asked::of(chain.hooks()).0 | more);
         node.chain = Some(Box::new(chain));
     }
 
@@ -227,7 +252,7 @@ impl Nodes {
         again: Asking,
     ) -> Verdict {
         let (id, hook) = (way.id, way.hook);
-        let node = pool[id].at;
+        let (node, dst) = (pool[id].at, pool[id].dst);
         let Some(chain) = self.all[usize::from(node)].chain.as_deref_mut() else {
             return Verdict::Accept;
         };
@@ -248,7 +273,8 @@ impl Nodes {
         packet.rssi_dbm = way.came.radio.map(|r| r.rssi_dbm);
         packet.rate = way.came.radio.map(|r| r.mode.rate());
         packet.notes = way.came.notes;
-        let here = Here { node, around };
+        let to = Some(dst);
+        let here = Here { node, to, around };
         let now = around.now;
         let verdict = match again {
             Asking::New => chain.on_packet(hook, &mut packet, now, &here),
@@ -314,7 +340,8 @@ impl Nodes {
     pub(crate) fn chain_due(&mut self, around: Around<'_>, node: u16) {
         let now = around.now;
         if let Some(chain) = self.chain(node).filter(|c| c.poll_timeout() <= now) {
-            chain.handle_timeout(now, &Here { node, around });
+            let to = None;
+            chain.handle_timeout(now, &Here { node, to, around });
             self.collect(node);
         }
     }
@@ -322,7 +349,8 @@ impl Nodes {
     /// The driver reported a packet.
     pub(crate) fn status(&mut self, around: Around<'_>, node: u16, status: &TxStatus) {
         if let Some(chain) = self.chain(node) {
-            chain.on_tx_status(status, around.now, &Here { node, around });
+            let to = None;
+            chain.on_tx_status(status, around.now, &Here { node, to, around });
             self.collect(node);
         }
     }

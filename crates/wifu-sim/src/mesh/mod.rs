@@ -37,6 +37,7 @@ mod flows;
 mod forward;
 mod hop;
 mod hops;
+mod lane;
 mod motion;
 mod nodes;
 mod passage;
@@ -123,7 +124,13 @@ impl Simulation {
     /// If there is no node of that number.
     pub fn set_chain(&mut self, node: u16, chain: Chain) {
         self.nodes.set_chain(node, chain);
-        let overhears = self.nodes.asked(node).at(wifu_core::Hook::Overheard);
+        self.listen(node);
+    }
+
+    /// Its radio reports what it overhears if anything at the node wants to know.
+    fn listen(&mut self, node: u16) {
+        let asked = self.nodes.asked(node);
+        let overhears = asked.at(wifu_core::Hook::Overheard) || asked.has(hop::Asked::EARS);
         self.net.air.listen(&self.plan, node, overhears);
     }
 

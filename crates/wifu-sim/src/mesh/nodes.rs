@@ -7,6 +7,7 @@ use super::hop::{Asked, Came};
 use std::collections::BTreeMap;
 use wifu_core::{Chain, Hook};
 use wifu_engine::{Endpoint, EndpointConfig};
+use wifu_node::{Down, Lanes};
 use wifu_wire::{Note, Time};
 
 /// No endpoint.
@@ -21,6 +22,11 @@ pub(crate) struct Node {
     pub(crate) chain: Option<Box<Chain>>,
     /// When its chain's next event is due.
     pub(crate) chain_at: Time,
+    pub(crate) lanes: Option<Box<Lanes>>,
+    /// When its lanes' next event is due.
+    pub(crate) lanes_at: Time,
+    /// What a lane is handing down at this moment.
+    pub(crate) going: Option<Down>,
     /// No composition's handlers run here.
     pub(crate) unserved: bool,
 }
@@ -43,6 +49,8 @@ pub(crate) struct Nodes {
     pub(crate) octets: Vec<u8>,
     /// Lines that handlers wrote, by node.
     pub(crate) lines: Vec<(u16, String)>,
+    /// Flows of packets of which lanes made copies, while they are counted.
+    pub(crate) copies: Vec<u32>,
 }
 
 impl Nodes {
@@ -53,6 +61,9 @@ impl Nodes {
             asked: Asked::default(),
             chain: None,
             chain_at: Time::NEVER,
+            lanes: None,
+            lanes_at: Time::NEVER,
+            going: None,
             unserved: false,
         };
         Nodes {
@@ -61,6 +72,7 @@ impl Nodes {
             held: BTreeMap::new(),
             octets: Vec::new(),
             lines: Vec::new(),
+            copies: Vec::new(),
         }
     }
 
@@ -76,6 +88,7 @@ impl Nodes {
             node: u32::from(node),
             mtu,
             unserved,
+            lanes: self.all[usize::from(node)].lanes.is_some(),
             ..EndpointConfig::default()
         };
         self.hosts.push(Host {

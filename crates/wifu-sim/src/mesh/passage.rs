@@ -13,6 +13,7 @@ use super::steps::Then;
 use super::tap::RadioFacts;
 use super::udp::LOAD;
 use wifu_core::{Hook, LinkTo, Sending, TxStatus, Verdict, What};
+use wifu_node::Origin;
 use wifu_radio::{Event, Times};
 use wifu_wire::IpInfo;
 use wifu_wire::ipv4::{self, HEADER};
@@ -54,7 +55,8 @@ impl Simulation {
                 } => {
                     let code = u64::from(node) << 32 | u64::from(tries) << 8;
                     self.clock.mix(code | u64::from(delivered) | 4);
-                    if self.nodes.asked(node).any() {
+                    let asked = self.nodes.asked(node);
+                    if asked.any() {
                         let status = TxStatus {
                             ticket: u64::from(cookie),
                             delivered,
@@ -65,8 +67,12 @@ impl Simulation {
                         let around = self.net.around(self.clock.now).1;
                         self.nodes.status(around, node, &status);
                         self.let_go(node);
+                        if asked.has(Asked::STATUS) {
+                            self.status_to_lanes(node, cookie, &status);
+                        }
                     }
                     self.sent_by_radio(to, cookie, &times);
+                    self.stir_lanes(node);
                 }
                 Event::Overheard {
                     node,
@@ -80,6 +86,7 @@ impl Simulation {
                     self.overhear(node, cookie, came);
                 }
                 Event::Room { node } => {
+                    self.stir_lanes(node);
                     let host = self.nodes.number(node);
                     if host != NONE {
                         self.pump(host);
@@ -101,6 +108,14 @@ impl Simulation {
     /// A packet leaves the node that holds it: from this hook on.
     pub(crate) fn leave(&mut self, hook: Hook, id: u32) {
         self.pass(hook, id, Came::HERE, false);
+    }
+
+    /// The node that holds a packet has looked at it, and it goes on.
+    pub(crate) fn relayed(&mut self, id: u32) {
+        let asked = self.nodes.asked(self.net.pool[id].at);
+        if !asked.has(Asked::LANES) || !self.taken_by_lane(id) {
+            self.leave(Hook::Postrouting, id);
+        }
     }
 
     /// What a node sends enters the network.
@@ -136,23 +151,35 @@ impl Simulation {
             hook = match hook {
                 Hook::Prerouting if dst == node => Hook::Input,
                 Hook::Prerouting => Hook::Forward,
-                Hook::Input => return self.deliver(id, came),
+                Hook::Input => {
+                    if all.has(Asked::LANES) && !self.seen_by_lanes(id, came, Origin::ForHere) {
+                        return;
+                    }
+                    return self.deliver(id, came);
+                }
                 Hook::Forward => {
+                    if all.has(Asked::LANES) && !self.seen_by_lanes(id, came, Origin::Link) {
+                        return;
+                    }
                     came = Came::HERE;
                     match self.net.relay(&mut self.clock, id) {
+                        Relayed::Now if all.has(Asked::LANES) && self.taken_by_lane(id) => return,
                         Relayed::Now => Hook::Postrouting,
                         Relayed::Later => return,
                         Relayed::Expired => return self.lose(id, Lost::Route),
                     }
                 }
                 Hook::Output => {
+                    if all.has(Asked::LANES) && self.own_to_lane(id, came) {
+                        return;
+                    }
                     came = Came::HERE;
                     Hook::Postrouting
                 }
                 Hook::Postrouting => {
                     return match self.net.dispatch(&mut self.clock, id) {
                         Ok(()) => {}
-                        Err(why) => self.lose(id, why),
+                        Err(why) => self.refused(node, id, why),
                     };
                 }
                 Hook::Overheard => return,
@@ -256,7 +283,8 @@ impl Simulation {
 
     /// A radio heard a packet for somebody else.
     fn overhear(&mut self, node: u16, cookie: u32, came: Came) {
-        if !self.nodes.asked(node).at(Hook::Overheard) {
+        let asked = self.nodes.asked(node);
+        if !asked.at(Hook::Overheard) && !asked.has(Asked::EARS) {
             return;
         }
         let pool = &mut self.net.pool;
@@ -266,9 +294,21 @@ impl Simulation {
         pool[cookie].passed = passed;
         let with = self.net.around(self.clock.now);
         let way = Passage::new(id, Hook::Overheard, came);
-        self.nodes.overhear(with, way);
-        self.let_go(node);
+        if asked.at(Hook::Overheard) {
+            self.nodes.overhear(with, way);
+            self.let_go(node);
+        }
+        if asked.has(Asked::EARS) {
+            self.overheard_by_lanes(way);
+        }
         self.net.pool.release(id);
+        if asked.has(Asked::EARS) {
+            let host = self.nodes.number(node);
+            self.hand_down(node);
+            if host != NONE {
+                self.pump(host);
+            }
+        }
     }
 
     /// A broadcast was heard: a routing daemon's, or what a handler sent to all.
@@ -315,7 +355,7 @@ impl Simulation {
     }
 
     /// A packet is lost; its entry is free.
-    fn lose(&mut self, id: u32, why: Lost) {
+    pub(crate) fn lose(&mut self, id: u32, why: Lost) {
         if let Some(flow) = self.net.lose(&mut self.clock, id, why) {
             self.flows.lost(self.clock.now, flow, why);
         }

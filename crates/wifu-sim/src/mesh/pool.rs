@@ -132,6 +132,22 @@ impl Pool {
         true
     }
 
+    /// The octets of a packet, to be changed in place: nobody shares them.
+    pub(crate) fn own(&mut self, id: u32) -> &mut [u8] {
+        let Packet { buffer, len, .. } = self.packets[id as usize];
+        let len = usize::from(len);
+        let mut mine = buffer;
+        if self.counts[buffer as usize] > 1 {
+            mine = self.buffer();
+            let from = buffer as usize * self.stride;
+            let to = mine as usize * self.stride;
+            self.octets.copy_within(from..from + len, to);
+            self.drop_buffer(buffer);
+            self.packets[id as usize].buffer = mine;
+        }
+        &mut self.octets_mut(mine)[..len]
+    }
+
     /// The packet as it looks where it is now, in memory of the pool's: TTL and checksum patched.
     pub(crate) fn as_seen(&mut self, id: u32) -> &[u8] {
         let mut scratch = core::mem::take(&mut self.scratch);

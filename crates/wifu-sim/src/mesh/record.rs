@@ -7,7 +7,7 @@ use crate::scenario::{RecordSpec, ScenarioError, SeriesSpec};
 use std::collections::{BTreeMap, BTreeSet};
 use wifu_engine::quantity::Watched;
 use wifu_engine::signal::Sent;
-use wifu_engine::{Conn, Kind, Reason};
+use wifu_engine::{Blueprint, Conn, Kind, Reason};
 use wifu_radio::plan::Plan;
 use wifu_wire::{Span, Time, names};
 
@@ -27,10 +27,18 @@ struct Sampled {
     /// Of its series.
     name: String,
     flow: usize,
-    /// Whose connection: the sender's (0) or the receiver's.
-    end: usize,
+    whose: Whose,
     of: Watched,
     points: Series,
+}
+
+/// Whose number it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Whose {
+    /// The connection's of the sender (0) or the receiver (1).
+    End(usize),
+    /// That of the lane of this node, from the flow's sender to its receiver.
+    Lane(u16),
 }
 
 /// All series, and which are wanted.
@@ -60,6 +68,26 @@ fn of_flow(flow: usize, name: &str) -> String {
 
 fn of_node(node: &str, name: &str) -> String {
     format!("node.{node}.{name}")
+}
+
+/// Whose number a name is, of a flow of this composition: the sender's, the receiver's (`peer.`), or
+/// that of a node's lane (`NODE.`).
+fn whose(blueprint: &Blueprint, name: &str, plan: &Plan) -> Result<(Whose, Watched), String> {
+    let (first, rest) = name.split_once('.').unwrap_or(("", name));
+    let node = plan.nodes.iter().position(|n| n.name == first);
+    match (first, node) {
+        ("peer", _) => Ok((Whose::End(1), blueprint.watched(rest)?)),
+        (_, Some(node)) => {
+            let lane = blueprint.lane.as_ref().ok_or_else(|| {
+                format!(
+                    "{} has no lane: nodes on the way know nothing",
+                    blueprint.name
+                )
+            })?;
+            Ok((Whose::Lane(node as u16), lane.watched(rest)?))
+        }
+        _ => Ok((Whose::End(0), blueprint.watched(name)?)),
+    }
 }
 
 impl Recorder {
@@ -99,10 +127,11 @@ impl Recorder {
         for (i, name) in spec.series.names().iter().enumerate() {
             let found = match name.split_once('.') {
                 None if name == SeriesSpec::ALL => Ok(()),
-                Some(("flow", rest)) => recorder.want_of_flows(rest, flows),
+                Some(("flow", rest)) => recorder.want_of_flows(rest, flows, plan),
                 Some(("node", rest)) => recorder.want_of_nodes(rest, plan),
                 _ => Err(String::from(
-                    "write flow.1.cwnd, flow.*.cwnd, flow.1.peer.window, node.n1.queue, or all",
+                    "write flow.1.cwnd, flow.*.cwnd, flow.1.peer.window, flow.1.n2.PART.PROBE of a \
+                     lane, node.n1.queue, or all",
                 )),
             };
             let at = || format!("record.series[{i}]");
@@ -112,12 +141,12 @@ impl Recorder {
     }
 
     /// `N.NAME`, `N.peer.NAME`; `*` stands for all flows that know the name.
-    fn want_of_flows(&mut self, rest: &str, flows: &[Flow]) -> Result<(), String> {
+    fn want_of_flows(&mut self, rest: &str, flows: &[Flow], plan: &Plan) -> Result<(), String> {
         let Some((number, name)) = rest.split_once('.') else {
             return Err(String::from("write flow.NUMBER.NAME, as in flow.1.cwnd"));
         };
         if number == "*" {
-            let each = (0..flows.len()).map(|i| self.want_of_flow(i, name, &flows[i]));
+            let each = (0..flows.len()).map(|i| self.want_of_flow(i, name, &flows[i], plan));
             let results: Vec<_> = each.collect();
             return match results.iter().any(Result::is_ok) {
                 true => Ok(()),
@@ -128,10 +157,17 @@ impl Recorder {
         let known = index.and_then(|i| Some((i, flows.get(i)?)));
         let count = flows.len();
         let (i, flow) = known.ok_or_else(|| format!("flows are numbered from 1 to {count}"))?;
-        self.want_of_flow(i, name, flow)
+        self.want_of_flow(i, name, flow, plan)
     }
 
-    fn want_of_flow(&mut self, i: usize, name: &str, flow: &Flow) -> Result<(), String> {
+    /// `N.NAME`, `N.peer.NAME`, `N.NODE.NAME`.
+    fn want_of_flow(
+        &mut self,
+        i: usize,
+        name: &str,
+        flow: &Flow,
+        plan: &Plan,
+    ) -> Result<(), String> {
         let full = of_flow(i, name);
         let segments = SEGMENTS.contains(&name);
         if segments || name == DELIVERED {
@@ -142,15 +178,14 @@ impl Recorder {
                 let what = "this flow has datagrams and no connection: it knows delivered, offered";
                 return Err(String::from(what));
             };
-            let peers = name.strip_prefix("peer.");
-            let (flow, end) = (i, usize::from(peers.is_some()));
-            let of = blueprint.watched(peers.unwrap_or(name))?;
+            let (whose, of) = whose(blueprint, name, plan)?;
+            let flow = i;
             if !self.sampled.iter().any(|s| s.name == full) {
                 let (name, points) = (full.clone(), Series::new());
                 self.sampled.push(Sampled {
                     name,
                     flow,
-                    end,
+                    whose,
                     of,
                     points,
                 });
@@ -193,11 +228,11 @@ impl Recorder {
     pub(crate) fn values<'a>(
         &mut self,
         now: Time,
-        conn: impl Fn(usize, usize) -> Option<&'a Conn>,
+        conn: impl Fn(usize, Whose) -> Option<&'a Conn>,
     ) {
         let t = now.as_secs_f64();
         for sampled in &mut self.sampled {
-            if let Some(conn) = conn(sampled.flow, sampled.end) {
+            if let Some(conn) = conn(sampled.flow, sampled.whose) {
                 let value = conn.value(sampled.of).unwrap_or(f64::NAN);
                 sampled.points.push((t, value));
             }

@@ -89,6 +89,11 @@ impl Routes {
         }
     }
 
+    /// Whom a node's connections are with.
+    pub(crate) fn peers(&self, node: u16) -> &[u16] {
+        &self.peers[usize::from(node)]
+    }
+
     /// By which link a packet to `to` leaves `from`.
     pub(crate) fn via(&self, from: u16, to: u16) -> Via {
         self.table.via(from, to)

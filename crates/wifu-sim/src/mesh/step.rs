@@ -3,7 +3,6 @@
 use super::Simulation;
 use super::events::What;
 use super::stop::EndReason;
-use wifu_core::Hook;
 use wifu_wire::Time;
 
 impl Simulation {
@@ -61,7 +60,8 @@ impl Simulation {
                     self.arrive(id, from, None);
                 }
             }
-            What::Forward(packet) => self.leave(Hook::Postrouting, packet),
+            What::Forward(packet) => self.relayed(packet),
+            What::Lanes(node) => self.lanes_due(node as u16),
             What::Chain(node) => self.chain_due(node as u16),
             What::Wake(host) => {
                 if self.nodes.wake(clock.now, host) {
@@ -86,6 +86,9 @@ impl Simulation {
                 }
             }
             What::Sample => self.flows.sample(clock, &self.nodes, &net.air),
+        }
+        if core::mem::take(&mut self.net.laid) {
+            self.reroute();
         }
     }
 }

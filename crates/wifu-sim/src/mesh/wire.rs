@@ -1,7 +1,7 @@
 //! Wired links: point to point, full duplex, a rate, a delay, a queue.
 
 use std::collections::VecDeque;
-use wifu_wire::{Rng, Span, Time};
+use wifu_wire::{LinkFacts, Rate, Rng, Span, Time};
 
 /// What became of a packet at a wire's entrance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,9 @@ pub(crate) enum Entered {
     /// It is lost after it was sent.
     Lost,
 }
+
+/// Weight of the past in the average of the delay (Behaviour 7.1), as of radios.
+const KEEP: f64 = 0.75;
 
 /// One direction of a wired link. As packets are served in order at a constant rate, each one's
 /// departure is known when it enters; as they arrive in order, one scheduled arrival is enough.
@@ -39,6 +42,9 @@ pub(crate) struct Wire {
     /// Packets on their way with their arrivals, in order.
     flying: VecDeque<(Time, u32)>,
     last: Time,
+    /// The average of queueing plus transmission of what entered, nanoseconds, and its last sample.
+    average: Option<f64>,
+    sample: Option<Span>,
     pub(crate) packets: u64,
     pub(crate) octets: u64,
     pub(crate) full: u64,
@@ -61,10 +67,33 @@ impl Wire {
             leaving: VecDeque::new(),
             flying: VecDeque::new(),
             last: Time::ZERO,
+            average: None,
+            sample: None,
             packets: 0,
             octets: 0,
             full: 0,
             lost: 0,
+        }
+    }
+
+    /// Its rate; `None`: no limit.
+    pub(crate) fn rate(&self) -> Option<Rate> {
+        (self.rate > 0).then_some(Rate(self.rate))
+    }
+
+    /// What handlers learn of it. A wire knows when it will be done with a packet as soon as it has
+    /// it: its delay is that of the last packet that entered.
+    pub(crate) fn facts(&self, now: Time) -> LinkFacts {
+        let queued = self.leaving.iter().filter(|left| **left > now).count();
+        LinkFacts {
+            delay: self.average.map(|ns| Span(ns.round() as u64)),
+            sample: self.sample,
+            first: Some(self.time_for(1_500)),
+            queued: Some(queued as u32),
+            room: Some((self.limit + 1).saturating_sub(queued) as u32),
+            last_done: None,
+            busy: None,
+            rate: self.rate(),
         }
     }
 
@@ -104,6 +133,10 @@ impl Wire {
         let begins = self.leaving.back().copied().unwrap_or(now);
         let takes = self.time_for(len);
         let left = begins + takes;
+        let delay = left - now;
+        let ns = delay.0 as f64;
+        self.average = Some(self.average.map_or(ns, |d| KEEP * d + (1.0 - KEEP) * ns));
+        self.sample = Some(delay);
         if left > now {
             self.leaving.push_back(left);
         }

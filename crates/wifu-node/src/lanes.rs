@@ -1,0 +1,611 @@
+//! The lane runner: hop protocols between the hooks of a node. A lane is a [`Conn`] over a store of
+//! packets, one per flow and direction of travel, which takes custody of the flow's data and hands
+//! them down when its parts permit it.
+
+use crate::turn::{Scheduler, Turn};
+use crate::{Protocol, Ways};
+use core::net::{Ipv4Addr, SocketAddrV4};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use wifu_core::{Select, TxStatus, ip, shim};
+use wifu_engine::board::SiteFacts;
+use wifu_engine::{Blueprint, Conn, Deadlines, Status, Ticket, Transmit, Tuple};
+use wifu_wire::{Class, FrameFacts, Head, Rng, Span, Time, Wire};
+
+/// A flow in one direction, as its packets name it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct FlowKey {
+    /// Number of the composition among those that the node serves.
+    served: u16,
+    /// IP protocol number.
+    pub proto: u8,
+    /// The connection's identifier, in formats that carry one.
+    pub conn_id: u32,
+    /// Where its packets come from.
+    pub source: SocketAddrV4,
+    /// Where they go.
+    pub target: SocketAddrV4,
+}
+
+impl FlowKey {
+    /// The same flow in the other direction.
+    #[must_use]
+    pub fn back(self) -> FlowKey {
+        FlowKey {
+            source: self.target,
+            target: self.source,
+            ..self
+        }
+    }
+
+    /// The ends as the sender of its packets sees them.
+    pub fn tuple(self) -> Tuple {
+        Tuple {
+            proto: self.proto,
+            local: self.source,
+            remote: self.target,
+        }
+    }
+}
+
+/// Limits and identity of a node's lanes.
+#[derive(Clone, Debug)]
+pub struct LanesConfig {
+    /// This node, for people.
+    pub node: u32,
+    /// Largest IP packet, bytes.
+    pub mtu: u32,
+    /// Most lanes at once. The one idle longest makes room if it holds nothing; if all hold
+    /// packets, data of a further flow are dropped and counted.
+    pub most: usize,
+    /// A lane that saw no packet for so long is closed, and what it holds is dropped.
+    pub idle: Span,
+    /// Whose turn it is.
+    pub scheduler: Scheduler,
+}
+
+impl Default for LanesConfig {
+    fn default() -> LanesConfig {
+        LanesConfig {
+            node: 0,
+            mtu: 1500,
+            most: 1_024,
+            idle: Span::SECOND * 30,
+            scheduler: Scheduler::default(),
+        }
+    }
+}
+
+/// What lanes of a node counted.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct LaneCounters {
+    /// Packets taken into custody.
+    pub taken: u64,
+    /// Packets handed down, repetitions included.
+    pub sent: u64,
+    /// Packets of which a copy was handed down while the lane kept them.
+    pub copies: u64,
+    /// Packets that came back because nothing would take them.
+    pub returned: u64,
+    /// Packets dropped: the lane was full.
+    pub full: u64,
+    /// Packets dropped by a part of a lane.
+    pub refused: u64,
+    /// Packets dropped because no further lane could be opened.
+    pub unlaned: u64,
+    /// Packets dropped with their lane, which was idle.
+    pub idled: u64,
+    /// Lanes opened.
+    pub opened: u64,
+    /// The most packets that waited in one lane.
+    pub most: u32,
+}
+
+/// What lanes make of a packet that passes.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Seen {
+    /// It goes on.
+    On,
+    /// It was meant for this node's lane, and ends here.
+    Here,
+    /// A part dropped it.
+    Dropped(&'static str),
+}
+
+/// What lanes make of a packet that is about to leave.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Took {
+    /// It leaves now: no lane is for it.
+    Not,
+    /// A lane has it.
+    Taken,
+    /// Its lane is full, or none could be opened.
+    Dropped,
+}
+
+/// A packet that a lane hands down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Down {
+    /// Which; its words are written already.
+    pub ticket: Ticket,
+    lane: u32,
+    number: wifu_wire::Seq,
+    kept: bool,
+}
+
+struct Served {
+    select: Select,
+    wire: Arc<dyn Wire>,
+    lane: Arc<Blueprint>,
+}
+
+pub(crate) struct Lane {
+    pub(crate) key: FlowKey,
+    pub(crate) conn: Conn,
+    /// Packets in its custody.
+    held: Vec<Ticket>,
+    /// When its packets came, of those that wait: the scheduler's.
+    pub(crate) turn: Turn,
+    /// When a packet of its flow was last seen, and when to look whether that is long ago.
+    heard: Time,
+    idle_at: Time,
+    /// Its packets come from this node's own end.
+    own: bool,
+}
+
+/// All lanes of a node.
+pub struct Lanes {
+    config: LanesConfig,
+    served: Vec<Served>,
+    pub(crate) slots: Vec<Option<Lane>>,
+    free: Vec<u32>,
+    table: BTreeMap<FlowKey, u32>,
+    pub(crate) active: VecDeque<u32>,
+    deadlines: Deadlines,
+    freed: Vec<Ticket>,
+    /// Flows of this node's own ends whose lanes have other room than before.
+    rooms: VecDeque<u32>,
+    head: Head,
+    rng: Rng,
+    counters: LaneCounters,
+    pub(crate) stamp: u64,
+}
+
+impl Lanes {
+    /// Lanes of these protocols: those among them that have some. `None` if none has.
+    pub fn new(config: LanesConfig, protocols: &[Arc<Protocol>], rng: Rng) -> Option<Lanes> {
+        let served = protocols.iter().filter_map(|p| {
+            Some(Served {
+                select: p.select(),
+                wire: Arc::clone(&p.ends.wire),
+                lane: Arc::clone(p.ends.lane.as_ref()?),
+            })
+        });
+        let served: Vec<Served> = served.collect();
+        (!served.is_empty()).then(|| Lanes {
+            config,
+            served,
+            slots: Vec::new(),
+            free: Vec::new(),
+            table: BTreeMap::new(),
+            active: VecDeque::new(),
+            deadlines: Deadlines::default(),
+            freed: Vec::new(),
+            rooms: VecDeque::new(),
+            head: Head::default(),
+            rng,
+            counters: LaneCounters::default(),
+            stamp: 0,
+        })
+    }
+
+    /// Whether a part of a lane hears what radios overhear.
+    pub fn overhears(&self) -> bool {
+        self.served.iter().any(|s| s.lane.overhears())
+    }
+
+    /// Whether a part of a lane hears what the driver reports.
+    pub fn wants_status(&self) -> bool {
+        self.served.iter().any(|s| s.lane.hears("status"))
+    }
+
+    /// What was counted.
+    pub fn counters(&self) -> LaneCounters {
+        self.counters
+    }
+
+    /// The lanes that are open, in the order of their flows.
+    pub fn all(&self) -> impl Iterator<Item = (&FlowKey, &Conn)> {
+        let conn = |i: u32| self.slots[i as usize].as_ref().map(|l| &l.conn);
+        self.table
+            .iter()
+            .filter_map(move |(key, i)| Some((key, conn(*i)?)))
+    }
+
+    /// A packet came, is for this node (`here`) or goes on from it; or this node's own end sends it
+    /// (`own`). The lanes of its flow see it, whichever way it goes; data that go on open one.
+    pub fn see(
+        &mut self,
+        now: Time,
+        packet: &[u8],
+        facts: &FrameFacts,
+        from: Origin,
+        ways: &mut dyn Ways,
+    ) -> Seen {
+        let Some((at, key, header)) = self.parse(packet) else {
+            return Seen::On;
+        };
+        let segment = &packet[at..];
+        let class = self.served[usize::from(key.served)].wire.class(segment);
+        if class == Class::Data && from != Origin::ForHere {
+            let _opened = self.open(now, key, from == Origin::Own, ways);
+        }
+        for (key, along) in [(key, true), (key.back(), false)] {
+            let Some(&i) = self.table.get(&key) else {
+                continue;
+            };
+            let facts = FrameFacts {
+                bytes: u16::try_from(packet.len()).unwrap_or(u16::MAX),
+                along,
+                ..*facts
+            };
+            let Some(lane) = self.slots[i as usize].as_mut() else {
+                continue;
+            };
+            lane.heard = now;
+            // A part may hide the acknowledgement from those after it, not from the other lane.
+            let ack = self.head.ack;
+            let payload = &segment[header..];
+            let dropped = lane
+                .conn
+                .handle_segment(now, &mut self.head, payload, &facts);
+            self.head.ack = ack;
+            self.touch(i);
+            if let Some(why) = dropped {
+                self.counters.refused += 1;
+                return Seen::Dropped(why);
+            }
+        }
+        let ends = class == Class::Hop && from == Origin::Link;
+        if ends { Seen::Here } else { Seen::On }
+    }
+
+    /// A packet is about to leave: data enter the lane of their flow.
+    pub fn take(&mut self, now: Time, ticket: Ticket, packet: &[u8]) -> Took {
+        let Some((at, key, _)) = self.parse(packet) else {
+            return Took::Not;
+        };
+        let served = &self.served[usize::from(key.served)];
+        if served.wire.class(&packet[at..]) != Class::Data {
+            return Took::Not;
+        }
+        let Some(&i) = self.table.get(&key) else {
+            self.counters.unlaned += 1;
+            return Took::Dropped;
+        };
+        let number = self.head.seq;
+        let Some(lane) = self.slots[i as usize].as_mut() else {
+            return Took::Dropped;
+        };
+        if !lane.conn.push(now, ticket, number) {
+            self.counters.full += 1;
+            return Took::Dropped;
+        }
+        lane.held.push(ticket);
+        lane.turn.came(self.stamp);
+        self.stamp += 1;
+        self.counters.taken += 1;
+        self.counters.most = self.counters.most.max(lane.conn.board().app.queued);
+        self.touch(i);
+        Took::Taken
+    }
+
+    /// A radio overheard a packet: the lanes of its flow learn of it.
+    pub fn overheard(&mut self, now: Time, packet: &[u8], facts: &FrameFacts) {
+        let Some((at, key, header)) = self.parse(packet) else {
+            return;
+        };
+        for (key, along) in [(key, true), (key.back(), false)] {
+            let Some(&i) = self.table.get(&key) else {
+                continue;
+            };
+            let facts = FrameFacts {
+                bytes: u16::try_from(packet.len()).unwrap_or(u16::MAX),
+                along,
+                ..*facts
+            };
+            if let Some(lane) = self.slots[i as usize].as_mut() {
+                let payload = &packet[at + header..];
+                lane.conn.handle_overheard(now, &self.head, payload, &facts);
+                self.touch(i);
+            }
+        }
+    }
+
+    /// The driver reported a packet that this node sent.
+    pub fn status(&mut self, now: Time, packet: &[u8], status: &TxStatus) {
+        let Some((_, key, _)) = self.parse(packet) else {
+            return;
+        };
+        let Some(&i) = self.table.get(&key) else {
+            return;
+        };
+        if let Some(lane) = self.slots[i as usize].as_mut() {
+            let status = Status {
+                number: self.head.seq,
+                delivered: status.delivered,
+                attempts: status.attempts,
+                delay: Some(status.delay),
+            };
+            lane.conn.handle_status(now, status);
+            self.touch(i);
+        }
+    }
+
+    /// Routes may have changed: each lane learns of its own.
+    pub fn reroute(&mut self, now: Time, ways: &mut dyn Ways) {
+        for i in 0..self.slots.len() as u32 {
+            if let Some(lane) = self.slots[i as usize].as_mut() {
+                let to = *lane.key.target.ip();
+                let route = ways.route(to).unwrap_or_default();
+                lane.conn.set_route(now, &route);
+                self.touch(i);
+            }
+        }
+    }
+
+    /// What is due.
+    pub fn handle_timeout(&mut self, now: Time) {
+        while let Some((at, i)) = self.deadlines.first().filter(|d| d.0 <= now) {
+            debug_assert!(at <= now);
+            let Some(lane) = self.slots[i as usize].as_mut() else {
+                self.deadlines.set(i, Time::NEVER);
+                continue;
+            };
+            lane.conn.handle_timeout(now);
+            if lane.idle_at <= now {
+                lane.idle_at = lane.heard + self.config.idle;
+                if lane.idle_at <= now {
+                    self.close(i);
+                    continue;
+                }
+            }
+            self.touch(i);
+        }
+    }
+
+    /// When the next thing is due.
+    pub fn poll_timeout(&self) -> Time {
+        self.deadlines.first().map_or(Time::NEVER, |d| d.0)
+    }
+
+    /// The next packet to hand down, of whose lane it is the turn and whose way has room.
+    pub fn poll(&mut self, now: Time, ways: &mut dyn Ways) -> Option<Down> {
+        for i in &self.active {
+            if let Some(lane) = self.slots[*i as usize].as_mut() {
+                lane.turn.stuck = false;
+            }
+        }
+        while let Some(i) = self.config.scheduler.next(self) {
+            let Some(lane) = self.slots[i as usize].as_mut() else {
+                self.rest(i);
+                continue;
+            };
+            let room = ways.room(*lane.key.target.ip());
+            if room == 0 {
+                lane.turn.stuck = true;
+                continue;
+            }
+            lane.conn.set_room(room, room);
+            match lane.conn.poll_transmit(now, &mut self.head, &mut []) {
+                Some(Transmit::Packet { ticket, keep }) => {
+                    return Some(self.down(i, ticket, keep, ways));
+                }
+                // Lanes have the packets of their protocol and make none.
+                Some(Transmit::Bytes(_)) => {}
+                None => self.rest(i),
+            }
+        }
+        None
+    }
+
+    /// A packet that was handed down could not leave: it is the lane's again, and waits for room,
+    /// of which there is none: what had room and takes nothing would be asked for ever.
+    pub fn put_back(&mut self, now: Time, down: Down) {
+        let Some(lane) = self.slots[down.lane as usize].as_mut() else {
+            self.freed.push(down.ticket);
+            return;
+        };
+        self.counters.returned += 1;
+        if down.kept {
+            self.freed.push(down.ticket);
+        } else {
+            lane.held.push(down.ticket);
+            lane.turn.back(self.stamp);
+        }
+        let whole = (!down.kept).then_some(down.ticket);
+        lane.conn.put_back(now, whole, down.number);
+        self.touch(down.lane);
+    }
+
+    /// Where those go that the last poll found without room.
+    pub fn stuck(&self) -> impl Iterator<Item = Ipv4Addr> + '_ {
+        let lanes = self.active.iter();
+        let lanes = lanes.filter_map(|i| self.slots[*i as usize].as_ref());
+        lanes.filter(|l| l.turn.stuck).map(|l| *l.key.target.ip())
+    }
+
+    /// A packet that no lane needs any more: the substrate frees it.
+    pub fn poll_freed(&mut self) -> Option<Ticket> {
+        self.freed.pop()
+    }
+
+    /// A flow of this node's own end, whose lane now takes so many packets.
+    pub fn poll_room(&mut self) -> Option<(FlowKey, u32)> {
+        while let Some(i) = self.rooms.pop_front() {
+            if let Some(lane) = &self.slots[i as usize] {
+                return Some((lane.key, lane.conn.board().app.room));
+            }
+        }
+        None
+    }
+
+    fn down(&mut self, i: u32, ticket: Ticket, keep: bool, ways: &mut dyn Ways) -> Down {
+        let sent = if keep { ways.twin(ticket) } else { ticket };
+        let wire = {
+            let lane = self.slots[i as usize].as_mut();
+            let lane = lane.expect("it was polled just now");
+            let number = lane.conn.last_sent().map(|s| s.seq);
+            lane.turn.left(ways.bytes(sent));
+            if !keep {
+                lane.held.retain(|t| *t != ticket);
+            }
+            (lane.key.served, number.unwrap_or_default())
+        };
+        let (served, number) = wire;
+        let (head, wire) = (&self.head, &self.served[usize::from(served)].wire);
+        ways.patch(sent, &mut |packet| {
+            if let Some(at) = transport(packet) {
+                wire.patch(head, &mut packet[at..]);
+            }
+        });
+        self.counters.sent += 1;
+        self.counters.copies += u64::from(keep);
+        self.touch(i);
+        Down {
+            ticket: sent,
+            lane: i,
+            number,
+            kept: keep,
+        }
+    }
+
+    /// Where the transport header of a packet is, its flow, and the header's length; `self.head` is
+    /// the packet's. `None` if it is of no composition that has lanes here.
+    fn parse(&mut self, packet: &[u8]) -> Option<(usize, FlowKey, usize)> {
+        let at = transport(packet)?;
+        let served = self.served.iter().position(|s| s.select.fits(packet))?;
+        let wire = &self.served[served].wire;
+        let header = wire.parse(&packet[at..], &mut self.head).ok()?;
+        let (src, dst) = ip::addresses(packet);
+        self.head.ttl = packet[8];
+        let key = FlowKey {
+            served: served as u16,
+            proto: packet[9],
+            conn_id: self.head.conn_id,
+            source: SocketAddrV4::new(src, self.head.sport),
+            target: SocketAddrV4::new(dst, self.head.dport),
+        };
+        Some((at, key, header))
+    }
+
+    /// The lane of a flow, which is opened if there is none and room for one.
+    fn open(&mut self, now: Time, key: FlowKey, own: bool, ways: &mut dyn Ways) -> Option<u32> {
+        if let Some(i) = self.table.get(&key) {
+            return Some(*i);
+        }
+        if self.table.len() >= self.config.most {
+            let idle = |l: &Lane| l.held.is_empty().then_some(l.heard);
+            let open = self.table.values().copied();
+            let open = open.filter_map(|i| Some((idle(self.slots[i as usize].as_ref()?)?, i)));
+            let oldest = open.min()?;
+            self.close(oldest.1);
+        }
+        let mut site = SiteFacts {
+            me: self.config.node,
+            mtu: self.config.mtu,
+            conn_id: key.conn_id,
+            ..SiteFacts::default()
+        };
+        site.set_route(&ways.route(*key.target.ip()).unwrap_or_default());
+        let rng = self.rng.split_n(self.counters.opened);
+        let lane = &self.served[usize::from(key.served)].lane;
+        let conn = lane.open(key.tuple(), site, rng).ok()?;
+        self.counters.opened += 1;
+        let i = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            (self.slots.len() - 1) as u32
+        });
+        let capacity = lane.engine_int("packets") as usize;
+        self.slots[i as usize] = Some(Lane {
+            key,
+            conn,
+            held: Vec::with_capacity(capacity + 1),
+            turn: Turn::new(self.counters.opened, capacity),
+            heard: now,
+            idle_at: now + self.config.idle,
+            own,
+        });
+        self.table.insert(key, i);
+        Some(i)
+    }
+
+    fn close(&mut self, i: u32) {
+        let Some(mut lane) = self.slots[i as usize].take() else {
+            return;
+        };
+        self.freed.extend(lane.conn.take_freed());
+        let freed = &self.freed;
+        lane.held.retain(|t| !freed.contains(t));
+        self.counters.idled += lane.held.len() as u64;
+        self.freed.append(&mut lane.held);
+        self.table.remove(&lane.key);
+        self.rest(i);
+        self.deadlines.set(i, Time::NEVER);
+        self.free.push(i);
+    }
+
+    /// After anything happened to a lane.
+    fn touch(&mut self, i: u32) {
+        let Some(lane) = self.slots[i as usize].as_mut() else {
+            return;
+        };
+        for ticket in lane.conn.take_freed() {
+            lane.held.retain(|t| *t != ticket);
+            self.freed.push(ticket);
+        }
+        if lane.own && !self.rooms.contains(&i) {
+            self.rooms.push_back(i);
+        }
+        if !lane.turn.active {
+            lane.turn.active = true;
+            self.active.push_back(i);
+        }
+        self.deadlines
+            .set(i, lane.conn.poll_timeout().min(lane.idle_at));
+    }
+
+    /// A lane has nothing to send now.
+    fn rest(&mut self, i: u32) {
+        self.active.retain(|a| *a != i);
+        if let Some(lane) = self.slots[i as usize].as_mut() {
+            lane.turn.rest();
+            let at = lane.conn.poll_timeout().min(lane.idle_at);
+            self.deadlines.set(i, at);
+        }
+    }
+}
+
+/// Where a packet that a lane sees comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// Over a link, and it goes on from here.
+    Link,
+    /// Over a link, and it is for this node.
+    ForHere,
+    /// From this node's own end.
+    Own,
+}
+
+/// Where the transport header begins, behind a shim if there is one.
+fn transport(packet: &[u8]) -> Option<usize> {
+    match shim::parse(packet) {
+        Some((head, at)) => {
+            let at = at + usize::from(head.length);
+            (at < packet.len()).then_some(at)
+        }
+        None => ip::payload(packet).map(|r| r.start),
+    }
+}

@@ -1,0 +1,184 @@
+//! What the three compositions have in common on the mesh: over wires the gap of the closed form,
+//! losses on every hop, a path that falls silent, no allocation per packet, the same seed.
+
+use wifu_node::Registry;
+use wifu_sim::mesh::Simulation;
+use wifu_sim::outcome::Outcome;
+use wifu_sim::scenario::Scenario;
+use wifu_testkit::alloc::{Counting, allocations_in};
+use wifu_wire::{Span, Time};
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+fn registry() -> Registry {
+    wifu::standard()
+        .with_parts(custom::PARTS)
+        .with_handlers(custom::HANDLERS)
+        .with_library(custom::library())
+}
+
+fn simulation(text: &str) -> Simulation {
+    let scenario = Scenario::from_toml(text).unwrap_or_else(|e| panic!("{e}"));
+    Simulation::new(&scenario, &registry()).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn run(text: &str) -> Outcome {
+    let mut simulation = simulation(text);
+    simulation.run();
+    let outcome = simulation.outcome();
+    let flow = &outcome.flows[0];
+    assert!(flow.finished && flow.corrupt == 0, "{flow:?}");
+    outcome
+}
+
+fn flow(protocol: &str, bytes: &str) -> String {
+    format!(
+        "[[flow]]\nfrom = \"n1\"\nto = \"n5\"\nprotocol = \"{protocol}\"\napp = \"file\"\n\
+         bytes = \"{bytes}\"\n"
+    )
+}
+
+/// Four wires of 24 Mb/s and 1 ms.
+fn wires(more: &str) -> String {
+    let wire = |i: u32| {
+        let j = i + 1;
+        format!(
+            "[[topology.wire]]\na = \"n{i}\"\nb = \"n{j}\"\nrate = \"24Mb/s\"\ndelay = \"1ms\"\n\
+             overhead = 0\n{more}"
+        )
+    };
+    let nodes: String = (1..=5)
+        .map(|i| format!("[[topology.node]]\nname = \"n{i}\"\n"))
+        .collect();
+    format!(
+        "[topology]\n{nodes}{}",
+        (1..=4).map(wire).collect::<String>()
+    )
+}
+
+const RADIOS: &str = "[topology]\nwords = \"linear,5\"\nset = \"TB-W9\"\n";
+
+/// Median time between departures of data, microseconds.
+fn median_gap_us(outcome: &Outcome) -> f64 {
+    let sent: Vec<f64> = outcome.series["flow.1.sent"].iter().map(|p| p.0).collect();
+    let mut gaps: Vec<f64> = sent.windows(2).map(|w| (w[1] - w[0]) * 1e6).collect();
+    gaps.sort_by(f64::total_cmp);
+    gaps[gaps.len() / 2]
+}
+
+/// With nothing queued a round trip takes `hops * ((data + ack) * 8 / b + 2 * d)`, which leaves of
+/// `factor / 2 * (rtt / hops + (data - ack) * 8 / b)` this: one packet and one delay per hop.
+const CLOSED_FORM_US: f64 = 4.0 * (1500.0 * 8.0 / 24.0 + 1000.0);
+
+#[test]
+fn the_gap_is_that_of_the_closed_form_and_the_pacer_is_what_limits() {
+    let series = "[record]\nseries = [\"flow.1.sent\"]\n";
+    let text = |protocol: &str| format!("{}{series}{}", wires(""), flow(protocol, "1M"));
+    let paced = run(&text("paced"));
+    let share = paced.flows[0].limited_s["pace"] / paced.flows[0].until_s;
+    let (gap, burst) = (
+        median_gap_us(&paced),
+        median_gap_us(&run(&text("tcp-newreno"))),
+    );
+    println!("median gap {gap} us (closed form {CLOSED_FORM_US}), without the gate {burst} us");
+    println!("limited by the pacer {:.0} % of the time", share * 100.0);
+    assert!(share > 0.9);
+    assert!((gap / CLOSED_FORM_US - 1.0).abs() < 0.05);
+    assert!(burst < 0.2 * CLOSED_FORM_US);
+}
+
+#[test]
+fn losses_on_every_hop_are_repaired() {
+    for protocol in ["paced,hop_factor=1", "rated"] {
+        for seed in 1..=3 {
+            let lossy = "loss = 0.02\n";
+            let name = protocol.split(',').next().unwrap();
+            let series = match name {
+                "rated" => {
+                    "[record]\nseries = [\"flow.1.hole-list.resent\", \"flow.1.peer.epoch-feedback.holes\"]\n"
+                }
+                _ => "",
+            };
+            let text = format!(
+                "seed = {seed}\n{}{series}{}",
+                wires(lossy),
+                flow(protocol, "1M")
+            );
+            let outcome = run(&text);
+            let flow = &outcome.flows[0];
+            let (lost, again) = (flow.packets.wire, flow.retransmissions);
+            let told = |name: &str| outcome.series.get(name).and_then(|s| s.last()).map(|p| p.1);
+            println!(
+                "{protocol} seed {seed}: {:.2} s, {lost} lost, {again} retransmitted, {} timeouts",
+                flow.until_s, flow.timeouts
+            );
+            assert!(lost > 40 && again > 30);
+            if name == "rated" {
+                assert_eq!(flow.timeouts, 0, "holes alone repair it");
+                assert!(told("flow.1.peer.epoch-feedback.holes") > Some(30.0));
+                assert!(
+                    (again as f64) < 1.5 * lost as f64,
+                    "more was retransmitted than lost"
+                );
+            }
+        }
+    }
+}
+
+/// The sender walks out of everybody's reach for a second.
+#[test]
+fn a_silent_path_halves_the_rate_and_is_asked_again() {
+    let text = format!(
+        "[topology]\nwords = \"linear,3,spacing=20\"\n[topology.radio]\npower_dbm = 8\n\
+         [radio]\nrate = \"24Mb/s\"\n[routing]\nkind = \"chain\"\n\
+         [record]\nseries = [\"flow.1.delay-rate.missed\", \"flow.1.delay-rate.stalls\"]\n\
+         [[mobility]]\nkind = \"trace\"\n\
+         rows = [[1, \"n1\", 0, 0], [1.05, \"n1\", 0, 3000], [2, \"n1\", 0, 3000], [2.05, \"n1\", 0, 0]]\n{}",
+        flow("rated", "2M").replace("n5", "n3")
+    );
+    let outcome = run(&text);
+    let told = |name: &str| outcome.series.get(name).and_then(|s| s.last()).map(|p| p.1);
+    let (missed, stalls) = (
+        told("flow.1.delay-rate.missed"),
+        told("flow.1.delay-rate.stalls"),
+    );
+    println!(
+        "{:.2} s, missed {missed:?}, stalls {stalls:?}",
+        outcome.flows[0].until_s
+    );
+    assert!(missed >= Some(3.0) && stalls >= Some(1.0));
+}
+
+#[test]
+fn a_packet_costs_no_allocation() {
+    for protocol in ["paced", "rated", "hop"] {
+        let lossy = "[radio]\nattempts = 2\n";
+        let mut simulation = simulation(&format!("{RADIOS}{lossy}{}", flow(protocol, "100M")));
+        // Memory that is kept grows to what the worst moment needs.
+        simulation.step_until(Time::ZERO + Span::SECOND * 60);
+        let segments = |s: &mut Simulation| s.outcome().flows[0].segments;
+        let before = segments(&mut simulation);
+        let taken = allocations_in(|| {
+            simulation.step_until(Time::ZERO + Span::SECOND * 90);
+        });
+        let packets = segments(&mut simulation) - before;
+        println!("{protocol}: {taken} allocations, {packets} segments");
+        assert!(
+            packets > 500 && taken == 0,
+            "{protocol}: {taken} allocations"
+        );
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace() {
+    for protocol in ["paced", "rated"] {
+        let hash = |seed: u32| {
+            let text = format!("seed = {seed}\n{RADIOS}{}", flow(protocol, "100k"));
+            run(&text).trace_hash
+        };
+        assert_eq!(hash(7), hash(7));
+        assert_ne!(hash(7), hash(8));
+    }
+}
