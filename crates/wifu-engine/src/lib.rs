@@ -1,6 +1,6 @@
 //! WiFu Transport's engine: connections composed of parts. It owns the order in which parts are
-//! asked, the timers (data, not callbacks), the randomness, the clock (passed in) and the trace.
-//! It names no component and knows no operating system.
+//! asked, the timers (data, not callbacks), the randomness and the clock (passed in). It names no
+//! component and knows no operating system.
 #![forbid(unsafe_code)]
 
 pub mod admission;
@@ -22,7 +22,6 @@ pub mod quantity;
 mod resolve;
 pub mod signal;
 pub mod store;
-pub mod trace;
 
 pub use admission::{Admission, Tuple};
 pub use bench::Bench;

@@ -4,6 +4,7 @@ use crate::seg::Seg;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use wifu_engine::signal::Sent;
 use wifu_engine::{Blueprint, Conn, ConnId, Endpoint, EndpointConfig, Event, Fault};
 use wifu_wire::{IpInfo, Rng, Span, Time};
 
@@ -165,8 +166,13 @@ pub struct Pair {
     pub sent: [u64; 2],
     /// What was handed to the wire, once recording is on.
     pub seen: Vec<Seen>,
-    /// Keep [`Pair::seen`].
+    /// Keep [`Pair::seen`] and [`Pair::departures`].
     pub record: bool,
+    /// What each side's connection says that it sent while recording was on, from when its
+    /// application knows of the connection.
+    pub departures: [Vec<(Time, Sent)>; 2],
+    /// The connections' counts of segments when they were last asked.
+    asked: [u64; 2],
     rng: Rng,
     /// Steps at the present instant: time that stands still is a bug.
     still: u32,
@@ -179,7 +185,6 @@ impl Pair {
             Endpoint::new(EndpointConfig {
                 seed,
                 node,
-                trace: true,
                 ..EndpointConfig::default()
             })
         };
@@ -198,6 +203,8 @@ impl Pair {
             sent: [0; 2],
             seen: Vec::new(),
             record: false,
+            departures: [Vec::new(), Vec::new()],
+            asked: [0; 2],
             rng: Rng::new(seed).split("wire"),
             still: 0,
         }
@@ -289,12 +296,25 @@ impl Pair {
             let mut any = false;
             while let Some(d) = self.ends[side].poll_transmit(self.now, &mut out) {
                 any = true;
+                if self.record {
+                    self.note(side);
+                }
                 self.launch(side, d.ip, &out[..d.len]);
             }
             if !any {
                 return;
             }
         }
+    }
+
+    /// Note a departure, if the segment was one of the connection's.
+    fn note(&mut self, side: usize) {
+        let conn = self.apps[side].conn.and_then(|id| self.ends[side].conn(id));
+        let Some(conn) = conn else { return };
+        let count = conn.counters().segments_out;
+        let new = count != core::mem::replace(&mut self.asked[side], count);
+        let sent = conn.last_sent().filter(|_| new);
+        self.departures[side].extend(sent.map(|s| (self.now, s)));
     }
 
     fn events(&mut self, side: usize) {

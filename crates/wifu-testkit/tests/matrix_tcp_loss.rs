@@ -5,7 +5,7 @@ mod tcp_common;
 use std::cell::Cell;
 use std::rc::Rc;
 use tcp_common::*;
-use wifu_engine::{Fault, Reason, Signal};
+use wifu_engine::{Fault, Reason};
 use wifu_testkit::pair::Fate;
 use wifu_wire::{Flags, Rng, Seq, Span};
 
@@ -72,10 +72,9 @@ fn one_loss_in_a_window_is_recovered_without_a_timeout() {
             count += u32::from(f.from == 0 && !seg.is_empty());
             count == 20 && f.from == 0 && !seg.is_empty()
         });
-        let mut pair = complete(pair, spec, 600);
-        let signals = signals(&mut pair, 0);
-        assert_eq!(losses(&signals), (1, 0), "{spec}");
-        let dup_acks = signals.iter().filter(|s| s.1 == Signal::DupAck).count();
+        let pair = complete(pair, spec, 600);
+        assert_eq!(losses(&pair, 0), (1, 0), "{spec}");
+        let dup_acks = duplicates(&pair, 1).len();
         assert!(dup_acks >= 3, "{spec}: {dup_acks} duplicate ACKs");
         let again = repeated(&pair, 0);
         let lost = pair.seen.iter().find(|s| s.fate == Fate::Drop).unwrap();
@@ -97,11 +96,10 @@ fn several_losses_in_a_window_need_a_timeout_only_where_the_variant_does() {
             count += u32::from(f.from == 0 && !seg.is_empty());
             [25, 27, 29, 30].contains(&count) && f.from == 0 && !seg.is_empty()
         });
-        let mut pair = complete(pair, spec, 600);
-        let signals = signals(&mut pair, 0);
-        assert_eq!(losses(&signals).1, 0, "{spec}: timeouts");
+        let pair = complete(pair, spec, 600);
+        assert_eq!(losses(&pair, 0).1, 0, "{spec}: timeouts");
         if spec != "tcp-tahoe" {
-            assert_eq!(losses(&signals).0, 1, "{spec}: episodes");
+            assert_eq!(losses(&pair, 0).0, 1, "{spec}: episodes");
             assert_eq!(repeated(&pair, 0).len(), 4, "{spec}: segments again");
         }
     }
@@ -115,9 +113,8 @@ fn all_acknowledgements_lost_for_five_seconds_back_the_timeout_off_and_recover()
         lose(&mut pair, move |f, _| {
             f.from == 1 && f.at >= from && f.at < to
         });
-        let mut pair = complete(pair, spec, 600);
-        let signals = signals(&mut pair, 0);
-        let times = sent_because(&signals, Reason::Timeout);
+        let pair = complete(pair, spec, 600);
+        let times = sent_because(&pair, 0, Reason::Timeout);
         let in_blackout: Vec<_> = times.iter().filter(|t| **t < to).collect();
         assert_eq!(in_blackout.len(), 2, "{spec}: {times:?}");
         let gaps = [
@@ -141,8 +138,7 @@ fn silence_for_ever_ends_in_a_timeout_after_twelve_tries() {
         assert_eq!(fault(&pair, 0), Some(Some(Fault::TimedOut)), "{spec}");
         let tx = &pair.conn(0).board().tx;
         assert_eq!((tx.timeouts, tx.backoff), (13, 13), "{spec}");
-        let signals = signals(&mut pair, 0);
-        let rescues = sent_because(&signals, Reason::Timeout).len();
+        let rescues = sent_because(&pair, 0, Reason::Timeout).len();
         assert_eq!(rescues, 12, "{spec}: data goes again twelve times");
     }
 }
@@ -158,10 +154,9 @@ fn reordered_and_duplicated_acknowledgements_are_harmless() {
                 (1, 1) => Fate::Late(Span(rng.below(15_000_000))),
                 _ => Fate::Deliver,
             });
-            let mut pair = complete(pair, spec, 600);
+            let pair = complete(pair, spec, 600);
             assert_eq!(repeated(&pair, 0).len(), 0, "{spec}, seed {seed}");
-            let signals = signals(&mut pair, 0);
-            assert_eq!(losses(&signals), (0, 0), "{spec}, seed {seed}");
+            assert_eq!(losses(&pair, 0), (0, 0), "{spec}, seed {seed}");
         }
     }
 }
@@ -186,9 +181,8 @@ fn a_lost_tail_of_one_to_ten_packets_comes_again_after_one_timeout() {
                 let index = seg.seq.since(first.get().unwrap()) / 1448;
                 fresh && index >= 40 - tail
             });
-            let mut pair = complete(pair, spec, 600);
-            let signals = signals(&mut pair, 0);
-            assert_eq!(losses(&signals), (0, 1), "{spec}, last {tail} lost");
+            let pair = complete(pair, spec, 600);
+            assert_eq!(losses(&pair, 0), (0, 1), "{spec}, last {tail} lost");
             let again = repeated(&pair, 0);
             let data: u32 = again.iter().map(|s| s.seg.len()).sum();
             assert!(data >= 1448 * tail, "{spec}, last {tail} lost");
@@ -257,9 +251,8 @@ fn a_lost_retransmission_is_sent_once_more() {
             hits += usize::from(hit);
             hit
         });
-        let mut pair = complete(pair, spec, 600);
-        let signals = signals(&mut pair, 0);
-        let (fast, timeouts) = losses(&signals);
+        let pair = complete(pair, spec, 600);
+        let (fast, timeouts) = losses(&pair, 0);
         assert_eq!((fast, timeouts), (1, 1), "{spec}");
     }
 }

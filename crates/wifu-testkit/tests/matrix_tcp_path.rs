@@ -5,7 +5,6 @@ mod tcp_common;
 
 use std::collections::BTreeSet;
 use tcp_common::*;
-use wifu_engine::trace::What;
 use wifu_engine::{Endpoint, EndpointConfig};
 use wifu_testkit::pair::{App, Fate, Pair, pattern};
 use wifu_wire::{Flags, Rng, Span, Time};
@@ -22,14 +21,12 @@ fn a_packet_that_two_others_overtake_is_not_sent_again() {
                 false => Fate::Deliver,
             }
         });
-        let mut pair = complete(pair, spec, 600);
+        let pair = complete(pair, spec, 600);
         let held = |s: &&wifu_testkit::pair::Seen| s.fate == Fate::Behind(2);
         assert!(pair.seen.iter().filter(held).count() > 20, "{spec}");
         assert_eq!(repeated(&pair, 0).len(), 0, "{spec}");
-        let signals = signals(&mut pair, 0);
-        assert_eq!(losses(&signals), (0, 0), "{spec}");
-        let dup = |s: &&(Time, wifu_engine::Signal)| s.1 == wifu_engine::Signal::DupAck;
-        assert!(signals.iter().filter(dup).count() >= 20, "{spec}");
+        assert_eq!(losses(&pair, 0), (0, 0), "{spec}");
+        assert!(duplicates(&pair, 1).len() >= 20, "{spec}");
     }
 }
 
@@ -307,18 +304,15 @@ fn smaller_packets_and_windows_than_usual_work() {
                 *end = Endpoint::new(EndpointConfig {
                     node: n as u32,
                     mtu,
-                    trace: true,
                     ..EndpointConfig::default()
                 });
             }
             let full = format!("{spec}{set}");
-            let mut pair = complete(pair, &full, 36_000);
+            let pair = complete(pair, &full, 36_000);
             let longest = data(&pair, 0).map(|s| s.seg.len()).max().unwrap();
             assert!(longest + 52 <= mtu, "{full}: {longest}");
-            let id = pair.apps[0].conn.unwrap();
-            for r in pair.ends[0].take_trace(id) {
-                assert!(!matches!(r.what, What::Dropped(_)), "{full}: {r:?}");
-            }
+            let dropped = pair.ends[0].drops();
+            assert!(dropped.is_empty(), "{full}: {dropped:?}");
         }
     }
 }

@@ -5,7 +5,7 @@ mod tcp_common;
 
 use core::net::{Ipv4Addr, SocketAddrV4};
 use tcp_common::*;
-use wifu_engine::{Endpoint, EndpointConfig, State};
+use wifu_engine::{Endpoint, State};
 use wifu_testkit::alloc::{Counting, live};
 use wifu_testkit::pair::{App, CLIENT, Fate, Pair, SERVER, Seen, pattern};
 use wifu_testkit::seg::{Seg, between};
@@ -20,19 +20,6 @@ fn specs() -> [String; 5] {
 }
 
 const AT: SocketAddrV4 = SocketAddrV4::new(SERVER, 80);
-
-/// A pair that keeps neither records nor traces.
-fn lean(seed: u64) -> Pair {
-    let mut pair = Pair::new(seed);
-    for (n, end) in pair.ends.iter_mut().enumerate() {
-        *end = Endpoint::new(EndpointConfig {
-            seed,
-            node: n as u32,
-            ..EndpointConfig::default()
-        });
-    }
-    pair
-}
 
 /// Ten SYNs of strangers who will never answer.
 fn flood(pair: &mut Pair, rng: &mut Rng, proto: u8) {
@@ -63,7 +50,7 @@ fn flood(pair: &mut Pair, rng: &mut Rng, proto: u8) {
 fn a_hundred_thousand_syns_of_strangers_change_nothing_and_memory_is_bounded() {
     for spec in ["tcp-newreno", "tcp-cubic,rcv_wnd=65535,snd_buf=131071"] {
         let blueprint = wifu_parts::blueprint(spec).unwrap();
-        let mut pair = lean(1);
+        let mut pair = Pair::new(1);
         // Answers to strangers reach nobody.
         pair.spoil = Box::new(|f| match f.ip.dst {
             CLIENT | SERVER => Fate::Deliver,
@@ -127,7 +114,7 @@ fn a_hundred_thousand_syns_of_strangers_change_nothing_and_memory_is_bounded() {
 /// `n` clients at once at a listener with this backlog; each sends its number, and gets it back.
 fn burst(spec: &str, n: u64, backlog: usize) -> Pair {
     let blueprint = wifu_parts::blueprint(spec).unwrap();
-    let mut pair = lean(9);
+    let mut pair = Pair::new(9);
     pair.ends[1].listen(&blueprint, AT, backlog).unwrap();
     pair.usher = Some(Box::new(|| App {
         to_write: b"welcome".to_vec(),
@@ -298,7 +285,7 @@ fn a_syn_with_another_number_does_not_replace_what_was_evicted() {
 fn a_thousand_connections_at_once_carry_twenty_kilobytes_each_way() {
     for spec in specs() {
         let blueprint = wifu_parts::blueprint(&spec).unwrap();
-        let mut pair = lean(2);
+        let mut pair = Pair::new(2);
         lose_randomly(&mut pair, 1, 3);
         pair.ends[1].listen(&blueprint, AT, 1_024).unwrap();
         pair.usher = Some(Box::new(|| App {
@@ -364,7 +351,7 @@ fn cycles(pair: &mut Pair, blueprint: &std::sync::Arc<wifu_engine::Blueprint>, n
 fn ten_thousand_connections_one_after_another_leave_memory_where_it_was() {
     for spec in specs() {
         let blueprint = wifu_parts::blueprint(&spec).unwrap();
-        let mut pair = lean(3);
+        let mut pair = Pair::new(3);
         pair.ends[1].listen(&blueprint, AT, 16).unwrap();
         pair.usher = Some(Box::new(|| App {
             to_write: b"pong".to_vec(),
@@ -384,7 +371,7 @@ fn ten_thousand_connections_one_after_another_leave_memory_where_it_was() {
 fn ten_thousand_refused_and_aborted_connections_leave_nothing() {
     for spec in specs() {
         let blueprint = wifu_parts::blueprint(&spec).unwrap();
-        let mut pair = lean(4);
+        let mut pair = Pair::new(4);
         pair.ends[1].serve(&blueprint);
         let run = |n: usize, pair: &mut Pair| {
             for i in 0..n {

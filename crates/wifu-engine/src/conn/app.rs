@@ -6,7 +6,6 @@ use crate::composition::ConfigError;
 use crate::descriptor::Value;
 use crate::signal::{Fault, Signal, Status};
 use crate::store::{SendStore, Ticket};
-use crate::trace::{Record, What};
 use wifu_wire::{Seq, Time};
 
 impl Conn {
@@ -235,27 +234,5 @@ impl Conn {
     pub fn detach(&mut self) {
         self.core.store = None;
         (self.core.board.app.unread, self.core.board.app.room) = (0, 0);
-    }
-
-    /// Keep a trace from now on.
-    pub fn start_trace(&mut self) {
-        self.trace = Some(Vec::new());
-    }
-
-    /// The trace since the last call.
-    pub fn take_trace(&mut self) -> Vec<Record> {
-        self.trace.as_mut().map(core::mem::take).unwrap_or_default()
-    }
-
-    pub(super) fn record(&mut self, at: Time, what: What) {
-        if let Some(trace) = &mut self.trace {
-            let b = &self.core.board;
-            trace.push(Record {
-                at,
-                what,
-                cwnd: b.win.cwnd,
-                ssthresh: b.win.ssthresh,
-            });
-        }
     }
 }

@@ -4,7 +4,6 @@ use super::Conn;
 use crate::component::{Admit, SLOTS, Segment, TIMERS};
 use crate::signal::Signal;
 use crate::store::SendStore;
-use crate::trace::What;
 use wifu_wire::{FrameFacts, Head, Time};
 
 impl Conn {
@@ -49,10 +48,7 @@ impl Conn {
             }
         }
         self.settle(now);
-        if let Some(reason) = dropped {
-            self.counters.dropped += 1;
-            self.record(now, What::Dropped(reason));
-        }
+        self.counters.dropped += u64::from(dropped.is_some());
         dropped
     }
 
@@ -104,7 +100,6 @@ impl Conn {
                 }
             }
             self.note(now, &signal);
-            self.record(now, What::Signal(signal));
         }
         if let Some(store) = &self.core.store {
             let app = &mut self.core.board.app;

@@ -13,7 +13,6 @@ use crate::permit::Limit;
 use crate::quantity::{Of, Watched};
 use crate::signal::{Fault, Ring, Sent};
 use crate::store::{Store, StorePlan, Ticket};
-use crate::trace::Record;
 use std::sync::Arc;
 use wifu_wire::{Rng, Span, Time, Wire};
 
@@ -138,7 +137,6 @@ pub struct Conn {
     over: bool,
     opened_at: Option<Time>,
     counters: Counters,
-    trace: Option<Vec<Record>>,
     blueprint: Arc<Blueprint>,
 }
 
@@ -222,7 +220,6 @@ impl Blueprint {
             over: false,
             opened_at: None,
             counters: Counters::default(),
-            trace: None,
             blueprint: Arc::clone(self),
         })
     }

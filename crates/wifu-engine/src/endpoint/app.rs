@@ -139,14 +139,6 @@ impl Endpoint {
             .unwrap_or_else(gone)
     }
 
-    /// Take a connection's trace since the last call.
-    pub fn take_trace(&mut self, id: ConnId) -> Vec<crate::trace::Record> {
-        self.slot(id)
-            .and_then(|s| s.conn.as_mut())
-            .map(Conn::take_trace)
-            .unwrap_or_default()
-    }
-
     pub(super) fn with<R>(&mut self, id: ConnId, call: impl FnOnce(&mut Conn) -> R) -> Option<R> {
         let conn = self.slot(id)?.conn.as_mut()?;
         let result = call(conn);

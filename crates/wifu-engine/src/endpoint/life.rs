@@ -49,10 +49,7 @@ impl Endpoint {
         if let Some(route) = self.ways.get(tuple.remote.ip()) {
             site.set_route(route);
         }
-        let mut conn = blueprint.open(tuple, site, rng)?;
-        if self.config.trace {
-            conn.start_trace();
-        }
+        let conn = blueprint.open(tuple, site, rng)?;
         self.serve(blueprint);
         let i = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::default());

@@ -40,8 +40,6 @@ pub struct EndpointConfig {
     pub max_conns: usize,
     /// Most connections kept that only rest (of TCP: TIME_WAIT); beyond, the oldest is forgotten.
     pub max_time_wait: usize,
-    /// Connections keep traces from the start.
-    pub trace: bool,
     /// The annotation by which handlers tell of nodes that do not serve a composition.
     pub unserved: Option<Note>,
     /// The node runs the lanes of compositions that have one.
@@ -56,7 +54,6 @@ impl Default for EndpointConfig {
             mtu: 1500,
             max_conns: 65_536,
             max_time_wait: 4_096,
-            trace: false,
             unserved: None,
             lanes: false,
         }

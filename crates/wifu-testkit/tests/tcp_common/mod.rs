@@ -2,8 +2,8 @@
 #![allow(dead_code, missing_docs)]
 
 use core::net::SocketAddrV4;
-use wifu_engine::trace::What;
-use wifu_engine::{Cause, ConnId, Fault, Reason, Signal, State};
+use wifu_engine::signal::Sent;
+use wifu_engine::{ConnId, Fault, Kind, Reason, State};
 use wifu_testkit::pair::{Fate, Flying, Pair, SERVER, Seen, pattern};
 use wifu_testkit::seg::Seg;
 use wifu_wire::{Flags, Rng, Seq, Span, Time};
@@ -149,30 +149,34 @@ pub fn repeated(pair: &Pair, side: usize) -> Vec<&Seen> {
     again
 }
 
-/// The signals of one side since the last call.
-pub fn signals(pair: &mut Pair, side: usize) -> Vec<(Time, Signal)> {
-    let id = pair.apps[side].conn.unwrap();
-    let trace = pair.ends[side].take_trace(id);
-    let signal = trace.into_iter().filter_map(|r| match r.what {
-        What::Signal(s) => Some((r.at, s)),
-        What::Dropped(_) => None,
+/// Bare ACKs of one side that say no more than the segment before them.
+pub fn duplicates(pair: &Pair, side: usize) -> Vec<&Seg> {
+    let acks: Vec<&Seg> = sent(pair, side).map(|s| &s.seg).collect();
+    let again = |w: &&[&Seg]| w[0].ack == w[1].ack && w[1].is_bare_ack() && !w[0].has(Flags::FIN);
+    acks.windows(2).filter(again).map(|w| w[1]).collect()
+}
+
+/// How many episodes of recovery there were: (by duplicate ACKs or scoreboard, by timeout). An
+/// episode of the first kind begins with one segment that goes again, past window and pacer.
+pub fn losses(pair: &Pair, side: usize) -> (usize, u32) {
+    let begins = |d: &&(Time, Sent)| d.1.kind == Kind::Rescue && d.1.reason == Reason::DupAck;
+    let begun = pair.departures[side].iter().filter(begins).count();
+    (begun, pair.conn(side).board().tx.timeouts)
+}
+
+/// Times at which one side's segments left for a reason.
+pub fn sent_because(pair: &Pair, side: usize, reason: Reason) -> Vec<Time> {
+    let log = pair.departures[side].iter();
+    log.filter(|d| d.1.reason == reason).map(|d| d.0).collect()
+}
+
+/// An internal quantity of one side's parts, if one of them has it.
+pub fn probe(pair: &Pair, side: usize, name: &str) -> Option<f64> {
+    let mut found = None;
+    pair.conn(side).observe(&mut |_, probe, value| {
+        found = found.or((probe == name).then_some(value));
     });
-    signal.collect()
-}
-
-/// How often each loss cause opened an episode: (duplicate ACKs or scoreboard, timeout).
-pub fn losses(signals: &[(Time, Signal)]) -> (usize, usize) {
-    let count = |cause: Cause| {
-        let is = |s: &&(Time, Signal)| matches!(s.1, Signal::Lost(l) if l.cause == cause);
-        signals.iter().filter(is).count()
-    };
-    (count(Cause::DupAcks), count(Cause::Timeout))
-}
-
-/// Times at which segments left for a reason.
-pub fn sent_because(signals: &[(Time, Signal)], reason: Reason) -> Vec<Time> {
-    let is = |s: &&(Time, Signal)| matches!(s.1, Signal::Sent(x) if x.reason == reason);
-    signals.iter().filter(is).map(|s| s.0).collect()
+    found
 }
 
 /// A segment as one side could send it now: next number, right acknowledgement, its present clock.
