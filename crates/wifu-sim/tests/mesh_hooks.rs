@@ -1,10 +1,10 @@
 //! What handlers at a relay see of a packet on its way from hook to hook.
 
 use std::sync::{Arc, Mutex};
-use wifu_core::{Chain, Full, Handler, Hook, Hooks, HopCx, Packet, Seat, Verdict};
+use wifu_core::{Chain, Full, Handler, Hook, Hooks, HopCx, Packet, Seat, TxStatus, Verdict};
 use wifu_sim::mesh::Simulation;
 use wifu_sim::scenario::Scenario;
-use wifu_wire::{Rng, Span, ipv4};
+use wifu_wire::{Rng, Span, Time, ipv4};
 
 const SCENARIO: &str = r#"
     [[topology.node]]
@@ -162,5 +162,59 @@ fn only_the_hooks_of_the_chain_are_asked() {
         let (seen, delivered, _, asked) = run(&[hook], None, None, "0s");
         let expected = if WAY.contains(&hook) { delivered } else { 0 };
         assert_eq!((seen.len() as u64, asked), (expected, expected), "{hook:?}");
+    }
+}
+
+/// Writes a line of each transmission, or one at `AT`, when all have long been made.
+struct Told {
+    late: bool,
+}
+
+const AT: Time = Time(1_000_000_000);
+
+impl Handler for Told {
+    fn on_packet(&mut self, _: Hook, _: &mut Packet<'_>, _: &mut HopCx<'_>) -> Verdict {
+        unreachable!("no packet passes")
+    }
+
+    fn on_tx_status(&mut self, _: &TxStatus, cx: &mut HopCx<'_>) {
+        match self.late {
+            true => cx.arm(0, AT),
+            false => cx.log("sent".to_string()),
+        }
+    }
+
+    fn on_timer(&mut self, _: u8, cx: &mut HopCx<'_>) {
+        assert_eq!(cx.now, AT);
+        cx.log("timer".to_string());
+    }
+}
+
+#[test]
+fn lines_are_kept_of_handlers_that_no_packet_passes() {
+    // The second flow has the run go on, and n1 sends nothing of it.
+    let flow = |ends: &str, start: &str| {
+        format!(
+            "[[flow]]\n{ends}\nstart = \"{start}\"\nprotocol = \"udp\"\nrate = \"1Mb/s\"\nbytes = 3000\n"
+        )
+    };
+    let scenario = format!(
+        "[topology]\nwords = \"linear,2\"\nset = \"TB-W9\"\n{}{}",
+        flow("from = \"n1\"\nto = \"n2\"", "0s"),
+        flow("from = \"n2\"\nto = \"n1\"", "2s")
+    );
+    let scenario = Scenario::from_toml(&scenario).unwrap();
+    let open = |spec: &str| wifu_parts::blueprint(spec).map_err(|e| e.to_string());
+    for late in [false, true] {
+        let mut simulation = Simulation::new(&scenario, &open).unwrap();
+        let mut chain = Chain::new();
+        let seat = Seat::new("told", Hooks::of(&[Hook::Forward]), Rng::new(1));
+        chain.push(seat, Box::new(Told { late }));
+        simulation.set_chain(0, chain);
+        simulation.run();
+        assert!(simulation.outcome().flows.iter().all(|f| f.finished));
+        let wanted: &[&str] = if late { &["timer"] } else { &["sent"; 3] };
+        let wanted: Vec<_> = wanted.iter().map(|l| (0, l.to_string())).collect();
+        assert_eq!(simulation.take_lines(), wanted);
     }
 }
