@@ -1,6 +1,7 @@
 //! What handlers at a relay see of a packet on its way from hook to hook.
 
 use std::sync::{Arc, Mutex};
+use wifu_core::LinkTo;
 use wifu_core::{Chain, Full, Handler, Hook, Hooks, HopCx, Packet, Seat, TxStatus, Verdict};
 use wifu_sim::mesh::Simulation;
 use wifu_sim::scenario::Scenario;
@@ -216,5 +217,86 @@ fn lines_are_kept_of_handlers_that_no_packet_passes() {
         let wanted: &[&str] = if late { &["timer"] } else { &["sent"; 3] };
         let wanted: Vec<_> = wanted.iter().map(|l| (0, l.to_string())).collect();
         assert_eq!(simulation.take_lines(), wanted);
+    }
+}
+
+/// Sends a copy of each packet that its node forwards.
+struct Copier {
+    to: fn(&Packet<'_>) -> LinkTo,
+}
+
+impl Handler for Copier {
+    fn on_packet(&mut self, _: Hook, packet: &mut Packet<'_>, cx: &mut HopCx<'_>) -> Verdict {
+        let copy = packet.copy().expect("a pool can copy");
+        cx.send_kept(copy, false, (self.to)(packet));
+        Verdict::Accept
+    }
+}
+
+/// Packets that reached n1 and n3, which stop there, over a relay that sends copies and holds all
+/// that leaves it in so many places; and packets that n1 sent.
+fn copied(to: fn(&Packet<'_>) -> LinkTo, holders: usize) -> (usize, usize, u64) {
+    let scenario = "[topology]\nwords = \"linear,3\"\nset = \"TB-W9\"\n[radio]\nattempts = 7\n\
+        [[flow]]\nfrom = \"n1\"\nto = \"n3\"\nprotocol = \"udp\"\nrate = \"100kb/s\"\n\
+        bytes = \"20k\"\n[stop]\ntime = \"10s\"\n";
+    let scenario = Scenario::from_toml(scenario).unwrap();
+    let open = |spec: &str| wifu_parts::blueprint(spec).map_err(|e| e.to_string());
+    let mut simulation = Simulation::new(&scenario, &open).unwrap();
+    let seat = |name: &str, hook| Seat {
+        most: 100,
+        full: Full::Closed,
+        ..Seat::new(name, Hooks::of(&[hook]), Rng::new(1))
+    };
+    let notes = |log: &Log, holds| Notes {
+        log: Arc::clone(log),
+        marks: None,
+        holds,
+        kept: Vec::new(),
+    };
+    let logs = [Log::default(), Log::default()];
+    for (node, log) in [(0, &logs[0]), (2, &logs[1])] {
+        let mut chain = Chain::new();
+        chain.push(
+            seat("ends", Hook::Prerouting),
+            Box::new(Ends(Arc::clone(log))),
+        );
+        simulation.set_chain(node, chain);
+    }
+    let mut relay = Chain::new();
+    relay.push(seat("copier", Hook::Forward), Box::new(Copier { to }));
+    for _ in 0..holders {
+        let holder = notes(&Log::default(), Some(Hook::Postrouting));
+        relay.push(seat("holder", Hook::Postrouting), Box::new(holder));
+    }
+    simulation.set_chain(1, relay);
+    simulation.run();
+    let [back, on] = logs.map(|log| log.lock().unwrap().len());
+    (back, on, simulation.outcome().flows[0].packets.sent)
+}
+
+/// Counts and drops what comes.
+struct Ends(Log);
+
+impl Handler for Ends {
+    fn on_packet(&mut self, hook: Hook, _: &mut Packet<'_>, _: &mut HopCx<'_>) -> Verdict {
+        self.0.lock().unwrap().push((hook, 0, 0));
+        Verdict::Drop("seen")
+    }
+}
+
+#[test]
+fn a_copy_that_was_held_goes_to_whom_it_was_sent() {
+    for holders in 0..3 {
+        let (back, on, sent) = copied(|_| LinkTo::Route, holders);
+        assert_eq!((back, on as u64), (0, 2 * sent), "{holders} hold it");
+        let transmitter = |p: &Packet<'_>| LinkTo::Neighbour(p.transmitter.unwrap());
+        let (back, on, sent) = copied(transmitter, holders);
+        assert_eq!((back as u64, on as u64), (sent, sent), "{holders} hold it");
+        let (back, on, sent) = copied(|_| LinkTo::All, holders);
+        assert_eq!(
+            (back as u64, on as u64),
+            (sent, 2 * sent),
+            "{holders} hold it"
+        );
     }
 }

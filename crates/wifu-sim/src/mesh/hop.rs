@@ -11,7 +11,7 @@ use super::tap::RadioFacts;
 use core::net::Ipv4Addr;
 use core::num::NonZeroU8;
 use wifu_core::{Chain, Counters, Hook, Hooks, LinkFacts, Octets, Packet, Released};
-use wifu_core::{NextHop, Sending, Site, TxStatus, Verdict, ip};
+use wifu_core::{LinkTo, NextHop, Sending, Site, TxStatus, Verdict, ip};
 use wifu_wire::{FrameFacts, Neighbour, Notes, Time};
 
 /// The hooks at which a node is asked, and what else runs there: a bit for each.
@@ -116,6 +116,8 @@ pub(crate) struct Passage {
     /// Where it is.
     pub(crate) hook: Hook,
     pub(crate) came: Came,
+    /// To whom it leaves: what a handler sent may not take the route.
+    pub(crate) to: LinkTo,
     /// The copy that chains see is this packet's, but for its TTL.
     pub(crate) copied: bool,
 }
@@ -127,6 +129,7 @@ impl Passage {
             id,
             hook,
             came,
+            to: LinkTo::Route,
             copied: false,
         }
     }
@@ -291,7 +294,7 @@ impl Nodes {
             }
         }
         if verdict == Verdict::Hold {
-            self.held.insert(id, (hook, way.came));
+            self.held.insert(id, *way);
         }
         verdict
     }
@@ -313,8 +316,9 @@ impl Nodes {
         loop {
             let released = self.chain(node)?.poll_released()?;
             let id = released.ticket as u32;
-            if let Some((hook, came)) = self.held.remove(&id) {
-                return Some((released, Passage::new(id, hook, came)));
+            if let Some(mut way) = self.held.remove(&id) {
+                way.copied = false;
+                return Some((released, way));
             }
         }
     }

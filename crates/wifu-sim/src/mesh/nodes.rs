@@ -3,9 +3,9 @@
 
 use super::clock::Clock;
 use super::events::{Class, What};
-use super::hop::{Asked, Came};
+use super::hop::{Asked, Passage};
 use std::collections::BTreeMap;
-use wifu_core::{Chain, Hook};
+use wifu_core::Chain;
 use wifu_engine::{Endpoint, EndpointConfig};
 use wifu_node::{Down, Lanes};
 use wifu_wire::{Note, Time};
@@ -43,8 +43,8 @@ pub(crate) struct Host {
 pub(crate) struct Nodes {
     pub(crate) all: Vec<Node>,
     hosts: Vec<Host>,
-    /// Held packets: where they go on, and how they came.
-    pub(crate) held: BTreeMap<u32, (Hook, Came)>,
+    /// Held packets, as they were when a chain took them.
+    pub(crate) held: BTreeMap<u32, Passage>,
     /// A packet while a chain sees it.
     pub(crate) octets: Vec<u8>,
     /// Lines that handlers wrote, by node.

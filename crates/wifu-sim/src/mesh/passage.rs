@@ -136,12 +136,8 @@ impl Simulation {
         let mut copied = false;
         loop {
             if asked.at(hook) {
-                let way = Passage {
-                    id,
-                    hook,
-                    came,
-                    copied,
-                };
+                let mut way = Passage::new(id, hook, came);
+                way.copied = copied;
                 match self.accepted(node, way) {
                     Some(way) => (came, copied) = (way.came, way.copied),
                     None => return,
@@ -211,6 +207,7 @@ impl Simulation {
             any = true;
             let with = self.net.around(self.clock.now);
             match self.nodes.ask(with, &mut way, Asking::Again(released)) {
+                Verdict::Accept if way.to != LinkTo::Route => self.leave_for(way.to, way.id),
                 Verdict::Accept => self.pass(way.hook, way.id, way.came, true),
                 Verdict::Drop(_) => self.lose(way.id, Lost::Hop),
                 Verdict::Hold => {}
@@ -251,7 +248,7 @@ impl Simulation {
             self.flows[flow].account.packets.copies += 1;
         }
         let mut way = Passage::new(id, Hook::Postrouting, Came::HERE);
-        way.came.notes = sending.notes;
+        (way.came.notes, way.to) = (sending.notes, sending.to);
         if self.nodes.asked(node).at(Hook::Postrouting) {
             let with = self.net.around(self.clock.now);
             match self.nodes.ask(with, &mut way, Asking::Sent(sending.by)) {
@@ -260,14 +257,16 @@ impl Simulation {
                 Verdict::Hold => return,
             }
         }
-        let to = match sending.to {
-            LinkTo::Route => None,
-            LinkTo::Neighbour(n) => Some(Some(node_at(n))),
-            LinkTo::All => Some(None),
-        };
+        self.leave_for(sending.to, id);
+    }
+
+    /// What a handler sent leaves its node, past all hooks.
+    fn leave_for(&mut self, to: LinkTo, id: u32) {
+        let (clock, net) = (&mut self.clock, &mut self.net);
         let sent = match to {
-            None => self.net.dispatch(&mut self.clock, id),
-            Some(to) => self.net.dispatch_to(&mut self.clock, id, to),
+            LinkTo::Route => net.dispatch(clock, id),
+            LinkTo::Neighbour(n) => net.dispatch_to(clock, id, Some(node_at(n))),
+            LinkTo::All => net.dispatch_to(clock, id, None),
         };
         if let Err(why) = sent {
             self.lose(id, why);
