@@ -345,37 +345,22 @@ impl Mac {
         self.next_job(node, medium, run);
     }
 
-    /// A data frame for this station was decoded: ACK after SIFS, whatever the medium. Only a
-    /// station that owes another answer already cannot give two.
-    pub(crate) fn answer_data(
+    /// A frame for this station was decoded. Data gets an ACK after SIFS, whatever the medium; an
+    /// RTS its CTS unless the medium is reserved. A station that owes another answer already
+    /// cannot give two.
+    pub(crate) fn owe(
         &mut self,
         node: usize,
-        number: u32,
+        (what, number): (Answer, u32),
         signal: &Signal,
         medium: &mut Medium,
         run: &mut Run,
     ) {
         let s = &mut self.stations[node];
-        if s.answer.is_none() {
+        let reserved = what == Answer::Cts && s.nav > run.now;
+        if s.answer.is_none() && !reserved {
             medium.will_answer(number);
-            answer(s, node, (Answer::Ack, self.phy.sifs), signal, run);
-        }
-    }
-
-    /// An RTS for this station was decoded: CTS after SIFS, unless the medium is reserved or
-    /// another answer is due.
-    pub(crate) fn asked(
-        &mut self,
-        node: usize,
-        number: u32,
-        signal: &Signal,
-        medium: &mut Medium,
-        run: &mut Run,
-    ) {
-        let s = &mut self.stations[node];
-        if s.nav <= run.now && s.answer.is_none() {
-            medium.will_answer(number);
-            answer(s, node, (Answer::Cts, self.phy.sifs), signal, run);
+            answer(s, node, (what, self.phy.sifs), signal, run);
         }
     }
 

@@ -10,7 +10,7 @@ use crate::plan::Plan;
 use crate::queue::Wake;
 use crate::run::Run;
 use crate::signal::Signal;
-use crate::station::{Phase, Spaces, Station};
+use crate::station::{Answer, Phase, Spaces, Station};
 use crate::trace::{FrameKind, NOBODY, Record, What};
 use wifu_wire::{LinkFacts, Rng, Span};
 
@@ -170,7 +170,7 @@ impl Mac {
             match signal.kind {
                 FrameKind::Data => self.data(at, number, signal, medium, run),
                 _ if signal.to == NOBODY => {}
-                FrameKind::Rts => self.asked(node, number, signal, medium, run),
+                FrameKind::Rts => self.owe(node, (Answer::Cts, number), signal, medium, run),
                 FrameKind::Cts => self.cleared(node, signal, run),
                 FrameKind::Ack => self.acknowledged(node, medium, run),
             }
@@ -195,7 +195,7 @@ impl Mac {
         let (from, cookie, mode) = (signal.from, signal.cookie, signal.mode);
         let broadcast = signal.to == NOBODY;
         if !broadcast {
-            self.answer_data(node, number, signal, medium, run);
+            self.owe(node, (Answer::Ack, number), signal, medium, run);
             let s = &mut self.stations[node];
             if s.duplicate(from, signal.seq, signal.retry) {
                 s.counters.duplicates += 1;
