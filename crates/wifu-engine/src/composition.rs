@@ -61,7 +61,7 @@ pub struct PartRef {
 }
 
 /// A composition, expanded (no `extends` left) but unchecked.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Composition {
     /// Name.
     pub name: String,
@@ -261,17 +261,9 @@ impl Library {
         let mut c = match table.get("extends") {
             Some(base) => self.expand_name(base.as_str().unwrap_or_default(), above)?,
             None => Composition {
-                name: String::new(),
-                doc: String::new(),
-                number: 0,
                 wire: String::from("tcp"),
                 store: String::from("octets"),
-                profile: None,
-                parts: Vec::new(),
-                profile_params: Vec::new(),
-                params: Vec::new(),
-                handlers: Vec::new(),
-                lane: None,
+                ..Composition::default()
             },
         };
         c.name = name.to_string();
@@ -303,17 +295,8 @@ impl Library {
         let path = format!("lane.{name}");
         let mut lane = inherited.map_or_else(
             || Composition {
-                name: String::new(),
-                doc: String::new(),
-                number: 0,
-                wire: String::new(),
                 store: String::from("packets"),
-                profile: None,
-                parts: Vec::new(),
-                profile_params: Vec::new(),
-                params: Vec::new(),
-                handlers: Vec::new(),
-                lane: None,
+                ..Composition::default()
             },
             |lane| *lane,
         );
