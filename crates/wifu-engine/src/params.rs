@@ -73,6 +73,22 @@ pub struct ParamSpec {
     pub doc: &'static str,
 }
 
+macro_rules! ranged {
+    ($name:ident $variant:ident $ty:ty, $doc:literal) => {
+        #[doc = $doc]
+        pub const fn $name(
+            name: &'static str,
+            default: $ty,
+            low: $ty,
+            high: $ty,
+            doc: &'static str,
+        ) -> ParamSpec {
+            let (low, high) = (Value::$variant(low), Value::$variant(high));
+            ParamSpec::ranged(name, Value::$variant(default), low, high, doc)
+        }
+    };
+}
+
 impl ParamSpec {
     const fn ranged(
         name: &'static str,
@@ -91,22 +107,10 @@ impl ParamSpec {
         }
     }
 
-    /// A count or a number of octets (`"64 KiB"` is understood).
-    pub const fn int(
-        name: &'static str,
-        default: u64,
-        low: u64,
-        high: u64,
-        doc: &'static str,
-    ) -> ParamSpec {
-        ParamSpec::ranged(
-            name,
-            Value::Int(default),
-            Value::Int(low),
-            Value::Int(high),
-            doc,
-        )
-    }
+    ranged!(int Int u64, "A count or a number of octets (`\"64 KiB\"` is understood).");
+    ranged!(real Real f64, "A plain number.");
+    ranged!(span Span Span, "A length of time.");
+    ranged!(rate Rate Rate, "A rate.");
 
     /// A count or a number of octets, or `auto` (the default): the part works it out, and `doc`
     /// says how.
@@ -116,57 +120,6 @@ impl ParamSpec {
             Value::Opt(None),
             Value::Opt(Some(low)),
             Value::Opt(Some(high)),
-            doc,
-        )
-    }
-
-    /// A plain number.
-    pub const fn real(
-        name: &'static str,
-        default: f64,
-        low: f64,
-        high: f64,
-        doc: &'static str,
-    ) -> ParamSpec {
-        ParamSpec::ranged(
-            name,
-            Value::Real(default),
-            Value::Real(low),
-            Value::Real(high),
-            doc,
-        )
-    }
-
-    /// A length of time.
-    pub const fn span(
-        name: &'static str,
-        default: Span,
-        low: Span,
-        high: Span,
-        doc: &'static str,
-    ) -> ParamSpec {
-        ParamSpec::ranged(
-            name,
-            Value::Span(default),
-            Value::Span(low),
-            Value::Span(high),
-            doc,
-        )
-    }
-
-    /// A rate.
-    pub const fn rate(
-        name: &'static str,
-        default: Rate,
-        low: Rate,
-        high: Rate,
-        doc: &'static str,
-    ) -> ParamSpec {
-        ParamSpec::ranged(
-            name,
-            Value::Rate(default),
-            Value::Rate(low),
-            Value::Rate(high),
             doc,
         )
     }
