@@ -113,9 +113,9 @@ impl Table {
 
     /// By which link a packet to `to` leaves `from`.
     pub fn via(&self, from: u16, to: u16) -> Via {
-        match self.columns[usize::from(to)] {
-            NO_COLUMN => Via::Nowhere,
-            column => self.next[column as usize * self.nodes + usize::from(from)],
+        match self.columns.get(usize::from(to)).copied() {
+            None | Some(NO_COLUMN) => Via::Nowhere,
+            Some(column) => self.next[column as usize * self.nodes + usize::from(from)],
         }
     }
 

@@ -233,20 +233,30 @@ impl Handler for Copier {
     }
 }
 
-/// Packets that reached n1 and n3, which stop there, over a relay that sends copies and holds all
-/// that leaves it in so many places; and packets that n1 sent.
-fn copied(to: fn(&Packet<'_>) -> LinkTo, holders: usize) -> (usize, usize, u64) {
-    let scenario = "[topology]\nwords = \"linear,3\"\nset = \"TB-W9\"\n[radio]\nattempts = 7\n\
-        [[flow]]\nfrom = \"n1\"\nto = \"n3\"\nprotocol = \"udp\"\nrate = \"100kb/s\"\n\
-        bytes = \"20k\"\n[stop]\ntime = \"10s\"\n";
-    let scenario = Scenario::from_toml(scenario).unwrap();
+/// Datagrams over a chain of three.
+fn datagrams(bytes: &str) -> Simulation {
+    let scenario = format!(
+        "[topology]\nwords = \"linear,3\"\nset = \"TB-W9\"\n[radio]\nattempts = 7\n\
+         [[flow]]\nfrom = \"n1\"\nto = \"n3\"\nprotocol = \"udp\"\nrate = \"100kb/s\"\n\
+         bytes = \"{bytes}\"\n[stop]\ntime = \"10s\"\n"
+    );
+    let scenario = Scenario::from_toml(&scenario).unwrap();
     let open = |spec: &str| wifu_parts::blueprint(spec).map_err(|e| e.to_string());
-    let mut simulation = Simulation::new(&scenario, &open).unwrap();
-    let seat = |name: &str, hook| Seat {
+    Simulation::new(&scenario, &open).unwrap()
+}
+
+fn seat(name: &str, hook: Hook) -> Seat {
+    Seat {
         most: 100,
         full: Full::Closed,
         ..Seat::new(name, Hooks::of(&[hook]), Rng::new(1))
-    };
+    }
+}
+
+/// Packets that reached n1 and n3, which stop there, over a relay that sends copies and holds all
+/// that leaves it in so many places; and packets that n1 sent.
+fn copied(to: fn(&Packet<'_>) -> LinkTo, holders: usize) -> (usize, usize, u64) {
+    let mut simulation = datagrams("20k");
     let notes = |log: &Log, holds| Notes {
         log: Arc::clone(log),
         marks: None,
@@ -299,4 +309,124 @@ fn a_copy_that_was_held_goes_to_whom_it_was_sent() {
             "{holders} hold it"
         );
     }
+}
+
+/// Looks at the TTL of what is about to leave.
+struct Ttl(Log);
+
+impl Handler for Ttl {
+    fn on_packet(&mut self, hook: Hook, packet: &mut Packet<'_>, _: &mut HopCx<'_>) -> Verdict {
+        self.0.lock().unwrap().push((hook, packet.octets()[8], 0));
+        Verdict::Accept
+    }
+}
+
+#[test]
+fn a_copy_made_before_relaying_has_lost_a_hop_too_when_it_leaves() {
+    let mut simulation = datagrams("20k");
+    let log = Log::default();
+    let mut relay = Chain::new();
+    let to = |_: &Packet<'_>| LinkTo::Route;
+    relay.push(seat("copier", Hook::Forward), Box::new(Copier { to }));
+    relay.push(
+        seat("ttl", Hook::Postrouting),
+        Box::new(Ttl(Arc::clone(&log))),
+    );
+    simulation.set_chain(1, relay);
+    simulation.run();
+    let seen = log.lock().unwrap();
+    assert!(
+        seen.len() > 20 && seen.iter().all(|s| s.1 == seen[0].1),
+        "{seen:?}"
+    );
+}
+
+#[test]
+fn what_was_sent_to_all_and_held_on_the_way_in_is_relayed_by_nobody() {
+    let mut simulation = datagrams("20k");
+    let log = Log::default();
+    let mut first = Chain::new();
+    let to = |_: &Packet<'_>| LinkTo::All;
+    first.push(seat("copier", Hook::Output), Box::new(Copier { to }));
+    simulation.set_chain(0, first);
+    let mut relay = Chain::new();
+    let holder = Notes {
+        log: Log::default(),
+        marks: None,
+        holds: Some(Hook::Prerouting),
+        kept: Vec::new(),
+    };
+    relay.push(seat("holder", Hook::Prerouting), Box::new(holder));
+    relay.push(seat("ttl", Hook::Forward), Box::new(Ttl(Arc::clone(&log))));
+    simulation.set_chain(1, relay);
+    simulation.run();
+    let packets = simulation.outcome().flows[0].packets;
+    assert!(packets.copies > 10 && packets.copies == packets.sent);
+    assert_eq!(
+        log.lock().unwrap().len() as u64,
+        packets.sent,
+        "the copies stay"
+    );
+}
+
+/// Makes each packet longer, or leaves less of it than a header.
+struct Stretch(i64);
+
+impl Handler for Stretch {
+    fn on_packet(&mut self, _: Hook, packet: &mut Packet<'_>, _: &mut HopCx<'_>) -> Verdict {
+        let mut octets = packet.octets().to_vec();
+        octets.resize((octets.len() as i64 + self.0).max(24) as usize, 7);
+        packet.replace(&octets);
+        Verdict::Accept
+    }
+}
+
+#[test]
+fn what_a_handler_makes_too_long_does_not_leave_and_what_is_too_short_is_corrupt() {
+    let stretched = |by: i64| {
+        let mut simulation = datagrams("29440");
+        let mut chain = Chain::new();
+        chain.push(seat("stretch", Hook::Output), Box::new(Stretch(by)));
+        simulation.set_chain(0, chain);
+        simulation.run();
+        simulation.outcome().flows[0].clone()
+    };
+    let long = stretched(1);
+    assert_eq!(
+        (long.packets.delivered, long.packets.hop),
+        (0, long.packets.sent)
+    );
+    let short = stretched(-5_000);
+    assert_eq!(short.packets.delivered, short.packets.sent);
+    assert!(short.corrupt > 0 && short.bytes == 0, "{short:?}");
+}
+
+/// Asks the way to nobody, and sends a packet there.
+struct Astray;
+
+impl Handler for Astray {
+    fn on_packet(&mut self, _: Hook, packet: &mut Packet<'_>, cx: &mut HopCx<'_>) -> Verdict {
+        for to in ["255.255.255.255", "192.168.0.3", "10.0.255.255", "10.0.0.0"] {
+            let to: std::net::Ipv4Addr = to.parse().unwrap();
+            assert!(cx.site.next_hop(to).is_none(), "{to}");
+            let mut octets = packet.octets().to_vec();
+            octets[16..20].copy_from_slice(&to.octets());
+            cx.send(&octets, LinkTo::Route);
+        }
+        let mut dead = packet.octets().to_vec();
+        dead[8] = 0;
+        packet.replace(&dead);
+        Verdict::Accept
+    }
+}
+
+#[test]
+fn packets_to_nobody_and_without_ttl_are_lost_and_counted() {
+    let mut simulation = datagrams("20k");
+    let mut chain = Chain::new();
+    chain.push(seat("astray", Hook::Prerouting), Box::new(Astray));
+    simulation.set_chain(1, chain);
+    simulation.run();
+    let packets = simulation.outcome().flows[0].packets;
+    assert_eq!((packets.route, packets.delivered), (packets.sent, 0));
 }

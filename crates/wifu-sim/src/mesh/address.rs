@@ -8,11 +8,16 @@ pub(crate) fn address(node: u16) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, high, low)
 }
 
-/// The node of an address.
+/// The node of an address; [`NOBODY`] of one that no node has.
 pub(crate) fn node_of(address: Ipv4Addr) -> u16 {
-    let [_, _, high, low] = address.octets();
-    u16::from_be_bytes([high, low]).wrapping_sub(1)
+    match address.octets() {
+        [10, 0, high, low] => u16::from_be_bytes([high, low]).wrapping_sub(1),
+        _ => NOBODY,
+    }
 }
+
+/// A number that no node has: its address would be 10.0.0.0.
+pub(crate) const NOBODY: u16 = u16::MAX;
 
 #[cfg(test)]
 mod tests {
@@ -25,5 +30,7 @@ mod tests {
         for node in [0, 1, 254, 255, 256, 9999] {
             assert_eq!(node_of(address(node)), node);
         }
+        assert_eq!(node_of(Ipv4Addr::new(192, 168, 0, 3)), NOBODY);
+        assert_eq!(node_of(Ipv4Addr::BROADCAST), NOBODY);
     }
 }

@@ -2,6 +2,7 @@
 //! knows nothing of what runs on a node: what came to one is handed to the conductor, which says
 //! what goes on.
 
+use super::address::NOBODY;
 use super::air::Air;
 use super::clock::Clock;
 use super::events::{Class, What};
@@ -174,14 +175,21 @@ impl Forwarding {
         }
     }
 
+    /// A packet that came to the node that holds it is to leave it; false if its TTL is used up.
+    pub(crate) fn lower(&mut self, id: u32) -> bool {
+        let packet = &mut self.pool[id];
+        packet.came = false;
+        packet.ttl = packet.ttl.saturating_sub(1);
+        packet.ttl > 0
+    }
+
     /// A packet goes on to another node.
     #[inline]
     pub(crate) fn relay(&mut self, clock: &mut Clock, id: u32) -> Relayed {
-        let packet = &mut self.pool[id];
-        packet.ttl -= 1;
-        if packet.ttl == 0 {
+        if !self.lower(id) {
             return Relayed::Expired;
         }
+        let packet = &self.pool[id];
         self.relayed[usize::from(packet.at)] += 1;
         if self.cost == Span::ZERO {
             return Relayed::Now;
@@ -227,6 +235,9 @@ impl Forwarding {
         to: Option<u16>,
     ) -> Result<(), Lost> {
         let Packet { at, len, .. } = self.pool[id];
+        if self.tap.is_some() {
+            self.show(clock.now, id, to.unwrap_or(NOBODY), Direction::Out, None);
+        }
         let wire = |w: &Wire| w.from == at && Some(w.to) == to;
         if let Some(wire) = self.wires.iter().position(wire) {
             return self.enter_wire(clock, id, wire as u32);
@@ -286,7 +297,7 @@ impl Forwarding {
             clock.push(at, Class::Packet, What::Arrive(number));
         }
         let packet = &mut self.pool[id];
-        packet.at = to;
+        (packet.at, packet.came) = (to, true);
         packet.hop = packet.hop.saturating_add(1);
         Some((id, from))
     }

@@ -290,6 +290,11 @@ impl Nodes {
         if changed && hook != Hook::Overheard {
             ip::repair(&mut self.octets);
             if !pool.rewrite(id, &self.octets) {
+                if verdict == Verdict::Hold
+                    && let Some(chain) = self.chain(node)
+                {
+                    chain.forget(u64::from(id));
+                }
                 return Verdict::Drop("longer than the interface takes");
             }
         }

@@ -146,6 +146,8 @@ impl Simulation {
             asked = all;
             hook = match hook {
                 Hook::Prerouting if dst == node => Hook::Input,
+                // What was sent to all is for whom it names; nobody relays it.
+                Hook::Prerouting if self.net.pool[id].heard => return self.net.pool.release(id),
                 Hook::Prerouting => Hook::Forward,
                 Hook::Input => {
                     if all.has(Asked::LANES) && !self.seen_by_lanes(id, came, Origin::ForHere) {
@@ -247,6 +249,10 @@ impl Simulation {
         if flow != NO_FLOW {
             self.flows[flow].account.packets.copies += 1;
         }
+        // Copied before this node relayed the packet.
+        if self.net.pool[id].came && !self.net.lower(id) {
+            return self.lose(id, Lost::Route);
+        }
         let mut way = Passage::new(id, Hook::Postrouting, Came::HERE);
         (way.came.notes, way.to) = (sending.notes, sending.to);
         if self.nodes.asked(node).at(Hook::Postrouting) {
@@ -317,27 +323,10 @@ impl Simulation {
         if net.pool[id].shout {
             let heard = net.pool.pass(id, node);
             net.pool[id].passed = false;
-            return self.shouted(heard, from, radio);
+            return self.pass(Hook::Prerouting, heard, Came::over(from, radio), false);
         }
         if let Some(daemon) = &mut self.daemon {
             daemon.heard_message(clock, net, (node, from), id);
-        }
-    }
-
-    /// Handlers at prerouting see what was sent to all; who it is for gets it, nobody relays it.
-    fn shouted(&mut self, id: u32, from: u16, radio: Option<RadioFacts>) {
-        let Packet { at: node, dst, .. } = self.net.pool[id];
-        let mut way = Passage::new(id, Hook::Prerouting, Came::over(from, radio));
-        if self.nodes.asked(node).at(Hook::Prerouting) {
-            match self.accepted(node, way) {
-                Some(on) => way = on,
-                None => return,
-            }
-        }
-        if dst == node {
-            self.pass(way.hook, id, way.came, true);
-        } else {
-            self.net.pool.release(id);
         }
     }
 

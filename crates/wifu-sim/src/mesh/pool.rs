@@ -37,6 +37,10 @@ pub(crate) struct Packet {
     pub(crate) kept: bool,
     /// It is sent to all who hear, by a handler.
     pub(crate) shout: bool,
+    /// It was, by another node: nobody relays it.
+    pub(crate) heard: bool,
+    /// It came over a link, and its TTL has not been lowered here.
+    pub(crate) came: bool,
     /// The entry is in use.
     live: bool,
 }
@@ -62,6 +66,7 @@ pub(crate) struct Pool {
     counts: Vec<u32>,
     spare: Vec<u32>,
     stride: usize,
+    mtu: usize,
     scratch: Vec<u8>,
 }
 
@@ -76,6 +81,7 @@ impl Pool {
             spare: Vec::with_capacity(1024),
             // Not a power of two, lest the headers of all packets share a few cache lines.
             stride: mtu.next_multiple_of(64) + 64,
+            mtu,
             scratch: vec![0; mtu.next_multiple_of(64)],
         }
     }
@@ -115,9 +121,9 @@ impl Pool {
     }
 
     /// Replace a packet's octets by its holder's; length, protocol and TTL follow. False, and
-    /// nothing changed, if they are too many or no IPv4 packet.
+    /// nothing changed, if they are more than the MTU or no IPv4 packet.
     pub(crate) fn rewrite(&mut self, id: u32, octets: &[u8]) -> bool {
-        if octets.len() > self.stride || octets.len() < HEADER {
+        if octets.len() > self.mtu || octets.len() < HEADER {
             return false;
         }
         let packet = &mut self.packets[id as usize];
@@ -179,6 +185,7 @@ impl Pool {
         let old = &mut self.packets[id as usize];
         old.passed = true;
         let mut packet = *old;
+        (packet.heard, packet.came) = (packet.shout, true);
         (packet.passed, packet.shout) = (false, false);
         packet.at = to;
         packet.hop = packet.hop.saturating_add(1);
@@ -249,6 +256,8 @@ impl Packet {
             passed: false,
             kept: false,
             shout: false,
+            heard: false,
+            came: false,
             live: true,
         }
     }

@@ -125,8 +125,12 @@ impl Flow {
 
     /// A datagram sent at `born` is where it was to go; `octets` are those of the packet.
     pub(crate) fn sink(&mut self, now: Time, born: Time, octets: &[u8]) {
-        let body = &octets[HEADER + UDP_HEADER..];
         let Some(udp) = &mut self.udp else { return };
+        let Some(body) = octets.get(HEADER + UDP_HEADER..) else {
+            // A handler left less of it than its header.
+            self.account.corrupt += udp.payload;
+            return;
+        };
         let (head, rest) = body.split_at(body.len().min(NUMBER));
         let mut sequence = [0; NUMBER];
         sequence[NUMBER - head.len()..].copy_from_slice(head);
