@@ -7,19 +7,19 @@
 use crate::capture::Capture;
 use crate::carrier::Carrier;
 use crate::faults::{FaultConfig, Faults};
-use crate::front::{Context, Front, FrontConfig, Host, is_front_token};
+use crate::front::{Context, Front, FrontConfig, is_front_token};
+use crate::names::{Names, TCP, numbers};
 use crate::poller::{Coalesce, Event, Poller};
 use crate::raw::{RawCarrier, RawConfig};
 use crate::steps::StepError;
 use crate::tun::{TunCarrier, TunConfig};
-use core::net::Ipv4Addr;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::Arc;
-use wifu_engine::{Blueprint, ConfigError, Endpoint, EndpointConfig, Library, Registry};
+use wifu_engine::{ConfigError, Endpoint, EndpointConfig};
+use wifu_node::Registry;
 use wifu_wire::Time;
 use wifu_wire::pcapng::Direction;
 
@@ -38,7 +38,7 @@ pub enum CarrierConfig {
 }
 
 /// How a daemon runs.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct DaemonConfig {
     /// Carriers, at least one.
     pub carriers: Vec<CarrierConfig>,
@@ -54,9 +54,7 @@ pub struct DaemonConfig {
     pub faults_in: Option<FaultConfig>,
     /// Limits of the endpoint; `mtu` is that of the carriers.
     pub endpoint: EndpointConfig,
-    /// Protocols that can be named.
-    pub library: Library,
-    /// Parts that protocols can name.
+    /// What can be named.
     pub registry: Registry,
 }
 
@@ -108,9 +106,6 @@ const SENDS: usize = 1;
 const OUT: usize = 0;
 const IN: usize = 1;
 
-/// IP protocol of kernels' TCP.
-const TCP: u8 = 6;
-
 /// Carriers, endpoint and application side in one event loop, on one thread.
 pub struct Daemon {
     poller: Poller,
@@ -157,7 +152,7 @@ impl Daemon {
     pub fn open(config: DaemonConfig) -> Result<Daemon, DaemonError> {
         let mut poller = Poller::new(config.coalesce)?;
         poller.catch_signals(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])?;
-        let numbers = numbers(&config.library);
+        let numbers = numbers(config.registry.library());
         let raw = |c: &CarrierConfig| matches!(c, CarrierConfig::Raw { .. });
         let claim = config.carriers.iter().any(raw).then(claim).transpose()?;
         let mut carriers = Vec::new();
@@ -177,14 +172,13 @@ impl Daemon {
         });
         let raw = carriers.iter().any(|c| matches!(c, Carrier::Raw(_)));
         let names = Names {
-            library: config.library,
             registry: config.registry,
             tun,
             raw,
         };
-        for name in names.library.protocols() {
+        for blueprint in names.served()? {
             // So that stray segments are answered before anything listens.
-            endpoint.serve(&*names.resolve(name)?);
+            endpoint.serve(&blueprint);
         }
         let front = Front::new(config.front, &poller)?;
         let capture = match &config.pcap {
@@ -457,73 +451,6 @@ impl Daemon {
         }
         Ok(())
     }
-}
-
-/// What the front asks the daemon for.
-struct Names {
-    library: Library,
-    registry: Registry,
-    /// The address of our connections on the TUN device, if there is one.
-    tun: Option<Ipv4Addr>,
-    /// There are raw sockets, too.
-    raw: bool,
-}
-
-impl Names {
-    /// Live, a composition is known by its IP protocol number. On a TUN device every composition
-    /// speaks TCP proper, number 6, with timestamps in milliseconds, because the peer may be a
-    /// kernel (Behaviour 4.1). With both kinds of carrier, `carrier=tun` in a specification
-    /// chooses.
-    fn resolve(&self, spec: &str) -> Result<Arc<Blueprint>, ConfigError> {
-        let (asked, spec) = match spec.split_once(",carrier=tun") {
-            Some((head, tail)) => (true, format!("{head}{tail}")),
-            None => (!self.raw, spec.to_string()),
-        };
-        let mut composition = self.library.expand(&spec)?;
-        if asked && self.tun.is_none() {
-            let what = "this daemon has no TUN device; start it with --carrier tun";
-            return Err(ConfigError::one("carrier", what));
-        }
-        if asked {
-            composition.number = TCP;
-            composition
-                .profile_params
-                .push((String::from("ts_unit"), String::from("1 ms")));
-        }
-        Blueprint::new(&composition, &self.registry).map(Arc::new)
-    }
-}
-
-impl Host for Names {
-    fn blueprint(&mut self, spec: &str) -> Result<Arc<Blueprint>, String> {
-        self.resolve(spec).map_err(|e| e.to_string())
-    }
-
-    fn own_address(&self) -> Option<Ipv4Addr> {
-        self.tun
-    }
-
-    fn source_for(&mut self, blueprint: &Blueprint, remote: Ipv4Addr) -> io::Result<Ipv4Addr> {
-        match self.tun {
-            Some(stack) if blueprint.number == TCP => Ok(stack),
-            _ => Ok(crate::carrier::route_to(remote)?.source),
-        }
-    }
-}
-
-/// The protocol numbers of a library's compositions, without doubles.
-fn numbers(library: &Library) -> Vec<u8> {
-    let all = library
-        .protocols()
-        .iter()
-        .filter_map(|p| library.expand(p).ok());
-    let mut numbers: Vec<u8> = all
-        .map(|c| c.number)
-        .filter(|n| *n != 0 && *n != TCP)
-        .collect();
-    numbers.sort_unstable();
-    numbers.dedup();
-    numbers
 }
 
 /// Two daemons with raw sockets would both get every packet, and each would reset the connections

@@ -17,6 +17,7 @@ pub mod emu;
 pub mod faults;
 pub mod front;
 pub mod ingress;
+mod names;
 pub mod neighbours;
 pub mod netns;
 pub mod poller;

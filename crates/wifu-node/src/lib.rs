@@ -4,10 +4,12 @@
 
 mod lanes;
 mod registry;
+mod substrate;
 mod turn;
 mod ways;
 
 pub use lanes::{Down, FlowKey, LaneCounters, Lanes, LanesConfig, Origin, Seen, Took};
 pub use registry::{Catalog, Protocol, Registry, tell_apart};
+pub use substrate::Substrate;
 pub use turn::Scheduler;
 pub use ways::Ways;

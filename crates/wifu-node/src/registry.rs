@@ -1,10 +1,11 @@
 //! What there is: parts, wire formats, handlers and compositions; and a composition with all that
 //! it brings along.
 
+use crate::Substrate;
 use std::sync::{Arc, LazyLock};
 use wifu_core::{Chain, Config, Descriptor, Ground, HandlerConfig, Kinds, Own, Select, Verbs};
 use wifu_engine::blueprint::HopHalf;
-use wifu_engine::{Blueprint, ConfigError, Library};
+use wifu_engine::{Blueprint, Composition, ConfigError, Library};
 use wifu_wire::Rng;
 
 /// A checked composition with all that it brings along.
@@ -166,7 +167,27 @@ impl Registry {
     /// # Errors
     /// Unknown names and values out of range, with what would be right.
     pub fn resolve(&self, spec: &str) -> Result<Arc<Protocol>, ConfigError> {
-        let composition = self.library.expand(spec)?;
+        self.complete(&self.library.expand(spec)?)
+    }
+
+    /// The same, if it acts on a substrate.
+    ///
+    /// # Errors
+    /// As [`Registry::resolve`] and [`Protocol::acts_on`].
+    pub fn resolve_on(
+        &self,
+        spec: &str,
+        substrate: Substrate,
+    ) -> Result<Arc<Protocol>, ConfigError> {
+        let protocol = self.resolve(spec)?;
+        protocol.acts_on(substrate).map(|()| protocol)
+    }
+
+    /// The checked protocol of a composition, with its handlers.
+    ///
+    /// # Errors
+    /// As [`Registry::resolve`].
+    pub fn complete(&self, composition: &Composition) -> Result<Arc<Protocol>, ConfigError> {
         let key = format!("handlers.{}", composition.name);
         let wrong = |e: &dyn core::fmt::Display| ConfigError::one(&key, e.to_string());
         let mut handlers = Config::default();
@@ -187,7 +208,7 @@ impl Registry {
             writes: &writes,
             adds: found.iter().map(|d| d.adds()).sum(),
         };
-        let ends = Arc::new(Blueprint::with(&composition, &self.kinds.parts, hops)?);
+        let ends = Arc::new(Blueprint::with(composition, &self.kinds.parts, hops)?);
         let protocol = Protocol { ends, handlers };
         // Made once and thrown away: what is wrong with a handler is said now.
         let ground = Ground {

@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 use wifu_engine::blueprint::ENGINE_PARAMS;
 use wifu_engine::descriptor::nearest;
 use wifu_engine::{Blueprint, Descriptor, Facts, Library, ParamSpec, Role};
-use wifu_node::{Catalog as _, Registry};
+use wifu_node::{Catalog as _, Registry, Substrate};
 use wifu_radio::sets;
 
 use crate::known::{self, Known};
@@ -56,6 +56,9 @@ pub struct CheckArgs {
     /// The TOML file with [protocol.NAME] and [profile.NAME] tables
     #[arg(value_name = "FILE")]
     path: std::path::PathBuf,
+    /// Refuse what cannot act there: sim, mock, emu or live
+    #[arg(long, value_name = "SUBSTRATE")]
+    substrate: Option<Substrate>,
     #[command(flatten)]
     known: Known,
     /// For machines
@@ -431,7 +434,10 @@ pub fn check(args: &CheckArgs, registry: &Registry) -> anyhow::Result<ExitCode> 
     }
     let (mut reports, mut bad) = (Vec::new(), false);
     for name in &names {
-        let result = registry.resolve(name);
+        let result = match args.substrate {
+            Some(substrate) => registry.resolve_on(name, substrate),
+            None => registry.resolve(name),
+        };
         let result = result.and_then(|p| unique(&p.ends, registry.library()));
         match result {
             Ok(b) => {

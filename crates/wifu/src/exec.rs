@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail, ensure};
-use wifu_node::Registry;
+use wifu_node::{Registry, Substrate};
 use wifu_wire::front::Request;
 
 use crate::front;
@@ -148,7 +148,7 @@ fn known(spec: &str, socket: &Path, registry: &Registry) -> anyhow::Result<()> {
     };
     let name = spec.split(',').next().unwrap_or_default();
     let foreign = || registry.library().protocols().iter().all(|p| p != name);
-    match registry.resolve(spec) {
+    match registry.resolve_on(spec, Substrate::Live) {
         Ok(_) => Ok(()),
         Err(error) if foreign() => bail!(
             "--protocol {spec}: {error}\nA daemon started with --file may know more, but it \

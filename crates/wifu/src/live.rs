@@ -201,8 +201,7 @@ fn serve(
             max_conns: args.max_connections,
             ..EndpointConfig::default()
         },
-        library: registry.library().clone(),
-        registry: registry.parts().clone(),
+        registry: registry.clone(),
     };
     // There is one for each connection, and the usual 1024 are soon gone.
     allow_descriptors(None);

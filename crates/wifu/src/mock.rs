@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, ensure};
 use serde_json::{Value as Json, json};
 use wifu_engine::{Blueprint, Value};
-use wifu_node::Registry;
+use wifu_node::{Registry, Substrate};
 use wifu_sim::{Flow, Impair, LinkSpec, Mock, MockBuilder, Rules, Side, Span, Stop, csv};
 use wifu_wire::ipv4::HEADER;
 use wifu_wire::units::parse_octets;
@@ -248,7 +248,10 @@ fn broken(mock: &Mock, flow: usize) -> Option<String> {
 
 /// The blueprint, each assignment checked by itself so that an error names its flag.
 fn blueprint(args: &Args, registry: &Registry) -> anyhow::Result<Arc<Blueprint>> {
-    let resolve = |spec: &str| registry.resolve(spec).map(|p| Arc::clone(&p.ends));
+    let resolve = |spec: &str| {
+        let protocol = registry.resolve_on(spec, Substrate::Mock)?;
+        anyhow::Ok(Arc::clone(&protocol.ends))
+    };
     let mut spec = args.protocol.clone();
     let mut blueprint = resolve(&spec).with_context(|| format!("--protocol {spec}"))?;
     let mss = args

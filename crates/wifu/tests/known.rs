@@ -150,3 +150,46 @@ fn files_add_to_each_other_and_to_those_of_the_environment() {
         "a file that is not there is said at once"
     );
 }
+
+/// A protocol whose handlers act in the simulator, and one without any.
+const BRINGS: &str = "[protocol.shimmed]\nextends = \"tcp-newreno\"\nnumber = 240\n\
+    [handlers.shimmed]\nchain = [\"tpa-shim\"]\n\
+    [protocol.bare]\nextends = \"tcp-newreno\"\nnumber = 241\n";
+
+#[test]
+fn what_brings_handlers_does_not_run_where_they_cannot_act() {
+    let file = File::new("brings", BRINGS);
+    let why = "shimmed brings handlers (tpa-shim), which act in `wifu sim` only so far";
+    let mock = |name| {
+        let known = ["--file", file.path(), "--bytes", "20k", "--set", "iw=2"];
+        wifu(&[&["mock", "--protocol", name], &known[..]].concat(), "")
+    };
+    let (ok, said) = mock("shimmed");
+    assert!(!ok && said.contains(why), "{said}");
+    assert!(mock("bare").0);
+    // Without a daemon, what is known here counts; no library is loaded before that.
+    let mut exec = Command::new(env!("CARGO_BIN_EXE_wifu"));
+    exec.args(["exec", "--socket", "/nowhere", "--file", file.path()]);
+    exec.args(["--protocol", "shimmed", "true"]);
+    let output = exec.env("WIFU_PRELOAD", file.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains(why), "{said}");
+}
+
+#[test]
+fn check_says_on_which_substrate_a_protocol_acts() {
+    let file = File::new("acts", BRINGS);
+    let check = |on| wifu(&["check", file.path(), "--substrate", on], "");
+    assert!(wifu(&["check", file.path()], "").0 && check("sim").0);
+    for on in ["mock", "emu", "live"] {
+        let (ok, said) = check(on);
+        let why = "handlers.shimmed: shimmed brings handlers (tpa-shim), which act in `wifu sim`";
+        assert!(!ok && said.contains(why), "{said}");
+        assert!(said.contains("bare: ok") && !said.contains("shimmed: ok"));
+    }
+    let (ok, said) = check("lab");
+    assert!(
+        !ok && said.contains("there are sim, mock, emu, live"),
+        "{said}"
+    );
+}

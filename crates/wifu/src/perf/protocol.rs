@@ -7,7 +7,7 @@ use std::fs;
 use anyhow::{bail, ensure};
 use serde::{Deserialize, Serialize};
 use wifu_engine::Library;
-use wifu_node::Registry;
+use wifu_node::{Registry, Substrate};
 
 /// The protocol under test, as `-C` names it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,7 +96,7 @@ impl Protocol {
                     .iter()
                     .any(|known| known == name)
                 {
-                    registry.resolve(spec)?;
+                    registry.resolve_on(spec, Substrate::Live)?;
                 }
                 return Ok(());
             }
