@@ -322,26 +322,12 @@ impl HandlerConfig {
             words: &words,
         };
         let handler = (descriptor.build)(&setup).map_err(ConfigError)?;
-        let full = match self.when_full.as_deref() {
-            None | Some("open") => Full::Open,
-            Some("closed") => Full::Closed,
-            Some(other) => return wrong(format!("when_full = \"{other}\": write open or closed")),
-        };
-        let mut select = match own {
-            Some(own) => Select::composition(own.wire, own.number),
-            None => select(descriptor, self.protocol),
-        };
-        // A service may be bound to another port than its format's.
-        let port = values.iter().find(|v| v.0 == "port").map(|v| v.1);
-        if let (Some(_), Some(Value::Int(port))) = (select.port, port) {
-            select.port = u16::try_from(port).ok();
-        }
         let seat = Seat {
             name: descriptor.name.to_owned(),
-            hooks: self.hooks(descriptor)?,
-            select,
-            most: self.most_held.unwrap_or(descriptor.holds),
-            full,
+            hooks: self.seat_hooks(descriptor, own.is_some())?,
+            select: self.select(descriptor, own, &values)?,
+            most: self.most(descriptor)?,
+            full: self.full()?,
             rng,
             counts: descriptor.counts,
         };
@@ -349,10 +335,71 @@ impl HandlerConfig {
         Ok(())
     }
 
+    /// The packets about which it is asked.
+    fn select(
+        &self,
+        descriptor: &Descriptor,
+        own: Option<Own<'_>>,
+        values: &[(&'static str, Value)],
+    ) -> Result<Select, ConfigError> {
+        let mut select = match (own, self.protocol) {
+            (Some(own), None) => Select::composition(own.wire, own.number),
+            (Some(own), Some(protocol)) => {
+                return wrong(format!(
+                    "protocol = {protocol}: a handler that a composition brings is asked about \
+                     that one's packets only (protocol {}); leave the key out",
+                    own.number
+                ));
+            }
+            (None, protocol) => select(descriptor, protocol),
+        };
+        let port = |v: &&(&str, Value)| descriptor.port_param == Some(v.0);
+        if let Some((_, Value::Int(port))) = values.iter().find(port)
+            && select.port.is_some()
+        {
+            select.port = u16::try_from(*port).ok();
+        }
+        Ok(select)
+    }
+
+    fn most(&self, descriptor: &Descriptor) -> Result<u32, ConfigError> {
+        match self.most_held {
+            Some(0) => wrong("most_held = 0: then it holds nothing; write 1 or more"),
+            most => Ok(most.unwrap_or(descriptor.holds)),
+        }
+    }
+
+    fn full(&self) -> Result<Full, ConfigError> {
+        match self.when_full.as_deref() {
+            None | Some("open") => Ok(Full::Open),
+            Some("closed") => Ok(Full::Closed),
+            Some(other) => wrong(format!("when_full = \"{other}\": write open or closed")),
+        }
+    }
+
+    /// Its hooks; a composition's own shim must go in and come out.
+    fn seat_hooks(&self, descriptor: &Descriptor, brought: bool) -> Result<Hooks, ConfigError> {
+        let hooks = self.hooks(descriptor)?;
+        let both = hooks.has(Hook::Output) && hooks.has(Hook::Input);
+        if brought && descriptor.inserts.is_some() && !both {
+            return wrong(format!(
+                "it puts a header in at output and takes it out at input: hooks = [{hooks}] must \
+                 have both"
+            ));
+        }
+        Ok(hooks)
+    }
+
     fn hooks(&self, descriptor: &Descriptor) -> Result<Hooks, ConfigError> {
         let Some(names) = &self.hooks else {
             return Ok(descriptor.hooks);
         };
+        if names.is_empty() {
+            return wrong(format!(
+                "hooks = []: then it is never asked; name some of {}, or leave the key out",
+                descriptor.hooks
+            ));
+        }
         let mut hooks = Vec::new();
         for name in names {
             let hook: Hook = name.parse().map_err(ConfigError)?;

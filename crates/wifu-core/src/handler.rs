@@ -324,6 +324,8 @@ pub struct Descriptor {
     pub inserts: Option<&'static Format>,
     /// Parameters.
     pub params: &'static [ParamSpec],
+    /// The parameter that binds the service to another UDP port than its format's.
+    pub port_param: Option<&'static str>,
     /// Header words, of the transport's format or of the shim that it inserts.
     pub words: &'static [HopWordSpec],
     /// Annotations.
@@ -352,6 +354,7 @@ impl Descriptor {
         format: None,
         inserts: None,
         params: &[],
+        port_param: None,
         words: &[],
         notes: &[],
         counts: &[],

@@ -40,6 +40,7 @@ pub static DELAY_COLLECTOR: Descriptor = Descriptor {
     hooks: Hooks::of(&[Hook::Output, Hook::Forward]),
     format: Some(&wifu_wire::atp::FORMAT),
     params: &[PORT, ETA, ETA_LONG],
+    port_param: Some(PORT.name),
     words: &[
         HopWordSpec::written("delay"),
         HopWordSpec::written("hops"),

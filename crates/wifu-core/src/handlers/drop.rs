@@ -11,7 +11,7 @@ const P: ParamSpec = ParamSpec::real("p", 0.1, 0.0, 1.0, "Share of packets to dr
 pub static DROP: Descriptor = Descriptor {
     name: "drop",
     doc: "Drops each packet with probability `p`, independently.",
-    hooks: Hooks::ALL,
+    hooks: Hooks::WIRED,
     params: &[P],
     build: |p| {
         Ok(Box::new(Drop {

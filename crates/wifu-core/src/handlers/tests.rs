@@ -1,7 +1,8 @@
 //! Tests of the handlers, through the chain that a configuration makes.
 
 use crate::{
-    Chain, Config, Ground, Hook, Kinds, LinkFacts, Packet, Site, Verbs, Verdict, ip, shim,
+    Chain, Config, Ground, Hook, Kinds, LinkFacts, Own, Packet, Site, Verbs, Verdict, ip,
+    shim,
 };
 use core::net::Ipv4Addr;
 use wifu_wire::ipv4::emit;
@@ -137,9 +138,11 @@ fn a_delayed_packet_goes_on_to_the_next_handler_when_its_time_has_come() {
     assert_eq!(c.poll_timeout(), Time::NEVER);
     // The third was let go although its handler still believes that it holds it.
     assert_eq!(c.counters().next().unwrap().1.overflows, 1);
-    let closed = text.replacen("most_held = 2", "most_held = 0\nwhen_full = \"closed\"", 1);
-    let verdict = ask(&mut chain(&closed), Hook::Output, &mut bytes, 1, &site);
-    assert_eq!(verdict, Verdict::Drop("handler full"));
+    let closed = text.replacen("most_held = 2", "most_held = 1\nwhen_full = \"closed\"", 1);
+    let mut c = chain(&closed);
+    let mut ask = |ticket| ask(&mut c, Hook::Output, &mut bytes, ticket, &site);
+    assert_eq!(ask(1), Verdict::Hold);
+    assert_eq!(ask(2), Verdict::Drop("handler full"));
 }
 
 #[test]
@@ -408,6 +411,18 @@ fn the_papers_lines_and_wrong_configurations_are_understood() {
             "does nothing at overheard",
         ),
         (
+            "[[handler]]\nuse = \"drop\"\nhooks = [\"overheard\"]\n",
+            "does nothing at overheard",
+        ),
+        (
+            "[[handler]]\nuse = \"drop\"\nhooks = []\n",
+            "hooks = []: then it is never asked; name some of input, output",
+        ),
+        (
+            "[[handler]]\nuse = \"delay\"\nmost_held = 0\n",
+            "most_held = 0: then it holds nothing; write 1 or more",
+        ),
+        (
             "[[handler]]\nuse = \"delay\"\nwhen_full = \"shut\"\n",
             "open or closed",
         ),
@@ -416,4 +431,73 @@ fn the_papers_lines_and_wrong_configurations_are_understood() {
         let found = error(text);
         assert!(found.contains(expected), "{found}");
     }
+}
+
+/// What is wrong with a handler that a composition brings.
+fn brought(toml: &str) -> Option<String> {
+    let kinds = &Kinds::new(wifu_engine::Registry::new(&[]));
+    let ground = Ground {
+        kinds,
+        can: Verbs::ALL,
+    };
+    let own = Own {
+        wire: &wifu_wire::tcp::Tcp,
+        number: 240,
+    };
+    let config = Config::from_toml(toml).unwrap();
+    let made = config.append(&mut Chain::new(), &Rng::new(1), ground, Some(own));
+    made.err().map(|e| e.to_string())
+}
+
+#[test]
+fn a_composition_decides_about_which_packets_its_handlers_are_asked() {
+    let drop = "[[handler]]\nuse = \"drop\"\n";
+    assert_eq!(brought(drop), None);
+    let found = brought(&format!("{drop}protocol = 17\n")).unwrap();
+    assert!(
+        found.contains("protocol = 17: a handler that a composition brings"),
+        "{found}"
+    );
+    assert!(found.contains("(protocol 240); leave the key out"));
+}
+
+#[test]
+fn a_shim_that_nobody_puts_in_or_takes_out_is_refused() {
+    let at = |hooks: &str| {
+        brought(&format!(
+            "[[handler]]\nuse = \"tpa-shim\"\nhooks = [{hooks}]\n"
+        ))
+    };
+    assert_eq!(at("\"output\", \"input\""), None);
+    for hooks in ["\"forward\"", "\"output\"", "\"input\", \"forward\""] {
+        let found = at(hooks).unwrap();
+        assert!(found.contains("puts a header in at output"), "{found}");
+    }
+}
+
+#[test]
+fn a_parameter_called_port_is_no_selection_unless_its_handler_says_so() {
+    use crate::{Descriptor, Hooks};
+    use wifu_engine::descriptor::ParamSpec;
+    const PORT: ParamSpec = ParamSpec::int("port", 1, 1, 65_535, "Port of the building.");
+    static TALLY: Descriptor = Descriptor {
+        name: "tally",
+        hooks: Hooks::WIRED,
+        format: Some(&wifu_wire::atp::FORMAT),
+        params: &[PORT],
+        build: |_| Ok(Box::new(Tally)),
+        ..Descriptor::EMPTY
+    };
+    struct Tally;
+    impl crate::Handler for Tally {
+        fn on_packet(&mut self, _: Hook, _: &mut Packet<'_>, _: &mut crate::HopCx<'_>) -> Verdict {
+            Verdict::Accept
+        }
+    }
+    let kinds = &Kinds::new(wifu_engine::Registry::new(&[])).with(&[&TALLY]);
+    let config = Config::from_toml("[[handler]]\nuse = \"tally\"\nport = 7\n").unwrap();
+    let can = Verbs::ALL;
+    let mut c = config.chain(&Rng::new(1), Ground { kinds, can }).unwrap();
+    let _ = ask(&mut c, Hook::Forward, &mut atp(0, 0, 0), 0, &node(0));
+    assert_eq!(c.counters().next().unwrap().1.packets, 1);
 }
