@@ -333,6 +333,27 @@ fn intern(descs: &[&'static Descriptor]) -> Vec<(&'static str, ExtId)> {
     exts
 }
 
+/// The words of these parts, each once.
+fn shim_words(parts: impl Iterator<Item = &'static Descriptor>) -> Result<Vec<ShimWord>, String> {
+    let mut words: Vec<(&str, ShimWord)> = Vec::new();
+    for (part, new) in parts.flat_map(|d| d.words.iter().map(|w| (d.name, w.layout))) {
+        match words.iter().find(|(_, have)| have.name == new.name) {
+            None => words.push((part, new)),
+            Some((_, have)) if *have == new => {}
+            Some((first, have)) => {
+                return Err(format!(
+                    "{first} and {part} declare the header word \"{}\" differently: {} and {}; \
+                     what is one word for both must be declared alike",
+                    new.name,
+                    have.describe(),
+                    new.describe()
+                ));
+            }
+        }
+    }
+    Ok(words.into_iter().map(|(_, w)| w).collect())
+}
+
 fn make_wire(
     c: &Composition,
     descs: &[&'static Descriptor],
@@ -340,15 +361,13 @@ fn make_wire(
 ) -> Result<Arc<dyn Wire>, Problem> {
     let key = format!("{}.wire", c.name);
     if c.wire == "shim" {
-        let mut words: Vec<ShimWord> = Vec::new();
         let between = c.lane.iter().flat_map(|lane| &lane.parts);
         let between = between.filter_map(|p| registry.find(&p.name));
-        let all = descs.iter().copied().chain(between);
-        for w in all.flat_map(|d| d.words).map(|w| w.layout) {
-            if words.iter().all(|have| have.name != w.name) {
-                words.push(w);
-            }
-        }
+        let words = shim_words(descs.iter().copied().chain(between));
+        let words = words.map_err(|what| Problem {
+            key: key.clone(),
+            what,
+        })?;
         let id = hash(&format!("{} {words:?}", c.name));
         let codec = shim::codec(id, &words);
         return codec
@@ -477,4 +496,47 @@ fn hash(text: &str) -> u32 {
     text.bytes().fold(0x811C_9DC5, |h, b| {
         (h ^ u32::from(b)).wrapping_mul(0x0100_0193)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::descriptor::WordSpec;
+
+    const fn part(name: &'static str, words: &'static [WordSpec]) -> Descriptor {
+        Descriptor {
+            name,
+            words,
+            ..Descriptor::EMPTY
+        }
+    }
+
+    #[test]
+    fn parts_that_declare_one_word_differently_are_named_with_what_they_say() {
+        const DELAY: WordSpec = WordSpec::new("delay", 32).by_hops();
+        static WRITER: Descriptor = part("writer", &[DELAY]);
+        static READER: Descriptor = part("reader", &[WordSpec::new("epoch", 8), DELAY.read()]);
+        static NARROW: Descriptor = part("narrow", &[WordSpec::new("delay", 16).by_hops()]);
+        static ENDS: Descriptor = part("ends", &[WordSpec::new("delay", 32)]);
+        let words = |parts: &[&'static Descriptor]| shim_words(parts.iter().copied());
+        let names: Vec<&str> = words(&[&WRITER, &READER])
+            .unwrap()
+            .iter()
+            .map(|w| w.name)
+            .collect();
+        assert_eq!(names, ["delay", "epoch"]);
+        let said = words(&[&WRITER, &NARROW]).unwrap_err();
+        assert!(
+            said.starts_with(
+                "writer and narrow declare the header word \"delay\" differently: 32 bits by hops \
+                 and 16 bits by hops;"
+            ),
+            "{said}"
+        );
+        assert!(
+            words(&[&ENDS, &READER])
+                .unwrap_err()
+                .contains("ends and reader")
+        );
+    }
 }

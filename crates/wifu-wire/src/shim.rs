@@ -109,6 +109,21 @@ impl ShimWord {
             ..self
         }
     }
+
+    /// Its declaration but for the name, in words.
+    pub fn describe(&self) -> String {
+        let mut text = format!("{} bits", self.bits);
+        if self.hop_writable {
+            text += " by hops";
+        }
+        if self.counts_hops {
+            text += " counting hops";
+        }
+        if let Some(class) = self.marks {
+            text += &format!(" marking {}", class.name());
+        }
+        text
+    }
 }
 
 /// The declaration of a composition's shim. `words` are laid out so: those that hops may write
