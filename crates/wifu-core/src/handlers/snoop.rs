@@ -62,6 +62,9 @@ pub static SNOOP: Descriptor = Descriptor {
 
 /// Flows that are followed; the one silent for longest makes room.
 const FLOWS: usize = 64;
+/// Whoever is silent for so long has no use for copies: the sender's own timer, of 1 s at least
+/// (RFC 6298 2.4), has expired.
+const SILENT: Span = Span(2_000_000_000);
 const RESENT: usize = 0;
 const TIMEOUTS: usize = 1;
 const DUP_ACKS_HELD: usize = 2;
@@ -124,17 +127,9 @@ impl Snoop {
     /// The flow of these ends, with room for it.
     fn flow(&mut self, key: Key, cx: &mut HopCx<'_>) -> &mut Flow {
         if !self.flows.contains_key(&key) && self.flows.len() >= FLOWS {
-            let oldest = self
-                .flows
-                .iter()
-                .min_by_key(|(_, f)| f.heard)
-                .map(|(k, _)| *k);
-            for k in oldest
-                .and_then(|k| self.flows.remove(&k))
-                .into_iter()
-                .flat_map(|f| f.kept)
-            {
-                cx.drop_kept(k.ticket);
+            let oldest = self.flows.iter().min_by_key(|(_, f)| f.heard);
+            if let Some(oldest) = oldest.map(|(k, _)| *k) {
+                self.forget(oldest, cx);
             }
         }
         let flow = self.flows.entry(key).or_default();
@@ -155,13 +150,16 @@ impl Snoop {
         if flow.acked.is_some_and(|a| end.upto(a)) {
             return;
         }
-        if let Some(k) = flow.kept.iter_mut().find(|k| k.seq == seq) {
+        let at = flow.kept.partition_point(|k| k.seq.before(seq));
+        if let Some(k) = flow.kept.get_mut(at).filter(|k| k.seq == seq) {
             (k.by_sender, k.sent) = (true, cx.now);
             return cx.count(BY_SENDER);
         }
         // What comes behind something later is the sender's repair of a loss before this relay.
-        let by_sender = flow.kept.back().is_some_and(|k| seq.before(k.seq));
-        let Some(ticket) = packet.copy() else { return };
+        let by_sender = at < flow.kept.len();
+        let Some(ticket) = packet.copy() else {
+            return self.make_room(key, cx);
+        };
         let kept = Kept {
             seq,
             end,
@@ -170,9 +168,26 @@ impl Snoop {
             again: 0,
             by_sender,
         };
-        let at = flow.kept.iter().position(|k| seq.before(k.seq));
-        flow.kept.insert(at.unwrap_or(flow.kept.len()), kept);
-        self.rearm(cx);
+        flow.kept.insert(at, kept);
+        // A flow's time is that of its first.
+        if at == 0 {
+            self.rearm(cx);
+        }
+    }
+
+    /// No copy could be kept: those of the flow that is silent for longest go, so that the next
+    /// segments have room.
+    fn make_room(&mut self, key: Key, cx: &mut HopCx<'_>) {
+        let others = self
+            .flows
+            .iter()
+            .filter(|(k, f)| **k != key && !f.kept.is_empty());
+        let silent = others.min_by_key(|(_, f)| f.heard);
+        let gone = silent.filter(|(_, f)| f.heard + SILENT < cx.now);
+        if let Some(gone) = gone.map(|(k, _)| *k) {
+            self.forget(gone, cx);
+            self.rearm(cx);
+        }
     }
 
     fn on_ack(&mut self, key: Key, bare: bool, cx: &mut HopCx<'_>) -> Verdict {

@@ -1,7 +1,7 @@
 //! Tests of the handlers, through the chain that a configuration makes.
 
 use crate::{
-    Chain, Config, Ground, Hook, Kinds, LinkFacts, Own, Packet, Site, Verbs, Verdict, ip,
+    Chain, Config, Ground, Hook, Kinds, LinkFacts, Octets, Own, Packet, Site, Verbs, Verdict, ip,
     shim,
 };
 use core::net::Ipv4Addr;
@@ -500,4 +500,61 @@ fn a_parameter_called_port_is_no_selection_unless_its_handler_says_so() {
     let mut c = config.chain(&Rng::new(1), Ground { kinds, can }).unwrap();
     let _ = ask(&mut c, Hook::Forward, &mut atp(0, 0, 0), 0, &node(0));
     assert_eq!(c.counters().next().unwrap().1.packets, 1);
+}
+
+/// A packet of which the substrate keeps copies, under the ticket given with it.
+struct Kept(Vec<u8>, u64);
+
+impl Octets for Kept {
+    fn get(&self) -> &[u8] {
+        &self.0
+    }
+    fn get_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+    fn replace(&mut self, octets: &[u8]) {
+        self.0.replace(octets);
+    }
+    fn copy(&mut self) -> Option<u64> {
+        Some(self.1)
+    }
+}
+
+/// A data segment of the flow from this port.
+fn segment(port: u16, number: u32) -> Vec<u8> {
+    let mut tcp = vec![0; 20 + 100];
+    tcp[..2].copy_from_slice(&port.to_be_bytes());
+    tcp[4..8].copy_from_slice(&(1 + number * 100).to_be_bytes());
+    tcp[12..14].copy_from_slice(&[0x50, 0x10]);
+    packet(6, &tcp)
+}
+
+#[test]
+fn snoop_has_room_for_a_flow_though_others_vanished_with_all_its_places() {
+    let mut c = chain("[[handler]]\nuse = \"snoop\"\nmost_held = 60\n");
+    let site = node(0);
+    let mut tickets = 0..;
+    let mut dropped = 0;
+    let mut pass = |at: Time, port: u16, number: u32| {
+        let mut octets = Kept(segment(port, number), tickets.next().unwrap());
+        let mut packet = Packet::new(&mut octets, 0);
+        let verdict = c.on_packet(Hook::Forward, &mut packet, at, &site);
+        assert_eq!(verdict, Verdict::Accept);
+        dropped += core::iter::from_fn(|| c.poll_dropped()).count();
+        (c.counters().next().unwrap().1.kept, dropped)
+    };
+    for (at, port) in [(0, 1000), (10, 2000)] {
+        for number in 0..30 {
+            pass(ms(at), port, number);
+        }
+    }
+    // All are awake: nobody makes room.
+    assert_eq!(pass(ms(1000), 3000, 0), (60, 0));
+    // The first segment finds none, those behind it do.
+    assert_eq!(pass(ms(9000), 3000, 1), (60, 30));
+    for number in 2..32 {
+        pass(ms(9000), 3000, number);
+    }
+    assert_eq!(pass(ms(9000), 3000, 32), (90, 60));
+    assert_eq!(pass(ms(9000), 3000, 33), (91, 60));
 }
