@@ -178,6 +178,9 @@ mod tests {
             (511 << 8, None, 0x2122_2324)
         );
         assert_eq!(codec.class(&out[..n]), Class::Feedback);
+        // Half a hole is no payload.
+        out[8 + 5] = 4;
+        assert_eq!(codec.parse(&out[..n], &mut back), Err("part of a range"));
     }
 
     #[test]

@@ -239,6 +239,9 @@ impl Wire for Codec {
                 Field::Length(_) if w.place.read(bytes) != give(head, w, &self.format) => {
                     return Err("header length out of range");
                 }
+                Field::Ranges(unit) if !w.place.read(bytes).is_multiple_of(unit.max(1).into()) => {
+                    return Err("part of a range");
+                }
                 _ => {}
             }
         }

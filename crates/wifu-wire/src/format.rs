@@ -1,11 +1,14 @@
 //! A wire format as data: declared once, and everything that must know where its words are is made
 //! from that. The codec, what handlers read and write, dissector, book and fuzz dictionary.
 
-use crate::head::{Flags, Place, Word};
+use crate::head::{Flags, Place, WORDS, Word};
 use std::borrow::Cow;
 
 /// Octets of a header that looks like UDP's: ports, length, checksum.
 pub const UDP_FORM: usize = 8;
+
+/// Packet types of a format: each has a bit in a word of the codec.
+pub const TYPES: usize = 32;
 
 /// What a packet is for: lanes and handlers treat the classes differently.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -302,7 +305,7 @@ impl Format {
     pub fn place_of(&self, decl: &WordDecl, word: Word) -> Place {
         Place {
             word,
-            byte: self.base + decl.byte,
+            byte: self.base.saturating_add(decl.byte),
             bit: decl.bit,
             bits: decl.bits,
         }
@@ -314,21 +317,21 @@ impl Format {
     }
 
     /// What is wrong with the declaration: words outside the header or on each other, names twice,
-    /// types that name no word, no type that fits all.
+    /// words that hops could not write, types that name no word, no type that fits all, more of
+    /// anything than a codec can tell apart.
     pub fn faults(&self) -> Vec<String> {
-        let mut faults = Vec::new();
-        let most = crate::head::WORDS;
-        if self.own().count() > most {
-            faults.push(format!(
-                "{}: {} words of its own; a decoded header holds {most}",
-                self.name,
-                self.own().count()
-            ));
-        }
+        let mut faults = self.beyond_limits();
         let types: Vec<&str> = self.types.iter().map(|t| t.name).collect();
         for (i, w) in self.words.iter().enumerate() {
-            if w.bits == 0 || w.bits > 32 || w.end_bit() > usize::from(self.header) * 8 {
+            let narrow = (1..=32).contains(&w.bits) && w.bit < 8;
+            if !narrow || w.end_bit() > usize::from(self.header) * 8 {
                 faults.push(format!("{}: word {} is not inside", self.name, w.name));
+            }
+            if w.hop_writable() && !w.is_own() {
+                faults.push(format!(
+                    "{}: nodes on the way write {}, which is no word of the format's own",
+                    self.name, w.name
+                ));
             }
             let named = w.on.iter().chain(w.by.iter().map(|(on, _)| on));
             for of in named.filter(|n| **n != "*" && !types.contains(n)) {
@@ -358,6 +361,19 @@ impl Format {
             faults.push(format!("{}: the last type must fit all", self.name));
         }
         faults
+    }
+
+    /// What there is more of than a codec can tell apart.
+    fn beyond_limits(&self) -> Vec<String> {
+        [
+            (self.own().count(), WORDS, "words of its own"),
+            (self.fixed(), usize::from(u8::MAX), "octets of fixed header"),
+            (self.types.len(), TYPES, "packet types"),
+        ]
+        .into_iter()
+        .filter(|(n, most, _)| n > most)
+        .map(|(n, most, what)| format!("{}: {n} {what}; at most {most}", self.name))
+        .collect()
     }
 }
 
@@ -421,6 +437,49 @@ mod tests {
             ..sound.clone()
         };
         assert_eq!(told.faults().len(), 2, "no such word, and nothing fits all");
+        let number = WordDecl::octets("seq", 2, 2, Field::Seq).by(BY_BOTH);
+        let faults = with(number).faults();
+        assert!(
+            faults[0].contains("seq, which is no word of the format's own"),
+            "{faults:?}"
+        );
+    }
+
+    #[test]
+    fn more_than_a_codec_can_tell_apart_is_refused() {
+        let bare = Format {
+            name: "large",
+            doc: "",
+            cites: &[],
+            number: None,
+            port: None,
+            base: 8,
+            header: 247,
+            words: Cow::Owned(vec![WordDecl::octets("last", 246, 1, Field::Own)]),
+            types: Cow::Owned(vec![PacketType::rest("data", Class::Data)]),
+            covers_hops: false,
+        };
+        assert_eq!(bare.faults(), Vec::<String>::new());
+        assert_eq!(bare.place("last").map(|p| p.byte), Some(254));
+        let long = Format {
+            header: 250,
+            words: Cow::Owned(vec![WordDecl::octets("last", 249, 1, Field::Own)]),
+            ..bare.clone()
+        };
+        assert_eq!(
+            long.faults(),
+            ["large: 258 octets of fixed header; at most 255"]
+        );
+        assert!(long.place("last").is_some() && crate::codec::Codec::new(long, 0).is_err());
+        let told = PacketType::told("x", Class::Data, "last", 1);
+        let types = |n| [vec![told; n], bare.types.to_vec()].concat();
+        let many = |n| Format {
+            types: Cow::Owned(types(n)),
+            ..bare.clone()
+        };
+        assert_eq!(many(31).faults(), Vec::<String>::new());
+        assert!(crate::codec::Codec::new(many(31), 0).is_ok());
+        assert_eq!(many(32).faults(), ["large: 33 packet types; at most 32"]);
     }
 
     #[test]
