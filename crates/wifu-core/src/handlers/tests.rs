@@ -373,6 +373,21 @@ fn the_shim_of_tp_alpha_goes_in_is_raised_and_comes_out_with_the_delay() {
 }
 
 #[test]
+fn a_shim_too_short_for_its_words_passes_untouched() {
+    let mut c = chain("[[handler]]\nuse = \"tpa-shim\"\n");
+    for length in [4, 11] {
+        let mut tcp = vec![0; 40];
+        tcp[..4].copy_from_slice(&[1, shim::DELAY, 208, length]);
+        let mut bytes = packet(shim::PROTOCOL, &tcp);
+        let before = bytes.clone();
+        for hook in [Hook::Forward, Hook::Input] {
+            let verdict = ask(&mut c, hook, &mut bytes, 0, &node(700));
+            assert_eq!((verdict, &bytes), (Verdict::Accept, &before));
+        }
+    }
+}
+
+#[test]
 fn the_papers_lines_and_wrong_configurations_are_understood() {
     let line = Config::line("handler drop 17 p=0.5 # half")
         .unwrap()

@@ -156,7 +156,9 @@ fn syn(octets: &[u8]) -> bool {
 impl Handler for TpAlpha {
     fn on_packet(&mut self, hook: Hook, packet: &mut Packet<'_>, cx: &mut HopCx<'_>) -> Verdict {
         let octets = packet.octets();
-        let ours = shim::parse(octets).is_some_and(|(h, _)| h.kind == shim::DELAY);
+        // One that is too short for its words would have them in the header behind it.
+        let whole = |h: &shim::Head| h.kind == shim::DELAY && h.length >= shim::DELAY_FORMAT.header;
+        let ours = shim::parse(octets).is_some_and(|(h, _)| whole(&h));
         match hook {
             Hook::Output if ip::protocol(octets) != Some(shim::PROTOCOL) => {
                 return self.insert(packet, cx);
