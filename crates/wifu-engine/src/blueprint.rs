@@ -106,10 +106,16 @@ impl Blueprint {
     ) -> Result<Blueprint, ConfigError> {
         let mut ends = Blueprint::check(c, registry, None)?;
         ends.below = hops.adds;
+        let mut brought: String = c.handlers.iter().map(|h| format!("|{h}")).collect();
         if let Some(lane) = &c.lane {
             let mut lane = Blueprint::check(lane, registry, Some(&ends.wire))?;
             lane.number = ends.number;
+            brought += &format!("|lane {:08x}", lane.id);
             ends.lane = Some(Arc::new(lane));
+        }
+        if !brought.is_empty() {
+            // Hops go by the number: two that differ in it alone are not the same to them.
+            ends.id = hash(&format!("{:08x} {}{brought}", ends.id, ends.number));
         }
         let descs = |b: &Blueprint| b.parts.iter().map(|p| p.desc).collect::<Vec<_>>();
         let lane = ends.lane.as_deref().map_or(Vec::new(), descs);
