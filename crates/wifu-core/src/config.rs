@@ -72,11 +72,22 @@ impl Kinds {
     }
 
     /// With more handlers, from other crates.
+    ///
+    /// # Panics
+    /// If a handler has the name of another: configurations could not say which they mean.
     #[must_use]
     pub fn with(mut self, handlers: &[&'static Descriptor]) -> Kinds {
         let notes = handlers.iter().flat_map(|d| d.notes).copied();
         self.parts = self.parts.with_notes(notes);
-        self.handlers.extend_from_slice(handlers);
+        for new in handlers {
+            let taken = self.handlers.iter().any(|d| d.name == new.name);
+            assert!(
+                !taken,
+                "two handlers are called {}: give yours a name of its own",
+                new.name
+            );
+            self.handlers.push(new);
+        }
         self
     }
 

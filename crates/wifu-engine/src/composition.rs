@@ -424,7 +424,15 @@ fn chain_of(body: &Table, path: &str) -> Result<Vec<Table>, ConfigError> {
 /// `role = "part"`, `role = { use = "part", .. }`, a list of either, or `{ add = [..] }`.
 fn set_role(c: &mut Composition, role: Role, at: &str, value: &Toml) -> Result<(), ConfigError> {
     let (list, keep) = match value {
-        Toml::Table(t) if t.contains_key("add") => (&t["add"], true),
+        Toml::Table(t) if t.contains_key("add") || !t.contains_key("use") => {
+            if let Some(other) = t.keys().find(|k| *k != "add") {
+                let what = "unknown key; write { add = [..] } or { use = \"name\", .. }";
+                return Err(ConfigError::one(format!("{at}.{other}"), what));
+            }
+            let what = "no part is named; write { add = [..] } or { use = \"name\", .. }";
+            let add = t.get("add");
+            (add.ok_or_else(|| ConfigError::one(at, what))?, true)
+        }
         other => (other, false),
     };
     if !keep {

@@ -322,9 +322,20 @@ impl Registry {
     }
 
     /// With more parts, from other crates.
+    ///
+    /// # Panics
+    /// If a part has the name of another: compositions could not say which they mean.
     #[must_use]
     pub fn with(mut self, parts: &[&'static Descriptor]) -> Registry {
-        self.parts.extend_from_slice(parts);
+        for part in parts {
+            let taken = self.find(part.name).is_some();
+            assert!(
+                !taken,
+                "two parts are called {}: give yours a name of its own",
+                part.name
+            );
+            self.parts.push(part);
+        }
         let notes = parts.iter().flat_map(|d| d.notes);
         self.with_notes(notes.copied())
     }
@@ -384,5 +395,24 @@ impl Registry {
             .filter(|d| d.role == role)
             .map(|d| d.name)
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "two parts are called pacer: give yours a name of its own")]
+    fn a_part_does_not_hide_another_of_its_name() {
+        static ONE: Descriptor = Descriptor {
+            name: "pacer",
+            ..Descriptor::EMPTY
+        };
+        static OTHER: Descriptor = Descriptor {
+            name: "pacer",
+            ..Descriptor::EMPTY
+        };
+        let _ = Registry::new(&[&ONE]).with(&[&OTHER]);
     }
 }

@@ -98,6 +98,25 @@ mod tests {
     fn a_key_that_does_nothing_is_refused() {
         let said = refusal("[protocol.mine]\nextends = \"tcp-reno\"\nprotocol-family = \"tcp\"\n");
         assert!(said.contains("mine.protocol-family: unknown key"), "{said}");
+        for (keys, expected) in [
+            (
+                "gates = { add = [\"nagle\"], foo = 1 }",
+                "mine.gates.foo: unknown key; write",
+            ),
+            (
+                "gates.remove = [\"nagle\"]",
+                "mine.gates.remove: unknown key; write { add",
+            ),
+            (
+                "gates = {}",
+                "mine.gates: no part is named; write { add = [..] }",
+            ),
+        ] {
+            let said = refusal(&format!(
+                "[protocol.mine]\nextends = \"tcp-reno\"\n{keys}\n"
+            ));
+            assert!(said.contains(expected), "{said}");
+        }
     }
 
     #[test]

@@ -517,6 +517,16 @@ fn a_parameter_called_port_is_no_selection_unless_its_handler_says_so() {
     assert_eq!(c.counters().next().unwrap().1.packets, 1);
 }
 
+#[test]
+#[should_panic(expected = "two handlers are called drop: give yours a name of its own")]
+fn a_handler_does_not_hide_another_of_its_name() {
+    static DROP: crate::Descriptor = crate::Descriptor {
+        name: "drop",
+        ..crate::Descriptor::EMPTY
+    };
+    let _ = Kinds::new(wifu_engine::Registry::new(&[])).with(&[&DROP]);
+}
+
 /// A packet of which the substrate keeps copies, under the ticket given with it.
 struct Kept(Vec<u8>, u64);
 
