@@ -102,7 +102,7 @@ pub fn run(registry: Registry) -> ExitCode {
         Command::Check(args) => catalog::check(&args, registry),
         Command::Dissector(args) => dissector::run(&args, registry),
         Command::Daemon(args) => live::daemon(&args, registry),
-        Command::Ss(args) => ss::run(&args),
+        Command::Ss(args) => ss::run(&args, registry),
         Command::Doctor(args) => live::doctor(&args),
         Command::Clean(args) => live::clean(&args),
         Command::Core(args) => core::run(&args, registry),

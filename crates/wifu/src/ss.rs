@@ -10,6 +10,7 @@ use anyhow::{Context, anyhow, bail, ensure};
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
 use wifu_engine::quantity;
+use wifu_node::Registry;
 use wifu_wire::front::Request;
 
 use crate::front;
@@ -54,13 +55,13 @@ pub struct Args {
 ///
 /// # Errors
 /// There is no daemon, or it does not answer.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
     let path = match &args.socket {
         Some(path) => path.clone(),
         None => crate::live::default_socket()?,
     };
     if let Some(names) = &args.watch {
-        return watch(&path, names, args);
+        return watch(&path, names, args, registry);
     }
     let text = ask(&path, &Request::Stats)?;
     if args.json {
@@ -73,16 +74,15 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// The numbers of the connections, a line each, until nobody reads any more.
-fn watch(path: &Path, names: &str, args: &Args) -> anyhow::Result<ExitCode> {
+fn watch(path: &Path, names: &str, args: &Args, known: &Registry) -> anyhow::Result<ExitCode> {
     ensure!(
         args.interval >= 0.001 && args.interval <= 1e6,
         "--interval {}: write a number of seconds, 0.001 or more",
         args.interval
     );
-    let registry = wifu_parts::registry();
     for name in names.split(',').filter(|_| !names.is_empty()) {
-        let known = quantity::check(name.trim(), registry.parts());
-        known.map_err(|what| anyhow!("--watch: {what}"))?;
+        let found = quantity::check(name.trim(), known.parts().parts());
+        found.map_err(|what| anyhow!("--watch: {what}"))?;
     }
     let interval = Duration::from_secs_f64(args.interval);
     let mut out = std::io::stdout().lock();
@@ -264,6 +264,12 @@ mod tests {
         assert_eq!(read["values"], json!({"cwnd": 14480.0, "srtt": null}));
     }
 
+    static GAUGE: wifu_engine::Descriptor = wifu_engine::Descriptor {
+        name: "gauge",
+        probes: &["level"],
+        ..wifu_engine::Descriptor::EMPTY
+    };
+
     #[test]
     fn an_unknown_name_is_refused_before_the_daemon_is_asked() {
         let args = |names: &str| Args {
@@ -277,9 +283,14 @@ mod tests {
             numeric: false,
             all: false,
         };
-        let said = |names: &str| run(&args(names)).unwrap_err().to_string();
+        let registry = &crate::standard().with_parts(&[&GAUGE]);
+        let said = |names: &str| run(&args(names), registry).unwrap_err().to_string();
         assert!(said("cwnd,cubic.wmax").contains("did you mean `cubic.w_max`"));
         assert!(said("cwnd,cubic.w_max").contains("no daemon"));
+        assert!(
+            said("gauge.level").contains("no daemon"),
+            "a part of one's own"
+        );
         assert!(said("").contains("no daemon"));
     }
 }
