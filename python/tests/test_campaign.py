@@ -15,6 +15,7 @@ from wifu import plan as plans
 from wifu.campaign import Campaign, block, window_octets
 from wifu.errors import LabError, ReplicateError
 from wifu.plan import Plan
+from wifu.report import stamped
 from wifu.rerun import again
 from wifu.store import Record, Store
 
@@ -68,6 +69,27 @@ def test_a_campaign_leaves_everything_in_its_folder(tmp_path: Path) -> None:
     assert len(list((tmp_path / "r/series").iterdir())) == 6
     assert (tmp_path / "r/plan.toml").exists()
     assert not (tmp_path / "r/.lock").exists()
+
+
+def test_runs_whose_relays_served_nothing_are_suspect(tmp_path: Path) -> None:
+    def idle(scenario: dict[str, Any]) -> FakeResult:
+        result = fake(scenario)
+        outcome = json.loads(result.json())
+        if scenario["run"] == 2 and outcome["flows"][0]["protocol"] == "tcp-reno":
+            outcome["flows"][0]["unserved"] = 31
+        return FakeResult(outcome, {})
+
+    run(tmp_path / "plain", plan())
+    assert {"stamps", "unserved"}.isdisjoint(Store(tmp_path / "plain").manifest())
+    run(tmp_path / "r", plan(), idle)
+    manifest = Store(tmp_path / "r").manifest()
+    assert manifest["stamps"] == {"VALID": 33, "SUSPECT": 3, "INVALID": 0}
+    assert list(manifest["unserved"].values()) == [1, 1, 1]
+    runs = pd.read_parquet(tmp_path / "r/runs.parquet")
+    suspect = runs[runs["stamp"] == "SUSPECT"]
+    assert set(suspect["run"]) == {2} and set(suspect["protocol"]) == {"tcp-reno"}
+    told = " ".join(stamped(manifest))
+    assert "33 VALID, 3 SUSPECT" in told and "that they do not serve" in told
 
 
 def test_blocks_hold_every_cell_once_in_an_order_of_their_own(tmp_path: Path) -> None:

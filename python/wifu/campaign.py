@@ -28,7 +28,7 @@ from wifu.places import deaf
 from wifu.plan import LEAST_RUNS, Plan
 from wifu.provenance import code_version
 from wifu.runner import Runner, check_mesh
-from wifu.store import SCHEMA, Record, Store
+from wifu.store import SCHEMA, Record, Store, idle, verdict
 from wifu.substrates import runner_for
 
 Task = tuple[Cell, int]
@@ -416,11 +416,17 @@ class Campaign:
     def _stamps(self) -> dict[str, int]:
         """How many runs were stamped what; those stamped INVALID failed."""
         counts = {"VALID": 0, "SUSPECT": 0, "INVALID": 0}
+        unstamped = None if self.plan.substrate == "emu" else "VALID"
         for record in self._records.values():
-            if record.outcome is not None and "stamp" in record.outcome:
-                counts[record.outcome["stamp"]["verdict"]] += 1
+            if record.outcome is not None and (stamp := verdict(record.outcome) or unstamped):
+                counts[stamp] += 1
             counts["INVALID"] += record.invalid
         return counts
+
+    def _idle(self) -> dict[str, int]:
+        """Runs in which relays did not serve a protocol, by cell."""
+        found = [r.cell for r in self._records.values() if r.outcome and idle(r.outcome)]
+        return {cell: found.count(cell) for cell in dict.fromkeys(sorted(found))}
 
     def _rejections(self) -> dict[str, Any]:
         """How many attempts at how many runs were stamped INVALID, and at which cells."""
@@ -443,6 +449,7 @@ class Campaign:
         old = self.store.manifest() if self.store.exists() else {}
         codes = {r.code for r in records} | {self.code}
         missing = sum((c, r) not in self._records for c, r in self._order)
+        unserved = self._idle()
         self.store.write_manifest(
             {
                 "schema": SCHEMA,
@@ -458,8 +465,11 @@ class Campaign:
                 **(
                     {"stamps": self._stamps(), "rejected": self._rejections()}
                     if self.plan.substrate == "emu"
+                    else {"stamps": self._stamps()}
+                    if unserved
                     else {}
                 ),
+                **({"unserved": unserved} if unserved else {}),
                 "code": sorted(codes),
                 **provenance.commit(),
                 "versions": provenance.versions(),

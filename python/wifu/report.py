@@ -140,7 +140,7 @@ def _alerts(results: Results) -> str:
 
 
 def stamped(manifest: Mapping[str, Any]) -> list[str]:
-    """What is to be said of the emulation's stamps: those of runs, and of rejected attempts."""
+    """What is to be said of stamps: those of runs, why, and those of rejected attempts."""
     told = []
     stamps = manifest.get("stamps", {})
     if stamps.get("SUSPECT") or stamps.get("INVALID"):
@@ -149,6 +149,12 @@ def stamped(manifest: Mapping[str, Any]) -> list[str]:
         if stamps.get("INVALID"):
             meaning.append("INVALID ones failed, for no attempt at them came out better")
         told.append(f"Stamps of the runs: {words}. {'; '.join(meaning)}.")
+    if unserved := manifest.get("unserved"):
+        cells = [f"{k} {n}" for k, n in unserved.items()]
+        told.append(
+            "Relays passed on packets of a protocol that they do not serve, so its handlers did "
+            f"less than they should. SUSPECT runs by cell: {_first(cells)}."
+        )
     rejected = manifest.get("rejected")
     if not rejected or not rejected["attempts"]:
         return told

@@ -60,6 +60,17 @@ class Record:
         return (self.error or "").startswith("InvalidRun")
 
 
+def idle(outcome: Mapping[str, Any]) -> bool:
+    """Whether relays passed on what they do not serve: handlers did not act as they should."""
+    return any(flow.get("unserved") for flow in outcome.get("flows", []))
+
+
+def verdict(outcome: Mapping[str, Any]) -> str | None:
+    """The stamp of a run: that of the emulation, or SUSPECT because relays were idle."""
+    given: str | None = outcome.get("stamp", {}).get("verdict")
+    return "SUSPECT" if idle(outcome) and given != "INVALID" else given
+
+
 class Store:
     """Reads and writes a folder of results."""
 
@@ -171,7 +182,7 @@ class Store:
             runs[-1] |= {
                 "sim_seconds": outcome.get("sim_seconds"),
                 "trace_hash": outcome.get("trace_hash"),
-                **({"stamp": outcome["stamp"]["verdict"]} if "stamp" in outcome else {}),
+                **({"stamp": stamp} if (stamp := verdict(outcome)) else {}),
                 **run_row(outcome, plan.measure),
             }
             flows += [{**head, **flow_row(outcome, f, plan.measure)} for f in outcome["flows"]]

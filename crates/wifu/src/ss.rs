@@ -219,6 +219,9 @@ fn details(c: &Value) -> String {
     if c["min_rtt_ns"].is_number() {
         words.push(format!("minrtt:{:.3}", ms("min_rtt_ns")));
     }
+    if number(c, "unserved") > 0.0 {
+        words.push(format!("unserved:{}", number(c, "unserved")));
+    }
     words.push(format!("limited:{}", c["limited"].as_str().unwrap_or("?")));
     words.extend(shares(c));
     words.join(" ")
@@ -252,6 +255,13 @@ fn shares(c: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_relays_left_undone_is_told() {
+        let conn = |n: u64| json!({"unserved": n});
+        assert!(details(&conn(12)).contains(" unserved:12 limited:"));
+        assert!(!details(&conn(0)).contains("unserved"));
+    }
 
     #[test]
     fn a_line_tells_what_is_not_known() {

@@ -150,6 +150,7 @@ pub(super) fn json(i: &ConnInfo, now: Time) -> Value {
         "octets_acked": c.octets_acked,
         "octets_in": c.octets_in,
         "dropped": c.dropped,
+        "unserved": c.unserved,
     })
 }
 
