@@ -244,6 +244,27 @@ fn words(
     Ok(found)
 }
 
+/// Whether a handler with these parameters can do what it must.
+fn able(d: &Descriptor, values: &[(&'static str, Value)], can: Verbs) -> Result<(), ConfigError> {
+    let cannot = d.needs.beyond(can);
+    if !cannot.is_empty() {
+        return wrong(format!(
+            "it must {}, which handlers cannot here",
+            cannot.join(" and ")
+        ));
+    }
+    for (param, needs) in d.needs_with {
+        let cannot = needs.beyond(can);
+        if !cannot.is_empty() && values.contains(&(param, Value::Flag(true))) {
+            return wrong(format!(
+                "with {param} = on it must {}, which handlers cannot here",
+                cannot.join(" and ")
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// What tells packets of a format apart, whatever composition they are of.
 fn select(d: &Descriptor, protocol: Option<u8>) -> Select {
     d.format
@@ -302,14 +323,8 @@ impl HandlerConfig {
         own: Option<Own<'_>>,
     ) -> Result<(), ConfigError> {
         let descriptor = ground.kinds.find(&self.name)?;
-        let cannot = descriptor.needs.beyond(ground.can);
-        if !cannot.is_empty() {
-            return wrong(format!(
-                "it must {}, which handlers cannot here",
-                cannot.join(" and ")
-            ));
-        }
         let values = self.values(descriptor)?;
+        able(descriptor, &values, ground.can)?;
         let mut notes: Vec<(&'static str, Note)> = Vec::new();
         for n in descriptor.notes {
             let Some(note) = ground.kinds.parts.note(n.name) else {

@@ -21,7 +21,8 @@ pub struct TxStatus {
     pub delivered: bool,
     /// Attempts.
     pub attempts: u8,
-    /// Time on the air in all attempts; `None` where nobody says.
+    /// How long the last attempt took with its acknowledgement, or the wait for one; `None` where
+    /// nobody says.
     pub airtime: Option<Span>,
     /// From entering the driver's ring to its report; live, from leaving that hook.
     pub delay: Span,
@@ -334,6 +335,8 @@ pub struct Descriptor {
     pub counts: &'static [&'static str],
     /// What it must be able to do.
     pub needs: Verbs,
+    /// The same while a parameter is on, by the parameter's name.
+    pub needs_with: &'static [(&'static str, Verbs)],
     /// Packets and copies that it holds at most unless the configuration says otherwise; 0: none.
     pub holds: u32,
     /// It neither changes nor counts packets, so that it may be given super-packets: up to 64 KB
@@ -359,6 +362,7 @@ impl Descriptor {
         notes: &[],
         counts: &[],
         needs: Verbs::NONE,
+        needs_with: &[],
         holds: 0,
         super_packets: false,
         build: |_| Err(String::from("this descriptor has no build function")),

@@ -3,14 +3,14 @@
 
 use std::sync::Mutex;
 use wifu_core::{Descriptor as HandlerDescriptor, Handler, Hook, Hooks, HopCx, LinkTo, Packet};
-use wifu_core::{Verbs, Verdict};
+use wifu_core::{TxStatus, Verbs, Verdict};
 use wifu_engine::descriptor::NoteSpec;
 use wifu_engine::{Access, Admit, Component, Cx, Descriptor, Library, Role, Segment};
 use wifu_node::Registry;
 use wifu_sim::mesh::Simulation;
 use wifu_sim::outcome::Outcome;
 use wifu_sim::scenario::Scenario;
-use wifu_wire::Note;
+use wifu_wire::{Note, Span};
 
 /// The largest delay that each arriving segment brought.
 static SEEN: Mutex<Vec<Option<u32>>> = Mutex::new(Vec::new());
@@ -47,7 +47,7 @@ static ECHO: HandlerDescriptor = HandlerDescriptor {
     hooks: Hooks::of(&[Hook::Forward, Hook::Postrouting]),
     needs: Verbs::COPY.with(Verbs::SEND),
     holds: 1,
-    counts: &["echoes"],
+    counts: &["echoes", "reported"],
     build: |_| Ok(Box::new(Echo { seen: 0, met: 0 })),
     ..HandlerDescriptor::EMPTY
 };
@@ -72,6 +72,12 @@ impl Handler for Echo {
             cx.count(0);
         }
         Verdict::Accept
+    }
+
+    fn on_tx_status(&mut self, status: &TxStatus, cx: &mut HopCx<'_>) {
+        let air = status.airtime.expect("a radio knows it");
+        assert!(air > Span::ZERO && air <= status.delay, "{status:?}");
+        cx.count(1);
     }
 }
 
@@ -191,5 +197,6 @@ fn a_handler_keeps_copies_and_sends_them_and_does_not_meet_them_again() {
     // send itself.
     for h in relays {
         assert_eq!(h.packets % 2, 0, "each twice, its own copies never: {h:?}");
+        assert!(h.counts["reported"] > 30, "{h:?}");
     }
 }

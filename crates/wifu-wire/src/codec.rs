@@ -344,13 +344,6 @@ impl Wire for Codec {
         self.types[self.kind(bytes, Some(payload))].class
     }
 
-    fn hop_may_write(&self, place: &Place, bytes: &[u8]) -> bool {
-        let kind = 1 << self.kind(bytes, Some(bytes.len() > self.header(bytes)));
-        self.words
-            .iter()
-            .any(|w| w.place == *place && w.hops & kind != 0)
-    }
-
     fn refuse(&self, head: &Head, _len: u32, answer: &mut Head) -> bool {
         answer.reset();
         (answer.sport, answer.dport) = (head.dport, head.sport);

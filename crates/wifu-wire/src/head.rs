@@ -293,11 +293,6 @@ pub trait Wire: Send + Sync + core::fmt::Debug {
     /// What a packet is for, by its transport header and payload.
     fn class(&self, bytes: &[u8]) -> Class;
 
-    /// Whether a node on the way may write at this place of this packet.
-    fn hop_may_write(&self, _place: &Place, _bytes: &[u8]) -> bool {
-        false
-    }
-
     /// The answer to a segment of no connection (RST, or nothing): stateless, the endpoint's
     /// business. `len` is the payload's length. False if none is due.
     fn refuse(&self, head: &Head, len: u32, answer: &mut Head) -> bool;

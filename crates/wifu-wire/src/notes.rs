@@ -38,16 +38,6 @@ impl Notes {
         self.values[usize::from(note.0)] = value;
         self.set |= 1 << note.0;
     }
-
-    /// Forget all.
-    pub fn clear(&mut self) {
-        self.set = 0;
-    }
-
-    /// Whether none are set.
-    pub fn is_empty(&self) -> bool {
-        self.set == 0
-    }
 }
 
 #[cfg(test)]
@@ -60,7 +50,5 @@ mod tests {
         assert_eq!(notes.get(Note(2)), None);
         notes.set(Note(2), 0);
         assert_eq!((notes.get(Note(2)), notes.get(Note(3))), (Some(0), None));
-        notes.clear();
-        assert!(notes.is_empty() && notes.get(Note(2)).is_none());
     }
 }

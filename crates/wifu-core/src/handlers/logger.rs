@@ -1,6 +1,6 @@
 //! Writes a line for each packet.
 
-use crate::handler::{Descriptor, Handler, HopCx, TxStatus};
+use crate::handler::{Descriptor, Handler, HopCx, TxStatus, Verbs};
 use crate::hook::{Hook, Hooks, Verdict};
 use crate::packet::Packet;
 use crate::{ip, shim};
@@ -26,6 +26,7 @@ pub static LOGGER: Descriptor = Descriptor {
     doc: "Writes hook, addresses, protocol, length, and who transmitted it; accepts everything.",
     hooks: Hooks::ALL,
     params: &[EVERY, STATUS],
+    needs_with: &[(STATUS.name, Verbs::STATUS)],
     build: |p| {
         Ok(Box::new(Logger {
             every: p.params.int(EVERY.name),

@@ -405,6 +405,10 @@ fn the_papers_lines_and_wrong_configurations_are_understood() {
     let held = "[[handler]]\nuse = \"delay\"\n";
     let said = made(held, Verbs::COPY.with(Verbs::SEND)).err().unwrap();
     assert!(said.to_string().contains("it must hold packets"), "{said}");
+    let told = "[[handler]]\nuse = \"logger\"\nstatus = true\n";
+    let said = made(told, Verbs::HOLD).err().unwrap().to_string();
+    assert!(said.contains("with status = on it must learn"), "{said}");
+    assert!(made(told, Verbs::STATUS).is_ok());
     assert_eq!(
         Config::line("OUTPUT -p udp -j NFQUEUE --queue-num 1"),
         Ok(None)

@@ -224,7 +224,10 @@ impl CoreConfig {
     /// Unknown names and parameters, and what is out of range.
     pub fn chain(&self, kinds: &Kinds) -> Result<Chain, ConfigError> {
         // The kernel keeps held packets; it keeps no copies, and we have no socket to send by.
-        let can = Verbs::HOLD.with(Verbs::STATUS);
+        let can = match &self.settings.monitor {
+            Some(_) => Verbs::HOLD.with(Verbs::STATUS),
+            None => Verbs::HOLD,
+        };
         let rng = Rng::new(self.settings.seed);
         self.handlers.chain(&rng, Ground { kinds, can })
     }

@@ -61,7 +61,7 @@ impl Simulation {
                             ticket: u64::from(cookie),
                             delivered,
                             attempts: tries,
-                            airtime: None,
+                            airtime: Some(times.air),
                             delay: sample,
                         };
                         let around = self.net.around(self.clock.now).1;

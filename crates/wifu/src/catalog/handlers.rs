@@ -82,6 +82,10 @@ pub fn text(d: &Descriptor) -> String {
     if !needs.is_empty() {
         let _ = writeln!(t, "  Must {}", needs.join(" and "));
     }
+    for (param, needs) in d.needs_with {
+        let needs = needs.beyond(Verbs::NONE).join(" and ");
+        let _ = writeln!(t, "  With {param} = on must {needs}");
+    }
     if d.holds > 0 {
         let _ = writeln!(t, "  Holds {} packets at most", d.holds);
     }
