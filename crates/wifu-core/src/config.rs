@@ -207,7 +207,7 @@ impl Config {
         for (i, config) in self.handlers.iter().enumerate() {
             let stream = rng.split(&config.name).split_n(i as u64);
             let pushed = config.push(chain, stream, ground, own);
-            pushed.map_err(|e| ConfigError(format!("handler {} ({}): {e}", i + 1, config.name)))?;
+            pushed.map_err(|e| ConfigError(format!("handler[{i}] ({}): {e}", config.name)))?;
         }
         Ok(())
     }
@@ -303,6 +303,14 @@ impl HandlerConfig {
             when_full: None,
             params: BTreeMap::new(),
         }
+    }
+
+    /// Whether it can be made.
+    ///
+    /// # Errors
+    /// As [`Config::chain`], of this one.
+    pub fn check(&self, rng: &Rng, ground: Ground<'_>) -> Result<(), ConfigError> {
+        self.push(&mut Chain::new(), *rng, ground, None)
     }
 
     /// Where it is asked: its hooks, and the protocol (`None`: all).

@@ -259,7 +259,13 @@ impl Library {
         }
         above.push(name);
         let mut c = match table.get("extends") {
-            Some(base) => self.expand_name(base.as_str().unwrap_or_default(), above)?,
+            Some(base) => {
+                let at = format!("{path}.extends");
+                let base = base.as_str();
+                let base =
+                    base.ok_or_else(|| ConfigError::one(at, "expected a protocol's name"))?;
+                self.expand_name(base, above)?
+            }
             None => Composition {
                 wire: String::from("tcp"),
                 store: String::from("octets"),

@@ -162,7 +162,10 @@ impl ParamSpec {
                     .map_err(|e| self.wrong(text, format!("{e}, or write auto")))?;
                 Value::Opt(Some(n))
             }
-            Value::Real(_) => Value::Real(text.parse().map_err(|e| self.wrong(text, e))?),
+            Value::Real(_) => {
+                let number = text.parse();
+                Value::Real(number.map_err(|_| self.wrong(text, "write a number, such as 0.5"))?)
+            }
             Value::Span(_) => Value::Span(text.parse().map_err(|e| self.wrong(text, e))?),
             Value::Rate(_) => Value::Rate(text.parse().map_err(|e| self.wrong(text, e))?),
             Value::Flag(_) => match text {
@@ -336,6 +339,9 @@ mod tests {
                 .unwrap_err()
                 .contains("between 0 s and 60 s")
         );
+        let p = ParamSpec::real("p", 0.1, 0.0, 1.0, "");
+        let said = p.parse("x").unwrap_err();
+        assert_eq!(said, "p = \"x\": write a number, such as 0.5");
         let p = ParamSpec::text("recovery", "reno", &["reno", "newreno"], "");
         assert!(p.parse("tahoe").unwrap_err().contains("reno, newreno"));
         let p = ParamSpec::optional("iw", 1, 64, "");

@@ -117,6 +117,11 @@ mod tests {
             ));
             assert!(said.contains(expected), "{said}");
         }
+        let said = refusal("[protocol.mine]\nextends = 5\n");
+        assert!(
+            said.contains("mine.extends: expected a protocol's name"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -417,7 +417,11 @@ fn a_scenario_puts_handlers_at_nodes() {
     let error = Simulation::new(&wrong.unwrap(), &open)
         .map(|_| ())
         .unwrap_err();
-    assert!(error.to_string().contains("handler[0]") && error.to_string().contains("`drop`"));
+    let said = error.to_string();
+    assert!(
+        said.contains("handler[0]: dorp: no handler") && said.contains("`drop`"),
+        "{said}"
+    );
 }
 
 /// n2 and n3 both lead from n1 to n4; n2 walks away at 20 s.

@@ -10,19 +10,21 @@ use serde_json::{Value as Json, json};
 use wifu_engine::blueprint::ENGINE_PARAMS;
 use wifu_engine::descriptor::nearest;
 use wifu_engine::{Blueprint, Descriptor, Facts, Library, ParamSpec, Role};
-use wifu_node::{Catalog as _, Registry, Substrate};
+use wifu_node::{Catalog as _, Protocol, Registry, Substrate};
 use wifu_radio::sets;
 
 use crate::known::{self, Known};
 
+mod annotations;
+mod brought;
 mod formats;
 mod handlers;
 
 /// `wifu list`.
 #[derive(Args)]
 pub struct ListArgs {
-    /// Only this kind: protocols, parts, handlers, formats, profiles, sets, or a role such as judge
-    /// or congestion
+    /// Only this kind: protocols, parts, handlers, formats, annotations, profiles, sets, or a role
+    /// such as judge or congestion
     #[arg(value_name = "KIND")]
     kind: Option<String>,
     #[command(flatten)]
@@ -35,8 +37,8 @@ pub struct ListArgs {
 /// `wifu describe`.
 #[derive(Args)]
 pub struct DescribeArgs {
-    /// A protocol (with parameters: tcp-newreno,iw=4), a part, a handler, a wire format, a profile,
-    /// or a testbed set
+    /// A protocol (with parameters: tcp-newreno,iw=4), a part, a handler, a wire format, an
+    /// annotation, a profile, or a testbed set
     #[arg(value_name = "NAME")]
     name: String,
     #[command(flatten)]
@@ -50,10 +52,12 @@ pub struct DescribeArgs {
 #[derive(Args)]
 #[command(after_help = "A composition file:\n\n  \
     [protocol.mine]\n  extends    = \"tcp-newreno\"\n  number     = 240\n  \
-    judge      = { use = \"backlog\" }\n  gates.add  = [\"nagle\"]\n  set        = { iw = 4 }\n\n\
-    Then: wifu check mine.toml; wifu mock --file mine.toml --protocol mine ...")]
+    judge      = { use = \"backlog\" }\n  gates.add  = [\"nagle\"]\n  set        = { iw = 4 }\n\n  \
+    [handlers.mine]                  # at each node; so far in `wifu sim` only\n  \
+    chain = [{ use = \"tpa-shim\", eta = 3 }]\n\n\
+    Then: wifu check mine.toml; wifu sim --file mine.toml ... --flow n1:n3:mine")]
 pub struct CheckArgs {
-    /// The TOML file with [protocol.NAME] and [profile.NAME] tables
+    /// The TOML file with [protocol.NAME], [handlers.NAME], [lane.NAME] and [profile.NAME] tables
     #[arg(value_name = "FILE")]
     path: std::path::PathBuf,
     /// Refuse what cannot act there: sim, mock, emu or live
@@ -108,6 +112,7 @@ pub fn list(args: &ListArgs, registry: &Registry) -> anyhow::Result<ExitCode> {
         "parts",
         "handlers",
         "formats",
+        "annotations",
         "profiles",
         "sets",
     ]
@@ -150,10 +155,12 @@ fn all_json(registry: &Registry) -> Json {
     let handlers = registry.kinds().handlers.iter();
     let handlers: Vec<Json> = handlers.map(|d| handlers::json(d)).collect();
     let formats: Vec<Json> = formats::all(registry).map(formats::json).collect();
+    let notes = registry.parts().notes().iter();
+    let notes: Vec<Json> = notes.map(|n| annotations::json(registry, n)).collect();
     let profiles: Vec<&str> = library.profiles().collect();
     let sets: Vec<&str> = sets::names().collect();
     json!({"protocols": protocols, "parts": parts, "handlers": handlers,
-        "formats": formats, "profiles": profiles, "sets": sets})
+        "formats": formats, "annotations": notes, "profiles": profiles, "sets": sets})
 }
 
 /// What there is of one kind, or of all, for people.
@@ -189,6 +196,12 @@ fn list_text(registry: &Registry, kind: Option<&str>) -> anyhow::Result<()> {
         println!("Formats:");
         for f in formats::all(registry) {
             println!("  {:<18} {}", f.name, sentence(f.doc));
+        }
+    }
+    if wants("annotations") {
+        println!("Annotations:");
+        for n in registry.parts().notes() {
+            println!("  {:<18} {}", n.name, sentence(n.doc));
         }
     }
     if wants("profiles") {
@@ -287,7 +300,8 @@ fn recordable_text(b: &Blueprint) -> String {
     t
 }
 
-fn protocol_text(b: &Blueprint) -> String {
+fn protocol_text(p: &Protocol) -> String {
+    let b = &*p.ends;
     let profile = b.profile.as_deref().unwrap_or("none");
     let mut t = format!("{} (protocol)\n\n  {}\n\n", b.name, b.doc);
     let _ = writeln!(
@@ -299,6 +313,7 @@ fn protocol_text(b: &Blueprint) -> String {
         b.id
     );
     let _ = writeln!(t, "  One event causes at most {} signals.", b.cascade);
+    t += &brought::text(p);
     if let Some(unused) = unused(b) {
         let _ = writeln!(t, "  Note: {unused}.");
     }
@@ -330,7 +345,8 @@ fn profile_text(name: &str, values: &[(String, String)]) -> String {
     t
 }
 
-fn protocol_json(b: &Blueprint) -> Json {
+fn protocol_json(p: &Protocol) -> Json {
+    let b = &*p.ends;
     let parts: Vec<Json> = b
         .parts
         .iter()
@@ -346,7 +362,7 @@ fn protocol_json(b: &Blueprint) -> Json {
     json!({
         "name": b.name, "doc": b.doc, "number": b.number, "wire": b.wire.name(),
         "store": b.store_kind().name(), "profile": b.profile, "unused": b.unused,
-        "id": format!("{:08x}", b.id), "parts": parts,
+        "id": format!("{:08x}", b.id), "parts": parts, "brings": brought::json(p),
         "recordable": b.recordable().iter()
             .map(|r| json!({"name": r.name, "unit": r.unit, "doc": r.doc}))
             .collect::<Vec<_>>(),
@@ -359,66 +375,70 @@ fn protocol_json(b: &Blueprint) -> Json {
 /// Nothing has that name.
 pub fn describe(args: &DescribeArgs, registry: &Registry) -> anyhow::Result<ExitCode> {
     let registry = &args.known.with(registry)?;
-    let library = registry.library();
     let stem = args.name.split(',').next().unwrap_or_default();
-    if library.protocols().iter().any(|p| p == stem) {
-        let b = &registry.resolve(&args.name)?.ends;
-        if args.json {
-            println!("{}", serde_json::to_string_pretty(&protocol_json(b))?);
-        } else {
-            print!("{}", protocol_text(b));
-        }
-    } else if let Some(d) = registry.parts().find(stem) {
-        if args.json {
-            println!("{}", serde_json::to_string_pretty(&part_json(d))?);
-        } else {
-            print!("{}", part_text(d));
-        }
-    } else if let Ok(d) = registry.kinds().find(stem) {
-        if args.json {
-            println!("{}", serde_json::to_string_pretty(&handlers::json(d))?);
-        } else {
-            print!("{}", handlers::text(d));
-        }
-    } else if let Some(f) = formats::all(registry).find(|f| f.name == stem) {
-        if args.json {
-            println!("{}", serde_json::to_string_pretty(&formats::json(f))?);
-        } else {
-            print!("{}", formats::text(f));
-        }
-    } else if let Some(values) = library.profile(stem) {
-        if args.json {
-            let values: serde_json::Map<String, Json> =
-                values.iter().map(|(k, v)| (k.clone(), json!(v))).collect();
-            let profile = json!({"name": stem, "params": values});
-            println!("{}", serde_json::to_string_pretty(&profile)?);
-        } else {
-            print!("{}", profile_text(stem, values));
-        }
-    } else if let Some(text) = sets::text(stem) {
-        if args.json {
-            let set = serde_json::to_string_pretty(&sets::get(stem)?)?;
-            println!("{set}");
-        } else {
-            print!("{text}");
-        }
-    } else {
-        let others: Vec<&str> = registry
-            .parts()
-            .parts()
-            .iter()
-            .map(|d| d.name)
+    let Some((json, text)) = described(&args.name, stem, registry)? else {
+        let library = registry.library();
+        let parts = registry.parts().parts().iter().map(|d| d.name);
+        let others: Vec<&str> = parts
             .chain(registry.kinds().handlers.iter().map(|d| d.name))
             .chain(formats::all(registry).map(|f| f.name))
+            .chain(registry.parts().notes().iter().map(|n| n.name))
             .chain(sets::names())
             .collect();
-        let protocols = library.protocols().iter().map(String::as_str);
-        let names = protocols.chain(others.iter().copied());
-        let names = names.chain(library.profiles());
-        let hint = meant(nearest(stem, names));
+        let names = library.protocols().iter().map(String::as_str);
+        let names = names.chain(others.iter().copied());
+        let hint = meant(nearest(stem, names.chain(library.profiles())));
         bail!("nothing is called \"{stem}\"{hint} `wifu list` shows all names.");
+    };
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&json)?);
+    } else {
+        print!("{text}");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is known of the name `stem`, which may begin the specification of a protocol: for machines
+/// and for people.
+fn described(
+    spec: &str,
+    stem: &str,
+    registry: &Registry,
+) -> anyhow::Result<Option<(Json, String)>> {
+    let library = registry.library();
+    if library.protocols().iter().any(|p| p == stem) {
+        let p = registry.resolve(spec)?;
+        return Ok(Some((protocol_json(&p), protocol_text(&p))));
+    }
+    if let Some(d) = registry.parts().find(stem) {
+        return Ok(Some((part_json(d), part_text(d))));
+    }
+    if let Ok(d) = registry.kinds().find(stem) {
+        return Ok(Some((handlers::json(d), handlers::text(d))));
+    }
+    if let Some(f) = formats::all(registry).find(|f| f.name == stem) {
+        return Ok(Some((formats::json(f), formats::text(f))));
+    }
+    if let Some(n) = registry.parts().notes().iter().find(|n| n.name == stem) {
+        let (json, text) = (
+            annotations::json(registry, n),
+            annotations::text(registry, n),
+        );
+        return Ok(Some((json, text)));
+    }
+    if let Some(values) = library.profile(stem) {
+        let params: serde_json::Map<String, Json> =
+            values.iter().map(|(k, v)| (k.clone(), json!(v))).collect();
+        let profile = json!({"name": stem, "params": params});
+        return Ok(Some((profile, profile_text(stem, values))));
+    }
+    match sets::text(stem) {
+        Some(text) => {
+            let set = serde_json::to_value(sets::get(stem)?)?;
+            Ok(Some((set, text.to_string())))
+        }
+        None => Ok(None),
+    }
 }
 
 /// Check every protocol of a file.
@@ -508,12 +528,12 @@ mod tests {
 
     #[test]
     fn what_a_profile_sets_in_vain_is_said() {
-        let b = |spec: &str| wifu_parts::blueprint(spec).unwrap();
+        let b = |spec: &str| crate::standard().resolve(spec).unwrap();
         let said = "  Note: profile rfc-modern sets hystart, which nothing here takes.\n";
         let tahoe = b("tcp-tahoe,profile=rfc-modern");
         assert!(protocol_text(&tahoe).contains(said));
         assert_eq!(protocol_json(&tahoe)["unused"], json!(["hystart"]));
-        assert_eq!(unused(&b("tcp-reno,profile=rfc-modern")), None);
+        assert_eq!(unused(&b("tcp-reno,profile=rfc-modern").ends), None);
     }
 
     #[test]

@@ -13,7 +13,8 @@ pub const FILES: &str = "WIFU_FILE";
 /// The option.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct Known {
-    /// Also know the protocols and profiles of this TOML file; may be given more than once
+    /// Also know the protocols of this TOML file, with their handlers, lanes and profiles; may be
+    /// given more than once
     #[arg(long, value_name = "TOML")]
     pub file: Vec<PathBuf>,
 }

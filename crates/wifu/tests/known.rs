@@ -193,3 +193,25 @@ fn check_says_on_which_substrate_a_protocol_acts() {
         "{said}"
     );
 }
+
+#[test]
+fn what_a_protocol_brings_is_described() {
+    let file = File::new("described", BRINGS);
+    let describe = |name: &str| said(&["describe", name, "--file", file.path()]);
+    let text = describe("shimmed");
+    assert!(text.contains("Brings handlers: tpa-shim.\n"), "{text}");
+    assert!(text.contains("add 12 octets"), "{text}");
+    assert!(!describe("bare").contains("Brings"));
+    let all = json(&["describe", "shimmed", "--json", "--file", file.path()]);
+    assert_eq!(all["brings"]["handlers"][0]["use"], "tpa-shim");
+    assert_eq!(all["brings"]["adds"], 12);
+}
+
+#[test]
+fn annotations_and_the_shim_are_listed_and_described() {
+    assert!(said(&["list", "annotations"]).contains("\n  max_delay "));
+    let text = said(&["describe", "max_delay"]);
+    assert!(text.contains("Written by tpa-shim"), "{text}");
+    assert!(said(&["list", "formats"]).contains("\n  shim "));
+    assert!(said(&["describe", "shim"]).starts_with("shim (wire format)"));
+}

@@ -254,12 +254,8 @@ fn place_handlers(
         }
         places.push(numbers);
         // Checked by itself first, so that the error names the entry.
-        let alone = wifu_core::Config {
-            handlers: vec![spec.config.clone()],
-        };
-        alone
-            .chain(rng, ground)
-            .map_err(|e| ScenarioError::key(&path, e.to_string()))?;
+        let checked = spec.config.check(rng, ground);
+        checked.map_err(|e| ScenarioError::key(&path, format!("{}: {e}", spec.config.name)))?;
     }
     for number in 0..simulation.plan.nodes.len() as u16 {
         let here = specs

@@ -1,16 +1,21 @@
 //! What is known of a wire format.
 
 use std::fmt::Write as _;
+use std::sync::LazyLock;
 
 use serde_json::{Value as Json, json};
 use wifu_node::{Catalog as _, Registry};
 use wifu_wire::format::{By, Field, Format, PacketType, WordDecl};
+use wifu_wire::shim;
 
-/// The formats that have a declaration: those that compositions name, and those of shims that
-/// handlers insert.
+/// What every composition's shim begins with.
+static SHIM: LazyLock<Format> = LazyLock::new(|| shim::format(0, &[]));
+
+/// The formats that compositions name, and those of shims that handlers insert.
 pub fn all(registry: &Registry) -> impl Iterator<Item = &'static Format> {
     let mut found: Vec<&'static Format> =
         registry.parts().wires().iter().map(|w| w.format).collect();
+    found.push(&SHIM);
     let handlers = &registry.kinds().handlers;
     for f in handlers
         .iter()

@@ -19,6 +19,7 @@ use wifu_sim::scenario::{FlowSpec, Scenario, Secs, StopSpec};
 use crate::known::Known;
 
 mod frames;
+mod handlers;
 mod json;
 mod link;
 mod losses;
@@ -152,7 +153,7 @@ pub struct Args {
         allow_negative_numbers = true
     )]
     interval: f64,
-    /// Also print a table of the nodes
+    /// Also print a table of the nodes, and one of what their handlers did
     #[arg(long)]
     nodes: bool,
     /// Also print a table of the links

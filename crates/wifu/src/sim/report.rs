@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use wifu_sim::outcome::{FlowOutcome, HopOutcome, Outcome};
 
 use super::frames::{Causes, Link};
+use super::handlers;
 use super::losses::{Ears, Losses};
 use super::table::Table;
 
@@ -47,6 +48,10 @@ pub fn report(
     }
     if wants.nodes {
         let _ = write!(text, "\n{}", nodes(outcome));
+        let handlers = handlers::table(outcome);
+        if !handlers.is_empty() {
+            let _ = write!(text, "\n{handlers}");
+        }
     }
     if wants.links {
         let _ = write!(text, "\n{}", links(outcome, causes));

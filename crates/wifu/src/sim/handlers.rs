@@ -1,0 +1,78 @@
+//! What the handlers of each node did.
+
+use wifu_sim::outcome::{HandlerOutcome, Outcome};
+
+use super::table::Table;
+
+/// A row for each handler that was asked about a packet; empty if there is none.
+pub fn table(outcome: &Outcome) -> String {
+    let mut table = Table::new(&[
+        "<node", "<handler", ">packets", ">changed", ">dropped", ">held", ">full", ">kept",
+        ">sent", "<counted",
+    ]);
+    let count = |n: u64| match n {
+        0 => String::new(),
+        n => n.to_string(),
+    };
+    for node in &outcome.nodes {
+        for h in node.handlers.iter().filter(|h| h.packets > 0) {
+            table.row([
+                node.name.clone(),
+                h.name.clone(),
+                count(h.packets),
+                count(h.changed),
+                count(h.dropped),
+                count(h.held),
+                count(h.overflows),
+                count(h.kept),
+                count(h.sent),
+                counted(h),
+            ]);
+        }
+    }
+    if table.is_empty() {
+        String::new()
+    } else {
+        table.text()
+    }
+}
+
+fn counted(h: &HandlerOutcome) -> String {
+    let some = h.counts.iter().filter(|(_, n)| **n > 0);
+    let said: Vec<String> = some.map(|(name, n)| format!("{name} {n}")).collect();
+    said.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wifu_sim::outcome::NodeOutcome;
+
+    #[test]
+    fn what_was_not_counted_takes_no_place() {
+        let mut outcome = Outcome::default();
+        assert_eq!(table(&outcome), "");
+        let mut snoop = HandlerOutcome {
+            name: "snoop".into(),
+            packets: 40,
+            sent: 3,
+            ..HandlerOutcome::default()
+        };
+        snoop.counts.insert("resent".into(), 3);
+        snoop.counts.insert("timeouts".into(), 0);
+        let mut base = NodeOutcome::default();
+        base.name = "base".into();
+        base.handlers = vec![snoop, HandlerOutcome::default()];
+        outcome.nodes = vec![base];
+        let text = table(&outcome);
+        assert_eq!(text.lines().count(), 2, "{text}");
+        assert!(
+            text.contains("snoop") && text.contains("resent 3"),
+            "{text}"
+        );
+        assert!(
+            !text.contains("dropped") && !text.contains("timeouts"),
+            "{text}"
+        );
+    }
+}
