@@ -2,128 +2,16 @@
 //! packets, one per flow and direction of travel, which takes custody of the flow's data and hands
 //! them down when its parts permit it.
 
-use crate::turn::{Scheduler, Turn};
+use crate::custody::{FlowKey, LaneCounters, LanesConfig, Origin, Seen, Took};
+use crate::turn::{QUANTUM, Scheduler, Turn};
 use crate::{Protocol, Ways};
 use core::net::{Ipv4Addr, SocketAddrV4};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use wifu_core::{Select, TxStatus, ip, shim};
 use wifu_engine::board::SiteFacts;
-use wifu_engine::{Blueprint, Conn, Deadlines, Status, Ticket, Transmit, Tuple};
-use wifu_wire::{Class, FrameFacts, Head, Rng, Span, Time, Wire};
-
-/// A flow in one direction, as its packets name it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct FlowKey {
-    /// Number of the composition among those that the node serves.
-    served: u16,
-    /// IP protocol number.
-    pub proto: u8,
-    /// The connection's identifier, in formats that carry one.
-    pub conn_id: u32,
-    /// Where its packets come from.
-    pub source: SocketAddrV4,
-    /// Where they go.
-    pub target: SocketAddrV4,
-}
-
-impl FlowKey {
-    /// The same flow in the other direction.
-    #[must_use]
-    pub fn back(self) -> FlowKey {
-        FlowKey {
-            source: self.target,
-            target: self.source,
-            ..self
-        }
-    }
-
-    /// The ends as the sender of its packets sees them.
-    pub fn tuple(self) -> Tuple {
-        Tuple {
-            proto: self.proto,
-            local: self.source,
-            remote: self.target,
-        }
-    }
-}
-
-/// Limits and identity of a node's lanes.
-#[derive(Clone, Debug)]
-pub struct LanesConfig {
-    /// This node, for people.
-    pub node: u32,
-    /// Largest IP packet, bytes.
-    pub mtu: u32,
-    /// Most lanes at once. The one idle longest makes room if it holds nothing; if all hold
-    /// packets, data of a further flow are dropped and counted.
-    pub most: usize,
-    /// A lane that saw no packet for so long is closed, and what it holds is dropped.
-    pub idle: Span,
-    /// Whose turn it is.
-    pub scheduler: Scheduler,
-}
-
-impl Default for LanesConfig {
-    fn default() -> LanesConfig {
-        LanesConfig {
-            node: 0,
-            mtu: 1500,
-            most: 1_024,
-            idle: Span::SECOND * 30,
-            scheduler: Scheduler::default(),
-        }
-    }
-}
-
-/// What lanes of a node counted.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct LaneCounters {
-    /// Packets taken into custody.
-    pub taken: u64,
-    /// Packets handed down, repetitions included.
-    pub sent: u64,
-    /// Packets of which a copy was handed down while the lane kept them.
-    pub copies: u64,
-    /// Packets that came back because nothing would take them.
-    pub returned: u64,
-    /// Packets dropped: the lane was full.
-    pub full: u64,
-    /// Packets dropped by a part of a lane.
-    pub refused: u64,
-    /// Packets dropped because no further lane could be opened.
-    pub unlaned: u64,
-    /// Packets dropped with their lane, which was idle.
-    pub idled: u64,
-    /// Lanes opened.
-    pub opened: u64,
-    /// The most packets that waited in one lane.
-    pub most: u32,
-}
-
-/// What lanes make of a packet that passes.
-#[must_use]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Seen {
-    /// It goes on.
-    On,
-    /// It was meant for this node's lane, and ends here.
-    Here,
-    /// A part dropped it.
-    Dropped(&'static str),
-}
-
-/// What lanes make of a packet that is about to leave.
-#[must_use]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Took {
-    /// It leaves now: no lane is for it.
-    Not,
-    /// A lane has it.
-    Taken,
-    /// Its lane is full, or none could be opened.
-    Dropped,
-}
+use wifu_engine::{Blueprint, Conn, Deadlines, Status, Ticket, Transmit};
+use wifu_wire::{Class, FrameFacts, Head, Rng, Time, Wire};
 
 /// A packet that a lane hands down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -388,7 +276,7 @@ impl Lanes {
                 lane.turn.stuck = false;
             }
         }
-        while let Some(i) = self.config.scheduler.next(self) {
+        while let Some(i) = self.next() {
             let Some(lane) = self.slots[i as usize].as_mut() else {
                 self.rest(i);
                 continue;
@@ -450,6 +338,32 @@ impl Lanes {
             }
         }
         None
+    }
+
+    /// The lane whose turn it is, of those that may have something to send.
+    fn next(&mut self) -> Option<u32> {
+        let turn = |i: &u32| Some(&self.slots[*i as usize].as_ref()?.turn);
+        let waiting = self.active.iter().filter_map(|i| Some((*i, turn(i)?)));
+        let waiting = waiting.filter(|(_, turn)| !turn.stuck);
+        match self.config.scheduler {
+            Scheduler::Fifo => waiting.min_by_key(|w| (w.1.first(), w.0)).map(|w| w.0),
+            Scheduler::Strict => waiting.min_by_key(|w| w.1.opened).map(|w| w.0),
+            Scheduler::DeficitRoundRobin => {
+                waiting.map(|w| w.0).next()?;
+                loop {
+                    let i = *self.active.front()?;
+                    let turn = &mut self.slots[i as usize].as_mut()?.turn;
+                    if turn.stuck {
+                        self.active.rotate_left(1);
+                    } else if turn.credit > 0 {
+                        return Some(i);
+                    } else {
+                        turn.credit += QUANTUM;
+                        self.active.rotate_left(1);
+                    }
+                }
+            }
+        }
     }
 
     fn down(&mut self, i: u32, ticket: Ticket, keep: bool, ways: &mut dyn Ways) -> Down {
@@ -586,17 +500,6 @@ impl Lanes {
             self.deadlines.set(i, at);
         }
     }
-}
-
-/// Where a packet that a lane sees comes from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Origin {
-    /// Over a link, and it goes on from here.
-    Link,
-    /// Over a link, and it is for this node.
-    ForHere,
-    /// From this node's own end.
-    Own,
 }
 
 /// Where the transport header begins, behind a shim if there is one.

@@ -2,13 +2,15 @@
 //! and what protocols bring along. Two substrates drive it, virtual time and Linux.
 #![forbid(unsafe_code)]
 
+mod custody;
 mod lanes;
 mod registry;
 mod substrate;
 mod turn;
 mod ways;
 
-pub use lanes::{Down, FlowKey, LaneCounters, Lanes, LanesConfig, Origin, Seen, Took};
+pub use custody::{FlowKey, LaneCounters, LanesConfig, Origin, Seen, Took};
+pub use lanes::{Down, Lanes};
 pub use registry::{Catalog, Protocol, Registry, tell_apart};
 pub use substrate::Substrate;
 pub use turn::Scheduler;

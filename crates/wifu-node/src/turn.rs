@@ -1,11 +1,10 @@
 //! Whose turn it is among the lanes of a node that have packets for a link.
 
-use crate::lanes::Lanes;
 use core::str::FromStr;
 use std::collections::VecDeque;
 
 /// What a lane may send per round, bytes (HxH thesis: fair queuing; a full Ethernet frame's).
-const QUANTUM: i64 = 1_500;
+pub(crate) const QUANTUM: i64 = 1_500;
 
 /// How lanes share the links of their node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -32,32 +31,6 @@ impl Scheduler {
     pub fn name(self) -> &'static str {
         Scheduler::ALL[self as usize].0
     }
-
-    /// The lane whose turn it is, of those that may have something to send.
-    pub(crate) fn next(self, lanes: &mut Lanes) -> Option<u32> {
-        let turn = |i: &u32| Some(&lanes.slots[*i as usize].as_ref()?.turn);
-        let waiting = lanes.active.iter().filter_map(|i| Some((*i, turn(i)?)));
-        let waiting = waiting.filter(|(_, turn)| !turn.stuck);
-        match self {
-            Scheduler::Fifo => waiting.min_by_key(|w| (w.1.first(), w.0)).map(|w| w.0),
-            Scheduler::Strict => waiting.min_by_key(|w| w.1.opened).map(|w| w.0),
-            Scheduler::DeficitRoundRobin => {
-                waiting.map(|w| w.0).next()?;
-                loop {
-                    let i = *lanes.active.front()?;
-                    let turn = &mut lanes.slots[i as usize].as_mut()?.turn;
-                    if turn.stuck {
-                        lanes.active.rotate_left(1);
-                    } else if turn.credit > 0 {
-                        return Some(i);
-                    } else {
-                        turn.credit += QUANTUM;
-                        lanes.active.rotate_left(1);
-                    }
-                }
-            }
-        }
-    }
 }
 
 impl FromStr for Scheduler {
@@ -81,7 +54,7 @@ pub(crate) struct Turn {
     /// Its way has no room: nothing of it leaves before the next poll.
     pub(crate) stuck: bool,
     /// Its number among the lanes of the node since the beginning.
-    opened: u64,
+    pub(crate) opened: u64,
     /// When its waiting packets came, as a running number.
     came: VecDeque<u64>,
 }
@@ -121,7 +94,7 @@ impl Turn {
     }
 
     /// When the oldest packet that waits came; first of all if only kept ones are to go again.
-    fn first(&self) -> u64 {
+    pub(crate) fn first(&self) -> u64 {
         self.came.front().copied().unwrap_or(0)
     }
 }

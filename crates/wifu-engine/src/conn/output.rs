@@ -4,7 +4,7 @@ use super::{Conn, Core, Slot, Transmit};
 use crate::board::State;
 use crate::component::{Out, Payload};
 use crate::descriptor::Role;
-use crate::permit::{Limit, Permit, Reason, Want};
+use crate::permit::{Kind, Limit, Permit, Reason, Want};
 use crate::signal::{Sent, Signal};
 use crate::store::SendStore;
 use wifu_wire::{Head, Pseudo, Span, Time, Wire};
@@ -30,9 +30,7 @@ impl Conn {
         head: &mut Head,
         out: &mut [u8],
     ) -> Option<Transmit> {
-        let app = &self.core.board.app;
-        let (data_room, device_room) = (app.local_room, app.device_room);
-        if data_room == 0 && device_room == 0 {
+        if self.no_room(Kind::New) && self.no_room(Kind::Ack) {
             // The next poll comes with room, not with time: a deadline left here would spin.
             self.core.wake = Time::NEVER;
             self.limited(now, Limit::Queue);
@@ -51,16 +49,9 @@ impl Conn {
             let Some(want) = part.offer(kind, &self.core.board, now) else {
                 continue;
             };
-            // As above: it goes on with room.
-            if (if kind.is_data() {
-                data_room
-            } else {
-                device_room
-            }) == 0
-            {
-                if kind.is_data() {
-                    blocked.get_or_insert(Limit::Queue);
-                }
+            if self.no_room(kind) {
+                // As above: it goes on with room.
+                blocked = blocked.or(kind.is_data().then_some(Limit::Queue));
                 continue;
             }
             let permit = self.permit(&want, now);
@@ -97,6 +88,17 @@ impl Conn {
         };
         self.limited(now, limit);
         None
+    }
+
+    /// The node takes nothing of this kind now.
+    fn no_room(&self, kind: Kind) -> bool {
+        let app = &self.core.board.app;
+        let room = if kind.is_data() {
+            app.local_room
+        } else {
+            app.device_room
+        };
+        room == 0
     }
 
     /// A packet may leave and the application paused within a record: it goes as it is, else

@@ -53,26 +53,14 @@ impl Simulation {
                     times,
                     ..
                 } => {
-                    let code = u64::from(node) << 32 | u64::from(tries) << 8;
-                    self.clock.mix(code | u64::from(delivered) | 4);
-                    let asked = self.nodes.asked(node);
-                    if asked.any() {
-                        let status = TxStatus {
-                            ticket: u64::from(cookie),
-                            delivered,
-                            attempts: tries,
-                            airtime: Some(times.air),
-                            delay: sample,
-                        };
-                        let around = self.net.around(self.clock.now).1;
-                        self.nodes.status(around, node, &status);
-                        self.let_go(node);
-                        if asked.has(Asked::STATUS) {
-                            self.status_to_lanes(node, cookie, &status);
-                        }
-                    }
-                    self.sent_by_radio(to, cookie, &times);
-                    self.stir_lanes(node);
+                    let status = TxStatus {
+                        ticket: u64::from(cookie),
+                        delivered,
+                        attempts: tries,
+                        airtime: Some(times.air),
+                        delay: sample,
+                    };
+                    self.reported((node, to), cookie, &status, &times);
                 }
                 Event::Overheard {
                     node,
@@ -87,13 +75,44 @@ impl Simulation {
                 }
                 Event::Room { node } => {
                     self.stir_lanes(node);
-                    let host = self.nodes.number(node);
-                    if host != NONE {
-                        self.pump(host);
-                    }
+                    self.pump_at(node);
                     self.refill(node);
                 }
             }
+        }
+    }
+
+    /// A radio is done with a packet.
+    fn reported(
+        &mut self,
+        (node, to): (u16, Option<u16>),
+        id: u32,
+        status: &TxStatus,
+        times: &Times,
+    ) {
+        let code = u64::from(node) << 32 | u64::from(status.attempts) << 8;
+        self.clock.mix(code | u64::from(status.delivered) | 4);
+        let asked = self.nodes.asked(node);
+        if asked.any() {
+            let around = self.net.around(self.clock.now).1;
+            self.nodes.status(around, node, status);
+            self.let_go(node);
+        }
+        if asked.has(Asked::STATUS) {
+            self.status_to_lanes(node, id, status);
+        }
+        self.sent_by_radio(to, id, times);
+        self.stir_lanes(node);
+        if asked.has(Asked::STATUS) {
+            self.pump_at(node);
+        }
+    }
+
+    /// The end at a node, if there is one, has something to do.
+    fn pump_at(&mut self, node: u16) {
+        let host = self.nodes.number(node);
+        if host != NONE {
+            self.pump(host);
         }
     }
 
@@ -308,11 +327,8 @@ impl Simulation {
         }
         self.net.pool.release(id);
         if asked.has(Asked::EARS) {
-            let host = self.nodes.number(node);
             self.hand_down(node);
-            if host != NONE {
-                self.pump(host);
-            }
+            self.pump_at(node);
         }
     }
 

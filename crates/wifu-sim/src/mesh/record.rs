@@ -70,8 +70,8 @@ fn of_node(node: &str, name: &str) -> String {
     format!("node.{node}.{name}")
 }
 
-/// Whose number a name is, of a flow of this composition: the sender's, the receiver's (`peer.`), or
-/// that of a node's lane (`NODE.`).
+/// Whose number a name is, of a flow of this composition: the sender's, the receiver's (`peer.`),
+/// or that of a node's lane (`NODE.`).
 fn whose(blueprint: &Blueprint, name: &str, plan: &Plan) -> Result<(Whose, Watched), String> {
     let (first, rest) = name.split_once('.').unwrap_or(("", name));
     let node = plan.nodes.iter().position(|n| n.name == first);
