@@ -212,6 +212,8 @@ fn annotations_and_the_shim_are_listed_and_described() {
     assert!(said(&["list", "annotations"]).contains("\n  max_delay "));
     let text = said(&["describe", "max_delay"]);
     assert!(text.contains("Written by tpa-shim"), "{text}");
+    let text = said(&["describe", "unserved"]);
+    assert!(text.contains("read by the engine"), "{text}");
     assert!(said(&["list", "formats"]).contains("\n  shim "));
     assert!(said(&["describe", "shim"]).starts_with("shim (wire format)"));
 }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value as Json, json};
 use wifu_engine::NoteSpec;
+use wifu_engine::descriptor::UNSERVED;
 use wifu_node::{Catalog as _, Registry};
 
 /// Names of the parts and handlers that write an annotation, and of those that read it.
@@ -12,6 +13,9 @@ fn users(registry: &Registry, name: &str) -> [Vec<&'static str>; 2] {
     let handlers = registry.kinds().handlers.iter();
     let all = parts.chain(handlers.map(|d| (d.name, d.notes)));
     let mut found = [Vec::new(), Vec::new()];
+    if name == UNSERVED.name {
+        found[1].push("the engine");
+    }
     for (who, notes) in all {
         for note in notes.iter().filter(|n| n.name == name) {
             if note.access.writes() {

@@ -50,8 +50,7 @@ mod tests {
 
     #[test]
     fn what_was_not_counted_takes_no_place() {
-        let mut outcome = Outcome::default();
-        assert_eq!(table(&outcome), "");
+        assert_eq!(table(&Outcome::default()), "");
         let mut snoop = HandlerOutcome {
             name: "snoop".into(),
             packets: 40,
@@ -60,10 +59,15 @@ mod tests {
         };
         snoop.counts.insert("resent".into(), 3);
         snoop.counts.insert("timeouts".into(), 0);
-        let mut base = NodeOutcome::default();
-        base.name = "base".into();
-        base.handlers = vec![snoop, HandlerOutcome::default()];
-        outcome.nodes = vec![base];
+        let base = NodeOutcome {
+            name: "base".into(),
+            handlers: vec![snoop, HandlerOutcome::default()],
+            ..NodeOutcome::default()
+        };
+        let outcome = Outcome {
+            nodes: vec![base],
+            ..Outcome::default()
+        };
         let text = table(&outcome);
         assert_eq!(text.lines().count(), 2, "{text}");
         assert!(
