@@ -186,6 +186,33 @@ impl Library {
         self
     }
 
+    /// A text from which [`Library::parse`] reads the same again, in order of names.
+    pub fn to_toml(&self) -> String {
+        let text = |(key, value): &(String, String)| (key.clone(), Toml::String(value.clone()));
+        let values = |params: &[(String, String)]| Toml::Table(params.iter().map(text).collect());
+        let profiles = self.profiles.iter();
+        let profiles = profiles.map(|(name, params)| (name.clone(), values(params)));
+        let chain = |all: &[Table]| {
+            let all = all.iter().cloned().map(Toml::Table).collect();
+            Toml::Table(
+                [(String::from("chain"), Toml::Array(all))]
+                    .into_iter()
+                    .collect(),
+            )
+        };
+        let handlers = self.handlers.iter();
+        let handlers = handlers.map(|(name, all)| (name.clone(), chain(all)));
+        let whole = |(name, table): (&String, &Table)| (name.clone(), Toml::Table(table.clone()));
+        let sections = [
+            ("protocol", self.protocols.iter().map(whole).collect()),
+            ("handlers", handlers.collect()),
+            ("lane", self.lanes.iter().map(whole).collect()),
+            ("profile", profiles.collect()),
+        ];
+        let sections = sections.map(|(name, all)| (name.to_string(), Toml::Table(all)));
+        sections.into_iter().collect::<Table>().to_string()
+    }
+
     /// Names of the protocols, in the order of the text.
     pub fn protocols(&self) -> &[String] {
         &self.order

@@ -39,3 +39,6 @@ pub use endpoint::{
 pub use permit::{Kind, Limit, Permit, Reason, Want};
 pub use signal::{Arrival, Cause, Fault, Signal, Status};
 pub use store::Ticket;
+
+/// Whether this engine is built for the conformance suite, which its types show.
+pub const CONFORM: bool = cfg!(feature = "conform");
