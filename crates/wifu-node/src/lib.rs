@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod custody;
+pub mod export;
 mod lanes;
 mod registry;
 mod substrate;

@@ -2,11 +2,12 @@
 //! it brings along.
 
 use crate::Substrate;
+use crate::export::Brought;
 use std::sync::{Arc, LazyLock};
 use wifu_core::{Chain, Config, Descriptor, Ground, HandlerConfig, Kinds, Own, Select, Verbs};
 use wifu_engine::blueprint::HopHalf;
 use wifu_engine::{Blueprint, Composition, ConfigError, Library};
-use wifu_wire::Rng;
+use wifu_wire::{Rng, WIRES, WireSpec};
 
 /// A checked composition with all that it brings along.
 #[derive(Clone, Debug)]
@@ -96,6 +97,19 @@ pub fn tell_apart(served: &[Arc<Protocol>]) -> Result<Vec<Arc<Protocol>>, String
     Ok(halves)
 }
 
+/// That no name comes twice, of which only the first would ever be found.
+fn fresh(what: &str, mut known: Vec<&str>, more: Vec<&'static str>) -> Result<(), String> {
+    for name in more {
+        if known.contains(&name) {
+            return Err(format!(
+                "its {what} {name} has a name that is taken already; give it another"
+            ));
+        }
+        known.push(name);
+    }
+    Ok(())
+}
+
 /// Who knows protocols and handlers.
 pub trait Catalog {
     /// The protocol of a specification: a name, with parameters behind commas.
@@ -150,6 +164,49 @@ impl Registry {
     pub fn with_library(mut self, library: Library) -> Registry {
         self.library = self.library.merge(library);
         self
+    }
+
+    /// With nothing in it, not even the handlers that come with WiFu.
+    pub(crate) fn bare() -> Registry {
+        let parts = wifu_engine::Registry::new(&[]);
+        Registry {
+            kinds: Kinds {
+                handlers: Vec::new(),
+                parts,
+            },
+            library: Library::default(),
+        }
+    }
+
+    /// All of it, for another copy of WiFu.
+    pub(crate) fn into_brought(self) -> Brought {
+        // Those that come with WiFu are in every registry: the other copy has its own.
+        let own = |w: &&WireSpec| WIRES.iter().any(|known| core::ptr::eq(*known, *w));
+        let wires = self.kinds.parts.wires().iter().filter(|w| !own(w));
+        Brought {
+            parts: self.kinds.parts.parts().to_vec(),
+            handlers: self.kinds.handlers,
+            wires: wires.copied().collect(),
+            compositions: self.library.to_toml(),
+        }
+    }
+
+    /// With all that a loaded library brought.
+    ///
+    /// # Errors
+    /// Names of parts and handlers that are there already, and compositions that can't be read.
+    pub fn with_brought(self, brought: Brought) -> Result<Registry, String> {
+        let parts = |all: &[&'static wifu_engine::Descriptor]| -> Vec<&'static str> {
+            all.iter().map(|d| d.name).collect()
+        };
+        let handlers = |all: &[&'static Descriptor]| all.iter().map(|d| d.name).collect();
+        fresh("part", parts(self.parts().parts()), parts(&brought.parts))?;
+        let (known, more) = (&self.kinds.handlers, &brought.handlers);
+        fresh("handler", handlers(known), handlers(more))?;
+        let library = Library::parse(&brought.compositions).map_err(|e| e.to_string())?;
+        let registry = self.with_parts(&brought.parts);
+        let registry = registry.with_handlers(&brought.handlers);
+        Ok(registry.with_wires(&brought.wires).with_library(library))
     }
 
     /// The compositions.
