@@ -2,7 +2,7 @@
 //!
 //! The only crate, next to the socket library, that calls the operating system. `unsafe` lives in
 //! [`sys`], [`schedule`], [`ring`], [`ingress`] and [`bsd`], each a thin layer over a few system
-//! calls; everything else is safe Rust above them.
+//! calls, and in [`load`], which calls the dynamic linker; everything else is safe Rust above them.
 
 pub mod bsd;
 pub mod capture;
@@ -17,6 +17,7 @@ pub mod emu;
 pub mod faults;
 pub mod front;
 pub mod ingress;
+pub mod load;
 mod names;
 pub mod neighbours;
 pub mod netns;

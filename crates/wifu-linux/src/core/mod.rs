@@ -35,6 +35,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use unseen::Counts;
+pub(crate) use watch::panicked_in_library;
 use watch::{Shared, State, Stopwatch};
 use wifu_core::{Chain, Full, Hooks};
 use wifu_wire::{Span, Time};

@@ -9,8 +9,10 @@ use super::report::Snapshot;
 use crate::poller::{Poller, Waker};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::cell::RefCell;
+use std::panic::PanicHookInfo;
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, MutexGuard, Once};
+use wifu_node::export::Print;
 use wifu_wire::{Span, Time};
 
 /// How the handlers are.
@@ -205,19 +207,32 @@ pub(crate) fn survive_panics(shared: &Arc<Shared>) {
     ONCE.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            let own = OWN.try_with(|o| o.borrow().clone()).ok().flatten();
-            let Some(shared) = own else {
-                return before(info);
-            };
-            // First: packets wait, and telling the story takes its time.
-            shared.leave(State::Panicked);
-            before(info);
-            // Where panics unwind, the thread ends by itself. Where they abort, this is the only
-            // way not to take the process along.
-            while cfg!(panic = "abort") {
-                std::thread::park();
-            }
+            // Where panics unwind, the thread ends by itself.
+            panicked(info, &*before, cfg!(panic = "abort"));
         }));
     });
     OWN.with(|o| *o.borrow_mut() = Some(shared.clone()));
+}
+
+/// The same for panics in a loaded library, of which the hook above does not hear. They never
+/// unwind: what catches panics here takes those of another runtime for a reason to abort.
+pub(crate) fn panicked_in_library(info: &PanicHookInfo<'_>, print: Print<'_>) {
+    panicked(info, print, true);
+}
+
+/// Tell the watcher of a thread that runs handlers. `stay`: the thread stays behind for good, which
+/// is the only way not to take the process along.
+fn panicked(info: &PanicHookInfo<'_>, print: Print<'_>, stay: bool) {
+    let own = OWN.try_with(|o| o.borrow().clone()).ok().flatten();
+    let Some(shared) = own else {
+        return print(info);
+    };
+    // First: packets wait, and telling the story takes its time.
+    shared.leave(State::Panicked);
+    print(info);
+    if stay {
+        loop {
+            std::thread::park();
+        }
+    }
 }
