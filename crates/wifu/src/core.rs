@@ -15,6 +15,8 @@ use wifu_linux::steps::Steps;
 use wifu_node::{Catalog, Registry};
 use wifu_wire::Span;
 
+use crate::known::Libraries;
+
 /// `wifu core`.
 #[derive(Args)]
 #[command(after_help = "A configuration in TOML:\n\n    \
@@ -60,6 +62,8 @@ pub struct CoreArgs {
     /// Append reports to this file, one line of JSON each, instead of standard output
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    #[command(flatten)]
+    libraries: Libraries,
     /// Only print the privileged steps
     #[arg(long)]
     dry_run: bool,
@@ -75,6 +79,7 @@ fn full(word: &str) -> Result<Full, String> {
 /// What is wrong with the configuration; what could not be set up. Nothing of ours stays.
 pub fn run(args: &CoreArgs, registry: &Registry) -> anyhow::Result<ExitCode> {
     log_to_stderr();
+    let registry = &args.libraries.with(registry)?;
     let config = read(args)?;
     let setting = &config.settings;
     setting.check()?;

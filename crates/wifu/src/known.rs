@@ -1,5 +1,6 @@
-//! `--file`: the compositions that a subcommand knows besides those of its program.
+//! `--file` and `--load`: what a subcommand knows besides what its program names.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -10,9 +11,46 @@ use wifu_node::Registry;
 /// colons.
 pub const FILES: &str = "WIFU_FILE";
 
-/// The option.
+/// The same of `--load`.
+pub const LIBRARIES: &str = "WIFU_LOAD";
+
+/// Shared libraries.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct Libraries {
+    /// Also know the parts, handlers, formats and protocols of this shared library, a crate with
+    /// wifu_node::export! built as cdylib; may be given more than once, and comes before --file
+    #[arg(long, value_name = "LIBRARY")]
+    pub load: Vec<PathBuf>,
+}
+
+impl Libraries {
+    /// What there is, with the libraries of the environment and of the option, each of them once.
+    ///
+    /// # Errors
+    /// One can't be loaded, or brings a name that is taken.
+    pub fn with(&self, registry: &Registry) -> anyhow::Result<Registry> {
+        let mut all = registry.clone();
+        let mut loaded = Vec::new();
+        for path in told_by(LIBRARIES).chain(self.load.iter().cloned()) {
+            let of = || format!("--load {}", path.display());
+            let whole = std::fs::canonicalize(&path).with_context(of)?;
+            if loaded.contains(&whole) {
+                continue;
+            }
+            let brought = wifu_linux::load::load(&whole).with_context(of)?;
+            let more = all.with_brought(brought).map_err(anyhow::Error::msg);
+            all = more.with_context(of)?;
+            loaded.push(whole);
+        }
+        Ok(all)
+    }
+}
+
+/// Files of compositions beside shared libraries.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct Known {
+    #[command(flatten)]
+    pub libraries: Libraries,
     /// Also know the protocols of this TOML file, with their handlers, lanes and profiles; may be
     /// given more than once
     #[arg(long, value_name = "TOML")]
@@ -20,36 +58,49 @@ pub struct Known {
 }
 
 impl Known {
-    /// What there is, with the files of the environment and of the option. A composition takes the
-    /// place of an earlier one of its name.
+    /// What there is, with the libraries, then with the files of the environment and of the option:
+    /// their compositions may have the libraries' parts. A composition takes the place of an
+    /// earlier one of its name.
     ///
     /// # Errors
-    /// A file can't be read or is no composition file.
+    /// As [`Libraries::with`]; a file can't be read or is no composition file.
     pub fn with(&self, registry: &Registry) -> anyhow::Result<Registry> {
-        let told = std::env::var_os(FILES).unwrap_or_default();
-        let told = std::env::split_paths(&told).filter(|path| !path.as_os_str().is_empty());
-        let mut all = registry.clone();
-        for path in told.chain(self.file.iter().cloned()) {
+        let mut all = self.libraries.with(registry)?;
+        for path in told_by(FILES).chain(self.file.iter().cloned()) {
             all = all.with_library(read(&path)?);
         }
         Ok(all)
     }
 
-    /// The value of [`FILES`] for programs that run elsewhere; `None` without files.
+    /// The environment for programs that run elsewhere, of which they learn the same.
     ///
     /// # Errors
     /// A path that is not there, or that has a colon.
-    pub fn told(&self) -> anyhow::Result<Option<std::ffi::OsString>> {
-        if self.file.is_empty() {
-            return Ok(None);
+    pub fn told(&self) -> anyhow::Result<Vec<(&'static str, OsString)>> {
+        let options = [
+            (LIBRARIES, "--load", &self.libraries.load),
+            (FILES, "--file", &self.file),
+        ];
+        let mut told = Vec::new();
+        for (variable, option, paths) in options {
+            let whole = |path: &PathBuf| {
+                let found = std::fs::canonicalize(path);
+                found.with_context(|| format!("{option} {}", path.display()))
+            };
+            let paths = paths.iter().map(whole).collect::<Result<Vec<_>, _>>()?;
+            if !paths.is_empty() {
+                told.push((variable, std::env::join_paths(paths).context(option)?));
+            }
         }
-        let whole = |path: &PathBuf| {
-            let found = std::fs::canonicalize(path);
-            found.with_context(|| format!("--file {}", path.display()))
-        };
-        let files = self.file.iter().map(whole).collect::<Result<Vec<_>, _>>()?;
-        Ok(Some(std::env::join_paths(files).context("--file")?))
+        Ok(told)
     }
+}
+
+/// The paths behind colons that a variable of the environment has.
+fn told_by(variable: &str) -> impl Iterator<Item = PathBuf> {
+    let told = std::env::var_os(variable).unwrap_or_default();
+    let paths: Vec<PathBuf> = std::env::split_paths(&told).collect();
+    paths.into_iter().filter(|p| !p.as_os_str().is_empty())
 }
 
 /// The compositions and profiles of a file.

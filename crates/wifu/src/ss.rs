@@ -14,6 +14,7 @@ use wifu_node::Registry;
 use wifu_wire::front::Request;
 
 use crate::front;
+use crate::known::Libraries;
 
 /// `wifu ss`.
 #[derive(ClapArgs)]
@@ -37,6 +38,8 @@ pub struct Args {
     /// With --watch: so long from one look to the next, seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     interval: f64,
+    #[command(flatten)]
+    libraries: Libraries,
     /// Only listening sockets
     #[arg(short, long)]
     listening: bool,
@@ -61,7 +64,8 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
         None => crate::live::default_socket()?,
     };
     if let Some(names) = &args.watch {
-        return watch(&path, names, args, registry);
+        let registry = args.libraries.with(registry)?;
+        return watch(&path, names, args, &registry);
     }
     let text = ask(&path, &Request::Stats)?;
     if args.json {
@@ -74,15 +78,15 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
 }
 
 /// The numbers of the connections, a line each, until nobody reads any more.
-fn watch(path: &Path, names: &str, args: &Args, known: &Registry) -> anyhow::Result<ExitCode> {
+fn watch(path: &Path, names: &str, args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
     ensure!(
         args.interval >= 0.001 && args.interval <= 1e6,
         "--interval {}: write a number of seconds, 0.001 or more",
         args.interval
     );
     for name in names.split(',').filter(|_| !names.is_empty()) {
-        let found = quantity::check(name.trim(), known.parts().parts());
-        found.map_err(|what| anyhow!("--watch: {what}"))?;
+        let known = quantity::check(name.trim(), registry.parts().parts());
+        known.map_err(|what| anyhow!("--watch: {what}"))?;
     }
     let interval = Duration::from_secs_f64(args.interval);
     let mut out = std::io::stdout().lock();
@@ -283,6 +287,7 @@ mod tests {
     #[test]
     fn an_unknown_name_is_refused_before_the_daemon_is_asked() {
         let args = |names: &str| Args {
+            libraries: Libraries::default(),
             socket: Some("/nowhere/daemon.sock".into()),
             json: false,
             watch: Some(names.into()),

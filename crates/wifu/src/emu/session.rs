@@ -13,8 +13,6 @@ use serde_json::{Map as Object, Value as Json, json};
 use wifu_linux::bsd::Signals;
 use wifu_linux::emu::{Emulation, Host, Order, Reply};
 
-use crate::known;
-
 use super::map::Map;
 use super::programs::{self, Ended};
 use super::{Args, Test};
@@ -33,8 +31,8 @@ pub struct Session {
     name: String,
     /// Nothing but the JSON at the end goes to standard output.
     quiet: bool,
-    /// Files of compositions, for the programs on hosts.
-    told: Option<OsString>,
+    /// Files of compositions and libraries, for the programs on hosts.
+    told: Vec<(&'static str, OsString)>,
     input: Input,
     /// A signal told us to end.
     ended: Option<i32>,
@@ -293,7 +291,7 @@ impl Session {
         }
         let line = programs::with_addresses(line, self.emulation.hosts());
         let mut command = programs::shell(Some(host), &line)?;
-        command.envs(self.told.iter().map(|files| (known::FILES, files)));
+        command.envs(self.told.iter().cloned());
         self.foreground(&mut command)
     }
 
@@ -405,7 +403,7 @@ impl Session {
         namespace
             .command("xterm")?
             .args(["-T", name])
-            .envs(self.told.iter().map(|files| (known::FILES, files)))
+            .envs(self.told.iter().cloned())
             .stdin(Stdio::null())
             .spawn()
             .with_context(|| format!("xterm (Debian: xterm); or {instead}"))?;
