@@ -84,10 +84,11 @@ unit: ## all tests of the workspace, the style test included; the book's referen
 	$(PYTHON) tools/reference.py --check --bin $(TARGET_DIR)/debug
 	$(CARGO) test --locked --workspace --lib --bins --tests --examples
 
-# A workspace of its own; what it shares with ours is built once.
+# A workspace of its own; what it shares with ours is built once. Our command loads its library.
 .PHONY: custom
 custom: ## the command built from a crate of somebody else (examples/custom), and its tests
 	@scripts/setup.sh test
+	$(CARGO) build --quiet --locked -p wifu
 	cd examples/custom && CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) $(CARGO) fmt --check
 	cd examples/custom && CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) $(CARGO) clippy --quiet --locked --all-targets -- -D warnings
 	cd examples/custom && CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) $(CARGO) test --locked

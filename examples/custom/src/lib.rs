@@ -9,6 +9,17 @@ pub mod rated;
 pub mod weak_signal;
 
 use wifu_engine::Library;
+use wifu_node::Registry;
+
+wifu_node::export!(register);
+
+/// What there is, with what this crate adds to it.
+pub fn register(registry: Registry) -> Registry {
+    registry
+        .with_parts(PARTS)
+        .with_handlers(HANDLERS)
+        .with_library(library())
+}
 
 /// The parts of this crate.
 pub static PARTS: &[&wifu_engine::Descriptor] = &[

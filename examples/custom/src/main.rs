@@ -4,10 +4,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    wifu::run(
-        wifu::standard()
-            .with_parts(custom::PARTS)
-            .with_handlers(custom::HANDLERS)
-            .with_library(custom::library()),
-    )
+    wifu::run(custom::register(wifu::standard()))
 }

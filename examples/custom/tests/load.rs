@@ -1,0 +1,95 @@
+//! The same crate as a library, in the command that comes with WiFu.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where cargo puts what it builds.
+fn built() -> &'static Path {
+    let custom = Path::new(env!("CARGO_BIN_EXE_custom"));
+    custom.parent().unwrap()
+}
+
+fn library() -> PathBuf {
+    built().join("deps/libcustom.so")
+}
+
+/// Whether it went well, and what was said.
+fn run(command: &mut Command, args: &[&str]) -> (bool, String) {
+    let output = command.args(args).output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    (output.status.success(), said)
+}
+
+/// The command that knows nothing of this crate.
+fn wifu() -> Command {
+    let wifu = built().join("wifu");
+    assert!(
+        wifu.exists(),
+        "{} is not there: `cargo build -p wifu` in WiFu's own workspace builds it",
+        wifu.display()
+    );
+    Command::new(wifu)
+}
+
+fn custom(args: &[&str]) -> (bool, String) {
+    run(&mut Command::new(env!("CARGO_BIN_EXE_custom")), args)
+}
+
+fn loading(args: &[&str]) -> (bool, String) {
+    run(wifu().arg(args[0]).arg("--load").arg(library()), &args[1..])
+}
+
+#[test]
+fn names_are_known_with_the_library_and_not_without() {
+    for (kind, name) in [
+        ("protocols", "paced"),
+        ("gates", "four-hop-delay"),
+        ("handlers", "weak-signal"),
+    ] {
+        let listed = format!("\n  {name} ");
+        let (ok, said) = loading(&["list", kind]);
+        assert!(ok && said.contains(&listed), "{said}");
+        let (ok, said) = run(wifu().env("WIFU_LOAD", library()), &["list", kind]);
+        assert!(ok && said.contains(&listed), "{said}");
+        let (ok, said) = run(&mut wifu(), &["list", kind]);
+        assert!(ok && !said.contains(&listed), "{said}");
+    }
+}
+
+#[test]
+fn both_ways_do_the_same() {
+    let path = std::env::temp_dir().join(format!("custom-load-{}.toml", std::process::id()));
+    let mine = "[protocol.mine]\nextends = \"paced\"\nnumber = 242\nset = { hop_factor = 3.0 }\n";
+    std::fs::write(&path, mine).unwrap();
+    let file = path.display().to_string();
+    let mesh = ["sim", "--json", "--topo", "linear,3", "--set", "TB-W9"];
+    let of_file = ["--flow", "n1:n3:mine,bytes=50k", "--file", &file];
+    let handled = ["--flow", "n1:n3:rated,bytes=50k"];
+    let commands: [&[&str]; 5] = [
+        &["check", &file],
+        &["describe", "rated"],
+        &["mock", "--protocol", "paced", "--bytes", "100k", "--json"],
+        &[&mesh[..], &of_file].concat(),
+        &[&mesh[..], &handled].concat(),
+    ];
+    let outcomes = commands.map(|args| (custom(args), loading(args)));
+    std::fs::remove_file(&path).unwrap();
+    for (linked, loaded) in outcomes {
+        assert!(linked.0, "{}", linked.1);
+        assert_eq!(linked, loaded);
+    }
+}
+
+#[test]
+fn a_library_counts_once_and_its_names_must_be_free() {
+    let library = library().display().to_string();
+    let (ok, said) = loading(&["list", "gates", "--load", &library]);
+    assert!(ok && said.matches("four-hop-delay").count() == 1, "{said}");
+    let (ok, said) = custom(&["list", "--load", &library]);
+    assert!(!ok, "what is linked is there already");
+    assert!(
+        said.contains("its part four-hop-delay has a name"),
+        "{said}"
+    );
+}
