@@ -200,3 +200,49 @@ fn a_handler_keeps_copies_and_sends_them_and_does_not_meet_them_again() {
         assert!(h.counts["reported"] > 30, "{h:?}");
     }
 }
+
+/// A second flow, of this protocol, the other way.
+fn beside(protocol: &str) -> String {
+    format!(
+        "[[flow]]\nfrom = \"n4\"\nto = \"n1\"\nprotocol = \"{protocol}\"\napp = \"file\"\n\
+         bytes = \"50k\"\n"
+    )
+}
+
+#[test]
+fn variants_of_a_composition_have_its_handlers_once() {
+    for unserved in ["", "[host]\nunserved = [\"n2\"]\n"] {
+        let outcome = run("delayed", &format!("{unserved}{}", beside("delayed,iw=4")));
+        let counts = outcome.nodes.iter().map(|n| n.handlers.len());
+        let wanted = |n: &str| usize::from(unserved.is_empty() || n != "n2");
+        let names = outcome.nodes.iter().map(|n| wanted(&n.name));
+        assert!(counts.eq(names), "{unserved}");
+        for flow in &outcome.flows {
+            assert_eq!(flow.unserved > 30, !unserved.is_empty(), "{flow:?}");
+        }
+    }
+    SEEN.lock().unwrap().clear();
+}
+
+#[test]
+fn protocols_of_one_number_that_nodes_or_ends_cannot_tell_apart_are_refused() {
+    // In the mesh plain TCP has number 6, too.
+    let six = PROTOCOLS.replace("number = 240", "number = 6");
+    let said = made(&six, "delayed", &beside("tcp-newreno")).err().unwrap();
+    assert!(
+        said.contains("IP protocol 6") && said.contains("handlers"),
+        "{said}"
+    );
+    let shims = "[protocol.a]\nextends = \"tcp-newreno\"\nnumber = 240\nwire = \"shim\"\n\
+                 [protocol.b]\nextends = \"tcp-newreno\"\nnumber = 240\n";
+    let said = made(shims, "a", &beside("b")).err();
+    let wanted = ["a and b", "IP protocol 240", "not one header"];
+    // Plain TCP is renumbered: these two can be told apart.
+    assert_eq!(said, None);
+    let shims = shims.replace("number = 240\nwire", "number = 6\nwire");
+    let said = made(&shims, "a", &beside("b")).err().unwrap();
+    assert!(
+        !said.is_empty() && wanted[2..].iter().all(|w| said.contains(w)),
+        "{said}"
+    );
+}

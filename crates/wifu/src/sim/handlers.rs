@@ -1,4 +1,4 @@
-//! What the handlers of each node did.
+//! What the handlers and lanes of each node did.
 
 use wifu_sim::outcome::{HandlerOutcome, Outcome};
 
@@ -37,6 +37,50 @@ pub fn table(outcome: &Outcome) -> String {
     }
 }
 
+/// A row for each node whose lanes saw a packet; empty if there is none.
+pub fn lanes(outcome: &Outcome) -> String {
+    let mut table = Table::new(&[
+        "<node",
+        ">lanes",
+        ">taken",
+        ">sent",
+        ">copies",
+        ">returned",
+        ">full",
+        ">refused",
+        ">no lane",
+        ">idle",
+        ">most",
+    ]);
+    let count = |n: u64| match n {
+        0 => String::new(),
+        n => n.to_string(),
+    };
+    for node in &outcome.nodes {
+        let Some(l) = node.lanes.filter(|l| l.opened + l.unlaned > 0) else {
+            continue;
+        };
+        table.row([
+            node.name.clone(),
+            count(l.opened),
+            count(l.taken),
+            count(l.sent),
+            count(l.copies),
+            count(l.returned),
+            count(l.full),
+            count(l.refused),
+            count(l.unlaned),
+            count(l.idled),
+            count(l.most.into()),
+        ]);
+    }
+    if table.is_empty() {
+        String::new()
+    } else {
+        table.text()
+    }
+}
+
 fn counted(h: &HandlerOutcome) -> String {
     let some = h.counts.iter().filter(|(_, n)| **n > 0);
     let said: Vec<String> = some.map(|(name, n)| format!("{name} {n}")).collect();
@@ -46,7 +90,7 @@ fn counted(h: &HandlerOutcome) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wifu_sim::outcome::NodeOutcome;
+    use wifu_sim::outcome::{LanesOutcome, NodeOutcome};
 
     #[test]
     fn what_was_not_counted_takes_no_place() {
@@ -62,6 +106,11 @@ mod tests {
         let base = NodeOutcome {
             name: "base".into(),
             handlers: vec![snoop, HandlerOutcome::default()],
+            lanes: Some(LanesOutcome {
+                opened: 2,
+                full: 7,
+                ..LanesOutcome::default()
+            }),
             ..NodeOutcome::default()
         };
         let outcome = Outcome {
@@ -78,5 +127,8 @@ mod tests {
             !text.contains("dropped") && !text.contains("timeouts"),
             "{text}"
         );
+        let text = lanes(&outcome);
+        assert!(text.contains("full") && text.ends_with("7\n"), "{text}");
+        assert!(!text.contains("copies"), "{text}");
     }
 }

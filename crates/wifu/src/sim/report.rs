@@ -48,9 +48,9 @@ pub fn report(
     }
     if wants.nodes {
         let _ = write!(text, "\n{}", nodes(outcome));
-        let handlers = handlers::table(outcome);
-        if !handlers.is_empty() {
-            let _ = write!(text, "\n{handlers}");
+        let ran = [handlers::table(outcome), handlers::lanes(outcome)];
+        for table in ran.iter().filter(|t| !t.is_empty()) {
+            let _ = write!(text, "\n{table}");
         }
     }
     if wants.links {

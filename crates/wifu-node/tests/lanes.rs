@@ -1,0 +1,393 @@
+//! The lane runner over a pool of packets that the test keeps: custody, turns, room by way, what
+//! comes back, and what is closed.
+
+use core::net::{Ipv4Addr, SocketAddrV4};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use wifu_engine::board::ConnFacts;
+use wifu_engine::component::Cx;
+use wifu_engine::{
+    Admit, Board, Component, Descriptor, Facts, Kind, Library, Out, Payload, Role, RouteFacts,
+    Segment, Signal, Ticket, Want, WordSpec,
+};
+use wifu_node::{Lanes, LanesConfig, Origin, Registry, Scheduler, Seen, Took, Ways};
+use wifu_wire::{Class, FrameFacts, Head, IpInfo, Pseudo, Rng, Seq, Span, Time, Word, ipv4};
+
+thread_local! {
+    /// Numbers that came back, and new routes that were told, in this thread's test.
+    static TOLD: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
+}
+
+const MARK: WordSpec = WordSpec::new("mark", 8).by_hops();
+const HERE: WordSpec = WordSpec::new("here", 1).marking(Class::Hop);
+
+/// Hands down what came first, marked; keeps what has an even number if `keep` is on.
+static QUEUE: Descriptor = Descriptor {
+    name: "queue",
+    role: Role::Reliable,
+    doc: "Hands down what came first.",
+    words: &[MARK, HERE],
+    writes: Facts::TX.with(Facts::CONN),
+    hears: &[
+        ("segment", &[]),
+        ("wrote", &["opened"]),
+        ("returned", &[]),
+        ("route", &[]),
+    ],
+    offers: &[Kind::New],
+    needs: &[("store", &["packets"])],
+    hooks: &["segment"],
+    build: |p| {
+        Ok(Box::new(Queue {
+            mark: p.word("mark"),
+            kept: None,
+        }))
+    },
+    ..Descriptor::EMPTY
+};
+
+struct Queue {
+    mark: Word,
+    kept: Option<Ticket>,
+}
+
+impl Component for Queue {
+    fn on_segment(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) -> Admit {
+        if !seg.frame.along
+            && let Some(ticket) = self.kept.take()
+        {
+            cx.out.release(ticket);
+        }
+        match seg.head.seq {
+            Seq(666) => Admit::Drop("a number that nobody likes"),
+            _ => Admit::Pass,
+        }
+    }
+
+    fn on_signal(&mut self, signal: &Signal, cx: &mut Cx<'_>) {
+        let (returned, routes) = TOLD.get();
+        match signal {
+            Signal::Returned(_) => TOLD.set((returned + 1, routes)),
+            Signal::Route => TOLD.set((returned, routes + 1)),
+            _ if !cx.board.conn.running => {
+                cx.write(|c: &mut ConnFacts| c.running = true);
+                cx.out.emit(Signal::Opened);
+            }
+            _ => {}
+        }
+    }
+
+    fn offer(&self, kind: Kind, board: &Board, _: Time) -> Option<Want> {
+        let (bytes, least) = (1, 1);
+        let any = board.app.queued > 0 && self.kept.is_none();
+        any.then_some(Want { kind, bytes, least })
+    }
+
+    fn fill(&mut self, _: &Want, out: &mut Out<'_>, cx: &mut Cx<'_>) {
+        let Some((ticket, number)) = cx.store.pop() else {
+            return;
+        };
+        let keep = number.0 >= 1000;
+        self.kept = keep.then_some(ticket);
+        out.head.seq = number;
+        out.head.set(self.mark, 9);
+        out.payload = Payload::Packet { ticket, keep };
+    }
+}
+
+/// An end: any part that sends something will do.
+static END: Descriptor = Descriptor {
+    name: "end",
+    role: Role::Reliable,
+    doc: "Sends nothing.",
+    offers: &[Kind::New],
+    build: |_| Ok(Box::new(End)),
+    ..Descriptor::EMPTY
+};
+
+struct End;
+
+impl Component for End {
+    fn offer(&self, _: Kind, _: &Board, _: Time) -> Option<Want> {
+        None
+    }
+}
+
+const TEXT: &str = "[protocol.laned]\nnumber = 250\nwire = \"shim\"\nstore = \"octets\"\n\
+                    reliable = \"end\"\n[lane.laned]\nset = { packets = 4 }\nreliable = \"queue\"\n";
+
+/// Packets, their bytes, and rooms by destination.
+#[derive(Default)]
+struct Pool {
+    packets: BTreeMap<u32, Vec<u8>>,
+    rooms: BTreeMap<Ipv4Addr, u32>,
+    made: u32,
+}
+
+impl Ways for Pool {
+    fn route(&mut self, to: Ipv4Addr) -> Option<RouteFacts> {
+        let hops = core::num::NonZeroU8::new(self.room(to).min(255) as u8);
+        Some(RouteFacts {
+            hops,
+            ..RouteFacts::default()
+        })
+    }
+    fn room(&mut self, to: Ipv4Addr) -> u32 {
+        self.rooms.get(&to).copied().unwrap_or(9)
+    }
+    fn bytes(&self, packet: Ticket) -> usize {
+        self.packets[&packet.0].len()
+    }
+    fn twin(&mut self, packet: Ticket) -> Ticket {
+        let copy = self.packets[&packet.0].clone();
+        self.insert(copy)
+    }
+    fn patch(&mut self, packet: Ticket, change: &mut dyn FnMut(&mut [u8])) {
+        change(self.packets.get_mut(&packet.0).expect("it is there"));
+    }
+}
+
+impl Pool {
+    fn insert(&mut self, bytes: Vec<u8>) -> Ticket {
+        self.made += 1;
+        self.packets.insert(self.made, bytes);
+        Ticket(self.made)
+    }
+}
+
+struct Rig {
+    lanes: Lanes,
+    pool: Pool,
+    wire: Arc<dyn wifu_wire::Wire>,
+    now: Time,
+}
+
+const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const B: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 9);
+const C: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 8);
+
+impl Rig {
+    fn new(config: LanesConfig) -> Rig {
+        let registry = wifu_engine::Registry::new(&[&QUEUE, &END]);
+        let registry = Registry::new(registry, Library::parse(TEXT).unwrap());
+        let protocol = registry.resolve("laned").unwrap_or_else(|e| panic!("{e}"));
+        let wire = Arc::clone(&protocol.ends.wire);
+        Rig {
+            lanes: Lanes::new(config, &[protocol], Rng::new(1)).expect("it has a lane"),
+            pool: Pool::default(),
+            wire,
+            now: Time(1_000),
+        }
+    }
+
+    /// A packet of a flow, which its source port names.
+    fn packet(&self, flow: u16, to: Ipv4Addr, number: u32, payload: usize) -> Vec<u8> {
+        let from = SocketAddrV4::new(A, flow);
+        self.between(from, SocketAddrV4::new(to, 7), number, payload)
+    }
+
+    fn between(&self, a: SocketAddrV4, b: SocketAddrV4, number: u32, payload: usize) -> Vec<u8> {
+        let (src, dst) = (*a.ip(), *b.ip());
+        let mut head = Head::default();
+        (head.sport, head.dport, head.seq) = (a.port(), b.port(), Seq(number));
+        let mut bytes = vec![0; 200 + payload];
+        let header = self.wire.emit(&head, &mut bytes[ipv4::HEADER..]);
+        bytes.truncate(ipv4::HEADER + header + payload);
+        let (proto, ttl) = (250, 60);
+        let pseudo = Pseudo { src, dst, proto };
+        self.wire.seal(&pseudo, &mut bytes[ipv4::HEADER..]);
+        let ip = IpInfo {
+            src,
+            dst,
+            proto,
+            ttl,
+        };
+        ipv4::emit(&ip, header + payload, &mut bytes);
+        bytes
+    }
+
+    fn offer(&mut self, flow: u16, to: Ipv4Addr, number: u32, payload: usize) -> (Seen, Took) {
+        let packet = self.packet(flow, to, number, payload);
+        let facts = FrameFacts::default();
+        let seen = self
+            .lanes
+            .see(self.now, &packet, &facts, Origin::Link, &mut self.pool);
+        if seen != Seen::On {
+            return (seen, Took::Not);
+        }
+        let ticket = self.pool.insert(packet.clone());
+        (seen, self.lanes.take(self.now, ticket, &packet))
+    }
+
+    /// Flows and numbers of all that is handed down.
+    fn down(&mut self) -> Vec<(u16, u32)> {
+        let mut out = Vec::new();
+        while let Some(down) = self.lanes.poll(self.now, &mut self.pool) {
+            out.push(self.read(down.ticket));
+        }
+        out
+    }
+
+    fn read(&self, ticket: Ticket) -> (u16, u32) {
+        let mut head = Head::default();
+        let bytes = &self.pool.packets[&ticket.0];
+        self.wire.parse(&bytes[ipv4::HEADER..], &mut head).unwrap();
+        let mark = self.wire.place("mark").expect("it was declared");
+        assert_eq!(
+            mark.read(&bytes[ipv4::HEADER..]),
+            9,
+            "the lane wrote its word"
+        );
+        (head.sport, head.seq.0)
+    }
+
+    fn freed(&mut self) -> usize {
+        std::iter::from_fn(|| self.lanes.poll_freed()).count()
+    }
+}
+
+#[test]
+fn a_lane_takes_what_fits_and_hands_down_in_order() {
+    let mut rig = Rig::new(LanesConfig::default());
+    for n in 0..4 {
+        assert_eq!(rig.offer(1, B, n, 100), (Seen::On, Took::Taken));
+    }
+    assert_eq!(rig.offer(1, B, 4, 100).1, Took::Dropped);
+    // Without payload it is no data, and goes by itself.
+    assert_eq!(rig.offer(1, B, 5, 0).1, Took::Not);
+    assert_eq!(rig.down(), [(1, 0), (1, 1), (1, 2), (1, 3)]);
+    let counters = rig.lanes.counters();
+    assert_eq!(
+        (counters.taken, counters.sent, counters.full, counters.most),
+        (4, 4, 1, 4)
+    );
+}
+
+#[test]
+fn a_part_may_refuse_custody() {
+    let mut rig = Rig::new(LanesConfig::default());
+    let (seen, _) = rig.offer(1, B, 666, 100);
+    assert_eq!(seen, Seen::Dropped("a number that nobody likes"));
+    assert_eq!(rig.lanes.counters().refused, 1);
+}
+
+#[test]
+fn a_way_without_room_does_not_stop_another_one() {
+    for scheduler in [
+        Scheduler::DeficitRoundRobin,
+        Scheduler::Fifo,
+        Scheduler::Strict,
+    ] {
+        let mut rig = Rig::new(LanesConfig {
+            scheduler,
+            ..LanesConfig::default()
+        });
+        rig.pool.rooms.insert(B, 0);
+        assert_eq!(rig.offer(1, B, 1, 100).1, Took::Taken);
+        assert_eq!(rig.offer(2, C, 2, 100).1, Took::Taken);
+        assert_eq!(rig.down(), [(2, 2)], "{scheduler:?}");
+        assert_eq!(rig.lanes.stuck().collect::<Vec<_>>(), [B]);
+        rig.pool.rooms.insert(B, 1);
+        assert_eq!(rig.down(), [(1, 1)]);
+    }
+}
+
+#[test]
+fn what_no_link_took_is_first_again_and_its_lane_is_told() {
+    let mut rig = Rig::new(LanesConfig::default());
+    for n in 0..2 {
+        let _ = rig.offer(1, B, n, 100);
+    }
+    let down = rig.lanes.poll(rig.now, &mut rig.pool).expect("the first");
+    rig.lanes.put_back(rig.now, down);
+    assert_eq!(TOLD.get(), (1, 0));
+    assert_eq!(rig.down(), [(1, 0), (1, 1)]);
+    assert_eq!((rig.lanes.counters().returned, rig.freed()), (1, 0));
+    rig.pool.rooms.insert(B, 3);
+    rig.lanes.reroute(rig.now, &mut rig.pool);
+    rig.lanes.reroute(rig.now, &mut rig.pool);
+    assert_eq!(
+        TOLD.get(),
+        (1, 1),
+        "told once: the second time nothing had changed"
+    );
+}
+
+#[test]
+fn what_is_kept_goes_as_a_copy_until_it_is_let_go() {
+    let mut rig = Rig::new(LanesConfig::default());
+    let _ = rig.offer(1, B, 1000, 100);
+    assert_eq!(rig.down(), [(1, 1000)]);
+    assert_eq!((rig.lanes.counters().copies, rig.freed()), (1, 0));
+    assert_eq!(rig.pool.packets.len(), 2);
+    // An answer passes the other way.
+    let answer = rig.between(SocketAddrV4::new(B, 7), SocketAddrV4::new(A, 1), 1, 0);
+    let facts = FrameFacts::default();
+    let seen = rig
+        .lanes
+        .see(rig.now, &answer, &facts, Origin::Link, &mut rig.pool);
+    assert_eq!((seen, rig.freed()), (Seen::On, 1));
+}
+
+#[test]
+fn equal_shares_are_of_bytes_not_of_packets() {
+    let mut rig = Rig::new(LanesConfig::default());
+    let mut bytes = [0usize; 2];
+    for _ in 0..400 {
+        while rig.offer(1, B, 1, 1_300).1 == Took::Taken {}
+        while rig.offer(2, B, 1, 300).1 == Took::Taken {}
+        let down = rig.lanes.poll(rig.now, &mut rig.pool).expect("both wait");
+        bytes[usize::from(rig.read(down.ticket).0) - 1] += rig.pool.bytes(down.ticket);
+    }
+    let ratio = bytes[0] as f64 / bytes[1] as f64;
+    assert!((0.9..1.1).contains(&ratio), "{bytes:?}");
+}
+
+#[test]
+fn silent_lanes_close_and_make_room_and_nothing_leaks() {
+    let mut rig = Rig::new(LanesConfig {
+        most: 2,
+        idle: Span::SECOND,
+        ..LanesConfig::default()
+    });
+    let _ = rig.offer(1, B, 1, 100);
+    let _ = rig.offer(2, B, 1, 100);
+    assert_eq!(rig.offer(3, B, 1, 100).1, Took::Dropped, "all hold packets");
+    assert_eq!(rig.lanes.counters().unlaned, 1);
+    assert_eq!(rig.down().len(), 2);
+    assert_eq!(
+        rig.offer(3, B, 1, 100).1,
+        Took::Taken,
+        "an empty one made room"
+    );
+    assert_eq!(rig.lanes.all().count(), 2);
+    // It holds a packet, and sees nothing for a second.
+    assert_eq!(rig.lanes.poll_timeout(), rig.now + Span::SECOND);
+    rig.now = rig.now + Span::SECOND;
+    rig.lanes.handle_timeout(rig.now);
+    assert_eq!(
+        (rig.lanes.all().count(), rig.lanes.counters().idled),
+        (0, 1)
+    );
+    assert_eq!((rig.freed(), rig.lanes.poll_timeout()), (1, Time::NEVER));
+}
+
+#[test]
+fn octets_of_any_kind_are_no_trouble() {
+    let mut rig = Rig::new(LanesConfig::default());
+    let whole = rig.packet(1, B, 1, 100);
+    let facts = FrameFacts::default();
+    for length in 0..whole.len() {
+        let mut cut = whole[..length].to_vec();
+        for origin in [Origin::Link, Origin::ForHere, Origin::Own] {
+            let _ = rig.lanes.see(rig.now, &cut, &facts, origin, &mut rig.pool);
+        }
+        rig.lanes.overheard(rig.now, &cut, &facts);
+        for at in 0..length.min(40) {
+            cut[at] ^= 0xFF;
+            let ticket = rig.pool.insert(cut.clone());
+            let _ = rig.lanes.take(rig.now, ticket, &cut);
+        }
+    }
+}
