@@ -4,7 +4,7 @@ use crate::board::{Board, Facts, Section};
 use crate::params::Value;
 use crate::permit::{Kind, Permit, Reason, Want};
 use crate::signal::{Ring, Signal};
-use crate::store::{Insert, SendStore, Store, StorePlan, Ticket};
+use crate::store::{Accepted, Inbox, Insert, SendStore, Store, StorePlan, Ticket};
 use core::ops::Deref;
 use wifu_wire::{FrameFacts, Head, Rng, Seq, Span, Time};
 
@@ -330,21 +330,21 @@ impl Lent<'_> {
         self.store.as_mut().map(|s| s.rx.insert(at, bytes))
     }
 
-    /// Put octets behind what is in order: for packet-numbered compositions, whose numbers don't
-    /// count octets. False if there is no room.
-    pub fn append(&mut self, bytes: &[u8]) -> bool {
+    /// A record came; `None` if there is no room for it, or no stores are attached. Of a store of
+    /// records, whose numbers don't count octets.
+    pub fn accept(&mut self, number: Seq, record: &[u8]) -> Option<Accepted> {
         assert!(
             self.grant.has(Facts::RX),
             "only the writer of rx may use the receive store"
         );
-        let Some(s) = self.store.as_mut() else {
-            return false;
-        };
-        let fits = bytes.len() <= s.rx.window() as usize;
-        if fits {
-            s.rx.insert(s.rx.nxt(), bytes);
-        }
-        fits
+        let store = self.store.as_mut()?;
+        let inbox = store.inbox.as_mut()?;
+        inbox.accept(&mut store.rx, number, record)
+    }
+
+    /// What came of a store of records; `None` while no stores are attached.
+    pub fn inbox(&self) -> Option<&Inbox> {
+        self.store.as_ref()?.inbox.as_ref()
     }
 
     /// Throw away what can be read: the application is gone.
@@ -355,9 +355,13 @@ impl Lent<'_> {
         }
     }
 
-    /// Octets that may come; 0 while no stores are attached.
+    /// Octets that may come; 0 while no stores are attached. Records that wait beyond a hole take
+    /// of it.
     pub fn window(&self) -> u32 {
-        self.store.as_ref().map_or(0, |s| s.rx.window())
+        self.store.as_ref().map_or(0, |s| {
+            let waiting = s.inbox.as_ref().map_or(0, Inbox::octets);
+            s.rx.window().saturating_sub(waiting)
+        })
     }
 
     /// Ranges beyond a hole, in sequence order.

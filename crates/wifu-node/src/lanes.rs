@@ -19,6 +19,8 @@ pub struct Down {
     /// Which; its words are written already.
     pub ticket: Ticket,
     lane: u32,
+    /// The lane's number since the beginning: its place may be another's by now.
+    opened: u64,
     number: wifu_wire::Seq,
     kept: bool,
 }
@@ -39,8 +41,9 @@ pub(crate) struct Lane {
     /// When a packet of its flow was last seen, and when to look whether that is long ago.
     heard: Time,
     idle_at: Time,
-    /// Its packets come from this node's own end.
+    /// Its packets come from this node's own end, which is to learn of its room.
     own: bool,
+    tells: bool,
 }
 
 /// All lanes of a node.
@@ -54,7 +57,9 @@ pub struct Lanes {
     deadlines: Deadlines,
     freed: Vec<Ticket>,
     /// Flows of this node's own ends whose lanes have other room than before.
-    rooms: VecDeque<u32>,
+    rooms: VecDeque<FlowKey>,
+    /// Where a part puts what is no packet of its flow: it goes nowhere.
+    scratch: Vec<u8>,
     head: Head,
     rng: Rng,
     counters: LaneCounters,
@@ -82,6 +87,7 @@ impl Lanes {
             deadlines: Deadlines::default(),
             freed: Vec::new(),
             rooms: VecDeque::new(),
+            scratch: Vec::new(),
             head: Head::default(),
             rng,
             counters: LaneCounters::default(),
@@ -160,8 +166,9 @@ impl Lanes {
         if ends { Seen::Here } else { Seen::On }
     }
 
-    /// A packet is about to leave: data enter the lane of their flow.
-    pub fn take(&mut self, now: Time, ticket: Ticket, packet: &[u8]) -> Took {
+    /// A packet is about to leave: data enter the lane of their flow. `own`: this node's end sent
+    /// it.
+    pub fn take(&mut self, now: Time, ticket: Ticket, packet: &[u8], own: bool) -> Took {
         let Some((at, key, _)) = self.parse(packet) else {
             return Took::Not;
         };
@@ -171,6 +178,9 @@ impl Lanes {
         }
         let Some(&i) = self.table.get(&key) else {
             self.counters.unlaned += 1;
+            if own {
+                self.rooms.push_back(key);
+            }
             return Took::Dropped;
         };
         let number = self.head.seq;
@@ -222,12 +232,12 @@ impl Lanes {
         };
         if let Some(lane) = self.slots[i as usize].as_mut() {
             let status = Status {
-                number: self.head.seq,
+                number: wifu_wire::Seq(0),
                 delivered: status.delivered,
                 attempts: status.attempts,
                 delay: Some(status.delay),
             };
-            lane.conn.handle_status(now, status);
+            lane.conn.handle_status(now, &self.head, &status);
             self.touch(i);
         }
     }
@@ -287,13 +297,14 @@ impl Lanes {
                 continue;
             }
             lane.conn.set_room(room, room);
-            match lane.conn.poll_transmit(now, &mut self.head, &mut []) {
+            self.scratch.resize(self.config.mtu as usize, 0);
+            let out = &mut self.scratch;
+            match lane.conn.poll_transmit(now, &mut self.head, out) {
                 Some(Transmit::Packet { ticket, keep }) => {
                     return Some(self.down(i, ticket, keep, ways));
                 }
                 // Lanes have the packets of their protocol and make none.
-                Some(Transmit::Bytes(_)) => {}
-                None => self.rest(i),
+                Some(Transmit::Bytes(_)) | None => self.rest(i),
             }
         }
         None
@@ -302,7 +313,8 @@ impl Lanes {
     /// A packet that was handed down could not leave: it is the lane's again, and waits for room,
     /// of which there is none: what had room and takes nothing would be asked for ever.
     pub fn put_back(&mut self, now: Time, down: Down) {
-        let Some(lane) = self.slots[down.lane as usize].as_mut() else {
+        let lane = self.slots[down.lane as usize].as_mut();
+        let Some(lane) = lane.filter(|l| l.turn.opened == down.opened) else {
             self.freed.push(down.ticket);
             return;
         };
@@ -332,12 +344,22 @@ impl Lanes {
 
     /// A flow of this node's own end, whose lane now takes so many packets.
     pub fn poll_room(&mut self) -> Option<(FlowKey, u32)> {
-        while let Some(i) = self.rooms.pop_front() {
-            if let Some(lane) = &self.slots[i as usize] {
-                return Some((lane.key, lane.conn.board().app.room));
+        let key = self.rooms.pop_front()?;
+        let i = self.table.get(&key).copied();
+        let lane = i.and_then(|i| self.slots[i as usize].as_mut());
+        let all = self.served[usize::from(key.served)]
+            .lane
+            .engine_int("packets");
+        let room = lane.map(|l| {
+            l.tells = false;
+            if l.conn.has_store() {
+                l.conn.board().app.room
+            } else {
+                all
             }
-        }
-        None
+        });
+        // The next packet opens a lane of its own.
+        Some((key, room.unwrap_or(all)))
     }
 
     /// The lane whose turn it is, of those that may have something to send.
@@ -368,17 +390,25 @@ impl Lanes {
 
     fn down(&mut self, i: u32, ticket: Ticket, keep: bool, ways: &mut dyn Ways) -> Down {
         let sent = if keep { ways.twin(ticket) } else { ticket };
+        if !keep {
+            ways.go(ticket);
+        }
         let wire = {
             let lane = self.slots[i as usize].as_mut();
             let lane = lane.expect("it was polled just now");
             let number = lane.conn.last_sent().map(|s| s.seq);
-            lane.turn.left(ways.bytes(sent));
+            lane.turn
+                .left(ways.bytes(sent), lane.conn.board().app.queued);
             if !keep {
                 lane.held.retain(|t| *t != ticket);
             }
-            (lane.key.served, number.unwrap_or_default())
+            (
+                lane.key.served,
+                number.unwrap_or_default(),
+                lane.turn.opened,
+            )
         };
-        let (served, number) = wire;
+        let (served, number, opened) = wire;
         let (head, wire) = (&self.head, &self.served[usize::from(served)].wire);
         ways.patch(sent, &mut |packet| {
             if let Some(at) = transport(packet) {
@@ -391,6 +421,7 @@ impl Lanes {
         Down {
             ticket: sent,
             lane: i,
+            opened,
             number,
             kept: keep,
         }
@@ -451,6 +482,7 @@ impl Lanes {
             heard: now,
             idle_at: now + self.config.idle,
             own,
+            tells: false,
         });
         self.table.insert(key, i);
         Some(i)
@@ -460,12 +492,19 @@ impl Lanes {
         let Some(mut lane) = self.slots[i as usize].take() else {
             return;
         };
-        self.freed.extend(lane.conn.take_freed());
-        let freed = &self.freed;
-        lane.held.retain(|t| !freed.contains(t));
+        let freed: Vec<Ticket> = lane.conn.take_freed().collect();
+        for ticket in freed {
+            if let Some(at) = lane.held.iter().position(|t| *t == ticket) {
+                lane.held.swap_remove(at);
+                self.freed.push(ticket);
+            }
+        }
         self.counters.idled += lane.held.len() as u64;
         self.freed.append(&mut lane.held);
         self.table.remove(&lane.key);
+        if lane.own && !lane.tells {
+            self.rooms.push_back(lane.key);
+        }
         self.rest(i);
         self.deadlines.set(i, Time::NEVER);
         self.free.push(i);
@@ -477,11 +516,14 @@ impl Lanes {
             return;
         };
         for ticket in lane.conn.take_freed() {
-            lane.held.retain(|t| *t != ticket);
-            self.freed.push(ticket);
+            // A part may let go only what its lane has.
+            if let Some(at) = lane.held.iter().position(|t| *t == ticket) {
+                lane.held.swap_remove(at);
+                self.freed.push(ticket);
+            }
         }
-        if lane.own && !self.rooms.contains(&i) {
-            self.rooms.push_back(i);
+        if lane.own && !core::mem::replace(&mut lane.tells, true) {
+            self.rooms.push_back(lane.key);
         }
         if !lane.turn.active {
             lane.turn.active = true;

@@ -81,9 +81,11 @@ impl Turn {
         self.came.push_front(first);
     }
 
-    /// A packet of so many bytes left.
-    pub(crate) fn left(&mut self, bytes: usize) {
-        self.came.pop_front();
+    /// A packet of so many bytes left, and so many still wait: one that was kept waits no more.
+    pub(crate) fn left(&mut self, bytes: usize, queued: u32) {
+        while self.came.len() > queued as usize {
+            self.came.pop_front();
+        }
         self.credit -= bytes as i64;
     }
 

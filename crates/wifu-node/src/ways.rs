@@ -17,6 +17,9 @@ pub trait Ways {
     /// A further packet of the same content. The first one stays where it is.
     fn twin(&mut self, packet: Ticket) -> Ticket;
 
+    /// The lane lets a packet go down itself, of which it may have sent copies.
+    fn go(&mut self, packet: Ticket);
+
     /// Change a packet, from its IP header on, whose length stays. Who shares its content with it
     /// sees no change.
     fn patch(&mut self, packet: Ticket, change: &mut dyn FnMut(&mut [u8]));

@@ -143,6 +143,7 @@ impl Ways for Pool {
         let copy = self.packets[&packet.0].clone();
         self.insert(copy)
     }
+    fn go(&mut self, _: Ticket) {}
     fn patch(&mut self, packet: Ticket, change: &mut dyn FnMut(&mut [u8])) {
         change(self.packets.get_mut(&packet.0).expect("it is there"));
     }
@@ -217,7 +218,7 @@ impl Rig {
             return (seen, Took::Not);
         }
         let ticket = self.pool.insert(packet.clone());
-        (seen, self.lanes.take(self.now, ticket, &packet))
+        (seen, self.lanes.take(self.now, ticket, &packet, false))
     }
 
     /// Flows and numbers of all that is handed down.
@@ -364,7 +365,7 @@ fn silent_lanes_close_and_make_room_and_nothing_leaks() {
     assert_eq!(rig.lanes.all().count(), 2);
     // It holds a packet, and sees nothing for a second.
     assert_eq!(rig.lanes.poll_timeout(), rig.now + Span::SECOND);
-    rig.now = rig.now + Span::SECOND;
+    rig.now += Span::SECOND;
     rig.lanes.handle_timeout(rig.now);
     assert_eq!(
         (rig.lanes.all().count(), rig.lanes.counters().idled),
@@ -387,7 +388,7 @@ fn octets_of_any_kind_are_no_trouble() {
         for at in 0..length.min(40) {
             cut[at] ^= 0xFF;
             let ticket = rig.pool.insert(cut.clone());
-            let _ = rig.lanes.take(rig.now, ticket, &cut);
+            let _ = rig.lanes.take(rig.now, ticket, &cut, false);
         }
     }
 }

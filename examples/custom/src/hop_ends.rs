@@ -244,7 +244,7 @@ pub static RECORD_SINK: Descriptor = Descriptor {
         ("segment", &["arrived"]),
         ("timer", &[]),
         ("opened", &[]),
-        ("read", &["arrived"]),
+        ("read", &[]),
     ],
     offers: &[Kind::Urgent, Kind::Ack],
     needs: &[("store", &["records"])],
@@ -253,20 +253,16 @@ pub static RECORD_SINK: Descriptor = Descriptor {
         Ok(Box::new(RecordSink {
             words: ["pack", "credits", LAST_HOP, "request", "last"].map(|w| p.word(w)),
             owed: VecDeque::new(),
-            parked: vec![None; PARKED as usize],
-            memory: Vec::new(),
-            highest: Seq(0),
             last: None,
             ts: 0,
             due: false,
+            refused: false,
             counts: [0; 3],
         }))
     },
     ..Descriptor::EMPTY
 };
 
-/// Records that wait beyond a hole at most.
-const PARKED: u32 = 256;
 const GAP: Span = Span(50_000_000);
 const AGAIN: Span = Span(200_000_000);
 
@@ -275,93 +271,36 @@ struct RecordSink {
     words: [Word; 5],
     /// Numbers to acknowledge to the last hop.
     owed: VecDeque<Seq>,
-    /// Number and length of what waits, at number modulo PARKED.
-    parked: Vec<Option<(Seq, usize)>>,
-    memory: Vec<u8>,
-    highest: Seq,
     last: Option<Seq>,
     ts: u32,
     due: bool,
+    /// There was no room for a record.
+    refused: bool,
     /// Last-hop ACKs, lists, parked.
     counts: [u32; 3],
 }
 
 impl RecordSink {
-    fn place(number: Seq) -> usize {
-        (number.0 % PARKED) as usize
-    }
-
-    fn has(&self, number: Seq, nxt: Seq) -> bool {
-        let parked = self.parked[Self::place(number)];
-        number.before(nxt) || parked.is_some_and(|p| p.0 == number)
-    }
-
-    /// Keep a record; false if there is no room for it.
-    fn keep(&mut self, number: Seq, payload: &[u8], cx: &mut Cx<'_>) -> bool {
-        let nxt = cx.board.rx.nxt;
-        if number != nxt {
-            let slot = cx.board.conn.mss as usize;
-            let fits = number.since(nxt) < PARKED && payload.len() <= slot;
-            if fits {
-                let at = Self::place(number);
-                self.memory[at * slot..at * slot + payload.len()].copy_from_slice(payload);
-                self.parked[at] = Some((number, payload.len()));
-                self.counts[2] += 1;
-            }
-            return fits;
-        }
-        if !cx.store.append(payload) {
-            return false;
-        }
-        cx.write(|r: &mut RxFacts| r.nxt = r.nxt.plus(1));
-        self.unpark(cx);
-        true
-    }
-
-    fn unpark(&mut self, cx: &mut Cx<'_>) {
-        let slot = cx.board.conn.mss as usize;
-        loop {
-            let nxt = cx.board.rx.nxt;
-            let at = Self::place(nxt);
-            let Some((_, len)) = self.parked[at].filter(|p| p.0 == nxt) else {
-                return;
-            };
-            if !cx.store.append(&self.memory[at * slot..at * slot + len]) {
-                return;
-            }
-            self.parked[at] = None;
-            cx.write(|r: &mut RxFacts| r.nxt = r.nxt.plus(1));
-        }
-    }
-
     fn on_data(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) {
-        let (number, nxt) = (seg.head.seq, cx.board.rx.nxt);
-        let known = self.has(number, nxt);
-        if !known && !self.keep(number, seg.payload, cx) {
+        let number = seg.head.seq;
+        let Some(record) = cx.store.accept(number, seg.payload) else {
+            self.refused = true;
             return;
-        }
+        };
         if seg.head.get(self.words[4]) == 1 {
             self.last = Some(number);
         }
         self.owed.push_back(number);
-        let missing = if number.after(self.highest) {
-            number.since(self.highest) - 1
-        } else {
-            0
-        };
-        self.highest = self.highest.later(number);
-        let order = match number {
-            _ if known => Arrival::Duplicate,
-            n if n.after(nxt) => Arrival::Ahead,
-            n if n == nxt && cx.board.rx.nxt == nxt.plus(1) => Arrival::InOrder,
-            _ => Arrival::Fills,
-        };
+        let waits = matches!(record.order, Arrival::Ahead | Arrival::Fills) && record.advanced == 0;
+        self.counts[2] += u32::from(waits);
+        cx.write(|r: &mut RxFacts| r.nxt = r.nxt.plus(record.advanced));
         let fin = self.finish(cx);
         self.due |= seg.head.get(self.words[3]) == 1;
-        if cx.board.rx.nxt.upto(self.highest) && !cx.out.armed(0) {
+        if Self::holes(cx) && !cx.out.armed(0) {
             cx.out.arm_after(0, GAP);
         }
-        let (seq, bytes, gap, ce) = (number, seg.payload.len() as u32, missing, false);
+        let (seq, bytes, ce) = (number, seg.payload.len() as u32, false);
+        let (order, gap) = (record.order, record.gap);
         cx.out.emit(Signal::Arrived(Arrived {
             seq,
             bytes,
@@ -370,6 +309,12 @@ impl RecordSink {
             fin,
             ce,
         }));
+    }
+
+    /// Something is missing below the highest number that came.
+    fn holes(cx: &Cx<'_>) -> bool {
+        let inbox = cx.store.inbox();
+        inbox.is_some_and(|i| i.next().before(i.top()))
     }
 
     /// Whether the last record was just delivered; it is acknowledged at once.
@@ -383,10 +328,13 @@ impl RecordSink {
     }
 
     /// All ranges of numbers that are missing below the highest one seen.
-    fn list(&mut self, head: &mut Head, nxt: Seq) {
-        let (mut at, mut from) = (nxt, None);
-        while at.upto(self.highest) {
-            match (self.has(at, nxt), from) {
+    fn list(&mut self, head: &mut Head, cx: &Cx<'_>) {
+        let Some(inbox) = cx.store.inbox() else {
+            return;
+        };
+        let (mut at, mut from) = (inbox.next(), None);
+        while at.before(inbox.top()) {
+            match (inbox.has(at), from) {
                 (false, None) => from = Some(at),
                 (true, Some(start)) => {
                     self.counts[1] += u32::from(head.push_range((start, at)));
@@ -404,7 +352,6 @@ impl Component for RecordSink {
         let head = seg.head;
         if head.flags.has(Flags::SYN) && !cx.board.rx.synced {
             let (irs, first) = (head.seq, head.seq.plus(1));
-            self.highest = irs;
             cx.write(|r: &mut RxFacts| (r.irs, r.nxt, r.synced) = (irs, first, true));
         } else if !seg.payload.is_empty() || head.get(self.words[4]) == 1 {
             self.ts = head.ts.unwrap_or(self.ts);
@@ -413,30 +360,17 @@ impl Component for RecordSink {
         Admit::Pass
     }
 
-    fn on_signal(&mut self, signal: &Signal, cx: &mut Cx<'_>) {
+    fn on_signal(&mut self, signal: &Signal, _cx: &mut Cx<'_>) {
         if *signal == Signal::Read {
-            // There is room again for what waits behind the octets that were read.
-            let (seq, order) = (cx.board.rx.nxt, Arrival::Fills);
-            self.unpark(cx);
-            if cx.board.rx.nxt != seq {
-                let (fin, bytes, gap, ce) = (self.finish(cx), 0, 0, false);
-                cx.out.emit(Signal::Arrived(Arrived {
-                    seq,
-                    bytes,
-                    gap,
-                    order,
-                    fin,
-                    ce,
-                }));
-            }
+            // There is room again: the source learns of it at once.
+            self.due |= core::mem::take(&mut self.refused);
             return;
         }
-        self.memory = vec![0; (PARKED * cx.board.conn.mss) as usize];
         self.owed.reserve(64);
     }
 
     fn on_timer(&mut self, _timer: u8, cx: &mut Cx<'_>) {
-        if cx.board.rx.nxt.upto(self.highest) {
+        if Self::holes(cx) {
             self.due = true;
             cx.out.arm_after(0, AGAIN);
         }
@@ -465,7 +399,7 @@ impl Component for RecordSink {
             self.due = false;
             out.head.seq = cx.board.tx.max;
             out.head.ts_echo = self.ts;
-            self.list(out.head, nxt);
+            self.list(out.head, cx);
         }
     }
 

@@ -227,3 +227,63 @@ fn the_same_seed_gives_the_same_trace() {
     assert_eq!(hash(7), hash(7));
     assert_ne!(hash(7), hash(8));
 }
+
+/// The only relay is away for longer than an idle lane lives.
+#[test]
+fn a_source_whose_lane_was_closed_meanwhile_goes_on() {
+    let outcome = run(&format!(
+        "[topology]\nwords = \"linear,3,spacing=20\"\n[topology.radio]\npower_dbm = 8\n\
+         [radio]\nrate = \"24Mb/s\"\n[routing]\nkind = \"shortest\"\n[[mobility]]\n\
+         kind = \"trace\"\nrows = [[0.3, \"n2\", 20, 0], [0.4, \"n2\", 20, 4000], \
+         [50, \"n2\", 20, 4000], [50.1, \"n2\", 20, 0]]\n{}",
+        flow("n1", "n3", "hop", "2M"),
+    ));
+    let source = lanes(&outcome)[0];
+    println!("{:.2} s, {source:?}", outcome.flows[0].until_s);
+    assert_eq!(outcome.flows[0].bytes, 2_000_000);
+    assert!(source.idled > 0 && source.opened > 1, "its lane was closed");
+}
+
+#[test]
+fn what_a_wire_loses_is_lost_and_counted_once() {
+    let nodes: String = (1..=3)
+        .map(|i| format!("[[topology.node]]\nname = \"n{i}\"\nwired_only = true\n"))
+        .collect();
+    let wires: String = (1..=2)
+        .map(|i| {
+            format!(
+                "[[topology.wire]]\na = \"n{i}\"\nb = \"n{}\"\nrate = \"5Mb/s\"\ndelay = \"1ms\"\n\
+                 loss = 0.05\nqueue = 3\n",
+                i + 1
+            )
+        })
+        .collect();
+    let outcome = run(&format!(
+        "[topology]\n{nodes}{wires}{}",
+        flow("n1", "n3", "hop-without-credits", "500k")
+    ));
+    let (packets, lost) = (
+        outcome.flows[0].packets,
+        outcome.wires.iter().map(|w| w.lost),
+    );
+    let (lost, returned) = (lost.sum::<u64>(), lanes(&outcome)[0].returned);
+    println!("{lost} lost, {returned} returned, {packets:?}");
+    assert!(lost > 20 && packets.wire == lost);
+    let away = packets.delivered + packets.wire + packets.queue + packets.inside;
+    assert_eq!(packets.sent + packets.copies, away);
+}
+
+#[test]
+fn what_the_end_says_beside_is_not_starved_by_a_full_lane() {
+    let late =
+        flow("n1", "n2", "tcp-newreno", "20k").replace("[[flow]]", "[[flow]]\nstart = \"0.5s\"");
+    let outcome = run(&format!(
+        "{CHAIN}[radio]\nattempts = 7\nqueue = 2\nring = 1\n{}{late}",
+        flow("n1", "n3", "hop-without-credits,lane.packets=64", "2M"),
+    ));
+    let [long, short] = &outcome.flows[..] else {
+        panic!("two flows")
+    };
+    println!("{:.2} s and {:.2} s", long.until_s, short.until_s);
+    assert!(short.until_s < 1.0 && long.until_s > 2.0);
+}

@@ -6,7 +6,7 @@ use crate::composition::ConfigError;
 use crate::descriptor::Value;
 use crate::signal::{Fault, Signal, Status};
 use crate::store::{SendStore, Ticket};
-use wifu_wire::{Seq, Time};
+use wifu_wire::{Head, Seq, Time};
 
 impl Conn {
     /// Start opening, actively.
@@ -191,9 +191,10 @@ impl Conn {
         }
     }
 
-    /// The driver reported a packet that was handed down.
-    pub fn handle_status(&mut self, now: Time, status: Status) {
-        self.tell(now, Signal::Status(status));
+    /// The driver reported the packet with this header; its number is filled in here.
+    pub fn handle_status(&mut self, now: Time, head: &Head, status: &Status) {
+        let number = head.seq;
+        self.tell(now, Signal::Status(Status { number, ..*status }));
     }
 
     /// Change a parameter at run time.

@@ -10,7 +10,8 @@ impl Endpoint {
         self.room = room;
         if room > 0 {
             while let Some(id) = self.starved.pop_front() {
-                if self.slot(id).is_some() {
+                if let Some(slot) = self.slot(id) {
+                    slot.starved = false;
                     self.touch(id.index);
                 }
             }
@@ -77,8 +78,7 @@ impl Endpoint {
         if let Some((i, _)) = self.hearer(ip, segment, true, hears)
             && let Some(conn) = self.slots[i as usize].conn.as_mut()
         {
-            let number = self.head.seq;
-            conn.handle_status(now, Status { number, ..*status });
+            conn.handle_status(now, &self.head, status);
             self.touch(i);
         }
     }

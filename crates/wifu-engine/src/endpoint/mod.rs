@@ -149,6 +149,8 @@ struct Slot {
     listed: bool,
     /// Packets that the lane behind it takes; `None` if there is none.
     lane_room: Option<u32>,
+    /// It was polled while the device had no room.
+    starved: bool,
 }
 
 /// What the packets of an IP protocol number are understood by.

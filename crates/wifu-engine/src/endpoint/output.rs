@@ -50,7 +50,7 @@ impl Endpoint {
                 }
                 None => {
                     slot.ready = false;
-                    if self.room == 0 {
+                    if self.room == 0 && !core::mem::replace(&mut slot.starved, true) {
                         // It may have something to say that no lane takes.
                         let id = self.id(i);
                         self.starved.push_back(id);

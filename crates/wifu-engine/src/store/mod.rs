@@ -1,11 +1,14 @@
 //! The stores: where the data of a connection waits. They belong to the engine; parts borrow them
 //! through [`crate::component::Lent`], by grant.
 
+mod inbox;
 mod octets;
 mod packets;
 mod receive;
 mod records;
+mod ring;
 
+pub use inbox::{Accepted, Inbox};
 pub use octets::SendRing;
 pub use packets::{Packets, Ticket};
 pub use receive::{Insert, RANGES, Reassembly};
@@ -62,6 +65,8 @@ pub struct Store {
     pub tx: SendStore,
     /// What came for the application.
     pub rx: Reassembly,
+    /// Of records: what came beyond a hole.
+    pub inbox: Option<Inbox>,
 }
 
 /// What is needed to make the stores of a connection.
@@ -86,53 +91,11 @@ impl StorePlan {
         } else {
             board.site.rcv_buf
         };
+        let records = self.kind == StoreKind::Records;
         Store {
             tx,
             rx: Reassembly::new(rcv, receive),
+            inbox: records.then(|| Inbox::new(rcv, board.conn.mss, receive)),
         }
-    }
-}
-
-/// A ring of octets: memory is a power of two, so that positions wrap with a mask.
-#[derive(Debug)]
-pub(crate) struct Ring {
-    memory: Box<[u8]>,
-}
-
-impl Ring {
-    /// Room for at least `octets`. Zeroed memory of this size comes lazily from the kernel, so
-    /// that a buffer costs only what is touched.
-    pub(crate) fn new(octets: u32) -> Ring {
-        Ring {
-            memory: vec![0; (octets as usize).max(1).next_power_of_two()].into(),
-        }
-    }
-
-    fn at(&self, position: u32) -> usize {
-        position as usize & (self.memory.len() - 1)
-    }
-
-    /// `len` octets from `position`, in two pieces.
-    pub(crate) fn pieces(&self, position: u32, len: u32) -> [&[u8]; 2] {
-        let (at, len) = (self.at(position), len as usize);
-        let first = len.min(self.memory.len() - at);
-        [&self.memory[at..at + first], &self.memory[..len - first]]
-    }
-
-    /// The same, to write into.
-    pub(crate) fn pieces_mut(&mut self, position: u32, len: u32) -> [&mut [u8]; 2] {
-        let (at, len) = (self.at(position), len as usize);
-        let first = len.min(self.memory.len() - at);
-        let (low, high) = self.memory.split_at_mut(at);
-        let rest = (len - first).min(low.len());
-        [&mut high[..first], &mut low[..rest]]
-    }
-
-    /// Copy `bytes` to `position`.
-    pub(crate) fn put(&mut self, position: u32, bytes: &[u8]) {
-        let [a, b] = self.pieces_mut(position, bytes.len() as u32);
-        let cut = a.len();
-        a.copy_from_slice(&bytes[..cut]);
-        b.copy_from_slice(&bytes[cut..]);
     }
 }

@@ -1,6 +1,6 @@
 //! The send ring of stream compositions: octets kept until they are acknowledged.
 
-use super::Ring;
+use super::ring::Ring;
 use wifu_wire::Seq;
 
 /// Octets written by the application and not yet freed.

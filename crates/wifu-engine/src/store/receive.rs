@@ -1,6 +1,6 @@
 //! Reassembly: a ring and a fixed table of ranges that wait beyond a hole.
 
-use super::Ring;
+use super::ring::Ring;
 use crate::signal::Arrival;
 use wifu_wire::Seq;
 

@@ -1,6 +1,6 @@
 //! Records: octets cut once into numbered packets and never re-cut (the ends of HxH).
 
-use super::Ring;
+use super::ring::Ring;
 use std::collections::VecDeque;
 use wifu_wire::Seq;
 

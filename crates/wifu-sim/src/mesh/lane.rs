@@ -6,7 +6,7 @@ use super::events::{Class, What};
 use super::flow::Flow;
 use super::forward::{Forwarding, Lost};
 use super::hop::{Asked, Came, Passage, neighbour};
-use super::nodes::{NONE, Nodes};
+use super::nodes::{Going, NONE, Nodes};
 use super::pool::NO_FLOW;
 use crate::routing::Via;
 use core::net::Ipv4Addr;
@@ -15,7 +15,10 @@ use wifu_core::{Hook, TxStatus};
 use wifu_engine::{Conn, RouteFacts, Status, Ticket};
 use wifu_node::{FlowKey, LaneCounters, Lanes, Origin, Seen, Took, Ways};
 use wifu_radio::plan::Plan;
-use wifu_wire::{IpInfo, Time};
+use wifu_wire::{IpInfo, Span, Time};
+
+/// A link that had room and yet refused a packet is tried again after this.
+const RETRY: Span = Span(10_000_000);
 
 /// A node's ways.
 struct From<'a> {
@@ -49,6 +52,13 @@ impl Ways for From<'_> {
         let twin = pool.twin(packet.0);
         pool[twin].kept = false;
         Ticket(twin)
+    }
+
+    fn go(&mut self, packet: Ticket) {
+        let pool = &mut self.net.pool;
+        if core::mem::replace(&mut pool[packet.0].kept, false) {
+            self.copies.push(pool[packet.0].flow);
+        }
     }
 
     fn patch(&mut self, packet: Ticket, change: &mut dyn FnMut(&mut [u8])) {
@@ -161,8 +171,8 @@ impl Simulation {
             Seen::Here => self.ends_here(id),
             Seen::Dropped(_) => self.lose(id, Lost::Hop),
         }
-        if origin != Origin::Own {
-            self.hand_down(node);
+        if origin != Origin::Own && self.hand_down(node) {
+            self.pump_at(node);
         }
         seen == Seen::On
     }
@@ -181,21 +191,30 @@ impl Simulation {
         let node = self.net.pool[id].at;
         let now = self.clock.now;
         let octets = self.net.pool.octets(id);
+        let own = self.net.pool[id].hop == 0;
         let lanes = self.nodes.lanes(node);
-        match lanes.map_or(Took::Not, |l| l.take(now, Ticket(id), octets)) {
+        match lanes.map_or(Took::Not, |l| l.take(now, Ticket(id), octets, own)) {
             Took::Not => return false,
             Took::Taken => {}
             Took::Dropped => self.lose(id, Lost::Queue),
         }
-        self.hand_down(node);
+        // An end that sends is asked on by itself.
+        if self.hand_down(node) && !own {
+            self.pump_at(node);
+        }
         true
     }
 
     /// Lanes of a node hand down what they may; their ends learn of room. True if any end did.
     pub(crate) fn hand_down(&mut self, node: u16) -> bool {
         let now = self.clock.now;
+        if self.nodes.all[usize::from(node)].going.is_some() {
+            // In the middle of it: what it is about goes first.
+            return false;
+        }
         let mut copies = core::mem::take(&mut self.nodes.copies);
-        loop {
+        let mut refused = false;
+        while !refused {
             let (plan, net) = (&self.plan, &mut self.net);
             let mut ways = From {
                 node,
@@ -213,13 +232,18 @@ impl Simulation {
             for flow in copies.drain(..).filter(|f| *f != NO_FLOW) {
                 self.flows[flow].account.packets.copies += 1;
             }
-            self.nodes.all[usize::from(node)].going = Some(down);
+            let going = Going {
+                down,
+                refused: false,
+            };
+            self.nodes.all[usize::from(node)].going = Some(going);
             self.leave(Hook::Postrouting, down.ticket.0);
-            self.nodes.all[usize::from(node)].going = None;
+            let going = self.nodes.all[usize::from(node)].going.take();
+            refused = going.is_some_and(|g| g.refused);
         }
         self.nodes.copies = copies;
         let told = self.settle_lanes(node);
-        self.arm_lanes(node);
+        self.arm_lanes(node, if refused { now + RETRY } else { Time::NEVER });
         told
     }
 
@@ -242,35 +266,49 @@ impl Simulation {
         told
     }
 
-    /// Something may have given room, or news, to lanes of a node and so to its ends.
-    pub(crate) fn stir_lanes(&mut self, node: u16) {
+    /// Something may have given room, or news, to lanes of a node and to its ends. Neither is
+    /// always first: a lane does not take all the room there is.
+    pub(crate) fn stir(&mut self, node: u16) {
         if !self.nodes.asked(node).has(Asked::LANES) {
-            return;
+            return self.pump_at(node);
         }
-        let host = self.nodes.number(node);
-        if self.hand_down(node) && host != NONE {
-            self.pump(host);
+        let turn = &mut self.nodes.all[usize::from(node)].lanes_first;
+        *turn = !*turn;
+        if *turn {
+            self.hand_down(node);
+            self.pump_at(node);
+        } else {
+            self.pump_at(node);
+            if self.hand_down(node) {
+                self.pump_at(node);
+            }
         }
     }
 
     /// Lanes' time has come, or a wire has room again.
     pub(crate) fn lanes_due(&mut self, node: u16) {
         let now = self.clock.now;
-        self.nodes.all[usize::from(node)].lanes_at = Time::NEVER;
+        let at = &mut self.nodes.all[usize::from(node)].lanes_at;
+        if *at != now {
+            // Outdated: another one was set since, for an earlier time.
+            return;
+        }
+        *at = Time::NEVER;
         if let Some(lanes) = self.nodes.lanes(node) {
             lanes.handle_timeout(now);
         }
-        self.stir_lanes(node);
+        self.stir(node);
     }
 
-    fn arm_lanes(&mut self, number: u16) {
+    fn arm_lanes(&mut self, number: u16, retry: Time) {
         let now = self.clock.now;
         let node = &mut self.nodes.all[usize::from(number)];
         let Some(lanes) = &mut node.lanes else { return };
         // Radios tell of room; a wire is asked again when one packet has left it.
         let stuck = lanes.stuck().map(node_of);
         let stuck = stuck.map(|to| self.net.room_to_at(number, to));
-        let at = stuck.fold(lanes.poll_timeout(), Time::min).max(now);
+        let due = lanes.poll_timeout().min(retry);
+        let at = stuck.fold(due, Time::min).max(now);
         if at < node.lanes_at {
             node.lanes_at = at;
             let what = What::Lanes(u32::from(number));
@@ -341,11 +379,9 @@ impl Simulation {
             if let Some(lanes) = self.nodes.lanes(node) {
                 lanes.reroute(now, &mut ways);
             }
-            let host = self.nodes.number(node);
-            if now > Time::ZERO && host != NONE {
-                self.pump(host);
+            if now > Time::ZERO {
+                self.stir(node);
             }
-            self.stir_lanes(node);
         }
     }
 
@@ -358,9 +394,13 @@ impl Simulation {
     pub(crate) fn refused(&mut self, node: u16, id: u32, why: Lost) {
         let now = self.clock.now;
         let node = &mut self.nodes.all[usize::from(node)];
-        let going = node.going.take().filter(|d| d.ticket.0 == id);
+        let going = node.going.as_mut();
+        let going = going.filter(|g| g.down.ticket.0 == id && why != Lost::Wire);
         match (going, &mut node.lanes) {
-            (Some(down), Some(lanes)) => lanes.put_back(now, down),
+            (Some(going), Some(lanes)) => {
+                going.refused = true;
+                lanes.put_back(now, going.down);
+            }
             _ => self.lose(id, why),
         }
     }

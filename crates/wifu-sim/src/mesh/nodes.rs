@@ -26,9 +26,19 @@ pub(crate) struct Node {
     /// When its lanes' next event is due.
     pub(crate) lanes_at: Time,
     /// What a lane is handing down at this moment.
-    pub(crate) going: Option<Down>,
+    pub(crate) going: Option<Going>,
+    /// Lanes are asked before the end when both may have something to send, every other time.
+    pub(crate) lanes_first: bool,
     /// No composition's handlers run here.
     pub(crate) unserved: bool,
+}
+
+/// What a lane is handing down at this moment.
+#[derive(Clone, Copy)]
+pub(crate) struct Going {
+    pub(crate) down: Down,
+    /// No link took it.
+    pub(crate) refused: bool,
 }
 
 /// A node where flows end, numbered in the order of the flows.
@@ -64,6 +74,7 @@ impl Nodes {
             lanes: None,
             lanes_at: Time::NEVER,
             going: None,
+            lanes_first: false,
             unserved: false,
         };
         Nodes {

@@ -74,8 +74,7 @@ impl Simulation {
                     self.overhear(node, cookie, came);
                 }
                 Event::Room { node } => {
-                    self.stir_lanes(node);
-                    self.pump_at(node);
+                    self.stir(node);
                     self.refill(node);
                 }
             }
@@ -102,14 +101,15 @@ impl Simulation {
             self.status_to_lanes(node, id, status);
         }
         self.sent_by_radio(to, id, times);
-        self.stir_lanes(node);
-        if asked.has(Asked::STATUS) {
+        if asked.has(Asked::LANES) {
+            self.stir(node);
+        } else if asked.has(Asked::STATUS) {
             self.pump_at(node);
         }
     }
 
     /// The end at a node, if there is one, has something to do.
-    fn pump_at(&mut self, node: u16) {
+    pub(crate) fn pump_at(&mut self, node: u16) {
         let host = self.nodes.number(node);
         if host != NONE {
             self.pump(host);
@@ -178,7 +178,8 @@ impl Simulation {
                     if all.has(Asked::LANES) && !self.seen_by_lanes(id, came, Origin::Link) {
                         return;
                     }
-                    came = Came::HERE;
+                    // Lanes may have handed down what chains saw since.
+                    (came, copied) = (Came::HERE, copied && !all.has(Asked::LANES));
                     match self.net.relay(&mut self.clock, id) {
                         Relayed::Now if all.has(Asked::LANES) && self.taken_by_lane(id) => return,
                         Relayed::Now => Hook::Postrouting,
@@ -190,7 +191,7 @@ impl Simulation {
                     if all.has(Asked::LANES) && self.own_to_lane(id, came) {
                         return;
                     }
-                    came = Came::HERE;
+                    (came, copied) = (Came::HERE, copied && !all.has(Asked::LANES));
                     Hook::Postrouting
                 }
                 Hook::Postrouting => {
@@ -405,9 +406,15 @@ impl Simulation {
                 self.flows.news(clock, nodes, number, id, event);
             }
             let host = self.nodes.host(number);
-            host.endpoint.set_room(self.net.room(now, host.node));
+            let node = host.node;
+            host.endpoint.set_room(self.net.room(now, node));
             while self.transmit(number) {
                 busy = true;
+                if self.nodes.asked(node).has(Asked::LANES) {
+                    // What entered a lane may have left it at once.
+                    let room = self.net.room(now, node);
+                    self.nodes.host(number).endpoint.set_room(room);
+                }
             }
             if !busy {
                 break;
