@@ -288,6 +288,14 @@ impl Chain {
         None
     }
 
+    /// What a handler sent is no packet, or longer than a link takes: it is counted as dropped.
+    pub fn unsent(&mut self, by: usize) {
+        let dropped = &mut self.links[by].counters.dropped;
+        *dropped
+            .entry("sent, but no packet or too long")
+            .or_default() += 1;
+    }
+
     /// A copy that a handler let go: the substrate may forget it.
     pub fn poll_dropped(&mut self) -> Option<u64> {
         while let Some((by, ticket)) = self.asked.dropped.pop_front() {

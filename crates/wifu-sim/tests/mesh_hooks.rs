@@ -413,6 +413,8 @@ impl Handler for Astray {
             octets[16..20].copy_from_slice(&to.octets());
             cx.send(&octets, LinkTo::Route);
         }
+        cx.send(&[0x45; 3_000], LinkTo::Route);
+        cx.send(&[], LinkTo::Route);
         let mut dead = packet.octets().to_vec();
         dead[8] = 0;
         packet.replace(&dead);
@@ -427,6 +429,8 @@ fn packets_to_nobody_and_without_ttl_are_lost_and_counted() {
     chain.push(seat("astray", Hook::Prerouting), Box::new(Astray));
     simulation.set_chain(1, chain);
     simulation.run();
-    let packets = simulation.outcome().flows[0].packets;
+    let outcome = simulation.outcome();
+    let packets = outcome.flows[0].packets;
     assert_eq!((packets.route, packets.delivered), (packets.sent, 0));
+    assert_eq!(outcome.nodes[1].handlers[0].dropped, 2 * packets.sent);
 }

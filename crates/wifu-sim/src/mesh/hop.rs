@@ -338,6 +338,13 @@ impl Nodes {
         self.chain(node)?.poll_dropped().map(|ticket| ticket as u32)
     }
 
+    /// What a handler of the node's chain sent is no packet.
+    pub(crate) fn unsent(&mut self, node: u16, by: usize) {
+        if let Some(chain) = self.chain(node) {
+            chain.unsent(by);
+        }
+    }
+
     /// Octets of what a chain sent are not needed any more.
     pub(crate) fn recycle(&mut self, node: u16, octets: Vec<u8>) {
         if let Some(chain) = self.chain(node) {

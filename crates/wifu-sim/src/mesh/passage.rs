@@ -261,7 +261,7 @@ impl Simulation {
                 self.nodes.recycle(node, octets);
                 match made {
                     Some(id) => id,
-                    None => return,
+                    None => return self.nodes.unsent(node, sending.by),
                 }
             }
         };
