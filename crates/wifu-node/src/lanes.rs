@@ -136,15 +136,7 @@ impl Lanes {
         if class == Class::Data && from != Origin::ForHere {
             let _opened = self.open(now, key, from == Origin::Own, ways);
         }
-        for (key, along) in [(key, true), (key.back(), false)] {
-            let Some(&i) = self.table.get(&key) else {
-                continue;
-            };
-            let facts = FrameFacts {
-                bytes: u16::try_from(packet.len()).unwrap_or(u16::MAX),
-                along,
-                ..*facts
-            };
+        for (i, facts) in self.hearers(key, packet, facts).into_iter().flatten() {
             let Some(lane) = self.slots[i as usize].as_mut() else {
                 continue;
             };
@@ -205,15 +197,7 @@ impl Lanes {
         let Some((at, key, header)) = self.parse(packet) else {
             return;
         };
-        for (key, along) in [(key, true), (key.back(), false)] {
-            let Some(&i) = self.table.get(&key) else {
-                continue;
-            };
-            let facts = FrameFacts {
-                bytes: u16::try_from(packet.len()).unwrap_or(u16::MAX),
-                along,
-                ..*facts
-            };
+        for (i, facts) in self.hearers(key, packet, facts).into_iter().flatten() {
             if let Some(lane) = self.slots[i as usize].as_mut() {
                 let payload = &packet[at + header..];
                 lane.conn.handle_overheard(now, &self.head, payload, &facts);
@@ -425,6 +409,24 @@ impl Lanes {
             number,
             kept: keep,
         }
+    }
+
+    /// The lanes of a packet's flow, in both directions, with what each is told of it.
+    fn hearers(
+        &self,
+        key: FlowKey,
+        packet: &[u8],
+        facts: &FrameFacts,
+    ) -> [Option<(u32, FrameFacts)>; 2] {
+        let bytes = u16::try_from(packet.len()).unwrap_or(u16::MAX);
+        [(key, true), (key.back(), false)].map(|(key, along)| {
+            let told = FrameFacts {
+                bytes,
+                along,
+                ..*facts
+            };
+            self.table.get(&key).map(|i| (*i, told))
+        })
     }
 
     /// Where the transport header of a packet is, its flow, and the header's length; `self.head` is

@@ -7,6 +7,7 @@ use crate::component::{Cx, Out, Payload};
 use crate::descriptor::{Descriptor, Role};
 use crate::params::{ParamSpec, Params};
 use crate::permit::{Kind, Reason, Want};
+use crate::signal::{Acked, Signal};
 use wifu_wire::{Flags, Head, Seq, Span};
 
 /// Number of the retransmission timer among the part's timers.
@@ -62,6 +63,24 @@ pub struct Advance {
     pub space: u32,
     /// Data octets: without SYN and FIN.
     pub data: u32,
+}
+
+impl Advance {
+    /// Say that everything up to `ack` was acknowledged, and that a recovery episode ended if one
+    /// was under way and is no more.
+    pub fn announce(&self, ack: Seq, was: bool, recovering: bool, cx: &mut Cx<'_>) {
+        let limited_by = cx.board.app.limited;
+        cx.out.emit(Signal::Acked(Acked {
+            bytes: self.data,
+            upto: ack,
+            in_recovery: was,
+            limited_by,
+        }));
+        if was && !recovering {
+            let flight = cx.board.tx.max.since(ack);
+            cx.out.emit(Signal::Recovered { flight });
+        }
+    }
 }
 
 /// The common state.

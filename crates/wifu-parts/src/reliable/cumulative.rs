@@ -11,7 +11,7 @@
 use wifu_engine::board::TxFacts;
 use wifu_engine::component::Cx;
 use wifu_engine::kit::{Expiry, RTO, SENDER_PARAMS, SENDING, Sender};
-use wifu_engine::signal::{Acked, Lost};
+use wifu_engine::signal::Lost;
 use wifu_engine::{
     Admit, Board, Cause, Component, Descriptor, Kind, Out, ParamSpec, Params, Reason, Segment,
     Signal, Want,
@@ -146,19 +146,8 @@ impl Cumulative {
             (self.in_recovery, self.dupacks) = (false, 0);
             (self.departed, self.limited) = (0, 0);
         }
-        let limited_by = cx.board.app.limited;
-        let acked = Acked {
-            bytes: advance.data,
-            upto: ack,
-            in_recovery: was,
-            limited_by,
-        };
         self.publish(cx);
-        cx.out.emit(Signal::Acked(acked));
-        if was && !self.in_recovery {
-            let flight = cx.board.tx.max.since(ack);
-            cx.out.emit(Signal::Recovered { flight });
-        }
+        advance.announce(ack, was, self.in_recovery, cx);
     }
 
     fn on_duplicate(&mut self, cx: &mut Cx<'_>) {

@@ -10,7 +10,7 @@
 use wifu_engine::board::TxFacts;
 use wifu_engine::component::Cx;
 use wifu_engine::kit::{Expiry, Ranges, SENDER_PARAMS, SENDING, Sender};
-use wifu_engine::signal::{Acked, Lost};
+use wifu_engine::signal::Lost;
 use wifu_engine::{
     Admit, Board, Cause, Component, Descriptor, Kind, Out, ParamSpec, Params, Reason, Segment,
     Signal, Want,
@@ -191,19 +191,8 @@ impl Selective {
                 .dupacks
                 .saturating_sub(advance.space / cx.board.conn.mss.max(1));
         }
-        let limited_by = cx.board.app.limited;
-        let acked = Acked {
-            bytes: advance.data,
-            upto: ack,
-            in_recovery: was,
-            limited_by,
-        };
         self.publish(cx);
-        cx.out.emit(Signal::Acked(acked));
-        if was && !self.in_recovery {
-            let flight = cx.board.tx.max.since(ack);
-            cx.out.emit(Signal::Recovered { flight });
-        }
+        advance.announce(ack, was, self.in_recovery, cx);
     }
 
     //= rfc6675#section-5
