@@ -121,6 +121,28 @@ fn the_same_scenario_gives_the_same_octets_however_it_is_told() {
 }
 
 #[test]
+fn series_by_name_are_of_the_flow_that_the_words_make() {
+    let file = std::env::temp_dir().join(format!("series-{}.csv", std::process::id()));
+    let words = format!(
+        "--topo linear,3 --protocol tcp-cubic -n 200k --trace {} --series flow.1.cwnd,flow.1.cubic.w_max",
+        file.display()
+    );
+    let output = sim(&words);
+    let csv = std::fs::read_to_string(&file);
+    let _ = std::fs::remove_file(&file);
+    printed(&output);
+    let csv = csv.expect("it was written");
+    let of = |name: &str| csv.lines().filter(|l| l.contains(name)).count();
+    assert!(
+        of(",flow.1.cwnd,") > 5 && of(",flow.1.cubic.w_max,") > 5,
+        "{csv}"
+    );
+    let wrong = sim(&words.replace("flow.1.cwnd", "flow.2.cwnd"));
+    let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    assert!(said.contains("numbered from 1 to 1"), "{said}");
+}
+
+#[test]
 fn intervals_add_up_to_what_was_delivered() {
     let all = outcome(&format!("{CHAIN} -i 0.1"));
     let rows = all["intervals"].as_array().expect("a list");

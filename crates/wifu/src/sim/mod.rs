@@ -14,7 +14,7 @@ use wifu_sim::Span;
 use wifu_sim::air_pcap::Captures;
 use wifu_sim::mesh::{self, Simulation};
 use wifu_sim::outcome::Outcome;
-use wifu_sim::scenario::{FlowSpec, Scenario, Secs, StopSpec};
+use wifu_sim::scenario::{FlowSpec, RecordSpec, Scenario, Secs, StopSpec};
 
 use crate::known::Known;
 
@@ -284,6 +284,7 @@ fn name_ends(scenario: &mut Scenario, registry: &Registry) -> anyhow::Result<()>
     // The same scenario without flows, which only its topology can make fail.
     let mut empty = scenario.clone();
     empty.flow.clear();
+    empty.record = RecordSpec::default();
     empty.stop = StopSpec {
         time: Some(Secs(Span::SECOND)),
         ..StopSpec::default()
