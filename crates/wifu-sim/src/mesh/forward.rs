@@ -7,7 +7,7 @@ use super::air::Air;
 use super::clock::Clock;
 use super::events::{Class, What};
 use super::hops::Hops;
-use super::pool::{NO_FLOW, Packet, Pool};
+use super::pool::{NO_FLOW, Packet, Pool, Stage};
 use super::routes::Routes;
 use super::tap::{RadioFacts, Seen, Tap};
 use super::wire::{Entered, Wire};
@@ -178,7 +178,7 @@ impl Forwarding {
     /// A packet that came to the node that holds it is to leave it; false if its TTL is used up.
     pub(crate) fn lower(&mut self, id: u32) -> bool {
         let packet = &mut self.pool[id];
-        packet.came = false;
+        packet.stage = Stage::Leaves;
         packet.ttl = packet.ttl.saturating_sub(1);
         packet.ttl > 0
     }
@@ -245,7 +245,9 @@ impl Forwarding {
         if to.is_some_and(|n| usize::from(n) >= self.relayed.len()) {
             return Err(Lost::Route);
         }
-        self.pool[id].shout = to.is_none();
+        if to.is_none() {
+            self.pool[id].stage = Stage::Shouts;
+        }
         let sent = self.air.send(clock.now, at, to, len, id);
         if sent { Ok(()) } else { Err(Lost::Queue) }
     }
@@ -297,7 +299,7 @@ impl Forwarding {
             clock.push(at, Class::Packet, What::Arrive(number));
         }
         let packet = &mut self.pool[id];
-        (packet.at, packet.came) = (to, true);
+        (packet.at, packet.stage) = (to, Stage::Came);
         packet.hop = packet.hop.saturating_add(1);
         Some((id, from))
     }

@@ -148,6 +148,7 @@ fn header(packet: &[u8]) -> Option<(IpInfo, usize)> {
 
 impl Simulation {
     /// The lanes of the node that holds a packet see it; false if it goes no further.
+    #[inline(never)]
     pub(crate) fn seen_by_lanes(&mut self, id: u32, came: Came, origin: Origin) -> bool {
         let node = self.net.pool[id].at;
         let now = self.clock.now;
@@ -187,6 +188,7 @@ impl Simulation {
     }
 
     /// A packet is about to leave the node that holds it: whether a lane took it, or it is lost.
+    #[inline(never)]
     pub(crate) fn taken_by_lane(&mut self, id: u32) -> bool {
         let node = self.net.pool[id].at;
         let now = self.clock.now;
@@ -206,6 +208,7 @@ impl Simulation {
     }
 
     /// Lanes of a node hand down what they may; their ends learn of room. True if any end did.
+    #[inline(never)]
     pub(crate) fn hand_down(&mut self, node: u16) -> bool {
         let now = self.clock.now;
         if self.nodes.all[usize::from(node)].going.is_some() {
@@ -317,6 +320,7 @@ impl Simulation {
     }
 
     /// A radio overheard a packet: lanes and ends that listen learn of it.
+    #[inline(never)]
     pub(crate) fn overheard_by_lanes(&mut self, way: Passage) {
         let node = self.net.pool[way.id].at;
         let now = self.clock.now;
@@ -335,6 +339,7 @@ impl Simulation {
     }
 
     /// The driver reported a packet: lanes and ends that ask for it learn of it.
+    #[inline(never)]
     pub(crate) fn status_to_lanes(&mut self, node: u16, id: u32, status: &TxStatus) {
         let now = self.clock.now;
         let octets = self.net.pool.as_seen(id);
@@ -357,6 +362,7 @@ impl Simulation {
     }
 
     /// Routes were laid: ends and lanes learn of theirs.
+    #[inline(never)]
     pub(crate) fn reroute(&mut self) {
         let now = self.clock.now;
         for node in 0..self.plan.nodes.len() as u16 {
@@ -386,11 +392,13 @@ impl Simulation {
     }
 
     /// What this node's end sends meets its lanes; true if it goes no further now.
+    #[inline(never)]
     pub(crate) fn own_to_lane(&mut self, id: u32, came: Came) -> bool {
         !self.seen_by_lanes(id, came, Origin::Own) || self.taken_by_lane(id)
     }
 
     /// No link takes a packet: it is its lane's again if one has just handed it down, else lost.
+    #[inline(never)]
     pub(crate) fn refused(&mut self, node: u16, id: u32, why: Lost) {
         let now = self.clock.now;
         let node = &mut self.nodes.all[usize::from(node)];

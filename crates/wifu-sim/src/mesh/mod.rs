@@ -124,6 +124,9 @@ impl Simulation {
     /// If there is no node of that number.
     pub fn set_chain(&mut self, node: u16, chain: Chain) {
         self.nodes.set_chain(node, chain);
+        for wire in self.net.wires.iter_mut().filter(|w| w.from == node) {
+            wire.watched = true;
+        }
         self.listen(node);
     }
 

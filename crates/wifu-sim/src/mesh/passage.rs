@@ -8,7 +8,7 @@ use super::ends::flow_of;
 use super::forward::{Lost, Place, Relayed};
 use super::hop::{Asked, Asking, Came, Passage, node_at};
 use super::nodes::NONE;
-use super::pool::{NO_FLOW, Packet};
+use super::pool::{NO_FLOW, Packet, Stage};
 use super::steps::Then;
 use super::tap::RadioFacts;
 use super::udp::LOAD;
@@ -53,6 +53,12 @@ impl Simulation {
                     times,
                     ..
                 } => {
+                    let code = u64::from(node) << 32 | u64::from(tries) << 8;
+                    self.clock.mix(code | u64::from(delivered) | 4);
+                    if !self.nodes.asked(node).any() {
+                        self.sent_by_radio(to, cookie, &times);
+                        continue;
+                    }
                     let status = TxStatus {
                         ticket: u64::from(cookie),
                         delivered,
@@ -81,7 +87,8 @@ impl Simulation {
         }
     }
 
-    /// A radio is done with a packet.
+    /// A radio is done with a packet of a node where somebody may want to know.
+    #[inline(never)]
     fn reported(
         &mut self,
         (node, to): (u16, Option<u16>),
@@ -89,14 +96,10 @@ impl Simulation {
         status: &TxStatus,
         times: &Times,
     ) {
-        let code = u64::from(node) << 32 | u64::from(status.attempts) << 8;
-        self.clock.mix(code | u64::from(status.delivered) | 4);
         let asked = self.nodes.asked(node);
-        if asked.any() {
-            let around = self.net.around(self.clock.now).1;
-            self.nodes.status(around, node, status);
-            self.let_go(node);
-        }
+        let around = self.net.around(self.clock.now).1;
+        self.nodes.status(around, node, status);
+        self.let_go(node);
         if asked.has(Asked::STATUS) {
             self.status_to_lanes(node, id, status);
         }
@@ -166,7 +169,9 @@ impl Simulation {
             hook = match hook {
                 Hook::Prerouting if dst == node => Hook::Input,
                 // What was sent to all is for whom it names; nobody relays it.
-                Hook::Prerouting if self.net.pool[id].heard => return self.net.pool.release(id),
+                Hook::Prerouting if self.net.pool[id].stage == Stage::Heard => {
+                    return self.net.pool.release(id);
+                }
                 Hook::Prerouting => Hook::Forward,
                 Hook::Input => {
                     if all.has(Asked::LANES) && !self.seen_by_lanes(id, came, Origin::ForHere) {
@@ -270,7 +275,8 @@ impl Simulation {
             self.flows[flow].account.packets.copies += 1;
         }
         // Copied before this node relayed the packet.
-        if self.net.pool[id].came && !self.net.lower(id) {
+        let stage = self.net.pool[id].stage;
+        if matches!(stage, Stage::Came | Stage::Heard) && !self.net.lower(id) {
             return self.lose(id, Lost::Route);
         }
         let mut way = Passage::new(id, Hook::Postrouting, Came::HERE);
@@ -337,7 +343,7 @@ impl Simulation {
     fn heard_broadcast(&mut self, node: u16, from: u16, id: u32, radio: Option<RadioFacts>) {
         let (clock, net) = (&mut self.clock, &mut self.net);
         net.heard(clock, node, from, id, radio);
-        if net.pool[id].shout {
+        if net.pool[id].stage == Stage::Shouts {
             let heard = net.pool.pass(id, node);
             net.pool[id].passed = false;
             return self.pass(Hook::Prerouting, heard, Came::over(from, radio), false);

@@ -11,6 +11,22 @@ use wifu_wire::ipv4::{HEADER, TTL};
 /// No flow: routing daemons, answers to segments of no connection.
 pub(crate) const NO_FLOW: u32 = u32::MAX;
 
+/// How a packet came to its holder, and to whom it leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stage {
+    /// It is this node's own, or was relayed here: its TTL is what it leaves with.
+    Leaves,
+    /// It leaves to all who hear, by a handler.
+    Shouts,
+    /// It came over a link, and its TTL has not been lowered here.
+    Came,
+    /// The same, and it was for all who hear: nobody relays it.
+    Heard,
+}
+
+// Copied at each hop.
+const _: () = assert!(size_of::<Packet>() <= 32);
+
 /// One packet at one node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet {
@@ -35,12 +51,7 @@ pub(crate) struct Packet {
     pub(crate) passed: bool,
     /// A copy that a handler keeps: it is on no way.
     pub(crate) kept: bool,
-    /// It is sent to all who hear, by a handler.
-    pub(crate) shout: bool,
-    /// It was, by another node: nobody relays it.
-    pub(crate) heard: bool,
-    /// It came over a link, and its TTL has not been lowered here.
-    pub(crate) came: bool,
+    pub(crate) stage: Stage,
     /// The entry is in use.
     live: bool,
 }
@@ -185,8 +196,11 @@ impl Pool {
         let old = &mut self.packets[id as usize];
         old.passed = true;
         let mut packet = *old;
-        (packet.heard, packet.came) = (packet.shout, true);
-        (packet.passed, packet.shout) = (false, false);
+        packet.stage = match packet.stage {
+            Stage::Shouts => Stage::Heard,
+            _ => Stage::Came,
+        };
+        packet.passed = false;
         packet.at = to;
         packet.hop = packet.hop.saturating_add(1);
         self.counts[packet.buffer as usize] += 1;
@@ -255,9 +269,7 @@ impl Packet {
             reverse: false,
             passed: false,
             kept: false,
-            shout: false,
-            heard: false,
-            came: false,
+            stage: Stage::Leaves,
             live: true,
         }
     }

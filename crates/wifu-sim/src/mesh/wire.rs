@@ -44,6 +44,8 @@ pub(crate) struct Wire {
     last: Time,
     /// The average of queueing plus transmission of what entered, nanoseconds, and its last sample.
     average: Option<f64>,
+    /// Handlers where it begins may ask for them.
+    pub(crate) watched: bool,
     sample: Option<Span>,
     pub(crate) packets: u64,
     pub(crate) octets: u64,
@@ -68,6 +70,7 @@ impl Wire {
             flying: VecDeque::new(),
             last: Time::ZERO,
             average: None,
+            watched: false,
             sample: None,
             packets: 0,
             octets: 0,
@@ -133,10 +136,12 @@ impl Wire {
         let begins = self.leaving.back().copied().unwrap_or(now);
         let takes = self.time_for(len);
         let left = begins + takes;
-        let delay = left - now;
-        let ns = delay.0 as f64;
-        self.average = Some(self.average.map_or(ns, |d| KEEP * d + (1.0 - KEEP) * ns));
-        self.sample = Some(delay);
+        if self.watched {
+            let delay = left - now;
+            let ns = delay.0 as f64;
+            self.average = Some(self.average.map_or(ns, |d| KEEP * d + (1.0 - KEEP) * ns));
+            self.sample = Some(delay);
+        }
         if left > now {
             self.leaving.push_back(left);
         }
