@@ -119,7 +119,8 @@ impl Blueprint {
         }
         let descs = |b: &Blueprint| b.parts.iter().map(|p| p.desc).collect::<Vec<_>>();
         let lane = ends.lane.as_deref().map_or(Vec::new(), descs);
-        let problems = checks::hops(&ends.name, &descs(&ends), &lane, hops.writes);
+        let mut problems = checks::lane(&ends.name, &lane);
+        problems.extend(checks::hops(&ends.name, &descs(&ends), &lane, hops.writes));
         if problems.is_empty() {
             Ok(ends)
         } else {

@@ -251,6 +251,24 @@ fn cascade(
     Ok(total)
 }
 
+/// A lane hands down the packets of its flow: what else its parts offer would go nowhere.
+pub(crate) fn lane(name: &str, parts: Parts<'_>) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for d in parts {
+        let own = d.offers.iter().filter(|kind| !kind.is_data());
+        problems.extend(own.map(|kind| Problem {
+            key: format!("lane.{name}.{}", d.role.key()),
+            what: format!(
+                "{} offers \"{}\", and a lane sends nothing of its own: its parts may offer rescue, \
+                 resend, new and repair",
+                d.name,
+                format!("{kind:?}").to_lowercase()
+            ),
+        }));
+    }
+    problems
+}
+
 /// A word that nodes on the way write, or an annotation, which an end reads: the composition must
 /// bring who writes it, else the protocol would run and mean nothing.
 pub(crate) fn hops(name: &str, ends: Parts<'_>, lane: Parts<'_>, written: &[&str]) -> Vec<Problem> {

@@ -392,3 +392,19 @@ fn octets_of_any_kind_are_no_trouble() {
         }
     }
 }
+
+/// Offers what no lane sends.
+static ASKER: Descriptor = Descriptor {
+    name: "asker",
+    offers: &[Kind::New, Kind::Probe],
+    ..QUEUE
+};
+
+#[test]
+fn a_part_that_sends_packets_of_its_own_has_no_place_in_a_lane() {
+    let parts = wifu_engine::Registry::new(&[&ASKER, &END]);
+    let text = TEXT.replace("\"queue\"", "\"asker\"");
+    let registry = Registry::new(parts, Library::parse(&text).unwrap());
+    let said = registry.resolve("laned").unwrap_err().to_string();
+    assert!(said.contains("asker offers \"probe\""), "{said}");
+}
