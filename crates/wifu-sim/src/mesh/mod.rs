@@ -65,7 +65,7 @@ use flows::Flows;
 use forward::Forwarding;
 use motion::Motion;
 use nodes::Nodes;
-use wifu_core::Chain;
+use wifu_core::{Chain, Hooks};
 use wifu_radio::plan::Plan;
 use wifu_wire::Time;
 
@@ -123,9 +123,10 @@ impl Simulation {
     /// # Panics
     /// If there is no node of that number.
     pub fn set_chain(&mut self, node: u16, chain: Chain) {
+        let watches = chain.hooks().and(Hooks::WIRED) != Hooks::NONE;
         self.nodes.set_chain(node, chain);
         for wire in self.net.wires.iter_mut().filter(|w| w.from == node) {
-            wire.watched = true;
+            wire.watched = watches;
         }
         self.listen(node);
     }
