@@ -173,6 +173,12 @@ impl Chain {
         self.links.is_empty()
     }
 
+    /// Whether any handler is to be asked about a packet at a hook.
+    pub fn wants(&self, hook: Hook, packet: &[u8]) -> bool {
+        let mut seats = self.links.iter().map(|l| &l.seat);
+        seats.any(|s| s.hooks.has(hook) && s.select.fits(packet))
+    }
+
     /// Ask about a packet. After `Hold` the substrate keeps it until [`Chain::poll_released`]
     /// names its ticket.
     pub fn on_packet(

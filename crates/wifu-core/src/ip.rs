@@ -40,6 +40,20 @@ pub fn payload(packet: &[u8]) -> Option<Range<usize>> {
     (first && end >= start).then_some(start..end)
 }
 
+/// Bring the TTL of an IPv4 packet down to `ttl`, and the checksum with it. A lower one stays.
+pub fn lower_ttl(packet: &mut [u8], ttl: u8) {
+    if header(packet).is_some() && packet[8] > ttl {
+        let sum = u16::from_be_bytes([packet[10], packet[11]]);
+        let gone = u16::from(packet[8] - ttl) << 8;
+        //= rfc1624#section-3
+        // The sum is over complements, so what the TTL lost is added.
+        let (new, carry) = sum.overflowing_add(gone);
+        let new = new + u16::from(carry);
+        packet[8] = ttl;
+        packet[10..12].copy_from_slice(&new.to_be_bytes());
+    }
+}
+
 /// Make total length and header checksum right after a handler changed a packet.
 pub fn repair(packet: &mut [u8]) {
     let Some(length) = header(packet) else { return };

@@ -122,20 +122,21 @@ impl Lanes {
     /// (`own`). The lanes of its flow see it, whichever way it goes; data that go on open one.
     pub fn see(
         &mut self,
-        now: Time,
-        packet: &[u8],
+        ticket: Ticket,
         facts: &FrameFacts,
         from: Origin,
         ways: &mut dyn Ways,
     ) -> Seen {
-        let Some((at, key, header)) = self.parse(packet) else {
+        let Some((at, key, header)) = self.parse(ticket, ways) else {
             return Seen::On;
         };
-        let segment = &packet[at..];
-        let class = self.served[usize::from(key.served)].wire.class(segment);
+        let now = ways.now();
+        let wire = &self.served[usize::from(key.served)].wire;
+        let class = wire.class(&ways.octets(ticket)[at..]);
         if class == Class::Data && from != Origin::ForHere {
             let _opened = self.open(now, key, from == Origin::Own, ways);
         }
+        let packet = ways.octets(ticket);
         for (i, facts) in self.hearers(key, packet, facts).into_iter().flatten() {
             let Some(lane) = self.slots[i as usize].as_mut() else {
                 continue;
@@ -143,7 +144,7 @@ impl Lanes {
             lane.heard = now;
             // A part may hide the acknowledgement from those after it, not from the other lane.
             let ack = self.head.ack;
-            let payload = &segment[header..];
+            let payload = &packet[at + header..];
             let dropped = lane
                 .conn
                 .handle_segment(now, &mut self.head, payload, &facts);
@@ -158,14 +159,14 @@ impl Lanes {
         if ends { Seen::Here } else { Seen::On }
     }
 
-    /// A packet is about to leave: data enter the lane of their flow. `own`: this node's end sent
-    /// it.
-    pub fn take(&mut self, now: Time, ticket: Ticket, packet: &[u8], own: bool) -> Took {
-        let Some((at, key, _)) = self.parse(packet) else {
+    /// A packet is about to leave: data enter the lane of their flow.
+    pub fn take(&mut self, ticket: Ticket, ways: &dyn Ways) -> Took {
+        let Some((at, key, _)) = self.parse(ticket, ways) else {
             return Took::Not;
         };
+        let (now, own) = (ways.now(), ways.is_own(ticket));
         let served = &self.served[usize::from(key.served)];
-        if served.wire.class(&packet[at..]) != Class::Data {
+        if served.wire.class(&ways.octets(ticket)[at..]) != Class::Data {
             return Took::Not;
         }
         let Some(&i) = self.table.get(&key) else {
@@ -193,10 +194,11 @@ impl Lanes {
     }
 
     /// A radio overheard a packet: the lanes of its flow learn of it.
-    pub fn overheard(&mut self, now: Time, packet: &[u8], facts: &FrameFacts) {
-        let Some((at, key, header)) = self.parse(packet) else {
+    pub fn overheard(&mut self, ticket: Ticket, facts: &FrameFacts, ways: &dyn Ways) {
+        let Some((at, key, header)) = self.parse(ticket, ways) else {
             return;
         };
+        let (now, packet) = (ways.now(), ways.octets(ticket));
         for (i, facts) in self.hearers(key, packet, facts).into_iter().flatten() {
             if let Some(lane) = self.slots[i as usize].as_mut() {
                 let payload = &packet[at + header..];
@@ -207,10 +209,11 @@ impl Lanes {
     }
 
     /// The driver reported a packet that this node sent.
-    pub fn status(&mut self, now: Time, packet: &[u8], status: &TxStatus) {
-        let Some((_, key, _)) = self.parse(packet) else {
+    pub fn status(&mut self, ticket: Ticket, status: &TxStatus, ways: &dyn Ways) {
+        let Some((_, key, _)) = self.parse(ticket, ways) else {
             return;
         };
+        let now = ways.now();
         let Some(&i) = self.table.get(&key) else {
             return;
         };
@@ -227,7 +230,8 @@ impl Lanes {
     }
 
     /// Routes may have changed: each lane learns of its own.
-    pub fn reroute(&mut self, now: Time, ways: &mut dyn Ways) {
+    pub fn reroute(&mut self, ways: &dyn Ways) {
+        let now = ways.now();
         for i in 0..self.slots.len() as u32 {
             if let Some(lane) = self.slots[i as usize].as_mut() {
                 let to = *lane.key.target.ip();
@@ -264,7 +268,8 @@ impl Lanes {
     }
 
     /// The next packet to hand down, of whose lane it is the turn and whose way has room.
-    pub fn poll(&mut self, now: Time, ways: &mut dyn Ways) -> Option<Down> {
+    pub fn poll(&mut self, ways: &mut dyn Ways) -> Option<Down> {
+        let now = ways.now();
         for i in &self.active {
             if let Some(lane) = self.slots[*i as usize].as_mut() {
                 lane.turn.stuck = false;
@@ -382,7 +387,7 @@ impl Lanes {
             let lane = lane.expect("it was polled just now");
             let number = lane.conn.last_sent().map(|s| s.seq);
             lane.turn
-                .left(ways.bytes(sent), lane.conn.board().app.queued);
+                .left(ways.octets(sent).len(), lane.conn.board().app.queued);
             if !keep {
                 lane.held.retain(|t| *t != ticket);
             }
@@ -431,19 +436,20 @@ impl Lanes {
 
     /// Where the transport header of a packet is, its flow, and the header's length; `self.head` is
     /// the packet's. `None` if it is of no composition that has lanes here.
-    fn parse(&mut self, packet: &[u8]) -> Option<(usize, FlowKey, usize)> {
+    fn parse(&mut self, ticket: Ticket, ways: &dyn Ways) -> Option<(usize, FlowKey, usize)> {
+        let packet = ways.octets(ticket);
         let at = transport(packet)?;
         let served = self.served.iter().position(|s| s.select.fits(packet))?;
         let wire = &self.served[served].wire;
         let header = wire.parse(&packet[at..], &mut self.head).ok()?;
-        let (src, dst) = ip::addresses(packet);
-        self.head.ttl = packet[8];
+        let ip = ways.ip(ticket);
+        self.head.ttl = ip.ttl;
         let key = FlowKey {
             served: served as u16,
-            proto: packet[9],
+            proto: ip.proto,
             conn_id: self.head.conn_id,
-            source: SocketAddrV4::new(src, self.head.sport),
-            target: SocketAddrV4::new(dst, self.head.dport),
+            source: SocketAddrV4::new(ip.src, self.head.sport),
+            target: SocketAddrV4::new(ip.dst, self.head.dport),
         };
         Some((at, key, header))
     }

@@ -4,15 +4,21 @@
 
 mod custody;
 pub mod export;
+mod hand;
 mod lanes;
+mod node;
+mod passage;
 mod registry;
 mod substrate;
 mod turn;
+mod walk;
 mod ways;
 
 pub use custody::{FlowKey, LaneCounters, LanesConfig, Origin, Seen, Took};
 pub use lanes::{Down, Lanes};
+pub use node::Node;
+pub use passage::Mask;
 pub use registry::{Catalog, Protocol, Registry, tell_apart};
 pub use substrate::Substrate;
 pub use turn::Scheduler;
-pub use ways::Ways;
+pub use ways::{Bound, Frame, Lost, Reader, Relayed, Ways};

@@ -1,26 +1,165 @@
-//! What a node asks its substrate for.
+//! What a node asks its substrate for: packets, routes, TTL and devices are the substrate's.
 
 use core::net::Ipv4Addr;
-use wifu_engine::{RouteFacts, Ticket};
+use wifu_core::{LinkTo, NextHop};
+use wifu_engine::{Endpoint, RouteFacts, Ticket};
+use wifu_wire::{FrameFacts, IpInfo, LinkFacts, Time};
 
-/// Packets and the ways that they leave by: the substrate's.
+/// Why a packet is lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lost {
+    /// The queue that it was to enter is full.
+    Queue,
+    /// The next hop did not get it.
+    Link,
+    /// It was sent, and did not arrive.
+    Wire,
+    /// There is no route, or its TTL is used up.
+    Route,
+    /// A handler or a lane dropped it.
+    Hop,
+}
+
+/// Where a packet that came over a link is bound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bound {
+    /// For this node.
+    Here,
+    /// For another one.
+    Onward,
+    /// For another one, but it was sent to all who hear: nobody relays it.
+    Heard,
+}
+
+/// What became of a packet that goes on to another node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Relayed {
+    /// It leaves now.
+    Now,
+    /// It leaves when the substrate is done with it ([`crate::Node::relayed`]).
+    Later,
+    /// Its TTL is used up.
+    Expired,
+}
+
+/// How a packet came, as its substrate knows it: looked at only where somebody asks.
+pub trait Frame: Copy {
+    /// In the words of handlers, lanes and ends.
+    fn facts(self) -> FrameFacts;
+}
+
+impl Frame for FrameFacts {
+    fn facts(self) -> FrameFacts {
+        self
+    }
+}
+
+/// A substrate as one node sees it. Packets have tickets, which are theirs until they are lost,
+/// freed, delivered or sent.
 pub trait Ways {
+    /// Since the beginning.
+    fn now(&self) -> Time;
+
+    /// A handler writes a line for people to read.
+    fn log(&mut self, line: String);
+
     /// What is known of the way to a destination; `None` without a route.
-    fn route(&mut self, to: Ipv4Addr) -> Option<RouteFacts>;
+    fn route(&self, to: Ipv4Addr) -> Option<RouteFacts>;
+
+    /// The next hop to a destination; `None` without a route, or where nobody can say.
+    fn next_hop(&self, to: Ipv4Addr) -> Option<NextHop> {
+        let route = self.route(to)?;
+        Some(NextHop {
+            neighbour: route.next_hop?,
+            last: route.last_hop,
+            hops: route.hops,
+        })
+    }
+
+    /// What the link layer reports of the way to a destination; of the node's first device where
+    /// none is named.
+    fn link(&self, to: Option<Ipv4Addr>) -> LinkFacts;
 
     /// Packets that the device takes now on the way to a destination; 0 without a route.
     fn room(&mut self, to: Ipv4Addr) -> u32;
 
-    /// Length of a packet from its IP header on, bytes.
-    fn bytes(&self, packet: Ticket) -> usize;
+    /// When a full device on the way to a destination takes a packet again; [`Time::NEVER`] if the
+    /// substrate says so by itself.
+    fn room_at(&mut self, to: Ipv4Addr) -> Time;
 
-    /// A further packet of the same content. The first one stays where it is.
-    fn twin(&mut self, packet: Ticket) -> Ticket;
+    /// Tell the end what the ways of its connections take now. Gives when a full one takes a packet
+    /// again; [`Time::NEVER`] if none is full, or the substrate says so by itself.
+    fn tell_room(&mut self, endpoint: &mut Endpoint) -> Time;
 
-    /// The lane lets a packet go down itself, of which it may have sent copies.
-    fn go(&mut self, packet: Ticket);
+    /// Take the next packet that the end sends, if there is one.
+    fn emit(&mut self, endpoint: &mut Endpoint) -> Option<Ticket>;
+
+    /// A packet's addresses, protocol and TTL as they are here.
+    fn ip(&self, packet: Ticket) -> IpInfo;
+
+    /// A packet from its IP header on. Its TTL may still be that of an earlier hop, and its
+    /// checksum with it: [`Ways::ip`] has the right one.
+    fn octets(&self, packet: Ticket) -> &[u8];
+
+    /// Replace a packet by its successor, a whole IP packet of another length if need be. False,
+    /// and nothing changed, if it is longer than devices take.
+    fn rewrite(&mut self, packet: Ticket, octets: &[u8]) -> bool;
 
     /// Change a packet, from its IP header on, whose length stays. Who shares its content with it
     /// sees no change.
     fn patch(&mut self, packet: Ticket, change: &mut dyn FnMut(&mut [u8]));
+
+    /// This node's own end, or one of its applications, sent the packet.
+    fn is_own(&self, packet: Ticket) -> bool;
+
+    /// A further packet of the same content for somebody to keep: it is on no way.
+    fn copy(&mut self, packet: Ticket) -> Ticket;
+
+    /// A further packet of the same content that goes on; who has the first one keeps it.
+    fn twin(&mut self, packet: Ticket) -> Ticket;
+
+    /// What was kept goes on its way itself.
+    fn go(&mut self, packet: Ticket);
+
+    /// A packet that this node makes, from its IP header on; `None` if it is none, or longer than
+    /// devices take.
+    fn made(&mut self, octets: &[u8]) -> Option<Ticket>;
+
+    /// Nobody needs a packet any more. It is lost unless it is a copy.
+    fn free(&mut self, packet: Ticket);
+
+    /// A packet is lost.
+    fn lose(&mut self, packet: Ticket, why: Lost);
+
+    /// Where a packet is bound that came over a link.
+    fn bound(&self, packet: Ticket) -> Bound;
+
+    /// A packet goes on to another node: its TTL is lowered.
+    fn relay(&mut self, packet: Ticket) -> Relayed;
+
+    /// A packet leaves: its TTL is lowered if it came over a link and has not been relayed yet.
+    /// False if that uses it up.
+    fn ready(&mut self, packet: Ticket) -> bool;
+
+    /// Hand a packet to a device.
+    ///
+    /// # Errors
+    /// Why it is lost; its holder has it still.
+    fn send(&mut self, packet: Ticket, to: LinkTo) -> Result<(), Lost>;
+
+    /// A packet is where it was to go: one of the substrate's applications takes it if it is for
+    /// them, and with it the ticket. False if it is for this node's end, which reads it now.
+    fn deliver(&mut self, packet: Ticket) -> bool;
+
+    /// This node's end, or its lane, has read a packet that was for it.
+    fn delivered(&mut self, packet: Ticket, by: Reader);
+}
+
+/// Who read a packet that was for this node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reader {
+    /// Its end.
+    End,
+    /// A lane, to which it was sent by the one before ([`wifu_wire::Class::Hop`]).
+    Lane,
 }

@@ -1,18 +1,20 @@
 //! The lane runner over a pool of packets that the test keeps: custody, turns, room by way, what
 //! comes back, and what is closed.
 
+mod world;
+
 use core::net::{Ipv4Addr, SocketAddrV4};
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use wifu_engine::board::ConnFacts;
 use wifu_engine::component::Cx;
 use wifu_engine::{
-    Admit, Board, Component, Descriptor, Facts, Kind, Library, Out, Payload, Role, RouteFacts,
-    Segment, Signal, Ticket, Want, WordSpec,
+    Admit, Board, Component, Descriptor, Facts, Kind, Library, Out, Payload, Role, Segment, Signal,
+    Ticket, Want, WordSpec,
 };
 use wifu_node::{Lanes, LanesConfig, Origin, Registry, Scheduler, Seen, Took, Ways};
 use wifu_wire::{Class, FrameFacts, Head, IpInfo, Pseudo, Rng, Seq, Span, Time, Word, ipv4};
+use world::World;
 
 thread_local! {
     /// Numbers that came back, and new routes that were told, in this thread's test.
@@ -117,53 +119,13 @@ impl Component for End {
 const TEXT: &str = "[protocol.laned]\nnumber = 250\nwire = \"shim\"\nstore = \"octets\"\n\
                     reliable = \"end\"\n[lane.laned]\nset = { packets = 4 }\nreliable = \"queue\"\n";
 
-/// Packets, their bytes, and rooms by destination.
-#[derive(Default)]
-struct Pool {
-    packets: BTreeMap<u32, Vec<u8>>,
-    rooms: BTreeMap<Ipv4Addr, u32>,
-    made: u32,
-}
-
-impl Ways for Pool {
-    fn route(&mut self, to: Ipv4Addr) -> Option<RouteFacts> {
-        let hops = core::num::NonZeroU8::new(self.room(to).min(255) as u8);
-        Some(RouteFacts {
-            hops,
-            ..RouteFacts::default()
-        })
-    }
-    fn room(&mut self, to: Ipv4Addr) -> u32 {
-        self.rooms.get(&to).copied().unwrap_or(9)
-    }
-    fn bytes(&self, packet: Ticket) -> usize {
-        self.packets[&packet.0].len()
-    }
-    fn twin(&mut self, packet: Ticket) -> Ticket {
-        let copy = self.packets[&packet.0].clone();
-        self.insert(copy)
-    }
-    fn go(&mut self, _: Ticket) {}
-    fn patch(&mut self, packet: Ticket, change: &mut dyn FnMut(&mut [u8])) {
-        change(self.packets.get_mut(&packet.0).expect("it is there"));
-    }
-}
-
-impl Pool {
-    fn insert(&mut self, bytes: Vec<u8>) -> Ticket {
-        self.made += 1;
-        self.packets.insert(self.made, bytes);
-        Ticket(self.made)
-    }
-}
-
 struct Rig {
     lanes: Lanes,
-    pool: Pool,
+    pool: World,
     wire: Arc<dyn wifu_wire::Wire>,
-    now: Time,
 }
 
+const ME: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 5);
 const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const B: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 9);
 const C: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 8);
@@ -176,9 +138,8 @@ impl Rig {
         let wire = Arc::clone(&protocol.ends.wire);
         Rig {
             lanes: Lanes::new(config, &[protocol], Rng::new(1)).expect("it has a lane"),
-            pool: Pool::default(),
+            pool: World::new(ME),
             wire,
-            now: Time(1_000),
         }
     }
 
@@ -210,21 +171,18 @@ impl Rig {
 
     fn offer(&mut self, flow: u16, to: Ipv4Addr, number: u32, payload: usize) -> (Seen, Took) {
         let packet = self.packet(flow, to, number, payload);
-        let facts = FrameFacts::default();
-        let seen = self
-            .lanes
-            .see(self.now, &packet, &facts, Origin::Link, &mut self.pool);
+        let (facts, ticket) = (FrameFacts::default(), self.pool.insert(packet, true));
+        let seen = self.lanes.see(ticket, &facts, Origin::Link, &mut self.pool);
         if seen != Seen::On {
             return (seen, Took::Not);
         }
-        let ticket = self.pool.insert(packet.clone());
-        (seen, self.lanes.take(self.now, ticket, &packet, false))
+        (seen, self.lanes.take(ticket, &self.pool))
     }
 
     /// Flows and numbers of all that is handed down.
     fn down(&mut self) -> Vec<(u16, u32)> {
         let mut out = Vec::new();
-        while let Some(down) = self.lanes.poll(self.now, &mut self.pool) {
+        while let Some(down) = self.lanes.poll(&mut self.pool) {
             out.push(self.read(down.ticket));
         }
         out
@@ -232,7 +190,7 @@ impl Rig {
 
     fn read(&self, ticket: Ticket) -> (u16, u32) {
         let mut head = Head::default();
-        let bytes = &self.pool.packets[&ticket.0];
+        let bytes = self.pool.octets(ticket);
         self.wire.parse(&bytes[ipv4::HEADER..], &mut head).unwrap();
         let mark = self.wire.place("mark").expect("it was declared");
         assert_eq!(
@@ -300,14 +258,14 @@ fn what_no_link_took_is_first_again_and_its_lane_is_told() {
     for n in 0..2 {
         let _ = rig.offer(1, B, n, 100);
     }
-    let down = rig.lanes.poll(rig.now, &mut rig.pool).expect("the first");
-    rig.lanes.put_back(rig.now, down);
+    let down = rig.lanes.poll(&mut rig.pool).expect("the first");
+    rig.lanes.put_back(rig.pool.now, down);
     assert_eq!(TOLD.get(), (1, 0));
     assert_eq!(rig.down(), [(1, 0), (1, 1)]);
     assert_eq!((rig.lanes.counters().returned, rig.freed()), (1, 0));
     rig.pool.rooms.insert(B, 3);
-    rig.lanes.reroute(rig.now, &mut rig.pool);
-    rig.lanes.reroute(rig.now, &mut rig.pool);
+    rig.lanes.reroute(&rig.pool);
+    rig.lanes.reroute(&rig.pool);
     assert_eq!(
         TOLD.get(),
         (1, 1),
@@ -321,13 +279,12 @@ fn what_is_kept_goes_as_a_copy_until_it_is_let_go() {
     let _ = rig.offer(1, B, 1000, 100);
     assert_eq!(rig.down(), [(1, 1000)]);
     assert_eq!((rig.lanes.counters().copies, rig.freed()), (1, 0));
-    assert_eq!(rig.pool.packets.len(), 2);
+    assert_eq!(rig.pool.packets(), 2);
     // An answer passes the other way.
     let answer = rig.between(SocketAddrV4::new(B, 7), SocketAddrV4::new(A, 1), 1, 0);
     let facts = FrameFacts::default();
-    let seen = rig
-        .lanes
-        .see(rig.now, &answer, &facts, Origin::Link, &mut rig.pool);
+    let answer = rig.pool.insert(answer, true);
+    let seen = rig.lanes.see(answer, &facts, Origin::Link, &mut rig.pool);
     assert_eq!((seen, rig.freed()), (Seen::On, 1));
 }
 
@@ -338,8 +295,8 @@ fn equal_shares_are_of_bytes_not_of_packets() {
     for _ in 0..400 {
         while rig.offer(1, B, 1, 1_300).1 == Took::Taken {}
         while rig.offer(2, B, 1, 300).1 == Took::Taken {}
-        let down = rig.lanes.poll(rig.now, &mut rig.pool).expect("both wait");
-        bytes[usize::from(rig.read(down.ticket).0) - 1] += rig.pool.bytes(down.ticket);
+        let down = rig.lanes.poll(&mut rig.pool).expect("both wait");
+        bytes[usize::from(rig.read(down.ticket).0) - 1] += rig.pool.octets(down.ticket).len();
     }
     let ratio = bytes[0] as f64 / bytes[1] as f64;
     assert!((0.9..1.1).contains(&ratio), "{bytes:?}");
@@ -364,9 +321,9 @@ fn silent_lanes_close_and_make_room_and_nothing_leaks() {
     );
     assert_eq!(rig.lanes.all().count(), 2);
     // It holds a packet, and sees nothing for a second.
-    assert_eq!(rig.lanes.poll_timeout(), rig.now + Span::SECOND);
-    rig.now += Span::SECOND;
-    rig.lanes.handle_timeout(rig.now);
+    assert_eq!(rig.lanes.poll_timeout(), rig.pool.now + Span::SECOND);
+    rig.pool.now += Span::SECOND;
+    rig.lanes.handle_timeout(rig.pool.now);
     assert_eq!(
         (rig.lanes.all().count(), rig.lanes.counters().idled),
         (0, 1)
@@ -382,13 +339,14 @@ fn octets_of_any_kind_are_no_trouble() {
     for length in 0..whole.len() {
         let mut cut = whole[..length].to_vec();
         for origin in [Origin::Link, Origin::ForHere, Origin::Own] {
-            let _ = rig.lanes.see(rig.now, &cut, &facts, origin, &mut rig.pool);
+            let ticket = rig.pool.insert(cut.clone(), true);
+            let _ = rig.lanes.see(ticket, &facts, origin, &mut rig.pool);
+            rig.lanes.overheard(ticket, &facts, &rig.pool);
         }
-        rig.lanes.overheard(rig.now, &cut, &facts);
         for at in 0..length.min(40) {
             cut[at] ^= 0xFF;
-            let ticket = rig.pool.insert(cut.clone());
-            let _ = rig.lanes.take(rig.now, ticket, &cut, false);
+            let ticket = rig.pool.insert(cut.clone(), true);
+            let _ = rig.lanes.take(ticket, &rig.pool);
         }
     }
 }

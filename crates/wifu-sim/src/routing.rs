@@ -177,23 +177,26 @@ impl Table {
         }
     }
 
-    /// The nodes from `from` to `to`, both included; empty if there is no route. `wires[n]` is
-    /// where direction `n` of the wires leads.
-    pub fn path(&self, from: u16, to: u16, wires: &[u16]) -> Vec<u16> {
-        let mut path = vec![from];
-        let mut at = from;
-        while at != to {
-            at = match self.via(at, to) {
-                Via::Radio(next) => next,
-                Via::Wire(n) => wires[n as usize],
-                Via::Nowhere => return Vec::new(),
+    /// The nodes on the way from `from` to `to`, the last one included; `None`, at the end, if the
+    /// way does not lead there. `leads` says where a direction of a wire leads.
+    pub fn walk(
+        &self,
+        from: u16,
+        to: u16,
+        leads: impl Fn(u32) -> u16,
+    ) -> impl Iterator<Item = Option<u16>> {
+        let (mut at, mut left) = (Some(from), self.nodes);
+        core::iter::from_fn(move || {
+            let here = at.filter(|here| *here != to)?;
+            at = match self.via(here, to) {
+                _ if left == 0 => None,
+                Via::Radio(next) => Some(next),
+                Via::Wire(n) => Some(leads(n)),
+                Via::Nowhere => None,
             };
-            if path.len() > self.nodes {
-                return Vec::new();
-            }
-            path.push(at);
-        }
-        path
+            left -= 1;
+            Some(at)
+        })
     }
 }
 
@@ -261,6 +264,13 @@ pub(crate) fn named(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The whole way over radios, or nothing.
+    fn path(table: &Table, from: u16, to: u16) -> Vec<u16> {
+        let way = table.walk(from, to, |_| unreachable!("there are no wires"));
+        let all: Option<Vec<u16>> = core::iter::once(Some(from)).chain(way).collect();
+        all.unwrap_or_default()
+    }
     use wifu_wire::Rng;
 
     fn link(from: u16, to: u16, cost: f64) -> Link {
@@ -287,9 +297,9 @@ mod tests {
         links.extend(both(1, 3, 2.0));
         let mut table = Table::new(5, &[2, 3, 4]);
         table.fill(&links);
-        assert_eq!(table.path(0, 2, &[]), [0, 1, 2]);
+        assert_eq!(path(&table, 0, 2), [0, 1, 2]);
         // 0-1-3 costs as much as 0-1-2-3, with fewer hops.
-        assert_eq!(table.path(0, 3, &[]), [0, 1, 3]);
+        assert_eq!(path(&table, 0, 3), [0, 1, 3]);
         assert_eq!(table.via(0, 4), Via::Nowhere);
         assert_eq!(
             table.via(2, 0),
@@ -302,7 +312,7 @@ mod tests {
         links.extend(both(1, 3, 1.0));
         let mut table = Table::new(4, &[3]);
         table.fill(&links);
-        assert_eq!(table.path(0, 3, &[]), [0, 1, 3]);
+        assert_eq!(path(&table, 0, 3), [0, 1, 3]);
     }
 
     /// Floyd and Warshall's algorithm gives the same costs.
@@ -335,7 +345,7 @@ mod tests {
             table.fill(&links);
             for (from, row) in cost.iter().enumerate() {
                 for (to, least) in row.iter().enumerate() {
-                    let path = table.path(from as u16, to as u16, &[]);
+                    let path = path(&table, from as u16, to as u16);
                     let sum: u64 = path
                         .windows(2)
                         .map(|w| direct[usize::from(w[0])][usize::from(w[1])])

@@ -244,6 +244,28 @@ pub struct FrameFacts {
     pub notes: Notes,
 }
 
+impl FrameFacts {
+    /// Of a packet of which nothing is known.
+    pub const NONE: FrameFacts = FrameFacts {
+        rssi_dbm: None,
+        rate: None,
+        transmitter: None,
+        bytes: 0,
+        along: false,
+        unserved: None,
+        notes: Notes::EMPTY,
+    };
+
+    /// Nothing but what handlers noted.
+    #[must_use]
+    pub fn notes_only(self) -> FrameFacts {
+        FrameFacts {
+            notes: self.notes,
+            ..FrameFacts::NONE
+        }
+    }
+}
+
 const _: () = assert!(size_of::<FrameFacts>() <= 80 && size_of::<Option<Neighbour>>() == 8);
 
 /// A wire format: maps bytes to [`Head`] and back. Belongs to the endpoint, is no component.

@@ -120,6 +120,7 @@ pub(crate) fn over(
     let flows = Flows {
         stop: Stop::new(scenario, finite)?,
         rec: Recorder::new(&scenario.record, &flows, &plan)?,
+        to_look: Vec::new(),
         all: flows,
     };
     let (motion, routing) = (&scenario.mobility, &scenario.routing);
@@ -216,7 +217,7 @@ fn place_lanes(
     let ends: Vec<_> = ends.collect();
     for node in 0..simulation.plan.nodes.len() as u16 {
         let serves = !unserved.contains(&node);
-        simulation.nodes.all[usize::from(node)].unserved = !serves;
+        simulation.nodes.unserved[usize::from(node)] = !serves;
         let config = LanesConfig {
             node: u32::from(node),
             mtu: u32::from(simulation.scenario.host.mtu),
@@ -228,10 +229,12 @@ fn place_lanes(
         let mine = || ends.iter().filter(|(at, _)| at.contains(&node));
         let overhear = mine().any(|(_, b)| b.overhears());
         let status = mine().any(|(_, b)| b.hears("status"));
-        if lanes.is_some() || overhear || status {
-            simulation.nodes.set_lanes(node, lanes, (overhear, status));
-            simulation.listen(node);
+        let here = &mut simulation.nodes.all[usize::from(node)];
+        if let Some(lanes) = lanes {
+            here.set_lanes(lanes);
         }
+        here.listen(overhear, status);
+        simulation.listen(node);
     }
 }
 

@@ -19,11 +19,11 @@ impl Flows {
         &mut self,
         clock: &mut Clock,
         nodes: &mut Nodes,
-        host: u32,
+        node: u16,
         id: ConnId,
         event: Event,
     ) {
-        let Some(conn) = nodes.host(host).endpoint.conn(id) else {
+        let Some(conn) = nodes.endpoint(node).conn(id) else {
             return;
         };
         let (number, end) = flow_of(conn);

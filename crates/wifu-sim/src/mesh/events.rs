@@ -28,8 +28,6 @@ pub(crate) enum What {
     Arrive(u32),
     /// This packet's forwarding is done.
     Forward(u32),
-    /// A handler of this node wants to be called.
-    Chain(u32),
     /// This host's wake-up.
     Wake(u32),
     /// This flow's application.
@@ -44,8 +42,6 @@ pub(crate) enum What {
     Move,
     /// Series are sampled.
     Sample,
-    /// Lanes of this node want to be called.
-    Lanes(u32),
 }
 
 #[derive(Clone, Copy)]
@@ -87,9 +83,7 @@ impl Events {
             What::Control(n) => 6 << 32 | u64::from(n),
             What::Move => 7 << 32,
             What::Sample => 8 << 32,
-            What::Chain(n) => 9 << 32 | u64::from(n),
             What::Relay(n) => 10 << 32 | u64::from(n),
-            What::Lanes(n) => 11 << 32 | u64::from(n),
         };
         let mixed = (at.0 ^ source.rotate_left(24)).wrapping_mul(self.ties);
         let hash = (mixed ^ mixed >> 31).wrapping_mul(0x9E37_79B9_7F4A_7C15);

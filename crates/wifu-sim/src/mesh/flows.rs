@@ -3,14 +3,15 @@
 
 use super::air::Air;
 use super::clock::Clock;
+use super::ends::flow_of;
 use super::events::{Class, What};
 use super::flow::{Flow, once};
-use super::forward::Lost;
 use super::nodes::Nodes;
 use super::pool::Packet;
 use super::record::{Recorder, Whose};
 use super::stop::{Progress, Stop};
 use wifu_engine::{Conn, ConnId, Endpoint, Reason};
+use wifu_node::Lost;
 use wifu_wire::Time;
 
 /// All flows.
@@ -18,6 +19,8 @@ pub(crate) struct Flows {
     pub(crate) all: Vec<Flow>,
     pub(crate) stop: Stop,
     pub(crate) rec: Recorder,
+    /// Flows whose senders have read something since anybody looked at them.
+    pub(crate) to_look: Vec<u32>,
 }
 
 impl core::ops::Index<u32> for Flows {
@@ -92,9 +95,23 @@ impl Flows {
         }
     }
 
-    /// A flow's end sent a segment: episodes of recovery, and the time-sequence graph.
+    /// A connection sent a segment: episodes of recovery, and the time-sequence graph. Gives its
+    /// flow, and whether it is on the way back.
     #[inline]
     pub(crate) fn sent(
+        &mut self,
+        now: Time,
+        endpoint: &Endpoint,
+        conn: &Conn,
+        id: Option<ConnId>,
+    ) -> (u32, bool) {
+        let (number, end) = flow_of(conn);
+        self.sends(now, endpoint, (number, end), id);
+        (number, end == 1)
+    }
+
+    #[inline]
+    fn sends(
         &mut self,
         now: Time,
         endpoint: &Endpoint,

@@ -12,30 +12,10 @@ use super::routes::Routes;
 use super::tap::{RadioFacts, Seen, Tap};
 use super::wire::{Entered, Wire};
 use crate::routing::{Link, Via};
+use wifu_node::{Lost, Relayed};
 use wifu_radio::Times;
 use wifu_wire::pcapng::Direction;
 use wifu_wire::{LinkFacts, Span, Time};
-
-/// Where a packet was lost.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Lost {
-    Queue,
-    Link,
-    Wire,
-    Route,
-    Hop,
-}
-
-/// What became of a packet that goes on to another node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Relayed {
-    /// It leaves now.
-    Now,
-    /// It leaves when the node has looked at it ([`What::Forward`]).
-    Later,
-    /// Its TTL is used up.
-    Expired,
-}
 
 /// Whether a source that never rests may put a packet into its node's queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,33 +28,6 @@ pub(crate) enum Place {
     At(Time),
     /// When the queue says so.
     None,
-}
-
-/// What handlers of a node may ask for.
-#[derive(Clone, Copy)]
-pub(crate) struct Around<'a> {
-    pub(crate) now: Time,
-    pub(crate) air: &'a Air,
-    routes: &'a Routes,
-    wires: &'a [Wire],
-}
-
-impl Around<'_> {
-    /// The link by which packets to a node leave; without one, the radio.
-    pub(crate) fn link(&self, from: u16, to: Option<u16>) -> Option<LinkFacts> {
-        match to.map(|to| self.routes.via(from, to)) {
-            Some(Via::Wire(wire)) => Some(self.wires[wire as usize].facts(self.now)),
-            _ => self.air.link(from),
-        }
-    }
-
-    /// The next node on the way from one node to another, and the hops of the whole way; `None`
-    /// without a route.
-    pub(crate) fn next(&self, from: u16, to: u16) -> Option<(u16, usize)> {
-        let wires: Vec<u16> = self.wires.iter().map(|w| w.to).collect();
-        let path = self.routes.path(from, to, &wires);
-        path.get(1).map(|next| (*next, path.len() - 1))
-    }
 }
 
 /// What carries packets.
@@ -130,15 +83,18 @@ impl Forwarding {
         core::mem::replace(&mut self.tap, tap)
     }
 
-    /// The pool, and what handlers of nodes may ask for beside it.
-    pub(crate) fn around(&mut self, now: Time) -> (&mut Pool, Around<'_>) {
-        let around = Around {
-            now,
-            air: &self.air,
-            routes: &self.routes,
-            wires: &self.wires,
-        };
-        (&mut self.pool, around)
+    /// The link by which packets of a node leave to another one; without one, the radio.
+    pub(crate) fn link(&self, now: Time, from: u16, to: Option<u16>) -> Option<LinkFacts> {
+        match to.map(|to| self.routes.via(from, to)) {
+            Some(Via::Wire(wire)) => Some(self.wires[wire as usize].facts(now)),
+            _ => self.air.link(from),
+        }
+    }
+
+    /// The hops of the whole way from one node to another; `None` without a route.
+    pub(crate) fn hops_to(&self, from: u16, to: u16) -> Option<usize> {
+        self.routes
+            .hops(from, to, |wire| self.wires[wire as usize].to)
     }
 
     /// A packet came over a link to the node that holds it.
@@ -405,8 +361,8 @@ impl Forwarding {
 
     /// The nodes from `from` to `to`, both included; empty if there is no route.
     pub(crate) fn path(&self, from: u16, to: u16) -> Vec<u16> {
-        let wires: Vec<u16> = self.wires.iter().map(|w| w.to).collect();
-        self.routes.path(from, to, &wires)
+        self.routes
+            .path(from, to, |wire| self.wires[wire as usize].to)
     }
 
     /// Show the tap what began on the air.

@@ -35,9 +35,7 @@ mod flood;
 mod flow;
 mod flows;
 mod forward;
-mod hop;
 mod hops;
-mod lane;
 mod motion;
 mod nodes;
 mod passage;
@@ -50,6 +48,7 @@ mod steps;
 mod stop;
 mod tap;
 mod udp;
+mod ways;
 mod wire;
 
 pub use build::{Open, topology};
@@ -124,7 +123,7 @@ impl Simulation {
     /// If there is no node of that number.
     pub fn set_chain(&mut self, node: u16, chain: Chain) {
         let watches = chain.hooks().and(Hooks::WIRED) != Hooks::NONE;
-        self.nodes.set_chain(node, chain);
+        self.nodes.all[usize::from(node)].set_chain(chain);
         for wire in self.net.wires.iter_mut().filter(|w| w.from == node) {
             wire.watched = watches;
         }
@@ -133,14 +132,13 @@ impl Simulation {
 
     /// Its radio reports what it overhears if anything at the node wants to know.
     fn listen(&mut self, node: u16) {
-        let asked = self.nodes.asked(node);
-        let overhears = asked.at(wifu_core::Hook::Overheard) || asked.has(hop::Asked::EARS);
-        self.net.air.listen(&self.plan, node, overhears);
+        let listens = self.nodes.all[usize::from(node)].mask().listens();
+        self.net.air.listen(&self.plan, node, listens);
     }
 
     /// What handlers wrote since the last call, with the numbers of their nodes.
     pub fn take_lines(&mut self) -> Vec<(u16, String)> {
-        self.nodes.take_lines()
+        core::mem::take(&mut self.nodes.lines)
     }
 
     /// Simulated time so far.
@@ -237,11 +235,9 @@ impl Simulation {
                 }
             }
             What::Forward(packet) => self.relayed(packet),
-            What::Lanes(node) => self.lanes_due(node as u16),
-            What::Chain(node) => self.chain_due(node as u16),
             What::Wake(host) => {
-                if self.nodes.wake(clock.now, host) {
-                    self.pump(host);
+                if let Some(node) = self.nodes.wakes(clock.now, host) {
+                    self.wake(node);
                 }
             }
             What::App(flow) => self.app_step(flow),

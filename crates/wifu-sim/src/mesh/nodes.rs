@@ -1,156 +1,126 @@
-//! What runs on the nodes: endpoints where flows end, and chains of handlers. It knows nothing of
-//! links and routes.
+//! The nodes, and when each wants to be called.
 
+use super::address::address;
 use super::clock::Clock;
 use super::events::{Class, What};
-use super::hop::{Asked, Passage};
-use std::collections::BTreeMap;
-use wifu_core::Chain;
-use wifu_engine::{Endpoint, EndpointConfig};
-use wifu_node::{Down, Lanes};
+use super::flow::Flow;
+use wifu_engine::{Conn, Endpoint, EndpointConfig};
+use wifu_node::{FlowKey, Node};
 use wifu_wire::{Note, Time};
 
-/// No endpoint.
+/// No number.
 pub(crate) const NONE: u32 = u32::MAX;
-
-/// A node.
-pub(crate) struct Node {
-    /// Number of its host, or [`NONE`].
-    pub(crate) host: u32,
-    /// The hooks that its chain uses.
-    pub(crate) asked: Asked,
-    pub(crate) chain: Option<Box<Chain>>,
-    /// When its chain's next event is due.
-    pub(crate) chain_at: Time,
-    pub(crate) lanes: Option<Box<Lanes>>,
-    /// When its lanes' next event is due.
-    pub(crate) lanes_at: Time,
-    /// What a lane is handing down at this moment.
-    pub(crate) going: Option<Going>,
-    /// Lanes are asked before the end when both may have something to send, every other time.
-    pub(crate) lanes_first: bool,
-    /// No composition's handlers run here.
-    pub(crate) unserved: bool,
-}
-
-/// What a lane is handing down at this moment.
-#[derive(Clone, Copy)]
-pub(crate) struct Going {
-    pub(crate) down: Down,
-    /// No link took it.
-    pub(crate) refused: bool,
-}
-
-/// A node where flows end, numbered in the order of the flows.
-pub(crate) struct Host {
-    pub(crate) node: u16,
-    pub(crate) endpoint: Endpoint,
-    /// When its outstanding wake-up is due; others in the queue are outdated.
-    armed: Time,
-}
 
 /// All nodes.
 pub(crate) struct Nodes {
     pub(crate) all: Vec<Node>,
+    /// Per node, its number as a host, or [`NONE`].
+    numbers: Vec<u32>,
+    /// Those that are to be called ever, in the order of the flows: ends of flows come first.
     hosts: Vec<Host>,
-    /// Held packets, as they were when a chain took them.
-    pub(crate) held: BTreeMap<u32, Passage>,
-    /// A packet while a chain sees it.
-    pub(crate) octets: Vec<u8>,
     /// Lines that handlers wrote, by node.
     pub(crate) lines: Vec<(u16, String)>,
-    /// Flows of packets of which lanes made copies, while they are counted.
-    pub(crate) copies: Vec<u32>,
+    /// Per node, whether no composition's handlers and lanes run there.
+    pub(crate) unserved: Vec<bool>,
+}
+
+struct Host {
+    node: u16,
+    /// When its outstanding wake-up is due; others in the queue are outdated.
+    armed: Time,
 }
 
 impl Nodes {
     /// So many nodes on which nothing runs.
     pub(crate) fn new(count: usize) -> Nodes {
-        let node = |_| Node {
-            host: NONE,
-            asked: Asked::default(),
-            chain: None,
-            chain_at: Time::NEVER,
-            lanes: None,
-            lanes_at: Time::NEVER,
-            going: None,
-            lanes_first: false,
-            unserved: false,
-        };
         Nodes {
-            all: (0..count).map(node).collect(),
+            // People count from one.
+            all: (1..=count).map(|n| Node::new(n as u16)).collect(),
+            numbers: vec![NONE; count],
             hosts: Vec::new(),
-            held: BTreeMap::new(),
-            octets: Vec::new(),
             lines: Vec::new(),
-            copies: Vec::new(),
+            unserved: vec![false; count],
         }
     }
 
     /// Give a node an endpoint, unless it has one.
     pub(crate) fn settle(&mut self, node: u16, seed: u64, mtu: u32, unserved: Option<Note>) {
-        let number = &mut self.all[usize::from(node)].host;
-        if *number != NONE {
+        let here = &mut self.all[usize::from(node)];
+        if here.end().is_some() {
             return;
         }
-        *number = self.hosts.len() as u32;
         let config = EndpointConfig {
             seed,
             node: u32::from(node),
             mtu,
             unserved,
-            lanes: self.all[usize::from(node)].lanes.is_some(),
+            lanes: here.lanes().is_some(),
             ..EndpointConfig::default()
         };
-        self.hosts.push(Host {
-            node,
-            endpoint: Endpoint::new(config),
-            armed: Time::NEVER,
-        });
+        here.set_end(Endpoint::new(config));
+        self.number(node);
     }
 
-    /// The number of a node's host, or [`NONE`].
+    /// The number of a node as a host.
+    fn number(&mut self, node: u16) -> u32 {
+        let number = &mut self.numbers[usize::from(node)];
+        if *number == NONE {
+            *number = self.hosts.len() as u32;
+            self.hosts.push(Host {
+                node,
+                armed: Time::NEVER,
+            });
+        }
+        *number
+    }
+
+    /// The endpoint of a node where flows end.
     #[inline]
-    pub(crate) fn number(&self, node: u16) -> u32 {
-        self.all[usize::from(node)].host
-    }
-
-    /// A host by its number.
-    #[inline]
-    pub(crate) fn host(&mut self, number: u32) -> &mut Host {
-        &mut self.hosts[number as usize]
-    }
-
-    /// The endpoint of a node that has one.
     pub(crate) fn endpoint(&mut self, node: u16) -> &mut Endpoint {
-        let number = self.number(node);
-        &mut self.host(number).endpoint
+        let end = self.all[usize::from(node)].end_mut();
+        end.expect("flows end at nodes with endpoints")
     }
 
     /// The same, to look at.
+    #[inline]
     pub(crate) fn endpoint_of(&self, node: u16) -> &Endpoint {
-        &self.hosts[self.number(node) as usize].endpoint
+        let end = self.all[usize::from(node)].end();
+        end.expect("flows end at nodes with endpoints")
     }
 
-    /// The host's wake-up; false if it is outdated.
-    pub(crate) fn wake(&mut self, now: Time, number: u32) -> bool {
-        let host = self.host(number);
+    /// The lane of a node for the data of a flow.
+    pub(crate) fn lane_of(&self, node: u16, flow: &Flow, number: usize) -> Option<&Conn> {
+        let lanes = self.all[usize::from(node)].lanes()?;
+        let (from, to) = (address(flow.src), address(flow.dst));
+        let port = Flow::port(number as u32);
+        let mut all = lanes.all();
+        let mine = |key: &&FlowKey| {
+            let ends = (*key.source.ip(), *key.target.ip(), key.target.port());
+            ends == (from, to, port)
+        };
+        all.find(|(key, _)| mine(key)).map(|(_, conn)| conn)
+    }
+
+    /// The node whose wake-up it is; `None` if that is outdated.
+    #[inline]
+    pub(crate) fn wakes(&mut self, now: Time, number: u32) -> Option<u16> {
+        let host = &mut self.hosts[number as usize];
         if host.armed != now {
-            return false;
+            return None;
         }
         host.armed = Time::NEVER;
-        // Deadlines move later far more often than earlier: the wake-up stays where it was, and
-        // here it turns out that nothing is due yet.
-        if host.endpoint.poll_timeout() <= now {
-            host.endpoint.handle_timeout(now);
-        }
-        true
+        Some(host.node)
     }
 
-    /// The host is to be woken at `at`, or as soon as possible if that has passed.
-    pub(crate) fn arm(&mut self, clock: &mut Clock, number: u32, at: Time) {
+    /// A node is to be woken at `at`, or as soon as possible if that has passed.
+    #[inline]
+    pub(crate) fn arm(&mut self, clock: &mut Clock, node: u16, at: Time) {
+        if at == Time::NEVER {
+            return;
+        }
+        let number = self.number(node);
         let at = at.max(clock.now);
-        let host = self.host(number);
+        let host = &mut self.hosts[number as usize];
         if at < host.armed {
             host.armed = at;
             clock.push(at, Class::Wake, What::Wake(number));

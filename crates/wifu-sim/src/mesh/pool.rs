@@ -56,19 +56,6 @@ pub(crate) struct Packet {
     live: bool,
 }
 
-/// Bring a packet's TTL down to `ttl`, and its checksum with it.
-pub(crate) fn lower_ttl(head: &mut [u8], ttl: u8) {
-    if head[8] > ttl {
-        let sum = u16::from_be_bytes([head[10], head[11]]);
-        let gone = u16::from(head[8] - ttl) << 8;
-        // RFC 1624: the sum is over complements, so what the TTL lost is added.
-        let (new, carry) = sum.overflowing_add(gone);
-        let new = new + u16::from(carry);
-        head[8] = ttl;
-        head[10..12].copy_from_slice(&new.to_be_bytes());
-    }
-}
-
 /// The slab and the buffers.
 pub(crate) struct Pool {
     packets: Vec<Packet>,
@@ -177,7 +164,7 @@ impl Pool {
     pub(crate) fn copy_seen(&self, id: u32, out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(self.octets(id));
-        lower_ttl(out, self.packets[id as usize].ttl);
+        wifu_core::ip::lower_ttl(out, self.packets[id as usize].ttl);
     }
 
     /// A new packet that holds the buffer.

@@ -12,6 +12,7 @@ use crate::outcome::{
     Outcome, SCHEMA, WireOutcome,
 };
 use wifu_engine::Limit;
+use wifu_node::Lanes;
 use wifu_radio::trace::Why;
 use wifu_wire::{Span, Time};
 
@@ -73,7 +74,7 @@ fn unserved(
         let route = net.path(flow.src, flow.dst);
         let idle = route
             .into_iter()
-            .filter(|n| nodes.all[usize::from(*n)].unserved);
+            .filter(|n| nodes.unserved[usize::from(*n)]);
         outcome.unserved_at = idle.map(|n| names[usize::from(n)].clone()).collect();
     }
     outcome
@@ -196,8 +197,8 @@ fn node_outcomes(
                 .and_then(|l| l.delay)
                 .map(|d| d.as_secs_f64() * 1e6),
             forwarded: net.relayed[i],
-            handlers: nodes
-                .counters(i as u16)
+            handlers: nodes.all[i]
+                .counters()
                 .map(|(name, c)| HandlerOutcome {
                     name: name.to_owned(),
                     packets: c.packets,
@@ -210,18 +211,21 @@ fn node_outcomes(
                     counts: c.counts.iter().map(|(n, k)| (n.to_string(), *k)).collect(),
                 })
                 .collect(),
-            lanes: nodes.lane_counters(i).map(|c| LanesOutcome {
-                opened: c.opened,
-                taken: c.taken,
-                sent: c.sent,
-                copies: c.copies,
-                returned: c.returned,
-                full: c.full,
-                refused: c.refused,
-                unlaned: c.unlaned,
-                idled: c.idled,
-                most: c.most,
-            }),
+            lanes: nodes.all[i]
+                .lanes()
+                .map(Lanes::counters)
+                .map(|c| LanesOutcome {
+                    opened: c.opened,
+                    taken: c.taken,
+                    sent: c.sent,
+                    copies: c.copies,
+                    returned: c.returned,
+                    full: c.full,
+                    refused: c.refused,
+                    unlaned: c.unlaned,
+                    idled: c.idled,
+                    most: c.most,
+                }),
         }
     };
     names.iter().enumerate().zip(positions).map(node).collect()

@@ -104,8 +104,17 @@ impl Routes {
         &self.ways[usize::from(node)]
     }
 
-    /// The nodes from `from` to `to`; `wires[n]` is where direction `n` of the wires leads.
-    pub(crate) fn path(&self, from: u16, to: u16, wires: &[u16]) -> Vec<u16> {
-        self.table.path(from, to, wires)
+    /// The nodes from `from` to `to`, both included; empty if there is no route. `leads` says where
+    /// a direction of a wire leads.
+    pub(crate) fn path(&self, from: u16, to: u16, leads: impl Fn(u32) -> u16) -> Vec<u16> {
+        let hops = self.table.walk(from, to, leads);
+        let path: Option<Vec<u16>> = core::iter::once(Some(from)).chain(hops).collect();
+        path.unwrap_or_default()
+    }
+
+    /// Hops from `from` to `to`; `None` if there is no route.
+    pub(crate) fn hops(&self, from: u16, to: u16, leads: impl Fn(u32) -> u16) -> Option<usize> {
+        let mut hops = self.table.walk(from, to, leads);
+        hops.try_fold(0, |n, hop| hop.map(|_| n + 1))
     }
 }

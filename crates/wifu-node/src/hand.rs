@@ -1,0 +1,142 @@
+//! Where packets meet the lanes of a node, and what they hand down.
+
+use crate::custody::{Origin, Took};
+use crate::lanes::Lanes;
+use crate::node::{Going, Node};
+use crate::walk::goes_on;
+use crate::ways::{Lost, Ways};
+use wifu_core::{TxStatus, ip};
+use wifu_engine::{Status, Ticket};
+use wifu_wire::{FrameFacts, Seq, Span};
+
+/// A device that had room and yet refused a packet is tried again after this.
+const RETRY: Span = Span(10_000_000);
+
+impl Node {
+    /// Lanes see a packet; false if it goes no further.
+    #[inline(never)]
+    pub(crate) fn seen_by_lanes(
+        &mut self,
+        ways: &mut impl Ways,
+        packet: Ticket,
+        facts: &FrameFacts,
+        origin: Origin,
+    ) -> bool {
+        let Some(lanes) = self.lanes.as_deref_mut() else {
+            return true;
+        };
+        let seen = lanes.see(packet, facts, origin, ways);
+        let on = goes_on(ways, packet, seen);
+        if origin != Origin::Own {
+            self.hand_down(ways);
+        }
+        on
+    }
+
+    /// A packet is about to leave: whether a lane took it, or it is lost.
+    #[inline(never)]
+    pub(crate) fn taken_by_lane(&mut self, ways: &mut impl Ways, packet: Ticket) -> bool {
+        let lanes = self.lanes.as_deref_mut();
+        match lanes.map_or(Took::Not, |l| l.take(packet, ways)) {
+            Took::Not => return false,
+            Took::Taken => {}
+            Took::Dropped => ways.lose(packet, Lost::Queue),
+        }
+        self.hand_down(ways);
+        true
+    }
+
+    /// Lanes hand down what they may; the end learns of their room.
+    #[inline(never)]
+    pub fn hand_down(&mut self, ways: &mut impl Ways) {
+        if self.going.is_some() || self.lanes.is_none() {
+            // In the middle of it: what it is about goes first.
+            return;
+        }
+        let mut refused = false;
+        while !refused && let Some(down) = self.lanes.as_deref_mut().and_then(|l| l.poll(ways)) {
+            let going = Going {
+                down,
+                refused: false,
+            };
+            self.going = Some(going);
+            self.leave(ways, down.ticket);
+            refused = self.going.take().is_some_and(|g| g.refused);
+        }
+        if let Some(lanes) = self.lanes.as_deref_mut() {
+            while let Some(ticket) = lanes.poll_freed() {
+                ways.free(ticket);
+            }
+            while let Some((key, room)) = lanes.poll_room() {
+                if let Some(end) = self.end.as_deref_mut() {
+                    end.set_lane_room(&key.tuple(), key.conn_id, room);
+                    self.stirred = true;
+                }
+            }
+        }
+        self.retry = match refused {
+            true => ways.now() + RETRY,
+            false => wifu_wire::Time::NEVER,
+        };
+    }
+
+    /// No device takes a packet: it is its lane's again if one has just handed it down, else lost.
+    #[inline(never)]
+    pub(crate) fn refused(&mut self, ways: &mut impl Ways, packet: Ticket, why: Lost) {
+        let going = self.going.as_mut();
+        let going = going.filter(|g| g.down.ticket == packet && why != Lost::Wire);
+        match (going, self.lanes.as_deref_mut()) {
+            (Some(going), Some(lanes)) => {
+                going.refused = true;
+                lanes.put_back(ways.now(), going.down);
+            }
+            _ => ways.lose(packet, why),
+        }
+    }
+
+    /// The radio overheard a packet: lanes and ends that listen learn of it.
+    #[inline(never)]
+    pub(crate) fn tell_overheard(
+        &mut self,
+        ways: &mut impl Ways,
+        packet: Ticket,
+        facts: &FrameFacts,
+    ) {
+        if let Some(lanes) = self.lanes.as_deref_mut() {
+            lanes.overheard(packet, facts, ways);
+        }
+        let (now, ip, octets) = (ways.now(), ways.ip(packet), ways.octets(packet));
+        if let (Some(end), Some(at)) = (self.end.as_deref_mut(), ip::header(octets)) {
+            end.handle_overheard(now, &ip, &octets[at..], facts);
+            self.stirred = true;
+        }
+        self.hand_down(ways);
+    }
+
+    /// The driver reported a packet: lanes and ends that ask for it learn of it.
+    #[inline(never)]
+    pub(crate) fn tell_status(&mut self, ways: &mut impl Ways, packet: Ticket, status: &TxStatus) {
+        if let Some(lanes) = self.lanes.as_deref_mut() {
+            lanes.status(packet, status, ways);
+        }
+        let (now, ip, octets) = (ways.now(), ways.ip(packet), ways.octets(packet));
+        if let (Some(end), Some(at)) = (self.end.as_deref_mut(), ip::header(octets)) {
+            let status = Status {
+                number: Seq(0),
+                delivered: status.delivered,
+                attempts: status.attempts,
+                delay: Some(status.delay),
+            };
+            end.handle_status(now, &ip, &octets[at..], &status);
+            self.stirred = true;
+        }
+    }
+
+    /// Routes may have changed: lanes learn of theirs. The end is told by the substrate, which
+    /// knows its peers ([`wifu_engine::Endpoint::set_route`]).
+    pub fn reroute(&mut self, ways: &mut impl Ways) {
+        if let Some(lanes) = self.lanes.as_deref_mut() {
+            Lanes::reroute(lanes, ways);
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! A node: the end, the handlers and the lanes of one host.
+
+use crate::Ways;
+use crate::lanes::{Down, Lanes};
+use crate::passage::{Mask, Passage};
+use std::collections::BTreeMap;
+use wifu_core::{Chain, Counters};
+use wifu_engine::Endpoint;
+use wifu_wire::{FrameFacts, Time};
+
+/// What runs on one host: an end with its connections, handlers at the hooks, lanes. Sans-IO; a
+/// substrate hands it what happens ([`Node::arrive`], [`Node::overhear`], [`Node::report`],
+/// [`Node::reroute`]) and says what it asks for ([`Ways`]).
+///
+/// After any of these calls, and after calls of the end, the substrate asks whether the end has
+/// news or something to send ([`Node::take_stirred`]), and sleeps until [`Node::poll_timeout`].
+pub struct Node {
+    pub(crate) number: u16,
+    pub(crate) mask: Mask,
+    pub(crate) chain: Option<Box<Chain>>,
+    pub(crate) lanes: Option<Box<Lanes>>,
+    pub(crate) end: Option<Box<Endpoint>>,
+    /// Held packets, as they were when the chain took them.
+    pub(crate) held: BTreeMap<u32, Passage>,
+    /// A packet while the chain sees it.
+    pub(crate) octets: Vec<u8>,
+    /// What a lane is handing down at this moment.
+    pub(crate) going: Option<Going>,
+    /// Lanes are asked again then: a device with room refused what they handed down.
+    pub(crate) retry: Time,
+    /// The end may have news, or something to send.
+    pub(crate) stirred: bool,
+    /// Lanes are asked before the end when both may have something to send, every other time.
+    lanes_first: bool,
+}
+
+/// What a lane is handing down at this moment.
+#[derive(Clone, Copy)]
+pub(crate) struct Going {
+    pub(crate) down: Down,
+    /// No device took it.
+    pub(crate) refused: bool,
+}
+
+impl Node {
+    /// A node on which nothing runs; its number is for people.
+    pub fn new(number: u16) -> Node {
+        Node {
+            number,
+            mask: Mask::default(),
+            chain: None,
+            lanes: None,
+            end: None,
+            held: BTreeMap::new(),
+            octets: Vec::new(),
+            going: None,
+            retry: Time::NEVER,
+            stirred: false,
+            lanes_first: false,
+        }
+    }
+
+    /// Put handlers at the node, in place of those before.
+    pub fn set_chain(&mut self, chain: Chain) {
+        self.mask = self.mask.hooks(chain.hooks());
+        self.chain = Some(Box::new(chain));
+    }
+
+    /// Put lanes at the node.
+    pub fn set_lanes(&mut self, lanes: Lanes) {
+        let (ears, status) = (lanes.overhears(), lanes.wants_status());
+        self.mask = self.mask.with(Mask::LANES, true);
+        self.listen(ears, status);
+        self.lanes = Some(Box::new(lanes));
+    }
+
+    /// Give the node its end.
+    pub fn set_end(&mut self, end: Endpoint) {
+        self.end = Some(Box::new(end));
+    }
+
+    /// Connections of the end hear what the radio overhears, or what the driver reports.
+    pub fn listen(&mut self, overhear: bool, status: bool) {
+        let mask = self.mask;
+        self.mask = mask
+            .with(Mask::EARS, overhear || mask.has(Mask::EARS))
+            .with(Mask::STATUS, status || mask.has(Mask::STATUS));
+    }
+
+    /// What runs here.
+    #[inline(always)]
+    pub fn mask(&self) -> Mask {
+        self.mask
+    }
+
+    /// The end, if there is one.
+    #[inline]
+    pub fn end(&self) -> Option<&Endpoint> {
+        self.end.as_deref()
+    }
+
+    /// The same, to call it.
+    #[inline]
+    pub fn end_mut(&mut self) -> Option<&mut Endpoint> {
+        self.end.as_deref_mut()
+    }
+
+    /// The lanes, if there are any.
+    pub fn lanes(&self) -> Option<&Lanes> {
+        self.lanes.as_deref()
+    }
+
+    /// Handlers by name, with their accounts.
+    pub fn counters(&self) -> impl Iterator<Item = (&str, Counters)> {
+        self.chain.as_deref().into_iter().flat_map(Chain::counters)
+    }
+
+    /// Whether the end may have news or something to send since this was asked last.
+    pub fn take_stirred(&mut self) -> bool {
+        core::mem::take(&mut self.stirred)
+    }
+
+    /// When the next thing is due; a full device may take packets again then.
+    pub fn poll_timeout(&mut self, ways: &mut impl Ways) -> Time {
+        let chain = self.chain.as_deref();
+        let mut at = chain.map_or(Time::NEVER, Chain::poll_timeout);
+        if let Some(lanes) = self.lanes.as_deref() {
+            at = at.min(lanes.poll_timeout()).min(self.retry);
+            for to in lanes.stuck() {
+                at = at.min(ways.room_at(to));
+            }
+        }
+        if let Some(end) = self.end.as_deref_mut() {
+            let room = ways.tell_room(end);
+            at = at.min(room).min(end.poll_timeout());
+        }
+        at
+    }
+
+    /// What is due.
+    pub fn handle_timeout(&mut self, ways: &mut impl Ways) {
+        let now = ways.now();
+        let chain = self.chain.as_deref();
+        if chain.is_some_and(|c| c.poll_timeout() <= now) {
+            self.chain_due(ways);
+        }
+        if let Some(lanes) = self.lanes.as_deref_mut() {
+            lanes.handle_timeout(now);
+        }
+        // Deadlines move later far more often than earlier: it may turn out that nothing is due.
+        if let Some(end) = self.end.as_deref_mut()
+            && end.poll_timeout() <= now
+        {
+            end.handle_timeout(now);
+        }
+    }
+
+    /// Something may have given room, or news, to lanes and end. Neither is always first: a lane
+    /// does not take all the room there is. True if the end is to be asked before the lanes.
+    pub fn end_first(&mut self) -> bool {
+        self.lanes_first = !self.lanes_first;
+        !self.lanes_first
+    }
+
+    /// Send what the end has to send now. True if that was anything.
+    #[inline]
+    pub fn transmit(&mut self, ways: &mut impl Ways) -> bool {
+        let Some(end) = self.end.as_deref_mut() else {
+            return false;
+        };
+        ways.tell_room(end);
+        let mut any = false;
+        while let Some(end) = self.end.as_deref_mut()
+            && let Some(packet) = ways.emit(end)
+        {
+            any = true;
+            self.originate(ways, packet, FrameFacts::default());
+            if self.mask.has(Mask::LANES)
+                && let Some(end) = self.end.as_deref_mut()
+            {
+                // What entered a lane may have left it at once.
+                ways.tell_room(end);
+            }
+        }
+        any
+    }
+}

@@ -1,0 +1,433 @@
+//! The way of a packet over a node, from hook to hook.
+
+use crate::custody::{Origin, Seen};
+use crate::node::Node;
+use crate::passage::{Asking, Mask, Passage};
+use crate::ways::{Bound, Frame, Lost, Reader, Relayed, Ways};
+use core::cell::RefCell;
+use core::net::Ipv4Addr;
+use wifu_core::{Hook, LinkFacts, LinkTo, NextHop, Octets, Packet, Released, Sending, Site};
+use wifu_core::{TxStatus, Verdict, What, ip};
+use wifu_engine::Ticket;
+use wifu_wire::FrameFacts;
+
+/// What a packet is like of which only this node knows.
+const HERE: FrameFacts = FrameFacts::NONE;
+
+impl Node {
+    /// A packet came over a link. True if the end may have news.
+    #[inline]
+    pub fn arrive(&mut self, ways: &mut impl Ways, packet: Ticket, frame: impl Frame) -> bool {
+        self.pass(ways, Hook::Prerouting, packet, frame, false)
+    }
+
+    /// The substrate is done with a packet that goes on ([`Relayed::Later`]).
+    pub fn relayed(&mut self, ways: &mut impl Ways, packet: Ticket) {
+        if !self.mask.has(Mask::LANES) || !self.taken_by_lane(ways, packet) {
+            self.leave(ways, packet);
+        }
+    }
+
+    /// The end, or an application of the substrate, sends a packet.
+    #[inline]
+    pub fn originate(&mut self, ways: &mut impl Ways, packet: Ticket, facts: FrameFacts) {
+        self.pass(ways, Hook::Output, packet, facts, false);
+    }
+
+    /// A packet leaves.
+    #[inline]
+    pub(crate) fn leave(&mut self, ways: &mut impl Ways, packet: Ticket) {
+        self.pass(ways, Hook::Postrouting, packet, HERE, false);
+    }
+
+    /// A packet goes over the node, from hook to hook, as long as handlers accept it. `resumed`:
+    /// they have accepted it at the first one. True if the end may have news.
+    #[inline]
+    fn pass<W: Ways>(
+        &mut self,
+        ways: &mut W,
+        mut hook: Hook,
+        packet: Ticket,
+        frame: impl Frame,
+        resumed: bool,
+    ) -> bool {
+        let all = self.mask;
+        let mut asked = if resumed { Mask::default() } else { all };
+        // As handlers left it; as it came, while none was asked.
+        let mut told: Option<FrameFacts> = None;
+        let mut copied = false;
+        loop {
+            if asked.at(hook) {
+                let facts = told.unwrap_or_else(|| frame.facts());
+                let mut way = Passage::new(packet, hook, facts);
+                way.copied = copied;
+                if !self.accepted(ways, &mut way) {
+                    return self.take_stirred();
+                }
+                (told, copied) = (Some(way.facts), way.copied);
+            }
+            asked = all;
+            hook = match hook {
+                Hook::Prerouting => match ways.bound(packet) {
+                    Bound::Here => Hook::Input,
+                    Bound::Onward => Hook::Forward,
+                    Bound::Heard => {
+                        ways.free(packet);
+                        return self.take_stirred();
+                    }
+                },
+                Hook::Input => {
+                    let facts = told.unwrap_or_else(|| frame.facts());
+                    if all.has(Mask::LANES)
+                        && !self.seen_by_lanes(ways, packet, &facts, Origin::ForHere)
+                    {
+                        return self.take_stirred();
+                    }
+                    self.deliver(ways, packet, &facts);
+                    return true;
+                }
+                Hook::Forward => {
+                    if all.has(Mask::LANES) {
+                        let facts = told.unwrap_or_else(|| frame.facts());
+                        if !self.seen_by_lanes(ways, packet, &facts, Origin::Link) {
+                            return self.take_stirred();
+                        }
+                        // Lanes may have handed down what chains saw since.
+                        copied = false;
+                    }
+                    told = Some(told.map_or(HERE, FrameFacts::notes_only));
+                    match ways.relay(packet) {
+                        Relayed::Now
+                            if all.has(Mask::LANES) && self.taken_by_lane(ways, packet) =>
+                        {
+                            return self.take_stirred();
+                        }
+                        Relayed::Now => Hook::Postrouting,
+                        Relayed::Later => return all.any() && self.take_stirred(),
+                        Relayed::Expired => {
+                            ways.lose(packet, Lost::Route);
+                            return all.any() && self.take_stirred();
+                        }
+                    }
+                }
+                Hook::Output => {
+                    if all.has(Mask::LANES) {
+                        let facts = told.unwrap_or_else(|| frame.facts());
+                        if !self.seen_by_lanes(ways, packet, &facts, Origin::Own)
+                            || self.taken_by_lane(ways, packet)
+                        {
+                            return self.take_stirred();
+                        }
+                        copied = false;
+                    }
+                    Hook::Postrouting
+                }
+                Hook::Postrouting => {
+                    if let Err(why) = ways.send(packet, LinkTo::Route) {
+                        self.refused(ways, packet, why);
+                    }
+                    return all.any() && self.take_stirred();
+                }
+                Hook::Overheard => return false,
+            };
+        }
+    }
+
+    /// A packet is where it was to go.
+    fn deliver(&mut self, ways: &mut impl Ways, packet: Ticket, facts: &FrameFacts) {
+        if ways.deliver(packet) {
+            return;
+        }
+        let (now, ip) = (ways.now(), ways.ip(packet));
+        let octets = ways.octets(packet);
+        if let (Some(end), Some(at)) = (self.end.as_deref_mut(), ip::header(octets)) {
+            end.handle_frame(now, &ip, &octets[at..], facts);
+        }
+        ways.delivered(packet, Reader::End);
+    }
+
+    /// Ask handlers about a packet; whether it goes on.
+    #[inline(never)]
+    fn accepted<W: Ways>(&mut self, ways: &mut W, way: &mut Passage) -> bool {
+        let verdict = self.ask(ways, way, Asking::New);
+        if self.let_go(ways) {
+            way.copied = false;
+        }
+        match verdict {
+            Verdict::Accept => return true,
+            Verdict::Drop(_) => ways.lose(way.packet, Lost::Hop),
+            Verdict::Hold => {}
+        }
+        false
+    }
+
+    /// Let go on what handlers released, and let in what they send. True if they were asked about
+    /// packets meanwhile.
+    pub(crate) fn let_go<W: Ways>(&mut self, ways: &mut W) -> bool {
+        let mut any = false;
+        while let Some((released, mut way)) = self.released() {
+            any = true;
+            match self.ask(ways, &mut way, Asking::Again(released)) {
+                Verdict::Accept if way.to != LinkTo::Route => {
+                    leave_for(ways, way.to, way.packet);
+                }
+                Verdict::Accept => {
+                    let stirred = self.pass(ways, way.hook, way.packet, way.facts, true);
+                    self.stirred |= stirred;
+                }
+                Verdict::Drop(_) => ways.lose(way.packet, Lost::Hop),
+                Verdict::Hold => {}
+            }
+        }
+        while let Some(sending) = self.chain.as_deref_mut().and_then(|c| c.poll_sending()) {
+            any = true;
+            self.enter(ways, sending);
+        }
+        while let Some(copy) = self.chain.as_deref_mut().and_then(|c| c.poll_dropped()) {
+            ways.free(Ticket(copy as u32));
+        }
+        any
+    }
+
+    /// A packet that the chain let go since, and where it was held.
+    fn released(&mut self) -> Option<(Released, Passage)> {
+        loop {
+            let released = self.chain.as_deref_mut()?.poll_released()?;
+            if let Some(mut way) = self.held.remove(&(released.ticket as u32)) {
+                way.copied = false;
+                return Some((released, way));
+            }
+        }
+    }
+
+    /// A packet that a handler sends enters: it leaves the node unless another handler objects.
+    fn enter<W: Ways>(&mut self, ways: &mut W, sending: Sending) {
+        let packet = match sending.what {
+            What::Kept { ticket, stays } => {
+                let kept = Ticket(ticket as u32);
+                let packet = if stays { ways.copy(kept) } else { kept };
+                ways.go(packet);
+                packet
+            }
+            What::Octets(octets) => {
+                let made = ways.made(&octets);
+                let Some(chain) = self.chain.as_deref_mut() else {
+                    return;
+                };
+                chain.recycle(octets);
+                match made {
+                    Some(packet) => packet,
+                    None => return chain.unsent(sending.by),
+                }
+            }
+        };
+        if !ways.ready(packet) {
+            return ways.lose(packet, Lost::Route);
+        }
+        let facts = FrameFacts {
+            notes: sending.notes,
+            ..HERE
+        };
+        let mut way = Passage::new(packet, Hook::Postrouting, facts);
+        way.to = sending.to;
+        if self.mask.at(Hook::Postrouting) {
+            match self.ask(ways, &mut way, Asking::Sent(sending.by)) {
+                Verdict::Accept => {}
+                Verdict::Drop(_) => return ways.lose(packet, Lost::Hop),
+                Verdict::Hold => return,
+            }
+        }
+        leave_for(ways, sending.to, packet);
+    }
+
+    /// The chain's time has come.
+    #[inline(never)]
+    pub(crate) fn chain_due(&mut self, ways: &mut impl Ways) {
+        let now = ways.now();
+        if let Some(chain) = self.chain.as_deref_mut() {
+            let cell = RefCell::new(&mut *ways);
+            chain.handle_timeout(now, &Here::new(self.number, None, &cell));
+        }
+        self.collect(ways);
+        self.let_go(ways);
+    }
+
+    /// The radio heard a packet for somebody else; the ticket stays the substrate's.
+    pub fn overhear(&mut self, ways: &mut impl Ways, packet: Ticket, frame: impl Frame) {
+        let facts = frame.facts();
+        if self.mask.at(Hook::Overheard) {
+            let mut way = Passage::new(packet, Hook::Overheard, facts);
+            if self.ask(ways, &mut way, Asking::New) == Verdict::Hold {
+                // Nobody waits for an overheard packet: it isn't kept.
+                self.held.remove(&packet.0);
+                if let Some(chain) = self.chain.as_deref_mut() {
+                    chain.forget(u64::from(packet.0));
+                }
+            }
+            self.let_go(ways);
+        }
+        if self.mask.has(Mask::EARS) {
+            self.tell_overheard(ways, packet, &facts);
+        }
+    }
+
+    /// The driver reported a packet that left, whose ticket stays the substrate's.
+    pub fn report(&mut self, ways: &mut impl Ways, packet: Ticket, status: &TxStatus) {
+        let now = ways.now();
+        if let Some(chain) = self.chain.as_deref_mut() {
+            let cell = RefCell::new(&mut *ways);
+            chain.on_tx_status(status, now, &Here::new(self.number, None, &cell));
+        }
+        self.collect(ways);
+        self.let_go(ways);
+        if self.mask.has(Mask::STATUS) {
+            self.tell_status(ways, packet, status);
+        }
+    }
+
+    /// Ask handlers about a packet, or go on asking about one that was held.
+    fn ask<W: Ways>(&mut self, ways: &mut W, way: &mut Passage, why: Asking) -> Verdict {
+        let (id, hook) = (way.packet, way.hook);
+        let Some(chain) = self.chain.as_deref_mut() else {
+            return Verdict::Accept;
+        };
+        let of_interest = chain.wants(hook, ways.octets(id));
+        if matches!(why, Asking::New) && !of_interest {
+            return Verdict::Accept;
+        }
+        let (now, ip) = (ways.now(), ways.ip(id));
+        if !way.copied {
+            self.octets.clear();
+            self.octets.extend_from_slice(ways.octets(id));
+        }
+        ip::lower_ttl(&mut self.octets, ip.ttl);
+        way.copied = true;
+        // Packet and site are two faces of one substrate. No call of either is made within one of
+        // the other.
+        let cell = RefCell::new(&mut *ways);
+        let mut view = View {
+            octets: &mut self.octets,
+            ways: &cell,
+            packet: id,
+            changed: false,
+        };
+        let mut packet = Packet::new(&mut view, u64::from(id.0));
+        packet.transmitter = way.facts.transmitter;
+        packet.rssi_dbm = way.facts.rssi_dbm;
+        packet.rate = way.facts.rate;
+        packet.notes = way.facts.notes;
+        let here = Here::new(self.number, Some(ip.dst), &cell);
+        let verdict = match why {
+            Asking::New => chain.on_packet(hook, &mut packet, now, &here),
+            Asking::Again(released) => chain.resume(released, &mut packet, now, &here),
+            Asking::Sent(by) => chain.on_sent(by, hook, &mut packet, now, &here),
+        };
+        let changed = packet.changed();
+        way.facts.notes = packet.notes;
+        self.collect(ways);
+        if changed && hook != Hook::Overheard {
+            ip::repair(&mut self.octets);
+            if !ways.rewrite(id, &self.octets) {
+                if verdict == Verdict::Hold
+                    && let Some(chain) = self.chain.as_deref_mut()
+                {
+                    chain.forget(u64::from(id.0));
+                }
+                return Verdict::Drop("longer than the interface takes");
+            }
+        }
+        if verdict == Verdict::Hold {
+            self.held.insert(id.0, *way);
+        }
+        verdict
+    }
+
+    /// Hand on what handlers wrote.
+    fn collect(&mut self, ways: &mut impl Ways) {
+        if let Some(chain) = self.chain.as_deref_mut() {
+            for line in chain.take_lines() {
+                ways.log(line);
+            }
+        }
+    }
+}
+
+/// What a handler sent leaves, past all hooks.
+fn leave_for(ways: &mut impl Ways, to: LinkTo, packet: Ticket) {
+    if let Err(why) = ways.send(packet, to) {
+        ways.lose(packet, why);
+    }
+}
+
+/// What became of a packet that lanes saw: whether it goes on.
+pub(crate) fn goes_on(ways: &mut impl Ways, packet: Ticket, seen: Seen) -> bool {
+    match seen {
+        Seen::On => return true,
+        Seen::Here => ways.delivered(packet, Reader::Lane),
+        Seen::Dropped(_) => ways.lose(packet, Lost::Hop),
+    }
+    false
+}
+
+/// A packet while handlers see it.
+struct View<'a, 'b, W> {
+    octets: &'a mut Vec<u8>,
+    ways: &'a RefCell<&'b mut W>,
+    packet: Ticket,
+    changed: bool,
+}
+
+impl<W: Ways> Octets for View<'_, '_, W> {
+    fn get(&self) -> &[u8] {
+        self.octets
+    }
+    fn get_mut(&mut self) -> &mut [u8] {
+        self.changed = true;
+        self.octets
+    }
+    fn replace(&mut self, octets: &[u8]) {
+        self.changed = true;
+        Octets::replace(self.octets, octets);
+    }
+    fn copy(&mut self) -> Option<u64> {
+        let ways = &mut *self.ways.borrow_mut();
+        let copy = ways.copy(self.packet);
+        if self.changed {
+            let mut octets = self.octets.clone();
+            ip::repair(&mut octets);
+            if !ways.rewrite(copy, &octets) {
+                ways.free(copy);
+                return None;
+            }
+        }
+        Some(u64::from(copy.0))
+    }
+}
+
+/// The node, for handlers.
+struct Here<'a, 'b, W> {
+    number: u16,
+    /// Where the packet goes that is looked at.
+    to: Option<Ipv4Addr>,
+    ways: &'a RefCell<&'b mut W>,
+}
+
+impl<'a, 'b, W> Here<'a, 'b, W> {
+    fn new(number: u16, to: Option<Ipv4Addr>, ways: &'a RefCell<&'b mut W>) -> Here<'a, 'b, W> {
+        Here { number, to, ways }
+    }
+}
+
+impl<W: Ways> Site for Here<'_, '_, W> {
+    fn node(&self) -> u16 {
+        self.number
+    }
+
+    fn link(&self) -> LinkFacts {
+        self.ways.borrow().link(self.to)
+    }
+
+    fn next_hop(&self, to: Ipv4Addr) -> Option<NextHop> {
+        self.ways.borrow().next_hop(to)
+    }
+}

@@ -1,0 +1,288 @@
+//! The network as one of its nodes sees it: what [`wifu_node::Node`] asks for.
+
+use super::address::{address, node_of};
+use super::clock::Clock;
+use super::flows::Flows;
+use super::forward::Forwarding;
+use super::pool::{NO_FLOW, Packet, Stage};
+use super::tap::RadioFacts;
+use crate::routing::Via;
+use core::net::Ipv4Addr;
+use core::num::NonZeroU8;
+use wifu_core::LinkTo;
+use wifu_engine::{Endpoint, RouteFacts, Ticket};
+use wifu_node::{Bound, Frame, Lost, Reader, Relayed, Ways};
+use wifu_radio::plan::Plan;
+use wifu_wire::ipv4::{self, HEADER};
+use wifu_wire::{FrameFacts, IpInfo, LinkFacts, Neighbour, Time};
+
+/// How a packet came.
+#[derive(Clone, Copy)]
+pub(crate) struct Came {
+    /// Who transmitted it.
+    pub(crate) from: u16,
+    /// How it was received, if by radio.
+    pub(crate) radio: Option<RadioFacts>,
+}
+
+impl Frame for Came {
+    fn facts(self) -> FrameFacts {
+        FrameFacts {
+            rssi_dbm: self.radio.map(|r| r.rssi_dbm),
+            rate: self.radio.map(|r| r.mode.rate()),
+            transmitter: neighbour(self.from),
+            ..FrameFacts::NONE
+        }
+    }
+}
+
+/// A node as its neighbours know it. Its radio and its wires are one device.
+fn neighbour(node: u16) -> Option<Neighbour> {
+    Neighbour::new(1, crate::air_pcap::address(node))
+}
+
+/// The node of a neighbour.
+fn node_at(neighbour: Neighbour) -> u16 {
+    let [_, _, _, _, high, low] = neighbour.address;
+    u16::from_be_bytes([high, low]).wrapping_sub(1)
+}
+
+/// The network around a node.
+pub(crate) struct Here<'a> {
+    pub(crate) node: u16,
+    pub(crate) plan: &'a Plan,
+    pub(crate) clock: &'a mut Clock,
+    pub(crate) net: &'a mut Forwarding,
+    pub(crate) flows: &'a mut Flows,
+    /// Lines that handlers wrote, by node.
+    pub(crate) lines: &'a mut Vec<(u16, String)>,
+}
+
+impl Here<'_> {
+    /// One more packet of a flow.
+    fn count_copy(&mut self, id: u32) {
+        let flow = self.net.pool[id].flow;
+        if flow != NO_FLOW {
+            self.flows[flow].account.packets.copies += 1;
+        }
+    }
+}
+
+impl Ways for Here<'_> {
+    #[inline]
+    fn now(&self) -> Time {
+        self.clock.now
+    }
+
+    fn log(&mut self, line: String) {
+        self.lines.push((self.node, line));
+    }
+
+    /// Received powers are all that a plan tells of transmitters: their own power isn't known.
+    fn route(&self, to: Ipv4Addr) -> Option<RouteFacts> {
+        let (net, from, to) = (&*self.net, self.node, node_of(to));
+        let (next, rate, sense) = match net.routes.via(from, to) {
+            Via::Radio(next) => {
+                let radio = &self.plan.nodes[usize::from(from)].radio;
+                let rate = net.air.link(from).and_then(|l| l.rate);
+                (next, rate, Some(radio.cs_dbm.round() as i8))
+            }
+            Via::Wire(wire) => {
+                let wire = &net.wires[wire as usize];
+                (wire.to, wire.rate(), None)
+            }
+            Via::Nowhere => return None,
+        };
+        let hops = net.hops_to(from, to).unwrap_or(0);
+        Some(RouteFacts {
+            next_hop: neighbour(next),
+            hops: NonZeroU8::new(u8::try_from(hops).unwrap_or(u8::MAX)),
+            last_hop: next == to,
+            rate,
+            tx_power_dbm: None,
+            sense_dbm: sense,
+        })
+    }
+
+    fn link(&self, to: Option<Ipv4Addr>) -> LinkFacts {
+        let link = self.net.link(self.clock.now, self.node, to.map(node_of));
+        link.unwrap_or_default()
+    }
+
+    fn room(&mut self, to: Ipv4Addr) -> u32 {
+        let now = self.clock.now;
+        self.net.room_to(now, self.node, node_of(to))
+    }
+
+    fn room_at(&mut self, to: Ipv4Addr) -> Time {
+        self.net.room_to_at(self.node, node_of(to))
+    }
+
+    #[inline]
+    fn tell_room(&mut self, end: &mut Endpoint) -> Time {
+        let room = self.net.room(self.clock.now, self.node);
+        end.set_room(room);
+        if room == 0 {
+            return self.net.room_at(self.node);
+        }
+        Time::NEVER
+    }
+
+    /// Written into a buffer of the pool.
+    #[inline]
+    fn emit(&mut self, end: &mut Endpoint) -> Option<Ticket> {
+        let now = self.clock.now;
+        let pool = &mut self.net.pool;
+        let buffer = pool.buffer();
+        let out = pool.octets_mut(buffer);
+        let Some(datagram) = end.poll_transmit(now, &mut out[HEADER..]) else {
+            pool.drop_buffer(buffer);
+            return None;
+        };
+        ipv4::emit(&datagram.ip, datagram.len, out);
+        let mut numbers = [0; 8];
+        numbers.copy_from_slice(&out[HEADER..HEADER + 8]);
+        self.clock.mix(u64::from_le_bytes(numbers) ^ 3);
+        let len = (HEADER + datagram.len) as u16;
+        let dst = node_of(datagram.ip.dst);
+        let mut packet = Packet::new(buffer, len, self.node, dst, datagram.ip.proto);
+        if let Some(conn) = datagram.conn.and_then(|id| end.conn(id)) {
+            (packet.flow, packet.reverse) = self.flows.sent(now, end, conn, datagram.conn);
+        }
+        Some(self.enters(packet))
+    }
+
+    #[inline]
+    fn ip(&self, packet: Ticket) -> IpInfo {
+        let packet = &self.net.pool[packet.0];
+        IpInfo {
+            src: address(packet.src),
+            dst: address(packet.dst),
+            proto: packet.proto,
+            ttl: packet.ttl,
+        }
+    }
+
+    #[inline]
+    fn octets(&self, packet: Ticket) -> &[u8] {
+        self.net.pool.octets(packet.0)
+    }
+
+    fn rewrite(&mut self, packet: Ticket, octets: &[u8]) -> bool {
+        self.net.pool.rewrite(packet.0, octets)
+    }
+
+    fn patch(&mut self, packet: Ticket, change: &mut dyn FnMut(&mut [u8])) {
+        change(self.net.pool.own(packet.0));
+    }
+
+    fn is_own(&self, packet: Ticket) -> bool {
+        self.net.pool[packet.0].hop == 0
+    }
+
+    fn copy(&mut self, packet: Ticket) -> Ticket {
+        Ticket(self.net.pool.twin(packet.0))
+    }
+
+    fn twin(&mut self, packet: Ticket) -> Ticket {
+        // The first one is on no way from now on; the new one is, in its place.
+        if core::mem::replace(&mut self.net.pool[packet.0].kept, true) {
+            self.count_copy(packet.0);
+        }
+        let twin = self.net.pool.twin(packet.0);
+        self.net.pool[twin].kept = false;
+        Ticket(twin)
+    }
+
+    fn go(&mut self, packet: Ticket) {
+        if core::mem::replace(&mut self.net.pool[packet.0].kept, false) {
+            self.count_copy(packet.0);
+        }
+    }
+
+    fn made(&mut self, octets: &[u8]) -> Option<Ticket> {
+        self.net.made(self.node, octets).map(Ticket)
+    }
+
+    fn free(&mut self, packet: Ticket) {
+        let entry = &self.net.pool[packet.0];
+        match entry.kept || entry.stage == Stage::Heard {
+            true => self.net.pool.release(packet.0),
+            false => self.lose(packet, Lost::Queue),
+        }
+    }
+
+    fn lose(&mut self, packet: Ticket, why: Lost) {
+        if let Some(flow) = self.net.lose(self.clock, packet.0, why) {
+            self.flows.lost(self.clock.now, flow, why);
+        }
+    }
+
+    #[inline]
+    fn bound(&self, packet: Ticket) -> Bound {
+        let packet = &self.net.pool[packet.0];
+        if packet.dst == self.node {
+            Bound::Here
+        } else if packet.stage == Stage::Heard {
+            Bound::Heard
+        } else {
+            Bound::Onward
+        }
+    }
+
+    #[inline]
+    fn relay(&mut self, packet: Ticket) -> Relayed {
+        self.net.relay(self.clock, packet.0)
+    }
+
+    fn ready(&mut self, packet: Ticket) -> bool {
+        let stage = self.net.pool[packet.0].stage;
+        !matches!(stage, Stage::Came | Stage::Heard) || self.net.lower(packet.0)
+    }
+
+    #[inline]
+    fn send(&mut self, packet: Ticket, to: LinkTo) -> Result<(), Lost> {
+        match to {
+            LinkTo::Route => self.net.dispatch(self.clock, packet.0),
+            LinkTo::Neighbour(n) => self.net.dispatch_to(self.clock, packet.0, Some(node_at(n))),
+            LinkTo::All => self.net.dispatch_to(self.clock, packet.0, None),
+        }
+    }
+
+    #[inline]
+    fn deliver(&mut self, packet: Ticket) -> bool {
+        let id = packet.0;
+        let packet = self.net.pool[id];
+        let datagram = packet.flow != NO_FLOW && self.flows.arrived(packet.flow);
+        if datagram {
+            let octets = self.net.pool.octets(id);
+            self.flows.sink(self.clock.now, &packet, octets);
+            self.net.pool.release(id);
+        }
+        datagram
+    }
+
+    #[inline]
+    fn delivered(&mut self, packet: Ticket, by: Reader) {
+        let Packet { flow, reverse, .. } = self.net.pool[packet.0];
+        self.net.pool.release(packet.0);
+        if flow != NO_FLOW {
+            match by {
+                Reader::Lane => self.flows[flow].account.packets.delivered += 1,
+                Reader::End if reverse => self.flows.to_look.push(flow),
+                Reader::End => {}
+            }
+        }
+    }
+}
+
+impl Here<'_> {
+    /// What a node sends is in the network.
+    #[inline]
+    pub(crate) fn enters(&mut self, packet: Packet) -> Ticket {
+        if packet.flow != NO_FLOW {
+            self.flows[packet.flow].account.packets.sent += 1;
+        }
+        Ticket(self.net.pool.insert(packet))
+    }
+}
