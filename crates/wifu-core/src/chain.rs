@@ -350,6 +350,13 @@ impl Chain {
         }
     }
 
+    /// Whether handlers asked for nothing that has not been polled yet.
+    #[inline]
+    pub fn is_settled(&self) -> bool {
+        let asked = &self.asked;
+        asked.released.is_empty() && asked.sending.is_empty() && asked.dropped.is_empty()
+    }
+
     /// Packets held now.
     pub fn held(&self) -> usize {
         self.held.len()
@@ -388,6 +395,7 @@ impl Chain {
     }
 
     /// What handlers wrote since the last call.
+    #[inline]
     pub fn take_lines(&mut self) -> Lines {
         core::mem::take(&mut self.asked.lines)
     }

@@ -52,6 +52,14 @@ impl Mask {
         self.0 & 1 << hook as u8 != 0
     }
 
+    /// Whether packets that come meet nothing here on their way.
+    #[inline(always)]
+    pub fn is_clear(self) -> bool {
+        const HEARD: u16 = 1 << Hook::Overheard as u8;
+        const SENT: u16 = 1 << Hook::Output as u8;
+        self.0 & !(HEARD | SENT | Mask::EARS.0 | Mask::STATUS.0) == 0
+    }
+
     /// Whether packets that the radio hears for others are of interest.
     pub fn listens(self) -> bool {
         self.at(Hook::Overheard) || self.has(Mask::EARS)

@@ -6,19 +6,37 @@ use crate::passage::{Asking, Mask, Passage};
 use crate::ways::{Bound, Frame, Lost, Reader, Relayed, Ways};
 use core::cell::RefCell;
 use core::net::Ipv4Addr;
-use wifu_core::{Hook, LinkFacts, LinkTo, NextHop, Octets, Packet, Released, Sending, Site};
+use wifu_core::{Chain, Hook, LinkFacts, LinkTo, NextHop, Octets, Packet, Released, Sending, Site};
 use wifu_core::{TxStatus, Verdict, What, ip};
 use wifu_engine::Ticket;
 use wifu_wire::FrameFacts;
-
-/// What a packet is like of which only this node knows.
-const HERE: FrameFacts = FrameFacts::NONE;
 
 impl Node {
     /// A packet came over a link. True if the end may have news.
     #[inline]
     pub fn arrive(&mut self, ways: &mut impl Ways, packet: Ticket, frame: impl Frame) -> bool {
-        self.pass(ways, Hook::Prerouting, packet, frame, false)
+        if !self.mask.is_clear() {
+            let way = Passage::new(packet, Hook::Prerouting, frame.facts());
+            return self.pass(ways, way, false);
+        }
+        // The usual case by itself: what is not served costs nothing.
+        match ways.bound(packet) {
+            Bound::Here => {
+                self.deliver(ways, packet, &frame.facts());
+                return true;
+            }
+            Bound::Onward => match ways.relay(packet) {
+                Relayed::Now => {
+                    if let Err(why) = ways.send(packet) {
+                        ways.lose(packet, why);
+                    }
+                }
+                Relayed::Later => {}
+                Relayed::Expired => ways.lose(packet, Lost::Route),
+            },
+            Bound::Heard => ways.free(packet),
+        }
+        false
     }
 
     /// The substrate is done with a packet that goes on ([`Relayed::Later`]).
@@ -31,106 +49,83 @@ impl Node {
     /// The end, or an application of the substrate, sends a packet.
     #[inline]
     pub fn originate(&mut self, ways: &mut impl Ways, packet: Ticket, facts: FrameFacts) {
-        self.pass(ways, Hook::Output, packet, facts, false);
+        let stirred = self.pass(ways, Passage::new(packet, Hook::Output, facts), false);
+        self.stirred |= stirred;
     }
 
     /// A packet leaves.
     #[inline]
     pub(crate) fn leave(&mut self, ways: &mut impl Ways, packet: Ticket) {
-        self.pass(ways, Hook::Postrouting, packet, HERE, false);
+        let way = Passage::new(packet, Hook::Postrouting, FrameFacts::NONE);
+        let stirred = self.pass(ways, way, false);
+        self.stirred |= stirred;
     }
 
     /// A packet goes over the node, from hook to hook, as long as handlers accept it. `resumed`:
     /// they have accepted it at the first one. True if the end may have news.
-    #[inline]
-    fn pass<W: Ways>(
-        &mut self,
-        ways: &mut W,
-        mut hook: Hook,
-        packet: Ticket,
-        frame: impl Frame,
-        resumed: bool,
-    ) -> bool {
-        let all = self.mask;
-        let mut asked = if resumed { Mask::default() } else { all };
-        // As handlers left it; as it came, while none was asked.
-        let mut told: Option<FrameFacts> = None;
-        let mut copied = false;
+    fn pass<W: Ways>(&mut self, ways: &mut W, mut way: Passage, mut resumed: bool) -> bool {
+        let (mask, packet) = (self.mask, way.packet);
+        let lanes = mask.has(Mask::LANES);
         loop {
-            if asked.at(hook) {
-                let facts = told.unwrap_or_else(|| frame.facts());
-                let mut way = Passage::new(packet, hook, facts);
-                way.copied = copied;
-                if !self.accepted(ways, &mut way) {
-                    return self.take_stirred();
-                }
-                (told, copied) = (Some(way.facts), way.copied);
+            if mask.at(way.hook) && !resumed && !self.accepted(ways, &mut way) {
+                break;
             }
-            asked = all;
-            hook = match hook {
+            resumed = false;
+            way.hook = match way.hook {
                 Hook::Prerouting => match ways.bound(packet) {
                     Bound::Here => Hook::Input,
                     Bound::Onward => Hook::Forward,
                     Bound::Heard => {
                         ways.free(packet);
-                        return self.take_stirred();
+                        break;
                     }
                 },
                 Hook::Input => {
-                    let facts = told.unwrap_or_else(|| frame.facts());
-                    if all.has(Mask::LANES)
-                        && !self.seen_by_lanes(ways, packet, &facts, Origin::ForHere)
-                    {
-                        return self.take_stirred();
+                    if lanes && !self.seen_by_lanes(ways, packet, &way.facts, Origin::ForHere) {
+                        break;
                     }
-                    self.deliver(ways, packet, &facts);
+                    self.deliver(ways, packet, &way.facts);
                     return true;
                 }
                 Hook::Forward => {
-                    if all.has(Mask::LANES) {
-                        let facts = told.unwrap_or_else(|| frame.facts());
-                        if !self.seen_by_lanes(ways, packet, &facts, Origin::Link) {
-                            return self.take_stirred();
-                        }
-                        // Lanes may have handed down what chains saw since.
-                        copied = false;
+                    if lanes && !self.seen_by_lanes(ways, packet, &way.facts, Origin::Link) {
+                        break;
                     }
-                    told = Some(told.map_or(HERE, FrameFacts::notes_only));
                     match ways.relay(packet) {
-                        Relayed::Now
-                            if all.has(Mask::LANES) && self.taken_by_lane(ways, packet) =>
-                        {
-                            return self.take_stirred();
-                        }
-                        Relayed::Now => Hook::Postrouting,
-                        Relayed::Later => return all.any() && self.take_stirred(),
+                        Relayed::Now if lanes && self.taken_by_lane(ways, packet) => break,
+                        Relayed::Now => {}
+                        Relayed::Later => break,
                         Relayed::Expired => {
                             ways.lose(packet, Lost::Route);
-                            return all.any() && self.take_stirred();
+                            break;
                         }
                     }
+                    // How it came does not concern whom it goes to. Lanes may have handed down
+                    // meanwhile what chains saw.
+                    way.facts = way.facts.notes_only();
+                    way.copied &= !lanes;
+                    Hook::Postrouting
                 }
                 Hook::Output => {
-                    if all.has(Mask::LANES) {
-                        let facts = told.unwrap_or_else(|| frame.facts());
-                        if !self.seen_by_lanes(ways, packet, &facts, Origin::Own)
-                            || self.taken_by_lane(ways, packet)
-                        {
-                            return self.take_stirred();
-                        }
-                        copied = false;
+                    if lanes
+                        && (!self.seen_by_lanes(ways, packet, &way.facts, Origin::Own)
+                            || self.taken_by_lane(ways, packet))
+                    {
+                        break;
                     }
+                    way.copied &= !lanes;
                     Hook::Postrouting
                 }
                 Hook::Postrouting => {
-                    if let Err(why) = ways.send(packet, LinkTo::Route) {
+                    if let Err(why) = ways.send(packet) {
                         self.refused(ways, packet, why);
                     }
-                    return all.any() && self.take_stirred();
+                    break;
                 }
-                Hook::Overheard => return false,
+                Hook::Overheard => break,
             };
         }
+        self.take_stirred()
     }
 
     /// A packet is where it was to go.
@@ -164,15 +159,16 @@ impl Node {
     /// Let go on what handlers released, and let in what they send. True if they were asked about
     /// packets meanwhile.
     pub(crate) fn let_go<W: Ways>(&mut self, ways: &mut W) -> bool {
-        let mut any = false;
+        if self.chain.as_deref().is_none_or(Chain::is_settled) {
+            return false;
+        }
         while let Some((released, mut way)) = self.released() {
-            any = true;
             match self.ask(ways, &mut way, Asking::Again(released)) {
                 Verdict::Accept if way.to != LinkTo::Route => {
                     leave_for(ways, way.to, way.packet);
                 }
                 Verdict::Accept => {
-                    let stirred = self.pass(ways, way.hook, way.packet, way.facts, true);
+                    let stirred = self.pass(ways, way, true);
                     self.stirred |= stirred;
                 }
                 Verdict::Drop(_) => ways.lose(way.packet, Lost::Hop),
@@ -180,13 +176,12 @@ impl Node {
             }
         }
         while let Some(sending) = self.chain.as_deref_mut().and_then(|c| c.poll_sending()) {
-            any = true;
             self.enter(ways, sending);
         }
         while let Some(copy) = self.chain.as_deref_mut().and_then(|c| c.poll_dropped()) {
             ways.free(Ticket(copy as u32));
         }
-        any
+        true
     }
 
     /// A packet that the chain let go since, and where it was held.
@@ -226,7 +221,7 @@ impl Node {
         }
         let facts = FrameFacts {
             notes: sending.notes,
-            ..HERE
+            ..FrameFacts::NONE
         };
         let mut way = Passage::new(packet, Hook::Postrouting, facts);
         way.to = sending.to;
@@ -354,7 +349,12 @@ impl Node {
 
 /// What a handler sent leaves, past all hooks.
 fn leave_for(ways: &mut impl Ways, to: LinkTo, packet: Ticket) {
-    if let Err(why) = ways.send(packet, to) {
+    let sent = match to {
+        LinkTo::Route => ways.send(packet),
+        LinkTo::Neighbour(to) => ways.send_to(packet, Some(to)),
+        LinkTo::All => ways.send_to(packet, None),
+    };
+    if let Err(why) = sent {
         ways.lose(packet, why);
     }
 }

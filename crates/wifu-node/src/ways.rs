@@ -1,9 +1,9 @@
 //! What a node asks its substrate for: packets, routes, TTL and devices are the substrate's.
 
 use core::net::Ipv4Addr;
-use wifu_core::{LinkTo, NextHop};
+use wifu_core::NextHop;
 use wifu_engine::{Endpoint, RouteFacts, Ticket};
-use wifu_wire::{FrameFacts, IpInfo, LinkFacts, Time};
+use wifu_wire::{FrameFacts, IpInfo, LinkFacts, Neighbour, Time};
 
 /// Why a packet is lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -141,11 +141,17 @@ pub trait Ways {
     /// False if that uses it up.
     fn ready(&mut self, packet: Ticket) -> bool;
 
-    /// Hand a packet to a device.
+    /// Hand a packet to the device on the way to its destination.
     ///
     /// # Errors
     /// Why it is lost; its holder has it still.
-    fn send(&mut self, packet: Ticket, to: LinkTo) -> Result<(), Lost>;
+    fn send(&mut self, packet: Ticket) -> Result<(), Lost>;
+
+    /// Hand a packet to the device of a neighbour, for this one or for all who hear.
+    ///
+    /// # Errors
+    /// Why it is lost; its holder has it still.
+    fn send_to(&mut self, packet: Ticket, to: Option<Neighbour>) -> Result<(), Lost>;
 
     /// A packet is where it was to go: one of the substrate's applications takes it if it is for
     /// them, and with it the ticket. False if it is for this node's end, which reads it now.

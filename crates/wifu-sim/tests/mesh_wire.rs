@@ -300,3 +300,29 @@ fn it_says_what_is_wrong() {
         "{key}"
     );
 }
+
+/// A node's links have queues of their own: the one that is full holds back only what leaves by it.
+#[test]
+fn a_full_link_does_not_hold_back_those_who_leave_by_another() {
+    let node = |name| format!("[[topology.node]]\nname = \"{name}\"\nwired_only = true\n");
+    let wire = |to, rate| {
+        format!(
+            "[[topology.wire]]\na = \"a\"\nb = \"{to}\"\nrate = \"{rate}\"\n\
+             delay = \"1ms\"\nqueue = 2\n"
+        )
+    };
+    let flow = |to, bytes| {
+        format!(
+            "[[flow]]\nfrom = \"a\"\nto = \"{to}\"\nprotocol = \"tcp-newreno\"\n\
+             app = \"file\"\nbytes = \"{bytes}\"\n"
+        )
+    };
+    let nodes: String = ["a", "slow", "fast"].map(node).concat();
+    let wires = wire("slow", "100kb/s") + &wire("fast", "10Mb/s");
+    let alone = run(&format!("{nodes}{wires}{}", flow("fast", "2M")));
+    let both = flow("slow", "50k") + &flow("fast", "2M");
+    let both = run(&format!("{nodes}{wires}{both}"));
+    let [alone, beside] = [&alone.flows[0], &both.flows[1]].map(|f| f.goodput_bps);
+    assert!(beside > 0.95 * alone, "{alone} alone, {beside} beside");
+    assert!(both.flows.iter().all(|f| f.packets.queue == 0), "{both:?}");
+}

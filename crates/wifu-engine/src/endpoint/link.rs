@@ -3,11 +3,32 @@
 use super::*;
 use crate::board::RouteFacts;
 use crate::signal::Status;
+use core::num::NonZeroU16;
+use wifu_wire::Neighbour;
 
 impl Endpoint {
-    /// Packets that the device takes now.
+    /// Packets that the node's devices take now, whichever a packet leaves by.
     pub fn set_room(&mut self, room: u32) {
-        self.room = room;
+        self.rooms.named.clear();
+        self.rooms.rest = room;
+        self.roomy(room);
+    }
+
+    /// Packets that one device takes now: for those connections whose next hop is behind it
+    /// ([`RouteFacts::next_hop`]). Where some devices are named, others take what they get.
+    pub fn set_device_room(&mut self, device: NonZeroU16, room: u32) {
+        if self.rooms.named.is_empty() {
+            self.rooms.rest = u32::MAX;
+        }
+        match self.rooms.named.iter_mut().find(|n| n.0 == device) {
+            Some(named) => named.1 = room,
+            None => self.rooms.named.push((device, room)),
+        }
+        self.roomy(room);
+    }
+
+    /// Those who found no room try again.
+    fn roomy(&mut self, room: u32) {
         if room > 0 {
             while let Some(id) = self.starved.pop_front() {
                 if let Some(slot) = self.slot(id) {
@@ -119,4 +140,59 @@ impl Endpoint {
         let key = served.admission.key(tuple, conn_id);
         self.demux.get(&key).copied()
     }
+}
+
+/// What devices take.
+#[derive(Debug)]
+pub(super) struct Rooms {
+    /// All that are not named.
+    rest: u32,
+    named: Vec<(NonZeroU16, u32)>,
+}
+
+impl Default for Rooms {
+    fn default() -> Rooms {
+        Rooms {
+            rest: u32::MAX,
+            named: Vec::new(),
+        }
+    }
+}
+
+impl Rooms {
+    /// Whether any takes something.
+    pub(super) fn any(&self) -> bool {
+        self.rest > 0 || self.named.iter().any(|n| n.1 > 0)
+    }
+
+    /// Whether all take something.
+    pub(super) fn all(&self) -> bool {
+        self.rest > 0 && self.named.iter().all(|n| n.1 > 0)
+    }
+
+    /// Of a device, or of those that are not named.
+    #[inline]
+    pub(super) fn of(&self, device: Option<NonZeroU16>) -> u32 {
+        let mut named = self.named.iter();
+        named
+            .find(|n| Some(n.0) == device)
+            .map_or(self.rest, |n| n.1)
+    }
+
+    /// A packet left by a device.
+    #[inline]
+    pub(super) fn used(&mut self, device: Option<NonZeroU16>) {
+        let mut named = self.named.iter_mut();
+        let room = match named.find(|n| Some(n.0) == device) {
+            Some(named) => &mut named.1,
+            None => &mut self.rest,
+        };
+        *room = room.saturating_sub(1);
+    }
+}
+
+/// The device behind which the next hop on a way is.
+#[inline]
+pub(super) fn device(next_hop: Option<Neighbour>) -> Option<NonZeroU16> {
+    next_hop.map(|n| n.device)
 }

@@ -149,7 +149,7 @@ struct Slot {
     listed: bool,
     /// Packets that the lane behind it takes; `None` if there is none.
     lane_room: Option<u32>,
-    /// It was polled while the device had no room.
+    /// It was polled while its device had no room.
     starved: bool,
 }
 
@@ -207,10 +207,10 @@ pub struct Endpoint {
     opened: u64,
     /// Few reasons, known at compile time: a list whose memory is taken once.
     drops: Vec<(&'static str, u64)>,
-    room: u32,
+    rooms: link::Rooms,
     /// Connections in front of lanes.
     laned: u32,
-    /// Those of them that were polled while the device had no room.
+    /// Those of them that were polled while their device had no room.
     starved: VecDeque<ConnId>,
     /// Ways to peers.
     ways: BTreeMap<Ipv4Addr, RouteFacts>,
@@ -241,7 +241,7 @@ impl Endpoint {
             isn_key: [key.next_u64(), key.next_u64()],
             opened: 0,
             drops: Vec::with_capacity(64),
-            room: u32::MAX,
+            rooms: link::Rooms::default(),
             laned: 0,
             starved: VecDeque::new(),
             ways: BTreeMap::new(),

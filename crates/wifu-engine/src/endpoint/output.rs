@@ -1,18 +1,17 @@
 //! Output: segments, deadlines and events.
 
+use super::link::device;
 use super::*;
+use core::num::NonZeroU16;
 
 impl Endpoint {
     /// The next segment to send. Connections take turns, one segment each.
     #[must_use]
     pub fn poll_transmit(&mut self, now: Time, out: &mut [u8]) -> Option<Datagram> {
-        if self.room == 0 && self.laned == 0 {
+        if !self.rooms.any() && self.laned == 0 {
             return None;
         }
-        if self.room > 0
-            && let Some(reply) = self.replies.pop_front()
-        {
-            self.room -= 1;
+        if let Some(reply) = self.next_reply() {
             out[..reply.len].copy_from_slice(&reply.bytes[..reply.len]);
             return Some(Datagram {
                 ip: reply.ip,
@@ -23,21 +22,18 @@ impl Endpoint {
         for _ in 0..self.ready.len() {
             let i = self.ready.pop_front()?;
             let slot = &mut self.slots[i as usize];
-            let data = slot.lane_room.unwrap_or(self.room);
-            if data == 0 && self.room == 0 {
+            let Some(conn) = slot.conn.as_mut() else {
+                slot.ready = false;
+                continue;
+            };
+            let room = self.rooms.of(device(conn.board().site.next_hop));
+            let data = slot.lane_room.unwrap_or(room);
+            if data == 0 && room == 0 {
                 self.ready.push_back(i);
                 continue;
             }
-            let sent = match slot.conn.as_mut() {
-                Some(conn) => {
-                    conn.set_room(data, self.room);
-                    conn.poll_transmit(now, &mut self.head, out)
-                }
-                None => {
-                    slot.ready = false;
-                    continue;
-                }
-            };
+            conn.set_room(data, room);
+            let sent = conn.poll_transmit(now, &mut self.head, out);
             match sent {
                 Some(Transmit::Bytes(len)) => {
                     self.ready.push_back(i);
@@ -50,7 +46,7 @@ impl Endpoint {
                 }
                 None => {
                     slot.ready = false;
-                    if self.room == 0 && !core::mem::replace(&mut slot.starved, true) {
+                    if room == 0 && !core::mem::replace(&mut slot.starved, true) {
                         // It may have something to say that no lane takes.
                         let id = self.id(i);
                         self.starved.push_back(id);
@@ -65,14 +61,29 @@ impl Endpoint {
         None
     }
 
+    /// The next answer to a segment of no connection whose way has room.
+    fn next_reply(&mut self) -> Option<Reply> {
+        let device = |r: &Reply| self.device_to(&r.ip.dst);
+        let mut replies = self.replies.iter();
+        let at = replies.position(|r| self.rooms.of(device(r)) > 0)?;
+        let reply = self.replies.remove(at)?;
+        self.rooms.used(self.device_to(&reply.ip.dst));
+        Some(reply)
+    }
+
+    /// The device by which packets to a peer leave, if its route is known.
+    fn device_to(&self, peer: &Ipv4Addr) -> Option<NonZeroU16> {
+        device(self.ways.get(peer)?.next_hop)
+    }
+
     /// A segment left: data into its lane, if there is one, all else into the device.
     fn took(&mut self, i: u32) {
         let slot = &mut self.slots[i as usize];
-        let last = slot.conn.as_ref().and_then(Conn::last_sent);
-        let data = last.is_some_and(|s| s.kind.is_data());
+        let Some(conn) = &slot.conn else { return };
+        let data = conn.last_sent().is_some_and(|s| s.kind.is_data());
         match &mut slot.lane_room {
             Some(room) if data => *room -= 1,
-            _ => self.room = self.room.saturating_sub(1),
+            _ => self.rooms.used(device(conn.board().site.next_hop)),
         }
     }
 
@@ -96,10 +107,19 @@ impl Endpoint {
     pub fn poll_timeout(&self) -> Time {
         // Without room nothing can be polled: who waits then waits for room, not for time.
         let waiting = !self.ready.is_empty() || !self.replies.is_empty();
-        if waiting && self.room > 0 {
+        if waiting && self.rooms.any() && (self.rooms.all() || self.polls()) {
             return Time::ZERO;
         }
         self.deadlines.first().map_or(Time::NEVER, |(at, _)| at)
+    }
+
+    /// Whether anything that waits has room on its way.
+    fn polls(&self) -> bool {
+        let room = |device| self.rooms.of(device) > 0;
+        let conns = self.ready.iter().map(|i| &self.slots[*i as usize].conn);
+        let mut hops = conns.flatten().map(|c| c.board().site.next_hop);
+        let mut replies = self.replies.iter().map(|r| self.device_to(&r.ip.dst));
+        replies.any(room) || hops.any(|hop| room(device(hop)))
     }
 
     /// The next thing that an application has to learn.

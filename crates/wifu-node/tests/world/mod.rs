@@ -201,12 +201,18 @@ impl Ways for World {
         ip::lower_ttl(&mut entry.bytes, ttl);
         ttl > 0
     }
-    fn send(&mut self, packet: Ticket, to: LinkTo) -> Result<(), Lost> {
+    fn send(&mut self, packet: Ticket) -> Result<(), Lost> {
         let dst = self.ip(packet).dst;
         if let Some(room) = self.rooms.get_mut(&dst) {
             *room = room.checked_sub(1).ok_or(Lost::Queue)?;
         }
         let entry = self.take(packet);
+        self.sent.push_back((LinkTo::Route, entry.bytes));
+        Ok(())
+    }
+    fn send_to(&mut self, packet: Ticket, to: Option<Neighbour>) -> Result<(), Lost> {
+        let entry = self.take(packet);
+        let to = to.map_or(LinkTo::All, LinkTo::Neighbour);
         self.sent.push_back((to, entry.bytes));
         Ok(())
     }

@@ -180,7 +180,8 @@ impl Forwarding {
         }
     }
 
-    /// Put a packet into the queue of the link to a neighbour, or for all who hear.
+    /// Put a packet into the queue of the link to a neighbour, by radio or by wire, or for all who
+    /// hear.
     ///
     /// # Errors
     /// Where it is lost; its holder has it still.
@@ -188,14 +189,16 @@ impl Forwarding {
         &mut self,
         clock: &mut Clock,
         id: u32,
-        to: Option<u16>,
+        to: Option<(u16, bool)>,
     ) -> Result<(), Lost> {
         let Packet { at, len, .. } = self.pool[id];
+        let (to, radio) = to.map_or((None, true), |(to, radio)| (Some(to), radio));
         if self.tap.is_some() {
             self.show(clock.now, id, to.unwrap_or(NOBODY), Direction::Out, None);
         }
-        let wire = |w: &Wire| w.from == at && Some(w.to) == to;
-        if let Some(wire) = self.wires.iter().position(wire) {
+        if !radio {
+            let wire = |w: &Wire| w.from == at && Some(w.to) == to;
+            let wire = self.wires.iter().position(wire).ok_or(Lost::Route)?;
             return self.enter_wire(clock, id, wire as u32);
         }
         if to.is_some_and(|n| usize::from(n) >= self.relayed.len()) {
@@ -297,43 +300,22 @@ impl Forwarding {
         }
     }
 
-    /// Packets that all links take that a node's connections may leave by.
-    pub(crate) fn room(&mut self, now: Time, node: u16) -> u32 {
-        let mut room = u32::MAX;
-        for via in self.routes.ways(node) {
-            room = room.min(match *via {
-                Via::Radio(_) => self.air.room(node),
-                Via::Wire(wire) => self.wires[wire as usize].room(now),
-                Via::Nowhere => u32::MAX,
-            });
-        }
-        room
-    }
-
-    /// Packets that the link to a destination takes; 0 without a route.
-    pub(crate) fn room_to(&mut self, now: Time, from: u16, to: u16) -> u32 {
-        match self.routes.via(from, to) {
+    /// Packets that a node's link takes; 0 where there is none.
+    #[inline]
+    pub(crate) fn room_by(&mut self, now: Time, from: u16, via: Via) -> u32 {
+        match via {
             Via::Radio(_) => self.air.room(from),
             Via::Wire(wire) => self.wires[wire as usize].room(now),
             Via::Nowhere => 0,
         }
     }
 
-    /// When a full wire to a destination takes a packet again; radios say so themselves.
-    pub(crate) fn room_to_at(&self, from: u16, to: u16) -> Time {
-        match self.routes.via(from, to) {
+    /// When a full wire takes a packet again; radios say so themselves.
+    pub(crate) fn room_by_at(&self, via: Via) -> Time {
+        match via {
             Via::Wire(wire) => self.wires[wire as usize].next_left(),
             _ => Time::NEVER,
         }
-    }
-
-    /// When a full wire of the node takes a packet again; radios say so themselves.
-    pub(crate) fn room_at(&self, node: u16) -> Time {
-        let left = self.routes.ways(node).iter().filter_map(|via| match *via {
-            Via::Wire(wire) => Some(self.wires[wire as usize].next_left()),
-            _ => None,
-        });
-        left.min().unwrap_or(Time::NEVER)
     }
 
     /// Whether a source at full load, which has up to `most` packets in front of a wire, may send

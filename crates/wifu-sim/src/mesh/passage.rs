@@ -128,14 +128,10 @@ impl Simulation {
 
     #[inline]
     fn passes(&mut self, id: u32, came: Came) {
-        let (node, mut ways) = {
-            let at = self.net.pool[id].at;
-            self.at(at)
-        };
-        let at = ways.node;
+        let at = self.net.pool[id].at;
+        let (node, mut ways) = self.at(at);
         let stirred = node.arrive(&mut ways, Ticket(id), came);
-        let busy = node.mask().any();
-        if stirred || busy {
+        if stirred || !node.mask().is_clear() {
             self.settle(at, stirred);
         }
     }

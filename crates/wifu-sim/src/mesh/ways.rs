@@ -9,7 +9,6 @@ use super::tap::RadioFacts;
 use crate::routing::Via;
 use core::net::Ipv4Addr;
 use core::num::NonZeroU8;
-use wifu_core::LinkTo;
 use wifu_engine::{Endpoint, RouteFacts, Ticket};
 use wifu_node::{Bound, Frame, Lost, Reader, Relayed, Ways};
 use wifu_radio::plan::Plan;
@@ -30,21 +29,29 @@ impl Frame for Came {
         FrameFacts {
             rssi_dbm: self.radio.map(|r| r.rssi_dbm),
             rate: self.radio.map(|r| r.mode.rate()),
-            transmitter: neighbour(self.from),
+            transmitter: neighbour(self.from, self.radio.is_some()),
             ..FrameFacts::NONE
         }
     }
 }
 
-/// A node as its neighbours know it. Its radio and its wires are one device.
-fn neighbour(node: u16) -> Option<Neighbour> {
-    Neighbour::new(1, crate::air_pcap::address(node))
+/// The device that every radio is; each wire is one of its own.
+const RADIO: u16 = 1;
+
+/// A node as its neighbour on a link knows it.
+fn neighbour(node: u16, radio: bool) -> Option<Neighbour> {
+    let device = match radio {
+        true => RADIO,
+        false => (RADIO + 1).saturating_add(node),
+    };
+    Neighbour::new(device, crate::air_pcap::address(node))
 }
 
-/// The node of a neighbour.
-fn node_at(neighbour: Neighbour) -> u16 {
+/// The node of a neighbour, and whether it is on the air.
+fn node_at(neighbour: Neighbour) -> (u16, bool) {
     let [_, _, _, _, high, low] = neighbour.address;
-    u16::from_be_bytes([high, low]).wrapping_sub(1)
+    let node = u16::from_be_bytes([high, low]).wrapping_sub(1);
+    (node, neighbour.device.get() == RADIO)
 }
 
 /// The network around a node.
@@ -81,7 +88,8 @@ impl Ways for Here<'_> {
     /// Received powers are all that a plan tells of transmitters: their own power isn't known.
     fn route(&self, to: Ipv4Addr) -> Option<RouteFacts> {
         let (net, from, to) = (&*self.net, self.node, node_of(to));
-        let (next, rate, sense) = match net.routes.via(from, to) {
+        let via = net.routes.via(from, to);
+        let (next, rate, sense) = match via {
             Via::Radio(next) => {
                 let radio = &self.plan.nodes[usize::from(from)].radio;
                 let rate = net.air.link(from).and_then(|l| l.rate);
@@ -95,7 +103,7 @@ impl Ways for Here<'_> {
         };
         let hops = net.hops_to(from, to).unwrap_or(0);
         Some(RouteFacts {
-            next_hop: neighbour(next),
+            next_hop: neighbour(next, matches!(via, Via::Radio(_))),
             hops: NonZeroU8::new(u8::try_from(hops).unwrap_or(u8::MAX)),
             last_hop: next == to,
             rate,
@@ -111,21 +119,41 @@ impl Ways for Here<'_> {
 
     fn room(&mut self, to: Ipv4Addr) -> u32 {
         let now = self.clock.now;
-        self.net.room_to(now, self.node, node_of(to))
+        let via = self.net.routes.via(self.node, node_of(to));
+        self.net.room_by(now, self.node, via)
     }
 
     fn room_at(&mut self, to: Ipv4Addr) -> Time {
-        self.net.room_to_at(self.node, node_of(to))
+        self.net
+            .room_by_at(self.net.routes.via(self.node, node_of(to)))
     }
 
     #[inline]
     fn tell_room(&mut self, end: &mut Endpoint) -> Time {
-        let room = self.net.room(self.clock.now, self.node);
-        end.set_room(room);
-        if room == 0 {
-            return self.net.room_at(self.node);
+        let (now, node) = (self.clock.now, self.node);
+        let ways = self.net.routes.ways(node).len();
+        let (mut least, mut at) = (u32::MAX, Time::NEVER);
+        for i in 0..ways {
+            let via = self.net.routes.ways(node)[i];
+            let next = match via {
+                Via::Radio(next) => neighbour(next, true),
+                Via::Wire(wire) => neighbour(self.net.wires[wire as usize].to, false),
+                // What has no way is lost at once.
+                Via::Nowhere => continue,
+            };
+            let room = self.net.room_by(now, node, via);
+            if room == 0 {
+                at = at.min(self.net.room_by_at(via));
+            }
+            match next {
+                Some(next) if ways > 1 => end.set_device_room(next.device, room),
+                _ => least = room,
+            }
         }
-        Time::NEVER
+        if ways < 2 {
+            end.set_room(least);
+        }
+        at
     }
 
     /// Written into a buffer of the pool.
@@ -241,12 +269,13 @@ impl Ways for Here<'_> {
     }
 
     #[inline]
-    fn send(&mut self, packet: Ticket, to: LinkTo) -> Result<(), Lost> {
-        match to {
-            LinkTo::Route => self.net.dispatch(self.clock, packet.0),
-            LinkTo::Neighbour(n) => self.net.dispatch_to(self.clock, packet.0, Some(node_at(n))),
-            LinkTo::All => self.net.dispatch_to(self.clock, packet.0, None),
-        }
+    fn send(&mut self, packet: Ticket) -> Result<(), Lost> {
+        self.net.dispatch(self.clock, packet.0)
+    }
+
+    fn send_to(&mut self, packet: Ticket, to: Option<Neighbour>) -> Result<(), Lost> {
+        let to = to.map(node_at);
+        self.net.dispatch_to(self.clock, packet.0, to)
     }
 
     #[inline]
