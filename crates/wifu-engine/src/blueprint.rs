@@ -6,7 +6,7 @@ use crate::checks;
 use crate::component::{Component, SLOTS};
 use crate::composition::Library;
 use crate::composition::{Composition, ConfigError, Problem};
-use crate::descriptor::{BuildError, Descriptor, Registry};
+use crate::descriptor::{BuildError, Descriptor, Registry, SHIM};
 use crate::hooks;
 use crate::params::{Params, Value};
 use crate::permit::Kind;
@@ -367,7 +367,7 @@ fn make_wire(
     registry: &Registry,
 ) -> Result<Arc<dyn Wire>, Problem> {
     let key = format!("{}.wire", c.name);
-    if c.wire == "shim" {
+    if c.wire == SHIM {
         let between = c.lane.iter().flat_map(|lane| &lane.parts);
         let between = between.filter_map(|p| registry.find(&p.name));
         let words = shim_words(descs.iter().copied().chain(between));
@@ -384,7 +384,7 @@ fn make_wire(
     let found = registry.wires().iter().find(|w| w.format.name == c.wire);
     found.map(|w| (w.make)()).ok_or_else(|| {
         let names = registry.wires().iter().map(|w| w.format.name);
-        let known: Vec<&str> = names.chain(["shim"]).collect();
+        let known: Vec<&str> = names.chain([SHIM]).collect();
         let what = format!("no wire format \"{}\"; known: {}", c.wire, known.join(", "));
         Problem { key, what }
     })
@@ -404,6 +404,9 @@ fn plan_parts(
             match wire.place(w.name()) {
                 Some(place) => words.push((w.name(), place.word)),
                 None => problems.push(no_word(c, desc, w.name(), wire)),
+            }
+            if w.layout.hop_writable && ends_only(wire, w.name()) {
+                problems.push(no_hops(c, desc, w.name(), wire));
             }
         }
         let mut notes = Vec::new();
@@ -439,6 +442,24 @@ fn no_word(c: &Composition, desc: &Descriptor, word: &str, wire: &dyn Wire) -> P
     let what = format!(
         "{} uses the header word \"{word}\", which wire = \"{}\" does not have; wire = \"shim\" lays \
          out any word",
+        desc.name,
+        wire.name()
+    );
+    Problem {
+        key: format!("{}.wire", c.name),
+        what,
+    }
+}
+
+/// Whether the format has the word and lets no node on the way write it.
+fn ends_only(wire: &dyn Wire, word: &str) -> bool {
+    let decl = wire.format().own().find(|d| d.name == word);
+    decl.is_some_and(|d| !d.hop_writable())
+}
+
+fn no_hops(c: &Composition, desc: &Descriptor, word: &str, wire: &dyn Wire) -> Problem {
+    let what = format!(
+        "{} has nodes write the header word \"{word}\", which wire = \"{}\" lets ends alone write",
         desc.name,
         wire.name()
     );

@@ -302,6 +302,9 @@ impl fmt::Debug for Descriptor {
 /// offer of the part is accepted.
 pub const SOURCES: [&str; 4] = ["segment", "overheard", "timer", "fill"];
 
+/// The name of the format that each composition makes for itself.
+pub const SHIM: &str = "shim";
+
 /// The parts that compositions may name.
 #[derive(Clone, Debug)]
 pub struct Registry {
@@ -313,12 +316,16 @@ pub struct Registry {
 impl Registry {
     /// A registry of these parts; the order is that of the documentation.
     pub fn new(parts: &[&'static Descriptor]) -> Registry {
-        let registry = Registry {
+        Registry::empty().with_wires(wifu_wire::WIRES).with(parts)
+    }
+
+    /// A registry of nothing, not even of the formats that come with WiFu.
+    pub fn empty() -> Registry {
+        Registry {
             parts: Vec::new(),
-            wires: wifu_wire::WIRES.to_vec(),
+            wires: Vec::new(),
             notes: Vec::new(),
-        };
-        registry.with(parts)
+        }
     }
 
     /// With more parts, from other crates.
@@ -340,11 +347,20 @@ impl Registry {
         self.with_notes(notes.copied())
     }
 
-    /// With more wire formats, from other crates; one takes the place of another of its name.
+    /// With more wire formats, from other crates.
+    ///
+    /// # Panics
+    /// If a format has the name of another, or of `shim`: compositions that name it would change
+    /// their header.
     #[must_use]
     pub fn with_wires(mut self, wires: &[&'static WireSpec]) -> Registry {
         for spec in wires {
-            self.wires.retain(|w| w.format.name != spec.format.name);
+            let name = spec.format.name;
+            let taken = name == SHIM || self.wires.iter().any(|w| w.format.name == name);
+            assert!(
+                !taken,
+                "two wire formats are called {name}: give yours a name of its own"
+            );
             self.wires.push(spec);
         }
         self
@@ -414,5 +430,27 @@ mod tests {
             ..Descriptor::EMPTY
         };
         let _ = Registry::new(&[&ONE]).with(&[&OTHER]);
+    }
+
+    #[test]
+    #[should_panic(expected = "two wire formats are called atp: give yours a name of its own")]
+    fn a_format_does_not_take_the_place_of_another() {
+        let _ = Registry::new(&[]).with_wires(&[&wifu_wire::atp::WIRE]);
+    }
+
+    #[test]
+    #[should_panic(expected = "two wire formats are called shim")]
+    fn no_format_takes_the_place_of_the_one_that_compositions_lay_out() {
+        use wifu_wire::atp;
+        static FORMAT: std::sync::LazyLock<wifu_wire::Format> =
+            std::sync::LazyLock::new(|| wifu_wire::Format {
+                name: SHIM,
+                ..atp::FORMAT.clone()
+            });
+        let spec: &'static WireSpec = Box::leak(Box::new(WireSpec {
+            format: &FORMAT,
+            make: atp::WIRE.make,
+        }));
+        let _ = Registry::empty().with_wires(&[spec]);
     }
 }

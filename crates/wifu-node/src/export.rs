@@ -98,6 +98,7 @@ macro_rules! export {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wifu_engine::Library;
 
     #[test]
     fn the_interface_names_hash_compiler_and_what_becomes_of_panics() {
@@ -123,7 +124,7 @@ mod tests {
             name: "mine",
             ..wifu_core::Descriptor::EMPTY
         };
-        let library = wifu_engine::Library::parse(MINE).unwrap();
+        let library = Library::parse(MINE).unwrap();
         let all = Registry::bare().with_parts(&[&PART]);
         let all = all.with_handlers(&[&HANDLER]).with_library(library);
         all.into_brought()
@@ -135,7 +136,7 @@ mod tests {
         assert_eq!((brought.parts.len(), brought.handlers.len()), (1, 1));
         assert!(brought.wires.is_empty());
         let base = "[protocol.tcp-reno]\nnumber = 6\n";
-        let parse = |text: &str| wifu_engine::Library::parse(text).unwrap();
+        let parse = |text: &str| Library::parse(text).unwrap();
         let direct = parse(base).merge(parse(MINE));
         let crossed = parse(base).merge(parse(&brought.compositions));
         assert_eq!(crossed.expand("mine"), direct.expand("mine"));
@@ -147,5 +148,34 @@ mod tests {
         let once = Registry::bare().with_brought(brought()).unwrap();
         let twice = once.with_brought(brought()).map(|_| ()).unwrap_err();
         assert!(twice.starts_with("its part mine has a name"), "{twice}");
+    }
+
+    #[test]
+    fn a_format_that_takes_another_s_name_or_is_not_sound_is_refused() {
+        use wifu_wire::{Format, WireSpec, atp};
+        let refused = |format: Format| {
+            let format: &'static Format = Box::leak(Box::new(format));
+            let make = atp::WIRE.make;
+            let spec: &'static WireSpec = Box::leak(Box::new(WireSpec { format, make }));
+            let brought = Registry::bare().with_wires(&[spec]).into_brought();
+            assert_eq!(brought.wires.len(), 1);
+            let host = Registry::new(wifu_engine::Registry::new(&[]), Library::default());
+            host.with_brought(brought).map(|_| ()).unwrap_err()
+        };
+        let named = |name| Format {
+            name,
+            ..atp::FORMAT.clone()
+        };
+        // One that compositions name, and one that a handler inserts.
+        for taken in ["atp", "delay-shim"] {
+            let said = refused(named(taken));
+            let start = format!("its wire format {taken} has a name that is taken");
+            assert!(said.starts_with(&start), "{said}");
+        }
+        let said = refused(Format {
+            header: 8,
+            ..named("mine")
+        });
+        assert!(said.starts_with("its wire format mine: word "), "{said}");
     }
 }

@@ -6,8 +6,9 @@ use crate::export::Brought;
 use std::sync::{Arc, LazyLock};
 use wifu_core::{Chain, Config, Descriptor, Ground, HandlerConfig, Kinds, Own, Select, Verbs};
 use wifu_engine::blueprint::HopHalf;
+use wifu_engine::descriptor::SHIM;
 use wifu_engine::{Blueprint, Composition, ConfigError, Library};
-use wifu_wire::{Rng, WIRES, WireSpec};
+use wifu_wire::{Rng, WireSpec};
 
 /// A checked composition with all that it brings along.
 #[derive(Clone, Debug)]
@@ -153,8 +154,11 @@ impl Registry {
     }
 
     /// With more wire formats, from other crates.
+    ///
+    /// # Panics
+    /// If a format has the name of another that compositions can name.
     #[must_use]
-    pub fn with_wires(mut self, wires: &[&'static wifu_wire::WireSpec]) -> Registry {
+    pub fn with_wires(mut self, wires: &[&'static WireSpec]) -> Registry {
         self.kinds.parts = self.kinds.parts.with_wires(wires);
         self
     }
@@ -168,7 +172,7 @@ impl Registry {
 
     /// With nothing in it, not even the handlers that come with WiFu.
     pub(crate) fn bare() -> Registry {
-        let parts = wifu_engine::Registry::new(&[]);
+        let parts = wifu_engine::Registry::empty();
         Registry {
             kinds: Kinds {
                 handlers: Vec::new(),
@@ -180,13 +184,10 @@ impl Registry {
 
     /// All of it, for another copy of WiFu.
     pub(crate) fn into_brought(self) -> Brought {
-        // Those that come with WiFu are in every registry: the other copy has its own.
-        let own = |w: &&WireSpec| WIRES.iter().any(|known| core::ptr::eq(*known, *w));
-        let wires = self.kinds.parts.wires().iter().filter(|w| !own(w));
         Brought {
             parts: self.kinds.parts.parts().to_vec(),
             handlers: self.kinds.handlers,
-            wires: wires.copied().collect(),
+            wires: self.kinds.parts.wires().to_vec(),
             compositions: self.library.to_toml(),
         }
     }
@@ -194,7 +195,8 @@ impl Registry {
     /// With all that a loaded library brought.
     ///
     /// # Errors
-    /// Names of parts and handlers that are there already, and compositions that can't be read.
+    /// Names of parts, handlers and formats that are there already, formats whose declaration is
+    /// not sound ([`wifu_wire::Format::faults`]), and compositions that can't be read.
     pub fn with_brought(self, brought: Brought) -> Result<Registry, String> {
         let parts = |all: &[&'static wifu_engine::Descriptor]| -> Vec<&'static str> {
             all.iter().map(|d| d.name).collect()
@@ -203,10 +205,28 @@ impl Registry {
         fresh("part", parts(self.parts().parts()), parts(&brought.parts))?;
         let (known, more) = (&self.kinds.handlers, &brought.handlers);
         fresh("handler", handlers(known), handlers(more))?;
+        let wires: Vec<&'static str> = brought.wires.iter().map(|w| w.format.name).collect();
+        fresh("wire format", self.formats(), wires)?;
+        let faults: Vec<String> = brought
+            .wires
+            .iter()
+            .flat_map(|w| w.format.faults())
+            .collect();
+        if !faults.is_empty() {
+            return Err(format!("its wire format {}", faults.join("; ")));
+        }
         let library = Library::parse(&brought.compositions).map_err(|e| e.to_string())?;
         let registry = self.with_parts(&brought.parts);
         let registry = registry.with_handlers(&brought.handlers);
         Ok(registry.with_wires(&brought.wires).with_library(library))
+    }
+
+    /// Names of formats: those that compositions name, and those that handlers insert.
+    fn formats(&self) -> Vec<&str> {
+        let wires = self.kinds.parts.wires().iter().map(|w| w.format.name);
+        let inserted = self.kinds.handlers.iter().filter_map(|d| d.inserts);
+        let all = wires.chain(inserted.map(|f| f.name));
+        all.chain([SHIM]).collect()
     }
 
     /// The compositions.

@@ -25,8 +25,11 @@ fn pseudo() -> Pseudo {
     }
 }
 
-/// What was understood is written and understood again, the same.
-fn wire_format(wire: &dyn Wire, bytes: &[u8]) {
+/// What a codec understands of any octets is written and understood again, the same.
+///
+/// # Panics
+/// If it is not.
+pub fn wire(wire: &dyn Wire, bytes: &[u8]) {
     wire.verify(&pseudo(), bytes);
     let mut head = Head::default();
     let Ok(n) = wire.parse(bytes, &mut head) else {
@@ -49,7 +52,7 @@ fn wire_format(wire: &dyn Wire, bytes: &[u8]) {
     assert_eq!(again.ranges(), &head.ranges()[..kept]);
     let mut answer = Head::default();
     if wire.refuse(&head, (bytes.len() - n) as u32, &mut answer) {
-        wire.emit(&answer, &mut out[..80]);
+        wire.emit(&answer, &mut out);
     }
     let mut held = bytes.to_vec();
     wire.patch(&head, &mut held);
@@ -58,17 +61,17 @@ fn wire_format(wire: &dyn Wire, bytes: &[u8]) {
 
 /// The TCP header and its options.
 pub fn tcp(bytes: &[u8]) {
-    wire_format(&Tcp, bytes);
+    wire(&Tcp, bytes);
 }
 
 /// ATP's header and its holes, as it came and as if it were of our version.
 pub fn atp(bytes: &[u8]) {
     let codec = (wifu_wire::atp::WIRE.make)();
-    wire_format(&*codec, bytes);
+    wire(&*codec, bytes);
     let mut ours = bytes.to_vec();
     if let Some(version) = ours.get_mut(8..10) {
         version.copy_from_slice(&[1, 1]);
-        wire_format(&*codec, &ours);
+        wire(&*codec, &ours);
     }
 }
 
@@ -95,7 +98,7 @@ pub fn dictionaries() -> Vec<(&'static str, String)> {
 /// The composed header.
 pub fn shim(bytes: &[u8]) {
     let shim = shim::codec(SHIM_ID, &SHIM_WORDS).expect("a good layout");
-    wire_format(&shim, bytes);
+    wire(&shim, bytes);
     // The same bytes as if they were for this layout, so that more than the identity is looked at.
     let mut ours = vec![0; 128];
     let n = shim.emit(&Head::default(), &mut ours).min(bytes.len());
@@ -104,7 +107,7 @@ pub fn shim(bytes: &[u8]) {
         bytes[..2].copy_from_slice(&ours[..2]);
         bytes[8..12].copy_from_slice(&ours[8..12]);
     }
-    wire_format(&shim, &bytes);
+    wire(&shim, &bytes);
 }
 
 /// The IPv4 header.

@@ -9,3 +9,4 @@ pub mod fuzz;
 pub mod lean;
 pub mod pair;
 pub mod seg;
+pub mod wire;

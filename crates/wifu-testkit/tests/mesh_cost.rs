@@ -12,6 +12,8 @@ mod opener;
 mod paced;
 #[path = "../../../examples/custom/src/rated.rs"]
 mod rated;
+#[path = "../../../examples/custom/src/record_wire.rs"]
+mod record_wire;
 
 use wifu_engine::Library;
 use wifu_node::Registry;
@@ -26,6 +28,7 @@ static COUNTING: Counting = Counting;
 fn registry() -> Registry {
     let parts = wifu_parts::registry().with(&[
         &opener::OPENER,
+        &opener::PLAIN_OPENER,
         &paced::PACED,
         &rated::HOLE_LIST,
         &rated::DELAY_RATE,
@@ -42,7 +45,7 @@ fn registry() -> Registry {
     ];
     let own = texts.map(|text| Library::parse(text).unwrap_or_else(|e| panic!("{e}")));
     let library = own.into_iter().fold(wifu_parts::library(), Library::merge);
-    Registry::new(parts, library)
+    Registry::new(parts, library).with_wires(&[&record_wire::WIRE])
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The ends of the hop protocol: they number packets, not octets, and take what the lanes between
 //! them say of their fate.
 
-use crate::hop_lane::{CREDITS, LAST_HOP, LHACK, PACK, is_next};
+use crate::hop_lane::{LAST_HOP, LHACK, PACK, is_next};
 use std::collections::VecDeque;
 use wifu_engine::board::{RxFacts, TxFacts};
 use wifu_engine::component::Cx;
@@ -25,7 +25,7 @@ pub static RECORD_SOURCE: Descriptor = Descriptor {
     name: "record-source",
     role: Role::Reliable,
     doc: "End-to-end reliability over packet numbers: passive acknowledgement and lists.",
-    words: &[PACK.read(), REQUEST.written(), LAST.written()],
+    words: &[PACK.read(), REQUEST.written(), LAST.written(), LHACK.read()],
     probes: &["passive", "explicit", "resent", "asked"],
     reads: Facts::CONN,
     writes: Facts::TX,
@@ -40,7 +40,7 @@ pub static RECORD_SOURCE: Descriptor = Descriptor {
     hooks: &["segment", "overheard"],
     build: |p| {
         Ok(Box::new(RecordSource {
-            words: ["pack", "request", "last"].map(|w| p.word(w)),
+            words: ["pack", "request", "last", LAST_HOP].map(|w| p.word(w)),
             table: VecDeque::new(),
             queued: 0,
             ask: false,
@@ -58,8 +58,8 @@ struct Going {
 }
 
 struct RecordSource {
-    /// pack, request, last.
-    words: [Word; 3],
+    /// pack, request, last, last_hop.
+    words: [Word; 4],
     /// From `una` on.
     table: VecDeque<Going>,
     queued: u32,
@@ -117,7 +117,12 @@ impl Component for RecordSource {
         if !cx.board.conn.running || head.flags.has(Flags::SYN) {
             return Admit::Pass;
         }
-        if let Some(ack) = head.ack
+        // A source beside the destination is its last hop, and is told so.
+        let told = match head.get(self.words[3]) {
+            1 => Some(Seq(head.get(self.words[0])).plus(1)),
+            _ => head.ack,
+        };
+        if let Some(ack) = told
             && self.acknowledge(ack, cx)
         {
             self.counts[1] += 1;
@@ -228,14 +233,7 @@ pub static RECORD_SINK: Descriptor = Descriptor {
     name: "record-sink",
     role: Role::Receive,
     doc: "Delivers records in order; acknowledges to the last hop, lists what is missing.",
-    // The credits are between hops: the ends only lay out their place.
-    words: &[
-        PACK.written(),
-        CREDITS.written(),
-        LHACK.written(),
-        REQUEST.read(),
-        LAST.read(),
-    ],
+    words: &[PACK.written(), LHACK.written(), REQUEST.read(), LAST.read()],
     probes: &["last_hop_acks", "lists", "parked"],
     reads: Facts::CONN,
     wants: Facts::TX,
@@ -251,7 +249,7 @@ pub static RECORD_SINK: Descriptor = Descriptor {
     hooks: &["segment", "stamp"],
     build: |p| {
         Ok(Box::new(RecordSink {
-            words: ["pack", "credits", LAST_HOP, "request", "last"].map(|w| p.word(w)),
+            words: ["pack", LAST_HOP, "request", "last"].map(|w| p.word(w)),
             owed: VecDeque::new(),
             last: None,
             ts: 0,
@@ -267,8 +265,8 @@ const GAP: Span = Span(50_000_000);
 const AGAIN: Span = Span(200_000_000);
 
 struct RecordSink {
-    /// pack, credits, last_hop, request, last.
-    words: [Word; 5],
+    /// pack, last_hop, request, last.
+    words: [Word; 4],
     /// Numbers to acknowledge to the last hop.
     owed: VecDeque<Seq>,
     last: Option<Seq>,
@@ -287,7 +285,7 @@ impl RecordSink {
             self.refused = true;
             return;
         };
-        if seg.head.get(self.words[4]) == 1 {
+        if seg.head.get(self.words[3]) == 1 {
             self.last = Some(number);
         }
         self.owed.push_back(number);
@@ -295,7 +293,7 @@ impl RecordSink {
         self.counts[2] += u32::from(waits);
         cx.write(|r: &mut RxFacts| r.nxt = r.nxt.plus(record.advanced));
         let fin = self.finish(cx);
-        self.due |= seg.head.get(self.words[3]) == 1;
+        self.due |= seg.head.get(self.words[2]) == 1;
         if Self::holes(cx) && !cx.out.armed(0) {
             cx.out.arm_after(0, GAP);
         }
@@ -353,7 +351,7 @@ impl Component for RecordSink {
         if head.flags.has(Flags::SYN) && !cx.board.rx.synced {
             let (irs, first) = (head.seq, head.seq.plus(1));
             cx.write(|r: &mut RxFacts| (r.irs, r.nxt, r.synced) = (irs, first, true));
-        } else if !seg.payload.is_empty() || head.get(self.words[4]) == 1 {
+        } else if !seg.payload.is_empty() || head.get(self.words[3]) == 1 {
             self.ts = head.ts.unwrap_or(self.ts);
             self.on_data(seg, cx);
         }
@@ -393,7 +391,7 @@ impl Component for RecordSink {
             };
             out.head.seq = number;
             out.head.set(self.words[0], nxt.minus(1).0);
-            out.head.set(self.words[2], 1);
+            out.head.set(self.words[1], 1);
             self.counts[0] += 1;
         } else {
             self.due = false;
@@ -404,7 +402,8 @@ impl Component for RecordSink {
     }
 
     fn stamp(&mut self, out: &mut Out<'_>, cx: &mut Cx<'_>) {
-        if cx.board.rx.synced {
+        // Records and what goes to the last hop tell it by `pack`.
+        if cx.board.rx.synced && matches!(out.kind, Kind::Control | Kind::Ack) {
             out.head.ack = Some(cx.board.rx.nxt);
         }
     }

@@ -1,4 +1,4 @@
-//! Parts, a handler, a lane and compositions outside WiFu's own crates.
+//! Parts, a handler, a wire format, a lane and compositions outside WiFu's own crates.
 #![forbid(unsafe_code)]
 
 pub mod hop_ends;
@@ -6,6 +6,7 @@ pub mod hop_lane;
 pub mod opener;
 pub mod paced;
 pub mod rated;
+pub mod record_wire;
 pub mod weak_signal;
 
 use wifu_engine::Library;
@@ -18,6 +19,7 @@ pub fn register(registry: Registry) -> Registry {
     registry
         .with_parts(PARTS)
         .with_handlers(HANDLERS)
+        .with_wires(WIRES)
         .with_library(library())
 }
 
@@ -25,6 +27,7 @@ pub fn register(registry: Registry) -> Registry {
 pub static PARTS: &[&wifu_engine::Descriptor] = &[
     &paced::PACED,
     &opener::OPENER,
+    &opener::PLAIN_OPENER,
     &rated::HOLE_LIST,
     &rated::DELAY_RATE,
     &rated::EPOCH_FEEDBACK,
@@ -36,6 +39,9 @@ pub static PARTS: &[&wifu_engine::Descriptor] = &[
 
 /// The handlers of this crate.
 pub static HANDLERS: &[&wifu_core::Descriptor] = &[&weak_signal::WEAK_SIGNAL];
+
+/// The wire formats of this crate.
+pub static WIRES: &[&wifu_wire::WireSpec] = &[&record_wire::WIRE];
 
 /// The rate-gated protocol, whose handler comes with it.
 pub const RATED: &str = include_str!("rated.toml");

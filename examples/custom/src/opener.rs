@@ -13,6 +13,30 @@ use wifu_wire::{Class, Flags, Seq, Span, Time, Word};
 
 pub static OPENER: Descriptor = OPENS_AT_ONCE;
 
+/// [`OPENER`] for protocols without feedback: it marks nothing in the header and probes nobody.
+pub static PLAIN_OPENER: Descriptor = Descriptor {
+    name: "plain-opener",
+    doc: "Opens with a SYN and its answer.",
+    words: &[],
+    hears: &[
+        ("connect", &[]),
+        ("listen", &[]),
+        ("closing", &[]),
+        ("segment", &["opened", "ended"]),
+        ("timer", &["ended"]),
+        ("acked", &["ended"]),
+        ("?arrived", &[]),
+    ],
+    offers: &[Kind::Control],
+    build: |p| {
+        Ok(Box::new(Opener {
+            zero: p.flag("isn_zero"),
+            ..Opener::default()
+        }))
+    },
+    ..OPENS_AT_ONCE
+};
+
 /// What [`OPENER`] is; others differ in who opens a connection.
 pub const OPENS_AT_ONCE: Descriptor = Descriptor {
     name: "opener",
@@ -44,7 +68,7 @@ pub const OPENS_AT_ONCE: Descriptor = Descriptor {
     hooks: &["segment"],
     build: |p| {
         Ok(Box::new(Opener {
-            words: ["request", "feedback", "quick"].map(|w| p.word(w)),
+            marks: Some(["request", "feedback", "quick"].map(|w| p.word(w))),
             zero: p.flag("isn_zero"),
             ..Opener::default()
         }))
@@ -59,7 +83,7 @@ const TRIES: u32 = 6;
 #[derive(Default)]
 struct Opener {
     /// request, feedback, quick.
-    words: [Word; 3],
+    marks: Option<[Word; 3]>,
     zero: bool,
     ask: bool,
     answer: bool,
@@ -130,7 +154,8 @@ impl Component for Opener {
             }
             _ => {}
         }
-        if seg.head.get(self.words[2]) == 1 && self.probing {
+        let quick = |[_, _, quick]: [Word; 3]| seg.head.get(quick) == 1;
+        if self.probing && self.marks.is_some_and(quick) {
             (self.probe, self.probing, self.tries) = (false, false, 0);
             cx.out.disarm(RETRY);
         }
@@ -191,8 +216,10 @@ impl Component for Opener {
     fn fill(&mut self, want: &Want, out: &mut Out<'_>, cx: &mut Cx<'_>) {
         if self.answer {
             out.head.flags = Flags::SYN;
-            out.head.set(self.words[1], 1);
-            out.head.set(self.words[2], 1);
+            if let Some([_, feedback, quick]) = self.marks {
+                out.head.set(feedback, 1);
+                out.head.set(quick, 1);
+            }
             out.head.seq = self.iss(cx);
             self.answer = false;
             return;
@@ -201,7 +228,9 @@ impl Component for Opener {
             Kind::Control => (Flags::SYN, self.iss(cx)),
             _ => (Flags::default(), cx.board.tx.max),
         };
-        out.head.set(self.words[0], 1);
+        if let Some([request, ..]) = self.marks {
+            out.head.set(request, 1);
+        }
         (self.ask, self.probe) = (false, false);
         out.head.ts = Some(cx.now.wire_micros());
         cx.out.arm_after(

@@ -20,11 +20,33 @@ fn part_handler_and_composition_are_listed_and_described() {
         ("protocols", "paced"),
         ("gates", "four-hop-delay"),
         ("handlers", "weak-signal"),
+        ("formats", "hop-record"),
     ] {
         let (ok, said) = custom(&["list", kind]);
         assert!(ok && said.contains(&format!("\n  {name}")), "{said}");
         let (ok, said) = custom(&["describe", name]);
         assert!(ok && said.starts_with(&format!("{name} (")), "{said}");
+    }
+}
+
+#[test]
+fn the_dissector_reads_the_format_word_by_word() {
+    let (ok, said) = custom(&["dissector"]);
+    assert!(ok, "{said}");
+    for line in [
+        "carry(246, declared[\"hop-record\"], \"hop\")",
+        "carry(247, declared[\"hop-record\"], \"hop-without-credits\")",
+    ] {
+        assert!(said.contains(line), "{line}\n{said}");
+    }
+    let (ok, said) = custom(&["dissector", "--json"]);
+    assert!(ok, "{said}");
+    let formats: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let formats = formats.as_array().unwrap();
+    let own = formats.iter().find(|f| f["name"] == "hop-record").unwrap();
+    let words = own["words"].as_array().unwrap();
+    for w in custom::record_wire::FORMAT.words.iter() {
+        assert!(words.iter().any(|found| found["name"] == w.name), "{own}");
     }
 }
 

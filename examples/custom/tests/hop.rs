@@ -10,6 +10,7 @@ use wifu_sim::scenario::Scenario;
 fn registry() -> Registry {
     wifu::standard()
         .with_parts(custom::PARTS)
+        .with_wires(custom::WIRES)
         .with_library(custom::library())
 }
 
@@ -76,8 +77,8 @@ fn credits_hold_every_sender_back_and_no_lane_overflows() {
         println!("{}: {lane:?}", node.name);
         assert_eq!((lane.full, lane.idled, lane.unlaned), (0, 0, 0));
         assert!(lane.most <= 8);
-        // 1424 bytes of payload each, and one that says it is the last.
-        assert_eq!(lane.taken, if node.name == "n5" { 0 } else { 212 });
+        // 1456 bytes of payload each, and one that says it is the last.
+        assert_eq!(lane.taken, if node.name == "n5" { 0 } else { 208 });
     }
     let (passive, explicit) = (
         value("flow.1.record-source.passive"),
@@ -96,7 +97,7 @@ fn credits_hold_every_sender_back_and_no_lane_overflows() {
     // At the last hop each copy that the destination did not confirm in time goes again.
     let end = lanes(&outcome)[3];
     assert_eq!(end.copies, end.sent);
-    assert_eq!(flow.packets.copies, end.sent - 212);
+    assert_eq!(flow.packets.copies, end.sent - 208);
     let packets = flow.packets;
     let away = packets.delivered + packets.link + packets.queue + packets.hop + packets.inside;
     assert_eq!(packets.sent + packets.copies, away, "{packets:?}");
@@ -207,6 +208,7 @@ fn it_is_refused_without_its_lane() {
     let library = Library::parse(&custom::HOP[..lane]).unwrap();
     let registry = wifu::standard()
         .with_parts(custom::PARTS)
+        .with_wires(custom::WIRES)
         .with_library(library);
     let text = format!("{CHAIN}{}", flow("n1", "n5", "hop", "300k"));
     let error = simulation(&text, &registry).err().expect("it is refused");

@@ -46,6 +46,7 @@ fn names_are_known_with_the_library_and_not_without() {
         ("protocols", "paced"),
         ("gates", "four-hop-delay"),
         ("handlers", "weak-signal"),
+        ("formats", "hop-record"),
     ] {
         let listed = format!("\n  {name} ");
         let (ok, said) = loading(&["list", kind]);
@@ -58,6 +59,15 @@ fn names_are_known_with_the_library_and_not_without() {
 }
 
 #[test]
+fn the_dissector_knows_the_format_that_was_loaded() {
+    let (ok, said) = loading(&["dissector"]);
+    let line = "carry(246, declared[\"hop-record\"], \"hop\")";
+    assert!(ok && said.contains(line), "{said}");
+    let (ok, said) = run(&mut wifu(), &["dissector"]);
+    assert!(ok && !said.contains("hop-record"), "{said}");
+}
+
+#[test]
 fn both_ways_do_the_same() {
     let path = std::env::temp_dir().join(format!("custom-load-{}.toml", std::process::id()));
     let mine = "[protocol.mine]\nextends = \"paced\"\nnumber = 242\nset = { hop_factor = 3.0 }\n";
@@ -66,12 +76,15 @@ fn both_ways_do_the_same() {
     let mesh = ["sim", "--json", "--topo", "linear,3", "--set", "TB-W9"];
     let of_file = ["--flow", "n1:n3:mine,bytes=50k", "--file", &file];
     let handled = ["--flow", "n1:n3:rated,bytes=50k"];
-    let commands: [&[&str]; 5] = [
+    let own_header = ["--flow", "n1:n3:hop,bytes=50k"];
+    let commands: [&[&str]; 7] = [
         &["check", &file],
         &["describe", "rated"],
         &["mock", "--protocol", "paced", "--bytes", "100k", "--json"],
         &[&mesh[..], &of_file].concat(),
         &[&mesh[..], &handled].concat(),
+        &[&mesh[..], &own_header].concat(),
+        &["describe", "hop-record"],
     ];
     let outcomes = commands.map(|args| (custom(args), loading(args)));
     std::fs::remove_file(&path).unwrap();

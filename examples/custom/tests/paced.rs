@@ -64,6 +64,7 @@ fn registry() -> Registry {
     wifu::standard()
         .with_parts(custom::PARTS)
         .with_handlers(custom::HANDLERS)
+        .with_wires(custom::WIRES)
         .with_library(custom::library())
         .with_parts(&[&TOLD])
         .with_library(Library::parse(&told).unwrap_or_else(|e| panic!("{e}")))

@@ -10,6 +10,7 @@ use wifu_sim::scenario::Scenario;
 fn registry() -> Registry {
     wifu::standard()
         .with_parts(custom::PARTS)
+        .with_wires(custom::WIRES)
         .with_library(custom::library())
 }
 

@@ -10,6 +10,7 @@ fn registry() -> Registry {
     wifu::standard()
         .with_parts(custom::PARTS)
         .with_handlers(custom::HANDLERS)
+        .with_wires(custom::WIRES)
         .with_library(custom::library())
 }
 
