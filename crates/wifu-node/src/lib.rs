@@ -4,6 +4,7 @@
 
 mod custody;
 pub mod export;
+pub mod facts;
 mod lanes;
 mod registry;
 mod substrate;
@@ -11,6 +12,7 @@ mod turn;
 mod ways;
 
 pub use custody::{FlowKey, LaneCounters, LanesConfig, Origin, Seen, Took};
+pub use facts::Teller;
 pub use lanes::{Down, Lanes};
 pub use registry::{Catalog, Protocol, Registry, tell_apart};
 pub use substrate::Substrate;

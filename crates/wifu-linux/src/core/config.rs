@@ -6,6 +6,8 @@ use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use wifu_core::{Chain, Config, ConfigError, Full, Ground, Hook, Hooks, Kinds, Verbs};
+use wifu_engine::Fact;
+use wifu_node::{Teller, facts};
 use wifu_wire::{Rng, Span};
 
 /// Everything that is configured.
@@ -224,12 +226,28 @@ impl CoreConfig {
     /// Unknown names and parameters, and what is out of range.
     pub fn chain(&self, kinds: &Kinds) -> Result<Chain, ConfigError> {
         // The kernel keeps held packets; it keeps no copies, and we have no socket to send by.
-        let can = match &self.settings.monitor {
-            Some(_) => Verbs::HOLD.with(Verbs::STATUS),
-            None => Verbs::HOLD,
+        let ground = Ground {
+            kinds,
+            can: Verbs::HOLD,
+            told: &self.told(),
         };
-        let rng = Rng::new(self.settings.seed);
-        self.handlers.chain(&rng, Ground { kinds, can })
+        self.handlers.chain(&Rng::new(self.settings.seed), ground)
+    }
+
+    /// What handlers are told with these settings.
+    fn told(&self) -> Vec<Fact> {
+        let settings = &self.settings;
+        let mut told = facts::told(&[Teller::Core]);
+        if settings.monitor.is_some() {
+            told.extend(facts::told(&[Teller::Monitor]));
+        }
+        if settings.delay_dir.is_some() {
+            told.extend(facts::told(&[Teller::DriverFiles]));
+        }
+        if !settings.overhear.is_empty() {
+            told.push(Fact::Overheard);
+        }
+        told
     }
 
     /// The rules: those of the configuration, or one per hook and protocol of the handlers. Made
