@@ -7,12 +7,16 @@ use std::sync::Arc;
 use wifu_core::{
     Descriptor as HandlerDescriptor, Handler, Hook, Hooks, HopCx, Packet, TxStatus, Verdict, ip,
 };
-use wifu_engine::{Admit, Board, Component, Cx, Descriptor, Fact, Library, Role, Segment, Signal};
+use wifu_engine::board::ConnFacts;
+use wifu_engine::{
+    Admit, Board, Component, Cx, Descriptor, Fact, Facts, Kind, Library, Out, Payload, Role,
+    Segment, Signal, Want,
+};
 use wifu_node::{Registry, Teller};
 use wifu_sim::mesh::Simulation;
 use wifu_sim::scenario::Scenario;
 use wifu_sim::{Flow, MockBuilder, Span, Stop};
-use wifu_wire::{FrameFacts, Rate};
+use wifu_wire::{FrameFacts, Rate, Time};
 
 thread_local! {
     /// What parts and handlers of the test that runs in this thread learned.
@@ -27,6 +31,45 @@ fn learn(who: usize, facts: &[(Fact, bool)]) {
         let there = facts.iter().filter(|(_, there)| *there);
         all[who].extend(there.map(|(fact, _)| *fact));
     });
+}
+
+/// A lane's queue, which hands down what came first.
+static QUEUE: Descriptor = Descriptor {
+    name: "queue",
+    role: Role::Reliable,
+    doc: "Hands down what came first.",
+    writes: Facts::TX.with(Facts::CONN),
+    hears: &[("wrote", &["opened"])],
+    offers: &[Kind::New],
+    needs: &[("store", &["packets"])],
+    build: |_| Ok(Box::new(Queue)),
+    ..Descriptor::EMPTY
+};
+
+struct Queue;
+
+impl Component for Queue {
+    fn on_signal(&mut self, _wrote: &Signal, cx: &mut Cx<'_>) {
+        if !cx.board.conn.running {
+            cx.write(|c: &mut ConnFacts| c.running = true);
+            cx.out.emit(Signal::Opened);
+        }
+    }
+
+    fn offer(&self, kind: Kind, board: &Board, _: Time) -> Option<Want> {
+        let (bytes, least) = (1, 1);
+        (board.app.queued > 0).then_some(Want { kind, bytes, least })
+    }
+
+    fn fill(&mut self, _: &Want, out: &mut Out<'_>, cx: &mut Cx<'_>) {
+        if let Some((ticket, number)) = cx.store.pop() {
+            out.head.seq = number;
+            out.payload = Payload::Packet {
+                ticket,
+                keep: false,
+            };
+        }
+    }
 }
 
 /// Writes down which facts are there.
@@ -118,12 +161,16 @@ impl Handler for Observer {
     }
 }
 
+/// One whose ends look, and one whose lanes do.
+const WATCHED: &str = "[protocol.watched]\nextends = \"tcp-newreno\"\nwatch.add = [\"witness\"]\n\
+                       [protocol.laned]\nextends = \"tcp-newreno\"\nnumber = 250\n\
+                       [lane.laned]\nreliable = \"queue\"\nwatch = [\"witness\"]\n";
+
 fn registry(more: &str) -> Registry {
-    let own = "[protocol.watched]\nextends = \"tcp-newreno\"\nwatch.add = [\"witness\"]\n";
-    let own = Library::parse(&format!("{own}{more}")).unwrap_or_else(|e| panic!("{e}"));
+    let own = Library::parse(&format!("{WATCHED}{more}")).unwrap_or_else(|e| panic!("{e}"));
     let registry = Registry::new(wifu_parts::registry(), wifu_parts::library().merge(own));
     registry
-        .with_parts(&[&WITNESS, &SENSITIVE, &QUICK])
+        .with_parts(&[&WITNESS, &QUEUE, &SENSITIVE, &QUICK])
         .with_handlers(&[&OBSERVER])
 }
 
@@ -170,10 +217,10 @@ fn simulation(
     Simulation::new(&scenario, registry).map_err(|e| e.to_string())
 }
 
-/// What parts and handlers learn during a file's transfer over a network.
-fn learned(network: &str) -> [BTreeSet<Fact>; 2] {
+/// What parts, of ends or of lanes, and handlers learn during a file's transfer over a network.
+fn learned(network: &str, protocol: &str) -> [BTreeSet<Fact>; 2] {
     let observer = "[[handler]]\nuse = \"observer\"\n";
-    let mut simulation = simulation(network, "watched", observer, &registry("")).unwrap();
+    let mut simulation = simulation(network, protocol, observer, &registry("")).unwrap();
     simulation.run();
     assert!(simulation.outcome().flows[0].finished);
     LEARNED.take()
@@ -181,12 +228,24 @@ fn learned(network: &str) -> [BTreeSet<Fact>; 2] {
 
 #[test]
 fn radios_tell_what_the_table_says_and_no_more() {
-    assert_eq!(learned(RADIOS), table(Teller::Radios));
+    for protocol in ["watched", "laned"] {
+        assert_eq!(
+            learned(RADIOS, protocol),
+            table(Teller::Radios),
+            "{protocol}"
+        );
+    }
 }
 
 #[test]
 fn wires_tell_what_the_table_says_and_no_more() {
-    assert_eq!(learned(&wires()), table(Teller::Wires));
+    for protocol in ["watched", "laned"] {
+        assert_eq!(
+            learned(&wires(), protocol),
+            table(Teller::Wires),
+            "{protocol}"
+        );
+    }
 }
 
 #[test]

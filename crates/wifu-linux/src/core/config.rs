@@ -441,6 +441,31 @@ mod tests {
     }
 
     #[test]
+    fn handlers_are_told_what_the_settings_make_known() {
+        static WEAK: wifu_core::Descriptor = wifu_core::Descriptor {
+            name: "weak",
+            hooks: Hooks::ALL,
+            requires: &[Fact::Transmitter, Fact::LinkDelay],
+            build: |_| Err(String::from("it would be built")),
+            ..wifu_core::Descriptor::EMPTY
+        };
+        let said = |text: &str| {
+            let config = CoreConfig::read(text, true).unwrap();
+            let made = config.chain(&kinds().with(&[&WEAK]));
+            made.err().map(|e| e.to_string()).unwrap_or_default()
+        };
+        let status = "[[handler]]\nuse = \"logger\"\nstatus = true\n";
+        assert!(said(status).contains("it requires status (what became of transmissions), which"));
+        assert_eq!(said(&format!("[core]\nmonitor = \"mon0\"\n{status}")), "");
+        let weak = "[[handler]]\nuse = \"weak\"\n";
+        assert!(said(weak).contains("it requires link.delay (delay of the link layer), which is"));
+        for more in ["monitor = \"mon0\"", "delay_dir = \"/proc/driver\""] {
+            let said = said(&format!("[core]\n{more}\n{weak}"));
+            assert!(said.contains("it would be built"), "{said}");
+        }
+    }
+
+    #[test]
     fn no_rule_sends_packets_to_a_queue_without_handlers() {
         for (rule, wanted) in [
             ("INPUT -p udp -j NFQUEUE", Hooks::of(&[Hook::Input])),
