@@ -55,11 +55,11 @@ impl Teller {
         !matches!(self, Teller::Core | Teller::Monitor | Teller::DriverFiles)
     }
 
-    /// The facts that it tells, as far as their reader can read them. Facts of a way are known while
-    /// there is a route, those of a frame when it came over the link, averages from the first
-    /// sample on. A wire has a rate unless it is unlimited, and what is overheard is told where
-    /// radios are `promiscuous`. Plans of radios have received powers: nobody knows the transmit
-    /// power.
+    /// The facts that it tells, as far as their reader can read them. Facts of a way are known
+    /// while there is a route, those of a frame when it came over the link, averages from the
+    /// first sample on. A wire has a rate unless it is unlimited, and what is overheard is told
+    /// where radios are `promiscuous`. Plans of radios have received powers: nobody knows the
+    /// transmit power.
     pub const fn tells(self) -> &'static [Fact] {
         match self {
             Teller::Radios => &[

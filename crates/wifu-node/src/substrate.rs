@@ -77,8 +77,8 @@ fn overhearing(b: &Blueprint) -> impl Iterator<Item = &'static str> {
 }
 
 impl Protocol {
-    /// Whether all that it is made of acts on a substrate, and has what it requires there: what does
-    /// not would let it run and mean nothing.
+    /// Whether all that it is made of acts on a substrate, and has what it requires there: what
+    /// does not would let it run and mean nothing.
     ///
     /// # Errors
     /// What the substrate cannot give, who needs it, and where it is to be had.

@@ -24,8 +24,8 @@ mod handlers;
 /// `wifu list`.
 #[derive(Args)]
 pub struct ListArgs {
-    /// Only this kind: protocols, parts, handlers, formats, annotations, facts, profiles, sets, or a
-    /// role such as judge or congestion
+    /// Only this kind: protocols, parts, handlers, formats, annotations, facts, profiles, sets, or
+    /// a role such as judge or congestion
     #[arg(value_name = "KIND")]
     kind: Option<String>,
     #[command(flatten)]
