@@ -76,6 +76,9 @@ def parts(known: list[dict[str, Any]]) -> list[str]:
             lines += ["", f"**`{p['name']}`** — {p['doc']}"]
             if p["cites"]:
                 lines += ["", f"Sources: {', '.join(p['cites'])}."]
+            if p["requires"]:
+                facts = ", ".join(f"`{fact}`" for fact in p["requires"])
+                lines += ["", f"Requires {facts}."]
             if p["params"]:
                 lines += ["", "| parameter | default | range | |", "|---|---|---|---|"]
             for q in p["params"]:

@@ -18,9 +18,9 @@ use crate::hook::{Hook, Hooks};
 use crate::select::{HopWord, Select};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use wifu_engine::Registry;
 use wifu_engine::composition::text_of;
 use wifu_engine::params::{Params, Value, values};
+use wifu_engine::{Fact, Registry};
 use wifu_wire::names::unknown;
 use wifu_wire::{Note, Rng, Wire, Word};
 
@@ -111,6 +111,8 @@ pub struct Ground<'a> {
     pub kinds: &'a Kinds,
     /// What handlers can do there.
     pub can: Verbs,
+    /// What they are told there.
+    pub told: &'a [Fact],
 }
 
 /// The packets of a composition, for handlers that belong to it.
@@ -244,22 +246,40 @@ fn words(
     Ok(found)
 }
 
-/// Whether a handler with these parameters can do what it must.
-fn able(d: &Descriptor, values: &[(&'static str, Value)], can: Verbs) -> Result<(), ConfigError> {
+/// Whether a handler can do what it must.
+fn able(d: &Descriptor, can: Verbs) -> Result<(), ConfigError> {
     let cannot = d.needs.beyond(can);
-    if !cannot.is_empty() {
-        return wrong(format!(
-            "it must {}, which handlers cannot here",
-            cannot.join(" and ")
-        ));
+    if cannot.is_empty() {
+        return Ok(());
     }
-    for (param, needs) in d.needs_with {
-        let cannot = needs.beyond(can);
-        if !cannot.is_empty() && values.contains(&(param, Value::Flag(true))) {
+    wrong(format!(
+        "it must {}, which handlers cannot here",
+        cannot.join(" and ")
+    ))
+}
+
+/// The facts that a handler with these parameters requires, each with the parameter that makes it
+/// do so.
+fn required(d: &Descriptor, values: &[(&'static str, Value)]) -> Vec<(Fact, Option<&'static str>)> {
+    let on = |param: &'static str| values.contains(&(param, Value::Flag(true)));
+    let always = d.requires.iter().map(|f| (*f, None));
+    let set = d.requires_with.iter().filter(|(param, _)| on(param));
+    always
+        .chain(set.flat_map(|(param, facts)| facts.iter().map(|f| (*f, Some(*param)))))
+        .collect()
+}
+
+/// Whether handlers are told all of it.
+fn informed(required: &[(Fact, Option<&'static str>)], told: &[Fact]) -> Result<(), ConfigError> {
+    for (fact, param) in required {
+        let with = param.map_or(String::new(), |p| format!("with {p} = on "));
+        if !fact.for_handlers() {
             return wrong(format!(
-                "with {param} = on it must {}, which handlers cannot here",
-                cannot.join(" and ")
+                "{with}it requires {fact}, which parts are told and handlers are not"
             ));
+        }
+        if !told.contains(fact) {
+            return wrong(format!("{with}it requires {fact}, which is not known here"));
         }
     }
     Ok(())
@@ -313,6 +333,16 @@ impl HandlerConfig {
         self.push(&mut Chain::new(), *rng, ground, None)
     }
 
+    /// What it cannot do without and only a substrate knows, its parameters considered.
+    ///
+    /// # Errors
+    /// Unknown names, values out of range.
+    pub fn requires(&self, kinds: &Kinds) -> Result<Vec<Fact>, ConfigError> {
+        let descriptor = kinds.find(&self.name)?;
+        let required = required(descriptor, &self.values(descriptor)?);
+        Ok(required.into_iter().map(|(fact, _)| fact).collect())
+    }
+
     /// Where it is asked: its hooks, and the protocol (`None`: all).
     ///
     /// # Errors
@@ -332,7 +362,8 @@ impl HandlerConfig {
     ) -> Result<(), ConfigError> {
         let descriptor = ground.kinds.find(&self.name)?;
         let values = self.values(descriptor)?;
-        able(descriptor, &values, ground.can)?;
+        able(descriptor, ground.can)?;
+        informed(&required(descriptor, &values), ground.told)?;
         let mut notes: Vec<(&'static str, Note)> = Vec::new();
         for n in descriptor.notes {
             let Some(note) = ground.kinds.parts.note(n.name) else {

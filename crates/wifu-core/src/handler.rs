@@ -6,6 +6,7 @@ use crate::select::HopWord;
 use core::net::Ipv4Addr;
 use std::collections::VecDeque;
 use wifu_engine::Access;
+use wifu_engine::Fact;
 use wifu_engine::descriptor::{NoteSpec, ParamSpec, Params};
 use wifu_wire::{Format, LinkFacts, Neighbour, Notes, Rng, Span, Time};
 
@@ -65,16 +66,13 @@ impl Verbs {
     pub const COPY: Verbs = Verbs(2);
     /// Send packets of its own, and copies.
     pub const SEND: Verbs = Verbs(4);
-    /// Learn what became of transmissions.
-    pub const STATUS: Verbs = Verbs(8);
     /// All that a simulated node can.
-    pub const ALL: Verbs = Verbs(15);
+    pub const ALL: Verbs = Verbs(7);
 
-    const NAMES: [(Verbs, &'static str); 4] = [
+    const NAMES: [(Verbs, &'static str); 3] = [
         (Verbs::HOLD, "hold packets"),
         (Verbs::COPY, "keep copies of packets"),
         (Verbs::SEND, "send packets"),
-        (Verbs::STATUS, "learn what became of transmissions"),
     ];
 
     /// Both together.
@@ -335,8 +333,10 @@ pub struct Descriptor {
     pub counts: &'static [&'static str],
     /// What it must be able to do.
     pub needs: Verbs,
+    /// What it cannot do without and only a substrate knows: refused where nobody tells it.
+    pub requires: &'static [Fact],
     /// The same while a parameter is on, by the parameter's name.
-    pub needs_with: &'static [(&'static str, Verbs)],
+    pub requires_with: &'static [(&'static str, &'static [Fact])],
     /// Packets and copies that it holds at most unless the configuration says otherwise; 0: none.
     pub holds: u32,
     /// It neither changes nor counts packets, so that it may be given super-packets: up to 64 KB
@@ -362,7 +362,8 @@ impl Descriptor {
         notes: &[],
         counts: &[],
         needs: Verbs::NONE,
-        needs_with: &[],
+        requires: &[],
+        requires_with: &[],
         holds: 0,
         super_packets: false,
         build: |_| Err(String::from("this descriptor has no build function")),

@@ -144,6 +144,7 @@ impl Blueprint {
         checks::roles(c, &descs, &mut problems);
         checks::facts(c, &descs, registry, &mut problems);
         checks::needs(c, &descs, &values, store.kind, &mut problems);
+        checks::readable(c, &descs, &mut problems);
         let exts = intern(&descs);
         if exts.len() > Signal::EXTS {
             let what = format!("{} named signals; at most {}", exts.len(), Signal::EXTS);

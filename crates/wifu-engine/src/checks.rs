@@ -137,6 +137,21 @@ pub(crate) fn needs(
     }
 }
 
+/// What parts require of a substrate is what parts can read.
+pub(crate) fn readable(c: &Composition, parts: Parts<'_>, problems: &mut Vec<Problem>) {
+    for d in parts {
+        for fact in d.requires.iter().filter(|f| !f.for_parts()) {
+            problems.push(Problem {
+                key: format!("{}.{}", c.name, d.role.key()),
+                what: format!(
+                    "{} requires {fact}, which handlers are told and parts are not",
+                    d.name
+                ),
+            });
+        }
+    }
+}
+
 /// Names in edges that are no plain signals.
 pub(crate) fn named_signals(parts: Parts<'_>) -> impl Iterator<Item = &'static str> {
     let edges = parts.iter().flat_map(|d| d.hears);

@@ -4,6 +4,7 @@
 use crate::admission::Admission;
 use crate::board::Facts;
 use crate::component::Component;
+use crate::fact::Fact;
 use crate::permit::Kind;
 use core::fmt;
 use wifu_wire::shim::ShimWord;
@@ -225,6 +226,8 @@ pub struct Descriptor {
     pub wants: Facts,
     /// Sections written.
     pub writes: Facts,
+    /// What it cannot do without and only a substrate knows: refused where nobody tells it.
+    pub requires: &'static [Fact],
     /// (heard, emitted in response). `"segment"`, `"overheard"` and `"timer"` are sources too; a
     /// name that is no plain signal is a named one; a leading `?` means that nobody need emit it.
     pub hears: &'static [(&'static str, &'static [&'static str])],
@@ -257,6 +260,7 @@ impl Descriptor {
         reads: Facts::NONE,
         wants: Facts::NONE,
         writes: Facts::NONE,
+        requires: &[],
         hears: &[],
         offers: &[],
         needs: &[],

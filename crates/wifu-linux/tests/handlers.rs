@@ -82,6 +82,7 @@ fn hold(chain: &mut Chain, time: Span) {
     let ground = Ground {
         kinds,
         can: Verbs::HOLD,
+        told: &[],
     };
     let config = config.expect("it is TOML");
     let appended = config.append(chain, &Rng::new(1), ground, None);

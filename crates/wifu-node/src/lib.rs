@@ -4,6 +4,7 @@
 
 mod custody;
 pub mod export;
+pub mod facts;
 mod hand;
 mod lanes;
 mod node;
@@ -15,6 +16,7 @@ mod walk;
 mod ways;
 
 pub use custody::{FlowKey, LaneCounters, LanesConfig, Origin, Seen, Took};
+pub use facts::Teller;
 pub use lanes::{Down, Lanes};
 pub use node::Node;
 pub use passage::Mask;

@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 use wifu_core::{Chain, Config, Descriptor, Ground, HandlerConfig, Kinds, Own, Select, Verbs};
 use wifu_engine::blueprint::HopHalf;
 use wifu_engine::descriptor::SHIM;
-use wifu_engine::{Blueprint, Composition, ConfigError, Library};
+use wifu_engine::{Blueprint, Composition, ConfigError, Fact, Library};
 use wifu_wire::{Rng, WireSpec};
 
 /// A checked composition with all that it brings along.
@@ -17,6 +17,8 @@ pub struct Protocol {
     pub ends: Arc<Blueprint>,
     /// Its handlers, for each node that serves it.
     pub handlers: Config,
+    /// What its handlers require of a substrate, each with its name.
+    pub requires: Vec<(String, Fact)>,
 }
 
 impl Protocol {
@@ -25,6 +27,7 @@ impl Protocol {
         Protocol {
             ends,
             handlers: Config::default(),
+            requires: Vec::new(),
         }
     }
 
@@ -286,11 +289,21 @@ impl Registry {
             adds: found.iter().map(|d| d.adds()).sum(),
         };
         let ends = Arc::new(Blueprint::with(composition, &self.kinds.parts, hops)?);
-        let protocol = Protocol { ends, handlers };
+        let mut requires = Vec::new();
+        for h in &handlers.handlers {
+            let facts = h.requires(&self.kinds).map_err(|e| wrong(&e))?;
+            requires.extend(facts.into_iter().map(|f| (h.name.clone(), f)));
+        }
+        let protocol = Protocol {
+            ends,
+            handlers,
+            requires,
+        };
         // Made once and thrown away: what is wrong with a handler is said now.
         let ground = Ground {
             kinds: &self.kinds,
             can: Verbs::ALL,
+            told: &Fact::ALL,
         };
         let made = protocol.append(&mut Chain::new(), &Rng::new(0), ground);
         made.map_err(|e| wrong(&e))?;

@@ -1,14 +1,15 @@
 //! In which worlds a protocol can act.
 
 use crate::Protocol;
+use crate::facts::{Teller, missing, told};
 use core::str::FromStr;
 use wifu_engine::composition::Problem;
-use wifu_engine::{Blueprint, ConfigError};
+use wifu_engine::{Blueprint, ConfigError, Fact};
 
 /// A world in which protocols run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Substrate {
-    /// Radios in virtual time: `wifu sim`.
+    /// Radios and wires in virtual time: `wifu sim`.
     Sim,
     /// A wire in virtual time: `wifu mock`.
     Mock,
@@ -26,6 +27,26 @@ impl Substrate {
         Substrate::Emu,
         Substrate::Live,
     ];
+
+    /// Who tells facts there; a scenario of the simulator may have one kind of link only.
+    pub const fn tellers(self) -> &'static [Teller] {
+        match self {
+            Substrate::Sim => &[Teller::Radios, Teller::Wires],
+            Substrate::Mock => &[Teller::Mock],
+            Substrate::Emu => &[Teller::Emu],
+            Substrate::Live => &[Teller::Live],
+        }
+    }
+
+    /// The subcommand of `wifu`.
+    const fn command(self) -> &'static str {
+        match self {
+            Substrate::Live => "daemon",
+            Substrate::Sim => "sim",
+            Substrate::Mock => "mock",
+            Substrate::Emu => "emu",
+        }
+    }
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
@@ -56,20 +77,18 @@ fn overhearing(b: &Blueprint) -> impl Iterator<Item = &'static str> {
 }
 
 impl Protocol {
-    /// Whether all that it is made of acts on a substrate: what does not would let it run and mean
-    /// nothing.
+    /// Whether all that it is made of acts on a substrate, and has what it requires there: what
+    /// does not would let it run and mean nothing.
     ///
     /// # Errors
-    /// What the substrate cannot give, and who needs it.
+    /// What the substrate cannot give, who needs it, and where it is to be had.
     pub fn acts_on(&self, substrate: Substrate) -> Result<(), ConfigError> {
-        if substrate == Substrate::Sim {
-            return Ok(());
-        }
         let name = &self.ends.name;
         let only = "`wifu sim` only so far";
         let mut problems = Vec::new();
         let handlers: Vec<&str> = self.handlers.handlers.iter().map(|h| &*h.name).collect();
-        if !handlers.is_empty() {
+        let sim = substrate == Substrate::Sim;
+        if !sim && !handlers.is_empty() {
             problems.push(Problem {
                 key: format!("handlers.{name}"),
                 what: format!(
@@ -78,7 +97,7 @@ impl Protocol {
                 ),
             });
         }
-        if let Some(lane) = &self.ends.lane {
+        if !sim && let Some(lane) = &self.ends.lane {
             let parts: Vec<&str> = lane.parts.iter().map(|p| p.desc.name).collect();
             problems.push(Problem {
                 key: format!("lane.{name}"),
@@ -88,7 +107,7 @@ impl Protocol {
                 ),
             });
         }
-        for part in overhearing(&self.ends) {
+        for part in overhearing(&self.ends).filter(|_| !sim) {
             problems.push(Problem {
                 key: format!("protocol.{name}"),
                 what: format!(
@@ -96,10 +115,42 @@ impl Protocol {
                 ),
             });
         }
-        if problems.is_empty() {
-            Ok(())
-        } else {
-            Err(ConfigError { problems })
-        }
+        let place = format!("`wifu {}`", substrate.command());
+        problems.extend(self.lacks(&place, &told(substrate.tellers())));
+        fine(problems)
+    }
+
+    /// Whether each part and handler has the facts that it requires, of those that are `told` at a
+    /// `place`.
+    ///
+    /// # Errors
+    /// What is not known there, who requires it, and where it is known.
+    pub fn informed(&self, place: &str, told: &[Fact]) -> Result<(), ConfigError> {
+        fine(self.lacks(place, told))
+    }
+
+    fn lacks(&self, place: &str, told: &[Fact]) -> Vec<Problem> {
+        let name = &self.ends.name;
+        let lane = self.ends.lane.iter().flat_map(|l| &l.parts);
+        let lane = lane.map(|p| (format!("lane.{name}"), p.desc));
+        let ends = self.ends.parts.iter().map(|p| (name.clone(), p.desc));
+        let parts = ends.chain(lane).flat_map(|(key, d)| {
+            let key = format!("{key}.{}", d.role.key());
+            let absent = d.requires.iter().filter(|f| !told.contains(f));
+            absent.map(move |f| (key.clone(), missing(d.name, *f, place, true)))
+        });
+        let absent = self.requires.iter().filter(|(_, f)| !told.contains(f));
+        let key = format!("handlers.{name}");
+        let handlers = absent.map(|(who, f)| (key.clone(), missing(who, *f, place, false)));
+        let all = parts.chain(handlers);
+        all.map(|(key, what)| Problem { key, what }).collect()
+    }
+}
+
+fn fine(problems: Vec<Problem>) -> Result<(), ConfigError> {
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(ConfigError { problems })
     }
 }

@@ -1,7 +1,8 @@
-//! What a registry makes of compositions that bring handlers along.
+//! What a registry makes of compositions that bring handlers along, and where they act.
 
-use wifu_engine::{Component, Cx, Descriptor, Library, Segment};
-use wifu_node::{Registry, Substrate};
+use wifu_core::{Descriptor as HandlerDescriptor, Hooks};
+use wifu_engine::{Component, Cx, Descriptor, Fact, Library, Role, Segment};
+use wifu_node::{Registry, Substrate, Teller, facts};
 
 const FILE: &str = r#"
 [protocol.mine]
@@ -65,4 +66,107 @@ fn a_part_that_must_overhear_does_not_run_where_nothing_is_overheard() {
             "{said}"
         );
     }
+}
+
+/// A watcher that requires these facts, and a registry whose `mine` has it.
+fn requiring(name: &'static str, requires: &'static [Fact], more: &str) -> Registry {
+    let watcher = Box::leak(Box::new(Descriptor {
+        name,
+        role: Role::Watch,
+        requires,
+        build: |_| Ok(Box::new(Idle)),
+        ..Descriptor::EMPTY
+    }));
+    let mine = format!("[protocol.mine]\nextends = \"tcp-newreno\"\nwatch.add = [\"{name}\"]\n");
+    registry(&format!("{mine}{more}")).with_parts(&[watcher])
+}
+
+struct Idle;
+
+impl Component for Idle {}
+
+#[test]
+fn a_part_that_requires_a_fact_is_refused_where_nobody_tells_it() {
+    let said = |facts, on| {
+        let registry = requiring("watcher", facts, "");
+        let refused = registry.resolve_on("mine", on).map(|p| p.ends.id);
+        refused.map_err(|e| e.to_string())
+    };
+    assert!(said(&[Fact::Rssi, Fact::Sense, Fact::Status], Substrate::Sim).is_ok());
+    for (on, place) in [
+        (Substrate::Mock, "`wifu mock`"),
+        (Substrate::Emu, "`wifu emu`"),
+        (Substrate::Live, "`wifu daemon`"),
+    ] {
+        assert!(said(&[], on).is_ok());
+        assert_eq!(
+            said(&[Fact::Rssi], on).unwrap_err(),
+            format!(
+                "mine.watch: watcher requires frame.rssi_dbm (received signal strength), which is \
+                 not known in {place}; it is in `wifu sim` with radios"
+            )
+        );
+    }
+    for on in Substrate::ALL {
+        let said = said(&[Fact::NextHop, Fact::TxPower], on).unwrap_err();
+        let power = "watcher requires site.tx_power_dbm (transmit power), which is not known in";
+        assert!(said.contains(power), "{said}");
+        assert!(said.contains("no substrate tells it so far"), "{said}");
+        let hop = "watcher requires site.next_hop (the next hop), which";
+        assert_eq!(said.contains(hop), on != Substrate::Sim, "{said}");
+    }
+}
+
+#[test]
+fn what_the_network_of_a_scenario_does_not_tell_is_refused_there() {
+    let protocol = requiring("watcher", &[Fact::Rssi, Fact::RouteHops], "").resolve("mine");
+    let protocol = protocol.unwrap();
+    let informed = |tellers: &[Teller]| protocol.informed("this one", &facts::told(tellers));
+    assert!(informed(&[Teller::Radios]).is_ok());
+    assert!(informed(&[Teller::Radios, Teller::Wires]).is_ok());
+    let said = informed(&[Teller::Wires]).unwrap_err();
+    assert_eq!(said.problems.len(), 1, "{said}");
+    assert_eq!(said.problems[0].key, "mine.watch");
+    let why = "not known in this one; it is in `wifu sim` with radios";
+    assert!(said.problems[0].what.ends_with(why), "{said}");
+}
+
+#[test]
+fn parts_require_what_parts_can_read_and_handlers_what_they_can() {
+    let said = requiring("watcher", &[Fact::LinkBusy], "").resolve("mine");
+    assert_eq!(
+        said.unwrap_err().to_string(),
+        "mine.watch: watcher requires link.busy (how busy the medium is), which handlers are told \
+         and parts are not"
+    );
+    static SENSES: HandlerDescriptor = HandlerDescriptor {
+        name: "senses",
+        requires: &[Fact::Sense],
+        hooks: Hooks::ALL,
+        ..HandlerDescriptor::EMPTY
+    };
+    let brings = "[handlers.mine]\nchain = [\"senses\"]\n";
+    let registry = requiring("watcher", &[], brings).with_handlers(&[&SENSES]);
+    let said = registry.resolve("mine").unwrap_err().to_string();
+    let why = "it requires site.sense_dbm (carrier-sense threshold), which parts are told and";
+    assert!(said.contains(why), "{said}");
+}
+
+#[test]
+fn handlers_that_a_protocol_brings_are_looked_at_with_their_parameters() {
+    let brings = |status| {
+        let chain = format!("chain = [{{ use = \"logger\", status = {status} }}]");
+        let registry = requiring("watcher", &[], &format!("[handlers.mine]\n{chain}\n"));
+        registry.resolve_on("mine", Substrate::Sim).unwrap()
+    };
+    let wires = facts::told(&[Teller::Wires]);
+    assert!(brings(false).informed("this one", &wires).is_ok());
+    assert_eq!(
+        brings(true)
+            .informed("this one", &wires)
+            .unwrap_err()
+            .to_string(),
+        "handlers.mine: logger requires status (what became of transmissions), which is not known \
+         in this one; it is in `wifu sim` with radios, `wifu core --monitor`"
+    );
 }

@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::{Value as Json, json};
 use wifu_engine::blueprint::ENGINE_PARAMS;
 use wifu_engine::descriptor::nearest;
-use wifu_engine::{Blueprint, Descriptor, Facts, Library, ParamSpec, Role};
+use wifu_engine::{Blueprint, Descriptor, Fact, Facts, Library, ParamSpec, Role};
 use wifu_node::{Catalog as _, Protocol, Registry, Substrate};
 use wifu_radio::sets;
 
@@ -17,14 +17,15 @@ use crate::known::{self, Known};
 
 mod annotations;
 mod brought;
+mod facts;
 mod formats;
 mod handlers;
 
 /// `wifu list`.
 #[derive(Args)]
 pub struct ListArgs {
-    /// Only this kind: protocols, parts, handlers, formats, annotations, profiles, sets, or a role
-    /// such as judge or congestion
+    /// Only this kind: protocols, parts, handlers, formats, annotations, facts, profiles, sets, or
+    /// a role such as judge or congestion
     #[arg(value_name = "KIND")]
     kind: Option<String>,
     #[command(flatten)]
@@ -87,7 +88,9 @@ fn part_json(d: &Descriptor) -> Json {
     json!({
         "name": d.name, "role": d.role.key(), "doc": d.doc, "cites": d.cites, "params": params,
         "reads": d.reads.names().collect::<Vec<_>>(), "wants": d.wants.names().collect::<Vec<_>>(),
-        "writes": d.writes.names().collect::<Vec<_>>(), "hears": d.hears, "probes": d.probes,
+        "writes": d.writes.names().collect::<Vec<_>>(),
+        "requires": d.requires.iter().map(|f| f.name()).collect::<Vec<_>>(),
+        "hears": d.hears, "probes": d.probes,
         "offers": d.offers.iter().map(|k| format!("{k:?}").to_lowercase()).collect::<Vec<_>>(),
     })
 }
@@ -113,6 +116,7 @@ pub fn list(args: &ListArgs, registry: &Registry) -> anyhow::Result<ExitCode> {
         "handlers",
         "formats",
         "annotations",
+        "facts",
         "profiles",
         "sets",
     ]
@@ -157,10 +161,11 @@ fn all_json(registry: &Registry) -> Json {
     let formats: Vec<Json> = formats::all(registry).map(formats::json).collect();
     let notes = registry.parts().notes().iter();
     let notes: Vec<Json> = notes.map(|n| annotations::json(registry, n)).collect();
+    let facts: Vec<Json> = Fact::ALL.into_iter().map(facts::json).collect();
     let profiles: Vec<&str> = library.profiles().collect();
     let sets: Vec<&str> = sets::names().collect();
     json!({"protocols": protocols, "parts": parts, "handlers": handlers,
-        "formats": formats, "annotations": notes, "profiles": profiles, "sets": sets})
+        "formats": formats, "annotations": notes, "facts": facts, "profiles": profiles, "sets": sets})
 }
 
 /// What there is of one kind, or of all, for people.
@@ -204,6 +209,12 @@ fn list_text(registry: &Registry, kind: Option<&str>) -> anyhow::Result<()> {
             println!("  {:<18} {}", n.name, sentence(n.doc));
         }
     }
+    if wants("facts") {
+        println!("Facts that parts and handlers may require, and where they are known:");
+        for fact in Fact::ALL {
+            println!("{}", facts::line(fact));
+        }
+    }
     if wants("profiles") {
         println!(
             "Profiles: {}",
@@ -234,7 +245,7 @@ fn params_text(params: &[ParamSpec], value: impl Fn(&ParamSpec) -> String) -> St
     text
 }
 
-fn facts(f: Facts) -> String {
+fn sections(f: Facts) -> String {
     let names: Vec<&str> = f.names().collect();
     if names.is_empty() {
         String::from("nothing")
@@ -249,10 +260,13 @@ fn part_text(d: &Descriptor) -> String {
     let _ = writeln!(
         t,
         "  Reads {}; uses {}; writes {}.",
-        facts(d.reads),
-        facts(d.wants),
-        facts(d.writes)
+        sections(d.reads),
+        sections(d.wants),
+        sections(d.writes)
     );
+    for fact in d.requires {
+        let _ = writeln!(t, "  Requires {fact}");
+    }
     for (heard, emits) in d.hears {
         let then = if emits.is_empty() {
             String::new()
@@ -314,6 +328,7 @@ fn protocol_text(p: &Protocol) -> String {
     );
     let _ = writeln!(t, "  One event causes at most {} signals.", b.cascade);
     t += &brought::text(p);
+    t += &facts::required_text(p);
     if let Some(unused) = unused(b) {
         let _ = writeln!(t, "  Note: {unused}.");
     }
@@ -363,6 +378,7 @@ fn protocol_json(p: &Protocol) -> Json {
         "name": b.name, "doc": b.doc, "number": b.number, "wire": b.wire.name(),
         "store": b.store_kind().name(), "profile": b.profile, "unused": b.unused,
         "id": format!("{:08x}", b.id), "parts": parts, "brings": brought::json(p),
+        "requires": facts::required_json(p),
         "recordable": b.recordable().iter()
             .map(|r| json!({"name": r.name, "unit": r.unit, "doc": r.doc}))
             .collect::<Vec<_>>(),

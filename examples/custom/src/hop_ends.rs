@@ -20,7 +20,7 @@ pub const LAST: WordSpec = WordSpec::new("last", 1).marking(Class::Data);
 // ------------------------------------------------------------------ the source
 
 /// Numbers records, frees them by what it overhears, retransmits what the sink lists, asks for an
-/// answer behind the last one.
+/// answer behind the last one. Where it overhears nothing, what the sink sends does it alone.
 pub static RECORD_SOURCE: Descriptor = Descriptor {
     name: "record-source",
     role: Role::Reliable,

@@ -7,8 +7,8 @@ use wifu_engine::board::{ConnFacts, TxFacts};
 use wifu_engine::component::Cx;
 use wifu_engine::kit::{Ewma, Ranges};
 use wifu_engine::{
-    Admit, Board, Component, Descriptor, Facts, Kind, Limit, Out, Payload, Permit, Reason, Role,
-    Segment, Signal, Ticket, Want, WordSpec,
+    Admit, Board, Component, Descriptor, Fact, Facts, Kind, Limit, Out, Payload, Permit, Reason,
+    Role, Segment, Signal, Ticket, Want, WordSpec,
 };
 use wifu_wire::{Class, Flags, Head, Seq, Span, Time, Word};
 
@@ -19,6 +19,9 @@ pub const CREDITS: WordSpec = WordSpec::new("credits", 16).by_hops();
 /// Not passed on: the destination has the packet `seq`.
 pub const LAST_HOP: &str = "last_hop";
 pub const LHACK: WordSpec = WordSpec::new(LAST_HOP, 1).marking(Class::Hop);
+/// What [`is_next`] compares; without either nothing is ever taken for the next hop's.
+pub const HEARS_NEXT: [Fact; 2] = [Fact::NextHop, Fact::Transmitter];
+
 /// Whether the next hop passed this on.
 pub fn is_next(seg: &Segment<'_>, cx: &Cx<'_>) -> bool {
     let from = seg.frame.transmitter;
@@ -36,6 +39,7 @@ pub static HOP_QUEUE: Descriptor = Descriptor {
     words: &[PACK, CREDITS, LHACK],
     probes: &["pack", "kept", "again", "given_up"],
     writes: Facts::TX.with(Facts::CONN),
+    requires: &HEARS_NEXT,
     hears: &[
         ("segment", &[]),
         ("overheard", &[]),
@@ -238,12 +242,15 @@ impl Component for HopQueue {
 // ------------------------------------------------------------------ the lane's gate
 
 /// One credit, one packet; absolute, less what the next hop cannot have counted yet (HxH thesis).
+/// Where nothing is overheard, as over wires, a timer lets one packet go at a time; where no driver
+/// reports, a credit of a packet that was lost comes back with the next one overheard.
 pub static HOP_CREDIT: Descriptor = Descriptor {
     name: "hop-credit",
     role: Role::Gate,
     doc: "Sends a packet per credit overheard from the next hop.",
     words: &[CREDITS],
     probes: &["credits", "forced", "undone", "rerouted"],
+    requires: &HEARS_NEXT,
     hears: &[
         ("overheard", &[]),
         ("wrote", &[]),

@@ -13,11 +13,15 @@ use wifu_wire::{Rate, Span, Time};
 /// The composition, as text.
 pub const PROTOCOL: &str = include_str!("paced.toml");
 
-/// Four times the delay of one hop between packets, more when round trips vary.
+/// Four times the delay of one hop between packets, more when round trips vary. As long as the hops
+/// of the path are not known it counts one. The received signal strength is for the record only
+/// (probe `rssi_dbm`): where frames have none, as over wires and in the mock network, there is no
+/// such number and nothing else changes. So it requires no fact of a substrate.
 pub static PACED: Descriptor = Descriptor {
     name: "four-hop-delay",
     role: Role::Gate,
-    doc: "Spaces data by the delay of a few hops, estimated from round trips.",
+    doc: "Spaces data by the delay of a few hops, estimated from round trips. While the hops of the \
+          path are not known it counts one.",
     params: &[
         ParamSpec::rate(
             "bandwidth",

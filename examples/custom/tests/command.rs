@@ -73,3 +73,33 @@ fn a_file_adds_to_what_is_embedded() {
     assert!(checked.0 && checked.1.contains("mine: ok"), "{}", checked.1);
     assert!(described.1.contains("four-hop-delay"), "{}", described.1);
 }
+
+#[test]
+fn what_parts_require_is_shown_and_refused_where_nobody_tells_it() {
+    let (ok, said) = custom(&["describe", "hop-credit"]);
+    let credit = "Requires site.next_hop (the next hop)\n  Requires frame.transmitter (who";
+    assert!(ok && said.contains(credit), "{said}");
+    let (_, said) = custom(&["describe", "hop"]);
+    let hop = "  Requires site.next_hop (the next hop): hop-queue, hop-credit.\n";
+    assert!(said.contains(hop), "{said}");
+    let (_, said) = custom(&["list", "facts"]);
+    let known = "\n  site.next_hop      the next hop: wifu sim with radios, wifu sim over wires\n";
+    assert!(said.contains(known), "{said}");
+
+    let path = std::env::temp_dir().join(format!("custom-hop-{}.toml", std::process::id()));
+    let mine = "[protocol.mine]\nextends = \"hop\"\nnumber = 248\n";
+    std::fs::write(&path, mine).unwrap();
+    let file = path.display().to_string();
+    let checked = |on| custom(&["check", &file, "--substrate", on, "--json"]);
+    let (sim, mock) = (checked("sim"), checked("mock"));
+    std::fs::remove_file(&path).unwrap();
+    assert!(sim.0, "{}", sim.1);
+    let key = "\"key\": \"lane.mine.gates\"";
+    let why = "\"problem\": \"hop-credit requires site.next_hop (the next hop), which is not known \
+               in `wifu mock`; it is in `wifu sim` with radios, `wifu sim` over wires\"";
+    assert!(
+        !mock.0 && mock.1.contains(key) && mock.1.contains(why),
+        "{}",
+        mock.1
+    );
+}

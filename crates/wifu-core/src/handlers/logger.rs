@@ -1,9 +1,10 @@
 //! Writes a line for each packet.
 
-use crate::handler::{Descriptor, Handler, HopCx, TxStatus, Verbs};
+use crate::handler::{Descriptor, Handler, HopCx, TxStatus};
 use crate::hook::{Hook, Hooks, Verdict};
 use crate::packet::Packet;
 use crate::{ip, shim};
+use wifu_engine::Fact;
 use wifu_engine::descriptor::ParamSpec;
 
 const EVERY: ParamSpec = ParamSpec::int(
@@ -26,7 +27,7 @@ pub static LOGGER: Descriptor = Descriptor {
     doc: "Writes hook, addresses, protocol, length, and who transmitted it; accepts everything.",
     hooks: Hooks::ALL,
     params: &[EVERY, STATUS],
-    needs_with: &[(STATUS.name, Verbs::STATUS)],
+    requires_with: &[(STATUS.name, &[Fact::Status])],
     build: |p| {
         Ok(Box::new(Logger {
             every: p.params.int(EVERY.name),

@@ -5,6 +5,7 @@ use crate::{
     shim,
 };
 use core::net::Ipv4Addr;
+use wifu_engine::Fact;
 use wifu_wire::ipv4::emit;
 use wifu_wire::{IpInfo, Rng, Span, Time};
 
@@ -34,10 +35,15 @@ fn idle(delay_us: u64) -> Node {
     })
 }
 
+fn ground(kinds: &Kinds, can: Verbs) -> Ground<'_> {
+    let told = &Fact::ALL;
+    Ground { kinds, can, told }
+}
+
 fn made(toml: &str, can: Verbs) -> Result<Chain, crate::ConfigError> {
     let config = Config::from_toml(toml).unwrap();
     let kinds = &Kinds::new(wifu_engine::Registry::new(&[]));
-    config.chain(&Rng::new(1), Ground { kinds, can })
+    config.chain(&Rng::new(1), ground(kinds, can))
 }
 
 fn chain(toml: &str) -> Chain {
@@ -400,15 +406,23 @@ fn the_papers_lines_and_wrong_configurations_are_understood() {
     let ground = Ground {
         kinds,
         can: Verbs::NONE,
+        told: &[],
     };
     assert!(config.chain(&Rng::new(1), ground).is_ok());
     let held = "[[handler]]\nuse = \"delay\"\n";
     let said = made(held, Verbs::COPY.with(Verbs::SEND)).err().unwrap();
     assert!(said.to_string().contains("it must hold packets"), "{said}");
-    let told = "[[handler]]\nuse = \"logger\"\nstatus = true\n";
-    let said = made(told, Verbs::HOLD).err().unwrap().to_string();
-    assert!(said.contains("with status = on it must learn"), "{said}");
-    assert!(made(told, Verbs::STATUS).is_ok());
+    let reports = "[[handler]]\nuse = \"logger\"\nstatus = true\n";
+    assert!(made(reports, Verbs::NONE).is_ok());
+    let config = Config::from_toml(reports).unwrap();
+    let said = config.chain(&Rng::new(1), ground).err().unwrap();
+    assert_eq!(
+        said.to_string(),
+        "handler[0] (logger): with status = on it requires status (what became of transmissions), \
+         which is not known here"
+    );
+    let quiet = Config::from_toml("[[handler]]\nuse = \"logger\"\n").unwrap();
+    assert!(quiet.chain(&Rng::new(1), ground).is_ok());
     assert_eq!(
         Config::line("OUTPUT -p udp -j NFQUEUE --queue-num 1"),
         Ok(None)
@@ -455,10 +469,7 @@ fn the_papers_lines_and_wrong_configurations_are_understood() {
 /// What is wrong with a handler that a composition brings.
 fn brought(toml: &str) -> Option<String> {
     let kinds = &Kinds::new(wifu_engine::Registry::new(&[]));
-    let ground = Ground {
-        kinds,
-        can: Verbs::ALL,
-    };
+    let ground = ground(kinds, Verbs::ALL);
     let own = Own {
         wire: &wifu_wire::tcp::Tcp,
         number: 240,
@@ -515,8 +526,8 @@ fn a_parameter_called_port_is_no_selection_unless_its_handler_says_so() {
     }
     let kinds = &Kinds::new(wifu_engine::Registry::new(&[])).with(&[&TALLY]);
     let config = Config::from_toml("[[handler]]\nuse = \"tally\"\nport = 7\n").unwrap();
-    let can = Verbs::ALL;
-    let mut c = config.chain(&Rng::new(1), Ground { kinds, can }).unwrap();
+    let ground = ground(kinds, Verbs::ALL);
+    let mut c = config.chain(&Rng::new(1), ground).unwrap();
     let _ = ask(&mut c, Hook::Forward, &mut atp(0, 0, 0), 0, &node(0));
     assert_eq!(c.counters().next().unwrap().1.packets, 1);
 }

@@ -6,6 +6,8 @@ use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use wifu_core::{Chain, Config, ConfigError, Full, Ground, Hook, Hooks, Kinds, Verbs};
+use wifu_engine::Fact;
+use wifu_node::{Teller, facts};
 use wifu_wire::{Rng, Span};
 
 /// Everything that is configured.
@@ -224,12 +226,28 @@ impl CoreConfig {
     /// Unknown names and parameters, and what is out of range.
     pub fn chain(&self, kinds: &Kinds) -> Result<Chain, ConfigError> {
         // The kernel keeps held packets; it keeps no copies, and we have no socket to send by.
-        let can = match &self.settings.monitor {
-            Some(_) => Verbs::HOLD.with(Verbs::STATUS),
-            None => Verbs::HOLD,
+        let ground = Ground {
+            kinds,
+            can: Verbs::HOLD,
+            told: &self.told(),
         };
-        let rng = Rng::new(self.settings.seed);
-        self.handlers.chain(&rng, Ground { kinds, can })
+        self.handlers.chain(&Rng::new(self.settings.seed), ground)
+    }
+
+    /// What handlers are told with these settings.
+    fn told(&self) -> Vec<Fact> {
+        let settings = &self.settings;
+        let mut told = facts::told(&[Teller::Core]);
+        if settings.monitor.is_some() {
+            told.extend(facts::told(&[Teller::Monitor]));
+        }
+        if settings.delay_dir.is_some() {
+            told.extend(facts::told(&[Teller::DriverFiles]));
+        }
+        if !settings.overhear.is_empty() {
+            told.push(Fact::Overheard);
+        }
+        told
     }
 
     /// The rules: those of the configuration, or one per hook and protocol of the handlers. Made
@@ -420,6 +438,31 @@ mod tests {
         assert_eq!(hooks_of(&rules), Ok(Hooks::of(&[Hook::Output])));
         assert_eq!(config.super_packets(&kinds()), Ok(true));
         assert!(config.chain(&kinds()).is_ok());
+    }
+
+    #[test]
+    fn handlers_are_told_what_the_settings_make_known() {
+        static WEAK: wifu_core::Descriptor = wifu_core::Descriptor {
+            name: "weak",
+            hooks: Hooks::ALL,
+            requires: &[Fact::Transmitter, Fact::LinkDelay],
+            build: |_| Err(String::from("it would be built")),
+            ..wifu_core::Descriptor::EMPTY
+        };
+        let said = |text: &str| {
+            let config = CoreConfig::read(text, true).unwrap();
+            let made = config.chain(&kinds().with(&[&WEAK]));
+            made.err().map(|e| e.to_string()).unwrap_or_default()
+        };
+        let status = "[[handler]]\nuse = \"logger\"\nstatus = true\n";
+        assert!(said(status).contains("it requires status (what became of transmissions), which"));
+        assert_eq!(said(&format!("[core]\nmonitor = \"mon0\"\n{status}")), "");
+        let weak = "[[handler]]\nuse = \"weak\"\n";
+        assert!(said(weak).contains("it requires link.delay (delay of the link layer), which is"));
+        for more in ["monitor = \"mon0\"", "delay_dir = \"/proc/driver\""] {
+            let said = said(&format!("[core]\n{more}\n{weak}"));
+            assert!(said.contains("it would be built"), "{said}");
+        }
     }
 
     #[test]

@@ -105,6 +105,23 @@ impl Site for Here {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wifu_engine::Fact;
+    use wifu_node::Teller;
+
+    /// That these are the facts of the link which the table says that somebody tells.
+    fn as_declared(link: &LinkFacts, teller: Teller) {
+        let known = [
+            (Fact::LinkDelay, link.delay.is_some()),
+            (Fact::LinkQueued, link.queued.is_some()),
+            (Fact::LinkRoom, link.room.is_some()),
+            (Fact::LinkDone, link.last_done.is_some()),
+            (Fact::LinkBusy, link.busy.is_some()),
+            (Fact::LinkRate, link.rate.is_some()),
+        ];
+        for (fact, there) in known {
+            assert_eq!(teller.tells().contains(&fact), there, "{teller:?}: {fact}");
+        }
+    }
 
     #[test]
     fn the_drivers_delay_is_read_again_in_time_and_an_idle_driver_is_seen() {
@@ -125,6 +142,7 @@ mod tests {
             (Some(Span(1_234_000)), Some(Span(900_000)))
         );
         assert_eq!(facts.reported(ms(50)), (Span(1_234_000), false));
+        as_declared(&facts, Teller::DriverFiles);
         here.refresh(ms(60));
         assert_eq!(here.link().reported(ms(200)), (Span(1_234_000), true));
         std::fs::remove_dir_all(dir).unwrap();
@@ -135,6 +153,7 @@ mod tests {
         let ms = |n: u64| Time(n * 1_000_000);
         let rate = Rate(6_000_000);
         let here = Here::new(3, None, Span(681_500));
+        as_declared(&here.link(), Teller::Core);
         here.set_queued(2);
         here.reported(ms(5), Some(Span(4_000)), Some(rate));
         here.reported(ms(6), Some(Span(8_000)), None);
@@ -149,6 +168,7 @@ mod tests {
             ..LinkFacts::default()
         };
         assert_eq!(here.link(), wanted);
+        as_declared(&here.link(), Teller::Monitor);
         let told = Here::new(3, Some(PathBuf::from("/nonexistent")), Span(681_500));
         told.reported(ms(5), Some(Span(4_000)), Some(rate));
         let facts = told.link();

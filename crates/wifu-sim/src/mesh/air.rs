@@ -10,10 +10,14 @@ pub(crate) struct Air {
 }
 
 impl Air {
-    /// The radios of a plan; none if nobody hears anybody, and nobody `moves` who might.
+    /// Whether a plan has radios; none if nobody hears anybody, and nobody `moves` who might.
+    pub(crate) fn any(plan: &Plan, moves: bool) -> bool {
+        moves || plan.gains.iter().any(|row| !row.is_empty())
+    }
+
+    /// The radios of a plan.
     pub(crate) fn new(plan: &Plan, moves: bool, rng: &Rng) -> Air {
-        let any = moves || plan.gains.iter().any(|row| !row.is_empty());
-        let mut radio = any.then(|| Radio::new(plan, rng));
+        let mut radio = Air::any(plan, moves).then(|| Radio::new(plan, rng));
         if let Some(radio) = &mut radio {
             // Nobody asks what is overheard before there is a handler.
             for node in 0..plan.nodes.len() {

@@ -26,8 +26,9 @@ use core::ops::Range;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use wifu_core::{Ground, Verbs};
+use wifu_engine::Fact;
 use wifu_engine::descriptor::UNSERVED;
-use wifu_node::{Catalog, Lanes, LanesConfig, Protocol, tell_apart};
+use wifu_node::{Catalog, Lanes, LanesConfig, Protocol, Teller, facts, tell_apart};
 use wifu_radio::etx::Curves;
 use wifu_radio::plan::Plan;
 use wifu_radio::topology::{PlacementKind, Topology, TopologyError, resolve};
@@ -111,7 +112,8 @@ pub(crate) fn over(
     scenario.check()?;
     let rng = scenario.rng();
     let count = plan.nodes.len();
-    let (flows, served) = flows(scenario, &plan, &rng, open)?;
+    let told = told(scenario, &plan);
+    let (flows, served) = flows(scenario, &plan, &rng, (open, &told))?;
     let served = tell_apart(&served).map_err(|e| ScenarioError::key("flow", e))?;
     let finite = flows.iter().filter(|f| f.finite).count();
     let fixed = fixed(scenario, &plan, rows)?;
@@ -145,6 +147,7 @@ pub(crate) fn over(
     let ground = Ground {
         kinds: open.kinds(),
         can: Verbs::ALL,
+        told: &told,
     };
     let handlers = rng.split("handlers");
     place_handlers(&mut simulation, &handlers, ground, (&served, &unserved))?;
@@ -153,6 +156,36 @@ pub(crate) fn over(
     simulation.reroute();
     begin(&mut simulation);
     Ok(simulation)
+}
+
+/// What the network of a scenario tells parts and handlers. Where it has radios and wires, what
+/// either of them tells: which link a packet takes may change with every route.
+fn told(scenario: &Scenario, plan: &Plan) -> Vec<Fact> {
+    let radios = Air::any(plan, !scenario.mobility.is_empty());
+    let mut tellers = Vec::new();
+    if radios {
+        tellers.push(Teller::Radios);
+    }
+    if !plan.wires.is_empty() {
+        tellers.push(Teller::Wires);
+    }
+    let rated = radios || plan.wires.iter().any(|w| w.rate.0 > 0);
+    let ears = plan.nodes.iter().any(|n| n.radio.promiscuous);
+    let mut told = facts::told(&tellers);
+    told.retain(|f| match f {
+        Fact::SiteRate | Fact::LinkRate => rated,
+        Fact::Overheard => ears,
+        _ => true,
+    });
+    told
+}
+
+/// What a network that tells this is called in errors.
+fn place(told: &[Fact]) -> &'static str {
+    match told.contains(&Fact::Rssi) {
+        true => "this scenario",
+        false => "this scenario, which has no radios",
+    }
 }
 
 /// The routes that the topology and the user lay down.
@@ -288,7 +321,7 @@ fn flows(
     scenario: &Scenario,
     plan: &Plan,
     rng: &Rng,
-    open: Open<'_>,
+    (open, told): (Open<'_>, &[Fact]),
 ) -> Result<(Vec<Flow>, Vec<Arc<Protocol>>), ScenarioError> {
     let mtu = scenario.host.mtu;
     let mut served: Vec<Arc<Protocol>> = Vec::new();
@@ -313,6 +346,8 @@ fn flows(
             None => {
                 let named = open.protocol(&spec.protocol);
                 let found = named.map_err(|e| ScenarioError::key(at("protocol"), e))?;
+                let informed = found.informed(place(told), told);
+                informed.map_err(|e| ScenarioError::key(at("protocol"), e.to_string()))?;
                 let found = as_tcp(&found);
                 let known = |p: &&Arc<Protocol>| p.ends.id == found.ends.id;
                 if served.iter().find(known).is_none() {

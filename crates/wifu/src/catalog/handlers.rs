@@ -31,7 +31,8 @@ pub fn json(d: &Descriptor) -> Json {
         "hooks": d.hooks.iter().map(|h| h.name()).collect::<Vec<_>>(),
         "protocol": d.protocol, "format": d.format.map(|f| f.name),
         "inserts": d.inserts.map(|f| f.name), "adds": d.adds(), "holds": d.holds,
-        "needs": d.needs.beyond(Verbs::NONE), "super_packets": d.super_packets,
+        "needs": d.needs.beyond(Verbs::NONE),
+        "requires": d.requires.iter().map(|f| f.name()).collect::<Vec<_>>(), "super_packets": d.super_packets,
         "words": words.collect::<Vec<_>>(), "notes": notes.collect::<Vec<_>>(),
         "counts": d.counts, "params": d.params.iter().map(param_json).collect::<Vec<_>>(),
     })
@@ -82,9 +83,13 @@ pub fn text(d: &Descriptor) -> String {
     if !needs.is_empty() {
         let _ = writeln!(t, "  Must {}", needs.join(" and "));
     }
-    for (param, needs) in d.needs_with {
-        let needs = needs.beyond(Verbs::NONE).join(" and ");
-        let _ = writeln!(t, "  With {param} = on must {needs}");
+    for fact in d.requires {
+        let _ = writeln!(t, "  Requires {fact}");
+    }
+    for (param, facts) in d.requires_with {
+        for fact in *facts {
+            let _ = writeln!(t, "  With {param} = on requires {fact}");
+        }
     }
     if d.holds > 0 {
         let _ = writeln!(t, "  Holds {} packets at most", d.holds);
