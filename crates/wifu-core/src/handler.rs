@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use wifu_engine::Access;
 use wifu_engine::Fact;
 use wifu_engine::descriptor::{NoteSpec, ParamSpec, Params};
-use wifu_wire::{Format, LinkFacts, Neighbour, Notes, Rng, Span, Time};
+use wifu_wire::{Format, LinkFacts, LinkTo, Neighbour, Notes, Rng, Span, Time};
 
 /// Timers of each handler.
 pub const TIMERS: usize = 4;
@@ -94,18 +94,6 @@ impl Verbs {
 
 /// Lines that handlers write for people to read.
 pub type Lines = Vec<String>;
-
-/// To whom a packet is sent over the link.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum LinkTo {
-    /// The next hop of the route to its destination.
-    #[default]
-    Route,
-    /// This neighbour: the last transmitter, say.
-    Neighbour(Neighbour),
-    /// All who hear it.
-    All,
-}
 
 /// What a handler sends.
 #[derive(Clone, PartialEq, Eq, Debug)]

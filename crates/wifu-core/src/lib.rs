@@ -20,11 +20,11 @@ pub mod shim;
 pub use chain::{Chain, Counters, Full, Released, Seat};
 pub use config::{Config, ConfigError, Ground, HandlerConfig, Kinds, Own};
 pub use handler::{
-    Descriptor, Handler, HopCx, HopWordSpec, Lines, LinkTo, NextHop, Sending, Setup, Site, TIMERS,
+    Descriptor, Handler, HopCx, HopWordSpec, Lines, NextHop, Sending, Setup, Site, TIMERS,
     TxStatus, Verbs, What,
 };
 pub use handlers::HANDLERS;
 pub use hook::{Hook, Hooks, Verdict};
 pub use packet::{Octets, Packet};
 pub use select::{HopWord, Select};
-pub use wifu_wire::LinkFacts;
+pub use wifu_wire::{LinkFacts, LinkTo};

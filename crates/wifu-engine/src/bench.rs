@@ -6,7 +6,7 @@ use crate::board::{Board, Facts};
 use crate::component::{Admit, Component, Cx, Lent, Out, Outlet, Payload, Segment, TIMERS, View};
 use crate::descriptor::{BuildError, Descriptor, SOURCES};
 use crate::params::{Params, Value, values};
-use crate::permit::{Kind, Permit, Reason, Want};
+use crate::permit::{Kind, Permit, Want};
 use crate::signal::{ExtId, Ring, Sent, Signal};
 use crate::store::{Store, StoreKind, StorePlan, Ticket};
 use wifu_wire::{FrameFacts, Head, Note, Rng, Span, Time, Word};
@@ -228,12 +228,7 @@ impl Bench {
     /// Accept the part's offer: fill and, if declared, stamp `head`. Returns what left, and what
     /// the part said to it.
     pub fn fill(&mut self, want: &Want, head: &mut Head) -> (Payload, Sent, Vec<Signal>) {
-        let mut out = Out {
-            kind: want.kind,
-            reason: Reason::First,
-            head,
-            payload: Payload::None,
-        };
+        let mut out = Out::new(want.kind, head);
         let stamps = self.desc.has_hook("stamp");
         self.call(|part, cx| part.fill(want, &mut out, cx));
         if stamps {
@@ -261,12 +256,7 @@ impl Bench {
 
     /// Another part's segment leaves: stamp it.
     pub fn stamp(&mut self, kind: Kind, head: &mut Head) {
-        let mut out = Out {
-            kind,
-            reason: Reason::First,
-            head,
-            payload: Payload::None,
-        };
+        let mut out = Out::new(kind, head);
         self.call(|part, cx| part.stamp(&mut out, cx));
     }
 

@@ -82,6 +82,8 @@ pub struct Blueprint {
 pub struct HopHalf<'a> {
     /// Header words and annotations that they write.
     pub writes: &'a [&'static str],
+    /// Annotations that they read, each with its handler.
+    pub reads: &'a [(&'static str, &'static str)],
     /// Octets that they add to each packet.
     pub adds: u32,
 }
@@ -119,8 +121,10 @@ impl Blueprint {
         }
         let descs = |b: &Blueprint| b.parts.iter().map(|p| p.desc).collect::<Vec<_>>();
         let lane = ends.lane.as_deref().map_or(Vec::new(), descs);
-        let mut problems = checks::lane(&ends.name, &lane);
-        problems.extend(checks::hops(&ends.name, &descs(&ends), &lane, hops.writes));
+        let mut problems = checks::hops(&ends.name, &descs(&ends), &lane, hops.writes);
+        let parts = descs(&ends);
+        let notes = (hops.reads, hops.writes);
+        problems.extend(checks::notes(&ends.name, parts.iter().chain(&lane), notes));
         if problems.is_empty() {
             Ok(ends)
         } else {

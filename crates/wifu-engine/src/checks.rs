@@ -266,30 +266,13 @@ fn cascade(
     Ok(total)
 }
 
-/// A lane hands down the packets of its flow: what else its parts offer would go nowhere.
-pub(crate) fn lane(name: &str, parts: Parts<'_>) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    for d in parts {
-        let own = d.offers.iter().filter(|kind| !kind.is_data());
-        problems.extend(own.map(|kind| Problem {
-            key: format!("lane.{name}.{}", d.role.key()),
-            what: format!(
-                "{} offers \"{}\", and a lane sends nothing of its own: its parts may offer rescue, \
-                 resend, new and repair",
-                d.name,
-                format!("{kind:?}").to_lowercase()
-            ),
-        }));
-    }
-    problems
-}
-
 /// A word that nodes on the way write, or an annotation, which an end reads: the composition must
 /// bring who writes it, else the protocol would run and mean nothing.
 pub(crate) fn hops(name: &str, ends: Parts<'_>, lane: Parts<'_>, written: &[&str]) -> Vec<Problem> {
     let mut have: Vec<&str> = written.to_vec();
     have.extend(lane.iter().flat_map(|d| d.words).filter_map(|w| {
-        let both = w.layout.hop_writable && w.access.writes();
+        // What names the transmitter the lane writes itself, whoever declares it.
+        let both = w.layout.hop_writable && w.access.writes() || w.layout.names_transmitter;
         both.then_some(w.name())
     }));
     let notes = ends.iter().flat_map(|d| d.notes);
@@ -317,4 +300,25 @@ pub(crate) fn hops(name: &str, ends: Parts<'_>, lane: Parts<'_>, written: &[&str
         }
     }
     problems
+}
+
+/// Annotations that handlers read (`reads`: handler, annotation): a part or a handler must write
+/// each (`written`: what handlers do).
+pub(crate) fn notes<'a>(
+    name: &str,
+    parts: impl Iterator<Item = &'a &'static Descriptor>,
+    (reads, written): (&[(&str, &str)], &[&str]),
+) -> Vec<Problem> {
+    let notes = parts.flat_map(|d| d.notes);
+    let notes = notes.filter(|n| n.access.writes()).map(|n| n.name);
+    let have: Vec<&str> = notes.chain(written.iter().copied()).collect();
+    let lost = reads.iter().filter(|(_, note)| !have.contains(note));
+    let problem = |(handler, note): &(&str, &str)| Problem {
+        key: format!("handlers.{name}"),
+        what: format!(
+            "{handler} reads the annotation \"{note}\", and no part or handler of this composition \
+             writes it"
+        ),
+    };
+    lost.map(problem).collect()
 }

@@ -6,7 +6,7 @@ use crate::permit::{Kind, Permit, Reason, Want};
 use crate::signal::{Ring, Signal};
 use crate::store::{Accepted, Inbox, Insert, SendStore, Store, StorePlan, Ticket};
 use core::ops::Deref;
-use wifu_wire::{FrameFacts, Head, Rng, Seq, Span, Time};
+use wifu_wire::{FrameFacts, Head, LinkTo, Notes, Rng, Seq, Span, Time};
 
 /// Components per composition.
 pub const SLOTS: usize = 16;
@@ -57,6 +57,24 @@ pub struct Out<'a> {
     pub head: &'a mut Head,
     /// Its payload.
     pub payload: Payload,
+    /// To whom it leaves over the link. Lanes may say; what an end sends takes the route.
+    pub to: LinkTo,
+    /// What this node's handlers, and lanes, are to know of it.
+    pub notes: Notes,
+}
+
+impl<'a> Out<'a> {
+    /// A segment that leaves for the first time, with this header.
+    pub fn new(kind: Kind, head: &'a mut Head) -> Out<'a> {
+        Out {
+            kind,
+            reason: Reason::First,
+            head,
+            payload: Payload::None,
+            to: LinkTo::Route,
+            notes: Notes::EMPTY,
+        }
+    }
 }
 
 /// What a part says of an arriving segment.

@@ -124,6 +124,16 @@ impl WordSpec {
         WordSpec { layout, ..self }
     }
 
+    /// A word that names the node which transmits this copy, by its IPv4 address: lanes write it.
+    pub const fn transmitter(name: &'static str) -> WordSpec {
+        let layout = ShimWord {
+            names_transmitter: true,
+            ..ShimWord::new(name, 32).by_hops()
+        };
+        let access = Access::Read;
+        WordSpec { layout, access }
+    }
+
     /// The same, which counts the nodes that looked at the packet (and is written by them).
     #[must_use]
     pub const fn counting_hops(self) -> WordSpec {

@@ -2,6 +2,7 @@
 
 use crate::turn::Scheduler;
 use core::net::SocketAddrV4;
+use serde::{Deserialize, Serialize};
 use wifu_engine::Tuple;
 use wifu_wire::Span;
 
@@ -69,13 +70,18 @@ impl Default for LanesConfig {
     }
 }
 
-/// What lanes of a node counted.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+/// The account of a node's lanes, all flows together.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
 pub struct LaneCounters {
     /// Packets taken into custody.
     pub taken: u64,
     /// Packets handed down, repetitions included.
     pub sent: u64,
+    /// Packets that parts of lanes made.
+    pub made: u64,
+    /// Overheard packets that name another transmitter than the link did.
+    pub strangers: u64,
     /// Packets of which a copy was handed down while the lane kept them.
     pub copies: u64,
     /// Packets that came back because nothing would take them.

@@ -7,7 +7,7 @@ use crate::walk::goes_on;
 use crate::ways::{Lost, Ways};
 use wifu_core::{TxStatus, ip};
 use wifu_engine::{Status, Ticket};
-use wifu_wire::{FrameFacts, Seq, Span};
+use wifu_wire::{FrameFacts, Notes, Seq, Span, Time};
 
 /// A device that had room and yet refused a packet is tried again after this.
 const RETRY: Span = Span(10_000_000);
@@ -35,9 +35,14 @@ impl Node {
 
     /// A packet is about to leave: whether a lane took it, or it is lost.
     #[inline(never)]
-    pub(crate) fn taken_by_lane(&mut self, ways: &mut impl Ways, packet: Ticket) -> bool {
+    pub(crate) fn taken_by_lane(
+        &mut self,
+        ways: &mut impl Ways,
+        packet: Ticket,
+        notes: &Notes,
+    ) -> bool {
         let lanes = self.lanes.as_deref_mut();
-        match lanes.map_or(Took::Not, |l| l.take(packet, ways)) {
+        match lanes.map_or(Took::Not, |l| l.take(packet, notes, ways)) {
             Took::Not => return false,
             Took::Taken => {}
             Took::Dropped => ways.lose(packet, Lost::Queue),
@@ -60,7 +65,7 @@ impl Node {
                 refused: false,
             };
             self.going = Some(going);
-            self.leave(ways, down.ticket);
+            self.leave(ways, down.ticket, down.to, down.notes);
             refused = self.going.take().is_some_and(|g| g.refused);
         }
         if let Some(lanes) = self.lanes.as_deref_mut() {
@@ -76,7 +81,7 @@ impl Node {
         }
         self.retry = match refused {
             true => ways.now() + RETRY,
-            false => wifu_wire::Time::NEVER,
+            false => Time::NEVER,
         };
     }
 

@@ -3,39 +3,29 @@
 //! them down when its parts permit it.
 
 use crate::custody::{FlowKey, LaneCounters, LanesConfig, Origin, Seen, Took};
+use crate::down::{Down, named, transport};
 use crate::turn::{QUANTUM, Scheduler, Turn};
 use crate::{Protocol, Ways};
 use core::net::{Ipv4Addr, SocketAddrV4};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use wifu_core::{Select, TxStatus, ip, shim};
+use wifu_core::{Select, TxStatus};
 use wifu_engine::board::SiteFacts;
 use wifu_engine::{Blueprint, Conn, Deadlines, Status, Ticket, Transmit};
-use wifu_wire::{Class, FrameFacts, Head, Rng, Time, Wire};
+use wifu_wire::ipv4::HEADER;
+use wifu_wire::{Class, FrameFacts, Head, Notes, Rng, Time, Wire};
 
-/// A packet that a lane hands down.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Down {
-    /// Which; its words are written already.
-    pub ticket: Ticket,
-    lane: u32,
-    /// The lane's number since the beginning: its place may be another's by now.
-    opened: u64,
-    number: wifu_wire::Seq,
-    kept: bool,
-}
-
-struct Served {
+pub(crate) struct Served {
     select: Select,
-    wire: Arc<dyn Wire>,
+    pub(crate) wire: Arc<dyn Wire>,
     lane: Arc<Blueprint>,
 }
 
 pub(crate) struct Lane {
     pub(crate) key: FlowKey,
     pub(crate) conn: Conn,
-    /// Packets in its custody.
-    held: Vec<Ticket>,
+    /// Packets in its custody, and what was noted on them.
+    pub(crate) held: Vec<(Ticket, Notes)>,
     /// When its packets came, of those that wait: the scheduler's.
     pub(crate) turn: Turn,
     /// When a packet of its flow was last seen, and when to look whether that is long ago.
@@ -49,20 +39,20 @@ pub(crate) struct Lane {
 /// All lanes of a node.
 pub struct Lanes {
     config: LanesConfig,
-    served: Vec<Served>,
+    pub(crate) served: Vec<Served>,
     pub(crate) slots: Vec<Option<Lane>>,
     free: Vec<u32>,
     table: BTreeMap<FlowKey, u32>,
     pub(crate) active: VecDeque<u32>,
     deadlines: Deadlines,
-    freed: Vec<Ticket>,
+    pub(crate) freed: Vec<Ticket>,
     /// Flows of this node's own ends whose lanes have other room than before.
     rooms: VecDeque<FlowKey>,
-    /// Where a part puts what is no packet of its flow: it goes nowhere.
-    scratch: Vec<u8>,
-    head: Head,
+    /// Where a part makes a packet.
+    pub(crate) scratch: Vec<u8>,
+    pub(crate) head: Head,
     rng: Rng,
-    counters: LaneCounters,
+    pub(crate) counters: LaneCounters,
     pub(crate) stamp: u64,
 }
 
@@ -160,7 +150,7 @@ impl Lanes {
     }
 
     /// A packet is about to leave: data enter the lane of their flow.
-    pub fn take(&mut self, ticket: Ticket, ways: &dyn Ways) -> Took {
+    pub fn take(&mut self, ticket: Ticket, notes: &Notes, ways: &dyn Ways) -> Took {
         let Some((at, key, _)) = self.parse(ticket, ways) else {
             return Took::Not;
         };
@@ -184,7 +174,7 @@ impl Lanes {
             self.counters.full += 1;
             return Took::Dropped;
         }
-        lane.held.push(ticket);
+        lane.held.push((ticket, *notes));
         lane.turn.came(self.stamp);
         self.stamp += 1;
         self.counters.taken += 1;
@@ -193,11 +183,22 @@ impl Lanes {
         Took::Taken
     }
 
-    /// A radio overheard a packet: the lanes of its flow learn of it.
+    /// A radio overheard a packet: the lanes of its flow learn of it, unless its header names
+    /// another transmitter than the link does.
     pub fn overheard(&mut self, ticket: Ticket, facts: &FrameFacts, ways: &dyn Ways) {
         let Some((at, key, header)) = self.parse(ticket, ways) else {
             return;
         };
+        // Whoever repeats another node's packet at a lower layer does not speak for it.
+        let wire = &self.served[usize::from(key.served)].wire;
+        let says = named(&**wire, &self.head);
+        let link = facts.transmitter.and_then(|n| ways.address(n));
+        if let (Some(says), Some(link)) = (says, link)
+            && says != link
+        {
+            self.counters.strangers += 1;
+            return;
+        }
         let (now, packet) = (ways.now(), ways.octets(ticket));
         for (i, facts) in self.hearers(key, packet, facts).into_iter().flatten() {
             if let Some(lane) = self.slots[i as usize].as_mut() {
@@ -288,35 +289,21 @@ impl Lanes {
             lane.conn.set_room(room, room);
             self.scratch.resize(self.config.mtu as usize, 0);
             let out = &mut self.scratch;
-            match lane.conn.poll_transmit(now, &mut self.head, out) {
+            match lane
+                .conn
+                .poll_transmit(now, &mut self.head, &mut out[HEADER..])
+            {
                 Some(Transmit::Packet { ticket, keep }) => {
                     return Some(self.down(i, ticket, keep, ways));
                 }
-                // Lanes have the packets of their protocol and make none.
-                Some(Transmit::Bytes(_)) | None => self.rest(i),
+                Some(Transmit::Bytes(len)) => match self.made(i, len, ways) {
+                    Some(down) => return Some(down),
+                    None => self.counters.refused += 1,
+                },
+                None => self.rest(i),
             }
         }
         None
-    }
-
-    /// A packet that was handed down could not leave: it is the lane's again, and waits for room,
-    /// of which there is none: what had room and takes nothing would be asked for ever.
-    pub fn put_back(&mut self, now: Time, down: Down) {
-        let lane = self.slots[down.lane as usize].as_mut();
-        let Some(lane) = lane.filter(|l| l.turn.opened == down.opened) else {
-            self.freed.push(down.ticket);
-            return;
-        };
-        self.counters.returned += 1;
-        if down.kept {
-            self.freed.push(down.ticket);
-        } else {
-            lane.held.push(down.ticket);
-            lane.turn.back(self.stamp);
-        }
-        let whole = (!down.kept).then_some(down.ticket);
-        lane.conn.put_back(now, whole, down.number);
-        self.touch(down.lane);
     }
 
     /// Where those go that the last poll found without room.
@@ -374,45 +361,6 @@ impl Lanes {
                     }
                 }
             }
-        }
-    }
-
-    fn down(&mut self, i: u32, ticket: Ticket, keep: bool, ways: &mut dyn Ways) -> Down {
-        let sent = if keep { ways.twin(ticket) } else { ticket };
-        if !keep {
-            ways.go(ticket);
-        }
-        let wire = {
-            let lane = self.slots[i as usize].as_mut();
-            let lane = lane.expect("it was polled just now");
-            let number = lane.conn.last_sent().map(|s| s.seq);
-            lane.turn
-                .left(ways.octets(sent).len(), lane.conn.board().app.queued);
-            if !keep {
-                lane.held.retain(|t| *t != ticket);
-            }
-            (
-                lane.key.served,
-                number.unwrap_or_default(),
-                lane.turn.opened,
-            )
-        };
-        let (served, number, opened) = wire;
-        let (head, wire) = (&self.head, &self.served[usize::from(served)].wire);
-        ways.patch(sent, &mut |packet| {
-            if let Some(at) = transport(packet) {
-                wire.patch(head, &mut packet[at..]);
-            }
-        });
-        self.counters.sent += 1;
-        self.counters.copies += u64::from(keep);
-        self.touch(i);
-        Down {
-            ticket: sent,
-            lane: i,
-            opened,
-            number,
-            kept: keep,
         }
     }
 
@@ -502,13 +450,13 @@ impl Lanes {
         };
         let freed: Vec<Ticket> = lane.conn.take_freed().collect();
         for ticket in freed {
-            if let Some(at) = lane.held.iter().position(|t| *t == ticket) {
+            if let Some(at) = lane.held.iter().position(|h| h.0 == ticket) {
                 lane.held.swap_remove(at);
                 self.freed.push(ticket);
             }
         }
         self.counters.idled += lane.held.len() as u64;
-        self.freed.append(&mut lane.held);
+        self.freed.extend(lane.held.drain(..).map(|h| h.0));
         self.table.remove(&lane.key);
         if lane.own && !lane.tells {
             self.rooms.push_back(lane.key);
@@ -519,13 +467,13 @@ impl Lanes {
     }
 
     /// After anything happened to a lane.
-    fn touch(&mut self, i: u32) {
+    pub(crate) fn touch(&mut self, i: u32) {
         let Some(lane) = self.slots[i as usize].as_mut() else {
             return;
         };
         for ticket in lane.conn.take_freed() {
             // A part may let go only what its lane has.
-            if let Some(at) = lane.held.iter().position(|t| *t == ticket) {
+            if let Some(at) = lane.held.iter().position(|h| h.0 == ticket) {
                 lane.held.swap_remove(at);
                 self.freed.push(ticket);
             }
@@ -549,16 +497,5 @@ impl Lanes {
             let at = lane.conn.poll_timeout().min(lane.idle_at);
             self.deadlines.set(i, at);
         }
-    }
-}
-
-/// Where the transport header begins, behind a shim if there is one.
-fn transport(packet: &[u8]) -> Option<usize> {
-    match shim::parse(packet) {
-        Some((head, at)) => {
-            let at = at + usize::from(head.length);
-            (at < packet.len()).then_some(at)
-        }
-        None => ip::payload(packet).map(|r| r.start),
     }
 }

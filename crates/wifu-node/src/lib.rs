@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod custody;
+mod down;
 pub mod export;
 pub mod facts;
 mod hand;
@@ -16,8 +17,9 @@ mod walk;
 mod ways;
 
 pub use custody::{FlowKey, LaneCounters, LanesConfig, Origin, Seen, Took};
+pub use down::Down;
 pub use facts::Teller;
-pub use lanes::{Down, Lanes};
+pub use lanes::Lanes;
 pub use node::Node;
 pub use passage::Mask;
 pub use registry::{Catalog, Protocol, Registry, tell_apart};

@@ -1,12 +1,13 @@
 //! A node: the end, the handlers and the lanes of one host.
 
 use crate::Ways;
-use crate::lanes::{Down, Lanes};
+use crate::down::Down;
+use crate::lanes::Lanes;
 use crate::passage::{Mask, Passage};
 use std::collections::BTreeMap;
 use wifu_core::{Chain, Counters};
 use wifu_engine::Endpoint;
-use wifu_wire::{FrameFacts, Time};
+use wifu_wire::{Notes, Time};
 
 /// What runs on one host: an end with its connections, handlers at the hooks, lanes. Sans-IO; a
 /// substrate hands it what happens ([`Node::arrive`], [`Node::overhear`], [`Node::report`],
@@ -22,6 +23,8 @@ pub struct Node {
     pub(crate) end: Option<Box<Endpoint>>,
     /// Held packets, as they were when the chain took them.
     pub(crate) held: BTreeMap<u32, Passage>,
+    /// What was noted on packets with which the substrate is not done yet.
+    pub(crate) later: BTreeMap<u32, Notes>,
     /// A packet while the chain sees it.
     pub(crate) octets: Vec<u8>,
     /// What a lane is handing down at this moment.
@@ -52,6 +55,7 @@ impl Node {
             lanes: None,
             end: None,
             held: BTreeMap::new(),
+            later: BTreeMap::new(),
             octets: Vec::new(),
             going: None,
             retry: Time::NEVER,
@@ -171,10 +175,10 @@ impl Node {
         ways.tell_room(end);
         let mut any = false;
         while let Some(end) = self.end.as_deref_mut()
-            && let Some(packet) = ways.emit(end)
+            && let Some((packet, notes)) = ways.emit(end)
         {
             any = true;
-            self.originate(ways, packet, FrameFacts::default());
+            self.originate(ways, packet, notes);
             if self.mask.has(Mask::LANES)
                 && let Some(end) = self.end.as_deref_mut()
             {

@@ -2,7 +2,7 @@
 
 use wifu_core::{Hook, Hooks, LinkTo, Released};
 use wifu_engine::Ticket;
-use wifu_wire::FrameFacts;
+use wifu_wire::{FrameFacts, Notes};
 
 /// What runs on a node: the hooks at which handlers are asked, and what else there is. Where a bit
 /// is not set, packets pass without a look at them.
@@ -81,6 +81,15 @@ pub(crate) struct Passage {
 }
 
 impl Passage {
+    /// It begins here, with what was noted on it.
+    pub(crate) fn here(packet: Ticket, hook: Hook, notes: Notes) -> Passage {
+        let facts = FrameFacts {
+            notes,
+            ..FrameFacts::NONE
+        };
+        Passage::new(packet, hook, facts)
+    }
+
     /// It begins at `hook`.
     pub(crate) fn new(packet: Ticket, hook: Hook, facts: FrameFacts) -> Passage {
         Passage {

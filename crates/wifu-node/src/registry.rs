@@ -281,11 +281,18 @@ impl Registry {
         }
         let words = found.iter().flat_map(|d| d.words);
         let words = words.filter(|w| w.access.writes()).map(|w| w.name);
-        let notes = found.iter().flat_map(|d| d.notes);
-        let notes = notes.filter(|n| n.access.writes()).map(|n| n.name);
+        let notes = found
+            .iter()
+            .flat_map(|d| d.notes.iter().map(|n| (d.name, n)));
+        let reads = notes.clone().filter(|(_, n)| n.access.reads());
+        let reads: Vec<_> = reads.map(|(handler, n)| (handler, n.name)).collect();
+        let notes = notes
+            .filter(|(_, n)| n.access.writes())
+            .map(|(_, n)| n.name);
         let writes: Vec<&'static str> = words.chain(notes).collect();
         let hops = HopHalf {
             writes: &writes,
+            reads: &reads,
             adds: found.iter().map(|d| d.adds()).sum(),
         };
         let ends = Arc::new(Blueprint::with(composition, &self.kinds.parts, hops)?);

@@ -9,7 +9,7 @@ use core::net::Ipv4Addr;
 use wifu_core::{Chain, Hook, LinkFacts, LinkTo, NextHop, Octets, Packet, Released, Sending, Site};
 use wifu_core::{TxStatus, Verdict, What, ip};
 use wifu_engine::Ticket;
-use wifu_wire::FrameFacts;
+use wifu_wire::{FrameFacts, Notes};
 
 impl Node {
     /// A packet came over a link. True if the end may have news.
@@ -41,22 +41,24 @@ impl Node {
 
     /// The substrate is done with a packet that goes on ([`Relayed::Later`]).
     pub fn relayed(&mut self, ways: &mut impl Ways, packet: Ticket) {
-        if !self.mask.has(Mask::LANES) || !self.taken_by_lane(ways, packet) {
-            self.leave(ways, packet);
+        let notes = self.later.remove(&packet.0).unwrap_or_default();
+        if !self.mask.has(Mask::LANES) || !self.taken_by_lane(ways, packet, &notes) {
+            self.leave(ways, packet, LinkTo::Route, notes);
         }
     }
 
     /// The end, or an application of the substrate, sends a packet.
     #[inline]
-    pub fn originate(&mut self, ways: &mut impl Ways, packet: Ticket, facts: FrameFacts) {
-        let stirred = self.pass(ways, Passage::new(packet, Hook::Output, facts), false);
+    pub fn originate(&mut self, ways: &mut impl Ways, packet: Ticket, notes: Notes) {
+        let stirred = self.pass(ways, Passage::here(packet, Hook::Output, notes), false);
         self.stirred |= stirred;
     }
 
     /// A packet leaves.
     #[inline]
-    pub(crate) fn leave(&mut self, ways: &mut impl Ways, packet: Ticket) {
-        let way = Passage::new(packet, Hook::Postrouting, FrameFacts::NONE);
+    pub(crate) fn leave(&mut self, ways: &mut impl Ways, packet: Ticket, to: LinkTo, notes: Notes) {
+        let mut way = Passage::here(packet, Hook::Postrouting, notes);
+        way.to = to;
         let stirred = self.pass(ways, way, false);
         self.stirred |= stirred;
     }
@@ -88,28 +90,15 @@ impl Node {
                     return true;
                 }
                 Hook::Forward => {
-                    if lanes && !self.seen_by_lanes(ways, packet, &way.facts, Origin::Link) {
+                    if !self.relays(ways, &mut way) {
                         break;
                     }
-                    match ways.relay(packet) {
-                        Relayed::Now if lanes && self.taken_by_lane(ways, packet) => break,
-                        Relayed::Now => {}
-                        Relayed::Later => break,
-                        Relayed::Expired => {
-                            ways.lose(packet, Lost::Route);
-                            break;
-                        }
-                    }
-                    // How it came does not concern whom it goes to. Lanes may have handed down
-                    // meanwhile what chains saw.
-                    way.facts = way.facts.notes_only();
-                    way.copied &= !lanes;
                     Hook::Postrouting
                 }
                 Hook::Output => {
                     if lanes
                         && (!self.seen_by_lanes(ways, packet, &way.facts, Origin::Own)
-                            || self.taken_by_lane(ways, packet))
+                            || self.taken_by_lane(ways, packet, &way.facts.notes))
                     {
                         break;
                     }
@@ -117,7 +106,7 @@ impl Node {
                     Hook::Postrouting
                 }
                 Hook::Postrouting => {
-                    if let Err(why) = ways.send(packet) {
+                    if let Err(why) = send(ways, way.to, packet) {
                         self.refused(ways, packet, why);
                     }
                     break;
@@ -126,6 +115,28 @@ impl Node {
             };
         }
         self.take_stirred()
+    }
+
+    /// A packet goes on to another node; whether it leaves now.
+    fn relays<W: Ways>(&mut self, ways: &mut W, way: &mut Passage) -> bool {
+        let (packet, lanes) = (way.packet, self.mask.has(Mask::LANES));
+        if lanes && !self.seen_by_lanes(ways, packet, &way.facts, Origin::Link) {
+            return false;
+        }
+        // How it came does not concern whom it goes to. Lanes may have handed down meanwhile what
+        // chains saw.
+        way.facts = way.facts.notes_only();
+        way.copied &= !lanes;
+        let notes = &way.facts.notes;
+        match ways.relay(packet) {
+            Relayed::Now => return !lanes || !self.taken_by_lane(ways, packet, notes),
+            Relayed::Later if notes.is_empty() => {}
+            Relayed::Later => {
+                self.later.insert(packet.0, *notes);
+            }
+            Relayed::Expired => ways.lose(packet, Lost::Route),
+        }
+        false
     }
 
     /// A packet is where it was to go.
@@ -219,11 +230,7 @@ impl Node {
         if !ways.ready(packet) {
             return ways.lose(packet, Lost::Route);
         }
-        let facts = FrameFacts {
-            notes: sending.notes,
-            ..FrameFacts::NONE
-        };
-        let mut way = Passage::new(packet, Hook::Postrouting, facts);
+        let mut way = Passage::here(packet, Hook::Postrouting, sending.notes);
         way.to = sending.to;
         if self.mask.at(Hook::Postrouting) {
             match self.ask(ways, &mut way, Asking::Sent(sending.by)) {
@@ -347,14 +354,18 @@ impl Node {
     }
 }
 
-/// What a handler sent leaves, past all hooks.
-fn leave_for(ways: &mut impl Ways, to: LinkTo, packet: Ticket) {
-    let sent = match to {
+/// Hand a packet to a device.
+fn send(ways: &mut impl Ways, to: LinkTo, packet: Ticket) -> Result<(), Lost> {
+    match to {
         LinkTo::Route => ways.send(packet),
         LinkTo::Neighbour(to) => ways.send_to(packet, Some(to)),
         LinkTo::All => ways.send_to(packet, None),
-    };
-    if let Err(why) = sent {
+    }
+}
+
+/// What a handler sent leaves, past all hooks.
+fn leave_for(ways: &mut impl Ways, to: LinkTo, packet: Ticket) {
+    if let Err(why) = send(ways, to, packet) {
         ways.lose(packet, why);
     }
 }

@@ -3,7 +3,7 @@
 use core::net::Ipv4Addr;
 use wifu_core::NextHop;
 use wifu_engine::{Endpoint, RouteFacts, Ticket};
-use wifu_wire::{FrameFacts, IpInfo, LinkFacts, Neighbour, Time};
+use wifu_wire::{FrameFacts, IpInfo, LinkFacts, Neighbour, Notes, Time};
 
 /// Why a packet is lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,6 +60,12 @@ pub trait Ways {
     /// Since the beginning.
     fn now(&self) -> Time;
 
+    /// This node's address, by which headers name it.
+    fn me(&self) -> Ipv4Addr;
+
+    /// The address of a neighbour; `None` where nobody can say.
+    fn address(&self, neighbour: Neighbour) -> Option<Ipv4Addr>;
+
     /// A handler writes a line for people to read.
     fn log(&mut self, line: String);
 
@@ -91,8 +97,9 @@ pub trait Ways {
     /// again; [`Time::NEVER`] if none is full, or the substrate says so by itself.
     fn tell_room(&mut self, endpoint: &mut Endpoint) -> Time;
 
-    /// Take the next packet that the end sends, if there is one.
-    fn emit(&mut self, endpoint: &mut Endpoint) -> Option<Ticket>;
+    /// Take the next packet that the end sends, if there is one, with what its parts noted on it
+    /// ([`wifu_engine::Conn::aside`]).
+    fn emit(&mut self, endpoint: &mut Endpoint) -> Option<(Ticket, Notes)>;
 
     /// A packet's addresses, protocol and TTL as they are here.
     fn ip(&self, packet: Ticket) -> IpInfo;

@@ -4,16 +4,21 @@
 mod world;
 
 use core::net::{Ipv4Addr, SocketAddrV4};
+use core::num::NonZeroU16;
 use std::cell::Cell;
 use std::sync::Arc;
 use wifu_engine::board::ConnFacts;
 use wifu_engine::component::Cx;
+use wifu_engine::descriptor::NoteSpec;
 use wifu_engine::{
-    Admit, Board, Component, Descriptor, Facts, Kind, Library, Out, Payload, Role, Segment, Signal,
-    Ticket, Want, WordSpec,
+    Access, Admit, Board, Component, Descriptor, Facts, Kind, Library, Out, Payload, Role, Segment,
+    Signal, Ticket, Want, WordSpec,
 };
 use wifu_node::{Lanes, LanesConfig, Origin, Registry, Scheduler, Seen, Took, Ways};
-use wifu_wire::{Class, FrameFacts, Head, IpInfo, Pseudo, Rng, Seq, Span, Time, Word, ipv4};
+use wifu_wire::{
+    Class, FrameFacts, Head, IpInfo, LinkTo, Neighbour, Note, Notes, Pseudo, Rng, Seq, Span,
+};
+use wifu_wire::{Time, Word, ipv4};
 use world::World;
 
 thread_local! {
@@ -132,8 +137,12 @@ const C: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 8);
 
 impl Rig {
     fn new(config: LanesConfig) -> Rig {
-        let registry = wifu_engine::Registry::new(&[&QUEUE, &END]);
-        let registry = Registry::new(registry, Library::parse(TEXT).unwrap());
+        let parts = wifu_engine::Registry::new(&[&QUEUE, &END]);
+        Rig::of(parts, TEXT, config)
+    }
+
+    fn of(parts: wifu_engine::Registry, text: &str, config: LanesConfig) -> Rig {
+        let registry = Registry::new(parts, Library::parse(text).unwrap());
         let protocol = registry.resolve("laned").unwrap_or_else(|e| panic!("{e}"));
         let wire = Arc::clone(&protocol.ends.wire);
         Rig {
@@ -176,7 +185,7 @@ impl Rig {
         if seen != Seen::On {
             return (seen, Took::Not);
         }
-        (seen, self.lanes.take(ticket, &self.pool))
+        (seen, self.lanes.take(ticket, &Notes::EMPTY, &self.pool))
     }
 
     /// Flows and numbers of all that is handed down.
@@ -346,23 +355,160 @@ fn octets_of_any_kind_are_no_trouble() {
         for at in 0..length.min(40) {
             cut[at] ^= 0xFF;
             let ticket = rig.pool.insert(cut.clone(), true);
-            let _ = rig.lanes.take(ticket, &rig.pool);
+            let _ = rig.lanes.take(ticket, &Notes::EMPTY, &rig.pool);
         }
     }
 }
 
-/// Offers what no lane sends.
+/// Says once, to who transmitted the last packet, that it saw it, with a note for handlers.
 static ASKER: Descriptor = Descriptor {
     name: "asker",
-    offers: &[Kind::New, Kind::Probe],
+    words: &[MARK, SAYS, WordSpec::transmitter("transmitter")],
+    offers: &[Kind::New, Kind::Control],
+    notes: &[URGENCY],
+    hooks: &["segment", "overheard"],
+    build: |p| {
+        Ok(Box::new(Asker {
+            queue: Queue {
+                mark: p.word("mark"),
+                kept: None,
+            },
+            says: p.word("says"),
+            urgency: p.note("urgency"),
+            from: None,
+        }))
+    },
     ..QUEUE
 };
 
-#[test]
-fn a_part_that_sends_packets_of_its_own_has_no_place_in_a_lane() {
+const SAYS: WordSpec = WordSpec::new("says", 1).marking(Class::Hop);
+const URGENCY: NoteSpec = NoteSpec {
+    name: "urgency",
+    access: Access::Write,
+    unit: "",
+    doc: "How soon a packet is to leave.",
+};
+
+struct Asker {
+    queue: Queue,
+    says: Word,
+    urgency: Note,
+    from: Option<Neighbour>,
+}
+
+impl Component for Asker {
+    fn on_segment(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) -> Admit {
+        self.from = seg.frame.transmitter;
+        self.queue.on_segment(seg, cx)
+    }
+
+    fn on_overheard(&mut self, _: &Segment<'_>, _: &mut Cx<'_>) {
+        let (returned, told) = TOLD.get();
+        TOLD.set((returned, told + 100));
+    }
+
+    fn on_signal(&mut self, signal: &Signal, cx: &mut Cx<'_>) {
+        self.queue.on_signal(signal, cx);
+    }
+
+    fn offer(&self, kind: Kind, board: &Board, now: Time) -> Option<Want> {
+        let probe = Want {
+            kind,
+            bytes: 0,
+            least: 0,
+        };
+        match kind {
+            Kind::Control => self.from.map(|_| probe),
+            _ => self.queue.offer(kind, board, now),
+        }
+    }
+
+    fn fill(&mut self, want: &Want, out: &mut Out<'_>, cx: &mut Cx<'_>) {
+        if want.kind != Kind::Control {
+            return self.queue.fill(want, out, cx);
+        }
+        out.head.set(self.says, 1);
+        out.to = self.from.take().map_or(LinkTo::Route, LinkTo::Neighbour);
+        out.notes.set(self.urgency, 3);
+    }
+}
+
+fn asking() -> Rig {
     let parts = wifu_engine::Registry::new(&[&ASKER, &END]);
     let text = TEXT.replace("\"queue\"", "\"asker\"");
-    let registry = Registry::new(parts, Library::parse(&text).unwrap());
-    let said = registry.resolve("laned").unwrap_err().to_string();
-    assert!(said.contains("asker offers \"probe\""), "{said}");
+    Rig::of(parts, &text, LanesConfig::default())
+}
+
+const UPSTREAM: Option<Neighbour> = Some(Neighbour {
+    device: NonZeroU16::MIN,
+    address: [2, 0, 0, 0, 0, 4],
+});
+
+#[test]
+fn a_part_of_a_lane_sends_packets_of_its_own_to_whom_it_says() {
+    let mut rig = asking();
+    let packet = rig.packet(1, B, 1, 100);
+    let facts = FrameFacts {
+        transmitter: UPSTREAM,
+        ..FrameFacts::NONE
+    };
+    let ticket = rig.pool.insert(packet, true);
+    let seen = rig.lanes.see(ticket, &facts, Origin::Link, &mut rig.pool);
+    assert_eq!(seen, Seen::On);
+    let mut notes = Notes::EMPTY;
+    notes.set(Note(5), 50);
+    assert_eq!(rig.lanes.take(ticket, &notes, &rig.pool), Took::Taken);
+    let made = rig.lanes.poll(&mut rig.pool).expect("its own goes first");
+    let neighbour = UPSTREAM.map(LinkTo::Neighbour);
+    assert_eq!(
+        (Some(made.to), made.notes.get(Note(0))),
+        (neighbour, Some(3))
+    );
+    // It is a whole packet of the flow, which ends at the next node's lane.
+    let octets = rig.pool.octets(made.ticket).to_vec();
+    let (ip, segment) = ipv4::parse(&octets).expect("its checksum is right");
+    assert_eq!((ip.src, ip.dst, ip.proto), (A, B, 250));
+    assert_eq!(rig.wire.class(segment), Class::Hop);
+    let pseudo = Pseudo {
+        src: ip.src,
+        dst: ip.dst,
+        proto: ip.proto,
+    };
+    assert!(rig.wire.verify(&pseudo, segment));
+    let mut head = Head::default();
+    rig.wire.parse(segment, &mut head).expect("it can be read");
+    let transmitter = rig.wire.transmitter().expect("it was declared").word;
+    assert_eq!((head.sport, head.get(transmitter)), (1, ME.to_bits()));
+    let there = rig.pool.insert(octets, true);
+    let none = FrameFacts::NONE;
+    let seen = rig.lanes.see(there, &none, Origin::Link, &mut rig.pool);
+    assert_eq!(seen, Seen::Here);
+    // Then the packet of the flow, with what was noted on it before.
+    let down = rig.lanes.poll(&mut rig.pool).expect("then the packet");
+    assert_eq!((down.ticket, down.notes), (ticket, notes));
+    let counters = rig.lanes.counters();
+    assert_eq!((counters.made, counters.sent), (1, 1));
+    // What no link took is told, and is nobody's any more.
+    rig.lanes.put_back(rig.pool.now, made);
+    assert_eq!((TOLD.get().0, rig.freed()), (1, 1));
+}
+
+#[test]
+fn an_overheard_packet_that_names_another_transmitter_is_not_believed() {
+    let mut rig = asking();
+    let _ = rig.offer(1, B, 1, 100);
+    let down = rig.lanes.poll(&mut rig.pool).expect("the packet");
+    let heard = |node: u8| FrameFacts {
+        transmitter: Neighbour::new(1, [2, 0, 0, 0, 0, node]),
+        ..FrameFacts::NONE
+    };
+    TOLD.set((0, 0));
+    let mut overhear = |facts: &FrameFacts| {
+        rig.lanes.overheard(down.ticket, facts, &rig.pool);
+        (TOLD.get().1, rig.lanes.counters().strangers)
+    };
+    // Its header names this node, 10.0.0.5.
+    assert_eq!(overhear(&heard(5)), (100, 0));
+    assert_eq!(overhear(&heard(6)), (100, 1));
+    assert_eq!(overhear(&FrameFacts::NONE), (200, 1), "nobody knows better");
 }

@@ -164,8 +164,8 @@ fn a_packet_passes_the_hooks_of_its_way_with_what_is_known_of_it() {
     );
 
     let own = rig.world.insert(bytes(HERE, B, 64, &[0]), false);
-    let mut noted = FrameFacts::NONE;
-    noted.notes.set(wifu_wire::Note(0), 7);
+    let mut noted = Notes::EMPTY;
+    noted.set(wifu_wire::Note(0), 7);
     rig.node.originate(&mut rig.world, own, noted);
     // What this node's end noted reaches its handlers.
     let output = [(Output, None, Some(7)), (Postrouting, None, Some(8))];
@@ -328,11 +328,14 @@ fn a_transfer_between_two_ends_arrives_whole_over_a_relay_that_loses() {
         let receiver = net.nodes[2].0.end_mut().expect("an end");
         while let Some((id, event)) = receiver.poll_event() {
             let mut part = [0; 4_096];
-            while event == Event::Readable {
-                match receiver.read(now, id, &mut part) {
-                    0 => break,
-                    n => got.extend_from_slice(&part[..n]),
-                }
+            let mut read = |part: &mut [u8]| match event {
+                Event::Readable => receiver.read(now, id, part),
+                _ => 0,
+            };
+            let mut n = read(&mut part);
+            while n > 0 {
+                got.extend_from_slice(&part[..n]);
+                n = read(&mut part);
             }
         }
         if got.len() == data.len() {

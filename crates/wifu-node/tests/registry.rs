@@ -1,7 +1,8 @@
 //! What a registry makes of compositions that bring handlers along, and where they act.
 
 use wifu_core::{Descriptor as HandlerDescriptor, Hooks};
-use wifu_engine::{Component, Cx, Descriptor, Fact, Library, Role, Segment};
+use wifu_engine::descriptor::NoteSpec;
+use wifu_engine::{Access, Component, Cx, Descriptor, Fact, Library, Role, Segment};
 use wifu_node::{Registry, Substrate, Teller, facts};
 
 const FILE: &str = r#"
@@ -169,4 +170,63 @@ fn handlers_that_a_protocol_brings_are_looked_at_with_their_parameters() {
         "handlers.mine: logger requires status (what became of transmissions), which is not known \
          in this one; it is in `wifu sim` with radios, `wifu core --monitor`"
     );
+}
+
+/// Reads what a part may have noted.
+static HURRIES: wifu_core::Descriptor = wifu_core::Descriptor {
+    name: "hurries",
+    hooks: wifu_core::Hooks::of(&[wifu_core::Hook::Output]),
+    notes: &[URGENCY],
+    build: |_| Ok(Box::new(Hurries)),
+    ..wifu_core::Descriptor::EMPTY
+};
+
+const URGENCY: NoteSpec = NoteSpec {
+    name: "urgency",
+    access: Access::Read,
+    unit: "",
+    doc: "How soon a packet is to leave.",
+};
+
+struct Hurries;
+
+impl wifu_core::Handler for Hurries {
+    fn on_packet(
+        &mut self,
+        _: wifu_core::Hook,
+        _: &mut wifu_core::Packet<'_>,
+        _: &mut wifu_core::HopCx<'_>,
+    ) -> wifu_core::Verdict {
+        wifu_core::Verdict::Accept
+    }
+}
+
+static SAYS: Descriptor = Descriptor {
+    name: "says",
+    role: Role::Watch,
+    notes: &[NoteSpec {
+        access: Access::Write,
+        ..URGENCY
+    }],
+    build: |_| Ok(Box::new(Idle)),
+    ..Descriptor::EMPTY
+};
+
+#[test]
+fn an_annotation_that_a_handler_reads_must_be_written_by_somebody() {
+    let text = "[protocol.mine]\nextends = \"tcp-newreno\"\n\
+                [handlers.mine]\nchain = [{ use = \"hurries\" }]\n";
+    let with = |text: &str| {
+        let registry = registry(text)
+            .with_parts(&[&SAYS])
+            .with_handlers(&[&HURRIES]);
+        registry.resolve("mine").map_err(|e| e.to_string())
+    };
+    assert_eq!(
+        with(text).unwrap_err(),
+        "handlers.mine: hurries reads the annotation \"urgency\", and no part or handler of this \
+         composition writes it"
+    );
+    let says = text.replace("[handlers", "watch.add = [\"says\"]\n[handlers");
+    assert!(with(&says).is_ok());
 }

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use wifu_node::LaneCounters;
 
 /// The version of this description; the first number changes when a name's meaning does.
 pub const SCHEMA: &str = "1.0";
@@ -230,32 +231,7 @@ pub struct NodeOutcome {
     pub handlers: Vec<HandlerOutcome>,
     /// Its lanes, if hop protocols run there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lanes: Option<LanesOutcome>,
-}
-
-/// The account of a node's lanes, all flows together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LanesOutcome {
-    /// Lanes that were opened.
-    pub opened: u64,
-    /// Packets taken into custody.
-    pub taken: u64,
-    /// Packets handed down, repetitions included.
-    pub sent: u64,
-    /// Of these, copies of packets that the lane kept.
-    pub copies: u64,
-    /// Packets that came back because no link took them.
-    pub returned: u64,
-    /// Packets dropped because their lane was full.
-    pub full: u64,
-    /// Packets that a part of a lane dropped.
-    pub refused: u64,
-    /// Packets dropped because no further lane could be opened.
-    pub unlaned: u64,
-    /// Packets dropped with a lane that saw nothing for long.
-    pub idled: u64,
-    /// The most packets that waited in one lane.
-    pub most: u32,
+    pub lanes: Option<LaneCounters>,
 }
 
 /// A handler's account.

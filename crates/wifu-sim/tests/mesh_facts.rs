@@ -4,12 +4,13 @@ use core::num::NonZeroU16;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use wifu_engine::{Admit, Component, Cx, Descriptor, Library, Role, Segment};
+use wifu_engine::descriptor::NoteSpec;
+use wifu_engine::{Access, Admit, Component, Cx, Descriptor, Library, Out, Role, Segment};
 use wifu_node::Registry;
 use wifu_sim::mesh::{Seen, Simulation, Tap};
 use wifu_sim::scenario::Scenario;
 use wifu_wire::pcapng::Direction;
-use wifu_wire::{FrameFacts, Neighbour, Rate};
+use wifu_wire::{FrameFacts, Neighbour, Note, Rate};
 
 thread_local! {
     /// What came with each segment of the test that runs in this thread.
@@ -35,6 +36,30 @@ impl Component for Witness {
     }
 }
 
+/// Tells the handlers of its node a feedback for each segment.
+static ANSWERS: Descriptor = Descriptor {
+    name: "answers",
+    role: Role::Watch,
+    doc: "Notes a feedback on what leaves.",
+    hooks: &["stamp"],
+    notes: &[NoteSpec {
+        name: "fb_delay",
+        access: Access::Write,
+        unit: "us",
+        doc: "What its handlers are to say to the other end.",
+    }],
+    build: |p| Ok(Box::new(Answers(p.note("fb_delay")))),
+    ..Descriptor::EMPTY
+};
+
+struct Answers(Note);
+
+impl Component for Answers {
+    fn stamp(&mut self, out: &mut Out<'_>, _: &mut Cx<'_>) {
+        out.notes.set(self.0, 1_234);
+    }
+}
+
 /// The second node, as its neighbours know it.
 const SECOND: Option<Neighbour> = Some(Neighbour {
     device: NonZeroU16::MIN,
@@ -47,9 +72,11 @@ fn noted(facts: &FrameFacts) -> Option<u32> {
 }
 
 fn registry() -> Registry {
-    let own = "[protocol.watched]\nextends = \"tcp-newreno\"\nwatch.add = [\"witness\"]\n";
+    let own = "[protocol.watched]\nextends = \"tcp-newreno\"\nwatch.add = [\"witness\"]\n\
+               [protocol.answering]\nextends = \"tcp-newreno\"\n\
+               watch.add = [\"witness\", \"answers\"]\n";
     let own = Library::parse(own).unwrap_or_else(|e| panic!("{e}"));
-    let parts = wifu_parts::registry().with(&[&WITNESS]);
+    let parts = wifu_parts::registry().with(&[&WITNESS, &ANSWERS]);
     Registry::new(parts, wifu_parts::library().merge(own))
 }
 
@@ -101,6 +128,23 @@ fn transports_learn_how_a_frame_came_and_what_handlers_found() {
             .all(|f| noted(f) > Some(100) && f.transmitter == SECOND),
         "{late:?}"
     );
+}
+
+#[test]
+fn what_an_end_notes_reaches_its_handlers_and_by_them_the_other_end() {
+    let mut simulation = simulation(
+        "[topology]\nwords = \"linear,3\"\nset = \"TB-W9\"\n[radio]\nattempts = 7\n\
+         [[handler]]\nuse = \"tpa-shim\"\nprotocol = 6\n\
+         [[flow]]\nfrom = \"n1\"\nto = \"n3\"\nprotocol = \"answering,mss=1436\"\n\
+         app = \"file\"\nbytes = \"50k\"\n",
+    );
+    simulation.run();
+    assert!(simulation.outcome().flows[0].finished);
+    let told = registry().parts().note("fb_delay").expect("it is declared");
+    let found = FACTS.with(RefCell::take);
+    let feedback: Vec<Option<u32>> = found.iter().map(|f| f.notes.get(told)).collect();
+    assert!(feedback.len() > 35, "{} segments", feedback.len());
+    assert!(feedback.iter().all(|f| *f == Some(1_234)), "{feedback:?}");
 }
 
 #[test]

@@ -74,7 +74,12 @@ fn values(f: &Format, w: &WordDecl) -> Vec<u32> {
     match w.field {
         Field::Ranges(unit) => [1, 2].map(|n| n * u32::from(unit)).into(),
         _ if w.bits == 1 => vec![1],
-        Field::Own | Field::HopCount | Field::Window(_) | Field::Seq | Field::Ack => vec![most],
+        Field::Own
+        | Field::HopCount
+        | Field::Transmitter
+        | Field::Window(_)
+        | Field::Seq
+        | Field::Ack => vec![most],
         _ => Vec::new(),
     }
 }

@@ -88,7 +88,7 @@ fn noise(wire: &dyn Wire, rng: &mut Rng) {
 /// Put a value into the decoded header.
 fn set(head: &mut Head, (decl, place): &(WordDecl, Place), value: u32) {
     match decl.field {
-        Field::Own | Field::HopCount => head.set(place.word, value),
+        Field::Own | Field::HopCount | Field::Transmitter => head.set(place.word, value),
         Field::Sport => head.sport = value as u16,
         Field::Dport => head.dport = value as u16,
         Field::ConnId => head.conn_id = value,
@@ -114,7 +114,7 @@ fn set(head: &mut Head, (decl, place): &(WordDecl, Place), value: u32) {
 /// What a word must be on the wire; `None` where the decoded header does not say.
 fn carried(head: &Head, (decl, place): &(WordDecl, Place)) -> Option<u32> {
     Some(match decl.field {
-        Field::Own | Field::HopCount => head.get(place.word),
+        Field::Own | Field::HopCount | Field::Transmitter => head.get(place.word),
         Field::Is(value, _) => value,
         Field::Sport => u32::from(head.sport),
         Field::Dport => u32::from(head.dport),

@@ -121,7 +121,7 @@ fn protocol(name: &str) -> Arc<Blueprint> {
     // Nobody stands between these ends: what nodes would write stays as it was sent.
     let hops = HopHalf {
         writes: &["delay", "hops"],
-        adds: 0,
+        ..HopHalf::default()
     };
     let composition = Library::parse(PROTOCOLS).and_then(|l| l.expand(name));
     let checked = composition.and_then(|c| Blueprint::with(&c, &registry, hops));

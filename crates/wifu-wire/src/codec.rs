@@ -47,6 +47,7 @@ pub struct Codec {
     varies: bool,
     ranges: Option<(Place, u32)>,
     hop_count: Option<Place>,
+    transmitter: Option<Place>,
     /// Most ranges that a packet carries.
     most: usize,
 }
@@ -101,6 +102,7 @@ impl Codec {
                 _ => None,
             }),
             hop_count: find(&|f| f == Field::HopCount).map(|w| w.place),
+            transmitter: find(&|f| f == Field::Transmitter).map(|w| w.place),
             types,
             words,
             format,
@@ -172,7 +174,7 @@ impl Has {
 fn take(head: &mut Head, w: &Resolved, value: u32, has: &Has) {
     let set = |on: bool, v: u32| on.then_some(v);
     match w.field {
-        Field::Own | Field::HopCount => head.set(w.place.word, value),
+        Field::Own | Field::HopCount | Field::Transmitter => head.set(w.place.word, value),
         Field::Sport => head.sport = value as u16,
         Field::Dport => head.dport = value as u16,
         Field::ConnId => head.conn_id = value,
@@ -199,7 +201,7 @@ fn give(head: &Head, w: &Resolved, format: &Format) -> u32 {
         ts_ok,
     } = head.options;
     match w.field {
-        Field::Own | Field::HopCount => head.get(w.place.word),
+        Field::Own | Field::HopCount | Field::Transmitter => head.get(w.place.word),
         Field::Is(value, _) => value,
         Field::Sport => u32::from(head.sport),
         Field::Dport => u32::from(head.dport),
@@ -333,6 +335,10 @@ impl Wire for Codec {
 
     fn hop_count(&self) -> Option<Place> {
         self.hop_count
+    }
+
+    fn transmitter(&self) -> Option<Place> {
+        self.transmitter
     }
 
     fn identity(&self) -> &[(Place, u32)] {

@@ -62,6 +62,9 @@ pub enum Field {
     /// The same, and it counts the nodes that looked at the packet: the receiver compares it with
     /// the IP TTL lost on the way.
     HopCount,
+    /// The same, and it is the IPv4 address of the node that transmits this copy: lanes write it,
+    /// and do not believe an overheard packet that names another node than the link does.
+    Transmitter,
     /// Always this; a packet with another value is refused for the reason.
     Is(u32, &'static str),
     /// Source port.
@@ -327,6 +330,12 @@ impl Format {
             if !narrow || w.end_bit() > usize::from(self.header) * 8 {
                 faults.push(format!("{}: word {} is not inside", self.name, w.name));
             }
+            if w.field == Field::Transmitter && (w.bits != 32 || !w.hop_writable()) {
+                faults.push(format!(
+                    "{}: word {} names the transmitter and is no address that nodes write",
+                    self.name, w.name
+                ));
+            }
             if w.hop_writable() && !w.is_own() {
                 faults.push(format!(
                     "{}: nodes on the way write {}, which is no word of the format's own",
@@ -380,7 +389,10 @@ impl Format {
 impl WordDecl {
     /// Whether it is a word of the format's own.
     pub fn is_own(&self) -> bool {
-        matches!(self.field, Field::Own | Field::HopCount)
+        matches!(
+            self.field,
+            Field::Own | Field::HopCount | Field::Transmitter
+        )
     }
 
     fn first_bit(&self) -> usize {

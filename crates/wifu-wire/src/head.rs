@@ -306,6 +306,11 @@ pub trait Wire: Send + Sync + core::fmt::Debug {
         None
     }
 
+    /// The word that names the node which transmits this copy, by its IPv4 address.
+    fn transmitter(&self) -> Option<Place> {
+        None
+    }
+
     /// Places whose values tell that a packet is of this format and composition, besides the IP
     /// protocol number.
     fn identity(&self) -> &[(Place, u32)] {

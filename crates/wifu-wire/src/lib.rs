@@ -26,7 +26,7 @@ pub use facts::LinkFacts;
 pub use format::{Class, Format};
 pub use head::{Flags, FrameFacts, Head, Place, RANGES, SynOptions, WORDS, Wire, Word};
 pub use ipv4::IpInfo;
-pub use neighbour::Neighbour;
+pub use neighbour::{LinkTo, Neighbour};
 pub use notes::{NOTES, Note, Notes};
 pub use units::{Rate, Rng, Seq, Span, Time};
 

@@ -12,6 +12,18 @@ pub struct Neighbour {
     pub address: [u8; 6],
 }
 
+/// To whom a packet is sent over the link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum LinkTo {
+    /// The next hop of the route to its destination.
+    #[default]
+    Route,
+    /// This neighbour: the last transmitter, say.
+    Neighbour(Neighbour),
+    /// All who hear it.
+    All,
+}
+
 impl Neighbour {
     /// A neighbour; `None` for device 0, which is none.
     pub fn new(device: u16, address: [u8; 6]) -> Option<Neighbour> {

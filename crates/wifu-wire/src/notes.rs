@@ -30,6 +30,20 @@ impl Notes {
         (self.set & 1 << note.0 != 0).then(|| self.values[at])
     }
 
+    /// Whether nothing is set.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.set == 0
+    }
+
+    /// Add what another set; where both did, its value counts.
+    pub fn add(&mut self, other: &Notes) {
+        for at in (0..NOTES).filter(|at| other.set & 1 << at != 0) {
+            self.values[at] = other.values[at];
+        }
+        self.set |= other.set;
+    }
+
     /// Set a value.
     ///
     /// # Panics
@@ -50,5 +64,12 @@ mod tests {
         assert_eq!(notes.get(Note(2)), None);
         notes.set(Note(2), 0);
         assert_eq!((notes.get(Note(2)), notes.get(Note(3))), (Some(0), None));
+        let mut more = Notes::EMPTY;
+        assert!(more.is_empty() && !notes.is_empty());
+        more.set(Note(2), 5);
+        more.set(Note(7), 6);
+        notes.add(&more);
+        notes.add(&Notes::EMPTY);
+        assert_eq!((notes.get(Note(2)), notes.get(Note(7))), (Some(5), Some(6)));
     }
 }

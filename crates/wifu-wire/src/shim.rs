@@ -85,6 +85,8 @@ pub struct ShimWord {
     pub hop_writable: bool,
     /// It counts the nodes that looked at the packet.
     pub counts_hops: bool,
+    /// It names the node that transmits this copy, by its IPv4 address.
+    pub names_transmitter: bool,
     /// A word of one bit that makes the packet one of this class.
     pub marks: Option<Class>,
 }
@@ -97,6 +99,7 @@ impl ShimWord {
             bits,
             hop_writable: false,
             counts_hops: false,
+            names_transmitter: false,
             marks: None,
         }
     }
@@ -118,6 +121,9 @@ impl ShimWord {
         }
         if self.counts_hops {
             text += " counting hops";
+        }
+        if self.names_transmitter {
+            text += " naming the transmitter";
         }
         if let Some(class) = self.marks {
             text += &format!(" marking {}", class.name());
@@ -146,10 +152,10 @@ pub fn format(id: u32, words: &[ShimWord]) -> Format {
                 byte: (at / 8) as u8,
                 bit: (at % 8) as u8,
                 bits: w.bits,
-                field: if w.counts_hops {
-                    Field::HopCount
-                } else {
-                    Field::Own
+                field: match (w.counts_hops, w.names_transmitter) {
+                    (true, _) => Field::HopCount,
+                    (_, true) => Field::Transmitter,
+                    _ => Field::Own,
                 },
                 by: if w.hop_writable { BY_BOTH } else { BY_END },
                 ..WordDecl::EMPTY

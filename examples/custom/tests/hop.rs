@@ -2,9 +2,10 @@
 //! learn from what they overhear; nothing overflows, and losses and new routes are survived.
 
 use wifu_engine::Library;
+use wifu_node::LaneCounters;
 use wifu_node::Registry;
 use wifu_sim::mesh::Simulation;
-use wifu_sim::outcome::{LanesOutcome, Outcome};
+use wifu_sim::outcome::Outcome;
 use wifu_sim::scenario::Scenario;
 
 fn registry() -> Registry {
@@ -60,7 +61,7 @@ fn last(outcome: &Outcome, name: &str) -> Option<f64> {
     outcome.series.get(name)?.last().map(|(_, value)| *value)
 }
 
-fn lanes(outcome: &Outcome) -> Vec<LanesOutcome> {
+fn lanes(outcome: &Outcome) -> Vec<LaneCounters> {
     outcome.nodes.iter().filter_map(|n| n.lanes).collect()
 }
 

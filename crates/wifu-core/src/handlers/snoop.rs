@@ -10,7 +10,7 @@
 //! unacknowledged for twice the link's round-trip time goes again, too. Differences: an old
 //! acknowledgement goes on instead of being dropped, since it may open the window.
 
-use crate::handler::{Descriptor, Handler, HopCx, LinkTo, Verbs};
+use crate::handler::{Descriptor, Handler, HopCx, Verbs};
 use crate::hook::{Hook, Hooks, Verdict};
 use crate::packet::Packet;
 use crate::{ip, shim};
@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, VecDeque};
 use wifu_engine::descriptor::ParamSpec;
 use wifu_engine::kit::Ewma;
 use wifu_wire::tcp::Tcp;
-use wifu_wire::{Flags, Head, Seq, Span, Time, Wire};
+use wifu_wire::{Flags, Head, LinkTo, Seq, Span, Time, Wire};
 
 const AGAIN: ParamSpec = ParamSpec::int(
     "again",

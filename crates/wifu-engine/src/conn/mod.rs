@@ -14,7 +14,7 @@ use crate::quantity::{Of, Watched};
 use crate::signal::{Fault, Ring, Sent};
 use crate::store::{Store, StorePlan, Ticket};
 use std::sync::Arc;
-use wifu_wire::{Rng, Span, Time, Wire};
+use wifu_wire::{LinkTo, Notes, Rng, Span, Time, Wire};
 
 pub use crate::admission::Tuple;
 
@@ -132,6 +132,7 @@ pub struct Conn {
     tuple: Tuple,
     news: News,
     last_sent: Option<Sent>,
+    aside: (LinkTo, Notes),
     limits: [Span; Limit::COUNT],
     limit_since: Time,
     over: bool,
@@ -215,6 +216,7 @@ impl Blueprint {
             tuple,
             news: News::default(),
             last_sent: None,
+            aside: (LinkTo::Route, Notes::EMPTY),
             limits: [Span::ZERO; Limit::COUNT],
             limit_since: Time::ZERO,
             over: false,
@@ -265,6 +267,11 @@ impl Conn {
     /// The segment that the latest [`Conn::poll_transmit`] gave.
     pub fn last_sent(&self) -> Option<Sent> {
         self.last_sent
+    }
+
+    /// What goes with it inside this node: to whom it leaves, and annotations.
+    pub fn aside(&self) -> &(LinkTo, Notes) {
+        &self.aside
     }
 
     /// Ask every part for its internal quantities: (part, probe, value).

@@ -9,7 +9,7 @@ use wifu_core::{LinkTo, ip};
 use wifu_engine::{Endpoint, RouteFacts, Ticket};
 use wifu_node::{Bound, Lost, Reader, Relayed, Ways};
 use wifu_wire::ipv4::{self, HEADER};
-use wifu_wire::{IpInfo, LinkFacts, Neighbour, Time};
+use wifu_wire::{IpInfo, LinkFacts, Neighbour, Notes, Time};
 
 /// Bytes of the largest packet.
 pub const MTU: usize = 1_500;
@@ -93,6 +93,12 @@ impl Ways for World {
     fn now(&self) -> Time {
         self.now
     }
+    fn me(&self) -> Ipv4Addr {
+        self.me
+    }
+    fn address(&self, neighbour: Neighbour) -> Option<Ipv4Addr> {
+        Some(Ipv4Addr::new(10, 0, 0, neighbour.address[5]))
+    }
     fn log(&mut self, line: String) {
         self.lines.push(line);
     }
@@ -118,12 +124,14 @@ impl Ways for World {
         end.set_room(9);
         Time::NEVER
     }
-    fn emit(&mut self, end: &mut Endpoint) -> Option<Ticket> {
+    fn emit(&mut self, end: &mut Endpoint) -> Option<(Ticket, Notes)> {
         let mut bytes = vec![0; MTU];
         let datagram = end.poll_transmit(self.now, &mut bytes[HEADER..])?;
         bytes.truncate(HEADER + datagram.len);
         ipv4::emit(&datagram.ip, datagram.len, &mut bytes);
-        Some(self.insert(bytes, false))
+        let conn = datagram.conn.and_then(|id| end.conn(id));
+        let notes = conn.map_or(Notes::EMPTY, |conn| conn.aside().1);
+        Some((self.insert(bytes, false), notes))
     }
     fn ip(&self, packet: Ticket) -> IpInfo {
         let bytes = self.octets(packet);

@@ -13,7 +13,7 @@ use wifu_core::TxStatus;
 use wifu_engine::Ticket;
 use wifu_node::{Lost, Mask, Node, Ways};
 use wifu_radio::{Event, Times};
-use wifu_wire::FrameFacts;
+use wifu_wire::Notes;
 
 impl Simulation {
     /// Everything that the radios have to tell.
@@ -170,7 +170,7 @@ impl Simulation {
         let at = packet.at;
         let (node, mut ways) = self.at(at);
         let ticket = ways.enters(packet);
-        node.originate(&mut ways, ticket, FrameFacts::NONE);
+        node.originate(&mut ways, ticket, Notes::EMPTY);
         if node.mask().any() {
             let stirred = node.take_stirred();
             self.settle(at, stirred);

@@ -8,8 +8,8 @@ use super::hops::HopSums;
 use super::nodes::Nodes;
 use super::wire::Wire;
 use crate::outcome::{
-    FlowOutcome, HandlerOutcome, HopOutcome, LanesOutcome, LinkOutcome, LostOutcome, NodeOutcome,
-    Outcome, SCHEMA, WireOutcome,
+    FlowOutcome, HandlerOutcome, HopOutcome, LinkOutcome, LostOutcome, NodeOutcome, Outcome,
+    SCHEMA, WireOutcome,
 };
 use wifu_engine::Limit;
 use wifu_node::Lanes;
@@ -211,21 +211,7 @@ fn node_outcomes(
                     counts: c.counts.iter().map(|(n, k)| (n.to_string(), *k)).collect(),
                 })
                 .collect(),
-            lanes: nodes.all[i]
-                .lanes()
-                .map(Lanes::counters)
-                .map(|c| LanesOutcome {
-                    opened: c.opened,
-                    taken: c.taken,
-                    sent: c.sent,
-                    copies: c.copies,
-                    returned: c.returned,
-                    full: c.full,
-                    refused: c.refused,
-                    unlaned: c.unlaned,
-                    idled: c.idled,
-                    most: c.most,
-                }),
+            lanes: nodes.all[i].lanes().map(Lanes::counters),
         }
     };
     names.iter().enumerate().zip(positions).map(node).collect()

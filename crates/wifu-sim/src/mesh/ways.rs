@@ -13,7 +13,7 @@ use wifu_engine::{Endpoint, RouteFacts, Ticket};
 use wifu_node::{Bound, Frame, Lost, Reader, Relayed, Ways};
 use wifu_radio::plan::Plan;
 use wifu_wire::ipv4::{self, HEADER};
-use wifu_wire::{FrameFacts, IpInfo, LinkFacts, Neighbour, Time};
+use wifu_wire::{FrameFacts, IpInfo, LinkFacts, Neighbour, Notes, Time};
 
 /// How a packet came.
 #[derive(Clone, Copy)]
@@ -79,6 +79,14 @@ impl Ways for Here<'_> {
     #[inline]
     fn now(&self) -> Time {
         self.clock.now
+    }
+
+    fn me(&self) -> Ipv4Addr {
+        address(self.node)
+    }
+
+    fn address(&self, neighbour: Neighbour) -> Option<Ipv4Addr> {
+        Some(address(node_at(neighbour).0))
     }
 
     fn log(&mut self, line: String) {
@@ -158,7 +166,7 @@ impl Ways for Here<'_> {
 
     /// Written into a buffer of the pool.
     #[inline]
-    fn emit(&mut self, end: &mut Endpoint) -> Option<Ticket> {
+    fn emit(&mut self, end: &mut Endpoint) -> Option<(Ticket, Notes)> {
         let now = self.clock.now;
         let pool = &mut self.net.pool;
         let buffer = pool.buffer();
@@ -174,10 +182,12 @@ impl Ways for Here<'_> {
         let len = (HEADER + datagram.len) as u16;
         let dst = node_of(datagram.ip.dst);
         let mut packet = Packet::new(buffer, len, self.node, dst, datagram.ip.proto);
+        let mut notes = Notes::EMPTY;
         if let Some(conn) = datagram.conn.and_then(|id| end.conn(id)) {
+            notes = conn.aside().1;
             (packet.flow, packet.reverse) = self.flows.sent(now, end, conn, datagram.conn);
         }
-        Some(self.enters(packet))
+        Some((self.enters(packet), notes))
     }
 
     #[inline]

@@ -45,10 +45,12 @@ pub fn lanes(outcome: &Outcome) -> String {
         ">taken",
         ">sent",
         ">copies",
+        ">made",
         ">returned",
         ">full",
         ">refused",
         ">no lane",
+        ">strangers",
         ">idle",
         ">most",
     ]);
@@ -66,10 +68,12 @@ pub fn lanes(outcome: &Outcome) -> String {
             count(l.taken),
             count(l.sent),
             count(l.copies),
+            count(l.made),
             count(l.returned),
             count(l.full),
             count(l.refused),
             count(l.unlaned),
+            count(l.strangers),
             count(l.idled),
             count(l.most.into()),
         ]);
@@ -90,7 +94,8 @@ fn counted(h: &HandlerOutcome) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wifu_sim::outcome::{LanesOutcome, NodeOutcome};
+    use wifu_node::LaneCounters;
+    use wifu_sim::outcome::NodeOutcome;
 
     #[test]
     fn what_was_not_counted_takes_no_place() {
@@ -106,10 +111,10 @@ mod tests {
         let base = NodeOutcome {
             name: "base".into(),
             handlers: vec![snoop, HandlerOutcome::default()],
-            lanes: Some(LanesOutcome {
+            lanes: Some(LaneCounters {
                 opened: 2,
                 full: 7,
-                ..LanesOutcome::default()
+                ..LaneCounters::default()
             }),
             ..NodeOutcome::default()
         };

@@ -1,0 +1,163 @@
+//! What lanes hand down: packets in their custody, copies of them, and packets that their parts
+//! make.
+
+use crate::Ways;
+use crate::lanes::Lanes;
+use core::net::Ipv4Addr;
+use wifu_core::{ip, shim};
+use wifu_engine::Ticket;
+use wifu_wire::ipv4::{self, HEADER, TTL};
+use wifu_wire::{Head, IpInfo, LinkTo, Notes, Pseudo, Seq, Time, Wire};
+
+/// A packet that a lane hands down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Down {
+    /// Which; its words are written already.
+    pub ticket: Ticket,
+    /// To whom it leaves.
+    pub to: LinkTo,
+    /// What handlers are to know of it.
+    pub notes: Notes,
+    lane: u32,
+    /// The lane's number since the beginning: its place may be another's by now.
+    opened: u64,
+    number: Seq,
+    custody: Custody,
+}
+
+/// Whose a packet is that is handed down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Custody {
+    /// It was the lane's, and is nobody's now.
+    Left,
+    /// It is a copy; the lane keeps the packet.
+    Copy,
+    /// A part of the lane made it.
+    Made,
+}
+
+impl Lanes {
+    /// A packet that was handed down could not leave: it is the lane's again, and waits for room,
+    /// of which there is none: what had room and takes nothing would be asked for ever.
+    pub fn put_back(&mut self, now: Time, down: Down) {
+        let lane = self.slots[down.lane as usize].as_mut();
+        let Some(lane) = lane.filter(|l| l.turn.opened == down.opened) else {
+            self.freed.push(down.ticket);
+            return;
+        };
+        self.counters.returned += 1;
+        let whole = (down.custody == Custody::Left).then_some(down.ticket);
+        if whole.is_some() {
+            lane.held.push((down.ticket, down.notes));
+            lane.turn.back(self.stamp);
+        } else {
+            self.freed.push(down.ticket);
+        }
+        lane.conn.put_back(now, whole, down.number);
+        self.touch(down.lane);
+    }
+
+    /// A packet in the custody of a lane leaves, or a copy of it.
+    pub(crate) fn down(&mut self, i: u32, ticket: Ticket, keep: bool, ways: &mut dyn Ways) -> Down {
+        let sent = if keep { ways.twin(ticket) } else { ticket };
+        if !keep {
+            ways.go(ticket);
+        }
+        let lane = self.slots[i as usize].as_mut();
+        let lane = lane.expect("it was polled just now");
+        let at = lane.held.iter().position(|h| h.0 == ticket);
+        let mut noted = at.map_or(Notes::EMPTY, |at| lane.held[at].1);
+        if let Some(at) = at.filter(|_| !keep) {
+            lane.held.remove(at);
+        }
+        let (to, notes) = lane.conn.aside();
+        noted.add(notes);
+        let down = Down {
+            ticket: sent,
+            to: *to,
+            notes: noted,
+            lane: i,
+            opened: lane.turn.opened,
+            number: lane.conn.last_sent().map_or(Seq(0), |s| s.seq),
+            custody: if keep { Custody::Copy } else { Custody::Left },
+        };
+        lane.turn
+            .left(ways.octets(sent).len(), lane.conn.board().app.queued);
+        let (me, head) = (ways.me(), &mut self.head);
+        let wire = &self.served[usize::from(lane.key.served)].wire;
+        sign(&**wire, head, me);
+        ways.patch(sent, &mut |packet| {
+            if let Some(at) = transport(packet) {
+                wire.patch(head, &mut packet[at..]);
+            }
+        });
+        self.counters.sent += 1;
+        self.counters.copies += u64::from(keep);
+        self.touch(i);
+        down
+    }
+
+    /// A packet that a part of a lane made, whose segment has so many bytes.
+    pub(crate) fn made(&mut self, i: u32, len: usize, ways: &mut dyn Ways) -> Option<Down> {
+        let lane = self.slots[i as usize].as_mut()?;
+        let ip = IpInfo {
+            src: *lane.key.source.ip(),
+            dst: *lane.key.target.ip(),
+            proto: lane.key.proto,
+            ttl: TTL,
+        };
+        let packet = &mut self.scratch[..HEADER + len];
+        let wire = &self.served[usize::from(lane.key.served)].wire;
+        let pseudo = Pseudo {
+            src: ip.src,
+            dst: ip.dst,
+            proto: ip.proto,
+        };
+        if sign(&**wire, &mut self.head, ways.me()) {
+            wire.patch(&self.head, &mut packet[HEADER..]);
+            wire.seal(&pseudo, &mut packet[HEADER..]);
+        }
+        ipv4::emit(&ip, len, packet);
+        let ticket = ways.made(packet)?;
+        let (to, notes) = *lane.conn.aside();
+        lane.turn.left(packet.len(), lane.conn.board().app.queued);
+        let down = Down {
+            ticket,
+            to,
+            notes,
+            lane: i,
+            opened: lane.turn.opened,
+            number: lane.conn.last_sent().map_or(Seq(0), |s| s.seq),
+            custody: Custody::Made,
+        };
+        self.counters.made += 1;
+        self.touch(i);
+        Some(down)
+    }
+}
+
+/// Where the transport header begins, behind a shim if there is one.
+pub(crate) fn transport(packet: &[u8]) -> Option<usize> {
+    match shim::parse(packet) {
+        Some((head, at)) => {
+            let at = at + usize::from(head.length);
+            (at < packet.len()).then_some(at)
+        }
+        None => ip::payload(packet).map(|r| r.start),
+    }
+}
+
+/// Who transmits this copy of a packet, if its format has a word for that.
+pub(crate) fn named(wire: &dyn Wire, head: &Head) -> Option<Ipv4Addr> {
+    let word = wire.transmitter()?.word;
+    Some(Ipv4Addr::from_bits(head.get(word)))
+}
+
+/// Name this node as who transmits a packet; whether its format has a word for that.
+fn sign(wire: &dyn Wire, head: &mut Head, me: Ipv4Addr) -> bool {
+    let word = wire.transmitter();
+    if let Some(place) = word {
+        head.set(place.word, me.to_bits());
+    }
+    word.is_some()
+}
