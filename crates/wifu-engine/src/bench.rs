@@ -3,7 +3,9 @@
 //! overrides only what it declares; connections do not use it.
 
 use crate::board::{Board, Facts};
-use crate::component::{Admit, Component, Cx, Lent, Out, Outlet, Payload, Segment, TIMERS, View};
+use crate::component::{
+    Admit, Aside, Component, Cx, Lent, Out, Outlet, Payload, Segment, TIMERS, View,
+};
 use crate::descriptor::{BuildError, Descriptor, SOURCES};
 use crate::params::{Params, Value, values};
 use crate::permit::{Kind, Permit, Want};
@@ -228,7 +230,8 @@ impl Bench {
     /// Accept the part's offer: fill and, if declared, stamp `head`. Returns what left, and what
     /// the part said to it.
     pub fn fill(&mut self, want: &Want, head: &mut Head) -> (Payload, Sent, Vec<Signal>) {
-        let mut out = Out::new(want.kind, head);
+        let mut aside = Aside::NONE;
+        let mut out = Out::new(want.kind, head, &mut aside);
         let stamps = self.desc.has_hook("stamp");
         self.call(|part, cx| part.fill(want, &mut out, cx));
         if stamps {
@@ -256,7 +259,8 @@ impl Bench {
 
     /// Another part's segment leaves: stamp it.
     pub fn stamp(&mut self, kind: Kind, head: &mut Head) {
-        let mut out = Out::new(kind, head);
+        let mut aside = Aside::NONE;
+        let mut out = Out::new(kind, head, &mut aside);
         self.call(|part, cx| part.stamp(&mut out, cx));
     }
 

@@ -57,23 +57,47 @@ pub struct Out<'a> {
     pub head: &'a mut Head,
     /// Its payload.
     pub payload: Payload,
-    /// To whom it leaves over the link. Lanes may say; what an end sends takes the route.
-    pub to: LinkTo,
-    /// What this node's handlers, and lanes, are to know of it.
-    pub notes: Notes,
+    /// What goes with it inside this node.
+    pub aside: &'a mut Aside,
 }
 
 impl<'a> Out<'a> {
     /// A segment that leaves for the first time, with this header.
-    pub fn new(kind: Kind, head: &'a mut Head) -> Out<'a> {
+    #[inline]
+    pub fn new(kind: Kind, head: &'a mut Head, aside: &'a mut Aside) -> Out<'a> {
+        if !aside.is_none() {
+            *aside = Aside::NONE;
+        }
         Out {
             kind,
             reason: Reason::First,
             head,
             payload: Payload::None,
-            to: LinkTo::Route,
-            notes: Notes::EMPTY,
+            aside,
         }
+    }
+}
+
+/// What goes with a leaving segment inside its node; it is on no wire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Aside {
+    /// To whom it leaves over the link. Lanes may say; what an end sends takes the route.
+    pub to: LinkTo,
+    /// What the node's handlers are to know of it.
+    pub notes: Notes,
+}
+
+impl Aside {
+    /// Along the route, without annotations.
+    pub const NONE: Aside = Aside {
+        to: LinkTo::Route,
+        notes: Notes::EMPTY,
+    };
+
+    /// Whether it says anything.
+    #[inline]
+    fn is_none(&self) -> bool {
+        self.to == LinkTo::Route && self.notes.is_empty()
     }
 }
 

@@ -28,7 +28,7 @@ pub use admission::{Admission, Tuple};
 pub use bench::Bench;
 pub use blueprint::Blueprint;
 pub use board::{Board, Facts, RouteFacts, State};
-pub use component::{Admit, Component, Cx, Out, Payload, Segment};
+pub use component::{Admit, Aside, Component, Cx, Out, Payload, Segment};
 pub use composition::{Composition, ConfigError, Library};
 pub use conn::{Conn, Transmit};
 pub use descriptor::{

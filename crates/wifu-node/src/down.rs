@@ -5,7 +5,7 @@ use crate::Ways;
 use crate::lanes::Lanes;
 use core::net::Ipv4Addr;
 use wifu_core::{ip, shim};
-use wifu_engine::Ticket;
+use wifu_engine::{Aside, Ticket};
 use wifu_wire::ipv4::{self, HEADER, TTL};
 use wifu_wire::{Head, IpInfo, LinkTo, Notes, Pseudo, Seq, Time, Wire};
 
@@ -70,11 +70,11 @@ impl Lanes {
         if let Some(at) = at.filter(|_| !keep) {
             lane.held.remove(at);
         }
-        let (to, notes) = lane.conn.aside();
-        noted.add(notes);
+        let aside = lane.conn.aside();
+        noted.add(&aside.notes);
         let down = Down {
             ticket: sent,
-            to: *to,
+            to: aside.to,
             notes: noted,
             lane: i,
             opened: lane.turn.opened,
@@ -119,7 +119,7 @@ impl Lanes {
         }
         ipv4::emit(&ip, len, packet);
         let ticket = ways.made(packet)?;
-        let (to, notes) = *lane.conn.aside();
+        let Aside { to, notes } = *lane.conn.aside();
         lane.turn.left(packet.len(), lane.conn.board().app.queued);
         let down = Down {
             ticket,

@@ -147,7 +147,7 @@ impl Node {
         let (now, ip) = (ways.now(), ways.ip(packet));
         let octets = ways.octets(packet);
         if let (Some(end), Some(at)) = (self.end.as_deref_mut(), ip::header(octets)) {
-            end.handle_frame(now, &ip, &octets[at..], facts);
+            end.handle_frame(now, &ip, &octets[at..], *facts);
         }
         ways.delivered(packet, Reader::End);
     }

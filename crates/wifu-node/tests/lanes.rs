@@ -428,8 +428,8 @@ impl Component for Asker {
             return self.queue.fill(want, out, cx);
         }
         out.head.set(self.says, 1);
-        out.to = self.from.take().map_or(LinkTo::Route, LinkTo::Neighbour);
-        out.notes.set(self.urgency, 3);
+        out.aside.to = self.from.take().map_or(LinkTo::Route, LinkTo::Neighbour);
+        out.aside.notes.set(self.urgency, 3);
     }
 }
 

@@ -56,7 +56,7 @@ struct Answers(Note);
 
 impl Component for Answers {
     fn stamp(&mut self, out: &mut Out<'_>, _: &mut Cx<'_>) {
-        out.notes.set(self.0, 1_234);
+        out.aside.notes.set(self.0, 1_234);
     }
 }
 

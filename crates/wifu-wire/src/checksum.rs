@@ -21,13 +21,17 @@ impl Sum {
             left = around(left, u64::from_ne_bytes(words[0]));
             right = around(right, u64::from_ne_bytes(words[1]));
         }
-        let (words, odd) = rest.as_chunks::<2>();
+        let (words, rest) = rest.as_chunks::<4>();
         for w in words {
-            self.0 += u64::from(u16::from_ne_bytes(*w));
+            self.0 += u64::from(u32::from_ne_bytes(*w));
         }
-        if let [last] = odd {
-            self.0 += u64::from(u16::from_ne_bytes([*last, 0]));
-        }
+        let last = match rest {
+            [a, b, c] => u32::from_ne_bytes([*a, *b, *c, 0]),
+            [a, b] => u32::from_ne_bytes([*a, *b, 0, 0]),
+            [a] => u32::from_ne_bytes([*a, 0, 0, 0]),
+            _ => 0,
+        };
+        self.0 += u64::from(last);
         for sum in [left, right] {
             self.0 += (sum & 0xFFFF_FFFF) + (sum >> 32);
         }
@@ -43,6 +47,7 @@ impl Sum {
     /// The checksum: complement of the folded sum, as a number in host order.
     pub fn finish(self) -> u16 {
         let mut s = self.0;
+        s = (s & 0xFFFF_FFFF) + (s >> 32);
         while s >> 16 != 0 {
             s = (s & 0xFFFF) + (s >> 16);
         }
@@ -71,11 +76,9 @@ pub struct Pseudo {
 impl Pseudo {
     /// The sum over the pseudo-header of a segment of `len` octets.
     pub fn sum(&self, len: usize) -> Sum {
-        Sum::default()
-            .add(&self.src.octets())
-            .add(&self.dst.octets())
-            .add_word(u16::from(self.proto))
-            .add_word(len as u16)
+        let [src, dst] = [self.src, self.dst].map(|a| u64::from(u32::from_ne_bytes(a.octets())));
+        let plain = Sum(src + dst).add_word(u16::from(self.proto));
+        plain.add_word(len as u16)
     }
 }
 

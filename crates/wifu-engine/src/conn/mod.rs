@@ -6,7 +6,7 @@ mod output;
 
 use crate::blueprint::{Blueprint, Routes};
 use crate::board::{Board, SiteFacts};
-use crate::component::{Component, Cx, Lent, Outlet, SLOTS, TIMERS, View};
+use crate::component::{Aside, Component, Cx, Lent, Outlet, SLOTS, TIMERS, View};
 use crate::composition::ConfigError;
 use crate::descriptor::Descriptor;
 use crate::permit::Limit;
@@ -14,7 +14,7 @@ use crate::quantity::{Of, Watched};
 use crate::signal::{Fault, Ring, Sent};
 use crate::store::{Store, StorePlan, Ticket};
 use std::sync::Arc;
-use wifu_wire::{LinkTo, Notes, Rng, Span, Time, Wire};
+use wifu_wire::{Rng, Span, Time, Wire};
 
 pub use crate::admission::Tuple;
 
@@ -132,7 +132,7 @@ pub struct Conn {
     tuple: Tuple,
     news: News,
     last_sent: Option<Sent>,
-    aside: (LinkTo, Notes),
+    aside: Aside,
     limits: [Span; Limit::COUNT],
     limit_since: Time,
     over: bool,
@@ -216,7 +216,7 @@ impl Blueprint {
             tuple,
             news: News::default(),
             last_sent: None,
-            aside: (LinkTo::Route, Notes::EMPTY),
+            aside: Aside::NONE,
             limits: [Span::ZERO; Limit::COUNT],
             limit_since: Time::ZERO,
             over: false,
@@ -270,7 +270,7 @@ impl Conn {
     }
 
     /// What goes with it inside this node: to whom it leaves, and annotations.
-    pub fn aside(&self) -> &(LinkTo, Notes) {
+    pub fn aside(&self) -> &Aside {
         &self.aside
     }
 

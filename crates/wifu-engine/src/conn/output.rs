@@ -138,12 +138,13 @@ impl Conn {
             core,
             wire,
             tuple,
+            aside,
             ..
         } = self;
         head.reset();
         (head.sport, head.dport) = (tuple.local.port(), tuple.remote.port());
         head.conn_id = core.board.site.conn_id;
-        let mut seg = Out::new(want.kind, head);
+        let mut seg = Out::new(want.kind, head, aside);
         let s = &mut slots[slot];
         s.part.fill(want, &mut seg, &mut core.cx(now, slot, s.desc));
         for &t in &routes.stamp {
@@ -152,7 +153,6 @@ impl Conn {
                 .stamp(&mut seg, &mut core.cx(now, t as usize, s.desc));
         }
         let (reason, payload, kind) = (seg.reason, seg.payload, want.kind);
-        self.aside = (seg.to, seg.notes);
         let (seq, acks) = (head.seq, head.ack.is_some());
         let pseudo = Pseudo {
             src: *tuple.local.ip(),

@@ -6,19 +6,20 @@ use crate::admission::{Claim, Holder};
 impl Endpoint {
     /// A packet arrived: its IP header's facts and what follows the header.
     pub fn handle_packet(&mut self, now: Time, ip: &IpInfo, segment: &[u8]) {
-        self.handle_frame(now, ip, segment, &FrameFacts::default());
+        self.handle_frame(now, ip, segment, FrameFacts::NONE);
     }
 
     /// A packet arrived with what its carrier knows of it: radio, transmitter, and what handlers
     /// left for it (`bytes` is filled in here).
-    pub fn handle_frame(&mut self, now: Time, ip: &IpInfo, segment: &[u8], facts: &FrameFacts) {
+    pub fn handle_frame(&mut self, now: Time, ip: &IpInfo, segment: &[u8], mut frame: FrameFacts) {
         let many = |a: Ipv4Addr| a.is_multicast() || a.is_broadcast() || a.is_unspecified();
         if many(ip.dst) || many(ip.src) {
             return self.count_drop("group address"); //= rfc9293#section-3.9.2.3
         }
-        let Some(Served { wire, admission }) = &self.served[usize::from(ip.proto)] else {
+        let Some(served) = &self.served[usize::from(ip.proto)] else {
             return self.count_drop("protocol not served");
         };
+        let wire = &served.wire;
         let pseudo = Pseudo {
             src: ip.src,
             dst: ip.dst,
@@ -32,17 +33,15 @@ impl Endpoint {
             Err(reason) => return self.count_drop(reason),
         };
         self.head.ttl = ip.ttl;
-        let answers = *admission;
+        let answers = served.admission;
         let tuple = Tuple {
             proto: ip.proto,
             local: SocketAddrV4::new(ip.dst, self.head.dport),
             remote: SocketAddrV4::new(ip.src, self.head.sport),
         };
-        let frame = FrameFacts {
-            bytes: u16::try_from(segment.len() + wifu_wire::ipv4::HEADER).unwrap_or(u16::MAX),
-            unserved: self.unserved(&**wire, segment, ip.ttl, facts),
-            ..*facts
-        };
+        let bytes = segment.len() + wifu_wire::ipv4::HEADER;
+        frame.bytes = u16::try_from(bytes).unwrap_or(u16::MAX);
+        frame.unserved = self.unserved(served, segment, ip.ttl, &frame);
         let found = match self.latest {
             Some((t, id, i)) if t == tuple && id == self.head.conn_id => Some(i),
             _ => {
@@ -79,12 +78,13 @@ impl Endpoint {
 
     /// Nodes on the way that did not look at a packet: a handler says so, or the packet's own count
     /// is less than the TTL that it lost.
-    fn unserved(&self, wire: &dyn Wire, segment: &[u8], ttl: u8, facts: &FrameFacts) -> Option<u8> {
+    #[inline]
+    fn unserved(&self, of: &Served, segment: &[u8], ttl: u8, facts: &FrameFacts) -> Option<u8> {
         if let Some(told) = self.config.unserved.and_then(|n| facts.notes.get(n)) {
             return Some(told.min(255) as u8);
         }
-        let count = wire.hop_count()?;
-        let ends_only = matches!(wire.class(segment), Class::Feedback | Class::Hop);
+        let count = of.hop_count?;
+        let ends_only = matches!(of.wire.class(segment), Class::Feedback | Class::Hop);
         // The sender counts itself, and each node that lowers the TTL should.
         let looked = u32::from(TTL.saturating_sub(ttl)) + 1;
         let missing = looked.saturating_sub(count.read(segment));

@@ -157,18 +157,19 @@ impl Endpoint {
                 l.no_embryo(id);
             }
         }
-        let have = &mut slot.news;
-        have.opened |= news.opened;
-        have.readable |= news.readable;
-        have.writable |= news.writable;
-        have.eof |= news.eof;
-        have.ended = have.ended.or(news.ended);
-        if *have != News::default() && !slot.noisy {
+        if news != News::default() {
+            let have = &mut slot.news;
+            have.opened |= news.opened;
+            have.readable |= news.readable;
+            have.writable |= news.writable;
+            have.eof |= news.eof;
+            have.ended = have.ended.or(news.ended);
+            slot.ended |= have.ended.is_some();
+        }
+        // Those of an embryo wait until it is one no more.
+        if slot.news != News::default() && !slot.noisy {
             slot.noisy = true;
             self.noisy.push_back(i);
-        }
-        if slot.news.ended.is_some() && !slot.ended {
-            slot.ended = true;
         }
         if conn.state() != slot.state {
             slot.state = conn.state();

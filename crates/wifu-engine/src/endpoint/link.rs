@@ -173,6 +173,9 @@ impl Rooms {
     /// Of a device, or of those that are not named.
     #[inline]
     pub(super) fn of(&self, device: Option<NonZeroU16>) -> u32 {
+        if self.named.is_empty() {
+            return self.rest;
+        }
         let mut named = self.named.iter();
         named
             .find(|n| Some(n.0) == device)
@@ -182,6 +185,10 @@ impl Rooms {
     /// A packet left by a device.
     #[inline]
     pub(super) fn used(&mut self, device: Option<NonZeroU16>) {
+        if self.named.is_empty() {
+            self.rest = self.rest.saturating_sub(1);
+            return;
+        }
         let mut named = self.named.iter_mut();
         let room = match named.find(|n| Some(n.0) == device) {
             Some(named) => &mut named.1,

@@ -25,7 +25,7 @@ use listen::{Listeners, Opener};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use wifu_wire::ipv4::TTL;
-use wifu_wire::{Class, FrameFacts, Head, IpInfo, Note, Pseudo, Rng, Seq, Time, Wire};
+use wifu_wire::{Class, FrameFacts, Head, IpInfo, Note, Place, Pseudo, Rng, Seq, Time, Wire};
 
 /// Limits and identity of an endpoint.
 #[derive(Clone, Debug)]
@@ -157,6 +157,8 @@ struct Slot {
 #[derive(Clone)]
 struct Served {
     wire: Arc<dyn Wire>,
+    /// Where its packets count the nodes that looked at them.
+    hop_count: Option<Place>,
     admission: &'static dyn Admission,
 }
 
@@ -307,6 +309,7 @@ impl Endpoint {
     pub fn serve(&mut self, blueprint: &Blueprint) {
         self.served[usize::from(blueprint.number)] = Some(Served {
             wire: Arc::clone(&blueprint.wire),
+            hop_count: blueprint.wire.hop_count(),
             admission: admission(blueprint),
         });
     }

@@ -29,7 +29,7 @@ impl Endpoint {
             let room = self.rooms.of(device(conn.board().site.next_hop));
             let data = slot.lane_room.unwrap_or(room);
             if data == 0 && room == 0 {
-                self.ready.push_back(i);
+                self.wait(i);
                 continue;
             }
             conn.set_room(data, room);
@@ -61,6 +61,12 @@ impl Endpoint {
         None
     }
 
+    /// A connection finds no room: others take their turn.
+    #[cold]
+    fn wait(&mut self, i: u32) {
+        self.ready.push_back(i);
+    }
+
     /// The next answer to a segment of no connection whose way has room.
     fn next_reply(&mut self) -> Option<Reply> {
         let device = |r: &Reply| self.device_to(&r.ip.dst);
@@ -77,16 +83,18 @@ impl Endpoint {
     }
 
     /// A segment left: data into its lane, if there is one, all else into the device.
+    #[inline]
     fn took(&mut self, i: u32) {
         let slot = &mut self.slots[i as usize];
         let Some(conn) = &slot.conn else { return };
-        let data = conn.last_sent().is_some_and(|s| s.kind.is_data());
+        let data = |conn: &Conn| conn.last_sent().is_some_and(|s| s.kind.is_data());
         match &mut slot.lane_room {
-            Some(room) if data => *room -= 1,
+            Some(room) if data(conn) => *room -= 1,
             _ => self.rooms.used(device(conn.board().site.next_hop)),
         }
     }
 
+    #[inline]
     pub(super) fn datagram(&self, i: u32, len: usize) -> Option<Datagram> {
         let t = self.slots[i as usize].conn.as_ref()?.tuple();
         let ip = IpInfo {

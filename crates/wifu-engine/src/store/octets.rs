@@ -66,6 +66,7 @@ impl SendRing {
     }
 
     /// The octets from `start`, `len` of them, in two pieces. Cut to what is kept.
+    #[inline]
     pub fn slice(&self, start: Seq, len: u32) -> [&[u8]; 2] {
         let offset = start.since(self.base);
         if offset > self.len {

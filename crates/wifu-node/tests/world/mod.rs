@@ -130,7 +130,7 @@ impl Ways for World {
         bytes.truncate(HEADER + datagram.len);
         ipv4::emit(&datagram.ip, datagram.len, &mut bytes);
         let conn = datagram.conn.and_then(|id| end.conn(id));
-        let notes = conn.map_or(Notes::EMPTY, |conn| conn.aside().1);
+        let notes = conn.map_or(Notes::EMPTY, |conn| conn.aside().notes);
         Some((self.insert(bytes, false), notes))
     }
     fn ip(&self, packet: Ticket) -> IpInfo {

@@ -184,7 +184,7 @@ impl Ways for Here<'_> {
         let mut packet = Packet::new(buffer, len, self.node, dst, datagram.ip.proto);
         let mut notes = Notes::EMPTY;
         if let Some(conn) = datagram.conn.and_then(|id| end.conn(id)) {
-            notes = conn.aside().1;
+            notes = conn.aside().notes;
             (packet.flow, packet.reverse) = self.flows.sent(now, end, conn, datagram.conn);
         }
         Some((self.enters(packet), notes))
