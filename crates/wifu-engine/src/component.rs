@@ -355,14 +355,6 @@ impl Lent<'_> {
         }
     }
 
-    /// One past the last record that may be sent, in a record store.
-    pub fn records_end(&self) -> Option<Seq> {
-        match self.store.as_ref().map(|s| &s.tx) {
-            Some(SendStore::Records(r)) => Some(r.end()),
-            _ => None,
-        }
-    }
-
     /// Put arriving octets where they belong; `None` while no stores are attached.
     pub fn insert(&mut self, at: Seq, bytes: &[u8]) -> Option<Insert> {
         assert!(

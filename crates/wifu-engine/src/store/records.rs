@@ -107,13 +107,6 @@ impl Records {
         }
     }
 
-    /// Length of a record, octets; 0 if it is not kept.
-    pub fn record_len(&self, number: Seq) -> u32 {
-        self.cut
-            .get(number.since(self.first) as usize)
-            .map_or(0, |r| r.1)
-    }
-
     /// Forget records before `upto`; returns how many.
     pub fn free(&mut self, upto: Seq) -> u32 {
         let before = self.first;

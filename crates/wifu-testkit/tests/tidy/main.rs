@@ -2,6 +2,7 @@
 //! function may be. It reads the tree, so it needs no list of files; its messages say what to do.
 
 mod arrows;
+mod callers;
 mod citations;
 mod rules;
 mod shape;
@@ -95,6 +96,12 @@ fn the_methods_of_a_type_fill_few_files() {
 #[test]
 fn files_do_not_import_each_other_in_a_circle() {
     hold(shape::files_form_no_circle(&source::read_tree(&root())));
+}
+
+#[test]
+fn what_the_engine_and_the_node_offer_is_called() {
+    let example = root().join("examples/custom/src");
+    hold(callers::check(&source::read_tree(&root()), &example));
 }
 
 #[test]
