@@ -14,6 +14,7 @@ use crate::tag::Tag;
 use core::ffi::c_int;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use wifu_wire::front::{self, HEADER_LEN, MAX_SPEC, Name, Options, Request};
+use wifu_wire::numbers::composition;
 
 /// Ports for sockets that are bound to port 0, as Linux's `ip_local_port_range`.
 const EPHEMERAL: core::ops::Range<u16> = 32768..61000;
@@ -46,23 +47,11 @@ pub fn socket(domain: c_int, kind: c_int, number: u8) -> Result<c_int> {
 
 /// The composition of a socket for which no option said otherwise.
 pub fn spec(tag: Tag) -> &'static str {
-    match spec_of(tag.protocol()) {
+    match composition(tag.protocol()) {
         Some(spec) => spec,
         None if config().spec().is_empty() => DEFAULT_SPEC,
         None => config().spec(),
     }
-}
-
-/// The composition with this IP protocol number, as include/wifu.h names it.
-pub fn spec_of(number: u8) -> Option<&'static str> {
-    Some(match number {
-        207 => "tcp-tahoe",
-        214 => "tcp-reno",
-        215 => "tcp-newreno",
-        216 => "tcp-sack",
-        220 => "tcp-cubic",
-        _ => return None,
-    })
 }
 
 /// Identifies a socket towards the daemon: stays the same for all its copies.

@@ -3,6 +3,7 @@
 use crate::{call, shim, sys};
 use core::ffi::{c_int, c_void};
 use libc::{size_t, sockaddr, socklen_t, ssize_t};
+use wifu_wire::numbers::composition;
 
 /// `wifu_socket`: `protocol` is 0, `IPPROTO_TCP`, or the IP protocol number of a named composition.
 #[unsafe(no_mangle)]
@@ -11,7 +12,7 @@ pub extern "C" fn wifu_socket(domain: c_int, kind: c_int, protocol: c_int) -> c_
         0 | libc::IPPROTO_TCP => 0,
         n => u8::try_from(n).unwrap_or(0),
     };
-    let known = number != 0 && call::spec_of(number).is_some();
+    let known = number != 0 && composition(number).is_some();
     let plain = if known { 0 } else { protocol };
     if !call::is_tcp(domain, kind, plain) {
         return sys::c_call(|| {

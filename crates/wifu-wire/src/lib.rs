@@ -14,6 +14,7 @@ pub mod ipv4;
 pub mod names;
 pub mod neighbour;
 pub mod notes;
+pub mod numbers;
 pub mod pcapng;
 pub mod radiotap;
 pub mod shim;
