@@ -154,6 +154,7 @@ mod tests {
             byte: 5,
             bit: 0,
             bits: 8,
+            sum: None,
         };
         let [above, below] = [false, true].map(|below| HopWord { place, below });
         let mut packet = Packet::new(&mut plain, 0);

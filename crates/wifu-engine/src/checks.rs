@@ -271,12 +271,14 @@ fn cascade(
 pub(crate) fn hops(name: &str, ends: Parts<'_>, lane: Parts<'_>, written: &[&str]) -> Vec<Problem> {
     let mut have: Vec<&str> = written.to_vec();
     have.extend(lane.iter().flat_map(|d| d.words).filter_map(|w| {
-        // What names the transmitter the lane writes itself, whoever declares it.
         let both = w.layout.hop_writable && w.access.writes() || w.layout.names_transmitter;
         both.then_some(w.name())
     }));
-    let notes = ends.iter().flat_map(|d| d.notes);
-    have.extend(notes.filter_map(|n| n.access.writes().then_some(n.name)));
+    // What names the transmitter the lane runner writes, whoever declares it. Annotations that an
+    // end's parts write go down to handlers, and come up to no part.
+    let named = ends.iter().flat_map(|d| d.words);
+    let named = named.filter(|w| w.layout.names_transmitter && !lane.is_empty());
+    have.extend(named.map(|w| w.name()));
     let mut problems = Vec::new();
     for d in ends {
         let words = d

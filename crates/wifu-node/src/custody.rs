@@ -80,6 +80,8 @@ pub struct LaneCounters {
     pub sent: u64,
     /// Packets that parts of lanes made.
     pub made: u64,
+    /// Of these, those that no device took.
+    pub unsent: u64,
     /// Overheard packets that name another transmitter than the link did.
     pub strangers: u64,
     /// Packets of which a copy was handed down while the lane kept them.
@@ -106,7 +108,7 @@ pub struct LaneCounters {
 pub enum Seen {
     /// It goes on.
     On,
-    /// It was meant for this node's lane, and ends here.
+    /// It was meant for the lane of the next node, and ends here.
     Here,
     /// A part dropped it.
     Dropped(&'static str),
@@ -131,6 +133,8 @@ pub enum Origin {
     Link,
     /// Over a link, and it is for this node.
     ForHere,
+    /// Over a link, for all who hear; another node than this one is its destination.
+    Heard,
     /// From this node's own end.
     Own,
 }

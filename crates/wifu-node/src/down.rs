@@ -7,7 +7,7 @@ use core::net::Ipv4Addr;
 use wifu_core::{ip, shim};
 use wifu_engine::{Aside, Ticket};
 use wifu_wire::ipv4::{self, HEADER, TTL};
-use wifu_wire::{Head, IpInfo, LinkTo, Notes, Pseudo, Seq, Time, Wire};
+use wifu_wire::{Head, IpInfo, LinkTo, Notes, Seq, Time, Wire};
 
 /// A packet that a lane hands down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,6 +25,13 @@ pub struct Down {
     custody: Custody,
 }
 
+impl Down {
+    /// Whether a part of a lane made it.
+    pub(crate) fn is_made(&self) -> bool {
+        self.custody == Custody::Made
+    }
+}
+
 /// Whose a packet is that is handed down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Custody {
@@ -37,6 +44,11 @@ enum Custody {
 }
 
 impl Lanes {
+    /// A packet that a part of a lane made could not leave, and is lost.
+    pub(crate) fn unsent(&mut self) {
+        self.counters.unsent += 1;
+    }
+
     /// A packet that was handed down could not leave: it is the lane's again, and waits for room,
     /// of which there is none: what had room and takes nothing would be asked for ever.
     pub fn put_back(&mut self, now: Time, down: Down) {
@@ -97,9 +109,15 @@ impl Lanes {
         down
     }
 
-    /// A packet that a part of a lane made, whose segment has so many bytes.
+    /// A packet that a part of a lane made, whose segment has so many bytes; `None` if it goes
+    /// nowhere: data come from the lane's store only.
     pub(crate) fn made(&mut self, i: u32, len: usize, ways: &mut dyn Ways) -> Option<Down> {
         let lane = self.slots[i as usize].as_mut()?;
+        let sent = lane.conn.last_sent()?;
+        if sent.kind.is_data() {
+            self.counters.refused += 1;
+            return None;
+        }
         let ip = IpInfo {
             src: *lane.key.source.ip(),
             dst: *lane.key.target.ip(),
@@ -108,17 +126,13 @@ impl Lanes {
         };
         let packet = &mut self.scratch[..HEADER + len];
         let wire = &self.served[usize::from(lane.key.served)].wire;
-        let pseudo = Pseudo {
-            src: ip.src,
-            dst: ip.dst,
-            proto: ip.proto,
-        };
-        if sign(&**wire, &mut self.head, ways.me()) {
-            wire.patch(&self.head, &mut packet[HEADER..]);
-            wire.seal(&pseudo, &mut packet[HEADER..]);
-        }
+        sign(&**wire, &mut self.head, ways.me());
+        wire.patch(&self.head, &mut packet[HEADER..]);
         ipv4::emit(&ip, len, packet);
-        let ticket = ways.made(packet)?;
+        let Some(ticket) = ways.made(packet) else {
+            self.counters.unsent += 1;
+            return None;
+        };
         let Aside { to, notes } = *lane.conn.aside();
         lane.turn.left(packet.len(), lane.conn.board().app.queued);
         let down = Down {
@@ -127,7 +141,7 @@ impl Lanes {
             notes,
             lane: i,
             opened: lane.turn.opened,
-            number: lane.conn.last_sent().map_or(Seq(0), |s| s.seq),
+            number: sent.seq,
             custody: Custody::Made,
         };
         self.counters.made += 1;
@@ -147,17 +161,17 @@ pub(crate) fn transport(packet: &[u8]) -> Option<usize> {
     }
 }
 
-/// Who transmits this copy of a packet, if its format has a word for that.
+/// Who transmits this copy of a packet, if its format has a word for that and somebody wrote it.
 pub(crate) fn named(wire: &dyn Wire, head: &Head) -> Option<Ipv4Addr> {
     let word = wire.transmitter()?.word;
-    Some(Ipv4Addr::from_bits(head.get(word)))
+    // Zero: what met no lane, acknowledgements say, carries no name.
+    let named = Some(head.get(word)).filter(|bits| *bits != 0);
+    named.map(Ipv4Addr::from_bits)
 }
 
-/// Name this node as who transmits a packet; whether its format has a word for that.
-fn sign(wire: &dyn Wire, head: &mut Head, me: Ipv4Addr) -> bool {
-    let word = wire.transmitter();
-    if let Some(place) = word {
+/// Name this node as who transmits a packet, if its format has a word for that.
+fn sign(wire: &dyn Wire, head: &mut Head, me: Ipv4Addr) {
+    if let Some(place) = wire.transmitter() {
         head.set(place.word, me.to_bits());
     }
-    word.is_some()
 }

@@ -51,14 +51,14 @@ impl Node {
         true
     }
 
-    /// Lanes hand down what they may; the end learns of their room.
+    /// Lanes hand down what they may; the end learns of their room. True if anything left.
     #[inline(never)]
-    pub fn hand_down(&mut self, ways: &mut impl Ways) {
+    pub(crate) fn hand_down(&mut self, ways: &mut impl Ways) -> bool {
         if self.going.is_some() || self.lanes.is_none() {
             // In the middle of it: what it is about goes first.
-            return;
+            return false;
         }
-        let mut refused = false;
+        let (mut refused, mut any) = (false, false);
         while !refused && let Some(down) = self.lanes.as_deref_mut().and_then(|l| l.poll(ways)) {
             let going = Going {
                 down,
@@ -67,6 +67,7 @@ impl Node {
             self.going = Some(going);
             self.leave(ways, down.ticket, down.to, down.notes);
             refused = self.going.take().is_some_and(|g| g.refused);
+            any |= !refused;
         }
         if let Some(lanes) = self.lanes.as_deref_mut() {
             while let Some(ticket) = lanes.poll_freed() {
@@ -83,14 +84,21 @@ impl Node {
             true => ways.now() + RETRY,
             false => Time::NEVER,
         };
+        any
     }
 
     /// No device takes a packet: it is its lane's again if one has just handed it down, else lost.
+    /// So is what a part of a lane made: such packets are not kept, and say nothing that is not soon
+    /// out of date.
     #[inline(never)]
     pub(crate) fn refused(&mut self, ways: &mut impl Ways, packet: Ticket, why: Lost) {
         let going = self.going.as_mut();
         let going = going.filter(|g| g.down.ticket == packet && why != Lost::Wire);
         match (going, self.lanes.as_deref_mut()) {
+            (Some(going), Some(lanes)) if going.down.is_made() => {
+                lanes.unsent();
+                ways.lose(packet, why);
+            }
             (Some(going), Some(lanes)) => {
                 going.refused = true;
                 lanes.put_back(ways.now(), going.down);

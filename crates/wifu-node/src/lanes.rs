@@ -108,8 +108,8 @@ impl Lanes {
             .filter_map(move |(key, i)| Some((key, conn(*i)?)))
     }
 
-    /// A packet came, is for this node (`here`) or goes on from it; or this node's own end sends it
-    /// (`own`). The lanes of its flow see it, whichever way it goes; data that go on open one.
+    /// A packet came, or this node's own end sends one (`from`). The lanes of its flow see it,
+    /// whichever way it goes; data that go on open one.
     pub fn see(
         &mut self,
         ticket: Ticket,
@@ -123,7 +123,7 @@ impl Lanes {
         let now = ways.now();
         let wire = &self.served[usize::from(key.served)].wire;
         let class = wire.class(&ways.octets(ticket)[at..]);
-        if class == Class::Data && from != Origin::ForHere {
+        if class == Class::Data && matches!(from, Origin::Link | Origin::Own) {
             let _opened = self.open(now, key, from == Origin::Own, ways);
         }
         let packet = ways.octets(ticket);
@@ -145,7 +145,7 @@ impl Lanes {
                 return Seen::Dropped(why);
             }
         }
-        let ends = class == Class::Hop && from == Origin::Link;
+        let ends = class == Class::Hop && matches!(from, Origin::Link | Origin::Heard);
         if ends { Seen::Here } else { Seen::On }
     }
 
@@ -282,11 +282,13 @@ impl Lanes {
                 continue;
             };
             let room = ways.room(*lane.key.target.ip());
-            if room == 0 {
+            // What the lane says itself may go either way.
+            let device = room.max(ways.room(*lane.key.source.ip()));
+            if device == 0 {
                 lane.turn.stuck = true;
                 continue;
             }
-            lane.conn.set_room(room, room);
+            lane.conn.set_room(room, device);
             self.scratch.resize(self.config.mtu as usize, 0);
             let out = &mut self.scratch;
             match lane
@@ -298,8 +300,9 @@ impl Lanes {
                 }
                 Some(Transmit::Bytes(len)) => match self.made(i, len, ways) {
                     Some(down) => return Some(down),
-                    None => self.counters.refused += 1,
+                    None => self.rest(i),
                 },
+                None if room == 0 => lane.turn.stuck = true,
                 None => self.rest(i),
             }
         }

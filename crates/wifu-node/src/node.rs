@@ -11,10 +11,11 @@ use wifu_wire::{Notes, Time};
 
 /// What runs on one host: an end with its connections, handlers at the hooks, lanes. Sans-IO; a
 /// substrate hands it what happens ([`Node::arrive`], [`Node::overhear`], [`Node::report`],
-/// [`Node::reroute`]) and says what it asks for ([`Ways`]).
+/// [`Node::reroute`], [`Node::handle_timeout`]) and does what it asks for ([`Ways`]).
 ///
-/// After any of these calls, and after calls of the end, the substrate asks whether the end has
-/// news or something to send ([`Node::take_stirred`]), and sleeps until [`Node::poll_timeout`].
+/// After that, if the node is stirred ([`Node::is_stirred`]), and always after a timeout, after
+/// calls of the end ([`Node::end_mut`]) and when a device has room again: poll the end's events and
+/// [`Node::transmit`] until neither gives anything. Then sleep until [`Node::poll_timeout`].
 pub struct Node {
     pub(crate) number: u16,
     pub(crate) mask: Mask,
@@ -119,9 +120,10 @@ impl Node {
         self.chain.as_deref().into_iter().flat_map(Chain::counters)
     }
 
-    /// Whether the end may have news or something to send since this was asked last.
-    pub fn take_stirred(&mut self) -> bool {
-        core::mem::take(&mut self.stirred)
+    /// Whether the end may have news, or end or lanes something to send, since
+    /// [`Node::transmit`] was called last.
+    pub fn is_stirred(&self) -> bool {
+        self.stirred
     }
 
     /// When the next thing is due; a full device may take packets again then.
@@ -159,16 +161,26 @@ impl Node {
         }
     }
 
-    /// Something may have given room, or news, to lanes and end. Neither is always first: a lane
-    /// does not take all the room there is. True if the end is to be asked before the lanes.
-    pub fn end_first(&mut self) -> bool {
-        self.lanes_first = !self.lanes_first;
-        !self.lanes_first
-    }
-
-    /// Send what the end has to send now. True if that was anything.
+    /// Send what end and lanes have to send now. Neither is always first: a lane does not take all
+    /// the room there is. True if the end sent anything.
     #[inline]
     pub fn transmit(&mut self, ways: &mut impl Ways) -> bool {
+        self.stirred = false;
+        if self.lanes.is_none() {
+            return self.send_own(ways);
+        }
+        if self.lanes_first {
+            self.lanes_first = !self.hand_down(ways);
+            return self.send_own(ways);
+        }
+        let sent = self.send_own(ways);
+        self.lanes_first = sent;
+        self.hand_down(ways);
+        sent
+    }
+
+    #[inline]
+    fn send_own(&mut self, ways: &mut impl Ways) -> bool {
         let Some(end) = self.end.as_deref_mut() else {
             return false;
         };

@@ -12,12 +12,14 @@ use wifu_engine::Ticket;
 use wifu_wire::{FrameFacts, Notes};
 
 impl Node {
-    /// A packet came over a link. True if the end may have news.
+    /// A packet came over a link. False if it passed a node where nothing runs: then nothing is to
+    /// be done but for the packet.
     #[inline]
     pub fn arrive(&mut self, ways: &mut impl Ways, packet: Ticket, frame: impl Frame) -> bool {
         if !self.mask.is_clear() {
             let way = Passage::new(packet, Hook::Prerouting, frame.facts());
-            return self.pass(ways, way, false);
+            self.pass(ways, way, false);
+            return true;
         }
         // The usual case by itself: what is not served costs nothing.
         match ways.bound(packet) {
@@ -39,19 +41,21 @@ impl Node {
         false
     }
 
-    /// The substrate is done with a packet that goes on ([`Relayed::Later`]).
-    pub fn relayed(&mut self, ways: &mut impl Ways, packet: Ticket) {
+    /// The substrate is done with a packet that goes on ([`Relayed::Later`]). False as of
+    /// [`Node::arrive`].
+    pub fn relayed(&mut self, ways: &mut impl Ways, packet: Ticket) -> bool {
         let notes = self.later.remove(&packet.0).unwrap_or_default();
         if !self.mask.has(Mask::LANES) || !self.taken_by_lane(ways, packet, &notes) {
             self.leave(ways, packet, LinkTo::Route, notes);
         }
+        self.mask.any()
     }
 
-    /// The end, or an application of the substrate, sends a packet.
+    /// The end, or an application of the substrate, sends a packet. False as of [`Node::arrive`].
     #[inline]
-    pub fn originate(&mut self, ways: &mut impl Ways, packet: Ticket, notes: Notes) {
-        let stirred = self.pass(ways, Passage::here(packet, Hook::Output, notes), false);
-        self.stirred |= stirred;
+    pub fn originate(&mut self, ways: &mut impl Ways, packet: Ticket, notes: Notes) -> bool {
+        self.pass(ways, Passage::here(packet, Hook::Output, notes), false);
+        self.mask.any()
     }
 
     /// A packet leaves.
@@ -59,13 +63,12 @@ impl Node {
     pub(crate) fn leave(&mut self, ways: &mut impl Ways, packet: Ticket, to: LinkTo, notes: Notes) {
         let mut way = Passage::here(packet, Hook::Postrouting, notes);
         way.to = to;
-        let stirred = self.pass(ways, way, false);
-        self.stirred |= stirred;
+        self.pass(ways, way, false);
     }
 
     /// A packet goes over the node, from hook to hook, as long as handlers accept it. `resumed`:
-    /// they have accepted it at the first one. True if the end may have news.
-    fn pass<W: Ways>(&mut self, ways: &mut W, mut way: Passage, mut resumed: bool) -> bool {
+    /// they have accepted it at the first one.
+    fn pass<W: Ways>(&mut self, ways: &mut W, mut way: Passage, mut resumed: bool) {
         let (mask, packet) = (self.mask, way.packet);
         let lanes = mask.has(Mask::LANES);
         loop {
@@ -78,7 +81,10 @@ impl Node {
                     Bound::Here => Hook::Input,
                     Bound::Onward => Hook::Forward,
                     Bound::Heard => {
-                        ways.free(packet);
+                        let facts = &way.facts;
+                        if !lanes || self.seen_by_lanes(ways, packet, facts, Origin::Heard) {
+                            ways.free(packet);
+                        }
                         break;
                     }
                 },
@@ -87,7 +93,7 @@ impl Node {
                         break;
                     }
                     self.deliver(ways, packet, &way.facts);
-                    return true;
+                    break;
                 }
                 Hook::Forward => {
                     if !self.relays(ways, &mut way) {
@@ -114,7 +120,6 @@ impl Node {
                 Hook::Overheard => break,
             };
         }
-        self.take_stirred()
     }
 
     /// A packet goes on to another node; whether it leaves now.
@@ -148,6 +153,7 @@ impl Node {
         let octets = ways.octets(packet);
         if let (Some(end), Some(at)) = (self.end.as_deref_mut(), ip::header(octets)) {
             end.handle_frame(now, &ip, &octets[at..], *facts);
+            self.stirred = true;
         }
         ways.delivered(packet, Reader::End);
     }
@@ -179,8 +185,7 @@ impl Node {
                     leave_for(ways, way.to, way.packet);
                 }
                 Verdict::Accept => {
-                    let stirred = self.pass(ways, way, true);
-                    self.stirred |= stirred;
+                    self.pass(ways, way, true);
                 }
                 Verdict::Drop(_) => ways.lose(way.packet, Lost::Hop),
                 Verdict::Hold => {}
@@ -293,8 +298,7 @@ impl Node {
         let Some(chain) = self.chain.as_deref_mut() else {
             return Verdict::Accept;
         };
-        let of_interest = chain.wants(hook, ways.octets(id));
-        if matches!(why, Asking::New) && !of_interest {
+        if matches!(why, Asking::New) && !chain.wants(hook, ways.octets(id)) {
             return Verdict::Accept;
         }
         let (now, ip) = (ways.now(), ways.ip(id));

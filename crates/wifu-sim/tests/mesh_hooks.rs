@@ -434,3 +434,25 @@ fn packets_to_nobody_and_without_ttl_are_lost_and_counted() {
     assert_eq!((packets.route, packets.delivered), (packets.sent, 0));
     assert_eq!(outcome.nodes[1].handlers[0].dropped, 2 * packets.sent);
 }
+
+#[test]
+fn a_sender_knows_when_the_acknowledgement_that_was_held_reaches_it() {
+    let known = |more: &str| {
+        let text = format!(
+            "[topology]\nwords = \"linear,3,wire=2Mb/s,delay=3ms,queue=20\"\n[[flow]]\nfrom = \"n1\"\n\
+             to = \"n3\"\nprotocol = \"tcp-newreno\"\napp = \"file\"\nbytes = \"100k\"\n{more}"
+        );
+        let scenario = Scenario::from_toml(&text).expect("it is sound");
+        let mut simulation = Simulation::new(&scenario, &|s: &str| {
+            wifu_parts::blueprint(s).map_err(|e| e.to_string())
+        })
+        .expect("it is sound");
+        simulation.run();
+        let flow = simulation.outcome().flows.remove(0);
+        flow.known_s.expect("it is told") - flow.last_byte_s.expect("it arrived")
+    };
+    let held =
+        "[[handler]]\nuse = \"delay\"\nt = \"50ms\"\nhooks = [\"input\"]\nnodes = [\"n1\"]\n";
+    let later = known(held) - known("");
+    assert!((later - 0.05).abs() < 1e-4, "{later} s later");
+}

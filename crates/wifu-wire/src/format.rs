@@ -282,8 +282,8 @@ pub struct Format {
     pub words: Cow<'static, [WordDecl]>,
     /// Packet types in the order in which they are tried; the last one fits all.
     pub types: Cow<'static, [PacketType]>,
-    /// Whether the checksum covers words that hops write, so that each hop makes it anew; else
-    /// they count as zero.
+    /// Whether the checksum covers words that hops write, so that it changes with them at each hop;
+    /// else they count as zero.
     pub covers_hops: bool,
 }
 
@@ -306,11 +306,15 @@ impl Format {
 
     /// Where a word of any kind is. [`Place::word`] says nothing if it is not the format's own.
     pub fn place_of(&self, decl: &WordDecl, word: Word) -> Place {
+        let byte = |w: &WordDecl| self.base.saturating_add(w.byte);
+        let covered = self.covers_hops && decl.hop_writable();
+        let mut words = self.words.iter().filter(|_| covered);
         Place {
             word,
-            byte: self.base.saturating_add(decl.byte),
+            byte: byte(decl),
             bit: decl.bit,
             bits: decl.bits,
+            sum: words.find(|w| w.field == Field::Checksum).map(byte),
         }
     }
 

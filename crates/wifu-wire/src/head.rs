@@ -73,6 +73,9 @@ pub struct Place {
     pub bit: u8,
     /// Width in bits, 1 to 32.
     pub bits: u8,
+    /// Byte offset of the checksum that covers the word although nodes on the way write it
+    /// ([`crate::Format::covers_hops`]): it follows what is written.
+    pub sum: Option<u8>,
 }
 
 impl Place {
@@ -93,11 +96,23 @@ impl Place {
         let Some(bytes) = header.get_mut(at..at + n) else {
             return;
         };
-        let raw = bytes.iter().fold(0u64, |v, b| v << 8 | u64::from(*b));
-        let mut raw = raw & !(mask << shift) | (u64::from(value) & mask) << shift;
+        let before = bytes.iter().fold(0u64, |v, b| v << 8 | u64::from(*b));
+        let after = before & !(mask << shift) | (u64::from(value) & mask) << shift;
+        let mut raw = after;
         for b in bytes.iter_mut().rev() {
             *b = raw as u8;
             raw >>= 8;
+        }
+        if let Some(at) = self.sum.map(usize::from)
+            && let Some(sum) = header.get_mut(at..at + 2)
+        {
+            // As whole words of 16 bits, wherever the bytes begin and end.
+            let aligned = 8 * ((usize::from(self.byte) + n) % 2);
+            let [before, after] = [before, after].map(|v| fold(v << aligned));
+            let old = u16::from_be_bytes([sum[0], sum[1]]);
+            //= rfc1624#section-3
+            let new = !fold(u64::from(!old) + u64::from(!before) + u64::from(after));
+            sum.copy_from_slice(&new.to_be_bytes());
         }
     }
 
@@ -117,6 +132,15 @@ impl Place {
     fn mask(&self) -> u32 {
         u32::MAX >> (32 - u32::from(self.bits.clamp(1, 32)))
     }
+}
+
+/// The ones' complement sum of a value's 16-bit words.
+fn fold(value: u64) -> u16 {
+    let mut sum = value;
+    while sum >> 16 != 0 {
+        sum = (sum & 0xFFFF) + (sum >> 16);
+    }
+    sum as u16
 }
 
 /// The decoded header. Lives in the endpoint and is reused for every segment.
@@ -339,6 +363,7 @@ mod tests {
             byte: 1,
             bit: 3,
             bits: 17,
+            sum: None,
         };
         let mut header = [0xFFu8; 6];
         place.write(&mut header, 0x1_2345);
@@ -349,5 +374,28 @@ mod tests {
         );
         place.write(&mut header[..2], 9); // too short: nothing
         assert_eq!(place.read(&header), 0x1_2345);
+    }
+
+    #[test]
+    fn a_checksum_that_covers_a_word_follows_it() {
+        let mut header: Vec<u8> = (0..40u8).map(|i| i.wrapping_mul(37)).collect();
+        let check = |header: &[u8]| crate::checksum::Sum::default().add(header).finish();
+        header[4..6].fill(0);
+        let sum = check(&header);
+        header[4..6].copy_from_slice(&sum.to_be_bytes());
+        for (byte, bit, bits) in [(8, 0, 16), (9, 0, 16), (11, 3, 32), (13, 7, 1), (39, 0, 8)] {
+            let place = Place {
+                word: Word(0),
+                byte,
+                bit,
+                bits,
+                sum: Some(4),
+            };
+            for value in [0, 1, 0x5A5A_5A5A, u32::MAX] {
+                place.write(&mut header, value);
+                assert_eq!(place.read(&header), value & place.most());
+                assert_eq!(check(&header), 0, "{place:?} {value}");
+            }
+        }
     }
 }

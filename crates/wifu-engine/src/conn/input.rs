@@ -75,6 +75,10 @@ impl Conn {
 
     /// Timers that are due fire in order of (deadline, slot, timer), each drained before the next.
     pub fn handle_timeout(&mut self, now: Time) {
+        // What waited for this moment is asked again when it is polled.
+        if self.core.wake <= now {
+            self.core.wake = Time::NEVER;
+        }
         while let Some((_, i, t)) = self.core.due(now) {
             self.core.timers[i][t] = Time::NEVER;
             let s = &mut self.slots[i];

@@ -180,8 +180,7 @@ impl Forwarding {
         }
     }
 
-    /// Put a packet into the queue of the link to a neighbour, by radio or by wire, or for all who
-    /// hear.
+    /// Put a packet into the queue of a link, or for all who hear (`None`).
     ///
     /// # Errors
     /// Where it is lost; its holder has it still.
@@ -189,29 +188,34 @@ impl Forwarding {
         &mut self,
         clock: &mut Clock,
         id: u32,
-        to: Option<(u16, bool)>,
+        to: Option<Via>,
     ) -> Result<(), Lost> {
         let Packet { at, len, .. } = self.pool[id];
-        let (to, radio) = to.map_or((None, true), |(to, radio)| (Some(to), radio));
+        let next = match to {
+            None => None,
+            Some(Via::Radio(next)) if usize::from(next) < self.relayed.len() => Some(next),
+            Some(Via::Wire(wire)) => {
+                let wires = self.wires.get(wire as usize);
+                Some(wires.filter(|w| w.from == at).ok_or(Lost::Route)?.to)
+            }
+            Some(_) => return Err(Lost::Route),
+        };
         if self.tap.is_some() {
-            self.show(clock.now, id, to.unwrap_or(NOBODY), Direction::Out, None);
+            self.show(clock.now, id, next.unwrap_or(NOBODY), Direction::Out, None);
         }
-        if !radio {
-            let wire = |w: &Wire| w.from == at && Some(w.to) == to;
-            let wire = self.wires.iter().position(wire).ok_or(Lost::Route)?;
-            return self.enter_wire(clock, id, wire as u32);
+        if let Some(Via::Wire(wire)) = to {
+            return self.enter_wire(clock, id, wire);
         }
-        if to.is_some_and(|n| usize::from(n) >= self.relayed.len()) {
-            return Err(Lost::Route);
+        if !self.air.send(clock.now, at, next, len, id) {
+            return Err(Lost::Queue);
         }
-        if to.is_none() {
+        if next.is_none() {
             self.pool[id].stage = Stage::Shouts;
         }
-        let sent = self.air.send(clock.now, at, to, len, id);
-        if sent { Ok(()) } else { Err(Lost::Queue) }
+        Ok(())
     }
 
-    /// A packet that a node's handler made, from its IP header on; `None` if it is none.
+    /// A packet that a node made, from its IP header on; `None` if it is none.
     pub(crate) fn made(&mut self, node: u16, octets: &[u8]) -> Option<u32> {
         let header = wifu_core::ip::header(octets)?;
         debug_assert!(header >= 20);

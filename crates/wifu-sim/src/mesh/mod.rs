@@ -231,7 +231,7 @@ impl Simulation {
         match what {
             What::Arrive(wire) => {
                 if let Some((id, from)) = net.wire_arrival(clock, wire) {
-                    self.arrive(id, from, None);
+                    self.arrive(id, ways::Came::Wire(from, wire));
                 }
             }
             What::Forward(packet) => self.relayed(packet),

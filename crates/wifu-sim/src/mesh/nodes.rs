@@ -4,7 +4,7 @@ use super::address::address;
 use super::clock::Clock;
 use super::events::{Class, What};
 use super::flow::Flow;
-use wifu_engine::{Conn, Endpoint, EndpointConfig};
+use wifu_engine::{Conn, ConnId, Endpoint, EndpointConfig, Event};
 use wifu_node::{FlowKey, Node};
 use wifu_wire::{Note, Time};
 
@@ -86,6 +86,12 @@ impl Nodes {
     pub(crate) fn endpoint_of(&self, node: u16) -> &Endpoint {
         let end = self.all[usize::from(node)].end();
         end.expect("flows end at nodes with endpoints")
+    }
+
+    /// What applications at a node have to learn.
+    #[inline]
+    pub(crate) fn poll_event(&mut self, node: u16) -> Option<(ConnId, Event)> {
+        self.all[usize::from(node)].end_mut()?.poll_event()
     }
 
     /// The lane of a node for the data of a flow.

@@ -11,7 +11,7 @@ use super::udp::LOAD;
 use super::ways::{Came, Here};
 use wifu_core::TxStatus;
 use wifu_engine::Ticket;
-use wifu_node::{Lost, Mask, Node, Ways};
+use wifu_node::{Lost, Node, Ways};
 use wifu_radio::{Event, Times};
 use wifu_wire::Notes;
 
@@ -32,12 +32,12 @@ impl Simulation {
                     broadcast,
                     ..
                 } => {
-                    let facts = Some(RadioFacts { rssi_dbm, mode });
+                    let facts = RadioFacts { rssi_dbm, mode };
                     if broadcast {
                         self.heard_broadcast(node, from, cookie, facts);
                     } else {
                         let id = self.net.pool.pass(cookie, node);
-                        self.arrive(id, from, facts);
+                        self.arrive(id, Came::Radio(from, facts));
                     }
                 }
                 Event::Done {
@@ -73,11 +73,11 @@ impl Simulation {
                     mode,
                     ..
                 } => {
-                    let radio = Some(RadioFacts { rssi_dbm, mode });
-                    self.overhear(node, cookie, Came { from, radio });
+                    let radio = RadioFacts { rssi_dbm, mode };
+                    self.overhear(node, cookie, Came::Radio(from, radio));
                 }
                 Event::Room { node } => {
-                    self.stir(node);
+                    self.pump(node);
                     self.refill(node);
                 }
             }
@@ -95,14 +95,8 @@ impl Simulation {
     ) {
         let (here, mut ways) = self.at(node);
         here.report(&mut ways, Ticket(id), status);
-        let lanes = here.mask().has(Mask::LANES);
-        let stirred = here.take_stirred();
         self.sent_by_radio(to, id, times);
-        if lanes {
-            self.stir(node);
-        } else {
-            self.settle(node, stirred);
-        }
+        self.settle(node);
     }
 
     /// A node, and the network around it.
@@ -121,31 +115,32 @@ impl Simulation {
 
     /// A packet came over a link to the node that holds it now.
     #[inline]
-    pub(crate) fn arrive(&mut self, id: u32, from: u16, radio: Option<RadioFacts>) {
+    pub(crate) fn arrive(&mut self, id: u32, came: Came) {
+        let (from, radio) = match came {
+            Came::Radio(from, radio) => (from, Some(radio)),
+            Came::Wire(from, _) => (from, None),
+        };
         self.net.arrived(&mut self.clock, id, from, radio);
-        self.passes(id, Came { from, radio });
+        self.passes(id, came);
     }
 
     #[inline]
     fn passes(&mut self, id: u32, came: Came) {
         let at = self.net.pool[id].at;
         let (node, mut ways) = self.at(at);
-        let stirred = node.arrive(&mut ways, Ticket(id), came);
-        if stirred || !node.mask().is_clear() {
-            self.settle(at, stirred);
+        if node.arrive(&mut ways, Ticket(id), came) {
+            self.settle(at);
         }
     }
 
-    /// After anything happened at a node: its end has its say if it was stirred, and the node is
-    /// woken when it wants to be.
-    fn settle(&mut self, node: u16, stirred: bool) {
-        while let Some(flow) = self.flows.to_look.pop() {
-            self.flows.look(self.clock.now, &self.nodes, flow);
+    /// After anything happened at a node: it is pumped if it was stirred, and woken when it wants
+    /// to be.
+    fn settle(&mut self, node: u16) {
+        if self.nodes.all[usize::from(node)].is_stirred() {
+            self.pump(node);
+        } else {
+            self.arm(node);
         }
-        if stirred && self.nodes.all[usize::from(node)].end().is_some() {
-            return self.pump(node);
-        }
-        self.arm(node);
     }
 
     fn arm(&mut self, node: u16) {
@@ -158,10 +153,8 @@ impl Simulation {
     pub(crate) fn relayed(&mut self, id: u32) {
         let at = self.net.pool[id].at;
         let (node, mut ways) = self.at(at);
-        node.relayed(&mut ways, Ticket(id));
-        if node.mask().any() {
-            let stirred = node.take_stirred();
-            self.settle(at, stirred);
+        if node.relayed(&mut ways, Ticket(id)) {
+            self.settle(at);
         }
     }
 
@@ -170,10 +163,8 @@ impl Simulation {
         let at = packet.at;
         let (node, mut ways) = self.at(at);
         let ticket = ways.enters(packet);
-        node.originate(&mut ways, ticket, Notes::EMPTY);
-        if node.mask().any() {
-            let stirred = node.take_stirred();
-            self.settle(at, stirred);
+        if node.originate(&mut ways, ticket, Notes::EMPTY) {
+            self.settle(at);
         }
     }
 
@@ -181,26 +172,7 @@ impl Simulation {
     pub(crate) fn wake(&mut self, node: u16) {
         let (here, mut ways) = self.at(node);
         here.handle_timeout(&mut ways);
-        self.stir(node);
-    }
-
-    /// Something may have given room, or news, to lanes of a node and to its end.
-    pub(crate) fn stir(&mut self, node: u16) {
-        let (here, mut ways) = self.at(node);
-        match (here.end().is_some(), here.mask().has(Mask::LANES)) {
-            (true, false) => self.pump(node),
-            (true, true) if here.end_first() => {
-                self.pump(node);
-                let (here, mut ways) = self.at(node);
-                here.hand_down(&mut ways);
-                let stirred = here.take_stirred();
-                self.settle(node, stirred);
-            }
-            (end, _) => {
-                here.hand_down(&mut ways);
-                self.settle(node, end);
-            }
-        }
+        self.pump(node);
     }
 
     /// A radio heard a packet for somebody else.
@@ -215,19 +187,18 @@ impl Simulation {
         pool[cookie].passed = passed;
         let (here, mut ways) = self.at(node);
         here.overhear(&mut ways, Ticket(id), came);
-        let stirred = here.take_stirred();
         self.net.pool.release(id);
-        self.settle(node, stirred);
+        self.settle(node);
     }
 
     /// A broadcast was heard: a routing daemon's, or what a handler sent to all.
-    fn heard_broadcast(&mut self, node: u16, from: u16, id: u32, radio: Option<RadioFacts>) {
+    fn heard_broadcast(&mut self, node: u16, from: u16, id: u32, radio: RadioFacts) {
         let (clock, net) = (&mut self.clock, &mut self.net);
-        net.heard(clock, node, from, id, radio);
+        net.heard(clock, node, from, id, Some(radio));
         if net.pool[id].stage == Stage::Shouts {
             let heard = net.pool.pass(id, node);
             net.pool[id].passed = false;
-            return self.passes(heard, Came { from, radio });
+            return self.passes(heard, Came::Radio(from, radio));
         }
         if let Some(daemon) = &mut self.daemon {
             daemon.heard_message(clock, net, (node, from), id);
@@ -253,12 +224,15 @@ impl Simulation {
         }
     }
 
-    /// Applications act and the endpoint sends until neither has anything left to do; then the
-    /// wake-up is set.
+    /// Applications act and the node sends until neither has anything left to do; then the wake-up
+    /// is set.
     pub(crate) fn pump(&mut self, node: u16) {
         loop {
+            while let Some(flow) = self.flows.to_look.pop() {
+                self.flows.look(self.clock.now, &self.nodes, flow);
+            }
             let mut busy = false;
-            while let Some((id, event)) = self.nodes.endpoint(node).poll_event() {
+            while let Some((id, event)) = self.nodes.poll_event(node) {
                 busy = true;
                 let (clock, nodes) = (&mut self.clock, &mut self.nodes);
                 self.flows.news(clock, nodes, node, id, event);
@@ -344,7 +318,7 @@ impl Simulation {
             }
             here.reroute(&mut ways);
             if now > wifu_wire::Time::ZERO {
-                self.stir(node);
+                self.pump(node);
             }
         }
     }

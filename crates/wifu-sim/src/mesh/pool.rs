@@ -5,6 +5,7 @@
 //! hop to hop (TTL, hop number) is in the entry; the octets are written once and never copied on
 //! the way. Entries and buffers are reused: nothing is allocated once a run is in full swing.
 
+use super::address::node_of;
 use wifu_wire::Time;
 use wifu_wire::ipv4::{HEADER, TTL};
 
@@ -49,7 +50,7 @@ pub(crate) struct Packet {
     pub(crate) reverse: bool,
     /// The next hop has its own entry already.
     pub(crate) passed: bool,
-    /// A copy that a handler keeps: it is on no way.
+    /// A copy that a handler or a lane keeps: it is on no way.
     pub(crate) kept: bool,
     pub(crate) stage: Stage,
     /// The entry is in use.
@@ -118,7 +119,7 @@ impl Pool {
         &self.octets[at..at + usize::from(packet.len)]
     }
 
-    /// Replace a packet's octets by its holder's; length, protocol and TTL follow. False, and
+    /// Replace a packet's octets by its holder's; length, addresses, protocol and TTL follow. False, and
     /// nothing changed, if they are more than the MTU or no IPv4 packet.
     pub(crate) fn rewrite(&mut self, id: u32, octets: &[u8]) -> bool {
         if octets.len() > self.mtu || octets.len() < HEADER {
@@ -126,6 +127,8 @@ impl Pool {
         }
         let packet = &mut self.packets[id as usize];
         (packet.len, packet.ttl, packet.proto) = (octets.len() as u16, octets[8], octets[9]);
+        let (src, dst) = wifu_core::ip::addresses(octets);
+        (packet.src, packet.dst) = (node_of(src), node_of(dst));
         let old = packet.buffer;
         if self.counts[old as usize] > 1 {
             self.drop_buffer(old);
@@ -155,16 +158,11 @@ impl Pool {
     /// The packet as it looks where it is now, in memory of the pool's: TTL and checksum patched.
     pub(crate) fn as_seen(&mut self, id: u32) -> &[u8] {
         let mut scratch = core::mem::take(&mut self.scratch);
-        self.copy_seen(id, &mut scratch);
+        scratch.clear();
+        scratch.extend_from_slice(self.octets(id));
+        wifu_core::ip::lower_ttl(&mut scratch, self.packets[id as usize].ttl);
         self.scratch = scratch;
         &self.scratch
-    }
-
-    /// The packet as it looks where it is now, in place of what is in `out`.
-    pub(crate) fn copy_seen(&self, id: u32, out: &mut Vec<u8>) {
-        out.clear();
-        out.extend_from_slice(self.octets(id));
-        wifu_core::ip::lower_ttl(out, self.packets[id as usize].ttl);
     }
 
     /// A new packet that holds the buffer.
@@ -194,8 +192,8 @@ impl Pool {
         self.insert(packet)
     }
 
-    /// A copy of a packet for a handler to keep, which shares its octets.
-    pub(crate) fn twin(&mut self, id: u32) -> u32 {
+    /// A copy of a packet for somebody to keep, which shares its octets.
+    pub(crate) fn copy(&mut self, id: u32) -> u32 {
         let mut packet = self.packets[id as usize];
         (packet.passed, packet.kept) = (false, true);
         self.counts[packet.buffer as usize] += 1;

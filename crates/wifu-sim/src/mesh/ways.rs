@@ -15,43 +15,65 @@ use wifu_radio::plan::Plan;
 use wifu_wire::ipv4::{self, HEADER};
 use wifu_wire::{FrameFacts, IpInfo, LinkFacts, Neighbour, Notes, Time};
 
-/// How a packet came.
+/// How a packet came, and who transmitted it.
 #[derive(Clone, Copy)]
-pub(crate) struct Came {
-    /// Who transmitted it.
-    pub(crate) from: u16,
-    /// How it was received, if by radio.
-    pub(crate) radio: Option<RadioFacts>,
+pub(crate) enum Came {
+    /// By radio.
+    Radio(u16, RadioFacts),
+    /// Over the wire of this number, which leads here.
+    Wire(u16, u32),
 }
 
 impl Frame for Came {
     fn facts(self) -> FrameFacts {
+        let (radio, transmitter) = match self {
+            Came::Radio(from, radio) => (Some(radio), neighbour(from, RADIO)),
+            // Back over the same wire.
+            Came::Wire(from, number) => (None, neighbour(from, wired(number ^ 1))),
+        };
         FrameFacts {
-            rssi_dbm: self.radio.map(|r| r.rssi_dbm),
-            rate: self.radio.map(|r| r.mode.rate()),
-            transmitter: neighbour(self.from, self.radio.is_some()),
+            rssi_dbm: radio.map(|r| r.rssi_dbm),
+            rate: radio.map(|r| r.mode.rate()),
+            transmitter,
             ..FrameFacts::NONE
         }
     }
 }
 
-/// The device that every radio is; each wire is one of its own.
+/// The device that every radio is.
 const RADIO: u16 = 1;
 
+/// The device that a direction of a wire is where it begins. Both directions of one are neighbours.
+fn wired(number: u32) -> u16 {
+    u16::try_from(number).map_or(u16::MAX, |n| n.saturating_add(RADIO + 1))
+}
+
 /// A node as its neighbour on a link knows it.
-fn neighbour(node: u16, radio: bool) -> Option<Neighbour> {
-    let device = match radio {
-        true => RADIO,
-        false => (RADIO + 1).saturating_add(node),
-    };
+fn neighbour(node: u16, device: u16) -> Option<Neighbour> {
     Neighbour::new(device, crate::air_pcap::address(node))
 }
 
-/// The node of a neighbour, and whether it is on the air.
-fn node_at(neighbour: Neighbour) -> (u16, bool) {
+/// The node of a neighbour.
+fn node_at(neighbour: Neighbour) -> u16 {
     let [_, _, _, _, high, low] = neighbour.address;
-    let node = u16::from_be_bytes([high, low]).wrapping_sub(1);
-    (node, neighbour.device.get() == RADIO)
+    u16::from_be_bytes([high, low]).wrapping_sub(1)
+}
+
+/// By which link a neighbour is reached.
+fn via(neighbour: Neighbour) -> Via {
+    match neighbour.device.get().checked_sub(RADIO + 1) {
+        Some(wire) => Via::Wire(u32::from(wire)),
+        None => Via::Radio(node_at(neighbour)),
+    }
+}
+
+/// The device of a link, and the node at its other end.
+fn beyond(net: &Forwarding, via: Via) -> Option<Neighbour> {
+    match via {
+        Via::Radio(next) => neighbour(next, RADIO),
+        Via::Wire(wire) => neighbour(net.wires[wire as usize].to, wired(wire)),
+        Via::Nowhere => None,
+    }
 }
 
 /// The network around a node.
@@ -86,7 +108,7 @@ impl Ways for Here<'_> {
     }
 
     fn address(&self, neighbour: Neighbour) -> Option<Ipv4Addr> {
-        Some(address(node_at(neighbour).0))
+        Some(address(node_at(neighbour)))
     }
 
     fn log(&mut self, line: String) {
@@ -111,7 +133,7 @@ impl Ways for Here<'_> {
         };
         let hops = net.hops_to(from, to).unwrap_or(0);
         Some(RouteFacts {
-            next_hop: neighbour(next, matches!(via, Via::Radio(_))),
+            next_hop: beyond(net, via),
             hops: NonZeroU8::new(u8::try_from(hops).unwrap_or(u8::MAX)),
             last_hop: next == to,
             rate,
@@ -143,19 +165,17 @@ impl Ways for Here<'_> {
         let (mut least, mut at) = (u32::MAX, Time::NEVER);
         for i in 0..ways {
             let via = self.net.routes.ways(node)[i];
-            let next = match via {
-                Via::Radio(next) => neighbour(next, true),
-                Via::Wire(wire) => neighbour(self.net.wires[wire as usize].to, false),
+            if via == Via::Nowhere {
                 // What has no way is lost at once.
-                Via::Nowhere => continue,
-            };
+                continue;
+            }
             let room = self.net.room_by(now, node, via);
             if room == 0 {
                 at = at.min(self.net.room_by_at(via));
             }
-            match next {
-                Some(next) if ways > 1 => end.set_device_room(next.device, room),
-                _ => least = room,
+            match beyond(self.net, via).filter(|_| ways > 1) {
+                Some(next) => end.set_device_room(next.device, room),
+                None => least = room,
             }
         }
         if ways < 2 {
@@ -192,10 +212,11 @@ impl Ways for Here<'_> {
 
     #[inline]
     fn ip(&self, packet: Ticket) -> IpInfo {
+        let (src, dst) = wifu_core::ip::addresses(self.net.pool.octets(packet.0));
         let packet = &self.net.pool[packet.0];
         IpInfo {
-            src: address(packet.src),
-            dst: address(packet.dst),
+            src,
+            dst,
             proto: packet.proto,
             ttl: packet.ttl,
         }
@@ -219,7 +240,7 @@ impl Ways for Here<'_> {
     }
 
     fn copy(&mut self, packet: Ticket) -> Ticket {
-        Ticket(self.net.pool.twin(packet.0))
+        Ticket(self.net.pool.copy(packet.0))
     }
 
     fn twin(&mut self, packet: Ticket) -> Ticket {
@@ -227,7 +248,7 @@ impl Ways for Here<'_> {
         if core::mem::replace(&mut self.net.pool[packet.0].kept, true) {
             self.count_copy(packet.0);
         }
-        let twin = self.net.pool.twin(packet.0);
+        let twin = self.net.pool.copy(packet.0);
         self.net.pool[twin].kept = false;
         Ticket(twin)
     }
@@ -284,7 +305,7 @@ impl Ways for Here<'_> {
     }
 
     fn send_to(&mut self, packet: Ticket, to: Option<Neighbour>) -> Result<(), Lost> {
-        let to = to.map(node_at);
+        let to = to.map(via);
         self.net.dispatch_to(self.clock, packet.0, to)
     }
 

@@ -12,8 +12,7 @@ const LARGE_TYPES: &[(&str, &str, &str)] = &[
     (
         "wifu-engine",
         "Conn",
-        "sending, receiving and the application's calls share its stores; to be split with room \
-         per way and the receiving half of the record store",
+        "sending, receiving and the application's calls share its stores and its parts",
     ),
     (
         "wifu-engine",

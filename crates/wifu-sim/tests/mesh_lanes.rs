@@ -1,0 +1,254 @@
+//! Lanes on the mesh whose parts send packets of their own, wait for time, and name who transmits.
+
+use std::cell::Cell;
+use wifu_engine::board::ConnFacts;
+use wifu_engine::component::Cx;
+use wifu_engine::{
+    Admit, Board, Component, Descriptor, Facts, Kind, Library, Limit, Out, Payload, Permit, Role,
+    Segment, Signal, Want, WordSpec,
+};
+use wifu_node::{LaneCounters, Registry};
+use wifu_sim::mesh::Simulation;
+use wifu_sim::outcome::Outcome;
+use wifu_sim::scenario::Scenario;
+use wifu_wire::{Class, LinkTo, Span, Time, Word};
+
+/// What lanes of the test that runs in this thread saw of each other.
+#[derive(Clone, Copy, Default)]
+struct Saw {
+    /// Packets that a lane made, by other lanes.
+    made: u32,
+    /// Overheard packets that came the other way.
+    overheard: u32,
+}
+
+thread_local! {
+    static SAW: Cell<Saw> = const { Cell::new(Saw { made: 0, overheard: 0 }) };
+}
+
+fn saw(change: impl Fn(&mut Saw)) {
+    SAW.with(|cell| {
+        let mut all = cell.get();
+        change(&mut all);
+        cell.set(all);
+    });
+}
+
+const MARK: WordSpec = WordSpec::new("mark", 8).by_hops();
+const SAYS: WordSpec = WordSpec::new("says", 1).marking(Class::Hop);
+
+/// Hands packets on, and says after each fifth that it came, to whom `to` says.
+const QUEUE: Descriptor = Descriptor {
+    role: Role::Reliable,
+    words: &[MARK, SAYS, WordSpec::transmitter("transmitter")],
+    writes: Facts::TX.with(Facts::CONN),
+    hears: &[("segment", &[]), ("overheard", &[]), ("wrote", &["opened"])],
+    offers: &[Kind::Urgent, Kind::New],
+    needs: &[("store", &["packets"])],
+    hooks: &["segment", "overheard"],
+    ..Descriptor::EMPTY
+};
+
+static ALONG: Descriptor = Descriptor {
+    name: "along",
+    doc: "Says to the next node.",
+    build: |p| {
+        Ok(Box::new(Queue::new(
+            p.word("says"),
+            p.word("mark"),
+            LinkTo::Route,
+        )))
+    },
+    ..QUEUE
+};
+
+static SHOUT: Descriptor = Descriptor {
+    name: "shout",
+    doc: "Says to all who hear.",
+    build: |p| {
+        Ok(Box::new(Queue::new(
+            p.word("says"),
+            p.word("mark"),
+            LinkTo::All,
+        )))
+    },
+    ..QUEUE
+};
+
+struct Queue {
+    says: Word,
+    mark: Word,
+    to: LinkTo,
+    seen: u32,
+    owes: bool,
+}
+
+impl Queue {
+    fn new(says: Word, mark: Word, to: LinkTo) -> Queue {
+        Queue {
+            says,
+            mark,
+            to,
+            seen: 0,
+            owes: false,
+        }
+    }
+}
+
+impl Component for Queue {
+    fn on_segment(&mut self, seg: &Segment<'_>, _: &mut Cx<'_>) -> Admit {
+        if seg.head.get(self.says) == 1 {
+            saw(|s| s.made += 1);
+        } else if seg.frame.along && !seg.payload.is_empty() {
+            self.seen += 1;
+            self.owes |= self.seen.is_multiple_of(5);
+        }
+        Admit::Pass
+    }
+
+    fn on_overheard(&mut self, seg: &Segment<'_>, _: &mut Cx<'_>) {
+        saw(|s| s.overheard += u32::from(!seg.frame.along));
+    }
+
+    fn on_signal(&mut self, _: &Signal, cx: &mut Cx<'_>) {
+        if !cx.board.conn.running {
+            cx.write(|c: &mut ConnFacts| c.running = true);
+            cx.out.emit(Signal::Opened);
+        }
+    }
+
+    fn offer(&self, kind: Kind, board: &Board, _: Time) -> Option<Want> {
+        let (bytes, least) = (1, 1);
+        let any = match kind {
+            Kind::Urgent => self.owes,
+            _ => board.app.queued > 0,
+        };
+        any.then_some(Want { kind, bytes, least })
+    }
+
+    fn fill(&mut self, want: &Want, out: &mut Out<'_>, cx: &mut Cx<'_>) {
+        if want.kind == Kind::Urgent {
+            self.owes = false;
+            out.head.set(self.says, 1);
+            out.aside.to = self.to;
+        } else if let Some((ticket, number)) = cx.store.pop() {
+            out.head.seq = number;
+            out.head.set(self.mark, 9);
+            out.payload = Payload::Packet {
+                ticket,
+                keep: false,
+            };
+        }
+    }
+}
+
+/// A packet each 5 ms.
+static SLOW: Descriptor = Descriptor {
+    name: "slow",
+    role: Role::Gate,
+    doc: "A packet each 5 ms.",
+    hears: &[("sent", &[])],
+    hooks: &["permit"],
+    build: |_| Ok(Box::new(Slow(Time::ZERO))),
+    ..Descriptor::EMPTY
+};
+
+struct Slow(Time);
+
+impl Component for Slow {
+    fn on_signal(&mut self, _: &Signal, cx: &mut Cx<'_>) {
+        self.0 = cx.now + Span::MILLI * 5;
+    }
+
+    fn permit(&self, _: &Want, _: &Board, _: Time) -> Permit {
+        Permit::at(self.0, Limit::Pace)
+    }
+}
+
+/// A file of 100 kB over four nodes by this lane; what lanes counted and saw.
+fn run(lane: &str, words: &str) -> (Outcome, Saw) {
+    let own = format!(
+        "[protocol.laned]\nextends = \"tcp-newreno\"\nnumber = 249\nwire = \"shim\"\n\
+         [lane.laned]\nset = {{ packets = 40 }}\n{lane}\n"
+    );
+    let own = Library::parse(&own).unwrap_or_else(|e| panic!("{e}"));
+    let parts = wifu_parts::registry().with(&[&ALONG, &SHOUT, &SLOW]);
+    let registry = Registry::new(parts, wifu_parts::library().merge(own));
+    let radios = match words.contains("wire") {
+        true => "",
+        false => "set = \"TB-W9\"\n[radio]\nattempts = 7\n",
+    };
+    let text = format!(
+        "[topology]\nwords = \"{words}\"\n{radios}[stop]\ntime = \"60s\"\n[[flow]]\n\
+         from = \"n1\"\nto = \"n4\"\nprotocol = \"laned\"\napp = \"file\"\nbytes = \"100k\"\n"
+    );
+    let scenario = Scenario::from_toml(&text).unwrap_or_else(|e| panic!("{e}"));
+    let simulation = Simulation::new(&scenario, &registry);
+    let mut simulation = simulation.unwrap_or_else(|e| panic!("{e}"));
+    SAW.set(Saw::default());
+    simulation.run();
+    let outcome = simulation.outcome();
+    assert!(outcome.flows[0].finished && outcome.flows[0].corrupt == 0);
+    (outcome, SAW.get())
+}
+
+fn total(outcome: &Outcome, of: fn(&LaneCounters) -> u64) -> u64 {
+    let lanes = outcome.nodes.iter().filter_map(|n| n.lanes);
+    lanes.map(|l| of(&l)).sum()
+}
+
+#[test]
+fn what_a_relays_lane_says_reaches_the_next_one() {
+    let (outcome, saw) = run("reliable = \"along\"", "linear,4");
+    // n1, n2 and n3 hand data on; the last one's words reach the receiver's end, which has no lane
+    // in this direction.
+    let made = total(&outcome, |l| l.made);
+    assert!(made > 30 && made.is_multiple_of(3), "{made} made");
+    let lost = total(&outcome, |l| l.unsent);
+    assert_eq!((u64::from(saw.made), lost), (made / 3 * 2, 0));
+}
+
+#[test]
+fn what_a_lane_says_to_all_is_heard_by_all_lanes_around() {
+    let (outcome, saw) = run("reliable = \"shout\"", "linear,4");
+    let made = total(&outcome, |l| l.made);
+    // Broadcasts are not repeated, and some collide; n2 has two neighbours with lanes.
+    assert!(
+        made > 30 && u64::from(saw.made) > made,
+        "{} of {made}",
+        saw.made
+    );
+    // Wires carry no broadcasts. The flow does not suffer.
+    let alone = run(
+        "reliable = \"along\"",
+        "linear,4,wire=2Mb/s,delay=3ms,queue=20",
+    )
+    .0;
+    let (outcome, saw) = run(
+        "reliable = \"shout\"",
+        "linear,4,wire=2Mb/s,delay=3ms,queue=20",
+    );
+    let (made, unsent) = (total(&outcome, |l| l.made), total(&outcome, |l| l.unsent));
+    assert!(
+        made > 30 && made == unsent && saw.made == 0,
+        "{made}, {unsent}"
+    );
+    let [with, without] = [&outcome, &alone].map(|o| o.flows[0].goodput_bps);
+    assert!(with > 0.9 * without, "{with} beside {without}");
+}
+
+#[test]
+fn a_lane_that_waits_for_time_goes_on_when_it_has_come() {
+    let outcome = run("reliable = \"along\"\ngates = [\"slow\"]", "linear,4").0;
+    // 70 segments, each of which waits 5 ms at the first node, at least.
+    let flow = &outcome.flows[0];
+    assert!(flow.goodput_bps < 8e5 / 0.35, "{}", flow.goodput_bps);
+}
+
+#[test]
+fn overheard_packets_that_name_nobody_are_believed() {
+    let (outcome, saw) = run("reliable = \"along\"", "linear,4");
+    // Acknowledgements enter no lane, and carry no name.
+    assert!(saw.overheard > 30, "{}", saw.overheard);
+    assert_eq!(total(&outcome, |l| l.strangers), 0);
+}
