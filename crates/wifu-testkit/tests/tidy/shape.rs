@@ -29,33 +29,11 @@ const LARGE_TYPES: &[(&str, &str, &str)] = &[
 
 /// Imports that close a circle of more than two files, by the beginnings of their paths below
 /// `crates/`: (from, to, why they are let pass for now).
-const CIRCLES: &[(&str, &str, &str)] = &[
-    (
-        "wifu-radio/src/topology/",
-        "wifu-radio/src/topology.rs",
-        "the layers of a topology share the type that they are layers of",
-    ),
-    (
-        "wifu-radio/src/topology/radio.rs",
-        "wifu-radio/src/topology/resolve.rs",
-        "`finite` is at home where a topology is resolved, which knows the radio's keys",
-    ),
-    (
-        "wifu-radio/src/sets.rs",
-        "wifu-radio/src/topology.rs",
-        "the built-in sets are topologies",
-    ),
-    (
-        "wifu-radio/src/plan.rs",
-        "wifu-radio/src/topology/geometry.rs",
-        "a plan keeps the geometry by which moving nodes' powers follow",
-    ),
-    (
-        "wifu/src/perf/report.rs",
-        "wifu/src/perf/control.rs",
-        "the report shows the control connection's `Test`, whose results hold the report's sums",
-    ),
-];
+const CIRCLES: &[(&str, &str, &str)] = &[(
+    "wifu/src/perf/report.rs",
+    "wifu/src/perf/control.rs",
+    "the report shows the control connection's `Test`, whose results hold the report's sums",
+)];
 
 /// A path in a file: `pub use a::b as c` is `["a", "b"]` by the name `c`.
 struct Import {
