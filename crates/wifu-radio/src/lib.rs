@@ -12,6 +12,7 @@ pub mod etx;
 mod event;
 pub mod fading;
 mod fate;
+mod geometry;
 mod link;
 mod mac;
 mod medium;

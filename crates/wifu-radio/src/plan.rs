@@ -3,8 +3,8 @@
 use wifu_wire::{Rate, Rng, Span};
 
 use crate::error::ErrorModel;
+use crate::geometry::Geometry;
 use crate::phy::{Mode, Phy, RTS_OFF, Standard};
-use crate::topology::Geometry;
 
 /// A channel, its nodes and how they hear each other.
 #[derive(Clone, Debug)]

@@ -22,9 +22,10 @@
 
 use toml::{Table, Value};
 
-use crate::sets;
+use crate::sets::files;
 use crate::topology::{
-    self, PropagationModel, Topology, TopologyError, did_you_mean, mean_hop, merge, overlay, reach,
+    PropagationModel, Topology, TopologyError, did_you_mean, distance_of, mean_hop, merge, overlay,
+    reach, read,
 };
 
 /// What follows a shape's name.
@@ -99,9 +100,9 @@ pub(crate) fn table(
         _ => "PLAIN",
     };
     let set = words.get("set").or(set).unwrap_or(default);
-    let mut table = sets::table(set)?;
+    let mut table = files::table(set)?;
     words.radio(&mut table);
-    let base = topology::read(table.clone())?;
+    let base = read(table.clone())?;
     for key in ["placement", "node", "link", "matrix", "wire"] {
         table.remove(key);
     }
@@ -398,7 +399,7 @@ impl Ground {
         let of_set = match p.and_then(|p| p.spacing_m) {
             Some(m) => m,
             None if base.chain.is_some() => 10.0,
-            None => topology::distance_of(base, HOP_DB)?,
+            None => distance_of(base, HOP_DB)?,
         };
         let spacing = words.number("spacing")?.unwrap_or(of_set);
         let ratio = match (p.and_then(|p| p.gap_m), words.shape) {
@@ -470,7 +471,7 @@ mod tests {
     #[test]
     fn words_know_every_key_of_the_radio() {
         let layer = wrap("radio", Table::from_iter([("x".into(), Value::Integer(1))]));
-        let complaint = topology::read(layer).expect_err("unknown").to_string();
+        let complaint = read(layer).expect_err("unknown").to_string();
         let (_, list) = complaint.split_once("there are ").expect("a list");
         let mut known: Vec<&str> = list.split(", ").collect();
         let mut here = RADIO_KEYS.to_vec();

@@ -1,7 +1,6 @@
 //! Tables of a chain's hops, and the rule that makes a matrix of them.
 
-use super::Topology;
-use super::spec::{ChainSpec, Hop};
+use super::spec::{ChainSpec, Hop, Topology};
 
 /// Prefix sums of a chain's hops in both directions.
 pub(super) struct Chain {

@@ -3,8 +3,9 @@
 
 use toml::{Table, Value};
 
+use super::error::TopologyError;
 use super::spec::*;
-use super::{Topology, TopologyError, merge};
+use super::table::merge;
 
 /// The name of a law in files.
 fn name(model: PropagationModel) -> &'static str {

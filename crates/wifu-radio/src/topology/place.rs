@@ -4,7 +4,8 @@ use wifu_wire::Rng;
 
 use crate::propagation::distance;
 
-use super::{NodeSpec, PlacementKind, PlacementSpec, Topology, TopologyError, did_you_mean};
+use super::error::{TopologyError, did_you_mean};
+use super::spec::{NodeSpec, PlacementKind, PlacementSpec, Topology};
 
 /// The nodes of a topology in order, before anything random.
 pub(super) fn nodes(topology: &Topology) -> Result<Vec<NodeSpec>, TopologyError> {

@@ -3,13 +3,15 @@
 use wifu_wire::Span;
 
 use crate::error::ErrorModel;
+use crate::geometry::Emission;
 use crate::phy::{Mode, Phy, RTS_OFF, Standard};
 use crate::plan::{RadioConfig, RateControl};
 
-use super::geometry::{self, Emission};
-use super::resolve::finite;
+use super::error::TopologyError;
+use super::law::range_thresholds;
+use super::quantity::{BitRate, Limit};
 use super::spec::*;
-use super::{BitRate, Limit, Topology, TopologyError};
+use super::values::finite;
 
 /// The node's own value of a key, else that of all nodes.
 macro_rules! pick {
@@ -230,7 +232,7 @@ fn thresholds(
         (None, Some(_)) => thermal,
         (None, None) => common.noise_dbm.unwrap_or(thermal),
     };
-    let range = geometry::range_thresholds(&topology.propagation);
+    let range = range_thresholds(&topology.propagation);
     let sensed = range.map_or(c.noise_dbm + 4.0, |(cs, _)| cs);
     c.cs_dbm = own.cs_dbm.or(common.cs_dbm).unwrap_or(sensed);
     c.decode_dbm = match own.decode_dbm.or(common.decode_dbm) {

@@ -3,15 +3,16 @@
 use wifu_wire::{Rate, Rng, Span};
 
 use crate::etx::{self, Curves, Routes};
+use crate::geometry::{Emission, Geometry};
 use crate::phy::Phy;
 use crate::plan::{Gain, NodePlan, Plan, RadioConfig, Variation, WirePlan};
 use crate::propagation::Shadowing;
 
-use super::chain::{Chain, both, mean_hop};
-use super::geometry::{self, Emission, Geometry};
+use super::chain::{Chain, mean_hop};
+use super::error::TopologyError;
 use super::radio::{channel, configure};
 use super::spec::*;
-use super::{Topology, TopologyError, effect, place};
+use super::{effect, law, place, values};
 
 /// A table of SNRs as received power: what is added to an SNR.
 struct Reference {
@@ -98,7 +99,7 @@ fn reachable(costs: &[Vec<f64>]) -> bool {
 impl<'a> Fixed<'a> {
     fn new(topology: &'a Topology) -> Result<Fixed<'a>, TopologyError> {
         let phy = channel(&topology.channel)?;
-        check(topology)?;
+        values::check(topology)?;
         let specs = place::nodes(topology)?;
         // Whoever resolves may move nodes later; who knows that none moves asks again.
         effect::check(topology, &specs, true)?;
@@ -134,9 +135,9 @@ impl<'a> Fixed<'a> {
 
     fn geometry(&self, shadowing: &Rng) -> Geometry {
         let p = &self.topology.propagation;
-        let frequency = geometry::frequency(self.topology.channel.frequency_mhz, &self.phy);
+        let frequency = law::frequency(self.topology.channel.frequency_mhz, &self.phy);
         Geometry {
-            law: geometry::law(p, frequency, &self.base.0, &self.base.1),
+            law: law::law(p, frequency, &self.base.0, &self.base.1),
             emissions: self.emissions.clone(),
             shadowing: Shadowing::new(
                 p.shadowing_db.unwrap_or(0.0),
@@ -360,102 +361,3 @@ struct Link {
 }
 
 type Links = std::collections::BTreeMap<(u16, u16), Link>;
-
-/// Values outside the radios that no plan could use.
-fn check(t: &Topology) -> Result<(), TopologyError> {
-    let p = &t.propagation;
-    let anchor = p.anchor.as_ref();
-    positive(&[
-        ("propagation.exponent", p.exponent),
-        ("propagation.antenna_m", p.antenna_m),
-        ("propagation.decode_m", p.decode_m),
-        ("propagation.sense_m", p.sense_m),
-        ("propagation.floor_height_m", p.floor_height_m),
-        ("propagation.cutoff_db", p.cutoff_db),
-        (
-            "propagation.anchor.distance_m",
-            anchor.map(|a| a.distance_m),
-        ),
-        ("channel.frequency_mhz", t.channel.frequency_mhz),
-    ])?;
-    finite(&[
-        ("propagation.reference_db", p.reference_db),
-        ("propagation.floor_loss_db", p.floor_loss_db),
-        ("propagation.anchor.snr_db", anchor.map(|a| a.snr_db)),
-    ])?;
-    deviation("fading.sigma_db", t.fading.sigma_db)?;
-    deviation("propagation.shadowing_db", p.shadowing_db)?;
-    deviation("propagation.asymmetry_db", p.asymmetry_db)?;
-    for (i, link) in t.link.iter().enumerate() {
-        deviation(&format!("link[{i}].sigma_db"), link.sigma_db)?;
-        finite(&[
-            (&format!("link[{i}].snr_db"), link.snr_db),
-            (&format!("link[{i}].reverse_db"), link.reverse_db),
-        ])?;
-    }
-    for (i, node) in t.node.iter().enumerate() {
-        let axes = node.position.unwrap_or_default().map(Some);
-        let path = format!("node[{i}].position");
-        finite(&axes.map(|axis| (path.as_str(), axis)))?;
-    }
-    if let Some(place) = &t.placement {
-        positive(&[
-            ("placement.count", Some(place.count.into())),
-            ("placement.spacing_m", place.spacing_m),
-            ("placement.gap_m", place.gap_m),
-            ("placement.area_m[0]", place.area_m.map(|a| a[0])),
-            ("placement.area_m[1]", place.area_m.map(|a| a[1])),
-        ])?;
-    }
-    tables(t)
-}
-
-/// Chains and matrices are complete.
-fn tables(t: &Topology) -> Result<(), TopologyError> {
-    for (i, hop) in t.chain.iter().flat_map(|c| c.snr_db.iter().enumerate()) {
-        let (forward, reverse) = both(hop);
-        let path = format!("chain.snr_db[{i}]");
-        finite(&[(&path, Some(forward)), (&path, Some(reverse))])?;
-    }
-    let Some(matrix) = &t.matrix else {
-        return Ok(());
-    };
-    let n = matrix.snr_db.len();
-    for (i, row) in matrix.snr_db.iter().enumerate() {
-        if row.len() != n {
-            let what = format!(
-                "the matrix is not square: {} columns for {n} rows",
-                row.len()
-            );
-            return Err(TopologyError::key(format!("matrix.snr_db[{i}]"), what));
-        }
-    }
-    Ok(())
-}
-
-/// Values that are greater than zero if given.
-fn positive(values: &[(&str, Option<f64>)]) -> Result<(), TopologyError> {
-    finite(values)?;
-    match values.iter().find(|(_, v)| v.is_some_and(|v| v <= 0.0)) {
-        Some((path, _)) => Err(TopologyError::key(*path, "must be greater than 0")),
-        None => Ok(()),
-    }
-}
-
-/// Values that are numbers if given.
-pub(super) fn finite(values: &[(&str, Option<f64>)]) -> Result<(), TopologyError> {
-    let wrong = |v: f64| !v.is_finite();
-    match values.iter().find(|(_, v)| v.is_some_and(wrong)) {
-        Some((path, _)) => Err(TopologyError::key(*path, "must be a finite number")),
-        None => Ok(()),
-    }
-}
-
-fn deviation(path: &str, value: Option<f64>) -> Result<(), TopologyError> {
-    match value {
-        Some(v) if !(0.0..=40.0).contains(&v) => {
-            Err(TopologyError::key(path, "must lie between 0 and 40 dB"))
-        }
-        _ => Ok(()),
-    }
-}

@@ -1,8 +1,61 @@
 //! The tables of a topology file. What a file leaves out takes the default that is stated here.
 
 use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
 
+use super::error::{TopologyError, suggest};
 use super::quantity::{BitRate, Limit, Seconds};
+
+/// Everything that a topology file can say. What it leaves out has the defaults that the types of
+/// the tables state.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Topology {
+    /// A name for reports.
+    pub name: Option<String>,
+    /// Where the numbers come from.
+    pub source: Option<String>,
+    /// The observable against which they were calibrated.
+    pub observable: Option<String>,
+    /// What all radios share.
+    pub channel: ChannelSpec,
+    /// Radio, MAC and driver of every node.
+    pub radio: RadioSpec,
+    /// How geometry becomes received power.
+    pub propagation: PropagationSpec,
+    /// Variation over time.
+    pub fading: FadingSpec,
+    /// Nodes that are generated.
+    pub placement: Option<PlacementSpec>,
+    /// SNRs of a chain's hops.
+    pub chain: Option<ChainSpec>,
+    /// SNRs of all pairs.
+    pub matrix: Option<MatrixSpec>,
+    /// Single pairs; they override every other source.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub link: Vec<LinkSpec>,
+    /// Nodes that are named.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub node: Vec<NodeSpec>,
+    /// Wires.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub wire: Vec<WireSpec>,
+    /// What had to be assumed so far, for the user to read.
+    #[serde(skip)]
+    pub notes: Vec<String>,
+    /// The file that it was read from, for messages.
+    #[serde(skip)]
+    pub origin: Option<String>,
+}
+
+/// Read a table as a topology; errors carry the key's path.
+pub(crate) fn read(table: Table) -> Result<Topology, TopologyError> {
+    serde_path_to_error::deserialize(Value::Table(table)).map_err(|e| {
+        let path = e.path().to_string();
+        let what = e.inner().message();
+        TopologyError::key(path, suggest(what).unwrap_or_else(|| what.to_string()))
+    })
+}
 
 /// `[channel]`: what all radios share.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -26,36 +26,6 @@ const LARGE_TYPES: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Imports that close a circle of more than two files, by the beginnings of their paths below
-/// `crates/`: (from, to, why they are let pass for now).
-const CIRCLES: &[(&str, &str, &str)] = &[
-    (
-        "wifu-radio/src/topology/",
-        "wifu-radio/src/topology.rs",
-        "the layers of a topology share the type that they are layers of",
-    ),
-    (
-        "wifu-radio/src/topology/radio.rs",
-        "wifu-radio/src/topology/resolve.rs",
-        "`finite` is at home where a topology is resolved, which knows the radio's keys",
-    ),
-    (
-        "wifu-radio/src/sets.rs",
-        "wifu-radio/src/topology.rs",
-        "the built-in sets are topologies",
-    ),
-    (
-        "wifu-radio/src/plan.rs",
-        "wifu-radio/src/topology/geometry.rs",
-        "a plan keeps the geometry by which moving nodes' powers follow",
-    ),
-    (
-        "wifu/src/perf/report.rs",
-        "wifu/src/perf/control.rs",
-        "the report shows the control connection's `Test`, whose results hold the report's sums",
-    ),
-];
-
 /// A path in a file: `pub use a::b as c` is `["a", "b"]` by the name `c`.
 struct Import {
     line: usize,
@@ -332,57 +302,33 @@ fn types_over(tree: &[Source], known: &[(&str, &str, &str)]) -> Vec<Finding> {
     found
 }
 
-/// Files that import each other in a circle are one file.
+/// Files that import each other in a circle are one file; two may, as a module and its part do.
 pub fn files_form_no_circle(tree: &[Source]) -> Vec<Finding> {
-    circles_but(tree, CIRCLES)
-}
-
-fn circles_but(tree: &[Source], known: &[(&str, &str, &str)]) -> Vec<Finding> {
     let mut found = Vec::new();
-    let mut idle: Vec<String> = Vec::new();
     for name in crates(tree) {
-        let of = Crate::read(tree, name);
-        let mut arrows = of.arrows();
-        for (from, to, _) in known
-            .iter()
-            .filter(|k| k.0.starts_with(&format!("{name}/")))
-        {
-            let under = |path: &str, of: &str| path["crates/".len()..].starts_with(of);
-            let each = arrows
-                .iter()
-                .flat_map(|(f, out)| out.keys().map(|t| (*f, *t)));
-            let all: Vec<_> = each
-                .filter(|(f, t)| under(f, from) && under(t, to))
-                .collect();
-            if !all.iter().any(|(f, t)| way(&arrows, t, f).is_some()) {
-                idle.push(format!("{from} to {to}"));
-            }
-            for (f, t) in all {
-                arrows.get_mut(f).map(|out| out.remove(t));
-            }
-        }
+        let arrows = Crate::read(tree, name).arrows();
         // One at a time: who breaks it may well have broken others.
         let each = arrows
             .iter()
             .flat_map(|(from, out)| out.iter().map(move |o| (*from, o)));
         let circles = each.filter_map(|(from, (to, line))| Some((way(&arrows, to, from)?, *line)));
-        if let Some((circle, line)) = circles.min_by_key(|(c, _)| c.len()) {
-            let names: Vec<&str> = circle
-                .iter()
-                .filter_map(|p| p.split_once("/src/"))
-                .map(|p| p.1)
-                .collect();
-            let source = tree.iter().find(|s| s.path == circle[circle.len() - 1]);
-            found.extend(source.map(|s| {
-                s.finding(line, format!(
+        let Some((circle, line)) = circles.min_by_key(|(c, _)| c.len()) else {
+            continue;
+        };
+        let names: Vec<&str> = circle
+            .iter()
+            .filter_map(|p| p.split_once("/src/"))
+            .map(|p| p.1)
+            .collect();
+        let source = tree.iter().find(|s| s.path == circle[circle.len() - 1]);
+        found.extend(source.map(|s| {
+            s.finding(line, format!(
                 "imports close a circle of {} files: {}. Move what two of them share below both, \
                  or hand it over as an argument.",
                 circle.len(), names.join(" -> ")
             ))
-            }));
-        }
+        }));
     }
-    found.extend(idle.iter().map(|k| stale(k)));
     found
 }
 
@@ -483,28 +429,23 @@ mod tests {
                 file("c.rs", c),
             ]
         };
-        assert_eq!(circles_but(&tree("pub struct C;\n"), &[]), []);
+        assert_eq!(files_form_no_circle(&tree("pub struct C;\n")), []);
         for c in [
             "use super::a::A;\npub struct C;\n",
             "pub struct C;\nfn f(a: crate::a::A) {}\n",
             "use super::a;\npub struct C;\nfn f() { a::g() }\n",
         ] {
-            let found = circles_but(&tree(c), &[]);
+            let found = files_form_no_circle(&tree(c));
             assert_eq!(found.len(), 1, "{c}");
             assert!(found[0].message.contains("circle of 3 files"));
-            let known = [("x/src/c.rs", "x/src/a.rs", "known")];
-            assert_eq!(circles_but(&tree(c), &known), []);
         }
         let test = "pub struct C;\n#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}\n";
-        assert_eq!(circles_but(&tree(test), &[]), []);
+        assert_eq!(files_form_no_circle(&tree(test)), []);
     }
 
     #[test]
     fn an_exception_that_nothing_needs_any_more_is_caught() {
         let found = types_over(&large(), &[("x", "Large", "was larger")]);
         assert!(found[0].message.contains("Remove the entry"), "{found:?}");
-        let lone = [file("lib.rs", "mod a;\n"), file("a.rs", "pub struct A;\n")];
-        let found = circles_but(&lone, &[("x/src/a.rs", "x/src/lib.rs", "was one")]);
-        assert_eq!(found.len(), 1);
     }
 }

@@ -11,8 +11,9 @@ use wifu_linux::bsd::Signals;
 use wifu_node::Registry;
 
 use super::args::Args;
-use super::control::{Control, Hello, Message, OutputKind, Test, VERSION};
+use super::control::{Control, Hello, Message, VERSION};
 use super::output::Output;
+use super::parameters::{OutputKind, Test};
 use super::protocol::Protocol;
 use super::report::{HostPort, Start};
 use super::session::Session;

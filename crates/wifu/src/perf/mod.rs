@@ -11,8 +11,10 @@
 mod args;
 mod client;
 mod control;
+mod measured;
 mod outcome;
 mod output;
+mod parameters;
 mod protocol;
 mod report;
 mod server;
@@ -30,9 +32,9 @@ use wifu_node::Registry;
 
 pub use args::Args;
 
-use self::control::Test;
 use self::outcome::{End, EndStream, Name, jain};
 use self::output::Layout;
+use self::parameters::Test;
 use self::protocol::Protocol;
 use self::report::{Connected, Machines, Report, Start, TestStart, Wifu, timestamp};
 use self::session::Finished;

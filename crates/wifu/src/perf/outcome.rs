@@ -2,10 +2,9 @@
 
 use std::net::SocketAddr;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use super::control::Results;
-use super::report::Sum;
+use super::measured::{Extremes, Results, Totals};
 
 /// When data arrived, and the goodput that follows.
 #[derive(Debug, Clone, Serialize, PartialEq)]
@@ -30,6 +29,32 @@ impl Arrival {
             goodput_bits_per_second: goodput,
         })
     }
+}
+
+/// All streams of one direction in an interval, or over the whole test.
+#[derive(Debug, Clone, Serialize)]
+pub struct Sum {
+    /// Seconds since the start.
+    pub start: f64,
+    /// Seconds since the start.
+    pub end: f64,
+    /// Seconds from `start` to `end`.
+    pub seconds: f64,
+    /// Bytes of all.
+    pub bytes: u64,
+    /// `bytes` over `seconds`, bit/s.
+    pub bits_per_second: f64,
+    /// Segments retransmitted by all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retransmits: Option<u64>,
+    /// Within the time that does not count; only in intervals.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub omitted: Option<bool>,
+    /// Whether this side sends.
+    pub sender: bool,
+    /// Ours; only in what receivers measured, at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wifu: Option<Arrival>,
 }
 
 /// What came out of a test: the `end` of the JSON report, with the names of iperf3.
@@ -111,23 +136,6 @@ pub struct EndSide {
     pub sender: bool,
 }
 
-/// A sender's state over the whole test.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize, PartialEq)]
-pub struct Extremes {
-    /// Segments retransmitted in the whole test.
-    pub retransmits: u64,
-    /// Largest congestion window, bytes.
-    pub max_snd_cwnd: u64,
-    /// Largest window of the peer, bytes.
-    pub max_snd_wnd: u64,
-    /// Largest smoothed round-trip time at an interval's end, microseconds.
-    pub max_rtt: u32,
-    /// Smallest smoothed round-trip time at an interval's end, microseconds.
-    pub min_rtt: u32,
-    /// Mean of the smoothed round-trip times at the intervals' ends, microseconds.
-    pub mean_rtt: u32,
-}
-
 /// What we add to a stream's outcome.
 #[derive(Debug, Clone, Serialize)]
 pub struct EndWifu {
@@ -144,21 +152,6 @@ pub struct EndWifu {
     /// What the receiver saw.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub arrival: Option<Arrival>,
-}
-
-/// What one side counted on one stream.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Totals {
-    /// Bytes handed to or taken from the socket.
-    pub bytes: u64,
-    /// Seconds from the start to the end, or in tests of fixed size to the last byte.
-    pub seconds: f64,
-    /// Completion of the first and the last write or read, seconds since the start.
-    pub times: Option<(f64, f64)>,
-    /// Round-trip times and windows over the test; at the sender.
-    pub tcp: Option<Extremes>,
-    /// Time that connecting took, seconds.
-    pub connect_s: Option<f64>,
 }
 
 /// A stream as the end of the report names it.

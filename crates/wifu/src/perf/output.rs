@@ -8,9 +8,9 @@ use anyhow::Context;
 use serde::Serialize;
 
 use super::args::Args;
-use super::control::OutputKind;
-use super::outcome::{EndSide, EndStream, Name};
-use super::report::{Interval, Report, Row, Start, Sum};
+use super::outcome::{EndSide, EndStream, Name, Sum};
+use super::parameters::OutputKind;
+use super::report::{Interval, Report, Row, Start};
 use super::units::{self, Format};
 
 /// What the lines depend on besides their numbers.

@@ -6,8 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::Serialize;
 use wifu_linux::bsd::TcpInfo;
 
-use super::control::Test;
-use super::outcome::{Arrival, End};
+use super::outcome::{End, Sum};
+use super::parameters::Test;
 
 /// The report of a test, as it is written to JSON: iperf3's names, and `wifu` for what it lacks.
 #[derive(Debug, Clone, Serialize)]
@@ -293,32 +293,6 @@ impl RowWifu {
             delivery_rate_bps: info.map(|info| info.delivery_rate * 8),
         }
     }
-}
-
-/// All streams of one direction in an interval, or over the whole test.
-#[derive(Debug, Clone, Serialize)]
-pub struct Sum {
-    /// Seconds since the start.
-    pub start: f64,
-    /// Seconds since the start.
-    pub end: f64,
-    /// Seconds from `start` to `end`.
-    pub seconds: f64,
-    /// Bytes of all.
-    pub bytes: u64,
-    /// `bytes` over `seconds`, bit/s.
-    pub bits_per_second: f64,
-    /// Segments retransmitted by all.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub retransmits: Option<u64>,
-    /// Within the time that does not count; only in intervals.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub omitted: Option<bool>,
-    /// Whether this side sends.
-    pub sender: bool,
-    /// Ours; only in what receivers measured, at the end.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub wifu: Option<Arrival>,
 }
 
 /// The system's clock, in the three spellings of iperf3.

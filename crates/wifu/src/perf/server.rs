@@ -21,9 +21,10 @@ use wifu_linux::bsd::{self, Signals};
 use wifu_node::Registry;
 
 use super::args::Args;
-use super::control::{Control, ControlListener, Hello, Message, OutputKind, Test, VERSION, plain};
+use super::control::{Control, ControlListener, Hello, Message, VERSION, plain};
 use super::outcome::Name;
 use super::output::Output;
+use super::parameters::{OutputKind, Test};
 use super::protocol::Protocol;
 use super::report::{HostPort, Start};
 use super::session::{Finished, Session};

@@ -12,10 +12,12 @@ use anyhow::Context;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use wifu_linux::bsd::{self, Signals, TcpInfo};
 
-use super::control::{Control, Message, Results, Test};
-use super::outcome::{Extremes, Totals, rate};
+use super::control::{Control, Message};
+use super::measured::{Extremes, Results, Totals};
+use super::outcome::{Sum, rate};
 use super::output::Output;
-use super::report::{Interval, Row, RowWifu, Sum, TcpRow};
+use super::parameters::Test;
+use super::report::{Interval, Row, RowWifu, TcpRow};
 use super::stream::{Shared, Stream};
 
 /// How long the results of the other side may take once the user wants to leave.

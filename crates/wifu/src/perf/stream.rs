@@ -18,7 +18,8 @@ use rustix::net::sockopt::socket_domain;
 use wifu_linux::bsd::{self, TcpInfo};
 use wifu_node::Registry;
 
-use super::control::{Test, plain};
+use super::control::plain;
+use super::parameters::Test;
 use super::protocol::Protocol;
 
 /// How long a thread may take to notice that the test is over, when its stream stands still.

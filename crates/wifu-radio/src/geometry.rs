@@ -1,0 +1,41 @@
+//! Positions, powers and the law of path loss together: the mean power that a node receives.
+
+use crate::propagation::{PathLoss, Shadowing, distance};
+
+/// What a node sends with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Emission {
+    /// Transmit power, dBm.
+    pub power_dbm: f64,
+    /// Antenna gain less attenuation, dB; acts on sending and on receiving.
+    pub gain_db: f64,
+}
+
+/// The geometry of a resolved topology: kept in the plan, because nodes may move.
+#[derive(Clone, Debug)]
+pub struct Geometry {
+    /// The law.
+    pub law: PathLoss,
+    /// What each node sends with.
+    pub emissions: Vec<Emission>,
+    /// Deviations of pairs.
+    pub shadowing: Shadowing,
+    /// Loss of one floor, dB, and the height of a storey, m.
+    pub floors: (f64, f64),
+}
+
+impl Geometry {
+    /// Mean power in dBm that `to` at `there` receives from `from` at `here`; minus infinity if
+    /// nothing.
+    pub fn mean_dbm(&self, from: u16, to: u16, here: &[f64; 3], there: &[f64; 3]) -> f64 {
+        let sender = &self.emissions[usize::from(from)];
+        let receiver = &self.emissions[usize::from(to)];
+        let (floor_loss, height) = self.floors;
+        let storey = |z: f64| (z / height).round();
+        let floors = (storey(here[2]) - storey(there[2])).abs();
+        sender.power_dbm + sender.gain_db + receiver.gain_db
+            - self.law.loss_db(distance(here, there))
+            - floor_loss * floors
+            + self.shadowing.of(from, to)
+    }
+}
