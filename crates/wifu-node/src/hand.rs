@@ -88,8 +88,7 @@ impl Node {
     }
 
     /// No device takes a packet: it is its lane's again if one has just handed it down, else lost.
-    /// So is what a part of a lane made: such packets are not kept, and say nothing that is not soon
-    /// out of date.
+    /// So is what a part of a lane made: nobody keeps that, and what it says is soon out of date.
     #[inline(never)]
     pub(crate) fn refused(&mut self, ways: &mut impl Ways, packet: Ticket, why: Lost) {
         let going = self.going.as_mut();

@@ -119,8 +119,8 @@ impl Pool {
         &self.octets[at..at + usize::from(packet.len)]
     }
 
-    /// Replace a packet's octets by its holder's; length, addresses, protocol and TTL follow. False, and
-    /// nothing changed, if they are more than the MTU or no IPv4 packet.
+    /// Replace a packet's octets by its holder's; length, addresses, protocol and TTL follow.
+    /// False, and nothing changed, if they are more than the MTU or no IPv4 packet.
     pub(crate) fn rewrite(&mut self, id: u32, octets: &[u8]) -> bool {
         if octets.len() > self.mtu || octets.len() < HEADER {
             return false;
