@@ -162,21 +162,24 @@ impl Node {
     }
 
     /// Send what end and lanes have to send now. Neither is always first: a lane does not take all
-    /// the room there is. True if the end sent anything.
+    /// the room there is. True if there may be more: it is to be called again.
     #[inline]
     pub fn transmit(&mut self, ways: &mut impl Ways) -> bool {
         self.stirred = false;
         if self.lanes.is_none() {
             return self.send_own(ways);
         }
-        if self.lanes_first {
+        let sent = if self.lanes_first {
             self.lanes_first = !self.hand_down(ways);
-            return self.send_own(ways);
-        }
-        let sent = self.send_own(ways);
-        self.lanes_first = sent;
-        self.hand_down(ways);
-        sent
+            self.send_own(ways)
+        } else {
+            let sent = self.send_own(ways);
+            self.lanes_first = sent;
+            self.hand_down(ways);
+            sent
+        };
+        // What left a lane gave its end room.
+        sent || self.stirred
     }
 
     #[inline]
