@@ -60,6 +60,13 @@ impl Mask {
         self.0 & !(HEARD | SENT | Mask::EARS.0 | Mask::STATUS.0) == 0
     }
 
+    /// Whether packets that this node sends meet nothing here on their way.
+    #[inline(always)]
+    pub(crate) fn is_clear_out(self) -> bool {
+        const SENT: u16 = 1 << Hook::Output as u8 | 1 << Hook::Postrouting as u8;
+        self.0 & (SENT | Mask::LANES.0) == 0
+    }
+
     /// Whether packets that the radio hears for others are of interest.
     pub fn listens(self) -> bool {
         self.at(Hook::Overheard) || self.has(Mask::EARS)

@@ -24,7 +24,7 @@ impl Node {
         // The usual case by itself: what is not served costs nothing.
         match ways.bound(packet) {
             Bound::Here => {
-                self.deliver(ways, packet, &frame.facts());
+                self.deliver(ways, packet, frame.facts());
                 return true;
             }
             Bound::Onward => match ways.relay(packet) {
@@ -54,6 +54,12 @@ impl Node {
     /// The end, or an application of the substrate, sends a packet. False as of [`Node::arrive`].
     #[inline]
     pub fn originate(&mut self, ways: &mut impl Ways, packet: Ticket, notes: Notes) -> bool {
+        if self.mask.is_clear_out() {
+            if let Err(why) = ways.send(packet) {
+                ways.lose(packet, why);
+            }
+            return self.mask.any();
+        }
         self.pass(ways, Passage::here(packet, Hook::Output, notes), false);
         self.mask.any()
     }
@@ -92,7 +98,7 @@ impl Node {
                     if lanes && !self.seen_by_lanes(ways, packet, &way.facts, Origin::ForHere) {
                         break;
                     }
-                    self.deliver(ways, packet, &way.facts);
+                    self.deliver(ways, packet, way.facts);
                     break;
                 }
                 Hook::Forward => {
@@ -145,14 +151,14 @@ impl Node {
     }
 
     /// A packet is where it was to go.
-    fn deliver(&mut self, ways: &mut impl Ways, packet: Ticket, facts: &FrameFacts) {
+    fn deliver(&mut self, ways: &mut impl Ways, packet: Ticket, facts: FrameFacts) {
         if ways.deliver(packet) {
             return;
         }
         let (now, ip) = (ways.now(), ways.ip(packet));
         let octets = ways.octets(packet);
         if let (Some(end), Some(at)) = (self.end.as_deref_mut(), ip::header(octets)) {
-            end.handle_frame(now, &ip, &octets[at..], *facts);
+            end.handle_frame(now, &ip, &octets[at..], facts);
             self.stirred = true;
         }
         ways.delivered(packet, Reader::End);

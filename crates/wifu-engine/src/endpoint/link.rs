@@ -8,10 +8,13 @@ use wifu_wire::Neighbour;
 
 impl Endpoint {
     /// Packets that the node's devices take now, whichever a packet leaves by.
+    #[inline]
     pub fn set_room(&mut self, room: u32) {
         self.rooms.named.clear();
         self.rooms.rest = room;
-        self.roomy(room);
+        if room > 0 && !self.starved.is_empty() {
+            self.retry_starved();
+        }
     }
 
     /// Packets that one device takes now: for those connections whose next hop is behind it
@@ -24,17 +27,17 @@ impl Endpoint {
             Some(named) => named.1 = room,
             None => self.rooms.named.push((device, room)),
         }
-        self.roomy(room);
+        if room > 0 {
+            self.retry_starved();
+        }
     }
 
     /// Those who found no room try again.
-    fn roomy(&mut self, room: u32) {
-        if room > 0 {
-            while let Some(id) = self.starved.pop_front() {
-                if let Some(slot) = self.slot(id) {
-                    slot.starved = false;
-                    self.touch(id.index);
-                }
+    fn retry_starved(&mut self) {
+        while let Some(id) = self.starved.pop_front() {
+            if let Some(slot) = self.slot(id) {
+                slot.starved = false;
+                self.touch(id.index);
             }
         }
     }

@@ -88,6 +88,29 @@ pub(crate) struct Here<'a> {
 }
 
 impl Here<'_> {
+    /// Tell an end of the rooms of several links, or of none.
+    #[inline(never)]
+    fn tell_rooms(&mut self, end: &mut Endpoint) -> Time {
+        let (now, node) = (self.clock.now, self.node);
+        let (mut at, mut any) = (Time::NEVER, false);
+        for i in 0..self.net.routes.ways(node).len() {
+            let via = self.net.routes.ways(node)[i];
+            // What has no way is lost at once.
+            if let Some(next) = beyond(self.net, via) {
+                let room = self.net.room_by(now, node, via);
+                if room == 0 {
+                    at = at.min(self.net.room_by_at(via));
+                }
+                end.set_device_room(next.device, room);
+                any = true;
+            }
+        }
+        if !any {
+            end.set_room(u32::MAX);
+        }
+        at
+    }
+
     /// One more packet of a flow.
     fn count_copy(&mut self, id: u32) {
         let flow = self.net.pool[id].flow;
@@ -161,27 +184,18 @@ impl Ways for Here<'_> {
     #[inline]
     fn tell_room(&mut self, end: &mut Endpoint) -> Time {
         let (now, node) = (self.clock.now, self.node);
-        let ways = self.net.routes.ways(node).len();
-        let (mut least, mut at) = (u32::MAX, Time::NEVER);
-        for i in 0..ways {
-            let via = self.net.routes.ways(node)[i];
-            if via == Via::Nowhere {
-                // What has no way is lost at once.
-                continue;
-            }
+        // The usual case by itself: all leave by one link.
+        if let [via] = *self.net.routes.ways(node)
+            && via != Via::Nowhere
+        {
             let room = self.net.room_by(now, node, via);
-            if room == 0 {
-                at = at.min(self.net.room_by_at(via));
-            }
-            match beyond(self.net, via).filter(|_| ways > 1) {
-                Some(next) => end.set_device_room(next.device, room),
-                None => least = room,
-            }
+            end.set_room(room);
+            return match room {
+                0 => self.net.room_by_at(via),
+                _ => Time::NEVER,
+            };
         }
-        if ways < 2 {
-            end.set_room(least);
-        }
-        at
+        self.tell_rooms(end)
     }
 
     /// Written into a buffer of the pool.
