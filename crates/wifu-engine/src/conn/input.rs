@@ -1,10 +1,14 @@
-//! Input: segments, overheard frames, timers, and the signals that they cause.
+//! Input: segments, overheard frames, timers, the signals that they cause; and what the application
+//! or the lane runner says.
 
-use super::Conn;
+use super::{Conn, Core, News};
+use crate::board::{RouteFacts, State};
 use crate::component::{Admit, SLOTS, Segment, TIMERS};
-use crate::signal::Signal;
-use crate::store::SendStore;
-use wifu_wire::{FrameFacts, Head, Time};
+use crate::composition::ConfigError;
+use crate::descriptor::Value;
+use crate::signal::{Fault, Signal, Status};
+use crate::store::{SendStore, Ticket};
+use wifu_wire::{FrameFacts, Head, Seq, Time};
 
 impl Conn {
     /// A segment arrived. `head` loses its acknowledgement if a part declares it old. Returns why
@@ -143,5 +147,236 @@ impl Conn {
             }
             _ => {}
         }
+    }
+}
+
+/// Calls of the application and of the lane runner.
+impl Conn {
+    /// Start opening, actively.
+    pub fn connect(&mut self, now: Time) {
+        self.tell(now, Signal::Connect);
+    }
+
+    /// Wait for the peer's SYN, which the caller hands in next.
+    pub fn listen(&mut self, now: Time) {
+        self.tell(now, Signal::Listen);
+    }
+
+    pub(super) fn tell(&mut self, now: Time, signal: Signal) {
+        self.core.ring.push(signal);
+        self.settle(now);
+    }
+
+    /// The half of the store that takes what is written; none before the connection is open, and
+    /// none behind the FIN.
+    fn writable(&mut self) -> Option<&mut SendStore> {
+        let shut = self.core.board.app.fin || self.core.board.app.gone || self.over;
+        let store = self.core.store.as_mut().filter(|_| !shut);
+        store.map(|s| &mut s.tx)
+    }
+
+    /// Append octets; returns how many fitted. None fit before the connection is open or after it
+    /// was closed for writing.
+    pub fn write(&mut self, now: Time, bytes: &[u8]) -> usize {
+        let n = match self.writable() {
+            Some(SendStore::Octets(ring)) => ring.write(bytes),
+            Some(SendStore::Records(records)) => records.write(bytes),
+            _ => 0,
+        };
+        self.after_write(now, n);
+        n as usize
+    }
+
+    /// The free space of the send store, to be filled in place and committed with
+    /// [`Conn::wrote`].
+    pub fn write_space(&mut self) -> [&mut [u8]; 2] {
+        match self.writable() {
+            Some(SendStore::Octets(ring)) => ring.space(),
+            Some(SendStore::Records(records)) => records.space(),
+            _ => [&mut [], &mut []],
+        }
+    }
+
+    /// `n` octets of the space were filled.
+    pub fn wrote(&mut self, now: Time, n: usize) {
+        match self.writable() {
+            Some(SendStore::Octets(ring)) => ring.wrote(n as u32),
+            Some(SendStore::Records(records)) => records.wrote(n as u32),
+            _ => return,
+        }
+        self.after_write(now, n as u32);
+    }
+
+    fn after_write(&mut self, now: Time, n: u32) {
+        if n > 0 {
+            if self.core.plan.kind == crate::store::StoreKind::Octets {
+                self.core.board.app.end = self.core.board.app.end.plus(n);
+            }
+            self.core.ring.push(Signal::Wrote);
+            self.settle_facts();
+            self.settle(now);
+        }
+    }
+
+    /// Facts that signals read must be true before they are delivered.
+    pub(super) fn settle_facts(&mut self) {
+        let app = &mut self.core.board.app;
+        match self.core.store.as_ref().map(|s| &s.tx) {
+            Some(SendStore::Records(r)) => app.end = r.end(),
+            Some(SendStore::Packets(p)) => (app.queued, app.room) = (p.len(), p.room()),
+            _ => {}
+        }
+    }
+
+    /// Take octets; returns how many there were.
+    pub fn read(&mut self, now: Time, out: &mut [u8]) -> usize {
+        let Some(store) = self.core.store.as_mut() else {
+            return 0;
+        };
+        let mut n = 0;
+        for piece in store.rx.readable() {
+            let take = piece.len().min(out.len() - n);
+            out[n..n + take].copy_from_slice(&piece[..take]);
+            n += take;
+        }
+        self.consumed(now, n);
+        n
+    }
+
+    /// `n` octets of [`Conn::readable`] were taken.
+    pub fn consumed(&mut self, now: Time, n: usize) {
+        if let (Some(store), true) = (self.core.store.as_mut(), n > 0) {
+            store.rx.consume(n as u32);
+            self.core.board.app.unread = store.rx.unread();
+            self.tell(now, Signal::Read);
+        }
+    }
+
+    /// The application writes no more: FIN follows what was written.
+    pub fn shutdown_write(&mut self, now: Time) {
+        self.tell(now, Signal::Closing);
+    }
+
+    /// The application is gone: nobody reads any more, FIN follows what was written.
+    pub fn close(&mut self, now: Time) {
+        self.core.board.app.gone = true;
+        self.tell(now, Signal::Closing);
+        if let Some(store) = self.core.store.as_mut() {
+            let n = store.rx.unread();
+            store.rx.consume(n);
+        }
+        self.tell(now, Signal::Read);
+    }
+
+    /// Destroy the connection: the peer gets a RST.
+    pub fn abort(&mut self, now: Time) {
+        self.core.board.app.gone = true;
+        self.tell(now, Signal::Abort);
+    }
+
+    /// Another connection of the same peer took its place: as if it had been reset, but without a
+    /// word to the peer, who has forgotten it.
+    pub fn replaced(&mut self, now: Time) {
+        let conn = &mut self.core.board.conn;
+        (conn.state, conn.running) = (State::Closed, false);
+        self.tell(now, Signal::Ended(Some(Fault::Reset)));
+    }
+
+    /// A packet for a packet store; false if there is no room.
+    pub fn push(&mut self, now: Time, ticket: Ticket, number: Seq) -> bool {
+        if self.core.store.is_none() {
+            let Core {
+                board, plan, store, ..
+            } = &mut self.core;
+            *store = Some(Box::new(plan.build(board, Seq(0), Seq(0))));
+        }
+        let fits = match self.core.store.as_mut().map(|s| &mut s.tx) {
+            Some(SendStore::Packets(p)) => p.push(ticket, number),
+            _ => false,
+        };
+        if fits {
+            self.settle_facts();
+            self.tell(now, Signal::Wrote);
+        }
+        fits
+    }
+
+    /// A handed-down packet comes back: to the head of the queue, unless it was kept
+    /// ([`super::Transmit::Packet`]): then the part has it still, and `ticket` is `None`.
+    pub fn put_back(&mut self, now: Time, ticket: Option<Ticket>, number: Seq) {
+        if let Some(SendStore::Packets(p)) = self.core.store.as_mut().map(|s| &mut s.tx) {
+            if let Some(ticket) = ticket {
+                p.put_back(ticket, number);
+            }
+            self.settle_facts();
+            self.tell(now, Signal::Returned(number));
+        }
+    }
+
+    /// Packets that parts gave back to the pool since the last call.
+    pub fn take_freed(&mut self) -> impl Iterator<Item = Ticket> + '_ {
+        self.core.freed.drain(..)
+    }
+
+    /// Packets that the node takes now, before each poll: of data, and of all other kinds. With a
+    /// lane between they differ: data enter the lane, what frees it must not wait behind them.
+    pub fn set_room(&mut self, data: u32, device: u32) {
+        let app = &mut self.core.board.app;
+        (app.local_room, app.device_room) = (data, device);
+    }
+
+    /// The way to the peer is this one now.
+    pub fn set_route(&mut self, now: Time, route: &RouteFacts) {
+        let site = &mut self.core.board.site;
+        if site.route() != *route {
+            site.set_route(route);
+            self.tell(now, Signal::Route);
+        }
+    }
+
+    /// The driver reported the packet with this header; its number is filled in here.
+    pub fn handle_status(&mut self, now: Time, head: &Head, status: &Status) {
+        let number = head.seq;
+        self.tell(now, Signal::Status(Status { number, ..*status }));
+    }
+
+    /// Change a parameter at run time.
+    ///
+    /// # Errors
+    /// Unknown name, value out of range, or a parameter that is fixed once a connection exists.
+    pub fn set_param(&mut self, name: &str, text: &str) -> Result<Value, ConfigError> {
+        let (role, bare) = name
+            .split_once('.')
+            .map_or((None, name), |(r, n)| (Some(r), n));
+        for slot in &mut self.slots {
+            let fits = role.is_none_or(|r| slot.desc.role.key() == r);
+            let spec = slot.desc.params.iter().find(|p| p.name == bare);
+            if let (true, Some(spec)) = (fits, spec) {
+                let value = spec.parse(text).map_err(|e| ConfigError::one(name, e))?;
+                if slot.part.set(bare, value) {
+                    return Ok(value);
+                }
+                let what = "fixed once the connection exists; set it before connect or listen";
+                return Err(ConfigError::one(name, what));
+            }
+        }
+        Err(ConfigError::one(
+            name,
+            "no part of this connection has this parameter",
+        ))
+    }
+
+    /// What the application has to learn since the last call.
+    pub fn take_news(&mut self) -> News {
+        let mut news = core::mem::take(&mut self.news);
+        news.readable &= self.core.board.app.unread > 0;
+        news.writable &= self.core.board.app.room > 0;
+        news
+    }
+
+    /// Give the stores back: everything was delivered and nothing is left to send.
+    pub fn detach(&mut self) {
+        self.core.store = None;
+        (self.core.board.app.unread, self.core.board.app.room) = (0, 0);
     }
 }

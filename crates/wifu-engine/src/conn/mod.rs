@@ -1,6 +1,5 @@
 //! One connection: parts, facts, stores, and the order in which things happen.
 
-mod app;
 mod input;
 mod output;
 

@@ -11,11 +11,6 @@ const FILES_PER_TYPE: usize = 3;
 const LARGE_TYPES: &[(&str, &str, &str)] = &[
     (
         "wifu-engine",
-        "Conn",
-        "sending, receiving and the application's calls share its stores and its parts",
-    ),
-    (
-        "wifu-engine",
         "Endpoint",
         "the application's calls, input, output and listening share the table of connections",
     ),
