@@ -360,3 +360,22 @@ impl Here<'_> {
         Ticket(self.net.pool.insert(packet))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_neighbour_says_by_which_link_it_is_reached() {
+        let by = |device| neighbour(5, device).map(via);
+        assert_eq!(by(RADIO), Some(Via::Radio(5)));
+        // Parallel wires lead to the same node and are told apart.
+        assert_eq!(
+            [0, 2].map(|n| by(wired(n))),
+            [0, 2].map(|n| Some(Via::Wire(n)))
+        );
+        // Who came over one direction is reached by the other.
+        let came = Came::Wire(5, 3).facts().transmitter;
+        assert_eq!(came.map(via), Some(Via::Wire(2)));
+    }
+}
