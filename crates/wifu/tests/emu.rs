@@ -209,10 +209,15 @@ impl Drop for Flood {
     }
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+fn median(values: Vec<f64>) -> f64 {
+    quantile(values, 0.5)
+}
+
+/// The value that `share` of the others are less than.
+fn quantile(mut values: Vec<f64>, share: f64) -> f64 {
     assert!(!values.is_empty());
     values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    values[(values.len() as f64 * share) as usize]
 }
 
 /// Medians of round trips over one hop by the model alone, ms: the answer enters when the

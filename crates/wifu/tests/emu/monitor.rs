@@ -18,7 +18,7 @@ use wifu_wire::radiotap::{self, Radiotap};
 
 use super::programs::{dump, within};
 use super::soak::Program;
-use super::{Emu, Scratch, WIFU, median, privileged};
+use super::{Emu, Scratch, WIFU, privileged, quantile};
 
 /// The link address of a node, by number.
 fn mac(node: u8) -> Mac {
@@ -435,9 +435,11 @@ fn a_handler_learns_on_emulated_radios_what_it_learns_in_the_simulator() {
     let text = std::fs::read_to_string(&log).expect("log");
     let sent = lines(&text, "status");
     let simulated = Learned::of(&sent, &lines(&text, "overheard"));
+    // A busy machine wakes the process that takes the time late, most of the time: the tenth part
+    // of the packets that are best off shows what is measured, the others what else was running.
     let delays = |lines: &[String]| {
-        let all = lines.iter().map(|l| micros(after(l, "sample")));
-        median(all.collect())
+        let all: Vec<f64> = lines.iter().map(|l| micros(after(l, "sample"))).collect();
+        (quantile(all.clone(), 0.1), quantile(all, 0.5))
     };
     let simulated_delay = delays(&sent);
 
@@ -458,7 +460,8 @@ fn a_handler_learns_on_emulated_radios_what_it_learns_in_the_simulator() {
     let emulated = Learned::of(&told, &listener.lines("overheard"));
     let emulated_delay = delays(&told);
     println!(
-        "{simulated:#?}\nmedian delay {simulated_delay:.0} us; emulated {emulated_delay:.0} us"
+        "{simulated:#?}\nlowest tenth and median of delays, us: {simulated_delay:.0?}; \
+         emulated {emulated_delay:.0?}"
     );
     // A simulation is over when the last packet has come, before the driver reports it.
     let mut whole = simulated;
@@ -467,8 +470,11 @@ fn a_handler_learns_on_emulated_radios_what_it_learns_in_the_simulator() {
     assert_eq!(emulated, whole);
     // From the hook instead of from the ring, and read by a process that has to be woken.
     if emu.is_valid() {
-        let off = (emulated_delay - simulated_delay).abs();
-        assert!(off < 300.0, "{emulated_delay} us, not {simulated_delay} us");
+        let off = (emulated_delay.0 - simulated_delay.0).abs();
+        assert!(
+            off < 300.0,
+            "{emulated_delay:?} us, not {simulated_delay:?} us"
+        );
     }
     drop((sender, listener));
     emu.exit();
