@@ -367,7 +367,11 @@ impl Conn {
     }
 
     /// What the application has to learn since the last call.
+    #[inline]
     pub fn take_news(&mut self) -> News {
+        if self.news.is_empty() {
+            return News::default();
+        }
         let mut news = core::mem::take(&mut self.news);
         news.readable &= self.core.board.app.unread > 0;
         news.writable &= self.core.board.app.room > 0;

@@ -47,6 +47,24 @@ pub struct News {
     pub ended: Option<Option<Fault>>,
 }
 
+impl News {
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        !(self.opened | self.readable | self.writable | self.eof) && self.ended.is_none()
+    }
+
+    /// These and later ones; the first end counts.
+    #[inline]
+    pub(crate) fn add(&mut self, later: News) {
+        self.opened |= later.opened;
+        self.readable |= later.readable;
+        self.writable |= later.writable;
+        self.eof |= later.eof;
+        self.ended = self.ended.or(later.ended);
+    }
+}
+
 struct Slot {
     part: Box<dyn Component>,
     desc: &'static Descriptor,

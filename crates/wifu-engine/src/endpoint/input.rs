@@ -1,7 +1,16 @@
 //! Input: packets and deadlines.
 
-use super::*;
-use crate::admission::{Claim, Holder};
+use super::listen::Opener;
+use super::replies::REPLY;
+use super::{ConnId, Datagram, Endpoint, ListenId, Served};
+use crate::admission::{Admission, Claim, Tuple};
+use crate::blueprint::Blueprint;
+use crate::conn::Transmit;
+use crate::signal::Status;
+use core::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+use wifu_wire::ipv4::TTL;
+use wifu_wire::{Class, FrameFacts, Head, IpInfo, Pseudo, Time};
 
 impl Endpoint {
     /// A packet arrived: its IP header's facts and what follows the header.
@@ -12,12 +21,11 @@ impl Endpoint {
     /// A packet arrived with what its carrier knows of it: radio, transmitter, and what handlers
     /// left for it (`bytes` is filled in here).
     pub fn handle_frame(&mut self, now: Time, ip: &IpInfo, segment: &[u8], mut frame: FrameFacts) {
-        let many = |a: Ipv4Addr| a.is_multicast() || a.is_broadcast() || a.is_unspecified();
-        if many(ip.dst) || many(ip.src) {
-            return self.count_drop("group address"); //= rfc9293#section-3.9.2.3
+        if is_group(ip.dst) || is_group(ip.src) {
+            return self.drops.count("group address"); //= rfc9293#section-3.9.2.3
         }
         let Some(served) = &self.served[usize::from(ip.proto)] else {
-            return self.count_drop("protocol not served");
+            return self.drops.count("protocol not served");
         };
         let wire = &served.wire;
         let pseudo = Pseudo {
@@ -26,11 +34,11 @@ impl Endpoint {
             proto: ip.proto,
         };
         if !wire.verify(&pseudo, segment) {
-            return self.count_drop("checksum");
+            return self.drops.count("checksum");
         }
         let header = match wire.parse(segment, &mut self.head) {
             Ok(n) => n,
-            Err(reason) => return self.count_drop(reason),
+            Err(reason) => return self.drops.count(reason),
         };
         self.head.ttl = ip.ttl;
         let answers = served.admission;
@@ -41,27 +49,24 @@ impl Endpoint {
         };
         let bytes = segment.len() + wifu_wire::ipv4::HEADER;
         frame.bytes = u16::try_from(bytes).unwrap_or(u16::MAX);
-        frame.unserved = self.unserved(served, segment, ip.ttl, &frame);
-        let found = match self.latest {
-            Some((t, id, i)) if t == tuple && id == self.head.conn_id => Some(i),
-            _ => {
-                let key = answers.key(&tuple, self.head.conn_id);
-                let found = self.demux.get(&key).copied();
-                if let Some(i) = found {
-                    self.latest = Some((tuple, self.head.conn_id, i));
-                }
-                found
+        frame.unserved = match (self.config.unserved, served.hop_count) {
+            (None, None) => None,
+            (note, count) => {
+                let told = note.and_then(|n| frame.notes.get(n));
+                let missing = || missing(served.wire.class(segment), count?.read(segment), ip.ttl);
+                told.map(|n| n.min(255) as u8).or_else(missing)
             }
         };
+        let found = self.table.find_again(answers, &tuple, self.head.conn_id);
         let index = match found {
-            Some(i) if !self.slots[i as usize].rests => Some(i),
+            Some(i) if !self.table.at(i).rests => Some(i),
             _ => self.admit(now, answers, (tuple, found), &segment[..header], &frame),
         };
         let payload = &segment[header..];
         let Some(i) = index else {
             return self.refuse(ip, payload.len() as u32);
         };
-        let slot = &mut self.slots[i as usize];
+        let slot = self.table.at_mut(i);
         let Some(conn) = slot.conn.as_mut() else {
             return;
         };
@@ -71,24 +76,9 @@ impl Endpoint {
         }
         let dropped = conn.handle_segment(now, &mut self.head, payload, &frame);
         if let Some(reason) = dropped {
-            self.count_drop(reason);
+            self.drops.count(reason);
         }
         self.touch(i);
-    }
-
-    /// Nodes on the way that did not look at a packet: a handler says so, or the packet's own count
-    /// is less than the TTL that it lost.
-    #[inline]
-    fn unserved(&self, of: &Served, segment: &[u8], ttl: u8, facts: &FrameFacts) -> Option<u8> {
-        if let Some(told) = self.config.unserved.and_then(|n| facts.notes.get(n)) {
-            return Some(told.min(255) as u8);
-        }
-        let count = of.hop_count?;
-        let ends_only = matches!(of.wire.class(segment), Class::Feedback | Class::Hop);
-        // The sender counts itself, and each node that lowers the TTL should.
-        let looked = u32::from(TTL.saturating_sub(ttl)) + 1;
-        let missing = looked.saturating_sub(count.read(segment));
-        (!ends_only).then_some(missing.min(255) as u8)
     }
 
     /// Whose a packet is that finds no connection by its key, or one that rests.
@@ -102,13 +92,13 @@ impl Endpoint {
     ) -> Option<u32> {
         let (opens, conn_id) = (answers.opens(&self.head), self.head.conn_id);
         let listener = self.listeners.find(tuple.proto, tuple.local);
-        if opens && let Some(i) = self.holder(answers, &tuple, conn_id) {
-            match self.claim(now, answers, i) {
+        if opens && let Some(i) = self.table.holder(answers, &tuple, conn_id) {
+            match self.table.claim(now, answers, i, &self.head) {
                 Claim::Own => return Some(i),
                 Claim::Refused => return None,
                 // Nobody would open the new one.
                 Claim::Replaces if listener.is_none() => return found,
-                Claim::Replaces => self.give_way(now, i),
+                Claim::Replaces => self.table.give_way(now, i, &mut self.listeners),
             }
         } else if found.is_some() {
             return found;
@@ -122,7 +112,7 @@ impl Endpoint {
         if !opens {
             return None;
         }
-        let (rng, iss) = self.draw(now, &tuple);
+        let (rng, iss) = self.numbers.draw(now, &tuple);
         let opener = Opener {
             tuple,
             conn_id,
@@ -137,19 +127,6 @@ impl Endpoint {
         self.embryo(now, id, opener)
     }
 
-    fn claim(&self, now: Time, answers: &dyn Admission, i: u32) -> Claim {
-        let slot = &self.slots[i as usize];
-        let Some(conn) = &slot.conn else {
-            return Claim::Refused;
-        };
-        let holder = Holder {
-            board: conn.board(),
-            rests: slot.rests,
-            silent: now - slot.heard,
-        };
-        answers.claim(&holder, &self.head)
-    }
-
     /// Puts a connection among the embryos of a listener. Under a flood the oldest one makes room:
     /// memory stays bounded, and nobody is locked out. A peer that answers after that, or repeats
     /// its opener, finds its connection made again, see [`Endpoint::restore`].
@@ -158,40 +135,39 @@ impl Endpoint {
         let blueprint = Arc::clone(&listener.blueprint);
         let evicted = listener.evict();
         if let Some(old) = evicted
-            && let Some(slot) = self.slot(old).filter(|s| s.embryo)
+            && let Some(slot) = self.table.slot(old).filter(|s| s.embryo)
         {
             // The list knows already.
             slot.embryo = false;
-            self.count_drop("backlog full: oldest embryo evicted");
-            self.answer_before(now, old.index);
+            self.drops.count("backlog full: oldest embryo evicted");
+            self.answer_before(now, old);
             self.remove(old.index);
         }
-        let drawn = (opener.rng, opener.iss, opener.conn_id);
-        let i = self.open_as(drawn, &blueprint, opener.tuple).ok()?;
-        let id_conn = self.id(i);
-        let slot = &mut self.slots[i as usize];
+        let drawn = (opener.rng, opener.iss);
+        let opened = self.open(drawn, &blueprint, opener.tuple, opener.conn_id);
+        let i = opened.ok()?;
+        let embryo = self.table.id(i);
+        let slot = self.table.at_mut(i);
         (slot.listener, slot.embryo) = (Some(id), true);
         if let Some(conn) = slot.conn.as_mut() {
             conn.listen(opener.at);
         }
         if let Some(listener) = self.listeners.get_mut(id) {
-            listener.uncache(&opener.key);
-            listener.embryos.push_back((id_conn, opener));
+            listener.embryo(embryo, opener);
         }
         Some(i)
     }
 
     /// What an embryo that makes room has not sent yet, its answer: many openers may come before
     /// the first answer is polled.
-    fn answer_before(&mut self, now: Time, i: u32) {
+    fn answer_before(&mut self, now: Time, id: ConnId) {
         let mut out = [0; 2_048];
-        let Some(conn) = self.slots[i as usize].conn.as_mut() else {
+        let Some(conn) = self.table.conn_mut(id.index) else {
             return;
         };
         let sent = conn.poll_transmit(now, &mut self.answer, &mut out);
-        if let Some(Transmit::Bytes(len)) = sent
-            && let Some(datagram) = self.datagram(i, len)
-        {
+        if let Some(Transmit::Bytes(len)) = sent {
+            let datagram = Datagram::of(conn, id, len);
             self.reply(datagram.ip, &out[..len]);
         }
     }
@@ -204,15 +180,15 @@ impl Endpoint {
         served.wire.parse(&opener.header, &mut head).ok()?;
         head.ttl = opener.ttl;
         let i = self.embryo(now, id, opener)?;
-        let conn = self.slots[i as usize].conn.as_mut()?;
+        let conn = self.table.conn_mut(i)?;
         conn.handle_segment(at, &mut head, &[], &frame);
         let mut unsent = [0; 2_048];
         while conn.poll_transmit(at, &mut head, &mut unsent).is_some() {}
         Some(i)
     }
 
-    pub(super) fn refuse(&mut self, ip: &IpInfo, len: u32) {
-        self.count_drop("no such connection");
+    fn refuse(&mut self, ip: &IpInfo, len: u32) {
+        self.drops.count("no such connection");
         let Some(Served { wire, .. }) = &self.served[usize::from(ip.proto)] else {
             return;
         };
@@ -238,29 +214,94 @@ impl Endpoint {
 
     /// Send this for no connection, as soon as there is room.
     fn reply(&mut self, ip: IpInfo, segment: &[u8]) {
-        if self.replies.len() >= REPLIES {
-            return self.count_drop("answer queue full");
+        if let Err(reason) = self.replies.push(ip, segment) {
+            self.drops.count(reason);
         }
-        if segment.len() > REPLY {
-            return self.count_drop("answer too long to wait");
+    }
+
+    /// A radio overheard a packet that this node sent, or that is on its way to it.
+    pub fn handle_overheard(&mut self, now: Time, ip: &IpInfo, segment: &[u8], frame: &FrameFacts) {
+        // What we sent first: a packet to ourselves is not on the air.
+        for along in [true, false] {
+            let Some((i, header)) = self.hearer(ip, segment, along, Blueprint::overhears) else {
+                continue;
+            };
+            let bytes = u16::try_from(segment.len() + wifu_wire::ipv4::HEADER).unwrap_or(u16::MAX);
+            let frame = FrameFacts {
+                bytes,
+                along,
+                ..*frame
+            };
+            if let Some(conn) = self.table.conn_mut(i) {
+                conn.handle_overheard(now, &self.head, &segment[header..], &frame);
+                self.touch(i);
+            }
         }
-        let mut bytes = [0; REPLY];
-        bytes[..segment.len()].copy_from_slice(segment);
-        let len = segment.len();
-        self.replies.push_back(Reply { ip, bytes, len });
+    }
+
+    /// The driver reported a packet that this node sent; [`Status::number`] is filled in here.
+    pub fn handle_status(&mut self, now: Time, ip: &IpInfo, segment: &[u8], status: &Status) {
+        let hears = |b: &Blueprint| b.hears("status");
+        if let Some((i, _)) = self.hearer(ip, segment, true, hears)
+            && let Some(conn) = self.table.conn_mut(i)
+        {
+            conn.handle_status(now, &self.head, status);
+            self.touch(i);
+        }
+    }
+
+    /// The connection that sent a packet (`along`) or is to get it, if its parts hear of that; and
+    /// the length of the header. `self.head` is the packet's.
+    fn hearer(
+        &mut self,
+        ip: &IpInfo,
+        segment: &[u8],
+        along: bool,
+        hears: fn(&Blueprint) -> bool,
+    ) -> Option<(u32, usize)> {
+        let Served { wire, .. } = self.served[usize::from(ip.proto)].as_ref()?;
+        let header = wire.parse(segment, &mut self.head).ok()?;
+        self.head.ttl = ip.ttl;
+        let source = SocketAddrV4::new(ip.src, self.head.sport);
+        let target = SocketAddrV4::new(ip.dst, self.head.dport);
+        let (local, remote) = if along {
+            (source, target)
+        } else {
+            (target, source)
+        };
+        let proto = ip.proto;
+        let tuple = Tuple {
+            proto,
+            local,
+            remote,
+        };
+        let i = self.find(&tuple, self.head.conn_id)?;
+        let conn = self.table.at(i).conn.as_ref()?;
+        hears(conn.blueprint()).then_some((i, header))
     }
 
     /// Deadlines that passed.
     pub fn handle_timeout(&mut self, now: Time) {
-        while let Some((at, i)) = self.deadlines.first() {
-            if at > now {
-                return;
-            }
-            self.deadlines.set(i, Time::NEVER);
-            if let Some(conn) = self.slots[i as usize].conn.as_mut() {
+        while let Some(i) = self.table.due(now) {
+            if let Some(conn) = self.table.conn_mut(i) {
                 conn.handle_timeout(now);
             }
             self.touch(i);
         }
     }
+}
+
+/// Whether an address means more than one node, or none. Most first octets say at once.
+#[inline]
+fn is_group(a: Ipv4Addr) -> bool {
+    let plain = (1..224).contains(&a.octets()[0]);
+    !plain && (a.is_multicast() || a.is_broadcast() || a.is_unspecified())
+}
+
+/// Nodes on the way that did not look at a packet: those that it counts are fewer than its TTL
+/// says. A sender counts itself, and each node that lowers the TTL should.
+fn missing(class: Class, counted: u32, ttl: u8) -> Option<u8> {
+    let passed = u32::from(TTL.saturating_sub(ttl)) + 1;
+    let ends_only = matches!(class, Class::Feedback | Class::Hop);
+    (!ends_only).then_some(passed.saturating_sub(counted).min(255) as u8)
 }

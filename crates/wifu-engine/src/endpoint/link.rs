@@ -1,197 +1,98 @@
-//! What the links tell: ways to peers, room, what radios overhear and drivers report.
+//! What is known of the links: the ways to peers, and how much devices take.
 
-use super::*;
 use crate::board::RouteFacts;
-use crate::signal::Status;
+use core::net::Ipv4Addr;
 use core::num::NonZeroU16;
+use std::collections::BTreeMap;
 use wifu_wire::Neighbour;
 
-impl Endpoint {
-    /// Packets that the node's devices take now, whichever a packet leaves by.
-    #[inline]
-    pub fn set_room(&mut self, room: u32) {
-        self.rooms.named.clear();
-        self.rooms.rest = room;
-        if room > 0 && !self.starved.is_empty() {
-            self.retry_starved();
-        }
-    }
-
-    /// Packets that one device takes now: for those connections whose next hop is behind it
-    /// ([`RouteFacts::next_hop`]). Where some devices are named, others take what they get.
-    pub fn set_device_room(&mut self, device: NonZeroU16, room: u32) {
-        if self.rooms.named.is_empty() {
-            self.rooms.rest = u32::MAX;
-        }
-        match self.rooms.named.iter_mut().find(|n| n.0 == device) {
-            Some(named) => named.1 = room,
-            None => self.rooms.named.push((device, room)),
-        }
-        if room > 0 {
-            self.retry_starved();
-        }
-    }
-
-    /// Those who found no room try again.
-    fn retry_starved(&mut self) {
-        while let Some(id) = self.starved.pop_front() {
-            if let Some(slot) = self.slot(id) {
-                slot.starved = false;
-                self.touch(id.index);
-            }
-        }
-    }
-
-    /// Packets of data that the lane of a flow takes now; `tuple` as this end sees it. Asked for
-    /// connections whose composition has a lane, if the node runs it ([`EndpointConfig::lanes`]).
-    pub fn set_lane_room(&mut self, tuple: &Tuple, conn_id: u32, room: u32) {
-        let Some(i) = self.find(tuple, conn_id) else {
-            return;
-        };
-        let slot = &mut self.slots[i as usize];
-        if slot.lane_room.is_some_and(|before| before != room) {
-            let opened = slot.lane_room == Some(0);
-            slot.lane_room = Some(room);
-            if opened {
-                self.touch(i);
-            }
-        }
-    }
-
-    /// The way to a peer, for its connections and those to come ([`crate::Signal::Route`]). As
-    /// many are remembered as there may be connections; more are counted and forgotten.
-    pub fn set_route(&mut self, now: Time, to: Ipv4Addr, route: RouteFacts) {
-        if self.ways.len() >= self.config.max_conns && !self.ways.contains_key(&to) {
-            return self.count_drop("too many routes to remember");
-        }
-        if self.ways.insert(to, route) == Some(route) {
-            return;
-        }
-        for i in 0..self.slots.len() as u32 {
-            let conn = self.slots[i as usize].conn.as_mut();
-            if let Some(conn) = conn.filter(|c| *c.tuple().remote.ip() == to) {
-                conn.set_route(now, &route);
-                self.touch(i);
-            }
-        }
-    }
-
-    /// A radio overheard a packet that this node sent, or that is on its way to it.
-    pub fn handle_overheard(&mut self, now: Time, ip: &IpInfo, segment: &[u8], frame: &FrameFacts) {
-        // What we sent first: a packet to ourselves is not on the air.
-        for along in [true, false] {
-            let Some((i, header)) = self.hearer(ip, segment, along, Blueprint::overhears) else {
-                continue;
-            };
-            let bytes = u16::try_from(segment.len() + wifu_wire::ipv4::HEADER).unwrap_or(u16::MAX);
-            let frame = FrameFacts {
-                bytes,
-                along,
-                ..*frame
-            };
-            if let Some(conn) = self.slots[i as usize].conn.as_mut() {
-                conn.handle_overheard(now, &self.head, &segment[header..], &frame);
-                self.touch(i);
-            }
-        }
-    }
-
-    /// The driver reported a packet that this node sent; [`Status::number`] is filled in here.
-    pub fn handle_status(&mut self, now: Time, ip: &IpInfo, segment: &[u8], status: &Status) {
-        let hears = |b: &Blueprint| b.hears("status");
-        if let Some((i, _)) = self.hearer(ip, segment, true, hears)
-            && let Some(conn) = self.slots[i as usize].conn.as_mut()
-        {
-            conn.handle_status(now, &self.head, status);
-            self.touch(i);
-        }
-    }
-
-    /// The connection that sent a packet (`along`) or is to get it, if its parts hear of that; and
-    /// the length of the header. `self.head` is the packet's.
-    fn hearer(
-        &mut self,
-        ip: &IpInfo,
-        segment: &[u8],
-        along: bool,
-        hears: fn(&Blueprint) -> bool,
-    ) -> Option<(u32, usize)> {
-        let Served { wire, .. } = self.served[usize::from(ip.proto)].as_ref()?;
-        let header = wire.parse(segment, &mut self.head).ok()?;
-        self.head.ttl = ip.ttl;
-        let source = SocketAddrV4::new(ip.src, self.head.sport);
-        let target = SocketAddrV4::new(ip.dst, self.head.dport);
-        let (local, remote) = if along {
-            (source, target)
-        } else {
-            (target, source)
-        };
-        let proto = ip.proto;
-        let tuple = Tuple {
-            proto,
-            local,
-            remote,
-        };
-        let i = self.find(&tuple, self.head.conn_id)?;
-        let conn = self.slots[i as usize].conn.as_ref()?;
-        hears(conn.blueprint()).then_some((i, header))
-    }
-
-    /// The connection whose packets these are.
-    fn find(&self, tuple: &Tuple, conn_id: u32) -> Option<u32> {
-        let served = self.served[usize::from(tuple.proto)].as_ref()?;
-        let key = served.admission.key(tuple, conn_id);
-        self.demux.get(&key).copied()
-    }
-}
-
-/// What devices take.
+/// Ways to peers and room by device.
 #[derive(Debug)]
-pub(super) struct Rooms {
-    /// All that are not named.
+pub(super) struct Links {
+    ways: BTreeMap<Ipv4Addr, RouteFacts>,
+    /// Packets that all devices take that are not named.
     rest: u32,
     named: Vec<(NonZeroU16, u32)>,
 }
 
-impl Default for Rooms {
-    fn default() -> Rooms {
-        Rooms {
+impl Default for Links {
+    fn default() -> Links {
+        Links {
+            ways: BTreeMap::new(),
             rest: u32::MAX,
             named: Vec::new(),
         }
     }
 }
 
-impl Rooms {
-    /// Whether any takes something.
-    pub(super) fn any(&self) -> bool {
+impl Links {
+    /// The way to a peer, if it is known.
+    pub(super) fn way(&self, to: &Ipv4Addr) -> Option<&RouteFacts> {
+        self.ways.get(to)
+    }
+
+    /// The way to a peer, of at most `limit`; whether it changed.
+    ///
+    /// # Errors
+    /// If that many are known.
+    pub(super) fn set_way(
+        &mut self,
+        to: Ipv4Addr,
+        way: RouteFacts,
+        limit: usize,
+    ) -> Result<bool, &'static str> {
+        if self.ways.len() >= limit && !self.ways.contains_key(&to) {
+            return Err("too many routes to remember");
+        }
+        Ok(self.ways.insert(to, way) != Some(way))
+    }
+
+    /// All devices take this many, whichever a packet leaves by.
+    #[inline]
+    pub(super) fn set_room(&mut self, room: u32) {
+        self.named.clear();
+        self.rest = room;
+    }
+
+    /// This device takes this many; those that are not named take what they get.
+    pub(super) fn set_device_room(&mut self, device: NonZeroU16, room: u32) {
+        if self.named.is_empty() {
+            self.rest = u32::MAX;
+        }
+        match self.named.iter_mut().find(|n| n.0 == device) {
+            Some(named) => named.1 = room,
+            None => self.named.push((device, room)),
+        }
+    }
+
+    /// Whether any device takes something.
+    #[inline]
+    pub(super) fn any_room(&self) -> bool {
         self.rest > 0 || self.named.iter().any(|n| n.1 > 0)
     }
 
     /// Whether all take something.
-    pub(super) fn all(&self) -> bool {
+    #[inline]
+    pub(super) fn all_room(&self) -> bool {
         self.rest > 0 && self.named.iter().all(|n| n.1 > 0)
     }
 
-    /// Of a device, or of those that are not named.
+    /// Of the device behind which a next hop is, or of those that are not named.
     #[inline]
-    pub(super) fn of(&self, device: Option<NonZeroU16>) -> u32 {
+    pub(super) fn room(&self, next_hop: Option<Neighbour>) -> u32 {
         if self.named.is_empty() {
             return self.rest;
         }
+        let device = next_hop.map(|n| n.device);
         let mut named = self.named.iter();
-        named
-            .find(|n| Some(n.0) == device)
-            .map_or(self.rest, |n| n.1)
+        let found = named.find(|n| Some(n.0) == device);
+        found.map_or(self.rest, |n| n.1)
     }
 
-    /// A packet left by a device.
+    /// A packet left for a next hop.
     #[inline]
-    pub(super) fn used(&mut self, device: Option<NonZeroU16>) {
-        if self.named.is_empty() {
-            self.rest = self.rest.saturating_sub(1);
-            return;
-        }
+    pub(super) fn used(&mut self, next_hop: Option<Neighbour>) {
+        let device = next_hop.map(|n| n.device);
         let mut named = self.named.iter_mut();
         let room = match named.find(|n| Some(n.0) == device) {
             Some(named) => &mut named.1,
@@ -199,10 +100,18 @@ impl Rooms {
         };
         *room = room.saturating_sub(1);
     }
-}
 
-/// The device behind which the next hop on a way is.
-#[inline]
-pub(super) fn device(next_hop: Option<Neighbour>) -> Option<NonZeroU16> {
-    next_hop.map(|n| n.device)
+    /// What is behind the way to a peer takes.
+    pub(super) fn room_to(&self, peer: &Ipv4Addr) -> u32 {
+        self.room(self.next_hop(peer))
+    }
+
+    /// A packet left for a peer.
+    pub(super) fn used_to(&mut self, peer: &Ipv4Addr) {
+        self.used(self.next_hop(peer));
+    }
+
+    fn next_hop(&self, peer: &Ipv4Addr) -> Option<Neighbour> {
+        self.ways.get(peer)?.next_hop
+    }
 }

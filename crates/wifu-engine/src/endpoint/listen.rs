@@ -1,21 +1,12 @@
 //! Listening: who takes what opens a connection.
 
-use super::{ANY, ConnId, Endpoint, admission};
+use super::types::{ConnId, ListenError, ListenId};
 use crate::admission::{Kept, Key, Tuple};
 use crate::blueprint::Blueprint;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use wifu_wire::{FrameFacts, Rng, Seq, Time};
-
-/// A listener of this endpoint.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
-pub struct ListenId(u32);
-
-/// Somebody listens there already.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{0} is taken by another listener")]
-pub struct ListenError(pub SocketAddrV4);
 
 /// All that an embryonic connection is made of: with it the same one can be made again.
 #[derive(Clone, Debug)]
@@ -81,7 +72,7 @@ pub(super) struct Listener {
     pub(super) blueprint: Arc<Blueprint>,
     backlog: usize,
     /// Embryonic connections, oldest first.
-    pub(super) embryos: VecDeque<(ConnId, Opener)>,
+    embryos: VecDeque<(ConnId, Opener)>,
     cache: Cache,
     address: Address,
 }
@@ -103,18 +94,22 @@ impl Listener {
         self.cache.get(key, now)
     }
 
-    /// There is a connection of this key again.
-    pub(super) fn uncache(&mut self, key: &Key) {
-        self.cache.openers.remove(key);
+    /// One more; there is a connection of its key again.
+    pub(super) fn embryo(&mut self, id: ConnId, opener: Opener) {
+        self.cache.openers.remove(&opener.key);
+        self.embryos.push_back((id, opener));
     }
 
     /// It opened, or is gone.
-    pub(super) fn no_embryo(&mut self, id: ConnId) {
+    fn no_embryo(&mut self, id: ConnId) {
         if let Some(at) = self.embryos.iter().position(|(e, _)| *e == id) {
             self.embryos.remove(at);
         }
     }
 }
+
+/// An address that means "any of ours".
+const ANY: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
 
 type Address = (u8, u16, Ipv4Addr);
 
@@ -135,54 +130,47 @@ impl Listeners {
     pub(super) fn get_mut(&mut self, id: ListenId) -> Option<&mut Listener> {
         self.by_id.get_mut(&id)
     }
-}
 
-impl Endpoint {
-    /// Take what opens connections to an address (0.0.0.0: any of ours). `backlog` bounds embryonic
-    /// connections.
-    ///
-    /// # Errors
-    /// If the address is taken.
-    pub fn listen(
+    /// A connection is no embryo of this listener any more.
+    pub(super) fn no_embryo(&mut self, id: ListenId, conn: ConnId) {
+        if let Some(listener) = self.by_id.get_mut(&id) {
+            listener.no_embryo(conn);
+        }
+    }
+
+    /// Another listener, if its address is free.
+    pub(super) fn insert(
         &mut self,
-        blueprint: &Arc<Blueprint>,
+        blueprint: Arc<Blueprint>,
         local: SocketAddrV4,
         backlog: usize,
+        kept: Kept,
     ) -> Result<ListenId, ListenError> {
         let address = (blueprint.number, local.port(), *local.ip());
-        if self.listeners.by_address.contains_key(&address) {
+        if self.by_address.contains_key(&address) {
             return Err(ListenError(local));
         }
-        self.serve(blueprint);
-        let cache = Cache::new(admission(blueprint).keeps());
-        let l = &mut self.listeners;
-        let id = ListenId(l.next);
-        l.next += 1;
-        l.by_address.insert(address, id);
-        let blueprint = Arc::clone(blueprint);
-        l.by_id.insert(
-            id,
-            Listener {
-                blueprint,
-                backlog: backlog.max(1),
-                embryos: VecDeque::new(),
-                cache,
-                address,
-            },
-        );
+        let id = ListenId(self.next);
+        self.next += 1;
+        self.by_address.insert(address, id);
+        let listener = Listener {
+            blueprint,
+            backlog: backlog.max(1),
+            embryos: VecDeque::new(),
+            cache: Cache::new(kept),
+            address,
+        };
+        self.by_id.insert(id, listener);
         Ok(id)
     }
 
-    /// Open no more; embryonic connections are forgotten, open ones live on.
-    pub fn unlisten(&mut self, id: ListenId) {
-        let Some(listener) = self.listeners.by_id.remove(&id) else {
-            return;
-        };
-        self.listeners.by_address.remove(&listener.address);
-        for (embryo, _) in listener.embryos {
-            if self.slot(embryo).is_some_and(|s| s.embryo) {
-                self.remove(embryo.index);
-            }
+    /// It takes no more; its embryos.
+    pub(super) fn remove(&mut self, id: ListenId) -> impl Iterator<Item = ConnId> + use<> {
+        let gone = self.by_id.remove(&id);
+        if let Some(gone) = &gone {
+            self.by_address.remove(&gone.address);
         }
+        let embryos = gone.map(|l| l.embryos).unwrap_or_default();
+        embryos.into_iter().map(|(id, _)| id)
     }
 }

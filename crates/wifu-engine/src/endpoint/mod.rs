@@ -1,157 +1,36 @@
 //! The endpoint: all connections of a node, demultiplexing, listening, deadlines.
 
-mod app;
 mod deadlines;
 mod info;
 mod input;
-mod life;
 mod link;
 mod listen;
+mod numbers;
 mod output;
+mod replies;
+mod table;
+mod types;
 
 pub use deadlines::Deadlines;
 pub use info::ConnInfo;
-pub use listen::{ListenError, ListenId};
+pub use types::{ConnId, ConnectError, Datagram, EndpointConfig, Event, ListenError, ListenId};
 
-use crate::admission::{Admission, Key, Plain};
+use crate::admission::{Admission, Plain};
 use crate::blueprint::Blueprint;
-use crate::board::{RouteFacts, SiteFacts, State};
+use crate::board::{RouteFacts, SiteFacts};
 use crate::composition::ConfigError;
-use crate::conn::{Conn, News, Transmit, Tuple};
+use crate::conn::{Conn, Tuple};
 use crate::descriptor::{Role, Value};
-use crate::signal::Fault;
 use core::net::{Ipv4Addr, SocketAddrV4};
-use listen::{Listeners, Opener};
-use std::collections::{BTreeMap, VecDeque};
+use core::num::NonZeroU16;
+use link::Links;
+use listen::Listeners;
+use numbers::Numbers;
+use replies::Replies;
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use wifu_wire::ipv4::TTL;
-use wifu_wire::{Class, FrameFacts, Head, IpInfo, Note, Place, Pseudo, Rng, Seq, Time, Wire};
-
-/// Limits and identity of an endpoint.
-#[derive(Clone, Debug)]
-pub struct EndpointConfig {
-    /// Seed of every random stream; live, from the system's entropy.
-    pub seed: u64,
-    /// This node.
-    pub node: u32,
-    /// Largest IP packet, octets.
-    pub mtu: u32,
-    /// Most connections at once.
-    pub max_conns: usize,
-    /// Most connections kept that only rest (of TCP: TIME_WAIT); beyond, the oldest is forgotten.
-    pub max_time_wait: usize,
-    /// The annotation by which handlers tell of nodes that do not serve a composition.
-    pub unserved: Option<Note>,
-    /// The node runs the lanes of compositions that have one.
-    pub lanes: bool,
-}
-
-impl Default for EndpointConfig {
-    fn default() -> EndpointConfig {
-        EndpointConfig {
-            seed: 1,
-            node: 0,
-            mtu: 1500,
-            max_conns: 65_536,
-            max_time_wait: 4_096,
-            unserved: None,
-            lanes: false,
-        }
-    }
-}
-
-/// A connection of this endpoint. Ids are not reused for another connection.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
-pub struct ConnId {
-    index: u32,
-    generation: u32,
-}
-
-impl ConnId {
-    /// As one number, for tokens and logs.
-    pub fn as_u64(self) -> u64 {
-        u64::from(self.generation) << 32 | u64::from(self.index)
-    }
-}
-
-/// What the application has to learn.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Event {
-    /// A peer connected to a listener.
-    Accepted(ListenId),
-    /// Our connection opened.
-    Connected,
-    /// There is something to read.
-    Readable,
-    /// There is room to write.
-    Writable,
-    /// The peer sends no more: after what is readable comes the end.
-    PeerClosed,
-    /// The connection is over, with its fault if it ended badly. Its data can still be read until
-    /// [`Endpoint::close`].
-    Closed(Option<Fault>),
-}
-
-/// Why a connection could not be started.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConnectError {
-    /// The same two ends are connected already.
-    #[error("{0} is in use for this destination")]
-    InUse(SocketAddrV4),
-    /// No ephemeral port is free for this destination.
-    #[error("no free port for this destination")]
-    NoPorts,
-    /// `max_conns` is reached.
-    #[error("too many connections")]
-    TooMany,
-    /// A part refused its parameters.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-}
-
-/// A segment that leaves: `out[..len]` is the transport segment, without IP header.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Datagram {
-    /// Addresses, protocol and TTL for the IP header.
-    pub ip: IpInfo,
-    /// Length of the segment.
-    pub len: usize,
-    /// Whose it is; `None` for stateless answers.
-    pub conn: Option<ConnId>,
-}
-
-#[derive(Default)]
-struct Slot {
-    generation: u32,
-    conn: Option<Conn>,
-    ready: bool,
-    /// In the list of connections with news.
-    noisy: bool,
-    news: News,
-    listener: Option<ListenId>,
-    /// Passive, not yet open or its peer not yet proved: counts against the listener's backlog.
-    embryo: bool,
-    /// A packet showed that the peer hears us.
-    proved: bool,
-    /// By what its packets find it, and what it occupies beyond that.
-    key: Option<Key>,
-    place: Option<Key>,
-    /// When its peer was heard last; of one that we opened, when that was.
-    heard: Time,
-    /// The manager's state when the admission was asked last whether it rests, and the answer.
-    state: State,
-    rests: bool,
-    /// The application let go of it.
-    orphan: bool,
-    ended: bool,
-    /// In the list of those that rest.
-    listed: bool,
-    /// Packets that the lane behind it takes; `None` if there is none.
-    lane_room: Option<u32>,
-    /// It was polled while its device had no room.
-    starved: bool,
-}
+use table::Table;
+use wifu_wire::{Head, Place, Rng, Seq, Time, Wire};
 
 /// What the packets of an IP protocol number are understood by.
 #[derive(Clone)]
@@ -169,118 +48,70 @@ fn admission(blueprint: &Blueprint) -> &'static dyn Admission {
     managers.find_map(|d| d.admission).unwrap_or(&Plain)
 }
 
-struct Reply {
-    ip: IpInfo,
-    bytes: [u8; REPLY],
-    len: usize,
+/// Packets that were dropped, by reason.
+struct Drops {
+    /// Few reasons, known at compile time: a list whose memory is taken once.
+    counted: Vec<(&'static str, u64)>,
 }
 
-/// Room for one: the longest TCP header, and for a protocol that has more to say.
-const REPLY: usize = 160;
-
-/// Answers to segments of no connection that may wait, and of embryos that made room; more are
-/// dropped and counted. As many as a driver may hand over before it polls.
-const REPLIES: usize = 1_024;
+impl Drops {
+    fn count(&mut self, reason: &'static str) {
+        match self.counted.iter_mut().find(|(r, _)| *r == reason) {
+            Some((_, n)) => *n += 1,
+            None => self.counted.push((reason, 1)),
+        }
+    }
+}
 
 /// All connections of a node. Sans-IO: `handle_*` for input, application calls, `poll_*` for
 /// output. After input or calls, poll [`Endpoint::poll_event`] and [`Endpoint::poll_transmit`]
 /// until `None`, then sleep until [`Endpoint::poll_timeout`].
 pub struct Endpoint {
     config: EndpointConfig,
-    slots: Vec<Slot>,
-    free: Vec<u32>,
-    demux: BTreeMap<Key, u32>,
-    /// Who occupies a place that is not its key.
-    places: BTreeMap<Key, u32>,
-    /// Ends and identifier of the latest packet, and whose it was.
-    latest: Option<(Tuple, u32, u32)>,
-    ready: VecDeque<u32>,
-    noisy: VecDeque<u32>,
-    deadlines: Deadlines,
+    table: Table,
     listeners: Listeners,
-    resting: VecDeque<ConnId>,
-    replies: VecDeque<Reply>,
+    links: Links,
+    replies: Replies,
     served: Vec<Option<Served>>,
+    numbers: Numbers,
+    drops: Drops,
     head: Head,
     answer: Head,
-    rng: Rng,
-    /// The secret of RFC 6528: it stays, so that a tuple's numbers only grow.
-    isn_key: [u64; 2],
-    opened: u64,
-    /// Few reasons, known at compile time: a list whose memory is taken once.
-    drops: Vec<(&'static str, u64)>,
-    rooms: link::Rooms,
-    /// Connections in front of lanes.
-    laned: u32,
-    /// Those of them that were polled while their device had no room.
-    starved: VecDeque<ConnId>,
-    /// Ways to peers.
-    ways: BTreeMap<Ipv4Addr, RouteFacts>,
 }
 
 impl Endpoint {
     /// An endpoint without connections.
     pub fn new(config: EndpointConfig) -> Endpoint {
         let rng = Rng::new(config.seed).split_n(u64::from(config.node));
-        let mut key = rng.split("isn");
         Endpoint {
+            table: Table::new(config.max_time_wait),
             config,
-            slots: Vec::new(),
-            free: Vec::new(),
-            demux: BTreeMap::new(),
-            places: BTreeMap::new(),
-            latest: None,
-            ready: VecDeque::new(),
-            noisy: VecDeque::new(),
-            deadlines: Deadlines::default(),
             listeners: Listeners::default(),
-            resting: VecDeque::new(),
-            replies: VecDeque::new(),
+            links: Links::default(),
+            replies: Replies::default(),
             served: vec![None; 256],
+            numbers: Numbers::new(rng),
+            drops: Drops {
+                counted: Vec::with_capacity(64),
+            },
             head: Head::default(),
             answer: Head::default(),
-            rng,
-            isn_key: [key.next_u64(), key.next_u64()],
-            opened: 0,
-            drops: Vec::with_capacity(64),
-            rooms: link::Rooms::default(),
-            laned: 0,
-            starved: VecDeque::new(),
-            ways: BTreeMap::new(),
         }
     }
 
     /// The connection, while it exists.
     pub fn conn(&self, id: ConnId) -> Option<&Conn> {
-        let slot = self.slots.get(id.index as usize)?;
-        if slot.generation == id.generation {
-            slot.conn.as_ref()
-        } else {
-            None
-        }
-    }
-
-    fn slot(&mut self, id: ConnId) -> Option<&mut Slot> {
-        let slot = self.slots.get_mut(id.index as usize)?;
-        (slot.generation == id.generation && slot.conn.is_some()).then_some(slot)
+        self.table.conn(id)
     }
 
     /// All connections, embryonic ones included.
     pub fn conns(&self) -> impl Iterator<Item = ConnId> + '_ {
-        let slots = self
-            .slots
-            .iter()
-            .enumerate()
-            .filter(|(_, s)| s.conn.is_some());
-        slots.map(|(i, s)| ConnId {
-            index: i as u32,
-            generation: s.generation,
-        })
+        self.table.ids()
     }
 
     /// How many connections there are.
     pub fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.table.len()
     }
 
     /// Whether there are none.
@@ -295,14 +126,7 @@ impl Endpoint {
 
     /// Segments dropped, by reason.
     pub fn drops(&self) -> BTreeMap<&'static str, u64> {
-        self.drops.iter().copied().collect()
-    }
-
-    fn count_drop(&mut self, reason: &'static str) {
-        match self.drops.iter_mut().find(|(r, _)| *r == reason) {
-            Some((_, n)) => *n += 1,
-            None => self.drops.push((reason, 1)),
-        }
+        self.drops.counted.iter().copied().collect()
     }
 
     /// Understand segments of this protocol even before anything listens or connects.
@@ -313,7 +137,256 @@ impl Endpoint {
             admission: admission(blueprint),
         });
     }
-}
 
-/// An address that means "any of ours".
-pub(crate) const ANY: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
+    /// Take what opens connections to an address (0.0.0.0: any of ours). `backlog` bounds embryonic
+    /// connections.
+    ///
+    /// # Errors
+    /// If the address is taken.
+    pub fn listen(
+        &mut self,
+        blueprint: &Arc<Blueprint>,
+        local: SocketAddrV4,
+        backlog: usize,
+    ) -> Result<ListenId, ListenError> {
+        let kept = admission(blueprint).keeps();
+        let listeners = &mut self.listeners;
+        let id = listeners.insert(Arc::clone(blueprint), local, backlog, kept)?;
+        self.serve(blueprint);
+        Ok(id)
+    }
+
+    /// Open no more; embryonic connections are forgotten, open ones live on.
+    pub fn unlisten(&mut self, id: ListenId) {
+        for embryo in self.listeners.remove(id) {
+            if self.table.slot(embryo).is_some_and(|s| s.embryo) {
+                self.remove(embryo.index);
+            }
+        }
+    }
+
+    /// Start a connection. Port 0 of `local` asks for an ephemeral port (RFC 6056: random start).
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    pub fn connect(
+        &mut self,
+        now: Time,
+        blueprint: &Arc<Blueprint>,
+        local: SocketAddrV4,
+        remote: SocketAddrV4,
+    ) -> Result<ConnId, ConnectError> {
+        let proto = blueprint.number;
+        let tuple = |port| Tuple {
+            proto,
+            local: SocketAddrV4::new(*local.ip(), port),
+            remote,
+        };
+        let answers = admission(blueprint);
+        let id = self.identifier(answers, &tuple(local.port()));
+        let port = if local.port() != 0 {
+            if let Some(i) = self.table.holder(answers, &tuple(local.port()), id) {
+                if !self.table.at(i).rests {
+                    return Err(ConnectError::InUse(local));
+                }
+                self.table.give_way(now, i, &mut self.listeners);
+            }
+            local.port()
+        } else {
+            let mut free = self.numbers.ports().filter(|p| {
+                self.table.holder(answers, &tuple(*p), id).is_none()
+                    && self.listeners.find(proto, tuple(*p).local).is_none()
+            });
+            free.next().ok_or(ConnectError::NoPorts)?
+        };
+        let drawn = self.numbers.draw(now, &tuple(port));
+        let i = self.open(drawn, blueprint, tuple(port), id)?;
+        self.table.at_mut(i).heard = now;
+        if let Some(conn) = self.table.conn_mut(i) {
+            conn.connect(now);
+        }
+        self.touch(i);
+        Ok(self.table.id(i))
+    }
+
+    /// The identifier of the next connection that we open; not one that the peer's address has.
+    fn identifier(&self, answers: &dyn Admission, ends: &Tuple) -> u32 {
+        if !answers.draws_identifier() {
+            return 0;
+        }
+        let taken = |id| self.table.find(answers, ends, id).is_some();
+        self.numbers.identifier(taken)
+    }
+
+    /// A new connection with its random numbers, initial number and identifier.
+    fn open(
+        &mut self,
+        (rng, isn): (Rng, Seq),
+        blueprint: &Arc<Blueprint>,
+        tuple: Tuple,
+        conn_id: u32,
+    ) -> Result<u32, ConnectError> {
+        if self.len() >= self.config.max_conns {
+            self.drops.count("too many connections");
+            return Err(ConnectError::TooMany);
+        }
+        let mut site = SiteFacts {
+            me: self.config.node,
+            mtu: self.config.mtu,
+            isn,
+            conn_id,
+            ..SiteFacts::default()
+        };
+        if let Some(route) = self.links.way(tuple.remote.ip()) {
+            site.set_route(route);
+        }
+        let conn = blueprint.open(tuple, site, rng)?;
+        self.serve(blueprint);
+        let lane = blueprint.lane.as_ref().filter(|_| self.config.lanes);
+        let lane_room = lane.map(|lane| lane.engine_int("packets"));
+        let i = self.table.insert(conn, admission(blueprint), lane_room);
+        Ok(i)
+    }
+
+    /// Append octets; returns how many fitted.
+    pub fn write(&mut self, now: Time, id: ConnId, bytes: &[u8]) -> usize {
+        self.with(id, |c| c.write(now, bytes)).unwrap_or(0)
+    }
+
+    /// See [`Conn::write_space`].
+    pub fn write_space(&mut self, id: ConnId) -> [&mut [u8]; 2] {
+        match self.table.slot(id).and_then(|s| s.conn.as_mut()) {
+            Some(conn) => conn.write_space(),
+            None => [&mut [], &mut []],
+        }
+    }
+
+    /// `n` octets of the space were filled.
+    pub fn wrote(&mut self, now: Time, id: ConnId, n: usize) {
+        self.with(id, |c| c.wrote(now, n));
+    }
+
+    /// Take octets; returns how many there were.
+    pub fn read(&mut self, now: Time, id: ConnId, out: &mut [u8]) -> usize {
+        self.with(id, |c| c.read(now, out)).unwrap_or(0)
+    }
+
+    /// What can be read, in two pieces.
+    pub fn readable(&self, id: ConnId) -> [&[u8]; 2] {
+        self.conn(id).map_or([&[], &[]], Conn::readable)
+    }
+
+    /// `n` octets of [`Endpoint::readable`] were taken.
+    pub fn consumed(&mut self, now: Time, id: ConnId, n: usize) {
+        self.with(id, |c| c.consumed(now, n));
+    }
+
+    /// The application writes no more.
+    pub fn shutdown_write(&mut self, now: Time, id: ConnId) {
+        self.with(id, |c| c.shutdown_write(now));
+    }
+
+    /// The application is gone: the connection ends in order, nobody hears of it any more.
+    pub fn close(&mut self, now: Time, id: ConnId) {
+        let Some(slot) = self.table.slot(id) else {
+            return;
+        };
+        slot.orphan = true;
+        if slot.ended {
+            return self.remove(id.index);
+        }
+        self.with(id, |c| c.close(now));
+    }
+
+    /// Destroy the connection: the peer gets a RST.
+    pub fn abort(&mut self, now: Time, id: ConnId) {
+        let Some(slot) = self.table.slot(id) else {
+            return;
+        };
+        slot.orphan = true;
+        if slot.ended {
+            return self.remove(id.index);
+        }
+        self.with(id, |c| c.abort(now));
+    }
+
+    /// Change a parameter of a connection at run time.
+    ///
+    /// # Errors
+    /// See [`Conn::set_param`].
+    pub fn set_param(&mut self, id: ConnId, name: &str, text: &str) -> Result<Value, ConfigError> {
+        let gone = || Err(ConfigError::one(name, "the connection is gone"));
+        self.with(id, |c| c.set_param(name, text))
+            .unwrap_or_else(gone)
+    }
+
+    fn with<R>(&mut self, id: ConnId, call: impl FnOnce(&mut Conn) -> R) -> Option<R> {
+        let conn = self.table.slot(id)?.conn.as_mut()?;
+        let result = call(conn);
+        self.touch(id.index);
+        Some(result)
+    }
+
+    /// Packets that the node's devices take now, whichever a packet leaves by.
+    #[inline]
+    pub fn set_room(&mut self, room: u32) {
+        self.links.set_room(room);
+        if room > 0 {
+            self.table.retry_starved(&mut self.listeners);
+        }
+    }
+
+    /// Packets that one device takes now: for those connections whose next hop is behind it
+    /// ([`RouteFacts::next_hop`]). Where some devices are named, others take what they get.
+    pub fn set_device_room(&mut self, device: NonZeroU16, room: u32) {
+        self.links.set_device_room(device, room);
+        if room > 0 {
+            self.table.retry_starved(&mut self.listeners);
+        }
+    }
+
+    /// Packets of data that the lane of a flow takes now; `tuple` as this end sees it. Asked for
+    /// connections whose composition has a lane, if the node runs it ([`EndpointConfig::lanes`]).
+    pub fn set_lane_room(&mut self, tuple: &Tuple, conn_id: u32, room: u32) {
+        let Some(i) = self.find(tuple, conn_id) else {
+            return;
+        };
+        let lane_room = &mut self.table.at_mut(i).lane_room;
+        if lane_room.is_some() && lane_room.replace(room) == Some(0) && room > 0 {
+            self.touch(i);
+        }
+    }
+
+    /// The way to a peer, for its connections and those to come ([`crate::Signal::Route`]). As
+    /// many are remembered as there may be connections; more are counted and forgotten.
+    pub fn set_route(&mut self, now: Time, to: Ipv4Addr, route: RouteFacts) {
+        match self.links.set_way(to, route, self.config.max_conns) {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(reason) => return self.drops.count(reason),
+        }
+        for i in self.table.indices() {
+            let conn = self.table.conn_mut(i);
+            if let Some(conn) = conn.filter(|c| *c.tuple().remote.ip() == to) {
+                conn.set_route(now, &route);
+                self.touch(i);
+            }
+        }
+    }
+
+    /// The connection whose packets these are.
+    fn find(&self, tuple: &Tuple, conn_id: u32) -> Option<u32> {
+        let served = self.served[usize::from(tuple.proto)].as_ref()?;
+        self.table.find(served.admission, tuple, conn_id)
+    }
+
+    /// After anything happened to a connection.
+    #[inline]
+    fn touch(&mut self, i: u32) {
+        self.table.touch(i, &mut self.listeners);
+    }
+
+    fn remove(&mut self, i: u32) {
+        self.table.remove(i, &mut self.listeners);
+    }
+}
