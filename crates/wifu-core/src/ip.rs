@@ -22,9 +22,11 @@ pub fn header(packet: &[u8]) -> Option<usize> {
 ///
 /// # Panics
 /// If it is no IPv4 packet.
+#[inline]
 pub fn addresses(packet: &[u8]) -> (Ipv4Addr, Ipv4Addr) {
-    let at = |i: usize| Ipv4Addr::new(packet[i], packet[i + 1], packet[i + 2], packet[i + 3]);
-    (at(12), at(16))
+    let ends = &packet[12..20];
+    let at = |i: usize| Ipv4Addr::new(ends[i], ends[i + 1], ends[i + 2], ends[i + 3]);
+    (at(0), at(4))
 }
 
 /// Where the payload of an IPv4 packet lies, if it is the first or only fragment.

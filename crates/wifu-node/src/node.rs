@@ -137,8 +137,10 @@ impl Node {
             }
         }
         if let Some(end) = self.end.as_deref_mut() {
-            let room = ways.tell_room(end);
-            at = at.min(room).min(end.poll_timeout());
+            if end.is_waiting() {
+                at = at.min(ways.tell_room(end));
+            }
+            at = at.min(end.poll_timeout());
         }
         at
     }
@@ -187,6 +189,9 @@ impl Node {
         let Some(end) = self.end.as_deref_mut() else {
             return false;
         };
+        if !end.is_waiting() {
+            return false;
+        }
         ways.tell_room(end);
         let mut any = false;
         while let Some(end) = self.end.as_deref_mut()

@@ -53,7 +53,10 @@ impl Endpoint {
             (None, None) => None,
             (note, count) => {
                 let told = note.and_then(|n| frame.notes.get(n));
-                let missing = || missing(served.wire.class(segment), count?.read(segment), ip.ttl);
+                let missing = || {
+                    let counted = count?.read(segment);
+                    missing(served.wire.class(segment), counted, ip.ttl)
+                };
                 told.map(|n| n.min(255) as u8).or_else(missing)
             }
         };

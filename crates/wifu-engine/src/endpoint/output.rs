@@ -61,11 +61,18 @@ impl Endpoint {
         None
     }
 
+    /// Whether anything may have something to send, room or not: else [`Endpoint::poll_transmit`]
+    /// gives nothing, and room makes no difference.
+    #[inline]
+    pub fn is_waiting(&self) -> bool {
+        self.table.waits() || !self.replies.is_empty()
+    }
+
     /// The next deadline; [`Time::ZERO`] (at once) while something waits to be polled.
     #[must_use]
     pub fn poll_timeout(&self) -> Time {
         // Without room nothing can be polled: who waits then waits for room, not for time.
-        let waiting = self.table.waits() || !self.replies.is_empty();
+        let waiting = self.table.waiting() > 0 || !self.replies.is_empty();
         if waiting && self.links.any_room() && (self.links.all_room() || self.leaves()) {
             return Time::ZERO;
         }
@@ -79,6 +86,7 @@ impl Endpoint {
     }
 
     /// The next thing that an application has to learn.
+    #[inline]
     pub fn poll_event(&mut self) -> Option<(ConnId, Event)> {
         self.table.poll_event()
     }

@@ -353,10 +353,10 @@ impl Table {
         }
     }
 
-    /// Whether anything waits for its turn.
+    /// Whether anything waits for its turn, or for room.
     #[inline]
     pub(super) fn waits(&self) -> bool {
-        !self.ready.is_empty()
+        !self.ready.is_empty() || !self.starved.is_empty()
     }
 
     /// How many wait for their turn.
@@ -390,6 +390,7 @@ impl Table {
 
     /// It has nothing to send until its deadline, or (`starved`) until its device has room: then
     /// it may have something that no lane takes.
+    #[inline]
     pub(super) fn rested(&mut self, i: u32, starved: bool, listeners: &mut Listeners) {
         let slot = &mut self.slots[i as usize];
         slot.ready = false;
@@ -440,7 +441,15 @@ impl Table {
     }
 
     /// The next thing that an application has to learn.
+    #[inline]
     pub(super) fn poll_event(&mut self) -> Option<(ConnId, Event)> {
+        if self.noisy.is_empty() {
+            return None;
+        }
+        self.next_event()
+    }
+
+    fn next_event(&mut self) -> Option<(ConnId, Event)> {
         while let Some(&i) = self.noisy.front() {
             let id = self.id(i);
             let slot = self.at_mut(i);

@@ -10,7 +10,7 @@ use super::nodes::Nodes;
 use super::pool::Packet;
 use super::record::{Recorder, Whose};
 use super::stop::{Progress, Stop};
-use wifu_engine::{Conn, ConnId, Endpoint, Reason};
+use wifu_engine::{Conn, Endpoint};
 use wifu_node::Lost;
 use wifu_wire::Time;
 
@@ -98,50 +98,30 @@ impl Flows {
     /// A connection sent a segment: episodes of recovery, and the time-sequence graph. Gives its
     /// flow, and whether it is on the way back.
     #[inline]
-    pub(crate) fn sent(
-        &mut self,
-        now: Time,
-        endpoint: &Endpoint,
-        conn: &Conn,
-        id: Option<ConnId>,
-    ) -> (u32, bool) {
+    pub(crate) fn sent(&mut self, now: Time, endpoint: &Endpoint, conn: &Conn) -> (u32, bool) {
         let (number, end) = flow_of(conn);
-        self.sends(now, endpoint, (number, end), id);
+        if self.rec.segments {
+            self.draws(now, endpoint, conn, (number, end));
+        }
+        if end == 0 {
+            let flow = &mut self.all[number as usize];
+            flow.sent(now, conn);
+        }
         (number, end == 1)
     }
 
-    #[inline]
-    fn sends(
-        &mut self,
-        now: Time,
-        endpoint: &Endpoint,
-        (number, end): (u32, usize),
-        id: Option<ConnId>,
-    ) {
+    /// For the time-sequence graph.
+    #[inline(never)]
+    fn draws(&mut self, now: Time, endpoint: &Endpoint, conn: &Conn, (number, end): (u32, usize)) {
         let of = &self.all[number as usize];
-        if self.rec.segments && end == of.counted_end() {
+        if end == of.counted_end() {
             // A connection that closes still sends, when its numbers are in the totals already.
             let open = of.ends[end].conn.and_then(|id| endpoint.info(id));
             let octets = of.account.totals.octets[end] + open.map_or(0, |info| once(&info));
             self.rec.offered(number as usize, now, octets);
         }
-        let (Some(conn), 0) = (id.and_then(|id| endpoint.conn(id)), end) else {
-            return;
-        };
-        if self.rec.segments {
+        if end == 0 {
             self.rec.sent(number as usize, now, conn);
-        }
-        let (flow, tx) = (&mut self.all[number as usize], &conn.board().tx);
-        let (before, timeouts) = flow.last_out;
-        flow.last_out = (now, tx.timeouts);
-        if tx.timeouts > timeouts {
-            flow.account.waited = flow.account.waited + (now - before);
-        }
-        let Some(sent) = conn.last_sent() else { return };
-        let repeats = matches!(sent.reason, Reason::DupAck | Reason::Partial | Reason::Sack);
-        if repeats && flow.recovery.is_none_or(|until| tx.una.from(until)) {
-            flow.recovery = Some(tx.max);
-            flow.account.fast += 1;
         }
     }
 

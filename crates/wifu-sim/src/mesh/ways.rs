@@ -201,6 +201,9 @@ impl Ways for Here<'_> {
     /// Written into a buffer of the pool.
     #[inline]
     fn emit(&mut self, end: &mut Endpoint) -> Option<(Ticket, Notes)> {
+        if !end.is_waiting() {
+            return None;
+        }
         let now = self.clock.now;
         let pool = &mut self.net.pool;
         let buffer = pool.buffer();
@@ -219,7 +222,7 @@ impl Ways for Here<'_> {
         let mut notes = Notes::EMPTY;
         if let Some(conn) = datagram.conn.and_then(|id| end.conn(id)) {
             notes = conn.aside().notes;
-            (packet.flow, packet.reverse) = self.flows.sent(now, end, conn, datagram.conn);
+            (packet.flow, packet.reverse) = self.flows.sent(now, end, conn);
         }
         Some((self.enters(packet), notes))
     }
