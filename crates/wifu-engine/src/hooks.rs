@@ -7,7 +7,7 @@ use crate::permit::{Kind, Limit, Reason, Want};
 use crate::signal::{
     Acked, Arrival, Arrived, Cause, Congested, Lost, RttSample, Sent, Signal, Status,
 };
-use wifu_wire::{FrameFacts, Head, Seq, Span};
+use wifu_wire::{Class, FrameFacts, Head, Seq, Span};
 
 /// The hooks that a descriptor declares.
 pub const HOOKS: [&str; 7] = [
@@ -135,6 +135,7 @@ fn example(index: usize) -> Signal {
         Signal::Returned(Seq(0)),
         Signal::Status(Status {
             number: Seq(0),
+            class: Class::Data,
             delivered: true,
             attempts: 1,
             delay: Some(Span::MILLI),

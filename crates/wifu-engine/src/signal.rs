@@ -1,7 +1,7 @@
 //! Signals: what was learned. Small, copyable, delivered breadth first within the call.
 
 use crate::permit::{Kind, Limit, Reason};
-use wifu_wire::{Seq, Span};
+use wifu_wire::{Class, Seq, Span};
 
 /// Where a loss was seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -117,8 +117,10 @@ pub struct Sent {
 /// What the driver says of a packet that this end or lane handed down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// Its first sequence number.
+    /// Its first sequence number; of what carries no data, whatever its number field says.
     pub number: Seq,
+    /// What it was for: what a lane's part sends by itself may have the number of data.
+    pub class: Class,
     /// The next hop acknowledged it.
     pub delivered: bool,
     /// Transmissions, 1 or more.

@@ -7,7 +7,7 @@ use crate::walk::goes_on;
 use crate::ways::{Lost, Ways};
 use wifu_core::{TxStatus, ip};
 use wifu_engine::{Status, Ticket};
-use wifu_wire::{FrameFacts, Notes, Seq, Span, Time};
+use wifu_wire::{Class, FrameFacts, Notes, Seq, Span, Time};
 
 /// A device that had room and yet refused a packet is tried again after this.
 const RETRY: Span = Span(10_000_000);
@@ -128,17 +128,18 @@ impl Node {
     /// The driver reported a packet: lanes and ends that ask for it learn of it.
     #[inline(never)]
     pub(crate) fn tell_status(&mut self, ways: &mut impl Ways, packet: Ticket, status: &TxStatus) {
+        let status = Status {
+            number: Seq(0),
+            class: Class::Data,
+            delivered: status.delivered,
+            attempts: status.attempts,
+            delay: Some(status.delay),
+        };
         if let Some(lanes) = self.lanes.as_deref_mut() {
-            lanes.status(packet, status, ways);
+            lanes.status(packet, &status, ways);
         }
         let (now, ip, octets) = (ways.now(), ways.ip(packet), ways.octets(packet));
         if let (Some(end), Some(at)) = (self.end.as_deref_mut(), ip::header(octets)) {
-            let status = Status {
-                number: Seq(0),
-                delivered: status.delivered,
-                attempts: status.attempts,
-                delay: Some(status.delay),
-            };
             end.handle_status(now, &ip, &octets[at..], &status);
             self.stirred = true;
         }

@@ -9,7 +9,7 @@ use crate::{Protocol, Ways};
 use core::net::{Ipv4Addr, SocketAddrV4};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use wifu_core::{Select, TxStatus};
+use wifu_core::Select;
 use wifu_engine::board::SiteFacts;
 use wifu_engine::{Blueprint, Conn, Deadlines, Status, Ticket, Transmit};
 use wifu_wire::ipv4::HEADER;
@@ -209,9 +209,10 @@ impl Lanes {
         }
     }
 
-    /// The driver reported a packet that this node sent.
-    pub fn status(&mut self, ticket: Ticket, status: &TxStatus, ways: &dyn Ways) {
-        let Some((_, key, _)) = self.parse(ticket, ways) else {
+    /// The driver reported a packet that this node sent; number and class of the status are filled
+    /// in here.
+    pub fn status(&mut self, ticket: Ticket, status: &Status, ways: &dyn Ways) {
+        let Some((at, key, _)) = self.parse(ticket, ways) else {
             return;
         };
         let now = ways.now();
@@ -219,13 +220,9 @@ impl Lanes {
             return;
         };
         if let Some(lane) = self.slots[i as usize].as_mut() {
-            let status = Status {
-                number: wifu_wire::Seq(0),
-                delivered: status.delivered,
-                attempts: status.attempts,
-                delay: Some(status.delay),
-            };
-            lane.conn.handle_status(now, &self.head, &status);
+            let wire = &lane.conn.blueprint().wire;
+            let class = wire.class(&ways.octets(ticket)[at..]);
+            lane.conn.handle_status(now, &self.head, class, status);
             self.touch(i);
         }
     }

@@ -5,14 +5,14 @@ mod world;
 
 use core::net::{Ipv4Addr, SocketAddrV4};
 use core::num::NonZeroU16;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use wifu_engine::board::ConnFacts;
 use wifu_engine::component::Cx;
 use wifu_engine::descriptor::NoteSpec;
 use wifu_engine::{
     Access, Admit, Board, Component, Descriptor, Facts, Kind, Library, Out, Payload, Role, Segment,
-    Signal, Ticket, Want, WordSpec,
+    Signal, Status, Ticket, Want, WordSpec,
 };
 use wifu_node::{Lanes, LanesConfig, Origin, Registry, Scheduler, Seen, Took, Ways};
 use wifu_wire::{
@@ -22,6 +22,8 @@ use wifu_wire::{Time, Word, ipv4};
 use world::World;
 
 thread_local! {
+    /// Classes and numbers of packets that drivers reported, in this thread's test.
+    static REPORTED: RefCell<Vec<(Class, Seq)>> = const { RefCell::new(Vec::new()) };
     /// Numbers that came back, and new routes that were told, in this thread's test.
     static TOLD: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
 }
@@ -41,6 +43,7 @@ static QUEUE: Descriptor = Descriptor {
         ("wrote", &["opened"]),
         ("returned", &[]),
         ("route", &[]),
+        ("status", &[]),
     ],
     offers: &[Kind::New],
     needs: &[("store", &["packets"])],
@@ -75,6 +78,7 @@ impl Component for Queue {
     fn on_signal(&mut self, signal: &Signal, cx: &mut Cx<'_>) {
         let (returned, routes) = TOLD.get();
         match signal {
+            Signal::Status(s) => REPORTED.with_borrow_mut(|r| r.push((s.class, s.number))),
             Signal::Returned(_) => TOLD.set((returned + 1, routes)),
             Signal::Route => TOLD.set((returned, routes + 1)),
             _ if !cx.board.conn.running => {
@@ -486,6 +490,21 @@ fn a_part_of_a_lane_sends_packets_of_its_own_to_whom_it_says() {
     // Then the packet of the flow, with what was noted on it before.
     let down = rig.lanes.poll(&mut rig.pool).expect("then the packet");
     assert_eq!((down.ticket, down.notes), (ticket, notes));
+    // Their numbers may be the same: what the driver says of one is not taken for the other's.
+    let status = Status {
+        number: Seq(0),
+        class: Class::Data,
+        delivered: false,
+        attempts: 7,
+        delay: None,
+    };
+    for sent in [made.ticket, down.ticket] {
+        rig.lanes.status(sent, &status, &rig.pool);
+    }
+    let reported = REPORTED.take();
+    let classes: Vec<Class> = reported.iter().map(|r| r.0).collect();
+    assert_eq!(classes, [Class::Hop, Class::Data]);
+    assert_eq!(reported[1].1, Seq(1));
     let counters = rig.lanes.counters();
     assert_eq!((counters.made, counters.sent), (1, 1));
 }

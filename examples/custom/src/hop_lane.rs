@@ -351,7 +351,7 @@ impl Component for HopCredit {
                 }
             }
             Signal::Returned(number) => self.undo(*number),
-            Signal::Status(s) if !s.delivered => self.undo(s.number),
+            Signal::Status(s) if s.class == Class::Data && !s.delivered => self.undo(s.number),
             // Another next hop: it has promised nothing yet.
             Signal::Route => {
                 self.left = Some(capacity / 2);

@@ -8,7 +8,7 @@ use crate::composition::ConfigError;
 use crate::descriptor::Value;
 use crate::signal::{Fault, Signal, Status};
 use crate::store::{SendStore, Ticket};
-use wifu_wire::{FrameFacts, Head, Seq, Time};
+use wifu_wire::{Class, FrameFacts, Head, Seq, Time};
 
 impl Conn {
     /// A segment arrived. `head` loses its acknowledgement if a part declares it old. Returns why
@@ -334,10 +334,14 @@ impl Conn {
         }
     }
 
-    /// The driver reported the packet with this header; its number is filled in here.
-    pub fn handle_status(&mut self, now: Time, head: &Head, status: &Status) {
-        let number = head.seq;
-        self.tell(now, Signal::Status(Status { number, ..*status }));
+    /// The driver reported the packet with this header; its number and class are filled in here.
+    pub fn handle_status(&mut self, now: Time, head: &Head, class: Class, status: &Status) {
+        let status = Status {
+            number: head.seq,
+            class,
+            ..*status
+        };
+        self.tell(now, Signal::Status(status));
     }
 
     /// Change a parameter at run time.

@@ -242,13 +242,15 @@ impl Endpoint {
         }
     }
 
-    /// The driver reported a packet that this node sent; [`Status::number`] is filled in here.
+    /// The driver reported a packet that this node sent; number and class of the status are filled
+    /// in here.
     pub fn handle_status(&mut self, now: Time, ip: &IpInfo, segment: &[u8], status: &Status) {
         let hears = |b: &Blueprint| b.hears("status");
         if let Some((i, _)) = self.hearer(ip, segment, true, hears)
             && let Some(conn) = self.table.conn_mut(i)
         {
-            conn.handle_status(now, &self.head, status);
+            let class = conn.blueprint().wire.class(segment);
+            conn.handle_status(now, &self.head, class, status);
             self.touch(i);
         }
     }
