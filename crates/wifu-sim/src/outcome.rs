@@ -226,6 +226,9 @@ pub struct NodeOutcome {
     pub delay_us: Option<f64>,
     /// Packets forwarded.
     pub forwarded: u64,
+    /// Packets that its endpoint dropped, by reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub dropped: BTreeMap<String, u64>,
     /// Handlers at this node, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub handlers: Vec<HandlerOutcome>,

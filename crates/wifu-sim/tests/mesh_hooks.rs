@@ -456,3 +456,38 @@ fn a_sender_knows_when_the_acknowledgement_that_was_held_reaches_it() {
     let later = known(held) - known("");
     assert!((later - 0.05).abs() < 1e-4, "{later} s later");
 }
+
+/// Changes the last octet of every seventh packet.
+struct Spoils(u64);
+
+impl Handler for Spoils {
+    fn on_packet(&mut self, _: Hook, packet: &mut Packet<'_>, _: &mut HopCx<'_>) -> Verdict {
+        self.0 += 1;
+        if self.0.is_multiple_of(7)
+            && let Some(last) = packet.octets_mut().last_mut()
+        {
+            *last ^= 1;
+        }
+        Verdict::Accept
+    }
+}
+
+#[test]
+fn a_run_says_why_endpoints_dropped_packets() {
+    let text = SCENARIO
+        .replace("FWD", "0s")
+        .replace("\"udp\"", "\"tcp-newreno\"");
+    let text = text.replace("rate = \"1Mb/s\"\n", "app = \"file\"\n");
+    let scenario = Scenario::from_toml(&text).expect("it is sound");
+    let open = |spec: &str| wifu_parts::blueprint(spec).map_err(|e| e.to_string());
+    let mut simulation = Simulation::new(&scenario, &open).expect("it is sound");
+    let mut chain = Chain::new();
+    chain.push(seat("spoils", Hook::Forward), Box::new(Spoils(0)));
+    simulation.set_chain(1, chain);
+    simulation.run();
+    let nodes = simulation.outcome().nodes;
+    let spoilt = nodes[1].handlers[0].changed;
+    let dropped = [0, 2].map(|n| nodes[n].dropped.get("checksum").copied().unwrap_or(0));
+    assert!(spoilt > 2 && nodes[1].dropped.is_empty(), "{nodes:?}");
+    assert_eq!(dropped[0] + dropped[1], spoilt);
+}

@@ -11,6 +11,7 @@ use crate::outcome::{
     FlowOutcome, HandlerOutcome, HopOutcome, LinkOutcome, LostOutcome, NodeOutcome, Outcome,
     SCHEMA, WireOutcome,
 };
+use std::collections::BTreeMap;
 use wifu_engine::Limit;
 use wifu_node::Lanes;
 use wifu_radio::trace::Why;
@@ -197,6 +198,10 @@ fn node_outcomes(
                 .and_then(|l| l.delay)
                 .map(|d| d.as_secs_f64() * 1e6),
             forwarded: net.relayed[i],
+            dropped: nodes.all[i].end().map_or_else(BTreeMap::new, |end| {
+                let all = end.drops().into_iter();
+                all.map(|(why, n)| (why.to_owned(), n)).collect()
+            }),
             handlers: nodes.all[i]
                 .counters()
                 .map(|(name, c)| HandlerOutcome {

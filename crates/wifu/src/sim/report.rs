@@ -48,7 +48,11 @@ pub fn report(
     }
     if wants.nodes {
         let _ = write!(text, "\n{}", nodes(outcome));
-        let ran = [handlers::table(outcome), handlers::lanes(outcome)];
+        let ran = [
+            dropped(outcome),
+            handlers::table(outcome),
+            handlers::lanes(outcome),
+        ];
         for table in ran.iter().filter(|t| !t.is_empty()) {
             let _ = write!(text, "\n{table}");
         }
@@ -347,6 +351,21 @@ fn nodes(outcome: &Outcome) -> String {
         ]);
     }
     table.text()
+}
+
+/// A row for each reason for which an endpoint dropped packets; empty if there is none.
+fn dropped(outcome: &Outcome) -> String {
+    let mut table = Table::new(&["<node", ">packets", "<dropped by its endpoint"]);
+    for node in &outcome.nodes {
+        for (why, n) in &node.dropped {
+            table.row([node.name.clone(), n.to_string(), why.clone()]);
+        }
+    }
+    if table.is_empty() {
+        String::new()
+    } else {
+        table.text()
+    }
 }
 
 fn links(outcome: &Outcome, causes: &Causes) -> String {
