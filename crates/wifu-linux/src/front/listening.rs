@@ -35,8 +35,8 @@ impl Front {
     }
 
     pub(super) fn save(&self) {
-        if let Err(e) = self.listeners.save(&self.config.state) {
-            let path = self.config.state.display();
+        if let Err(e) = self.listeners.save(&self.state) {
+            let path = self.state.display();
             tracing::warn!("{path}: {e}; a restarted daemon will not know listening sockets");
         }
     }

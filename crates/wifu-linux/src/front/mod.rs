@@ -6,6 +6,8 @@
 //! the poller whose token [`is_front_token`] claims, events of the endpoint, and deadlines.
 
 mod connections;
+mod context;
+mod door;
 mod listeners;
 mod listening;
 mod memory;
@@ -17,8 +19,11 @@ mod tests;
 mod unix;
 mod users;
 
+pub use context::{Context, Host, is_front_token};
+
 use crate::poller::{Event, Interest, Poller};
-use core::net::Ipv4Addr;
+use context::TOKEN;
+use door::{DOOR, Door};
 use listeners::Listeners;
 use memory::Memory;
 use rustix::io::Errno;
@@ -26,20 +31,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::Arc;
 use stream::Stream;
 use unix::Peer;
 use users::Pending;
-use wifu_engine::Blueprint;
-use wifu_engine::endpoint::{ConnId, Endpoint, Event as Told, ListenId};
+use wifu_engine::endpoint::{ConnId, Event as Told, ListenId};
 use wifu_engine::signal::Fault;
 use wifu_wire::front::{HEADER_LEN, Header, Kind, MAX_REQUEST, Request};
 use wifu_wire::{Span, Time};
 
-/// Marks tokens of the front: the upper half of a token, whose lower half is an index.
-const TOKEN: u64 = 0x4657 << 48;
-/// The listening socket's index.
-const LISTENER: u64 = 0xffff_ffff;
 /// How long a new connection may take to send its frame, or an answer to leave.
 const PATIENCE: Span = Span(5_000_000_000);
 /// How often existing listeners are looked at.
@@ -50,15 +49,8 @@ const DIAL_EVERY: Span = Span(10_000_000);
 const DIAL_FOR: Span = Span(30_000_000_000);
 /// How many connections may wait so.
 const DIALS: usize = 4096;
-/// How long no connection is accepted after the process ran out of descriptors.
-const OUT_OF_DESCRIPTORS: Span = Span(100_000_000);
 /// How many connections are accepted before others get their turn.
 const ACCEPTS: usize = 64;
-
-/// Whether an event of the poller is the front's.
-pub fn is_front_token(token: u64) -> bool {
-    token >> 48 == TOKEN >> 48
-}
 
 /// Where the front is, and who may use it.
 #[derive(Clone, Debug)]
@@ -71,41 +63,6 @@ pub struct FrontConfig {
     pub group: Option<u32>,
     /// The file that keeps listening sockets for the next daemon.
     pub state: PathBuf,
-}
-
-/// What the front needs from the daemon beside the endpoint.
-pub trait Host {
-    /// The blueprint of a composition text, ready for traffic: carriers understand its protocol.
-    ///
-    /// # Errors
-    /// What is wrong with the text, for the user to read.
-    fn blueprint(&mut self, spec: &str) -> Result<Arc<Blueprint>, String>;
-
-    /// The address that connections of a blueprint to `remote` come from.
-    ///
-    /// # Errors
-    /// What the system says if there is no route.
-    fn source_for(&mut self, blueprint: &Blueprint, remote: Ipv4Addr) -> io::Result<Ipv4Addr> {
-        let _ = blueprint;
-        Ok(crate::carrier::route_to(remote)?.source)
-    }
-
-    /// An address that connections may have though the kernel does not know it as this host's.
-    fn own_address(&self) -> Option<Ipv4Addr> {
-        None
-    }
-}
-
-/// What every call works with.
-pub struct Context<'a> {
-    /// The endpoint with all connections.
-    pub endpoint: &'a mut Endpoint,
-    /// Where descriptors are watched.
-    pub poller: &'a Poller,
-    /// What the daemon knows beside: protocols and routes.
-    pub host: &'a mut dyn Host,
-    /// The time of this round.
-    pub now: Time,
 }
 
 /// What happened at the application side since the daemon began.
@@ -163,13 +120,12 @@ enum Timer {
     Patience(u64),
     Dial(ConnId),
     Probe,
-    Accept,
 }
 
 /// The application side of a daemon (see the module).
 pub struct Front {
-    config: FrontConfig,
-    listener: OwnedFd,
+    door: Door,
+    state: PathBuf,
     slots: Vec<Slot>,
     free: Vec<u32>,
     pending: Pending,
@@ -192,11 +148,15 @@ impl Front {
     /// # Errors
     /// `AddrInUse` if another daemon is there, else what the system says.
     pub fn new(config: FrontConfig, poller: &Poller) -> io::Result<Front> {
-        let listener = unix::listen_at(&config.socket, config.mode, config.group)?;
-        poller.add(&listener, TOKEN | LISTENER, Interest::READ)?;
+        let FrontConfig {
+            socket,
+            mode,
+            group,
+            state,
+        } = config;
         Ok(Front {
-            config,
-            listener,
+            door: Door::open(socket, mode, group, poller)?,
+            state,
             slots: Vec::new(),
             free: Vec::new(),
             pending: Pending::default(),
@@ -219,7 +179,7 @@ impl Front {
     /// If the file can't be read.
     pub fn restore(&mut self, cx: &mut Context<'_>) -> io::Result<usize> {
         let mut n = 0;
-        for l in listeners::load(&self.config.state)? {
+        for l in listeners::load(&self.state)? {
             if !self.listeners.lives(&l) {
                 continue;
             }
@@ -234,7 +194,7 @@ impl Front {
 
     /// Something happened at a descriptor whose token the front claims.
     pub fn on_event(&mut self, event: &Event, cx: &mut Context<'_>) {
-        if event.token == TOKEN | LISTENER {
+        if event.token == DOOR {
             return self.accept(cx);
         }
         let Some(app) = self.app(event.token) else {
@@ -291,12 +251,14 @@ impl Front {
 
     /// When [`Front::handle_timeout`] wants to be called.
     pub fn poll_timeout(&self) -> Time {
-        self.timers.first().map_or(Time::NEVER, |(at, _)| *at)
+        let timer = self.timers.first().map_or(Time::NEVER, |(at, _)| *at);
+        timer.min(self.door.poll_timeout())
     }
 
     /// Do what is due: give up on silent applications, try full accept queues again, look for dead
     /// listening sockets.
     pub fn handle_timeout(&mut self, cx: &mut Context<'_>) {
+        self.door.handle_timeout(cx);
         while let Some((at, timer)) = self.timers.first().copied() {
             if at > cx.now {
                 return;
@@ -310,11 +272,6 @@ impl Front {
                     }
                 }
                 Timer::Probe => self.probe(cx),
-                Timer::Accept => {
-                    let _ = cx
-                        .poller
-                        .modify(&self.listener, TOKEN | LISTENER, Interest::READ);
-                }
             }
         }
     }
@@ -343,15 +300,6 @@ impl Front {
             self.listeners.remove(id);
         }
         self.save();
-    }
-}
-
-impl Drop for Front {
-    /// Takes the socket's name away, so that programs learn at once that there is no daemon; also
-    /// if the daemon did not come to its work.
-    fn drop(&mut self) {
-        // Somebody may have removed it already.
-        let _ = std::fs::remove_file(&self.config.socket);
     }
 }
 
@@ -403,7 +351,7 @@ impl Front {
 
     fn accept(&mut self, cx: &mut Context<'_>) {
         for _ in 0..ACCEPTS {
-            match unix::accept(&self.listener) {
+            match self.door.accept(cx) {
                 Ok((fd, peer)) => {
                     self.counters.accepted += 1;
                     if !self.pending.begin(peer.uid) {
@@ -428,15 +376,6 @@ impl Front {
                     self.read_frame(token, cx);
                 }
                 Err(Errno::AGAIN) => return,
-                Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => {
-                    tracing::warn!("out of descriptors or memory: new applications wait");
-                    let _ = cx
-                        .poller
-                        .modify(&self.listener, TOKEN | LISTENER, Interest::NONE);
-                    self.timers
-                        .insert((cx.now + OUT_OF_DESCRIPTORS, Timer::Accept));
-                    return;
-                }
                 // This one is gone already; the next may be fine.
                 Err(_) => {}
             }

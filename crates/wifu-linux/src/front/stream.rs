@@ -10,7 +10,7 @@
 //! watched; [`Stream::input`] remembers that there was one, across times when the send buffer is
 //! full.
 
-use super::Context;
+use super::context::Context;
 use super::unix;
 use crate::poller::Interest;
 use core::net::SocketAddrV4;

@@ -1,8 +1,9 @@
 //! What users may do, and how much of the daemon one of them can take.
 
+use super::Front;
+use super::context::Context;
 use super::memory::{Memory, Why};
 use super::unix::Peer;
-use super::{Context, Front};
 use core::net::SocketAddrV4;
 use std::collections::BTreeMap;
 

@@ -1,0 +1,52 @@
+//! What every part of the front works with.
+
+use crate::poller::Poller;
+use core::net::Ipv4Addr;
+use std::io;
+use std::sync::Arc;
+use wifu_engine::Blueprint;
+use wifu_engine::endpoint::Endpoint;
+use wifu_wire::Time;
+
+/// Marks tokens of the front: the upper half of a token, whose lower half is an index.
+pub(super) const TOKEN: u64 = 0x4657 << 48;
+
+/// Whether an event of the poller is the front's.
+pub fn is_front_token(token: u64) -> bool {
+    token >> 48 == TOKEN >> 48
+}
+
+/// What the front needs from the daemon beside the endpoint.
+pub trait Host {
+    /// The blueprint of a composition text, ready for traffic: carriers understand its protocol.
+    ///
+    /// # Errors
+    /// What is wrong with the text, for the user to read.
+    fn blueprint(&mut self, spec: &str) -> Result<Arc<Blueprint>, String>;
+
+    /// The address that connections of a blueprint to `remote` come from.
+    ///
+    /// # Errors
+    /// What the system says if there is no route.
+    fn source_for(&mut self, blueprint: &Blueprint, remote: Ipv4Addr) -> io::Result<Ipv4Addr> {
+        let _ = blueprint;
+        Ok(crate::carrier::route_to(remote)?.source)
+    }
+
+    /// An address that connections may have though the kernel does not know it as this host's.
+    fn own_address(&self) -> Option<Ipv4Addr> {
+        None
+    }
+}
+
+/// What every call works with.
+pub struct Context<'a> {
+    /// The endpoint with all connections.
+    pub endpoint: &'a mut Endpoint,
+    /// Where descriptors are watched.
+    pub poller: &'a Poller,
+    /// What the daemon knows beside: protocols and routes.
+    pub host: &'a mut dyn Host,
+    /// The time of this round.
+    pub now: Time,
+}
