@@ -1,9 +1,9 @@
 //! Connections: begun by applications, and handed to listening ones.
 
-use super::memory::{self, Why};
+use super::memory::Why;
 use super::stream::{self, Step, Stream};
 use super::unix::{self, Peer};
-use super::{App, Context, DIAL_EVERY, DIALS, Dial, Front, Role, Timer, as_strs, serve, users};
+use super::{App, Context, DIAL_EVERY, DIALS, Dial, Front, Role, Timer, serve, users};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use wifu_engine::endpoint::{ConnId, ListenId};
@@ -33,11 +33,9 @@ impl Front {
         let Some(peer) = self.app(token).map(|a| a.peer) else {
             return;
         };
-        let spec = memory::merge(spec, as_strs(self.memory(peer.uid).options(cookie)));
-        let opened = cx.host.blueprint(&spec).map_err(|text| Why {
-            errno: libc::EPROTONOSUPPORT,
-            text: Some(text),
-        });
+        let spec = self.memories.of(peer.uid).merged(cookie, spec);
+        let opened = cx.host.blueprint(&spec);
+        let opened = opened.map_err(|text| Why::text(libc::EPROTONOSUPPORT, text));
         let opened = opened.and_then(|b| {
             users::check_local(peer, local, cx)?;
             serve::open(&b, local, remote, cx)
@@ -45,7 +43,7 @@ impl Front {
         let conn = match opened {
             Ok(conn) => conn,
             Err(why) => {
-                self.memory(peer.uid).fail(cookie, why);
+                self.memories.of(peer.uid).fail(cookie, why);
                 self.remove(token);
                 return;
             }
@@ -57,7 +55,7 @@ impl Front {
         stream.linger0 = options.has(Options::LINGER0);
         stream.spec = spec;
         if options.has(Options::NODELAY) {
-            serve::set_nodelay(conn, true, cx);
+            stream.set_nodelay(true, cx);
         }
         let Some(app) = self.app(token) else { return };
         app.role = Role::Stream(Box::new(stream));
@@ -97,7 +95,7 @@ impl Front {
                 let local = listener.local;
                 tracing::debug!("{local} does not take a connection: {e}");
                 cx.endpoint.abort(cx.now, conn);
-                self.probe_one(dial.listener, cx);
+                self.listeners.probe_one(dial.listener, cx);
             }
         }
     }
@@ -106,8 +104,7 @@ impl Front {
     fn untrue(&mut self, conn: ConnId, id: ListenId, cx: &mut Context<'_>) {
         self.counters.untaken += 1;
         cx.endpoint.abort(cx.now, conn);
-        self.drop_listener(id, cx);
-        self.save();
+        self.listeners.drop_one(id, cx);
     }
 
     fn hand_over(&mut self, conn: ConnId, fd: OwnedFd, dial: Dial, cx: &mut Context<'_>) {
@@ -126,7 +123,9 @@ impl Front {
             stream.on_over(fault);
         }
         let peer = Peer { uid: l.uid, pid: 0 };
-        let nodelay = l.has(Options::NODELAY);
+        if l.has(Options::NODELAY) {
+            stream.set_nodelay(true, cx);
+        }
         let app = App {
             fd,
             peer,
@@ -138,9 +137,6 @@ impl Front {
         self.counters.handed += 1;
         self.greeting.insert(token);
         self.by_conn.insert(conn, token);
-        if nodelay {
-            serve::set_nodelay(conn, true, cx);
-        }
         self.advance(token, cx);
     }
 
@@ -170,7 +166,7 @@ impl Front {
         let Step::Over(fault) = step else { return };
         if let (Some(cookie), Some(fault)) = (cookie, fault) {
             let errno = errno(fault, connecting);
-            self.memory(uid).fail(cookie, Why::errno(errno));
+            self.memories.of(uid).fail(cookie, Why::errno(errno));
         }
         self.remove(token);
     }

@@ -1,14 +1,22 @@
 //! Listening sockets of applications: what they were registered with, whether they still exist, and
 //! the file from which a restarted daemon takes them up again.
 
-use super::unix::Diagnosis;
+use super::context::Context;
+use super::memory::Why;
+use super::options::{LINGER0, NODELAY, merge, normal};
+use super::unix::{Diagnosis, Peer};
+use super::users;
 use core::net::SocketAddrV4;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use wifu_engine::endpoint::ListenId;
 use wifu_wire::front::{Name, Options};
+use wifu_wire::{Span, Time};
+
+/// How often existing listeners are looked at.
+const PROBE_EVERY: Span = Span(250_000_000);
 
 /// A socket on which an application listens; kept in a file for the next daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,24 +49,34 @@ impl Listener {
     }
 }
 
-/// All listening sockets, and how the kernel is asked whether they still exist.
-#[derive(Default)]
+/// All listening sockets, the file that keeps them, and how the kernel is asked whether they still
+/// exist.
 pub(super) struct Listeners {
     by_id: BTreeMap<ListenId, Listener>,
     diagnosis: Option<Diagnosis>,
+    state: PathBuf,
+    /// When they are looked at next.
+    probe: Time,
+    /// How many were found dead.
+    gone: u64,
 }
 
 impl Listeners {
-    pub(super) fn new() -> Listeners {
-        // Where the kernel lacks it, /proc says the same more slowly.
+    /// None yet; `state` is the file for the next daemon.
+    pub(super) fn new(state: PathBuf) -> Listeners {
         Listeners {
             by_id: BTreeMap::new(),
+            // Where the kernel lacks it, /proc says the same more slowly.
             diagnosis: Diagnosis::new().ok(),
+            state,
+            probe: Time::NEVER,
+            gone: 0,
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.by_id.is_empty()
+    /// How many were found dead.
+    pub(super) fn gone(&self) -> u64 {
+        self.gone
     }
 
     pub(super) fn get(&self, id: ListenId) -> Option<&Listener> {
@@ -75,16 +93,103 @@ impl Listeners {
             .find(|(_, l)| l.cookie == cookie && (uid == 0 || uid == l.uid))
     }
 
-    pub(super) fn conflict(&self, local: SocketAddrV4) -> Option<(ListenId, &Listener)> {
-        self.iter().find(|(_, l)| l.conflicts(local))
+    /// Takes up those of a daemon before this one, as far as they still exist. Gives how many.
+    ///
+    /// # Errors
+    /// If the file can't be read.
+    pub(super) fn restore(&mut self, cx: &mut Context<'_>) -> io::Result<usize> {
+        let mut n = 0;
+        for l in load(&self.state)? {
+            if !self.lives(&l) {
+                continue;
+            }
+            match self.register(l, cx) {
+                Ok(()) => n += 1,
+                Err(why) => tracing::warn!("a listening socket is lost: {why:?}"),
+            }
+        }
+        self.save();
+        Ok(n)
     }
 
-    pub(super) fn insert(&mut self, id: ListenId, l: Listener) {
+    /// An application's request to listen.
+    ///
+    /// # Errors
+    /// Why it may not or can't.
+    pub(super) fn listen(
+        &mut self,
+        l: Listener,
+        peer: Peer,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Why> {
+        let foreign = |(_, other): (_, &Listener)| other.cookie == l.cookie && other.uid != l.uid;
+        if l.uid != 0 && self.by_cookie(l.cookie, 0).is_some_and(foreign) {
+            return Err(Why::errno(libc::EPERM));
+        }
+        users::check_port(peer, l.local.port())?;
+        if !self.lives(&l) {
+            let text = format!("no socket {} listens at {}", l.inode, l.local);
+            return Err(Why::text(libc::EINVAL, text));
+        }
+        self.register(l, cx)?;
+        self.save();
+        Ok(())
+    }
+
+    /// Sets an option of `l`, one of these: connections accepted from now on get it.
+    ///
+    /// # Errors
+    /// What is wrong with the option, or why nobody can listen so.
+    pub(super) fn set(
+        &mut self,
+        mut l: Listener,
+        (name, value): (&str, &str),
+        cx: &mut Context<'_>,
+    ) -> Result<(), Why> {
+        let bit = match name {
+            NODELAY => Some(Options::NODELAY),
+            LINGER0 => Some(Options::LINGER0),
+            _ => None,
+        };
+        match bit {
+            Some(bit) if value == "on" => l.options |= bit.0,
+            Some(bit) => l.options &= !bit.0,
+            None => l.spec = merge(&l.spec, [(name, normal(name, value).as_str())]),
+        }
+        if let Err(text) = cx.host.blueprint(&l.spec) {
+            return Err(Why::text(libc::EINVAL, text));
+        }
+        self.register(l, cx)?;
+        self.save();
+        Ok(())
+    }
+
+    /// Opens a listener in the endpoint and keeps it.
+    fn register(&mut self, l: Listener, cx: &mut Context<'_>) -> Result<(), Why> {
+        while let Some((id, other)) = self.conflict(l.local) {
+            if other.cookie != l.cookie && self.lives(other) {
+                return Err(Why::errno(libc::EADDRINUSE));
+            }
+            // The same socket again, or one that is gone.
+            self.by_id.remove(&id);
+            cx.endpoint.unlisten(id);
+        }
+        let blueprint = cx.host.blueprint(&l.spec);
+        let blueprint = blueprint.map_err(|text| Why::text(libc::EPROTONOSUPPORT, text))?;
+        // The backlog bounds embryonic connections here and complete ones in the kernel's queue;
+        // small ones would make bursts of connections lose their SYNs.
+        let backlog = (l.backlog as usize).clamp(128, 4096);
+        let id = cx
+            .endpoint
+            .listen(&blueprint, l.local, backlog)
+            .map_err(|_| Why::errno(libc::EADDRINUSE))?;
         self.by_id.insert(id, l);
+        self.probe = self.probe.min(cx.now + PROBE_EVERY);
+        Ok(())
     }
 
-    pub(super) fn remove(&mut self, id: ListenId) -> Option<Listener> {
-        self.by_id.remove(&id)
+    fn conflict(&self, local: SocketAddrV4) -> Option<(ListenId, &Listener)> {
+        self.iter().find(|(_, l)| l.conflicts(local))
     }
 
     /// Whether the application's socket still listens under its name. If nobody can tell, it does.
@@ -97,23 +202,88 @@ impl Listeners {
         told.unwrap_or(true)
     }
 
+    /// When [`Listeners::handle_timeout`] wants to be called.
+    pub(super) fn poll_timeout(&self) -> Time {
+        self.probe
+    }
+
+    /// When it is time: drops those whose application is gone.
+    pub(super) fn handle_timeout(&mut self, cx: &mut Context<'_>) {
+        if self.probe > cx.now {
+            return;
+        }
+        let dead = self.dead();
+        for id in &dead {
+            self.remove(*id, cx);
+        }
+        if !dead.is_empty() {
+            self.save();
+        }
+        self.probe = if self.by_id.is_empty() {
+            Time::NEVER
+        } else {
+            cx.now + PROBE_EVERY
+        };
+    }
+
+    /// Drops one if its application is gone.
+    pub(super) fn probe_one(&mut self, id: ListenId, cx: &mut Context<'_>) {
+        if self.get(id).is_some_and(|l| !self.lives(l)) {
+            self.drop_one(id, cx);
+        }
+    }
+
+    /// Drops one that is not what was registered.
+    pub(super) fn drop_one(&mut self, id: ListenId, cx: &mut Context<'_>) {
+        self.remove(id, cx);
+        self.save();
+    }
+
+    /// The orderly end: the file stays if there are any, for the next daemon.
+    pub(super) fn close(mut self) {
+        for id in self.dead() {
+            self.by_id.remove(&id);
+        }
+        self.save();
+    }
+
+    fn dead(&self) -> Vec<ListenId> {
+        let dead = self.iter().filter(|(_, l)| !self.lives(l));
+        dead.map(|(id, _)| id).collect()
+    }
+
+    fn remove(&mut self, id: ListenId, cx: &mut Context<'_>) {
+        if let Some(l) = self.by_id.remove(&id) {
+            tracing::debug!("nobody listens at {} any more", l.local);
+            self.gone += 1;
+        }
+        cx.endpoint.unlisten(id);
+    }
+
+    fn save(&self) {
+        if let Err(e) = self.write() {
+            let path = self.state.display();
+            tracing::warn!("{path}: {e}; a restarted daemon will not know listening sockets");
+        }
+    }
+
     /// Writes all to the file, which is never seen half written; there is none for no listeners.
-    pub(super) fn save(&self, path: &Path) -> io::Result<()> {
+    fn write(&self) -> io::Result<()> {
         if self.by_id.is_empty() {
-            return match std::fs::remove_file(path) {
+            return match std::fs::remove_file(&self.state) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
                 _ => Ok(()),
             };
         }
         let all: Vec<&Listener> = self.by_id.values().collect();
-        let new = path.with_extension("new");
+        let new = self.state.with_extension("new");
         std::fs::write(&new, serde_json::to_vec_pretty(&all)?)?;
-        std::fs::rename(new, path)
+        std::fs::rename(new, &self.state)
     }
 }
 
-/// What [`Listeners::save`] wrote; nothing if there is no such file.
-pub(super) fn load(path: &Path) -> io::Result<Vec<Listener>> {
+/// What [`Listeners::write`] wrote; nothing if there is no such file.
+fn load(path: &Path) -> io::Result<Vec<Listener>> {
     match std::fs::read(path) {
         Ok(b) => Ok(serde_json::from_slice(&b)?),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -183,9 +353,9 @@ mod tests {
         };
         let mut endpoint = wifu_engine::endpoint::Endpoint::new(Default::default());
         let id = endpoint_id(&mut endpoint);
-        let mut all = Listeners::default();
-        all.insert(id, l.clone());
-        all.save(&path).unwrap();
+        let mut all = Listeners::new(path.clone());
+        all.by_id.insert(id, l.clone());
+        all.write().unwrap();
         assert_eq!(load(&path).unwrap(), [l]);
         std::fs::write(&path, "{").unwrap();
         assert!(load(&path).is_err());

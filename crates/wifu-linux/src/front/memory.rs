@@ -1,6 +1,8 @@
 //! What the front remembers about sockets that are no connection: options set before `connect` or
 //! `listen`, and why a connection failed. Bounded: the oldest is forgotten.
 
+use super::context::Host;
+use super::options::{LINGER0, NODELAY, PROTOCOL, merge, normal};
 use std::collections::{BTreeMap, VecDeque};
 
 /// How many sockets are remembered.
@@ -19,6 +21,11 @@ pub(super) struct Why {
 impl Why {
     pub(super) fn errno(errno: i32) -> Why {
         Why { errno, text: None }
+    }
+
+    pub(super) fn text(errno: i32, text: impl Into<String>) -> Why {
+        let text = Some(text.into());
+        Why { errno, text }
     }
 }
 
@@ -58,7 +65,7 @@ impl Memory {
     }
 
     /// Keeps an option; false if there are too many.
-    pub(super) fn set(&mut self, cookie: u64, name: &str, value: &str) -> bool {
+    fn set(&mut self, cookie: u64, name: &str, value: &str) -> bool {
         let options = &mut self.entry(cookie).options;
         if let Some((_, old)) = options.iter_mut().find(|(n, _)| n == name) {
             value.clone_into(old);
@@ -71,47 +78,69 @@ impl Memory {
         fits
     }
 
-    pub(super) fn options(&self, cookie: u64) -> &[(String, String)] {
+    /// Keeps an option for `connect` or `listen`: tried at once, so that the program learns of
+    /// mistakes.
+    ///
+    /// # Errors
+    /// What is wrong with the composition that it makes of `spec`.
+    pub(super) fn set_early(
+        &mut self,
+        cookie: u64,
+        spec: &str,
+        (name, value): (&str, &str),
+        host: &mut dyn Host,
+    ) -> Result<(), Why> {
+        if matches!(name, NODELAY | LINGER0) {
+            // The library keeps these itself and tells them with the connection.
+            return Ok(());
+        }
+        let value = &normal(name, value);
+        let have = as_strs(self.options(cookie));
+        let merged = merge(spec, have.chain([(name, value.as_str())]));
+        if let Err(first) = host.blueprint(&merged) {
+            // TCP_CONGESTION with the kernel's names: "cubic" is our "tcp-cubic".
+            let longer = format!("tcp-{value}");
+            if name == PROTOCOL && host.blueprint(&longer).is_ok() {
+                self.set(cookie, name, &longer);
+                return Ok(());
+            }
+            let errno = if name == PROTOCOL {
+                libc::ENOENT
+            } else {
+                libc::EINVAL
+            };
+            return Err(Why::text(errno, first));
+        }
+        if !self.set(cookie, name, value) {
+            return Err(Why::errno(libc::ENOBUFS));
+        }
+        Ok(())
+    }
+
+    /// A composition text with the options of a socket merged in.
+    pub(super) fn merged(&self, cookie: u64, spec: &str) -> String {
+        merge(spec, as_strs(self.options(cookie)))
+    }
+
+    fn options(&self, cookie: u64) -> &[(String, String)] {
         self.entries.get(&cookie).map_or(&[], |e| &e.options)
     }
 }
 
-/// A composition text with options merged in: a later value replaces an earlier one, and the option
-/// [`PROTOCOL`] replaces all before it.
-pub(super) fn merge<'a>(
-    spec: &'a str,
-    options: impl IntoIterator<Item = (&'a str, &'a str)> + Clone,
-) -> String {
-    let protocol = options.clone().into_iter().find(|(n, _)| *n == PROTOCOL);
-    let base = protocol.map_or(spec, |(_, v)| v);
-    let mut words = base.split(',').map(str::trim);
-    let name = words.next().unwrap_or_default();
-    let mut params: Vec<(&str, &str)> = Vec::new();
-    let given = words
-        .filter(|w| !w.is_empty())
-        .map(|w| w.split_once('=').unwrap_or((w, "")));
-    for (key, value) in given.chain(options.into_iter().filter(|(n, _)| *n != PROTOCOL)) {
-        let (key, value) = (key.trim(), value.trim());
-        match params.iter_mut().find(|(k, _)| *k == key) {
-            Some(p) => p.1 = value,
-            None => params.push((key, value)),
-        }
-    }
-    let mut text = name.to_owned();
-    for (key, value) in params {
-        text.push(',');
-        text.push_str(key);
-        // A word without "=" stays one, so that the composition's own error names it.
-        if !value.is_empty() {
-            text.push('=');
-            text.push_str(value);
-        }
-    }
-    text
+fn as_strs(options: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> + Clone {
+    options.iter().map(|(n, v)| (n.as_str(), v.as_str()))
 }
 
-/// The option that holds the composition itself.
-pub(super) const PROTOCOL: &str = "protocol";
+/// The memories of all users.
+#[derive(Debug, Default)]
+pub(super) struct Memories(BTreeMap<u32, Memory>);
+
+impl Memories {
+    /// What is remembered for a user's sockets.
+    pub(super) fn of(&mut self, uid: u32) -> &mut Memory {
+        self.0.entry(uid).or_default()
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -151,20 +180,5 @@ mod tests {
         assert!(m.set(1, "p3", "2"));
         assert_eq!(m.options(1)[3], ("p3".to_owned(), "2".to_owned()));
         assert!(m.options(2).is_empty());
-    }
-
-    #[test]
-    fn later_values_win_and_a_protocol_replaces_all() {
-        assert_eq!(
-            merge("tcp-reno, iw=4", [("iw", "7"), ("mss", "1000")]),
-            "tcp-reno,iw=7,mss=1000"
-        );
-        assert_eq!(
-            merge("tcp-reno,iw=4", [("mss", "9"), (PROTOCOL, "x,a=1")]),
-            "x,a=1,mss=9"
-        );
-        assert_eq!(merge("tcp-reno", []), "tcp-reno");
-        assert_eq!(merge("tcp-reno,junk", []), "tcp-reno,junk");
-        assert_eq!(merge("", []), "");
     }
 }

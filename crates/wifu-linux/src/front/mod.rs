@@ -9,8 +9,8 @@ mod connections;
 mod context;
 mod door;
 mod listeners;
-mod listening;
 mod memory;
+mod options;
 mod report;
 mod serve;
 mod stream;
@@ -25,7 +25,7 @@ use crate::poller::{Event, Interest, Poller};
 use context::TOKEN;
 use door::{DOOR, Door};
 use listeners::Listeners;
-use memory::Memory;
+use memory::Memories;
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -41,8 +41,6 @@ use wifu_wire::{Span, Time};
 
 /// How long a new connection may take to send its frame, or an answer to leave.
 const PATIENCE: Span = Span(5_000_000_000);
-/// How often existing listeners are looked at.
-const PROBE_EVERY: Span = Span(250_000_000);
 /// How soon a full accept queue is tried again.
 const DIAL_EVERY: Span = Span(10_000_000);
 /// How long a connection waits for room in the accept queue.
@@ -119,13 +117,11 @@ struct Dial {
 enum Timer {
     Patience(u64),
     Dial(ConnId),
-    Probe,
 }
 
 /// The application side of a daemon (see the module).
 pub struct Front {
     door: Door,
-    state: PathBuf,
     slots: Vec<Slot>,
     free: Vec<u32>,
     pending: Pending,
@@ -137,7 +133,7 @@ pub struct Front {
     dials: BTreeMap<ConnId, Dial>,
     dialled: u64,
     listeners: Listeners,
-    memories: BTreeMap<u32, Memory>,
+    memories: Memories,
     timers: BTreeSet<(Time, Timer)>,
     counters: FrontCounters,
 }
@@ -156,7 +152,6 @@ impl Front {
         } = config;
         Ok(Front {
             door: Door::open(socket, mode, group, poller)?,
-            state,
             slots: Vec::new(),
             free: Vec::new(),
             pending: Pending::default(),
@@ -165,8 +160,8 @@ impl Front {
             greeting: BTreeSet::new(),
             dials: BTreeMap::new(),
             dialled: 0,
-            listeners: Listeners::new(),
-            memories: BTreeMap::new(),
+            listeners: Listeners::new(state),
+            memories: Memories::default(),
             timers: BTreeSet::new(),
             counters: FrontCounters::default(),
         })
@@ -178,18 +173,7 @@ impl Front {
     /// # Errors
     /// If the file can't be read.
     pub fn restore(&mut self, cx: &mut Context<'_>) -> io::Result<usize> {
-        let mut n = 0;
-        for l in listeners::load(&self.state)? {
-            if !self.listeners.lives(&l) {
-                continue;
-            }
-            match self.register(l, cx) {
-                Ok(()) => n += 1,
-                Err(why) => tracing::warn!("a listening socket is lost: {why:?}"),
-            }
-        }
-        self.save();
-        Ok(n)
+        self.listeners.restore(cx)
     }
 
     /// Something happened at a descriptor whose token the front claims.
@@ -252,12 +236,14 @@ impl Front {
     /// When [`Front::handle_timeout`] wants to be called.
     pub fn poll_timeout(&self) -> Time {
         let timer = self.timers.first().map_or(Time::NEVER, |(at, _)| *at);
-        timer.min(self.door.poll_timeout())
+        let others = self.listeners.poll_timeout().min(self.door.poll_timeout());
+        timer.min(others)
     }
 
     /// Do what is due: give up on silent applications, try full accept queues again, look for dead
     /// listening sockets.
     pub fn handle_timeout(&mut self, cx: &mut Context<'_>) {
+        self.listeners.handle_timeout(cx);
         self.door.handle_timeout(cx);
         while let Some((at, timer)) = self.timers.first().copied() {
             if at > cx.now {
@@ -271,14 +257,16 @@ impl Front {
                         self.dial(conn, dial, cx);
                     }
                 }
-                Timer::Probe => self.probe(cx),
             }
         }
     }
 
     /// What happened since the start.
     pub fn counters(&self) -> FrontCounters {
-        self.counters
+        FrontCounters {
+            listeners_gone: self.listeners.gone(),
+            ..self.counters
+        }
     }
 
     /// How many applications' sockets are open.
@@ -292,14 +280,8 @@ impl Front {
     }
 
     /// The orderly end: the list of listening sockets stays if there are any, for the next daemon.
-    pub fn close(mut self) {
-        let listeners = &self.listeners;
-        let gone = |(id, l)| (!listeners.lives(l)).then_some(id);
-        let dead: Vec<ListenId> = listeners.iter().filter_map(gone).collect();
-        for id in dead {
-            self.listeners.remove(id);
-        }
-        self.save();
+    pub fn close(self) {
+        self.listeners.close();
     }
 }
 
@@ -431,8 +413,4 @@ impl Front {
             tracing::debug!("process {pid} of user {uid} sent garbage: {why}");
         }
     }
-}
-
-fn as_strs(options: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> + Clone {
-    options.iter().map(|(n, v)| (n.as_str(), v.as_str()))
 }

@@ -1,28 +1,19 @@
 //! Requests that get an answer.
 
 use super::listeners::Listener;
-use super::memory::{self, PROTOCOL, Why};
+use super::memory::Why;
+use super::options::PROTOCOL;
 use super::report;
 use super::unix::Peer;
-use super::{App, Context, Front, PATIENCE, Role, Timer, as_strs, unix, users};
+use super::{App, Context, Front, PATIENCE, Role, Timer, unix};
 use core::net::{Ipv4Addr, SocketAddrV4};
 use rustix::io::Errno;
 use serde_json::{Value, json};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use wifu_engine::Blueprint;
-use wifu_engine::descriptor::Value as Param;
 use wifu_engine::endpoint::{ConnId, ConnectError};
-use wifu_wire::front::{Answer, MAX_REQUEST, Options, Request};
-
-/// Options of the socket, beside the composition's parameters.
-const NODELAY: &str = "nodelay";
-const LINGER0: &str = "linger0";
-/// Parameters that `SO_SNDBUF` and `SO_RCVBUF` stand for, in octets as the engine allows them.
-const BUFFERS: [&str; 2] = ["snd_buf", "rcv_wnd"];
-const BUFFER_RANGE: (u64, u64) = (1_000, 1 << 30);
-/// The parameter that `TCP_NODELAY` is the opposite of.
-const NAGLE: &str = "nagle";
+use wifu_wire::front::{Answer, MAX_REQUEST, Request};
 
 /// Stands for "no address" in answers.
 const NOBODY: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
@@ -59,6 +50,10 @@ impl Reply {
         }
     }
 
+    fn done(done: Result<(), Why>) -> Reply {
+        done.map_or_else(Reply::because, |()| Reply::default())
+    }
+
     fn encode(&self) -> Vec<u8> {
         let answer = Answer {
             errno: self.errno as u32,
@@ -89,10 +84,9 @@ pub(super) fn open(
     remote: SocketAddrV4,
     cx: &mut Context<'_>,
 ) -> Result<ConnId, Why> {
-    let because = |errno: i32| Why { errno, text: None };
     let ip: Ipv4Addr = if local.ip().is_unspecified() {
         let found = cx.host.source_for(blueprint, *remote.ip());
-        found.map_err(|e| because(e.raw_os_error().unwrap_or(libc::ENETUNREACH)))?
+        found.map_err(|e| Why::errno(e.raw_os_error().unwrap_or(libc::ENETUNREACH)))?
     } else {
         *local.ip()
     };
@@ -100,24 +94,10 @@ pub(super) fn open(
     cx.endpoint
         .connect(cx.now, blueprint, local, remote)
         .map_err(|e| match e {
-            ConnectError::InUse(_) | ConnectError::NoPorts => because(libc::EADDRNOTAVAIL),
-            ConnectError::TooMany => because(libc::ENOBUFS),
-            e => Why {
-                errno: libc::EINVAL,
-                text: Some(e.to_string()),
-            },
+            ConnectError::InUse(_) | ConnectError::NoPorts => Why::errno(libc::EADDRNOTAVAIL),
+            ConnectError::TooMany => Why::errno(libc::ENOBUFS),
+            e => Why::text(libc::EINVAL, e.to_string()),
         })
-}
-
-/// `TCP_NODELAY`: means nothing to compositions that never wait anyway.
-pub(super) fn set_nodelay(conn: ConnId, on: bool, cx: &mut Context<'_>) {
-    let waits = |b: &Blueprint| matches!(b.value(NAGLE), Some(Param::Flag(_)));
-    if cx.endpoint.conn(conn).is_some_and(|c| waits(c.blueprint())) {
-        let nagle = if on { "off" } else { "on" };
-        if let Err(e) = cx.endpoint.set_param(conn, NAGLE, nagle) {
-            tracing::debug!("TCP_NODELAY: {e}");
-        }
-    }
 }
 
 impl Front {
@@ -143,8 +123,8 @@ impl Front {
             self.meet((cookie, uid), cx);
         }
         let reply = match *request {
-            Request::Listen { .. } => self.listen(request, peer, cx),
-            Request::Why { cookie } => match self.memory(uid).why(cookie) {
+            Request::Listen { .. } => Reply::done(self.listen(request, peer, cx)),
+            Request::Why { cookie } => match self.memories.of(uid).why(cookie) {
                 Some(why) => Reply::because(why.clone()),
                 None => Reply::errno(libc::ENOENT),
             },
@@ -160,7 +140,7 @@ impl Front {
                 spec,
                 name,
                 value,
-            } => self.set_option((cookie, uid), spec, (name, value), cx),
+            } => Reply::done(self.set_option((cookie, uid), spec, (name, value), cx)),
             Request::GetOpt { cookie, spec, name } => self.option((cookie, uid), spec, name, cx),
             Request::Info { cookie } => self.info((cookie, uid), cx),
             Request::Stats => Reply::value(self.stats(uid, cx).to_string()),
@@ -264,7 +244,12 @@ impl Front {
         }
     }
 
-    fn listen(&mut self, request: &Request<'_>, peer: Peer, cx: &mut Context<'_>) -> Reply {
+    fn listen(
+        &mut self,
+        request: &Request<'_>,
+        peer: Peer,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Why> {
         let Request::Listen {
             cookie,
             inode,
@@ -274,150 +259,38 @@ impl Front {
             options,
         } = *request
         else {
-            return Reply::errno(libc::EINVAL);
+            return Err(Why::errno(libc::EINVAL));
         };
         let uid = peer.uid;
-        let spec = memory::merge(spec, as_strs(self.memory(uid).options(cookie)));
-        let options = options.0;
-        let l = Listener {
+        let listener = Listener {
             cookie,
             inode,
             local,
-            spec,
+            spec: self.memories.of(uid).merged(cookie, spec),
             backlog,
-            options,
+            options: options.0,
             uid,
         };
-        let foreign = |(_, other): (_, &Listener)| other.cookie == cookie && other.uid != uid;
-        if uid != 0 && self.listeners.by_cookie(cookie, 0).is_some_and(foreign) {
-            return Reply::errno(libc::EPERM);
-        }
-        if let Err(why) = users::check_port(peer, local.port()) {
-            return Reply::because(why);
-        }
-        if !self.listeners.lives(&l) {
-            let text = format!("no socket {inode} listens at {local}");
-            return Reply {
-                errno: libc::EINVAL,
-                ..Reply::value(text)
-            };
-        }
-        match self.register(l, cx) {
-            Ok(()) => {
-                self.save();
-                Reply::default()
-            }
-            Err(why) => Reply::because(why),
-        }
+        self.listeners.listen(listener, peer, cx)
     }
 
+    /// For what the socket is by now.
     fn set_option(
         &mut self,
         key: (u64, u32),
         spec: &str,
-        (name, value): (&str, &str),
+        option: (&str, &str),
         cx: &mut Context<'_>,
-    ) -> Reply {
+    ) -> Result<(), Why> {
+        let (cookie, uid) = key;
         if let Some(s) = self.stream(key) {
-            let conn = s.conn;
-            match name {
-                LINGER0 => s.linger0 = value == "on",
-                NODELAY => set_nodelay(conn, value == "on", cx),
-                PROTOCOL => {
-                    let text = "the protocol is fixed once the connection exists";
-                    return Reply {
-                        errno: libc::EISCONN,
-                        ..Reply::value(text)
-                    };
-                }
-                // Programs size buffers whenever they like. Here it counts before the connection.
-                n if BUFFERS.contains(&n) => {}
-                _ => match cx.endpoint.set_param(conn, name, value) {
-                    Ok(_) => s.spec = memory::merge(&s.spec, [(name, value)]),
-                    Err(e) => {
-                        return Reply {
-                            errno: libc::EINVAL,
-                            ..Reply::value(e.to_string())
-                        };
-                    }
-                },
-            }
-            return Reply::default();
+            return s.set(option, cx);
         }
-        if let Some((_, l)) = self.listeners.by_cookie(key.0, key.1) {
-            return self.set_on_listener(l.clone(), (name, value), cx);
+        if let Some((_, l)) = self.listeners.by_cookie(cookie, uid) {
+            return self.listeners.set(l.clone(), option, cx);
         }
-        self.set_early(key, spec, (name, value), cx)
-    }
-
-    /// Before `connect` or `listen`: tried at once, so that the program learns of mistakes.
-    fn set_early(
-        &mut self,
-        (cookie, uid): (u64, u32),
-        spec: &str,
-        (name, value): (&str, &str),
-        cx: &mut Context<'_>,
-    ) -> Reply {
-        if matches!(name, NODELAY | LINGER0) {
-            // The library keeps these itself and tells them with the connection.
-            return Reply::default();
-        }
-        let value = &normal(name, value);
-        let have = as_strs(self.memory(uid).options(cookie));
-        let merged = memory::merge(spec, have.chain([(name, value.as_str())]));
-        if let Err(first) = cx.host.blueprint(&merged) {
-            // TCP_CONGESTION with the kernel's names: "cubic" is our "tcp-cubic".
-            let longer = format!("tcp-{value}");
-            if name == PROTOCOL && cx.host.blueprint(&longer).is_ok() {
-                self.memory(uid).set(cookie, name, &longer);
-                return Reply::default();
-            }
-            let errno = if name == PROTOCOL {
-                libc::ENOENT
-            } else {
-                libc::EINVAL
-            };
-            return Reply {
-                errno,
-                ..Reply::value(first)
-            };
-        }
-        if !self.memory(uid).set(cookie, name, value) {
-            return Reply::errno(libc::ENOBUFS);
-        }
-        Reply::default()
-    }
-
-    /// Connections accepted from now on get it.
-    fn set_on_listener(
-        &mut self,
-        mut l: Listener,
-        (name, value): (&str, &str),
-        cx: &mut Context<'_>,
-    ) -> Reply {
-        let bit = match name {
-            NODELAY => Some(Options::NODELAY),
-            LINGER0 => Some(Options::LINGER0),
-            _ => None,
-        };
-        match bit {
-            Some(bit) if value == "on" => l.options |= bit.0,
-            Some(bit) => l.options &= !bit.0,
-            None => l.spec = memory::merge(&l.spec, [(name, normal(name, value).as_str())]),
-        }
-        if let Err(text) = cx.host.blueprint(&l.spec) {
-            return Reply {
-                errno: libc::EINVAL,
-                ..Reply::value(text)
-            };
-        }
-        match self.register(l, cx) {
-            Ok(()) => {
-                self.save();
-                Reply::default()
-            }
-            Err(why) => Reply::because(why),
-        }
+        let memory = self.memories.of(uid);
+        memory.set_early(cookie, spec, option, cx.host)
     }
 
     fn option(
@@ -431,7 +304,7 @@ impl Front {
             (Some(spec), _) => spec,
             (None, _) => match self.listeners.by_cookie(cookie, uid) {
                 Some((_, l)) => l.spec.clone(),
-                None => memory::merge(spec, as_strs(self.memory(uid).options(cookie))),
+                None => self.memories.of(uid).merged(cookie, spec),
             },
         };
         if name == PROTOCOL {
@@ -442,16 +315,10 @@ impl Front {
                 Some(v) => Reply::value(v.to_string()),
                 None => {
                     let text = format!("{spec} has no parameter \"{name}\"");
-                    Reply {
-                        errno: libc::ENOENT,
-                        ..Reply::value(text)
-                    }
+                    Reply::because(Why::text(libc::ENOENT, text))
                 }
             },
-            Err(text) => Reply {
-                errno: libc::EINVAL,
-                ..Reply::value(text)
-            },
+            Err(text) => Reply::because(Why::text(libc::EINVAL, text)),
         }
     }
 
@@ -503,13 +370,5 @@ fn cookie_of(request: &Request<'_>) -> Option<u64> {
         | Request::SetOpt { cookie, .. }
         | Request::GetOpt { cookie, .. } => Some(cookie),
         _ => None,
-    }
-}
-
-/// Sizes of buffers are brought into the range of the engine, as the kernel does with its own.
-fn normal(name: &str, value: &str) -> String {
-    match value.parse::<u64>() {
-        Ok(n) if BUFFERS.contains(&name) => n.clamp(BUFFER_RANGE.0, BUFFER_RANGE.1).to_string(),
-        _ => value.to_owned(),
     }
 }

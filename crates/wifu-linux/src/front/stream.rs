@@ -11,18 +11,25 @@
 //! full.
 
 use super::context::Context;
+use super::memory::Why;
+use super::options::{LINGER0, NODELAY, PROTOCOL, is_buffer, merge};
 use super::unix;
 use crate::poller::Interest;
 use core::net::SocketAddrV4;
 use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
+use wifu_engine::Blueprint;
+use wifu_engine::descriptor::Value as Param;
 use wifu_engine::endpoint::ConnId;
 use wifu_engine::signal::Fault;
 use wifu_wire::front::{MARKER_LEN, parse_marker};
 
 /// What every stream's socket is watched for.
 pub(super) const STREAM: Interest = Interest::READ.and(Interest::EDGE);
+
+/// The parameter that `TCP_NODELAY` is the opposite of.
+const NAGLE: &str = "nagle";
 
 /// What becomes of a stream after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +138,44 @@ impl Stream {
     /// Whether the application waits in `connect`.
     pub(super) fn is_connecting(&self) -> bool {
         self.phase == Phase::Connecting
+    }
+
+    /// `TCP_NODELAY`: means nothing to compositions that never wait anyway.
+    pub(super) fn set_nodelay(&self, on: bool, cx: &mut Context<'_>) {
+        let waits = |b: &Blueprint| matches!(b.value(NAGLE), Some(Param::Flag(_)));
+        let conn = cx.endpoint.conn(self.conn);
+        if conn.is_some_and(|c| waits(c.blueprint())) {
+            let nagle = if on { "off" } else { "on" };
+            if let Err(e) = cx.endpoint.set_param(self.conn, NAGLE, nagle) {
+                tracing::debug!("TCP_NODELAY: {e}");
+            }
+        }
+    }
+
+    /// Sets an option while the connection exists.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn set(
+        &mut self,
+        (name, value): (&str, &str),
+        cx: &mut Context<'_>,
+    ) -> Result<(), Why> {
+        match name {
+            LINGER0 => self.linger0 = value == "on",
+            NODELAY => self.set_nodelay(value == "on", cx),
+            PROTOCOL => {
+                let text = "the protocol is fixed once the connection exists";
+                return Err(Why::text(libc::EISCONN, text));
+            }
+            // Programs size buffers whenever they like. Here it counts before the connection.
+            n if is_buffer(n) => {}
+            _ => match cx.endpoint.set_param(self.conn, name, value) {
+                Ok(_) => self.spec = merge(&self.spec, [(name, value)]),
+                Err(e) => return Err(Why::text(libc::EINVAL, e.to_string())),
+            },
+        }
+        Ok(())
     }
 
     /// Something happened at the application's socket.

@@ -1,8 +1,7 @@
 //! What users may do, and how much of the daemon one of them can take.
 
-use super::Front;
 use super::context::Context;
-use super::memory::{Memory, Why};
+use super::memory::Why;
 use super::unix::Peer;
 use core::net::SocketAddrV4;
 use std::collections::BTreeMap;
@@ -43,13 +42,6 @@ impl Pending {
                 self.0.remove(&uid);
             }
         }
-    }
-}
-
-impl Front {
-    /// What is remembered for a user's sockets.
-    pub(super) fn memory(&mut self, uid: u32) -> &mut Memory {
-        self.memories.entry(uid).or_default()
     }
 }
 

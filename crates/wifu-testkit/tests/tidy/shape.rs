@@ -8,11 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 const FILES_PER_TYPE: usize = 3;
 
 /// Types that fill more files: (crate, type, why it is let pass for now).
-const LARGE_TYPES: &[(&str, &str, &str)] = &[(
-    "wifu-linux",
-    "Front",
-    "to be split when the daemon drives nodes",
-)];
+const LARGE_TYPES: &[(&str, &str, &str)] = &[];
 
 /// A path in a file: `pub use a::b as c` is `["a", "b"]` by the name `c`.
 struct Import {
