@@ -5,8 +5,9 @@
 //! the reasons. Everything is non-blocking and driven by one event loop, which hands in events of
 //! the poller whose token [`is_front_token`] claims, events of the endpoint, and deadlines.
 
-mod connections;
+mod apps;
 mod context;
+mod dials;
 mod door;
 mod listeners;
 mod memory;
@@ -21,32 +22,21 @@ mod users;
 
 pub use context::{Context, Host, is_front_token};
 
-use crate::poller::{Event, Interest, Poller};
-use context::TOKEN;
+use crate::poller::{Event, Poller};
+use apps::{Apps, Role};
+use dials::{Dials, Taken};
 use door::{DOOR, Door};
 use listeners::Listeners;
-use memory::Memories;
+use memory::{Memories, Why};
 use rustix::io::Errno;
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
-use stream::Stream;
 use unix::Peer;
-use users::Pending;
-use wifu_engine::endpoint::{ConnId, Event as Told, ListenId};
-use wifu_engine::signal::Fault;
+use wifu_engine::endpoint::{ConnId, Event as Told};
+use wifu_wire::Time;
 use wifu_wire::front::{HEADER_LEN, Header, Kind, MAX_REQUEST, Request};
-use wifu_wire::{Span, Time};
 
-/// How long a new connection may take to send its frame, or an answer to leave.
-const PATIENCE: Span = Span(5_000_000_000);
-/// How soon a full accept queue is tried again.
-const DIAL_EVERY: Span = Span(10_000_000);
-/// How long a connection waits for room in the accept queue.
-const DIAL_FOR: Span = Span(30_000_000_000);
-/// How many connections may wait so.
-const DIALS: usize = 4096;
 /// How many connections are accepted before others get their turn.
 const ACCEPTS: usize = 64;
 
@@ -84,57 +74,13 @@ pub struct FrontCounters {
     pub listeners_gone: u64,
 }
 
-enum Role {
-    /// Has sent no whole frame.
-    Fresh,
-    /// Gets this answer, from this byte on.
-    Answering(Vec<u8>, usize),
-    /// Is the data path of a connection.
-    Stream(Box<Stream>),
-}
-
-struct App {
-    fd: OwnedFd,
-    peer: Peer,
-    role: Role,
-}
-
-#[derive(Default)]
-struct Slot {
-    generation: u16,
-    app: Option<App>,
-}
-
-/// A connection that waits for room in an accept queue.
-struct Dial {
-    listener: ListenId,
-    until: Time,
-    peer_ended: bool,
-    over: Option<Option<Fault>>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Timer {
-    Patience(u64),
-    Dial(ConnId),
-}
-
 /// The application side of a daemon (see the module).
 pub struct Front {
     door: Door,
-    slots: Vec<Slot>,
-    free: Vec<u32>,
-    pending: Pending,
-    by_conn: BTreeMap<ConnId, u64>,
-    /// By cookie and user: cookies are what applications say they are.
-    by_cookie: BTreeMap<(u64, u32), u64>,
-    /// Streams whose application has not said its cookie.
-    greeting: BTreeSet<u64>,
-    dials: BTreeMap<ConnId, Dial>,
-    dialled: u64,
+    apps: Apps,
+    dials: Dials,
     listeners: Listeners,
     memories: Memories,
-    timers: BTreeSet<(Time, Timer)>,
     counters: FrontCounters,
 }
 
@@ -152,17 +98,10 @@ impl Front {
         } = config;
         Ok(Front {
             door: Door::open(socket, mode, group, poller)?,
-            slots: Vec::new(),
-            free: Vec::new(),
-            pending: Pending::default(),
-            by_conn: BTreeMap::new(),
-            by_cookie: BTreeMap::new(),
-            greeting: BTreeSet::new(),
-            dials: BTreeMap::new(),
-            dialled: 0,
+            apps: Apps::default(),
+            dials: Dials::default(),
             listeners: Listeners::new(state),
             memories: Memories::default(),
-            timers: BTreeSet::new(),
             counters: FrontCounters::default(),
         })
     }
@@ -181,12 +120,12 @@ impl Front {
         if event.token == DOOR {
             return self.accept(cx);
         }
-        let Some(app) = self.app(event.token) else {
+        let Some(app) = self.apps.get_mut(event.token) else {
             return;
         };
         match &mut app.role {
             Role::Fresh => self.read_frame(event.token, cx),
-            Role::Answering(..) => self.answer_on(event.token),
+            Role::Answering(..) => self.apps.answer_on(event.token),
             Role::Stream(s) => {
                 s.on_socket(event);
                 self.advance(event.token, cx);
@@ -197,31 +136,16 @@ impl Front {
     /// Something happened in the endpoint.
     pub fn on_endpoint_event(&mut self, conn: ConnId, told: Told, cx: &mut Context<'_>) {
         if let Told::Accepted(listener) = told {
-            let until = cx.now + DIAL_FOR;
-            let dial = Dial {
-                listener,
-                until,
-                peer_ended: false,
-                over: None,
-            };
-            return self.dial(conn, dial, cx);
-        }
-        if let Some(dial) = self.dials.get_mut(&conn) {
-            match told {
-                Told::PeerClosed => dial.peer_ended = true,
-                Told::Closed(fault) => dial.over = Some(fault),
-                _ => {}
+            let begun = self.dials.begin(conn, listener, &mut self.listeners, cx);
+            if let Some(taken) = begun {
+                self.hand_over(taken, cx);
             }
             return;
         }
-        let Some(token) = self.by_conn.get(&conn).copied() else {
+        if self.dials.on_endpoint_event(conn, told) {
             return;
-        };
-        let Some(App {
-            role: Role::Stream(s),
-            ..
-        }) = self.app(token)
-        else {
+        }
+        let Some((token, s)) = self.apps.by_conn(conn) else {
             return;
         };
         match told {
@@ -235,35 +159,31 @@ impl Front {
 
     /// When [`Front::handle_timeout`] wants to be called.
     pub fn poll_timeout(&self) -> Time {
-        let timer = self.timers.first().map_or(Time::NEVER, |(at, _)| *at);
-        let others = self.listeners.poll_timeout().min(self.door.poll_timeout());
-        timer.min(others)
+        let all = [
+            self.apps.poll_timeout(),
+            self.dials.poll_timeout(),
+            self.listeners.poll_timeout(),
+            self.door.poll_timeout(),
+        ];
+        all.into_iter().fold(Time::NEVER, Time::min)
     }
 
     /// Do what is due: give up on silent applications, try full accept queues again, look for dead
     /// listening sockets.
     pub fn handle_timeout(&mut self, cx: &mut Context<'_>) {
+        self.apps.handle_timeout(cx.now);
+        while let Some(taken) = self.dials.retry(&mut self.listeners, cx) {
+            self.hand_over(taken, cx);
+        }
         self.listeners.handle_timeout(cx);
         self.door.handle_timeout(cx);
-        while let Some((at, timer)) = self.timers.first().copied() {
-            if at > cx.now {
-                return;
-            }
-            self.timers.remove(&(at, timer));
-            match timer {
-                Timer::Patience(token) => self.too_late(token),
-                Timer::Dial(conn) => {
-                    if let Some(dial) = self.dials.remove(&conn) {
-                        self.dial(conn, dial, cx);
-                    }
-                }
-            }
-        }
     }
 
     /// What happened since the start.
     pub fn counters(&self) -> FrontCounters {
         FrontCounters {
+            late: self.apps.late(),
+            untaken: self.dials.untaken(),
             listeners_gone: self.listeners.gone(),
             ..self.counters
         }
@@ -271,7 +191,7 @@ impl Front {
 
     /// How many applications' sockets are open.
     pub fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.apps.len()
     }
 
     /// Whether there are none.
@@ -283,79 +203,17 @@ impl Front {
     pub fn close(self) {
         self.listeners.close();
     }
-}
-
-// Applications' sockets come and go.
-impl Front {
-    fn app(&mut self, token: u64) -> Option<&mut App> {
-        let slot = self.slots.get_mut(token as u32 as usize)?;
-        (slot.generation == (token >> 32) as u16).then_some(slot.app.as_mut())?
-    }
-
-    /// Keeps a socket and watches it; closes it if it can't be watched.
-    fn add(&mut self, app: App, interest: Interest, cx: &Context<'_>) -> Option<u64> {
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::default());
-            (self.slots.len() - 1) as u32
-        });
-        let slot = &mut self.slots[index as usize];
-        slot.generation = slot.generation.wrapping_add(1);
-        let token = TOKEN | u64::from(slot.generation) << 32 | u64::from(index);
-        if cx.poller.add(&app.fd, token, interest).is_err() {
-            self.free.push(index);
-            return None;
-        }
-        slot.app = Some(app);
-        Some(token)
-    }
-
-    /// Forgets a socket; dropping what is returned closes it.
-    fn remove(&mut self, token: u64) -> Option<App> {
-        self.app(token)?;
-        let index = token as u32;
-        let app = self.slots[index as usize].app.take()?;
-        self.free.push(index);
-        match &app.role {
-            Role::Fresh | Role::Answering(..) => self.pending.end(app.peer.uid),
-            Role::Stream(s) => {
-                self.greeting.remove(&token);
-                self.by_conn.remove(&s.conn);
-                for uid in [Some(app.peer.uid), s.listener_uid].into_iter().flatten() {
-                    let key = (s.cookie.unwrap_or(0), uid);
-                    if self.by_cookie.get(&key) == Some(&token) {
-                        self.by_cookie.remove(&key);
-                    }
-                }
-            }
-        }
-        Some(app)
-    }
 
     fn accept(&mut self, cx: &mut Context<'_>) {
         for _ in 0..ACCEPTS {
             match self.door.accept(cx) {
                 Ok((fd, peer)) => {
                     self.counters.accepted += 1;
-                    if !self.pending.begin(peer.uid) {
-                        self.counters.late += 1;
-                        let Peer { uid, pid } = peer;
-                        tracing::debug!("too many sockets of user {uid} wait: process {pid}");
-                        continue;
-                    }
-                    let app = App {
-                        fd,
-                        peer,
-                        role: Role::Fresh,
-                    };
-                    let Some(token) = self.add(app, stream::STREAM, cx) else {
-                        self.pending.end(peer.uid);
-                        continue;
-                    };
-                    self.timers
-                        .insert((cx.now + PATIENCE, Timer::Patience(token)));
                     // Frames are there at once, nearly always. Reading them now keeps the order of
                     // an application's requests.
-                    self.read_frame(token, cx);
+                    if let Some(token) = self.apps.enter(fd, peer, cx) {
+                        self.read_frame(token, cx);
+                    }
                 }
                 Err(Errno::AGAIN) => return,
                 // This one is gone already; the next may be fine.
@@ -364,30 +222,21 @@ impl Front {
         }
     }
 
-    fn too_late(&mut self, token: u64) {
-        if let Some(App {
-            role: Role::Fresh | Role::Answering(..),
-            ..
-        }) = self.app(token)
-        {
-            self.counters.late += 1;
-            self.remove(token);
-        }
-    }
-
     /// Looks whether the whole head of a frame is there, and does what it says.
     fn read_frame(&mut self, token: u64, cx: &mut Context<'_>) {
         let mut buf = [0; HEADER_LEN + MAX_REQUEST];
-        let Some(app) = self.app(token) else { return };
+        let Some(app) = self.apps.get_mut(token) else {
+            return;
+        };
         let n = match unix::peek(app.fd.as_fd(), &mut buf) {
             Ok(0) => {
-                self.remove(token);
+                self.apps.remove(token);
                 return;
             }
             Ok(n) => n,
             Err(Errno::AGAIN) => return,
             Err(_) => {
-                self.remove(token);
+                self.apps.remove(token);
                 return;
             }
         };
@@ -408,9 +257,28 @@ impl Front {
 
     fn refuse(&mut self, token: u64, why: &wifu_wire::front::FrontError) {
         self.counters.garbage += 1;
-        if let Some(app) = self.remove(token) {
+        if let Some(app) = self.apps.remove(token) {
             let Peer { uid, pid } = app.peer;
             tracing::debug!("process {pid} of user {uid} sent garbage: {why}");
+        }
+    }
+
+    /// A connection has its place in an application's accept queue.
+    fn hand_over(&mut self, taken: Taken, cx: &mut Context<'_>) {
+        let Taken { fd, uid, stream } = taken;
+        let conn = stream.conn;
+        let Some(token) = self.apps.accepted(fd, uid, stream, cx) else {
+            return cx.endpoint.abort(cx.now, conn);
+        };
+        self.counters.handed += 1;
+        self.advance(token, cx);
+    }
+
+    /// Does all that can be done for a stream now, and remembers why it failed.
+    fn advance(&mut self, token: u64, cx: &mut Context<'_>) {
+        if let Some(failed) = self.apps.advance(token, cx) {
+            let why = Why::errno(failed.errno);
+            self.memories.of(failed.uid).fail(failed.cookie, why);
         }
     }
 }

@@ -1,5 +1,8 @@
 //! The numbers of connections, for `TCP_INFO` and for `wifu ss`.
 
+use super::apps::Apps;
+use super::context::Context;
+use super::listeners::Listeners;
 use serde_json::{Value, json};
 use wifu_engine::Conn;
 use wifu_engine::board::State;
@@ -107,8 +110,40 @@ pub(super) fn info(i: &ConnInfo, now: Time) -> Info {
     }
 }
 
+/// All connections and listening sockets; by cookie only those of the user who asks.
+pub(super) fn all(listeners: &Listeners, apps: &Apps, uid: u32, cx: &Context<'_>) -> Value {
+    let own = |other: u32| uid == 0 || uid == other;
+    let mut all: Vec<Value> = Vec::new();
+    for (_, l) in listeners.iter() {
+        all.push(json!({
+            "protocol": l.spec.split(',').next(),
+            "spec": l.spec,
+            "state": "LISTEN",
+            "local": l.local.to_string(),
+            "remote": "0.0.0.0:*",
+            "backlog": l.backlog,
+            "uid": l.uid,
+            "cookie": own(l.uid).then_some(l.cookie),
+        }));
+    }
+    for id in cx.endpoint.conns() {
+        let Some(info) = cx.endpoint.info(id) else {
+            continue;
+        };
+        let mut v = json(&info, cx.now);
+        if let Some((peer, s)) = apps.user_of(id) {
+            v["spec"] = json!(s.spec);
+            v["cookie"] = json!(s.cookie.filter(|_| own(peer.uid)));
+            v["uid"] = json!(peer.uid);
+            v["pid"] = json!((peer.pid != 0).then_some(peer.pid));
+        }
+        all.push(v);
+    }
+    Value::Array(all)
+}
+
 /// One connection for `wifu ss`: octets, nanoseconds where the name says so.
-pub(super) fn json(i: &ConnInfo, now: Time) -> Value {
+fn json(i: &ConnInfo, now: Time) -> Value {
     let c = &i.counters;
     let names = Limit::NAMES.iter().zip(i.limits);
     let limits: serde_json::Map<String, Value> =

@@ -1,19 +1,19 @@
-//! Requests that get an answer.
+//! What applications ask for: connections, and what gets an answer.
 
+use super::apps::App;
 use super::listeners::Listener;
 use super::memory::Why;
 use super::options::PROTOCOL;
-use super::report;
-use super::unix::Peer;
-use super::{App, Context, Front, PATIENCE, Role, Timer, unix};
+use super::stream::Stream;
+use super::unix::{self, Peer};
+use super::{Context, Front, report, users};
 use core::net::{Ipv4Addr, SocketAddrV4};
-use rustix::io::Errno;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use wifu_engine::Blueprint;
 use wifu_engine::endpoint::{ConnId, ConnectError};
-use wifu_wire::front::{Answer, MAX_REQUEST, Request};
+use wifu_wire::front::{Answer, MAX_REQUEST, Options, Request};
 
 /// Stands for "no address" in answers.
 const NOBODY: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
@@ -78,7 +78,7 @@ impl Reply {
 }
 
 /// Opens a connection for an application.
-pub(super) fn open(
+fn open(
     blueprint: &Arc<Blueprint>,
     local: SocketAddrV4,
     remote: SocketAddrV4,
@@ -101,6 +101,55 @@ pub(super) fn open(
 }
 
 impl Front {
+    /// Open a connection for an application, which waits for the answer in `connect`.
+    pub(super) fn connect(
+        &mut self,
+        token: u64,
+        request: &Request<'_>,
+        total: usize,
+        cx: &mut Context<'_>,
+    ) {
+        let Request::Connect {
+            cookie,
+            local,
+            remote,
+            spec,
+            options,
+        } = *request
+        else {
+            return;
+        };
+        self.counters.connects += 1;
+        let Some(peer) = self.apps.get_mut(token).map(|a| a.peer) else {
+            return;
+        };
+        let spec = self.memories.of(peer.uid).merged(cookie, spec);
+        let opened = cx.host.blueprint(&spec);
+        let opened = opened.map_err(|text| Why::text(libc::EPROTONOSUPPORT, text));
+        let opened = opened.and_then(|b| {
+            users::check_local(peer, local, cx)?;
+            open(&b, local, remote, cx)
+        });
+        let conn = match opened {
+            Ok(conn) => conn,
+            Err(why) => {
+                self.memories.of(peer.uid).fail(cookie, why);
+                self.apps.remove(token);
+                return;
+            }
+        };
+        let local = cx.endpoint.conn(conn).map_or(local, |c| c.tuple().local);
+        let hold = !options.has(Options::NO_HOLD);
+        let mut stream = Stream::connecting(conn, (local, remote), total, hold);
+        stream.linger0 = options.has(Options::LINGER0);
+        stream.spec = spec;
+        if options.has(Options::NODELAY) {
+            stream.set_nodelay(true, cx);
+        }
+        self.apps.connects(token, cookie, stream);
+    }
+
+    /// Does what a request asks for, and answers it.
     pub(super) fn serve(
         &mut self,
         token: u64,
@@ -109,7 +158,7 @@ impl Front {
         cx: &mut Context<'_>,
     ) {
         self.counters.requests += 1;
-        let Some(App { fd, peer, .. }) = self.app(token) else {
+        let Some(App { fd, peer, .. }) = self.apps.get_mut(token) else {
             return;
         };
         // Taken off the queue, lest closing be a reset that overtakes the answer. There is no more
@@ -128,7 +177,7 @@ impl Front {
                 Some(why) => Reply::because(why.clone()),
                 None => Reply::errno(libc::ENOENT),
             },
-            Request::Names { cookie } => match self.stream((cookie, uid)) {
+            Request::Names { cookie } => match self.apps.by_cookie((cookie, uid)) {
                 Some(s) => Reply {
                     names: Some((s.local, s.remote)),
                     ..Reply::default()
@@ -143,7 +192,10 @@ impl Front {
             } => Reply::done(self.set_option((cookie, uid), spec, (name, value), cx)),
             Request::GetOpt { cookie, spec, name } => self.option((cookie, uid), spec, name, cx),
             Request::Info { cookie } => self.info((cookie, uid), cx),
-            Request::Stats => Reply::value(self.stats(uid, cx).to_string()),
+            Request::Stats => {
+                let all = report::all(&self.listeners, &self.apps, uid, cx);
+                Reply::value(all.to_string())
+            }
             Request::Values { names } => {
                 let found = cx.endpoint.conns().filter_map(|id| cx.endpoint.conn(id));
                 let all: Vec<Value> = found.map(|c| report::values(c, names)).collect();
@@ -158,19 +210,12 @@ impl Front {
             },
             Request::Connect { .. } => Reply::errno(libc::EINVAL),
         };
-        let bytes = reply.encode();
-        if let Some(app) = self.app(token) {
-            app.role = Role::Answering(bytes, 0);
-            self.timers
-                .insert((cx.now + PATIENCE, Timer::Patience(token)));
-            self.answer_on(token);
-            self.watch_answer(token, cx);
-        }
+        self.apps.answer(token, reply.encode(), cx);
     }
 
     /// The numbers of a connection.
     fn info(&mut self, key: (u64, u32), cx: &Context<'_>) -> Reply {
-        let conn = self.stream(key).map(|s| s.conn);
+        let conn = self.apps.by_cookie(key).map(|s| s.conn);
         match conn.and_then(|c| cx.endpoint.info(c)) {
             Some(i) => Reply {
                 info: Some(report::info(&i, cx.now)),
@@ -183,64 +228,11 @@ impl Front {
     /// A program that has just accepted a connection may ask about it before this loop has looked
     /// at the connection itself: then its marker is there already.
     fn meet(&mut self, key: (u64, u32), cx: &mut Context<'_>) {
-        if self.stream(key).is_some() {
+        if self.apps.by_cookie(key).is_some() {
             return;
         }
-        let unknown: Vec<u64> = self.greeting.iter().copied().collect();
-        for token in unknown {
-            if let Some(App {
-                role: Role::Stream(s),
-                ..
-            }) = self.app(token)
-            {
-                s.look();
-                self.advance(token, cx);
-            }
-        }
-    }
-
-    /// Sends what the socket takes of an answer; at its end, or if nobody wants it, closes.
-    pub(super) fn answer_on(&mut self, token: u64) {
-        let Some(App {
-            fd,
-            role: Role::Answering(bytes, sent),
-            ..
-        }) = self.app(token)
-        else {
-            return;
-        };
-        while *sent < bytes.len() {
-            match unix::give(fd.as_fd(), &bytes[*sent..]) {
-                Ok(n) => *sent += n,
-                Err(Errno::AGAIN) => return,
-                Err(_) => break,
-            }
-        }
-        self.remove(token);
-    }
-
-    /// A long answer goes on when there is room.
-    fn watch_answer(&mut self, token: u64, cx: &Context<'_>) {
-        if let Some(App { fd, .. }) = self.app(token) {
-            let interest = super::stream::STREAM.and(crate::poller::Interest::WRITE);
-            let _ = cx.poller.modify(fd.as_fd(), token, interest);
-        }
-    }
-
-    /// The stream with this cookie that belongs to this user; everything does to root.
-    fn stream(&mut self, (cookie, uid): (u64, u32)) -> Option<&mut super::Stream> {
-        let others = if uid == 0 { u32::MAX } else { uid };
-        let (_, token) = self
-            .by_cookie
-            .range((cookie, uid)..=(cookie, others))
-            .next()?;
-        let token = *token;
-        match self.app(token) {
-            Some(App {
-                role: Role::Stream(s),
-                ..
-            }) => Some(s),
-            _ => None,
+        for token in self.apps.look() {
+            self.advance(token, cx);
         }
     }
 
@@ -283,7 +275,7 @@ impl Front {
         cx: &mut Context<'_>,
     ) -> Result<(), Why> {
         let (cookie, uid) = key;
-        if let Some(s) = self.stream(key) {
+        if let Some(s) = self.apps.by_cookie(key) {
             return s.set(option, cx);
         }
         if let Some((_, l)) = self.listeners.by_cookie(cookie, uid) {
@@ -300,9 +292,9 @@ impl Front {
         name: &str,
         cx: &mut Context<'_>,
     ) -> Reply {
-        let spec = match (self.stream((cookie, uid)).map(|s| s.spec.clone()), name) {
-            (Some(spec), _) => spec,
-            (None, _) => match self.listeners.by_cookie(cookie, uid) {
+        let spec = match self.apps.by_cookie((cookie, uid)) {
+            Some(s) => s.spec.clone(),
+            None => match self.listeners.by_cookie(cookie, uid) {
                 Some((_, l)) => l.spec.clone(),
                 None => self.memories.of(uid).merged(cookie, spec),
             },
@@ -320,45 +312,6 @@ impl Front {
             },
             Err(text) => Reply::because(Why::text(libc::EINVAL, text)),
         }
-    }
-
-    /// All connections and listening sockets; by cookie only those of the user who asks.
-    fn stats(&mut self, uid: u32, cx: &mut Context<'_>) -> Value {
-        let own = |other: u32| uid == 0 || uid == other;
-        let mut all: Vec<Value> = Vec::new();
-        for (_, l) in self.listeners.iter() {
-            all.push(json!({
-                "protocol": l.spec.split(',').next(),
-                "spec": l.spec,
-                "state": "LISTEN",
-                "local": l.local.to_string(),
-                "remote": "0.0.0.0:*",
-                "backlog": l.backlog,
-                "uid": l.uid,
-                "cookie": own(l.uid).then_some(l.cookie),
-            }));
-        }
-        let ids: Vec<ConnId> = cx.endpoint.conns().collect();
-        for id in ids {
-            let Some(info) = cx.endpoint.info(id) else {
-                continue;
-            };
-            let mut v = report::json(&info, cx.now);
-            let token = self.by_conn.get(&id).copied();
-            if let Some(App {
-                peer,
-                role: Role::Stream(s),
-                ..
-            }) = token.and_then(|t| self.app(t))
-            {
-                v["spec"] = json!(s.spec);
-                v["cookie"] = json!(s.cookie.filter(|_| own(peer.uid)));
-                v["uid"] = json!(peer.uid);
-                v["pid"] = json!((peer.pid != 0).then_some(peer.pid));
-            }
-            all.push(v);
-        }
-        Value::Array(all)
     }
 }
 
