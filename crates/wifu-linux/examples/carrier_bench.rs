@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use wifu_linux::carrier::Carrier;
 use wifu_linux::netns::{End, Lab, Namespace};
 use wifu_linux::poller::{Coalesce, Event, Interest, PollCounters, Poller};
-use wifu_linux::raw::{RawCarrier, RawConfig};
+use wifu_linux::raw::RawConfig;
 use wifu_wire::ipv4::{IpInfo, TTL};
 use wifu_wire::units::{Span, Time};
 
@@ -71,7 +71,7 @@ impl Node {
     fn open(from: [u8; 4], to: [u8; 4], setting: Setting) -> Result<Node, Box<dyn Error>> {
         let mut config = RawConfig::new(vec![PROTOCOL]);
         config.direct = setting.direct;
-        let mut carrier = Carrier::Raw(RawCarrier::open(&config)?);
+        let mut carrier = Carrier::raw(&config)?;
         let poller = Poller::new(Coalesce {
             pause: Span::MICRO * setting.pause_us,
             threshold: setting.threshold,

@@ -10,9 +10,9 @@ use crate::faults::{FaultConfig, Faults};
 use crate::front::{Context, Front, FrontConfig, is_front_token};
 use crate::names::{Names, TCP, numbers};
 use crate::poller::{Coalesce, Event, Poller};
-use crate::raw::{RawCarrier, RawConfig};
+use crate::raw::RawConfig;
 use crate::steps::StepError;
-use crate::tun::{TunCarrier, TunConfig};
+use crate::tun::TunConfig;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
 use std::io;
@@ -166,11 +166,8 @@ impl Daemon {
             mtu: mtu as u32,
             ..config.endpoint
         });
-        let tun = carriers.iter().find_map(|c| match c {
-            Carrier::Tun(t) => Some(t.stack_address()),
-            Carrier::Raw(_) => None,
-        });
-        let raw = carriers.iter().any(|c| matches!(c, Carrier::Raw(_)));
+        let tun = carriers.iter().find_map(Carrier::stack_address);
+        let raw = carriers.iter().any(|c| !c.is_tun());
         let names = Names {
             registry: config.registry,
             tun,
@@ -359,7 +356,7 @@ impl Daemon {
                 let Some(d) = endpoint.poll_transmit(now, spare) else {
                     return false;
                 };
-                let wanted = |c: &Carrier| matches!(c, Carrier::Tun(_)) == (d.ip.proto == TCP);
+                let wanted = |c: &Carrier| c.is_tun() == (d.ip.proto == TCP);
                 let at = carriers.iter().position(wanted).unwrap_or(0);
                 if let Some(faults) = &mut faults[OUT] {
                     faults.put(now, at, &d.ip, &spare[..d.len]);
@@ -483,14 +480,11 @@ fn open_carrier(config: &CarrierConfig, numbers: &[u8]) -> Result<Carrier, Daemo
                 direct: *direct,
                 ..RawConfig::new(numbers.to_vec())
             };
-            let opened = RawCarrier::open(&raw);
-            opened
-                .map(Carrier::Raw)
-                .map_err(|source| DaemonError::Carrier {
-                    carrier: "raw",
-                    source,
-                })
+            Carrier::raw(&raw).map_err(|source| DaemonError::Carrier {
+                carrier: "raw",
+                source,
+            })
         }
-        CarrierConfig::Tun(tun) => Ok(Carrier::Tun(TunCarrier::open(tun)?)),
+        CarrierConfig::Tun(tun) => Ok(Carrier::tun(tun)?),
     }
 }

@@ -1,7 +1,7 @@
 //! What this host offers of what we need: one probe each, with what it is for and the remedy.
 
-use crate::carrier::open_raw_socket;
-use crate::raw::{RawCarrier, RawConfig};
+use crate::carrier::{Carrier, open_raw_socket};
+use crate::raw::RawConfig;
 use crate::steps::output_of;
 use crate::sys;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
@@ -296,7 +296,7 @@ fn direct() -> Answer {
         // The new namespace has no Ethernet interface of its own to try on.
         let made = output_of("ip link add name wifuprobe0 type veth peer name wifuprobe1")
             .and_then(|_| output_of("ip addr add 192.0.2.1/24 dev wifuprobe0"));
-        match made.map(|_| RawCarrier::open(&config)) {
+        match made.map(|_| Carrier::raw(&config)) {
             Ok(Ok(_)) => found("packet ring and ingress program"),
             Ok(Err(e)) => (Status::Limited, e.to_string()),
             Err(e) => (Status::Limited, e.to_string()),

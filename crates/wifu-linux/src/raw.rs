@@ -11,21 +11,21 @@
 //! through the sockets. The same packets are on the wire at about half the cost; but what works on
 //! the IP layer (netfilter, NFQUEUE, policy routing) does not see them.
 
-use crate::carrier::{Accept, BATCH, Counters, Outbox, Packets, Source, is_local_address};
-use crate::carrier::{open_raw_socket, route_to};
+use crate::carrier::{Accept, BATCH, Counters, Medium, Route, Source};
+use crate::carrier::{check_mtu, is_local_address, open_raw_socket, route_to};
 use crate::ingress::{Ingress, Selection};
 use crate::neighbours::Neighbours;
 use crate::poller::Poller;
 use crate::ring::{PacketRing, open_link_sender};
-use crate::sys::{self, RecvBatch};
+use crate::sys::{self, LinkAddress, RecvBatch, SendBatch};
 use core::net::Ipv4Addr;
+use core::ops::Range;
 use rustix::net::sockopt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use wifu_wire::ipv4::{self, IpInfo};
 use wifu_wire::units::Time;
 
-/// How a [`RawCarrier`] is opened.
+/// How a raw [`Carrier`](crate::carrier::Carrier) is opened.
 #[derive(Clone, Debug)]
 pub struct RawConfig {
     /// Protocol numbers, at least one, none twice; 1 to 254, never a number that the kernel
@@ -62,16 +62,12 @@ impl RawConfig {
 const TAKEN: [u8; 9] = [0, 1, 2, 4, 6, 17, 41, 47, 255];
 
 /// Raw sockets, ready to carry.
-pub struct RawCarrier {
+pub(crate) struct RawSockets {
     sockets: Vec<OwnedFd>,
     /// Sockets that the poller saw readable and that are not drained.
     ready: Vec<bool>,
     turn: usize,
-    inbox: RecvBatch,
     direct: Option<Direct>,
-    outbox: Outbox,
-    counters: Counters,
-    mtu: usize,
 }
 
 /// The way past the kernel's IP layer.
@@ -117,19 +113,19 @@ impl Direct {
     }
 }
 
-impl RawCarrier {
+impl RawSockets {
     /// Open the sockets in this thread's network namespace.
     ///
     /// # Errors
     /// `PermissionDenied` without CAP_NET_RAW, `InvalidInput` for a protocol list or mtu that
     /// [`RawConfig`] forbids.
-    pub fn open(config: &RawConfig) -> io::Result<RawCarrier> {
+    pub(crate) fn open(config: &RawConfig) -> io::Result<RawSockets> {
         let bad = |text: String| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         if config.protocols.is_empty() {
             return bad("the raw carrier needs at least one protocol number".into());
         }
-        if !(68..=65_535).contains(&config.mtu) {
-            return bad(format!("mtu {}: must be 68 to 65535", config.mtu));
+        if let Err(text) = check_mtu(config.mtu) {
+            return bad(text);
         }
         let mut sockets = Vec::with_capacity(config.protocols.len());
         for (i, number) in config.protocols.iter().enumerate() {
@@ -142,30 +138,27 @@ impl RawCarrier {
             sockets.push(open_socket(*number, config)?);
         }
         let direct = config.direct.then(|| Direct::open(config)).transpose()?;
-        Ok(RawCarrier {
+        Ok(RawSockets {
             direct,
             ready: vec![false; sockets.len()],
             sockets,
             turn: 0,
-            // A peer's interface may allow more than ours; what is longer still is counted.
-            inbox: RecvBatch::new(BATCH, config.mtu.max(2048)),
-            outbox: Outbox::new(config.mtu),
-            counters: Counters::default(),
-            mtu: config.mtu,
         })
     }
 
-    /// How many descriptors there are: one socket per protocol; a direct carrier has the ring and
-    /// the socket that sends to neighbours after those.
-    pub fn descriptors(&self) -> usize {
+    fn ring_index(&self) -> usize {
+        self.sockets.len()
+    }
+}
+
+impl Medium for RawSockets {
+    /// One socket per protocol; a direct carrier has the ring and the socket that sends to
+    /// neighbours after those.
+    fn descriptors(&self) -> usize {
         self.sockets.len() + if self.direct.is_some() { 2 } else { 0 }
     }
 
-    /// Descriptor `i`.
-    ///
-    /// # Panics
-    /// If there is no such descriptor.
-    pub fn descriptor(&self, i: usize) -> BorrowedFd<'_> {
+    fn descriptor(&self, i: usize) -> BorrowedFd<'_> {
         match &self.direct {
             Some(direct) if i == self.ring_index() => direct.ring.as_fd(),
             Some(direct) if i == self.ring_index() + 1 => direct.sender.as_fd(),
@@ -173,28 +166,15 @@ impl RawCarrier {
         }
     }
 
-    fn ring_index(&self) -> usize {
-        self.sockets.len()
-    }
-
-    /// Can there be input on descriptor `i`?
-    pub(crate) fn receives(&self, i: usize) -> bool {
+    fn receives(&self, i: usize) -> bool {
         i <= self.ring_index()
     }
 
-    /// The descriptor to watch for room, if the carrier is blocked.
-    pub(crate) fn blocked_on(&self) -> Option<usize> {
-        let linked = self.outbox.is_linked();
-        let sender = if linked { self.ring_index() + 1 } else { 0 };
-        self.outbox.is_blocked().then_some(sender)
+    fn sender(&self, linked: bool) -> usize {
+        if linked { self.ring_index() + 1 } else { 0 }
     }
 
-    pub(crate) fn armed(&mut self) -> &mut Option<usize> {
-        &mut self.outbox.armed
-    }
-
-    /// Descriptor `i` was seen readable.
-    pub fn mark_ready(&mut self, i: usize) {
+    fn mark_ready(&mut self, i: usize) {
         if let Some(ready) = self.ready.get_mut(i) {
             *ready = true;
         } else if let Some(direct) = &mut self.direct {
@@ -202,13 +182,16 @@ impl RawCarrier {
         }
     }
 
-    /// See [`Carrier::receive`](crate::carrier::Carrier::receive). Takes turns between sockets.
-    pub fn receive(&mut self) -> Option<Packets<'_>> {
+    /// Takes turns between sockets.
+    fn receive<'a>(
+        &'a mut self,
+        inbox: &'a mut RecvBatch,
+        counters: &mut Counters,
+    ) -> Option<(Source<'a>, usize)> {
         if let Some(direct) = self.direct.as_mut().filter(|d| d.ready) {
             let n = direct.ring.take(BATCH);
             if n > 0 {
-                let source = Source::Ring(&direct.ring);
-                return Some(Packets::new(source, n, Accept::All, &mut self.counters));
+                return Some((Source::Ring(&direct.ring), n));
             }
             direct.ready = false;
         }
@@ -219,106 +202,55 @@ impl RawCarrier {
             if !self.ready[i] {
                 continue;
             }
-            self.counters.receive_calls += 1;
-            let n = match self.inbox.receive(&self.sockets[i]) {
-                Ok(n) => n,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => 0,
-                Err(_) => {
-                    self.counters.receive_errors += 1;
-                    0
-                }
-            };
+            let gave = inbox.receive(&self.sockets[i]);
+            let n = counters.count_call(gave).unwrap_or(0);
             // A batch that is not full has emptied the socket; the poller will tell of more.
-            self.ready[i] = n == self.inbox.capacity();
+            self.ready[i] = n == inbox.capacity();
             if n > 0 {
-                let counters = &mut self.counters;
-                return Some(Packets::new(
-                    Source::Batch(&self.inbox),
-                    n,
-                    Accept::All,
-                    counters,
-                ));
+                return Some((Source::Batch(inbox), n));
             }
         }
         None
     }
 
-    /// See [`Carrier::room`](crate::carrier::Carrier::room).
-    pub fn room(&self) -> u32 {
-        self.outbox.room()
+    /// Sockets have their numbers and the ring its filter: the kernel has chosen.
+    fn accept(&self) -> Accept {
+        Accept::All
     }
 
-    /// See [`Carrier::is_blocked`](crate::carrier::Carrier::is_blocked).
-    pub fn is_blocked(&self) -> bool {
-        self.outbox.is_blocked()
+    fn next_hop(&mut self, dst: Ipv4Addr) -> Option<LinkAddress> {
+        let direct = self.direct.as_mut()?;
+        direct.neighbours.next_hop(dst, direct.clock)
     }
 
-    /// See [`Carrier::slot`](crate::carrier::Carrier::slot).
-    pub fn slot(&mut self) -> Option<&mut [u8]> {
-        if self.outbox.room() == 0 && !self.outbox.is_blocked() {
-            self.flush();
-        }
-        self.outbox.slot()
-    }
-
-    /// See [`Carrier::commit`](crate::carrier::Carrier::commit).
-    ///
-    /// # Panics
-    /// If `len` exceeds the slot or there was no slot.
-    pub fn commit(&mut self, ip: &IpInfo, len: usize) -> &[u8] {
-        let direct = self.direct.as_mut();
-        let link = direct.and_then(|d| d.neighbours.next_hop(ip.dst, d.clock));
-        self.outbox.commit(ip, len, link)
-    }
-
-    /// See [`Carrier::flush`](crate::carrier::Carrier::flush).
-    pub fn flush(&mut self) {
-        let (socket, direct) = (&self.sockets[0], &mut self.direct);
-        if let Some(direct) = direct {
+    fn begin_flush(&mut self) {
+        if let Some(direct) = &mut self.direct {
             direct.clock = Poller::now();
         }
-        let linked_fd = direct.as_ref().map_or(socket, |d| &d.sender);
-        self.outbox
-            .flush(&mut self.counters, |batch, range, linked| {
-                let fd = if linked { linked_fd } else { socket };
-                batch.send(fd, range.start, range.end)
-            });
     }
 
-    /// The longest IP packet sent, in octets.
-    pub fn mtu(&self) -> usize {
-        self.mtu
+    fn send(
+        &mut self,
+        batch: &mut SendBatch,
+        range: Range<usize>,
+        linked: bool,
+    ) -> io::Result<usize> {
+        let sender = self.descriptor(self.sender(linked));
+        batch.send(sender, range.start, range.end)
     }
 
-    /// See [`Carrier::path_mtu`](crate::carrier::Carrier::path_mtu).
-    ///
-    /// # Errors
-    /// If there is no route.
-    pub fn path_mtu(&self, dst: Ipv4Addr) -> io::Result<usize> {
-        Ok(route_to(dst)?.mtu.clamp(ipv4::HEADER, self.mtu))
+    fn route_to(&self, dst: Ipv4Addr) -> io::Result<Route> {
+        route_to(dst)
     }
 
-    /// See [`Carrier::source_for`](crate::carrier::Carrier::source_for).
-    ///
-    /// # Errors
-    /// If there is no route.
-    pub fn source_for(&self, dst: Ipv4Addr) -> io::Result<Ipv4Addr> {
-        Ok(route_to(dst)?.source)
-    }
-
-    /// Is `address` one of this host's?
-    pub fn is_local(&self, address: Ipv4Addr) -> bool {
+    fn is_local(&self, address: Ipv4Addr) -> bool {
         is_local_address(address)
     }
 
-    /// What has been carried, and what was lost here and why.
-    pub fn counters(&self) -> Counters {
+    fn overflowed(&self) -> u64 {
         let drops = |s: &OwnedFd| u64::from(sys::receive_drops(s).unwrap_or(0));
         let ring = self.direct.as_ref().map_or(0, |d| d.ring.lost());
-        Counters {
-            overflowed: ring + self.sockets.iter().map(drops).sum::<u64>(),
-            ..self.counters
-        }
+        ring + self.sockets.iter().map(drops).sum::<u64>()
     }
 }
 

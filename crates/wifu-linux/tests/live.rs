@@ -12,8 +12,8 @@ use wifu_linux::carrier::{Carrier, is_local_address, route_to};
 use wifu_linux::clean::{self, Options};
 use wifu_linux::netns::{End, Lab, NETNS, Namespace, Owner, RUN, Shape};
 use wifu_linux::poller::{Coalesce, Interest, Poller};
-use wifu_linux::raw::{RawCarrier, RawConfig};
-use wifu_linux::tun::{TunCarrier, TunConfig};
+use wifu_linux::raw::RawConfig;
+use wifu_linux::tun::TunConfig;
 use wifu_wire::ipv4::{IpInfo, TTL};
 use wifu_wire::units::{Rate, Span, Time};
 
@@ -36,7 +36,7 @@ fn pair(test: &str) -> (Lab, Namespace, Namespace) {
 }
 
 fn raw_in(ns: &Namespace, config: &RawConfig) -> Carrier {
-    Carrier::Raw(ns.run(|| RawCarrier::open(config)).flatten().expect("raw"))
+    ns.run(|| Carrier::raw(config)).flatten().expect("raw")
 }
 
 fn header(src: Ipv4Addr, dst: Ipv4Addr, proto: u8) -> IpInfo {
@@ -379,7 +379,7 @@ fn routes_give_source_and_mtu() {
 fn protocols_of_the_kernel_are_refused() {
     for protocols in [vec![], vec![6], vec![253, 253], vec![0]] {
         let config = RawConfig::new(protocols);
-        let error = RawCarrier::open(&config).err().expect("refused");
+        let error = Carrier::raw(&config).err().expect("refused");
         assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
     }
 }
@@ -392,12 +392,11 @@ fn the_kernel_talks_tcp_to_the_tun_carrier_and_sends_no_reset() {
     let (_lab, a, _b) = pair("tun");
     let (kernel, stack) = (Ipv4Addr::new(10, 79, 0, 1), Ipv4Addr::new(10, 79, 0, 2));
     let config = TunConfig::new(kernel, stack);
-    let carrier = a
-        .run(|| TunCarrier::open(&config))
+    let mut carrier = a
+        .run(|| Carrier::tun(&config))
         .expect("namespace")
         .expect("tun");
     let name = carrier.name().to_string();
-    let mut carrier = Carrier::Tun(carrier);
     assert_eq!(carrier.source_for(kernel).expect("source"), stack);
     assert!(carrier.is_local(stack) && !carrier.is_local(kernel));
     let script = format!(

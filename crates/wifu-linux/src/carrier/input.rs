@@ -4,6 +4,7 @@ use crate::ring::PacketRing;
 use crate::sys::RecvBatch;
 use core::net::Ipv4Addr;
 use serde::Serialize;
+use std::io;
 use wifu_wire::ipv4::{self, IpError, IpInfo};
 
 /// Packets that one system call takes or gives at most. More brings nothing measurable, and 64
@@ -153,6 +154,19 @@ impl<'a> Iterator for Packets<'a> {
 }
 
 impl Counters {
+    /// Counts a call to receive by what it gave, and gives that on; `None` if it gave nothing.
+    pub(crate) fn count_call<T>(&mut self, gave: io::Result<T>) -> Option<T> {
+        self.receive_calls += 1;
+        match gave {
+            Ok(t) => Some(t),
+            Err(e) => {
+                let empty = e.kind() == io::ErrorKind::WouldBlock;
+                self.receive_errors += u64::from(!empty);
+                None
+            }
+        }
+    }
+
     fn count_bad(&mut self, why: IpError) {
         match why {
             IpError::Short => self.short += 1,

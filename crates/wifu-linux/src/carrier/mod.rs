@@ -1,4 +1,4 @@
-//! What carries packets: one enum over the live carriers, and what they share.
+//! What carries packets: what all live carriers do alike, over what each does in its own way.
 //!
 //! All carriers work the same way. [`Carrier::attach`] them to a poller. To receive: tell the
 //! carrier which of its descriptors the poller saw readable ([`Carrier::mark_ready`]), then take
@@ -13,46 +13,169 @@ mod outbox;
 
 pub(crate) use input::{Accept, Source};
 pub use input::{BATCH, Counters, Packet, Packets};
-pub(crate) use outbox::Outbox;
 
 use crate::poller::{Interest, Poller};
-use crate::raw::RawCarrier;
-use crate::tun::TunCarrier;
+use crate::raw::{RawConfig, RawSockets};
+use crate::steps::StepError;
+use crate::sys::{LinkAddress, RecvBatch, SendBatch};
+use crate::tun::{TunConfig, TunDevice};
 use core::net::Ipv4Addr;
+use core::ops::Range;
+use outbox::Outbox;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use std::io;
 use std::os::fd::BorrowedFd;
-use wifu_wire::ipv4::IpInfo;
+use wifu_wire::ipv4::{self, IpInfo};
 
-/// How segments reach other hosts: what the daemon reads them from and writes them to.
-pub enum Carrier {
-    /// IPv4 raw sockets, one per protocol number.
-    Raw(RawCarrier),
-    /// A TUN device on which this host's kernel, and whatever it routes, talks to us.
-    Tun(TunCarrier),
+/// What carriers differ in: where packets come from and go to.
+pub(crate) trait Medium {
+    /// How many descriptors there are to watch.
+    fn descriptors(&self) -> usize;
+
+    /// Descriptor number `i`.
+    fn descriptor(&self, i: usize) -> BorrowedFd<'_>;
+
+    /// Can there be input on descriptor `i`?
+    fn receives(&self, i: usize) -> bool;
+
+    /// The descriptor that sends to stations on links, or to all others.
+    fn sender(&self, linked: bool) -> usize;
+
+    /// Descriptor `i` was seen readable.
+    fn mark_ready(&mut self, i: usize);
+
+    /// The next batch from a descriptor that is ready, put into `inbox` if it does not lie in
+    /// memory already: where it lies and how many packets it has. `None` when all are drained.
+    fn receive<'a>(
+        &'a mut self,
+        inbox: &'a mut RecvBatch,
+        counters: &mut Counters,
+    ) -> Option<(Source<'a>, usize)>;
+
+    /// Which of them are for us.
+    fn accept(&self) -> Accept;
+
+    /// The station on a link that packets to `dst` go straight to, if there is one.
+    fn next_hop(&mut self, _dst: Ipv4Addr) -> Option<LinkAddress> {
+        None
+    }
+
+    /// All that was committed is about to be sent.
+    fn begin_flush(&mut self) {}
+
+    /// Sends a range of packets, by the [`sender`](Medium::sender) for all of them; gives how many
+    /// were taken.
+    ///
+    /// # Errors
+    /// That of the first packet, if not even that was taken.
+    fn send(
+        &mut self,
+        batch: &mut SendBatch,
+        range: Range<usize>,
+        linked: bool,
+    ) -> io::Result<usize>;
+
+    /// The way of packets to `dst`.
+    ///
+    /// # Errors
+    /// If there is none.
+    fn route_to(&self, dst: Ipv4Addr) -> io::Result<Route>;
+
+    /// May a connection use `address` as its own?
+    fn is_local(&self, address: Ipv4Addr) -> bool;
+
+    /// Packets lost so far because a receive buffer was full, where that is known.
+    fn overflowed(&self) -> u64 {
+        0
+    }
+}
+
+/// The media there are. Calls go to each by name and not through a table: some are made for every
+/// packet.
+enum AnyMedium {
+    Raw(RawSockets),
+    Tun(TunDevice),
 }
 
 macro_rules! each {
-    ($self:expr, $c:ident => $body:expr) => {
+    ($self:expr, $m:ident => $body:expr) => {
         match $self {
-            Carrier::Raw($c) => $body,
-            Carrier::Tun($c) => $body,
+            AnyMedium::Raw($m) => $body,
+            AnyMedium::Tun($m) => $body,
         }
     };
 }
 
+/// How segments reach other hosts: what the daemon reads them from and writes them to.
+pub struct Carrier {
+    medium: AnyMedium,
+    inbox: RecvBatch,
+    outbox: Outbox,
+    counters: Counters,
+    mtu: usize,
+    /// The descriptor that the poller watches for room.
+    armed: Option<usize>,
+}
+
 impl Carrier {
+    /// IPv4 raw sockets, one per protocol number, in this thread's network namespace.
+    ///
+    /// # Errors
+    /// `PermissionDenied` without CAP_NET_RAW, `InvalidInput` for a protocol list or mtu that
+    /// [`RawConfig`] forbids.
+    pub fn raw(config: &RawConfig) -> io::Result<Carrier> {
+        let medium = AnyMedium::Raw(RawSockets::open(config)?);
+        Ok(Carrier::over(medium, config.mtu))
+    }
+
+    /// A TUN device on which this host's kernel, and whatever it routes, talks to us; made and set
+    /// up in this thread's network namespace. It goes when this value goes, however the process
+    /// ends.
+    ///
+    /// # Errors
+    /// If the device cannot be made (CAP_NET_ADMIN, /dev/net/tun) or `ip` fails.
+    pub fn tun(config: &TunConfig) -> Result<Carrier, StepError> {
+        let medium = AnyMedium::Tun(TunDevice::open(config)?);
+        Ok(Carrier::over(medium, config.mtu))
+    }
+
+    fn over(medium: AnyMedium, mtu: usize) -> Carrier {
+        Carrier {
+            medium,
+            // A peer's interface may allow more than ours; what is longer still is counted.
+            inbox: RecvBatch::new(BATCH, mtu.max(2048)),
+            outbox: Outbox::new(mtu),
+            counters: Counters::default(),
+            mtu,
+            armed: None,
+        }
+    }
+
     /// `"raw"` or the TUN device's name: the name of the capture's interface.
     pub fn name(&self) -> &str {
-        match self {
-            Carrier::Raw(_) => "raw",
-            Carrier::Tun(t) => t.name(),
+        match &self.medium {
+            AnyMedium::Raw(_) => "raw",
+            AnyMedium::Tun(t) => t.name(),
+        }
+    }
+
+    /// Is it a TUN device?
+    pub fn is_tun(&self) -> bool {
+        matches!(self.medium, AnyMedium::Tun(_))
+    }
+
+    /// The only address that our connections may have on this carrier, if it is given to nobody
+    /// else.
+    pub fn stack_address(&self) -> Option<Ipv4Addr> {
+        match &self.medium {
+            AnyMedium::Raw(_) => None,
+            AnyMedium::Tun(t) => Some(t.stack_address()),
         }
     }
 
     /// How many descriptors there are to watch.
     pub fn descriptors(&self) -> usize {
-        each!(self, c => c.descriptors())
+        each!(&self.medium, m => m.descriptors())
     }
 
     /// Descriptor number `i`.
@@ -60,7 +183,7 @@ impl Carrier {
     /// # Panics
     /// If there is no such descriptor.
     pub fn descriptor(&self, i: usize) -> BorrowedFd<'_> {
-        each!(self, c => c.descriptor(i))
+        each!(&self.medium, m => m.descriptor(i))
     }
 
     /// Let `poller` watch all descriptors; number `i` will have the token `base + i`.
@@ -71,7 +194,7 @@ impl Carrier {
         for i in 0..self.descriptors() {
             poller.add(self.descriptor(i), base + i as u64, self.interest(i))?;
         }
-        *self.armed() = None;
+        self.armed = None;
         Ok(())
     }
 
@@ -81,8 +204,10 @@ impl Carrier {
     /// # Errors
     /// What the poller says.
     pub fn rearm(&mut self, poller: &Poller, base: u64) -> io::Result<()> {
-        let wanted = each!(self, c => c.blocked_on());
-        let armed = self.armed().take();
+        let linked = self.outbox.is_linked();
+        let sender = each!(&self.medium, m => m.sender(linked));
+        let wanted = self.is_blocked().then_some(sender);
+        let armed = self.armed.take();
         if wanted != armed {
             if let Some(i) = armed {
                 poller.modify(self.descriptor(i), base + i as u64, self.interest(i))?;
@@ -92,53 +217,58 @@ impl Carrier {
                 poller.modify(self.descriptor(i), base + i as u64, interest)?;
             }
         }
-        *self.armed() = wanted;
+        self.armed = wanted;
         Ok(())
     }
 
     /// What descriptor `i` is watched for when nothing is blocked.
     fn interest(&self, i: usize) -> Interest {
-        let receives = match self {
-            Carrier::Raw(r) => r.receives(i),
-            Carrier::Tun(_) => true,
-        };
-        if receives {
+        if each!(&self.medium, m => m.receives(i)) {
             Interest::READ
         } else {
             Interest::NONE
         }
     }
 
-    fn armed(&mut self) -> &mut Option<usize> {
-        each!(self, c => c.armed())
-    }
-
     /// Descriptor `i` was seen readable.
     pub fn mark_ready(&mut self, i: usize) {
-        each!(self, c => c.mark_ready(i));
+        each!(&mut self.medium, m => m.mark_ready(i));
     }
 
     /// The next batch from a descriptor that is ready; `None` when all are drained. A batch may
     /// hold nothing but bad packets and so give no item.
     pub fn receive(&mut self) -> Option<Packets<'_>> {
-        each!(self, c => c.receive())
+        let Carrier {
+            medium,
+            inbox,
+            counters,
+            ..
+        } = self;
+        each!(medium, m => {
+            let accept = m.accept();
+            let (source, count) = m.receive(inbox, counters)?;
+            Some(Packets::new(source, count, accept, counters))
+        })
     }
 
     /// Packets that [`slot`](Carrier::slot) takes before the next [`flush`](Carrier::flush).
     pub fn room(&self) -> u32 {
-        each!(self, c => c.room())
+        self.outbox.room()
     }
 
     /// The kernel refused a packet for lack of room; flush again when one of the descriptors is
     /// writable, of which [`rearm`](Carrier::rearm) makes the poller tell.
     pub fn is_blocked(&self) -> bool {
-        each!(self, c => c.is_blocked())
+        self.outbox.is_blocked()
     }
 
     /// Where the next segment (without IP header) goes: `mtu - 20` octets. `None` without room.
     /// Flushes by itself when all slots are full.
     pub fn slot(&mut self) -> Option<&mut [u8]> {
-        each!(self, c => c.slot())
+        if self.room() == 0 && !self.is_blocked() {
+            self.flush();
+        }
+        self.outbox.slot()
     }
 
     /// The last slot holds a segment of `len` octets: put the IP header before it and queue it.
@@ -147,17 +277,27 @@ impl Carrier {
     /// # Panics
     /// If `len` exceeds the slot or there was no slot.
     pub fn commit(&mut self, ip: &IpInfo, len: usize) -> &[u8] {
-        each!(self, c => c.commit(ip, len))
+        let link = each!(&mut self.medium, m => m.next_hop(ip.dst));
+        self.outbox.commit(ip, len, link)
     }
 
     /// Give the kernel what is committed.
     pub fn flush(&mut self) {
-        each!(self, c => c.flush());
+        let Carrier {
+            medium,
+            outbox,
+            counters,
+            ..
+        } = self;
+        each!(medium, m => {
+            m.begin_flush();
+            outbox.flush(counters, |batch, range, linked| m.send(batch, range, linked));
+        });
     }
 
     /// The longest IP packet this carrier sends.
     pub fn mtu(&self) -> usize {
-        each!(self, c => c.mtu())
+        self.mtu
     }
 
     /// The longest IP packet that goes to `dst` by its route, at most [`mtu`](Carrier::mtu).
@@ -165,7 +305,8 @@ impl Carrier {
     /// # Errors
     /// `NetworkUnreachable` and the like if there is no route.
     pub fn path_mtu(&self, dst: Ipv4Addr) -> io::Result<usize> {
-        each!(self, c => c.path_mtu(dst))
+        let route = each!(&self.medium, m => m.route_to(dst))?;
+        Ok(route.mtu.clamp(ipv4::HEADER, self.mtu))
     }
 
     /// The address that packets to `dst` come from.
@@ -173,18 +314,32 @@ impl Carrier {
     /// # Errors
     /// `NetworkUnreachable` and the like if there is no route.
     pub fn source_for(&self, dst: Ipv4Addr) -> io::Result<Ipv4Addr> {
-        each!(self, c => c.source_for(dst))
+        Ok(each!(&self.medium, m => m.route_to(dst))?.source)
     }
 
     /// May a connection use `address` as its own?
     pub fn is_local(&self, address: Ipv4Addr) -> bool {
-        each!(self, c => c.is_local(address))
+        each!(&self.medium, m => m.is_local(address))
     }
 
     /// What has been carried, and what was lost here and why.
     pub fn counters(&self) -> Counters {
-        each!(self, c => c.counters())
+        Counters {
+            overflowed: each!(&self.medium, m => m.overflowed()),
+            ..self.counters
+        }
     }
+}
+
+/// Whether IP packets can be so long.
+///
+/// # Errors
+/// The text that says between what an mtu must be.
+pub(crate) fn check_mtu(mtu: usize) -> Result<(), String> {
+    if (68..=65_535).contains(&mtu) {
+        return Ok(());
+    }
+    Err(format!("mtu {mtu}: must be 68 to 65535"))
 }
 
 /// What the kernel's routes say about a destination, from this thread's network namespace.

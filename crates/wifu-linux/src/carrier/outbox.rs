@@ -6,7 +6,7 @@ use std::io;
 use wifu_wire::ipv4::{self, IpInfo};
 
 /// The slots into which segments are written, and what of them the kernel has not yet taken.
-pub(crate) struct Outbox {
+pub(super) struct Outbox {
     batch: SendBatch,
     /// First slot that the kernel has not taken.
     head: usize,
@@ -15,46 +15,43 @@ pub(crate) struct Outbox {
     /// Which slots go straight to a station on a link.
     linked: [bool; BATCH],
     blocked: bool,
-    /// The descriptor that the poller watches for room.
-    pub(crate) armed: Option<usize>,
 }
 
 impl Outbox {
-    pub(crate) fn new(mtu: usize) -> Outbox {
+    pub(super) fn new(mtu: usize) -> Outbox {
         Outbox {
             batch: SendBatch::new(BATCH, mtu),
             head: 0,
             tail: 0,
             linked: [false; BATCH],
             blocked: false,
-            armed: None,
         }
     }
 
-    pub(crate) fn room(&self) -> u32 {
+    pub(super) fn room(&self) -> u32 {
         if self.blocked {
             return 0;
         }
         (self.batch.capacity() - self.tail) as u32
     }
 
-    pub(crate) fn is_blocked(&self) -> bool {
+    pub(super) fn is_blocked(&self) -> bool {
         self.blocked
     }
 
     /// Does the next packet to be sent go straight to a station on a link?
-    pub(crate) fn is_linked(&self) -> bool {
+    pub(super) fn is_linked(&self) -> bool {
         self.head < self.tail && self.linked[self.head]
     }
 
-    pub(crate) fn slot(&mut self) -> Option<&mut [u8]> {
+    pub(super) fn slot(&mut self) -> Option<&mut [u8]> {
         if self.room() == 0 {
             return None;
         }
         Some(&mut self.batch.buffer(self.tail)[ipv4::HEADER..])
     }
 
-    pub(crate) fn commit(&mut self, ip: &IpInfo, len: usize, link: Option<LinkAddress>) -> &[u8] {
+    pub(super) fn commit(&mut self, ip: &IpInfo, len: usize, link: Option<LinkAddress>) -> &[u8] {
         assert!(self.room() > 0, "commit without a slot");
         let i = self.tail;
         ipv4::emit(ip, len, self.batch.buffer(i));
@@ -67,7 +64,7 @@ impl Outbox {
 
     /// Offer everything to `send`, which gives how many of a range were taken; all of a range go
     /// to stations on links, or none.
-    pub(crate) fn flush(
+    pub(super) fn flush(
         &mut self,
         counters: &mut Counters,
         mut send: impl FnMut(&mut SendBatch, core::ops::Range<usize>, bool) -> io::Result<usize>,
