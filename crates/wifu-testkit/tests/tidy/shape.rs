@@ -7,9 +7,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// Files that the methods of one type fill at most.
 const FILES_PER_TYPE: usize = 3;
 
-/// Types that fill more files: (crate, type, why it is let pass for now).
-const LARGE_TYPES: &[(&str, &str, &str)] = &[];
-
 /// A path in a file: `pub use a::b as c` is `["a", "b"]` by the name `c`.
 struct Import {
     line: usize,
@@ -239,12 +236,7 @@ fn crates(tree: &[Source]) -> BTreeSet<&str> {
 
 /// A type whose methods fill many files keeps too much.
 pub fn types_fill_few_files(tree: &[Source]) -> Vec<Finding> {
-    types_over(tree, LARGE_TYPES)
-}
-
-fn types_over(tree: &[Source], known: &[(&str, &str, &str)]) -> Vec<Finding> {
     let mut found = Vec::new();
-    let mut passed = BTreeSet::new();
     for name in crates(tree) {
         let of = Crate::read(tree, name);
         let mut filled: BTreeMap<(String, String), Vec<(&Source, usize)>> = BTreeMap::new();
@@ -262,10 +254,6 @@ fn types_over(tree: &[Source], known: &[(&str, &str, &str)]) -> Vec<Finding> {
             }
         }
         for ((_, kind), files) in filled.iter().filter(|(_, f)| f.len() > FILES_PER_TYPE) {
-            if known.iter().any(|k| (k.0, k.1) == (name, kind)) {
-                passed.insert((name, kind.clone()));
-                continue;
-            }
             let (last, line) = files[files.len() - 1];
             let all: Vec<&str> = files
                 .iter()
@@ -279,10 +267,6 @@ fn types_over(tree: &[Source], known: &[(&str, &str, &str)]) -> Vec<Finding> {
             )));
         }
     }
-    let idle = known
-        .iter()
-        .filter(|k| !passed.contains(&(k.0, k.1.to_string())));
-    found.extend(idle.map(|k| stale(&format!("`{}` of {}", k.1, k.0))));
     found
 }
 
@@ -342,14 +326,6 @@ fn way<'a>(
     None
 }
 
-fn stale(what: &str) -> Finding {
-    Finding {
-        path: "crates/wifu-testkit/tests/tidy/shape.rs".into(),
-        line: 1,
-        message: format!("lets {what} pass, which is as it should be by now. Remove the entry."),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -378,17 +354,17 @@ mod tests {
     #[test]
     fn a_type_in_a_fourth_file_is_caught_and_its_namesake_is_not_counted() {
         let mut tree = large();
-        assert_eq!(types_over(&tree, &[]), []);
+        assert_eq!(types_fill_few_files(&tree), []);
         let test = "#[cfg(test)]\nmod tests {\n    impl super::super::Large {}\n}\n";
         tree.push(file("deep/c.rs", test));
         tree.push(file("deep/d.rs", "impl crate::Large {}\n"));
         assert_eq!(
-            types_over(&tree, &[]),
+            types_fill_few_files(&tree),
             [],
             "a trait's methods and tests do not count"
         );
         tree[0] = file("lib.rs", "mod deep;\npub use deep::Large;\n");
-        let found = types_over(&tree, &[]);
+        let found = types_fill_few_files(&tree);
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(
             (found[0].path.as_str(), found[0].line),
@@ -399,7 +375,6 @@ mod tests {
                 .message
                 .contains("fill 4 files (mod.rs, a.rs, b.rs, d.rs)")
         );
-        assert_eq!(types_over(&tree, &[("x", "Large", "known")]), []);
     }
 
     #[test]
@@ -425,11 +400,5 @@ mod tests {
         }
         let test = "pub struct C;\n#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}\n";
         assert_eq!(files_form_no_circle(&tree(test)), []);
-    }
-
-    #[test]
-    fn an_exception_that_nothing_needs_any_more_is_caught() {
-        let found = types_over(&large(), &[("x", "Large", "was larger")]);
-        assert!(found[0].message.contains("Remove the entry"), "{found:?}");
     }
 }
