@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use wifu_engine::composition::text_of;
 use wifu_engine::params::{Params, Value, values};
 use wifu_engine::{Fact, Registry};
-use wifu_wire::names::unknown;
+use wifu_wire::names::Shelf;
 use wifu_wire::{Note, Rng, Wire, Word};
 
 /// What is wrong with a configuration, and what would be right.
@@ -56,7 +56,7 @@ pub struct HandlerConfig {
 #[derive(Clone)]
 pub struct Kinds {
     /// The handlers that may be named, in the order of the documentation.
-    pub handlers: Vec<&'static Descriptor>,
+    pub handlers: Shelf<&'static Descriptor>,
     /// Parts, formats and, with those of the handlers, all annotations.
     pub parts: Registry,
 }
@@ -64,11 +64,15 @@ pub struct Kinds {
 impl Kinds {
     /// The handlers that come with WiFu, beside these parts.
     pub fn new(parts: Registry) -> Kinds {
-        let kinds = Kinds {
-            handlers: Vec::new(),
+        Kinds::bare(parts).with(HANDLERS)
+    }
+
+    /// No handlers yet, beside these parts.
+    pub fn bare(parts: Registry) -> Kinds {
+        Kinds {
+            handlers: Shelf::new(&[]),
             parts,
-        };
-        kinds.with(HANDLERS)
+        }
     }
 
     /// With more handlers, from other crates.
@@ -79,15 +83,7 @@ impl Kinds {
     pub fn with(mut self, handlers: &[&'static Descriptor]) -> Kinds {
         let notes = handlers.iter().flat_map(|d| d.notes).copied();
         self.parts = self.parts.with_notes(notes);
-        for new in handlers {
-            let taken = self.handlers.iter().any(|d| d.name == new.name);
-            assert!(
-                !taken,
-                "two handlers are called {}: give yours a name of its own",
-                new.name
-            );
-            self.handlers.push(new);
-        }
+        self.handlers.add(handlers);
         self
     }
 
@@ -96,11 +92,7 @@ impl Kinds {
     /// # Errors
     /// There is none; the nearest known name.
     pub fn find(&self, name: &str) -> Result<&'static Descriptor, ConfigError> {
-        let found = self.handlers.iter().copied().find(|d| d.name == name);
-        found.ok_or_else(|| {
-            let names = self.handlers.iter().map(|d| d.name);
-            ConfigError(unknown("handler", name, names))
-        })
+        self.handlers.get(name).map_err(ConfigError)
     }
 }
 

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use wifu_engine::Access;
 use wifu_engine::Fact;
 use wifu_engine::descriptor::{NoteSpec, ParamSpec, Params};
+use wifu_wire::names::Named;
 use wifu_wire::{Format, LinkFacts, LinkTo, Neighbour, Notes, Rng, Span, Time};
 
 /// Timers of each handler.
@@ -360,5 +361,12 @@ impl Descriptor {
     /// Octets that it adds to packets on the wire.
     pub fn adds(&self) -> u32 {
         self.inserts.map_or(0, |f| f.fixed() as u32)
+    }
+}
+
+impl Named for Descriptor {
+    const KIND: &'static str = "handler";
+    fn name(&self) -> &'static str {
+        self.name
     }
 }

@@ -285,7 +285,7 @@ fn find_parts(
     let mut found = Vec::new();
     for part in &c.parts {
         let key = format!("{}.{}", c.name, part.role.key());
-        match registry.find(&part.name) {
+        match registry.parts().find(&part.name) {
             Some(d) if d.role == part.role => found.push(d),
             Some(d) => {
                 let what = format!("\"{}\" is a part for {}", part.name, d.role.key());
@@ -374,7 +374,7 @@ fn make_wire(
     let key = format!("{}.wire", c.name);
     if c.wire == SHIM {
         let between = c.lane.iter().flat_map(|lane| &lane.parts);
-        let between = between.filter_map(|p| registry.find(&p.name));
+        let between = between.filter_map(|p| registry.parts().find(&p.name));
         let words = shim_words(descs.iter().copied().chain(between));
         let words = words.map_err(|what| Problem {
             key: key.clone(),
@@ -386,13 +386,10 @@ fn make_wire(
             .map(|s| Arc::new(s) as Arc<dyn Wire>)
             .map_err(|what| Problem { key, what });
     }
-    let found = registry.wires().iter().find(|w| w.format.name == c.wire);
-    found.map(|w| (w.make)()).ok_or_else(|| {
-        let names = registry.wires().iter().map(|w| w.format.name);
-        let known: Vec<&str> = names.chain([SHIM]).collect();
-        let what = format!("no wire format \"{}\"; known: {}", c.wire, known.join(", "));
-        Problem { key, what }
-    })
+    let found = registry.wires().get(&c.wire);
+    found
+        .map(|w| (w.make)())
+        .map_err(|what| Problem { key, what })
 }
 
 fn plan_parts(

@@ -7,6 +7,7 @@ use crate::component::Component;
 use crate::fact::Fact;
 use crate::permit::Kind;
 use core::fmt;
+use wifu_wire::names::{Named, Shelf};
 use wifu_wire::shim::ShimWord;
 use wifu_wire::{Class, Note, WireSpec};
 
@@ -304,6 +305,13 @@ impl Descriptor {
     }
 }
 
+impl Named for Descriptor {
+    const KIND: &'static str = "part";
+    fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
 impl fmt::Debug for Descriptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Descriptor")
@@ -322,8 +330,8 @@ pub const SHIM: &str = "shim";
 /// The parts that compositions may name.
 #[derive(Clone, Debug)]
 pub struct Registry {
-    parts: Vec<&'static Descriptor>,
-    wires: Vec<&'static WireSpec>,
+    parts: Shelf<&'static Descriptor>,
+    wires: Shelf<&'static WireSpec>,
     notes: Vec<NoteSpec>,
 }
 
@@ -336,8 +344,8 @@ impl Registry {
     /// A registry of nothing, not even of the formats that come with WiFu.
     pub fn empty() -> Registry {
         Registry {
-            parts: Vec::new(),
-            wires: Vec::new(),
+            parts: Shelf::new(&[]),
+            wires: Shelf::new(&[SHIM]),
             notes: Vec::new(),
         }
     }
@@ -348,15 +356,7 @@ impl Registry {
     /// If a part has the name of another: compositions could not say which they mean.
     #[must_use]
     pub fn with(mut self, parts: &[&'static Descriptor]) -> Registry {
-        for part in parts {
-            let taken = self.find(part.name).is_some();
-            assert!(
-                !taken,
-                "two parts are called {}: give yours a name of its own",
-                part.name
-            );
-            self.parts.push(part);
-        }
+        self.parts.add(parts);
         let notes = parts.iter().flat_map(|d| d.notes);
         self.with_notes(notes.copied())
     }
@@ -368,15 +368,7 @@ impl Registry {
     /// their header.
     #[must_use]
     pub fn with_wires(mut self, wires: &[&'static WireSpec]) -> Registry {
-        for spec in wires {
-            let name = spec.format.name;
-            let taken = name == SHIM || self.wires.iter().any(|w| w.format.name == name);
-            assert!(
-                !taken,
-                "two wire formats are called {name}: give yours a name of its own"
-            );
-            self.wires.push(spec);
-        }
+        self.wires.add(wires);
         self
     }
 
@@ -391,8 +383,9 @@ impl Registry {
         self
     }
 
-    /// The wire formats that have a declaration of their own; `shim` is made for each composition.
-    pub fn wires(&self) -> &[&'static WireSpec] {
+    /// The wire formats that have a declaration of their own, by name; `shim` is made for each
+    /// composition.
+    pub fn wires(&self) -> &Shelf<&'static WireSpec> {
         &self.wires
     }
 
@@ -408,14 +401,9 @@ impl Registry {
         (at < wifu_wire::NOTES).then_some(Note(at as u8))
     }
 
-    /// All parts.
-    pub fn parts(&self) -> &[&'static Descriptor] {
+    /// All parts, by name.
+    pub fn parts(&self) -> &Shelf<&'static Descriptor> {
         &self.parts
-    }
-
-    /// The part of that name.
-    pub fn find(&self, name: &str) -> Option<&'static Descriptor> {
-        self.parts.iter().copied().find(|d| d.name == name)
     }
 
     /// Names of the parts of a role.

@@ -6,8 +6,8 @@ use crate::export::Brought;
 use std::sync::{Arc, LazyLock};
 use wifu_core::{Chain, Config, Descriptor, Ground, HandlerConfig, Kinds, Own, Select, Verbs};
 use wifu_engine::blueprint::HopHalf;
-use wifu_engine::descriptor::SHIM;
 use wifu_engine::{Blueprint, Composition, ConfigError, Fact, Library};
+use wifu_wire::names::{self, Named};
 use wifu_wire::{Rng, WireSpec};
 
 /// A checked composition with all that it brings along.
@@ -101,17 +101,15 @@ pub fn tell_apart(served: &[Arc<Protocol>]) -> Result<Vec<Arc<Protocol>>, String
     Ok(halves)
 }
 
-/// That no name comes twice, of which only the first would ever be found.
-fn fresh(what: &str, mut known: Vec<&str>, more: Vec<&'static str>) -> Result<(), String> {
-    for name in more {
-        if known.contains(&name) {
-            return Err(format!(
-                "its {what} {name} has a name that is taken already; give it another"
-            ));
-        }
-        known.push(name);
-    }
-    Ok(())
+/// That what a library brings has names of its own.
+fn fresh<'a, T: Named>(known: impl Iterator<Item = &'a str>, more: &[T]) -> Result<(), String> {
+    let Some(name) = names::taken(known, more) else {
+        return Ok(());
+    };
+    let kind = T::KIND;
+    Err(format!(
+        "its {kind} {name} has a name that is taken already; give it another"
+    ))
 }
 
 /// Who knows protocols and handlers.
@@ -177,10 +175,7 @@ impl Registry {
     pub(crate) fn bare() -> Registry {
         let parts = wifu_engine::Registry::empty();
         Registry {
-            kinds: Kinds {
-                handlers: Vec::new(),
-                parts,
-            },
+            kinds: Kinds::bare(parts),
             library: Library::default(),
         }
     }
@@ -189,7 +184,7 @@ impl Registry {
     pub(crate) fn into_brought(self) -> Brought {
         Brought {
             parts: self.kinds.parts.parts().to_vec(),
-            handlers: self.kinds.handlers,
+            handlers: self.kinds.handlers.to_vec(),
             wires: self.kinds.parts.wires().to_vec(),
             compositions: self.library.to_toml(),
         }
@@ -201,15 +196,9 @@ impl Registry {
     /// Names of parts, handlers and formats that are there already, formats whose declaration is
     /// not sound ([`wifu_wire::Format::faults`]), and compositions that can't be read.
     pub fn with_brought(self, brought: Brought) -> Result<Registry, String> {
-        let parts = |all: &[&'static wifu_engine::Descriptor]| -> Vec<&'static str> {
-            all.iter().map(|d| d.name).collect()
-        };
-        let handlers = |all: &[&'static Descriptor]| all.iter().map(|d| d.name).collect();
-        fresh("part", parts(self.parts().parts()), parts(&brought.parts))?;
-        let (known, more) = (&self.kinds.handlers, &brought.handlers);
-        fresh("handler", handlers(known), handlers(more))?;
-        let wires: Vec<&'static str> = brought.wires.iter().map(|w| w.format.name).collect();
-        fresh("wire format", self.formats(), wires)?;
+        fresh(self.parts().parts().names(), &brought.parts)?;
+        fresh(self.kinds.handlers.names(), &brought.handlers)?;
+        fresh(self.formats(), &brought.wires)?;
         let faults: Vec<String> = brought
             .wires
             .iter()
@@ -225,11 +214,10 @@ impl Registry {
     }
 
     /// Names of formats: those that compositions name, and those that handlers insert.
-    fn formats(&self) -> Vec<&str> {
-        let wires = self.kinds.parts.wires().iter().map(|w| w.format.name);
+    fn formats(&self) -> impl Iterator<Item = &'static str> {
         let inserted = self.kinds.handlers.iter().filter_map(|d| d.inserts);
-        let all = wires.chain(inserted.map(|f| f.name));
-        all.chain([SHIM]).collect()
+        let wires = self.kinds.parts.wires().names();
+        wires.chain(inserted.map(|f| f.name))
     }
 
     /// The compositions.

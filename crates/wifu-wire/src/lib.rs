@@ -40,5 +40,12 @@ pub struct WireSpec {
     pub make: fn() -> std::sync::Arc<dyn Wire>,
 }
 
+impl names::Named for WireSpec {
+    const KIND: &'static str = "wire format";
+    fn name(&self) -> &'static str {
+        self.format.name
+    }
+}
+
 /// The formats of this crate that have a declaration of their own.
 pub static WIRES: &[&WireSpec] = &[&tcp::WIRE, &atp::WIRE];

@@ -1,4 +1,92 @@
-//! Which name was meant: for messages about names that are unknown.
+//! Things that are asked for by name, each name once; and which name was meant by one that is
+//! unknown.
+
+use core::ops::Deref;
+
+/// What is asked for by its name.
+pub trait Named {
+    /// What messages call one of its kind.
+    const KIND: &'static str;
+    /// Its name.
+    fn name(&self) -> &'static str;
+}
+
+impl<T: Named> Named for &T {
+    const KIND: &'static str = T::KIND;
+    fn name(&self) -> &'static str {
+        (*self).name()
+    }
+}
+
+/// Things of one kind, each with a name of its own, in the order in which they came.
+#[derive(Clone, Debug)]
+pub struct Shelf<T> {
+    all: Vec<T>,
+    reserved: &'static [&'static str],
+}
+
+impl<T: Named + Copy> Shelf<T> {
+    /// An empty one. Of the `reserved` names messages say that they are there, and nothing that is
+    /// added may have one.
+    pub const fn new(reserved: &'static [&'static str]) -> Shelf<T> {
+        Shelf {
+            all: Vec::new(),
+            reserved,
+        }
+    }
+
+    /// Add more.
+    ///
+    /// # Panics
+    /// If one has a name that is taken: of two, only the first would ever be found.
+    pub fn add(&mut self, more: &[T]) {
+        if let Some(name) = taken(self.names(), more) {
+            let kind = T::KIND;
+            panic!("two {kind}s are called {name}: give yours a name of its own");
+        }
+        self.all.extend_from_slice(more);
+    }
+
+    /// The one of that name.
+    pub fn find(&self, name: &str) -> Option<T> {
+        self.all.iter().copied().find(|one| one.name() == name)
+    }
+
+    /// The same, where the name was written by somebody.
+    ///
+    /// # Errors
+    /// There is none; the nearest name, and all.
+    pub fn get(&self, name: &str) -> Result<T, String> {
+        let found = self.find(name);
+        found.ok_or_else(|| unknown(T::KIND, name, self.names()))
+    }
+
+    /// All names, then the reserved ones.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        let own = self.all.iter().map(T::name);
+        own.chain(self.reserved.iter().copied())
+    }
+}
+
+impl<T> Deref for Shelf<T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        &self.all
+    }
+}
+
+/// The first name of `more` that is known already, or comes twice.
+pub fn taken<'a, T: Named>(
+    known: impl IntoIterator<Item = &'a str>,
+    more: &[T],
+) -> Option<&'static str> {
+    let mut known: Vec<&str> = known.into_iter().collect();
+    more.iter().map(T::name).find(|name| {
+        let taken = known.contains(name);
+        known.push(name);
+        taken
+    })
+}
 
 /// The name nearest to `name` by edit distance (a swap of neighbours counts once, upper and lower
 /// case are the same), if it is near enough to be what was meant; the first of several.

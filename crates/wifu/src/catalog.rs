@@ -193,7 +193,7 @@ fn list_text(registry: &Registry, kind: Option<&str>) -> anyhow::Result<()> {
     }
     if wants("handlers") {
         println!("Handlers:");
-        for d in &registry.kinds().handlers {
+        for d in registry.kinds().handlers.iter() {
             println!("  {:<18} {}", d.name, sentence(d.doc));
         }
     }
@@ -394,9 +394,9 @@ pub fn describe(args: &DescribeArgs, registry: &Registry) -> anyhow::Result<Exit
     let stem = args.name.split(',').next().unwrap_or_default();
     let Some((json, text)) = described(&args.name, stem, registry)? else {
         let library = registry.library();
-        let parts = registry.parts().parts().iter().map(|d| d.name);
+        let parts = registry.parts().parts().names();
         let others: Vec<&str> = parts
-            .chain(registry.kinds().handlers.iter().map(|d| d.name))
+            .chain(registry.kinds().handlers.names())
             .chain(formats::all(registry).map(|f| f.name))
             .chain(registry.parts().notes().iter().map(|n| n.name))
             .chain(sets::names())
@@ -426,10 +426,10 @@ fn described(
         let p = registry.resolve(spec)?;
         return Ok(Some((protocol_json(&p), protocol_text(&p))));
     }
-    if let Some(d) = registry.parts().find(stem) {
+    if let Some(d) = registry.parts().parts().find(stem) {
         return Ok(Some((part_json(d), part_text(d))));
     }
-    if let Ok(d) = registry.kinds().find(stem) {
+    if let Some(d) = registry.kinds().handlers.find(stem) {
         return Ok(Some((handlers::json(d), handlers::text(d))));
     }
     if let Some(f) = formats::all(registry).find(|f| f.name == stem) {

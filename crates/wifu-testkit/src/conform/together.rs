@@ -37,7 +37,7 @@ fn compositions(library: &Library, registry: &Registry) -> (Vec<Arc<Blueprint>>,
             Err(e) => faults.push(format!("{name}: {e}")),
         }
     }
-    for d in registry.parts() {
+    for d in registry.parts().iter() {
         if found
             .iter()
             .any(|b| b.parts.iter().any(|p| p.desc.name == d.name))
