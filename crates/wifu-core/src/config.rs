@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use wifu_engine::composition::text_of;
 use wifu_engine::params::{Params, Value, values};
-use wifu_engine::{Fact, Registry};
+use wifu_engine::{Face, Fact, Registry};
 use wifu_wire::names::Shelf;
 use wifu_wire::{Note, Rng, Wire, Word};
 
@@ -85,6 +85,12 @@ impl Kinds {
         self.parts = self.parts.with_notes(notes);
         self.handlers.add(handlers);
         self
+    }
+
+    /// Parts, then handlers, by what they have in common.
+    pub fn faces(&self) -> impl Iterator<Item = Face> {
+        let parts = self.parts.parts().iter().map(|d| d.face());
+        parts.chain(self.handlers.iter().map(|d| d.face()))
     }
 
     /// The handler of a name.

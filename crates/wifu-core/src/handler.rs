@@ -5,11 +5,12 @@ use crate::packet::Packet;
 use crate::select::HopWord;
 use core::net::Ipv4Addr;
 use std::collections::VecDeque;
-use wifu_engine::Access;
-use wifu_engine::Fact;
 use wifu_engine::descriptor::{NoteSpec, ParamSpec, Params};
+use wifu_engine::{Face, Fact};
 use wifu_wire::names::Named;
 use wifu_wire::{Format, LinkFacts, LinkTo, Neighbour, Notes, Rng, Span, Time};
+
+pub use wifu_engine::WordUse as HopWordSpec;
 
 /// Timers of each handler.
 pub const TIMERS: usize = 4;
@@ -228,45 +229,6 @@ pub trait Handler: Send {
     fn on_lost(&mut self, ticket: u64) {}
 }
 
-/// A header word that a handler uses.
-#[derive(Clone, Copy, Debug)]
-pub struct HopWordSpec {
-    /// Its name in the format.
-    pub name: &'static str,
-    /// What the handler does with it.
-    pub access: Access,
-    /// It does without where the format lacks it.
-    pub optional: bool,
-}
-
-impl HopWordSpec {
-    /// A word that the handler reads.
-    pub const fn read(name: &'static str) -> HopWordSpec {
-        HopWordSpec {
-            name,
-            access: Access::Read,
-            optional: false,
-        }
-    }
-
-    /// A word that the handler reads and writes.
-    pub const fn written(name: &'static str) -> HopWordSpec {
-        HopWordSpec {
-            access: Access::Both,
-            ..HopWordSpec::read(name)
-        }
-    }
-
-    /// The same, where the format has it.
-    #[must_use]
-    pub const fn optional(self) -> HopWordSpec {
-        HopWordSpec {
-            optional: true,
-            ..self
-        }
-    }
-}
-
 /// What a build function gets.
 #[derive(Debug)]
 pub struct Setup<'a> {
@@ -357,6 +319,20 @@ impl Descriptor {
         super_packets: false,
         build: |_| Err(String::from("this descriptor has no build function")),
     };
+
+    /// What it has in common with parts.
+    pub fn face(&self) -> Face {
+        Face {
+            name: self.name,
+            role: None,
+            doc: self.doc,
+            cites: self.cites,
+            params: self.params,
+            words: self.words.to_vec(),
+            notes: self.notes,
+            requires: self.requires,
+        }
+    }
 
     /// Octets that it adds to packets on the wire.
     pub fn adds(&self) -> u32 {

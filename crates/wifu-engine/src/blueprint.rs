@@ -7,6 +7,7 @@ use crate::component::{Component, SLOTS};
 use crate::composition::Library;
 use crate::composition::{Composition, ConfigError, Problem};
 use crate::descriptor::{BuildError, Descriptor, Registry, SHIM};
+use crate::face::Face;
 use crate::hooks;
 use crate::params::{Params, Value};
 use crate::permit::Kind;
@@ -80,10 +81,8 @@ pub struct Blueprint {
 /// What a composition's handlers do, as far as its ends must know.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HopHalf<'a> {
-    /// Header words and annotations that they write.
-    pub writes: &'a [&'static str],
-    /// Annotations that they read, each with its handler.
-    pub reads: &'a [(&'static str, &'static str)],
+    /// Them.
+    pub handlers: &'a [Face],
     /// Octets that they add to each packet.
     pub adds: u32,
 }
@@ -121,10 +120,10 @@ impl Blueprint {
         }
         let descs = |b: &Blueprint| b.parts.iter().map(|p| p.desc).collect::<Vec<_>>();
         let lane = ends.lane.as_deref().map_or(Vec::new(), descs);
-        let mut problems = checks::hops(&ends.name, &descs(&ends), &lane, hops.writes);
+        let mut problems = checks::hops(&ends.name, &descs(&ends), &lane, hops.handlers);
         let parts = descs(&ends);
-        let notes = (hops.reads, hops.writes);
-        problems.extend(checks::notes(&ends.name, parts.iter().chain(&lane), notes));
+        let parts = parts.iter().chain(&lane);
+        problems.extend(checks::notes(&ends.name, parts, hops.handlers));
         if problems.is_empty() {
             Ok(ends)
         } else {

@@ -2,7 +2,8 @@
 
 use crate::board::Facts;
 use crate::composition::{Composition, Problem};
-use crate::descriptor::{Descriptor, Registry, Role, SOURCES};
+use crate::descriptor::{Descriptor, NoteSpec, Registry, Role, SOURCES};
+use crate::face::Face;
 use crate::params::Value;
 use crate::signal::{Ring, Signal};
 use crate::store::StoreKind;
@@ -268,8 +269,17 @@ fn cascade(
 
 /// A word that nodes on the way write, or an annotation, which an end reads: the composition must
 /// bring who writes it, else the protocol would run and mean nothing.
-pub(crate) fn hops(name: &str, ends: Parts<'_>, lane: Parts<'_>, written: &[&str]) -> Vec<Problem> {
-    let mut have: Vec<&str> = written.to_vec();
+pub(crate) fn hops(
+    name: &str,
+    ends: Parts<'_>,
+    lane: Parts<'_>,
+    handlers: &[Face],
+) -> Vec<Problem> {
+    let words = handlers.iter().flat_map(|f| &f.words);
+    let words = words.filter(|w| w.access.writes()).map(|w| w.name);
+    let mut have: Vec<&str> = words
+        .chain(noted(handlers.iter().map(|f| f.notes)))
+        .collect();
     have.extend(lane.iter().flat_map(|d| d.words).filter_map(|w| {
         let both = w.layout.hop_writable && w.access.writes() || w.layout.names_transmitter;
         both.then_some(w.name())
@@ -304,22 +314,32 @@ pub(crate) fn hops(name: &str, ends: Parts<'_>, lane: Parts<'_>, written: &[&str
     problems
 }
 
-/// Annotations that handlers read (`reads`: handler, annotation): a part or a handler must write
-/// each (`written`: what handlers do).
+/// Names of the annotations that are written, of these.
+fn noted<'a>(notes: impl Iterator<Item = &'a [NoteSpec]>) -> impl Iterator<Item = &'static str> {
+    let notes = notes.flatten().filter(|n| n.access.writes());
+    notes.map(|n| n.name)
+}
+
+/// A part or a handler writes each annotation that handlers read.
 pub(crate) fn notes<'a>(
     name: &str,
     parts: impl Iterator<Item = &'a &'static Descriptor>,
-    (reads, written): (&[(&str, &str)], &[&str]),
+    handlers: &[Face],
 ) -> Vec<Problem> {
-    let notes = parts.flat_map(|d| d.notes);
-    let notes = notes.filter(|n| n.access.writes()).map(|n| n.name);
-    let have: Vec<&str> = notes.chain(written.iter().copied()).collect();
-    let lost = reads.iter().filter(|(_, note)| !have.contains(note));
-    let problem = |(handler, note): &(&str, &str)| Problem {
+    let all = parts
+        .map(|d| d.notes)
+        .chain(handlers.iter().map(|f| f.notes));
+    let have: Vec<&str> = noted(all).collect();
+    let read = handlers
+        .iter()
+        .flat_map(|f| f.notes.iter().map(|n| (f.name, n)));
+    let lost = read.filter(|(_, n)| n.access.reads() && !have.contains(&n.name));
+    let problem = |(handler, note): (&str, &NoteSpec)| Problem {
         key: format!("handlers.{name}"),
         what: format!(
-            "{handler} reads the annotation \"{note}\", and no part or handler of this composition \
-             writes it"
+            "{handler} reads the annotation \"{}\", and no part or handler of this composition \
+             writes it",
+            note.name
         ),
     };
     lost.map(problem).collect()

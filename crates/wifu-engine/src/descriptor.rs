@@ -4,6 +4,7 @@
 use crate::admission::Admission;
 use crate::board::Facts;
 use crate::component::Component;
+use crate::face::{Face, WordUse};
 use crate::fact::Fact;
 use crate::permit::Kind;
 use core::fmt;
@@ -11,6 +12,7 @@ use wifu_wire::names::{Named, Shelf};
 use wifu_wire::shim::ShimWord;
 use wifu_wire::{Class, Note, WireSpec};
 
+pub use crate::face::{Access, NoteSpec, UNSERVED};
 pub use crate::params::{ParamSpec, Params, Value};
 pub use wifu_wire::names::nearest;
 
@@ -73,29 +75,6 @@ impl Role {
     /// Whether a composition has at most one part of this role.
     pub fn exclusive(self) -> bool {
         !matches!(self, Role::Gate | Role::Repair | Role::Watch)
-    }
-}
-
-/// What somebody does with a header word or an annotation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Access {
-    /// Reads it: somebody else must write it.
-    Read,
-    /// Writes it.
-    Write,
-    /// Both.
-    Both,
-}
-
-impl Access {
-    /// Whether it is read.
-    pub const fn reads(self) -> bool {
-        matches!(self, Access::Read | Access::Both)
-    }
-
-    /// Whether it is written.
-    pub const fn writes(self) -> bool {
-        matches!(self, Access::Write | Access::Both)
     }
 }
 
@@ -178,28 +157,6 @@ impl WordSpec {
         self.layout.name
     }
 }
-
-/// An annotation that a part or a handler uses: a value that a packet carries inside one node only.
-#[derive(Clone, Copy, Debug)]
-pub struct NoteSpec {
-    /// Name, one meaning in the whole registry.
-    pub name: &'static str,
-    /// What this part or handler does with it.
-    pub access: Access,
-    /// Unit, e.g. `us`.
-    pub unit: &'static str,
-    /// Meaning, and what its absence means.
-    pub doc: &'static str,
-}
-
-/// The annotation by which a handler tells the end that nodes of the path do not serve its
-/// composition: the engine puts it on the board (`site.unserved`).
-pub const UNSERVED: NoteSpec = NoteSpec {
-    name: "unserved",
-    access: Access::Write,
-    unit: "",
-    doc: "Nodes of the path that did not look at packets of this connection, either way.",
-};
 
 /// Why a part could not be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -284,6 +241,25 @@ impl Descriptor {
             )))
         },
     };
+
+    /// What it has in common with handlers.
+    pub fn face(&self) -> Face {
+        let word = |w: &WordSpec| WordUse {
+            name: w.name(),
+            access: w.access,
+            optional: false,
+        };
+        Face {
+            name: self.name,
+            role: Some(self.role.key()),
+            doc: self.doc,
+            cites: self.cites,
+            params: self.params,
+            words: self.words.iter().map(word).collect(),
+            notes: self.notes,
+            requires: self.requires,
+        }
+    }
 
     /// Whether the part declares the hook.
     pub fn has_hook(&self, hook: &str) -> bool {

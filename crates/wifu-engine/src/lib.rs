@@ -13,6 +13,7 @@ pub mod composition;
 pub mod conn;
 pub mod descriptor;
 pub mod endpoint;
+pub mod face;
 pub mod fact;
 pub mod hooks;
 pub mod kit;
@@ -37,6 +38,7 @@ pub use descriptor::{
 pub use endpoint::{
     ConnId, ConnInfo, ConnectError, Datagram, Deadlines, Endpoint, EndpointConfig, Event, ListenId,
 };
+pub use face::{Face, WordUse};
 pub use fact::Fact;
 pub use permit::{Kind, Limit, Permit, Reason, Want};
 pub use signal::{Arrival, Cause, Fault, Signal, Status};

@@ -6,7 +6,7 @@ use crate::export::Brought;
 use std::sync::{Arc, LazyLock};
 use wifu_core::{Chain, Config, Descriptor, Ground, HandlerConfig, Kinds, Own, Select, Verbs};
 use wifu_engine::blueprint::HopHalf;
-use wifu_engine::{Blueprint, Composition, ConfigError, Fact, Library};
+use wifu_engine::{Blueprint, Composition, ConfigError, Face, Fact, Library};
 use wifu_wire::names::{self, Named};
 use wifu_wire::{Rng, WireSpec};
 
@@ -267,20 +267,9 @@ impl Registry {
         for h in &handlers.handlers {
             found.push(self.kinds.find(&h.name).map_err(|e| wrong(&e))?);
         }
-        let words = found.iter().flat_map(|d| d.words);
-        let words = words.filter(|w| w.access.writes()).map(|w| w.name);
-        let notes = found
-            .iter()
-            .flat_map(|d| d.notes.iter().map(|n| (d.name, n)));
-        let reads = notes.clone().filter(|(_, n)| n.access.reads());
-        let reads: Vec<_> = reads.map(|(handler, n)| (handler, n.name)).collect();
-        let notes = notes
-            .filter(|(_, n)| n.access.writes())
-            .map(|(_, n)| n.name);
-        let writes: Vec<&'static str> = words.chain(notes).collect();
+        let faces: Vec<Face> = found.iter().map(|d| d.face()).collect();
         let hops = HopHalf {
-            writes: &writes,
-            reads: &reads,
+            handlers: &faces,
             adds: found.iter().map(|d| d.adds()).sum(),
         };
         let ends = Arc::new(Blueprint::with(composition, &self.kinds.parts, hops)?);

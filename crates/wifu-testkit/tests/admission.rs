@@ -10,8 +10,8 @@ use std::sync::Arc;
 use wifu_engine::admission::{Admission, Claim, Holder, Kept, Key, first};
 use wifu_engine::blueprint::HopHalf;
 use wifu_engine::{
-    Blueprint, ConnId, ConnectError, Descriptor, Endpoint, EndpointConfig, Event, Fault, Library,
-    State, Tuple,
+    Blueprint, ConnId, ConnectError, Descriptor, Endpoint, EndpointConfig, Event, Face, Fault,
+    Library, State, Tuple, WordUse,
 };
 use wifu_testkit::pair::{App, CLIENT, Pair, SERVER, pattern};
 use wifu_wire::{Flags, Head, IpInfo, Pseudo, Seq, Span, Time};
@@ -119,9 +119,13 @@ fn protocol(name: &str) -> Arc<Blueprint> {
         &rated::EPOCH_FEEDBACK,
     ]);
     // Nobody stands between these ends: what nodes would write stays as it was sent.
+    let nobody = Face {
+        words: ["delay", "hops"].map(WordUse::written).into(),
+        ..Face::default()
+    };
     let hops = HopHalf {
-        writes: &["delay", "hops"],
-        ..HopHalf::default()
+        handlers: &[nobody],
+        adds: 0,
     };
     let composition = Library::parse(PROTOCOLS).and_then(|l| l.expand(name));
     let checked = composition.and_then(|c| Blueprint::with(&c, &registry, hops));

@@ -9,17 +9,20 @@ use clap::Args;
 use serde_json::{Value as Json, json};
 use wifu_engine::blueprint::ENGINE_PARAMS;
 use wifu_engine::descriptor::nearest;
-use wifu_engine::{Blueprint, Descriptor, Fact, Facts, Library, ParamSpec, Role};
+use wifu_engine::{Blueprint, Fact, Library, ParamSpec, Role};
 use wifu_node::{Catalog as _, Protocol, Registry, Substrate};
 use wifu_radio::sets;
 
 use crate::known::{self, Known};
+use described::params_text;
 
 mod annotations;
 mod brought;
+mod described;
 mod facts;
 mod formats;
 mod handlers;
+mod parts;
 
 /// `wifu list`.
 #[derive(Args)]
@@ -83,25 +86,6 @@ fn meant(near: Option<&str>) -> String {
     near.map_or(String::from("."), |n| format!("; did you mean {n}?"))
 }
 
-fn part_json(d: &Descriptor) -> Json {
-    let params: Vec<Json> = d.params.iter().map(param_json).collect();
-    json!({
-        "name": d.name, "role": d.role.key(), "doc": d.doc, "cites": d.cites, "params": params,
-        "reads": d.reads.names().collect::<Vec<_>>(), "wants": d.wants.names().collect::<Vec<_>>(),
-        "writes": d.writes.names().collect::<Vec<_>>(),
-        "requires": d.requires.iter().map(|f| f.name()).collect::<Vec<_>>(),
-        "hears": d.hears, "probes": d.probes,
-        "offers": d.offers.iter().map(|k| format!("{k:?}").to_lowercase()).collect::<Vec<_>>(),
-    })
-}
-
-fn param_json(p: &ParamSpec) -> Json {
-    json!({
-        "name": p.name, "default": p.default.to_string(), "low": p.low.to_string(),
-        "high": p.high.to_string(), "choices": p.choices, "doc": p.doc,
-    })
-}
-
 /// Print what there is.
 ///
 /// # Errors
@@ -150,12 +134,8 @@ fn all_json(registry: &Registry) -> Json {
         .filter_map(|p| library.expand(p).ok())
         .map(|c| json!({"name": c.name, "doc": c.doc, "number": c.number, "profile": c.profile}))
         .collect();
-    let parts: Vec<Json> = registry
-        .parts()
-        .parts()
-        .iter()
-        .map(|d| part_json(d))
-        .collect();
+    let parts = registry.parts().parts().iter();
+    let parts: Vec<Json> = parts.map(|d| parts::json(d)).collect();
     let handlers = registry.kinds().handlers.iter();
     let handlers: Vec<Json> = handlers.map(|d| handlers::json(d)).collect();
     let formats: Vec<Json> = formats::all(registry).map(formats::json).collect();
@@ -172,6 +152,7 @@ fn all_json(registry: &Registry) -> Json {
 fn list_text(registry: &Registry, kind: Option<&str>) -> anyhow::Result<()> {
     let library = registry.library();
     let wants = |what: &str| kind.is_none_or(|k| k == what);
+    let row = |name: &str, doc: &str| println!("  {name:<18} {}", sentence(doc));
     if wants("protocols") {
         println!("Protocols:");
         for name in library.protocols() {
@@ -187,26 +168,26 @@ fn list_text(registry: &Registry, kind: Option<&str>) -> anyhow::Result<()> {
         if listed && !parts.is_empty() {
             println!("Parts, {}:", role.key());
             for d in parts {
-                println!("  {:<18} {}", d.name, sentence(d.doc));
+                row(d.name, d.doc);
             }
         }
     }
     if wants("handlers") {
         println!("Handlers:");
         for d in registry.kinds().handlers.iter() {
-            println!("  {:<18} {}", d.name, sentence(d.doc));
+            row(d.name, d.doc);
         }
     }
     if wants("formats") {
         println!("Formats:");
         for f in formats::all(registry) {
-            println!("  {:<18} {}", f.name, sentence(f.doc));
+            row(f.name, f.doc);
         }
     }
     if wants("annotations") {
         println!("Annotations:");
         for n in registry.parts().notes() {
-            println!("  {:<18} {}", n.name, sentence(n.doc));
+            row(n.name, n.doc);
         }
     }
     if wants("facts") {
@@ -229,72 +210,6 @@ fn list_text(registry: &Registry, kind: Option<&str>) -> anyhow::Result<()> {
         }
     }
     Ok(())
-}
-
-fn params_text(params: &[ParamSpec], value: impl Fn(&ParamSpec) -> String) -> String {
-    let mut text = String::new();
-    for p in params {
-        let range = if p.choices.is_empty() {
-            format!("{} to {}", p.low, p.high)
-        } else {
-            p.choices.join(" | ")
-        };
-        let _ = writeln!(text, "    {:<16} {:<12} ({range})", p.name, value(p));
-        let _ = writeln!(text, "        {}", p.doc);
-    }
-    text
-}
-
-fn sections(f: Facts) -> String {
-    let names: Vec<&str> = f.names().collect();
-    if names.is_empty() {
-        String::from("nothing")
-    } else {
-        names.join(", ")
-    }
-}
-
-fn part_text(d: &Descriptor) -> String {
-    let mut t = format!("{} (part for {})\n\n  {}\n", d.name, d.role.key(), d.doc);
-    let _ = writeln!(t, "\n  Sources: {}", d.cites.join("; "));
-    let _ = writeln!(
-        t,
-        "  Reads {}; uses {}; writes {}.",
-        sections(d.reads),
-        sections(d.wants),
-        sections(d.writes)
-    );
-    for fact in d.requires {
-        let _ = writeln!(t, "  Requires {fact}");
-    }
-    for (heard, emits) in d.hears {
-        let then = if emits.is_empty() {
-            String::new()
-        } else {
-            format!(" -> {}", emits.join(", "))
-        };
-        let _ = writeln!(t, "  Hears {heard}{then}");
-    }
-    if !d.offers.is_empty() {
-        let kinds: Vec<String> = d
-            .offers
-            .iter()
-            .map(|k| format!("{k:?}").to_lowercase())
-            .collect();
-        let _ = writeln!(t, "  Offers {}", kinds.join(", "));
-    }
-    for (slot, allowed) in d.needs {
-        let _ = writeln!(t, "  Needs {slot} = {}", allowed.join(" or "));
-    }
-    for (param, value, slot, allowed) in d.needs_with {
-        let allowed = allowed.join(" or ");
-        let _ = writeln!(t, "  With {param} = {value} needs {slot} = {allowed}");
-    }
-    if !d.params.is_empty() {
-        t += "\n  Parameters (default, range):\n";
-        t += &params_text(d.params, |p| p.default.to_string());
-    }
-    t
 }
 
 /// What the profile sets and no part takes, as a sentence without its full stop.
@@ -427,7 +342,7 @@ fn described(
         return Ok(Some((protocol_json(&p), protocol_text(&p))));
     }
     if let Some(d) = registry.parts().parts().find(stem) {
-        return Ok(Some((part_json(d), part_text(d))));
+        return Ok(Some((parts::json(d), parts::text(d))));
     }
     if let Some(d) = registry.kinds().handlers.find(stem) {
         return Ok(Some((handlers::json(d), handlers::text(d))));

@@ -9,20 +9,17 @@ use wifu_node::{Catalog as _, Registry};
 
 /// Names of the parts and handlers that write an annotation, and of those that read it.
 fn users(registry: &Registry, name: &str) -> [Vec<&'static str>; 2] {
-    let parts = registry.parts().parts().iter().map(|d| (d.name, d.notes));
-    let handlers = registry.kinds().handlers.iter();
-    let all = parts.chain(handlers.map(|d| (d.name, d.notes)));
     let mut found = [Vec::new(), Vec::new()];
     if name == UNSERVED.name {
         found[1].push("the engine");
     }
-    for (who, notes) in all {
-        for note in notes.iter().filter(|n| n.name == name) {
+    for face in registry.kinds().faces() {
+        for note in face.notes.iter().filter(|n| n.name == name) {
             if note.access.writes() {
-                found[0].push(who);
+                found[0].push(face.name);
             }
             if note.access.reads() {
-                found[1].push(who);
+                found[1].push(face.name);
             }
         }
     }

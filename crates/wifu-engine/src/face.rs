@@ -1,0 +1,110 @@
+//! What parts and handlers have in common: whoever lists them, explains them or checks who reads
+//! and who writes what needs no more of either.
+
+use crate::fact::Fact;
+use crate::params::ParamSpec;
+
+/// What somebody does with a header word or an annotation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Reads it: somebody else must write it.
+    Read,
+    /// Writes it.
+    Write,
+    /// Both.
+    Both,
+}
+
+impl Access {
+    /// Whether it is read.
+    pub const fn reads(self) -> bool {
+        matches!(self, Access::Read | Access::Both)
+    }
+
+    /// Whether it is written.
+    pub const fn writes(self) -> bool {
+        matches!(self, Access::Write | Access::Both)
+    }
+}
+
+/// A header word by name, and what is done with it.
+#[derive(Clone, Copy, Debug)]
+pub struct WordUse {
+    /// Its name in the format.
+    pub name: &'static str,
+    /// What is done with it.
+    pub access: Access,
+    /// A format may lack it.
+    pub optional: bool,
+}
+
+impl WordUse {
+    /// A word that is read.
+    pub const fn read(name: &'static str) -> WordUse {
+        WordUse {
+            name,
+            access: Access::Read,
+            optional: false,
+        }
+    }
+
+    /// A word that is read and written.
+    pub const fn written(name: &'static str) -> WordUse {
+        WordUse {
+            access: Access::Both,
+            ..WordUse::read(name)
+        }
+    }
+
+    /// The same, where the format has it.
+    #[must_use]
+    pub const fn optional(self) -> WordUse {
+        WordUse {
+            optional: true,
+            ..self
+        }
+    }
+}
+
+/// An annotation that a part or a handler uses: a value that a packet carries inside one node only.
+#[derive(Clone, Copy, Debug)]
+pub struct NoteSpec {
+    /// Name, one meaning in the whole registry.
+    pub name: &'static str,
+    /// What this part or handler does with it.
+    pub access: Access,
+    /// Unit, e.g. `us`.
+    pub unit: &'static str,
+    /// Meaning, and what its absence means.
+    pub doc: &'static str,
+}
+
+/// The annotation by which a handler tells the end that nodes of the path do not serve its
+/// composition: the engine puts it on the board (`site.unserved`).
+pub const UNSERVED: NoteSpec = NoteSpec {
+    name: "unserved",
+    access: Access::Write,
+    unit: "",
+    doc: "Nodes of the path that did not look at packets of this connection, either way.",
+};
+
+/// A part or a handler, without what only one of the two has.
+#[derive(Clone, Debug, Default)]
+pub struct Face {
+    /// Its name in compositions and configurations.
+    pub name: &'static str,
+    /// The key of a part's role; `None`: a handler.
+    pub role: Option<&'static str>,
+    /// One or more sentences.
+    pub doc: &'static str,
+    /// Sources.
+    pub cites: &'static [&'static str],
+    /// Parameters.
+    pub params: &'static [ParamSpec],
+    /// Header words.
+    pub words: Vec<WordUse>,
+    /// Annotations.
+    pub notes: &'static [NoteSpec],
+    /// What it cannot do without and only a substrate knows.
+    pub requires: &'static [Fact],
+}

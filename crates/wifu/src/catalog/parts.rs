@@ -1,0 +1,66 @@
+//! What is known of a part.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value as Json, json};
+use wifu_engine::{Descriptor, Facts};
+
+use super::described::{self, head, params, requires, uses};
+
+fn offers(d: &Descriptor) -> Vec<String> {
+    let kinds = d.offers.iter();
+    kinds.map(|k| format!("{k:?}").to_lowercase()).collect()
+}
+
+/// For machines.
+pub fn json(d: &Descriptor) -> Json {
+    let own = json!({
+        "reads": d.reads.names().collect::<Vec<_>>(), "wants": d.wants.names().collect::<Vec<_>>(),
+        "writes": d.writes.names().collect::<Vec<_>>(),
+        "hears": d.hears, "probes": d.probes, "offers": offers(d),
+    });
+    described::json(&d.face(), own)
+}
+
+fn sections(f: Facts) -> String {
+    let names: Vec<&str> = f.names().collect();
+    if names.is_empty() {
+        String::from("nothing")
+    } else {
+        names.join(", ")
+    }
+}
+
+/// For people.
+pub fn text(d: &Descriptor) -> String {
+    let face = d.face();
+    let mut t = head(&face);
+    let _ = writeln!(
+        t,
+        "  Reads {}; uses {}; writes {}.",
+        sections(d.reads),
+        sections(d.wants),
+        sections(d.writes)
+    );
+    t += &uses(&face);
+    t += &requires(&face);
+    for (heard, emits) in d.hears {
+        let then = if emits.is_empty() {
+            String::new()
+        } else {
+            format!(" -> {}", emits.join(", "))
+        };
+        let _ = writeln!(t, "  Hears {heard}{then}");
+    }
+    if !d.offers.is_empty() {
+        let _ = writeln!(t, "  Offers {}", offers(d).join(", "));
+    }
+    for (slot, allowed) in d.needs {
+        let _ = writeln!(t, "  Needs {slot} = {}", allowed.join(" or "));
+    }
+    for (param, value, slot, allowed) in d.needs_with {
+        let allowed = allowed.join(" or ");
+        let _ = writeln!(t, "  With {param} = {value} needs {slot} = {allowed}");
+    }
+    t + &params(&face)
+}
