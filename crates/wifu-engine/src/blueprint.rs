@@ -15,7 +15,7 @@ use crate::resolve::{Values, resolve_params};
 use crate::signal::{ExtId, Signal};
 use crate::store::{StoreKind, StorePlan};
 use std::sync::Arc;
-use wifu_wire::names::nearest;
+use wifu_wire::names::unknown;
 use wifu_wire::shim::{self, ShimWord};
 use wifu_wire::{Note, Wire, Word};
 
@@ -291,11 +291,8 @@ fn find_parts(
                 problems.push(Problem { key, what });
             }
             None => {
-                let names = registry.names(part.role);
-                let hint = nearest(&part.name, names.iter().copied())
-                    .map_or(String::new(), |n| format!(" Did you mean {n}?"));
-                let names = names.join(", ");
-                let what = format!("no part \"{}\".{hint} Known: {names}", part.name);
+                let kind = format!("part for {}", part.role.key());
+                let what = unknown(&kind, &part.name, registry.names(part.role));
                 problems.push(Problem { key, what });
             }
         }

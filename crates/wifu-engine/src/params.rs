@@ -204,6 +204,28 @@ impl ParamSpec {
     }
 }
 
+/// The defaults of all of `specs`, in their order.
+pub fn defaults(specs: &[ParamSpec]) -> Vec<(&'static str, Value)> {
+    specs.iter().map(|p| (p.name, p.default)).collect()
+}
+
+/// Read the value of one of `specs` into its place among the `values` of all.
+///
+/// # Errors
+/// None has the name, with the nearest; or the value does not fit.
+pub fn assign(
+    specs: &[ParamSpec],
+    values: &mut [(&'static str, Value)],
+    name: &str,
+    text: &str,
+) -> Result<(), String> {
+    let Some(at) = specs.iter().position(|p| p.name == name) else {
+        return Err(unknown("parameter", name, specs.iter().map(|p| p.name)));
+    };
+    values[at].1 = specs[at].parse(text)?;
+    Ok(())
+}
+
 /// Values of all of `specs`: what `set` says by name, defaults for the rest.
 ///
 /// # Errors
@@ -212,17 +234,11 @@ pub fn values<'a>(
     specs: &[ParamSpec],
     set: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> Result<Vec<(&'static str, Value)>, Vec<String>> {
-    let mut values: Vec<_> = specs.iter().map(|p| (p.name, p.default)).collect();
-    let mut wrong = Vec::new();
-    for (name, text) in set {
-        match specs.iter().position(|p| p.name == name) {
-            Some(i) => match specs[i].parse(text) {
-                Ok(value) => values[i].1 = value,
-                Err(what) => wrong.push(what),
-            },
-            None => wrong.push(unknown("parameter", name, specs.iter().map(|p| p.name))),
-        }
-    }
+    let mut values = defaults(specs);
+    let assigned = set
+        .into_iter()
+        .map(|(name, text)| assign(specs, &mut values, name, text));
+    let wrong: Vec<String> = assigned.filter_map(Result::err).collect();
     if wrong.is_empty() {
         Ok(values)
     } else {

@@ -3,8 +3,8 @@
 
 use crate::composition::{Composition, Problem};
 use crate::descriptor::{Descriptor, Registry};
-use crate::params::{ParamSpec, Value};
-use wifu_wire::names::nearest;
+use crate::params::{ParamSpec, Value, assign, defaults};
+use wifu_wire::names::{nearest, unknown};
 
 /// Parameters of the engine itself, besides those of the parts.
 pub const ENGINE_PARAMS: &[ParamSpec] = &[
@@ -51,9 +51,16 @@ pub(crate) fn resolve_params(
 ) -> (Vec<Values>, Vec<String>) {
     let mut specs: Vec<Specs> = descs.iter().map(|d| (d.role.key(), d.params)).collect();
     specs.push(("engine", ENGINE_PARAMS));
-    let defaults = |s: &[ParamSpec]| s.iter().map(|p| (p.name, p.default)).collect();
     let mut values: Vec<Values> = specs.iter().map(|(_, s)| defaults(s)).collect();
     let mut unused = Vec::new();
+    let mut set = |i: usize, key: &str, text: &str| {
+        let (role, specs) = specs[i];
+        let done = assign(specs, &mut values[i], bare(key), text);
+        done.map_err(|what| Problem {
+            key: format!("{}.{role}", c.name),
+            what,
+        })
+    };
     for (key, text) in &c.profile_params {
         let takers = owners(&specs, key);
         if takers.is_empty() {
@@ -62,35 +69,35 @@ pub(crate) fn resolve_params(
                 None => unused.push(key.clone()),
             }
         }
-        for i in takers {
-            assign(&specs, &mut values, i, key, text, &c.name, problems);
-        }
+        let assigned = takers.into_iter().map(|i| set(i, key, text));
+        problems.extend(assigned.filter_map(Result::err));
     }
     for (i, part) in c.parts.iter().enumerate() {
-        for (key, text) in &part.params {
-            if specs[i].1.iter().any(|p| p.name == bare(key)) {
-                assign(&specs, &mut values, i, key, text, &c.name, problems);
-            } else {
-                problems.push(unknown_param(c, &specs[i..=i], key));
-            }
-        }
+        let assigned = part.params.iter().map(|(key, text)| set(i, key, text));
+        problems.extend(assigned.filter_map(Result::err));
     }
     for (key, text) in &c.params {
-        match owners(&specs, key)[..] {
-            [] => problems.push(unknown_param(c, &specs, key)),
-            [i] => assign(&specs, &mut values, i, key, text, &c.name, problems),
-            _ => {
-                let roles: Vec<String> = owners(&specs, key)
+        let what = match owners(&specs, key)[..] {
+            [] => {
+                let names = specs.iter().flat_map(|(_, s)| s.iter().map(|p| p.name));
+                unknown("parameter", bare(key), names)
+            }
+            [i] => {
+                problems.extend(set(i, key, text).err());
+                continue;
+            }
+            ref several => {
+                let roles: Vec<String> = several
                     .iter()
                     .map(|i| format!("{}.{key}", specs[*i].0))
                     .collect();
-                let what = format!("several parts have it; write one of {}", roles.join(", "));
-                problems.push(Problem {
-                    key: format!("{}.{key}", c.name),
-                    what,
-                });
+                format!("several parts have it; write one of {}", roles.join(", "))
             }
-        }
+        };
+        problems.push(Problem {
+            key: format!("{}.{key}", c.name),
+            what,
+        });
     }
     (values, unused)
 }
@@ -125,42 +132,4 @@ fn owners(specs: &[Specs], key: &str) -> Vec<usize> {
     let has = |s: &[ParamSpec]| s.iter().any(|p| p.name == bare(key));
     let fits = |i: &usize| has(specs[*i].1) && role.is_none_or(|r| r == specs[*i].0);
     (0..specs.len()).filter(fits).collect()
-}
-
-fn assign(
-    specs: &[Specs],
-    values: &mut [Values],
-    i: usize,
-    key: &str,
-    text: &str,
-    composition: &str,
-    problems: &mut Vec<Problem>,
-) {
-    let Some(at) = specs[i].1.iter().position(|p| p.name == bare(key)) else {
-        return;
-    };
-    match specs[i].1[at].parse(text) {
-        Ok(v) => values[i][at].1 = v,
-        Err(what) => {
-            problems.push(Problem {
-                key: format!("{composition}.{}", specs[i].0),
-                what,
-            });
-        }
-    }
-}
-
-fn unknown_param(c: &Composition, specs: &[Specs], key: &str) -> Problem {
-    let names: Vec<&str> = specs
-        .iter()
-        .flat_map(|(_, s)| s.iter().map(|p| p.name))
-        .collect();
-    let hint = nearest(bare(key), names.iter().copied())
-        .map_or(String::new(), |n| format!(" Did you mean {n}?"));
-    let names = names.join(", ");
-    let what = format!("no part here has this parameter.{hint} Known: {names}");
-    Problem {
-        key: format!("{}.{key}", c.name),
-        what,
-    }
 }

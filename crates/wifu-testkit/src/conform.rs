@@ -12,6 +12,7 @@ pub use together::together;
 
 use wifu_engine::descriptor::SOURCES;
 use wifu_engine::hooks::HOOKS;
+use wifu_engine::params::defaults;
 use wifu_engine::{Bench, Descriptor, ParamSpec, Signal, Value};
 use wifu_wire::Time;
 
@@ -89,8 +90,7 @@ pub fn edges_build(d: &'static Descriptor) -> Vec<String> {
     let mut faults = Vec::new();
     for (i, p) in d.params.iter().enumerate() {
         for value in edges(p) {
-            let mut values: Vec<(&'static str, Value)> =
-                d.params.iter().map(|p| (p.name, p.default)).collect();
+            let mut values = defaults(d.params);
             values[i].1 = value;
             if let Err(e) = Bench::with_values(d, &values) {
                 faults.push(format!("{} with {} = {value}: {}", d.name, p.name, e.0));

@@ -414,7 +414,7 @@ mod tests {
         let error = known("tcp-reno,iww=4", nowhere, &standard)
             .unwrap_err()
             .to_string();
-        assert!(error.contains("Did you mean iw?"), "{error}");
+        assert!(error.contains("did you mean `iw`"), "{error}");
         assert!(!error.contains("--file"), "{error}");
         let error = known("nope", nowhere, &standard).unwrap_err().to_string();
         assert!(

@@ -535,7 +535,7 @@ mod tests {
             ("--reorder 5%", "--reorder", "such as 5%,3"),
             ("--time 6", "--time", "unit of time"),
             ("--set iw", "--set", "such as iw=2"),
-            ("--set iww=2", "--set iww=2", "Did you mean iw?"),
+            ("--set iww=2", "--set iww=2", "did you mean `iw`"),
             ("--bytes lots", "--bytes", "number"),
             ("--drop a", "--drop", "such as 14,26,28"),
             ("--mss 10", "--mss 10", "48 to 1448 octets"),

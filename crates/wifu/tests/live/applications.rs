@@ -42,7 +42,7 @@ fn no_program_is_run_over_a_protocol_that_the_daemon_does_not_know() {
     let a = &w.hosts[0];
     for (spec, why) in [
         ("mine,iw=3", None),
-        ("mine,iww=3", Some("Did you mean iw?")),
+        ("mine,iww=3", Some("did you mean `iw`")),
         ("nope", Some("no protocol of this name")),
     ] {
         let ran = w.dir.join(spec);
