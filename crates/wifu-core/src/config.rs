@@ -22,7 +22,7 @@ use wifu_engine::composition::text_of;
 use wifu_engine::params::{Params, Value, values};
 use wifu_engine::{Face, Fact, Registry};
 use wifu_wire::names::Shelf;
-use wifu_wire::{Note, Rng, Wire, Word};
+use wifu_wire::{Rng, Wire, Word};
 
 /// What is wrong with a configuration, and what would be right.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -362,17 +362,8 @@ impl HandlerConfig {
         let values = self.values(descriptor)?;
         able(descriptor, ground.can)?;
         informed(&required(descriptor, &values), ground.told)?;
-        let mut notes: Vec<(&'static str, Note)> = Vec::new();
-        for n in descriptor.notes {
-            let Some(note) = ground.kinds.parts.note(n.name) else {
-                return wrong(format!(
-                    "no place is left for the annotation \"{}\": packets have {}",
-                    n.name,
-                    wifu_wire::NOTES
-                ));
-            };
-            notes.push((n.name, note));
-        }
+        let notes = ground.kinds.parts.numbers(descriptor.notes);
+        let notes = notes.map_err(ConfigError)?;
         let words = words(descriptor, own)?;
         let setup = Setup {
             params: Params {

@@ -3,10 +3,11 @@
 //! overrides only what it declares; connections do not use it.
 
 use crate::board::{Board, Facts};
+use crate::checks;
 use crate::component::{
     Admit, Aside, Component, Cx, Lent, Out, Outlet, Payload, Segment, TIMERS, View,
 };
-use crate::descriptor::{BuildError, Descriptor, SOURCES};
+use crate::descriptor::{BuildError, Descriptor};
 use crate::params::{Params, Value, values};
 use crate::permit::{Kind, Permit, Want};
 use crate::signal::{ExtId, Ring, Sent, Signal};
@@ -61,16 +62,7 @@ impl Bench {
             .zip(desc.notes)
             .map(|(i, n)| (n.name, Note(i)))
             .collect();
-        let mut exts: Vec<(&'static str, ExtId)> = Vec::new();
-        for (heard, emitted) in desc.hears {
-            let names = std::iter::once(heard.trim_start_matches('?'));
-            for name in names.chain(emitted.iter().copied()) {
-                let plain = SOURCES.contains(&name) || Signal::NAMES.contains(&name);
-                if !plain && exts.iter().all(|e| e.0 != name) {
-                    exts.push((name, ExtId(exts.len() as u8)));
-                }
-            }
-        }
+        let exts = checks::intern(&[desc]);
         let part = (desc.build)(&Params {
             part: desc.name,
             values,

@@ -148,7 +148,7 @@ impl Blueprint {
         checks::facts(c, &descs, registry, &mut problems);
         checks::needs(c, &descs, &values, store.kind, &mut problems);
         checks::readable(c, &descs, &mut problems);
-        let exts = intern(&descs);
+        let exts = checks::intern(&descs);
         if exts.len() > Signal::EXTS {
             let what = format!("{} named signals; at most {}", exts.len(), Signal::EXTS);
             problems.push(Problem {
@@ -330,17 +330,6 @@ fn store_plan(c: &Composition, engine: &Values, problems: &mut Vec<Problem>) -> 
     StorePlan { kind, packets }
 }
 
-/// Number the named signals, in order of appearance.
-fn intern(descs: &[&'static Descriptor]) -> Vec<(&'static str, ExtId)> {
-    let mut exts: Vec<(&'static str, ExtId)> = Vec::new();
-    for name in checks::named_signals(descs) {
-        if exts.iter().all(|(n, _)| *n != name) {
-            exts.push((name, ExtId(exts.len() as u8)));
-        }
-    }
-    exts
-}
-
 /// The words of these parts, each once.
 fn shim_words(parts: impl Iterator<Item = &'static Descriptor>) -> Result<Vec<ShimWord>, String> {
     let mut words: Vec<(&str, ShimWord)> = Vec::new();
@@ -407,25 +396,13 @@ fn plan_parts(
                 problems.push(no_hops(c, desc, w.name(), wire));
             }
         }
-        let mut notes = Vec::new();
-        for n in desc.notes {
-            match registry.note(n.name) {
-                Some(note) => notes.push((n.name, note)),
-                None => {
-                    let what = format!(
-                        "{} uses the annotation \"{}\", and more are declared than the {} that a \
-                         packet has places for",
-                        desc.name,
-                        n.name,
-                        wifu_wire::NOTES
-                    );
-                    problems.push(Problem {
-                        key: c.name.clone(),
-                        what,
-                    });
-                }
-            }
-        }
+        let notes = registry.numbers(desc.notes).unwrap_or_else(|what| {
+            problems.push(Problem {
+                key: format!("{}.{}", c.name, desc.role.key()),
+                what,
+            });
+            Vec::new()
+        });
         plans.push(PartPlan {
             desc,
             values,

@@ -5,7 +5,7 @@ use crate::composition::{Composition, Problem};
 use crate::descriptor::{Descriptor, NoteSpec, Registry, Role, SOURCES};
 use crate::face::Face;
 use crate::params::Value;
-use crate::signal::{Ring, Signal};
+use crate::signal::{ExtId, Ring, Signal};
 use crate::store::StoreKind;
 
 type Parts<'a> = &'a [&'static Descriptor];
@@ -154,11 +154,22 @@ pub(crate) fn readable(c: &Composition, parts: Parts<'_>, problems: &mut Vec<Pro
 }
 
 /// Names in edges that are no plain signals.
-pub(crate) fn named_signals(parts: Parts<'_>) -> impl Iterator<Item = &'static str> {
+fn named_signals(parts: Parts<'_>) -> impl Iterator<Item = &'static str> {
     let edges = parts.iter().flat_map(|d| d.hears);
     edges
         .flat_map(|(h, e)| std::iter::once(h.trim_start_matches('?')).chain(e.iter().copied()))
         .filter(|n| !SOURCES.contains(n) && !Signal::NAMES.contains(n))
+}
+
+/// Number the named signals, in order of appearance.
+pub(crate) fn intern(parts: Parts<'_>) -> Vec<(&'static str, ExtId)> {
+    let mut exts: Vec<(&'static str, ExtId)> = Vec::new();
+    for name in named_signals(parts) {
+        if exts.iter().all(|(n, _)| *n != name) {
+            exts.push((name, ExtId(exts.len() as u8)));
+        }
+    }
+    exts
 }
 
 /// What each event makes of signals: (name, those that follow it).

@@ -377,6 +377,24 @@ impl Registry {
         (at < wifu_wire::NOTES).then_some(Note(at as u8))
     }
 
+    /// Numbers of the annotations that a part or a handler declares.
+    ///
+    /// # Errors
+    /// More are declared, by all together, than a packet has places for.
+    pub fn numbers(&self, notes: &[NoteSpec]) -> Result<Vec<(&'static str, Note)>, String> {
+        let number = |n: &NoteSpec| {
+            let note = self.note(n.name).ok_or_else(|| {
+                format!(
+                    "no place is left for the annotation \"{}\": packets have {}",
+                    n.name,
+                    wifu_wire::NOTES
+                )
+            })?;
+            Ok((n.name, note))
+        };
+        notes.iter().map(number).collect()
+    }
+
     /// All parts, by name.
     pub fn parts(&self) -> &Shelf<&'static Descriptor> {
         &self.parts
