@@ -108,3 +108,30 @@ pub fn params_text(params: &[ParamSpec], value: impl Fn(&ParamSpec) -> String) -
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wifu_engine::{Descriptor, NoteSpec, WordSpec};
+
+    #[test]
+    fn a_part_says_which_words_and_annotations_it_uses_as_a_handler_does() {
+        static PART: Descriptor = Descriptor {
+            name: "mine",
+            words: &[WordSpec::new("rate", 32).read()],
+            notes: &[NoteSpec {
+                name: "age",
+                access: Access::Both,
+                unit: "us",
+                doc: "Since it was made.",
+            }],
+            ..Descriptor::EMPTY
+        };
+        let said =
+            "  Word rate: reads\n  Annotation age (us): reads and writes. Since it was made.\n";
+        assert_eq!(uses(&PART.face()), said);
+        let all = json(&PART.face(), json!({"holds": 3}));
+        assert_eq!(all["words"][0]["access"], "reads");
+        assert_eq!((&all["name"], &all["holds"]), (&json!("mine"), &json!(3)));
+    }
+}
