@@ -7,7 +7,7 @@ use core::net::Ipv4Addr;
 use wifu_core::{ip, shim};
 use wifu_engine::{Aside, Ticket};
 use wifu_wire::ipv4::{self, HEADER, TTL};
-use wifu_wire::{Head, IpInfo, LinkTo, Notes, Seq, Time, Wire};
+use wifu_wire::{Head, IpInfo, LinkTo, Notes, Seq, Span, Time, Wire};
 
 /// A packet that a lane hands down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,8 +22,12 @@ pub struct Down {
     /// The lane's number since the beginning: its place may be another's by now.
     opened: u64,
     number: Seq,
+    bytes: u32,
     custody: Custody,
 }
+
+/// A device that had room and yet refused a packet of a lane gets none of it for so long.
+const RETRY: Span = Span(10_000_000);
 
 impl Down {
     /// Whether a part of a lane made it.
@@ -49,8 +53,8 @@ impl Lanes {
         self.counters.unsent += 1;
     }
 
-    /// A packet that was handed down could not leave: it is the lane's again, and waits for room,
-    /// of which there is none: what had room and takes nothing would be asked for ever.
+    /// A packet that was handed down could not leave: it is the lane's again. Nothing of this lane
+    /// is handed down for [`RETRY`]: what had room and takes nothing would be asked for ever.
     pub fn put_back(&mut self, now: Time, down: Down) {
         let lane = self.slots[down.lane as usize].as_mut();
         let Some(lane) = lane.filter(|l| l.turn.opened == down.opened) else {
@@ -61,10 +65,11 @@ impl Lanes {
         let whole = (down.custody == Custody::Left).then_some(down.ticket);
         if whole.is_some() {
             lane.held.push((down.ticket, down.notes));
-            lane.turn.back(self.stamp);
+            lane.turn.back(self.stamp, down.bytes);
         } else {
             self.freed.push(down.ticket);
         }
+        lane.turn.refused = now + RETRY;
         lane.conn.put_back(now, whole, down.number);
         self.touch(down.lane);
     }
@@ -91,6 +96,7 @@ impl Lanes {
             lane: i,
             opened: lane.turn.opened,
             number: lane.conn.last_sent().map_or(Seq(0), |s| s.seq),
+            bytes: ways.octets(sent).len() as u32,
             custody: if keep { Custody::Copy } else { Custody::Left },
         };
         lane.turn
@@ -142,6 +148,7 @@ impl Lanes {
             lane: i,
             opened: lane.turn.opened,
             number: sent.seq,
+            bytes: (HEADER + len) as u32,
             custody: Custody::Made,
         };
         self.counters.made += 1;

@@ -7,10 +7,7 @@ use crate::walk::goes_on;
 use crate::ways::{Lost, Ways};
 use wifu_core::{TxStatus, ip};
 use wifu_engine::{Status, Ticket};
-use wifu_wire::{Class, FrameFacts, Notes, Seq, Span, Time};
-
-/// A device that had room and yet refused a packet is tried again after this.
-const RETRY: Span = Span(10_000_000);
+use wifu_wire::{Class, FrameFacts, Notes, Seq};
 
 impl Node {
     /// Lanes see a packet; false if it goes no further.
@@ -58,33 +55,32 @@ impl Node {
             // In the middle of it: what it is about goes first.
             return false;
         }
-        let (mut refused, mut any) = (false, false);
-        while !refused && let Some(down) = self.lanes.as_deref_mut().and_then(|l| l.poll(ways)) {
+        let mut any = false;
+        while let Some(down) = self.lanes.as_deref_mut().and_then(|l| l.poll(ways)) {
             let going = Going {
                 down,
                 refused: false,
             };
             self.going = Some(going);
             self.leave(ways, down.ticket, down.to, down.notes);
-            refused = self.going.take().is_some_and(|g| g.refused);
-            any |= !refused;
+            any |= self.going.take().is_some_and(|g| !g.refused);
         }
         if let Some(lanes) = self.lanes.as_deref_mut() {
             while let Some(ticket) = lanes.poll_freed() {
                 ways.free(ticket);
             }
-            while let Some((key, room)) = lanes.poll_room() {
-                if let Some(end) = self.end.as_deref_mut() {
-                    end.set_lane_room(&key.tuple(), key.conn_id, room);
-                    self.stirred = true;
-                }
+        }
+        self.tell_lane_rooms();
+        any
+    }
+
+    /// The end learns how much the lanes of its connections take.
+    pub(crate) fn tell_lane_rooms(&mut self) {
+        while let Some((key, room)) = self.lanes.as_deref_mut().and_then(Lanes::poll_room) {
+            if let Some(end) = self.end.as_deref_mut() {
+                self.stirred |= end.set_lane_room(&key.tuple(), key.conn_id, room);
             }
         }
-        self.retry = match refused {
-            true => ways.now() + RETRY,
-            false => Time::NEVER,
-        };
-        any
     }
 
     /// No device takes a packet: it is its lane's again if one has just handed it down, else lost.
@@ -137,6 +133,8 @@ impl Node {
         };
         if let Some(lanes) = self.lanes.as_deref_mut() {
             lanes.status(packet, &status, ways);
+            // What they have to say now waits until the substrate is done with the report.
+            self.stirred = true;
         }
         let (now, ip, octets) = (ways.now(), ways.ip(packet), ways.octets(packet));
         if let (Some(end), Some(at)) = (self.end.as_deref_mut(), ip::header(octets)) {
@@ -150,6 +148,7 @@ impl Node {
     pub fn reroute(&mut self, ways: &mut impl Ways) {
         if let Some(lanes) = self.lanes.as_deref_mut() {
             Lanes::reroute(lanes, ways);
+            self.stirred = true;
         }
     }
 }

@@ -13,7 +13,7 @@ use wifu_core::Select;
 use wifu_engine::board::SiteFacts;
 use wifu_engine::{Blueprint, Conn, Deadlines, Status, Ticket, Transmit};
 use wifu_wire::ipv4::HEADER;
-use wifu_wire::{Class, FrameFacts, Head, Notes, Rng, Time, Wire};
+use wifu_wire::{Class, FrameFacts, Head, LinkTo, Notes, Rng, Time, Wire};
 
 pub(crate) struct Served {
     select: Select,
@@ -26,6 +26,8 @@ pub(crate) struct Lane {
     pub(crate) conn: Conn,
     /// Packets in its custody, and what was noted on them.
     pub(crate) held: Vec<(Ticket, Notes)>,
+    /// What a part made while the way ahead was full; the next one takes its place.
+    pub(crate) waits: Option<Down>,
     /// When its packets came, of those that wait: the scheduler's.
     pub(crate) turn: Turn,
     /// When a packet of its flow was last seen, and when to look whether that is long ago.
@@ -265,12 +267,20 @@ impl Lanes {
         self.deadlines.first().map_or(Time::NEVER, |d| d.0)
     }
 
+    /// When the first lane may hand down again of which a device refused a packet.
+    pub(crate) fn retries(&self, now: Time) -> Time {
+        let lanes = self.active.iter();
+        let lanes = lanes.filter_map(|i| self.slots[*i as usize].as_ref());
+        let refused = lanes.map(|l| l.turn.refused).filter(|at| *at > now);
+        refused.min().unwrap_or(Time::NEVER)
+    }
+
     /// The next packet to hand down, of whose lane it is the turn and whose way has room.
     pub fn poll(&mut self, ways: &mut dyn Ways) -> Option<Down> {
         let now = ways.now();
         for i in &self.active {
             if let Some(lane) = self.slots[*i as usize].as_mut() {
-                lane.turn.stuck = false;
+                lane.turn.stuck = now < lane.turn.refused;
             }
         }
         while let Some(i) = self.next() {
@@ -285,6 +295,11 @@ impl Lanes {
                 lane.turn.stuck = true;
                 continue;
             }
+            if room > 0
+                && let Some(down) = lane.waits.take()
+            {
+                return Some(down);
+            }
             lane.conn.set_room(room, device);
             self.scratch.resize(self.config.mtu as usize, 0);
             let out = &mut self.scratch;
@@ -296,21 +311,45 @@ impl Lanes {
                     return Some(self.down(i, ticket, keep, ways));
                 }
                 Some(Transmit::Bytes(len)) => match self.made(i, len, ways) {
+                    Some(down) if room == 0 && down.to == LinkTo::Route => self.wait(i, down),
                     Some(down) => return Some(down),
                     None => self.rest(i),
                 },
-                None if room == 0 => lane.turn.stuck = true,
+                None if room == 0 => {
+                    lane.turn.stuck = true;
+                    self.expect(i);
+                }
                 None => self.rest(i),
             }
         }
         None
     }
 
-    /// Where those go that the last poll found without room.
-    pub fn stuck(&self) -> impl Iterator<Item = Ipv4Addr> + '_ {
+    /// Where those go, either way, that the last poll found without room. Who waits because a
+    /// device refused a packet waits for the time, not for room.
+    pub fn stuck(&self, now: Time) -> impl Iterator<Item = Ipv4Addr> + '_ {
         let lanes = self.active.iter();
         let lanes = lanes.filter_map(|i| self.slots[*i as usize].as_ref());
-        lanes.filter(|l| l.turn.stuck).map(|l| *l.key.target.ip())
+        let stuck = lanes.filter(move |l| l.turn.stuck && l.turn.refused <= now);
+        stuck.flat_map(|l| [*l.key.target.ip(), *l.key.source.ip()])
+    }
+
+    /// A part's packet waits for room on the way ahead; one that waited before is out of date.
+    fn wait(&mut self, i: u32, down: Down) {
+        let lane = self.slots[i as usize].as_mut();
+        let lane = lane.expect("it was polled just now");
+        lane.turn.stuck = true;
+        if let Some(old) = lane.waits.replace(down) {
+            self.freed.push(old.ticket);
+            self.unsent();
+        }
+    }
+
+    /// A packet of this node's own end did not reach its lane: the end had counted it there.
+    pub(crate) fn missed(&mut self, ticket: Ticket, ways: &dyn Ways) {
+        if let Some((_, key, _)) = self.parse(ticket, ways) {
+            self.rooms.push_back(key);
+        }
     }
 
     /// A packet that no lane needs any more: the substrate frees it.
@@ -434,6 +473,7 @@ impl Lanes {
             key,
             conn,
             held: Vec::with_capacity(capacity + 1),
+            waits: None,
             turn: Turn::new(self.counters.opened, capacity),
             heard: now,
             idle_at: now + self.config.idle,
@@ -454,6 +494,10 @@ impl Lanes {
                 lane.held.swap_remove(at);
                 self.freed.push(ticket);
             }
+        }
+        if let Some(down) = lane.waits.take() {
+            self.freed.push(down.ticket);
+            self.unsent();
         }
         self.counters.idled += lane.held.len() as u64;
         self.freed.extend(lane.held.drain(..).map(|h| h.0));
@@ -485,8 +529,15 @@ impl Lanes {
             lane.turn.active = true;
             self.active.push_back(i);
         }
-        self.deadlines
-            .set(i, lane.conn.poll_timeout().min(lane.idle_at));
+        self.expect(i);
+    }
+
+    /// When a lane is to be looked at again.
+    fn expect(&mut self, i: u32) {
+        if let Some(lane) = self.slots[i as usize].as_ref() {
+            self.deadlines
+                .set(i, lane.conn.poll_timeout().min(lane.idle_at));
+        }
     }
 
     /// A lane has nothing to send now.
@@ -494,8 +545,7 @@ impl Lanes {
         self.active.retain(|a| *a != i);
         if let Some(lane) = self.slots[i as usize].as_mut() {
             lane.turn.rest();
-            let at = lane.conn.poll_timeout().min(lane.idle_at);
-            self.deadlines.set(i, at);
         }
+        self.expect(i);
     }
 }

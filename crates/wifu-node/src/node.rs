@@ -30,8 +30,6 @@ pub struct Node {
     pub(crate) octets: Vec<u8>,
     /// What a lane is handing down at this moment.
     pub(crate) going: Option<Going>,
-    /// Lanes are asked again then: a device with room refused what they handed down.
-    pub(crate) retry: Time,
     /// The end may have news, or something to send.
     pub(crate) stirred: bool,
     /// Lanes are asked before the end when both may have something to send, every other time.
@@ -59,7 +57,6 @@ impl Node {
             later: BTreeMap::new(),
             octets: Vec::new(),
             going: None,
-            retry: Time::NEVER,
             stirred: false,
             lanes_first: false,
         }
@@ -131,8 +128,8 @@ impl Node {
         let chain = self.chain.as_deref();
         let mut at = chain.map_or(Time::NEVER, Chain::poll_timeout);
         if let Some(lanes) = self.lanes.as_deref() {
-            at = at.min(lanes.poll_timeout()).min(self.retry);
-            for to in lanes.stuck() {
+            at = at.min(lanes.poll_timeout()).min(lanes.retries(ways.now()));
+            for to in lanes.stuck(ways.now()) {
                 at = at.min(ways.room_at(to));
             }
         }

@@ -2,6 +2,7 @@
 
 use core::str::FromStr;
 use std::collections::VecDeque;
+use wifu_wire::Time;
 
 /// What a lane may send per round, bytes (HxH thesis: fair queuing; a full Ethernet frame's).
 pub(crate) const QUANTUM: i64 = 1_500;
@@ -53,6 +54,8 @@ pub(crate) struct Turn {
     pub(crate) credit: i64,
     /// Its way has no room: nothing of it leaves before the next poll.
     pub(crate) stuck: bool,
+    /// A device that had room refused a packet of it: nothing of it leaves before.
+    pub(crate) refused: Time,
     /// Its number among the lanes of the node since the beginning.
     pub(crate) opened: u64,
     /// When its waiting packets came, as a running number.
@@ -65,6 +68,7 @@ impl Turn {
             active: false,
             credit: 0,
             stuck: false,
+            refused: Time::ZERO,
             opened,
             came: VecDeque::with_capacity(packets + 1),
         }
@@ -75,8 +79,9 @@ impl Turn {
         self.came.push_back(stamp);
     }
 
-    /// A packet came back.
-    pub(crate) fn back(&mut self, stamp: u64) {
+    /// A packet of so many bytes came back.
+    pub(crate) fn back(&mut self, stamp: u64, bytes: u32) {
+        self.credit += i64::from(bytes);
         let first = self.came.front().copied().unwrap_or(stamp);
         self.came.push_front(first);
     }

@@ -173,10 +173,21 @@ impl Node {
         }
         match verdict {
             Verdict::Accept => return true,
-            Verdict::Drop(_) => ways.lose(way.packet, Lost::Hop),
+            Verdict::Drop(_) => self.dropped(ways, way),
             Verdict::Hold => {}
         }
         false
+    }
+
+    /// Handlers drop a packet; an end that had counted it in its lane takes it back.
+    fn dropped(&mut self, ways: &mut impl Ways, way: &Passage) {
+        if way.hook == Hook::Output
+            && let Some(lanes) = self.lanes.as_deref_mut()
+        {
+            lanes.missed(way.packet, ways);
+            self.tell_lane_rooms();
+        }
+        ways.lose(way.packet, Lost::Hop);
     }
 
     /// Let go on what handlers released, and let in what they send. True if they were asked about
@@ -193,7 +204,7 @@ impl Node {
                 Verdict::Accept => {
                     self.pass(ways, way, true);
                 }
-                Verdict::Drop(_) => ways.lose(way.packet, Lost::Hop),
+                Verdict::Drop(_) => self.dropped(ways, &way),
                 Verdict::Hold => {}
             }
         }

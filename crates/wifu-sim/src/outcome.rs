@@ -163,7 +163,7 @@ pub struct PacketOutcome {
     pub hop: u64,
     /// On their way at the end.
     pub inside: u64,
-    /// Copies that handlers of hops sent, besides the packets that the ends sent.
+    /// Copies that handlers and lanes of hops sent, besides the packets that the ends sent.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub copies: u64,
 }

@@ -347,14 +347,17 @@ impl Endpoint {
 
     /// Packets of data that the lane of a flow takes now; `tuple` as this end sees it. Asked for
     /// connections whose composition has a lane, if the node runs it ([`EndpointConfig::lanes`]).
-    pub fn set_lane_room(&mut self, tuple: &Tuple, conn_id: u32, room: u32) {
+    /// True if one that had no room may go on.
+    pub fn set_lane_room(&mut self, tuple: &Tuple, conn_id: u32, room: u32) -> bool {
         let Some(i) = self.find(tuple, conn_id) else {
-            return;
+            return false;
         };
         let lane_room = &mut self.table.at_mut(i).lane_room;
-        if lane_room.is_some() && lane_room.replace(room) == Some(0) && room > 0 {
+        let opens = lane_room.is_some() && lane_room.replace(room) == Some(0) && room > 0;
+        if opens {
             self.touch(i);
         }
+        opens
     }
 
     /// The way to a peer, for its connections and those to come ([`crate::Signal::Route`]). As

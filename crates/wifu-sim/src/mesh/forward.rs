@@ -281,7 +281,9 @@ impl Forwarding {
     ) -> Result<(), Lost> {
         let next = to.unwrap_or(packet.at);
         self.hops.by_radio(packet, packet.at, next, times);
-        if packet.passed || to.is_none() {
+        // Nobody counts what a routing daemon says.
+        let counts = to.is_some() || packet.flow != NO_FLOW;
+        if packet.passed || !counts {
             self.pool.release(id);
             return Ok(());
         }

@@ -191,13 +191,17 @@ impl Simulation {
         self.settle(node);
     }
 
-    /// A broadcast was heard: a routing daemon's, or what a handler sent to all.
+    /// A broadcast was heard: a routing daemon's, or what a handler or a lane sent to all.
     fn heard_broadcast(&mut self, node: u16, from: u16, id: u32, radio: RadioFacts) {
         let (clock, net) = (&mut self.clock, &mut self.net);
         net.heard(clock, node, from, id, Some(radio));
         if net.pool[id].stage == Stage::Shouts {
+            let arrived = net.pool[id].passed;
             let heard = net.pool.pass(id, node);
-            net.pool[id].passed = false;
+            // It is where it was to go when its destination heard it; elsewhere it is a copy.
+            let here = net.pool[id].dst == node;
+            net.pool[id].passed = arrived || here;
+            net.pool[heard].kept = !here;
             return self.passes(heard, Came::Radio(from, radio));
         }
         if let Some(daemon) = &mut self.daemon {

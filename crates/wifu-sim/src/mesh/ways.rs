@@ -289,6 +289,11 @@ impl Ways for Here<'_> {
     }
 
     fn lose(&mut self, packet: Ticket, why: Lost) {
+        let entry = &self.net.pool[packet.0];
+        if entry.stage == Stage::Heard && entry.kept {
+            // What was heard for somebody else is on no way.
+            return self.net.pool.release(packet.0);
+        }
         if let Some(flow) = self.net.lose(self.clock, packet.0, why) {
             self.flows.lost(self.clock.now, flow, why);
         }
