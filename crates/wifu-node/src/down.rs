@@ -54,7 +54,7 @@ impl Lanes {
     }
 
     /// A packet that was handed down could not leave: it is the lane's again. Nothing of this lane
-    /// is handed down for [`RETRY`]: what had room and takes nothing would be asked for ever.
+    /// is handed down for 10 ms: what had room and takes nothing would be asked for ever.
     pub fn put_back(&mut self, now: Time, down: Down) {
         let lane = self.slots[down.lane as usize].as_mut();
         let Some(lane) = lane.filter(|l| l.turn.opened == down.opened) else {
