@@ -77,7 +77,7 @@ pub enum Event {
     /// The peer sends no more: after what is readable comes the end.
     PeerClosed,
     /// The connection is over, with its fault if it ended badly. Its data can still be read until
-    /// [`Endpoint::close`].
+    /// [`crate::Endpoint::close`].
     Closed(Option<Fault>),
 }
 
