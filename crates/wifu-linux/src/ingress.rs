@@ -13,13 +13,16 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// What the ring takes: packets of these protocols, to these addresses, in frames without a VLAN
-/// tag addressed to this host, on these interfaces.
+/// tag addressed to this host, on these interfaces. Of protocols that this host relays, packets to
+/// any address, and in frames to all hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
     /// Indices of the interfaces, as the kernel numbers them.
     pub interfaces: Vec<i32>,
     /// IPv4 protocol numbers.
     pub protocols: Vec<u8>,
+    /// IPv4 protocol numbers whose packets are taken wherever they are bound.
+    pub relayed: Vec<u8>,
     /// This host's addresses, one of which a packet has to be for.
     pub addresses: Vec<Ipv4Addr>,
 }
@@ -32,6 +35,7 @@ impl Selection {
     pub fn bounded(mut self) -> Selection {
         self.interfaces.truncate(LIST);
         self.protocols.truncate(LIST);
+        self.relayed.truncate(LIST);
         self.addresses.truncate(LIST);
         self
     }
@@ -41,8 +45,9 @@ impl Selection {
         const LOAD_WORD: u16 = 0x20;
         const LOAD_BYTE: u16 = 0x30;
         const JUMP_EQUAL: u16 = 0x15;
+        const JUMP: u16 = 0x05;
         let mut program = Vec::new();
-        let mut check = |load: u16, at: u32, values: &[u32]| {
+        let check = |program: &mut Vec<_>, load: u16, at: u32, values: &[u32]| {
             program.push(instruction(load, 0, 0, at));
             for (i, value) in values.iter().enumerate() {
                 // Past the other values and the return.
@@ -53,13 +58,22 @@ impl Selection {
         };
         // linux/filter.h: SKF_AD_OFF and below it PROTOCOL, PKTTYPE, IFINDEX, VLAN_TAG_PRESENT.
         let ancillary = |field: i32| (-0x1000 + field) as u32;
-        check(LOAD_WORD, ancillary(4), &[PACKET_HOST]);
-        check(LOAD_WORD, ancillary(48), &[0]);
-        check(LOAD_WORD, ancillary(0), &[libc::ETH_P_IP as u32]);
-        check(LOAD_WORD, ancillary(8), &self.interface_values());
-        check(LOAD_BYTE, IP_PROTOCOL, &self.protocol_values());
-        check(LOAD_WORD, IP_DESTINATION, &self.address_values());
-        program.push(instruction(BPF_RETURN, 0, 0, u32::from(u16::MAX)));
+        let all = &mut program;
+        check(all, LOAD_WORD, ancillary(4), self.frame_values());
+        check(all, LOAD_WORD, ancillary(48), &[0]);
+        check(all, LOAD_WORD, ancillary(0), &[libc::ETH_P_IP as u32]);
+        check(all, LOAD_WORD, ancillary(8), &self.interface_values());
+        all.push(instruction(LOAD_BYTE, 0, 0, IP_PROTOCOL));
+        for (i, number) in self.relayed.iter().enumerate() {
+            // Past the other numbers and the jump.
+            let skip = (self.relayed.len() - i) as u8;
+            all.push(instruction(JUMP_EQUAL, skip, 0, u32::from(*number)));
+        }
+        all.push(instruction(JUMP, 0, 0, 1));
+        all.push(instruction(BPF_RETURN, 0, 0, u32::from(u16::MAX)));
+        check(all, LOAD_BYTE, IP_PROTOCOL, &self.protocol_values());
+        check(all, LOAD_WORD, IP_DESTINATION, &self.address_values());
+        all.push(instruction(BPF_RETURN, 0, 0, u32::from(u16::MAX)));
         program
     }
 
@@ -74,9 +88,10 @@ impl Selection {
         const LOAD_CONTEXT: u8 = 0x61;
         const LOAD_WORD: u8 = 0x20;
         const LOAD_BYTE: u8 = 0x30;
+        const JUMP: u8 = 0x05;
         // Loads from the packet expect its context in register 6 and answer in register 0.
         let mut program = vec![ebpf(MOVE_REGISTER, 0x16, 0, 0)];
-        let mut check = |load: u64, values: &[u32]| {
+        let check = |program: &mut Vec<u64>, load: u64, values: &[u32]| {
             program.push(load);
             for (i, value) in values.iter().enumerate() {
                 let skip = (values.len() - i + 1) as i16;
@@ -89,14 +104,43 @@ impl Selection {
         let context = |at: i16| ebpf(LOAD_CONTEXT, 0x60, at, 0);
         // SKF_NET_OFF: from the network header on.
         let packet = |code: u8, at: u32| ebpf(code, 0, 0, at as i32 - 0x10_0000);
-        check(context(4), &[PACKET_HOST]);
-        check(context(20), &[0]);
-        check(context(16), &[u32::from(crate::sys::ETHERTYPE)]);
-        check(packet(LOAD_BYTE, IP_PROTOCOL), &self.protocol_values());
-        check(packet(LOAD_WORD, IP_DESTINATION), &self.address_values());
-        program.push(ebpf(MOVE, 0, 0, TCX_DROP));
-        program.push(ebpf(EXIT, 0, 0, 0));
+        let all = &mut program;
+        check(all, context(4), self.frame_values());
+        check(all, context(20), &[0]);
+        check(all, context(16), &[u32::from(crate::sys::ETHERTYPE)]);
+        // The kernel refuses programs with instructions that nothing reaches.
+        if !self.relayed.is_empty() {
+            all.push(packet(LOAD_BYTE, IP_PROTOCOL));
+            for (i, number) in self.relayed.iter().enumerate() {
+                let skip = (self.relayed.len() - i) as i16;
+                all.push(ebpf(JUMP32_EQUAL, 0, skip, i32::from(*number)));
+            }
+            all.push(ebpf(JUMP, 0, 2, 0));
+            all.push(ebpf(MOVE, 0, 0, TCX_DROP));
+            all.push(ebpf(EXIT, 0, 0, 0));
+        }
+        if self.protocols.is_empty() || self.addresses.is_empty() {
+            all.push(ebpf(MOVE, 0, 0, TCX_NEXT));
+            all.push(ebpf(EXIT, 0, 0, 0));
+            return program;
+        }
+        check(all, packet(LOAD_BYTE, IP_PROTOCOL), &self.protocol_values());
+        check(
+            all,
+            packet(LOAD_WORD, IP_DESTINATION),
+            &self.address_values(),
+        );
+        all.push(ebpf(MOVE, 0, 0, TCX_DROP));
+        all.push(ebpf(EXIT, 0, 0, 0));
         program
+    }
+
+    /// Kinds of frames: what is for all hosts concerns only who relays.
+    fn frame_values(&self) -> &'static [u32] {
+        match self.relayed.is_empty() {
+            true => &[PACKET_HOST],
+            false => &[PACKET_HOST, PACKET_BROADCAST],
+        }
     }
 
     fn interface_values(&self) -> Vec<u32> {
@@ -114,6 +158,8 @@ impl Selection {
 
 /// linux/if_packet.h: addressed to this host's station.
 const PACKET_HOST: u32 = 0;
+/// To all hosts of the link.
+const PACKET_BROADCAST: u32 = 1;
 /// Offsets in the IPv4 header.
 const IP_PROTOCOL: u32 = 9;
 const IP_DESTINATION: u32 = 16;

@@ -17,6 +17,8 @@ pub(crate) struct Names {
     pub(crate) tun: Option<Ipv4Addr>,
     /// There are raw sockets, too.
     pub(crate) raw: bool,
+    /// Names of compositions whose hop halves run here.
+    pub(crate) hops: Vec<String>,
 }
 
 impl Names {
@@ -43,6 +45,20 @@ impl Names {
         self.registry.complete(&composition)
     }
 
+    /// Whether all of it acts here: its hop half has to be served.
+    fn acting(&self, protocol: &Protocol) -> Result<(), ConfigError> {
+        protocol.acts_on(Substrate::Live)?;
+        let name = &protocol.ends.name;
+        if !protocol.has_hops() || self.hops.contains(name) {
+            return Ok(());
+        }
+        let what = format!(
+            "{name} has something to do on every node: start the daemon of each host on the way \
+             with --serve {name}"
+        );
+        Err(ConfigError::one(name, what))
+    }
+
     /// All that it carries. A file may name what does not act here: that is refused when somebody
     /// asks for it.
     ///
@@ -52,7 +68,7 @@ impl Names {
         let mut served = Vec::new();
         for name in self.registry.library().protocols() {
             let protocol = self.resolve(name)?;
-            if protocol.acts_on(Substrate::Live).is_ok() {
+            if self.acting(&protocol).is_ok() {
                 served.push(Arc::clone(&protocol.ends));
             }
         }
@@ -62,10 +78,9 @@ impl Names {
 
 impl Host for Names {
     fn blueprint(&mut self, spec: &str) -> Result<Arc<Blueprint>, String> {
-        let acting = |p: Arc<Protocol>| p.acts_on(Substrate::Live).map(|()| Arc::clone(&p.ends));
-        self.resolve(spec)
-            .and_then(acting)
-            .map_err(|e| e.to_string())
+        let protocol = self.resolve(spec).map_err(|e| e.to_string())?;
+        self.acting(&protocol).map_err(|e| e.to_string())?;
+        Ok(Arc::clone(&protocol.ends))
     }
 
     fn own_address(&self) -> Option<Ipv4Addr> {
@@ -111,6 +126,7 @@ mod tests {
             registry: Registry::new(wifu_parts::registry(), library),
             tun: None,
             raw: true,
+            hops: Vec::new(),
         }
     }
 
@@ -125,7 +141,8 @@ mod tests {
         assert!(names.blueprint("plain").is_ok());
         assert_eq!(
             names.blueprint("mine,iw=4").unwrap_err(),
-            "handlers.mine: mine brings handlers (tpa-shim), which act in `wifu sim` only so far"
+            "mine: mine has something to do on every node: start the daemon of each host on the way \
+             with --serve mine"
         );
         assert!(names.blueprint("mine,iv=4").unwrap_err().contains("iv"));
     }

@@ -47,6 +47,15 @@ const NDA_LLADDR: u16 = 2;
 const NUD_USABLE: u16 = 0x02 | 0x04 | 0x08 | 0x10 | 0x80;
 const AF_INET: u8 = 2;
 
+/// How packets to a destination leave, by the kernel's routes and neighbour table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// The next hop; the destination itself if it is on the link.
+    pub hop: Ipv4Addr,
+    /// Its station, as far as the kernel has resolved it.
+    pub station: Option<LinkAddress>,
+}
+
 #[derive(Clone, Copy)]
 struct Entry {
     link: Option<LinkAddress>,
@@ -90,7 +99,7 @@ impl Neighbours {
             self.last = Some((dst, *entry));
             return entry.link;
         }
-        let link = self.ask(dst).ok().flatten();
+        let link = self.ask(dst).ok().flatten().and_then(|w| w.station);
         let until = now + if link.is_some() { FRESH } else { RETRY };
         if self.entries.len() >= REMEMBERED {
             self.entries.clear();
@@ -101,7 +110,12 @@ impl Neighbours {
         None
     }
 
-    fn ask(&mut self, dst: Ipv4Addr) -> io::Result<Option<LinkAddress>> {
+    /// How packets to a destination leave now; `None` if there is no route to it, or if it is no
+    /// host on a link.
+    ///
+    /// # Errors
+    /// What the route socket says.
+    pub fn ask(&mut self, dst: Ipv4Addr) -> io::Result<Option<Way>> {
         // struct rtmsg with a 32-bit destination, then RTA_DST.
         let mut body = vec![AF_INET, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         attribute(&mut body, RTA_DST, &dst.octets());
@@ -126,20 +140,22 @@ impl Neighbours {
         let Some(interface) = interface else {
             return Ok(None);
         };
+        let unresolved = Way { hop, station: None };
         // struct ndmsg: family, padding, interface, state, flags, type; then NDA_DST.
         let mut body = vec![AF_INET, 0, 0, 0];
         body.extend(interface.to_ne_bytes());
         body.extend([0; 4]);
         attribute(&mut body, NDA_DST, &hop.octets());
         let Some(answer) = self.request(RTM_GETNEIGH, RTM_NEWNEIGH, &body, &mut reply)? else {
-            return Ok(None);
+            return Ok(Some(unresolved));
         };
         if answer.len() < 12 || u16::from_ne_bytes([answer[8], answer[9]]) & NUD_USABLE == 0 {
-            return Ok(None);
+            return Ok(Some(unresolved));
         }
         let mac = Attributes(&answer[12..]).find(|(kind, _)| *kind == NDA_LLADDR);
         let mac = mac.and_then(|(_, value)| <[u8; 6]>::try_from(value).ok());
-        Ok(mac.map(|mac| LinkAddress { interface, mac }))
+        let station = mac.map(|mac| LinkAddress { interface, mac });
+        Ok(Some(Way { hop, station }))
     }
 
     /// All IPv4 addresses of this namespace's interfaces, with the interfaces' indices.

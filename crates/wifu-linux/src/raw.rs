@@ -43,6 +43,9 @@ pub struct RawConfig {
     /// Needs CAP_NET_ADMIN, CAP_BPF and Linux 6.6. Interfaces and addresses that come later work,
     /// through the sockets.
     pub direct: bool,
+    /// Those of the protocols whose packets are taken from the links wherever they are bound, for
+    /// a node that relays them. Needs what `direct` needs.
+    pub relayed: Vec<u8>,
 }
 
 impl RawConfig {
@@ -54,6 +57,7 @@ impl RawConfig {
             receive_buffer: 16 << 20,
             send_buffer: None,
             direct: false,
+            relayed: Vec::new(),
         }
     }
 }
@@ -95,7 +99,11 @@ impl Direct {
         interfaces.dedup();
         let selection = Selection {
             interfaces,
-            protocols: config.protocols.clone(),
+            protocols: match config.direct {
+                true => config.protocols.clone(),
+                false => Vec::new(),
+            },
+            relayed: config.relayed.clone(),
             addresses: addresses.iter().map(|(_, a)| *a).collect(),
         };
         let selection = selection.bounded();
@@ -137,7 +145,8 @@ impl RawSockets {
             }
             sockets.push(open_socket(*number, config)?);
         }
-        let direct = config.direct.then(|| Direct::open(config)).transpose()?;
+        let linked = config.direct || !config.relayed.is_empty();
+        let direct = linked.then(|| Direct::open(config)).transpose()?;
         Ok(RawSockets {
             direct,
             ready: vec![false; sockets.len()],

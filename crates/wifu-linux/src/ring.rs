@@ -5,7 +5,7 @@
 //! them before the kernel's IP layer does.
 
 use crate::ingress::Selection;
-use crate::sys;
+use crate::sys::{self, LinkAddress};
 use core::num::NonZeroU32;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -26,6 +26,10 @@ const TP_STATUS_USER: u32 = 1;
 const TP_LEN: usize = 4;
 const TP_SNAPLEN: usize = 8;
 const TP_NET: usize = 14;
+/// In the `struct sockaddr_ll` that follows it: interface, length of the address, address.
+const LL_INTERFACE: usize = 32 + 4;
+const LL_LENGTH: usize = 32 + 11;
+const LL_ADDRESS: usize = 32 + 12;
 /// What the kernel puts before the network header of a frame: `TPACKET2_HDRLEN`, aligned, and 16.
 const FRAME_HEAD: usize = 80;
 /// Octets per block of the ring, contiguous in physical memory.
@@ -130,6 +134,24 @@ impl PacketRing {
         let net = usize::from(u16::from_ne_bytes([head[TP_NET], head[TP_NET + 1]]));
         let kept = kept.min(self.frame_size.saturating_sub(net));
         (self.octets(start + net, kept), kept < whole)
+    }
+
+    /// Who transmitted packet `i`, and on which interface it came; `None` if the link has no
+    /// Ethernet addresses.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub fn transmitter(&self, i: usize) -> Option<LinkAddress> {
+        assert!(i < self.holding, "no such packet");
+        let start = (self.held + i) % self.frames * self.frame_size;
+        let head = self.octets(start, FRAME_HEAD);
+        let octets = |at: usize| [head[at], head[at + 1], head[at + 2], head[at + 3]];
+        let mut mac = [0; 6];
+        mac.copy_from_slice(&head[LL_ADDRESS..LL_ADDRESS + 6]);
+        (head[LL_LENGTH] == 6).then_some(LinkAddress {
+            interface: i32::from_ne_bytes(octets(LL_INTERFACE)),
+            mac,
+        })
     }
 
     /// Packets lost because the ring was full, since it was opened.

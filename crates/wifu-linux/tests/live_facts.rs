@@ -104,6 +104,7 @@ fn the_daemon_tells_what_the_table_says_and_no_more() {
         faults_in: None,
         endpoint: EndpointConfig::default(),
         registry: registry(),
+        serve: Vec::new(),
     };
     // It ends with this process.
     let inside = ns.clone();

@@ -85,24 +85,26 @@ impl Protocol {
     pub fn acts_on(&self, substrate: Substrate) -> Result<(), ConfigError> {
         let name = &self.ends.name;
         let only = "`wifu sim` only so far";
+        let nodes = "`wifu sim` and `wifu daemon --serve`";
         let mut problems = Vec::new();
         let handlers: Vec<&str> = self.handlers.handlers.iter().map(|h| &*h.name).collect();
         let sim = substrate == Substrate::Sim;
-        if !sim && !handlers.is_empty() {
+        let hops = substrate != Substrate::Mock;
+        if !hops && !handlers.is_empty() {
             problems.push(Problem {
                 key: format!("handlers.{name}"),
                 what: format!(
-                    "{name} brings handlers ({}), which act in {only}",
+                    "{name} brings handlers ({}), which act in {nodes}",
                     handlers.join(", ")
                 ),
             });
         }
-        if !sim && let Some(lane) = &self.ends.lane {
+        if !hops && let Some(lane) = &self.ends.lane {
             let parts: Vec<&str> = lane.parts.iter().map(|p| p.desc.name).collect();
             problems.push(Problem {
                 key: format!("lane.{name}"),
                 what: format!(
-                    "{name} has a lane ({}), which acts in {only}",
+                    "{name} has a lane ({}), which acts in {nodes}",
                     parts.join(", ")
                 ),
             });

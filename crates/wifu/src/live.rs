@@ -67,6 +67,10 @@ pub struct DaemonArgs {
     /// Capture all packets into this pcapng file
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
+    /// raw: run what this composition brings for nodes on the way, here, for its connections of
+    /// this host and those that the host relays; repeat for more
+    #[arg(long, value_name = "PROTOCOL")]
+    serve: Vec<String>,
     #[command(flatten)]
     known: Known,
     /// When busy, let packets gather, for this long at most ("0 s" switches off)
@@ -107,6 +111,9 @@ fn check(args: &DaemonArgs) -> anyhow::Result<()> {
     }
     if tun == 0 && (args.address.is_some() || args.kernel_address.is_some()) {
         bail!("--address and --kernel-address are for --carrier tun: add it, or leave them out");
+    }
+    if raw == 0 && !args.serve.is_empty() {
+        bail!("--serve is for --carrier raw: add it, or leave --serve out");
     }
     if raw == 0 && args.direct {
         bail!("--direct is for --carrier raw: add it, or leave --direct out");
@@ -202,6 +209,7 @@ fn serve(
             ..EndpointConfig::default()
         },
         registry: registry.clone(),
+        serve: args.serve.clone(),
     };
     // There is one for each connection, and the usual 1024 are soon gone.
     allow_descriptors(None);

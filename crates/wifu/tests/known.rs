@@ -151,7 +151,7 @@ fn files_add_to_each_other_and_to_those_of_the_environment() {
     );
 }
 
-/// A protocol whose handlers act in the simulator, and one without any.
+/// A protocol that brings handlers, and one that brings none.
 const BRINGS: &str = "[protocol.shimmed]\nextends = \"tcp-newreno\"\nnumber = 240\n\
     [handlers.shimmed]\nchain = [\"tpa-shim\"]\n\
     [protocol.bare]\nextends = \"tcp-newreno\"\nnumber = 241\n";
@@ -159,7 +159,8 @@ const BRINGS: &str = "[protocol.shimmed]\nextends = \"tcp-newreno\"\nnumber = 24
 #[test]
 fn what_brings_handlers_does_not_run_where_they_cannot_act() {
     let file = File::new("brings", BRINGS);
-    let why = "shimmed brings handlers (tpa-shim), which act in `wifu sim` only so far";
+    let why =
+        "shimmed brings handlers (tpa-shim), which act in `wifu sim` and `wifu daemon --serve`";
     let mock = |name| {
         let known = ["--file", file.path(), "--bytes", "20k", "--set", "iw=2"];
         wifu(&[&["mock", "--protocol", name], &known[..]].concat(), "")
@@ -167,26 +168,20 @@ fn what_brings_handlers_does_not_run_where_they_cannot_act() {
     let (ok, said) = mock("shimmed");
     assert!(!ok && said.contains(why), "{said}");
     assert!(mock("bare").0);
-    // Without a daemon, what is known here counts; no library is loaded before that.
-    let mut exec = Command::new(env!("CARGO_BIN_EXE_wifu"));
-    exec.args(["exec", "--socket", "/nowhere", "--file", file.path()]);
-    exec.args(["--protocol", "shimmed", "true"]);
-    let output = exec.env("WIFU_PRELOAD", file.path()).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && said.contains(why), "{said}");
 }
 
 #[test]
 fn check_says_on_which_substrate_a_protocol_acts() {
     let file = File::new("acts", BRINGS);
     let check = |on| wifu(&["check", file.path(), "--substrate", on], "");
-    assert!(wifu(&["check", file.path()], "").0 && check("sim").0);
-    for on in ["mock", "emu", "live"] {
-        let (ok, said) = check(on);
-        let why = "handlers.shimmed: shimmed brings handlers (tpa-shim), which act in `wifu sim`";
-        assert!(!ok && said.contains(why), "{said}");
-        assert!(said.contains("bare: ok") && !said.contains("shimmed: ok"));
+    assert!(wifu(&["check", file.path()], "").0);
+    for on in ["sim", "emu", "live"] {
+        assert!(check(on).0, "{on}");
     }
+    let (ok, said) = check("mock");
+    let why = "handlers.shimmed: shimmed brings handlers (tpa-shim), which act in `wifu sim`";
+    assert!(!ok && said.contains(why), "{said}");
+    assert!(said.contains("bare: ok") && !said.contains("shimmed: ok"));
     let (ok, said) = check("lab");
     assert!(
         !ok && said.contains("there are sim, mock, emu, live"),

@@ -1,10 +1,11 @@
 //! The packets of a batch, as they come out of a carrier, and what a carrier counts.
 
 use crate::ring::PacketRing;
-use crate::sys::RecvBatch;
+use crate::sys::{LinkAddress, RecvBatch};
 use core::net::Ipv4Addr;
 use serde::Serialize;
 use std::io;
+use wifu_wire::Neighbour;
 use wifu_wire::ipv4::{self, IpError, IpInfo};
 
 /// Packets that one system call takes or gives at most. More brings nothing measurable, and 64
@@ -55,8 +56,10 @@ pub struct Packet<'a> {
     pub ip: IpInfo,
     /// What follows the IP header.
     pub payload: &'a [u8],
-    /// The whole packet from the IP header on, for a capture.
+    /// The whole packet from the IP header on.
     pub frame: &'a [u8],
+    /// Who transmitted it, where the carrier sees links.
+    pub transmitter: Option<Neighbour>,
 }
 
 /// The packets of one batch, good ones only; the others are counted as the iterator passes them.
@@ -122,9 +125,10 @@ impl<'a> Iterator for Packets<'a> {
 
     fn next(&mut self) -> Option<Packet<'a>> {
         while self.next < self.end {
+            let at = self.next;
             let (frame, cut) = match self.batch {
-                Source::Batch(batch) => batch.message(self.next),
-                Source::Ring(ring) => ring.packet(self.next),
+                Source::Batch(batch) => batch.message(at),
+                Source::Ring(ring) => ring.packet(at),
             };
             self.next += 1;
             if cut {
@@ -147,10 +151,24 @@ impl<'a> Iterator for Packets<'a> {
             let frame = &frame[..total];
             self.counters.received += 1;
             self.counters.received_octets += frame.len() as u64;
-            return Some(Packet { ip, payload, frame });
+            let transmitter = match self.batch {
+                Source::Batch(_) => None,
+                Source::Ring(ring) => ring.transmitter(at).and_then(neighbour),
+            };
+            return Some(Packet {
+                ip,
+                payload,
+                frame,
+                transmitter,
+            });
         }
         None
     }
+}
+
+/// A station in the words of parts and handlers: its device is the interface's index.
+pub(crate) fn neighbour(station: LinkAddress) -> Option<Neighbour> {
+    Neighbour::new(u16::try_from(station.interface).ok()?, station.mac)
 }
 
 impl Counters {

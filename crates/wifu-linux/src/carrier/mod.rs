@@ -11,13 +11,13 @@
 mod input;
 mod outbox;
 
-pub(crate) use input::{Accept, Source};
+pub(crate) use input::{Accept, Source, neighbour};
 pub use input::{BATCH, Counters, Packet, Packets};
 
 use crate::poller::{Interest, Poller};
 use crate::raw::{RawConfig, RawSockets};
 use crate::steps::StepError;
-use crate::sys::{LinkAddress, RecvBatch, SendBatch};
+use crate::sys::{LinkAddress, RecvBatch, SendBatch, Target};
 use crate::tun::{TunConfig, TunDevice};
 use core::net::Ipv4Addr;
 use core::ops::Range;
@@ -279,6 +279,18 @@ impl Carrier {
     pub fn commit(&mut self, ip: &IpInfo, len: usize) -> &[u8] {
         let link = each!(&mut self.medium, m => m.next_hop(ip.dst));
         self.outbox.commit(ip, len, link)
+    }
+
+    /// Queue a whole packet, as it is, for a station on a link or by the kernel's routes. False
+    /// without room, or if it is longer than the carrier sends.
+    pub fn put(&mut self, packet: &[u8], dst: Ipv4Addr, station: Option<LinkAddress>) -> bool {
+        if self.slot().is_none() || packet.len() > self.mtu {
+            return false;
+        }
+        let station = station.or_else(|| each!(&mut self.medium, m => m.next_hop(dst)));
+        let target = station.map_or(Target::Ip(dst), Target::Link);
+        self.outbox.put(packet, target);
+        true
     }
 
     /// Give the kernel what is committed.

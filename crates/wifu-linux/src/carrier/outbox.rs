@@ -56,8 +56,21 @@ impl Outbox {
         let i = self.tail;
         ipv4::emit(ip, len, self.batch.buffer(i));
         let target = link.map_or(Target::Ip(ip.dst), Target::Link);
-        self.batch.set(i, ipv4::HEADER + len, target);
-        self.linked[i] = link.is_some();
+        self.queue(ipv4::HEADER + len, target)
+    }
+
+    /// Queue a whole packet as it is.
+    pub(super) fn put(&mut self, packet: &[u8], target: Target) {
+        assert!(self.room() > 0, "no room");
+        self.batch.buffer(self.tail)[..packet.len()].copy_from_slice(packet);
+        self.queue(packet.len(), target);
+    }
+
+    /// The last slot holds so many octets.
+    fn queue(&mut self, len: usize, target: Target) -> &[u8] {
+        let i = self.tail;
+        self.batch.set(i, len, target);
+        self.linked[i] = matches!(target, Target::Link(_));
         self.tail += 1;
         self.batch.message(i)
     }

@@ -6,5 +6,6 @@ mod applications;
 mod common;
 mod interop;
 mod privileges;
+mod relay;
 mod robustness;
 mod world;

@@ -21,6 +21,10 @@ pub const STACK: &str = "10.79.0.2";
 pub const A: &str = "10.79.1.1";
 pub const B: &str = "10.79.1.2";
 
+/// Addresses of the host in the middle of [`World::row`], and of the one beyond it.
+pub const RELAY: [&str; 2] = ["10.79.1.3", "10.79.2.3"];
+pub const FAR: &str = "10.79.2.2";
+
 /// Longest that any program here may take, far beyond what it needs.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 
@@ -317,6 +321,37 @@ impl World {
         let hosts = vec![Host::new(a, &dir, &[]), Host::new(b, &dir, &[])];
         World {
             hosts,
+            dir,
+            _lab: lab,
+        }
+    }
+
+    /// Three hosts in a row, with the addresses [`A`], [`RELAY`] and [`FAR`]. No daemon runs yet.
+    pub fn row(test: &str) -> World {
+        let (mut lab, dir) = World::begin(test);
+        let [a, r, c] = ["a", "r", "c"].map(|n| lab.node(n).expect("node"));
+        for (node, ip, device, beyond) in [("a", A, "eth0", RELAY[0]), ("c", FAR, "eth1", RELAY[1])]
+        {
+            let ends = [format!("{ip}/24"), format!("{beyond}/24")];
+            let near = End {
+                node,
+                device: "eth0",
+                address: &ends[0],
+            };
+            let far = End {
+                node: "r",
+                device,
+                address: &ends[1],
+            };
+            lab.link(near, far, 1500).expect("link");
+        }
+        let hosts = [a, r, c].map(|ns| Host::new(ns, &dir, &[]));
+        for (host, by) in [(&hosts[0], RELAY[0]), (&hosts[2], RELAY[1])] {
+            let mut ip = host.command("ip");
+            host.run(ip.args(["route", "add", "default", "via", by]));
+        }
+        World {
+            hosts: hosts.into(),
             dir,
             _lab: lab,
         }

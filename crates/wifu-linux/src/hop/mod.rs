@@ -1,0 +1,25 @@
+//! What a daemon's node meets: packets in memory of its own, the kernel's routes and neighbours,
+//! and carriers as its ways.
+
+mod host;
+mod store;
+mod ways;
+
+pub(crate) use host::{Hop, served};
+use store::{Came, Store};
+use ways::{Here, Known};
+
+use serde::Serialize;
+
+/// What became of packets at a daemon's node. The names are those of the simulator's report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct HopCounters {
+    /// Packets for other hosts that were sent on.
+    pub forwarded: u64,
+    /// Lost: a device or a queue had no room.
+    pub queue: u64,
+    /// Lost: no route, no such neighbour, or no TTL left.
+    pub route: u64,
+    /// Lost by a handler or a lane.
+    pub hop: u64,
+}

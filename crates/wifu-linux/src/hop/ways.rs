@@ -1,0 +1,313 @@
+//! The host's network as its node sees it: what [`wifu_node::Node`] asks for.
+
+use super::{Came, HopCounters, Store};
+use crate::carrier::neighbour;
+use crate::neighbours::{Neighbours, Way};
+use crate::net::Net;
+use crate::sys::LinkAddress;
+use core::net::Ipv4Addr;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use wifu_core::ip;
+use wifu_engine::{Endpoint, RouteFacts, Ticket};
+use wifu_node::{Bound, Lost, Reader, Relayed, Ways};
+use wifu_wire::ipv4::{self, HEADER};
+use wifu_wire::{IpInfo, LinkFacts, Neighbour, Notes, Span, Time};
+
+/// How long an answer of the kernel about a way holds.
+const FRESH: Span = Span::SECOND;
+/// Ways remembered; beyond it all are asked for afresh.
+const REMEMBERED: usize = 4096;
+/// The station that all of a link are.
+const ALL: [u8; 6] = [0xFF; 6];
+
+/// What a node knows of its host.
+pub(crate) struct Known {
+    neighbours: Neighbours,
+    ways: BTreeMap<Ipv4Addr, (Time, Option<Way>)>,
+    /// Addresses of stations that ways led to.
+    stations: BTreeMap<Neighbour, Ipv4Addr>,
+    local: Vec<Ipv4Addr>,
+    /// Interfaces with addresses.
+    interfaces: Vec<i32>,
+}
+
+impl Known {
+    /// Of this thread's network namespace.
+    ///
+    /// # Errors
+    /// What the route socket says.
+    pub(crate) fn open() -> io::Result<Known> {
+        let mut neighbours = Neighbours::open()?;
+        let ethernets = neighbours.ethernets()?;
+        let addresses = neighbours.local_addresses()?;
+        let on_links = addresses.iter().filter(|(i, _)| ethernets.contains(i));
+        let mut interfaces: Vec<i32> = on_links.clone().map(|(i, _)| *i).collect();
+        interfaces.dedup();
+        // Those on links first: by the first one headers name this host.
+        let mut local: Vec<Ipv4Addr> = on_links.map(|(_, a)| *a).collect();
+        local.extend(addresses.iter().map(|(_, a)| *a));
+        Ok(Known {
+            neighbours,
+            ways: BTreeMap::new(),
+            stations: BTreeMap::new(),
+            local,
+            interfaces,
+        })
+    }
+
+    fn me(&self) -> Ipv4Addr {
+        self.local.first().copied().unwrap_or(Ipv4Addr::LOCALHOST)
+    }
+
+    fn is_local(&self, address: Ipv4Addr) -> bool {
+        self.local.contains(&address)
+    }
+
+    /// How packets to a destination leave.
+    fn way(&mut self, to: Ipv4Addr, now: Time) -> Option<Way> {
+        if let Some((until, way)) = self.ways.get(&to)
+            && now < *until
+        {
+            return *way;
+        }
+        let way = self.neighbours.ask(to).ok().flatten();
+        if self.ways.len() >= REMEMBERED {
+            self.ways.clear();
+            self.stations.clear();
+        }
+        self.ways.insert(to, (now + FRESH, way));
+        if let Some(Way {
+            hop,
+            station: Some(station),
+        }) = way
+            && let Some(neighbour) = neighbour(station)
+        {
+            self.stations.insert(neighbour, hop);
+        }
+        way
+    }
+}
+
+/// The network around a daemon's node.
+pub(crate) struct Here<'a> {
+    pub(crate) now: Time,
+    pub(crate) store: &'a mut Store,
+    pub(crate) known: &'a RefCell<Known>,
+    pub(crate) net: &'a mut Net,
+    pub(crate) counters: &'a mut HopCounters,
+}
+
+impl Here<'_> {
+    /// Hand a packet to a carrier.
+    fn put(&mut self, packet: Ticket, station: Option<LinkAddress>) -> Result<(), Lost> {
+        let ip = self.ip(packet);
+        match self
+            .net
+            .put(self.now, &ip, self.store.octets(packet), station)
+        {
+            true => Ok(()),
+            false => Err(Lost::Queue),
+        }
+    }
+
+    fn gone(&mut self, packet: Ticket) {
+        self.counters.forwarded += u64::from(!self.store.is_own(packet));
+        self.store.release(packet);
+    }
+}
+
+impl Ways for Here<'_> {
+    fn now(&self) -> Time {
+        self.now
+    }
+
+    fn me(&self) -> Ipv4Addr {
+        self.known.borrow().me()
+    }
+
+    fn address(&self, neighbour: Neighbour) -> Option<Ipv4Addr> {
+        self.known.borrow().stations.get(&neighbour).copied()
+    }
+
+    fn log(&mut self, line: String) {
+        tracing::info!("{line}");
+    }
+
+    fn route(&self, to: Ipv4Addr) -> Option<RouteFacts> {
+        let way = self.known.borrow_mut().way(to, self.now)?;
+        Some(RouteFacts {
+            next_hop: way.station.and_then(neighbour),
+            last_hop: way.hop == to,
+            ..RouteFacts::default()
+        })
+    }
+
+    /// The kernel says nothing of its queues and radios here.
+    fn link(&self, _: Option<Ipv4Addr>) -> LinkFacts {
+        LinkFacts::default()
+    }
+
+    fn room(&mut self, to: Ipv4Addr) -> u32 {
+        match self.known.borrow_mut().way(to, self.now) {
+            Some(_) => self.net.room(),
+            None => 0,
+        }
+    }
+
+    /// The poller tells.
+    fn room_at(&mut self, _: Ipv4Addr) -> Time {
+        Time::NEVER
+    }
+
+    fn tell_room(&mut self, end: &mut Endpoint) -> Time {
+        end.set_room(self.net.room());
+        Time::NEVER
+    }
+
+    fn emit(&mut self, end: &mut Endpoint) -> Option<(Ticket, Notes)> {
+        if !end.is_waiting() {
+            return None;
+        }
+        let packet = self.store.insert(Came::Own);
+        let room = self.store.room(packet);
+        let Some(datagram) = end.poll_transmit(self.now, &mut room[HEADER..]) else {
+            self.store.release(packet);
+            return None;
+        };
+        ipv4::emit(&datagram.ip, datagram.len, room);
+        self.store.set_len(packet, HEADER + datagram.len);
+        let conn = datagram.conn.and_then(|id| end.conn(id));
+        Some((packet, conn.map_or(Notes::EMPTY, |c| c.aside().notes)))
+    }
+
+    fn ip(&self, packet: Ticket) -> IpInfo {
+        let octets = self.store.octets(packet);
+        let (src, dst) = ip::addresses(octets);
+        IpInfo {
+            src,
+            dst,
+            proto: octets[9],
+            ttl: octets[8],
+        }
+    }
+
+    fn octets(&self, packet: Ticket) -> &[u8] {
+        self.store.octets(packet)
+    }
+
+    fn rewrite(&mut self, packet: Ticket, octets: &[u8]) -> bool {
+        self.store.rewrite(packet, octets)
+    }
+
+    fn patch(&mut self, packet: Ticket, change: &mut dyn FnMut(&mut [u8])) {
+        change(self.store.octets_mut(packet));
+    }
+
+    fn is_own(&self, packet: Ticket) -> bool {
+        self.store.is_own(packet)
+    }
+
+    fn copy(&mut self, packet: Ticket) -> Ticket {
+        self.store.again(packet, true)
+    }
+
+    fn twin(&mut self, packet: Ticket) -> Ticket {
+        self.store.keep(packet, true);
+        self.store.again(packet, false)
+    }
+
+    fn go(&mut self, packet: Ticket) {
+        self.store.keep(packet, false);
+    }
+
+    fn made(&mut self, octets: &[u8]) -> Option<Ticket> {
+        let packet = self.store.copy_of(octets, Came::Own)?;
+        ip::repair(self.store.octets_mut(packet));
+        Some(packet)
+    }
+
+    fn free(&mut self, packet: Ticket) {
+        match self.store.is_kept(packet) || self.store.came(packet) == Came::All {
+            true => self.store.release(packet),
+            false => self.lose(packet, Lost::Queue),
+        }
+    }
+
+    fn lose(&mut self, packet: Ticket, why: Lost) {
+        let counters = &mut *self.counters;
+        let count = match why {
+            Lost::Queue | Lost::Link | Lost::Wire => &mut counters.queue,
+            Lost::Route => &mut counters.route,
+            Lost::Hop => &mut counters.hop,
+        };
+        *count += 1;
+        self.store.release(packet);
+    }
+
+    fn bound(&self, packet: Ticket) -> Bound {
+        let (_, dst) = ip::addresses(self.store.octets(packet));
+        if self.known.borrow().is_local(dst) {
+            Bound::Here
+        } else if self.store.came(packet) == Came::All {
+            Bound::Heard
+        } else {
+            Bound::Onward
+        }
+    }
+
+    fn relay(&mut self, packet: Ticket) -> Relayed {
+        match self.ready(packet) {
+            true => Relayed::Now,
+            false => Relayed::Expired,
+        }
+    }
+
+    fn ready(&mut self, packet: Ticket) -> bool {
+        if self.store.came(packet) == Came::Own {
+            return true;
+        }
+        self.store.set_came(packet, Came::Own);
+        let octets = self.store.octets_mut(packet);
+        let ttl = octets[8].saturating_sub(1);
+        ip::lower_ttl(octets, ttl);
+        ttl > 0
+    }
+
+    fn send(&mut self, packet: Ticket) -> Result<(), Lost> {
+        self.put(packet, None)?;
+        self.gone(packet);
+        Ok(())
+    }
+
+    fn send_to(&mut self, packet: Ticket, to: Option<Neighbour>) -> Result<(), Lost> {
+        let station = |n: Neighbour| LinkAddress {
+            interface: i32::from(n.device.get()),
+            mac: n.address,
+        };
+        if let Some(to) = to {
+            self.put(packet, Some(station(to)))?;
+        } else {
+            let interfaces = self.known.borrow().interfaces.clone();
+            for interface in interfaces {
+                let all = LinkAddress {
+                    interface,
+                    mac: ALL,
+                };
+                self.put(packet, Some(all))?;
+            }
+        }
+        self.gone(packet);
+        Ok(())
+    }
+
+    /// No application of the daemon reads datagrams.
+    fn deliver(&mut self, _: Ticket) -> bool {
+        false
+    }
+
+    fn delivered(&mut self, packet: Ticket, _: Reader) {
+        self.store.release(packet);
+    }
+}

@@ -1,0 +1,321 @@
+//! What a daemon sends and receives by: its carriers, the capture, and faults on order.
+
+use crate::capture::Capture;
+use crate::carrier::Carrier;
+use crate::faults::{FaultCounters, Faults};
+use crate::names::{TCP, numbers};
+use crate::poller::{Event, Poller};
+use crate::raw::RawConfig;
+use crate::settings::{CarrierConfig, DaemonConfig, DaemonError};
+use crate::sys::LinkAddress;
+use core::net::Ipv4Addr;
+use std::io;
+use wifu_engine::Endpoint;
+use wifu_wire::pcapng::Direction;
+use wifu_wire::{IpInfo, Neighbour, Time};
+
+/// Tokens of carriers: carrier number in the low bits, above this.
+const CARRIERS: u64 = 1 << 62;
+
+/// How many descriptors a carrier may have: distance between the tokens of two carriers.
+const DESCRIPTORS: u64 = 1 << 16;
+
+/// Segments received before anything else gets its turn.
+const BURST: usize = 512;
+
+/// Of the faults: those of packets that leave, and of those that come.
+pub(crate) const OUT: usize = 0;
+pub(crate) const IN: usize = 1;
+
+/// A packet that came.
+pub(crate) struct Arrival<'a> {
+    pub(crate) ip: IpInfo,
+    pub(crate) payload: &'a [u8],
+    /// The whole packet, unless faults had it.
+    pub(crate) frame: Option<&'a [u8]>,
+    pub(crate) transmitter: Option<Neighbour>,
+}
+
+/// Carriers, and what sees or spoils the packets on them.
+pub(crate) struct Net {
+    carriers: Vec<Carrier>,
+    capture: Option<Capture>,
+    /// What goes wrong on the way out, and in.
+    faults: [Option<Faults>; 2],
+    /// Where segments are written before it is known which of several carriers is theirs.
+    spare: Vec<u8>,
+}
+
+impl Net {
+    /// Open carriers, with those of the numbers that this host relays.
+    ///
+    /// # Errors
+    /// What a carrier or the capture's file says.
+    pub(crate) fn open(
+        config: &DaemonConfig,
+        relayed: &[u8],
+        poller: &Poller,
+    ) -> Result<Net, DaemonError> {
+        let mut all = numbers(config.registry.library());
+        all.extend(relayed);
+        all.sort_unstable();
+        all.dedup();
+        let mut carriers = Vec::new();
+        for (i, c) in config.carriers.iter().enumerate() {
+            let mut carrier = open_carrier(c, &all, relayed)?;
+            carrier.attach(poller, CARRIERS + i as u64 * DESCRIPTORS)?;
+            carriers.push(carrier);
+        }
+        let create = |path| {
+            let names: Vec<&str> = carriers.iter().map(Carrier::name).collect();
+            Capture::create(path, &names, Poller::wall_offset())
+        };
+        let capture = config.pcap.as_ref().map(|path| {
+            create(path).map_err(|source| DaemonError::Capture {
+                path: path.clone(),
+                source,
+            })
+        });
+        let faults = [(config.faults, "out"), (config.faults_in, "in")];
+        let mut net = Net {
+            capture: capture.transpose()?,
+            carriers,
+            faults: faults.map(|(config, way)| Some(Faults::new(config?, way))),
+            spare: Vec::new(),
+        };
+        net.spare = vec![0; net.mtu()];
+        Ok(net)
+    }
+
+    /// The longest IP packet that all carriers send.
+    pub(crate) fn mtu(&self) -> usize {
+        self.carriers.iter().map(Carrier::mtu).min().unwrap_or(1500)
+    }
+
+    /// The address of connections on a TUN device, if there is one.
+    pub(crate) fn stack_address(&self) -> Option<Ipv4Addr> {
+        self.carriers.iter().find_map(Carrier::stack_address)
+    }
+
+    /// Whether there are raw sockets.
+    pub(crate) fn has_raw(&self) -> bool {
+        self.carriers.iter().any(|c| !c.is_tun())
+    }
+
+    /// The poller saw a carrier ready.
+    pub(crate) fn on_event(&mut self, event: &Event) {
+        let token = event.token - CARRIERS;
+        let carrier = &mut self.carriers[(token / DESCRIPTORS) as usize];
+        if event.readable() {
+            carrier.mark_ready((token % DESCRIPTORS) as usize);
+        }
+        if event.writable() {
+            carrier.flush();
+        }
+    }
+
+    /// Hand over what the carriers have, up to a burst each; gives how many packets came.
+    pub(crate) fn receive(&mut self, now: Time, mut take: impl FnMut(Arrival<'_>)) -> usize {
+        let mut total = 0;
+        for (i, carrier) in self.carriers.iter_mut().enumerate() {
+            let mut count = 0;
+            while count < BURST {
+                let Some(packets) = carrier.receive() else {
+                    break;
+                };
+                for packet in packets {
+                    count += 1;
+                    if let Some(capture) = &mut self.capture {
+                        capture.packet(i, now, packet.frame, Direction::In);
+                    }
+                    match &mut self.faults[IN] {
+                        Some(f) => f.put(now, i, &packet.ip, packet.payload),
+                        None => take(Arrival {
+                            ip: packet.ip,
+                            payload: packet.payload,
+                            frame: Some(packet.frame),
+                            transmitter: packet.transmitter,
+                        }),
+                    }
+                }
+            }
+            total += count;
+        }
+        if let Some(faults) = &mut self.faults[IN] {
+            while let Some(packet) = faults.take(now) {
+                take(Arrival {
+                    ip: packet.ip,
+                    payload: &packet.segment,
+                    frame: None,
+                    transmitter: None,
+                });
+                faults.done(packet);
+            }
+        }
+        total
+    }
+
+    /// Packets that each carrier takes now.
+    pub(crate) fn room(&self) -> u32 {
+        self.carriers.iter().map(Carrier::room).min().unwrap_or(0)
+    }
+
+    /// Give the kernel what carriers have.
+    pub(crate) fn flush(&mut self) {
+        self.carriers.iter_mut().for_each(Carrier::flush);
+    }
+
+    /// Let the poller tell of room where there is none.
+    ///
+    /// # Errors
+    /// What the poller says.
+    pub(crate) fn rearm(&mut self, poller: &Poller) -> io::Result<()> {
+        for (i, carrier) in self.carriers.iter_mut().enumerate() {
+            carrier.rearm(poller, CARRIERS + i as u64 * DESCRIPTORS)?;
+        }
+        Ok(())
+    }
+
+    /// By which carrier a packet leaves: TCP proper by a TUN device, if there is one.
+    fn carrier(&self, proto: u8) -> usize {
+        let wanted = |c: &Carrier| c.is_tun() == (proto == TCP);
+        self.carriers.iter().position(wanted).unwrap_or(0)
+    }
+
+    /// Send the next segment of the end; false if there is none, or no room.
+    pub(crate) fn send_one(&mut self, now: Time, endpoint: &mut Endpoint) -> bool {
+        if let ([only], None) = (&mut self.carriers[..], &self.faults[OUT]) {
+            let Some(slot) = only.slot() else {
+                return false;
+            };
+            let Some(d) = endpoint.poll_transmit(now, slot) else {
+                return false;
+            };
+            let packet = only.commit(&d.ip, d.len);
+            if let Some(capture) = &mut self.capture {
+                capture.packet(0, now, packet, Direction::Out);
+            }
+            return true;
+        }
+        let Some(d) = endpoint.poll_transmit(now, &mut self.spare) else {
+            return false;
+        };
+        let at = self.carrier(d.ip.proto);
+        if let Some(faults) = &mut self.faults[OUT] {
+            faults.put(now, at, &d.ip, &self.spare[..d.len]);
+            self.send_late(now);
+            return true;
+        }
+        let carrier = &mut self.carriers[at];
+        let Some(slot) = carrier.slot() else {
+            return false;
+        };
+        slot[..d.len].copy_from_slice(&self.spare[..d.len]);
+        let packet = carrier.commit(&d.ip, d.len);
+        if let Some(capture) = &mut self.capture {
+            capture.packet(at, now, packet, Direction::Out);
+        }
+        true
+    }
+
+    /// Send a whole packet by its route, or to a station on a link; false without room. Faults see
+    /// what takes its route.
+    pub(crate) fn put(
+        &mut self,
+        now: Time,
+        ip: &IpInfo,
+        octets: &[u8],
+        station: Option<LinkAddress>,
+    ) -> bool {
+        let at = self.carrier(ip.proto);
+        if let (Some(faults), None) = (&mut self.faults[OUT], station)
+            && let Some(header) = wifu_core::ip::header(octets)
+        {
+            faults.put(now, at, ip, &octets[header..]);
+            return true;
+        }
+        let sent = self.carriers[at].put(octets, ip.dst, station);
+        if let (Some(capture), true) = (&mut self.capture, sent) {
+            capture.packet(at, now, octets, Direction::Out);
+        }
+        sent
+    }
+
+    /// Send what faults have let through; gives the room that is left. A capture shows what went
+    /// out, not what should have.
+    pub(crate) fn send_late(&mut self, now: Time) -> u32 {
+        let Self {
+            carriers,
+            capture,
+            faults,
+            ..
+        } = self;
+        while let Some(faults) = &mut faults[OUT]
+            && carriers.iter().all(|c| c.room() > 0)
+            && let Some(packet) = faults.take(now)
+        {
+            let carrier = &mut carriers[packet.carrier];
+            if let Some(slot) = carrier.slot() {
+                let len = packet.segment.len();
+                slot[..len].copy_from_slice(&packet.segment);
+                let frame = carrier.commit(&packet.ip, len);
+                if let Some(capture) = capture {
+                    capture.packet(packet.carrier, now, frame, Direction::Out);
+                }
+            }
+            faults.done(packet);
+        }
+        self.room()
+    }
+
+    /// When a packet that faults hold is due. While a carrier is full, its room wakes the loop.
+    pub(crate) fn faults_timeout(&self) -> Time {
+        let due = |f: &Option<Faults>| f.as_ref().map_or(Time::NEVER, Faults::poll_timeout);
+        let out = if self.room() > 0 {
+            due(&self.faults[OUT])
+        } else {
+            Time::NEVER
+        };
+        out.min(due(&self.faults[IN]))
+    }
+
+    /// Nothing came: there is time to write the capture.
+    pub(crate) fn rests(&mut self) {
+        if let Some(capture) = &mut self.capture {
+            capture.hand_over();
+        }
+    }
+
+    /// Carriers by name, with their counters.
+    pub(crate) fn carriers(&self) -> Vec<(&str, crate::carrier::Counters)> {
+        let all = self.carriers.iter();
+        all.map(|c| (c.name(), c.counters())).collect()
+    }
+
+    /// What faults did on the way out or in.
+    pub(crate) fn faulted(&self, way: usize) -> Option<FaultCounters> {
+        self.faults[way].as_ref().map(Faults::counters)
+    }
+}
+
+fn open_carrier(
+    config: &CarrierConfig,
+    numbers: &[u8],
+    relayed: &[u8],
+) -> Result<Carrier, DaemonError> {
+    match config {
+        CarrierConfig::Raw { mtu, direct } => {
+            let raw = RawConfig {
+                mtu: *mtu,
+                direct: *direct,
+                relayed: relayed.to_vec(),
+                ..RawConfig::new(numbers.to_vec())
+            };
+            Carrier::raw(&raw).map_err(|source| DaemonError::Carrier {
+                carrier: "raw",
+                source,
+            })
+        }
+        CarrierConfig::Tun(tun) => Ok(Carrier::tun(tun)?),
+    }
+}

@@ -1,0 +1,83 @@
+//! How a daemon runs, and why it does not.
+
+use crate::faults::FaultConfig;
+use crate::front::FrontConfig;
+use crate::poller::Coalesce;
+use crate::steps::StepError;
+use crate::tun::TunConfig;
+use std::io;
+use std::path::PathBuf;
+use wifu_engine::{ConfigError, EndpointConfig};
+use wifu_node::Registry;
+
+/// One way to other hosts, and how it is opened.
+#[derive(Clone, Debug)]
+pub enum CarrierConfig {
+    /// Raw sockets, one per protocol number of the library.
+    Raw {
+        /// Longest IP packet, octets.
+        mtu: usize,
+        /// Past the kernel's IP layer: neighbours by link address, a receive ring.
+        direct: bool,
+    },
+    /// A TUN device: TCP proper, which any kernel understands.
+    Tun(TunConfig),
+}
+
+/// How a daemon runs.
+#[derive(Clone)]
+pub struct DaemonConfig {
+    /// Carriers, at least one.
+    pub carriers: Vec<CarrierConfig>,
+    /// Socket, permissions and memory of the application side.
+    pub front: FrontConfig,
+    /// Where every segment is written as pcapng, sent and received; none: no capture.
+    pub pcap: Option<PathBuf>,
+    /// Pause to let packets gather when busy.
+    pub coalesce: Coalesce,
+    /// What shall go wrong with packets that leave: test equipment.
+    pub faults: Option<FaultConfig>,
+    /// What shall go wrong with packets that come.
+    pub faults_in: Option<FaultConfig>,
+    /// Limits of the endpoint; `mtu` is that of the carriers.
+    pub endpoint: EndpointConfig,
+    /// What can be named.
+    pub registry: Registry,
+    /// Compositions whose hop halves run here, for this host's connections and for those that it
+    /// relays.
+    pub serve: Vec<String>,
+}
+
+/// Why a daemon did not start or ended. What the system said is the source, and not repeated.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DaemonError {
+    /// A carrier could not be opened.
+    #[error("carrier {carrier}")]
+    Carrier {
+        /// Kind of the carrier, as `--carrier` names it.
+        carrier: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A TUN device could not be set up.
+    #[error("carrier tun")]
+    Tun(#[from] StepError),
+    /// The capture file could not be created.
+    #[error("capture {path}")]
+    Capture {
+        /// The file that was asked for.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A composition of the library is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// What is to be served cannot act here, or not together.
+    #[error("{0}")]
+    Serve(String),
+    /// The event loop or the application side failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
