@@ -108,9 +108,10 @@ impl Interception {
             let count = counted.and_then(|c| c.get(name));
             let found = match count {
                 Some(count) => unseen(*count, &seen, waiting),
-                // Then only those that the socket's buffer had no room for are known.
+                // Then only those that the socket's buffer had no room for are known. The kernel
+                // numbers a packet before it counts it as waiting: one may be in between.
                 None => Count {
-                    packets: then.packets.saturating_sub(seen.packets + waiting),
+                    packets: then.packets.saturating_sub(seen.packets + waiting + 1),
                     octets: 0,
                 },
             };
@@ -198,6 +199,15 @@ mod tests {
         assert_eq!(unseen_in(&open), 7);
         open.note_unseen(None, &quiet, Some((&quiet, &quiet)));
         assert_eq!(unseen_in(&open), 7, "the counters could not be read");
+    }
+
+    #[test]
+    fn a_packet_that_has_its_number_and_does_not_wait_yet_is_no_loss() {
+        let mut open = seen(90);
+        open.note_unseen(None, &queued(100, 9), None);
+        assert_eq!(unseen_in(&open), 0);
+        open.note_unseen(None, &queued(100, 5), None);
+        assert_eq!(unseen_in(&open), 4);
     }
 
     #[test]

@@ -238,7 +238,7 @@ fn super_packets_that_a_full_queue_let_pass_are_told_and_those_seen_are_not() {
         assert!(wait_until(|| core.reports().len() > before + 2));
         // Whatever was under way when one of the reports was made.
         let warned = core.said().matches("without the handlers").count();
-        assert_eq!(warned, usize::from(some), "{}", core.said());
+        assert_eq!(warned, usize::from(some), "{length}: {}", core.said());
         let report = core.end(Signal::TERM);
         let forward = &report["hooks"]["forward"];
         let number = |key: &str| forward[key].as_f64().expect("a number");
