@@ -8,7 +8,12 @@
 //! link; the first duplicate for a segment that is kept makes a copy go again at once; it and those
 //! that must follow, one per segment behind the lost one, are held back. A segment that stays
 //! unacknowledged for twice the link's round-trip time goes again, too. Differences: an old
-//! acknowledgement goes on instead of being dropped, since it may open the window.
+//! acknowledgement goes on instead of being dropped, since it may open the window. Where the
+//! sender sends again what is acknowledged, the authors answer it in the receiver's place; here it
+//! goes on, and the receiver's answer is not held back. Of timestamps they knew nothing: where the
+//! sender fills a hole itself, the copies behind it that have older ones are worthless, for the
+//! receiver refuses them (PAWS, RFC 7323 section 5), and what becomes of them is the sender's
+//! affair.
 
 use crate::handler::{Descriptor, Handler, HopCx, Verbs};
 use crate::hook::{Hook, Hooks, Verdict};
@@ -81,7 +86,9 @@ struct Kept {
     sent: Time,
     /// How often it went again from here.
     again: u32,
-    /// The sender sent it again: its acknowledgements say nothing of this link.
+    /// Its timestamp, if it has one.
+    ts: Option<u32>,
+    /// The sender sent it again, or must: its acknowledgements say nothing of this link.
     by_sender: bool,
 }
 
@@ -93,6 +100,8 @@ struct Flow {
     window: u32,
     /// Duplicate acknowledgements still to be held back.
     expected: u32,
+    /// The sender sent what is acknowledged: it has not heard of it.
+    unheard: bool,
     /// Of the link beyond, seconds.
     rtt: Option<Ewma>,
     heard: Time,
@@ -145,12 +154,16 @@ impl Snoop {
 
     fn on_data(&mut self, key: Key, payload: u32, packet: &mut Packet<'_>, cx: &mut HopCx<'_>) {
         let seq = self.head.seq;
-        let end = seq.plus(payload);
+        let (end, ts) = (seq.plus(payload), self.head.ts);
         let flow = self.flow(key, cx);
         if flow.acked.is_some_and(|a| end.upto(a)) {
+            flow.unheard = true;
             return;
         }
         let at = flow.kept.partition_point(|k| k.seq.before(seq));
+        for k in flow.kept.range_mut(at..) {
+            k.by_sender |= k.ts.zip(ts).is_some_and(|(k, ts)| Seq(k).before(Seq(ts)));
+        }
         if let Some(k) = flow.kept.get_mut(at).filter(|k| k.seq == seq) {
             (k.by_sender, k.sent) = (true, cx.now);
             return cx.count(BY_SENDER);
@@ -166,6 +179,7 @@ impl Snoop {
             ticket,
             sent: cx.now,
             again: 0,
+            ts,
             by_sender,
         };
         flow.kept.insert(at, kept);
@@ -201,11 +215,15 @@ impl Snoop {
         flow.heard = cx.now;
         if flow.acked.is_none_or(|a| ack.after(a)) {
             flow.free(ack, cx);
-            (flow.acked, flow.window, flow.expected) = (Some(ack), window, 0);
+            (flow.acked, flow.window) = (Some(ack), window);
+            (flow.expected, flow.unheard) = (0, false);
             self.rearm(cx);
             return Verdict::Accept;
         }
         if flow.acked != Some(ack) || !bare || window != flow.window {
+            return Verdict::Accept;
+        }
+        if core::mem::take(&mut flow.unheard) {
             return Verdict::Accept;
         }
         if flow.expected > 0 {

@@ -598,3 +598,91 @@ fn snoop_has_room_for_a_flow_though_others_vanished_with_all_its_places() {
     assert_eq!(pass(ms(9000), 3000, 32), (90, 60));
     assert_eq!(pass(ms(9000), 3000, 33), (91, 60));
 }
+
+/// A flow that snoop watches at its relay, and what becomes of its packets there.
+struct Snooped {
+    chain: Chain,
+    at: Time,
+    ticket: u64,
+}
+
+impl Snooped {
+    fn new() -> Snooped {
+        Snooped {
+            chain: chain("[[handler]]\nuse = \"snoop\"\n"),
+            at: ms(1),
+            ticket: 0,
+        }
+    }
+
+    fn pass(&mut self, octets: Vec<u8>) -> bool {
+        self.at = self.at + Span(1000);
+        self.ticket += 1;
+        let mut octets = Kept(octets, self.ticket);
+        let mut packet = Packet::new(&mut octets, 0);
+        let verdict = self
+            .chain
+            .on_packet(Hook::Forward, &mut packet, self.at, &node(0));
+        while self.chain.poll_dropped().is_some() {}
+        verdict == Verdict::Accept
+    }
+
+    /// The sender's segment of this number, with this timestamp.
+    fn data(&mut self, number: u32, ts: u32) {
+        let mut octets = segment(1000, number);
+        let data = octets.split_off(40);
+        octets[20 + 12] = 0x80;
+        octets.extend([1, 1, 8, 10]);
+        octets.extend(ts.to_be_bytes());
+        octets.extend([0; 4]);
+        octets.extend(data);
+        let total = octets.len() as u16;
+        octets[2..4].copy_from_slice(&total.to_be_bytes());
+        assert!(self.pass(octets), "data goes on");
+    }
+
+    /// Whether the receiver's acknowledgement of all before this number goes on, and how many
+    /// segments it made go again.
+    fn ack(&mut self, number: u32) -> (bool, usize) {
+        let mut octets = segment(0, 0);
+        octets.truncate(40);
+        octets[12..20].rotate_left(4);
+        octets[22..24].copy_from_slice(&1000u16.to_be_bytes());
+        octets[28..32].copy_from_slice(&(1 + number * 100).to_be_bytes());
+        octets[2..4].copy_from_slice(&40u16.to_be_bytes());
+        let goes_on = self.pass(octets);
+        let sent = core::iter::from_fn(|| self.chain.poll_sending()).count();
+        (goes_on, sent)
+    }
+}
+
+#[test]
+fn snoop_lets_the_answer_to_a_sender_pass_that_missed_an_acknowledgement() {
+    let mut s = Snooped::new();
+    for number in 0..4 {
+        s.data(number, 1);
+    }
+    assert_eq!(s.ack(2), (true, 0));
+    assert_eq!(s.ack(2), (false, 1), "the third segment is lost");
+    // The first acknowledgement was lost on its way back.
+    s.data(0, 2);
+    assert_eq!(s.ack(2), (true, 0), "that the sender waits for");
+    assert_eq!(s.ack(2).0, false, "and one is enough");
+}
+
+#[test]
+fn snoop_leaves_to_the_sender_what_its_newer_timestamp_makes_worthless() {
+    let mut s = Snooped::new();
+    for number in [0, 2, 3] {
+        s.data(number, 1);
+    }
+    assert_eq!(s.ack(1), (true, 0));
+    // Lost before the relay, and repaired with a newer timestamp: the receiver takes no older one.
+    s.data(1, 5);
+    assert_eq!(s.ack(3), (true, 0));
+    assert_eq!(s.ack(3), (true, 0), "no copy that would be refused");
+    s.data(3, 6);
+    s.data(4, 6);
+    assert_eq!(s.ack(4), (true, 0));
+    assert_eq!(s.ack(4), (false, 1), "newer ones are as good as ever");
+}
