@@ -1,24 +1,26 @@
 //! The lane runner over a pool of packets that the test keeps: custody, turns, room by way, what
 //! comes back, and what is closed.
 
+mod laned;
 mod world;
 
 use core::net::{Ipv4Addr, SocketAddrV4};
 use core::num::NonZeroU16;
+use laned::{A, B, C, MARK, ME, SAYS};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use wifu_engine::board::ConnFacts;
 use wifu_engine::component::Cx;
 use wifu_engine::descriptor::NoteSpec;
 use wifu_engine::{
-    Access, Admit, Board, Component, Descriptor, Facts, Kind, Library, Out, Payload, Role, Segment,
-    Signal, Status, Ticket, Want, WordSpec,
+    Access, Admit, Board, Component, Descriptor, Kind, Out, Payload, Segment, Signal, Status,
+    Ticket, Want, WordSpec,
 };
-use wifu_node::{Lanes, LanesConfig, Origin, Registry, Scheduler, Seen, Took, Ways};
+use wifu_node::{Lanes, LanesConfig, Origin, Scheduler, Seen, Took, Ways};
 use wifu_wire::{
-    Class, FrameFacts, Head, IpInfo, LinkTo, Neighbour, Note, Notes, Pseudo, Rng, Seq, Span,
+    Class, FrameFacts, Head, LinkTo, Neighbour, Note, Notes, Pseudo, Rng, Seq, Span, Time, Word,
+    ipv4,
 };
-use wifu_wire::{Time, Word, ipv4};
 use world::World;
 
 thread_local! {
@@ -28,33 +30,16 @@ thread_local! {
     static TOLD: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
 }
 
-const MARK: WordSpec = WordSpec::new("mark", 8).by_hops();
-const HERE: WordSpec = WordSpec::new("here", 1).marking(Class::Hop);
-
 /// Hands down what came first, marked; keeps what has an even number if `keep` is on.
 static QUEUE: Descriptor = Descriptor {
-    name: "queue",
-    role: Role::Reliable,
     doc: "Hands down what came first.",
-    words: &[MARK, HERE],
-    writes: Facts::TX.with(Facts::CONN),
-    hears: &[
-        ("segment", &[]),
-        ("wrote", &["opened"]),
-        ("returned", &[]),
-        ("route", &[]),
-        ("status", &[]),
-    ],
-    offers: &[Kind::New],
-    needs: &[("store", &["packets"])],
-    hooks: &["segment"],
     build: |p| {
         Ok(Box::new(Queue {
             mark: p.word("mark"),
             kept: None,
         }))
     },
-    ..Descriptor::EMPTY
+    ..laned::QUEUE
 };
 
 struct Queue {
@@ -107,47 +92,19 @@ impl Component for Queue {
     }
 }
 
-/// An end: any part that sends something will do.
-static END: Descriptor = Descriptor {
-    name: "end",
-    role: Role::Reliable,
-    doc: "Sends nothing.",
-    offers: &[Kind::New],
-    build: |_| Ok(Box::new(End)),
-    ..Descriptor::EMPTY
-};
-
-struct End;
-
-impl Component for End {
-    fn offer(&self, _: Kind, _: &Board, _: Time) -> Option<Want> {
-        None
-    }
-}
-
-const TEXT: &str = "[protocol.laned]\nnumber = 250\nwire = \"shim\"\nstore = \"octets\"\n\
-                    reliable = \"end\"\n[lane.laned]\nset = { packets = 4 }\nreliable = \"queue\"\n";
-
 struct Rig {
     lanes: Lanes,
     pool: World,
     wire: Arc<dyn wifu_wire::Wire>,
 }
 
-const ME: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 5);
-const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-const B: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 9);
-const C: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 8);
-
 impl Rig {
     fn new(config: LanesConfig) -> Rig {
-        let parts = wifu_engine::Registry::new(&[&QUEUE, &END]);
-        Rig::of(parts, TEXT, config)
+        Rig::of(&QUEUE, config)
     }
 
-    fn of(parts: wifu_engine::Registry, text: &str, config: LanesConfig) -> Rig {
-        let registry = Registry::new(parts, Library::parse(text).unwrap());
-        let protocol = registry.resolve("laned").unwrap_or_else(|e| panic!("{e}"));
+    fn of(part: &'static Descriptor, config: LanesConfig) -> Rig {
+        let protocol = laned::protocol(part, &[]);
         let wire = Arc::clone(&protocol.ends.wire);
         Rig {
             lanes: Lanes::new(config, &[protocol], Rng::new(1)).expect("it has a lane"),
@@ -163,23 +120,7 @@ impl Rig {
     }
 
     fn between(&self, a: SocketAddrV4, b: SocketAddrV4, number: u32, payload: usize) -> Vec<u8> {
-        let (src, dst) = (*a.ip(), *b.ip());
-        let mut head = Head::default();
-        (head.sport, head.dport, head.seq) = (a.port(), b.port(), Seq(number));
-        let mut bytes = vec![0; 200 + payload];
-        let header = self.wire.emit(&head, &mut bytes[ipv4::HEADER..]);
-        bytes.truncate(ipv4::HEADER + header + payload);
-        let (proto, ttl) = (250, 60);
-        let pseudo = Pseudo { src, dst, proto };
-        self.wire.seal(&pseudo, &mut bytes[ipv4::HEADER..]);
-        let ip = IpInfo {
-            src,
-            dst,
-            proto,
-            ttl,
-        };
-        ipv4::emit(&ip, header + payload, &mut bytes);
-        bytes
+        laned::packet(&*self.wire, (a, b), number, payload)
     }
 
     fn offer(&mut self, flow: u16, to: Ipv4Addr, number: u32, payload: usize) -> (Seen, Took) {
@@ -370,6 +311,7 @@ fn octets_of_any_kind_are_no_trouble() {
 /// Says once, to who transmitted the last packet, that it saw it, with a note for handlers.
 static ASKER: Descriptor = Descriptor {
     name: "asker",
+    doc: "Says who transmitted the last packet that it saw it.",
     words: &[MARK, SAYS, WordSpec::transmitter("transmitter")],
     offers: &[Kind::New, Kind::Control],
     notes: &[URGENCY],
@@ -388,7 +330,6 @@ static ASKER: Descriptor = Descriptor {
     ..QUEUE
 };
 
-const SAYS: WordSpec = WordSpec::new("says", 1).marking(Class::Hop);
 const URGENCY: NoteSpec = NoteSpec {
     name: "urgency",
     access: Access::Write,
@@ -441,9 +382,7 @@ impl Component for Asker {
 }
 
 fn asking() -> Rig {
-    let parts = wifu_engine::Registry::new(&[&ASKER, &END]);
-    let text = TEXT.replace("\"queue\"", "\"asker\"");
-    Rig::of(parts, &text, LanesConfig::default())
+    Rig::of(&ASKER, LanesConfig::default())
 }
 
 const UPSTREAM: Option<Neighbour> = Some(Neighbour {

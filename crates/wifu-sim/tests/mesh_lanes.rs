@@ -1,17 +1,17 @@
 //! Lanes on the mesh whose parts send packets of their own, wait for time, and name who transmits.
 
+mod laned;
+
+use laned::Words;
 use std::cell::Cell;
-use wifu_engine::board::ConnFacts;
 use wifu_engine::component::Cx;
 use wifu_engine::{
-    Admit, Board, Component, Descriptor, Facts, Kind, Library, Limit, Out, Payload, Permit, Role,
-    Segment, Signal, Want, WordSpec,
+    Admit, Board, Component, Descriptor, Kind, Limit, Out, Params, Permit, Role, Segment, Signal,
+    Want,
 };
-use wifu_node::{LaneCounters, Registry};
-use wifu_sim::mesh::Simulation;
+use wifu_node::LaneCounters;
 use wifu_sim::outcome::Outcome;
-use wifu_sim::scenario::Scenario;
-use wifu_wire::{Class, LinkTo, Span, Time, Word};
+use wifu_wire::{LinkTo, Span, Time};
 
 /// What lanes of the test that runs in this thread saw of each other.
 #[derive(Clone, Copy, Default)]
@@ -34,60 +34,38 @@ fn saw(change: impl Fn(&mut Saw)) {
     });
 }
 
-const MARK: WordSpec = WordSpec::new("mark", 8).by_hops();
-const SAYS: WordSpec = WordSpec::new("says", 1).marking(Class::Hop);
-
 /// Hands packets on, and says after each fifth that it came, to whom `to` says.
 const QUEUE: Descriptor = Descriptor {
-    role: Role::Reliable,
-    words: &[MARK, SAYS, WordSpec::transmitter("transmitter")],
-    writes: Facts::TX.with(Facts::CONN),
     hears: &[("segment", &[]), ("overheard", &[]), ("wrote", &["opened"])],
-    offers: &[Kind::Urgent, Kind::New],
-    needs: &[("store", &["packets"])],
     hooks: &["segment", "overheard"],
-    ..Descriptor::EMPTY
+    ..laned::QUEUE
 };
 
 static ALONG: Descriptor = Descriptor {
     name: "along",
     doc: "Says to the next node.",
-    build: |p| {
-        Ok(Box::new(Queue::new(
-            p.word("says"),
-            p.word("mark"),
-            LinkTo::Route,
-        )))
-    },
+    build: |p| Ok(Box::new(Queue::new(p, LinkTo::Route))),
     ..QUEUE
 };
 
 static SHOUT: Descriptor = Descriptor {
     name: "shout",
     doc: "Says to all who hear.",
-    build: |p| {
-        Ok(Box::new(Queue::new(
-            p.word("says"),
-            p.word("mark"),
-            LinkTo::All,
-        )))
-    },
+    build: |p| Ok(Box::new(Queue::new(p, LinkTo::All))),
     ..QUEUE
 };
 
 struct Queue {
-    says: Word,
-    mark: Word,
+    words: Words,
     to: LinkTo,
     seen: u32,
     owes: bool,
 }
 
 impl Queue {
-    fn new(says: Word, mark: Word, to: LinkTo) -> Queue {
+    fn new(p: &Params<'_>, to: LinkTo) -> Queue {
         Queue {
-            says,
-            mark,
+            words: Words::of(p),
             to,
             seen: 0,
             owes: false,
@@ -97,7 +75,7 @@ impl Queue {
 
 impl Component for Queue {
     fn on_segment(&mut self, seg: &Segment<'_>, _: &mut Cx<'_>) -> Admit {
-        if seg.head.get(self.says) == 1 {
+        if seg.head.get(self.words.says) == 1 {
             saw(|s| s.made += 1);
         } else if seg.frame.along && !seg.payload.is_empty() {
             self.seen += 1;
@@ -111,33 +89,20 @@ impl Component for Queue {
     }
 
     fn on_signal(&mut self, _: &Signal, cx: &mut Cx<'_>) {
-        if !cx.board.conn.running {
-            cx.write(|c: &mut ConnFacts| c.running = true);
-            cx.out.emit(Signal::Opened);
-        }
+        laned::open(cx);
     }
 
     fn offer(&self, kind: Kind, board: &Board, _: Time) -> Option<Want> {
-        let (bytes, least) = (1, 1);
-        let any = match kind {
-            Kind::Urgent => self.owes,
-            _ => board.app.queued > 0,
-        };
-        any.then_some(Want { kind, bytes, least })
+        laned::offer(self.owes, kind, board)
     }
 
     fn fill(&mut self, want: &Want, out: &mut Out<'_>, cx: &mut Cx<'_>) {
         if want.kind == Kind::Urgent {
             self.owes = false;
-            out.head.set(self.says, 1);
+            out.head.set(self.words.says, 1);
             out.aside.to = self.to;
-        } else if let Some((ticket, number)) = cx.store.pop() {
-            out.head.seq = number;
-            out.head.set(self.mark, 9);
-            out.payload = Payload::Packet {
-                ticket,
-                keep: false,
-            };
+        } else {
+            self.words.hand_down(LinkTo::Route, out, cx);
         }
     }
 }
@@ -167,24 +132,8 @@ impl Component for Slow {
 
 /// A file of 100 kB over four nodes by this lane; what lanes counted and saw.
 fn run(lane: &str, words: &str) -> (Outcome, Saw) {
-    let own = format!(
-        "[protocol.laned]\nextends = \"tcp-newreno\"\nnumber = 249\nwire = \"shim\"\n\
-         [lane.laned]\nset = {{ packets = 40 }}\n{lane}\n"
-    );
-    let own = Library::parse(&own).unwrap_or_else(|e| panic!("{e}"));
-    let parts = wifu_parts::registry().with(&[&ALONG, &SHOUT, &SLOW]);
-    let registry = Registry::new(parts, wifu_parts::library().merge(own));
-    let radios = match words.contains("wire") {
-        true => "",
-        false => "set = \"TB-W9\"\n[radio]\nattempts = 7\n",
-    };
-    let text = format!(
-        "[topology]\nwords = \"{words}\"\n{radios}[stop]\ntime = \"60s\"\n[[flow]]\n\
-         from = \"n1\"\nto = \"n4\"\nprotocol = \"laned\"\napp = \"file\"\nbytes = \"100k\"\n"
-    );
-    let scenario = Scenario::from_toml(&text).unwrap_or_else(|e| panic!("{e}"));
-    let simulation = Simulation::new(&scenario, &registry);
-    let mut simulation = simulation.unwrap_or_else(|e| panic!("{e}"));
+    let registry = laned::registry(40, lane, &[&ALONG, &SHOUT, &SLOW]);
+    let mut simulation = laned::file(words, &registry);
     SAW.set(Saw::default());
     simulation.run();
     let outcome = simulation.outcome();

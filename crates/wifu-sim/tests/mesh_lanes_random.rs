@@ -1,154 +1,161 @@
 //! Lanes and handlers of many kinds in random networks: books balance, nothing hangs, nobody waits
 //! for an event that does not come.
 
-use std::cell::Cell;
+mod laned;
+
+use laned::Words;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
 use wifu_core::{Chain, Full, Handler, Hook, Hooks, HopCx, Packet, Seat, Verdict};
-use wifu_engine::board::ConnFacts;
 use wifu_engine::component::Cx;
 use wifu_engine::{
-    Admit, Board, Component, Descriptor, Facts, Kind, Library, Out, Payload, Role, Segment, Signal,
-    Want, WordSpec,
+    Admit, Board, Component, Descriptor, Kind, Out, Params, Payload, Segment, Signal, Ticket, Want,
 };
-use wifu_node::Registry;
 use wifu_sim::mesh::Simulation;
-use wifu_sim::scenario::Scenario;
-use wifu_wire::{Class, LinkTo, Rng, Time, Word};
+use wifu_sim::outcome::Outcome;
+use wifu_testkit::wild::{Odds, Wild};
+use wifu_wire::{Class, LinkTo, Rng, Seq, Span, Time};
 
-thread_local! { static CALLS: Cell<u64> = const { Cell::new(0) };
-static OWED: Cell<(u64,u64)> = const { Cell::new((0,0)) }; }
+/// What parts of the test that runs in this thread did.
+#[derive(Default)]
+struct Did {
+    /// Calls to fill.
+    fills: u64,
+    /// Reports of data, and what was said for them.
+    reported: u64,
+    said: u64,
+    /// Per node, when the reports came that nothing was said for yet.
+    since: BTreeMap<u32, VecDeque<Time>>,
+    /// Per node, how long each report waited.
+    waited: BTreeMap<u32, Vec<Span>>,
+}
 
-const MARK: WordSpec = WordSpec::new("mark", 8).by_hops();
-const SAYS: WordSpec = WordSpec::new("says", 1).marking(Class::Hop);
+thread_local! {
+    static DID: RefCell<Did> = RefCell::default();
+}
+
+/// What parts of hop protocols are like here: they hear what drivers report.
 const QUEUE: Descriptor = Descriptor {
-    role: Role::Reliable,
-    words: &[MARK, SAYS, WordSpec::transmitter("transmitter")],
-    writes: Facts::TX.with(Facts::CONN),
     hears: &[("segment", &[]), ("wrote", &["opened"]), ("status", &[])],
-    offers: &[Kind::Urgent, Kind::New],
-    needs: &[("store", &["packets"])],
-    hooks: &["segment"],
-    ..Descriptor::EMPTY
+    ..laned::QUEUE
 };
+
+/// Such as do not ask for reports, nor say anything.
+const MUTE: Descriptor = Descriptor {
+    offers: &[Kind::New],
+    ..laned::QUEUE
+};
+
 static PLAIN: Descriptor = Descriptor {
     name: "plain",
-    doc: "x.",
-    hears: &[("segment", &[]), ("wrote", &["opened"])],
-    offers: &[Kind::New],
-    build: |p| {
-        Ok(Box::new(Queue {
-            says: p.word("says"),
-            mark: p.word("mark"),
-            to: LinkTo::Route,
-            owes: 0,
-            reports: false,
-            always: false,
-        }))
-    },
-    ..QUEUE
+    doc: "Hands packets on.",
+    build: |p| Ok(Box::new(Queue::new(p))),
+    ..MUTE
 };
+
 static ALLDATA: Descriptor = Descriptor {
     name: "alldata",
-    doc: "x.",
-    hears: &[("segment", &[]), ("wrote", &["opened"])],
-    offers: &[Kind::New],
+    doc: "Hands packets on to all who hear.",
     build: |p| {
         Ok(Box::new(Queue {
-            says: p.word("says"),
-            mark: p.word("mark"),
             to: LinkTo::All,
-            owes: 0,
-            reports: false,
-            always: false,
+            ..Queue::new(p)
         }))
     },
-    ..QUEUE
+    ..MUTE
 };
+
 static REPORTS: Descriptor = Descriptor {
     name: "reports",
-    doc: "x.",
+    doc: "Says something for each report of the driver.",
     build: |p| {
         Ok(Box::new(Queue {
-            says: p.word("says"),
-            mark: p.word("mark"),
-            to: LinkTo::Route,
-            owes: 0,
             reports: true,
-            always: false,
+            ..Queue::new(p)
         }))
     },
     ..QUEUE
 };
-thread_local! { static WORST: std::cell::RefCell<std::collections::BTreeMap<u32,Vec<u64>>> = const { std::cell::RefCell::new(std::collections::BTreeMap::new()) }; }
-thread_local! { static SINCE: std::cell::RefCell<std::collections::BTreeMap<u32,std::collections::VecDeque<u64>>> = const { std::cell::RefCell::new(std::collections::BTreeMap::new()) }; }
+
+static ALWAYS: Descriptor = Descriptor {
+    name: "always",
+    doc: "Says something for each packet of its flow.",
+    build: |p| {
+        Ok(Box::new(Queue {
+            always: true,
+            ..Queue::new(p)
+        }))
+    },
+    ..laned::QUEUE
+};
+
 struct Queue {
-    says: Word,
-    mark: Word,
+    words: Words,
     to: LinkTo,
     owes: u32,
     reports: bool,
     always: bool,
 }
+
+impl Queue {
+    fn new(p: &Params<'_>) -> Queue {
+        Queue {
+            words: Words::of(p),
+            to: LinkTo::Route,
+            owes: 0,
+            reports: false,
+            always: false,
+        }
+    }
+}
+
 impl Component for Queue {
     fn on_segment(&mut self, s: &Segment<'_>, _: &mut Cx<'_>) -> Admit {
-        if self.always && s.frame.along && !s.payload.is_empty() && s.head.get(self.says) == 0 {
+        let data = s.frame.along && !s.payload.is_empty();
+        if self.always && data && s.head.get(self.words.says) == 0 {
             self.owes += 1;
         }
         Admit::Pass
     }
+
     fn on_signal(&mut self, s: &Signal, cx: &mut Cx<'_>) {
         if let Signal::Status(s) = s
             && self.reports
             && s.class == Class::Data
         {
-            SINCE.with_borrow_mut(|m| m.entry(cx.board.site.me).or_default().push_back(cx.now.0));
             self.owes += 1;
-            OWED.with(|o| {
-                let (a, b) = o.get();
-                o.set((a + 1, b));
-            });
-        }
-        if !cx.board.conn.running {
-            cx.write(|c: &mut ConnFacts| c.running = true);
-            cx.out.emit(Signal::Opened);
-        }
-    }
-    fn offer(&self, kind: Kind, board: &Board, _: Time) -> Option<Want> {
-        let any = match kind {
-            Kind::Urgent => self.owes > 0,
-            _ => board.app.queued > 0,
-        };
-        any.then_some(Want {
-            kind,
-            bytes: 1,
-            least: 1,
-        })
-    }
-    fn fill(&mut self, want: &Want, out: &mut Out<'_>, cx: &mut Cx<'_>) {
-        CALLS.set(CALLS.get() + 1);
-        assert!(CALLS.get() < 1_000_000, "a million fills at {:?}", cx.now);
-        if want.kind == Kind::Urgent {
-            self.owes -= 1;
-            let at = SINCE.with_borrow_mut(|m| {
-                m.entry(cx.board.site.me)
+            DID.with_borrow_mut(|did| {
+                did.reported += 1;
+                did.since
+                    .entry(cx.board.site.me)
                     .or_default()
-                    .pop_front()
-                    .unwrap_or(cx.now.0)
+                    .push_back(cx.now);
             });
-            WORST.with_borrow_mut(|m| m.entry(cx.board.site.me).or_default().push(cx.now.0 - at));
-            OWED.with(|o| {
-                let (a, b) = o.get();
-                o.set((a, b + 1));
-            });
-            out.head.set(self.says, 1);
-        } else if let Some((ticket, number)) = cx.store.pop() {
-            out.head.seq = number;
-            out.head.set(self.mark, 9);
-            out.aside.to = self.to;
-            out.payload = Payload::Packet {
-                ticket,
-                keep: false,
-            };
         }
+        laned::open(cx);
+    }
+
+    fn offer(&self, kind: Kind, board: &Board, _: Time) -> Option<Want> {
+        laned::offer(self.owes > 0, kind, board)
+    }
+
+    fn fill(&mut self, want: &Want, out: &mut Out<'_>, cx: &mut Cx<'_>) {
+        let (me, now) = (cx.board.site.me, cx.now);
+        DID.with_borrow_mut(|did| {
+            did.fills += 1;
+            assert!(did.fills < 1_000_000, "a million fills at {now:?}");
+        });
+        if want.kind != Kind::Urgent {
+            return self.words.hand_down(self.to, out, cx);
+        }
+        self.owes -= 1;
+        DID.with_borrow_mut(|did| {
+            did.said += 1;
+            let since = did.since.entry(me).or_default().pop_front();
+            let waited = did.waited.entry(me).or_default();
+            waited.push(now - since.unwrap_or(now));
+        });
+        out.head.set(self.words.says, 1);
     }
 }
 
@@ -156,53 +163,39 @@ impl Component for Queue {
 /// lets go when an answer passes, or a status says that it was.
 static KEEPS: Descriptor = Descriptor {
     name: "keeps",
-    doc: "x.",
-    build: |p| {
-        Ok(Box::new(Keeps {
-            q: Queue {
-                says: p.word("says"),
-                mark: p.word("mark"),
-                to: LinkTo::Route,
-                owes: 0,
-                reports: false,
-                always: false,
-            },
-            kept: None,
-            again: false,
-            n: 0,
-            all: false,
-        }))
-    },
+    doc: "Keeps each second packet until an answer passes or it is reported as delivered.",
+    build: |p| Ok(Box::new(Keeps::new(p, LinkTo::Route))),
     ..QUEUE
 };
+
 static BROAD: Descriptor = Descriptor {
     name: "broad",
-    doc: "x.",
-    build: |p| {
-        Ok(Box::new(Keeps {
-            q: Queue {
-                says: p.word("says"),
-                mark: p.word("mark"),
-                to: LinkTo::Route,
-                owes: 0,
-                reports: false,
-                always: false,
-            },
+    doc: "Keeps each second packet, and sends it to all who hear at first.",
+    build: |p| Ok(Box::new(Keeps::new(p, LinkTo::All))),
+    ..QUEUE
+};
+
+struct Keeps {
+    q: Queue,
+    kept: Option<(Ticket, Seq)>,
+    again: bool,
+    n: u32,
+    /// To whom what is kept goes the first time.
+    first: LinkTo,
+}
+
+impl Keeps {
+    fn new(p: &Params<'_>, first: LinkTo) -> Keeps {
+        Keeps {
+            q: Queue::new(p),
             kept: None,
             again: false,
             n: 0,
-            all: true,
-        }))
-    },
-    ..QUEUE
-};
-struct Keeps {
-    q: Queue,
-    kept: Option<(wifu_engine::Ticket, wifu_wire::Seq)>,
-    again: bool,
-    n: u32,
-    all: bool,
+            first,
+        }
+    }
 }
+
 impl Component for Keeps {
     fn on_segment(&mut self, s: &Segment<'_>, cx: &mut Cx<'_>) -> Admit {
         if !s.frame.along
@@ -213,6 +206,7 @@ impl Component for Keeps {
         }
         Admit::Pass
     }
+
     fn on_signal(&mut self, s: &Signal, cx: &mut Cx<'_>) {
         if let Signal::Status(s) = s
             && let Some((t, n)) = self.kept
@@ -234,30 +228,27 @@ impl Component for Keeps {
         }
         self.q.on_signal(s, cx);
     }
+
     fn offer(&self, kind: Kind, board: &Board, _: Time) -> Option<Want> {
-        (kind == Kind::New && (self.again || (board.app.queued > 0 && self.kept.is_none())))
-            .then_some(Want {
-                kind,
-                bytes: 1,
-                least: 1,
-            })
+        let (bytes, least) = (1, 1);
+        let any = self.again || (board.app.queued > 0 && self.kept.is_none());
+        (kind == Kind::New && any).then_some(Want { kind, bytes, least })
     }
+
     fn fill(&mut self, want: &Want, out: &mut Out<'_>, cx: &mut Cx<'_>) {
         self.n += 1;
         if let (true, Some((ticket, number))) = (self.again, self.kept) {
             self.again = false;
             out.head.seq = number;
-            out.head.set(self.q.mark, 9);
+            out.head.set(self.q.words.mark, 9);
             out.payload = Payload::Packet { ticket, keep: true };
         } else if self.n.is_multiple_of(2)
             && let Some((ticket, number)) = cx.store.pop()
         {
             self.kept = Some((ticket, number));
             out.head.seq = number;
-            out.head.set(self.q.mark, 9);
-            if self.all {
-                out.aside.to = LinkTo::All;
-            }
+            out.head.set(self.q.words.mark, 9);
+            out.aside.to = self.first;
             out.payload = Payload::Packet { ticket, keep: true };
         } else {
             self.q.fill(want, out, cx);
@@ -265,59 +256,24 @@ impl Component for Keeps {
     }
 }
 
-struct Wild {
-    held: Vec<u64>,
-    copies: Vec<u64>,
-}
-impl Handler for Wild {
-    fn on_packet(&mut self, hook: Hook, p: &mut Packet<'_>, cx: &mut HopCx<'_>) -> Verdict {
-        if cx.rng.below(30) == 0
-            && self.copies.len() < 5
-            && let Some(c) = p.copy()
-        {
-            self.copies.push(c);
-        }
-        if cx.rng.below(20) == 0 && !self.copies.is_empty() {
-            let t = self.copies.swap_remove(0);
-            match cx.rng.below(3) {
-                0 => cx.drop_kept(t),
-                1 => {
-                    cx.send_kept(t, true, LinkTo::All);
-                    self.copies.push(t);
-                }
-                _ => {
-                    cx.send_kept(t, false, LinkTo::Route);
-                }
-            }
-        }
-        if hook != Hook::Overheard && cx.rng.below(10) == 0 && self.held.len() < 10 {
-            self.held.push(p.ticket);
-            let at = cx.now + wifu_wire::Span(cx.rng.below(5_000_000));
-            cx.arm(0, at);
-            return Verdict::Hold;
-        }
-        if hook != Hook::Overheard && cx.rng.below(200) == 0 {
-            return Verdict::Drop("wild");
-        }
-        Verdict::Accept
-    }
-    fn on_timer(&mut self, _: u8, cx: &mut HopCx<'_>) {
-        for t in self.held.drain(..) {
-            cx.release(t, Verdict::Accept);
-        }
-    }
-}
+/// What handlers do: they hold, keep and send, and drop a few.
+const ODDS: Odds = Odds {
+    copies: 30,
+    uses: 20,
+    holds: 10,
+    drops: 200,
+    most: 10,
+    patience: Span(5_000_000),
+    memory: Span::SECOND,
+    ..Odds::NEVER
+};
 
-fn random(seed: u64, wild: bool) -> (String, wifu_sim::outcome::Outcome) {
+fn random(seed: u64, wild: bool) -> (String, Outcome) {
     let mut rng = Rng::new(seed);
     let lane = ["plain", "reports", "keeps", "broad"][rng.below(4) as usize];
     let packets = [2, 8, 40][rng.below(3) as usize];
-    let own = format!(
-        "[protocol.laned]\nextends = \"tcp-newreno\"\nnumber = 249\nwire = \"shim\"\n[lane.laned]\nset = {{ packets = {packets} }}\nreliable = \"{lane}\"\n"
-    );
-    let own = Library::parse(&own).unwrap();
-    let parts = wifu_parts::registry().with(&[&PLAIN, &ALLDATA, &REPORTS, &KEEPS, &BROAD]);
-    let registry = Registry::new(parts, wifu_parts::library().merge(own));
+    let parts: &[&'static Descriptor] = &[&PLAIN, &ALLDATA, &REPORTS, &KEEPS, &BROAD];
+    let registry = laned::registry(packets, &format!("reliable = \"{lane}\""), parts);
     let n = 3 + rng.below(5);
     let topology = match rng.below(if lane == "broad" { 3 } else { 5 }) {
         0 => format!("[topology]\nwords = \"linear,{n}\"\nset = \"TB-W9\"\n"),
@@ -361,8 +317,7 @@ fn random(seed: u64, wild: bool) -> (String, wifu_sim::outcome::Outcome) {
         );
     }
     let text = format!("seed = {seed}\n{topology}{routing}{host}{flows}[stop]\ntime = \"20s\"\n");
-    let scenario = Scenario::from_toml(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-    let mut s = Simulation::new(&scenario, &registry).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let mut s = laned::simulation(&text, &registry);
     if wild {
         for i in 0..n as u16 {
             let mut chain = Chain::new();
@@ -372,10 +327,7 @@ fn random(seed: u64, wild: bool) -> (String, wifu_sim::outcome::Outcome) {
                     full: Full::Closed,
                     ..Seat::new("wild", Hooks::ALL, Rng::new(seed + u64::from(i)))
                 },
-                Box::new(Wild {
-                    held: vec![],
-                    copies: vec![],
-                }),
+                Box::new(Wild::new(ODDS)),
             );
             s.set_chain(i, chain);
         }
@@ -388,8 +340,7 @@ fn random(seed: u64, wild: bool) -> (String, wifu_sim::outcome::Outcome) {
 fn books_balance_whatever_lanes_and_handlers_do() {
     for wild in [false, true] {
         for seed in 0..120 {
-            CALLS.set(0);
-            SINCE.with_borrow_mut(|m| m.clear());
+            DID.take();
             let (text, o) = random(seed, wild);
             for f in &o.flows {
                 let p = f.packets;
@@ -402,74 +353,39 @@ fn books_balance_whatever_lanes_and_handlers_do() {
     }
 }
 
-static ALWAYS: Descriptor = Descriptor {
-    name: "always",
-    doc: "x.",
-    hears: &[("segment", &[]), ("wrote", &["opened"])],
-    build: |p| {
-        Ok(Box::new(Queue {
-            says: p.word("says"),
-            mark: p.word("mark"),
-            to: LinkTo::Route,
-            owes: 0,
-            reports: false,
-            always: true,
-        }))
-    },
-    ..QUEUE
-};
 #[test]
 fn what_a_lane_says_while_the_way_ahead_is_full_waits_for_room() {
-    SINCE.with_borrow_mut(|m| m.clear());
-    CALLS.set(0);
-    let mut s = simulation(
-        "reliable = \"always\"",
-        "linear,4,wire=2Mb/s,delay=3ms,queue=2",
-        "",
-    );
+    let mut s = simulation("always", "linear,4,wire=2Mb/s,delay=3ms,queue=2");
     s.run();
     let o = s.outcome();
-    let lanes: Vec<_> = o
-        .nodes
-        .iter()
-        .filter_map(|n| n.lanes)
-        .map(|l| (l.sent, l.made, l.unsent))
-        .collect();
+    let lanes = said(&o);
     assert!(o.flows[0].finished);
     for (_, made, unsent) in &lanes[..3] {
         assert!(*made > 20 && *unsent == 0, "{lanes:?}");
     }
 }
-fn simulation(lane: &str, words: &str, extra: &str) -> Simulation {
-    let own = format!(
-        "[protocol.laned]\nextends = \"tcp-newreno\"\nnumber = 249\nwire = \"shim\"\n[lane.laned]\nset = {{ packets = 4 }}\n{lane}\n"
-    );
-    let own = Library::parse(&own).unwrap();
-    let parts = wifu_parts::registry().with(&[&PLAIN, &ALLDATA, &REPORTS, &ALWAYS]);
-    let registry = Registry::new(parts, wifu_parts::library().merge(own));
-    let radios = if words.contains("wire") {
-        ""
-    } else {
-        "set = \"TB-W9\"\n[radio]\nattempts = 7\n"
-    };
-    let text = format!(
-        "[topology]\nwords = \"{words}\"\n{radios}[stop]\ntime = \"60s\"\n[[flow]]\nfrom = \"n1\"\nto = \"n4\"\nprotocol = \"laned\"\napp = \"file\"\nbytes = \"100k\"\n{extra}"
-    );
-    let scenario = Scenario::from_toml(&text).unwrap_or_else(|e| panic!("{e}"));
-    Simulation::new(&scenario, &registry).unwrap_or_else(|e| panic!("{e}"))
+
+/// A file of 100 kB over four nodes with this part in the lanes, which have four packets.
+fn simulation(part: &str, words: &str) -> Simulation {
+    let parts: &[&'static Descriptor] = &[&PLAIN, &ALLDATA, &REPORTS, &ALWAYS];
+    DID.take();
+    let lane = format!("reliable = \"{part}\"");
+    laned::file(words, &laned::registry(4, &lane, parts))
+}
+
+/// What the lanes of each node sent, what they said, and what of that no device took.
+fn said(outcome: &Outcome) -> Vec<(u64, u64, u64)> {
+    let lanes = outcome.nodes.iter().filter_map(|n| n.lanes);
+    lanes.map(|l| (l.sent, l.made, l.unsent)).collect()
 }
 
 #[test]
 fn data_to_all_over_wires_does_not_hang() {
-    CALLS.set(0);
-    let mut s = simulation(
-        "reliable = \"alldata\"",
-        "linear,4,wire=2Mb/s,delay=3ms,queue=20",
-        "",
-    );
+    let mut s = simulation("alldata", "linear,4,wire=2Mb/s,delay=3ms,queue=20");
     s.run();
     // Each refusal is followed by a pause of 10 ms.
-    assert!(CALLS.get() < 10_000, "{} fills", CALLS.get());
+    let fills = DID.take().fills;
+    assert!(fills < 10_000, "{fills} fills");
 }
 
 /// Drops data packets number `from` to `to`.
@@ -495,12 +411,7 @@ impl Handler for DropSome {
 #[test]
 fn drops_at_output_do_not_starve_the_end() {
     for (from, to) in [(1, 2), (1, 5), (20, 24), (20, 40)] {
-        CALLS.set(0);
-        let mut s = simulation(
-            "reliable = \"plain\"",
-            "linear,4,wire=2Mb/s,delay=3ms,queue=20",
-            "",
-        );
+        let mut s = simulation("plain", "linear,4,wire=2Mb/s,delay=3ms,queue=20");
         let mut chain = Chain::new();
         let seat = Seat {
             most: 100,
@@ -519,24 +430,15 @@ fn drops_at_output_do_not_starve_the_end() {
 
 #[test]
 fn what_follows_a_status_leaves_at_a_relay() {
-    CALLS.set(0);
-    OWED.set((0, 0));
-    let mut s = simulation("reliable = \"reports\"", "linear,4", "");
+    let mut s = simulation("reports", "linear,4");
     s.run();
     let o = s.outcome();
-    let lanes: Vec<_> = o
-        .nodes
-        .iter()
-        .filter_map(|n| n.lanes)
-        .map(|l| (l.sent, l.made, l.unsent))
-        .collect();
-    WORST.with_borrow_mut(|m| {
-        for (n, v) in m {
-            v.sort();
-            assert!(v.iter().all(|d| *d == 0), "node {n}: {v:?}");
-        }
-    });
-    let (reported, said) = OWED.get();
-    assert!(o.flows[0].finished && reported > 100, "{lanes:?}");
-    assert_eq!(reported, said);
+    let lanes = said(&o);
+    let did = DID.take();
+    for (node, waited) in &did.waited {
+        let at_once = waited.iter().all(|wait| *wait == Span::ZERO);
+        assert!(at_once, "node {node}: {waited:?}");
+    }
+    assert!(o.flows[0].finished && did.reported > 100, "{lanes:?}");
+    assert_eq!(did.reported, did.said);
 }

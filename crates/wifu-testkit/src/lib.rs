@@ -9,4 +9,5 @@ pub mod fuzz;
 pub mod lean;
 pub mod pair;
 pub mod seg;
+pub mod wild;
 pub mod wire;

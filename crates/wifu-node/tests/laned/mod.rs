@@ -1,0 +1,98 @@
+//! A composition with a lane, its ends that send nothing, and packets of its flows.
+#![allow(dead_code)]
+
+use core::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+use wifu_engine::{Board, Component, Descriptor, Facts, Kind, Library, Role, Want, WordSpec};
+use wifu_node::{Protocol, Registry};
+use wifu_wire::{Class, Head, IpInfo, Pseudo, Seq, Time, Wire, ipv4};
+
+pub const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+pub const ME: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 5);
+pub const B: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 9);
+pub const C: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 8);
+
+/// Its number in the IP header.
+pub const PROTO: u8 = 250;
+
+/// What a part of the lane writes into what it hands down, and into what it says itself.
+pub const MARK: WordSpec = WordSpec::new("mark", 8).by_hops();
+pub const SAYS: WordSpec = WordSpec::new("says", 1).marking(Class::Hop);
+
+/// What parts that hand packets down have in common.
+pub const QUEUE: Descriptor = Descriptor {
+    name: "queue",
+    role: Role::Reliable,
+    words: &[MARK, SAYS],
+    writes: Facts::TX.with(Facts::CONN),
+    hears: &[
+        ("segment", &[]),
+        ("wrote", &["opened"]),
+        ("returned", &[]),
+        ("route", &[]),
+        ("status", &[]),
+    ],
+    offers: &[Kind::New],
+    needs: &[("store", &["packets"])],
+    hooks: &["segment"],
+    ..Descriptor::EMPTY
+};
+
+/// An end: any part that sends something will do.
+pub static END: Descriptor = Descriptor {
+    name: "end",
+    role: Role::Reliable,
+    doc: "Sends nothing.",
+    offers: &[Kind::New],
+    build: |_| Ok(Box::new(End)),
+    ..Descriptor::EMPTY
+};
+
+struct End;
+
+impl Component for End {
+    fn offer(&self, _: Kind, _: &Board, _: Time) -> Option<Want> {
+        None
+    }
+}
+
+/// The composition, whose lane has four packets and this part, with further lines of its table.
+pub fn protocol(lane: &'static Descriptor, more: &[&'static Descriptor]) -> Arc<Protocol> {
+    let mut text = format!(
+        "[protocol.laned]\nnumber = {PROTO}\nwire = \"shim\"\nstore = \"octets\"\n\
+         reliable = \"end\"\n[lane.laned]\nset = {{ packets = 4 }}\nreliable = \"{}\"\n",
+        lane.name
+    );
+    for gate in more {
+        text += &format!("gates = [\"{}\"]\n", gate.name);
+    }
+    let parts = wifu_engine::Registry::new(&[lane, &END]).with(more);
+    let library = Library::parse(&text).unwrap_or_else(|e| panic!("{e}"));
+    let registry = Registry::new(parts, library);
+    registry.resolve("laned").unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// A packet of the flow between two ends.
+pub fn packet(
+    wire: &dyn Wire,
+    (from, to): (SocketAddrV4, SocketAddrV4),
+    number: u32,
+    payload: usize,
+) -> Vec<u8> {
+    let (src, dst, proto, ttl) = (*from.ip(), *to.ip(), PROTO, 60);
+    let mut head = Head::default();
+    (head.sport, head.dport, head.seq) = (from.port(), to.port(), Seq(number));
+    let mut bytes = vec![0; 200 + payload];
+    let header = wire.emit(&head, &mut bytes[ipv4::HEADER..]);
+    bytes.truncate(ipv4::HEADER + header + payload);
+    let pseudo = Pseudo { src, dst, proto };
+    wire.seal(&pseudo, &mut bytes[ipv4::HEADER..]);
+    let ip = IpInfo {
+        src,
+        dst,
+        proto,
+        ttl,
+    };
+    ipv4::emit(&ip, header + payload, &mut bytes);
+    bytes
+}
