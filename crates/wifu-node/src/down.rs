@@ -2,7 +2,7 @@
 //! make.
 
 use crate::Ways;
-use crate::lanes::Lanes;
+use crate::lanes::{Lane, Lanes};
 use core::net::Ipv4Addr;
 use wifu_core::{ip, shim};
 use wifu_engine::{Aside, Ticket};
@@ -49,28 +49,39 @@ enum Custody {
 
 impl Lanes {
     /// A packet that a part of a lane made could not leave, and is lost.
-    pub(crate) fn unsent(&mut self) {
+    pub(crate) fn unsent(&mut self, down: &Down) {
         self.counters.unsent += 1;
+        if let Some(lane) = self.sender(down) {
+            lane.turn.refund(down.bytes);
+        }
+    }
+
+    /// The lane that handed a packet down, if it is still there.
+    fn sender(&mut self, down: &Down) -> Option<&mut Lane> {
+        let lane = self.slots[down.lane as usize].as_mut();
+        lane.filter(|l| l.turn.opened == down.opened)
     }
 
     /// A packet that was handed down could not leave: it is the lane's again. Nothing of this lane
     /// is handed down for 10 ms: what had room and takes nothing would be asked for ever.
     pub fn put_back(&mut self, now: Time, down: Down) {
-        let lane = self.slots[down.lane as usize].as_mut();
-        let Some(lane) = lane.filter(|l| l.turn.opened == down.opened) else {
+        let stamp = self.stamp;
+        let Some(lane) = self.sender(&down) else {
             self.freed.push(down.ticket);
             return;
         };
-        self.counters.returned += 1;
         let whole = (down.custody == Custody::Left).then_some(down.ticket);
         if whole.is_some() {
             lane.held.push((down.ticket, down.notes));
-            lane.turn.back(self.stamp, down.bytes);
-        } else {
+            lane.turn.back(stamp);
+        }
+        lane.turn.refund(down.bytes);
+        lane.turn.refused = Some(now + RETRY);
+        lane.conn.put_back(now, whole, down.number);
+        self.counters.returned += 1;
+        if whole.is_none() {
             self.freed.push(down.ticket);
         }
-        lane.turn.refused = now + RETRY;
-        lane.conn.put_back(now, whole, down.number);
         self.touch(down.lane);
     }
 

@@ -91,7 +91,7 @@ impl Node {
         let going = going.filter(|g| g.down.ticket == packet && why != Lost::Wire);
         match (going, self.lanes.as_deref_mut()) {
             (Some(going), Some(lanes)) if going.down.is_made() => {
-                lanes.unsent();
+                lanes.unsent(&going.down);
                 ways.lose(packet, why);
             }
             (Some(going), Some(lanes)) => {

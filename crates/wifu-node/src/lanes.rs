@@ -15,6 +15,9 @@ use wifu_engine::{Blueprint, Conn, Deadlines, Status, Ticket, Transmit};
 use wifu_wire::ipv4::HEADER;
 use wifu_wire::{Class, FrameFacts, Head, LinkTo, Notes, Rng, Time, Wire};
 
+/// So many packets that its parts made wait in a lane for room; then these are asked for no more.
+const WAITS: usize = 8;
+
 pub(crate) struct Served {
     select: Select,
     pub(crate) wire: Arc<dyn Wire>,
@@ -26,8 +29,8 @@ pub(crate) struct Lane {
     pub(crate) conn: Conn,
     /// Packets in its custody, and what was noted on them.
     pub(crate) held: Vec<(Ticket, Notes)>,
-    /// What a part made while the way ahead was full; the next one takes its place.
-    pub(crate) waits: Option<Down>,
+    /// What its parts made while the way that it goes was full.
+    pub(crate) waits: VecDeque<Down>,
     /// When its packets came, of those that wait: the scheduler's.
     pub(crate) turn: Turn,
     /// When a packet of its flow was last seen, and when to look whether that is long ago.
@@ -268,10 +271,10 @@ impl Lanes {
     }
 
     /// When the first lane may hand down again of which a device refused a packet.
-    pub(crate) fn retries(&self, now: Time) -> Time {
+    pub(crate) fn retries(&self) -> Time {
         let lanes = self.active.iter();
         let lanes = lanes.filter_map(|i| self.slots[*i as usize].as_ref());
-        let refused = lanes.map(|l| l.turn.refused).filter(|at| *at > now);
+        let refused = lanes.filter_map(|l| l.turn.refused);
         refused.min().unwrap_or(Time::NEVER)
     }
 
@@ -280,7 +283,11 @@ impl Lanes {
         let now = ways.now();
         for i in &self.active {
             if let Some(lane) = self.slots[*i as usize].as_mut() {
-                lane.turn.stuck = now < lane.turn.refused;
+                let room = |ways: &mut dyn Ways| ways.room(*lane.key.target.ip());
+                // What is full now is waited for as ever.
+                let mut barred = |at: Time| now < at && room(ways) > 0;
+                lane.turn.refused = lane.turn.refused.filter(|at| barred(*at));
+                lane.turn.stuck = lane.turn.refused.is_some();
             }
         }
         while let Some(i) = self.next() {
@@ -288,17 +295,23 @@ impl Lanes {
                 self.rest(i);
                 continue;
             };
-            let room = ways.room(*lane.key.target.ip());
+            let (ahead, back) = (*lane.key.target.ip(), *lane.key.source.ip());
+            let room = ways.room(ahead);
             // What the lane says itself may go either way.
-            let device = room.max(ways.room(*lane.key.source.ip()));
-            if device == 0 {
+            let room_back = ways.room(back);
+            let device = room.max(room_back);
+            let first = lane.waits.front().map(|down| full(down.to, ahead, ways));
+            if first == Some(None) {
+                return lane.waits.pop_front();
+            }
+            lane.turn.full = [
+                (room == 0).then_some(ahead),
+                (room_back == 0).then_some(back),
+                first.flatten(),
+            ];
+            if device == 0 || lane.waits.len() >= WAITS {
                 lane.turn.stuck = true;
                 continue;
-            }
-            if room > 0
-                && let Some(down) = lane.waits.take()
-            {
-                return Some(down);
             }
             lane.conn.set_room(room, device);
             self.scratch.resize(self.config.mtu as usize, 0);
@@ -311,37 +324,41 @@ impl Lanes {
                     return Some(self.down(i, ticket, keep, ways));
                 }
                 Some(Transmit::Bytes(len)) => match self.made(i, len, ways) {
-                    Some(down) if room == 0 && down.to == LinkTo::Route => self.wait(i, down),
+                    Some(down) if full(down.to, ahead, ways).is_some() => self.wait(i, down),
                     Some(down) => return Some(down),
-                    None => self.rest(i),
+                    None => self.rest_or_wait(i, room),
                 },
-                None if room == 0 => {
-                    lane.turn.stuck = true;
-                    self.expect(i);
-                }
-                None => self.rest(i),
+                None => self.rest_or_wait(i, room),
             }
         }
         None
     }
 
-    /// Where those go, either way, that the last poll found without room. Who waits because a
+    /// By which ways those go that the last poll found without room. Who waits because a
     /// device refused a packet waits for the time, not for room.
-    pub fn stuck(&self, now: Time) -> impl Iterator<Item = Ipv4Addr> + '_ {
+    pub fn stuck(&self) -> impl Iterator<Item = Ipv4Addr> + '_ {
         let lanes = self.active.iter();
         let lanes = lanes.filter_map(|i| self.slots[*i as usize].as_ref());
-        let stuck = lanes.filter(move |l| l.turn.stuck && l.turn.refused <= now);
-        stuck.flat_map(|l| [*l.key.target.ip(), *l.key.source.ip()])
+        let stuck = lanes.filter(|l| l.turn.stuck && l.turn.refused.is_none());
+        stuck.flat_map(|l| l.turn.full.into_iter().flatten())
     }
 
-    /// A part's packet waits for room on the way ahead; one that waited before is out of date.
+    /// A part's packet waits for room on its way.
     fn wait(&mut self, i: u32, down: Down) {
         let lane = self.slots[i as usize].as_mut();
         let lane = lane.expect("it was polled just now");
-        lane.turn.stuck = true;
-        if let Some(old) = lane.waits.replace(down) {
-            self.freed.push(old.ticket);
-            self.unsent();
+        lane.waits.push_back(down);
+    }
+
+    /// A lane has nothing to send, unless it has more for a way that has no room now.
+    fn rest_or_wait(&mut self, i: u32, room: u32) {
+        let lane = self.slots[i as usize].as_mut();
+        match lane.filter(|l| room == 0 || !l.waits.is_empty()) {
+            Some(lane) => {
+                lane.turn.stuck = true;
+                self.expect(i);
+            }
+            None => self.rest(i),
         }
     }
 
@@ -473,7 +490,7 @@ impl Lanes {
             key,
             conn,
             held: Vec::with_capacity(capacity + 1),
-            waits: None,
+            waits: VecDeque::new(),
             turn: Turn::new(self.counters.opened, capacity),
             heard: now,
             idle_at: now + self.config.idle,
@@ -495,10 +512,8 @@ impl Lanes {
                 self.freed.push(ticket);
             }
         }
-        if let Some(down) = lane.waits.take() {
-            self.freed.push(down.ticket);
-            self.unsent();
-        }
+        self.counters.unsent += lane.waits.len() as u64;
+        self.freed.extend(lane.waits.drain(..).map(|d| d.ticket));
         self.counters.idled += lane.held.len() as u64;
         self.freed.extend(lane.held.drain(..).map(|h| h.0));
         self.table.remove(&lane.key);
@@ -548,4 +563,14 @@ impl Lanes {
         }
         self.expect(i);
     }
+}
+
+/// The way of what leaves to there, of a flow that goes `ahead`, if it has no room.
+fn full(to: LinkTo, ahead: Ipv4Addr, ways: &mut dyn Ways) -> Option<Ipv4Addr> {
+    let by = match to {
+        LinkTo::Route => Some(ahead),
+        LinkTo::Neighbour(next) => ways.address(next),
+        LinkTo::All => None,
+    };
+    by.filter(|by| ways.room(*by) == 0)
 }

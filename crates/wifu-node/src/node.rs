@@ -128,8 +128,8 @@ impl Node {
         let chain = self.chain.as_deref();
         let mut at = chain.map_or(Time::NEVER, Chain::poll_timeout);
         if let Some(lanes) = self.lanes.as_deref() {
-            at = at.min(lanes.poll_timeout()).min(lanes.retries(ways.now()));
-            for to in lanes.stuck(ways.now()) {
+            at = at.min(lanes.poll_timeout()).min(lanes.retries());
+            for to in lanes.stuck() {
                 at = at.min(ways.room_at(to));
             }
         }

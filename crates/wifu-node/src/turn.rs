@@ -1,5 +1,6 @@
 //! Whose turn it is among the lanes of a node that have packets for a link.
 
+use core::net::Ipv4Addr;
 use core::str::FromStr;
 use std::collections::VecDeque;
 use wifu_wire::Time;
@@ -54,8 +55,10 @@ pub(crate) struct Turn {
     pub(crate) credit: i64,
     /// Its way has no room: nothing of it leaves before the next poll.
     pub(crate) stuck: bool,
+    /// Which ways had no room at the last poll: ahead, back, and that of what waits.
+    pub(crate) full: [Option<Ipv4Addr>; 3],
     /// A device that had room refused a packet of it: nothing of it leaves before.
-    pub(crate) refused: Time,
+    pub(crate) refused: Option<Time>,
     /// Its number among the lanes of the node since the beginning.
     pub(crate) opened: u64,
     /// When its waiting packets came, as a running number.
@@ -68,7 +71,8 @@ impl Turn {
             active: false,
             credit: 0,
             stuck: false,
-            refused: Time::ZERO,
+            full: [None; 3],
+            refused: None,
             opened,
             came: VecDeque::with_capacity(packets + 1),
         }
@@ -79,9 +83,13 @@ impl Turn {
         self.came.push_back(stamp);
     }
 
-    /// A packet of so many bytes came back.
-    pub(crate) fn back(&mut self, stamp: u64, bytes: u32) {
+    /// A packet of so many bytes, for which it was charged, did not leave.
+    pub(crate) fn refund(&mut self, bytes: u32) {
         self.credit += i64::from(bytes);
+    }
+
+    /// A packet came back.
+    pub(crate) fn back(&mut self, stamp: u64) {
         let first = self.came.front().copied().unwrap_or(stamp);
         self.came.push_front(first);
     }

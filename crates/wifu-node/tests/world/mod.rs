@@ -30,6 +30,8 @@ pub struct World {
     /// Packets that the way to an address takes; nine where nothing is said.
     pub rooms: BTreeMap<Ipv4Addr, u32>,
     made: u32,
+    /// So many packets are refused though their way has room.
+    pub refuses: u32,
     /// What left, and to whom.
     pub sent: VecDeque<(LinkTo, Vec<u8>)>,
     /// What was lost.
@@ -47,6 +49,7 @@ impl World {
             packets: BTreeMap::new(),
             rooms: BTreeMap::new(),
             made: 0,
+            refuses: 0,
             sent: VecDeque::new(),
             lost: Vec::new(),
             read: Vec::new(),
@@ -210,6 +213,10 @@ impl Ways for World {
         ttl > 0
     }
     fn send(&mut self, packet: Ticket) -> Result<(), Lost> {
+        if self.refuses > 0 {
+            self.refuses -= 1;
+            return Err(Lost::Queue);
+        }
         let dst = self.ip(packet).dst;
         if let Some(room) = self.rooms.get_mut(&dst) {
             *room = room.checked_sub(1).ok_or(Lost::Queue)?;
