@@ -346,9 +346,16 @@ impl Ways for Here<'_> {
 
     #[inline]
     fn delivered(&mut self, packet: Ticket, by: Reader) {
-        let Packet { flow, reverse, .. } = self.net.pool[packet.0];
+        let Packet {
+            flow,
+            reverse,
+            stage,
+            kept,
+            ..
+        } = self.net.pool[packet.0];
         self.net.pool.release(packet.0);
-        if flow != NO_FLOW {
+        // What was heard for somebody else is on no way.
+        if flow != NO_FLOW && !(stage == Stage::Heard && kept) {
             match by {
                 Reader::Lane => self.flows[flow].account.packets.delivered += 1,
                 Reader::End if reverse => self.flows.to_look.push(flow),
