@@ -62,7 +62,9 @@ impl Daemon {
         let mut poller = Poller::new(config.coalesce)?;
         poller.catch_signals(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])?;
         let served = served(&config.registry, &config.serve)?;
-        let relayed: Vec<u8> = served.iter().map(|p| p.ends.number).collect();
+        let mut relayed: Vec<u8> = served.iter().map(|p| p.ends.number).collect();
+        relayed.sort_unstable();
+        relayed.dedup();
         let raw = |c: &CarrierConfig| matches!(c, CarrierConfig::Raw { .. });
         let claim = config.carriers.iter().any(raw).then(claim).transpose()?;
         let net = Net::open(&config, &relayed, &poller)?;

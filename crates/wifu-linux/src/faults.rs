@@ -5,6 +5,7 @@
 //! because not every kernel can do it (netem is a module), and because it then works the same on
 //! every carrier. It copies packets, so that speed is not to be measured with it.
 
+use crate::carrier::Came;
 use core::fmt;
 use core::str::FromStr;
 use serde::Serialize;
@@ -132,6 +133,8 @@ pub struct Waiting {
     pub segment: Vec<u8>,
     /// Number of its carrier.
     pub carrier: usize,
+    /// How it reached this host, if it did.
+    pub came: Came,
 }
 
 struct Held {
@@ -181,7 +184,7 @@ impl Faults {
     }
 
     /// A packet comes; [`Faults::take`] gives what becomes of it.
-    pub fn put(&mut self, now: Time, carrier: usize, ip: &IpInfo, segment: &[u8]) {
+    pub fn put(&mut self, now: Time, (carrier, came): (usize, Came), ip: &IpInfo, segment: &[u8]) {
         let Faults {
             config,
             streams,
@@ -196,11 +199,11 @@ impl Faults {
         let copies = 1 + usize::from(hit(&mut streams.duplicate, config.duplicate));
         counters.duplicated += copies as u64 - 1;
         for _ in 0..copies {
-            self.copy(now, carrier, ip, segment);
+            self.copy(now, (carrier, came), ip, segment);
         }
     }
 
-    fn copy(&mut self, now: Time, carrier: usize, ip: &IpInfo, segment: &[u8]) {
+    fn copy(&mut self, now: Time, (carrier, came): (usize, Came), ip: &IpInfo, segment: &[u8]) {
         if self.line.len() + self.held.len() >= WAITING {
             self.counters.overflowed += 1;
             return;
@@ -217,6 +220,7 @@ impl Faults {
             ip: *ip,
             segment: bytes,
             carrier,
+            came,
         };
         if hit(&mut self.streams.reorder, self.config.reorder) {
             self.counters.reordered += 1;
@@ -301,7 +305,7 @@ mod tests {
         };
         for i in 0..n {
             let now = Time(u64::from(i) * 1_000);
-            faults.put(now, 0, &IP, &i.to_be_bytes());
+            faults.put(now, (0, Came::Host), &IP, &i.to_be_bytes());
             drain(&mut faults, now);
         }
         while faults.poll_timeout() != Time::NEVER {
@@ -351,7 +355,7 @@ mod tests {
             );
         }
         let mut alone = Faults::new("reorder=100%".parse().expect("faults"), "out");
-        alone.put(Time(0), 0, &IP, b"lone");
+        alone.put(Time(0), (0, Came::Host), &IP, b"lone");
         assert!(alone.take(Time(0)).is_none());
         assert_eq!(alone.poll_timeout(), Time(0) + HELD_FOR);
         assert!(alone.take(Time(0) + HELD_FOR).is_some());
@@ -361,7 +365,7 @@ mod tests {
     fn delay_keeps_the_order_and_damage_is_one_bit() {
         let mut faults = Faults::new("delay=5ms,corrupt=100%".parse().expect("faults"), "out");
         for i in 0..10u8 {
-            faults.put(Time(u64::from(i)), 1, &IP, &[i << 4; 8]);
+            faults.put(Time(u64::from(i)), (1, Came::Host), &IP, &[i << 4; 8]);
         }
         assert!(faults.take(Time(4_999_999)).is_none());
         for i in 0..10u8 {

@@ -14,7 +14,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// What the ring takes: packets of these protocols, to these addresses, in frames without a VLAN
 /// tag addressed to this host, on these interfaces. Of protocols that this host relays, packets to
-/// any address, and in frames to all hosts.
+/// any address, and in frames to all hosts, unless they are fragments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
     /// Indices of the interfaces, as the kernel numbers them.
@@ -43,8 +43,10 @@ impl Selection {
     /// The ring's socket filter: classic BPF, on a packet that begins with its IP header.
     pub(crate) fn filter(&self) -> Vec<libc::sock_filter> {
         const LOAD_WORD: u16 = 0x20;
+        const LOAD_HALF: u16 = 0x28;
         const LOAD_BYTE: u16 = 0x30;
         const JUMP_EQUAL: u16 = 0x15;
+        const JUMP_SET: u16 = 0x45;
         const JUMP: u16 = 0x05;
         let mut program = Vec::new();
         let check = |program: &mut Vec<_>, load: u16, at: u32, values: &[u32]| {
@@ -63,6 +65,10 @@ impl Selection {
         check(all, LOAD_WORD, ancillary(48), &[0]);
         check(all, LOAD_WORD, ancillary(0), &[libc::ETH_P_IP as u32]);
         check(all, LOAD_WORD, ancillary(8), &self.interface_values());
+        // Fragments go past the numbers, to the jump.
+        let numbers = self.relayed.len() as u8;
+        all.push(instruction(LOAD_HALF, 0, 0, IP_FRAGMENT));
+        all.push(instruction(JUMP_SET, numbers + 1, 0, FRAGMENT));
         all.push(instruction(LOAD_BYTE, 0, 0, IP_PROTOCOL));
         for (i, number) in self.relayed.iter().enumerate() {
             // Past the other numbers and the jump.
@@ -86,7 +92,9 @@ impl Selection {
         const EXIT: u8 = 0x95;
         const JUMP32_EQUAL: u8 = 0x16;
         const LOAD_CONTEXT: u8 = 0x61;
+        const JUMP32_SET: u8 = 0x46;
         const LOAD_WORD: u8 = 0x20;
+        const LOAD_HALF: u8 = 0x28;
         const LOAD_BYTE: u8 = 0x30;
         const JUMP: u8 = 0x05;
         // Loads from the packet expect its context in register 6 and answer in register 0.
@@ -110,6 +118,9 @@ impl Selection {
         check(all, context(16), &[u32::from(crate::sys::ETHERTYPE)]);
         // The kernel refuses programs with instructions that nothing reaches.
         if !self.relayed.is_empty() {
+            let numbers = self.relayed.len() as i16;
+            all.push(packet(LOAD_HALF, IP_FRAGMENT));
+            all.push(ebpf(JUMP32_SET, 0, numbers + 1, FRAGMENT as i32));
             all.push(packet(LOAD_BYTE, IP_PROTOCOL));
             for (i, number) in self.relayed.iter().enumerate() {
                 let skip = (self.relayed.len() - i) as i16;
@@ -159,8 +170,11 @@ impl Selection {
 /// linux/if_packet.h: addressed to this host's station.
 const PACKET_HOST: u32 = 0;
 /// To all hosts of the link.
-const PACKET_BROADCAST: u32 = 1;
+pub(crate) const PACKET_BROADCAST: u32 = 1;
+/// "More fragments", and where in its packet a fragment begins.
+const FRAGMENT: u32 = 0x3FFF;
 /// Offsets in the IPv4 header.
+const IP_FRAGMENT: u32 = 6;
 const IP_PROTOCOL: u32 = 9;
 const IP_DESTINATION: u32 = 16;
 

@@ -1,7 +1,7 @@
 //! What a daemon sends and receives by: its carriers, the capture, and faults on order.
 
 use crate::capture::Capture;
-use crate::carrier::Carrier;
+use crate::carrier::{Came, Carrier};
 use crate::faults::{FaultCounters, Faults};
 use crate::names::{TCP, numbers};
 use crate::poller::{Event, Poller};
@@ -12,7 +12,7 @@ use core::net::Ipv4Addr;
 use std::io;
 use wifu_engine::Endpoint;
 use wifu_wire::pcapng::Direction;
-use wifu_wire::{IpInfo, Neighbour, Time};
+use wifu_wire::{IpInfo, Time};
 
 /// Tokens of carriers: carrier number in the low bits, above this.
 const CARRIERS: u64 = 1 << 62;
@@ -33,7 +33,7 @@ pub(crate) struct Arrival<'a> {
     pub(crate) payload: &'a [u8],
     /// The whole packet, unless faults had it.
     pub(crate) frame: Option<&'a [u8]>,
-    pub(crate) transmitter: Option<Neighbour>,
+    pub(crate) came: Came,
 }
 
 /// Carriers, and what sees or spoils the packets on them.
@@ -129,12 +129,12 @@ impl Net {
                         capture.packet(i, now, packet.frame, Direction::In);
                     }
                     match &mut self.faults[IN] {
-                        Some(f) => f.put(now, i, &packet.ip, packet.payload),
+                        Some(f) => f.put(now, (i, packet.came), &packet.ip, packet.payload),
                         None => take(Arrival {
                             ip: packet.ip,
                             payload: packet.payload,
                             frame: Some(packet.frame),
-                            transmitter: packet.transmitter,
+                            came: packet.came,
                         }),
                     }
                 }
@@ -147,7 +147,7 @@ impl Net {
                     ip: packet.ip,
                     payload: &packet.segment,
                     frame: None,
-                    transmitter: None,
+                    came: packet.came,
                 });
                 faults.done(packet);
             }
@@ -202,7 +202,7 @@ impl Net {
         };
         let at = self.carrier(d.ip.proto);
         if let Some(faults) = &mut self.faults[OUT] {
-            faults.put(now, at, &d.ip, &self.spare[..d.len]);
+            faults.put(now, (at, Came::Host), &d.ip, &self.spare[..d.len]);
             self.send_late(now);
             return true;
         }
@@ -231,7 +231,7 @@ impl Net {
         if let (Some(faults), None) = (&mut self.faults[OUT], station)
             && let Some(header) = wifu_core::ip::header(octets)
         {
-            faults.put(now, at, ip, &octets[header..]);
+            faults.put(now, (at, Came::Host), ip, &octets[header..]);
             return true;
         }
         let sent = self.carriers[at].put(octets, ip.dst, station);

@@ -4,7 +4,7 @@
 //! The ring hands packets over one by one, without a copy or a system call in user space. It sees
 //! them before the kernel's IP layer does.
 
-use crate::ingress::Selection;
+use crate::ingress::{PACKET_BROADCAST, Selection};
 use crate::sys::{self, LinkAddress};
 use core::num::NonZeroU32;
 use core::ptr::NonNull;
@@ -26,8 +26,10 @@ const TP_STATUS_USER: u32 = 1;
 const TP_LEN: usize = 4;
 const TP_SNAPLEN: usize = 8;
 const TP_NET: usize = 14;
-/// In the `struct sockaddr_ll` that follows it: interface, length of the address, address.
+/// In the `struct sockaddr_ll` that follows it: interface, kind of frame, length of the address,
+/// address.
 const LL_INTERFACE: usize = 32 + 4;
+const LL_KIND: usize = 32 + 10;
 const LL_LENGTH: usize = 32 + 11;
 const LL_ADDRESS: usize = 32 + 12;
 /// What the kernel puts before the network header of a frame: `TPACKET2_HDRLEN`, aligned, and 16.
@@ -152,6 +154,16 @@ impl PacketRing {
             interface: i32::from_ne_bytes(octets(LL_INTERFACE)),
             mac,
         })
+    }
+
+    /// Whether packet `i` came in a frame to all stations of its link.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub fn is_to_all(&self, i: usize) -> bool {
+        assert!(i < self.holding, "no such packet");
+        let start = (self.held + i) % self.frames * self.frame_size;
+        u32::from(self.octets(start, FRAME_HEAD)[LL_KIND]) == PACKET_BROADCAST
     }
 
     /// Packets lost because the ring was full, since it was opened.

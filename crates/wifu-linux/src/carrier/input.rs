@@ -58,8 +58,19 @@ pub struct Packet<'a> {
     pub payload: &'a [u8],
     /// The whole packet from the IP header on.
     pub frame: &'a [u8],
-    /// Who transmitted it, where the carrier sees links.
-    pub transmitter: Option<Neighbour>,
+    /// How it reached this host.
+    pub came: Came,
+}
+
+/// How a packet reached this host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Came {
+    /// By the kernel's IP layer, for one of this host's addresses.
+    Host,
+    /// By a link, past the IP layer, in a frame to this station.
+    Link(Option<Neighbour>),
+    /// The same, in a frame to all stations of the link.
+    All(Option<Neighbour>),
 }
 
 /// The packets of one batch, good ones only; the others are counted as the iterator passes them.
@@ -151,15 +162,21 @@ impl<'a> Iterator for Packets<'a> {
             let frame = &frame[..total];
             self.counters.received += 1;
             self.counters.received_octets += frame.len() as u64;
-            let transmitter = match self.batch {
-                Source::Batch(_) => None,
-                Source::Ring(ring) => ring.transmitter(at).and_then(neighbour),
+            let came = match self.batch {
+                Source::Batch(_) => Came::Host,
+                Source::Ring(ring) => {
+                    let transmitter = ring.transmitter(at).and_then(neighbour);
+                    match ring.is_to_all(at) {
+                        true => Came::All(transmitter),
+                        false => Came::Link(transmitter),
+                    }
+                }
             };
             return Some(Packet {
                 ip,
                 payload,
                 frame,
-                transmitter,
+                came,
             });
         }
         None

@@ -12,7 +12,7 @@ mod input;
 mod outbox;
 
 pub(crate) use input::{Accept, Source, neighbour};
-pub use input::{BATCH, Counters, Packet, Packets};
+pub use input::{BATCH, Came, Counters, Packet, Packets};
 
 use crate::poller::{Interest, Poller};
 use crate::raw::{RawConfig, RawSockets};

@@ -1,6 +1,7 @@
 //! A daemon's node.
 
 use super::{Came, Here, HopCounters, Known, Store};
+use crate::carrier;
 use crate::names::TCP;
 use crate::net::{Arrival, Net};
 use crate::settings::DaemonError;
@@ -38,13 +39,15 @@ impl Hop {
         served: &[Arc<Protocol>],
         mtu: usize,
     ) -> Result<Hop, DaemonError> {
+        // Several may have one hop half in common.
+        let halves = tell_apart(served).map_err(DaemonError::Serve)?;
         let rng = Rng::new(endpoint.seed).split("node");
         let mut node = Node::new(0);
         let lanes = LanesConfig {
             mtu: mtu as u32,
             ..LanesConfig::default()
         };
-        let lanes = Lanes::new(lanes, served, rng.split("lanes"));
+        let lanes = Lanes::new(lanes, &halves, rng.split("lanes"));
         let mut end = Endpoint::new(EndpointConfig {
             mtu: mtu as u32,
             lanes: lanes.is_some(),
@@ -60,7 +63,7 @@ impl Hop {
             told: &told(Substrate::Live.tellers()),
         };
         let mut chain = Chain::new();
-        for protocol in served {
+        for protocol in &halves {
             let appended = protocol.append(&mut chain, &rng.split("served"), ground);
             appended.map_err(|e| DaemonError::Serve(e.to_string()))?;
         }
@@ -110,12 +113,24 @@ impl Hop {
 
     /// A packet came: it is copied, because the node sends by what it lies in.
     pub(crate) fn take(&mut self, arrival: &Arrival<'_>) {
-        let ticket = match arrival.frame {
-            Some(frame) => self.store.copy_of(frame, Came::Link),
-            None => Some(self.store.segment(&arrival.ip, arrival.payload)),
+        let (came, transmitter) = match arrival.came {
+            carrier::Came::Host => (Came::Host, None),
+            carrier::Came::Link(from) => (Came::Link, from),
+            carrier::Came::All(from) => (Came::All, from),
         };
-        let came = ticket.map(|t| (t, arrival.transmitter));
-        self.came.extend(came);
+        // The kernel looks at what its IP layer brings.
+        if came != Came::Host && self.known.get_mut().is_martian(&arrival.ip) {
+            self.counters.martian += 1;
+            return;
+        }
+        let ticket = match arrival.frame {
+            Some(frame) => self.store.copy_of(frame, came),
+            None => self.store.segment(&arrival.ip, arrival.payload, came),
+        };
+        match ticket {
+            Some(ticket) => self.came.push((ticket, transmitter)),
+            None => self.counters.too_long += 1,
+        }
     }
 
     /// What was taken meets the node.
@@ -189,7 +204,7 @@ impl Hop {
     }
 }
 
-/// The compositions that are served, each with its hop half.
+/// The compositions that are served.
 pub(crate) fn served(
     registry: &Registry,
     names: &[String],
@@ -211,5 +226,5 @@ pub(crate) fn served(
         }
         served.push(protocol);
     }
-    tell_apart(&served).map_err(DaemonError::Serve)
+    Ok(served)
 }

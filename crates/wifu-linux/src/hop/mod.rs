@@ -14,7 +14,7 @@ use serde::Serialize;
 /// What became of packets at a daemon's node. The names are those of the simulator's report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HopCounters {
-    /// Packets for other hosts that were sent on.
+    /// Packets for other hosts that went on from here.
     pub forwarded: u64,
     /// Lost: a device or a queue had no room.
     pub queue: u64,
@@ -22,4 +22,9 @@ pub struct HopCounters {
     pub route: u64,
     /// Lost by a handler or a lane.
     pub hop: u64,
+    /// Dropped: longer than this host's packets may be.
+    pub too_long: u64,
+    /// Dropped: from or for an address that no packet on a link can have (RFC 1812 sections
+    /// 5.3.7 and 4.2.2.11).
+    pub martian: u64,
 }

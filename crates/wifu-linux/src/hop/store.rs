@@ -9,6 +9,8 @@ use wifu_wire::ipv4::{self, HEADER, IpInfo};
 pub(crate) enum Came {
     /// The node's own end, handlers or lanes sent it.
     Own,
+    /// By the kernel's IP layer: it is for this host.
+    Host,
     /// Over a link, and its TTL has not been lowered here.
     Link,
     /// The same, and it was for all stations.
@@ -69,15 +71,18 @@ impl Store {
         Some(ticket)
     }
 
-    /// A packet with this header's facts that came over a link.
-    pub(crate) fn segment(&mut self, ip: &IpInfo, segment: &[u8]) -> Ticket {
-        let ticket = self.insert(Came::Link);
+    /// A packet with this header's facts; `None` if it is longer than the MTU.
+    pub(crate) fn segment(&mut self, ip: &IpInfo, segment: &[u8], came: Came) -> Option<Ticket> {
+        let len = HEADER + segment.len();
+        if len > self.mtu {
+            return None;
+        }
+        let ticket = self.insert(came);
         let room = self.room(ticket);
-        let len = segment.len().min(room.len() - HEADER);
-        room[HEADER..HEADER + len].copy_from_slice(&segment[..len]);
-        ipv4::emit(ip, len, room);
-        self.set_len(ticket, HEADER + len);
-        ticket
+        room[HEADER..len].copy_from_slice(segment);
+        ipv4::emit(ip, segment.len(), room);
+        self.set_len(ticket, len);
+        Some(ticket)
     }
 
     fn write(&mut self, packet: Ticket, octets: &[u8]) {

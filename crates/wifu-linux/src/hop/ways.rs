@@ -65,6 +65,13 @@ impl Known {
         self.local.contains(&address)
     }
 
+    /// Whether no packet that comes over a link can be from there or for there: it could reach
+    /// what listens on loopback only, or go round for ever.
+    pub(crate) fn is_martian(&self, ip: &IpInfo) -> bool {
+        let never = |a: Ipv4Addr| a.octets()[0] == 0 || a.is_loopback() || a.octets()[0] >= 224;
+        never(ip.src) || never(ip.dst) || self.is_local(ip.src)
+    }
+
     /// How packets to a destination leave.
     fn way(&mut self, to: Ipv4Addr, now: Time) -> Option<Way> {
         if let Some((until, way)) = self.ways.get(&to)
@@ -111,11 +118,6 @@ impl Here<'_> {
             false => Err(Lost::Queue),
         }
     }
-
-    fn gone(&mut self, packet: Ticket) {
-        self.counters.forwarded += u64::from(!self.store.is_own(packet));
-        self.store.release(packet);
-    }
 }
 
 impl Ways for Here<'_> {
@@ -156,9 +158,12 @@ impl Ways for Here<'_> {
         }
     }
 
-    /// The poller tells.
-    fn room_at(&mut self, _: Ipv4Addr) -> Time {
-        Time::NEVER
+    /// The poller tells of a carrier's room, and the kernel of a route when it is asked again.
+    fn room_at(&mut self, to: Ipv4Addr) -> Time {
+        let known = self.known.borrow();
+        let way = known.ways.get(&to);
+        way.filter(|(_, way)| way.is_none())
+            .map_or(Time::NEVER, |(until, _)| *until)
     }
 
     fn tell_room(&mut self, end: &mut Endpoint) -> Time {
@@ -248,9 +253,10 @@ impl Ways for Here<'_> {
 
     fn bound(&self, packet: Ticket) -> Bound {
         let (_, dst) = ip::addresses(self.store.octets(packet));
-        if self.known.borrow().is_local(dst) {
+        let came = self.store.came(packet);
+        if came == Came::Host || self.known.borrow().is_local(dst) {
             Bound::Here
-        } else if self.store.came(packet) == Came::All {
+        } else if came == Came::All {
             Bound::Heard
         } else {
             Bound::Onward
@@ -258,10 +264,11 @@ impl Ways for Here<'_> {
     }
 
     fn relay(&mut self, packet: Ticket) -> Relayed {
-        match self.ready(packet) {
-            true => Relayed::Now,
-            false => Relayed::Expired,
+        if !self.ready(packet) {
+            return Relayed::Expired;
         }
+        self.counters.forwarded += 1;
+        Relayed::Now
     }
 
     fn ready(&mut self, packet: Ticket) -> bool {
@@ -276,8 +283,13 @@ impl Ways for Here<'_> {
     }
 
     fn send(&mut self, packet: Ticket) -> Result<(), Lost> {
+        let (_, dst) = ip::addresses(self.store.octets(packet));
+        // What this host sends to itself the kernel knows the way of.
+        if !self.store.is_own(packet) && self.known.borrow_mut().way(dst, self.now).is_none() {
+            return Err(Lost::Route);
+        }
         self.put(packet, None)?;
-        self.gone(packet);
+        self.store.release(packet);
         Ok(())
     }
 
@@ -290,15 +302,18 @@ impl Ways for Here<'_> {
             self.put(packet, Some(station(to)))?;
         } else {
             let interfaces = self.known.borrow().interfaces.clone();
-            for interface in interfaces {
-                let all = LinkAddress {
-                    interface,
-                    mac: ALL,
-                };
-                self.put(packet, Some(all))?;
+            let all = interfaces.into_iter().map(|interface| LinkAddress {
+                interface,
+                mac: ALL,
+            });
+            // It left if any of them took it.
+            let mut left = Err(Lost::Queue);
+            for all in all {
+                left = left.or(self.put(packet, Some(all)));
             }
+            left?;
         }
-        self.gone(packet);
+        self.store.release(packet);
         Ok(())
     }
 

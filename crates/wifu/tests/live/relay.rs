@@ -2,28 +2,30 @@
 //! middle as they do in the simulator.
 
 use crate::common::privileged;
-use crate::world::{FAR, World, peer};
+use crate::world::{A, FAR, RELAY, World, peer, wait_until};
 use serde_json::Value;
+use std::path::Path;
+use std::time::Duration;
 
 /// Snoop on every node; a number of its own.
 const SNOOPED: &str = "[protocol.snooped]\nextends = \"tcp-newreno\"\nnumber = 245\n\
     [handlers.snooped]\nchain = [\"snoop\"]\n";
 
-fn row(test: &str, faults: &[&str]) -> World {
+fn row(test: &str, middle: &[&str]) -> World {
     let mut w = World::row(test);
     let file = w.dir.join("own.toml");
     std::fs::write(&file, SNOOPED).expect("file");
     let file = file.to_str().expect("a name").to_owned();
     for (i, host) in w.hosts.iter_mut().enumerate() {
         let mut args = vec!["--file", &file, "--serve", "snooped"];
-        args.extend(faults.iter().filter(|_| i == 1));
+        args.extend(middle.iter().filter(|_| i == 1));
         host.start_daemon(&args);
     }
     w
 }
 
 /// What the host in the middle counted, and its handler.
-fn relay(w: &mut World) -> (Value, Value) {
+fn relay_counts(w: &mut World) -> (Value, Value) {
     let counted = w.hosts[1].stop_daemon();
     (counted["packets"].clone(), counted["handlers"][0].clone())
 }
@@ -62,7 +64,7 @@ fn a_handler_on_a_relay_sees_what_the_kernel_would_have_forwarded() {
     let before = forwarded(&w);
     transfer(&w, 2_000_000);
     assert_eq!(forwarded(&w), before, "taken before the IP layer");
-    let (packets, snoop) = relay(&mut w);
+    let (packets, snoop) = relay_counts(&mut w);
     let passed = number(&packets, "forwarded");
     assert!(passed > 2 * 2_000_000 / 1460, "{packets}");
     assert_eq!(number(&snoop, "packets"), passed);
@@ -77,8 +79,83 @@ fn snoop_on_a_relay_resends_what_the_link_behind_it_loses() {
     }
     let mut w = row("snoop", &["--faults", "loss=2%,seed=1"]);
     transfer(&w, 3_000_000);
-    let (_, snoop) = relay(&mut w);
+    let (_, snoop) = relay_counts(&mut w);
     let counts = &snoop["counts"];
     assert!(number(counts, "resent") > 10, "{snoop}");
     assert!(number(counts, "dup_acks_held") > 10, "{snoop}");
+}
+
+#[test]
+fn what_no_link_can_bring_goes_nowhere_and_is_counted() {
+    if !privileged() {
+        return;
+    }
+    let mut w = row("martian", &["--mtu", "1000"]);
+    let mut sysctl = w.hosts[1].command("sysctl");
+    w.hosts[1].run(sysctl.args(["-qw", "net.ipv4.ip_forward=1"]));
+    let forwarded = w.hosts[1].kernel("Ip", "ForwDatagrams");
+    let mut ip = w.hosts[1].command("ip");
+    let link = w.hosts[1]
+        .run(ip.args(["-br", "link", "show", "eth0"]))
+        .stdout;
+    let link = String::from_utf8_lossy(&link).into_owned();
+    let mac = link.split_whitespace().nth(2).expect("an address");
+    let frames = |packets: &[String]| {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/live/frames.py");
+        let mut python = w.hosts[0].command("python3");
+        w.hosts[0].run(python.arg(script).args(["eth0", mac]).args(packets));
+    };
+    let (near, relay) = (A, RELAY[0]);
+    // Sources and destinations that the kernel, too, would refuse.
+    let sources = [
+        "127.0.0.1",
+        "0.0.0.0",
+        "224.0.0.5",
+        "255.255.255.255",
+        relay,
+    ];
+    let martian = sources.map(|a| format!("{a},{FAR}"));
+    let ends = ["127.0.0.1", "239.1.2.3", "0.0.0.0"].map(|a| format!("{near},{a}"));
+    frames(&[martian.to_vec(), ends.to_vec()].concat());
+    // Not for this station; longer than packets are here; the kernel's to forward.
+    frames(&["all", "long", "fragment"].map(|kind| format!("{near},{FAR},{kind}")));
+    // As good as any; but there is no such route.
+    let mut ip = w.hosts[1].command("ip");
+    w.hosts[1].run(ip.args(["route", "add", "unreachable", "10.99.0.0/24"]));
+    frames(&[format!("{near},{FAR}"), format!("{near},10.99.0.1")]);
+    let seen = || w.hosts[1].kernel("Ip", "ForwDatagrams") - forwarded;
+    assert!(
+        wait_until(Duration::from_secs(10), || seen() == 1),
+        "the fragment: {}",
+        seen()
+    );
+    let (packets, _) = relay_counts(&mut w);
+    let counts = ["martian", "too_long", "forwarded", "route", "queue"];
+    assert_eq!(
+        counts.map(|key| number(&packets, key)),
+        [8, 1, 2, 1, 0],
+        "{packets}"
+    );
+}
+
+#[test]
+fn a_host_that_serves_speaks_to_itself() {
+    if !privileged() {
+        return;
+    }
+    let mut w = row("itself", &[]);
+    let host = &w.hosts[1];
+    for (port, to) in [(7001, "127.0.0.1"), (7002, "127.0.0.2"), (7003, RELAY[1])] {
+        let port = port.to_string();
+        let play = |who: &str| {
+            let args = [who, to, &port, "exchange", "10000"];
+            peer(host.over("snooped", "python3"), &args)
+        };
+        let mut server = host.serve(port.parse().expect("a port"), &mut play("listen"));
+        let mut client = host.start(&mut play("connect"));
+        let (there, here) = (server.report(), client.report());
+        assert_eq!(&there["got"], &here["sent"], "{to}");
+    }
+    let (packets, _) = relay_counts(&mut w);
+    assert_eq!(number(&packets, "forwarded"), 0, "{packets}");
 }
