@@ -65,12 +65,15 @@ impl Lanes {
     /// A packet that was handed down could not leave: it is the lane's again. Nothing of this lane
     /// is handed down for 10 ms: what had room and takes nothing would be asked for ever.
     pub fn put_back(&mut self, now: Time, down: Down) {
-        let stamp = self.stamp;
+        self.counters.returned += 1;
+        let (stamp, whole) = (self.stamp, down.custody == Custody::Left);
+        let whole = whole.then_some(down.ticket);
         let Some(lane) = self.sender(&down) else {
+            // Its lane was closed meanwhile, and would have dropped it then.
+            self.counters.idled += u64::from(whole.is_some());
             self.freed.push(down.ticket);
             return;
         };
-        let whole = (down.custody == Custody::Left).then_some(down.ticket);
         if whole.is_some() {
             lane.held.push((down.ticket, down.notes));
             lane.turn.back(stamp);
@@ -78,7 +81,6 @@ impl Lanes {
         lane.turn.refund(down.bytes);
         lane.turn.refused = Some(now + RETRY);
         lane.conn.put_back(now, whole, down.number);
-        self.counters.returned += 1;
         if whole.is_none() {
             self.freed.push(down.ticket);
         }

@@ -231,6 +231,22 @@ fn what_no_link_took_is_first_again_and_its_lane_is_told() {
 }
 
 #[test]
+fn what_comes_back_to_a_lane_that_is_closed_is_dropped_with_it_and_counted() {
+    let mut rig = Rig::new(LanesConfig {
+        most: 1,
+        ..LanesConfig::default()
+    });
+    let _ = rig.offer(1, B, 1, 100);
+    let down = rig.lanes.poll(&mut rig.pool).expect("the only one");
+    // Its lane is empty, and makes room for another flow's.
+    assert_eq!(rig.offer(2, B, 2, 100).1, Took::Taken);
+    rig.lanes.put_back(rig.pool.now, down);
+    let counters = rig.lanes.counters();
+    assert_eq!((counters.returned, counters.idled, rig.freed()), (1, 1, 1));
+    assert_eq!(rig.down(), [(2, 2)]);
+}
+
+#[test]
 fn what_is_kept_goes_as_a_copy_until_it_is_let_go() {
     let mut rig = Rig::new(LanesConfig::default());
     let _ = rig.offer(1, B, 1000, 100);
