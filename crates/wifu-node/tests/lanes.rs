@@ -9,7 +9,6 @@ use core::num::NonZeroU16;
 use laned::{A, B, C, MARK, ME, SAYS};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
-use wifu_engine::board::ConnFacts;
 use wifu_engine::component::Cx;
 use wifu_engine::descriptor::NoteSpec;
 use wifu_engine::{
@@ -66,11 +65,7 @@ impl Component for Queue {
             Signal::Status(s) => REPORTED.with_borrow_mut(|r| r.push((s.class, s.number))),
             Signal::Returned(_) => TOLD.set((returned + 1, routes)),
             Signal::Route => TOLD.set((returned, routes + 1)),
-            _ if !cx.board.conn.running => {
-                cx.write(|c: &mut ConnFacts| c.running = true);
-                cx.out.emit(Signal::Opened);
-            }
-            _ => {}
+            _ => laned::open(cx),
         }
     }
 
@@ -196,13 +191,13 @@ fn a_way_without_room_does_not_stop_another_one() {
             scheduler,
             ..LanesConfig::default()
         });
-        rig.pool.rooms.insert(B, 0);
+        rig.pool.confine(B, 0);
         assert_eq!(rig.offer(1, B, 1, 100).1, Took::Taken);
         assert_eq!(rig.offer(2, C, 2, 100).1, Took::Taken);
         assert_eq!(rig.down(), [(2, 2)], "{scheduler:?}");
         let stuck: Vec<Ipv4Addr> = rig.lanes.stuck().collect();
         assert_eq!(stuck, [B], "the way back has room");
-        rig.pool.rooms.insert(B, 1);
+        rig.pool.confine(B, 1);
         assert_eq!(rig.down(), [(1, 1)]);
     }
 }
@@ -220,7 +215,7 @@ fn what_no_link_took_is_first_again_and_its_lane_is_told() {
     rig.pool.now += Span(10_000_000);
     assert_eq!(rig.down(), [(1, 0), (1, 1)]);
     assert_eq!((rig.lanes.counters().returned, rig.freed()), (1, 0));
-    rig.pool.rooms.insert(B, 3);
+    rig.pool.confine(B, 3);
     rig.lanes.reroute(&rig.pool);
     rig.lanes.reroute(&rig.pool);
     assert_eq!(

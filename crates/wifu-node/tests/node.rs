@@ -171,7 +171,7 @@ fn a_packet_passes_the_hooks_of_its_way_with_what_is_known_of_it() {
     let output = [(Output, None, Some(7)), (Postrouting, None, Some(8))];
     assert_eq!(rig.log(), output);
 
-    let heard = rig.world.insert(bytes(A, B, 9, &[0]), true);
+    let heard = rig.world.show(bytes(A, B, 9, &[0]));
     rig.node.overhear(&mut rig.world, heard, RADIO);
     assert_eq!(rig.log(), [(Overheard, Some(-60), None)]);
     assert_eq!(rig.world.packets(), 1, "it stays the substrate's");

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use wifu_core::{
     Chain, Full, Handler, Hook, Hooks, HopCx, LinkTo, Packet, Seat, TxStatus, Verdict,
 };
-use wifu_engine::board::ConnFacts;
 use wifu_engine::component::Cx;
 use wifu_engine::{Admit, Board, Component, Descriptor, Kind, Out, Payload, Segment, Signal, Want};
 use wifu_node::{Lanes, LanesConfig, Node};
@@ -46,10 +45,7 @@ impl Component for Talker {
 
     fn on_signal(&mut self, signal: &Signal, cx: &mut Cx<'_>) {
         self.owes += u32::from(matches!(signal, Signal::Status(_)));
-        if !cx.board.conn.running {
-            cx.write(|c: &mut ConnFacts| c.running = true);
-            cx.out.emit(Signal::Opened);
-        }
+        laned::open(cx);
     }
 
     fn offer(&self, kind: Kind, board: &Board, _: Time) -> Option<Want> {
@@ -128,7 +124,7 @@ impl Rig {
 
     /// The driver reports this packet, and the lane has something to say.
     fn reports(&mut self, packet: &[u8]) {
-        let ticket = self.world.insert(packet.to_vec(), false);
+        let ticket = self.world.show(packet.to_vec());
         let status = TxStatus {
             ticket: 1,
             delivered: false,
@@ -137,6 +133,7 @@ impl Rig {
             delay: Span(5),
         };
         self.node.report(&mut self.world, ticket, &status);
+        self.world.take_back(ticket);
         self.sends();
     }
 
@@ -175,11 +172,11 @@ fn a_refused_lane_is_asked_again_by_a_driver_that_is_late() {
 #[test]
 fn a_lane_that_is_refused_by_a_device_that_is_full_now_waits_for_room_not_for_the_time() {
     let mut rig = Rig::greedy();
-    rig.world.rooms.insert(B, 1);
+    rig.world.confine(B, 1);
     rig.comes(None);
-    rig.world.rooms.insert(B, 0);
+    rig.world.confine(B, 0);
     rig.sends();
-    rig.world.rooms.insert(B, 9);
+    rig.world.confine(B, 9);
     rig.sends();
     assert_eq!((rig.counted().returned, rig.counted().sent), (1, 2));
 }
@@ -192,13 +189,13 @@ fn what_a_lane_says_while_its_way_is_full_waits_and_is_not_replaced() {
         let mut rig = Rig::new();
         rig.comes(to);
         let (_, bytes) = rig.world.sent.pop_back().expect("it went on");
-        rig.world.rooms.insert(B, 0);
+        rig.world.confine(B, 0);
         for _ in 0..20 {
             rig.reports(&bytes);
         }
         assert_eq!(rig.world.sent.len(), 0, "no room");
         assert_eq!(rig.counted().made, 8, "no more is asked for than can wait");
-        rig.world.rooms.insert(B, 30);
+        rig.world.confine(B, 30);
         rig.sends();
         let counted = rig.counted();
         assert_eq!((counted.made, counted.unsent), (20, 0), "{to:?}");

@@ -19,7 +19,7 @@ pub struct Odds {
     pub sends: u64,
     /// Change an octet that no checksum but the IP header's covers.
     pub changes: u64,
-    /// Make the packet longer than devices take.
+    /// Make the packet longer than devices take: it is lost.
     pub grows: u64,
     /// Drop the packet.
     pub drops: u64,
@@ -125,6 +125,7 @@ impl Handler for Wild {
         }
         if once_in(odds.grows, cx.rng) {
             packet.replace(&[0x45; 1_600]);
+            return Verdict::Accept;
         }
         // What is overheard is nobody's to hold.
         if hook != Hook::Overheard && self.held.len() < odds.most && once_in(odds.holds, cx.rng) {
@@ -133,9 +134,10 @@ impl Handler for Wild {
             cx.arm(HELD, at);
             return Verdict::Hold;
         }
-        match once_in(odds.drops, cx.rng) {
-            true => Verdict::Drop("wild"),
-            false => Verdict::Accept,
+        match (once_in(odds.drops, cx.rng), hook) {
+            (true, Hook::Overheard) => Verdict::Drop("nobody's"),
+            (true, _) => Verdict::Drop("wild"),
+            (false, _) => Verdict::Accept,
         }
     }
 

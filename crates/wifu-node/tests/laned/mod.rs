@@ -3,9 +3,15 @@
 
 use core::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
-use wifu_engine::{Board, Component, Descriptor, Facts, Kind, Library, Role, Want, WordSpec};
+use wifu_core::{Chain, Full, Hooks, Seat};
+use wifu_engine::board::ConnFacts;
+use wifu_engine::component::Cx;
+use wifu_engine::{
+    Board, Component, Descriptor, Facts, Kind, Library, Role, Signal, Want, WordSpec,
+};
 use wifu_node::{Protocol, Registry};
-use wifu_wire::{Class, Head, IpInfo, Pseudo, Seq, Time, Wire, ipv4};
+use wifu_testkit::wild::{Odds, Wild};
+use wifu_wire::{Class, Head, IpInfo, Pseudo, Rng, Seq, Time, Wire, ipv4};
 
 pub const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 pub const ME: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 5);
@@ -37,6 +43,27 @@ pub const QUEUE: Descriptor = Descriptor {
     hooks: &["segment"],
     ..Descriptor::EMPTY
 };
+
+/// A lane's part has nothing to wait for: it is open from the first signal on.
+pub fn open(cx: &mut Cx<'_>) {
+    if !cx.board.conn.running {
+        cx.write(|c: &mut ConnFacts| c.running = true);
+        cx.out.emit(Signal::Opened);
+    }
+}
+
+/// Handlers at all hooks of a node: one that does so much of everything, and holds so many packets
+/// and copies.
+pub fn wild(odds: Odds, most: u32, rng: Rng) -> Chain {
+    let mut chain = Chain::new();
+    let seat = Seat {
+        most,
+        full: Full::Closed,
+        ..Seat::new("wild", Hooks::ALL, rng)
+    };
+    chain.push(seat, Box::new(Wild::new(odds)));
+    chain
+}
 
 /// An end: any part that sends something will do.
 pub static END: Descriptor = Descriptor {
@@ -72,6 +99,44 @@ pub fn protocol(lane: &'static Descriptor, more: &[&'static Descriptor]) -> Arc<
     registry.resolve("laned").unwrap_or_else(|e| panic!("{e}"))
 }
 
+/// `tcp-newreno` over a lane that has four packets and this part.
+pub fn tcp(lane: &'static Descriptor) -> Arc<Protocol> {
+    let text = format!(
+        "[protocol.laned]\nextends = \"tcp-newreno\"\nnumber = {PROTO}\nwire = \"shim\"\n\
+         [lane.laned]\nset = {{ packets = 4 }}\nreliable = \"{}\"\n",
+        lane.name
+    );
+    let own = Library::parse(&text).unwrap_or_else(|e| panic!("{e}"));
+    let parts = wifu_parts::registry().with(&[lane]);
+    let registry = Registry::new(parts, wifu_parts::library().merge(own));
+    registry.resolve("laned").unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// The payload of the packet that has this number.
+fn octets(number: u32, length: usize) -> Vec<u8> {
+    let octet = |i: usize| (number as usize * 7 + i) as u8;
+    (0..length).map(octet).collect()
+}
+
+/// A packet that left is whole: its checksums are right, its payload is what its number says; data
+/// have been through a lane, unless handlers sent them.
+pub fn check(wire: &dyn Wire, bytes: &[u8], handlers: bool) {
+    let (ip, segment) = ipv4::parse(bytes).expect("the checksum of its header is right");
+    let IpInfo {
+        src, dst, proto, ..
+    } = ip;
+    if proto != PROTO {
+        return;
+    }
+    assert!(wire.verify(&Pseudo { src, dst, proto }, segment));
+    let mut head = Head::default();
+    let header = wire.parse(segment, &mut head).expect("it can be read");
+    let payload = &segment[header..];
+    assert_eq!(payload, octets(head.seq.0, payload.len()));
+    let mark = wire.place("mark").expect("it was declared").read(segment);
+    assert!(handlers || payload.is_empty() || mark == 9, "past its lane");
+}
+
 /// A packet of the flow between two ends.
 pub fn packet(
     wire: &dyn Wire,
@@ -85,6 +150,7 @@ pub fn packet(
     let mut bytes = vec![0; 200 + payload];
     let header = wire.emit(&head, &mut bytes[ipv4::HEADER..]);
     bytes.truncate(ipv4::HEADER + header + payload);
+    bytes[ipv4::HEADER + header..].copy_from_slice(&octets(number, payload));
     let pseudo = Pseudo { src, dst, proto };
     wire.seal(&pseudo, &mut bytes[ipv4::HEADER..]);
     let ip = IpInfo {
