@@ -320,6 +320,7 @@ fn lines_of_handlers_go_to_standard_error_or_to_a_file() {
 fn wrong_words_get_an_answer_that_helps() {
     let chain = "--topo linear,3 --protocol tcp-newreno";
     for (words, says) in [
+        ("mine.toml", "--scenario mine.toml"),
         (
             "--topo liner,7 --protocol tcp-sack",
             "did you mean `linear`",

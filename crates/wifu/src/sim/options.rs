@@ -208,7 +208,11 @@ fn list<'a>(all: &'a mut Json, key: &str) -> anyhow::Result<&'a mut Vec<Json>> {
 /// `radio.rate=6M`, `flow.0.start=2s`, `topology.nodes=[...]`.
 fn assign(all: &mut Json, text: &str) -> anyhow::Result<()> {
     let Some((path, value)) = text.split_once('=') else {
-        bail!("write KEY=VALUE, such as radio.rate=6M; `wifu sim --help` has examples");
+        ensure!(
+            !text.ends_with(".toml"),
+            "a scenario is read by --scenario {text}"
+        );
+        bail!("\"{text}\": write KEY=VALUE, such as radio.rate=6M; `wifu sim --help` has examples");
     };
     ensure!(!path.trim().is_empty(), "there is no key before the =");
     let mut at = all;
