@@ -67,9 +67,12 @@ impl Daemon {
         relayed.dedup();
         let raw = |c: &CarrierConfig| matches!(c, CarrierConfig::Raw { .. });
         let claim = config.carriers.iter().any(raw).then(claim).transpose()?;
-        let net = Net::open(&config, &relayed, &poller)?;
+        let mut net = Net::open(&config, &relayed, &poller)?;
         let (endpoint, registry) = (config.endpoint, config.registry);
         let mut hop = Hop::open(endpoint, &registry, &served, net.mtu())?;
+        if !hop.is_passed() {
+            net.link(&hop.interfaces(), &poller)?;
+        }
         let names = Names {
             registry,
             tun: net.stack_address(),
@@ -181,7 +184,7 @@ impl Daemon {
                 }
             }
         } else {
-            while self.hop.transmit(now, &mut self.net) && self.net.room() > 0 {
+            while self.hop.transmit(now, &mut self.net) && self.net.has_room() {
                 self.serve(now);
             }
         }

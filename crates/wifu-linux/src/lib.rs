@@ -18,6 +18,7 @@ pub mod faults;
 pub mod front;
 mod hop;
 pub mod ingress;
+mod links;
 pub mod load;
 mod names;
 pub mod neighbours;

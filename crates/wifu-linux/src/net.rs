@@ -1,8 +1,9 @@
 //! What a daemon sends and receives by: its carriers, the capture, and faults on order.
 
 use crate::capture::Capture;
-use crate::carrier::{Came, Carrier};
+use crate::carrier::{BATCH, Came, Carrier};
 use crate::faults::{FaultCounters, Faults};
+use crate::links::Links;
 use crate::names::{TCP, numbers};
 use crate::poller::{Event, Poller};
 use crate::raw::RawConfig;
@@ -36,6 +37,17 @@ pub(crate) struct Arrival<'a> {
     pub(crate) came: Came,
 }
 
+/// By what a packet is to leave.
+#[derive(Clone, Copy)]
+pub(crate) enum By {
+    /// The carrier of its protocol.
+    Carrier,
+    /// To the next hop of its route, as far as its station is known.
+    Way(Option<LinkAddress>),
+    /// To this station.
+    Station(LinkAddress),
+}
+
 /// Carriers, and what sees or spoils the packets on them.
 pub(crate) struct Net {
     carriers: Vec<Carrier>,
@@ -44,6 +56,8 @@ pub(crate) struct Net {
     faults: [Option<Faults>; 2],
     /// Where segments are written before it is known which of several carriers is theirs.
     spare: Vec<u8>,
+    /// Past the carriers, for a host that relays.
+    links: Option<Links>,
 }
 
 impl Net {
@@ -82,9 +96,26 @@ impl Net {
             carriers,
             faults: faults.map(|(config, way)| Some(Faults::new(config?, way))),
             spare: Vec::new(),
+            links: None,
         };
         net.spare = vec![0; net.mtu()];
         Ok(net)
+    }
+
+    /// Open queues of their own for these interfaces.
+    ///
+    /// # Errors
+    /// What the sockets or the poller say.
+    pub(crate) fn link(&mut self, interfaces: &[i32], poller: &Poller) -> io::Result<()> {
+        let links = Links::open(interfaces, self.mtu())?;
+        links.attach(poller, self.links_base())?;
+        self.links = Some(links);
+        Ok(())
+    }
+
+    /// Tokens of links follow those of carriers.
+    fn links_base(&self) -> u64 {
+        CARRIERS + self.carriers.len() as u64 * DESCRIPTORS
     }
 
     /// The longest IP packet that all carriers send.
@@ -104,6 +135,10 @@ impl Net {
 
     /// The poller saw a carrier ready.
     pub(crate) fn on_event(&mut self, event: &Event) {
+        if event.token >= self.links_base() {
+            self.links.iter_mut().for_each(Links::flush);
+            return;
+        }
         let token = event.token - CARRIERS;
         let carrier = &mut self.carriers[(token / DESCRIPTORS) as usize];
         if event.readable() {
@@ -160,9 +195,33 @@ impl Net {
         self.carriers.iter().map(Carrier::room).min().unwrap_or(0)
     }
 
+    /// ... and each link.
+    pub(crate) fn least_room(&self) -> u32 {
+        let links = self.links.as_ref().map(Links::least_room);
+        self.room().min(links.unwrap_or(u32::MAX))
+    }
+
+    /// Whether any of them takes packets now.
+    pub(crate) fn has_room(&self) -> bool {
+        let links = self.links.as_ref().is_some_and(Links::has_room);
+        links || self.room() > 0
+    }
+
+    /// Packets that leave by an interface and that are taken now; without one the kernel takes
+    /// them, or not.
+    pub(crate) fn link_room(&self, interface: Option<i32>) -> u32 {
+        let links = self.links.as_ref();
+        match (links, interface) {
+            _ if self.faults[OUT].is_some() => self.room(),
+            (Some(links), Some(interface)) => links.room(interface),
+            _ => BATCH as u32,
+        }
+    }
+
     /// Give the kernel what carriers have.
     pub(crate) fn flush(&mut self) {
         self.carriers.iter_mut().for_each(Carrier::flush);
+        self.links.iter_mut().for_each(Links::flush);
     }
 
     /// Let the poller tell of room where there is none.
@@ -172,6 +231,10 @@ impl Net {
     pub(crate) fn rearm(&mut self, poller: &Poller) -> io::Result<()> {
         for (i, carrier) in self.carriers.iter_mut().enumerate() {
             carrier.rearm(poller, CARRIERS + i as u64 * DESCRIPTORS)?;
+        }
+        let base = self.links_base();
+        if let Some(links) = &mut self.links {
+            links.rearm(poller, base)?;
         }
         Ok(())
     }
@@ -218,23 +281,25 @@ impl Net {
         true
     }
 
-    /// Send a whole packet by its route, or to a station on a link; false without room. Faults see
-    /// what takes its route.
-    pub(crate) fn put(
-        &mut self,
-        now: Time,
-        ip: &IpInfo,
-        octets: &[u8],
-        station: Option<LinkAddress>,
-    ) -> bool {
+    /// Send a whole packet; false without room. Faults see what takes its route.
+    pub(crate) fn put(&mut self, now: Time, ip: &IpInfo, octets: &[u8], by: By) -> bool {
         let at = self.carrier(ip.proto);
-        if let (Some(faults), None) = (&mut self.faults[OUT], station)
+        if let Some(faults) = &mut self.faults[OUT]
+            && !matches!(by, By::Station(_))
             && let Some(header) = wifu_core::ip::header(octets)
         {
             faults.put(now, (at, Came::Host), ip, &octets[header..]);
             return true;
         }
-        let sent = self.carriers[at].put(octets, ip.dst, station);
+        let sent = match (&mut self.links, by) {
+            _ if self.carriers[at].is_tun() => self.carriers[at].put(octets, ip.dst),
+            (Some(links), By::Station(station)) => links.put(octets, station),
+            (Some(links), By::Way(Some(station))) if links.is_linked(station) => {
+                links.put(octets, station)
+            }
+            (Some(links), By::Way(_)) => links.stray(octets, ip.dst),
+            _ => self.carriers[at].put(octets, ip.dst),
+        };
         if let (Some(capture), true) = (&mut self.capture, sent) {
             capture.packet(at, now, octets, Direction::Out);
         }
@@ -288,8 +353,9 @@ impl Net {
 
     /// Carriers by name, with their counters.
     pub(crate) fn carriers(&self) -> Vec<(&str, crate::carrier::Counters)> {
-        let all = self.carriers.iter();
-        all.map(|c| (c.name(), c.counters())).collect()
+        let all = self.carriers.iter().map(|c| (c.name(), c.counters()));
+        let links = self.links.iter().map(|l| ("links", l.counters()));
+        all.chain(links).collect()
     }
 
     /// What faults did on the way out or in.

@@ -21,7 +21,7 @@ use crate::sys::{LinkAddress, RecvBatch, SendBatch, Target};
 use crate::tun::{TunConfig, TunDevice};
 use core::net::Ipv4Addr;
 use core::ops::Range;
-use outbox::Outbox;
+pub(crate) use outbox::Outbox;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -281,13 +281,13 @@ impl Carrier {
         self.outbox.commit(ip, len, link)
     }
 
-    /// Queue a whole packet, as it is, for a station on a link or by the kernel's routes. False
-    /// without room, or if it is longer than the carrier sends.
-    pub fn put(&mut self, packet: &[u8], dst: Ipv4Addr, station: Option<LinkAddress>) -> bool {
+    /// Queue a whole packet, as it is. False without room, or if it is longer than the carrier
+    /// sends.
+    pub fn put(&mut self, packet: &[u8], dst: Ipv4Addr) -> bool {
         if self.slot().is_none() || packet.len() > self.mtu {
             return false;
         }
-        let station = station.or_else(|| each!(&mut self.medium, m => m.next_hop(dst)));
+        let station = each!(&mut self.medium, m => m.next_hop(dst));
         let target = station.map_or(Target::Ip(dst), Target::Link);
         self.outbox.put(packet, target);
         true

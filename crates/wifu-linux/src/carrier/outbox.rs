@@ -6,7 +6,7 @@ use std::io;
 use wifu_wire::ipv4::{self, IpInfo};
 
 /// The slots into which segments are written, and what of them the kernel has not yet taken.
-pub(super) struct Outbox {
+pub(crate) struct Outbox {
     batch: SendBatch,
     /// First slot that the kernel has not taken.
     head: usize,
@@ -18,7 +18,7 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    pub(super) fn new(mtu: usize) -> Outbox {
+    pub(crate) fn new(mtu: usize) -> Outbox {
         Outbox {
             batch: SendBatch::new(BATCH, mtu),
             head: 0,
@@ -28,30 +28,34 @@ impl Outbox {
         }
     }
 
-    pub(super) fn room(&self) -> u32 {
+    pub(crate) fn room(&self) -> u32 {
         if self.blocked {
             return 0;
         }
         (self.batch.capacity() - self.tail) as u32
     }
 
-    pub(super) fn is_blocked(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tail == 0
+    }
+
+    pub(crate) fn is_blocked(&self) -> bool {
         self.blocked
     }
 
     /// Does the next packet to be sent go straight to a station on a link?
-    pub(super) fn is_linked(&self) -> bool {
+    pub(crate) fn is_linked(&self) -> bool {
         self.head < self.tail && self.linked[self.head]
     }
 
-    pub(super) fn slot(&mut self) -> Option<&mut [u8]> {
+    pub(crate) fn slot(&mut self) -> Option<&mut [u8]> {
         if self.room() == 0 {
             return None;
         }
         Some(&mut self.batch.buffer(self.tail)[ipv4::HEADER..])
     }
 
-    pub(super) fn commit(&mut self, ip: &IpInfo, len: usize, link: Option<LinkAddress>) -> &[u8] {
+    pub(crate) fn commit(&mut self, ip: &IpInfo, len: usize, link: Option<LinkAddress>) -> &[u8] {
         assert!(self.room() > 0, "commit without a slot");
         let i = self.tail;
         ipv4::emit(ip, len, self.batch.buffer(i));
@@ -60,7 +64,7 @@ impl Outbox {
     }
 
     /// Queue a whole packet as it is.
-    pub(super) fn put(&mut self, packet: &[u8], target: Target) {
+    pub(crate) fn put(&mut self, packet: &[u8], target: Target) {
         assert!(self.room() > 0, "no room");
         self.batch.buffer(self.tail)[..packet.len()].copy_from_slice(packet);
         self.queue(packet.len(), target);
@@ -77,7 +81,7 @@ impl Outbox {
 
     /// Offer everything to `send`, which gives how many of a range were taken; all of a range go
     /// to stations on links, or none.
-    pub(super) fn flush(
+    pub(crate) fn flush(
         &mut self,
         counters: &mut Counters,
         mut send: impl FnMut(&mut SendBatch, core::ops::Range<usize>, bool) -> io::Result<usize>,

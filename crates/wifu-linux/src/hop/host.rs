@@ -89,6 +89,11 @@ impl Hop {
         !self.node.mask().any()
     }
 
+    /// Indices of the interfaces by which it reaches others.
+    pub(crate) fn interfaces(&self) -> Vec<i32> {
+        self.known.borrow().interfaces().to_vec()
+    }
+
     /// The end: a daemon's node has one from the beginning.
     pub(crate) fn end(&self) -> &Endpoint {
         self.node.end().expect("it was opened with one")

@@ -3,7 +3,7 @@
 use super::{Came, HopCounters, Store};
 use crate::carrier::neighbour;
 use crate::neighbours::{Neighbours, Way};
-use crate::net::Net;
+use crate::net::{By, Net};
 use crate::sys::LinkAddress;
 use core::net::Ipv4Addr;
 use std::cell::RefCell;
@@ -17,15 +17,27 @@ use wifu_wire::{IpInfo, LinkFacts, Neighbour, Notes, Span, Time};
 
 /// How long an answer of the kernel about a way holds.
 const FRESH: Span = Span::SECOND;
+/// ... while the kernel looks for the next hop's station.
+const SOON: Span = Span(10_000_000);
 /// Ways remembered; beyond it all are asked for afresh.
 const REMEMBERED: usize = 4096;
 /// The station that all of a link are.
 const ALL: [u8; 6] = [0xFF; 6];
 
+/// What the kernel said of a destination.
+#[derive(Clone, Copy)]
+struct Answer {
+    way: Option<Way>,
+    until: Time,
+    /// A packet took the way through the IP layer since then, which lets the kernel confirm its
+    /// neighbour.
+    confirmed: bool,
+}
+
 /// What a node knows of its host.
 pub(crate) struct Known {
     neighbours: Neighbours,
-    ways: BTreeMap<Ipv4Addr, (Time, Option<Way>)>,
+    ways: BTreeMap<Ipv4Addr, Answer>,
     /// Addresses of stations that ways led to.
     stations: BTreeMap<Neighbour, Ipv4Addr>,
     local: Vec<Ipv4Addr>,
@@ -44,6 +56,7 @@ impl Known {
         let addresses = neighbours.local_addresses()?;
         let on_links = addresses.iter().filter(|(i, _)| ethernets.contains(i));
         let mut interfaces: Vec<i32> = on_links.clone().map(|(i, _)| *i).collect();
+        interfaces.sort_unstable();
         interfaces.dedup();
         // Those on links first: by the first one headers name this host.
         let mut local: Vec<Ipv4Addr> = on_links.map(|(_, a)| *a).collect();
@@ -55,6 +68,10 @@ impl Known {
             local,
             interfaces,
         })
+    }
+
+    pub(crate) fn interfaces(&self) -> &[i32] {
+        &self.interfaces
     }
 
     fn me(&self) -> Ipv4Addr {
@@ -74,17 +91,23 @@ impl Known {
 
     /// How packets to a destination leave.
     fn way(&mut self, to: Ipv4Addr, now: Time) -> Option<Way> {
-        if let Some((until, way)) = self.ways.get(&to)
-            && now < *until
+        if let Some(answer) = self.ways.get(&to)
+            && now < answer.until
         {
-            return *way;
+            return answer.way;
         }
         let way = self.neighbours.ask(to).ok().flatten();
         if self.ways.len() >= REMEMBERED {
             self.ways.clear();
             self.stations.clear();
         }
-        self.ways.insert(to, (now + FRESH, way));
+        let sought = way.is_some_and(|w| w.station.is_none());
+        let answer = Answer {
+            way,
+            until: now + if sought { SOON } else { FRESH },
+            confirmed: false,
+        };
+        self.ways.insert(to, answer);
         if let Some(Way {
             hop,
             station: Some(station),
@@ -94,6 +117,16 @@ impl Known {
             self.stations.insert(neighbour, hop);
         }
         way
+    }
+}
+
+impl Known {
+    /// The station that a packet to a destination goes to; not for the first one after each
+    /// answer.
+    fn station(&mut self, to: Ipv4Addr) -> Option<LinkAddress> {
+        let answer = self.ways.get_mut(&to)?;
+        let confirmed = core::mem::replace(&mut answer.confirmed, true);
+        answer.way.filter(|_| confirmed)?.station
     }
 }
 
@@ -108,12 +141,9 @@ pub(crate) struct Here<'a> {
 
 impl Here<'_> {
     /// Hand a packet to a carrier.
-    fn put(&mut self, packet: Ticket, station: Option<LinkAddress>) -> Result<(), Lost> {
+    fn put(&mut self, packet: Ticket, by: By) -> Result<(), Lost> {
         let ip = self.ip(packet);
-        match self
-            .net
-            .put(self.now, &ip, self.store.octets(packet), station)
-        {
+        match self.net.put(self.now, &ip, self.store.octets(packet), by) {
             true => Ok(()),
             false => Err(Lost::Queue),
         }
@@ -153,7 +183,7 @@ impl Ways for Here<'_> {
 
     fn room(&mut self, to: Ipv4Addr) -> u32 {
         match self.known.borrow_mut().way(to, self.now) {
-            Some(_) => self.net.room(),
+            Some(way) => self.net.link_room(way.station.map(|s| s.interface)),
             None => 0,
         }
     }
@@ -161,13 +191,12 @@ impl Ways for Here<'_> {
     /// The poller tells of a carrier's room, and the kernel of a route when it is asked again.
     fn room_at(&mut self, to: Ipv4Addr) -> Time {
         let known = self.known.borrow();
-        let way = known.ways.get(&to);
-        way.filter(|(_, way)| way.is_none())
-            .map_or(Time::NEVER, |(until, _)| *until)
+        let answer = known.ways.get(&to).filter(|a| a.way.is_none());
+        answer.map_or(Time::NEVER, |a| a.until)
     }
 
     fn tell_room(&mut self, end: &mut Endpoint) -> Time {
-        end.set_room(self.net.room());
+        end.set_room(self.net.least_room());
         Time::NEVER
     }
 
@@ -284,11 +313,17 @@ impl Ways for Here<'_> {
 
     fn send(&mut self, packet: Ticket) -> Result<(), Lost> {
         let (_, dst) = ip::addresses(self.store.octets(packet));
-        // What this host sends to itself the kernel knows the way of.
-        if !self.store.is_own(packet) && self.known.borrow_mut().way(dst, self.now).is_none() {
-            return Err(Lost::Route);
+        let known = &mut *self.known.borrow_mut();
+        match known.way(dst, self.now) {
+            Some(way) => match (self.put(packet, By::Way(known.station(dst))), way.station) {
+                // It was to confirm the neighbour, and the kernel is busy finding others.
+                (Err(_), Some(station)) => self.put(packet, By::Station(station))?,
+                (put, _) => put?,
+            },
+            // What this host sends to itself, or by a device of its own.
+            None if self.store.is_own(packet) => self.put(packet, By::Carrier)?,
+            None => return Err(Lost::Route),
         }
-        self.put(packet, None)?;
         self.store.release(packet);
         Ok(())
     }
@@ -299,7 +334,7 @@ impl Ways for Here<'_> {
             mac: n.address,
         };
         if let Some(to) = to {
-            self.put(packet, Some(station(to)))?;
+            self.put(packet, By::Station(station(to)))?;
         } else {
             let interfaces = self.known.borrow().interfaces.clone();
             let all = interfaces.into_iter().map(|interface| LinkAddress {
@@ -309,7 +344,7 @@ impl Ways for Here<'_> {
             // It left if any of them took it.
             let mut left = Err(Lost::Queue);
             for all in all {
-                left = left.or(self.put(packet, Some(all)));
+                left = left.or(self.put(packet, By::Station(all)));
             }
             left?;
         }

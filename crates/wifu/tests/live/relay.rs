@@ -85,6 +85,19 @@ fn snoop_on_a_relay_resends_what_the_link_behind_it_loses() {
     assert!(number(counts, "dup_acks_held") > 10, "{snoop}");
 }
 
+/// The first host sends these packets of the protocol, in the words of frames.py, to the relay.
+fn frames(w: &World, packets: &[String]) {
+    let mut ip = w.hosts[1].command("ip");
+    let link = w.hosts[1]
+        .run(ip.args(["-br", "link", "show", "eth0"]))
+        .stdout;
+    let link = String::from_utf8_lossy(&link).into_owned();
+    let mac = link.split_whitespace().nth(2).expect("an address");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/live/frames.py");
+    let mut python = w.hosts[0].command("python3");
+    w.hosts[0].run(python.arg(script).args(["eth0", mac]).args(packets));
+}
+
 #[test]
 fn what_no_link_can_bring_goes_nowhere_and_is_counted() {
     if !privileged() {
@@ -94,17 +107,6 @@ fn what_no_link_can_bring_goes_nowhere_and_is_counted() {
     let mut sysctl = w.hosts[1].command("sysctl");
     w.hosts[1].run(sysctl.args(["-qw", "net.ipv4.ip_forward=1"]));
     let forwarded = w.hosts[1].kernel("Ip", "ForwDatagrams");
-    let mut ip = w.hosts[1].command("ip");
-    let link = w.hosts[1]
-        .run(ip.args(["-br", "link", "show", "eth0"]))
-        .stdout;
-    let link = String::from_utf8_lossy(&link).into_owned();
-    let mac = link.split_whitespace().nth(2).expect("an address");
-    let frames = |packets: &[String]| {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/live/frames.py");
-        let mut python = w.hosts[0].command("python3");
-        w.hosts[0].run(python.arg(script).args(["eth0", mac]).args(packets));
-    };
     let (near, relay) = (A, RELAY[0]);
     // Sources and destinations that the kernel, too, would refuse.
     let sources = [
@@ -116,13 +118,16 @@ fn what_no_link_can_bring_goes_nowhere_and_is_counted() {
     ];
     let martian = sources.map(|a| format!("{a},{FAR}"));
     let ends = ["127.0.0.1", "239.1.2.3", "0.0.0.0"].map(|a| format!("{near},{a}"));
-    frames(&[martian.to_vec(), ends.to_vec()].concat());
+    frames(&w, &[martian.to_vec(), ends.to_vec()].concat());
     // Not for this station; longer than packets are here; the kernel's to forward.
-    frames(&["all", "long", "fragment"].map(|kind| format!("{near},{FAR},{kind}")));
+    frames(
+        &w,
+        &["all", "long", "fragment"].map(|kind| format!("{near},{FAR},{kind}")),
+    );
     // As good as any; but there is no such route.
     let mut ip = w.hosts[1].command("ip");
     w.hosts[1].run(ip.args(["route", "add", "unreachable", "10.99.0.0/24"]));
-    frames(&[format!("{near},{FAR}"), format!("{near},10.99.0.1")]);
+    frames(&w, &[format!("{near},{FAR}"), format!("{near},10.99.0.1")]);
     let seen = || w.hosts[1].kernel("Ip", "ForwDatagrams") - forwarded;
     assert!(
         wait_until(Duration::from_secs(10), || seen() == 1),
@@ -136,6 +141,26 @@ fn what_no_link_can_bring_goes_nowhere_and_is_counted() {
         [8, 1, 2, 1, 0],
         "{packets}"
     );
+}
+
+#[test]
+fn neighbours_that_do_not_answer_hold_up_nobody_else() {
+    if !privileged() {
+        return;
+    }
+    let mut w = row("dead", &[]);
+    let mut ping = w.hosts[1].command("ping");
+    w.hosts[1].run(ping.args(["-c1", "-W5", FAR]));
+    // The kernel holds packets for stations that it looks for, each for seconds.
+    let dead: Vec<String> = (100..104).map(|i| format!("10.79.2.{i}")).collect();
+    let round = dead.iter().map(String::as_str).chain([FAR]);
+    let round: Vec<String> = round.map(|to| format!("{A},{to}")).collect();
+    frames(&w, &vec![round; 300].concat());
+    let (packets, _) = relay_counts(&mut w);
+    let far = w.hosts[2].stop_daemon();
+    let received = number(&far["carriers"][0][1], "received");
+    assert!(received >= 300, "{received} of 300; {packets}");
+    assert!(number(&packets, "queue") > 100, "{packets}");
 }
 
 #[test]

@@ -1,0 +1,165 @@
+//! Packets for stations on links, past the IP layer: a queue per interface, so that a slow one
+//! holds up nobody but who sends by it.
+
+use crate::carrier::{Counters, Outbox, open_raw_socket};
+use crate::poller::{Interest, Poller};
+use crate::ring::open_link_sender;
+use crate::sys::{self, LinkAddress, SendBatch, Target};
+use core::net::Ipv4Addr;
+use std::io;
+use std::os::fd::OwnedFd;
+
+struct Queue {
+    interface: i32,
+    sender: OwnedFd,
+    outbox: Outbox,
+    /// The poller watches it for room.
+    armed: bool,
+}
+
+/// The queues of a host's links.
+pub(crate) struct Links {
+    queues: Vec<Queue>,
+    /// For stations that the kernel has yet to find: what it holds for them meanwhile counts
+    /// against nobody else's buffer.
+    stray: OwnedFd,
+    /// Where a packet for the stray socket is written.
+    one: SendBatch,
+    mtu: usize,
+    counters: Counters,
+}
+
+impl Links {
+    /// Of these interfaces, for packets of at most `mtu` octets.
+    ///
+    /// # Errors
+    /// `PermissionDenied` without CAP_NET_RAW.
+    pub(crate) fn open(interfaces: &[i32], mtu: usize) -> io::Result<Links> {
+        let open = |interface: &i32| {
+            Ok(Queue {
+                interface: *interface,
+                sender: open_link_sender()?,
+                outbox: Outbox::new(mtu),
+                armed: false,
+            })
+        };
+        let stray = open_raw_socket(libc::IPPROTO_RAW as u8)?;
+        sys::set_header_included(&stray)?;
+        Ok(Links {
+            queues: interfaces.iter().map(open).collect::<io::Result<_>>()?,
+            stray,
+            one: SendBatch::new(1, mtu),
+            mtu,
+            counters: Counters::default(),
+        })
+    }
+
+    /// Let `poller` know them; number `i` will have the token `base + i`.
+    ///
+    /// # Errors
+    /// What the poller says.
+    pub(crate) fn attach(&self, poller: &Poller, base: u64) -> io::Result<()> {
+        for (i, queue) in self.queues.iter().enumerate() {
+            poller.add(&queue.sender, base + i as u64, Interest::NONE)?;
+        }
+        Ok(())
+    }
+
+    /// Let `poller` tell of room where there is none, and no longer.
+    ///
+    /// # Errors
+    /// What the poller says.
+    pub(crate) fn rearm(&mut self, poller: &Poller, base: u64) -> io::Result<()> {
+        for (i, queue) in self.queues.iter_mut().enumerate() {
+            let blocked = queue.outbox.is_blocked();
+            if core::mem::replace(&mut queue.armed, blocked) != blocked {
+                let interest = match blocked {
+                    true => Interest::WRITE,
+                    false => Interest::NONE,
+                };
+                poller.modify(&queue.sender, base + i as u64, interest)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn queue(&mut self, interface: i32) -> Option<&mut Queue> {
+        self.queues.iter_mut().find(|q| q.interface == interface)
+    }
+
+    /// Packets that an interface takes now; none if it is not one of these.
+    pub(crate) fn room(&self, interface: i32) -> u32 {
+        let queue = self.queues.iter().find(|q| q.interface == interface);
+        queue.map_or(0, |q| q.outbox.room())
+    }
+
+    /// ... that each of them takes.
+    pub(crate) fn least_room(&self) -> u32 {
+        let rooms = self.queues.iter().map(|q| q.outbox.room());
+        rooms.min().unwrap_or(u32::MAX)
+    }
+
+    /// Whether any takes packets now.
+    pub(crate) fn has_room(&self) -> bool {
+        self.queues.iter().any(|q| q.outbox.room() > 0)
+    }
+
+    /// Whether a station is on one of these links.
+    pub(crate) fn is_linked(&self, station: LinkAddress) -> bool {
+        self.queues.iter().any(|q| q.interface == station.interface)
+    }
+
+    /// Queue a whole packet for a station; false without room.
+    pub(crate) fn put(&mut self, packet: &[u8], station: LinkAddress) -> bool {
+        let mtu = self.mtu;
+        if self.room(station.interface) == 0 {
+            self.flush();
+        }
+        let queue = self.queue(station.interface);
+        let Some(queue) = queue.filter(|q| q.outbox.room() > 0 && packet.len() <= mtu) else {
+            return false;
+        };
+        queue.outbox.put(packet, Target::Link(station));
+        true
+    }
+
+    /// Hand a whole packet to the IP layer at once, which finds the station; false without room.
+    pub(crate) fn stray(&mut self, packet: &[u8], dst: Ipv4Addr) -> bool {
+        if packet.len() > self.mtu {
+            return false;
+        }
+        self.one.buffer(0)[..packet.len()].copy_from_slice(packet);
+        self.one.set(0, packet.len(), Target::Ip(dst));
+        self.counters.send_calls += 1;
+        match self.one.send(&self.stray, 0, 1) {
+            Ok(_) => {
+                self.counters.sent += 1;
+                self.counters.sent_octets += packet.len() as u64;
+                true
+            }
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => false,
+            Err(_) => {
+                self.counters.refused += 1;
+                true
+            }
+        }
+    }
+
+    /// Give the kernel what waits.
+    pub(crate) fn flush(&mut self) {
+        let Links {
+            queues, counters, ..
+        } = self;
+        for queue in queues.iter_mut().filter(|q| !q.outbox.is_empty()) {
+            let sender = &queue.sender;
+            queue.outbox.flush(counters, |batch, range, _| {
+                batch.send(sender, range.start, range.end)
+            });
+        }
+    }
+
+    /// What was sent.
+    pub(crate) fn counters(&self) -> Counters {
+        self.counters
+    }
+}
