@@ -616,7 +616,7 @@ impl Snooped {
     }
 
     fn pass(&mut self, octets: Vec<u8>) -> bool {
-        self.at = self.at + Span(1000);
+        self.at += Span(1000);
         self.ticket += 1;
         let mut octets = Kept(octets, self.ticket);
         let mut packet = Packet::new(&mut octets, 0);
@@ -667,7 +667,7 @@ fn snoop_lets_the_answer_to_a_sender_pass_that_missed_an_acknowledgement() {
     // The first acknowledgement was lost on its way back.
     s.data(0, 2);
     assert_eq!(s.ack(2), (true, 0), "that the sender waits for");
-    assert_eq!(s.ack(2).0, false, "and one is enough");
+    assert!(!s.ack(2).0, "and one is enough");
 }
 
 #[test]
