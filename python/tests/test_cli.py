@@ -174,6 +174,8 @@ def test_an_interrupt_leaves_a_folder_that_resumes(folder: Path, number: signal.
         env={**os.environ, "WIFU_BIN": str(program.find_program())},
         stderr=subprocess.PIPE,
         text=True,
+        # A shell's job in the background ignores it, and so would all that it starts.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     deadline = time.monotonic() + 30
     while len(list((folder / name / "runs").glob("*.gz"))) < 5 and time.monotonic() < deadline:
