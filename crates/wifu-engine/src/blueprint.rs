@@ -15,6 +15,7 @@ use crate::resolve::{Values, resolve_params};
 use crate::signal::{ExtId, Signal};
 use crate::store::{StoreKind, StorePlan};
 use std::sync::Arc;
+use wifu_wire::format::Field;
 use wifu_wire::names::unknown;
 use wifu_wire::shim::{self, ShimWord};
 use wifu_wire::{Note, Wire, Word};
@@ -165,6 +166,7 @@ impl Blueprint {
                 return Err(ConfigError { problems });
             }
         };
+        problems.extend(no_identifier(c, &descs, &*wire));
         let parts = plan_parts(c, &descs, values, (&*wire, registry), &mut problems);
         if !problems.is_empty() {
             return Err(ConfigError { problems });
@@ -424,6 +426,22 @@ fn no_word(c: &Composition, desc: &Descriptor, word: &str, wire: &dyn Wire) -> P
         key: format!("{}.wire", c.name),
         what,
     }
+}
+
+/// A manager that tells connections apart by an identifier, over a format that carries none.
+fn no_identifier(c: &Composition, descs: &[&Descriptor], wire: &dyn Wire) -> Option<Problem> {
+    let draws = |d: &&&Descriptor| d.admission.is_some_and(|a| a.draws_identifier());
+    let manager = descs.iter().find(draws)?;
+    let carried = wire.format().words.iter().any(|w| w.field == Field::ConnId);
+    let what = format!(
+        "{} tells connections apart by an identifier, which wire = \"{}\" does not carry",
+        manager.name,
+        wire.name()
+    );
+    (!carried).then(|| Problem {
+        key: format!("{}.wire", c.name),
+        what,
+    })
 }
 
 /// Whether the format has the word and lets no node on the way write it.

@@ -204,6 +204,22 @@ fn port(port: u16) -> SocketAddrV4 {
 }
 
 #[test]
+fn a_format_that_carries_no_identifier_is_refused_to_who_needs_one() {
+    let registry = wifu_parts::registry().with(&[
+        &BESIDE,
+        &rated::HOLE_LIST,
+        &rated::DELAY_RATE,
+        &rated::EPOCH_FEEDBACK,
+    ]);
+    let text = PROTOCOLS.replace("\"opener\"", "\"opener-beside\"");
+    let composition = Library::parse(&text).and_then(|l| l.expand("ends"));
+    let refused = composition.and_then(|c| Blueprint::new(&c, &registry));
+    let said = "ends.wire: opener-beside tells connections apart by an identifier, which wire = \
+                \"shim\" does not carry";
+    assert!(refused.unwrap_err().to_string().contains(said));
+}
+
+#[test]
 fn octets_arrive_and_nothing_is_left_behind() {
     for name in NAMES {
         let protocol = protocol(name);
