@@ -16,6 +16,8 @@ use wifu_wire::{Class, Flags, Head, Seq, Span, Time, Word};
 pub const PACK: WordSpec = WordSpec::new("pack", 32).by_hops();
 /// Packets that the transmitter takes beyond those it has.
 pub const CREDITS: WordSpec = WordSpec::new("credits", 16).by_hops();
+/// Who transmits this copy: lanes write it, and pass over what was sent on by nobody it names.
+pub const TRANSMITTER: WordSpec = WordSpec::transmitter("transmitter");
 /// Not passed on: the destination has the packet `seq`.
 pub const LAST_HOP: &str = "last_hop";
 pub const LHACK: WordSpec = WordSpec::new(LAST_HOP, 1).marking(Class::Hop);
@@ -36,7 +38,7 @@ pub static HOP_QUEUE: Descriptor = Descriptor {
     name: "hop-queue",
     role: Role::Reliable,
     doc: "The queue of a lane: credits, passive and last-hop acknowledgement.",
-    words: &[PACK, CREDITS, LHACK],
+    words: &[PACK, CREDITS, LHACK, TRANSMITTER],
     probes: &["pack", "kept", "again", "given_up"],
     writes: Facts::TX.with(Facts::CONN),
     requires: &HEARS_NEXT,

@@ -3,17 +3,19 @@
 //! No third segment, no half-open state, no TIME_WAIT. It also asks a silent peer for an answer
 //! when another part says "stalled". Sequence space may count octets or packets.
 
+use wifu_engine::admission::{Admission, Key, first};
 use wifu_engine::board::{ConnFacts, State};
 use wifu_engine::component::Cx;
 use wifu_engine::{
     Admit, Board, Component, Descriptor, Facts, Fault, Kind, Out, ParamSpec, Role, Segment, Signal,
-    Want, WordSpec,
+    Tuple, Want, WordSpec,
 };
-use wifu_wire::{Class, Flags, Seq, Span, Time, Word};
+use wifu_wire::{Class, Flags, Head, Seq, Span, Time, Word};
 
 pub static OPENER: Descriptor = OPENS_AT_ONCE;
 
-/// [`OPENER`] for protocols without feedback: it marks nothing in the header and probes nobody.
+/// [`OPENER`] for protocols without feedback, whose packets name their connection: it marks nothing
+/// in the header and probes nobody.
 pub static PLAIN_OPENER: Descriptor = Descriptor {
     name: "plain-opener",
     doc: "Opens with a SYN and its answer.",
@@ -28,6 +30,7 @@ pub static PLAIN_OPENER: Descriptor = Descriptor {
         ("?arrived", &[]),
     ],
     offers: &[Kind::Control],
+    admission: Some(&ByIdentifier),
     build: |p| {
         Ok(Box::new(Opener {
             zero: p.flag("isn_zero"),
@@ -75,6 +78,25 @@ pub const OPENS_AT_ONCE: Descriptor = Descriptor {
     },
     ..Descriptor::EMPTY
 };
+
+/// A connection is whose number its packets carry: what an earlier one left under way between the
+/// same ports is nobody's.
+#[derive(Debug)]
+struct ByIdentifier;
+
+impl Admission for ByIdentifier {
+    fn key(&self, ends: &Tuple, id: u32) -> Key {
+        Key::identifier(ends, id)
+    }
+
+    fn draws_identifier(&self) -> bool {
+        true
+    }
+
+    fn opens(&self, head: &Head) -> bool {
+        first(head)
+    }
+}
 
 const RETRY: u8 = 0;
 const LINGER: u8 = 1;

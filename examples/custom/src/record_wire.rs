@@ -1,11 +1,12 @@
-//! The header of the hop protocol: 24 octets, then the ranges of a list.
+//! The header of the hop protocol: 32 octets, then the ranges of a list.
 //!
 //! What a packet does not need has no place on it. Only lists and what opens carry a cumulative
 //! acknowledgement, only what lanes take carries `pack`: both have the octets from 12 on.
 //!
 //! ```text
 //!  0 version, last_hop, request, last, syn | 1 rst, has_ack | 2 checksum | 4 sport | 6 dport
-//!  8 seq | 12 pack, or ack | 16 ts, or ts_echo | 20 credits | 22 ranges | 24 ranges of 8 octets
+//!  8 seq | 12 pack, or ack | 16 ts, or ts_echo | 20 credits | 22 ranges | 24 conn_id
+//! 28 transmitter | 32 ranges of 8 octets
 //! ```
 
 use std::borrow::Cow;
@@ -74,6 +75,11 @@ const WORDS: &[WordDecl] = &[
     .unit("packets")
     .doc("What the transmitter takes beyond what it has."),
     octets("ranges", 22, 2, Field::Ranges(1)).doc("How many ranges of missing records follow."),
+    octets("conn_id", 24, 4, Field::ConnId).doc("Of one incarnation of the connection."),
+    octets("transmitter", 28, 4, Field::Transmitter)
+        .by(LANES)
+        .on(ON_LANES)
+        .doc("IPv4 address of the node that transmits this copy."),
 ];
 
 /// Told by the header alone, so that a sender that has no payload yet lays it out as it is read.
@@ -94,7 +100,7 @@ pub static FORMAT: Format = Format {
     number: None,
     port: None,
     base: 0,
-    header: 24,
+    header: 32,
     words: Cow::Borrowed(WORDS),
     types: Cow::Borrowed(TYPES),
     covers_hops: false,

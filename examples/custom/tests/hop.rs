@@ -78,8 +78,8 @@ fn credits_hold_every_sender_back_and_no_lane_overflows() {
         println!("{}: {lane:?}", node.name);
         assert_eq!((lane.full, lane.idled, lane.unlaned), (0, 0, 0));
         assert!(lane.most <= 8);
-        // 1456 bytes of payload each, and one that says it is the last.
-        assert_eq!(lane.taken, if node.name == "n5" { 0 } else { 208 });
+        // 1448 bytes of payload each, and one that says it is the last.
+        assert_eq!(lane.taken, if node.name == "n5" { 0 } else { 209 });
     }
     let (passive, explicit) = (
         value("flow.1.record-source.passive"),
@@ -98,7 +98,7 @@ fn credits_hold_every_sender_back_and_no_lane_overflows() {
     // At the last hop each copy that the destination did not confirm in time goes again.
     let end = lanes(&outcome)[3];
     assert_eq!(end.copies, end.sent);
-    assert_eq!(flow.packets.copies, end.sent - 208);
+    assert_eq!(flow.packets.copies, end.sent - 209);
     let packets = flow.packets;
     let away = packets.delivered + packets.link + packets.queue + packets.hop + packets.inside;
     assert_eq!(packets.sent + packets.copies, away, "{packets:?}");

@@ -14,7 +14,7 @@ use wifu_sim::mesh::{Seen, Simulation, Tap};
 use wifu_sim::outcome::Outcome;
 use wifu_sim::scenario::Scenario;
 use wifu_testkit::wire::conform;
-use wifu_wire::format::{BY_END, WordDecl};
+use wifu_wire::format::{BY_END, Field, WordDecl};
 use wifu_wire::pcapng::Direction;
 use wifu_wire::{Codec, Format, Time, WireSpec, atp, ipv4};
 
@@ -72,22 +72,30 @@ fn packets_on_the_mesh_have_the_header_as_it_is_declared() {
     // The first packet of all: version 1, SYN; no acknowledgement, so 0 is that of packet 0.
     let syn = sent(0)[0];
     println!("{syn:02x?}");
-    assert_eq!((syn.len(), syn[9]), (20 + 24, 246));
+    assert_eq!((syn.len(), syn[9]), (20 + 32, 246));
     assert_eq!(syn[20..22], [0x11, 0x00]);
     assert_eq!(syn[28..44], [0; 16]);
+    let connection = &syn[44..48];
+    assert_ne!(connection, [0; 4]);
     // Its answer carries `ack`, where records carry `pack`.
     let answer = sent(3)[0];
     assert_eq!(answer[20..22], [0x11, 0x40]);
     assert_eq!(answer[32..36], [0, 0, 0, 1]);
     let turned = [&syn[26..28], &syn[24..26]].concat();
     assert_eq!(ports(answer)[..], turned[..]);
-    // A full record as the second node sends it on: 24 octets of header in 1500.
+    // A full record as the second node sends it on: 32 octets of header in 1500.
     let relayed = sent(1);
     let record = relayed.iter().find(|p| p.len() == 1500).expect("a record");
     assert_eq!(record[20..22], [0x10, 0x00]);
     assert_eq!(record[28..32], [0, 0, 0, 1], "its number");
     assert_eq!(record[32..36], [0; 4], "none has reached the destination");
     assert_eq!(record[42..44], [0, 0], "no ranges");
+    assert_eq!(&record[44..48], connection);
+    // It names who sends it on; its source stays who sent it first.
+    assert_eq!(
+        (&record[12..16], &record[48..52]),
+        (&[10, 0, 0, 1][..], &[10, 0, 0, 2][..])
+    );
     // A lane of eight holds at least this one.
     let credits = word(&record[20..], "credits");
     assert_eq!(record[40..42], (credits as u16).to_be_bytes());
@@ -99,7 +107,7 @@ fn packets_on_the_mesh_have_the_header_as_it_is_declared() {
     assert!(told(3) >= 14 && told(2) == 0);
     // The last packet of the source says so and carries nothing.
     let last = sent(0).into_iter().rfind(|p| p[20] & 0x02 != 0);
-    assert_eq!(last.expect("the end").len(), 20 + 24);
+    assert_eq!(last.expect("the end").len(), 20 + 32);
 }
 
 #[test]
@@ -134,7 +142,10 @@ fn damaged_packets_are_counted_and_dropped() {
     };
     for bit in 0..record.len() * 8 {
         // What nodes on the way write, the sum leaves out; each link has its own check.
-        if !(12..16).contains(&(bit / 8)) && !(20..22).contains(&(bit / 8)) {
+        if ![12..16, 20..22, 28..32]
+            .iter()
+            .any(|w| w.contains(&(bit / 8)))
+        {
             let mut bytes = record.to_vec();
             bytes[bit / 8] ^= 0x80 >> (bit % 8);
             give(&bytes);
@@ -164,7 +175,7 @@ impl Handler for Flips {
         self.0 += 1;
         if self.0.is_multiple_of(5) {
             let bits = (packet.octets().len() - ipv4::HEADER) * 8;
-            let bit = self.0 / 5 * 37 % bits.min(24 * 8);
+            let bit = self.0 / 5 * 37 % bits.min(32 * 8);
             packet.octets_mut()[ipv4::HEADER + bit / 8] ^= 0x80 >> (bit % 8);
         }
         Verdict::Accept
@@ -222,9 +233,12 @@ fn a_handler_reads_and_writes_a_word_by_its_name() {
     assert_eq!([0, 1, 2].map(most), [Some(1); 3]);
 }
 
-/// The format as if nobody on the way wrote anything.
+/// The format as if nobody on the way wrote anything but who they are.
 static ENDS: LazyLock<Format> = LazyLock::new(|| {
-    let by_ends = |w: &WordDecl| w.by(BY_END);
+    let by_ends = |w: &WordDecl| match w.field {
+        Field::Transmitter => *w,
+        _ => w.by(BY_END),
+    };
     Format {
         name: "ends",
         words: FORMAT.words.iter().map(by_ends).collect(),
