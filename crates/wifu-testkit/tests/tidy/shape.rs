@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 const FILES_PER_TYPE: usize = 3;
 
 /// A path in a file: `pub use a::b as c` is `["a", "b"]` by the name `c`.
-struct Import {
+pub struct Import {
     line: usize,
-    path: Vec<String>,
-    name: String,
-    /// Handed on to others: it says nothing of what this file itself needs.
+    pub path: Vec<String>,
+    pub name: String,
+    /// Handed on to others: by itself it says nothing of what this file needs.
     handed_on: bool,
 }
 
@@ -71,20 +71,32 @@ fn tree(prefix: &[String], text: &str, out: &mut Vec<(Vec<String>, String)>) {
     out.push((path.clone(), name.to_string()));
 }
 
+/// The `use` items of a file: where `use` stands, and the last byte.
+fn use_items(code: &str) -> impl Iterator<Item = (usize, usize)> {
+    let items = places(code, "use").into_iter();
+    items.filter_map(|at| Some((at, at + code[at..].find(';')?)))
+}
+
+/// A file's code with its `use` items blanked.
+pub fn without_imports(source: &Source) -> String {
+    let mut code = source.code.clone().into_bytes();
+    for (at, end) in use_items(&source.code) {
+        let item = &mut code[at..=end.min(item_end(&source.code, at))];
+        item.iter_mut()
+            .filter(|b| **b != b'\n')
+            .for_each(|b| *b = b' ');
+    }
+    String::from_utf8(code).expect("whole items are blanked")
+}
+
 /// What a file imports, and the paths that it spells out.
-fn imports(source: &Source) -> Vec<Import> {
+pub fn imports(source: &Source) -> Vec<Import> {
     let code = &source.code;
     let mut all = Vec::new();
-    let mut spelled = code.clone().into_bytes();
-    for at in places(code, "use") {
-        let end = item_end(code, at);
-        let Some(semicolon) = code[at..].find(';').map(|n| at + n) else {
-            continue;
-        };
+    for (at, semicolon) in use_items(code) {
         let before = code[..at].trim_end();
         let handed_on = before.ends_with("pub") || before.ends_with(')');
         let line = line_of(code, at);
-        spelled[at..=end.min(semicolon)].fill(b' ');
         if source.is_test(line) {
             continue;
         }
@@ -97,7 +109,7 @@ fn imports(source: &Source) -> Vec<Import> {
             handed_on,
         }));
     }
-    let spelled = String::from_utf8(spelled).expect("whole items are blanked");
+    let spelled = without_imports(source);
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let (mut line, mut upto) = (1, 0);
     for (at, _) in spelled.match_indices("::") {
@@ -119,16 +131,62 @@ fn imports(source: &Source) -> Vec<Import> {
     all
 }
 
-/// Whether a file itself defines an item or a macro of this name.
-fn defines(source: &Source, name: &str) -> bool {
-    let kinds = [
-        "struct", "enum", "union", "trait", "type", "fn", "const", "static", "mod",
-    ];
-    places(&source.code, name).into_iter().any(|at| {
+/// What comes before the name of an item that a file defines.
+const KINDS: [&str; 9] = [
+    "struct", "enum", "union", "trait", "type", "fn", "const", "static", "mod",
+];
+
+/// Where a file itself defines an item of this name outside its tests.
+fn definition(source: &Source, name: &str) -> Option<usize> {
+    places(&source.code, name).into_iter().find(|&at| {
         let before = source.code[..at].trim_end();
-        let is = |kind: &&str| before.ends_with(*kind);
-        !source.is_test(line_of(&source.code, at)) && kinds.iter().any(is)
+        let kind = before.rsplit(|c: char| !c.is_alphanumeric()).next();
+        !source.is_test(line_of(&source.code, at)) && kind.is_some_and(|k| KINDS.contains(&k))
     })
+}
+
+fn defines(source: &Source, name: &str) -> bool {
+    definition(source, name).is_some()
+}
+
+/// The names of all items that a file defines outside its tests.
+fn items(source: &Source) -> BTreeSet<&str> {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let code = &source.code;
+    let named = KINDS.iter().flat_map(|kind| {
+        let after = places(code, kind).into_iter().map(|at| at + kind.len());
+        after.map(|at| (at, code[at..].trim_start()))
+    });
+    let named = named.filter(|(at, _)| !source.is_test(line_of(code, *at)));
+    let named = named.map(|(_, rest)| &rest[..rest.find(|c| !is_word(c)).unwrap_or(rest.len())]);
+    named.filter(|n| !n.is_empty()).collect()
+}
+
+/// What `type name = path;` stands for, without what is between `<` and `>`.
+fn alias(source: &Source, name: &str) -> Option<Vec<String>> {
+    let at = definition(source, name)?;
+    source.code[..at].trim_end().strip_suffix("type")?;
+    let rest = &source.code[at + name.len()..];
+    let item = without_generics(&rest[..rest.find(';')?]);
+    let path = words(item.split_once('=')?.1);
+    (!path.is_empty()).then_some(path)
+}
+
+/// A type or the head of an `impl` without its parameters.
+pub fn without_generics(text: &str) -> String {
+    let mut depth = 0;
+    let mut plain = String::new();
+    let mut last = ' ';
+    for c in text.chars() {
+        match c {
+            '<' => depth += 1,
+            '>' if last != '-' => depth -= 1,
+            _ if depth == 0 => plain.push(c),
+            _ => {}
+        }
+        last = c;
+    }
+    plain
 }
 
 impl<'a> Crate<'a> {
@@ -142,7 +200,13 @@ impl<'a> Crate<'a> {
     }
 
     /// The file where what a path means is defined; `None` outside the crate.
-    fn resolve(&self, from: &[String], path: &[String], depth: usize) -> Option<&'a Source> {
+    fn resolve(&self, from: &[String], path: &[String]) -> Option<&'a Source> {
+        self.item(from, path, 8).map(|(file, _)| file)
+    }
+
+    /// The file where what a path means is defined, and its name there (empty for a module).
+    fn item(&self, from: &[String], path: &[String], depth: usize) -> Option<(&'a Source, String)> {
+        let depth = depth.checked_sub(1)?;
         let (mut at, mut rest) = match path.first()?.as_str() {
             "crate" => (Vec::new(), &path[1..]),
             "self" => (from.to_vec(), &path[1..]),
@@ -150,16 +214,9 @@ impl<'a> Crate<'a> {
             first if self.files.contains_key(&[from, &[first.into()]].concat()) => {
                 (from.to_vec(), path)
             }
-            first => {
-                // A name that this file imported.
-                let here = self.imports.get(self.files.get(from)?.path.as_str())?;
-                let named = here.iter().filter(|i| i.name == first && i.path != path);
-                let named = named.map(|i| [&i.path, &path[1..]].concat());
-                let all = here.iter().filter(|i| i.name == "*");
-                let all = all.map(|i| [&i.path[..i.path.len() - 1], path].concat());
-                let mut known = named.chain(all);
-                return known.find_map(|p| self.resolve(from, &p, depth.checked_sub(1)?));
-            }
+            first if defines(self.files.get(from)?, first) => (from.to_vec(), path),
+            // A name that this file imported.
+            _ => return self.imported(from, path, depth),
         };
         while let Some(word) = rest.first() {
             let below = [&at[..], std::slice::from_ref(word)].concat();
@@ -171,13 +228,36 @@ impl<'a> Crate<'a> {
             rest = &rest[1..];
         }
         let file = *self.files.get(&at)?;
-        let Some(item) = rest.first().filter(|w| *w != "*" && !defines(file, w)) else {
-            return Some(file);
+        let Some(name) = rest.first().filter(|w| *w != "*") else {
+            return Some((file, String::new()));
         };
-        let here = &self.imports[file.path.as_str()];
-        let handed_on = here.iter().find(|i| i.name == *item);
-        let there = handed_on.and_then(|i| self.resolve(&at, &i.path, depth.checked_sub(1)?));
-        there.or(Some(file))
+        if defines(file, name) {
+            let behind = alias(file, name).and_then(|path| self.item(&at, &path, depth));
+            return Some(behind.unwrap_or((file, name.clone())));
+        }
+        let there = self.imported(&at, rest, depth);
+        Some(there.unwrap_or((file, name.clone())))
+    }
+
+    /// What a path means that begins with a name which the module `at` imports, by name or with all
+    /// others of a module.
+    fn imported(
+        &self,
+        at: &[String],
+        path: &[String],
+        depth: usize,
+    ) -> Option<(&'a Source, String)> {
+        let here = self.imports.get(self.files.get(at)?.path.as_str())?;
+        let named = here.iter().filter(|i| i.name == path[0] && i.path != path);
+        let mut named = named.map(|i| [&i.path, &path[1..]].concat());
+        if let Some(known) = named.find_map(|p| self.item(at, &p, depth)) {
+            return Some(known);
+        }
+        let all = here.iter().filter(|i| i.name == "*");
+        let all = all.map(|i| [&i.path[..i.path.len() - 1], path].concat());
+        // Of several such modules, the one that has it.
+        let mut all = all.filter_map(|p| self.item(at, &p, depth));
+        all.find(|(file, name)| name.is_empty() || defines(file, name))
     }
 
     /// Who imports whom, with the first line that does.
@@ -185,8 +265,8 @@ impl<'a> Crate<'a> {
         let mut arrows: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
         for (module, source) in &self.files {
             for import in &self.imports[source.path.as_str()] {
-                let there = self.resolve(module, &import.path, 8);
-                let there = there.filter(|t| t.path != source.path && !import.handed_on);
+                let there = self.resolve(module, &import.path);
+                let there = there.filter(|t| t.path != source.path && needs(source, import, t));
                 if let Some(there) = there {
                     let out = arrows.entry(&source.path).or_default();
                     out.entry(&there.path).or_insert(import.line);
@@ -203,30 +283,31 @@ impl<'a> Crate<'a> {
         if !before.is_none_or(|c| matches!(c, '}' | ';' | ']' | '{')) {
             return None; // `impl Trait` as the type of something
         }
-        let head = &code[at + 4..at + code[at..].find('{')?];
-        let mut depth = 0;
-        let mut plain = String::new();
-        let mut last = ' ';
-        for c in head.chars() {
-            match c {
-                '<' => depth += 1,
-                '>' if last != '-' => depth -= 1,
-                _ if depth == 0 => plain.push(c),
-                _ => {}
-            }
-            last = c;
-        }
-        let plain = plain.split(" where").next()?.trim();
+        let head = without_generics(&code[at + 4..at + code[at..].find('{')?]);
+        let plain = head.split(" where").next()?.trim();
         if plain.contains(" for ") {
             return None;
         }
-        let path = words(plain);
-        let name = path.last()?.clone();
-        if path.len() == 1 && defines(source, &name) {
-            return Some((source.path.clone(), name));
-        }
-        let file = self.resolve(from, &path, 8)?;
+        let (file, name) = self.item(from, &words(plain), 8)?;
         Some((file.path.clone(), name))
+    }
+}
+
+/// Whether a file needs what it imports: what it hands on only if it also uses it itself.
+fn needs(source: &Source, import: &Import, there: &Source) -> bool {
+    if !import.handed_on {
+        return true;
+    }
+    let code = without_imports(source);
+    let used = |name: &str| {
+        let mut lines = places(&code, name).into_iter().map(|at| line_of(&code, at));
+        lines.any(|line| !source.is_test(line))
+    };
+    match import.name.as_str() {
+        "*" => items(there)
+            .into_iter()
+            .any(|n| !defines(source, n) && used(n)),
+        name => used(name),
     }
 }
 
@@ -400,5 +481,48 @@ mod tests {
         }
         let test = "pub struct C;\n#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}\n";
         assert_eq!(files_form_no_circle(&tree(test)), []);
+    }
+
+    #[test]
+    fn a_type_by_another_name_is_the_same_type() {
+        for fourth in [
+            "use super::Large as L;\nimpl L {}\n",
+            "type L = super::Large;\nimpl L {}\n",
+            "use crate::deep::all::Other;\nimpl Other {}\n",
+        ] {
+            let mut tree = large();
+            tree.push(file("deep/all.rs", "pub type Other<'a> = super::Large;\n"));
+            assert_eq!(types_fill_few_files(&tree), []);
+            tree.push(file("deep/d.rs", fourth));
+            let found = types_fill_few_files(&tree);
+            assert_eq!(found.len(), 1, "{fourth}");
+            assert!(found[0].message.contains("methods of `Large` fill 4 files"));
+        }
+    }
+
+    #[test]
+    fn a_circle_through_what_is_handed_on_is_caught() {
+        let through = |lib: &str, b: &str| {
+            let tree = [
+                file("lib.rs", lib),
+                file("a.rs", "use crate::b::B;\npub struct A;\n"),
+                file("b.rs", b),
+                file("c.rs", "use crate::a::A;\npub struct C;\n"),
+            ];
+            files_form_no_circle(&tree).len()
+        };
+        let mods = "mod a;\nmod b;\nmod c;\n";
+        let all = format!("{mods}pub use c::*;\n");
+        assert_eq!(through(&all, "use crate::C;\npub struct B;\n"), 1);
+        // To hand on is not to need; to use it as well is.
+        assert_eq!(
+            through(mods, "pub(crate) use crate::c::C;\npub struct B;\n"),
+            0
+        );
+        assert_eq!(through(mods, "pub use crate::c::*;\npub struct B;\n"), 0);
+        for used in ["pub(crate) use crate::c::C;", "pub use crate::c::*;"] {
+            let b = format!("{used}\npub struct B(C);\n");
+            assert_eq!(through(mods, &b), 1, "{used}");
+        }
     }
 }
