@@ -370,12 +370,16 @@ impl Conn {
         ))
     }
 
+    /// Whether there was anything that the application has to learn since the last call of
+    /// [`Conn::take_news`].
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        !self.news.is_empty()
+    }
+
     /// What the application has to learn since the last call.
     #[inline]
     pub fn take_news(&mut self) -> News {
-        if self.news.is_empty() {
-            return News::default();
-        }
         let mut news = core::mem::take(&mut self.news);
         news.readable &= self.core.board.app.unread > 0;
         news.writable &= self.core.board.app.room > 0;

@@ -1,10 +1,10 @@
 //! Output: deadlines and segments.
 
 use super::{Conn, Core, Slot, Transmit};
-use crate::board::State;
+use crate::board::{Board, State};
 use crate::component::{Out, Payload};
 use crate::descriptor::Role;
-use crate::permit::{Kind, Limit, Permit, Reason, Want};
+use crate::permit::{Limit, Permit, Reason, Want};
 use crate::signal::{Sent, Signal};
 use crate::store::SendStore;
 use wifu_wire::{Head, Pseudo, Span, Time, Wire};
@@ -30,7 +30,9 @@ impl Conn {
         head: &mut Head,
         out: &mut [u8],
     ) -> Option<Transmit> {
-        if self.no_room(Kind::New) && self.no_room(Kind::Ack) {
+        let app = &self.core.board.app;
+        let (data_room, device_room) = (app.local_room > 0, app.device_room > 0);
+        if !data_room && !device_room {
             // The next poll comes with room, not with time: a deadline left here would spin.
             self.core.wake = Time::NEVER;
             self.limited(now, Limit::Queue);
@@ -39,8 +41,8 @@ impl Conn {
         self.cut_record();
         self.core.wake = Time::NEVER;
         let (mut blocked, mut due) = (None, Time::NEVER);
-        for at in 0..self.routes.offer.len() {
-            let (kind, i) = self.routes.offer[at];
+        let mut next = None;
+        for &(kind, i) in &self.routes.offer {
             let Slot { part, desc } = &self.slots[i as usize];
             // After the end only the manager may speak: a last RST.
             if self.over && desc.role != Role::Manager {
@@ -49,7 +51,12 @@ impl Conn {
             let Some(want) = part.offer(kind, &self.core.board, now) else {
                 continue;
             };
-            if self.no_room(kind) {
+            // The node takes nothing of this kind now.
+            if !(if kind.is_data() {
+                data_room
+            } else {
+                device_room
+            }) {
                 // As above: it goes on with room.
                 blocked = blocked.or(kind.is_data().then_some(Limit::Queue));
                 continue;
@@ -63,12 +70,13 @@ impl Conn {
                 }
                 continue;
             }
-            let want = Want {
-                bytes: want.bytes.min(permit.bytes),
-                ..want
-            };
+            let bytes = want.bytes.min(permit.bytes);
+            next = Some((i, Want { bytes, ..want }));
+            break;
+        }
+        if let Some((i, want)) = next {
             // Data that waited for a time; an ACK that leaves first does not take its lateness.
-            let late = if kind.is_data() && self.core.due != Time::NEVER {
+            let late = if want.kind.is_data() && self.core.due != Time::NEVER {
                 now - core::mem::replace(&mut self.core.due, Time::NEVER)
             } else {
                 Span::ZERO
@@ -79,26 +87,20 @@ impl Conn {
             return Some(transmit);
         }
         self.core.due = due;
-        let (tx, running) = (&self.core.board.tx, self.core.board.conn.running);
-        let limit = match blocked {
-            Some(why) => why,
-            None if !running => Limit::State,
-            None if tx.una != tx.max => Limit::Drain,
-            None => Limit::Source,
-        };
-        self.limited(now, limit);
+        self.limited(now, blocked.unwrap_or_else(|| self.nothing_to_send()));
         None
     }
 
-    /// The node takes nothing of this kind now.
-    fn no_room(&self, kind: Kind) -> bool {
-        let app = &self.core.board.app;
-        let room = if kind.is_data() {
-            app.local_room
+    /// Why no part offers data.
+    fn nothing_to_send(&self) -> Limit {
+        let Board { tx, conn, .. } = &self.core.board;
+        if !conn.running {
+            Limit::State
+        } else if tx.una != tx.max {
+            Limit::Drain
         } else {
-            app.device_room
-        };
-        room == 0
+            Limit::Source
+        }
     }
 
     /// A packet may leave and the application paused within a record: it goes as it is, else

@@ -294,7 +294,10 @@ impl Table {
             slot.ready = true;
             self.ready.push_back(i);
         }
-        let news = conn.take_news();
+        if conn.has_news() {
+            slot.news.add(conn.take_news());
+            slot.ended |= slot.news.ended.is_some();
+        }
         if slot.embryo && slot.proved && conn.opened_at().is_some() {
             slot.embryo = false;
             if let Some(listener) = slot.listener {
@@ -307,10 +310,6 @@ impl Table {
                     },
                 );
             }
-        }
-        if !news.is_empty() {
-            slot.news.add(news);
-            slot.ended |= slot.news.ended.is_some();
         }
         // Those of an embryo wait until it is one no more.
         if !slot.noisy && !slot.news.is_empty() {
