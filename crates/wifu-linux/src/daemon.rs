@@ -5,7 +5,7 @@
 //! policy allows it, and applications are woken once per batch.
 
 use crate::front::{Context, Front, is_front_token};
-use crate::hop::{Hop, served};
+use crate::hop::{Hop, is_hop_token, served};
 use crate::names::Names;
 use crate::net::{IN, Net, OUT};
 use crate::poller::{Event, Poller};
@@ -61,20 +61,27 @@ impl Daemon {
     pub fn open(config: DaemonConfig) -> Result<Daemon, DaemonError> {
         let mut poller = Poller::new(config.coalesce)?;
         poller.catch_signals(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])?;
-        let served = served(&config.registry, &config.serve)?;
+        let monitor = config.monitor.as_deref();
+        let served = served(&config.registry, &config.serve, monitor.is_some())?;
         let mut relayed: Vec<u8> = served.iter().map(|p| p.ends.number).collect();
         relayed.sort_unstable();
         relayed.dedup();
         let raw = |c: &CarrierConfig| matches!(c, CarrierConfig::Raw { .. });
         let claim = config.carriers.iter().any(raw).then(claim).transpose()?;
         let mut net = Net::open(&config, &relayed, &poller)?;
-        let (endpoint, registry) = (config.endpoint, config.registry);
-        let mut hop = Hop::open(endpoint, &registry, &served, net.mtu())?;
+        let mut hop = Hop::open(
+            config.endpoint,
+            &config.registry,
+            &served,
+            monitor,
+            net.mtu(),
+        )?;
+        hop.attach(&poller)?;
         if !hop.is_passed() {
             net.link(&hop.interfaces(), &poller)?;
         }
         let names = Names {
-            registry,
+            registry: config.registry,
             tun: net.stack_address(),
             raw: net.has_raw(),
             hops: served.iter().map(|p| p.ends.name.clone()).collect(),
@@ -131,12 +138,15 @@ impl Daemon {
         for event in &events {
             if is_front_token(event.token) {
                 front!(&mut *self, now, front, cx => front.on_event(event, &mut cx));
+            } else if is_hop_token(event.token) {
+                self.hop.on_event(event);
             } else {
                 self.net.on_event(event);
             }
         }
         events.clear();
         self.events = events;
+        self.hop.look(now, &mut self.net);
         let handled = self.receive(now);
         self.hop.handle_timeout(now, &mut self.net);
         front!(&mut *self, now, front, cx => front.handle_timeout(&mut cx));
@@ -192,13 +202,14 @@ impl Daemon {
     }
 
     /// All counters, for the log.
-    fn counted(&self) -> serde_json::Value {
+    fn counted(&mut self) -> serde_json::Value {
         serde_json::json!({
             "carriers": self.net.carriers(),
             "applications": self.front.counters(),
             "dropped": self.hop.end().drops(),
             "packets": self.hop.counters(),
             "lanes": self.hop.lanes(),
+            "monitor": self.hop.monitor(),
             "handlers": self.hop.handlers(),
             "poller": self.poller.counters(),
             "faults": self.net.faulted(OUT),

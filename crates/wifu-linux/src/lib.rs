@@ -7,6 +7,7 @@
 pub mod bsd;
 pub mod capture;
 pub mod carrier;
+mod changes;
 pub mod clean;
 pub mod core;
 pub mod daemon;

@@ -49,8 +49,12 @@ impl Names {
     fn acting(&self, protocol: &Protocol) -> Result<(), ConfigError> {
         protocol.acts_on(Substrate::Live)?;
         let name = &protocol.ends.name;
-        if !protocol.has_hops() || self.hops.contains(name) {
+        if self.hops.contains(name) {
             return Ok(());
+        }
+        if !protocol.has_hops() {
+            // Nobody looks at ways and frames for those that are not served.
+            return protocol.informed(&format!("`wifu daemon` without `--serve {name}`"), &[]);
         }
         let what = format!(
             "{name} has something to do on every node: start the daemon of each host on the way \

@@ -46,6 +46,9 @@ pub struct DaemonConfig {
     /// Compositions whose hop halves run here, for this host's connections and for those that it
     /// relays.
     pub serve: Vec<String>,
+    /// A monitor interface beside the radio, by name: it shows the served compositions what is
+    /// overheard, with what signal and rate frames came, and what became of those that left.
+    pub monitor: Option<String>,
 }
 
 /// Why a daemon did not start or ended. What the system said is the source, and not repeated.

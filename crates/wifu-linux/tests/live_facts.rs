@@ -1,12 +1,12 @@
-//! What the daemon tells parts is what the table of facts says. Needs root; a namespace of its own.
+//! What the daemon tells parts is what the table of facts says. Needs root; namespaces of its own.
 
 mod common;
 
 use common::privileged;
 use std::collections::BTreeSet;
-use std::io::Read;
-use std::net::{Ipv4Addr, TcpListener};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use wifu_engine::{
@@ -14,9 +14,8 @@ use wifu_engine::{
 };
 use wifu_linux::daemon::{CarrierConfig, Daemon, DaemonConfig};
 use wifu_linux::front::FrontConfig;
-use wifu_linux::netns::Lab;
+use wifu_linux::netns::{End, Lab, Namespace};
 use wifu_linux::poller::Coalesce;
-use wifu_linux::tun::TunConfig;
 use wifu_node::{Registry, Teller};
 
 /// Segments that the part saw, and the facts that were there.
@@ -27,6 +26,7 @@ static WITNESS: Descriptor = Descriptor {
     name: "witness",
     role: Role::Watch,
     doc: "Writes down which facts are there.",
+    requires: &[Fact::NextHop, Fact::Transmitter],
     hears: &[("status", &[])],
     hooks: &["segment"],
     build: |_| Ok(Box::new(Witness)),
@@ -79,19 +79,13 @@ fn preload() -> std::path::PathBuf {
     found.max_by_key(|p| age(p)).expect("build wifu-preload")
 }
 
-#[test]
-fn the_daemon_tells_what_the_table_says_and_no_more() {
-    if !privileged() {
-        return;
-    }
-    let name = format!("t-facts-{}", std::process::id());
-    let mut lab = Lab::create(&name).expect("lab");
-    let ns = lab.node("a").expect("node");
-    let dir = std::env::temp_dir().join(format!("wifu-{name}"));
-    std::fs::create_dir_all(&dir).expect("directory");
-    let (kernel, stack) = (Ipv4Addr::new(10, 79, 0, 1), Ipv4Addr::new(10, 79, 0, 2));
+/// A daemon in a namespace, with its socket and state in a folder. It ends with this process.
+fn start(ns: &Namespace, dir: &Path) {
     let config = DaemonConfig {
-        carriers: vec![CarrierConfig::Tun(TunConfig::new(kernel, stack))],
+        carriers: vec![CarrierConfig::Raw {
+            mtu: 1500,
+            direct: false,
+        }],
         front: FrontConfig {
             socket: dir.join("socket"),
             mode: 0o600,
@@ -104,9 +98,9 @@ fn the_daemon_tells_what_the_table_says_and_no_more() {
         faults_in: None,
         endpoint: EndpointConfig::default(),
         registry: registry(),
-        serve: Vec::new(),
+        serve: vec![String::from("watched")],
+        monitor: None,
     };
-    // It ends with this process.
     let inside = ns.clone();
     std::thread::spawn(move || {
         let ended = inside.run(|| Daemon::open(config).and_then(Daemon::run));
@@ -117,28 +111,56 @@ fn the_daemon_tells_what_the_table_says_and_no_more() {
         assert!(Instant::now() < patience, "the daemon does not start");
         std::thread::sleep(Duration::from_millis(10));
     }
-    let listener = ns.run(|| TcpListener::bind((kernel, 0))).flatten();
-    let listener = listener.expect("the kernel listens");
-    let port = listener.local_addr().expect("bound").port();
-    let script = format!(
-        "import socket\ns = socket.create_connection((\"{kernel}\", {port}))\n\
-         s.sendall(b\"w\" * 50000)\ns.close()\n"
-    );
+}
+
+/// A Python program over the watched protocol.
+fn python(ns: &Namespace, dir: &Path, script: &str) -> Command {
     let mut program = ns.command("python3").expect("namespace");
-    program.args(["-c", &script]).env("LD_PRELOAD", preload());
+    program.args(["-c", script]).env("LD_PRELOAD", preload());
     program.env("WIFU_SOCKET", dir.join("socket"));
-    let mut program = program
-        .env("WIFU_PROTOCOL", "watched")
-        .spawn()
-        .expect("python3");
-    let (mut connection, _) = listener.accept().expect("a connection");
-    let mut octets = Vec::new();
-    connection.read_to_end(&mut octets).expect("octets");
-    assert!(program.wait().expect("python3").success());
-    assert_eq!(octets.len(), 50_000);
+    program.env("WIFU_PROTOCOL", "watched");
+    program
+}
+
+#[test]
+fn the_daemon_tells_what_the_table_says_and_no_more() {
+    if !privileged() {
+        return;
+    }
+    let name = format!("t-facts-{}", std::process::id());
+    let mut lab = Lab::create(&name).expect("lab");
+    let dir = std::env::temp_dir().join(format!("wifu-{name}"));
+    let [a, b] = ["a", "b"].map(|node| (lab.node(node).expect("node"), dir.join(node)));
+    let end = |node, address| End {
+        node,
+        device: "eth0",
+        address,
+    };
+    let link = lab.link(end("a", "10.79.0.1/24"), end("b", "10.79.0.2/24"), 1500);
+    link.expect("link");
+    for (ns, dir) in [&a, &b] {
+        std::fs::create_dir_all(dir).expect("directory");
+        start(ns, dir);
+    }
+    let server = "import socket\ns = socket.create_server((\"10.79.0.2\", 7000))\n\
+                  print(\"listening\", flush=True)\nc = s.accept()[0]\n\
+                  print(sum(len(p) for p in iter(lambda: c.recv(65536), b\"\")))\n";
+    let mut server = python(&b.0, &b.1, server);
+    let mut server = server.stdout(Stdio::piped()).spawn().expect("python3");
+    let mut said = BufReader::new(server.stdout.take().expect("piped"));
+    let mut line = String::new();
+    said.read_line(&mut line).expect("a line");
+    let client = "import socket\ns = socket.create_connection((\"10.79.0.2\", 7000))\n\
+                  s.sendall(b\"w\" * 50000)\ns.close()\n";
+    let status = python(&a.0, &a.1, client).status().expect("python3");
+    assert!(status.success());
+    line.clear();
+    said.read_line(&mut line).expect("a line");
+    assert_eq!(line.trim(), "50000");
+    assert!(server.wait().expect("python3").success());
     std::fs::remove_dir_all(&dir).expect("directory");
     let (segments, learned) = std::mem::take(&mut *LEARNED.lock().unwrap());
-    assert!(segments > 1, "{segments} segments");
+    assert!(segments > 10, "{segments} segments");
     let table = Teller::Live.tells().iter().copied();
     assert_eq!(learned, table.filter(|f| f.for_parts()).collect());
 }

@@ -11,10 +11,10 @@ pub enum Teller {
     Wires,
     /// The network of `wifu mock`.
     Mock,
-    /// The daemon on the hosts of `wifu emu`.
-    Emu,
-    /// The daemon over the kernel's devices.
+    /// A daemon that serves protocols, over the kernel's devices, also those of emulated radios.
     Live,
+    /// A monitor interface of such a daemon.
+    LiveMonitor,
     /// `wifu core`, to its handlers.
     Core,
     /// A monitor interface of `wifu core`, to its handlers.
@@ -29,8 +29,8 @@ impl Teller {
         Teller::Radios,
         Teller::Wires,
         Teller::Mock,
-        Teller::Emu,
         Teller::Live,
+        Teller::LiveMonitor,
         Teller::Core,
         Teller::Monitor,
         Teller::DriverFiles,
@@ -42,8 +42,8 @@ impl Teller {
             Teller::Radios => "`wifu sim` with radios",
             Teller::Wires => "`wifu sim` over wires",
             Teller::Mock => "`wifu mock`",
-            Teller::Emu => "`wifu emu`",
-            Teller::Live => "`wifu daemon`",
+            Teller::Live => "`wifu daemon --serve`",
+            Teller::LiveMonitor => "`wifu daemon --monitor`",
             Teller::Core => "`wifu core`",
             Teller::Monitor => "`wifu core --monitor`",
             Teller::DriverFiles => "`wifu core --delay-dir`",
@@ -90,7 +90,20 @@ impl Teller {
                 Fact::LinkRate,
             ],
             // Endpoints there are handed packets without facts, and no routes.
-            Teller::Mock | Teller::Emu | Teller::Live => &[],
+            Teller::Mock => &[],
+            // By the kernel's routes and neighbours; a device's room is that of its queue here.
+            Teller::Live => &[Fact::NextHop, Fact::Transmitter, Fact::LinkRoom],
+            // Signal and rate also of frames for this host; the rest once the driver reported.
+            Teller::LiveMonitor => &[
+                Fact::Rssi,
+                Fact::FrameRate,
+                Fact::Overheard,
+                Fact::Status,
+                Fact::LinkDelay,
+                Fact::LinkQueued,
+                Fact::LinkDone,
+                Fact::LinkRate,
+            ],
             Teller::Core => &[Fact::Transmitter],
             // Signal and rate are those of what is overheard.
             Teller::Monitor => &[
@@ -117,15 +130,16 @@ pub fn told(tellers: &[Teller]) -> Vec<Fact> {
 
 /// That `who` requires a fact which is not known at a place, and where it is.
 pub(crate) fn missing(who: &str, fact: Fact, place: &str, parts: bool) -> String {
-    let knows = |t: &Teller| t.tells().contains(&fact) && (!parts || t.tells_parts());
-    let known: Vec<&str> = Teller::ALL
-        .iter()
-        .filter(|t| knows(t))
-        .map(|t| t.place())
-        .collect();
-    let elsewhere = match known.as_slice() {
+    let elsewhere = elsewhere(fact, parts);
+    format!("{who} requires {fact}, which is not known in {place}; {elsewhere}")
+}
+
+/// Where a fact is known.
+pub(crate) fn elsewhere(fact: Fact, parts: bool) -> String {
+    let knows = |t: &&Teller| t.tells().contains(&fact) && (!parts || t.tells_parts());
+    let known = Teller::ALL.iter().filter(knows).map(|t| t.place());
+    match known.collect::<Vec<_>>().as_slice() {
         [] => String::from("no substrate tells it so far"),
         known => format!("it is in {}", known.join(", ")),
-    };
-    format!("{who} requires {fact}, which is not known in {place}; {elsewhere}")
+    }
 }

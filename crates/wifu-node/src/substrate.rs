@@ -1,7 +1,7 @@
 //! In which worlds a protocol can act.
 
 use crate::Protocol;
-use crate::facts::{Teller, missing, told};
+use crate::facts::{Teller, elsewhere, missing, told};
 use core::str::FromStr;
 use wifu_engine::composition::Problem;
 use wifu_engine::{Blueprint, ConfigError, Fact};
@@ -28,13 +28,13 @@ impl Substrate {
         Substrate::Live,
     ];
 
-    /// Who tells facts there; a scenario of the simulator may have one kind of link only.
+    /// Who may tell facts there: a scenario of the simulator may have one kind of link only, and a
+    /// daemon no monitor interface.
     pub const fn tellers(self) -> &'static [Teller] {
         match self {
             Substrate::Sim => &[Teller::Radios, Teller::Wires],
             Substrate::Mock => &[Teller::Mock],
-            Substrate::Emu => &[Teller::Emu],
-            Substrate::Live => &[Teller::Live],
+            Substrate::Emu | Substrate::Live => &[Teller::Live, Teller::LiveMonitor],
         }
     }
 
@@ -84,11 +84,9 @@ impl Protocol {
     /// What the substrate cannot give, who needs it, and where it is to be had.
     pub fn acts_on(&self, substrate: Substrate) -> Result<(), ConfigError> {
         let name = &self.ends.name;
-        let only = "`wifu sim` only so far";
         let nodes = "`wifu sim` and `wifu daemon --serve`";
         let mut problems = Vec::new();
         let handlers: Vec<&str> = self.handlers.handlers.iter().map(|h| &*h.name).collect();
-        let sim = substrate == Substrate::Sim;
         let hops = substrate != Substrate::Mock;
         if !hops && !handlers.is_empty() {
             problems.push(Problem {
@@ -109,16 +107,17 @@ impl Protocol {
                 ),
             });
         }
-        for part in overhearing(&self.ends).filter(|_| !sim) {
-            problems.push(Problem {
-                key: format!("protocol.{name}"),
-                what: format!(
-                    "{part} hears frames for other stations, which it is shown in {only}"
-                ),
-            });
-        }
         let place = format!("`wifu {}`", substrate.command());
-        problems.extend(self.lacks(&place, &told(substrate.tellers())));
+        let told = told(substrate.tellers());
+        let deaf = !told.contains(&Fact::Overheard);
+        problems.extend(overhearing(&self.ends).filter(|_| deaf).map(|part| Problem {
+            key: format!("protocol.{name}"),
+            what: format!(
+                "{part} hears frames for other stations, which it is not shown in {place}; {}",
+                elsewhere(Fact::Overheard, true)
+            ),
+        }));
+        problems.extend(self.lacks(&place, &told));
         fine(problems)
     }
 

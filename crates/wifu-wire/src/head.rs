@@ -248,7 +248,7 @@ impl Head {
 }
 
 /// What came with the frame: the radio's account, and what local handlers noted.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct FrameFacts {
     /// Received signal strength, dBm.
     pub rssi_dbm: Option<i8>,

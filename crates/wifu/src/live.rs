@@ -9,6 +9,7 @@ use crate::limits::allow_descriptors;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use core::net::Ipv4Addr;
+use rustix::process::{Signal, set_parent_process_death_signal};
 use wifu_engine::EndpointConfig;
 use wifu_linux::clean::{Options as CleanOptions, clean as remove};
 use wifu_linux::daemon::{CarrierConfig, Daemon, DaemonConfig};
@@ -71,6 +72,10 @@ pub struct DaemonArgs {
     /// this host and those that the host relays; repeat for more
     #[arg(long, value_name = "PROTOCOL")]
     serve: Vec<String>,
+    /// --serve: a monitor interface beside the radio, such as mon0: shows what is overheard, signal
+    /// and rate of frames, and what became of those that left
+    #[arg(long, value_name = "DEVICE", requires = "serve")]
+    monitor: Option<String>,
     #[command(flatten)]
     known: Known,
     /// When busy, let packets gather, for this long at most ("0 s" switches off)
@@ -83,6 +88,9 @@ pub struct DaemonArgs {
     /// ... and of packets that come
     #[arg(long, value_name = "FAULTS")]
     faults_in: Option<FaultConfig>,
+    /// End when the process that started it does
+    #[arg(long, hide = true)]
+    ends_with_parent: bool,
     /// Most connections at once
     #[arg(long, default_value_t = 65_536, value_parser = at_least_one)]
     max_connections: usize,
@@ -210,12 +218,17 @@ fn serve(
         },
         registry: registry.clone(),
         serve: args.serve.clone(),
+        monitor: args.monitor.clone(),
     };
     // There is one for each connection, and the usual 1024 are soon gone.
     allow_descriptors(None);
     wifu_linux::sys::large_buffers_from_kernel();
     let daemon = Daemon::open(config)?;
     give_up_privileges(&socket)?;
+    if args.ends_with_parent {
+        // Other identities than those that it began with would forget it.
+        set_parent_process_death_signal(Some(Signal::TERM)).context("following the parent")?;
+    }
     tracing::info!("ready: applications reach it at {}", socket.display());
     let signal = daemon.run()?;
     tracing::info!("ended by signal {signal}");

@@ -11,8 +11,8 @@ use wifu_wire::{Rate, Span, Time};
 /// Files are read again after this time.
 const FRESH: Span = Span(5_000_000);
 
-/// This node, for handlers.
-pub(crate) struct Here {
+/// What is known of the link by its driver.
+pub(crate) struct Driver {
     node: u16,
     dir: Option<PathBuf>,
     facts: Cell<LinkFacts>,
@@ -20,9 +20,9 @@ pub(crate) struct Here {
     written: Cell<Option<SystemTime>>,
 }
 
-impl Here {
-    pub(crate) fn new(node: u16, dir: Option<PathBuf>, first: Span) -> Here {
-        Here {
+impl Driver {
+    pub(crate) fn new(node: u16, dir: Option<PathBuf>, first: Span) -> Driver {
+        Driver {
             node,
             dir,
             facts: Cell::new(LinkFacts {
@@ -92,7 +92,7 @@ fn number(path: &Path) -> Option<Span> {
     Some(Span(us.saturating_mul(1000)))
 }
 
-impl Site for Here {
+impl Site for Driver {
     fn node(&self) -> u16 {
         self.node
     }
@@ -127,7 +127,7 @@ mod tests {
     fn the_drivers_delay_is_read_again_in_time_and_an_idle_driver_is_seen() {
         let dir = std::env::temp_dir().join(format!("wifu-facts-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
-        let here = Here::new(3, Some(dir.clone()), Span(681_500));
+        let here = Driver::new(3, Some(dir.clone()), Span(681_500));
         let ms = |n: u64| Time(n * 1_000_000);
         here.refresh(ms(1));
         assert_eq!(here.link().reported(ms(1)).0, Span(681_500));
@@ -152,7 +152,7 @@ mod tests {
     fn reports_of_the_radio_count_unless_the_driver_tells_its_delay() {
         let ms = |n: u64| Time(n * 1_000_000);
         let rate = Rate(6_000_000);
-        let here = Here::new(3, None, Span(681_500));
+        let here = Driver::new(3, None, Span(681_500));
         as_declared(&here.link(), Teller::Core);
         here.set_queued(2);
         here.reported(ms(5), Some(Span(4_000)), Some(rate));
@@ -169,7 +169,7 @@ mod tests {
         };
         assert_eq!(here.link(), wanted);
         as_declared(&here.link(), Teller::Monitor);
-        let told = Here::new(3, Some(PathBuf::from("/nonexistent")), Span(681_500));
+        let told = Driver::new(3, Some(PathBuf::from("/nonexistent")), Span(681_500));
         told.reported(ms(5), Some(Span(4_000)), Some(rate));
         let facts = told.link();
         assert_eq!((facts.delay, facts.sample), (None, None));

@@ -8,11 +8,11 @@
 mod account;
 pub mod config;
 mod ear;
-mod facts;
+pub(crate) mod facts;
 mod fallback;
 mod message;
-mod monitor;
-mod pending;
+pub(crate) mod monitor;
+pub(crate) mod pending;
 mod queue;
 mod repair;
 pub mod report;

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use wifu_core::Hook;
 use wifu_wire::dot11::{self, Dot11Error, Mac};
 use wifu_wire::radiotap::{self, Radiotap};
-use wifu_wire::{Neighbour, Rate, Span, Time};
+use wifu_wire::{FrameFacts, Neighbour, Rate, Span, Time};
 
 /// linux/if_packet.h: frames that are sent, not heard.
 const PACKET_OUTGOING: u32 = 4;
@@ -29,13 +29,12 @@ const LOOK_AGAIN: Span = Span(1_000_000_000);
 pub(crate) enum Sight<'a> {
     /// A frame for another station.
     Overheard {
-        /// Who transmitted it.
-        from: Option<Neighbour>,
-        rssi_dbm: Option<i8>,
-        rate: Option<Rate>,
+        facts: FrameFacts,
         /// From the IP header on.
         packet: &'a [u8],
     },
+    /// A frame for this one.
+    ForUs { facts: FrameFacts, packet: &'a [u8] },
     /// The driver is done with a frame of ours.
     Reported {
         /// The packet, if it was one that we let go, and the time since.
@@ -73,16 +72,22 @@ impl Account {
         self.unknown && now - self.looked >= LOOK_AGAIN
     }
 
-    /// A packet is let go at a hook.
-    pub(crate) fn let_go(&mut self, packet: &[u8], gone: Gone) {
+    /// A packet is let go at a hook; whether a report is waited for.
+    pub(crate) fn let_go(&mut self, packet: &[u8], gone: Gone) -> bool {
         let leaves = matches!(gone.hook, Hook::Output | Hook::Forward | Hook::Postrouting);
         let elsewhere = !self.radios.is_empty() && !self.radios.contains(&gone.device);
-        if leaves
-            && !elsewhere
-            && let Some(hash) = hash_of(packet)
-        {
-            self.pending.add(hash, gone);
+        match hash_of(packet) {
+            Some(hash) if leaves && !elsewhere => {
+                self.pending.add(hash, gone);
+                true
+            }
+            _ => false,
         }
+    }
+
+    /// The tickets of packets for whose report nobody waits any longer.
+    pub(crate) fn take_lost(&mut self) -> impl Iterator<Item = u64> + '_ {
+        self.pending.take_left()
     }
 
     /// Packets let go towards the radio and not reported yet.
@@ -133,18 +138,20 @@ impl Account {
 
     fn overheard<'a>(&mut self, header: &Radiotap, data: &dot11::Data<'a>) -> Option<Sight<'a>> {
         let (to, from) = (data.header.receiver, data.header.transmitter);
-        let ours = to[0] & 1 == 1 || self.own.contains_key(&to) || self.own.contains_key(&from);
-        if ours || data.kind != dot11::IPV4 {
-            self.counters.other += 1;
-            return None;
-        }
-        self.counters.overheard += 1;
-        Some(Sight::Overheard {
-            from: Neighbour::new(self.device(), from),
+        let facts = FrameFacts {
+            transmitter: Neighbour::new(self.device(), from),
             rssi_dbm: header.signal_dbm,
             rate: header.rate,
-            packet: data.packet,
-        })
+            ..FrameFacts::NONE
+        };
+        let (for_us, packet) = (self.own.contains_key(&to), data.packet);
+        if data.kind != dot11::IPV4 || to[0] & 1 == 1 || self.own.contains_key(&from) || for_us {
+            self.counters.other += 1;
+            let told = for_us && data.kind == dot11::IPV4;
+            return told.then_some(Sight::ForUs { facts, packet });
+        }
+        self.counters.overheard += 1;
+        Some(Sight::Overheard { facts, packet })
     }
 
     fn reported<'a>(
@@ -365,14 +372,19 @@ mod tests {
     fn only_frames_for_others_are_overheard() {
         let mut a = account();
         let told = heard(NEAR, FAR, None, 7);
-        let wanted = Sight::Overheard {
-            from: Neighbour::new(5, NEAR),
+        let facts = FrameFacts {
+            transmitter: Neighbour::new(5, NEAR),
             rssi_dbm: Some(-70),
             rate: Some(RATE),
-            packet: &packet(7),
+            ..FrameFacts::NONE
         };
+        let packet = &packet(7);
+        let wanted = Sight::Overheard { facts, packet };
         assert_eq!(a.read(&told, Time(5)), Some(wanted));
-        for (from, to) in [(NEAR, US), (NEAR, [0xFF; 6]), (US, FAR)] {
+        let told = heard(NEAR, US, None, 7);
+        let for_us = Sight::ForUs { facts, packet };
+        assert_eq!(a.read(&told, Time(5)), Some(for_us));
+        for (from, to) in [(NEAR, [0xFF; 6]), (US, FAR)] {
             assert_eq!(a.read(&heard(from, to, None, 7), Time(5)), None);
         }
         assert_eq!((a.counters.overheard, a.counters.other), (1, 3));

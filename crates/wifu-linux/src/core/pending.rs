@@ -43,6 +43,8 @@ pub(crate) struct Pending {
     counts: BTreeMap<u32, u32>,
     /// Packets that left the list without a report.
     lost: u64,
+    /// Their tickets, until somebody takes them.
+    left: Vec<u64>,
     matched_at: Time,
 }
 
@@ -109,6 +111,11 @@ impl Pending {
         self.lost
     }
 
+    /// The tickets of those that left without a report since the last call.
+    pub fn take_left(&mut self) -> std::vec::Drain<'_, u64> {
+        self.left.drain(..)
+    }
+
     fn drop_older(&mut self, is_old: impl Fn(Time) -> bool) {
         while let Some(first) = self.entries.front() {
             match first {
@@ -120,8 +127,9 @@ impl Pending {
 
     /// Give up waiting for the report of the oldest.
     fn leave(&mut self) {
-        if self.take(0).is_some() {
+        if let Some(gone) = self.take(0) {
             self.lost += 1;
+            self.left.push(gone.ticket);
         }
         self.entries.pop_front();
         self.first += 1;

@@ -2,7 +2,7 @@
 
 use super::config::Settings;
 use super::ear::Ear;
-use super::facts::Here;
+use super::facts::Driver;
 use super::message::Queued;
 use super::monitor::{Monitor, Sight};
 use super::pending::Gone;
@@ -83,7 +83,7 @@ pub(crate) struct Worker {
     socket: Socket,
     ears: Vec<Ear>,
     monitor: Option<Monitor>,
-    here: Here,
+    here: Driver,
     held: BTreeMap<u64, Held>,
     held_most: usize,
     room: Vec<u8>,
@@ -100,7 +100,7 @@ impl Worker {
         (ears, monitor): (Vec<Ear>, Option<Monitor>),
         shared: Arc<Shared>,
     ) -> Worker {
-        let here = Here::new(
+        let here = Driver::new(
             settings.node,
             settings.delay_dir.clone(),
             settings.first_delay,
@@ -435,21 +435,16 @@ impl Worker {
                 return;
             }
             match sight {
-                Sight::Overheard {
-                    from,
-                    rssi_dbm,
-                    rate,
-                    packet,
-                } if overhears => {
+                Sight::Overheard { facts, packet } if overhears => {
                     let heard = Heard {
-                        from,
-                        rssi_dbm,
-                        rate,
+                        from: facts.transmitter,
+                        rssi_dbm: facts.rssi_dbm,
+                        rate: facts.rate,
                         packet,
                     };
                     result = self.judge_overheard(&heard);
                 }
-                Sight::Overheard { .. } => {}
+                Sight::Overheard { .. } | Sight::ForUs { .. } => {}
                 Sight::Reported {
                     packet,
                     delivered,
@@ -472,6 +467,7 @@ impl Worker {
             }
         });
         self.here.set_queued(monitor.account.queued());
+        monitor.account.take_lost().for_each(drop);
         self.monitor = Some(monitor);
         result.map(|()| seen)
     }

@@ -1,19 +1,25 @@
 //! A daemon's node.
 
+use super::air::{Air, Told};
 use super::{Came, Here, HopCounters, Known, Store};
 use crate::carrier;
+use crate::changes::Changes;
+use crate::core::report::MonitorCounters;
 use crate::names::TCP;
 use crate::net::{Arrival, Net};
+use crate::poller::{Event, Interest, Poller};
 use crate::settings::DaemonError;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 use wifu_core::{Chain, Ground, Verbs};
 use wifu_engine::descriptor::UNSERVED;
-use wifu_engine::{Endpoint, EndpointConfig, Ticket};
+use wifu_engine::{Blueprint, Endpoint, EndpointConfig, Ticket};
 use wifu_node::facts::told;
 use wifu_node::{
-    Catalog, LaneCounters, Lanes, LanesConfig, Node, Protocol, Registry, Substrate, tell_apart,
+    Catalog, LaneCounters, Lanes, LanesConfig, Node, Protocol, Registry, Substrate, Teller,
+    tell_apart,
 };
 use wifu_wire::{FrameFacts, Neighbour, Rng, Time};
 
@@ -23,22 +29,32 @@ pub(crate) struct Hop {
     /// Where packets are while handlers or lanes have them.
     store: Store,
     known: RefCell<Known>,
+    changes: Changes,
+    /// The kernel told of changes.
+    changed: bool,
+    /// What a monitor interface shows, if there is one.
+    air: Option<Air>,
+    told: Vec<Told>,
     counters: HopCounters,
+    /// Something is served: packets take their way over the node.
+    serves: bool,
     /// Packets that came before the node sees them, and who transmitted them.
     came: Vec<(Ticket, Option<Neighbour>)>,
 }
 
 impl Hop {
-    /// A node that serves these.
+    /// A node that serves these, with a monitor interface by name.
     ///
     /// # Errors
-    /// A handler that cannot act here, or what the route socket says.
+    /// A handler that cannot act here, what the monitor says, or what the route socket says.
     pub(crate) fn open(
         endpoint: EndpointConfig,
         registry: &Registry,
         served: &[Arc<Protocol>],
+        monitor: Option<&str>,
         mtu: usize,
     ) -> Result<Hop, DaemonError> {
+        let told = told(tellers(monitor.is_some()));
         // Several may have one hop half in common.
         let halves = tell_apart(served).map_err(DaemonError::Serve)?;
         let rng = Rng::new(endpoint.seed).split("node");
@@ -60,7 +76,7 @@ impl Hop {
         let ground = Ground {
             kinds: registry.kinds(),
             can: Verbs::ALL,
-            told: &told(Substrate::Live.tellers()),
+            told: &told,
         };
         let mut chain = Chain::new();
         for protocol in &halves {
@@ -74,19 +90,70 @@ impl Hop {
             node.set_lanes(lanes);
         }
         node.set_end(end);
+        let heard = |f: fn(&Blueprint) -> bool| served.iter().any(|p| f(&p.ends));
+        node.listen(heard(Blueprint::overhears), heard(|b| b.hears("status")));
+        let numbers = served.iter().map(|p| p.ends.number).collect();
+        let air = monitor.map(|device| {
+            let silent = |e| DaemonError::Serve(format!("--monitor {device}: {e}"));
+            Air::open(device, numbers).map_err(silent)
+        });
+        // Before the tables are read: what changes from here on is told.
+        let changes = Changes::open()?;
         Ok(Hop {
             node,
             store: Store::new(mtu),
             known: RefCell::new(Known::open()?),
+            changes,
+            changed: false,
+            air: air.transpose()?,
+            told: Vec::new(),
             counters: HopCounters::default(),
+            serves: !served.is_empty(),
             came: Vec::new(),
         })
+    }
+
+    /// Let `poller` watch what it listens to.
+    ///
+    /// # Errors
+    /// What the poller says.
+    pub(crate) fn attach(&self, poller: &Poller) -> io::Result<()> {
+        if self.serves {
+            poller.add(&self.changes, TOKEN + CHANGES, Interest::READ)?;
+        }
+        if let Some(air) = &self.air {
+            poller.add(air, TOKEN + AIR, Interest::READ)?;
+        }
+        Ok(())
+    }
+
+    /// The poller saw a descriptor of the node's ready. What the monitor shows is taken with what
+    /// comes.
+    pub(crate) fn on_event(&mut self, event: &Event) {
+        if event.token == TOKEN + CHANGES {
+            self.changed |= self.changes.any();
+        }
     }
 
     /// Whether packets meet nothing here but the end.
     #[inline]
     pub(crate) fn is_passed(&self) -> bool {
-        !self.node.mask().any()
+        !self.serves
+    }
+
+    /// Learn what changed in the kernel's tables: end and lanes are told of their ways anew.
+    pub(crate) fn look(&mut self, now: Time, net: &mut Net) {
+        if !core::mem::take(&mut self.changed) {
+            return;
+        }
+        self.known.get_mut().renew();
+        for peer in self.known.get_mut().told() {
+            if let Some(route) = self.known.get_mut().news(peer, now) {
+                self.end_mut().set_route(now, peer, route);
+            }
+        }
+        let (node, mut here) = self.at(now, net);
+        node.reroute(&mut here);
     }
 
     /// Indices of the interfaces by which it reaches others.
@@ -112,6 +179,7 @@ impl Hop {
             known: &self.known,
             net,
             counters: &mut self.counters,
+            air: self.air.as_mut(),
         };
         (&mut self.node, here)
     }
@@ -138,13 +206,34 @@ impl Hop {
         }
     }
 
-    /// What was taken meets the node.
+    /// What the monitor showed and what was taken meets the node.
     pub(crate) fn arrive(&mut self, now: Time, net: &mut Net) {
+        if let Some(air) = &mut self.air {
+            air.listen(now, &mut self.store, &mut self.told);
+        }
+        let mut told = core::mem::take(&mut self.told);
+        for told in told.drain(..) {
+            let (node, mut here) = self.at(now, net);
+            let ticket = match told {
+                Told::Overheard(ticket, facts) => {
+                    node.overhear(&mut here, ticket, facts);
+                    ticket
+                }
+                Told::Reported(ticket, status) => {
+                    node.report(&mut here, ticket, &status);
+                    ticket
+                }
+            };
+            self.store.release(ticket);
+        }
+        self.told = told;
         let mut came = core::mem::take(&mut self.came);
         for (ticket, transmitter) in came.drain(..) {
+            let shown = self.air.as_mut();
+            let shown = shown.and_then(|air| air.signal(self.store.octets(ticket)));
             let facts = FrameFacts {
                 transmitter,
-                ..FrameFacts::NONE
+                ..shown.unwrap_or(FrameFacts::NONE)
             };
             let (node, mut here) = self.at(now, net);
             node.arrive(&mut here, ticket, facts);
@@ -185,6 +274,11 @@ impl Hop {
         self.counters
     }
 
+    /// What the monitor showed, if there is one.
+    pub(crate) fn monitor(&mut self) -> Option<MonitorCounters> {
+        self.air.as_mut().map(Air::counters)
+    }
+
     /// What lanes did, if there are any.
     pub(crate) fn lanes(&self) -> Option<LaneCounters> {
         self.node.lanes().map(Lanes::counters)
@@ -209,18 +303,42 @@ impl Hop {
     }
 }
 
+/// Marks tokens of the node: the upper half of a token, whose lower half says what it is.
+const TOKEN: u64 = 0x2000 << 48;
+const CHANGES: u64 = 0;
+const AIR: u64 = 1;
+
+/// Whether an event of the poller is the node's.
+pub(crate) fn is_hop_token(token: u64) -> bool {
+    token >> 48 == TOKEN >> 48
+}
+
+/// Where that is, for people.
+const PLACE: &str = "`wifu daemon` without `--monitor`";
+
+/// Who tells facts at the node of a daemon that serves.
+pub(crate) fn tellers(monitor: bool) -> &'static [Teller] {
+    match monitor {
+        true => &[Teller::Live, Teller::LiveMonitor],
+        false => &[Teller::Live],
+    }
+}
+
 /// The compositions that are served.
 pub(crate) fn served(
     registry: &Registry,
     names: &[String],
+    monitor: bool,
 ) -> Result<Vec<Arc<Protocol>>, DaemonError> {
     let mut served = Vec::new();
     for name in names {
         let protocol = registry.resolve_on(name, Substrate::Live)?;
-        if !protocol.has_hops() {
+        protocol.informed(PLACE, &told(tellers(monitor)))?;
+        if !monitor && !protocol.has_hops() && protocol.informed("", &[]).is_ok() {
             let name = &protocol.ends.name;
             return Err(DaemonError::Serve(format!(
-                "{name} brings nothing for nodes on the way: its ends need no --serve"
+                "{name} brings nothing for nodes on the way: without --monitor its ends need no \
+                 --serve"
             )));
         }
         if protocol.ends.number == TCP {

@@ -1,11 +1,12 @@
 //! What a daemon's node meets: packets in memory of its own, the kernel's routes and neighbours,
 //! and carriers as its ways.
 
+mod air;
 mod host;
 mod store;
 mod ways;
 
-pub(crate) use host::{Hop, served};
+pub(crate) use host::{Hop, is_hop_token, served};
 use store::{Came, Store};
 use ways::{Here, Known};
 

@@ -1,5 +1,6 @@
 //! The host's network as its node sees it: what [`wifu_node::Node`] asks for.
 
+use super::air::Air;
 use super::{Came, HopCounters, Store};
 use crate::carrier::neighbour;
 use crate::neighbours::{Neighbours, Way};
@@ -43,6 +44,8 @@ pub(crate) struct Known {
     local: Vec<Ipv4Addr>,
     /// Interfaces with addresses.
     interfaces: Vec<i32>,
+    /// What the end was told of the ways of its connections.
+    told: BTreeMap<Ipv4Addr, RouteFacts>,
 }
 
 impl Known {
@@ -51,22 +54,60 @@ impl Known {
     /// # Errors
     /// What the route socket says.
     pub(crate) fn open() -> io::Result<Known> {
-        let mut neighbours = Neighbours::open()?;
-        let ethernets = neighbours.ethernets()?;
-        let addresses = neighbours.local_addresses()?;
+        let mut known = Known {
+            neighbours: Neighbours::open()?,
+            ways: BTreeMap::new(),
+            stations: BTreeMap::new(),
+            local: Vec::new(),
+            interfaces: Vec::new(),
+            told: BTreeMap::new(),
+        };
+        known.interfaces = known.look()?;
+        Ok(known)
+    }
+
+    /// Learn this host's addresses; gives the interfaces that have any.
+    fn look(&mut self) -> io::Result<Vec<i32>> {
+        let ethernets = self.neighbours.ethernets()?;
+        let addresses = self.neighbours.local_addresses()?;
         let on_links = addresses.iter().filter(|(i, _)| ethernets.contains(i));
         let mut interfaces: Vec<i32> = on_links.clone().map(|(i, _)| *i).collect();
         interfaces.sort_unstable();
         interfaces.dedup();
         // Those on links first: by the first one headers name this host.
-        let mut local: Vec<Ipv4Addr> = on_links.map(|(_, a)| *a).collect();
-        local.extend(addresses.iter().map(|(_, a)| *a));
-        Ok(Known {
-            neighbours,
-            ways: BTreeMap::new(),
-            stations: BTreeMap::new(),
-            local,
-            interfaces,
+        self.local = on_links.map(|(_, a)| *a).collect();
+        self.local.extend(addresses.iter().map(|(_, a)| *a));
+        Ok(interfaces)
+    }
+
+    /// Something changed in the kernel's tables: it is asked again.
+    pub(crate) fn renew(&mut self) {
+        self.ways.clear();
+        if let Err(e) = self.look() {
+            tracing::warn!("this host's addresses are not known anew: {e}");
+        }
+    }
+
+    /// Those of whose ways the end was told.
+    pub(crate) fn told(&self) -> Vec<Ipv4Addr> {
+        self.told.keys().copied().collect()
+    }
+
+    /// What the end has to be told of the way to a peer, unless it knows.
+    pub(crate) fn news(&mut self, to: Ipv4Addr, now: Time) -> Option<RouteFacts> {
+        let route = self.route(to, now).unwrap_or_default();
+        if self.told.len() >= REMEMBERED {
+            self.told.clear();
+        }
+        (self.told.insert(to, route) != Some(route)).then_some(route)
+    }
+
+    fn route(&mut self, to: Ipv4Addr, now: Time) -> Option<RouteFacts> {
+        let way = self.way(to, now)?;
+        Some(RouteFacts {
+            next_hop: way.station.and_then(neighbour),
+            last_hop: way.hop == to,
+            ..RouteFacts::default()
         })
     }
 
@@ -137,9 +178,22 @@ pub(crate) struct Here<'a> {
     pub(crate) known: &'a RefCell<Known>,
     pub(crate) net: &'a mut Net,
     pub(crate) counters: &'a mut HopCounters,
+    pub(crate) air: Option<&'a mut Air>,
 }
 
 impl Here<'_> {
+    /// A packet left for an interface, if that is known.
+    fn left(&mut self, packet: Ticket, interface: Option<i32>) {
+        let octets = self.store.octets(packet);
+        let reported = |air: &mut Air| {
+            let device = interface.and_then(|i| u32::try_from(i).ok());
+            device.is_some_and(|device| air.left(self.now, packet, octets, device))
+        };
+        if !self.air.as_deref_mut().is_some_and(reported) {
+            self.store.release(packet);
+        }
+    }
+
     /// Hand a packet to a carrier.
     fn put(&mut self, packet: Ticket, by: By) -> Result<(), Lost> {
         let ip = self.ip(packet);
@@ -168,17 +222,17 @@ impl Ways for Here<'_> {
     }
 
     fn route(&self, to: Ipv4Addr) -> Option<RouteFacts> {
-        let way = self.known.borrow_mut().way(to, self.now)?;
-        Some(RouteFacts {
-            next_hop: way.station.and_then(neighbour),
-            last_hop: way.hop == to,
-            ..RouteFacts::default()
-        })
+        self.known.borrow_mut().route(to, self.now)
     }
 
-    /// The kernel says nothing of its queues and radios here.
-    fn link(&self, _: Option<Ipv4Addr>) -> LinkFacts {
-        LinkFacts::default()
+    fn link(&self, to: Option<Ipv4Addr>) -> LinkFacts {
+        let known = &mut *self.known.borrow_mut();
+        let way = to.and_then(|to| known.way(to, self.now));
+        let room = way.map(|way| self.net.link_room(way.station.map(|s| s.interface)));
+        LinkFacts {
+            room,
+            ..self.air.as_deref().map(Air::link).unwrap_or_default()
+        }
     }
 
     fn room(&mut self, to: Ipv4Addr) -> u32 {
@@ -212,6 +266,12 @@ impl Ways for Here<'_> {
         };
         ipv4::emit(&datagram.ip, datagram.len, room);
         self.store.set_len(packet, HEADER + datagram.len);
+        let to = datagram.ip.dst;
+        if datagram.conn.is_some()
+            && let Some(route) = self.known.borrow_mut().news(to, self.now)
+        {
+            end.set_route(self.now, to, route);
+        }
         let conn = datagram.conn.and_then(|id| end.conn(id));
         Some((packet, conn.map_or(Notes::EMPTY, |c| c.aside().notes)))
     }
@@ -313,9 +373,12 @@ impl Ways for Here<'_> {
 
     fn send(&mut self, packet: Ticket) -> Result<(), Lost> {
         let (_, dst) = ip::addresses(self.store.octets(packet));
-        let known = &mut *self.known.borrow_mut();
-        match known.way(dst, self.now) {
-            Some(way) => match (self.put(packet, By::Way(known.station(dst))), way.station) {
+        let (way, station) = {
+            let known = &mut *self.known.borrow_mut();
+            (known.way(dst, self.now), known.station(dst))
+        };
+        match way {
+            Some(way) => match (self.put(packet, By::Way(station)), way.station) {
                 // It was to confirm the neighbour, and the kernel is busy finding others.
                 (Err(_), Some(station)) => self.put(packet, By::Station(station))?,
                 (put, _) => put?,
@@ -324,7 +387,7 @@ impl Ways for Here<'_> {
             None if self.store.is_own(packet) => self.put(packet, By::Carrier)?,
             None => return Err(Lost::Route),
         }
-        self.store.release(packet);
+        self.left(packet, way.and_then(|w| w.station).map(|s| s.interface));
         Ok(())
     }
 
@@ -348,7 +411,10 @@ impl Ways for Here<'_> {
             }
             left?;
         }
-        self.store.release(packet);
+        // What is for all is reported once, by the first.
+        let first = self.known.borrow().interfaces.first().copied();
+        let interface = to.map(|to| i32::from(to.device.get())).or(first);
+        self.left(packet, interface);
         Ok(())
     }
 

@@ -103,8 +103,8 @@ mod tests {
 
     #[test]
     fn a_fact_is_listed_with_who_tells_it() {
-        let said = "  frame.rssi_dbm     received signal strength: wifu sim with radios, wifu core \
-                    --monitor";
+        let said = "  frame.rssi_dbm     received signal strength: wifu sim with radios, wifu daemon \
+                    --monitor, wifu core --monitor";
         assert_eq!(line(Fact::Rssi), said);
         assert!(line(Fact::TxPower).ends_with("transmit power: nowhere so far"));
         assert_eq!(json(Fact::Sense)["told"], json!(["wifu sim with radios"]));
