@@ -88,7 +88,7 @@ unit: ## all tests of the workspace, the style test included; the book's referen
 .PHONY: custom
 custom: ## the command built from a crate of somebody else (examples/custom), and its tests
 	@scripts/setup.sh test
-	$(CARGO) build --quiet --locked -p wifu
+	$(CARGO) build --quiet --locked -p wifu -p wifu-preload
 	cd examples/custom && CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) $(CARGO) fmt --check
 	cd examples/custom && CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) $(CARGO) clippy --quiet --locked --all-targets -- -D warnings
 	cd examples/custom && CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) $(CARGO) test --locked

@@ -14,8 +14,9 @@ use wifu_linux::bsd::Signals;
 use wifu_linux::emu::control::ask_socket;
 use wifu_linux::emu::{Emulation, Order, Overhear, RoutingKind, dry_run, socket_path};
 use wifu_linux::netns::RUN;
-use wifu_node::Registry;
+use wifu_node::{Registry, Substrate};
 
+mod daemons;
 mod map;
 mod options;
 mod programs;
@@ -137,6 +138,10 @@ pub struct Args {
     /// Wait until no other emulation runs on this host
     #[arg(long)]
     wait: bool,
+    /// Start a daemon on every host that runs what this composition brings for nodes on the way,
+    /// with the host's mon0; repeat for more
+    #[arg(long, value_name = "PROTOCOL")]
+    serve: Vec<String>,
     #[command(flatten)]
     known: Known,
     /// Set any key of the radio: radio.rate=6M
@@ -237,7 +242,10 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
         .without_time()
         .init();
     // For the programs on its hosts: better said before they run than by them.
-    args.known.with(registry)?;
+    let known = args.known.with(registry)?;
+    for protocol in &args.serve {
+        known.resolve_on(protocol, Substrate::Emu)?;
+    }
     let config = options::config(args)?;
     for note in &config.plan.notes {
         eprintln!("Note: {note}");
@@ -263,6 +271,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
     let emulation = Emulation::start(config)?;
     let mut session = session::Session::new(emulation, signals, args)?;
     let code = session.run(args)?;
+    let daemons = session.end();
     let status = session.ask(Order::Status)?;
     let text = if args.json {
         let all = json!({
@@ -276,6 +285,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
                 "run": args.run,
                 "status": status,
                 "tests": session.tests,
+                "daemons": daemons,
                 "nodes": session.ask(Order::Nodes)?,
                 "links": session.ask(Order::Links)?,
             }

@@ -13,6 +13,7 @@ use serde_json::{Map as Object, Value as Json, json};
 use wifu_linux::bsd::Signals;
 use wifu_linux::emu::{Emulation, Host, Order, Reply};
 
+use super::daemons::Daemons;
 use super::map::Map;
 use super::programs::{self, Ended};
 use super::{Args, Test};
@@ -20,11 +21,13 @@ use super::{Args, Test};
 /// What the prompt knows, in short.
 const WORDS: &str = "HOST COMMAND..., pingall, iperf A B [iperf3's words], links, dump, net, \
 snr A B DB, cut A B, restore [A B], pause N, resume N, restart N [SECONDS], move N X Y [Z], status, \
-map, xterm N, \
+map, xterm N, kill N, serve N, \
 sh COMMAND, source FILE, help, exit";
 
 /// An emulation and who asks for what.
 pub struct Session {
+    /// They end before their hosts.
+    daemons: Daemons,
     emulation: Emulation,
     signals: Signals,
     dilation: f64,
@@ -58,13 +61,17 @@ enum Then {
 impl Session {
     /// Nothing has been asked yet.
     pub fn new(emulation: Emulation, signals: Signals, args: &Args) -> anyhow::Result<Session> {
+        let told = args.known.told()?;
+        let folder = emulation.export().to_path_buf();
+        let daemons = Daemons::start(emulation.hosts(), &args.serve, &told, &folder)?;
         Ok(Session {
+            daemons,
             emulation,
             signals,
             dilation: args.dilation,
             name: args.name.clone(),
             quiet: args.json,
-            told: args.known.told()?,
+            told,
             input: Input::default(),
             ended: None,
             tests: json!({}),
@@ -104,6 +111,11 @@ impl Session {
             Some(number) => ExitCode::from(128 + number as u8),
             None => ExitCode::SUCCESS,
         })
+    }
+
+    /// End the daemons of hosts; gives their counters by host.
+    pub fn end(&mut self) -> Json {
+        self.daemons.end()
     }
 
     /// Have something done or told by the radio's thread.
@@ -264,6 +276,11 @@ impl Session {
             "dump" => self.say(&self.ask(Order::Nodes)?.to_string()),
             "map" => self.map()?,
             "xterm" => self.xterm(rest)?,
+            "kill" | "serve" => match rest {
+                [name] if first == "kill" => self.daemons.kill(name)?,
+                [name] => self.daemons.serve(name)?,
+                _ => bail!("{first} HOST: its daemon, of those that --serve started"),
+            },
             "sh" => {
                 let mut command = programs::shell(None, line["sh".len()..].trim_start())?;
                 self.foreground(&mut command)?;

@@ -1,0 +1,183 @@
+//! `--serve`: a daemon on every host, with the host's monitor interface.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Map as Object, Value as Json};
+use wifu_linux::emu::Host;
+
+/// How long a daemon may take to start, and to end.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often it is looked at.
+const LOOK: Duration = Duration::from_millis(10);
+/// What its log says when it serves, and what precedes its counters in the end.
+const READY: &str = "ready: ";
+const COUNTED: &str = "counted: ";
+
+/// The daemons of an emulation's hosts.
+pub struct Daemons {
+    all: Vec<Daemon>,
+    serve: Vec<String>,
+    told: Vec<(&'static str, OsString)>,
+}
+
+struct Daemon {
+    host: Host,
+    log: PathBuf,
+    /// None: it was killed, or has ended.
+    child: Option<Child>,
+}
+
+impl Daemons {
+    /// One on each host, with logs in `folder`/NODE/daemon.log; none if nothing is to be served.
+    ///
+    /// # Errors
+    /// One does not start: what it said.
+    pub fn start(
+        hosts: &[Host],
+        serve: &[String],
+        told: &[(&'static str, OsString)],
+        folder: &Path,
+    ) -> anyhow::Result<Daemons> {
+        let hosts = if serve.is_empty() { &[] } else { hosts };
+        let mut daemons = Daemons {
+            all: Vec::new(),
+            serve: serve.to_vec(),
+            told: told.to_vec(),
+        };
+        for host in hosts {
+            let log = folder.join(&host.name).join("daemon.log");
+            daemons.all.push(Daemon {
+                host: host.clone(),
+                log,
+                child: None,
+            });
+            // All start at once, and are waited for below.
+            daemons.spawn(daemons.all.len() - 1)?;
+        }
+        for daemon in &mut daemons.all {
+            daemon.is_ready()?;
+        }
+        Ok(daemons)
+    }
+
+    fn spawn(&mut self, i: usize) -> anyhow::Result<()> {
+        let daemon = &mut self.all[i];
+        let program = std::env::current_exe().context("finding the wifu executable")?;
+        let log = File::create(&daemon.log)
+            .with_context(|| format!("creating {}", daemon.log.display()))?;
+        let mut command = daemon.host.namespace.command(program)?;
+        command.args(["daemon", "--monitor", "mon0", "--ends-with-parent"]);
+        for protocol in &self.serve {
+            command.arg("--serve").arg(protocol);
+        }
+        command.envs(self.told.iter().cloned());
+        command.env("WIFU_LOG", "info");
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        // A Ctrl-C at the prompt is for the command that runs there.
+        command.stderr(log).process_group(0);
+        daemon.child = Some(command.spawn().context("wifu daemon")?);
+        Ok(())
+    }
+
+    fn index(&self, host: &str) -> anyhow::Result<usize> {
+        let found = self.all.iter().position(|d| d.host.name == host);
+        found.with_context(|| format!("no daemon is on \"{host}\": wifu emu --serve PROTOCOL"))
+    }
+
+    /// Kill a host's daemon, so that it ends at once and undoes nothing.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn kill(&mut self, host: &str) -> anyhow::Result<()> {
+        let i = self.index(host)?;
+        let Some(mut child) = self.all[i].child.take() else {
+            bail!("the daemon of {host} does not run");
+        };
+        child.kill().context("killing a daemon")?;
+        child.wait().context("waiting for a daemon")?;
+        Ok(())
+    }
+
+    /// Start a host's daemon again.
+    ///
+    /// # Errors
+    /// It runs, or does not start.
+    pub fn serve(&mut self, host: &str) -> anyhow::Result<()> {
+        let i = self.index(host)?;
+        if self.all[i].runs() {
+            bail!("the daemon of {host} runs");
+        }
+        self.spawn(i)?;
+        self.all[i].is_ready()
+    }
+
+    /// End all; gives the counters of each by its host's name, null of one that was killed.
+    pub fn end(&mut self) -> Json {
+        for child in self.all.iter_mut().filter_map(|d| d.child.as_ref()) {
+            if let Some(pid) = Pid::from_raw(child.id() as i32) {
+                // One that has just ended is not there any more.
+                let _ = kill_process(pid, Signal::TERM);
+            }
+        }
+        let counted = self.all.iter_mut().map(|daemon| {
+            let name = daemon.host.name.clone();
+            (name, daemon.ended().unwrap_or(Json::Null))
+        });
+        Json::Object(counted.collect::<Object<_, _>>())
+    }
+}
+
+impl Drop for Daemons {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Daemon {
+    fn runs(&mut self) -> bool {
+        let child = self.child.as_mut();
+        child.is_some_and(|child| matches!(child.try_wait(), Ok(None)))
+    }
+
+    fn said(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Wait until it serves.
+    fn is_ready(&mut self) -> anyhow::Result<()> {
+        let limit = Instant::now() + PATIENCE;
+        while !self.said().contains(READY) {
+            if !self.runs() || Instant::now() > limit {
+                let said = self.said();
+                let last = said.lines().last().unwrap_or("it says nothing");
+                bail!("the daemon of {} does not start: {last}", self.host.name);
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// It was told to end: its counters.
+    fn ended(&mut self) -> Option<Json> {
+        let mut child = self.child.take()?;
+        let limit = Instant::now() + PATIENCE;
+        while matches!(child.try_wait(), Ok(None)) {
+            if Instant::now() > limit {
+                let _ = child.kill();
+                let _ = child.wait();
+                break;
+            }
+            std::thread::sleep(LOOK);
+        }
+        let said = self.said();
+        let line = said.lines().rev().find_map(|l| l.split_once(COUNTED));
+        serde_json::from_str(line?.1).ok()
+    }
+}

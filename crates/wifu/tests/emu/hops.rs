@@ -1,0 +1,79 @@
+//! `--serve`: daemons on all hosts run what a composition brings, and touch nothing else.
+
+use super::*;
+
+/// Snoop on every node; a number of its own.
+const SNOOPED: &str = "[protocol.snooped]\nextends = \"tcp-newreno\"\nnumber = 245\n\
+    [handlers.snooped]\nchain = [\"snoop\"]\n";
+
+#[test]
+fn snoop_resends_on_a_relay_and_all_else_is_the_kernels() {
+    if !privileged() {
+        return;
+    }
+    let _alone = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    let dir = Scratch::new("hops");
+    let file = dir.0.join("own.toml");
+    std::fs::write(&file, SNOOPED).expect("a file");
+    let peer = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/emu/peer.py");
+    let over = format!("{WIFU} exec -p snooped -- python3 {peer}");
+    let kernel = format!("python3 {peer}");
+    let (said, rules) = (dir.0.join("said"), dir.0.join("rules"));
+    let (said, rules) = (said.display(), rules.display());
+    // One frame in ten or so is lost on the last link, and not repeated.
+    let lines = format!(
+        "n2 nft list ruleset >{rules}.before\n\
+         snr n2 n3 15.6\n\
+         n3 {over} serve 10.0.0.3 7000 >{said}.server & echo $! >>{said}.pids; \
+            until grep -q listening {said}.server; do sleep 0.05; done\n\
+         n3 {kernel} serve 10.0.0.3 7001 >{said}.kernel & echo $! >>{said}.pids; \
+            until grep -q listening {said}.kernel; do sleep 0.05; done\n\
+         n1 {over} send 10.0.0.3 7000 300000 60 >{said}.client\n\
+         n1 {kernel} send 10.0.0.3 7001 100000 60 >{said}.clientk\n\
+         n1 ping -c3 -i0.2 10.0.0.2 >{said}.ping\n\
+         n2 for p in $(ip netns pids $(ip netns identify)); do \
+            grep -qx wifu /proc/$p/comm && grep Cap /proc/$p/status; done >{said}.caps\n\
+         n2 nft list ruleset >{rules}.after\n\
+         n3 kill $(cat {said}.pids)\n"
+    );
+    let label = format!("t-hops-{}", std::process::id());
+    let mut emu = Command::new(WIFU);
+    emu.args(["emu", "--share", "--name", &label, "--json"]);
+    emu.args([
+        "--topo",
+        "linear,3,rate=24M,attempts=1",
+        "--serve",
+        "snooped",
+    ]);
+    let mut emu = emu
+        .arg("--file")
+        .arg(&file)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("wifu emu");
+    let mut stdin = emu.stdin.take().expect("piped");
+    stdin.write_all(lines.as_bytes()).expect("lines");
+    drop(stdin);
+    let output = emu.wait_with_output().expect("it ends");
+    assert!(output.status.success());
+    let all: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let read = |name: &str| std::fs::read_to_string(dir.0.join(name)).expect(name);
+    assert_eq!(read("said.client").trim(), "exact");
+    assert_eq!(read("said.clientk").trim(), "exact");
+    assert!(read("said.ping").contains(" 0% packet loss"));
+    let caps = read("said.caps");
+    assert!(caps.contains("CapEff"), "the daemon is found");
+    for line in caps.lines().filter(|l| !l.starts_with("CapBnd")) {
+        assert!(line.ends_with("\t0000000000000000"), "{line}");
+    }
+    assert_eq!(read("rules.before"), read("rules.after"));
+    let relay = &all["wifu"]["daemons"]["n2"];
+    let snoop = &relay["handlers"][0];
+    println!("{snoop}");
+    assert!(
+        snoop["counts"]["resent"].as_u64().expect("a count") > 5,
+        "{snoop}"
+    );
+    assert_eq!(relay["packets"]["route"], 0);
+}

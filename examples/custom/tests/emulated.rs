@@ -1,0 +1,237 @@
+//! The protocols of this crate between the kernels of emulated hosts, with a daemon on each: what
+//! `wifu emu --serve` starts. Needs root.
+
+use std::io::Write;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard};
+
+use serde_json::Value;
+use wifu_sim::mesh::Simulation;
+use wifu_sim::outcome::Outcome;
+use wifu_sim::scenario::Scenario;
+
+const CUSTOM: &str = env!("CARGO_BIN_EXE_custom");
+/// What a plan of the simulator and the emulation have in common.
+const ROW: &str = "linear,4,rate=24M";
+
+/// Emulations make each other late.
+static ONE: Mutex<()> = Mutex::new(());
+
+/// A folder for what programs say, removed in the end.
+struct Run {
+    dir: PathBuf,
+    label: String,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Run {
+    fn new(name: &str) -> Run {
+        let alone = ONE.lock().unwrap_or_else(|e| e.into_inner());
+        let label = format!("t-{name}-{}", std::process::id());
+        let dir = std::env::temp_dir().join(format!("custom-{label}"));
+        std::fs::create_dir(&dir).expect("a folder");
+        Run {
+            dir,
+            label,
+            _alone: alone,
+        }
+    }
+
+    /// A line for the prompt: a program on a host over a protocol, in the background. The first host
+    /// asks the last one: octets of question and answer.
+    fn peer(&self, host: u8, protocol: &str, octets: [u32; 2]) -> String {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peer.py");
+        let (said, [out, back]) = (self.said(host), octets);
+        let said = said.display();
+        let run = format!("{CUSTOM} exec -p {protocol} -- python3 {script}");
+        match host {
+            4 => format!(
+                "n4 {run} serve 10.0.0.4 7000 {out} {back} >{said} 2>&1 & \
+                 until grep -q listening {said}; do sleep 0.05; done\n"
+            ),
+            _ => format!("n{host} {run} connect 10.0.0.4 7000 {out} {back} >{said} 2>&1 &\n"),
+        }
+    }
+
+    /// Wait until both have said how it ended.
+    fn waits(&self) -> String {
+        let done = [1, 4].map(|host| format!("grep -q ' s$' {}", self.said(host).display()));
+        let [a, b] = done;
+        format!("sh for i in $(seq 600); do {a} && {b} && break; sleep 0.1; done\n")
+    }
+
+    fn said(&self, host: u8) -> PathBuf {
+        self.dir.join(format!("n{host}"))
+    }
+
+    /// Let an emulation obey these lines; its outcome.
+    fn emulate(&self, topology: &str, protocol: &str, lines: &str) -> Value {
+        let mut emu = Command::new(CUSTOM);
+        emu.args(["emu", "--share", "--name", &self.label, "--topo", topology]);
+        let mut emu = emu
+            .args(["--serve", protocol, "--json"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("emu");
+        let mut stdin = emu.stdin.take().expect("piped");
+        stdin.write_all(lines.as_bytes()).expect("a line");
+        drop(stdin);
+        let output = emu.wait_with_output().expect("emu ends");
+        assert!(output.status.success());
+        let all: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        for host in [1, 4] {
+            let said = std::fs::read_to_string(self.said(host)).expect("a program's words");
+            assert!(said.contains("exact "), "n{host}: {said}");
+            println!("n{host}: {said}");
+        }
+        all["wifu"].clone()
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        match std::thread::panicking() {
+            true => eprintln!("what was said is kept in {}", self.dir.display()),
+            false => drop(std::fs::remove_dir_all(&self.dir)),
+        }
+    }
+}
+
+/// Whether namespaces can be made. A test that can't run fails, unless that is asked for.
+fn privileged() -> bool {
+    let root = std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0);
+    let skip = std::env::var_os("WIFU_SKIP_PRIVILEGED").is_some_and(|v| v == "1");
+    assert!(
+        root || skip,
+        "this test makes network namespaces and needs root"
+    );
+    root
+}
+
+fn number(of: &Value, key: &str) -> u64 {
+    of[key].as_u64().unwrap_or_else(|| panic!("{key} in {of}"))
+}
+
+/// The same transfer in the simulator.
+fn simulate(protocol: &str, bytes: u32) -> Outcome {
+    let text = format!(
+        "[topology]\nwords = \"{ROW}\"\n[stop]\ntime = \"60s\"\n[[flow]]\nfrom = \"n1\"\n\
+         to = \"n4\"\nprotocol = \"{protocol}\"\napp = \"file\"\nbytes = \"{bytes}\"\n"
+    );
+    let scenario = Scenario::from_toml(&text).unwrap_or_else(|e| panic!("{e}"));
+    let registry = custom::register(wifu::standard());
+    let simulation = Simulation::new(&scenario, &registry);
+    let mut simulation = simulation.unwrap_or_else(|e| panic!("{e}"));
+    simulation.run();
+    simulation.outcome()
+}
+
+#[test]
+fn lanes_between_kernels_do_what_they_do_in_the_simulator() {
+    if !privileged() {
+        return;
+    }
+    let run = Run::new("hop");
+    let sends = [300_000, 0];
+    let lines = run.peer(4, "hop", sends) + &run.peer(1, "hop", sends) + &run.waits();
+    let emulated = run.emulate(ROW, "hop", &lines);
+    let simulated = simulate("hop", sends[0]);
+    assert!(simulated.flows[0].finished);
+    for (node, name) in ["n1", "n2", "n3"].into_iter().enumerate() {
+        let (daemon, node) = (&emulated["daemons"][name], &simulated.nodes[node]);
+        let lanes = &daemon["lanes"];
+        let there = node.lanes.expect("lanes");
+        println!("{name}: {lanes} {there:?}");
+        assert_eq!(number(lanes, "taken"), there.taken, "{name}");
+        assert_eq!(number(lanes, "opened"), there.opened, "{name}");
+        // Only custody of the last hop sends copies, as often as its own clock says.
+        let (sent, copies) = (number(lanes, "sent"), number(lanes, "copies"));
+        assert_eq!(copies > 0, there.copies > 0, "{name}");
+        assert_eq!(copies == 0, sent == there.taken, "{name}");
+        for none in ["full", "strangers", "unlaned", "returned"] {
+            assert_eq!(number(lanes, none), 0, "{name}: {none}");
+        }
+    }
+    let first = &emulated["daemons"]["n1"];
+    assert_eq!(
+        number(&first["lanes"], "most"),
+        8,
+        "the lane fills: credits hold it"
+    );
+    assert!(number(&first["monitor"], "overheard") > 209, "{first}");
+    let [reported, lost] = ["reported", "lost"].map(|key| number(&first["monitor"], key));
+    assert!(reported >= 209 && lost == 0, "{first}");
+}
+
+#[test]
+fn an_answer_comes_while_a_relay_is_killed_and_started_again() {
+    if !privileged() {
+        return;
+    }
+    let run = Run::new("kill");
+    let sends = [100, 2_000_000];
+    let lines = run.peer(4, "hop", sends)
+        + &run.peer(1, "hop", sends)
+        + "sh sleep 1\nkill n2\nsh sleep 1\nserve n2\n"
+        + &run.waits();
+    let emulated = run.emulate(ROW, "hop", &lines);
+    // The one that was started again has lanes of its own.
+    let relay = &emulated["daemons"]["n2"];
+    assert!(number(&relay["lanes"], "taken") > 100, "{relay}");
+}
+
+#[test]
+fn a_handler_on_kernels_raises_the_word_that_sets_the_rate() {
+    if !privileged() {
+        return;
+    }
+    let run = Run::new("rated");
+    let sends = [200_000, 0];
+    let lines = run.peer(4, "rated", sends) + &run.peer(1, "rated", sends) + &run.waits();
+    let emulated = run.emulate(ROW, "rated", &lines);
+    for name in ["n1", "n2", "n3"] {
+        let handler = &emulated["daemons"][name]["handlers"][0];
+        println!("{name}: {handler}");
+        assert_eq!(handler["name"], "delay-collector");
+        // Every data packet and at least one feedback pass.
+        assert!(
+            number(handler, "packets") > 200_000 / 1_460,
+            "{name}: {handler}"
+        );
+        assert!(number(handler, "changed") > 100, "{name}: {handler}");
+    }
+}
+
+#[test]
+fn a_part_reads_the_signal_of_frames_for_its_own_host() {
+    if !privileged() {
+        return;
+    }
+    let run = Run::new("paced");
+    let sends = [150_000, 0];
+    let watched = run.dir.join("watched");
+    let watched = watched.display();
+    let lines = run.peer(4, "paced", sends)
+        + &run.peer(1, "paced", sends)
+        + &format!("n1 timeout 2 {CUSTOM} ss --watch --json --interval 0.1 >{watched} 2>&1\n")
+        + &run.waits();
+    run.emulate(ROW, "paced", &lines);
+    let text = std::fs::read_to_string(run.dir.join("watched")).expect("a file");
+    let seen = |name: &str| {
+        text.lines().rev().find_map(|line| {
+            let line: Value = serde_json::from_str(line).ok()?;
+            let values = line["values"].as_object()?.clone();
+            values
+                .iter()
+                .find(|(n, v)| n.ends_with(name) && v.is_number())
+                .map(|(_, v)| v.as_f64())
+        })
+    };
+    println!("{:?} {:?}", seen("rssi_dbm"), seen(".hops"));
+    let rssi = seen("rssi_dbm").flatten().expect("a signal");
+    assert!((-90.0..-20.0).contains(&rssi), "{rssi} dBm");
+    assert_eq!(seen(".hops").flatten(), Some(3.0));
+}
