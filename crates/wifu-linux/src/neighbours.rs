@@ -30,6 +30,7 @@ const NLMSG_DONE: u16 = 3;
 const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
 const ARPHRD_ETHER: u16 = 1;
+const IFLA_MTU: u16 = 4;
 const RTM_NEWADDR: u16 = 20;
 const RTM_GETADDR: u16 = 22;
 const IFA_LOCAL: u16 = 2;
@@ -50,6 +51,8 @@ const AF_INET: u8 = 2;
 /// How packets to a destination leave, by the kernel's routes and neighbour table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Way {
+    /// The interface.
+    pub interface: i32,
     /// The next hop; the destination itself if it is on the link.
     pub hop: Ipv4Addr,
     /// Its station, as far as the kernel has resolved it.
@@ -140,7 +143,11 @@ impl Neighbours {
         let Some(interface) = interface else {
             return Ok(None);
         };
-        let unresolved = Way { hop, station: None };
+        let unresolved = Way {
+            interface,
+            hop,
+            station: None,
+        };
         // struct ndmsg: family, padding, interface, state, flags, type; then NDA_DST.
         let mut body = vec![AF_INET, 0, 0, 0];
         body.extend(interface.to_ne_bytes());
@@ -155,7 +162,10 @@ impl Neighbours {
         let mac = Attributes(&answer[12..]).find(|(kind, _)| *kind == NDA_LLADDR);
         let mac = mac.and_then(|(_, value)| <[u8; 6]>::try_from(value).ok());
         let station = mac.map(|mac| LinkAddress { interface, mac });
-        Ok(Some(Way { hop, station }))
+        Ok(Some(Way {
+            station,
+            ..unresolved
+        }))
     }
 
     /// All IPv4 addresses of this namespace's interfaces, with the interfaces' indices.
@@ -179,16 +189,18 @@ impl Neighbours {
         Ok(found)
     }
 
-    /// The indices of this namespace's Ethernet interfaces.
+    /// The indices of this namespace's Ethernet interfaces, and their MTUs, octets.
     ///
     /// # Errors
     /// What the route socket says.
-    pub fn ethernets(&mut self) -> io::Result<Vec<i32>> {
-        let mut found = Vec::new();
+    pub fn ethernets(&mut self) -> io::Result<BTreeMap<i32, u32>> {
+        let mut found = BTreeMap::new();
         // struct ifinfomsg: family, padding, type of hardware, index, flags, change.
         self.dump(RTM_GETLINK, RTM_NEWLINK, &[0; 16], |body| {
             if u16::from_ne_bytes([body[2], body[3]]) == ARPHRD_ETHER {
-                found.push(index_at(body, 4));
+                let mtu = Attributes(&body[16..]).find(|(kind, _)| *kind == IFLA_MTU);
+                let mtu = mtu.and_then(|(_, value)| <[u8; 4]>::try_from(value).ok());
+                found.insert(index_at(body, 4), mtu.map_or(u32::MAX, u32::from_ne_bytes));
             }
         })?;
         Ok(found)

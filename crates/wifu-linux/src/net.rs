@@ -306,6 +306,12 @@ impl Net {
         sent
     }
 
+    /// Hand a packet of this host's own to the IP layer; false without links, or without room.
+    pub(crate) fn stray(&mut self, octets: &[u8], to: Ipv4Addr) -> bool {
+        let links = self.links.as_mut();
+        links.is_some_and(|links| links.stray(octets, to))
+    }
+
     /// Send what faults have let through; gives the room that is left. A capture shows what went
     /// out, not what should have.
     pub(crate) fn send_late(&mut self, now: Time) -> u32 {

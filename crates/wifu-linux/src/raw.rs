@@ -93,7 +93,7 @@ impl Direct {
         let mut neighbours = Neighbours::open()?;
         let ethernets = neighbours.ethernets()?;
         let mut addresses = neighbours.local_addresses()?;
-        addresses.retain(|(interface, _)| ethernets.contains(interface));
+        addresses.retain(|(interface, _)| ethernets.contains_key(interface));
         let mut interfaces: Vec<i32> = addresses.iter().map(|(i, _)| *i).collect();
         interfaces.sort_unstable();
         interfaces.dedup();

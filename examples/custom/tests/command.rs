@@ -83,7 +83,8 @@ fn what_parts_require_is_shown_and_refused_where_nobody_tells_it() {
     let hop = "  Requires site.next_hop (the next hop): hop-queue, hop-credit.\n";
     assert!(said.contains(hop), "{said}");
     let (_, said) = custom(&["list", "facts"]);
-    let known = "\n  site.next_hop      the next hop: wifu sim with radios, wifu sim over wires\n";
+    let known = "\n  site.next_hop      the next hop: wifu sim with radios, wifu sim over wires, wifu daemon \
+                 --serve\n";
     assert!(said.contains(known), "{said}");
 
     let path = std::env::temp_dir().join(format!("custom-hop-{}.toml", std::process::id()));
@@ -92,11 +93,14 @@ fn what_parts_require_is_shown_and_refused_where_nobody_tells_it() {
     let file = path.display().to_string();
     let checked = |on| custom(&["check", &file, "--substrate", on, "--json"]);
     let (sim, mock) = (checked("sim"), checked("mock"));
+    let live = ["emu", "live"].map(checked);
     std::fs::remove_file(&path).unwrap();
     assert!(sim.0, "{}", sim.1);
+    assert!(live.iter().all(|l| l.0), "{live:?}");
     let key = "\"key\": \"lane.mine.gates\"";
     let why = "\"problem\": \"hop-credit requires site.next_hop (the next hop), which is not known \
-               in `wifu mock`; it is in `wifu sim` with radios, `wifu sim` over wires\"";
+               in `wifu mock`; it is in `wifu sim` with radios, `wifu sim` over wires, \
+               `wifu daemon --serve`\"";
     assert!(
         !mock.0 && mock.1.contains(key) && mock.1.contains(why),
         "{}",

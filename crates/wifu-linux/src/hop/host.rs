@@ -1,6 +1,7 @@
 //! A daemon's node.
 
 use super::air::{Air, Told};
+use super::icmp::{Errors, QUOTED, Refused};
 use super::{Came, Here, HopCounters, Known, Store};
 use crate::carrier;
 use crate::changes::Changes;
@@ -36,6 +37,9 @@ pub(crate) struct Hop {
     air: Option<Air>,
     told: Vec<Told>,
     counters: HopCounters,
+    errors: Errors,
+    /// What an error is to quote of packets that were too long.
+    long: Vec<Vec<u8>>,
     /// Something is served: packets take their way over the node.
     serves: bool,
     /// Packets that came before the node sees them, and who transmitted them.
@@ -108,6 +112,8 @@ impl Hop {
             air: air.transpose()?,
             told: Vec::new(),
             counters: HopCounters::default(),
+            errors: Errors::new(),
+            long: Vec::new(),
             serves: !served.is_empty(),
             came: Vec::new(),
         })
@@ -180,6 +186,7 @@ impl Hop {
             net,
             counters: &mut self.counters,
             air: self.air.as_mut(),
+            errors: &mut self.errors,
         };
         (&mut self.node, here)
     }
@@ -202,12 +209,31 @@ impl Hop {
         };
         match ticket {
             Some(ticket) => self.came.push((ticket, transmitter)),
-            None => self.counters.too_long += 1,
+            None => {
+                self.counters.too_long += 1;
+                let frame = arrival.frame.filter(|_| came == Came::Link);
+                if let Some(frame) = frame.filter(|_| self.long.len() < LONG) {
+                    self.long.push(frame[..frame.len().min(QUOTED)].to_vec());
+                }
+            }
+        }
+    }
+
+    /// Tell who sent packets that are longer than this host's may be.
+    fn refuse_long(&mut self, now: Time, net: &mut Net) {
+        let why = Refused::Long(self.store.mtu() as u16);
+        for packet in self.long.drain(..) {
+            if let Some((error, to)) = self.errors.about(now, &packet, why)
+                && net.stray(error, to)
+            {
+                self.counters.icmp += 1;
+            }
         }
     }
 
     /// What the monitor showed and what was taken meets the node.
     pub(crate) fn arrive(&mut self, now: Time, net: &mut Net) {
+        self.refuse_long(now, net);
         if let Some(air) = &mut self.air {
             air.listen(now, &mut self.store, &mut self.told);
         }
@@ -302,6 +328,9 @@ impl Hop {
         self.node.counters().map(account).collect()
     }
 }
+
+/// Errors about packets that are too long, of those that come at once.
+const LONG: usize = 8;
 
 /// Marks tokens of the node: the upper half of a token, whose lower half says what it is.
 const TOKEN: u64 = 0x2000 << 48;

@@ -3,6 +3,7 @@
 
 mod air;
 mod host;
+mod icmp;
 mod store;
 mod ways;
 
@@ -23,9 +24,11 @@ pub struct HopCounters {
     pub route: u64,
     /// Lost by a handler or a lane.
     pub hop: u64,
-    /// Dropped: longer than this host's packets may be.
+    /// Dropped: longer than this host's packets may be, or than the next link takes.
     pub too_long: u64,
     /// Dropped: from or for an address that no packet on a link can have (RFC 1812 sections
     /// 5.3.7 and 4.2.2.11).
     pub martian: u64,
+    /// ICMP errors sent about packets that could not go on.
+    pub icmp: u64,
 }

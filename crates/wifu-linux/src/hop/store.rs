@@ -85,6 +85,11 @@ impl Store {
         Some(ticket)
     }
 
+    /// Octets of the longest packet.
+    pub(crate) fn mtu(&self) -> usize {
+        self.mtu
+    }
+
     fn write(&mut self, packet: Ticket, octets: &[u8]) {
         let entry = &mut self.entries[packet.0 as usize];
         entry.octets[..octets.len()].copy_from_slice(octets);

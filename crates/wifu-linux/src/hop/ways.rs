@@ -1,6 +1,7 @@
 //! The host's network as its node sees it: what [`wifu_node::Node`] asks for.
 
 use super::air::Air;
+use super::icmp::{Errors, Refused};
 use super::{Came, HopCounters, Store};
 use crate::carrier::neighbour;
 use crate::neighbours::{Neighbours, Way};
@@ -44,6 +45,8 @@ pub(crate) struct Known {
     local: Vec<Ipv4Addr>,
     /// Interfaces with addresses.
     interfaces: Vec<i32>,
+    /// MTUs of Ethernet interfaces, octets.
+    mtus: BTreeMap<i32, u32>,
     /// What the end was told of the ways of its connections.
     told: BTreeMap<Ipv4Addr, RouteFacts>,
 }
@@ -60,6 +63,7 @@ impl Known {
             stations: BTreeMap::new(),
             local: Vec::new(),
             interfaces: Vec::new(),
+            mtus: BTreeMap::new(),
             told: BTreeMap::new(),
         };
         known.interfaces = known.look()?;
@@ -68,9 +72,10 @@ impl Known {
 
     /// Learn this host's addresses; gives the interfaces that have any.
     fn look(&mut self) -> io::Result<Vec<i32>> {
-        let ethernets = self.neighbours.ethernets()?;
+        self.mtus = self.neighbours.ethernets()?;
+        let ethernets = &self.mtus;
         let addresses = self.neighbours.local_addresses()?;
-        let on_links = addresses.iter().filter(|(i, _)| ethernets.contains(i));
+        let on_links = addresses.iter().filter(|(i, _)| ethernets.contains_key(i));
         let mut interfaces: Vec<i32> = on_links.clone().map(|(i, _)| *i).collect();
         interfaces.sort_unstable();
         interfaces.dedup();
@@ -152,6 +157,7 @@ impl Known {
         if let Some(Way {
             hop,
             station: Some(station),
+            ..
         }) = way
             && let Some(neighbour) = neighbour(station)
         {
@@ -179,9 +185,37 @@ pub(crate) struct Here<'a> {
     pub(crate) net: &'a mut Net,
     pub(crate) counters: &'a mut HopCounters,
     pub(crate) air: Option<&'a mut Air>,
+    pub(crate) errors: &'a mut Errors,
 }
 
 impl Here<'_> {
+    /// Tell who sent a packet that it cannot go on, if it came over a link for this host.
+    fn refuse(&mut self, packet: Ticket, why: Refused) {
+        if self.store.is_own(packet) || self.store.came(packet) == Came::All {
+            return;
+        }
+        let octets = self.store.octets(packet);
+        if let Some((error, to)) = self.errors.about(self.now, octets, why)
+            && self.net.stray(error, to)
+        {
+            self.counters.icmp += 1;
+        }
+    }
+
+    /// Whether a packet that is sent on is longer than the link takes by which it would leave: then
+    /// it is lost.
+    fn is_too_long(&mut self, packet: Ticket, interface: i32) -> bool {
+        let mtu = self.known.borrow().mtus.get(&interface).copied();
+        let mtu = mtu.filter(|mtu| self.store.octets(packet).len() > *mtu as usize);
+        let Some(mtu) = mtu.filter(|_| !self.store.is_own(packet)) else {
+            return false;
+        };
+        self.counters.too_long += 1;
+        self.refuse(packet, Refused::Long(mtu as u16));
+        self.store.release(packet);
+        true
+    }
+
     /// A packet left for an interface, if that is known.
     fn left(&mut self, packet: Ticket, interface: Option<i32>) {
         let octets = self.store.octets(packet);
@@ -337,6 +371,14 @@ impl Ways for Here<'_> {
             Lost::Hop => &mut counters.hop,
         };
         *count += 1;
+        if why == Lost::Route {
+            let expired = self.store.octets(packet)[8] == 0;
+            let why = match expired {
+                true => Refused::Expired,
+                false => Refused::NoRoute,
+            };
+            self.refuse(packet, why);
+        }
         self.store.release(packet);
     }
 
@@ -378,6 +420,7 @@ impl Ways for Here<'_> {
             (known.way(dst, self.now), known.station(dst))
         };
         match way {
+            Some(way) if self.is_too_long(packet, way.interface) => return Ok(()),
             Some(way) => match (self.put(packet, By::Way(station)), way.station) {
                 // It was to confirm the neighbour, and the kernel is busy finding others.
                 (Err(_), Some(station)) => self.put(packet, By::Station(station))?,
@@ -387,7 +430,7 @@ impl Ways for Here<'_> {
             None if self.store.is_own(packet) => self.put(packet, By::Carrier)?,
             None => return Err(Lost::Route),
         }
-        self.left(packet, way.and_then(|w| w.station).map(|s| s.interface));
+        self.left(packet, way.map(|w| w.interface));
         Ok(())
     }
 
@@ -397,6 +440,9 @@ impl Ways for Here<'_> {
             mac: n.address,
         };
         if let Some(to) = to {
+            if self.is_too_long(packet, i32::from(to.device.get())) {
+                return Ok(());
+            }
             self.put(packet, By::Station(station(to)))?;
         } else {
             let interfaces = self.known.borrow().interfaces.clone();

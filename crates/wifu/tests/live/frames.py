@@ -1,6 +1,6 @@
 """Sends IPv4 packets of protocol 245 in Ethernet frames: DEVICE, then SOURCE,DESTINATION[,KIND] of
-each. KIND is `all` (a frame to all stations), `fragment` or `long`; else the frame is for the
-station at the other end, whose address comes by MAC=."""
+each. KIND is `all` (a frame to all stations), `fragment`, `long` or `last` (its TTL is 1); else the
+frame is for the station at the other end, whose address comes by MAC=."""
 
 import socket
 import struct
@@ -18,7 +18,8 @@ def packet(source: str, destination: str, kind: str) -> bytes:
     body = bytes(1400 if kind == "long" else 40)
     fragment = 0x2000 if kind == "fragment" else 0x4000
     ends = socket.inet_aton(source) + socket.inet_aton(destination)
-    head = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(body), 7, fragment, 16, 245, 0) + ends
+    ttl = 1 if kind == "last" else 16
+    head = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(body), 7, fragment, ttl, 245, 0) + ends
     return head[:10] + struct.pack("!H", checksum(head)) + head[12:] + body
 
 

@@ -124,6 +124,11 @@ fn what_no_link_can_bring_goes_nowhere_and_is_counted() {
         &w,
         &["all", "long", "fragment"].map(|kind| format!("{near},{FAR},{kind}")),
     );
+    // They say so, too, of this one, whose last hop this is.
+    let icmp = |w: &World| w.hosts[0].kernel("Icmp", "InTimeExcds");
+    let told = |w: &World| w.hosts[0].kernel("Icmp", "InDestUnreachs");
+    let before = (icmp(&w), told(&w));
+    frames(&w, &[format!("{near},{FAR},last")]);
     // As good as any; but there is no such route.
     let mut ip = w.hosts[1].command("ip");
     w.hosts[1].run(ip.args(["route", "add", "unreachable", "10.99.0.0/24"]));
@@ -138,9 +143,12 @@ fn what_no_link_can_bring_goes_nowhere_and_is_counted() {
     let counts = ["martian", "too_long", "forwarded", "route", "queue"];
     assert_eq!(
         counts.map(|key| number(&packets, key)),
-        [8, 1, 2, 1, 0],
+        [8, 1, 2, 2, 0],
         "{packets}"
     );
+    // About the one without a route and the one without TTL; what was too long came before.
+    assert_eq!((icmp(&w), told(&w)), (before.0 + 1, before.1 + 1));
+    assert_eq!(number(&packets, "icmp"), 3, "{packets}");
 }
 
 #[test]
