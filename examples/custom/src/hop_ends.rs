@@ -101,7 +101,13 @@ impl RecordSource {
         } else {
             out.payload = Payload::Record(number);
         }
-        if last || out.kind == Kind::Probe || (out.kind == Kind::Resend && self.queued == 0) {
+        // Where nothing is overheard, nobody says what arrived unless asked: the last one that the
+        // buffer holds asks.
+        let app = &cx.board.app;
+        let full = number.plus(1) == app.end && !app.fin && app.room < cx.board.conn.mss;
+        let asks =
+            matches!(out.kind, Kind::Probe) || (out.kind == Kind::Resend && self.queued == 0);
+        if last || full || asks {
             out.head.set(self.words[1], 1);
             cx.out.arm_after(
                 0,

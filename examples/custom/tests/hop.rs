@@ -248,6 +248,17 @@ fn a_source_whose_lane_was_closed_meanwhile_goes_on() {
 }
 
 #[test]
+fn more_than_the_buffer_holds_arrives_where_nothing_is_overheard() {
+    let outcome = run(&format!(
+        "{CHAIN}[radio]\nattempts = 7\npromiscuous = false\n{}",
+        flow("n1", "n5", "hop", "300k")
+    ));
+    assert_eq!(outcome.flows[0].bytes, 300_000);
+    // The credit timers let it go, one packet at a time.
+    assert!(last(&outcome, "flow.1.n1.hop-credit.forced").is_some_and(|n| n > 20.0));
+}
+
+#[test]
 fn what_a_wire_loses_is_lost_and_counted_once() {
     let nodes: String = (1..=3)
         .map(|i| format!("[[topology.node]]\nname = \"n{i}\"\nwired_only = true\n"))
