@@ -41,7 +41,8 @@ def _git(folder: Path, *words: str) -> str:
 
 
 def code_version(name: str, substrate: str = "sim", elsewhere: bool = False) -> str:
-    """Identifies the compiled code behind a runner: 16 digits of the SHA-256 of the file.
+    """Identifies the compiled code behind a runner: 16 digits of the SHA-256 of the file
+    and of the libraries that WIFU_LOAD names.
 
     If that is `elsewhere`, nobody knows it before its host was asked.
     """
@@ -49,7 +50,10 @@ def code_version(name: str, substrate: str = "sim", elsewhere: bool = False) -> 
         return "unknown"
     real = name == "mock" or substrate != "sim"
     path = find_program() if real else native_file()
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    digest = hashlib.sha256(path.read_bytes())
+    for library in filter(None, os.environ.get("WIFU_LOAD", "").split(os.pathsep)):
+        digest.update(Path(library).read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def versions() -> dict[str, str]:

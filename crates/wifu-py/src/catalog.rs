@@ -1,5 +1,6 @@
 //! What there is: protocols with their parameters.
 
+use crate::known::known;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde_json::{Value as Json, json};
@@ -13,12 +14,12 @@ pub fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")
 }
 
-/// Names of the built-in protocols.
+/// Names of the protocols: those built in, and of libraries that WIFU_LOAD names.
 #[pyfunction]
-pub fn protocols() -> Vec<String> {
-    let mut names = wifu_parts::library().protocols().to_vec();
+pub fn protocols() -> PyResult<Vec<String>> {
+    let mut names = known()?.library().protocols().to_vec();
     names.push(String::from("udp"));
-    names
+    Ok(names)
 }
 
 /// Names of the built-in testbed sets.
@@ -32,7 +33,8 @@ pub fn sets() -> Vec<String> {
 /// `name` may set parameters: `tcp-newreno,iw=4`. Raises ValueError if there is none.
 #[pyfunction]
 pub fn describe(name: &str) -> PyResult<String> {
-    let (library, registry) = (wifu_parts::library(), wifu_parts::registry());
+    let registry = known()?;
+    let library = registry.library();
     let stem = name.split(',').next().unwrap_or_default();
     if !library.protocols().iter().any(|p| p == stem) {
         let near = nearest(stem, library.protocols().iter().map(String::as_str));
@@ -40,8 +42,8 @@ pub fn describe(name: &str) -> PyResult<String> {
         let message = format!("no protocol is called \"{stem}\"{hint}");
         return Err(PyValueError::new_err(message));
     }
-    match library.resolve(name, &registry) {
-        Ok(blueprint) => Ok(protocol(&blueprint).to_string()),
+    match registry.resolve(name) {
+        Ok(found) => Ok(protocol(&found.ends).to_string()),
         Err(error) => Err(PyValueError::new_err(error.to_string())),
     }
 }

@@ -6,6 +6,7 @@
 use pyo3::prelude::*;
 
 mod catalog;
+mod known;
 mod run;
 
 /// The simulator of WiFu, compiled.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::known::known;
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -80,7 +81,7 @@ impl RunResult {
 #[pyo3(signature = (scenario_json, compositions = Vec::new()))]
 pub fn run(py: Python<'_>, scenario_json: &str, compositions: Vec<String>) -> PyResult<RunResult> {
     let scenario = parsed(scenario_json)?;
-    let registry = known(&compositions)?;
+    let registry = with(&compositions)?;
     py.detach(|| simulated(&scenario, &registry))
 }
 
@@ -95,7 +96,7 @@ pub fn check_scenario(
     compositions: Vec<String>,
 ) -> PyResult<String> {
     let scenario = parsed(scenario_json)?;
-    let registry = known(&compositions)?;
+    let registry = with(&compositions)?;
     py.detach(|| opened(&scenario, &registry).map(drop))?;
     Ok(scenario.to_json().to_string())
 }
@@ -127,9 +128,9 @@ fn topology(path: &Path) -> Result<Map<String, Json>, String> {
     toml::from_str(&text).map_err(|e| at(&e))
 }
 
-/// What comes with WiFu, and these compositions.
-fn known(compositions: &[String]) -> PyResult<Registry> {
-    let mut all = Registry::new(wifu_parts::registry(), wifu_parts::library());
+/// What there is, and these compositions.
+fn with(compositions: &[String]) -> PyResult<Registry> {
+    let mut all = known()?.clone();
     for text in compositions {
         all = all.with_library(Library::parse(text).map_err(wrong)?);
     }

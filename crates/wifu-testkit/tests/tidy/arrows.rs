@@ -58,6 +58,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "wifu-node",
             "wifu-radio",
             "wifu-sim",
+            "wifu-linux",
         ],
     ),
     (
