@@ -1,6 +1,7 @@
 //! Which compositions the daemon carries, by what specification and number.
 
 use crate::front::Host;
+use crate::raw::check_number;
 use core::net::Ipv4Addr;
 use std::io;
 use std::sync::Arc;
@@ -49,6 +50,11 @@ impl Names {
     fn acting(&self, protocol: &Protocol) -> Result<(), ConfigError> {
         protocol.acts_on(Substrate::Live)?;
         let name = &protocol.ends.name;
+        // By a TUN device all of them are TCP.
+        if self.raw && !(self.tun.is_some() && protocol.ends.number == TCP) {
+            let key = format!("protocol.{name}.number");
+            check_number(protocol.ends.number).map_err(|what| ConfigError::one(&key, what))?;
+        }
         if self.hops.contains(name) {
             return Ok(());
         }
@@ -105,10 +111,11 @@ pub(crate) fn numbers(library: &Library) -> Vec<u8> {
         .protocols()
         .iter()
         .filter_map(|p| library.expand(p).ok());
+    // Who asks for one of the kernel's is told so then.
     let mut numbers: Vec<u8> = all
         .filter(|c| c.handlers.is_empty() && c.lane.is_none())
         .map(|c| c.number)
-        .filter(|n| *n != 0 && *n != TCP)
+        .filter(|n| check_number(*n).is_ok())
         .collect();
     numbers.sort_unstable();
     numbers.dedup();
@@ -149,6 +156,25 @@ mod tests {
              with --serve mine"
         );
         assert!(names.blueprint("mine,iv=4").unwrap_err().contains("iv"));
+    }
+
+    #[test]
+    fn a_number_of_the_kernels_is_refused_unless_a_tun_device_makes_it_tcp() {
+        let number = |n: u8| format!("[protocol.mine]\nextends = \"tcp-sack\"\nnumber = {n}\n");
+        for taken in [0, 1, 6, 17] {
+            let mut names = names(&number(taken));
+            assert!(names.served().is_ok());
+            assert!(!numbers(names.registry.library()).contains(&taken));
+            let said = names.blueprint("mine").unwrap_err();
+            let what = format!("number {taken} belongs to the kernel; 143 to 252 are unassigned");
+            assert!(
+                said.contains("protocol.mine.number: ") && said.contains(&what),
+                "{said}"
+            );
+        }
+        let mut tun = names(&number(6));
+        (tun.tun, tun.raw) = (Some(Ipv4Addr::LOCALHOST), false);
+        assert!(tun.blueprint("mine").is_ok());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::{Value as Json, json};
 use wifu_engine::blueprint::ENGINE_PARAMS;
 use wifu_engine::descriptor::nearest;
-use wifu_engine::{Blueprint, Fact, Library, ParamSpec, Role};
+use wifu_engine::{Blueprint, ConfigError, Fact, Library, ParamSpec, Role};
 use wifu_node::{Catalog as _, Protocol, Registry, Substrate};
 use wifu_radio::sets;
 
@@ -57,7 +57,7 @@ pub struct DescribeArgs {
 #[command(after_help = "A composition file:\n\n  \
     [protocol.mine]\n  extends    = \"tcp-newreno\"\n  number     = 240\n  \
     judge      = { use = \"backlog\" }\n  gates.add  = [\"nagle\"]\n  set        = { iw = 4 }\n\n  \
-    [handlers.mine]                  # at each node; so far in `wifu sim` only\n  \
+    [handlers.mine]                  # at each node\n  \
     chain = [{ use = \"tpa-shim\", eta = 3 }]\n\n\
     Then: wifu check mine.toml; wifu sim --file mine.toml ... --flow n1:n3:mine")]
 pub struct CheckArgs {
@@ -389,7 +389,14 @@ pub fn check(args: &CheckArgs, registry: &Registry) -> anyhow::Result<ExitCode> 
             Some(substrate) => registry.resolve_on(name, substrate),
             None => registry.resolve(name),
         };
-        let result = result.and_then(|p| unique(&p.ends, registry.library()));
+        let result = result.and_then(|p| {
+            if matches!(args.substrate, Some(Substrate::Live | Substrate::Emu)) {
+                let key = format!("protocol.{name}.number");
+                let taken = wifu_linux::raw::check_number(p.ends.number);
+                taken.map_err(|what| ConfigError::one(&key, what))?;
+            }
+            unique(&p.ends, registry.library())
+        });
         match result {
             Ok(b) => {
                 let id = format!("{:08x}", b.id);

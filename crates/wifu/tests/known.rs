@@ -212,3 +212,38 @@ fn annotations_and_the_shim_are_listed_and_described() {
     assert!(said(&["list", "formats"]).contains("\n  shim "));
     assert!(said(&["describe", "shim"]).starts_with("shim (wire format)"));
 }
+
+#[test]
+fn a_full_disk_is_an_error_and_no_panic() {
+    let full = std::fs::File::create("/dev/full").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wifu"));
+    let output = command.args(["list", "parts"]).stdout(full).output();
+    let output = output.unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.starts_with("wifu: standard output: No space left"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_number_of_the_kernels_is_refused_for_hosts_and_not_for_the_simulator() {
+    let mine = "[protocol.mine]\nextends = \"tcp-sack\"\nnumber = 17\n";
+    let file = File::new("number", mine);
+    let path = file.0.display().to_string();
+    for (on, fine) in [
+        ("sim", true),
+        ("mock", true),
+        ("emu", false),
+        ("live", false),
+    ] {
+        let (ok, said) = wifu(&["check", &path, "--substrate", on], "");
+        assert_eq!(ok, fine, "{said}");
+        assert_eq!(
+            said.contains("number 17 belongs to the kernel"),
+            !fine,
+            "{said}"
+        );
+    }
+}

@@ -6,9 +6,9 @@ use super::{Came, Here, HopCounters, Known, Store};
 use crate::carrier;
 use crate::changes::Changes;
 use crate::core::report::MonitorCounters;
-use crate::names::TCP;
 use crate::net::{Arrival, Net};
 use crate::poller::{Event, Interest, Poller};
+use crate::raw::check_number;
 use crate::settings::DaemonError;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -370,11 +370,9 @@ pub(crate) fn served(
                  --serve"
             )));
         }
-        if protocol.ends.number == TCP {
+        if let Err(what) = check_number(protocol.ends.number) {
             let name = &protocol.ends.name;
-            return Err(DaemonError::Serve(format!(
-                "{name} has IP protocol {TCP}, which the kernel handles: give it a number of its own"
-            )));
+            return Err(DaemonError::Serve(format!("{name}: {what}")));
         }
         served.push(protocol);
     }
