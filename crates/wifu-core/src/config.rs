@@ -361,6 +361,7 @@ impl HandlerConfig {
         let descriptor = ground.kinds.find(&self.name)?;
         let values = self.values(descriptor)?;
         able(descriptor, ground.can)?;
+        let most = self.most(descriptor)?;
         informed(&required(descriptor, &values), ground.told)?;
         let notes = ground.kinds.parts.numbers(descriptor.notes);
         let notes = notes.map_err(ConfigError)?;
@@ -380,7 +381,7 @@ impl HandlerConfig {
             name: descriptor.name.to_owned(),
             hooks: self.seat_hooks(descriptor, own.is_some())?,
             select: self.select(descriptor, own, &values)?,
-            most: self.most(descriptor)?,
+            most,
             full: self.full()?,
             rng,
             counts: descriptor.counts,
@@ -419,6 +420,13 @@ impl HandlerConfig {
     fn most(&self, descriptor: &Descriptor) -> Result<u32, ConfigError> {
         match self.most_held {
             Some(0) => wrong("most_held = 0: then it holds nothing; write 1 or more"),
+            None if descriptor.holds == 0 && !descriptor.needs.beyond(Verbs::SEND).is_empty() => {
+                wrong(format!(
+                    "{} must hold packets or keep copies, and its descriptor's `holds` is 0: say there how \
+                 many, or here by most_held",
+                    descriptor.name
+                ))
+            }
             most => Ok(most.unwrap_or(descriptor.holds)),
         }
     }

@@ -46,7 +46,7 @@ pub static SNOOP: Descriptor = Descriptor {
     name: "snoop",
     doc: "At the relay before a lossy link: keeps TCP's segments, sends lost ones again itself and \
           holds back duplicate acknowledgements (Balakrishnan et al., MobiCom 1995). For TCP unless \
-          `protocol` says otherwise; in the simulator, whose TCPs have protocol 6.",
+          `protocol` says otherwise.",
     cites: &["Balakrishnan, Seshan, Amir, Katz: MobiCom 1995"],
     hooks: Hooks::of(&[Hook::Forward]),
     protocol: Some(6),

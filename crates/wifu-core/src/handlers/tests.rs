@@ -686,3 +686,26 @@ fn snoop_leaves_to_the_sender_what_its_newer_timestamp_makes_worthless() {
     assert_eq!(s.ack(4), (true, 0));
     assert_eq!(s.ack(4), (false, 1), "newer ones are as good as ever");
 }
+
+#[test]
+fn a_handler_that_keeps_and_says_not_how_many_is_refused() {
+    use crate::{Descriptor, Hooks};
+    static KEEPS: Descriptor = Descriptor {
+        name: "keeps",
+        hooks: Hooks::ALL,
+        needs: Verbs::COPY.with(Verbs::SEND),
+        build: |_| Err(String::from("it is not made")),
+        ..Descriptor::EMPTY
+    };
+    let kinds = &Kinds::new(wifu_engine::Registry::new(&[])).with(&[&KEEPS]);
+    let made = |toml: &str| {
+        let config = Config::from_toml(toml).unwrap();
+        let ground = ground(kinds, Verbs::ALL);
+        let made = config.append(&mut Chain::new(), &Rng::new(1), ground, None);
+        made.unwrap_err().to_string()
+    };
+    let said = made("[[handler]]\nuse = \"keeps\"\n");
+    assert!(said.contains("its descriptor's `holds` is 0"), "{said}");
+    let said = made("[[handler]]\nuse = \"keeps\"\nmost_held = 5\n");
+    assert!(said.contains("it is not made"), "{said}");
+}
