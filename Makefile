@@ -132,4 +132,4 @@ docs: build ## the book (docs/book/index.html), its reference written anew from 
 .PHONY: clean
 clean: ## remove everything that these targets made in this folder
 	$(CARGO) clean
-	rm -rf out .venv docs/book fuzz/target python/wifu/_native*.so
+	rm -rf out .venv docs/book fuzz/target examples/custom/target python/wifu/_native*.so

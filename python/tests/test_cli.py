@@ -187,3 +187,15 @@ def test_an_interrupt_leaves_a_folder_that_resumes(folder: Path, number: signal.
     manifest = json.loads((folder / name / "run.json").read_text())
     assert manifest["state"] == "interrupted"
     assert manifest["runs_done"] == len(list((folder / name / "runs").glob("*.gz"))) < 800
+
+
+def test_wrong_files_are_said_without_a_traceback(folder: Path) -> None:
+    (folder / "latin.toml").write_bytes(b'name = "\xe9"\n')
+    for words in (
+        ["run", "latin.toml"],
+        ["run", "plan.toml", "-o", "/dev/null/x"],
+        ["run", "plan.toml", "-o", "latin.toml"],
+    ):
+        done = lab(*words, cwd=folder, code=2)
+        said = done.stderr
+        assert said.startswith("wifu-lab:") and "Traceback" not in said, said

@@ -91,6 +91,14 @@ def main() -> None:
     except LabError as e:
         err.print(f"[red]wifu-lab:[/red] {escape(str(e))}", highlight=False)
         sys.exit(WRONG)
+    except UnicodeDecodeError as e:
+        said = f"a file that is to be read is no UTF-8 text: {e}"
+        err.print(f"[red]wifu-lab:[/red] {escape(said)}", highlight=False)
+        sys.exit(WRONG)
+    except OSError as e:
+        # What the system says of a path that was given.
+        err.print(f"[red]wifu-lab:[/red] {escape(str(e))}", highlight=False)
+        sys.exit(WRONG)
     except KeyboardInterrupt:
         sys.stdout.flush()
         os._exit(INTERRUPTED)

@@ -44,12 +44,16 @@ class Cancelled(RunError):
     """The run was given up because the campaign is."""
 
 
+# So many names are told at once.
+FEW = 12
+
+
 def nearest(name: str, valid: Iterable[str]) -> str:
-    """A hint for a name that is none of `valid`: the nearest of them, or all if they are few."""
+    """A hint for a name that is none of `valid`: the nearest of them, or some."""
     known = sorted(set(valid))
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     if close:
         return f"did you mean {close[0]}?"
-    if len(known) <= 12:
+    if len(known) <= FEW:
         return "there are: " + ", ".join(known)
-    return ""
+    return f"there are: {', '.join(known[:FEW])} and {len(known) - FEW} more"

@@ -176,7 +176,11 @@ fn find_library() -> anyhow::Result<PathBuf> {
         directory.join("../lib/wifu").join(LIBRARY),
     ];
     match candidates.iter().find(|path| path.is_file()) {
-        Some(path) => fs::canonicalize(path).with_context(|| path.display().to_string()),
+        Some(path) => {
+            // The dynamic loader would go on without one that it cannot read, over kernel TCP.
+            fs::File::open(path).with_context(|| path.display().to_string())?;
+            fs::canonicalize(path).with_context(|| path.display().to_string())
+        }
         None => bail!(
             "the preload library {LIBRARY} is neither next to {} nor in ../lib/wifu/: \
              build it (`cargo build -p wifu-preload`) or name it by WIFU_PRELOAD",

@@ -80,9 +80,35 @@ pub fn standard() -> Registry {
     Registry::new(wifu_parts::registry(), wifu_parts::library())
 }
 
+/// `println!` panics when it cannot write: whose output has no place has no use for a backtrace.
+fn end_where_nothing_can_be_printed() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let said = panic.payload_as_str().unwrap_or_default();
+        if let Some(why) = said.strip_prefix("failed printing to stdout: ") {
+            eprintln!("wifu: standard output: {why}");
+            std::process::exit(1);
+        }
+        before(panic);
+    }));
+}
+
+/// What may help who was refused something.
+fn rights(error: &anyhow::Error) -> &'static str {
+    let denied = |e: &std::io::Error| e.kind() == std::io::ErrorKind::PermissionDenied;
+    let mut causes = error
+        .chain()
+        .filter_map(|e| e.downcast_ref::<std::io::Error>());
+    match causes.any(denied) && !rustix::process::geteuid().is_root() {
+        true => "\n  this may need root (sudo); `wifu doctor` says what this host lacks",
+        false => "",
+    }
+}
+
 /// Run the command that this process was started as, with what the registry names.
 pub fn run(registry: Registry) -> ExitCode {
     let registry = &registry;
+    end_where_nothing_can_be_printed();
     let command = Cli::parse().command;
     // Not where a socket's end must be an error, or something has to be taken away at the end.
     if !matches!(
@@ -115,7 +141,7 @@ pub fn run(registry: Registry) -> ExitCode {
         Command::Perf(args) => perf::run(*args, registry),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("wifu: {error:#}");
+        eprintln!("wifu: {error:#}{}", rights(&error));
         ExitCode::FAILURE
     })
 }
