@@ -18,6 +18,14 @@ pub fn header(packet: &[u8]) -> Option<usize> {
     (packet[0] >> 4 == 4 && length >= 20 && packet.len() >= length).then_some(length)
 }
 
+/// Whether it begins a fragmented packet, or is one whole.
+///
+/// # Panics
+/// If it is no IPv4 packet.
+pub fn is_first_fragment(packet: &[u8]) -> bool {
+    u16::from_be_bytes([packet[6], packet[7]]) & 0x1FFF == 0
+}
+
 /// Source and destination.
 ///
 /// # Panics

@@ -7,6 +7,7 @@
 
 use crate::core::rules;
 use crate::delay;
+use crate::guard;
 use crate::netns::{LabState, NETNS, Namespace, Owner, PREFIX, RUN, directory_of};
 use crate::steps::{StepError, Steps, output_of};
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,8 @@ pub struct Report {
     pub kept: Vec<String>,
     /// Steps that failed, and why.
     pub failed: Vec<String>,
+    /// Packets of lanes that were dropped since their daemons were killed.
+    pub dropped: u64,
 }
 
 /// How far [`clean`] goes.
@@ -74,6 +77,7 @@ fn clean_under(run: &Path, options: Options) -> Result<Report, StepError> {
     cleaner.namespaces()?;
     cleaner.links()?;
     cleaner.rules();
+    cleaner.guards();
     cleaner.lab_files();
     cleaner.daemon_directories();
     cleaner.delays();
@@ -172,6 +176,23 @@ impl Cleaner {
                 && rules::installed().iter().any(|r| r.removal == rule.removal)
             {
                 self.report.failed.push(e.to_string());
+            }
+        }
+    }
+
+    /// Programs that keep the kernel from forwarding what daemons had which were killed.
+    fn guards(&mut self) {
+        let alive = living_namespaces();
+        for note in guard::installed() {
+            if !self.may_go(note.owner) && alive.contains(&note.namespace) {
+                let text = format!("program of daemon {}, which runs", note.owner.pid);
+                self.report.kept.push(text);
+            } else if self.steps.note(format!("rm -r {}", note.path().display())) {
+                match note.remove() {
+                    Ok(dropped) => self.report.dropped += dropped.unwrap_or(0),
+                    Err(e) if e.kind() == ErrorKind::NotFound => {}
+                    Err(e) => self.report.failed.push(format!("{note}: {e}")),
+                }
             }
         }
     }

@@ -14,6 +14,8 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use wifu_node::Protocol;
 use wifu_wire::Time;
 
 /// Batches sent before anything else gets its turn: where the kernel takes long over each packet,
@@ -63,12 +65,12 @@ impl Daemon {
         poller.catch_signals(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])?;
         let monitor = config.monitor.as_deref();
         let served = served(&config.registry, &config.serve, monitor.is_some())?;
-        let mut relayed: Vec<u8> = served.iter().map(|p| p.ends.number).collect();
-        relayed.sort_unstable();
-        relayed.dedup();
+        let relayed = numbers_of(&served, |_| true);
+        // What lanes have acknowledged nobody else would forward.
+        let guarded = numbers_of(&served, |p| p.ends.lane.is_some());
         let raw = |c: &CarrierConfig| matches!(c, CarrierConfig::Raw { .. });
         let claim = config.carriers.iter().any(raw).then(claim).transpose()?;
-        let mut net = Net::open(&config, &relayed, &poller)?;
+        let mut net = Net::open(&config, &relayed, &guarded, &poller)?;
         let mut hop = Hop::open(
             config.endpoint,
             &config.registry,
@@ -233,6 +235,15 @@ impl Daemon {
         }
         Ok(())
     }
+}
+
+/// Protocol numbers of those of which this holds, each once.
+fn numbers_of(served: &[Arc<Protocol>], holds: impl Fn(&Protocol) -> bool) -> Vec<u8> {
+    let chosen = served.iter().filter(|p| holds(p));
+    let mut numbers: Vec<u8> = chosen.map(|p| p.ends.number).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
 }
 
 /// Two daemons with raw sockets would both get every packet, and each would reset the connections

@@ -7,14 +7,16 @@
 //! The program is attached by a BPF link (tcx, Linux 6.6): it goes when its descriptor is closed,
 //! however the process ends.
 
+use crate::bpf;
 use crate::sys::{BPF_RETURN, instruction};
 use core::net::Ipv4Addr;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
-/// What the ring takes: packets of these protocols, to these addresses, in frames without a VLAN
-/// tag addressed to this host, on these interfaces. Of protocols that this host relays, packets to
-/// any address, and in frames to all hosts, unless they are fragments.
+/// What the ring takes: packets of these protocols, to these addresses, in frames of no VLAN
+/// addressed to this host, on these interfaces. Of protocols that this host relays, packets to any
+/// address, and in frames to all hosts; but fragments of those for this host the kernel puts
+/// together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
     /// Indices of the interfaces, as the kernel numbers them.
@@ -48,6 +50,7 @@ impl Selection {
         const JUMP_EQUAL: u16 = 0x15;
         const JUMP_SET: u16 = 0x45;
         const JUMP: u16 = 0x05;
+        const AND: u16 = 0x54;
         let mut program = Vec::new();
         let check = |program: &mut Vec<_>, load: u16, at: u32, values: &[u32]| {
             program.push(instruction(load, 0, 0, at));
@@ -58,92 +61,81 @@ impl Selection {
             }
             program.push(instruction(BPF_RETURN, 0, 0, 0));
         };
-        // linux/filter.h: SKF_AD_OFF and below it PROTOCOL, PKTTYPE, IFINDEX, VLAN_TAG_PRESENT.
+        // linux/filter.h: SKF_AD_OFF and below it PROTOCOL, PKTTYPE, IFINDEX, VLAN_TAG.
         let ancillary = |field: i32| (-0x1000 + field) as u32;
         let all = &mut program;
         check(all, LOAD_WORD, ancillary(4), self.frame_values());
-        check(all, LOAD_WORD, ancillary(48), &[0]);
+        all.push(instruction(LOAD_WORD, 0, 0, ancillary(44)));
+        all.push(instruction(AND, 0, 0, VLAN));
+        all.push(instruction(JUMP_EQUAL, 1, 0, 0));
+        all.push(instruction(BPF_RETURN, 0, 0, 0));
         check(all, LOAD_WORD, ancillary(0), &[libc::ETH_P_IP as u32]);
         check(all, LOAD_WORD, ancillary(8), &self.interface_values());
-        // Fragments go past the numbers, to the jump.
-        let numbers = self.relayed.len() as u8;
-        all.push(instruction(LOAD_HALF, 0, 0, IP_FRAGMENT));
-        all.push(instruction(JUMP_SET, numbers + 1, 0, FRAGMENT));
+        let addresses = self.address_values();
         all.push(instruction(LOAD_BYTE, 0, 0, IP_PROTOCOL));
         for (i, number) in self.relayed.iter().enumerate() {
             // Past the other numbers and the jump.
             let skip = (self.relayed.len() - i) as u8;
             all.push(instruction(JUMP_EQUAL, skip, 0, u32::from(*number)));
         }
-        all.push(instruction(JUMP, 0, 0, 1));
+        all.push(instruction(JUMP, 0, 0, addresses.len() as u32 + 6));
+        all.push(instruction(LOAD_HALF, 0, 0, IP_FRAGMENT));
+        all.push(instruction(JUMP_SET, 1, 0, FRAGMENT));
         all.push(instruction(BPF_RETURN, 0, 0, u32::from(u16::MAX)));
+        all.push(instruction(LOAD_WORD, 0, 0, IP_DESTINATION));
+        for (i, address) in addresses.iter().enumerate() {
+            // Past the other addresses and the return.
+            let skip = (addresses.len() - i) as u8;
+            all.push(instruction(JUMP_EQUAL, skip, 0, *address));
+        }
+        all.push(instruction(BPF_RETURN, 0, 0, u32::from(u16::MAX)));
+        all.push(instruction(BPF_RETURN, 0, 0, 0));
         check(all, LOAD_BYTE, IP_PROTOCOL, &self.protocol_values());
-        check(all, LOAD_WORD, IP_DESTINATION, &self.address_values());
+        check(all, LOAD_WORD, IP_DESTINATION, &addresses);
         all.push(instruction(BPF_RETURN, 0, 0, u32::from(u16::MAX)));
         program
     }
 
-    /// The same without the interfaces, for eBPF, as 64-bit instructions: drop, or pass on.
+    /// The same without the interfaces, for eBPF: drop, or pass on.
     fn program(&self) -> Vec<u64> {
-        const TCX_NEXT: i32 = -1;
-        const TCX_DROP: i32 = 2;
-        const MOVE: u8 = 0xB7;
-        const MOVE_REGISTER: u8 = 0xBF;
-        const EXIT: u8 = 0x95;
-        const JUMP32_EQUAL: u8 = 0x16;
-        const LOAD_CONTEXT: u8 = 0x61;
-        const JUMP32_SET: u8 = 0x46;
-        const LOAD_WORD: u8 = 0x20;
-        const LOAD_HALF: u8 = 0x28;
-        const LOAD_BYTE: u8 = 0x30;
-        const JUMP: u8 = 0x05;
-        // Loads from the packet expect its context in register 6 and answer in register 0.
-        let mut program = vec![ebpf(MOVE_REGISTER, 0x16, 0, 0)];
-        let check = |program: &mut Vec<u64>, load: u64, values: &[u32]| {
-            program.push(load);
-            for (i, value) in values.iter().enumerate() {
-                let skip = (values.len() - i + 1) as i16;
-                program.push(ebpf(JUMP32_EQUAL, 0, skip, *value as i32));
-            }
-            program.push(ebpf(MOVE, 0, 0, TCX_NEXT));
-            program.push(ebpf(EXIT, 0, 0, 0));
-        };
-        // Offsets in struct __sk_buff: pkt_type, vlan_present, protocol.
-        let context = |at: i16| ebpf(LOAD_CONTEXT, 0x60, at, 0);
-        // SKF_NET_OFF: from the network header on.
-        let packet = |code: u8, at: u32| ebpf(code, 0, 0, at as i32 - 0x10_0000);
-        let all = &mut program;
-        check(all, context(4), self.frame_values());
-        check(all, context(20), &[0]);
-        check(all, context(16), &[u32::from(crate::sys::ETHERTYPE)]);
+        let mut all = begin(self.frame_values());
+        let addresses = self.address_values();
         // The kernel refuses programs with instructions that nothing reaches.
         if !self.relayed.is_empty() {
-            let numbers = self.relayed.len() as i16;
-            all.push(packet(LOAD_HALF, IP_FRAGMENT));
-            all.push(ebpf(JUMP32_SET, 0, numbers + 1, FRAGMENT as i32));
             all.push(packet(LOAD_BYTE, IP_PROTOCOL));
             for (i, number) in self.relayed.iter().enumerate() {
                 let skip = (self.relayed.len() - i) as i16;
                 all.push(ebpf(JUMP32_EQUAL, 0, skip, i32::from(*number)));
             }
-            all.push(ebpf(JUMP, 0, 2, 0));
-            all.push(ebpf(MOVE, 0, 0, TCX_DROP));
-            all.push(ebpf(EXIT, 0, 0, 0));
+            let exempt = exempt(&addresses, &[]);
+            all.push(ebpf(JUMP, 0, exempt.len() as i16 + 4, 0));
+            all.push(packet(LOAD_HALF, IP_FRAGMENT));
+            all.push(ebpf(JUMP32_SET, 0, 2, FRAGMENT as i32));
+            all.extend(end(TCX_DROP));
+            all.extend(exempt);
         }
         if self.protocols.is_empty() || self.addresses.is_empty() {
-            all.push(ebpf(MOVE, 0, 0, TCX_NEXT));
-            all.push(ebpf(EXIT, 0, 0, 0));
-            return program;
+            all.extend(end(TCX_NEXT));
+            return all;
         }
-        check(all, packet(LOAD_BYTE, IP_PROTOCOL), &self.protocol_values());
-        check(
-            all,
-            packet(LOAD_WORD, IP_DESTINATION),
-            &self.address_values(),
+        only(
+            &mut all,
+            packet(LOAD_BYTE, IP_PROTOCOL),
+            &self.protocol_values(),
         );
-        all.push(ebpf(MOVE, 0, 0, TCX_DROP));
-        all.push(ebpf(EXIT, 0, 0, 0));
-        program
+        only(&mut all, packet(LOAD_WORD, IP_DESTINATION), &addresses);
+        all.extend(end(TCX_DROP));
+        all
+    }
+
+    /// Drops packets of what is relayed that are not for this host, and counts them in the first
+    /// value of a map.
+    pub(crate) fn guard(&self, map: &OwnedFd) -> Vec<u64> {
+        let numbers: Vec<u32> = self.relayed.iter().map(|p| u32::from(*p)).collect();
+        let mut all = begin(&[PACKET_HOST]);
+        only(&mut all, packet(LOAD_BYTE, IP_PROTOCOL), &numbers);
+        all.extend(exempt(&self.address_values(), &count(map)));
+        all
     }
 
     /// Kinds of frames: what is for all hosts concerns only who relays.
@@ -177,6 +169,92 @@ const FRAGMENT: u32 = 0x3FFF;
 const IP_FRAGMENT: u32 = 6;
 const IP_PROTOCOL: u32 = 9;
 const IP_DESTINATION: u32 = 16;
+/// The number of a VLAN in a tag; 0 says that the frame is of none (IEEE 802.1Q).
+const VLAN: u32 = 0x0FFF;
+
+/// What a program on an interface answers: ask the next one, or drop.
+const TCX_NEXT: i32 = -1;
+const TCX_DROP: i32 = 2;
+
+/// Operations of eBPF.
+const MOVE: u8 = 0xB7;
+const MOVE_REGISTER: u8 = 0xBF;
+const EXIT: u8 = 0x95;
+const AND32: u8 = 0x54;
+const JUMP: u8 = 0x05;
+const JUMP32_EQUAL: u8 = 0x16;
+const JUMP32_SET: u8 = 0x46;
+const LOAD_CONTEXT: u8 = 0x61;
+const LOAD_WORD: u8 = 0x20;
+const LOAD_HALF: u8 = 0x28;
+const LOAD_BYTE: u8 = 0x30;
+const LOAD_CONSTANT: u8 = 0x18;
+const ADD_AT_ONCE: u8 = 0xDB;
+
+/// The beginning of each program: frames of these kinds that hold IPv4, of no VLAN.
+fn begin(kinds: &[u32]) -> Vec<u64> {
+    // Offsets in struct __sk_buff: pkt_type, vlan_tci, protocol.
+    let context = |at: i16| ebpf(LOAD_CONTEXT, 0x60, at, 0);
+    // Loads from the packet expect its context in register 6 and answer in register 0.
+    let mut program = vec![ebpf(MOVE_REGISTER, 0x16, 0, 0)];
+    only(&mut program, context(4), kinds);
+    program.push(context(24));
+    program.push(ebpf(AND32, 0, 0, VLAN as i32));
+    program.push(ebpf(JUMP32_EQUAL, 0, 2, 0));
+    program.extend(end(TCX_NEXT));
+    only(
+        &mut program,
+        context(16),
+        &[u32::from(crate::sys::ETHERTYPE)],
+    );
+    program
+}
+
+/// Go on with those packets of which a load gives one of these values.
+fn only(program: &mut Vec<u64>, load: u64, values: &[u32]) {
+    program.push(load);
+    for (i, value) in values.iter().enumerate() {
+        let skip = (values.len() - i + 1) as i16;
+        program.push(ebpf(JUMP32_EQUAL, 0, skip, *value as i32));
+    }
+    program.extend(end(TCX_NEXT));
+}
+
+/// Pass on what is for one of these addresses; do this with all others, and drop them.
+fn exempt(addresses: &[u32], others: &[u64]) -> Vec<u64> {
+    let mut program = vec![packet(LOAD_WORD, IP_DESTINATION)];
+    for (i, address) in addresses.iter().enumerate() {
+        let skip = (addresses.len() - 1 - i + others.len() + 2) as i16;
+        program.push(ebpf(JUMP32_EQUAL, 0, skip, *address as i32));
+    }
+    program.extend(others);
+    program.extend(end(TCX_DROP));
+    if !addresses.is_empty() {
+        program.extend(end(TCX_NEXT));
+    }
+    program
+}
+
+/// Add one to the first value of a map.
+fn count(map: &OwnedFd) -> [u64; 4] {
+    // linux/bpf.h: BPF_PSEUDO_MAP_VALUE, the address of a value in an array.
+    const MAP_VALUE: u8 = 2;
+    [
+        ebpf(LOAD_CONSTANT, MAP_VALUE << 4 | 1, 0, map.as_raw_fd()),
+        0,
+        ebpf(MOVE, 2, 0, 1),
+        ebpf(ADD_AT_ONCE, 0x21, 0, 0),
+    ]
+}
+
+fn end(answer: i32) -> [u64; 2] {
+    [ebpf(MOVE, 0, 0, answer), ebpf(EXIT, 0, 0, 0)]
+}
+
+/// A load from the packet. SKF_NET_OFF: from its network header on.
+fn packet(code: u8, at: u32) -> u64 {
+    ebpf(code, 0, 0, at as i32 - 0x10_0000)
+}
 
 /// One eBPF instruction: operation, registers (source above destination), offset, constant.
 fn ebpf(code: u8, registers: u8, offset: i16, constant: i32) -> u64 {
@@ -193,104 +271,17 @@ pub struct Ingress {
 }
 
 impl Ingress {
-    /// Drop what `selection` takes before the IP layer sees it.
+    /// Drop what `selection` takes before the IP layer sees it, and before other programs on the
+    /// interfaces do.
     ///
     /// # Errors
     /// `PermissionDenied` without CAP_BPF and CAP_NET_ADMIN, `InvalidInput` before Linux 6.6.
     pub fn attach(selection: &Selection) -> io::Result<Ingress> {
-        let program = load(&selection.program())?;
+        let program = bpf::load(&selection.program())?;
         let links = selection.interfaces.iter();
-        let links = links
-            .map(|i| link(&program, *i))
-            .collect::<io::Result<Vec<_>>>()?;
-        Ok(Ingress { _links: links })
+        let links = links.map(|i| bpf::link(&program, *i));
+        Ok(Ingress {
+            _links: links.collect::<io::Result<_>>()?,
+        })
     }
-}
-
-/// linux/bpf.h; the names are the kernel's.
-const BPF_PROG_LOAD: libc::c_int = 5;
-const BPF_LINK_CREATE: libc::c_int = 28;
-const BPF_PROG_TYPE_SCHED_CLS: u32 = 3;
-const BPF_TCX_INGRESS: u32 = 46;
-
-/// The beginning of `union bpf_attr` for BPF_PROG_LOAD.
-#[repr(C)]
-struct LoadAttributes {
-    kind: u32,
-    count: u32,
-    instructions: u64,
-    license: u64,
-    log_level: u32,
-    log_size: u32,
-    log: u64,
-    kernel_version: u32,
-    flags: u32,
-    name: [u8; 16],
-    interface: u32,
-    attach_type: u32,
-}
-
-/// The beginning of `union bpf_attr` for BPF_LINK_CREATE.
-#[repr(C)]
-struct LinkAttributes {
-    program: u32,
-    interface: u32,
-    attach_type: u32,
-    flags: u32,
-    relative: u32,
-    padding: u32,
-    revision: u64,
-}
-
-fn load(program: &[u64]) -> io::Result<OwnedFd> {
-    let mut name = [0; 16];
-    name[..4].copy_from_slice(b"wifu");
-    let attributes = LoadAttributes {
-        kind: BPF_PROG_TYPE_SCHED_CLS,
-        count: program.len() as u32,
-        instructions: program.as_ptr().expose_provenance() as u64,
-        // The program calls no function that asks for the GPL.
-        license: c"MIT".as_ptr().expose_provenance() as u64,
-        log_level: 0,
-        log_size: 0,
-        log: 0,
-        kernel_version: 0,
-        flags: 0,
-        name,
-        interface: 0,
-        attach_type: BPF_TCX_INGRESS,
-    };
-    bpf(BPF_PROG_LOAD, &attributes)
-}
-
-fn link(program: &OwnedFd, interface: i32) -> io::Result<OwnedFd> {
-    let attributes = LinkAttributes {
-        program: program.as_raw_fd() as u32,
-        interface: interface as u32,
-        attach_type: BPF_TCX_INGRESS,
-        flags: 0,
-        relative: 0,
-        padding: 0,
-        revision: 0,
-    };
-    bpf(BPF_LINK_CREATE, &attributes)
-}
-
-/// `bpf(2)` for commands that give a descriptor.
-fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<OwnedFd> {
-    // SAFETY: the pointer and the size describe `attributes`, and what it points to lives in the
-    // caller; the two commands used only read them.
-    let fd = unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            command,
-            core::ptr::from_ref(attributes),
-            size_of::<T>(),
-        )
-    };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel has just given this descriptor (close-on-exec); nobody else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }

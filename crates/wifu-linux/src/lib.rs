@@ -1,9 +1,10 @@
 //! WiFu live on Linux: carriers, the daemon and its event loop.
 //!
 //! The only crate, next to the socket library, that calls the operating system. `unsafe` lives in
-//! [`sys`], [`schedule`], [`ring`], [`ingress`] and [`bsd`], each a thin layer over a few system
+//! [`sys`], [`schedule`], [`ring`], `bpf` and [`bsd`], each a thin layer over a few system
 //! calls, and in [`load`], which calls the dynamic linker; everything else is safe Rust above them.
 
+mod bpf;
 pub mod bsd;
 pub mod capture;
 pub mod carrier;
@@ -17,6 +18,7 @@ pub mod doctor;
 pub mod emu;
 pub mod faults;
 pub mod front;
+pub mod guard;
 mod hop;
 pub mod ingress;
 mod links;

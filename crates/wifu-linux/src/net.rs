@@ -35,6 +35,8 @@ pub(crate) struct Arrival<'a> {
     /// The whole packet, unless faults had it.
     pub(crate) frame: Option<&'a [u8]>,
     pub(crate) came: Came,
+    /// A fragment, of which only the header is whole.
+    pub(crate) fragment: bool,
 }
 
 /// By what a packet is to leave.
@@ -61,13 +63,15 @@ pub(crate) struct Net {
 }
 
 impl Net {
-    /// Open carriers, with those of the numbers that this host relays.
+    /// Open carriers, with the numbers that this host relays, and those of them that the kernel
+    /// forwards not even when the daemon was killed.
     ///
     /// # Errors
     /// What a carrier or the capture's file says.
     pub(crate) fn open(
         config: &DaemonConfig,
         relayed: &[u8],
+        guarded: &[u8],
         poller: &Poller,
     ) -> Result<Net, DaemonError> {
         let mut all = numbers(config.registry.library());
@@ -76,7 +80,7 @@ impl Net {
         all.dedup();
         let mut carriers = Vec::new();
         for (i, c) in config.carriers.iter().enumerate() {
-            let mut carrier = open_carrier(c, &all, relayed)?;
+            let mut carrier = open_carrier(c, &all, relayed, guarded)?;
             carrier.attach(poller, CARRIERS + i as u64 * DESCRIPTORS)?;
             carriers.push(carrier);
         }
@@ -164,12 +168,15 @@ impl Net {
                         capture.packet(i, now, packet.frame, Direction::In);
                     }
                     match &mut self.faults[IN] {
-                        Some(f) => f.put(now, (i, packet.came), &packet.ip, packet.payload),
-                        None => take(Arrival {
+                        Some(f) if !packet.fragment => {
+                            f.put(now, (i, packet.came), &packet.ip, packet.payload)
+                        }
+                        _ => take(Arrival {
                             ip: packet.ip,
                             payload: packet.payload,
                             frame: Some(packet.frame),
                             came: packet.came,
+                            fragment: packet.fragment,
                         }),
                     }
                 }
@@ -183,6 +190,7 @@ impl Net {
                     payload: &packet.segment,
                     frame: None,
                     came: packet.came,
+                    fragment: false,
                 });
                 faults.done(packet);
             }
@@ -374,13 +382,20 @@ fn open_carrier(
     config: &CarrierConfig,
     numbers: &[u8],
     relayed: &[u8],
+    guarded: &[u8],
 ) -> Result<Carrier, DaemonError> {
     match config {
-        CarrierConfig::Raw { mtu, direct } => {
+        CarrierConfig::Raw {
+            mtu,
+            direct,
+            keep_off,
+        } => {
             let raw = RawConfig {
                 mtu: *mtu,
                 direct: *direct,
                 relayed: relayed.to_vec(),
+                guarded: guarded.to_vec(),
+                keep_off: *keep_off,
                 ..RawConfig::new(numbers.to_vec())
             };
             Carrier::raw(&raw).map_err(|source| DaemonError::Carrier {

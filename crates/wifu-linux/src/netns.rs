@@ -62,11 +62,21 @@ impl Owner {
     }
 }
 
-/// Field 22 of /proc/PID/stat; the command's name before it may hold blanks and parentheses.
 fn start_of(pid: u32) -> Option<u64> {
+    stat_of(pid, 22)
+}
+
+/// The process above a process, if it has one.
+pub(crate) fn parent_of(pid: u32) -> Option<u32> {
+    stat_of(pid, 4).filter(|parent| *parent != 0)
+}
+
+/// A field of /proc/PID/stat, from 3 on; the command's name before it may hold blanks and
+/// parentheses.
+fn stat_of<T: core::str::FromStr>(pid: u32, field: usize) -> Option<T> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_whitespace().nth(19)?.parse().ok()
+    rest.split_whitespace().nth(field - 3)?.parse().ok()
 }
 
 /// What a state file under [`RUN`] says.

@@ -13,13 +13,18 @@
 
 use crate::carrier::{Accept, BATCH, Counters, Medium, Route, Source};
 use crate::carrier::{check_mtu, is_local_address, open_raw_socket, route_to};
+use crate::core::rules::{self, Rules};
+use crate::guard::{self, Guard};
 use crate::ingress::{Ingress, Selection};
 use crate::neighbours::Neighbours;
+use crate::netns::own_inode;
 use crate::poller::Poller;
 use crate::ring::{PacketRing, open_link_sender};
+use crate::steps::Steps;
 use crate::sys::{self, LinkAddress, RecvBatch, SendBatch};
 use core::net::Ipv4Addr;
 use core::ops::Range;
+use rustix::net::netdevice::index_to_name;
 use rustix::net::sockopt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -44,8 +49,24 @@ pub struct RawConfig {
     /// through the sockets.
     pub direct: bool,
     /// Those of the protocols whose packets are taken from the links wherever they are bound, for
-    /// a node that relays them. Needs what `direct` needs.
+    /// a node that relays them. Needs what `direct` needs, or else iptables.
     pub relayed: Vec<u8>,
+    /// Those of `relayed` that the kernel forwards not even when the process was killed.
+    pub guarded: Vec<u8>,
+    /// How the kernel is kept from forwarding what is relayed.
+    pub keep_off: KeepOff,
+}
+
+/// How the kernel's IP layer is kept off packets that are relayed.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum KeepOff {
+    /// By a program, or before Linux 6.6 by a rule.
+    #[default]
+    Best,
+    /// By a program on the interfaces' ingress (tcx).
+    Program,
+    /// By a DROP rule of iptables. A process that has the right to remove it waits until it shall.
+    Rule,
 }
 
 impl RawConfig {
@@ -58,6 +79,8 @@ impl RawConfig {
             send_buffer: None,
             direct: false,
             relayed: Vec::new(),
+            guarded: Vec::new(),
+            keep_off: KeepOff::Best,
         }
     }
 }
@@ -84,6 +107,7 @@ pub(crate) struct RawSockets {
     /// Sockets that the poller saw readable and that are not drained.
     ready: Vec<bool>,
     turn: usize,
+    relays: bool,
     direct: Option<Direct>,
 }
 
@@ -94,9 +118,71 @@ struct Direct {
     sender: OwnedFd,
     neighbours: Neighbours,
     /// Keeps from the IP layer what the ring takes.
-    _ingress: Ingress,
+    _off: Box<Off>,
     /// When the last batch began, as good as now for what is known about neighbours.
     clock: Time,
+}
+
+/// What keeps the IP layer off packets.
+enum Off {
+    /// The second one stays if the process is killed.
+    Program {
+        _ingress: Ingress,
+        _guard: Option<Guard>,
+    },
+    Rule {
+        _rules: Rules,
+    },
+}
+
+impl Off {
+    fn open(config: &RawConfig, selection: &Selection) -> io::Result<Off> {
+        if config.keep_off == KeepOff::Rule {
+            return Off::rule(config, selection);
+        }
+        let ingress = match Ingress::attach(selection) {
+            // Before Linux 6.6. What is for this host only goes without.
+            Err(e)
+                if e.kind() == io::ErrorKind::InvalidInput
+                    && config.keep_off == KeepOff::Best
+                    && selection.protocols.is_empty() =>
+            {
+                return Off::rule(config, selection);
+            }
+            ingress => ingress?,
+        };
+        guard::remove_stale(&[own_inode()?]);
+        let guarded = Selection {
+            protocols: Vec::new(),
+            relayed: config.guarded.clone(),
+            ..selection.clone()
+        };
+        let guard = (!config.guarded.is_empty()).then(|| Guard::attach(&guarded));
+        let guard = guard.transpose().unwrap_or_else(|e| {
+            tracing::warn!("if this daemon is killed the kernel forwards what lanes had: {e}");
+            None
+        });
+        Ok(Off::Program {
+            _ingress: ingress,
+            _guard: guard,
+        })
+    }
+
+    /// Rules for what is relayed.
+    fn rule(config: &RawConfig, selection: &Selection) -> io::Result<Off> {
+        let mut rules = Vec::new();
+        let any = open_link_sender()?;
+        for interface in &selection.interfaces {
+            let device = index_to_name(&any, *interface as u32)?;
+            for number in &selection.relayed {
+                let stays = config.guarded.contains(number);
+                rules.push(rules::dropping(&device, *number, stays));
+            }
+        }
+        let mut steps = Steps::real();
+        let rules = Rules::install(&rules, &mut steps).map_err(io::Error::other)?;
+        Ok(Off::Rule { _rules: rules })
+    }
 }
 
 impl Direct {
@@ -128,7 +214,7 @@ impl Direct {
             ready: false,
             sender,
             neighbours,
-            _ingress: Ingress::attach(&selection)?,
+            _off: Box::new(Off::open(config, &selection)?),
             clock: Poller::now(),
         })
     }
@@ -165,6 +251,7 @@ impl RawSockets {
             ready: vec![false; sockets.len()],
             sockets,
             turn: 0,
+            relays: !config.relayed.is_empty(),
         })
     }
 
@@ -237,7 +324,10 @@ impl Medium for RawSockets {
 
     /// Sockets have their numbers and the ring its filter: the kernel has chosen.
     fn accept(&self) -> Accept {
-        Accept::All
+        match self.relays {
+            true => Accept::Relayed,
+            false => Accept::All,
+        }
     }
 
     fn next_hop(&mut self, dst: Ipv4Addr) -> Option<LinkAddress> {

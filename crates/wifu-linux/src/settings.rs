@@ -3,6 +3,7 @@
 use crate::faults::FaultConfig;
 use crate::front::FrontConfig;
 use crate::poller::Coalesce;
+use crate::raw::KeepOff;
 use crate::steps::StepError;
 use crate::tun::TunConfig;
 use std::io;
@@ -19,6 +20,8 @@ pub enum CarrierConfig {
         mtu: usize,
         /// Past the kernel's IP layer: neighbours by link address, a receive ring.
         direct: bool,
+        /// How the kernel is kept from forwarding what is served.
+        keep_off: KeepOff,
     },
     /// A TUN device: TCP proper, which any kernel understands.
     Tun(TunConfig),

@@ -8,6 +8,8 @@ pub use crate::schedule::{set_slice, set_urgent};
 use core::mem::{size_of, zeroed};
 use core::net::Ipv4Addr;
 use core::ptr::NonNull;
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
@@ -547,6 +549,18 @@ pub fn large_buffers_from_kernel() {
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, 128 << 10);
     }
+}
+
+/// Let this thread alone see the mounts of another namespace.
+///
+/// # Errors
+/// `PermissionDenied` without CAP_SYS_ADMIN and CAP_SYS_CHROOT.
+pub(crate) fn enter_mounts(namespace: &File) -> io::Result<()> {
+    // SAFETY: the thread gets a root and a working directory of its own, which others that have
+    // neither read nor set can't tell.
+    unsafe { unshare_unsafe(UnshareFlags::FS)? };
+    let kind = Some(LinkNameSpaceType::Mount);
+    Ok(move_into_link_name_space(namespace.as_fd(), kind)?)
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use wifu_linux::daemon::{CarrierConfig, Daemon, DaemonConfig};
 use wifu_linux::front::FrontConfig;
 use wifu_linux::netns::{End, Lab, Namespace};
 use wifu_linux::poller::Coalesce;
+use wifu_linux::raw::KeepOff;
 use wifu_node::{Registry, Teller};
 
 /// Segments that the part saw, and the facts that were there.
@@ -85,6 +86,7 @@ fn start(ns: &Namespace, dir: &Path) {
         carriers: vec![CarrierConfig::Raw {
             mtu: 1500,
             direct: false,
+            keep_off: KeepOff::Best,
         }],
         front: FrontConfig {
             socket: dir.join("socket"),

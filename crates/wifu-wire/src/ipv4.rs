@@ -57,15 +57,22 @@ pub fn parse(packet: &[u8]) -> Result<(IpInfo, &[u8]), IpError> {
     if u16::from_be_bytes([packet[6], packet[7]]) & 0x3FFF != 0 {
         return Err(IpError::Fragment);
     }
+    Ok((facts(packet), &packet[header..total]))
+}
+
+/// What a header says, whatever follows it.
+///
+/// # Panics
+/// If there are fewer than [`HEADER`] octets.
+pub fn facts(packet: &[u8]) -> IpInfo {
     let address =
         |at: usize| Ipv4Addr::new(packet[at], packet[at + 1], packet[at + 2], packet[at + 3]);
-    let info = IpInfo {
+    IpInfo {
         src: address(12),
         dst: address(16),
         proto: packet[9],
         ttl: packet[8],
-    };
-    Ok((info, &packet[header..total]))
+    }
 }
 
 /// Write a header with "don't fragment" set for a payload of `payload` octets.

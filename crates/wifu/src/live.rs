@@ -16,6 +16,7 @@ use wifu_linux::daemon::{CarrierConfig, Daemon, DaemonConfig};
 use wifu_linux::faults::FaultConfig;
 use wifu_linux::front::FrontConfig;
 use wifu_linux::poller::Coalesce;
+use wifu_linux::raw::KeepOff;
 use wifu_linux::tun::TunConfig;
 use wifu_node::Registry;
 use wifu_wire::Span;
@@ -27,6 +28,15 @@ enum CarrierName {
     Raw,
     /// A TUN device and TCP proper: with any kernel's TCP
     Tun,
+}
+
+/// How the kernel is kept from forwarding what is served.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum By {
+    /// A BPF program on the interfaces' ingress
+    Tcx,
+    /// DROP rules of iptables, which a process with the right to remove them watches
+    Rule,
 }
 
 /// The daemon pauses awake for so long from the start of a burst: what 100 kB take at 1 Gb/s.
@@ -76,6 +86,10 @@ pub struct DaemonArgs {
     /// and rate of frames, and what became of those that left
     #[arg(long, value_name = "DEVICE", requires = "serve")]
     monitor: Option<String>,
+    /// --serve: how the kernel is kept from forwarding the same packets [default: tcx, or rule
+    /// before Linux 6.6]
+    #[arg(long, value_name = "HOW", value_enum, requires = "serve")]
+    keep_off: Option<By>,
     #[command(flatten)]
     known: Known,
     /// When busy, let packets gather, for this long at most ("0 s" switches off)
@@ -296,6 +310,11 @@ fn carrier(name: CarrierName, args: &DaemonArgs) -> anyhow::Result<CarrierConfig
         return Ok(CarrierConfig::Raw {
             mtu,
             direct: args.direct,
+            keep_off: match args.keep_off {
+                None => KeepOff::Best,
+                Some(By::Tcx) => KeepOff::Program,
+                Some(By::Rule) => KeepOff::Rule,
+            },
         });
     }
     let (Some(stack), Some(kernel)) = (args.address, args.kernel_address) else {
@@ -400,6 +419,10 @@ pub fn clean(args: &CleanArgs) -> anyhow::Result<ExitCode> {
         }
         for failed in &report.failed {
             eprintln!("failed: {failed}");
+        }
+        if report.dropped > 0 {
+            let n = report.dropped;
+            println!("{n} packets of lanes were dropped since their daemons were killed");
         }
         if report.steps.is_empty() {
             println!("nothing of ours to remove");

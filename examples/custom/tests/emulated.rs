@@ -183,6 +183,70 @@ fn an_answer_comes_while_a_relay_is_killed_and_started_again() {
     assert!(number(&relay["lanes"], "taken") > 100, "{relay}");
 }
 
+/// The kernel of a relay, which forwards everything else, does not forward what lanes had when their
+/// daemon was killed: custody would end without anybody's knowing.
+#[test]
+fn packets_of_lanes_stay_dropped_where_a_daemon_was_killed() {
+    if !privileged() {
+        return;
+    }
+    let run = Run::new("closed");
+    let file = |name: &str| run.dir.join(name).display().to_string();
+    let pins = "ls /sys/fs/bpf/wifu/ 2>/dev/null";
+    let (snmp, log) = (
+        "/proc/self/net/snmp",
+        format!("/run/wifu/emu/{}/n2/daemon.log", run.label),
+    );
+    let look = |at: &str| {
+        let name = file(at);
+        format!("n2 cat {snmp} >{name}\nsh {pins} >{name}-pins\n")
+    };
+    let sends = [100, 2_000_000];
+    let lines = run.peer(4, "hop", sends)
+        + &run.peer(1, "hop", sends)
+        + "sh sleep 1\nkill n2\nsh sleep 0.2\n"
+        + &look("killed")
+        + "n1 ping -c3 -i0.2 10.0.0.4\nsh sleep 1.5\n"
+        + &look("later")
+        + &format!("sh {CUSTOM} clean --dry-run >{}\n", file("clean"))
+        + "serve n2\n"
+        + &format!("sh cat {log} >{}\n", file("log"))
+        + &run.waits();
+    let emulated = run.emulate(ROW, "hop", &lines);
+    let read = |name: &str| std::fs::read_to_string(file(name)).expect("a file");
+    let forwarded = |at: &str| {
+        let text = read(at);
+        let line = text.lines().filter(|l| l.starts_with("Ip: ")).nth(1);
+        let field = line.and_then(|l| l.split(' ').nth(6));
+        field
+            .expect("ForwDatagrams")
+            .parse::<u64>()
+            .expect("a number")
+    };
+    // Three pings there and three back, and nothing of the protocol.
+    assert_eq!(forwarded("later"), forwarded("killed") + 6);
+    // Each daemon's; of the killed one as well.
+    assert_eq!(
+        read("later-pins").lines().count(),
+        4,
+        "{}",
+        read("later-pins")
+    );
+    let stale = read("clean");
+    let stale = stale
+        .lines()
+        .filter(|l| l.starts_with("rm -r /sys/fs/bpf/wifu/"));
+    assert_eq!(stale.count(), 1, "{}", read("clean"));
+    let log = read("log");
+    let (_, dropped) = log.split_once("was killed: ").expect(&log);
+    let dropped = dropped.split(' ').next().expect("a number");
+    assert!(dropped.parse::<u64>().expect("a number") > 0, "{log}");
+    assert!(number(&emulated["daemons"]["n2"]["lanes"], "taken") > 100);
+    let left = Command::new("sh").args(["-c", pins]).output().expect("ls");
+    let left = String::from_utf8_lossy(&left.stdout).into_owned();
+    assert_eq!(left, "", "all are gone with the emulation");
+}
+
 #[test]
 fn a_handler_on_kernels_raises_the_word_that_sets_the_rate() {
     if !privileged() {

@@ -60,6 +60,9 @@ pub struct Packet<'a> {
     pub frame: &'a [u8],
     /// How it reached this host.
     pub came: Came,
+    /// It is a fragment, of which nothing but `ip` and `frame` means anything: a node that relays
+    /// refuses it.
+    pub fragment: bool,
 }
 
 /// How a packet reached this host.
@@ -96,6 +99,8 @@ pub(crate) enum Source<'a> {
 pub(crate) enum Accept {
     /// The kernel has already chosen.
     All,
+    /// ... and chose fragments for a node that relays.
+    Relayed,
     /// Only this protocol to this address.
     Only(u8, Ipv4Addr),
 }
@@ -103,7 +108,7 @@ pub(crate) enum Accept {
 impl Accept {
     fn allows(&self, ip: &IpInfo) -> bool {
         match self {
-            Accept::All => true,
+            Accept::All | Accept::Relayed => true,
             Accept::Only(proto, address) => ip.proto == *proto && ip.dst == *address,
         }
     }
@@ -146,11 +151,14 @@ impl<'a> Iterator for Packets<'a> {
                 self.counters.truncated += 1;
                 continue;
             }
-            let (ip, payload) = match ipv4::parse(frame) {
-                Ok(parsed) => parsed,
+            let (ip, payload, fragment) = match ipv4::parse(frame) {
+                Ok((ip, payload)) => (ip, payload, false),
                 Err(e) => {
                     self.counters.count_bad(e);
-                    continue;
+                    if e != IpError::Fragment || !matches!(self.accept, Accept::Relayed) {
+                        continue;
+                    }
+                    (ipv4::facts(frame), &[][..], true)
                 }
             };
             if !self.accept.allows(&ip) {
@@ -160,8 +168,10 @@ impl<'a> Iterator for Packets<'a> {
             // Without what a link may have padded it with.
             let total = usize::from(u16::from_be_bytes([frame[2], frame[3]]));
             let frame = &frame[..total];
-            self.counters.received += 1;
-            self.counters.received_octets += frame.len() as u64;
+            if !fragment {
+                self.counters.received += 1;
+                self.counters.received_octets += frame.len() as u64;
+            }
             let came = match self.batch {
                 Source::Batch(_) => Came::Host,
                 Source::Ring(ring) => {
@@ -177,6 +187,7 @@ impl<'a> Iterator for Packets<'a> {
                 payload,
                 frame,
                 came,
+                fragment,
             });
         }
         None

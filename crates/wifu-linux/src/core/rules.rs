@@ -20,16 +20,19 @@ pub struct Rules {
     guardian: Option<Child>,
 }
 
-/// Waits for the end of its input, then removes the rules with the tag in $1. For each line of
-/// its input it lists all rules with their counters, and then an empty line.
+/// Waits for the end of its input, then removes the rules with the tag in $1; those that stay only
+/// if the last line of its input said so. For each line of its input it lists all rules with their
+/// counters, and then an empty line.
 const GUARDIAN: &str = r#"
 trap '' HUP INT TERM PIPE
-while read -r _; do
+stays='--comment "\{0,1\}stays'
+while read -r word; do
+    [ "$word" = all ] && stays='^$' && continue
     iptables -w -t mangle -v -S
     echo
 done
 iptables -w -t mangle -S | sed -n "/--comment \"\{0,1\}$1\"\{0,1\}\( \|$\)/s/^-A /-D /p" |
-    xargs -r -L1 iptables -w -t mangle
+    grep -v -e "$stays" | xargs -r -L1 iptables -w -t mangle
 "#;
 
 impl Rules {
@@ -86,6 +89,8 @@ impl Rules {
 impl Drop for Rules {
     fn drop(&mut self) {
         if let Some(mut guardian) = self.guardian.take() {
+            let pipe = guardian.stdin.as_ref();
+            let _ = pipe.map(|mut pipe| pipe.write_all(b"all\n"));
             drop(guardian.stdin.take());
             let _ = guardian.wait();
         }
@@ -105,6 +110,16 @@ fn guard(tag: &str) -> Result<Child, StepError> {
         error,
     })
 }
+
+/// A rule that keeps the kernel from what comes by an interface with this protocol number. One that
+/// stays does so if this process is killed.
+pub(crate) fn dropping(device: &str, number: u8, stays: bool) -> String {
+    let stays = if stays { STAYS } else { "" };
+    format!("PREROUTING -i {device} -p {number}{stays} -j DROP")
+}
+
+/// Marks rules that stay if their owner is killed.
+const STAYS: &str = " -m comment --comment stays";
 
 /// What the guardian says, up to the empty line.
 fn listing(guardian: &Child) -> Option<String> {
@@ -249,6 +264,7 @@ pub(crate) fn remove(found: &Found) -> Result<(), StepError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::netns::Lab;
 
     #[test]
     fn only_rules_with_our_tag_are_ours() {
@@ -271,6 +287,41 @@ mod tests {
                 .removal
                 .starts_with("iptables -w -t mangle -D OUTPUT -p udp")
         );
+    }
+
+    #[test]
+    fn of_one_that_was_killed_rules_stay_that_shall() {
+        if !rustix::process::geteuid().is_root() {
+            let skip = std::env::var_os("WIFU_SKIP_PRIVILEGED").is_some_and(|v| v == "1");
+            assert!(skip, "needs root; WIFU_SKIP_PRIVILEGED=1 leaves it out");
+            return;
+        }
+        let mut lab = Lab::create(&format!("t-rules-{}", std::process::id())).expect("lab");
+        let ns = lab.node("a").expect("node");
+        let numbers = || {
+            let found = installed().into_iter();
+            let words = found.map(|f| words(&f.removal));
+            words
+                .map(|w| w[w.iter().position(|w| w == "-p").unwrap() + 1].clone())
+                .collect::<Vec<_>>()
+        };
+        let made = || {
+            let rules = [dropping("lo", 246, true), dropping("lo", 247, false)];
+            Rules::install(&rules, &mut Steps::real()).expect("rules")
+        };
+        let within = || {
+            drop(made());
+            assert_eq!(numbers(), [""; 0], "it ended as it should");
+            let mut killed = made();
+            assert_eq!(numbers(), ["246", "247"]);
+            let mut guardian = killed.guardian.take().expect("a guardian");
+            drop(guardian.stdin.take());
+            guardian.wait().expect("its end");
+            assert_eq!(numbers(), ["246"]);
+            remove(&installed()[0]).expect("removal");
+            assert_eq!(numbers(), [""; 0]);
+        };
+        ns.run(within).expect("namespace");
     }
 
     #[test]

@@ -23,6 +23,7 @@ mod pin;
 pub(crate) use dir::Dir;
 pub use files::Files;
 pub(crate) use files::{owner, pinned, remove};
+pub(crate) use pin::is_bpf;
 
 /// Made by bpf/build.sh.
 static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/delay.bpf.o");

@@ -152,8 +152,13 @@ fn above(path: &Path, holds: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
 /// Whether the nearest directory above that exists is in a BPF file system.
 fn on_bpf(path: &Path) -> bool {
     let above = path.ancestors().skip(1);
-    let known = above.filter_map(|dir| rustix::fs::statfs(dir).ok()).next();
-    known.is_some_and(|s| s.f_type as u64 == BPF_FS_MAGIC)
+    let mut known = above.filter(|dir| exists(dir));
+    known.next().is_some_and(is_bpf)
+}
+
+/// Whether a directory is in a BPF file system.
+pub(crate) fn is_bpf(directory: &Path) -> bool {
+    rustix::fs::statfs(directory).is_ok_and(|s| s.f_type as u64 == BPF_FS_MAGIC)
 }
 
 #[cfg(test)]

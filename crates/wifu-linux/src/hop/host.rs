@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use wifu_core::{Chain, Ground, Verbs};
+use wifu_core::{Chain, Ground, Verbs, ip};
 use wifu_engine::descriptor::UNSERVED;
 use wifu_engine::{Blueprint, Endpoint, EndpointConfig, Ticket};
 use wifu_node::facts::told;
@@ -38,8 +38,8 @@ pub(crate) struct Hop {
     told: Vec<Told>,
     counters: HopCounters,
     errors: Errors,
-    /// What an error is to quote of packets that were too long.
-    long: Vec<Vec<u8>>,
+    /// What errors are to quote of packets that were not taken.
+    refused: Vec<(Vec<u8>, Refused)>,
     /// Something is served: packets take their way over the node.
     serves: bool,
     /// Packets that came before the node sees them, and who transmitted them.
@@ -113,7 +113,7 @@ impl Hop {
             told: Vec::new(),
             counters: HopCounters::default(),
             errors: Errors::new(),
-            long: Vec::new(),
+            refused: Vec::new(),
             serves: !served.is_empty(),
             came: Vec::new(),
         })
@@ -203,6 +203,14 @@ impl Hop {
             self.counters.martian += 1;
             return;
         }
+        if arrival.fragment {
+            self.counters.fragments += 1;
+            let first = |f: &&[u8]| came == Came::Link && ip::is_first_fragment(f);
+            if let Some(frame) = arrival.frame.filter(first) {
+                self.refuse_later(frame, Refused::Fragment);
+            }
+            return;
+        }
         let ticket = match arrival.frame {
             Some(frame) => self.store.copy_of(frame, came),
             None => self.store.segment(&arrival.ip, arrival.payload, came),
@@ -211,18 +219,24 @@ impl Hop {
             Some(ticket) => self.came.push((ticket, transmitter)),
             None => {
                 self.counters.too_long += 1;
-                let frame = arrival.frame.filter(|_| came == Came::Link);
-                if let Some(frame) = frame.filter(|_| self.long.len() < LONG) {
-                    self.long.push(frame[..frame.len().min(QUOTED)].to_vec());
+                if let Some(frame) = arrival.frame.filter(|_| came == Came::Link) {
+                    self.refuse_later(frame, Refused::Long(self.store.mtu() as u16));
                 }
             }
         }
     }
 
-    /// Tell who sent packets that are longer than this host's may be.
-    fn refuse_long(&mut self, now: Time, net: &mut Net) {
-        let why = Refused::Long(self.store.mtu() as u16);
-        for packet in self.long.drain(..) {
+    /// A packet is not taken, which its sender shall be told.
+    fn refuse_later(&mut self, packet: &[u8], why: Refused) {
+        if self.refused.len() < AT_ONCE {
+            let quoted = packet[..packet.len().min(QUOTED)].to_vec();
+            self.refused.push((quoted, why));
+        }
+    }
+
+    /// Tell who sent packets that were not taken.
+    fn refuse(&mut self, now: Time, net: &mut Net) {
+        for (packet, why) in self.refused.drain(..) {
             if let Some((error, to)) = self.errors.about(now, &packet, why)
                 && net.stray(error, to)
             {
@@ -233,7 +247,7 @@ impl Hop {
 
     /// What the monitor showed and what was taken meets the node.
     pub(crate) fn arrive(&mut self, now: Time, net: &mut Net) {
-        self.refuse_long(now, net);
+        self.refuse(now, net);
         if let Some(air) = &mut self.air {
             air.listen(now, &mut self.store, &mut self.told);
         }
@@ -329,8 +343,8 @@ impl Hop {
     }
 }
 
-/// Errors about packets that are too long, of those that come at once.
-const LONG: usize = 8;
+/// Errors about packets that are not taken, of those that come at once.
+const AT_ONCE: usize = 8;
 
 /// Marks tokens of the node: the upper half of a token, whose lower half says what it is.
 const TOKEN: u64 = 0x2000 << 48;

@@ -26,6 +26,8 @@ pub(crate) enum Refused {
     NoRoute,
     /// It is longer than the next link takes, octets.
     Long(u16),
+    /// It is a fragment, which no handler and no lane can read.
+    Fragment,
 }
 
 impl Refused {
@@ -36,6 +38,8 @@ impl Refused {
             Refused::NoRoute => (3, 0, 0),
             // RFC 1191 section 4.
             Refused::Long(mtu) => (3, 4, mtu),
+            // "Administratively prohibited", RFC 1812 section 5.2.7.1.
+            Refused::Fragment => (3, 13, 0),
         }
     }
 }
@@ -55,9 +59,9 @@ impl Errors {
         }
     }
 
-    /// The error about a whole packet, a message from the address that the kernel will fill in, and
+    /// The error about a packet, a message from the address that the kernel will fill in, and
     /// who gets it; `None` if there were too many. The packet came in a frame to this host, from an
-    /// address that a host can have, is no fragment and no ICMP itself.
+    /// address that a host can have, is no later fragment and no ICMP itself.
     pub(crate) fn about(
         &mut self,
         now: Time,
@@ -113,6 +117,7 @@ mod tests {
             (Refused::Expired, [11, 0, 0, 0]),
             (Refused::NoRoute, [3, 0, 0, 0]),
             (Refused::Long(1400), [3, 4, 5, 120]),
+            (Refused::Fragment, [3, 13, 0, 0]),
         ] {
             for len in [60, 1500] {
                 let packet = packet(len);

@@ -26,6 +26,8 @@ pub struct HopCounters {
     pub hop: u64,
     /// Dropped: longer than this host's packets may be, or than the next link takes.
     pub too_long: u64,
+    /// Dropped: fragments, which no handler and no lane can read.
+    pub fragments: u64,
     /// Dropped: from or for an address that no packet on a link can have (RFC 1812 sections
     /// 5.3.7 and 4.2.2.11).
     pub martian: u64,

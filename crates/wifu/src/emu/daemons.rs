@@ -11,6 +11,7 @@ use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Map as Object, Value as Json};
 use wifu_linux::emu::Host;
+use wifu_linux::guard::remove_stale;
 
 /// How long a daemon may take to start, and to end.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -25,6 +26,8 @@ pub struct Daemons {
     all: Vec<Daemon>,
     serve: Vec<String>,
     told: Vec<(&'static str, OsString)>,
+    /// One was: what it had made on its host may be there.
+    killed: bool,
 }
 
 struct Daemon {
@@ -50,6 +53,7 @@ impl Daemons {
             all: Vec::new(),
             serve: serve.to_vec(),
             told: told.to_vec(),
+            killed: false,
         };
         for host in hosts {
             let log = folder.join(&host.name).join("daemon.log");
@@ -100,6 +104,7 @@ impl Daemons {
         let Some(mut child) = self.all[i].child.take() else {
             bail!("the daemon of {host} does not run");
         };
+        self.killed = true;
         child.kill().context("killing a daemon")?;
         child.wait().context("waiting for a daemon")?;
         Ok(())
@@ -130,7 +135,12 @@ impl Daemons {
             let name = daemon.host.name.clone();
             (name, daemon.ended().unwrap_or(Json::Null))
         });
-        Json::Object(counted.collect::<Object<_, _>>())
+        let counted = Json::Object(counted.collect::<Object<_, _>>());
+        if core::mem::take(&mut self.killed) {
+            let namespaces = self.all.iter().map(|d| d.host.namespace.inode());
+            remove_stale(&namespaces.flatten().collect::<Vec<_>>());
+        }
+        counted
     }
 }
 

@@ -1,6 +1,6 @@
 """Sends IPv4 packets of protocol 245 in Ethernet frames: DEVICE, then SOURCE,DESTINATION[,KIND] of
-each. KIND is `all` (a frame to all stations), `fragment`, `long` or `last` (its TTL is 1); else the
-frame is for the station at the other end, whose address comes by MAC=."""
+each. KIND is `all` (a frame to all stations), `fragment` (the first one), `later` (another one), `long`,
+`last` (its TTL is 1), `priority` or `vlan` (a tag with number 0 or 5)."""
 
 import socket
 import struct
@@ -16,7 +16,7 @@ def checksum(data: bytes) -> int:
 
 def packet(source: str, destination: str, kind: str) -> bytes:
     body = bytes(1400 if kind == "long" else 40)
-    fragment = 0x2000 if kind == "fragment" else 0x4000
+    fragment = {"fragment": 0x2000, "later": 0x0007}.get(kind, 0x4000)
     ends = socket.inet_aton(source) + socket.inet_aton(destination)
     ttl = 1 if kind == "last" else 16
     head = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(body), 7, fragment, ttl, 245, 0) + ends
@@ -31,7 +31,8 @@ def main() -> None:
         for spec in packets:
             source, destination, kind = [*spec.split(","), ""][:3]
             to = b"\xff" * 6 if kind == "all" else bytes.fromhex(mac.replace(":", ""))
-            sender.send(to + own + b"\x08\x00" + packet(source, destination, kind))
+            tag = {"priority": b"\x81\x00\x60\x00", "vlan": b"\x81\x00\x00\x05"}.get(kind, b"")
+            sender.send(to + own + tag + b"\x08\x00" + packet(source, destination, kind))
 
 
 main()

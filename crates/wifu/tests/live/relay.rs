@@ -85,6 +85,36 @@ fn snoop_on_a_relay_resends_what_the_link_behind_it_loses() {
     assert!(number(counts, "dup_acks_held") > 10, "{snoop}");
 }
 
+#[test]
+fn where_a_daemon_was_killed_the_kernel_forwards_what_handlers_saw() {
+    if !privileged() {
+        return;
+    }
+    for by in ["tcx", "rule"] {
+        let mut w = row("open", &["--keep-off", by]);
+        let mut sysctl = w.hosts[1].command("sysctl");
+        w.hosts[1].run(sysctl.args(["-qw", "net.ipv4.ip_forward=1"]));
+        let forwarded = |w: &World| w.hosts[1].kernel("Ip", "ForwDatagrams");
+        let rules = |w: &World| {
+            let mut list = w.hosts[1].command("iptables");
+            let list = w.hosts[1].run(list.args(["-t", "mangle", "-S", "PREROUTING"]));
+            String::from_utf8_lossy(&list.stdout)
+                .matches("DROP")
+                .count()
+        };
+        assert_eq!(rules(&w), if by == "rule" { 2 } else { 0 });
+        transfer(&w, 100_000);
+        assert_eq!(forwarded(&w), 0, "{by}: taken before the IP layer");
+        w.hosts[1].kill_daemon();
+        assert!(
+            wait_until(Duration::from_secs(10), || rules(&w) == 0),
+            "{by}"
+        );
+        transfer(&w, 100_000);
+        assert!(forwarded(&w) > 2 * 100_000 / 1460, "{by}");
+    }
+}
+
 /// The first host sends these packets of the protocol, in the words of frames.py, to the relay.
 fn frames(w: &World, packets: &[String]) {
     let mut ip = w.hosts[1].command("ip");
@@ -119,12 +149,19 @@ fn what_no_link_can_bring_goes_nowhere_and_is_counted() {
     let martian = sources.map(|a| format!("{a},{FAR}"));
     let ends = ["127.0.0.1", "239.1.2.3", "0.0.0.0"].map(|a| format!("{near},{a}"));
     frames(&w, &[martian.to_vec(), ends.to_vec()].concat());
-    // Not for this station; longer than packets are here; the kernel's to forward.
+    // Not for this station; longer than packets are here; nothing that a handler can read.
+    let kinds = ["all", "long", "fragment", "later"];
+    frames(&w, &kinds.map(|kind| format!("{near},{FAR},{kind}")));
+    // A tag without a VLAN says nothing but a priority.
+    frames(&w, &[format!("{near},{FAR},priority")]);
+    // The kernel's: for itself, and of a VLAN that there is not.
     frames(
         &w,
-        &["all", "long", "fragment"].map(|kind| format!("{near},{FAR},{kind}")),
+        &[
+            format!("{near},{relay},fragment"),
+            format!("{near},{FAR},vlan"),
+        ],
     );
-    // They say so, too, of this one, whose last hop this is.
     let icmp = |w: &World| w.hosts[0].kernel("Icmp", "InTimeExcds");
     let told = |w: &World| w.hosts[0].kernel("Icmp", "InDestUnreachs");
     let before = (icmp(&w), told(&w));
@@ -133,22 +170,27 @@ fn what_no_link_can_bring_goes_nowhere_and_is_counted() {
     let mut ip = w.hosts[1].command("ip");
     w.hosts[1].run(ip.args(["route", "add", "unreachable", "10.99.0.0/24"]));
     frames(&w, &[format!("{near},{FAR}"), format!("{near},10.99.0.1")]);
-    let seen = || w.hosts[1].kernel("Ip", "ForwDatagrams") - forwarded;
-    assert!(
-        wait_until(Duration::from_secs(10), || seen() == 1),
-        "the fragment: {}",
-        seen()
-    );
+    let parts = || w.hosts[1].kernel("Ip", "ReasmReqds");
+    assert!(wait_until(Duration::from_secs(10), || parts() == 1));
+    assert_eq!(w.hosts[1].kernel("Ip", "ForwDatagrams"), forwarded);
     let (packets, _) = relay_counts(&mut w);
-    let counts = ["martian", "too_long", "forwarded", "route", "queue"];
+    let counts = [
+        "martian",
+        "too_long",
+        "fragments",
+        "forwarded",
+        "route",
+        "queue",
+    ];
     assert_eq!(
         counts.map(|key| number(&packets, key)),
-        [8, 1, 2, 2, 0],
+        [8, 1, 2, 3, 2, 0],
         "{packets}"
     );
-    // About the one without a route and the one without TTL; what was too long came before.
+    // About the one without a route and the one without TTL; what was too long and the first
+    // fragment came before.
     assert_eq!((icmp(&w), told(&w)), (before.0 + 1, before.1 + 1));
-    assert_eq!(number(&packets, "icmp"), 3, "{packets}");
+    assert_eq!(number(&packets, "icmp"), 4, "{packets}");
 }
 
 #[test]
