@@ -66,8 +66,20 @@ impl Run {
         self.dir.join(format!("n{host}"))
     }
 
-    /// Let an emulation obey these lines; its outcome.
+    /// Let an emulation obey these lines, after which both peers have got what was sent; its
+    /// outcome.
     fn emulate(&self, topology: &str, protocol: &str, lines: &str) -> Value {
+        let outcome = self.obey(topology, protocol, lines);
+        for host in [1, 4] {
+            let said = std::fs::read_to_string(self.said(host)).expect("a program's words");
+            assert!(said.contains("exact "), "n{host}: {said}");
+            println!("n{host}: {said}");
+        }
+        outcome
+    }
+
+    /// Let an emulation obey these lines; its outcome.
+    fn obey(&self, topology: &str, protocol: &str, lines: &str) -> Value {
         let mut emu = Command::new(CUSTOM);
         emu.args(["emu", "--share", "--name", &self.label, "--topo", topology]);
         let mut emu = emu
@@ -82,11 +94,6 @@ impl Run {
         let output = emu.wait_with_output().expect("emu ends");
         assert!(output.status.success());
         let all: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        for host in [1, 4] {
-            let said = std::fs::read_to_string(self.said(host)).expect("a program's words");
-            assert!(said.contains("exact "), "n{host}: {said}");
-            println!("n{host}: {said}");
-        }
         all["wifu"].clone()
     }
 }
@@ -181,6 +188,70 @@ fn an_answer_comes_while_a_relay_is_killed_and_started_again() {
     // The one that was started again has lanes of its own.
     let relay = &emulated["daemons"]["n2"];
     assert!(number(&relay["lanes"], "taken") > 100, "{relay}");
+}
+
+/// Unmodified programs across two relays, one of which loses its daemon; what is not served goes its
+/// way as before.
+#[test]
+fn curl_downloads_while_a_relay_is_killed_and_started_again() {
+    if !privileged() {
+        return;
+    }
+    let run = Run::new("curl");
+    let dir = run.dir.display();
+    let http = "python3 -m http.server --bind 10.0.0.4 --directory";
+    let foreign = "-s 10.9.9.9/32 -j DROP";
+    let curl = "curl -sS --retry 20 --retry-connrefused --retry-delay 1 -o";
+    let status = format!(
+        "for p in $(ip netns pids wifu-{}-n$n); do tr '\\0' ' ' </proc/$p/cmdline; \
+         tr '\\n' ' ' </proc/$p/status; echo; done",
+        run.label
+    );
+    let lines = format!(
+        "sh head -c 10000000 /dev/urandom >{dir}/file; head -c 100000 {dir}/file >{dir}/small\n\
+         n2 iptables -A FORWARD {foreign}; iptables-save | grep -v '^#' >{dir}/before\n\
+         n4 {CUSTOM} exec -p hop -- {http} {dir} 8000 >{dir}/n4 2>&1 &\n\
+         n4 {http} {dir} 8001 >{dir}/kernel 2>&1 &\n\
+         n1 ( {CUSTOM} exec -p hop -- {curl} {dir}/got http://10.0.0.4:8000/file 2>{dir}/n1; \
+            echo ends $? >>{dir}/n1 ) &\n\
+         sh sleep 4; for n in 1 2 3 4; do {status}; done >{dir}/status; stat -c %s {dir}/got >{dir}/had\n\
+         kill n2\nn1 ping -c2 10.0.0.4 >{dir}/ping\nserve n2\n\
+         n1 {curl} {dir}/by-kernel http://10.0.0.4:8001/small\n\
+         n2 iptables-save | grep -v '^#' >{dir}/after\n\
+         sh for i in $(seq 900); do grep -q ends {dir}/n1 && break; sleep 0.1; done\n"
+    );
+    let emulated = run.obey(ROW, "hop", &lines);
+    let read = |name: &str| std::fs::read(run.dir.join(name)).expect("a file");
+    let text = |name: &str| String::from_utf8_lossy(&read(name)).into_owned();
+    assert!(text("n1").ends_with("\nends 0\n"), "{}", text("n1"));
+    let had: u64 = text("had").trim().parse().expect("a number");
+    assert!((1..10_000_000).contains(&had), "it was under way: {had}");
+    assert!(read("got") == read("file"), "the file came as it is");
+    assert!(
+        read("by-kernel") == read("small"),
+        "by the kernel's TCP, too"
+    );
+    assert!(text("ping").contains(" 0% packet loss"), "{}", text("ping"));
+    assert_eq!(text("before"), text("after"), "nobody's rules change");
+    let status = text("status");
+    let daemons = status
+        .lines()
+        .filter(|l| l.contains(" daemon "))
+        .map(|line| {
+            let capabilities = line
+                .split("CapPrm:\t")
+                .nth(1)
+                .and_then(|l| l.split(' ').next());
+            assert_eq!(capabilities, Some("0000000000000000"), "{line}");
+        });
+    assert_eq!(daemons.count(), 4, "{status}");
+    for name in ["n4", "n3"] {
+        let lanes = &emulated["daemons"][name]["lanes"];
+        assert!(
+            number(lanes, "taken") > 10_000_000 / 1460,
+            "{name}: {lanes}"
+        );
+    }
 }
 
 /// The kernel of a relay, which forwards everything else, does not forward what lanes had when their
