@@ -94,9 +94,8 @@ impl Links {
     }
 
     /// ... that each of them takes.
-    pub(crate) fn least_room(&self) -> u32 {
-        let rooms = self.queues.iter().map(|q| q.outbox.room());
-        rooms.min().unwrap_or(u32::MAX)
+    pub(crate) fn rooms(&self) -> impl Iterator<Item = (i32, u32)> {
+        self.queues.iter().map(|q| (q.interface, q.outbox.room()))
     }
 
     /// Whether any takes packets now.

@@ -203,10 +203,10 @@ impl Net {
         self.carriers.iter().map(Carrier::room).min().unwrap_or(0)
     }
 
-    /// ... and each link.
-    pub(crate) fn least_room(&self) -> u32 {
-        let links = self.links.as_ref().map(Links::least_room);
-        self.room().min(links.unwrap_or(u32::MAX))
+    /// ... and each link, by its interface; none of them where faults see what leaves.
+    pub(crate) fn link_rooms(&self) -> impl Iterator<Item = (i32, u32)> {
+        let links = self.links.iter().filter(|_| self.faults[OUT].is_none());
+        links.flat_map(Links::rooms)
     }
 
     /// Whether any of them takes packets now.

@@ -65,6 +65,11 @@ impl Links {
         }
     }
 
+    /// Those that are not named take this many.
+    pub(super) fn set_other_room(&mut self, room: u32) {
+        self.rest = room;
+    }
+
     /// Whether any device takes something.
     #[inline]
     pub(super) fn any_room(&self) -> bool {

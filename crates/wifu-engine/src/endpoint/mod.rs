@@ -345,6 +345,14 @@ impl Endpoint {
         }
     }
 
+    /// Packets that all devices take that are not named ([`Endpoint::set_device_room`]).
+    pub fn set_other_room(&mut self, room: u32) {
+        self.links.set_other_room(room);
+        if room > 0 {
+            self.table.retry_starved(&mut self.listeners);
+        }
+    }
+
     /// Packets of data that the lane of a flow takes now; `tuple` as this end sees it. Asked for
     /// connections whose composition has a lane, if the node runs it ([`EndpointConfig::lanes`]).
     /// True if one that had no room may go on.

@@ -8,6 +8,7 @@ use crate::neighbours::{Neighbours, Way};
 use crate::net::{By, Net};
 use crate::sys::LinkAddress;
 use core::net::Ipv4Addr;
+use core::num::NonZeroU16;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
@@ -284,7 +285,18 @@ impl Ways for Here<'_> {
     }
 
     fn tell_room(&mut self, end: &mut Endpoint) -> Time {
-        end.set_room(self.net.least_room());
+        let mut named = false;
+        for (interface, room) in self.net.link_rooms() {
+            let device = u16::try_from(interface).ok().and_then(NonZeroU16::new);
+            if let Some(device) = device {
+                end.set_device_room(device, room);
+                named = true;
+            }
+        }
+        match named {
+            true => end.set_other_room(self.net.room()),
+            false => end.set_room(self.net.room()),
+        }
         Time::NEVER
     }
 

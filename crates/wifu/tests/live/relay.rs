@@ -2,10 +2,11 @@
 //! middle as they do in the simulator.
 
 use crate::common::privileged;
-use crate::world::{A, FAR, RELAY, World, peer, wait_until};
+use crate::world::{A, FAR, Host, RELAY, World, peer, wait_until};
 use serde_json::Value;
 use std::path::Path;
-use std::time::Duration;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 /// Snoop on every node; a number of its own.
 const SNOOPED: &str = "[protocol.snooped]\nextends = \"tcp-newreno\"\nnumber = 245\n\
@@ -34,16 +35,25 @@ fn number(of: &Value, key: &str) -> u64 {
     of[key].as_u64().unwrap_or_else(|| panic!("{key} in {of}"))
 }
 
+/// One of two that exchange so many octets.
+fn play(host: &Host, who: &str, to: (&str, u16), octets: &str) -> Command {
+    let args = [who, to.0, &to.1.to_string(), "exchange", octets];
+    peer(host.over("snooped", "python3"), &args)
+}
+
 /// The first host and the last one send so many octets to each other.
 fn transfer(w: &World, octets: usize) {
+    transfer_at(w, 7000, octets);
+}
+
+/// ... at a port, which nobody has listened at.
+fn transfer_at(w: &World, port: u16, octets: usize) {
     let octets = octets.to_string();
-    let play = |at: usize, who: &str| {
-        let host = &w.hosts[at];
-        let args = [who, FAR, "7000", "exchange", &octets];
-        peer(host.over("snooped", "python3"), &args)
+    let [near, _, far] = &w.hosts[..] else {
+        unreachable!("three hosts");
     };
-    let mut server = w.hosts[2].serve(7000, &mut play(2, "listen"));
-    let mut client = w.hosts[0].start(&mut play(0, "connect"));
+    let mut server = far.serve(port, &mut play(far, "listen", (FAR, port), &octets));
+    let mut client = near.start(&mut play(near, "connect", (FAR, port), &octets));
     let (there, here) = (server.report(), client.report());
     assert_eq!(
         (&there["got"], &here["got"]),
@@ -110,7 +120,7 @@ fn where_a_daemon_was_killed_the_kernel_forwards_what_handlers_saw() {
             wait_until(Duration::from_secs(10), || rules(&w) == 0),
             "{by}"
         );
-        transfer(&w, 100_000);
+        transfer_at(&w, 7001, 100_000);
         assert!(forwarded(&w) > 2 * 100_000 / 1460, "{by}");
     }
 }
@@ -211,6 +221,41 @@ fn neighbours_that_do_not_answer_hold_up_nobody_else() {
     let received = number(&far["carriers"][0][1], "received");
     assert!(received >= 300, "{received} of 300; {packets}");
     assert!(number(&packets, "queue") > 100, "{packets}");
+}
+
+/// Connections of the host itself, over a link at 1 Mb/s and another one without a limit.
+#[test]
+fn a_slow_link_holds_up_nobody_who_sends_by_another() {
+    if !privileged() {
+        return;
+    }
+    let w = row("slow", &[]);
+    let mut tc = w.hosts[1].command("tc");
+    let shape = "qdisc add dev eth1 root tbf rate 1mbit burst 3000 limit 10000000";
+    w.hosts[1].run(tc.args(shape.split(' ')));
+    let far = w.hosts[2].serve(
+        7000,
+        &mut play(&w.hosts[2], "listen", (FAR, 7000), "3000000"),
+    );
+    let slow = w.hosts[1].start(&mut play(&w.hosts[1], "connect", (FAR, 7000), "3000000"));
+    std::thread::sleep(Duration::from_secs(2));
+    let mut near = w.hosts[0].serve(7000, &mut play(&w.hosts[0], "listen", (A, 7000), "3000000"));
+    let mut fast = w.hosts[1].start(&mut play(&w.hosts[1], "connect", (A, 7000), "3000000"));
+    let begin = Instant::now();
+    assert_eq!(&near.report()["got"], &fast.report()["sent"]);
+    let took = begin.elapsed();
+    assert!(
+        took < Duration::from_secs(10),
+        "{took:?}, and 24 s at 1 Mb/s"
+    );
+    for mut running in [far, slow] {
+        assert!(
+            running.child.try_wait().expect("wait").is_none(),
+            "{}",
+            running.said()
+        );
+        running.kill();
+    }
 }
 
 #[test]
