@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from wifu import cli, diverge, hostlock
+from wifu import cli, diverge, hostlock, traffic
 from wifu import plan as plans
 from wifu.api import Results
 from wifu.campaign import Campaign
@@ -258,6 +258,53 @@ def test_ctrl_c_removes_everything(tmp_path: Path) -> None:
         assert program.returncode == 130, said
         assert f"wifu-lab resume {out}" in said.replace("\n", "")
         assert leftovers(program.pid) == []
+
+
+SWITCHES = transfer(
+    "switches",
+    """
+runs = 1
+pair = "switch"
+metrics = ["goodput"]
+""",
+    'words = "linear,2,wire=20Mb/s"',
+    """
+[vary.switch]
+off = "kernel:reno,sack=off,dsack=off,frto=off,window_scaling=off,timestamps=off,ecn=off"
+on = "kernel:cubic,sack=on,dsack=on,frto=on,window_scaling=on,timestamps=on,ecn=on"
+""",
+    protocol="{switch}",
+    size="4M",
+)
+
+
+def test_each_switch_of_the_kernels_tcp_takes_effect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of Table I of the WiFu paper: what the kernel says while data flows."""
+    said: dict[str, tuple[list[str], list[str]]] = {}
+    real = Traffic._await
+    parameters = [f"/proc/sys/net/ipv4/{name}" for name, _ in traffic.KERNEL_KEYS.values()]
+
+    def looking(self: Traffic, *words: Any) -> set[int]:
+        flow = self.flows[0]
+        place = self.places[flow.source]
+        time.sleep(0.5)
+        all_ = [line.split() for line in place.run("ss", "-tinoHO").splitlines()]
+        data = [words for words in all_ if flow.congestion in words]
+        said[flow.congestion] = (place.run("cat", *parameters).split(), data[0])
+        return real(self, *words)
+
+    monkeypatch.setattr(Traffic, "_await", looking)
+    run(SWITCHES, tmp_path, "live")
+    assert {name: values for name, (values, _) in said.items()} == {
+        "reno": ["0"] * 6,
+        "cubic": ["1", "1", "2", "1", "1", "1"],
+    }
+    for name, there in (("reno", False), ("cubic", True)):
+        words = said[name][1]
+        assert ("ts" in words, "sack" in words, "ecn" in words) == (there, there, there), words
+        assert any(w.startswith("wscale:") for w in words) == there, words
 
 
 CORE = transfer(

@@ -24,8 +24,16 @@ Scenario = Mapping[str, Any]
 
 APPS = ("bulk", "file", "stream")
 KERNEL = "kernel:"
-KERNEL_KEYS = {"sack": "tcp_sack", "timestamps": "tcp_timestamps", "ecn": "tcp_ecn"}
-"""Switches of the kernel's TCP, and the parameters that they set."""
+KERNEL_KEYS = {
+    "sack": ("tcp_sack", "1"),
+    "dsack": ("tcp_dsack", "1"),
+    "frto": ("tcp_frto", "2"),
+    "window_scaling": ("tcp_window_scaling", "1"),
+    "timestamps": ("tcp_timestamps", "1"),
+    "ecn": ("tcp_ecn", "1"),
+}
+"""Switches of the kernel's TCP (those of Table I of the WiFu paper among them), the parameters that
+they set, and what says `on`; 0 says `off` of each."""
 
 KERNEL_WORDS = ("window", "mss", "quickack", *KERNEL_KEYS)
 """What may follow a congestion control; `quickack` has the receiver acknowledge every segment."""
@@ -259,9 +267,10 @@ class Traffic:
         for flow in self.flows:
             for key, value in flow.options.items():
                 if key in KERNEL_KEYS:
+                    parameter, on = KERNEL_KEYS[key]
                     for name in (flow.source, flow.target):
-                        number = "1" if value == "on" else "0"
-                        self.places[name].set(f"net/ipv4/{KERNEL_KEYS[key]}", number)
+                        number = on if value == "on" else "0"
+                        self.places[name].set(f"net/ipv4/{parameter}", number)
             if flow.options.get("quickack") == "on":
                 acknowledge_all(self.places[flow.target], self.places[flow.source].address)
         checked = {id(self.places[f.source]): self.places[f.source] for f in self.flows if f.kernel}
