@@ -318,6 +318,41 @@ fn packets_of_lanes_stay_dropped_where_a_daemon_was_killed() {
     assert_eq!(left, "", "all are gone with the emulation");
 }
 
+/// Two relays side by side, of which the ends take first one and then the other.
+#[test]
+fn a_flow_changes_its_relay_while_it_lasts() {
+    if !privileged() {
+        return;
+    }
+    let run = Run::new("route");
+    let table = run.dir.join("diamond.toml");
+    let text = "[radio]\nrate = \"24Mb/s\"\n[matrix]\nsnr_db = [[nan, 30.0, 30.0, -30.0], [30.0, nan, -30.0, 30.0], \
+                [30.0, -30.0, nan, 30.0], [-30.0, 30.0, 30.0, nan]]\n\
+                [[node]]\nname = \"n1\"\n[[node]]\nname = \"n2\"\n\
+                [[node]]\nname = \"n3\"\n[[node]]\nname = \"n4\"\n";
+    std::fs::write(&table, text).expect("a file");
+    let by = |relay: u8| {
+        format!(
+            "n1 ip route replace 10.0.0.4 via 10.0.0.{relay}\n\
+             n4 ip route replace 10.0.0.1 via 10.0.0.{relay}\n"
+        )
+    };
+    let sends = [100, 2_000_000];
+    let lines = by(2)
+        + &run.peer(4, "hop", sends)
+        + &run.peer(1, "hop", sends)
+        + "sh sleep 1\n"
+        + &by(3)
+        + &run.waits();
+    let topology = table.display().to_string();
+    let emulated = run.emulate(&topology, "hop", &lines);
+    let lanes = |name: &str| number(&emulated["daemons"][name]["lanes"], "taken");
+    println!("{} by n2, {} by n3", lanes("n2"), lanes("n3"));
+    assert!(lanes("n2") > 100 && lanes("n3") > 100);
+    // What the first one held has arrived, too.
+    assert!(lanes("n2") + lanes("n3") >= 2_000_000 / 1460);
+}
+
 #[test]
 fn a_handler_on_kernels_raises_the_word_that_sets_the_rate() {
     if !privileged() {

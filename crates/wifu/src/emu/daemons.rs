@@ -26,8 +26,6 @@ pub struct Daemons {
     all: Vec<Daemon>,
     serve: Vec<String>,
     told: Vec<(&'static str, OsString)>,
-    /// One was: what it had made on its host may be there.
-    killed: bool,
 }
 
 struct Daemon {
@@ -53,7 +51,6 @@ impl Daemons {
             all: Vec::new(),
             serve: serve.to_vec(),
             told: told.to_vec(),
-            killed: false,
         };
         for host in hosts {
             let log = folder.join(&host.name).join("daemon.log");
@@ -104,7 +101,6 @@ impl Daemons {
         let Some(mut child) = self.all[i].child.take() else {
             bail!("the daemon of {host} does not run");
         };
-        self.killed = true;
         child.kill().context("killing a daemon")?;
         child.wait().context("waiting for a daemon")?;
         Ok(())
@@ -136,7 +132,8 @@ impl Daemons {
             (name, daemon.ended().unwrap_or(Json::Null))
         });
         let counted = Json::Object(counted.collect::<Object<_, _>>());
-        if core::mem::take(&mut self.killed) {
+        if !self.all.is_empty() {
+            // What those that were killed had made on their hosts.
             let namespaces = self.all.iter().map(|d| d.host.namespace.inode());
             remove_stale(&namespaces.flatten().collect::<Vec<_>>());
         }
