@@ -157,7 +157,8 @@ fn lanes_between_kernels_do_what_they_do_in_the_simulator() {
         // Only custody of the last hop sends copies, as often as its own clock says.
         let (sent, copies) = (number(lanes, "sent"), number(lanes, "copies"));
         assert_eq!(copies > 0, there.copies > 0, "{name}");
-        assert_eq!(copies == 0, sent == there.taken, "{name}");
+        assert!(sent >= there.taken, "{name}");
+        assert!(copies > 0 || sent == there.taken, "{name}");
         for none in ["full", "strangers", "unlaned", "returned"] {
             assert_eq!(number(lanes, none), 0, "{name}: {none}");
         }
