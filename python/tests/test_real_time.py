@@ -260,6 +260,47 @@ def test_ctrl_c_removes_everything(tmp_path: Path) -> None:
         assert leftovers(program.pid) == []
 
 
+OWN = """compositions = ['''
+[protocol.snooped]
+extends = "tcp-newreno"
+number = 245
+[handlers.snooped]
+chain = ["snoop"]
+''']"""
+
+
+@pytest.mark.parametrize(
+    ("substrate", "topology"),
+    [("emu", 'words = "linear,3,rate=24M"'), ("live", 'words = "linear,3,wire=20Mb/s"')],
+)
+def test_what_a_composition_brings_runs_on_every_host(
+    tmp_path: Path, substrate: str, topology: str
+) -> None:
+    plan = transfer(
+        "served",
+        'runs = 1\nmetrics = ["goodput"]',
+        topology,
+        "[emu]\nshare = true\ndilation = 4",
+        to="n3",
+        protocol="snooped",
+    )
+    results = run(plan.replace("[scenario]", f"[scenario]\n{OWN}"), tmp_path, substrate)
+    assert results.flows["finished"].all()
+    outcome = results.outcome(results.ok["cell"].iloc[0], 1)
+    daemons = outcome["daemons"]
+    assert sorted(daemons) == ["n1", "n2", "n3"]
+    relay = daemons["n2"]
+    snoop = relay["handlers"][0]
+    # 200 kB in some 140 segments, and what acknowledges them.
+    assert relay["packets"]["forwarded"] > 200
+    # It lets them go on, or holds duplicate acknowledgements back.
+    seen = relay["packets"]["forwarded"] + relay["packets"]["hop"]
+    assert snoop["name"] == "snoop" and snoop["packets"] == seen
+    assert snoop["kept"] >= 137
+    assert (relay["monitor"] is not None) == (substrate == "emu")
+    assert relay["lanes"] is None
+
+
 SWITCHES = transfer(
     "switches",
     """

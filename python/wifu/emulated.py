@@ -193,7 +193,7 @@ class Emulated(RealTime):
         places = {
             name: Place(
                 name, host.address, ("ip", "netns", "exec", host.namespace), str(find_program()),
-                str(folder), delay_dir=str(net.directory / name),
+                str(folder), delay_dir=str(net.directory / name), monitor="mon0",
             )
             for name, host in net.hosts.items()
         }  # fmt: skip

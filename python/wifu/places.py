@@ -74,6 +74,7 @@ class Place:
     scratch: str
     connection: Connection | None = None
     delay_dir: str | None = None
+    monitor: str | None = None
     settings: dict[str, str] = field(default_factory=dict)
 
     @property

@@ -225,7 +225,7 @@ class Traffic:
         """Run them to their ends; the outcome's keys `flows`, `sim_seconds`, `end`."""
         self._settle()
         handlers = self._start_handlers(crew)
-        self._start_daemons(crew)
+        serving = self._start_daemons(crew)
         servers = {f.id: self._start_server(crew, f) for f in self.flows}
         before = self._timeouts()
         begun = time.monotonic()
@@ -252,9 +252,15 @@ class Traffic:
         for handler in handlers.values():
             if not handler.alive():
                 raise RunError(f"wifu core ended: {handler.said()}")
+        for daemon in serving.values():
+            if not daemon.alive():
+                raise RunError(f"wifu daemon ended: {daemon.said()}")
         end = "done" if len(ended) == len(told) else "time"
         core = {name: _report(program) for name, program in handlers.items()}
-        return {"sim_seconds": seconds, "end": end, "flows": told, "core": core}
+        daemons = {name: _counted(program) for name, program in serving.items()}
+        return {
+            "sim_seconds": seconds, "end": end, "flows": told, "core": core, "daemons": daemons,
+        }  # fmt: skip
 
     def _stop(self) -> float | None:
         time_ = self.scenario.get("stop", {}).get("time")
@@ -330,15 +336,30 @@ class Traffic:
             words += ["--file", path]
         return words
 
-    def _start_daemons(self, crew: Crew) -> None:
+    def _start_daemons(self, crew: Crew) -> dict[str, Started]:
+        """On the hosts of the ends; on all, if they serve something, and then gives them."""
         ours = [f for f in self.flows if not f.kernel and f.protocol != "udp"]
-        daemons = [
-            crew.start(place, place.program, "daemon", "--socket", place.door, *self._files(place))
-            for name, place in self.places.items()
-            if any(name in (f.source, f.target) for f in ours)
-        ]
-        for daemon in daemons:
+        served = self._served(ours)
+        daemons = {}
+        for name, place in self.places.items():
+            if served or any(name in (f.source, f.target) for f in ours):
+                words = ["--socket", place.door, *self._files(place), *served]
+                words += ["--monitor", place.monitor] if served and place.monitor else []
+                daemons[name] = crew.start(place, place.program, "daemon", *words)
+        for daemon in daemons.values():
             crew.wait_for(daemon, "ready")
+        return daemons if served else {}
+
+    def _served(self, flows: Sequence[Flow]) -> list[str]:
+        """Options for what these flows' compositions have to do on every host, or ask of it."""
+        words = []
+        for flow in {f.protocol.split(",")[0]: f for f in flows}.values():
+            name, place = flow.protocol.split(",")[0], self.places[flow.source]
+            text = place.run(place.program, "describe", name, "--json", *self._files(place))
+            told = json.loads(text)
+            if told["brings"]["handlers"] or told["brings"]["lane"] or told["requires"]:
+                words += ["--serve", name]
+        return words
 
     def _start_server(self, crew: Crew, flow: Flow) -> Started:
         place = self.places[flow.target]
@@ -499,6 +520,17 @@ def _report(core: Started) -> dict[str, Any]:
     except (json.JSONDecodeError, IndexError):
         raise RunError(f"wifu core did not report: {core.said()}") from None
     return report
+
+
+def _counted(daemon: Started) -> dict[str, Any]:
+    """What a serving daemon says of its node at its end, by the simulator's names."""
+    daemon.stop()
+    for line in reversed(daemon.errors.read_text(errors="replace").splitlines()):
+        _, found, counted = line.partition("counted: ")
+        if found:
+            all_ = json.loads(counted)
+            return {key: all_[key] for key in ("packets", "handlers", "lanes", "monitor")}
+    raise RunError(f"wifu daemon did not report: {daemon.said()}")
 
 
 def _goodput(row: Mapping[str, Any], seconds: float) -> float:
