@@ -86,8 +86,9 @@ def reset(s):
 
 def is_reset(s, how):
     """See a reset, by reading or by writing."""
-    s.sendall(b"!")
+    # In this order: a reset may overtake data that are still on their way.
     s.recv(5, socket.MSG_WAITALL)
+    s.sendall(b"!")
     print("up")
     seen = []
     try:
