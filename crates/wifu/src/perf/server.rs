@@ -35,6 +35,11 @@ const GREETING: Duration = Duration::from_secs(5);
 
 /// How long a client that comes while a test runs is listened to before it is turned away.
 const TURNED_AWAY: Duration = Duration::from_millis(200);
+/// How long a worker takes to go when its client is gone.
+const ABOUT_TO: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 250_000_000,
+};
 
 const RULE: &str = "-----------------------------------------------------------";
 
@@ -91,6 +96,8 @@ struct Server<'a> {
     signals: Signals,
     output: Output,
     tests: u64,
+    /// Who came while a worker was about to go.
+    next: Option<OwnedFd>,
 }
 
 impl<'a> Server<'a> {
@@ -107,6 +114,7 @@ impl<'a> Server<'a> {
             signals,
             output: Output::open(args)?,
             tests: 0,
+            next: None,
         })
     }
 
@@ -121,18 +129,24 @@ impl<'a> Server<'a> {
     fn until_told(&mut self) -> anyhow::Result<ExitCode> {
         self.announce();
         loop {
-            let mut fds = [
-                PollFd::new(&self.listener, PollFlags::IN),
-                PollFd::new(&self.signals, PollFlags::IN),
-            ];
-            // Both are looked at below, whatever poll says.
-            let _ = poll(&mut fds, None);
+            if self.next.is_none() {
+                let mut fds = [
+                    PollFd::new(&self.listener, PollFlags::IN),
+                    PollFd::new(&self.signals, PollFlags::IN),
+                ];
+                // Both are looked at below, whatever poll says.
+                let _ = poll(&mut fds, None);
+            }
             if let Some(number) = self.signals.take() {
                 self.output
                     .line("wifu perf: interrupt - the server has terminated");
                 return Ok(super::exit_code(Some(number), true));
             }
-            let Some(connection) = self.listener.accept().context("accepting a client")? else {
+            let connection = match self.next.take() {
+                Some(connection) => Some(connection),
+                None => self.listener.accept().context("accepting a client")?,
+            };
+            let Some(connection) = connection else {
                 continue;
             };
             self.tests += 1;
@@ -184,8 +198,15 @@ impl<'a> Server<'a> {
                 told = Some(number);
                 pass_on(&worker, number);
             }
-            if let Ok(Some(connection)) = self.listener.accept() {
-                turn_away(connection);
+            if self.next.is_none()
+                && let Ok(Some(connection)) = self.listener.accept()
+            {
+                // The client before it may have gone a moment ago, and its worker is about to.
+                let mut fds = [PollFd::new(&exited, PollFlags::IN)];
+                match poll(&mut fds, Some(&ABOUT_TO)) {
+                    Ok(1) => self.next = Some(connection),
+                    _ => turn_away(connection),
+                }
             }
         }
     }

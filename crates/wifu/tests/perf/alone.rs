@@ -182,6 +182,15 @@ fn a_second_client_is_told_that_the_server_is_busy() {
 }
 
 #[test]
+fn who_comes_right_after_another_does_not_come_too_early() {
+    let server = Server::start(&[]);
+    for n in 0..20 {
+        let (report, status) = finish(begin(server.client(&["-n", "1"])));
+        assert_eq!((report.get("error"), status), (None, Some(0)), "{n}");
+    }
+}
+
+#[test]
 fn a_stream_of_json_is_one_event_a_line() {
     let server = Server::start(&[]);
     let mut client = server.client(&["-t", "1", "-i", "0.5", "--json-stream"]);
