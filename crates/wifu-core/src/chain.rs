@@ -294,12 +294,10 @@ impl Chain {
         None
     }
 
-    /// What a handler sent is no packet, or longer than a link takes: it is counted as dropped.
-    pub fn unsent(&mut self, by: usize) {
+    /// What a handler sent did not leave, for this reason: it is counted as dropped.
+    pub fn unsent(&mut self, by: usize, why: &'static str) {
         let dropped = &mut self.links[by].counters.dropped;
-        *dropped
-            .entry("sent, but no packet or too long")
-            .or_default() += 1;
+        *dropped.entry(why).or_default() += 1;
     }
 
     /// A copy that a handler let go: the substrate may forget it.

@@ -83,6 +83,11 @@ impl Verbs {
         Verbs(self.0 | other.0)
     }
 
+    /// Whether it has all of `other`.
+    pub const fn has(self, other: Verbs) -> bool {
+        self.0 & other.0 == other.0
+    }
+
     /// Those that are not in `other`, in words.
     pub fn beyond(self, other: Verbs) -> Vec<&'static str> {
         let lacks = |v: &Verbs| self.0 & v.0 != 0 && other.0 & v.0 == 0;
@@ -96,6 +101,9 @@ impl Verbs {
 
 /// Lines that handlers write for people to read.
 pub type Lines = Vec<String>;
+
+/// Why what a handler sent does not leave: it is no packet, or longer than a link takes.
+pub const NO_PACKET: &str = "sent, but no packet or too long";
 
 /// What a handler sends.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -20,8 +20,8 @@ pub mod shim;
 pub use chain::{Chain, Counters, Full, Released, Seat};
 pub use config::{Config, ConfigError, Ground, HandlerConfig, Kinds, Own};
 pub use handler::{
-    Descriptor, Handler, HopCx, HopWordSpec, Lines, NextHop, Sending, Setup, Site, TIMERS,
-    TxStatus, Verbs, What,
+    Descriptor, Handler, HopCx, HopWordSpec, Lines, NO_PACKET, NextHop, Sending, Setup, Site,
+    TIMERS, TxStatus, Verbs, What,
 };
 pub use handlers::HANDLERS;
 pub use hook::{Hook, Hooks, Verdict};

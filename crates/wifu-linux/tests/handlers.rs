@@ -12,14 +12,14 @@ use common::privileged;
 use wifu_core::{
     Chain, Config, Full, Ground, Handler, Hook, Hooks, HopCx, Kinds, Packet, Seat, Verbs, Verdict,
 };
-use wifu_linux::core::config::{Settings, hooks_of};
+use wifu_linux::core::config::{Needs, Settings, hooks_of};
 use wifu_linux::core::report::Report;
 use wifu_linux::core::rules::Rules;
 use wifu_linux::core::{Control, Interception, Told};
 use wifu_linux::delay::{Measure, Meter, Setup};
 use wifu_linux::netns::{End, Lab, Namespace};
 use wifu_linux::steps::{Steps, output_of};
-use wifu_wire::{Rng, Span};
+use wifu_wire::{LinkTo, Rng, Span, Time};
 
 const A: &str = "10.83.0.1";
 const B: &str = "10.83.0.2";
@@ -159,7 +159,12 @@ fn ruled<T>(
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             let inside = move || {
-                let i = Interception::open(chain, hooks, settings, 100, super_packets);
+                let needs = Needs {
+                    most_held: 100,
+                    super_packets,
+                    sends: true,
+                };
+                let i = Interception::open(chain, hooks, settings, needs);
                 let i = i.expect("queues");
                 let rules = Rules::install(rules, &mut Steps::real()).expect("rules");
                 give.send(i.remote()).expect("test");
@@ -684,6 +689,65 @@ fn what_changes_a_held_packet_leaves_a_right_checksum() {
     }
 }
 
+/// Drops every packet and sends its copy instead; the first time also what cannot leave.
+struct Instead;
+
+impl Handler for Instead {
+    fn on_packet(&mut self, _: Hook, packet: &mut Packet<'_>, cx: &mut HopCx<'_>) -> Verdict {
+        packet.octets_mut()[40] = 0x55;
+        let copy = packet.copy().expect("room for a copy");
+        if cx.now > Time(0) && packet.octets()[31] == 0 {
+            cx.send_kept(copy, true, LinkTo::All);
+            cx.send(&[0x45, 1, 2], LinkTo::Route);
+        }
+        cx.send_kept(copy, false, LinkTo::Route);
+        Verdict::Drop("its copy goes instead")
+    }
+}
+
+#[test]
+fn what_a_handler_sends_meets_all_but_itself_and_arrives() {
+    if !privileged() {
+        return;
+    }
+    let w = World::new("send");
+    let rules = [rule_of(Hook::Output), rule_of(Hook::Postrouting)];
+    for super_packets in [true, false] {
+        let mut both = Chain::new();
+        // Room for one: it is let go before the next.
+        seat(&mut both, "instead", Box::new(Instead), 4);
+        let mark = |_, packet: &mut Packet<'_>| {
+            packet.octets_mut()[41] = 0x77;
+            Verdict::Accept
+        };
+        seat(&mut both, "mark", Box::new(Ask(0, mark)), 0);
+        let send = || datagrams(&w, 50, 101, MILLISECOND);
+        let open = settings(Full::Open);
+        let quiet = Control::default();
+        let (came, report) = ruled(
+            &w.a,
+            both,
+            &rules,
+            &open,
+            super_packets,
+            &quiet,
+            |_| {},
+            send,
+        );
+        assert_eq!(came.len(), 50, "{super_packets}: {report:?}");
+        assert!(came.iter().all(|o| (o[12], o[13]) == (0x55, 0x77)));
+        let [instead, mark] = &report.handlers.handlers[..] else {
+            panic!("{report:?}")
+        };
+        assert_eq!((instead.packets, instead.kept, instead.sent), (50, 50, 52));
+        assert_eq!(instead.dropped["its copy goes instead"], 50);
+        assert_eq!(instead.dropped["sent, but here only along routes"], 1);
+        assert_eq!(instead.dropped["sent, but no packet or too long"], 1);
+        assert_eq!((mark.packets, mark.changed), (50, 50));
+        assert_eq!(report.handlers.hooks["output"].accepted, 50, "{report:?}");
+    }
+}
+
 #[test]
 fn a_queue_that_another_has_is_said_to_be_so() {
     if !privileged() {
@@ -693,7 +757,7 @@ fn a_queue_that_another_has_is_said_to_be_so() {
     let open = || {
         let hooks = Hooks::of(&[Hook::Input]);
         let chain = chain(|_, _| Verdict::Accept);
-        Interception::open(chain, hooks, &settings(Full::Open), 0, false)
+        Interception::open(chain, hooks, &settings(Full::Open), Needs::default())
     };
     let second = w.a.run(|| {
         let _first = open().expect("queue");

@@ -6,7 +6,9 @@ use crate::passage::{Asking, Mask, Passage};
 use crate::ways::{Bound, Frame, Lost, Reader, Relayed, Ways};
 use core::cell::RefCell;
 use core::net::Ipv4Addr;
-use wifu_core::{Chain, Hook, LinkFacts, LinkTo, NextHop, Octets, Packet, Released, Sending, Site};
+use wifu_core::{
+    Chain, Hook, LinkFacts, LinkTo, NO_PACKET, NextHop, Octets, Packet, Released, Sending, Site,
+};
 use wifu_core::{TxStatus, Verdict, What, ip};
 use wifu_engine::Ticket;
 use wifu_wire::{FrameFacts, Notes};
@@ -245,7 +247,7 @@ impl Node {
                 chain.recycle(octets);
                 match made {
                     Some(packet) => packet,
-                    None => return chain.unsent(sending.by),
+                    None => return chain.unsent(sending.by, NO_PACKET),
                 }
             }
         };

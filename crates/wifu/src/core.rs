@@ -25,7 +25,7 @@ use crate::known::Libraries;
     OUTPUT -p udp -j NFQUEUE --queue-num 1\n    handler delay-collector 17\n\n\
     Without rules, they follow from the handlers' hooks and protocols. Queues: INPUT 0, OUTPUT 1,\n\
     FORWARD 2, PREROUTING 3, POSTROUTING 4. One `wifu core` per network namespace; needs\n\
-    CAP_NET_ADMIN, and CAP_NET_RAW for overhearing. SIGUSR1 makes it report.")]
+    CAP_NET_ADMIN, and CAP_NET_RAW for overhearing and for handlers that send. SIGUSR1 makes it report.")]
 pub struct CoreArgs {
     /// Handlers, rules and settings; in TOML if the name ends so
     #[arg(long, value_name = "FILE")]
@@ -86,7 +86,7 @@ pub fn run(args: &CoreArgs, registry: &Registry) -> anyhow::Result<ExitCode> {
     let kinds = registry.kinds();
     let chain = config.chain(kinds)?;
     let rules = config.all_rules(kinds)?;
-    let super_packets = config.super_packets(kinds)?;
+    let needs = config.needs(kinds)?;
     let hooks = hooks_of(&rules)?;
     let overheard = chain.hooks().and(Hooks::of(&[wifu_core::Hook::Overheard]));
     if overheard == Hooks::NONE && !setting.overhear.is_empty() {
@@ -99,12 +99,11 @@ pub fn run(args: &CoreArgs, registry: &Registry) -> anyhow::Result<ExitCode> {
     if hooks == Hooks::NONE && !ears {
         bail!("no rule sends packets anywhere: name handlers, or rules with --queue-num");
     }
-    let most_held = config.most_held(kinds)?;
     check_devices(setting)?;
     if args.dry_run {
         let mut dry = Steps::dry();
         Rules::install(&rules, &mut dry)?;
-        let opened = steps(hooks, setting, most_held, super_packets);
+        let opened = steps(hooks, setting, needs);
         for line in opened.iter().chain(dry.lines()) {
             println!("{line}");
         }
@@ -123,7 +122,7 @@ pub fn run(args: &CoreArgs, registry: &Registry) -> anyhow::Result<ExitCode> {
         report: vec![SIGUSR1],
         interval: args.interval,
     };
-    let mut interception = Interception::open(chain, hooks, setting, most_held, super_packets)?;
+    let mut interception = Interception::open(chain, hooks, setting, needs)?;
     interception.catch_signals(&control)?;
     let mut real = Steps::real();
     let installed = Rules::install(&rules, &mut real)?;
@@ -132,7 +131,7 @@ pub fn run(args: &CoreArgs, registry: &Registry) -> anyhow::Result<ExitCode> {
         tracing::debug!("the scheduler grants no higher priority: {e}");
     }
     wifu_linux::privileges::keep_net_admin().context("giving up privileges")?;
-    let way = if super_packets {
+    let way = if needs.super_packets {
         "whole, super-packets included"
     } else {
         "one by one"

@@ -208,6 +208,9 @@ impl Snoop {
         let (Some(ack), window) = (self.head.ack, self.head.window) else {
             return Verdict::Accept;
         };
+        // A receiver whose buffer grows changes its window all the time: with SACK it is the blocks
+        // that make a duplicate (RFC 6675 section 2).
+        let sacks = self.head.ranges().iter().any(|(from, _)| from.after(ack));
         let again = self.again;
         let Some(flow) = self.flows.get_mut(&key) else {
             return Verdict::Accept;
@@ -220,7 +223,7 @@ impl Snoop {
             self.rearm(cx);
             return Verdict::Accept;
         }
-        if flow.acked != Some(ack) || !bare || window != flow.window {
+        if flow.acked != Some(ack) || !bare || (window != flow.window && !sacks) {
             return Verdict::Accept;
         }
         if core::mem::take(&mut flow.unheard) {

@@ -644,16 +644,43 @@ impl Snooped {
     /// Whether the receiver's acknowledgement of all before this number goes on, and how many
     /// segments it made go again.
     fn ack(&mut self, number: u32) -> (bool, usize) {
+        self.ack_with(number, 0, None)
+    }
+
+    /// ... with this window, and a SACK block from one number to another.
+    fn ack_with(&mut self, number: u32, window: u16, block: Option<[u32; 2]>) -> (bool, usize) {
         let mut octets = segment(0, 0);
         octets.truncate(40);
         octets[12..20].rotate_left(4);
         octets[22..24].copy_from_slice(&1000u16.to_be_bytes());
         octets[28..32].copy_from_slice(&(1 + number * 100).to_be_bytes());
-        octets[2..4].copy_from_slice(&40u16.to_be_bytes());
+        octets[34..36].copy_from_slice(&window.to_be_bytes());
+        if let Some(ends) = block {
+            octets[32] = 0x80;
+            octets.extend([1, 1, 5, 10]);
+            octets.extend(ends.iter().flat_map(|n| (1 + n * 100).to_be_bytes()));
+        }
+        let total = octets.len() as u16;
+        octets[2..4].copy_from_slice(&total.to_be_bytes());
         let goes_on = self.pass(octets);
         let sent = core::iter::from_fn(|| self.chain.poll_sending()).count();
         (goes_on, sent)
     }
+}
+
+#[test]
+fn snoop_knows_duplicates_by_their_blocks_if_the_window_grows_meanwhile() {
+    let mut flow = Snooped::new();
+    for number in 0..4 {
+        flow.data(number, 7);
+    }
+    assert_eq!(flow.ack_with(1, 100, None), (true, 0));
+    // Without blocks it is news of the window; a block of what came twice says nothing.
+    assert_eq!(flow.ack_with(1, 110, None), (true, 0));
+    assert_eq!(flow.ack_with(1, 110, Some([0, 1])), (true, 0));
+    assert_eq!(flow.ack_with(1, 110, Some([2, 3])), (false, 1));
+    assert_eq!(flow.ack_with(1, 120, Some([2, 4])), (false, 0));
+    assert_eq!(flow.ack_with(4, 120, None), (true, 0));
 }
 
 #[test]

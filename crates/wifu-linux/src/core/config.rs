@@ -76,6 +76,17 @@ impl Default for Settings {
     }
 }
 
+/// What handlers need of the place where they run.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Needs {
+    /// Packets and copies that all of them together may hold.
+    pub most_held: u32,
+    /// Packets may come whole that are to be cut into segments later.
+    pub super_packets: bool,
+    /// They send packets.
+    pub sends: bool,
+}
+
 impl Settings {
     /// Whether handlers can work so.
     ///
@@ -225,10 +236,9 @@ impl CoreConfig {
     /// # Errors
     /// Unknown names and parameters, and what is out of range.
     pub fn chain(&self, kinds: &Kinds) -> Result<Chain, ConfigError> {
-        // The kernel keeps held packets; it keeps no copies, and we have no socket to send by.
         let ground = Ground {
             kinds,
-            can: Verbs::HOLD,
+            can: Verbs::ALL,
             told: &self.told(),
         };
         self.handlers.chain(&Rng::new(self.settings.seed), ground)
@@ -293,26 +303,29 @@ impl CoreConfig {
         Ok(rules)
     }
 
-    /// Packets that all handlers together may hold.
+    /// What its handlers need.
     ///
     /// # Errors
-    /// Unknown handlers.
-    pub fn most_held(&self, kinds: &Kinds) -> Result<u32, ConfigError> {
-        let mut most = 0u32;
+    /// If super-packets were asked for and a handler cannot do with them; unknown handlers.
+    pub fn needs(&self, kinds: &Kinds) -> Result<Needs, ConfigError> {
+        let mut needs = Needs {
+            super_packets: self.super_packets(kinds)?,
+            ..Needs::default()
+        };
         for handler in &self.handlers.handlers {
-            let own = handler
-                .most_held
-                .unwrap_or(kinds.find(&handler.name)?.holds);
-            most = most.saturating_add(own);
+            let descriptor = kinds.find(&handler.name)?;
+            let own = handler.most_held.unwrap_or(descriptor.holds);
+            needs.most_held = needs.most_held.saturating_add(own);
+            needs.sends |= descriptor.needs.has(Verbs::SEND);
         }
-        Ok(most)
+        Ok(needs)
     }
 
     /// Whether packets may come whole that are to be cut into segments later.
     ///
     /// # Errors
     /// If that was asked for and a handler cannot do with them; unknown handlers.
-    pub fn super_packets(&self, kinds: &Kinds) -> Result<bool, ConfigError> {
+    fn super_packets(&self, kinds: &Kinds) -> Result<bool, ConfigError> {
         for handler in &self.handlers.handlers {
             let descriptor = kinds.find(&handler.name)?;
             if descriptor.super_packets {

@@ -23,6 +23,7 @@ const CFG_FLAGS: u16 = 5;
 /// Attributes of packets and verdicts.
 const PACKET_HDR: u16 = 1;
 const VERDICT_HDR: u16 = 2;
+const MARK: u16 = 3;
 const INDEV: u16 = 5;
 const OUTDEV: u16 = 6;
 const HWADDR: u16 = 9;
@@ -57,6 +58,8 @@ pub(crate) struct Queued<'a> {
     pub source: Option<Neighbour>,
     /// Number of the interface that it will leave by; 0: none.
     pub device: u32,
+    /// Its mark; 0: none.
+    pub mark: u32,
 }
 
 /// What the kernel says.
@@ -104,6 +107,7 @@ fn packet(message: &[u8]) -> Option<Queued<'_>> {
         super_packet: false,
         source: None,
         device: 0,
+        mark: 0,
     };
     let mut rest = message.get(HEAD..)?;
     let mut numbered = false;
@@ -117,6 +121,7 @@ fn packet(message: &[u8]) -> Option<Queued<'_>> {
                 numbered = true;
             }
             INDEV => came = u32::from_be(word(value, 0)?),
+            MARK => found.mark = u32::from_be(word(value, 0)?),
             OUTDEV => found.device = u32::from_be(word(value, 0)?),
             PAYLOAD => found.payload = value,
             CAP_LEN => found.cut = true,
@@ -234,6 +239,7 @@ pub(crate) mod tests {
         attribute(&mut out, PACKET_HDR, &header);
         attribute(&mut out, HWADDR, &[0, 6, 0, 0, 2, 0, 0, 0, 0, 9, 0, 0]);
         attribute(&mut out, INDEV, &4u32.to_be_bytes());
+        attribute(&mut out, MARK, &0x5746_0009u32.to_be_bytes());
         attribute(&mut out, SKB_INFO, &3u32.to_be_bytes());
         attribute(&mut out, PAYLOAD, &[0x45, 1, 2]);
         end(&mut out, at);
@@ -258,6 +264,7 @@ pub(crate) mod tests {
             super_packet: true,
             source: Neighbour::new(4, [2, 0, 0, 0, 0, 9]),
             device: 0,
+            mark: 0x5746_0009,
         });
         assert_eq!(all(&two), [wanted, wanted]);
     }

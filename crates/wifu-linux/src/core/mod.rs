@@ -7,9 +7,11 @@
 
 mod account;
 pub mod config;
+mod copies;
 mod ear;
 pub(crate) mod facts;
 mod fallback;
+mod held;
 mod message;
 pub(crate) mod monitor;
 pub(crate) mod pending;
@@ -17,12 +19,13 @@ mod queue;
 mod repair;
 pub mod report;
 pub mod rules;
+mod sender;
 pub mod unseen;
 mod watch;
 mod worker;
 
 use crate::poller::{Coalesce, Event, Interest, Poller, Waker};
-use config::Settings;
+use config::{Needs, Settings};
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use ear::Ear;
 use fallback::Fallback;
@@ -30,6 +33,7 @@ use monitor::Monitor;
 use queue::{Socket, Ticket};
 use report::{Report, kernel_queues};
 use rules::Rules;
+use sender::Sender;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -78,6 +82,9 @@ pub enum CoreError {
         /// What the system said.
         error: io::Error,
     },
+    /// The socket that handlers send by cannot be opened.
+    #[error("sending, which handlers must do here: {0}{hint}", hint = needs_raw(.0))]
+    Send(io::Error),
     /// The monitor interface cannot be read.
     #[error("monitor {device}: {error}")]
     Monitor {
@@ -178,14 +185,9 @@ pub fn check_devices(settings: &Settings) -> Result<(), CoreError> {
 }
 
 /// What opening does beyond rules, for people to read.
-pub fn steps(
-    hooks: Hooks,
-    settings: &Settings,
-    most_held: u32,
-    super_packets: bool,
-) -> Vec<String> {
-    let length = settings.queue_length.saturating_add(most_held);
-    let flags = match (settings.when_full, super_packets) {
+pub fn steps(hooks: Hooks, settings: &Settings, needs: Needs) -> Vec<String> {
+    let length = settings.queue_length.saturating_add(needs.most_held);
+    let flags = match (settings.when_full, needs.super_packets) {
         (Full::Open, true) => "fail-open, gso",
         (Full::Open, false) => "fail-open",
         (Full::Closed, true) => "gso",
@@ -199,12 +201,14 @@ pub fn steps(
     let ears = settings.overhear.iter().map(ear);
     let monitor = |d: &String| format!("packet socket on {d}: 802.11 frames behind radiotap");
     let monitor = settings.monitor.iter().map(monitor);
+    let sender = needs.sends.then(|| "raw socket to send by".to_owned());
     hooks
         .and(Hooks::WIRED)
         .iter()
         .map(queue)
         .chain(ears)
         .chain(monitor)
+        .chain(sender)
         .collect()
 }
 
@@ -213,21 +217,20 @@ impl Interception {
     /// send them.
     ///
     /// # Errors
-    /// Without CAP_NET_ADMIN, or if another program has a queue.
+    /// Without CAP_NET_ADMIN, or CAP_NET_RAW where that is needed; if another program has a queue.
     pub fn open(
         chain: Chain,
         hooks: Hooks,
         settings: &Settings,
-        most_held: u32,
-        super_packets: bool,
+        needs: Needs,
     ) -> Result<Interception, CoreError> {
         let socket = Socket::open(settings.receive_buffer)?;
-        let mut flags = if super_packets { message::GSO } else { 0 };
+        let mut flags = if needs.super_packets { message::GSO } else { 0 };
         if settings.when_full == Full::Open {
             flags |= message::FAIL_OPEN;
         }
         for hook in hooks.and(Hooks::WIRED).iter() {
-            let length = settings.queue_length.saturating_add(most_held);
+            let length = settings.queue_length.saturating_add(needs.most_held);
             let bound = socket.bind(hook, length, flags);
             bound.map_err(|error| queue_error(hook.number(), hook.name(), error))?;
         }
@@ -245,6 +248,12 @@ impl Interception {
             })
         });
         let listeners = (ears, monitor.transpose()?);
+        let raw = match Sender::open() {
+            Ok(raw) => Some(raw),
+            Err(e) if needs.sends => return Err(CoreError::Send(e)),
+            // A handler may send without having to: then that is counted.
+            Err(_) => None,
+        };
         let poller = Poller::new(Coalesce::OFF)?;
         let (sender, lines) = sync_channel(LINES);
         let shared = Shared::new(sender, poller.waker());
@@ -259,7 +268,7 @@ impl Interception {
             ready: Some(Worker::new(
                 chain,
                 settings,
-                socket,
+                (socket, raw),
                 listeners,
                 shared.clone(),
             )),
@@ -385,6 +394,7 @@ impl Interception {
         let mut report = self.account(kernel_queues());
         // What was is gone by now, too.
         (report.handlers.held_now, report.handlers.held_octets) = (0, 0);
+        (report.handlers.copies_now, report.handlers.copies_octets) = (0, 0);
         tell(Told::Report(report.clone()));
         for hook in self.hooks.iter() {
             if let Err(e) = self.socket.unbind(hook) {
@@ -511,6 +521,13 @@ impl Interception {
 fn following(due: Time, interval: Span, now: Time) -> Time {
     let next = due + interval;
     if next > now { next } else { now + interval }
+}
+
+fn needs_raw(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => ": CAP_NET_RAW is needed (root)",
+        _ => "",
+    }
 }
 
 fn queue_error(number: u16, hook: &'static str, error: io::Error) -> CoreError {

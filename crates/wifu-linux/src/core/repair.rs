@@ -1,5 +1,6 @@
-//! Packets that a handler changed, made whole: lengths and checksums.
+//! Packets that a handler changed or copied, made whole: lengths and checksums.
 
+use super::copies::Copies;
 use wifu_core::{Octets, ip};
 use wifu_wire::checksum::{Pseudo, Sum};
 
@@ -11,36 +12,52 @@ const UDP_CHECKSUM: usize = 6;
 const UDP_LENGTH: usize = 4;
 
 /// A packet in a receive buffer, copied only if somebody changes it.
-pub(crate) struct Borrowed<'a> {
+pub(crate) struct Borrowed<'a, 'c> {
     original: &'a [u8],
     changed: &'a mut Vec<u8>,
     is_changed: bool,
+    /// Its transport checksum was not filled in yet.
+    partial: bool,
+    /// Where copies are kept, if they can be.
+    copies: Option<&'c mut Copies>,
 }
 
-impl<'a> Borrowed<'a> {
+impl<'a, 'c> Borrowed<'a, 'c> {
     /// `room` will hold what it is changed to.
-    pub(crate) fn new(original: &'a [u8], room: &'a mut Vec<u8>) -> Borrowed<'a> {
+    pub(crate) fn new(original: &'a [u8], room: &'a mut Vec<u8>) -> Borrowed<'a, 'c> {
         room.clear();
         Borrowed {
             original,
             changed: room,
             is_changed: false,
+            partial: false,
+            copies: None,
         }
     }
 
+    /// Its transport checksum was not filled in yet.
+    pub(crate) fn partial(self, partial: bool) -> Borrowed<'a, 'c> {
+        Borrowed { partial, ..self }
+    }
+
+    /// Copies of it are kept here; of a packet that is not `whole` there are none.
+    pub(crate) fn kept_in(self, copies: &'c mut Copies, whole: bool) -> Borrowed<'a, 'c> {
+        let copies = whole.then_some(copies);
+        Borrowed { copies, ..self }
+    }
+
     /// What it was changed to, lengths and checksums right; `None` if nobody changed it.
-    /// `partial`: its transport checksum was not filled in yet.
-    pub(crate) fn repaired(self, partial: bool) -> Option<&'a [u8]> {
+    pub(crate) fn repaired(self) -> Option<&'a [u8]> {
         if !self.is_changed {
             return None;
         }
         ip::repair(self.changed);
-        repair_transport(self.original, self.changed, partial);
+        repair_transport(self.original, self.changed, self.partial);
         Some(self.changed)
     }
 }
 
-impl Octets for Borrowed<'_> {
+impl Octets for Borrowed<'_, '_> {
     fn get(&self) -> &[u8] {
         if self.is_changed {
             self.changed
@@ -61,6 +78,22 @@ impl Octets for Borrowed<'_> {
         self.changed.clear();
         self.changed.extend_from_slice(octets);
         self.is_changed = true;
+    }
+
+    fn copy(&mut self) -> Option<u64> {
+        let octets = if self.is_changed {
+            &self.changed[..]
+        } else {
+            self.original
+        };
+        let mut octets = octets.to_vec();
+        if self.is_changed {
+            ip::repair(&mut octets);
+        }
+        if self.is_changed || self.partial {
+            repair_transport(self.original, &mut octets, self.partial);
+        }
+        self.copies.as_mut()?.keep(octets)
     }
 }
 
@@ -188,7 +221,7 @@ mod tests {
                     octets.replace(&longer);
                 }
             }
-            let after = octets.repaired(false).unwrap().to_vec();
+            let after = octets.repaired().unwrap().to_vec();
             assert_eq!(is_right(&after), !wrong, "round {round}");
         }
     }
@@ -204,7 +237,7 @@ mod tests {
             let mut room = Vec::new();
             let mut octets = Borrowed::new(&first, &mut room);
             octets.get_mut()[50] ^= 0x5A;
-            let changed = octets.repaired(false).unwrap();
+            let changed = octets.repaired().unwrap();
             let mut again = [changed, &whole[60..]].concat();
             again[6] = 0;
             ip::repair(&mut again);
@@ -215,7 +248,7 @@ mod tests {
             octets.replace(&longer);
             let (start, checksum) = transport(&first).unwrap();
             let field = start + checksum..start + checksum + 2;
-            let after = octets.repaired(false).unwrap();
+            let after = octets.repaired().unwrap();
             assert_eq!(after[field.clone()], first[field]);
         }
     }
@@ -228,9 +261,20 @@ mod tests {
             let (start, checksum) = transport(&original).unwrap();
             original[start + checksum] ^= 0x55;
             let mut room = Vec::new();
-            let mut octets = Borrowed::new(&original, &mut room);
+            let mut copies = Copies::default();
+            copies.set_room(1000);
+            let octets = Borrowed::new(&original, &mut room).partial(true);
+            let mut octets = octets.kept_in(&mut copies, true);
+            let before = octets.copy().unwrap();
             octets.get_mut()[50] = 1;
-            assert!(is_right(octets.repaired(true).unwrap()));
+            let after = octets.copy().unwrap();
+            let changed = octets.repaired().unwrap();
+            assert!(is_right(changed));
+            assert_eq!(copies.get(after), Some(changed));
+            let before = copies.get(before).unwrap();
+            assert!(is_right(before) && before[50] == original[50], "{proto}");
+            let part = Borrowed::new(&original, &mut room);
+            assert_eq!(part.kept_in(&mut copies, false).copy(), None);
         }
     }
 
@@ -239,17 +283,20 @@ mod tests {
         let mut rng = Rng::new(9);
         let original = packet(214, 40, &mut rng);
         let mut room = Vec::new();
-        assert_eq!(Borrowed::new(&original, &mut room).repaired(true), None);
+        assert_eq!(
+            Borrowed::new(&original, &mut room).partial(true).repaired(),
+            None
+        );
         let mut octets = Borrowed::new(&original, &mut room);
         octets.get_mut()[39] ^= 1;
         let mut wanted = original.clone();
         wanted[39] ^= 1;
-        assert_eq!(octets.repaired(false), Some(&wanted[..]));
+        assert_eq!(octets.repaired(), Some(&wanted[..]));
         // UDP without a checksum keeps none.
         let mut plain = packet(ip::UDP, 40, &mut rng);
         plain[26..28].fill(0);
         let mut octets = Borrowed::new(&plain, &mut room);
         octets.get_mut()[45] ^= 1;
-        assert_eq!(octets.repaired(false).unwrap()[26..28], [0, 0]);
+        assert_eq!(octets.repaired().unwrap()[26..28], [0, 0]);
     }
 }

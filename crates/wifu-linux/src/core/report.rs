@@ -48,6 +48,12 @@ pub struct HandlerCounters {
     pub held: u64,
     /// Wanted to hold, but held as many as it may.
     pub overflows: u64,
+    /// Copies that it kept.
+    pub kept: u64,
+    /// Packets and copies that it sent; those that did not leave are in `dropped`, too.
+    pub sent: u64,
+    /// What else it counts, by name.
+    pub counts: BTreeMap<&'static str, u64>,
 }
 
 /// What a monitor interface told.
@@ -88,7 +94,11 @@ pub struct Snapshot {
     pub held_now: usize,
     /// ... and their octets.
     pub held_octets: usize,
-    /// Packets that would have been held, had there been memory for them.
+    /// Copies that handlers keep at this moment.
+    pub copies_now: usize,
+    /// ... and their octets.
+    pub copies_octets: usize,
+    /// Packets that would have been held or copied, had there been memory for them.
     pub no_memory: u64,
     /// Times that the socket's receive buffer was full (ENOBUFS).
     pub overflows: u64,
@@ -153,6 +163,9 @@ pub(crate) fn handlers_of(chain: &Chain) -> Vec<HandlerCounters> {
             .collect(),
         held: c.held,
         overflows: c.overflows,
+        kept: c.kept,
+        sent: c.sent,
+        counts: c.counts.into_iter().collect(),
     });
     each.collect()
 }

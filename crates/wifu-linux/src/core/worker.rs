@@ -1,20 +1,23 @@
 //! The thread that runs the handlers: packets in, verdicts out.
 
 use super::config::Settings;
+use super::copies::Copies;
 use super::ear::Ear;
 use super::facts::Driver;
+use super::held::{Held, Passing};
 use super::message::Queued;
 use super::monitor::{Monitor, Sight};
 use super::pending::Gone;
 use super::queue::{Inbox, Look, Outbox, Socket, Ticket};
 use super::repair::Borrowed;
 use super::report::{HookCounters, Snapshot, handlers_of};
+use super::sender::{Sender, sent_by};
 use super::watch::{Shared, State};
 use crate::poller::{Event, Interest, Poller};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use wifu_core::{Chain, Full, Hook, Packet, Released, TxStatus, Verdict};
+use wifu_core::{Chain, Full, Hook, Packet, Released, Sending, TxStatus, Verdict, What, ip};
 use wifu_wire::{Neighbour, Rate, Span, Time};
 
 /// Batches taken before timers and others have their turn.
@@ -24,52 +27,12 @@ const OVERHEARD: u64 = u64::MAX;
 /// When ending, packets that wait are still judged for this long.
 pub(crate) const LAST: Span = Span(200_000_000);
 
-/// A packet that a handler holds; the kernel keeps the original.
-struct Held {
-    octets: Vec<u8>,
-    changed: bool,
-    /// A change can be applied.
-    whole: bool,
-    /// Its transport checksum is not filled in yet.
-    partial: bool,
-    hook: Hook,
-    source: Option<Neighbour>,
-    device: u32,
-}
-
-/// A packet that goes on.
-struct Passing<'a> {
-    hook: Hook,
-    ticket: Ticket,
-    /// As it came, and as it was changed if it was.
-    original: &'a [u8],
-    changed: Option<&'a [u8]>,
-    /// A change can be applied.
-    whole: bool,
-    /// Number of the interface that it leaves by.
-    device: u32,
-}
-
 /// Who overheard a frame, and how.
 struct Heard<'a> {
     from: Option<Neighbour>,
     rssi_dbm: Option<i8>,
     rate: Option<Rate>,
     packet: &'a [u8],
-}
-
-impl Held {
-    /// It goes on, as it was changed now or before.
-    fn passing<'a>(&'a self, ticket: Ticket, changed: Option<&'a [u8]>) -> Passing<'a> {
-        Passing {
-            hook: self.hook,
-            ticket,
-            original: &self.octets,
-            changed: changed.or(self.changed.then_some(&self.octets[..])),
-            whole: self.whole,
-            device: self.device,
-        }
-    }
 }
 
 /// The handlers were replaced meanwhile: nothing here counts any more.
@@ -86,6 +49,8 @@ pub(crate) struct Worker {
     here: Driver,
     held: BTreeMap<u64, Held>,
     held_most: usize,
+    copies: Copies,
+    sender: Option<Sender>,
     room: Vec<u8>,
     closed: bool,
     hooks: [HookCounters; 6],
@@ -96,7 +61,7 @@ impl Worker {
     pub(crate) fn new(
         chain: Chain,
         settings: &Settings,
-        socket: Socket,
+        (socket, sender): (Socket, Option<Sender>),
         (ears, monitor): (Vec<Ear>, Option<Monitor>),
         shared: Arc<Shared>,
     ) -> Worker {
@@ -116,6 +81,8 @@ impl Worker {
             here,
             held: BTreeMap::new(),
             held_most: settings.held_octets,
+            copies: Copies::default(),
+            sender,
             room: Vec::new(),
             closed: settings.when_full == Full::Closed,
             hooks: Default::default(),
@@ -199,7 +166,7 @@ impl Worker {
             self.shared.step();
             self.check()?;
         }
-        self.release(now)?;
+        self.settle(now)?;
         self.outbox.hand_over();
         self.say();
         Ok(Ok(handled))
@@ -264,15 +231,26 @@ impl Worker {
         counters.octets += queued.payload.len() as u64;
         counters.shape.note(queued.payload);
         let mut room = core::mem::take(&mut self.room);
-        let mut octets = Borrowed::new(queued.payload, &mut room);
+        let mut copies = self.lend_copies();
+        let whole = !queued.cut && !queued.super_packet;
+        let octets = Borrowed::new(queued.payload, &mut room).partial(queued.partial);
+        let mut octets = octets.kept_in(&mut copies, whole);
         let mut packet = Packet::new(&mut octets, ticket.number());
         packet.transmitter = queued.source;
         self.shared.step();
-        let verdict = self.chain.on_packet(hook, &mut packet, now, &self.here);
+        let (chain, here) = (&mut self.chain, &self.here);
+        let verdict = match sent_by(queued.mark) {
+            None => chain.on_packet(hook, &mut packet, now, here),
+            Some(by) if hook == Hook::Postrouting => {
+                chain.on_sent(by, hook, &mut packet, now, here)
+            }
+            // What handlers send enters before postrouting.
+            Some(_) => Verdict::Accept,
+        };
         self.shared.step();
         self.check()?;
-        let changed = octets.repaired(queued.partial);
-        let whole = !queued.cut && !queued.super_packet;
+        let changed = octets.repaired();
+        self.copies = copies;
         match verdict {
             Verdict::Drop(_) => {
                 self.hooks[usize::from(queued.queue)].dropped += 1;
@@ -332,7 +310,7 @@ impl Worker {
 
     /// Keep a packet, if there is memory for it.
     fn hold(&mut self, ticket: Ticket, held: Held, now: Time) {
-        if self.account.held_octets + held.octets.len() > self.held_most {
+        if self.account.held_octets + self.copies.octets() + held.octets.len() > self.held_most {
             self.account.no_memory += 1;
             self.forget(ticket.number());
             if self.closed {
@@ -355,29 +333,75 @@ impl Worker {
         self.shared.step();
     }
 
-    /// Let go what handlers let go: it goes on to the handlers after them.
-    fn release(&mut self, now: Time) -> Result<(), Replaced> {
-        while let Some(released) = self.chain.poll_released() {
-            let Some(held) = self.held.remove(&released.ticket) else {
-                continue;
-            };
-            self.account.held_octets -= held.octets.len();
-            self.resume(released, held, now)?;
+    /// The copies, with room for what is not taken by packets that are held.
+    fn lend_copies(&mut self) -> Copies {
+        let mut copies = core::mem::take(&mut self.copies);
+        copies.set_room(self.held_most.saturating_sub(self.account.held_octets));
+        copies
+    }
+
+    /// Do what handlers asked for: what they let go goes on to the handlers after them, what they
+    /// send leaves.
+    fn settle(&mut self, now: Time) -> Result<(), Replaced> {
+        while !self.chain.is_settled() {
+            while let Some(released) = self.chain.poll_released() {
+                let Some(held) = self.held.remove(&released.ticket) else {
+                    continue;
+                };
+                self.account.held_octets -= held.octets.len();
+                self.resume(released, held, now)?;
+            }
+            while let Some(sending) = self.chain.poll_sending() {
+                self.send(sending);
+            }
+            while let Some(copy) = self.chain.poll_dropped() {
+                self.copies.forget(copy);
+            }
         }
         Ok(())
+    }
+
+    fn send(&mut self, sending: Sending) {
+        let Sending { by, what, to, .. } = sending;
+        let mut send = |octets: &[u8]| match &mut self.sender {
+            Some(sender) => sender.send(by, octets, to),
+            None => Err("sent, but there is no socket to send by"),
+        };
+        let sent = match what {
+            What::Kept { ticket, stays } => {
+                // Its octets are there as long as the chain knows of it.
+                let sent = self.copies.get(ticket).map_or(Ok(()), &mut send);
+                if !stays {
+                    self.copies.forget(ticket);
+                }
+                sent
+            }
+            What::Octets(mut octets) => {
+                ip::repair(&mut octets);
+                let sent = send(&octets);
+                self.chain.recycle(octets);
+                sent
+            }
+        };
+        if let Err(why) = sent {
+            self.chain.unsent(by, why);
+        }
     }
 
     fn resume(&mut self, released: Released, held: Held, now: Time) -> Result<(), Replaced> {
         let ticket = Ticket::of(released.ticket);
         let mut room = core::mem::take(&mut self.room);
-        let mut octets = Borrowed::new(&held.octets, &mut room);
+        let mut copies = self.lend_copies();
+        let octets = Borrowed::new(&held.octets, &mut room).partial(held.partial);
+        let mut octets = octets.kept_in(&mut copies, held.whole);
         let mut packet = Packet::new(&mut octets, released.ticket);
         packet.transmitter = held.source;
         self.shared.step();
         let verdict = self.chain.resume(released, &mut packet, now, &self.here);
         self.shared.step();
         self.check()?;
-        let changed = octets.repaired(held.partial);
+        let changed = octets.repaired();
+        self.copies = copies;
         match verdict {
             Verdict::Drop(_) => {
                 self.hooks[usize::from(held.hook.number())].dropped += 1;
@@ -485,7 +509,8 @@ impl Worker {
         counters.octets += heard.packet.len() as u64;
         self.account.overheard += 1;
         let mut room = core::mem::take(&mut self.room);
-        let mut octets = Borrowed::new(heard.packet, &mut room);
+        let mut copies = self.lend_copies();
+        let mut octets = Borrowed::new(heard.packet, &mut room).kept_in(&mut copies, true);
         let mut packet = Packet::new(&mut octets, OVERHEARD);
         packet.transmitter = heard.from;
         packet.rssi_dbm = heard.rssi_dbm;
@@ -496,6 +521,7 @@ impl Worker {
             .chain
             .on_packet(Hook::Overheard, &mut packet, now, &self.here);
         self.shared.step();
+        self.copies = copies;
         if verdict == Verdict::Hold {
             self.forget(OVERHEARD);
         }
@@ -532,6 +558,9 @@ impl Worker {
         self.account.hooks = used.filter(|(_, c)| c.packets > 0).collect();
         self.account.handlers = handlers_of(&self.chain);
         self.account.held_now = self.held.len();
+        self.account.copies_now = self.copies.len();
+        self.account.copies_octets = self.copies.octets();
+        self.account.no_memory += self.copies.take_refused();
         let monitor = self.monitor.as_mut().map(Monitor::counters);
         self.account.monitor = monitor.map(Box::new);
         self.account.refused_verdicts = self.outbox.refused();
@@ -576,7 +605,8 @@ mod tests {
         let shared = Shared::new(sender, watcher.waker());
         let settings = Settings::default();
         let listeners = (Vec::new(), None);
-        let worker = Worker::new(Chain::new(), &settings, socket, listeners, shared.clone());
+        let sockets = (socket, None);
+        let worker = Worker::new(Chain::new(), &settings, sockets, listeners, shared.clone());
         let (give, take) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             let poller = Poller::new(Coalesce::OFF).unwrap();

@@ -1,10 +1,12 @@
 //! Rules, verdicts, the handlers, and frames that are overheard.
 
-use std::net::UdpSocket;
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 use crate::common::privileged;
 use crate::world::{A, B, Core, Ended, NULL, WIFU, World, atp, errors, output, text, wait_until};
@@ -450,4 +452,76 @@ fn garbage_on_a_monitor_is_counted_and_an_interface_without_radiotap_refused() {
     assert_eq!(told, frames + 1, "{report}");
     assert!(sum(&["garbled"]) > 900, "{report}");
     assert_eq!(report["state"], "working", "{report}");
+}
+
+/// Three megabytes by the kernel's TCP from a to b; how many segments a sent more than once.
+fn kernel_transfer(w: &World) -> u64 {
+    let retransmitted = || {
+        let read = || std::fs::read_to_string("/proc/thread-self/net/snmp").expect("counters");
+        let all = w.a.run(read).expect("namespace");
+        let mut lines = all.lines().filter(|l| l.starts_with("Tcp:"));
+        let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
+        let mut both = names.split(' ').zip(values.split(' '));
+        let found = both.find(|(name, _)| *name == "RetransSegs");
+        found
+            .and_then(|(_, n)| n.parse::<u64>().ok())
+            .expect("a number")
+    };
+    let octets: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();
+    let before = retransmitted();
+    let listener = w.b.run(|| TcpListener::bind((B, 0)).expect("listener"));
+    let listener = listener.expect("namespace");
+    // A window of some fifty segments: no more are copied than a handler may hold.
+    rustix::net::sockopt::set_socket_recv_buffer_size(&listener, 65_536).expect("buffer");
+    let at = listener.local_addr().expect("address");
+    let sender = w.a.run(|| TcpStream::connect(at).expect("connection"));
+    let mut sender = sender.expect("namespace");
+    let came = std::thread::scope(|scope| {
+        let receiver = scope.spawn(|| {
+            let mut came = Vec::new();
+            let (mut stream, _) = listener.accept().expect("connection");
+            stream.read_to_end(&mut came).expect("data");
+            came
+        });
+        sender.write_all(&octets).expect("data");
+        sender.shutdown(Shutdown::Write).expect("end");
+        receiver.join().expect("receiver")
+    });
+    assert!(came == octets);
+    retransmitted() - before
+}
+
+#[test]
+fn snoop_sends_again_what_the_kernels_tcp_loses_behind_the_relay() {
+    if !privileged() {
+        return;
+    }
+    let w = World::new("snoop");
+    let lossy = "[[handler]]\nuse = \"drop\"\nprotocol = 6\nhooks = [\"postrouting\"]\np = 0.02\n";
+    let snoop = format!("[[handler]]\nuse = \"snoop\"\n{lossy}");
+    let alone = w.core(&w.r, "lossy.toml", lossy, &[]);
+    let without = kernel_transfer(&w);
+    alone.end(Signal::TERM);
+    let both = w.core(&w.r, "snoop.toml", &snoop, &[]);
+    let with = kernel_transfer(&w);
+    let report = both.end(Signal::TERM);
+    let [snoop, drop] = [0, 1].map(|i| report["handlers"][i].clone());
+    let number =
+        |of: &Value, key: &str| of[key].as_u64().unwrap_or_else(|| panic!("{key} in {of}"));
+    let counts = &snoop["counts"];
+    let again = number(counts, "resent") + number(counts, "timeouts");
+    assert!(number(counts, "resent") > 10, "{snoop}");
+    assert!(number(counts, "dup_acks_held") > 10, "{snoop}");
+    assert_eq!(number(&snoop, "sent"), again, "{snoop}");
+    // Nearly all of 2072 segments.
+    assert!(number(&snoop, "kept") > 2000, "{snoop}");
+    // The loss behind it is its own affair, and so is a copy that is lost in its turn.
+    assert!(
+        number(&drop, "packets") >= number(&snoop, "kept") + again,
+        "{drop}"
+    );
+    assert!(
+        3 * with < 2 * without,
+        "{with} with it, {without} without: {snoop}"
+    );
 }
