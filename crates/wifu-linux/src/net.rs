@@ -9,6 +9,7 @@ use crate::poller::{Event, Poller};
 use crate::raw::RawConfig;
 use crate::settings::{CarrierConfig, DaemonConfig, DaemonError};
 use crate::sys::LinkAddress;
+use crate::udp::UdpConfig;
 use core::net::Ipv4Addr;
 use std::io;
 use wifu_engine::Endpoint;
@@ -132,7 +133,7 @@ impl Net {
         self.carriers.iter().find_map(Carrier::stack_address)
     }
 
-    /// Whether there are raw sockets.
+    /// Whether there is a carrier of protocols that have numbers of their own.
     pub(crate) fn has_raw(&self) -> bool {
         self.carriers.iter().any(|c| !c.is_tun())
     }
@@ -404,5 +405,16 @@ fn open_carrier(
             })
         }
         CarrierConfig::Tun(tun) => Ok(Carrier::tun(tun)?),
+        CarrierConfig::Udp { mtu, port } => {
+            let udp = UdpConfig {
+                mtu: *mtu,
+                port: *port,
+                ..UdpConfig::new(numbers.to_vec())
+            };
+            Carrier::udp(&udp).map_err(|source| DaemonError::Carrier {
+                carrier: "udp",
+                source,
+            })
+        }
     }
 }

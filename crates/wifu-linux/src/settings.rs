@@ -25,6 +25,13 @@ pub enum CarrierConfig {
     },
     /// A TUN device: TCP proper, which any kernel understands.
     Tun(TunConfig),
+    /// A UDP socket, for the protocols of the library.
+    Udp {
+        /// Longest IP packet on the wire, octets.
+        mtu: usize,
+        /// The port of both ends.
+        port: u16,
+    },
 }
 
 /// How a daemon runs.

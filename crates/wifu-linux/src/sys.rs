@@ -151,13 +151,29 @@ impl RecvBatch {
     /// # Panics
     /// If `i` is not below the capacity.
     pub fn read_into(&mut self, fd: impl AsFd, i: usize) -> io::Result<()> {
+        self.fill(i, |buffer| Ok((rustix::io::read(fd, buffer)?, false)))?;
+        Ok(())
+    }
+
+    /// Let `read` fill buffer `i`; it gives how many octets there are, and whether there were
+    /// more. Gives the first of these.
+    ///
+    /// # Errors
+    /// What `read` says.
+    ///
+    /// # Panics
+    /// If `i` is not below the capacity.
+    pub fn fill(
+        &mut self,
+        i: usize,
+        read: impl FnOnce(&mut [u8]) -> io::Result<(usize, bool)>,
+    ) -> io::Result<usize> {
         let size = self.0.size;
-        let buffer = &mut self.0.bytes.slice_mut()[i * size..][..size];
-        let n = rustix::io::read(fd, buffer)?;
+        let (n, cut) = read(&mut self.0.bytes.slice_mut()[i * size..][..size])?;
         let h = &mut self.0.headers.slice_mut()[i];
         h.msg_len = n as libc::c_uint;
-        h.msg_hdr.msg_flags = 0;
-        Ok(())
+        h.msg_hdr.msg_flags = if cut { libc::MSG_TRUNC } else { 0 };
+        Ok(n)
     }
 }
 

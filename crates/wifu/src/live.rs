@@ -18,6 +18,7 @@ use wifu_linux::front::FrontConfig;
 use wifu_linux::poller::Coalesce;
 use wifu_linux::raw::KeepOff;
 use wifu_linux::tun::TunConfig;
+use wifu_linux::udp;
 use wifu_node::Registry;
 use wifu_wire::Span;
 
@@ -28,6 +29,9 @@ enum CarrierName {
     Raw,
     /// A TUN device and TCP proper: with any kernel's TCP
     Tun,
+    /// Datagrams of UDP: between WiFu hosts, through networks that drop unknown protocol numbers,
+    /// and without root
+    Udp,
 }
 
 /// How the kernel is kept from forwarding what is served.
@@ -47,8 +51,9 @@ const AWAKE: Span = Span(1_000_000);
 #[command(after_help = "Examples:\n  \
     wifu daemon                          raw sockets, socket in /run/wifu/<namespace>/\n  \
     wifu daemon --pcap out.pcapng        and a capture for Wireshark\n  \
-    wifu daemon --carrier tun --address 10.9.0.2 --kernel-address 10.9.0.1\n\n\
-    Needs CAP_NET_RAW (raw) or CAP_NET_ADMIN (tun). One daemon per network namespace.\n\
+    wifu daemon --carrier tun --address 10.9.0.2 --kernel-address 10.9.0.1\n  \
+    wifu daemon --carrier udp --socket ~/wifu.sock    without root\n\n\
+    Needs CAP_NET_RAW (raw), CAP_NET_ADMIN (tun) or nothing (udp). One daemon per network namespace.\n\
     `wifu doctor` says what a host lacks.")]
 pub struct DaemonArgs {
     /// What carries packets; may be given twice
@@ -60,6 +65,9 @@ pub struct DaemonArgs {
     /// tun: address of this host's kernel on the device
     #[arg(long, value_name = "IP")]
     kernel_address: Option<Ipv4Addr>,
+    /// udp: the port, the same on all hosts [default: 9438]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    port: Option<u16>,
     /// Longest IP packet, octets
     #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..))]
     mtu: u16,
@@ -124,12 +132,19 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 fn check(args: &DaemonArgs) -> anyhow::Result<()> {
     let count = |c| args.carrier.iter().filter(|x| **x == c).count();
     let (raw, tun) = (count(CarrierName::Raw), count(CarrierName::Tun));
-    for (name, n) in [("raw", raw), ("tun", tun)] {
+    let udp = count(CarrierName::Udp);
+    for (name, n) in [("raw", raw), ("tun", tun), ("udp", udp)] {
         if n > 1 {
             bail!(
                 "--carrier {name} is given {n} times: every packet would be handled so often. Once is enough"
             );
         }
+    }
+    if raw > 0 && udp > 0 {
+        bail!("--carrier raw and --carrier udp lead to the same hosts: choose one");
+    }
+    if udp == 0 && args.port.is_some() {
+        bail!("--port is for --carrier udp: add it, or leave --port out");
     }
     if tun == 0 && (args.address.is_some() || args.kernel_address.is_some()) {
         bail!("--address and --kernel-address are for --carrier tun: add it, or leave them out");
@@ -315,6 +330,12 @@ fn carrier(name: CarrierName, args: &DaemonArgs) -> anyhow::Result<CarrierConfig
                 Some(By::Tcx) => KeepOff::Program,
                 Some(By::Rule) => KeepOff::Rule,
             },
+        });
+    }
+    if name == CarrierName::Udp {
+        return Ok(CarrierConfig::Udp {
+            mtu,
+            port: args.port.unwrap_or(udp::PORT),
         });
     }
     let (Some(stack), Some(kernel)) = (args.address, args.kernel_address) else {

@@ -19,6 +19,7 @@ use crate::raw::{RawConfig, RawSockets};
 use crate::steps::StepError;
 use crate::sys::{LinkAddress, RecvBatch, SendBatch, Target};
 use crate::tun::{TunConfig, TunDevice};
+use crate::udp::{UdpConfig, UdpSocket};
 use core::net::Ipv4Addr;
 use core::ops::Range;
 pub(crate) use outbox::Outbox;
@@ -95,6 +96,7 @@ pub(crate) trait Medium {
 enum AnyMedium {
     Raw(RawSockets),
     Tun(TunDevice),
+    Udp(UdpSocket),
 }
 
 macro_rules! each {
@@ -102,6 +104,7 @@ macro_rules! each {
         match $self {
             AnyMedium::Raw($m) => $body,
             AnyMedium::Tun($m) => $body,
+            AnyMedium::Udp($m) => $body,
         }
     };
 }
@@ -139,6 +142,15 @@ impl Carrier {
         Ok(Carrier::over(medium, config.mtu))
     }
 
+    /// A UDP socket in this thread's network namespace, for which no rights are needed.
+    ///
+    /// # Errors
+    /// `AddrInUse` if somebody has the port, `InvalidInput` for an mtu that [`UdpConfig`] forbids.
+    pub fn udp(config: &UdpConfig) -> io::Result<Carrier> {
+        let medium = AnyMedium::Udp(UdpSocket::open(config)?);
+        Ok(Carrier::over(medium, config.inner_mtu()))
+    }
+
     fn over(medium: AnyMedium, mtu: usize) -> Carrier {
         Carrier {
             medium,
@@ -151,11 +163,12 @@ impl Carrier {
         }
     }
 
-    /// `"raw"` or the TUN device's name: the name of the capture's interface.
+    /// `"raw"`, `"udp"` or the TUN device's name: the name of the capture's interface.
     pub fn name(&self) -> &str {
         match &self.medium {
             AnyMedium::Raw(_) => "raw",
             AnyMedium::Tun(t) => t.name(),
+            AnyMedium::Udp(_) => "udp",
         }
     }
 
@@ -168,7 +181,7 @@ impl Carrier {
     /// else.
     pub fn stack_address(&self) -> Option<Ipv4Addr> {
         match &self.medium {
-            AnyMedium::Raw(_) => None,
+            AnyMedium::Raw(_) | AnyMedium::Udp(_) => None,
             AnyMedium::Tun(t) => Some(t.stack_address()),
         }
     }

@@ -8,4 +8,5 @@ mod interop;
 mod privileges;
 mod relay;
 mod robustness;
+mod udp;
 mod world;
