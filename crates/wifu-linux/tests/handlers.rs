@@ -8,7 +8,7 @@ use std::net::UdpSocket;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use common::privileged;
+use common::{privileged, receive};
 use wifu_core::{
     Chain, Config, Full, Ground, Handler, Hook, Hooks, HopCx, Kinds, Packet, Seat, Verbs, Verdict,
 };
@@ -199,10 +199,8 @@ fn datagrams(w: &World, count: u32, size: usize, pause: Duration) -> Vec<Vec<u8>
         let mut came = Vec::new();
         let mut room = [0; 2000];
         while came.len() < count as usize {
-            match receiver.recv(&mut room) {
+            match receive(&receiver, &mut room) {
                 Ok(length) => came.push(room[..length].to_vec()),
-                // With a timeout, a call that a signal ended is not begun anew.
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(_) => break,
             }
         }
@@ -423,7 +421,7 @@ fn sender(w: &World) -> UdpSocket {
 
 /// How many wait in it.
 fn count(receiver: &UdpSocket) -> u64 {
-    let came = (0..).take_while(|_| receiver.recv(&mut [0; 200]).is_ok());
+    let came = (0..).take_while(|_| receive(receiver, &mut [0; 200]).is_ok());
     came.count() as u64
 }
 

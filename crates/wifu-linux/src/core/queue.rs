@@ -6,6 +6,7 @@ use crate::poller::Poller;
 use crate::sys::RecvBatch;
 use core::num::NonZeroU32;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
 use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send,
     socket_with, sockopt,
@@ -70,7 +71,7 @@ impl Socket {
         };
         loop {
             let mut waiting = [PollFd::new(&*self.0, PollFlags::IN)];
-            if poll(&mut waiting, Some(&patience))? == 0 {
+            if retry_on_intr(|| poll(&mut waiting, Some(&patience)))? == 0 {
                 return Err(io::ErrorKind::TimedOut.into());
             }
             let length = match recv(&*self.0, &mut room[..], RecvFlags::empty()) {

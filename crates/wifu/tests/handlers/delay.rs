@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::common::privileged;
+use crate::common::{privileged, receive};
 use crate::world::{A, B, Core, Ended, WIFU, World, atp, errors, output, text, wait_until};
 
 /// ATP packets of every kind that the collector treats differently, from a to b; what arrives.
@@ -29,7 +29,7 @@ fn stamped(w: &World) -> Vec<Vec<u8>> {
                 let patience = Some(Duration::from_secs(5));
                 receiver.set_read_timeout(patience).expect("timeout");
                 let mut room = [0; 200];
-                let length = receiver.recv(&mut room).expect("its checksum is right");
+                let length = receive(receiver, &mut room).expect("its checksum is right");
                 came.push(room[..length].to_vec());
             }
         }

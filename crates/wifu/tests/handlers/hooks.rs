@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::common::privileged;
+use crate::common::{privileged, receive};
 use crate::world::{A, B, Core, Ended, NULL, WIFU, World, atp, errors, output, text, wait_until};
 
 #[test]
@@ -301,7 +301,7 @@ fn the_collector_writes_the_drivers_delay_into_packets_that_the_kernel_accepts()
     for n in 0..20 {
         sender.send_to(&atp(), (B, 9438)).expect("send");
         let mut room = [0; 200];
-        let length = receiver.recv(&mut room).expect("its checksum is right");
+        let length = receive(&receiver, &mut room).expect("its checksum is right");
         let word = u32::from_be_bytes(room[16..20].try_into().expect("four"));
         let (hops, idle) = (room[6], room[2] & 4 != 0);
         assert_eq!((length, hops), (140, 1));
