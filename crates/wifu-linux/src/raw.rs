@@ -140,6 +140,13 @@ impl Off {
         if config.keep_off == KeepOff::Rule {
             return Off::rule(config, selection);
         }
+        let guarded = Selection {
+            protocols: Vec::new(),
+            relayed: config.guarded.clone(),
+            ..selection.clone()
+        };
+        // Each goes before those that are there: the guard sees what the other has left.
+        let guard = (!config.guarded.is_empty()).then(|| Guard::attach(&guarded));
         let ingress = match Ingress::attach(selection) {
             // Before Linux 6.6. What is for this host only goes without.
             Err(e)
@@ -151,13 +158,7 @@ impl Off {
             }
             ingress => ingress?,
         };
-        guard::remove_stale(&[own_inode()?]);
-        let guarded = Selection {
-            protocols: Vec::new(),
-            relayed: config.guarded.clone(),
-            ..selection.clone()
-        };
-        let guard = (!config.guarded.is_empty()).then(|| Guard::attach(&guarded));
+        remove_stale()?;
         let guard = guard.transpose().unwrap_or_else(|e| {
             tracing::warn!("if this daemon is killed the kernel forwards what lanes had: {e}");
             None
@@ -181,8 +182,16 @@ impl Off {
         }
         let mut steps = Steps::real();
         let rules = Rules::install(&rules, &mut steps).map_err(io::Error::other)?;
+        remove_stale()?;
         Ok(Off::Rule { _rules: rules })
     }
+}
+
+/// What daemons left here that were killed, of either kind.
+fn remove_stale() -> io::Result<()> {
+    guard::remove_stale(&[own_inode()?]);
+    rules::remove_stale();
+    Ok(())
 }
 
 impl Direct {

@@ -9,7 +9,7 @@ use crate::limits::allow_descriptors;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use core::net::Ipv4Addr;
-use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use wifu_engine::EndpointConfig;
 use wifu_linux::clean::{Options as CleanOptions, clean as remove};
 use wifu_linux::daemon::{CarrierConfig, Daemon, DaemonConfig};
@@ -152,6 +152,11 @@ fn check(args: &DaemonArgs) -> anyhow::Result<()> {
     if raw == 0 && !args.serve.is_empty() {
         bail!("--serve is for --carrier raw: add it, or leave --serve out");
     }
+    if args.direct && matches!(args.keep_off, Some(By::Rule)) {
+        bail!(
+            "--keep-off rule keeps back what is served alone, and --direct takes more: leave one out"
+        );
+    }
     if raw == 0 && args.direct {
         bail!("--direct is for --carrier raw: add it, or leave --direct out");
     }
@@ -217,6 +222,7 @@ fn serve(
     socket: PathBuf,
     state: PathBuf,
 ) -> anyhow::Result<ExitCode> {
+    let parent = getppid();
     let carriers = args
         .carrier
         .iter()
@@ -257,6 +263,9 @@ fn serve(
     if args.ends_with_parent {
         // Other identities than those that it began with would forget it.
         set_parent_process_death_signal(Some(Signal::TERM)).context("following the parent")?;
+        if getppid() != parent {
+            bail!("the process that started this daemon has ended");
+        }
     }
     tracing::info!("ready: applications reach it at {}", socket.display());
     let signal = daemon.run()?;

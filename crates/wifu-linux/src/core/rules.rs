@@ -6,6 +6,7 @@ use crate::netns::Owner;
 use crate::steps::{StepError, Steps, output_of};
 use crate::sys;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
@@ -133,7 +134,7 @@ fn listing(guardian: &Child) -> Option<String> {
     let mut room = [0; 4096];
     while said != b"\n" && !said.ends_with(b"\n\n") {
         let mut waiting = [PollFd::new(pipe, PollFlags::IN)];
-        if poll(&mut waiting, Some(&patience)).ok()? == 0 {
+        if retry_on_intr(|| poll(&mut waiting, Some(&patience))).ok()? == 0 {
             return None;
         }
         match rustix::io::read(pipe, &mut room[..]).ok()? {
@@ -256,6 +257,17 @@ fn found_in(listing: &str) -> Vec<Found> {
     listing.lines().filter_map(ours).collect()
 }
 
+/// Remove the rules that stayed when their daemons were killed.
+pub(crate) fn remove_stale() {
+    let stale = |f: &Found| f.removal.contains(STAYS) && !f.owner.is_alive();
+    for found in installed().into_iter().filter(stale) {
+        match remove(&found) {
+            Ok(()) => tracing::warn!("a daemon was killed, and left this: {}", found.removal),
+            Err(e) => tracing::warn!("{e}"),
+        }
+    }
+}
+
 /// Remove a rule that was found.
 pub(crate) fn remove(found: &Found) -> Result<(), StepError> {
     run_words(&found.removal)
@@ -318,6 +330,17 @@ mod tests {
             drop(guardian.stdin.take());
             guardian.wait().expect("its end");
             assert_eq!(numbers(), ["246"]);
+            remove_stale();
+            assert_eq!(numbers(), ["246"], "its owner lives");
+            // No process has this number.
+            for (number, word) in [(248, STAYS), (249, "")] {
+                let rule = format!("PREROUTING -i lo -p {number}{word} -j DROP");
+                let whose = "-m comment --comment wifu:4194304:1";
+                run_words(&format!("{IPTABLES} -A {rule} {whose}")).expect("rule");
+            }
+            remove_stale();
+            assert_eq!(numbers(), ["246", "249"], "of the dead, what stays");
+            remove(&installed()[1]).expect("removal");
             remove(&installed()[0]).expect("removal");
             assert_eq!(numbers(), [""; 0]);
         };
