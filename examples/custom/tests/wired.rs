@@ -1,0 +1,329 @@
+//! The protocols of this crate over wires between the kernels of three hosts, with a daemon on each.
+//! Needs root.
+
+use std::fs::File;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use wifu_linux::netns::{End, Lab, Namespace};
+use wifu_sim::mesh::Simulation;
+use wifu_sim::outcome::Outcome;
+use wifu_sim::scenario::Scenario;
+
+const CUSTOM: &str = env!("CARGO_BIN_EXE_custom");
+const PEER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peer.py");
+const NEAR: &str = "10.81.1.1";
+const FAR: &str = "10.81.2.2";
+const NAMES: [&str; 3] = ["n1", "n2", "n3"];
+
+/// Three hosts in a row, and what runs there; all of it ends with this value.
+struct Row {
+    hosts: [Namespace; 3],
+    daemons: [Option<Child>; 3],
+    dir: PathBuf,
+    _lab: Lab,
+}
+
+impl Row {
+    fn new(test: &str) -> Row {
+        let name = format!("t-{test}-{}", std::process::id());
+        let mut lab = Lab::create(&name).expect("lab");
+        let hosts = NAMES.map(|n| lab.node(n).expect("node"));
+        let ends = [
+            ["n1", "eth0", "10.81.1.1/24", "eth0", "10.81.1.2/24"],
+            ["n3", "eth0", "10.81.2.2/24", "eth1", "10.81.2.1/24"],
+        ];
+        for [node, device, address, by, relay] in ends {
+            let near = End {
+                node,
+                device,
+                address,
+            };
+            let far = End {
+                node: "n2",
+                device: by,
+                address: relay,
+            };
+            lab.link(near, far, 1500).expect("link");
+        }
+        for (node, via) in [("n1", "10.81.1.2"), ("n3", "10.81.2.1")] {
+            lab.route(node, "default", via).expect("route");
+        }
+        lab.forward("n2").expect("forwarding");
+        let dir = std::env::temp_dir().join(format!("custom-{name}"));
+        std::fs::create_dir(&dir).expect("a folder");
+        Row {
+            hosts,
+            daemons: [None, None, None],
+            dir,
+            _lab: lab,
+        }
+    }
+
+    /// Start a program on a host; its words go to a file, by the name of the host and this one.
+    fn start(&self, host: usize, name: &str, args: &[&str]) -> Child {
+        let mut command = self.hosts[host].command(CUSTOM).expect("namespace");
+        let file = File::create(self.path(host, name)).expect("a file");
+        let both = file.try_clone().expect("a file");
+        command.args(args).stdin(Stdio::null());
+        command
+            .stdout(file)
+            .stderr(both)
+            .spawn()
+            .expect("a program")
+    }
+
+    fn path(&self, host: usize, name: &str) -> PathBuf {
+        self.dir.join(format!("{}-{name}", NAMES[host]))
+    }
+
+    fn said(&self, host: usize, name: &str) -> String {
+        std::fs::read_to_string(self.path(host, name)).expect("a file")
+    }
+
+    fn awaits(&self, host: usize, name: &str, words: &str) {
+        let until = Instant::now() + Duration::from_secs(60);
+        while !self.said(host, name).contains(words) {
+            let said = self.said(host, name);
+            assert!(Instant::now() < until, "never said {words}: {said}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn serve(&mut self, host: usize, protocol: &str) {
+        self.daemon(host, &["--serve", protocol]);
+    }
+
+    fn daemon(&mut self, host: usize, more: &[&str]) {
+        let daemon = self.start(host, "daemon", &[&["daemon"], more].concat());
+        self.daemons[host] = Some(daemon);
+        self.awaits(host, "daemon", "ready: ");
+    }
+
+    /// The first host sends so much to the last one, which gets just that.
+    fn transfer(&self, protocol: &str, octets: u32) {
+        let octets = octets.to_string();
+        let play = |who| {
+            let over = ["exec", "-p", protocol, "--", "python3", PEER];
+            [&over[..], &[who, FAR, "7000", &octets, "0"]].concat()
+        };
+        let mut server = self.start(2, "peer", &play("serve"));
+        self.awaits(2, "peer", "listening");
+        let mut client = self.start(0, "peer", &play("connect"));
+        self.awaits(2, "peer", " s\n");
+        self.awaits(0, "peer", " s\n");
+        assert!(server.wait().expect("its end").success());
+        assert!(client.wait().expect("its end").success());
+        let said = self.said(2, "peer");
+        println!("{protocol}: {said}");
+        assert!(said.contains("exact "), "{said}");
+    }
+
+    /// A connection of a host like this, of those that `ss --json` lists, as soon as there is one.
+    fn found(&self, host: usize, like: impl Fn(&Value) -> bool) -> Value {
+        let until = Instant::now() + Duration::from_secs(60);
+        loop {
+            let mut command = self.hosts[host].command(CUSTOM).expect("namespace");
+            let output = command.args(["ss", "--json"]).output().expect("ss");
+            let all: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+            let all = all.as_array().expect("a list");
+            if let Some(found) = all.iter().find(|c| like(c)) {
+                return found.clone();
+            }
+            assert!(Instant::now() < until, "{all:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// End a daemon as a service manager does; its counters.
+    fn counted(&mut self, host: usize) -> Value {
+        let mut daemon = self.daemons[host].take().expect("a daemon");
+        let mut kill = Command::new("kill");
+        let killed = kill.arg(daemon.id().to_string()).status().expect("kill");
+        assert!(killed.success() && daemon.wait().expect("its end").success());
+        let said = self.said(host, "daemon");
+        let counted = said.lines().find_map(|l| l.split_once("counted: "));
+        serde_json::from_str(counted.expect("counters").1).expect("JSON")
+    }
+}
+
+impl Drop for Row {
+    fn drop(&mut self) {
+        for daemon in self.daemons.iter_mut().flatten() {
+            let _ = daemon.kill();
+            let _ = daemon.wait();
+        }
+        match std::thread::panicking() {
+            true => eprintln!("what was said is kept in {}", self.dir.display()),
+            false => drop(std::fs::remove_dir_all(&self.dir)),
+        }
+    }
+}
+
+/// Whether namespaces can be made. A test that can't run fails, unless that is asked for.
+fn privileged() -> bool {
+    let root = std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0);
+    let skip = std::env::var_os("WIFU_SKIP_PRIVILEGED").is_some_and(|v| v == "1");
+    assert!(
+        root || skip,
+        "this test makes network namespaces and needs root"
+    );
+    root
+}
+
+fn number(of: &Value, key: &str) -> u64 {
+    of[key].as_u64().unwrap_or_else(|| panic!("{key} in {of}"))
+}
+
+/// The same transfer over two wires of the simulator.
+fn simulate(protocol: &str, octets: u32) -> Outcome {
+    let text = format!(
+        "[topology]\nwords = \"linear,3,wire=1Gb/s\"\n[stop]\ntime = \"60s\"\n[[flow]]\nfrom = \"n1\"\n\
+         to = \"n3\"\nprotocol = \"{protocol}\"\napp = \"file\"\nbytes = \"{octets}\"\n"
+    );
+    let scenario = Scenario::from_toml(&text).unwrap_or_else(|e| panic!("{e}"));
+    let registry = custom::register(wifu::standard());
+    let simulation = Simulation::new(&scenario, &registry);
+    let mut simulation = simulation.unwrap_or_else(|e| panic!("{e}"));
+    simulation.run();
+    let outcome = simulation.outcome();
+    assert!(outcome.flows[0].finished, "{:?}", outcome.flows);
+    outcome
+}
+
+const OCTETS: u32 = 300_000;
+
+/// All hosts serve, the first sends to the last: what each daemon counted, and the simulator.
+fn both(protocol: &str) -> ([Value; 3], Outcome) {
+    let mut row = Row::new(protocol);
+    (0..3).for_each(|host| row.serve(host, protocol));
+    row.transfer(protocol, OCTETS);
+    (
+        [0, 1, 2].map(|h| row.counted(h)),
+        simulate(protocol, OCTETS),
+    )
+}
+
+/// Nothing is overheard on a wire, so no credits: each packet is taken, and handed down, once.
+#[test]
+fn lanes_take_and_hand_down_on_wires_what_they_do_in_the_simulator() {
+    if !privileged() {
+        return;
+    }
+    let (counted, simulated) = both("hop-without-credits");
+    for (host, counted) in counted.iter().enumerate() {
+        let (live, there) = (&counted["lanes"], simulated.nodes[host].lanes);
+        println!("{}: {live} {there:?}", NAMES[host]);
+        let there = there.expect("lanes");
+        assert_eq!(number(live, "opened"), there.opened);
+        // How often the source says something again is a matter of time.
+        assert!(number(live, "taken") >= there.taken);
+        assert_eq!((there.taken, there.full), (there.sent, 0));
+        assert_eq!(number(live, "taken"), number(live, "sent"));
+        for none in ["strangers", "unlaned", "returned"] {
+            assert_eq!(number(live, none), 0, "{none}: {live}");
+        }
+    }
+    // A wire loses nothing: what one hands down, the next one takes, or has no place for.
+    let [near, relay] = [0, 1].map(|host| &counted[host]["lanes"]);
+    let came = number(relay, "taken") + number(relay, "full");
+    assert_eq!(came, number(near, "sent"), "{near} {relay}");
+    assert!(number(relay, "taken") > 200, "{relay}");
+}
+
+#[test]
+fn each_host_raises_the_word_that_sets_the_rate() {
+    if !privileged() {
+        return;
+    }
+    let (counted, simulated) = both("rated");
+    let mut raised = Vec::new();
+    for host in 0..2 {
+        let live = &counted[host]["handlers"][0];
+        let there = &simulated.nodes[host].handlers[0];
+        println!("{}: {live} {there:?}", NAMES[host]);
+        assert_eq!(live["name"], there.name);
+        // How often something goes again is a matter of time.
+        assert!(number(live, "changed") >= there.changed, "{live}");
+        raised.push(number(live, "changed"));
+    }
+    // Each raises it in every packet of data, and a wire loses none.
+    assert_eq!(raised[0], raised[1]);
+    assert_eq!(number(&counted[2]["handlers"][0], "changed"), 0);
+}
+
+/// It brings nothing for the way: its ends ask for no relay, and the kernel forwards.
+#[test]
+fn a_pacer_that_reads_hops_needs_nothing_of_the_relay() {
+    if !privileged() {
+        return;
+    }
+    let mut row = Row::new("paced");
+    let mut refused = row.start(1, "refused", &["daemon", "--serve", "paced"]);
+    assert!(!refused.wait().expect("its end").success());
+    let said = row.said(1, "refused");
+    assert!(
+        said.contains("paced brings nothing for nodes on the way"),
+        "{said}"
+    );
+    for host in [0, 2] {
+        row.daemon(host, &[]);
+    }
+    let play = |who, to| {
+        let over = ["exec", "-p", "paced", "--", "python3", PEER];
+        [&over[..], &[who, FAR, "7000", "3000000", to]].concat()
+    };
+    let mut server = row.start(2, "peer", &play("serve", "0"));
+    row.awaits(2, "peer", "listening");
+    let mut client = row.start(0, "peer", &play("connect", "0"));
+    let paced = row.found(0, |c| c["limits_ns"]["pace"].as_u64() > Some(0));
+    println!("{paced}");
+    row.awaits(2, "peer", " s\n");
+    assert!(
+        row.said(2, "peer").contains("exact "),
+        "{}",
+        row.said(2, "peer")
+    );
+    assert!(client.wait().expect("its end").success());
+    assert!(server.wait().expect("its end").success());
+}
+
+/// The kernel of a relay without a daemon forwards what only handlers look at, and the receiver notices.
+#[test]
+fn a_relay_without_a_daemon_is_noticed_by_the_receiver() {
+    if !privileged() {
+        return;
+    }
+    let mut row = Row::new("unserved");
+    row.serve(0, "rated");
+    row.serve(2, "rated");
+    let mut server = row.start(
+        2,
+        "peer",
+        &[
+            "exec", "-p", "rated", "--", "python3", PEER, "serve", FAR, "7000", "300000", "1",
+        ],
+    );
+    row.awaits(2, "peer", "listening");
+    let mut client = row.start(
+        0,
+        "peer",
+        &[
+            "exec", "-p", "rated", "--", "python3", PEER, "connect", FAR, "7000", "100000", "1",
+        ],
+    );
+    let noticed = row.found(2, |c| c["unserved"].as_u64() > Some(20));
+    println!("{noticed}");
+    assert!(
+        noticed["remote"]
+            .as_str()
+            .is_some_and(|r| r.starts_with(NEAR))
+    );
+    let _ = client.kill();
+    let _ = server.kill();
+    let _ = (client.wait(), server.wait());
+    assert!(number(&row.counted(0)["handlers"][0], "changed") > 20);
+}
