@@ -32,7 +32,7 @@ pub struct ConfigError(pub String);
 /// One handler of a configuration.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct HandlerConfig {
-    /// Which.
+    /// Name of the handler, as `wifu list handlers` has it.
     #[serde(rename = "use")]
     pub name: String,
     /// For packets of this IP protocol only.
@@ -125,7 +125,7 @@ pub struct Own<'a> {
 /// The handlers of a node, in order.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 pub struct Config {
-    /// Them.
+    /// The tables `[[handler]]`, in the order in which packets meet them.
     #[serde(default, rename = "handler")]
     pub handlers: Vec<HandlerConfig>,
 }

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use wifu_engine::descriptor::{NoteSpec, ParamSpec, Params};
 use wifu_engine::{Face, Fact};
 use wifu_wire::names::Named;
-use wifu_wire::{Format, LinkFacts, LinkTo, Neighbour, Notes, Rng, Span, Time};
+use wifu_wire::{Format, LinkFacts, LinkTo, Neighbour, Rng, Span, Time};
 
 pub use wifu_engine::WordUse as HopWordSpec;
 
@@ -46,8 +46,13 @@ pub struct NextHop {
 pub trait Site {
     /// Number of the node, for people.
     fn node(&self) -> u16;
-    /// What its link layer reports now.
+    /// What its link layer reports now: of the way of the packet that is looked at, else of its
+    /// first device.
     fn link(&self) -> LinkFacts;
+    /// What it reports of the way to a destination.
+    fn link_to(&self, _to: Ipv4Addr) -> LinkFacts {
+        self.link()
+    }
     /// The next hop to a destination; `None` without a route, or where the substrate can't say.
     fn next_hop(&self, _to: Ipv4Addr) -> Option<NextHop> {
         None
@@ -112,7 +117,7 @@ pub enum What {
     Octets(Vec<u8>),
     /// A copy that it kept.
     Kept {
-        /// Which.
+        /// As [`Packet::copy`] gave it.
         ticket: u64,
         /// It stays with the handler: another copy is sent.
         stays: bool,
@@ -125,12 +130,10 @@ pub enum What {
 pub struct Sending {
     /// The place of who sent it.
     pub by: usize,
-    /// What.
+    /// Octets, or a copy that was kept.
     pub what: What,
-    /// To whom.
+    /// To whom it goes over the link.
     pub to: LinkTo,
-    /// Annotations.
-    pub notes: Notes,
 }
 
 /// What handlers asked for and the chain has not done yet.
@@ -145,9 +148,9 @@ pub(crate) struct Asked {
 
 /// What a handler may use while it is asked.
 pub struct HopCx<'a> {
-    /// Now.
+    /// The time of the call.
     pub now: Time,
-    /// The node.
+    /// What the node knows.
     pub site: &'a dyn Site,
     /// This handler's own stream.
     pub rng: &'a mut Rng,
@@ -184,7 +187,6 @@ impl HopCx<'_> {
             by: self.at,
             what,
             to,
-            notes: Notes::EMPTY,
         });
     }
 
@@ -270,7 +272,7 @@ pub struct Descriptor {
     pub name: &'static str,
     /// What it does.
     pub doc: &'static str,
-    /// Sources.
+    /// Papers and RFCs that it follows.
     pub cites: &'static [&'static str],
     /// The hooks at which it makes sense; all of them unless the configuration says fewer.
     pub hooks: Hooks,
@@ -280,13 +282,13 @@ pub struct Descriptor {
     pub format: Option<&'static Format>,
     /// The format of a shim that it inserts between IP and transport: so much smaller are segments.
     pub inserts: Option<&'static Format>,
-    /// Parameters.
+    /// Parameters, with ranges and defaults.
     pub params: &'static [ParamSpec],
     /// The parameter that binds the service to another UDP port than its format's.
     pub port_param: Option<&'static str>,
     /// Header words, of the transport's format or of the shim that it inserts.
     pub words: &'static [HopWordSpec],
-    /// Annotations.
+    /// Annotations that it reads or writes.
     pub notes: &'static [NoteSpec],
     /// Names of what it counts ([`HopCx::count`]).
     pub counts: &'static [&'static str],

@@ -82,7 +82,7 @@ pub struct Blueprint {
 /// What a composition's handlers do, as far as its ends must know.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HopHalf<'a> {
-    /// Them.
+    /// Faces of the handlers, in the order in which packets meet them.
     pub handlers: &'a [Face],
     /// Octets that they add to each packet.
     pub adds: u32,

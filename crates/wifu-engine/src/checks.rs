@@ -291,12 +291,13 @@ pub(crate) fn hops(
     let mut have: Vec<&str> = words
         .chain(noted(handlers.iter().map(|f| f.notes)))
         .collect();
+    have.extend(noted(lane.iter().map(|d| d.notes)));
     have.extend(lane.iter().flat_map(|d| d.words).filter_map(|w| {
         let both = w.layout.hop_writable && w.access.writes() || w.layout.names_transmitter;
         both.then_some(w.name())
     }));
     // What names the transmitter the lane runner writes, whoever declares it. Annotations that an
-    // end's parts write go down to handlers, and come up to no part.
+    // end's parts write go down to handlers and lanes, and come up to no part.
     let named = ends.iter().flat_map(|d| d.words);
     let named = named.filter(|w| w.layout.names_transmitter && !lane.is_empty());
     have.extend(named.map(|w| w.name()));

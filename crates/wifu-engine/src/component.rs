@@ -6,7 +6,7 @@ use crate::permit::{Kind, Permit, Reason, Want};
 use crate::signal::{Ring, Signal};
 use crate::store::{Accepted, Inbox, Insert, SendStore, Store, StorePlan, Ticket};
 use core::ops::Deref;
-use wifu_wire::{FrameFacts, Head, LinkTo, Notes, Rng, Seq, Span, Time};
+use wifu_wire::{FrameFacts, Head, LinkTo, Note, Notes, Rng, Seq, Span, Time};
 
 /// Components per composition.
 pub const SLOTS: usize = 16;
@@ -40,7 +40,7 @@ pub enum Payload {
     Record(Seq),
     /// A held packet, into which the header's hop-writable words are patched.
     Packet {
-        /// Which.
+        /// Where the caller has it.
         ticket: Ticket,
         /// Keep it after it was handed down.
         keep: bool,
@@ -293,6 +293,13 @@ impl Outlet<'_> {
     /// This part's own random stream.
     pub fn rng(&mut self) -> &mut Rng {
         self.rng
+    }
+
+    /// Note a value on the packet that this part of a lane is shown ([`Component::on_segment`]):
+    /// the handlers, lanes and parts that see it after this one read it. Parts of an end are the
+    /// last to see a packet; what leaves they annotate by [`Out::aside`].
+    pub fn note(&mut self, note: Note, value: u32) {
+        self.ring.noted.set(note, value);
     }
 
     /// Give a kept packet back to the pool.

@@ -178,7 +178,7 @@ pub struct Descriptor {
     pub role: Role,
     /// One or more sentences.
     pub doc: &'static str,
-    /// Sources.
+    /// Papers and RFCs that it follows.
     pub cites: &'static [&'static str],
     /// Parameters.
     pub params: &'static [ParamSpec],

@@ -97,7 +97,7 @@ pub struct Face {
     pub role: Option<&'static str>,
     /// One or more sentences.
     pub doc: &'static str,
-    /// Sources.
+    /// Papers and RFCs that it follows.
     pub cites: &'static [&'static str],
     /// Parameters.
     pub params: &'static [ParamSpec],

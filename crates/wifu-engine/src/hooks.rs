@@ -138,6 +138,7 @@ fn example(index: usize) -> Signal {
             class: Class::Data,
             delivered: true,
             attempts: 1,
+            airtime_ns: None,
             delay: Some(Span::MILLI),
         }),
         Signal::Route,

@@ -130,7 +130,7 @@ impl Limit {
         "none", "source", "drain", "state", "window", "peer", "pace", "queue", "small", "custom",
     ];
 
-    /// The name.
+    /// Its name in reports and in the lab.
     pub fn name(self) -> &'static str {
         Limit::NAMES[self.index()]
     }
@@ -139,7 +139,7 @@ impl Limit {
 /// Something a source would like to send.
 #[derive(Clone, Copy, Debug)]
 pub struct Want {
-    /// What.
+    /// What it is for: gates treat kinds differently.
     pub kind: Kind,
     /// How much sequence space at the most.
     pub bytes: u32,

@@ -1,7 +1,8 @@
 //! Signals: what was learned. Small, copyable, delivered breadth first within the call.
 
 use crate::permit::{Kind, Limit, Reason};
-use wifu_wire::{Class, Seq, Span};
+use core::num::NonZeroU32;
+use wifu_wire::{Class, Notes, Seq, Span};
 
 /// Where a loss was seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -125,6 +126,9 @@ pub struct Status {
     pub delivered: bool,
     /// Transmissions, 1 or more.
     pub attempts: u8,
+    /// How long the last of them took with its acknowledgement, or the wait for one, nanoseconds;
+    /// `None` where nobody says.
+    pub airtime_ns: Option<NonZeroU32>,
     /// From handing it down to the driver's report, where that is measured.
     pub delay: Option<Span>,
 }
@@ -272,6 +276,8 @@ pub struct Ring {
     places: [Option<Signal>; Ring::PLACES],
     head: usize,
     len: usize,
+    /// What parts note on the packet that they are shown, beside what they learn from it.
+    pub(crate) noted: Notes,
 }
 
 impl Ring {
@@ -284,6 +290,7 @@ impl Ring {
             places: [None; Ring::PLACES],
             head: 0,
             len: 0,
+            noted: Notes::EMPTY,
         }
     }
 

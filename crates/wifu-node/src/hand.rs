@@ -5,9 +5,10 @@ use crate::lanes::Lanes;
 use crate::node::{Going, Node};
 use crate::walk::goes_on;
 use crate::ways::{Lost, Ways};
+use core::num::NonZeroU32;
 use wifu_core::{TxStatus, ip};
 use wifu_engine::{Status, Ticket};
-use wifu_wire::{Class, FrameFacts, Notes, Seq};
+use wifu_wire::{Class, FrameFacts, Notes, Seq, Span};
 
 impl Node {
     /// Lanes see a packet; false if it goes no further.
@@ -16,7 +17,7 @@ impl Node {
         &mut self,
         ways: &mut impl Ways,
         packet: Ticket,
-        facts: &FrameFacts,
+        facts: &mut FrameFacts,
         origin: Origin,
     ) -> bool {
         let Some(lanes) = self.lanes.as_deref_mut() else {
@@ -129,6 +130,7 @@ impl Node {
             class: Class::Data,
             delivered: status.delivered,
             attempts: status.attempts,
+            airtime_ns: status.airtime.and_then(nanoseconds),
             delay: Some(status.delay),
         };
         if let Some(lanes) = self.lanes.as_deref_mut() {
@@ -151,4 +153,9 @@ impl Node {
             self.stirred = true;
         }
     }
+}
+
+/// A time on the air; none takes as long as four seconds.
+fn nanoseconds(air: Span) -> Option<NonZeroU32> {
+    u32::try_from(air.0).ok().and_then(NonZeroU32::new)
 }

@@ -114,11 +114,11 @@ impl Lanes {
     }
 
     /// A packet came, or this node's own end sends one (`from`). The lanes of its flow see it,
-    /// whichever way it goes; data that go on open one.
+    /// whichever way it goes, and may add annotations; data that go on open one.
     pub fn see(
         &mut self,
         ticket: Ticket,
-        facts: &FrameFacts,
+        facts: &mut FrameFacts,
         from: Origin,
         ways: &mut dyn Ways,
     ) -> Seen {
@@ -132,18 +132,21 @@ impl Lanes {
             let _opened = self.open(now, key, from == Origin::Own, ways);
         }
         let packet = ways.octets(ticket);
-        for (i, facts) in self.hearers(key, packet, facts).into_iter().flatten() {
+        for (i, mut told) in self.hearers(key, packet, facts).into_iter().flatten() {
             let Some(lane) = self.slots[i as usize].as_mut() else {
                 continue;
             };
+            // One lane reads what the other noted.
+            told.notes = facts.notes;
             lane.heard = now;
             // A part may hide the acknowledgement from those after it, not from the other lane.
             let ack = self.head.ack;
             let payload = &packet[at + header..];
             let dropped = lane
                 .conn
-                .handle_segment(now, &mut self.head, payload, &facts);
+                .handle_segment(now, &mut self.head, payload, &told);
             self.head.ack = ack;
+            facts.notes.add(&lane.conn.take_noted());
             self.touch(i);
             if let Some(why) = dropped {
                 self.counters.refused += 1;

@@ -29,7 +29,7 @@ impl Scheduler {
         ("strict", Scheduler::Strict),
     ];
 
-    /// The name.
+    /// Its word in `host.lanes`.
     pub fn name(self) -> &'static str {
         Scheduler::ALL[self as usize].0
     }

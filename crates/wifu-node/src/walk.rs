@@ -89,7 +89,7 @@ impl Node {
                     Bound::Here => Hook::Input,
                     Bound::Onward => Hook::Forward,
                     Bound::Heard => {
-                        let facts = &way.facts;
+                        let facts = &mut way.facts;
                         if !lanes || self.seen_by_lanes(ways, packet, facts, Origin::Heard) {
                             ways.free(packet);
                         }
@@ -97,7 +97,7 @@ impl Node {
                     }
                 },
                 Hook::Input => {
-                    if lanes && !self.seen_by_lanes(ways, packet, &way.facts, Origin::ForHere) {
+                    if lanes && !self.seen_by_lanes(ways, packet, &mut way.facts, Origin::ForHere) {
                         break;
                     }
                     self.deliver(ways, packet, way.facts);
@@ -111,7 +111,7 @@ impl Node {
                 }
                 Hook::Output => {
                     if lanes
-                        && (!self.seen_by_lanes(ways, packet, &way.facts, Origin::Own)
+                        && (!self.seen_by_lanes(ways, packet, &mut way.facts, Origin::Own)
                             || self.taken_by_lane(ways, packet, &way.facts.notes))
                     {
                         break;
@@ -133,7 +133,7 @@ impl Node {
     /// A packet goes on to another node; whether it leaves now.
     fn relays<W: Ways>(&mut self, ways: &mut W, way: &mut Passage) -> bool {
         let (packet, lanes) = (way.packet, self.mask.has(Mask::LANES));
-        if lanes && !self.seen_by_lanes(ways, packet, &way.facts, Origin::Link) {
+        if lanes && !self.seen_by_lanes(ways, packet, &mut way.facts, Origin::Link) {
             return false;
         }
         // How it came does not concern whom it goes to. Lanes may have handed down meanwhile what
@@ -254,7 +254,7 @@ impl Node {
         if !ways.ready(packet) {
             return ways.lose(packet, Lost::Route);
         }
-        let mut way = Passage::here(packet, Hook::Postrouting, sending.notes);
+        let mut way = Passage::here(packet, Hook::Postrouting, Notes::EMPTY);
         way.to = sending.to;
         if self.mask.at(Hook::Postrouting) {
             match self.ask(ways, &mut way, Asking::Sent(sending.by)) {
@@ -459,6 +459,10 @@ impl<W: Ways> Site for Here<'_, '_, W> {
 
     fn link(&self) -> LinkFacts {
         self.ways.borrow().link(self.to)
+    }
+
+    fn link_to(&self, to: Ipv4Addr) -> LinkFacts {
+        self.ways.borrow().link(Some(to))
     }
 
     fn next_hop(&self, to: Ipv4Addr) -> Option<NextHop> {

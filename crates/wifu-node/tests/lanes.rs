@@ -12,10 +12,10 @@ use std::sync::Arc;
 use wifu_engine::component::Cx;
 use wifu_engine::descriptor::NoteSpec;
 use wifu_engine::{
-    Access, Admit, Board, Component, Descriptor, Kind, Out, Payload, Segment, Signal, Status,
-    Ticket, Want, WordSpec,
+    Access, Admit, Board, Component, Descriptor, Kind, Library, Out, Payload, Role, Segment,
+    Signal, Status, Ticket, Want, WordSpec,
 };
-use wifu_node::{Lanes, LanesConfig, Origin, Scheduler, Seen, Took, Ways};
+use wifu_node::{Lanes, LanesConfig, Origin, Registry, Scheduler, Seen, Took, Ways};
 use wifu_wire::{
     Class, FrameFacts, Head, LinkTo, Neighbour, Note, Notes, Pseudo, Rng, Seq, Span, Time, Word,
     ipv4,
@@ -120,8 +120,10 @@ impl Rig {
 
     fn offer(&mut self, flow: u16, to: Ipv4Addr, number: u32, payload: usize) -> (Seen, Took) {
         let packet = self.packet(flow, to, number, payload);
-        let (facts, ticket) = (FrameFacts::default(), self.pool.insert(packet, true));
-        let seen = self.lanes.see(ticket, &facts, Origin::Link, &mut self.pool);
+        let (mut facts, ticket) = (FrameFacts::default(), self.pool.insert(packet, true));
+        let seen = self
+            .lanes
+            .see(ticket, &mut facts, Origin::Link, &mut self.pool);
         if seen != Seen::On {
             return (seen, Took::Not);
         }
@@ -250,9 +252,11 @@ fn what_is_kept_goes_as_a_copy_until_it_is_let_go() {
     assert_eq!(rig.pool.packets(), 2);
     // An answer passes the other way.
     let answer = rig.between(SocketAddrV4::new(B, 7), SocketAddrV4::new(A, 1), 1, 0);
-    let facts = FrameFacts::default();
+    let mut facts = FrameFacts::default();
     let answer = rig.pool.insert(answer, true);
-    let seen = rig.lanes.see(answer, &facts, Origin::Link, &mut rig.pool);
+    let seen = rig
+        .lanes
+        .see(answer, &mut facts, Origin::Link, &mut rig.pool);
     assert_eq!((seen, rig.freed()), (Seen::On, 1));
 }
 
@@ -326,12 +330,12 @@ fn silent_lanes_close_and_make_room_and_nothing_leaks() {
 fn octets_of_any_kind_are_no_trouble() {
     let mut rig = Rig::new(LanesConfig::default());
     let whole = rig.packet(1, B, 1, 100);
-    let facts = FrameFacts::default();
+    let mut facts = FrameFacts::default();
     for length in 0..whole.len() {
         let mut cut = whole[..length].to_vec();
         for origin in [Origin::Link, Origin::ForHere, Origin::Own] {
             let ticket = rig.pool.insert(cut.clone(), true);
-            let _ = rig.lanes.see(ticket, &facts, origin, &mut rig.pool);
+            let _ = rig.lanes.see(ticket, &mut facts, origin, &mut rig.pool);
             rig.lanes.overheard(ticket, &facts, &rig.pool);
         }
         for at in 0..length.min(40) {
@@ -381,6 +385,7 @@ struct Asker {
 impl Component for Asker {
     fn on_segment(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) -> Admit {
         self.from = seg.frame.transmitter;
+        cx.out.note(self.urgency, 8);
         self.queue.on_segment(seg, cx)
     }
 
@@ -415,6 +420,37 @@ impl Component for Asker {
     }
 }
 
+/// An end that reads what is noted on the way to it.
+static READER: Descriptor = Descriptor {
+    name: "reader",
+    notes: &[NoteSpec {
+        access: Access::Read,
+        ..URGENCY
+    }],
+    build: |_| Ok(Box::new(laned::End)),
+    role: Role::Reliable,
+    offers: &[Kind::New],
+    ..Descriptor::EMPTY
+};
+
+#[test]
+fn what_an_end_reads_a_part_of_its_lane_may_write() {
+    let with = |lane: &'static Descriptor| {
+        let text = format!(
+            "[protocol.laned]\nnumber = 250\nwire = \"shim\"\nstore = \"octets\"\n\
+             reliable = \"reader\"\n[lane.laned]\nreliable = \"{}\"\n",
+            lane.name
+        );
+        let parts = wifu_engine::Registry::new(&[lane, &READER]);
+        let library = Library::parse(&text).unwrap_or_else(|e| panic!("{e}"));
+        let resolved = Registry::new(parts, library).resolve("laned");
+        resolved.map(|_| ()).map_err(|e| e.to_string())
+    };
+    assert_eq!(with(&ASKER), Ok(()));
+    let said = with(&QUEUE).unwrap_err();
+    assert!(said.contains("reads the annotation \"urgency\""), "{said}");
+}
+
 fn asking() -> Rig {
     Rig::of(&ASKER, LanesConfig::default())
 }
@@ -428,13 +464,16 @@ const UPSTREAM: Option<Neighbour> = Some(Neighbour {
 fn a_part_of_a_lane_sends_packets_of_its_own_to_whom_it_says() {
     let mut rig = asking();
     let packet = rig.packet(1, B, 1, 100);
-    let facts = FrameFacts {
+    let mut facts = FrameFacts {
         transmitter: UPSTREAM,
         ..FrameFacts::NONE
     };
     let ticket = rig.pool.insert(packet, true);
-    let seen = rig.lanes.see(ticket, &facts, Origin::Link, &mut rig.pool);
-    assert_eq!(seen, Seen::On);
+    let seen = rig
+        .lanes
+        .see(ticket, &mut facts, Origin::Link, &mut rig.pool);
+    // What it noted is for who sees the packet next.
+    assert_eq!((seen, facts.notes.get(Note(0))), (Seen::On, Some(8)));
     let mut notes = Notes::EMPTY;
     notes.set(Note(5), 50);
     assert_eq!(rig.lanes.take(ticket, &notes, &rig.pool), Took::Taken);
@@ -460,8 +499,8 @@ fn a_part_of_a_lane_sends_packets_of_its_own_to_whom_it_says() {
     let transmitter = rig.wire.transmitter().expect("it was declared").word;
     assert_eq!((head.sport, head.get(transmitter)), (1, ME.to_bits()));
     let there = rig.pool.insert(octets, true);
-    let none = FrameFacts::NONE;
-    let seen = rig.lanes.see(there, &none, Origin::Link, &mut rig.pool);
+    let mut none = FrameFacts::NONE;
+    let seen = rig.lanes.see(there, &mut none, Origin::Link, &mut rig.pool);
     assert_eq!(seen, Seen::Here);
     // Then the packet of the flow, with what was noted on it before.
     let down = rig.lanes.poll(&mut rig.pool).expect("then the packet");
@@ -472,6 +511,7 @@ fn a_part_of_a_lane_sends_packets_of_its_own_to_whom_it_says() {
         class: Class::Data,
         delivered: false,
         attempts: 7,
+        airtime_ns: None,
         delay: None,
     };
     for sent in [made.ticket, down.ticket] {

@@ -105,6 +105,11 @@ struct Rig {
 
 impl Rig {
     fn new(hooks: Hooks) -> Rig {
+        Rig::selecting(hooks, None)
+    }
+
+    /// The handler is for one protocol.
+    fn selecting(hooks: Hooks, protocol: Option<u8>) -> Rig {
         let (mut chain, log) = (Chain::new(), Log::default());
         let handler = Obeys {
             log: Arc::clone(&log),
@@ -114,6 +119,7 @@ impl Rig {
         };
         let mut seat = Seat::new("obeys", hooks, Rng::new(1));
         seat.most = 4;
+        seat.select.protocol = protocol;
         chain.push(seat, Box::new(handler));
         let mut node = Node::new(2);
         node.set_chain(chain);
@@ -191,11 +197,43 @@ fn where_nothing_runs_packets_pass_without_a_look() {
 }
 
 #[test]
-fn packets_that_no_handler_is_asked_about_are_not_copied_for_it() {
+fn a_hook_that_is_not_on_its_way_does_not_look_at_a_packet() {
     let mut rig = Rig::new(Hooks::of(&[Hook::Input]));
     assert!(rig.node.mask().at(Hook::Input) && !rig.node.mask().has(Mask::LANES));
     rig.comes(A, B, 9, &[ask::DROP]);
     assert_eq!((rig.log().len(), rig.world.sent.len()), (0, 1));
+    assert_eq!(rig.world.looks.get(), 0);
+}
+
+/// Looks at a packet's bytes while a handler that is at these hooks and for this protocol meets it.
+fn looks(hooks: &[Hook], protocol: u8) -> (usize, u64) {
+    let mut rig = Rig::selecting(Hooks::of(hooks), Some(protocol));
+    rig.comes(A, B, 9, &[ask::NOTHING]);
+    assert_eq!(rig.world.sent.len(), 1);
+    (rig.log().len(), rig.world.looks.get())
+}
+
+#[test]
+fn a_packet_is_copied_once_for_all_handlers_and_for_nobody_it_is_not_for() {
+    use Hook::*;
+    // One look at each hook says whether it is for somebody.
+    assert_eq!(looks(&[Forward], 251), (0, 1));
+    assert_eq!(looks(&[Prerouting, Forward, Postrouting], 251), (0, 3));
+    // One more is the copy that handlers read and write.
+    assert_eq!(looks(&[Forward], 250), (1, 2));
+    assert_eq!(looks(&[Prerouting, Forward, Postrouting], 250), (3, 4));
+}
+
+#[test]
+fn what_was_noted_stays_on_a_packet_while_its_host_takes_time_over_it() {
+    let mut rig = Rig::new(Hooks::of(&[Hook::Prerouting, Hook::Postrouting]));
+    rig.world.faults.later = 1;
+    rig.comes(A, B, 9, &[ask::NOTHING]);
+    assert_eq!((rig.log().len(), rig.world.sent.len()), (1, 0));
+    rig.world.now = rig.world.next();
+    rig.world.happen(&mut rig.node);
+    assert_eq!(rig.log(), [(Hook::Postrouting, None, Some(1))]);
+    assert_eq!(rig.world.sent.len(), 1);
 }
 
 #[test]

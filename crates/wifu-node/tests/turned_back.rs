@@ -5,13 +5,16 @@ mod laned;
 mod world;
 
 use core::net::SocketAddrV4;
+use core::num::NonZeroU32;
 use laned::{A, B, ME};
 use std::sync::Arc;
 use wifu_core::{
     Chain, Full, Handler, Hook, Hooks, HopCx, LinkTo, Packet, Seat, TxStatus, Verdict,
 };
 use wifu_engine::component::Cx;
-use wifu_engine::{Admit, Board, Component, Descriptor, Kind, Out, Payload, Segment, Signal, Want};
+use wifu_engine::{
+    Admit, Board, Component, Descriptor, Kind, Out, Payload, Segment, Signal, Status, Want,
+};
 use wifu_node::{Lanes, LanesConfig, Node};
 use wifu_wire::{FrameFacts, Neighbour, Rng, Span, Time, Wire, Word};
 use world::World;
@@ -44,7 +47,8 @@ impl Component for Talker {
     }
 
     fn on_signal(&mut self, signal: &Signal, cx: &mut Cx<'_>) {
-        self.owes += u32::from(matches!(signal, Signal::Status(_)));
+        let told = |s: &Status| s.airtime_ns == NonZeroU32::new(3);
+        self.owes += u32::from(matches!(signal, Signal::Status(s) if told(s)));
         laned::open(cx);
     }
 
@@ -129,7 +133,7 @@ impl Rig {
             ticket: 1,
             delivered: false,
             attempts: 7,
-            airtime: None,
+            airtime: Some(Span(3)),
             delay: Span(5),
         };
         self.node.report(&mut self.world, ticket, &status);

@@ -132,7 +132,7 @@ pub struct Record {
     pub node: u16,
     /// The other side, or [`NOBODY`].
     pub peer: u16,
-    /// What.
+    /// What happened.
     pub what: What,
     /// Rate, as [`crate::phy::Mode`].
     pub mode: u8,

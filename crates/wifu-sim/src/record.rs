@@ -38,7 +38,7 @@ impl Event {
 pub struct Row {
     /// When, since the start of the run.
     pub at: Time,
-    /// What.
+    /// What happened.
     pub event: Event,
     /// Which flow.
     pub flow: usize,

@@ -18,7 +18,7 @@ pub struct LinkFacts {
     /// Packets that the queue took and the driver has not reported yet; `None` live without a
     /// monitor interface.
     pub queued: Option<u32>,
-    /// Packets that the queue takes now; `None` live.
+    /// Packets that the queue takes now; live, those of the interface's packet socket.
     pub room: Option<u32>,
     /// When the driver last reported; `None` before it ever did.
     pub last_done: Option<Time>,

@@ -268,7 +268,7 @@ pub struct Format {
     pub name: &'static str,
     /// What it is.
     pub doc: &'static str,
-    /// Sources.
+    /// Papers and RFCs that it follows.
     pub cites: &'static [&'static str],
     /// The IP protocol number that is the format's own, whatever composition uses it.
     pub number: Option<u8>,

@@ -7,7 +7,7 @@ use core::ops::Deref;
 pub trait Named {
     /// What messages call one of its kind.
     const KIND: &'static str;
-    /// Its name.
+    /// What configurations call it, unique among its kind.
     fn name(&self) -> &'static str;
 }
 

@@ -311,12 +311,18 @@ impl Handler for Snoop {
 
     fn on_timer(&mut self, _: u8, cx: &mut HopCx<'_>) {
         let (patience, again) = (self.patience, self.again);
-        for flow in self.flows.values_mut() {
+        for ((_, to), flow) in &mut self.flows {
             if flow.due(patience, again).is_none_or(|at| at > cx.now) {
                 continue;
             }
+            // A full device would drop it, and what waits there may be the first copy.
+            let full = cx.site.link_to(*to.ip()).room == Some(0);
             if let Some(k) = flow.kept.front_mut() {
-                (k.sent, k.again) = (cx.now, k.again + 1);
+                k.sent = cx.now;
+                if full {
+                    continue;
+                }
+                k.again += 1;
                 cx.send_kept(k.ticket, true, LinkTo::Route);
                 cx.count(TIMEOUTS);
             }

@@ -669,6 +669,26 @@ impl Snooped {
 }
 
 #[test]
+fn snoop_waits_with_what_a_full_device_would_drop() {
+    let mut s = Snooped::new();
+    s.data(0, 1);
+    let mut wakes = |room| {
+        let site = Node(LinkFacts {
+            room: Some(room),
+            ..node(0).0
+        });
+        let at = s.chain.poll_timeout();
+        s.chain.handle_timeout(at, &site);
+        let sent = core::iter::from_fn(|| s.chain.poll_sending()).count();
+        (at, sent)
+    };
+    let [(first, none), (again, one), (last, more)] = [0, 1, 1].map(&mut wakes);
+    assert_eq!((none, one, more), (0, 1, 1));
+    // Waiting for room is no attempt: only what was sent doubles the time to the next.
+    assert_eq!(last - again, (again - first) * 2);
+}
+
+#[test]
 fn snoop_knows_duplicates_by_their_blocks_if_the_window_grows_meanwhile() {
     let mut flow = Snooped::new();
     for number in 0..4 {

@@ -13,7 +13,7 @@ use crate::quantity::{Of, Watched};
 use crate::signal::{Fault, Ring, Sent};
 use crate::store::{Store, StorePlan, Ticket};
 use std::sync::Arc;
-use wifu_wire::{Rng, Span, Time, Wire};
+use wifu_wire::{Notes, Rng, Span, Time, Wire};
 
 pub use crate::admission::Tuple;
 
@@ -25,7 +25,7 @@ pub enum Transmit {
     Bytes(usize),
     /// A held packet, into which the caller lets [`Wire::patch`] write the words of the header.
     Packet {
-        /// Which.
+        /// Where the caller has it.
         ticket: Ticket,
         /// Keep it after it was handed down.
         keep: bool,
@@ -289,6 +289,12 @@ impl Conn {
     /// What goes with it inside this node: to whom it leaves, and annotations.
     pub fn aside(&self) -> &Aside {
         &self.aside
+    }
+
+    /// What parts noted on the packet that they were shown last; then it is forgotten.
+    #[inline]
+    pub fn take_noted(&mut self) -> Notes {
+        core::mem::take(&mut self.core.ring.noted)
     }
 
     /// Ask every part for its internal quantities: (part, probe, value).

@@ -1,7 +1,7 @@
 //! What tests that need root share.
 
-/// Receive a datagram. With a timeout a call that a stop of the machine ended is not begun anew by the
-/// kernel (signal(7)).
+/// Receive a datagram. With a timeout, a call that a stop of the machine ended is not begun anew by
+/// the kernel (signal(7)).
 #[allow(dead_code)] // Not each test has datagrams.
 pub fn receive(socket: &std::net::UdpSocket, room: &mut [u8]) -> std::io::Result<usize> {
     loop {

@@ -75,7 +75,7 @@ pub static END: Descriptor = Descriptor {
     ..Descriptor::EMPTY
 };
 
-struct End;
+pub struct End;
 
 impl Component for End {
     fn offer(&self, _: Kind, _: &Board, _: Time) -> Option<Want> {

@@ -9,7 +9,7 @@ pub use device::{Device, Link};
 
 use core::net::Ipv4Addr;
 use core::num::NonZeroU8;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wifu_core::{TxStatus, ip};
 use wifu_engine::{Endpoint, RouteFacts, Ticket};
@@ -155,6 +155,8 @@ pub struct World {
     pub read: Vec<Reader>,
     pub lines: Vec<String>,
     pub books: Books,
+    /// How often a packet's bytes were looked at.
+    pub looks: Cell<u64>,
     /// How often it gave which answer.
     pub answers: RefCell<BTreeMap<&'static str, u64>>,
 }
@@ -180,6 +182,7 @@ impl World {
             read: Vec::new(),
             lines: Vec::new(),
             books: Books::default(),
+            looks: Cell::new(0),
             answers: RefCell::default(),
         }
     }
@@ -597,7 +600,7 @@ impl Ways for World {
     }
 
     fn ip(&self, packet: Ticket) -> IpInfo {
-        let bytes = self.octets(packet);
+        let bytes = &self.get(packet).bytes;
         let (src, dst) = match ip::header(bytes) {
             Some(_) => ip::addresses(bytes),
             None => (Ipv4Addr::UNSPECIFIED, Ipv4Addr::UNSPECIFIED),
@@ -612,6 +615,7 @@ impl Ways for World {
     }
 
     fn octets(&self, packet: Ticket) -> &[u8] {
+        self.looks.set(self.looks.get() + 1);
         &self.get(packet).bytes
     }
 

@@ -26,7 +26,7 @@ pub enum TopologyError {
     /// No testbed set has this name.
     #[error("no testbed set is called \"{name}\"{what}")]
     Set {
-        /// The name.
+        /// What was asked for.
         name: String,
         /// The nearest one and all others.
         what: String,
