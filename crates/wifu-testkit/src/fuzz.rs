@@ -9,6 +9,7 @@ use wifu_engine::{Blueprint, Board, ConnId, Endpoint, EndpointConfig, Library, L
 use wifu_wire::checksum::Pseudo;
 use wifu_wire::dot11;
 use wifu_wire::front::{self, Answer, Header, Request};
+use wifu_wire::over_udp;
 use wifu_wire::radiotap::{self, Radiotap};
 use wifu_wire::shim::{self, ShimWord};
 use wifu_wire::tcp::Tcp;
@@ -92,7 +93,21 @@ pub fn dictionaries() -> Vec<(&'static str, String)> {
         .collect();
     let shim = shim::format(SHIM_ID, &SHIM_WORDS);
     all.push((shim.name, dictionary::of(&shim)));
+    all.push(("over_udp", dictionary::of(&over_udp::FORMAT)));
     all
+}
+
+/// A datagram of the carrier `udp`, and the segment in it as one of TCP.
+///
+/// # Panics
+/// If what was understood is written otherwise.
+pub fn over_udp(bytes: &[u8]) {
+    let Some((proto, segment)) = over_udp::parse(bytes) else {
+        return;
+    };
+    let again = [&over_udp::header(proto)[..], segment].concat();
+    assert_eq!(again, bytes, "what was understood");
+    tcp(segment);
 }
 
 /// The composed header.

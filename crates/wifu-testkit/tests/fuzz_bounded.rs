@@ -53,6 +53,21 @@ fn atps_header_and_holes_survive_any_bytes() {
     }
 }
 
+#[test]
+fn datagrams_of_the_carrier_udp_survive_any_bytes() {
+    let mut rng = Rng::new(9);
+    let mut ours = 0;
+    for _ in 0..50_000 {
+        let mut bytes = noise(&mut rng, 80);
+        if bytes.len() > 3 && rng.below(4) > 0 {
+            bytes[..3].copy_from_slice(&[2, 1, rng.below(2) as u8]);
+        }
+        ours += u32::from(wifu_wire::over_udp::parse(&bytes).is_some());
+        fuzz::over_udp(&bytes);
+    }
+    assert!(ours > 10_000, "{ours} were understood");
+}
+
 /// The octets of an entry.
 fn entry(text: &str, name: &str) -> Vec<u8> {
     let start = format!("{name}=\"");
@@ -73,6 +88,7 @@ fn dictionaries_have_what_parsers_look_for() {
     assert_eq!(entry(of("atp"), "holes_16"), [0, 16]);
     assert_eq!(entry(of("atp"), "delay_4294967295"), [0xFF; 4]);
     assert_eq!(entry(of("tcp"), "syn_1"), [2]);
+    assert_eq!(entry(of("over_udp"), "constants_0"), [2, 1, 0]);
     // Version and length, (40 + 8 + 4) / 4; the identity; a word in the middle of its octets.
     assert_eq!(entry(of("shim"), "constants_0"), [1, 13]);
     assert_eq!(entry(of("shim"), "constants_8"), [0, 0, 0, 7]);

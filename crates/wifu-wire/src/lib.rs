@@ -15,6 +15,7 @@ pub mod names;
 pub mod neighbour;
 pub mod notes;
 pub mod numbers;
+pub mod over_udp;
 pub mod pcapng;
 pub mod radiotap;
 pub mod shim;

@@ -20,7 +20,8 @@ mod lua;
     wifu dissector > ~/.local/lib/wireshark/plugins/wifu.lua    for every capture from now on\n  \
     wifu dissector > wifu.lua; tshark -X lua_script:wifu.lua -r capture.pcapng\n  \
     tshark -X lua_script:wifu.lua -r capture.pcapng -Y 'wifu.atp.delay > 2000'\n\n\
-    Without it, Wireshark shows packets of the carrier `raw` as \"Unassigned (214)\". With it, \
+    Without it, Wireshark shows packets of the carrier `raw` as \"Unassigned (214)\", and those of \
+    `udp` as data. With it, \
     those whose header is TCP's are read as TCP, and all others word by word as they are declared: \
     wifu.FORMAT.WORD, or wifu.shim.COMPOSITION.WORD for a composition's own header.")]
 pub struct Args {
@@ -56,8 +57,8 @@ fn tcp_itself(number: u8) -> bool {
 
 /// A declared header and who uses it.
 struct Known {
-    /// Each format that has a declaration of its own, those that handlers put in front of
-    /// transports included, and `shim` as a composition without words has it.
+    /// Each format that has a declaration of its own, those that handlers and carriers put in front
+    /// of transports included, and `shim` as a composition without words has it.
     formats: Vec<Format>,
     /// The shims of compositions.
     shims: Vec<(String, Format)>,
@@ -79,12 +80,14 @@ impl Known {
         let mut formats: Vec<Format> = Vec::new();
         let handlers = registry.kinds().handlers.iter();
         let inserted = handlers.filter_map(|d| d.inserts);
+        let carriers = [&wifu_wire::over_udp::FORMAT];
         for f in registry
             .parts()
             .wires()
             .iter()
             .map(|w| w.format)
             .chain(inserted)
+            .chain(carriers)
         {
             if formats.iter().all(|known| known.name != f.name) {
                 formats.push(f.clone());
@@ -167,6 +170,7 @@ mod tests {
         for line in [
             "carry(219, declared[\"atp\"], \"atp\")\n",
             "service(9438, declared[\"atp\"], \"atp\")\n",
+            "service(9438, declared[\"over-udp\"], \"over-udp\")\n",
             "carry(253, declared[\"delay-shim\"], \"delay-shim\")\n",
             "carry(242, declared[\"shim own\"], \"own\")\n",
         ] {

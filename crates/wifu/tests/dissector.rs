@@ -326,3 +326,57 @@ fn strange_and_cut_packets_break_nothing() {
         assert_eq!(rows[0][5], "", "{snap}");
     }
 }
+
+/// A datagram as the carrier `udp` sends it, from this port to the other end's.
+fn over_udp(ports: [u16; 2], first: &[u8], segment: &[u8]) -> Vec<u8> {
+    let length = (8 + first.len() + segment.len()) as u16;
+    let [from, to] = ports.map(u16::to_be_bytes);
+    let udp = [&from[..], &to, &length.to_be_bytes(), &[0, 0]].concat();
+    packet(17, &[&udp[..], first, segment].concat())
+}
+
+#[test]
+fn what_the_carrier_over_udp_brings_is_read_as_what_it_is() {
+    let shark = Shark::new("udp");
+    let mut head = Head::default();
+    head.sport = 1000;
+    head.dport = 2000;
+    head.flags = Flags::SYN;
+    head.seq = Seq(9);
+    let segment = segment(&wifu_wire::tcp::Tcp, &head, &[], 0);
+    let number = 208;
+    let same = [9438, 9438];
+    // ATP under its number has ports of its own in front, unlike that at the port.
+    let [feedback, _] = atp();
+    let atp_in_udp = over_udp([9438, 1000], &[], &feedback[8..]);
+    let header = wifu_wire::over_udp::header;
+    let packets = [
+        over_udp(same, &header(number), &segment),
+        over_udp([40_000, 9438], &header(number), &segment),
+        over_udp(same, &header(219), &feedback),
+        atp_in_udp,
+        over_udp(same, &header(200), &segment),
+        over_udp(same, &[2, 9, 0, number], &segment),
+        over_udp(same, &header(number)[..3], &[]),
+        over_udp(same, &header(number), &[]),
+    ];
+    let fields = [
+        "wifu.over_udp.inner",
+        "tcp.srcport",
+        "tcp.flags",
+        "wifu.atp.seq",
+        "_ws.malformed",
+    ];
+    let rows = shark.read(&packets, 0, &fields);
+    let seq = "4000000000";
+    assert_eq!(rows[0], ["208", "1000", "0x0002", "", ""]);
+    assert_eq!(rows[1], rows[0]);
+    assert_eq!(rows[2], ["219", "", "", seq, ""]);
+    assert_eq!(rows[3], ["", "", "", seq, ""]);
+    assert_eq!(rows[4], ["200", "", "", "", ""], "nobody's number");
+    assert_eq!(rows[5], [""; 5], "another version");
+    assert_eq!(rows[6], [""; 5], "cut short");
+    assert_eq!(rows[7], ["208", "", "", "", ""], "without a segment");
+    let info = shark.read(&packets[..1], 0, &["_ws.col.Info"]);
+    assert!(info[0][0].starts_with("over-udp, "), "{info:?}");
+}

@@ -238,13 +238,27 @@ local function segments(number)
 	end
 end
 
+-- The formats in UDP, in the order in which they are tried. "Decode As" brings other ports, too.
+local services, ports = {}, {}
+
+local in_udp = Proto("wifu.udp", "WiFu in UDP")
+
+function in_udp.dissector(buffer, pinfo, tree)
+	for _, one in ipairs(services) do
+		if show(one.format, one.composition, buffer, pinfo, tree, 0) then
+			return buffer:reported_len()
+		end
+	end
+	return 0
+end
+
 -- The format as the payload of UDP, behind ports of its own there.
 local function service(port, f, composition)
-	local udp = Proto(f.abbr .. ".udp", f.label .. " in UDP")
-	function udp.dissector(buffer, pinfo, tree)
-		return show(f, composition, buffer, pinfo, tree, 0) and buffer:reported_len() or 0
+	if not ports[port] then
+		ports[port] = true
+		by_port:add(port, in_udp)
 	end
-	by_port:add(port, udp)
+	table.insert(services, { format = f, composition = composition })
 end
 
 -- The declarations.
