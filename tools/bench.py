@@ -37,6 +37,8 @@ WAYS: dict[str, list[str] | None] = {
     f"{KERNEL}, offloads off": None,
     "{}, raw, direct": ["--direct"],
     "{}, raw, through the IP layer": [],
+    "{}, udp": ["--carrier", "udp"],
+    "{}, udp, datagrams one by one": ["--carrier", "udp", "--no-offload"],
 }
 FLOWS, FLOWS_MBIT, FLOWS_SECONDS = 10, 100.0, 20
 # Runs of the simulator: what they are, and what ns-2 and ns-3 reach on such runs.

@@ -9,7 +9,7 @@ use crate::hop::{Hop, is_hop_token, served};
 use crate::names::Names;
 use crate::net::{IN, Net, OUT};
 use crate::poller::{Event, Poller};
-pub use crate::settings::{CarrierConfig, DaemonConfig, DaemonError};
+pub use crate::settings::{CarrierConfig, DaemonConfig, DaemonError, Kind};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
 use std::io;
@@ -78,6 +78,7 @@ impl Daemon {
             monitor,
             net.mtu(),
         )?;
+        tracing::info!("carriers: {}", net.described());
         hop.attach(&poller)?;
         if !hop.is_passed() {
             net.link(&hop.interfaces(), &poller)?;
@@ -85,7 +86,8 @@ impl Daemon {
         let names = Names {
             registry: config.registry,
             tun: net.stack_address(),
-            raw: net.has_raw(),
+            carriers: config.carriers.iter().map(CarrierConfig::kind).collect(),
+            doubles: net.doubles().cloned(),
             hops: served.iter().map(|p| p.ends.name.clone()).collect(),
         };
         for blueprint in names.served()? {

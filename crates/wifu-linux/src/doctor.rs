@@ -4,6 +4,7 @@ use crate::carrier::{Carrier, open_raw_socket};
 use crate::raw::RawConfig;
 use crate::steps::output_of;
 use crate::sys;
+use crate::udp::{self, Offload};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -101,7 +102,7 @@ impl Diagnosis {
     }
 }
 
-const PROBES: [Probe; 18] = [
+const PROBES: [Probe; 19] = [
     Probe {
         name: "kernel",
         needed_for: "precise timers (epoll_pwait2, Linux 5.11)",
@@ -119,6 +120,12 @@ const PROBES: [Probe; 18] = [
         needed_for: "the tun carrier, large receive buffers, shaping",
         fix: "run as root or: setcap cap_net_raw,cap_net_admin+ep $(which wifu)",
         run: || capability(CAP_NET_ADMIN),
+    },
+    Probe {
+        name: "udp-offload",
+        needed_for: "fewer passes through the kernel for the udp carrier (Linux 5.0)",
+        fix: "use Linux 5.0 or later; without it datagrams go and come one by one",
+        run: udp_offload,
     },
     Probe {
         name: "cap-sys-admin",
@@ -263,6 +270,18 @@ fn raw_socket() -> Answer {
     // 253 and 254 are for experiments (RFC 3692).
     match open_raw_socket(253).and_then(sys::set_header_included) {
         Ok(()) => found("protocol 253 with IP_HDRINCL"),
+        Err(e) => missing(e),
+    }
+}
+
+fn udp_offload() -> Answer {
+    let all = Offload {
+        cuts: true,
+        joins: true,
+    };
+    match std::net::UdpSocket::bind(("127.0.0.1", 0)).map(udp::offload) {
+        Ok(offload) if offload == all => found(offload.to_string()),
+        Ok(offload) => (Status::Limited, offload.to_string()),
         Err(e) => missing(e),
     }
 }

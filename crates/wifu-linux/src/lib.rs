@@ -16,6 +16,7 @@ mod datagram;
 pub mod delay;
 mod devices;
 pub mod doctor;
+pub mod doubles;
 pub mod emu;
 pub mod faults;
 pub mod front;

@@ -1,7 +1,10 @@
 //! Which compositions the daemon carries, by what specification and number.
 
+use crate::doubles::Doubles;
 use crate::front::Host;
 use crate::raw::check_number;
+use crate::settings::Kind;
+use crate::udp::MORE;
 use core::net::Ipv4Addr;
 use std::io;
 use std::sync::Arc;
@@ -16,44 +19,90 @@ pub(crate) struct Names {
     pub(crate) registry: Registry,
     /// The address of our connections on the TUN device, if there is one.
     pub(crate) tun: Option<Ipv4Addr>,
-    /// There are raw sockets, too.
-    pub(crate) raw: bool,
+    /// The carriers, in the order in which they were asked for.
+    pub(crate) carriers: Vec<Kind>,
+    /// The numbers of protocols on the carrier `udp`, where there is `raw` as well.
+    pub(crate) doubles: Option<Doubles>,
     /// Names of compositions whose hop halves run here.
     pub(crate) hops: Vec<String>,
 }
 
 impl Names {
+    /// The carrier of a composition that names none: the first one, but a TUN device only if there
+    /// is nothing else, for by that all of them are TCP.
+    fn usual(&self) -> Kind {
+        let mut others = self.carriers.iter().filter(|k| **k != Kind::Tun);
+        others.next().copied().unwrap_or(Kind::Tun)
+    }
+
+    /// A specification without the carrier that it names, and that.
+    fn carrier(&self, spec: &str) -> Result<(String, Kind), ConfigError> {
+        let wrong = |what: String| Err(ConfigError::one("carrier", what));
+        let (mut rest, mut asked) = (Vec::new(), None);
+        for (i, word) in spec.split(',').enumerate() {
+            // The first word is the protocol's name.
+            let named = word.trim().strip_prefix("carrier=").filter(|_| i > 0);
+            let Some(name) = named else {
+                rest.push(word);
+                continue;
+            };
+            let Some(kind) = Kind::ALL.into_iter().find(|k| k.name() == name) else {
+                return wrong(format!("there is none called \"{name}\": raw, udp or tun"));
+            };
+            if asked.replace(kind).is_some() {
+                return wrong(String::from("a connection has one: name it once"));
+            }
+        }
+        let kind = asked.unwrap_or_else(|| self.usual());
+        if !self.carriers.contains(&kind) {
+            let what = match kind {
+                Kind::Tun => "TUN device",
+                Kind::Raw => "raw sockets",
+                Kind::Udp => "carrier over UDP",
+            };
+            let name = kind.name();
+            return wrong(format!(
+                "this daemon has no {what}; start it with --carrier {name}"
+            ));
+        }
+        Ok((rest.join(","), kind))
+    }
+
     /// Live, a composition is known by its IP protocol number. On a TUN device every composition
     /// speaks TCP proper, number 6, with timestamps in milliseconds, because the peer may be a
-    /// kernel (Behaviour 4.1). With both kinds of carrier, `carrier=tun` in a specification
-    /// chooses.
+    /// kernel (Behaviour 4.1). `carrier=tun` and its like in a specification choose.
     fn resolve(&self, spec: &str) -> Result<Arc<Protocol>, ConfigError> {
-        let (asked, spec) = match spec.split_once(",carrier=tun") {
-            Some((head, tail)) => (true, format!("{head}{tail}")),
-            None => (!self.raw, spec.to_string()),
-        };
+        let (spec, kind) = self.carrier(spec)?;
         let mut composition = self.registry.library().expand(&spec)?;
-        if asked && self.tun.is_none() {
-            let what = "this daemon has no TUN device; start it with --carrier tun";
-            return Err(ConfigError::one("carrier", what));
-        }
-        if asked {
+        if kind == Kind::Tun {
             composition.number = TCP;
             composition
                 .profile_params
                 .push((String::from("ts_unit"), String::from("1 ms")));
         }
-        self.registry.complete(&composition)
+        let protocol = self.registry.complete(&composition)?;
+        self.acting(&protocol, kind)?;
+        match &self.doubles {
+            Some(doubles) if kind == Kind::Udp => doubled(&protocol, doubles),
+            _ => Ok(protocol),
+        }
     }
 
     /// Whether all of it acts here: its hop half has to be served.
-    fn acting(&self, protocol: &Protocol) -> Result<(), ConfigError> {
+    fn acting(&self, protocol: &Protocol, kind: Kind) -> Result<(), ConfigError> {
         protocol.acts_on(Substrate::Live)?;
         let name = &protocol.ends.name;
         // By a TUN device all of them are TCP.
-        if self.raw && !(self.tun.is_some() && protocol.ends.number == TCP) {
+        if kind != Kind::Tun {
             let key = format!("protocol.{name}.number");
             check_number(protocol.ends.number).map_err(|what| ConfigError::one(&key, what))?;
+        }
+        if self.doubles.is_some() && kind == Kind::Udp && protocol.has_hops() {
+            let what = format!(
+                "{name} has something to do on every node, and nodes on the way see packets of \
+                 raw alone: take carrier=raw"
+            );
+            return Err(ConfigError::one("carrier", what));
         }
         if self.hops.contains(name) {
             return Ok(());
@@ -77,24 +126,50 @@ impl Names {
     pub(crate) fn served(&self) -> Result<Vec<Arc<Blueprint>>, ConfigError> {
         let mut served = Vec::new();
         for name in self.registry.library().protocols() {
-            let protocol = self.resolve(name)?;
-            if self.acting(&protocol).is_ok() {
-                served.push(Arc::clone(&protocol.ends));
+            // What is wrong on no carrier alone is wrong.
+            self.registry.resolve(name)?;
+            for kind in &self.carriers {
+                let spec = format!("{name},carrier={}", kind.name());
+                if let Ok(protocol) = self.resolve(&spec) {
+                    served.push(Arc::clone(&protocol.ends));
+                }
             }
         }
         Ok(served)
     }
 }
 
+/// A protocol as the carrier `udp` has it beside `raw`.
+fn doubled(protocol: &Protocol, doubles: &Doubles) -> Result<Arc<Protocol>, ConfigError> {
+    let Some(ends) = doubles.blueprint(&protocol.ends, MORE as u32) else {
+        let key = format!("protocol.{}.number", protocol.ends.name);
+        return Err(ConfigError::one(&key, "not carried over UDP beside raw"));
+    };
+    Ok(Arc::new(Protocol {
+        ends: Arc::new(ends),
+        ..protocol.clone()
+    }))
+}
+
 impl Host for Names {
     fn blueprint(&mut self, spec: &str) -> Result<Arc<Blueprint>, String> {
         let protocol = self.resolve(spec).map_err(|e| e.to_string())?;
-        self.acting(&protocol).map_err(|e| e.to_string())?;
         Ok(Arc::clone(&protocol.ends))
     }
 
     fn own_address(&self) -> Option<Ipv4Addr> {
         self.tun
+    }
+
+    fn carried(&self, number: u8) -> (u8, Option<&'static str>) {
+        let proper = self.doubles.as_ref().and_then(|d| d.proper(number));
+        let kind = match proper {
+            Some(_) => Kind::Udp,
+            None if number == TCP && self.tun.is_some() => Kind::Tun,
+            None if self.carriers.contains(&Kind::Raw) => Kind::Raw,
+            None => Kind::Udp,
+        };
+        (proper.unwrap_or(number), Some(kind.name()))
     }
 
     fn source_for(&mut self, blueprint: &Blueprint, remote: Ipv4Addr) -> io::Result<Ipv4Addr> {
@@ -136,7 +211,8 @@ mod tests {
         Names {
             registry: Registry::new(wifu_parts::registry(), library),
             tun: None,
-            raw: true,
+            carriers: vec![Kind::Raw],
+            doubles: None,
             hops: Vec::new(),
         }
     }
@@ -173,8 +249,82 @@ mod tests {
             );
         }
         let mut tun = names(&number(6));
-        (tun.tun, tun.raw) = (Some(Ipv4Addr::LOCALHOST), false);
+        (tun.tun, tun.carriers) = (Some(Ipv4Addr::LOCALHOST), vec![Kind::Tun]);
         assert!(tun.blueprint("mine").is_ok());
+    }
+
+    /// A daemon with these carriers, in this order.
+    fn with(carriers: &[Kind], text: &str) -> Names {
+        let mut names = names(text);
+        names.tun = carriers.contains(&Kind::Tun).then_some(Ipv4Addr::LOCALHOST);
+        names.carriers = carriers.to_vec();
+        if carriers.contains(&Kind::Raw) && carriers.contains(&Kind::Udp) {
+            names.doubles = Doubles::new(&numbers(names.registry.library()), &[]);
+        }
+        names
+    }
+
+    #[test]
+    fn a_composition_chooses_its_carrier_or_has_the_first_that_is_no_tun_device() {
+        use Kind::{Raw, Tun, Udp};
+        for (carriers, spec, expected) in [
+            (&[Raw][..], "plain", "raw"),
+            (&[Udp], "plain", "udp"),
+            (&[Udp], "plain,carrier=udp", "udp"),
+            (&[Tun, Raw, Udp], "plain", "raw"),
+            (&[Tun, Udp, Raw], "plain", "udp"),
+            (&[Udp, Raw], "carrier=raw,plain", ""),
+            (&[Udp, Raw], "plain,carrier=raw,iw=4", "raw"),
+            (&[Raw, Udp, Tun], "plain,iw=4,carrier=udp", "udp"),
+            (&[Raw, Udp, Tun], "plain,carrier=tun", "tun"),
+            (&[Tun, Udp], "plain", "udp"),
+        ] {
+            let mut names = with(carriers, FILE);
+            let blueprint = names.blueprint(spec);
+            let carried = blueprint.map(|b| names.carried(b.number));
+            let number = if expected == "tun" { 6 } else { 240 };
+            match expected {
+                "" => assert!(carried.is_err(), "{spec}"),
+                name => assert_eq!(carried, Ok((number, Some(name))), "{carriers:?} {spec}"),
+            }
+        }
+        let served = with(&[Raw, Udp, Tun], FILE).served().unwrap();
+        let mut plain: Vec<u8> = served
+            .iter()
+            .filter(|b| b.name == "plain")
+            .map(|b| b.number)
+            .collect();
+        plain.sort_unstable();
+        plain.dedup();
+        assert_eq!(plain.len(), 3, "TCP, its own and a double: {plain:?}");
+    }
+
+    #[test]
+    fn a_carrier_that_cannot_be_had_is_refused_with_what_to_do() {
+        use Kind::{Raw, Tun, Udp};
+        for (carriers, spec, said) in [
+            (
+                &[Raw][..],
+                "plain,carrier=udp",
+                "start it with --carrier udp",
+            ),
+            (
+                &[Raw, Udp],
+                "plain,carrier=tun",
+                "start it with --carrier tun",
+            ),
+            (
+                &[Tun, Udp],
+                "plain,carrier=raw",
+                "start it with --carrier raw",
+            ),
+            (&[Raw, Udp], "plain,carrier=usb", "\"usb\": raw, udp or tun"),
+            (&[Raw, Udp], "plain,carrier=raw,carrier=udp", "name it once"),
+            (&[Raw, Udp], "mine,carrier=udp", "take carrier=raw"),
+        ] {
+            let error = with(carriers, FILE).blueprint(spec).unwrap_err();
+            assert!(error.contains(said), "{spec}: {error}");
+        }
     }
 
     #[test]

@@ -2,14 +2,15 @@
 
 use crate::capture::Capture;
 use crate::carrier::{BATCH, Came, Carrier};
+use crate::doubles::Doubles;
 use crate::faults::{FaultCounters, Faults};
 use crate::links::Links;
 use crate::names::{TCP, numbers};
 use crate::poller::{Event, Poller};
 use crate::raw::RawConfig;
-use crate::settings::{CarrierConfig, DaemonConfig, DaemonError};
+use crate::settings::{CarrierConfig, DaemonConfig, DaemonError, Kind};
 use crate::sys::LinkAddress;
-use crate::udp::UdpConfig;
+use crate::udp::{MORE, UdpConfig};
 use core::net::Ipv4Addr;
 use std::io;
 use wifu_engine::Endpoint;
@@ -54,6 +55,10 @@ pub(crate) enum By {
 /// Carriers, and what sees or spoils the packets on them.
 pub(crate) struct Net {
     carriers: Vec<Carrier>,
+    /// The carrier of each protocol number.
+    ways: [u8; 256],
+    /// The numbers of protocols on the carrier `udp`, where there is `raw` as well.
+    doubles: Option<Doubles>,
     capture: Option<Capture>,
     /// What goes wrong on the way out, and in.
     faults: [Option<Faults>; 2],
@@ -79,9 +84,10 @@ impl Net {
         all.extend(relayed);
         all.sort_unstable();
         all.dedup();
+        let doubles = doubles(config, &all)?;
         let mut carriers = Vec::new();
         for (i, c) in config.carriers.iter().enumerate() {
-            let mut carrier = open_carrier(c, &all, relayed, guarded)?;
+            let mut carrier = open_carrier(c, &all, relayed, guarded, doubles.as_ref())?;
             carrier.attach(poller, CARRIERS + i as u64 * DESCRIPTORS)?;
             carriers.push(carrier);
         }
@@ -98,7 +104,9 @@ impl Net {
         let faults = [(config.faults, "out"), (config.faults_in, "in")];
         let mut net = Net {
             capture: capture.transpose()?,
+            ways: ways(&carriers, doubles.as_ref()),
             carriers,
+            doubles,
             faults: faults.map(|(config, way)| Some(Faults::new(config?, way))),
             spare: Vec::new(),
             links: None,
@@ -123,9 +131,21 @@ impl Net {
         CARRIERS + self.carriers.len() as u64 * DESCRIPTORS
     }
 
-    /// The longest IP packet that all carriers send.
+    /// The longest IP packet that all carriers send; protocols on `udp` beside `raw` know
+    /// themselves that theirs are shorter.
     pub(crate) fn mtu(&self) -> usize {
-        self.carriers.iter().map(Carrier::mtu).min().unwrap_or(1500)
+        let beside = self.doubles.is_some();
+        let mtu = |c: &Carrier| match c.kind() {
+            Kind::Udp if beside => c.mtu() + MORE,
+            _ => c.mtu(),
+        };
+        self.carriers.iter().map(mtu).min().unwrap_or(1500)
+    }
+
+    /// The carriers, for people.
+    pub(crate) fn described(&self) -> String {
+        let all: Vec<String> = self.carriers.iter().map(Carrier::described).collect();
+        all.join(", ")
     }
 
     /// The address of connections on a TUN device, if there is one.
@@ -133,9 +153,9 @@ impl Net {
         self.carriers.iter().find_map(Carrier::stack_address)
     }
 
-    /// Whether there is a carrier of protocols that have numbers of their own.
-    pub(crate) fn has_raw(&self) -> bool {
-        self.carriers.iter().any(|c| !c.is_tun())
+    /// The numbers of protocols on the carrier `udp`, where there is `raw` as well.
+    pub(crate) fn doubles(&self) -> Option<&Doubles> {
+        self.doubles.as_ref()
     }
 
     /// The poller saw a carrier ready.
@@ -159,14 +179,15 @@ impl Net {
         let mut total = 0;
         for (i, carrier) in self.carriers.iter_mut().enumerate() {
             let mut count = 0;
-            while count < BURST {
+            while count < BURST || carrier.holds() {
                 let Some(packets) = carrier.receive() else {
                     break;
                 };
                 for packet in packets {
                     count += 1;
                     if let Some(capture) = &mut self.capture {
-                        capture.packet(i, now, packet.frame, Direction::In);
+                        let frame = packet.frame;
+                        note(capture, &self.doubles, (i, now), frame, Direction::In);
                     }
                     match &mut self.faults[IN] {
                         Some(f) if !packet.fragment => {
@@ -204,10 +225,15 @@ impl Net {
         self.carriers.iter().map(Carrier::room).min().unwrap_or(0)
     }
 
-    /// ... and each link, by its interface; none of them where faults see what leaves.
+    /// ... and each link, by its interface; none of them where faults see what leaves. The carrier
+    /// `udp` sends by the same interfaces.
     pub(crate) fn link_rooms(&self) -> impl Iterator<Item = (i32, u32)> {
+        let udp = self.carriers.iter().filter(|c| c.kind() == Kind::Udp);
+        let most = udp.map(Carrier::room).min().unwrap_or(u32::MAX);
         let links = self.links.iter().filter(|_| self.faults[OUT].is_none());
-        links.flat_map(Links::rooms)
+        links
+            .flat_map(Links::rooms)
+            .map(move |(i, room)| (i, room.min(most)))
     }
 
     /// Whether any of them takes packets now.
@@ -248,10 +274,9 @@ impl Net {
         Ok(())
     }
 
-    /// By which carrier a packet leaves: TCP proper by a TUN device, if there is one.
+    /// By which carrier a packet leaves.
     fn carrier(&self, proto: u8) -> usize {
-        let wanted = |c: &Carrier| c.is_tun() == (proto == TCP);
-        self.carriers.iter().position(wanted).unwrap_or(0)
+        usize::from(self.ways[usize::from(proto)])
     }
 
     /// Send the next segment of the end; false if there is none, or no room.
@@ -278,14 +303,11 @@ impl Net {
             self.send_late(now);
             return true;
         }
-        let carrier = &mut self.carriers[at];
-        let Some(slot) = carrier.slot() else {
+        let Some(packet) = self.carriers[at].load(&d.ip, &self.spare[..d.len]) else {
             return false;
         };
-        slot[..d.len].copy_from_slice(&self.spare[..d.len]);
-        let packet = carrier.commit(&d.ip, d.len);
         if let Some(capture) = &mut self.capture {
-            capture.packet(at, now, packet, Direction::Out);
+            note(capture, &self.doubles, (at, now), packet, Direction::Out);
         }
         true
     }
@@ -301,7 +323,7 @@ impl Net {
             return true;
         }
         let sent = match (&mut self.links, by) {
-            _ if self.carriers[at].is_tun() => self.carriers[at].put(octets, ip.dst),
+            _ if self.carriers[at].kind() != Kind::Raw => self.carriers[at].put(octets, ip.dst),
             (Some(links), By::Station(station)) => links.put(octets, station),
             (Some(links), By::Way(Some(station))) if links.is_linked(station) => {
                 links.put(octets, station)
@@ -310,7 +332,7 @@ impl Net {
             _ => self.carriers[at].put(octets, ip.dst),
         };
         if let (Some(capture), true) = (&mut self.capture, sent) {
-            capture.packet(at, now, octets, Direction::Out);
+            note(capture, &self.doubles, (at, now), octets, Direction::Out);
         }
         sent
     }
@@ -328,20 +350,18 @@ impl Net {
             carriers,
             capture,
             faults,
+            doubles,
             ..
         } = self;
         while let Some(faults) = &mut faults[OUT]
             && carriers.iter().all(|c| c.room() > 0)
             && let Some(packet) = faults.take(now)
         {
-            let carrier = &mut carriers[packet.carrier];
-            if let Some(slot) = carrier.slot() {
-                let len = packet.segment.len();
-                slot[..len].copy_from_slice(&packet.segment);
-                let frame = carrier.commit(&packet.ip, len);
-                if let Some(capture) = capture {
-                    capture.packet(packet.carrier, now, frame, Direction::Out);
-                }
+            let at = packet.carrier;
+            if let Some(frame) = carriers[at].load(&packet.ip, &packet.segment)
+                && let Some(capture) = capture
+            {
+                note(capture, doubles, (at, now), frame, Direction::Out);
             }
             faults.done(packet);
         }
@@ -379,11 +399,64 @@ impl Net {
     }
 }
 
+/// Let a capture show a packet of a carrier, as it is on the wire.
+fn note(
+    capture: &mut Capture,
+    doubles: &Option<Doubles>,
+    (carrier, now): (usize, Time),
+    packet: &[u8],
+    way: Direction,
+) {
+    match doubles.as_ref().and_then(|d| d.shown(packet)) {
+        Some(shown) => capture.packet(carrier, now, &shown, way),
+        None => capture.packet(carrier, now, packet, way),
+    }
+}
+
+/// Numbers for what `udp` carries beside `raw`, if that is asked for.
+fn doubles(config: &DaemonConfig, carried: &[u8]) -> Result<Option<Doubles>, DaemonError> {
+    let has = |kind| config.carriers.iter().any(|c| c.kind() == kind);
+    if !(has(Kind::Raw) && has(Kind::Udp)) {
+        return Ok(None);
+    }
+    let library = config.registry.library();
+    let all = library
+        .protocols()
+        .iter()
+        .filter_map(|p| library.expand(p).ok());
+    let used: Vec<u8> = all
+        .map(|c| c.number)
+        .chain(carried.iter().copied())
+        .collect();
+    let doubles = Doubles::new(&numbers(library), &used).ok_or_else(|| {
+        let text = "too many protocol numbers for raw and udp at once: choose one";
+        DaemonError::Carrier {
+            carrier: Kind::Udp.name(),
+            source: io::Error::new(io::ErrorKind::InvalidInput, text),
+        }
+    })?;
+    Ok(Some(doubles))
+}
+
+/// The carrier of each protocol number: TCP proper goes by a TUN device, if there is one, doubles
+/// by `udp`, and all others by what is left.
+fn ways(carriers: &[Carrier], doubles: Option<&Doubles>) -> [u8; 256] {
+    let of = |kind| carriers.iter().position(|c| c.kind() == kind);
+    let (raw, tun, udp) = (of(Kind::Raw), of(Kind::Tun), of(Kind::Udp));
+    let way = |number: u8| match number {
+        TCP => tun,
+        _ if doubles.is_some_and(|d| d.proper(number).is_some()) => udp,
+        _ => raw.or(udp),
+    };
+    core::array::from_fn(|number| way(number as u8).unwrap_or(0) as u8)
+}
+
 fn open_carrier(
     config: &CarrierConfig,
     numbers: &[u8],
     relayed: &[u8],
     guarded: &[u8],
+    doubles: Option<&Doubles>,
 ) -> Result<Carrier, DaemonError> {
     match config {
         CarrierConfig::Raw {
@@ -405,10 +478,12 @@ fn open_carrier(
             })
         }
         CarrierConfig::Tun(tun) => Ok(Carrier::tun(tun)?),
-        CarrierConfig::Udp { mtu, port } => {
+        CarrierConfig::Udp { mtu, port, offload } => {
             let udp = UdpConfig {
                 mtu: *mtu,
                 port: *port,
+                offload: *offload,
+                doubles: doubles.cloned(),
                 ..UdpConfig::new(numbers.to_vec())
             };
             Carrier::udp(&udp).map_err(|source| DaemonError::Carrier {

@@ -31,7 +31,45 @@ pub enum CarrierConfig {
         mtu: usize,
         /// The port of both ends.
         port: u16,
+        /// The kernel may cut and join datagrams.
+        offload: bool,
     },
+}
+
+impl CarrierConfig {
+    /// What kind of carrier it is.
+    pub fn kind(&self) -> Kind {
+        match self {
+            CarrierConfig::Raw { .. } => Kind::Raw,
+            CarrierConfig::Tun(_) => Kind::Tun,
+            CarrierConfig::Udp { .. } => Kind::Udp,
+        }
+    }
+}
+
+/// The kinds of carriers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Raw sockets.
+    Raw,
+    /// A TUN device.
+    Tun,
+    /// A UDP socket.
+    Udp,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 3] = [Kind::Raw, Kind::Tun, Kind::Udp];
+
+    /// As `--carrier` and compositions name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Raw => "raw",
+            Kind::Tun => "tun",
+            Kind::Udp => "udp",
+        }
+    }
 }
 
 /// How a daemon runs.

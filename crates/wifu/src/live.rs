@@ -52,11 +52,13 @@ const AWAKE: Span = Span(1_000_000);
     wifu daemon                          raw sockets, socket in /run/wifu/<namespace>/\n  \
     wifu daemon --pcap out.pcapng        and a capture for Wireshark\n  \
     wifu daemon --carrier tun --address 10.9.0.2 --kernel-address 10.9.0.1\n  \
-    wifu daemon --carrier udp --socket ~/wifu.sock    without root\n\n\
+    wifu daemon --carrier udp --socket ~/wifu.sock    without root\n  \
+    wifu daemon --carrier raw --carrier udp    both; tcp-sack,carrier=udp takes the second\n\n\
     Needs CAP_NET_RAW (raw), CAP_NET_ADMIN (tun) or nothing (udp). One daemon per network namespace.\n\
     `wifu doctor` says what a host lacks.")]
 pub struct DaemonArgs {
-    /// What carries packets; may be given twice
+    /// What carries packets; repeat for more. A composition chooses by carrier=udp and its like; one
+    /// that does not has the first, or of tun and others the first other
     #[arg(long, value_enum, default_values_t = [CarrierName::Raw])]
     carrier: Vec<CarrierName>,
     /// tun: address of WiFu's connections, used by nobody else
@@ -68,6 +70,10 @@ pub struct DaemonArgs {
     /// udp: the port, the same on all hosts [default: 9438]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
+    /// udp: the kernel neither cuts nor joins datagrams: captures on the interface, netem and
+    /// BPF programs see them one by one (slower)
+    #[arg(long)]
+    no_offload: bool,
     /// Longest IP packet, octets
     #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..))]
     mtu: u16,
@@ -140,11 +146,13 @@ fn check(args: &DaemonArgs) -> anyhow::Result<()> {
             );
         }
     }
-    if raw > 0 && udp > 0 {
-        bail!("--carrier raw and --carrier udp lead to the same hosts: choose one");
-    }
-    if udp == 0 && args.port.is_some() {
-        bail!("--port is for --carrier udp: add it, or leave --port out");
+    for (option, given) in [
+        ("--port", args.port.is_some()),
+        ("--no-offload", args.no_offload),
+    ] {
+        if udp == 0 && given {
+            bail!("{option} is for --carrier udp: add it, or leave {option} out");
+        }
     }
     if tun == 0 && (args.address.is_some() || args.kernel_address.is_some()) {
         bail!("--address and --kernel-address are for --carrier tun: add it, or leave them out");
@@ -345,6 +353,7 @@ fn carrier(name: CarrierName, args: &DaemonArgs) -> anyhow::Result<CarrierConfig
         return Ok(CarrierConfig::Udp {
             mtu,
             port: args.port.unwrap_or(udp::PORT),
+            offload: !args.no_offload,
         });
     }
     let (Some(stack), Some(kernel)) = (args.address, args.kernel_address) else {
@@ -507,6 +516,7 @@ mod tests {
         assert_eq!(complaint(""), "");
         assert_eq!(complaint(TUN), "");
         assert_eq!(complaint(&format!("{TUN} --carrier raw --direct")), "");
+        assert_eq!(complaint(&format!("{TUN} --carrier raw --carrier udp")), "");
         let tun = |own: &str, kernel: &str| {
             complaint(&format!(
                 "--carrier tun --address {own} --kernel-address {kernel}"
@@ -521,6 +531,9 @@ mod tests {
                 complaint(&format!("{TUN} --carrier tun")),
                 "--carrier tun is given 2 times",
             ),
+            (complaint("--carrier udp --carrier udp"), "is given 2 times"),
+            (complaint("--port 9000"), "for --carrier udp"),
+            (complaint("--no-offload"), "for --carrier udp"),
             (complaint("--address 10.9.0.2"), "for --carrier tun"),
             (complaint("--kernel-address 10.9.0.2"), "for --carrier tun"),
             (complaint(&format!("{TUN} --direct")), "for --carrier raw"),

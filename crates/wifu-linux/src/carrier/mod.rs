@@ -16,6 +16,7 @@ pub use input::{BATCH, Came, Counters, Packet, Packets};
 
 use crate::poller::{Interest, Poller};
 use crate::raw::{RawConfig, RawSockets};
+use crate::settings::Kind;
 use crate::steps::StepError;
 use crate::sys::{LinkAddress, RecvBatch, SendBatch, Target};
 use crate::tun::{TunConfig, TunDevice};
@@ -52,6 +53,11 @@ pub(crate) trait Medium {
         inbox: &'a mut RecvBatch,
         counters: &mut Counters,
     ) -> Option<(Source<'a>, usize)>;
+
+    /// Whether there are more in memory, of which no descriptor tells.
+    fn holds(&self) -> bool {
+        false
+    }
 
     /// Which of them are for us.
     fn accept(&self) -> Accept;
@@ -172,9 +178,23 @@ impl Carrier {
         }
     }
 
-    /// Is it a TUN device?
-    pub fn is_tun(&self) -> bool {
-        matches!(self.medium, AnyMedium::Tun(_))
+    /// What kind it is.
+    pub fn kind(&self) -> Kind {
+        match self.medium {
+            AnyMedium::Raw(_) => Kind::Raw,
+            AnyMedium::Tun(_) => Kind::Tun,
+            AnyMedium::Udp(_) => Kind::Udp,
+        }
+    }
+
+    /// What it is and does, for people.
+    pub fn described(&self) -> String {
+        let name = self.name();
+        match &self.medium {
+            AnyMedium::Raw(_) => String::from(name),
+            AnyMedium::Tun(_) => format!("tun ({name})"),
+            AnyMedium::Udp(u) => format!("udp ({u})"),
+        }
     }
 
     /// The only address that our connections may have on this carrier, if it is given to nobody
@@ -264,6 +284,11 @@ impl Carrier {
         })
     }
 
+    /// Whether [`receive`](Carrier::receive) has more though no descriptor is readable.
+    pub fn holds(&self) -> bool {
+        each!(&self.medium, m => m.holds())
+    }
+
     /// Packets that [`slot`](Carrier::slot) takes before the next [`flush`](Carrier::flush).
     pub fn room(&self) -> u32 {
         self.outbox.room()
@@ -292,6 +317,17 @@ impl Carrier {
     pub fn commit(&mut self, ip: &IpInfo, len: usize) -> &[u8] {
         let link = each!(&mut self.medium, m => m.next_hop(ip.dst));
         self.outbox.commit(ip, len, link)
+    }
+
+    /// Queue a segment from elsewhere, as [`slot`](Carrier::slot) and [`commit`](Carrier::commit)
+    /// do. `None` without room, or, which is counted, if it is longer than the carrier sends.
+    pub fn load(&mut self, ip: &IpInfo, segment: &[u8]) -> Option<&[u8]> {
+        let Some(room) = self.slot()?.get_mut(..segment.len()) else {
+            self.counters.refused += 1;
+            return None;
+        };
+        room.copy_from_slice(segment);
+        Some(self.commit(ip, segment.len()))
     }
 
     /// Queue a whole packet, as it is. False without room, or if it is longer than the carrier

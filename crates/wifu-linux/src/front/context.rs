@@ -33,6 +33,11 @@ pub trait Host {
         Ok(crate::carrier::route_to(remote)?.source)
     }
 
+    /// What the number in the endpoint is on the wire, and the carrier, if there is a choice.
+    fn carried(&self, number: u8) -> (u8, Option<&'static str>) {
+        (number, None)
+    }
+
     /// An address that connections may have though the kernel does not know it as this host's.
     fn own_address(&self) -> Option<Ipv4Addr> {
         None

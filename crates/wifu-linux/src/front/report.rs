@@ -131,6 +131,8 @@ pub(super) fn all(listeners: &Listeners, apps: &Apps, uid: u32, cx: &Context<'_>
             continue;
         };
         let mut v = json(&info, cx.now);
+        let (number, carrier) = cx.host.carried(info.tuple.proto);
+        (v["number"], v["carrier"]) = (json!(number), json!(carrier));
         if let Some((peer, s)) = apps.user_of(id) {
             v["spec"] = json!(s.spec);
             v["cookie"] = json!(s.cookie.filter(|_| own(peer.uid)));
