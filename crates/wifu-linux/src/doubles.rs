@@ -6,7 +6,6 @@
 //! two apart as they tell protocols apart. A double is on no wire and in no capture, and checksums
 //! are over the number proper.
 
-use crate::raw::is_taken;
 use std::sync::Arc;
 use wifu_engine::Blueprint;
 use wifu_wire::ipv4::{self, HEADER, IpInfo};
@@ -21,15 +20,14 @@ pub struct Doubles {
 }
 
 impl Doubles {
-    /// For each of `numbers` another one that is neither the kernel's nor among `used`. `None` if
-    /// there are too few.
-    pub fn new(numbers: &[u8], used: &[u8]) -> Option<Doubles> {
+    /// For each of `numbers` another one that is `free`. `None` if there are too few.
+    pub fn new(numbers: &[u8], free: impl Fn(u8) -> bool) -> Option<Doubles> {
         let mut doubles = Doubles {
             double: Box::new([0; 256]),
             number: Box::new([0; 256]),
         };
-        let taken = |n: &u8| is_taken(*n) || numbers.contains(n) || used.contains(n);
-        let mut free = (1..=254).rev().filter(|n| !taken(n));
+        let free = |n: &u8| free(*n) && !numbers.contains(n);
+        let mut free = (1..=254).rev().filter(free);
         for number in numbers {
             let double = free.next()?;
             doubles.double[usize::from(*number)] = double;
@@ -156,25 +154,25 @@ mod tests {
 
     #[test]
     fn a_double_is_a_number_that_nobody_has() {
-        let doubles = Doubles::new(&[207, 214, 254], &[253, 252]).expect("enough");
+        let doubles = Doubles::new(&[207, 214, 254], |n| ![252, 253].contains(&n)).expect("enough");
         let mut found = Vec::new();
         for number in [207, 214, 254] {
             let double = doubles.double(number).expect("a double");
             assert_eq!(doubles.proper(double), Some(number));
             assert_eq!(doubles.proper(number), None);
-            assert!(!is_taken(double) && ![207, 214, 252, 253, 254].contains(&double));
+            assert!(![207, 214, 252, 253, 254].contains(&double));
             found.push(double);
         }
         found.dedup();
         assert_eq!(found.len(), 3);
         assert_eq!(doubles.double(6), None);
-        let many: Vec<u8> = (60..=254).collect();
-        assert!(Doubles::new(&many, &[]).is_none());
+        let many: Vec<u8> = (100..=254).collect();
+        assert!(Doubles::new(&many, |_| true).is_none());
     }
 
     #[test]
     fn a_capture_shows_the_number_proper_under_a_sound_header() {
-        let doubles = Doubles::new(&[214], &[]).expect("enough");
+        let doubles = Doubles::new(&[214], |_| true).expect("enough");
         let double = doubles.double(214).expect("a double");
         let mut packet = vec![7; HEADER + 9];
         let info = IpInfo {
@@ -193,7 +191,7 @@ mod tests {
         let ends = wifu_parts::library()
             .resolve("tcp-sack", &registry)
             .expect("it is in the library");
-        let doubles = Doubles::new(&[ends.number], &[]).expect("enough");
+        let doubles = Doubles::new(&[ends.number], |_| true).expect("enough");
         let second = doubles.blueprint(&ends, 12).expect("it has a double");
         assert_eq!((second.below, second.id), (ends.below + 12, ends.id));
         let mut segment = vec![0; 200];

@@ -23,6 +23,7 @@ pub mod front;
 pub mod guard;
 mod hop;
 pub mod ingress;
+mod kind;
 mod links;
 pub mod load;
 mod names;

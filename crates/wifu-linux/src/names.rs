@@ -2,8 +2,8 @@
 
 use crate::doubles::Doubles;
 use crate::front::Host;
+use crate::kind::Kind;
 use crate::raw::check_number;
-use crate::settings::Kind;
 use crate::udp::MORE;
 use core::net::Ipv4Addr;
 use std::io;
@@ -259,7 +259,7 @@ mod tests {
         names.tun = carriers.contains(&Kind::Tun).then_some(Ipv4Addr::LOCALHOST);
         names.carriers = carriers.to_vec();
         if carriers.contains(&Kind::Raw) && carriers.contains(&Kind::Udp) {
-            names.doubles = Doubles::new(&numbers(names.registry.library()), &[]);
+            names.doubles = Doubles::new(&numbers(names.registry.library()), |n| n > 142);
         }
         names
     }

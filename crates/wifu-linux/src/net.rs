@@ -4,11 +4,12 @@ use crate::capture::Capture;
 use crate::carrier::{BATCH, Came, Carrier};
 use crate::doubles::Doubles;
 use crate::faults::{FaultCounters, Faults};
+use crate::kind::Kind;
 use crate::links::Links;
 use crate::names::{TCP, numbers};
 use crate::poller::{Event, Poller};
-use crate::raw::RawConfig;
-use crate::settings::{CarrierConfig, DaemonConfig, DaemonError, Kind};
+use crate::raw::{RawConfig, check_number};
+use crate::settings::{CarrierConfig, DaemonConfig, DaemonError};
 use crate::sys::LinkAddress;
 use crate::udp::{MORE, UdpConfig};
 use core::net::Ipv4Addr;
@@ -428,7 +429,8 @@ fn doubles(config: &DaemonConfig, carried: &[u8]) -> Result<Option<Doubles>, Dae
         .map(|c| c.number)
         .chain(carried.iter().copied())
         .collect();
-    let doubles = Doubles::new(&numbers(library), &used).ok_or_else(|| {
+    let free = |n: u8| check_number(n).is_ok() && !used.contains(&n);
+    let doubles = Doubles::new(&numbers(library), free).ok_or_else(|| {
         let text = "too many protocol numbers for raw and udp at once: choose one";
         DaemonError::Carrier {
             carrier: Kind::Udp.name(),

@@ -88,17 +88,12 @@ impl RawConfig {
 /// Protocol numbers that Linux hosts answer themselves; taking them would disturb others.
 const TAKEN: [u8; 9] = [0, 1, 2, 4, 6, 17, 41, 47, 255];
 
-/// Whether Linux hosts answer packets of this number themselves.
-pub(crate) fn is_taken(number: u8) -> bool {
-    TAKEN.contains(&number)
-}
-
 /// Why raw sockets cannot carry a protocol of this number.
 ///
 /// # Errors
 /// For people, with the numbers that are nobody's.
 pub fn check_number(number: u8) -> Result<(), String> {
-    if is_taken(number) {
+    if TAKEN.contains(&number) {
         return Err(format!(
             "IP protocol number {number} belongs to the kernel; 143 to 252 are unassigned"
         ));

@@ -2,6 +2,7 @@
 
 use crate::faults::FaultConfig;
 use crate::front::FrontConfig;
+pub use crate::kind::Kind;
 use crate::poller::Coalesce;
 use crate::raw::KeepOff;
 use crate::steps::StepError;
@@ -43,31 +44,6 @@ impl CarrierConfig {
             CarrierConfig::Raw { .. } => Kind::Raw,
             CarrierConfig::Tun(_) => Kind::Tun,
             CarrierConfig::Udp { .. } => Kind::Udp,
-        }
-    }
-}
-
-/// The kinds of carriers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// Raw sockets.
-    Raw,
-    /// A TUN device.
-    Tun,
-    /// A UDP socket.
-    Udp,
-}
-
-impl Kind {
-    /// All of them.
-    pub const ALL: [Kind; 3] = [Kind::Raw, Kind::Tun, Kind::Udp];
-
-    /// As `--carrier` and compositions name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Raw => "raw",
-            Kind::Tun => "tun",
-            Kind::Udp => "udp",
         }
     }
 }

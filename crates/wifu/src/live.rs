@@ -57,8 +57,8 @@ const AWAKE: Span = Span(1_000_000);
     Needs CAP_NET_RAW (raw), CAP_NET_ADMIN (tun) or nothing (udp). One daemon per network namespace.\n\
     `wifu doctor` says what a host lacks.")]
 pub struct DaemonArgs {
-    /// What carries packets; repeat for more. A composition chooses by carrier=udp and its like; one
-    /// that does not has the first, or of tun and others the first other
+    /// What carries packets; repeat for more. A composition chooses by carrier=udp and its like;
+    /// one that does not has the first, or of tun and others the first other
     #[arg(long, value_enum, default_values_t = [CarrierName::Raw])]
     carrier: Vec<CarrierName>,
     /// tun: address of WiFu's connections, used by nobody else

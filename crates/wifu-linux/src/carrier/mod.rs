@@ -14,9 +14,9 @@ mod outbox;
 pub(crate) use input::{Accept, Source, neighbour};
 pub use input::{BATCH, Came, Counters, Packet, Packets};
 
+use crate::kind::Kind;
 use crate::poller::{Interest, Poller};
 use crate::raw::{RawConfig, RawSockets};
-use crate::settings::Kind;
 use crate::steps::StepError;
 use crate::sys::{LinkAddress, RecvBatch, SendBatch, Target};
 use crate::tun::{TunConfig, TunDevice};

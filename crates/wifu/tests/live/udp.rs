@@ -312,3 +312,39 @@ fn errors_of_the_path_end_nothing() {
     assert!(of(&counted, "udp", "refused") > 0, "{counted}");
     assert!(of(&counted, "udp", "sent_octets") > 3_000_000, "{counted}");
 }
+
+#[test]
+fn a_daemon_that_serves_carries_others_over_udp() {
+    if !privileged() {
+        return;
+    }
+    let mut w = World::raw("udp-serve");
+    let snooped = "[protocol.snooped]\nextends = \"tcp-newreno\"\nnumber = 245\n\
+        [handlers.snooped]\nchain = [\"snoop\"]\n";
+    std::fs::write(w.dir.join("snooped.toml"), snooped).expect("file");
+    let args = "--file snooped.toml --serve snooped --carrier raw --carrier udp";
+    let args: Vec<&str> = args.split(' ').collect();
+    w.hosts.iter_mut().for_each(|h| h.start_daemon(&args));
+    let (a, b) = (&w.hosts[0], &w.hosts[1]);
+    for (spec, port) in [("tcp-newreno,carrier=udp", "7001"), ("snooped", "7002")] {
+        let play = |host: &Host, who: &str| {
+            let args = [who, A, port, "exchange", "1000000"];
+            peer(host.over(spec, "python3"), &args)
+        };
+        let mut server = a.start(&mut play(a, "listen"));
+        server.says("listening");
+        let mut client = b.start(&mut play(b, "connect"));
+        let (there, here) = (server.report(), client.report());
+        assert_eq!(
+            (&there["got"], &here["got"]),
+            (&here["sent"], &there["sent"])
+        );
+    }
+    let output = b.over("snooped,carrier=udp", "true").output();
+    let said = String::from_utf8_lossy(&output.expect("wifu").stderr).into_owned();
+    assert!(said.contains("take carrier=raw"), "{said}");
+    let counted = w.hosts[0].stop_daemon();
+    let got = of(&counted, "udp", "received_octets");
+    assert!((1_000_000..1_300_000).contains(&got), "{counted}");
+    assert_eq!(counted["packets"]["queue"], 0, "{counted}");
+}
