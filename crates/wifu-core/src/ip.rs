@@ -64,6 +64,21 @@ pub fn lower_ttl(packet: &mut [u8], ttl: u8) {
     }
 }
 
+/// Give an IPv4 packet one more hop to live, and bring the checksum along. Gives false if it has the
+/// most already, or is none.
+pub fn raise_ttl(packet: &mut [u8]) -> bool {
+    if header(packet).is_none() || packet[8] == u8::MAX {
+        return false;
+    }
+    let sum = u16::from_be_bytes([packet[10], packet[11]]);
+    //= rfc1624#section-3
+    let (new, borrow) = sum.overflowing_sub(1 << 8);
+    let new = new - u16::from(borrow);
+    packet[8] += 1;
+    packet[10..12].copy_from_slice(&new.to_be_bytes());
+    true
+}
+
 /// Make total length and header checksum right after a handler changed a packet.
 pub fn repair(packet: &mut [u8]) {
     let Some(length) = header(packet) else { return };

@@ -2,10 +2,11 @@
 //!
 //! Ours is what says so: state files under [`RUN`], namespaces named `wifu-...`
 //! whose loopback carries our tag, interfaces whose alias is our tag, daemon directories named by
-//! the number of a namespace, rules whose comment is our tag. What a living process owns stays,
+//! the number of a namespace, rules whose comment is our tag, rules of policy routing with our protocol
+//! number. What a living process owns stays,
 //! unless everything is asked for.
 
-use crate::core::rules;
+use crate::core::{routes, rules};
 use crate::delay;
 use crate::guard;
 use crate::netns::{LabState, NETNS, Namespace, Owner, PREFIX, RUN, directory_of};
@@ -77,6 +78,7 @@ fn clean_under(run: &Path, options: Options) -> Result<Report, StepError> {
     cleaner.namespaces()?;
     cleaner.links()?;
     cleaner.rules();
+    cleaner.routes();
     cleaner.guards();
     cleaner.lab_files();
     cleaner.daemon_directories();
@@ -177,6 +179,20 @@ impl Cleaner {
             {
                 self.report.failed.push(e.to_string());
             }
+        }
+    }
+
+    /// Rules and tables in this namespace that lead packets to handlers' TUN devices.
+    fn routes(&mut self) {
+        let Some(found) = routes::installed() else {
+            return;
+        };
+        if let Some(owner) = found.owner.filter(|o| !self.may_go(*o)) {
+            let text = format!("routing rules of process {}, which runs", owner.pid);
+            return self.report.kept.push(text);
+        }
+        for line in &found.removal {
+            self.step(line, || routes::installed().is_none());
         }
     }
 

@@ -147,7 +147,7 @@ const PROBES: [Probe; 19] = [
     },
     Probe {
         name: "tun",
-        needed_for: "the tun carrier",
+        needed_for: "the tun carrier, handlers on packets without NFQUEUE (wifu core --by tun)",
         fix: "modprobe tun, or in a container --device /dev/net/tun --cap-add NET_ADMIN",
         run: tun,
     },
@@ -172,8 +172,15 @@ const PROBES: [Probe; 19] = [
     Probe {
         name: "nfqueue",
         needed_for: "handlers on packets (wifu core)",
-        fix: "apt-get install iptables; use a kernel with CONFIG_NETFILTER_XT_TARGET_NFQUEUE",
+        fix: "apt-get install iptables; use a kernel with CONFIG_NETFILTER_XT_TARGET_NFQUEUE; or, at \
+              the hooks output and forward, do without: wifu core --by tun",
         run: || inside("iptables -w -t mangle -A OUTPUT -j NFQUEUE --queue-num 1"),
+    },
+    Probe {
+        name: "policy-routing",
+        needed_for: "handlers on packets without NFQUEUE (wifu core --by tun)",
+        fix: "install iproute2; use Linux 4.17 or later with CONFIG_IP_MULTIPLE_TABLES",
+        run: || inside("ip rule add pref 8710 iif lo ipproto 17 lookup 8701 protocol 87"),
     },
     Probe {
         name: "bpf-tracepoints",

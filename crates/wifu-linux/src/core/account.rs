@@ -1,7 +1,7 @@
 //! What an interception counts, and what it learns from others' counters.
 
-use super::report::{Queues, Report, kernel_queues};
-use super::rules::Rules;
+use super::lead::Lead;
+use super::report::{Queues, Report};
 use super::unseen::{Count, Counts, unseen};
 use super::watch::State;
 use super::{Interception, PATIENCE};
@@ -15,27 +15,29 @@ const BETWEEN_COUNTS: Span = Span(1_000_000_000);
 impl Interception {
     /// What the rules counted, if anything can have passed that was not seen; `asked` for, or not
     /// too often.
-    pub(super) fn counted(&mut self, rules: &mut Rules, asked: bool) -> Option<Counts> {
+    pub(super) fn counted(&mut self, lead: &mut Lead, asked: bool) -> Option<Counts> {
         let now = Poller::now();
         if !self.compares() || !(asked || now >= self.next_count) {
             return None;
         }
         self.next_count = now + BETWEEN_COUNTS;
-        rules.counts()
+        lead.counts()
     }
 
     /// Whether packets can pass that the handlers should see: those that failed see nothing, and
     /// what is closed lets nothing pass.
     fn compares(&self) -> bool {
-        !self.closed() && matches!(self.shared.state(), State::Working | State::Ended)
+        !self.closed()
+            && self.gate.lets_pass_when_full()
+            && matches!(self.shared.state(), State::Working | State::Ended)
     }
 
     /// The account now, with the handlers' newest snapshot if they are at work.
-    pub(super) fn report(&mut self, rules: &mut Rules, asked: bool) -> Report {
+    pub(super) fn report(&mut self, lead: &mut Lead, asked: bool) -> Report {
         // In this order: what is counted waits after that, and what waits is seen by then, or
         // waits still.
-        let counted = self.counted(rules, asked);
-        let kernel = kernel_queues();
+        let counted = self.counted(lead, asked);
+        let kernel = self.gate.queues();
         self.compare(counted.as_ref(), &kernel);
         self.account(kernel)
     }
@@ -71,6 +73,7 @@ impl Interception {
             },
             handlers,
             kernel,
+            tun: self.gate.tun(),
             failed_open: self.failed[0],
             failed_closed: self.failed[1],
         }
@@ -140,6 +143,7 @@ mod tests {
     use super::*;
     use crate::core::queue::tests::full_socket;
     use crate::core::report::{HookCounters, KernelQueue, Snapshot};
+    use crate::core::rules::Rules;
     use crate::core::tests::interception;
     use std::collections::BTreeMap;
     use wifu_core::{Full, Hooks};
@@ -249,7 +253,9 @@ mod tests {
             "while read -r _; do echo >> {}; echo none; echo; done",
             log.display()
         );
-        let mut rules = Rules::guarded(std::process::Command::new("sh").args(["-c", &script]));
+        let mut rules = Lead::Rules(Rules::guarded(
+            std::process::Command::new("sh").args(["-c", &script]),
+        ));
         let times = || std::fs::read(&log).unwrap().len();
         let (socket, _kernel) = full_socket();
         let mut failed = interception(socket.clone(), State::Stalled);

@@ -3,7 +3,8 @@
 
 use crate::poller::Coalesce;
 use serde::Deserialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use wifu_core::{Chain, Config, ConfigError, Full, Ground, Hook, Hooks, Kinds, Verbs};
 use wifu_engine::Fact;
@@ -23,9 +24,59 @@ pub struct CoreConfig {
     pub settings: Settings,
 }
 
+/// By what packets come to the handlers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum By {
+    /// The kernel's queues, to which rules of iptables send packets: all hooks.
+    #[default]
+    Nfqueue,
+    /// TUN devices, to which routes lead packets: output and forward.
+    Tun(TunSettings),
+}
+
+/// Which packets are led to TUN devices, and to which.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TunSettings {
+    /// Only packets to these networks, as `10.0.0.0/8`; none: to wherever.
+    pub to: Vec<String>,
+    /// Devices that are there already, by hook: all of them or none. None: devices are made.
+    pub devices: BTreeMap<Hook, String>,
+}
+
+impl TunSettings {
+    /// The hooks that TUN devices serve, and the devices that are made for them.
+    pub const NAMES: [(Hook, &str); 2] = [
+        (Hook::Output, "wifu-output"),
+        (Hook::Forward, "wifu-forward"),
+    ];
+
+    /// The hooks that TUN devices serve.
+    pub fn hooks() -> Hooks {
+        Hooks::of(&TunSettings::NAMES.map(|(hook, _)| hook))
+    }
+
+    /// The device of a hook.
+    pub fn device(&self, hook: Hook) -> &str {
+        let made = TunSettings::NAMES.iter().find(|(h, _)| *h == hook);
+        let made = made.map_or("", |(_, name)| *name);
+        self.devices.get(&hook).map_or(made, String::as_str)
+    }
+}
+
+/// Which packets the handlers of a hook want.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selector {
+    /// Where they are met.
+    pub hook: Hook,
+    /// IP protocol numbers; none: every packet.
+    pub protocols: Option<BTreeSet<u8>>,
+}
+
 /// How handlers are run.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// By what packets come.
+    pub by: By,
     /// What becomes of packets while the kernel's queue is full, and after a handler failed.
     pub when_full: Full,
     /// A handler that takes longer for one packet has failed.
@@ -58,6 +109,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
+            by: By::Nfqueue,
             when_full: Full::Open,
             stall: Span(1_000_000_000),
             queue_length: 4096,
@@ -88,11 +140,45 @@ pub struct Needs {
 }
 
 impl Settings {
+    /// Take over which packets are led to which devices.
+    fn lead(
+        &mut self,
+        to: &[String],
+        devices: &BTreeMap<String, String>,
+    ) -> Result<(), ConfigError> {
+        let By::Tun(tun) = &mut self.by else {
+            return match (to, devices.first_key_value()) {
+                ([], None) => Ok(()),
+                _ => wrong("to, tun: they say what is led to TUN devices; write by = \"tun\""),
+            };
+        };
+        for text in to {
+            tun.to.push(network(text)?);
+        }
+        for (word, device) in devices {
+            tun.devices.insert(tun_hook(word)?, device.clone());
+        }
+        Ok(())
+    }
+
     /// Whether handlers can work so.
     ///
     /// # Errors
-    /// What is out of range.
+    /// What is out of range, or needs NFQUEUE.
     pub fn check(&self) -> Result<(), ConfigError> {
+        if let By::Tun(_) = self.by {
+            if self.super_packets == Some(true) {
+                return wrong(
+                    "super_packets: the kernel cuts them before a TUN device; leave it out",
+                );
+            }
+            if self.monitor.is_some() {
+                return wrong(
+                    "monitor: by which radio a packet leaves is not known behind a TUN device; \
+                     that needs NFQUEUE",
+                );
+            }
+        }
         if self.stall == Span(0) {
             return wrong("stall: every handler would have failed at once; give it more than 0 s");
         }
@@ -106,6 +192,11 @@ impl Settings {
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 struct Table {
+    by: Option<String>,
+    #[serde(default)]
+    to: Vec<String>,
+    #[serde(default)]
+    tun: BTreeMap<String, String>,
     when_full: Option<String>,
     stall: Option<String>,
     queue_length: Option<u32>,
@@ -141,6 +232,60 @@ struct File {
 
 fn wrong<T>(text: impl Into<String>) -> Result<T, ConfigError> {
     Err(ConfigError(text.into()))
+}
+
+/// `nfqueue` or `tun`.
+///
+/// # Errors
+/// Other words.
+pub fn by(word: &str) -> Result<By, ConfigError> {
+    match word {
+        "nfqueue" => Ok(By::Nfqueue),
+        "tun" => Ok(By::Tun(TunSettings::default())),
+        other => wrong(format!("\"{other}\": write nfqueue or tun")),
+    }
+}
+
+/// A network, as `10.0.0.0/8`, or an address.
+///
+/// # Errors
+/// If it is none, or has bits beyond its length.
+pub fn network(text: &str) -> Result<String, ConfigError> {
+    let (address, length) = text.split_once('/').unwrap_or((text, "32"));
+    let parsed = (address.parse::<Ipv4Addr>(), length.parse::<u32>());
+    let (Ok(address), Ok(length @ 0..=32)) = parsed else {
+        return wrong(format!(
+            "\"{text}\": write a network of IPv4, as 10.0.0.0/8"
+        ));
+    };
+    let rest = u32::MAX.checked_shr(length).unwrap_or(0);
+    if u32::from(address) & rest != 0 {
+        let base = Ipv4Addr::from(u32::from(address) & !rest);
+        return wrong(format!("\"{text}\": write {base}/{length}"));
+    }
+    Ok(format!("{address}/{length}"))
+}
+
+/// A device of one's own for a hook, as `output=tun0`.
+///
+/// # Errors
+/// If it is none, or TUN devices do not serve the hook.
+pub fn own_device(text: &str) -> Result<(Hook, String), ConfigError> {
+    let Some((hook, device)) = text.split_once('=').filter(|(_, d)| !d.is_empty()) else {
+        return wrong(format!("\"{text}\": write HOOK=DEVICE, as output=tun0"));
+    };
+    Ok((tun_hook(hook)?, device.to_owned()))
+}
+
+fn tun_hook(word: &str) -> Result<Hook, ConfigError> {
+    let hook: Hook = word.parse().map_err(ConfigError)?;
+    if !TunSettings::hooks().has(hook) {
+        return wrong(format!(
+            "{hook}: TUN devices serve output and forward",
+            hook = hook.name()
+        ));
+    }
+    Ok(hook)
 }
 
 /// `open` or `closed`.
@@ -183,6 +328,10 @@ impl CoreConfig {
             toml::from_str(text).map_err(|e| ConfigError(e.to_string().trim_end().to_owned()))?;
         let mut settings = Settings::default();
         let t = file.core;
+        if let Some(word) = &t.by {
+            settings.by = by(word)?;
+        }
+        settings.lead(&t.to, &t.tun)?;
         if let Some(word) = &t.when_full {
             settings.when_full = full(word)?;
         }
@@ -272,7 +421,25 @@ impl CoreConfig {
             let made = matching.map(|(hook, words)| queue_rule(*hook, words, full));
             return Ok(self.rules.iter().cloned().chain(made).collect());
         }
-        // Of each hook, its protocols; none: every packet.
+        let mut rules = Vec::new();
+        for Selector { hook, protocols } in self.wanted(kinds)? {
+            let device = match hook {
+                Hook::Output | Hook::Postrouting => "! -o lo",
+                _ => "! -i lo",
+            };
+            match protocols {
+                None => rules.push(queue_rule(hook, device, full)),
+                Some(protocols) => {
+                    let each = protocols.iter().map(|p| format!("{device} -p {p}"));
+                    rules.extend(each.map(|words| queue_rule(hook, &words, full)));
+                }
+            }
+        }
+        Ok(rules)
+    }
+
+    /// What the handlers want, by hook.
+    fn wanted(&self, kinds: &Kinds) -> Result<Vec<Selector>, ConfigError> {
         let mut wanted: [Option<BTreeSet<u8>>; 5] = Default::default();
         let mut every = Hooks::NONE;
         for handler in &self.handlers.handlers {
@@ -286,21 +453,48 @@ impl CoreConfig {
                 }
             }
         }
-        let mut rules = Vec::new();
-        for (hook, protocols) in Hook::ALL.into_iter().zip(wanted) {
-            let Some(protocols) = protocols else { continue };
-            let device = match hook {
-                Hook::Output | Hook::Postrouting => "! -o lo",
-                _ => "! -i lo",
-            };
-            if every.has(hook) {
-                rules.push(queue_rule(hook, device, full));
-            } else {
-                let each = protocols.iter().map(|p| format!("{device} -p {p}"));
-                rules.extend(each.map(|words| queue_rule(hook, &words, full)));
+        let selector = |(hook, protocols): (Hook, Option<BTreeSet<u8>>)| {
+            let protocols = protocols?;
+            let protocols = (!every.has(hook)).then_some(protocols);
+            Some(Selector { hook, protocols })
+        };
+        let all = Hook::ALL.into_iter().zip(wanted);
+        Ok(all.filter_map(selector).collect())
+    }
+
+    /// What is led to TUN devices: it follows from the handlers.
+    ///
+    /// # Errors
+    /// Rules, which are iptables' words; hooks that need NFQUEUE; a hook without a device while
+    /// others have one of the user's; unknown handlers.
+    pub fn led(&self, tun: &TunSettings, kinds: &Kinds) -> Result<Vec<Selector>, ConfigError> {
+        if !self.rules.is_empty() || !self.matches.is_empty() {
+            return wrong(
+                "rules are iptables' words, for NFQUEUE; what is led to TUN devices follows from \
+                 hooks and protocols of the handlers, and from `to`",
+            );
+        }
+        let wanted = self.wanted(kinds)?;
+        let served = TunSettings::hooks();
+        let others = wanted.iter().filter(|s| !served.has(s.hook));
+        let others: Vec<&str> = others.map(|s| s.hook.name()).collect();
+        if !others.is_empty() {
+            return wrong(format!(
+                "{}: NFQUEUE is needed there; by TUN devices handlers work at output and forward \
+                 (write hooks = [\"output\", \"forward\"], or one of them, for each handler)",
+                others.join(", ")
+            ));
+        }
+        let hooks = wanted.iter().map(|s| s.hook);
+        for hook in hooks.filter(|_| !tun.devices.is_empty()) {
+            if !tun.devices.contains_key(&hook) {
+                let name = hook.name();
+                return wrong(format!(
+                    "{name}: no device of yours; write --tun {name}=DEVICE"
+                ));
             }
         }
-        Ok(rules)
+        Ok(wanted)
     }
 
     /// What its handlers need.

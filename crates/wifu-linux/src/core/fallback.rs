@@ -1,6 +1,7 @@
 //! What decides about packets after the handlers failed.
 
-use super::queue::{Inbox, Look, Outbox, Socket, Ticket};
+use super::gate::{Gate, Inbox, Look, Outbox};
+use super::queue::Ticket;
 use crate::poller::Poller;
 use std::io;
 use wifu_core::Hook;
@@ -15,10 +16,10 @@ pub(crate) struct Fallback {
 }
 
 impl Fallback {
-    pub(crate) fn new(socket: &Socket) -> Fallback {
+    pub(crate) fn new(gate: &Gate) -> Fallback {
         Fallback {
-            inbox: Inbox::new(socket.clone()),
-            outbox: Outbox::new(socket.clone()),
+            inbox: Inbox::new(gate),
+            outbox: Outbox::new(gate),
             counted: [0; 5],
         }
     }

@@ -2,7 +2,7 @@
 
 use super::queue::Ticket;
 use wifu_core::Hook;
-use wifu_wire::Neighbour;
+use wifu_wire::{LinkTo, Neighbour};
 
 /// A packet that a handler holds; the kernel keeps the original.
 pub(super) struct Held {
@@ -15,6 +15,8 @@ pub(super) struct Held {
     pub(super) hook: Hook,
     pub(super) source: Option<Neighbour>,
     pub(super) device: u32,
+    /// A handler sends it: the place of that, and to whom.
+    pub(super) sent: Option<(usize, LinkTo)>,
 }
 
 /// A packet that goes on.
@@ -28,6 +30,8 @@ pub(super) struct Passing<'a> {
     pub(super) whole: bool,
     /// Number of the interface that it leaves by.
     pub(super) device: u32,
+    /// A handler sends it: the place of that, and to whom.
+    pub(super) sent: Option<(usize, LinkTo)>,
 }
 
 impl Held {
@@ -40,6 +44,7 @@ impl Held {
             changed: changed.or(self.changed.then_some(&self.octets[..])),
             whole: self.whole,
             device: self.device,
+            sent: self.sent,
         }
     }
 }

@@ -1,5 +1,5 @@
 //! WiFu Core live: a chain of handlers behind NFQUEUE, one queue for each hook, numbered as in the
-//! WiFu paper (Behaviour 3).
+//! WiFu paper (Behaviour 3), or behind TUN devices, one for each hook that these can serve.
 //!
 //! Two threads: one runs the handlers, the other watches over it. If a handler panics or takes too
 //! long for one packet, the watching thread takes the queues over and lets everything pass, or
@@ -11,28 +11,33 @@ mod copies;
 mod ear;
 pub(crate) mod facts;
 mod fallback;
+mod gate;
 mod held;
+pub mod lead;
 mod message;
 pub(crate) mod monitor;
 pub(crate) mod pending;
 mod queue;
 mod repair;
 pub mod report;
+pub mod routes;
 pub mod rules;
 mod sender;
+mod tunnel;
 pub mod unseen;
 mod watch;
 mod worker;
 
-use crate::poller::{Coalesce, Event, Interest, Poller, Waker};
-use config::{Needs, Settings};
+use crate::poller::{Coalesce, Event, Poller, Waker};
+use config::{By, Needs, Settings};
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use ear::Ear;
 use fallback::Fallback;
+use gate::Gate;
+use lead::Lead;
 use monitor::Monitor;
-use queue::{Socket, Ticket};
+use queue::Ticket;
 use report::{Report, kernel_queues};
-use rules::Rules;
 use sender::Sender;
 use std::collections::BTreeMap;
 use std::io;
@@ -69,6 +74,16 @@ pub enum CoreError {
         number: u16,
         /// The hook whose packets it was to get.
         hook: &'static str,
+        /// What the system said.
+        error: io::Error,
+        /// What the user can do about it, to be put behind the error; empty if nothing is known.
+        hint: &'static str,
+    },
+    /// A TUN device can't be had.
+    #[error("TUN device {device}: {error}{hint}")]
+    Tun {
+        /// The interface, as `ip link` names it.
+        device: String,
         /// What the system said.
         error: io::Error,
         /// What the user can do about it, to be put behind the error; empty if nothing is known.
@@ -144,7 +159,7 @@ pub struct Control {
 /// Handlers with their queues open.
 pub struct Interception {
     poller: Poller,
-    socket: Socket,
+    gate: Gate,
     hooks: Hooks,
     shared: Arc<Shared>,
     lines: Receiver<String>,
@@ -197,15 +212,24 @@ pub fn steps(hooks: Hooks, settings: &Settings, needs: Needs) -> Vec<String> {
         let n = h.number();
         format!("nfqueue {n}: bind, copy 65535 octets, at most {length} packets, {flags}")
     };
+    let wired = hooks.and(Hooks::WIRED).iter();
+    let gates: Vec<String> = match &settings.by {
+        By::Nfqueue => wired.map(queue).collect(),
+        // Those of the user's are somebody else's to make, which is told with the routes.
+        By::Tun(tun) if !tun.devices.is_empty() => Vec::new(),
+        By::Tun(tun) => {
+            let made = |h| format!("ip tuntap add dev {} mode tun", tun.device(h));
+            wired.map(made).collect()
+        }
+    };
     let ear = |d: &String| format!("packet socket on {d}: promiscuous, frames to others");
     let ears = settings.overhear.iter().map(ear);
     let monitor = |d: &String| format!("packet socket on {d}: 802.11 frames behind radiotap");
     let monitor = settings.monitor.iter().map(monitor);
-    let sender = needs.sends.then(|| "raw socket to send by".to_owned());
-    hooks
-        .and(Hooks::WIRED)
-        .iter()
-        .map(queue)
+    let sends = needs.sends && settings.by == By::Nfqueue;
+    let sender = sends.then(|| "raw socket to send by".to_owned());
+    gates
+        .into_iter()
         .chain(ears)
         .chain(monitor)
         .chain(sender)
@@ -213,8 +237,8 @@ pub fn steps(hooks: Hooks, settings: &Settings, needs: Needs) -> Vec<String> {
 }
 
 impl Interception {
-    /// Open queues for `hooks`, in the calling thread's network namespace. Packets come once rules
-    /// send them.
+    /// Open queues or TUN devices for `hooks`, in the calling thread's network namespace. Packets come once rules
+    /// or routes send them.
     ///
     /// # Errors
     /// Without CAP_NET_ADMIN, or CAP_NET_RAW where that is needed; if another program has a queue.
@@ -224,16 +248,8 @@ impl Interception {
         settings: &Settings,
         needs: Needs,
     ) -> Result<Interception, CoreError> {
-        let socket = Socket::open(settings.receive_buffer)?;
-        let mut flags = if needs.super_packets { message::GSO } else { 0 };
-        if settings.when_full == Full::Open {
-            flags |= message::FAIL_OPEN;
-        }
-        for hook in hooks.and(Hooks::WIRED).iter() {
-            let length = settings.queue_length.saturating_add(needs.most_held);
-            let bound = socket.bind(hook, length, flags);
-            bound.map_err(|error| queue_error(hook.number(), hook.name(), error))?;
-        }
+        let hooks = hooks.and(Hooks::WIRED);
+        let gate = Gate::open(hooks, settings, needs)?;
         let ears = settings.overhear.iter().map(|device| {
             Ear::open(device).map_err(|error| CoreError::Overhear {
                 device: device.clone(),
@@ -248,27 +264,27 @@ impl Interception {
             })
         });
         let listeners = (ears, monitor.transpose()?);
-        let raw = match Sender::open() {
-            Ok(raw) => Some(raw),
+        let sender = match Sender::open(&gate) {
+            Ok(sender) => Some(sender),
             Err(e) if needs.sends => return Err(CoreError::Send(e)),
             // A handler may send without having to: then that is counted.
             Err(_) => None,
         };
         let poller = Poller::new(Coalesce::OFF)?;
-        let (sender, lines) = sync_channel(LINES);
-        let shared = Shared::new(sender, poller.waker());
+        let (give, lines) = sync_channel(LINES);
+        let shared = Shared::new(give, poller.waker());
         let remote = Remote {
             waker: poller.waker(),
             stop: Arc::default(),
             reports: Arc::default(),
         };
         Ok(Interception {
-            socket: socket.clone(),
-            hooks: hooks.and(Hooks::WIRED),
+            gate: gate.clone(),
+            hooks,
             ready: Some(Worker::new(
                 chain,
-                settings,
-                (socket, raw),
+                (settings, hooks),
+                (gate, sender),
                 listeners,
                 shared.clone(),
             )),
@@ -299,17 +315,18 @@ impl Interception {
         self.poller.catch_signals(&all)
     }
 
-    /// Run the handlers until asked to end. Then the rules go, and what waits is judged after that,
+    /// Run the handlers until asked to end. Then what leads packets to us goes, and what waits is judged after that,
     /// for a moment: what waits still passes without handlers, or is dropped.
     ///
     /// # Errors
-    /// If the queues' socket fails.
+    /// If the queues' socket or a TUN device fails.
     pub fn run(
         mut self,
         control: &Control,
         mut tell: impl FnMut(Told),
-        mut rules: Rules,
+        lead: impl Into<Lead>,
     ) -> io::Result<Report> {
+        let mut lead = lead.into();
         self.start()?;
         let mut watch = Stopwatch::new(self.settings.stall);
         let interval = control.interval.map(|i| i.max(SHORTEST));
@@ -330,7 +347,7 @@ impl Interception {
             if fallback.is_none() {
                 fallback = self.check(&mut watch, now, &mut tell)?;
                 if fallback.is_some() {
-                    self.poller.add(&self.socket, 0, Interest::READ)?;
+                    self.gate.watch(&self.poller, 0)?;
                 }
             }
             if let Some(fallback) = &mut fallback {
@@ -340,7 +357,7 @@ impl Interception {
             let asked = self.remote.reports.swap(0, Ordering::AcqRel) > 0
                 || signal.is_some_and(|s| control.report.contains(&s));
             if asked || now >= next {
-                tell(Told::Report(self.report(&mut rules, asked)));
+                tell(Told::Report(self.report(&mut lead, asked)));
             }
             if let (Some(interval), true) = (interval, now >= next) {
                 next = following(next, interval, Poller::now());
@@ -350,28 +367,28 @@ impl Interception {
                 break;
             }
         }
-        self.end(watch, fallback, rules, tell)
+        self.end(watch, fallback, lead, tell)
     }
 
-    /// The rules go; what waits is judged for a moment, and then no more.
+    /// What leads packets to us goes; what waits is judged for a moment, and then no more.
     fn end(
         mut self,
         mut watch: Stopwatch,
         fallback: Option<Fallback>,
-        mut rules: Rules,
+        mut lead: Lead,
         mut tell: impl FnMut(Told),
     ) -> io::Result<Report> {
         // Packets come until the rules are gone. So what passed unseen is learnt now, and once
         // more when all that waits now is seen.
-        let before = kernel_queues();
-        let counted = self.counted(&mut rules, true);
-        let then = kernel_queues();
+        let before = self.gate.queues();
+        let counted = self.counted(&mut lead, true);
+        let then = self.gate.queues();
         self.compare(counted.as_ref(), &then);
-        drop(rules);
+        drop(lead);
         self.shared.ask_to_end();
         self.wake_worker();
         self.wait_for(PATIENCE_AT_END, |s| s.state() != State::Working);
-        let now = kernel_queues();
+        let now = self.gate.queues();
         if self.shared.state() == State::Ended {
             self.note_unseen(counted.as_ref(), &then, Some((&before, &now)));
         }
@@ -391,16 +408,12 @@ impl Interception {
         while let Ok(line) = self.lines.try_recv() {
             tell(Told::Line(line));
         }
-        let mut report = self.account(kernel_queues());
+        let mut report = self.account(self.gate.queues());
         // What was is gone by now, too.
         (report.handlers.held_now, report.handlers.held_octets) = (0, 0);
         (report.handlers.copies_now, report.handlers.copies_octets) = (0, 0);
         tell(Told::Report(report.clone()));
-        for hook in self.hooks.iter() {
-            if let Err(e) = self.socket.unbind(hook) {
-                tracing::debug!("giving up the queue of {}: {e}", hook.name());
-            }
-        }
+        self.gate.give_up(self.hooks);
         decided.map(|()| report)
     }
 
@@ -453,7 +466,7 @@ impl Interception {
         }
         let how = match self.shared.state() {
             State::Working | State::Ended => return Ok(None),
-            State::Broken => return Err(io::Error::other("the queues' socket failed")),
+            State::Broken => return Err(io::Error::other("packets come no more")),
             State::Panicked => "panicked",
             State::Stalled => "stalled",
         };
@@ -482,8 +495,8 @@ impl Interception {
 
     /// Decide instead of the handlers about all that waits, and count it.
     fn take_over(&mut self) -> Fallback {
-        let mut fallback = Fallback::new(&self.socket);
-        let queues = kernel_queues();
+        let mut fallback = Fallback::new(&self.gate);
+        let queues = self.gate.queues();
         for hook in self.hooks.iter() {
             if let Some(queue) = queues.get(hook.name()) {
                 self.failed[usize::from(self.closed())] += queue.waiting;
@@ -554,7 +567,9 @@ pub(crate) mod tests {
     use super::*;
     use crate::steps::Steps;
     use core::time::Duration;
+    use queue::Socket;
     use queue::tests::{full_socket, handed_over};
+    use rules::Rules;
 
     pub(super) fn interception(socket: Socket, state: State) -> Interception {
         let poller = Poller::new(Coalesce::OFF).unwrap();
@@ -568,7 +583,7 @@ pub(crate) mod tests {
         };
         Interception {
             poller,
-            socket,
+            gate: Gate::Queues(socket),
             hooks: Hooks::NONE,
             shared,
             lines,
@@ -629,7 +644,7 @@ pub(crate) mod tests {
             }
         };
         let watch = Stopwatch::new(Span(1_000_000_000));
-        assert!(broken.end(watch, None, rules, tell).is_err());
+        assert!(broken.end(watch, None, rules.into(), tell).is_err());
         assert_eq!(states, ["broken"]);
         let given_up = handed_over(&kernel, Duration::from_millis(500));
         assert_eq!(given_up, message::bind(0, false));

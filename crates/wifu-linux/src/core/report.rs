@@ -83,6 +83,17 @@ pub struct MonitorCounters {
     pub missed: u64,
 }
 
+/// What is known of TUN devices alone.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq, Serialize)]
+pub struct TunCounters {
+    /// Packets let go that the kernel did not take back: they are lost.
+    pub unwritten: u64,
+    /// Packets let go that had the longest life (TTL 255): they left with one hop less.
+    pub ttl_lowered: u64,
+    /// Packets that were no IPv4: they are lost.
+    pub not_ipv4: u64,
+}
+
 /// What handlers did so far.
 #[derive(Clone, Default, Debug, PartialEq, Eq, Serialize)]
 pub struct Snapshot {
@@ -143,8 +154,11 @@ pub struct Report {
     /// What handlers did, as of their last packet.
     #[serde(flatten)]
     pub handlers: Snapshot,
-    /// By name of the hook.
+    /// By name of the hook. Of TUN devices: `waiting` for a verdict, `dropped_full`, `packets` read.
     pub kernel: BTreeMap<&'static str, KernelQueue>,
+    /// What is known of TUN devices alone, if packets come by these.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tun: Option<TunCounters>,
     /// Packets let pass after the handlers failed, or because they still waited at the end.
     pub failed_open: u64,
     /// Packets dropped after the handlers failed, or because they still waited at the end.

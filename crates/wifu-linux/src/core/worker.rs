@@ -1,14 +1,17 @@
 //! The thread that runs the handlers: packets in, verdicts out.
 
+mod sending;
+
 use super::config::Settings;
 use super::copies::Copies;
 use super::ear::Ear;
 use super::facts::Driver;
+use super::gate::{Gate, Inbox, Look, Outbox};
 use super::held::{Held, Passing};
 use super::message::Queued;
 use super::monitor::{Monitor, Sight};
 use super::pending::Gone;
-use super::queue::{Inbox, Look, Outbox, Socket, Ticket};
+use super::queue::Ticket;
 use super::repair::Borrowed;
 use super::report::{HookCounters, Snapshot, handlers_of};
 use super::sender::{Sender, sent_by};
@@ -17,7 +20,7 @@ use crate::poller::{Event, Interest, Poller};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use wifu_core::{Chain, Full, Hook, Packet, Released, Sending, TxStatus, Verdict, What, ip};
+use wifu_core::{Chain, Full, Hook, Hooks, Packet, Released, TxStatus, Verdict};
 use wifu_wire::{Neighbour, Rate, Span, Time};
 
 /// Batches taken before timers and others have their turn.
@@ -43,7 +46,9 @@ pub(crate) struct Worker {
     shared: Arc<Shared>,
     inbox: Option<Inbox>,
     outbox: Outbox,
-    socket: Socket,
+    gate: Gate,
+    /// Whose packets come.
+    wired: Hooks,
     ears: Vec<Ear>,
     monitor: Option<Monitor>,
     here: Driver,
@@ -51,6 +56,8 @@ pub(crate) struct Worker {
     held_most: usize,
     copies: Copies,
     sender: Option<Sender>,
+    /// Packets that handlers sent and that later ones were asked about.
+    asked_about: u32,
     room: Vec<u8>,
     closed: bool,
     hooks: [HookCounters; 6],
@@ -60,8 +67,8 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn new(
         chain: Chain,
-        settings: &Settings,
-        (socket, sender): (Socket, Option<Sender>),
+        (settings, wired): (&Settings, Hooks),
+        (gate, sender): (Gate, Option<Sender>),
         (ears, monitor): (Vec<Ear>, Option<Monitor>),
         shared: Arc<Shared>,
     ) -> Worker {
@@ -72,10 +79,11 @@ impl Worker {
         );
         Worker {
             chain,
-            inbox: Some(Inbox::new(socket.clone())),
-            outbox: Outbox::of_handlers(socket.clone(), shared.clone()),
+            inbox: Some(Inbox::of_handlers(&gate, shared.clone())),
+            outbox: Outbox::of_handlers(&gate, shared.clone()),
             shared,
-            socket,
+            gate,
+            wired,
             ears,
             monitor,
             here,
@@ -83,6 +91,7 @@ impl Worker {
             held_most: settings.held_octets,
             copies: Copies::default(),
             sender,
+            asked_about: 0,
             room: Vec::new(),
             closed: settings.when_full == Full::Closed,
             hooks: Default::default(),
@@ -100,14 +109,14 @@ impl Worker {
                 shared.leave(State::Ended);
             }
             Err(e) => {
-                tracing::error!("the queues' socket: {e}");
+                tracing::error!("where packets come from: {e}");
                 shared.leave(State::Broken);
             }
         }
     }
 
     fn work(&mut self, poller: &mut Poller) -> io::Result<()> {
-        poller.add(&self.socket, 0, Interest::READ)?;
+        self.gate.watch(poller, 0)?;
         for ear in &self.ears {
             poller.add(ear, 1, Interest::READ)?;
         }
@@ -264,6 +273,7 @@ impl Worker {
                     changed,
                     whole,
                     device: queued.device,
+                    sent: None,
                 };
                 self.accept(&passing, now);
             }
@@ -276,6 +286,7 @@ impl Worker {
                     hook,
                     source: queued.source,
                     device: queued.device,
+                    sent: None,
                 };
                 self.hold(ticket, held, now);
             }
@@ -286,6 +297,9 @@ impl Worker {
 
     /// Let a packet go on, as it was changed if it was.
     fn accept(&mut self, p: &Passing<'_>, now: Time) {
+        if let Some((by, to)) = p.sent {
+            return self.leave(by, p.changed.unwrap_or(p.original), to);
+        }
         let counters = &mut self.hooks[usize::from(p.hook.number())];
         if p.changed.is_some() && !p.whole {
             counters.unchangeable += 1;
@@ -314,16 +328,22 @@ impl Worker {
             self.account.no_memory += 1;
             self.forget(ticket.number());
             if self.closed {
-                self.hooks[usize::from(held.hook.number())].dropped += 1;
-                self.outbox.verdict(ticket, false, None);
+                self.drop(ticket, &held);
             } else {
                 self.accept(&held.passing(ticket, None), now);
             }
             return;
         }
-        self.hooks[usize::from(held.hook.number())].held += 1;
+        self.hooks[usize::from(held.hook.number())].held += u64::from(held.sent.is_none());
         self.account.held_octets += held.octets.len();
         self.held.insert(ticket.number(), held);
+    }
+
+    fn drop(&mut self, ticket: Ticket, held: &Held) {
+        if held.sent.is_none() {
+            self.hooks[usize::from(held.hook.number())].dropped += 1;
+            self.outbox.verdict(ticket, false, None);
+        }
     }
 
     /// Tell the handler that wants to hold a packet that it cannot.
@@ -352,40 +372,13 @@ impl Worker {
                 self.resume(released, held, now)?;
             }
             while let Some(sending) = self.chain.poll_sending() {
-                self.send(sending);
+                self.send(sending, now)?;
             }
             while let Some(copy) = self.chain.poll_dropped() {
                 self.copies.forget(copy);
             }
         }
         Ok(())
-    }
-
-    fn send(&mut self, sending: Sending) {
-        let Sending { by, what, to, .. } = sending;
-        let mut send = |octets: &[u8]| match &mut self.sender {
-            Some(sender) => sender.send(by, octets, to),
-            None => Err("sent, but there is no socket to send by"),
-        };
-        let sent = match what {
-            What::Kept { ticket, stays } => {
-                // Its octets are there as long as the chain knows of it.
-                let sent = self.copies.get(ticket).map_or(Ok(()), &mut send);
-                if !stays {
-                    self.copies.forget(ticket);
-                }
-                sent
-            }
-            What::Octets(mut octets) => {
-                ip::repair(&mut octets);
-                let sent = send(&octets);
-                self.chain.recycle(octets);
-                sent
-            }
-        };
-        if let Err(why) = sent {
-            self.chain.unsent(by, why);
-        }
     }
 
     fn resume(&mut self, released: Released, held: Held, now: Time) -> Result<(), Replaced> {
@@ -403,10 +396,7 @@ impl Worker {
         let changed = octets.repaired();
         self.copies = copies;
         match verdict {
-            Verdict::Drop(_) => {
-                self.hooks[usize::from(held.hook.number())].dropped += 1;
-                self.outbox.verdict(ticket, false, None);
-            }
+            Verdict::Drop(_) => self.drop(ticket, &held),
             Verdict::Accept => {
                 self.accept(&held.passing(ticket, changed), now);
             }
@@ -546,7 +536,7 @@ impl Worker {
         for counters in &mut self.hooks {
             counters.shape.held_now = 0;
         }
-        for held in self.held.values() {
+        for held in self.held.values().filter(|h| h.sent.is_none()) {
             self.hooks[usize::from(held.hook.number())].shape.held_now += 1;
         }
         let ears = self.ears.iter().map(Ear::silence);
@@ -605,8 +595,14 @@ mod tests {
         let shared = Shared::new(sender, watcher.waker());
         let settings = Settings::default();
         let listeners = (Vec::new(), None);
-        let sockets = (socket, None);
-        let worker = Worker::new(Chain::new(), &settings, sockets, listeners, shared.clone());
+        let sockets = (Gate::Queues(socket), None);
+        let worker = Worker::new(
+            Chain::new(),
+            (&settings, Hooks::WIRED),
+            sockets,
+            listeners,
+            shared.clone(),
+        );
         let (give, take) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             let poller = Poller::new(Coalesce::OFF).unwrap();
