@@ -1,4 +1,4 @@
-//! Handlers behind NFQUEUE: what becomes of packets when handlers fail, when nobody keeps up, and
+//! Handlers behind NFQUEUE and TUN devices: what becomes of packets when handlers fail, when nobody keeps up, and
 //! when they are changed. Needs root; namespaces of its own.
 
 mod common;
@@ -12,14 +12,16 @@ use common::{privileged, receive};
 use wifu_core::{
     Chain, Config, Full, Ground, Handler, Hook, Hooks, HopCx, Kinds, Packet, Seat, Verbs, Verdict,
 };
+use wifu_linux::core::by::{By, Selector, TunSettings};
 use wifu_linux::core::config::{Needs, Settings, hooks_of};
 use wifu_linux::core::report::Report;
+use wifu_linux::core::routes::Routes;
 use wifu_linux::core::rules::Rules;
 use wifu_linux::core::{Control, Interception, Told};
 use wifu_linux::delay::{Measure, Meter, Setup};
 use wifu_linux::netns::{End, Lab, Namespace};
 use wifu_linux::steps::{Steps, output_of};
-use wifu_wire::{LinkTo, Rng, Span, Time};
+use wifu_wire::{LinkTo, Neighbour, Rng, Span, Time};
 
 const A: &str = "10.83.0.1";
 const B: &str = "10.83.0.2";
@@ -169,6 +171,43 @@ fn ruled<T>(
                 let rules = Rules::install(rules, &mut Steps::real()).expect("rules");
                 give.send(i.remote()).expect("test");
                 i.run(control, tell, rules)
+            };
+            ns.run(inside).expect("namespace").expect("run")
+        });
+        let remote = take.recv().expect("start");
+        let result = work();
+        remote.stop();
+        (result, thread.join().expect("interception"))
+    })
+}
+
+/// Run `chain` at output of `ns`, for datagrams that come by a TUN device, while `work` runs.
+fn by_tun<T>(
+    ns: &Namespace,
+    chain: Chain,
+    settings: &Settings,
+    work: impl FnOnce() -> T,
+) -> (T, Report) {
+    let tun = TunSettings::default();
+    let settings = &Settings {
+        by: By::Tun(tun.clone()),
+        ..settings.clone()
+    };
+    let selector = Selector {
+        hook: Hook::Output,
+        protocols: Some([17].into()),
+    };
+    let (give, take) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            let inside = move || {
+                let hooks = Hooks::of(&[Hook::Output]);
+                let needs = Needs::default();
+                let i = Interception::open(chain, hooks, settings, needs).expect("device");
+                let steps = &mut Steps::real();
+                let routes = Routes::install(&[selector], settings, &tun, steps).expect("routes");
+                give.send(i.remote()).expect("test");
+                i.run(&Control::default(), |_| {}, routes)
             };
             ns.run(inside).expect("namespace").expect("run")
         });
@@ -695,7 +734,8 @@ impl Handler for Instead {
         packet.octets_mut()[40] = 0x55;
         let copy = packet.copy().expect("room for a copy");
         if cx.now > Time(0) && packet.octets()[31] == 0 {
-            cx.send_kept(copy, true, LinkTo::All);
+            let nowhere = Neighbour::new(9999, [2; 6]).expect("a device");
+            cx.send_kept(copy, true, LinkTo::Neighbour(nowhere));
             cx.send(&[0x45, 1, 2], LinkTo::Route);
         }
         cx.send_kept(copy, false, LinkTo::Route);
@@ -712,8 +752,8 @@ fn what_a_handler_sends_meets_all_but_itself_and_arrives() {
     let rules = [rule_of(Hook::Output), rule_of(Hook::Postrouting)];
     for super_packets in [true, false] {
         let mut both = Chain::new();
-        // Room for one: it is let go before the next.
-        seat(&mut both, "instead", Box::new(Instead), 4);
+        // Room for all, which may come at once.
+        seat(&mut both, "instead", Box::new(Instead), 50);
         let mark = |_, packet: &mut Packet<'_>| {
             packet.octets_mut()[41] = 0x77;
             Verdict::Accept
@@ -739,11 +779,227 @@ fn what_a_handler_sends_meets_all_but_itself_and_arrives() {
         };
         assert_eq!((instead.packets, instead.kept, instead.sent), (50, 50, 52));
         assert_eq!(instead.dropped["its copy goes instead"], 50);
-        assert_eq!(instead.dropped["sent, but here only along routes"], 1);
+        assert_eq!(instead.dropped[NO_LINK], 1);
         assert_eq!(instead.dropped["sent, but no packet or too long"], 1);
-        assert_eq!((mark.packets, mark.changed), (50, 50));
+        // What found no link, too.
+        assert_eq!((mark.packets, mark.changed), (51, 51));
         assert_eq!(report.handlers.hooks["output"].accepted, 50, "{report:?}");
     }
+}
+
+/// Why nothing leaves to a neighbour on a device that is not there.
+const NO_LINK: &str = "sent to a neighbour, but its device is gone, down or no Ethernet";
+
+/// Sends a copy of each packet to `0`, too.
+struct Twice(LinkTo);
+
+impl Handler for Twice {
+    fn on_packet(&mut self, _: Hook, packet: &mut Packet<'_>, cx: &mut HopCx<'_>) -> Verdict {
+        // As many as are sent: they may all come at once.
+        let copy = packet.copy().expect("room for a copy");
+        cx.send_kept(copy, false, self.0);
+        Verdict::Accept
+    }
+}
+
+/// B's station, as a knows it.
+fn station_of_b(w: &World) -> Neighbour {
+    let said =
+        w.b.command("ip")
+            .expect("namespace")
+            .args(["-o", "link"])
+            .output();
+    let said = String::from_utf8(said.expect("ip").stdout).expect("text");
+    let line = said.lines().find(|l| l.contains("eth0")).expect("eth0");
+    let (_, mac) = line.split_once("link/ether ").expect("an address");
+    let octets = mac.split(' ').next().expect("an address").split(':');
+    let octets: Vec<u8> = octets
+        .map(|o| u8::from_str_radix(o, 16).expect("hex"))
+        .collect();
+    let index = || {
+        let fd = UdpSocket::bind(("127.0.0.1", 0)).expect("socket");
+        rustix::net::netdevice::name_to_index(&fd, "eth0").expect("eth0")
+    };
+    let index = w.a.run(index).expect("namespace");
+    let index = u16::try_from(index).expect("a small number");
+    Neighbour::new(index, octets.try_into().expect("six")).expect("a device")
+}
+
+/// How many of twenty datagrams and their copies come, with a copy of each `to`.
+fn doubled(w: &World, to: LinkTo, tun: bool, after: impl FnOnce(&mut Chain)) -> (u64, Report) {
+    let mut both = Chain::new();
+    let seat = Seat {
+        most: 20,
+        ..Seat::new("twice", Hooks::of(&[Hook::Output]), Rng::new(1))
+    };
+    both.push(seat, Box::new(Twice(to)));
+    after(&mut both);
+    let receiver = roomy(w);
+    let sender = sender(w);
+    let send = || {
+        for _ in 0..20 {
+            sender.send_to(&[0x33; 100], (B, PORT)).expect("send");
+            std::thread::sleep(MILLISECOND);
+        }
+        // Before the end, which knows no mercy with what is held.
+        std::thread::sleep(100 * MILLISECOND);
+    };
+    let open = settings(Full::Open);
+    let ((), report) = if tun {
+        by_tun(&w.a, both, &open, send)
+    } else {
+        let rules = [rule_of(Hook::Output), rule_of(Hook::Postrouting)];
+        let quiet = Control::default();
+        ruled(&w.a, both, &rules, &open, false, &quiet, |_| {}, send)
+    };
+    (count(&receiver), report)
+}
+
+#[test]
+fn what_a_handler_sends_to_a_neighbour_or_to_all_arrives_or_is_counted() {
+    if !privileged() {
+        return;
+    }
+    let w = World::new("near");
+    let b = LinkTo::Neighbour(station_of_b(&w));
+    let nowhere = Neighbour::new(9999, [2; 6]).expect("a device");
+    let nowhere = LinkTo::Neighbour(nowhere);
+    let routes = LinkTo::Route;
+    for tun in [false, true] {
+        for (to, came, lost) in [
+            (b, 40, 0),
+            (LinkTo::All, 40, 0),
+            (nowhere, 20, 20),
+            (routes, 40, 0),
+        ] {
+            let (count, report) = doubled(&w, to, tun, |_| {});
+            assert_eq!(count, came, "{tun} {to:?}: {report:?}");
+            let twice = &report.handlers.handlers[0];
+            assert_eq!((twice.packets, twice.sent), (20, 20), "{tun} {to:?}");
+            let unsent = twice.dropped.get(NO_LINK).copied();
+            assert_eq!(unsent.unwrap_or(0), lost, "{tun} {to:?}: {report:?}");
+            assert_eq!(twice.dropped.len(), usize::from(lost > 0), "{report:?}");
+        }
+    }
+}
+
+#[test]
+fn handlers_at_postrouting_are_asked_about_what_goes_to_a_neighbour() {
+    if !privileged() {
+        return;
+    }
+    let w = World::new("asked");
+    let b = LinkTo::Neighbour(station_of_b(&w));
+    let at_postrouting = |chain: &mut Chain, handler: Box<dyn Handler>| {
+        let hooks = Hooks::of(&[Hook::Postrouting]);
+        chain.push(Seat::new("last", hooks, Rng::new(1)), handler);
+    };
+    let every_other = |n: u32, _: &mut Packet<'_>| match n % 4 {
+        // Each packet comes by its queue, and its copy is asked about before or after.
+        0 => Verdict::Drop("every fourth"),
+        _ => Verdict::Accept,
+    };
+    let (came, report) = doubled(&w, b, false, |chain| {
+        at_postrouting(chain, Box::new(Ask(0, every_other)));
+    });
+    let last = &report.handlers.handlers[1];
+    assert_eq!((last.packets, last.dropped["every fourth"]), (40, 10));
+    assert_eq!(came, 30, "{report:?}");
+    assert_eq!(
+        report.handlers.hooks["postrouting"].packets, 20,
+        "{report:?}"
+    );
+    // Held there, they leave later; and what holds has no room for some in vain.
+    let (came, report) = doubled(&w, b, false, |chain| hold(chain, Span(3_000_000)));
+    assert_eq!(came, 40, "{report:?}");
+    // The packet at both hooks, its copy at the second.
+    assert_eq!(report.handlers.handlers[1].held, 60, "{report:?}");
+    assert_eq!(report.handlers.held_now, 0);
+}
+
+#[test]
+fn by_tun_packets_pass_or_stop_when_a_handler_fails() {
+    if !privileged() {
+        return;
+    }
+    let w = World::new("tunfail");
+    for full in [Full::Open, Full::Closed] {
+        for (panics, state) in [(true, "panicked"), (false, "stalled")] {
+            let bad = chain(move |n, _| {
+                assert!(n < 10 || !panics, "the handler is broken on purpose");
+                if n == 10 {
+                    std::thread::sleep(Duration::from_millis(1200));
+                }
+                Verdict::Accept
+            });
+            let send = || datagrams(&w, 300, 100, MILLISECOND);
+            let (came, report) = by_tun(&w.a, bad, &settings(full), send);
+            assert_eq!(report.state, state);
+            match full {
+                Full::Open => assert_eq!((came.len(), report.failed_open), (300, 291)),
+                Full::Closed => assert_eq!((came.len(), report.failed_closed), (9, 291)),
+            }
+        }
+    }
+}
+
+#[test]
+fn by_tun_what_still_waits_at_the_end_passes_or_is_dropped_and_is_counted() {
+    if !privileged() {
+        return;
+    }
+    let w = World::new("tunend");
+    let receiver = roomy(&w);
+    for full in [Full::Open, Full::Closed] {
+        let slow = chain(|_, _| {
+            std::thread::sleep(8 * MILLISECOND);
+            Verdict::Accept
+        });
+        let sender = sender(&w);
+        let burst = || {
+            for _ in 0..150 {
+                sender.send_to(&[0; 100], (B, PORT)).expect("send");
+            }
+        };
+        let ((), report) = by_tun(&w.a, slow, &settings(full), burst);
+        let came = count(&receiver);
+        assert_eq!(report.state, "working");
+        let left = report.failed_open + report.failed_closed;
+        assert!((1..150).contains(&left), "{report:?}");
+        match full {
+            Full::Open => assert_eq!((came, report.failed_closed), (150, 0)),
+            Full::Closed => assert_eq!((came, report.failed_open), (150 - left, 0)),
+        }
+    }
+}
+
+#[test]
+fn by_tun_what_finds_the_queue_full_is_dropped_and_counted() {
+    if !privileged() {
+        return;
+    }
+    let w = World::new("tunfull");
+    let receiver = roomy(&w);
+    let slow = chain(|_, _| {
+        std::thread::sleep(2 * MILLISECOND);
+        Verdict::Accept
+    });
+    let short = Settings {
+        queue_length: 10,
+        ..settings(Full::Open)
+    };
+    let sender = sender(&w);
+    let burst = || {
+        for _ in 0..500 {
+            let _ = sender.send_to(&[0; 100], (B, PORT));
+        }
+        std::thread::sleep(200 * MILLISECOND);
+    };
+    let ((), report) = by_tun(&w.a, slow, &short, burst);
+    let queue = report.kernel["output"];
+    assert!(queue.dropped_full > 0, "{report:?}");
+    assert_eq!(queue.packets + queue.dropped_full, 500, "{report:?}");
+    assert_eq!(count(&receiver), queue.packets, "{report:?}");
 }
 
 #[test]

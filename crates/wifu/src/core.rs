@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::Args;
 use wifu_core::{Full, Hook, Hooks, Kinds};
-use wifu_linux::core::config::{By, CoreConfig, Selector, Settings, TunSettings, hooks_of};
+use wifu_linux::core::by::{By, Selector, TunSettings};
+use wifu_linux::core::config::{CoreConfig, Settings, hooks_of};
 use wifu_linux::core::lead::Lead;
 use wifu_linux::core::routes::Routes;
 use wifu_linux::core::rules::Rules;
@@ -91,15 +92,15 @@ fn full(word: &str) -> Result<Full, String> {
 }
 
 fn by(word: &str) -> Result<By, String> {
-    wifu_linux::core::config::by(word).map_err(|e| e.to_string())
+    wifu_linux::core::by::by(word).map_err(|e| e.to_string())
 }
 
 fn network(text: &str) -> Result<String, String> {
-    wifu_linux::core::config::network(text).map_err(|e| e.to_string())
+    wifu_linux::core::by::network(text).map_err(|e| e.to_string())
 }
 
 fn own_device(text: &str) -> Result<(Hook, String), String> {
-    wifu_linux::core::config::own_device(text).map_err(|e| e.to_string())
+    wifu_linux::core::by::own_device(text).map_err(|e| e.to_string())
 }
 
 /// Which packets the handlers get, and by what.

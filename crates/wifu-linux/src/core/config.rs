@@ -1,10 +1,10 @@
 //! What `wifu core` is told: handlers, rules and settings, as TOML or in the lines of the WiFu
 //! paper.
 
+use super::by::{By, Selector, by};
 use crate::poller::Coalesce;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use wifu_core::{Chain, Config, ConfigError, Full, Ground, Hook, Hooks, Kinds, Verbs};
 use wifu_engine::Fact;
@@ -22,54 +22,6 @@ pub struct CoreConfig {
     pub matches: Vec<(Hook, String)>,
     /// What becomes of packets when the handlers cannot keep up, and which node this is.
     pub settings: Settings,
-}
-
-/// By what packets come to the handlers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum By {
-    /// The kernel's queues, to which rules of iptables send packets: all hooks.
-    #[default]
-    Nfqueue,
-    /// TUN devices, to which routes lead packets: output and forward.
-    Tun(TunSettings),
-}
-
-/// Which packets are led to TUN devices, and to which.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TunSettings {
-    /// Only packets to these networks, as `10.0.0.0/8`; none: to wherever.
-    pub to: Vec<String>,
-    /// Devices that are there already, by hook: all of them or none. None: devices are made.
-    pub devices: BTreeMap<Hook, String>,
-}
-
-impl TunSettings {
-    /// The hooks that TUN devices serve, and the devices that are made for them.
-    pub const NAMES: [(Hook, &str); 2] = [
-        (Hook::Output, "wifu-output"),
-        (Hook::Forward, "wifu-forward"),
-    ];
-
-    /// The hooks that TUN devices serve.
-    pub fn hooks() -> Hooks {
-        Hooks::of(&TunSettings::NAMES.map(|(hook, _)| hook))
-    }
-
-    /// The device of a hook.
-    pub fn device(&self, hook: Hook) -> &str {
-        let made = TunSettings::NAMES.iter().find(|(h, _)| *h == hook);
-        let made = made.map_or("", |(_, name)| *name);
-        self.devices.get(&hook).map_or(made, String::as_str)
-    }
-}
-
-/// Which packets the handlers of a hook want.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Selector {
-    /// Where they are met.
-    pub hook: Hook,
-    /// IP protocol numbers; none: every packet.
-    pub protocols: Option<BTreeSet<u8>>,
 }
 
 /// How handlers are run.
@@ -140,27 +92,6 @@ pub struct Needs {
 }
 
 impl Settings {
-    /// Take over which packets are led to which devices.
-    fn lead(
-        &mut self,
-        to: &[String],
-        devices: &BTreeMap<String, String>,
-    ) -> Result<(), ConfigError> {
-        let By::Tun(tun) = &mut self.by else {
-            return match (to, devices.first_key_value()) {
-                ([], None) => Ok(()),
-                _ => wrong("to, tun: they say what is led to TUN devices; write by = \"tun\""),
-            };
-        };
-        for text in to {
-            tun.to.push(network(text)?);
-        }
-        for (word, device) in devices {
-            tun.devices.insert(tun_hook(word)?, device.clone());
-        }
-        Ok(())
-    }
-
     /// Whether handlers can work so.
     ///
     /// # Errors
@@ -230,62 +161,8 @@ struct File {
     _handler: Vec<toml::Value>,
 }
 
-fn wrong<T>(text: impl Into<String>) -> Result<T, ConfigError> {
+pub(super) fn wrong<T>(text: impl Into<String>) -> Result<T, ConfigError> {
     Err(ConfigError(text.into()))
-}
-
-/// `nfqueue` or `tun`.
-///
-/// # Errors
-/// Other words.
-pub fn by(word: &str) -> Result<By, ConfigError> {
-    match word {
-        "nfqueue" => Ok(By::Nfqueue),
-        "tun" => Ok(By::Tun(TunSettings::default())),
-        other => wrong(format!("\"{other}\": write nfqueue or tun")),
-    }
-}
-
-/// A network, as `10.0.0.0/8`, or an address.
-///
-/// # Errors
-/// If it is none, or has bits beyond its length.
-pub fn network(text: &str) -> Result<String, ConfigError> {
-    let (address, length) = text.split_once('/').unwrap_or((text, "32"));
-    let parsed = (address.parse::<Ipv4Addr>(), length.parse::<u32>());
-    let (Ok(address), Ok(length @ 0..=32)) = parsed else {
-        return wrong(format!(
-            "\"{text}\": write a network of IPv4, as 10.0.0.0/8"
-        ));
-    };
-    let rest = u32::MAX.checked_shr(length).unwrap_or(0);
-    if u32::from(address) & rest != 0 {
-        let base = Ipv4Addr::from(u32::from(address) & !rest);
-        return wrong(format!("\"{text}\": write {base}/{length}"));
-    }
-    Ok(format!("{address}/{length}"))
-}
-
-/// A device of one's own for a hook, as `output=tun0`.
-///
-/// # Errors
-/// If it is none, or TUN devices do not serve the hook.
-pub fn own_device(text: &str) -> Result<(Hook, String), ConfigError> {
-    let Some((hook, device)) = text.split_once('=').filter(|(_, d)| !d.is_empty()) else {
-        return wrong(format!("\"{text}\": write HOOK=DEVICE, as output=tun0"));
-    };
-    Ok((tun_hook(hook)?, device.to_owned()))
-}
-
-fn tun_hook(word: &str) -> Result<Hook, ConfigError> {
-    let hook: Hook = word.parse().map_err(ConfigError)?;
-    if !TunSettings::hooks().has(hook) {
-        return wrong(format!(
-            "{hook}: TUN devices serve output and forward",
-            hook = hook.name()
-        ));
-    }
-    Ok(hook)
 }
 
 /// `open` or `closed`.
@@ -396,7 +273,11 @@ impl CoreConfig {
     /// What handlers are told with these settings.
     fn told(&self) -> Vec<Fact> {
         let settings = &self.settings;
-        let mut told = facts::told(&[Teller::Core]);
+        let mut told = match settings.by {
+            By::Nfqueue => facts::told(&[Teller::Core]),
+            // Whoever sent it, it comes from a TUN device.
+            By::Tun(_) => Vec::new(),
+        };
         if settings.monitor.is_some() {
             told.extend(facts::told(&[Teller::Monitor]));
         }
@@ -404,7 +285,7 @@ impl CoreConfig {
             told.extend(facts::told(&[Teller::DriverFiles]));
         }
         if !settings.overhear.is_empty() {
-            told.push(Fact::Overheard);
+            told.extend([Fact::Overheard, Fact::Transmitter]);
         }
         told
     }
@@ -439,7 +320,7 @@ impl CoreConfig {
     }
 
     /// What the handlers want, by hook.
-    fn wanted(&self, kinds: &Kinds) -> Result<Vec<Selector>, ConfigError> {
+    pub(super) fn wanted(&self, kinds: &Kinds) -> Result<Vec<Selector>, ConfigError> {
         let mut wanted: [Option<BTreeSet<u8>>; 5] = Default::default();
         let mut every = Hooks::NONE;
         for handler in &self.handlers.handlers {
@@ -460,41 +341,6 @@ impl CoreConfig {
         };
         let all = Hook::ALL.into_iter().zip(wanted);
         Ok(all.filter_map(selector).collect())
-    }
-
-    /// What is led to TUN devices: it follows from the handlers.
-    ///
-    /// # Errors
-    /// Rules, which are iptables' words; hooks that need NFQUEUE; a hook without a device while
-    /// others have one of the user's; unknown handlers.
-    pub fn led(&self, tun: &TunSettings, kinds: &Kinds) -> Result<Vec<Selector>, ConfigError> {
-        if !self.rules.is_empty() || !self.matches.is_empty() {
-            return wrong(
-                "rules are iptables' words, for NFQUEUE; what is led to TUN devices follows from \
-                 hooks and protocols of the handlers, and from `to`",
-            );
-        }
-        let wanted = self.wanted(kinds)?;
-        let served = TunSettings::hooks();
-        let others = wanted.iter().filter(|s| !served.has(s.hook));
-        let others: Vec<&str> = others.map(|s| s.hook.name()).collect();
-        if !others.is_empty() {
-            return wrong(format!(
-                "{}: NFQUEUE is needed there; by TUN devices handlers work at output and forward \
-                 (write hooks = [\"output\", \"forward\"], or one of them, for each handler)",
-                others.join(", ")
-            ));
-        }
-        let hooks = wanted.iter().map(|s| s.hook);
-        for hook in hooks.filter(|_| !tun.devices.is_empty()) {
-            if !tun.devices.contains_key(&hook) {
-                let name = hook.name();
-                return wrong(format!(
-                    "{name}: no device of yours; write --tun {name}=DEVICE"
-                ));
-            }
-        }
-        Ok(wanted)
     }
 
     /// What its handlers need.
@@ -670,6 +516,12 @@ mod tests {
             let said = said(&format!("[core]\n{more}\n{weak}"));
             assert!(said.contains("it would be built"), "{said}");
         }
+        let by_tun = "by = \"tun\"\ndelay_dir = \"/proc/driver\"";
+        let unknown = said(&format!("[core]\n{by_tun}\n{weak}"));
+        let wanted = "it requires frame.transmitter";
+        assert!(unknown.contains(wanted), "{unknown}");
+        let overheard = said(&format!("[core]\noverhear = [\"eth0\"]\n{by_tun}\n{weak}"));
+        assert!(overheard.contains("it would be built"), "{overheard}");
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! By what the handlers' packets come and go: the kernel's queues (NFQUEUE), or TUN devices.
 
-use super::config::{By, Needs, Settings};
-use super::message;
+use super::by::By;
+use super::config::{Needs, Settings};
+use super::error::{CoreError, queue_error};
+use super::message::{self, Queued};
 use super::queue::{self, Socket, Ticket};
 use super::report::{Queues, TunCounters, kernel_queues};
 use super::tunnel::{self, Tunnels};
 use super::watch::Shared;
-use super::{CoreError, queue_error};
-use crate::core::message::Queued;
 use crate::poller::{Interest, Poller};
 use std::io;
 use std::sync::Arc;
@@ -46,9 +46,7 @@ impl Gate {
     pub(crate) fn watch(&self, poller: &Poller, token: u64) -> io::Result<()> {
         match self {
             Gate::Queues(socket) => poller.add(socket, token, Interest::READ),
-            Gate::Tunnels(tunnels) => tunnels
-                .descriptors()
-                .try_for_each(|fd| poller.add(fd, token, Interest::READ)),
+            Gate::Tunnels(tunnels) => tunnels.watch(poller, token),
         }
     }
 
@@ -70,7 +68,10 @@ impl Gate {
 
     /// Give it up, whoever else still has it. What waits is lost.
     pub(crate) fn give_up(&self, hooks: Hooks) {
-        let Gate::Queues(socket) = self else { return };
+        let socket = match self {
+            Gate::Queues(socket) => socket,
+            Gate::Tunnels(tunnels) => return tunnels.give_up(),
+        };
         for hook in hooks.iter() {
             if let Err(e) = socket.unbind(hook) {
                 tracing::debug!("giving up the queue of {}: {e}", hook.name());

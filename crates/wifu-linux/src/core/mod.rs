@@ -6,9 +6,11 @@
 //! drops it, as configured; either is counted.
 
 mod account;
+pub mod by;
 pub mod config;
 mod copies;
 mod ear;
+mod error;
 pub(crate) mod facts;
 mod fallback;
 mod gate;
@@ -29,15 +31,17 @@ mod watch;
 mod worker;
 
 use crate::poller::{Coalesce, Event, Poller, Waker};
-use config::{By, Needs, Settings};
+use by::By;
+use config::{Needs, Settings};
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use ear::Ear;
+pub use error::CoreError;
 use fallback::Fallback;
 use gate::Gate;
 use lead::Lead;
 use monitor::Monitor;
 use queue::Ticket;
-use report::{Report, kernel_queues};
+use report::Report;
 use sender::Sender;
 use std::collections::BTreeMap;
 use std::io;
@@ -63,55 +67,6 @@ const TURN: Span = Span(10_000_000);
 const SHORTEST: Span = Span(1_000_000);
 /// The kernel's ids go up one by one: this far ahead of any, nothing waits.
 const AHEAD: u32 = 0x3FFF_FFFF;
-
-/// Why the queues can't be opened; for the user to read.
-#[derive(Debug, thiserror::Error)]
-pub enum CoreError {
-    /// The kernel refused a queue.
-    #[error("queue {number} ({hook}): {error}{hint}")]
-    Queue {
-        /// The number of the queue, as NFQUEUE rules name it.
-        number: u16,
-        /// The hook whose packets it was to get.
-        hook: &'static str,
-        /// What the system said.
-        error: io::Error,
-        /// What the user can do about it, to be put behind the error; empty if nothing is known.
-        hint: &'static str,
-    },
-    /// A TUN device can't be had.
-    #[error("TUN device {device}: {error}{hint}")]
-    Tun {
-        /// The interface, as `ip link` names it.
-        device: String,
-        /// What the system said.
-        error: io::Error,
-        /// What the user can do about it, to be put behind the error; empty if nothing is known.
-        hint: &'static str,
-    },
-    /// An interface whose frames for others were wanted cannot be listened on.
-    #[error("overhearing on {device}: {error}")]
-    Overhear {
-        /// The interface, as `ip link` names it.
-        device: String,
-        /// What the system said.
-        error: io::Error,
-    },
-    /// The socket that handlers send by cannot be opened.
-    #[error("sending, which handlers must do here: {0}{hint}", hint = needs_raw(.0))]
-    Send(io::Error),
-    /// The monitor interface cannot be read.
-    #[error("monitor {device}: {error}")]
-    Monitor {
-        /// The interface, as `ip link` names it.
-        device: String,
-        /// What the system said.
-        error: io::Error,
-    },
-    /// Another call of the system failed: the event loop, a signal, /proc.
-    #[error("{0}")]
-    Io(#[from] io::Error),
-}
 
 /// Asks an interception for things, from other threads.
 #[derive(Clone)]
@@ -140,7 +95,7 @@ pub enum Told {
     /// A line of a handler.
     Line(String),
     /// An account: the first after a signal or an interval, the last at the end.
-    Report(Report),
+    Report(Box<Report>),
     /// Handlers failed: how, and what becomes of packets from now on.
     Failed(&'static str, Full),
 }
@@ -357,7 +312,7 @@ impl Interception {
             let asked = self.remote.reports.swap(0, Ordering::AcqRel) > 0
                 || signal.is_some_and(|s| control.report.contains(&s));
             if asked || now >= next {
-                tell(Told::Report(self.report(&mut lead, asked)));
+                tell(Told::Report(Box::new(self.report(&mut lead, asked))));
             }
             if let (Some(interval), true) = (interval, now >= next) {
                 next = following(next, interval, Poller::now());
@@ -412,7 +367,7 @@ impl Interception {
         // What was is gone by now, too.
         (report.handlers.held_now, report.handlers.held_octets) = (0, 0);
         (report.handlers.copies_now, report.handlers.copies_octets) = (0, 0);
-        tell(Told::Report(report.clone()));
+        tell(Told::Report(Box::new(report.clone())));
         self.gate.give_up(self.hooks);
         decided.map(|()| report)
     }
@@ -534,32 +489,6 @@ impl Interception {
 fn following(due: Time, interval: Span, now: Time) -> Time {
     let next = due + interval;
     if next > now { next } else { now + interval }
-}
-
-fn needs_raw(error: &io::Error) -> &'static str {
-    match error.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => ": CAP_NET_RAW is needed (root)",
-        _ => "",
-    }
-}
-
-fn queue_error(number: u16, hook: &'static str, error: io::Error) -> CoreError {
-    let taken = kernel_queues().contains_key(hook);
-    let hint = match error.raw_os_error() {
-        // What the kernel says to everybody else, with whatever rights.
-        Some(libc::EPERM | libc::EBUSY) if taken => {
-            ": another program has it; one `wifu core` per network namespace"
-        }
-        Some(libc::EPERM) => ": CAP_NET_ADMIN is needed (root)",
-        Some(libc::EINVAL | libc::EPROTONOSUPPORT) => ": the kernel has no NFQUEUE",
-        _ => "",
-    };
-    CoreError::Queue {
-        number,
-        hook,
-        error,
-        hint,
-    }
 }
 
 #[cfg(test)]

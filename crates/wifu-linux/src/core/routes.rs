@@ -4,7 +4,8 @@
 //! A packet that comes from one of our devices meets none of the rules, so it goes on as if they
 //! were not there.
 
-use super::config::{Selector, Settings, TunSettings};
+use super::by::{Selector, TunSettings};
+use super::config::Settings;
 use crate::netns::Owner;
 use crate::steps::{StepError, Steps, output_of};
 use crate::sys;
@@ -174,11 +175,10 @@ impl Plan {
         let removal = plan.rules.iter().rev();
         let mut removal: Vec<_> = removal.map(|l| l.replacen(" add ", " del ", 1)).collect();
         for s in selectors {
+            // What names the device goes with it, and the rest not.
+            removal.push(format!("route flush table {}", TABLES + s.hook.number()));
             if !own {
                 removal.push(format!("link del dev {}", tun.device(s.hook)));
-            } else if settings.when_full == Full::Closed {
-                let table = TABLES + s.hook.number();
-                removal.push(format!("route flush table {table}"));
             }
         }
         plan.removal = removal;
@@ -205,7 +205,7 @@ impl Plan {
         line(format!("link set dev {name} up"));
         if hook == Hook::Output {
             for network in NOT_FORWARDED {
-                line(format!("route add throw {network} table {table}"));
+                line(format!("route replace throw {network} table {table}"));
             }
             for (to, way) in &ways.sources {
                 let limit = way.mtu.filter(|m| *m < mtu);
@@ -213,17 +213,17 @@ impl Plan {
                 let source = way.source.as_ref();
                 let source = source.map_or(String::new(), |s| format!(" src {s}"));
                 line(format!(
-                    "route add {to} dev {name}{source}{limit} table {table}"
+                    "route replace {to} dev {name}{source}{limit} table {table}"
                 ));
             }
         }
         if hook != Hook::Output || !ways.sources.contains_key("default") {
-            line(format!("route add default dev {name} table {table}"));
+            line(format!("route replace default dev {name} table {table}"));
         }
         if own && settings.when_full == Full::Closed {
             // Once the device is gone.
             line(format!(
-                "route add blackhole default metric {} table {table}",
+                "route replace blackhole default metric {} table {table}",
                 u32::MAX
             ));
         }

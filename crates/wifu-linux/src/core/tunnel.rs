@@ -5,17 +5,17 @@
 //! forwarded along the routes that it would have taken without us. That costs it a hop to live,
 //! which is given back before.
 
-use super::CoreError;
-use super::config::TunSettings;
-use super::gate::Look;
+use super::by::TunSettings;
+use super::error::{CoreError, hint};
 use super::message::Queued;
-use super::queue::Ticket;
+use super::queue::{Look, Ticket};
 use super::report::{KernelQueue, Queues, TunCounters};
 use super::watch::{Shared, State};
+use crate::poller::{Interest, Poller};
 use crate::sys::{self, RecvBatch};
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wifu_core::{Hook, Hooks, ip};
 
@@ -34,12 +34,13 @@ struct Waiting {
     came: [u64; 5],
     counters: TunCounters,
     spare: Vec<Vec<u8>>,
+    /// Of the devices, in their order; none once they are given up.
+    descriptors: Vec<OwnedFd>,
 }
 
 struct Tunnel {
     hook: Hook,
     name: String,
-    fd: OwnedFd,
     /// What the device had dropped before us.
     dropped: u64,
 }
@@ -53,7 +54,9 @@ pub(crate) struct Tunnels {
 impl Tunnels {
     /// Make the devices, or take those that are there; by that alone nothing comes.
     pub(crate) fn open(hooks: Hooks, tun: &TunSettings) -> Result<Arc<Tunnels>, CoreError> {
-        let device = |hook: Hook| {
+        let mut waiting = Waiting::default();
+        let mut devices = Vec::new();
+        for hook in hooks.iter() {
             let name = tun.device(hook);
             let fail = |error| CoreError::Tun {
                 device: name.to_owned(),
@@ -61,22 +64,29 @@ impl Tunnels {
                 error,
             };
             let (fd, _) = sys::open_tun(name).map_err(fail)?;
-            Ok::<_, CoreError>(Tunnel {
+            waiting.descriptors.push(fd);
+            devices.push(Tunnel {
                 hook,
                 name: name.to_owned(),
-                fd,
                 dropped: dropped(name),
-            })
-        };
-        let devices = hooks.iter().map(device).collect::<Result<Vec<_>, _>>()?;
+            });
+        }
         Ok(Arc::new(Tunnels {
             devices,
-            waiting: Mutex::default(),
+            waiting: Mutex::new(waiting),
         }))
     }
 
-    pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.devices.iter().map(|d| d.fd.as_fd())
+    /// Let `poller` tell of packets.
+    pub(crate) fn watch(&self, poller: &Poller, token: u64) -> io::Result<()> {
+        let waiting = self.waiting();
+        let mut all = waiting.descriptors.iter();
+        all.try_for_each(|fd| poller.add(fd, token, Interest::READ))
+    }
+
+    /// Give the devices up: those that were made go.
+    pub(crate) fn give_up(&self) {
+        self.waiting().descriptors.clear();
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -109,11 +119,12 @@ impl Tunnels {
     /// # Errors
     /// Why it does not leave.
     pub(crate) fn send(&self, packet: &[u8]) -> io::Result<()> {
-        let device = self.devices.first();
+        let waiting = self.waiting();
+        let device = waiting.descriptors.first();
         let device = device.ok_or(io::Error::from(io::ErrorKind::NotFound))?;
         let mut packet = packet.to_vec();
         ip::raise_ttl(&mut packet);
-        rustix::io::write(&device.fd, &packet)?;
+        rustix::io::write(device, &packet)?;
         Ok(())
     }
 
@@ -122,8 +133,10 @@ impl Tunnels {
         if !ip::raise_ttl(packet) {
             waiting.counters.ttl_lowered += 1;
         }
-        let device = self.devices.iter().find(|d| d.hook.number() == queue);
-        let written = device.map(|d| rustix::io::write(&d.fd, packet));
+        let mut devices = self.devices.iter();
+        let at = devices.position(|d| d.hook.number() == queue);
+        let device = at.and_then(|at| waiting.descriptors.get(at));
+        let written = device.map(|fd| rustix::io::write(fd, packet));
         if let Some(Err(e)) = written {
             waiting.counters.unwritten += 1;
             tracing::debug!("the kernel did not take a packet back: {e}");
@@ -136,24 +149,6 @@ impl Waiting {
         if self.spare.len() < SPARE {
             self.spare.push(octets);
         }
-    }
-}
-
-/// What the user can do about a device that cannot be opened.
-fn hint(error: &io::Error, own: bool) -> &'static str {
-    match error.raw_os_error() {
-        Some(libc::EBUSY) => ": another program has it; one `wifu core` per network namespace",
-        Some(libc::EPERM | libc::EACCES) if own => {
-            ": it is not there, or not yours (`ip tuntap add dev DEVICE mode tun user YOU`, as root)"
-        }
-        Some(libc::EPERM | libc::EACCES) => {
-            ": CAP_NET_ADMIN is needed (root), or devices that belong to you (--tun)"
-        }
-        Some(libc::EINVAL) => ": it is there, and no TUN device without packet information",
-        Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => {
-            ": the kernel has no TUN devices here (`modprobe tun`; in a container --device /dev/net/tun)"
-        }
-        _ => "",
     }
 }
 
@@ -206,10 +201,10 @@ impl Inbox {
         if self.handlers.as_ref().is_some_and(replaced) {
             return Ok(Look::Empty);
         }
-        let count = tunnels.devices.len();
+        let count = waiting.descriptors.len();
         for i in 0..count {
-            let device = &tunnels.devices[(self.first + i) % count];
-            while self.tickets.len() < BATCH && self.take(device, &mut waiting)? {}
+            let at = (self.first + i) % count;
+            while self.tickets.len() < BATCH && self.take(at, &mut waiting)? {}
         }
         self.first = (self.first + 1) % count.max(1);
         match self.tickets.len() {
@@ -218,10 +213,10 @@ impl Inbox {
         }
     }
 
-    /// Take one packet; gives whether there was one.
-    fn take(&mut self, device: &Tunnel, waiting: &mut Waiting) -> io::Result<bool> {
+    /// Take one packet of a device; gives whether there was one.
+    fn take(&mut self, device: usize, waiting: &mut Waiting) -> io::Result<bool> {
         let at = self.tickets.len();
-        match self.batch.read_into(&device.fd, at) {
+        match self.batch.read_into(&waiting.descriptors[device], at) {
             Ok(()) => {}
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
             Err(e) if e.kind() == io::ErrorKind::Interrupted => return Ok(true),
@@ -232,7 +227,7 @@ impl Inbox {
             waiting.counters.not_ipv4 += 1;
             return Ok(true);
         }
-        let queue = device.hook.number();
+        let queue = self.tunnels.devices[device].hook.number();
         let came = &mut waiting.came[usize::from(queue)];
         *came += 1;
         let id = *came as u32;

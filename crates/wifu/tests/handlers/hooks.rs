@@ -455,7 +455,7 @@ fn garbage_on_a_monitor_is_counted_and_an_interface_without_radiotap_refused() {
 }
 
 /// Three megabytes by the kernel's TCP from a to b; how many segments a sent more than once.
-fn kernel_transfer(w: &World) -> u64 {
+pub fn kernel_transfer(w: &World) -> u64 {
     let retransmitted = || {
         let read = || std::fs::read_to_string("/proc/thread-self/net/snmp").expect("counters");
         let all = w.a.run(read).expect("namespace");

@@ -5,4 +5,5 @@
 mod common;
 mod delay;
 mod hooks;
+mod tun;
 mod world;
