@@ -64,8 +64,8 @@ pub fn lower_ttl(packet: &mut [u8], ttl: u8) {
     }
 }
 
-/// Give an IPv4 packet one more hop to live, and bring the checksum along. Gives false if it has the
-/// most already, or is none.
+/// Give an IPv4 packet one more hop to live, and bring the checksum along. Gives false if it has
+/// the most already, or is none.
 pub fn raise_ttl(packet: &mut [u8]) -> bool {
     if header(packet).is_none() || packet[8] == u8::MAX {
         return false;
@@ -92,6 +92,29 @@ pub fn repair(packet: &mut [u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hop_more_to_live_keeps_the_checksum_right() {
+        // Of headers whose checksums are everywhere, also where the subtraction borrows.
+        for n in 0..=u8::MAX {
+            let mut packet = vec![0; 20];
+            (packet[0], packet[8], packet[9], packet[15]) = (0x45, n, 6, n.wrapping_mul(37));
+            repair(&mut packet);
+            let before = packet.clone();
+            let raised = raise_ttl(&mut packet);
+            assert_eq!(raised, n < u8::MAX, "{n}");
+            assert_eq!(packet[8], n.saturating_add(1));
+            if raised {
+                assert_eq!(Sum::default().add(&packet).finish(), 0, "{n}");
+                lower_ttl(&mut packet, n);
+                assert_eq!(packet[8], n);
+                assert_eq!(Sum::default().add(&packet).finish(), 0, "{n}");
+            } else {
+                assert_eq!(packet, before);
+            }
+        }
+        assert!(!raise_ttl(&mut [0x45; 10]));
+    }
     use wifu_wire::IpInfo;
     use wifu_wire::ipv4::{emit, parse};
 

@@ -2,8 +2,8 @@
 //!
 //! Ours is what says so: state files under [`RUN`], namespaces named `wifu-...`
 //! whose loopback carries our tag, interfaces whose alias is our tag, daemon directories named by
-//! the number of a namespace, rules whose comment is our tag, rules of policy routing with our protocol
-//! number. What a living process owns stays,
+//! the number of a namespace, rules whose comment is our tag, rules of policy routing with our
+//! protocol number. What a living process owns stays,
 //! unless everything is asked for.
 
 use crate::core::{routes, rules};

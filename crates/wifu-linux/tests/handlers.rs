@@ -860,18 +860,22 @@ fn what_a_handler_sends_to_a_neighbour_or_to_all_arrives_or_is_counted() {
     if !privileged() {
         return;
     }
-    let w = World::new("near");
-    let b = LinkTo::Neighbour(station_of_b(&w));
     let nowhere = Neighbour::new(9999, [2; 6]).expect("a device");
     let nowhere = LinkTo::Neighbour(nowhere);
-    let routes = LinkTo::Route;
     for tun in [false, true] {
-        for (to, came, lost) in [
-            (b, 40, 0),
-            (LinkTo::All, 40, 0),
-            (nowhere, 20, 20),
-            (routes, 40, 0),
+        for (near, to, came, lost) in [
+            (true, LinkTo::Route, 40, 0),
+            (false, LinkTo::All, 40, 0),
+            (false, nowhere, 20, 20),
+            (false, LinkTo::Route, 40, 0),
         ] {
+            // Whoever forks meanwhile keeps port and device for a moment.
+            let w = World::new("near");
+            let to = if near {
+                LinkTo::Neighbour(station_of_b(&w))
+            } else {
+                to
+            };
             let (count, report) = doubled(&w, to, tun, |_| {});
             assert_eq!(count, came, "{tun} {to:?}: {report:?}");
             let twice = &report.handlers.handlers[0];
@@ -909,7 +913,9 @@ fn handlers_at_postrouting_are_asked_about_what_goes_to_a_neighbour() {
         report.handlers.hooks["postrouting"].packets, 20,
         "{report:?}"
     );
-    // Held there, they leave later; and what holds has no room for some in vain.
+    // Held there, they leave later.
+    let w = World::new("asked2");
+    let b = LinkTo::Neighbour(station_of_b(&w));
     let (came, report) = doubled(&w, b, false, |chain| hold(chain, Span(3_000_000)));
     assert_eq!(came, 40, "{report:?}");
     // The packet at both hooks, its copy at the second.
@@ -922,9 +928,10 @@ fn by_tun_packets_pass_or_stop_when_a_handler_fails() {
     if !privileged() {
         return;
     }
-    let w = World::new("tunfail");
     for full in [Full::Open, Full::Closed] {
         for (panics, state) in [(true, "panicked"), (false, "stalled")] {
+            // Whoever forks meanwhile keeps the device for a moment.
+            let w = World::new("tunfail");
             let bad = chain(move |n, _| {
                 assert!(n < 10 || !panics, "the handler is broken on purpose");
                 if n == 10 {
@@ -948,9 +955,10 @@ fn by_tun_what_still_waits_at_the_end_passes_or_is_dropped_and_is_counted() {
     if !privileged() {
         return;
     }
-    let w = World::new("tunend");
-    let receiver = roomy(&w);
     for full in [Full::Open, Full::Closed] {
+        // Whoever forks meanwhile keeps the device for a moment.
+        let w = World::new("tunend");
+        let receiver = roomy(&w);
         let slow = chain(|_, _| {
             std::thread::sleep(8 * MILLISECOND);
             Verdict::Accept

@@ -44,8 +44,8 @@ pub struct CoreArgs {
     /// By TUN devices, only packets to this network; may be given twice [default: to wherever]
     #[arg(long, value_name = "NETWORK", value_parser = network)]
     to: Vec<String>,
-    /// Use a TUN device that is there, for a hook; may be given twice. Whoever made it leads packets
-    /// to it
+    /// Use a TUN device that is there, for a hook; may be given twice. Whoever made it leads
+    /// packets to it
     #[arg(long, value_name = "HOOK=DEVICE", value_parser = own_device)]
     tun: Vec<(Hook, String)>,
     /// While a queue is full, and after a handler failed: `open` lets packets pass, `closed` drops

@@ -192,8 +192,8 @@ pub fn steps(hooks: Hooks, settings: &Settings, needs: Needs) -> Vec<String> {
 }
 
 impl Interception {
-    /// Open queues or TUN devices for `hooks`, in the calling thread's network namespace. Packets come once rules
-    /// or routes send them.
+    /// Open queues or TUN devices for `hooks`, in the calling thread's network namespace. Packets
+    /// come once rules or routes send them.
     ///
     /// # Errors
     /// Without CAP_NET_ADMIN, or CAP_NET_RAW where that is needed; if another program has a queue.
@@ -270,8 +270,8 @@ impl Interception {
         self.poller.catch_signals(&all)
     }
 
-    /// Run the handlers until asked to end. Then what leads packets to us goes, and what waits is judged after that,
-    /// for a moment: what waits still passes without handlers, or is dropped.
+    /// Run the handlers until asked to end. Then what leads packets to us goes, and what waits is
+    /// judged after that, for a moment: what waits still passes without handlers, or is dropped.
     ///
     /// # Errors
     /// If the queues' socket or a TUN device fails.

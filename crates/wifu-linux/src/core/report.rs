@@ -154,7 +154,7 @@ pub struct Report {
     /// What handlers did, as of their last packet.
     #[serde(flatten)]
     pub handlers: Snapshot,
-    /// By name of the hook. Of TUN devices: `waiting` for a verdict, `dropped_full`, `packets` read.
+    /// By name of the hook. Of TUN devices: `waiting` for a verdict, `dropped_full` and `packets`.
     pub kernel: BTreeMap<&'static str, KernelQueue>,
     /// What is known of TUN devices alone, if packets come by these.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,5 @@
-//! What leads packets to our TUN devices: rules and tables of policy routing. Rules carry a protocol
-//! number that says whose they are; tables empty themselves when a device goes.
+//! What leads packets to our TUN devices: rules and tables of policy routing. Rules carry a
+//! protocol number that says whose they are; what leads to a device goes with it.
 //!
 //! A packet that comes from one of our devices meets none of the rules, so it goes on as if they
 //! were not there.
@@ -58,8 +58,8 @@ struct Plan {
 }
 
 impl Routes {
-    /// Lead what `selectors` say to the devices, which are there. In a dry run, that is only written
-    /// down. To devices that the user named, somebody else leads packets.
+    /// Lead what `selectors` say to the devices, which are there. In a dry run, that is only
+    /// written down. To devices that the user named, somebody else leads packets.
     ///
     /// # Errors
     /// If a step is refused; what was done before is undone.

@@ -1,5 +1,5 @@
-//! What handlers send: along the kernel's routes by a raw socket, or by a TUN device if packets come
-//! by these; to a neighbour or to all who hear by a packet socket, past the kernel's IP layer.
+//! What handlers send: along the kernel's routes by a raw socket, or by a TUN device if packets
+//! come by these; to a neighbour or to all who hear by a packet socket, past the kernel's IP layer.
 //!
 //! What goes by the raw socket passes the kernel's hooks `output` and `postrouting`, and if rules
 //! send it to our queues there, it comes back. Its mark says that it is ours and which handler sent

@@ -544,11 +544,11 @@ fn what_tun_devices_cannot_serve_is_refused_by_name() {
 }
 
 #[test]
-fn a_datagram_socket_that_reads_finds_what_came_by_the_device() {
+fn the_source_address_is_what_the_routes_say_without_us() {
     if !privileged() {
         return;
     }
-    // The right source, on a host with two addresses, is what the routes say without us.
+    // A host with two addresses, and a route that says which.
     let mut w = World::new("tunsource");
     let lab = w.lab.as_mut().expect("lab");
     let more = [
