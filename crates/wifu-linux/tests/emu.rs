@@ -1,4 +1,5 @@
-//! What an emulation that cannot start leaves behind. Needs root; namespaces of its own.
+//! What an emulation tells by files, and leaves behind when it cannot start. Needs root; namespaces
+//! of its own.
 
 mod common;
 
@@ -6,7 +7,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use common::privileged;
-use wifu_linux::emu::{Config, Emulation, Overhear, Routing, socket_path};
+use wifu_linux::emu::{Config, Emulation, Order, Overhear, Reply, Routing, socket_path};
 use wifu_radio::topology::{Topology, resolve};
 use wifu_wire::Rng;
 
@@ -87,4 +88,53 @@ fn an_emulation_that_cannot_be_controlled_ends() {
         std::thread::sleep(Duration::from_millis(10));
     }
     assert_eq!(radios(), 0);
+}
+
+#[test]
+fn how_busy_the_medium_is_stands_in_a_file_until_it_is_quiet() {
+    if !privileged() {
+        return;
+    }
+    let _alone = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    let emulation = Emulation::start(config("busy")).expect("emulation");
+    let [a, b] = [0, 1].map(|i| emulation.hosts()[i].clone());
+    let file = emulation.export().join(&b.name).join("busy");
+    // Thousandths, written as millionths.
+    let share = || {
+        let text = std::fs::read_to_string(&file).expect("file");
+        text.lines()
+            .next()
+            .map(|l| l.parse::<f64>().expect("a number") / 1e6)
+    };
+    let within = |what: &str, holds: &dyn Fn(f64) -> bool| {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !share().is_some_and(holds) {
+            assert!(Instant::now() < deadline, "{what}: {:?}", share());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    within("nothing was sent", &|s| s == 0.0);
+    let mut ping = a.namespace.command("ping").expect("namespace");
+    let to = b.address.to_string();
+    let ping = ping.args(["-q", "-i", "0.002", "-s", "1400", "-w", "30", &to]);
+    let mut ping = ping
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("ping");
+    // From the limit on from which a node is not idle (Behaviour 7.4).
+    within("pings", &|s| s > 0.05);
+    // Both are of the last tenth of a second.
+    let mut apart = Vec::new();
+    for _ in 0..100 {
+        let Ok(Reply::Nodes(nodes)) = emulation.control().ask(Order::Nodes) else {
+            panic!("no answer");
+        };
+        apart.push((nodes[1].busy - share().expect("a share")).abs());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    apart.sort_by(f64::total_cmp);
+    assert!(apart[50] < 0.1, "{apart:?}");
+    ping.kill().expect("ping");
+    ping.wait().expect("ping");
+    within("nothing is sent", &|s| s == 0.0);
 }

@@ -18,7 +18,9 @@ const NEW_OWNER: &str = ".owner";
 /// Where the map is pinned.
 pub(super) const PIN: &str = "pin";
 /// All files that we make.
-const NAMES: [&str; 7] = ["Da", "sample", ".Da", ".sample", PIN, OWNER, NEW_OWNER];
+const NAMES: [&str; 8] = [
+    "Da", "sample", ".Da", ".sample", "busy", PIN, OWNER, NEW_OWNER,
+];
 
 /// A directory that nobody but us and root may write. What was seen there is still the same when
 /// something is done with it, whatever becomes of the path. It is no symbolic link itself; those

@@ -33,6 +33,9 @@ const BATCH: usize = 16;
 const MOST_DISCARDED: usize = 10_000;
 /// Events of the radio handled before orders are looked at, however late they are.
 const MOST_EVENTS: usize = 10_000;
+/// How often it is told how busy the medium is, in model time: ten times in the time that the share
+/// is of.
+const SURVEY: Span = Span(10_000_000);
 
 /// A node's TAP device.
 struct Tap {
@@ -97,6 +100,8 @@ pub(crate) struct Engine {
     counts: Counts,
     /// Model time of the last event or frame.
     now: Time,
+    /// When it is told next how busy the medium is; never while it is quiet, and told so.
+    survey_at: Time,
 }
 
 /// Whether a descriptor can be read.
@@ -151,6 +156,7 @@ impl Engine {
             events: Lateness::default(),
             counts: Counts::default(),
             now: Time::ZERO,
+            survey_at: Time::NEVER,
         })
     }
 
@@ -160,6 +166,7 @@ impl Engine {
         self.grant_all();
         while !self.shared.stop.load(Ordering::Relaxed) {
             self.catch_up();
+            self.survey();
             while let Ok((order, reply)) = self.orders.try_recv() {
                 let answer = self.obey(order);
                 // Whoever asked may have lost patience.
@@ -170,7 +177,10 @@ impl Engine {
             }
             let deadline = match self.spin {
                 true => Time::ZERO,
-                false => self.clock.wall(self.radio.poll_timeout()),
+                false => {
+                    let due = self.radio.poll_timeout().min(self.survey_at);
+                    self.clock.wall(due)
+                }
             };
             self.poller.wait(deadline, 0, &mut ready)?;
             for event in &ready {
@@ -195,9 +205,28 @@ impl Engine {
             self.now = self.now.max(due);
             self.radio.handle_timeout(self.now);
             self.tell();
+            if self.survey_at == Time::NEVER {
+                self.survey_at = self.now + SURVEY;
+            }
         }
         // Hopelessly late: what is new enters the past that the model has reached.
         self.now
+    }
+
+    /// Tell how busy each node finds the medium, if it is time to.
+    fn survey(&mut self) {
+        if self.now < self.survey_at {
+            return;
+        }
+        let mut quiet = true;
+        for (node, told) in self.shared.nodes.iter().enumerate() {
+            told.set_busy(self.radio.link(node as u16).busy.unwrap_or(0.0));
+            quiet &= told.busy() == 0;
+        }
+        self.survey_at = match quiet {
+            true => Time::NEVER,
+            false => self.now + SURVEY,
+        };
     }
 
     /// What the model says happened.

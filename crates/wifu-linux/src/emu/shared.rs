@@ -15,6 +15,8 @@ pub(crate) struct NodeShared {
     /// Average and last sample of the driver's delay, microseconds.
     delay: AtomicU64,
     sample: AtomicU64,
+    /// Share of the last tenth of a second in which the medium was busy, in thousandths.
+    busy: AtomicU64,
     /// Frames that did not fit into the TAP's ring.
     pub dropped: AtomicU64,
 }
@@ -38,6 +40,7 @@ impl Shared {
             monitored: AtomicBool::new(false),
             delay: AtomicU64::new(NONE),
             sample: AtomicU64::new(NONE),
+            busy: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
         };
         Shared {
@@ -82,6 +85,17 @@ impl NodeShared {
     pub fn set_delay(&self, delay: u64, sample: u64) {
         self.delay.store(delay, Ordering::Relaxed);
         self.sample.store(sample, Ordering::Relaxed);
+    }
+
+    /// How busy the medium was, 0 to 1. Files follow: thousandths are enough.
+    pub fn set_busy(&self, share: f32) {
+        self.busy
+            .store((share * 1e3).round() as u64, Ordering::Relaxed);
+    }
+
+    /// The same, in millionths.
+    pub fn busy(&self) -> u64 {
+        self.busy.load(Ordering::Relaxed) * 1000
     }
 
     /// As before the first sample; the files keep what they say until there is one.

@@ -19,15 +19,36 @@ const HOST: u32 = 20;
 
 /// What is read and written for one node, kept open.
 struct Watched {
-    /// The files `Da` and `sample` with the driver's delay.
-    export: [File; 2],
-    written: Option<(u64, u64)>,
-    lengths: [usize; 2],
+    /// The files `Da` and `sample` with the driver's delay, and `busy`.
+    export: [Number; 3],
     /// `/proc/net/packet` and `/proc/net/dev` of its namespace.
     packet: File,
     devices: File,
     /// Number of its monitor there.
     monitor: u32,
+}
+
+/// A file that holds a number.
+struct Number {
+    file: File,
+    written: Option<u64>,
+    length: usize,
+}
+
+impl Number {
+    fn write(&mut self, value: u64) {
+        if self.written == Some(value) {
+            return;
+        }
+        let text = format!("{value}\n");
+        // Whoever reads in between sees the new line first. A full disk stops exports
+        // only, and the next change tries again.
+        let written = self.file.write_all_at(text.as_bytes(), 0);
+        if written.is_ok() && text.len() < self.length {
+            let _ = self.file.set_len(text.len() as u64);
+        }
+        (self.written, self.length) = (Some(value), text.len());
+    }
 }
 
 pub(crate) struct Watch {
@@ -46,7 +67,7 @@ struct Ticks {
 }
 
 impl Watch {
-    /// Open everything: `Da` and `sample` in a folder of each node's name below `directory`, unless
+    /// Open everything: `Da`, `sample` and `busy` in a folder of each node's name below `directory`, unless
     /// somebody else has files of these names there.
     pub fn new(
         directory: &Path,
@@ -57,15 +78,19 @@ impl Watch {
         let open = |(name, namespace): &(String, Namespace)| {
             let folder = directory.join(name);
             let claimed = crate::delay::Dir::claim(&folder)?;
-            let file = |name: &str| claimed.fresh(name);
+            let file = |name: &str| {
+                claimed.fresh(name).map(|file| Number {
+                    file,
+                    written: None,
+                    length: 0,
+                })
+            };
             let inside = |name: &str| {
                 let path = format!("/proc/thread-self/net/{name}");
                 namespace.run(|| File::open(path)).flatten()
             };
             Ok(Watched {
-                export: [file("Da")?, file("sample")?],
-                written: None,
-                lengths: [0; 2],
+                export: [file("Da")?, file("sample")?, file("busy")?],
                 packet: inside("packet")?,
                 devices: inside("dev")?,
                 monitor: namespace.run(|| number(super::net::MONITOR)).flatten()?,
@@ -113,22 +138,12 @@ impl Watch {
 
     fn export(&mut self) {
         for (node, told) in self.nodes.iter_mut().zip(&self.shared.nodes) {
-            let now = told.delay();
-            let (Some((delay, sample)), true) = (now, now != node.written) else {
-                continue;
-            };
-            for (i, value) in [delay, sample].into_iter().enumerate() {
-                let text = format!("{value}\n");
-                let file = &node.export[i];
-                // Whoever reads in between sees the new line first. A full disk stops exports
-                // only, and the next change tries again.
-                let written = file.write_all_at(text.as_bytes(), 0);
-                if written.is_ok() && text.len() < node.lengths[i] {
-                    let _ = file.set_len(text.len() as u64);
-                }
-                node.lengths[i] = text.len();
+            let [average, last, busy] = &mut node.export;
+            if let Some((delay, sample)) = told.delay() {
+                average.write(delay);
+                last.write(sample);
             }
-            node.written = now;
+            busy.write(told.busy());
         }
     }
 
