@@ -5,11 +5,13 @@
 //! policy allows it, and applications are woken once per batch.
 
 use crate::front::{Context, Front, is_front_token};
-use crate::hop::{Hop, is_hop_token, served};
+use crate::hop::{Hop, Sources, is_hop_token, served};
 use crate::names::Names;
 use crate::net::{IN, Net, OUT};
 use crate::poller::{Event, Poller};
-pub use crate::settings::{CarrierConfig, DaemonConfig, DaemonError, Kind};
+pub use crate::settings::{
+    CarrierConfig, DaemonConfig, DaemonError, DelayDir, FactsConfig, Kind,
+};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
 use std::io;
@@ -63,8 +65,11 @@ impl Daemon {
     pub fn open(config: DaemonConfig) -> Result<Daemon, DaemonError> {
         let mut poller = Poller::new(config.coalesce)?;
         poller.catch_signals(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])?;
-        let monitor = config.monitor.as_deref();
-        let served = served(&config.registry, &config.serve, monitor.is_some())?;
+        let sources = Sources::open(&config.facts, !config.serve.is_empty())?;
+        let served = served(&config.registry, &config.serve, &sources)?;
+        if !served.is_empty() {
+            sources.log();
+        }
         let relayed = numbers_of(&served, |_| true);
         // What lanes have acknowledged nobody else would forward.
         let guarded = numbers_of(&served, |p| p.ends.lane.is_some());
@@ -75,7 +80,7 @@ impl Daemon {
             config.endpoint,
             &config.registry,
             &served,
-            monitor,
+            sources,
             net.mtu(),
         )?;
         tracing::info!("carriers: {}", net.described());
@@ -214,6 +219,7 @@ impl Daemon {
             "packets": self.hop.counters(),
             "lanes": self.hop.lanes(),
             "monitor": self.hop.monitor(),
+            "wifi": self.hop.wifi(),
             "handlers": self.hop.handlers(),
             "poller": self.poller.counters(),
             "faults": self.net.faulted(OUT),

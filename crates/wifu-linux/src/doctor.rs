@@ -1,13 +1,16 @@
 //! What this host offers of what we need: one probe each, with what it is for and the remedy.
 
 use crate::carrier::{Carrier, open_raw_socket};
+use crate::neighbours::Neighbours;
 use crate::raw::RawConfig;
 use crate::steps::output_of;
 use crate::sys;
 use crate::udp::{self, Offload};
+use crate::wifi::Wifi;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 use serde::Serialize;
 use std::fmt::Write as _;
+use std::io;
 
 /// The answer to one probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -102,7 +105,7 @@ impl Diagnosis {
     }
 }
 
-const PROBES: [Probe; 19] = [
+const PROBES: [Probe; 21] = [
     Probe {
         name: "kernel",
         needed_for: "precise timers (epoll_pwait2, Linux 5.11)",
@@ -192,6 +195,13 @@ const PROBES: [Probe; 19] = [
         },
     },
     Probe {
+        name: "wifi",
+        needed_for: "rate, signal, power and busy time of a radio, told by its driver (wifu daemon \
+                     --serve)",
+        fix: "nothing, on a host without Wi-Fi; else load the driver of its radio",
+        run: wifi,
+    },
+    Probe {
         name: "abstract-sockets",
         needed_for: "applications' sockets",
         fix: "use a kernel with CONFIG_UNIX",
@@ -256,6 +266,25 @@ fn kernel() -> Answer {
         found(release)
     } else {
         missing(release)
+    }
+}
+
+/// What the drivers of Wi-Fi here tell. A host need not have any.
+fn wifi() -> Answer {
+    let radios = || {
+        let mut neighbours = Neighbours::open()?;
+        let names = neighbours.ethernets()?;
+        let interfaces: Vec<i32> = names.keys().copied().collect();
+        let name = |i: i32| names.get(&i).map_or(String::new(), |e| e.name.clone());
+        Ok(Wifi::open(&interfaces)?.map(|wifi| wifi.describe(name)))
+    };
+    match radios() {
+        Ok(Some(told)) => found(told),
+        Ok(None) => (Status::Limited, String::from("no interface here is Wi-Fi")),
+        Err(e) => {
+            let e: io::Error = e;
+            (Status::Limited, e.to_string())
+        }
     }
 }
 

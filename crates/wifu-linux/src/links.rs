@@ -103,9 +103,14 @@ impl Links {
         self.queues.iter().any(|q| q.outbox.room() > 0)
     }
 
+    /// Whether an interface has a queue here.
+    pub(crate) fn has(&self, interface: i32) -> bool {
+        self.queues.iter().any(|q| q.interface == interface)
+    }
+
     /// Whether a station is on one of these links.
     pub(crate) fn is_linked(&self, station: LinkAddress) -> bool {
-        self.queues.iter().any(|q| q.interface == station.interface)
+        self.has(station.interface)
     }
 
     /// Queue a whole packet for a station; false without room.

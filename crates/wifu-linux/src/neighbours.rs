@@ -6,13 +6,11 @@
 //! them. The first packet after each renewal also goes that way, so that the kernel keeps
 //! confirming the neighbour as it would without us.
 
-use crate::ring::open_netlink;
+use crate::netlink::{Attributes, Netlink, attribute};
 use crate::sys::LinkAddress;
 use core::net::Ipv4Addr;
-use rustix::net::{RecvFlags, SendFlags};
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::OwnedFd;
 use wifu_wire::units::{Span, Time};
 
 /// How long an answer holds.
@@ -22,14 +20,11 @@ const RETRY: Span = Span(10_000_000);
 /// Destinations remembered; beyond it everything is asked afresh.
 const REMEMBERED: usize = 4096;
 
-/// linux/rtnetlink.h, linux/neighbour.h and linux/netlink.h; the names are the kernel's.
-const NLM_F_REQUEST: u16 = 1;
-const NLM_F_DUMP: u16 = 0x300;
-const NLMSG_ERROR: u16 = 2;
-const NLMSG_DONE: u16 = 3;
+/// linux/rtnetlink.h and linux/neighbour.h; the names are the kernel's.
 const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
 const ARPHRD_ETHER: u16 = 1;
+const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
 const RTM_NEWADDR: u16 = 20;
 const RTM_GETADDR: u16 = 22;
@@ -59,6 +54,15 @@ pub struct Way {
     pub station: Option<LinkAddress>,
 }
 
+/// An interface whose frames have Ethernet headers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ethernet {
+    /// Its name.
+    pub name: String,
+    /// The longest packet, octets.
+    pub mtu: u32,
+}
+
 #[derive(Clone, Copy)]
 struct Entry {
     link: Option<LinkAddress>,
@@ -67,11 +71,10 @@ struct Entry {
 
 /// The next hops of destinations.
 pub struct Neighbours {
-    netlink: OwnedFd,
+    netlink: Netlink,
     entries: BTreeMap<Ipv4Addr, Entry>,
     /// The last one asked for, which is nearly always the next one too.
     last: Option<(Ipv4Addr, Entry)>,
-    sequence: u32,
 }
 
 impl Neighbours {
@@ -81,10 +84,9 @@ impl Neighbours {
     /// What `socket` says.
     pub fn open() -> io::Result<Neighbours> {
         Ok(Neighbours {
-            netlink: open_netlink()?,
+            netlink: Netlink::route()?,
             entries: BTreeMap::new(),
             last: None,
-            sequence: 0,
         })
     }
 
@@ -123,7 +125,10 @@ impl Neighbours {
         let mut body = vec![AF_INET, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         attribute(&mut body, RTA_DST, &dst.octets());
         let mut reply = [0u8; 4096];
-        let Some(answer) = self.request(RTM_GETROUTE, RTM_NEWROUTE, &body, &mut reply)? else {
+        let Some(answer) = self
+            .netlink
+            .request(RTM_GETROUTE, RTM_NEWROUTE, &body, &mut reply)?
+        else {
             return Ok(None);
         };
         // Local, broadcast and multicast destinations have no station.
@@ -153,7 +158,10 @@ impl Neighbours {
         body.extend(interface.to_ne_bytes());
         body.extend([0; 4]);
         attribute(&mut body, NDA_DST, &hop.octets());
-        let Some(answer) = self.request(RTM_GETNEIGH, RTM_NEWNEIGH, &body, &mut reply)? else {
+        let Some(answer) = self
+            .netlink
+            .request(RTM_GETNEIGH, RTM_NEWNEIGH, &body, &mut reply)?
+        else {
             return Ok(Some(unresolved));
         };
         if answer.len() < 12 || u16::from_ne_bytes([answer[8], answer[9]]) & NUD_USABLE == 0 {
@@ -175,7 +183,7 @@ impl Neighbours {
     pub fn local_addresses(&mut self) -> io::Result<Vec<(i32, Ipv4Addr)>> {
         let mut found = Vec::new();
         // struct ifaddrmsg: family, prefix length, flags, scope, index.
-        self.dump(
+        self.netlink.dump(
             RTM_GETADDR,
             RTM_NEWADDR,
             &[AF_INET, 0, 0, 0, 0, 0, 0, 0],
@@ -189,111 +197,29 @@ impl Neighbours {
         Ok(found)
     }
 
-    /// The indices of this namespace's Ethernet interfaces, and their MTUs, octets.
+    /// This namespace's Ethernet interfaces, by index.
     ///
     /// # Errors
     /// What the route socket says.
-    pub fn ethernets(&mut self) -> io::Result<BTreeMap<i32, u32>> {
+    pub fn ethernets(&mut self) -> io::Result<BTreeMap<i32, Ethernet>> {
         let mut found = BTreeMap::new();
         // struct ifinfomsg: family, padding, type of hardware, index, flags, change.
-        self.dump(RTM_GETLINK, RTM_NEWLINK, &[0; 16], |body| {
-            if u16::from_ne_bytes([body[2], body[3]]) == ARPHRD_ETHER {
-                let mtu = Attributes(&body[16..]).find(|(kind, _)| *kind == IFLA_MTU);
-                let mtu = mtu.and_then(|(_, value)| <[u8; 4]>::try_from(value).ok());
-                found.insert(index_at(body, 4), mtu.map_or(u32::MAX, u32::from_ne_bytes));
-            }
-        })?;
+        self.netlink
+            .dump(RTM_GETLINK, RTM_NEWLINK, &[0; 16], |body| {
+                if u16::from_ne_bytes([body[2], body[3]]) == ARPHRD_ETHER {
+                    let of = |wanted| Attributes(&body[16..]).find(|(kind, _)| *kind == wanted);
+                    let mtu = of(IFLA_MTU).and_then(|(_, value)| <[u8; 4]>::try_from(value).ok());
+                    let mtu = mtu.map_or(u32::MAX, u32::from_ne_bytes);
+                    let name = of(IFLA_IFNAME).map_or(&[][..], |(_, value)| value);
+                    let name = String::from_utf8_lossy(name.strip_suffix(&[0]).unwrap_or(name));
+                    let name = name.into_owned();
+                    found.insert(index_at(body, 4), Ethernet { name, mtu });
+                }
+            })?;
         Ok(found)
-    }
-
-    /// Ask for all objects of a kind; `each` gets the body of every answer.
-    fn dump(
-        &mut self,
-        kind: u16,
-        wanted: u16,
-        body: &[u8],
-        mut each: impl FnMut(&[u8]),
-    ) -> io::Result<()> {
-        self.send(kind, NLM_F_REQUEST | NLM_F_DUMP, body)?;
-        let mut buffer = vec![0u8; 64 << 10];
-        loop {
-            let (n, _) = rustix::net::recv(&self.netlink, &mut *buffer, RecvFlags::empty())?;
-            let mut rest = &buffer[..n];
-            while rest.len() >= 16 {
-                let length = u32::from_ne_bytes([rest[0], rest[1], rest[2], rest[3]]) as usize;
-                if !(16..=rest.len()).contains(&length) {
-                    return Err(io::ErrorKind::InvalidData.into());
-                }
-                match u16::from_ne_bytes([rest[4], rest[5]]) {
-                    NLMSG_DONE => return Ok(()),
-                    NLMSG_ERROR => return Err(io::ErrorKind::Other.into()),
-                    kind if kind == wanted && length >= 16 + body.len() => {
-                        each(&rest[16..length]);
-                    }
-                    _ => {}
-                }
-                rest = rest.get(length.next_multiple_of(4)..).unwrap_or(&[]);
-            }
-        }
-    }
-
-    /// One request and its answer's body; `None` if the kernel answers with an error.
-    fn request<'a>(
-        &mut self,
-        kind: u16,
-        wanted: u16,
-        body: &[u8],
-        reply: &'a mut [u8],
-    ) -> io::Result<Option<&'a [u8]>> {
-        self.send(kind, NLM_F_REQUEST, body)?;
-        // The kernel answers such requests before `send` returns.
-        let (n, _) = rustix::net::recv(&self.netlink, &mut *reply, RecvFlags::DONTWAIT)?;
-        let reply = &reply[..n];
-        if n < 16 || u16::from_ne_bytes([reply[4], reply[5]]) != wanted {
-            return Ok(None);
-        }
-        let length = u32::from_ne_bytes([reply[0], reply[1], reply[2], reply[3]]) as usize;
-        Ok(reply.get(16..length.min(n)))
-    }
-
-    fn send(&mut self, kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
-        self.sequence = self.sequence.wrapping_add(1);
-        let mut message = Vec::with_capacity(16 + body.len());
-        message.extend((16 + body.len() as u32).to_ne_bytes());
-        message.extend(kind.to_ne_bytes());
-        message.extend(flags.to_ne_bytes());
-        message.extend(self.sequence.to_ne_bytes());
-        message.extend(0u32.to_ne_bytes());
-        message.extend(body);
-        rustix::net::send(&self.netlink, &message, SendFlags::empty())?;
-        Ok(())
     }
 }
 
 fn index_at(body: &[u8], at: usize) -> i32 {
     i32::from_ne_bytes([body[at], body[at + 1], body[at + 2], body[at + 3]])
-}
-
-/// Append an attribute to a netlink message.
-pub(crate) fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
-    body.extend(((4 + value.len()) as u16).to_ne_bytes());
-    body.extend(kind.to_ne_bytes());
-    body.extend_from_slice(value);
-    body.resize(body.len().next_multiple_of(4), 0);
-}
-
-/// The attributes of a netlink message, as (kind, value).
-pub(crate) struct Attributes<'a>(pub &'a [u8]);
-
-impl<'a> Iterator for Attributes<'a> {
-    type Item = (u16, &'a [u8]);
-
-    fn next(&mut self) -> Option<(u16, &'a [u8])> {
-        let head = self.0.get(..4)?;
-        let length = usize::from(u16::from_ne_bytes([head[0], head[1]]));
-        let kind = u16::from_ne_bytes([head[2], head[3]]);
-        let value = self.0.get(4..length)?;
-        self.0 = self.0.get(length.next_multiple_of(4)..).unwrap_or(&[]);
-        Some((kind, value))
-    }
 }

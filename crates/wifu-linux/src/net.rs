@@ -243,13 +243,20 @@ impl Net {
         links || self.room() > 0
     }
 
-    /// Packets that leave by an interface and that are taken now; without one the kernel takes
-    /// them, or not.
+    /// Whether an interface has a queue of its own.
+    pub(crate) fn has_link(&self, interface: i32) -> bool {
+        self.links
+            .as_ref()
+            .is_some_and(|links| links.has(interface))
+    }
+
+    /// Packets that leave by an interface and that are taken now; without one, or where it has no
+    /// queue of its own, the kernel takes them, or not.
     pub(crate) fn link_room(&self, interface: Option<i32>) -> u32 {
         let links = self.links.as_ref();
         match (links, interface) {
             _ if self.faults[OUT].is_some() => self.room(),
-            (Some(links), Some(interface)) => links.room(interface),
+            (Some(links), Some(interface)) if links.has(interface) => links.room(interface),
             _ => BATCH as u32,
         }
     }

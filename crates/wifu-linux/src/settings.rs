@@ -7,6 +7,7 @@ use crate::poller::Coalesce;
 use crate::raw::KeepOff;
 use crate::steps::StepError;
 use crate::tun::TunConfig;
+use core::str::FromStr;
 use std::io;
 use std::path::PathBuf;
 use wifu_engine::{ConfigError, EndpointConfig};
@@ -70,9 +71,49 @@ pub struct DaemonConfig {
     /// Compositions whose hop halves run here, for this host's connections and for those that it
     /// relays.
     pub serve: Vec<String>,
-    /// A monitor interface beside the radio, by name: it shows the served compositions what is
-    /// overheard, with what signal and rate frames came, and what became of those that left.
+    /// Where served compositions have facts from that the kernel's routes and neighbours do not
+    /// tell.
+    pub facts: FactsConfig,
+}
+
+/// Who tells the compositions that a daemon serves more than the kernel's routes and neighbours do.
+#[derive(Clone, Debug, Default)]
+pub struct FactsConfig {
+    /// A monitor interface beside the radio, by name: it shows what is overheard, with what signal
+    /// and rate frames came, and what became of those that left.
     pub monitor: Option<String>,
+    /// Interfaces, by name, that hear frames for other stations, without signal and rate.
+    pub overhear: Vec<String>,
+    /// Where drivers' delays are. A device of which none is named is looked for where `wifu delay`
+    /// writes unless told otherwise.
+    pub delays: Vec<DelayDir>,
+}
+
+/// A directory with the files in which a driver tells its delay (Behaviour 7.3).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DelayDir {
+    /// Of which device, by name; none: of every device that has no other.
+    pub device: Option<String>,
+    /// Where `Da` and `sample` are.
+    pub dir: PathBuf,
+}
+
+impl FromStr for DelayDir {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<DelayDir, String> {
+        let (device, dir) = match text.split_once('=') {
+            Some((device, dir)) if !device.contains('/') => (Some(device.to_owned()), dir),
+            _ => (None, text),
+        };
+        if dir.is_empty() || device.as_deref() == Some("") {
+            return Err(String::from(
+                "write DIR or DEVICE=DIR, such as wlan0=/run/wifu/delay/wlan0",
+            ));
+        }
+        let dir = PathBuf::from(dir);
+        Ok(DelayDir { device, dir })
+    }
 }
 
 /// Why a daemon did not start or ended. What the system said is the source, and not repeated.

@@ -15,6 +15,14 @@ pub enum Teller {
     Live,
     /// A monitor interface of such a daemon.
     LiveMonitor,
+    /// An interface in promiscuous mode, of such a daemon.
+    LiveEar,
+    /// Drivers of Wi-Fi, by nl80211, to such a daemon.
+    LiveWifi,
+    /// A driver's files, which such a daemon reads.
+    LiveFiles,
+    /// An emulated radio, to the daemon of its host.
+    Emulated,
     /// `wifu core`, to its handlers.
     Core,
     /// A monitor interface of `wifu core`, to its handlers.
@@ -23,14 +31,37 @@ pub enum Teller {
     DriverFiles,
 }
 
+/// What is known of radios in the simulator.
+const RADIOS: &[Fact] = &[
+    Fact::NextHop,
+    Fact::RouteHops,
+    Fact::SiteRate,
+    Fact::Sense,
+    Fact::Rssi,
+    Fact::FrameRate,
+    Fact::Transmitter,
+    Fact::Overheard,
+    Fact::Status,
+    Fact::LinkDelay,
+    Fact::LinkQueued,
+    Fact::LinkRoom,
+    Fact::LinkDone,
+    Fact::LinkBusy,
+    Fact::LinkRate,
+];
+
 impl Teller {
     /// All, in the order of the table's columns.
-    pub const ALL: [Teller; 8] = [
+    pub const ALL: [Teller; 12] = [
         Teller::Radios,
         Teller::Wires,
         Teller::Mock,
         Teller::Live,
         Teller::LiveMonitor,
+        Teller::LiveEar,
+        Teller::LiveWifi,
+        Teller::LiveFiles,
+        Teller::Emulated,
         Teller::Core,
         Teller::Monitor,
         Teller::DriverFiles,
@@ -44,6 +75,10 @@ impl Teller {
             Teller::Mock => "`wifu mock`",
             Teller::Live => "`wifu daemon --serve`",
             Teller::LiveMonitor => "`wifu daemon --monitor`",
+            Teller::LiveEar => "`wifu daemon --overhear`",
+            Teller::LiveWifi => "`wifu daemon --serve` on Wi-Fi",
+            Teller::LiveFiles => "`wifu daemon --delay-dir`",
+            Teller::Emulated => "`wifu emu --serve`",
             Teller::Core => "`wifu core`",
             Teller::Monitor => "`wifu core --monitor`",
             Teller::DriverFiles => "`wifu core --delay-dir`",
@@ -58,27 +93,11 @@ impl Teller {
     /// The facts that it tells, as far as their reader can read them. Facts of a way are known
     /// while there is a route, those of a frame when it came over the link, averages from the
     /// first sample on. A wire has a rate unless it is unlimited, and what is overheard is told
-    /// where radios are `promiscuous`. Plans of radios have received powers: nobody knows the
-    /// transmit power.
+    /// where radios are `promiscuous`. Plans of radios have received powers: only
+    /// drivers of Wi-Fi know the transmit power.
     pub const fn tells(self) -> &'static [Fact] {
         match self {
-            Teller::Radios => &[
-                Fact::NextHop,
-                Fact::RouteHops,
-                Fact::SiteRate,
-                Fact::Sense,
-                Fact::Rssi,
-                Fact::FrameRate,
-                Fact::Transmitter,
-                Fact::Overheard,
-                Fact::Status,
-                Fact::LinkDelay,
-                Fact::LinkQueued,
-                Fact::LinkRoom,
-                Fact::LinkDone,
-                Fact::LinkBusy,
-                Fact::LinkRate,
-            ],
+            Teller::Radios => RADIOS,
             Teller::Wires => &[
                 Fact::NextHop,
                 Fact::RouteHops,
@@ -117,7 +136,18 @@ impl Teller {
                 Fact::LinkDone,
                 Fact::LinkRate,
             ],
-            Teller::DriverFiles => &[Fact::LinkDelay, Fact::LinkDone],
+            Teller::LiveEar => &[Fact::Overheard],
+            // Of the last frame from its station. Not every driver knows power and busy time.
+            Teller::LiveWifi => &[
+                Fact::SiteRate,
+                Fact::TxPower,
+                Fact::Rssi,
+                Fact::FrameRate,
+                Fact::LinkBusy,
+                Fact::LinkRate,
+            ],
+            Teller::LiveFiles | Teller::DriverFiles => &[Fact::LinkDelay, Fact::LinkDone],
+            Teller::Emulated => &[Fact::LinkBusy],
         }
     }
 }

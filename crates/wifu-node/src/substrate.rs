@@ -29,12 +29,24 @@ impl Substrate {
     ];
 
     /// Who may tell facts there: a scenario of the simulator may have one kind of link only, and a
-    /// daemon no monitor interface.
+    /// daemon no monitor interface, no Wi-Fi and no driver's files.
     pub const fn tellers(self) -> &'static [Teller] {
         match self {
             Substrate::Sim => &[Teller::Radios, Teller::Wires],
             Substrate::Mock => &[Teller::Mock],
-            Substrate::Emu | Substrate::Live => &[Teller::Live, Teller::LiveMonitor],
+            Substrate::Emu => &[
+                Teller::Live,
+                Teller::LiveMonitor,
+                Teller::LiveFiles,
+                Teller::Emulated,
+            ],
+            Substrate::Live => &[
+                Teller::Live,
+                Teller::LiveMonitor,
+                Teller::LiveEar,
+                Teller::LiveWifi,
+                Teller::LiveFiles,
+            ],
         }
     }
 

@@ -293,7 +293,7 @@ fn what_is_required_and_not_told_is_refused_before_the_first_packet() {
         said(&rated, "sensitive", "").unwrap(),
         "flow[0].protocol: own.watch: sensitive requires frame.rssi_dbm (received signal \
          strength), which is not known in this scenario, which has no radios; it is in `wifu sim` \
-         with radios, `wifu daemon --monitor`"
+         with radios, `wifu daemon --monitor`, `wifu daemon --serve` on Wi-Fi"
     );
     // A wire without a limit, which only plans have, has no rate.
     assert_eq!(said(&rated, "quick", ""), None);

@@ -12,7 +12,7 @@ use core::net::Ipv4Addr;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use wifu_engine::EndpointConfig;
 use wifu_linux::clean::{Options as CleanOptions, clean as remove};
-use wifu_linux::daemon::{CarrierConfig, Daemon, DaemonConfig};
+use wifu_linux::daemon::{CarrierConfig, Daemon, DaemonConfig, DelayDir, FactsConfig};
 use wifu_linux::faults::FaultConfig;
 use wifu_linux::front::FrontConfig;
 use wifu_linux::poller::Coalesce;
@@ -100,6 +100,20 @@ pub struct DaemonArgs {
     /// and rate of frames, and what became of those that left
     #[arg(long, value_name = "DEVICE", requires = "serve")]
     monitor: Option<String>,
+    /// --serve: an interface that hears frames for other stations without a monitor beside it, and
+    /// without signal and rate; repeat for more
+    #[arg(
+        long,
+        value_name = "DEVICE",
+        requires = "serve",
+        conflicts_with = "monitor"
+    )]
+    overhear: Vec<String>,
+    /// --serve: where the driver of a device tells its delay, as `wifu delay` says; without DEVICE
+    /// of all; repeat for more [default: /run/wifu/delay/DEVICE, of each device by which others are
+    /// reached]
+    #[arg(long, value_name = "[DEVICE=]DIR", requires = "serve")]
+    delay_dir: Vec<DelayDir>,
     /// --serve: how the kernel is kept from forwarding the same packets [default: tcx, or rule
     /// before Linux 6.6]
     #[arg(long, value_name = "HOW", value_enum, requires = "serve")]
@@ -261,7 +275,11 @@ fn serve(
         },
         registry: registry.clone(),
         serve: args.serve.clone(),
-        monitor: args.monitor.clone(),
+        facts: FactsConfig {
+            monitor: args.monitor.clone(),
+            overhear: args.overhear.clone(),
+            delays: args.delay_dir.clone(),
+        },
     };
     // There is one for each connection, and the usual 1024 are soon gone.
     allow_descriptors(None);

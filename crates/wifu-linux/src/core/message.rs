@@ -1,6 +1,6 @@
 //! The messages of NFQUEUE, as octets (linux/netfilter/nfnetlink_queue.h).
 
-use crate::neighbours::attribute;
+use crate::netlink::attribute;
 use wifu_wire::Neighbour;
 
 /// Octets of a netlink header and of netfilter's own after it.

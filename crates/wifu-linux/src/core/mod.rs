@@ -9,7 +9,7 @@ mod account;
 pub mod by;
 pub mod config;
 mod copies;
-mod ear;
+pub(crate) mod ear;
 mod error;
 pub(crate) mod facts;
 mod fallback;

@@ -75,14 +75,18 @@ impl Account {
     /// A packet is let go at a hook; whether a report is waited for.
     pub(crate) fn let_go(&mut self, packet: &[u8], gone: Gone) -> bool {
         let leaves = matches!(gone.hook, Hook::Output | Hook::Forward | Hook::Postrouting);
-        let elsewhere = !self.radios.is_empty() && !self.radios.contains(&gone.device);
         match hash_of(packet) {
-            Some(hash) if leaves && !elsewhere => {
+            Some(hash) if leaves && self.shows(gone.device) => {
                 self.pending.add(hash, gone);
                 true
             }
             _ => false,
         }
+    }
+
+    /// Whether frames by this interface are those of the monitor's radio, as far as is known.
+    pub(crate) fn shows(&self, device: u32) -> bool {
+        self.radios.is_empty() || self.radios.contains(&device)
     }
 
     /// The tickets of packets for whose report nobody waits any longer.

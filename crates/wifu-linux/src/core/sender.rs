@@ -8,7 +8,7 @@
 
 use super::gate::Gate;
 use super::tunnel::Tunnels;
-use crate::neighbours::Neighbours;
+use crate::neighbours::{Ethernet, Neighbours};
 use crate::poller::Poller;
 use crate::ring::open_link_sender;
 use crate::sys::{LinkAddress, SendBatch, Target};
@@ -140,8 +140,8 @@ struct Links {
     socket: OwnedFd,
     neighbours: Neighbours,
     one: SendBatch,
-    /// MTU of each Ethernet, octets, and which of them have an address, as of `looked`.
-    ethernets: BTreeMap<i32, u32>,
+    /// The Ethernets, and which interfaces have an address, as of `looked`.
+    ethernets: BTreeMap<i32, Ethernet>,
     ours: BTreeSet<i32>,
     looked: Option<Time>,
 }
@@ -197,8 +197,8 @@ impl Links {
     }
 
     fn put(&mut self, packet: &[u8], to: LinkAddress) -> Result<(), &'static str> {
-        let mtu = self.ethernets.get(&to.interface).ok_or(NO_LINK)?;
-        if packet.len() > *mtu as usize {
+        let mtu = self.ethernets.get(&to.interface).ok_or(NO_LINK)?.mtu;
+        if packet.len() > mtu as usize {
             return Err(TOO_LONG);
         }
         self.one.buffer(0)[..packet.len()].copy_from_slice(packet);

@@ -75,7 +75,7 @@ impl Worker {
         let here = Driver::new(
             settings.node,
             settings.delay_dir.clone(),
-            settings.first_delay,
+            Some(settings.first_delay),
         );
         Worker {
             chain,

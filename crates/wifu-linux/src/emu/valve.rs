@@ -11,7 +11,7 @@
 
 use super::credit::Credit;
 use super::net::DEVICE;
-use crate::neighbours::{Attributes, attribute};
+use crate::netlink::{Attributes, attribute};
 use crate::netns::Namespace;
 use crate::poller::Waker;
 use crate::ring::open_netlink;

@@ -19,7 +19,7 @@ const HEARD: usize = 256;
 const FRAGMENT: u16 = 0x3FFF;
 /// D0 until the driver has reported (Behaviour 7.4): a cycle at 24 Mb/s, as `first_delay` of
 /// `wifu core`.
-const FIRST: Span = Span(681_500);
+pub(super) const FIRST: Span = Span(681_500);
 
 /// What the monitor told.
 pub(crate) enum Told {
@@ -47,7 +47,7 @@ impl Air {
     pub(crate) fn open(device: &str, numbers: Vec<u8>) -> io::Result<Air> {
         Ok(Air {
             monitor: Monitor::open(device)?,
-            driver: Driver::new(0, None, FIRST),
+            driver: Driver::new(0, None, Some(FIRST)),
             numbers,
             heard: VecDeque::with_capacity(HEARD),
         })
@@ -118,9 +118,13 @@ impl Air {
         self.heard.remove(at).map(|(_, facts)| facts)
     }
 
-    /// What the driver's reports say of the link.
-    pub(crate) fn link(&self) -> LinkFacts {
-        self.driver.link()
+    /// What the driver's reports say of the link by an interface: nothing if that is not the
+    /// radio's.
+    pub(crate) fn link(&self, interface: i32) -> Option<LinkFacts> {
+        let shown = |device| self.monitor.account.shows(device);
+        u32::try_from(interface)
+            .is_ok_and(shown)
+            .then(|| self.driver.link())
     }
 
     pub(crate) fn counters(&mut self) -> MonitorCounters {
@@ -135,7 +139,7 @@ impl AsFd for Air {
 }
 
 /// Whether this is a whole packet of one of these protocols.
-fn is_whole(packet: &[u8], numbers: &[u8]) -> bool {
+pub(super) fn is_whole(packet: &[u8], numbers: &[u8]) -> bool {
     let fragment = |p: &[u8]| u16::from_be_bytes([p[6], p[7]]) & FRAGMENT != 0;
     wifu_core::ip::header(packet).is_some() && numbers.contains(&packet[9]) && !fragment(packet)
 }

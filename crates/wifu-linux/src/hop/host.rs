@@ -2,27 +2,28 @@
 
 use super::air::{Air, Told};
 use super::icmp::{Errors, QUOTED, Refused};
-use super::{Came, Here, HopCounters, Known, Store};
+use super::{Came, Drivers, Ears, Here, HopCounters, Known, Store};
 use crate::carrier;
 use crate::changes::Changes;
 use crate::core::report::MonitorCounters;
 use crate::net::{Arrival, Net};
 use crate::poller::{Event, Interest, Poller};
 use crate::raw::check_number;
-use crate::settings::DaemonError;
+use crate::settings::{DaemonError, FactsConfig};
+use core::net::Ipv4Addr;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 use wifu_core::{Chain, Ground, Verbs, ip};
 use wifu_engine::descriptor::UNSERVED;
-use wifu_engine::{Blueprint, Endpoint, EndpointConfig, Ticket};
+use wifu_engine::{Blueprint, Endpoint, EndpointConfig, Fact, Ticket};
 use wifu_node::facts::told;
 use wifu_node::{
     Catalog, LaneCounters, Lanes, LanesConfig, Node, Protocol, Registry, Substrate, Teller,
     tell_apart,
 };
-use wifu_wire::{FrameFacts, Neighbour, Rng, Time};
+use wifu_wire::{FrameFacts, Neighbour, Rng, Span, Time};
 
 /// The node of a host: its end, and what runs for those compositions that are served.
 pub(crate) struct Hop {
@@ -35,6 +36,14 @@ pub(crate) struct Hop {
     changed: bool,
     /// What a monitor interface shows, if there is one.
     air: Option<Air>,
+    ears: Ears,
+    drivers: Drivers,
+    /// Peers of whose ways the end is still to be told anew.
+    renewing: Vec<Ipv4Addr>,
+    /// When the kernel's tables were last read.
+    renewed: Time,
+    /// Interfaces that came too late to be served, as was said.
+    late: BTreeSet<i32>,
     told: Vec<Told>,
     counters: HopCounters,
     errors: Errors,
@@ -47,18 +56,17 @@ pub(crate) struct Hop {
 }
 
 impl Hop {
-    /// A node that serves these, with a monitor interface by name.
+    /// A node that serves these.
     ///
     /// # Errors
-    /// A handler that cannot act here, what the monitor says, or what the route socket says.
+    /// A handler that cannot act here, or what the monitor says.
     pub(crate) fn open(
         endpoint: EndpointConfig,
         registry: &Registry,
         served: &[Arc<Protocol>],
-        monitor: Option<&str>,
+        sources: Sources,
         mtu: usize,
     ) -> Result<Hop, DaemonError> {
-        let told = told(tellers(monitor.is_some()));
         // Several may have one hop half in common.
         let halves = tell_apart(served).map_err(DaemonError::Serve)?;
         let rng = Rng::new(endpoint.seed).split("node");
@@ -80,7 +88,7 @@ impl Hop {
         let ground = Ground {
             kinds: registry.kinds(),
             can: Verbs::ALL,
-            told: &told,
+            told: &sources.told,
         };
         let mut chain = Chain::new();
         for protocol in &halves {
@@ -96,20 +104,20 @@ impl Hop {
         node.set_end(end);
         let heard = |f: fn(&Blueprint) -> bool| served.iter().any(|p| f(&p.ends));
         node.listen(heard(Blueprint::overhears), heard(|b| b.hears("status")));
-        let numbers = served.iter().map(|p| p.ends.number).collect();
-        let air = monitor.map(|device| {
-            let silent = |e| DaemonError::Serve(format!("--monitor {device}: {e}"));
-            Air::open(device, numbers).map_err(silent)
-        });
-        // Before the tables are read: what changes from here on is told.
-        let changes = Changes::open()?;
+        let numbers: Vec<u8> = served.iter().map(|p| p.ends.number).collect();
+        let (air, ears) = sources.listen(numbers)?;
         Ok(Hop {
             node,
             store: Store::new(mtu),
-            known: RefCell::new(Known::open()?),
-            changes,
+            known: RefCell::new(sources.known),
+            changes: sources.changes,
             changed: false,
-            air: air.transpose()?,
+            air,
+            ears,
+            drivers: sources.drivers,
+            renewing: Vec::new(),
+            renewed: Time::ZERO,
+            late: BTreeSet::new(),
             told: Vec::new(),
             counters: HopCounters::default(),
             errors: Errors::new(),
@@ -130,7 +138,7 @@ impl Hop {
         if let Some(air) = &self.air {
             poller.add(air, TOKEN + AIR, Interest::READ)?;
         }
-        Ok(())
+        self.ears.attach(poller, TOKEN + EARS)
     }
 
     /// The poller saw a descriptor of the node's ready. What the monitor shows is taken with what
@@ -147,19 +155,50 @@ impl Hop {
         !self.serves
     }
 
-    /// Learn what changed in the kernel's tables: end and lanes are told of their ways anew.
+    /// Learn what changed in the kernel's tables: end and lanes are told of their ways anew. Many
+    /// ways are asked for a few at a time: packets come in between.
     pub(crate) fn look(&mut self, now: Time, net: &mut Net) {
-        if !core::mem::take(&mut self.changed) {
-            return;
+        self.changed |= self.drivers.has_news();
+        if self.changed && now >= self.renewed + SELDOM {
+            self.changed = false;
+            self.renewed = now;
+            self.known.get_mut().renew();
+            let names = self.known.get_mut().names();
+            self.drivers.know(&names);
+            for (interface, name) in &names {
+                if !net.has_link(*interface) && self.late.insert(*interface) {
+                    tracing::warn!(
+                        "{name} came later: what comes by it for others the kernel forwards, until \
+                         the daemon is started again"
+                    );
+                }
+            }
+            let peers: BTreeSet<Ipv4Addr> = {
+                let end = self.end();
+                let conns = end.conns().filter_map(|id| end.conn(id));
+                conns.map(|conn| *conn.tuple().remote.ip()).collect()
+            };
+            self.renewing = self.known.get_mut().told(|peer| peers.contains(peer));
+            let (node, mut here) = self.at(now, net);
+            node.reroute(&mut here);
         }
-        self.known.get_mut().renew();
-        for peer in self.known.get_mut().told() {
-            if let Some(route) = self.known.get_mut().news(peer, now) {
+        for _ in 0..RENEWALS {
+            let Some(peer) = self.renewing.pop() else {
+                return;
+            };
+            if let Some(route) = self.known.get_mut().news(peer, now, &self.drivers) {
                 self.end_mut().set_route(now, peer, route);
             }
         }
-        let (node, mut here) = self.at(now, net);
-        node.reroute(&mut here);
+    }
+
+    /// When it looks again by itself.
+    fn looks_at(&self, now: Time) -> Time {
+        match (self.renewing.is_empty(), self.changed) {
+            (false, _) => now,
+            (true, true) => self.renewed + SELDOM,
+            (true, false) => Time::NEVER,
+        }
     }
 
     /// Indices of the interfaces by which it reaches others.
@@ -186,6 +225,7 @@ impl Hop {
             net,
             counters: &mut self.counters,
             air: self.air.as_mut(),
+            drivers: &self.drivers,
             errors: &mut self.errors,
         };
         (&mut self.node, here)
@@ -251,6 +291,7 @@ impl Hop {
         if let Some(air) = &mut self.air {
             air.listen(now, &mut self.store, &mut self.told);
         }
+        self.ears.listen(&mut self.store, &mut self.told);
         let mut told = core::mem::take(&mut self.told);
         for told in told.drain(..) {
             let (node, mut here) = self.at(now, net);
@@ -273,7 +314,7 @@ impl Hop {
             let shown = shown.and_then(|air| air.signal(self.store.octets(ticket)));
             let facts = FrameFacts {
                 transmitter,
-                ..shown.unwrap_or(FrameFacts::NONE)
+                ..shown.unwrap_or_else(|| self.drivers.frame(transmitter))
             };
             let (node, mut here) = self.at(now, net);
             node.arrive(&mut here, ticket, facts);
@@ -287,8 +328,9 @@ impl Hop {
         if self.is_passed() {
             return self.end().poll_timeout();
         }
+        let looks_at = self.looks_at(now);
         let (node, mut here) = self.at(now, net);
-        node.poll_timeout(&mut here)
+        node.poll_timeout(&mut here).min(looks_at)
     }
 
     /// What is due.
@@ -317,6 +359,11 @@ impl Hop {
     /// What the monitor showed, if there is one.
     pub(crate) fn monitor(&mut self) -> Option<MonitorCounters> {
         self.air.as_mut().map(Air::counters)
+    }
+
+    /// What drivers of Wi-Fi told last, if there are any.
+    pub(crate) fn wifi(&self) -> Option<serde_json::Value> {
+        self.drivers.account(&self.known.borrow().names())
     }
 
     /// What lanes did, if there are any.
@@ -350,20 +397,81 @@ const AT_ONCE: usize = 8;
 const TOKEN: u64 = 0x2000 << 48;
 const CHANGES: u64 = 0;
 const AIR: u64 = 1;
+/// The first of those of interfaces that are listened on.
+const EARS: u64 = 2;
+/// Ways that are asked for anew before anything else gets its turn.
+const RENEWALS: usize = 16;
+/// Time between two readings of the kernel's tables.
+const SELDOM: Span = Span(10_000_000);
 
 /// Whether an event of the poller is the node's.
 pub(crate) fn is_hop_token(token: u64) -> bool {
     token >> 48 == TOKEN >> 48
 }
 
-/// Where that is, for people.
-const PLACE: &str = "`wifu daemon` without `--monitor`";
+/// What a daemon's node knows of its host, and who else tells it facts.
+pub(crate) struct Sources {
+    changes: Changes,
+    known: Known,
+    monitor: Option<String>,
+    overhear: Vec<String>,
+    drivers: Drivers,
+    /// Facts that are told here.
+    told: Vec<Fact>,
+}
 
-/// Who tells facts at the node of a daemon that serves.
-pub(crate) fn tellers(monitor: bool) -> &'static [Teller] {
-    match monitor {
-        true => &[Teller::Live, Teller::LiveMonitor],
-        false => &[Teller::Live],
+impl Sources {
+    /// Of this thread's network namespace; drivers are asked if somebody is served.
+    ///
+    /// # Errors
+    /// What the route socket says, and a device that is named and not there.
+    pub(crate) fn open(config: &FactsConfig, serves: bool) -> Result<Sources, DaemonError> {
+        // Before the tables are read: what changes from here on is told.
+        let changes = Changes::open()?;
+        let known = Known::open()?;
+        let names = serves.then(|| known.names()).unwrap_or_default();
+        let absent = |e| DaemonError::Serve(format!("--delay-dir: {e}"));
+        let drivers = Drivers::open(config, &names).map_err(absent)?;
+        let mut tellers = vec![Teller::Live];
+        tellers.extend(config.monitor.as_ref().map(|_| Teller::LiveMonitor));
+        tellers.extend(config.overhear.first().map(|_| Teller::LiveEar));
+        let mut told = told(&tellers);
+        told.extend(drivers.told());
+        Ok(Sources {
+            changes,
+            known,
+            monitor: config.monitor.clone(),
+            overhear: config.overhear.clone(),
+            drivers,
+            told,
+        })
+    }
+
+    /// Listen on its monitor and on what else overhears, to packets of these protocols.
+    ///
+    /// # Errors
+    /// An interface that cannot be listened on.
+    fn listen(&self, numbers: Vec<u8>) -> Result<(Option<Air>, Ears), DaemonError> {
+        let ears = Ears::open(&self.overhear, numbers.clone());
+        let deaf = |(device, e)| DaemonError::Serve(format!("--overhear {device}: {e}"));
+        let air = self.monitor.as_ref().map(|device| {
+            let silent = |e| DaemonError::Serve(format!("--monitor {device}: {e}"));
+            Air::open(device, numbers).map_err(silent)
+        });
+        Ok((air.transpose()?, ears.map_err(deaf)?))
+    }
+
+    /// Where that is, for people.
+    fn place(&self) -> &'static str {
+        match self.monitor {
+            None => "`wifu daemon` without `--monitor`",
+            Some(_) => "`wifu daemon` with what it was given",
+        }
+    }
+
+    /// Say in the log what drivers tell.
+    pub(crate) fn log(&self) {
+        tracing::info!("drivers: {}", self.drivers.describe(&self.known.names()));
     }
 }
 
@@ -371,13 +479,14 @@ pub(crate) fn tellers(monitor: bool) -> &'static [Teller] {
 pub(crate) fn served(
     registry: &Registry,
     names: &[String],
-    monitor: bool,
+    sources: &Sources,
 ) -> Result<Vec<Arc<Protocol>>, DaemonError> {
+    let overhears = sources.monitor.is_some() || !sources.overhear.is_empty();
     let mut served = Vec::new();
     for name in names {
         let protocol = registry.resolve_on(name, Substrate::Live)?;
-        protocol.informed(PLACE, &told(tellers(monitor)))?;
-        if !monitor && !protocol.has_hops() && protocol.informed("", &[]).is_ok() {
+        protocol.informed(sources.place(), &sources.told)?;
+        if !overhears && !protocol.has_hops() && protocol.informed("", &[]).is_ok() {
             let name = &protocol.ends.name;
             return Err(DaemonError::Serve(format!(
                 "{name} brings nothing for nodes on the way: without --monitor its ends need no \

@@ -2,12 +2,16 @@
 //! and carriers as its ways.
 
 mod air;
+mod drivers;
+mod ears;
 mod host;
 mod icmp;
 mod store;
 mod ways;
 
-pub(crate) use host::{Hop, is_hop_token, served};
+use drivers::Drivers;
+use ears::Ears;
+pub(crate) use host::{Hop, Sources, is_hop_token, served};
 use store::{Came, Store};
 use ways::{Here, Known};
 

@@ -2,9 +2,9 @@
 
 use super::air::Air;
 use super::icmp::{Errors, Refused};
-use super::{Came, HopCounters, Store};
+use super::{Came, Drivers, HopCounters, Store};
 use crate::carrier::neighbour;
-use crate::neighbours::{Neighbours, Way};
+use crate::neighbours::{Ethernet, Neighbours, Way};
 use crate::net::{By, Net};
 use crate::sys::LinkAddress;
 use core::net::Ipv4Addr;
@@ -46,8 +46,7 @@ pub(crate) struct Known {
     local: Vec<Ipv4Addr>,
     /// Interfaces with addresses.
     interfaces: Vec<i32>,
-    /// MTUs of Ethernet interfaces, octets.
-    mtus: BTreeMap<i32, u32>,
+    ethernets: BTreeMap<i32, Ethernet>,
     /// What the end was told of the ways of its connections.
     told: BTreeMap<Ipv4Addr, RouteFacts>,
 }
@@ -64,7 +63,7 @@ impl Known {
             stations: BTreeMap::new(),
             local: Vec::new(),
             interfaces: Vec::new(),
-            mtus: BTreeMap::new(),
+            ethernets: BTreeMap::new(),
             told: BTreeMap::new(),
         };
         known.interfaces = known.look()?;
@@ -73,8 +72,8 @@ impl Known {
 
     /// Learn this host's addresses; gives the interfaces that have any.
     fn look(&mut self) -> io::Result<Vec<i32>> {
-        self.mtus = self.neighbours.ethernets()?;
-        let ethernets = &self.mtus;
+        self.ethernets = self.neighbours.ethernets()?;
+        let ethernets = &self.ethernets;
         let addresses = self.neighbours.local_addresses()?;
         let on_links = addresses.iter().filter(|(i, _)| ethernets.contains_key(i));
         let mut interfaces: Vec<i32> = on_links.clone().map(|(i, _)| *i).collect();
@@ -89,36 +88,50 @@ impl Known {
     /// Something changed in the kernel's tables: it is asked again.
     pub(crate) fn renew(&mut self) {
         self.ways.clear();
-        if let Err(e) = self.look() {
-            tracing::warn!("this host's addresses are not known anew: {e}");
+        match self.look() {
+            Ok(interfaces) => self.interfaces = interfaces,
+            Err(e) => tracing::warn!("this host's addresses are not known anew: {e}"),
         }
     }
 
-    /// Those of whose ways the end was told.
-    pub(crate) fn told(&self) -> Vec<Ipv4Addr> {
+    /// Those of whose ways the end was told. Who is no peer of it any more goes.
+    pub(crate) fn told(&mut self, is_peer: impl Fn(&Ipv4Addr) -> bool) -> Vec<Ipv4Addr> {
+        self.told.retain(|to, _| is_peer(to));
         self.told.keys().copied().collect()
     }
 
     /// What the end has to be told of the way to a peer, unless it knows.
-    pub(crate) fn news(&mut self, to: Ipv4Addr, now: Time) -> Option<RouteFacts> {
-        let route = self.route(to, now).unwrap_or_default();
+    pub(crate) fn news(
+        &mut self,
+        to: Ipv4Addr,
+        now: Time,
+        drivers: &Drivers,
+    ) -> Option<RouteFacts> {
+        let route = self.route(to, now, drivers).unwrap_or_default();
         if self.told.len() >= REMEMBERED {
             self.told.clear();
         }
         (self.told.insert(to, route) != Some(route)).then_some(route)
     }
 
-    fn route(&mut self, to: Ipv4Addr, now: Time) -> Option<RouteFacts> {
+    fn route(&mut self, to: Ipv4Addr, now: Time, drivers: &Drivers) -> Option<RouteFacts> {
         let way = self.way(to, now)?;
-        Some(RouteFacts {
+        let route = RouteFacts {
             next_hop: way.station.and_then(neighbour),
             last_hop: way.hop == to,
             ..RouteFacts::default()
-        })
+        };
+        Some(drivers.complete(route, way.station))
     }
 
     pub(crate) fn interfaces(&self) -> &[i32] {
         &self.interfaces
+    }
+
+    /// Names of the interfaces by which others are reached.
+    pub(crate) fn names(&self) -> BTreeMap<i32, String> {
+        let named = |i: &i32| Some((*i, self.ethernets.get(i)?.name.clone()));
+        self.interfaces.iter().filter_map(named).collect()
     }
 
     fn me(&self) -> Ipv4Addr {
@@ -186,6 +199,7 @@ pub(crate) struct Here<'a> {
     pub(crate) net: &'a mut Net,
     pub(crate) counters: &'a mut HopCounters,
     pub(crate) air: Option<&'a mut Air>,
+    pub(crate) drivers: &'a Drivers,
     pub(crate) errors: &'a mut Errors,
 }
 
@@ -206,7 +220,7 @@ impl Here<'_> {
     /// Whether a packet that is sent on is longer than the link takes by which it would leave: then
     /// it is lost.
     fn is_too_long(&mut self, packet: Ticket, interface: i32) -> bool {
-        let mtu = self.known.borrow().mtus.get(&interface).copied();
+        let mtu = self.known.borrow().ethernets.get(&interface).map(|e| e.mtu);
         let mtu = mtu.filter(|mtu| self.store.octets(packet).len() > *mtu as usize);
         let Some(mtu) = mtu.filter(|_| !self.store.is_own(packet)) else {
             return false;
@@ -257,16 +271,32 @@ impl Ways for Here<'_> {
     }
 
     fn route(&self, to: Ipv4Addr) -> Option<RouteFacts> {
-        self.known.borrow_mut().route(to, self.now)
+        self.known.borrow_mut().route(to, self.now, self.drivers)
     }
 
     fn link(&self, to: Option<Ipv4Addr>) -> LinkFacts {
         let known = &mut *self.known.borrow_mut();
         let way = to.and_then(|to| known.way(to, self.now));
         let room = way.map(|way| self.net.link_room(way.station.map(|s| s.interface)));
+        let first = known.interfaces.first().copied();
+        let Some(interface) = way.map(|way| way.interface).or(first) else {
+            return LinkFacts::default();
+        };
+        let station = way.and_then(|way| way.station);
+        let files = self.drivers.link(interface, station, self.now);
+        let shown = self.air.as_deref().and_then(|air| air.link(interface));
+        let shown = shown.unwrap_or_default();
+        // The driver knows its own delay better: the monitor's has the queue before it as well.
+        let by = if files.delay.is_some() { files } else { shown };
         LinkFacts {
+            delay: by.delay,
+            sample: by.sample,
+            first: shown.first.or(files.first),
+            last_done: files.last_done.max(shown.last_done),
+            busy: files.busy,
+            rate: shown.rate.or(files.rate),
             room,
-            ..self.air.as_deref().map(Air::link).unwrap_or_default()
+            ..shown
         }
     }
 
@@ -314,7 +344,7 @@ impl Ways for Here<'_> {
         self.store.set_len(packet, HEADER + datagram.len);
         let to = datagram.ip.dst;
         if datagram.conn.is_some()
-            && let Some(route) = self.known.borrow_mut().news(to, self.now)
+            && let Some(route) = self.known.borrow_mut().news(to, self.now, self.drivers)
         {
             end.set_route(self.now, to, route);
         }
@@ -483,5 +513,39 @@ impl Ways for Here<'_> {
 
     fn delivered(&mut self, packet: Ticket, _: Reader) {
         self.store.release(packet);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::netns::Lab;
+    use crate::settings::FactsConfig;
+
+    #[test]
+    fn who_is_no_peer_any_more_is_forgotten() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: needs root");
+            return;
+        }
+        let mut lab = Lab::create(&format!("t-known-{}", std::process::id())).unwrap();
+        let ns = lab.node("a").unwrap();
+        let open = || {
+            let drivers = Drivers::open(&FactsConfig::default(), &BTreeMap::new());
+            (Known::open().unwrap(), drivers.unwrap())
+        };
+        let (mut known, drivers) = ns.run(open).unwrap();
+        let peers = [1, 2, 3].map(|i| Ipv4Addr::new(10, 79, 0, i));
+        for peer in peers {
+            assert!(known.news(peer, Time(1), &drivers).is_some(), "{peer}");
+            assert!(
+                known.news(peer, Time(2), &drivers).is_none(),
+                "{peer}, again"
+            );
+        }
+        assert_eq!(known.told(|peer| *peer == peers[1]), [peers[1]]);
+        // Who becomes one again is told of.
+        assert!(known.news(peers[0], Time(3), &drivers).is_some());
+        assert!(known.news(peers[1], Time(3), &drivers).is_none());
     }
 }

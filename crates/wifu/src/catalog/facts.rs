@@ -104,9 +104,10 @@ mod tests {
     #[test]
     fn a_fact_is_listed_with_who_tells_it() {
         let said = "  frame.rssi_dbm     received signal strength: wifu sim with radios, wifu daemon \
-                    --monitor, wifu core --monitor";
+                    --monitor, wifu daemon --serve on Wi-Fi, wifu core --monitor";
         assert_eq!(line(Fact::Rssi), said);
-        assert!(line(Fact::TxPower).ends_with("transmit power: nowhere so far"));
+        let power = "transmit power: wifu daemon --serve on Wi-Fi";
+        assert!(line(Fact::TxPower).ends_with(power));
         assert_eq!(json(Fact::Sense)["told"], json!(["wifu sim with radios"]));
     }
 }

@@ -24,6 +24,8 @@ const COUNTED: &str = "counted: ";
 /// The daemons of an emulation's hosts.
 pub struct Daemons {
     all: Vec<Daemon>,
+    /// Where hosts' drivers tell their delays, by names of the hosts.
+    folder: PathBuf,
     serve: Vec<String>,
     told: Vec<(&'static str, OsString)>,
 }
@@ -36,7 +38,8 @@ struct Daemon {
 }
 
 impl Daemons {
-    /// One on each host, with logs in `folder`/NODE/daemon.log; none if nothing is to be served.
+    /// One on each host, with logs in `folder`/NODE/daemon.log, where drivers tell their delays,
+    /// too; none if nothing is to be served.
     ///
     /// # Errors
     /// One does not start: what it said.
@@ -49,6 +52,7 @@ impl Daemons {
         let hosts = if serve.is_empty() { &[] } else { hosts };
         let mut daemons = Daemons {
             all: Vec::new(),
+            folder: folder.to_owned(),
             serve: serve.to_vec(),
             told: told.to_vec(),
         };
@@ -75,6 +79,9 @@ impl Daemons {
             .with_context(|| format!("creating {}", daemon.log.display()))?;
         let mut command = daemon.host.namespace.command(program)?;
         command.args(["daemon", "--monitor", "mon0", "--ends-with-parent"]);
+        let mut delays = OsString::from("wlan0=");
+        delays.push(self.folder.join(&daemon.host.name));
+        command.arg("--delay-dir").arg(delays);
         for protocol in &self.serve {
             command.arg("--serve").arg(protocol);
         }

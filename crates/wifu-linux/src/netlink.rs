@@ -1,0 +1,151 @@
+//! Requests to the kernel by netlink, and its answers.
+
+use rustix::net::{
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, socket_with,
+};
+use std::io;
+use std::os::fd::OwnedFd;
+
+/// linux/netlink.h; the names are the kernel's.
+const NETLINK_GENERIC: u32 = 16;
+const NLM_F_REQUEST: u16 = 1;
+const NLM_F_DUMP: u16 = 0x300;
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+/// What says that an attribute holds others, or is in network order.
+const NLA_TYPE_MASK: u16 = 0x3FFF;
+/// Octets of a message's header.
+const HEADER: usize = 16;
+
+/// A socket by which the kernel is asked.
+pub(crate) struct Netlink {
+    fd: OwnedFd,
+    sequence: u32,
+}
+
+impl Netlink {
+    /// For routes, links and neighbours of this thread's network namespace.
+    ///
+    /// # Errors
+    /// What `socket` says.
+    pub(crate) fn route() -> io::Result<Netlink> {
+        let fd = crate::ring::open_netlink()?;
+        Ok(Netlink { fd, sequence: 0 })
+    }
+
+    /// For families that have names, of this thread's network namespace.
+    ///
+    /// # Errors
+    /// What `socket` says.
+    pub(crate) fn generic() -> io::Result<Netlink> {
+        let fd = socket_with(
+            AddressFamily::NETLINK,
+            SocketType::RAW,
+            SocketFlags::CLOEXEC,
+            core::num::NonZeroU32::new(NETLINK_GENERIC).map(Protocol::from_raw),
+        )?;
+        Ok(Netlink { fd, sequence: 0 })
+    }
+
+    /// Ask for all objects of a kind; `each` gets the body of every answer, at least as long as
+    /// that of the question.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub(crate) fn dump(
+        &mut self,
+        kind: u16,
+        wanted: u16,
+        body: &[u8],
+        mut each: impl FnMut(&[u8]),
+    ) -> io::Result<()> {
+        self.send(kind, NLM_F_REQUEST | NLM_F_DUMP, body)?;
+        let mut buffer = vec![0u8; 64 << 10];
+        loop {
+            let (n, _) = rustix::net::recv(&self.fd, &mut *buffer, RecvFlags::empty())?;
+            let mut rest = &buffer[..n];
+            while rest.len() >= HEADER {
+                let length = u32::from_ne_bytes([rest[0], rest[1], rest[2], rest[3]]) as usize;
+                if !(HEADER..=rest.len()).contains(&length) {
+                    return Err(io::ErrorKind::InvalidData.into());
+                }
+                match u16::from_ne_bytes([rest[4], rest[5]]) {
+                    NLMSG_DONE => return Ok(()),
+                    NLMSG_ERROR => return Err(error_of(&rest[HEADER..length])),
+                    kind if kind == wanted && length >= HEADER + body.len() => {
+                        each(&rest[HEADER..length]);
+                    }
+                    _ => {}
+                }
+                rest = rest.get(length.next_multiple_of(4)..).unwrap_or(&[]);
+            }
+        }
+    }
+
+    /// One request and its answer's body; `None` if the kernel answers with an error.
+    ///
+    /// # Errors
+    /// What the system calls say.
+    pub(crate) fn request<'a>(
+        &mut self,
+        kind: u16,
+        wanted: u16,
+        body: &[u8],
+        reply: &'a mut [u8],
+    ) -> io::Result<Option<&'a [u8]>> {
+        self.send(kind, NLM_F_REQUEST, body)?;
+        // The kernel answers such requests before `send` returns.
+        let (n, _) = rustix::net::recv(&self.fd, &mut *reply, RecvFlags::DONTWAIT)?;
+        let reply = &reply[..n];
+        if n < HEADER || u16::from_ne_bytes([reply[4], reply[5]]) != wanted {
+            return Ok(None);
+        }
+        let length = u32::from_ne_bytes([reply[0], reply[1], reply[2], reply[3]]) as usize;
+        Ok(reply.get(HEADER..length.min(n)))
+    }
+
+    fn send(&mut self, kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let mut message = Vec::with_capacity(HEADER + body.len());
+        message.extend((HEADER as u32 + body.len() as u32).to_ne_bytes());
+        message.extend(kind.to_ne_bytes());
+        message.extend(flags.to_ne_bytes());
+        message.extend(self.sequence.to_ne_bytes());
+        message.extend(0u32.to_ne_bytes());
+        message.extend(body);
+        rustix::net::send(&self.fd, &message, SendFlags::empty())?;
+        Ok(())
+    }
+}
+
+/// What an answer of the type NLMSG_ERROR says.
+fn error_of(body: &[u8]) -> io::Error {
+    match body.first_chunk() {
+        Some(code) => io::Error::from_raw_os_error(-i32::from_ne_bytes(*code)),
+        None => io::ErrorKind::InvalidData.into(),
+    }
+}
+
+/// Append an attribute to a netlink message.
+pub(crate) fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
+    body.extend(((4 + value.len()) as u16).to_ne_bytes());
+    body.extend(kind.to_ne_bytes());
+    body.extend_from_slice(value);
+    body.resize(body.len().next_multiple_of(4), 0);
+}
+
+/// The attributes of a netlink message, as (kind, value).
+pub(crate) struct Attributes<'a>(pub &'a [u8]);
+
+impl<'a> Iterator for Attributes<'a> {
+    type Item = (u16, &'a [u8]);
+
+    fn next(&mut self) -> Option<(u16, &'a [u8])> {
+        let head = self.0.get(..4)?;
+        let length = usize::from(u16::from_ne_bytes([head[0], head[1]]));
+        let kind = u16::from_ne_bytes([head[2], head[3]]) & NLA_TYPE_MASK;
+        let value = self.0.get(4..length)?;
+        self.0 = self.0.get(length.next_multiple_of(4)..).unwrap_or(&[]);
+        Some((kind, value))
+    }
+}
