@@ -114,6 +114,11 @@ count: ## instructions per packet in the engine, compared with the last that wer
 	@scripts/setup.sh test
 	scripts/count.sh
 
+.PHONY: hwsim
+hwsim: ## what drivers of Wi-Fi tell a daemon, by a real kernel in QEMU (downloads 110 MB)
+	$(CARGO) build --quiet --locked -p wifu -p wifu-preload
+	tools/hwsim.sh out/hwsim $(TARGET_DIR)/debug/wifu
+
 .PHONY: audit
 audit: ## advisories, licences and sources of all dependencies
 	@scripts/setup.sh build audit

@@ -429,7 +429,10 @@ impl Sources {
         // Before the tables are read: what changes from here on is told.
         let changes = Changes::open()?;
         let known = Known::open()?;
-        let names = serves.then(|| known.names()).unwrap_or_default();
+        let names = match serves {
+            true => known.names(),
+            false => BTreeMap::new(),
+        };
         let absent = |e| DaemonError::Serve(format!("--delay-dir: {e}"));
         let drivers = Drivers::open(config, &names).map_err(absent)?;
         let mut tellers = vec![Teller::Live];
