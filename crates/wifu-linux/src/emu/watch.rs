@@ -67,8 +67,8 @@ struct Ticks {
 }
 
 impl Watch {
-    /// Open everything: `Da`, `sample` and `busy` in a folder of each node's name below `directory`, unless
-    /// somebody else has files of these names there.
+    /// Open everything: `Da`, `sample` and `busy` in a folder of each node's name below
+    /// `directory`, unless somebody else has files of these names there.
     pub fn new(
         directory: &Path,
         hosts: &[(String, Namespace)],

@@ -222,8 +222,8 @@ impl Wifi {
         self.of(interface, station, |n| n.rate)
     }
 
-    /// The signal, dBm, and the rate, b/s, of the last frame from a station, a tenth of a second old
-    /// at most.
+    /// The signal, dBm, and the rate, b/s, of the last frame from a station, as it was a tenth of a
+    /// second ago at most.
     pub fn heard(&self, interface: i32, station: Mac) -> (Option<i8>, Option<Rate>) {
         let last = |n: &Neighbour| Some((n.last.signal_dbm, n.last.rx_rate));
         self.of(interface, station, last).unwrap_or_default()
@@ -249,8 +249,8 @@ impl Wifi {
         self.shared.known().1.get(&interface)?.busy
     }
 
-    /// The facts that the drivers tell. Of neighbours that nobody has met so far it is supposed that
-    /// the driver will know them.
+    /// The facts that the drivers tell. Of neighbours that nobody has met so far it is supposed
+    /// that the driver will know them.
     pub fn told(&self) -> Vec<Fact> {
         let known = self.shared.known();
         let mut told = vec![Fact::SiteRate, Fact::LinkRate, Fact::Rssi, Fact::FrameRate];

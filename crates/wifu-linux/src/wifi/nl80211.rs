@@ -224,7 +224,8 @@ fn channel(body: &[u8]) -> Option<Channel> {
 mod tests {
     use super::*;
 
-    /// Answers of Linux 6.12 for a radio of mac80211_hwsim, one in a line, as tools/hwsim.sh has them.
+    /// Answers of Linux 6.12 for a radio of mac80211_hwsim, one in a line, as tools/hwsim.sh has
+    /// them.
     fn answers(hex: &str) -> Vec<Vec<u8>> {
         let octet = |two: &[u8]| {
             let text = core::str::from_utf8(two).expect("hex");
