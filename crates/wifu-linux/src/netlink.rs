@@ -70,6 +70,7 @@ impl Netlink {
                     return Err(io::ErrorKind::InvalidData.into());
                 }
                 match u16::from_ne_bytes([rest[4], rest[5]]) {
+                    _ if !self.is_answer(rest) => {}
                     NLMSG_DONE => return Ok(()),
                     NLMSG_ERROR => return Err(error_of(&rest[HEADER..length])),
                     kind if kind == wanted && length >= HEADER + body.len() => {
@@ -95,13 +96,24 @@ impl Netlink {
     ) -> io::Result<Option<&'a [u8]>> {
         self.send(kind, NLM_F_REQUEST, body)?;
         // The kernel answers such requests before `send` returns.
-        let (n, _) = rustix::net::recv(&self.fd, &mut *reply, RecvFlags::DONTWAIT)?;
+        let n = loop {
+            let (n, _) = rustix::net::recv(&self.fd, &mut *reply, RecvFlags::DONTWAIT)?;
+            if self.is_answer(&reply[..n]) {
+                break n;
+            }
+        };
         let reply = &reply[..n];
         if n < HEADER || u16::from_ne_bytes([reply[4], reply[5]]) != wanted {
             return Ok(None);
         }
         let length = u32::from_ne_bytes([reply[0], reply[1], reply[2], reply[3]]) as usize;
         Ok(reply.get(HEADER..length.min(n)))
+    }
+
+    /// Whether a message answers the last question, and not an earlier one that was given up.
+    fn is_answer(&self, message: &[u8]) -> bool {
+        let number = message.get(8..12).and_then(|octets| octets.try_into().ok());
+        number.map(u32::from_ne_bytes) == Some(self.sequence)
     }
 
     fn send(&mut self, kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {

@@ -360,8 +360,24 @@ fn a_handler_on_kernels_raises_the_word_that_sets_the_rate() {
         return;
     }
     let run = Run::new("rated");
-    let sends = [200_000, 0];
-    let lines = run.peer(4, "rated", sends) + &run.peer(1, "rated", sends) + &run.waits();
+    // Some seconds.
+    let sends = [2_000_000, 0];
+    let file = |name: &str| run.dir.join(name).display().to_string();
+    let ended = format!("grep -q ' s$' {}", run.said(4).display());
+    // The largest delay of the nodes that send, as the emulation tells it.
+    let told = format!(
+        "sh for i in $(seq 600); do {ended} && break; sleep 0.05; \
+         sort -n /run/wifu/emu/{}/n[123]/Da | tail -n 1; done >{} 2>&1 &\n",
+        run.label,
+        file("told")
+    );
+    let watch = format!(
+        "n4 for i in $(seq 30); do {ended} && break; \
+         timeout 1 {CUSTOM} ss --watch --json --interval 0.05; done >{} 2>&1\n",
+        file("collected")
+    );
+    let lines =
+        run.peer(4, "rated", sends) + &run.peer(1, "rated", sends) + &told + &watch + &run.waits();
     let emulated = run.emulate(ROW, "rated", &lines);
     for name in ["n1", "n2", "n3"] {
         let handler = &emulated["daemons"][name]["handlers"][0];
@@ -369,11 +385,32 @@ fn a_handler_on_kernels_raises_the_word_that_sets_the_rate() {
         assert_eq!(handler["name"], "delay-collector");
         // Every data packet and at least one feedback pass.
         assert!(
-            number(handler, "packets") > 200_000 / 1_460,
+            number(handler, "packets") > 2_000_000 / 1_460,
             "{name}: {handler}"
         );
         assert!(number(handler, "changed") > 100, "{name}: {handler}");
     }
+    let read = |name: &str| std::fs::read_to_string(file(name)).expect("a file");
+    let mut told: Vec<f64> = read("told").lines().flat_map(str::parse).collect();
+    // Before the transfer it was that of a few packets of ARP.
+    let before = told.iter().take_while(|us| **us == told[0]).count();
+    told.drain(..before);
+    let collected = |line: &str| {
+        let line: Value = serde_json::from_str(line).ok()?;
+        line["values"]["epoch-feedback.delay_us"].as_f64()
+    };
+    let collected: Vec<f64> = read("collected").lines().filter_map(collected).collect();
+    let [told, collected] = [told, collected].map(median);
+    println!("told {told} us, collected {collected} us");
+    // An idle node reports thrice its delay; what is collected is an average over packets.
+    let ratio = collected / told;
+    assert!((0.3..3.5).contains(&ratio), "{collected} us, not {told} us");
+}
+
+fn median(mut all: Vec<f64>) -> f64 {
+    assert!(all.len() > 5, "{all:?}");
+    all.sort_by(f64::total_cmp);
+    all[all.len() / 2]
 }
 
 #[test]
@@ -405,4 +442,32 @@ fn a_part_reads_the_signal_of_frames_for_its_own_host() {
     let rssi = seen("rssi_dbm").flatten().expect("a signal");
     assert!((-90.0..-20.0).contains(&rssi), "{rssi} dBm");
     assert_eq!(seen(".hops").flatten(), Some(3.0));
+}
+
+/// Its radio, its queues and its kernel's routes are gone for a while; its daemon stays.
+#[test]
+fn a_relay_that_restarts_is_served_on() {
+    if !privileged() {
+        return;
+    }
+    let run = Run::new("restart");
+    let sends = [100, 3_000_000];
+    let lines = run.peer(4, "hop", sends)
+        + &run.peer(1, "hop", sends)
+        + &format!(
+            "sh sleep 1; cat {} >{}\n",
+            run.said(1).display(),
+            run.dir.join("had").display()
+        )
+        + "restart n2 1\n"
+        + &run.waits();
+    let emulated = run.emulate(ROW, "hop", &lines);
+    let had = std::fs::read_to_string(run.dir.join("had")).expect("a file");
+    assert_eq!(had, "", "it was under way");
+    let relay = &emulated["daemons"]["n2"];
+    println!("{}", relay["lanes"]);
+    assert!(
+        number(&relay["lanes"], "taken") > 3_000_000 / 1_460,
+        "{relay}"
+    );
 }

@@ -159,12 +159,18 @@ impl Shared {
         if let Err(e) = crate::privileges::give_up_all() {
             tracing::warn!("the thread that asks Wi-Fi drivers keeps its privileges: {e}");
         }
+        let mut silent = false;
         while !self.over.load(Ordering::Relaxed) {
             std::thread::sleep(PERIOD);
-            if let Err(e) = self.ask(&mut nl80211) {
-                tracing::warn!("Wi-Fi drivers are no longer asked: {e}");
-                self.known().1.clear();
-                return;
+            match self.ask(&mut nl80211) {
+                Ok(()) => silent = false,
+                Err(e) => {
+                    // What was known grows old.
+                    self.known().1.clear();
+                    if !core::mem::replace(&mut silent, true) {
+                        tracing::warn!("drivers of Wi-Fi do not answer: {e}");
+                    }
+                }
             }
         }
     }
