@@ -18,13 +18,15 @@ pub struct LinkFacts {
     /// Packets that the queue took and the driver has not reported yet; `None` live without a
     /// monitor interface.
     pub queued: Option<u32>,
-    /// Packets that the queue takes now; live, those of the interface's packet socket.
+    /// Packets that the queue takes now; `None` in `wifu core`.
     pub room: Option<u32>,
     /// When the driver last reported; `None` before it ever did.
     pub last_done: Option<Time>,
-    /// Share of the last tenth of a second during which the medium was busy, 0 to 1; `None` live.
+    /// Share of the last tenth of a second during which the medium was busy, 0 to 1; `None` live
+    /// where neither an emulated radio nor a driver of Wi-Fi tells it.
     pub busy: Option<f32>,
-    /// Rate of unicast data, b/s; `None` live before a frame for one station was reported.
+    /// Rate of unicast data, b/s; `None` live before a frame for one station was reported, unless
+    /// a driver of Wi-Fi tells it.
     pub rate: Option<Rate>,
 }
 
