@@ -338,11 +338,11 @@ fn a_flow_changes_its_relay_while_it_lasts() {
              n4 ip route replace 10.0.0.1 via 10.0.0.{relay}\n"
         )
     };
-    let sends = [100, 2_000_000];
+    let sends = [100, 6_000_000];
     let lines = by(2)
         + &run.peer(4, "hop", sends)
         + &run.peer(1, "hop", sends)
-        + "sh sleep 1\n"
+        + "sh sleep 3\n"
         + &by(3)
         + &run.waits();
     let topology = table.display().to_string();
@@ -351,7 +351,7 @@ fn a_flow_changes_its_relay_while_it_lasts() {
     println!("{} by n2, {} by n3", lanes("n2"), lanes("n3"));
     assert!(lanes("n2") > 100 && lanes("n3") > 100);
     // What the first one held has arrived, too.
-    assert!(lanes("n2") + lanes("n3") >= 2_000_000 / 1460);
+    assert!(lanes("n2") + lanes("n3") >= 6_000_000 / 1460);
 }
 
 #[test]
