@@ -38,6 +38,7 @@ pub mod record;
 pub mod routing;
 pub mod rules;
 pub mod scenario;
+pub mod traffic;
 
 pub use app::{App, Close, Outcome, pattern};
 pub use builder::{Flow, MockBuilder, Open};

@@ -3,9 +3,12 @@
 
 use std::sync::Arc;
 use wifu_engine::Blueprint;
+use wifu_sim::Span;
 use wifu_sim::mesh::{EndReason, Simulation};
 use wifu_sim::outcome::Outcome;
-use wifu_sim::scenario::Scenario;
+use wifu_sim::scenario::{FlowSpec, Scenario};
+use wifu_sim::traffic::{App, draws};
+use wifu_wire::Rng;
 
 fn open(spec: &str) -> Result<Arc<Blueprint>, String> {
     wifu_parts::blueprint(spec).map_err(|e| e.to_string())
@@ -244,6 +247,64 @@ fn applications_do_what_they_are_asked_to() {
     assert!((3.5..3.6).contains(&flow.last_byte_s.unwrap()));
     let stopped = run(&wire("10Mb/s", &app("stop_at = \"2s\"")));
     assert!(stopped.flows[0].finished && stopped.end == "done");
+}
+
+#[test]
+fn what_is_random_of_flows_can_be_known_without_running_them() {
+    let app = |keys: &str| {
+        format!("[[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"tcp-newreno\"\n{keys}\n")
+    };
+    let http = app("app = \"http\"\npause = \"0.1s\"\ncount = 20\njitter = \"50ms\"");
+    let file = app("app = \"file\"\nbytes = 1000\njitter = \"1s\"");
+    let text = format!("seed = 5\nrun = 2\n{}", wire("10Mb/s", &(http + &file)));
+    let drawn = draws(&Scenario::from_toml(&text).unwrap(), &["a", "b"]).unwrap();
+    let found = run(&text);
+    let spec = FlowSpec::application("http,pause=0.1s,count=20").unwrap();
+    let mut alone = App::new(&spec, &Rng::from_state(drawn[0].stream.state()));
+    let (mut now, mut expected) = (drawn[0].start, Vec::new());
+    alone.begin(now);
+    for request in &found.flows[0].requests {
+        let bytes = alone.step(now).expects.unwrap();
+        expected.push((bytes, now.as_secs_f64()));
+        let complete = now + Span((request.delay_s * 1e9).round() as u64);
+        now = alone.completed(complete, false).unwrap_or(now);
+    }
+    assert_eq!(expected.len(), 20);
+    for (request, (bytes, start)) in found.flows[0].requests.iter().zip(expected) {
+        assert_eq!(request.bytes, bytes);
+        assert!(
+            (request.start_s - start).abs() < 1e-6,
+            "{request:?} {start}"
+        );
+    }
+    for (flow, drawn) in found.flows.iter().zip(&drawn) {
+        assert!((flow.start_s - drawn.start.as_secs_f64()).abs() < 1e-9);
+    }
+    assert!(found.flows[1].start_s > 0.0);
+    let unknown = draws(&Scenario::from_toml(&text).unwrap(), &["a"]);
+    assert!(unknown.unwrap_err().to_string().contains("flow[0].to"));
+}
+
+#[test]
+fn applications_in_words_are_those_of_scenarios() {
+    let spec = FlowSpec::application("onoff, rate=1Mb/s, on=500ms, off=2").unwrap();
+    assert_eq!(spec.on.unwrap().0, Span::MILLI * 500);
+    assert_eq!(spec.off.unwrap().0, Span::SECOND * 2);
+    let trace = FlowSpec::application("trace,rows=0:1000+2.5:200").unwrap();
+    assert_eq!(trace.rows.unwrap(), [(0.0, 1000), (2.5, 200)]);
+    for (words, says) in [
+        ("htp,pause=1s", "did you mean http"),
+        ("http,pase=1s", "did you mean pause"),
+        ("http", "needs `pause`"),
+        ("http,pause", "KEY=VALUE"),
+        ("request,request=0", "greater than 0"),
+        ("onoff,rate=1M,on=1s,off=1s,shape=2", "does not use it"),
+        ("trace,rows=1:2+x", "SECONDS:OCTETS"),
+        ("http,pause=1s,start=3", "unknown key"),
+    ] {
+        let error = FlowSpec::application(words).unwrap_err().to_string();
+        assert!(error.contains(says), "{words}: {error}");
+    }
 }
 
 #[test]

@@ -309,6 +309,16 @@ impl Rng {
         Rng(mix(seed ^ 0x9E37_79B9_7F4A_7C15))
     }
 
+    /// The stream whose [`Rng::state`] is this.
+    pub fn from_state(state: u64) -> Rng {
+        Rng(state)
+    }
+
+    /// What it is now: [`Rng::from_state`] goes on from there, in another process for instance.
+    pub fn state(&self) -> u64 {
+        self.0
+    }
+
     /// The stream of a named purpose below this one; `self` is not advanced.
     pub fn split(&self, name: &str) -> Rng {
         let mut h = self.0 ^ 0xCBF2_9CE4_8422_2325;

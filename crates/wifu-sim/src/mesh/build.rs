@@ -3,11 +3,10 @@
 use super::Simulation;
 use super::address::address;
 use super::air::Air;
-use super::app::App;
 use super::clock::Clock;
 use super::daemon::Daemon;
 use super::events::{Class, What};
-use super::flow::{Account, End, Flow, PORT, Streams, Udp};
+use super::flow::{Account, End, Flow, PORT, Udp};
 use super::flows::Flows;
 use super::forward::Forwarding;
 use super::hops::Hops;
@@ -21,6 +20,7 @@ use super::stop::Stop;
 use super::wire::Wire;
 use crate::routing;
 use crate::scenario::{RoutingKind, Scenario, ScenarioError};
+use crate::traffic::{App, Streams, jitter};
 use core::net::SocketAddrV4;
 use core::ops::Range;
 use std::collections::BTreeSet;
@@ -32,7 +32,7 @@ use wifu_node::{Catalog, Lanes, LanesConfig, Protocol, Teller, facts, tell_apart
 use wifu_radio::etx::Curves;
 use wifu_radio::plan::Plan;
 use wifu_radio::topology::{PlacementKind, Topology, TopologyError, resolve};
-use wifu_wire::{Note, Rng, Span, Time};
+use wifu_wire::{Note, Rng, Time};
 
 /// Knows the protocols and handlers that a scenario names.
 pub type Open<'a> = &'a dyn Catalog;
@@ -331,7 +331,7 @@ fn flows(
         return Err(ScenarioError::key("flow", what));
     }
     let mut flows = Vec::with_capacity(scenario.flow.len());
-    let mut streams = Streams::new(&rng.split("traffic"), plan.nodes.len());
+    let mut streams = Streams::new(rng, plan.nodes.len());
     for (i, spec) in scenario.flow.iter().enumerate() {
         let at = |key: &str| format!("flow[{i}].{key}");
         let src = routing::index(plan, &spec.from, &at("from"))?;
@@ -356,7 +356,6 @@ fn flows(
                 Some(Arc::clone(&found.ends))
             }
         };
-        let jitter = own.split("start").below(spec.jitter.0.0 + 1);
         flows.push(Flow {
             src,
             dst,
@@ -364,7 +363,7 @@ fn flows(
             app: App::new(spec, &own),
             ends: [End::default(); 2],
             patterns: [Pattern::new(i, 0), Pattern::new(i, 1)],
-            step: Time::ZERO + spec.start.0 + Span(jitter),
+            step: Time::ZERO + spec.start.0 + jitter(spec, &own),
             stop_at: spec.stop_at.map_or(Time::NEVER, |s| Time::ZERO + s.0),
             stopped: false,
             finite: spec.is_finite(),

@@ -2,12 +2,12 @@
 //! reads from them and looks at what has arrived.
 
 use super::address::address;
-use super::app::App;
 use super::clock::Clock;
 use super::flow::{End, Flow, PORT};
 use super::flows::Flows;
 use super::nodes::Nodes;
 use crate::outcome::RequestOutcome;
+use crate::traffic::App;
 use core::net::SocketAddrV4;
 use wifu_engine::{Conn, ConnId, Event, Reason};
 use wifu_wire::Time;
@@ -76,7 +76,7 @@ impl Flows {
         let flow = &mut self[number];
         flow.account.fault = Some(why);
         match flow.app {
-            App::Http(_) => self.file_over(clock, nodes, number),
+            App::Http(_) => self.file_failed(clock, nodes, number),
             _ => self.flow_done(number),
         }
     }
@@ -122,9 +122,8 @@ impl Flows {
         let [sender, receiver] = flow.ends;
         let wanted = flow.request.map(|(_, octets)| octets);
         match &flow.app {
-            App::Request(dialogue) if end == 1 => {
-                let asked = receiver.read / dialogue.request;
-                let goal = asked * dialogue.response;
+            App::Request(_) if end == 1 => {
+                let goal = flow.app.owed(receiver.read).unwrap_or(0);
                 if goal > receiver.goal {
                     flow.ends[1].goal = goal;
                     flow.write(clock.now, nodes, 1);
@@ -148,48 +147,38 @@ impl Flows {
     fn file_complete(&mut self, clock: &mut Clock, nodes: &mut Nodes, number: u32) {
         let flow = &mut self[number];
         flow.note_request(clock.now);
-        let App::Http(files) = &mut flow.app else {
-            return;
-        };
-        files.left = files.left.map(|n| n.saturating_sub(1));
-        if files.left == Some(0) || flow.stopped {
-            flow.account.finished = true;
-            return self.look(clock.now, nodes, number);
+        match flow.app.completed(clock.now, flow.stopped) {
+            Some(at) => self.step_at(clock, number, at),
+            None => self.no_more_files(clock.now, nodes, number),
         }
-        self.file_over(clock, nodes, number);
     }
 
-    /// A file arrived, or its connection failed: the next one follows after a pause.
-    fn file_over(&mut self, clock: &mut Clock, nodes: &mut Nodes, number: u32) {
+    /// The connection of a file failed: the next one follows after a pause.
+    fn file_failed(&mut self, clock: &mut Clock, nodes: &mut Nodes, number: u32) {
         let flow = &mut self[number];
         flow.request = None;
-        let App::Http(files) = &mut flow.app else {
-            return;
-        };
-        if flow.stopped {
-            flow.account.finished = true;
-            return self.look(clock.now, nodes, number);
+        match flow.app.failed(clock.now, flow.stopped) {
+            Some(at) => self.step_at(clock, number, at),
+            None => self.no_more_files(clock.now, nodes, number),
         }
-        let at = clock.now + files.pause();
-        self.step_at(clock, number, at);
+    }
+
+    fn no_more_files(&mut self, now: Time, nodes: &mut Nodes, number: u32) {
+        self[number].account.finished = true;
+        self.look(now, nodes, number);
     }
 
     fn answer_complete(&mut self, clock: &mut Clock, nodes: &mut Nodes, number: u32) {
         let flow = &mut self[number];
         flow.note_request(clock.now);
-        let App::Request(dialogue) = &mut flow.app else {
-            return;
-        };
-        dialogue.left = dialogue.left.map(|n| n.saturating_sub(1));
-        if dialogue.left == Some(0) || flow.stopped {
-            flow.ends[0].last = true;
-            flow.account.finished = true;
-            flow.account.known = Some(clock.now);
-            flow.write(clock.now, nodes, 0);
-            return self.flow_done(number);
+        if let Some(at) = flow.app.completed(clock.now, flow.stopped) {
+            return self.step_at(clock, number, at);
         }
-        let at = clock.now + dialogue.pause();
-        self.step_at(clock, number, at);
+        flow.ends[0].last = true;
+        flow.account.finished = true;
+        flow.account.known = Some(clock.now);
+        flow.write(clock.now, nodes, 0);
+        self.flow_done(number);
     }
 }
 

@@ -1,55 +1,15 @@
 //! A flow: its two ends, its application, and its account.
 
-use super::app::{App, Talk};
 use super::pattern::Pattern;
 use crate::outcome::{PacketOutcome, RequestOutcome};
-use crate::scenario::{AppKind, FlowSpec};
-use std::collections::BTreeMap;
+use crate::scenario::FlowSpec;
+use crate::traffic::{App, Talk};
 use std::sync::Arc;
 use wifu_engine::{Blueprint, ConnId, ConnInfo, Limit};
-use wifu_wire::{Rng, Seq, Span, Time};
+use wifu_wire::{Seq, Span, Time};
 
 /// The port of flow number 0 at both ends.
 pub(crate) const PORT: u16 = 10_000;
-
-/// Random streams of flows: by ends and kind of traffic, and among equals in order, so that a flow
-/// keeps its stream whatever else there is in front of it. The protocol is not asked: protocols
-/// that are compared meet the same traffic.
-pub(crate) struct Streams {
-    root: Rng,
-    last: u16,
-    equals: BTreeMap<(u16, u16, &'static str), u64>,
-}
-
-impl Streams {
-    /// Streams below `root` in a network of `nodes`.
-    pub(crate) fn new(root: &Rng, nodes: usize) -> Streams {
-        Streams {
-            root: *root,
-            last: nodes.saturating_sub(1) as u16,
-            equals: BTreeMap::new(),
-        }
-    }
-
-    /// The stream of the next flow of the scenario.
-    pub(crate) fn next(&mut self, src: u16, dst: u16, spec: &FlowSpec) -> Rng {
-        let kind = match spec.app {
-            AppKind::Bulk | AppKind::File | AppKind::Stream if spec.is_udp() => "udp",
-            AppKind::Bulk | AppKind::File | AppKind::Stream => "transfer",
-            app => app.name(),
-        };
-        let equals = self.equals.entry((src, dst, kind)).or_default();
-        let number = *equals;
-        *equals += 1;
-        // Transfers over the whole network, which most experiments are about, have the numbers to
-        // themselves.
-        if (src, dst, kind) == (0, self.last, "transfer") {
-            return self.root.split_n(number);
-        }
-        let ends = self.root.split("flow").split_n(src.into());
-        ends.split_n(dst.into()).split(kind).split_n(number)
-    }
-}
 
 /// One end of a flow's present connection.
 #[derive(Clone, Copy, Debug, Default)]

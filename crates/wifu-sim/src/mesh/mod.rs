@@ -25,7 +25,6 @@
 
 mod address;
 mod air;
-mod app;
 mod build;
 mod clock;
 mod daemon;

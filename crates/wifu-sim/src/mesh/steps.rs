@@ -1,11 +1,11 @@
 //! What a flow's application does by itself, step by step.
 
-use super::app::App;
 use super::clock::Clock;
 use super::events::{Class, What};
 use super::flows::Flows;
 use super::nodes::Nodes;
-use wifu_wire::{Span, Time};
+use crate::traffic::{App, Step};
+use wifu_wire::Time;
 
 /// What an application's step leaves for the network to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,37 +46,26 @@ impl Flows {
         if flow.udp.is_some() {
             return self.datagram_due(clock, number);
         }
-        match &mut flow.app {
-            App::Http(files) => {
-                let size = files.size();
-                flow.request = Some((clock.now, size));
-                flow.ends[0].goal = size;
-                flow.ends[0].last = true;
-                let opened = self.connect(clock, nodes, number);
-                return if opened { Then::Send } else { Then::Rest };
-            }
-            App::Request(dialogue) => {
-                flow.request = Some((clock.now, dialogue.response));
-                flow.ends[0].goal += dialogue.request;
-            }
-            App::OnOff(talk) => {
-                flow.ends[0].goal += talk.chunk;
-                let at = talk.next(clock.now);
-                self.step_at(clock, number, at);
-            }
-            App::Trace { rows, next } => {
-                let start = flow.account.start.unwrap_or(clock.now);
-                while let Some((_, octets)) = rows.get(*next).filter(|r| start + r.0 <= clock.now) {
-                    flow.ends[0].goal += octets;
-                    *next += 1;
-                }
-                match rows.get(*next).map(|r| start + r.0) {
-                    Some(at) => self.step_at(clock, number, at),
-                    None => flow.ends[0].last = true,
-                }
-            }
-            App::Bulk | App::File(_) | App::Stream => {}
+        let step = flow.app.step(clock.now);
+        self.act(clock, nodes, number, &step)
+    }
+
+    /// Do what the flow's application wants.
+    fn act(&mut self, clock: &mut Clock, nodes: &mut Nodes, number: u32, step: &Step) -> Then {
+        let flow = &mut self[number];
+        if let Some(octets) = step.expects {
+            flow.request = Some((clock.now, octets));
         }
+        let end = &mut flow.ends[0];
+        if step.connect {
+            (end.goal, end.last) = (step.write, step.last);
+            let opened = self.connect(clock, nodes, number);
+            self.step_at(clock, number, step.next);
+            return if opened { Then::Send } else { Then::Rest };
+        }
+        end.goal = end.goal.saturating_add(step.write);
+        end.last |= step.last;
+        self.step_at(clock, number, step.next);
         self[number].write(clock.now, nodes, 0);
         Then::Send
     }
@@ -93,20 +82,11 @@ impl Flows {
         if flow.udp.is_some() {
             self.step_at(clock, number, now);
         } else {
-            let (goal, last, step) = match &flow.app {
-                App::File(octets) => (*octets, true, Time::NEVER),
-                App::Bulk | App::Stream => (u64::MAX, false, Time::NEVER),
-                App::Trace { rows, .. } => {
-                    let first = rows.first().map_or(Span::ZERO, |r| r.0);
-                    (0, false, now + first)
-                }
-                App::Http(_) | App::Request(_) | App::OnOff(_) => (0, false, now),
-            };
-            (flow.ends[0].goal, flow.ends[0].last) = (goal, last);
-            if !matches!(flow.app, App::Http(_)) && self.connect(clock, nodes, number) {
-                then = Then::Send;
+            let step = flow.app.begin(now);
+            match step.connect {
+                true => then = self.act(clock, nodes, number, &step),
+                false => self.step_at(clock, number, step.next),
             }
-            self.step_at(clock, number, step);
         }
         if stop_at < Time::NEVER {
             clock.push(stop_at, Class::Application, What::App(number));

@@ -1,10 +1,10 @@
 //! Datagrams at a rate or at full load, and the sink that counts them.
 
 use super::address::address;
-use super::app::Talk;
 use super::flow::{Flow, Jitter, Udp};
 use super::pool::Packet;
 use crate::scenario::{AppKind, FlowSpec};
+use crate::traffic::Talk;
 use wifu_wire::ipv4::{self, HEADER, TTL};
 use wifu_wire::{IpInfo, Rng, Span, Time};
 

@@ -2,6 +2,8 @@
 
 use super::{Bps, Octets, ScenarioError, Secs};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use wifu_engine::descriptor::nearest;
 use wifu_wire::Span;
 
 /// What an application does.
@@ -117,6 +119,38 @@ const OPTIONAL: [&str; 13] = [
 ];
 
 impl FlowSpec {
+    /// An application in words, its name and its keys: `http,pause=1s,count=5`. Rows of a trace are
+    /// pairs behind `+`: `trace,rows=0:1000+2.5:200`. It has neither ends nor protocol nor start.
+    ///
+    /// # Errors
+    /// The wrong key, with the nearest valid one, and what is wrong with it.
+    pub fn application(words: &str) -> Result<FlowSpec, ScenarioError> {
+        let mut words = words.split(',').map(str::trim);
+        let app = words.next().unwrap_or_default();
+        let mut given: Map<String, Value> = ["from", "to", "protocol"]
+            .map(|key| (key.to_string(), Value::from("")))
+            .into_iter()
+            .collect();
+        given.insert("app".to_string(), Value::from(app));
+        for word in words {
+            let known = |key: &str| OPTIONAL.contains(&key) || key == "rows";
+            let Some((key, text)) = word.split_once('=') else {
+                return Err(ScenarioError::key(word, "write KEY=VALUE"));
+            };
+            if !known(key) {
+                let near = nearest(key, OPTIONAL).map_or_else(
+                    || format!("the keys of applications: {}", OPTIONAL.join(", ")),
+                    |near| format!("did you mean {near}?"),
+                );
+                return Err(ScenarioError::key(key, format!("unknown key; {near}")));
+            }
+            given.insert(key.to_string(), value(key, text)?);
+        }
+        let spec = FlowSpec::from_value(Value::Object(given))?;
+        spec.check(app)?;
+        Ok(spec)
+    }
+
     /// Whether it sends datagrams without any protocol.
     pub fn is_udp(&self) -> bool {
         self.protocol == "udp"
@@ -170,7 +204,11 @@ impl FlowSpec {
         }
     }
 
-    pub(super) fn check(&self, path: &str) -> Result<(), ScenarioError> {
+    /// Whether its keys fit each other and its application. `path` is what it is called in errors.
+    ///
+    /// # Errors
+    /// The first wrong key.
+    pub fn check(&self, path: &str) -> Result<(), ScenarioError> {
         let app = self.app.name();
         let at = |key: &str| format!("{path}.{key}");
         if self.is_udp() && matches!(self.app, AppKind::Http | AppKind::Request | AppKind::Trace) {
@@ -223,6 +261,29 @@ impl FlowSpec {
             () => Ok(()),
         }
     }
+}
+
+/// What a word gives a key: a number, rows, or text.
+fn value(key: &str, text: &str) -> Result<Value, ScenarioError> {
+    if key != "rows" {
+        let whole = text.parse::<u64>().map(Value::from);
+        let number = || text.parse::<f64>().map(Value::from);
+        return Ok(whole.or_else(|_| number()).unwrap_or_else(|_| text.into()));
+    }
+    let row = |row: &str| {
+        let (at, octets) = row.split_once(':')?;
+        Some(Value::from(vec![
+            Value::from(at.parse::<f64>().ok()?),
+            Value::from(octets.parse::<u64>().ok()?),
+        ]))
+    };
+    let rows: Option<Vec<Value>> = text.split('+').map(row).collect();
+    rows.map(Value::from).ok_or_else(|| {
+        ScenarioError::key(
+            key,
+            "write SECONDS:OCTETS+SECONDS:OCTETS, as 0:1000+2.5:200",
+        )
+    })
 }
 
 fn decreasing(rows: Option<&[(f64, u64)]>) -> bool {

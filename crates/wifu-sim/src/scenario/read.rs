@@ -1,6 +1,6 @@
 //! Reading scenarios, and their tables for other readers. Errors carry the key's path.
 
-use super::{Scenario, ScenarioError, TopologySpec};
+use super::{FlowSpec, Scenario, ScenarioError, TopologySpec};
 use serde_json::{Map, Value};
 use wifu_engine::descriptor::nearest;
 
@@ -42,6 +42,14 @@ impl Scenario {
         de.end().map_err(|e| ScenarioError::Syntax(e.to_string()))?;
         scenario.check()?;
         Ok(scenario)
+    }
+}
+
+impl FlowSpec {
+    /// From the keys of a flow.
+    pub(super) fn from_value(keys: Value) -> Result<FlowSpec, ScenarioError> {
+        let read: Result<FlowSpec, _> = serde_path_to_error::deserialize(keys);
+        read.map_err(|e| explained(&e.path().to_string(), &e.inner().to_string()))
     }
 }
 

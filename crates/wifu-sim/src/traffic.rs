@@ -1,0 +1,440 @@
+//! What applications write and when, step by step, and what they draw for it. They are told the
+//! time and act on nothing: the mesh puts them on simulated connections, `wifu perf --app` on real
+//! ones, and from the same stream both get the same lengths, pauses and talk.
+
+use crate::scenario::{AppKind, FlowSpec, Octets, Scenario, ScenarioError, Secs};
+use std::collections::BTreeMap;
+use wifu_wire::{Rng, Span, Time};
+
+/// What an application wants done now. Until it is told otherwise it acts again at `next`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Open a connection; what is written goes into it and begins with its first octet.
+    pub connect: bool,
+    /// So many more octets; `u64::MAX` is without end.
+    pub write: u64,
+    /// That was all of this connection: close when it is written.
+    pub last: bool,
+    /// A request is under way from now on. It is complete when so many octets have arrived: at the
+    /// receiver for a file, at the sender for an answer.
+    pub expects: Option<u64>,
+    /// When it acts next by itself; [`Time::NEVER`] if something has to happen first.
+    pub next: Time,
+}
+
+impl Step {
+    /// Do nothing until then.
+    fn wait(next: Time) -> Step {
+        Step {
+            connect: false,
+            write: 0,
+            last: false,
+            expects: None,
+            next,
+        }
+    }
+}
+
+/// An application at work.
+#[derive(Clone, Debug)]
+pub enum App {
+    /// Without end.
+    Bulk,
+    /// So many octets.
+    File(u64),
+    /// As much as goes, until then.
+    Stream,
+    /// One file after the other, each over its own connection.
+    Http(Files),
+    /// Talk and silence.
+    OnOff(Talk),
+    /// Requests and answers over one connection.
+    Request(Dialogue),
+    /// Octets by a table.
+    Trace(Table),
+}
+
+/// Files as the web has them (Behaviour 14, X-T7).
+#[derive(Clone, Debug)]
+pub struct Files {
+    pause: Span,
+    left: Option<u64>,
+    shape: f64,
+    scale: f64,
+    cap: f64,
+    rng: Rng,
+}
+
+/// Talk at a constant rate, and silence; both exponential.
+#[derive(Clone, Debug)]
+pub struct Talk {
+    on: Span,
+    off: Span,
+    /// Between two chunks.
+    gap: Span,
+    /// Octets at a time.
+    chunk: u64,
+    silence: Time,
+    rng: Rng,
+}
+
+/// Requests and answers.
+#[derive(Clone, Debug)]
+pub struct Dialogue {
+    request: u64,
+    response: u64,
+    pause: Option<Span>,
+    left: Option<u64>,
+    rng: Rng,
+}
+
+/// Rows of (since the start, octets), in order of time.
+#[derive(Clone, Debug)]
+pub struct Table {
+    rows: Vec<(Span, u64)>,
+    at: usize,
+    start: Time,
+}
+
+/// Octets that a talking application writes at once.
+const CHUNK: u64 = 1_000;
+
+impl App {
+    /// The application of a flow; `rng` is its own stream.
+    pub fn new(spec: &FlowSpec, rng: &Rng) -> App {
+        let span = |s: Option<Secs>| s.map_or(Span::ZERO, |s| s.0);
+        let octets = |o: Option<Octets>, default| o.map_or(default, |o| o.0);
+        match spec.app {
+            AppKind::Bulk => App::Bulk,
+            AppKind::File => App::File(octets(spec.bytes, 0)),
+            AppKind::Stream => App::Stream,
+            AppKind::Http => App::Http(Files {
+                pause: span(spec.pause),
+                left: spec.count,
+                shape: spec.shape.unwrap_or(1.5),
+                scale: octets(spec.scale, 10_000) as f64,
+                cap: octets(spec.cap, 10_000_000) as f64,
+                rng: rng.split("files"),
+            }),
+            AppKind::OnOff => App::OnOff(Talk::new(spec, CHUNK, rng)),
+            AppKind::Request => App::Request(Dialogue {
+                request: octets(spec.request, 200),
+                response: octets(spec.response, 30_000),
+                pause: spec.pause.map(|p| p.0),
+                left: spec.count,
+                rng: rng.split("pauses"),
+            }),
+            AppKind::Trace => {
+                let rows = spec.rows.iter().flatten();
+                App::Trace(Table {
+                    rows: rows.map(|(t, n)| (Span::from_secs_f64(*t), *n)).collect(),
+                    at: 0,
+                    start: Time::ZERO,
+                })
+            }
+        }
+    }
+
+    /// It begins at `now`.
+    pub fn begin(&mut self, now: Time) -> Step {
+        let (write, last, next) = match self {
+            App::File(octets) => (*octets, true, Time::NEVER),
+            App::Bulk | App::Stream => (u64::MAX, false, Time::NEVER),
+            App::Trace(table) => (0, false, table.begin(now)),
+            App::Http(_) => return Step::wait(now),
+            App::Request(_) | App::OnOff(_) => (0, false, now),
+        };
+        Step {
+            connect: true,
+            write,
+            last,
+            ..Step::wait(next)
+        }
+    }
+
+    /// Its time has come, at `now`.
+    pub fn step(&mut self, now: Time) -> Step {
+        match self {
+            App::Bulk | App::File(_) | App::Stream => Step::wait(Time::NEVER),
+            App::Http(files) => {
+                let size = files.size();
+                Step {
+                    connect: true,
+                    write: size,
+                    last: true,
+                    expects: Some(size),
+                    next: Time::NEVER,
+                }
+            }
+            App::Request(dialogue) => Step {
+                write: dialogue.request,
+                expects: Some(dialogue.response),
+                ..Step::wait(Time::NEVER)
+            },
+            App::OnOff(talk) => Step {
+                write: talk.chunk,
+                ..Step::wait(talk.next(now))
+            },
+            App::Trace(table) => table.step(now),
+        }
+    }
+
+    /// What was under way has arrived at `now`: when it acts next; nothing if that was the last, as
+    /// it is for one that was `stopped`.
+    pub fn completed(&mut self, now: Time, stopped: bool) -> Option<Time> {
+        let left = match self {
+            App::Http(files) => &mut files.left,
+            App::Request(dialogue) => &mut dialogue.left,
+            App::Bulk | App::File(_) | App::Stream | App::OnOff(_) | App::Trace(_) => return None,
+        };
+        *left = left.map(|n| n.saturating_sub(1));
+        match left {
+            Some(0) => None,
+            _ => self.after(now, stopped),
+        }
+    }
+
+    /// What was under way failed at `now`: when it tries the next; nothing if it does not.
+    pub fn failed(&mut self, now: Time, stopped: bool) -> Option<Time> {
+        match self {
+            App::Http(_) => self.after(now, stopped),
+            _ => None,
+        }
+    }
+
+    fn after(&mut self, now: Time, stopped: bool) -> Option<Time> {
+        let pause = match self {
+            _ if stopped => return None,
+            App::Http(files) => files.pause(),
+            App::Request(dialogue) => dialogue.pause(),
+            App::Bulk | App::File(_) | App::Stream | App::OnOff(_) | App::Trace(_) => return None,
+        };
+        Some(now + pause)
+    }
+
+    /// Octets that its receiver has to have sent back when it has got so many; nothing if it sends
+    /// none.
+    pub fn owed(&self, got: u64) -> Option<u64> {
+        match self {
+            App::Request(dialogue) => {
+                Some((got / dialogue.request).saturating_mul(dialogue.response))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether it goes from request to request, each of which is measured.
+    pub fn requests(&self) -> bool {
+        matches!(self, App::Http(_) | App::Request(_))
+    }
+}
+
+impl Table {
+    fn begin(&mut self, now: Time) -> Time {
+        self.start = now;
+        now + self.rows.first().map_or(Span::ZERO, |r| r.0)
+    }
+
+    fn step(&mut self, now: Time) -> Step {
+        let mut write = 0u64;
+        let due = |row: &&(Span, u64)| self.start + row.0 <= now;
+        while let Some((_, octets)) = self.rows.get(self.at).filter(due) {
+            write = write.saturating_add(*octets);
+            self.at += 1;
+        }
+        let next = self.rows.get(self.at).map(|row| self.start + row.0);
+        Step {
+            write,
+            last: next.is_none(),
+            ..Step::wait(next.unwrap_or(Time::NEVER))
+        }
+    }
+}
+
+impl Files {
+    /// The length of the next file.
+    fn size(&mut self) -> u64 {
+        let u = 1.0 - self.rng.unit();
+        let size = self.scale * libm::pow(u, -1.0 / self.shape);
+        size.min(self.cap).round().max(1.0) as u64
+    }
+
+    /// The next pause.
+    fn pause(&mut self) -> Span {
+        exponential(&mut self.rng, self.pause)
+    }
+}
+
+impl Talk {
+    /// Talk in chunks of so many octets.
+    pub(crate) fn new(spec: &FlowSpec, chunk: u64, rng: &Rng) -> Talk {
+        let span = |s: Option<Secs>| s.map_or(Span::ZERO, |s| s.0);
+        let rate = spec.rate.map_or(1, |r| r.0.0.max(1));
+        Talk {
+            on: span(spec.on),
+            off: span(spec.off),
+            gap: Span((chunk * 8_000_000_000).div_ceil(rate).max(1)),
+            chunk,
+            silence: Time::ZERO,
+            rng: rng.split("talk"),
+        }
+    }
+
+    /// A chunk was written at `now`, or talk begins: when the next one is due.
+    pub(crate) fn next(&mut self, now: Time) -> Time {
+        if self.silence == Time::ZERO {
+            self.silence = now + exponential(&mut self.rng, self.on);
+        }
+        let mut next = now + self.gap;
+        // A talk may be shorter than the gap between two chunks.
+        while next > self.silence {
+            let resumes = self.silence + exponential(&mut self.rng, self.off);
+            self.silence = resumes + exponential(&mut self.rng, self.on);
+            next = next.max(resumes);
+        }
+        next
+    }
+}
+
+impl Dialogue {
+    /// The next pause.
+    fn pause(&mut self) -> Span {
+        let mean = self.pause.unwrap_or_default();
+        exponential(&mut self.rng, mean)
+    }
+}
+
+/// Exponential with this mean.
+pub(crate) fn exponential(rng: &mut Rng, mean: Span) -> Span {
+    let u = 1.0 - rng.unit();
+    Span((-libm::log(u) * mean.0 as f64).round() as u64)
+}
+
+/// Random streams of flows: by ends and kind of traffic, and among equals in order, so that a flow
+/// keeps its stream whatever else there is in front of it. The protocol is not asked: protocols
+/// that are compared meet the same traffic.
+pub(crate) struct Streams {
+    root: Rng,
+    last: u16,
+    equals: BTreeMap<(u16, u16, &'static str), u64>,
+}
+
+impl Streams {
+    /// The streams of a scenario's flows, whose own stream is `root`, in a network of `nodes`.
+    pub(crate) fn new(root: &Rng, nodes: usize) -> Streams {
+        Streams {
+            root: root.split("traffic"),
+            last: nodes.saturating_sub(1) as u16,
+            equals: BTreeMap::new(),
+        }
+    }
+
+    /// The stream of the next flow of the scenario, between the nodes of these numbers.
+    pub(crate) fn next(&mut self, src: u16, dst: u16, spec: &FlowSpec) -> Rng {
+        let kind = match spec.app {
+            AppKind::Bulk | AppKind::File | AppKind::Stream if spec.is_udp() => "udp",
+            AppKind::Bulk | AppKind::File | AppKind::Stream => "transfer",
+            app => app.name(),
+        };
+        let equals = self.equals.entry((src, dst, kind)).or_default();
+        let number = *equals;
+        *equals += 1;
+        // Transfers over the whole network, which most experiments are about, have the numbers to
+        // themselves.
+        if (src, dst, kind) == (0, self.last, "transfer") {
+            return self.root.split_n(number);
+        }
+        let ends = self.root.split("flow").split_n(src.into());
+        ends.split_n(dst.into()).split(kind).split_n(number)
+    }
+}
+
+/// What is added to a flow's start, by its stream.
+pub(crate) fn jitter(spec: &FlowSpec, own: &Rng) -> Span {
+    Span(own.split("start").below(spec.jitter.0.0 + 1))
+}
+
+/// What is random of a flow: its start, and the stream that its application draws from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drawn {
+    /// When it starts, its jitter included.
+    pub start: Time,
+    /// What [`App::new`] is given.
+    pub stream: Rng,
+}
+
+/// What is random of a scenario's flows, in their order, as the mesh has it. `names` are its nodes,
+/// in order.
+///
+/// # Errors
+/// A flow names a node that there is not.
+pub fn draws(scenario: &Scenario, names: &[&str]) -> Result<Vec<Drawn>, ScenarioError> {
+    let mut streams = Streams::new(&scenario.rng(), names.len());
+    let mut drawn = Vec::with_capacity(scenario.flow.len());
+    for (i, spec) in scenario.flow.iter().enumerate() {
+        let node = |name: &str, key: &str| {
+            let found = names.iter().position(|n| *n == name);
+            found.map(|at| at as u16).ok_or_else(|| {
+                ScenarioError::key(format!("flow[{i}].{key}"), format!("no node `{name}`"))
+            })
+        };
+        let stream = streams.next(node(&spec.from, "from")?, node(&spec.to, "to")?, spec);
+        drawn.push(Drawn {
+            start: Time::ZERO + spec.start.0 + jitter(spec, &stream),
+            stream,
+        });
+    }
+    Ok(drawn)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Bps;
+    use wifu_wire::Rate;
+
+    #[test]
+    fn files_have_the_mean_that_was_asked_for() {
+        let spec = FlowSpec {
+            app: AppKind::Http,
+            cap: Some(Octets(u64::MAX)),
+            shape: Some(2.5),
+            scale: Some(Octets(18_000)),
+            ..FlowSpec::default()
+        };
+        let App::Http(mut files) = App::new(&spec, &Rng::new(1)) else {
+            panic!("an http application");
+        };
+        let sizes: Vec<u64> = (0..200_000).map(|_| files.size()).collect();
+        let mean = sizes.iter().sum::<u64>() as f64 / sizes.len() as f64;
+        assert!((mean / 30_000.0 - 1.0).abs() < 0.02, "{mean}");
+        assert!(sizes.iter().all(|s| *s >= 18_000));
+    }
+
+    #[test]
+    fn talk_fills_its_share_of_the_time() {
+        let spec = FlowSpec {
+            app: AppKind::OnOff,
+            rate: Some(Bps(Rate(800_000))),
+            on: Some(Secs(Span::SECOND)),
+            off: Some(Secs(Span::SECOND * 3)),
+            ..FlowSpec::default()
+        };
+        let mut talk = Talk::new(&spec, 1000, &Rng::new(2));
+        let (mut now, mut chunks) = (Time::ZERO, 0u64);
+        while now < Time(4_000_000_000_000) {
+            now = talk.next(now);
+            chunks += 1;
+        }
+        // 100 chunks of 1000 octets per second, a quarter of 4000 seconds.
+        assert!((90_000..110_000).contains(&chunks), "{chunks}");
+    }
+
+    #[test]
+    fn exponential_spans_have_their_mean() {
+        let mut rng = Rng::new(3);
+        let n = 100_000;
+        let sum: u64 = (0..n).map(|_| exponential(&mut rng, Span::SECOND).0).sum();
+        assert!((sum as f64 / n as f64 / 1e9 - 1.0).abs() < 0.02);
+    }
+}
