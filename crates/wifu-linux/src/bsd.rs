@@ -50,21 +50,33 @@ pub fn listen(socket: OwnedFd, backlog: i32) -> io::Result<TcpListener> {
     Ok(TcpListener::from(socket))
 }
 
-/// Connects `socket` to `addr` within `timeout`, and leaves it in blocking mode.
+/// Begins to connect `socket`, which is non-blocking from now on, to `addr`; whether it is
+/// connected already. Else it is ready for output when it is, or cannot be: then
+/// [`TcpStream::take_error`] tells.
 ///
 /// # Errors
-/// What `connect(2)` or SO_ERROR gives; `TimedOut` when `timeout` passes first.
-pub fn connect(socket: OwnedFd, addr: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
+/// What `connect(2)` gives, but that it goes on.
+pub fn begin_to_connect(socket: OwnedFd, addr: SocketAddr) -> io::Result<(TcpStream, bool)> {
     let stream = TcpStream::from(socket);
     stream.set_nonblocking(true)?;
     let (storage, len) = sockaddr(addr);
     // SAFETY: `storage` outlives the call and holds `len` initialised bytes of a sockaddr.
     let begun =
         check(unsafe { libc::connect(stream.as_raw_fd(), (&raw const storage).cast(), len) });
-    if let Err(error) = begun {
-        if error.raw_os_error() != Some(libc::EINPROGRESS) {
-            return Err(error);
-        }
+    match begun {
+        Ok(_) => Ok((stream, true)),
+        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Ok((stream, false)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Connects `socket` to `addr` within `timeout`, and leaves it in blocking mode.
+///
+/// # Errors
+/// What `connect(2)` or SO_ERROR gives; `TimedOut` when `timeout` passes first.
+pub fn connect(socket: OwnedFd, addr: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
+    let (stream, connected) = begin_to_connect(socket, addr)?;
+    if !connected {
         let wait = Timespec::try_from(timeout).map_err(|_| io::ErrorKind::InvalidInput)?;
         let mut fds = [PollFd::new(&stream, PollFlags::OUT)];
         loop {

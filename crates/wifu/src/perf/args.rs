@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::ensure;
+use wifu_sim::scenario::FlowSpec;
 
 use crate::known::Known;
 
-use super::units::{Format, parse_bytes, parse_rate_burst, parse_seconds};
+use super::units::{Format, parse_application, parse_bytes, parse_rate_burst, parse_seconds};
+use super::units::{parse_resolution, parse_stream};
 
 /// The options of `wifu perf`.
 #[derive(clap::Args, Debug, Clone)]
@@ -82,6 +84,29 @@ pub struct Args {
     /// Set TCP_NODELAY
     #[arg(short = 'N', long)]
     pub no_delay: bool,
+
+    /// Traffic of an application: http, request, onoff or trace, with keys as in
+    /// http,pause=500ms,count=20
+    #[arg(long, value_name = "APP[,KEY=VALUE...]", value_parser = parse_application,
+          conflicts_with_all = ["bytes", "blockcount", "omit", "parallel", "reverse", "bidir",
+                                "bitrate"])]
+    pub app: Option<FlowSpec>,
+    /// What the application draws (lengths, pauses, talk) comes from this seed [default: 1]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        requires = "app",
+        conflicts_with = "stream"
+    )]
+    pub seed: Option<u64>,
+    /// ... or from this random stream, that of a flow in the simulator: 16 hexadecimal digits
+    #[arg(long, value_name = "HEX", requires = "app", value_parser = parse_stream)]
+    pub stream: Option<u64>,
+    /// Record in the JSON (`wifu.arrivals` of a stream) how many bytes had arrived when, at most
+    /// once in so many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = parse_resolution,
+          conflicts_with = "omit")]
+    pub arrivals: Option<f64>,
 
     /// Seconds between reports; 0: only the summary
     #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
@@ -170,7 +195,15 @@ pub struct Args {
 const AFTER_HELP: &str = "\
 The letters are iperf3's. What differs: the protocols that -C takes; -n sends exactly so many
 bytes and waits until they have arrived; every row names both ends; interrupting writes the
-results so far; our additions to the JSON are below keys named `wifu`.";
+results so far; our additions to the JSON are below keys named `wifu`.
+
+The applications of --app are the simulator's, with its keys, units and draws (the book's page
+on scenarios): they end after `count`, at a trace's end, or when -t has passed, which then is the
+time after which nothing new is begun.
+  wifu perf -c HOST --app http,pause=500ms,count=20     files, each over its own connection
+  wifu perf -c HOST --app request,response=30k -t 60    questions and answers over one
+  wifu perf -c HOST --app onoff,rate=1Mb/s,on=1s,off=2s talk and silence
+  wifu perf -c HOST --app trace,rows=0:1000+2.5:200     bytes at seconds since the start";
 
 impl Args {
     /// Checks what clap cannot.

@@ -9,15 +9,21 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use wifu_linux::bsd::Signals;
 use wifu_node::Registry;
+use wifu_sim::scenario::FlowSpec;
+use wifu_wire::Rng;
 
+use super::app;
 use super::args::Args;
 use super::control::{Control, Hello, Message, VERSION};
 use super::output::Output;
-use super::parameters::{OutputKind, Test};
+use super::parameters::{Application, OutputKind, Test};
 use super::protocol::Protocol;
 use super::report::{HostPort, Start};
 use super::session::Session;
 use super::stream::{Stream, carried_socket};
+
+/// How long a test lasts unless it is said, seconds.
+const DEFAULT_SECONDS: f64 = 10.0;
 
 /// Runs one test.
 ///
@@ -66,6 +72,9 @@ fn attempt(
     };
     start.cookie = Some(hello.cookie.clone());
     let test = hello.test.clone();
+    if test.app.is_some() {
+        return run_application((args, registry, target), hello, control, start, output);
+    }
     let streams = negotiate(args, registry, hello, &mut control, target)?;
     // Until here a signal simply ends the process: there is nothing to report yet.
     let signals = Signals::block().context("blocking signals")?;
@@ -98,6 +107,31 @@ fn attempt(
         output.line("");
         output.line("wifu perf Done.");
     }
+    Ok(super::exit_code(signal, failed))
+}
+
+/// Runs a test with an application to its end.
+fn run_application(
+    (args, registry, target): (&Args, &Registry, SocketAddr),
+    hello: Hello,
+    mut control: Control,
+    start: &mut Start,
+    output: &mut Output,
+) -> anyhow::Result<ExitCode> {
+    let test = hello.test.clone();
+    let data_port = app::client::agree(hello, &mut control, args.control_patience())?;
+    let remote = SocketAddr::new(target.ip(), data_port);
+    let signals = Signals::block().context("blocking signals")?;
+    super::add_streams(start, &test, &[]);
+    output.begin(super::layout(&test, false), start);
+    let place = (args, registry, remote);
+    let finished = app::client::run(place, &test, (&mut control, &signals), output)?;
+    let told = finished.application.as_ref();
+    let failed = finished.error.is_some() || told.is_some_and(|told| !told.finished);
+    let signal = finished.signal;
+    let names = [app::name(&test, false, remote)];
+    let report = super::report(start.clone(), &test, &names, finished, "client");
+    output.finish(&report, &names);
     Ok(super::exit_code(signal, failed))
 }
 
@@ -225,7 +259,7 @@ fn test(args: &Args, protocol: Protocol, kind: OutputKind) -> Test {
         streams: args.parallel,
         reverse: args.reverse,
         bidir: args.bidir,
-        seconds: args.time.unwrap_or(10.0),
+        seconds: args.time.unwrap_or(DEFAULT_SECONDS),
         bytes: args
             .bytes
             .or(blocks.map(|blocks| blocks.saturating_mul(args.length))),
@@ -237,11 +271,24 @@ fn test(args: &Args, protocol: Protocol, kind: OutputKind) -> Test {
         window: args.window,
         mss: args.set_mss,
         no_delay: args.no_delay,
+        app: args.app.clone().map(|spec| application(args, spec)),
+        arrivals: args.arrivals,
         rcv_timeout_ms: args.rcv_timeout,
         interval: args.interval,
         title: args.title.clone(),
         extra_data: args.extra_data.clone(),
         server_output: args.get_server_output.then_some(kind),
+    }
+}
+
+/// Without a time and an end of its own it ends after as long as any other test.
+fn application(args: &Args, spec: FlowSpec) -> Application {
+    let seed = || Rng::new(args.seed.unwrap_or(1)).state();
+    let endless = args.time.is_none() && !spec.is_finite();
+    Application {
+        stream: args.stream.unwrap_or_else(seed),
+        seconds: args.time.or(endless.then_some(DEFAULT_SECONDS)),
+        spec,
     }
 }
 

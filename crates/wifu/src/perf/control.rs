@@ -11,6 +11,10 @@
 //! a test of fixed size has arrived or left), `end` (whoever ends the test; with a reason if
 //! that is not the regular end), `results` (client), `results` (server). `error` may replace
 //! any of them and is the last message.
+//!
+//! The test of an application (`--app`) has no streams beforehand: `connected` is empty. The client
+//! says of each connection what it writes into it (`expect`), the server when that has arrived
+//! (`arrived`).
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -29,7 +33,7 @@ use super::measured::Results;
 use super::parameters::Test;
 
 /// Version of the messages; both ends must have the same.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// A longer line than this is no message of ours, bytes. Server output is the longest part.
 const MAX_LINE: usize = 64 << 20;
@@ -52,6 +56,18 @@ pub enum Message {
     },
     /// The test runs from now on.
     Start,
+    /// Of a connection of an application: all that its client writes, once that is known.
+    Expect {
+        /// The client's end.
+        from: SocketAddr,
+        /// Bytes from the connection's beginning on.
+        bytes: u64,
+    },
+    /// All that was expected of that connection has been read from it.
+    Arrived {
+        /// The client's end.
+        from: SocketAddr,
+    },
     /// All streams of this side are finished; only in tests of fixed size.
     Done,
     /// The test is over.

@@ -1,5 +1,7 @@
 //! What one side measured, as it tells the other; the outcome puts the two sides' together.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 /// What one side measured.
@@ -28,10 +30,61 @@ pub struct Totals {
     pub seconds: f64,
     /// Completion of the first and the last write or read, seconds since the start.
     pub times: Option<(f64, f64)>,
+    /// When bytes arrived: seconds since the start, bytes by then; if that was asked for.
+    #[serde(default)]
+    pub arrivals: Option<Vec<(f64, u64)>>,
     /// Round-trip times and windows over the test; at the sender.
     pub tcp: Option<Extremes>,
     /// Time that connecting took, seconds.
     pub connect_s: Option<f64>,
+}
+
+/// Records when bytes arrived. Every point is exact: so many bytes had arrived by then. Of what
+/// arrives within the gap the last counts.
+#[derive(Debug)]
+pub struct Recorder {
+    gap: Duration,
+    due: Duration,
+    points: Vec<(f64, u64)>,
+}
+
+/// Points after which every second one goes, and half as many follow: memory has a bound.
+const MOST_POINTS: usize = 1 << 20;
+
+impl Recorder {
+    /// Nothing has arrived. `gap` in seconds.
+    pub fn new(gap: f64) -> Self {
+        Self {
+            gap: Duration::from_secs_f64(gap),
+            due: Duration::ZERO,
+            points: Vec::new(),
+        }
+    }
+
+    /// `total` bytes had arrived `now`, since the start.
+    pub fn add(&mut self, now: Duration, total: u64) {
+        let point = (now.as_secs_f64(), total);
+        match self.points.last_mut() {
+            Some(last) if now < self.due => *last = point,
+            _ => {
+                self.points.push(point);
+                self.due = now + self.gap;
+            }
+        }
+        if self.points.len() >= MOST_POINTS {
+            self.gap *= 2;
+            let mut number = 0u32;
+            self.points.retain(|_| {
+                number += 1;
+                number.is_multiple_of(2)
+            });
+        }
+    }
+
+    /// The points so far.
+    pub fn points(&self) -> Vec<(f64, u64)> {
+        self.points.clone()
+    }
 }
 
 /// A sender's state over the whole test.
@@ -49,4 +102,30 @@ pub struct Extremes {
     pub min_rtt: u32,
     /// Mean of the smoothed round-trip times at the intervals' ends, microseconds.
     pub mean_rtt: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn points_are_exact_and_neither_too_dense_nor_too_many() {
+        let mut few = Recorder::new(0.01);
+        for (ms, total) in [(0, 10), (4, 20), (9, 30), (10, 40), (25, 50)] {
+            few.add(Duration::from_millis(ms), total);
+        }
+        assert_eq!(few.points(), [(0.009, 30), (0.01, 40), (0.025, 50)]);
+        let mut many = Recorder::new(0.001);
+        for k in 0..3_000_000u64 {
+            many.add(Duration::from_millis(k), k);
+        }
+        let points = many.points();
+        assert!(points.len() < MOST_POINTS, "{}", points.len());
+        assert!(
+            points
+                .iter()
+                .all(|(t, n)| (t * 1e3 - *n as f64).abs() < 1e-6)
+        );
+        assert_eq!(points.last().unwrap().1, 2_999_999);
+    }
 }

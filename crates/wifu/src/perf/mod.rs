@@ -8,6 +8,7 @@
 //! theirs. The standard keys have iperf3's meaning. `goodput_bits_per_second`, below `wifu`, is
 //! the receiver's bytes over the time from its first completed receive call to its last.
 
+mod app;
 mod args;
 mod client;
 mod control;
@@ -21,6 +22,7 @@ mod server;
 mod session;
 mod stream;
 mod units;
+mod usage;
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -184,6 +186,8 @@ fn report(
         role,
         protocol: test.protocol.to_string(),
         interrupted: finished.error.is_some(),
+        monotonic_s: Some(finished.begun),
+        application: finished.application.take(),
         jain: fairness(forward),
         jain_bidir_reverse: fairness(backward),
         machine_cpu_percent: Some(Machines {
@@ -225,6 +229,8 @@ fn failed_report(start: Start, protocol: &Protocol, error: &anyhow::Error) -> Re
             role: "client",
             protocol: protocol.to_string(),
             interrupted: false,
+            monotonic_s: None,
+            application: None,
             jain: None,
             jain_bidir_reverse: None,
             machine_cpu_percent: None,

@@ -152,6 +152,10 @@ pub struct EndWifu {
     /// What the receiver saw.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub arrival: Option<Arrival>,
+    /// When bytes arrived, if that was asked for: seconds after the receiver's start of the test,
+    /// bytes by then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arrivals: Option<Vec<(f64, u64)>>,
 }
 
 /// A stream as the end of the report names it.
@@ -254,6 +258,7 @@ impl EndStream {
                 connect_s,
                 first_write_s: tx.times.map(|times| times.0),
                 arrival: Arrival::new(rx.bytes, rx.times),
+                arrivals: rx.arrivals,
             },
         }
     }

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use wifu_sim::scenario::FlowSpec;
+
 use super::protocol::Protocol;
 
 /// The parameters of a test.
@@ -39,12 +41,29 @@ pub struct Test {
     pub rcv_timeout_ms: u64,
     /// Seconds between reports, for the output.
     pub interval: f64,
+    /// The application whose traffic it is; none: steady streams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub app: Option<Application>,
+    /// Seconds between two points of the series of what arrived when; none: none is recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrivals: Option<f64>,
     /// Title in front of each line, which the client gave with `-T`.
     pub title: Option<String>,
     /// Text for the report, which the client gave with `--extra-data`.
     pub extra_data: Option<String>,
     /// The client wants the server's output.
     pub server_output: Option<OutputKind>,
+}
+
+/// An application at the client, with its peer at the server.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Application {
+    /// What it does. Who sends to whom, by what and from when on, is not looked at.
+    pub spec: FlowSpec,
+    /// State of the random stream that it draws from.
+    pub stream: u64,
+    /// Seconds after which it begins nothing new; none: it comes to an end by itself.
+    pub seconds: Option<f64>,
 }
 
 /// A form of output.

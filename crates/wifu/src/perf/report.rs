@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::Serialize;
 use wifu_linux::bsd::TcpInfo;
 
+use super::app::Outcome;
 use super::outcome::{End, Sum};
 use super::parameters::Test;
 
@@ -50,6 +51,12 @@ pub struct Wifu {
     pub protocol: String,
     /// Whether the test ended before its time.
     pub interrupted: bool,
+    /// When the test began by this host's monotonic clock, seconds; absent if it did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub monotonic_s: Option<f64>,
+    /// What became of the application whose traffic it was (`--app`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub application: Option<Outcome>,
     /// Jain's index over the client's streams' goodput at their receivers (1 is even).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jain: Option<f64>,

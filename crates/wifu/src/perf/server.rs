@@ -20,6 +20,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, setsid}
 use wifu_linux::bsd::{self, Signals};
 use wifu_node::Registry;
 
+use super::app;
 use super::args::Args;
 use super::control::{Control, ControlListener, Hello, Message, VERSION, plain};
 use super::outcome::Name;
@@ -285,14 +286,12 @@ fn serve_test(
     if test.server_output == Some(OutputKind::Text) {
         output.keep();
     }
-    let mut start = super::start_of_program();
-    let (from, port) = (client.ip(), client.port());
-    output.line(&format!("Accepted connection from {from}, port {port}"));
-    start.accepted_connection = Some(HostPort {
-        host: client.ip().to_string(),
-        port: client.port(),
-    });
-    start.cookie = Some(hello.cookie.clone());
+    let mut start = accepted(client, &hello);
+    output.line(&format!(
+        "Accepted connection from {}, port {}",
+        client.ip(),
+        client.port()
+    ));
 
     let patience = args.control_patience();
     let listener = listen_for_data(args, registry, &hello)?;
@@ -302,38 +301,47 @@ fn serve_test(
         .port();
     control.send(&Message::Ready { data_port }, patience)?;
     let streams = accept_streams(test, &listener, control, &signals, patience)?;
-    drop(listener);
-    super::add_streams(&mut start, test, &streams);
-    output.begin(super::layout(test, true), &start);
-    control.send(&Message::Start, patience)?;
-
-    let session = Session {
-        test,
-        server: true,
-        streams: &streams,
-        control,
-        signals: &signals,
-        output,
-        interval: args.report_interval(),
-        patience,
+    let signals = &signals;
+    let (finished, names) = if test.app.is_some() {
+        output.begin(super::layout(test, true), &start);
+        let finished = app::server::run(args, test, &listener, (&mut *control, signals), output)?;
+        (finished, vec![app::name(test, true, client)])
+    } else {
+        drop(listener);
+        super::add_streams(&mut start, test, &streams);
+        output.begin(super::layout(test, true), &start);
+        control.send(&Message::Start, patience)?;
+        let session = Session {
+            test,
+            server: true,
+            streams: &streams,
+            control,
+            signals,
+            output,
+            interval: args.report_interval(),
+            patience,
+        };
+        (session.run()?, super::names(&streams))
     };
-    let finished = session.run()?;
-    let names = super::names(&streams);
-    output.line(&format!("Test #{number} with {}:", client.ip()));
-    conclude(
-        start,
-        &hello.test,
-        &names,
-        finished,
-        control,
-        output,
-        patience,
-    )
+    let told = (start, number);
+    conclude(told, test, &names, finished, control, output, patience)
+}
+
+/// What is known before there are streams, of the test that a client wants.
+fn accepted(client: SocketAddr, hello: &Hello) -> Start {
+    Start {
+        accepted_connection: Some(HostPort {
+            host: client.ip().to_string(),
+            port: client.port(),
+        }),
+        cookie: Some(hello.cookie.clone()),
+        ..super::start_of_program()
+    }
 }
 
 /// Writes the report and sends the client this side's results.
 fn conclude(
-    start: Start,
+    (start, number): (Start, u64),
     test: &Test,
     names: &[Name],
     finished: Finished,
@@ -343,6 +351,9 @@ fn conclude(
 ) -> anyhow::Result<ExitCode> {
     let (signal, failed) = (finished.signal, finished.error.is_some());
     let mut results = finished.own.clone();
+    let client = start.accepted_connection.as_ref();
+    let client = client.map_or_else(String::new, |client| format!(" with {}", client.host));
+    output.line(&format!("Test #{number}{client}:"));
     let report = super::report(start, test, names, finished, "server");
     output.finish(&report, names);
     results.output_text = output.take_kept();
@@ -381,7 +392,11 @@ fn greeting(
         && (0.0..=86_400.0).contains(&test.seconds)
         && (0.0..=86_400.0).contains(&test.omit)
         && (1..=1000).contains(&test.burst)
-        && !(test.reverse && test.bidir);
+        && !(test.reverse && test.bidir)
+        && test
+            .arrivals
+            .is_none_or(|gap| gap >= 1e-4 && test.omit == 0.0)
+        && test.app.as_ref().is_none_or(app::sound);
     ensure!(sound, "client {client} asks for something impossible");
     if let Some(spec) = test.protocol.wifu() {
         // What comes from the network names parameters, not files.
@@ -413,7 +428,10 @@ fn listen_for_data(args: &Args, registry: &Registry, hello: &Hello) -> anyhow::R
         bsd::set_reuse_address(&socket).context("setting SO_REUSEADDR")?;
     }
     bsd::bind(&socket, addr).with_context(|| format!("binding to {addr} for data"))?;
-    let backlog = i32::try_from(hello.test.stream_count())?;
+    let backlog = match hello.test.app {
+        Some(_) => app::BACKLOG,
+        None => i32::try_from(hello.test.stream_count())?,
+    };
     bsd::listen(socket, backlog).map_err(|error| {
         let hint = advice(&error, &hello.test.protocol, registry);
         let what = format!("listening for {} streams{hint}", hello.test.protocol);
@@ -429,7 +447,11 @@ fn accept_streams(
     signals: &Signals,
     patience: Duration,
 ) -> anyhow::Result<Vec<Stream>> {
-    let wanted = test.stream_count() as usize;
+    // An application's connections come while the test runs.
+    let wanted = match test.app {
+        Some(_) => 0,
+        None => test.stream_count() as usize,
+    };
     let deadline = Instant::now() + patience;
     let mut accepted = Vec::new();
     let mut announced: Option<Vec<SocketAddr>> = None;
@@ -482,7 +504,7 @@ fn accept_streams(
         };
         let (socket, peer) = accepted.swap_remove(found);
         socket.set_nonblocking(false)?;
-        streams.push(Stream::new(socket, peer, !test.client_sends(index))?);
+        streams.push(Stream::new(test, socket, peer, !test.client_sends(index))?);
     }
     Ok(streams)
 }

@@ -1,7 +1,6 @@
 //! The test itself, on either side: starts the streams, reports at intervals, notices the end,
 //! and exchanges results.
 
-use std::fs;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -12,6 +11,7 @@ use anyhow::Context;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use wifu_linux::bsd::{self, Signals, TcpInfo};
 
+use super::app::Outcome;
 use super::control::{Control, Message};
 use super::measured::{Extremes, Results, Totals};
 use super::outcome::{Sum, rate};
@@ -19,9 +19,10 @@ use super::output::Output;
 use super::parameters::Test;
 use super::report::{Interval, Row, RowWifu, TcpRow};
 use super::stream::{Shared, Stream};
+use super::usage::{Usage, monotonic};
 
 /// How long the results of the other side may take once the user wants to leave.
-const IMPATIENCE: Duration = Duration::from_secs(3);
+pub const IMPATIENCE: Duration = Duration::from_secs(3);
 
 /// How late the client's word of the end may be before the server's last row is written without.
 const GRACE: Duration = Duration::from_secs(1);
@@ -53,6 +54,10 @@ pub struct Session<'a> {
 pub struct Finished {
     /// The rows of all intervals, in order.
     pub intervals: Vec<Interval>,
+    /// When it began, by the host's monotonic clock, seconds.
+    pub begun: f64,
+    /// What became of the application whose traffic it was, at the client.
+    pub application: Option<Outcome>,
     /// What this side measured.
     pub own: Results,
     /// What the other side measured, if it still said.
@@ -93,6 +98,8 @@ struct Run<'a> {
     /// The other side has sent `done`.
     other_done: bool,
     intervals: Vec<Interval>,
+    /// The monotonic clock at the epoch, seconds.
+    begun: f64,
 }
 
 impl Session<'_> {
@@ -102,7 +109,7 @@ impl Session<'_> {
     /// The streams' threads cannot be started.
     pub fn run(self) -> anyhow::Result<Finished> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-        let epoch = Instant::now();
+        let (epoch, begun) = (Instant::now(), monotonic());
         let length = self
             .length()
             .map(|end| if self.server { end + GRACE } else { end });
@@ -126,6 +133,7 @@ impl Session<'_> {
             announced: false,
             other_done: false,
             intervals: Vec::new(),
+            begun,
             session: self,
         };
         if !run.omitting {
@@ -354,6 +362,8 @@ impl Run<'_> {
         };
         Finished {
             intervals: self.intervals,
+            begun: self.begun,
+            application: None,
             own,
             other: results,
             error,
@@ -397,6 +407,7 @@ impl Run<'_> {
                     bytes: meter.total(),
                     seconds: last.filter(|_| sized).unwrap_or(end),
                     times,
+                    arrivals: stream.counters.points(),
                     tcp: meter.extremes(),
                     connect_s: stream.connect_time.map(|time| time.as_secs_f64()),
                 }
@@ -409,8 +420,7 @@ impl Run<'_> {
             cpu_percent: (user, system),
             machine_percent: machine,
             congestion: first.and_then(|stream| bsd::congestion(&*stream.socket).ok()),
-            output_json: None,
-            output_text: None,
+            ..Results::default()
         }
     }
 
@@ -453,7 +463,8 @@ impl Run<'_> {
     }
 }
 
-fn sum(rows: &[Row]) -> Sum {
+/// The sum of the rows of one direction.
+pub fn sum(rows: &[Row]) -> Sum {
     let bytes = rows.iter().map(|row| row.bytes).sum();
     let first = rows.first();
     let seconds = first.map_or(0.0, |row| row.seconds);
@@ -537,55 +548,6 @@ impl Meter {
     fn extremes(&self) -> Option<Extremes> {
         self.extremes
     }
-}
-
-/// Processor use so far, of this process and of the machine.
-struct Usage {
-    at: Instant,
-    process: (Duration, Duration),
-    machine: Option<Duration>,
-}
-
-impl Usage {
-    fn now() -> Self {
-        Self {
-            at: Instant::now(),
-            process: bsd::cpu_times(),
-            machine: machine_busy(),
-        }
-    }
-
-    /// Percent of one processor since then: user, system, whole machine.
-    fn percent_since(&self) -> (f64, f64, f64) {
-        let now = Self::now();
-        let seconds = (now.at - self.at).as_secs_f64();
-        let percent = |from: Duration, to: Duration| {
-            if seconds > 0.0 {
-                100.0 * to.saturating_sub(from).as_secs_f64() / seconds
-            } else {
-                0.0
-            }
-        };
-        let machine = self.machine.zip(now.machine);
-        (
-            percent(self.process.0, now.process.0),
-            percent(self.process.1, now.process.1),
-            machine.map_or(0.0, |(from, to)| percent(from, to)),
-        )
-    }
-}
-
-/// Time that all processors together were not idle since boot, by /proc/stat.
-fn machine_busy() -> Option<Duration> {
-    // USER_HZ is 100 on every Linux architecture; columns 4 and 5 are idle and iowait, 9 and 10
-    // repeat guests' time that user and nice contain.
-    let text = fs::read_to_string("/proc/stat").ok()?;
-    let columns = text.lines().next()?.split_whitespace().skip(1).enumerate();
-    let busy = columns.filter(|(at, _)| !matches!(at, 3 | 4 | 8 | 9));
-    let ticks: u64 = busy
-        .filter_map(|(_, value)| value.parse::<u64>().ok())
-        .sum();
-    Some(Duration::from_millis(ticks * 10))
 }
 
 #[cfg(test)]

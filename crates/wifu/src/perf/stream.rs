@@ -1,13 +1,13 @@
 //! A data stream: its socket, and the thread that writes to it or reads from it.
 //!
-//! One thread per stream and direction, no allocation and no lock per block; the thread that
-//! reports reads the counters.
+//! One thread per stream and direction, no allocation and no lock per block (unless arrivals are to
+//! be recorded); the thread that reports reads the counters.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,7 @@ use wifu_linux::bsd::{self, TcpInfo};
 use wifu_node::Registry;
 
 use super::control::plain;
+use super::measured::Recorder;
 use super::parameters::Test;
 use super::protocol::Protocol;
 
@@ -55,6 +56,8 @@ pub struct Counters {
     pub first: AtomicU64,
     /// Completion of the latest.
     pub last: AtomicU64,
+    /// What arrived when, on a stream that receives, if the test wants to know.
+    pub arrivals: Option<Mutex<Recorder>>,
 }
 
 impl Counters {
@@ -66,7 +69,18 @@ impl Counters {
             self.first.store(now, Relaxed);
         }
         self.last.store(now, Relaxed);
-        self.bytes.fetch_add(bytes as u64, Relaxed);
+        let before = self.bytes.fetch_add(bytes as u64, Relaxed);
+        if let Some(arrivals) = &self.arrivals {
+            let mut arrivals = arrivals.lock().unwrap_or_else(PoisonError::into_inner);
+            arrivals.add(Duration::from_nanos(now - 1), before + bytes as u64);
+        }
+    }
+
+    /// What arrived when, if that was recorded.
+    pub fn points(&self) -> Option<Vec<(f64, u64)>> {
+        let arrivals = self.arrivals.as_ref()?;
+        let arrivals = arrivals.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(arrivals.points())
     }
 }
 
@@ -130,17 +144,26 @@ impl Stream {
             ))
         })?;
         let connect_time = begun.elapsed();
-        let mut stream = Self::new(socket, remote, test.client_sends(index))?;
+        let mut stream = Self::new(test, socket, remote, test.client_sends(index))?;
         stream.connect_time = Some(connect_time);
         Ok(stream)
     }
 
     /// Takes over a connected socket.
-    pub fn new(socket: TcpStream, remote: SocketAddr, sends: bool) -> anyhow::Result<Self> {
+    pub fn new(
+        test: &Test,
+        socket: TcpStream,
+        remote: SocketAddr,
+        sends: bool,
+    ) -> anyhow::Result<Self> {
         let local = socket
             .local_addr()
             .context("asking a stream for its address")?;
-        let counters = Arc::new(Counters::default());
+        let recorder = test.arrivals.filter(|_| !sends).map(Recorder::new);
+        let counters = Arc::new(Counters {
+            arrivals: recorder.map(Mutex::new),
+            ..Counters::default()
+        });
         let (local, remote) = (plain(local), plain(remote));
         Ok(Self {
             socket: Arc::new(socket),
@@ -364,7 +387,7 @@ impl Worker {
 
 /// Bytes that do not compress (xorshift64, Marsaglia 2003), so that links which compress are
 /// not flattered.
-fn payload(len: usize) -> Vec<u8> {
+pub fn payload(len: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let mut bytes = vec![0u8; len];
     for chunk in bytes.chunks_mut(8) {

@@ -1,6 +1,33 @@
 //! Amounts as iperf3 reads and writes them: K, M, G and T are powers of 1024 for bytes and of
 //! 1000 for bits.
 
+use wifu_sim::scenario::{AppKind, FlowSpec};
+
+/// Parses an application with its keys, such as `http,pause=1s`.
+pub fn parse_application(text: &str) -> Result<FlowSpec, String> {
+    let spec = FlowSpec::application(text).map_err(|error| error.to_string())?;
+    match spec.app {
+        AppKind::Bulk | AppKind::File | AppKind::Stream => {
+            Err("a steady stream needs no --app: -n BYTES or -t SECONDS".to_owned())
+        }
+        _ if spec.time.is_some() => Err("time: say it with -t SECONDS".to_owned()),
+        _ => Ok(spec),
+    }
+}
+
+/// Parses the state of a random stream.
+pub fn parse_stream(text: &str) -> Result<u64, String> {
+    u64::from_str_radix(text, 16).map_err(|_| "expected up to 16 hexadecimal digits".to_owned())
+}
+
+/// Parses seconds between two points of a series.
+pub fn parse_resolution(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if (0.0001..=60.0).contains(&value) => Ok(value),
+        _ => Err("expected seconds between 0.0001 and 60".to_owned()),
+    }
+}
+
 /// Parses a number of bytes such as `131072`, `128K` or `1.5M` (powers of 1024).
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     parse(text, 1024.0)

@@ -1,5 +1,6 @@
 //! `wifu perf` and `wifu exec` as their users meet them.
 
 mod alone;
+mod applications;
 mod common;
 mod iperf3;
