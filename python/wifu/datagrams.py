@@ -1,7 +1,8 @@
 """Sends or receives datagrams, and says what came through. Needs nothing but Python itself.
 
 It is handed to hosts as text, so it imports nothing of this package.
-datagrams.py receive PORT            until SIGTERM; then JSON on standard output
+datagrams.py receive PORT GAP        until SIGTERM; then JSON on standard output, which says how
+                                     much had arrived when, once in GAP seconds (0: not at all)
 datagrams.py send ADDRESS PORT SIZE BITS_PER_S OCTETS SECONDS      0 octets, 0 s: without end
 """
 
@@ -23,7 +24,7 @@ def _stop(_number: int, _frame: object) -> None:
     raise _Stop
 
 
-def receive(port: int) -> None:
+def receive(port: int, gap: float) -> None:
     """Count what comes; times are of CLOCK_MONOTONIC."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_000_000)
@@ -31,16 +32,25 @@ def receive(port: int) -> None:
     print("ready", flush=True)
     octets = packets = 0
     first = last = None
+    arrivals: list[tuple[float, int]] = []
+    due = 0.0
     try:
         while True:
             octets += len(sock.recv(65536))
             last = time.monotonic()
             first = first or last
             packets += 1
+            if not gap:
+                continue
+            if last < due:
+                arrivals[-1] = (last, octets)
+            else:
+                arrivals.append((last, octets))
+                due = last + gap
     except _Stop:
         pass
     told = {"bytes": octets, "packets": packets, "first": first, "last": last}
-    print(json.dumps(told), flush=True)
+    print(json.dumps({**told, "arrivals": arrivals} if gap else told), flush=True)
 
 
 def send(to: str, port: int, size: int, rate: float, octets: int, seconds: float) -> None:
@@ -75,7 +85,7 @@ if __name__ == "__main__":
     signal.signal(signal.SIGTERM, _stop)
     words = sys.argv[1:]
     if words[0] == "receive":
-        receive(int(words[1]))
+        receive(int(words[1]), float(words[2]))
     else:
         numbers = [float(w) for w in words[3:]]
         send(words[1], int(words[2]), int(numbers[0]), numbers[1], int(numbers[2]), numbers[3])

@@ -20,7 +20,7 @@ from wifu.emu import Emulation, EmulationError
 from wifu.errors import Cancelled, LabError, RunError
 from wifu.places import Crew, Place, need_root
 from wifu.program import find_program
-from wifu.runner import Plain, Runner, RunResult, check_mesh
+from wifu.runner import Kept, Runner, RunResult, check_mesh
 from wifu.traffic import Scenario, Traffic, flows_of
 
 MARGIN = 60.0
@@ -100,7 +100,7 @@ class RealTime(ABC):
         find_program()
         sweep(Path(tempfile.gettempdir()))
 
-    def __call__(self, scenario: dict[str, Any]) -> Plain:
+    def __call__(self, scenario: dict[str, Any]) -> Kept:
         """Run a scenario."""
         with tempfile.TemporaryDirectory(prefix=f"wifu-run-{os.getpid()}-") as folder:
             Path(folder).chmod(0o700)
@@ -108,7 +108,9 @@ class RealTime(ABC):
             outcome = self.run(scenario, Path(folder))
         head = {"schema": "1.0", "seed": scenario.get("seed", 1), "run": scenario.get("run", 1)}
         wall = round(time.monotonic() - begun, 3)
-        return Plain({**head, **outcome, "wall_s": wall, "kernel": os.uname().release})
+        series = outcome.pop("series", {})
+        whole = {**head, **outcome, "wall_s": wall, "kernel": os.uname().release}
+        return Kept(json.dumps(whole), series, b"")
 
     @abstractmethod
     def run(self, scenario: Scenario, folder: Path) -> dict[str, Any]:

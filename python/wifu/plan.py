@@ -132,9 +132,12 @@ class Plan:
         scenario = dict(copy.deepcopy(dict(cell.scenario)))
         if self.runner == "mesh":
             scenario["seed"], scenario["run"] = self.seed, run
+            recorded = run in self.series_runs or self.measure.mode == "window"
             if self.substrate != "sim":
+                if recorded:
+                    scenario["record"] = {**scenario.get("record", {}), "delivery": True}
                 return scenario
-            if run in self.series_runs or self.measure.mode == "window":
+            if recorded:
                 record = dict(scenario.get("record", {}))
                 named = record.get("series", True)
                 others = [n for n in named if n != "all"] if isinstance(named, list) else []

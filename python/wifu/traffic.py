@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
-import numpy as np
-
-from wifu import toml, values
+from wifu import apps_live, arrived, reports, toml, values
+from wifu.apps_live import FOREVER
+from wifu.arrived import Arrived, Progress
 from wifu.errors import LabError, RunError, nearest
 from wifu.places import Crew, Place, Started
 
@@ -71,6 +71,12 @@ class Flow:
     size: int = 1500
     options: Mapping[str, str] = field(default_factory=dict)
     ends: bool = True
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    """What an application does beside steady transfers (`apps_live.KEYS`)."""
+    until: float | None = None
+    """From then on such an application begins nothing new."""
+    stream: str = ""
+    """The random stream that it draws from, as the simulator's."""
 
     @property
     def kernel(self) -> bool:
@@ -91,17 +97,13 @@ class Flow:
 def flows_of(scenario: Scenario) -> list[Flow]:
     """The flows, checked. ValueError that begins with the key's path, as the simulator's does."""
     stop = scenario.get("stop", {})
-    for key in ("packets", "batch"):
-        if key in stop:
-            raise ValueError(f"stop.{key}: counts on sim only; give stop.time")
     limit = values.seconds(stop["time"]) if "time" in stop else None
     if not scenario.get("flow"):
         raise ValueError("flow: no flow: nothing would be measured")
-    seeds = [int(scenario.get("seed", 1)), int(scenario.get("run", 1))]
-    found = []
+    draws, found = apps_live.draws(scenario), []
     for n, given in enumerate(scenario["flow"]):
         try:
-            found.append(_flow(n, given, limit, seeds))
+            found.append(_flow(n, given, limit, draws[n], "packets" in stop))
         except LabError as e:
             raise ValueError(f"flow[{n}]: {e}") from None
         except KeyError as e:
@@ -109,30 +111,35 @@ def flows_of(scenario: Scenario) -> list[Flow]:
     return found
 
 
-def _flow(n: int, given: Mapping[str, Any], limit: float | None, seeds: list[int]) -> Flow:
+_FLOW_KEYS = ("from", "to", "protocol", "app", "start", "jitter", "stop_at")
+
+
+def _flow(
+    n: int, given: Mapping[str, Any], limit: float | None, draws: Mapping[str, Any], counted: bool
+) -> Flow:
     where, app = f"flow[{n}]", str(given.get("app", "bulk"))
-    known = (
-        "from", "to", "protocol", "app", "start", "jitter", "stop_at", "bytes", "time", "rate",
-        "size",
-    )  # fmt: skip
-    if app not in APPS:
-        raise ValueError(f"{where}.app: {app} runs on sim only; elsewhere {', '.join(APPS)}")
+    if app not in APPS and app not in apps_live.KEYS:
+        known = nearest(app, (*APPS, *apps_live.KEYS))
+        raise ValueError(f"{where}.app: no application is called {app}; {known}")
+    keys = (*_FLOW_KEYS, *apps_live.KEYS.get(app, ("bytes", "time", "rate", "size")))
     for key in given:
-        if key not in known:
-            raise ValueError(f"{where}.{key}: runs on sim only; {nearest(key, known)}")
+        if key not in keys:
+            raise ValueError(f"{where}.{key}: `{app}` does not use it; {nearest(key, keys)}")
     protocol = str(given["protocol"])
-    jitter = values.seconds(given.get("jitter", 0))
-    start = values.seconds(given.get("start", 0))
-    start += float(np.random.default_rng([*seeds, n]).uniform(0, jitter)) if jitter else 0.0
-    ends = [limit] if limit is not None else []
-    ends += [values.seconds(given["stop_at"])] if "stop_at" in given else []
+    start = float(draws.get("start_s", values.seconds(given.get("start", 0))))
+    ends = [values.seconds(given["stop_at"])] if "stop_at" in given else []
     if "time" in given:
         ends.append(start + values.seconds(given["time"]))
+    if app in apps_live.KEYS:
+        return _app(n, given, limit, start, min(ends, default=None), str(draws["stream"]), counted)
+    ends += [limit] if limit is not None else []
     octets = int(values.octets(given["bytes"])) if "bytes" in given else 0
     if app == "file" and not octets:
         raise ValueError(f"{where}.bytes: a file needs them")
-    if not (ends or octets):
+    if not (ends or octets or counted):
         raise ValueError(f"{where}: ends only if it has bytes or time, or the plan a stop.time")
+    if counted and protocol == "udp":
+        raise ValueError("stop.packets: counts datagrams on sim only")
     rate = rate_of(given["rate"]) if "rate" in given else None
     timed = protocol == "udp" and "time" in given
     if protocol != "udp" and ("size" in given or rate is not None):
@@ -145,15 +152,26 @@ def _flow(n: int, given: Mapping[str, Any], limit: float | None, seeds: list[int
     )  # fmt: skip
 
 
-def rate_of(given: Any) -> float:
-    """bit/s of a rate such as `6M`, `24Mb/s`, `500kbit`, or a number."""
-    text = str(given).strip().lower().replace("bit/s", "").replace("b/s", "").replace("bit", "")
-    units = {"k": 1e3, "m": 1e6, "g": 1e9}
-    try:
-        number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
-        return float(number) * unit
-    except ValueError:
-        raise LabError(f"{given!r} is no rate") from None
+def _app(
+    n: int, given: Mapping[str, Any], limit: float | None, start: float, until: float | None,
+    stream: str, counted: bool,
+) -> Flow:  # fmt: skip
+    """A flow with an application that is more than a steady transfer."""
+    where, app, protocol = f"flow[{n}]", str(given["app"]), str(given["protocol"])
+    if protocol == "udp":
+        raise ValueError(f"{where}.app: {app} over udp runs on sim only")
+    ends = until is not None or apps_live.finite(given)
+    if not (ends or counted or limit is not None):
+        raise ValueError(f"{where}: ends only if it has an end, or the plan a stop.time")
+    if counted and app == "request":
+        raise ValueError("stop.packets: does not count the answers of `request` but on sim")
+    return Flow(
+        n + 1, str(given["from"]), str(given["to"]), protocol, app, start, limit, 0,
+        options=_kernel_options(where, protocol), ends=ends, spec=given, until=until, stream=stream,
+    )  # fmt: skip
+
+
+rate_of = values.rate
 
 
 def _kernel_options(where: str, protocol: str) -> dict[str, str]:
@@ -237,14 +255,8 @@ class Traffic:
             self._told(f, clients[f.id], servers[f.id], starts[f.id], begun, f.id in cut)
             for f in self.flows
         ]
-        stop = self._stop()
-        ends = [f.end for f in self.flows if f.end is not None]
-        if stop is None and len(ends) == len(self.flows):
-            stop = max(ends)
-        seconds = min(lasted, stop) if stop is not None else lasted
-        ended = [t["last_byte_s"] for t in told if t["finished"]]
-        if len(ended) == len(told):
-            seconds = max(ended)
+        found = [row.pop("arrived", None) for row in told]
+        seconds, end = self._ended(told, found, lasted)
         for flow, row in zip(self.flows, told, strict=True):
             row["goodput_bps"] = _goodput(row, seconds)
             if flow.source in before:
@@ -255,12 +267,31 @@ class Traffic:
         for daemon in serving.values():
             if not daemon.alive():
                 raise RunError(f"wifu daemon ended: {daemon.said()}")
-        end = "done" if len(ended) == len(told) else "time"
-        core = {name: _report(program) for name, program in handlers.items()}
-        daemons = {name: _counted(program) for name, program in serving.items()}
-        return {
+        core = {name: reports.core(program) for name, program in handlers.items()}
+        daemons = {name: reports.counted(program) for name, program in serving.items()}
+        outcome = {
             "sim_seconds": seconds, "end": end, "flows": told, "core": core, "daemons": daemons,
         }  # fmt: skip
+        return arrived.measured(outcome, found, self.scenario)
+
+    def _ended(
+        self, told: Sequence[dict[str, Any]], found: Sequence[Arrived | None], lasted: float
+    ) -> tuple[float, str]:
+        """When it ended and why; what came later is left out of what is told."""
+        last = arrived.end_of(self.scenario, found, lasted)
+        if last is not None:
+            for row, series in zip(told, found, strict=True):
+                arrived.cut(row, series, last.seconds)
+            if last.why == "packets":
+                return last.seconds, last.why
+        stop = self._stop()
+        ends = [f.end for f in self.flows if f.end is not None]
+        if stop is None and len(ends) == len(self.flows):
+            stop = max(ends)
+        ended = [t.get("last_byte_s", t["start_s"]) for t in told if t["finished"]]
+        if len(ended) == len(told):
+            return max(ended), "done"
+        return min(lasted, stop) if stop is not None else lasted, "time"
 
     def _stop(self) -> float | None:
         time_ = self.scenario.get("stop", {}).get("time")
@@ -364,13 +395,21 @@ class Traffic:
     def _start_server(self, crew: Crew, flow: Flow) -> Started:
         place = self.places[flow.target]
         if flow.protocol == "udp":
-            server = crew.start(place, place.python, "-c", _script(), "receive", str(flow.port))
+            gap = arrived.RESOLUTION * self.dilation if arrived.wanted(self.scenario) else 0.0
+            words = [place.python, "-c", _script(), "receive", str(flow.port), f"{gap:.6f}"]
+            server = crew.start(place, *words)
             crew.wait_for(server, "ready")
             return server
         words = ["-s", "-1", "-p", str(flow.port), "--socket", place.door]
+        if self._packets() is not None:
+            words += ["-i", f"{arrived.PROGRESS:.3f}"]
         server = crew.start(place, place.program, "perf", *words)
         crew.wait_for(server, "Server listening")
         return server
+
+    def _packets(self) -> int | None:
+        found = self.scenario.get("stop", {}).get("packets")
+        return None if found is None else int(found)
 
     def _start_clients(
         self, crew: Crew, begun: float
@@ -394,7 +433,15 @@ class Traffic:
         words = ["-c", to, "-p", str(flow.port), "-C", protocol, "-J", "--socket", place.door]
         beside = self.control.get((flow.source, flow.target))
         words += ["--control-host", beside] if beside else []
-        words += ["-n", str(flow.octets)] if flow.octets else ["-t", f"{lasts:.3f}"]
+        if flow.spec or arrived.wanted(self.scenario):
+            words += ["--arrivals", f"{arrived.RESOLUTION * self.dilation:.4f}"]
+        if flow.spec:
+            left = None if flow.until is None else flow.until - flow.start
+            words += apps_live.options(flow.spec, flow.stream, left, self.dilation)
+        elif flow.octets:
+            words += ["-n", str(flow.octets)]
+        else:
+            words += ["-t", str(FOREVER) if flow.end is None else f"{lasts:.3f}"]
         words += ["-w", flow.options["window"]] if "window" in flow.options else []
         words += ["-M", flow.options["mss"]] if "mss" in flow.options else []
         return [place.program, "perf", *words]
@@ -406,19 +453,25 @@ class Traffic:
         """Wait for the clients; those that the scenario cuts short are asked to end."""
         stop, cut = self._stop(), set[int]()
         datagrams = [f for f in self.flows if f.protocol == "udp"]
-        late = GRACE / self.dilation
+        late, packets = GRACE / self.dilation, self._packets()
+        progress = None if packets is None else Progress(servers, self._sizes(), packets)
         while any(c.alive() for c in clients.values()):
             crew.check()
             now = (time.monotonic() - begun) / self.dilation
             if stop is not None and now >= stop:
                 for flow in datagrams:  # what still lies in queues does not count
                     servers[flow.id].end()
+            over = progress is not None and progress.reached()
             for flow in self.flows:
                 client = clients[flow.id]
+                if over and client.alive():
+                    client.end()
+                    cut.add(flow.id)
                 if flow.end is None or not client.alive():
                     continue
                 # Those that send for a time end by themselves, and then have to report.
-                if flow.id not in cut and now > flow.end + (0.0 if flow.octets else late):
+                patience = 0.0 if flow.octets or flow.spec else late
+                if flow.id not in cut and now > flow.end + patience:
                     client.end()
                     cut.add(flow.id)
                 elif flow.id in cut and now > flow.end + 3 * late:
@@ -434,7 +487,7 @@ class Traffic:
         """Retransmission timeouts so far of kernels that send just one flow."""
         kernel = [f.source for f in self.flows if f.kernel]
         return {
-            name: _counter(self.places[name].run("cat", "/proc/net/netstat"), "TCPTimeouts")
+            name: reports.counter(self.places[name].run("cat", "/proc/net/netstat"), "TCPTimeouts")
             for name in kernel
             if kernel.count(name) == 1
         }
@@ -455,10 +508,21 @@ class Traffic:
             raise RunError(f"flow {flow.id}: no report: {client.said()}") from None
         if "error" in report and not cut:
             raise RunError(f"flow {flow.id}, {flow.protocol}: {report['error']}")
-        return row | self._stream(flow, report, start, cut)
+        return row | self._stream(flow, report, start, begun, cut)
+
+    def _zero(self, flow: Flow, report: Mapping[str, Any], start: float, begun: float) -> float:
+        """When the client's test began; another machine's clock has another zero."""
+        if self.places[flow.source].remote:
+            return start
+        return (float(report["wifu"]["monotonic_s"]) - begun) / self.dilation
+
+    def _sizes(self) -> dict[int, int | None]:
+        """Octets of full segments, of flows for which the plan says it."""
+        asked = {f.id: f.options.get("mss") for f in self.flows}
+        return {number: None if mss is None else int(mss) for number, mss in asked.items()}
 
     def _stream(
-        self, flow: Flow, report: Mapping[str, Any], start: float, cut: bool
+        self, flow: Flow, report: Mapping[str, Any], start: float, begun: float, cut: bool
     ) -> dict[str, Any]:
         rows = report.get("end", {}).get("streams") or [{}]
         stream, slower = rows[0], self.dilation
@@ -478,7 +542,17 @@ class Traffic:
         out["finished"] = out["finished"] and "last_byte_s" in out
         if "retransmits" in sender:
             out["retransmissions"] = int(sender["retransmits"])
-        last = _last_interval(report)
+        zero = self._zero(flow, report, start, begun)
+        if flow.spec:
+            out |= apps_live.told(report, zero, slower)
+            for key in ("first_byte_s", "last_byte_s"):
+                out.pop(key, None)
+                if own.get(key) is not None:
+                    out[key] = zero + float(own[key]) / slower
+        if own.get("arrivals") is not None:
+            size = apps_live.segment(report, self._sizes()[flow.id])
+            out["arrived"] = Arrived.of(own["arrivals"], zero, slower, size)
+        last = reports.last_interval(report)
         if last.get("rtt"):
             # The smallest one of all is not known: what is reported is sampled.
             out["srtt_s"] = float(last["rtt"]) / 1e6 / slower
@@ -508,49 +582,17 @@ class Traffic:
         for ours, theirs in (("first_byte_s", "first"), ("last_byte_s", "last")):
             if got[theirs] is not None:
                 out[ours] = (got[theirs] - zero) / self.dilation
+        if "arrivals" in got:
+            points = [(t - zero, octets) for t, octets in got["arrivals"]]
+            out["arrived"] = Arrived.of(points, 0.0, self.dilation, flow.size - HEADERS)
         whole = got["packets"] == sent["packets"]
         return {**out, "finished": flow.ends and whole and "last_byte_s" in out}
-
-
-def _report(core: Started) -> dict[str, Any]:
-    """What a `wifu core` says of itself at its end."""
-    core.stop()
-    try:
-        report: dict[str, Any] = json.loads(core.output().splitlines()[-1])
-    except (json.JSONDecodeError, IndexError):
-        raise RunError(f"wifu core did not report: {core.said()}") from None
-    return report
-
-
-def _counted(daemon: Started) -> dict[str, Any]:
-    """What a serving daemon says of its node at its end, by the simulator's names."""
-    daemon.stop()
-    for line in reversed(daemon.errors.read_text(errors="replace").splitlines()):
-        _, found, counted = line.partition("counted: ")
-        if found:
-            all_ = json.loads(counted)
-            return {key: all_[key] for key in ("packets", "handlers", "lanes", "monitor")}
-    raise RunError(f"wifu daemon did not report: {daemon.said()}")
 
 
 def _goodput(row: Mapping[str, Any], seconds: float) -> float:
     end = row["last_byte_s"] if row["finished"] else seconds
     span = end - row["start_s"]
     return row["bytes"] * 8.0 / span if span > 0 else 0.0
-
-
-def _last_interval(report: Mapping[str, Any]) -> Mapping[str, Any]:
-    for interval in reversed(report.get("intervals") or []):
-        for stream in interval.get("streams") or []:
-            if stream.get("rtt"):
-                found: Mapping[str, Any] = stream
-                return found
-    return {}
-
-
-def _counter(text: str, name: str) -> int:
-    lines = [line.split() for line in text.splitlines() if line.startswith("TcpExt:")]
-    return int(dict(zip(lines[0], lines[1], strict=True))[name])
 
 
 def _script() -> str:

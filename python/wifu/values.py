@@ -81,6 +81,17 @@ def octets(value: Value) -> float:
     return _quantity(value, _OCTETS, "size")
 
 
+def rate(value: Value) -> float:
+    """bit/s of a rate such as `6M`, `24Mb/s`, `500kbit`, or a number."""
+    text = str(value).strip().lower().replace("bit/s", "").replace("b/s", "").replace("bit", "")
+    units = {"k": 1e3, "m": 1e6, "g": 1e9}
+    try:
+        number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
+        return float(number) * unit
+    except ValueError:
+        raise LabError(f"{value!r} is no rate") from None
+
+
 def fraction(value: Value) -> float:
     """A share: 0.05, or text `5%`."""
     return _quantity(value, {"": 1.0, "%": 0.01}, "share")

@@ -101,6 +101,37 @@ pub fn check_scenario(
     Ok(scenario.to_json().to_string())
 }
 
+/// What is random of each flow of a scenario, as JSON: a list of `start_s` and `stream`, which
+/// `wifu perf --stream` takes. Protocols are not looked at.
+///
+/// `names`: the nodes in order, for scenarios that do not say where they come from.
+#[pyfunction]
+#[pyo3(signature = (scenario_json, names = Vec::new()))]
+pub fn draws(py: Python<'_>, scenario_json: &str, names: Vec<String>) -> PyResult<String> {
+    let scenario = parsed(scenario_json)?;
+    py.detach(|| {
+        let names = match names.is_empty() {
+            true => nodes(&scenario).map_err(wrong)?,
+            false => names,
+        };
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let drawn = wifu_sim::traffic::draws(&scenario, &names).map_err(wrong)?;
+        let rows = drawn.iter().map(|flow| {
+            let stream = format!("{:016x}", flow.stream.state());
+            serde_json::json!({"start_s": flow.start.as_secs_f64(), "stream": stream})
+        });
+        Ok(rows.collect::<Json>().to_string())
+    })
+}
+
+/// The nodes of a scenario's topology, in order.
+fn nodes(scenario: &Scenario) -> Result<Vec<String>, String> {
+    let topology = wifu_sim::mesh::topology(scenario).map_err(|e| e.to_string())?;
+    let plan = wifu_radio::topology::resolve(&topology, &scenario.rng());
+    let plan = plan.map_err(|e| format!("topology: {e}"))?;
+    Ok(plan.nodes.into_iter().map(|node| node.name).collect())
+}
+
 fn wrong(error: impl std::fmt::Display) -> PyErr {
     PyValueError::new_err(error.to_string())
 }

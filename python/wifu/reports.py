@@ -1,0 +1,47 @@
+"""What the programs of a run say of themselves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from wifu.errors import RunError
+from wifu.places import Started
+
+
+def core(program: Started) -> dict[str, Any]:
+    """What a `wifu core` says of itself at its end."""
+    program.stop()
+    try:
+        report: dict[str, Any] = json.loads(program.output().splitlines()[-1])
+    except (json.JSONDecodeError, IndexError):
+        raise RunError(f"wifu core did not report: {program.said()}") from None
+    return report
+
+
+def counted(daemon: Started) -> dict[str, Any]:
+    """What a serving daemon says of its node at its end, by the simulator's names."""
+    daemon.stop()
+    for line in reversed(daemon.errors.read_text(errors="replace").splitlines()):
+        _, found, counted = line.partition("counted: ")
+        if found:
+            all_ = json.loads(counted)
+            return {key: all_[key] for key in ("packets", "handlers", "lanes", "monitor")}
+    raise RunError(f"wifu daemon did not report: {daemon.said()}")
+
+
+def last_interval(report: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The last row of a report of `wifu perf` that knows a round-trip time."""
+    for interval in reversed(report.get("intervals") or []):
+        for stream in interval.get("streams") or []:
+            if stream.get("rtt"):
+                found: Mapping[str, Any] = stream
+                return found
+    return {}
+
+
+def counter(text: str, name: str) -> int:
+    """A counter of the kernel's TCP in /proc/net/netstat."""
+    lines = [line.split() for line in text.splitlines() if line.startswith("TcpExt:")]
+    return int(dict(zip(lines[0], lines[1], strict=True))[name])
