@@ -454,7 +454,7 @@ def stamps(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
             self.scenario = scenario
 
         def run(self, crew: Any) -> Any:
-            assert list(crew.folder.iterdir()) == [crew.folder / "topology.toml"], "of another run"
+            assert list(crew.folder.iterdir()) == [crew.folder / "scenario.toml"], "of another run"
             (crew.folder / "left").touch()
             return json.loads(outcome_as(lambda flow, run: None)(self.scenario).json())
 

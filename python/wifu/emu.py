@@ -88,22 +88,30 @@ class Emulation:
         seed: int = 1,
         run: int = 1,
         dilation: float = 1.0,
-        routing: str = "auto",
+        routing: str | None = None,
         name: str = "emu",
+        scenario: str | None = None,
+        hold: bool = False,
         options: tuple[str, ...] = (),
         program: str | None = None,
         **radio: object,
     ) -> None:
         """`radio`: its keys, such as `rate="6M"`; `options`: further words of `wifu emu`;
-        `program`: the `wifu` command, if it is not to be looked for.
+        `program`: the `wifu` command, if it is not to be looked for; `scenario`: a file of a
+        scenario whose nodes, links, routes, movement and cuts are meant instead of `topo`,
+        `testbed`, `seed` and `run`; with `hold` nothing of it moves or is cut before `play`.
         """
         self._program = program
         self.name, self.dilation = name, dilation
         self.directory = RUN / name
         self.hosts: dict[str, Host] = {}
-        words = ["--topo", topo, "--name", name, "--routing", routing]
-        words += ["--seed", str(seed), "--run", str(run), "--dilation", str(dilation)]
-        words += ["--set", testbed] if testbed else []
+        words = ["--name", name, "--dilation", str(dilation)]
+        if scenario is None:
+            words += ["--topo", topo, "--seed", str(seed), "--run", str(run)]
+            words += ["--set", testbed] if testbed else []
+        else:
+            words += ["--scenario", scenario, *(["--hold"] if hold else [])]
+        words += ["--routing", routing] if routing else []
         if "--json" in options:
             raise EmulationError("ask `status`, `links` and `nodes` instead of --json")
         words += [*options, *(f"radio.{key}={value}" for key, value in radio.items())]
@@ -215,6 +223,10 @@ class Emulation:
     def restore(self, a: str | None = None, b: str | None = None) -> None:
         """Undo one cut, or all."""
         self.ask(" ".join(["restore", *(name for name in (a, b) if name)]))
+
+    def play(self) -> None:
+        """Let what moves or is cut in the scenario begin, which `hold` kept."""
+        self.ask("play")
 
     def pause(self, node: str) -> None:
         """Make a host's radio deaf and mute."""

@@ -15,12 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from wifu import toml, values
+from wifu import toml, values, watch
 from wifu.emu import Emulation, EmulationError
 from wifu.errors import Cancelled, LabError, RunError
 from wifu.places import Crew, Place, need_root
 from wifu.program import find_program
-from wifu.runner import Kept, Runner, RunResult, check_mesh
+from wifu.runner import Plain, Runner, RunResult, check_mesh
 from wifu.traffic import Scenario, Traffic, flows_of
 
 MARGIN = 60.0
@@ -100,17 +100,16 @@ class RealTime(ABC):
         find_program()
         sweep(Path(tempfile.gettempdir()))
 
-    def __call__(self, scenario: dict[str, Any]) -> Kept:
+    def __call__(self, scenario: dict[str, Any]) -> Plain:
         """Run a scenario."""
         with tempfile.TemporaryDirectory(prefix=f"wifu-run-{os.getpid()}-") as folder:
             Path(folder).chmod(0o700)
             begun = time.monotonic()
             outcome = self.run(scenario, Path(folder))
+        series = outcome.pop("series", {})
         head = {"schema": "1.0", "seed": scenario.get("seed", 1), "run": scenario.get("run", 1)}
         wall = round(time.monotonic() - begun, 3)
-        series = outcome.pop("series", {})
-        whole = {**head, **outcome, "wall_s": wall, "kernel": os.uname().release}
-        return Kept(json.dumps(whole), series, b"")
+        return Plain({**head, **outcome, "wall_s": wall, "kernel": os.uname().release}, series)
 
     @abstractmethod
     def run(self, scenario: Scenario, folder: Path) -> dict[str, Any]:
@@ -131,15 +130,10 @@ class Emulated(RealTime):
     def check(self, scenario: Scenario) -> None:
         """ValueError if a scenario cannot be run here."""
         check_by_model(scenario)
-        routing = dict(scenario.get("routing", {}))
-        kind = routing.pop("kind", "auto")
-        if kind not in ("auto", "chain", "etx", "shortest"):
-            raise ValueError(f"routing.kind: {kind} runs on sim only")
-        for key in routing:
-            raise ValueError(f"routing.{key}: runs on sim only")
-        for key in ("mobility", "host"):
-            if scenario.get(key):
-                raise ValueError(f"{key}: runs on sim only")
+        if scenario.get("routing", {}).get("olsr"):
+            raise ValueError("routing.olsr: runs on sim only")
+        if scenario.get("host"):
+            raise ValueError("host: runs on sim only")
         topology = scenario.get("topology", {})
         if topology.get("wire") or re.search(r",\s*wire=", str(topology.get("words", ""))):
             raise ValueError("topology.wire: wires are not emulated; they run on sim and live")
@@ -151,16 +145,13 @@ class Emulated(RealTime):
 
     def run(self, scenario: Scenario, folder: Path) -> dict[str, Any]:
         """Run a scenario; InvalidRun if the emulation was too late for it to mean anything."""
-        topology = folder / "topology.toml"
-        topology.write_text(toml.dumps(_topology(scenario)))
-        kind = scenario.get("routing", {}).get("kind", "auto")
+        scene = folder / "scenario.toml"
+        scene.write_text(toml.dumps(_scene(scenario)))
         options = [f"--{k}" for k in ("spin", "share") if self.settings.get(k)]
         net = Emulation(
-            str(topology),
-            seed=int(scenario.get("seed", 1)),
-            run=int(scenario.get("run", 1)),
+            scenario=str(scene),
+            hold=bool(_changes(scenario)),
             dilation=self.dilation,
-            routing="auto" if kind == "chain" else kind,
             name=f"lab-{os.getpid()}",
             options=tuple(options),
             program=str(find_program()),
@@ -201,7 +192,9 @@ class Emulated(RealTime):
         }  # fmt: skip
         spaces = {name: host.namespace for name, host in net.hosts.items()}
         traffic = Traffic(places, scenario, self.dilation, beside(places, spaces, scenario))
-        outcome = traffic.run(crew)
+        if _changes(scenario):
+            traffic.begins.append(net.play)
+        outcome = watch.watched(traffic, places, scenario, self.dilation, crew)
         status, links = net.status(), net.links()
         _check_stamp(status, outcome)
         nodes = [_node(row, links) for row in net.nodes()]
@@ -216,6 +209,13 @@ def check_by_model(scenario: Scenario) -> None:
         if flow.kernel:
             row["protocol"] = "tcp-reno"
     check_mesh({**scenario, "flow": given})
+    watch.check(scenario, flows)
+    for flow in flows if _changes(scenario) else ():
+        if flow.options.get("quickack") == "on":
+            raise ValueError(
+                f"flow[{flow.id - 1}].protocol: quickack=on is a route of its own, which would not "
+                f"follow {_changes(scenario)[0]}"
+            )
 
 
 def beside(
@@ -256,9 +256,18 @@ def _topology(scenario: Scenario) -> dict[str, Any]:
     path = given.pop("file", None)
     tree = tomllib.loads(Path(path).read_text()) if path else {}
     tree = _laid_over(tree, given)
-    if scenario.get("radio"):
-        tree = _laid_over(tree, {"radio": scenario["radio"]})
     return tree
+
+
+def _changes(scenario: Scenario) -> list[str]:
+    """By which keys nodes and links change while it runs."""
+    return [key for key in ("mobility", "event") if scenario.get(key)]
+
+
+def _scene(scenario: Scenario) -> dict[str, Any]:
+    """What the emulation has to know of a scenario: all but its flows."""
+    keys = ("seed", "run", "radio", "routing", "mobility", "event")
+    return {"topology": _topology(scenario), **{k: scenario[k] for k in keys if k in scenario}}
 
 
 def _laid_over(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

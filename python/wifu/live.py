@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import tomllib
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -19,12 +19,14 @@ from typing import Any
 
 from wifu import values
 from wifu.cells import digest
+from wifu.cuts import Cuts, events_of
 from wifu.emulated import RealTime, beside, check_by_model, sweep
 from wifu.errors import Cancelled, LabError, RunError
 from wifu.places import Place, deaf, need_root
 from wifu.program import find_program
 from wifu.ssh import PRELOAD, Connection, Facts
 from wifu.traffic import Scenario, Traffic, flows_of, rate_of
+from wifu.watch import watched
 
 RUN = Path("/run/wifu")
 ETHERNET = 14
@@ -184,18 +186,40 @@ class Wires:
             _ip("-n", space, "link", "set", "dev", "lo", "alias", tag, "up")
             for key, value in _PARAMETERS.items():
                 _in(space, "sh", "-c", f"echo {value} > /proc/sys/{key}")
-        devices: dict[tuple[str, str], str] = {}
         for number, wire in enumerate(self.wires):
-            for here, there in ((wire.a, wire.b), (wire.b, wire.a)):
-                devices[here, there] = f"eth{number}"
             self._join(wire, f"eth{number}")
-        for here, ways in next_hops(self.nodes, self.wires).items():
-            for to, via in ways.items():
-                way = [] if via == to else ["via", self.addresses[via], "onlink"]
-                _ip(
-                    "-n", self.spaces[here], "route", "add", f"{self.addresses[to]}/32", *way,
-                    "dev", devices[here, via], "src", self.addresses[here],
-                )  # fmt: skip
+        self.route(set())
+
+    def run(self, node: str, *words: str) -> str:
+        """What a command in the namespace of a node says."""
+        return _in(self.spaces[node], *words)
+
+    @property
+    def devices(self) -> dict[tuple[str, str], list[str]]:
+        """For two nodes, the devices at the first that lead to the second, the last made first."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for number, wire in enumerate(self.wires):
+            for pair in ((wire.a, wire.b), (wire.b, wire.a)):
+                found.setdefault(pair, []).insert(0, f"eth{number}")
+        return found
+
+    def route(self, cut: Set[tuple[str, str]]) -> None:
+        """Lay routes over all wires but those between these pairs."""
+        wires = [w for w in self.wires if not {(w.a, w.b), (w.b, w.a)} & cut]
+        devices = self.devices
+        for here, ways in next_hops(self.nodes, wires).items():
+            lines = []
+            for to in (n for n in self.nodes if n != here):
+                if to not in ways:
+                    lines.append(f"route replace unreachable {self.addresses[to]}/32")
+                    continue
+                via = ways[to]
+                way = "" if via == to else f"via {self.addresses[via]} onlink "
+                lines.append(
+                    f"route replace {self.addresses[to]}/32 {way}dev {devices[here, via][0]} "
+                    f"src {self.addresses[here]}"
+                )
+            _batch(self.spaces[here], lines)
 
     def _join(self, wire: Wire, device: str) -> None:
         ends = [self.spaces[wire.a], self.spaces[wire.b]]
@@ -243,6 +267,16 @@ def _ip(*words: str, check: bool = True) -> str:
     return _command(["ip", *words], check)
 
 
+def _batch(space: str, lines: Sequence[str]) -> None:
+    words = ["ip", "-n", space, "-batch", "-"]
+    done = subprocess.run(
+        words, input="\n".join(lines), capture_output=True, text=True, timeout=30,
+        start_new_session=True, check=False,
+    )  # fmt: skip
+    if done.returncode != 0:
+        raise RunError(f"{' '.join(words)}: {done.stderr.strip() or done.stdout.strip()}")
+
+
 def _in(space: str, *words: str) -> str:
     return _command(["ip", "netns", "exec", space, *words], True)
 
@@ -254,6 +288,14 @@ def _command(words: Sequence[str], check: bool) -> str:
     if check and done.returncode != 0:
         raise RunError(f"{' '.join(words)}: {done.stderr.strip() or done.stdout.strip()}")
     return done.stdout
+
+
+def _joined(hosts: Sequence[str]) -> dict[str, Any]:
+    """A topology that stands for whatever joins these hosts."""
+    nodes = [{"name": name, "wired_only": True} for name in hosts]
+    first = hosts[0] if hosts else ""
+    wires = [{"a": first, "b": name, "rate": "1G"} for name in hosts[1:]]
+    return {"node": nodes, "wire": wires}
 
 
 class Live(RealTime):
@@ -273,6 +315,8 @@ class Live(RealTime):
         for key in ("mobility", "routing", "host", "radio"):
             if scenario.get(key):
                 raise ValueError(f"{key}: does not run on live")
+        if self.hosts and scenario.get("event"):
+            raise ValueError("event: what joins hosts over SSH cannot be cut from here")
         if not self.hosts:
             wires_of(scenario)
             check_by_model(scenario)
@@ -281,6 +325,13 @@ class Live(RealTime):
             for role, name in (("from", flow.source), ("to", flow.target)):
                 if name not in self.hosts:
                     raise ValueError(f"flow[{n}].{role}: live.hosts has no {name}")
+        if scenario.get("record"):
+            # Only names are looked at, and whatever joins these hosts.
+            keys = ("from", "to", "protocol")
+            rows = [{**{k: f[k] for k in keys}, "app": "file", "bytes": 1}
+                    for f in scenario["flow"]]  # fmt: skip
+            given = {k: scenario[k] for k in ("record", "compositions") if k in scenario}
+            check_by_model({**given, "flow": rows, "topology": _joined(list(self.hosts))})
 
     def prepare(self, scenarios: Sequence[Scenario] = ()) -> None:
         """LabError if this machine, or a host, cannot run these scenarios."""
@@ -331,8 +382,16 @@ class Live(RealTime):
             control = beside(places, net.spaces, scenario)
             fastest = max(w.rate for w in wires)
             traffic = Traffic(places, scenario, 1.0, control, fastest)
+            cuts = Cuts(events_of(scenario), net.devices, net.run, net.route)
+            if cuts.events:
+                traffic.prepares.append(lambda crew: cuts.prepare())
+                traffic.begins.append(cuts.begin)
             with self.crew(folder, scenario) as crew:
-                return {"substrate": "live", **traffic.run(crew)}
+                try:
+                    outcome = watched(traffic, places, scenario, 1.0, crew)
+                finally:
+                    cuts.end()
+            return {"substrate": "live", **outcome}
 
     def _over_ssh(self, scenario: Scenario, folder: Path) -> dict[str, Any]:
         with self._connections(folder) as connections:
@@ -345,7 +404,8 @@ class Live(RealTime):
                 with self.crew(folder, scenario) as crew:
                     crew.watched = list(connections.values())
                     traffic = Traffic(places, scenario, 1.0, beside, FASTEST)
-                    return {"substrate": "live", "hosts": facts, **traffic.run(crew)}
+                    outcome = watched(traffic, places, scenario, 1.0, crew)
+                    return {"substrate": "live", "hosts": facts, **outcome}
             except RunError as e:
                 if not isinstance(e, Cancelled):
                     for connection in connections.values():

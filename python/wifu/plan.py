@@ -132,18 +132,18 @@ class Plan:
         scenario = dict(copy.deepcopy(dict(cell.scenario)))
         if self.runner == "mesh":
             scenario["seed"], scenario["run"] = self.seed, run
-            recorded = run in self.series_runs or self.measure.mode == "window"
-            if self.substrate != "sim":
-                if recorded:
-                    scenario["record"] = {**scenario.get("record", {}), "delivery": True}
-                return scenario
-            if recorded:
-                record = dict(scenario.get("record", {}))
+            record = dict(scenario.get("record", {}))
+            real, windows = self.substrate != "sim", self.measure.mode == "window"
+            asked = run in self.series_runs
+            if real and (asked or windows):
+                record["delivery"] = True
+            if asked or (windows and not real):
                 named = record.get("series", True)
                 others = [n for n in named if n != "all"] if isinstance(named, list) else []
                 others += [f"flow.*.{name}" for name in self.recorded]
                 if named is not False:
                     record["series"] = ["all", *others] if others else True
+            if asked or windows:
                 scenario["record"] = record
         else:
             scenario["seed"] = self.seed + run - 1
@@ -305,7 +305,7 @@ _KEYS = (
     "sim", "emu", "live", "substrate", "run_timeout", "tolerance", "compositions",
 )  # fmt: skip
 _SCENARIO_HEADS = (
-    "topology", "radio", "routing", "host", "flow", "handler", "mobility", "stop", "record"
+    "topology", "radio", "routing", "host", "flow", "handler", "mobility", "event", "stop", "record"
 )  # fmt: skip
 
 

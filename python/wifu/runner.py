@@ -125,22 +125,22 @@ def _apart(runner: Runner, scenario: dict[str, Any], pipe: Any) -> None:
 
 
 class Plain:
-    """A run that gave an outcome and nothing else."""
+    """A run that gave an outcome, and perhaps series."""
 
-    def __init__(self, outcome: dict[str, Any]) -> None:
-        self._outcome = outcome
+    def __init__(self, outcome: dict[str, Any], series: Mapping[str, bytes] | None = None) -> None:
+        self._outcome, self._series = outcome, dict(series or {})
 
     def json(self) -> str:
         """The outcome, as JSON."""
         return json.dumps(self._outcome)
 
     def series_names(self) -> list[str]:
-        """No names: nothing was recorded."""
-        return []
+        """Names of the recorded series."""
+        return list(self._series)
 
     def series(self, name: str) -> bytes:
-        """KeyError, for nothing was recorded."""
-        raise KeyError(name)
+        """A recorded series: pairs of little-endian doubles."""
+        return self._series[name]
 
     def frames(self) -> bytes:
         """Nothing: no frames were traced."""

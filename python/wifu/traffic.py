@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
@@ -234,6 +234,11 @@ class Traffic:
         self.flows = flows_of(scenario)
         self.scenario, self.places, self.dilation = scenario, places, dilation
         self.control, self.full_rate = control or {}, full_rate
+        self.prepares: list[Callable[[Crew], None]] = []
+        self.begins: list[Callable[[], None]] = []
+        """What else is to be made ready, and to begin with the flows."""
+        self.ends: dict[int, tuple[str, str]] = {}
+        """Addresses and ports of the sender and the receiver of each flow, once it has ended."""
         for flow in self.flows:
             for name in (flow.source, flow.target):
                 if name not in places:
@@ -246,7 +251,11 @@ class Traffic:
         serving = self._start_daemons(crew)
         servers = {f.id: self._start_server(crew, f) for f in self.flows}
         before = self._timeouts()
+        for prepare in self.prepares:
+            prepare(crew)
         begun = time.monotonic()
+        for begin in self.begins:
+            begin()
         clients, starts = self._start_clients(crew, begun)
         cut = self._await(crew, clients, servers, begun)
         lasted = (time.monotonic() - begun) / self.dilation
@@ -506,6 +515,9 @@ class Traffic:
             report = json.loads(client.output())
         except json.JSONDecodeError:
             raise RunError(f"flow {flow.id}: no report: {client.said()}") from None
+        for end in report.get("start", {}).get("connected", [])[:1]:
+            local, remote = (f"{end[f'{e}_host']}:{end[f'{e}_port']}" for e in ("local", "remote"))
+            self.ends[flow.id] = (local, remote)
         if "error" in report and not cut:
             raise RunError(f"flow {flow.id}, {flow.protocol}: {report['error']}")
         return row | self._stream(flow, report, start, begun, cut)

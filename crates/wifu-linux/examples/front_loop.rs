@@ -52,6 +52,7 @@ fn main() -> std::io::Result<()> {
         endpoint: &mut endpoint,
         poller: &poller,
         host: &mut Names,
+        lanes: None,
         now: Poller::now(),
     })?;
     println!("ready, {restored} restored");
@@ -70,6 +71,7 @@ fn main() -> std::io::Result<()> {
             endpoint,
             poller,
             host: &mut Names,
+            lanes: None,
             now,
         };
         for e in events.iter().filter(|e| is_front_token(e.token)) {

@@ -9,9 +9,7 @@ use crate::hop::{Hop, Sources, is_hop_token, served};
 use crate::names::Names;
 use crate::net::{IN, Net, OUT};
 use crate::poller::{Event, Poller};
-pub use crate::settings::{
-    CarrierConfig, DaemonConfig, DaemonError, DelayDir, FactsConfig, Kind,
-};
+pub use crate::settings::{CarrierConfig, DaemonConfig, DaemonError, DelayDir, FactsConfig, Kind};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
 use std::io;
@@ -46,9 +44,11 @@ macro_rules! front {
             names,
             ..
         } = $daemon;
+        let (endpoint, lanes) = hop.end_and_lanes();
         #[allow(unused_mut)]
         let mut $cx = Context {
-            endpoint: hop.end_mut(),
+            endpoint,
+            lanes,
             poller,
             host: names,
             now: $now,

@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 /// linux/netlink.h; the names are the kernel's.
 const NETLINK_GENERIC: u32 = 16;
 const NLM_F_REQUEST: u16 = 1;
+pub(crate) const NLM_F_ACK: u16 = 4;
 const NLM_F_DUMP: u16 = 0x300;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
@@ -83,6 +84,49 @@ impl Netlink {
         }
     }
 
+    /// One request; gives the length of the message that answers it.
+    ///
+    /// # Errors
+    /// What the kernel or the system calls say.
+    pub(crate) fn ask(
+        &mut self,
+        kind: u16,
+        flags: u16,
+        body: &[u8],
+        reply: &mut [u8],
+    ) -> io::Result<usize> {
+        self.send(kind, NLM_F_REQUEST | flags, body)?;
+        let n = self.answer(reply)?;
+        let answer = &reply[..n];
+        match answer.get(4..6) == Some(&NLMSG_ERROR.to_ne_bytes()) {
+            true if answer[HEADER..].first_chunk() != Some(&[0; 4]) => {
+                Err(error_of(&answer[HEADER..]))
+            }
+            _ => Ok(n),
+        }
+    }
+
+    /// The number of a device where the socket is.
+    ///
+    /// # Errors
+    /// There is none of this name.
+    pub(crate) fn index(&self, device: &str) -> io::Result<i32> {
+        Ok(rustix::net::netdevice::name_to_index(&self.fd, device)? as i32)
+    }
+
+    /// Receive the answer to what was sent; gives its length. The kernel answers such requests
+    /// before `send` returns. If it was short of memory then, it is the next request that finds
+    /// answers to this one in front of its own.
+    fn answer(&self, reply: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let (n, _) = rustix::net::recv(&self.fd, &mut *reply, RecvFlags::DONTWAIT)?;
+            let n = n.min(reply.len());
+            if n >= HEADER && self.is_answer(&reply[..n]) {
+                return Ok(n);
+            }
+        }
+    }
+
     /// One request and its answer's body; `None` if the kernel answers with an error.
     ///
     /// # Errors
@@ -95,15 +139,9 @@ impl Netlink {
         reply: &'a mut [u8],
     ) -> io::Result<Option<&'a [u8]>> {
         self.send(kind, NLM_F_REQUEST, body)?;
-        // The kernel answers such requests before `send` returns.
-        let n = loop {
-            let (n, _) = rustix::net::recv(&self.fd, &mut *reply, RecvFlags::DONTWAIT)?;
-            if self.is_answer(&reply[..n]) {
-                break n;
-            }
-        };
+        let n = self.answer(reply)?;
         let reply = &reply[..n];
-        if n < HEADER || u16::from_ne_bytes([reply[4], reply[5]]) != wanted {
+        if u16::from_ne_bytes([reply[4], reply[5]]) != wanted {
             return Ok(None);
         }
         let length = u32::from_ne_bytes([reply[0], reply[1], reply[2], reply[3]]) as usize;
@@ -159,5 +197,31 @@ impl<'a> Iterator for Attributes<'a> {
         let value = self.0.get(4..length)?;
         self.0 = self.0.get(length.next_multiple_of(4)..).unwrap_or(&[]);
         Some((kind, value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_to_earlier_requests_are_passed_over() {
+        let mut netlink = Netlink::route().expect("netlink");
+        // An answer that nobody fetched: to a request for a kind of message that there is none of.
+        netlink.send(999, NLM_F_REQUEST, &[]).expect("a request");
+        // RTM_GETLINK of interface 1: the loopback, which is there in any namespace.
+        let mut body = vec![0; 4];
+        body.extend(1i32.to_ne_bytes());
+        body.extend([0; 8]);
+        let mut reply = [0; 8192];
+        let n = netlink.ask(18, 0, &body, &mut reply).expect("an answer");
+        assert!(n > 24 && netlink.is_answer(&reply[..n]));
+        assert_eq!(reply[20..24], 1i32.to_ne_bytes());
+        // What the kernel has against a request is an error, and not for the next one.
+        let refused = netlink
+            .ask(999, 0, &[], &mut reply)
+            .expect_err("no such kind");
+        assert!(refused.raw_os_error().is_some(), "{refused}");
+        assert!(netlink.ask(18, NLM_F_ACK, &body, &mut reply).is_ok());
     }
 }

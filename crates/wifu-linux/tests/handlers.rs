@@ -1,5 +1,5 @@
-//! Handlers behind NFQUEUE and TUN devices: what becomes of packets when handlers fail, when nobody keeps up, and
-//! when they are changed. Needs root; namespaces of its own.
+//! Handlers behind NFQUEUE and TUN devices: what becomes of packets when handlers fail, when nobody
+//! keeps up, and when they are changed. Needs root; namespaces of its own.
 
 mod common;
 

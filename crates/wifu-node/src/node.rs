@@ -112,6 +112,12 @@ impl Node {
         self.lanes.as_deref()
     }
 
+    /// The end, to call it, and the lanes beside it.
+    #[inline]
+    pub fn end_and_lanes(&mut self) -> (Option<&mut Endpoint>, Option<&Lanes>) {
+        (self.end.as_deref_mut(), self.lanes.as_deref())
+    }
+
     /// Handlers by name, with their accounts.
     pub fn counters(&self) -> impl Iterator<Item = (&str, Counters)> {
         self.chain.as_deref().into_iter().flat_map(Chain::counters)

@@ -38,7 +38,10 @@ pub mod record;
 pub mod routing;
 pub mod rules;
 pub mod scenario;
+pub mod stage;
+mod tables;
 pub mod traffic;
+pub mod world;
 
 pub use app::{App, Close, Outcome, pattern};
 pub use builder::{Flow, MockBuilder, Open};

@@ -7,10 +7,12 @@
 mod flow;
 mod quantity;
 mod read;
+mod world;
 
 pub use flow::{AppKind, FlowSpec};
 pub use quantity::{Bps, Octets, Secs};
 pub(crate) use read::as_toml;
+pub use world::{EventSpec, MobilitySpec};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -94,6 +96,9 @@ pub struct Scenario {
     /// Nodes that move.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mobility: Vec<MobilitySpec>,
+    /// Links that are cut and restored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub event: Vec<EventSpec>,
     /// When the run ends.
     #[serde(default)]
     pub stop: StopSpec,
@@ -125,6 +130,7 @@ impl Default for Scenario {
             flow: Vec::new(),
             handler: Vec::new(),
             mobility: Vec::new(),
+            event: Vec::new(),
             stop: StopSpec::default(),
             record: RecordSpec::default(),
         }
@@ -358,30 +364,6 @@ fn mtu() -> u16 {
     1500
 }
 
-/// How a node moves.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, tag = "kind", rename_all = "lowercase")]
-pub enum MobilitySpec {
-    /// Random waypoint: to a uniform point of the area, at a uniform speed, then a pause.
-    Waypoint {
-        /// Names of the nodes; all if empty.
-        #[serde(default)]
-        nodes: Vec<String>,
-        /// `[x0, y0, x1, y1]`, metres.
-        area: [f64; 4],
-        /// Least and greatest speed, metres per second; both above zero.
-        speed: [f64; 2],
-        /// At each point.
-        #[serde(default)]
-        pause: Secs,
-    },
-    /// Straight lines between known places.
-    Trace {
-        /// (seconds, node, x, y), metres, in order of time.
-        rows: Vec<(f64, String, f64, f64)>,
-    },
-}
-
 /// When the run ends. Without any rule: as soon as all finite flows are done.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -497,6 +479,9 @@ impl Scenario {
         for (i, m) in self.mobility.iter().enumerate() {
             m.check(&format!("mobility[{i}]"))?;
         }
+        for (i, e) in self.event.iter().enumerate() {
+            e.check(&format!("event[{i}]"))?;
+        }
         if self.stop.time == Some(Secs(Span::ZERO)) {
             return Err(ScenarioError::key("stop.time", "must be greater than 0"));
         }
@@ -516,53 +501,5 @@ impl Scenario {
 
 /// Every IPv4 network carries so much (RFC 791 3.2).
 const LEAST_MTU: u16 = 68;
-/// Beyond these, metres and metres per second are mistakes.
-const FAR: f64 = 1e7;
-const FAST: f64 = 1e5;
-/// Beyond it, seconds are mistakes: thirty years.
-const LATE: f64 = 1e9;
-
-impl MobilitySpec {
-    fn check(&self, path: &str) -> Result<(), ScenarioError> {
-        match self {
-            MobilitySpec::Waypoint { speed, .. }
-                if !(speed[0] > 0.0 && speed[1] >= speed[0] && speed[1] <= FAST) =>
-            {
-                let what = "write [least, greatest] in m/s, both above zero, at most 100,000";
-                Err(ScenarioError::key(format!("{path}.speed"), what))
-            }
-            MobilitySpec::Waypoint { area, .. } if !wide(area) => {
-                let what = "write [x0, y0, x1, y1] in metres, x0 <= x1 and y0 <= y1, not a point, \
-                            nothing beyond 10,000 km";
-                Err(ScenarioError::key(format!("{path}.area"), what))
-            }
-            MobilitySpec::Trace { rows } => {
-                let rows_at = |k: usize| format!("{path}.rows[{k}]");
-                let outside = rows.iter().position(|r| !(0.0..LATE).contains(&r.0));
-                if let Some(k) = outside {
-                    let what = format!("{} s: times are from 0 on, in seconds", rows[k].0);
-                    return Err(ScenarioError::key(rows_at(k), what));
-                }
-                match rows.windows(2).position(|w| w[1].0 < w[0].0) {
-                    Some(k) => {
-                        let what = "times must not decrease";
-                        Err(ScenarioError::key(rows_at(k + 1), what))
-                    }
-                    None => Ok(()),
-                }
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-/// Whether a node has somewhere to go to in this area.
-fn wide(&[x0, y0, x1, y1]: &[f64; 4]) -> bool {
-    x0 <= x1
-        && y0 <= y1
-        && (x1 - x0) + (y1 - y0) >= 0.1
-        && [x0, y0, x1, y1].iter().all(|v| v.abs() <= FAR)
-}
-
 #[cfg(test)]
 mod tests;

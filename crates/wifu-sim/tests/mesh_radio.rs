@@ -558,3 +558,66 @@ fn a_link_that_comes_near_varies_as_it_would_have_from_the_start() {
         "{near} from near, {far} from afar"
     );
 }
+
+/// Three nodes in a row, each in reach of its neighbours only, with datagrams from end to end;
+/// `more` is what happens.
+fn row(more: &str) -> String {
+    format!(
+        "[topology.placement]\nkind = \"line\"\ncount = 3\nspacing_m = 60.0\n\
+         [topology.propagation]\nanchor = {{ snr_db = 12.0, distance_m = 60.0 }}\n\
+         [record]\ndelivery = true\n{}{more}",
+        flow(
+            "n1",
+            "n3",
+            "protocol = \"udp\"\nrate = \"100kb/s\"\ntime = \"6s\"\nsize = 500"
+        )
+    )
+}
+
+const CUT: &str = "[[event]]\nat = 2\ncut = [\"n3\", \"n2\"]\n\
+                   [[event]]\nat = \"4s\"\nrestore = [\"n2\", \"n3\"]\n";
+
+#[test]
+fn nothing_passes_a_link_that_is_cut_until_it_is_restored() {
+    let outcome = run(&row(CUT));
+    let times: Vec<f64> = outcome.series["flow.1.delivered"]
+        .iter()
+        .map(|p| p.0)
+        .collect();
+    let within = |a: f64, b: f64| times.iter().filter(|t| (a..b).contains(*t)).count();
+    assert!(within(0.0, 2.0) > 40 && within(4.0, 6.1) > 40, "{times:?}");
+    // What was on the air at 2 s still arrives.
+    assert_eq!(within(2.01, 4.0), 0, "{times:?}");
+    assert!(
+        outcome.flows[0].packets.link > 40,
+        "{:?}",
+        outcome.flows[0].packets
+    );
+    let whole = run(&row(""));
+    assert_eq!(
+        whole.flows[0].packets.delivered,
+        whole.flows[0].packets.sent
+    );
+}
+
+#[test]
+fn routes_lead_around_a_cut_from_the_next_full_second_on() {
+    // n4 is a second way from n1 to n3.
+    let text = |at: &str| {
+        row(&CUT.replace("at = 2\n", &format!("at = {at}\n")))
+            .replace("[record]", "[routing]\nkind = \"shortest\"\n[record]")
+            .replace(
+                "[topology.propagation]",
+                "[[topology.node]]\nname = \"n4\"\nposition = [60, 30, 0]\n[topology.propagation]",
+            )
+    };
+    let run = |at: &str| {
+        let mut simulation = simulation(&text(at));
+        simulation.step_until(wifu_wire::Time(2_900_000_000));
+        let before = simulation.route(0, 2);
+        simulation.step_until(wifu_wire::Time(3_100_000_000));
+        (before, simulation.route(0, 2))
+    };
+    assert_eq!(run("2.1"), (vec![0, 1, 2], vec![0, 3, 2]));
+    assert_eq!(run("2"), (vec![0, 3, 2], vec![0, 3, 2]));
+}

@@ -387,3 +387,25 @@ fn a_full_link_does_not_hold_back_those_who_leave_by_another() {
     assert!(beside > 0.95 * alone, "{alone} alone, {beside} beside");
     assert!(both.flows.iter().all(|f| f.packets.queue == 0), "{both:?}");
 }
+
+#[test]
+fn a_wire_that_is_cut_loses_what_enters_it() {
+    let datagrams = "[[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"udp\"\nrate = \"100kb/s\"\n\
+                     time = \"6s\"\nsize = 500\n[routing]\nkind = \"static\"\n\
+                     routes = [{ from = \"a\", to = \"b\", via = \"b\" }]\n";
+    let events = "[[event]]\nat = 2\ncut = [\"a\", \"b\"]\n\
+                  [[event]]\nat = 4\nrestore = [\"a\", \"b\"]\n";
+    let whole = run(&wire("10Mb/s", datagrams)).flows[0].packets;
+    assert_eq!(whole.delivered, whole.sent);
+    let cut = run(&wire("10Mb/s", &format!("{datagrams}{events}"))).flows[0].packets;
+    // 2 s of 26.5 datagrams a second; the route stays.
+    assert!((52..=54).contains(&cut.wire), "{cut:?}");
+    assert_eq!(cut.delivered + cut.wire, cut.sent);
+    let routed = datagrams.split("[routing]").next().unwrap_or_default();
+    let lost = run(&wire("10Mb/s", &format!("{routed}{events}"))).flows[0].packets;
+    assert!(
+        (52..=54).contains(&lost.route),
+        "no route while it is cut: {lost:?}"
+    );
+    assert_eq!(lost.delivered, cut.delivered);
+}

@@ -12,7 +12,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde_json::json;
 use wifu_linux::bsd::Signals;
 use wifu_linux::emu::control::ask_socket;
-use wifu_linux::emu::{Emulation, Order, Overhear, RoutingKind, dry_run, socket_path};
+use wifu_linux::emu::{Emulation, Order, Overhear, Reply, RoutingKind, dry_run, socket_path};
 use wifu_linux::netns::RUN;
 use wifu_node::{Registry, Substrate};
 
@@ -20,6 +20,7 @@ mod daemons;
 mod map;
 mod options;
 mod programs;
+mod scenario;
 mod session;
 
 /// Without `--topo`.
@@ -45,6 +46,7 @@ At the prompt:
   pause n2, resume n2   make a host's radio deaf and mute
   restart n2 [2]        off for 2 s (or 1): what its radio and kernel had queued or learned is lost
   move n2 30 10 [0]     put a host elsewhere, metres
+  play                  let what moves or is cut in the scenario begin (--hold)
   status                how late, how much was stolen, and the stamp
   map                   a map that updates until a key is pressed
   xterm n2              a window on a host
@@ -58,6 +60,7 @@ Examples:
   sudo wifu emu --topo linear,4 --set TB-B
   sudo wifu emu --topo linear,3 radio.rate=6M --test pingall+iperf --json
   sudo wifu emu --custom mytopo.py --topo mytopo,3
+  sudo wifu emu --scenario moving.toml
   echo 'n1 ping -c3 n2' | sudo wifu emu --topo minimal";
 
 /// `wifu emu`.
@@ -77,6 +80,14 @@ pub struct Args {
     /// that --topo names (NAME,ARGUMENTS)
     #[arg(long, value_name = "FILE")]
     custom: Option<PathBuf>,
+    /// Nodes, links and routes of a scenario of `wifu sim`; what moves or is cut in it does so here
+    /// at the same times, and routes follow. Its flows are not run
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["topo", "custom", "set", "seed", "run"])]
+    scenario: Option<PathBuf>,
+    /// Let nothing of the scenario move or be cut before `play` is said, at the prompt or by
+    /// `wifu emu ctl play`
+    #[arg(long)]
+    hold: bool,
     /// A testbed's radios and links: TB-A, TB-B, TB-W3, ...
     #[arg(long, value_name = "NAME")]
     set: Option<String>,
@@ -92,9 +103,9 @@ pub struct Args {
     /// Let time on the radio pass this many times slower, for machines that cannot keep up
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     dilation: f64,
-    /// Static routes
-    #[arg(long, value_enum, default_value_t = Routes::Auto)]
-    routing: Routes,
+    /// Static routes [default: auto, or what the scenario says]
+    #[arg(long, value_enum)]
+    routing: Option<Routes>,
     /// Whose kernels see frames for others
     #[arg(long, value_enum, default_value_t = Hears::Captured)]
     overhear: Hears,
@@ -151,8 +162,8 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Ctl {
-    /// Change or ask a running emulation: snr, move, pause, resume, cut, restore, restart, status,
-    /// links, nodes
+    /// Change or ask a running emulation: snr, move, pause, resume, cut, restore, restart, play,
+    /// status, links, nodes
     Ctl {
         /// Which
         #[arg(long, value_name = "NAME", default_value = "emu")]
@@ -246,7 +257,11 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
     for protocol in &args.serve {
         known.resolve_on(protocol, Substrate::Emu)?;
     }
-    let config = options::config(args)?;
+    let options::Meant {
+        config,
+        script,
+        replicate: (seed, run),
+    } = options::config(args)?;
     for note in &config.plan.notes {
         eprintln!("Note: {note}");
     }
@@ -268,34 +283,45 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
     let _lock = exclusive(args)?;
     // Before any thread starts, so that none is killed by them.
     let signals = Signals::block().context("blocking signals")?;
-    let emulation = Emulation::start(config)?;
+    let emulation = Emulation::start_with(config, script, args.hold)?;
     let mut session = session::Session::new(emulation, signals, args)?;
     let code = session.run(args)?;
     let daemons = session.end();
     let status = session.ask(Order::Status)?;
     let text = if args.json {
-        let all = json!({
-            "wifu": {
-                "schema": "1.0",
-                "substrate": "emu",
-                "topology": args.topo,
-                "custom": args.custom,
-                "set": args.set,
-                "seed": args.seed,
-                "run": args.run,
-                "status": status,
-                "tests": session.tests,
-                "daemons": daemons,
-                "nodes": session.ask(Order::Nodes)?,
-                "links": session.ask(Order::Links)?,
-            }
-        });
+        let all = outcome(args, (seed, run), &session, (status, daemons))?;
         serde_json::to_string_pretty(&all)?
     } else {
         status.to_string()
     };
     writeln!(std::io::stdout(), "{text}").context("standard output")?;
     Ok(code)
+}
+
+/// Everything measured, with what it was measured on.
+fn outcome(
+    args: &Args,
+    (seed, run): (u64, u64),
+    session: &session::Session,
+    (status, daemons): (Reply, serde_json::Value),
+) -> anyhow::Result<serde_json::Value> {
+    Ok(json!({
+        "wifu": {
+            "schema": "1.0",
+            "substrate": "emu",
+            "topology": args.scenario.is_none().then_some(&args.topo),
+            "custom": args.custom,
+            "scenario": args.scenario,
+            "set": args.set,
+            "seed": seed,
+            "run": run,
+            "status": status,
+            "tests": session.tests,
+            "daemons": daemons,
+            "nodes": session.ask(Order::Nodes)?,
+            "links": session.ask(Order::Links)?,
+        }
+    }))
 }
 
 /// The right to be this host's only emulation, until it is dropped.

@@ -32,7 +32,8 @@ pub struct Args {
     /// For machines: octets and nanoseconds
     #[arg(long)]
     json: bool,
-    /// Numbers of each connection again and again, until Ctrl-C; all, or those named: cwnd,srtt
+    /// Numbers of each connection, and of each lane on a host that serves one, again and again,
+    /// until Ctrl-C; all, or those named: cwnd,srtt
     #[arg(long, value_name = "NAMES", num_args = 0..=1, default_missing_value = "")]
     watch: Option<String>,
     /// With --watch: so long from one look to the next, seconds
@@ -124,7 +125,8 @@ fn line_json(c: &Value, at: f64) -> String {
 fn line(c: &Value, at: f64) -> String {
     let text = |key: &str| c[key].as_str().unwrap_or("?");
     let (local, remote, protocol) = (text("local"), text("remote"), text("protocol"));
-    let mut line = format!("{at:.3} {local} > {remote} {protocol}");
+    let lane = if c["lane"] == true { " lane" } else { "" };
+    let mut line = format!("{at:.3} {local} > {remote} {protocol}{lane}");
     for (name, value) in c["values"].as_object().into_iter().flatten() {
         let _ = match value.as_f64() {
             Some(value) => write!(line, " {name}:{value}"),
@@ -273,6 +275,9 @@ mod tests {
             "values": {"cwnd": 14480.0, "srtt": null}});
         let expected = "3.500 10.0.0.1:9 > 10.0.0.2:80 tcp-cubic cwnd:14480 srtt:-";
         assert_eq!(line(&c, 3.5), expected);
+        let mut lane = c.clone();
+        lane["lane"] = json!(true);
+        assert!(line(&lane, 3.5).contains(" tcp-cubic lane cwnd:14480"));
         let read: Value = serde_json::from_str(&line_json(&c, 3.5)).unwrap();
         assert_eq!(read["time"], 3.5);
         assert_eq!(read["values"], json!({"cwnd": 14480.0, "srtt": null}));

@@ -26,6 +26,8 @@ mod common;
 mod hops;
 #[path = "emu/monitor.rs"]
 mod monitor;
+#[path = "emu/moves.rs"]
+mod moves;
 #[path = "emu/programs.rs"]
 mod programs;
 #[path = "emu/push_back.rs"]

@@ -43,8 +43,8 @@ impl Air {
 
     /// Mean SNR of a direction as it acts now, dB; none if nothing is received.
     pub fn snr_db(&self, from: u16, to: u16) -> Option<f64> {
-        let dbm = self.acting(from, to)?;
-        dbm.is_finite().then(|| dbm - self.noise[usize::from(to)])
+        let snr = self.acting(from, to)? - self.noise[usize::from(to)];
+        (snr >= -CUTOFF_DB).then_some(snr)
     }
 
     /// Where a node is, if that is known.
@@ -67,6 +67,17 @@ impl Air {
         let dbm = self.noise[usize::from(to)] + snr_db;
         self.gains.insert((from, to), dbm);
         self.apply(radio, from, to);
+    }
+
+    /// Give a direction a mean received power, dBm.
+    pub fn set_gain(&mut self, radio: &mut Radio, from: u16, to: u16, dbm: f64) {
+        self.gains.insert((from, to), dbm);
+        self.apply(radio, from, to);
+    }
+
+    /// A node is there, metres; its links stay as they are.
+    pub fn set_place(&mut self, node: u16, at: [f64; 3]) {
+        self.positions[usize::from(node)] = Some(at);
     }
 
     /// Let nothing pass between two nodes, or let it pass again.

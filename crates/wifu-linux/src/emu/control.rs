@@ -33,6 +33,8 @@ pub enum Order {
     Switch(u16, bool),
     /// Undo one cut, or all.
     Restore(Option<(u16, u16)>),
+    /// Let the scenario's movements and cuts begin, if they were held.
+    Play,
     /// How well the run goes.
     Status,
     /// Tell of every link, each direction by itself.
@@ -43,7 +45,7 @@ pub enum Order {
 
 /// The words of all orders.
 pub const WORDS: &str = "snr A B DB | move N X Y [Z] | pause N | resume N | cut A B | \
-                         restore [A B] | restart N [SECONDS] | status | links | nodes";
+                         restore [A B] | restart N [SECONDS] | play | status | links | nodes";
 
 /// How long a restart takes unless said otherwise, and at most.
 const RESTART: Duration = Duration::from_secs(1);
@@ -80,6 +82,7 @@ impl Order {
             }
             ["restore"] => Order::Restore(None),
             ["restore", a, b] => Order::Restore(Some(pair(a, b)?)),
+            ["play"] => Order::Play,
             ["restart", n] => Order::Restart(node(n)?, RESTART),
             ["restart", n, seconds] => match number(seconds)? {
                 s if (0.0..=LONGEST_RESTART).contains(&s) => {
@@ -133,6 +136,10 @@ pub struct Status {
     pub no_push_back: Option<String>,
     /// Frames that a kernel did not take, for its interface was down.
     pub refused: u64,
+    /// How often kernels were given other routes because nodes moved or links were cut.
+    pub reroutes: u64,
+    /// The longest that passed until they had them, microseconds of model time. Told, not judged.
+    pub reroute_late_us: u64,
     /// The limits of VALID.
     pub valid: Limits,
     /// The limits of SUSPECT.
@@ -209,6 +216,20 @@ pub enum Reply {
     Nodes(Vec<NodeRow>),
 }
 
+impl Status {
+    fn routes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.reroutes == 0 {
+            return Ok(());
+        }
+        writeln!(
+            f,
+            "  routes        laid anew {} times, late by at most {:.1} ms",
+            self.reroutes,
+            self.reroute_late_us as f64 / 1e3
+        )
+    }
+}
+
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -248,6 +269,7 @@ impl fmt::Display for Status {
              for interfaces that were down",
             self.sent, lost[0], lost[1], lost[2]
         )?;
+        self.routes(f)?;
         let lost = self.nodes.saturating_sub(self.push_back);
         if let Some(why) = &self.no_push_back {
             writeln!(f, "  queues        do not push back: {why}")?;
@@ -401,7 +423,8 @@ impl Control {
         };
         let done = ip(&Network::down()).and_then(|()| {
             std::thread::sleep(pause);
-            ip(&self.network.up(node))
+            let routing = self.network.routing();
+            ip(&self.network.up(node, &routing))
         });
         self.ask(Order::Switch(node, true))?;
         done?;

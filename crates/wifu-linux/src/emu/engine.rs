@@ -10,6 +10,7 @@ use super::control::{Asked, LinkRow, NodeRow, Order, Reply, Status};
 use super::late::Lateness;
 use super::monitor::{self, Monitors};
 use super::net::{Host, node_of};
+use super::script::{Change, Play};
 use super::shared::Shared;
 use super::valve::Credits;
 use super::verdict::{self, Measured, Verdict, judge};
@@ -92,6 +93,7 @@ pub(crate) struct Engine {
     slab: Slab,
     monitors: Monitors,
     air: Air,
+    play: Play,
     orders: Receiver<Asked>,
     shared: Arc<Shared>,
     credits: Credits,
@@ -114,6 +116,8 @@ fn has_more(fd: &OwnedFd) -> bool {
 pub(crate) struct Parts {
     pub radio: Radio,
     pub air: Air,
+    pub play: Play,
+    pub clock: Clock,
     pub dilation: f64,
     pub spin: bool,
     pub poller: Poller,
@@ -126,7 +130,7 @@ pub(crate) struct Parts {
 }
 
 impl Engine {
-    /// Model time begins now.
+    /// Nothing has happened yet.
     pub fn new(parts: Parts) -> io::Result<Engine> {
         let tap = |fd| Tap {
             fd,
@@ -140,7 +144,7 @@ impl Engine {
         }
         Ok(Engine {
             radio: parts.radio,
-            clock: Clock::new(Poller::now(), parts.dilation),
+            clock: parts.clock,
             dilation: parts.dilation,
             spin: parts.spin,
             poller: parts.poller,
@@ -149,6 +153,7 @@ impl Engine {
             slab: Slab::default(),
             monitors: parts.monitors,
             air: parts.air,
+            play: parts.play,
             orders: parts.orders,
             shared: parts.shared,
             credits: parts.credits,
@@ -178,7 +183,7 @@ impl Engine {
             let deadline = match self.spin {
                 true => Time::ZERO,
                 false => {
-                    let due = self.radio.poll_timeout().min(self.survey_at);
+                    let due = self.next().min(self.survey_at);
                     self.clock.wall(due)
                 }
             };
@@ -190,12 +195,17 @@ impl Engine {
         Ok(())
     }
 
+    /// The model time of what comes next.
+    fn next(&self) -> Time {
+        self.radio.poll_timeout().min(self.play.next())
+    }
+
     /// Everything that is due on the radio by now, each at its own time. Gives the model time at
     /// which something new may happen.
     fn catch_up(&mut self) -> Time {
         for _ in 0..MOST_EVENTS {
             let now = self.clock.model(Poller::now());
-            let due = self.radio.poll_timeout();
+            let due = self.next();
             if due > now {
                 self.now = self.now.max(now);
                 self.radio.pass_to(self.now);
@@ -203,7 +213,13 @@ impl Engine {
             }
             self.events.add(now - due);
             self.now = self.now.max(due);
-            self.radio.handle_timeout(self.now);
+            // As in the simulator, the radio is first.
+            if self.radio.poll_timeout() <= due {
+                self.radio.handle_timeout(self.now);
+            } else {
+                self.radio.pass_to(self.now);
+                self.change(due);
+            }
             self.tell();
             if self.survey_at == Time::NEVER {
                 self.survey_at = self.now + SURVEY;
@@ -227,6 +243,19 @@ impl Engine {
             true => Time::NEVER,
             false => self.now + SURVEY,
         };
+    }
+
+    /// What the scenario has happen at this time.
+    fn change(&mut self, at: Time) {
+        let (air, radio) = (&mut self.air, &mut self.radio);
+        self.play.step(at, |change| match change {
+            Change::Place(node, place) => air.set_place(node, place),
+            Change::Gain(from, to, dbm) => air.set_gain(radio, from, to, dbm),
+            Change::Cut(a, b) => air.set_cut(radio, a, b, true),
+            Change::Restored(a, b) => air.set_cut(radio, a, b, false),
+            // On its way to the kernels.
+            Change::Routes(_) => {}
+        });
     }
 
     /// What the model says happened.
@@ -447,6 +476,10 @@ impl Engine {
                 1 => String::from("1 cut undone"),
                 n => format!("{n} cuts undone"),
             },
+            Order::Play => match self.play.begin(self.now) {
+                Ok(()) => String::from("what moves and is cut by itself begins"),
+                Err(error) => return Reply::Done(Err(error.into())),
+            },
             Order::Restart(..) | Order::Switch(..) => {
                 return Reply::Done(Err("a restart is no work of the radio's".into()));
             }
@@ -488,6 +521,8 @@ impl Engine {
             push_back: self.credits.told.working(),
             no_push_back: self.credits.told.none.clone(),
             refused: self.counts.refused,
+            reroutes: self.shared.reroutes.load(Ordering::Relaxed),
+            reroute_late_us: self.shared.reroute_late.load(Ordering::Relaxed),
             valid: verdict::VALID,
             suspect: verdict::SUSPECT,
         }

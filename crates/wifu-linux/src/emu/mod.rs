@@ -15,7 +15,9 @@ mod engine;
 mod late;
 mod monitor;
 pub mod net;
+mod reroute;
 mod routes;
+pub mod script;
 mod shared;
 mod valve;
 pub mod verdict;
@@ -24,12 +26,16 @@ mod watch;
 pub use control::{Control, Order, Reply};
 pub use late::{Lateness, Quantiles};
 pub use net::Host;
-pub use routes::{Routing, RoutingKind, routes};
+pub use routes::{NextHops, Routing, RoutingKind, routes};
+pub use script::{Change, Script};
 
 use crate::netns::{Lab, NETNS, RUN};
 use crate::poller::{Coalesce, Poller};
 use crate::steps::StepError;
 use crate::sys;
+use clock::Clock;
+use reroute::Rerouter;
+use script::Play;
 use shared::Shared;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -87,8 +93,8 @@ pub struct Emulation {
     control: Control,
     shared: Arc<Shared>,
     radio: Option<JoinHandle<io::Result<()>>>,
-    valves: Option<JoinHandle<()>>,
-    watch: Option<JoinHandle<()>>,
+    /// They end when the radio has.
+    threads: Vec<JoinHandle<()>>,
     /// Files outside the lab's directory.
     export: PathBuf,
     foreign: bool,
@@ -120,6 +126,19 @@ impl Emulation {
     /// # Errors
     /// The step that failed; what was made is gone again.
     pub fn start(config: Config) -> Result<Emulation, StepError> {
+        Emulation::start_with(config, None, false)
+    }
+
+    /// The same with a script of what moves and is cut by itself. It begins with the model's time,
+    /// or if `held` when [`Order::Play`] says so.
+    ///
+    /// # Errors
+    /// The step that failed; what was made is gone again.
+    pub fn start_with(
+        config: Config,
+        script: Option<Box<dyn Script>>,
+        held: bool,
+    ) -> Result<Emulation, StepError> {
         check(&config)?;
         let mut lab = Lab::create(&config.label)?;
         let built = net::build(&mut lab, &config.plan, &config.routing, config.push_back)?;
@@ -147,36 +166,47 @@ impl Emulation {
         let captures = config.overhear == Overhear::Captured;
         let watch = watch::Watch::new(&export, &places, shared.clone(), captures)
             .map_err(|e| file(&export, e))?;
-        let hosts = Arc::new(hosts);
         let network = Arc::new(built.network);
-        let (control, radio) = start_radio(&config, &hosts, network, devices, &shared, credits)?;
+        // Nobody else changes routes.
+        let told = hosts.iter().filter(|_| script.is_some());
+        let spaces = told.map(|h| &h.namespace);
+        let (reroute, inbox) = channel();
+        let rerouter = Rerouter::open(spaces, inbox, network.clone(), shared.clone())
+            .map_err(|e| file(Path::new(NETNS), e))?;
+        let play = Play::new(script, held, reroute);
+        let hosts = Arc::new(hosts);
+        let clock = Clock::new(Poller::now(), config.dilation);
+        let timed = (clock, play);
+        let (control, radio) =
+            start_radio(&config, &hosts, network, devices, &shared, credits, timed)?;
         // From here on, dropping it ends what was begun.
         let mut emulation = Emulation {
             hosts,
             control,
             shared,
             radio: Some(radio),
-            valves: None,
-            watch: None,
+            threads: Vec::new(),
             export,
             foreign: config.export.is_some(),
             lab,
         };
         let waker = emulation.control.waker.clone();
-        let valves = std::thread::Builder::new()
-            .name("emu-valves".into())
-            .spawn(move || valves.run(&waker))
-            .map_err(|e| file(Path::new(NETNS), e))?;
-        emulation.valves = Some(valves);
+        emulation.spawn("emu-valves", move || valves.run(&waker))?;
+        emulation.spawn("emu-routes", move || rerouter.run(clock))?;
+        emulation.spawn("emu-watch", move || watch.run())?;
         let socket = directory.join("control.sock");
         let served = emulation.control.serve(&socket);
         served.map_err(|e| file(&socket, e))?;
-        let watch = std::thread::Builder::new()
-            .name("emu-watch".into())
-            .spawn(move || watch.run())
-            .map_err(|e| file(Path::new(NETNS), e))?;
-        emulation.watch = Some(watch);
         Ok(emulation)
+    }
+
+    fn spawn(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), StepError> {
+        let thread = std::thread::Builder::new().name(name.into()).spawn(run);
+        self.threads.push(thread.map_err(|error| StepError::Start {
+            line: format!("thread {name}"),
+            error,
+        })?);
+        Ok(())
     }
 
     /// The hosts, in the order of the plan.
@@ -234,6 +264,15 @@ fn open_valves(
     Ok((valves, valve::Credits::new(&rings, grants, told)))
 }
 
+/// The kernel has the queue; see `net`.
+fn without_queues(plan: &Plan) -> Plan {
+    let mut plan = plan.clone();
+    for node in &mut plan.nodes {
+        node.radio.queue = 1;
+    }
+    plan
+}
+
 type Started = (Control, JoinHandle<io::Result<()>>);
 
 fn start_radio(
@@ -243,12 +282,9 @@ fn start_radio(
     devices: net::Devices,
     shared: &Arc<Shared>,
     credits: valve::Credits,
+    (clock, play): (Clock, Play),
 ) -> Result<Started, StepError> {
-    let mut plan = config.plan.clone();
-    for node in &mut plan.nodes {
-        // The kernel has the queue; see `net`.
-        node.radio.queue = 1;
-    }
+    let plan = without_queues(&config.plan);
     let radio = Radio::new(&plan, &config.rng);
     let monitors = monitor::Monitors::new(&plan, devices.monitors);
     let taps = devices.radios;
@@ -269,6 +305,8 @@ fn start_radio(
         let engine = engine::Engine::new(engine::Parts {
             radio,
             air,
+            play,
+            clock,
             dilation,
             spin,
             poller,
@@ -321,10 +359,7 @@ impl Drop for Emulation {
         if let Some(why) = failed {
             tracing::error!("the radio's thread failed: {why}");
         }
-        for thread in [self.valves.take(), self.watch.take()]
-            .into_iter()
-            .flatten()
-        {
+        for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
         if self.foreign {

@@ -6,6 +6,7 @@ use crate::netns::{Lab, Namespace};
 use crate::steps::StepError;
 use core::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use wifu_radio::plan::{NodePlan, Plan};
 
 /// The name of every host's radio.
@@ -69,7 +70,8 @@ pub(crate) struct Network {
     queues: Vec<(u32, u32)>,
     /// Queues stop while rings are full.
     push_back: bool,
-    routing: Routing,
+    /// As they are now.
+    routing: Mutex<Routing>,
     /// Says whose links these are, for `wifu clean`.
     tag: String,
 }
@@ -125,7 +127,7 @@ pub(crate) fn build(
         }
         let monitor = lab.monitor(&node.name, MONITOR)?;
         devices.monitors.extend(monitor);
-        lab.ip(&node.name, &network.up(i as u16))?;
+        lab.ip(&node.name, &network.up(i as u16, routing))?;
         hosts.push(Host {
             name: node.name.clone(),
             namespace,
@@ -146,13 +148,19 @@ impl Network {
         Network {
             queues: plan.nodes.iter().map(queue).collect(),
             push_back: false,
-            routing: routing.clone(),
+            routing: Mutex::new(routing.clone()),
             tag: lab.tag(),
         }
     }
 
-    /// What `ip` has to do in the namespace of a node, be it new or taken down.
-    pub fn up(&self, node: u16) -> Vec<String> {
+    /// The routes now. Nobody changes them meanwhile.
+    pub fn routing(&self) -> MutexGuard<'_, Routing> {
+        self.routing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What `ip` has to do in the namespace of a node, be it new or taken down, so that its kernel
+    /// has these routes.
+    pub fn up(&self, node: u16, routing: &Routing) -> Vec<String> {
         let count = self.queues.len();
         let (queue, ring) = self.queues[usize::from(node)];
         let length = match self.push_back {
@@ -163,7 +171,7 @@ impl Network {
         };
         // Routing daemons of meshes speak IPv6; without one, nobody here does, and router
         // solicitations would only take airtime.
-        let v6 = match self.routing {
+        let v6 = match routing {
             Routing::None => "eui64",
             Routing::Via(_) => "none",
         };
@@ -188,7 +196,7 @@ impl Network {
         }));
         lines.push(format!("link set dev {MONITOR} addrgenmode none"));
         lines.push(format!("link set dev {MONITOR} alias {} up", self.tag));
-        if let Routing::Via(next) = &self.routing {
+        if let Routing::Via(next) = routing {
             lines.extend(others().filter_map(|other| {
                 let to = address(other);
                 match next[usize::from(node)][usize::from(other)] {

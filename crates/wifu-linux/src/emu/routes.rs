@@ -18,11 +18,14 @@ pub enum RoutingKind {
     None,
 }
 
+/// `[from][to]`: the neighbour to whom packets go; none if there is no route.
+pub type NextHops = Vec<Vec<Option<u16>>>;
+
 /// The routes that the hosts' kernels get.
 #[derive(Clone, Debug)]
 pub enum Routing {
-    /// `via[from][to]`: the neighbour; none if there is no route.
-    Via(Vec<Vec<Option<u16>>>),
+    /// By these neighbours.
+    Via(NextHops),
     /// No routes: a routing daemon sets them.
     None,
 }

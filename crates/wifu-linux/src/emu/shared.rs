@@ -29,6 +29,9 @@ pub(crate) struct Shared {
     steal: AtomicU64,
     /// Share of time in which some process waited for a processor, in millionths.
     pressure: AtomicU64,
+    /// How often kernels were given other routes, and how late at most, microseconds of model time.
+    pub reroutes: AtomicU64,
+    pub reroute_late: AtomicU64,
     pub stop: AtomicBool,
 }
 
@@ -47,6 +50,8 @@ impl Shared {
             nodes: (0..nodes).map(node).collect(),
             steal: AtomicU64::new(NONE),
             pressure: AtomicU64::new(NONE),
+            reroutes: AtomicU64::new(0),
+            reroute_late: AtomicU64::new(0),
             stop: AtomicBool::new(false),
         }
     }

@@ -11,13 +11,12 @@
 
 use super::credit::Credit;
 use super::net::DEVICE;
-use crate::netlink::{Attributes, attribute};
+use crate::netlink::{Attributes, NLM_F_ACK, Netlink, attribute};
 use crate::netns::Namespace;
 use crate::poller::Waker;
-use crate::ring::open_netlink;
 use crate::sys;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, socket_with};
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, socket_with};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -45,10 +44,7 @@ const ETHERTYPE: u16 = 0x88B5;
 const STEAL: &str = "6,32 0 0 0,21 0 3 39283014,40 0 0 4,21 0 1 0,6 0 0 4,6 0 0 4294967295";
 
 /// linux/rtnetlink.h, linux/pkt_sched.h and their like; the names are the kernel's.
-const NLM_F_REQUEST: u16 = 1;
-const NLM_F_ACK: u16 = 4;
 const NLM_F_ECHO: u16 = 8;
-const NLMSG_ERROR: u16 = 2;
 const RTM_SETLINK: u16 = 19;
 const RTM_NEWQDISC: u16 = 36;
 const RTM_GETQDISC: u16 = 38;
@@ -221,10 +217,8 @@ struct Queue {
 
 /// A node's valve, from inside its namespace.
 struct Valve {
-    netlink: OwnedFd,
+    netlink: Netlink,
     probe: OwnedFd,
-    /// Of the last request.
-    number: u32,
     interface: i32,
     /// The length of the node's queue.
     queue: u32,
@@ -236,15 +230,14 @@ struct Valve {
 impl Valve {
     fn open(namespace: &Namespace, queue: u32) -> io::Result<Valve> {
         let inside = || -> io::Result<Valve> {
-            let netlink = open_netlink()?;
+            let netlink = Netlink::route()?;
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let probe = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
-            let interface = rustix::net::netdevice::name_to_index(&netlink, DEVICE)? as i32;
+            let interface = netlink.index(DEVICE)?;
             sys::bind_link(&probe, 0, interface)?;
             Ok(Valve {
                 netlink,
                 probe,
-                number: 0,
                 interface,
                 queue,
                 lost: false,
@@ -269,7 +262,8 @@ impl Valve {
         attribute(&mut options, TCA_TBF_PARMS, &parms);
         attribute(&mut options, TCA_TBF_BURST, &burst.to_ne_bytes());
         attribute(&mut body, TCA_OPTIONS, &options);
-        self.ask(RTM_NEWQDISC, NLM_F_ACK, &body, &mut [0; 256])?;
+        self.netlink
+            .ask(RTM_NEWQDISC, NLM_F_ACK, &body, &mut [0; 256])?;
         self.granted = true;
         let mut frame = [0; 60];
         frame[..6].copy_from_slice(&UNUSED_ADDRESS);
@@ -287,7 +281,9 @@ impl Valve {
         let mut reply = [0; 2048];
         let body = tcmsg(self.interface);
         // Without the flag only those who watch all changes are answered.
-        let n = self.ask(RTM_GETQDISC, NLM_F_ECHO, &body, &mut reply)?;
+        let n = self
+            .netlink
+            .ask(RTM_GETQDISC, NLM_F_ECHO, &body, &mut reply)?;
         queue(reply.get(HEAD..n).unwrap_or_default()).ok_or(io::ErrorKind::InvalidData.into())
     }
 
@@ -298,48 +294,9 @@ impl Valve {
         body.extend(self.interface.to_ne_bytes());
         body.extend([0; 8]);
         attribute(&mut body, IFLA_TXQLEN, &self.queue.to_ne_bytes());
-        self.ask(RTM_SETLINK, NLM_F_ACK, &body, &mut [0; 256])?;
+        self.netlink
+            .ask(RTM_SETLINK, NLM_F_ACK, &body, &mut [0; 256])?;
         Ok(())
-    }
-
-    /// One request; gives the length of what came back.
-    fn ask(&mut self, kind: u16, flags: u16, body: &[u8], reply: &mut [u8]) -> io::Result<usize> {
-        self.number = self.number.wrapping_add(1);
-        let mut message = Vec::with_capacity(16 + body.len());
-        message.extend((16 + body.len() as u32).to_ne_bytes());
-        message.extend(kind.to_ne_bytes());
-        message.extend((NLM_F_REQUEST | flags).to_ne_bytes());
-        message.extend(self.number.to_ne_bytes());
-        message.extend([0; 4]);
-        message.extend(body);
-        rustix::net::send(&self.netlink, &message, SendFlags::empty())?;
-        loop {
-            // The kernel answers before `send` returns. If it was short of memory then, it is the
-            // next request that finds answers to this one in front of its own.
-            let (n, _) = rustix::net::recv(&self.netlink, &mut *reply, RecvFlags::DONTWAIT)?;
-            let answer = reply.get(..n).unwrap_or(reply);
-            if number(answer) == Some(self.number) {
-                return refusal(answer).map_or(Ok(answer.len()), Err);
-            }
-        }
-    }
-}
-
-/// The number of the request that a netlink message answers.
-fn number(message: &[u8]) -> Option<u32> {
-    Some(u32::from_ne_bytes(message.get(8..12)?.try_into().ok()?))
-}
-
-/// What a netlink message says against its request.
-fn refusal(message: &[u8]) -> Option<io::Error> {
-    if message.get(4..6)? != NLMSG_ERROR.to_ne_bytes() {
-        return None;
-    }
-    let code = message.get(16..20).and_then(|c| c.try_into().ok());
-    match code.map(i32::from_ne_bytes) {
-        Some(0) => None,
-        Some(e) => Some(io::Error::from_raw_os_error(-e)),
-        None => Some(io::ErrorKind::InvalidData.into()),
     }
 }
 
@@ -495,41 +452,6 @@ mod tests {
         assert_eq!(queue(&all), Some(expected));
         assert_eq!(queue(&all[..8]), None);
         assert_eq!(tcmsg(1).len() + 16, HEAD);
-    }
-
-    #[test]
-    fn answers_to_earlier_requests_are_passed_over() {
-        let mut valve = Valve {
-            netlink: open_netlink().expect("netlink"),
-            probe: socket_with(
-                AddressFamily::UNIX,
-                SocketType::DGRAM,
-                SocketFlags::CLOEXEC,
-                None,
-            )
-            .expect("a socket"),
-            number: 0,
-            interface: 1,
-            queue: 0,
-            lost: false,
-            seen: Queue::default(),
-            granted: false,
-        };
-        // An answer that nobody fetched: to a request for a kind of message that there is none of.
-        let mut request = Vec::from(16u32.to_ne_bytes());
-        request.extend(999u16.to_ne_bytes());
-        request.extend(NLM_F_REQUEST.to_ne_bytes());
-        request.extend(77u32.to_ne_bytes());
-        request.extend([0; 4]);
-        rustix::net::send(&valve.netlink, &request, SendFlags::empty()).expect("a request");
-        // RTM_GETLINK of interface 1: the loopback, which is there in any namespace.
-        let mut body = vec![0; 4];
-        body.extend(1i32.to_ne_bytes());
-        body.extend([0; 8]);
-        let mut reply = [0; 8192];
-        let n = valve.ask(18, 0, &body, &mut reply).expect("an answer");
-        assert_eq!(number(&reply[..n]), Some(1));
-        assert_eq!(reply[20..24], 1i32.to_ne_bytes());
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::io;
 use std::sync::Arc;
 use wifu_engine::Blueprint;
 use wifu_engine::endpoint::Endpoint;
+use wifu_node::Lanes;
 use wifu_wire::Time;
 
 /// Marks tokens of the front: the upper half of a token, whose lower half is an index.
@@ -48,6 +49,8 @@ pub trait Host {
 pub struct Context<'a> {
     /// The endpoint with all connections.
     pub endpoint: &'a mut Endpoint,
+    /// The lanes beside it, if the node has any.
+    pub lanes: Option<&'a Lanes>,
     /// Where descriptors are watched.
     pub poller: &'a Poller,
     /// What the daemon knows beside: protocols and routes.

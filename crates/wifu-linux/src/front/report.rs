@@ -8,6 +8,7 @@ use wifu_engine::Conn;
 use wifu_engine::board::State;
 use wifu_engine::endpoint::ConnInfo;
 use wifu_engine::permit::Limit;
+use wifu_node::Lanes;
 use wifu_wire::front::Info;
 use wifu_wire::{Span, Time};
 
@@ -191,10 +192,27 @@ fn json(i: &ConnInfo, now: Time) -> Value {
     })
 }
 
+/// Numbers of all connections, then of all lanes that know any of them.
+pub(super) fn watched(names: &str, cx: &Context<'_>) -> Value {
+    let conns = cx.endpoint.conns().filter_map(|id| cx.endpoint.conn(id));
+    let mut all: Vec<Value> = conns.map(|c| values(c, names)).collect();
+    for (key, conn) in cx.lanes.into_iter().flat_map(Lanes::all) {
+        let mut lane = values(conn, names);
+        lane["local"] = json!(key.source.to_string());
+        lane["remote"] = json!(key.target.to_string());
+        lane["lane"] = json!(true);
+        let known = lane["values"].as_object().is_some_and(|v| !v.is_empty());
+        if known || names.is_empty() {
+            all.push(lane);
+        }
+    }
+    Value::Array(all)
+}
+
 /// Numbers of one connection, in the units that `wifu describe` tells: those of `names`, which have
 /// commas between, or all if there is none. What its protocol does not have is left out; what is
 /// not known yet is null.
-pub(super) fn values(conn: &Conn, names: &str) -> Value {
+fn values(conn: &Conn, names: &str) -> Value {
     let blueprint = conn.blueprint();
     let names: Vec<String> = if names.is_empty() {
         blueprint.recordable().into_iter().map(|r| r.name).collect()

@@ -8,7 +8,6 @@ use super::stream::Stream;
 use super::unix::{self, Peer};
 use super::{Context, Front, report, users};
 use core::net::{Ipv4Addr, SocketAddrV4};
-use serde_json::Value;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use wifu_engine::Blueprint;
@@ -196,11 +195,7 @@ impl Front {
                 let all = report::all(&self.listeners, &self.apps, uid, cx);
                 Reply::value(all.to_string())
             }
-            Request::Values { names } => {
-                let found = cx.endpoint.conns().filter_map(|id| cx.endpoint.conn(id));
-                let all: Vec<Value> = found.map(|c| report::values(c, names)).collect();
-                Reply::value(Value::Array(all).to_string())
-            }
+            Request::Values { names } => Reply::value(report::watched(names, cx).to_string()),
             Request::Ping => Reply {
                 names: cx
                     .host

@@ -217,6 +217,13 @@ impl Hop {
         self.node.end_mut().expect("it was opened with one")
     }
 
+    /// The end, to call it, and the lanes beside it.
+    #[inline]
+    pub(crate) fn end_and_lanes(&mut self) -> (&mut Endpoint, Option<&Lanes>) {
+        let (end, lanes) = self.node.end_and_lanes();
+        (end.expect("it was opened with one"), lanes)
+    }
+
     fn at<'a>(&'a mut self, now: Time, net: &'a mut Net) -> (&'a mut Node, Here<'a>) {
         let here = Here {
             now,

@@ -10,17 +10,18 @@ use super::flow::{Account, End, Flow, PORT, Udp};
 use super::flows::Flows;
 use super::forward::Forwarding;
 use super::hops::Hops;
-use super::motion::Motion;
 use super::nodes::Nodes;
 use super::pattern::Pattern;
 use super::pool::Pool;
 use super::record::Recorder;
-use super::routes::{Fixed, Routes};
+use super::routes::Routes;
 use super::stop::Stop;
 use super::wire::Wire;
 use crate::routing;
-use crate::scenario::{RoutingKind, Scenario, ScenarioError};
+use crate::scenario::{Scenario, ScenarioError};
+use crate::tables::{self, Fixed};
 use crate::traffic::{App, Streams, jitter};
+use crate::world::World;
 use core::net::SocketAddrV4;
 use core::ops::Range;
 use std::collections::BTreeSet;
@@ -31,7 +32,7 @@ use wifu_engine::descriptor::UNSERVED;
 use wifu_node::{Catalog, Lanes, LanesConfig, Protocol, Teller, facts, tell_apart};
 use wifu_radio::etx::Curves;
 use wifu_radio::plan::Plan;
-use wifu_radio::topology::{PlacementKind, Topology, TopologyError, resolve};
+use wifu_radio::topology::{Topology, TopologyError, resolve};
 use wifu_wire::{Note, Rng, Time};
 
 /// Knows the protocols and handlers that a scenario names.
@@ -46,12 +47,21 @@ const TCP: u8 = 6;
 /// # Errors
 /// The path of the first wrong key and what is wrong with it.
 pub(crate) fn scenario(scenario: &Scenario, open: Open<'_>) -> Result<Simulation, ScenarioError> {
+    let (plan, rows) = plan(scenario)?;
+    over(scenario, plan, &rows, open)
+}
+
+/// The nodes and links of a scenario, and which stand in rows.
+///
+/// # Errors
+/// The path of the first wrong key and what is wrong with it.
+pub(crate) fn plan(scenario: &Scenario) -> Result<(Plan, Vec<Range<u16>>), ScenarioError> {
     let topology = topology(scenario)?;
     let moves = !scenario.mobility.is_empty();
     topology.effective(moves).map_err(|e| at_key(scenario, e))?;
     let plan = resolve(&topology, &scenario.rng()).map_err(|e| at_key(scenario, e))?;
-    let rows = rows(&topology, plan.nodes.len());
-    over(scenario, plan, &rows, open)
+    let rows = tables::rows(&topology, plan.nodes.len());
+    Ok((plan, rows))
 }
 
 /// The topology of a scenario, all layers in place.
@@ -85,20 +95,6 @@ fn at_key(scenario: &Scenario, error: TopologyError) -> ScenarioError {
     }
 }
 
-/// The nodes that stand in rows: along a row packets go from neighbour to neighbour.
-fn rows(topology: &Topology, nodes: usize) -> Vec<Range<u16>> {
-    let n = nodes as u16;
-    match &topology.placement {
-        Some(p) if p.kind == PlacementKind::Line => core::iter::once(0..p.count.min(n)).collect(),
-        Some(p) if p.kind == PlacementKind::Rows => {
-            let rows = p.rows.unwrap_or(1);
-            (0..rows).map(|r| r * p.count..(r + 1) * p.count).collect()
-        }
-        None if topology.chain.is_some() => core::iter::once(0..n).collect(),
-        _ => Vec::new(),
-    }
-}
-
 /// The same over a plan, along whose `rows` packets go from neighbour to neighbour.
 ///
 /// # Errors
@@ -116,7 +112,7 @@ pub(crate) fn over(
     let (flows, served) = flows(scenario, &plan, &rng, (open, &told))?;
     let served = tell_apart(&served).map_err(|e| ScenarioError::key("flow", e))?;
     let finite = flows.iter().filter(|f| f.finite).count();
-    let fixed = fixed(scenario, &plan, rows)?;
+    let fixed = Fixed::new(&scenario.routing, &plan, rows)?;
     let links = routing::links(&plan, &scenario.routing, &mut Curves::default());
     let olsr = scenario.routing.olsr.as_ref();
     let flows = Flows {
@@ -125,13 +121,12 @@ pub(crate) fn over(
         to_look: Vec::new(),
         all: flows,
     };
-    let (motion, routing) = (&scenario.mobility, &scenario.routing);
     let mut simulation = Simulation {
         clock: Clock::new(&rng, scenario.seed),
         net: network(scenario, &plan, &flows.all, fixed, &rng),
         nodes: Nodes::new(count),
         daemon: olsr.map(|o| Daemon::new(o, &links, count, &rng.split("traffic"))),
-        motion: Motion::new(motion, routing, &plan, &rng)?,
+        world: World::new(scenario, &plan)?,
         counted: 0,
         scenario: scenario.clone(),
         flows,
@@ -186,22 +181,6 @@ fn place(told: &[Fact]) -> &'static str {
         true => "this scenario",
         false => "this scenario, which has no radios",
     }
-}
-
-/// The routes that the topology and the user lay down.
-fn fixed(scenario: &Scenario, plan: &Plan, rows: &[Range<u16>]) -> Result<Fixed, ScenarioError> {
-    let spec = &scenario.routing;
-    if spec.kind == RoutingKind::Chain && rows.is_empty() {
-        let what = "`chain` follows the rows of a topology, and this one has none";
-        return Err(ScenarioError::key("routing.kind", what));
-    }
-    let plain = spec.kind == RoutingKind::Auto || spec.kind == RoutingKind::Chain;
-    Ok(Fixed {
-        rows: if plain { rows.to_vec() } else { Vec::new() },
-        named: routing::named(plan, spec)?,
-        only: spec.kind == RoutingKind::Static,
-        judged: spec.olsr.is_some(),
-    })
 }
 
 /// What carries the packets of these flows; no route is laid yet.
@@ -428,8 +407,8 @@ fn begin(simulation: &mut Simulation) {
     if let Some(daemon) = &mut simulation.daemon {
         daemon.start(clock);
     }
-    if simulation.motion.is_some() {
-        clock.push(Time::ZERO, Class::World, What::Move);
+    if let Some(world) = &simulation.world {
+        clock.push(world.next(), Class::World, What::Move);
     }
     if simulation.flows.rec.samples() {
         clock.push(Time::ZERO, Class::World, What::Sample);

@@ -12,6 +12,7 @@ use super::routes::Routes;
 use super::tap::{RadioFacts, Seen, Tap};
 use super::wire::{Entered, Wire};
 use crate::routing::{Link, Via};
+use crate::world::Change;
 use wifu_node::{Lost, Relayed};
 use wifu_radio::Times;
 use wifu_wire::pcapng::Direction;
@@ -345,6 +346,26 @@ impl Forwarding {
     pub(crate) fn lay_routes(&mut self, links: &[Link]) {
         self.routes.lay(links);
         self.laid = true;
+    }
+
+    /// A node has moved, or a link was cut or restored.
+    pub(crate) fn change(&mut self, change: Change) {
+        let (a, b, cut) = match change {
+            Change::Place(..) => return,
+            Change::Gain(from, to, dbm) => return self.air.set_gain(from, to, dbm),
+            Change::Cut(a, b) => (a, b, true),
+            Change::Restored(a, b) => (a, b, false),
+        };
+        for (from, to) in [(a, b), (b, a)] {
+            let wires = self.wires.iter_mut();
+            for wire in wires.filter(|w| (w.from, w.to) == (from, to)) {
+                wire.cut = cut;
+            }
+            // What is heard again is said by itself.
+            if cut {
+                self.air.set_gain(from, to, f64::NEG_INFINITY);
+            }
+        }
     }
 
     /// The nodes from `from` to `to`, both included; empty if there is no route.

@@ -35,7 +35,6 @@ mod flow;
 mod flows;
 mod forward;
 mod hops;
-mod motion;
 mod nodes;
 mod passage;
 mod pattern;
@@ -50,18 +49,19 @@ mod udp;
 mod ways;
 mod wire;
 
+pub(crate) use build::plan;
 pub use build::{Open, topology};
 pub use stop::{EndReason, Progress};
 pub use tap::{RadioFacts, Seen, Tap};
 
 use crate::outcome::Outcome;
 use crate::scenario::{Scenario, ScenarioError};
+use crate::world::World;
 use clock::Clock;
 use daemon::Daemon;
-use events::What;
+use events::{Class, What};
 use flows::Flows;
 use forward::Forwarding;
-use motion::Motion;
 use nodes::Nodes;
 use wifu_core::{Chain, Hooks};
 use wifu_radio::plan::Plan;
@@ -80,7 +80,7 @@ pub struct Simulation {
     nodes: Nodes,
     flows: Flows,
     daemon: Option<Daemon>,
-    motion: Option<Motion>,
+    world: Option<World>,
     counted: u64,
 }
 
@@ -251,15 +251,32 @@ impl Simulation {
                 }
             }
             What::Relay(packet) => net.broadcast(clock.now, packet),
-            What::Move => {
-                if let Some(motion) = &mut self.motion {
-                    motion.step(clock, &mut self.plan, net, self.daemon.as_mut());
-                }
-            }
+            What::Move => self.change(),
             What::Sample => self.flows.sample(clock, &self.nodes, &net.air),
         }
         if core::mem::take(&mut self.net.laid) {
             self.reroute();
+        }
+    }
+
+    /// Nodes move, links are cut or restored, and routes follow.
+    fn change(&mut self) {
+        let Some(world) = &mut self.world else {
+            return;
+        };
+        let (now, net) = (self.clock.now, &mut self.net);
+        let links = world.step(now, &mut self.plan, &mut |change| net.change(change));
+        let next = world.next();
+        if next != Time::NEVER {
+            self.clock.push(next, Class::World, What::Move);
+        }
+        match (links, &mut self.daemon) {
+            (None, _) => {}
+            (Some(links), Some(daemon)) => {
+                daemon.relink(&links, now);
+                daemon.reroute(net);
+            }
+            (Some(links), None) => net.lay_routes(&links),
         }
     }
 }

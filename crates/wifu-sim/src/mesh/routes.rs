@@ -1,41 +1,12 @@
 //! By which link a packet leaves a node: the table, what the topology or the user lays down beside
 //! it, and by which links each node's own connections leave.
 
-use crate::routing::{Link, Table, Via};
-use core::ops::Range;
-use std::collections::BTreeSet;
-
-/// Routes that do not follow from what links are like.
-#[derive(Default)]
-pub(crate) struct Fixed {
-    /// Along each packets go from neighbour to neighbour.
-    pub(crate) rows: Vec<Range<u16>>,
-    /// (from, to, by which link).
-    pub(crate) named: Vec<(u16, u16, Via)>,
-    /// There are no others.
-    pub(crate) only: bool,
-    /// A daemon judges links: it takes away what the topology or the user says.
-    pub(crate) judged: bool,
-}
-
-impl Fixed {
-    fn along_rows(&self) -> impl Iterator<Item = (u16, u16, Via)> {
-        self.rows.iter().flat_map(|row| {
-            row.clone().flat_map(move |to| {
-                let others = row.clone().filter(move |from| *from != to);
-                others.map(move |from| {
-                    let next = if from < to { from + 1 } else { from - 1 };
-                    (from, to, Via::Radio(next))
-                })
-            })
-        })
-    }
-}
+use crate::routing::{Link, Via};
+use crate::tables::{Fixed, Tables};
 
 /// All routes of the network.
 pub(crate) struct Routes {
-    table: Table,
-    fixed: Fixed,
+    tables: Tables,
     /// Per node, whom its connections are with.
     peers: Vec<Vec<u16>>,
     /// Per node, the links by which its connections' packets leave, each once.
@@ -53,8 +24,7 @@ impl Routes {
             peers[usize::from(b)].push(a);
         }
         Routes {
-            table: Table::new(nodes, &to),
-            fixed,
+            tables: Tables::new(nodes, &to, fixed),
             peers,
             ways: vec![Vec::new(); nodes],
         }
@@ -62,23 +32,13 @@ impl Routes {
 
     /// Routes over these links, which are all there are.
     pub(crate) fn lay(&mut self, links: &[Link]) {
-        self.table.clear();
-        if !self.fixed.only {
-            self.table.fill(links);
-        }
-        let fixed = &self.fixed;
-        let up: BTreeSet<(u16, Via)> = links.iter().map(|l| (l.from, l.via)).collect();
-        for (from, to, via) in fixed.along_rows().chain(fixed.named.iter().copied()) {
-            let down = fixed.judged && !up.contains(&(from, via));
-            let way = if down { Via::Nowhere } else { via };
-            self.table.set(from, to, way);
-        }
+        self.tables.lay(links);
         for (node, (ways, peers)) in self.ways.iter_mut().zip(&self.peers).enumerate() {
             ways.clear();
             ways.extend(
                 peers
                     .iter()
-                    .map(|to| match self.table.via(node as u16, *to) {
+                    .map(|to| match self.tables.via(node as u16, *to) {
                         // One radio, whoever the neighbour.
                         Via::Radio(_) => Via::Radio(0),
                         via => via,
@@ -96,7 +56,7 @@ impl Routes {
 
     /// By which link a packet to `to` leaves `from`.
     pub(crate) fn via(&self, from: u16, to: u16) -> Via {
-        self.table.via(from, to)
+        self.tables.via(from, to)
     }
 
     /// The links by which the packets of the node's connections leave.
@@ -107,14 +67,14 @@ impl Routes {
     /// The nodes from `from` to `to`, both included; empty if there is no route. `leads` says where
     /// a direction of a wire leads.
     pub(crate) fn path(&self, from: u16, to: u16, leads: impl Fn(u32) -> u16) -> Vec<u16> {
-        let hops = self.table.walk(from, to, leads);
+        let hops = self.tables.walk(from, to, leads);
         let path: Option<Vec<u16>> = core::iter::once(Some(from)).chain(hops).collect();
         path.unwrap_or_default()
     }
 
     /// Hops from `from` to `to`; `None` if there is no route.
     pub(crate) fn hops(&self, from: u16, to: u16, leads: impl Fn(u32) -> u16) -> Option<usize> {
-        let mut hops = self.table.walk(from, to, leads);
+        let mut hops = self.tables.walk(from, to, leads);
         hops.try_fold(0, |n, hop| hop.map(|_| n + 1))
     }
 }

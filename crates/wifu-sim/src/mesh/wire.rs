@@ -37,6 +37,8 @@ pub(crate) struct Wire {
     loss: u32,
     variation: Span,
     rng: Rng,
+    /// Nothing that enters arrives.
+    pub(crate) cut: bool,
     /// When each packet that has not left yet will have left, in order.
     leaving: VecDeque<Time>,
     /// Packets on their way with their arrivals, in order.
@@ -66,6 +68,7 @@ impl Wire {
             loss: (plan.loss * 4_294_967_296.0).min(4_294_967_295.0) as u32,
             variation: plan.variation,
             rng,
+            cut: false,
             leaving: VecDeque::new(),
             flying: VecDeque::new(),
             last: Time::ZERO,
@@ -145,7 +148,7 @@ impl Wire {
         if left > now {
             self.leaving.push_back(left);
         }
-        if self.loss > 0 && self.rng.chance(self.loss) {
+        if self.loss > 0 && self.rng.chance(self.loss) || self.cut {
             self.lost += 1;
             return Entered::Lost;
         }

@@ -6,27 +6,81 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 use toml::{Table, Value};
-use wifu_linux::emu::{Config, routes};
+use wifu_linux::emu::{Config, Routing, Script, routes};
+use wifu_radio::plan::Plan;
 use wifu_radio::topology::{Topology, resolve};
+use wifu_sim::scenario::RoutingKind;
+use wifu_sim::stage::Stage;
 use wifu_wire::Rng;
 
-use super::{Args, DEFAULT_TOPO, Switch};
+use super::scenario::{self, Scene};
+use super::{Args, DEFAULT_TOPO, Routes, Switch};
+
+/// What is to be emulated.
+pub struct Meant {
+    pub config: Config,
+    /// What moves and is cut by itself.
+    pub script: Option<Box<dyn Script>>,
+    /// Seed and run.
+    pub replicate: (u64, u64),
+}
 
 /// What the options mean.
 ///
 /// # Errors
 /// The option, word or key that means nothing.
-pub fn config(args: &Args) -> anyhow::Result<Config> {
-    let topology = topology(args)?;
-    // As the simulator splits them, so that both meet the same placement and fading.
-    let rng = Rng::new(args.seed).split_n(args.run);
-    let plan = resolve(&topology, &rng)?;
+pub fn config(args: &Args) -> anyhow::Result<Meant> {
+    let Some(path) = &args.scenario else {
+        if args.hold {
+            bail!("--hold: nothing moves or is cut by itself: that takes --scenario");
+        }
+        let topology = topology(args)?;
+        // As the simulator splits them, so that both meet the same placement and fading.
+        let rng = Rng::new(args.seed).split_n(args.run);
+        let plan = resolve(&topology, &rng)?;
+        let kind = args.routing.unwrap_or(Routes::Auto);
+        let routing = routes(&topology, &plan, kind.into());
+        let movable = movable(&topology, &plan);
+        return Ok(Meant {
+            config: described(args, plan, (routing, movable), rng),
+            script: None,
+            replicate: (args.seed, args.run),
+        });
+    };
+    let kind = args.routing.and_then(|kind| match kind {
+        Routes::Auto => Some(RoutingKind::Auto),
+        Routes::Etx => Some(RoutingKind::Etx),
+        Routes::Shortest => Some(RoutingKind::Shortest),
+        Routes::None => None,
+    });
+    let scenario = scenario::read(path, radio(args)?, kind)?;
+    let stage = Stage::new(&scenario)?;
+    let plan = stage.plan().clone();
+    let unrouted = matches!(args.routing, Some(Routes::None));
+    let routing = match unrouted {
+        true => Routing::None,
+        false => Routing::Via(stage.next_hops()),
+    };
+    let movable = movable(&wifu_sim::mesh::topology(&scenario)?, &plan);
+    Ok(Meant {
+        config: described(args, plan, (routing, movable), scenario.rng()),
+        script: Some(Box::new(Scene::new(stage, unrouted))),
+        replicate: (scenario.seed, scenario.run),
+    })
+}
+
+/// Whether links follow from positions.
+fn movable(topology: &Topology, plan: &Plan) -> bool {
     let table = topology.chain.is_some() || topology.matrix.is_some();
-    let placed = plan.nodes.iter().all(|n| n.position.is_some());
-    Ok(Config {
+    !table && plan.nodes.iter().all(|n| n.position.is_some())
+}
+
+/// An emulation of this plan.
+fn described(args: &Args, plan: Plan, (routing, movable): (Routing, bool), rng: Rng) -> Config {
+    Config {
         label: args.name.clone(),
-        routing: routes(&topology, &plan, args.routing.into()),
-        movable: placed && !table,
+        routing,
+        movable,
         plan,
         rng,
         dilation: args.dilation,
@@ -34,10 +88,14 @@ pub fn config(args: &Args) -> anyhow::Result<Config> {
         overhear: args.overhear.into(),
         push_back: args.push_back == Switch::On,
         export: args.export.clone(),
-    })
+    }
 }
 
-fn topology(args: &Args) -> anyhow::Result<Topology> {
+/// Keys of the radio that options set.
+///
+/// # Errors
+/// A word that is none.
+pub fn radio(args: &Args) -> anyhow::Result<Table> {
     let mut radio = Table::new();
     for word in args.link.iter().flat_map(|w| w.split_whitespace()) {
         let Some((key, text)) = word.split_once('=') else {
@@ -57,6 +115,11 @@ fn topology(args: &Args) -> anyhow::Result<Topology> {
         };
         radio.insert(key.into(), value(text));
     }
+    Ok(radio)
+}
+
+fn topology(args: &Args) -> anyhow::Result<Topology> {
+    let radio = radio(args)?;
     let path = Path::new(&args.topo);
     let set = args.set.as_deref();
     let topology = if let Some(custom) = &args.custom {

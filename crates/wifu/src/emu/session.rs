@@ -20,8 +20,8 @@ use super::{Args, Test};
 
 /// What the prompt knows, in short.
 const WORDS: &str = "HOST COMMAND..., pingall, iperf A B [iperf3's words], links, dump, net, \
-snr A B DB, cut A B, restore [A B], pause N, resume N, restart N [SECONDS], move N X Y [Z], status, \
-map, xterm N, kill N, serve N, \
+snr A B DB, cut A B, restore [A B], pause N, resume N, restart N [SECONDS], move N X Y [Z], \
+play, status, map, xterm N, kill N, serve N, \
 sh COMMAND, source FILE, help, exit";
 
 /// An emulation and who asks for what.

@@ -29,6 +29,7 @@ mod report;
 mod table;
 
 pub use frames::{TraceArgs, trace};
+pub use options::read as scenario_of;
 
 const HELP: &str = "\
 The scenario. Every option only writes a key of a scenario; --print-scenario shows what the options
@@ -236,7 +237,8 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
             links: args.links,
         };
         let title = title(&simulation, &outcome, took);
-        let ears = losses::Ears::new(simulation.plan(), !scenario.mobility.is_empty());
+        let changes = !scenario.mobility.is_empty() || !scenario.event.is_empty();
+        let ears = losses::Ears::new(simulation.plan(), changes);
         let causes = (&watch.causes, &ears);
         print!("{}", report::report(&title, &outcome, causes, wants));
     }

@@ -22,7 +22,7 @@ const FLOW_KEYS: [&str; 19] = [
 /// The option that cannot be understood, or the key of the scenario that is wrong.
 pub fn scenario(args: &Args, registry: &Registry) -> anyhow::Result<Json> {
     let mut all = match &args.scenario {
-        Some(path) => read(path)?,
+        Some(path) => read(path)?.to_json(),
         None => json!({}),
     };
     if let Some(topo) = &args.topo {
@@ -66,7 +66,10 @@ pub fn scenario(args: &Args, registry: &Registry) -> anyhow::Result<Json> {
 }
 
 /// A scenario file, with the topology file that it names put in.
-fn read(path: &Path) -> anyhow::Result<Json> {
+///
+/// # Errors
+/// What cannot be read, or the key that is wrong.
+pub fn read(path: &Path) -> anyhow::Result<Scenario> {
     let at = || format!("--scenario {}", path.display());
     let text = std::fs::read_to_string(path).with_context(at)?;
     // Checked here, so that its errors have the file's name.
@@ -79,7 +82,7 @@ fn read(path: &Path) -> anyhow::Result<Json> {
         // Key by key: what the scenario says besides is more special than the file.
         scenario.topology.take_file(&inside).with_context(at)?;
     }
-    Ok(scenario.to_json())
+    Ok(scenario)
 }
 
 fn file_content(path: &Path) -> anyhow::Result<Map<String, Json>> {

@@ -1,0 +1,80 @@
+//! `wifu emu --scenario`: nodes, links, routes, movement and cuts of a scenario, by the code that
+//! the simulator runs.
+
+use std::path::Path;
+
+use anyhow::bail;
+use toml::Table;
+use wifu_linux::emu::{Change, Script};
+use wifu_sim::scenario::{HostSpec, RoutingKind, Scenario};
+use wifu_sim::stage::Stage;
+use wifu_sim::world;
+use wifu_wire::Time;
+
+/// The scenario of a file, with these keys of the radio and this rule for routes laid over it.
+///
+/// # Errors
+/// The key that is wrong, or that means nothing here.
+pub fn read(path: &Path, radio: Table, kind: Option<RoutingKind>) -> anyhow::Result<Scenario> {
+    let mut scenario = crate::sim::scenario_of(path)?;
+    for (key, value) in radio {
+        let value = serde_json::to_value(value)?;
+        scenario.radio.insert(key, value);
+    }
+    scenario.routing.kind = kind.unwrap_or(scenario.routing.kind);
+    check(&scenario, path)?;
+    Ok(scenario)
+}
+
+/// Refuses what cannot act here, and tells what is left to programs.
+fn check(scenario: &Scenario, path: &Path) -> anyhow::Result<()> {
+    let at = path.display();
+    if scenario.routing.olsr.is_some() {
+        bail!("{at}: routing.olsr: runs in the simulator only; here, start a routing daemon");
+    }
+    if scenario.host != HostSpec::default() {
+        bail!("{at}: host: hosts are this machine's kernels; these keys are of the simulator");
+    }
+    let unused = [
+        ("flow", scenario.flow.is_empty()),
+        ("handler", scenario.handler.is_empty()),
+    ];
+    for (key, _) in unused.iter().filter(|(_, empty)| !empty) {
+        eprintln!("Note: {at}: {key} is not run: start programs on the hosts instead");
+    }
+    Ok(())
+}
+
+/// What moves and is cut as the simulator has it.
+pub struct Scene {
+    stage: Stage,
+    /// Routes are left to daemons.
+    unrouted: bool,
+}
+
+impl Scene {
+    /// Of a scenario; `unrouted`: without routes.
+    pub fn new(stage: Stage, unrouted: bool) -> Scene {
+        Scene { stage, unrouted }
+    }
+}
+
+impl Script for Scene {
+    fn next(&self) -> Time {
+        self.stage.next()
+    }
+
+    fn step(&mut self, now: Time, tell: &mut dyn FnMut(Change)) {
+        let routed = self.stage.step(now, &mut |change| {
+            tell(match change {
+                world::Change::Place(node, at) => Change::Place(node, at),
+                world::Change::Gain(from, to, dbm) => Change::Gain(from, to, dbm),
+                world::Change::Cut(a, b) => Change::Cut(a, b),
+                world::Change::Restored(a, b) => Change::Restored(a, b),
+            });
+        });
+        if routed && !self.unrouted {
+            tell(Change::Routes(self.stage.next_hops()));
+        }
+    }
+}

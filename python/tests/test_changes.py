@@ -1,0 +1,225 @@
+"""Links that are cut, nodes that move and series, really run in real time. They need root."""
+
+import json
+import os
+import subprocess
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from test_load import LIBRARY
+from test_real_time import clean, program  # noqa: F401
+
+from wifu import api
+from wifu.emu import Emulation
+from wifu.emulated import Emulated, insist
+from wifu.live import Live
+from wifu.runner import RunResult
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
+    pytest.mark.usefixtures("clean", "program"),
+]
+
+EMU = {"share": True, "repeats": 2}
+ROW = {
+    "placement": {"kind": "line", "count": 3, "spacing_m": 60.0},
+    "propagation": {"anchor": {"snr_db": 12.0, "distance_m": 60.0}},
+}
+"""Each node is in reach of its neighbours only."""
+
+CUT = [{"at": 2, "cut": ["n2", "n3"]}, {"at": 4, "restore": ["n2", "n3"]}]
+
+
+def datagrams(**more: Any) -> dict[str, Any]:
+    flow = {"from": "n1", "to": "n3", "protocol": "udp", "rate": "200kb/s", "size": 500,
+            "time": "6s"}  # fmt: skip
+    return {"seed": 5, "topology": ROW, "flow": [flow], "stop": {"time": "6s"}, **more}
+
+
+class Looked:
+    """What `look(net)` said while the scenario played: (seconds since its beginning, what)."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, look: Any) -> None:
+        self.seen: list[tuple[float, Any]] = []
+        self._look, play = look, Emulation.play
+
+        def playing(net: Emulation) -> None:
+            self.seen.clear()
+            zero = self._seconds(net)
+            play(net)
+            threading.Thread(target=self._watch, args=(net, zero), daemon=True).start()
+
+        monkeypatch.setattr(Emulation, "play", playing)
+
+    @staticmethod
+    def _seconds(net: Emulation) -> float:
+        return float(net.status()["seconds"])
+
+    def _watch(self, net: Emulation, zero: float) -> None:
+        while True:
+            try:
+                # Not before: nothing may be seen earlier than it happened.
+                what = self._look(net)
+                self.seen.append((self._seconds(net) - zero, what))
+            except Exception:
+                return  # it has ended
+            time.sleep(0.02)
+
+
+def emulated(scenario: dict[str, Any], settings: dict[str, Any] | None = None) -> RunResult:
+    runner = Emulated({**EMU, **(settings or {})}, 90)
+    runner.check(scenario)
+    return insist(runner, scenario, [], "emu")
+
+
+def series(result: RunResult, name: str) -> np.ndarray[Any, Any]:
+    return np.frombuffer(result.series(name), dtype="<f8").reshape(-1, 2)
+
+
+def test_nothing_arrives_while_a_link_is_cut_on_sim_and_emu(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scenario = datagrams(event=CUT)
+    sim = api.run({**scenario, "record": {"delivery": True}})
+    times = sim.series("flow.1.delivered").index
+    assert ((times > 2.05) & (times < 4.0)).sum() == 0
+    assert (times < 2.0).sum() > 80 and (times > 4.0).sum() > 50
+
+    def arrived(net: Emulation) -> tuple[int, bool]:
+        (link,) = [r for r in net.links() if (r["from"], r["to"]) == ("n2", "n3")]
+        return link["acked"], link["cut"]
+
+    looked = Looked(monkeypatch, arrived)
+    outcome = json.loads(emulated(scenario).json())
+    cut = [count for _, (count, down) in looked.seen if down]
+    assert cut and max(cut) - min(cut) <= 1  # what was on the air
+    assert min(cut) > 20
+    after = max(count for _, (count, _) in looked.seen)
+    assert after > max(cut) + 20
+    at = [t for t, (_, down) in looked.seen if down]
+    assert min(at) >= 2.0
+    assert next(t for t, (_, down) in looked.seen if not down and t > min(at)) >= 4.0
+    assert 0.4 < outcome["flows"][0]["bytes"] / sim.outcome["flows"][0]["bytes"] < 1.6
+
+
+def test_a_node_that_leaves_changes_the_route_at_the_same_time_on_sim_and_emu(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """n2 and n4 both lead from n1 to n3; n2 walks away from 1.5 to 2.5 s."""
+    scenario = datagrams(
+        routing={"kind": "shortest"},
+        mobility=[{"kind": "trace", "rows": [[1.5, "n2", 60, 0], [2.5, "n2", 60, 4000]]}],
+    )
+    scenario["topology"] = {**ROW, "node": [{"name": "n4", "position": [60, 30, 0]}]}
+    sim = api.run({**scenario, "record": {"frames": True}})
+    frames = sim.frames()
+    sent = frames[(frames["node"] == "n1") & (frames["what"] == "sent")]
+    turned = sent[sent["peer"] == "n4"]["time_s"].min()
+    assert 2.0 <= turned < 2.2, "the next full second after it was out of reach"
+
+    def way(net: Emulation) -> str:
+        words = ["ip", "-o", "-n", net["n1"].namespace, "route", "get", net["n3"].address]
+        told = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        return told.split(" via ")[1].split()[0]
+
+    looked = Looked(monkeypatch, way)
+    outcome = json.loads(emulated(scenario).json())
+    by = [via for _, via in looked.seen]
+    assert by[0] == "10.0.0.2" and by[-1] == "10.0.0.4"
+    first = next(t for t, via in looked.seen if via == "10.0.0.4")
+    assert first >= 2.0
+    assert outcome["stamp"]["reroutes"] >= 1
+    last = max(t for t, via in looked.seen if via == "10.0.0.2")
+    # How soon it was seen depends on the machine; how soon it was done the stamp knows.
+    assert last < 2.0 + outcome["stamp"]["reroute_late_us"] / 1e6 + 1.0
+    used = {(r["from"], r["to"]): r["acked"] for r in outcome["links"]}
+    assert used["n1", "n2"] > 20 and used["n1", "n4"] > 20
+
+
+def test_a_wire_is_cut_on_sim_and_live() -> None:
+    flow = {"from": "n1", "to": "n3", "protocol": "udp", "rate": "200kb/s", "size": 500,
+            "time": "6s"}  # fmt: skip
+    scenario = {
+        "topology": {"words": "linear,3,wire=10Mb/s"}, "flow": [flow], "stop": {"time": "7s"},
+        "event": CUT,
+    }  # fmt: skip
+    sim = api.run(scenario).outcome["flows"][0]
+    runner = Live({}, 60)
+    runner.check(scenario)
+    live = json.loads(runner(scenario).json())["flows"][0]
+    # Four of the six seconds of 25,000 octets each.
+    assert sim["bytes"] == pytest.approx(100_000, abs=3 * 472)
+    assert live["bytes"] == pytest.approx(sim["bytes"], abs=40 * 472)
+    assert live["datagrams_sent"] * 472 == pytest.approx(150_000, abs=5 * 472)
+
+
+@pytest.mark.parametrize("protocol", ["tcp-newreno", "kernel:reno,window=64K"])
+def test_series_of_a_connection_are_recorded_on_emu(protocol: str) -> None:
+    names = ["cwnd", "srtt", "retransmits", "peer.recv_q"]
+    scenario = {
+        "topology": {"words": "linear,3", "set": "TB-W3"},
+        "flow": [{"from": "n1", "to": "n3", "protocol": protocol, "app": "file", "bytes": "400k"}],
+        "stop": {"time": "20s"},
+        "record": {"series": [f"flow.1.{n}" for n in names], "interval": "20ms"},
+    }  # fmt: skip
+    result = emulated(scenario, {"dilation": 2})
+    assert sorted(result.series_names()) == sorted(f"flow.1.{n}" for n in names)
+    end = json.loads(result.json())["flows"][0]["last_byte_s"]
+    cwnd = series(result, "flow.1.cwnd")
+    assert len(cwnd) > 5
+    assert (np.diff(cwnd[:, 0]) > 0).all() and 0 <= cwnd[0, 0] < cwnd[-1, 0] < end + 3
+    # From a few segments, for a while growing, never beyond what 400 kB can make of it.
+    assert 1000 <= cwnd[0, 1] <= 60_000 and cwnd[0, 1] < cwnd[:, 1].max() < 800_000
+    srtt = series(result, "flow.1.srtt")[:, 1]
+    known = srtt[~np.isnan(srtt)]
+    assert len(known) > 3 and (known > 0.0005).all() and (known < 3).all()
+    again = series(result, "flow.1.retransmits")[:, 1]
+    assert (np.diff(again) >= 0).all()
+
+
+@pytest.mark.skipif(LIBRARY is None, reason="examples/custom is not built: make custom")
+def test_a_lanes_credits_are_recorded_on_sim_and_emu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hop protocol of `examples/custom`, which brings lanes of eight packets."""
+    monkeypatch.setenv("WIFU_LOAD", str(LIBRARY))
+    names = ["flow.1.n2.hop-credit.credits", "flow.1.n2.queued", "flow.1.n1.hop-credit.credits"]
+    scenario = {
+        "topology": {"words": "linear,3,rate=24M"},
+        "flow": [{"from": "n1", "to": "n3", "protocol": "hop", "app": "file", "bytes": "300k"}],
+        "stop": {"time": "30s"},
+        "record": {"series": names},
+    }  # fmt: skip
+    sim = api.run(scenario)
+    result = emulated(scenario, {"dilation": 2})
+    assert sorted(result.series_names()) == sorted(names) == sorted(sim.series_names)
+    for name in names:
+        model, real = sim.series(name).to_numpy(), series(result, name)[:, 1]
+        assert len(real) > 5
+        for seen in (model, real):
+            assert seen.min() >= 0 and seen.max() <= 8
+        # Under way, credits are used up and packets wait: in both worlds.
+        assert abs(np.median(real) - np.median(model)) <= 3
+    assert series(result, names[1])[:, 1].max() > 0
+
+
+def test_series_are_recorded_on_live_beside_a_cut() -> None:
+    """Both transfers stand still while the wire is cut, and go on."""
+    flow = {"from": "n1", "to": "n3", "app": "file", "bytes": "6M"}
+    scenario = {
+        "topology": {"words": "linear,3,wire=10Mb/s"},
+        "flow": [{**flow, "protocol": p} for p in ("tcp-newreno", "kernel:reno")],
+        "stop": {"time": "40s"}, "event": CUT,
+        "record": {"series": ["flow.*.backoff", "flow.*.cwnd"], "interval": "50ms"},
+    }  # fmt: skip
+    runner = Live({}, 90)
+    runner.check(scenario)
+    result = runner(scenario)
+    flows = json.loads(result.json())["flows"]
+    assert [f["finished"] for f in flows] == [True, True]
+    for number in (1, 2):
+        backoff = series(result, f"flow.{number}.backoff")
+        within = (backoff[:, 0] > 2.0) & (backoff[:, 0] < 4.0)
+        assert np.nanmax(backoff[within, 1]) >= 1, "its timer went off"
+        assert len(series(result, f"flow.{number}.cwnd")) > 20

@@ -1,0 +1,260 @@
+"""Series and events of runs in real time: what needs no root."""
+
+import json
+import math
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from wifu import plan as plans
+from wifu import tcpinfo, watch
+from wifu.cuts import Cuts, Event, events_of
+from wifu.emulated import Emulated
+from wifu.live import Live, next_hops, wires_of
+from wifu.places import Crew, Place
+from wifu.traffic import flows_of
+
+
+def scenario(*protocols: str, **more: Any) -> dict[str, Any]:
+    flow = [{"from": "n1", "to": "n3", "protocol": p, "app": "file", "bytes": "9k"}
+            for p in protocols]  # fmt: skip
+    return {"topology": {"words": "linear,3"}, "stop": {"time": "5s"}, "flow": flow, **more}
+
+
+# Series -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "protocol", "hint"),
+    [
+        ("flow.1.sent", "tcp-cubic", "when segments are sent, only the simulator knows"),
+        ("node.n2.queue", "tcp-cubic", "series of nodes are recorded on sim only"),
+        ("flow.1.pipe", "kernel:cubic", "the kernel's TCP does not tell pipe here"),
+        ("flow.1.srt", "kernel:cubic", "srt"),
+        ("flow.1.cubic.wmax", "tcp-cubic", "w_max"),
+        ("flow.2.cwnd", "tcp-cubic", "flows are numbered from 1 to 1"),
+    ],
+)
+def test_what_cannot_be_recorded_is_refused_by_name(name: str, protocol: str, hint: str) -> None:
+    given = scenario(protocol, record={"series": [name]})
+    with pytest.raises(ValueError, match=rf"record\.series\[0\].*{hint}"):
+        Emulated({}, None).check(given)
+
+
+def test_series_are_of_senders_receivers_and_lanes() -> None:
+    names = ["flow.*.cwnd", "flow.1.peer.window", "flow.1.n2.hop-credit.credits", "flow.2.srtt"]
+    given = scenario("tcp-cubic", "kernel:cubic", "udp", record={"series": names})
+    found = watch.wanted(given, flows_of(given), ["n1", "n2", "n3"])
+    assert [(w.name, w.node, w.of, w.lane) for w in found] == [
+        ("flow.1.cwnd", "n1", "cwnd", False),
+        ("flow.2.cwnd", "n1", "cwnd", False),
+        ("flow.1.peer.window", "n3", "window", False),
+        ("flow.1.n2.hop-credit.credits", "n2", "hop-credit.credits", True),
+        ("flow.2.srtt", "n1", "srtt", False),
+    ]
+    given["record"] = {"series": True}
+    usual = [w.name for w in watch.wanted(given, flows_of(given), ["n1"])]
+    assert usual == ["flow.1.cwnd", "flow.1.srtt", "flow.2.cwnd", "flow.2.srtt"]
+    given["record"] = {}
+    assert watch.wanted(given, flows_of(given), ["n1"]) == []
+
+
+def test_numbers_become_those_of_the_simulator(tmp_path: Path) -> None:
+    """Rows of other connections, of one that is over, of what is not known yet, cut short."""
+    names = ["flow.1.cwnd", "flow.1.srtt", "flow.1.n2.hop-credit.credits"]
+    given = scenario("hop", record={"series": names})
+    script = tmp_path / "wifu"
+    rows = [
+        {"local": "a1:9", "remote": "a3:5201", "values": {"cwnd": 1.0, "srtt": None}, "time": 7.0},
+        {"local": "a1:8", "remote": "a3:5201", "values": {"cwnd": 2.0, "srtt": None}, "time": 11.0},
+        {"local": "a1:9", "remote": "a3:5201", "values": {"cwnd": 3.0, "srtt": 0.5}, "time": 12.0},
+        {"local": "a1:9", "remote": "a3:5201", "values": {"cwnd": 3.5, "srtt": None}, "time": 13.0},
+        {"local": "a1:9", "remote": "a3:80", "values": {"cwnd": 4.0, "srtt": 9.0}, "time": 12.0},
+        {"local": "a1:9", "remote": "a3:5201", "lane": True, "values": {"cwnd": 5.0},
+         "time": 12.0},
+        {"local": "a1:9", "remote": "a3:5201", "lane": True,
+         "values": {"hop-credit.credits": 6.0}, "time": 14.0},
+    ]  # fmt: skip
+    lines = "\n".join(json.dumps(r) for r in rows)
+    script.write_text(f"#!/bin/sh\ncat <<'END'\n{lines}\n{{\"loc\nEND\nexec sleep 60\n")
+    script.chmod(0o755)
+    places = {f"n{k}": Place(f"n{k}", f"a{k}", (), str(script), str(tmp_path)) for k in (1, 2, 3)}
+    watched = watch.Watch(places, given, flows_of(given), 2.0)
+    with Crew(tmp_path, time.monotonic() + 60, lambda: False) as crew:
+        watched.prepare(crew)
+        for program in crew.programs:
+            crew.wait_for(program, '{"loc')
+        watched.begin()
+        watched._begun = dict.fromkeys(watched._begun, 10.0)
+        series = watched.series({1: ("a1:9", "a3:5201")})
+    found = {}
+    for name, raw in series.items():
+        pairs = np.frombuffer(raw).reshape(-1, 2).tolist()
+        found[name] = [[t, None if math.isnan(v) else v] for t, v in pairs]
+    assert found == {
+        "flow.1.cwnd": [[1.0, 3.0], [1.5, 3.5]],
+        "flow.1.srtt": [[1.0, 0.25], [1.5, None]],  # half as long by the slower time of the model
+        "flow.1.n2.hop-credit.credits": [[2.0, 6.0]],
+    }
+
+
+def test_the_series_of_a_plan_are_asked_for_on_every_substrate() -> None:
+    text = """
+name = "series"
+runs = 2
+on = ["sim", "emu"]
+[scenario]
+topology.words = "linear,2"
+stop.time = "5s"
+[[scenario.flow]]
+from = "n1"
+to = "n2"
+protocol = "tcp-cubic"
+app = "file"
+bytes = "9k"
+[series]
+runs = [2]
+record = ["cubic.w_max"]
+"""
+    emu = plans.parse(text).variant("emu")
+    assert "record" not in emu.scenario_of(emu.cells[0], 1)
+    record = emu.scenario_of(emu.cells[0], 2)["record"]
+    assert record == {"series": ["all", "flow.*.cubic.w_max"]}
+
+
+def test_times_and_rates_on_the_board_are_those_that_are_converted() -> None:
+    source = Path(__file__).parents[2] / "crates/wifu-engine/src/quantity.rs"
+    rows = [line for line in source.read_text().splitlines() if 'quantity("' in line]
+    unit = {line.split('"')[1]: line.split(",")[1].strip() for line in rows}
+    assert sorted(n for n, u in unit.items() if u == '"s"') == sorted(watch.SECONDS)
+    assert sorted(n for n, u in unit.items() if u == "BPS") == sorted(watch.RATES)
+    assert set(tcpinfo.NAMES) <= set(unit)
+
+
+# What kernels tell --------------------------------------------------------------------------------
+
+
+def test_a_kernel_tells_of_its_connections() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)) as client, server.accept()[0] as peer:
+            client.sendall(b"x" * 5000)
+            peer.recv(1)
+            words = [sys.executable, tcpinfo.__file__, "watch", "0.05", "127.0.0.1"]
+            with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as program:
+                assert program.stdout is not None
+                own, found = f"127.0.0.1:{client.getsockname()[1]}", dict[str, Any]()
+                # Others may have connections on this host, too.
+                while not {own, f"127.0.0.1:{port}"} <= found.keys():
+                    row = json.loads(program.stdout.readline())
+                    found[row["local"]] = row
+                program.terminate()
+    sender, receiver = found[own], found[f"127.0.0.1:{port}"]
+    assert (sender["remote"], receiver["remote"]) == (f"127.0.0.1:{port}", own)
+    assert set(sender["values"]) == set(tcpinfo.NAMES)
+    mss = sender["values"]["mss"]
+    # Linux's initial window, and a segment for each that was acknowledged.
+    assert sender["values"]["cwnd"] % mss == 0
+    assert 10 * mss <= sender["values"]["cwnd"] <= 20 * mss
+    assert sender["values"]["ssthresh"] is None
+    assert 0 < sender["values"]["srtt"] < 1
+    assert 0.1 < sender["values"]["rto"] < 2
+    assert receiver["values"]["recv_q"] == 4999
+    assert abs(time.time() - sender["time"]) < 60
+
+
+def test_an_older_kernel_tells_less() -> None:
+    info = bytearray(104)
+    struct.pack_into("=I", info, 16, 1000)
+    struct.pack_into("=I", info, 80, 7)
+    found = tcpinfo.values(bytes(info), 1, 2)
+    assert (found["cwnd"], found["peer_window"], found["unsent"]) == (7000, None, None)
+    assert (found["srtt"], found["min_rtt"]) == (None, None)
+    assert all(v is None or not math.isnan(v) for v in found.values())
+
+
+# Events -------------------------------------------------------------------------------------------
+
+CUT = [{"at": "0.2s", "cut": ["n2", "n3"]}, {"at": 0.4, "restore": ["n3", "n2"]}]
+
+
+def test_events_run_where_they_mean_something() -> None:
+    wired = scenario("tcp-cubic", event=CUT)
+    Emulated({}, None).check(wired)
+    wired["topology"] = {"words": "linear,3,wire=10Mb/s"}
+    Live({}, None).check(wired)
+    wired["event"] = [{"at": 1, "cut": ["n1", "n3"]}]
+    with pytest.raises(ValueError, match=r"event\[0\].cut: nothing passes from n1 to n3 anyhow"):
+        Live({}, None).check(wired)
+    hosts = {"n1": "root@a", "n3": "root@b"}
+    with pytest.raises(ValueError, match="event: what joins hosts over SSH cannot be cut"):
+        Live({"hosts": hosts}, None).check(scenario("tcp-cubic", event=CUT))
+    with pytest.raises(ValueError, match="mobility: does not run on live"):
+        Live({}, None).check({**wired, "mobility": [{"kind": "trace", "rows": []}]})
+    quick = scenario("kernel:reno,quickack=on", event=CUT)
+    own = r"flow\[0\].protocol: quickack=on is a route of its own"
+    with pytest.raises(ValueError, match=own):
+        Emulated({}, None).check(quick)
+    quick["topology"] = {"words": "linear,3,wire=10Mb/s"}
+    with pytest.raises(ValueError, match=own):
+        Live({}, None).check(quick)
+
+
+def test_wires_are_cut_in_time_and_routes_follow_at_full_seconds() -> None:
+    done: list[tuple[float, str]] = []
+    over = threading.Event()
+    begun = 0.0
+
+    def run(host: str, *words: str) -> str:
+        done.append((time.monotonic() - begun, f"{host} {' '.join(words[1:7])}"))
+        return ""
+
+    def route(cut: set[tuple[str, str]]) -> None:
+        done.append((time.monotonic() - begun, f"routes without {sorted(cut)}"))
+        over.set()
+
+    ends = {("n2", "n3"): ["eth1"], ("n3", "n2"): ["eth1"]}
+    cuts = Cuts(events_of({"event": CUT}), ends, run, route)
+    cuts.prepare()
+    assert len(done) == 12  # each device is tried, for each event
+    done.clear()
+    begun = time.monotonic()
+    cuts.begin()
+    assert over.wait(30)
+    cuts.end()
+    assert [what for _, what in done] == [
+        "n2 filter add dev eth1 egress pref",
+        "n3 filter add dev eth1 egress pref",
+        "n3 filter del dev eth1 egress pref",
+        "n2 filter del dev eth1 egress pref",
+        "routes without []",
+    ]
+    for (at, _), least in zip(done, [0.2, 0.2, 0.4, 0.4, 1.0], strict=True):
+        assert at >= least
+
+
+def test_an_error_while_a_wire_is_cut_fails_the_run() -> None:
+    def run(host: str, *words: str) -> str:
+        raise RuntimeError("no such device")
+
+    cuts = Cuts([Event(0.0, "a", "b", True)], {("a", "b"): ["eth0"]}, run, lambda cut: None)
+    cuts.begin()
+    assert cuts._thread is not None
+    cuts._thread.join()
+    with pytest.raises(Exception, match="could not be cut or restored: no such device"):
+        cuts.end()
+
+
+def test_routes_lead_around_a_wire_that_is_cut() -> None:
+    wire = [{"a": a, "b": b, "rate": "1M"} for a, b in (("a", "b"), ("b", "c"), ("a", "c"))]
+    nodes, wires = wires_of({"topology": {"wire": wire}})
+    assert next_hops(nodes, wires)["a"] == {"b": "b", "c": "c"}
+    assert next_hops(nodes, wires[:2])["a"] == {"b": "b", "c": "b"}

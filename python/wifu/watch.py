@@ -1,0 +1,232 @@
+"""Series of runs in real time: numbers of connections and lanes, by the simulator's names.
+
+Daemons tell those of WiFu's connections and lanes (`wifu ss --watch`), kernels those of theirs
+(`tcpinfo`). Both are looked at once an interval while the flows run.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+import numpy as np
+
+from wifu import tcpinfo, values
+from wifu.errors import RunError, nearest
+from wifu.places import Crew, Place, Started
+from wifu.traffic import Flow, Scenario, Traffic, flows_of
+
+USUAL = ("cwnd", "srtt")
+"""What `series = true` records here: of the usual series of the simulator those that are known,
+beside what arrived when (`arrived`)."""
+
+ARRIVED = "delivered"
+"""The series of flows that receivers record."""
+
+UNKNOWN = {
+    "sent": "when segments are sent, only the simulator knows",
+    "offered": "when segments are sent, only the simulator knows",
+}
+"""Series of flows that nobody tells here."""
+
+SECONDS = ("gap", "srtt", "rttvar", "last_rtt", "min_rtt", "rto")
+RATES = ("rate", "link_rate")
+"""Numbers on the board that count the time of clocks on the wall, in s and bit/s."""
+
+PEER = "peer."
+INTERVAL = 0.01
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A series: `name` as in the outcome, the number `of` a connection or of the lane at `node`."""
+
+    name: str
+    flow: Flow
+    node: str
+    of: str
+    lane: bool = False
+
+
+def interval_of(scenario: Scenario) -> float:
+    """Seconds of model time between two looks. ValueError if it is no time."""
+    given = scenario.get("record", {}).get("interval")
+    return INTERVAL if given is None else max(values.seconds(given), 0.001)
+
+
+def _names(scenario: Scenario) -> list[str]:
+    record = scenario.get("record", {})
+    given = record.get("series", False)
+    names = [str(n) for n in given] if isinstance(given, list) else ["all"] if given else []
+    return names + (["all"] if record.get("cwnd") else [])
+
+
+def check(scenario: Scenario, flows: Sequence[Flow]) -> None:
+    """ValueError, naming the key, if a series is named that nobody here can tell.
+
+    That the protocols of WiFu's know the names, the simulator's check has told.
+    """
+    for n, name in enumerate(_names(scenario)):
+        where = f'record.series[{n}]: "{name}"'
+        head, _, rest = name.partition(".")
+        number, _, of = rest.partition(".")
+        if head == "node":
+            raise ValueError(f"{where}: series of nodes are recorded on sim only")
+        if head != "flow":
+            continue
+        if of == ARRIVED:
+            continue
+        if of in UNKNOWN:
+            raise ValueError(f"{where}: {UNKNOWN[of]}")
+        meant = [f for f in flows if number in ("*", str(f.id))]
+        kernels = [f for f in meant if f.kernel]
+        if kernels == meant and of.removeprefix(PEER) not in tcpinfo.NAMES and meant:
+            hint = nearest(of.removeprefix(PEER), tcpinfo.NAMES)
+            raise ValueError(f"{where}: the kernel's TCP does not tell {of} here; {hint}")
+    interval_of(scenario)
+
+
+def wanted(scenario: Scenario, flows: Sequence[Flow], nodes: Sequence[str]) -> list[Wanted]:
+    """All series that are to be recorded."""
+    found: dict[str, Wanted] = {}
+    for name in _names(scenario):
+        number, of = "*", ""
+        if name != "all":
+            _, number, of = name.split(".", 2)
+        for flow in flows:
+            if number not in ("*", str(flow.id)) or flow.protocol == "udp":
+                continue
+            for one in [of] if of else USUAL:
+                if one == ARRIVED:
+                    continue
+                series = _series(flow, one, nodes)
+                if not flow.kernel or (series.of in tcpinfo.NAMES and not series.lane):
+                    found.setdefault(series.name, series)
+    return list(found.values())
+
+
+def _series(flow: Flow, of: str, nodes: Sequence[str]) -> Wanted:
+    name, (first, _, rest) = f"flow.{flow.id}.{of}", of.partition(".")
+    if of.startswith(PEER):
+        return Wanted(name, flow, flow.target, rest)
+    if rest and first in nodes:
+        return Wanted(name, flow, first, rest, lane=True)
+    return Wanted(name, flow, flow.source, of)
+
+
+class Watch:
+    """Looks at the connections of one run."""
+
+    def __init__(
+        self, places: Mapping[str, Place], scenario: Scenario, flows: Sequence[Flow],
+        dilation: float,
+    ) -> None:  # fmt: skip
+        """Nothing is looked at yet."""
+        self.places, self.flows, self.dilation = places, flows, dilation
+        self.wanted = wanted(scenario, flows, list(places))
+        self.interval = interval_of(scenario) * dilation
+        self._started: list[tuple[str, bool, Started]] = []
+        self._begun: dict[str, float] = {}
+
+    def prepare(self, crew: Crew) -> None:
+        """Start looking."""
+        for node in sorted({w.node for w in self.wanted}):
+            place = self.places[node]
+            ours = [w for w in self.wanted if w.node == node]
+            names = sorted({w.of for w in ours if not w.flow.kernel})
+            if names:
+                words = ["ss", "--socket", place.door, "--json", "--watch", ",".join(names)]
+                words += ["--interval", f"{self.interval:.4f}"]
+                self._started.append((node, False, crew.start(place, place.program, *words)))
+            ends = {n for w in ours if w.flow.kernel for n in (w.flow.source, w.flow.target)}
+            if ends:
+                peers = (self.places[n].address for n in sorted(ends - {node}))
+                told = [f"{self.interval:.4f}", *peers]
+                program = crew.start(place, place.python, "-c", _source(), "watch", *told)
+                self._started.append((node, True, program))
+
+    def begin(self) -> None:
+        """Now is the beginning of the run, by the clock of each host."""
+        for node in {node for node, _, _ in self._started}:
+            place = self.places[node]
+            if not place.remote:
+                self._begun[node] = time.time()
+                continue
+            before = time.monotonic()
+            there = float(place.run("date", "+%s.%N"))
+            self._begun[node] = there - (time.monotonic() - before) / 2
+
+    def series(self, ends: Mapping[int, tuple[str, str]]) -> dict[str, bytes]:
+        """What was seen: by name, pairs of little-endian doubles (seconds, value).
+
+        `ends`: addresses and ports of each flow's sender and receiver. Nothing for a series that
+        nobody ever told; NaN for what was not known yet.
+        """
+        made = {}
+        for node, kernel, program in self._started:
+            program.stop()
+            rows = [r for r in _rows(program) if r["time"] >= self._begun[node]]
+            for one in self.wanted:
+                if one.node == node and one.flow.kernel == kernel:
+                    points = self._points(one, rows, ends.get(one.flow.id))
+                    if points:
+                        made[one.name] = np.array(points, dtype="<f8").tobytes()
+        if not made:
+            said = "; ".join(program.said() for _, _, program in self._started)
+            raise RunError(f"no series was recorded: {said}")
+        return made
+
+    def _points(
+        self, one: Wanted, rows: Sequence[Mapping[str, Any]], ends: tuple[str, str] | None
+    ) -> list[tuple[float, float]]:
+        if ends is None:
+            return []
+        # Lanes are named by the direction of their data, connections by who tells.
+        ours = ends if one.lane or one.node == one.flow.source else (ends[1], ends[0])
+        zero, points = self._begun[one.node], list[tuple[float, float]]()
+        for row in rows:
+            mine = (row["local"], row["remote"]) == ours and bool(row.get("lane")) == one.lane
+            if mine and one.of in row["values"]:
+                at = (row["time"] - zero) / self.dilation
+                points.append((at, self._scaled(one, row["values"][one.of])))
+        return points
+
+    def _scaled(self, one: Wanted, value: float | None) -> float:
+        """In model time. What a part's own number counts is not known: it stays as it is."""
+        if value is None:
+            return math.nan
+        if one.of in SECONDS:
+            return value / self.dilation
+        return value * (self.dilation if one.of in RATES else 1.0)
+
+
+def watched(
+    traffic: Traffic, places: Mapping[str, Place], scenario: Scenario, dilation: float, crew: Crew
+) -> dict[str, Any]:
+    """Run the flows, and record the series that the scenario names: in the outcome, `series`."""
+    flows = flows_of(scenario)
+    if not wanted(scenario, flows, list(places)):
+        return traffic.run(crew)
+    watch = Watch(places, scenario, flows, dilation)
+    traffic.prepares.append(watch.prepare)
+    traffic.begins.append(watch.begin)
+    outcome = traffic.run(crew)
+    return {**outcome, "series": outcome.get("series", {}) | watch.series(traffic.ends)}
+
+
+def _rows(program: Started) -> Iterator[dict[str, Any]]:
+    for line in program.output().splitlines():
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError:
+            continue  # the last one, which its end cut short
+        yield row
+
+
+def _source() -> str:
+    return (resources.files("wifu") / "tcpinfo.py").read_text()
