@@ -15,14 +15,15 @@ use crate::chain::{Chain, Full, Seat};
 use crate::handler::{Descriptor, Setup, Verbs};
 use crate::handlers::HANDLERS;
 use crate::hook::{Hook, Hooks};
+use crate::ip;
 use crate::select::{HopWord, Select};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use wifu_engine::composition::text_of;
 use wifu_engine::params::{Params, Value, values};
 use wifu_engine::{Face, Fact, Registry};
-use wifu_wire::names::Shelf;
-use wifu_wire::{Rng, Wire, Word};
+use wifu_wire::names::{Shelf, nearest};
+use wifu_wire::{Format, Rng, Wire, Word};
 
 /// What is wrong with a configuration, and what would be right.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -207,9 +208,24 @@ impl Config {
         for (i, config) in self.handlers.iter().enumerate() {
             let stream = rng.split(&config.name).split_n(i as u64);
             let pushed = config.push(chain, stream, ground, own);
-            pushed.map_err(|e| ConfigError(format!("handler[{i}] ({}): {e}", config.name)))?;
+            pushed.map_err(|e| config.at(i, own.is_some(), e))?;
         }
         Ok(())
+    }
+
+    /// What the handlers of a composition cannot do without and only a substrate knows, each with
+    /// its handler's name.
+    ///
+    /// # Errors
+    /// Unknown names, values out of range.
+    pub fn requires(&self, kinds: &Kinds) -> Result<Vec<(String, Fact)>, ConfigError> {
+        let mut all = Vec::new();
+        for (i, config) in self.handlers.iter().enumerate() {
+            let facts = config.requires(kinds);
+            let facts = facts.map_err(|e| config.at(i, true, e))?;
+            all.extend(facts.into_iter().map(|fact| (config.name.clone(), fact)));
+        }
+        Ok(all)
     }
 }
 
@@ -233,15 +249,61 @@ fn words(
             }
             _ if w.optional => {}
             _ => {
-                let whose = own.map_or("its packets", |own| own.wire.name());
+                let format = own.map(|own| own.wire.format()).or(d.format);
+                let whose = format.map_or("its packets", |f| f.name);
+                let known = format.into_iter().flat_map(Format::own).map(|w| w.name);
+                let near = nearest(w.name, known);
+                let near = near.map_or(String::new(), |n| format!("; did you mean \"{n}\"?"));
                 return wrong(format!(
-                    "it uses the header word \"{}\", which {whose} does not have",
+                    "it uses the header word \"{}\", which {whose} does not have{near}",
                     w.name
                 ));
             }
         }
     }
     Ok(found)
+}
+
+/// Of the words that a handler writes, those in a header that ends made are such that nodes on the
+/// way may write: no end takes a packet whose checksum does not fit.
+fn writable(d: &Descriptor, own: Option<Own<'_>>) -> Result<(), ConfigError> {
+    let Some(format) = own.map(|own| own.wire.format()).or(d.format) else {
+        return Ok(());
+    };
+    let below = |name| d.inserts.is_some_and(|f| f.word(name).is_some());
+    let by_hops = |name| format.own().any(|w| w.name == name && w.hop_writable());
+    let known = |name| format.word(name).is_some();
+    let mut written = d.words.iter().filter(|w| w.access.writes());
+    let ends = written.find(|w| known(w.name) && !below(w.name) && !by_hops(w.name));
+    let Some(word) = ends else { return Ok(()) };
+    let may: Vec<&str> = format
+        .own()
+        .filter(|w| w.hop_writable())
+        .map(|w| w.name)
+        .collect();
+    let may = if may.is_empty() {
+        String::from("they write none")
+    } else {
+        format!("they may write {}", may.join(", "))
+    };
+    wrong(format!(
+        "it writes the header word \"{}\", which {} lets ends alone write, not nodes: {may}",
+        word.name, format.name
+    ))
+}
+
+/// What a handler reads by itself is the header that the composition's packets have.
+fn legible(d: &Descriptor, own: Option<Own<'_>>) -> Result<(), ConfigError> {
+    match (d.parses, own) {
+        (Some(f), Some(own)) if own.wire.name() != f.name => wrong(format!(
+            "it reads the header of {} by itself, and the packets of this composition have that of \
+             {}: write wire = \"{}\", or leave the handler out",
+            f.name,
+            own.wire.name(),
+            f.name
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Whether a handler can do what it must.
@@ -366,6 +428,8 @@ impl HandlerConfig {
         let notes = ground.kinds.parts.numbers(descriptor.notes);
         let notes = notes.map_err(ConfigError)?;
         let words = words(descriptor, own)?;
+        writable(descriptor, own)?;
+        legible(descriptor, own)?;
         let setup = Setup {
             params: Params {
                 part: descriptor.name,
@@ -408,6 +472,7 @@ impl HandlerConfig {
             }
             (None, protocol) => select(descriptor, protocol),
         };
+        self.port_counts(descriptor, &select)?;
         let port = |v: &&(&str, Value)| descriptor.port_param == Some(v.0);
         if let Some((_, Value::Int(port))) = values.iter().find(port)
             && select.port.is_some()
@@ -415,6 +480,37 @@ impl HandlerConfig {
             select.port = u16::try_from(*port).ok();
         }
         Ok(select)
+    }
+
+    /// A port that was set is one by which packets are told.
+    fn port_counts(&self, descriptor: &Descriptor, select: &Select) -> Result<(), ConfigError> {
+        let set = descriptor
+            .port_param
+            .filter(|p| self.params.contains_key(*p));
+        let Some((key, value)) = set.and_then(|p| Some((p, self.params.get(p)?))) else {
+            return Ok(());
+        };
+        if select.port.is_none() {
+            return wrong(format!(
+                "{key} = {value}: the format of these packets has no service port in UDP, so the key \
+                 would do nothing; leave it out"
+            ));
+        }
+        match select.only.filter(|only| *only != ip::UDP) {
+            Some(only) => wrong(format!(
+                "{key} = {value}: with protocol = {only} no packet of UDP is meant, so the key would \
+                 do nothing; leave one of them out, or write protocol = {}",
+                ip::UDP
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// An error of this one, which is the `i`-th of its kind: of a composition's chain, or of a
+    /// configuration.
+    fn at(&self, i: usize, brought: bool, e: ConfigError) -> ConfigError {
+        let list = if brought { "chain" } else { "handler" };
+        ConfigError(format!("{list}[{i}] ({}): {e}", self.name))
     }
 
     fn most(&self, descriptor: &Descriptor) -> Result<u32, ConfigError> {

@@ -273,11 +273,7 @@ impl Registry {
             adds: found.iter().map(|d| d.adds()).sum(),
         };
         let ends = Arc::new(Blueprint::with(composition, &self.kinds.parts, hops)?);
-        let mut requires = Vec::new();
-        for h in &handlers.handlers {
-            let facts = h.requires(&self.kinds).map_err(|e| wrong(&e))?;
-            requires.extend(facts.into_iter().map(|f| (h.name.clone(), f)));
-        }
+        let requires = handlers.requires(&self.kinds).map_err(|e| wrong(&e))?;
         let protocol = Protocol {
             ends,
             handlers,

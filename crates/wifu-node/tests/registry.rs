@@ -182,6 +182,99 @@ fn handlers_that_a_protocol_brings_are_looked_at_with_their_parameters() {
     );
 }
 
+/// What a composition of these handlers is told, over this wire.
+fn refused(wire: &str, chain: &str, handler: Option<&'static HandlerDescriptor>) -> String {
+    let text = format!(
+        "[protocol.mine]\nextends = \"tcp-newreno\"\nwire = \"{wire}\"\nnumber = 240\n\
+         [handlers.mine]\nchain = [{chain}]\n"
+    );
+    let own: Vec<_> = handler.into_iter().collect();
+    let registry = registry(&text).with_handlers(&own);
+    let made = registry.resolve("mine");
+    made.map_or_else(|e| e.to_string(), |p| format!("made: {}", p.ends.name))
+}
+
+static DEAF: HandlerDescriptor = HandlerDescriptor {
+    name: "deaf",
+    hooks: Hooks::ALL,
+    build: |_| Ok(Box::new(Hurries)),
+    ..HandlerDescriptor::EMPTY
+};
+
+#[test]
+fn a_handler_that_writes_what_only_ends_write_is_refused() {
+    use wifu_core::HopWordSpec;
+    static PACES: HandlerDescriptor = HandlerDescriptor {
+        name: "paces",
+        words: &[HopWordSpec::written("hops"), HopWordSpec::written("ds")],
+        ..DEAF
+    };
+    assert_eq!(
+        refused("atp", "\"paces\"", Some(&PACES)),
+        "handlers.mine: chain[0] (paces): it writes the header word \"ds\", which atp lets ends alone \
+         write, not nodes: they may write idle, hops, delay"
+    );
+    static READS: HandlerDescriptor = HandlerDescriptor {
+        name: "reads",
+        words: &[HopWordSpec::read("ds"), HopWordSpec::written("delay")],
+        ..DEAF
+    };
+    let said = refused("atp", "\"reads\"", Some(&READS));
+    assert!(!said.contains("header word"), "{said}");
+}
+
+#[test]
+fn a_handler_that_reads_another_header_than_the_compositions_is_refused() {
+    assert_eq!(
+        refused("shim", "\"null\", \"snoop\"", None),
+        "handlers.mine: chain[1] (snoop): it reads the header of tcp by itself, and the packets of \
+         this composition have that of shim: write wire = \"tcp\", or leave the handler out"
+    );
+    assert_eq!(refused("tcp", "\"snoop\"", None), "made: mine");
+}
+
+#[test]
+fn what_is_wrong_with_a_handler_is_said_with_its_place_and_the_nearest_word() {
+    let at = |chain: &str| refused("tcp", chain, None);
+    let said = at("\"null\", { use = \"drop\", p = 1.5 }");
+    assert!(
+        said.starts_with("handlers.mine: chain[1] (drop): p = \"1.5\": "),
+        "{said}"
+    );
+    let said = at("{ use = \"logger\", evry = 3 }");
+    assert!(
+        said.starts_with("handlers.mine: chain[0] (logger): no parameter is called `evry`"),
+        "{said}"
+    );
+    use wifu_core::HopWordSpec;
+    static TYPO: HandlerDescriptor = HandlerDescriptor {
+        name: "typo",
+        words: &[HopWordSpec::read("deley")],
+        ..DEAF
+    };
+    let said = refused("atp", "\"typo\"", Some(&TYPO));
+    assert!(
+        said.contains("word \"deley\", which atp does not have; did you mean \"delay\"?"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_port_that_tells_no_packet_is_refused() {
+    static PORTED: HandlerDescriptor = HandlerDescriptor {
+        name: "ported",
+        params: &[wifu_engine::ParamSpec::int("port", 9438, 1, 65_535, "")],
+        port_param: Some("port"),
+        ..DEAF
+    };
+    assert_eq!(
+        refused("tcp", "{ use = \"ported\", port = 7000 }", Some(&PORTED)),
+        "handlers.mine: chain[0] (ported): port = 7000: the format of these packets has no service \
+         port in UDP, so the key would do nothing; leave it out"
+    );
+    assert_eq!(refused("tcp", "\"ported\"", Some(&PORTED)), "made: mine");
+}
+
 /// Reads what a part may have noted.
 static HURRIES: wifu_core::Descriptor = wifu_core::Descriptor {
     name: "hurries",

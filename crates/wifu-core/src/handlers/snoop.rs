@@ -50,6 +50,7 @@ pub static SNOOP: Descriptor = Descriptor {
     cites: &["Balakrishnan, Seshan, Amir, Katz: MobiCom 1995"],
     hooks: Hooks::of(&[Hook::Forward]),
     protocol: Some(6),
+    parses: Some(&wifu_wire::tcp::FORMAT),
     params: &[AGAIN, PATIENCE],
     counts: &["resent", "timeouts", "dup_acks_held", "by_sender"],
     needs: Verbs::COPY.with(Verbs::SEND),
