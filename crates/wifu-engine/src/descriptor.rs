@@ -349,14 +349,29 @@ impl Registry {
     }
 
     /// With annotations that others than parts declare. Each name gets its number here.
+    ///
+    /// # Panics
+    /// If two declare one with different units: what one writes the other would misread.
     #[must_use]
     pub fn with_notes(mut self, notes: impl IntoIterator<Item = NoteSpec>) -> Registry {
         for note in notes {
-            if self.notes.iter().all(|n| n.name != note.name) {
-                self.notes.push(note);
+            match self.differs(&note) {
+                Some(what) => panic!("{what}"),
+                None if self.notes.iter().any(|n| n.name == note.name) => {}
+                None => self.notes.push(note),
             }
         }
         self
+    }
+
+    /// That somebody has declared an annotation of this name with another unit.
+    pub fn differs(&self, note: &NoteSpec) -> Option<String> {
+        let mut notes = self.notes.iter();
+        let other = notes.find(|n| n.name == note.name && n.unit != note.unit)?;
+        Some(format!(
+            "the annotation \"{}\" is declared in \"{}\" and in \"{}\": one name has one unit",
+            note.name, other.unit, note.unit
+        ))
     }
 
     /// The wire formats that have a declaration of their own, by name; `shim` is made for each
@@ -426,6 +441,35 @@ mod tests {
             ..Descriptor::EMPTY
         };
         let _ = Registry::new(&[&ONE]).with(&[&OTHER]);
+    }
+
+    #[test]
+    #[should_panic(
+        expected = "the annotation \"age\" is declared in \"us\" and in \"ms\": one name has one unit"
+    )]
+    fn an_annotation_has_one_unit_whoever_declares_it() {
+        const AGE: NoteSpec = NoteSpec {
+            name: "age",
+            access: Access::Write,
+            unit: "us",
+            doc: "Since it was made.",
+        };
+        static WRITER: Descriptor = Descriptor {
+            name: "writer",
+            notes: &[AGE],
+            ..Descriptor::EMPTY
+        };
+        let read = NoteSpec {
+            access: Access::Read,
+            ..AGE
+        };
+        let registry = Registry::new(&[&WRITER]).with_notes([read]);
+        assert_eq!(
+            registry.notes().len(),
+            1,
+            "who says the same declares the same"
+        );
+        let _ = registry.with_notes([NoteSpec { unit: "ms", ..read }]);
     }
 
     #[test]

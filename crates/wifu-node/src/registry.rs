@@ -207,6 +207,11 @@ impl Registry {
         if !faults.is_empty() {
             return Err(format!("its wire format {}", faults.join("; ")));
         }
+        let parts = brought.parts.iter().flat_map(|d| d.notes);
+        let handlers = brought.handlers.iter().flat_map(|d| d.notes);
+        if let Some(what) = parts.chain(handlers).find_map(|n| self.parts().differs(n)) {
+            return Err(format!("its parts and handlers do not fit: {what}"));
+        }
         let library = Library::parse(&brought.compositions).map_err(|e| e.to_string())?;
         let registry = self.with_parts(&brought.parts);
         let registry = registry.with_handlers(&brought.handlers);

@@ -1,6 +1,6 @@
 //! Annotations: values that a packet carries inside one node only, between handlers, lanes and the
-//! parts of an end. They are on no wire. Each has a name, a unit and a default, declared by whoever
-//! writes or reads it; here they are numbers behind an index of their own.
+//! parts of an end. They are on no wire. Each has a name and a unit, declared by whoever writes or
+//! reads it, and is absent where nobody set it; here they are numbers behind an index of their own.
 
 /// How many different annotations one registry may declare.
 pub const NOTES: usize = 8;
