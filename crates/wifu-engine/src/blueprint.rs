@@ -14,11 +14,11 @@ use crate::permit::Kind;
 use crate::resolve::{Values, resolve_params};
 use crate::signal::{ExtId, Signal};
 use crate::store::{StoreKind, StorePlan};
+use crate::words;
 use std::sync::Arc;
-use wifu_wire::format::Field;
 use wifu_wire::names::unknown;
-use wifu_wire::shim::{self, ShimWord};
-use wifu_wire::{Note, Wire, Word};
+use wifu_wire::shim;
+use wifu_wire::{Note, Place, Wire, Word};
 
 pub use crate::resolve::ENGINE_PARAMS;
 
@@ -77,6 +77,9 @@ pub struct Blueprint {
     pub lane: Option<Arc<Blueprint>>,
     /// Octets that handlers add between IP and transport.
     pub below: u32,
+    /// Of what runs between hops: the word in which its runner counts each node that a packet
+    /// passes; `None` if a handler or a part of the lane writes it.
+    pub counts: Option<Place>,
 }
 
 /// What a composition's handlers do, as far as its ends must know.
@@ -112,6 +115,8 @@ impl Blueprint {
         if let Some(lane) = &c.lane {
             let mut lane = Blueprint::check(lane, registry, Some(&ends.wire))?;
             lane.number = ends.number;
+            let parts = lane.parts.iter().map(|p| p.desc.face());
+            lane.counts = words::counted(&ends.name, &*ends.wire, parts, hops.handlers)?;
             brought += &format!("|lane {:08x}", lane.id);
             ends.lane = Some(Arc::new(lane));
         }
@@ -166,7 +171,7 @@ impl Blueprint {
                 return Err(ConfigError { problems });
             }
         };
-        problems.extend(no_identifier(c, &descs, &*wire));
+        problems.extend(words::no_identifier(c, &descs, &*wire));
         let parts = plan_parts(c, &descs, values, (&*wire, registry), &mut problems);
         if !problems.is_empty() {
             return Err(ConfigError { problems });
@@ -189,6 +194,7 @@ impl Blueprint {
             cascade,
             lane: None,
             below: 0,
+            counts: None,
         };
         blueprint.hooks_declared().map(|()| blueprint)
     }
@@ -332,27 +338,6 @@ fn store_plan(c: &Composition, engine: &Values, problems: &mut Vec<Problem>) -> 
     StorePlan { kind, packets }
 }
 
-/// The words of these parts, each once.
-fn shim_words(parts: impl Iterator<Item = &'static Descriptor>) -> Result<Vec<ShimWord>, String> {
-    let mut words: Vec<(&str, ShimWord)> = Vec::new();
-    for (part, new) in parts.flat_map(|d| d.words.iter().map(|w| (d.name, w.layout))) {
-        match words.iter().find(|(_, have)| have.name == new.name) {
-            None => words.push((part, new)),
-            Some((_, have)) if *have == new => {}
-            Some((first, have)) => {
-                return Err(format!(
-                    "{first} and {part} declare the header word \"{}\" differently: {} and {}; \
-                     what is one word for both must be declared alike",
-                    new.name,
-                    have.describe(),
-                    new.describe()
-                ));
-            }
-        }
-    }
-    Ok(words.into_iter().map(|(_, w)| w).collect())
-}
-
 fn make_wire(
     c: &Composition,
     descs: &[&'static Descriptor],
@@ -362,7 +347,8 @@ fn make_wire(
     if c.wire == SHIM {
         let between = c.lane.iter().flat_map(|lane| &lane.parts);
         let between = between.filter_map(|p| registry.parts().find(&p.name));
-        let words = shim_words(descs.iter().copied().chain(between));
+        let words = words::shim_words(descs.iter().copied().chain(between));
+        let words = words.and_then(|words| words::with_count(words, c.lane.is_some()));
         let words = words.map_err(|what| Problem {
             key: key.clone(),
             what,
@@ -392,10 +378,11 @@ fn plan_parts(
         for w in desc.words {
             match wire.place(w.name()) {
                 Some(place) => words.push((w.name(), place.word)),
-                None => problems.push(no_word(c, desc, w.name(), wire)),
+                None => problems.push(words::no_word(c, desc, w.name(), wire)),
             }
-            if w.layout.hop_writable && ends_only(wire, w.name()) {
-                problems.push(no_hops(c, desc, w.name(), wire));
+            problems.extend(words::unlike(c, desc, &w.layout, wire));
+            if w.layout.hop_writable && words::ends_only(wire, w.name()) {
+                problems.push(words::no_hops(c, desc, w.name(), wire));
             }
         }
         let notes = registry.numbers(desc.notes).unwrap_or_else(|what| {
@@ -413,53 +400,6 @@ fn plan_parts(
         });
     }
     plans
-}
-
-fn no_word(c: &Composition, desc: &Descriptor, word: &str, wire: &dyn Wire) -> Problem {
-    let what = format!(
-        "{} uses the header word \"{word}\", which wire = \"{}\" does not have; wire = \"shim\" lays \
-         out any word",
-        desc.name,
-        wire.name()
-    );
-    Problem {
-        key: format!("{}.wire", c.name),
-        what,
-    }
-}
-
-/// A manager that tells connections apart by an identifier, over a format that carries none.
-fn no_identifier(c: &Composition, descs: &[&Descriptor], wire: &dyn Wire) -> Option<Problem> {
-    let draws = |d: &&&Descriptor| d.admission.is_some_and(|a| a.draws_identifier());
-    let manager = descs.iter().find(draws)?;
-    let carried = wire.format().words.iter().any(|w| w.field == Field::ConnId);
-    let what = format!(
-        "{} tells connections apart by an identifier, which wire = \"{}\" does not carry",
-        manager.name,
-        wire.name()
-    );
-    (!carried).then(|| Problem {
-        key: format!("{}.wire", c.name),
-        what,
-    })
-}
-
-/// Whether the format has the word and lets no node on the way write it.
-fn ends_only(wire: &dyn Wire, word: &str) -> bool {
-    let decl = wire.format().own().find(|d| d.name == word);
-    decl.is_some_and(|d| !d.hop_writable())
-}
-
-fn no_hops(c: &Composition, desc: &Descriptor, word: &str, wire: &dyn Wire) -> Problem {
-    let what = format!(
-        "{} has nodes write the header word \"{word}\", which wire = \"{}\" lets ends alone write",
-        desc.name,
-        wire.name()
-    );
-    Problem {
-        key: format!("{}.wire", c.name),
-        what,
-    }
 }
 
 fn make_routes(descs: &[&'static Descriptor], exts: &[(&'static str, ExtId)]) -> Routes {
@@ -517,47 +457,4 @@ fn hash(text: &str) -> u32 {
     text.bytes().fold(0x811C_9DC5, |h, b| {
         (h ^ u32::from(b)).wrapping_mul(0x0100_0193)
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::descriptor::WordSpec;
-
-    const fn part(name: &'static str, words: &'static [WordSpec]) -> Descriptor {
-        Descriptor {
-            name,
-            words,
-            ..Descriptor::EMPTY
-        }
-    }
-
-    #[test]
-    fn parts_that_declare_one_word_differently_are_named_with_what_they_say() {
-        const DELAY: WordSpec = WordSpec::new("delay", 32).by_hops();
-        static WRITER: Descriptor = part("writer", &[DELAY]);
-        static READER: Descriptor = part("reader", &[WordSpec::new("epoch", 8), DELAY.read()]);
-        static NARROW: Descriptor = part("narrow", &[WordSpec::new("delay", 16).by_hops()]);
-        static ENDS: Descriptor = part("ends", &[WordSpec::new("delay", 32)]);
-        let words = |parts: &[&'static Descriptor]| shim_words(parts.iter().copied());
-        let names: Vec<&str> = words(&[&WRITER, &READER])
-            .unwrap()
-            .iter()
-            .map(|w| w.name)
-            .collect();
-        assert_eq!(names, ["delay", "epoch"]);
-        let said = words(&[&WRITER, &NARROW]).unwrap_err();
-        assert!(
-            said.starts_with(
-                "writer and narrow declare the header word \"delay\" differently: 32 bits by hops \
-                 and 16 bits by hops;"
-            ),
-            "{said}"
-        );
-        assert!(
-            words(&[&ENDS, &READER])
-                .unwrap_err()
-                .contains("ends and reader")
-        );
-    }
 }

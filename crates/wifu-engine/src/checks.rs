@@ -2,7 +2,7 @@
 
 use crate::board::Facts;
 use crate::composition::{Composition, Problem};
-use crate::descriptor::{Descriptor, NoteSpec, Registry, Role, SOURCES};
+use crate::descriptor::{Descriptor, NoteSpec, Registry, Role, SOURCES, WordSpec};
 use crate::face::Face;
 use crate::params::Value;
 use crate::signal::{ExtId, Ring, Signal};
@@ -278,6 +278,12 @@ fn cascade(
     Ok(total)
 }
 
+/// What the runner of lanes writes, whoever declares it: who transmits, and how many nodes there
+/// were.
+fn by_runner(w: &WordSpec) -> bool {
+    w.layout.names_transmitter || w.layout.counts_hops
+}
+
 /// A word that nodes on the way write, or an annotation, which an end reads: the composition must
 /// bring who writes it, else the protocol would run and mean nothing.
 pub(crate) fn hops(
@@ -293,13 +299,12 @@ pub(crate) fn hops(
         .collect();
     have.extend(noted(lane.iter().map(|d| d.notes)));
     have.extend(lane.iter().flat_map(|d| d.words).filter_map(|w| {
-        let both = w.layout.hop_writable && w.access.writes() || w.layout.names_transmitter;
+        let both = w.layout.hop_writable && w.access.writes() || by_runner(w);
         both.then_some(w.name())
     }));
-    // What names the transmitter the lane runner writes, whoever declares it. Annotations that an
-    // end's parts write go down to handlers and lanes, and come up to no part.
+    // Annotations that an end's parts write go down to handlers and lanes, and come up to no part.
     let named = ends.iter().flat_map(|d| d.words);
-    let named = named.filter(|w| w.layout.names_transmitter && !lane.is_empty());
+    let named = named.filter(|w| by_runner(w) && !lane.is_empty());
     have.extend(named.map(|w| w.name()));
     let mut problems = Vec::new();
     for d in ends {

@@ -24,6 +24,7 @@ pub mod quantity;
 mod resolve;
 pub mod signal;
 pub mod store;
+mod words;
 
 pub use admission::{Admission, Tuple};
 pub use bench::Bench;

@@ -2,6 +2,7 @@
 //! make.
 
 use crate::Ways;
+use crate::custody::FlowKey;
 use crate::lanes::{Lane, Lanes};
 use core::net::Ipv4Addr;
 use wifu_core::{ip, shim};
@@ -87,6 +88,19 @@ impl Lanes {
         self.touch(down.lane);
     }
 
+    /// A packet goes on from this node, which counts itself on it, unless others of its composition
+    /// do. What comes back to its lane later has been counted, and is not again.
+    pub(crate) fn count(&mut self, ticket: Ticket, at: usize, key: FlowKey, ways: &mut dyn Ways) {
+        let served = &self.served[usize::from(key.served)];
+        let counted = |count| Some((count, served.wire.counted(&ways.octets(ticket)[at..])?));
+        if let Some((count, nodes)) = served.counts().and_then(counted) {
+            self.head.set(count.word, nodes + 1);
+            ways.patch(ticket, &mut |packet| {
+                count.write(&mut packet[at..], nodes + 1);
+            });
+        }
+    }
+
     /// A packet in the custody of a lane leaves, or a copy of it.
     pub(crate) fn down(&mut self, i: u32, ticket: Ticket, keep: bool, ways: &mut dyn Ways) -> Down {
         let sent = if keep { ways.twin(ticket) } else { ticket };
@@ -146,6 +160,9 @@ impl Lanes {
         let packet = &mut self.scratch[..HEADER + len];
         let wire = &self.served[usize::from(lane.key.served)].wire;
         sign(&**wire, &mut self.head, ways.me());
+        if let Some(count) = lane.conn.blueprint().counts {
+            self.head.set(count.word, 1);
+        }
         wire.patch(&self.head, &mut packet[HEADER..]);
         ipv4::emit(&ip, len, packet);
         let Some(ticket) = ways.made(packet) else {

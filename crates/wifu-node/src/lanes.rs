@@ -13,7 +13,7 @@ use wifu_core::Select;
 use wifu_engine::board::SiteFacts;
 use wifu_engine::{Blueprint, Conn, Deadlines, Status, Ticket, Transmit};
 use wifu_wire::ipv4::HEADER;
-use wifu_wire::{Class, FrameFacts, Head, LinkTo, Notes, Rng, Time, Wire};
+use wifu_wire::{Class, FrameFacts, Head, LinkTo, Notes, Place, Rng, Time, Wire};
 
 /// So many packets that its parts made wait in a lane for room; then these are asked for no more.
 const WAITS: usize = 8;
@@ -22,6 +22,13 @@ pub(crate) struct Served {
     select: Select,
     pub(crate) wire: Arc<dyn Wire>,
     lane: Arc<Blueprint>,
+}
+
+impl Served {
+    /// The word in which this node counts itself.
+    pub(crate) fn counts(&self) -> Option<Place> {
+        self.lane.counts
+    }
 }
 
 pub(crate) struct Lane {
@@ -128,8 +135,11 @@ impl Lanes {
         let now = ways.now();
         let wire = &self.served[usize::from(key.served)].wire;
         let class = wire.class(&ways.octets(ticket)[at..]);
-        if class == Class::Data && matches!(from, Origin::Link | Origin::Own) {
-            let _opened = self.open(now, key, from == Origin::Own, ways);
+        if matches!(from, Origin::Link | Origin::Own) {
+            self.count(ticket, at, key, ways);
+            if class == Class::Data {
+                let _opened = self.open(now, key, from == Origin::Own, ways);
+            }
         }
         let packet = ways.octets(ticket);
         for (i, mut told) in self.hearers(key, packet, facts).into_iter().flatten() {

@@ -7,8 +7,9 @@ use std::sync::{Arc, LazyLock};
 use wifu_core::{Chain, Config, Descriptor, Ground, HandlerConfig, Kinds, Own, Select, Verbs};
 use wifu_engine::blueprint::HopHalf;
 use wifu_engine::{Blueprint, Composition, ConfigError, Face, Fact, Library};
+use wifu_wire::format::Field;
 use wifu_wire::names::{self, Named};
-use wifu_wire::{Rng, WireSpec};
+use wifu_wire::{Format, Rng, WireSpec};
 
 /// A checked composition with all that it brings along.
 #[derive(Clone, Debug)]
@@ -19,21 +20,30 @@ pub struct Protocol {
     pub handlers: Config,
     /// What its handlers require of a substrate, each with its name.
     pub requires: Vec<(String, Fact)>,
+    /// The nodes that serve it count themselves on its packets, by which its ends notice those that
+    /// do not; nobody needs to if it has no hop half.
+    pub counts_nodes: bool,
 }
 
 impl Protocol {
     /// Ends that bring nothing along.
     pub fn of(ends: Arc<Blueprint>) -> Protocol {
         Protocol {
-            ends,
             handlers: Config::default(),
             requires: Vec::new(),
+            counts_nodes: ends.lane.is_some(),
+            ends,
         }
     }
 
     /// Whether nodes on the way have something to do for it.
     pub fn has_hops(&self) -> bool {
         !self.handlers.handlers.is_empty() || self.ends.lane.is_some()
+    }
+
+    /// It has a hop half, and a relay that does not serve it goes unnoticed.
+    pub fn relays_unnoticed(&self) -> bool {
+        self.has_hops() && !self.counts_nodes
     }
 
     /// Which packets are its own.
@@ -99,6 +109,22 @@ pub fn tell_apart(served: &[Arc<Protocol>]) -> Result<Vec<Arc<Protocol>>, String
         }
     }
     Ok(halves)
+}
+
+/// Whether the nodes that serve a composition with these handlers count themselves on its packets:
+/// in its own header, or in one that a handler puts before it.
+fn count_nodes(ends: &Blueprint, handlers: &[&'static Descriptor]) -> bool {
+    let count = |f: &Format| f.own().find(|w| w.field == Field::HopCount).map(|w| w.name);
+    let writes = |d: &Descriptor, name| {
+        let mut words = d.words.iter();
+        words.any(|w| w.name == name && w.access.writes())
+    };
+    let own = count(ends.wire.format());
+    ends.lane.is_some()
+        || handlers.iter().any(|d| {
+            let names = [own, d.inserts.and_then(count)];
+            names.into_iter().flatten().any(|name| writes(d, name))
+        })
 }
 
 /// That what a library brings has names of its own.
@@ -280,6 +306,7 @@ impl Registry {
         let ends = Arc::new(Blueprint::with(composition, &self.kinds.parts, hops)?);
         let requires = handlers.requires(&self.kinds).map_err(|e| wrong(&e))?;
         let protocol = Protocol {
+            counts_nodes: count_nodes(&ends, &found),
             ends,
             handlers,
             requires,

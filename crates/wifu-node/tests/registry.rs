@@ -275,6 +275,81 @@ fn a_port_that_tells_no_packet_is_refused() {
     assert_eq!(refused("tcp", "\"ported\"", Some(&PORTED)), "made: mine");
 }
 
+#[test]
+fn a_relay_that_does_not_serve_is_noticed_by_what_counts_the_nodes() {
+    let made = |handlers: &str| {
+        let text = FILE.replace("{ use = \"tpa-shim\", eta = 3 }", handlers);
+        registry(&text).resolve("mine").unwrap()
+    };
+    assert!(!made("\"tpa-shim\"").relays_unnoticed(), "its shim counts");
+    assert!(
+        made("\"snoop\"").relays_unnoticed(),
+        "TCP's header does not"
+    );
+    let plain = registry(FILE).resolve("tcp-newreno").unwrap();
+    assert!(!plain.relays_unnoticed(), "nobody need serve it");
+}
+
+static WORDS: Descriptor = Descriptor {
+    name: "words",
+    role: Role::Watch,
+    build: |_| Ok(Box::new(Idle)),
+    ..Descriptor::EMPTY
+};
+
+#[test]
+fn a_word_is_declared_as_its_format_has_it() {
+    use wifu_engine::WordSpec;
+    let with = |part: &'static Descriptor| {
+        let text = format!(
+            "[protocol.mine]\nextends = \"tcp-newreno\"\nwire = \"atp\"\nwatch.add = [\"{}\"]\n",
+            part.name
+        );
+        let made = registry(&text).with_parts(&[part]).resolve("mine");
+        made.map_or_else(|e| e.to_string(), |_| String::from("made"))
+    };
+    static NARROW: Descriptor = Descriptor {
+        name: "narrow",
+        words: &[WordSpec::new("ds", 8)],
+        ..WORDS
+    };
+    let said = with(&NARROW);
+    let why = "mine.wire: narrow declares the header word \"ds\" differently: it has 8 bits to it and \
+               32 in wire = \"atp\"";
+    assert!(said.contains(why), "{said}");
+    static NAMES: Descriptor = Descriptor {
+        name: "names",
+        words: &[WordSpec::transmitter("delay")],
+        ..WORDS
+    };
+    let said = with(&NAMES);
+    assert!(
+        said.contains("it names the transmitter to it, and is none"),
+        "{said}"
+    );
+    static COUNTS: Descriptor = Descriptor {
+        name: "counts",
+        words: &[WordSpec::new("delay", 32).counting_hops()],
+        ..WORDS
+    };
+    assert!(with(&COUNTS).contains("it counts the nodes to it, and does not"));
+    static MARKS: Descriptor = Descriptor {
+        name: "marks",
+        words: &[WordSpec::new("idle", 1).marking(wifu_wire::Class::Hop)],
+        ..WORDS
+    };
+    assert!(with(&MARKS).contains("marks packets of class hop to it, and tells no such type"));
+    static ALIKE: Descriptor = Descriptor {
+        name: "alike",
+        words: &[
+            WordSpec::new("ds", 32),
+            WordSpec::new("feedback", 1).marking(wifu_wire::Class::Feedback),
+        ],
+        ..WORDS
+    };
+    assert!(!with(&ALIKE).contains("differently"));
+}
+
 /// Reads what a part may have noted.
 static HURRIES: wifu_core::Descriptor = wifu_core::Descriptor {
     name: "hurries",

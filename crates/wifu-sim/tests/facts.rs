@@ -164,6 +164,7 @@ impl Handler for Observer {
 /// One whose ends look, and one whose lanes do.
 const WATCHED: &str = "[protocol.watched]\nextends = \"tcp-newreno\"\nwatch.add = [\"witness\"]\n\
                        [protocol.laned]\nextends = \"tcp-newreno\"\nnumber = 250\n\
+                       wire = \"shim\"\n\
                        [lane.laned]\nreliable = \"queue\"\nwatch = [\"witness\"]\n";
 
 fn registry(more: &str) -> Registry {

@@ -6,10 +6,10 @@ use laned::Words;
 use std::cell::Cell;
 use wifu_engine::component::Cx;
 use wifu_engine::{
-    Admit, Board, Component, Descriptor, Kind, Limit, Out, Params, Permit, Role, Segment, Signal,
-    Want,
+    Admit, Board, Component, Descriptor, Kind, Library, Limit, Out, Params, Permit, Role, Segment,
+    Signal, Want,
 };
-use wifu_node::LaneCounters;
+use wifu_node::{LaneCounters, Registry};
 use wifu_sim::outcome::Outcome;
 use wifu_wire::{LinkTo, Span, Time};
 
@@ -200,4 +200,61 @@ fn overheard_packets_that_name_nobody_are_believed() {
     // Acknowledgements enter no lane, and carry no name.
     assert!(saw.overheard > 30, "{}", saw.overheard);
     assert_eq!(total(&outcome, |l| l.strangers), 0);
+}
+
+#[test]
+fn every_node_counts_itself_and_one_that_has_no_lanes_is_named() {
+    let flow = |unserved: &[&str]| {
+        let registry = laned::registry(40, "reliable = \"along\"", &[&ALONG]);
+        let text = format!(
+            "[topology]\nwords = \"linear,4\"\nset = \"TB-W9\"\n[radio]\nattempts = 7\n[stop]\n\
+             time = \"60s\"\n[host]\nunserved = {unserved:?}\n[[flow]]\nfrom = \"n1\"\nto = \"n4\"\n\
+             protocol = \"laned\"\napp = \"file\"\nbytes = \"100k\"\n"
+        );
+        let mut simulation = laned::simulation(&text, &registry);
+        simulation.run();
+        let flow = simulation.outcome().flows[0].clone();
+        assert!(flow.finished && flow.corrupt == 0);
+        flow
+    };
+    assert_eq!(
+        flow(&[]).unserved,
+        0,
+        "data, ACKs, what opens and what lanes say"
+    );
+    // The format counts nodes by itself for a lane: no part here declares such a word.
+    let idle = flow(&["n2", "n3"]);
+    println!("{} packets told of it", idle.unserved);
+    assert!(idle.unserved > 100, "70 segments and their ACKs");
+    assert_eq!(idle.unserved_at, ["n2", "n3"]);
+}
+
+#[test]
+fn a_lane_over_a_format_that_counts_no_nodes_is_refused() {
+    let own = "[protocol.blind]\nextends = \"tcp-newreno\"\nnumber = 251\n\
+               [lane.blind]\nreliable = \"blind\"\n";
+    static BLIND: Descriptor = Descriptor {
+        name: "blind",
+        words: &[],
+        build: |_| Ok(Box::new(Blind)),
+        hears: &[],
+        hooks: &[],
+        offers: &[Kind::New],
+        ..QUEUE
+    };
+    let parts = wifu_parts::registry().with(&[&BLIND]);
+    let library = Library::parse(own).unwrap_or_else(|e| panic!("{e}"));
+    let registry = Registry::new(parts, wifu_parts::library().merge(library));
+    let said = registry.resolve("blind").unwrap_err().to_string();
+    let why = "blind.wire: wire = \"tcp\" has no word that counts the nodes (`Field::HopCount`), so \
+               nobody would notice a node that does not serve [lane.blind]";
+    assert!(said.contains(why), "{said}");
+}
+
+struct Blind;
+
+impl Component for Blind {
+    fn offer(&self, _: Kind, _: &Board, _: Time) -> Option<Want> {
+        None
+    }
 }

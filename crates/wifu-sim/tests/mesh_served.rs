@@ -246,3 +246,11 @@ fn protocols_of_one_number_that_nodes_or_ends_cannot_tell_apart_are_refused() {
         "{said}"
     );
 }
+
+#[test]
+fn nodes_that_do_not_serve_are_named_in_vain_where_nothing_is_served() {
+    let said = made(PROTOCOLS, "tcp-newreno", "[host]\nunserved = [\"n2\"]\n").err();
+    let said = said.expect("it would do nothing");
+    let why = "host.unserved: no flow's protocol brings handlers or a lane";
+    assert!(said.contains(why), "{said}");
+}

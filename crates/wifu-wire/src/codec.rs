@@ -337,6 +337,14 @@ impl Wire for Codec {
         self.hop_count
     }
 
+    fn counted(&self, bytes: &[u8]) -> Option<u32> {
+        let place = self.hop_count?;
+        let kind = 1 << self.kind(bytes, Some(bytes.len() > self.header(bytes)));
+        let word = self.words.iter().find(|w| w.field == Field::HopCount);
+        word.filter(|w| w.hops & kind != 0)?;
+        Some(place.read(bytes)).filter(|n| *n < place.most())
+    }
+
     fn transmitter(&self) -> Option<Place> {
         self.transmitter
     }

@@ -340,6 +340,12 @@ impl Format {
                     self.name, w.name
                 ));
             }
+            if w.field == Field::HopCount && !w.hop_writable() {
+                faults.push(format!(
+                    "{}: word {} counts the nodes, which do not write it",
+                    self.name, w.name
+                ));
+            }
             if w.hop_writable() && !w.is_own() {
                 faults.push(format!(
                     "{}: nodes on the way write {}, which is no word of the format's own",
@@ -443,6 +449,10 @@ mod tests {
             (
                 WordDecl::octets("e", 2, 2, Field::Own).on(&["ack"]),
                 "e names no type ack",
+            ),
+            (
+                WordDecl::octets("f", 2, 2, Field::HopCount),
+                "f counts the nodes, which do not write it",
             ),
         ] {
             let faults = with(word).faults();

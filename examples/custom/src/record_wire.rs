@@ -4,7 +4,7 @@
 //! acknowledgement, only what lanes take carries `pack`: both have the octets from 12 on.
 //!
 //! ```text
-//!  0 version, last_hop, request, last, syn | 1 rst, has_ack | 2 checksum | 4 sport | 6 dport
+//!  0 version, last_hop, request, last, syn | 1 rst, has_ack, hops | 2 checksum | 4 sport | 6 dport
 //!  8 seq | 12 pack, or ack | 16 ts, or ts_echo | 20 credits | 22 ranges | 24 conn_id
 //! 28 transmitter | 32 ranges of 8 octets
 //! ```
@@ -20,6 +20,9 @@ pub const RANGES: usize = 64;
 /// What lanes take: the sending end writes these words first, then every node that sends it on.
 const LANES: &[(&str, By)] = &[("record", By::Both), ("last", By::Both)];
 const ON_LANES: &[&str] = &["record", "last"];
+
+/// What passes nodes: each that serves the protocol counts itself.
+const COUNTED: &[(&str, By)] = &[("last_hop", By::End), ("*", By::Both)];
 
 const fn octets(name: &'static str, byte: u8, octets: u8, field: Field) -> WordDecl {
     WordDecl::octets(name, byte, octets, field)
@@ -46,6 +49,12 @@ const WORDS: &[WordDecl] = &[
     flag("syn", 0x0100, Field::Flag(Flags::SYN)).doc("Opens; one number."),
     flag("rst", 0x0080, Field::Flag(Flags::RST)).doc("Refuses or destroys a connection."),
     flag("has_ack", 0x0040, Field::HasAck).doc("`ack` is there."),
+    WordDecl {
+        bit: 2,
+        bits: 6,
+        ..octets("hops", 1, 1, Field::HopCount).by(COUNTED)
+    }
+    .doc("Nodes that served the packet, the sender included; 63: or more."),
     octets("checksum", 2, 2, Field::Checksum)
         .doc("Pseudo-header, header and payload; what nodes may write counts as zero."),
     octets("sport", 4, 2, Field::Sport).doc("Source port."),

@@ -105,6 +105,38 @@ fn credits_hold_every_sender_back_and_no_lane_overflows() {
 }
 
 #[test]
+fn a_relay_without_lanes_is_named() {
+    let text = format!(
+        "{CHAIN}[radio]\nattempts = 7\n{}",
+        flow("n1", "n5", "hop", "100k")
+    );
+    let served = run(&text);
+    assert_eq!(served.flows[0].unserved, 0, "every node counts itself");
+    let outcome = run(&format!("[host]\nunserved = [\"n3\"]\n{text}"));
+    let flow = &outcome.flows[0];
+    println!(
+        "{} packets told of it, {:.2} s",
+        flow.unserved, flow.until_s
+    );
+    assert!(flow.unserved > 70, "each of 70 records that arrived does");
+    assert_eq!(flow.unserved_at, ["n3"]);
+}
+
+#[test]
+fn packets_that_come_back_to_their_lane_are_counted_once() {
+    let outcome = run(&format!(
+        "{CHAIN}[radio]\nattempts = 1\nqueue = 2\nring = 1\n[host]\nunserved = [\"n3\"]\n{}",
+        flow("n1", "n5", "hop-without-credits,lane.packets=64", "300k")
+    ));
+    let lanes = lanes(&outcome);
+    let again: u64 = lanes.iter().map(|l| l.returned + l.copies).sum();
+    println!("{again} handed down again: {:?}", outcome.flows[0]);
+    assert!(again > 20, "{lanes:?}");
+    // Were one counted twice where it was handed down twice, it would make up for n3.
+    assert!(outcome.flows[0].unserved > 200);
+}
+
+#[test]
 fn without_the_gate_the_same_lanes_overflow() {
     let full = |protocol: &str| {
         let outcome = run(&format!(

@@ -69,24 +69,24 @@ fn packets_on_the_mesh_have_the_header_as_it_is_declared() {
     assert!(flow.finished && (flow.bytes, flow.corrupt) == (20_000, 0));
     let sent = |node| sent(&packets, node);
     let ports = |p: &[u8]| [p[24], p[25], p[26], p[27]];
-    // The first packet of all: version 1, SYN; no acknowledgement, so 0 is that of packet 0.
+    // The first packet of all: version 1, SYN, one node; no acknowledgement, so 0 is that of packet 0.
     let syn = sent(0)[0];
     println!("{syn:02x?}");
     assert_eq!((syn.len(), syn[9]), (20 + 32, 246));
-    assert_eq!(syn[20..22], [0x11, 0x00]);
+    assert_eq!(syn[20..22], [0x11, 0x01]);
     assert_eq!(syn[28..44], [0; 16]);
     let connection = &syn[44..48];
     assert_ne!(connection, [0; 4]);
     // Its answer carries `ack`, where records carry `pack`.
     let answer = sent(3)[0];
-    assert_eq!(answer[20..22], [0x11, 0x40]);
+    assert_eq!(answer[20..22], [0x11, 0x41]);
     assert_eq!(answer[32..36], [0, 0, 0, 1]);
     let turned = [&syn[26..28], &syn[24..26]].concat();
     assert_eq!(ports(answer)[..], turned[..]);
     // A full record as the second node sends it on: 32 octets of header in 1500.
     let relayed = sent(1);
     let record = relayed.iter().find(|p| p.len() == 1500).expect("a record");
-    assert_eq!(record[20..22], [0x10, 0x00]);
+    assert_eq!(record[20..22], [0x10, 0x02], "two nodes had it");
     assert_eq!(record[28..32], [0, 0, 0, 1], "its number");
     assert_eq!(record[32..36], [0; 4], "none has reached the destination");
     assert_eq!(record[42..44], [0, 0], "no ranges");
@@ -142,9 +142,9 @@ fn damaged_packets_are_counted_and_dropped() {
     };
     for bit in 0..record.len() * 8 {
         // What nodes on the way write, the sum leaves out; each link has its own check.
-        if ![12..16, 20..22, 28..32]
+        if ![10..16, 96..128, 160..176, 224..256]
             .iter()
-            .any(|w| w.contains(&(bit / 8)))
+            .any(|w| w.contains(&bit))
         {
             let mut bytes = record.to_vec();
             bytes[bit / 8] ^= 0x80 >> (bit % 8);
@@ -236,7 +236,7 @@ fn a_handler_reads_and_writes_a_word_by_its_name() {
 /// The format as if nobody on the way wrote anything but who they are.
 static ENDS: LazyLock<Format> = LazyLock::new(|| {
     let by_ends = |w: &WordDecl| match w.field {
-        Field::Transmitter => *w,
+        Field::Transmitter | Field::HopCount => *w,
         _ => w.by(BY_END),
     };
     Format {

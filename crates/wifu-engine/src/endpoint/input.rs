@@ -54,7 +54,7 @@ impl Endpoint {
             (note, count) => {
                 let told = note.and_then(|n| frame.notes.get(n));
                 let missing = || {
-                    let counted = count?.read(segment);
+                    let counted = count.and_then(|_| served.wire.counted(segment))?;
                     missing(served.wire.class(segment), counted, ip.ttl)
                 };
                 told.map(|n| n.min(255) as u8).or_else(missing)

@@ -132,7 +132,7 @@ pub(crate) fn over(
         flows,
         plan,
     };
-    let unserved = unserved(&simulation)?;
+    let unserved = unserved(&simulation, &served)?;
     place_lanes(&mut simulation, &rng.split("lanes"), &served, &unserved);
     settle(
         &mut simulation,
@@ -209,7 +209,18 @@ fn network(
 }
 
 /// The nodes that serve no composition.
-fn unserved(simulation: &Simulation) -> Result<BTreeSet<u16>, ScenarioError> {
+fn unserved(
+    simulation: &Simulation,
+    served: &[Arc<Protocol>],
+) -> Result<BTreeSet<u16>, ScenarioError> {
+    if served.is_empty() && !simulation.scenario.host.unserved.is_empty() {
+        return Err(ScenarioError::key(
+            "host.unserved",
+            "no flow's protocol brings handlers or a lane, so there is nothing that a node would \
+             not serve; leave the key out, or give a flow a protocol that does (wifu describe \
+             PROTOCOL says what one brings)",
+        ));
+    }
     let named = simulation.scenario.host.unserved.iter().enumerate();
     let number = |(at, name): (usize, &String)| {
         routing::index(&simulation.plan, name, &format!("host.unserved[{at}]"))

@@ -21,7 +21,7 @@ pub fn json(p: &Protocol) -> Json {
     json!({
         "handlers": p.handlers.handlers,
         "lane": lane.map(|l| json!({"id": format!("{:08x}", l.id), "parts": parts(l)})),
-        "adds": p.ends.below,
+        "adds": p.ends.below, "counts_nodes": p.counts_nodes,
     })
 }
 
@@ -62,5 +62,19 @@ pub fn text(p: &Protocol) -> String {
     if let Some(lane) = &p.ends.lane {
         let _ = writeln!(t, "  Lane, id {:08x}: {}.", lane.id, parts(lane).join("; "));
     }
+    if let Some(said) = unnoticed(p) {
+        let _ = writeln!(t, "  Note: {said}.");
+    }
     t
+}
+
+/// That nobody would notice a relay that does not serve it, as a sentence without its full stop.
+pub fn unnoticed(p: &Protocol) -> Option<String> {
+    p.relays_unnoticed().then(|| {
+        format!(
+            "relays that do not serve it will not be noticed: nothing counts the nodes on its \
+             packets (wire = \"{}\")",
+            p.ends.wire.name()
+        )
+    })
 }

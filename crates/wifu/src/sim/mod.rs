@@ -286,6 +286,8 @@ fn name_ends(scenario: &mut Scenario, registry: &Registry) -> anyhow::Result<()>
     // The same scenario without flows, which only its topology can make fail.
     let mut empty = scenario.clone();
     empty.flow.clear();
+    // Without flows nobody serves anything.
+    empty.host.unserved.clear();
     empty.record = RecordSpec::default();
     empty.stop = StopSpec {
         time: Some(Secs(Span::SECOND)),
