@@ -280,8 +280,8 @@ pub struct Descriptor {
     pub protocol: Option<u8>,
     /// The format whose packets it is for where no composition says so.
     pub format: Option<&'static Format>,
-    /// The format whose header it reads by itself, without naming words: a composition that brings it
-    /// must have this one.
+    /// The format whose header it reads by itself, without naming words: a composition that brings
+    /// it must have this one.
     pub parses: Option<&'static Format>,
     /// The format of a shim that it inserts between IP and transport: so much smaller are segments.
     pub inserts: Option<&'static Format>,

@@ -330,8 +330,8 @@ pub trait Wire: Send + Sync + core::fmt::Debug {
         None
     }
 
-    /// How many nodes have counted themselves on a packet; `None` where the format has no such word,
-    /// where nodes do not write it on packets of this type, and where it is full and says no more.
+    /// How many nodes have counted themselves on a packet; `None` where the format has no such
+    /// word, where nodes do not write it on this type, and where it is full and says no more.
     fn counted(&self, bytes: &[u8]) -> Option<u32> {
         let place = self.hop_count()?;
         Some(place.read(bytes)).filter(|n| *n < place.most())

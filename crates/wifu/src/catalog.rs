@@ -219,6 +219,18 @@ fn unused(b: &Blueprint) -> Option<String> {
     (!keys.is_empty()).then(|| format!("profile {profile} sets {keys}, which nothing here takes"))
 }
 
+/// Say on standard error, once, what the profile of a protocol sets in vain.
+pub fn note_unused<'a>(specs: impl IntoIterator<Item = &'a str>, registry: &Registry) {
+    let mut said = Vec::new();
+    for protocol in specs.into_iter().filter_map(|s| registry.resolve(s).ok()) {
+        let note = unused(&protocol.ends).map(|what| format!("{}: {what}", protocol.ends.name));
+        if let Some(note) = note.filter(|note| !said.contains(note)) {
+            eprintln!("Note: {note}");
+            said.push(note);
+        }
+    }
+}
+
 /// What series and `wifu ss --watch` may name.
 fn recordable_text(b: &Blueprint) -> String {
     let mut t = String::from("\n  Can be recorded (`record.series`, `wifu ss --watch`):\n");
@@ -395,16 +407,21 @@ pub fn check(args: &CheckArgs, registry: &Registry) -> anyhow::Result<ExitCode> 
                 let taken = wifu_linux::raw::check_number(p.ends.number);
                 taken.map_err(|what| ConfigError::one(&key, what))?;
             }
-            unique(&p.ends, registry.library())
+            let note = brought::unnoticed(&p);
+            unique(&p.ends, registry.library()).map(|b| (b, note))
         });
         match result {
-            Ok(b) => {
+            Ok((b, unnoticed)) => {
                 let id = format!("{:08x}", b.id);
                 if !args.json {
-                    let note = unused(&b).map_or(String::new(), |n| format!("; {n}"));
-                    println!("{name}: ok, id {id}{note}");
+                    let notes = unused(&b).into_iter().chain(unnoticed.clone());
+                    let notes: String = notes.map(|n| format!("; {n}")).collect();
+                    println!("{name}: ok, id {id}{notes}");
                 }
-                reports.push(json!({"protocol": name, "ok": true, "id": id, "unused": b.unused}));
+                reports.push(json!({
+                    "protocol": name, "ok": true, "id": id, "unused": b.unused,
+                    "relays_noticed": unnoticed.is_none(),
+                }));
             }
             Err(e) => {
                 bad = true;

@@ -257,6 +257,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
     for protocol in &args.serve {
         known.resolve_on(protocol, Substrate::Emu)?;
     }
+    crate::catalog::note_unused(args.serve.iter().map(String::as_str), &known);
     let options::Meant {
         config,
         script,

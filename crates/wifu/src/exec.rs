@@ -136,6 +136,7 @@ fn known(spec: &str, socket: &Path, registry: &Registry) -> anyhow::Result<()> {
         spec,
         name: "snd_buf",
     };
+    crate::catalog::note_unused([spec], registry);
     let unasked = match front::ask(socket, &request) {
         Ok(said) if said.errno == EINVAL => {
             let why = said.text.unwrap_or_default();

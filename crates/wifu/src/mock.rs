@@ -263,6 +263,7 @@ fn blueprint(args: &Args, registry: &Registry) -> anyhow::Result<Arc<Blueprint>>
         blueprint = resolve(&spec).context(flag.clone())?;
         fitting(&blueprint, args.mtu).context(flag)?;
     }
+    crate::catalog::note_unused([&spec[..]], registry);
     if blueprint.wire.name() == "tcp" {
         // In a capture it is then what it is without further ado.
         let mut tcp = (*blueprint).clone();

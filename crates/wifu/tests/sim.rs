@@ -24,6 +24,43 @@ fn printed(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("text")
 }
 
+#[test]
+fn what_is_there_in_vain_is_said_once() {
+    let folder = Folder::new("vain");
+    let file = folder.file("vain.toml");
+    let flow = |from: &str, to: &str| {
+        format!(
+            "[[flow]]\nfrom = \"{from}\"\nto = \"{to}\"\napp = \"file\"\nbytes = \"20k\"\n\
+             protocol = \"tcp-tahoe,profile=rfc-modern\"\n"
+        )
+    };
+    let text = format!(
+        "[topology]\nwords = \"linear,3\"\nset = \"TB-W9\"\n[[handler]]\nuse = \"tpa-shim\"\n\
+         [[handler]]\nuse = \"null\"\n{}{}",
+        flow("n1", "n2"),
+        flow("n2", "n3")
+    );
+    std::fs::write(&file, &text).expect("a scenario");
+    let ran = sim(&format!("--scenario {file} --nodes"));
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    let notes: Vec<&str> = said.lines().filter(|l| l.starts_with("Note: ")).collect();
+    assert_eq!(
+        notes,
+        [
+            "Note: tcp-tahoe: profile rfc-modern sets hystart, which nothing here takes",
+            "Note: the handler tpa-shim was asked about no packet: none here was for it"
+        ],
+        "{said}"
+    );
+    let text = printed(&ran);
+    let row = text
+        .lines()
+        .find(|l| l.contains("tpa-shim"))
+        .expect("its row");
+    let words: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(words, ["(none)", "tpa-shim", "0"], "{text}");
+}
+
 fn outcome(words: &str) -> Json {
     let text = printed(&sim(&format!("{words} --json")));
     serde_json::from_str(&text).expect("JSON")

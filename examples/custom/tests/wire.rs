@@ -69,7 +69,7 @@ fn packets_on_the_mesh_have_the_header_as_it_is_declared() {
     assert!(flow.finished && (flow.bytes, flow.corrupt) == (20_000, 0));
     let sent = |node| sent(&packets, node);
     let ports = |p: &[u8]| [p[24], p[25], p[26], p[27]];
-    // The first packet of all: version 1, SYN, one node; no acknowledgement, so 0 is that of packet 0.
+    // The first of all: version 1, SYN, one node; no acknowledgement, so 0 is that of packet 0.
     let syn = sent(0)[0];
     println!("{syn:02x?}");
     assert_eq!((syn.len(), syn[9]), (20 + 32, 246));

@@ -52,6 +52,7 @@ fn attempt(
     let protocol = Protocol::choose(args.congestion.as_deref())?;
     known.clone_from(&protocol);
     protocol.check(registry)?;
+    crate::catalog::note_unused(protocol.wifu(), registry);
     super::settle(&protocol, args.socket.as_deref(), &[])?;
 
     let host = args.client.as_deref().context("no server named")?;

@@ -4,7 +4,8 @@ use wifu_sim::outcome::{HandlerOutcome, Outcome};
 
 use super::table::Table;
 
-/// A row for each handler that was asked about a packet; empty if there is none.
+/// A row for each handler that was asked about a packet, at its node; one for those that were asked
+/// about none at any; empty if there is no handler.
 pub fn table(outcome: &Outcome) -> String {
     let mut table = Table::new(&[
         "<node", "<handler", ">packets", ">changed", ">dropped", ">held", ">full", ">kept",
@@ -30,11 +31,30 @@ pub fn table(outcome: &Outcome) -> String {
             ]);
         }
     }
+    for name in idle(outcome) {
+        let mut row = [const { String::new() }; 10];
+        (row[0], row[1], row[2]) = ("(none)".into(), name.into(), "0".into());
+        table.row(row);
+    }
     if table.is_empty() {
         String::new()
     } else {
         table.text()
     }
+}
+
+/// Names of the handlers that were asked about no packet at any node: nothing of the scenario is
+/// for them.
+pub fn idle(outcome: &Outcome) -> Vec<&str> {
+    let all = || outcome.nodes.iter().flat_map(|n| &n.handlers);
+    let mut idle: Vec<&str> = Vec::new();
+    for h in all() {
+        let asked = all().any(|other| other.name == h.name && other.packets > 0);
+        if !asked && !idle.contains(&&h.name[..]) {
+            idle.push(&h.name);
+        }
+    }
+    idle
 }
 
 /// A row for each node whose lanes saw a packet; empty if there is none.
@@ -108,11 +128,15 @@ mod tests {
             sent: 3,
             ..HandlerOutcome::default()
         };
+        let shim = HandlerOutcome {
+            name: "tpa-shim".into(),
+            ..HandlerOutcome::default()
+        };
         snoop.counts.insert("resent".into(), 3);
         snoop.counts.insert("timeouts".into(), 0);
         let base = NodeOutcome {
             name: "base".into(),
-            handlers: vec![snoop, HandlerOutcome::default()],
+            handlers: vec![snoop, shim],
             lanes: Some(LaneCounters {
                 opened: 2,
                 full: 7,
@@ -125,7 +149,11 @@ mod tests {
             ..Outcome::default()
         };
         let text = table(&outcome);
-        assert_eq!(text.lines().count(), 2, "{text}");
+        assert_eq!(text.lines().count(), 3, "{text}");
+        assert_eq!(idle(&outcome), ["tpa-shim"]);
+        let row = text.lines().last().unwrap_or_default();
+        let words: Vec<&str> = row.split_whitespace().collect();
+        assert_eq!(words, ["(none)", "tpa-shim", "0"], "{text}");
         assert!(
             text.contains("snoop") && text.contains("resent 3"),
             "{text}"

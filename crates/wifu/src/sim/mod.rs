@@ -16,6 +16,7 @@ use wifu_sim::mesh::{self, Simulation};
 use wifu_sim::outcome::Outcome;
 use wifu_sim::scenario::{FlowSpec, RecordSpec, Scenario, Secs, StopSpec};
 
+use crate::catalog::note_unused;
 use crate::known::Known;
 
 mod frames;
@@ -209,6 +210,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
     // The report says why attempts failed, and a trace changes nothing.
     traced.record.frames |= !args.json || args.pcap_radio.is_some();
     let mut simulation = Simulation::new(&traced, registry)?;
+    note_unused(scenario.flow.iter().map(|f| &f.protocol[..]), registry);
     let signals = Signals::block().context("blocking signals")?;
     let begun = Instant::now();
     let mut watch = Watch::new(args, &scenario, &mut simulation)?;
@@ -241,6 +243,9 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
         let ears = losses::Ears::new(simulation.plan(), changes);
         let causes = (&watch.causes, &ears);
         print!("{}", report::report(&title, &outcome, causes, wants));
+    }
+    for name in handlers::idle(&outcome) {
+        eprintln!("Note: the handler {name} was asked about no packet: none here was for it");
     }
     if let Some(number) = signal {
         eprintln!(
