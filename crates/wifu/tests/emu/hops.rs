@@ -77,3 +77,56 @@ fn snoop_resends_on_a_relay_and_all_else_is_the_kernels() {
     );
     assert_eq!(relay["packets"]["route"], 0);
 }
+
+/// The kernel's TCP over such a link, with a handler of `wifu core` at the relay before it.
+#[test]
+fn snoop_resends_for_the_kernels_tcp_as_well() {
+    if !privileged() {
+        return;
+    }
+    let _alone = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    let dir = Scratch::new("snoop-core");
+    let file = dir.0.join("core.toml");
+    std::fs::write(
+        &file,
+        "[[handler]]\nuse = \"snoop\"\nhooks = [\"forward\"]\n",
+    )
+    .expect("a file");
+    let peer = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/emu/peer.py");
+    let said = dir.0.join("said");
+    let (said, file) = (said.display(), file.display());
+    let lines = format!(
+        "snr n2 n3 15.6\n\
+         n2 {WIFU} core --config {file} >{said}.core 2>{said}.log & echo $! >{said}.pid; \
+            until grep -q ready {said}.log {said}.core; do sleep 0.05; done\n\
+         n3 python3 {peer} serve 10.0.0.3 7001 >{said}.server & echo $! >{said}.pids; \
+            until grep -q listening {said}.server; do sleep 0.05; done\n\
+         n1 python3 {peer} send 10.0.0.3 7001 300000 60 >{said}.client\n\
+         n2 kill $(cat {said}.pid); while kill -0 $(cat {said}.pid) 2>&-; do sleep 0.05; done\n\
+         n3 kill $(cat {said}.pids)\n"
+    );
+    let label = format!("t-snoop-{}", std::process::id());
+    let mut emu = Command::new(WIFU);
+    emu.args(["emu", "--share", "--name", &label, "--json"]);
+    let mut emu = emu
+        .args(["--topo", "linear,3,rate=24M,attempts=1"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("wifu emu");
+    let mut stdin = emu.stdin.take().expect("piped");
+    stdin.write_all(lines.as_bytes()).expect("lines");
+    drop(stdin);
+    assert!(emu.wait().expect("it ends").success());
+    let read = |name: &str| std::fs::read_to_string(dir.0.join(name)).expect(name);
+    assert_eq!(read("said.client").trim(), "exact", "{}", read("said.log"));
+    let told = read("said.core");
+    let report = told.lines().last().expect("a report");
+    let report: Value = serde_json::from_str(report).expect("JSON");
+    let snoop = &report["handlers"][0];
+    println!("{snoop}");
+    let [counts, sent] = [&snoop["counts"], &snoop["sent"]];
+    // The kernel's own probes are quick to repair as well.
+    assert!(sent.as_u64() > Some(5), "{snoop}");
+    assert!(counts["dup_acks_held"].as_u64() > Some(0), "{snoop}");
+}
