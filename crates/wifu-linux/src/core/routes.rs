@@ -76,7 +76,7 @@ impl Routes {
         let guardian = if steps.is_dry() {
             None
         } else {
-            remove_stale();
+            remove_stale()?;
             Some(guard(&plan.removal)?)
         };
         let made = Routes { guardian };
@@ -422,12 +422,22 @@ pub(crate) fn installed() -> Option<Found> {
 }
 
 /// Remove what stayed of one that was killed: the devices, made anew, are ours.
-fn remove_stale() {
-    let Some(found) = installed() else { return };
+fn remove_stale() -> Result<(), StepError> {
+    let Some(found) = installed() else {
+        return Ok(());
+    };
+    // Our own devices have no alias yet.
+    if let Some(owner) = found.owner.filter(Owner::is_alive) {
+        return Err(StepError::Invalid(format!(
+            "process {} runs `wifu core --by tun` in this network namespace: one is enough",
+            owner.pid
+        )));
+    }
     for line in found.removal {
         match output_of(&line) {
             Ok(_) => tracing::warn!("a `wifu core` was killed, and left this: {line}"),
             Err(e) => tracing::warn!("{e}"),
         }
     }
+    Ok(())
 }

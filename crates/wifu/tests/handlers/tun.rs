@@ -330,6 +330,26 @@ fn a_second_one_is_refused_and_disturbs_nobody() {
 }
 
 #[test]
+fn one_with_other_hooks_does_not_take_the_rules_of_a_living_one() {
+    if !privileged() {
+        return;
+    }
+    let w = World::new("tunother");
+    let at = |hook: &str| format!("[[handler]]\nuse = \"null\"\nhooks = [\"{hook}\"]\n");
+    let _first = w.core(&w.r, "forward.toml", &at("forward"), &BY_TUN);
+    let with = state(&w.r);
+    let other = w.dir.join("output.toml");
+    std::fs::write(&other, at("output")).expect("configuration");
+    let mut second = w.r.command(WIFU).expect("namespace");
+    second.args(["core", "--by", "tun", "--config"]);
+    let done = output(second.arg(other));
+    let said = errors(&done);
+    assert!(!done.status.success(), "{said}");
+    assert!(said.contains("one is enough"), "{said}");
+    assert_eq!(state(&w.r), with);
+}
+
+#[test]
 fn who_has_no_nfqueue_is_told_of_tun_and_can_use_it() {
     if !privileged() {
         return;
