@@ -258,8 +258,10 @@ impl Medium for UdpSocket {
         inbox: &'a mut RecvBatch,
         counters: &mut Counters,
     ) -> Option<(Source<'a>, usize)> {
+        // What was held is handed on before more is taken, so that a round ends.
+        let held = self.receiver.holds();
         let mut n = self.unpack(inbox, 0, counters);
-        if n < inbox.capacity() && core::mem::take(&mut self.ready) {
+        if !held && n < inbox.capacity() && core::mem::take(&mut self.ready) {
             let gave = self.receiver.receive(&self.fd);
             let more = counters.count_call(gave).unwrap_or(false);
             n = self.unpack(inbox, n, counters);

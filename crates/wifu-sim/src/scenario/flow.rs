@@ -250,6 +250,10 @@ impl FlowSpec {
             () if self.response == Some(Octets(0)) => zero("response"),
             () if self.request == Some(Octets(0)) => zero("request"),
             () if self.on == Some(Secs(Span::ZERO)) => zero("on"),
+            // Talk is drawn spurt by spurt, until it has a packet.
+            () if self.on.is_some_and(|s| s.0 < Span::MILLI) => {
+                Err(ScenarioError::key(at("on"), "at least 1 ms on average"))
+            }
             () if self.size.is_some_and(|s| s < 40) => Err(ScenarioError::key(
                 at("size"),
                 "an IP packet of this simulator has at least 40 octets",

@@ -164,6 +164,8 @@ fn impossible_numbers_are_refused_in_words() {
     assert!(udp("1e12").starts_with("flow[0].rate: at most 100 Gb/s"));
     assert_eq!(udp("\"-5M\""), "flow[0].rate: \"-5M\" must not be negative");
     assert!(udp("-5").contains("-5 is not a rate"));
+    let talk = udp("1\napp = \"onoff\"\non = \"1ns\"\noff = \"1s\"");
+    assert_eq!(talk, "flow[0].on: at least 1 ms on average");
     assert_eq!(
         of("[routing.olsr]\nflood = \"mrp\""),
         "routing.olsr.flood: unknown name `mrp`; did you mean mpr?"

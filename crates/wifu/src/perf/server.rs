@@ -395,7 +395,7 @@ fn greeting(
         && !(test.reverse && test.bidir)
         && test
             .arrivals
-            .is_none_or(|gap| gap >= 1e-4 && test.omit == 0.0)
+            .is_none_or(|gap| (1e-4..=60.0).contains(&gap) && test.omit == 0.0)
         && test.app.as_ref().is_none_or(app::sound);
     ensure!(sound, "client {client} asks for something impossible");
     if let Some(spec) = test.protocol.wifu() {

@@ -203,7 +203,11 @@ fn the_radio_never_runs_dry() {
             });
             let valid = emu.is_valid();
             let lost = drops(&emu);
-            assert_eq!(lost == 0, push_back == "on", "{what}: {lost} lost");
+            match push_back {
+                "on" => assert_eq!(lost, 0, "{what}"),
+                // Where a busy machine starved the sender nothing overflows.
+                _ => assert!(lost > 0 || !valid, "{what}: none lost"),
+            }
             emu.exit();
             valid.then_some(busy)
         });
