@@ -209,6 +209,10 @@ def test_progress_is_read_from_the_rows_of_servers(
     progress = Progress({1: server}, {1: None}, 1000)
     assert not progress.reached(), "718 packets of 1460 octets"
     with log.open("a") as file:
+        for end in ("sender", "receiver"):
+            file.write(row.format("1.00 MBytes").rstrip() + f"                  {end}\n")
+    assert not progress.reached(), "the summary of a flow that is over says nothing new"
+    with log.open("a") as file:
         file.write(row.format("0.50 MBytes")[:40])
     assert not progress.reached(), "half a line is none"
     with log.open("a") as file:

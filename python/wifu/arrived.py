@@ -125,7 +125,8 @@ def _together(arrived: Sequence[Arrived]) -> tuple[Floats, Ints, Ints]:
 class Progress:
     """How many packets servers have so far, by the rows that they write; at least so many."""
 
-    _ROW = re.compile(r"sec +([0-9.]+) ([KMGT]?)Bytes")
+    # The summary in the end repeats what rows have said.
+    _ROW = re.compile(r"sec +([0-9.]+) ([KMGT]?)Bytes(?!.*\b(?:sender|receiver)\b)")
     _UNITS: ClassVar = {"": 1.0, "K": 2.0**10, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40}
 
     def __init__(

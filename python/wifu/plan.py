@@ -135,7 +135,7 @@ class Plan:
             record = dict(scenario.get("record", {}))
             real, windows = self.substrate != "sim", self.measure.mode == "window"
             asked = run in self.series_runs
-            if real and (asked or windows):
+            if real and windows:
                 record["delivery"] = True
             if asked or (windows and not real):
                 named = record.get("series", True)

@@ -385,6 +385,8 @@ class Traffic:
             if served or any(name in (f.source, f.target) for f in ours):
                 words = ["--socket", place.door, *self._files(place), *served]
                 words += ["--monitor", place.monitor] if served and place.monitor else []
+                if served and place.delay_dir:
+                    words += ["--delay-dir", f"wlan0={place.delay_dir}"]
                 daemons[name] = crew.start(place, place.program, "daemon", *words)
         for daemon in daemons.values():
             crew.wait_for(daemon, "ready")

@@ -54,7 +54,8 @@ const AWAKE: Span = Span(1_000_000);
     wifu daemon --carrier tun --address 10.9.0.2 --kernel-address 10.9.0.1\n  \
     wifu daemon --carrier udp --socket ~/wifu.sock    without root\n  \
     wifu daemon --carrier raw --carrier udp    both; tcp-sack,carrier=udp takes the second\n\n\
-    Needs CAP_NET_RAW (raw), CAP_NET_ADMIN (tun) or nothing (udp). One daemon per network namespace.\n\
+    Needs CAP_NET_RAW (raw), CAP_NET_ADMIN (tun) or nothing (udp); --serve needs CAP_NET_ADMIN and CAP_BPF\n\
+    as well, and CAP_SYS_ADMIN for lanes. One daemon per network namespace.\n\
     `wifu doctor` says what a host lacks.")]
 pub struct DaemonArgs {
     /// What carries packets; repeat for more. A composition chooses by carrier=udp and its like;

@@ -473,9 +473,9 @@ impl Sources {
 
     /// Where that is, for people.
     fn place(&self) -> &'static str {
-        match self.monitor {
-            None => "`wifu daemon` without `--monitor`",
-            Some(_) => "`wifu daemon` with what it was given",
+        match self.monitor.is_some() || !self.overhear.is_empty() {
+            false => "`wifu daemon` without `--monitor`",
+            true => "`wifu daemon` with what it was given",
         }
     }
 
@@ -499,8 +499,8 @@ pub(crate) fn served(
         if !overhears && !protocol.has_hops() && protocol.informed("", &[]).is_ok() {
             let name = &protocol.ends.name;
             return Err(DaemonError::Serve(format!(
-                "{name} brings nothing for nodes on the way: without --monitor its ends need no \
-                 --serve"
+                "{name} brings nothing for nodes on the way: without --monitor or --overhear its ends \
+                 need no --serve"
             )));
         }
         if let Err(what) = check_number(protocol.ends.number) {
