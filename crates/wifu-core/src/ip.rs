@@ -4,8 +4,7 @@ use core::net::Ipv4Addr;
 use core::ops::Range;
 use wifu_wire::checksum::Sum;
 
-/// UDP.
-pub const UDP: u8 = 17;
+pub use wifu_wire::numbers::UDP;
 
 /// Protocol of an IPv4 packet; `None` if it is none.
 pub fn protocol(packet: &[u8]) -> Option<u8> {

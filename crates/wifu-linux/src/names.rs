@@ -11,8 +11,7 @@ use std::sync::Arc;
 use wifu_engine::{Blueprint, ConfigError, Library};
 use wifu_node::{Protocol, Registry, Substrate};
 
-/// IP protocol of kernels' TCP.
-pub(crate) const TCP: u8 = 6;
+pub(crate) use wifu_wire::numbers::TCP;
 
 /// What the front asks the daemon for.
 pub(crate) struct Names {

@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 /// Most holes in one feedback.
 pub const HOLES: usize = 20;
+/// The UDP port of its service, unless another is asked for.
+pub const PORT: u16 = 9438;
 
 /// Written by the sending end and raised by nodes, but what a feedback says stands.
 const COLLECTED: &[(&str, By)] = &[
@@ -101,7 +103,7 @@ pub static FORMAT: Format = Format {
     doc: "ATP: data and probes on which nodes collect the largest delay, feedback with holes.",
     cites: &["ATP thesis 3.1", "Behaviour 8.1"],
     number: Some(219),
-    port: Some(9438),
+    port: Some(PORT),
     base: UDP_FORM as u8,
     header: 40,
     words: Cow::Borrowed(WORDS),

@@ -1,5 +1,11 @@
-//! IP protocol numbers of the registered compositions, for those who know a number and no
-//! composition: sockets, C programs. A test holds compositions and `wifu.h` against it.
+//! IP protocol numbers: those of the registered compositions, for those who know a number and no
+//! composition (sockets, C programs; a test holds compositions and `wifu.h` against it), and those
+//! of kernels' own protocols.
+
+/// TCP proper.
+pub const TCP: u8 = 6;
+/// UDP.
+pub const UDP: u8 = 17;
 
 /// Names and numbers.
 pub const NUMBERS: [(&str, u8); 5] = [

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 /// Octets of the header.
 pub const HEADER: usize = 4;
 /// The port of both ends, unless another is asked for.
-pub const PORT: u16 = 9438;
+pub use crate::atp::PORT;
 
 const KIND: u8 = 2;
 const VERSION: u8 = 1;

@@ -5,10 +5,11 @@ use crate::hook::{Hook, Hooks, Verdict};
 use crate::packet::Packet;
 use crate::select::HopWord;
 use wifu_engine::descriptor::ParamSpec;
+use wifu_wire::atp::PORT as PORT_OF_ATP;
 
 const PORT: ParamSpec = ParamSpec::int(
     "port",
-    9438,
+    PORT_OF_ATP as u64,
     1,
     65_535,
     "UDP port of the service: packets to or from it are meant, too.",

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wifu_core::{Hook, ip};
+use wifu_wire::numbers::TCP;
 use wifu_wire::{Span, Time};
 
 /// As many are remembered; beyond that, the oldest leaves.
@@ -14,8 +15,6 @@ const OVERTAKEN: Span = Span(100_000_000);
 const PATIENCE: Span = Span(2_000_000_000);
 /// Octets of what follows the IP header that count.
 const COUNTED: usize = 64;
-/// IP protocol number of TCP, whose checksum field counts for nothing here.
-const TCP: u8 = 6;
 
 /// A packet that was let go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,8 +3,8 @@
 use super::copies::Copies;
 use wifu_core::{Octets, ip};
 use wifu_wire::checksum::{Pseudo, Sum};
+use wifu_wire::numbers::TCP;
 
-const TCP: u8 = 6;
 /// Where the checksum lies in the headers of TCP and UDP.
 const TCP_CHECKSUM: usize = 16;
 const UDP_CHECKSUM: usize = 6;

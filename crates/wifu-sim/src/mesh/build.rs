@@ -33,14 +33,11 @@ use wifu_node::{Catalog, Lanes, LanesConfig, Protocol, Teller, facts, tell_apart
 use wifu_radio::etx::Curves;
 use wifu_radio::plan::Plan;
 use wifu_radio::topology::{Topology, TopologyError, resolve};
+use wifu_wire::numbers::TCP;
 use wifu_wire::{Note, Rng, Time};
 
 /// Knows the protocols and handlers that a scenario names.
 pub type Open<'a> = &'a dyn Catalog;
-
-/// The IP protocol number of every protocol whose segments are TCP's: captures then need no
-/// explanation.
-const TCP: u8 = 6;
 
 /// The simulation of a scenario.
 ///
@@ -372,7 +369,8 @@ fn flows(
     Ok((flows, served))
 }
 
-/// Its handlers know a protocol's packets by its own number.
+/// A protocol whose segments are TCP's has TCP's number, so that captures need no explanation,
+/// unless it has a hop half: its handlers know its packets by its own number.
 fn as_tcp(protocol: &Arc<Protocol>) -> Arc<Protocol> {
     if protocol.ends.wire.name() != "tcp" || protocol.has_hops() {
         return Arc::clone(protocol);

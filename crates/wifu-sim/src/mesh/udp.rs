@@ -12,8 +12,7 @@ use wifu_wire::{IpInfo, Rng, Span, Time};
 const UDP_HEADER: usize = 8;
 /// Octets of the number that a datagram begins with.
 const NUMBER: usize = 8;
-/// UDP's protocol number.
-pub(crate) const UDP: u8 = 17;
+pub(crate) use wifu_wire::numbers::UDP;
 /// At full load so many packets of a flow are in its node's queue: enough that coalesced reports
 /// of the driver never let it run empty.
 pub(crate) const LOAD: u32 = 32;
