@@ -216,7 +216,13 @@ def watched(
     traffic.prepares.append(watch.prepare)
     traffic.begins.append(watch.begin)
     outcome = traffic.run(crew)
-    return {**outcome, "series": outcome.get("series", {}) | watch.series(traffic.ends)}
+    named, record = set(_names(scenario)), scenario.get("record", {})
+    arrived = {
+        name: points
+        for name, points in outcome.get("series", {}).items()
+        if record.get("delivery") or named & {"all", name, f"flow.*.{ARRIVED}"}
+    }
+    return {**outcome, "series": arrived | watch.series(traffic.ends)}
 
 
 def _rows(program: Started) -> Iterator[dict[str, Any]]:
