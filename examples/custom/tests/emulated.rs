@@ -210,7 +210,7 @@ fn curl_downloads_while_a_relay_is_killed_and_started_again() {
     );
     let lines = format!(
         "sh head -c 10000000 /dev/urandom >{dir}/file; head -c 100000 {dir}/file >{dir}/small\n\
-         n2 iptables -A FORWARD {foreign}; iptables-save | grep -v '^#' >{dir}/before\n\
+         n2 iptables -A FORWARD {foreign}; iptables-save -c | grep -v '^[#:]' >{dir}/before\n\
          n4 {CUSTOM} exec -p hop -- {http} {dir} 8000 >{dir}/n4 2>&1 &\n\
          n4 {http} {dir} 8001 >{dir}/kernel 2>&1 &\n\
          n1 ( {CUSTOM} exec -p hop -- {curl} {dir}/got http://10.0.0.4:8000/file 2>{dir}/n1; \
@@ -218,7 +218,7 @@ fn curl_downloads_while_a_relay_is_killed_and_started_again() {
          sh sleep 4; for n in 1 2 3 4; do {status}; done >{dir}/status; stat -c %s {dir}/got >{dir}/had\n\
          kill n2\nn1 ping -c2 10.0.0.4 >{dir}/ping\nserve n2\n\
          n1 {curl} {dir}/by-kernel http://10.0.0.4:8001/small\n\
-         n2 iptables-save | grep -v '^#' >{dir}/after\n\
+         n2 iptables-save -c | grep -v '^[#:]' >{dir}/after\n\
          sh for i in $(seq 900); do grep -q ends {dir}/n1 && break; sleep 0.1; done\n"
     );
     let emulated = run.obey(ROW, "hop", &lines);
