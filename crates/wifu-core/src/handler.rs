@@ -343,6 +343,7 @@ impl Descriptor {
             cites: self.cites,
             params: self.params,
             words: self.words.to_vec(),
+            fields: &[],
             notes: self.notes,
             requires: self.requires,
         }

@@ -374,6 +374,7 @@ fn plan_parts(
 ) -> Vec<PartPlan> {
     let mut plans = Vec::new();
     for (desc, values) in descs.iter().copied().zip(values) {
+        problems.extend(words::not_carried(c, desc, &values, wire));
         let mut words = Vec::new();
         for w in desc.words {
             match wire.place(w.name()) {

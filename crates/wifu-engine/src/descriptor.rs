@@ -12,7 +12,7 @@ use wifu_wire::names::{Named, Shelf};
 use wifu_wire::shim::ShimWord;
 use wifu_wire::{Class, Note, WireSpec};
 
-pub use crate::face::{Access, NoteSpec, UNSERVED};
+pub use crate::face::{Access, FieldUse, NoteSpec, UNSERVED};
 pub use crate::params::{ParamSpec, Params, Value};
 pub use wifu_wire::names::nearest;
 
@@ -184,6 +184,9 @@ pub struct Descriptor {
     pub params: &'static [ParamSpec],
     /// Header words beyond those that every format has.
     pub words: &'static [WordSpec],
+    /// Fields of the header that it fills in or relies on: a wire format that does not carry them
+    /// is refused.
+    pub fields: &'static [FieldUse],
     /// Annotations of packets, written or read.
     pub notes: &'static [NoteSpec],
     /// Names reported by [`Component::observe`].
@@ -223,6 +226,7 @@ impl Descriptor {
         cites: &[],
         params: &[],
         words: &[],
+        fields: &[],
         notes: &[],
         probes: &[],
         reads: Facts::NONE,
@@ -256,6 +260,7 @@ impl Descriptor {
             cites: self.cites,
             params: self.params,
             words: self.words.iter().map(word).collect(),
+            fields: self.fields,
             notes: self.notes,
             requires: self.requires,
         }

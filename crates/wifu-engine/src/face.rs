@@ -3,6 +3,7 @@
 
 use crate::fact::Fact;
 use crate::params::ParamSpec;
+use wifu_wire::HeadField;
 
 /// What somebody does with a header word or an annotation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,6 +67,46 @@ impl WordUse {
     }
 }
 
+/// A field of the header, beside words of a format's own, that a part fills in or relies on.
+#[derive(Clone, Copy, Debug)]
+pub struct FieldUse {
+    /// The field.
+    pub field: HeadField,
+    /// Not with this parameter at this value, as it is written: `("timestamps", "off")`.
+    pub unless: Option<(&'static str, &'static str)>,
+    /// Over a format that does not carry it the part does what it is for all the same.
+    pub optional: bool,
+}
+
+impl FieldUse {
+    /// A field that the part cannot do without.
+    pub const fn of(field: HeadField) -> FieldUse {
+        FieldUse {
+            field,
+            unless: None,
+            optional: false,
+        }
+    }
+
+    /// The same, unless the parameter has this value.
+    #[must_use]
+    pub const fn unless(self, param: &'static str, value: &'static str) -> FieldUse {
+        FieldUse {
+            unless: Some((param, value)),
+            ..self
+        }
+    }
+
+    /// The same; it can do without.
+    #[must_use]
+    pub const fn optional(self) -> FieldUse {
+        FieldUse {
+            optional: true,
+            ..self
+        }
+    }
+}
+
 /// An annotation that a part or a handler uses: a value that a packet carries inside one node only.
 #[derive(Clone, Copy, Debug)]
 pub struct NoteSpec {
@@ -103,6 +144,8 @@ pub struct Face {
     pub params: &'static [ParamSpec],
     /// Header words.
     pub words: Vec<WordUse>,
+    /// Fields of the header that a part needs; handlers have none.
+    pub fields: &'static [FieldUse],
     /// Annotations.
     pub notes: &'static [NoteSpec],
     /// What it cannot do without and only a substrate knows.

@@ -34,7 +34,7 @@ pub use component::{Admit, Aside, Component, Cx, Out, Payload, Segment};
 pub use composition::{Composition, ConfigError, Library};
 pub use conn::{Conn, Transmit};
 pub use descriptor::{
-    Access, Descriptor, NoteSpec, ParamSpec, Params, Registry, Role, Value, WordSpec,
+    Access, Descriptor, FieldUse, NoteSpec, ParamSpec, Params, Registry, Role, Value, WordSpec,
 };
 pub use endpoint::{
     ConnId, ConnInfo, ConnectError, Datagram, Deadlines, Endpoint, EndpointConfig, Event, ListenId,

@@ -1,7 +1,7 @@
 //! Header words in a composition: those that its parts declare, beside what the format has.
 
 use crate::composition::{Composition, ConfigError, Problem};
-use crate::descriptor::Descriptor;
+use crate::descriptor::{Descriptor, FieldUse, Value};
 use crate::face::Face;
 use wifu_wire::format::Field;
 use wifu_wire::names::nearest;
@@ -91,6 +91,41 @@ pub(crate) fn no_word(c: &Composition, desc: &Descriptor, word: &str, wire: &dyn
         key: format!("{}.wire", c.name),
         what,
     }
+}
+
+/// What a part fills in or relies on and the format does not carry.
+pub(crate) fn not_carried(
+    c: &Composition,
+    desc: &Descriptor,
+    values: &[(&'static str, Value)],
+    wire: &dyn Wire,
+) -> Option<Problem> {
+    let is = |(param, value): (&str, &str)| {
+        let mut values = values.iter();
+        values.any(|(n, v)| *n == param && v.to_string() == value)
+    };
+    let used = |f: &&FieldUse| !f.optional && !f.unless.is_some_and(is);
+    let lacking = desc.fields.iter().filter(used);
+    let lacking: Vec<_> = lacking.filter(|f| !f.field.carried_by(wire)).collect();
+    let names: Vec<_> = lacking.iter().map(|f| f.field.name()).collect();
+    let mut without: Vec<_> = lacking.iter().filter_map(|f| f.unless).collect();
+    without.dedup();
+    let without: Vec<_> = without.iter().map(|(p, v)| format!("{p} = {v}")).collect();
+    let all = lacking.iter().all(|f| f.unless.is_some());
+    let hint = if all && !without.is_empty() {
+        format!("{} does without; ", without.join(", "))
+    } else {
+        String::new()
+    };
+    (!names.is_empty()).then(|| Problem {
+        key: format!("{}.wire", c.name),
+        what: format!(
+            "{} needs what wire = \"{}\" does not carry: {}; {hint}wire = \"shim\" carries all",
+            desc.name,
+            wire.name(),
+            names.join(", "),
+        ),
+    })
 }
 
 /// A word that a part declares otherwise than the format does.

@@ -2,8 +2,11 @@
 
 use wifu_core::{Descriptor as HandlerDescriptor, Hooks};
 use wifu_engine::descriptor::NoteSpec;
-use wifu_engine::{Access, Component, Cx, Descriptor, Fact, Library, Role, Segment};
+use wifu_engine::{
+    Access, Board, Component, Cx, Descriptor, Fact, Kind, Library, Role, Segment, Want,
+};
 use wifu_node::{Registry, Substrate, Teller, facts};
+use wifu_wire::Time;
 
 const FILE: &str = r#"
 [protocol.mine]
@@ -182,14 +185,35 @@ fn handlers_that_a_protocol_brings_are_looked_at_with_their_parameters() {
     );
 }
 
+/// Asks nothing of the header.
+static QUIET: Descriptor = Descriptor {
+    name: "quiet",
+    role: Role::Manager,
+    offers: &[Kind::Control],
+    build: |_| Ok(Box::new(Quiet)),
+    ..Descriptor::EMPTY
+};
+
+struct Quiet;
+
+impl Component for Quiet {
+    fn offer(&self, _: Kind, _: &Board, _: Time) -> Option<Want> {
+        None
+    }
+}
+
 /// What a composition of these handlers is told, over this wire.
 fn refused(wire: &str, chain: &str, handler: Option<&'static HandlerDescriptor>) -> String {
+    let ends = match wire {
+        "atp" => "manager = \"quiet\"",
+        _ => "extends = \"tcp-newreno\"",
+    };
     let text = format!(
-        "[protocol.mine]\nextends = \"tcp-newreno\"\nwire = \"{wire}\"\nnumber = 240\n\
+        "[protocol.mine]\n{ends}\nwire = \"{wire}\"\nnumber = 240\n\
          [handlers.mine]\nchain = [{chain}]\n"
     );
     let own: Vec<_> = handler.into_iter().collect();
-    let registry = registry(&text).with_handlers(&own);
+    let registry = registry(&text).with_parts(&[&QUIET]).with_handlers(&own);
     let made = registry.resolve("mine");
     made.map_or_else(|e| e.to_string(), |p| format!("made: {}", p.ends.name))
 }
@@ -288,6 +312,34 @@ fn a_relay_that_does_not_serve_is_noticed_by_what_counts_the_nodes() {
     );
     let plain = registry(FILE).resolve("tcp-newreno").unwrap();
     assert!(!plain.relays_unnoticed(), "nobody need serve it");
+}
+
+#[test]
+fn a_format_that_does_not_carry_what_a_part_needs_of_it_is_refused() {
+    let said = |more: &str| {
+        let text = format!(
+            "[protocol.mine]\nextends = \"tcp-sack\"\nwire = \"atp\"\nnumber = 240\n{more}"
+        );
+        let made = registry(&text).with_parts(&[&QUIET]).resolve("mine");
+        made.map_or_else(|e| e.to_string(), |p| format!("made: {}", p.ends.name))
+    };
+    assert_eq!(
+        said(""),
+        "mine.wire: handshake needs what wire = \"atp\" does not carry: segment size; wire = \
+         \"shim\" carries all\n\
+         mine.wire: rfc6298 needs what wire = \"atp\" does not carry: offer of timestamps; \
+         timestamps = off does without; wire = \"shim\" carries all\n\
+         mine.wire: selective needs what wire = \"atp\" does not carry: offer of ranges; wire = \
+         \"shim\" carries all\n\
+         mine.wire: reassemble needs what wire = \"atp\" does not carry: offer of ranges; sack = \
+         off does without; wire = \"shim\" carries all"
+    );
+    let without = said("set = { timestamps = false, sack = false }\n");
+    assert!(
+        !without.contains("rfc6298") && !without.contains("reassemble"),
+        "{without}"
+    );
+    assert!(without.contains("handshake"), "{without}");
 }
 
 static WORDS: Descriptor = Descriptor {

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod atp;
+pub mod carried;
 pub mod checksum;
 pub mod codec;
 pub mod dot11;
@@ -22,6 +23,7 @@ pub mod shim;
 pub mod tcp;
 pub mod units;
 
+pub use carried::HeadField;
 pub use checksum::Pseudo;
 pub use codec::Codec;
 pub use facts::LinkFacts;

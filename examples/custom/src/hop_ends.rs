@@ -7,10 +7,10 @@ use wifu_engine::board::{RxFacts, TxFacts};
 use wifu_engine::component::Cx;
 use wifu_engine::signal::{Acked, Arrived};
 use wifu_engine::{
-    Admit, Arrival, Board, Component, Descriptor, Facts, Kind, Out, Payload, Reason, Role, Segment,
-    Signal, Want, WordSpec,
+    Admit, Arrival, Board, Component, Descriptor, Facts, FieldUse, Kind, Out, Payload, Reason,
+    Role, Segment, Signal, Want, WordSpec,
 };
-use wifu_wire::{Class, Flags, Head, Seq, Span, Time, Word};
+use wifu_wire::{Class, Flags, Head, HeadField, Seq, Span, Time, Word};
 
 /// "Answer me."
 const REQUEST: WordSpec = WordSpec::new("request", 1);
@@ -38,6 +38,12 @@ pub static RECORD_SOURCE: Descriptor = Descriptor {
     offers: &[Kind::Resend, Kind::New, Kind::Probe],
     needs: &[("store", &["records"])],
     hooks: &["segment", "overheard"],
+    fields: &[
+        FieldUse::of(HeadField::Seq),
+        FieldUse::of(HeadField::Ack),
+        FieldUse::of(HeadField::Ranges),
+        FieldUse::of(HeadField::Ts),
+    ],
     build: |p| {
         Ok(Box::new(RecordSource {
             words: ["pack", "request", "last", LAST_HOP].map(|w| p.word(w)),
@@ -253,6 +259,12 @@ pub static RECORD_SINK: Descriptor = Descriptor {
     offers: &[Kind::Urgent, Kind::Ack],
     needs: &[("store", &["records"])],
     hooks: &["segment", "stamp"],
+    fields: &[
+        FieldUse::of(HeadField::Seq),
+        FieldUse::of(HeadField::Ack),
+        FieldUse::of(HeadField::Ranges),
+        FieldUse::of(HeadField::TsEcho),
+    ],
     build: |p| {
         Ok(Box::new(RecordSink {
             words: ["pack", LAST_HOP, "request", "last"].map(|w| p.word(w)),

@@ -7,10 +7,10 @@ use wifu_engine::board::{ConnFacts, TxFacts};
 use wifu_engine::component::Cx;
 use wifu_engine::kit::{Ewma, Ranges};
 use wifu_engine::{
-    Admit, Board, Component, Descriptor, Fact, Facts, Kind, Limit, Out, Payload, Permit, Reason,
-    Role, Segment, Signal, Ticket, Want, WordSpec,
+    Admit, Board, Component, Descriptor, Fact, Facts, FieldUse, Kind, Limit, Out, Payload, Permit,
+    Reason, Role, Segment, Signal, Ticket, Want, WordSpec,
 };
-use wifu_wire::{Class, Flags, Head, Seq, Span, Time, Word};
+use wifu_wire::{Class, Flags, Head, HeadField, Seq, Span, Time, Word};
 
 /// All packets up to this number reached the destination.
 pub const PACK: WordSpec = WordSpec::new("pack", 32).by_hops();
@@ -51,6 +51,7 @@ pub static HOP_QUEUE: Descriptor = Descriptor {
     offers: &[Kind::Resend, Kind::New],
     needs: &[("store", &["packets"])],
     hooks: &["segment", "overheard"],
+    fields: &[FieldUse::of(HeadField::Seq), FieldUse::of(HeadField::Ack)],
     build: |p| {
         Ok(Box::new(HopQueue {
             words: ["pack", "credits", LAST_HOP].map(|w| p.word(w)),

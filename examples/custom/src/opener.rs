@@ -7,10 +7,10 @@ use wifu_engine::admission::{Admission, Key, first};
 use wifu_engine::board::{ConnFacts, State};
 use wifu_engine::component::Cx;
 use wifu_engine::{
-    Admit, Board, Component, Descriptor, Facts, Fault, Kind, Out, ParamSpec, Role, Segment, Signal,
-    Tuple, Want, WordSpec,
+    Admit, Board, Component, Descriptor, Facts, Fault, FieldUse, Kind, Out, ParamSpec, Role,
+    Segment, Signal, Tuple, Want, WordSpec,
 };
-use wifu_wire::{Class, Flags, Head, Seq, Span, Time, Word};
+use wifu_wire::{Class, Flags, Head, HeadField, Seq, Span, Time, Word};
 
 pub static OPENER: Descriptor = OPENS_AT_ONCE;
 
@@ -69,6 +69,11 @@ pub const OPENS_AT_ONCE: Descriptor = Descriptor {
     ],
     offers: &[Kind::Control, Kind::Probe],
     hooks: &["segment"],
+    fields: &[
+        FieldUse::of(HeadField::Seq),
+        FieldUse::of(HeadField::SYN),
+        FieldUse::of(HeadField::Ts).optional(),
+    ],
     build: |p| {
         Ok(Box::new(Opener {
             marks: Some(["request", "feedback", "quick"].map(|w| p.word(w))),

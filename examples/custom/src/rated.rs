@@ -8,10 +8,10 @@ use wifu_engine::component::Cx;
 use wifu_engine::kit::{Ewma, Pace};
 use wifu_engine::signal::{Acked, ExtId, Lost};
 use wifu_engine::{
-    Admit, Board, Cause, Component, Descriptor, Facts, Kind, Limit, Out, ParamSpec, Payload,
-    Permit, Reason, Role, Segment, Signal, Want, WordSpec,
+    Admit, Board, Cause, Component, Descriptor, Facts, FieldUse, Kind, Limit, Out, ParamSpec,
+    Payload, Permit, Reason, Role, Segment, Signal, Want, WordSpec,
 };
-use wifu_wire::{Class, Flags, Head, Seq, Span, Time, Word};
+use wifu_wire::{Class, Flags, Head, HeadField, Seq, Span, Time, Word};
 
 const EPOCH: ParamSpec = ParamSpec::span(
     "epoch",
@@ -42,6 +42,13 @@ pub static HOLE_LIST: Descriptor = Descriptor {
     offers: &[Kind::Resend, Kind::New],
     needs: &[("unit", &["octets"])],
     hooks: &["segment"],
+    fields: &[
+        FieldUse::of(HeadField::Seq),
+        FieldUse::of(HeadField::Ack),
+        FieldUse::of(HeadField::Ranges),
+        FieldUse::of(HeadField::Ts).optional(),
+        FieldUse::of(HeadField::FIN),
+    ],
     build: |p| {
         Ok(Box::new(HoleList {
             words: ["fb_seq", "hold", "more", "feedback"].map(|w| p.word(w)),
@@ -439,6 +446,12 @@ pub static EPOCH_FEEDBACK: Descriptor = Descriptor {
     ],
     offers: &[Kind::Ack],
     hooks: &["segment", "stamp"],
+    fields: &[
+        FieldUse::of(HeadField::Seq),
+        FieldUse::of(HeadField::Ts),
+        FieldUse::of(HeadField::TsEcho),
+        FieldUse::of(HeadField::Ranges),
+    ],
     build: |p| {
         Ok(Box::new(EpochFeedback {
             words: ["delay", "hops", "feedback", "fb_seq", "hold", "more"].map(|w| p.word(w)),

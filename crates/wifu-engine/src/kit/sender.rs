@@ -4,11 +4,11 @@
 use super::Backoff;
 use crate::board::{Board, Facts, State, TxFacts};
 use crate::component::{Cx, Out, Payload};
-use crate::descriptor::{Descriptor, Role};
+use crate::descriptor::{Descriptor, FieldUse, Role};
 use crate::params::{ParamSpec, Params};
 use crate::permit::{Kind, Reason, Want};
 use crate::signal::{Acked, Signal};
-use wifu_wire::{Flags, Head, Seq, Span};
+use wifu_wire::{Flags, Head, HeadField, Seq, Span};
 
 /// Number of the retransmission timer among the part's timers.
 pub const RTO: u8 = 0;
@@ -52,6 +52,12 @@ pub const SENDING: Descriptor = Descriptor {
         Kind::Probe,
     ],
     needs: &[("unit", &["octets"])],
+    fields: &[
+        FieldUse::of(HeadField::Seq),
+        FieldUse::of(HeadField::Ack),
+        FieldUse::of(HeadField::SYN),
+        FieldUse::of(HeadField::FIN),
+    ],
     hooks: &["segment", "stamp"],
     ..Descriptor::EMPTY
 };

@@ -9,8 +9,8 @@
 
 use wifu_engine::kit::{AckRule, Acking};
 use wifu_engine::signal::Arrived;
-use wifu_engine::{Arrival, Board, Descriptor, Facts, Kind, ParamSpec, Role};
-use wifu_wire::Span;
+use wifu_engine::{Arrival, Board, Descriptor, Facts, FieldUse, Kind, ParamSpec, Role};
+use wifu_wire::{HeadField, Span};
 
 /// One acknowledgement per d segments, d growing.
 pub static DYNAMIC: Descriptor = Descriptor {
@@ -51,6 +51,10 @@ pub static DYNAMIC: Descriptor = Descriptor {
     ],
     offers: &[Kind::Urgent, Kind::Ack],
     hooks: &["stamp"],
+    fields: &[
+        FieldUse::of(HeadField::Ack),
+        FieldUse::of(HeadField::Window),
+    ],
     build: |params| {
         let rule = Dynamic {
             profile: Profile::named(params.text("da_profile")),

@@ -14,8 +14,8 @@
 
 use wifu_engine::kit::{AckRule, Acking};
 use wifu_engine::signal::Arrived;
-use wifu_engine::{Board, Descriptor, Facts, Kind, ParamSpec, Role, Value};
-use wifu_wire::Span;
+use wifu_engine::{Board, Descriptor, Facts, FieldUse, Kind, ParamSpec, Role, Value};
+use wifu_wire::{HeadField, Span};
 
 /// One acknowledgement per `ack_every` segments.
 pub static EVERY: Descriptor = Descriptor {
@@ -64,6 +64,10 @@ pub static EVERY: Descriptor = Descriptor {
     ],
     offers: &[Kind::Urgent, Kind::Ack],
     hooks: &["stamp"],
+    fields: &[
+        FieldUse::of(HeadField::Ack),
+        FieldUse::of(HeadField::Window),
+    ],
     build: |params| {
         let rule = Every {
             every: params.int("ack_every") as u32,

@@ -8,10 +8,10 @@ use wifu_engine::board::PeerFacts;
 use wifu_engine::component::Cx;
 use wifu_engine::kit::Backoff;
 use wifu_engine::{
-    Admit, Board, Component, Descriptor, Facts, Kind, Limit, ParamSpec, Params, Permit, Role,
+    Admit, Board, Component, Descriptor, Facts, FieldUse, Kind, Limit, ParamSpec, Params, Permit, Role,
     Segment, Signal, Want,
 };
-use wifu_wire::{Flags, Seq, Span, Time};
+use wifu_wire::{Flags, HeadField, Seq, Span, Time};
 
 /// See the module.
 pub static PEER_WINDOW: Descriptor = Descriptor {
@@ -54,6 +54,9 @@ pub static PEER_WINDOW: Descriptor = Descriptor {
         ("sent", &[]),
     ],
     hooks: &["segment", "permit"],
+    fields: &[
+        FieldUse::of(HeadField::Window),
+    ],
     build: |p| Ok(Box::new(PeerWindow::new(p))),
     ..Descriptor::EMPTY
 };

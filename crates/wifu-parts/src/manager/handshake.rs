@@ -14,10 +14,10 @@ use wifu_engine::admission::{Admission, Claim, Holder, Kept, Key, Tuple, first};
 use wifu_engine::board::{ConnFacts, State};
 use wifu_engine::component::Cx;
 use wifu_engine::{
-    Admit, Board, Component, Descriptor, Facts, Fault, Kind, Out, ParamSpec, Params, Role, Segment,
+    Admit, Board, Component, Descriptor, Facts, FieldUse, Fault, Kind, Out, ParamSpec, Params, Role, Segment,
     Signal, Want,
 };
-use wifu_wire::{Flags, Head, Seq, Span, Time};
+use wifu_wire::{Flags, Head, HeadField, Seq, Span, Time};
 
 /// See the module.
 pub static HANDSHAKE: Descriptor = Descriptor {
@@ -86,6 +86,14 @@ pub static HANDSHAKE: Descriptor = Descriptor {
     needs: &[("unit", &["octets"])],
     hooks: &["segment", "stamp"],
     admission: Some(&Tcp),
+    fields: &[
+        FieldUse::of(HeadField::Seq),
+        FieldUse::of(HeadField::Ack),
+        FieldUse::of(HeadField::NoAck),
+        FieldUse::of(HeadField::SYN),
+        FieldUse::of(HeadField::RST),
+        FieldUse::of(HeadField::Mss),
+    ],
     build: |p| Ok(Box::new(Handshake::new(p))),
     ..Descriptor::EMPTY
 };

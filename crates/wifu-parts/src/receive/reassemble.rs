@@ -9,9 +9,9 @@ use wifu_engine::board::RxFacts;
 use wifu_engine::component::Cx;
 use wifu_engine::signal::Arrived;
 use wifu_engine::{
-    Admit, Arrival, Component, Descriptor, Facts, Out, ParamSpec, Params, Role, Segment, Signal,
+    Admit, Arrival, Component, Descriptor, Facts, FieldUse, Out, ParamSpec, Params, Role, Segment, Signal,
 };
-use wifu_wire::{Flags, Head, Seq, Span};
+use wifu_wire::{Flags, Head, HeadField, Seq, Span};
 
 /// See the module.
 pub static REASSEMBLE: Descriptor = Descriptor {
@@ -42,6 +42,17 @@ pub static REASSEMBLE: Descriptor = Descriptor {
     writes: Facts::RX,
     hears: &[("segment", &["arrived", "ack-now"]), ("read", &["ack-now"])],
     hooks: &["segment", "stamp"],
+    fields: &[
+        FieldUse::of(HeadField::Seq),
+        FieldUse::of(HeadField::SYN),
+        FieldUse::of(HeadField::FIN),
+        FieldUse::of(HeadField::Ack),
+        FieldUse::of(HeadField::Window),
+        FieldUse::of(HeadField::Scale).optional(),
+        FieldUse::of(HeadField::TsEcho).optional(),
+        FieldUse::of(HeadField::Ranges).unless("sack", "off"),
+        FieldUse::of(HeadField::SackOk).unless("sack", "off"),
+    ],
     build: |p| Ok(Box::new(Reassemble::new(p))),
     ..Descriptor::EMPTY
 };

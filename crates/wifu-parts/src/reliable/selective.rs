@@ -12,10 +12,10 @@ use wifu_engine::component::Cx;
 use wifu_engine::kit::{Expiry, Ranges, SENDER_PARAMS, SENDING, Sender};
 use wifu_engine::signal::Lost;
 use wifu_engine::{
-    Admit, Board, Cause, Component, Descriptor, Kind, Out, ParamSpec, Params, Reason, Segment,
+    Admit, Board, Cause, Component, Descriptor, FieldUse, Kind, Out, ParamSpec, Params, Reason, Segment,
     Signal, Want,
 };
-use wifu_wire::{Flags, Seq, Time};
+use wifu_wire::{Flags, HeadField, Seq, Time};
 
 /// See the module.
 pub static SELECTIVE: Descriptor = Descriptor {
@@ -40,6 +40,14 @@ pub static SELECTIVE: Descriptor = Descriptor {
         ),
     ],
     probes: &["sacked", "lost_edge"],
+    fields: &[
+        FieldUse::of(HeadField::Seq),
+        FieldUse::of(HeadField::Ack),
+        FieldUse::of(HeadField::SYN),
+        FieldUse::of(HeadField::FIN),
+        FieldUse::of(HeadField::Ranges),
+        FieldUse::of(HeadField::SackOk),
+    ],
     build: |p| Ok(Box::new(Selective::new(p))),
     ..SENDING
 };

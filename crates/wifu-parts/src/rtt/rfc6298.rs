@@ -7,10 +7,10 @@ use wifu_engine::board::RttFacts;
 use wifu_engine::component::Cx;
 use wifu_engine::signal::{RttSample, Sent};
 use wifu_engine::{
-    Admit, Component, Descriptor, Facts, Kind, Out, ParamSpec, Params, Payload, Role, Segment,
+    Admit, Component, Descriptor, Facts, FieldUse, Kind, Out, ParamSpec, Params, Payload, Role, Segment,
     Signal,
 };
-use wifu_wire::{Flags, Seq, Span, Time};
+use wifu_wire::{Flags, HeadField, Seq, Span, Time};
 
 /// See the module.
 pub static RFC6298: Descriptor = Descriptor {
@@ -63,6 +63,11 @@ pub static RFC6298: Descriptor = Descriptor {
         ("sent", &[]),
     ],
     hooks: &["segment", "stamp"],
+    fields: &[
+        FieldUse::of(HeadField::Ts).unless("timestamps", "off"),
+        FieldUse::of(HeadField::TsEcho).unless("timestamps", "off"),
+        FieldUse::of(HeadField::TsOk).unless("timestamps", "off"),
+    ],
     build: |p| Ok(Box::new(Rfc6298::new(p))),
     ..Descriptor::EMPTY
 };

@@ -1,17 +1,18 @@
 //! One part on the bench, under random but plausible events.
 
 use super::{edges, undeclared};
+use wifu_engine::component::TIMERS;
 use wifu_engine::signal::{Acked, Arrived, Congested, Lost, RttSample, Sent};
 use wifu_engine::{
     Arrival, Bench, Cause, Descriptor, Facts, Fault, Kind, Limit, Reason, Role, Signal, Want,
 };
-use wifu_wire::{FrameFacts, Head, Rng, Span};
+use wifu_wire::{Flags, FrameFacts, Head, HeadField, Rng, Span};
 
 const MSS: u32 = 1000;
 
 /// `steps` random events for each of `seeds`. Offers and permits are asked twice and change
-/// nothing; only declared signals are said; only declared hooks are needed; a window holds at
-/// least one segment.
+/// nothing; only declared signals are said, only declared fields of the header filled in; only
+/// declared hooks are needed; a window holds at least one segment.
 pub fn alone(d: &'static Descriptor, seeds: u64, steps: u32) -> Vec<String> {
     let mut faults = Vec::new();
     for seed in 0..seeds {
@@ -99,7 +100,7 @@ impl Run {
     }
 
     fn step(&mut self, rng: &mut Rng) {
-        match rng.below(10) {
+        match rng.below(12) {
             0..5 => self.hear(rng),
             5 => self.meet(rng),
             6 => {
@@ -108,6 +109,8 @@ impl Run {
                 self.may("timer", &said);
             }
             7 => self.change(rng),
+            8 => self.stamp(rng),
+            9 => self.is_deaf(rng),
             _ => self.send(rng),
         }
     }
@@ -128,6 +131,34 @@ impl Run {
         };
         let said = self.bench.signal(signal);
         self.may(name, &said);
+    }
+
+    /// A signal that is not in `hears` changes nothing: an arm for it would never be reached.
+    fn is_deaf(&mut self, rng: &mut Rng) {
+        let name = Signal::NAMES[rng.below(Signal::NAMES.len() as u64) as usize];
+        if self.heard.contains(&name) {
+            return;
+        }
+        let Some(signal) = plausible(name, &self.bench, rng) else {
+            return;
+        };
+        let state = |bench: &Bench| {
+            let offers: Vec<_> = self.d.offers.iter().map(|k| bench.offer(*k)).collect();
+            let due: Vec<_> = (0..TIMERS as u8).map(|t| bench.due(t)).collect();
+            let offers = format!("{offers:?}");
+            (bench.probes(), format!("{:?}", bench.board), offers, due)
+        };
+        let before = state(&self.bench);
+        let said = self.bench.signal(signal);
+        // A narrow trait may do its own business around a method that is not overridden.
+        let default = self.bench.board.defaulted.take();
+        if !default && (!said.is_empty() || before != state(&self.bench)) {
+            let what = format!(
+                "{}: answers \"{name}\", which it does not hear",
+                self.d.name
+            );
+            self.faults.push(what);
+        }
     }
 
     fn meet(&mut self, rng: &mut Rng) {
@@ -168,11 +199,37 @@ impl Run {
         };
         let mut head = Head::default();
         head.ack = Some(self.bench.board.rx.nxt);
+        let before = head.clone();
         let (_, sent, said) = self.bench.fill(&want, &mut head);
+        self.filled(&before, &head);
         self.may("fill", &said);
         if self.heard.contains(&"sent") {
             let said = self.bench.signal(Signal::Sent(sent));
             self.may("sent", &said);
+        }
+    }
+
+    /// Another part's segment leaves.
+    fn stamp(&mut self, rng: &mut Rng) {
+        if !self.d.has_hook("stamp") {
+            return;
+        }
+        let mut head = Head::default();
+        let flag = FLAGS[rng.below(FLAGS.len() as u64) as usize];
+        (head.seq, head.flags) = (self.bench.board.tx.nxt, flag);
+        let before = head.clone();
+        let kind = Kind::ALL[rng.below(Kind::ALL.len() as u64) as usize];
+        self.bench.stamp(kind, &mut head);
+        self.filled(&before, &head);
+    }
+
+    /// What the part put into the header is declared.
+    fn filled(&mut self, before: &Head, after: &Head) {
+        let new = |f: &HeadField| f.is_in(after) && !f.is_in(before);
+        let declared = |f: &HeadField| self.d.fields.iter().any(|u| u.field == *f);
+        for field in HeadField::ALL.iter().filter(|f| new(f) && !declared(f)) {
+            let what = format!("{}: fills in {}, undeclared", self.d.name, field.name());
+            self.faults.push(what);
         }
     }
 
@@ -224,6 +281,8 @@ impl Run {
         }
     }
 }
+
+const FLAGS: [Flags; 4] = [Flags(0), Flags(0), Flags::SYN, Flags::RST];
 
 const LIMITS: [Limit; 4] = [Limit::Window, Limit::Source, Limit::Peer, Limit::Pace];
 
@@ -305,8 +364,8 @@ mod tests {
     use super::*;
     use wifu_engine::descriptor::BuildError;
     use wifu_engine::kit::{WindowControl, Windowed};
-    use wifu_engine::{Board, Component, Cx, Permit};
-    use wifu_wire::Time;
+    use wifu_engine::{Board, Component, Cx, FieldUse, Out, Permit};
+    use wifu_wire::{Seq, Time};
 
     static LOUD: Descriptor = Descriptor {
         name: "loud",
@@ -320,6 +379,25 @@ mod tests {
     impl Component for Loud {
         fn on_signal(&mut self, _signal: &Signal, cx: &mut Cx<'_>) {
             cx.out.emit(Signal::DupAck);
+        }
+    }
+
+    static EAGER: Descriptor = Descriptor {
+        name: "eager",
+        hears: &[("opened", &[])],
+        probes: &["round_trips"],
+        build: |_| Ok(Box::new(Eager(0))),
+        ..Descriptor::EMPTY
+    };
+
+    struct Eager(u32);
+
+    impl Component for Eager {
+        fn on_signal(&mut self, signal: &Signal, _cx: &mut Cx<'_>) {
+            self.0 += u32::from(matches!(signal, Signal::Rtt(_)));
+        }
+        fn observe(&self, probe: &mut dyn FnMut(&'static str, f64)) {
+            probe("round_trips", f64::from(self.0));
         }
     }
 
@@ -362,9 +440,27 @@ mod tests {
         }
     }
 
+    static FILLING: Descriptor = Descriptor {
+        name: "filling",
+        fields: &[FieldUse::of(HeadField::Ack)],
+        hooks: &["stamp"],
+        build: |_| Ok(Box::new(Filling)),
+        ..Descriptor::EMPTY
+    };
+
+    struct Filling;
+
+    impl Component for Filling {
+        fn stamp(&mut self, out: &mut Out<'_>, _cx: &mut Cx<'_>) {
+            (out.head.ack, out.head.window) = (Some(Seq(1)), 1);
+        }
+    }
+
     #[test]
     fn a_part_that_breaks_its_word_is_caught() {
         for (d, word) in [
+            (&EAGER, "eager: answers \"rtt\", which it does not hear"),
+            (&FILLING, "filling: fills in window, undeclared"),
             (&LOUD, "undeclared"),
             (&FICKLE, "then"),
             (&TINY, "below one segment"),

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::{Value as Json, json};
-use wifu_engine::{Access, Face, ParamSpec};
+use wifu_engine::{Access, Face, FieldUse, ParamSpec};
 
 fn access(a: Access) -> &'static str {
     match a {
@@ -19,6 +19,10 @@ pub fn json(f: &Face, own: Json) -> Json {
         .words
         .iter()
         .map(|w| json!({"name": w.name, "access": access(w.access), "optional": w.optional}));
+    let fields = f.fields.iter().map(|u| {
+        let unless = u.unless.map(|(param, value)| format!("{param} = {value}"));
+        json!({"name": u.field.name(), "unless": unless, "optional": u.optional})
+    });
     let notes = f
         .notes
         .iter()
@@ -26,7 +30,8 @@ pub fn json(f: &Face, own: Json) -> Json {
     let mut all = json!({
         "name": f.name, "role": f.role.unwrap_or("handler"), "doc": f.doc, "cites": f.cites,
         "params": f.params.iter().map(param_json).collect::<Vec<_>>(),
-        "words": words.collect::<Vec<_>>(), "notes": notes.collect::<Vec<_>>(),
+        "words": words.collect::<Vec<_>>(), "fields": fields.collect::<Vec<_>>(),
+        "notes": notes.collect::<Vec<_>>(),
         "requires": f.requires.iter().map(|fact| fact.name()).collect::<Vec<_>>(),
     });
     if let (Json::Object(all), Json::Object(own)) = (&mut all, own) {
@@ -56,9 +61,18 @@ pub fn head(f: &Face) -> String {
     t
 }
 
-/// Header words and annotations, a line each.
+/// Fields of the header on one line; header words and annotations, a line each.
 pub fn uses(f: &Face) -> String {
     let mut t = String::new();
+    let field = |u: &FieldUse| match (u.unless, u.optional) {
+        (Some((param, value)), _) => format!("{} (unless {param} = {value})", u.field.name()),
+        (None, true) => format!("{} (if the format has it)", u.field.name()),
+        (None, false) => String::from(u.field.name()),
+    };
+    if !f.fields.is_empty() {
+        let fields: Vec<_> = f.fields.iter().map(field).collect();
+        let _ = writeln!(t, "  Of the header: {}", fields.join(", "));
+    }
     for w in &f.words {
         let optional = if w.optional {
             ", if the format has it"
@@ -113,12 +127,17 @@ pub fn params_text(params: &[ParamSpec], value: impl Fn(&ParamSpec) -> String) -
 mod tests {
     use super::*;
     use wifu_engine::{Descriptor, NoteSpec, WordSpec};
+    use wifu_wire::HeadField;
 
     #[test]
     fn a_part_says_which_words_and_annotations_it_uses_as_a_handler_does() {
         static PART: Descriptor = Descriptor {
             name: "mine",
             words: &[WordSpec::new("rate", 32).read()],
+            fields: &[
+                FieldUse::of(HeadField::Ts).unless("timestamps", "off"),
+                FieldUse::of(HeadField::Scale).optional(),
+            ],
             notes: &[NoteSpec {
                 name: "age",
                 access: Access::Both,
@@ -127,11 +146,13 @@ mod tests {
             }],
             ..Descriptor::EMPTY
         };
-        let said =
-            "  Word rate: reads\n  Annotation age (us): reads and writes. Since it was made.\n";
+        let said = "  Of the header: timestamp (unless timestamps = off), window scale (if the \
+                    format has it)\n  Word rate: reads\n  Annotation age (us): reads and writes. Since it was made.\n";
         assert_eq!(uses(&PART.face()), said);
         let all = json(&PART.face(), json!({"holds": 3}));
         assert_eq!(all["words"][0]["access"], "reads");
+        let field = json!({"name": "timestamp", "unless": "timestamps = off", "optional": false});
+        assert_eq!(all["fields"][0], field);
         assert_eq!((&all["name"], &all["holds"]), (&json!("mine"), &json!(3)));
     }
 }
