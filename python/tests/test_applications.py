@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from fake import fake
 
-from wifu import apps_live, arrived, traffic
+from wifu import apps_live, arrived
 from wifu.arrived import Arrived, Progress
 from wifu.campaign import execute, window_octets
+from wifu.flows import flows_of
 from wifu.metrics import Measure, flow_goodput
 from wifu.places import Started
 from wifu.runner import mesh
@@ -39,7 +40,7 @@ def test_flows_start_and_draw_as_in_the_simulator() -> None:
         {"from": "n3", "to": "n1", "protocol": "tcp-sack", "app": "file", "bytes": "9k",
          "jitter": "1s"},
     )  # fmt: skip
-    flows = traffic.flows_of(given)
+    flows = flows_of(given)
     outcome = json.loads(mesh(given).json())
     assert [f.start for f in flows] == [pytest.approx(f["start_s"]) for f in outcome["flows"]]
     streams = [f.stream for f in flows[:2]]
@@ -47,12 +48,12 @@ def test_flows_start_and_draw_as_in_the_simulator() -> None:
     assert all(len(s) == 16 for s in streams)
     # The kernel's TCP meets the same traffic, and what is not known of places changes nothing else.
     kernel = [f | {"protocol": "kernel:reno"} for f in given["flow"]]
-    assert [f.stream for f in traffic.flows_of(given | {"flow": kernel})][:2] == streams
-    other = traffic.flows_of(given | {"run": 3})
+    assert [f.stream for f in flows_of(given | {"flow": kernel})][:2] == streams
+    other = flows_of(given | {"run": 3})
     assert other[0].stream != streams[0]
     assert other[0].start != flows[0].start
     without = {k: v for k, v in given.items() if k != "topology"}
-    assert len(traffic.flows_of(without)) == 3
+    assert len(flows_of(without)) == 3
 
 
 def test_an_application_is_told_in_words_as_much_slower_as_the_run_is() -> None:
@@ -86,7 +87,7 @@ def test_what_cannot_be_is_refused_before_anything_runs(
 ) -> None:
     given = {"from": "n1", "to": "n3", "protocol": "tcp-newreno", **flow}
     with pytest.raises(ValueError, match=says):
-        traffic.flows_of(scenario(given, stop=stop))
+        flows_of(scenario(given, stop=stop))
 
 
 # What they say ------------------------------------------------------------------------------------

@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from wifu import cli, diverge, hostlock, traffic
+from wifu import cli, diverge, hostlock
 from wifu import plan as plans
 from wifu.api import Results
 from wifu.campaign import Campaign
 from wifu.emulated import Emulated, insist
 from wifu.errors import LabError
+from wifu.flows import KERNEL_KEYS
 from wifu.live import Live
 from wifu.metrics import Measure, run_row
 from wifu.plan import Plan
@@ -325,7 +326,7 @@ def test_each_switch_of_the_kernels_tcp_takes_effect(
     """Of Table I of the WiFu paper: what the kernel says while data flows."""
     said: dict[str, tuple[list[str], list[str]]] = {}
     real = Traffic._await
-    parameters = [f"/proc/sys/net/ipv4/{name}" for name, _ in traffic.KERNEL_KEYS.values()]
+    parameters = [f"/proc/sys/net/ipv4/{name}" for name, _ in KERNEL_KEYS.values()]
 
     def looking(self: Traffic, *words: Any) -> set[int]:
         flow = self.flows[0]

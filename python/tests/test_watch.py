@@ -18,9 +18,9 @@ from wifu import plan as plans
 from wifu import tcpinfo, watch
 from wifu.cuts import Cuts, Event, events_of
 from wifu.emulated import Emulated
+from wifu.flows import flows_of
 from wifu.live import Live, next_hops, wires_of
 from wifu.places import Crew, Place
-from wifu.traffic import flows_of
 
 
 def scenario(*protocols: str, **more: Any) -> dict[str, Any]:

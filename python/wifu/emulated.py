@@ -18,10 +18,11 @@ from typing import Any
 from wifu import toml, values, watch
 from wifu.emu import Emulation, EmulationError
 from wifu.errors import Cancelled, LabError, RunError
+from wifu.flows import Scenario, flows_of
 from wifu.places import Crew, Place, need_root
 from wifu.program import find_program
 from wifu.runner import Plain, Runner, RunResult, check_mesh
-from wifu.traffic import Scenario, Traffic, flows_of
+from wifu.traffic import Traffic
 
 MARGIN = 60.0
 """Seconds of the wall's clock that a run may take beyond its scenario's time."""

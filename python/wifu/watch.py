@@ -18,8 +18,9 @@ import numpy as np
 
 from wifu import tcpinfo, values
 from wifu.errors import RunError, nearest
+from wifu.flows import Flow, Scenario, flows_of
 from wifu.places import Crew, Place, Started
-from wifu.traffic import Flow, Scenario, Traffic, flows_of
+from wifu.traffic import Traffic
 
 USUAL = ("cwnd", "srtt")
 """What `series = true` records here: of the usual series of the simulator those that are known,
