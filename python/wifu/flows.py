@@ -103,6 +103,7 @@ def _flow(
         known = nearest(app, (*APPS, *apps_live.KEYS))
         raise ValueError(f"{where}.app: no application is called {app}; {known}")
     keys = (*_FLOW_KEYS, *apps_live.KEYS.get(app, ("bytes", "time", "rate", "size")))
+    keys += ("size",) if app == "onoff" and given.get("protocol") == "udp" else ()
     for key in given:
         if key not in keys:
             raise ValueError(f"{where}.{key}: `{app}` does not use it; {nearest(key, keys)}")
@@ -112,15 +113,14 @@ def _flow(
     if "time" in given:
         ends.append(start + values.seconds(given["time"]))
     if app in apps_live.KEYS:
-        return _app(n, given, limit, start, min(ends, default=None), str(draws["stream"]), counted)
+        until, stream = min(ends, default=None), str(draws["stream"])
+        return _app(n, given, limit, start, until, stream, counted)
     ends += [limit] if limit is not None else []
     octets = int(values.octets(given["bytes"])) if "bytes" in given else 0
     if app == "file" and not octets:
         raise ValueError(f"{where}.bytes: a file needs them")
     if not (ends or octets or counted):
         raise ValueError(f"{where}: ends only if it has bytes or time, or the plan a stop.time")
-    if counted and protocol == "udp":
-        raise ValueError("stop.packets: counts datagrams on sim only")
     rate = rate_of(given["rate"]) if "rate" in given else None
     timed = protocol == "udp" and "time" in given
     if protocol != "udp" and ("size" in given or rate is not None):
@@ -139,16 +139,16 @@ def _app(
 ) -> Flow:  # fmt: skip
     """A flow with an application that is more than a steady transfer."""
     where, app, protocol = f"flow[{n}]", str(given["app"]), str(given["protocol"])
-    if protocol == "udp":
-        raise ValueError(f"{where}.app: {app} over udp runs on sim only")
+    if protocol == "udp" and app != "onoff":
+        raise ValueError(f"{where}.app: `{app}` needs a protocol with connections")
     ends = until is not None or apps_live.finite(given)
     if not (ends or counted or limit is not None):
         raise ValueError(f"{where}: ends only if it has an end, or the plan a stop.time")
-    if counted and app == "request":
-        raise ValueError("stop.packets: does not count the answers of `request` but on sim")
+    rate = rate_of(given["rate"]) if app == "onoff" else None
     return Flow(
         n + 1, str(given["from"]), str(given["to"]), protocol, app, start, limit, 0,
-        options=_kernel_options(where, protocol), ends=ends, spec=given, until=until, stream=stream,
+        rate, int(given.get("size", 1500)), _kernel_options(where, protocol), ends, given, until,
+        stream,
     )  # fmt: skip
 
 

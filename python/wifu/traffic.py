@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from importlib import resources
 from typing import Any
 
-from wifu import apps_live, arrived, reports, toml, values
+from wifu import apps_live, arrived, reports, toml, udp, values
 from wifu.apps_live import FOREVER
 from wifu.arrived import Arrived, Progress
 from wifu.errors import RunError
-from wifu.flows import HEADERS, KERNEL, KERNEL_KEYS, Flow, Scenario, flows_of
+from wifu.flows import KERNEL, KERNEL_KEYS, Flow, Scenario, flows_of
 from wifu.kernels import acknowledge_all, check_kernel
 from wifu.places import Crew, Place, Started
 
@@ -44,7 +43,8 @@ class Traffic:
         self.begins: list[Callable[[], None]] = []
         """What else is to be made ready, and to begin with the flows."""
         self.ends: dict[int, tuple[str, str]] = {}
-        """Addresses and ports of the sender and the receiver of each flow, once it has ended."""
+        """Addresses and ports of the sender and the receiver of each flow, once it has ended. That
+        of a sender is empty whose connections come and go."""
         for flow in self.flows:
             for name in (flow.source, flow.target):
                 if name not in places:
@@ -71,6 +71,7 @@ class Traffic:
             for f in self.flows
         ]
         found = [row.pop("arrived", None) for row in told]
+        offered = [row.pop("offered", None) for row in told]
         seconds, end = self._ended(told, found, lasted)
         for flow, row in zip(self.flows, told, strict=True):
             row["goodput_bps"] = _goodput(row, seconds)
@@ -87,7 +88,7 @@ class Traffic:
         outcome = {
             "sim_seconds": seconds, "end": end, "flows": told, "core": core, "daemons": daemons,
         }  # fmt: skip
-        return arrived.measured(outcome, found, self.scenario)
+        return arrived.measured(outcome, found, self.scenario, offered)
 
     def _ended(
         self, told: Sequence[dict[str, Any]], found: Sequence[Arrived | None], lasted: float
@@ -212,12 +213,14 @@ class Traffic:
     def _start_server(self, crew: Crew, flow: Flow) -> Started:
         place = self.places[flow.target]
         if flow.protocol == "udp":
-            gap = arrived.RESOLUTION * self.dilation if arrived.wanted(self.scenario) else 0.0
-            words = [place.python, "-c", _script(), "receive", str(flow.port), f"{gap:.6f}"]
+            limit = crew.deadline - time.monotonic()
+            udp.prepare(flow, self.places[flow.source], self.dilation, limit)
+            words = udp.receiver(flow, place, self.scenario, self.dilation)
             server = crew.start(place, *words)
             crew.wait_for(server, "ready")
             return server
         words = ["-s", "-1", "-p", str(flow.port), "--socket", place.door]
+        words += ["--data-port", str(flow.port + 1)] if flow.spec else []
         if self._packets() is not None:
             words += ["-i", f"{arrived.PROGRESS:.3f}"]
         server = crew.start(place, place.program, "perf", *words)
@@ -242,10 +245,8 @@ class Traffic:
         place, to = self.places[flow.source], self.places[flow.target].address
         lasts = 0.0 if flow.end is None else max(flow.end - flow.start, 0.001) * self.dilation
         if flow.protocol == "udp":
-            rate = (flow.rate or self.full_rate) / self.dilation
-            payload = str(flow.size - HEADERS)
-            amount = [payload, str(rate), str(flow.octets), str(0 if flow.octets else lasts)]
-            return [place.python, "-c", _script(), "send", to, str(flow.port), *amount]
+            points = arrived.offers(self.scenario)
+            return udp.sender(flow, place, to, self.full_rate, self.dilation, points)
         protocol = KERNEL + flow.congestion if flow.kernel else flow.protocol
         words = ["-c", to, "-p", str(flow.port), "-C", protocol, "-J", "--socket", place.door]
         beside = self.control.get((flow.source, flow.target))
@@ -271,17 +272,21 @@ class Traffic:
         stop, cut = self._stop(), set[int]()
         datagrams = [f for f in self.flows if f.protocol == "udp"]
         late, packets = GRACE / self.dilation, self._packets()
-        progress = None if packets is None else Progress(servers, self._sizes(), packets)
+        answers = {f.id: apps_live.answer(f.spec) for f in self.flows if f.app == "request"}
+        progress = None
+        if packets is not None:
+            progress = Progress(servers, self._sizes(), packets, answers)
+        counted = False
         while any(c.alive() for c in clients.values()):
             crew.check()
             now = (time.monotonic() - begun) / self.dilation
             if stop is not None and now >= stop:
                 for flow in datagrams:  # what still lies in queues does not count
                     servers[flow.id].end()
-            over = progress is not None and progress.reached()
+            counted = counted or (progress is not None and progress.reached())
             for flow in self.flows:
                 client = clients[flow.id]
-                if over and client.alive():
+                if counted and client.alive():
                     client.end()
                     cut.add(flow.id)
                 if flow.end is None or not client.alive():
@@ -294,7 +299,7 @@ class Traffic:
                 elif flow.id in cut and now > flow.end + 3 * late:
                     client.popen.kill()
             time.sleep(0.01)
-        if datagrams:
+        if datagrams and not counted:
             now = (time.monotonic() - begun) / self.dilation
             left = QUEUES if stop is None else min(QUEUES, stop - now)
             crew.pause(max(0.0, left * self.dilation))
@@ -318,7 +323,8 @@ class Traffic:
         }  # fmt: skip
         if flow.protocol == "udp":
             server.stop()
-            return row | self._datagrams(flow, client, server, begun)
+            far = self.places[flow.source].remote or self.places[flow.target].remote
+            return row | udp.told(flow, client, server, begun, self.dilation, far)
         try:
             report = json.loads(client.output())
         except json.JSONDecodeError:
@@ -326,6 +332,8 @@ class Traffic:
         for end in report.get("start", {}).get("connected", [])[:1]:
             local, remote = (f"{end[f'{e}_host']}:{end[f'{e}_port']}" for e in ("local", "remote"))
             self.ends[flow.id] = (local, remote)
+        if flow.spec:
+            self.ends[flow.id] = ("", f"{self.places[flow.target].address}:{flow.port + 1}")
         if "error" in report and not cut:
             raise RunError(f"flow {flow.id}, {flow.protocol}: {report['error']}")
         return row | self._stream(flow, report, start, begun, cut)
@@ -380,40 +388,8 @@ class Traffic:
             out["cwnd"] = int(last["snd_cwnd"])
         return out
 
-    def _datagrams(
-        self, flow: Flow, client: Started, server: Started, begun: float
-    ) -> dict[str, Any]:
-        try:
-            sent = json.loads(client.output())
-            got = json.loads(server.output().splitlines()[-1])
-        except (json.JSONDecodeError, IndexError):
-            said = f"{client.said()}\n{server.said()}"
-            raise RunError(f"flow {flow.id}: no report: {said}") from None
-        zero, start = begun, (sent["begun"] - begun) / self.dilation
-        if self.places[flow.source].remote or self.places[flow.target].remote:
-            # Another machine's clock has another zero.
-            start = flow.start
-            zero = (got["first"] or 0.0) - start * self.dilation
-        out: dict[str, Any] = {
-            "start_s": start,
-            "bytes": got["bytes"],
-            "datagrams_sent": sent["packets"],
-        }
-        for ours, theirs in (("first_byte_s", "first"), ("last_byte_s", "last")):
-            if got[theirs] is not None:
-                out[ours] = (got[theirs] - zero) / self.dilation
-        if "arrivals" in got:
-            points = [(t - zero, octets) for t, octets in got["arrivals"]]
-            out["arrived"] = Arrived.of(points, 0.0, self.dilation, flow.size - HEADERS)
-        whole = got["packets"] == sent["packets"]
-        return {**out, "finished": flow.ends and whole and "last_byte_s" in out}
-
 
 def _goodput(row: Mapping[str, Any], seconds: float) -> float:
     end = row["last_byte_s"] if row["finished"] else seconds
     span = end - row["start_s"]
     return row["bytes"] * 8.0 / span if span > 0 else 0.0
-
-
-def _script() -> str:
-    return (resources.files("wifu") / "datagrams.py").read_text()
