@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from wifu import plan as plans
-from wifu import tcpinfo, watch
+from wifu import queues, tcpinfo, watch
 from wifu.cuts import Cuts, Event, events_of
 from wifu.emulated import Emulated
 from wifu.errors import RunError
@@ -37,7 +37,8 @@ def scenario(*protocols: str, **more: Any) -> dict[str, Any]:
     ("name", "protocol", "hint"),
     [
         ("flow.1.sent", "tcp-cubic", "a point for each segment, which only the simulator has"),
-        ("node.n2.queue", "tcp-cubic", "series of nodes are recorded on sim only"),
+        ("node.n9.queue", "tcp-cubic", "n9"),
+        ("node.n2.length", "tcp-cubic", "nodes know queue and delay"),
         ("flow.1.pipe", "kernel:cubic", "the kernel's TCP does not tell pipe here"),
         ("flow.1.srt", "kernel:cubic", "srt"),
         ("flow.1.cubic.wmax", "tcp-cubic", "w_max"),
@@ -48,6 +49,21 @@ def test_what_cannot_be_recorded_is_refused_by_name(name: str, protocol: str, hi
     given = scenario(protocol, record={"series": [name]})
     with pytest.raises(ValueError, match=rf"record\.series\[0\].*{hint}"):
         Emulated({}, None).check(given)
+
+
+def test_series_of_nodes_are_of_radios() -> None:
+    given = scenario(
+        "tcp-cubic", record={"series": ["node.n2.queue", "flow.1.cwnd", "node.*.delay"]}
+    )
+    Emulated({}, None).check(given)
+    each = [(f"n{n}", "delay") for n in (1, 2)]
+    assert queues.wanted(given, ["n1", "n2"]) == [("n2", "queue"), *each]
+    usual = scenario("tcp-cubic", record={"series": True})
+    assert queues.wanted(usual, ["n1"]) == [("n1", "queue"), ("n1", "delay")]
+    assert [w.name for w in watch.wanted(given, flows_of(given), ["n1"])] == ["flow.1.cwnd"]
+    given["topology"] = {"words": "linear,3,wire=10Mb/s"}
+    with pytest.raises(ValueError, match=r"record\.series\[0\].*nodes are of radios"):
+        Live({}, None).check(given)
 
 
 def test_series_are_of_senders_receivers_and_lanes() -> None:

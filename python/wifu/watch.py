@@ -61,17 +61,18 @@ def interval_of(scenario: Scenario) -> float:
     return INTERVAL if given is None else max(values.seconds(given), 0.001)
 
 
-def check(scenario: Scenario, flows: Sequence[Flow]) -> None:
+def check(scenario: Scenario, flows: Sequence[Flow], radios: bool) -> None:
     """ValueError, naming the key, if a series is named that nobody here can tell.
 
-    That the protocols of WiFu's know the names, the simulator's check has told.
+    That the protocols of WiFu's know the names, the simulator's check has told. `radios`: nodes
+    have some (`queues`).
     """
     for n, name in enumerate(names(scenario)):
         where = f'record.series[{n}]: "{name}"'
         head, _, rest = name.partition(".")
         number, _, of = rest.partition(".")
-        if head == "node":
-            raise ValueError(f"{where}: series of nodes are recorded on sim only")
+        if head == "node" and not radios:
+            raise ValueError(f"{where}: series of nodes are of radios, on sim and emu")
         if head != "flow":
             continue
         if of in (ARRIVED, OFFERED):
@@ -91,6 +92,8 @@ def wanted(scenario: Scenario, flows: Sequence[Flow], nodes: Sequence[str]) -> l
     found: dict[str, Wanted] = {}
     for name in names(scenario):
         number, of = "*", ""
+        if name.startswith("node."):
+            continue
         if name != "all":
             _, number, of = name.split(".", 2)
         for flow in flows:
