@@ -281,7 +281,7 @@ def test_what_a_composition_brings_runs_on_every_host(
         "served",
         'runs = 1\nmetrics = ["goodput"]',
         topology,
-        "[emu]\nshare = true\ndilation = 4",
+        "[series]\nruns = [1]\n[emu]\nshare = true\ndilation = 4",
         to="n3",
         protocol="snooped",
     )
@@ -300,6 +300,10 @@ def test_what_a_composition_brings_runs_on_every_host(
     assert snoop["kept"] >= 137
     assert (relay["monitor"] is not None) == (substrate == "emu")
     assert relay["lanes"] is None
+    # Daemons that serve end, and report, before series are read.
+    recorded = results.series(results.ok["cell"].iloc[0])
+    assert recorded["flow.1.offered"].iloc[-1] > 100_000
+    assert ("node.n2.queue" in recorded) == (substrate == "emu")
 
 
 SWITCHES = transfer(

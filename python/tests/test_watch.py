@@ -111,6 +111,7 @@ def test_numbers_become_those_of_the_simulator(tmp_path: Path) -> None:
             crew.wait_for(program, '{"loc')
         watched.begin()
         watched._begun = dict.fromkeys(watched._begun, 10.0)
+        watched.end()
         series = watched.series({1: ("a1:9", "a3:5201")})
     found = {}
     for name, raw in series.items():
@@ -157,11 +158,12 @@ def test_a_flow_too_short_to_be_looked_at_has_no_points(tmp_path: Path, ends: bo
         crew.wait_for(program, "here")
         watched.begin()
         if not ends:
+            watched.end()
             assert watched.series({1: ("a1:9", "a3:5201")}) == {}
             return
         program.popen.wait()
         with pytest.raises(RunError, match="series are not recorded any more: here"):
-            watched.series({})
+            watched.end()
 
 
 def test_the_series_of_a_plan_are_asked_for_on_every_substrate() -> None:

@@ -41,7 +41,8 @@ class Traffic:
         self.control, self.full_rate = control or {}, full_rate
         self.prepares: list[Callable[[Crew], None]] = []
         self.begins: list[Callable[[], None]] = []
-        """What else is to be made ready, and to begin with the flows."""
+        self.overs: list[Callable[[], None]] = []
+        """What else is to be made ready, to begin and to end with the flows."""
         self.ends: dict[int, tuple[str, str]] = {}
         """Addresses and ports of the sender and the receiver of each flow, once it has ended. That
         of a sender is empty whose connections come and go."""
@@ -65,6 +66,8 @@ class Traffic:
         clients, starts = self._start_clients(crew, begun)
         cut = self._await(crew, clients, servers, begun)
         lasted = (time.monotonic() - begun) / self.dilation
+        for over in self.overs:
+            over()
         after = self._timeouts()
         told = [
             self._told(f, clients[f.id], servers[f.id], starts[f.id], begun, f.id in cut)

@@ -36,9 +36,9 @@ def sender(
 ) -> list[str]:
     """The command that sends; if `points`, it tells how much it had sent when."""
     gap = arrived.RESOLUTION * slower if points else 0.0
-    end = flow.until if flow.spec else flow.end
-    lasts = 0.0 if end is None else max(end - flow.start, 0.001) * slower
-    bounded = 0.0 if flow.octets else lasts
+    lasts = 0.0 if flow.end is None else max(flow.end - flow.start, 0.001) * slower
+    # Of talk all is sent that is due before its end, however late.
+    bounded = 0.0 if flow.octets or flow.spec else lasts
     words = [to, str(flow.port), str(flow.size - HEADERS), f"{gap:.6f}", f"{bounded:.6f}"]
     if flow.spec:
         return [*_script(place), "talk", *words, _file(flow, place)]

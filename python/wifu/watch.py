@@ -161,6 +161,13 @@ class Watch:
             there = float(place.run("date", "+%s.%N"))
             self._begun[node] = there - (time.monotonic() - before) / 2
 
+    def end(self) -> None:
+        """Look no more: daemons end soon. RunError if it was over before."""
+        for _, _, program in self._started:
+            if not program.alive():
+                raise RunError(f"series are not recorded any more: {program.said()}")
+            program.stop()
+
     def series(self, ends: Mapping[int, tuple[str, str]]) -> dict[str, bytes]:
         """What was seen: by name, pairs of little-endian doubles (seconds, value).
 
@@ -170,9 +177,6 @@ class Watch:
         """
         made = {}
         for node, kernel, program in self._started:
-            if not program.alive():
-                raise RunError(f"series are not recorded any more: {program.said()}")
-            program.stop()
             rows = [r for r in _rows(program) if r["time"] >= self._begun[node]]
             for one in self.wanted:
                 if one.node == node and one.flow.kernel == kernel:
@@ -245,6 +249,7 @@ def watched(
         watch = Watch(places, scenario, flows, dilation)
         traffic.prepares.append(watch.prepare)
         traffic.begins.append(watch.begin)
+        traffic.overs.append(watch.end)
     outcome = traffic.run(crew)
     named, delivery = set(names(scenario)), scenario.get("record", {}).get("delivery")
     told = {}
