@@ -1,6 +1,10 @@
 """Applications and measures in real time, as far as that needs no root."""
 
 import json
+import socket
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +12,12 @@ import numpy as np
 import pytest
 from fake import fake
 
-from wifu import apps_live, arrived, traffic
+from wifu import apps_live, arrived, datagrams, udp
 from wifu.arrived import Arrived, Progress
 from wifu.campaign import execute, window_octets
+from wifu.flows import flows_of
 from wifu.metrics import Measure, flow_goodput
-from wifu.places import Started
+from wifu.places import Place, Started
 from wifu.runner import mesh
 
 HTTP = {"from": "n1", "to": "n3", "protocol": "tcp-newreno", "app": "http", "pause": "100ms"}
@@ -39,7 +44,7 @@ def test_flows_start_and_draw_as_in_the_simulator() -> None:
         {"from": "n3", "to": "n1", "protocol": "tcp-sack", "app": "file", "bytes": "9k",
          "jitter": "1s"},
     )  # fmt: skip
-    flows = traffic.flows_of(given)
+    flows = flows_of(given)
     outcome = json.loads(mesh(given).json())
     assert [f.start for f in flows] == [pytest.approx(f["start_s"]) for f in outcome["flows"]]
     streams = [f.stream for f in flows[:2]]
@@ -47,12 +52,12 @@ def test_flows_start_and_draw_as_in_the_simulator() -> None:
     assert all(len(s) == 16 for s in streams)
     # The kernel's TCP meets the same traffic, and what is not known of places changes nothing else.
     kernel = [f | {"protocol": "kernel:reno"} for f in given["flow"]]
-    assert [f.stream for f in traffic.flows_of(given | {"flow": kernel})][:2] == streams
-    other = traffic.flows_of(given | {"run": 3})
+    assert [f.stream for f in flows_of(given | {"flow": kernel})][:2] == streams
+    other = flows_of(given | {"run": 3})
     assert other[0].stream != streams[0]
     assert other[0].start != flows[0].start
     without = {k: v for k, v in given.items() if k != "topology"}
-    assert len(traffic.flows_of(without)) == 3
+    assert len(flows_of(without)) == 3
 
 
 def test_an_application_is_told_in_words_as_much_slower_as_the_run_is() -> None:
@@ -72,13 +77,15 @@ def test_an_application_is_told_in_words_as_much_slower_as_the_run_is() -> None:
 @pytest.mark.parametrize(
     ("flow", "stop", "says"),
     [
-        ({"app": "onoff", "protocol": "udp", "rate": "1M", "on": 1, "off": 1}, {"time": 5},
-         r"flow\[0\].app: onoff over udp runs on sim only"),
+        ({"app": "http", "protocol": "udp", "pause": 1}, {"time": 5},
+         r"flow\[0\].app: `http` needs a protocol with connections"),
+        ({"app": "onoff", "protocol": "udp", "rate": "1M", "on": 1, "off": 1}, {}, "ends only if"),
+        ({"app": "onoff", "rate": "1M", "on": 1, "off": 1, "size": 500}, {"time": 5},
+         r"size: `onoff` does not use it"),
+        ({"app": "onoff", "protocol": "udp", "on": 1, "off": 1}, {"time": 5}, "rate"),
         ({"app": "htp"}, {"time": 5}, "no application is called htp.*http"),
         ({"app": "http", "pause": 1, "bytes": "1M"}, {"time": 5}, r"bytes: `http` does not use"),
         ({"app": "http", "pause": 1}, {}, "ends only if"),
-        ({"protocol": "udp"}, {"packets": 100}, "stop.packets: counts datagrams on sim only"),
-        ({"app": "request", "count": 3}, {"packets": 100}, "stop.packets: does not count"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_before_anything_runs(
@@ -86,7 +93,31 @@ def test_what_cannot_be_is_refused_before_anything_runs(
 ) -> None:
     given = {"from": "n1", "to": "n3", "protocol": "tcp-newreno", **flow}
     with pytest.raises(ValueError, match=says):
-        traffic.flows_of(scenario(given, stop=stop))
+        flows_of(scenario(given, stop=stop))
+
+
+TALK = {
+    "from": "n1", "to": "n3", "protocol": "udp", "app": "onoff", "rate": "400kb/s", "on": "300ms",
+    "off": "200ms", "start": "1s", "jitter": "50ms",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("more", [{"time": "4s"}, {"size": 200, "stop_at": "3s"}])
+def test_datagrams_leave_when_the_simulators_do(more: dict[str, Any], tmp_path: Path) -> None:
+    given = scenario(TALK | more, record={"series": ["flow.1.offered"]}, stop={"time": "9s"})
+    pairs = np.frombuffer(mesh(given).series("flow.1.offered"), dtype="<f8").reshape(-1, 2)
+    (flow,) = flows_of(given)
+    place = Place("n1", "10.0.0.1", (), "wifu", str(tmp_path))
+    udp.prepare(flow, place, 1.0, 100.0)
+    *_, file = udp.sender(flow, place, "10.0.0.3", 1e6, 1.0, False)
+    dues = [flow.start + t for t in datagrams.talking(file)]
+    assert dues == pytest.approx(pairs[:, 0].tolist(), abs=1e-6)
+    assert len(dues) > 50
+    assert pairs[-1, 1] == len(dues) * (flow.size - 28)
+    # Half as long by the wall's clock, twice as slow: the same talk, and only so much is drawn.
+    udp.prepare(flow, place, 2.0, 3.0)
+    slower = [flow.start + t / 2 for t in datagrams.talking(file)]
+    assert slower == pytest.approx([t for t in dues if t < flow.start + 1.5], abs=1e-6)
 
 
 # What they say ------------------------------------------------------------------------------------
@@ -196,6 +227,65 @@ def test_packets_are_not_counted_without_their_size() -> None:
     with pytest.raises(Exception, match="nobody knows"):
         arrived.packets_end(found, 10)
     assert arrived.end_of({"stop": {}}, found, 5.0) is None
+
+
+def test_datagrams_and_answers_are_the_packets_that_the_simulator_counts() -> None:
+    """Short datagrams are packets, and segments of answers go on from one to the next."""
+    rates = {"protocol": "udp", "rate": "300kb/s", "app": "file"}
+    short = {"from": "n1", "to": "n3", "bytes": 5_100, "size": 1028} | rates
+    long = {"from": "n3", "to": "n1", "bytes": 90_000} | rates
+    asks = {"from": "n1", "to": "n3", "protocol": "tcp-sack", "app": "request",
+            "response": "10k", "pause": "30ms"}  # fmt: skip
+    stop = {"packets": 180, "batch": 40}
+    result = mesh(scenario(short, long, asks, stop=stop, record={"delivery": True}))
+    outcome = json.loads(result.json())
+    found = [series(result, n) for n in (1, 2, 3)]
+    found[:2] = [replace(a, counts=np.arange(1, a.times.size + 1)) for a in found[:2]]
+    assert found[0].packets()[-1] == 6, "5 of 1000 octets, and one of 100"
+    end = arrived.end_of({"stop": stop}, found, 1e9)
+    assert end is not None
+    assert end.why == "packets"
+    assert end.seconds == pytest.approx(outcome["sim_seconds"])
+    ends, octets = arrived.batches(found, 40, end.seconds)
+    assert ends == pytest.approx(outcome["batches_end_s"])
+    assert octets == [flow["batches"] for flow in outcome["flows"]]
+
+
+def test_progress_of_datagrams_and_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrived, "PROGRESS", 0.0)
+    one, two = tmp_path / "one.out", tmp_path / "two.out"
+    servers = {n: Started(None, log, log, "") for n, log in ((1, one), (2, two))}  # type: ignore[arg-type]
+    one.write_text("ready\nso far 30\nso far 70\nso far 9")
+    two.write_text("[  1]   0.00-0.25   sec  0.10 MBytes  10.5 Mbits/sec    10.0.0.1:1\n")
+    # Of 103 kB written the last answer may still be on its way: 53 packets are there.
+    progress = Progress(servers, {1: None, 2: 1000}, 124, {2: 50_000})
+    assert not progress.reached()
+    with one.open("a") as file:
+        file.write("0\n")
+    assert progress.reached(), "90 and 53"
+
+
+def test_a_receiver_tells_how_much_it_has_even_when_nothing_comes() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(("127.0.0.1", 0))
+        port = sock.getsockname()[1]
+    words = [sys.executable, datagrams.__file__, "receive", str(port), "0.001", "0.05"]
+    with (
+        subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as receiver,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock,
+    ):
+        assert receiver.stdout is not None
+        assert receiver.stdout.readline() == "ready\n"
+        for _ in range(3):
+            sock.sendto(bytes(100), ("127.0.0.1", port))
+        line = ""
+        while line != "so far 3\n":  # the first may be told at once, the others in silence
+            line = receiver.stdout.readline()
+            assert line.startswith("so far "), line
+        receiver.terminate()
+        told = json.loads(receiver.stdout.read())
+    assert (told["bytes"], told["packets"]) == (300, 3)
+    assert told["arrivals"][-1] == [told["last"], 300, 3]
 
 
 def test_progress_is_read_from_the_rows_of_servers(

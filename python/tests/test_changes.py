@@ -216,6 +216,31 @@ def test_a_lanes_credits_are_recorded_on_sim_and_emu() -> None:
     assert series(result, names[1])[:, 1].max() > 0
 
 
+def test_queues_of_nodes_are_recorded_on_emu() -> None:
+    """Whoever sends more than goes through has a full queue: the kernel's and the ring together."""
+    scenario = {
+        "topology": {"words": "linear,3", "set": "TB-W3"}, "radio": {"queue": 20, "ring": 10},
+        "flow": [{"from": "n1", "to": "n3", "protocol": "udp", "rate": "30M", "start": "500ms"}],
+        "stop": {"time": "3s"}, "record": {"series": ["node.*.queue", "node.n1.delay"],
+        "interval": "20ms"},
+    }  # fmt: skip
+    result, sim = emulated(scenario, {"dilation": 2}), api.run(scenario)
+    assert sorted(result.series_names()) == sim.series_names
+    queue = {n: series(result, f"node.{n}.queue") for n in ("n1", "n2", "n3")}
+    early = queue["n1"][:, 0] < 0.4
+    assert early.sum() > 3 and queue["n1"][early, 1].max() == 0, "nobody sends yet"
+    model = sim.series("node.n1.queue").to_numpy()
+    assert (model.max(), np.median(model)) == (30, 26)
+    # A kernel is granted some frames beyond the ring, which lie in the TAP.
+    assert 24 <= queue["n1"][:, 1].max() <= 34
+    assert 20 <= np.median(queue["n1"][:, 1]) <= 34
+    assert 5 < queue["n2"][:, 1].max() <= 34
+    assert queue["n3"][:, 1].max() <= 2, "who only receives has nothing to send"
+    delay = [np.median(d) for d in (series(result, "node.n1.delay")[:, 1],
+                                    sim.series("node.n1.delay").to_numpy())]  # fmt: skip
+    assert delay[0] == pytest.approx(delay[1], rel=0.5), "microseconds of model time"
+
+
 def test_series_are_recorded_on_live_beside_a_cut() -> None:
     """Both transfers stand still while the wire is cut, and go on."""
     flow = {"from": "n1", "to": "n3", "app": "file", "bytes": "6M"}

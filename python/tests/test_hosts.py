@@ -9,8 +9,10 @@ from typing import cast
 
 import pytest
 
-from wifu import ssh, traffic
+from wifu import ssh
 from wifu.errors import RunError
+from wifu.flows import flows_of
+from wifu.kernels import acknowledge_all, check_kernel
 from wifu.places import Place
 from wifu.ssh import Connection
 
@@ -40,7 +42,7 @@ def test_a_module_is_noted_before_it_is_loaded() -> None:
     does = list[list[str]]()
     place = Scripted("a", "10.0.0.1", (), "wifu", "/tmp", cast(Connection, Notes(does)))
     flow = {"from": "a", "to": "b", "protocol": "kernel:vegas", "bytes": 1000}
-    traffic.check_kernel(traffic.flows_of({"flow": [flow]}), place)
+    check_kernel(flows_of({"flow": [flow]}), place)
     steps = [words for words in does if words[0] != "cat"]
     undo = ["undo", "sh", "-c", "modprobe -r tcp_vegas || :"]
     assert steps == [undo, ["modprobe", "tcp_vegas"]]
@@ -54,7 +56,7 @@ def test_a_host_that_does_not_answer_is_no_kernel_without_a_module() -> None:
     place = Scripted("a", "10.0.0.1", (), "wifu", "/tmp", cast(Connection, Deaf([])))
     flow = {"from": "a", "to": "b", "protocol": "kernel:vegas", "bytes": 1000}
     with pytest.raises(RunError, match="does not answer as it should"):
-        traffic.check_kernel(traffic.flows_of({"flow": [flow]}), place)
+        check_kernel(flows_of({"flow": [flow]}), place)
 
 
 ROUTE = "10.85.0.9/32 via 10.85.0.2 dev one"
@@ -116,10 +118,10 @@ def test_routes_are_given_back_as_they_were(
         before = place.run("ip", "route", "show")
         if kind is Cut:
             with pytest.raises(RunError, match="cut"):
-                traffic.acknowledge_all(place, "10.85.0.9")
+                acknowledge_all(place, "10.85.0.9")
         else:
             for _ in range(2):  # as two flows do, or a run whose keeper was killed
-                traffic.acknowledge_all(place, "10.85.0.9")
+                acknowledge_all(place, "10.85.0.9")
             assert "quickack 1" in place.run("ip", "route", "get", "10.85.0.9")
         for _, *words in reversed(does):
             Place.run(place, *words)
@@ -131,12 +133,12 @@ def test_a_route_left_over_does_not_lead_the_next_one() -> None:
     with two_ways() as inside:
         connection = cast(Connection, Notes([]))
         place = Place("a", "10.85.0.1", (*inside, "sh", "-c"), "wifu", "/tmp", connection)
-        traffic.acknowledge_all(place, "10.85.0.9")
+        acknowledge_all(place, "10.85.0.9")
         assert "dev one" in place.run("ip", "route", "get", "10.85.0.9")
         # Its keeper is killed, and the way to the sender changes.
         way = ("via", "10.86.0.2", "dev", "three")
         place.run("ip", "route", "append", "10.85.0.9/32", *way)
-        traffic.acknowledge_all(place, "10.85.0.9")
+        acknowledge_all(place, "10.85.0.9")
         assert " ".join(way) in place.run("ip", "route", "get", "10.85.0.9")
 
 

@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from wifu import cli, diverge, hostlock, traffic
+from wifu import cli, diverge, hostlock
 from wifu import plan as plans
 from wifu.api import Results
 from wifu.campaign import Campaign
 from wifu.emulated import Emulated, insist
 from wifu.errors import LabError
+from wifu.flows import KERNEL_KEYS
 from wifu.live import Live
 from wifu.metrics import Measure, run_row
 from wifu.plan import Plan
@@ -280,7 +281,7 @@ def test_what_a_composition_brings_runs_on_every_host(
         "served",
         'runs = 1\nmetrics = ["goodput"]',
         topology,
-        "[emu]\nshare = true\ndilation = 4",
+        "[series]\nruns = [1]\n[emu]\nshare = true\ndilation = 4",
         to="n3",
         protocol="snooped",
     )
@@ -299,6 +300,10 @@ def test_what_a_composition_brings_runs_on_every_host(
     assert snoop["kept"] >= 137
     assert (relay["monitor"] is not None) == (substrate == "emu")
     assert relay["lanes"] is None
+    # Daemons that serve end, and report, before series are read.
+    recorded = results.series(results.ok["cell"].iloc[0])
+    assert recorded["flow.1.offered"].iloc[-1] > 100_000
+    assert ("node.n2.queue" in recorded) == (substrate == "emu")
 
 
 SWITCHES = transfer(
@@ -325,7 +330,7 @@ def test_each_switch_of_the_kernels_tcp_takes_effect(
     """Of Table I of the WiFu paper: what the kernel says while data flows."""
     said: dict[str, tuple[list[str], list[str]]] = {}
     real = Traffic._await
-    parameters = [f"/proc/sys/net/ipv4/{name}" for name, _ in traffic.KERNEL_KEYS.values()]
+    parameters = [f"/proc/sys/net/ipv4/{name}" for name, _ in KERNEL_KEYS.values()]
 
     def looking(self: Traffic, *words: Any) -> set[int]:
         flow = self.flows[0]

@@ -8,7 +8,7 @@ from scipy import stats as sps
 
 from wifu import stats
 from wifu.campaign import narrow
-from wifu.plan import LEAST_RUNS
+from wifu.tables import LEAST_RUNS
 
 
 def test_the_t_interval_of_ten_batches_is_the_published_formula() -> None:

@@ -25,13 +25,13 @@ from wifu import (
     report,
     screen,
     stats,
-    traffic,
 )
 from wifu import plan as plans
 from wifu.api import Results
 from wifu.campaign import Campaign, check_scenarios
 from wifu.emulated import Emulated, InvalidRun, sweep
 from wifu.errors import LabError, PlanError
+from wifu.flows import flows_of
 from wifu.plan import Plan
 from wifu.runner import Timed
 from wifu.store import Store
@@ -206,7 +206,7 @@ def test_what_only_the_simulator_can_is_told_before_anything_runs() -> None:
 
 
 def test_flows_are_read_as_the_simulator_reads_them() -> None:
-    one, two = traffic.flows_of(
+    one, two = flows_of(
         {
             "seed": 3,
             "run": 2,

@@ -15,12 +15,13 @@ import numpy as np
 import pytest
 
 from wifu import plan as plans
-from wifu import tcpinfo, watch
+from wifu import queues, tcpinfo, watch
 from wifu.cuts import Cuts, Event, events_of
 from wifu.emulated import Emulated
+from wifu.errors import RunError
+from wifu.flows import flows_of
 from wifu.live import Live, next_hops, wires_of
 from wifu.places import Crew, Place
-from wifu.traffic import flows_of
 
 
 def scenario(*protocols: str, **more: Any) -> dict[str, Any]:
@@ -35,8 +36,9 @@ def scenario(*protocols: str, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("name", "protocol", "hint"),
     [
-        ("flow.1.sent", "tcp-cubic", "when segments are sent, only the simulator knows"),
-        ("node.n2.queue", "tcp-cubic", "series of nodes are recorded on sim only"),
+        ("flow.1.sent", "tcp-cubic", "a point for each segment, which only the simulator has"),
+        ("node.n9.queue", "tcp-cubic", "n9"),
+        ("node.n2.length", "tcp-cubic", "nodes know queue and delay"),
         ("flow.1.pipe", "kernel:cubic", "the kernel's TCP does not tell pipe here"),
         ("flow.1.srt", "kernel:cubic", "srt"),
         ("flow.1.cubic.wmax", "tcp-cubic", "w_max"),
@@ -47,6 +49,21 @@ def test_what_cannot_be_recorded_is_refused_by_name(name: str, protocol: str, hi
     given = scenario(protocol, record={"series": [name]})
     with pytest.raises(ValueError, match=rf"record\.series\[0\].*{hint}"):
         Emulated({}, None).check(given)
+
+
+def test_series_of_nodes_are_of_radios() -> None:
+    given = scenario(
+        "tcp-cubic", record={"series": ["node.n2.queue", "flow.1.cwnd", "node.*.delay"]}
+    )
+    Emulated({}, None).check(given)
+    each = [(f"n{n}", "delay") for n in (1, 2)]
+    assert queues.wanted(given, ["n1", "n2"]) == [("n2", "queue"), *each]
+    usual = scenario("tcp-cubic", record={"series": True})
+    assert queues.wanted(usual, ["n1"]) == [("n1", "queue"), ("n1", "delay")]
+    assert [w.name for w in watch.wanted(given, flows_of(given), ["n1"])] == ["flow.1.cwnd"]
+    given["topology"] = {"words": "linear,3,wire=10Mb/s"}
+    with pytest.raises(ValueError, match=r"record\.series\[0\].*nodes are of radios"):
+        Live({}, None).check(given)
 
 
 def test_series_are_of_senders_receivers_and_lanes() -> None:
@@ -62,7 +79,7 @@ def test_series_are_of_senders_receivers_and_lanes() -> None:
     ]
     given["record"] = {"series": True}
     usual = [w.name for w in watch.wanted(given, flows_of(given), ["n1"])]
-    assert usual == ["flow.1.cwnd", "flow.1.srtt", "flow.2.cwnd", "flow.2.srtt"]
+    assert usual == [f"flow.{n}.{of}" for n in (1, 2) for of in ("cwnd", "srtt", "offered")]
     given["record"] = {}
     assert watch.wanted(given, flows_of(given), ["n1"]) == []
 
@@ -94,6 +111,7 @@ def test_numbers_become_those_of_the_simulator(tmp_path: Path) -> None:
             crew.wait_for(program, '{"loc')
         watched.begin()
         watched._begun = dict.fromkeys(watched._begun, 10.0)
+        watched.end()
         series = watched.series({1: ("a1:9", "a3:5201")})
     found = {}
     for name, raw in series.items():
@@ -104,6 +122,48 @@ def test_numbers_become_those_of_the_simulator(tmp_path: Path) -> None:
         "flow.1.srtt": [[1.0, 0.25], [1.5, None]],  # half as long by the slower time of the model
         "flow.1.n2.hop-credit.credits": [[2.0, 6.0]],
     }
+
+
+def test_what_is_offered_is_recorded_as_it_grows_and_of_answers_at_who_answers() -> None:
+    points = [(0.1, 0.0), (0.2, 5.0), (0.3, 5.0), (0.4, math.nan), (0.5, 4.0), (0.6, 9.0)]
+    assert watch.rises(points) == [(0.2, 5.0), (0.6, 9.0)]
+    given = scenario("tcp-cubic", record={"series": ["flow.1.offered"]})
+    given["flow"][0] = {"from": "n1", "to": "n3", "protocol": "kernel:cubic", "app": "request"}
+    (found,) = watch.wanted(given, flows_of(given), ["n1", "n3"])
+    assert (found.node, found.of) == ("n3", "offered")
+
+
+def test_of_connections_that_come_and_go_the_last_one_counts() -> None:
+    def row(port: int, value: float, of: str = "a3:5202") -> dict[str, Any]:
+        return {"local": f"a1:{port}", "remote": of, "value": value}
+
+    rows = [row(8, 1), row(9, 9, "a3:80"), row(8, 2), row(9, 3), row(8, 4), row(9, 5)]
+    found = [(r["value"], fresh) for r, fresh in watch.present(rows, ("", "a3:5202"))]
+    assert found == [(1, True), (2, False), (3, True), (5, False)]
+    one = [r["value"] for r, _ in watch.present(rows, ("a1:8", "a3:5202"))]
+    assert one == [1, 2, 4]
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_flow_too_short_to_be_looked_at_has_no_points(tmp_path: Path, ends: bool) -> None:
+    given = scenario("tcp-cubic", record={"series": ["flow.1.cwnd"]})
+    script = tmp_path / "wifu"
+    script.write_text(f"#!/bin/sh\necho here\n{'' if ends else 'exec sleep 60'}\n")
+    script.chmod(0o755)
+    places = {"n1": Place("n1", "a1", (), str(script), str(tmp_path))}
+    watched = watch.Watch(places, given, flows_of(given), 1.0)
+    with Crew(tmp_path, time.monotonic() + 60, lambda: False) as crew:
+        watched.prepare(crew)
+        (program,) = crew.programs
+        crew.wait_for(program, "here")
+        watched.begin()
+        if not ends:
+            watched.end()
+            assert watched.series({1: ("a1:9", "a3:5201")}) == {}
+            return
+        program.popen.wait()
+        with pytest.raises(RunError, match="series are not recorded any more: here"):
+            watched.end()
 
 
 def test_the_series_of_a_plan_are_asked_for_on_every_substrate() -> None:
@@ -136,7 +196,7 @@ def test_times_and_rates_on_the_board_are_those_that_are_converted() -> None:
     unit = {line.split('"')[1]: line.split(",")[1].strip() for line in rows}
     assert sorted(n for n, u in unit.items() if u == '"s"') == sorted(watch.SECONDS)
     assert sorted(n for n, u in unit.items() if u == "BPS") == sorted(watch.RATES)
-    assert set(tcpinfo.NAMES) <= set(unit)
+    assert set(tcpinfo.NAMES) <= {*unit, watch.OFFERED}
 
 
 # What kernels tell --------------------------------------------------------------------------------
@@ -168,6 +228,7 @@ def test_a_kernel_tells_of_its_connections() -> None:
     assert 0 < sender["values"]["srtt"] < 1
     assert 0.1 < sender["values"]["rto"] < 2
     assert receiver["values"]["recv_q"] == 4999
+    assert (sender["values"]["offered"], receiver["values"]["offered"]) == (5000, 0)
     assert abs(time.time() - sender["time"]) < 60
 
 

@@ -25,6 +25,9 @@ def check_scenario(scenario_json: str, compositions: list[str] = ...) -> str:
 def draws(scenario_json: str, names: list[str] = ...) -> str:
     """What is random of each flow: a list of `start_s` and `stream`, as JSON."""
 
+def spurts(words: str, stream: str, payload: int, seconds: float) -> str:
+    """When a flow of `onoff` over `udp` sends: `spurts` of (begin, count) and `gap`, as JSON."""
+
 def version() -> str:
     """The version of the simulator."""
 

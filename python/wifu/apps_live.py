@@ -73,6 +73,22 @@ def _draws(scenario: str, names: tuple[str, ...], changed: int) -> str:
     return _native.draws(scenario, list(names))
 
 
+def spurts(words: str, stream: str, payload: int, seconds: float) -> str:
+    """When a flow of datagrams that talks sends them, as JSON (`_native.spurts`)."""
+    from wifu import _native
+
+    return _native.spurts(words, stream, payload, seconds)
+
+
+ANSWER = 30_000
+"""Octets of an answer of `request` that does not say it (crates/wifu-sim/src/traffic.rs)."""
+
+
+def answer(given: Mapping[str, Any]) -> float:
+    """Octets of an answer of a flow of `request`."""
+    return values.octets(given.get("response", ANSWER))
+
+
 def finite(given: Mapping[str, Any]) -> bool:
     """Whether an application comes to an end by itself."""
     return given["app"] == "trace" or "count" in given

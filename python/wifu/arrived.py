@@ -35,20 +35,24 @@ PROGRESS = 0.25
 class Arrived:
     """Octets of a flow that its receiver's application had by the times, in seconds of the run.
 
-    `size`: octets of a full segment or datagram; none if nobody knows.
+    `size`: octets of a full segment or datagram; none if nobody knows. `counts`: packets by then,
+    where they were counted.
     """
 
     times: Floats
     octets: Floats
     size: int | None
+    counts: Ints | None = None
 
     @classmethod
     def of(
-        cls, points: Sequence[Sequence[float]], zero: float, slower: float, size: int | None
-    ) -> Arrived:
+        cls, points: Sequence[Sequence[float]], zero: float, slower: float, size: int | None,
+        counts: Sequence[int] | None = None,
+    ) -> Arrived:  # fmt: skip
         """From points of (seconds since it began at `zero`, octets), `slower` times slower."""
         pairs = np.asarray(points, dtype=np.float64).reshape(-1, 2)
-        return cls(zero + pairs[:, 0] / slower, pairs[:, 1], size)
+        whole = None if counts is None else np.asarray(counts, dtype=np.int64)
+        return cls(zero + pairs[:, 0] / slower, pairs[:, 1], size, whole)
 
     def by(self, time: float) -> float:
         """Octets by then."""
@@ -56,7 +60,9 @@ class Arrived:
         return float(self.octets[at - 1]) if at else 0.0
 
     def packets(self) -> Ints:
-        """Full segments so far, at each time."""
+        """Full segments, or datagrams, so far, at each time."""
+        if self.counts is not None:
+            return self.counts
         if not self.size:
             raise RunError("nobody knows how long a full segment is, so packets cannot be counted")
         return np.asarray(self.octets // self.size, dtype=np.int64)
@@ -73,6 +79,19 @@ def wanted(scenario: Mapping[str, Any]) -> bool:
     return bool(
         "packets" in scenario.get("stop", {}) or record.get("series") or record.get("delivery")
     )
+
+
+def names(scenario: Mapping[str, Any]) -> list[str]:
+    """The series that a scenario names; `all` for the usual ones."""
+    record = scenario.get("record", {})
+    given = record.get("series", False)
+    found = [str(n) for n in given] if isinstance(given, list) else ["all"] if given else []
+    return found + (["all"] if record.get("cwnd") else [])
+
+
+def offers(scenario: Mapping[str, Any]) -> bool:
+    """Whether senders of datagrams have to record what they send when."""
+    return any(name == "all" or name.endswith(".offered") for name in names(scenario))
 
 
 def packets_end(arrived: Sequence[Arrived], packets: int) -> float | None:
@@ -123,16 +142,23 @@ def _together(arrived: Sequence[Arrived]) -> tuple[Floats, Ints, Ints]:
 
 
 class Progress:
-    """How many packets servers have so far, by the rows that they write; at least so many."""
+    """How many packets have arrived so far, by the rows that servers write; at least so many."""
 
     # The summary in the end repeats what rows have said.
     _ROW = re.compile(r"sec +([0-9.]+) ([KMGT]?)Bytes(?!.*\b(?:sender|receiver)\b)")
+    _DATAGRAMS = re.compile(r"^so far (\d+)$", re.MULTILINE)
     _UNITS: ClassVar = {"": 1.0, "K": 2.0**10, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40}
 
     def __init__(
-        self, servers: Mapping[int, Started], sizes: Mapping[int, int | None], packets: int
-    ) -> None:
+        self, servers: Mapping[int, Started], sizes: Mapping[int, int | None], packets: int,
+        answers: Mapping[int, float] | None = None,
+    ) -> None:  # fmt: skip
+        """`answers`: of flows whose servers answer, octets of an answer. Their rows say what was
+        written: all of it has arrived but the last answer, for without that nothing is asked.
+        """
         self._servers, self._sizes, self._packets = servers, sizes, packets
+        self._answers = answers or {}
+        self._datagrams = dict.fromkeys(servers, 0)
         self._read = dict.fromkeys(servers, 0)
         self._octets = dict.fromkeys(servers, 0.0)
         self._next = 0.0
@@ -147,11 +173,17 @@ class Progress:
                 file.seek(self._read[number])
                 whole, newline, _ = file.read().rpartition(b"\n")
             self._read[number] += len(whole + newline)
-            for amount, unit in self._ROW.findall(whole.decode(errors="replace")):
+            text = whole.decode(errors="replace")
+            for amount, unit in self._ROW.findall(text):
                 # Rows have three digits.
                 self._octets[number] += 0.99 * float(amount) * self._UNITS[unit]
-        counted = sum(n // (self._sizes[k] or LARGEST) for k, n in self._octets.items())
-        return counted >= self._packets
+            for count in self._DATAGRAMS.findall(text):
+                self._datagrams[number] = int(count)
+        return sum(self._counted(number) for number in self._servers) >= self._packets
+
+    def _counted(self, number: int) -> int:
+        octets = max(self._octets[number] - self._answers.get(number, 0), 0)
+        return self._datagrams[number] + int(octets // (self._sizes[number] or LARGEST))
 
 
 @dataclass(frozen=True)
@@ -191,8 +223,9 @@ def cut(row: dict[str, Any], arrived: Arrived | None, end: float) -> None:
 
 
 def measured(
-    outcome: dict[str, Any], arrived: Sequence[Arrived | None], scenario: Mapping[str, Any]
-) -> dict[str, Any]:
+    outcome: dict[str, Any], arrived: Sequence[Arrived | None], scenario: Mapping[str, Any],
+    offered: Sequence[Arrived | None] = (),
+) -> dict[str, Any]:  # fmt: skip
     """An outcome with its batches, and its series under `series`, as far as they were recorded."""
     known = [a for a in arrived if a is not None]
     end = float(outcome["sim_seconds"])
@@ -207,4 +240,7 @@ def measured(
         for flow, a in zip(outcome["flows"], arrived, strict=True)
         if a is not None
     }
+    for flow, a in zip(outcome["flows"], offered, strict=False):
+        if a is not None:
+            outcome["series"][f"flow.{flow['id']}.offered"] = a.raw(end)
     return outcome

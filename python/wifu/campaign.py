@@ -25,11 +25,12 @@ from wifu.errors import Cancelled, LabError, ReplicateError
 from wifu.hostlock import exclusive
 from wifu.metrics import Measure, run_row
 from wifu.places import deaf
-from wifu.plan import LEAST_RUNS, Plan
+from wifu.plan import Plan
 from wifu.provenance import code_version
 from wifu.runner import Runner, check_mesh
 from wifu.store import SCHEMA, Record, Store, idle, verdict
 from wifu.substrates import runner_for
+from wifu.tables import LEAST_RUNS
 
 Task = tuple[Cell, int]
 

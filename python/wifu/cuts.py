@@ -10,7 +10,7 @@ from math import ceil
 
 from wifu import values
 from wifu.errors import LabError, RunError
-from wifu.traffic import Scenario
+from wifu.flows import Scenario
 
 PLACE = ("pref", "7")
 """Where our filter stands among those of a device."""

@@ -1,18 +1,24 @@
 """Sends or receives datagrams, and says what came through. Needs nothing but Python itself.
 
 It is handed to hosts as text, so it imports nothing of this package.
-datagrams.py receive PORT GAP        until SIGTERM; then JSON on standard output, which says how
-                                     much had arrived when, once in GAP seconds (0: not at all)
-datagrams.py send ADDRESS PORT SIZE BITS_PER_S OCTETS SECONDS      0 octets, 0 s: without end
+datagrams.py receive PORT GAP TELL   until SIGTERM; then JSON on standard output, which says how
+                                     much had arrived when, once in GAP seconds (0: not at all);
+                                     every TELL seconds a line with the packets so far (0: none)
+datagrams.py send ADDRESS PORT SIZE GAP SECONDS OCTETS BITS_PER_S      0 octets, 0 s: without end
+datagrams.py talk ADDRESS PORT SIZE GAP SECONDS FILE                   in spurts, as the file says;
+                                     how much was sent when is told once in GAP seconds, too
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
 import socket
 import sys
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 
 class _Stop(BaseException):
@@ -24,68 +30,107 @@ def _stop(_number: int, _frame: object) -> None:
     raise _Stop
 
 
-def receive(port: int, gap: float) -> None:
+class _Points:
+    """How many octets, in how many packets, had passed when: the last of each gap."""
+
+    def __init__(self, gap: float) -> None:
+        self.gap, self.due = gap, 0.0
+        self.rows: list[tuple[float, int, int]] = []
+
+    def add(self, now: float, octets: int, packets: int) -> None:
+        """So much had passed by now."""
+        if not self.gap:
+            return
+        if now < self.due:
+            self.rows[-1] = (now, octets, packets)
+        else:
+            self.rows.append((now, octets, packets))
+            self.due = now + self.gap
+
+
+def receive(port: int, gap: float, tell: float) -> None:
     """Count what comes; times are of CLOCK_MONOTONIC."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_000_000)
+    sock.settimeout(tell or None)
     sock.bind(("0.0.0.0", port))
     print("ready", flush=True)
-    octets = packets = 0
+    octets = packets = told = 0
     first = last = None
-    arrivals: list[tuple[float, int]] = []
-    due = 0.0
+    arrivals, due = _Points(gap), 0.0
     try:
         while True:
-            octets += len(sock.recv(65536))
-            last = time.monotonic()
-            first = first or last
-            packets += 1
-            if not gap:
-                continue
-            if last < due:
-                arrivals[-1] = (last, octets)
-            else:
-                arrivals.append((last, octets))
-                due = last + gap
+            try:
+                octets += len(sock.recv(65536))
+                last = time.monotonic()
+                first = first or last
+                packets += 1
+                arrivals.add(last, octets, packets)
+            except TimeoutError:
+                pass
+            if tell and packets > told and time.monotonic() >= due:
+                print(f"so far {packets}", flush=True)
+                told, due = packets, time.monotonic() + tell
     except _Stop:
         pass
-    told = {"bytes": octets, "packets": packets, "first": first, "last": last}
-    print(json.dumps({**told, "arrivals": arrivals} if gap else told), flush=True)
+    found = {"bytes": octets, "packets": packets, "first": first, "last": last}
+    print(json.dumps({**found, "arrivals": arrivals.rows} if gap else found), flush=True)
 
 
-def send(to: str, port: int, size: int, rate: float, octets: int, seconds: float) -> None:
-    """Send datagrams with `size` octets of payload, evenly, at so many payload bit/s."""
+def steady(size: int, rate: float) -> Iterator[float]:
+    """When datagrams are due that leave evenly, at so many payload bit/s: seconds."""
+    return (k * size * 8.0 / rate for k in itertools.count())
+
+
+def talking(file: str) -> Iterator[float]:
+    """When datagrams are due that leave in spurts, as a file says: seconds."""
+    told = json.loads(Path(file).read_text())
+    for begin, count in told["spurts"]:
+        yield from (begin + k * told["gap"] for k in range(count))
+
+
+def send(
+    to: tuple[str, int], size: int, gap: float, seconds: float, octets: int, dues: Iterator[float]
+) -> None:
+    """Send datagrams with `size` octets of payload when they are due."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    sock.connect((to, port))
-    gap = size * 8.0 / rate
+    sock.connect(to)
     begun = time.monotonic()
     sent = packets = refused = 0
+    points = _Points(gap)
     try:
-        while not (octets and sent >= octets):
-            due = begun + packets * gap
-            now = time.monotonic()
-            if seconds and max(due, now) - begun >= seconds:
+        for due in dues:
+            now = time.monotonic() - begun
+            if (seconds and max(due, now) >= seconds) or (octets and sent >= octets):
                 break
             if due > now:
                 time.sleep(due - now)
             part = min(size, octets - sent) if octets else size
+            at = time.monotonic()
             try:
                 sock.send(bytes(part))
             except OSError:  # a full queue, or nobody who listens any more
                 refused += 1
             sent += part
             packets += 1
+            points.add(at, sent, packets)
     except _Stop:
         pass
-    told = {"bytes": sent, "packets": packets, "refused": refused, "begun": begun}
-    print(json.dumps({**told, "ended": time.monotonic()}), flush=True)
+    found = {"bytes": sent, "packets": packets, "refused": refused, "begun": begun}
+    print(json.dumps({**found, "sends": points.rows} if gap else found), flush=True)
+
+
+def main(words: list[str]) -> None:
+    """Do what the words say."""
+    if words[0] == "receive":
+        receive(int(words[1]), float(words[2]), float(words[3]))
+        return
+    to, size, gap, seconds = (words[1], int(words[2])), int(words[3]), *map(float, words[4:6])
+    talks = words[0] == "talk"
+    dues = talking(words[6]) if talks else steady(size, float(words[7]))
+    send(to, size, gap, seconds, 0 if talks else int(words[6]), dues)
 
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, _stop)
-    words = sys.argv[1:]
-    if words[0] == "receive":
-        receive(int(words[1]), float(words[2]))
-    else:
-        numbers = [float(w) for w in words[3:]]
-        send(words[1], int(words[2]), int(numbers[0]), numbers[1], int(numbers[2]), numbers[3])
+    main(sys.argv[1:])

@@ -15,13 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from wifu import toml, values, watch
+from wifu import queues, toml, values, watch
 from wifu.emu import Emulation, EmulationError
 from wifu.errors import Cancelled, LabError, RunError
+from wifu.flows import Scenario, flows_of
 from wifu.places import Crew, Place, need_root
 from wifu.program import find_program
 from wifu.runner import Plain, Runner, RunResult, check_mesh
-from wifu.traffic import Scenario, Traffic, flows_of
+from wifu.traffic import Traffic
 
 MARGIN = 60.0
 """Seconds of the wall's clock that a run may take beyond its scenario's time."""
@@ -129,7 +130,7 @@ class Emulated(RealTime):
 
     def check(self, scenario: Scenario) -> None:
         """ValueError if a scenario cannot be run here."""
-        check_by_model(scenario)
+        check_by_model(scenario, radios=True)
         if scenario.get("routing", {}).get("olsr"):
             raise ValueError("routing.olsr: runs on sim only")
         if scenario.get("host"):
@@ -194,22 +195,35 @@ class Emulated(RealTime):
         traffic = Traffic(places, scenario, self.dilation, beside(places, spaces, scenario))
         if _changes(scenario):
             traffic.begins.append(net.play)
-        outcome = watch.watched(traffic, places, scenario, self.dilation, crew)
+        interval = watch.interval_of(scenario)
+        looks = queues.Queues(net, scenario, interval, self.dilation)
+        if looks.wanted:
+            traffic.prepares.append(lambda crew: looks.prepare())
+            traffic.begins.append(looks.begin)
+        try:
+            outcome = watch.watched(traffic, places, scenario, self.dilation, crew)
+        finally:
+            looks.end()
         status, links = net.status(), net.links()
         _check_stamp(status, outcome)
+        if looks.wanted:
+            outcome["series"] |= looks.series(outcome["sim_seconds"])
         nodes = [_node(row, links) for row in net.nodes()]
         return {"substrate": "emu", **outcome, "nodes": nodes, "links": links, "stamp": status}
 
 
-def check_by_model(scenario: Scenario) -> None:
-    """ValueError if the scenario means nothing here, or would mean nothing to the simulator."""
+def check_by_model(scenario: Scenario, radios: bool = False) -> None:
+    """ValueError if the scenario means nothing here, or would mean nothing to the simulator.
+
+    `radios`: nodes have some, which tell of their queues.
+    """
     flows = flows_of(scenario)
     given = [dict(f) for f in scenario["flow"]]
     for row, flow in zip(given, flows, strict=True):
         if flow.kernel:
             row["protocol"] = "tcp-reno"
     check_mesh({**scenario, "flow": given})
-    watch.check(scenario, flows)
+    watch.check(scenario, flows, radios)
     for flow in flows if _changes(scenario) else ():
         if flow.options.get("quickack") == "on":
             raise ValueError(

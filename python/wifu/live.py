@@ -22,10 +22,11 @@ from wifu.cells import digest
 from wifu.cuts import Cuts, events_of
 from wifu.emulated import RealTime, beside, check_by_model, sweep
 from wifu.errors import Cancelled, LabError, RunError
+from wifu.flows import Scenario, flows_of, rate_of
 from wifu.places import Place, deaf, need_root
 from wifu.program import find_program
 from wifu.ssh import PRELOAD, Connection, Facts
-from wifu.traffic import Scenario, Traffic, flows_of, rate_of
+from wifu.traffic import Traffic
 from wifu.watch import watched
 
 RUN = Path("/run/wifu")

@@ -20,43 +20,24 @@ import copy
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from wifu import kinds, published, values
-from wifu.cells import Axis, Cell, Label, all_cells, digest, levels_of, set_path
-from wifu.errors import LabError, PlanError, nearest
-from wifu.metrics import MEASURES, RUN_METRICS, Measure
+from wifu.cells import Axis, Cell, Label, all_cells, digest
+from wifu.errors import PlanError, nearest
+from wifu.metrics import Measure
+from wifu.overrides import KEYS, apply_override
+from wifu.tables import Tables, Until, labels_in
 from wifu.toml import locate
 from wifu.values import Value
-from wifu.variants import SUBSTRATES, changed, instead, settings_of, substrates, without
-
-RESERVED = {"cell", "run", "seed", "status", "error", "flow", "from", "to", "copy"}
-"""Names of columns in the results, which no axis may have."""
+from wifu.variants import SUBSTRATES, changed, instead, settings_of
 
 RUNNERS = {
     "mesh": "the 802.11 mesh simulator (`wifu sim`)",
     "mock": "the wired network of `wifu mock`",
 }
-
-
-LEAST_RUNS = 10
-"""Before so many runs no cell stops. To stop as soon as an interval is narrow favours samples that
-happen to be close together: nominal 95 % then cover the mean in about 93 to 95 % of the cases, and
-in 90 % if three runs were enough to stop.
-"""
-
-
-@dataclass(frozen=True)
-class Until:
-    """Repeat until the interval of the mean is narrow: half width at most `ci` of the mean."""
-
-    metric: str
-    ci: float
-    minimum: int
-    maximum: int
 
 
 @dataclass(frozen=True)
@@ -201,7 +182,7 @@ def parse(
     except tomllib.TOMLDecodeError as e:
         found = re.search(r"line (\d+)", str(e))
         raise PlanError(f"{e}", "", path, int(found[1]) if found else None) from None
-    declared = _labels(source)
+    declared = labels_in(source)
     try:
         for override in overrides:
             apply_override(source, override, multirun)
@@ -235,18 +216,6 @@ def _embed(source: dict[str, Value], path: Path | None) -> None:
         scenario["compositions"] = [*scenario.get("compositions", []), *texts]
 
 
-def _labels(source: Mapping[str, Value]) -> dict[str, set[str]]:
-    """The labels of each axis, as text; what is no axis is told later."""
-    vary = source.get("vary")
-    out: dict[str, set[str]] = {}
-    for name, given in vary.items() if isinstance(vary, dict) else ():
-        try:
-            out[name] = {str(level.label) for level in levels_of(name, given)}
-        except LabError:
-            continue
-    return out
-
-
 def _resolve(
     source: dict[str, Value], path: Path | None, text: str,
     declared: Mapping[str, set[str]] | None = None,
@@ -258,82 +227,12 @@ def _resolve(
         raise PlanError(e.message, e.key, path, line) from None
 
 
-def apply_override(source: dict[str, Value], override: str, multirun: bool = False) -> None:
-    """Apply `key=value`: a key of the plan, an axis, or a scenario path (`radio.rate=6Mb/s`).
-
-    With `multirun`, several values for a scenario path make it an axis, as Hydra's `-m` does.
-    """
-    key, equals, text = override.partition("=")
-    key = key.strip()
-    if not equals or not key:
-        raise PlanError(f"{override!r} is no override: write key=value")
-    head = key.split(".")[0]
-    vary = source.setdefault("vary", {})
-    if key.removeprefix("vary.") in vary:
-        name = key.removeprefix("vary.")
-        vary[name] = _chosen(vary[name], text, key)
-        without(source, name, [str(v) for v in vary[name]])
-    elif head in _KEYS:
-        set_path(source, key, values.scalar(text))
-    elif head in _SCENARIO_HEADS:
-        options = values.sequence(text) if multirun else [values.scalar(text)]
-        if len(options) > 1:
-            vary[key] = options
-        else:
-            set_path(source.setdefault("scenario", {}), key, options[0])
-    else:
-        known = [*_KEYS, *vary, *_SCENARIO_HEADS]
-        raise PlanError(
-            f"{key} is neither an axis nor a key of plan or scenario; {nearest(key, known)}"
-        )
-
-
-def _chosen(axis: Value, text: str, key: str) -> Value:
-    """New values for an axis; for one with named levels, which of them."""
-    options = values.sequence(text)
-    if not isinstance(axis, dict):
-        return options
-    for option in options:
-        if str(option) not in axis:
-            raise PlanError(f"axis {key} has no level {option}; {nearest(str(option), axis)}")
-    return {str(o): axis[str(o)] for o in options}
-
-
-_KEYS = (
-    "name", "title", "about", "runner", "scenario", "vary", "zip", "skip", "runs", "until", "seed",
-    "deterministic", "pair", "baseline", "measure", "metrics", "figure", "claims", "series", "on",
-    "sim", "emu", "live", "substrate", "run_timeout", "tolerance", "compositions",
-)  # fmt: skip
-_SCENARIO_HEADS = (
-    "topology", "radio", "routing", "host", "flow", "handler", "mobility", "event", "stop", "record"
-)  # fmt: skip
-
-
-class _Reader:
-    """Turns the tables of a plan into a `Plan`; every error names the key.
-
-    `declared` has the labels of the axes before overrides; without it names of levels are not
-    checked again.
-    """
-
-    def __init__(
-        self, source: dict[str, Value], path: Path | None, declared: Mapping[str, set[str]] | None
-    ) -> None:
-        self.source = source
-        self.known: dict[str, set[str]] | None = None
-        if declared is not None:
-            now = _labels(source)
-            self.known = {
-                k: declared.get(k, set()) | now.get(k, set()) for k in {**declared, **now}
-            }
-        folder = path.resolve().parent.name if path else "plan"
-        self.default_name = (
-            folder if path and path.name == "plan.toml" else (path.stem if path else "plan")
-        )
+class _Reader(Tables):
+    """Turns the tables of a plan into a `Plan`."""
 
     def plan(self) -> Plan:
         """The plan, or the first error."""
-        self._known(self.source, _KEYS, "")
+        self._known(self.source, KEYS, "")
         runner = self._choice("runner", "mesh", RUNNERS)
         substrate = self._choice("substrate", "sim", SUBSTRATES)
         if substrate != "sim" and runner != "mesh":
@@ -401,29 +300,6 @@ class _Reader:
             settings=settings,
         )
 
-    def _on(self) -> tuple[str, ...]:
-        return substrates(self._get("on", list, ["sim"]))
-
-    def _timeout(self, given: Value) -> float | None:
-        if given is None:
-            return None
-        try:
-            limit = values.seconds(given)
-        except LabError as e:
-            raise PlanError(str(e), "run_timeout") from None
-        if limit <= 0:
-            raise PlanError("is a time above 0", "run_timeout")
-        return limit
-
-    def _share(self, key: str, default: float) -> float:
-        try:
-            share = values.fraction(self.source.get(key, default))
-        except LabError as e:
-            raise PlanError(str(e), key) from None
-        if not 0 < share < 1:
-            raise PlanError("is a share between 0 and 1, such as 10%", key)
-        return share
-
     def _cells(
         self, scenario: Mapping[str, Value], declared: Sequence[Axis], axes: Sequence[Axis],
         zipped: Sequence[Sequence[str]], skip: Sequence[Mapping[str, Value]],
@@ -436,187 +312,3 @@ class _Reader:
         for cell in all_cells(self._get("scenario", dict, {}), declared, zipped, skip):
             there[json.dumps(dict(cell.labels))] = cell.name
         return tuple(replace(c, name=there[json.dumps(dict(c.labels))]) for c in cells)
-
-    def _known(self, table: Mapping[str, Value], valid: Iterable[str], path: str) -> None:
-        for key in table:
-            if key not in valid:
-                where = f"{path}.{key}" if path else key
-                raise PlanError(f"unknown key; {nearest(key, valid)}", where)
-
-    def _get(self, key: str, kind: type, default: Value) -> Value:
-        value = self.source.get(key, default)
-        if value is default:
-            return default
-        right = isinstance(value, kind) and not (kind is int and isinstance(value, bool))
-        if not right:
-            names = {str: "text", int: "an integer", bool: "true or false", dict: "a table"}
-            raise PlanError(f"must be {names.get(kind, 'a list')}, not {value!r}", key)
-        return value
-
-    def _choice(self, key: str, default: str, valid: Iterable[str]) -> str:
-        value = self._get(key, str, default)
-        if value not in valid:
-            raise PlanError(f"{value!r} is none of them; {nearest(value, valid)}", key)
-        return str(value)
-
-    def _axes(self) -> Iterator[Axis]:
-        for name, given in self._get("vary", dict, {}).items():
-            key = f"vary.{name}"
-            if name in RESERVED:
-                raise PlanError("is the name of a column of the results; choose another", key)
-            try:
-                levels = tuple(levels_of(name, given))
-            except LabError as e:
-                raise PlanError(str(e), key) from None
-            if not levels:
-                raise PlanError("has no values", key)
-            labels = [level.label for level in levels]
-            twice = [v for v in labels if labels.count(v) > 1]
-            if twice:
-                raise PlanError(f"has {twice[0]!r} twice", key)
-            yield Axis(name, levels)
-
-    def _zip(self, axes: tuple[Axis, ...]) -> tuple[tuple[str, ...], ...]:
-        by = {a.name: a for a in axes}
-        out = []
-        for group in self._get("zip", list, []):
-            if not isinstance(group, list) or len(group) < 2:
-                raise PlanError('write [["one", "other"]]: axes that go together', "zip")
-            for name in group:
-                if name not in by:
-                    raise PlanError(f"no axis is called {name}; {nearest(str(name), by)}", "zip")
-            sizes = {name: len(by[name].levels) for name in group}
-            if len(set(sizes.values())) > 1:
-                told = ", ".join(f"{k} has {v}" for k, v in sizes.items())
-                raise PlanError(f"axes that go together have as many values: {told}", "zip")
-            out.append(tuple(group))
-        return tuple(out)
-
-    def _until(self) -> Until | None:
-        given = self._get("until", dict, None)
-        if given is None:
-            return None
-        if "runs" in self.source:
-            raise PlanError("give either runs or until", "until")
-        self._known(given, ("metric", "ci", "min", "max"), "until")
-        metric = given.get("metric", "goodput")
-        self._metric(metric, "until.metric")
-        try:
-            ci = values.fraction(given.get("ci", "5%"))
-        except LabError as e:
-            raise PlanError(str(e), "until.ci") from None
-        low, high = given.get("min", 10), given.get("max", 100)
-        if not (isinstance(low, int) and isinstance(high, int) and LEAST_RUNS <= low <= high):
-            raise PlanError(
-                f"needs {LEAST_RUNS} <= min <= max: stopping after fewer runs makes intervals that "
-                "are too narrow",
-                "until",
-            )
-        if not 0 < ci < 1:
-            raise PlanError("is a share of the mean between 0 and 1, such as 5%", "until.ci")
-        return Until(metric, ci, low, high)
-
-    def _measure(self) -> Measure:
-        given = self.source.get("measure", "transfer")
-        if not isinstance(given, str | dict):
-            raise PlanError(f"must be text or a table, not {given!r}", "measure")
-        table = {"mode": given} if isinstance(given, str) else given
-        self._known(table, ("mode", "discard", "from", "to"), "measure")
-        mode = table.get("mode", "transfer")
-        if mode not in MEASURES:
-            raise PlanError(f"{mode!r} is none of them; {nearest(str(mode), MEASURES)}", "measure")
-        try:
-            start, end = (values.seconds(table.get(k, 0)) for k in ("from", "to"))
-        except LabError as e:
-            raise PlanError(str(e), "measure") from None
-        if mode == "window" and not end > start:
-            raise PlanError("needs from and to, such as from = '6s', to = '60s'", "measure")
-        discard = table.get("discard", 1)
-        if type(discard) is not int or discard < 0:
-            raise PlanError(f"is a number of batches, not {discard!r}", "measure.discard")
-        return Measure(mode, discard, start, end)
-
-    def _metric(self, name: str, key: str) -> None:
-        if name not in RUN_METRICS:
-            raise PlanError(f"no metric is called {name}; {nearest(str(name), RUN_METRICS)}", key)
-
-    def _metrics(self) -> tuple[str, ...]:
-        names = self._get("metrics", list, ["goodput"])
-        for name in names:
-            self._metric(str(name), "metrics")
-        if not names:
-            raise PlanError("needs at least one", "metrics")
-        return tuple(names)
-
-    def _figures(self, axes: Sequence[str], pair: str | None) -> tuple[Mapping[str, Any], ...]:
-        figures = self._get("figure", list, [])
-        for n, figure in enumerate(figures, 1):
-            key = f"figure.{n}"
-            try:
-                for role in kinds.check(figure, axes, self.known, pair, self._recorded()):
-                    self._metric(figure[role], role)
-            except PlanError as e:
-                raise PlanError(e.message, f"{key}.{e.key}" if e.key else key) from None
-        return tuple(figures)
-
-    def _claims(self) -> tuple[str, ...]:
-        names = self._get("claims", list, [])
-        if names:
-            try:
-                published.select(published.load(), [str(n) for n in names])
-            except LabError as e:
-                raise PlanError(str(e), "claims") from None
-        return tuple(names)
-
-    def _skip(self, axes: Sequence[Axis]) -> tuple[Mapping[str, Value], ...]:
-        names = [a.name for a in axes]
-        rules = self._get("skip", list, [])
-        for rule in rules:
-            if not isinstance(rule, dict):
-                raise PlanError("write [{ axis = value }]: cells to leave out", "skip")
-            for name in rule:
-                if name not in names:
-                    raise PlanError(f"no axis is called {name}; {nearest(name, names)}", "skip")
-                self._skips(name, rule[name])
-        return tuple(rules)
-
-    def _skips(self, axis: str, wanted: Value) -> None:
-        """A rule that fits no level is a slip of the pen."""
-        try:
-            options = values.sequence(wanted) if isinstance(wanted, str) else wanted
-        except LabError as e:
-            raise PlanError(str(e), "skip") from None
-        options = options if isinstance(options, list) else [options]
-        known = None if self.known is None else self.known[axis]
-        if known is not None and not any(str(o) in known for o in options):
-            hint = nearest(str(wanted), known)
-            raise PlanError(f"axis {axis} has no {wanted}; {hint}", "skip")
-
-    def _series(self) -> frozenset[int]:
-        given = self._get("series", dict, {})
-        self._known(given, ("runs", "record"), "series")
-        runs = given.get("runs", [])
-        try:
-            runs = values.sequence(runs) if isinstance(runs, str) else runs
-        except LabError as e:
-            raise PlanError(str(e), "series.runs") from None
-        if not isinstance(runs, list) or not all(type(r) is int and r > 0 for r in runs):
-            raise PlanError(f"is a list of runs, from 1 on, not {runs!r}", "series.runs")
-        return frozenset(runs)
-
-    def _recorded(self) -> tuple[str, ...]:
-        """Quantities of flows that the series have besides the usual ones."""
-        names = self._get("series", dict, {}).get("record", [])
-        if not isinstance(names, list) or not all(isinstance(n, str) and n for n in names):
-            raise PlanError(f"is a list such as ['cubic.w_max'], not {names!r}", "series.record")
-        return tuple(names)
-
-    def _check_baseline(self, pair: str | None, baseline: Value) -> None:
-        if baseline is None:
-            return
-        if pair is None:
-            raise PlanError("needs `pair`: the axis along which cells are compared", "baseline")
-        if self.known is not None and str(baseline) not in self.known[pair]:
-            raise PlanError(
-                f"{pair} has no {baseline}; {nearest(str(baseline), self.known[pair])}", "baseline"
-            )

@@ -25,8 +25,10 @@ NEVER = 0xFFFF_FFFF
 NAMES = (
     "cwnd", "ssthresh", "srtt", "rttvar", "min_rtt", "rto", "backoff", "flight", "sacked",
     "retransmits", "recovering", "peer_window", "window", "mss", "send_q", "unsent", "recv_q",
+    "offered",
 )  # fmt: skip
-"""What a kernel tells. Windows are octets, times seconds; segments in flight count as full ones."""
+"""What a kernel tells. Windows are octets, times seconds; segments in flight count as full ones.
+`offered` are octets sent, each once."""
 
 
 def values(info: bytes, recv_q: int, send_q: int) -> dict[str, float | None]:
@@ -42,6 +44,13 @@ def values(info: bytes, recv_q: int, send_q: int) -> dict[str, float | None]:
     def seconds(at: int, *unknown: int) -> float | None:
         microseconds = u32(at)
         return None if microseconds is None or microseconds in unknown else microseconds / 1e6
+
+    def once() -> int | None:
+        """What was sent without what was sent again."""
+        if len(info) < 216:
+            return None
+        sent, again = struct.unpack_from("=QQ", info, 200)
+        return int(sent - again)
 
     state = info[1] if len(info) > 1 else 0
     return {
@@ -62,6 +71,7 @@ def values(info: bytes, recv_q: int, send_q: int) -> dict[str, float | None]:
         "send_q": send_q,
         "unsent": u32(144),
         "recv_q": recv_q,
+        "offered": once(),
     }
 
 

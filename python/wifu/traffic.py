@@ -6,219 +6,24 @@ know is left out, so that metrics which need it are absent, not zero.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from importlib import resources
 from typing import Any
 
-from wifu import apps_live, arrived, reports, toml, values
+from wifu import apps_live, arrived, reports, toml, udp, values
 from wifu.apps_live import FOREVER
 from wifu.arrived import Arrived, Progress
-from wifu.errors import LabError, RunError, nearest
+from wifu.errors import RunError
+from wifu.flows import KERNEL, KERNEL_KEYS, Flow, Scenario, flows_of
+from wifu.kernels import acknowledge_all, check_kernel
 from wifu.places import Crew, Place, Started
 
-Scenario = Mapping[str, Any]
-
-APPS = ("bulk", "file", "stream")
-KERNEL = "kernel:"
-KERNEL_KEYS = {
-    "sack": ("tcp_sack", "1"),
-    "dsack": ("tcp_dsack", "1"),
-    "frto": ("tcp_frto", "2"),
-    "window_scaling": ("tcp_window_scaling", "1"),
-    "timestamps": ("tcp_timestamps", "1"),
-    "ecn": ("tcp_ecn", "1"),
-}
-"""Switches of the kernel's TCP (those of Table I of the WiFu paper among them), the parameters that
-they set, and what says `on`; 0 says `off` of each."""
-
-KERNEL_WORDS = ("window", "mss", "quickack", *KERNEL_KEYS)
-"""What may follow a congestion control; `quickack` has the receiver acknowledge every segment."""
-
-ROUTES = "119"
-"""The number under which routes that we make stand in the kernel's tables (`proto`)."""
-
-FIRST_PORT = 5201
 GRACE = 5.0
 """Seconds of the wall's clock after the end, in which clients report."""
 
 QUEUES = 2.0
 """Seconds of model time for datagrams to come out of queues once nobody sends any more."""
-
-HEADERS = 28
-"""Octets of IPv4 and UDP."""
-
-
-@dataclass(frozen=True)
-class Flow:
-    """One application: who sends what to whom, when. Times in seconds of model time.
-
-    `end`: when it is cut short or ends; `ends`: whether that is what it wants.
-    """
-
-    id: int
-    source: str
-    target: str
-    protocol: str
-    app: str
-    start: float
-    end: float | None
-    octets: int
-    rate: float | None = None
-    size: int = 1500
-    options: Mapping[str, str] = field(default_factory=dict)
-    ends: bool = True
-    spec: Mapping[str, Any] = field(default_factory=dict)
-    """What an application does beside steady transfers (`apps_live.KEYS`)."""
-    until: float | None = None
-    """From then on such an application begins nothing new."""
-    stream: str = ""
-    """The random stream that it draws from, as the simulator's."""
-
-    @property
-    def kernel(self) -> bool:
-        """Whether the kernel's TCP carries it."""
-        return self.protocol.startswith(KERNEL)
-
-    @property
-    def congestion(self) -> str:
-        """The kernel's congestion control."""
-        return self.protocol.removeprefix(KERNEL).split(",")[0]
-
-    @property
-    def port(self) -> int:
-        """Of its server; the one after it is free, too."""
-        return FIRST_PORT + 2 * (self.id - 1)
-
-
-def flows_of(scenario: Scenario) -> list[Flow]:
-    """The flows, checked. ValueError that begins with the key's path, as the simulator's does."""
-    stop = scenario.get("stop", {})
-    limit = values.seconds(stop["time"]) if "time" in stop else None
-    if not scenario.get("flow"):
-        raise ValueError("flow: no flow: nothing would be measured")
-    draws, found = apps_live.draws(scenario), []
-    for n, given in enumerate(scenario["flow"]):
-        try:
-            found.append(_flow(n, given, limit, draws[n], "packets" in stop))
-        except LabError as e:
-            raise ValueError(f"flow[{n}]: {e}") from None
-        except KeyError as e:
-            raise ValueError(f"flow[{n}].{e.args[0]}: is required") from None
-    return found
-
-
-_FLOW_KEYS = ("from", "to", "protocol", "app", "start", "jitter", "stop_at")
-
-
-def _flow(
-    n: int, given: Mapping[str, Any], limit: float | None, draws: Mapping[str, Any], counted: bool
-) -> Flow:
-    where, app = f"flow[{n}]", str(given.get("app", "bulk"))
-    if app not in APPS and app not in apps_live.KEYS:
-        known = nearest(app, (*APPS, *apps_live.KEYS))
-        raise ValueError(f"{where}.app: no application is called {app}; {known}")
-    keys = (*_FLOW_KEYS, *apps_live.KEYS.get(app, ("bytes", "time", "rate", "size")))
-    for key in given:
-        if key not in keys:
-            raise ValueError(f"{where}.{key}: `{app}` does not use it; {nearest(key, keys)}")
-    protocol = str(given["protocol"])
-    start = float(draws.get("start_s", values.seconds(given.get("start", 0))))
-    ends = [values.seconds(given["stop_at"])] if "stop_at" in given else []
-    if "time" in given:
-        ends.append(start + values.seconds(given["time"]))
-    if app in apps_live.KEYS:
-        return _app(n, given, limit, start, min(ends, default=None), str(draws["stream"]), counted)
-    ends += [limit] if limit is not None else []
-    octets = int(values.octets(given["bytes"])) if "bytes" in given else 0
-    if app == "file" and not octets:
-        raise ValueError(f"{where}.bytes: a file needs them")
-    if not (ends or octets or counted):
-        raise ValueError(f"{where}: ends only if it has bytes or time, or the plan a stop.time")
-    if counted and protocol == "udp":
-        raise ValueError("stop.packets: counts datagrams on sim only")
-    rate = rate_of(given["rate"]) if "rate" in given else None
-    timed = protocol == "udp" and "time" in given
-    if protocol != "udp" and ("size" in given or rate is not None):
-        raise ValueError(f"{where}.rate: rate and size are of udp")
-    return Flow(
-        n + 1, str(given["from"]), str(given["to"]), protocol, app, start,
-        min(ends, default=None), octets, rate, int(given.get("size", 1500)),
-        _kernel_options(where, protocol),
-        bool(octets) or app == "stream" or "stop_at" in given or timed,
-    )  # fmt: skip
-
-
-def _app(
-    n: int, given: Mapping[str, Any], limit: float | None, start: float, until: float | None,
-    stream: str, counted: bool,
-) -> Flow:  # fmt: skip
-    """A flow with an application that is more than a steady transfer."""
-    where, app, protocol = f"flow[{n}]", str(given["app"]), str(given["protocol"])
-    if protocol == "udp":
-        raise ValueError(f"{where}.app: {app} over udp runs on sim only")
-    ends = until is not None or apps_live.finite(given)
-    if not (ends or counted or limit is not None):
-        raise ValueError(f"{where}: ends only if it has an end, or the plan a stop.time")
-    if counted and app == "request":
-        raise ValueError("stop.packets: does not count the answers of `request` but on sim")
-    return Flow(
-        n + 1, str(given["from"]), str(given["to"]), protocol, app, start, limit, 0,
-        options=_kernel_options(where, protocol), ends=ends, spec=given, until=until, stream=stream,
-    )  # fmt: skip
-
-
-rate_of = values.rate
-
-
-def _kernel_options(where: str, protocol: str) -> dict[str, str]:
-    if not protocol.startswith(KERNEL):
-        return {}
-    options = {}
-    for word in protocol.split(",")[1:]:
-        key, _, value = word.partition("=")
-        if key not in KERNEL_WORDS:
-            hint = nearest(key, KERNEL_WORDS)
-            raise ValueError(f"{where}.protocol: the kernel's TCP has no {key} here; {hint}")
-        if key not in ("window", "mss") and value not in ("on", "off"):
-            raise ValueError(f"{where}.protocol: {key} is on or off")
-        options[key] = value
-    return options
-
-
-def check_kernel(flows: Sequence[Flow], place: Place) -> None:
-    """An error if the kernel of a host lacks a congestion control."""
-    for name in sorted({f.congestion for f in flows if f.kernel}):
-        path = "/proc/sys/net/ipv4/tcp_available_congestion_control"
-        have = place.run("cat", path).split()
-        if name not in have:
-            place.undo("sh", "-c", f"modprobe -r tcp_{name} || :")
-            with contextlib.suppress(RunError):
-                place.run("modprobe", f"tcp_{name}")
-            have = place.run("cat", path).split()
-        if name not in have:
-            raise RunError(
-                f"{place.name}: this kernel has no congestion control {name}; "
-                f"it has {', '.join(have)}"
-            )
-
-
-def acknowledge_all(place: Place, sender: str) -> None:
-    """Have a host's kernel acknowledge every segment of a sender: a property of a route.
-
-    Ours goes before those that are there, which stay as they are. It is told from them by who made
-    it, so that giving back takes no other, and minds neither that there is none nor one left over.
-    """
-    remove = ("ip", "route", "flush", "exact", f"{sender}/32", "proto", ROUTES)
-    place.undo(*remove)
-    place.run(*remove)
-    known = json.loads(place.run("ip", "-j", "route", "get", sender))[0]
-    words = ["via", known["gateway"]] if "gateway" in known else []
-    words += ["dev", known["dev"], "src", known["prefsrc"], "quickack", "1"]
-    place.run("ip", "route", "prepend", f"{sender}/32", *words, "proto", ROUTES)
 
 
 class Traffic:
@@ -236,9 +41,11 @@ class Traffic:
         self.control, self.full_rate = control or {}, full_rate
         self.prepares: list[Callable[[Crew], None]] = []
         self.begins: list[Callable[[], None]] = []
-        """What else is to be made ready, and to begin with the flows."""
+        self.overs: list[Callable[[], None]] = []
+        """What else is to be made ready, to begin and to end with the flows."""
         self.ends: dict[int, tuple[str, str]] = {}
-        """Addresses and ports of the sender and the receiver of each flow, once it has ended."""
+        """Addresses and ports of the sender and the receiver of each flow, once it has ended. That
+        of a sender is empty whose connections come and go."""
         for flow in self.flows:
             for name in (flow.source, flow.target):
                 if name not in places:
@@ -259,12 +66,15 @@ class Traffic:
         clients, starts = self._start_clients(crew, begun)
         cut = self._await(crew, clients, servers, begun)
         lasted = (time.monotonic() - begun) / self.dilation
+        for over in self.overs:
+            over()
         after = self._timeouts()
         told = [
             self._told(f, clients[f.id], servers[f.id], starts[f.id], begun, f.id in cut)
             for f in self.flows
         ]
         found = [row.pop("arrived", None) for row in told]
+        offered = [row.pop("offered", None) for row in told]
         seconds, end = self._ended(told, found, lasted)
         for flow, row in zip(self.flows, told, strict=True):
             row["goodput_bps"] = _goodput(row, seconds)
@@ -281,7 +91,7 @@ class Traffic:
         outcome = {
             "sim_seconds": seconds, "end": end, "flows": told, "core": core, "daemons": daemons,
         }  # fmt: skip
-        return arrived.measured(outcome, found, self.scenario)
+        return arrived.measured(outcome, found, self.scenario, offered)
 
     def _ended(
         self, told: Sequence[dict[str, Any]], found: Sequence[Arrived | None], lasted: float
@@ -406,12 +216,14 @@ class Traffic:
     def _start_server(self, crew: Crew, flow: Flow) -> Started:
         place = self.places[flow.target]
         if flow.protocol == "udp":
-            gap = arrived.RESOLUTION * self.dilation if arrived.wanted(self.scenario) else 0.0
-            words = [place.python, "-c", _script(), "receive", str(flow.port), f"{gap:.6f}"]
+            limit = crew.deadline - time.monotonic()
+            udp.prepare(flow, self.places[flow.source], self.dilation, limit)
+            words = udp.receiver(flow, place, self.scenario, self.dilation)
             server = crew.start(place, *words)
             crew.wait_for(server, "ready")
             return server
         words = ["-s", "-1", "-p", str(flow.port), "--socket", place.door]
+        words += ["--data-port", str(flow.port + 1)] if flow.spec else []
         if self._packets() is not None:
             words += ["-i", f"{arrived.PROGRESS:.3f}"]
         server = crew.start(place, place.program, "perf", *words)
@@ -436,10 +248,8 @@ class Traffic:
         place, to = self.places[flow.source], self.places[flow.target].address
         lasts = 0.0 if flow.end is None else max(flow.end - flow.start, 0.001) * self.dilation
         if flow.protocol == "udp":
-            rate = (flow.rate or self.full_rate) / self.dilation
-            payload = str(flow.size - HEADERS)
-            amount = [payload, str(rate), str(flow.octets), str(0 if flow.octets else lasts)]
-            return [place.python, "-c", _script(), "send", to, str(flow.port), *amount]
+            points = arrived.offers(self.scenario)
+            return udp.sender(flow, place, to, self.full_rate, self.dilation, points)
         protocol = KERNEL + flow.congestion if flow.kernel else flow.protocol
         words = ["-c", to, "-p", str(flow.port), "-C", protocol, "-J", "--socket", place.door]
         beside = self.control.get((flow.source, flow.target))
@@ -465,17 +275,21 @@ class Traffic:
         stop, cut = self._stop(), set[int]()
         datagrams = [f for f in self.flows if f.protocol == "udp"]
         late, packets = GRACE / self.dilation, self._packets()
-        progress = None if packets is None else Progress(servers, self._sizes(), packets)
+        answers = {f.id: apps_live.answer(f.spec) for f in self.flows if f.app == "request"}
+        progress = None
+        if packets is not None:
+            progress = Progress(servers, self._sizes(), packets, answers)
+        counted = False
         while any(c.alive() for c in clients.values()):
             crew.check()
             now = (time.monotonic() - begun) / self.dilation
             if stop is not None and now >= stop:
                 for flow in datagrams:  # what still lies in queues does not count
                     servers[flow.id].end()
-            over = progress is not None and progress.reached()
+            counted = counted or (progress is not None and progress.reached())
             for flow in self.flows:
                 client = clients[flow.id]
-                if over and client.alive():
+                if counted and client.alive():
                     client.end()
                     cut.add(flow.id)
                 if flow.end is None or not client.alive():
@@ -488,7 +302,7 @@ class Traffic:
                 elif flow.id in cut and now > flow.end + 3 * late:
                     client.popen.kill()
             time.sleep(0.01)
-        if datagrams:
+        if datagrams and not counted:
             now = (time.monotonic() - begun) / self.dilation
             left = QUEUES if stop is None else min(QUEUES, stop - now)
             crew.pause(max(0.0, left * self.dilation))
@@ -512,7 +326,8 @@ class Traffic:
         }  # fmt: skip
         if flow.protocol == "udp":
             server.stop()
-            return row | self._datagrams(flow, client, server, begun)
+            far = self.places[flow.source].remote or self.places[flow.target].remote
+            return row | udp.told(flow, client, server, begun, self.dilation, far)
         try:
             report = json.loads(client.output())
         except json.JSONDecodeError:
@@ -520,6 +335,8 @@ class Traffic:
         for end in report.get("start", {}).get("connected", [])[:1]:
             local, remote = (f"{end[f'{e}_host']}:{end[f'{e}_port']}" for e in ("local", "remote"))
             self.ends[flow.id] = (local, remote)
+        if flow.spec:
+            self.ends[flow.id] = ("", f"{self.places[flow.target].address}:{flow.port + 1}")
         if "error" in report and not cut:
             raise RunError(f"flow {flow.id}, {flow.protocol}: {report['error']}")
         return row | self._stream(flow, report, start, begun, cut)
@@ -574,40 +391,8 @@ class Traffic:
             out["cwnd"] = int(last["snd_cwnd"])
         return out
 
-    def _datagrams(
-        self, flow: Flow, client: Started, server: Started, begun: float
-    ) -> dict[str, Any]:
-        try:
-            sent = json.loads(client.output())
-            got = json.loads(server.output().splitlines()[-1])
-        except (json.JSONDecodeError, IndexError):
-            said = f"{client.said()}\n{server.said()}"
-            raise RunError(f"flow {flow.id}: no report: {said}") from None
-        zero, start = begun, (sent["begun"] - begun) / self.dilation
-        if self.places[flow.source].remote or self.places[flow.target].remote:
-            # Another machine's clock has another zero.
-            start = flow.start
-            zero = (got["first"] or 0.0) - start * self.dilation
-        out: dict[str, Any] = {
-            "start_s": start,
-            "bytes": got["bytes"],
-            "datagrams_sent": sent["packets"],
-        }
-        for ours, theirs in (("first_byte_s", "first"), ("last_byte_s", "last")):
-            if got[theirs] is not None:
-                out[ours] = (got[theirs] - zero) / self.dilation
-        if "arrivals" in got:
-            points = [(t - zero, octets) for t, octets in got["arrivals"]]
-            out["arrived"] = Arrived.of(points, 0.0, self.dilation, flow.size - HEADERS)
-        whole = got["packets"] == sent["packets"]
-        return {**out, "finished": flow.ends and whole and "last_byte_s" in out}
-
 
 def _goodput(row: Mapping[str, Any], seconds: float) -> float:
     end = row["last_byte_s"] if row["finished"] else seconds
     span = end - row["start_s"]
     return row["bytes"] * 8.0 / span if span > 0 else 0.0
-
-
-def _script() -> str:
-    return (resources.files("wifu") / "datagrams.py").read_text()

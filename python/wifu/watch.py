@@ -17,21 +17,23 @@ from typing import Any
 import numpy as np
 
 from wifu import tcpinfo, values
+from wifu.arrived import names
 from wifu.errors import RunError, nearest
+from wifu.flows import Flow, Scenario, flows_of
 from wifu.places import Crew, Place, Started
-from wifu.traffic import Flow, Scenario, Traffic, flows_of
+from wifu.traffic import Traffic
 
-USUAL = ("cwnd", "srtt")
+USUAL = ("cwnd", "srtt", "offered")
 """What `series = true` records here: of the usual series of the simulator those that are known,
 beside what arrived when (`arrived`)."""
 
 ARRIVED = "delivered"
 """The series of flows that receivers record."""
 
-UNKNOWN = {
-    "sent": "when segments are sent, only the simulator knows",
-    "offered": "when segments are sent, only the simulator knows",
-}
+OFFERED = "offered"
+"""Octets sent, each once; senders of datagrams record it themselves."""
+
+UNKNOWN = {"sent": "a point for each segment, which only the simulator has; there is `offered`"}
 """Series of flows that nobody tells here."""
 
 SECONDS = ("gap", "srtt", "rttvar", "last_rtt", "min_rtt", "rto")
@@ -59,27 +61,21 @@ def interval_of(scenario: Scenario) -> float:
     return INTERVAL if given is None else max(values.seconds(given), 0.001)
 
 
-def _names(scenario: Scenario) -> list[str]:
-    record = scenario.get("record", {})
-    given = record.get("series", False)
-    names = [str(n) for n in given] if isinstance(given, list) else ["all"] if given else []
-    return names + (["all"] if record.get("cwnd") else [])
-
-
-def check(scenario: Scenario, flows: Sequence[Flow]) -> None:
+def check(scenario: Scenario, flows: Sequence[Flow], radios: bool) -> None:
     """ValueError, naming the key, if a series is named that nobody here can tell.
 
-    That the protocols of WiFu's know the names, the simulator's check has told.
+    That the protocols of WiFu's know the names, the simulator's check has told. `radios`: nodes
+    have some (`queues`).
     """
-    for n, name in enumerate(_names(scenario)):
+    for n, name in enumerate(names(scenario)):
         where = f'record.series[{n}]: "{name}"'
         head, _, rest = name.partition(".")
         number, _, of = rest.partition(".")
-        if head == "node":
-            raise ValueError(f"{where}: series of nodes are recorded on sim only")
+        if head == "node" and not radios:
+            raise ValueError(f"{where}: series of nodes are of radios, on sim and emu")
         if head != "flow":
             continue
-        if of == ARRIVED:
+        if of in (ARRIVED, OFFERED):
             continue
         if of in UNKNOWN:
             raise ValueError(f"{where}: {UNKNOWN[of]}")
@@ -94,8 +90,10 @@ def check(scenario: Scenario, flows: Sequence[Flow]) -> None:
 def wanted(scenario: Scenario, flows: Sequence[Flow], nodes: Sequence[str]) -> list[Wanted]:
     """All series that are to be recorded."""
     found: dict[str, Wanted] = {}
-    for name in _names(scenario):
+    for name in names(scenario):
         number, of = "*", ""
+        if name.startswith("node."):
+            continue
         if name != "all":
             _, number, of = name.split(".", 2)
         for flow in flows:
@@ -112,6 +110,8 @@ def wanted(scenario: Scenario, flows: Sequence[Flow], nodes: Sequence[str]) -> l
 
 def _series(flow: Flow, of: str, nodes: Sequence[str]) -> Wanted:
     name, (first, _, rest) = f"flow.{flow.id}.{of}", of.partition(".")
+    if of == OFFERED and flow.app == "request":  # of which the answers count
+        return Wanted(name, flow, flow.target, of)
     if of.startswith(PEER):
         return Wanted(name, flow, flow.target, rest)
     if rest and first in nodes:
@@ -161,24 +161,28 @@ class Watch:
             there = float(place.run("date", "+%s.%N"))
             self._begun[node] = there - (time.monotonic() - before) / 2
 
+    def end(self) -> None:
+        """Look no more: daemons end soon. RunError if it was over before."""
+        for _, _, program in self._started:
+            if not program.alive():
+                raise RunError(f"series are not recorded any more: {program.said()}")
+            program.stop()
+
     def series(self, ends: Mapping[int, tuple[str, str]]) -> dict[str, bytes]:
         """What was seen: by name, pairs of little-endian doubles (seconds, value).
 
-        `ends`: addresses and ports of each flow's sender and receiver. Nothing for a series that
-        nobody ever told; NaN for what was not known yet.
+        `ends`: addresses and ports of each flow's sender and receiver; the sender's is empty where
+        connections come and go, of which the last one counts. Nothing for a series that nobody ever
+        told; NaN for what was not known yet.
         """
         made = {}
         for node, kernel, program in self._started:
-            program.stop()
             rows = [r for r in _rows(program) if r["time"] >= self._begun[node]]
             for one in self.wanted:
                 if one.node == node and one.flow.kernel == kernel:
                     points = self._points(one, rows, ends.get(one.flow.id))
                     if points:
                         made[one.name] = np.array(points, dtype="<f8").tobytes()
-        if not made:
-            said = "; ".join(program.said() for _, _, program in self._started)
-            raise RunError(f"no series was recorded: {said}")
         return made
 
     def _points(
@@ -189,12 +193,15 @@ class Watch:
         # Lanes are named by the direction of their data, connections by who tells.
         ours = ends if one.lane or one.node == one.flow.source else (ends[1], ends[0])
         zero, points = self._begun[one.node], list[tuple[float, float]]()
-        for row in rows:
-            mine = (row["local"], row["remote"]) == ours and bool(row.get("lane")) == one.lane
-            if mine and one.of in row["values"]:
-                at = (row["time"] - zero) / self.dilation
-                points.append((at, self._scaled(one, row["values"][one.of])))
-        return points
+        told = [r for r in rows if bool(r.get("lane")) == one.lane and one.of in r["values"]]
+        before = last = 0.0
+        for row, fresh in present(told, ours):
+            value = self._scaled(one, row["values"][one.of])
+            if one.of == OFFERED:  # over all connections of the flow
+                before += last if fresh else 0.0
+                last, value = value, before + value
+            points.append(((row["time"] - zero) / self.dilation, value))
+        return rises(points) if one.of == OFFERED else points
 
     def _scaled(self, one: Wanted, value: float | None) -> float:
         """In model time. What a part's own number counts is not known: it stays as it is."""
@@ -205,24 +212,52 @@ class Watch:
         return value * (self.dilation if one.of in RATES else 1.0)
 
 
+def present(
+    rows: Sequence[Mapping[str, Any]], ends: tuple[str, str]
+) -> Iterator[tuple[Mapping[str, Any], bool]]:
+    """The rows of the connection between these ends, in order, and whether it is another one than
+    before. An end that is empty is any: once there is a new connection, the old ones are over.
+    """
+    now, over = None, set[tuple[str, str]]()
+    for row in rows:
+        both = (row["local"], row["remote"])
+        fits = all(end in ("", found) for end, found in zip(ends, both, strict=True))
+        if fits and both not in over:
+            fresh = both != now
+            if fresh and now is not None:
+                over.add(now)
+            now = both
+            yield row, fresh
+
+
+def rises(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Those points at which there is more than before, as the simulator records what is sent."""
+    found, most = list[tuple[float, float]](), 0.0
+    for at, value in points:
+        if value > most:
+            found.append((at, value))
+            most = value
+    return found
+
+
 def watched(
     traffic: Traffic, places: Mapping[str, Place], scenario: Scenario, dilation: float, crew: Crew
 ) -> dict[str, Any]:
     """Run the flows, and record the series that the scenario names: in the outcome, `series`."""
-    flows = flows_of(scenario)
-    if not wanted(scenario, flows, list(places)):
-        return traffic.run(crew)
-    watch = Watch(places, scenario, flows, dilation)
-    traffic.prepares.append(watch.prepare)
-    traffic.begins.append(watch.begin)
+    flows, watch = flows_of(scenario), None
+    if wanted(scenario, flows, list(places)):
+        watch = Watch(places, scenario, flows, dilation)
+        traffic.prepares.append(watch.prepare)
+        traffic.begins.append(watch.begin)
+        traffic.overs.append(watch.end)
     outcome = traffic.run(crew)
-    named, record = set(_names(scenario)), scenario.get("record", {})
-    arrived = {
-        name: points
-        for name, points in outcome.get("series", {}).items()
-        if record.get("delivery") or named & {"all", name, f"flow.*.{ARRIVED}"}
-    }
-    return {**outcome, "series": arrived | watch.series(traffic.ends)}
+    named, delivery = set(names(scenario)), scenario.get("record", {}).get("delivery")
+    told = {}
+    for name, points in outcome.get("series", {}).items():
+        of = name.rpartition(".")[2]
+        if named & {"all", name, f"flow.*.{of}"} or (delivery and of == ARRIVED):
+            told[name] = points
+    return {**outcome, "series": told | (watch.series(traffic.ends) if watch else {})}
 
 
 def _rows(program: Started) -> Iterator[dict[str, Any]]:

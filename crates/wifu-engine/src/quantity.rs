@@ -124,6 +124,9 @@ pub const QUANTITIES: &[Quantity] = &[
         |b| b.site.rate.map(|r| r.0 as f64)),
 ];
 
+/// Payload octets that a connection sent, each once: among its counters, not on the board.
+const OFFERED: &str = "offered";
+
 /// A name, resolved for the connections of one blueprint ([`Blueprint::watched`]).
 #[derive(Clone, Copy, Debug)]
 pub struct Watched(pub(crate) Of);
@@ -131,6 +134,7 @@ pub struct Watched(pub(crate) Of);
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Of {
     Board(&'static Quantity),
+    Offered,
     /// By the number of its slot.
     Probe(usize, &'static str),
 }
@@ -161,6 +165,11 @@ impl Blueprint {
             unit: q.unit,
             doc: q.doc,
         });
+        let offered = Recordable {
+            name: OFFERED.to_string(),
+            unit: OCTETS,
+            doc: "Payload sent, repetitions excluded.",
+        };
         let probes = self.parts.iter().flat_map(|p| {
             p.desc.probes.iter().map(|probe| Recordable {
                 name: format!("{}.{probe}", p.desc.name),
@@ -168,7 +177,7 @@ impl Blueprint {
                 doc: "",
             })
         });
-        board.chain(probes).collect()
+        board.chain([offered]).chain(probes).collect()
     }
 
     /// What to ask a connection of this protocol for ([`crate::Conn::value`]).
@@ -178,6 +187,9 @@ impl Blueprint {
     pub fn watched(&self, name: &str) -> Result<Watched, String> {
         if let Some(q) = self.quantities().find(|q| q.name == name) {
             return Ok(Watched(Of::Board(q)));
+        }
+        if name == OFFERED {
+            return Ok(Watched(Of::Offered));
         }
         if let Some(q) = QUANTITIES.iter().find(|q| q.name == name) {
             let section: Vec<&str> = q.section.names().collect();
@@ -211,7 +223,7 @@ pub fn check(name: &str, parts: &[&'static Descriptor]) -> Result<(), String> {
         d.probes.iter().map(named).collect::<Vec<_>>()
     });
     let board = QUANTITIES.iter().map(|q| q.name.to_string());
-    let known: Vec<String> = board.chain(probes).collect();
+    let known: Vec<String> = board.chain([OFFERED.to_string()]).chain(probes).collect();
     if known.iter().any(|k| k == name) {
         return Ok(());
     }

@@ -10,11 +10,12 @@ use pyo3::types::PyBytes;
 use serde_json::{Map, Value as Json};
 use wifu_engine::Library;
 use wifu_node::Registry;
-use wifu_sim::Span;
 use wifu_sim::air_pcap::Captures;
 use wifu_sim::mesh::Simulation;
 use wifu_sim::outcome::Outcome;
-use wifu_sim::scenario::Scenario;
+use wifu_sim::scenario::{AppKind, FlowSpec, Scenario};
+use wifu_sim::traffic;
+use wifu_sim::{Rng, Span};
 
 /// Simulated time between two looks at the clock.
 const STEP: Span = Span(100_000_000);
@@ -115,12 +116,40 @@ pub fn draws(py: Python<'_>, scenario_json: &str, names: Vec<String>) -> PyResul
             false => names,
         };
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let drawn = wifu_sim::traffic::draws(&scenario, &names).map_err(wrong)?;
+        let drawn = traffic::draws(&scenario, &names).map_err(wrong)?;
         let rows = drawn.iter().map(|flow| {
             let stream = format!("{:016x}", flow.stream.state());
             serde_json::json!({"start_s": flow.start.as_secs_f64(), "stream": stream})
         });
         Ok(rows.collect::<Json>().to_string())
+    })
+}
+
+/// When a flow of `onoff` over `udp` sends its datagrams, as JSON: `spurts` of (begin, how many),
+/// and the `gap` between two datagrams of one; all in seconds since its start, before `seconds`.
+///
+/// `words`: the application as `wifu perf --app` takes it. `stream`: what `draws` said. `payload`:
+/// octets of the application in a datagram.
+#[pyfunction]
+pub fn spurts(
+    py: Python<'_>,
+    words: &str,
+    stream: &str,
+    payload: u64,
+    seconds: f64,
+) -> PyResult<String> {
+    let spec = FlowSpec::application(words).map_err(wrong)?;
+    if spec.app != AppKind::OnOff {
+        return Err(wrong(format!("{}: only `onoff` talks", spec.app.name())));
+    }
+    let state = u64::from_str_radix(stream, 16).map_err(wrong)?;
+    py.detach(|| {
+        let until = Span::from_secs_f64(seconds);
+        let found = traffic::spurts(&spec, payload, &Rng::from_state(state), until);
+        let rows = found.spurts.iter();
+        let rows: Vec<_> = rows.map(|(at, n)| (at.as_secs_f64(), n)).collect();
+        let told = serde_json::json!({"gap": found.gap.as_secs_f64(), "spurts": rows});
+        Ok(told.to_string())
     })
 }
 

@@ -51,4 +51,4 @@ pub use mock::{Mock, Stop, Tally};
 pub use packet::{Packet, Side, wrap};
 pub use record::{Row, csv};
 pub use rules::{Fate, RuleError, Rules};
-pub use wifu_wire::{Rate, Span, Time};
+pub use wifu_wire::{Rate, Rng, Span, Time};

@@ -294,6 +294,47 @@ impl Talk {
         }
         next
     }
+
+    /// The same for all chunks that follow each other without silence, from the one at `now` on:
+    /// how many they are, and when the next one is due after them.
+    fn spurt(&mut self, now: Time) -> (u64, Time) {
+        let mut last = now;
+        let mut next = self.next(last);
+        let mut count = 1;
+        if next == last + self.gap {
+            let more = (self.silence - next).0 / self.gap.0;
+            last = next + self.gap * more;
+            count += 1 + more;
+            next = self.next(last);
+        }
+        (count, next)
+    }
+}
+
+/// When a source of datagrams sends that talks and is silent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spurts {
+    /// Between two datagrams of a spurt.
+    pub gap: Span,
+    /// When each spurt begins, since the source did, and how many datagrams it has.
+    pub spurts: Vec<(Span, u64)>,
+}
+
+/// What `onoff` over `udp` sends before `until`, in datagrams with `payload` octets: as in the mesh.
+pub fn spurts(spec: &FlowSpec, payload: u64, stream: &Rng, until: Span) -> Spurts {
+    let mut talk = Talk::new(spec, payload.max(1), stream);
+    let (mut now, end) = (Time::ZERO, Time::ZERO + until);
+    let mut spurts = Vec::new();
+    while now < end {
+        let (count, next) = talk.spurt(now);
+        let fit = (end - now).0.div_ceil(talk.gap.0);
+        spurts.push((now - Time::ZERO, count.min(fit)));
+        now = next;
+    }
+    Spurts {
+        gap: talk.gap,
+        spurts,
+    }
 }
 
 impl Dialogue {
@@ -428,6 +469,39 @@ mod tests {
         }
         // 100 chunks of 1000 octets per second, a quarter of 4000 seconds.
         assert!((90_000..110_000).contains(&chunks), "{chunks}");
+    }
+
+    #[test]
+    fn spurts_are_the_talk_chunk_by_chunk() {
+        let spec = |rate: u64| FlowSpec {
+            app: AppKind::OnOff,
+            rate: Some(Bps(Rate(rate))),
+            on: Some(Secs(Span::MILLI * 30)),
+            off: Some(Secs(Span::MILLI * 20)),
+            ..FlowSpec::default()
+        };
+        let until = Span::SECOND * 5;
+        // Gaps of 1, 30 and 90 ms: many chunks in a spurt, about one, hardly ever one.
+        for rate in [8_000_000, 266_000, 89_000] {
+            let (spec, stream) = (spec(rate), Rng::new(7));
+            let mut talk = Talk::new(&spec, 1_000, &stream);
+            let (mut now, mut each) = (Time::ZERO, Vec::new());
+            while now < Time::ZERO + until {
+                each.push(now);
+                now = talk.next(now);
+            }
+            let found = spurts(&spec, 1_000, &stream, until);
+            let all = found.spurts.iter().flat_map(|(begin, count)| {
+                let gap = found.gap;
+                (0..*count).map(move |k| Time::ZERO + *begin + gap * k)
+            });
+            assert_eq!(all.collect::<Vec<_>>(), each, "{rate} bit/s");
+            assert!(each.len() > 20, "{}", each.len());
+        }
+        assert_eq!(
+            spurts(&spec(1_000), 1_000, &Rng::new(7), Span::ZERO).spurts,
+            []
+        );
     }
 
     #[test]

@@ -126,6 +126,10 @@ fn paths(
     if specs.is_empty() {
         return Ok(Vec::new());
     }
+    if plan.nodes.iter().all(|n| n.wired_only) {
+        let what = "movement changes who hears whom, and no node here has a radio";
+        return Err(ScenarioError::key("mobility", what));
+    }
     if plan.geometry.is_none() || plan.nodes.iter().all(|n| n.position.is_none()) {
         let what = "nodes move only where positions decide who hears whom, and this topology \
                     states signal-to-noise ratios";
@@ -353,9 +357,13 @@ impl World {
                 continue;
             };
             tell(Change::Place(node, here));
+            if plan.nodes[usize::from(node)].wired_only {
+                continue;
+            }
             for other in 0..plan.nodes.len() as u16 {
-                let place = plan.nodes[usize::from(other)].position;
-                let Some(there) = place.filter(|_| other != node) else {
+                let peer = &plan.nodes[usize::from(other)];
+                let hears = other != node && !peer.wired_only;
+                let Some(there) = peer.position.filter(|_| hears) else {
                     continue;
                 };
                 for (from, to, a, b) in [(node, other, here, there), (other, node, there, here)] {

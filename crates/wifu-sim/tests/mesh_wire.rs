@@ -409,3 +409,31 @@ fn a_wire_that_is_cut_loses_what_enters_it() {
     );
     assert_eq!(lost.delivered, cut.delivered);
 }
+
+/// Nodes without a radio that come near each other still have none: traffic stays on the wires.
+#[test]
+fn who_has_no_radio_gets_none_by_moving() {
+    let node = |name: &str, x: f64, rest: &str| {
+        format!("[[topology.node]]\nname = \"{name}\"\nposition = [{x}, 0, 0]\n{rest}")
+    };
+    let text = |third: &str, moves: &str| {
+        let wired = "wired_only = true\n";
+        let nodes = node("a", 0.0, wired) + &node("b", 500.0, wired) + &node("c", 900.0, third);
+        format!(
+            "stop.time = \"9s\"\n[radio]\nrate = \"6Mb/s\"\n{nodes}\
+             [[topology.wire]]\na = \"a\"\nb = \"b\"\nrate = \"10Mb/s\"\n{}{moves}",
+            file("tcp-newreno", "5M", "0s")
+        )
+    };
+    let walk = "[[mobility]]\nkind = \"trace\"\nrows = [[0, \"b\", 500, 0], [1, \"b\", 5, 0]]\n";
+    // Another node has a radio; these two go on as if nobody moved.
+    let (rests, moves) = (run(&text("", "")), run(&text("", walk)));
+    assert_eq!(moves.nodes[1].position, Some([5.0, 0.0, 0.0]));
+    assert_eq!(moves.flows[0].last_byte_s, rests.flows[0].last_byte_s);
+    assert!(moves.flows[0].finished && moves.nodes.iter().all(|n| n.frames == 0));
+    // Where nobody has one, movement means nothing.
+    let scenario = Scenario::from_toml(&text("wired_only = true\n", walk)).expect("a scenario");
+    let refused = Simulation::new(&scenario, &open).err().expect("refused");
+    let what = "mobility: movement changes who hears whom, and no node here has a radio";
+    assert_eq!(refused.to_string(), what);
+}

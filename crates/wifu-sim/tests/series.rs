@@ -147,3 +147,18 @@ fn an_unknown_name_is_refused_before_the_run() {
     assert!(refused(r#""node.n2.length""#).contains("queue and delay"));
     assert!(refused(r#""cwnd""#).contains("write flow.1.cwnd"));
 }
+
+#[test]
+fn what_is_sent_can_be_looked_at_as_a_number_too() {
+    let record = "series = [\"flow.1.offered\", \"flow.1.peer.offered\"]";
+    let found = outcome("tcp-cubic", record);
+    let (sent, back) = (
+        &found.series["flow.1.offered"],
+        known(&found.series["flow.1.peer.offered"]),
+    );
+    assert_eq!(sent.last().map(|p| p.1), Some(400_000.0), "as it is sent");
+    assert!(
+        back.len() > 10 && back.iter().all(|v| *v == 0.0),
+        "{back:?}"
+    );
+}

@@ -309,6 +309,10 @@ impl Conn {
     pub fn value(&self, of: Watched) -> Option<f64> {
         let (slot, name) = match of.0 {
             Of::Board(quantity) => return quantity.of(self.board()),
+            Of::Offered => {
+                let c = &self.counters;
+                return Some(c.octets_out.saturating_sub(c.octets_again) as f64);
+            }
             Of::Probe(slot, name) => (slot, name),
         };
         let mut found = None;

@@ -1,0 +1,59 @@
+"""Changes of a plan from the command line: `key=value`."""
+
+from __future__ import annotations
+
+from wifu import values
+from wifu.cells import set_path
+from wifu.errors import PlanError, nearest
+from wifu.values import Value
+from wifu.variants import without
+
+KEYS = (
+    "name", "title", "about", "runner", "scenario", "vary", "zip", "skip", "runs", "until", "seed",
+    "deterministic", "pair", "baseline", "measure", "metrics", "figure", "claims", "series", "on",
+    "sim", "emu", "live", "substrate", "run_timeout", "tolerance", "compositions",
+)  # fmt: skip
+SCENARIO_HEADS = (
+    "topology", "radio", "routing", "host", "flow", "handler", "mobility", "event", "stop", "record"
+)  # fmt: skip
+
+
+def apply_override(source: dict[str, Value], override: str, multirun: bool = False) -> None:
+    """Apply `key=value`: a key of the plan, an axis, or a scenario path (`radio.rate=6Mb/s`).
+
+    With `multirun`, several values for a scenario path make it an axis, as Hydra's `-m` does.
+    """
+    key, equals, text = override.partition("=")
+    key = key.strip()
+    if not equals or not key:
+        raise PlanError(f"{override!r} is no override: write key=value")
+    head = key.split(".")[0]
+    vary = source.setdefault("vary", {})
+    if key.removeprefix("vary.") in vary:
+        name = key.removeprefix("vary.")
+        vary[name] = _chosen(vary[name], text, key)
+        without(source, name, [str(v) for v in vary[name]])
+    elif head in KEYS:
+        set_path(source, key, values.scalar(text))
+    elif head in SCENARIO_HEADS:
+        options = values.sequence(text) if multirun else [values.scalar(text)]
+        if len(options) > 1:
+            vary[key] = options
+        else:
+            set_path(source.setdefault("scenario", {}), key, options[0])
+    else:
+        known = [*KEYS, *vary, *SCENARIO_HEADS]
+        raise PlanError(
+            f"{key} is neither an axis nor a key of plan or scenario; {nearest(key, known)}"
+        )
+
+
+def _chosen(axis: Value, text: str, key: str) -> Value:
+    """New values for an axis; for one with named levels, which of them."""
+    options = values.sequence(text)
+    if not isinstance(axis, dict):
+        return options
+    for option in options:
+        if str(option) not in axis:
+            raise PlanError(f"axis {key} has no level {option}; {nearest(str(option), axis)}")
+    return {str(o): axis[str(o)] for o in options}
