@@ -320,7 +320,7 @@ pub struct Spurts {
     pub spurts: Vec<(Span, u64)>,
 }
 
-/// What `onoff` over `udp` sends before `until`, in datagrams with `payload` octets: as in the mesh.
+/// What `onoff` over `udp` sends before `until`, as in the mesh: datagrams of `payload` octets.
 pub fn spurts(spec: &FlowSpec, payload: u64, stream: &Rng, until: Span) -> Spurts {
     let mut talk = Talk::new(spec, payload.max(1), stream);
     let (mut now, end) = (Time::ZERO, Time::ZERO + until);
