@@ -80,7 +80,7 @@ def test_series_and_frames_are_arrays_for_numpy() -> None:
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        ('{"sed": 1}', "sed: unknown key; did you mean seed?"),
+        ('{"sed": 1}', "sed: unknown key; did you mean `seed`?"),
         ('{"seed": ', "EOF"),
         (scenario(radio={"rat": "6M"}), "radio.rat: .*did you mean `rate`"),
         (scenario(topology={"words": "linear,3"}), r"flow\[0\].to: no node `n4`"),
@@ -106,7 +106,7 @@ def test_the_catalogue_knows_protocols_and_sets() -> None:
     described = json.loads(_native.describe("tcp-newreno,iw=4"))
     params = {p["name"]: p["value"] for part in described["parts"] for p in part["params"]}
     assert params["iw"] == "4"
-    with pytest.raises(ValueError, match="did you mean tcp-reno"):
+    with pytest.raises(ValueError, match="did you mean `tcp-reno`"):
         _native.describe("tcp-ren")
 
 

@@ -370,15 +370,15 @@ fn wrong_words_get_an_answer_that_helps() {
         ),
         (
             "--topo linear,3 --set TB-Z --protocol tcp-sack",
-            "no testbed set is called \"TB-Z\"",
+            "no testbed set is called `TB-Z`; did you mean `TB-A`? There are PLAIN,",
         ),
         (
             "--topo linear,3 --protocol tcp-newrno",
-            "did you mean tcp-newreno?",
+            "did you mean `tcp-newreno`?",
         ),
         (
             "--topo linear,3 --flow n1:n9:udp --stop 1",
-            "there are 3, from n1 to n3",
+            "There are 3, from n1 to n3",
         ),
         (
             "--topo linear,3 --flow n1:n1:udp --stop 1",
@@ -422,7 +422,7 @@ fn wrong_words_get_an_answer_that_helps() {
         ),
         (
             &format!("{chain} -n 1k routing.kind=shortst"),
-            "did you mean shortest?",
+            "did you mean `shortest`?",
         ),
         (
             &format!("{chain} -n 1k --log /nonexistent/x"),
@@ -713,7 +713,7 @@ fn errors_say_what_would_be_right() {
         ("--topo linear,3 --set TB-X --protocol tcp-reno", "TB-A"),
         (
             "--topo linear,3 --protocol tcp-ren",
-            "did you mean tcp-reno",
+            "did you mean `tcp-reno`",
         ),
         ("--topo linear,3 --flow n1:n9:tcp-reno,bytes=1M", "n9"),
         (
@@ -729,7 +729,7 @@ fn errors_say_what_would_be_right() {
         ("--topo linear,3 --protocol tcp-reno radio.rate=7M", "7"),
         (
             "--topo linear,3 --protocol tcp-reno stop.tiem=5",
-            "did you mean time?",
+            "did you mean `time`?",
         ),
         ("--topo linear,3 --protocol tcp-reno radio", "KEY=VALUE"),
         ("--topo linear,3 --protocol tcp-reno -n lots", "number"),
