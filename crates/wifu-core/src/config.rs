@@ -412,6 +412,15 @@ impl HandlerConfig {
         Ok((self.hooks(descriptor)?, protocol))
     }
 
+    /// The packets about which it is asked, hooks aside.
+    ///
+    /// # Errors
+    /// Unknown names, values out of range.
+    pub fn selects(&self, kinds: &Kinds) -> Result<Select, ConfigError> {
+        let descriptor = kinds.find(&self.name)?;
+        self.select(descriptor, None, &self.values(descriptor)?)
+    }
+
     fn push(
         &self,
         chain: &mut Chain,

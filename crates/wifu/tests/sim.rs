@@ -34,13 +34,13 @@ fn what_is_there_in_vain_is_said_once() {
              protocol = \"tcp-tahoe,profile=rfc-modern\"\n"
         )
     };
-    let text = format!(
-        "[topology]\nwords = \"linear,3\"\nset = \"TB-W9\"\n[[handler]]\nuse = \"tpa-shim\"\n\
-         [[handler]]\nuse = \"null\"\n{}{}",
+    let file_text = format!(
+        "[topology]\nwords = \"linear,3\"\nset = \"TB-W9\"\n[[handler]]\nuse = \"drop\"\n\
+         nodes = [\"n1\"]\nhooks = [\"forward\"]\n[[handler]]\nuse = \"null\"\n{}{}",
         flow("n1", "n2"),
         flow("n2", "n3")
     );
-    std::fs::write(&file, &text).expect("a scenario");
+    std::fs::write(&file, &file_text).expect("a scenario");
     let ran = sim(&format!("--scenario {file} --nodes"));
     let said = String::from_utf8_lossy(&ran.stderr).into_owned();
     let notes: Vec<&str> = said.lines().filter(|l| l.starts_with("Note: ")).collect();
@@ -48,17 +48,26 @@ fn what_is_there_in_vain_is_said_once() {
         notes,
         [
             "Note: tcp-tahoe: profile rfc-modern sets hystart, which nothing here takes",
-            "Note: the handler tpa-shim was asked about no packet: none here was for it"
+            "Note: the handler drop was asked about no packet: none here was for it"
         ],
         "{said}"
     );
     let text = printed(&ran);
     let row = text
         .lines()
-        .find(|l| l.contains("tpa-shim"))
+        .find(|l| l.contains("(none)"))
         .expect("its row");
     let words: Vec<&str> = row.split_whitespace().collect();
-    assert_eq!(words, ["(none)", "tpa-shim", "0"], "{text}");
+    assert_eq!(words, ["(none)", "drop", "0"], "{text}");
+    let other = file_text.replace("use = \"null\"", "use = \"tpa-shim\"");
+    std::fs::write(&file, other).expect("a scenario");
+    let ran = sim(&format!("--scenario {file}"));
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(!ran.status.success() && ran.stdout.is_empty());
+    assert!(
+        said.contains("handler[1]: tpa-shim: no packet is for it"),
+        "{said}"
+    );
 }
 
 fn outcome(words: &str) -> Json {
