@@ -31,7 +31,7 @@ def test_a_run_shows_flows_nodes_links_hops_and_series() -> None:
     assert run.jain() == 1.0
     assert "flow.1.cwnd" in run.series_names
     assert run.series("flow.1.delivered").iloc[-1] == pytest.approx(1e6)
-    with pytest.raises(KeyError, match=r"did you mean flow\.1\.cwnd"):
+    with pytest.raises(KeyError, match=r"did you mean `flow\.1\.cwnd`"):
         run.series("flow.1.cwdn")
     assert "1 flows" in repr(run)
     assert "<table" in run._repr_html_()
@@ -149,11 +149,11 @@ def test_a_campaign_goes_on_where_it_was(tmp_path: Path) -> None:
 
 def test_wrong_names_are_answered_with_the_nearest(tmp_path: Path) -> None:
     found = results(tmp_path)
-    with pytest.raises(LabError, match="did you mean goodput"):
+    with pytest.raises(LabError, match="did you mean `goodput`"):
         found.sample("goodptu")
-    with pytest.raises(LabError, match="axis protocol has no tcp-rno; did you mean tcp-reno"):
+    with pytest.raises(LabError, match="axis protocol has no tcp-rno; did you mean `tcp-reno`"):
         found.sample("goodput", {"protocol": "tcp-rno"})
-    with pytest.raises(LabError, match="no axis is called hop; did you mean hops"):
+    with pytest.raises(LabError, match="no axis is called hop; did you mean `hops`"):
         found.sample("goodput", {"hop": 1})
     with pytest.raises(LabError, match="no outcome of nothing"):
         found.outcome("nothing")

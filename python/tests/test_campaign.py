@@ -350,7 +350,7 @@ def test_a_repetition_compares_octet_for_octet(tmp_path: Path) -> None:
     done = again(Store(tmp_path / "r"), "1_tcp-reno", None, 2, runner=drifts)
     assert done.differ == ["1_tcp-reno run 2: events"]
     assert done.equal == 5
-    with pytest.raises(LabError, match="did you mean 1_tcp-reno"):
+    with pytest.raises(LabError, match="did you mean `1_tcp-reno`"):
         again(Store(tmp_path / "r"), "1_tcp-rno", None, 2, runner=fake)
 
 

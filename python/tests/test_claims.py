@@ -297,7 +297,7 @@ def test_claims_are_chosen_by_id_or_its_beginning() -> None:
     both = published.select(every, ["AP-T3", "WIFU-F5"])
     assert [c.id for c in both] == ["AP-T3", "AP-T3-V", "WIFU-F5"]
     assert len(published.select(every, [])) == len(every)
-    with pytest.raises(LabError, match="no claim is called AP-T33; did you mean AP-T3"):
+    with pytest.raises(LabError, match="no claim is called AP-T33; did you mean `AP-T3`"):
         published.select(every, ["AP-T33"])
 
 

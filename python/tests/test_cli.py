@@ -73,7 +73,7 @@ def test_a_second_run_into_the_same_folder_is_refused(folder: Path) -> None:
 def test_wrong_plans_exit_with_two_and_say_where(folder: Path) -> None:
     (folder / "bad.toml").write_text(PLAN.replace("runs = 4", "rnus = 4"))
     told = lab("run", "bad.toml", cwd=folder, code=2).stderr
-    assert "bad.toml:4: rnus: unknown key; did you mean runs?" in told
+    assert "bad.toml:4: rnus: unknown key; did you mean `runs`?" in told
     told = lab("run", "nothing.toml", cwd=folder, code=2).stderr
     assert "nothing.toml: cannot read" in told
 
@@ -110,9 +110,9 @@ def test_plot_draws_one_figure(folder: Path) -> None:
     lab("plot", "out/lab/drops", "-p", "cdf", "metric=goodput", "-o", "x/cdf.png", cwd=folder)
     assert (folder / "x/cdf.png").read_bytes().startswith(b"\x89PNG")
     told = lab("plot", "out/lab/drops", "-p", "cdf", "metrik=goodput", cwd=folder, code=2).stderr
-    assert "metrik: unknown key; did you mean metric?" in told
+    assert "metrik: unknown key; did you mean `metric`?" in told
     for option, hint in (
-        ("metric=jian", "did you mean jain?"),
+        ("metric=jian", "did you mean `jain`?"),
         ("by=lots", "no axis is called lots"),
         ("title=3", "title: must be text"),
     ):
@@ -127,7 +127,7 @@ def test_lists(folder: Path) -> None:
     assert [p["name"] for p in every["plans"]] == ["experiments/one"]
     assert "out/lab/drops" in [r["name"] for r in every["results"]]
     assert "goodput" in lab("list", "metrics", cwd=folder).stdout
-    assert "did you mean metrics" in lab("list", "metricks", cwd=folder, code=2).stderr
+    assert "did you mean `metrics`" in lab("list", "metricks", cwd=folder, code=2).stderr
 
 
 def test_excluding_a_run_needs_a_reason_and_is_told(folder: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from wifu import _native
+from wifu.emulated import check_by_model
 
 FRAME = np.dtype(
     [
@@ -80,7 +81,7 @@ def test_series_and_frames_are_arrays_for_numpy() -> None:
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        ('{"sed": 1}', "sed: unknown key; did you mean seed?"),
+        ('{"sed": 1}', "sed: unknown key; did you mean `seed`?"),
         ('{"seed": ', "EOF"),
         (scenario(radio={"rat": "6M"}), "radio.rat: .*did you mean `rate`"),
         (scenario(topology={"words": "linear,3"}), r"flow\[0\].to: no node `n4`"),
@@ -92,6 +93,17 @@ def test_errors_name_the_key_and_what_would_be_right(text: str, hint: str) -> No
     for call in (_native.run, _native.check_scenario):
         with pytest.raises(ValueError, match=hint):
             call(text)
+
+
+def test_a_handler_of_no_flow_is_refused_unless_hosts_send_more() -> None:
+    idle = scenario(handler=[{"use": "null", "protocol": 17}])
+    for call in (_native.run, _native.check_scenario):
+        with pytest.raises(ValueError, match=r"handler\[0\]: null: no packet is for it"):
+            call(idle)
+    _native.check_scenario(idle, others=True)
+    check_by_model(json.loads(idle))
+    with pytest.raises(ValueError, match="null"):
+        check_by_model(json.loads(idle.replace('"null"', '"nul"')))
 
 
 def test_what_a_scenario_leaves_out_is_filled_in() -> None:
@@ -106,7 +118,7 @@ def test_the_catalogue_knows_protocols_and_sets() -> None:
     described = json.loads(_native.describe("tcp-newreno,iw=4"))
     params = {p["name"]: p["value"] for part in described["parts"] for p in part["params"]}
     assert params["iw"] == "4"
-    with pytest.raises(ValueError, match="did you mean tcp-reno"):
+    with pytest.raises(ValueError, match="did you mean `tcp-reno`"):
         _native.describe("tcp-ren")
 
 

@@ -107,32 +107,32 @@ def test_named_levels_are_chosen_by_name() -> None:
     plan = plans.parse(text, overrides=["protocol=old"])
     assert {c.labels["protocol"] for c in plan.cells} == {"old"}
     assert plan.cells[0].scenario["flow"][0]["protocol"] == "tcp-tahoe,iw=1"
-    with pytest.raises(PlanError, match="has no level odl; did you mean old"):
+    with pytest.raises(PlanError, match="has no level odl; did you mean `old`"):
         plans.parse(text, overrides=["protocol=odl"])
 
 
 @pytest.mark.parametrize(
     ("change", "key", "line", "message"),
     [
-        (("runs = 4", "rnus = 4"), "rnus", 3, "unknown key; did you mean runs"),
-        (('"jain"', '"jian"'), "metrics", 4, "no metric is called jian; did you mean jain"),
+        (("runs = 4", "rnus = 4"), "rnus", 3, "unknown key; did you mean `runs`"),
+        (('"jain"', '"jian"'), "metrics", 4, "no metric is called jian; did you mean `jain`"),
         (("{hops+1}", "{hop+1}"), "scenario.topology.words", 7, "nothing is called hop"),
-        (("hops = ", "hosp = "), "vary.hosp", 18, "did you mean hops"),
+        (("hops = ", "hosp = "), "vary.hosp", 18, "did you mean `hops`"),
         (('"1..3"', '"3..1"'), "vary.hops", 18, "the range 3..1 is empty"),
         (("runs = 4", "runs = 'x'"), "runs", 3, "must be an integer, not 'x'"),
         (("runs = 4", "until = { ci = '200%' }"), "until.ci", 3, "share of the mean"),
         (("runs = 4", "until = { min = 9 }"), "until", 3, "needs 10 <= min <= max"),
-        (("runs = 4", "until = { cii = '2%' }"), "until.cii", 3, "did you mean ci"),
-        (("runs = 4", "measure = 'stedy'"), "measure", 3, "did you mean steady"),
+        (("runs = 4", "until = { cii = '2%' }"), "until.cii", 3, "did you mean `ci`"),
+        (("runs = 4", "measure = 'stedy'"), "measure", 3, "did you mean `steady`"),
         (("runs = 4", "deterministic = true\nruns = 4"), "deterministic", 3, "one run per cell"),
-        (("runs = 4", "pair = 'protocl'"), "pair", 3, "did you mean protocol"),
+        (("runs = 4", "pair = 'protocl'"), "pair", 3, "did you mean `protocol`"),
         (("hops = ", "run = 1\nhops = "), "vary.run", 18, "name of a column"),
-        (("runs = 4", "baseline = 'tcp-tahooe'"), "baseline", 3, "did you mean tcp-tahoe"),
+        (("runs = 4", "baseline = 'tcp-tahooe'"), "baseline", 3, "did you mean `tcp-tahoe`"),
         (("runs = 4", "pair = 'hops'\nbaseline = 4"), "baseline", 4, "hops has no 4"),
-        (("runs = 4", "skip = [{ hosp = 3 }]"), "skip", 3, "did you mean hops"),
+        (("runs = 4", "skip = [{ hosp = 3 }]"), "skip", 3, "did you mean `hops`"),
         (("runs = 4", "skip = [{ hops = '4..9' }]"), "skip", 3, "axis hops has no 4..9"),
         (("runs = 4", "skip = [3]"), "skip", 3, "cells to leave out"),
-        (("runs = 4", "claims = ['WIFU-IX']"), "claims", 3, "did you mean WIFU-IV"),
+        (("runs = 4", "claims = ['WIFU-IX']"), "claims", 3, "did you mean `WIFU-IV`"),
         (("runs = 4", "measure = { mode = 'window', to = '3x' }"), "measure", 3, "3x"),
         (("runs = 4", "measure = { discard = 'x' }"), "measure.discard", 3, "number of batches"),
         (("runs = 4", "series = { runs = '3..1' }"), "series.runs", 3, "3..1 is empty"),
@@ -156,14 +156,14 @@ def test_errors_name_key_line_and_nearest_name(
 @pytest.mark.parametrize(
     ("figure", "message"),
     [
-        ('kind = "brs"', "no figure is of kind 'brs'; did you mean bars"),
-        ('kind = "bars"\nx = "hosp"', "no axis is called hosp; did you mean hops"),
-        ('kind = "bars"\nmetrics = "jain"', "unknown key; did you mean metric"),
-        ('kind = "bars"\nmetric = "goodputt"', "did you mean goodput"),
+        ('kind = "brs"', "no figure is of kind 'brs'; did you mean `bars`"),
+        ('kind = "bars"\nx = "hosp"', "no axis is called hosp; did you mean `hops`"),
+        ('kind = "bars"\nmetrics = "jain"', "unknown key; did you mean `metric`"),
+        ('kind = "bars"\nmetric = "goodputt"', "did you mean `goodput`"),
         ('kind = "bars"\nmetric = 3', "no metric is called 3"),
-        ('kind = "map"\nwhere = { hosp = 3 }', "no axis is called hosp; did you mean hops"),
+        ('kind = "map"\nwhere = { hosp = 3 }', "no axis is called hosp; did you mean `hops`"),
         ('kind = "map"\nwhere = { hops = 4 }', "axis hops has no 4; there are: 1, 2, 3"),
-        ('kind = "map"\nwhere = { protocol = ["tcp-tahooe"] }', "did you mean tcp-tahoe"),
+        ('kind = "map"\nwhere = { protocol = ["tcp-tahooe"] }', "did you mean `tcp-tahoe`"),
         ('kind = "map"\nwhere = "hops"', "where: must be a table"),
         ('kind = "timeseries"\nshow = ["cwdn"]', "show: must be a list of goodput, cwnd, srtt"),
         ('kind = "timeseries"\nwindow = "0s"', "window: must be a time above 0"),
@@ -200,7 +200,7 @@ def test_what_an_override_leaves_out_may_still_be_named() -> None:
     # So may the plan that is kept beside the results; but a name that never was is an error.
     kept = toml.dumps(dict(plan.source))
     assert plans.parse(kept, resolved=True).baseline == "tcp-tahoe"
-    with pytest.raises(PlanError, match="did you mean tcp-tahoe"):
+    with pytest.raises(PlanError, match="did you mean `tcp-tahoe`"):
         plans.parse(text, overrides=["baseline=tcp-tahooe"])
     assert plans.parse(text, overrides=["protocol=tcp-reno", "baseline=tcp-reno"]).cells
 
@@ -230,7 +230,7 @@ def test_broken_toml_says_the_line() -> None:
 
 
 def test_an_override_of_nothing_says_so() -> None:
-    with pytest.raises(PlanError, match=r"hopss is neither an axis nor a key.*did you mean hops"):
+    with pytest.raises(PlanError, match=r"hopss is neither an axis nor a key.*did you mean `hops`"):
         plans.parse(BASE, overrides=["hopss=3"])
     with pytest.raises(PlanError, match="write key=value"):
         plans.parse(BASE, overrides=["hops"])

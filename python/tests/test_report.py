@@ -272,9 +272,9 @@ def test_figures_of_what_was_not_recorded_say_so(results: wifu.Results, tmp_path
         figures.draw(results, {"kind": "timeseries", "run": 2}, tmp_path)
     with pytest.raises(LabError, match="no run recorded hops"):
         figures.draw(results, {"kind": "waterfall", "flow": 9}, tmp_path)
-    with pytest.raises(LabError, match=r"protocol has no tcp-rneo; did you mean tcp-reno"):
+    with pytest.raises(LabError, match=r"protocol has no tcp-rneo; did you mean `tcp-reno`"):
         results.compare("goodput", "tcp-rneo")
-    with pytest.raises(PlanError, match="did you mean bars"):
+    with pytest.raises(PlanError, match="did you mean `bars`"):
         figures.draw(results, {"kind": "barz"}, tmp_path)
 
 

@@ -143,9 +143,12 @@ protocol = ["tcp-tahoe", "tcp-sack"]
 
 def test_a_wrong_scenario_stops_a_campaign_before_it_begins(tmp_path: Path) -> None:
     for wrong, told in (
-        (('app = "file"', 'app = "fiel"'), r"^p.toml:10: scenario.flow.1.app: .*did you mean file"),
+        (
+            ('app = "file"', 'app = "fiel"'),
+            r"^p.toml:10: scenario.flow.1.app: .*did you mean `file`",
+        ),
         (('"TB-A"', '"TB-AA"'), r"^p.toml.*TB-AA.*TB-A"),
-        (("jitter =", "jittr ="), r"^p.toml:12: scenario.flow.1.jittr: .*did you mean jitter"),
+        (("jitter =", "jittr ="), r"^p.toml:12: scenario.flow.1.jittr: .*did you mean `jitter`"),
     ):
         chosen = plans.parse(PLAN.replace(*wrong), Path("p.toml"))
         with pytest.raises(LabError, match=told):
@@ -164,7 +167,7 @@ def test_a_dry_run_refuses_what_the_run_would(tmp_path: Path) -> None:
             cwd=tmp_path, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 2, done.stdout
-        assert "did you mean tcp-sack" in done.stderr.replace("\n", " ")
+        assert "did you mean `tcp-sack`" in done.stderr.replace("\n", " ")
         assert done.stdout == ""
 
 

@@ -52,7 +52,7 @@ def test_templates_become_values_or_text() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{hop}", "nothing is called hop; did you mean hops"),
+        ("{hop}", "nothing is called hop; did you mean `hops`"),
         ("{__import__('os')}", "only names, numbers"),
         ("{hops.real}", "only names, numbers"),
         ("{protocol*2}", "are not both numbers"),

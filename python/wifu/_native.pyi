@@ -19,7 +19,7 @@ class RunResult:
 def run(scenario_json: str, compositions: list[str] = ...) -> RunResult:
     """Run a scenario; other threads run meanwhile. ValueError if it means nothing."""
 
-def check_scenario(scenario_json: str, compositions: list[str] = ...) -> str:
+def check_scenario(scenario_json: str, compositions: list[str] = ..., others: bool = ...) -> str:
     """The scenario with everything that it leaves out filled in; ValueError if it means nothing."""
 
 def draws(scenario_json: str, names: list[str] = ...) -> str:

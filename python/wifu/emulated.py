@@ -222,7 +222,7 @@ def check_by_model(scenario: Scenario, radios: bool = False) -> None:
     for row, flow in zip(given, flows, strict=True):
         if flow.kernel:
             row["protocol"] = "tcp-reno"
-    check_mesh({**scenario, "flow": given})
+    check_mesh({**scenario, "flow": given}, others=True)
     watch.check(scenario, flows, radios)
     for flow in flows if _changes(scenario) else ():
         if flow.options.get("quickack") == "on":

@@ -53,7 +53,7 @@ def nearest(name: str, valid: Iterable[str]) -> str:
     known = sorted(set(valid))
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     if close:
-        return f"did you mean {close[0]}?"
+        return f"did you mean `{close[0]}`?"
     if len(known) <= FEW:
         return "there are: " + ", ".join(known)
     return f"there are: {', '.join(known[:FEW])} and {len(known) - FEW} more"

@@ -51,12 +51,12 @@ def mesh(scenario: Mapping[str, Any]) -> RunResult:
     return _native.run(json.dumps(scenario), compositions)
 
 
-def check_mesh(scenario: Mapping[str, Any]) -> None:
-    """ValueError if a scenario means nothing."""
+def check_mesh(scenario: Mapping[str, Any], *, others: bool = False) -> None:
+    """ValueError if a scenario means nothing; `others`: to hosts that send more than it says."""
     from wifu import _native
 
     scenario, compositions = split(scenario)
-    _native.check_scenario(json.dumps(scenario), compositions)
+    _native.check_scenario(json.dumps(scenario), compositions, others)
 
 
 class Kept:

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use wifu_engine::composition::text_of;
 use wifu_engine::params::{Params, Value, values};
 use wifu_engine::{Face, Fact, Registry};
-use wifu_wire::names::{Shelf, nearest};
+use wifu_wire::names::{self, Shelf};
 use wifu_wire::{Format, Rng, Wire, Word};
 
 /// What is wrong with a configuration, and what would be right.
@@ -252,8 +252,7 @@ fn words(
                 let format = own.map(|own| own.wire.format()).or(d.format);
                 let whose = format.map_or("its packets", |f| f.name);
                 let known = format.into_iter().flat_map(Format::own).map(|w| w.name);
-                let near = nearest(w.name, known);
-                let near = near.map_or(String::new(), |n| format!("; did you mean \"{n}\"?"));
+                let near = names::hint(w.name, known);
                 return wrong(format!(
                     "it uses the header word \"{}\", which {whose} does not have{near}",
                     w.name
@@ -411,6 +410,15 @@ impl HandlerConfig {
         let descriptor = kinds.find(&self.name)?;
         let protocol = self.protocol.or(descriptor.protocol);
         Ok((self.hooks(descriptor)?, protocol))
+    }
+
+    /// The packets about which it is asked, hooks aside.
+    ///
+    /// # Errors
+    /// Unknown names, values out of range.
+    pub fn selects(&self, kinds: &Kinds) -> Result<Select, ConfigError> {
+        let descriptor = kinds.find(&self.name)?;
+        self.select(descriptor, None, &self.values(descriptor)?)
     }
 
     fn push(

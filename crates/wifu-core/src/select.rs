@@ -88,13 +88,16 @@ impl Select {
             return true;
         };
         let same = a == b || self.port.is_some() && self.port == other.port;
+        let of = |s: &Select, only| s.protocol == Some(only) || only == ip::UDP && s.port.is_some();
+        let allowed = self.only.is_none_or(|only| of(other, only))
+            && other.only.is_none_or(|only| of(self, only));
         let apart = |(place, value): &(Place, u32)| {
             let differs = |(p, v): &(Place, u32)| {
                 (p.byte, p.bit, p.bits) == (place.byte, place.bit, place.bits) && v != value
             };
             other.identity.iter().any(differs)
         };
-        same && !self.identity.iter().any(apart)
+        same && allowed && !self.identity.iter().any(apart)
     }
 }
 
@@ -144,5 +147,16 @@ mod tests {
         udp[29] = 2;
         assert!(!atp.fits(&udp), "another version");
         assert!(atp.meets(&atp.clone()));
+        // One that wants those in UDP only is not asked about those of the number.
+        let only = |protocol| Select {
+            only: Some(protocol),
+            ..atp.clone()
+        };
+        let bare = Select {
+            port: None,
+            ..atp.clone()
+        };
+        assert!(only(17).meets(&atp) && only(219).meets(&bare));
+        assert!(!only(17).meets(&bare) && !bare.meets(&only(17)));
     }
 }

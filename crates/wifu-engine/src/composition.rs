@@ -7,7 +7,7 @@ use crate::descriptor::Role;
 use core::fmt;
 use std::collections::BTreeMap;
 use toml::{Table, Value as Toml};
-use wifu_wire::names::nearest;
+use wifu_wire::names;
 
 /// One thing wrong with a composition: where, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -269,8 +269,7 @@ impl Library {
         above: &mut Vec<&'a str>,
     ) -> Result<Composition, ConfigError> {
         let Some(table) = self.protocols.get(name) else {
-            let known = nearest(name, self.order.iter().map(String::as_str));
-            let hint = known.map_or(String::from("."), |k| format!("; did you mean {k}?"));
+            let hint = names::ending(name, self.order.iter().map(String::as_str));
             let all = self.order.join(", ");
             let what = format!("no protocol of this name{hint} Known: {all}");
             return Err(ConfigError::one(format!("protocol \"{name}\""), what));
@@ -379,9 +378,7 @@ impl Library {
                 Some(role) => set_role(c, role, &at, value)?,
                 None => {
                     let known = KEYS.into_iter().chain(Role::ALL.map(Role::key));
-                    let hint = nearest(key, known)
-                        .map_or(String::new(), |k| format!("; did you mean {k}?"));
-                    let what = format!("unknown key{hint}");
+                    let what = format!("unknown key{}", names::hint(key, known));
                     return Err(ConfigError::one(at, what));
                 }
             },
@@ -391,8 +388,7 @@ impl Library {
 
     fn apply_profile(&self, c: &mut Composition, profile: &str) -> Result<(), ConfigError> {
         let Some(params) = self.profiles.get(profile) else {
-            let names: Vec<&str> = self.profiles().collect();
-            let what = format!("no profile \"{profile}\"; known: {}", names.join(", "));
+            let what = names::unknown("profile", profile, self.profiles());
             return Err(ConfigError::one("profile", what));
         };
         c.profile = Some(profile.to_string());

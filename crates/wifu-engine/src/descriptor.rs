@@ -14,7 +14,6 @@ use wifu_wire::{Class, Note, WireSpec};
 
 pub use crate::face::{Access, FieldUse, NoteSpec, UNSERVED};
 pub use crate::params::{ParamSpec, Params, Value};
-pub use wifu_wire::names::nearest;
 
 /// The roles of parts, in the order in which the engine calls them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -3,7 +3,7 @@
 
 use crate::signal::ExtId;
 use core::fmt;
-use wifu_wire::names::{nearest, unknown};
+use wifu_wire::names::{meant, unknown};
 use wifu_wire::units::parse_octets;
 use wifu_wire::{Note, Rate, Span, Word};
 
@@ -332,8 +332,8 @@ impl Params<'_> {
     #[track_caller]
     fn missing<'a>(&self, what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> ! {
         let known: Vec<&str> = known.collect();
-        let hint = match nearest(name, known.iter().copied()) {
-            Some(near) => format!("; did you mean \"{near}\"?"),
+        let hint = match meant(name, known.iter().copied()) {
+            Some(question) => format!("; {question}"),
             None if known.is_empty() => String::from(", nor any other"),
             None => format!("; declared: {}", known.join(", ")),
         };
@@ -399,7 +399,7 @@ mod tests {
     #[test]
     #[should_panic(
         expected = "vegas asks for the parameter \"gama\", which is not declared; did you mean \
-                    \"gamma\"?"
+                    `gamma`?"
     )]
     fn a_parameter_that_is_misspelt_is_named_with_its_part_and_the_nearest() {
         ASKED.real("gama");

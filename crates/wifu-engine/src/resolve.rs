@@ -4,7 +4,7 @@
 use crate::composition::{Composition, Problem};
 use crate::descriptor::{Descriptor, Registry};
 use crate::params::{ParamSpec, Value, assign, defaults};
-use wifu_wire::names::{nearest, unknown};
+use wifu_wire::names::{self, unknown};
 
 /// Parameters of the engine itself, besides those of the parts.
 pub const ENGINE_PARAMS: &[ParamSpec] = &[
@@ -111,8 +111,7 @@ fn unknown_everywhere(c: &Composition, registry: &Registry, key: &str) -> Option
     }
     let engine = ENGINE_PARAMS.iter();
     let names = specs.iter().flat_map(|(_, s)| s.iter()).chain(engine);
-    let hint = nearest(bare(key), names.map(|p| p.name))
-        .map_or(String::new(), |n| format!("; did you mean {n}?"));
+    let hint = names::hint(bare(key), names.map(|p| p.name));
     let profile = c.profile.as_deref().unwrap_or_default();
     Some(Problem {
         key: format!("profile.{profile}.{key}"),

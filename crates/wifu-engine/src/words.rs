@@ -4,7 +4,7 @@ use crate::composition::{Composition, ConfigError, Problem};
 use crate::descriptor::{Descriptor, FieldUse, Value};
 use crate::face::Face;
 use wifu_wire::format::Field;
-use wifu_wire::names::nearest;
+use wifu_wire::names;
 use wifu_wire::shim::ShimWord;
 use wifu_wire::{Place, Wire};
 
@@ -79,11 +79,10 @@ pub(crate) fn counted(
 }
 
 pub(crate) fn no_word(c: &Composition, desc: &Descriptor, word: &str, wire: &dyn Wire) -> Problem {
-    let near = nearest(word, wire.format().own().map(|w| w.name));
-    let near = near.map_or(String::new(), |n| format!(", did you mean \"{n}\""));
+    let near = names::ending(word, wire.format().own().map(|w| w.name));
     let what = format!(
-        "{} uses the header word \"{word}\", which wire = \"{}\" does not have{near}; wire = \
-         \"shim\" lays out any word",
+        "{} uses the header word \"{word}\", which wire = \"{}\" does not have{near} Any word is \
+         laid out by wire = \"shim\"",
         desc.name,
         wire.name()
     );

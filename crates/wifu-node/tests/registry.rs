@@ -278,7 +278,7 @@ fn what_is_wrong_with_a_handler_is_said_with_its_place_and_the_nearest_word() {
     };
     let said = refused("atp", "\"typo\"", Some(&TYPO));
     assert!(
-        said.contains("word \"deley\", which atp does not have; did you mean \"delay\"?"),
+        said.contains("word \"deley\", which atp does not have; did you mean `delay`?"),
         "{said}"
     );
 }

@@ -86,11 +86,11 @@ mod tests {
         );
         assert_eq!(
             mine("strech = 4").unwrap_err().to_string(),
-            "profile.p.strech: neither a part nor the engine has this parameter; did you mean stretch?"
+            "profile.p.strech: neither a part nor the engine has this parameter; did you mean `stretch`?"
         );
         assert_eq!(
             mine("\"rtt.iw\" = 4").unwrap_err().to_string(),
-            "profile.p.rtt.iw: neither a part nor the engine has this parameter; did you mean iw?"
+            "profile.p.rtt.iw: neither a part nor the engine has this parameter; did you mean `iw`?"
         );
     }
 

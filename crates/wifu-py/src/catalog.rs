@@ -5,8 +5,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde_json::{Value as Json, json};
 use wifu_engine::blueprint::ENGINE_PARAMS;
-use wifu_engine::descriptor::nearest;
 use wifu_engine::{Blueprint, ParamSpec};
+use wifu_wire::names;
 
 /// The version of the simulator.
 #[pyfunction]
@@ -37,8 +37,7 @@ pub fn describe(name: &str) -> PyResult<String> {
     let library = registry.library();
     let stem = name.split(',').next().unwrap_or_default();
     if !library.protocols().iter().any(|p| p == stem) {
-        let near = nearest(stem, library.protocols().iter().map(String::as_str));
-        let hint = near.map_or(String::new(), |n| format!("; did you mean {n}?"));
+        let hint = names::hint(stem, library.protocols().iter().map(String::as_str));
         let message = format!("no protocol is called \"{stem}\"{hint}");
         return Err(PyValueError::new_err(message));
     }

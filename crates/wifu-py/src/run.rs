@@ -88,17 +88,22 @@ pub fn run(py: Python<'_>, scenario_json: &str, compositions: Vec<String>) -> Py
 
 /// The scenario with everything that it leaves out filled in; ValueError if it means nothing.
 ///
-/// Protocols, node names and the topology are checked as well.
+/// Protocols, node names and the topology are checked as well. With `others` it is for hosts that
+/// send more than it says.
 #[pyfunction]
-#[pyo3(signature = (scenario_json, compositions = Vec::new()))]
+#[pyo3(signature = (scenario_json, compositions = Vec::new(), others = false))]
 pub fn check_scenario(
     py: Python<'_>,
     scenario_json: &str,
     compositions: Vec<String>,
+    others: bool,
 ) -> PyResult<String> {
     let scenario = parsed(scenario_json)?;
     let registry = with(&compositions)?;
-    py.detach(|| opened(&scenario, &registry).map(drop))?;
+    py.detach(|| match others {
+        true => Simulation::check_among_others(&scenario, &registry).map_err(wrong),
+        false => opened(&scenario, &registry).map(drop),
+    })?;
     Ok(scenario.to_json().to_string())
 }
 

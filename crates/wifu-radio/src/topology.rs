@@ -23,7 +23,6 @@ pub use crate::geometry::{Emission, Geometry};
 pub(crate) use chain::mean_hop;
 pub(crate) use effect::overlay;
 pub use error::TopologyError;
-pub(crate) use error::did_you_mean;
 pub use quantity::{BitRate, Limit, Seconds};
 pub(crate) use reach::{distance_of, reach};
 pub(crate) use spec::read;

@@ -21,11 +21,11 @@
 //! becomes a law by its mean SNR at the set's spacing.
 
 use toml::{Table, Value};
+use wifu_wire::names;
 
 use crate::sets::files;
 use crate::topology::{
-    PropagationModel, Topology, TopologyError, did_you_mean, distance_of, mean_hop, merge, overlay,
-    reach, read,
+    PropagationModel, Topology, TopologyError, distance_of, mean_hop, merge, overlay, reach, read,
 };
 
 /// What follows a shape's name.
@@ -138,9 +138,7 @@ impl<'a> Words<'a> {
         let mut parts = all.split(',').map(str::trim);
         let shape = parts.next().unwrap_or_default();
         if !SHAPES.contains(&shape) {
-            let near = did_you_mean(shape, SHAPES);
-            let what = format!("no shape is called `{shape}`{near}; {}", SHAPES.join(", "));
-            return Err(wrong(what));
+            return Err(wrong(names::unknown("shape", shape, SHAPES)));
         }
         let (mut sizes, mut keys) = (Vec::new(), Vec::new());
         for part in parts {
@@ -149,7 +147,7 @@ impl<'a> Words<'a> {
                     let (key, value) = (key.trim(), value.trim());
                     let known = KEYS.into_iter().chain(RADIO_KEYS);
                     if !known.clone().any(|k| k == key) {
-                        let near = did_you_mean(key, known);
+                        let near = names::hint(key, known);
                         return Err(wrong(format!("no key is called `{key}`{near}")));
                     }
                     keys.push((key, value));

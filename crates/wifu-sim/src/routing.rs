@@ -3,9 +3,9 @@
 use crate::scenario::{RoutingKind, RoutingSpec, ScenarioError};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use wifu_engine::descriptor::nearest;
 use wifu_radio::etx::Curves;
 use wifu_radio::plan::Plan;
+use wifu_wire::names;
 
 /// By which link a packet leaves a node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -215,19 +215,18 @@ fn order(via: Via) -> u32 {
 /// At `path`, with the nearest name.
 pub(crate) fn index(plan: &Plan, name: &str, path: &str) -> Result<u16, ScenarioError> {
     plan.index(name).ok_or_else(|| {
-        let near = nearest(name, plan.nodes.iter().map(|n| n.name.as_str()));
+        let near = names::ending(name, plan.nodes.iter().map(|n| n.name.as_str()));
         let there = match plan.nodes.as_slice() {
-            [] => String::from("the topology has none"),
-            [one] => format!("there is {} only", one.name),
+            [] => String::from("The topology has none"),
+            [one] => format!("There is {} only", one.name),
             [first, .., last] => format!(
-                "there are {}, from {} to {}",
+                "There are {}, from {} to {}",
                 plan.nodes.len(),
                 first.name,
                 last.name
             ),
         };
-        let hint = near.map_or(there.clone(), |n| format!("did you mean {n}? {there}"));
-        ScenarioError::key(path, format!("no node `{name}`; {hint}"))
+        ScenarioError::key(path, format!("no node `{name}`{near} {there}"))
     })
 }
 

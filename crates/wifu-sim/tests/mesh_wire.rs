@@ -293,8 +293,8 @@ fn applications_in_words_are_those_of_scenarios() {
     let trace = FlowSpec::application("trace,rows=0:1000+2.5:200").unwrap();
     assert_eq!(trace.rows.unwrap(), [(0.0, 1000), (2.5, 200)]);
     for (words, says) in [
-        ("htp,pause=1s", "did you mean http"),
-        ("http,pase=1s", "did you mean pause"),
+        ("htp,pause=1s", "did you mean `http`"),
+        ("http,pase=1s", "did you mean `pause`"),
         ("http", "needs `pause`"),
         ("http,pause", "KEY=VALUE"),
         ("request,request=0", "greater than 0"),
@@ -344,7 +344,7 @@ fn it_says_what_is_wrong() {
     let nowhere = error(&wire("1Mb/s", &flow("aa", "udp")));
     assert_eq!(
         nowhere,
-        "flow[0].from: no node `aa`; did you mean a? there are 2, from a to b"
+        "flow[0].from: no node `aa`; did you mean `a`? There are 2, from a to b"
     );
     let unknown = error(&wire("1Mb/s", &flow("a", "tcp-newrono")));
     assert!(unknown.starts_with("flow[0].protocol: ") && unknown.contains("tcp-newreno"));

@@ -90,7 +90,7 @@ pub fn taken<'a, T: Named>(
 
 /// The name nearest to `name` by edit distance (a swap of neighbours counts once, upper and lower
 /// case are the same), if it is near enough to be what was meant; the first of several.
-pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = name.to_lowercase();
     let scored = candidates
         .into_iter()
@@ -99,19 +99,32 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     (d <= 1 + name.len().max(best.len()) / 3).then_some(best)
 }
 
+/// The question whether the [`nearest`] name was meant: "did you mean `x`?". `None` if no name is
+/// near enough.
+pub fn meant<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    nearest(name, known).map(|near| format!("did you mean `{near}`?"))
+}
+
+/// What goes behind the words on an unknown name where a message ends: "; did you mean `x`?", or
+/// nothing.
+pub fn hint<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    meant(name, known).map_or(String::new(), |question| format!("; {question}"))
+}
+
+/// The same where another sentence follows: "; did you mean `x`?", or a full stop.
+pub fn ending<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    meant(name, known).map_or(String::from("."), |question| format!("; {question}"))
+}
+
 /// That no `what` has this name, with the nearest of `known` and all of them.
 pub fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    let all: Vec<&str> = known.into_iter().collect();
-    let near = nearest(name, all.iter().copied());
-    let all = if all.is_empty() {
-        String::from("none")
-    } else {
-        all.join(", ")
+    let known: Vec<&str> = known.into_iter().collect();
+    let all = match known.as_slice() {
+        [] => String::from("none"),
+        some => some.join(", "),
     };
-    match near {
-        Some(near) => {
-            format!("no {what} is called `{name}`, did you mean `{near}`; there are {all}")
-        }
+    match meant(name, known) {
+        Some(question) => format!("no {what} is called `{name}`; {question} There are {all}"),
         None => format!("no {what} is called `{name}`; there are {all}"),
     }
 }
@@ -134,11 +147,23 @@ mod tests {
     fn an_unknown_name_is_told_with_the_nearest_and_all() {
         assert_eq!(
             unknown("handler", "dorp", ["drop", "delay"]),
-            "no handler is called `dorp`, did you mean `drop`; there are drop, delay"
+            "no handler is called `dorp`; did you mean `drop`? There are drop, delay"
         );
         assert_eq!(
             unknown("key", "x", []),
             "no key is called `x`; there are none"
         );
+    }
+
+    #[test]
+    fn the_hint_fits_where_it_goes() {
+        let known = ["drop", "delay"];
+        let question = "did you mean `drop`?";
+        assert_eq!(meant("dorp", known).as_deref(), Some(question));
+        assert_eq!(hint("dorp", known), format!("; {question}"));
+        assert_eq!(ending("dorp", known), format!("; {question}"));
+        assert_eq!(meant("tpa-shim", known), None);
+        assert_eq!(hint("tpa-shim", known), "");
+        assert_eq!(ending("tpa-shim", known), ".");
     }
 }

@@ -8,10 +8,10 @@ use anyhow::bail;
 use clap::Args;
 use serde_json::{Value as Json, json};
 use wifu_engine::blueprint::ENGINE_PARAMS;
-use wifu_engine::descriptor::nearest;
 use wifu_engine::{Blueprint, ConfigError, Fact, Library, ParamSpec, Role};
 use wifu_node::{Catalog as _, Protocol, Registry, Substrate};
 use wifu_radio::sets;
+use wifu_wire::names;
 
 use crate::known::{self, Known};
 use described::params_text;
@@ -81,11 +81,6 @@ fn sentence(doc: &str) -> &str {
         .trim_end_matches('.')
 }
 
-/// The end of a sentence about a name that is not there.
-fn meant(near: Option<&str>) -> String {
-    near.map_or(String::from("."), |n| format!("; did you mean {n}?"))
-}
-
 /// Print what there is.
 ///
 /// # Errors
@@ -109,7 +104,7 @@ pub fn list(args: &ListArgs, registry: &Registry) -> anyhow::Result<ExitCode> {
     if let Some(k) = kind
         && !known.clone().any(|n| n == k)
     {
-        let hint = meant(nearest(k, known.clone()));
+        let hint = names::ending(k, known.clone());
         bail!(
             "no kind \"{k}\"{hint} Known: {}.",
             known.collect::<Vec<_>>().join(", ")
@@ -328,9 +323,9 @@ pub fn describe(args: &DescribeArgs, registry: &Registry) -> anyhow::Result<Exit
             .chain(registry.parts().notes().iter().map(|n| n.name))
             .chain(sets::names())
             .collect();
-        let names = library.protocols().iter().map(String::as_str);
-        let names = names.chain(others.iter().copied());
-        let hint = meant(nearest(stem, names.chain(library.profiles())));
+        let all = library.protocols().iter().map(String::as_str);
+        let all = all.chain(others.iter().copied());
+        let hint = names::ending(stem, all.chain(library.profiles()));
         bail!("nothing is called \"{stem}\"{hint} `wifu list` shows all names.");
     };
     if args.json {
@@ -502,6 +497,6 @@ mod tests {
             describe(&args, &crate::standard()).unwrap_err().to_string()
         };
         assert!(unknown("nopenopenope").contains("\"nopenopenope\". `wifu list` shows"));
-        assert!(unknown("tcp-ren").contains("did you mean tcp-reno? `wifu list` shows"));
+        assert!(unknown("tcp-ren").contains("did you mean `tcp-reno`? `wifu list` shows"));
     }
 }

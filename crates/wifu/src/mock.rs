@@ -557,6 +557,6 @@ mod tests {
         let args = parse("--protocol tcp-newren").unwrap();
         let message = format!("{:#}", blueprint(&args, &crate::standard()).unwrap_err());
         assert!(message.contains("--protocol tcp-newren"), "{message}");
-        assert!(message.contains("did you mean tcp-newreno"), "{message}");
+        assert!(message.contains("did you mean `tcp-newreno`"), "{message}");
     }
 }

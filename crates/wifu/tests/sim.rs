@@ -34,13 +34,13 @@ fn what_is_there_in_vain_is_said_once() {
              protocol = \"tcp-tahoe,profile=rfc-modern\"\n"
         )
     };
-    let text = format!(
-        "[topology]\nwords = \"linear,3\"\nset = \"TB-W9\"\n[[handler]]\nuse = \"tpa-shim\"\n\
-         [[handler]]\nuse = \"null\"\n{}{}",
+    let file_text = format!(
+        "[topology]\nwords = \"linear,3\"\nset = \"TB-W9\"\n[[handler]]\nuse = \"drop\"\n\
+         nodes = [\"n1\"]\nhooks = [\"forward\"]\n[[handler]]\nuse = \"null\"\n{}{}",
         flow("n1", "n2"),
         flow("n2", "n3")
     );
-    std::fs::write(&file, &text).expect("a scenario");
+    std::fs::write(&file, &file_text).expect("a scenario");
     let ran = sim(&format!("--scenario {file} --nodes"));
     let said = String::from_utf8_lossy(&ran.stderr).into_owned();
     let notes: Vec<&str> = said.lines().filter(|l| l.starts_with("Note: ")).collect();
@@ -48,17 +48,26 @@ fn what_is_there_in_vain_is_said_once() {
         notes,
         [
             "Note: tcp-tahoe: profile rfc-modern sets hystart, which nothing here takes",
-            "Note: the handler tpa-shim was asked about no packet: none here was for it"
+            "Note: the handler drop was asked about no packet: none here was for it"
         ],
         "{said}"
     );
     let text = printed(&ran);
     let row = text
         .lines()
-        .find(|l| l.contains("tpa-shim"))
+        .find(|l| l.contains("(none)"))
         .expect("its row");
     let words: Vec<&str> = row.split_whitespace().collect();
-    assert_eq!(words, ["(none)", "tpa-shim", "0"], "{text}");
+    assert_eq!(words, ["(none)", "drop", "0"], "{text}");
+    let other = file_text.replace("use = \"null\"", "use = \"tpa-shim\"");
+    std::fs::write(&file, other).expect("a scenario");
+    let ran = sim(&format!("--scenario {file}"));
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(!ran.status.success() && ran.stdout.is_empty());
+    assert!(
+        said.contains("handler[1]: tpa-shim: no packet is for it"),
+        "{said}"
+    );
 }
 
 fn outcome(words: &str) -> Json {
@@ -370,15 +379,15 @@ fn wrong_words_get_an_answer_that_helps() {
         ),
         (
             "--topo linear,3 --set TB-Z --protocol tcp-sack",
-            "no testbed set is called \"TB-Z\"",
+            "no testbed set is called `TB-Z`; did you mean `TB-A`? There are PLAIN,",
         ),
         (
             "--topo linear,3 --protocol tcp-newrno",
-            "did you mean tcp-newreno?",
+            "did you mean `tcp-newreno`?",
         ),
         (
             "--topo linear,3 --flow n1:n9:udp --stop 1",
-            "there are 3, from n1 to n3",
+            "There are 3, from n1 to n3",
         ),
         (
             "--topo linear,3 --flow n1:n1:udp --stop 1",
@@ -422,7 +431,7 @@ fn wrong_words_get_an_answer_that_helps() {
         ),
         (
             &format!("{chain} -n 1k routing.kind=shortst"),
-            "did you mean shortest?",
+            "did you mean `shortest`?",
         ),
         (
             &format!("{chain} -n 1k --log /nonexistent/x"),
@@ -713,7 +722,7 @@ fn errors_say_what_would_be_right() {
         ("--topo linear,3 --set TB-X --protocol tcp-reno", "TB-A"),
         (
             "--topo linear,3 --protocol tcp-ren",
-            "did you mean tcp-reno",
+            "did you mean `tcp-reno`",
         ),
         ("--topo linear,3 --flow n1:n9:tcp-reno,bytes=1M", "n9"),
         (
@@ -729,7 +738,7 @@ fn errors_say_what_would_be_right() {
         ("--topo linear,3 --protocol tcp-reno radio.rate=7M", "7"),
         (
             "--topo linear,3 --protocol tcp-reno stop.tiem=5",
-            "did you mean time?",
+            "did you mean `time`?",
         ),
         ("--topo linear,3 --protocol tcp-reno radio", "KEY=VALUE"),
         ("--topo linear,3 --protocol tcp-reno -n lots", "number"),

@@ -2,8 +2,9 @@
 //! here knows what one is.
 
 use toml::Table;
+use wifu_wire::names;
 
-use crate::topology::{TopologyError, did_you_mean, parse};
+use crate::topology::{TopologyError, parse};
 
 macro_rules! sets {
     ($($name:literal),* $(,)?) => {
@@ -46,13 +47,7 @@ pub fn text(name: &str) -> Option<&'static str> {
 
 /// A set as a table, to lay others over it.
 pub(crate) fn table(name: &str) -> Result<Table, TopologyError> {
-    let text = text(name).ok_or_else(|| TopologyError::Set {
-        name: name.into(),
-        what: format!(
-            "{}; there are {}",
-            did_you_mean(name, names()),
-            names().collect::<Vec<_>>().join(", ")
-        ),
-    })?;
+    let unknown = || TopologyError::Set(names::unknown("testbed set", name, names()));
+    let text = text(name).ok_or_else(unknown)?;
     parse(text)
 }

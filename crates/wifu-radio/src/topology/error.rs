@@ -1,5 +1,7 @@
 //! Why a topology cannot be used, and what its author may have meant.
 
+use wifu_wire::names;
+
 /// Why a topology cannot be used. The message is complete without the file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -23,14 +25,9 @@ pub enum TopologyError {
         /// What is wrong.
         what: String,
     },
-    /// No testbed set has this name.
-    #[error("no testbed set is called \"{name}\"{what}")]
-    Set {
-        /// What was asked for.
-        name: String,
-        /// The nearest one and all others.
-        what: String,
-    },
+    /// No testbed set has the name that was asked for: the nearest one, and all.
+    #[error("{0}")]
+    Set(String),
     /// No random placement satisfies what `accept` asks for.
     #[error("{0}")]
     Placement(String),
@@ -72,23 +69,5 @@ pub(super) fn suggest(complaint: &str) -> Option<String> {
         true => "key",
         false => "name",
     };
-    Some(format!(
-        "no {kind} is called `{unknown}`{}; there are {}",
-        did_you_mean(unknown, known.iter().copied()),
-        known.join(", ")
-    ))
-}
-
-/// `, did you mean x`, if there is a name near enough.
-pub(crate) fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    let lower = name.to_lowercase();
-    let scored = known
-        .into_iter()
-        .map(|k| (strsim::damerau_levenshtein(&lower, &k.to_lowercase()), k));
-    match scored.min_by_key(|(d, _)| *d) {
-        Some((d, best)) if d <= 1 + best.len().max(name.len()) / 3 => {
-            format!(", did you mean `{best}`")
-        }
-        _ => String::new(),
-    }
+    Some(names::unknown(kind, unknown, known))
 }

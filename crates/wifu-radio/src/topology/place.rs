@@ -1,10 +1,10 @@
 //! Where nodes are: generated names, regular shapes, and random placements.
 
-use wifu_wire::Rng;
+use wifu_wire::{Rng, names};
 
 use crate::propagation::distance;
 
-use super::error::{TopologyError, did_you_mean};
+use super::error::TopologyError;
 use super::spec::{NodeSpec, PlacementKind, PlacementSpec, Topology};
 
 /// The nodes of a topology in order, before anything random.
@@ -77,9 +77,9 @@ fn merge(names: Vec<String>, topology: &Topology) -> Result<Vec<NodeSpec>, Topol
             None => {
                 let known = nodes.iter().map(|n| n.name.as_str());
                 let what = format!(
-                    "no generated node is called \"{}\"{}; a further node needs a position",
+                    "no generated node is called \"{}\"{} A further node needs a position",
                     extra.name,
-                    did_you_mean(&extra.name, known)
+                    names::ending(&extra.name, known)
                 );
                 return Err(TopologyError::key(format!("node[{i}].name"), what));
             }
@@ -99,7 +99,7 @@ pub(super) fn find(nodes: &[NodeSpec], name: &str, path: &str) -> Result<u16, To
         Some(i) => Ok(i as u16),
         None => {
             let known = nodes.iter().map(|n| n.name.as_str());
-            let what = format!("no node is called \"{name}\"{}", did_you_mean(name, known));
+            let what = format!("no node is called \"{name}\"{}", names::hint(name, known));
             Err(TopologyError::key(path, what))
         }
     }

@@ -15,6 +15,7 @@ use super::pattern::Pattern;
 use super::pool::Pool;
 use super::record::Recorder;
 use super::routes::Routes;
+use super::sent::Sent;
 use super::stop::Stop;
 use super::wire::Wire;
 use crate::routing;
@@ -39,13 +40,17 @@ use wifu_wire::{Note, Rng, Time};
 /// Knows the protocols and handlers that a scenario names.
 pub type Open<'a> = &'a dyn Catalog;
 
-/// The simulation of a scenario.
+/// The simulation of a scenario; `alone`: nothing is sent that it does not say.
 ///
 /// # Errors
 /// The path of the first wrong key and what is wrong with it.
-pub(crate) fn scenario(scenario: &Scenario, open: Open<'_>) -> Result<Simulation, ScenarioError> {
+pub(crate) fn scenario(
+    scenario: &Scenario,
+    open: Open<'_>,
+    alone: bool,
+) -> Result<Simulation, ScenarioError> {
     let (plan, rows) = plan(scenario)?;
-    over(scenario, plan, &rows, open)
+    over(scenario, plan, &rows, (open, alone))
 }
 
 /// The nodes and links of a scenario, and which stand in rows.
@@ -100,7 +105,7 @@ pub(crate) fn over(
     scenario: &Scenario,
     plan: Plan,
     rows: &[Range<u16>],
-    open: Open<'_>,
+    (open, alone): (Open<'_>, bool),
 ) -> Result<Simulation, ScenarioError> {
     scenario.check()?;
     let rng = scenario.rng();
@@ -143,6 +148,10 @@ pub(crate) fn over(
     };
     let handlers = rng.split("handlers");
     place_handlers(&mut simulation, &handlers, ground, (&served, &unserved))?;
+    if alone {
+        let sent = Sent::new(&simulation.flows.all, &served, olsr.is_some());
+        sent.reach_all(&scenario.handler, open.kinds())?;
+    }
     simulation.net.lay_routes(&links);
     simulation.net.laid = false;
     simulation.reroute();

@@ -42,6 +42,7 @@ mod pool;
 mod record;
 mod report;
 mod routes;
+mod sent;
 mod steps;
 mod stop;
 mod tap;
@@ -90,7 +91,16 @@ impl Simulation {
     /// # Errors
     /// The path of the first wrong key and what is wrong with it.
     pub fn new(scenario: &Scenario, open: Open<'_>) -> Result<Simulation, ScenarioError> {
-        build::scenario(scenario, open)
+        build::scenario(scenario, open, true)
+    }
+
+    /// Whether a scenario means something for hosts that send more than it says: handlers may be
+    /// for that.
+    ///
+    /// # Errors
+    /// The path of the first wrong key and what is wrong with it.
+    pub fn check_among_others(scenario: &Scenario, open: Open<'_>) -> Result<(), ScenarioError> {
+        build::scenario(scenario, open, false).map(drop)
     }
 
     /// The same over a plan that the caller made; the scenario's topology and radio keys are not
@@ -103,7 +113,7 @@ impl Simulation {
         plan: Plan,
         open: Open<'_>,
     ) -> Result<Simulation, ScenarioError> {
-        build::over(scenario, plan, &[], open)
+        build::over(scenario, plan, &[], (open, true))
     }
 
     /// Show packets to `tap` from now on.

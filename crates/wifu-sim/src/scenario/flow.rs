@@ -3,8 +3,8 @@
 use super::{Bps, Octets, ScenarioError, Secs};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use wifu_engine::descriptor::nearest;
 use wifu_wire::Span;
+use wifu_wire::names;
 
 /// What an application does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -138,10 +138,9 @@ impl FlowSpec {
                 return Err(ScenarioError::key(word, "write KEY=VALUE"));
             };
             if !known(key) {
-                let near = nearest(key, OPTIONAL).map_or_else(
-                    || format!("the keys of applications: {}", OPTIONAL.join(", ")),
-                    |near| format!("did you mean {near}?"),
-                );
+                let near = names::meant(key, OPTIONAL).unwrap_or_else(|| {
+                    format!("the keys of applications: {}", OPTIONAL.join(", "))
+                });
                 return Err(ScenarioError::key(key, format!("unknown key; {near}")));
             }
             given.insert(key.to_string(), value(key, text)?);

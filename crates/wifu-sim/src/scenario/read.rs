@@ -2,7 +2,7 @@
 
 use super::{FlowSpec, Scenario, ScenarioError, TopologySpec};
 use serde_json::{Map, Value};
-use wifu_engine::descriptor::nearest;
+use wifu_wire::names;
 
 impl Scenario {
     /// Read TOML.
@@ -124,10 +124,8 @@ fn explained(path: &str, message: &str) -> ScenarioError {
         return ScenarioError::key(if path == "." { "scenario" } else { path }, message);
     };
     let valid: Vec<&str> = quoted.collect();
-    let hint = nearest(name, valid.iter().copied()).map_or_else(
-        || format!("valid here: {}", valid.join(", ")),
-        |n| format!("did you mean {n}?"),
-    );
+    let hint = names::meant(name, valid.iter().copied())
+        .unwrap_or_else(|| format!("valid here: {}", valid.join(", ")));
     let field = message.starts_with("unknown field");
     let what = if field {
         format!("unknown key; {hint}")

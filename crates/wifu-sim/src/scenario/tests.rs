@@ -82,23 +82,23 @@ fn bare_numbers_are_in_basic_units() {
 
 #[test]
 fn unknown_keys_are_named_with_path_and_nearest() {
-    assert_eq!(error("sed = 1"), "sed: unknown key; did you mean seed?");
+    assert_eq!(error("sed = 1"), "sed: unknown key; did you mean `seed`?");
     assert_eq!(
         error("[routing.olsr]\nhallo = 1"),
-        "routing.olsr.hallo: unknown key; did you mean hello?"
+        "routing.olsr.hallo: unknown key; did you mean `hello`?"
     );
     assert_eq!(
         error(&flow("app = \"flie\"")),
-        "flow[0].app: unknown name `flie`; did you mean file?"
+        "flow[0].app: unknown name `flie`; did you mean `file`?"
     );
     assert_eq!(
         error(&flow("protcol = 1")),
-        "flow[0].protcol: unknown key; did you mean protocol?"
+        "flow[0].protcol: unknown key; did you mean `protocol`?"
     );
     let json = r#"{"stop":{"tiem":1}}"#;
     assert_eq!(
         Scenario::from_json(json).unwrap_err().to_string(),
-        "stop.tiem: unknown key; did you mean time?"
+        "stop.tiem: unknown key; did you mean `time`?"
     );
 }
 
@@ -168,7 +168,7 @@ fn impossible_numbers_are_refused_in_words() {
     assert_eq!(talk, "flow[0].on: at least 1 ms on average");
     assert_eq!(
         of("[routing.olsr]\nflood = \"mrp\""),
-        "routing.olsr.flood: unknown name `mrp`; did you mean mpr?"
+        "routing.olsr.flood: unknown name `mrp`; did you mean `mpr`?"
     );
 }
 

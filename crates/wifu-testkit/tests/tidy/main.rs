@@ -110,6 +110,11 @@ fn citations_have_one_form_and_lead_somewhere() {
 }
 
 #[test]
+fn which_name_was_meant_is_asked_in_one_way() {
+    hold_each(rules::questions);
+}
+
+#[test]
 fn nothing_is_left_unfinished() {
     hold_each(rules::leftovers);
 }

@@ -15,6 +15,8 @@ const UNSAFE_FILES: &[&str] = &["crates/wifu-testkit/src/alloc.rs"];
 const UNSAFE_MACROS: &[&str] = &["crates/wifu-node/src/export.rs"];
 /// Functions whose last bit differs between C libraries are computed here instead.
 const MATH: &str = "crates/wifu-engine/src/math.rs";
+/// Where the nearest name is found, and the question formed whether it was meant.
+const NAMES: &str = "crates/wifu-wire/src/names.rs";
 
 /// (what is banned, why, what to use).
 const BANNED: &[(&str, &str, &str)] = &[
@@ -307,6 +309,26 @@ fn functions(source: &Source) -> Vec<(String, usize, usize)> {
     all
 }
 
+/// Messages ask in one wording which name was meant, with one measure of what is near.
+pub fn questions(source: &Source) -> Vec<Finding> {
+    let asks = |text: &str| {
+        let line: Vec<&str> = text.split_whitespace().filter(|w| *w != "\\").collect();
+        line.join(" ").to_lowercase().contains("did you mean")
+    };
+    let elsewhere = |line: &usize| source.path != NAMES && !source.is_test(*line);
+    let mut found = Vec::new();
+    for (line, _) in source
+        .strings
+        .iter()
+        .filter(|(l, t)| elsewhere(l) && asks(t))
+    {
+        let message = "asks \"did you mean\" by itself. Use `wifu_wire::names`: `unknown` says it \
+                       all, `hint` and `ending` what follows words of yours, `meant` the question.";
+        found.push(source.finding(*line, message));
+    }
+    found
+}
+
 /// Work that somebody meant to finish, and tests that do not run.
 pub fn leftovers(source: &Source) -> Vec<Finding> {
     const WRITE: &str = "Write it, or leave it out together with what would call it.";
@@ -457,6 +479,16 @@ mod tests {
             lengths(&source(&format!("// {}", "a ".repeat(60)))).len(),
             1
         );
+    }
+
+    #[test]
+    fn a_question_for_the_name_that_was_meant_is_caught_where_it_is_written_again() {
+        let text = "fn a() {\n    f(\"; did you mean {n}?\");\n    f(\"x; did you \\\n      mean {n}?\");\n    \
+                    hint(\"x\", all); // did you mean\n}\n#[cfg(test)]\nmod t { fn b() { f(\"did you mean y\") } }";
+        let of = |path| lines(&questions(&Source::new(path, text)));
+        assert_eq!(of("crates/wifu-sim/src/a.rs"), [2, 3]);
+        assert_eq!(of("crates/wifu-sim/tests/a.rs"), []);
+        assert_eq!(of(NAMES), []);
     }
 
     #[test]

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
 use serde_json::{Map, Value as Json, json};
-use wifu_engine::descriptor::nearest;
 use wifu_node::Registry;
 use wifu_sim::scenario::{Scenario, SeriesSpec};
+use wifu_wire::names::meant;
 
 use super::{Args, link};
 
@@ -121,12 +121,10 @@ fn flow(text: &str, registry: &Registry) -> anyhow::Result<Json> {
         }
         let longer = format!("{protocol},{word}");
         // One that neither knows may be meant for either.
-        if let Some(near) = nearest(key, FLOW_KEYS)
+        if let Some(question) = meant(key, FLOW_KEYS)
             && registry.resolve(&longer).is_err()
         {
-            bail!(
-                "\"{key}\" is no key of a flow and no parameter of {protocol}; did you mean {near}?"
-            );
+            bail!("\"{key}\" is no key of a flow and no parameter of {protocol}; {question}");
         }
         protocol = longer;
     }
@@ -270,7 +268,7 @@ mod tests {
             assert!(flow(wrong).is_err(), "{wrong}");
         }
         let near = flow("n1:n7:tcp-reno,byts=5").unwrap_err().to_string();
-        assert!(near.contains("did you mean bytes?"), "{near}");
+        assert!(near.contains("did you mean `bytes`?"), "{near}");
     }
 
     #[test]

@@ -148,7 +148,7 @@ fn what_is_no_application_is_refused_with_words() {
     for (arguments, says) in [
         (&["--app", "file,bytes=1M"][..], "needs no --app"),
         (&["--app", "http"], "needs `pause`"),
-        (&["--app", "htp,pause=1s"], "did you mean http"),
+        (&["--app", "htp,pause=1s"], "did you mean `http`"),
         (
             &["--app", "onoff,rate=1M,on=1s,off=1s,time=3s"],
             "-t SECONDS",

@@ -1,0 +1,136 @@
+//! What a scenario sends, as far as it is known before the first packet, and the handlers that none
+//! of it can be for. Which way packets go is not asked here: routes may change.
+
+use super::flow::Flow;
+use crate::scenario::{HandlerSpec, ScenarioError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use wifu_core::{ConfigError, HandlerConfig, Kinds, Select, Verbs};
+use wifu_engine::Fact;
+use wifu_node::Protocol;
+use wifu_wire::numbers::UDP;
+
+/// All packets that handlers may be asked about.
+pub(super) struct Sent<'a> {
+    flows: Vec<Select>,
+    /// Which protocols have these numbers, for people.
+    names: BTreeMap<u8, BTreeSet<&'a str>>,
+    /// The handlers of compositions.
+    brought: Vec<&'a HandlerConfig>,
+    /// There are routing messages, which meet no handler.
+    olsr: bool,
+}
+
+impl<'a> Sent<'a> {
+    /// By these flows, whose protocols bring handlers along.
+    pub(super) fn new(flows: &'a [Flow], served: &'a [Arc<Protocol>], olsr: bool) -> Sent<'a> {
+        let mut names: BTreeMap<u8, BTreeSet<&str>> = BTreeMap::new();
+        let mut selects = Vec::with_capacity(flows.len());
+        for (i, flow) in flows.iter().enumerate() {
+            // No composition's packets are inside UDP here.
+            let (number, port, identity) = match &flow.blueprint {
+                Some(b) => (b.number, None, b.wire.identity()),
+                None => (UDP, Some(Flow::port(i as u32)), &[][..]),
+            };
+            selects.push(Select {
+                port,
+                identity: identity.to_vec(),
+                ..Select::protocol(Some(number))
+            });
+            let name = flow.spec.protocol.split(',').next().unwrap_or_default();
+            names.entry(number).or_default().insert(name);
+        }
+        Sent {
+            flows: selects,
+            names,
+            brought: served.iter().flat_map(|p| &p.handlers.handlers).collect(),
+            olsr,
+        }
+    }
+
+    /// Whether each of these handlers may be asked about something. Without flows nothing is asked.
+    ///
+    /// # Errors
+    /// The first that surely is not.
+    pub(super) fn reach_all(
+        &self,
+        specs: &[HandlerSpec],
+        kinds: &Kinds,
+    ) -> Result<(), ScenarioError> {
+        if self.flows.is_empty() {
+            return Ok(());
+        }
+        for (i, spec) in specs.iter().enumerate() {
+            let others = specs.iter().enumerate().filter(|(j, _)| *j != i);
+            let others = others.map(|(_, s)| &s.config);
+            let reached = self.reach(&spec.config, others, kinds);
+            reached.map_err(|e| {
+                let what = format!("{}: {e}", spec.config.name);
+                ScenarioError::key(format!("handler[{i}]"), what)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn reach<'b>(
+        &self,
+        handler: &HandlerConfig,
+        others: impl Iterator<Item = &'b HandlerConfig>,
+        kinds: &Kinds,
+    ) -> Result<(), ConfigError>
+    where
+        'a: 'b,
+    {
+        let select = handler.selects(kinds)?;
+        let Some(number) = select.protocol else {
+            return Ok(());
+        };
+        let mut reached = self.flows.iter().any(|sent| sent.meets(&select));
+        for other in others.chain(self.brought.iter().copied()) {
+            let descriptor = kinds.find(&other.name)?;
+            let shim = descriptor.inserts.and_then(|f| f.number);
+            reached |= shim.is_some_and(|n| select.meets(&Select::protocol(Some(n))));
+            // Of what protocol its packets are nobody knows.
+            reached |= descriptor.needs.has(Verbs::SEND);
+        }
+        // It acts on what it is told of others' packets.
+        reached |= handler.requires(kinds)?.contains(&Fact::Status);
+        match reached {
+            true => Ok(()),
+            false => {
+                let of_format = kinds.find(&handler.name)?.format.is_some();
+                Err(self.vain(number, &select, of_format))
+            }
+        }
+    }
+
+    /// That no packet is for it, and what to do. One for the packets of a format has no other
+    /// protocol to be for.
+    fn vain(&self, number: u8, select: &Select, of_format: bool) -> ConfigError {
+        let port = select.port.map(|port| format!(" or UDP port {port}"));
+        let only = select.only.map(|n| format!(", of these {n} alone"));
+        let there: Vec<String> = self
+            .names
+            .iter()
+            .map(|(n, names)| {
+                let names: Vec<&str> = names.iter().copied().collect();
+                format!("{n} ({})", names.join(", "))
+            })
+            .collect();
+        let olsr = match self.olsr {
+            true => "; routing messages meet no handler",
+            false => "",
+        };
+        let change = match of_format && select.only.is_none() {
+            true => "",
+            false => " change its `protocol`,",
+        };
+        ConfigError(format!(
+            "no packet is for it: it is asked about IP protocol {number}{}{}, and flows here send \
+             {}{olsr}. Give it a flow,{change} or leave it out",
+            port.unwrap_or_default(),
+            only.unwrap_or_default(),
+            there.join(", ")
+        ))
+    }
+}
