@@ -63,6 +63,11 @@ pub struct Ethernet {
     pub mtu: u32,
 }
 
+/// Whether an interface is one of those that were named; where none was, all are.
+pub(crate) fn is_among(named: &[String], device: &str) -> bool {
+    named.is_empty() || named.iter().any(|name| name == device)
+}
+
 #[derive(Clone, Copy)]
 struct Entry {
     link: Option<LinkAddress>,
