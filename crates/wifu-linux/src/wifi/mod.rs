@@ -6,6 +6,7 @@
 
 mod nl80211;
 
+pub(crate) use nl80211::understand;
 pub use nl80211::{Interface, Nl80211, Station, Survey};
 
 use std::collections::{BTreeMap, VecDeque};
