@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from wifu.errors import LabError
 from wifu.flows import KERNEL_KEYS
 from wifu.live import Live
 from wifu.metrics import Measure, run_row
+from wifu.places import Crew, Started
 from wifu.plan import Plan
 from wifu.program import find_program
 from wifu.store import Store
@@ -271,12 +273,28 @@ chain = ["snoop"]
 
 
 @pytest.mark.parametrize(
-    ("substrate", "topology"),
-    [("emu", 'words = "linear,3,rate=24M"'), ("live", 'words = "linear,3,wire=20Mb/s"')],
+    ("substrate", "topology", "devices"),
+    [
+        ("emu", 'words = "linear,3,rate=24M"', [["wlan0"], ["wlan0"], ["wlan0"]]),
+        ("live", 'words = "linear,3,wire=20Mb/s"', [["eth0"], ["eth0", "eth1"], ["eth1"]]),
+    ],
 )
 def test_what_a_composition_brings_runs_on_every_host(
-    tmp_path: Path, substrate: str, topology: str
-) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, substrate: str, topology: str,
+    devices: list[list[str]],
+) -> None:  # fmt: skip
+    served: dict[str, tuple[list[str], str]] = {}
+    real = Traffic._start_daemons
+
+    def looking(self: Traffic, crew: Crew) -> dict[str, Started]:
+        started = real(self, crew)
+        for name, place in self.places.items():
+            words = list(map(str, started[name].popen.args))  # type: ignore[arg-type]
+            named = [word for key, word in pairwise(words) if key == "--device"]
+            served[name] = (named, place.run("ip", "-br", "address"))
+        return started
+
+    monkeypatch.setattr(Traffic, "_start_daemons", looking)
     plan = transfer(
         "served",
         'runs = 1\nmetrics = ["goodput"]',
@@ -290,6 +308,9 @@ def test_what_a_composition_brings_runs_on_every_host(
     outcome = results.outcome(results.ok["cell"].iloc[0], 1)
     daemons = outcome["daemons"]
     assert sorted(daemons) == ["n1", "n2", "n3"]
+    # Nothing is served by the wire for measuring.
+    assert [served[name][0] for name in sorted(served)] == devices
+    assert ["ctl0" in served[name][1] for name in sorted(served)] == [True, False, True]
     relay = daemons["n2"]
     snoop = relay["handlers"][0]
     # 200 kB in some 140 segments, and what acknowledges them.

@@ -235,6 +235,8 @@ def test_wires_and_ways_over_them() -> None:
     ways = live.next_hops(nodes, wires)
     assert ways["n1"] == {"n2": "n2", "n3": "n2", "n4": "n2"}
     assert ways["n4"]["n1"] == "n3"
+    row = live.Wires("row", nodes, wires)
+    assert [row.ends_at(n) for n in ("n1", "n2")] == [("eth0",), ("eth0", "eth1")]
     own = {"node": [{"name": "a"}], "wire": [{"a": "a", "b": "b", "rate": "1G", "queue": 50}]}
     assert live.wires_of({"topology": own}) == (["a", "b"], [live.Wire("a", "b", 1e9, 50)])
     for key in ("delay=5ms", "loss=1%", "variation=1ms"):

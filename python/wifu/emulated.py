@@ -188,6 +188,7 @@ class Emulated(RealTime):
             name: Place(
                 name, host.address, ("ip", "netns", "exec", host.namespace), str(find_program()),
                 str(folder), delay_dir=str(net.directory / name), monitor="mon0",
+                devices=("wlan0",),
             )
             for name, host in net.hosts.items()
         }  # fmt: skip

@@ -204,6 +204,11 @@ class Wires:
                 found.setdefault(pair, []).insert(0, f"eth{number}")
         return found
 
+    def ends_at(self, node: str) -> tuple[str, ...]:
+        """The devices of a node, by which it has wires."""
+        named = enumerate(self.wires)
+        return tuple(f"eth{number}" for number, wire in named if node in (wire.a, wire.b))
+
     def route(self, cut: Set[tuple[str, str]]) -> None:
         """Lay routes over all wires but those between these pairs."""
         wires = [w for w in self.wires if not {(w.a, w.b), (w.b, w.a)} & cut]
@@ -376,7 +381,7 @@ class Live(RealTime):
             places = {
                 name: Place(
                     name, net.addresses[name], ("ip", "netns", "exec", space),
-                    str(find_program()), str(folder),
+                    str(find_program()), str(folder), devices=net.ends_at(name),
                 )
                 for name, space in net.spaces.items()
             }  # fmt: skip

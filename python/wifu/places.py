@@ -75,6 +75,8 @@ class Place:
     connection: Connection | None = None
     delay_dir: str | None = None
     monitor: str | None = None
+    devices: tuple[str, ...] = ()
+    """Interfaces by which its daemon serves, if not by all: those for measuring are none."""
     settings: dict[str, str] = field(default_factory=dict)
 
     @property

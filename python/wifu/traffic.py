@@ -197,6 +197,8 @@ class Traffic:
                 words += ["--monitor", place.monitor] if served and place.monitor else []
                 if served and place.delay_dir:
                     words += ["--delay-dir", f"wlan0={place.delay_dir}"]
+                for device in place.devices if served else ():
+                    words += ["--device", device]
                 daemons[name] = crew.start(place, place.program, "daemon", *words)
         for daemon in daemons.values():
             crew.wait_for(daemon, "ready")

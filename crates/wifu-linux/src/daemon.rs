@@ -65,7 +65,7 @@ impl Daemon {
     pub fn open(config: DaemonConfig) -> Result<Daemon, DaemonError> {
         let mut poller = Poller::new(config.coalesce)?;
         poller.catch_signals(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])?;
-        let sources = Sources::open(&config.facts, !config.serve.is_empty())?;
+        let sources = Sources::open(&config, &poller)?;
         let served = served(&config.registry, &config.serve, &sources)?;
         if !served.is_empty() {
             sources.log();

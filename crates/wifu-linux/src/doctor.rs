@@ -276,7 +276,7 @@ fn wifi() -> Answer {
         let names = neighbours.ethernets()?;
         let interfaces: Vec<i32> = names.keys().copied().collect();
         let name = |i: i32| names.get(&i).map_or(String::new(), |e| e.name.clone());
-        Ok(Wifi::open(&interfaces)?.map(|wifi| wifi.describe(name)))
+        Ok(Wifi::open(&interfaces, || {})?.map(|wifi| wifi.describe(name)))
     };
     match radios() {
         Ok(Some(told)) => found(told),

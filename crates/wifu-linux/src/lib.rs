@@ -4,6 +4,7 @@
 //! [`sys`], [`schedule`], [`ring`], `bpf` and [`bsd`], each a thin layer over a few system
 //! calls, and in [`load`], which calls the dynamic linker; everything else is safe Rust above them.
 
+pub mod answers;
 mod bpf;
 pub mod bsd;
 pub mod capture;

@@ -63,6 +63,11 @@ pub struct Ethernet {
     pub mtu: u32,
 }
 
+/// Whether an interface is one of those that were named; where none was, all are.
+pub(crate) fn is_among(named: &[String], device: &str) -> bool {
+    named.is_empty() || named.iter().any(|name| name == device)
+}
+
 #[derive(Clone, Copy)]
 struct Entry {
     link: Option<LinkAddress>,
@@ -131,21 +136,7 @@ impl Neighbours {
         else {
             return Ok(None);
         };
-        // Local, broadcast and multicast destinations have no station.
-        if answer.len() < 12 || answer[7] != RTN_UNICAST {
-            return Ok(None);
-        }
-        let (mut interface, mut hop) = (None, dst);
-        for (kind, value) in Attributes(&answer[12..]) {
-            if let Ok(octets) = <[u8; 4]>::try_from(value) {
-                match kind {
-                    RTA_OIF => interface = Some(i32::from_ne_bytes(octets)),
-                    RTA_GATEWAY => hop = octets.into(),
-                    _ => {}
-                }
-            }
-        }
-        let Some(interface) = interface else {
+        let Some((interface, hop)) = route_of(answer, dst) else {
             return Ok(None);
         };
         let unresolved = Way {
@@ -164,14 +155,9 @@ impl Neighbours {
         else {
             return Ok(Some(unresolved));
         };
-        if answer.len() < 12 || u16::from_ne_bytes([answer[8], answer[9]]) & NUD_USABLE == 0 {
-            return Ok(Some(unresolved));
-        }
-        let mac = Attributes(&answer[12..]).find(|(kind, _)| *kind == NDA_LLADDR);
-        let mac = mac.and_then(|(_, value)| <[u8; 6]>::try_from(value).ok());
-        let station = mac.map(|mac| LinkAddress { interface, mac });
+        let mac = mac_of(answer);
         Ok(Some(Way {
-            station,
+            station: mac.map(|mac| LinkAddress { interface, mac }),
             ..unresolved
         }))
     }
@@ -187,12 +173,7 @@ impl Neighbours {
             RTM_GETADDR,
             RTM_NEWADDR,
             &[AF_INET, 0, 0, 0, 0, 0, 0, 0],
-            |body| {
-                let index = index_at(body, 4);
-                let local = Attributes(&body[8..]).find(|(kind, _)| *kind == IFA_LOCAL);
-                let local = local.and_then(|(_, value)| <[u8; 4]>::try_from(value).ok());
-                found.extend(local.map(|a| (index, Ipv4Addr::from(a))));
-            },
+            |body| found.extend(address_of(body)),
         )?;
         Ok(found)
     }
@@ -206,20 +187,80 @@ impl Neighbours {
         // struct ifinfomsg: family, padding, type of hardware, index, flags, change.
         self.netlink
             .dump(RTM_GETLINK, RTM_NEWLINK, &[0; 16], |body| {
-                if u16::from_ne_bytes([body[2], body[3]]) == ARPHRD_ETHER {
-                    let of = |wanted| Attributes(&body[16..]).find(|(kind, _)| *kind == wanted);
-                    let mtu = of(IFLA_MTU).and_then(|(_, value)| <[u8; 4]>::try_from(value).ok());
-                    let mtu = mtu.map_or(u32::MAX, u32::from_ne_bytes);
-                    let name = of(IFLA_IFNAME).map_or(&[][..], |(_, value)| value);
-                    let name = String::from_utf8_lossy(name.strip_suffix(&[0]).unwrap_or(name));
-                    let name = name.into_owned();
-                    found.insert(index_at(body, 4), Ethernet { name, mtu });
-                }
+                found.extend(ethernet_of(body));
             })?;
         Ok(found)
     }
 }
 
-fn index_at(body: &[u8], at: usize) -> i32 {
-    i32::from_ne_bytes([body[at], body[at + 1], body[at + 2], body[at + 3]])
+/// Four octets of an answer; none if it is shorter.
+fn four(body: &[u8], at: usize) -> Option<[u8; 4]> {
+    body.get(at..)?.first_chunk().copied()
+}
+
+/// The attributes of an answer behind a header of so many octets.
+fn attributes(body: &[u8], header: usize) -> Attributes<'_> {
+    Attributes(body.get(header..).unwrap_or(&[]))
+}
+
+/// The value of an attribute that has so many octets.
+fn value_of<const N: usize>(mut of: Attributes<'_>, wanted: u16) -> Option<[u8; N]> {
+    let (_, value) = of.find(|(kind, _)| *kind == wanted)?;
+    value.try_into().ok()
+}
+
+/// Interface and next hop to a destination, of struct rtmsg. Local, broadcast and multicast
+/// destinations have no station.
+fn route_of(answer: &[u8], dst: Ipv4Addr) -> Option<(i32, Ipv4Addr)> {
+    if *answer.get(7)? != RTN_UNICAST {
+        return None;
+    }
+    let interface = value_of(attributes(answer, 12), RTA_OIF)?;
+    let gateway = value_of::<4>(attributes(answer, 12), RTA_GATEWAY);
+    Some((
+        i32::from_ne_bytes(interface),
+        gateway.map_or(dst, Into::into),
+    ))
+}
+
+/// The address of a neighbour that can be used, of struct ndmsg.
+fn mac_of(answer: &[u8]) -> Option<[u8; 6]> {
+    let [low, high, ..] = four(answer, 8)?;
+    let usable = u16::from_ne_bytes([low, high]) & NUD_USABLE != 0;
+    value_of(attributes(answer, 12), NDA_LLADDR).filter(|_| usable)
+}
+
+/// An address and its interface, of struct ifaddrmsg.
+fn address_of(body: &[u8]) -> Option<(i32, Ipv4Addr)> {
+    let local: [u8; 4] = value_of(attributes(body, 8), IFA_LOCAL)?;
+    Some((i32::from_ne_bytes(four(body, 4)?), local.into()))
+}
+
+/// An interface whose frames have Ethernet headers, of struct ifinfomsg.
+fn ethernet_of(body: &[u8]) -> Option<(i32, Ethernet)> {
+    let [_, _, low, high] = four(body, 0)?;
+    if u16::from_ne_bytes([low, high]) != ARPHRD_ETHER {
+        return None;
+    }
+    let mtu = value_of(attributes(body, 16), IFLA_MTU).map_or(u32::MAX, u32::from_ne_bytes);
+    let name = attributes(body, 16).find(|(kind, _)| *kind == IFLA_IFNAME);
+    let name = name.map_or(&[][..], |(_, value)| value);
+    let name = String::from_utf8_lossy(name.strip_suffix(&[0]).unwrap_or(name));
+    let name = name.into_owned();
+    Some((i32::from_ne_bytes(four(body, 4)?), Ethernet { name, mtu }))
+}
+
+/// Understand the body of any answer, as every kind of those that are asked for here.
+///
+/// # Panics
+/// If what was understood cannot be.
+pub(crate) fn understand(body: &[u8]) {
+    let dst = Ipv4Addr::LOCALHOST;
+    let route = route_of(body, dst);
+    assert!(route.is_none() || body.len() >= 12 + 8, "{route:?}");
+    assert!(mac_of(body).is_none() || body.len() >= 12 + 10);
+    assert!(address_of(body).is_none() || body.len() >= 8 + 8);
+    let name = ethernet_of(body).map(|(_, e)| e.name);
+    // What is no UTF-8 takes three octets for each.
+    assert!(name.is_none_or(|name| name.len() <= 3 * body.len()));
 }

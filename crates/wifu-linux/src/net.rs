@@ -88,7 +88,8 @@ impl Net {
         let doubles = doubles(config, &all)?;
         let mut carriers = Vec::new();
         for (i, c) in config.carriers.iter().enumerate() {
-            let mut carrier = open_carrier(c, &all, relayed, guarded, doubles.as_ref())?;
+            let (halves, devices) = ((relayed, guarded), &config.devices);
+            let mut carrier = open_carrier(c, &all, halves, devices, doubles.as_ref())?;
             carrier.attach(poller, CARRIERS + i as u64 * DESCRIPTORS)?;
             carriers.push(carrier);
         }
@@ -463,8 +464,8 @@ fn ways(carriers: &[Carrier], doubles: Option<&Doubles>) -> [u8; 256] {
 fn open_carrier(
     config: &CarrierConfig,
     numbers: &[u8],
-    relayed: &[u8],
-    guarded: &[u8],
+    (relayed, guarded): (&[u8], &[u8]),
+    devices: &[String],
     doubles: Option<&Doubles>,
 ) -> Result<Carrier, DaemonError> {
     match config {
@@ -479,6 +480,7 @@ fn open_carrier(
                 relayed: relayed.to_vec(),
                 guarded: guarded.to_vec(),
                 keep_off: *keep_off,
+                devices: devices.to_vec(),
                 ..RawConfig::new(numbers.to_vec())
             };
             Carrier::raw(&raw).map_err(|source| DaemonError::Carrier {

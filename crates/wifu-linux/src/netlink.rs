@@ -48,8 +48,7 @@ impl Netlink {
         Ok(Netlink { fd, sequence: 0 })
     }
 
-    /// Ask for all objects of a kind; `each` gets the body of every answer, at least as long as
-    /// that of the question.
+    /// Ask for all objects of a kind; `each` gets the body of every answer.
     ///
     /// # Errors
     /// What the kernel says.
@@ -64,22 +63,15 @@ impl Netlink {
         let mut buffer = vec![0u8; 64 << 10];
         loop {
             let (n, _) = rustix::net::recv(&self.fd, &mut *buffer, RecvFlags::empty())?;
-            let mut rest = &buffer[..n];
-            while rest.len() >= HEADER {
-                let length = u32::from_ne_bytes([rest[0], rest[1], rest[2], rest[3]]) as usize;
-                if !(HEADER..=rest.len()).contains(&length) {
-                    return Err(io::ErrorKind::InvalidData.into());
-                }
-                match u16::from_ne_bytes([rest[4], rest[5]]) {
-                    _ if !self.is_answer(rest) => {}
+            for message in Messages(&buffer[..n]) {
+                let message = message?;
+                match message.kind() {
+                    _ if !self.is_answer(message.0) => {}
                     NLMSG_DONE => return Ok(()),
-                    NLMSG_ERROR => return Err(error_of(&rest[HEADER..length])),
-                    kind if kind == wanted && length >= HEADER + body.len() => {
-                        each(&rest[HEADER..length]);
-                    }
+                    NLMSG_ERROR => return Err(error_of(message.body())),
+                    kind if kind == wanted => each(message.body()),
                     _ => {}
                 }
-                rest = rest.get(length.next_multiple_of(4)..).unwrap_or(&[]);
             }
         }
     }
@@ -165,6 +157,40 @@ impl Netlink {
         message.extend(body);
         rustix::net::send(&self.fd, &message, SendFlags::empty())?;
         Ok(())
+    }
+}
+
+/// A message, with its header.
+#[derive(Clone, Copy)]
+pub(crate) struct Message<'a>(&'a [u8]);
+
+impl<'a> Message<'a> {
+    fn kind(self) -> u16 {
+        u16::from_ne_bytes([self.0[4], self.0[5]])
+    }
+
+    pub(crate) fn body(self) -> &'a [u8] {
+        &self.0[HEADER..]
+    }
+}
+
+/// The messages of a datagram; an error, and nothing after it, if one is longer than what is there.
+pub(crate) struct Messages<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Iterator for Messages<'a> {
+    type Item = io::Result<Message<'a>>;
+
+    fn next(&mut self) -> Option<io::Result<Message<'a>>> {
+        let rest = core::mem::take(&mut self.0);
+        if rest.len() < HEADER {
+            return None;
+        }
+        let length = u32::from_ne_bytes([rest[0], rest[1], rest[2], rest[3]]) as usize;
+        if !(HEADER..=rest.len()).contains(&length) {
+            return Some(Err(io::ErrorKind::InvalidData.into()));
+        }
+        self.0 = rest.get(length.next_multiple_of(4)..).unwrap_or(&[]);
+        Some(Ok(Message(&rest[..length])))
     }
 }
 

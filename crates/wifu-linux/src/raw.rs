@@ -16,7 +16,7 @@ use crate::carrier::{check_mtu, is_local_address, open_raw_socket, route_to};
 use crate::core::rules::{self, Rules};
 use crate::guard::{self, Guard};
 use crate::ingress::{Ingress, Selection};
-use crate::neighbours::Neighbours;
+use crate::neighbours::{Neighbours, is_among};
 use crate::netns::own_inode;
 use crate::poller::Poller;
 use crate::ring::{PacketRing, open_link_sender};
@@ -55,6 +55,9 @@ pub struct RawConfig {
     pub guarded: Vec<u8>,
     /// How the kernel is kept from forwarding what is relayed.
     pub keep_off: KeepOff,
+    /// The interfaces, by name, from which packets are taken past the IP layer; none: all Ethernet
+    /// interfaces with addresses.
+    pub devices: Vec<String>,
 }
 
 /// How the kernel's IP layer is kept off packets that are relayed.
@@ -81,6 +84,7 @@ impl RawConfig {
             relayed: Vec::new(),
             guarded: Vec::new(),
             keep_off: KeepOff::Best,
+            devices: Vec::new(),
         }
     }
 }
@@ -203,6 +207,7 @@ impl Direct {
         let mut addresses = neighbours.local_addresses()?;
         addresses.retain(|(interface, _)| ethernets.contains_key(interface));
         let mut interfaces: Vec<i32> = addresses.iter().map(|(i, _)| *i).collect();
+        interfaces.retain(|i| is_among(&config.devices, &ethernets[i].name));
         interfaces.sort_unstable();
         interfaces.dedup();
         let selection = Selection {

@@ -178,6 +178,7 @@ fn config(dir: &Path, facts: FactsConfig) -> DaemonConfig {
         endpoint: EndpointConfig::default(),
         registry: registry(),
         serve: vec![String::from("watched"), String::from("shouted")],
+        devices: Vec::new(),
         facts,
     }
 }
@@ -192,8 +193,17 @@ struct Host {
 impl Host {
     /// A daemon. It ends with this process.
     fn start(&self, facts: FactsConfig) {
+        self.start_by(&[], facts);
+    }
+
+    /// ... that serves by these interfaces.
+    fn start_by(&self, devices: &[&str], facts: FactsConfig) {
         std::fs::create_dir_all(&self.dir).expect("directory");
-        let (inside, config) = (self.ns.clone(), config(&self.dir, facts));
+        let config = DaemonConfig {
+            devices: devices.iter().map(|d| (*d).to_owned()).collect(),
+            ..config(&self.dir, facts)
+        };
+        let inside = self.ns.clone();
         std::thread::spawn(move || {
             let ended = inside.run(|| Daemon::open(config).and_then(Daemon::run));
             panic!("the daemon ended: {ended:?}");
@@ -542,6 +552,55 @@ fn what_goes_to_all_who_hear_is_taken_by_whom_it_is_for() {
     // Both ends: no packet went along its route.
     let shouted = SHOUTED.load(Ordering::Relaxed);
     assert!(shouted > 100_000 / 1460 + 10, "{shouted}");
+}
+
+/// Octets that left by an interface of a host.
+fn left_by(host: &Host, device: &str) -> u64 {
+    let read = || std::fs::read_to_string("/proc/thread-self/net/dev").expect("counters");
+    let text = host.ns.run(read).expect("namespace");
+    let of = |line: &str| {
+        Some(
+            line.trim()
+                .strip_prefix(device)?
+                .strip_prefix(':')?
+                .to_owned(),
+        )
+    };
+    let line = text.lines().find_map(of).expect("an interface");
+    let sent = line.split_whitespace().nth(8).expect("a counter");
+    sent.parse().expect("a number")
+}
+
+#[test]
+fn what_goes_to_all_who_hear_leaves_by_the_interfaces_that_are_served() {
+    if !privileged() {
+        return;
+    }
+    for named in [&[][..], &["eth0"]] {
+        let mut world = World::new("named");
+        let end = |node, address| End {
+            node,
+            device: "eth1",
+            address,
+        };
+        let ends = (end("a", "10.80.0.1/24"), end("b", "10.80.0.2/24"));
+        world.lab.link(ends.0, ends.1, 1500).expect("link");
+        let start = |host: &Host| host.start_by(named, FactsConfig::default());
+        world.hosts.iter().for_each(start);
+        let sent = |device: &str| left_by(&world.hosts[0], device);
+        let before = sent("eth1");
+        world.transfer_over("shouted", 7000, 100_000);
+        let (served, beside) = (sent("eth0"), sent("eth1") - before);
+        assert!(served > 100_000, "{served}");
+        match named.is_empty() {
+            true => assert!(beside > 100_000, "{beside}"),
+            // IPv6 looks for neighbours.
+            false => assert!(beside < 5_000, "{beside}"),
+        }
+        // By addresses of the other one, too, the connection is served: by the IP layer.
+        world.transfer_to("10.80.0.2", "watched", 7001, 50_000);
+        assert!(links_of(1).len() > 10);
+    }
 }
 
 #[test]

@@ -29,6 +29,8 @@ pub enum Teller {
     Monitor,
     /// A driver's files, which `wifu core` reads for its handlers.
     DriverFiles,
+    /// The files of an emulated radio, likewise.
+    EmulatedFiles,
 }
 
 /// What is known of radios in the simulator.
@@ -52,7 +54,7 @@ const RADIOS: &[Fact] = &[
 
 impl Teller {
     /// All, in the order of the table's columns.
-    pub const ALL: [Teller; 12] = [
+    pub const ALL: [Teller; 13] = [
         Teller::Radios,
         Teller::Wires,
         Teller::Mock,
@@ -65,6 +67,7 @@ impl Teller {
         Teller::Core,
         Teller::Monitor,
         Teller::DriverFiles,
+        Teller::EmulatedFiles,
     ];
 
     /// Where that is, for people.
@@ -82,12 +85,16 @@ impl Teller {
             Teller::Core => "`wifu core`",
             Teller::Monitor => "`wifu core --monitor`",
             Teller::DriverFiles => "`wifu core --delay-dir`",
+            Teller::EmulatedFiles => "`wifu core --delay-dir` on emulated hosts",
         }
     }
 
     /// Whether it tells parts; else it tells handlers alone.
     pub const fn tells_parts(self) -> bool {
-        !matches!(self, Teller::Core | Teller::Monitor | Teller::DriverFiles)
+        !matches!(
+            self,
+            Teller::Core | Teller::Monitor | Teller::DriverFiles | Teller::EmulatedFiles
+        )
     }
 
     /// The facts that it tells, as far as their reader can read them. Facts of a way are known
@@ -147,7 +154,7 @@ impl Teller {
                 Fact::LinkRate,
             ],
             Teller::LiveFiles | Teller::DriverFiles => &[Fact::LinkDelay, Fact::LinkDone],
-            Teller::Emulated => &[Fact::LinkBusy],
+            Teller::Emulated | Teller::EmulatedFiles => &[Fact::LinkBusy],
         }
     }
 }

@@ -41,7 +41,7 @@ pub struct CoreArgs {
     /// By what packets come: `nfqueue` (all hooks) or `tun` (output and forward) [default: nfqueue]
     #[arg(long, value_name = "nfqueue|tun", value_parser = by)]
     by: Option<By>,
-    /// By TUN devices, only packets to this network; may be given twice [default: to wherever]
+    /// By TUN devices, only packets to this network; repeat for more [default: to wherever]
     #[arg(long, value_name = "NETWORK", value_parser = network)]
     to: Vec<String>,
     /// Use a TUN device that is there, for a hook; may be given twice. Whoever made it leads

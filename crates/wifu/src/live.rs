@@ -97,6 +97,11 @@ pub struct DaemonArgs {
     /// this host and those that the host relays; repeat for more
     #[arg(long, value_name = "PROTOCOL")]
     serve: Vec<String>,
+    /// --serve: an interface by which packets of what is served come, go on and go to all who hear;
+    /// repeat for more. What comes by others is the kernel's [default: each Ethernet interface that
+    /// has an address]
+    #[arg(long, value_name = "NAME", requires = "serve")]
+    device: Vec<String>,
     /// --serve: a monitor interface beside the radio, such as mon0: shows what is overheard, signal
     /// and rate of frames, and what became of those that left
     #[arg(long, value_name = "DEVICE", requires = "serve")]
@@ -180,6 +185,7 @@ fn check(args: &DaemonArgs) -> anyhow::Result<()> {
             "--keep-off rule keeps back what is served alone, and --direct takes more: leave one out"
         );
     }
+    check_devices(&args.device, &args.overhear)?;
     if raw == 0 && args.direct {
         bail!("--direct is for --carrier raw: add it, or leave --direct out");
     }
@@ -196,6 +202,20 @@ fn check(args: &DaemonArgs) -> anyhow::Result<()> {
             "--address and --kernel-address are the same: WiFu needs one of its own, such as the \
              next one"
         );
+    }
+    Ok(())
+}
+
+/// Interfaces that are served, and of those the ones that are listened on.
+fn check_devices(served: &[String], overheard: &[String]) -> anyhow::Result<()> {
+    for (i, device) in served.iter().enumerate() {
+        if served[..i].contains(device) {
+            bail!("--device {device} is given twice: once is enough");
+        }
+    }
+    let beside = overheard.iter().find(|ear| !served.contains(ear));
+    if let Some(ear) = beside.filter(|_| !served.is_empty()) {
+        bail!("--overhear {ear}: of the interfaces of --device none is that: add --device {ear}");
     }
     Ok(())
 }
@@ -276,6 +296,7 @@ fn serve(
         },
         registry: registry.clone(),
         serve: args.serve.clone(),
+        devices: args.device.clone(),
         facts: FactsConfig {
             monitor: args.monitor.clone(),
             overhear: args.overhear.clone(),
@@ -534,6 +555,8 @@ mod tests {
         const TUN: &str = "--carrier tun --address 10.9.0.2 --kernel-address 10.9.0.1";
         assert_eq!(complaint(""), "");
         assert_eq!(complaint(TUN), "");
+        let heard = "--serve hop --device eth0 --device eth1 --overhear eth1";
+        assert_eq!(complaint(heard), "");
         assert_eq!(complaint(&format!("{TUN} --carrier raw --direct")), "");
         assert_eq!(complaint(&format!("{TUN} --carrier raw --carrier udp")), "");
         let tun = |own: &str, kernel: &str| {
@@ -552,6 +575,15 @@ mod tests {
             ),
             (complaint("--carrier udp --carrier udp"), "is given 2 times"),
             (complaint("--port 9000"), "for --carrier udp"),
+            (complaint("--device eth0"), "--serve"),
+            (
+                complaint("--serve hop --device eth0 --device eth1 --device eth0"),
+                "--device eth0 is given twice",
+            ),
+            (
+                complaint("--serve hop --device eth0 --overhear eth1"),
+                "add --device eth1",
+            ),
             (complaint("--no-offload"), "for --carrier udp"),
             (complaint("--address 10.9.0.2"), "for --carrier tun"),
             (complaint("--kernel-address 10.9.0.2"), "for --carrier tun"),

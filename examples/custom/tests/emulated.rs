@@ -1,18 +1,17 @@
 //! The protocols of this crate between the kernels of emulated hosts, with a daemon on each: what
 //! `wifu emu --serve` starts. Needs root.
 
+mod common;
+
 use std::io::Write;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard};
 
+use common::{CUSTOM, PEER, number, privileged, remove};
 use serde_json::Value;
-use wifu_sim::mesh::Simulation;
 use wifu_sim::outcome::Outcome;
-use wifu_sim::scenario::Scenario;
 
-const CUSTOM: &str = env!("CARGO_BIN_EXE_custom");
 /// What a plan of the simulator and the emulation have in common.
 const ROW: &str = "linear,4,rate=24M";
 
@@ -42,10 +41,9 @@ impl Run {
     /// A line for the prompt: a program on a host over a protocol, in the background. The first host
     /// asks the last one: octets of question and answer.
     fn peer(&self, host: u8, protocol: &str, octets: [u32; 2]) -> String {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peer.py");
         let (said, [out, back]) = (self.said(host), octets);
         let said = said.display();
-        let run = format!("{CUSTOM} exec -p {protocol} -- python3 {script}");
+        let run = format!("{CUSTOM} exec -p {protocol} -- python3 {PEER}");
         match host {
             4 => format!(
                 "n4 {run} serve 10.0.0.4 7000 {out} {back} >{said} 2>&1 & \
@@ -100,40 +98,13 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        match std::thread::panicking() {
-            true => eprintln!("what was said is kept in {}", self.dir.display()),
-            false => drop(std::fs::remove_dir_all(&self.dir)),
-        }
+        remove(&self.dir);
     }
-}
-
-/// Whether namespaces can be made. A test that can't run fails, unless that is asked for.
-fn privileged() -> bool {
-    let root = std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0);
-    let skip = std::env::var_os("WIFU_SKIP_PRIVILEGED").is_some_and(|v| v == "1");
-    assert!(
-        root || skip,
-        "this test makes network namespaces and needs root"
-    );
-    root
-}
-
-fn number(of: &Value, key: &str) -> u64 {
-    of[key].as_u64().unwrap_or_else(|| panic!("{key} in {of}"))
 }
 
 /// The same transfer in the simulator.
 fn simulate(protocol: &str, bytes: u32) -> Outcome {
-    let text = format!(
-        "[topology]\nwords = \"{ROW}\"\n[stop]\ntime = \"60s\"\n[[flow]]\nfrom = \"n1\"\n\
-         to = \"n4\"\nprotocol = \"{protocol}\"\napp = \"file\"\nbytes = \"{bytes}\"\n"
-    );
-    let scenario = Scenario::from_toml(&text).unwrap_or_else(|e| panic!("{e}"));
-    let registry = custom::register(wifu::standard());
-    let simulation = Simulation::new(&scenario, &registry);
-    let mut simulation = simulation.unwrap_or_else(|e| panic!("{e}"));
-    simulation.run();
-    simulation.outcome()
+    common::simulate(ROW, "n4", protocol, bytes)
 }
 
 #[test]

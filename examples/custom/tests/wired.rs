@@ -1,20 +1,18 @@
 //! The protocols of this crate over wires between the kernels of three hosts, with a daemon on each.
 //! Needs root.
 
+mod common;
+
 use std::fs::File;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use common::{CUSTOM, PEER, number, privileged, remove};
 use serde_json::Value;
 use wifu_linux::netns::{End, Lab, Namespace};
-use wifu_sim::mesh::Simulation;
 use wifu_sim::outcome::Outcome;
-use wifu_sim::scenario::Scenario;
 
-const CUSTOM: &str = env!("CARGO_BIN_EXE_custom");
-const PEER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peer.py");
 const NEAR: &str = "10.81.1.1";
 const FAR: &str = "10.81.2.2";
 const NAMES: [&str; 3] = ["n1", "n2", "n3"];
@@ -156,40 +154,13 @@ impl Drop for Row {
             let _ = daemon.kill();
             let _ = daemon.wait();
         }
-        match std::thread::panicking() {
-            true => eprintln!("what was said is kept in {}", self.dir.display()),
-            false => drop(std::fs::remove_dir_all(&self.dir)),
-        }
+        remove(&self.dir);
     }
-}
-
-/// Whether namespaces can be made. A test that can't run fails, unless that is asked for.
-fn privileged() -> bool {
-    let root = std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0);
-    let skip = std::env::var_os("WIFU_SKIP_PRIVILEGED").is_some_and(|v| v == "1");
-    assert!(
-        root || skip,
-        "this test makes network namespaces and needs root"
-    );
-    root
-}
-
-fn number(of: &Value, key: &str) -> u64 {
-    of[key].as_u64().unwrap_or_else(|| panic!("{key} in {of}"))
 }
 
 /// The same transfer over two wires of the simulator.
 fn simulate(protocol: &str, octets: u32) -> Outcome {
-    let text = format!(
-        "[topology]\nwords = \"linear,3,wire=1Gb/s\"\n[stop]\ntime = \"60s\"\n[[flow]]\nfrom = \"n1\"\n\
-         to = \"n3\"\nprotocol = \"{protocol}\"\napp = \"file\"\nbytes = \"{octets}\"\n"
-    );
-    let scenario = Scenario::from_toml(&text).unwrap_or_else(|e| panic!("{e}"));
-    let registry = custom::register(wifu::standard());
-    let simulation = Simulation::new(&scenario, &registry);
-    let mut simulation = simulation.unwrap_or_else(|e| panic!("{e}"));
-    simulation.run();
-    let outcome = simulation.outcome();
+    let outcome = common::simulate("linear,3,wire=1Gb/s", "n3", protocol, octets);
     assert!(outcome.flows[0].finished, "{:?}", outcome.flows);
     outcome
 }

@@ -143,6 +143,13 @@ impl CoreConfig {
                  hooks and protocols of the handlers, and from `to`",
             );
         }
+        for (i, network) in tun.to.iter().enumerate() {
+            if tun.to[..i].contains(network) {
+                return wrong(format!(
+                    "to: {network} is given twice, with --to or in the file: once is enough"
+                ));
+            }
+        }
         let wanted = self.wanted(kinds)?;
         let served = TunSettings::hooks();
         let others = wanted.iter().filter(|s| !served.has(s.hook));
@@ -211,6 +218,12 @@ mod tests {
             protocols: Some([17, 253].into()),
         };
         assert_eq!(config.led(tun, &kinds), Ok(vec![wanted]));
+        let twice = TunSettings {
+            to: vec![String::from("10.0.0.0/8"), String::from("10.0.0.0/8")],
+            ..tun.clone()
+        };
+        let said = config.led(&twice, &kinds).unwrap_err().to_string();
+        assert!(said.starts_with("to: 10.0.0.0/8 is given twice"), "{said}");
         let other = TunSettings {
             devices: BTreeMap::from([(Hook::Output, String::from("tun4"))]),
             ..tun.clone()

@@ -281,8 +281,11 @@ impl CoreConfig {
         if settings.monitor.is_some() {
             told.extend(facts::told(&[Teller::Monitor]));
         }
-        if settings.delay_dir.is_some() {
+        if let Some(dir) = &settings.delay_dir {
             told.extend(facts::told(&[Teller::DriverFiles]));
+            if dir.join("busy").exists() {
+                told.extend(facts::told(&[Teller::EmulatedFiles]));
+            }
         }
         if !settings.overhear.is_empty() {
             told.extend([Fact::Overheard, Fact::Transmitter]);
@@ -502,9 +505,16 @@ mod tests {
             build: |_| Err(String::from("it would be built")),
             ..wifu_core::Descriptor::EMPTY
         };
+        static IDLE: wifu_core::Descriptor = wifu_core::Descriptor {
+            name: "idle",
+            hooks: Hooks::ALL,
+            requires: &[Fact::LinkBusy],
+            build: WEAK.build,
+            ..wifu_core::Descriptor::EMPTY
+        };
         let said = |text: &str| {
             let config = CoreConfig::read(text, true).unwrap();
-            let made = config.chain(&kinds().with(&[&WEAK]));
+            let made = config.chain(&kinds().with(&[&WEAK, &IDLE]));
             made.err().map(|e| e.to_string()).unwrap_or_default()
         };
         let status = "[[handler]]\nuse = \"logger\"\nstatus = true\n";
@@ -516,6 +526,18 @@ mod tests {
             let said = said(&format!("[core]\n{more}\n{weak}"));
             assert!(said.contains("it would be built"), "{said}");
         }
+        // An emulated radio has a third file.
+        let dir = std::env::temp_dir().join(format!("wifu-busy-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let idle = format!("[core]\ndelay_dir = {dir:?}\n[[handler]]\nuse = \"idle\"\n");
+        assert!(
+            said(&idle).contains("it requires link.busy"),
+            "{}",
+            said(&idle)
+        );
+        std::fs::write(dir.join("busy"), "0\n").unwrap();
+        assert!(said(&idle).contains("it would be built"), "{}", said(&idle));
+        std::fs::remove_dir_all(dir).unwrap();
         let by_tun = "by = \"tun\"\ndelay_dir = \"/proc/driver\"";
         let unknown = said(&format!("[core]\n{by_tun}\n{weak}"));
         let wanted = "it requires frame.transmitter";

@@ -204,7 +204,12 @@ impl Inbox {
         let count = waiting.descriptors.len();
         for i in 0..count {
             let at = (self.first + i) % count;
-            while self.tickets.len() < BATCH && self.take(at, &mut waiting)? {}
+            // What is not IPv4 counts: who waits for the lock is to have his turn.
+            for _ in 0..BATCH {
+                if self.tickets.len() == BATCH || !self.take(at, &mut waiting)? {
+                    break;
+                }
+            }
         }
         self.first = (self.first + 1) % count.max(1);
         match self.tickets.len() {
@@ -310,6 +315,48 @@ impl Outbox {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_flood_of_what_is_not_ipv4_leaves_others_their_turn() {
+        use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        // As a TUN device it gives a packet at a time.
+        let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+        let (ours, theirs) = pair.expect("a pair");
+        let tunnels = Arc::new(Tunnels {
+            devices: vec![Tunnel {
+                hook: Hook::Output,
+                name: String::from("wifu-output"),
+                dropped: 0,
+            }],
+            waiting: Mutex::new(Waiting {
+                descriptors: vec![ours],
+                ..Waiting::default()
+            }),
+        });
+        let mut inbox = Inbox::new(tunnels.clone(), None);
+        for _ in 0..3 * BATCH {
+            rustix::io::write(&theirs, &[0x60; 40]).expect("room");
+        }
+        let mut ipv4 = [0; 20];
+        (ipv4[0], ipv4[3]) = (0x45, 20);
+        rustix::io::write(&theirs, &ipv4).expect("room");
+        let found = [(); 4].map(|()| {
+            let look = inbox.look().expect("it reads");
+            (matches!(look, Look::Some(1)), tunnels.counters().not_ipv4)
+        });
+        let batch = BATCH as u64;
+        let at_last = (true, 3 * batch);
+        assert_eq!(
+            found,
+            [
+                (false, batch),
+                (false, 2 * batch),
+                (false, 3 * batch),
+                at_last
+            ]
+        );
+    }
 
     #[test]
     fn what_a_device_dropped_is_found_by_its_name() {

@@ -4,6 +4,7 @@
 use super::air::FIRST;
 use crate::core::facts::Driver;
 use crate::delay::default_directory;
+use crate::poller::Waker;
 use crate::settings::{DelayDir, FactsConfig};
 use crate::sys::LinkAddress;
 use crate::wifi::Wifi;
@@ -26,23 +27,29 @@ pub(crate) struct Drivers {
     /// By number of the interface.
     all: BTreeMap<i32, Driver>,
     wifi: Option<Wifi>,
+    /// The loop that asks for news.
+    waker: Waker,
     /// How often that had news when somebody last asked.
     news: u64,
 }
 
 impl Drivers {
-    /// Of these interfaces of this thread's network namespace.
+    /// Of these interfaces of this thread's network namespace; news wake a loop.
     ///
     /// # Errors
     /// A directory is of a device that is not there.
-    pub(crate) fn open(config: &FactsConfig, names: &BTreeMap<i32, String>) -> io::Result<Drivers> {
+    pub(crate) fn open(
+        config: &FactsConfig,
+        names: &BTreeMap<i32, String>,
+        waker: Waker,
+    ) -> io::Result<Drivers> {
         for given in &config.delays {
             if let Some(device) = &given.device
                 && !names.values().any(|name| name == device)
             {
                 let text = format!(
-                    "{device} is no Ethernet interface with an address here: leave `{device}=` \
-                     out, or name another"
+                    "{device} is no Ethernet interface with an address that is served: leave \
+                     `{device}=` out, or name another"
                 );
                 return Err(io::Error::new(io::ErrorKind::NotFound, text));
             }
@@ -54,6 +61,7 @@ impl Drivers {
             usual: usual.and_then(|dir| dir.into_os_string().into_string().ok()),
             all: BTreeMap::new(),
             wifi: None,
+            waker,
             news: 0,
         };
         drivers.know(names);
@@ -73,10 +81,13 @@ impl Drivers {
         let interfaces: Vec<i32> = names.keys().copied().collect();
         match &self.wifi {
             Some(wifi) => wifi.know(&interfaces),
-            None => match Wifi::open(&interfaces) {
-                Ok(wifi) => self.wifi = wifi,
-                Err(e) => tracing::warn!("drivers of Wi-Fi cannot be asked: {e}"),
-            },
+            None => {
+                let waker = self.waker.clone();
+                match Wifi::open(&interfaces, move || waker.wake()) {
+                    Ok(wifi) => self.wifi = wifi,
+                    Err(e) => tracing::warn!("drivers of Wi-Fi cannot be asked: {e}"),
+                }
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use crate::core::report::MonitorCounters;
 use crate::net::{Arrival, Net};
 use crate::poller::{Event, Interest, Poller};
 use crate::raw::check_number;
-use crate::settings::{DaemonError, FactsConfig};
+use crate::settings::{DaemonConfig, DaemonError};
 use core::net::Ipv4Addr;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -428,20 +428,23 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// Of this thread's network namespace; drivers are asked if somebody is served.
+    /// Of this thread's network namespace; drivers are asked if somebody is served, and their news
+    /// wake `poller`.
     ///
     /// # Errors
     /// What the route socket says, and a device that is named and not there.
-    pub(crate) fn open(config: &FactsConfig, serves: bool) -> Result<Sources, DaemonError> {
+    pub(crate) fn open(config: &DaemonConfig, poller: &Poller) -> Result<Sources, DaemonError> {
         // Before the tables are read: what changes from here on is told.
         let changes = Changes::open()?;
-        let known = Known::open()?;
-        let names = match serves {
-            true => known.names(),
-            false => BTreeMap::new(),
+        let known = Known::open(&config.devices)?;
+        known.check().map_err(DaemonError::Serve)?;
+        let names = match config.serve.is_empty() {
+            false => known.names(),
+            true => BTreeMap::new(),
         };
+        let config = &config.facts;
         let absent = |e| DaemonError::Serve(format!("--delay-dir: {e}"));
-        let drivers = Drivers::open(config, &names).map_err(absent)?;
+        let drivers = Drivers::open(config, &names, poller.waker()).map_err(absent)?;
         let mut tellers = vec![Teller::Live];
         tellers.extend(config.monitor.as_ref().map(|_| Teller::LiveMonitor));
         tellers.extend(config.overhear.first().map(|_| Teller::LiveEar));

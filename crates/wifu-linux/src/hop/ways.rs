@@ -4,7 +4,7 @@ use super::air::Air;
 use super::icmp::{Errors, Refused};
 use super::{Came, Drivers, HopCounters, Store};
 use crate::carrier::neighbour;
-use crate::neighbours::{Ethernet, Neighbours, Way};
+use crate::neighbours::{Ethernet, Neighbours, Way, is_among};
 use crate::net::{By, Net};
 use crate::sys::LinkAddress;
 use core::net::Ipv4Addr;
@@ -16,6 +16,7 @@ use wifu_core::ip;
 use wifu_engine::{Endpoint, RouteFacts, Ticket};
 use wifu_node::{Bound, Lost, Reader, Relayed, Ways};
 use wifu_wire::ipv4::{self, HEADER};
+use wifu_wire::names::unknown;
 use wifu_wire::{IpInfo, LinkFacts, Neighbour, Notes, Span, Time};
 
 /// How long an answer of the kernel about a way holds.
@@ -44,7 +45,9 @@ pub(crate) struct Known {
     /// Addresses of stations that ways led to.
     stations: BTreeMap<Neighbour, Ipv4Addr>,
     local: Vec<Ipv4Addr>,
-    /// Interfaces with addresses.
+    /// Names of interfaces, if not all are to be its links.
+    devices: Vec<String>,
+    /// Interfaces with addresses that are its links.
     interfaces: Vec<i32>,
     ethernets: BTreeMap<i32, Ethernet>,
     /// What the end was told of the ways of its connections.
@@ -52,16 +55,18 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// Of this thread's network namespace.
+    /// Of this thread's network namespace; its links are the Ethernet interfaces of these names, or
+    /// all if none is named.
     ///
     /// # Errors
     /// What the route socket says.
-    pub(crate) fn open() -> io::Result<Known> {
+    pub(crate) fn open(devices: &[String]) -> io::Result<Known> {
         let mut known = Known {
             neighbours: Neighbours::open()?,
             ways: BTreeMap::new(),
             stations: BTreeMap::new(),
             local: Vec::new(),
+            devices: devices.to_vec(),
             interfaces: Vec::new(),
             ethernets: BTreeMap::new(),
             told: BTreeMap::new(),
@@ -70,12 +75,35 @@ impl Known {
         Ok(known)
     }
 
-    /// Learn this host's addresses; gives the interfaces that have any.
+    /// Whether all interfaces that were named are there.
+    ///
+    /// # Errors
+    /// Which one is not, or has no address, for people.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let links = self.names();
+        for device in &self.devices {
+            if links.values().any(|name| name == device) {
+                continue;
+            }
+            let all: Vec<&str> = self.ethernets.values().map(|e| e.name.as_str()).collect();
+            let why = match all.contains(&device.as_str()) {
+                true => format!("{device} has no IPv4 address: give it one first"),
+                false => unknown("Ethernet interface", device, all),
+            };
+            return Err(format!("--device {device}: {why}"));
+        }
+        Ok(())
+    }
+
+    /// Learn this host's addresses; gives the interfaces that have any and are its links.
     fn look(&mut self) -> io::Result<Vec<i32>> {
         self.ethernets = self.neighbours.ethernets()?;
         let ethernets = &self.ethernets;
         let addresses = self.neighbours.local_addresses()?;
-        let on_links = addresses.iter().filter(|(i, _)| ethernets.contains_key(i));
+        let is_link = |e: &Ethernet| is_among(&self.devices, &e.name);
+        let on_links = addresses
+            .iter()
+            .filter(|(i, _)| ethernets.get(i).is_some_and(is_link));
         let mut interfaces: Vec<i32> = on_links.clone().map(|(i, _)| *i).collect();
         interfaces.sort_unstable();
         interfaces.dedup();
@@ -520,6 +548,7 @@ impl Ways for Here<'_> {
 mod tests {
     use super::*;
     use crate::netns::Lab;
+    use crate::poller::{Coalesce, Poller};
     use crate::settings::FactsConfig;
 
     #[test]
@@ -530,9 +559,10 @@ mod tests {
         }
         let mut lab = Lab::create(&format!("t-known-{}", std::process::id())).unwrap();
         let ns = lab.node("a").unwrap();
+        let waker = Poller::new(Coalesce::OFF).unwrap().waker();
         let open = || {
-            let drivers = Drivers::open(&FactsConfig::default(), &BTreeMap::new());
-            (Known::open().unwrap(), drivers.unwrap())
+            let drivers = Drivers::open(&FactsConfig::default(), &BTreeMap::new(), waker.clone());
+            (Known::open(&[]).unwrap(), drivers.unwrap())
         };
         let (mut known, drivers) = ns.run(open).unwrap();
         let peers = [1, 2, 3].map(|i| Ipv4Addr::new(10, 79, 0, i));

@@ -6,6 +6,7 @@
 
 mod nl80211;
 
+pub(crate) use nl80211::understand;
 pub use nl80211::{Interface, Nl80211, Station, Survey};
 
 use std::collections::{BTreeMap, VecDeque};
@@ -111,17 +112,29 @@ impl Radio {
     }
 }
 
+/// Called from the thread that asks when there are news.
+type Wake = Box<dyn Fn() + Send + Sync>;
+
 /// What the thread that asks and the daemon have in common.
-#[derive(Default)]
 struct Shared {
     /// Interfaces that may be Wi-Fi, and what is known of those that are.
     known: Mutex<(Vec<i32>, BTreeMap<i32, Radio>)>,
     /// Counts changes of rates and powers.
     news: AtomicU64,
     over: AtomicBool,
+    wake: Wake,
 }
 
 impl Shared {
+    fn of(interfaces: &[i32], wake: Wake) -> Shared {
+        Shared {
+            known: Mutex::new((interfaces.to_vec(), BTreeMap::new())),
+            news: AtomicU64::new(0),
+            over: AtomicBool::new(false),
+            wake,
+        }
+    }
+
     fn known(&self) -> MutexGuard<'_, (Vec<i32>, BTreeMap<i32, Radio>)> {
         self.known.lock().unwrap_or_else(|e| e.into_inner())
     }
@@ -142,17 +155,26 @@ impl Shared {
                     .survey(interface, known.frequency)
                     .unwrap_or_default(),
             });
-            let (_, radios) = &mut *self.known();
-            let news = match answer {
-                Some(answer) => {
-                    let radio = radios.entry(interface).or_default();
-                    radio.learn(answer, Instant::now())
-                }
-                None => radios.remove(&interface).is_some(),
-            };
-            self.news.fetch_add(u64::from(news), Ordering::Relaxed);
+            self.learn(interface, answer, Instant::now());
         }
         Ok(())
+    }
+
+    /// What was answered of an interface; nothing if that is none of Wi-Fi any more.
+    fn learn(&self, interface: i32, answer: Option<Answer>, now: Instant) {
+        let news = {
+            let (asked, radios) = &mut *self.known();
+            match answer {
+                // Nobody wants it any more since it was asked for.
+                Some(_) if !asked.contains(&interface) => false,
+                Some(answer) => radios.entry(interface).or_default().learn(answer, now),
+                None => radios.remove(&interface).is_some(),
+            }
+        };
+        if news {
+            self.news.fetch_add(1, Ordering::Relaxed);
+            (self.wake)();
+        }
     }
 
     fn run(&self, mut nl80211: Nl80211) {
@@ -183,16 +205,18 @@ pub struct Wifi {
 
 impl Wifi {
     /// Of this thread's network namespace; these of its interfaces are asked for. `None` if none of
-    /// them is Wi-Fi.
+    /// them is Wi-Fi. Another thread calls `wake` whenever there are [`news`](Wifi::news).
     ///
     /// # Errors
     /// The kernel does not answer, or there can be no thread.
-    pub fn open(interfaces: &[i32]) -> io::Result<Option<Wifi>> {
+    pub fn open(
+        interfaces: &[i32],
+        wake: impl Fn() + Send + Sync + 'static,
+    ) -> io::Result<Option<Wifi>> {
         let Some(mut nl80211) = Nl80211::open()? else {
             return Ok(None);
         };
-        let shared = Arc::new(Shared::default());
-        shared.known().0 = interfaces.to_vec();
+        let shared = Arc::new(Shared::of(interfaces, Box::new(wake)));
         shared.ask(&mut nl80211)?;
         if shared.known().1.is_empty() {
             return Ok(None);
@@ -322,6 +346,8 @@ impl Drop for Wifi {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::poller::{Coalesce, Poller};
+    use wifu_wire::Span;
 
     const NEAR: Mac = [2, 0, 0, 0, 1, 0];
 
@@ -358,6 +384,43 @@ mod tests {
             ..Answer::default()
         };
         assert!(radio.learn(dbm(20), now) && !radio.learn(dbm(20), now));
+    }
+
+    #[test]
+    fn news_wake_the_loop_that_waits() {
+        let mut poller = Poller::new(Coalesce::OFF).unwrap();
+        let waker = poller.waker();
+        let shared = Shared::of(&[3], Box::new(move || waker.wake()));
+        let mut woken = |answer: Option<Answer>, patience: Span| {
+            shared.learn(3, answer, Instant::now());
+            let begun = Poller::now();
+            poller.wait(begun + patience, 0, &mut Vec::new()).unwrap();
+            Poller::now() < begun + patience
+        };
+        let (long, short) = (Span::SECOND * 30, Span(20_000_000));
+        assert!(woken(Some(told(54)), long), "a rate");
+        assert!(!woken(Some(told(54)), short), "the same");
+        assert!(woken(None, long), "it is gone");
+        assert!(!woken(None, short), "still");
+        assert_eq!(shared.news.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn an_answer_that_comes_late_brings_no_interface_back() {
+        let shared = Arc::new(Shared::of(&[3, 4], Box::new(|| {})));
+        let wifi = Wifi {
+            shared: shared.clone(),
+        };
+        let now = Instant::now();
+        shared.learn(3, Some(told(54)), now);
+        shared.learn(4, Some(told(54)), now);
+        assert!(wifi.has(3) && wifi.has(4));
+        // While its driver is asked.
+        wifi.know(&[4]);
+        shared.learn(3, Some(told(6)), now);
+        shared.learn(4, Some(told(54)), now);
+        assert!(!wifi.has(3) && wifi.has(4));
+        assert_eq!(wifi.news(), 2);
     }
 
     #[test]

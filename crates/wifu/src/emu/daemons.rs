@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
+use std::io::{self, Read as _, Seek as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -33,6 +34,8 @@ pub struct Daemons {
 struct Daemon {
     host: Host,
     log: PathBuf,
+    /// Where in the log the words of this one begin: those of others before it were killed.
+    begins: u64,
     /// None: it was killed, or has ended.
     child: Option<Child>,
 }
@@ -58,9 +61,12 @@ impl Daemons {
         };
         for host in hosts {
             let log = folder.join(&host.name).join("daemon.log");
+            // Not what another emulation left.
+            File::create(&log).with_context(|| format!("creating {}", log.display()))?;
             daemons.all.push(Daemon {
                 host: host.clone(),
                 log,
+                begins: 0,
                 child: None,
             });
             // All start at once, and are waited for below.
@@ -75,8 +81,9 @@ impl Daemons {
     fn spawn(&mut self, i: usize) -> anyhow::Result<()> {
         let daemon = &mut self.all[i];
         let program = std::env::current_exe().context("finding the wifu executable")?;
-        let log = File::create(&daemon.log)
-            .with_context(|| format!("creating {}", daemon.log.display()))?;
+        let (log, begins) =
+            more_of(&daemon.log).with_context(|| format!("opening {}", daemon.log.display()))?;
+        daemon.begins = begins;
         let mut command = daemon.host.namespace.command(program)?;
         command.args(["daemon", "--monitor", "mon0", "--ends-with-parent"]);
         let mut delays = OsString::from("wlan0=");
@@ -128,15 +135,11 @@ impl Daemons {
 
     /// End all; gives the counters of each by its host's name, null of one that was killed.
     pub fn end(&mut self) -> Json {
-        for child in self.all.iter_mut().filter_map(|d| d.child.as_ref()) {
-            if let Some(pid) = Pid::from_raw(child.id() as i32) {
-                // One that has just ended is not there any more.
-                let _ = kill_process(pid, Signal::TERM);
-            }
-        }
-        let counted = self.all.iter_mut().map(|daemon| {
-            let name = daemon.host.name.clone();
-            (name, daemon.ended().unwrap_or(Json::Null))
+        let running = self.all.iter_mut().map(|d| d.child.take());
+        let ended = end_all(running.collect(), PATIENCE);
+        let counted = self.all.iter().zip(ended).map(|(daemon, ended)| {
+            let counted = ended.then(|| daemon.counted()).flatten();
+            (daemon.host.name.clone(), counted.unwrap_or(Json::Null))
         });
         let counted = Json::Object(counted.collect::<Object<_, _>>());
         if !self.all.is_empty() {
@@ -161,7 +164,7 @@ impl Daemon {
     }
 
     fn said(&self) -> String {
-        std::fs::read_to_string(&self.log).unwrap_or_default()
+        said_since(&self.log, self.begins).unwrap_or_default()
     }
 
     /// Wait until it serves.
@@ -178,10 +181,41 @@ impl Daemon {
         Ok(())
     }
 
-    /// It was told to end: its counters.
-    fn ended(&mut self) -> Option<Json> {
-        let mut child = self.child.take()?;
-        let limit = Instant::now() + PATIENCE;
+    /// Its counters, after its end.
+    fn counted(&self) -> Option<Json> {
+        let said = self.said();
+        let line = said.lines().rev().find_map(|l| l.split_once(COUNTED));
+        serde_json::from_str(line?.1).ok()
+    }
+}
+
+/// A log, to go on with it, and how long it is so far.
+fn more_of(log: &Path) -> io::Result<(File, u64)> {
+    let file = File::options().append(true).create(true).open(log)?;
+    let length = file.metadata()?.len();
+    Ok((file, length))
+}
+
+/// What was written to a log from an offset on.
+fn said_since(log: &Path, begins: u64) -> io::Result<String> {
+    let mut file = File::open(log)?;
+    file.seek(io::SeekFrom::Start(begins))?;
+    let mut said = Vec::new();
+    file.read_to_end(&mut said)?;
+    Ok(String::from_utf8_lossy(&said).into_owned())
+}
+
+/// Tell processes to end, and kill those that have not when the time that all have together is
+/// over; gives which there were.
+fn end_all(mut all: Vec<Option<Child>>, patience: Duration) -> Vec<bool> {
+    for child in all.iter().flatten() {
+        if let Some(pid) = Pid::from_raw(child.id() as i32) {
+            // One that has just ended is not there any more.
+            let _ = kill_process(pid, Signal::TERM);
+        }
+    }
+    let limit = Instant::now() + patience;
+    for child in all.iter_mut().flatten() {
         while matches!(child.try_wait(), Ok(None)) {
             if Instant::now() > limit {
                 let _ = child.kill();
@@ -190,8 +224,57 @@ impl Daemon {
             }
             std::thread::sleep(LOOK);
         }
-        let said = self.said();
-        let line = said.lines().rev().find_map(|l| l.split_once(COUNTED));
-        serde_json::from_str(line?.1).ok()
+    }
+    all.iter().map(Option::is_some).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+    use std::process::Command;
+
+    #[test]
+    fn daemons_that_hang_are_waited_for_together() {
+        let start = |script: &str| {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", script]).stdout(Stdio::piped());
+            let mut child = shell.spawn().expect("sh");
+            // It has said what it does upon a signal.
+            let out = child.stdout.as_mut().expect("piped");
+            out.read_exact(&mut [0; 3]).expect("a line");
+            child
+        };
+        let hangs = "trap '' TERM; echo ok; exec sleep 60";
+        let mut all: Vec<_> = (0..4).map(|_| Some(start(hangs))).collect();
+        all.push(None);
+        all.push(Some(start("echo ok; exec sleep 60")));
+        let pids: Vec<u32> = all.iter().flatten().map(Child::id).collect();
+        let begun = Instant::now();
+        let patience = Duration::from_secs(3);
+        assert_eq!(
+            end_all(all, patience),
+            [true, true, true, true, false, true]
+        );
+        let took = begun.elapsed();
+        assert!(patience < took && took < 2 * patience, "{took:?}");
+        for pid in pids {
+            assert!(!Path::new(&format!("/proc/{pid}")).exists(), "{pid} runs");
+        }
+    }
+
+    #[test]
+    fn a_log_goes_on_where_a_killed_daemon_left_it() {
+        let log = std::env::temp_dir().join(format!("wifu-log-{}", std::process::id()));
+        let mut begins = Vec::new();
+        for words in ["first\n", "again\n"] {
+            let (mut file, at) = more_of(&log).expect("a log");
+            file.write_all(words.as_bytes()).expect("words");
+            begins.push(at);
+        }
+        assert_eq!(begins, [0, 6]);
+        assert_eq!(said_since(&log, 0).expect("a log"), "first\nagain\n");
+        assert_eq!(said_since(&log, 6).expect("a log"), "again\n");
+        std::fs::remove_file(log).expect("it was there");
     }
 }

@@ -16,13 +16,17 @@ fn snoop_resends_on_a_relay_and_all_else_is_the_kernels() {
     let file = dir.0.join("own.toml");
     std::fs::write(&file, SNOOPED).expect("a file");
     let peer = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/emu/peer.py");
+    let label = format!("t-hops-{}", std::process::id());
+    let log = format!("/run/wifu/emu/{label}/n2/daemon.log");
     let over = format!("{WIFU} exec -p snooped -- python3 {peer}");
     let kernel = format!("python3 {peer}");
     let (said, rules) = (dir.0.join("said"), dir.0.join("rules"));
     let (said, rules) = (said.display(), rules.display());
     // One frame in ten or so is lost on the last link, and not repeated.
     let lines = format!(
-        "n2 nft list ruleset >{rules}.before\n\
+        "kill n2\nserve n2\n\
+         sh cp {log} {said}.log\n\
+         n2 nft list ruleset >{rules}.before\n\
          snr n2 n3 15.6\n\
          n3 {over} serve 10.0.0.3 7000 >{said}.server & echo $! >>{said}.pids; \
             until grep -q listening {said}.server; do sleep 0.05; done\n\
@@ -36,7 +40,6 @@ fn snoop_resends_on_a_relay_and_all_else_is_the_kernels() {
          n2 nft list ruleset >{rules}.after\n\
          n3 kill $(cat {said}.pids)\n"
     );
-    let label = format!("t-hops-{}", std::process::id());
     let mut emu = Command::new(WIFU);
     emu.args(["emu", "--share", "--name", &label, "--json"]);
     emu.args([
@@ -62,6 +65,13 @@ fn snoop_resends_on_a_relay_and_all_else_is_the_kernels() {
     assert_eq!(read("said.client").trim(), "exact");
     assert_eq!(read("said.clientk").trim(), "exact");
     assert!(read("said.ping").contains(" 0% packet loss"));
+    let starts = read("said.log").matches("ready: ").count();
+    assert_eq!(
+        starts,
+        2,
+        "also what the killed one said: {}",
+        read("said.log")
+    );
     let caps = read("said.caps");
     assert!(caps.contains("CapEff"), "the daemon is found");
     for line in caps.lines().filter(|l| !l.starts_with("CapBnd")) {

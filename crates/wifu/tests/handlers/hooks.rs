@@ -1,15 +1,14 @@
 //! Rules, verdicts, the handlers, and frames that are overheard.
 
-use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
-use std::process::{Command, Stdio};
+use std::net::UdpSocket;
+use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::common::{privileged, receive};
-use crate::world::{A, B, Core, Ended, NULL, WIFU, World, atp, errors, output, text, wait_until};
+use crate::world::{A, B, Core, NULL, WIFU, World, atp, errors, output, text, wait_until};
 
 #[test]
 fn a_transfer_through_a_handler_is_exact_and_super_packets_stay_whole() {
@@ -20,16 +19,7 @@ fn a_transfer_through_a_handler_is_exact_and_super_packets_stay_whole() {
     let mut rng = wifu_wire::Rng::new(5);
     let words = (0..2_500_000).flat_map(|_| rng.next_u64().to_le_bytes());
     let data: Vec<u8> = words.collect();
-    std::fs::write(w.dir.join("data"), &data).expect("file");
-    let mut server = w.b.command("python3").expect("namespace");
-    server.args(["-m", "http.server", "8000", "--bind", B]);
-    server.current_dir(&w.dir).stderr(Stdio::null());
-    let mut server = server.stdout(Stdio::null()).spawn().expect("python3");
-    let fetch = || {
-        let mut curl = w.a.command("curl").expect("namespace");
-        let url = format!("http://{B}:8000/data");
-        output(curl.args(["-s", "--max-time", "60", &url])).stdout
-    };
+    let (_server, fetch) = (w.web(&data), || w.fetch());
     assert!(wait_until(|| fetch() == data), "without handlers");
     let logger = format!("{NULL}[[handler]]\nuse = \"logger\"\nevery = 1000\n");
     for (name, text, longest) in [("null.toml", NULL, true), ("logger.toml", &logger, false)] {
@@ -43,8 +33,6 @@ fn a_transfer_through_a_handler_is_exact_and_super_packets_stay_whole() {
         // The server's kernel makes segments of up to 64 KB; acknowledgements are small.
         assert_eq!(each > 1500.0, longest, "{name}: {each} octets per packet");
     }
-    let _ = server.kill();
-    let _ = server.wait();
 }
 
 #[test]
@@ -124,18 +112,7 @@ fn rules_go_with_us_and_nothing_of_others_does() {
     let clean = || output(w.r.command(WIFU).expect("namespace").arg("clean"));
     clean();
     assert_eq!(w.rules(&w.r).len(), 3, "its owner lives");
-    let pids = text(&output(Command::new("ip").args([
-        "netns",
-        "pids",
-        w.r.name(),
-    ])));
-    // Stopped first, so that none of them sees another's end.
-    for signal in [Signal::STOP, Signal::KILL] {
-        for pid in pids.split_whitespace() {
-            let pid = Pid::from_raw(pid.parse().expect("pid")).expect("pid");
-            let _ = kill_process(pid, signal);
-        }
-    }
+    w.kill_all(&w.r);
     drop(core);
     assert_eq!(w.rules(&w.r).len(), 3, "nobody removed them");
     let said = text(&clean());
@@ -195,17 +172,8 @@ fn a_dry_run_finds_every_mistake_that_needs_no_privilege() {
         ("c.toml", NULL, &["--queue-length", "0"], "queue_length"),
         ("c.toml", NULL, &["--stall", "0 s"], "stall"),
     ] {
-        let config = w.dir.join(name);
-        std::fs::write(&config, text).expect("configuration");
-        let mut command = w.r.command(WIFU).expect("namespace");
-        command.args(["core", "--dry-run", "--config"]).arg(&config);
-        let done = output(command.args(args));
-        let (said, steps) = (errors(&done), String::from_utf8_lossy(&done.stdout));
-        assert!(
-            !done.status.success() && said.contains(wanted),
-            "{args:?}: {said}"
-        );
-        assert_eq!(steps, "", "{args:?}");
+        let said = w.refused(name, text, args);
+        assert!(said.contains(wanted), "{args:?}: {said}");
     }
 }
 
@@ -216,17 +184,7 @@ fn super_packets_that_a_full_queue_let_pass_are_told_and_those_seen_are_not() {
     }
     let w = World::new("unseen");
     let data = vec![7; 50_000_000];
-    std::fs::write(w.dir.join("data"), &data).expect("file");
-    let mut server = w.b.command("python3").expect("namespace");
-    server.args(["-m", "http.server", "8000", "--bind", B]);
-    server.current_dir(&w.dir).stderr(Stdio::null());
-    let server = server.stdout(Stdio::null()).spawn().expect("python3");
-    let _server = Ended(server);
-    let fetch = || {
-        let mut curl = w.a.command("curl").expect("namespace");
-        let url = format!("http://{B}:8000/data");
-        output(curl.args(["-s", "--max-time", "60", &url])).stdout
-    };
+    let (_server, fetch) = (w.web(&data), || w.fetch());
     assert!(wait_until(|| fetch() == data), "without handlers");
     let logger = "[[handler]]\nuse = \"logger\"\nhooks = [\"forward\"]\nevery = 100000\n";
     for (length, some) in [("1", true), ("1000000", false)] {
@@ -454,74 +412,23 @@ fn garbage_on_a_monitor_is_counted_and_an_interface_without_radiotap_refused() {
     assert_eq!(report["state"], "working", "{report}");
 }
 
-/// Three megabytes by the kernel's TCP from a to b; how many segments a sent more than once.
-pub fn kernel_transfer(w: &World) -> u64 {
-    let retransmitted = || {
-        let read = || std::fs::read_to_string("/proc/thread-self/net/snmp").expect("counters");
-        let all = w.a.run(read).expect("namespace");
-        let mut lines = all.lines().filter(|l| l.starts_with("Tcp:"));
-        let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
-        let mut both = names.split(' ').zip(values.split(' '));
-        let found = both.find(|(name, _)| *name == "RetransSegs");
-        found
-            .and_then(|(_, n)| n.parse::<u64>().ok())
-            .expect("a number")
-    };
-    let octets: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();
-    let before = retransmitted();
-    let listener = w.b.run(|| TcpListener::bind((B, 0)).expect("listener"));
-    let listener = listener.expect("namespace");
-    // A window of some fifty segments: no more are copied than a handler may hold.
-    rustix::net::sockopt::set_socket_recv_buffer_size(&listener, 65_536).expect("buffer");
-    let at = listener.local_addr().expect("address");
-    let sender = w.a.run(|| TcpStream::connect(at).expect("connection"));
-    let mut sender = sender.expect("namespace");
-    let came = std::thread::scope(|scope| {
-        let receiver = scope.spawn(|| {
-            let mut came = Vec::new();
-            let (mut stream, _) = listener.accept().expect("connection");
-            stream.read_to_end(&mut came).expect("data");
-            came
-        });
-        sender.write_all(&octets).expect("data");
-        sender.shutdown(Shutdown::Write).expect("end");
-        receiver.join().expect("receiver")
-    });
-    assert!(came == octets);
-    retransmitted() - before
-}
-
 #[test]
 fn snoop_sends_again_what_the_kernels_tcp_loses_behind_the_relay() {
     if !privileged() {
         return;
     }
     let w = World::new("snoop");
-    let lossy = "[[handler]]\nuse = \"drop\"\nprotocol = 6\nhooks = [\"postrouting\"]\np = 0.02\n";
-    let snoop = format!("[[handler]]\nuse = \"snoop\"\n{lossy}");
-    let alone = w.core(&w.r, "lossy.toml", lossy, &[]);
-    let without = kernel_transfer(&w);
-    alone.end(Signal::TERM);
-    let both = w.core(&w.r, "snoop.toml", &snoop, &[]);
-    let with = kernel_transfer(&w);
-    let report = both.end(Signal::TERM);
+    let report = w.snooped("postrouting", &[]);
     let [snoop, drop] = [0, 1].map(|i| report["handlers"][i].clone());
     let number =
         |of: &Value, key: &str| of[key].as_u64().unwrap_or_else(|| panic!("{key} in {of}"));
     let counts = &snoop["counts"];
-    let again = number(counts, "resent") + number(counts, "timeouts");
-    assert!(number(counts, "resent") > 10, "{snoop}");
     assert!(number(counts, "dup_acks_held") > 10, "{snoop}");
-    assert_eq!(number(&snoop, "sent"), again, "{snoop}");
     // Nearly all of 2072 segments.
     assert!(number(&snoop, "kept") > 2000, "{snoop}");
     // The loss behind it is its own affair, and so is a copy that is lost in its turn.
     assert!(
-        number(&drop, "packets") >= number(&snoop, "kept") + again,
+        number(&drop, "packets") >= number(&snoop, "kept") + number(&snoop, "sent"),
         "{drop}"
-    );
-    assert!(
-        3 * with < 2 * without,
-        "{with} with it, {without} without: {snoop}"
     );
 }

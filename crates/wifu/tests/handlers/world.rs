@@ -1,6 +1,8 @@
 //! A small network, and programs of ours at work in it.
 
 use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -110,6 +112,108 @@ impl World {
         times.sort_by(f64::total_cmp);
         let median = times.get(times.len() / 2).copied().unwrap_or(f64::NAN);
         (times.len() as u32, median)
+    }
+
+    /// A server at b of these octets.
+    pub fn web(&self, data: &[u8]) -> Ended {
+        std::fs::write(self.dir.join("data"), data).expect("file");
+        let mut server = self.b.command("python3").expect("namespace");
+        server.args(["-m", "http.server", "8000", "--bind", B]);
+        server.current_dir(&self.dir).stderr(Stdio::null());
+        Ended(server.stdout(Stdio::null()).spawn().expect("python3"))
+    }
+
+    /// What a gets of that server.
+    pub fn fetch(&self) -> Vec<u8> {
+        let mut curl = self.a.command("curl").expect("namespace");
+        let url = format!("http://{B}:8000/data");
+        output(curl.args(["-s", "--max-time", "60", &url])).stdout
+    }
+
+    /// Kill all that runs on a host; stopped first, so that none of them sees another's end.
+    pub fn kill_all(&self, ns: &Namespace) {
+        let mut pids = Command::new("ip");
+        let pids = text(&output(pids.args(["netns", "pids", ns.name()])));
+        for signal in [Signal::STOP, Signal::KILL] {
+            for pid in pids.split_whitespace() {
+                let pid = Pid::from_raw(pid.parse().expect("pid")).expect("pid");
+                let _ = kill_process(pid, signal);
+            }
+        }
+    }
+
+    /// What `wifu core` has against this configuration, before any privileged step.
+    pub fn refused(&self, name: &str, configuration: &str, args: &[&str]) -> String {
+        let config = self.dir.join(name);
+        std::fs::write(&config, configuration).expect("configuration");
+        let mut command = self.r.command(WIFU).expect("namespace");
+        command.args(["core", "--dry-run", "--config"]).arg(&config);
+        let done = output(command.args(args));
+        let said = errors(&done);
+        assert!(!done.status.success(), "{args:?}: {said}");
+        assert_eq!(text(&done), "", "{args:?}: {said}");
+        said
+    }
+
+    /// Let the kernel's TCP lose one packet in fifty at a hook of r, and Snoop before it repair
+    /// that: its report. What it sent is counted, and spares the sender a third at least.
+    pub fn snooped(&self, hook: &str, args: &[&str]) -> Value {
+        let lossy =
+            format!("[[handler]]\nuse = \"drop\"\nprotocol = 6\nhooks = [\"{hook}\"]\np = 0.02\n");
+        let snoop = format!("[[handler]]\nuse = \"snoop\"\n{lossy}");
+        let alone = self.core(&self.r, "lossy.toml", &lossy, args);
+        let without = self.kernel_transfer();
+        alone.end(Signal::TERM);
+        let both = self.core(&self.r, "snoop.toml", &snoop, args);
+        let with = self.kernel_transfer();
+        let report = both.end(Signal::TERM);
+        let snoop = &report["handlers"][0];
+        let number = |of: &Value| of.as_u64().expect("a number");
+        let [resent, timeouts] = ["resent", "timeouts"].map(|key| number(&snoop["counts"][key]));
+        assert!(resent > 10, "{snoop}");
+        assert_eq!(number(&snoop["sent"]), resent + timeouts, "{snoop}");
+        assert!(
+            3 * with < 2 * without,
+            "{with} with it, {without} without: {snoop}"
+        );
+        report
+    }
+
+    /// Three megabytes by the kernel's TCP from a to b; how many segments a sent more than once.
+    fn kernel_transfer(&self) -> u64 {
+        let retransmitted = || {
+            let read = || std::fs::read_to_string("/proc/thread-self/net/snmp").expect("counters");
+            let all = self.a.run(read).expect("namespace");
+            let mut lines = all.lines().filter(|l| l.starts_with("Tcp:"));
+            let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
+            let mut both = names.split(' ').zip(values.split(' '));
+            let found = both.find(|(name, _)| *name == "RetransSegs");
+            found
+                .and_then(|(_, n)| n.parse::<u64>().ok())
+                .expect("a number")
+        };
+        let octets: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();
+        let before = retransmitted();
+        let listener = self.b.run(|| TcpListener::bind((B, 0)).expect("listener"));
+        let listener = listener.expect("namespace");
+        // A window of some fifty segments: no more are copied than a handler may hold.
+        rustix::net::sockopt::set_socket_recv_buffer_size(&listener, 65_536).expect("buffer");
+        let at = listener.local_addr().expect("address");
+        let sender = self.a.run(|| TcpStream::connect(at).expect("connection"));
+        let mut sender = sender.expect("namespace");
+        let came = std::thread::scope(|scope| {
+            let receiver = scope.spawn(|| {
+                let mut came = Vec::new();
+                let (mut stream, _) = listener.accept().expect("connection");
+                stream.read_to_end(&mut came).expect("data");
+                came
+            });
+            sender.write_all(&octets).expect("data");
+            sender.shutdown(Shutdown::Write).expect("end");
+            receiver.join().expect("receiver")
+        });
+        assert!(came == octets);
+        retransmitted() - before
     }
 
     pub fn rules(&self, ns: &Namespace) -> Vec<String> {

@@ -2,7 +2,7 @@
 //! middle as they do in the simulator.
 
 use crate::common::privileged;
-use crate::world::{A, FAR, Host, RELAY, World, peer, wait_until};
+use crate::world::{A, FAR, Host, RELAY, WIFU, World, peer, wait_until};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -201,6 +201,65 @@ fn what_no_link_can_bring_goes_nowhere_and_is_counted() {
     // fragment came before.
     assert_eq!((icmp(&w), told(&w)), (before.0 + 1, before.1 + 1));
     assert_eq!(number(&packets, "icmp"), 4, "{packets}");
+}
+
+#[test]
+fn what_comes_by_an_interface_that_is_not_served_the_kernel_forwards() {
+    if !privileged() {
+        return;
+    }
+    let mut w = row("device", &["--device", "eth0"]);
+    let mut sysctl = w.hosts[1].command("sysctl");
+    w.hosts[1].run(sysctl.args(["-qw", "net.ipv4.ip_forward=1"]));
+    let before = w.hosts[1].kernel("Ip", "ForwDatagrams");
+    transfer(&w, 200_000);
+    let by_kernel = w.hosts[1].kernel("Ip", "ForwDatagrams") - before;
+    let (packets, snoop) = relay_counts(&mut w);
+    let by_node = number(&packets, "forwarded");
+    // Both hosts send as much.
+    let least = 200_000 / 1460;
+    assert!(
+        by_node > least && by_kernel > least,
+        "{by_node}, {by_kernel}"
+    );
+    assert_eq!(number(&snoop, "packets"), by_node);
+}
+
+#[test]
+fn an_interface_that_is_not_there_is_refused_before_anything_starts() {
+    if !privileged() {
+        return;
+    }
+    let w = World::row("nodevice");
+    let file = w.dir.join("own.toml");
+    std::fs::write(&file, SNOOPED).expect("file");
+    let [near, ..] = &w.hosts[..] else {
+        unreachable!("three hosts");
+    };
+    let mut ip = near.command("ip");
+    let pair = "link add bare0 type veth peer name bare1";
+    near.run(ip.args(pair.split(' ')));
+    for (device, why) in [
+        (
+            "eht0",
+            "no Ethernet interface is called `eht0`, did you mean `eth0`",
+        ),
+        (
+            "lo",
+            "no Ethernet interface is called `lo`; there are eth0, ",
+        ),
+        ("bare0", "bare0 has no IPv4 address"),
+    ] {
+        let mut daemon = near.command(WIFU);
+        daemon.args(["daemon", "--serve", "snooped", "--device", device, "--file"]);
+        let ended = daemon.arg(&file).output().expect("wifu");
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(1), "{said}");
+        assert!(
+            said.contains(&format!("--device {device}: {why}")),
+            "{said}"
+        );
+    }
 }
 
 #[test]
