@@ -100,6 +100,29 @@ def linger():
         pass
 
 
+def reset_before_accept():
+    """A connection that is over before anybody accepts it is accepted as any other."""
+    s = listener()
+    c = connect(s.getsockname())
+    c.sendall(b"12")
+    time.sleep(0.1)
+    c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    c.close()
+    time.sleep(0.2)
+    a, _ = s.accept()
+    assert a.recv(9) == b"12"
+    try:
+        a.recv(1)
+        raise AssertionError("an end and no reset")
+    except ConnectionResetError:
+        pass
+    # And the next one.
+    c = connect(s.getsockname())
+    a, _ = s.accept()
+    c.sendall(b"3")
+    assert a.recv(9) == b"3"
+
+
 def unread_data_is_a_reset():
     s = listener()
     c = connect(s.getsockname())

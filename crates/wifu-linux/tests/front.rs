@@ -146,6 +146,7 @@ fn descriptors_and_memory_stay_flat() {
 fn resets_where_tcp_has_them() {
     let w = World::new("resets");
     w.run(&["linger"]);
+    w.run(&["reset_before_accept"]);
     w.run(&["unread_data_is_a_reset"]);
 }
 

@@ -99,7 +99,7 @@ fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Opt
     (d <= 1 + name.len().max(best.len()) / 3).then_some(best)
 }
 
-/// The question whether the [`nearest`] name was meant: "did you mean `x`?". `None` if no name is
+/// The question whether the nearest name was meant: "did you mean `x`?". `None` if no name is
 /// near enough.
 pub fn meant<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     nearest(name, known).map(|near| format!("did you mean `{near}`?"))

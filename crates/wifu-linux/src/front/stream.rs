@@ -422,6 +422,8 @@ impl Stream {
             unix::end_writing(fd);
         }
         match self.over {
+            // It has its socket, what came and the end first, as from a kernel's queue.
+            Some(_) if self.phase == Phase::Greeting => Step::Keep,
             Some(fault) => {
                 cx.endpoint.close(cx.now, self.conn);
                 if fault.is_none() {
