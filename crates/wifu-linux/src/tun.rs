@@ -40,7 +40,7 @@ impl TunConfig {
             kernel,
             stack,
             mtu: 1500,
-            protocol: 6,
+            protocol: wifu_wire::numbers::TCP,
         }
     }
 }

@@ -325,10 +325,8 @@ fn a_format_that_does_not_carry_what_a_part_needs_of_it_is_refused() {
     };
     assert_eq!(
         said(""),
-        "mine.wire: handshake needs what wire = \"atp\" does not carry: segment size; wire = \
-         \"shim\" carries all\n\
-         mine.wire: rfc6298 needs what wire = \"atp\" does not carry: offer of timestamps; \
-         timestamps = off does without; wire = \"shim\" carries all\n\
+        "mine.wire: rfc6298 needs what wire = \"atp\" does not carry: timestamp beside its echo, \
+         offer of timestamps; timestamps = off does without; wire = \"shim\" carries all\n\
          mine.wire: selective needs what wire = \"atp\" does not carry: offer of ranges; wire = \
          \"shim\" carries all\n\
          mine.wire: reassemble needs what wire = \"atp\" does not carry: offer of ranges; sack = \
@@ -339,7 +337,24 @@ fn a_format_that_does_not_carry_what_a_part_needs_of_it_is_refused() {
         !without.contains("rfc6298") && !without.contains("reassemble"),
         "{without}"
     );
-    assert!(without.contains("handshake"), "{without}");
+    assert!(without.contains("mine.wire: selective needs"), "{without}");
+}
+
+#[test]
+fn nodes_are_missed_only_where_somebody_counts_them() {
+    let counted = |wire: &str, more: &str| {
+        let text = format!(
+            "[protocol.mine]\nextends = \"tcp-newreno\"\nwire = \"{wire}\"\nnumber = 240\n\
+             set.timestamps = \"off\"\n{more}"
+        );
+        registry(&text).resolve("mine").unwrap().ends.counted
+    };
+    assert!(!counted("atp", ""), "its header has the word");
+    assert!(!counted("shim", ""));
+    assert!(counted(
+        "atp",
+        "[handlers.mine]\nchain = [\"delay-collector\"]\n"
+    ));
 }
 
 static WORDS: Descriptor = Descriptor {

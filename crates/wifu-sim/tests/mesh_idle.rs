@@ -111,3 +111,13 @@ fn a_handler_that_routes_may_lead_packets_past_is_not_refused() {
     let outcome = run(&[TCP], elsewhere).unwrap();
     assert_eq!(outcome.nodes[0].handlers[0].packets, 0);
 }
+
+#[test]
+fn idle_handlers_do_not_vouch_for_each_other() {
+    let snoop = "[[handler]]\nuse = \"snoop\"\n";
+    let said = refused(&["udp"], &snoop.repeat(2));
+    assert!(
+        said.starts_with("handler[0]: snoop: no packet is for it"),
+        "{said}"
+    );
+}

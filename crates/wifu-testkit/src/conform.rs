@@ -45,6 +45,16 @@ pub fn described(d: &'static Descriptor) -> Vec<String> {
             format!("{}: the default {} is refused: {back:?}", p.name, p.default),
         );
     }
+    for (param, value) in d.fields.iter().filter_map(|f| f.unless) {
+        let spec = d.params.iter().find(|p| p.name == param);
+        let printed = spec
+            .and_then(|p| p.parse(value).ok())
+            .map(|v| v.to_string());
+        ask(
+            printed.as_deref() == Some(value),
+            format!("does without a field with {param} = {value}, which it cannot have"),
+        );
+    }
     let probes: Vec<&str> = match Bench::new(d, &[]) {
         Ok(bench) => bench.probes().iter().map(|p| p.0).collect(),
         Err(e) => {

@@ -19,6 +19,8 @@ pub enum HeadField {
     Ts,
     /// [`Head::ts_echo`].
     TsEcho,
+    /// The two on one packet.
+    TsPair,
     /// [`Head::ranges`].
     Ranges,
     /// Largest segment that a SYN offers.
@@ -49,7 +51,8 @@ impl HeadField {
     /// Urgent.
     pub const URG: HeadField = HeadField::Flag(Flags::URG, "URG");
 
-    /// What a packet can say: all but [`HeadField::NoAck`].
+    /// What a packet can say, each by itself: without [`HeadField::NoAck`] and
+    /// [`HeadField::TsPair`].
     pub const ALL: [HeadField; 17] = [
         HeadField::Seq,
         HeadField::Ack,
@@ -79,6 +82,7 @@ impl HeadField {
             HeadField::Window => "window",
             HeadField::Ts => "timestamp",
             HeadField::TsEcho => "timestamp echo",
+            HeadField::TsPair => "timestamp beside its echo",
             HeadField::Ranges => "ranges",
             HeadField::Mss => "segment size",
             HeadField::Scale => "window scale",
@@ -97,6 +101,7 @@ impl HeadField {
             HeadField::Window => head.window != 0,
             HeadField::Ts => head.ts.is_some(),
             HeadField::TsEcho => head.ts_echo != 0,
+            HeadField::TsPair => head.ts.is_some() && head.ts_echo != 0,
             HeadField::Ranges => !head.ranges().is_empty(),
             HeadField::Mss => head.options.mss != 0,
             HeadField::Scale => head.options.scale.is_some(),
@@ -113,10 +118,12 @@ impl HeadField {
             HeadField::Seq => head.seq = Seq(0x0102_0304),
             HeadField::Ack => head.ack = Some(Seq(0x0506_0708)),
             HeadField::NoAck => head.ack = None,
-            // Formats with other units than octets keep the upper bits.
-            HeadField::Window => head.window = 0xFF00,
+            // In units of any size there is something left of it.
+            HeadField::Window => head.window = u32::MAX,
             HeadField::Ts => head.ts = Some(0x1112_1314),
-            HeadField::TsEcho => (head.ts, head.ts_echo) = (Some(1), 0x2122_2324),
+            HeadField::TsEcho | HeadField::TsPair => {
+                (head.ts, head.ts_echo) = (Some(1), 0x2122_2324);
+            }
             HeadField::Ranges => drop(head.push_range((Seq(100), Seq(200)))),
             HeadField::Mss => head.options.mss = 1400,
             HeadField::Scale => head.options.scale = Some(7),
@@ -187,11 +194,13 @@ const LONGEST: usize = 320;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::{Format, PacketType, WordDecl};
     use crate::shim::{self, ShimWord};
-    use crate::{Class, atp, tcp};
+    use crate::{Class, Codec, atp, tcp};
 
     fn lacks(wire: &dyn Wire) -> Vec<&'static str> {
-        let all = HeadField::ALL.into_iter().chain([HeadField::NoAck]);
+        let all = HeadField::ALL.into_iter();
+        let all = all.chain([HeadField::NoAck, HeadField::TsPair]);
         let lacking = all.filter(|f| !f.carried_by(wire));
         lacking.map(HeadField::name).collect()
     }
@@ -214,8 +223,32 @@ mod tests {
                 "offer of ranges",
                 "offer of timestamps",
                 "ECE",
-                "CWR"
+                "CWR",
+                "timestamp beside its echo"
             ]
         );
+    }
+
+    #[test]
+    fn a_window_in_large_units_and_an_acknowledgement_that_is_always_there() {
+        const WORDS: &[WordDecl] = &[
+            WordDecl::octets("seq", 0, 4, Field::Seq),
+            WordDecl::octets("ack", 4, 4, Field::Ack),
+            WordDecl::octets("window", 8, 1, Field::Window(20)),
+            WordDecl::flag("syn", 8, 1, Field::Flag(Flags::SYN)),
+        ];
+        let coarse = Format {
+            name: "coarse",
+            base: 0,
+            header: 12,
+            words: WORDS.into(),
+            types: vec![PacketType::rest("all", Class::Data)].into(),
+            ..tcp::FORMAT.clone()
+        };
+        let codec = Codec::new(coarse, 0).unwrap();
+        assert!(HeadField::Window.carried_by(&codec));
+        assert!(HeadField::Ack.carried_by(&codec));
+        assert!(!HeadField::NoAck.carried_by(&codec));
+        assert!(!HeadField::Ranges.carried_by(&codec));
     }
 }

@@ -43,6 +43,7 @@ pub static RECORD_SOURCE: Descriptor = Descriptor {
         FieldUse::of(HeadField::Ack),
         FieldUse::of(HeadField::Ranges),
         FieldUse::of(HeadField::Ts),
+        FieldUse::of(HeadField::TsEcho),
     ],
     build: |p| {
         Ok(Box::new(RecordSource {

@@ -72,6 +72,7 @@ pub const OPENS_AT_ONCE: Descriptor = Descriptor {
     fields: &[
         FieldUse::of(HeadField::Seq),
         FieldUse::of(HeadField::SYN),
+        FieldUse::of(HeadField::RST).optional(),
         FieldUse::of(HeadField::Ts).optional(),
     ],
     build: |p| {

@@ -47,6 +47,7 @@ pub static HOLE_LIST: Descriptor = Descriptor {
         FieldUse::of(HeadField::Ack),
         FieldUse::of(HeadField::Ranges),
         FieldUse::of(HeadField::Ts).optional(),
+        FieldUse::of(HeadField::TsEcho),
         FieldUse::of(HeadField::FIN),
     ],
     build: |p| {
@@ -297,6 +298,7 @@ pub static DELAY_RATE: Descriptor = Descriptor {
     reads: Facts::CONN.with(Facts::TX),
     hears: &[("segment", &[]), ("sent", &[]), ("timer", &["stalled"])],
     hooks: &["segment", "permit"],
+    fields: &[FieldUse::of(HeadField::TsEcho)],
     build: |p| {
         Ok(Box::new(DelayRate {
             words: ["delay", "feedback", "quick"].map(|w| p.word(w)),

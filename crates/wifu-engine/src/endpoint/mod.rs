@@ -133,7 +133,7 @@ impl Endpoint {
     pub fn serve(&mut self, blueprint: &Blueprint) {
         self.served[usize::from(blueprint.number)] = Some(Served {
             wire: Arc::clone(&blueprint.wire),
-            hop_count: blueprint.wire.hop_count(),
+            hop_count: blueprint.wire.hop_count().filter(|_| blueprint.counted),
             admission: admission(blueprint),
         });
     }

@@ -8,8 +8,8 @@ use wifu_engine::board::PeerFacts;
 use wifu_engine::component::Cx;
 use wifu_engine::kit::Backoff;
 use wifu_engine::{
-    Admit, Board, Component, Descriptor, Facts, FieldUse, Kind, Limit, ParamSpec, Params, Permit, Role,
-    Segment, Signal, Want,
+    Admit, Board, Component, Descriptor, Facts, FieldUse, Kind, Limit, ParamSpec, Params, Permit,
+    Role, Segment, Signal, Want,
 };
 use wifu_wire::{Flags, HeadField, Seq, Span, Time};
 
@@ -54,9 +54,7 @@ pub static PEER_WINDOW: Descriptor = Descriptor {
         ("sent", &[]),
     ],
     hooks: &["segment", "permit"],
-    fields: &[
-        FieldUse::of(HeadField::Window),
-    ],
+    fields: &[FieldUse::of(HeadField::Window)],
     build: |p| Ok(Box::new(PeerWindow::new(p))),
     ..Descriptor::EMPTY
 };

@@ -14,8 +14,8 @@ use wifu_engine::admission::{Admission, Claim, Holder, Kept, Key, Tuple, first};
 use wifu_engine::board::{ConnFacts, State};
 use wifu_engine::component::Cx;
 use wifu_engine::{
-    Admit, Board, Component, Descriptor, Facts, FieldUse, Fault, Kind, Out, ParamSpec, Params, Role, Segment,
-    Signal, Want,
+    Admit, Board, Component, Descriptor, Facts, Fault, FieldUse, Kind, Out, ParamSpec, Params,
+    Role, Segment, Signal, Want,
 };
 use wifu_wire::{Flags, Head, HeadField, Seq, Span, Time};
 
@@ -92,7 +92,7 @@ pub static HANDSHAKE: Descriptor = Descriptor {
         FieldUse::of(HeadField::NoAck),
         FieldUse::of(HeadField::SYN),
         FieldUse::of(HeadField::RST),
-        FieldUse::of(HeadField::Mss),
+        FieldUse::of(HeadField::Mss).optional(),
     ],
     build: |p| Ok(Box::new(Handshake::new(p))),
     ..Descriptor::EMPTY

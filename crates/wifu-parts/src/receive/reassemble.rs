@@ -9,7 +9,8 @@ use wifu_engine::board::RxFacts;
 use wifu_engine::component::Cx;
 use wifu_engine::signal::Arrived;
 use wifu_engine::{
-    Admit, Arrival, Component, Descriptor, Facts, FieldUse, Out, ParamSpec, Params, Role, Segment, Signal,
+    Admit, Arrival, Component, Descriptor, Facts, FieldUse, Out, ParamSpec, Params, Role, Segment,
+    Signal,
 };
 use wifu_wire::{Flags, Head, HeadField, Seq, Span};
 

@@ -12,8 +12,8 @@ use wifu_engine::component::Cx;
 use wifu_engine::kit::{Expiry, Ranges, SENDER_PARAMS, SENDING, Sender};
 use wifu_engine::signal::Lost;
 use wifu_engine::{
-    Admit, Board, Cause, Component, Descriptor, FieldUse, Kind, Out, ParamSpec, Params, Reason, Segment,
-    Signal, Want,
+    Admit, Board, Cause, Component, Descriptor, FieldUse, Kind, Out, ParamSpec, Params, Reason,
+    Segment, Signal, Want,
 };
 use wifu_wire::{Flags, HeadField, Seq, Time};
 

@@ -7,8 +7,8 @@ use wifu_engine::board::RttFacts;
 use wifu_engine::component::Cx;
 use wifu_engine::signal::{RttSample, Sent};
 use wifu_engine::{
-    Admit, Component, Descriptor, Facts, FieldUse, Kind, Out, ParamSpec, Params, Payload, Role, Segment,
-    Signal,
+    Admit, Component, Descriptor, Facts, FieldUse, Kind, Out, ParamSpec, Params, Payload, Role,
+    Segment, Signal,
 };
 use wifu_wire::{Flags, HeadField, Seq, Span, Time};
 
@@ -65,7 +65,7 @@ pub static RFC6298: Descriptor = Descriptor {
     hooks: &["segment", "stamp"],
     fields: &[
         FieldUse::of(HeadField::Ts).unless("timestamps", "off"),
-        FieldUse::of(HeadField::TsEcho).unless("timestamps", "off"),
+        FieldUse::of(HeadField::TsPair).unless("timestamps", "off"),
         FieldUse::of(HeadField::TsOk).unless("timestamps", "off"),
     ],
     build: |p| Ok(Box::new(Rfc6298::new(p))),

@@ -60,31 +60,45 @@ impl<'a> Sent<'a> {
         if self.flows.is_empty() {
             return Ok(());
         }
-        for (i, spec) in specs.iter().enumerate() {
-            let others = specs.iter().enumerate().filter(|(j, _)| *j != i);
-            let others = others.map(|(_, s)| &s.config);
-            let reached = self.reach(&spec.config, others, kinds);
-            reached.map_err(|e| {
-                let what = format!("{}: {e}", spec.config.name);
-                ScenarioError::key(format!("handler[{i}]"), what)
-            })?;
+        let told = |i: usize, e: ConfigError| {
+            let what = format!("{}: {e}", specs[i].config.name);
+            ScenarioError::key(format!("handler[{i}]"), what)
+        };
+        // What nobody asks sends nothing and inserts nothing: each that is reached may reach more.
+        let mut reached = vec![false; specs.len()];
+        loop {
+            let before = reached.clone();
+            for (i, spec) in specs.iter().enumerate().filter(|(i, _)| !before[*i]) {
+                let asked = specs.iter().zip(&before).filter(|(_, asked)| **asked);
+                let asked = asked.map(|(s, _)| &s.config);
+                let found = self.reaches(&spec.config, asked, kinds);
+                reached[i] = found.map_err(|e| told(i, e))?;
+            }
+            if reached == before {
+                break;
+            }
         }
-        Ok(())
+        let Some(i) = reached.iter().position(|reached| !reached) else {
+            return Ok(());
+        };
+        let vain = self.vain(&specs[i].config, kinds);
+        Err(told(i, vain.unwrap_or_else(|e| e)))
     }
 
-    fn reach<'b>(
+    /// By what flows send, or what these others and those of compositions make of it.
+    fn reaches<'b>(
         &self,
         handler: &HandlerConfig,
         others: impl Iterator<Item = &'b HandlerConfig>,
         kinds: &Kinds,
-    ) -> Result<(), ConfigError>
+    ) -> Result<bool, ConfigError>
     where
         'a: 'b,
     {
         let select = handler.selects(kinds)?;
-        let Some(number) = select.protocol else {
-            return Ok(());
-        };
+        if select.protocol.is_none() {
+            return Ok(true);
+        }
         let mut reached = self.flows.iter().any(|sent| sent.meets(&select));
         for other in others.chain(self.brought.iter().copied()) {
             let descriptor = kinds.find(&other.name)?;
@@ -95,18 +109,18 @@ impl<'a> Sent<'a> {
         }
         // It acts on what it is told of others' packets.
         reached |= handler.requires(kinds)?.contains(&Fact::Status);
-        match reached {
-            true => Ok(()),
-            false => {
-                let of_format = kinds.find(&handler.name)?.format.is_some();
-                Err(self.vain(number, &select, of_format))
-            }
-        }
+        Ok(reached)
     }
 
     /// That no packet is for it, and what to do. One for the packets of a format has no other
     /// protocol to be for.
-    fn vain(&self, number: u8, select: &Select, of_format: bool) -> ConfigError {
+    ///
+    /// # Errors
+    /// There is no such handler.
+    fn vain(&self, handler: &HandlerConfig, kinds: &Kinds) -> Result<ConfigError, ConfigError> {
+        let select = handler.selects(kinds)?;
+        let number = select.protocol.unwrap_or_default();
+        let of_format = kinds.find(&handler.name)?.format.is_some();
         let port = select.port.map(|port| format!(" or UDP port {port}"));
         let only = select.only.map(|n| format!(", of these {n} alone"));
         let there: Vec<String> = self
@@ -125,12 +139,12 @@ impl<'a> Sent<'a> {
             true => "",
             false => " change its `protocol`,",
         };
-        ConfigError(format!(
+        Ok(ConfigError(format!(
             "no packet is for it: it is asked about IP protocol {number}{}{}, and flows here send \
              {}{olsr}. Give it a flow,{change} or leave it out",
             port.unwrap_or_default(),
             only.unwrap_or_default(),
             there.join(", ")
-        ))
+        )))
     }
 }

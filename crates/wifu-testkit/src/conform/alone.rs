@@ -2,11 +2,11 @@
 
 use super::{edges, undeclared};
 use wifu_engine::component::TIMERS;
-use wifu_engine::signal::{Acked, Arrived, Congested, Lost, RttSample, Sent};
+use wifu_engine::signal::{Acked, Arrived, Congested, Lost, RttSample, Sent, Status};
 use wifu_engine::{
     Arrival, Bench, Cause, Descriptor, Facts, Fault, Kind, Limit, Reason, Role, Signal, Want,
 };
-use wifu_wire::{Flags, FrameFacts, Head, HeadField, Rng, Span};
+use wifu_wire::{Class, Flags, FrameFacts, Head, HeadField, Rng, Span};
 
 const MSS: u32 = 1000;
 
@@ -198,7 +198,7 @@ impl Run {
             return;
         };
         let mut head = Head::default();
-        head.ack = Some(self.bench.board.rx.nxt);
+        head.ack = (rng.below(2) == 0).then_some(self.bench.board.rx.nxt);
         let before = head.clone();
         let (_, sent, said) = self.bench.fill(&want, &mut head);
         self.filled(&before, &head);
@@ -282,7 +282,7 @@ impl Run {
     }
 }
 
-const FLAGS: [Flags; 4] = [Flags(0), Flags(0), Flags::SYN, Flags::RST];
+const FLAGS: [Flags; 4] = [Flags(0), Flags::FIN, Flags::SYN, Flags::RST];
 
 const LIMITS: [Limit; 4] = [Limit::Window, Limit::Source, Limit::Peer, Limit::Pace];
 
@@ -343,6 +343,16 @@ fn plausible(name: &str, bench: &Bench, rng: &mut Rng) -> Option<Signal> {
             data_bytes: 1 + below(1500),
             ack_bytes: 40,
         }),
+        "returned" => Signal::Returned(b.tx.una),
+        "status" => Signal::Status(Status {
+            number: b.tx.una,
+            class: Class::Data,
+            delivered: below(2) == 0,
+            attempts: 1 + below(7) as u8,
+            airtime_ns: None,
+            delay: None,
+        }),
+        "route" => Signal::Route,
         _ => return None,
     })
 }

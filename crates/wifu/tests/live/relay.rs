@@ -242,7 +242,7 @@ fn an_interface_that_is_not_there_is_refused_before_anything_starts() {
     for (device, why) in [
         (
             "eht0",
-            "no Ethernet interface is called `eht0`, did you mean `eth0`",
+            "no Ethernet interface is called `eht0`; did you mean `eth0`?",
         ),
         (
             "lo",
