@@ -4,6 +4,7 @@ import json
 import socket
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from wifu.arrived import Arrived, Progress
 from wifu.campaign import execute, window_octets
 from wifu.flows import flows_of
 from wifu.metrics import Measure, flow_goodput
-from wifu.places import Place, Started
+from wifu.places import Crew, Place, Started
 from wifu.runner import mesh
 
 HTTP = {"from": "n1", "to": "n3", "protocol": "tcp-newreno", "app": "http", "pause": "100ms"}
@@ -162,6 +163,40 @@ def test_what_came_after_the_end_is_left_out() -> None:
     whole = apps_live.told(REPORT, 0.0, 1.0) | {"bytes": 23_000, "last_byte_s": 1.4}
     arrived.cut(whole, found, 1.4)
     assert (whole["bytes"], whole["finished"], len(whole["requests"])) == (23_000, True, 2)
+    arrived.cut(whole, None, 1.39)
+    assert whole["finished"] is False
+
+
+@pytest.mark.parametrize(
+    ("more", "sent", "cut", "finished"),
+    [
+        ({"bytes": "3k"}, 3000, False, True),
+        ({"bytes": "10M"}, 3000, False, False),
+        ({"app": "stream", "time": "2s"}, 3000, False, True),
+        ({"app": "stream", "time": "2s"}, 3000, True, False),
+        ({"app": "stream", "time": "9s"}, 3000, False, False),
+        ({"stop_at": "9s"}, 3000, False, False),
+        ({}, 3000, False, False),
+    ],
+)
+def test_datagrams_are_finished_if_all_were_sent_that_were_wanted(
+    tmp_path: Path, more: dict[str, Any], sent: int, cut: bool, finished: bool
+) -> None:
+    given = {"from": "n1", "to": "n3", "protocol": "udp", "rate": "1M", **more}
+    (flow,) = flows_of(scenario(given, stop={"time": "4s"}))
+    reports = (
+        {"bytes": sent, "packets": 3, "begun": 7.0},
+        {"bytes": sent, "packets": 3, "first": 7.1, "last": 7.2},
+    )
+    with Crew(tmp_path, time.monotonic() + 60, lambda: False) as crew:
+        place = Place("n1", "10.0.0.1", (), "wifu", str(tmp_path))
+        said = [crew.start(place, "echo", json.dumps(r)) for r in reports]
+        for program in said:
+            program.popen.wait()
+        row = udp.told(flow, said[0], said[1], 7.0, 1.0, False, cut)
+    assert (row["finished"], row["bytes"], row["last_byte_s"]) == (
+        finished, 3000, pytest.approx(0.2),
+    )  # fmt: skip
 
 
 # Measures -----------------------------------------------------------------------------------------

@@ -242,3 +242,65 @@ def test_applications_have_series(tmp_path: Path, app: str) -> None:
         # Of connections that are short the last octets may be missed, of one only the last answer.
         least = 1 if app == "http" else sent[0].iloc[-1] - 40_000
         assert least <= sent[1].iloc[-1] <= sent[0].iloc[-1]
+
+
+SHORT = 'app = "onoff"\nrate = "400kb/s"\non = "300ms"\noff = "10ms"\nsize = 500'
+
+
+def flows_until(folder: Path, app: str, substrate: str, protocol: str = "udp") -> Any:
+    """The outcome of a flow in a run of a second."""
+    text = plan("until", "deterministic = true", app, topology=WIRE, more="stop.time = '1s'")
+    text = text.replace('"tcp-newreno"', f'"{protocol}"').replace('"kernel:reno"', '"udp"')
+    return run(text, folder, substrate, "stack=ours").outcome("ours", 1)
+
+
+@pytest.mark.parametrize(
+    ("app", "protocol"),
+    [
+        ('rate = "2M"\nbytes = "10M"', "udp"),
+        ('rate = "2M"\napp = "stream"\ntime = "5s"', "udp"),
+        (f'{SHORT}\nstop_at = "1.5s"', "udp"),
+        ('app = "stream"\ntime = "5s"', "tcp-newreno"),
+    ],
+)
+def test_a_flow_cut_by_the_clock_is_not_finished(tmp_path: Path, app: str, protocol: str) -> None:
+    for substrate in ("sim", "live"):
+        outcome = flows_until(tmp_path, app, substrate, protocol)
+        (found,) = outcome["flows"]
+        assert (outcome["end"], outcome["sim_seconds"]) == ("time", 1.0), substrate
+        assert (found["finished"], found["bytes"] > 10_000) == (False, True), substrate
+
+
+def test_talk_that_ends_with_the_run_is_sent(tmp_path: Path) -> None:
+    """Its sender begins a moment late, and what is due before its end leaves as much later."""
+    told = [
+        flows_until(tmp_path, f'{SHORT}\nstop_at = "1s"', substrate)["flows"][0]
+        for substrate in ("sim", "live")
+    ]
+    assert told[1]["datagrams_sent"] == told[0]["packets"]["sent"] > 80
+
+
+@pytest.mark.parametrize("app", ['rate = "400k"\nbytes = "1M"', SHORT])
+def test_datagrams_may_begin_just_before_the_end(tmp_path: Path, app: str) -> None:
+    outcome = flows_until(tmp_path, f'{app}\nstart = "0.96s"', "live")
+    (found,) = outcome["flows"]
+    assert (outcome["end"], outcome["sim_seconds"], found["finished"]) == ("time", 1.0, False)
+    assert found["datagrams_sent"] > 0
+
+
+@pytest.mark.parametrize(
+    ("app", "protocol"),
+    [
+        ('rate = "400k"', "udp"),
+        (SHORT, "udp"),
+        ('app = "http"\npause = "50ms"\ncount = 3', "tcp-newreno"),
+    ],
+)
+def test_a_flow_that_would_start_after_the_end_does_nothing(
+    tmp_path: Path, app: str, protocol: str
+) -> None:
+    for substrate in ("sim", "live"):
+        outcome = flows_until(tmp_path, f'{app}\nstart = "1.5s"', substrate, protocol)
+        (found,) = outcome["flows"]
+        assert (outcome["end"], outcome["sim_seconds"]) == ("time", 1.0), substrate
+        assert (found["start_s"], found["bytes"], found["finished"]) == (1.0, 0, False), substrate

@@ -212,6 +212,8 @@ def end_of(
 def cut(row: dict[str, Any], arrived: Arrived | None, end: float) -> None:
     """Leave out of a flow's row what arrived only after the run's end."""
     apps_live.cut(row, end)
+    if row.get("last_byte_s", 0.0) > end:
+        row["finished"] = False
     if arrived is None or not arrived.times.size or arrived.times[-1] <= end:
         return
     row["bytes"], row["finished"] = int(arrived.by(end)), False

@@ -22,7 +22,7 @@ from wifu.cells import digest
 from wifu.cuts import Cuts, events_of
 from wifu.emulated import RealTime, beside, check_by_model, sweep
 from wifu.errors import Cancelled, LabError, RunError
-from wifu.flows import Scenario, flows_of, rate_of
+from wifu.flows import Scenario, flows_of
 from wifu.places import Place, deaf, need_root
 from wifu.program import find_program
 from wifu.ssh import PRELOAD, Connection, Facts
@@ -114,7 +114,7 @@ def _wire(where: str, a: str, b: str, given: Mapping[str, Any]) -> Wire:
                 "shapes by tbf, which does not delay"
             )
         return Wire(
-            a, b, rate_of(given["rate"]), int(given.get("queue", 1000)),
+            a, b, values.rate(given["rate"]), int(given.get("queue", 1000)),
             int(given.get("overhead", 38)),
         )  # fmt: skip
     except LabError as e:
