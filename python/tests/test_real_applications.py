@@ -210,9 +210,9 @@ def test_what_is_sent_is_a_series(tmp_path: Path) -> None:
     for cell in ("ours", "kernel"):
         model, real = (r.series(cell)["flow.1.offered"] for r in (sim, live))
         assert model.iloc[-1] == 300_000
-        assert real.is_monotonic_increasing and real.iloc[0] > 0
+        assert real.iloc[-1] == 300_000
         # It is looked at every 2 ms, while 1250 octets leave in one.
-        assert 250_000 < real.iloc[-1] <= 300_000
+        assert real.iloc[-2] > 250_000
         assert len(real) > 20
 
 
@@ -237,11 +237,11 @@ def test_applications_have_series(tmp_path: Path, app: str) -> None:
         model, real = sim.series(cell), live.series(cell)
         assert len(real["flow.1.cwnd"]) > 3
         sent = [s["flow.1.offered"] for s in (model, real)]
-        assert sent[0].iloc[-1] == flow(sim, cell)["bytes"]
-        assert real["flow.1.offered"].is_monotonic_increasing
-        # Of connections that are short the last octets may be missed, of one only the last answer.
-        least = 1 if app == "http" else sent[0].iloc[-1] - 40_000
-        assert least <= sent[1].iloc[-1] <= sent[0].iloc[-1]
+        assert [s.iloc[-1] for s in sent] == [flow(sim, cell)["bytes"]] * 2
+        # Connections may be missed that are short, but neither all but one nor all but one answer.
+        files = [r["bytes"] for r in flow(sim, cell)["requests"]]
+        least = max(files) if app == "http" else sent[0].iloc[-1] - 40_000
+        assert least < sent[1].iloc[-2] <= sent[0].iloc[-1]
 
 
 SHORT = 'app = "onoff"\nrate = "400kb/s"\non = "300ms"\noff = "10ms"\nsize = 500'

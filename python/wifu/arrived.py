@@ -76,9 +76,8 @@ class Arrived:
 def wanted(scenario: Mapping[str, Any]) -> bool:
     """Whether it has to be recorded what arrives when."""
     record = scenario.get("record", {})
-    return bool(
-        "packets" in scenario.get("stop", {}) or record.get("series") or record.get("delivery")
-    )
+    named = any(name == "all" or name.endswith(".delivered") for name in names(scenario))
+    return bool("packets" in scenario.get("stop", {}) or named or record.get("delivery"))
 
 
 def names(scenario: Mapping[str, Any]) -> list[str]:
@@ -86,7 +85,7 @@ def names(scenario: Mapping[str, Any]) -> list[str]:
     record = scenario.get("record", {})
     given = record.get("series", False)
     found = [str(n) for n in given] if isinstance(given, list) else ["all"] if given else []
-    return found + (["all"] if record.get("cwnd") else [])
+    return found + (["flow.*.cwnd", "flow.*.srtt"] if record.get("cwnd") else [])
 
 
 def offers(scenario: Mapping[str, Any]) -> bool:
