@@ -1,10 +1,12 @@
 """Applications and measures in real time, as far as that needs no root."""
 
+import ast
 import json
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ import numpy as np
 import pytest
 from fake import fake
 
-from wifu import apps_live, arrived, datagrams, udp
+from wifu import apps_live, arrived, datagrams, tcpinfo, udp
 from wifu.arrived import Arrived, Progress
 from wifu.campaign import execute, window_octets
 from wifu.flows import flows_of
@@ -321,6 +323,46 @@ def test_a_receiver_tells_how_much_it_has_even_when_nothing_comes() -> None:
         told = json.loads(receiver.stdout.read())
     assert (told["bytes"], told["packets"]) == (300, 3)
     assert told["arrivals"][-1] == [told["last"], 300, 3]
+
+
+def test_a_receiver_waits_on_also_where_no_timeout_error_tells_of_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Silent(OSError):
+        """What a socket's timeout is before Python 3.10."""
+
+    heard: Iterator[Any] = iter(
+        [b"12345", Silent("timed out"), b"678", Silent("timed out"), datagrams._Stop()]
+    )
+
+    class Sock:
+        def recv(self, _size: int) -> bytes:
+            found = next(heard)
+            if isinstance(found, BaseException):
+                raise found
+            return bytes(found)
+
+        def __getattr__(self, _name: str) -> Any:
+            return lambda *_words: None
+
+    monkeypatch.setattr(socket, "timeout", Silent)
+    monkeypatch.setattr(socket, "socket", lambda *_words: Sock())
+    datagrams.receive(1, 0.0, 0.001)
+    told = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (told["bytes"], told["packets"]) == (8, 2)
+
+
+def test_the_file_of_talk_is_read_before_time_begins(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        datagrams.talking(str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize("script", [datagrams, tcpinfo])
+def test_programs_for_hosts_are_written_for_older_pythons(script: Any) -> None:
+    source = Path(script.__file__).read_text()
+    tree = ast.parse(source, feature_version=(3, 7))
+    words = {k.arg for n in ast.walk(tree) if isinstance(n, ast.Call) for k in n.keywords}
+    assert "strict" not in words, "of zip, since 3.10"
 
 
 def test_progress_is_read_from_the_rows_of_servers(

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from wifu.flows import flows_of
 from wifu.live import Live, next_hops, wires_of
 from wifu.places import Crew, Place
 from wifu.runner import mesh
+from wifu.ssh import Facts
 
 
 def scenario(*protocols: str, **more: Any) -> dict[str, Any]:
@@ -305,6 +307,19 @@ def test_an_older_kernel_tells_less() -> None:
     assert (found["cwnd"], found["peer_window"], found["unsent"]) == (7000, None, None)
     assert (found["srtt"], found["min_rtt"]) == (None, None)
     assert all(v is None or not math.isnan(v) for v in found.values())
+
+
+def test_python_has_to_be_where_it_tells_of_the_kernel() -> None:
+    facts = {n: Facts("Linux", "1", "s", True, False, n) for n in ("n1", "n3")}
+    hosts = {n: SimpleNamespace(open=lambda n=n: facts[n], program="wifu") for n in facts}
+    substrate = Live({"hosts": {"n1": "a", "n3": "b"}}, None)
+    given = scenario("kernel:cubic", "tcp-cubic", record={"series": ["flow.*.cwnd"]})
+    with pytest.raises(RunError, match=r"no python3 there, which the series flow\.1\.cwnd needs"):
+        substrate._open(hosts, [given])  # type: ignore[arg-type]
+    ours = scenario("tcp-cubic", record={"series": ["flow.*.cwnd"]})
+    substrate._open(hosts, [ours, {**given, "record": {}}])  # type: ignore[arg-type]
+    with pytest.raises(RunError, match="no python3 there, which udp needs"):
+        substrate._open(hosts, [scenario("udp")])  # type: ignore[arg-type]
 
 
 # Events -------------------------------------------------------------------------------------------
