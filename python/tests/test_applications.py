@@ -259,6 +259,12 @@ def test_a_flow_of_which_nothing_arrived_has_an_empty_window() -> None:
     assert record.outcome["flows"][0]["window_bytes"] == 0.0
 
 
+def test_answers_have_the_length_of_the_simulators() -> None:
+    asks = {"from": "n1", "to": "n3", "protocol": "tcp-sack", "app": "request", "count": 1}
+    (flow,) = json.loads(mesh(scenario(asks)).json())["flows"]
+    assert [r["bytes"] for r in flow["requests"]] == [apps_live.answer(asks)]
+
+
 def test_packets_are_not_counted_without_their_size() -> None:
     found = [Arrived.of([(0.5, 100)], 0.0, 1.0, None)]
     with pytest.raises(Exception, match="nobody knows"):

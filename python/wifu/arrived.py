@@ -1,6 +1,7 @@
 """What had arrived when: batches of steady state, and the end of a run that counts packets.
 
-For runs in real time, whose receivers record it; the simulator counts the same by itself.
+For runs in real time, whose receivers record it; the simulator counts the same by itself. Also
+which series a scenario names, as that decides what receivers and senders record.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ PROGRESS = 0.25
 
 @dataclass(frozen=True)
 class Arrived:
-    """Octets of a flow that its receiver's application had by the times, in seconds of the run.
+    """Octets of a flow that its receiver's application had, or its sender had sent, by the times,
+    in seconds of the run.
 
     `size`: octets of a full segment or datagram; none if nobody knows. `counts`: packets by then,
     where they were counted.
