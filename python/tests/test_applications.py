@@ -1,9 +1,12 @@
 """Applications and measures in real time, as far as that needs no root."""
 
+import ast
 import json
 import socket
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,12 +15,12 @@ import numpy as np
 import pytest
 from fake import fake
 
-from wifu import apps_live, arrived, datagrams, udp
+from wifu import apps_live, arrived, datagrams, tcpinfo, udp
 from wifu.arrived import Arrived, Progress
 from wifu.campaign import execute, window_octets
 from wifu.flows import flows_of
 from wifu.metrics import Measure, flow_goodput
-from wifu.places import Place, Started
+from wifu.places import Crew, Place, Started
 from wifu.runner import mesh
 
 HTTP = {"from": "n1", "to": "n3", "protocol": "tcp-newreno", "app": "http", "pause": "100ms"}
@@ -162,6 +165,40 @@ def test_what_came_after_the_end_is_left_out() -> None:
     whole = apps_live.told(REPORT, 0.0, 1.0) | {"bytes": 23_000, "last_byte_s": 1.4}
     arrived.cut(whole, found, 1.4)
     assert (whole["bytes"], whole["finished"], len(whole["requests"])) == (23_000, True, 2)
+    arrived.cut(whole, None, 1.39)
+    assert whole["finished"] is False
+
+
+@pytest.mark.parametrize(
+    ("more", "sent", "cut", "finished"),
+    [
+        ({"bytes": "3k"}, 3000, False, True),
+        ({"bytes": "10M"}, 3000, False, False),
+        ({"app": "stream", "time": "2s"}, 3000, False, True),
+        ({"app": "stream", "time": "2s"}, 3000, True, False),
+        ({"app": "stream", "time": "9s"}, 3000, False, False),
+        ({"stop_at": "9s"}, 3000, False, False),
+        ({}, 3000, False, False),
+    ],
+)
+def test_datagrams_are_finished_if_all_were_sent_that_were_wanted(
+    tmp_path: Path, more: dict[str, Any], sent: int, cut: bool, finished: bool
+) -> None:
+    given = {"from": "n1", "to": "n3", "protocol": "udp", "rate": "1M", **more}
+    (flow,) = flows_of(scenario(given, stop={"time": "4s"}))
+    reports = (
+        {"bytes": sent, "packets": 3, "begun": 7.0},
+        {"bytes": sent, "packets": 3, "first": 7.1, "last": 7.2},
+    )
+    with Crew(tmp_path, time.monotonic() + 60, lambda: False) as crew:
+        place = Place("n1", "10.0.0.1", (), "wifu", str(tmp_path))
+        said = [crew.start(place, "echo", json.dumps(r)) for r in reports]
+        for program in said:
+            program.popen.wait()
+        row = udp.told(flow, said[0], said[1], 7.0, 1.0, False, cut)
+    assert (row["finished"], row["bytes"], row["last_byte_s"]) == (
+        finished, 3000, pytest.approx(0.2),
+    )  # fmt: skip
 
 
 # Measures -----------------------------------------------------------------------------------------
@@ -220,6 +257,12 @@ def test_a_flow_of_which_nothing_arrived_has_an_empty_window() -> None:
     assert record.error is None
     assert record.outcome is not None
     assert record.outcome["flows"][0]["window_bytes"] == 0.0
+
+
+def test_answers_have_the_length_of_the_simulators() -> None:
+    asks = {"from": "n1", "to": "n3", "protocol": "tcp-sack", "app": "request", "count": 1}
+    (flow,) = json.loads(mesh(scenario(asks)).json())["flows"]
+    assert [r["bytes"] for r in flow["requests"]] == [apps_live.answer(asks)]
 
 
 def test_packets_are_not_counted_without_their_size() -> None:
@@ -286,6 +329,46 @@ def test_a_receiver_tells_how_much_it_has_even_when_nothing_comes() -> None:
         told = json.loads(receiver.stdout.read())
     assert (told["bytes"], told["packets"]) == (300, 3)
     assert told["arrivals"][-1] == [told["last"], 300, 3]
+
+
+def test_a_receiver_waits_on_also_where_no_timeout_error_tells_of_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Silent(OSError):
+        """What a socket's timeout is before Python 3.10."""
+
+    heard: Iterator[Any] = iter(
+        [b"12345", Silent("timed out"), b"678", Silent("timed out"), datagrams._Stop()]
+    )
+
+    class Sock:
+        def recv(self, _size: int) -> bytes:
+            found = next(heard)
+            if isinstance(found, BaseException):
+                raise found
+            return bytes(found)
+
+        def __getattr__(self, _name: str) -> Any:
+            return lambda *_words: None
+
+    monkeypatch.setattr(socket, "timeout", Silent)
+    monkeypatch.setattr(socket, "socket", lambda *_words: Sock())
+    datagrams.receive(1, 0.0, 0.001)
+    told = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (told["bytes"], told["packets"]) == (8, 2)
+
+
+def test_the_file_of_talk_is_read_before_time_begins(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        datagrams.talking(str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize("script", [datagrams, tcpinfo])
+def test_programs_for_hosts_are_written_for_older_pythons(script: Any) -> None:
+    source = Path(script.__file__).read_text()
+    tree = ast.parse(source, feature_version=(3, 7))
+    words = {k.arg for n in ast.walk(tree) if isinstance(n, ast.Call) for k in n.keywords}
+    assert "strict" not in words, "of zip, since 3.10"
 
 
 def test_progress_is_read_from_the_rows_of_servers(

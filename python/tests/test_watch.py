@@ -8,20 +8,24 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from wifu import arrived, queues, tcpinfo, watch
 from wifu import plan as plans
-from wifu import queues, tcpinfo, watch
 from wifu.cuts import Cuts, Event, events_of
 from wifu.emulated import Emulated
 from wifu.errors import RunError
 from wifu.flows import flows_of
 from wifu.live import Live, next_hops, wires_of
 from wifu.places import Crew, Place
+from wifu.runner import mesh
+from wifu.ssh import Facts
 
 
 def scenario(*protocols: str, **more: Any) -> dict[str, Any]:
@@ -80,6 +84,13 @@ def test_series_are_of_senders_receivers_and_lanes() -> None:
     given["record"] = {"series": True}
     usual = [w.name for w in watch.wanted(given, flows_of(given), ["n1"])]
     assert usual == [f"flow.{n}.{of}" for n in (1, 2) for of in ("cwnd", "srtt", "offered")]
+    given["record"] = {"cwnd": True}
+    few = [w.name for w in watch.wanted(given, flows_of(given), ["n1"])]
+    assert few == [f"flow.{n}.{of}" for of in ("cwnd", "srtt") for n in (1, 2)]
+    assert (queues.wanted(given, ["n1"]), arrived.offers(given)) == ([], False)
+    model = {**given, "flow": [given["flow"][0], given["flow"][2] | {"rate": "1M"}]}
+    model["flow"][1]["app"] = "bulk"
+    assert mesh(model).series_names() == ["flow.1.cwnd", "flow.1.srtt"]
     given["record"] = {}
     assert watch.wanted(given, flows_of(given), ["n1"]) == []
 
@@ -131,6 +142,62 @@ def test_what_is_offered_is_recorded_as_it_grows_and_of_answers_at_who_answers()
     given["flow"][0] = {"from": "n1", "to": "n3", "protocol": "kernel:cubic", "app": "request"}
     (found,) = watch.wanted(given, flows_of(given), ["n1", "n3"])
     assert (found.node, found.of) == ("n3", "offered")
+
+
+def seen(name: str, values: Sequence[tuple[int, float]]) -> list[list[float]]:
+    """The points of a series from what was told by connections of these ports, a row a second."""
+    given = scenario("tcp-cubic", record={"series": [name]})
+    places = {f"n{k}": Place(f"n{k}", f"a{k}", (), "wifu", "") for k in (1, 3)}
+    watched = watch.Watch(places, given, flows_of(given), 1.0)
+    (one,) = watched.wanted
+    watched._begun = {one.node: 0.0}
+    rows = []
+    for at, (port, value) in enumerate(values, 1):
+        ends = [f"a1:{port}", "a3:5202"]
+        local, remote = ends if one.node == "n1" else reversed(ends)
+        rows.append({"local": local, "remote": remote, "values": {"offered": value}, "time": at})
+    return [list(p) for p in watched._points(one, rows, ("", "a3:5202"))]
+
+
+def test_what_is_offered_is_summed_over_connections() -> None:
+    values = [(8, 5), (8, 9), (9, 3), (9, 4)]
+    told = seen("flow.1.offered", values)
+    assert told == [[1, 5], [2, 9], [3, 12], [4, 13]]
+
+
+def test_what_the_other_end_offers_is_looked_at_once_an_interval() -> None:
+    told = seen("flow.1.peer.offered", [(8, 0), (8, 0), (8, 7), (8, 7)])
+    assert told == [[1, 0], [2, 0], [3, 7], [4, 7]]
+
+
+def test_what_is_offered_ends_with_all_octets_of_a_flow_that_is_finished() -> None:
+    points = np.array([(0.1, 5), (0.4, 9)], dtype="<f8").tobytes()
+    row = {"finished": True, "bytes": 20, "last_byte_s": 0.7}
+    told = np.frombuffer(watch.completed(points, row)).reshape(-1, 2)
+    assert told.tolist() == [[0.1, 5], [0.4, 9], [0.7, 20]]
+    late = np.frombuffer(watch.completed(points, row | {"last_byte_s": 0.3})).reshape(-1, 2)
+    assert late.tolist()[-1] == [0.4, 20]
+    assert np.frombuffer(watch.completed(b"", row)).tolist() == [0.7, 20]
+    for more in ({"finished": False}, {"bytes": 9}):
+        assert watch.completed(points, row | more) == points
+
+
+@pytest.mark.parametrize(
+    ("record", "stop", "wanted"),
+    [
+        ({"series": ["flow.1.cwnd", "node.n1.queue"]}, {}, False),
+        ({"cwnd": True}, {}, False),
+        ({"series": ["flow.1.cwnd", "flow.*.delivered"]}, {}, True),
+        ({"series": ["all"]}, {}, True),
+        ({"series": True}, {}, True),
+        ({"delivery": True}, {}, True),
+        ({}, {"packets": 9}, True),
+    ],
+)
+def test_arrivals_are_recorded_where_they_are_asked_for(
+    record: dict[str, Any], stop: dict[str, Any], wanted: bool
+) -> None:
+    assert arrived.wanted(scenario("tcp-cubic", record=record, stop=stop)) is wanted
 
 
 def test_of_connections_that_come_and_go_the_last_one_counts() -> None:
@@ -240,6 +307,19 @@ def test_an_older_kernel_tells_less() -> None:
     assert (found["cwnd"], found["peer_window"], found["unsent"]) == (7000, None, None)
     assert (found["srtt"], found["min_rtt"]) == (None, None)
     assert all(v is None or not math.isnan(v) for v in found.values())
+
+
+def test_python_has_to_be_where_it_tells_of_the_kernel() -> None:
+    facts = {n: Facts("Linux", "1", "s", True, False, n) for n in ("n1", "n3")}
+    hosts = {n: SimpleNamespace(open=lambda n=n: facts[n], program="wifu") for n in facts}
+    substrate = Live({"hosts": {"n1": "a", "n3": "b"}}, None)
+    given = scenario("kernel:cubic", "tcp-cubic", record={"series": ["flow.*.cwnd"]})
+    with pytest.raises(RunError, match=r"no python3 there, which the series flow\.1\.cwnd needs"):
+        substrate._open(hosts, [given])  # type: ignore[arg-type]
+    ours = scenario("tcp-cubic", record={"series": ["flow.*.cwnd"]})
+    substrate._open(hosts, [ours, {**given, "record": {}}])  # type: ignore[arg-type]
+    with pytest.raises(RunError, match="no python3 there, which udp needs"):
+        substrate._open(hosts, [scenario("udp")])  # type: ignore[arg-type]
 
 
 # Events -------------------------------------------------------------------------------------------

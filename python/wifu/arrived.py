@@ -1,6 +1,7 @@
 """What had arrived when: batches of steady state, and the end of a run that counts packets.
 
-For runs in real time, whose receivers record it; the simulator counts the same by itself.
+For runs in real time, whose receivers record it; the simulator counts the same by itself. Also
+which series a scenario names, as that decides what receivers and senders record.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ PROGRESS = 0.25
 
 @dataclass(frozen=True)
 class Arrived:
-    """Octets of a flow that its receiver's application had by the times, in seconds of the run.
+    """Octets of a flow that its receiver's application had, or its sender had sent, by the times,
+    in seconds of the run.
 
     `size`: octets of a full segment or datagram; none if nobody knows. `counts`: packets by then,
     where they were counted.
@@ -76,9 +78,8 @@ class Arrived:
 def wanted(scenario: Mapping[str, Any]) -> bool:
     """Whether it has to be recorded what arrives when."""
     record = scenario.get("record", {})
-    return bool(
-        "packets" in scenario.get("stop", {}) or record.get("series") or record.get("delivery")
-    )
+    named = any(name == "all" or name.endswith(".delivered") for name in names(scenario))
+    return bool("packets" in scenario.get("stop", {}) or named or record.get("delivery"))
 
 
 def names(scenario: Mapping[str, Any]) -> list[str]:
@@ -86,7 +87,7 @@ def names(scenario: Mapping[str, Any]) -> list[str]:
     record = scenario.get("record", {})
     given = record.get("series", False)
     found = [str(n) for n in given] if isinstance(given, list) else ["all"] if given else []
-    return found + (["all"] if record.get("cwnd") else [])
+    return found + (["flow.*.cwnd", "flow.*.srtt"] if record.get("cwnd") else [])
 
 
 def offers(scenario: Mapping[str, Any]) -> bool:
@@ -212,6 +213,8 @@ def end_of(
 def cut(row: dict[str, Any], arrived: Arrived | None, end: float) -> None:
     """Leave out of a flow's row what arrived only after the run's end."""
     apps_live.cut(row, end)
+    if row.get("last_byte_s", 0.0) > end:
+        row["finished"] = False
     if arrived is None or not arrived.times.size or arrived.times[-1] <= end:
         return
     row["bytes"], row["finished"] = int(arrived.by(end)), False

@@ -5,7 +5,7 @@ datagrams.py receive PORT GAP TELL   until SIGTERM; then JSON on standard output
                                      much had arrived when, once in GAP seconds (0: not at all);
                                      every TELL seconds a line with the packets so far (0: none)
 datagrams.py send ADDRESS PORT SIZE GAP SECONDS OCTETS BITS_PER_S      0 octets, 0 s: without end
-datagrams.py talk ADDRESS PORT SIZE GAP SECONDS FILE                   in spurts, as the file says;
+datagrams.py talk ADDRESS PORT SIZE GAP FILE                           in spurts, as the file says;
                                      how much was sent when is told once in GAP seconds, too
 """
 
@@ -66,7 +66,7 @@ def receive(port: int, gap: float, tell: float) -> None:
                 first = first or last
                 packets += 1
                 arrivals.add(last, octets, packets)
-            except TimeoutError:
+            except socket.timeout:  # noqa: UP041 -- it is no TimeoutError before Python 3.10
                 pass
             if tell and packets > told and time.monotonic() >= due:
                 print(f"so far {packets}", flush=True)
@@ -83,10 +83,12 @@ def steady(size: int, rate: float) -> Iterator[float]:
 
 
 def talking(file: str) -> Iterator[float]:
-    """When datagrams are due that leave in spurts, as a file says: seconds."""
+    """When datagrams are due that leave in spurts, as a file says: seconds.
+
+    It is read now, not when the first one is due: that may take some ten milliseconds.
+    """
     told = json.loads(Path(file).read_text())
-    for begin, count in told["spurts"]:
-        yield from (begin + k * told["gap"] for k in range(count))
+    return (begin + k * told["gap"] for begin, count in told["spurts"] for k in range(count))
 
 
 def send(
@@ -125,10 +127,11 @@ def main(words: list[str]) -> None:
     if words[0] == "receive":
         receive(int(words[1]), float(words[2]), float(words[3]))
         return
-    to, size, gap, seconds = (words[1], int(words[2])), int(words[3]), *map(float, words[4:6])
-    talks = words[0] == "talk"
-    dues = talking(words[6]) if talks else steady(size, float(words[7]))
-    send(to, size, gap, seconds, 0 if talks else int(words[6]), dues)
+    to, size, gap = (words[1], int(words[2])), int(words[3]), float(words[4])
+    if words[0] == "talk":
+        send(to, size, gap, 0.0, 0, talking(words[5]))
+    else:
+        send(to, size, gap, float(words[5]), int(words[6]), steady(size, float(words[7])))
 
 
 if __name__ == "__main__":

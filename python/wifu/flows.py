@@ -115,21 +115,22 @@ def _flow(
     if app in apps_live.KEYS:
         until, stream = min(ends, default=None), str(draws["stream"])
         return _app(n, given, limit, start, until, stream, counted)
+    own = min(ends, default=None)
     ends += [limit] if limit is not None else []
     octets = int(values.octets(given["bytes"])) if "bytes" in given else 0
     if app == "file" and not octets:
         raise ValueError(f"{where}.bytes: a file needs them")
     if not (ends or octets or counted):
         raise ValueError(f"{where}: ends only if it has bytes or time, or the plan a stop.time")
-    rate = rate_of(given["rate"]) if "rate" in given else None
-    timed = protocol == "udp" and "time" in given
+    rate = values.rate(given["rate"]) if "rate" in given else None
+    timed = app == "stream" or "stop_at" in given or (protocol == "udp" and "time" in given)
     if protocol != "udp" and ("size" in given or rate is not None):
         raise ValueError(f"{where}.rate: rate and size are of udp")
     return Flow(
         n + 1, str(given["from"]), str(given["to"]), protocol, app, start,
         min(ends, default=None), octets, rate, int(given.get("size", 1500)),
         _kernel_options(where, protocol),
-        bool(octets) or app == "stream" or "stop_at" in given or timed,
+        bool(octets) or (timed and _by(own, limit)),
     )  # fmt: skip
 
 
@@ -144,15 +145,17 @@ def _app(
     ends = until is not None or apps_live.finite(given)
     if not (ends or counted or limit is not None):
         raise ValueError(f"{where}: ends only if it has an end, or the plan a stop.time")
-    rate = rate_of(given["rate"]) if app == "onoff" else None
+    rate = values.rate(given["rate"]) if app == "onoff" else None
     return Flow(
         n + 1, str(given["from"]), str(given["to"]), protocol, app, start, limit, 0,
-        rate, int(given.get("size", 1500)), _kernel_options(where, protocol), ends, given, until,
-        stream,
+        rate, int(given.get("size", 1500)), _kernel_options(where, protocol),
+        apps_live.finite(given) or _by(until, limit), given, until, stream,
     )  # fmt: skip
 
 
-rate_of = values.rate
+def _by(end: float | None, limit: float | None) -> bool:
+    """Whether a flow comes to its own end before that of the run."""
+    return end is not None and (limit is None or end <= limit)
 
 
 def _kernel_options(where: str, protocol: str) -> dict[str, str]:

@@ -22,12 +22,12 @@ from wifu.cells import digest
 from wifu.cuts import Cuts, events_of
 from wifu.emulated import RealTime, beside, check_by_model, sweep
 from wifu.errors import Cancelled, LabError, RunError
-from wifu.flows import Scenario, flows_of, rate_of
+from wifu.flows import Scenario, flows_of
 from wifu.places import Place, deaf, need_root
 from wifu.program import find_program
 from wifu.ssh import PRELOAD, Connection, Facts
 from wifu.traffic import Traffic
-from wifu.watch import watched
+from wifu.watch import wanted, watched
 
 RUN = Path("/run/wifu")
 ETHERNET = 14
@@ -114,11 +114,19 @@ def _wire(where: str, a: str, b: str, given: Mapping[str, Any]) -> Wire:
                 "shapes by tbf, which does not delay"
             )
         return Wire(
-            a, b, rate_of(given["rate"]), int(given.get("queue", 1000)),
+            a, b, values.rate(given["rate"]), int(given.get("queue", 1000)),
             int(given.get("overhead", 38)),
         )  # fmt: skip
     except LabError as e:
         raise ValueError(f"{where}: {e}") from None
+
+
+def python_needed(scenario: Scenario, hosts: Sequence[str]) -> list[tuple[str, str]]:
+    """Hosts where Python has to be, and what for."""
+    flows = flows_of(scenario)
+    ends = [(name, "udp") for f in flows if f.protocol == "udp" for name in (f.source, f.target)]
+    series = wanted(scenario, flows, hosts)
+    return ends + [(w.node, f"the series {w.name}") for w in series if w.flow.kernel]
 
 
 def next_hops(nodes: Sequence[str], wires: Sequence[Wire]) -> dict[str, dict[str, str]]:
@@ -454,12 +462,13 @@ class Live(RealTime):
             for other in facts:
                 if other != name and facts[other].same == facts[name].same:
                     raise RunError(f"{connections[other]} and {connection} are the same host")
+        for name, why in (need for s in scenarios for need in python_needed(s, list(facts))):
+            if not facts[name].python:
+                raise RunError(
+                    f"{connections[name]}: no python3 there, which {why} needs: install it"
+                )
         for flow in (f for s in scenarios for f in flows_of(s)):
             for name in (flow.source, flow.target):
-                if flow.protocol == "udp" and not facts[name].python:
-                    raise RunError(
-                        f"{connections[name]}: no python3 there, which udp needs: install it"
-                    )
                 if flow.protocol != "udp" and not flow.kernel and not facts[name].preload:
                     raise RunError(
                         f"{connections[name]}: no {PRELOAD} there, which {flow.protocol} needs: "

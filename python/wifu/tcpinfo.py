@@ -90,7 +90,7 @@ def parse(message: bytes) -> dict[str, object] | None:
         if kind == INET_DIAG_INFO:
             info = message[at + 4 : at + length]
         at += (length + 3) & ~3
-    local, remote = (f"{ip}:{port}" for ip, port in zip(ends, ports, strict=True))
+    local, remote = (f"{ends[k]}:{ports[k]}" for k in (0, 1))
     return {"local": local, "remote": remote, "values": values(info, recv_q, send_q)}
 
 

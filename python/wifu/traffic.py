@@ -36,9 +36,11 @@ class Traffic:
         """`control`: for two hosts, the address under which the second is reached beside what is
         measured. `full_rate`: what saturates a host, bit/s.
         """
-        self.flows = flows_of(scenario)
         self.scenario, self.places, self.dilation = scenario, places, dilation
         self.control, self.full_rate = control or {}, full_rate
+        self.flows, stop = flows_of(scenario), self._stop()
+        self.idle = {f.id for f in self.flows if stop is not None and f.start >= stop}
+        """Flows that would start only after the run: nothing is started for them."""
         self.prepares: list[Callable[[Crew], None]] = []
         self.begins: list[Callable[[], None]] = []
         self.overs: list[Callable[[], None]] = []
@@ -56,7 +58,7 @@ class Traffic:
         self._settle()
         handlers = self._start_handlers(crew)
         serving = self._start_daemons(crew)
-        servers = {f.id: self._start_server(crew, f) for f in self.flows}
+        servers = {f.id: self._start_server(crew, f) for f in self._going()}
         before = self._timeouts()
         for prepare in self.prepares:
             prepare(crew)
@@ -70,9 +72,10 @@ class Traffic:
             over()
         after = self._timeouts()
         told = [
+            self._idle(f) if f.id in self.idle else
             self._told(f, clients[f.id], servers[f.id], starts[f.id], begun, f.id in cut)
             for f in self.flows
-        ]
+        ]  # fmt: skip
         found = [row.pop("arrived", None) for row in told]
         offered = [row.pop("offered", None) for row in told]
         seconds, end = self._ended(told, found, lasted)
@@ -115,6 +118,10 @@ class Traffic:
     def _stop(self) -> float | None:
         time_ = self.scenario.get("stop", {}).get("time")
         return None if time_ is None else values.seconds(time_)
+
+    def _going(self) -> list[Flow]:
+        """Flows that start before the run ends."""
+        return [f for f in self.flows if f.id not in self.idle]
 
     def _settle(self) -> None:
         for name in {n for f in self.flows for n in (f.source, f.target) if f.kernel}:
@@ -240,7 +247,7 @@ class Traffic:
         self, crew: Crew, begun: float
     ) -> tuple[dict[int, Started], dict[int, float]]:
         clients, starts = {}, {}
-        for flow in sorted(self.flows, key=lambda f: f.start):
+        for flow in sorted(self._going(), key=lambda f: f.start):
             crew.pause(max(0.0, begun + flow.start * self.dilation - time.monotonic()))
             starts[flow.id] = (time.monotonic() - begun) / self.dilation
             clients[flow.id] = crew.start(self.places[flow.source], *self._client(flow))
@@ -275,7 +282,7 @@ class Traffic:
     ) -> set[int]:  # fmt: skip
         """Wait for the clients; those that the scenario cuts short are asked to end."""
         stop, cut = self._stop(), set[int]()
-        datagrams = [f for f in self.flows if f.protocol == "udp"]
+        datagrams = [f for f in self._going() if f.protocol == "udp"]
         late, packets = GRACE / self.dilation, self._packets()
         answers = {f.id: apps_live.answer(f.spec) for f in self.flows if f.app == "request"}
         progress = None
@@ -289,15 +296,17 @@ class Traffic:
                 for flow in datagrams:  # what still lies in queues does not count
                     servers[flow.id].end()
             counted = counted or (progress is not None and progress.reached())
-            for flow in self.flows:
+            for flow in self._going():
                 client = clients[flow.id]
                 if counted and client.alive():
                     client.end()
                     cut.add(flow.id)
                 if flow.end is None or not client.alive():
                     continue
-                # Those that send for a time end by themselves, and then have to report.
-                patience = 0.0 if flow.octets or flow.spec else late
+                # Those that send for a time, and all that send datagrams, began a moment late,
+                # end as much later by themselves, and then have to report.
+                timed = flow.protocol == "udp" or not (flow.octets or flow.spec)
+                patience = late if timed else 0.0
                 if flow.id not in cut and now > flow.end + patience:
                     client.end()
                     cut.add(flow.id)
@@ -308,6 +317,8 @@ class Traffic:
             now = (time.monotonic() - begun) / self.dilation
             left = QUEUES if stop is None else min(QUEUES, stop - now)
             crew.pause(max(0.0, left * self.dilation))
+        if self.idle and stop is not None:
+            crew.pause(max(0.0, begun + stop * self.dilation - time.monotonic()))
         return cut
 
     def _timeouts(self) -> dict[str, int]:
@@ -319,17 +330,27 @@ class Traffic:
             if kernel.count(name) == 1
         }
 
-    def _told(
-        self, flow: Flow, client: Started, server: Started, start: float, begun: float, cut: bool
-    ) -> dict[str, Any]:
-        row: dict[str, Any] = {
+    def _row(self, flow: Flow, start: float | None) -> dict[str, Any]:
+        return {
             "id": flow.id, "from": flow.source, "to": flow.target, "protocol": flow.protocol,
             "app": flow.app, "start_s": start, "bytes": 0, "finished": False, "fault": None,
         }  # fmt: skip
+
+    def _idle(self, flow: Flow) -> dict[str, Any]:
+        """A flow that never started; in the simulator it starts when the run ends, too."""
+        row = self._row(flow, self._stop())
+        if arrived.wanted(self.scenario):
+            row["arrived"] = Arrived.of([], 0.0, 1.0, None, [])
+        return row | ({"datagrams_sent": 0} if flow.protocol == "udp" else {})
+
+    def _told(
+        self, flow: Flow, client: Started, server: Started, start: float, begun: float, cut: bool
+    ) -> dict[str, Any]:
+        row = self._row(flow, start)
         if flow.protocol == "udp":
             server.stop()
             far = self.places[flow.source].remote or self.places[flow.target].remote
-            return row | udp.told(flow, client, server, begun, self.dilation, far)
+            return row | udp.told(flow, client, server, begun, self.dilation, far, cut)
         try:
             report = json.loads(client.output())
         except json.JSONDecodeError:

@@ -37,19 +37,21 @@ def sender(
     """The command that sends; if `points`, it tells how much it had sent when."""
     gap = arrived.RESOLUTION * slower if points else 0.0
     lasts = 0.0 if flow.end is None else max(flow.end - flow.start, 0.001) * slower
-    # Of talk all is sent that is due before its end, however late.
-    bounded = 0.0 if flow.octets or flow.spec else lasts
-    words = [to, str(flow.port), str(flow.size - HEADERS), f"{gap:.6f}", f"{bounded:.6f}"]
-    if flow.spec:
+    words = [to, str(flow.port), str(flow.size - HEADERS), f"{gap:.6f}"]
+    if flow.spec:  # over with its file: all of it is sent, however late
         return [*_script(place), "talk", *words, _file(flow, place)]
     rate = (flow.rate or full_rate) / slower
-    return [*_script(place), "send", *words, str(flow.octets), str(rate)]
+    return [*_script(place), "send", *words, f"{lasts:.6f}", str(flow.octets), str(rate)]
 
 
 def told(
-    flow: Flow, client: Started, server: Started, begun: float, slower: float, remote: bool
-) -> dict[str, Any]:
-    """What both said, by the simulator's names; what arrived, and was sent, when."""
+    flow: Flow, client: Started, server: Started, begun: float, slower: float, remote: bool,
+    cut: bool,
+) -> dict[str, Any]:  # fmt: skip
+    """What both said, by the simulator's names; what arrived, and was sent, when.
+
+    `cut`: the sender was told to end.
+    """
     try:
         sent = json.loads(client.output())
         got = json.loads(server.output().splitlines()[-1])
@@ -79,8 +81,9 @@ def told(
             points = [(t - at, octets) for t, octets, _ in rows]
             counts = [packets for _, _, packets in rows]
             out[name] = Arrived.of(points, 0.0, slower, flow.size - HEADERS, counts)
-    whole = got["packets"] == sent["packets"]
-    return {**out, "finished": flow.ends and whole and "last_byte_s" in out}
+    whole = got["packets"] == sent["packets"] and sent["bytes"] >= flow.octets
+    out["finished"] = not cut and flow.ends and whole and "last_byte_s" in out
+    return out
 
 
 def _file(flow: Flow, place: Place) -> str:

@@ -195,13 +195,14 @@ class Watch:
         zero, points = self._begun[one.node], list[tuple[float, float]]()
         told = [r for r in rows if bool(r.get("lane")) == one.lane and one.of in r["values"]]
         before = last = 0.0
+        total = one.name == f"flow.{one.flow.id}.{OFFERED}"
         for row, fresh in present(told, ours):
             value = self._scaled(one, row["values"][one.of])
-            if one.of == OFFERED:  # over all connections of the flow
+            if total:  # over all connections of the flow
                 before += last if fresh else 0.0
                 last, value = value, before + value
             points.append(((row["time"] - zero) / self.dilation, value))
-        return rises(points) if one.of == OFFERED else points
+        return rises(points) if total else points
 
     def _scaled(self, one: Wanted, value: float | None) -> float:
         """In model time. What a part's own number counts is not known: it stays as it is."""
@@ -240,6 +241,19 @@ def rises(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     return found
 
 
+def completed(points: bytes, row: Mapping[str, Any]) -> bytes:
+    """What a flow offered, to its end if it is finished: all its octets had been sent by then.
+
+    What connections sent that came and went between two looks is missing before.
+    """
+    pairs = np.frombuffer(points, dtype="<f8").reshape(-1, 2).tolist()
+    at, most = pairs[-1] if pairs else (0.0, 0.0)
+    if not row["finished"] or row["bytes"] <= most:
+        return points
+    end = (max(at, row["last_byte_s"]), row["bytes"])
+    return np.array([*pairs, end], dtype="<f8").tobytes()
+
+
 def watched(
     traffic: Traffic, places: Mapping[str, Place], scenario: Scenario, dilation: float, crew: Crew
 ) -> dict[str, Any]:
@@ -257,7 +271,13 @@ def watched(
         of = name.rpartition(".")[2]
         if named & {"all", name, f"flow.*.{of}"} or (delivery and of == ARRIVED):
             told[name] = points
-    return {**outcome, "series": told | (watch.series(traffic.ends) if watch else {})}
+    if watch is not None:
+        told |= watch.series(traffic.ends)
+        for row in outcome["flows"]:
+            name = f"flow.{row['id']}.{OFFERED}"
+            if row["protocol"] != "udp" and any(w.name == name for w in watch.wanted):
+                told[name] = completed(told.get(name, b""), row)
+    return {**outcome, "series": {name: points for name, points in told.items() if points}}
 
 
 def _rows(program: Started) -> Iterator[dict[str, Any]]:
