@@ -329,7 +329,9 @@ fn the_emulation_goes_on_when_somebody_changes_the_queue() {
     assert_eq!(answers(), 20, "it is granted again");
     assert_eq!(status(&emu, "push_back"), 2);
     tc("qdisc replace dev wlan0 root pfifo limit 10");
-    assert_eq!(answers(), 20);
+    // Once it is known, the device's ring gets another length, and a kernel that changes that drops
+    // what is sent meanwhile.
+    assert!(answers() >= 19);
     std::thread::sleep(KNOWN);
     assert_eq!(status(&emu, "push_back"), 1);
     let shown = emu.ctl("status")["text"].to_string();
