@@ -233,7 +233,7 @@ impl Forwarding {
         None
     }
 
-    #[inline]
+    #[inline(always)]
     fn enter_wire(&mut self, clock: &mut Clock, id: u32, number: u32) -> Result<(), Lost> {
         let packet = self.pool[id];
         let wire = &mut self.wires[number as usize];

@@ -114,7 +114,7 @@ impl Simulation {
     }
 
     /// A packet came over a link to the node that holds it now.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn arrive(&mut self, id: u32, came: Came) {
         let (from, radio) = match came {
             Came::Radio(from, radio) => (from, Some(radio)),
