@@ -94,6 +94,23 @@ mod tests {
         );
     }
 
+    //= spec#16.2
+    #[test]
+    fn the_profile_of_tcp_aps_newreno_is_wifu_tahoes_but_for_what_it_names() {
+        let values = |spec: &str| {
+            let b = blueprint(spec).unwrap();
+            let parts: Vec<_> = b.parts.iter().map(|p| p.values.clone()).collect();
+            (parts, b.engine.clone())
+        };
+        assert_eq!(
+            values("tcp-newreno,profile=tap-newreno"),
+            values(
+                "tcp-newreno,profile=wifu-tahoe,mss=1460,rcv_wnd=93440,iw=2,rto_min=1s,\
+                 ack_every=2,ack_delay=100ms,rto_hold=on,ts_echo=rfc7323"
+            )
+        );
+    }
+
     #[test]
     fn a_key_that_does_nothing_is_refused() {
         let said = refusal("[protocol.mine]\nextends = \"tcp-reno\"\nprotocol-family = \"tcp\"\n");
