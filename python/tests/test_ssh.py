@@ -306,7 +306,8 @@ def test_the_example_of_the_book(net: Net, tmp_path: Path) -> None:
     assert lab.returncode == 0, said
     results = Results(out / "live")
     flows = results.flows
-    assert sorted(flows["flow_protocol"].unique()) == ["kernel:reno,sack=off", "tcp-newreno"]
+    ours = "tcp-newreno,profile=wifu-tahoe"
+    assert sorted(flows["flow_protocol"].unique()) == ["kernel:reno,sack=off", ours]
     assert flows["finished"].all() and (flows["bytes"] == 2_000_000).all()
     # Of 20 Mb/s, TCP's headers and the wire's leave some 18.9.
     assert flows["goodput_bps"].between(12e6, 19.5e6).all(), flows["goodput_bps"]
