@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_load import LIBRARY
+from test_load import DEBUG, LIBRARY
 from test_real_time import clean, program  # noqa: F401
 
 from wifu import api
@@ -185,11 +185,11 @@ def test_series_of_a_connection_are_recorded_on_emu(protocol: str) -> None:
 def test_a_lanes_credits_are_recorded_on_sim_and_emu() -> None:
     """The hop protocol of `examples/custom`, which brings lanes of eight packets."""
     if os.environ.get("WIFU_LOAD") != str(LIBRARY):
-        # A process looks for libraries once.
+        # A process looks for libraries once; the program is of the library's own build.
         this = f"{__file__}::test_a_lanes_credits_are_recorded_on_sim_and_emu"
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", this],
-            env={**os.environ, "WIFU_LOAD": str(LIBRARY)},
+            env={**os.environ, "WIFU_LOAD": str(LIBRARY), "WIFU_BIN": str(DEBUG / "wifu")},
             capture_output=True,
             text=True,
             check=False,

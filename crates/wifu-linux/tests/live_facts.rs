@@ -259,14 +259,19 @@ impl World {
     /// Two hosts on a link.
     fn new(test: &str) -> World {
         let mut world = World::begin(test, &["a", "b"]);
+        world.join("eth0", ["10.79.0.1/24", "10.79.0.2/24"]);
+        world
+    }
+
+    /// One more link between the hosts a and b.
+    fn join(&mut self, device: &'static str, addresses: [&'static str; 2]) {
         let end = |node, address| End {
             node,
-            device: "eth0",
+            device,
             address,
         };
-        let ends = (end("a", "10.79.0.1/24"), end("b", "10.79.0.2/24"));
-        world.lab.link(ends.0, ends.1, 1500).expect("link");
-        world
+        let ends = (end("a", addresses[0]), end("b", addresses[1]));
+        self.lab.link(ends.0, ends.1, 1500).expect("link");
     }
 
     /// Three hosts at a hub, which repeats every frame to all others.
@@ -578,13 +583,7 @@ fn what_goes_to_all_who_hear_leaves_by_the_interfaces_that_are_served() {
     }
     for named in [&[][..], &["eth0"]] {
         let mut world = World::new("named");
-        let end = |node, address| End {
-            node,
-            device: "eth1",
-            address,
-        };
-        let ends = (end("a", "10.80.0.1/24"), end("b", "10.80.0.2/24"));
-        world.lab.link(ends.0, ends.1, 1500).expect("link");
+        world.join("eth1", ["10.80.0.1/24", "10.80.0.2/24"]);
         let start = |host: &Host| host.start_by(named, FactsConfig::default());
         world.hosts.iter().for_each(start);
         let sent = |device: &str| left_by(&world.hosts[0], device);
