@@ -28,13 +28,10 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/src/calibration.md"
 
 # The transports that the observables name.
-TAHOE = "tcp-tahoe"
+TAHOE = "tcp-tahoe,profile=wifu-tahoe"
 KERNEL = "tcp-reno,profile=kernel-reno,ack_every=1"
 KERNEL_SACK = "tcp-sack,profile=kernel-reno,ack_every=2,ack_delay=40ms"
-TAP_NEWRENO = (
-    "tcp-newreno,mss=1460,rcv_wnd=93440,iw=2,rto_min=1s,ack_every=2,ack_delay=100ms,"
-    "rto_hold=on,ts_echo=rfc7323"
-)
+TAP_NEWRENO = "tcp-newreno,profile=tap-newreno"
 # Goodput of NewReno over 1 to 9 hops, kb/s: table III of the TCP-AP paper.
 TABLE_III = (5588, 2750, 962, 709, 748, 903, 773, 722, 657)
 # What one hop may be of that, and 2, 3, more hops of one.

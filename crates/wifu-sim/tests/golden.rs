@@ -37,42 +37,48 @@ const GOLDEN: &[Golden] = &[
     (
         "a chain at 24 Mb/s with fading and hidden stations",
         "topology = { words = \"linear,5\", set = \"TB-A\" }",
-        &[("n1", "n5", "tcp-newreno")],
+        &[("n1", "n5", "tcp-newreno,profile=wifu-tahoe")],
         "b74667d631f53c20",
     ),
     (
         "three flows over a chain at 6 Mb/s",
         "topology = { words = \"linear,4\", set = \"TB-B\" }",
         &[
-            ("n1", "n4", "tcp-sack"),
+            ("n1", "n4", "tcp-sack,profile=wifu-tahoe"),
             ("n1", "n4", "tcp-cubic"),
-            ("n4", "n1", "tcp-tahoe"),
+            ("n4", "n1", "tcp-tahoe,profile=wifu-tahoe"),
         ],
         "d9d1a0278ac053a1",
     ),
     (
         "802.11b with RTS",
         "topology = { words = \"linear,4\", set = \"TAP-16\" }\nradio.rts_threshold = 0",
-        &[("n1", "n4", "tcp-reno")],
+        &[("n1", "n4", "tcp-reno,profile=wifu-tahoe")],
         "81bee414d93acd22",
     ),
     (
         "a random mesh with a daemon",
         "topology = { words = \"random,12\" }\nrouting.olsr = { withdraw = true }\nseed = 3",
-        &[("n1", "n12", "tcp-sack"), ("n7", "n2", "tcp-newreno")],
+        &[
+            ("n1", "n12", "tcp-sack,profile=wifu-tahoe"),
+            ("n7", "n2", "tcp-newreno,profile=wifu-tahoe"),
+        ],
         "8a952ed98a3c1813",
     ),
     (
         "wires that lose and vary",
         "topology = { words = \"linear,3,wire=2Mb/s,delay=3ms,queue=8,loss=0.02,variation=1ms\" }",
-        &[("n1", "n3", "tcp-sack"), ("n2", "n3", "tcp-tahoe")],
+        &[
+            ("n1", "n3", "tcp-sack,profile=wifu-tahoe"),
+            ("n2", "n3", "tcp-tahoe,profile=wifu-tahoe"),
+        ],
         "3d1b7c94095614d7",
     ),
     (
         "Minstrel and nodes that walk",
         "topology = { words = \"random,6\" }\nradio.rate_control = \"minstrel\"\n\
          [[mobility]]\nkind = \"waypoint\"\narea = [0, 0, 60, 60]\nspeed = [2, 20]\n",
-        &[("n1", "n6", "tcp-sack")],
+        &[("n1", "n6", "tcp-sack,profile=wifu-tahoe")],
         "44e123a633d80190",
     ),
 ];
@@ -110,7 +116,7 @@ fn nodes_out_of_range_cost_nothing_per_transmission() {
             .collect();
         run(&format!(
             "[topology]\nwords = \"linear,4\"\nset = \"TB-W9\"\n{more}[[flow]]\n\
-             from = \"n1\"\nto = \"n3\"\nprotocol = \"tcp-sack\"\napp = \"file\"\nbytes = \"100k\"\n\
+             from = \"n1\"\nto = \"n3\"\nprotocol = \"tcp-sack,profile=wifu-tahoe\"\napp = \"file\"\nbytes = \"100k\"\n\
              jitter = \"5ms\"\n"
         ))
     };

@@ -476,7 +476,7 @@ impl Handler for Spoils {
 fn a_run_says_why_endpoints_dropped_packets() {
     let text = SCENARIO
         .replace("FWD", "0s")
-        .replace("\"udp\"", "\"tcp-newreno\"");
+        .replace("\"udp\"", "\"tcp-newreno,profile=wifu-tahoe\"");
     let text = text.replace("rate = \"1Mb/s\"\n", "app = \"file\"\n");
     let scenario = Scenario::from_toml(&text).expect("it is sound");
     let open = |spec: &str| wifu_parts::blueprint(spec).map_err(|e| e.to_string());

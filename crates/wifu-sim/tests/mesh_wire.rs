@@ -77,7 +77,9 @@ fn one_flow_fills_a_wire() {
 #[test]
 fn flows_share_a_wire() {
     for n in [2, 5, 10] {
-        let flows: String = (0..n).map(|_| file("tcp-newreno", "10M", "0s")).collect();
+        let flows: String = (0..n)
+            .map(|_| file("tcp-newreno,profile=wifu-tahoe", "10M", "0s"))
+            .collect();
         let outcome = run(&wire("100Mb/s", &flows));
         assert!(outcome.flows.iter().all(|f| f.finished));
         assert!(outcome.jain() > 0.9, "{n} flows: {}", outcome.jain());
@@ -194,7 +196,10 @@ fn what_was_sent_counts_losses_and_no_repetitions() {
 #[test]
 fn applications_do_what_they_are_asked_to() {
     let app = |app: &str| {
-        format!("[[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"tcp-newreno\"\n{app}\n")
+        format!(
+            "[[flow]]\nfrom = \"a\"\nto = \"b\"\n\
+             protocol = \"tcp-newreno,profile=wifu-tahoe\"\n{app}\n"
+        )
     };
     let stream = run(&wire("10Mb/s", &app("app = \"stream\"\ntime = \"5s\"")));
     let flow = &stream.flows[0];

@@ -116,9 +116,9 @@ fn a_clean_path_is_used_fully_and_nothing_is_sent_twice() {
 #[test]
 fn delayed_acknowledgements_stay_delayed_where_the_application_reads_at_once() {
     for (spec, segments) in [
-        ("tcp-reno", 1),
-        ("tcp-reno,ack_every=2", 2),
-        ("tcp-reno,ack_every=4", 4),
+        ("tcp-reno,rcv_wnd=65535,ack_every=1", 1),
+        ("tcp-reno,rcv_wnd=65535,ack_every=2", 2),
+        ("tcp-reno,rcv_wnd=65535,ack_every=4", 4),
     ] {
         let reno = blueprint(spec);
         let mut mock = MockBuilder::new()
@@ -225,10 +225,12 @@ fn reordering_beyond_the_threshold_only_costs_repetitions() {
             reorder_by: by,
             ..Impair::default()
         };
+        // A window that no queue is too short for: nothing is lost.
+        let newreno = blueprint("tcp-newreno,rcv_wnd=65535");
         let mut mock = MockBuilder::new()
             .impair(Side::A, reorder)
             .record(true)
-            .flow(Flow::bulk(&blueprint("tcp-newreno"), 500_000))
+            .flow(Flow::bulk(&newreno, 500_000))
             .build();
         finish(&mut mock, "reordering");
         let arrivals = mock.rows().iter().filter(|r| r.event == Event::Arrival);

@@ -11,9 +11,9 @@ use wifu_testkit::seg::Seg;
 use wifu_wire::{Flags, Span};
 
 fn two_msl(spec: &str) -> Span {
-    match spec {
-        "tcp-cubic" => Span::SECOND * 60,
-        _ => Span::SECOND * 3,
+    match papers(spec) {
+        true => Span::SECOND * 3,
+        false => Span::SECOND * 60,
     }
 }
 

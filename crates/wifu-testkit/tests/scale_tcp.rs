@@ -15,7 +15,7 @@ use wifu_wire::{Flags, IpInfo, Rng, Seq, Span, SynOptions, Time};
 static COUNTING: Counting = Counting;
 
 /// With buffers of one size, so that what is measured is not the clearing of megabytes.
-fn specs() -> [String; 5] {
+fn specs() -> [String; 9] {
     PROTOCOLS.map(|p| format!("{p},rcv_wnd=65535,snd_buf=131071"))
 }
 
@@ -48,7 +48,10 @@ fn flood(pair: &mut Pair, rng: &mut Rng, proto: u8) {
 
 #[test]
 fn a_hundred_thousand_syns_of_strangers_change_nothing_and_memory_is_bounded() {
-    for spec in ["tcp-newreno", "tcp-cubic,rcv_wnd=65535,snd_buf=131071"] {
+    for spec in [
+        "tcp-newreno,profile=wifu-tahoe",
+        "tcp-cubic,rcv_wnd=65535,snd_buf=131071",
+    ] {
         let blueprint = wifu_parts::blueprint(spec).unwrap();
         let mut pair = Pair::new(1);
         // Answers to strangers reach nobody.

@@ -2,8 +2,8 @@
 //! survive, and that its mechanisms act.
 
 use wifu_engine::{ConnId, State};
-use wifu_testkit::pair::{Fate, Pair, pattern};
-use wifu_wire::{Rng, Span, Time};
+use wifu_testkit::pair::{Fate, Pair, Seen, pattern};
+use wifu_wire::{Flags, Rng, Seq, Span, Time};
 
 const PROTOCOLS: [&str; 5] = [
     "tcp-tahoe",
@@ -117,4 +117,48 @@ fn a_sender_that_the_local_queue_stops_is_not_taken_for_window_limited() {
     while pair.ends[0].poll_transmit(pair.now, &mut out).is_some() {}
     let limited = pair.ends[0].info(id).unwrap().limited;
     assert_eq!(limited, wifu_engine::Limit::Window);
+}
+
+/// RFC 9293 3.9.1: what ends with the last octet written is pushed, first or again, and nothing
+/// else is. The paper's Tahoe pushes nothing.
+#[test]
+fn what_ends_with_the_last_octet_written_is_pushed() {
+    for spec in PROTOCOLS {
+        let drop_first = |pair: &mut Pair| {
+            pair.record = true;
+            let mut dropped = false;
+            pair.spoil = Box::new(move |flying| {
+                let pushed = flying.from == 0 && flying.seg().has(Flags::PSH);
+                match pushed && !core::mem::replace(&mut dropped, true) {
+                    true => Fate::Drop,
+                    false => Fate::Deliver,
+                }
+            });
+        };
+        let pair = transfer(spec, 100_000, 600, drop_first);
+        for side in 0..2 {
+            let data = || {
+                pair.seen
+                    .iter()
+                    .filter(|s| s.from == side && !s.seg.is_empty())
+            };
+            let end = |s: &Seen| s.seg.seq.plus(s.seg.len());
+            let last = data().map(end).reduce(Seq::later);
+            let pushed: Vec<Seq> = data().filter(|s| s.seg.has(Flags::PSH)).map(end).collect();
+            assert!(
+                pushed.iter().all(|at| Some(*at) == last),
+                "{spec}: {pushed:?}"
+            );
+            assert_eq!(pushed.len(), if side == 0 { 2 } else { 1 }, "{spec}");
+        }
+        let silent = transfer(
+            &format!("{spec},profile=wifu-tahoe"),
+            100_000,
+            600,
+            |pair| {
+                pair.record = true;
+            },
+        );
+        assert!(silent.seen.iter().all(|s| !s.seg.has(Flags::PSH)), "{spec}");
+    }
 }

@@ -17,7 +17,7 @@ pub const RTO: u8 = 0;
 const UNKNOWN_RTO: Span = Span(3_000_000_000);
 
 /// Parameters that a part using [`Sender`] declares.
-pub const SENDER_PARAMS: [ParamSpec; 2] = [
+pub const SENDER_PARAMS: [ParamSpec; 3] = [
     ParamSpec::int(
         "syn_tries",
         6,
@@ -31,6 +31,11 @@ pub const SENDER_PARAMS: [ParamSpec; 2] = [
         1,
         100,
         "Consecutive timeouts of data before giving up (Behaviour 4.3).",
+    ),
+    ParamSpec::flag(
+        "psh",
+        true,
+        "PSH on what ends with the last octet written (RFC 9293 section 3.9.1).",
     ),
 ];
 
@@ -57,6 +62,7 @@ pub const SENDING: Descriptor = Descriptor {
         FieldUse::of(HeadField::Ack),
         FieldUse::of(HeadField::SYN),
         FieldUse::of(HeadField::FIN),
+        FieldUse::of(HeadField::PSH).optional(),
     ],
     hooks: &["segment", "stamp"],
     ..Descriptor::EMPTY
@@ -105,6 +111,7 @@ pub struct Sender {
     syn_again: bool,
     syn_tries: u32,
     data_tries: u32,
+    psh: bool,
 }
 
 impl Sender {
@@ -119,6 +126,7 @@ impl Sender {
             syn_again: false,
             syn_tries: p.int("syn_tries") as u32,
             data_tries: p.int("data_tries") as u32,
+            psh: p.flag("psh"),
         }
     }
 
@@ -216,6 +224,11 @@ impl Sender {
             out.head.flags = out.head.flags.with(Flags::FIN);
         }
         if data > 0 {
+            //= rfc9293#section-3.9.1
+            // "MUST set the PSH bit in the last buffered segment" (MUST-61)
+            if self.psh && seq.plus(data) == board.app.end {
+                out.head.flags = out.head.flags.with(Flags::PSH);
+            }
             out.payload = Payload::Stream {
                 start: seq,
                 len: data,

@@ -465,6 +465,10 @@ impl World {
     /// A node that rests has nothing to send that could leave, and is called when that changes.
     pub fn check_rest(&mut self, node: &mut Node) {
         let wakes = node.poll_timeout(self);
+        // It does not rest; `pass` counts how often that may be.
+        if wakes <= self.now {
+            return;
+        }
         if node.end().is_some_and(Endpoint::is_waiting) {
             let full = self.devices.iter().filter(|d| d.room(self.now) == 0);
             let room = full.map(|d| d.room_at(self.now)).min();

@@ -33,6 +33,7 @@ pub static CUMULATIVE: Descriptor = Descriptor {
     params: &[
         SENDER_PARAMS[0],
         SENDER_PARAMS[1],
+        SENDER_PARAMS[2],
         ParamSpec::text(
             "recovery",
             "newreno",

@@ -25,6 +25,7 @@ pub static SELECTIVE: Descriptor = Descriptor {
     params: &[
         SENDER_PARAMS[0],
         SENDER_PARAMS[1],
+        SENDER_PARAMS[2],
         ParamSpec::int("dupthresh", 3, 1, 100, "DupThresh of RFC 6675."),
         ParamSpec::flag(
             "ltx",
@@ -45,6 +46,7 @@ pub static SELECTIVE: Descriptor = Descriptor {
         FieldUse::of(HeadField::Ack),
         FieldUse::of(HeadField::SYN),
         FieldUse::of(HeadField::FIN),
+        FieldUse::of(HeadField::PSH).optional(),
         FieldUse::of(HeadField::Ranges),
         FieldUse::of(HeadField::SackOk),
     ],

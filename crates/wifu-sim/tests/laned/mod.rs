@@ -76,7 +76,7 @@ pub fn offer(owes: bool, kind: Kind, board: &Board) -> Option<Want> {
 /// `tcp-newreno` over a lane of so many packets; `lane` has the rest of its table.
 pub fn registry(packets: u64, lane: &str, parts: &[&'static Descriptor]) -> Registry {
     let own = format!(
-        "[protocol.laned]\nextends = \"tcp-newreno\"\nnumber = 249\nwire = \"shim\"\n\
+        "[protocol.laned]\nextends = \"tcp-newreno\"\nprofile = \"wifu-tahoe\"\nnumber = 249\nwire = \"shim\"\n\
          [lane.laned]\nset = {{ packets = {packets} }}\n{lane}\n"
     );
     let own = Library::parse(&own).unwrap_or_else(|e| panic!("{e}"));

@@ -8,14 +8,23 @@ use wifu_testkit::pair::{Fate, Flying, Pair, SERVER, Seen, pattern};
 use wifu_testkit::seg::Seg;
 use wifu_wire::{Flags, Rng, Seq, Span, Time};
 
-/// All protocols of the family.
-pub const PROTOCOLS: [&str; 5] = [
+/// All protocols of the family, and with the paper's constants those that have had them.
+pub const PROTOCOLS: [&str; 9] = [
     "tcp-tahoe",
     "tcp-reno",
     "tcp-newreno",
     "tcp-sack",
     "tcp-cubic",
+    "tcp-tahoe,profile=wifu-tahoe",
+    "tcp-reno,profile=wifu-tahoe",
+    "tcp-newreno,profile=wifu-tahoe",
+    "tcp-sack,profile=wifu-tahoe",
 ];
+
+/// Whether a specification has the constants of the WiFu paper (Behaviour 4.2).
+pub fn papers(spec: &str) -> bool {
+    spec.contains("profile=wifu-tahoe")
+}
 
 /// When a pair's clock starts.
 pub const START: Time = Time(1_000_000);
