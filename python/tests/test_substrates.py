@@ -29,7 +29,7 @@ from wifu import (
 from wifu import plan as plans
 from wifu.api import Results
 from wifu.campaign import Campaign, check_scenarios
-from wifu.emulated import Emulated, InvalidRun, sweep
+from wifu.emulated import Emulated, InvalidRun, as_there, sweep
 from wifu.errors import LabError, PlanError
 from wifu.flows import flows_of
 from wifu.plan import Plan
@@ -665,3 +665,20 @@ def test_files_of_killed_runs_go_and_others_stay(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     sweep(tmp_path)
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(names[1:])
+
+
+def test_protocols_are_as_the_testbed_has_them() -> None:
+    """On emulated radios as in the simulator; results are stamped with the world."""
+    flows = [
+        {"from": "n1", "to": "n3", "protocol": "tcp-tahoe", "app": "bulk"},
+        {"from": "n1", "to": "n3", "protocol": "tcp-tahoe,rto_min=1s", "app": "bulk"},
+        {"from": "n1", "to": "n3", "protocol": "kernel:reno", "app": "bulk"},
+    ]
+    given = {"topology": {"set": "TB-STACK"}, "flow": flows, "stop": {"time": "1s"}}
+    there, stamp = as_there(given)
+    protocols = [f["protocol"] for f in there["flow"]]
+    assert protocols == ["tcp-tahoe,rto_min=100ms", "tcp-tahoe,rto_min=1s", "kernel:reno"]
+    assert stamp == {"world": "literal"}
+    there, stamp = as_there({**given, "topology": {"set": "TB-STACK,world=driver"}})
+    assert (there["flow"], stamp) == (flows, {"world": "driver"})
+    assert as_there({**given, "topology": {"words": "linear,3"}})[1] == {}

@@ -25,6 +25,9 @@ def check_scenario(scenario_json: str, compositions: list[str] = ..., others: bo
 def draws(scenario_json: str, names: list[str] = ...) -> str:
     """What is random of each flow: a list of `start_s` and `stream`, as JSON."""
 
+def testbed(scenario_json: str) -> str:
+    """The `world` of the set and the flows' `protocols` as they are in it, as JSON."""
+
 def spurts(words: str, stream: str, payload: int, seconds: float) -> str:
     """When a flow of `onoff` over `udp` sends: `spurts` of (begin, count) and `gap`, as JSON."""
 

@@ -21,7 +21,7 @@ from wifu.errors import Cancelled, LabError, RunError
 from wifu.flows import Scenario, flows_of
 from wifu.places import Crew, Place, need_root
 from wifu.program import find_program
-from wifu.runner import Plain, Runner, RunResult, check_mesh
+from wifu.runner import Plain, Runner, RunResult, check_mesh, split
 from wifu.traffic import Traffic
 
 MARGIN = 60.0
@@ -146,6 +146,7 @@ class Emulated(RealTime):
 
     def run(self, scenario: Scenario, folder: Path) -> dict[str, Any]:
         """Run a scenario; InvalidRun if the emulation was too late for it to mean anything."""
+        scenario, world = as_there(scenario)
         scene = folder / "scenario.toml"
         scene.write_text(toml.dumps(_scene(scenario)))
         options = [f"--{k}" for k in ("spin", "share") if self.settings.get(k)]
@@ -160,7 +161,7 @@ class Emulated(RealTime):
         try:
             self._start(net)
             with self.crew(folder, scenario) as crew:
-                return self._run(net, crew, scenario, folder)
+                return world | self._run(net, crew, scenario, folder)
         finally:
             net.stop()
 
@@ -211,6 +212,20 @@ class Emulated(RealTime):
             outcome["series"] |= looks.series(outcome["sim_seconds"])
         nodes = [_node(row, links) for row in net.nodes()]
         return {"substrate": "emu", **outcome, "nodes": nodes, "links": links, "stamp": status}
+
+
+def as_there(scenario: Scenario) -> tuple[dict[str, Any], dict[str, str]]:
+    """A scenario with its protocols as its testbed has them, and the `world` that stamps results.
+
+    The simulator does both by itself.
+    """
+    from wifu import _native
+
+    plain, _ = split(scenario)
+    told = json.loads(_native.testbed(json.dumps(plain)))
+    flows = zip(scenario["flow"], told["protocols"], strict=True)
+    there = [{**flow, "protocol": protocol} for flow, protocol in flows]
+    return {**scenario, "flow": there}, {"world": told["world"]} if told["world"] else {}
 
 
 def check_by_model(scenario: Scenario, radios: bool = False) -> None:

@@ -182,6 +182,7 @@ class Store:
             runs[-1] |= {
                 "sim_seconds": outcome.get("sim_seconds"),
                 "trace_hash": outcome.get("trace_hash"),
+                **({"world": world} if (world := outcome.get("world")) else {}),
                 **({"stamp": stamp} if (stamp := verdict(outcome)) else {}),
                 **run_row(outcome, plan.measure),
             }

@@ -130,6 +130,17 @@ pub fn draws(py: Python<'_>, scenario_json: &str, names: Vec<String>) -> PyResul
     })
 }
 
+/// What the testbed of a scenario says beside its radios, as JSON: the `world` of its set, or null,
+/// and the `protocols` of the flows as they are there.
+#[pyfunction]
+pub fn testbed(scenario_json: &str) -> PyResult<String> {
+    let scenario = parsed(scenario_json)?;
+    let topology = wifu_sim::mesh::topology(&scenario).map_err(wrong)?;
+    let flows = scenario.flow.iter();
+    let protocols: Vec<String> = flows.map(|f| topology.transport(&f.protocol)).collect();
+    Ok(serde_json::json!({"world": topology.world, "protocols": protocols}).to_string())
+}
+
 /// When a flow of `onoff` over `udp` sends its datagrams, as JSON: `spurts` of (begin, how many),
 /// and the `gap` between two datagrams of one; all in seconds since its start, before `seconds`.
 ///

@@ -27,6 +27,17 @@ pub enum Standard {
     G,
 }
 
+impl Standard {
+    /// The clause's name, `802.11a`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Standard::A => "802.11a",
+            Standard::B => "802.11b",
+            Standard::G => "802.11g",
+        }
+    }
+}
+
 /// Index into the table of modes: 0 to 3 are DSSS/CCK at 1, 2, 5.5, 11 Mb/s, 4 to 11 are OFDM at
 /// 6, 9, 12, 18, 24, 36, 48, 54 Mb/s.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -1,5 +1,7 @@
 //! What the radio machine runs on: a topology with every number resolved.
 
+use std::collections::BTreeMap;
+
 use wifu_wire::{Rate, Rng, Span};
 
 use crate::error::ErrorModel;
@@ -24,6 +26,32 @@ pub struct Plan {
     pub geometry: Option<Geometry>,
     /// What resolving had to assume, for the user to read.
     pub notes: Vec<String>,
+    /// Which reading of the testbed's numbers this is, of a set that has several.
+    pub world: Option<String>,
+    /// By name of a protocol, values of its parameters that hold here.
+    pub transport: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+impl Plan {
+    /// A protocol with its parameters as it is here: `NAME,key=value`, with what the testbed says
+    /// of `NAME` and the words do not.
+    pub fn transport(&self, words: &str) -> String {
+        transport(&self.transport, words)
+    }
+}
+
+/// See [`Plan::transport`].
+pub(crate) fn transport(here: &BTreeMap<String, BTreeMap<String, String>>, words: &str) -> String {
+    let name = words.split(',').next().unwrap_or_default().trim();
+    let said = |key: &str| {
+        let mut own = words.split(',').filter_map(|w| w.split_once('='));
+        own.any(|(k, _)| k.trim().rsplit('.').next() == Some(key))
+    };
+    let more = here.get(name).into_iter().flatten();
+    let more = more.filter(|(key, _)| !said(key));
+    more.fold(words.to_string(), |all, (key, value)| {
+        format!("{all},{key}={value}")
+    })
 }
 
 /// One node.
@@ -242,6 +270,8 @@ impl Plan {
             variation: Variation::default(),
             geometry: None,
             notes: Vec::new(),
+            world: None,
+            transport: BTreeMap::new(),
         }
     }
 

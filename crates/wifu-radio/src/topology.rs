@@ -33,11 +33,13 @@ pub use spec::{
 };
 pub(crate) use table::{merge, parse};
 
+use std::collections::BTreeMap;
+
 use toml::{Table, Value};
 use wifu_wire::Rng;
 
-use crate::plan::Plan;
-use crate::sets::files;
+use crate::plan::{Plan, transport};
+use crate::sets::worlds;
 use crate::words;
 
 impl Topology {
@@ -80,12 +82,15 @@ impl Topology {
         let mut inline = inline.clone();
         let own_words = table::text(&mut inline, "words")?;
         let own_set = table::text(&mut inline, "set")?;
+        if set.is_some() || own_set.is_some() {
+            stamped(&inline)?;
+        }
         let words = words.map(str::to_string).or(own_words);
         let set = set.map(str::to_string).or(own_set);
         let mut notes = Vec::new();
         let mut table = match (&words, &set) {
             (Some(words), _) => words::table(words, set.as_deref(), &mut notes)?,
-            (None, Some(set)) => files::table(set)?,
+            (None, Some(set)) => worlds::table(set)?,
             (None, None) => Table::new(),
         };
         overlay(&mut table, &inline);
@@ -110,9 +115,38 @@ impl Topology {
         Ok(())
     }
 
+    /// See [`Plan::transport`].
+    pub fn transport(&self, words: &str) -> String {
+        transport(&self.transport, words)
+    }
+
+    /// What the testbed says of protocols, as a sentence.
+    fn transport_note(&self) -> Option<String> {
+        let said = |(name, values): (&String, &BTreeMap<String, String>)| {
+            let values = values.iter().map(|(key, value)| format!("{key}={value}"));
+            format!("{name} has {}", values.collect::<Vec<_>>().join(","))
+        };
+        let all: Vec<String> = self.transport.iter().map(said).collect();
+        let world = self.world.as_deref().map(|w| format!(" (world {w})"));
+        let here = format!("here{}", world.unwrap_or_default());
+        (!all.is_empty()).then(|| format!("{here} {}", all.join("; ")))
+    }
+
     /// The topology as a file; reading it again gives the same topology.
     pub fn to_toml(&self) -> String {
         toml::to_string(self).unwrap_or_default()
+    }
+}
+
+/// A file over a set leaves the world to the set's name; alone it may keep the stamp that
+/// [`Topology::to_toml`] wrote.
+fn stamped(inline: &Table) -> Result<(), TopologyError> {
+    match inline.contains_key("world") {
+        true => {
+            let what = "is chosen with the set, as in set = \"TB-A,world=literal\"";
+            Err(TopologyError::key("world", what))
+        }
+        false => Ok(()),
     }
 }
 

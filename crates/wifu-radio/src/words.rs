@@ -23,7 +23,7 @@
 use toml::{Table, Value};
 use wifu_wire::names;
 
-use crate::sets::files;
+use crate::sets::worlds;
 use crate::topology::{
     PropagationModel, Topology, TopologyError, distance_of, mean_hop, merge, overlay, reach, read,
 };
@@ -31,8 +31,9 @@ use crate::topology::{
 /// What follows a shape's name.
 const SHAPES: [&str; 6] = ["minimal", "linear", "grid", "random", "parallel", "stack"];
 /// Keys that are not the radio's.
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 12] = [
     "set",
+    "world",
     "spacing",
     "snr",
     "gap",
@@ -99,8 +100,8 @@ pub(crate) fn table(
         "stack" => "TB-STACK",
         _ => "PLAIN",
     };
-    let set = words.get("set").or(set).unwrap_or(default);
-    let mut table = files::table(set)?;
+    let set = words.set(set.unwrap_or(default))?;
+    let mut table = worlds::table(&set)?;
     words.radio(&mut table);
     let base = read(table.clone())?;
     for key in ["placement", "node", "link", "matrix", "wire"] {
@@ -170,6 +171,19 @@ impl<'a> Words<'a> {
         };
         words.check_sizes()?;
         Ok(words)
+    }
+
+    /// The set, with its world, that the words name; else the one that is given beside them.
+    fn set(&self, beside: &str) -> Result<String, TopologyError> {
+        let set = self.get("set").unwrap_or(beside);
+        match self.get("world") {
+            Some(_) if set.contains(',') => {
+                let what = format!("both the words and the set {set} name a world");
+                Err(TopologyError::words(self.all, what))
+            }
+            Some(world) => Ok(format!("{set},world={world}")),
+            None => Ok(set.to_string()),
+        }
     }
 
     fn check_sizes(&self) -> Result<(), TopologyError> {

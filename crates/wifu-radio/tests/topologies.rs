@@ -761,3 +761,88 @@ fn geometry_has_no_say_where_a_table_is_complete_unless_nodes_move() {
         );
     }
 }
+
+#[test]
+fn a_set_is_in_the_world_that_its_name_says() {
+    assert_eq!(
+        sets::worlds("TB-STACK").expect("a set"),
+        ["literal", "driver"]
+    );
+    assert_eq!(sets::worlds("PLAIN").expect("a set"), [""; 0]);
+    let world = |words: &str| {
+        let set = sets::get(words).unwrap_or_else(|e| panic!("{e}"));
+        let plan = plan_of(&set);
+        let tahoe = plan.transport("tcp-tahoe,iw=1");
+        (set.world, plan.nodes[0].radio.attempts, tahoe)
+    };
+    let literal = (
+        Some("literal".to_string()),
+        1,
+        "tcp-tahoe,iw=1,rto_min=100ms".to_string(),
+    );
+    assert_eq!(world("TB-STACK"), literal);
+    assert_eq!(world("tb-stack, world=literal"), literal);
+    let driver = (Some("driver".to_string()), 5, "tcp-tahoe,iw=1".to_string());
+    assert_eq!(world("TB-STACK,world=driver"), driver);
+    assert_eq!(world("PLAIN").0, None);
+    // By words, and by a file's keys; a radio key goes before the world.
+    let words = try_words("stack,world=driver", None).expect("words");
+    assert_eq!(
+        (words.world.as_deref(), words.nodes[0].radio.attempts),
+        (Some("driver"), 5)
+    );
+    let words = try_words("stack,attempts=3", Some("TB-STACK,world=driver")).expect("words");
+    assert_eq!(
+        (words.world.as_deref(), words.nodes[0].radio.attempts),
+        (Some("driver"), 3)
+    );
+    // What a flow says itself goes before the testbed.
+    let plan = plan_of(&sets::get("TB-STACK").expect("a set"));
+    for own in [
+        "tcp-tahoe,rto_min=1s",
+        "tcp-tahoe,rtt.rto_min=1s",
+        "tcp-reno",
+    ] {
+        assert_eq!(plan.transport(own), own);
+    }
+    let said = plan.notes.join("; ");
+    assert!(
+        said.contains("here (world literal) tcp-tahoe has rto_min=100ms"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_world_that_is_not_there_is_refused() {
+    for (words, set, says) in [
+        (
+            "linear,3",
+            "TB-STACK,world=litteral",
+            "no world is called `litteral`; did you mean `literal`",
+        ),
+        (
+            "linear,3",
+            "PLAIN,world=literal",
+            "it has no worlds to choose from",
+        ),
+        (
+            "linear,3",
+            "TB-STACK,driver",
+            "after the name comes world=WORLD only, not `driver`",
+        ),
+        (
+            "linear,3",
+            "TB-STACK,world=driver,world=literal",
+            "names two worlds",
+        ),
+        (
+            "linear,3,world=driver",
+            "TB-STACK,world=driver",
+            "both the words and the set",
+        ),
+    ] {
+        fails(try_words(words, Some(set)), &[says]);
+    }
+    let own = try_file("set = \"TB-STACK\"\nworld = \"driver\"\n");
+    fails(own, &["world: is chosen with the set"]);
+}

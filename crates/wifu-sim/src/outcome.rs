@@ -24,6 +24,9 @@ pub struct Outcome {
     pub run: u64,
     /// Simulated time at the end, seconds.
     pub sim_seconds: f64,
+    /// Which reading of its testbed's numbers it ran in, if the set has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub world: Option<String>,
     /// Why it ended: `done`, `packets`, `time`, `idle`, `stopped`.
     pub end: String,
     /// Hash over everything that happened, 16 hexadecimal digits.

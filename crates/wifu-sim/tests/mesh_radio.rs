@@ -621,3 +621,36 @@ fn routes_lead_around_a_cut_from_the_next_full_second_on() {
     assert_eq!(run("2.1"), (vec![0, 1, 2], vec![0, 3, 2]));
     assert_eq!(run("2"), (vec![0, 3, 2], vec![0, 3, 2]));
 }
+
+/// A testbed's world is stamped on the run, and what it says of a protocol acts.
+#[test]
+fn the_world_of_a_set_acts_and_is_stamped() {
+    let ran = |set: &str, protocol: &str| {
+        let text = format!(
+            "topology = {{ set = \"{set}\" }}\nstop.time = \"20s\"\n[[flow]]\nfrom = \"n1\"\n\
+             to = \"n3\"\napp = \"bulk\"\nprotocol = \"{protocol}\"\n"
+        );
+        let outcome = run(&text);
+        let flow = &outcome.flows[0];
+        (
+            outcome.world.clone(),
+            flow.protocol.clone(),
+            flow.timeouts,
+            flow.bytes,
+        )
+    };
+    let (world, protocol, timeouts, bytes) = ran("TB-STACK", "tcp-tahoe");
+    assert_eq!(world.as_deref(), Some("literal"));
+    assert_eq!(protocol, "tcp-tahoe,rto_min=100ms");
+    let (.., slow_timeouts, slow_bytes) = ran("TB-STACK", "tcp-tahoe,rto_min=1s");
+    assert!(
+        timeouts > slow_timeouts && bytes > slow_bytes,
+        "{timeouts} {slow_timeouts}"
+    );
+    let (world, protocol, ..) = ran("TB-STACK,world=driver", "tcp-tahoe");
+    assert_eq!(
+        (world.as_deref(), protocol.as_str()),
+        (Some("driver"), "tcp-tahoe")
+    );
+    assert_eq!(ran("TAP-16", "tcp-tahoe").0, None);
+}

@@ -23,6 +23,7 @@ mod facts;
 mod formats;
 mod handlers;
 mod parts;
+mod testbeds;
 
 /// `wifu list`.
 #[derive(Args)]
@@ -111,7 +112,7 @@ pub fn list(args: &ListArgs, registry: &Registry) -> anyhow::Result<ExitCode> {
         );
     }
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&all_json(registry))?);
+        println!("{}", serde_json::to_string_pretty(&all_json(registry)?)?);
         return Ok(ExitCode::SUCCESS);
     }
     list_text(registry, kind)?;
@@ -122,7 +123,7 @@ pub fn list(args: &ListArgs, registry: &Registry) -> anyhow::Result<ExitCode> {
 }
 
 /// Everything, for machines.
-fn all_json(registry: &Registry) -> Json {
+fn all_json(registry: &Registry) -> anyhow::Result<Json> {
     let library = registry.library();
     let protocols = library.protocols().iter();
     let protocols: Vec<Json> = protocols
@@ -138,9 +139,12 @@ fn all_json(registry: &Registry) -> Json {
     let notes: Vec<Json> = notes.map(|n| annotations::json(registry, n)).collect();
     let facts: Vec<Json> = Fact::ALL.into_iter().map(facts::json).collect();
     let profiles: Vec<&str> = library.profiles().collect();
-    let sets: Vec<&str> = sets::names().collect();
-    json!({"protocols": protocols, "parts": parts, "handlers": handlers,
-        "formats": formats, "annotations": notes, "facts": facts, "profiles": profiles, "sets": sets})
+    let sets = testbeds::all()?;
+    let sets: Vec<Json> = sets.iter().map(testbeds::Listed::json).collect();
+    Ok(
+        json!({"protocols": protocols, "parts": parts, "handlers": handlers,
+        "formats": formats, "annotations": notes, "facts": facts, "profiles": profiles, "sets": sets}),
+    )
 }
 
 /// What there is of one kind, or of all, for people.
@@ -198,10 +202,12 @@ fn list_text(registry: &Registry, kind: Option<&str>) -> anyhow::Result<()> {
         );
     }
     if wants("sets") {
-        println!("Sets of `wifu sim`:");
-        for name in sets::names() {
-            let set = sets::get(name)?;
-            println!("  {name:<16} {}", set.source.unwrap_or_default());
+        println!(
+            "Sets of `wifu sim` and `wifu emu`: models of testbeds, synthetic where the source \
+             gives no number"
+        );
+        for set in testbeds::all()? {
+            println!("{}", set.line());
         }
     }
     Ok(())
@@ -372,7 +378,7 @@ fn described(
     }
     match sets::text(stem) {
         Some(text) => {
-            let set = serde_json::to_value(sets::get(stem)?)?;
+            let set = serde_json::to_value(sets::get(spec)?)?;
             Ok(Some((set, text.to_string())))
         }
         None => Ok(None),

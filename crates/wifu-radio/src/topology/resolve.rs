@@ -286,6 +286,7 @@ impl<'a> Fixed<'a> {
         let wires = self.wires()?;
         let mut notes = self.topology.notes.clone();
         notes.extend(self.chain_note());
+        notes.extend(self.topology.transport_note());
         notes.extend(draw.map(|d| format!("random placement: draw {} was accepted", d + 1)));
         for (node, place) in self.nodes.iter_mut().zip(places) {
             node.position = place;
@@ -303,6 +304,8 @@ impl<'a> Fixed<'a> {
             wires,
             geometry: Some(geometry),
             notes,
+            world: self.topology.world.clone(),
+            transport: self.topology.transport.clone(),
         })
     }
 

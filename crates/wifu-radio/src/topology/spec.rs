@@ -1,5 +1,7 @@
 //! The tables of a topology file. What a file leaves out takes the default that is stated here.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
@@ -17,6 +19,13 @@ pub struct Topology {
     pub source: Option<String>,
     /// The observable against which they were calibrated.
     pub observable: Option<String>,
+    /// Which reading of the testbed's numbers this is, of a set that has several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub world: Option<String>,
+    /// By name of a protocol, values of its parameters that hold here. What a flow says itself
+    /// goes before them; they go before its profile.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub transport: BTreeMap<String, BTreeMap<String, String>>,
     /// What all radios share.
     pub channel: ChannelSpec,
     /// Radio, MAC and driver of every node.

@@ -108,6 +108,7 @@ pub(crate) fn over(
     (open, alone): (Open<'_>, bool),
 ) -> Result<Simulation, ScenarioError> {
     scenario.check()?;
+    let scenario = &here(scenario, &plan);
     let rng = scenario.rng();
     let count = plan.nodes.len();
     let told = told(scenario, &plan);
@@ -157,6 +158,15 @@ pub(crate) fn over(
     simulation.reroute();
     begin(&mut simulation);
     Ok(simulation)
+}
+
+/// The scenario with its flows' protocols as the testbed has them.
+pub(crate) fn here(scenario: &Scenario, plan: &Plan) -> Scenario {
+    let mut scenario = scenario.clone();
+    for flow in &mut scenario.flow {
+        flow.protocol = plan.transport(&flow.protocol);
+    }
+    scenario
 }
 
 /// What the network of a scenario tells parts and handlers. Where it has radios and wires, what

@@ -44,6 +44,7 @@ pub(crate) fn outcome(of: &mut Simulation) -> Outcome {
         seed: of.scenario.seed,
         run: of.scenario.run,
         sim_seconds: of.clock.now.as_secs_f64(),
+        world: of.plan.world.clone(),
         end: stop.ended.map_or("stopped", |e| e.name()).to_string(),
         trace_hash: format!("{:016x}", of.clock.hash() ^ net.air.hash()),
         events: of.counted,
