@@ -80,8 +80,8 @@ pub struct Blueprint {
     /// Of what runs between hops: the word in which its runner counts each node that a packet
     /// passes; `None` if a handler or a part of the lane writes it.
     pub counts: Option<Place>,
-    /// Somebody of this composition reads or writes the word that counts the nodes: only then a
-    /// count that is too low tells of nodes that do not serve it.
+    /// The nodes that serve this composition count themselves in its header: its lane or one of
+    /// its handlers does. Only then a count that is too low tells of nodes that do not serve it.
     pub counted: bool,
 }
 
@@ -114,9 +114,8 @@ impl Blueprint {
     ) -> Result<Blueprint, ConfigError> {
         let mut ends = Blueprint::check(c, registry, None)?;
         ends.below = hops.adds;
-        let faces = ends.parts.iter().map(|p| p.desc.face());
-        let faces = faces.chain(hops.handlers.iter().cloned());
-        ends.counted = c.lane.is_some() || words::know_count(&*ends.wire, faces);
+        let format = ends.wire.format();
+        ends.counted = c.lane.is_some() || hops.handlers.iter().any(|h| h.counts_nodes(format));
         let mut brought: String = c.handlers.iter().map(|h| format!("|{h}")).collect();
         if let Some(lane) = &c.lane {
             let mut lane = Blueprint::check(lane, registry, Some(&ends.wire))?;

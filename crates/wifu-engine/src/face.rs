@@ -3,7 +3,8 @@
 
 use crate::fact::Fact;
 use crate::params::ParamSpec;
-use wifu_wire::HeadField;
+use wifu_wire::format::Field;
+use wifu_wire::{Format, HeadField};
 
 /// What somebody does with a header word or an annotation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -150,4 +151,16 @@ pub struct Face {
     pub notes: &'static [NoteSpec],
     /// What it cannot do without and only a substrate knows.
     pub requires: &'static [Fact],
+}
+
+impl Face {
+    /// Whether this counts the nodes that a packet passes, in a header of this format.
+    pub fn counts_nodes(&self, format: &Format) -> bool {
+        let mut own = format.own();
+        let word = own.find(|w| w.field == Field::HopCount);
+        word.is_some_and(|word| {
+            let mut words = self.words.iter();
+            words.any(|w| w.name == word.name && w.access.writes())
+        })
+    }
 }

@@ -78,15 +78,6 @@ pub(crate) fn counted(
     Ok(wire.hop_count().filter(|_| !others))
 }
 
-/// Whether any of these has to do with the word that counts the nodes.
-pub(crate) fn know_count(wire: &dyn Wire, mut faces: impl Iterator<Item = Face>) -> bool {
-    let mut own = wire.format().own();
-    let Some(word) = own.find(|w| w.field == Field::HopCount) else {
-        return false;
-    };
-    faces.any(|f| f.words.iter().any(|w| w.name == word.name))
-}
-
 pub(crate) fn no_word(c: &Composition, desc: &Descriptor, word: &str, wire: &dyn Wire) -> Problem {
     let near = names::ending(word, wire.format().own().map(|w| w.name));
     let what = format!(

@@ -7,9 +7,8 @@ use std::sync::{Arc, LazyLock};
 use wifu_core::{Chain, Config, Descriptor, Ground, HandlerConfig, Kinds, Own, Select, Verbs};
 use wifu_engine::blueprint::HopHalf;
 use wifu_engine::{Blueprint, Composition, ConfigError, Face, Fact, Library};
-use wifu_wire::format::Field;
 use wifu_wire::names::{self, Named};
-use wifu_wire::{Format, Rng, WireSpec};
+use wifu_wire::{Rng, WireSpec};
 
 /// A checked composition with all that it brings along.
 #[derive(Clone, Debug)]
@@ -113,18 +112,9 @@ pub fn tell_apart(served: &[Arc<Protocol>]) -> Result<Vec<Arc<Protocol>>, String
 
 /// Whether the nodes that serve a composition with these handlers count themselves on its packets:
 /// in its own header, or in one that a handler puts before it.
-fn count_nodes(ends: &Blueprint, handlers: &[&'static Descriptor]) -> bool {
-    let count = |f: &Format| f.own().find(|w| w.field == Field::HopCount).map(|w| w.name);
-    let writes = |d: &Descriptor, name| {
-        let mut words = d.words.iter();
-        words.any(|w| w.name == name && w.access.writes())
-    };
-    let own = count(ends.wire.format());
-    ends.lane.is_some()
-        || handlers.iter().any(|d| {
-            let names = [own, d.inserts.and_then(count)];
-            names.into_iter().flatten().any(|name| writes(d, name))
-        })
+fn nodes_count(ends: &Blueprint, handlers: &[&'static Descriptor]) -> bool {
+    let before = |d: &&'static Descriptor| d.inserts.is_some_and(|f| d.face().counts_nodes(f));
+    ends.counted || handlers.iter().any(before)
 }
 
 /// That what a library brings has names of its own.
@@ -306,7 +296,7 @@ impl Registry {
         let ends = Arc::new(Blueprint::with(composition, &self.kinds.parts, hops)?);
         let requires = handlers.requires(&self.kinds).map_err(|e| wrong(&e))?;
         let protocol = Protocol {
-            counts_nodes: count_nodes(&ends, &found),
+            counts_nodes: nodes_count(&ends, &found),
             ends,
             handlers,
             requires,

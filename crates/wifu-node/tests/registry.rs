@@ -1,6 +1,6 @@
 //! What a registry makes of compositions that bring handlers along, and where they act.
 
-use wifu_core::{Descriptor as HandlerDescriptor, Hooks};
+use wifu_core::{Descriptor as HandlerDescriptor, Hooks, HopWordSpec};
 use wifu_engine::descriptor::NoteSpec;
 use wifu_engine::{
     Access, Board, Component, Cx, Descriptor, Fact, Kind, Library, Role, Segment, Want,
@@ -227,7 +227,6 @@ static DEAF: HandlerDescriptor = HandlerDescriptor {
 
 #[test]
 fn a_handler_that_writes_what_only_ends_write_is_refused() {
-    use wifu_core::HopWordSpec;
     static PACES: HandlerDescriptor = HandlerDescriptor {
         name: "paces",
         words: &[HopWordSpec::written("hops"), HopWordSpec::written("ds")],
@@ -270,7 +269,6 @@ fn what_is_wrong_with_a_handler_is_said_with_its_place_and_the_nearest_word() {
         said.starts_with("handlers.mine: chain[0] (logger): no parameter is called `evry`"),
         "{said}"
     );
-    use wifu_core::HopWordSpec;
     static TYPO: HandlerDescriptor = HandlerDescriptor {
         name: "typo",
         words: &[HopWordSpec::read("deley")],
@@ -340,6 +338,12 @@ fn a_format_that_does_not_carry_what_a_part_needs_of_it_is_refused() {
     assert!(without.contains("mine.wire: selective needs"), "{without}");
 }
 
+static COUNT_READER: HandlerDescriptor = HandlerDescriptor {
+    name: "count-reader",
+    words: &[HopWordSpec::read("hops")],
+    ..DEAF
+};
+
 #[test]
 fn nodes_are_missed_only_where_somebody_counts_them() {
     let counted = |wire: &str, more: &str| {
@@ -347,10 +351,16 @@ fn nodes_are_missed_only_where_somebody_counts_them() {
             "[protocol.mine]\nextends = \"tcp-newreno\"\nwire = \"{wire}\"\nnumber = 240\n\
              set.timestamps = \"off\"\n{more}"
         );
-        registry(&text).resolve("mine").unwrap().ends.counted
+        let mine = registry(&text).with_handlers(&[&COUNT_READER]);
+        let mine = mine.resolve("mine").unwrap();
+        // What `wifu describe` says, too.
+        assert_eq!(mine.counts_nodes, mine.ends.counted);
+        mine.ends.counted
     };
     assert!(!counted("atp", ""), "its header has the word");
     assert!(!counted("shim", ""));
+    let reads = "[handlers.mine]\nchain = [\"count-reader\"]\n";
+    assert!(!counted("atp", reads), "who reads the word counts nothing");
     assert!(counted(
         "atp",
         "[handlers.mine]\nchain = [\"delay-collector\"]\n"
