@@ -93,7 +93,7 @@ impl Daemon {
             tun: net.stack_address(),
             carriers: config.carriers.iter().map(CarrierConfig::kind).collect(),
             doubles: net.doubles().cloned(),
-            hops: served.iter().map(|p| p.ends.name.clone()).collect(),
+            hops: served.to_vec(),
         };
         for blueprint in names.served()? {
             // So that stray segments are answered before anything listens.

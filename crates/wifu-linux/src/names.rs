@@ -9,7 +9,7 @@ use core::net::Ipv4Addr;
 use std::io;
 use std::sync::Arc;
 use wifu_engine::{Blueprint, ConfigError, Library};
-use wifu_node::{Protocol, Registry, Substrate};
+use wifu_node::{Protocol, Registry, Substrate, tell_apart};
 
 pub(crate) use wifu_wire::numbers::TCP;
 
@@ -22,8 +22,8 @@ pub(crate) struct Names {
     pub(crate) carriers: Vec<Kind>,
     /// The numbers of protocols on the carrier `udp`, where there is `raw` as well.
     pub(crate) doubles: Option<Doubles>,
-    /// Names of compositions whose hop halves run here.
-    pub(crate) hops: Vec<String>,
+    /// Compositions whose hop halves run here.
+    pub(crate) hops: Vec<Arc<Protocol>>,
 }
 
 impl Names {
@@ -88,7 +88,7 @@ impl Names {
     }
 
     /// Whether all of it acts here: its hop half has to be served.
-    fn acting(&self, protocol: &Protocol, kind: Kind) -> Result<(), ConfigError> {
+    fn acting(&self, protocol: &Arc<Protocol>, kind: Kind) -> Result<(), ConfigError> {
         protocol.acts_on(Substrate::Live)?;
         let name = &protocol.ends.name;
         // By a TUN device all of them are TCP.
@@ -103,10 +103,13 @@ impl Names {
             );
             return Err(ConfigError::one("carrier", what));
         }
-        if self.hops.contains(name) {
+        if self.hops.iter().any(|served| served.ends.name == *name) {
             return Ok(());
         }
         if !protocol.has_hops() {
+            if kind == Kind::Raw {
+                self.apart(protocol)?;
+            }
             // Nobody looks at ways and frames for those that are not served.
             return protocol.informed(&format!("`wifu daemon` without `--serve {name}`"), &[]);
         }
@@ -115,6 +118,15 @@ impl Names {
              with --serve {name}"
         );
         Err(ConfigError::one(name, what))
+    }
+
+    /// Nodes on the way tell its packets from those of every composition that is served.
+    fn apart(&self, protocol: &Arc<Protocol>) -> Result<(), ConfigError> {
+        let mut all = self.hops.clone();
+        all.push(Arc::clone(protocol));
+        let key = format!("protocol.{}.number", protocol.ends.name);
+        tell_apart(&all).map_err(|what| ConfigError::one(key, what))?;
+        Ok(())
     }
 
     /// All that it carries. A file may name what does not act here: that is refused when somebody
@@ -214,6 +226,23 @@ mod tests {
             doubles: None,
             hops: Vec::new(),
         }
+    }
+
+    /// The relays of `mine` would take its packets for theirs.
+    #[test]
+    fn what_has_the_number_of_a_served_composition_is_refused_by_raw() {
+        let text = format!("{FILE}[protocol.other]\nextends = \"tcp-sack\"\nnumber = 208\n");
+        let mut names = names(&text);
+        assert!(names.blueprint("other").is_ok(), "nobody serves anything");
+        names.hops = vec![names.registry.resolve("mine").unwrap()];
+        let said = names.blueprint("other").unwrap_err();
+        assert!(
+            said.contains("protocol.other.number: mine and other have packets of one kind"),
+            "{said}"
+        );
+        assert!(names.blueprint("mine,iw=4").is_ok() && names.blueprint("plain").is_ok());
+        let served = names.served().unwrap();
+        assert!(served.iter().all(|b| b.name != "other"));
     }
 
     #[test]

@@ -113,7 +113,10 @@ pub(crate) fn over(
     let count = plan.nodes.len();
     let told = told(scenario, &plan);
     let (flows, served) = flows(scenario, &plan, &rng, (open, &told))?;
-    let served = tell_apart(&served).map_err(|e| ScenarioError::key("flow", e))?;
+    let apart = |all: &[Arc<Protocol>]| tell_apart(all).map_err(|e| ScenarioError::key("flow", e));
+    // By their own numbers, by which live hosts go, and by those that they have here.
+    apart(&served)?;
+    let served = apart(&served.iter().map(as_tcp).collect::<Vec<_>>())?;
     let finite = flows.iter().filter(|f| f.finite).count();
     let fixed = Fixed::new(&scenario.routing, &plan, rows)?;
     let links = routing::links(&plan, &scenario.routing, &mut Curves::default());
@@ -350,16 +353,17 @@ fn flows(
         let blueprint = match &udp {
             Some(_) => None,
             None => {
-                let named = open.protocol(&spec.protocol);
-                let found = named.map_err(|e| ScenarioError::key(at("protocol"), e))?;
+                let found = open.protocol(&spec.protocol);
+                let found = found.map_err(|e| ScenarioError::key(at("protocol"), e))?;
                 let informed = found.informed(place(told), told);
                 informed.map_err(|e| ScenarioError::key(at("protocol"), e.to_string()))?;
-                let found = as_tcp(&found);
-                let known = |p: &&Arc<Protocol>| p.ends.id == found.ends.id;
-                if served.iter().find(known).is_none() {
+                let same = |p: &&Arc<Protocol>| {
+                    (p.ends.id, p.ends.number) == (found.ends.id, found.ends.number)
+                };
+                if served.iter().find(same).is_none() {
                     served.push(Arc::clone(&found));
                 }
-                Some(Arc::clone(&found.ends))
+                Some(Arc::clone(&as_tcp(&found).ends))
             }
         };
         flows.push(Flow {
