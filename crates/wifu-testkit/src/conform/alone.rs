@@ -374,7 +374,7 @@ mod tests {
     use super::*;
     use wifu_engine::descriptor::BuildError;
     use wifu_engine::kit::{WindowControl, Windowed};
-    use wifu_engine::{Board, Component, Cx, FieldUse, Out, Permit};
+    use wifu_engine::{Board, Component, Cx, FieldUse, Out, ParamSpec, Permit};
     use wifu_wire::{Seq, Time};
 
     static LOUD: Descriptor = Descriptor {
@@ -396,15 +396,39 @@ mod tests {
         name: "eager",
         hears: &[("opened", &[])],
         probes: &["round_trips"],
-        build: |_| Ok(Box::new(Eager(0))),
+        build: |_| Ok(Box::new(Eager(0, |s| matches!(s, Signal::Rtt(_))))),
         ..Descriptor::EMPTY
     };
 
-    struct Eager(u32);
+    /// Those of links, which only few parts hear.
+    static RETURNED: Descriptor = Descriptor {
+        name: "returned",
+        build: |_| Ok(Box::new(Eager(0, |s| matches!(s, Signal::Returned(_))))),
+        hears: &[("opened", &[])],
+        probes: &["round_trips"],
+        ..Descriptor::EMPTY
+    };
+    static STATUS: Descriptor = Descriptor {
+        name: "status",
+        build: |_| Ok(Box::new(Eager(0, |s| matches!(s, Signal::Status(_))))),
+        hears: &[("opened", &[])],
+        probes: &["round_trips"],
+        ..Descriptor::EMPTY
+    };
+    static ROUTE: Descriptor = Descriptor {
+        name: "route",
+        build: |_| Ok(Box::new(Eager(0, |s| matches!(s, Signal::Route)))),
+        hears: &[("opened", &[])],
+        probes: &["round_trips"],
+        ..Descriptor::EMPTY
+    };
+
+    /// Counts signals of one kind, heard or not.
+    struct Eager(u32, fn(&Signal) -> bool);
 
     impl Component for Eager {
         fn on_signal(&mut self, signal: &Signal, _cx: &mut Cx<'_>) {
-            self.0 += u32::from(matches!(signal, Signal::Rtt(_)));
+            self.0 += u32::from((self.1)(signal));
         }
         fn observe(&self, probe: &mut dyn FnMut(&'static str, f64)) {
             probe("round_trips", f64::from(self.0));
@@ -466,10 +490,47 @@ mod tests {
         }
     }
 
+    static LATE: Descriptor = Descriptor {
+        name: "late",
+        hooks: &["stamp"],
+        build: |_| Ok(Box::new(Late)),
+        ..Descriptor::EMPTY
+    };
+
+    struct Late;
+
+    impl Component for Late {
+        fn stamp(&mut self, out: &mut Out<'_>, _cx: &mut Cx<'_>) {
+            if out.head.flags.has(Flags::FIN) {
+                out.head.window = 1;
+            }
+        }
+    }
+
+    #[test]
+    fn a_field_that_a_parameter_makes_needless_by_no_value_it_has_is_caught() {
+        static ODD: Descriptor = Descriptor {
+            name: "odd",
+            doc: "Odd.",
+            cites: &["own"],
+            params: &[ParamSpec::flag("timed", true, "Whether it times.")],
+            fields: &[FieldUse::of(HeadField::Ack).unless("timed", "never")],
+            hooks: &["stamp"],
+            build: |_| Ok(Box::new(Filling)),
+            ..Descriptor::EMPTY
+        };
+        let what = "odd: does without a field with timed = never, which it cannot have";
+        assert_eq!(super::super::described(&ODD), [what]);
+    }
+
     #[test]
     fn a_part_that_breaks_its_word_is_caught() {
         for (d, word) in [
             (&EAGER, "eager: answers \"rtt\", which it does not hear"),
+            (&RETURNED, "answers \"returned\", which it does not hear"),
+            (&STATUS, "answers \"status\", which it does not hear"),
+            (&ROUTE, "answers \"route\", which it does not hear"),
+            (&LATE, "late: fills in window, undeclared"),
             (&FILLING, "filling: fills in window, undeclared"),
             (&LOUD, "undeclared"),
             (&FICKLE, "then"),
