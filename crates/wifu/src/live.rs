@@ -97,9 +97,10 @@ pub struct DaemonArgs {
     /// this host and those that the host relays; repeat for more
     #[arg(long, value_name = "PROTOCOL")]
     serve: Vec<String>,
-    /// --serve: an interface by which packets of what is served come and go to all who hear, and
-    /// whose driver tells facts; repeat for more. What comes by others is the kernel's; packets go
-    /// on by the kernel's routes [default: each Ethernet interface that has an address]
+    /// --serve: an interface from which packets of what is served are taken, on which those for all
+    /// who hear leave, and whose driver tells facts; repeat for more. What comes by others is the
+    /// kernel's; packets go on by the kernel's routes [default: each Ethernet interface that has an
+    /// address]
     #[arg(long, value_name = "NAME", requires = "serve")]
     device: Vec<String>,
     /// --serve: a monitor interface beside the radio, such as mon0: shows what is overheard, signal
