@@ -71,9 +71,9 @@ pub struct DaemonConfig {
     /// Compositions whose hop halves run here, for this host's connections and for those that it
     /// relays.
     pub serve: Vec<String>,
-    /// Interfaces, by name, from which packets of what is served are taken, on which those for all
-    /// who hear leave, and whose drivers tell facts; packets go on by the kernel's routes. None: all
-    /// Ethernet interfaces with addresses.
+    /// Interfaces, by name, from which packets of what is served are taken, on which those for
+    /// all who hear leave, and whose drivers tell facts; packets go on by the kernel's routes.
+    /// None: all Ethernet interfaces with addresses.
     pub devices: Vec<String>,
     /// Where served compositions have facts from that the kernel's routes and neighbours do not
     /// tell.
