@@ -295,6 +295,9 @@ pub struct SiteFacts {
     pub mtu: u32,
     /// Header octets of a full segment in the composition's wire format, IP included.
     pub overhead: u32,
+    /// How many of these are timestamps, which segments carry only if the peer offers them too; 0
+    /// if the composition offers none, or carries them in any case.
+    pub stamps: u32,
     /// Initial sequence number by RFC 6528.
     pub isn: Seq,
     /// The connection's identifier, in formats that carry one: drawn, or taken from the peer's

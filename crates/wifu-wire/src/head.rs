@@ -357,6 +357,11 @@ pub trait Wire: Send + Sync + core::fmt::Debug {
 
     /// Octets of a full data segment's header beyond the IP header, with all per-segment options.
     fn overhead(&self) -> u32;
+
+    /// How many of these are timestamps that segments carry only where both ends offered them.
+    fn stamps(&self) -> u32 {
+        0
+    }
 }
 
 #[cfg(test)]

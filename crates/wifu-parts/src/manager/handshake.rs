@@ -107,9 +107,6 @@ const LEAST_MSS: u32 = 48;
 /// Assumed when a SYN carries no MSS option (RFC 9293 MUST-15).
 const DEFAULT_MSS: u32 = 536;
 
-/// Octets of the timestamp option, which the peer's MSS does not leave out (RFC 6691).
-const OPTIONS: u32 = 12;
-
 /// TS.Recent older than this cannot refuse a segment: the clock may have wrapped (Behaviour 4.1:
 /// 2^30 us).
 const PAWS_AGE: Span = Span(1_073_741_824_000);
@@ -170,8 +167,10 @@ impl Handshake {
 
     /// What the peer's SYN says: options and the size of our segments.
     fn meet(&mut self, head: &Head, cx: &mut Cx<'_>) {
-        let site = &cx.board.site;
-        let full = site.mtu.saturating_sub(site.overhead);
+        let site = cx.board.site.clone();
+        let stamps = if head.options.ts_ok { site.stamps } else { 0 };
+        let overhead = site.overhead - (site.stamps - stamps);
+        let full = site.mtu.saturating_sub(overhead);
         let limit = if site.mss_limit == 0 {
             full
         } else {
@@ -181,10 +180,12 @@ impl Handshake {
             0 => DEFAULT_MSS,
             mss => mss,
         };
-        let mss = limit.min(offered.saturating_sub(OPTIONS)).max(LEAST_MSS);
-        let site = site.clone();
+        //= rfc9293#section-3.7.1
+        // The peer's number leaves room for no options: those that segments carry are ours to take
+        // off, and only those.
+        let mss = limit.min(offered.saturating_sub(stamps)).max(LEAST_MSS);
         cx.write(|c: &mut ConnFacts| {
-            (c.mss, c.overhead) = (mss, site.overhead);
+            (c.mss, c.overhead) = (mss, overhead);
             c.meet(head.options, &site);
         });
     }
@@ -532,8 +533,8 @@ impl Component for Handshake {
     fn stamp(&mut self, out: &mut Out<'_>, cx: &mut Cx<'_>) {
         if out.head.flags.has(Flags::SYN) {
             let site = &cx.board.site;
-            // Without the timestamps, which the option does not count (RFC 6691).
-            let most = site.mtu.saturating_sub(site.overhead) + OPTIONS;
+            // Without the timestamps, which the option does not count (RFC 9293 3.7.1).
+            let most = site.mtu.saturating_sub(site.overhead) + site.stamps;
             out.head.options.mss = most.min(65_535) as u16;
         }
     }

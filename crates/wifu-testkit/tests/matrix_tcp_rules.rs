@@ -1,0 +1,96 @@
+//! The TCP family by single rules of the RFCs, as the scripts of others test them: the peer is the
+//! test itself, or the wire is watched.
+
+mod tcp_common;
+
+use std::cell::Cell;
+use std::rc::Rc;
+use tcp_common::*;
+use wifu_testkit::pair::{Fate, Pair, pattern};
+use wifu_testkit::seg::Seg;
+use wifu_wire::{Flags, Seq, SynOptions};
+
+/// The family, with the profile of the papers and with that of the RFCs.
+fn specs() -> impl Iterator<Item = String> {
+    let profiles = ["wifu-tahoe", "rfc-modern"];
+    let all = |p: &'static str| PROTOCOLS.map(move |spec| format!("{spec},profile={p}"));
+    profiles.into_iter().flat_map(all)
+}
+
+/// A client that has sent its SYN, and the SYN; nobody answers but the test.
+fn dialled(spec: &str) -> (Pair, Seg) {
+    let mut pair = Pair::new(7);
+    pair.record = true;
+    let blueprint = wifu_parts::blueprint(spec).unwrap();
+    let id = pair.dial(&blueprint);
+    pair.apps[0].conn = Some(id);
+    pair.run(START + ms(1));
+    let syn = pair.seen[0].seg.clone();
+    (pair, syn)
+}
+
+/// The SYN+ACK for a SYN, from number 1000 on, with this size of segments and no other option.
+fn answer(syn: &Seg, mss: u16) -> Seg {
+    Seg {
+        ports: (syn.ports.1, syn.ports.0),
+        seq: Seq(1000),
+        ack: Some(syn.seq.plus(1)),
+        flags: Flags::SYN,
+        window: 65_535,
+        options: SynOptions {
+            mss,
+            ..SynOptions::default()
+        },
+        ..Seg::default()
+    }
+}
+
+//= rfc9293#section-3.7.1
+#[test]
+fn the_peers_segment_size_is_less_what_options_take_and_nothing_else() {
+    for spec in specs() {
+        for (ours, theirs, size) in [
+            ("", true, 988),
+            ("", false, 1000),
+            (",timestamps=off", true, 1000),
+            (",timestamps=off", false, 1000),
+        ] {
+            let what = format!("{spec}{ours}, peer {theirs}");
+            let (mut pair, syn) = dialled(&format!("{spec}{ours}"));
+            let mut said = answer(&syn, 1000);
+            said.ts = theirs.then_some((1, 0));
+            pair.inject(1, &said);
+            pair.apps[0].to_write = pattern(20_000, 1);
+            run_for(&mut pair, ms(1));
+            let sizes: Vec<u32> = data(&pair, 0).map(|s| s.seg.len()).collect();
+            assert!(!sizes.is_empty(), "{what}");
+            assert!(sizes.iter().all(|n| *n == size), "{what}: {sizes:?}");
+        }
+    }
+}
+
+#[test]
+fn without_timestamps_segments_fill_the_packet_and_ranges_make_none_too_long() {
+    for spec in specs() {
+        let spec = format!("{spec},timestamps=off");
+        let mut pair = pair_of(200_000);
+        let longest = Rc::new(Cell::new(0));
+        let (seen, mut rng) = (Rc::clone(&longest), wifu_wire::Rng::new(4));
+        pair.spoil = Box::new(move |f| {
+            seen.set(seen.get().max(f.bytes.len() + 20));
+            match rng.below(100) {
+                0..3 => Fate::Drop,
+                _ => Fate::Deliver,
+            }
+        });
+        connect(&mut pair, &spec, &spec);
+        pair.run(secs(3_600));
+        assert_delivered(&pair, &spec);
+        assert_eq!(longest.get(), 1500, "{spec}");
+        let most = data(&pair, 0).map(|s| s.seg.len()).max();
+        assert_eq!(most, Some(1460), "{spec}");
+        let ranges = pair.seen.iter().any(|s| !s.seg.ranges.is_empty());
+        let reports = spec.contains("sack") || spec.contains("cubic");
+        assert_eq!(ranges, reports, "{spec}");
+    }
+}
