@@ -94,3 +94,46 @@ fn without_timestamps_segments_fill_the_packet_and_ranges_make_none_too_long() {
         assert_eq!(ranges, reports, "{spec}");
     }
 }
+
+/// What is lost in [`first_data_waits`].
+#[derive(Clone, Copy, PartialEq)]
+enum Lost {
+    Data,
+    SynToo,
+}
+
+/// How long the first data of `side`, once lost, wait to go again: microseconds.
+fn first_data_waits(spec: &str, side: usize, lost: Lost) -> u64 {
+    let mut pair = pair_of(1000);
+    pair.delay = ms(50);
+    pair.apps[1 - side].to_write.clear();
+    let (mut syn, mut first) = (lost == Lost::SynToo, true);
+    lose(&mut pair, move |f, seg| {
+        let hit = f.from == side && (syn && seg.has(Flags::SYN) || first && !seg.is_empty());
+        syn &= !(hit && seg.has(Flags::SYN));
+        first &= !hit || seg.is_empty();
+        hit
+    });
+    let pair = complete(pair, spec, 600);
+    let times: Vec<_> = data(&pair, side).map(|s| s.at).collect();
+    assert_eq!(times.len(), 2, "{spec}");
+    (times[1] - times[0]).micros()
+}
+
+//= rfc6298#section-3
+#[test]
+fn the_handshake_times_the_round_trip_with_timestamps_and_without() {
+    for spec in specs() {
+        for set in ["", ",timestamps=off"] {
+            let spec = format!("{spec}{set},rto_min=10ms,rto_initial=2s,syn_tries=9");
+            for side in 0..2 {
+                // 100 ms, and four times their half.
+                let waits = first_data_waits(&spec, side, Lost::Data);
+                assert_eq!(waits, 300_000, "{spec}, side {side}");
+                // Karn's rule, then RFC 6298 5.7.
+                let waits = first_data_waits(&spec, side, Lost::SynToo);
+                assert_eq!(waits, 3_000_000, "{spec}, side {side}");
+            }
+        }
+    }
+}
