@@ -6,6 +6,7 @@ mod tcp_common;
 use std::cell::Cell;
 use std::rc::Rc;
 use tcp_common::*;
+use wifu_engine::Fault;
 use wifu_testkit::pair::{Fate, Pair, pattern};
 use wifu_testkit::seg::Seg;
 use wifu_wire::{Flags, Seq, SynOptions};
@@ -136,4 +137,56 @@ fn the_handshake_times_the_round_trip_with_timestamps_and_without() {
             }
         }
     }
+}
+
+//= rfc7323#section-3.2
+#[test]
+fn a_reset_carries_timestamps_if_they_were_agreed() {
+    for spec in specs() {
+        for (theirs, stamped) in [("", true), (",timestamps=off", false)] {
+            let mut pair = one_way(5_000);
+            for app in &mut pair.apps {
+                app.close_after = false;
+            }
+            connect(&mut pair, &spec, &format!("{spec}{theirs}"));
+            run_for(&mut pair, ms(900));
+            let (echo, id) = (
+                sent(&pair, 1).next_back().unwrap().seg.ts,
+                pair.apps[0].conn,
+            );
+            let now = pair.now;
+            pair.ends[0].abort(now, id.unwrap());
+            run_for(&mut pair, ms(30));
+            let rst = flagged(&pair, 0, Flags::RST)[0].seg.clone();
+            let expected = echo.map(|(ts, _)| (now.wire_micros(), ts));
+            assert_eq!(rst.ts.is_some(), stamped, "{spec}{theirs}");
+            assert_eq!(rst.ts, expected, "{spec}{theirs}");
+            assert_eq!(fault(&pair, 1), Some(Some(Fault::Reset)), "{spec}{theirs}");
+        }
+    }
+}
+
+//= rfc7323#section-3.2
+#[test]
+fn a_reset_that_acknowledges_nothing_echoes_nothing() {
+    // An embryo answers a wrong acknowledgement with a reset that has none itself.
+    let spec = "tcp-newreno,profile=wifu-tahoe";
+    let mut pair = one_way(0);
+    lose(&mut pair, |f, seg| f.from == 0 && !seg.has(Flags::SYN));
+    connect(&mut pair, spec, spec);
+    run_for(&mut pair, ms(15));
+    let syn = flagged(&pair, 0, Flags::SYN)[0].seg.clone();
+    let answer = pair.seen.iter().rev().find(|s| s.from == 1);
+    let iss = answer.unwrap().seg.seq;
+    let wrong = Seg {
+        seq: syn.seq.plus(1),
+        ack: Some(iss.plus(77)),
+        flags: Flags(0),
+        ts: syn.ts.map(|(ts, _)| (ts + 9, 1)),
+        ..syn
+    };
+    pair.inject(0, &wrong);
+    let rst = flagged(&pair, 1, Flags::RST)[0].seg.clone();
+    assert_eq!((rst.seq, rst.ack), (iss.plus(77), None));
+    assert_eq!(rst.ts.map(|(_, echo)| echo), Some(0));
 }

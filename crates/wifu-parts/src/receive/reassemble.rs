@@ -207,6 +207,14 @@ impl Reassemble {
         cx.write(|r: &mut RxFacts| r.window = window);
     }
 
+    fn echo(&self, rx: &RxFacts) -> u32 {
+        if self.echo_last {
+            self.ts_last
+        } else {
+            rx.ts_recent
+        }
+    }
+
     fn step(&self, cx: &Cx<'_>) -> u32 {
         cx.board.conn.mss.min(cx.board.site.rcv_buf / 2).max(1)
     }
@@ -254,6 +262,10 @@ impl Component for Reassemble {
         let (head, rx) = (&mut *out.head, &cx.board.rx);
         let (conn, site) = (&cx.board.conn, &cx.board.site);
         if head.flags.has(Flags::RST) {
+            // Without an acknowledgement an echo says nothing (RFC 7323 3.2).
+            if rx.synced && head.ack.is_some() {
+                head.ts_echo = self.echo(rx);
+            }
             return;
         }
         let syn = head.flags.has(Flags::SYN);
@@ -269,11 +281,7 @@ impl Component for Reassemble {
             return;
         }
         head.ack = Some(rx.nxt);
-        head.ts_echo = if self.echo_last {
-            self.ts_last
-        } else {
-            rx.ts_recent
-        };
+        head.ts_echo = self.echo(rx);
         (self.last_ack, self.told) = (rx.nxt, self.edge);
         if self.sack && conn.peer.sack_ok && !syn {
             let covering = |at: &Seq| {

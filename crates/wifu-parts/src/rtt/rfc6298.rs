@@ -218,10 +218,11 @@ impl Component for Rfc6298 {
         if out.head.flags.has(Flags::SYN) {
             self.on_syn(out, cx);
         }
-        // Our first SYN offers; everything else carries them if the peer's SYN did.
+        //= rfc7323#section-3.2
+        // Our first SYN offers; everything else, RST included, carries them if the peer's SYN did.
         let opening = out.head.flags.has(Flags::SYN) && out.head.ack.is_none();
         let agreed = opening && !cx.board.rx.synced || cx.board.conn.peer.ts_ok;
-        if !self.timestamps || !agreed || out.head.flags.has(Flags::RST) {
+        if !self.timestamps || !agreed {
             return;
         }
         let ts = self.clock(cx.now);
