@@ -9,7 +9,7 @@ use tcp_common::*;
 use wifu_engine::Fault;
 use wifu_testkit::pair::{Fate, Pair, pattern};
 use wifu_testkit::seg::Seg;
-use wifu_wire::{Flags, Seq, SynOptions};
+use wifu_wire::{Flags, Seq, Span, SynOptions};
 
 /// The family, with the profile of the papers and with that of the RFCs.
 fn specs() -> impl Iterator<Item = String> {
@@ -189,4 +189,42 @@ fn a_reset_that_acknowledges_nothing_echoes_nothing() {
     let rst = flagged(&pair, 1, Flags::RST)[0].seg.clone();
     assert_eq!((rst.seq, rst.ack), (iss.plus(77), None));
     assert_eq!(rst.ts.map(|(_, echo)| echo), Some(0));
+}
+
+//= rfc5961#section-3.2
+#[test]
+fn a_reset_is_challenged_inside_the_window_only() {
+    for spec in specs() {
+        let mut pair = one_way(5_000);
+        for app in &mut pair.apps {
+            app.close_after = false;
+        }
+        open(&mut pair, &spec);
+        let window = pair.conn(0).board().rx.window;
+        let mark = pair.seen.len();
+        for (offset, answered) in [
+            (1, true),
+            (window - 1, true),
+            (window, false),
+            (window + 1, false),
+            (u32::MAX, false),
+        ] {
+            for text in [0, 1, 1000] {
+                let mark = pair.seen.len();
+                let mut rst = forge(&pair, 1);
+                (rst.flags, rst.data) = (Flags::RST, vec![b'!'; text]);
+                rst.seq = rst.seq.plus(offset);
+                pair.inject(1, &rst);
+                run_for(&mut pair, Span::SECOND);
+                let what = format!("{spec}: {offset} of {window}, {text} octets");
+                assert_eq!(pair.seen.len() - mark, usize::from(answered), "{what}");
+                assert_eq!(fault(&pair, 0), None, "{what}");
+            }
+        }
+        assert!(pair.seen[mark..].iter().all(|s| s.seg.is_bare_ack()));
+        let mut rst = forge(&pair, 1);
+        rst.flags = Flags::RST;
+        pair.inject(1, &rst);
+        assert_eq!(fault(&pair, 0), Some(Some(Fault::Reset)), "{spec}");
+    }
 }

@@ -247,6 +247,14 @@ impl Handshake {
         Admit::Pass
     }
 
+    /// The number that we expect next, or one that the window allows; what a RST carries beside its
+    /// number does not count.
+    //= rfc5961#section-3.2
+    fn in_window(seq: Seq, board: &Board) -> bool {
+        let (nxt, window) = (board.rx.nxt, board.rx.window);
+        seq == nxt || seq.from(nxt) && seq.before(nxt.plus(window))
+    }
+
     //= rfc9293#section-3.10.7.4
     // First check.
     fn acceptable(head: &Head, len: u32, board: &Board) -> bool {
@@ -303,7 +311,12 @@ impl Handshake {
         if !rst && Self::behind_probe(head, len, &cx.board) {
             return Admit::Pass; // an answer would look like a duplicate
         }
-        if !again && !Self::acceptable(head, len, &cx.board) {
+        let inside = if rst {
+            Self::in_window(head.seq, &cx.board)
+        } else {
+            Self::acceptable(head, len, &cx.board)
+        };
+        if !again && !inside {
             if !rst {
                 if state == State::TimeWait && head.flags.has(Flags::FIN) {
                     cx.out.arm_after(0, self.two_msl);
