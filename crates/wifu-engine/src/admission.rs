@@ -100,6 +100,12 @@ pub trait Admission: Send + Sync + Debug {
     /// Whether the packet opens a connection, if somebody listens and its place is free.
     fn opens(&self, head: &Head) -> bool;
 
+    /// Whether a packet that finds a listener, and neither opens nor restores a connection, is
+    /// refused; else it is dropped without a word.
+    fn refuses(&self, _head: &Head) -> bool {
+        true
+    }
+
     /// What a packet that opens is to the connection that holds its place. Asked of a connection
     /// with the packet's own key only while that rests: else it gets the packet.
     fn claim(&self, _holder: &Holder<'_>, _head: &Head) -> Claim {

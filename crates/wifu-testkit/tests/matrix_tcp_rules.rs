@@ -228,3 +228,44 @@ fn a_reset_is_challenged_inside_the_window_only() {
         assert_eq!(fault(&pair, 0), Some(Some(Fault::Reset)), "{spec}");
     }
 }
+
+//= rfc9293#section-3.10.7.2
+#[test]
+fn a_listener_refuses_acknowledgements_and_hears_nothing_else_but_syns() {
+    for spec in specs() {
+        let blueprint = wifu_parts::blueprint(&spec).unwrap();
+        for (flags, ack, text, answered) in [
+            (Flags::FIN, None, 0, false),
+            (Flags::FIN, None, 9, false),
+            (Flags(0), None, 0, false),
+            (Flags(0), None, 9, false),
+            (Flags::RST, None, 0, false),
+            (Flags::RST, Some(Seq(5)), 0, false),
+            (Flags(0), Some(Seq(5)), 0, true),
+            (Flags::FIN, Some(Seq(5)), 9, true),
+            (Flags::SYN, Some(Seq(5)), 0, true),
+        ] {
+            let (mut pair, syn) = dialled(&spec);
+            let here = std::net::SocketAddrV4::new(wifu_testkit::pair::SERVER, 80);
+            pair.ends[1].listen(&blueprint, here, 4).unwrap();
+            let mark = pair.seen.len();
+            let stray = Seg {
+                ports: (77, 80),
+                flags,
+                ack,
+                data: vec![0; text],
+                ..syn
+            };
+            pair.inject(0, &stray);
+            let said: Vec<_> = pair.seen[mark..].iter().map(|s| &s.seg).collect();
+            let what = format!("{spec}: {flags:?}, {ack:?}, {text} octets");
+            assert_eq!(said.len(), usize::from(answered), "{what}");
+            assert!(said.iter().all(|s| s.has(Flags::RST)), "{what}");
+            assert!(pair.ends[1].is_empty(), "{what}");
+            let quiet = pair.ends[1]
+                .drops()
+                .contains_key("means nothing to a listener");
+            assert_eq!(quiet, ack.is_none(), "{what}");
+        }
+    }
+}

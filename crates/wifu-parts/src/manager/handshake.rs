@@ -454,6 +454,13 @@ impl Admission for Tcp {
         first(head)
     }
 
+    /// What acknowledges is of some connection, if not of ours. Without an acknowledgement only a
+    /// SYN means anything.
+    //= rfc9293#section-3.10.7.2
+    fn refuses(&self, head: &Head) -> bool {
+        head.ack.is_some()
+    }
+
     /// A new SYN for a connection that only waits for old segments to die out: it may open anew if
     /// its number lies beyond all that was received (RFC 9293 3.10.7.4, TIME-WAIT), or if its
     /// timestamp does: fast transfers outrun the clock of initial numbers (RFC 6191).
