@@ -375,7 +375,7 @@ fn an_option_that_one_side_lacks_is_used_by_neither() {
 
 #[test]
 fn a_syn_that_carries_data_loses_none_of_it() {
-    // RFC 9293 3.10.7.2: data on a SYN may be queued or left to be retransmitted, but not altered.
+    // RFC 9293 3.10.7.3: what is acknowledged of it counts, the rest comes again.
     let mut pair = one_way(0);
     pair.apps[0].close_after = false;
     pair.apps[1].close_after = false;

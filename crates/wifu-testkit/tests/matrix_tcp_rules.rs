@@ -6,7 +6,7 @@ mod tcp_common;
 use std::cell::Cell;
 use std::rc::Rc;
 use tcp_common::*;
-use wifu_engine::Fault;
+use wifu_engine::{Fault, State};
 use wifu_testkit::pair::{Fate, Pair, pattern};
 use wifu_testkit::seg::Seg;
 use wifu_wire::{Flags, Seq, Span, SynOptions};
@@ -266,6 +266,132 @@ fn a_listener_refuses_acknowledgements_and_hears_nothing_else_but_syns() {
                 .drops()
                 .contains_key("means nothing to a listener");
             assert_eq!(quiet, ack.is_none(), "{what}");
+        }
+    }
+}
+
+/// A segment of the test's with text, from number `seq` on.
+fn text(after: &Seg, seq: u32, octets: &[u8]) -> Seg {
+    Seg {
+        seq: Seq(seq),
+        flags: Flags(0),
+        options: SynOptions::default(),
+        data: octets.to_vec(),
+        ..after.clone()
+    }
+}
+
+//= rfc9293#section-3.10.7.3
+#[test]
+fn text_on_the_answer_to_a_syn_is_read_and_acknowledged() {
+    for spec in specs() {
+        for fin in [false, true] {
+            let (mut pair, syn) = dialled(&spec);
+            let mut said = answer(&syn, 1460);
+            said.data = b"hello".to_vec();
+            if fin {
+                said.flags = said.flags.with(Flags::FIN);
+            }
+            let mark = pair.seen.len();
+            pair.inject(1, &said);
+            assert_eq!(pair.apps[0].read, b"hello", "{spec}");
+            assert_eq!(pair.apps[0].eof, fin, "{spec}");
+            let acks = pair.seen[mark..].iter().map(|s| s.seg.ack);
+            let upto = Seq(1006 + u32::from(fin));
+            assert!(acks.clone().all(|a| a == Some(upto)), "{spec}: {acks:?}");
+            assert!((1..=2).contains(&acks.count()), "{spec}");
+            let state = if fin {
+                State::CloseWait
+            } else {
+                State::Established
+            };
+            assert_eq!(pair.conn(0).state(), state, "{spec}");
+        }
+    }
+}
+
+//= rfc9293#section-3.10.7.3
+#[test]
+fn text_on_a_syn_that_crosses_ours_waits_for_the_connection_to_open() {
+    for spec in specs() {
+        for fin in [false, true] {
+            let (mut pair, syn) = dialled(&spec);
+            let mut crossing = answer(&syn, 1460);
+            (crossing.ack, crossing.data) = (None, b"hello".to_vec());
+            if fin {
+                crossing.flags = crossing.flags.with(Flags::FIN);
+            }
+            let mark = pair.seen.len();
+            pair.inject(1, &crossing);
+            assert_eq!(pair.conn(0).state(), State::SynRcvd, "{spec}");
+            // Acknowledged is the SYN, and nothing is read yet.
+            let said = &pair.seen[mark].seg;
+            assert!(
+                said.has(Flags::SYN) && said.ack == Some(Seq(1001)),
+                "{spec}"
+            );
+            assert_eq!(pair.apps[0].read, b"", "{spec}");
+            // The peer's SYN+ACK; the text goes on behind what waited.
+            let ack = Some(syn.seq.plus(1));
+            let more = if fin { &b""[..] } else { b" world" };
+            let opens = Seg {
+                ack,
+                ..text(&crossing, 1006 + u32::from(fin), more)
+            };
+            pair.inject(1, &opens);
+            let whole = [b"hello", more].concat();
+            assert_eq!(pair.apps[0].read, whole, "{spec}");
+            assert_eq!(pair.apps[0].eof, fin, "{spec}");
+            let state = if fin {
+                State::CloseWait
+            } else {
+                State::Established
+            };
+            assert_eq!(pair.conn(0).state(), state, "{spec}");
+            run_for(&mut pair, Span::SECOND);
+            let acked = sent(&pair, 0).next_back().unwrap().seg.ack;
+            let end = 1001 + whole.len() as u32 + u32::from(fin);
+            assert_eq!(acked, Some(Seq(end)), "{spec}");
+        }
+    }
+}
+
+//= rfc9293#section-3.10.7.2
+#[test]
+fn text_on_the_syn_for_a_listener_waits_and_is_bounded_by_one_packet() {
+    for spec in specs() {
+        for (length, kept) in [(5, 5), (1_400, 1_400), (60_000, 1_500)] {
+            let (mut pair, mut syn) = dialled(&spec);
+            let blueprint = wifu_parts::blueprint(&spec).unwrap();
+            let here = std::net::SocketAddrV4::new(wifu_testkit::pair::SERVER, 80);
+            pair.ends[1].listen(&blueprint, here, 4).unwrap();
+            let octets = pattern(length, 3);
+            (syn.ports, syn.seq, syn.ts) = ((77, 80), Seq(1000), None);
+            syn.data.clone_from(&octets);
+            let mark = pair.seen.len();
+            pair.inject(0, &syn);
+            let said = pair.seen[mark].seg.clone();
+            assert!(
+                said.has(Flags::SYN) && said.ack == Some(Seq(1001)),
+                "{spec}"
+            );
+            assert_eq!(pair.apps[1].conn, None, "{spec}: nobody hears of it yet");
+            let ack = Seg {
+                ack: Some(said.seq.plus(1)),
+                ..text(&syn, 1001, b"")
+            };
+            pair.inject(0, &ack);
+            assert!(pair.apps[1].read == octets[..kept], "{spec}: {length}");
+            // What was not kept comes again.
+            for at in (0..length).step_by(1_000) {
+                let piece = &octets[at..length.min(at + 1_000)];
+                let again = Seg {
+                    data: piece.to_vec(),
+                    ..text(&ack, 1001 + at as u32, b"")
+                };
+                pair.inject(0, &again);
+            }
+            assert!(pair.apps[1].read == octets, "{spec}: {length}");
         }
     }
 }

@@ -62,6 +62,20 @@ pub static REASSEMBLE: Descriptor = Descriptor {
 /// (Behaviour 4.1).
 const TS_AGE: Span = Span(1_073_741_824_000);
 
+/// Text and end of the stream that a segment carries.
+struct Text<'a> {
+    at: Seq,
+    octets: &'a [u8],
+    fin: bool,
+}
+
+/// The text of a SYN, which waits for the connection to open.
+struct Early {
+    at: Seq,
+    octets: Vec<u8>,
+    fin: bool,
+}
+
 struct Reassemble {
     sack: bool,
     echo_last: bool,
@@ -77,6 +91,9 @@ struct Reassemble {
     /// Where data last came beyond a hole, newest first: the order of reports (RFC 2018 4). More
     /// than a segment has room for, because several may lie in one range.
     recent: Vec<Seq>,
+    early: Option<Box<Early>>,
+    /// The connection was open once: there are, or were, stores.
+    open: bool,
 }
 
 /// Arrivals beyond holes that are remembered.
@@ -93,6 +110,8 @@ impl Reassemble {
             told: Seq(0),
             last_ack: Seq(0),
             recent: Vec::with_capacity(RECENT + 1),
+            early: None,
+            open: false,
         }
     }
 
@@ -127,10 +146,26 @@ impl Reassemble {
         }
     }
 
-    fn on_data(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) {
-        let (seq, bytes) = (seg.head.seq, seg.payload.len() as u32);
+    /// The text of a SYN is legal, and processed once the connection is open. Until then it is not
+    /// acknowledged, so that it comes again if it is forgotten: with an embryonic connection that
+    /// made room, or beyond what one packet carries.
+    //= rfc9293#section-3.10.7.3
+    fn keep(&mut self, text: &Text<'_>, cx: &Cx<'_>) {
+        let most = text.octets.len().min(cx.board.site.mtu as usize);
+        let whole = most == text.octets.len();
+        self.early.get_or_insert_with(|| {
+            Box::new(Early {
+                at: text.at,
+                octets: text.octets[..most].to_vec(),
+                fin: text.fin && whole,
+            })
+        });
+    }
+
+    fn on_data(&mut self, text: &Text<'_>, cx: &mut Cx<'_>) {
+        let (seq, bytes) = (text.at, text.octets.len() as u32);
         let fin_seq = seq.plus(bytes);
-        if seg.head.flags.has(Flags::FIN) && !cx.board.rx.fin {
+        if text.fin && !cx.board.rx.fin {
             // It needs no room: one behind data that fills the window is taken too.
             let fits = fin_seq.upto(cx.board.rx.nxt.plus(cx.store.window()));
             if fits && self.fin_at.is_none() {
@@ -140,7 +175,7 @@ impl Reassemble {
         let (mut order, mut gap) = (Arrival::Duplicate, 0);
         if bytes > 0
             && !cx.board.rx.fin
-            && let Some(i) = cx.store.insert(seq, self.inside(seg))
+            && let Some(i) = cx.store.insert(seq, self.inside(text))
         {
             (order, gap) = (i.order, i.gap);
             self.note_recent(cx.store.newest(), seq);
@@ -173,14 +208,13 @@ impl Reassemble {
 
     /// What of a segment lies inside the window as it was advertised: a probe of a shut window is
     /// refused even where a few octets would fit, else it would trickle in octet by octet.
-    fn inside<'a>(&self, seg: &Segment<'a>) -> &'a [u8] {
-        let seq = seg.head.seq;
-        let room = if self.edge.after(seq) {
-            self.edge.since(seq) as usize
+    fn inside<'a>(&self, text: &Text<'a>) -> &'a [u8] {
+        let room = if self.edge.after(text.at) {
+            self.edge.since(text.at) as usize
         } else {
             0
         };
-        &seg.payload[..seg.payload.len().min(room)]
+        &text.octets[..text.octets.len().min(room)]
     }
 
     /// Data came at `seq` in the range `newest`: that range is reported first from now on.
@@ -222,17 +256,33 @@ impl Reassemble {
 
 impl Component for Reassemble {
     fn on_segment(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) -> Admit {
-        if seg.head.flags.has(Flags::SYN) {
+        let syn = seg.head.flags.has(Flags::SYN);
+        if syn {
             self.on_syn(seg.head, cx);
         }
         if !cx.board.rx.synced {
             return Admit::Pass;
         }
         self.note_ts(seg.head, cx);
-        // What rides on a SYN is not acknowledged, so that it comes again (RFC 9293 3.10.7.2).
-        let carries = !seg.payload.is_empty() || seg.head.flags.has(Flags::FIN);
-        if carries && !seg.head.flags.has(Flags::SYN) {
-            self.on_data(seg, cx);
+        let text = Text {
+            at: seg.head.seq.plus(u32::from(syn)),
+            octets: seg.payload,
+            fin: seg.head.flags.has(Flags::FIN),
+        };
+        let carries = !text.octets.is_empty() || text.fin;
+        self.open |= cx.store.attached();
+        if carries && !self.open {
+            self.keep(&text, cx);
+            return Admit::Pass;
+        }
+        if self.open
+            && let Some(early) = self.early.take()
+        {
+            let (at, octets, fin) = (early.at, &early.octets[..], early.fin);
+            self.on_data(&Text { at, octets, fin }, cx);
+        }
+        if carries {
+            self.on_data(&text, cx);
         } else if cx.store.attached() {
             self.publish(cx);
         }
