@@ -109,6 +109,9 @@ pub struct ConnFacts {
     pub mss: u32,
     /// Header octets of a full data segment, IP included.
     pub overhead: u32,
+    /// Payload octets of the largest segment that we announced to take (RMSS of RFC 5681), less
+    /// what options take; 0 if nothing was announced.
+    pub rmss: u32,
     /// Data may flow.
     pub running: bool,
     /// State, for people and for the endpoint's house-keeping.

@@ -395,3 +395,33 @@ fn text_on_the_syn_for_a_listener_waits_and_is_bounded_by_one_packet() {
         }
     }
 }
+
+//= rfc9293#section-3.8.6.3
+#[test]
+fn acknowledgements_are_withheld_by_octets() {
+    for spec in PROTOCOLS {
+        let spec = format!("{spec},profile=rfc-modern");
+        for (sizes, waits) in [(&[100, 100, 100][..], true), (&[1448, 1448], false)] {
+            let (mut pair, syn) = dialled(&spec);
+            pair.inject(1, &answer(&syn, 1460));
+            let (mark, mut at) = (pair.seen.len(), 1001);
+            for size in sizes {
+                let octets = pattern(*size, 1);
+                let ack = Some(syn.seq.plus(1));
+                let seg = Seg {
+                    ack,
+                    ..text(&answer(&syn, 0), at, &octets)
+                };
+                pair.inject(1, &seg);
+                at += *size as u32;
+            }
+            let what = format!("{spec}: {sizes:?}");
+            assert_eq!(pair.seen.len() == mark, waits, "{what}");
+            run_for(&mut pair, ms(250));
+            assert_eq!(pair.seen.len(), mark + 1, "{what}");
+            assert_eq!(pair.seen[mark].seg.ack, Some(Seq(at)), "{what}");
+            let after = pair.seen[mark].at - pair.seen[mark - 1].at;
+            assert_eq!(after.micros() == 200_000, waits, "{what}: {after}");
+        }
+    }
+}

@@ -12,7 +12,7 @@ mod window;
 pub use backoff::Backoff;
 pub use growth::{ABC, CWV, Growth, IDLE_RESTART, IW, RTO_HOLD, SSTHRESH};
 pub use hystart::{HYSTART, HyStart, Pace as StartPace};
-pub use owed::{AckRule, Acking, Owed};
+pub use owed::{AckRule, Acking, Held, Owed};
 pub use pace::Pace;
 pub use ranges::Ranges;
 pub use sender::{Advance, Expiry, RTO, SENDER_PARAMS, SENDING, Sender};

@@ -11,7 +11,7 @@
 //! outside the window are limited as challenges are.
 
 use wifu_engine::admission::{Admission, Claim, Holder, Kept, Key, Tuple, first};
-use wifu_engine::board::{ConnFacts, State};
+use wifu_engine::board::{ConnFacts, SiteFacts, State};
 use wifu_engine::component::Cx;
 use wifu_engine::{
     Admit, Board, Component, Descriptor, Facts, Fault, FieldUse, Kind, Out, ParamSpec, Params,
@@ -184,10 +184,18 @@ impl Handshake {
         // The peer's number leaves room for no options: those that segments carry are ours to take
         // off, and only those.
         let mss = limit.min(offered.saturating_sub(stamps)).max(LEAST_MSS);
+        let rmss = Self::announced(&site).saturating_sub(stamps);
         cx.write(|c: &mut ConnFacts| {
-            (c.mss, c.overhead) = (mss, overhead);
+            (c.mss, c.rmss, c.overhead) = (mss, rmss, overhead);
             c.meet(head.options, &site);
         });
+    }
+
+    /// Our MSS option: what a packet carries beside headers; timestamps count as payload.
+    //= rfc9293#section-3.7.1
+    fn announced(site: &SiteFacts) -> u32 {
+        let most = site.mtu.saturating_sub(site.overhead) + site.stamps;
+        most.min(65_535)
     }
 
     fn established(&mut self, receive: Seq, cx: &mut Cx<'_>) {
@@ -552,10 +560,7 @@ impl Component for Handshake {
 
     fn stamp(&mut self, out: &mut Out<'_>, cx: &mut Cx<'_>) {
         if out.head.flags.has(Flags::SYN) {
-            let site = &cx.board.site;
-            // Without the timestamps, which the option does not count (RFC 9293 3.7.1).
-            let most = site.mtu.saturating_sub(site.overhead) + site.stamps;
-            out.head.options.mss = most.min(65_535) as u16;
+            out.head.options.mss = Self::announced(&cx.board.site) as u16;
         }
     }
 }
