@@ -312,6 +312,9 @@ pub struct SiteFacts {
     pub rcv_buf: u32,
     /// Payload limit set by the user, octets; 0: what the MTU allows.
     pub mss_limit: u32,
+    /// Limit of segments in both directions set by the user, octets as the MSS option counts them;
+    /// 0: what the MTU allows.
+    pub max_seg: u32,
 }
 
 /// What a node knows of the way to a destination. The substrate tells it.

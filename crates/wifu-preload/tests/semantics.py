@@ -395,8 +395,16 @@ def options():
     fails(errno.ENOPROTOOPT, c.setsockopt, socket.IPPROTO_TCP, 9999, 1)
     fails(errno.ENOPROTOOPT, c.setsockopt, socket.SOL_SOCKET, socket.SO_MARK, 1)
     assert s.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
-    assert o(socket.IPPROTO_TCP, socket.TCP_MAXSEG) > 0
+    assert o(socket.IPPROTO_TCP, socket.TCP_MAXSEG) == 536
+    for wrong in (-1, 87, 32_768):
+        fails(errno.EINVAL, c.setsockopt, socket.IPPROTO_TCP, socket.TCP_MAXSEG, wrong)
+    c.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1000)
+    assert o(socket.IPPROTO_TCP, socket.TCP_MAXSEG) == 1000
     c.connect(s.getsockname())
+    # Both send no more than was announced, less the timestamps.
+    assert o(socket.IPPROTO_TCP, socket.TCP_MAXSEG) == 988
+    peer, _ = s.accept()
+    assert peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG) == 988
     c.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
     assert len(c.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)) == 104
     assert c.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)[0] == 1

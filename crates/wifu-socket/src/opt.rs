@@ -25,7 +25,7 @@ const NODELAY: &str = "nodelay";
 const LINGER0: &str = "linger0";
 const SNDBUF: &str = "snd_buf";
 const RCVBUF: &str = "rcv_wnd";
-const MSS: &str = "mss";
+const MAX_SEG: &str = "max_seg";
 
 /// The bytes of an option as the caller passes them.
 #[derive(Clone, Copy)]
@@ -69,7 +69,7 @@ pub fn set(fd: c_int, tag: Tag, level: c_int, name: c_int, v: Given<'_>) -> Resu
         (libc::IPPROTO_TCP, libc::TCP_NODELAY) => {
             set_bit(fd, tag, Tag::NODELAY, NODELAY, v.int()? != 0)?;
         }
-        (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => tell_number(fd, tag, MSS, v.int()?)?,
+        (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => set_max_seg(fd, tag, v.int()?)?,
         (libc::SOL_SOCKET, libc::SO_LINGER) => {
             let on = v.int()? != 0;
             let seconds = Given(v.0.get(4..).unwrap_or(&[])).int()?;
@@ -176,6 +176,14 @@ fn tell(fd: c_int, tag: Tag, name: &str, value: &str) -> Result<()> {
         SAID.say(format_args!("{text}"));
     }
     Err(Errno(answer.errno as c_int))
+}
+
+fn set_max_seg(fd: c_int, tag: Tag, octets: i32) -> Result<()> {
+    match octets {
+        // Linux: TCP_MIN_MSS and MAX_TCP_WINDOW; 0 takes the limit back.
+        0 | 88..=32_767 => tell_number(fd, tag, MAX_SEG, octets),
+        _ => Err(Errno(libc::EINVAL)),
+    }
 }
 
 fn tell_number(fd: c_int, tag: Tag, name: &str, value: i32) -> Result<()> {
@@ -338,7 +346,7 @@ fn mss(fd: c_int, tag: Tag) -> i32 {
         .map(|i| i.snd_mss as i32);
     let known = |n: &i32| *n > 0;
     used.filter(known)
-        .or_else(|| number(fd, tag, MSS).filter(known))
+        .or_else(|| number(fd, tag, MAX_SEG).filter(known))
         .unwrap_or(536)
 }
 

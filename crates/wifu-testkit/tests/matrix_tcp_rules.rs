@@ -425,3 +425,23 @@ fn acknowledgements_are_withheld_by_octets() {
         }
     }
 }
+
+//= rfc9293#section-3.7.1
+#[test]
+fn the_largest_segment_that_was_set_is_announced_and_kept_by_both() {
+    for spec in specs() {
+        for (theirs, payload) in [("", 988), (",timestamps=off", 1000)] {
+            let mut pair = pair_of(20_000);
+            let ours = format!("{spec},max_seg=1000");
+            connect(&mut pair, &ours, &format!("{spec}{theirs}"));
+            pair.run(secs(600));
+            assert_delivered(&pair, &spec);
+            let announced = [0, 1].map(|side| flagged(&pair, side, Flags::SYN)[0].seg.options.mss);
+            assert_eq!(announced, [1000, 1460], "{spec}{theirs}");
+            for side in 0..2 {
+                let largest = data(&pair, side).map(|s| s.seg.len()).max();
+                assert_eq!(largest, Some(payload), "{spec}{theirs}, side {side}");
+            }
+        }
+    }
+}

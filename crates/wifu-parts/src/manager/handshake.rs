@@ -180,6 +180,10 @@ impl Handshake {
             0 => DEFAULT_MSS,
             mss => mss,
         };
+        let offered = match site.max_seg {
+            0 => offered,
+            most => most.min(offered),
+        };
         //= rfc9293#section-3.7.1
         // The peer's number leaves room for no options: those that segments carry are ours to take
         // off, and only those.
@@ -195,7 +199,11 @@ impl Handshake {
     //= rfc9293#section-3.7.1
     fn announced(site: &SiteFacts) -> u32 {
         let most = site.mtu.saturating_sub(site.overhead) + site.stamps;
-        most.min(65_535)
+        let limit = match site.max_seg {
+            0 => 65_535,
+            limit => limit,
+        };
+        most.min(limit)
     }
 
     fn established(&mut self, receive: Seq, cx: &mut Cx<'_>) {
