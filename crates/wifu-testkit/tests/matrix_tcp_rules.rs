@@ -445,3 +445,33 @@ fn the_largest_segment_that_was_set_is_announced_and_kept_by_both() {
         }
     }
 }
+
+/// The window after three seconds in which the application writes so many segments at a time, one
+/// batch per round trip of 100 ms, with its initial window of ten.
+fn window_after_batches(spec: &str, batch: usize) -> u32 {
+    let mut pair = one_way(0);
+    for app in &mut pair.apps {
+        app.close_after = false;
+    }
+    pair.delay = ms(50);
+    open(&mut pair, &format!("{spec},iw=10,cwv=on"));
+    for n in 0..30 {
+        let more = pattern(batch * 1448, n);
+        pair.apps[0].to_write.extend_from_slice(&more);
+        run_for(&mut pair, ms(100));
+    }
+    let board = pair.conn(0).board();
+    board.win.cwnd / board.conn.mss
+}
+
+//= rfc7661#section-4.3
+#[test]
+fn a_window_that_is_used_by_half_grows_and_one_that_is_not_stays() {
+    for spec in specs() {
+        let little = window_after_batches(&spec, 2);
+        assert!((10..=12).contains(&little), "{spec}: {little}");
+        // Never binding, and more than half until it has grown to twice as many.
+        let much = window_after_batches(&spec, 8);
+        assert!((15..=19).contains(&much), "{spec}: {much}");
+    }
+}

@@ -5,6 +5,7 @@ mod growth;
 mod hystart;
 mod owed;
 mod pace;
+mod pipe;
 mod ranges;
 mod sender;
 mod window;
@@ -14,6 +15,7 @@ pub use growth::{ABC, CWV, Growth, IDLE_RESTART, IW, RTO_HOLD, SSTHRESH};
 pub use hystart::{HYSTART, HyStart, Pace as StartPace};
 pub use owed::{AckRule, Acking, Held, Owed};
 pub use pace::Pace;
+pub use pipe::PipeAck;
 pub use ranges::Ranges;
 pub use sender::{Advance, Expiry, RTO, SENDER_PARAMS, SENDING, Sender};
 #[doc(hidden)]
