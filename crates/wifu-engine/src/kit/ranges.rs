@@ -2,8 +2,8 @@
 
 use wifu_wire::Seq;
 
-/// Sorted, disjoint, not adjacent ranges `start..end`. Memory for a few is taken at once, for more
-/// when they come, up to the limit.
+/// Sorted, disjoint, not adjacent ranges `start..end`. Memory for a few is taken by
+/// [`Ranges::prepare`], for more when they come, up to the limit.
 #[derive(Clone, Debug)]
 pub struct Ranges {
     list: Vec<(Seq, Seq)>,
@@ -16,8 +16,16 @@ impl Ranges {
     /// Room for `limit` ranges.
     pub fn new(limit: usize) -> Ranges {
         Ranges {
-            list: Vec::with_capacity(limit.min(FEW) + 1),
+            list: Vec::new(),
             limit,
+        }
+    }
+
+    /// Take memory for a few, if that was not done: what is not used yet has none.
+    #[inline]
+    pub fn prepare(&mut self) {
+        if self.list.capacity() == 0 {
+            self.list.reserve_exact(self.limit.min(FEW) + 1);
         }
     }
 

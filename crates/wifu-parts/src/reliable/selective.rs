@@ -410,7 +410,10 @@ impl Component for Selective {
                 self.sender.fill_new(want, out, cx);
             }
             Kind::Rescue | Kind::Resend => self.fill_again(want, out, cx),
-            _ => self.sender.fill_new(want, out, cx),
+            _ => {
+                self.board.prepare(); // an embryo, which sends no data, has no scoreboard
+                self.sender.fill_new(want, out, cx);
+            }
         }
         self.publish(cx);
     }
