@@ -227,6 +227,8 @@ pub struct RxFacts {
     pub window: u32,
     /// The peer's FIN was consumed.
     pub fin: bool,
+    /// The receiver reports what comes twice (RFC 2883): it wants to see that.
+    pub dsack: bool,
     /// TS.Recent of RFC 7323.
     pub ts_recent: u32,
     /// When `ts_recent` was taken; `None` before the first.

@@ -475,3 +475,111 @@ fn a_window_that_is_used_by_half_grows_and_one_that_is_not_stays() {
         assert!((15..=19).contains(&much), "{spec}: {much}");
     }
 }
+
+/// What arrives at a receiver that has the first thousand octets: text by (first, one past the
+/// last), counted from the first octet of the stream, and the ranges that answer it.
+type Twice = (&'static [(u32, u32)], &'static [(u32, u32)]);
+
+/// The examples of RFC 2883 4.1 to 4.3 in this stream.
+const TWICE: &[Twice] = &[
+    (&[(0, 500)], &[(0, 500)]),
+    (&[(0, 1_000)], &[(0, 1_000)]),
+    // Partly new: what came before is reported, and no more (4.2.1).
+    (&[(500, 1_500)], &[(500, 1_000)]),
+    (
+        &[(2_000, 3_000), (500, 1_500)],
+        &[(500, 1_000), (2_000, 3_000)],
+    ),
+    // Beyond a hole: the range around it follows, be it the same.
+    (
+        &[(2_000, 3_000), (2_000, 3_000)],
+        &[(2_000, 3_000), (2_000, 3_000)],
+    ),
+    (
+        &[(2_000, 3_000), (3_000, 4_000), (2_500, 3_500)],
+        &[(2_500, 3_500), (2_000, 4_000)],
+    ),
+    (
+        &[(2_000, 2_500), (3_000, 3_500), (2_200, 3_200)],
+        &[(2_200, 2_500), (2_000, 3_500)],
+    ),
+    // Nothing twice.
+    (&[(2_000, 3_000)], &[(2_000, 3_000)]),
+    (&[(2_000, 3_000), (1_000, 2_000)], &[]),
+];
+
+//= rfc2883#section-4
+#[test]
+fn what_comes_twice_is_reported_first_and_once() {
+    let octets = pattern(4_000, 9);
+    for (arrivals, expected) in TWICE {
+        for (dsack, stamps) in [("on", true), ("on", false), ("off", true)] {
+            let spec = format!("tcp-sack,profile=rfc-modern,dsack={dsack}");
+            let (mut pair, syn) = dialled(&spec);
+            let mut said = answer(&syn, 1460);
+            said.options.sack_ok = true;
+            said.ts = stamps.then_some((1, 0));
+            pair.inject(1, &said);
+            let ack = Some(syn.seq.plus(1));
+            let mut last = Seg::default();
+            for (i, (from, to)) in [(0, 1_000)].iter().chain(*arrivals).enumerate() {
+                let mark = pair.seen.len();
+                let mut seg = text(&said, 1001 + from, &octets[*from as usize..*to as usize]);
+                (seg.ack, seg.ts) = (ack, stamps.then_some((2 + i as u32, 0)));
+                pair.inject(1, &seg);
+                run_for(&mut pair, ms(250));
+                assert_eq!(
+                    pair.seen.len(),
+                    mark + 1,
+                    "{arrivals:?}: one acknowledgement"
+                );
+                last = pair.seen[mark].seg.clone();
+            }
+            let ranges = last.ranges.iter().map(|(a, b)| (a.0 - 1001, b.0 - 1001));
+            let ranges: Vec<_> = ranges.collect();
+            let what = format!("{arrivals:?}, dsack {dsack}, timestamps {stamps}");
+            if dsack == "on" {
+                assert_eq!(ranges, *expected, "{what}");
+            } else {
+                assert!(ranges.len() < 2 || ranges[0] != ranges[1], "{what}");
+                assert!(
+                    ranges.iter().all(|r| 1001 + r.0 >= last.ack.unwrap().0),
+                    "{what}"
+                );
+            }
+            // Read once, whatever came, and no report is repeated.
+            assert!(octets.starts_with(&pair.apps[0].read), "{what}");
+            pair.apps[0].to_write = b"more".to_vec();
+            run_for(&mut pair, ms(1));
+            let later = sent(&pair, 0).next_back().unwrap().seg.clone();
+            let below = later.ranges.iter().any(|r| r.0.before(later.ack.unwrap()));
+            assert!(!later.is_empty() && !below, "{what}");
+        }
+    }
+}
+
+//= rfc2883#section-4
+#[test]
+fn a_sender_learns_what_came_twice_and_takes_it_for_no_loss() {
+    for spec in ["tcp-sack", "tcp-cubic"] {
+        for (dsack, known) in [("on", true), ("off", false)] {
+            let spec = format!("{spec},profile=rfc-modern,dsack={dsack}");
+            let mut pair = one_way(300_000);
+            let mut count = 0;
+            pair.spoil = Box::new(move |f| {
+                count += u32::from(f.from == 0 && !f.seg().is_empty());
+                match (f.from, count % 7) {
+                    (0, 0) => Fate::Twice,
+                    _ => Fate::Deliver,
+                }
+            });
+            let pair = complete(pair, &spec, 600);
+            let twice = data(&pair, 0).filter(|s| s.fate == Fate::Twice).count();
+            let told = probe(&pair, 0, "dsacks").unwrap() as usize;
+            assert!(twice >= 25, "{spec}: {twice}");
+            assert_eq!(told, if known { twice } else { 0 }, "{spec}");
+            assert_eq!(losses(&pair, 0), (0, 0), "{spec}");
+            assert!(repeated(&pair, 0).is_empty(), "{spec}");
+        }
+    }
+}

@@ -296,6 +296,17 @@ impl Handshake {
         open && len == 0 && head.seq == rx.nxt.minus(1) && news
     }
 
+    /// Nothing but text, all of which came before, for a receiver that reports it, and so
+    /// acknowledges.
+    //= rfc2883#section-4
+    fn came_before(seg: &Segment<'_>, board: &Board) -> bool {
+        let marks = Flags::SYN.with(Flags::FIN).with(Flags::RST);
+        let (text, plain) = (seg.payload.len() as u32, !seg.head.flags.has(marks));
+        let alive = board.conn.running && board.conn.state != State::TimeWait;
+        let wanted = board.rx.dsack && alive && plain && text > 0;
+        wanted && seg.head.seq.plus(text).upto(board.rx.nxt)
+    }
+
     //= rfc7323#section-5.3
     fn paws(head: &Head, board: &Board, now: Time) -> bool {
         let (Some(ts), Some(at)) = (head.ts, board.rx.ts_recent_at) else {
@@ -320,6 +331,9 @@ impl Handshake {
         }
         let marks = u32::from(syn) + u32::from(head.flags.has(Flags::FIN));
         let len = seg.payload.len() as u32 + marks;
+        if Self::came_before(seg, &cx.board) {
+            return Admit::DataOnly;
+        }
         if !rst && !Self::paws(head, &cx.board, cx.now) {
             cx.out.emit(Signal::AckNow);
             return Admit::Drop("PAWS");

@@ -22,6 +22,7 @@ pub static REASSEMBLE: Descriptor = Descriptor {
     cites: &[
         "RFC 9293 section 3.10.7.4",
         "RFC 2018",
+        "RFC 2883",
         "RFC 7323 section 4.3",
         "Behaviour 4.4, 4.8",
     ],
@@ -30,6 +31,11 @@ pub static REASSEMBLE: Descriptor = Descriptor {
             "sack",
             false,
             "Permit and report selective acknowledgements (RFC 2018).",
+        ),
+        ParamSpec::flag(
+            "dsack",
+            false,
+            "Report as the first range what came twice (RFC 2883), where ranges are agreed.",
         ),
         ParamSpec::text(
             "ts_echo",
@@ -78,6 +84,9 @@ struct Early {
 
 struct Reassemble {
     sack: bool,
+    dsack: bool,
+    /// What came twice last, until it is reported: once.
+    twice: Option<(Seq, Seq)>,
     echo_last: bool,
     /// The last timestamp received.
     ts_last: u32,
@@ -103,6 +112,8 @@ impl Reassemble {
     fn new(p: &Params<'_>) -> Reassemble {
         Reassemble {
             sack: p.flag("sack"),
+            dsack: p.flag("dsack"),
+            twice: None,
             echo_last: p.text("ts_echo") == "last",
             ts_last: 0,
             fin_at: None,
@@ -125,7 +136,9 @@ impl Reassemble {
         self.told = self.edge;
         let (ts, now) = (head.ts, cx.now);
         self.ts_last = ts.unwrap_or(0);
+        let dsack = self.dsack && self.sack && cx.board.conn.peer.sack_ok;
         cx.write(|r: &mut RxFacts| {
+            r.dsack = dsack;
             (r.irs, r.synced, r.nxt) = (irs, true, first);
             r.window = window.min(65_535);
             (r.ts_recent, r.ts_recent_at) = (ts.unwrap_or(0), ts.map(|_| now));
@@ -172,6 +185,9 @@ impl Reassemble {
                 self.fin_at = Some(fin_seq);
             }
         }
+        if cx.board.rx.dsack && bytes > 0 {
+            self.twice = Self::repeated(text, cx).or(self.twice);
+        }
         let (mut order, mut gap) = (Arrival::Duplicate, 0);
         if bytes > 0
             && !cx.board.rx.fin
@@ -204,6 +220,19 @@ impl Reassemble {
             fin,
             ce: false,
         }));
+    }
+
+    /// The first part of a text that came before.
+    //= rfc2883#section-4
+    fn repeated(text: &Text<'_>, cx: &Cx<'_>) -> Option<(Seq, Seq)> {
+        let (from, to) = (text.at, text.at.plus(text.octets.len() as u32));
+        let nxt = cx.board.rx.nxt;
+        if from.before(nxt) {
+            return Some((from, to.earlier(nxt)));
+        }
+        let mut ranges = cx.store.ranges().iter();
+        let known = ranges.find(|r| from.before(r.1) && r.0.before(to))?;
+        Some((from.later(known.0), to.earlier(known.1)))
     }
 
     /// What of a segment lies inside the window as it was advertised: a probe of a shut window is
@@ -263,12 +292,16 @@ impl Component for Reassemble {
         if !cx.board.rx.synced {
             return Admit::Pass;
         }
-        self.note_ts(seg.head, cx);
         let text = Text {
             at: seg.head.seq.plus(u32::from(syn)),
             octets: seg.payload,
             fin: seg.head.flags.has(Flags::FIN),
         };
+        // What is shown only to be reported lies outside the window: its timestamp is not taken.
+        let end = text.at.plus(seg.payload.len() as u32);
+        if !cx.board.rx.dsack || text.octets.is_empty() || end.after(cx.board.rx.nxt) {
+            self.note_ts(seg.head, cx);
+        }
         let carries = !text.octets.is_empty() || text.fin;
         self.open |= cx.store.attached();
         if carries && !self.open {
@@ -334,12 +367,17 @@ impl Component for Reassemble {
         head.ts_echo = self.echo(rx);
         (self.last_ack, self.told) = (rx.nxt, self.edge);
         if self.sack && conn.peer.sack_ok && !syn {
+            // The range around it follows even if it is the same.
+            if let Some(twice) = self.twice.take() {
+                head.push_range(twice);
+            }
+            let reported = head.ranges().len();
             let covering = |at: &Seq| {
                 let ranges = cx.store.ranges().iter();
                 ranges.copied().find(|r| r.0.upto(*at) && at.before(r.1))
             };
             for r in self.recent.iter().filter_map(covering) {
-                if !head.ranges().contains(&r) {
+                if !head.ranges()[reported..].contains(&r) {
                     head.push_range(r);
                 }
             }

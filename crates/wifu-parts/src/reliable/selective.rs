@@ -15,13 +15,19 @@ use wifu_engine::{
     Admit, Board, Cause, Component, Descriptor, FieldUse, Kind, Out, ParamSpec, Params, Reason,
     Segment, Signal, Want,
 };
-use wifu_wire::{Flags, HeadField, Seq, Time};
+use wifu_wire::{Flags, Head, HeadField, Seq, Time};
 
 /// See the module.
 pub static SELECTIVE: Descriptor = Descriptor {
     name: "selective",
     doc: "Selective acknowledgements: a scoreboard, and recovery by RFC 6675.",
-    cites: &["RFC 2018", "RFC 6675", "RFC 3042", "Behaviour 4.8"],
+    cites: &[
+        "RFC 2018",
+        "RFC 6675",
+        "RFC 2883",
+        "RFC 3042",
+        "Behaviour 4.8",
+    ],
     params: &[
         SENDER_PARAMS[0],
         SENDER_PARAMS[1],
@@ -39,7 +45,7 @@ pub static SELECTIVE: Descriptor = Descriptor {
             "Ranges that the scoreboard holds.",
         ),
     ],
-    probes: &["sacked", "lost_edge"],
+    probes: &["sacked", "lost_edge", "dsacks"],
     fields: &[
         FieldUse::of(HeadField::Seq),
         FieldUse::of(HeadField::Ack),
@@ -71,6 +77,8 @@ struct Selective {
     /// NextSeg rule 4 was used in this episode.
     last_resort: bool,
     last_window: u32,
+    /// Segments that the peer says came twice.
+    dsacks: u32,
 }
 
 impl Selective {
@@ -89,6 +97,7 @@ impl Selective {
             rescue: None,
             last_resort: false,
             last_window: 0,
+            dsacks: 0,
         }
     }
 
@@ -173,6 +182,19 @@ impl Selective {
             0 < a && a < b && b <= flight
         });
         sane.map(|(a, b)| self.board.insert(*a, *b)).sum()
+    }
+
+    /// The first range repeats what this very segment acknowledges or reports: so much came twice.
+    /// It says nothing of what is missing, and is no duplicate acknowledgement.
+    //= rfc2883#section-4
+    fn is_dsack(head: &Head, ack: Seq, board: &Board) -> bool {
+        let within = |a: &(Seq, Seq), b: &(Seq, Seq)| b.0.upto(a.0) && a.1.upto(b.1);
+        match head.ranges() {
+            _ if !Self::reports(board) => false,
+            [first, ..] if first.1.upto(ack) => first.0.before(first.1),
+            [first, second, ..] => within(first, second),
+            _ => false,
+        }
     }
 
     fn on_advance(&mut self, ack: Seq, cx: &mut Cx<'_>) {
@@ -350,6 +372,7 @@ impl Component for Selective {
             return Admit::Pass;
         };
         let fresh = self.note_ranges(seg, &cx.board);
+        self.dsacks += u32::from(Self::is_dsack(seg.head, ack, &cx.board));
         if ack.after(cx.board.tx.una) && ack.upto(cx.board.tx.max) {
             self.on_advance(ack, cx);
         } else if self.is_duplicate(seg, ack, fresh, &cx.board) {
@@ -425,5 +448,6 @@ impl Component for Selective {
     fn observe(&self, probe: &mut dyn FnMut(&'static str, f64)) {
         probe("sacked", f64::from(self.board.total()));
         probe("lost_edge", f64::from(self.lost_edge.0));
+        probe("dsacks", f64::from(self.dsacks));
     }
 }
