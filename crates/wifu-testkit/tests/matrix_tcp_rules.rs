@@ -583,3 +583,38 @@ fn a_sender_learns_what_came_twice_and_takes_it_for_no_loss() {
         }
     }
 }
+
+//= rfc1337#section-3
+#[test]
+fn a_reset_ends_the_last_wait_unless_it_is_not_to_be_heard() {
+    for spec in specs() {
+        for (set, lives) in [("", false), (",rfc1337=on", true)] {
+            let spec = format!("{spec}{set},two_msl=10s");
+            let mut pair = one_way(2_000);
+            pair.apps[1].close_after = false;
+            open(&mut pair, &spec);
+            let (server, now) = (pair.apps[1].conn.unwrap(), pair.now);
+            pair.ends[1].shutdown_write(now, server);
+            run_for(&mut pair, ms(100));
+            assert_eq!(pair.conn(0).state(), State::TimeWait, "{spec}");
+            let mark = pair.seen.len();
+            for offset in [0, 1] {
+                let mut rst = forge(&pair, 0);
+                rst.ports = (rst.ports.1, rst.ports.0);
+                (rst.seq, rst.ack) = (pair.conn(0).board().rx.nxt.plus(offset), None);
+                rst.flags = Flags::RST;
+                pair.inject(1, &rst);
+                run_for(&mut pair, ms(10));
+            }
+            let state = if lives {
+                State::TimeWait
+            } else {
+                State::Closed
+            };
+            assert_eq!(pair.conn(0).state(), state, "{spec}");
+            assert_eq!(pair.seen.len(), mark, "{spec}: no word about it");
+            assert!(pair.run(secs(60)), "{spec}");
+            assert_eq!(pair.conn(0).state(), State::Closed, "{spec}");
+        }
+    }
+}

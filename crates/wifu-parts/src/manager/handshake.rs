@@ -29,6 +29,7 @@ pub static HANDSHAKE: Descriptor = Descriptor {
         "RFC 9293 section 3.10",
         "RFC 5961",
         "RFC 6528",
+        "RFC 1337",
         "RFC 7323 section 5",
     ],
     params: &[
@@ -38,6 +39,12 @@ pub static HANDSHAKE: Descriptor = Descriptor {
             Span(1_000_000),
             Span(240_000_000_000),
             "How long TIME_WAIT lasts (twice the maximum segment lifetime).",
+        ),
+        ParamSpec::flag(
+            "rfc1337",
+            false,
+            "In TIME_WAIT no RST is heard, lest an old segment and its answer end it early (RFC \
+             1337, fix F1).",
         ),
         ParamSpec::span(
             "fin_wait",
@@ -113,6 +120,7 @@ const PAWS_AGE: Span = Span(1_073_741_824_000);
 
 struct Handshake {
     two_msl: Span,
+    rfc1337: bool,
     fin_wait: Span,
     fixed: Option<Seq>,
     closing: bool,
@@ -125,6 +133,7 @@ impl Handshake {
     fn new(p: &Params<'_>) -> Handshake {
         Handshake {
             two_msl: p.span("two_msl"),
+            rfc1337: p.flag("rfc1337"),
             fin_wait: p.span("fin_wait"),
             fixed: (p.text("isn") == "fixed").then_some(Seq(p.int("iss") as u32)),
             closing: false,
@@ -320,6 +329,10 @@ impl Handshake {
         let (head, state) = (seg.head, cx.board.conn.state);
         let (syn, rst) = (head.flags.has(Flags::SYN), head.flags.has(Flags::RST));
         let again = state == State::SynRcvd && syn && !rst && head.seq == cx.board.rx.irs;
+        //= rfc1337#section-3
+        if rst && state == State::TimeWait && self.rfc1337 {
+            return Admit::Drop("RST in TIME_WAIT");
+        }
         if again && head.ack.is_none() {
             return Admit::Pass; // reliability sends SYN+ACK again
         }
