@@ -376,7 +376,7 @@ impl Stage {
             (12, Some(id)) => {
                 let names = ["ack_every", "nagle", "cwv", "iw", "rto_min"];
                 let name = names[usize::from(c.byte()) % names.len()];
-                let _ = self.end.set_param(id, name, "2");
+                let _ = self.end.set_param(self.now, id, name, "2");
             }
             (13..=15, _) => self.syn(c),
             (16..=18, Some(id)) => self.honest(c, id),

@@ -6,7 +6,7 @@ mod tcp_common;
 use std::cell::Cell;
 use std::rc::Rc;
 use tcp_common::*;
-use wifu_engine::{Fault, State};
+use wifu_engine::{Fault, Reason, State};
 use wifu_testkit::pair::{Fate, Pair, pattern};
 use wifu_testkit::seg::Seg;
 use wifu_wire::{Flags, Seq, Span, SynOptions};
@@ -616,5 +616,105 @@ fn a_reset_ends_the_last_wait_unless_it_is_not_to_be_heard() {
             assert!(pair.run(secs(60)), "{spec}");
             assert_eq!(pair.conn(0).state(), State::Closed, "{spec}");
         }
+    }
+}
+
+/// What is unacknowledged for the user timeout.
+#[derive(Clone, Copy, Debug)]
+enum Waits {
+    Syn,
+    Data,
+    Window,
+}
+
+/// A client of which something stays unacknowledged from the returned time on.
+fn unanswered(spec: &str, waits: Waits) -> (Pair, wifu_wire::Time) {
+    let mut pair = one_way(0);
+    for app in &mut pair.apps {
+        app.close_after = false;
+    }
+    pair.apps[1].stalled = true;
+    match waits {
+        Waits::Syn => {
+            lose(&mut pair, |f, _| f.from == 0);
+            connect(&mut pair, spec, spec);
+            (pair, START)
+        }
+        Waits::Data => {
+            open(&mut pair, spec);
+            lose(&mut pair, |f, _| f.from == 0);
+            pair.apps[0].to_write = pattern(5_000, 1);
+            let now = pair.now;
+            (pair, now)
+        }
+        Waits::Window => {
+            open(&mut pair, spec);
+            pair.apps[0].to_write = pattern(100_000, 1);
+            let begun = |pair: &Pair| sent_because(pair, 0, Reason::Probe).first().copied();
+            while begun(&pair).is_none() {
+                run_for(&mut pair, ms(1));
+            }
+            let probe = begun(&pair).unwrap();
+            (pair, probe)
+        }
+    }
+}
+
+//= rfc9293#section-3.8.3
+#[test]
+fn the_user_timeout_bounds_how_long_anything_waits() {
+    for spec in specs() {
+        for waits in [Waits::Syn, Waits::Data, Waits::Window] {
+            let what = format!("{spec}: {waits:?}");
+            // 14 segments: the window closes to nothing.
+            let with = format!("{spec},rcv_wnd=20272,user_timeout=7s");
+            let (mut pair, since) = unanswered(&with, waits);
+            pair.run(since + ms(6_999));
+            assert_eq!(fault(&pair, 0), None, "{what}");
+            pair.run(since + ms(7_001));
+            assert_eq!(fault(&pair, 0), Some(Some(Fault::TimedOut)), "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_long_user_timeout_outlasts_the_count_of_tries() {
+    for spec in specs() {
+        let spec = format!("{spec},data_tries=2,rto_max=4s");
+        let (mut pair, since) = unanswered(&spec, Waits::Data);
+        pair.run(since + Span::SECOND * 40);
+        assert_eq!(fault(&pair, 0), Some(Some(Fault::TimedOut)), "{spec}");
+        let (mut pair, since) = unanswered(&format!("{spec},user_timeout=60s"), Waits::Data);
+        pair.run(since + Span::SECOND * 40);
+        assert_eq!(fault(&pair, 0), None, "{spec}");
+        heal(&mut pair);
+        pair.apps[1].stalled = false;
+        run_for(&mut pair, Span::SECOND * 90);
+        assert_eq!(fault(&pair, 0), None, "{spec}: progress");
+        assert_eq!(pair.apps[1].read.len(), 5_000, "{spec}");
+    }
+}
+
+#[test]
+fn progress_begins_the_user_timeout_anew_and_so_does_setting_it() {
+    for spec in specs() {
+        // One segment per round trip of a second and more: never seven seconds without progress.
+        let with = format!("{spec},iw=1,user_timeout=7s,rcv_wnd=1448");
+        let mut pair = one_way(30_000);
+        pair.delay = Span::SECOND;
+        connect(&mut pair, &with, &with);
+        pair.run(secs(600));
+        assert_delivered(&pair, &with);
+        let end = pair.seen.last().unwrap().at;
+        assert!(end > secs(30), "{spec}: {end:?}");
+        let (mut pair, _) = unanswered(&format!("{spec},data_tries=50"), Waits::Data);
+        run_for(&mut pair, Span::SECOND * 20);
+        let (id, now) = (pair.apps[0].conn.unwrap(), pair.now);
+        let set = pair.ends[0].set_param(now, id, "user_timeout", "5s");
+        set.unwrap();
+        pair.run(now + ms(4_999));
+        assert_eq!(fault(&pair, 0), None, "{spec}");
+        pair.run(now + ms(5_001));
+        assert_eq!(fault(&pair, 0), Some(Some(Fault::TimedOut)), "{spec}");
     }
 }

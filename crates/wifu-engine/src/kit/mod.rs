@@ -17,7 +17,7 @@ pub use owed::{AckRule, Acking, Held, Owed};
 pub use pace::Pace;
 pub use pipe::PipeAck;
 pub use ranges::Ranges;
-pub use sender::{Advance, Expiry, RTO, SENDER_PARAMS, SENDING, Sender};
+pub use sender::{Advance, Expiry, RTO, SENDER_PARAMS, SENDING, Sender, USER};
 #[doc(hidden)]
 pub use wifu_wire::Time;
 pub use window::{WindowControl, Windowed};

@@ -13,7 +13,7 @@ use wifu_engine::kit::{Expiry, Ranges, SENDER_PARAMS, SENDING, Sender};
 use wifu_engine::signal::Lost;
 use wifu_engine::{
     Admit, Board, Cause, Component, Descriptor, FieldUse, Kind, Out, ParamSpec, Params, Reason,
-    Segment, Signal, Want,
+    Segment, Signal, Value, Want,
 };
 use wifu_wire::{Flags, Head, HeadField, Seq, Time};
 
@@ -31,6 +31,7 @@ pub static SELECTIVE: Descriptor = Descriptor {
     params: &[
         SENDER_PARAMS[0],
         SENDER_PARAMS[1],
+        SENDER_PARAMS[2],
         ParamSpec::int("dupthresh", 3, 1, 100, "DupThresh of RFC 6675."),
         ParamSpec::flag(
             "ltx",
@@ -385,8 +386,8 @@ impl Component for Selective {
         Admit::Pass
     }
 
-    fn on_timer(&mut self, _timer: u8, cx: &mut Cx<'_>) {
-        match self.sender.on_timeout(cx) {
+    fn on_timer(&mut self, timer: u8, cx: &mut Cx<'_>) {
+        match self.sender.on_timer(timer, cx) {
             Expiry::Nothing | Expiry::Syn => {}
             Expiry::GaveUp => cx.out.emit(Signal::GaveUp),
             Expiry::Data { repeat } => self.on_expiry(repeat, cx),
@@ -443,6 +444,14 @@ impl Component for Selective {
 
     fn stamp(&mut self, out: &mut Out<'_>, cx: &mut Cx<'_>) {
         self.sender.stamp(out, &cx.board);
+    }
+
+    fn set(&mut self, param: &str, value: Value) -> bool {
+        self.sender.set(param, value)
+    }
+
+    fn on_set(&mut self, cx: &mut Cx<'_>) {
+        self.sender.on_set(cx);
     }
 
     fn observe(&self, probe: &mut dyn FnMut(&'static str, f64)) {
