@@ -374,9 +374,17 @@ impl Stage {
                 self.raw(raw);
             }
             (12, Some(id)) => {
-                let names = ["ack_every", "nagle", "cwv", "iw", "rto_min"];
-                let name = names[usize::from(c.byte()) % names.len()];
-                let _ = self.end.set_param(self.now, id, name, "2");
+                let some = [
+                    ("ack_every", "2"),
+                    ("nagle", "on"),
+                    ("cwv", "on"),
+                    ("iw", "2"),
+                    ("user_timeout", "2s"),
+                    ("keepalive", "on"),
+                    ("keep_idle", "1s"),
+                ];
+                let (name, value) = some[usize::from(c.byte()) % some.len()];
+                let _ = self.end.set_param(self.now, id, name, value);
             }
             (13..=15, _) => self.syn(c),
             (16..=18, Some(id)) => self.honest(c, id),

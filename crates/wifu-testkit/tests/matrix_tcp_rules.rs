@@ -718,3 +718,148 @@ fn progress_begins_the_user_timeout_anew_and_so_does_setting_it() {
         assert_eq!(fault(&pair, 0), Some(Some(Fault::TimedOut)), "{spec}");
     }
 }
+
+/// Two ends that have nothing to say; the client asks after 10 s, then every 2 s, three times.
+fn idle(spec: &str, set: &str) -> (Pair, usize) {
+    let mut pair = one_way(1_000);
+    for app in &mut pair.apps {
+        app.close_after = false;
+    }
+    let asks = format!("{spec},keep_idle=10s,keep_interval=2s,keep_count=3{set}");
+    connect(&mut pair, &asks, spec);
+    run_for(&mut pair, Span::SECOND);
+    let mark = pair.seen.len();
+    (pair, mark)
+}
+
+//= rfc9293#section-3.8.4
+#[test]
+fn a_peer_that_answers_keep_alives_is_asked_again_and_again() {
+    for spec in specs() {
+        let (mut pair, mark) = idle(&spec, ",keepalive=on");
+        let heard = pair.seen.iter().rev().find(|s| s.from == 1).unwrap().at + ms(10);
+        let before = [marks(&pair, 0), marks(&pair, 1)];
+        pair.run(secs(44));
+        let kinds: Vec<_> = pair.seen[mark..].iter().map(|s| s.from).collect();
+        assert_eq!(kinds, [0, 1, 0, 1, 0, 1, 0, 1], "{spec}: question, answer");
+        let asked: Vec<_> = pair.seen[mark..].iter().filter(|s| s.from == 0).collect();
+        for (i, s) in asked.iter().enumerate() {
+            assert!(s.seg.is_bare_ack(), "{spec}: {:?}", s.seg);
+            assert_eq!(s.seg.seq, before[0].1.minus(1), "{spec}");
+            let wait = Span::SECOND * 10 + ms(20);
+            assert_eq!(s.at, heard + Span::SECOND * 10 + wait * i as u64, "{spec}");
+        }
+        assert_eq!([marks(&pair, 0), marks(&pair, 1)], before, "{spec}");
+        assert_eq!(losses(&pair, 0), (0, 0), "{spec}");
+    }
+}
+
+//= rfc9293#section-3.8.4
+#[test]
+fn a_peer_that_answers_no_keep_alive_is_given_up_and_reset() {
+    for spec in specs() {
+        let (mut pair, mark) = idle(&spec, ",keepalive=on");
+        let mut answers = 0;
+        // One answer comes: after it three more have to stay out.
+        lose(&mut pair, move |f, _| {
+            answers += u32::from(f.from == 1);
+            f.from == 1 && answers > 1
+        });
+        pair.run(secs(60));
+        assert_eq!(fault(&pair, 0), Some(Some(Fault::TimedOut)), "{spec}");
+        let asked: Vec<_> = pair.seen[mark..].iter().filter(|s| s.from == 0).collect();
+        let gaps: Vec<u64> = asked
+            .windows(2)
+            .map(|w| (w[1].at - w[0].at).micros())
+            .collect();
+        assert_eq!(
+            gaps,
+            [10_020_000, 2_000_000, 2_000_000, 2_000_000],
+            "{spec}"
+        );
+        let rst: Vec<_> = asked.iter().map(|s| s.seg.has(Flags::RST)).collect();
+        assert_eq!(rst, [false, false, false, false, true], "{spec}");
+        assert_eq!(fault(&pair, 1), Some(Some(Fault::Reset)), "{spec}");
+    }
+}
+
+//= rfc9293#section-3.8.4
+#[test]
+fn nobody_is_asked_by_default_or_while_data_are_on_their_way() {
+    for spec in specs() {
+        let (mut pair, mark) = idle(&spec, "");
+        assert!(pair.run(secs(60)), "{spec}: nothing waits for anything");
+        assert_eq!(pair.seen.len(), mark, "{spec}");
+        pair.now = secs(60);
+        // It may be asked for at any time, and be taken back.
+        let (id, now) = (pair.apps[0].conn.unwrap(), pair.now);
+        let end = &mut pair.ends[0];
+        end.set_param(now, id, "keepalive", "on").unwrap();
+        run_for(&mut pair, ms(500));
+        assert_eq!(
+            pair.seen.len(),
+            mark + 2,
+            "{spec}: idle for long, so at once"
+        );
+        let now = pair.now;
+        pair.ends[0].set_param(now, id, "keepalive", "off").unwrap();
+        assert!(pair.run(now + Span::SECOND * 60), "{spec}");
+        assert_eq!(pair.seen.len(), mark + 2, "{spec}");
+        // Data that nobody acknowledges ask by themselves.
+        let (mut pair, mark) = idle(&spec, ",keepalive=on");
+        lose(&mut pair, |f, _| f.from == 1);
+        pair.apps[0].to_write.extend_from_slice(b"anybody there?");
+        pair.run(secs(40));
+        let all = pair.seen[mark..].iter().filter(|s| s.from == 0);
+        assert!(all.clone().count() > 3, "{spec}");
+        assert!(all.clone().all(|s| !s.seg.is_empty()), "{spec}");
+    }
+}
+
+/// RFC 9293, figure 13: FINs that cross.
+//= rfc9293#section-3.6
+#[test]
+fn both_ends_close_at_once_as_in_figure_13() {
+    for spec in specs() {
+        let spec = format!("{spec},two_msl=4s");
+        let (mut pair, mark) = idle(&spec, "");
+        let (a, b) = (marks(&pair, 0).1, marks(&pair, 1).1);
+        let now = pair.now;
+        for side in 0..2 {
+            let id = pair.apps[side].conn.unwrap();
+            pair.ends[side].shutdown_write(now, id);
+        }
+        let states = |pair: &Pair| [0, 1].map(|side| pair.conn(side).state());
+        run_for(&mut pair, ms(5));
+        assert_eq!(states(&pair), [State::FinWait1; 2], "{spec}");
+        run_for(&mut pair, ms(10));
+        assert_eq!(states(&pair), [State::Closing; 2], "{spec}");
+        run_for(&mut pair, ms(10));
+        assert_eq!(states(&pair), [State::TimeWait; 2], "{spec}");
+        // <SEQ=100><ACK=300><FIN,ACK>, then <SEQ=101><ACK=301><ACK>, and the same from the other.
+        for (side, ours, theirs) in [(0, a, b), (1, b, a)] {
+            let said = pair.seen[mark..].iter().filter(|s| s.from == side);
+            let said: Vec<_> = said
+                .map(|s| (s.at - now, s.seg.seq, s.seg.ack, s.seg.flags, s.seg.len()))
+                .collect();
+            let expected = [
+                (Span::ZERO, ours, Some(theirs), Flags::FIN, 0),
+                (ms(10), ours.plus(1), Some(theirs.plus(1)), Flags(0), 0),
+            ];
+            assert_eq!(said, expected, "{spec}, side {side}");
+        }
+        assert!(pair.run(secs(60)), "{spec}");
+        assert_eq!(states(&pair), [State::Closed; 2], "{spec}");
+        let waited = pair.now - now - ms(20);
+        assert_eq!(
+            waited.micros(),
+            4_000_000,
+            "{spec}: two maximum segment lifetimes"
+        );
+        assert_eq!(
+            [fault(&pair, 0), fault(&pair, 1)],
+            [Some(None); 2],
+            "{spec}"
+        );
+    }
+}

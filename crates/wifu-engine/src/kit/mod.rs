@@ -1,5 +1,6 @@
 //! What several parts share, since parts may not import parts. No registry knows these.
 
+mod alive;
 mod backoff;
 mod growth;
 mod hystart;
@@ -10,6 +11,7 @@ mod ranges;
 mod sender;
 mod window;
 
+pub use alive::{KEEP, KEEP_PARAMS, KeepAlive};
 pub use backoff::Backoff;
 pub use growth::{ABC, CWV, Growth, IDLE_RESTART, IW, RTO_HOLD, SSTHRESH};
 pub use hystart::{HYSTART, HyStart, Pace as StartPace};

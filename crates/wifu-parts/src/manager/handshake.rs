@@ -13,9 +13,10 @@
 use wifu_engine::admission::BySyn;
 use wifu_engine::board::{ConnFacts, SiteFacts, State};
 use wifu_engine::component::Cx;
+use wifu_engine::kit::{KEEP, KEEP_PARAMS, KeepAlive};
 use wifu_engine::{
     Admit, Board, Component, Descriptor, Facts, Fault, FieldUse, Kind, Out, ParamSpec, Params,
-    Role, Segment, Signal, Want,
+    Role, Segment, Signal, Value, Want,
 };
 use wifu_wire::{Flags, Head, HeadField, Seq, Span, Time};
 
@@ -24,7 +25,7 @@ pub static HANDSHAKE: Descriptor = Descriptor {
     name: "handshake",
     role: Role::Manager,
     doc: "Opens and closes with SYN and FIN as TCP does: simultaneous open and close, half-close, \
-          RST, TIME_WAIT, challenge ACKs, initial sequence numbers by RFC 6528.",
+          RST, TIME_WAIT, challenge ACKs, keep-alives, initial sequence numbers by RFC 6528.",
     cites: &[
         "RFC 9293 section 3.10",
         "RFC 5961",
@@ -74,6 +75,10 @@ pub static HANDSHAKE: Descriptor = Descriptor {
             0xFFFF_FFFF,
             "Initial sequence number with isn = fixed.",
         ),
+        KEEP_PARAMS[0],
+        KEEP_PARAMS[1],
+        KEEP_PARAMS[2],
+        KEEP_PARAMS[3],
     ],
     reads: Facts::TX.with(Facts::RX),
     wants: Facts::PEER,
@@ -89,7 +94,7 @@ pub static HANDSHAKE: Descriptor = Descriptor {
         ("arrived", &[]),
         ("gave-up", &["ended"]),
     ],
-    offers: &[Kind::Control],
+    offers: &[Kind::Control, Kind::Probe],
     needs: &[("unit", &["octets"])],
     hooks: &["segment", "stamp"],
     admission: Some(&BySyn),
@@ -127,6 +132,7 @@ struct Handshake {
     reset_late: bool,
     rst: Option<(Seq, Option<Seq>)>,
     challenges: (u64, u32),
+    keep: KeepAlive,
 }
 
 impl Handshake {
@@ -140,6 +146,7 @@ impl Handshake {
             reset_late: p.text("late_data") == "reset",
             rst: None,
             challenges: (0, 0),
+            keep: KeepAlive::new(p),
         }
     }
 
@@ -152,6 +159,7 @@ impl Handshake {
 
     fn end(&mut self, fault: Option<Fault>, cx: &mut Cx<'_>) {
         cx.write(|c: &mut ConnFacts| (c.state, c.running) = (State::Closed, false));
+        self.keep.stop();
         cx.out.disarm(0);
         cx.out.emit(Signal::Ended(fault));
     }
@@ -219,6 +227,8 @@ impl Handshake {
         cx.attach(receive);
         cx.write(|c: &mut ConnFacts| c.running = true);
         self.enter(State::Established, cx);
+        self.keep.heard(cx.now);
+        self.keep.start(cx);
         cx.out.emit(Signal::Opened);
         if self.closing {
             self.finish(cx);
@@ -496,7 +506,13 @@ impl Component for Handshake {
                 Admit::Pass
             }
             State::SynSent => self.in_syn_sent(seg.head, cx),
-            _ => self.synchronised(seg, cx),
+            _ => {
+                let admit = self.synchronised(seg, cx);
+                if !matches!(admit, Admit::Drop(_)) {
+                    self.keep.heard(cx.now);
+                }
+                admit
+            }
         }
     }
 
@@ -520,16 +536,26 @@ impl Component for Handshake {
         }
     }
 
-    fn on_timer(&mut self, _timer: u8, cx: &mut Cx<'_>) {
-        self.end(None, cx);
+    fn on_timer(&mut self, timer: u8, cx: &mut Cx<'_>) {
+        if timer != KEEP {
+            self.end(None, cx);
+        } else if !self.keep.expire(cx) {
+            self.rst = Some((cx.board.tx.max, Some(cx.board.rx.nxt)));
+            self.end(Some(Fault::TimedOut), cx);
+        }
     }
 
-    fn offer(&self, _kind: Kind, _board: &Board, _now: Time) -> Option<Want> {
-        self.rst.map(|_| Want::bare(Kind::Control))
+    fn offer(&self, kind: Kind, _board: &Board, _now: Time) -> Option<Want> {
+        match kind {
+            Kind::Probe => self.keep.offer(),
+            _ => self.rst.map(|_| Want::bare(Kind::Control)),
+        }
     }
 
-    fn fill(&mut self, _want: &Want, out: &mut Out<'_>, _cx: &mut Cx<'_>) {
-        if let Some((seq, ack)) = self.rst.take() {
+    fn fill(&mut self, want: &Want, out: &mut Out<'_>, cx: &mut Cx<'_>) {
+        if want.kind == Kind::Probe {
+            self.keep.fill(out, &cx.board);
+        } else if let Some((seq, ack)) = self.rst.take() {
             (out.head.seq, out.head.ack) = (seq, ack);
             out.head.flags = Flags::RST;
         }
@@ -539,5 +565,13 @@ impl Component for Handshake {
         if out.head.flags.has(Flags::SYN) {
             out.head.options.mss = Self::announced(&cx.board.site) as u16;
         }
+    }
+
+    fn set(&mut self, param: &str, value: Value) -> bool {
+        self.keep.set(param, value)
+    }
+
+    fn on_set(&mut self, cx: &mut Cx<'_>) {
+        self.keep.start(cx);
     }
 }
