@@ -166,6 +166,9 @@ pub struct TxFacts {
     pub rto: Span,
     /// Octets selectively acknowledged above `una`.
     pub sacked: u32,
+    /// In a recovery episode, octets that may leave now by proportional rate reduction (RFC 9937),
+    /// instead of what the window leaves beside `pipe`; `None`: the window decides.
+    pub quota: Option<u32>,
 }
 
 impl TxFacts {

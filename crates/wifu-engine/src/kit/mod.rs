@@ -7,6 +7,7 @@ mod hystart;
 mod owed;
 mod pace;
 mod pipe;
+mod prr;
 mod ranges;
 mod sender;
 mod window;
@@ -18,6 +19,7 @@ pub use hystart::{HYSTART, HyStart, Pace as StartPace};
 pub use owed::{AckRule, Acking, Held, Owed};
 pub use pace::Pace;
 pub use pipe::PipeAck;
+pub use prr::Prr;
 pub use ranges::Ranges;
 pub use sender::{Advance, Expiry, RTO, SENDER_PARAMS, SENDING, Sender, USER};
 #[doc(hidden)]

@@ -9,7 +9,7 @@
 
 use wifu_engine::board::TxFacts;
 use wifu_engine::component::Cx;
-use wifu_engine::kit::{Expiry, Ranges, SENDER_PARAMS, SENDING, Sender};
+use wifu_engine::kit::{Expiry, Prr, Ranges, SENDER_PARAMS, SENDING, Sender};
 use wifu_engine::signal::Lost;
 use wifu_engine::{
     Admit, Board, Cause, Component, Descriptor, FieldUse, Kind, Out, ParamSpec, Params, Reason,
@@ -26,6 +26,7 @@ pub static SELECTIVE: Descriptor = Descriptor {
         "RFC 6675",
         "RFC 2883",
         "RFC 3042",
+        "RFC 9937",
         "Behaviour 4.8",
     ],
     params: &[
@@ -37,6 +38,12 @@ pub static SELECTIVE: Descriptor = Descriptor {
             "ltx",
             false,
             "Limited transmit on the first duplicates (RFC 3042).",
+        ),
+        ParamSpec::flag(
+            "prr",
+            false,
+            "In a recovery what leaves is proportional to what was delivered (RFC 9937), instead of \
+             nothing until the flight is as small as the window; where the peer reports ranges.",
         ),
         ParamSpec::int(
             "ranges",
@@ -63,6 +70,9 @@ struct Selective {
     sender: Sender,
     dupthresh: u32,
     ltx: bool,
+    reduces: bool,
+    /// The reduction under way.
+    prr: Option<Prr>,
     board: Ranges,
     /// RecoveryPoint; `None` once it was passed.
     recover: Option<Seq>,
@@ -88,6 +98,8 @@ impl Selective {
             sender: Sender::new(p),
             dupthresh: p.int("dupthresh") as u32,
             ltx: p.flag("ltx"),
+            reduces: p.flag("prr"),
+            prr: None,
             board: Ranges::new(p.int("ranges") as usize),
             recover: None,
             in_recovery: false,
@@ -168,7 +180,40 @@ impl Selective {
         let quiet = !recovering && self.timeout_edge.is_none() && !self.ltx;
         let flight = cx.board.tx.nxt.since(cx.board.tx.una);
         let (pipe, sacked) = (if quiet { flight } else { pipe }, self.board.total());
-        cx.write(|t: &mut TxFacts| (t.pipe, t.recovering, t.sacked) = (pipe, recovering, sacked));
+        if !recovering {
+            self.prr = None;
+        }
+        let quota = self.prr.map(|p| p.quota());
+        cx.write(|t: &mut TxFacts| {
+            (t.pipe, t.recovering, t.sacked) = (pipe, recovering, sacked);
+            t.quota = quota;
+        });
+    }
+
+    /// What was acknowledged and reported so far: one number that grows with every delivery.
+    fn delivered(&self, board: &Board) -> Seq {
+        board.tx.una.plus(self.board.total())
+    }
+
+    /// An acknowledgement of a recovery delivered so much since `before`; `edge` was lost then.
+    fn reduce(&mut self, before: Seq, advanced: bool, edge: Seq, cx: &Cx<'_>) {
+        let delivered = self.delivered(&cx.board).since(before);
+        let safe = advanced && !self.find_lost_edge(&cx.board).after(edge);
+        let (window, mss) = (cx.board.win.cwnd, cx.board.conn.mss);
+        let pipe = self.pipe(&cx.board);
+        if let Some(prr) = &mut self.prr {
+            prr.acked(delivered, safe, (window, pipe, mss));
+        }
+    }
+
+    /// A recovery begins, by an acknowledgement that delivered so much since `before`.
+    fn reduction(&mut self, before: Seq, cx: &Cx<'_>) {
+        if self.reduces && Self::reports(&cx.board) {
+            let delivered = self.delivered(&cx.board).since(before);
+            let known = self.board.total().saturating_sub(delivered);
+            let flight = cx.board.tx.nxt.since(cx.board.tx.una);
+            self.prr = Some(Prr::new(flight.saturating_sub(known), delivered));
+        }
     }
 
     /// Enter what the segment reports; returns how many octets are new.
@@ -227,7 +272,7 @@ impl Selective {
     }
 
     //= rfc6675#section-5
-    fn look_for_loss(&mut self, cx: &mut Cx<'_>) {
+    fn look_for_loss(&mut self, before: Seq, cx: &mut Cx<'_>) {
         let (una, max, mss) = (cx.board.tx.una, cx.board.tx.max, cx.board.conn.mss);
         self.lost_edge = self.find_lost_edge(&cx.board);
         let lost = self.lost_edge.after(una) && !self.board.is_empty();
@@ -241,6 +286,7 @@ impl Selective {
         (self.in_recovery, self.recover, self.last_resort) = (true, Some(max), false);
         self.high_rxt = una;
         self.rescue = Some(Reason::DupAck);
+        self.reduction(before, cx);
         cx.out.emit(Signal::Lost(Lost {
             bytes: self
                 .unreported(una, self.lost_edge.later(una))
@@ -352,6 +398,10 @@ impl Selective {
             }
         };
         let end = self.sender.put(seq, bytes, out, &cx.board);
+        if let Some(prr) = &mut self.prr {
+            let (window, mss) = (cx.board.win.cwnd, cx.board.conn.mss);
+            prr.begin((window, cx.board.tx.pipe, mss));
+        }
         // Rule 4 must not move HighRxt: the holes below are still to be filled.
         if last_resort {
             self.last_resort = true;
@@ -372,15 +422,20 @@ impl Component for Selective {
         let Some(ack) = seg.head.ack else {
             return Admit::Pass;
         };
+        let (before, edge) = (self.delivered(&cx.board), self.lost_edge);
         let fresh = self.note_ranges(seg, &cx.board);
         self.dsacks += u32::from(Self::is_dsack(seg.head, ack, &cx.board));
-        if ack.after(cx.board.tx.una) && ack.upto(cx.board.tx.max) {
+        let advances = ack.after(cx.board.tx.una) && ack.upto(cx.board.tx.max);
+        if advances {
             self.on_advance(ack, cx);
         } else if self.is_duplicate(seg, ack, fresh, &cx.board) {
             self.dupacks += 1;
             cx.out.emit(Signal::DupAck);
         }
-        self.look_for_loss(cx);
+        if self.in_recovery {
+            self.reduce(before, advances, edge, cx);
+        }
+        self.look_for_loss(before, cx);
         self.publish(cx);
         self.last_window = seg.head.window;
         Admit::Pass
@@ -438,6 +493,9 @@ impl Component for Selective {
                 self.board.prepare(); // an embryo, which sends no data, has no scoreboard
                 self.sender.fill_new(want, out, cx);
             }
+        }
+        if let (Some(prr), true) = (&mut self.prr, want.kind.is_data()) {
+            prr.sent(want.bytes);
         }
         self.publish(cx);
     }
