@@ -297,6 +297,7 @@ pub fn engine(bytes: &[u8]) {
         "tcp-newreno,rcv_wnd=100000,snd_buf=20000,ltx=on,mss=500",
         "tcp-sack,rcv_wnd=20000,snd_buf=20000,ltx=on",
         "tcp-cubic,rcv_wnd=100000,snd_buf=50000",
+        "tcp-sack,rcv_wnd=20000,snd_buf=20000,dsack=on,prr=on,rack=on,rfc1337=on",
     ];
     let spec = specs[usize::from(choices.byte()) % specs.len()];
     let mut stage = Stage {

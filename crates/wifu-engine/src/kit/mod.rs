@@ -8,8 +8,10 @@ mod owed;
 mod pace;
 mod pipe;
 mod prr;
+mod rack;
 mod ranges;
 mod sender;
+mod timed;
 mod window;
 
 pub use alive::{KEEP, KEEP_PARAMS, KeepAlive};
@@ -20,8 +22,10 @@ pub use owed::{AckRule, Acking, Held, Owed};
 pub use pace::Pace;
 pub use pipe::PipeAck;
 pub use prr::Prr;
+pub use rack::{REORDER, Rack};
 pub use ranges::Ranges;
 pub use sender::{Advance, Expiry, RTO, SENDER_PARAMS, SENDING, Sender, USER};
+pub use timed::{Probe, TAIL, Tail, Timed};
 #[doc(hidden)]
 pub use wifu_wire::Time;
 pub use window::{WindowControl, Windowed};

@@ -49,6 +49,18 @@ impl Ranges {
         self.list.iter().map(|r| r.1.since(r.0)).sum()
     }
 
+    /// How much of `from..to` they do not cover.
+    pub fn missing(&self, from: Seq, to: Seq) -> u32 {
+        if !to.after(from) {
+            return 0;
+        }
+        let covered = self.list.iter().map(|r| {
+            let (a, b) = (r.0.later(from), r.1.earlier(to));
+            if b.after(a) { b.since(a) } else { 0 }
+        });
+        to.since(from) - covered.sum::<u32>()
+    }
+
     /// Enter a range; returns how much of it was new. When the list is full the farthest range is
     /// forgotten.
     pub fn insert(&mut self, mut start: Seq, mut end: Seq) -> u32 {
