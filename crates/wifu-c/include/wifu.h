@@ -41,7 +41,8 @@ extern "C" {
 #define WIFU_PROTOCOL 2
 
 /* Also understood: SO_ERROR, SO_LINGER, SO_REUSEADDR, SO_RCVTIMEO, SO_SNDTIMEO, SO_SNDBUF,
- * SO_RCVBUF, TCP_NODELAY, TCP_MAXSEG, TCP_INFO, TCP_CONGESTION (the composition's name). */
+ * SO_RCVBUF, TCP_NODELAY, TCP_MAXSEG, SO_KEEPALIVE with TCP_KEEPIDLE,
+ * TCP_KEEPINTVL and TCP_KEEPCNT, TCP_USER_TIMEOUT, TCP_INFO, TCP_CONGESTION (the composition's name). */
 
 int wifu_socket(int domain, int type, int protocol);
 int wifu_bind(int fd, const struct sockaddr *addr, socklen_t len);

@@ -18,7 +18,7 @@ use crate::words;
 use std::sync::Arc;
 use wifu_wire::names::unknown;
 use wifu_wire::shim;
-use wifu_wire::{Note, Place, Wire, Word};
+use wifu_wire::{HeadField, Note, Place, Wire, Word};
 
 pub use crate::resolve::ENGINE_PARAMS;
 
@@ -256,6 +256,23 @@ impl Blueprint {
     /// Which store it uses.
     pub fn store_kind(&self) -> StoreKind {
         self.store.kind
+    }
+
+    /// Octets of timestamps that segments carry where the peer offers them too; 0 if no part offers
+    /// any, or the format carries them in any case.
+    pub fn stamps(&self) -> u32 {
+        let offers = |p: &PartPlan| words::uses(p.desc, &p.values, HeadField::TsOk);
+        if self.parts.iter().any(offers) {
+            self.wire.stamps()
+        } else {
+            0
+        }
+    }
+
+    /// Header octets of a full segment, IP included; with timestamps if a part offers them.
+    pub fn overhead(&self) -> u32 {
+        let unstamped = self.wire.stamps() - self.stamps();
+        self.wire.overhead() - unstamped + wifu_wire::ipv4::HEADER as u32 + self.below
     }
 
     /// An engine parameter.

@@ -109,6 +109,9 @@ pub struct ConnFacts {
     pub mss: u32,
     /// Header octets of a full data segment, IP included.
     pub overhead: u32,
+    /// Payload octets of the largest segment that we announced to take (RMSS of RFC 5681), less
+    /// what options take; 0 if nothing was announced.
+    pub rmss: u32,
     /// Data may flow.
     pub running: bool,
     /// State, for people and for the endpoint's house-keeping.
@@ -163,6 +166,9 @@ pub struct TxFacts {
     pub rto: Span,
     /// Octets selectively acknowledged above `una`.
     pub sacked: u32,
+    /// In a recovery episode, octets that may leave now by proportional rate reduction (RFC 9937),
+    /// instead of what the window leaves beside `pipe`; `None`: the window decides.
+    pub quota: Option<u32>,
 }
 
 impl TxFacts {
@@ -224,6 +230,8 @@ pub struct RxFacts {
     pub window: u32,
     /// The peer's FIN was consumed.
     pub fin: bool,
+    /// The receiver reports what comes twice (RFC 2883): it wants to see that.
+    pub dsack: bool,
     /// TS.Recent of RFC 7323.
     pub ts_recent: u32,
     /// When `ts_recent` was taken; `None` before the first.
@@ -295,6 +303,9 @@ pub struct SiteFacts {
     pub mtu: u32,
     /// Header octets of a full segment in the composition's wire format, IP included.
     pub overhead: u32,
+    /// How many of these are timestamps, which segments carry only if the peer offers them too; 0
+    /// if the composition offers none, or carries them in any case.
+    pub stamps: u32,
     /// Initial sequence number by RFC 6528.
     pub isn: Seq,
     /// The connection's identifier, in formats that carry one: drawn, or taken from the peer's
@@ -306,6 +317,9 @@ pub struct SiteFacts {
     pub rcv_buf: u32,
     /// Payload limit set by the user, octets; 0: what the MTU allows.
     pub mss_limit: u32,
+    /// Limit of segments in both directions set by the user, octets as the MSS option counts them;
+    /// 0: what the MTU allows.
+    pub max_seg: u32,
 }
 
 /// What a node knows of the way to a destination. The substrate tells it.

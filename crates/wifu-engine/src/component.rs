@@ -158,6 +158,9 @@ pub trait Component: Send {
     fn set(&mut self, param: &str, value: Value) -> bool {
         false
     }
+    /// It changed: what follows from that at once, such as a timer. Called after each
+    /// [`Component::set`] that returned true.
+    fn on_set(&mut self, cx: &mut Cx<'_>) {}
     /// Report internal quantities by declared name.
     fn observe(&self, probe: &mut dyn FnMut(&'static str, f64)) {}
     /// For lifts of narrower traits: the signals that have a method of their own there, whose

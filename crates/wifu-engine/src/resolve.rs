@@ -27,7 +27,16 @@ pub const ENGINE_PARAMS: &[ParamSpec] = &[
         0,
         0,
         65_495,
-        "Largest payload, octets; 0: what the path's MTU allows.",
+        "Largest payload that is sent, octets; 0: what the path's MTU allows.",
+    ),
+    ParamSpec::int(
+        "max_seg",
+        0,
+        0,
+        65_535,
+        "Largest segment that we announce to take, and send, in octets as the MSS option counts \
+         them: payload and the options beside it (RFC 9293 3.7.1; `TCP_MAXSEG` sets it); 0: what \
+         the path's MTU allows.",
     ),
     ParamSpec::int(
         "packets",

@@ -6,7 +6,7 @@ use crate::face::Face;
 use wifu_wire::format::Field;
 use wifu_wire::names;
 use wifu_wire::shim::ShimWord;
-use wifu_wire::{Place, Wire};
+use wifu_wire::{HeadField, Place, Wire};
 
 /// The words of these parts, each once.
 pub(crate) fn shim_words(
@@ -92,6 +92,21 @@ pub(crate) fn no_word(c: &Composition, desc: &Descriptor, word: &str, wire: &dyn
     }
 }
 
+/// Whether its parameters leave a part the use of a field.
+fn in_use(field: &FieldUse, values: &[(&'static str, Value)]) -> bool {
+    let is = |(param, value): (&str, &str)| {
+        let mut values = values.iter();
+        values.any(|(n, v)| *n == param && v.to_string() == value)
+    };
+    !field.unless.is_some_and(is)
+}
+
+/// Whether a part with these parameters fills in a field or relies on it.
+pub(crate) fn uses(desc: &Descriptor, values: &[(&'static str, Value)], field: HeadField) -> bool {
+    let mut fields = desc.fields.iter();
+    fields.any(|f| f.field == field && in_use(f, values))
+}
+
 /// What a part fills in or relies on and the format does not carry.
 pub(crate) fn not_carried(
     c: &Composition,
@@ -99,11 +114,7 @@ pub(crate) fn not_carried(
     values: &[(&'static str, Value)],
     wire: &dyn Wire,
 ) -> Option<Problem> {
-    let is = |(param, value): (&str, &str)| {
-        let mut values = values.iter();
-        values.any(|(n, v)| *n == param && v.to_string() == value)
-    };
-    let used = |f: &&FieldUse| !f.optional && !f.unless.is_some_and(is);
+    let used = |f: &&FieldUse| !f.optional && in_use(f, values);
     let lacking = desc.fields.iter().filter(used);
     let lacking: Vec<_> = lacking.filter(|f| !f.field.carried_by(wire)).collect();
     let names: Vec<_> = lacking.iter().map(|f| f.field.name()).collect();

@@ -138,6 +138,10 @@ impl Wire for Proper {
     fn overhead(&self) -> u32 {
         self.inner.overhead()
     }
+
+    fn stamps(&self) -> u32 {
+        self.inner.stamps()
+    }
 }
 
 #[cfg(test)]

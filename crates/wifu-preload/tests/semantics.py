@@ -395,8 +395,16 @@ def options():
     fails(errno.ENOPROTOOPT, c.setsockopt, socket.IPPROTO_TCP, 9999, 1)
     fails(errno.ENOPROTOOPT, c.setsockopt, socket.SOL_SOCKET, socket.SO_MARK, 1)
     assert s.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
-    assert o(socket.IPPROTO_TCP, socket.TCP_MAXSEG) > 0
+    assert o(socket.IPPROTO_TCP, socket.TCP_MAXSEG) == 536
+    for wrong in (-1, 87, 32_768):
+        fails(errno.EINVAL, c.setsockopt, socket.IPPROTO_TCP, socket.TCP_MAXSEG, wrong)
+    c.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1000)
+    assert o(socket.IPPROTO_TCP, socket.TCP_MAXSEG) == 1000
     c.connect(s.getsockname())
+    # Both send no more than was announced, less the timestamps.
+    assert o(socket.IPPROTO_TCP, socket.TCP_MAXSEG) == 988
+    peer, _ = s.accept()
+    assert peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG) == 988
     c.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
     assert len(c.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)) == 104
     assert c.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)[0] == 1
@@ -409,6 +417,44 @@ def options():
     assert c.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8) == struct.pack("ii", 1, 0)
 
 
+def param(c, name):
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    value, size = ctypes.create_string_buffer(name, 64), ctypes.c_uint(64)
+    assert libc.getsockopt(c.fileno(), SOL_WIFU, WIFU_PARAM, value, ctypes.byref(size)) == 0
+    return value.value
+
+
+def tuned():
+    """Options that tune a parameter of the composition, before and on a connection."""
+    s, c = listener(), socket.socket()
+    for connected in (False, True):
+        on = int(not connected)
+        c.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, on)
+        assert param(c, b"keepalive") == (b"on" if on else b"off")
+        for name, value, key, text in (
+            (socket.TCP_KEEPIDLE, 60 + on, b"keep_idle", b"%d s" % (60 + on)),
+            (socket.TCP_KEEPINTVL, 5 + on, b"keep_interval", b"%d s" % (5 + on)),
+            (socket.TCP_KEEPCNT, 3 + on, b"keep_count", b"%d" % (3 + on)),
+            (socket.TCP_USER_TIMEOUT, 30_000 + on * 1_000, b"user_timeout", b"%d s" % (30 + on)),
+        ):
+            c.setsockopt(socket.IPPROTO_TCP, name, value)
+            assert c.getsockopt(socket.IPPROTO_TCP, name) == value
+            assert param(c, key) == text, (key, param(c, key))
+        for name, wrong in (
+            (socket.TCP_KEEPIDLE, 0),
+            (socket.TCP_KEEPINTVL, 32_768),
+            (socket.TCP_KEEPCNT, 128),
+            (socket.TCP_USER_TIMEOUT, -1),
+        ):
+            fails(errno.EINVAL, c.setsockopt, socket.IPPROTO_TCP, name, wrong)
+        if not connected:
+            c.connect(s.getsockname())
+    c.close()
+    s.close()
+
+
 def protocol_options():
     c = socket.socket()
     want = os.environ["WIFU_PROTOCOL"].encode()
@@ -416,6 +462,7 @@ def protocol_options():
     assert c.getsockopt(SOL_WIFU, WIFU_PROTOCOL, 100).rstrip(b"\0") == want
     assert c.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0") == name
     c.setsockopt(SOL_WIFU, WIFU_PARAM, b"iw=7")
+    tuned()
     import ctypes
 
     libc = ctypes.CDLL(None, use_errno=True)

@@ -1,4 +1,5 @@
-//! Options that are taken, said once to have no effect, and read back as they were set.
+//! Options that are taken, said once to have no effect, and read back as they were set; and those
+//! that tune a parameter which the composition may lack, and are read back so, too.
 
 use crate::note::Once;
 use crate::sys::{self, Result};

@@ -9,6 +9,7 @@ use crate::sys::{self, Errno, Result};
 use crate::tag::Tag;
 use crate::tcp_info;
 use core::ffi::c_int;
+use core::ops::RangeInclusive;
 use wifu_wire::front::{MAX_NAME, MAX_VALUE, Request};
 
 /// The level of WiFu's own options.
@@ -25,7 +26,7 @@ const NODELAY: &str = "nodelay";
 const LINGER0: &str = "linger0";
 const SNDBUF: &str = "snd_buf";
 const RCVBUF: &str = "rcv_wnd";
-const MSS: &str = "mss";
+const MAX_SEG: &str = "max_seg";
 
 /// The bytes of an option as the caller passes them.
 #[derive(Clone, Copy)]
@@ -69,7 +70,7 @@ pub fn set(fd: c_int, tag: Tag, level: c_int, name: c_int, v: Given<'_>) -> Resu
         (libc::IPPROTO_TCP, libc::TCP_NODELAY) => {
             set_bit(fd, tag, Tag::NODELAY, NODELAY, v.int()? != 0)?;
         }
-        (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => tell_number(fd, tag, MSS, v.int()?)?,
+        (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => set_max_seg(fd, tag, v.int()?)?,
         (libc::SOL_SOCKET, libc::SO_LINGER) => {
             let on = v.int()? != 0;
             let seconds = Given(v.0.get(4..).unwrap_or(&[])).int()?;
@@ -87,6 +88,14 @@ pub fn set(fd: c_int, tag: Tag, level: c_int, name: c_int, v: Given<'_>) -> Resu
             return Err(Errno(libc::EOPNOTSUPP));
         }
         (libc::SOL_SOCKET, libc::SO_REUSEPORT) => {}
+        (libc::SOL_SOCKET, libc::SO_KEEPALIVE) => {
+            native_set(fd, name, v)?;
+            let on = if v.int()? != 0 { "on" } else { "off" };
+            tune(fd, tag, (level, name, v.int()?), ("keepalive", on));
+        }
+        (libc::IPPROTO_TCP, n) if let Some(how) = tuned(n) => {
+            tune_number(fd, tag, (n, v.int()?), how)?;
+        }
         (libc::SOL_SOCKET, n) if is_native(n) => {
             native_set(fd, name, v)?;
             if let Ok(value) = v.int() {
@@ -117,7 +126,6 @@ fn is_native(name: c_int) -> bool {
     matches!(
         name,
         libc::SO_REUSEADDR
-            | libc::SO_KEEPALIVE
             | libc::SO_BROADCAST
             | libc::SO_DONTROUTE
             | libc::SO_PRIORITY
@@ -135,6 +143,39 @@ fn is_native(name: c_int) -> bool {
 
 fn native_set(fd: c_int, name: c_int, v: Given<'_>) -> Result<()> {
     sys::setsockopt_bytes(fd, libc::SOL_SOCKET, name, v.0)
+}
+
+/// The parameter that an option tunes, what Linux lets it be, and the parameter's unit.
+type Tuned = (&'static str, RangeInclusive<i32>, &'static str);
+
+fn tuned(name: c_int) -> Option<Tuned> {
+    Some(match name {
+        libc::TCP_KEEPIDLE => ("keep_idle", 1..=32_767, "s"),
+        libc::TCP_KEEPINTVL => ("keep_interval", 1..=32_767, "s"),
+        libc::TCP_KEEPCNT => ("keep_count", 1..=127, ""),
+        libc::TCP_USER_TIMEOUT => ("user_timeout", 0..=i32::MAX, "ms"),
+        _ => return None,
+    })
+}
+
+/// Tunes a parameter where the composition has it. Programs set such options as a matter of course:
+/// where nothing comes of it, that is a note and no error.
+fn tune(fd: c_int, tag: Tag, (level, name, value): (c_int, c_int, i32), param: (&str, &str)) {
+    if tell(fd, tag, param.0, param.1).is_err() {
+        inert::say(level, name, value);
+    }
+}
+
+fn tune_number(fd: c_int, tag: Tag, (name, value): (c_int, i32), how: Tuned) -> Result<()> {
+    let (param, range, unit) = how;
+    if !range.contains(&value) {
+        return Err(Errno(libc::EINVAL));
+    }
+    inert::set(fd, libc::IPPROTO_TCP, name, value)?;
+    let mut text = Digits::default();
+    let text = text.with(value as u32, unit);
+    tune(fd, tag, (libc::IPPROTO_TCP, name, value), (param, text));
+    Ok(())
 }
 
 /// Keeps a switch in the tag, and tells the daemon if it already knows the socket.
@@ -178,16 +219,34 @@ fn tell(fd: c_int, tag: Tag, name: &str, value: &str) -> Result<()> {
     Err(Errno(answer.errno as c_int))
 }
 
+fn set_max_seg(fd: c_int, tag: Tag, octets: i32) -> Result<()> {
+    match octets {
+        // Linux: TCP_MIN_MSS and MAX_TCP_WINDOW; 0 takes the limit back.
+        0 | 88..=32_767 => tell_number(fd, tag, MAX_SEG, octets),
+        _ => Err(Errno(libc::EINVAL)),
+    }
+}
+
 fn tell_number(fd: c_int, tag: Tag, name: &str, value: i32) -> Result<()> {
     let mut text = Digits::default();
     tell(fd, tag, name, text.of(value.max(0) as u32))
 }
 
-/// Room for the digits of a number.
+/// Room for the digits of a number and a unit of two letters.
 #[derive(Default)]
-struct Digits([u8; 10]);
+struct Digits([u8; 10], [u8; 12]);
 
 impl Digits {
+    fn with(&mut self, value: u32, unit: &str) -> &str {
+        let mut text = [0; 12];
+        let number = self.of(value).as_bytes();
+        let n = number.len();
+        text[..n].copy_from_slice(number);
+        text[n..n + unit.len()].copy_from_slice(unit.as_bytes());
+        self.1 = text;
+        core::str::from_utf8(&self.1[..n + unit.len()]).unwrap_or("0")
+    }
+
     fn of(&mut self, mut v: u32) -> &str {
         let mut at = self.0.len();
         loop {
@@ -338,7 +397,7 @@ fn mss(fd: c_int, tag: Tag) -> i32 {
         .map(|i| i.snd_mss as i32);
     let known = |n: &i32| *n > 0;
     used.filter(known)
-        .or_else(|| number(fd, tag, MSS).filter(known))
+        .or_else(|| number(fd, tag, MAX_SEG).filter(known))
         .unwrap_or(536)
 }
 
@@ -365,6 +424,8 @@ mod tests {
     fn digits_of_numbers() {
         assert_eq!(Digits::default().of(0), "0");
         assert_eq!(Digits::default().of(u32::MAX), "4294967295");
+        assert_eq!(Digits::default().with(u32::MAX, "ms"), "4294967295ms");
+        assert_eq!(Digits::default().with(7, ""), "7");
     }
 
     #[test]

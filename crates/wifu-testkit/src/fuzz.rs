@@ -297,6 +297,7 @@ pub fn engine(bytes: &[u8]) {
         "tcp-newreno,rcv_wnd=100000,snd_buf=20000,ltx=on,mss=500",
         "tcp-sack,rcv_wnd=20000,snd_buf=20000,ltx=on",
         "tcp-cubic,rcv_wnd=100000,snd_buf=50000",
+        "tcp-sack,rcv_wnd=20000,snd_buf=20000,dsack=on,prr=on,rack=on,rfc1337=on",
     ];
     let spec = specs[usize::from(choices.byte()) % specs.len()];
     let mut stage = Stage {
@@ -374,9 +375,17 @@ impl Stage {
                 self.raw(raw);
             }
             (12, Some(id)) => {
-                let names = ["ack_every", "nagle", "cwv", "iw", "rto_min"];
-                let name = names[usize::from(c.byte()) % names.len()];
-                let _ = self.end.set_param(id, name, "2");
+                let some = [
+                    ("ack_every", "2"),
+                    ("nagle", "on"),
+                    ("cwv", "on"),
+                    ("iw", "2"),
+                    ("user_timeout", "2s"),
+                    ("keepalive", "on"),
+                    ("keep_idle", "1s"),
+                ];
+                let (name, value) = some[usize::from(c.byte()) % some.len()];
+                let _ = self.end.set_param(self.now, id, name, value);
             }
             (13..=15, _) => self.syn(c),
             (16..=18, Some(id)) => self.honest(c, id),
@@ -544,7 +553,8 @@ fn facts(b: &Board) {
         "sent the unwritten: {tx:?}"
     );
     assert!(b.app.unread <= b.site.rcv_buf, "more read than fits");
-    assert!(b.conn.mss <= 1_448, "segments larger than the MTU");
+    let packet = b.conn.mss + b.conn.overhead;
+    assert!(packet <= 1_500, "segments larger than the MTU");
     assert!(
         !b.conn.running || b.conn.mss >= 48,
         "segments of {}",

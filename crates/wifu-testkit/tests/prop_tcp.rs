@@ -12,13 +12,15 @@ use wifu_testkit::pair::{Fate, Pair, Step, pattern};
 use wifu_wire::{Rng, Seq, Span};
 
 /// Variants that share a wire and, by override, a protocol number: any can talk to any.
-const VARIANTS: [&str; 6] = [
+const VARIANTS: [&str; 8] = [
     "tcp-sack",
     "tcp-sack,reliable=cumulative,recovery=newreno,congestion=newreno",
     "tcp-sack,reliable=cumulative,recovery=reno",
     "tcp-sack,reliable=cumulative,recovery=go-back-n,congestion=tahoe",
     "tcp-sack,congestion=cubic",
     "tcp-sack,sack=off",
+    "tcp-sack,dsack=on,prr=on",
+    "tcp-sack,dsack=on,prr=on,rack=on,keepalive=on,keep_idle=3s",
 ];
 
 /// What happens to segments of one direction, each in thousandths.

@@ -6,12 +6,13 @@ use wifu_testkit::lean::Lean;
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-const PROTOCOLS: [&str; 5] = [
+const PROTOCOLS: [&str; 6] = [
     "tcp-tahoe",
     "tcp-reno",
     "tcp-newreno",
     "tcp-sack",
     "tcp-cubic",
+    "tcp-sack,dsack=on,prr=on,rack=on",
 ];
 
 fn steady(spec: &str, lose_every: u64) -> (u64, Lean) {

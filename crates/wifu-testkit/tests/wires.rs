@@ -137,6 +137,9 @@ impl Wire for Wrong {
     fn overhead(&self) -> u32 {
         self.inner.overhead()
     }
+    fn stamps(&self) -> u32 {
+        self.inner.stamps()
+    }
 }
 
 #[test]

@@ -230,6 +230,18 @@ impl Head {
         &self.ranges[..usize::from(self.count)]
     }
 
+    /// Whether the first range repeats what this segment itself acknowledges, up to `ack`, or reports:
+    /// so much came twice. It says nothing of what is missing.
+    //= rfc2883#section-4
+    pub fn came_twice(&self, ack: Seq) -> bool {
+        let within = |a: &(Seq, Seq), b: &(Seq, Seq)| b.0.upto(a.0) && a.1.upto(b.1);
+        match self.ranges() {
+            [first, ..] if first.1.upto(ack) => first.0.before(first.1),
+            [first, second, ..] => within(first, second),
+            _ => false,
+        }
+    }
+
     /// Append a range; false if the list is full.
     pub fn push_range(&mut self, range: (Seq, Seq)) -> bool {
         let at = usize::from(self.count);
@@ -357,6 +369,11 @@ pub trait Wire: Send + Sync + core::fmt::Debug {
 
     /// Octets of a full data segment's header beyond the IP header, with all per-segment options.
     fn overhead(&self) -> u32;
+
+    /// How many of these are timestamps that segments carry only where both ends offered them.
+    fn stamps(&self) -> u32 {
+        0
+    }
 }
 
 #[cfg(test)]

@@ -244,6 +244,10 @@ impl Wire for Tcp {
     fn overhead(&self) -> u32 {
         (HEADER + TIMESTAMPS) as u32
     }
+
+    fn stamps(&self) -> u32 {
+        TIMESTAMPS as u32
+    }
 }
 
 /// Write the options after the fixed header; returns the padded end.

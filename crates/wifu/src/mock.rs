@@ -9,7 +9,6 @@ use serde_json::{Value as Json, json};
 use wifu_engine::{Blueprint, Value};
 use wifu_node::{Registry, Substrate};
 use wifu_sim::{Flow, Impair, LinkSpec, Mock, MockBuilder, Rules, Side, Span, Stop, csv};
-use wifu_wire::ipv4::HEADER;
 use wifu_wire::units::parse_octets;
 
 use crate::known::Known;
@@ -278,7 +277,7 @@ fn fitting(blueprint: &Blueprint, mtu: u32) -> anyhow::Result<()> {
     let Some(Value::Int(mss @ 1..)) = blueprint.value("mss") else {
         return Ok(());
     };
-    let overhead = blueprint.wire.overhead() + HEADER as u32;
+    let overhead = blueprint.overhead();
     let most = mtu.saturating_sub(overhead).max(LEAST_MSS);
     ensure!(
         (u64::from(LEAST_MSS)..=u64::from(most)).contains(&mss),

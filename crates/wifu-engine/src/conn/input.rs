@@ -348,16 +348,18 @@ impl Conn {
     ///
     /// # Errors
     /// Unknown name, value out of range, or a parameter that is fixed once a connection exists.
-    pub fn set_param(&mut self, name: &str, text: &str) -> Result<Value, ConfigError> {
+    pub fn set_param(&mut self, now: Time, name: &str, text: &str) -> Result<Value, ConfigError> {
         let (role, bare) = name
             .split_once('.')
             .map_or((None, name), |(r, n)| (Some(r), n));
-        for slot in &mut self.slots {
+        for (i, slot) in self.slots.iter_mut().enumerate() {
             let fits = role.is_none_or(|r| slot.desc.role.key() == r);
             let spec = slot.desc.params.iter().find(|p| p.name == bare);
             if let (true, Some(spec)) = (fits, spec) {
                 let value = spec.parse(text).map_err(|e| ConfigError::one(name, e))?;
                 if slot.part.set(bare, value) {
+                    slot.part.on_set(&mut self.core.cx(now, i, slot.desc));
+                    self.settle(now);
                     return Ok(value);
                 }
                 let what = "fixed once the connection exists; set it before connect or listen";

@@ -197,7 +197,8 @@ impl Blueprint {
         site.snd_buf = self.engine_int("snd_buf");
         site.rcv_buf = self.engine_int("rcv_wnd");
         site.mss_limit = self.engine_int("mss");
-        site.overhead = self.wire.overhead() + wifu_wire::ipv4::HEADER as u32 + self.below;
+        site.max_seg = self.engine_int("max_seg");
+        (site.overhead, site.stamps) = (self.overhead(), self.stamps());
         let mut rngs = [Rng::default(); SLOTS];
         for (slot, part) in rngs.iter_mut().zip(&self.parts) {
             *slot = rng.split(part.desc.name);

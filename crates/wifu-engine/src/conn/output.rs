@@ -229,7 +229,9 @@ fn encode(
     }
     let mtu = core.board.site.mtu as usize;
     let room = mtu.saturating_sub(wifu_wire::ipv4::HEADER + octets);
-    let room = room.max(wire.overhead() as usize).min(out.len());
+    let unstamped = if head.ts.is_none() { wire.stamps() } else { 0 };
+    let least = wire.overhead().saturating_sub(unstamped);
+    let room = room.max(least as usize).min(out.len());
     let mut n = wire.emit(head, &mut out[..room]);
     for piece in pieces {
         out[n..n + piece.len()].copy_from_slice(piece);

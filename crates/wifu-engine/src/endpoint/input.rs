@@ -67,7 +67,7 @@ impl Endpoint {
         };
         let payload = &segment[header..];
         let Some(i) = index else {
-            return self.refuse(ip, payload.len() as u32);
+            return self.refuse(answers, &tuple, payload.len() as u32);
         };
         let slot = self.table.at_mut(i);
         let Some(conn) = slot.conn.as_mut() else {
@@ -190,18 +190,23 @@ impl Endpoint {
         Some(i)
     }
 
-    fn refuse(&mut self, ip: &IpInfo, len: u32) {
+    /// Answers a packet of no connection, unless a listener has nothing to say to it.
+    fn refuse(&mut self, answers: &'static dyn Admission, tuple: &Tuple, len: u32) {
+        let speaks = answers.opens(&self.head) || answers.refuses(&self.head);
+        if !speaks && self.listeners.find(tuple.proto, tuple.local).is_some() {
+            return self.drops.count("means nothing to a listener");
+        }
         self.drops.count("no such connection");
-        let Some(Served { wire, .. }) = &self.served[usize::from(ip.proto)] else {
+        let Some(Served { wire, .. }) = &self.served[usize::from(tuple.proto)] else {
             return;
         };
         if !wire.refuse(&self.head, len, &mut self.answer) {
             return;
         }
         let ip = IpInfo {
-            src: ip.dst,
-            dst: ip.src,
-            proto: ip.proto,
+            src: *tuple.local.ip(),
+            dst: *tuple.remote.ip(),
+            proto: tuple.proto,
             ttl: TTL,
         };
         let mut bytes = [0; REPLY];

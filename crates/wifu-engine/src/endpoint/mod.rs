@@ -314,9 +314,15 @@ impl Endpoint {
     ///
     /// # Errors
     /// See [`Conn::set_param`].
-    pub fn set_param(&mut self, id: ConnId, name: &str, text: &str) -> Result<Value, ConfigError> {
+    pub fn set_param(
+        &mut self,
+        now: Time,
+        id: ConnId,
+        name: &str,
+        text: &str,
+    ) -> Result<Value, ConfigError> {
         let gone = || Err(ConfigError::one(name, "the connection is gone"));
-        self.with(id, |c| c.set_param(name, text))
+        self.with(id, |c| c.set_param(now, name, text))
             .unwrap_or_else(gone)
     }
 

@@ -1,6 +1,7 @@
 //! The window of RFC 5681 with its options: what the rules that descend from it share.
 
 use super::hystart::{HYSTART, HyStart, Pace};
+use super::pipe::PipeAck;
 use crate::board::Board;
 use crate::params::{ParamSpec, Params, Value};
 use crate::permit::Limit;
@@ -24,11 +25,13 @@ pub const SSTHRESH: ParamSpec = ParamSpec::optional(
     "Initial slow-start threshold, octets; auto: as high as can be (RFC 5681 3.1).",
 );
 
-/// Growth only where the window was binding.
+/// Growth only of a window that is used.
 pub const CWV: ParamSpec = ParamSpec::flag(
     "cwv",
     false,
-    "Grow only if the window was what limited the sender (RFC 7661).",
+    "Grow only if the window was what limited the sender, or if half of it and more was used: if \
+     that much was acknowledged in one of the last three round trips, or in the last second (RFC \
+     7661 4.3).",
 );
 
 /// A repeated timeout leaves the threshold alone.
@@ -71,6 +74,7 @@ pub struct Growth {
     after_timeout: bool,
     last_sent: Option<Time>,
     hystart: HyStart,
+    pipe: PipeAck,
 }
 
 impl Growth {
@@ -91,6 +95,7 @@ impl Growth {
             after_timeout: false,
             last_sent: None,
             hystart: HyStart::new(false),
+            pipe: PipeAck::default(),
         }
     }
 
@@ -119,10 +124,23 @@ impl Growth {
     }
 
     /// Whether an acknowledgement lets the window grow at all: not without data, not in a recovery
-    /// episode, and with `cwv` only if the window was binding.
-    pub fn counts(&self, acked: &Acked) -> bool {
-        let binding = !self.cwv || acked.limited_by == Limit::Window;
-        acked.bytes > 0 && !acked.in_recovery && binding
+    /// episode, and with `cwv` only if the window is validated. To be asked of each once.
+    pub fn counts(&mut self, acked: &Acked, board: &Board, now: Time) -> bool {
+        if acked.bytes == 0 || acked.in_recovery {
+            return false;
+        }
+        if !self.cwv {
+            return true;
+        }
+        self.pipe.acked(acked, board, now);
+        // A window that was binding was used whole; the volume of a round trip is known at its end.
+        acked.limited_by == Limit::Window || self.validated(board, now)
+    }
+
+    //= rfc7661#section-4.3
+    fn validated(&self, board: &Board, now: Time) -> bool {
+        let pipe = self.pipe.octets(board, now);
+        pipe.is_none_or(|pipe| pipe >= self.cwnd / 2)
     }
 
     /// Below or at the threshold.
@@ -131,8 +149,8 @@ impl Growth {
     }
 
     /// Grow by RFC 5681 if the acknowledgement counts.
-    pub fn grow(&mut self, acked: &Acked, board: &Board) {
-        if !self.counts(acked) {
+    pub fn grow(&mut self, acked: &Acked, board: &Board, now: Time) {
+        if !self.counts(acked, board, now) {
             return;
         }
         if self.slow_start() {
@@ -188,6 +206,7 @@ impl Growth {
     pub fn lower(&mut self, ssthresh: u32, what: &Congested, board: &Board) {
         self.counted = 0;
         self.hystart.finish();
+        self.pipe.clear(); //= rfc7661#section-4.4
         if !(self.rto_hold && what.repeat && what.cause == Cause::Timeout) {
             self.ssthresh = ssthresh.max(2 * board.conn.mss);
         }
@@ -273,9 +292,9 @@ macro_rules! from_growth {
             &mut self,
             acked: &$crate::signal::Acked,
             board: &$crate::Board,
-            _now: $crate::kit::Time,
+            now: $crate::kit::Time,
         ) {
-            self.$field.grow(acked, board);
+            self.$field.grow(acked, board, now);
         }
     };
     (@ $field:tt on_rtt) => {
@@ -375,7 +394,7 @@ mod tests {
         g.cwnd = 4000;
         let mut seen = Vec::new();
         for _ in 0..4 {
-            g.grow(&acked(2000, Limit::Source), &b);
+            g.grow(&acked(2000, Limit::Source), &b, Time::ZERO);
             seen.push(g.cwnd);
         }
         // Equal to the threshold is still slow start (Behaviour 4.5).
@@ -385,7 +404,7 @@ mod tests {
         (g.cwnd, g.ssthresh) = (4000, 6000);
         let mut seen = Vec::new();
         for _ in 0..6 {
-            g.grow(&acked(3000, Limit::Source), &b);
+            g.grow(&acked(3000, Limit::Source), &b, Time::ZERO);
             seen.push(g.cwnd);
         }
         assert_eq!(seen, [6000, 8000, 8000, 8000, 9000, 9000]);
@@ -399,27 +418,59 @@ mod tests {
             g.hystart = HyStart::new(watched);
             g.open(&b);
             (g.cwnd, g.ssthresh) = (14_000, u32::MAX);
-            g.grow(&acked(7000, Limit::Window), &b);
-            g.grow(&acked(7000, Limit::Window), &b);
+            g.grow(&acked(7000, Limit::Window), &b, Time::ZERO);
+            g.grow(&acked(7000, Limit::Window), &b, Time::ZERO);
             g.cwnd
         };
         assert_eq!((grown(false), grown(true)), (18_000, 28_000));
     }
 
-    #[test]
-    fn what_does_not_count_does_not_grow() {
-        let b = board(1000);
+    /// With `cwv`, after one round trip, which acknowledged `first` octets.
+    fn used(first: u32) -> (Growth, Board) {
+        let mut b = board(1000);
         let mut g = growth(&[("cwv", Value::Flag(true))]);
         g.open(&b);
-        g.grow(&acked(1000, Limit::Source), &b);
-        g.grow(&acked(0, Limit::Window), &b);
+        (g.cwnd, b.tx.max) = (4000, Seq(first));
+        let one = Acked {
+            upto: Seq(first),
+            ..acked(first, Limit::Source)
+        };
+        let _grows = g.counts(&one, &b, Time::ZERO);
+        (g, b)
+    }
+
+    #[test]
+    fn a_window_of_which_half_was_used_grows() {
+        for (volume, grown) in [(1000, 4000), (1999, 4000), (2000, 5000), (4000, 5000)] {
+            let (mut g, b) = used(volume);
+            g.grow(&acked(1000, Limit::Source), &b, Time::ZERO);
+            assert_eq!(g.cwnd, grown, "{volume}");
+        }
+        // After a loss nothing is known: until something is, it grows.
+        let (mut g, mut b) = used(1000);
+        let what = Congested {
+            flight: 8000,
+            cause: Cause::DupAcks,
+            repeat: false,
+        };
+        g.halve(&what, &b);
+        b.tx.max = Seq(9000);
+        g.grow(&acked(1000, Limit::Source), &b, Time::ZERO);
+        assert_eq!(g.cwnd, 5000);
+    }
+
+    #[test]
+    fn what_does_not_count_does_not_grow() {
+        let (mut g, b) = used(1000);
+        g.grow(&acked(1000, Limit::Source), &b, Time::ZERO);
+        g.grow(&acked(0, Limit::Window), &b, Time::ZERO);
         let recovering = Acked {
             in_recovery: true,
             ..acked(1000, Limit::Window)
         };
-        g.grow(&recovering, &b);
+        g.grow(&recovering, &b, Time::ZERO);
         assert_eq!(g.cwnd, 4000);
-        g.grow(&acked(1000, Limit::Window), &b);
+        g.grow(&acked(1000, Limit::Window), &b, Time::ZERO);
         assert_eq!(g.cwnd, 5000);
     }
 

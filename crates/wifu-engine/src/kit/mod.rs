@@ -1,21 +1,31 @@
 //! What several parts share, since parts may not import parts. No registry knows these.
 
+mod alive;
 mod backoff;
 mod growth;
 mod hystart;
 mod owed;
 mod pace;
+mod pipe;
+mod prr;
+mod rack;
 mod ranges;
 mod sender;
+mod timed;
 mod window;
 
+pub use alive::{KEEP, KEEP_PARAMS, KeepAlive};
 pub use backoff::Backoff;
 pub use growth::{ABC, CWV, Growth, IDLE_RESTART, IW, RTO_HOLD, SSTHRESH};
 pub use hystart::{HYSTART, HyStart, Pace as StartPace};
-pub use owed::{AckRule, Acking, Owed};
+pub use owed::{AckRule, Acking, Held, Owed};
 pub use pace::Pace;
+pub use pipe::PipeAck;
+pub use prr::Prr;
+pub use rack::{REORDER, Rack};
 pub use ranges::Ranges;
-pub use sender::{Advance, Expiry, RTO, SENDER_PARAMS, SENDING, Sender};
+pub use sender::{Advance, Expiry, RTO, SENDER_PARAMS, SENDING, Sender, USER};
+pub use timed::{Probe, TAIL, Tail, Timed};
 #[doc(hidden)]
 pub use wifu_wire::Time;
 pub use window::{WindowControl, Windowed};

@@ -7,10 +7,10 @@ use crate::permit::{Kind, Want};
 use crate::signal::{Arrival, Arrived, Signal};
 use wifu_wire::{Seq, Span, Time};
 
-/// What an ACK policy decides: after how many segments, and how long it waits for them.
+/// What an ACK policy decides: after how much, and how long it waits for that.
 pub trait AckRule: Send {
-    /// How many segments in order, this one included, share one acknowledgement; 1: at once.
-    fn share(&mut self, arrived: &Arrived, board: &Board) -> u32;
+    /// Whether what is withheld, this segment included, is acknowledged now.
+    fn enough(&mut self, held: Held, arrived: &Arrived, board: &Board) -> bool;
     /// A segment did not arrive in order (it is acknowledged at once).
     fn disorder(&mut self, _order: Arrival) {}
     /// How long an acknowledgement may be withheld, from the first segment on.
@@ -21,6 +21,15 @@ pub trait AckRule: Send {
     }
     /// Report internal quantities by declared name.
     fn observe(&self, _probe: &mut dyn FnMut(&'static str, f64)) {}
+}
+
+/// What arrived in order since the last acknowledgement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Segments.
+    pub segments: u32,
+    /// Octets.
+    pub octets: u32,
 }
 
 /// One acknowledgement that somebody waits for.
@@ -130,12 +139,12 @@ impl Owed {
     }
 }
 
-/// Lifts an ACK rule to a component: at once on disorder, FIN and `AckNow`, else one in `share`
-/// segments, or after `patience`. Offers `Urgent` while disorder is owed, else `Ack`.
+/// Lifts an ACK rule to a component: at once on disorder, FIN and `AckNow`, else when the rule has
+/// `enough`, or after `patience`. Offers `Urgent` while disorder is owed, else `Ack`.
 pub struct Acking<R> {
     rule: R,
     owed: Owed,
-    held: u32,
+    held: Held,
     /// What the acknowledgement that is leaving says; `Some` from `fill` until it was sent.
     leaving: Option<Option<Seq>>,
     /// It said less than could have been said.
@@ -150,7 +159,7 @@ impl<R: AckRule> Acking<R> {
         Acking {
             rule,
             owed: Owed::new(stretch),
-            held: 0,
+            held: Held::default(),
             leaving: None,
             partly: false,
         }
@@ -158,7 +167,7 @@ impl<R: AckRule> Acking<R> {
 
     fn due(&mut self, upto: Option<Seq>, urgent: bool, cx: &mut Cx<'_>) {
         self.owed.push(upto, urgent);
-        self.held = 0;
+        self.held = Held::default();
         cx.out.disarm(FLUSH);
     }
 
@@ -168,9 +177,9 @@ impl<R: AckRule> Acking<R> {
             self.rule.disorder(a.order);
             return self.due(upto, true, cx); // each counts at the sender
         }
-        let share = self.rule.share(a, &cx.board);
-        self.held += 1;
-        if self.held >= share || a.fin {
+        self.held.segments += 1;
+        self.held.octets = self.held.octets.saturating_add(a.bytes);
+        if self.rule.enough(self.held, a, &cx.board) || a.fin {
             self.due(upto, false, cx);
         } else if !cx.out.armed(FLUSH) {
             cx.out.arm_after(FLUSH, self.rule.patience());
@@ -183,7 +192,7 @@ impl<R: AckRule> Acking<R> {
             return;
         }
         self.owed.settle();
-        self.held = 0;
+        self.held = Held::default();
         cx.out.disarm(FLUSH);
     }
 }
@@ -192,7 +201,7 @@ impl<R: AckRule> Component for Acking<R> {
     fn on_signal(&mut self, signal: &Signal, cx: &mut Cx<'_>) {
         match signal {
             Signal::Arrived(a) => self.arrived(a, cx),
-            Signal::AckNow if self.held == 0 && self.owed.any() => {}
+            Signal::AckNow if self.held.segments == 0 && self.owed.any() => {}
             Signal::AckNow => self.due(None, false, cx),
             Signal::Sent(s) if s.acks => self.sent(cx),
             Signal::Ended(Some(_)) => self.owed.clear(),
@@ -201,7 +210,7 @@ impl<R: AckRule> Component for Acking<R> {
     }
 
     fn on_timer(&mut self, _timer: u8, cx: &mut Cx<'_>) {
-        if self.held > 0 {
+        if self.held.segments > 0 {
             let upto = Some(cx.board.rx.nxt);
             self.due(upto, false, cx);
         }

@@ -2,8 +2,8 @@
 
 use wifu_wire::Seq;
 
-/// Sorted, disjoint, not adjacent ranges `start..end`. Memory for a few is taken at once, for more
-/// when they come, up to the limit.
+/// Sorted, disjoint, not adjacent ranges `start..end`. Memory for a few is taken by
+/// [`Ranges::prepare`], for more when they come, up to the limit.
 #[derive(Clone, Debug)]
 pub struct Ranges {
     list: Vec<(Seq, Seq)>,
@@ -16,8 +16,16 @@ impl Ranges {
     /// Room for `limit` ranges.
     pub fn new(limit: usize) -> Ranges {
         Ranges {
-            list: Vec::with_capacity(limit.min(FEW) + 1),
+            list: Vec::new(),
             limit,
+        }
+    }
+
+    /// Take memory for a few, if that was not done: what is not used yet has none.
+    #[inline]
+    pub fn prepare(&mut self) {
+        if self.list.capacity() == 0 {
+            self.list.reserve_exact(self.limit.min(FEW) + 1);
         }
     }
 
@@ -39,6 +47,18 @@ impl Ranges {
     /// How much they cover.
     pub fn total(&self) -> u32 {
         self.list.iter().map(|r| r.1.since(r.0)).sum()
+    }
+
+    /// How much of `from..to` they do not cover.
+    pub fn missing(&self, from: Seq, to: Seq) -> u32 {
+        if !to.after(from) {
+            return 0;
+        }
+        let covered = self.list.iter().map(|r| {
+            let (a, b) = (r.0.later(from), r.1.earlier(to));
+            if b.after(a) { b.since(a) } else { 0 }
+        });
+        to.since(from) - covered.sum::<u32>()
     }
 
     /// Enter a range; returns how much of it was new. When the list is full the farthest range is

@@ -5,7 +5,7 @@ use super::Backoff;
 use crate::board::{Board, Facts, State, TxFacts};
 use crate::component::{Cx, Out, Payload};
 use crate::descriptor::{Descriptor, FieldUse, Role};
-use crate::params::{ParamSpec, Params};
+use crate::params::{ParamSpec, Params, Value};
 use crate::permit::{Kind, Reason, Want};
 use crate::signal::{Acked, Signal};
 use wifu_wire::{Flags, Head, HeadField, Seq, Span};
@@ -13,11 +13,14 @@ use wifu_wire::{Flags, Head, HeadField, Seq, Span};
 /// Number of the retransmission timer among the part's timers.
 pub const RTO: u8 = 0;
 
+/// Number of the timer that bounds how long anything stays unacknowledged.
+pub const USER: u8 = 1;
+
 /// Used while nobody computes a timeout (RFC 2988 2.1).
 const UNKNOWN_RTO: Span = Span(3_000_000_000);
 
 /// Parameters that a part using [`Sender`] declares.
-pub const SENDER_PARAMS: [ParamSpec; 3] = [
+pub const SENDER_PARAMS: [ParamSpec; 4] = [
     ParamSpec::int(
         "syn_tries",
         6,
@@ -36,6 +39,16 @@ pub const SENDER_PARAMS: [ParamSpec; 3] = [
         "psh",
         true,
         "PSH on what ends with the last octet written (RFC 9293 section 3.9.1).",
+    ),
+    ParamSpec::span(
+        "user_timeout",
+        Span(0),
+        Span(0),
+        Span(2_592_000_000_000_000),
+        "So long SYN, data or FIN may stay unacknowledged, or unsent for a shut window, before the \
+         connection is given up, instead of data_tries; may change at run time \
+         (`TCP_USER_TIMEOUT`; RFC 9293 3.8.3; the option of RFC 5482 is not exchanged); 0: for \
+         data_tries.",
     ),
 ];
 
@@ -112,6 +125,7 @@ pub struct Sender {
     syn_tries: u32,
     data_tries: u32,
     psh: bool,
+    user: Span,
 }
 
 impl Sender {
@@ -127,6 +141,36 @@ impl Sender {
             syn_tries: p.int("syn_tries") as u32,
             data_tries: p.int("data_tries") as u32,
             psh: p.flag("psh"),
+            user: p.span("user_timeout"),
+        }
+    }
+
+    /// A parameter changes at run time; false if it can't.
+    pub fn set(&mut self, param: &str, value: Value) -> bool {
+        match (param, value) {
+            ("user_timeout", Value::Span(s)) => self.user = s,
+            _ => return false,
+        }
+        true
+    }
+
+    /// It changed: what waits, waits from now on.
+    pub fn on_set(&mut self, cx: &mut Cx<'_>) {
+        self.watch_anew(cx);
+    }
+
+    /// Bound how long what was sent, or may not be sent, stays unacknowledged.
+    //= rfc9293#section-3.8.3
+    fn watch(&self, cx: &mut Cx<'_>) {
+        if self.user > Span::ZERO && !cx.out.armed(USER) {
+            cx.out.arm_after(USER, self.user);
+        }
+    }
+
+    fn watch_anew(&self, cx: &mut Cx<'_>) {
+        cx.out.disarm(USER);
+        if cx.board.tx.una != cx.board.tx.max || cx.board.peer.persist {
+            self.watch(cx);
         }
     }
 
@@ -239,6 +283,9 @@ impl Sender {
 
     /// Fill new data: the cursor moves.
     pub fn fill_new(&mut self, want: &Want, out: &mut Out<'_>, cx: &mut Cx<'_>) {
+        if cx.board.tx.nxt == cx.board.tx.una {
+            cx.out.disarm(USER); // what waited for a window waits no more
+        }
         let end = self.put(cx.board.tx.nxt, want.bytes, out, &cx.board);
         cx.write(|t: &mut TxFacts| (t.nxt, t.max) = (end, t.max.later(end)));
         self.arm_if_idle(cx);
@@ -249,6 +296,7 @@ impl Sender {
         let end = self.put(cx.board.tx.una, want.bytes, out, &cx.board);
         out.reason = Reason::Probe;
         cx.write(|t: &mut TxFacts| t.max = t.max.later(end));
+        self.watch(cx);
     }
 
     /// A bare acknowledgement carries the highest number sent, or the window's edge if that is
@@ -293,6 +341,7 @@ impl Sender {
         cx.write(|t: &mut TxFacts| {
             (t.una, t.nxt, t.backoff) = (ack, t.nxt.later(ack), 0);
         });
+        self.watch_anew(cx);
         if cx.board.tx.una == cx.board.tx.max {
             cx.out.disarm(RTO);
         } else if restart || !cx.out.armed(RTO) {
@@ -329,14 +378,18 @@ impl Sender {
 
     /// Start the timer unless it runs.
     pub fn arm_if_idle(&mut self, cx: &mut Cx<'_>) {
+        self.watch(cx);
         if !cx.out.armed(RTO) {
             self.arm(cx);
         }
     }
 
-    /// The timer fired with something outstanding. Counts, backs off, re-arms; a SYN goes again by
-    /// itself. The part rewinds and reports the loss of data.
-    pub fn on_timeout(&mut self, cx: &mut Cx<'_>) -> Expiry {
+    /// A timer fired: [`USER`], or [`RTO`] with something outstanding. Counts, backs off, re-arms;
+    /// a SYN goes again by itself. The part rewinds and reports the loss of data.
+    pub fn on_timer(&mut self, timer: u8, cx: &mut Cx<'_>) -> Expiry {
+        if timer == USER {
+            return Expiry::GaveUp;
+        }
         if cx.board.tx.una == cx.board.tx.max {
             return Expiry::Nothing;
         }
@@ -344,10 +397,10 @@ impl Sender {
         self.tries += 1;
         self.samples = cx.board.rtt.samples;
         let (opening, tries) = (Sender::opening(&cx.board), self.tries);
-        let limit = if opening {
-            self.syn_tries - 1
-        } else {
-            self.data_tries
+        let limit = match (opening, self.user) {
+            (true, _) => self.syn_tries - 1,
+            (false, Span::ZERO) => self.data_tries,
+            (false, _) => u32::MAX,
         };
         cx.write(|t: &mut TxFacts| (t.timeouts, t.backoff) = (t.timeouts + 1, tries));
         // A peer that took its window back and still answers is waited for (RFC 9293 3.8.6.1).

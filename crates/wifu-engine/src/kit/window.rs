@@ -72,10 +72,8 @@ impl<W: WindowControl> Component for Windowed<W> {
         if !want.kind.in_turn() {
             return Permit::OPEN;
         }
-        Permit::upto(
-            self.0.window().0.saturating_sub(board.tx.pipe),
-            Limit::Window,
-        )
+        let room = self.0.window().0.saturating_sub(board.tx.pipe);
+        Permit::upto(board.tx.quota.unwrap_or(room), Limit::Window)
     }
 
     fn set(&mut self, param: &str, value: Value) -> bool {

@@ -146,7 +146,7 @@ impl Stream {
         let conn = cx.endpoint.conn(self.conn);
         if conn.is_some_and(|c| waits(c.blueprint())) {
             let nagle = if on { "off" } else { "on" };
-            if let Err(e) = cx.endpoint.set_param(self.conn, NAGLE, nagle) {
+            if let Err(e) = cx.endpoint.set_param(cx.now, self.conn, NAGLE, nagle) {
                 tracing::debug!("TCP_NODELAY: {e}");
             }
         }
@@ -170,7 +170,7 @@ impl Stream {
             }
             // Programs size buffers whenever they like. Here it counts before the connection.
             n if is_buffer(n) => {}
-            _ => match cx.endpoint.set_param(self.conn, name, value) {
+            _ => match cx.endpoint.set_param(cx.now, self.conn, name, value) {
                 Ok(_) => self.spec = merge(&self.spec, [(name, value)]),
                 Err(e) => return Err(Why::text(libc::EINVAL, e.to_string())),
             },

@@ -7,7 +7,7 @@
 //! segment retransmitted has a small offset, so it is acknowledged soon; the sender is unchanged.
 //! For batches see `every`.
 
-use wifu_engine::kit::{AckRule, Acking};
+use wifu_engine::kit::{AckRule, Acking, Held};
 use wifu_engine::signal::Arrived;
 use wifu_engine::{Arrival, Board, Descriptor, Facts, FieldUse, Kind, ParamSpec, Role};
 use wifu_wire::{HeadField, Span};
@@ -100,16 +100,16 @@ struct Dynamic {
 }
 
 impl AckRule for Dynamic {
-    fn share(&mut self, arrived: &Arrived, board: &Board) -> u32 {
+    fn enough(&mut self, held: Held, arrived: &Arrived, board: &Board) -> bool {
         if self.singly > 0 {
             self.singly -= 1;
-            return 1;
+            return true;
         }
         let p = &self.profile;
         let unit = if p.in_segments { board.conn.mss } else { 1 };
         let offset = arrived.seq.since(board.rx.irs.plus(1));
         let passed = p.limits.iter().filter(|l| offset >= **l * unit).count();
-        p.counts[passed]
+        held.segments >= p.counts[passed]
     }
 
     fn disorder(&mut self, _order: Arrival) {

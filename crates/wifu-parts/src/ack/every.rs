@@ -1,9 +1,15 @@
-//! One acknowledgement for every so many segments in order, at once for anything else.
+//! One acknowledgement for every so many segments' worth of octets in order, at once for anything
+//! else.
 //!
 //! Hears `arrived`, `ack-now`, `sent` and `ended`; says nothing; offers `Urgent` for disorder,
 //! which data does not cancel, and `Ack` otherwise, which any segment that acknowledges does.
 //! Sources: RFC 9293 3.8.6.3, RFC 5681 4.2. `quickack` is the kernel's habit of acknowledging the
 //! first segments of a connection one by one.
+//!
+//! A full-sized segment is as large as the largest that came, at least 536 octets and at most what
+//! we announced to take, so that a peer whose path carries less than we take is acknowledged as
+//! often (RFC 5681 4.2). The last of so many need not be full: its first octet tells of it, as in
+//! the kernel.
 //!
 //! A driver that hands in several segments before it polls finds several acknowledgements owed;
 //! each carries the number that it would have carried at its own time (this part lowers the
@@ -12,7 +18,7 @@
 //! received segments. A sender in slow start counts at most eight segments per acknowledgement (RFC
 //! 9406 4.3): an acknowledgement for a whole batch would let it grow by eight per round trip.
 
-use wifu_engine::kit::{AckRule, Acking};
+use wifu_engine::kit::{AckRule, Acking, Held};
 use wifu_engine::signal::Arrived;
 use wifu_engine::{Board, Descriptor, Facts, FieldUse, Kind, ParamSpec, Role, Value};
 use wifu_wire::{HeadField, Span};
@@ -21,8 +27,8 @@ use wifu_wire::{HeadField, Span};
 pub static EVERY: Descriptor = Descriptor {
     name: "every",
     role: Role::Ack,
-    doc: "One acknowledgement per ack_every segments in order, at the latest ack_delay after the \
-          first; at once on disorder and at the end.",
+    doc: "One acknowledgement per ack_every full-sized segments in order, at the latest ack_delay \
+          after the first octets; at once on disorder and at the end.",
     cites: &["RFC 9293 3.8.6.3", "RFC 5681 4.2"],
     params: &[
         ParamSpec::int(
@@ -30,7 +36,8 @@ pub static EVERY: Descriptor = Descriptor {
             1,
             1,
             64,
-            "Segments per acknowledgement (RFC 5681 4.2 allows 2).",
+            "Full-sized segments per acknowledgement (RFC 5681 4.2 allows 2): it leaves with the \
+             first octet beyond so many less one; 1: with each segment.",
         ),
         ParamSpec::span(
             "ack_delay",
@@ -55,6 +62,7 @@ pub static EVERY: Descriptor = Descriptor {
         ),
     ],
     reads: Facts::RX,
+    wants: Facts::CONN,
     hears: &[
         ("arrived", &[]),
         ("?ack-now", &[]),
@@ -73,6 +81,7 @@ pub static EVERY: Descriptor = Descriptor {
             every: params.int("ack_every") as u32,
             delay: params.span("ack_delay"),
             quick: params.int("quickack"),
+            largest: 0,
         };
         Ok(Box::new(Acking::new(rule, params.int("stretch") as u32)))
     },
@@ -84,15 +93,28 @@ struct Every {
     delay: Span,
     /// Segments still to be acknowledged one by one.
     quick: u64,
+    /// Payload of the largest segment so far, octets.
+    largest: u32,
 }
 
+/// A full-sized segment carries at least so much, if nothing smaller was announced: the size of
+/// segments that a peer without an MSS option takes (RFC 9293 3.7.1).
+const LEAST_FULL: u32 = 536;
+
 impl AckRule for Every {
-    fn share(&mut self, _arrived: &Arrived, _board: &Board) -> u32 {
+    //= rfc9293#section-3.8.6.3
+    fn enough(&mut self, held: Held, arrived: &Arrived, board: &Board) -> bool {
+        self.largest = self.largest.max(arrived.bytes);
         if self.quick > 0 {
             self.quick -= 1;
-            return 1;
+            return true;
         }
-        self.every
+        let rmss = match board.conn.rmss {
+            0 => u32::MAX,
+            rmss => rmss,
+        };
+        let full = self.largest.max(LEAST_FULL).min(rmss);
+        self.every == 1 || held.octets > (self.every - 1) * full
     }
 
     fn patience(&self) -> Span {
@@ -201,6 +223,29 @@ mod tests {
         r.arrive(1000, Arrival::InOrder, false);
         r.0.advance(Time(70_000_000));
         assert_eq!(r.acks(), [(Kind::Ack, 3000)]);
+    }
+
+    #[test]
+    fn small_segments_share_an_acknowledgement_and_large_ones_need_none_to_join() {
+        let owes = |set: &[(&str, &str)], rmss: u32, sizes: &[u32]| {
+            let mut r = Receiver::new(set);
+            r.0.board.conn.rmss = rmss;
+            let one = |bytes: &u32| {
+                r.arrive(*bytes, Arrival::InOrder, false);
+                r.acks().len()
+            };
+            sizes.iter().map(one).collect::<Vec<_>>()
+        };
+        let two = [("ack_every", "2")];
+        // 536 octets are a full-sized segment until a larger one came.
+        assert_eq!(owes(&two, 1000, &[200, 200, 136, 1]), [0, 0, 0, 1]);
+        assert_eq!(owes(&two, 1000, &[1000, 1, 500, 500, 1]), [0, 1, 0, 0, 1]);
+        // As large as two that were announced (coalesced on the way), and where less was announced.
+        assert_eq!(owes(&two, 1000, &[2000, 1001]), [1, 1]);
+        assert_eq!(owes(&two, 100, &[100, 100, 100, 100]), [0, 1, 0, 1]);
+        let four = [("ack_every", "4")];
+        assert_eq!(owes(&four, 1000, &[1000, 1000, 1000, 1]), [0, 0, 0, 1]);
+        assert_eq!(owes(&[], 1000, &[1, 1, 1]), [1, 1, 1]);
     }
 
     #[test]

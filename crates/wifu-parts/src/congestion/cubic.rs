@@ -151,7 +151,7 @@ impl WindowControl for Cubic {
     fn on_acked(&mut self, acked: &Acked, board: &Board, now: Time) {
         let since = now - self.seen;
         self.seen = now;
-        if !self.growth.counts(acked) {
+        if !self.growth.counts(acked, board, now) {
             if let Some(epoch) = &mut self.epoch {
                 *epoch += since; //= rfc9438#section-4.2
             }

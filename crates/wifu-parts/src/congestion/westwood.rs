@@ -105,7 +105,7 @@ impl WindowControl for Westwood {
         let known = self.early.min(acked.bytes);
         self.early -= known;
         self.count(acked.bytes - known, board, now);
-        self.growth.grow(acked, board);
+        self.growth.grow(acked, board, now);
     }
 
     fn on_dup_ack(&mut self, board: &Board, now: Time) {

@@ -176,6 +176,7 @@ impl Component for PeerWindow {
     fn on_signal(&mut self, signal: &Signal, cx: &mut Cx<'_>) {
         if let Signal::Sent(s) = signal
             && s.kind == Kind::Probe
+            && cx.board.peer.persist
         {
             self.due = false;
             self.silent += 1;

@@ -10,12 +10,13 @@
 //! Behaviour 4.3: a killed application's peer would else send to nobody. Answers to bare segments
 //! outside the window are limited as challenges are.
 
-use wifu_engine::admission::{Admission, Claim, Holder, Kept, Key, Tuple, first};
-use wifu_engine::board::{ConnFacts, State};
+use wifu_engine::admission::BySyn;
+use wifu_engine::board::{ConnFacts, SiteFacts, State};
 use wifu_engine::component::Cx;
+use wifu_engine::kit::{KEEP, KEEP_PARAMS, KeepAlive};
 use wifu_engine::{
     Admit, Board, Component, Descriptor, Facts, Fault, FieldUse, Kind, Out, ParamSpec, Params,
-    Role, Segment, Signal, Want,
+    Role, Segment, Signal, Value, Want,
 };
 use wifu_wire::{Flags, Head, HeadField, Seq, Span, Time};
 
@@ -24,11 +25,12 @@ pub static HANDSHAKE: Descriptor = Descriptor {
     name: "handshake",
     role: Role::Manager,
     doc: "Opens and closes with SYN and FIN as TCP does: simultaneous open and close, half-close, \
-          RST, TIME_WAIT, challenge ACKs, initial sequence numbers by RFC 6528.",
+          RST, TIME_WAIT, challenge ACKs, keep-alives, initial sequence numbers by RFC 6528.",
     cites: &[
         "RFC 9293 section 3.10",
         "RFC 5961",
         "RFC 6528",
+        "RFC 1337",
         "RFC 7323 section 5",
     ],
     params: &[
@@ -38,6 +40,12 @@ pub static HANDSHAKE: Descriptor = Descriptor {
             Span(1_000_000),
             Span(240_000_000_000),
             "How long TIME_WAIT lasts (twice the maximum segment lifetime).",
+        ),
+        ParamSpec::flag(
+            "rfc1337",
+            false,
+            "In TIME_WAIT no RST is heard, lest an old segment and its answer end it early (RFC \
+             1337, fix F1).",
         ),
         ParamSpec::span(
             "fin_wait",
@@ -67,6 +75,10 @@ pub static HANDSHAKE: Descriptor = Descriptor {
             0xFFFF_FFFF,
             "Initial sequence number with isn = fixed.",
         ),
+        KEEP_PARAMS[0],
+        KEEP_PARAMS[1],
+        KEEP_PARAMS[2],
+        KEEP_PARAMS[3],
     ],
     reads: Facts::TX.with(Facts::RX),
     wants: Facts::PEER,
@@ -82,10 +94,10 @@ pub static HANDSHAKE: Descriptor = Descriptor {
         ("arrived", &[]),
         ("gave-up", &["ended"]),
     ],
-    offers: &[Kind::Control],
+    offers: &[Kind::Control, Kind::Probe],
     needs: &[("unit", &["octets"])],
     hooks: &["segment", "stamp"],
-    admission: Some(&Tcp),
+    admission: Some(&BySyn),
     fields: &[
         FieldUse::of(HeadField::Seq),
         FieldUse::of(HeadField::Ack),
@@ -107,33 +119,34 @@ const LEAST_MSS: u32 = 48;
 /// Assumed when a SYN carries no MSS option (RFC 9293 MUST-15).
 const DEFAULT_MSS: u32 = 536;
 
-/// Octets of the timestamp option, which the peer's MSS does not leave out (RFC 6691).
-const OPTIONS: u32 = 12;
-
 /// TS.Recent older than this cannot refuse a segment: the clock may have wrapped (Behaviour 4.1:
 /// 2^30 us).
 const PAWS_AGE: Span = Span(1_073_741_824_000);
 
 struct Handshake {
     two_msl: Span,
+    rfc1337: bool,
     fin_wait: Span,
     fixed: Option<Seq>,
     closing: bool,
     reset_late: bool,
     rst: Option<(Seq, Option<Seq>)>,
     challenges: (u64, u32),
+    keep: KeepAlive,
 }
 
 impl Handshake {
     fn new(p: &Params<'_>) -> Handshake {
         Handshake {
             two_msl: p.span("two_msl"),
+            rfc1337: p.flag("rfc1337"),
             fin_wait: p.span("fin_wait"),
             fixed: (p.text("isn") == "fixed").then_some(Seq(p.int("iss") as u32)),
             closing: false,
             reset_late: p.text("late_data") == "reset",
             rst: None,
             challenges: (0, 0),
+            keep: KeepAlive::new(p),
         }
     }
 
@@ -146,6 +159,7 @@ impl Handshake {
 
     fn end(&mut self, fault: Option<Fault>, cx: &mut Cx<'_>) {
         cx.write(|c: &mut ConnFacts| (c.state, c.running) = (State::Closed, false));
+        self.keep.stop();
         cx.out.disarm(0);
         cx.out.emit(Signal::Ended(fault));
     }
@@ -170,8 +184,10 @@ impl Handshake {
 
     /// What the peer's SYN says: options and the size of our segments.
     fn meet(&mut self, head: &Head, cx: &mut Cx<'_>) {
-        let site = &cx.board.site;
-        let full = site.mtu.saturating_sub(site.overhead);
+        let site = cx.board.site.clone();
+        let stamps = if head.options.ts_ok { site.stamps } else { 0 };
+        let overhead = site.overhead - (site.stamps - stamps);
+        let full = site.mtu.saturating_sub(overhead);
         let limit = if site.mss_limit == 0 {
             full
         } else {
@@ -181,18 +197,38 @@ impl Handshake {
             0 => DEFAULT_MSS,
             mss => mss,
         };
-        let mss = limit.min(offered.saturating_sub(OPTIONS)).max(LEAST_MSS);
-        let site = site.clone();
+        let offered = match site.max_seg {
+            0 => offered,
+            most => most.min(offered),
+        };
+        //= rfc9293#section-3.7.1
+        // The peer's number leaves room for no options: those that segments carry are ours to take
+        // off, and only those.
+        let mss = limit.min(offered.saturating_sub(stamps)).max(LEAST_MSS);
+        let rmss = Self::announced(&site).saturating_sub(stamps);
         cx.write(|c: &mut ConnFacts| {
-            (c.mss, c.overhead) = (mss, site.overhead);
+            (c.mss, c.rmss, c.overhead) = (mss, rmss, overhead);
             c.meet(head.options, &site);
         });
+    }
+
+    /// Our MSS option: what a packet carries beside headers; timestamps count as payload.
+    //= rfc9293#section-3.7.1
+    fn announced(site: &SiteFacts) -> u32 {
+        let most = site.mtu.saturating_sub(site.overhead) + site.stamps;
+        let limit = match site.max_seg {
+            0 => 65_535,
+            limit => limit,
+        };
+        most.min(limit)
     }
 
     fn established(&mut self, receive: Seq, cx: &mut Cx<'_>) {
         cx.attach(receive);
         cx.write(|c: &mut ConnFacts| c.running = true);
         self.enter(State::Established, cx);
+        self.keep.heard(cx.now);
+        self.keep.start(cx);
         cx.out.emit(Signal::Opened);
         if self.closing {
             self.finish(cx);
@@ -246,6 +282,14 @@ impl Handshake {
         Admit::Pass
     }
 
+    /// The number that we expect next, or one that the window allows; what a RST carries beside its
+    /// number does not count.
+    //= rfc5961#section-3.2
+    fn in_window(seq: Seq, board: &Board) -> bool {
+        let (nxt, window) = (board.rx.nxt, board.rx.window);
+        seq == nxt || seq.from(nxt) && seq.before(nxt.plus(window))
+    }
+
     //= rfc9293#section-3.10.7.4
     // First check.
     fn acceptable(head: &Head, len: u32, board: &Board) -> bool {
@@ -271,6 +315,17 @@ impl Handshake {
         open && len == 0 && head.seq == rx.nxt.minus(1) && news
     }
 
+    /// Nothing but text, all of which came before, for a receiver that reports it, and so
+    /// acknowledges.
+    //= rfc2883#section-4
+    fn came_before(seg: &Segment<'_>, board: &Board) -> bool {
+        let marks = Flags::SYN.with(Flags::FIN).with(Flags::RST);
+        let (text, plain) = (seg.payload.len() as u32, !seg.head.flags.has(marks));
+        let alive = board.conn.running && board.conn.state != State::TimeWait;
+        let wanted = board.rx.dsack && alive && plain && text > 0;
+        wanted && seg.head.seq.plus(text).upto(board.rx.nxt)
+    }
+
     //= rfc7323#section-5.3
     fn paws(head: &Head, board: &Board, now: Time) -> bool {
         let (Some(ts), Some(at)) = (head.ts, board.rx.ts_recent_at) else {
@@ -284,6 +339,10 @@ impl Handshake {
         let (head, state) = (seg.head, cx.board.conn.state);
         let (syn, rst) = (head.flags.has(Flags::SYN), head.flags.has(Flags::RST));
         let again = state == State::SynRcvd && syn && !rst && head.seq == cx.board.rx.irs;
+        //= rfc1337#section-3
+        if rst && state == State::TimeWait && self.rfc1337 {
+            return Admit::Drop("RST in TIME_WAIT");
+        }
         if again && head.ack.is_none() {
             return Admit::Pass; // reliability sends SYN+ACK again
         }
@@ -295,6 +354,9 @@ impl Handshake {
         }
         let marks = u32::from(syn) + u32::from(head.flags.has(Flags::FIN));
         let len = seg.payload.len() as u32 + marks;
+        if Self::came_before(seg, &cx.board) {
+            return Admit::DataOnly;
+        }
         if !rst && !Self::paws(head, &cx.board, cx.now) {
             cx.out.emit(Signal::AckNow);
             return Admit::Drop("PAWS");
@@ -302,7 +364,12 @@ impl Handshake {
         if !rst && Self::behind_probe(head, len, &cx.board) {
             return Admit::Pass; // an answer would look like a duplicate
         }
-        if !again && !Self::acceptable(head, len, &cx.board) {
+        let inside = if rst {
+            Self::in_window(head.seq, &cx.board)
+        } else {
+            Self::acceptable(head, len, &cx.board)
+        };
+        if !again && !inside {
             if !rst {
                 if state == State::TimeWait && head.flags.has(Flags::FIN) {
                     cx.out.arm_after(0, self.two_msl);
@@ -425,57 +492,6 @@ impl Handshake {
     }
 }
 
-/// Who opens a connection: a SYN does, connections are told apart by both ends, and TIME_WAIT is
-/// left behind.
-#[derive(Debug)]
-struct Tcp;
-
-impl Admission for Tcp {
-    fn key(&self, ends: &Tuple, _id: u32) -> Key {
-        Key::ends(ends)
-    }
-
-    //= rfc9293#section-3.10.7.2
-    fn opens(&self, head: &Head) -> bool {
-        first(head)
-    }
-
-    /// A new SYN for a connection that only waits for old segments to die out: it may open anew if
-    /// its number lies beyond all that was received (RFC 9293 3.10.7.4, TIME-WAIT), or if its
-    /// timestamp does: fast transfers outrun the clock of initial numbers (RFC 6191).
-    //= rfc9293#section-3.10.7.4
-    fn claim(&self, holder: &Holder<'_>, head: &Head) -> Claim {
-        let rx = &holder.board.rx;
-        let later = |ts: u32| ts.wrapping_sub(rx.ts_recent) as i32 > 0;
-        let stamped = rx.ts_recent_at.is_some() && head.ts.is_some_and(later);
-        if holder.rests && (head.seq.after(rx.nxt) || stamped) {
-            Claim::Replaces
-        } else {
-            Claim::Own
-        }
-    }
-
-    /// The SYN cache of RFC 4987 section 3.5.
-    fn keeps(&self) -> Kept {
-        Kept {
-            openers: 4_096,
-            span: Span::SECOND * 60,
-        }
-    }
-
-    /// Its SYN again, while the SYN+ACK is under way: a second SYN+ACK has to be the same. A SYN
-    /// with another number is the connection's own affair (RFC 5961 section 4). Or the answer to
-    /// the SYN+ACK: the peer believes in the connection already.
-    fn restores(&self, head: &Head, iss: Seq) -> bool {
-        let answers = !head.flags.has(Flags::SYN) && !head.flags.has(Flags::RST);
-        self.opens(head) || answers && head.ack == Some(iss.plus(1))
-    }
-
-    fn rests(&self, state: State) -> bool {
-        state == State::TimeWait
-    }
-}
-
 impl Component for Handshake {
     fn on_segment(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) -> Admit {
         match cx.board.conn.state {
@@ -490,7 +506,13 @@ impl Component for Handshake {
                 Admit::Pass
             }
             State::SynSent => self.in_syn_sent(seg.head, cx),
-            _ => self.synchronised(seg, cx),
+            _ => {
+                let admit = self.synchronised(seg, cx);
+                if !matches!(admit, Admit::Drop(_)) {
+                    self.keep.heard(cx.now);
+                }
+                admit
+            }
         }
     }
 
@@ -514,16 +536,26 @@ impl Component for Handshake {
         }
     }
 
-    fn on_timer(&mut self, _timer: u8, cx: &mut Cx<'_>) {
-        self.end(None, cx);
+    fn on_timer(&mut self, timer: u8, cx: &mut Cx<'_>) {
+        if timer != KEEP {
+            self.end(None, cx);
+        } else if !self.keep.expire(cx) {
+            self.rst = Some((cx.board.tx.max, Some(cx.board.rx.nxt)));
+            self.end(Some(Fault::TimedOut), cx);
+        }
     }
 
-    fn offer(&self, _kind: Kind, _board: &Board, _now: Time) -> Option<Want> {
-        self.rst.map(|_| Want::bare(Kind::Control))
+    fn offer(&self, kind: Kind, _board: &Board, _now: Time) -> Option<Want> {
+        match kind {
+            Kind::Probe => self.keep.offer(),
+            _ => self.rst.map(|_| Want::bare(Kind::Control)),
+        }
     }
 
-    fn fill(&mut self, _want: &Want, out: &mut Out<'_>, _cx: &mut Cx<'_>) {
-        if let Some((seq, ack)) = self.rst.take() {
+    fn fill(&mut self, want: &Want, out: &mut Out<'_>, cx: &mut Cx<'_>) {
+        if want.kind == Kind::Probe {
+            self.keep.fill(out, &cx.board);
+        } else if let Some((seq, ack)) = self.rst.take() {
             (out.head.seq, out.head.ack) = (seq, ack);
             out.head.flags = Flags::RST;
         }
@@ -531,10 +563,15 @@ impl Component for Handshake {
 
     fn stamp(&mut self, out: &mut Out<'_>, cx: &mut Cx<'_>) {
         if out.head.flags.has(Flags::SYN) {
-            let site = &cx.board.site;
-            // Without the timestamps, which the option does not count (RFC 6691).
-            let most = site.mtu.saturating_sub(site.overhead) + OPTIONS;
-            out.head.options.mss = most.min(65_535) as u16;
+            out.head.options.mss = Self::announced(&cx.board.site) as u16;
         }
+    }
+
+    fn set(&mut self, param: &str, value: Value) -> bool {
+        self.keep.set(param, value)
+    }
+
+    fn on_set(&mut self, cx: &mut Cx<'_>) {
+        self.keep.start(cx);
     }
 }

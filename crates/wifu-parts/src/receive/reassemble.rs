@@ -22,6 +22,7 @@ pub static REASSEMBLE: Descriptor = Descriptor {
     cites: &[
         "RFC 9293 section 3.10.7.4",
         "RFC 2018",
+        "RFC 2883",
         "RFC 7323 section 4.3",
         "Behaviour 4.4, 4.8",
     ],
@@ -30,6 +31,11 @@ pub static REASSEMBLE: Descriptor = Descriptor {
             "sack",
             false,
             "Permit and report selective acknowledgements (RFC 2018).",
+        ),
+        ParamSpec::flag(
+            "dsack",
+            false,
+            "Report as the first range what came twice (RFC 2883), where ranges are agreed.",
         ),
         ParamSpec::text(
             "ts_echo",
@@ -62,8 +68,25 @@ pub static REASSEMBLE: Descriptor = Descriptor {
 /// (Behaviour 4.1).
 const TS_AGE: Span = Span(1_073_741_824_000);
 
+/// Text and end of the stream that a segment carries.
+struct Text<'a> {
+    at: Seq,
+    octets: &'a [u8],
+    fin: bool,
+}
+
+/// The text of a SYN, which waits for the connection to open.
+struct Early {
+    at: Seq,
+    octets: Vec<u8>,
+    fin: bool,
+}
+
 struct Reassemble {
     sack: bool,
+    dsack: bool,
+    /// What came twice last, until it is reported: once.
+    twice: Option<(Seq, Seq)>,
     echo_last: bool,
     /// The last timestamp received.
     ts_last: u32,
@@ -77,6 +100,9 @@ struct Reassemble {
     /// Where data last came beyond a hole, newest first: the order of reports (RFC 2018 4). More
     /// than a segment has room for, because several may lie in one range.
     recent: Vec<Seq>,
+    early: Option<Box<Early>>,
+    /// The connection was open once: there are, or were, stores.
+    open: bool,
 }
 
 /// Arrivals beyond holes that are remembered.
@@ -86,6 +112,8 @@ impl Reassemble {
     fn new(p: &Params<'_>) -> Reassemble {
         Reassemble {
             sack: p.flag("sack"),
+            dsack: p.flag("dsack"),
+            twice: None,
             echo_last: p.text("ts_echo") == "last",
             ts_last: 0,
             fin_at: None,
@@ -93,6 +121,8 @@ impl Reassemble {
             told: Seq(0),
             last_ack: Seq(0),
             recent: Vec::with_capacity(RECENT + 1),
+            early: None,
+            open: false,
         }
     }
 
@@ -106,7 +136,9 @@ impl Reassemble {
         self.told = self.edge;
         let (ts, now) = (head.ts, cx.now);
         self.ts_last = ts.unwrap_or(0);
+        let dsack = self.dsack && self.sack && cx.board.conn.peer.sack_ok;
         cx.write(|r: &mut RxFacts| {
+            r.dsack = dsack;
             (r.irs, r.synced, r.nxt) = (irs, true, first);
             r.window = window.min(65_535);
             (r.ts_recent, r.ts_recent_at) = (ts.unwrap_or(0), ts.map(|_| now));
@@ -127,20 +159,39 @@ impl Reassemble {
         }
     }
 
-    fn on_data(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) {
-        let (seq, bytes) = (seg.head.seq, seg.payload.len() as u32);
+    /// The text of a SYN is legal, and processed once the connection is open. Until then it is not
+    /// acknowledged, so that it comes again if it is forgotten: with an embryonic connection that
+    /// made room, or beyond what one packet carries.
+    //= rfc9293#section-3.10.7.3
+    fn keep(&mut self, text: &Text<'_>, cx: &Cx<'_>) {
+        let most = text.octets.len().min(cx.board.site.mtu as usize);
+        let whole = most == text.octets.len();
+        self.early.get_or_insert_with(|| {
+            Box::new(Early {
+                at: text.at,
+                octets: text.octets[..most].to_vec(),
+                fin: text.fin && whole,
+            })
+        });
+    }
+
+    fn on_data(&mut self, text: &Text<'_>, cx: &mut Cx<'_>) {
+        let (seq, bytes) = (text.at, text.octets.len() as u32);
         let fin_seq = seq.plus(bytes);
-        if seg.head.flags.has(Flags::FIN) && !cx.board.rx.fin {
+        if text.fin && !cx.board.rx.fin {
             // It needs no room: one behind data that fills the window is taken too.
             let fits = fin_seq.upto(cx.board.rx.nxt.plus(cx.store.window()));
             if fits && self.fin_at.is_none() {
                 self.fin_at = Some(fin_seq);
             }
         }
+        if cx.board.rx.dsack && bytes > 0 {
+            self.twice = Self::repeated(text, cx).or(self.twice);
+        }
         let (mut order, mut gap) = (Arrival::Duplicate, 0);
         if bytes > 0
             && !cx.board.rx.fin
-            && let Some(i) = cx.store.insert(seq, self.inside(seg))
+            && let Some(i) = cx.store.insert(seq, self.inside(text))
         {
             (order, gap) = (i.order, i.gap);
             self.note_recent(cx.store.newest(), seq);
@@ -171,16 +222,28 @@ impl Reassemble {
         }));
     }
 
+    /// The first part of a text that came before.
+    //= rfc2883#section-4
+    fn repeated(text: &Text<'_>, cx: &Cx<'_>) -> Option<(Seq, Seq)> {
+        let (from, to) = (text.at, text.at.plus(text.octets.len() as u32));
+        let nxt = cx.board.rx.nxt;
+        if from.before(nxt) {
+            return Some((from, to.earlier(nxt)));
+        }
+        let mut ranges = cx.store.ranges().iter();
+        let known = ranges.find(|r| from.before(r.1) && r.0.before(to))?;
+        Some((from.later(known.0), to.earlier(known.1)))
+    }
+
     /// What of a segment lies inside the window as it was advertised: a probe of a shut window is
     /// refused even where a few octets would fit, else it would trickle in octet by octet.
-    fn inside<'a>(&self, seg: &Segment<'a>) -> &'a [u8] {
-        let seq = seg.head.seq;
-        let room = if self.edge.after(seq) {
-            self.edge.since(seq) as usize
+    fn inside<'a>(&self, text: &Text<'a>) -> &'a [u8] {
+        let room = if self.edge.after(text.at) {
+            self.edge.since(text.at) as usize
         } else {
             0
         };
-        &seg.payload[..seg.payload.len().min(room)]
+        &text.octets[..text.octets.len().min(room)]
     }
 
     /// Data came at `seq` in the range `newest`: that range is reported first from now on.
@@ -207,6 +270,14 @@ impl Reassemble {
         cx.write(|r: &mut RxFacts| r.window = window);
     }
 
+    fn echo(&self, rx: &RxFacts) -> u32 {
+        if self.echo_last {
+            self.ts_last
+        } else {
+            rx.ts_recent
+        }
+    }
+
     fn step(&self, cx: &Cx<'_>) -> u32 {
         cx.board.conn.mss.min(cx.board.site.rcv_buf / 2).max(1)
     }
@@ -214,17 +285,37 @@ impl Reassemble {
 
 impl Component for Reassemble {
     fn on_segment(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) -> Admit {
-        if seg.head.flags.has(Flags::SYN) {
+        let syn = seg.head.flags.has(Flags::SYN);
+        if syn {
             self.on_syn(seg.head, cx);
         }
         if !cx.board.rx.synced {
             return Admit::Pass;
         }
-        self.note_ts(seg.head, cx);
-        // What rides on a SYN is not acknowledged, so that it comes again (RFC 9293 3.10.7.2).
-        let carries = !seg.payload.is_empty() || seg.head.flags.has(Flags::FIN);
-        if carries && !seg.head.flags.has(Flags::SYN) {
-            self.on_data(seg, cx);
+        let text = Text {
+            at: seg.head.seq.plus(u32::from(syn)),
+            octets: seg.payload,
+            fin: seg.head.flags.has(Flags::FIN),
+        };
+        // What is shown only to be reported lies outside the window: its timestamp is not taken.
+        let end = text.at.plus(seg.payload.len() as u32);
+        if !cx.board.rx.dsack || text.octets.is_empty() || end.after(cx.board.rx.nxt) {
+            self.note_ts(seg.head, cx);
+        }
+        let carries = !text.octets.is_empty() || text.fin;
+        self.open |= cx.store.attached();
+        if carries && !self.open {
+            self.keep(&text, cx);
+            return Admit::Pass;
+        }
+        if self.open
+            && let Some(early) = self.early.take()
+        {
+            let (at, octets, fin) = (early.at, &early.octets[..], early.fin);
+            self.on_data(&Text { at, octets, fin }, cx);
+        }
+        if carries {
+            self.on_data(&text, cx);
         } else if cx.store.attached() {
             self.publish(cx);
         }
@@ -254,6 +345,10 @@ impl Component for Reassemble {
         let (head, rx) = (&mut *out.head, &cx.board.rx);
         let (conn, site) = (&cx.board.conn, &cx.board.site);
         if head.flags.has(Flags::RST) {
+            // Without an acknowledgement an echo says nothing (RFC 7323 3.2).
+            if rx.synced && head.ack.is_some() {
+                head.ts_echo = self.echo(rx);
+            }
             return;
         }
         let syn = head.flags.has(Flags::SYN);
@@ -269,19 +364,20 @@ impl Component for Reassemble {
             return;
         }
         head.ack = Some(rx.nxt);
-        head.ts_echo = if self.echo_last {
-            self.ts_last
-        } else {
-            rx.ts_recent
-        };
+        head.ts_echo = self.echo(rx);
         (self.last_ack, self.told) = (rx.nxt, self.edge);
         if self.sack && conn.peer.sack_ok && !syn {
+            // The range around it follows even if it is the same.
+            if let Some(twice) = self.twice.take() {
+                head.push_range(twice);
+            }
+            let reported = head.ranges().len();
             let covering = |at: &Seq| {
                 let ranges = cx.store.ranges().iter();
                 ranges.copied().find(|r| r.0.upto(*at) && at.before(r.1))
             };
             for r in self.recent.iter().filter_map(covering) {
-                if !head.ranges().contains(&r) {
+                if !head.ranges()[reported..].contains(&r) {
                     head.push_range(r);
                 }
             }

@@ -10,11 +10,11 @@
 
 use wifu_engine::board::TxFacts;
 use wifu_engine::component::Cx;
-use wifu_engine::kit::{Expiry, RTO, SENDER_PARAMS, SENDING, Sender};
+use wifu_engine::kit::{Expiry, SENDER_PARAMS, SENDING, Sender};
 use wifu_engine::signal::Lost;
 use wifu_engine::{
     Admit, Board, Cause, Component, Descriptor, Kind, Out, ParamSpec, Params, Reason, Segment,
-    Signal, Want,
+    Signal, Value, Want,
 };
 use wifu_wire::{Flags, Seq, Time};
 
@@ -34,6 +34,7 @@ pub static CUMULATIVE: Descriptor = Descriptor {
         SENDER_PARAMS[0],
         SENDER_PARAMS[1],
         SENDER_PARAMS[2],
+        SENDER_PARAMS[3],
         ParamSpec::text(
             "recovery",
             "newreno",
@@ -286,9 +287,8 @@ impl Component for Cumulative {
         Admit::Pass
     }
 
-    fn on_timer(&mut self, _timer: u8, cx: &mut Cx<'_>) {
-        debug_assert_eq!(_timer, RTO);
-        match self.sender.on_timeout(cx) {
+    fn on_timer(&mut self, timer: u8, cx: &mut Cx<'_>) {
+        match self.sender.on_timer(timer, cx) {
             Expiry::Nothing | Expiry::Syn => {}
             Expiry::GaveUp => cx.out.emit(Signal::GaveUp),
             Expiry::Data { repeat } => self.on_expiry(repeat, cx),
@@ -344,6 +344,14 @@ impl Component for Cumulative {
 
     fn stamp(&mut self, out: &mut Out<'_>, cx: &mut Cx<'_>) {
         self.sender.stamp(out, &cx.board);
+    }
+
+    fn set(&mut self, param: &str, value: Value) -> bool {
+        self.sender.set(param, value)
+    }
+
+    fn on_set(&mut self, cx: &mut Cx<'_>) {
+        self.sender.on_set(cx);
     }
 
     fn observe(&self, probe: &mut dyn FnMut(&'static str, f64)) {

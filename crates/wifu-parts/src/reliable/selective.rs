@@ -9,11 +9,13 @@
 
 use wifu_engine::board::TxFacts;
 use wifu_engine::component::Cx;
-use wifu_engine::kit::{Expiry, Ranges, SENDER_PARAMS, SENDING, Sender};
+use wifu_engine::kit::{
+    Expiry, Prr, REORDER, Rack, Ranges, SENDER_PARAMS, SENDING, Sender, TAIL, Timed,
+};
 use wifu_engine::signal::Lost;
 use wifu_engine::{
     Admit, Board, Cause, Component, Descriptor, FieldUse, Kind, Out, ParamSpec, Params, Reason,
-    Segment, Signal, Want,
+    Segment, Signal, Value, Want,
 };
 use wifu_wire::{Flags, HeadField, Seq, Time};
 
@@ -21,16 +23,38 @@ use wifu_wire::{Flags, HeadField, Seq, Time};
 pub static SELECTIVE: Descriptor = Descriptor {
     name: "selective",
     doc: "Selective acknowledgements: a scoreboard, and recovery by RFC 6675.",
-    cites: &["RFC 2018", "RFC 6675", "RFC 3042", "Behaviour 4.8"],
+    cites: &[
+        "RFC 2018",
+        "RFC 6675",
+        "RFC 2883",
+        "RFC 3042",
+        "RFC 8985",
+        "RFC 9937",
+        "Behaviour 4.8",
+    ],
     params: &[
         SENDER_PARAMS[0],
         SENDER_PARAMS[1],
         SENDER_PARAMS[2],
+        SENDER_PARAMS[3],
         ParamSpec::int("dupthresh", 3, 1, 100, "DupThresh of RFC 6675."),
         ParamSpec::flag(
             "ltx",
             false,
             "Limited transmit on the first duplicates (RFC 3042).",
+        ),
+        ParamSpec::flag(
+            "prr",
+            false,
+            "In a recovery what leaves is proportional to what was delivered (RFC 9937), instead of \
+             nothing until the flight is as small as the window; where the peer reports ranges.",
+        ),
+        ParamSpec::flag(
+            "rack",
+            false,
+            "Losses are told by the times of what arrives, not by the count of reports, and a probe \
+             asks for acknowledgements that stay out (RACK-TLP, RFC 8985); where the peer reports \
+             ranges. `dupthresh` then says only how many reports end the wait for reordering.",
         ),
         ParamSpec::int(
             "ranges",
@@ -40,7 +64,7 @@ pub static SELECTIVE: Descriptor = Descriptor {
             "Ranges that the scoreboard holds.",
         ),
     ],
-    probes: &["sacked", "lost_edge"],
+    probes: &["sacked", "lost_edge", "dsacks", "probes"],
     fields: &[
         FieldUse::of(HeadField::Seq),
         FieldUse::of(HeadField::Ack),
@@ -58,6 +82,11 @@ struct Selective {
     sender: Sender,
     dupthresh: u32,
     ltx: bool,
+    reduces: bool,
+    /// The reduction under way.
+    prr: Option<Prr>,
+    /// With `rack`.
+    timed: Option<Box<Timed>>,
     board: Ranges,
     /// RecoveryPoint; `None` once it was passed.
     recover: Option<Seq>,
@@ -73,6 +102,8 @@ struct Selective {
     /// NextSeg rule 4 was used in this episode.
     last_resort: bool,
     last_window: u32,
+    /// Segments that the peer says came twice.
+    dsacks: u32,
 }
 
 impl Selective {
@@ -81,6 +112,9 @@ impl Selective {
             sender: Sender::new(p),
             dupthresh: p.int("dupthresh") as u32,
             ltx: p.flag("ltx"),
+            reduces: p.flag("prr"),
+            prr: None,
+            timed: p.flag("rack").then(Box::default),
             board: Ranges::new(p.int("ranges") as usize),
             recover: None,
             in_recovery: false,
@@ -91,6 +125,7 @@ impl Selective {
             rescue: None,
             last_resort: false,
             last_window: 0,
+            dsacks: 0,
         }
     }
 
@@ -120,24 +155,40 @@ impl Selective {
         }
     }
 
-    /// Octets of `from..to` that no range reports.
-    fn unreported(&self, from: Seq, to: Seq) -> u32 {
-        if !to.after(from) {
-            return 0;
+    /// Losses are told by time.
+    fn rack(&self, board: &Board) -> Option<&Rack> {
+        let timed = self.timed.as_ref().filter(|_| Self::reports(board))?;
+        Some(&timed.rack)
+    }
+
+    /// A probe is due.
+    fn probes(&self) -> bool {
+        self.timed.as_ref().is_some_and(|t| t.probe.due())
+    }
+
+    /// Nobody waits for reordering that was never seen.
+    fn busy(&self, board: &Board) -> bool {
+        let enough = self.board.total() / board.conn.mss.max(1) >= self.dupthresh;
+        self.in_recovery || self.timeout_edge.is_some() || enough
+    }
+
+    /// Data left, or an acknowledgement came: a probe is due if nothing is amiss and none follows.
+    fn schedule(&mut self, cx: &mut Cx<'_>) {
+        let calm = !self.in_recovery && self.timeout_edge.is_none() && self.board.is_empty();
+        if let Some(timed) = self.timed.as_mut().filter(|_| Self::reports(&cx.board)) {
+            timed.schedule(calm, cx);
         }
-        let covered = self.board.list().iter().map(|r| {
-            let (a, b) = (r.0.later(from), r.1.earlier(to));
-            if b.after(a) { b.since(a) } else { 0 }
-        });
-        to.since(from) - covered.sum::<u32>()
     }
 
     //= rfc6675#section-4
     // SetPipe.
     fn pipe(&self, board: &Board) -> u32 {
+        if let Some(rack) = self.rack(board) {
+            return rack.flying();
+        }
         let tx = &board.tx;
-        let alive = self.unreported(self.lost_edge.later(tx.una), tx.nxt.later(tx.una));
-        let again = self.unreported(tx.una, self.high_rxt.later(tx.una));
+        let alive = self.board.missing(self.lost_edge.later(tx.una), tx.nxt.later(tx.una));
+        let again = self.board.missing(tx.una, self.high_rxt.later(tx.una));
         let pipe = alive + again;
         if Self::reports(board) && !self.board.is_empty() {
             // Before recovery a reported segment has left, which is what limited transmit needs.
@@ -160,7 +211,44 @@ impl Selective {
         let quiet = !recovering && self.timeout_edge.is_none() && !self.ltx;
         let flight = cx.board.tx.nxt.since(cx.board.tx.una);
         let (pipe, sacked) = (if quiet { flight } else { pipe }, self.board.total());
-        cx.write(|t: &mut TxFacts| (t.pipe, t.recovering, t.sacked) = (pipe, recovering, sacked));
+        if !recovering {
+            self.prr = None;
+        }
+        let quota = self.prr.map(|p| p.quota());
+        cx.write(|t: &mut TxFacts| {
+            (t.pipe, t.recovering, t.sacked) = (pipe, recovering, sacked);
+            t.quota = quota;
+        });
+    }
+
+    /// What was acknowledged and reported so far: one number that grows with every delivery.
+    fn delivered(&self, board: &Board) -> Seq {
+        board.tx.una.plus(self.board.total())
+    }
+
+    /// An acknowledgement of a recovery delivered so much since `before`; `edge` was lost then.
+    fn reduce(&mut self, before: Seq, advanced: bool, edge: Seq, cx: &Cx<'_>) {
+        let delivered = self.delivered(&cx.board).since(before);
+        let further = match self.rack(&cx.board) {
+            Some(rack) => rack.lost() > 0,
+            None => self.find_lost_edge(&cx.board).after(edge),
+        };
+        let safe = advanced && !further;
+        let (window, mss) = (cx.board.win.cwnd, cx.board.conn.mss);
+        let pipe = self.pipe(&cx.board);
+        if let Some(prr) = &mut self.prr {
+            prr.acked(delivered, safe, (window, pipe, mss));
+        }
+    }
+
+    /// A recovery begins, by an acknowledgement that delivered so much since `before`.
+    fn reduction(&mut self, before: Seq, cx: &Cx<'_>) {
+        if self.reduces && Self::reports(&cx.board) {
+            let delivered = self.delivered(&cx.board).since(before);
+            let known = self.board.total().saturating_sub(delivered);
+            let flight = cx.board.tx.nxt.since(cx.board.tx.una);
+            self.prr = Some(Prr::new(flight.saturating_sub(known), delivered));
+        }
     }
 
     /// Enter what the segment reports; returns how many octets are new.
@@ -183,6 +271,7 @@ impl Selective {
         // An ACK that ends inside a reported range takes the report back (RFC 2018 section 8).
         if self.board.covering(ack).is_some() {
             self.board.clear();
+            self.timed.iter_mut().for_each(|t| t.rack.renege());
         }
         self.high_rxt = self.high_rxt.later(ack);
         self.rescue = None;
@@ -192,10 +281,11 @@ impl Selective {
         let was = self.in_recovery;
         if self.recover.is_some_and(|r| ack.from(r)) {
             (self.in_recovery, self.recover) = (false, None);
+            self.timed.iter_mut().for_each(|t| t.rack.recovered());
         }
         if !self.in_recovery {
             self.dupacks = 0;
-        } else if self.board.is_empty() && self.high_rxt == ack {
+        } else if self.board.is_empty() && self.high_rxt == ack && self.rack(&cx.board).is_none() {
             self.rescue = Some(Reason::Partial);
             self.dupacks = self
                 .dupacks
@@ -206,24 +296,33 @@ impl Selective {
     }
 
     //= rfc6675#section-5
-    fn look_for_loss(&mut self, cx: &mut Cx<'_>) {
+    fn look_for_loss(&mut self, before: Seq, cx: &mut Cx<'_>) {
         let (una, max, mss) = (cx.board.tx.una, cx.board.tx.max, cx.board.conn.mss);
         self.lost_edge = self.find_lost_edge(&cx.board);
-        let lost = self.lost_edge.after(una) && !self.board.is_empty();
-        let found = self.dupacks >= self.dupthresh || lost;
+        let found = match self.rack(&cx.board) {
+            Some(rack) => rack.lost() > 0,
+            None => {
+                let lost = self.lost_edge.after(una) && !self.board.is_empty();
+                self.dupacks >= self.dupthresh || lost
+            }
+        };
         if self.in_recovery || self.recover.is_some() || !found || una == max {
             return;
         }
+        let lost = match self.rack(&cx.board) {
+            Some(rack) => rack.lost(),
+            None => self.board.missing(una, self.lost_edge.later(una)),
+        };
         let beyond = cx.board.tx.nxt.since(una).saturating_sub(cx.board.win.cwnd);
         let limited = if self.ltx { beyond.min(2 * mss) } else { 0 };
         let flight = cx.board.tx.nxt.since(una) - limited;
         (self.in_recovery, self.recover, self.last_resort) = (true, Some(max), false);
         self.high_rxt = una;
         self.rescue = Some(Reason::DupAck);
+        self.reduction(before, cx);
+        self.timed.iter_mut().for_each(|t| t.probe.stop());
         cx.out.emit(Signal::Lost(Lost {
-            bytes: self
-                .unreported(una, self.lost_edge.later(una))
-                .max(mss.min(max.since(una))),
+            bytes: lost.max(mss.min(max.since(una))),
             flight,
             cause: Cause::DupAcks,
             new_episode: true,
@@ -234,6 +333,10 @@ impl Selective {
     //= rfc6675#section-4
     // NextSeg rules 1, 3 and 4.
     fn next_seg(&self, board: &Board) -> Option<(Seq, u32)> {
+        if let Some(rack) = self.rack(board) {
+            let (start, octets) = rack.first_lost()?;
+            return Some((start, octets.min(board.conn.mss)));
+        }
         let tx = &board.tx;
         let from = self.high_rxt.later(tx.una);
         let start = match self.board.covering(from) {
@@ -294,9 +397,12 @@ impl Selective {
         self.timeout_edge = Some(max);
         self.high_rxt = una;
         self.rescue = Some(Reason::Timeout);
+        if let Some(timed) = &mut self.timed {
+            timed.on_timeout(cx);
+        }
         self.publish(cx);
         cx.out.emit(Signal::Lost(Lost {
-            bytes: self.unreported(una, max),
+            bytes: self.board.missing(una, max),
             flight,
             cause: Cause::Timeout,
             new_episode: true,
@@ -310,7 +416,9 @@ impl Selective {
             (Kind::Rescue, reason) => {
                 out.reason = reason.unwrap_or_default();
                 let hole = self.board.next_after(una).map_or(cx.board.tx.max, |r| r.0);
-                (una, want.bytes.min(hole.since(una)), false)
+                let timed = self.rack(&cx.board).and_then(Rack::first_lost);
+                let (seq, octets) = timed.unwrap_or((una, hole.since(una)));
+                (seq, want.bytes.min(octets), false)
             }
             _ => {
                 let timed_out = self.timeout_edge.is_some();
@@ -331,6 +439,10 @@ impl Selective {
             }
         };
         let end = self.sender.put(seq, bytes, out, &cx.board);
+        if let Some(prr) = &mut self.prr {
+            let (window, mss) = (cx.board.win.cwnd, cx.board.conn.mss);
+            prr.begin((window, cx.board.tx.pipe, mss));
+        }
         // Rule 4 must not move HighRxt: the holes below are still to be filled.
         if last_resort {
             self.last_resort = true;
@@ -351,21 +463,43 @@ impl Component for Selective {
         let Some(ack) = seg.head.ack else {
             return Admit::Pass;
         };
+        let (before, edge) = (self.delivered(&cx.board), self.lost_edge);
         let fresh = self.note_ranges(seg, &cx.board);
-        if ack.after(cx.board.tx.una) && ack.upto(cx.board.tx.max) {
+        let twice = Self::reports(&cx.board) && seg.head.came_twice(ack);
+        self.dsacks += u32::from(twice);
+        let advances = ack.after(cx.board.tx.una) && ack.upto(cx.board.tx.max);
+        if advances {
             self.on_advance(ack, cx);
         } else if self.is_duplicate(seg, ack, fresh, &cx.board) {
             self.dupacks += 1;
             cx.out.emit(Signal::DupAck);
         }
-        self.look_for_loss(cx);
+        let busy = self.busy(&cx.board);
+        if let Some(timed) = self.timed.as_mut().filter(|_| Self::reports(&cx.board)) {
+            timed.on_segment(seg, (advances, twice, busy), cx);
+        }
+        if self.in_recovery {
+            self.reduce(before, advances, edge, cx);
+        }
+        self.look_for_loss(before, cx);
         self.publish(cx);
+        self.schedule(cx);
         self.last_window = seg.head.window;
         Admit::Pass
     }
 
-    fn on_timer(&mut self, _timer: u8, cx: &mut Cx<'_>) {
-        match self.sender.on_timeout(cx) {
+    fn on_timer(&mut self, timer: u8, cx: &mut Cx<'_>) {
+        match timer {
+            REORDER => {
+                let (busy, before) = (self.busy(&cx.board), self.delivered(&cx.board));
+                self.timed.iter_mut().for_each(|t| t.detect(busy, cx));
+                self.look_for_loss(before, cx);
+                return self.publish(cx);
+            }
+            TAIL => return self.timed.iter_mut().for_each(|t| t.probe.expire()),
+            _ => {}
+        }
+        match self.sender.on_timer(timer, cx) {
             Expiry::Nothing | Expiry::Syn => {}
             Expiry::GaveUp => cx.out.emit(Signal::GaveUp),
             Expiry::Data { repeat } => self.on_expiry(repeat, cx),
@@ -376,8 +510,10 @@ impl Component for Selective {
         let tx = &board.tx;
         match kind {
             Kind::Control => self.sender.offer_syn(board),
+            Kind::Rescue if self.probes() => self.timed.as_ref()?.offer(&self.sender, board),
             Kind::Rescue => {
                 self.rescue?;
+                self.rack(board).is_none_or(|r| r.lost() > 0).then_some(())?;
                 Sender::want(board, kind, tx.una).filter(|_| tx.una != tx.max)
             }
             Kind::Resend if !board.peer.persist => {
@@ -411,18 +547,46 @@ impl Component for Selective {
                 out.reason = Reason::Probe;
                 self.sender.fill_new(want, out, cx);
             }
+            Kind::Rescue if self.probes() => {
+                if let Some(timed) = &mut self.timed {
+                    timed.fill(&mut self.sender, out, cx);
+                }
+            }
             Kind::Rescue | Kind::Resend => self.fill_again(want, out, cx),
-            _ => self.sender.fill_new(want, out, cx),
+            _ => {
+                self.board.prepare(); // an embryo, which sends no data, has no scoreboard
+                self.sender.fill_new(want, out, cx);
+            }
+        }
+        if let (Some(prr), true) = (&mut self.prr, want.kind.is_data()) {
+            prr.sent(want.bytes);
+        }
+        // What no report will tell of is not logged: it would stay for ever.
+        let told = want.kind != Kind::Control && Self::reports(&cx.board);
+        if let Some(timed) = self.timed.as_mut().filter(|_| told) {
+            timed.sent(out, cx.now);
         }
         self.publish(cx);
+        self.schedule(cx);
     }
 
     fn stamp(&mut self, out: &mut Out<'_>, cx: &mut Cx<'_>) {
         self.sender.stamp(out, &cx.board);
     }
 
+    fn set(&mut self, param: &str, value: Value) -> bool {
+        self.sender.set(param, value)
+    }
+
+    fn on_set(&mut self, cx: &mut Cx<'_>) {
+        self.sender.on_set(cx);
+    }
+
     fn observe(&self, probe: &mut dyn FnMut(&'static str, f64)) {
         probe("sacked", f64::from(self.board.total()));
         probe("lost_edge", f64::from(self.lost_edge.0));
+        probe("dsacks", f64::from(self.dsacks));
+        let probes = self.timed.as_ref().map_or(0, |t| t.probe.count());
+        probe("probes", f64::from(probes));
     }
 }

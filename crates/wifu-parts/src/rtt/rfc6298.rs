@@ -7,8 +7,8 @@ use wifu_engine::board::RttFacts;
 use wifu_engine::component::Cx;
 use wifu_engine::signal::{RttSample, Sent};
 use wifu_engine::{
-    Admit, Component, Descriptor, Facts, FieldUse, Kind, Out, ParamSpec, Params, Payload, Role,
-    Segment, Signal,
+    Admit, Component, Descriptor, Facts, FieldUse, Kind, Out, ParamSpec, Params, Payload, Reason,
+    Role, Segment, Signal,
 };
 use wifu_wire::{Flags, HeadField, Seq, Span, Time};
 
@@ -158,6 +158,13 @@ impl Rfc6298 {
         }));
     }
 
+    /// A SYN is timed as data are, and no more once it went again.
+    //= rfc6298#section-3
+    fn on_syn(&mut self, out: &Out<'_>, cx: &Cx<'_>) {
+        let first = out.reason == Reason::First;
+        self.timed = first.then(|| (cx.board.tx.iss.plus(1), cx.now));
+    }
+
     /// Karn: a segment retransmitted proves nothing about either copy.
     fn on_sent(&mut self, s: &Sent, now: Time) {
         let end = s.seq.plus(s.bytes);
@@ -208,10 +215,14 @@ impl Component for Rfc6298 {
     }
 
     fn stamp(&mut self, out: &mut Out<'_>, cx: &mut Cx<'_>) {
-        // Our first SYN offers; everything else carries them if the peer's SYN did.
+        if out.head.flags.has(Flags::SYN) {
+            self.on_syn(out, cx);
+        }
+        //= rfc7323#section-3.2
+        // Our first SYN offers; everything else, RST included, carries them if the peer's SYN did.
         let opening = out.head.flags.has(Flags::SYN) && out.head.ack.is_none();
         let agreed = opening && !cx.board.rx.synced || cx.board.conn.peer.ts_ok;
-        if !self.timestamps || !agreed || out.head.flags.has(Flags::RST) {
+        if !self.timestamps || !agreed {
             return;
         }
         let ts = self.clock(cx.now);

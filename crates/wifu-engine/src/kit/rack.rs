@@ -1,0 +1,427 @@
+//! Loss detection by time (RFC 8985): what was sent before something that arrived, by more than
+//! packets overtake each other, is lost. So lost retransmissions are found, too. Which copy of a
+//! piece arrived is told by the smallest round trip alone, not by timestamps as well.
+
+use crate::board::Board;
+use std::collections::VecDeque;
+use wifu_wire::{Seq, Span, Time};
+
+/// Number of the timer that ends the wait for reordering, among those of a reliability part.
+pub const REORDER: u8 = 2;
+
+/// Pieces for which there is room from the beginning.
+const FEW: usize = 256;
+
+/// So many recoveries long a wider reordering window is kept (RFC 8985 6.2).
+const PERSIST: u32 = 16;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fate {
+    Flying,
+    Delivered,
+    Lost,
+}
+
+/// What was sent at one time and is one as far as is known.
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    start: Seq,
+    end: Seq,
+    at: Time,
+    again: bool,
+    fate: Fate,
+}
+
+impl Record {
+    fn octets(&self) -> u32 {
+        self.end.since(self.start)
+    }
+
+    /// RACK_sent_after: of two that left at one time the later in sequence left later.
+    fn after(&self, (at, end): (Time, Seq)) -> bool {
+        self.at > at || self.at == at && self.end.after(end)
+    }
+}
+
+/// The transmissions of a sender, from what is not acknowledged on, and what follows from those
+/// that arrived.
+#[derive(Clone, Debug, Default)]
+pub struct Rack {
+    log: VecDeque<Record>,
+    flying: u32,
+    lost: u32,
+    /// The most recent transmission that arrived: when it left, and its end.
+    latest: Option<(Time, Seq)>,
+    /// Its round trip.
+    rtt: Span,
+    /// The highest end that arrived.
+    forward: Option<Seq>,
+    reordering: bool,
+    /// reo_wnd_mult.
+    mult: u32,
+    persist: u32,
+    /// No wider window before this is acknowledged.
+    round: Option<Seq>,
+}
+
+impl Rack {
+    /// Nothing was sent.
+    pub fn new() -> Rack {
+        Rack {
+            log: VecDeque::with_capacity(FEW),
+            mult: 1,
+            ..Rack::default()
+        }
+    }
+
+    /// Octets on their way: neither arrived nor lost.
+    pub fn flying(&self) -> u32 {
+        self.flying
+    }
+
+    /// Octets that are lost and did not go again.
+    pub fn lost(&self) -> u32 {
+        self.lost
+    }
+
+    /// The first piece that is lost and did not go again: where it begins, and its octets.
+    pub fn first_lost(&self) -> Option<(Seq, u32)> {
+        if self.lost == 0 {
+            return None;
+        }
+        let mut log = self.log.iter();
+        let found = log.find(|r| r.fate == Fate::Lost)?;
+        Some((found.start, found.octets()))
+    }
+
+    /// The last piece that was sent and is not acknowledged.
+    pub fn last(&self) -> Option<(Seq, u32)> {
+        let last = self.log.back()?;
+        Some((last.start, last.octets()))
+    }
+
+    /// `start..end` leaves, for the first time or again.
+    pub fn sent(&mut self, start: Seq, end: Seq, now: Time) {
+        let known = self.log.back().map_or(start, |r| r.end);
+        for i in self.pieces(start, end.earlier(known)) {
+            if self.log[i].fate != Fate::Delivered {
+                self.set(i, Fate::Flying);
+                (self.log[i].at, self.log[i].again) = (now, true);
+            }
+        }
+        let start = start.later(known);
+        if end.after(start) {
+            self.flying += end.since(start);
+            self.log.push_back(Record {
+                start,
+                end,
+                at: now,
+                again: false,
+                fate: Fate::Flying,
+            });
+        }
+    }
+
+    /// Everything before `ack` arrived, and what these ranges say.
+    pub fn arrived<'a>(
+        &mut self,
+        ack: Seq,
+        ranges: impl IntoIterator<Item = &'a (Seq, Seq)>,
+        board: &Board,
+        now: Time,
+    ) {
+        self.split(ack);
+        while let Some(first) = self.log.front().copied()
+            && first.end.upto(ack)
+        {
+            self.deliver(0, board, now);
+            self.log.pop_front();
+        }
+        for (start, end) in ranges {
+            for i in self.pieces(*start, *end) {
+                self.deliver(i, board, now);
+            }
+        }
+    }
+
+    //= rfc8985#section-6.2
+    // Steps 2 and 3.
+    fn deliver(&mut self, i: usize, board: &Board, now: Time) {
+        let piece = self.log[i];
+        if piece.fate == Fate::Delivered {
+            return;
+        }
+        self.set(i, Fate::Delivered);
+        let rtt = now - piece.at;
+        if piece.again && rtt < board.rtt.min {
+            return; // what arrived is the first copy
+        }
+        if self.latest.is_none_or(|latest| piece.after(latest)) {
+            (self.latest, self.rtt) = (Some((piece.at, piece.end)), rtt);
+        }
+        match self.forward {
+            Some(f) if piece.end.before(f) => self.reordering |= !piece.again,
+            _ => self.forward = Some(piece.end),
+        }
+    }
+
+    /// How much later than others a packet may arrive. `busy`: a recovery is under way, or enough
+    /// is reported to begin one: then nobody waits for what was never seen, reordering.
+    pub fn window(&self, busy: bool, board: &Board) -> Span {
+        if busy && !self.reordering {
+            return Span::ZERO;
+        }
+        (board.rtt.min / 4 * u64::from(self.mult)).min(board.rtt.srtt)
+    }
+
+    //= rfc8985#section-6.2
+    // Step 5.
+    /// Takes for lost what left before the latest that arrived, by more than the window. Returns
+    /// its octets, and when the next piece is lost unless it arrives.
+    pub fn detect(&mut self, window: Span, now: Time) -> (u32, Option<Time>) {
+        let (Some(latest), Some(first), Some(last)) =
+            (self.latest, self.log.front(), self.log.back())
+        else {
+            return (0, None);
+        };
+        let whole = self.flying + self.lost == last.end.since(first.start);
+        if whole && first.after(latest) {
+            return (0, None);
+        }
+        let (mut lost, mut next) = (0, None::<Time>);
+        for i in 0..self.log.len() {
+            let piece = self.log[i];
+            let earlier = !piece.after(latest) && (piece.at, piece.end) != latest;
+            if piece.fate != Fate::Flying || !earlier {
+                continue;
+            }
+            let due = piece.at + self.rtt + window;
+            if due <= now {
+                lost += piece.octets();
+                self.set(i, Fate::Lost);
+            } else {
+                next = Some(next.map_or(due, |n| n.max(due)));
+            }
+        }
+        (lost, next)
+    }
+
+    //= rfc8985#section-6.3
+    /// The retransmission timer fired: the first piece is lost, and what is due as well.
+    pub fn timeout(&mut self, window: Span, now: Time) {
+        for i in 0..self.log.len() {
+            let piece = self.log[i];
+            let due = piece.at + self.rtt + window <= now;
+            if piece.fate == Fate::Flying && (i == 0 || due) {
+                self.set(i, Fate::Lost);
+            }
+        }
+    }
+
+    //= rfc8985#section-6.2
+    // Step 4.
+    /// Something came twice: it was only late. The window widens, once per round trip.
+    pub fn repeated(&mut self, una: Seq, max: Seq) {
+        if self.round.is_none_or(|r| una.from(r)) {
+            self.round = Some(max);
+            self.mult = self.mult.saturating_add(1);
+            self.persist = PERSIST;
+        }
+    }
+
+    /// A recovery ended.
+    pub fn recovered(&mut self) {
+        self.persist = self.persist.saturating_sub(1);
+        if self.persist == 0 {
+            self.mult = 1;
+        }
+    }
+
+    /// The peer takes its reports back: what they covered goes again.
+    pub fn renege(&mut self) {
+        for i in 0..self.log.len() {
+            if self.log[i].fate == Fate::Delivered {
+                self.set(i, Fate::Lost);
+            }
+        }
+    }
+
+    fn set(&mut self, i: usize, fate: Fate) {
+        let (octets, was) = (self.log[i].octets(), self.log[i].fate);
+        match was {
+            Fate::Flying => self.flying -= octets,
+            Fate::Lost => self.lost -= octets,
+            Fate::Delivered => {}
+        }
+        match fate {
+            Fate::Flying => self.flying += octets,
+            Fate::Lost => self.lost += octets,
+            Fate::Delivered => {}
+        }
+        self.log[i].fate = fate;
+    }
+
+    /// The first piece that ends beyond `at`.
+    fn place(&self, at: Seq) -> usize {
+        self.log.partition_point(|r| r.end.upto(at))
+    }
+
+    /// No piece goes across `at` any more.
+    fn split(&mut self, at: Seq) {
+        let i = self.place(at);
+        let Some(piece) = self.log.get_mut(i).filter(|r| r.start.before(at)) else {
+            return;
+        };
+        let head = Record { end: at, ..*piece };
+        piece.start = at;
+        self.log.insert(i, head);
+    }
+
+    /// Numbers of the pieces that make up `start..end`.
+    fn pieces(&mut self, start: Seq, end: Seq) -> core::ops::Range<usize> {
+        if !end.after(start) {
+            return 0..0;
+        }
+        self.split(start);
+        self.split(end);
+        self.place(start)..self.place(end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Segments of 1000, by number; time in milliseconds; a path of 100 ms.
+    struct Path(Rack, Board);
+
+    impl Path {
+        fn new() -> Path {
+            let mut board = Board::default();
+            (board.rtt.min, board.rtt.srtt) = (Span::MILLI * 100, Span::MILLI * 100);
+            Path(Rack::new(), board)
+        }
+
+        fn send(&mut self, n: u32, at: u64) {
+            let start = Seq(n * 1000);
+            self.0.sent(start, start.plus(1000), time(at));
+        }
+
+        /// Everything below segment `ack` arrived, and these; what is lost then, and when the next.
+        fn hear(&mut self, ack: u32, more: &[u32], at: u64, busy: bool) -> (u32, Option<u64>) {
+            let ranges: Vec<_> = more
+                .iter()
+                .map(|n| (Seq(n * 1000), Seq(n * 1000 + 1000)))
+                .collect();
+            self.0.arrived(Seq(ack * 1000), &ranges, &self.1, time(at));
+            let window = self.0.window(busy, &self.1);
+            let (lost, next) = self.0.detect(window, time(at));
+            (lost / 1000, next.map(|t| t.0 / 1_000_000))
+        }
+    }
+
+    fn time(ms: u64) -> Time {
+        Time(ms * 1_000_000)
+    }
+
+    #[test]
+    fn what_left_a_quarter_of_the_round_trip_before_is_lost_and_the_rest_is_waited_for() {
+        let mut p = Path::new();
+        for n in 0..4 {
+            p.send(n, u64::from(n) * 20);
+        }
+        // Segment 3 left at 60 and comes back at 160: 0 left 60 ms before it, 1 and 2 later.
+        assert_eq!(p.hear(0, &[3], 160, false), (2, Some(165)));
+        assert_eq!(p.0.first_lost(), Some((Seq(0), 1000)));
+        assert_eq!((p.0.flying(), p.0.lost()), (1000, 2000));
+        assert_eq!(p.hear(0, &[], 165, false), (1, None));
+        // It was only late: packets overtake each other on this path, which is waited for now even
+        // in a recovery.
+        p.hear(0, &[2], 170, true);
+        assert_eq!(p.0.window(true, &p.1), Span::MILLI * 25);
+    }
+
+    #[test]
+    fn nobody_waits_for_reordering_that_was_never_seen_once_enough_is_reported() {
+        let mut p = Path::new();
+        for n in 0..4 {
+            p.send(n, 0);
+        }
+        assert_eq!(p.hear(0, &[1], 100, false), (0, Some(125)));
+        assert_eq!(p.hear(0, &[2, 3], 100, true), (1, None));
+    }
+
+    #[test]
+    fn a_retransmission_that_is_lost_is_found_and_goes_again() {
+        let mut p = Path::new();
+        for n in 0..4 {
+            p.send(n, 0);
+        }
+        assert_eq!(p.hear(0, &[1, 2, 3], 100, true), (1, None));
+        p.send(0, 101);
+        assert_eq!((p.0.first_lost(), p.0.flying()), (None, 1000));
+        p.send(4, 110);
+        assert_eq!(p.hear(0, &[4], 210, true), (1, None));
+        assert_eq!(p.0.first_lost(), Some((Seq(0), 1000)));
+        p.send(0, 211);
+        assert_eq!(p.hear(5, &[], 311, true), (0, None));
+        assert_eq!((p.0.flying(), p.0.lost()), (0, 0));
+    }
+
+    #[test]
+    fn the_answer_to_the_first_copy_says_nothing_of_the_second() {
+        let mut p = Path::new();
+        p.send(0, 0);
+        p.send(1, 50);
+        p.send(0, 100);
+        // 10 ms later than the second copy: it was the first that came.
+        assert_eq!(p.hear(1, &[], 110, true), (0, None));
+        assert_eq!(p.0.flying(), 1000);
+    }
+
+    #[test]
+    fn what_comes_twice_widens_the_window_for_sixteen_recoveries() {
+        let mut p = Path::new();
+        p.0.reordering = true;
+        let width = |p: &Path| p.0.window(true, &p.1).micros() / 1000;
+        assert_eq!(width(&p), 25);
+        for (una, wide) in [(0, 50), (500, 50), (1000, 75), (2000, 100), (3000, 100)] {
+            p.0.repeated(Seq(una), Seq(una + 1000));
+            assert_eq!(width(&p), wide, "{una}: at most the round trip");
+        }
+        for _ in 0..15 {
+            p.0.recovered();
+        }
+        assert_eq!(width(&p), 100);
+        p.0.recovered();
+        assert_eq!(width(&p), 25);
+    }
+
+    #[test]
+    fn a_timeout_takes_the_first_and_what_is_due_and_no_report_is_for_ever() {
+        let mut p = Path::new();
+        p.send(0, 0);
+        p.hear(1, &[], 100, false);
+        for n in 1..4 {
+            p.send(n, 100 + 400 * u64::from(n));
+        }
+        p.0.timeout(Span::MILLI * 25, time(1_100));
+        // 1 left at 500, 2 at 900; 3 only at 1300.
+        assert_eq!((p.0.lost(), p.0.flying()), (2000, 1000));
+        p.hear(1, &[2], 1_150, true);
+        p.0.renege();
+        assert_eq!(p.0.lost(), 2000);
+    }
+
+    #[test]
+    fn pieces_are_cut_where_ranges_begin_and_end() {
+        let mut p = Path::new();
+        p.0.sent(Seq(0), Seq(5000), time(0));
+        p.0.arrived(Seq(500), &[(Seq(1500), Seq(2500))], &p.1, time(100));
+        assert_eq!(p.0.flying(), 3500);
+        p.0.sent(Seq(500), Seq(1000), time(101));
+        assert_eq!((p.0.flying(), p.0.last()), (3500, Some((Seq(2500), 2500))));
+        p.0.sent(Seq(4000), Seq(6000), time(102));
+        assert_eq!(p.0.flying(), 4500);
+    }
+}
