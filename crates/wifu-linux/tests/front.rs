@@ -281,6 +281,47 @@ fn a_restarted_daemon_serves_running_programs() {
 }
 
 #[test]
+fn only_a_socket_that_nobody_answers_is_replaced() {
+    let mut w = World::new("replaced");
+    w.daemon = None; // SIGKILL: its socket stays
+    assert!(w.socket().exists());
+    w.start();
+    w.run(&["open_close", "1"]);
+    w.daemon = None;
+    let (file, link) = (w.dir.join("file"), w.dir.join("link"));
+    std::fs::write(&file, "kept").unwrap();
+    std::os::unix::fs::symlink(w.socket(), &link).unwrap();
+    for (path, what) in [
+        (&file, "a file"),
+        (&link, "a symbolic link"),
+        (&w.dir, "a directory"),
+    ] {
+        let mut daemon = Command::new(built("front_loop"));
+        let out = daemon.args([path, &w.dir.join("other.json")]).output();
+        let said = String::from_utf8(out.unwrap().stderr).unwrap();
+        assert!(
+            said.contains(&format!("{} is {what}", path.display())),
+            "{said}"
+        );
+        assert!(path.symlink_metadata().is_ok(), "{what} is still there");
+    }
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "kept");
+    assert!(w.socket().exists(), "where the link leads");
+}
+
+#[test]
+fn what_took_the_place_of_the_socket_stays() {
+    let mut w = World::new("place");
+    std::fs::remove_file(w.socket()).unwrap();
+    std::fs::write(w.socket(), "kept").unwrap();
+    let mut daemon = w.daemon.take().unwrap();
+    // SAFETY: no pointers; our own child, which was not waited for.
+    unsafe { libc::kill(daemon.0.id() as i32, libc::SIGTERM) };
+    assert!(daemon.0.wait().unwrap().success());
+    assert_eq!(std::fs::read_to_string(w.socket()).unwrap(), "kept");
+}
+
+#[test]
 fn a_second_daemon_is_refused() {
     let w = World::new("second");
     let mut c = Command::new(built("front_loop"));
