@@ -204,6 +204,25 @@ fn the_list_of_listeners_lives_as_long_as_they_do() {
 }
 
 #[test]
+fn a_damaged_list_of_listeners_is_set_aside() {
+    let mut w = World::new("damaged");
+    w.daemon = None;
+    let state = w.dir.join("listeners.json");
+    std::fs::write(&state, "[{\"cookie\": 1,").unwrap();
+    assert_eq!(w.start(), "ready, 0 restored\n");
+    assert!(!state.exists());
+    let kept = std::fs::read_to_string(w.dir.join("listeners.json.damaged"));
+    assert_eq!(kept.unwrap(), "[{\"cookie\": 1,");
+    // What is no damage names the file.
+    w.daemon = None;
+    std::fs::create_dir(&state).unwrap();
+    let mut daemon = Command::new(built("front_loop"));
+    let out = daemon.args([w.socket(), state.clone()]).output().unwrap();
+    let said = String::from_utf8(out.stderr).unwrap();
+    assert!(said.contains(&*state.to_string_lossy()), "{said}");
+}
+
+#[test]
 fn no_folders_are_made_for_a_socket() {
     let w = World::new("folders");
     let folder = w.dir.join("a");

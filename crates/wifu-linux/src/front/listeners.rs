@@ -93,13 +93,25 @@ impl Listeners {
             .find(|(_, l)| l.cookie == cookie && (uid == 0 || uid == l.uid))
     }
 
-    /// Takes up those of a daemon before this one, as far as they still exist. Gives how many.
+    /// Takes up those of a daemon before this one, as far as they still exist. Gives how many. A
+    /// list that is damaged is set aside: it is no reason to carry nothing.
     ///
     /// # Errors
     /// If the file can't be read.
     pub(super) fn restore(&mut self, cx: &mut Context<'_>) -> io::Result<usize> {
         let mut n = 0;
-        for l in load(&self.state)? {
+        let listed = match load(&self.state) {
+            Err(e) if e.kind() == io::ErrorKind::InvalidData => {
+                self.set_aside(&e);
+                Vec::new()
+            }
+            Err(e) => {
+                let text = format!("{}: {e}", self.state.display());
+                return Err(io::Error::new(e.kind(), text));
+            }
+            Ok(listed) => listed,
+        };
+        for l in listed {
             if !self.lives(&l) {
                 continue;
             }
@@ -110,6 +122,21 @@ impl Listeners {
         }
         self.save();
         Ok(n)
+    }
+
+    /// Keeps a damaged list for people to look at, and says what it means that it is.
+    fn set_aside(&self, why: &io::Error) {
+        let mut aside = self.state.clone().into_os_string();
+        aside.push(".damaged");
+        let kept = match std::fs::rename(&self.state, &aside) {
+            Ok(()) => format!("kept as {}", aside.display()),
+            Err(e) => format!("not kept: {e}"),
+        };
+        tracing::warn!(
+            "{}: no list of listening sockets: {why} ({kept}); programs that listened before this \
+             daemon have to be started again",
+            self.state.display()
+        );
     }
 
     /// An application's request to listen.
@@ -285,7 +312,9 @@ impl Listeners {
 /// What [`Listeners::write`] wrote; nothing if there is no such file.
 fn load(path: &Path) -> io::Result<Vec<Listener>> {
     match std::fs::read(path) {
-        Ok(b) => Ok(serde_json::from_slice(&b)?),
+        Ok(b) => {
+            serde_json::from_slice(&b).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
+        }
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(e) => Err(e),
     }
