@@ -1,6 +1,7 @@
 """Programs for front.rs; each function is one, started with WIFU's library preloaded."""
 
 import errno
+import json
 import os
 import select
 import signal
@@ -28,6 +29,22 @@ def connect(name):
 
 def read_all(s):
     return b"".join(iter(lambda: s.recv(65536), b""))
+
+
+def connections():
+    """What the daemon lists, as `wifu ss --json` shows it."""
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(os.environ["WIFU_SOCKET"])
+    s.sendall(struct.pack("<4sHHII", b"WIFU", 1, 8, 0, 0))
+    answer = read_all(s)
+    return json.loads(answer[answer.index(b"[") :])
+
+
+def wait_until(seconds, done):
+    end = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < end, f"not within {seconds} s"
+        time.sleep(0.02)
 
 
 def many_at_once(n):
@@ -135,6 +152,65 @@ def unread_data_is_a_reset():
         raise AssertionError("an end and no reset")
     except ConnectionResetError:
         pass
+
+
+def early_answers(tries):
+    """Who answers and closes without reading all is heard by a client that still writes."""
+    tries, answer = int(tries), os.urandom(3000)
+    s = listener()
+
+    def serve():
+        for _ in range(tries):
+            a, _ = s.accept()
+            a.recv(100)
+            a.sendall(answer)
+            a.close()
+
+    threading.Thread(target=serve, daemon=True).start()
+    lost = 0
+    for _ in range(tries):
+        c, got = connect(s.getsockname()), b""
+        try:
+            for _ in range(30):
+                c.sendall(bytes(65536))
+        except ConnectionError:
+            pass
+        try:
+            while data := c.recv(65536):
+                got += data
+        except ConnectionError:
+            pass
+        lost += got != answer
+    assert lost == 0, f"{lost} of {tries} answers are lost"
+
+
+def last_words_have_an_end():
+    """A peer that takes nothing keeps no connection whose application is gone."""
+    s = listener()
+    c = connect(s.getsockname())
+    a, _ = s.accept()
+    c.sendall(b"never read")
+    a.setblocking(False)
+    full = 0
+    while full < 5:
+        try:
+            a.send(bytes(65536))
+            full = 0
+        except BlockingIOError:
+            full += 1
+            time.sleep(0.05)
+    a.close()
+    open_ones = lambda: sum(x["state"] == "ESTAB" for x in connections())
+    assert open_ones() == 2, "it waits for the acknowledgement"
+    wait_until(8, lambda: open_ones() == 0)
+    # Without a wait if that is asked for.
+    c = connect(s.getsockname())
+    a, _ = s.accept()
+    c.sendall(b"never read")
+    a.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    assert select.select([a], [], [], 3)[0]
+    a.close()
+    wait_until(1, lambda: open_ones() == 0)
 
 
 def options_without_effect():

@@ -151,6 +151,16 @@ fn resets_where_tcp_has_them() {
 }
 
 #[test]
+fn an_early_answer_reaches_a_client_that_still_writes() {
+    World::new("early").run(&["early_answers", "30"]);
+}
+
+#[test]
+fn a_destroyed_connection_does_not_wait_forever_to_be_heard() {
+    World::new("words").run(&["last_words_have_an_end"]);
+}
+
+#[test]
 fn options_without_effect_are_told_once() {
     let w = World::new("options");
     let out = w.script(&["options_without_effect"]).output().unwrap();

@@ -57,7 +57,7 @@ pub(super) struct Apps {
     by_cookie: BTreeMap<(u64, u32), u64>,
     /// Streams whose application has not said its cookie.
     greeting: BTreeSet<u64>,
-    /// When who is silent has been so for too long.
+    /// When who is silent has been so for too long, and when streams are to be looked at.
     patience: BTreeSet<(Time, u64)>,
     /// How many were closed for that, or because they were too many.
     late: u64,
@@ -224,16 +224,20 @@ impl Apps {
         self.patience.first().map_or(Time::NEVER, |(at, _)| *at)
     }
 
-    /// Gives up on those that are silent for too long.
-    pub(super) fn handle_timeout(&mut self, now: Time) {
-        while self.poll_timeout() <= now {
+    /// Gives up on those that are silent for too long, and on streams whose time has come.
+    pub(super) fn handle_timeout(&mut self, cx: &mut Context<'_>) {
+        while self.poll_timeout() <= cx.now {
             let Some((_, token)) = self.patience.pop_first() else {
                 return;
             };
-            let role = self.get(token).map(|app| &app.role);
-            if let Some(Role::Fresh | Role::Answering(..)) = role {
-                self.late += 1;
-                self.remove(token);
+            match self.get(token).map(|app| &app.role) {
+                Some(Role::Fresh | Role::Answering(..)) => {
+                    self.late += 1;
+                    self.remove(token);
+                }
+                // Its application is gone: nobody asks what became of it.
+                Some(Role::Stream(s)) if s.deadline() <= cx.now => drop(self.advance(token, cx)),
+                Some(Role::Stream(_)) | None => {}
             }
         }
     }
@@ -284,8 +288,9 @@ impl Apps {
             return None;
         };
         let (had_cookie, connecting) = (s.cookie.is_some(), s.is_connecting());
+        let before = s.deadline();
         let step = s.advance(fd.as_fd(), token, cx);
-        let cookie = s.cookie;
+        let (cookie, deadline) = (s.cookie, s.deadline());
         if let (false, Some(accepter)) = (had_cookie, s.accepter) {
             *peer = accepter;
         }
@@ -296,6 +301,9 @@ impl Apps {
             for uid in users.into_iter().flatten() {
                 self.by_cookie.insert((cookie, uid), token);
             }
+        }
+        if deadline < before {
+            self.patience.insert((deadline, token));
         }
         let Step::Over(fault) = step else { return None };
         self.remove(token);

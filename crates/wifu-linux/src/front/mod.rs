@@ -171,7 +171,7 @@ impl Front {
     /// Do what is due: give up on silent applications, try full accept queues again, look for dead
     /// listening sockets.
     pub fn handle_timeout(&mut self, cx: &mut Context<'_>) {
-        self.apps.handle_timeout(cx.now);
+        self.apps.handle_timeout(cx);
         while let Some(taken) = self.dials.retry(&mut self.listeners, cx) {
             self.hand_over(taken, cx);
         }

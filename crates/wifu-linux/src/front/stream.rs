@@ -24,12 +24,17 @@ use wifu_engine::descriptor::Value as Param;
 use wifu_engine::endpoint::ConnId;
 use wifu_engine::signal::Fault;
 use wifu_wire::front::{MARKER_LEN, parse_marker};
+use wifu_wire::{Span, Time};
 
 /// What every stream's socket is watched for.
 pub(super) const STREAM: Interest = Interest::READ.and(Interest::EDGE);
 
 /// The parameter that `TCP_NODELAY` is the opposite of.
 const NAGLE: &str = "nagle";
+
+/// How long a connection that its application destroyed may take to bring the peer what the
+/// application wrote before: a lost segment is repeated once.
+const LAST_WORDS: Span = Span(3_000_000_000);
 
 /// What becomes of a stream after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +90,8 @@ pub(super) struct Stream {
     peer_ended: bool,
     end_told: bool,
     over: Option<Option<Fault>>,
+    /// The application is gone and left data unread: when the connection is destroyed at last.
+    doomed: Option<Time>,
 }
 
 impl Stream {
@@ -114,6 +121,7 @@ impl Stream {
             peer_ended: false,
             end_told: false,
             over: None,
+            doomed: None,
         }
     }
 
@@ -210,10 +218,9 @@ impl Stream {
 
     /// Does all that can be done now.
     pub(super) fn advance(&mut self, fd: BorrowedFd<'_>, token: u64, cx: &mut Context<'_>) -> Step {
-        if self.app_reset {
+        if self.app_reset || self.doomed.is_some() {
             // Closed with data unread, or before it accepted: in TCP, too, that is a reset.
-            cx.endpoint.abort(cx.now, self.conn);
-            return Step::Over(None);
+            return self.destroy(fd, cx);
         }
         if self.phase == Phase::Connecting {
             return self.wait_for_connection(cx);
@@ -231,6 +238,33 @@ impl Stream {
             self.watch_room(fd, token, cx);
         }
         step
+    }
+
+    /// When [`Stream::advance`] is to be called whatever happens; never, for most.
+    pub(super) fn deadline(&self) -> Time {
+        self.doomed.unwrap_or(Time::NEVER)
+    }
+
+    /// The application is gone, and what it did not read is lost. What it wrote before goes out
+    /// first, as in TCP, where it would be on its way already: an early answer of a server reaches
+    /// the client. The reset waits for its acknowledgement, but not forever.
+    fn destroy(&mut self, fd: BorrowedFd<'_>, cx: &mut Context<'_>) -> Step {
+        if self.phase == Phase::Greeting {
+            // It may have accepted, answered and closed since it was last looked at.
+            self.greet(fd);
+        }
+        if self.phase == Phase::Open && self.over.is_none() && !self.linger0 {
+            self.input = true;
+            self.pump_in(fd, cx);
+            let board = cx.endpoint.conn(self.conn).map(|c| c.board());
+            let waits = self.input || board.is_some_and(|b| b.unacked() > 0);
+            let until = *self.doomed.get_or_insert(cx.now + LAST_WORDS);
+            if waits && cx.now < until {
+                return Step::Keep;
+            }
+        }
+        cx.endpoint.abort(cx.now, self.conn);
+        Step::Over(None)
     }
 
     fn watch_room(&mut self, fd: BorrowedFd<'_>, token: u64, cx: &mut Context<'_>) {
@@ -402,10 +436,9 @@ impl Stream {
                 // were told the kernel reports the same without a close: nothing is left to do
                 // either way, and an application that is still there must find an end.
                 if !self.end_told && (self.linger0 || unread) {
-                    cx.endpoint.abort(cx.now, self.conn);
-                } else {
-                    cx.endpoint.close(cx.now, self.conn);
+                    return self.destroy(fd, cx);
                 }
+                cx.endpoint.close(cx.now, self.conn);
                 self.release(fd);
                 return Step::Over(None);
             }

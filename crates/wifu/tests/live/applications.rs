@@ -123,6 +123,31 @@ fn python_http_server_with_curl_and_urllib() {
 }
 
 #[test]
+fn early_answers_of_servers_reach_clients_that_still_write() {
+    const PERL: &str = r#"use IO::Socket::INET; $SIG{PIPE} = "IGNORE";
+        $s = IO::Socket::INET->new(LocalPort => 8002, Listen => 16, ReuseAddr => 1) or die;
+        while ($c = $s->accept) {
+            sysread($c, $b, 200);
+            syswrite($c, "HTTP/1.0 413 Too Large\r\n\r\n" . ("x" x 3000));
+            close($c);
+        }"#;
+    const TRIES: &str = "30";
+    over_wifu("app-early", 0, |_, a, b| {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/live/early.py");
+        let mut python = a.over("tcp-newreno", "python3");
+        let _python = a.serve(8001, python.arg(&script).args(["serve", "8001"]));
+        let mut perl = a.over("tcp-newreno", "perl");
+        let _perl = a.serve(8002, perl.args(["-e", PERL]));
+        for port in ["8001", "8002"] {
+            let mut client = b.over("tcp-newreno", "python3");
+            let output = b.run(client.arg(&script).args(["post", A, port, TRIES]));
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert_eq!(said.trim(), format!("{TRIES} answered"), "port {port}");
+        }
+    });
+}
+
+#[test]
 fn python_asyncio_client_and_server() {
     over_wifu("app-async", 10_000_000, |_, a, b| {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/live/echo.py");
