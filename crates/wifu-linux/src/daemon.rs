@@ -157,6 +157,7 @@ impl Daemon {
         self.events = events;
         self.hop.look(now, &mut self.net);
         let handled = self.receive(now);
+        self.hear(now);
         self.hop.handle_timeout(now, &mut self.net);
         front!(&mut *self, now, front, cx => front.handle_timeout(&mut cx));
         self.serve(now);
@@ -181,6 +182,20 @@ impl Daemon {
         let count = net.receive(now, |a| hop.take(&a));
         hop.arrive(now, net);
         count
+    }
+
+    /// Tell applications of packets that, as networks say, do not arrive.
+    fn hear(&mut self, now: Time) {
+        let heard: Vec<_> = self.net.take_heard().collect();
+        for told in heard {
+            let about = &told.about;
+            if let Some(id) = self.hop.end_mut().sender_of(about, &told.segment) {
+                let (errno, text) = (told.why.errno(), told.why.text(about));
+                front!(&mut *self, now, front, cx => {
+                    front.on_unreachable(id, errno, text, &mut cx)
+                });
+            }
+        }
     }
 
     /// Send what may leave, as long as the carriers take it.

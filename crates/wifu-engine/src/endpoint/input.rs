@@ -255,6 +255,17 @@ impl Endpoint {
         }
     }
 
+    /// The connection that sent a packet of which a network says that it does not arrive, if the
+    /// packet is one that may be on its way. `segment` is what followed its IP header, as far as it
+    /// is quoted: at least the header of its protocol.
+    //= rfc5927#section-4.1
+    pub fn sender_of(&mut self, ip: &IpInfo, segment: &[u8]) -> Option<ConnId> {
+        let (i, _) = self.hearer(ip, segment, true, |_| true)?;
+        let conn = self.table.at(i).conn.as_ref()?;
+        let (tx, seq) = (&conn.board().tx, self.head.seq);
+        (seq.from(tx.una) && seq.upto(tx.max)).then(|| self.table.id(i))
+    }
+
     /// The connection that sent a packet (`along`) or is to get it, if its parts hear of that; and
     /// the length of the header. `self.head` is the packet's.
     fn hearer(

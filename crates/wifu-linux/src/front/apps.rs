@@ -10,7 +10,6 @@ use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
 use wifu_engine::endpoint::ConnId;
-use wifu_engine::signal::Fault;
 use wifu_wire::{Span, Time};
 
 /// How long a new connection may take to send its frame, or an answer to leave.
@@ -287,7 +286,7 @@ impl Apps {
         else {
             return None;
         };
-        let (had_cookie, connecting) = (s.cookie.is_some(), s.is_connecting());
+        let had_cookie = s.cookie.is_some();
         let before = s.deadline();
         let step = s.advance(fd.as_fd(), token, cx);
         let (cookie, deadline) = (s.cookie, s.deadline());
@@ -306,22 +305,14 @@ impl Apps {
             self.patience.insert((deadline, token));
         }
         let Step::Over(fault) = step else { return None };
-        self.remove(token);
+        let app = self.remove(token)?;
+        let Role::Stream(s) = app.role else {
+            return None;
+        };
         Some(Failed {
             uid,
             cookie: cookie?,
-            errno: errno(fault?, connecting),
+            errno: s.errno(fault?),
         })
-    }
-}
-
-fn errno(fault: Fault, connecting: bool) -> i32 {
-    match fault {
-        Fault::Refused => libc::ECONNREFUSED,
-        // A RST in answer to a SYN is a refusal, whatever the manager calls it.
-        Fault::Reset if connecting => libc::ECONNREFUSED,
-        Fault::Reset => libc::ECONNRESET,
-        Fault::TimedOut => libc::ETIMEDOUT,
-        Fault::Aborted => libc::ECONNABORTED,
     }
 }

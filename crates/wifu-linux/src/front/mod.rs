@@ -66,6 +66,8 @@ pub struct FrontCounters {
     pub requests: u64,
     /// Connections begun by applications.
     pub connects: u64,
+    /// Those of them that failed because the network said that they must.
+    pub unreachable: u64,
     /// Connections handed to listening applications.
     pub handed: u64,
     /// Connections that a listening application did not take.
@@ -152,9 +154,40 @@ impl Front {
             Told::Connected => s.on_connected(),
             Told::PeerClosed => s.on_peer_ended(),
             Told::Closed(fault) => s.on_over(fault),
-            Told::Accepted(_) | Told::Readable | Told::Writable => {}
+            // The peer was heard.
+            Told::Readable | Told::Writable => s.trust(),
+            Told::Accepted(_) => {}
         }
         self.advance(token, cx);
+    }
+
+    /// A packet of a connection does not arrive, as the network says: `errno` is for its
+    /// application. One that is being made fails at once, as the kernel's does; one that is open is
+    /// kept, and says so if it times out.
+    //= rfc1122#section-4.2.3.9
+    //= rfc5461#section-4.1
+    pub fn on_unreachable(
+        &mut self,
+        conn: ConnId,
+        errno: i32,
+        text: Option<String>,
+        cx: &mut Context<'_>,
+    ) {
+        let Some((token, s)) = self.apps.by_conn(conn) else {
+            return;
+        };
+        if !s.is_connecting() {
+            return s.doubt(errno);
+        }
+        let cookie = s.cookie;
+        cx.endpoint.abort(cx.now, conn);
+        self.counters.unreachable += 1;
+        let app = self.apps.remove(token);
+        if let (Some(app), Some(cookie)) = (app, cookie) {
+            self.memories
+                .of(app.peer.uid)
+                .fail(cookie, Why { errno, text });
+        }
     }
 
     /// When [`Front::handle_timeout`] wants to be called.

@@ -90,6 +90,8 @@ pub(super) struct Stream {
     peer_ended: bool,
     end_told: bool,
     over: Option<Option<Fault>>,
+    /// Why packets do not arrive, as the network says since the peer was last heard.
+    doubt: Option<i32>,
     /// The application is gone and left data unread: when the connection is destroyed at last.
     doomed: Option<Time>,
 }
@@ -121,6 +123,7 @@ impl Stream {
             peer_ended: false,
             end_told: false,
             over: None,
+            doubt: None,
             doomed: None,
         }
     }
@@ -209,6 +212,28 @@ impl Stream {
     /// The peer will send no more, of which the application is told once it has read everything.
     pub(super) fn on_peer_ended(&mut self) {
         self.peer_ended = true;
+    }
+
+    /// The network says why packets do not arrive; that may pass.
+    pub(super) fn doubt(&mut self, errno: i32) {
+        self.doubt = Some(errno);
+    }
+
+    /// The peer was heard.
+    pub(super) fn trust(&mut self) {
+        self.doubt = None;
+    }
+
+    /// What a fault of the connection is called.
+    pub(super) fn errno(&self, fault: Fault) -> i32 {
+        match fault {
+            Fault::Refused => libc::ECONNREFUSED,
+            // A RST in answer to a SYN is a refusal, whatever the manager calls it.
+            Fault::Reset if self.is_connecting() => libc::ECONNREFUSED,
+            Fault::Reset => libc::ECONNRESET,
+            Fault::TimedOut => self.doubt.unwrap_or(libc::ETIMEDOUT),
+            Fault::Aborted => libc::ECONNABORTED,
+        }
     }
 
     /// The connection is over, regularly or by a fault.
