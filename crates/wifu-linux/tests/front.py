@@ -229,6 +229,13 @@ def options_without_effect():
             assert e.errno == errno.EOPNOTSUPP
 
 
+def noted(place):
+    """What is said of options, while descriptor 2 is what it was and when it is not."""
+    socket.socket().setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+    os.dup2(os.open(place, os.O_CREAT | os.O_WRONLY), 2)
+    socket.socket().setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+
 def too_many_waiting():
     """The daemon holds 256 sockets of a user that have not said what they want."""
     s = listener()

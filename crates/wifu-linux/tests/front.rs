@@ -179,6 +179,35 @@ fn options_without_effect_are_told_once() {
 }
 
 #[test]
+fn notes_go_to_standard_error_and_not_to_what_is_in_its_place() {
+    use std::os::unix::fs::MetadataExt;
+    let w = World::new("notes");
+    let (first, later) = (w.dir.join("first"), w.dir.join("later"));
+    let said = |notes: Option<&str>| {
+        let _ = std::fs::remove_file(&later);
+        let stderr = std::fs::File::create(&first).unwrap();
+        let mut c = w.script(&["noted", "later"]);
+        if let Some(notes) = notes {
+            c.env("WIFU_NOTES", notes);
+        }
+        assert!(c.stderr(stderr).status().unwrap().success());
+        let read = |path| std::fs::read_to_string(path).unwrap();
+        (read(&first), read(&later))
+    };
+    let [cork, alive] =
+        ["TCP_CORK", "SO_KEEPALIVE"].map(|o| format!("wifu: {o} is taken and has no effect\n"));
+    let none = String::new;
+    assert_eq!(said(None), (cork.clone(), none()));
+    let file = first.metadata().unwrap();
+    let same = format!("{}:{}", file.dev(), file.ino());
+    assert_eq!(said(Some(&same)), (cork.clone(), none()));
+    // As under `wifu exec`, for a program of the program that got something else.
+    assert_eq!(said(Some("0:0")), (none(), none()));
+    assert_eq!(said(Some("always")), (cork, alive));
+    assert_eq!(said(Some("never")), (none(), none()));
+}
+
+#[test]
 fn too_many_waiting_sockets_are_told() {
     let w = World::new("waiting");
     let out = w.script(&["too_many_waiting"]).output().unwrap();

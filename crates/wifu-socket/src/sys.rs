@@ -322,14 +322,29 @@ pub fn random16() -> u16 {
     v
 }
 
-/// Inode number and owner of an open descriptor.
-pub fn fstat(fd: c_int) -> Result<(u64, u32)> {
+fn status(fd: c_int) -> Result<libc::stat> {
     let mut s = MaybeUninit::<libc::stat>::zeroed();
     // SAFETY: s is valid for writes; fstat is not among the calls this library replaces.
     check(c_long::from(unsafe { libc::fstat(fd, s.as_mut_ptr()) }))?;
     // SAFETY: filled in by the kernel.
-    let s = unsafe { s.assume_init() };
-    Ok((s.st_ino, s.st_uid))
+    Ok(unsafe { s.assume_init() })
+}
+
+/// Inode number and owner of an open descriptor.
+pub fn fstat(fd: c_int) -> Result<(u64, u32)> {
+    status(fd).map(|s| (s.st_ino, s.st_uid))
+}
+
+/// What identifies the file behind a descriptor: device and inode.
+pub fn identity(fd: c_int) -> Result<(u64, u64)> {
+    status(fd).map(|s| (s.st_dev, s.st_ino))
+}
+
+/// Whether a descriptor is a terminal's.
+pub fn is_terminal(fd: c_int) -> bool {
+    let mut settings = MaybeUninit::<libc::termios>::zeroed();
+    // SAFETY: the kernel's structure is not larger than libc's, which is valid for writes.
+    unsafe { libc::syscall(libc::SYS_ioctl, fd, libc::TCGETS, settings.as_mut_ptr()) == 0 }
 }
 
 /// Inode number and owner of a path, which must end with a NUL.
