@@ -484,6 +484,44 @@ def drops_privileges():
     assert a.recv(9) == b"x"
 
 
+def chrooted(root):
+    """Behind another root connections are made and taken as before, from any thread."""
+    os.mkdir(root)
+    os.chroot(root)
+    os.chdir("/")
+    assert os.listdir("/") == []
+    os.mkdir("inside")
+    os.chdir("inside")
+    print("in", flush=True)
+    sys.stdin.readline()
+    s = listener()
+    for _ in range(3):
+        cs = []
+        ts = [threading.Thread(target=lambda: cs.append(connect(s.getsockname()))) for _ in range(8)]
+        for t in ts:
+            t.start()
+        for t in ts:
+            t.join()
+        for c in cs:
+            c.sendall(b"%d" % c.getsockname()[1])
+        for _ in cs:
+            a, peer = s.accept()
+            assert a.recv(9) == b"%d" % peer[1]
+        assert len(cs) == 8
+    assert os.getcwd() == "/inside"
+    try:
+        os.wait()
+        raise AssertionError("a child is left")
+    except ChildProcessError:
+        pass
+    # Whoever does not know the descriptor closes it: then the path is as it is here.
+    os.closerange(3, 1024)
+    try:
+        connect((IP, 1))
+    except OSError as e:
+        assert e.errno == errno.ENETDOWN, e
+
+
 def serve_one(port):
     """Serves until killed."""
     s = listener(port=int(port))

@@ -380,6 +380,21 @@ fn what_took_the_place_of_the_socket_stays() {
 }
 
 #[test]
+fn a_program_behind_another_root_reaches_the_daemon() {
+    let mut w = World::new("chroot");
+    let mut c = w.script(&["chrooted", "root"]);
+    let (input, output) = (Stdio::piped(), Stdio::piped());
+    let mut app = Running(c.stdin(input).stdout(output).spawn().unwrap());
+    let mut said = BufReader::new(app.0.stdout.take().unwrap()).lines();
+    assert_eq!(said.next().unwrap().unwrap(), "in");
+    // Another daemon than the one that ran when the root changed.
+    w.daemon = None;
+    w.start();
+    app.0.stdin.take().unwrap().write_all(b"\n").unwrap();
+    assert!(app.0.wait().unwrap().success());
+}
+
+#[test]
 fn a_second_daemon_is_refused() {
     let w = World::new("second");
     let mut c = Command::new(built("front_loop"));

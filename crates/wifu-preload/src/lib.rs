@@ -5,7 +5,7 @@
 //! not: that an address on a connected stream gives EISCONN is rarer than programs are sensitive to
 //! their `send`.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::{c_char, c_int, c_void};
 use libc::{sockaddr, socklen_t};
 use wifu_socket::{call, config, shim};
 
@@ -58,6 +58,16 @@ pub extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
     shim::shutdown(fd, how)
+}
+
+/// `chroot`: no socket call, but the daemon's path means nothing behind it.
+///
+/// # Safety
+/// As for `chroot(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn chroot(path: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { shim::chroot(path) }
 }
 
 /// `accept`.

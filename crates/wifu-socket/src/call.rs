@@ -9,6 +9,7 @@ use crate::addr::{self, Given};
 use crate::config::{DEFAULT_SPEC, config};
 use crate::daemon::{self, Failure};
 use crate::note::Once;
+use crate::root;
 use crate::sys::{self, Errno, Result, UnixAddr};
 use crate::tag::Tag;
 use core::ffi::c_int;
@@ -498,7 +499,7 @@ fn is_daemon(fd: c_int) -> bool {
     let mut path = [0; 108];
     let text = config().path();
     path[..text.as_bytes().len()].copy_from_slice(text.as_bytes());
-    matches!(sys::stat(&path), Ok((_, owner)) if owner == peer.uid)
+    root::owner(&path) == Ok(peer.uid)
 }
 
 /// `getsockname`.

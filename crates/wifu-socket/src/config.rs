@@ -3,7 +3,7 @@
 use crate::sys;
 use core::cell::UnsafeCell;
 use core::fmt::Write;
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use wifu_wire::front;
 
 /// Names the composition of new sockets: `tcp-newreno,iw=4`.
@@ -120,10 +120,25 @@ impl Config {
             return self.path;
         }
         let mut path = Text::new();
-        let inode = sys::stat(b"/proc/self/ns/net\0").map_or(0, |(inode, _)| inode);
+        let inode = namespace().unwrap_or_else(|| NAMESPACE.load(Ordering::Relaxed));
         // 107 bytes hold any number.
         let _ = write!(path, "/run/wifu/{inode}/daemon.sock");
         path
+    }
+}
+
+/// The number of the network namespace, for when /proc is out of reach.
+static NAMESPACE: AtomicU64 = AtomicU64::new(0);
+
+fn namespace() -> Option<u64> {
+    let there = sys::stat(b"/proc/self/ns/net\0").ok();
+    there.map(|(inode, _)| inode)
+}
+
+/// Keeps the number of the network namespace: /proc may be gone from now on.
+pub fn remember_namespace() {
+    if let Some(inode) = namespace() {
+        NAMESPACE.store(inode, Ordering::Relaxed);
     }
 }
 

@@ -34,6 +34,7 @@ pub mod daemon;
 pub mod inert;
 pub mod note;
 pub mod opt;
+pub mod root;
 pub mod shim;
 pub mod sys;
 pub mod tag;

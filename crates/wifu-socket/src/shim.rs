@@ -4,7 +4,7 @@
 
 use crate::sys::{self, Errno, Result, c_call};
 use crate::tag::Tag;
-use crate::{addr, call, opt};
+use crate::{addr, call, opt, root};
 use core::ffi::{c_int, c_long, c_void};
 use libc::{sockaddr, socklen_t};
 
@@ -78,6 +78,18 @@ pub unsafe fn accept4(fd: c_int, a: *mut sockaddr, len: *mut socklen_t, flags: c
         Some(tag) => unsafe { call::accept4(fd, tag, a, len, flags) },
         // SAFETY: the kernel checks the pointers.
         None => kernel(unsafe { libc::syscall(libc::SYS_accept4, fd, a, len, flags) }),
+    })
+}
+
+/// `chroot`: the way to the daemon is kept from before.
+///
+/// # Safety
+/// As for `chroot(2)`.
+pub unsafe fn chroot(path: *const libc::c_char) -> c_int {
+    c_call(|| {
+        root::keep();
+        // SAFETY: the kernel checks the pointer.
+        unsafe { sys::chroot(path) }.map(|()| 0)
     })
 }
 
