@@ -167,6 +167,7 @@ impl Daemon {
 
     /// Tell applications what happened; they read and write.
     fn serve(&mut self, now: Time) {
+        front!(&mut *self, now, front, cx => front.look_at_listeners(&mut cx));
         while let Some((id, event)) = self.hop.end_mut().poll_event() {
             front!(&mut *self, now, front, cx => front.on_endpoint_event(id, event, &mut cx));
         }

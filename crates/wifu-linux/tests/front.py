@@ -351,6 +351,22 @@ def dead_listener():
     listener(port=7100)
 
 
+def closed_listener():
+    """Whoever closes a listening socket refuses from then on."""
+    for _ in range(20):
+        s = listener()
+        connect(s.getsockname()).close()
+        name = s.getsockname()
+        s.close()
+        t = time.monotonic()
+        try:
+            connect(name)
+            raise AssertionError("a closed socket took a connection")
+        except ConnectionRefusedError:
+            pass
+        assert time.monotonic() - t < 0.3, "only the second try was refused"
+
+
 def wildcard_conflict():
     a = socket.socket()
     a.bind(("0.0.0.0", 7101))

@@ -288,6 +288,7 @@ fn listening_sockets() {
     let w = World::new("listening");
     w.run(&["full_queue"]);
     w.run(&["dead_listener"]);
+    w.run(&["closed_listener"]);
     w.run(&["wildcard_conflict"]);
 }
 

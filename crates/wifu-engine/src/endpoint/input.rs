@@ -134,6 +134,7 @@ impl Endpoint {
     /// memory stays bounded, and nobody is locked out. A peer that answers after that, or repeats
     /// its opener, finds its connection made again, see [`Endpoint::restore`].
     fn embryo(&mut self, now: Time, id: ListenId, opener: Opener) -> Option<u32> {
+        self.listeners.ask(id);
         let listener = self.listeners.get_mut(id)?;
         let blueprint = Arc::clone(&listener.blueprint);
         let evicted = listener.evict();

@@ -284,7 +284,7 @@ impl Listeners {
             tracing::debug!("nobody listens at {} any more", l.local);
             self.gone += 1;
         }
-        cx.endpoint.unlisten(id);
+        cx.endpoint.dismiss(cx.now, id);
     }
 
     fn save(&self) {

@@ -135,6 +135,14 @@ impl Front {
         }
     }
 
+    /// Looks whether those are there still for whom connections have just begun to come: to be
+    /// called after packets came and before any are sent.
+    pub fn look_at_listeners(&mut self, cx: &mut Context<'_>) {
+        while let Some(id) = cx.endpoint.poll_opener() {
+            self.listeners.probe_one(id, cx);
+        }
+    }
+
     /// Something happened in the endpoint.
     pub fn on_endpoint_event(&mut self, conn: ConnId, told: Told, cx: &mut Context<'_>) {
         if let Told::Accepted(listener) = told {
