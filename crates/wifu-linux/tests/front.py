@@ -367,6 +367,35 @@ def closed_listener():
         assert time.monotonic() - t < 0.3, "only the second try was refused"
 
 
+def names_after_the_end():
+    """A socket has its address for life; its peer's only as long as there is a connection."""
+    for first in (0, 1):
+        s = listener()
+        c = connect(s.getsockname())
+        a, _ = s.accept()
+        names = c.getsockname(), a.getsockname()
+        ends = (c, a) if first else (a, c)
+        for x in ends:
+            x.shutdown(socket.SHUT_WR)
+        for x in ends:
+            assert x.recv(1) == b""
+        # Until the daemon has let go of both.
+        wait_until(3, lambda: select.select([], [], [], 0.1) and poll_hup(c) and poll_hup(a))
+        assert (c.getsockname(), a.getsockname()) == names
+        for x in ends:
+            try:
+                x.getpeername()
+                raise AssertionError("a peer is left")
+            except OSError as e:
+                assert e.errno == errno.ENOTCONN, e
+
+
+def poll_hup(s):
+    p = select.poll()
+    p.register(s, 0)
+    return p.poll(0)
+
+
 def wildcard_conflict():
     a = socket.socket()
     a.bind(("0.0.0.0", 7101))

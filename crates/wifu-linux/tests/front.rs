@@ -148,6 +148,7 @@ fn resets_where_tcp_has_them() {
     w.run(&["linger"]);
     w.run(&["reset_before_accept"]);
     w.run(&["unread_data_is_a_reset"]);
+    w.run(&["names_after_the_end"]);
 }
 
 #[test]

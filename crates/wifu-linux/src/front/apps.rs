@@ -2,6 +2,7 @@
 //! found.
 
 use super::context::{Context, TOKEN};
+use super::memory::Ends;
 use super::stream::{self, Step, Stream};
 use super::unix::{self, Peer};
 use super::users::Pending;
@@ -38,11 +39,13 @@ struct Slot {
     app: Option<App>,
 }
 
-/// A connection that ended by a fault, whose application may ask why.
-pub(super) struct Failed {
+/// A connection that is over, whose application may still have its socket.
+pub(super) struct Gone {
     pub(super) uid: u32,
     pub(super) cookie: u64,
-    pub(super) errno: i32,
+    pub(super) ends: Ends,
+    /// Why, if it ended by a fault.
+    pub(super) errno: Option<i32>,
 }
 
 /// All applications' sockets, each with a token.
@@ -277,7 +280,7 @@ impl Apps {
     }
 
     /// Does all that can be done for a stream now; at its end, closes its socket.
-    pub(super) fn advance(&mut self, token: u64, cx: &mut Context<'_>) -> Option<Failed> {
+    pub(super) fn advance(&mut self, token: u64, cx: &mut Context<'_>) -> Option<Gone> {
         let Some(App {
             fd,
             peer,
@@ -309,10 +312,11 @@ impl Apps {
         let Role::Stream(s) = app.role else {
             return None;
         };
-        Some(Failed {
+        Some(Gone {
             uid,
             cookie: cookie?,
-            errno: s.errno(fault?),
+            ends: (s.local, s.remote),
+            errno: fault.map(|fault| s.errno(fault)),
         })
     }
 }

@@ -315,11 +315,14 @@ impl Front {
         self.advance(token, cx);
     }
 
-    /// Does all that can be done for a stream now, and remembers why it failed.
+    /// Does all that can be done for a stream now, and remembers what it was if it is over.
     fn advance(&mut self, token: u64, cx: &mut Context<'_>) {
-        if let Some(failed) = self.apps.advance(token, cx) {
-            let why = Why::errno(failed.errno);
-            self.memories.of(failed.uid).fail(failed.cookie, why);
+        if let Some(gone) = self.apps.advance(token, cx) {
+            let memory = self.memories.of(gone.uid);
+            memory.keep_ends(gone.cookie, gone.ends);
+            if let Some(errno) = gone.errno {
+                memory.fail(gone.cookie, Why::errno(errno));
+            }
         }
     }
 }

@@ -176,13 +176,17 @@ impl Front {
                 Some(why) => Reply::because(why.clone()),
                 None => Reply::errno(libc::ENOENT),
             },
-            Request::Names { cookie } => match self.apps.by_cookie((cookie, uid)) {
-                Some(s) => Reply {
-                    names: Some((s.local, s.remote)),
-                    ..Reply::default()
-                },
-                None => Reply::errno(libc::ENOENT),
-            },
+            Request::Names { cookie } => {
+                let open = self.apps.by_cookie((cookie, uid));
+                let open = open.map(|s| (s.local, s.remote));
+                match open.or_else(|| self.memories.of(uid).ends(cookie)) {
+                    Some(names) => Reply {
+                        names: Some(names),
+                        ..Reply::default()
+                    },
+                    None => Reply::errno(libc::ENOENT),
+                }
+            }
             Request::SetOpt {
                 cookie,
                 spec,
