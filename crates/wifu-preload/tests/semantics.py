@@ -451,6 +451,34 @@ def mapped_ipv6():
     assert only.getsockname()[:2] == ("::", name[1])
 
 
+def families():
+    """Addresses of the other family, and of none, as the kernel's TCP answers them."""
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def gives(call, family, address):
+        s = socket.socket(family)
+        r = getattr(libc, call)(s.fileno(), address, len(address))
+        return 0 if r == 0 else ctypes.get_errno()
+
+    port = struct.pack(">H", 9)
+    v4 = struct.pack("<H", socket.AF_INET) + port + socket.inet_aton(IP) + bytes(8)
+    v6 = struct.pack("<H", socket.AF_INET6) + port + bytes(4) + bytes(15) + b"\1" + bytes(4)
+    longer = v4 + bytes(12)
+    for call in ("bind", "connect"):
+        assert gives(call, socket.AF_INET6, v4) == errno.EINVAL, call
+        assert gives(call, socket.AF_INET6, longer) == errno.EAFNOSUPPORT, call
+        assert gives(call, socket.AF_INET, v6) == errno.EAFNOSUPPORT, call
+        assert gives(call, socket.AF_INET, v4[:15]) == errno.EINVAL, call
+        assert gives(call, socket.AF_INET6, v6[:23]) == errno.EINVAL, call
+    none = bytes(16)
+    assert gives("bind", socket.AF_INET, none) == 0
+    assert gives("bind", socket.AF_INET, bytes(4) + v4[4:]) == errno.EAFNOSUPPORT
+    assert gives("bind", socket.AF_INET6, none + bytes(12)) == errno.EAFNOSUPPORT
+    assert gives("connect", socket.AF_INET, none) == 0
+
+
 def accept_flags_and_queue():
     s = listener()
     s.setblocking(False)

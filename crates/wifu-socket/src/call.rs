@@ -81,7 +81,8 @@ pub unsafe fn bind(
         Given::AnyV6(port) => SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port),
         Given::V6 => return Err(Errno(libc::EADDRNOTAVAIL)),
         // Linux takes AF_UNSPEC with a zero address for AF_INET.
-        Given::Unspecified => return Err(Errno(libc::EAFNOSUPPORT)),
+        Given::Unspecified(Some(port)) => SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port),
+        Given::Unspecified(None) => return Err(Errno(libc::EAFNOSUPPORT)),
     };
     check_is_local(*local.ip())?;
     bind_service(fd, local)?;
@@ -187,7 +188,7 @@ fn start(fd: c_int, tag: Tag, given: Given) -> Result<c_int> {
         Given::AnyV6(port) => SocketAddrV4::new(Ipv4Addr::LOCALHOST, port),
         Given::V4(a) => a,
         Given::V6 => return Err(Errno(libc::ENETUNREACH)),
-        Given::Unspecified => return Ok(0),
+        Given::Unspecified(_) => return Ok(0),
     };
     if remote.ip().is_multicast() || remote.ip().is_broadcast() {
         return Err(Errno(libc::ENETUNREACH));
@@ -347,7 +348,7 @@ fn resume(fd: c_int, tag: Tag, given: Given) -> Result<c_int> {
         renew(fd, tag)?;
         return start(fd, tag, given);
     }
-    if given == Given::Unspecified {
+    if matches!(given, Given::Unspecified(_)) {
         static SAID: Once = Once::new();
         SAID.say(format_args!(
             "dissolving a connection by connect(AF_UNSPEC) is not supported"
