@@ -1,6 +1,7 @@
 """Programs for front.rs; each function is one, started with WIFU's library preloaded."""
 
 import errno
+import fcntl
 import json
 import os
 import select
@@ -8,6 +9,7 @@ import signal
 import socket
 import struct
 import sys
+import termios
 import threading
 import time
 
@@ -394,6 +396,44 @@ def poll_hup(s):
     p = select.poll()
     p.register(s, 0)
     return p.poll(0)
+
+
+def send_queue():
+    """SIOCOUTQ: what the peer has not acknowledged, wherever it is, and nothing else."""
+
+    def queued(s):
+        return struct.unpack("i", fcntl.ioctl(s, termios.TIOCOUTQ, bytes(4)))[0]
+
+    s = listener()
+    c = socket.socket()
+    assert queued(c) == 0
+    c.connect(s.getsockname())
+    a, _ = s.accept()
+    assert queued(c) == queued(a) == 0
+    for _ in range(3):
+        c.sendall(b"heard")
+        a.recv(5)
+        wait_until(2, lambda: queued(c) == 0)
+    c.setblocking(False)
+    sent, full = 0, 0
+    while full < 5:
+        try:
+            sent += c.send(bytes(65536))
+            full = 0
+        except BlockingIOError:
+            full += 1
+            time.sleep(0.05)
+    waits = queued(c)
+    assert 0 < waits < sent, (waits, sent)
+    left = sent
+    while left:
+        left -= len(a.recv(min(left, 1 << 16)))
+    wait_until(3, lambda: queued(c) == 0)
+    try:
+        queued(s)
+        raise AssertionError("a listening socket sends nothing")
+    except OSError as e:
+        assert e.errno == errno.EINVAL, e
 
 
 def wildcard_conflict():

@@ -299,6 +299,11 @@ fn back_pressure_reaches_the_sender() {
 }
 
 #[test]
+fn what_waits_to_be_acknowledged_is_told() {
+    World::new("outq").run(&["send_queue"]);
+}
+
+#[test]
 fn mistakes_in_the_composition_are_told() {
     let w = World::new("mistakes");
     let out = w

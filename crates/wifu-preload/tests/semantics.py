@@ -393,7 +393,6 @@ def options():
     assert o(socket.SOL_SOCKET, socket.SO_SNDBUF) == 100_000
     assert o(socket.SOL_SOCKET, socket.SO_RCVBUF) > 0
     fails(errno.ENOPROTOOPT, c.setsockopt, socket.IPPROTO_TCP, 9999, 1)
-    fails(errno.ENOPROTOOPT, c.setsockopt, socket.SOL_SOCKET, socket.SO_MARK, 1)
     assert s.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
     assert o(socket.IPPROTO_TCP, socket.TCP_MAXSEG) > 0
     c.connect(s.getsockname())
@@ -407,6 +406,27 @@ def options():
     assert 0.05 < time.monotonic() - t < 2
     c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     assert c.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8) == struct.pack("ii", 1, 0)
+
+
+def marks_and_devices():
+    """What needs a program's own way is kept, and interfaces answer on any socket."""
+    c = socket.socket()
+    device = b"lo" + bytes(14)
+    c.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, 7)
+    assert c.getsockopt(socket.SOL_SOCKET, socket.SO_MARK) == 7
+    c.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device)
+    assert c.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16).rstrip(b"\0") == b"lo"
+    fails(errno.ENODEV, c.setsockopt, socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"nope")
+    s = listener()
+    if IP.startswith("127."):
+        c.connect(s.getsockname())
+        assert c.getsockname()[0].startswith("127.")
+    # SIOCGIFADDR, SIOCGIFNETMASK
+    for request, want in ((0x8915, "127.0.0.1"), (0x891B, "255.0.0.0")):
+        for x in (socket.socket(), s):
+            answer = fcntl.ioctl(x, request, device + bytes(24))
+            assert socket.inet_ntoa(answer[20:24]) == want
+    fails(errno.ENODEV, fcntl.ioctl, c, 0x8915, b"nope" + bytes(36))
 
 
 def protocol_options():

@@ -193,12 +193,14 @@ fn start(fd: c_int, tag: Tag, given: Given) -> Result<c_int> {
     if remote.ip().is_multicast() || remote.ip().is_broadcast() {
         return Err(Errno(libc::ENETUNREACH));
     }
+    let local = bound(fd).unwrap_or(ANY);
+    check_device(fd, *remote.ip())?;
     let spec = spec(tag);
     let (sndbuf, options) = prepare_buffer(fd, tag)?;
     let pad = sndbuf / 4 + 1;
     let request = Request::Connect {
         cookie: cookie(fd)?,
-        local: bound(fd).unwrap_or(ANY),
+        local,
         remote,
         spec,
         options,
@@ -225,6 +227,31 @@ fn start(fd: c_int, tag: Tag, given: Given) -> Result<c_int> {
         return Err(Errno(libc::EINPROGRESS));
     }
     wait(fd, tag)
+}
+
+/// Packets of a socket that is bound to a device (`SO_BINDTODEVICE`) leave by no other: where the
+/// way to its peer is another one, there is none.
+fn check_device(fd: c_int, remote: Ipv4Addr) -> Result<()> {
+    let device: i32 = sys::getsockopt(fd, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX).unwrap_or(0);
+    if device == 0 {
+        return Ok(());
+    }
+    let source = |device: i32| {
+        let probe = sys::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0)?;
+        let found = sys::setsockopt(probe, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, device)
+            .and_then(|()| sys::source_for(probe, remote));
+        sys::close(probe);
+        found
+    };
+    if source(device)? == source(0)? {
+        return Ok(());
+    }
+    static SAID: Once = Once::new();
+    SAID.say(format_args!(
+        "packets to {remote} leave by another device than SO_BINDTODEVICE says: WiFu's go by the \
+         routes"
+    ));
+    Err(Errno(libc::ENETUNREACH))
 }
 
 /// Makes sure that the send buffer is large enough for a held byte if the system allows it.

@@ -128,6 +128,9 @@ fn is_native(name: c_int) -> bool {
             | libc::SO_BUSY_POLL
             | libc::SO_DEBUG
             | libc::SO_INCOMING_CPU
+            | libc::SO_MARK
+            | libc::SO_BINDTODEVICE
+            | libc::SO_BINDTOIFINDEX
             // Urgent data are in line anyway.
             | libc::SO_OOBINLINE
     )
@@ -297,7 +300,8 @@ fn read(fd: c_int, tag: Tag, name: &str) -> Result<daemon::Reply> {
     })
 }
 
-fn number(fd: c_int, tag: Tag, name: &str) -> Option<i32> {
+/// A number that the daemon knows of a socket.
+pub(crate) fn number(fd: c_int, tag: Tag, name: &str) -> Option<i32> {
     read(fd, tag, name).ok()?.answer().value?.parse().ok()
 }
 

@@ -4,7 +4,7 @@
 
 use crate::sys::{self, Errno, Result, c_call};
 use crate::tag::Tag;
-use crate::{addr, call, opt, root};
+use crate::{addr, call, ioctl, opt, root};
 use core::ffi::{c_int, c_long, c_void};
 use libc::{sockaddr, socklen_t};
 
@@ -122,6 +122,21 @@ pub unsafe fn getpeername(fd: c_int, a: *mut sockaddr, len: *mut socklen_t) -> c
         }
         // SAFETY: the kernel checks the pointers.
         None => kernel(unsafe { libc::syscall(libc::SYS_getpeername, fd, a, len) }),
+    })
+}
+
+/// `ioctl`, which takes one argument after the request, or none.
+///
+/// # Safety
+/// `argument` must be what the request wants.
+pub unsafe fn ioctl(fd: c_int, request: u32, argument: *mut c_void) -> c_int {
+    // Which one it is costs less to know than whose the descriptor is.
+    let ours = ioctl::is_special(request).then(|| Tag::read(fd)).flatten();
+    c_call(|| match ours {
+        // SAFETY: the caller's promise.
+        Some(tag) => unsafe { ioctl::ioctl(fd, tag, request, argument) },
+        // SAFETY: the caller's promise.
+        None => unsafe { sys::ioctl(fd, request, argument) },
     })
 }
 

@@ -121,6 +121,28 @@ pub fn bind_v4(fd: c_int, a: core::net::SocketAddrV4) -> Result<()> {
     check(unsafe { libc::syscall(libc::SYS_bind, fd, &raw const raw, len) }).map(drop)
 }
 
+/// The address that packets to `remote` come from, by connecting a UDP socket, which sends nothing.
+pub fn source_for(fd: c_int, remote: core::net::Ipv4Addr) -> Result<core::net::Ipv4Addr> {
+    // SAFETY: all bytes zero is a valid sockaddr_in.
+    let mut raw: libc::sockaddr_in = unsafe { MaybeUninit::zeroed().assume_init() };
+    raw.sin_family = libc::AF_INET as libc::sa_family_t;
+    // "discard"; it matters to no route.
+    raw.sin_port = 9u16.to_be();
+    raw.sin_addr.s_addr = u32::from(remote).to_be();
+    let mut len = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+    // SAFETY: the structure lives through both calls and len is its size.
+    unsafe {
+        check(libc::syscall(libc::SYS_connect, fd, &raw const raw, len))?;
+        check(libc::syscall(
+            libc::SYS_getsockname,
+            fd,
+            &raw mut raw,
+            &raw mut len,
+        ))?;
+    }
+    Ok(u32::from_be(raw.sin_addr.s_addr).into())
+}
+
 /// Connects to a UNIX address.
 pub fn connect(fd: c_int, a: &UnixAddr) -> Result<()> {
     // SAFETY: the structure lives through the call and len is within it.
@@ -372,6 +394,15 @@ pub fn recv(fd: c_int, b: &mut [u8], flags: c_int) -> Result<usize> {
 pub fn fcntl(fd: c_int, cmd: c_int, arg: c_int) -> Result<c_int> {
     // SAFETY: the commands used here take integers.
     check(unsafe { libc::syscall(libc::SYS_fcntl, fd, cmd, arg) }).map(|r| r as c_int)
+}
+
+/// The system's own `ioctl`.
+///
+/// # Safety
+/// `argument` must be what the request wants.
+pub unsafe fn ioctl(fd: c_int, request: u32, argument: *mut c_void) -> Result<c_int> {
+    // SAFETY: the caller's promise.
+    check(unsafe { libc::syscall(libc::SYS_ioctl, fd, request, argument) }).map(|r| r as c_int)
 }
 
 /// Puts a copy of `from` in the place of `to`.

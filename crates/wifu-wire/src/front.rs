@@ -39,6 +39,9 @@ pub const MAX_PAD: usize = 4 << 20;
 pub const MAX_SPEC: usize = 1024;
 /// The longest option name, bytes.
 pub const MAX_NAME: usize = 128;
+/// The option that only reads: octets that a connection's peer has not acknowledged, those that the
+/// daemon has not taken from the socket included.
+pub const SEND_QUEUE: &str = "send-queue";
 /// The longest option value in a request, bytes.
 pub const MAX_VALUE: usize = 2048;
 

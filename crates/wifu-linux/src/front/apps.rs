@@ -101,6 +101,21 @@ impl Apps {
         self.stream(token)
     }
 
+    /// Octets of a stream that its peer has not acknowledged; none of what is no stream.
+    pub(super) fn unsent(&self, (cookie, uid): (u64, u32), cx: &Context<'_>) -> usize {
+        let others = if uid == 0 { u32::MAX } else { uid };
+        let mut found = self.by_cookie.range((cookie, uid)..=(cookie, others));
+        let app = found.next().and_then(|(_, token)| self.get(*token));
+        match app {
+            Some(App {
+                fd,
+                role: Role::Stream(s),
+                ..
+            }) => s.unsent(fd.as_fd(), cx),
+            _ => 0,
+        }
+    }
+
     /// The stream of a connection, and its token.
     pub(super) fn by_conn(&mut self, conn: ConnId) -> Option<(u64, &mut Stream)> {
         let token = *self.by_conn.get(&conn)?;

@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use wifu_engine::Blueprint;
 use wifu_engine::endpoint::{ConnId, ConnectError};
-use wifu_wire::front::{Answer, MAX_REQUEST, Options, Request};
+use wifu_wire::front::{Answer, MAX_REQUEST, Options, Request, SEND_QUEUE};
 
 /// Stands for "no address" in answers.
 const NOBODY: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
@@ -291,6 +291,10 @@ impl Front {
         name: &str,
         cx: &mut Context<'_>,
     ) -> Reply {
+        if name == SEND_QUEUE {
+            let waits = self.apps.unsent((cookie, uid), cx);
+            return Reply::value(waits.to_string());
+        }
         let spec = match self.apps.by_cookie((cookie, uid)) {
             Some(s) => s.spec.clone(),
             None => match self.listeners.by_cookie(cookie, uid) {

@@ -151,6 +151,16 @@ impl Stream {
         self.phase == Phase::Connecting
     }
 
+    /// Octets that the peer has not acknowledged, those that still are in the socket included.
+    pub(super) fn unsent(&self, fd: BorrowedFd<'_>, cx: &Context<'_>) -> usize {
+        let taken = cx
+            .endpoint
+            .conn(self.conn)
+            .map_or(0, |c| c.board().unacked());
+        let passed_on = self.discard + usize::from(self.held);
+        taken as usize + unix::queued(fd).saturating_sub(passed_on)
+    }
+
     /// `TCP_NODELAY`: means nothing to compositions that never wait anyway.
     pub(super) fn set_nodelay(&self, on: bool, cx: &mut Context<'_>) {
         let waits = |b: &Blueprint| matches!(b.value(NAGLE), Some(Param::Flag(_)));

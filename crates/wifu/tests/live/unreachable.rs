@@ -61,6 +61,34 @@ fn who_is_not_there_fails_as_soon_as_the_network_says_so() {
 }
 
 #[test]
+fn a_device_that_is_not_on_the_way_is_no_way() {
+    if !privileged() {
+        return;
+    }
+    let w = World::raw_up("device");
+    let [a, b] = [&w.hosts[0], &w.hosts[1]];
+    let echo = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/live/echo.py");
+    let mut server = b.over("tcp-newreno", "python3");
+    let _server = b.serve(9000, server.arg(echo).args(["serve", "9000"]));
+    let code = "import errno, socket, sys; s = socket.socket(); \
+                s.setsockopt(1, socket.SO_BINDTODEVICE, sys.argv[1].encode()); \
+                print(errno.errorcode.get(s.connect_ex((sys.argv[2], 9000)), 'connected'))";
+    let tried = |device| {
+        let mut command = a.over("tcp-newreno", "python3");
+        let output = a.run(command.args(["-c", code, device, B]));
+        let noted = String::from_utf8_lossy(&output.stderr).into_owned();
+        (
+            String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+            noted,
+        )
+    };
+    assert_eq!(tried("eth0"), ("connected".to_owned(), String::new()));
+    let (error, noted) = tried("lo");
+    assert_eq!(error, "ENETUNREACH");
+    assert!(noted.contains("SO_BINDTODEVICE"), "{noted}");
+}
+
+#[test]
 fn with_both_carriers_each_connection_hears_of_its_own() {
     if !privileged() {
         return;
