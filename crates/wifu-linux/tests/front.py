@@ -436,6 +436,65 @@ def send_queue():
         assert e.errno == errno.EINVAL, e
 
 
+def small_send_buffer():
+    """SO_SNDBUF bounds what is taken; everything arrives all the same."""
+
+    def fill(s):
+        s.setblocking(False)
+        sent, full = 0, 0
+        while full < 5:
+            try:
+                sent += s.send(bytes(65536))
+                full = 0
+            except BlockingIOError:
+                full += 1
+                time.sleep(0.05)
+        s.setblocking(True)
+        return sent
+
+    def pair(before, size=4096):
+        s = listener()
+        c = socket.socket()
+        ends = (c, s) if before else ()
+        for x in ends:
+            x.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
+        c.connect(s.getsockname())
+        a, _ = s.accept()
+        if not before:
+            for x in (c, a):
+                x.sendall(b"12")
+                (a if x is c else c).recv(2)
+                x.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
+        return c, a
+
+    def room(x):
+        p = select.poll()
+        p.register(x, select.POLLOUT)
+        return p.poll(3000)
+
+    plain = [fill(x) for x in pair(True, 300_000)]
+    for before in (True, False):
+        c, a = pair(before)
+        for x, y in ((c, a), (a, c)):
+            if before:
+                assert x.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) == 8192
+            sent = fill(x)
+            # What the peer's host holds for its application is the same for all.
+            assert sent < min(plain) - 150_000, (sent, plain, before)
+            assert not select.select([], [x], [], 0)[1]
+            left = sent
+            while left:
+                left -= len(y.recv(min(left, 1 << 16)))
+            # There is room again, also for the largest that it takes at once.
+            for _ in range(20):
+                assert room(x)
+                n = x.send(bytes(8192))
+                while n:
+                    n -= len(y.recv(n))
+        c.close()
+        assert a.recv(1) == b""
+
+
 def wildcard_conflict():
     a = socket.socket()
     a.bind(("0.0.0.0", 7101))

@@ -304,6 +304,11 @@ fn what_waits_to_be_acknowledged_is_told() {
 }
 
 #[test]
+fn a_small_send_buffer_is_one() {
+    World::new("sndbuf").run(&["small_send_buffer"]);
+}
+
+#[test]
 fn mistakes_in_the_composition_are_told() {
     let w = World::new("mistakes");
     let out = w

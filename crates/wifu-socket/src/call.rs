@@ -258,7 +258,7 @@ fn check_device(fd: c_int, remote: Ipv4Addr) -> Result<()> {
 /// Returns its size as the kernel counts, and the options for the daemon.
 fn prepare_buffer(fd: c_int, tag: Tag) -> Result<(u32, Options)> {
     let size = || sys::getsockopt::<i32>(fd, libc::SOL_SOCKET, libc::SO_SNDBUF);
-    if size()? < SNDBUF_FOR_HOLD {
+    if size()? < SNDBUF_FOR_HOLD && !tag.has(Tag::SMALL) {
         // The kernel doubles what it is given.
         let _ = sys::setsockopt(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, SNDBUF_FOR_HOLD / 2);
     }
@@ -489,10 +489,12 @@ pub unsafe fn accept4(
             sys::close(new);
             continue;
         }
-        let ready = greet(new, tag.inherited()).and_then(|()| {
-            // SAFETY: the caller's promise.
-            unsafe { addr::write(remote, tag.has(Tag::V6), a, len) }
-        });
+        let ready = inherit(fd, new, tag)
+            .and_then(|()| greet(new, tag.inherited()))
+            .and_then(|()| {
+                // SAFETY: the caller's promise.
+                unsafe { addr::write(remote, tag.has(Tag::V6), a, len) }
+            });
         return match ready {
             Ok(()) => Ok(new),
             Err(e) => {
@@ -501,6 +503,16 @@ pub unsafe fn accept4(
             }
         };
     }
+}
+
+/// An accepted socket has the small send buffer of its listening one.
+fn inherit(listening: c_int, new: c_int, tag: Tag) -> Result<()> {
+    if !tag.has(Tag::SMALL) {
+        return Ok(());
+    }
+    let size: i32 = sys::getsockopt(listening, libc::SOL_SOCKET, libc::SO_SNDBUF)?;
+    // The kernel doubles what it is given.
+    sys::setsockopt(new, libc::SOL_SOCKET, libc::SO_SNDBUF, size / 2)
 }
 
 /// Tags an accepted socket and tells the daemon its cookie. The daemon leaves the last byte of that

@@ -9,7 +9,7 @@ use crate::sys::{self, Errno, Result};
 use crate::tag::Tag;
 use crate::tcp_info;
 use core::ffi::c_int;
-use wifu_wire::front::{MAX_NAME, MAX_VALUE, Request};
+use wifu_wire::front::{MAX_NAME, MAX_VALUE, Request, SMALL_BUFFER};
 
 /// The level of WiFu's own options.
 pub const SOL_WIFU: c_int = 0x5769;
@@ -76,8 +76,7 @@ pub fn set(fd: c_int, tag: Tag, level: c_int, name: c_int, v: Given<'_>) -> Resu
             native_set(fd, name, v)?;
             set_bit(fd, tag, Tag::LINGER0, LINGER0, on && seconds == 0)?;
         }
-        // The kernel's own buffer stays as it is: a smaller one would break the held byte.
-        (libc::SOL_SOCKET, libc::SO_SNDBUF) => tell_number(fd, tag, SNDBUF, v.int()?)?,
+        (libc::SOL_SOCKET, libc::SO_SNDBUF) => set_send_buffer(fd, tag, v.int()?)?,
         (libc::SOL_SOCKET, libc::SO_RCVBUF) => tell_number(fd, tag, RCVBUF, v.int()?)?,
         (libc::SOL_SOCKET, libc::SO_REUSEPORT) if v.int()? != 0 => {
             static SAID: note::Once = note::Once::new();
@@ -138,6 +137,20 @@ fn is_native(name: c_int) -> bool {
 
 fn native_set(fd: c_int, name: c_int, v: Given<'_>) -> Result<()> {
     sys::setsockopt_bytes(fd, libc::SOL_SOCKET, name, v.0)
+}
+
+/// The daemon's buffer has this size. The kernel's own one in front of it has, too, if it is small:
+/// then it bounds what `write` takes, and no byte can be held in it ([`call`](crate::call)).
+fn set_send_buffer(fd: c_int, tag: Tag, size: i32) -> Result<()> {
+    let size = size.max(0);
+    tell_number(fd, tag, SNDBUF, size)?;
+    let small = size < SMALL_BUFFER;
+    if small || tag.has(Tag::SMALL) {
+        tag.set(Tag::SMALL, small).write(fd)?;
+        let native = if small { size } else { i32::MAX };
+        sys::setsockopt(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, native)?;
+    }
+    Ok(())
 }
 
 /// Keeps a switch in the tag, and tells the daemon if it already knows the socket.

@@ -38,6 +38,9 @@ impl Tag {
         Tag(if on { self.0 | o.0 } else { self.0 & !o.0 })
     }
 
+    /// `SO_SNDBUF` was set so small that the kernel's own buffer has that size, too.
+    pub const SMALL: Tag = Tag(32);
+
     /// The IP protocol number given to `wifu_socket`, 0 if none.
     pub fn protocol(self) -> u8 {
         (self.0 >> 8) as u8

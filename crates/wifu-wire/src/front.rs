@@ -42,6 +42,9 @@ pub const MAX_NAME: usize = 128;
 /// The option that only reads: octets that a connection's peer has not acknowledged, those that the
 /// daemon has not taken from the socket included.
 pub const SEND_QUEUE: &str = "send-queue";
+/// Send buffers that a program sets below this, in octets as `SO_SNDBUF` takes them, are bounds of
+/// the kernel's own buffer as well, in which then no byte is held.
+pub const SMALL_BUFFER: i32 = 32_768;
 /// The longest option value in a request, bytes.
 pub const MAX_VALUE: usize = 2048;
 

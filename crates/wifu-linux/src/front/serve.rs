@@ -275,7 +275,12 @@ impl Front {
     ) -> Result<(), Why> {
         let (cookie, uid) = key;
         if let Some(s) = self.apps.by_cookie(key) {
-            return s.set(option, cx);
+            let conn = s.conn;
+            s.set(option, cx)?;
+            if let Some((token, _)) = self.apps.by_conn(conn) {
+                self.advance(token, cx);
+            }
+            return Ok(());
         }
         if let Some((_, l)) = self.listeners.by_cookie(cookie, uid) {
             return self.listeners.set(l.clone(), option, cx);

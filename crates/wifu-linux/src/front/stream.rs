@@ -12,7 +12,7 @@
 
 use super::context::Context;
 use super::memory::Why;
-use super::options::{LINGER0, NODELAY, PROTOCOL, is_buffer, merge};
+use super::options::{LINGER0, NODELAY, PROTOCOL, is_buffer, is_small_buffer, merge};
 use super::unix;
 use crate::poller::Interest;
 use core::net::SocketAddrV4;
@@ -189,14 +189,28 @@ impl Stream {
                 let text = "the protocol is fixed once the connection exists";
                 return Err(Why::text(libc::EISCONN, text));
             }
-            // Programs size buffers whenever they like. Here it counts before the connection.
-            n if is_buffer(n) => {}
+            // Programs size buffers whenever they like. Here it counts before the connection; but
+            // a byte that is held must not fill a small buffer.
+            n if is_buffer(n) => {
+                if is_small_buffer(n, value) {
+                    self.let_go();
+                }
+            }
             _ => match cx.endpoint.set_param(self.conn, name, value) {
                 Ok(_) => self.spec = merge(&self.spec, [(name, value)]),
                 Err(e) => return Err(Why::text(libc::EINVAL, e.to_string())),
             },
         }
         Ok(())
+    }
+
+    /// Holds no byte from now on: its application's send buffer has no room for that.
+    fn let_go(&mut self) {
+        self.hold = false;
+        if core::mem::take(&mut self.held) {
+            self.discard += 1;
+            self.input = true;
+        }
     }
 
     /// Something happened at the application's socket.
