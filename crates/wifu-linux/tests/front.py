@@ -224,11 +224,6 @@ def options_without_effect():
             s.setsockopt(socket.IPPROTO_TCP, name, 1)
         # What is so anyway is not worth a word.
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
-        try:
-            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            raise AssertionError("SO_REUSEPORT is there")
-        except OSError as e:
-            assert e.errno == errno.EOPNOTSUPP
 
 
 def noted(place):
@@ -493,6 +488,97 @@ def small_send_buffer():
                     n -= len(y.recv(n))
         c.close()
         assert a.recv(1) == b""
+
+
+def fails(number, f, *args):
+    try:
+        f(*args)
+    except OSError as e:
+        assert e.errno == number, e
+    else:
+        raise AssertionError(f"no error, expected {errno.errorcode[number]}")
+
+
+def bound(option=None, name=(IP, 0)):
+    s = socket.socket()
+    if option:
+        s.setsockopt(socket.SOL_SOCKET, option, 1)
+    s.bind(name)
+    return s
+
+
+def shared_port():
+    """Several listening sockets of one user at one port, in processes of their own, get all
+    connections between them; nobody else joins them."""
+    reuse = socket.SO_REUSEPORT
+    first = bound(reuse)
+    name = first.getsockname()
+    assert first.getsockopt(socket.SOL_SOCKET, reuse) == 1
+    first.listen()
+    others = [bound(reuse, name) for _ in range(3)]
+    for s in others:
+        assert s.getsockname() == name
+        s.listen()
+    # Not who does not ask for it, nor another user; and not by the way that is for clients.
+    for option in (None, socket.SO_REUSEADDR):
+        fails(errno.EADDRINUSE, bound, option, name)
+    pid = os.fork()
+    if pid == 0:
+        os.setuid(65534)
+        try:
+            bound(reuse, name).listen()
+        except OSError as e:
+            os._exit(0 if e.errno == errno.EADDRINUSE else 2)
+        os._exit(1)
+    assert os.waitpid(pid, 0)[1] == 0
+    servers = [first, *others]
+    took = {s.fileno(): 0 for s in servers}
+
+    def ask(n):
+        cs = [connect(name) for _ in range(n)]
+        for _ in cs:
+            for s in select.select(servers, [], [], 3)[0][:1]:
+                a, _ = s.accept()
+                took[s.fileno()] += 1
+                a.sendall(b"x")
+                a.close()
+        return sum(c.recv(9) == b"x" for c in cs)
+
+    assert ask(40) == 40
+    assert all(n > 3 for n in took.values()), took
+    # Who closes leaves the connections to the others.
+    for s in servers[:3]:
+        s.close()
+    del servers[:3]
+    assert ask(10) == 10
+    servers[0].close()
+    fails(errno.ECONNREFUSED, connect, name)
+    listener(port=name[1])
+
+
+def shared_by_clients():
+    """With SO_REUSEADDR a second client has the port of the first, to another server."""
+    s, t = listener(), listener()
+    reuse = socket.SO_REUSEADDR
+    first = bound(reuse)
+    name = first.getsockname()
+    fails(errno.EADDRINUSE, bound, None, name)
+    first.connect(s.getsockname())
+    second = bound(reuse, name)
+    fails(errno.EADDRNOTAVAIL, second.connect, s.getsockname())
+    second = bound(reuse, name)
+    second.connect(t.getsockname())
+    for c, server in ((first, s), (second, t)):
+        a, peer = server.accept()
+        assert peer == name == c.getsockname()
+        c.sendall(b"x")
+        assert a.recv(9) == b"x"
+    # One of those may listen, and from then on nobody else is let in.
+    third = bound(reuse, name)
+    third.listen()
+    fails(errno.EADDRINUSE, bound, reuse, name)
+    connect(name).sendall(b"y")
+    assert third.accept()[0].recv(9) == b"y"
 
 
 def wildcard_conflict():

@@ -171,7 +171,6 @@ fn options_without_effect_are_told_once() {
     lines.sort();
     let wanted = [
         "wifu: SO_KEEPALIVE is taken and has no effect",
-        "wifu: SO_REUSEPORT is not supported: one port has one listening socket",
         "wifu: TCP_CORK is taken and has no effect",
         "wifu: TCP_KEEPIDLE is taken and has no effect",
         "wifu: TCP_USER_TIMEOUT is taken and has no effect",
@@ -291,6 +290,12 @@ fn listening_sockets() {
     w.run(&["dead_listener"]);
     w.run(&["closed_listener"]);
     w.run(&["wildcard_conflict"]);
+    w.run(&["shared_by_clients"]);
+}
+
+#[test]
+fn listening_sockets_that_share_a_port() {
+    open_to_all("shared").run(&["shared_port"]);
 }
 
 #[test]

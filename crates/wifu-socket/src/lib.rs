@@ -24,9 +24,10 @@
 //! failed non-blocking connect tells its reason by `SO_ERROR` or a second `connect`, and ECONNRESET
 //! to `read`; an address given to `sendto` is an error (EISCONN); `recvfrom` may return the
 //! daemon's AF_UNIX address; `connect` and `accept` are no
-//! cancellation points; `SO_REUSEPORT` doesn't let two sockets share a port.
+//! cancellation points.
 
 pub mod addr;
+pub mod bind;
 pub mod call;
 pub mod capi;
 pub mod config;

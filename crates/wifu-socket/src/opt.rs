@@ -78,14 +78,9 @@ pub fn set(fd: c_int, tag: Tag, level: c_int, name: c_int, v: Given<'_>) -> Resu
         }
         (libc::SOL_SOCKET, libc::SO_SNDBUF) => set_send_buffer(fd, tag, v.int()?)?,
         (libc::SOL_SOCKET, libc::SO_RCVBUF) => tell_number(fd, tag, RCVBUF, v.int()?)?,
-        (libc::SOL_SOCKET, libc::SO_REUSEPORT) if v.int()? != 0 => {
-            static SAID: note::Once = note::Once::new();
-            SAID.say(format_args!(
-                "SO_REUSEPORT is not supported: one port has one listening socket"
-            ));
-            return Err(Errno(libc::EOPNOTSUPP));
+        (libc::SOL_SOCKET, libc::SO_REUSEPORT) => {
+            tag.set(Tag::SHARED, v.int()? != 0).write(fd)?;
         }
-        (libc::SOL_SOCKET, libc::SO_REUSEPORT) => {}
         (libc::SOL_SOCKET, n) if is_native(n) => {
             native_set(fd, name, v)?;
             if let Ok(value) = v.int() {
@@ -268,6 +263,7 @@ pub fn get(fd: c_int, tag: Tag, level: c_int, name: c_int, given: &[u8]) -> Resu
         (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) if tag.has(Tag::V6) => {
             Value::int(tag.has(Tag::V6ONLY).into())
         }
+        (libc::SOL_SOCKET, libc::SO_REUSEPORT) => Value::int(tag.has(Tag::SHARED).into()),
         (libc::SOL_SOCKET, libc::SO_ERROR) => Value::int(error(fd, tag)?),
         (libc::SOL_SOCKET, libc::SO_DOMAIN) => Value::int(if tag.has(Tag::V6) {
             libc::AF_INET6

@@ -4,7 +4,7 @@
 
 use crate::sys::{self, Errno, Result, c_call};
 use crate::tag::Tag;
-use crate::{addr, call, ioctl, opt, root};
+use crate::{addr, bind, call, ioctl, opt, root};
 use core::ffi::{c_int, c_long, c_void};
 use libc::{sockaddr, socklen_t};
 
@@ -33,7 +33,7 @@ pub fn socket(domain: c_int, kind: c_int, number: u8) -> c_int {
 pub unsafe fn bind(fd: c_int, a: *const sockaddr, len: socklen_t) -> c_int {
     c_call(|| match Tag::read(fd) {
         // SAFETY: the caller's promise.
-        Some(tag) => unsafe { call::bind(fd, tag, a, len) },
+        Some(tag) => unsafe { bind::bind(fd, tag, a, len) },
         // SAFETY: the kernel checks the pointer.
         None => kernel(unsafe { libc::syscall(libc::SYS_bind, fd, a, len) }),
     })

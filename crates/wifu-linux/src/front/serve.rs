@@ -195,6 +195,9 @@ impl Front {
             } => Reply::done(self.set_option((cookie, uid), spec, (name, value), cx)),
             Request::GetOpt { cookie, spec, name } => self.option((cookie, uid), spec, name, cx),
             Request::Info { cookie } => self.info((cookie, uid), cx),
+            Request::Share { local, options } => {
+                Reply::done(self.listeners.share(local, options, uid))
+            }
             Request::Stats => {
                 let all = report::all(&self.listeners, &self.apps, uid, cx);
                 Reply::value(all.to_string())
