@@ -1,10 +1,12 @@
 """What becomes of a connection to nobody.
 
 reach.py connect IP PORT    says the name of the error, and after how many seconds
+reach.py idle IP PORT N     has N connections until it is told to end them
 reach.py hold IP PORT       connects, says so, writes when told to, and says how that ends
 """
 
 import errno
+import resource
 import select
 import socket
 import sys
@@ -17,6 +19,16 @@ def connect(address):
     began = time.monotonic()
     error = s.connect_ex(address)
     print(errno.errorcode.get(error, "connected"), round(time.monotonic() - began, 2))
+
+
+def idle(address, count):
+    """Have connections."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
+    all_of_them = [socket.create_connection(address) for _ in range(count)]
+    print("open", flush=True)
+    sys.stdin.readline()
+    for s in all_of_them:
+        s.close()
 
 
 def hold(address):
@@ -33,4 +45,5 @@ def hold(address):
 
 
 if __name__ == "__main__":
-    {"connect": connect, "hold": hold}[sys.argv[1]]((sys.argv[2], int(sys.argv[3])))
+    what = {"connect": connect, "hold": hold, "idle": idle}[sys.argv[1]]
+    what((sys.argv[2], int(sys.argv[3])), *map(int, sys.argv[4:]))
