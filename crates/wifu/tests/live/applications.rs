@@ -55,6 +55,32 @@ fn no_program_is_run_over_a_protocol_that_the_daemon_does_not_know() {
 }
 
 #[test]
+fn what_the_library_notes_is_no_data_of_a_program() {
+    if !privileged() {
+        return;
+    }
+    let w = World::raw_up("app-notes");
+    let a = &w.hosts[0];
+    let code = "import os, socket, sys; set = lambda o: socket.socket().setsockopt(6, o, 1); \
+                set(socket.TCP_CORK); os.dup2(os.open(sys.argv[1], os.O_CREAT | os.O_RDWR), 2); \
+                set(socket.TCP_KEEPIDLE)";
+    let noted = |notes: &[&str], name: &str| {
+        let mut command = a.command(WIFU);
+        command.env("WIFU_PRELOAD", built("libwifu_preload.so"));
+        command.args(["exec", "--protocol", "tcp-reno"]).args(notes);
+        let output = a.run(command.args(["--", "python3", "-c", code, name]));
+        let file = std::fs::read_to_string(w.dir.join(name)).expect("its file");
+        (String::from_utf8_lossy(&output.stderr).into_owned(), file)
+    };
+    let line = |option: &str| format!("wifu: {option} is taken and has no effect\n");
+    assert_eq!(noted(&[], "auto"), (line("TCP_CORK"), String::new()));
+    let both = (line("TCP_CORK"), line("TCP_KEEPIDLE"));
+    assert_eq!(noted(&["--notes", "always"], "always"), both);
+    let neither = (String::new(), String::new());
+    assert_eq!(noted(&["--notes", "never"], "never"), neither);
+}
+
+#[test]
 fn curl_from_an_nginx_with_two_workers() {
     over_wifu("app-curl", 4 * SIZE as u64, |w, a, b| {
         let digest = w.random_file("file", SIZE);
