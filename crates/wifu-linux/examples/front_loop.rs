@@ -88,6 +88,7 @@ fn exchange(front: &mut Front, cx: &mut Context<'_>, now: Time) {
     let mut wire: VecDeque<(IpInfo, Vec<u8>)> = VecDeque::new();
     let mut out = vec![0; 65_536];
     loop {
+        front.look_at_listeners(cx);
         while let Some((id, event)) = cx.endpoint.poll_event() {
             front.on_endpoint_event(id, event, cx);
         }

@@ -433,6 +433,29 @@ mod tests {
     }
 
     #[test]
+    fn a_process_that_only_waits_for_its_parent_owns_nothing() {
+        let mut child = std::process::Command::new("cat");
+        let mut child = child
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .expect("cat");
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).expect("stat");
+        let start = stat.split_whitespace().nth(21).expect("22 fields");
+        let owner = Owner::from_tag(&format!("wifu:{}:{start}", child.id())).expect("a tag");
+        assert!(owner.is_alive());
+        drop(child.stdin.take());
+        let ended = || {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id()));
+            stat.expect("it is not waited for").contains(") Z ")
+        };
+        while !ended() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        assert!(!owner.is_alive());
+        child.wait().expect("our own child");
+    }
+
+    #[test]
     fn what_another_one_removed_meanwhile_is_gone_and_not_kept() {
         let run = std::env::temp_dir().join("wifu-clean-none");
         let mut cleaner = Cleaner {

@@ -10,6 +10,7 @@ use crate::names::Names;
 use crate::net::{IN, Net, OUT};
 use crate::poller::{Event, Poller};
 pub use crate::settings::{CarrierConfig, DaemonConfig, DaemonError, DelayDir, FactsConfig, Kind};
+use crate::sys::give_memory_back;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
 use std::io;
@@ -22,6 +23,9 @@ use wifu_wire::Time;
 /// as behind a shaper, acknowledgements and the application's next octets would wait for all.
 const SENDS: usize = 1;
 
+/// So many connections are worth the time that giving back their memory takes.
+const MANY: usize = 256;
+
 /// Carriers, endpoint and application side in one event loop, on one thread.
 pub struct Daemon {
     poller: Poller,
@@ -30,6 +34,8 @@ pub struct Daemon {
     front: Front,
     events: Vec<Event>,
     names: Names,
+    /// Most connections since memory was given back.
+    most: usize,
     /// Says that raw packets of this network namespace are ours, for as long as we live.
     _claim: Option<OwnedFd>,
 }
@@ -106,6 +112,7 @@ impl Daemon {
             net,
             events: Vec::with_capacity(256),
             names,
+            most: 0,
             _claim: claim,
         };
         let restored = front!(&mut daemon, Poller::now(), front, cx => front.restore(&mut cx))?;
@@ -128,6 +135,7 @@ impl Daemon {
             let deadline = deadline.min(self.net.faults_timeout());
             if handled == 0 {
                 self.net.rests();
+                self.shrink();
             }
             self.poller.wait(deadline, handled, &mut self.events)?;
             if let Some(signal) = self.poller.take_signal() {
@@ -137,6 +145,16 @@ impl Daemon {
                 return Ok(signal);
             }
             handled = self.round()?;
+        }
+    }
+
+    /// Gives back the memory of connections that are over, once they were many.
+    fn shrink(&mut self) {
+        let open = self.hop.end().len();
+        self.most = self.most.max(open);
+        if self.most >= MANY && open <= self.most / 4 {
+            self.most = open;
+            give_memory_back();
         }
     }
 
@@ -157,6 +175,7 @@ impl Daemon {
         self.events = events;
         self.hop.look(now, &mut self.net);
         let handled = self.receive(now);
+        self.hear(now);
         self.hop.handle_timeout(now, &mut self.net);
         front!(&mut *self, now, front, cx => front.handle_timeout(&mut cx));
         self.serve(now);
@@ -166,6 +185,7 @@ impl Daemon {
 
     /// Tell applications what happened; they read and write.
     fn serve(&mut self, now: Time) {
+        front!(&mut *self, now, front, cx => front.look_at_listeners(&mut cx));
         while let Some((id, event)) = self.hop.end_mut().poll_event() {
             front!(&mut *self, now, front, cx => front.on_endpoint_event(id, event, &mut cx));
         }
@@ -181,6 +201,20 @@ impl Daemon {
         let count = net.receive(now, |a| hop.take(&a));
         hop.arrive(now, net);
         count
+    }
+
+    /// Tell applications of packets that, as networks say, do not arrive.
+    fn hear(&mut self, now: Time) {
+        let heard: Vec<_> = self.net.take_heard().collect();
+        for told in heard {
+            let about = &told.about;
+            if let Some(id) = self.hop.end_mut().sender_of(about, &told.segment) {
+                let (errno, text) = (told.why.errno(), told.why.text(about));
+                front!(&mut *self, now, front, cx => {
+                    front.on_unreachable(id, errno, text, &mut cx)
+                });
+            }
+        }
     }
 
     /// Send what may leave, as long as the carriers take it.

@@ -42,4 +42,5 @@ pub mod steps;
 pub mod sys;
 pub mod tun;
 pub mod udp;
+mod unreachable;
 pub mod wifi;

@@ -7,11 +7,12 @@ use crate::faults::{FaultCounters, Faults};
 use crate::kind::Kind;
 use crate::links::Links;
 use crate::names::{TCP, numbers};
-use crate::poller::{Event, Poller};
+use crate::poller::{Event, Interest, Poller};
 use crate::raw::{RawConfig, check_number};
 use crate::settings::{CarrierConfig, DaemonConfig, DaemonError};
 use crate::sys::LinkAddress;
 use crate::udp::{MORE, UdpConfig};
+use crate::unreachable::{Ear, ICMP, Unreachable, understand, unwrapped};
 use core::net::Ipv4Addr;
 use std::io;
 use wifu_engine::Endpoint;
@@ -20,6 +21,12 @@ use wifu_wire::{IpInfo, Time};
 
 /// Tokens of carriers: carrier number in the low bits, above this.
 const CARRIERS: u64 = 1 << 62;
+
+/// The token of the socket that hears ICMP.
+const ERRORS: u64 = 1 << 60;
+
+/// Errors that wait for the end of a round; more are dropped, as a network may do.
+const HEARD: usize = 256;
 
 /// How many descriptors a carrier may have: distance between the tokens of two carriers.
 const DESCRIPTORS: u64 = 1 << 16;
@@ -67,6 +74,9 @@ pub(crate) struct Net {
     spare: Vec<u8>,
     /// Past the carriers, for a host that relays.
     links: Option<Links>,
+    /// Hears what networks say of packets that do not arrive, where that is allowed.
+    ear: Option<Ear>,
+    heard: Vec<Unreachable>,
 }
 
 impl Net {
@@ -112,6 +122,8 @@ impl Net {
             faults: faults.map(|(config, way)| Some(Faults::new(config?, way))),
             spare: Vec::new(),
             links: None,
+            ear: ear(config, poller)?,
+            heard: Vec::new(),
         };
         net.spare = vec![0; net.mtu()];
         Ok(net)
@@ -162,6 +174,12 @@ impl Net {
 
     /// The poller saw a carrier ready.
     pub(crate) fn on_event(&mut self, event: &Event) {
+        if event.token == ERRORS {
+            self.ear
+                .iter_mut()
+                .for_each(|ear| ear.hear(&mut self.heard));
+            return;
+        }
         if event.token >= self.links_base() {
             self.links.iter_mut().for_each(Links::flush);
             return;
@@ -174,6 +192,15 @@ impl Net {
         if event.writable() {
             carrier.flush();
         }
+    }
+
+    /// What was heard of packets that did not arrive.
+    pub(crate) fn take_heard(&mut self) -> impl Iterator<Item = Unreachable> {
+        self.heard.truncate(HEARD);
+        let doubles = self.doubles.as_ref();
+        self.heard
+            .drain(..)
+            .map(move |told| unwrapped(told, doubles))
     }
 
     /// Hand over what the carriers have, up to a burst each; gives how many packets came.
@@ -190,6 +217,10 @@ impl Net {
                     if let Some(capture) = &mut self.capture {
                         let frame = packet.frame;
                         note(capture, &self.doubles, (i, now), frame, Direction::In);
+                    }
+                    if packet.ip.proto == ICMP {
+                        self.heard.extend(understand(packet.frame));
+                        continue;
                     }
                     match &mut self.faults[IN] {
                         Some(f) if !packet.fragment => {
@@ -459,6 +490,21 @@ fn ways(carriers: &[Carrier], doubles: Option<&Doubles>) -> [u8; 256] {
         _ => raw.or(udp),
     };
     core::array::from_fn(|number| way(number as u8).unwrap_or(0) as u8)
+}
+
+/// A socket for ICMP, where any carrier may need it. A daemon without rights has none, and learns
+/// by its timers alone; a TUN device brings such messages itself.
+fn ear(config: &DaemonConfig, poller: &Poller) -> io::Result<Option<Ear>> {
+    if config.carriers.iter().all(|c| c.kind() == Kind::Tun) {
+        return Ok(None);
+    }
+    let ear = match Ear::open() {
+        Ok(ear) => ear,
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    poller.add(&ear, ERRORS, Interest::READ)?;
+    Ok(Some(ear))
 }
 
 fn open_carrier(

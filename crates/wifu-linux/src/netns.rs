@@ -56,9 +56,12 @@ impl Owner {
         })
     }
 
-    /// Does the process still run?
+    /// Does the process still run? One that has ended and only waits for its parent to ask about
+    /// it does not.
     pub fn is_alive(&self) -> bool {
-        start_of(self.pid) == Some(self.start)
+        let state: Option<char> = stat_of(self.pid, 3);
+        let over = matches!(state, None | Some('Z' | 'X' | 'x'));
+        !over && start_of(self.pid) == Some(self.start)
     }
 }
 

@@ -1,12 +1,15 @@
 """Programs for front.rs; each function is one, started with WIFU's library preloaded."""
 
 import errno
+import fcntl
+import json
 import os
 import select
 import signal
 import socket
 import struct
 import sys
+import termios
 import threading
 import time
 
@@ -28,6 +31,22 @@ def connect(name):
 
 def read_all(s):
     return b"".join(iter(lambda: s.recv(65536), b""))
+
+
+def connections():
+    """What the daemon lists, as `wifu ss --json` shows it."""
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(os.environ["WIFU_SOCKET"])
+    s.sendall(struct.pack("<4sHHII", b"WIFU", 1, 8, 0, 0))
+    answer = read_all(s)
+    return json.loads(answer[answer.index(b"[") :])
+
+
+def wait_until(seconds, done):
+    end = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < end, f"not within {seconds} s"
+        time.sleep(0.02)
 
 
 def many_at_once(n):
@@ -137,6 +156,65 @@ def unread_data_is_a_reset():
         pass
 
 
+def early_answers(tries):
+    """Who answers and closes without reading all is heard by a client that still writes."""
+    tries, answer = int(tries), os.urandom(3000)
+    s = listener()
+
+    def serve():
+        for _ in range(tries):
+            a, _ = s.accept()
+            a.recv(100)
+            a.sendall(answer)
+            a.close()
+
+    threading.Thread(target=serve, daemon=True).start()
+    lost = 0
+    for _ in range(tries):
+        c, got = connect(s.getsockname()), b""
+        try:
+            for _ in range(30):
+                c.sendall(bytes(65536))
+        except ConnectionError:
+            pass
+        try:
+            while data := c.recv(65536):
+                got += data
+        except ConnectionError:
+            pass
+        lost += got != answer
+    assert lost == 0, f"{lost} of {tries} answers are lost"
+
+
+def last_words_have_an_end():
+    """A peer that takes nothing keeps no connection whose application is gone."""
+    s = listener()
+    c = connect(s.getsockname())
+    a, _ = s.accept()
+    c.sendall(b"never read")
+    a.setblocking(False)
+    full = 0
+    while full < 5:
+        try:
+            a.send(bytes(65536))
+            full = 0
+        except BlockingIOError:
+            full += 1
+            time.sleep(0.05)
+    a.close()
+    open_ones = lambda: sum(x["state"] == "ESTAB" for x in connections())
+    assert open_ones() == 2, "it waits for the acknowledgement"
+    wait_until(8, lambda: open_ones() == 0)
+    # Without a wait if that is asked for.
+    c = connect(s.getsockname())
+    a, _ = s.accept()
+    c.sendall(b"never read")
+    a.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    assert select.select([a], [], [], 3)[0]
+    a.close()
+    wait_until(1, lambda: open_ones() == 0)
+
+
 def options_without_effect():
     for _ in range(2):
         s = socket.socket()
@@ -146,11 +224,13 @@ def options_without_effect():
             s.setsockopt(socket.IPPROTO_TCP, name, 1)
         # What is so anyway is not worth a word.
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
-        try:
-            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            raise AssertionError("SO_REUSEPORT is there")
-        except OSError as e:
-            assert e.errno == errno.EOPNOTSUPP
+
+
+def noted(place):
+    """What is said of options, while descriptor 2 is what it was and when it is not."""
+    socket.socket().setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+    os.dup2(os.open(place, os.O_CREAT | os.O_WRONLY), 2)
+    socket.socket().setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
 
 def too_many_waiting():
@@ -266,6 +346,239 @@ def dead_listener():
     except ConnectionRefusedError:
         pass
     listener(port=7100)
+
+
+def closed_listener():
+    """Whoever closes a listening socket refuses from then on."""
+    for _ in range(20):
+        s = listener()
+        connect(s.getsockname()).close()
+        name = s.getsockname()
+        s.close()
+        t = time.monotonic()
+        try:
+            connect(name)
+            raise AssertionError("a closed socket took a connection")
+        except ConnectionRefusedError:
+            pass
+        assert time.monotonic() - t < 0.3, "only the second try was refused"
+
+
+def names_after_the_end():
+    """A socket has its address for life; its peer's only as long as there is a connection."""
+    for first in (0, 1):
+        s = listener()
+        c = connect(s.getsockname())
+        a, _ = s.accept()
+        names = c.getsockname(), a.getsockname()
+        ends = (c, a) if first else (a, c)
+        for x in ends:
+            x.shutdown(socket.SHUT_WR)
+        for x in ends:
+            assert x.recv(1) == b""
+        # Until the daemon has let go of both.
+        wait_until(3, lambda: select.select([], [], [], 0.1) and poll_hup(c) and poll_hup(a))
+        assert (c.getsockname(), a.getsockname()) == names
+        for x in ends:
+            try:
+                x.getpeername()
+                raise AssertionError("a peer is left")
+            except OSError as e:
+                assert e.errno == errno.ENOTCONN, e
+
+
+def poll_hup(s):
+    p = select.poll()
+    p.register(s, 0)
+    return p.poll(0)
+
+
+def send_queue():
+    """SIOCOUTQ: what the peer has not acknowledged, wherever it is, and nothing else."""
+
+    def queued(s):
+        return struct.unpack("i", fcntl.ioctl(s, termios.TIOCOUTQ, bytes(4)))[0]
+
+    s = listener()
+    c = socket.socket()
+    assert queued(c) == 0
+    c.connect(s.getsockname())
+    a, _ = s.accept()
+    assert queued(c) == queued(a) == 0
+    for _ in range(3):
+        c.sendall(b"heard")
+        a.recv(5)
+        wait_until(2, lambda: queued(c) == 0)
+    c.setblocking(False)
+    sent, full = 0, 0
+    while full < 5:
+        try:
+            sent += c.send(bytes(65536))
+            full = 0
+        except BlockingIOError:
+            full += 1
+            time.sleep(0.05)
+    waits = queued(c)
+    assert 0 < waits < sent, (waits, sent)
+    left = sent
+    while left:
+        left -= len(a.recv(min(left, 1 << 16)))
+    wait_until(3, lambda: queued(c) == 0)
+    try:
+        queued(s)
+        raise AssertionError("a listening socket sends nothing")
+    except OSError as e:
+        assert e.errno == errno.EINVAL, e
+
+
+def small_send_buffer():
+    """SO_SNDBUF bounds what is taken; everything arrives all the same."""
+
+    def fill(s):
+        s.setblocking(False)
+        sent, full = 0, 0
+        while full < 5:
+            try:
+                sent += s.send(bytes(65536))
+                full = 0
+            except BlockingIOError:
+                full += 1
+                time.sleep(0.05)
+        s.setblocking(True)
+        return sent
+
+    def pair(before, size=4096):
+        s = listener()
+        c = socket.socket()
+        ends = (c, s) if before else ()
+        for x in ends:
+            x.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
+        c.connect(s.getsockname())
+        a, _ = s.accept()
+        if not before:
+            for x in (c, a):
+                x.sendall(b"12")
+                (a if x is c else c).recv(2)
+                x.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
+        return c, a
+
+    def room(x):
+        p = select.poll()
+        p.register(x, select.POLLOUT)
+        return p.poll(3000)
+
+    plain = [fill(x) for x in pair(True, 300_000)]
+    for before in (True, False):
+        c, a = pair(before)
+        for x, y in ((c, a), (a, c)):
+            if before:
+                assert x.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) == 8192
+            sent = fill(x)
+            # What the peer's host holds for its application is the same for all.
+            assert sent < min(plain) - 150_000, (sent, plain, before)
+            assert not select.select([], [x], [], 0)[1]
+            left = sent
+            while left:
+                left -= len(y.recv(min(left, 1 << 16)))
+            # There is room again, also for the largest that it takes at once.
+            for _ in range(20):
+                assert room(x)
+                n = x.send(bytes(8192))
+                while n:
+                    n -= len(y.recv(n))
+        c.close()
+        assert a.recv(1) == b""
+
+
+def fails(number, f, *args):
+    try:
+        f(*args)
+    except OSError as e:
+        assert e.errno == number, e
+    else:
+        raise AssertionError(f"no error, expected {errno.errorcode[number]}")
+
+
+def bound(option=None, name=(IP, 0)):
+    s = socket.socket()
+    if option:
+        s.setsockopt(socket.SOL_SOCKET, option, 1)
+    s.bind(name)
+    return s
+
+
+def shared_port():
+    """Several listening sockets of one user at one port, in processes of their own, get all
+    connections between them; nobody else joins them."""
+    reuse = socket.SO_REUSEPORT
+    first = bound(reuse)
+    name = first.getsockname()
+    assert first.getsockopt(socket.SOL_SOCKET, reuse) == 1
+    first.listen()
+    others = [bound(reuse, name) for _ in range(3)]
+    for s in others:
+        assert s.getsockname() == name
+        s.listen()
+    # Not who does not ask for it, nor another user; and not by the way that is for clients.
+    for option in (None, socket.SO_REUSEADDR):
+        fails(errno.EADDRINUSE, bound, option, name)
+    pid = os.fork()
+    if pid == 0:
+        os.setuid(65534)
+        try:
+            bound(reuse, name).listen()
+        except OSError as e:
+            os._exit(0 if e.errno == errno.EADDRINUSE else 2)
+        os._exit(1)
+    assert os.waitpid(pid, 0)[1] == 0
+    servers = [first, *others]
+    took = {s.fileno(): 0 for s in servers}
+
+    def ask(n):
+        cs = [connect(name) for _ in range(n)]
+        for _ in cs:
+            for s in select.select(servers, [], [], 3)[0][:1]:
+                a, _ = s.accept()
+                took[s.fileno()] += 1
+                a.sendall(b"x")
+                a.close()
+        return sum(c.recv(9) == b"x" for c in cs)
+
+    assert ask(40) == 40
+    assert all(n > 3 for n in took.values()), took
+    # Who closes leaves the connections to the others.
+    for s in servers[:3]:
+        s.close()
+    del servers[:3]
+    assert ask(10) == 10
+    servers[0].close()
+    fails(errno.ECONNREFUSED, connect, name)
+    listener(port=name[1])
+
+
+def shared_by_clients():
+    """With SO_REUSEADDR a second client has the port of the first, to another server."""
+    s, t = listener(), listener()
+    reuse = socket.SO_REUSEADDR
+    first = bound(reuse)
+    name = first.getsockname()
+    fails(errno.EADDRINUSE, bound, None, name)
+    first.connect(s.getsockname())
+    second = bound(reuse, name)
+    fails(errno.EADDRNOTAVAIL, second.connect, s.getsockname())
+    second = bound(reuse, name)
+    second.connect(t.getsockname())
+    for c, server in ((first, s), (second, t)):
+        a, peer = server.accept()
+        assert peer == name == c.getsockname()
+        c.sendall(b"x")
+        assert a.recv(9) == b"x"
+    # One of those may listen, and from then on nobody else is let in.
+    third = bound(reuse, name)
+    third.listen()
+    fails(errno.EADDRINUSE, bound, reuse, name)
+    connect(name).sendall(b"y")
+    assert third.accept()[0].recv(9) == b"y"
 
 
 def wildcard_conflict():
@@ -399,6 +712,44 @@ def drops_privileges():
     assert info[0] == 1, "established"
     c.sendall(b"x")
     assert a.recv(9) == b"x"
+
+
+def chrooted(root):
+    """Behind another root connections are made and taken as before, from any thread."""
+    os.mkdir(root)
+    os.chroot(root)
+    os.chdir("/")
+    assert os.listdir("/") == []
+    os.mkdir("inside")
+    os.chdir("inside")
+    print("in", flush=True)
+    sys.stdin.readline()
+    s = listener()
+    for _ in range(3):
+        cs = []
+        ts = [threading.Thread(target=lambda: cs.append(connect(s.getsockname()))) for _ in range(8)]
+        for t in ts:
+            t.start()
+        for t in ts:
+            t.join()
+        for c in cs:
+            c.sendall(b"%d" % c.getsockname()[1])
+        for _ in cs:
+            a, peer = s.accept()
+            assert a.recv(9) == b"%d" % peer[1]
+        assert len(cs) == 8
+    assert os.getcwd() == "/inside"
+    try:
+        os.wait()
+        raise AssertionError("a child is left")
+    except ChildProcessError:
+        pass
+    # Whoever does not know the descriptor closes it: then the path is as it is here.
+    os.closerange(3, 1024)
+    try:
+        connect((IP, 1))
+    except OSError as e:
+        assert e.errno == errno.ENETDOWN, e
 
 
 def serve_one(port):

@@ -148,6 +148,17 @@ fn resets_where_tcp_has_them() {
     w.run(&["linger"]);
     w.run(&["reset_before_accept"]);
     w.run(&["unread_data_is_a_reset"]);
+    w.run(&["names_after_the_end"]);
+}
+
+#[test]
+fn an_early_answer_reaches_a_client_that_still_writes() {
+    World::new("early").run(&["early_answers", "30"]);
+}
+
+#[test]
+fn a_destroyed_connection_does_not_wait_forever_to_be_heard() {
+    World::new("words").run(&["last_words_have_an_end"]);
 }
 
 #[test]
@@ -160,12 +171,40 @@ fn options_without_effect_are_told_once() {
     lines.sort();
     let wanted = [
         "wifu: SO_KEEPALIVE is taken and has no effect",
-        "wifu: SO_REUSEPORT is not supported: one port has one listening socket",
         "wifu: TCP_CORK is taken and has no effect",
         "wifu: TCP_KEEPIDLE is taken and has no effect",
         "wifu: TCP_USER_TIMEOUT is taken and has no effect",
     ];
     assert_eq!(lines, wanted);
+}
+
+#[test]
+fn notes_go_to_standard_error_and_not_to_what_is_in_its_place() {
+    use std::os::unix::fs::MetadataExt;
+    let w = World::new("notes");
+    let (first, later) = (w.dir.join("first"), w.dir.join("later"));
+    let said = |notes: Option<&str>| {
+        let _ = std::fs::remove_file(&later);
+        let stderr = std::fs::File::create(&first).unwrap();
+        let mut c = w.script(&["noted", "later"]);
+        if let Some(notes) = notes {
+            c.env("WIFU_NOTES", notes);
+        }
+        assert!(c.stderr(stderr).status().unwrap().success());
+        let read = |path| std::fs::read_to_string(path).unwrap();
+        (read(&first), read(&later))
+    };
+    let [cork, alive] =
+        ["TCP_CORK", "SO_KEEPALIVE"].map(|o| format!("wifu: {o} is taken and has no effect\n"));
+    let none = String::new;
+    assert_eq!(said(None), (cork.clone(), none()));
+    let file = first.metadata().unwrap();
+    let same = format!("{}:{}", file.dev(), file.ino());
+    assert_eq!(said(Some(&same)), (cork.clone(), none()));
+    // As under `wifu exec`, for a program of the program that got something else.
+    assert_eq!(said(Some("0:0")), (none(), none()));
+    assert_eq!(said(Some("always")), (cork, alive));
+    assert_eq!(said(Some("never")), (none(), none()));
 }
 
 #[test]
@@ -204,6 +243,25 @@ fn the_list_of_listeners_lives_as_long_as_they_do() {
 }
 
 #[test]
+fn a_damaged_list_of_listeners_is_set_aside() {
+    let mut w = World::new("damaged");
+    w.daemon = None;
+    let state = w.dir.join("listeners.json");
+    std::fs::write(&state, "[{\"cookie\": 1,").unwrap();
+    assert_eq!(w.start(), "ready, 0 restored\n");
+    assert!(!state.exists());
+    let kept = std::fs::read_to_string(w.dir.join("listeners.json.damaged"));
+    assert_eq!(kept.unwrap(), "[{\"cookie\": 1,");
+    // What is no damage names the file.
+    w.daemon = None;
+    std::fs::create_dir(&state).unwrap();
+    let mut daemon = Command::new(built("front_loop"));
+    let out = daemon.args([w.socket(), state.clone()]).output().unwrap();
+    let said = String::from_utf8(out.stderr).unwrap();
+    assert!(said.contains(&*state.to_string_lossy()), "{said}");
+}
+
+#[test]
 fn no_folders_are_made_for_a_socket() {
     let w = World::new("folders");
     let folder = w.dir.join("a");
@@ -230,12 +288,29 @@ fn listening_sockets() {
     let w = World::new("listening");
     w.run(&["full_queue"]);
     w.run(&["dead_listener"]);
+    w.run(&["closed_listener"]);
     w.run(&["wildcard_conflict"]);
+    w.run(&["shared_by_clients"]);
+}
+
+#[test]
+fn listening_sockets_that_share_a_port() {
+    open_to_all("shared").run(&["shared_port"]);
 }
 
 #[test]
 fn back_pressure_reaches_the_sender() {
     World::new("slow").run(&["slow_reader", "20000000"]);
+}
+
+#[test]
+fn what_waits_to_be_acknowledged_is_told() {
+    World::new("outq").run(&["send_queue"]);
+}
+
+#[test]
+fn a_small_send_buffer_is_one() {
+    World::new("sndbuf").run(&["small_send_buffer"]);
 }
 
 #[test]
@@ -278,6 +353,62 @@ fn a_restarted_daemon_serves_running_programs() {
     // The listener died with its program: a third daemon finds nothing to restore.
     w.daemon = None;
     assert_eq!(w.start(), "ready, 0 restored\n");
+}
+
+#[test]
+fn only_a_socket_that_nobody_answers_is_replaced() {
+    let mut w = World::new("replaced");
+    w.daemon = None; // SIGKILL: its socket stays
+    assert!(w.socket().exists());
+    w.start();
+    w.run(&["open_close", "1"]);
+    w.daemon = None;
+    let (file, link) = (w.dir.join("file"), w.dir.join("link"));
+    std::fs::write(&file, "kept").unwrap();
+    std::os::unix::fs::symlink(w.socket(), &link).unwrap();
+    for (path, what) in [
+        (&file, "a file"),
+        (&link, "a symbolic link"),
+        (&w.dir, "a directory"),
+    ] {
+        let mut daemon = Command::new(built("front_loop"));
+        let out = daemon.args([path, &w.dir.join("other.json")]).output();
+        let said = String::from_utf8(out.unwrap().stderr).unwrap();
+        assert!(
+            said.contains(&format!("{} is {what}", path.display())),
+            "{said}"
+        );
+        assert!(path.symlink_metadata().is_ok(), "{what} is still there");
+    }
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "kept");
+    assert!(w.socket().exists(), "where the link leads");
+}
+
+#[test]
+fn what_took_the_place_of_the_socket_stays() {
+    let mut w = World::new("place");
+    std::fs::remove_file(w.socket()).unwrap();
+    std::fs::write(w.socket(), "kept").unwrap();
+    let mut daemon = w.daemon.take().unwrap();
+    // SAFETY: no pointers; our own child, which was not waited for.
+    unsafe { libc::kill(daemon.0.id() as i32, libc::SIGTERM) };
+    assert!(daemon.0.wait().unwrap().success());
+    assert_eq!(std::fs::read_to_string(w.socket()).unwrap(), "kept");
+}
+
+#[test]
+fn a_program_behind_another_root_reaches_the_daemon() {
+    let mut w = World::new("chroot");
+    let mut c = w.script(&["chrooted", "root"]);
+    let (input, output) = (Stdio::piped(), Stdio::piped());
+    let mut app = Running(c.stdin(input).stdout(output).spawn().unwrap());
+    let mut said = BufReader::new(app.0.stdout.take().unwrap()).lines();
+    assert_eq!(said.next().unwrap().unwrap(), "in");
+    // Another daemon than the one that ran when the root changed.
+    w.daemon = None;
+    w.start();
+    app.0.stdin.take().unwrap().write_all(b"\n").unwrap();
+    assert!(app.0.wait().unwrap().success());
 }
 
 #[test]

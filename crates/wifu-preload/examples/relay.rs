@@ -150,6 +150,7 @@ fn serve(app: &UnixStream, world: &Shared) -> io::Result<()> {
             value: Some("relay"),
             ..Answer::default()
         },
+        Request::Share { .. } => Answer::errno(libc::EADDRINUSE as u32),
         Request::Values { .. } => Answer {
             value: Some("[]"),
             ..Answer::default()

@@ -5,7 +5,7 @@
 //! not: that an address on a connected stream gives EISCONN is rarer than programs are sensitive to
 //! their `send`.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::{c_char, c_int, c_ulong, c_void};
 use libc::{sockaddr, socklen_t};
 use wifu_socket::{call, config, shim};
 
@@ -60,6 +60,16 @@ pub extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
     shim::shutdown(fd, how)
 }
 
+/// `chroot`: no socket call, but the daemon's path means nothing behind it.
+///
+/// # Safety
+/// As for `chroot(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn chroot(path: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { shim::chroot(path) }
+}
+
 /// `accept`.
 ///
 /// # Safety
@@ -103,6 +113,17 @@ pub unsafe extern "C" fn getsockname(fd: c_int, a: *mut sockaddr, len: *mut sock
 pub unsafe extern "C" fn getpeername(fd: c_int, a: *mut sockaddr, len: *mut socklen_t) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { shim::getpeername(fd, a, len) }
+}
+
+/// `ioctl`. In C it takes any arguments after the request: one, which every calling convention of
+/// 64-bit Linux passes as if it were declared.
+///
+/// # Safety
+/// As for `ioctl(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
+    // SAFETY: the caller's promise. The kernel knows requests of 32 bits.
+    unsafe { shim::ioctl(fd, request as u32, argument) }
 }
 
 /// `setsockopt`.

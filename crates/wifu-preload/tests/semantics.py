@@ -386,14 +386,14 @@ def options():
         c.setsockopt(level, name, value)
         assert o(level, name) == value
         assert other.getsockopt(level, name) == default
-    fails(errno.EOPNOTSUPP, c.setsockopt, socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    c.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    assert o(socket.SOL_SOCKET, socket.SO_REUSEPORT) == 1
     c.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 0)
     assert o(socket.SOL_SOCKET, socket.SO_REUSEPORT) == 0
     c.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 50_000)
     assert o(socket.SOL_SOCKET, socket.SO_SNDBUF) == 100_000
     assert o(socket.SOL_SOCKET, socket.SO_RCVBUF) > 0
     fails(errno.ENOPROTOOPT, c.setsockopt, socket.IPPROTO_TCP, 9999, 1)
-    fails(errno.ENOPROTOOPT, c.setsockopt, socket.SOL_SOCKET, socket.SO_MARK, 1)
     assert s.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
     assert o(socket.IPPROTO_TCP, socket.TCP_MAXSEG) == 536
     for wrong in (-1, 87, 32_768):
@@ -455,6 +455,27 @@ def tuned():
     s.close()
 
 
+def marks_and_devices():
+    """What needs a program's own way is kept, and interfaces answer on any socket."""
+    c = socket.socket()
+    device = b"lo" + bytes(14)
+    c.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, 7)
+    assert c.getsockopt(socket.SOL_SOCKET, socket.SO_MARK) == 7
+    c.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device)
+    assert c.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16).rstrip(b"\0") == b"lo"
+    fails(errno.ENODEV, c.setsockopt, socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"nope")
+    s = listener()
+    if IP.startswith("127."):
+        c.connect(s.getsockname())
+        assert c.getsockname()[0].startswith("127.")
+    # SIOCGIFADDR, SIOCGIFNETMASK
+    for request, want in ((0x8915, "127.0.0.1"), (0x891B, "255.0.0.0")):
+        for x in (socket.socket(), s):
+            answer = fcntl.ioctl(x, request, device + bytes(24))
+            assert socket.inet_ntoa(answer[20:24]) == want
+    fails(errno.ENODEV, fcntl.ioctl, c, 0x8915, b"nope" + bytes(36))
+
+
 def protocol_options():
     c = socket.socket()
     want = os.environ["WIFU_PROTOCOL"].encode()
@@ -496,6 +517,34 @@ def mapped_ipv6():
     only.bind(("::", name[1]))
     only.listen(4)
     assert only.getsockname()[:2] == ("::", name[1])
+
+
+def families():
+    """Addresses of the other family, and of none, as the kernel's TCP answers them."""
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def gives(call, family, address):
+        s = socket.socket(family)
+        r = getattr(libc, call)(s.fileno(), address, len(address))
+        return 0 if r == 0 else ctypes.get_errno()
+
+    port = struct.pack(">H", 9)
+    v4 = struct.pack("<H", socket.AF_INET) + port + socket.inet_aton(IP) + bytes(8)
+    v6 = struct.pack("<H", socket.AF_INET6) + port + bytes(4) + bytes(15) + b"\1" + bytes(4)
+    longer = v4 + bytes(12)
+    for call in ("bind", "connect"):
+        assert gives(call, socket.AF_INET6, v4) == errno.EINVAL, call
+        assert gives(call, socket.AF_INET6, longer) == errno.EAFNOSUPPORT, call
+        assert gives(call, socket.AF_INET, v6) == errno.EAFNOSUPPORT, call
+        assert gives(call, socket.AF_INET, v4[:15]) == errno.EINVAL, call
+        assert gives(call, socket.AF_INET6, v6[:23]) == errno.EINVAL, call
+    none = bytes(16)
+    assert gives("bind", socket.AF_INET, none) == 0
+    assert gives("bind", socket.AF_INET, bytes(4) + v4[4:]) == errno.EAFNOSUPPORT
+    assert gives("bind", socket.AF_INET6, none + bytes(12)) == errno.EAFNOSUPPORT
+    assert gives("connect", socket.AF_INET, none) == 0
 
 
 def accept_flags_and_queue():
@@ -606,7 +655,7 @@ def asyncio_streams():
 
 
 CHECKS = [v for k, v in list(globals().items()) if callable(v) and getattr(v, "__module__", "") == "__main__"]
-HELPERS = {"listener", "pair", "fails", "read_all", "poll", "listener_gone"}
+HELPERS = {"listener", "pair", "fails", "read_all", "poll", "listener_gone", "param"}
 
 if __name__ == "__main__":
     wanted, bad = sys.argv[1:], 0

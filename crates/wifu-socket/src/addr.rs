@@ -14,17 +14,19 @@ pub enum Given {
     AnyV6(u16),
     /// Another IPv6 address, which WiFu can't reach.
     V6,
-    /// `AF_UNSPEC`: dissolve.
-    Unspecified,
+    /// `AF_UNSPEC`: dissolve; to `bind` the same as 0.0.0.0 with this port, if all else is 0.
+    Unspecified(Option<u16>),
 }
 
-/// Reads a socket address; `v6` says which family the socket has.
+/// Reads a socket address; `v6` says which family the socket has, which is the only one that it
+/// takes, with the IPv4-mapped addresses of IPv6.
 ///
 /// # Safety
 /// `addr` must be valid for reads of `len` bytes, or null.
 ///
 /// # Errors
-/// `EFAULT` for null, `EINVAL` if too short, `EAFNOSUPPORT` for another family.
+/// `EFAULT` for null, `EINVAL` if too short, `EAFNOSUPPORT` for another family: of an address that
+/// is both the kernel says that it is too short.
 pub unsafe fn read(addr: *const libc::sockaddr, len: libc::socklen_t, v6: bool) -> Result<Given> {
     let len = len as usize;
     if addr.is_null() {
@@ -36,16 +38,23 @@ pub unsafe fn read(addr: *const libc::sockaddr, len: libc::socklen_t, v6: bool) 
     // SAFETY: at least the family can be read; the address may be unaligned.
     let family = c_int::from(unsafe { addr.cast::<libc::sa_family_t>().read_unaligned() });
     match family {
-        libc::AF_UNSPEC => Ok(Given::Unspecified),
-        libc::AF_INET if len < size_of::<libc::sockaddr_in>() => Err(Errno(libc::EINVAL)),
+        libc::AF_UNSPEC => {
+            let whole = !v6 && len >= size_of::<libc::sockaddr_in>();
+            // SAFETY: len covers the structure, which may be unaligned.
+            let a = whole.then(|| unsafe { addr.cast::<libc::sockaddr_in>().read_unaligned() });
+            let any = a.filter(|a| a.sin_addr.s_addr == 0);
+            Ok(Given::Unspecified(any.map(|a| u16::from_be(a.sin_port))))
+        }
+        // Linux accepts addresses without the scope id.
+        _ if v6 && len < 24 => Err(Errno(libc::EINVAL)),
+        libc::AF_INET if v6 => Err(Errno(libc::EAFNOSUPPORT)),
+        _ if len < size_of::<libc::sockaddr_in>() => Err(Errno(libc::EINVAL)),
         libc::AF_INET => {
             // SAFETY: len covers the structure, which may be unaligned.
             let a = unsafe { addr.cast::<libc::sockaddr_in>().read_unaligned() };
             let ip = Ipv4Addr::from(u32::from_be(a.sin_addr.s_addr));
             Ok(Given::V4(SocketAddrV4::new(ip, u16::from_be(a.sin_port))))
         }
-        // Linux accepts addresses without the scope id.
-        libc::AF_INET6 if v6 && len < 24 => Err(Errno(libc::EINVAL)),
         libc::AF_INET6 if v6 => {
             // SAFETY: len covers port and address, which lie at 2 and 8 in the structure.
             let (port, octets) = unsafe {

@@ -1,4 +1,4 @@
-//! The calls that make and name connections.
+//! The calls that make and name connections, but `bind`, which is in [`bind`](crate::bind).
 //!
 //! The descriptor is an AF_UNIX stream socket from `socket` on and for life. Its bound name says
 //! its local address; `listen` and `accept` are the kernel's own, since the daemon connects to that
@@ -6,24 +6,22 @@
 //! daemon drains it.
 
 use crate::addr::{self, Given};
+use crate::bind::{ANY, SERVICE_V6, bind_service, bound, bound_nth, bound_v6_only};
 use crate::config::{DEFAULT_SPEC, config};
 use crate::daemon::{self, Failure};
 use crate::note::Once;
-use crate::sys::{self, Errno, Result, UnixAddr};
+use crate::root;
+use crate::sys::{self, Errno, Result};
 use crate::tag::Tag;
 use core::ffi::c_int;
 use core::net::{Ipv4Addr, SocketAddrV4};
-use wifu_wire::front::{self, HEADER_LEN, MAX_SPEC, Name, Options, Request};
+use wifu_wire::front::{self, HEADER_LEN, MAX_SPEC, Options, Request};
 use wifu_wire::numbers::composition;
 
-/// Ports for sockets that are bound to port 0, as Linux's `ip_local_port_range`.
-const EPHEMERAL: core::ops::Range<u16> = 32768..61000;
 /// The send buffer that a socket gets, as `SO_SNDBUF` shows it: what Linux allows by default. A
 /// held byte keeps its whole kernel buffer accounted, and POLLOUT comes when at most a quarter of
 /// the send buffer is; `sendfile` makes buffers of 64 KB. With less than this nothing is held.
 const SNDBUF_FOR_HOLD: i32 = 425_984;
-/// Where IPv6-only sockets are bound, which nothing can connect to.
-const SERVICE_V6: &[u8] = b"\0wifu/6/";
 const SOCK_TYPE_MASK: c_int = 0xf;
 static ZEROS: [u8; 16384] = [0; 16384];
 
@@ -63,101 +61,6 @@ fn is_listening(fd: c_int) -> bool {
     sys::getsockopt::<i32>(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) == Ok(1)
 }
 
-/// `bind`.
-///
-/// # Safety
-/// As [`addr::read`].
-pub unsafe fn bind(
-    fd: c_int,
-    tag: Tag,
-    a: *const libc::sockaddr,
-    len: libc::socklen_t,
-) -> Result<c_int> {
-    // SAFETY: the caller's promise.
-    let local = match unsafe { addr::read(a, len, tag.has(Tag::V6)) }? {
-        Given::V4(a) => a,
-        Given::AnyV6(port) if tag.has(Tag::V6ONLY) => return bind_v6_only(fd, port),
-        Given::AnyV6(port) => SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port),
-        Given::V6 => return Err(Errno(libc::EADDRNOTAVAIL)),
-        // Linux takes AF_UNSPEC with a zero address for AF_INET.
-        Given::Unspecified => return Err(Errno(libc::EAFNOSUPPORT)),
-    };
-    check_is_local(*local.ip())?;
-    bind_service(fd, local)?;
-    Ok(0)
-}
-
-/// An IPv6-only socket can be bound and listen, and never gets a connection.
-fn bind_v6_only(fd: c_int, port: u16) -> Result<c_int> {
-    static SAID: Once = Once::new();
-    SAID.say(format_args!(
-        "IPv6 is not carried: the IPv6-only socket on port {port} stays silent"
-    ));
-    let mut name = [0; SERVICE_V6.len() + 2];
-    name[..SERVICE_V6.len()].copy_from_slice(SERVICE_V6);
-    name[SERVICE_V6.len()..].copy_from_slice(&port.to_be_bytes());
-    let name = UnixAddr::new(&name).ok_or(Errno(libc::EINVAL))?;
-    sys::bind(fd, &name)?;
-    Ok(0)
-}
-
-fn bound_v6_only(name: &[u8]) -> Option<SocketAddrV4> {
-    let port = name.strip_prefix(SERVICE_V6)?.try_into().ok()?;
-    Some(SocketAddrV4::new(
-        Ipv4Addr::UNSPECIFIED,
-        u16::from_be_bytes(port),
-    ))
-}
-
-/// Asks the kernel, as `bind` to this address would, whether it is ours.
-fn check_is_local(ip: Ipv4Addr) -> Result<()> {
-    if ip.is_unspecified() {
-        return Ok(());
-    }
-    let probe = sys::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0)?;
-    let r = sys::bind_v4(probe, SocketAddrV4::new(ip, 0));
-    sys::close(probe);
-    match r {
-        // The daemon's address on a TUN device, which the kernel must not know as its own.
-        Err(Errno(libc::EADDRNOTAVAIL)) if is_daemons(ip) => Ok(()),
-        r => r,
-    }
-}
-
-fn is_daemons(ip: Ipv4Addr) -> bool {
-    let reply = daemon::ask(&Request::Ping);
-    reply.is_ok_and(|r| r.answer().local.is_some_and(|a| *a.ip() == ip))
-}
-
-fn bind_service(fd: c_int, local: SocketAddrV4) -> Result<()> {
-    let try_port = |port| {
-        let name = Name::service(SocketAddrV4::new(*local.ip(), port));
-        UnixAddr::new(name.as_bytes())
-            .ok_or(Errno(libc::EINVAL))
-            .and_then(|n| sys::bind(fd, &n))
-    };
-    if local.port() != 0 {
-        return try_port(local.port());
-    }
-    let ports = EPHEMERAL.end - EPHEMERAL.start;
-    let first = sys::random16() % ports;
-    for i in 0..ports {
-        let port = EPHEMERAL.start + (first + i) % ports;
-        match try_port(port) {
-            Err(Errno(libc::EADDRINUSE)) => {}
-            other => return other,
-        }
-    }
-    Err(Errno(libc::EADDRINUSE))
-}
-
-/// The address that the socket is bound to by `bind`, if it is.
-fn bound(fd: c_int) -> Option<SocketAddrV4> {
-    front::parse_service(sys::getsockname(fd).ok()?.name())
-}
-
-const ANY: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
-
 /// `connect`.
 ///
 /// # Safety
@@ -186,17 +89,19 @@ fn start(fd: c_int, tag: Tag, given: Given) -> Result<c_int> {
         Given::AnyV6(port) => SocketAddrV4::new(Ipv4Addr::LOCALHOST, port),
         Given::V4(a) => a,
         Given::V6 => return Err(Errno(libc::ENETUNREACH)),
-        Given::Unspecified => return Ok(0),
+        Given::Unspecified(_) => return Ok(0),
     };
     if remote.ip().is_multicast() || remote.ip().is_broadcast() {
         return Err(Errno(libc::ENETUNREACH));
     }
+    let local = bound(fd).unwrap_or(ANY);
+    check_device(fd, *remote.ip())?;
     let spec = spec(tag);
     let (sndbuf, options) = prepare_buffer(fd, tag)?;
     let pad = sndbuf / 4 + 1;
     let request = Request::Connect {
         cookie: cookie(fd)?,
-        local: bound(fd).unwrap_or(ANY),
+        local,
         remote,
         spec,
         options,
@@ -225,11 +130,36 @@ fn start(fd: c_int, tag: Tag, given: Given) -> Result<c_int> {
     wait(fd, tag)
 }
 
+/// Packets of a socket that is bound to a device (`SO_BINDTODEVICE`) leave by no other: where the
+/// way to its peer is another one, there is none.
+fn check_device(fd: c_int, remote: Ipv4Addr) -> Result<()> {
+    let device: i32 = sys::getsockopt(fd, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX).unwrap_or(0);
+    if device == 0 {
+        return Ok(());
+    }
+    let source = |device: i32| {
+        let probe = sys::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0)?;
+        let found = sys::setsockopt(probe, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, device)
+            .and_then(|()| sys::source_for(probe, remote));
+        sys::close(probe);
+        found
+    };
+    if source(device)? == source(0)? {
+        return Ok(());
+    }
+    static SAID: Once = Once::new();
+    SAID.say(format_args!(
+        "packets to {remote} leave by another device than SO_BINDTODEVICE says: WiFu's go by the \
+         routes"
+    ));
+    Err(Errno(libc::ENETUNREACH))
+}
+
 /// Makes sure that the send buffer is large enough for a held byte if the system allows it.
 /// Returns its size as the kernel counts, and the options for the daemon.
 fn prepare_buffer(fd: c_int, tag: Tag) -> Result<(u32, Options)> {
     let size = || sys::getsockopt::<i32>(fd, libc::SOL_SOCKET, libc::SO_SNDBUF);
-    if size()? < SNDBUF_FOR_HOLD {
+    if size()? < SNDBUF_FOR_HOLD && !tag.has(Tag::SMALL) {
         // The kernel doubles what it is given.
         let _ = sys::setsockopt(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, SNDBUF_FOR_HOLD / 2);
     }
@@ -346,7 +276,7 @@ fn resume(fd: c_int, tag: Tag, given: Given) -> Result<c_int> {
         renew(fd, tag)?;
         return start(fd, tag, given);
     }
-    if given == Given::Unspecified {
+    if matches!(given, Given::Unspecified(_)) {
         static SAID: Once = Once::new();
         SAID.say(format_args!(
             "dissolving a connection by connect(AF_UNSPEC) is not supported"
@@ -387,7 +317,7 @@ fn renew(fd: c_int, tag: Tag) -> Result<()> {
     sys::close(new);
     placed?;
     match local {
-        Some(local) => bind_service(fd, local),
+        Some(local) => bind_service(fd, tag, local),
         None => Ok(()),
     }
 }
@@ -404,9 +334,9 @@ pub fn listen(fd: c_int, tag: Tag, backlog: c_int) -> Result<c_int> {
         return Ok(0);
     }
     if name.name().is_empty() {
-        bind_service(fd, ANY)?;
+        bind_service(fd, tag, ANY)?;
     }
-    let local = bound(fd).ok_or(Errno(libc::EINVAL))?;
+    let (local, nth) = bound_nth(fd).ok_or(Errno(libc::EINVAL))?;
     // First the kernel, so that the daemon never finds a registered name that refuses.
     sys::listen(fd, backlog)?;
     let request = Request::Listen {
@@ -416,7 +346,7 @@ pub fn listen(fd: c_int, tag: Tag, backlog: c_int) -> Result<c_int> {
         spec: spec(tag),
         // Negative means "as much as possible", as in Linux.
         backlog: backlog as u32,
-        options: tag.options(),
+        options: tag.options().with_nth(nth),
     };
     let reply = daemon::ask(&request).map_err(Failure::errno)?;
     let answer = reply.answer();
@@ -460,10 +390,12 @@ pub unsafe fn accept4(
             sys::close(new);
             continue;
         }
-        let ready = greet(new, tag.inherited()).and_then(|()| {
-            // SAFETY: the caller's promise.
-            unsafe { addr::write(remote, tag.has(Tag::V6), a, len) }
-        });
+        let ready = inherit(fd, new, tag)
+            .and_then(|()| greet(new, tag.inherited()))
+            .and_then(|()| {
+                // SAFETY: the caller's promise.
+                unsafe { addr::write(remote, tag.has(Tag::V6), a, len) }
+            });
         return match ready {
             Ok(()) => Ok(new),
             Err(e) => {
@@ -472,6 +404,16 @@ pub unsafe fn accept4(
             }
         };
     }
+}
+
+/// An accepted socket has the small send buffer of its listening one.
+fn inherit(listening: c_int, new: c_int, tag: Tag) -> Result<()> {
+    if !tag.has(Tag::SMALL) {
+        return Ok(());
+    }
+    let size: i32 = sys::getsockopt(listening, libc::SOL_SOCKET, libc::SO_SNDBUF)?;
+    // The kernel doubles what it is given.
+    sys::setsockopt(new, libc::SOL_SOCKET, libc::SO_SNDBUF, size / 2)
 }
 
 /// Tags an accepted socket and tells the daemon its cookie. The daemon leaves the last byte of that
@@ -498,13 +440,14 @@ fn is_daemon(fd: c_int) -> bool {
     let mut path = [0; 108];
     let text = config().path();
     path[..text.as_bytes().len()].copy_from_slice(text.as_bytes());
-    matches!(sys::stat(&path), Ok((_, owner)) if owner == peer.uid)
+    root::owner(&path) == Ok(peer.uid)
 }
 
 /// `getsockname`.
 pub fn local_name(fd: c_int) -> Result<SocketAddrV4> {
     let name = sys::getsockname(fd)?;
-    let own = front::parse_service(name.name()).or(bound_v6_only(name.name()));
+    let service = front::parse_service(name.name()).map(|(local, _)| local);
+    let own = service.or(bound_v6_only(name.name()));
     let Ok(peer) = sys::getpeername(fd) else {
         return Ok(own.unwrap_or(ANY));
     };

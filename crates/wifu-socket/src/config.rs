@@ -3,13 +3,16 @@
 use crate::sys;
 use core::cell::UnsafeCell;
 use core::fmt::Write;
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use wifu_wire::front;
 
 /// Names the composition of new sockets: `tcp-newreno,iw=4`.
 pub const ENV_PROTOCOL: &core::ffi::CStr = c"WIFU_PROTOCOL";
 /// Names the daemon's socket.
 pub const ENV_SOCKET: &core::ffi::CStr = c"WIFU_SOCKET";
+/// Whether the library says what it has to say: `always`, `never`, or as long as descriptor 2 is
+/// the file with this device and inode, as in `12:3456`.
+pub const ENV_NOTES: &core::ffi::CStr = c"WIFU_NOTES";
 /// The composition of sockets for which nothing else is said.
 pub const DEFAULT_SPEC: &str = "tcp-newreno";
 
@@ -60,14 +63,47 @@ impl<const N: usize> Write for Text<N> {
     }
 }
 
+/// Where notes go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Notes {
+    /// To descriptor 2, whatever it is.
+    Always,
+    /// Nowhere.
+    Never,
+    /// To descriptor 2 while it is this file, by device and inode, or a terminal: programs put
+    /// files and connections in its place, where a note would be data.
+    While(u64, u64),
+}
+
+impl Notes {
+    /// What the environment says; without a word, the file that descriptor 2 is now.
+    fn read(text: Option<&[u8]>) -> Notes {
+        let text = text.and_then(|t| core::str::from_utf8(t).ok());
+        let pair = text.and_then(|t| t.split_once(':'));
+        let numbers = pair.and_then(|(d, i)| Some((d.parse().ok()?, i.parse().ok()?)));
+        match (text, numbers) {
+            (Some("always"), _) => Notes::Always,
+            (Some("never"), _) => Notes::Never,
+            (_, Some((device, inode))) => Notes::While(device, inode),
+            _ => sys::identity(2).map_or(Notes::While(0, 0), |(d, i)| Notes::While(d, i)),
+        }
+    }
+}
+
 /// What the environment said.
 pub struct Config {
     spec: Text<{ front::MAX_SPEC }>,
     path: Text<107>,
     wanted: bool,
+    notes: Notes,
 }
 
 impl Config {
+    /// Where notes go ([`ENV_NOTES`]).
+    pub fn notes(&self) -> Notes {
+        self.notes
+    }
+
     /// The composition that sockets get (`WIFU_PROTOCOL`), such as `tcp-cubic,iw=10`.
     pub fn spec(&self) -> &str {
         self.spec.as_str()
@@ -84,10 +120,25 @@ impl Config {
             return self.path;
         }
         let mut path = Text::new();
-        let inode = sys::stat(b"/proc/self/ns/net\0").map_or(0, |(inode, _)| inode);
+        let inode = namespace().unwrap_or_else(|| NAMESPACE.load(Ordering::Relaxed));
         // 107 bytes hold any number.
         let _ = write!(path, "/run/wifu/{inode}/daemon.sock");
         path
+    }
+}
+
+/// The number of the network namespace, for when /proc is out of reach.
+static NAMESPACE: AtomicU64 = AtomicU64::new(0);
+
+fn namespace() -> Option<u64> {
+    let there = sys::stat(b"/proc/self/ns/net\0").ok();
+    there.map(|(inode, _)| inode)
+}
+
+/// Keeps the number of the network namespace: /proc may be gone from now on.
+pub fn remember_namespace() {
+    if let Some(inode) = namespace() {
+        NAMESPACE.store(inode, Ordering::Relaxed);
     }
 }
 
@@ -105,6 +156,7 @@ static CONFIG: Shared = Shared(UnsafeCell::new(Config {
     spec: Text::new(),
     path: Text::new(),
     wanted: false,
+    notes: Notes::Never,
 }));
 
 /// The configuration, read at the first call.
@@ -133,6 +185,7 @@ fn fill(c: &mut Config) {
         // Too long for any composition: let the daemon refuse it by name.
         c.spec.set(&spec[..front::MAX_SPEC]);
     }
+    c.notes = Notes::read(variable(ENV_NOTES));
     if let Some(path) = variable(ENV_SOCKET) {
         c.path.set(path);
     }
@@ -144,5 +197,28 @@ fn variable(name: &core::ffi::CStr) -> Option<&'static [u8]> {
     unsafe {
         let p = libc::getenv(name.as_ptr());
         (!p.is_null()).then(|| core::ffi::CStr::from_ptr(p).to_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_notes_go_is_one_of_three() {
+        let read = |t: &str| Notes::read(Some(t.as_bytes()));
+        assert_eq!(read("always"), Notes::Always);
+        assert_eq!(read("never"), Notes::Never);
+        assert_eq!(read("12:3456"), Notes::While(12, 3456));
+        let (device, inode) = sys::identity(2).unwrap();
+        for odd in [
+            Some(&b"12"[..]),
+            Some(b"a:b"),
+            Some(b"\xff"),
+            Some(b""),
+            None,
+        ] {
+            assert_eq!(Notes::read(odd), Notes::While(device, inode));
+        }
     }
 }

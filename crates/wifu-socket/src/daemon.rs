@@ -2,7 +2,8 @@
 
 use crate::config::config;
 use crate::note::Once;
-use crate::sys::{self, Errno, Result, UnixAddr};
+use crate::root;
+use crate::sys::{self, Errno, Result};
 use core::ffi::c_int;
 use wifu_wire::front::{Answer, HEADER_LEN, Header, Kind, MAX_SPEC, MAX_VALUE, Request};
 
@@ -53,10 +54,9 @@ pub fn connect(fd: c_int) -> core::result::Result<(), Failure> {
     static NONE: Once = Once::new();
     static DENIED: Once = Once::new();
     let path = config().path();
-    let addr = UnixAddr::new(path.as_bytes()).ok_or(Failure::Errno(Errno(libc::ENAMETOOLONG)))?;
     let mut tries = 0;
     loop {
-        match sys::connect(fd, &addr) {
+        match root::connect(fd, path.as_bytes()) {
             Ok(()) => return Ok(()),
             Err(Errno(libc::EAGAIN)) if tries < CONNECT_TRIES => {
                 tries += 1;

@@ -40,13 +40,14 @@ const IPV6: [Row; 4] = [
 ];
 
 /// The same for options that the kernel stores in the socket itself.
-const SOCKET: [Row; 6] = [
+const SOCKET: [Row; 7] = [
     (libc::SO_KEEPALIVE, 0, "SO_KEEPALIVE"),
     (libc::SO_DONTROUTE, 0, "SO_DONTROUTE"),
     (libc::SO_PRIORITY, 0, "SO_PRIORITY"),
     (libc::SO_BUSY_POLL, 0, "SO_BUSY_POLL"),
     (libc::SO_DEBUG, 0, "SO_DEBUG"),
     (libc::SO_INCOMING_CPU, -1, "SO_INCOMING_CPU"),
+    (libc::SO_MARK, 0, "SO_MARK"),
 ];
 
 fn row(level: c_int, name: c_int) -> Option<(usize, &'static Row)> {

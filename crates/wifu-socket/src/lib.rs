@@ -23,17 +23,20 @@
 //! TCP sockets that remain: writing after a reset gives EPIPE where TCP gives ECONNRESET first; a
 //! failed non-blocking connect tells its reason by `SO_ERROR` or a second `connect`, and ECONNRESET
 //! to `read`; an address given to `sendto` is an error (EISCONN); `recvfrom` may return the
-//! daemon's AF_UNIX address; `SIOCOUTQ` counts the AF_UNIX queue; `connect` and `accept` are no
-//! cancellation points; `SO_REUSEPORT` doesn't let two sockets share a port.
+//! daemon's AF_UNIX address; `connect` and `accept` are no
+//! cancellation points.
 
 pub mod addr;
+pub mod bind;
 pub mod call;
 pub mod capi;
 pub mod config;
 pub mod daemon;
 pub mod inert;
+pub mod ioctl;
 pub mod note;
 pub mod opt;
+pub mod root;
 pub mod shim;
 pub mod sys;
 pub mod tag;

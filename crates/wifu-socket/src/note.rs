@@ -1,5 +1,7 @@
-//! Notes on standard error: one line each, once per process, without allocation.
+//! Notes on standard error: one line each, once per process, without allocation. Where descriptor 2
+//! is something else by now, they would be data in a file or on a connection: then nothing is said.
 
+use crate::config::{Notes, config};
 use crate::sys;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -35,7 +37,21 @@ pub fn unsupported(what: &str, level: i32, name: i32) {
     }
 }
 
+/// Whether descriptor 2 is for notes.
+fn is_heard() -> bool {
+    match config().notes() {
+        Notes::Always => true,
+        Notes::Never => false,
+        Notes::While(device, inode) => {
+            sys::identity(2) == Ok((device, inode)) || sys::is_terminal(2)
+        }
+    }
+}
+
 fn line(text: core::fmt::Arguments<'_>) {
+    if !is_heard() {
+        return;
+    }
     let mut l = Line { b: [0; 512], n: 0 };
     // What doesn't fit is cut off.
     let _ = write!(l, "wifu: {text}");

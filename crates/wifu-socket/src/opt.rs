@@ -10,7 +10,7 @@ use crate::tag::Tag;
 use crate::tcp_info;
 use core::ffi::c_int;
 use core::ops::RangeInclusive;
-use wifu_wire::front::{MAX_NAME, MAX_VALUE, Request};
+use wifu_wire::front::{MAX_NAME, MAX_VALUE, Request, SMALL_BUFFER};
 
 /// The level of WiFu's own options.
 pub const SOL_WIFU: c_int = 0x5769;
@@ -77,17 +77,11 @@ pub fn set(fd: c_int, tag: Tag, level: c_int, name: c_int, v: Given<'_>) -> Resu
             native_set(fd, name, v)?;
             set_bit(fd, tag, Tag::LINGER0, LINGER0, on && seconds == 0)?;
         }
-        // The kernel's own buffer stays as it is: a smaller one would break the held byte.
-        (libc::SOL_SOCKET, libc::SO_SNDBUF) => tell_number(fd, tag, SNDBUF, v.int()?)?,
+        (libc::SOL_SOCKET, libc::SO_SNDBUF) => set_send_buffer(fd, tag, v.int()?)?,
         (libc::SOL_SOCKET, libc::SO_RCVBUF) => tell_number(fd, tag, RCVBUF, v.int()?)?,
-        (libc::SOL_SOCKET, libc::SO_REUSEPORT) if v.int()? != 0 => {
-            static SAID: note::Once = note::Once::new();
-            SAID.say(format_args!(
-                "SO_REUSEPORT is not supported: one port has one listening socket"
-            ));
-            return Err(Errno(libc::EOPNOTSUPP));
+        (libc::SOL_SOCKET, libc::SO_REUSEPORT) => {
+            tag.set(Tag::SHARED, v.int()? != 0).write(fd)?;
         }
-        (libc::SOL_SOCKET, libc::SO_REUSEPORT) => {}
         (libc::SOL_SOCKET, libc::SO_KEEPALIVE) => {
             native_set(fd, name, v)?;
             let on = if v.int()? != 0 { "on" } else { "off" };
@@ -136,6 +130,9 @@ fn is_native(name: c_int) -> bool {
             | libc::SO_BUSY_POLL
             | libc::SO_DEBUG
             | libc::SO_INCOMING_CPU
+            | libc::SO_MARK
+            | libc::SO_BINDTODEVICE
+            | libc::SO_BINDTOIFINDEX
             // Urgent data are in line anyway.
             | libc::SO_OOBINLINE
     )
@@ -175,6 +172,20 @@ fn tune_number(fd: c_int, tag: Tag, (name, value): (c_int, i32), how: Tuned) -> 
     let mut text = Digits::default();
     let text = text.with(value as u32, unit);
     tune(fd, tag, (libc::IPPROTO_TCP, name, value), (param, text));
+    Ok(())
+}
+
+/// The daemon's buffer has this size. The kernel's own one in front of it has, too, if it is small:
+/// then it bounds what `write` takes, and no byte can be held in it ([`call`](crate::call)).
+fn set_send_buffer(fd: c_int, tag: Tag, size: i32) -> Result<()> {
+    let size = size.max(0);
+    tell_number(fd, tag, SNDBUF, size)?;
+    let small = size < SMALL_BUFFER;
+    if small || tag.has(Tag::SMALL) {
+        tag.set(Tag::SMALL, small).write(fd)?;
+        let native = if small { size } else { i32::MAX };
+        sys::setsockopt(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, native)?;
+    }
     Ok(())
 }
 
@@ -311,6 +322,7 @@ pub fn get(fd: c_int, tag: Tag, level: c_int, name: c_int, given: &[u8]) -> Resu
         (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) if tag.has(Tag::V6) => {
             Value::int(tag.has(Tag::V6ONLY).into())
         }
+        (libc::SOL_SOCKET, libc::SO_REUSEPORT) => Value::int(tag.has(Tag::SHARED).into()),
         (libc::SOL_SOCKET, libc::SO_ERROR) => Value::int(error(fd, tag)?),
         (libc::SOL_SOCKET, libc::SO_DOMAIN) => Value::int(if tag.has(Tag::V6) {
             libc::AF_INET6
@@ -356,7 +368,8 @@ fn read(fd: c_int, tag: Tag, name: &str) -> Result<daemon::Reply> {
     })
 }
 
-fn number(fd: c_int, tag: Tag, name: &str) -> Option<i32> {
+/// A number that the daemon knows of a socket.
+pub(crate) fn number(fd: c_int, tag: Tag, name: &str) -> Option<i32> {
     read(fd, tag, name).ok()?.answer().value?.parse().ok()
 }
 

@@ -4,7 +4,7 @@
 
 use crate::sys::{self, Errno, Result, c_call};
 use crate::tag::Tag;
-use crate::{addr, call, opt};
+use crate::{addr, bind, call, ioctl, opt, root};
 use core::ffi::{c_int, c_long, c_void};
 use libc::{sockaddr, socklen_t};
 
@@ -33,7 +33,7 @@ pub fn socket(domain: c_int, kind: c_int, number: u8) -> c_int {
 pub unsafe fn bind(fd: c_int, a: *const sockaddr, len: socklen_t) -> c_int {
     c_call(|| match Tag::read(fd) {
         // SAFETY: the caller's promise.
-        Some(tag) => unsafe { call::bind(fd, tag, a, len) },
+        Some(tag) => unsafe { bind::bind(fd, tag, a, len) },
         // SAFETY: the kernel checks the pointer.
         None => kernel(unsafe { libc::syscall(libc::SYS_bind, fd, a, len) }),
     })
@@ -81,6 +81,18 @@ pub unsafe fn accept4(fd: c_int, a: *mut sockaddr, len: *mut socklen_t, flags: c
     })
 }
 
+/// `chroot`: the way to the daemon is kept from before.
+///
+/// # Safety
+/// As for `chroot(2)`.
+pub unsafe fn chroot(path: *const libc::c_char) -> c_int {
+    c_call(|| {
+        root::keep();
+        // SAFETY: the kernel checks the pointer.
+        unsafe { sys::chroot(path) }.map(|()| 0)
+    })
+}
+
 /// `getsockname`.
 ///
 /// # Safety
@@ -110,6 +122,21 @@ pub unsafe fn getpeername(fd: c_int, a: *mut sockaddr, len: *mut socklen_t) -> c
         }
         // SAFETY: the kernel checks the pointers.
         None => kernel(unsafe { libc::syscall(libc::SYS_getpeername, fd, a, len) }),
+    })
+}
+
+/// `ioctl`, which takes one argument after the request, or none.
+///
+/// # Safety
+/// `argument` must be what the request wants.
+pub unsafe fn ioctl(fd: c_int, request: u32, argument: *mut c_void) -> c_int {
+    // Which one it is costs less to know than whose the descriptor is.
+    let ours = ioctl::is_special(request).then(|| Tag::read(fd)).flatten();
+    c_call(|| match ours {
+        // SAFETY: the caller's promise.
+        Some(tag) => unsafe { ioctl::ioctl(fd, tag, request, argument) },
+        // SAFETY: the caller's promise.
+        None => unsafe { sys::ioctl(fd, request, argument) },
     })
 }
 

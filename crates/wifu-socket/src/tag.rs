@@ -38,6 +38,12 @@ impl Tag {
         Tag(if on { self.0 | o.0 } else { self.0 & !o.0 })
     }
 
+    /// `SO_SNDBUF` was set so small that the kernel's own buffer has that size, too.
+    pub const SMALL: Tag = Tag(32);
+
+    /// `SO_REUSEPORT`.
+    pub const SHARED: Tag = Tag(64);
+
     /// The IP protocol number given to `wifu_socket`, 0 if none.
     pub fn protocol(self) -> u8 {
         (self.0 >> 8) as u8
@@ -61,6 +67,9 @@ impl Tag {
         }
         if self.has(Tag::LINGER0) {
             o = o.with(Options::LINGER0);
+        }
+        if self.has(Tag::SHARED) {
+            o = o.with(Options::SHARED);
         }
         o
     }

@@ -39,6 +39,12 @@ pub const MAX_PAD: usize = 4 << 20;
 pub const MAX_SPEC: usize = 1024;
 /// The longest option name, bytes.
 pub const MAX_NAME: usize = 128;
+/// The option that only reads: octets that a connection's peer has not acknowledged, those that the
+/// daemon has not taken from the socket included.
+pub const SEND_QUEUE: &str = "send-queue";
+/// Send buffers that a program sets below this, in octets as `SO_SNDBUF` takes them, are bounds of
+/// the kernel's own buffer as well, in which then no byte is held.
+pub const SMALL_BUFFER: i32 = 32_768;
 /// The longest option value in a request, bytes.
 pub const MAX_VALUE: usize = 2048;
 
@@ -125,6 +131,8 @@ numbered! {
         Ping = 9,
         /// Named numbers of all connections, as JSON text.
         Values = 10,
+        /// May another socket be bound to an address?
+        Share = 11,
         /// The daemon's answer to any of these.
         Answer = 100,
     }
@@ -233,6 +241,18 @@ impl Options {
     pub const LINGER0: Options = Options(2);
     /// The application's send buffer is too small for a held byte (see the crate `wifu-socket`).
     pub const NO_HOLD: Options = Options(4);
+    /// `SO_REUSEPORT`: listening sockets of one user may share an address.
+    pub const SHARED: Options = Options(8);
+
+    /// Which of the names of its address a listening socket has ([`Name::service_nth`]).
+    pub const fn nth(self) -> u8 {
+        (self.0 >> 24) as u8
+    }
+
+    /// With this one.
+    pub const fn with_nth(self, nth: u8) -> Options {
+        Options(self.0 & 0x00ff_ffff | (nth as u32) << 24)
+    }
 
     /// Whether all bits of `o` are set.
     pub const fn has(self, o: Options) -> bool {
@@ -311,6 +331,13 @@ pub enum Request<'a> {
         /// `SO_COOKIE` of the application's socket.
         cookie: u64,
     },
+    /// See [`Kind::Share`].
+    Share {
+        /// The address, which another socket is bound to.
+        local: SocketAddrV4,
+        /// Options of the one that asks.
+        options: Options,
+    },
     /// See [`Kind::Stats`].
     Stats,
     /// See [`Kind::Ping`].
@@ -333,6 +360,7 @@ impl<'a> Request<'a> {
             Request::SetOpt { .. } => Kind::SetOpt,
             Request::GetOpt { .. } => Kind::GetOpt,
             Request::Info { .. } => Kind::Info,
+            Request::Share { .. } => Kind::Share,
             Request::Stats => Kind::Stats,
             Request::Ping => Kind::Ping,
             Request::Values { .. } => Kind::Values,
@@ -394,6 +422,10 @@ impl<'a> Request<'a> {
                 w.text(Tag::Spec, spec, MAX_SPEC)?;
                 w.text(Tag::Name, name, MAX_NAME)?;
             }
+            Request::Share { local, options } => {
+                w.addr(Tag::Local, local)?;
+                w.u32(Tag::Options, options.0)?;
+            }
             Request::Values { names } => w.text(Tag::Value, names, MAX_VALUE)?,
             Request::Stats | Request::Ping => {}
         }
@@ -445,6 +477,10 @@ impl<'a> Request<'a> {
                 name: name()?,
             },
             Kind::Info => Request::Info { cookie: cookie()? },
+            Kind::Share => Request::Share {
+                local: local()?,
+                options: options()?,
+            },
             Kind::Stats => Request::Stats,
             Kind::Ping => Request::Ping,
             Kind::Values => Request::Values {

@@ -30,6 +30,10 @@ pub struct Args {
     /// The daemon's socket [default: /run/wifu/NAMESPACE/daemon.sock]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
+    /// Whether the program's standard error gets a line for what it asks for in vain, such as an
+    /// option without effect or a daemon that is not there [default: auto, or WIFU_NOTES]
+    #[arg(long, value_name = "WHEN", value_enum)]
+    notes: Option<When>,
     #[command(flatten)]
     known: Known,
     /// The program and its arguments
@@ -40,6 +44,16 @@ pub struct Args {
         value_name = "CMD"
     )]
     command: Vec<OsString>,
+}
+
+/// When the library says something.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum When {
+    /// While standard error is the one of this command, or a terminal
+    Auto,
+    /// Whatever the program put in the place of standard error
+    Always,
+    Never,
 }
 
 /// The name of the preload library's file.
@@ -62,7 +76,7 @@ const NOT_FOUND: u8 = 127;
 /// # Errors
 /// The preload library is missing, or there is no such protocol.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
-    let environment = environment(&args.protocol, args.socket.as_deref())?;
+    let environment = environment(&args.protocol, args.socket.as_deref(), args.notes)?;
     let registry = args.known.with(registry)?;
     known(&args.protocol, &socket(args.socket.as_deref())?, &registry)?;
     let Some(name) = args.command.first() else {
@@ -93,6 +107,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
 pub fn environment(
     spec: &str,
     socket: Option<&Path>,
+    notes: Option<When>,
 ) -> anyhow::Result<Vec<(&'static str, OsString)>> {
     let legal = |c: char| c.is_ascii_alphanumeric() || "-_=.,:+%/".contains(c);
     ensure!(
@@ -115,7 +130,24 @@ pub fn environment(
         ("LD_PRELOAD", preload),
         ("WIFU_PROTOCOL", spec.into()),
         ("WIFU_SOCKET", socket),
+        ("WIFU_NOTES", self::notes(notes)),
     ])
+}
+
+/// When the library says something, in its words: as the option says, else as WIFU_NOTES, else
+/// while descriptor 2 is the same file as here.
+fn notes(option: Option<When>) -> OsString {
+    let already = std::env::var_os("WIFU_NOTES").filter(|value| !value.is_empty());
+    match (option, already) {
+        (Some(When::Always), _) => "always".into(),
+        (Some(When::Never), _) => "never".into(),
+        (None, Some(value)) => value,
+        _ => match rustix::fs::fstat(std::io::stderr()) {
+            Ok(file) => format!("{}:{}", file.st_dev, file.st_ino).into(),
+            // It is closed: whatever comes in its place is something else.
+            Err(_) => "0:0".into(),
+        },
+    }
 }
 
 /// Where the daemon is: as the option says, else WIFU_SOCKET, else the namespace's.
@@ -434,7 +466,9 @@ mod tests {
 
     #[test]
     fn a_specification_with_odd_characters_is_refused() {
-        let error = environment("tcp reno;rm", None).unwrap_err().to_string();
+        let error = environment("tcp reno;rm", None, None)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("not a protocol"), "{error}");
     }
 }

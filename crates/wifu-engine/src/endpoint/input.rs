@@ -134,6 +134,7 @@ impl Endpoint {
     /// memory stays bounded, and nobody is locked out. A peer that answers after that, or repeats
     /// its opener, finds its connection made again, see [`Endpoint::restore`].
     fn embryo(&mut self, now: Time, id: ListenId, opener: Opener) -> Option<u32> {
+        self.listeners.ask(id);
         let listener = self.listeners.get_mut(id)?;
         let blueprint = Arc::clone(&listener.blueprint);
         let evicted = listener.evict();
@@ -258,6 +259,17 @@ impl Endpoint {
             conn.handle_status(now, &self.head, class, status);
             self.touch(i);
         }
+    }
+
+    /// The connection that sent a packet of which a network says that it does not arrive, if the
+    /// packet is one that may be on its way. `segment` is what followed its IP header, as far as it
+    /// is quoted: at least the header of its protocol.
+    //= rfc5927#section-4.1
+    pub fn sender_of(&mut self, ip: &IpInfo, segment: &[u8]) -> Option<ConnId> {
+        let (i, _) = self.hearer(ip, segment, true, |_| true)?;
+        let conn = self.table.at(i).conn.as_ref()?;
+        let (tx, seq) = (&conn.board().tx, self.head.seq);
+        (seq.from(tx.una) && seq.upto(tx.max)).then(|| self.table.id(i))
     }
 
     /// The connection that sent a packet (`along`) or is to get it, if its parts hear of that; and

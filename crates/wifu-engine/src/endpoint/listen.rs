@@ -75,6 +75,8 @@ pub(super) struct Listener {
     embryos: VecDeque<(ConnId, Opener)>,
     cache: Cache,
     address: Address,
+    /// In the list of those to which an opener came.
+    asked: bool,
 }
 
 impl Listener {
@@ -117,6 +119,8 @@ type Address = (u8, u16, Ipv4Addr);
 pub(super) struct Listeners {
     by_address: BTreeMap<Address, ListenId>,
     by_id: BTreeMap<ListenId, Listener>,
+    /// Those to which an opener came since that was polled, each once.
+    asked: VecDeque<ListenId>,
     next: u32,
 }
 
@@ -129,6 +133,25 @@ impl Listeners {
 
     pub(super) fn get_mut(&mut self, id: ListenId) -> Option<&mut Listener> {
         self.by_id.get_mut(&id)
+    }
+
+    /// An opener came.
+    pub(super) fn ask(&mut self, id: ListenId) {
+        if let Some(listener) = self.by_id.get_mut(&id).filter(|l| !l.asked) {
+            listener.asked = true;
+            self.asked.push_back(id);
+        }
+    }
+
+    /// The next listener to which an opener came.
+    pub(super) fn next_asked(&mut self) -> Option<ListenId> {
+        loop {
+            let id = self.asked.pop_front()?;
+            if let Some(listener) = self.by_id.get_mut(&id) {
+                listener.asked = false;
+                return Some(id);
+            }
+        }
     }
 
     /// A connection is no embryo of this listener any more.
@@ -159,6 +182,7 @@ impl Listeners {
             embryos: VecDeque::new(),
             cache: Cache::new(kept),
             address,
+            asked: false,
         };
         self.by_id.insert(id, listener);
         Ok(id)

@@ -165,6 +165,24 @@ impl Endpoint {
         }
     }
 
+    /// The same for a listener whose application is found to be gone: embryonic connections are
+    /// reset, so that a peer whose opener has just come is refused and does not ask again.
+    pub fn dismiss(&mut self, now: Time, id: ListenId) {
+        for embryo in self.listeners.remove(id) {
+            let Some(slot) = self.table.slot(embryo).filter(|s| s.embryo) else {
+                continue;
+            };
+            (slot.embryo, slot.orphan) = (false, true);
+            self.with(embryo, |c| c.abort(now));
+        }
+    }
+
+    /// A listener to which an opener came that nobody has answered yet, each once: whoever knows of
+    /// its application may look whether that is there still.
+    pub fn poll_opener(&mut self) -> Option<ListenId> {
+        self.listeners.next_asked()
+    }
+
     /// Start a connection. Port 0 of `local` asks for an ephemeral port (RFC 6056: random start).
     ///
     /// # Errors

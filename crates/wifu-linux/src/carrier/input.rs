@@ -2,6 +2,7 @@
 
 use crate::ring::PacketRing;
 use crate::sys::{LinkAddress, RecvBatch};
+use crate::unreachable::ICMP;
 use core::net::Ipv4Addr;
 use serde::Serialize;
 use std::io;
@@ -101,7 +102,7 @@ pub(crate) enum Accept {
     All,
     /// ... and chose fragments for a node that relays.
     Relayed,
-    /// Only this protocol to this address.
+    /// Only this protocol to this address, and what ICMP says to it.
     Only(u8, Ipv4Addr),
 }
 
@@ -109,7 +110,9 @@ impl Accept {
     fn allows(&self, ip: &IpInfo) -> bool {
         match self {
             Accept::All | Accept::Relayed => true,
-            Accept::Only(proto, address) => ip.proto == *proto && ip.dst == *address,
+            Accept::Only(proto, address) => {
+                [*proto, ICMP].contains(&ip.proto) && ip.dst == *address
+            }
         }
     }
 }

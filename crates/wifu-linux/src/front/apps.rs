@@ -2,6 +2,7 @@
 //! found.
 
 use super::context::{Context, TOKEN};
+use super::memory::Ends;
 use super::stream::{self, Step, Stream};
 use super::unix::{self, Peer};
 use super::users::Pending;
@@ -10,7 +11,6 @@ use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
 use wifu_engine::endpoint::ConnId;
-use wifu_engine::signal::Fault;
 use wifu_wire::{Span, Time};
 
 /// How long a new connection may take to send its frame, or an answer to leave.
@@ -39,11 +39,13 @@ struct Slot {
     app: Option<App>,
 }
 
-/// A connection that ended by a fault, whose application may ask why.
-pub(super) struct Failed {
+/// A connection that is over, whose application may still have its socket.
+pub(super) struct Gone {
     pub(super) uid: u32,
     pub(super) cookie: u64,
-    pub(super) errno: i32,
+    pub(super) ends: Ends,
+    /// Why, if it ended by a fault.
+    pub(super) errno: Option<i32>,
 }
 
 /// All applications' sockets, each with a token.
@@ -57,7 +59,7 @@ pub(super) struct Apps {
     by_cookie: BTreeMap<(u64, u32), u64>,
     /// Streams whose application has not said its cookie.
     greeting: BTreeSet<u64>,
-    /// When who is silent has been so for too long.
+    /// When who is silent has been so for too long, and when streams are to be looked at.
     patience: BTreeSet<(Time, u64)>,
     /// How many were closed for that, or because they were too many.
     late: u64,
@@ -97,6 +99,21 @@ impl Apps {
         let mut found = self.by_cookie.range((cookie, uid)..=(cookie, others));
         let token = *found.next()?.1;
         self.stream(token)
+    }
+
+    /// Octets of a stream that its peer has not acknowledged; none of what is no stream.
+    pub(super) fn unsent(&self, (cookie, uid): (u64, u32), cx: &Context<'_>) -> usize {
+        let others = if uid == 0 { u32::MAX } else { uid };
+        let mut found = self.by_cookie.range((cookie, uid)..=(cookie, others));
+        let app = found.next().and_then(|(_, token)| self.get(*token));
+        match app {
+            Some(App {
+                fd,
+                role: Role::Stream(s),
+                ..
+            }) => s.unsent(fd.as_fd(), cx),
+            _ => 0,
+        }
     }
 
     /// The stream of a connection, and its token.
@@ -224,16 +241,20 @@ impl Apps {
         self.patience.first().map_or(Time::NEVER, |(at, _)| *at)
     }
 
-    /// Gives up on those that are silent for too long.
-    pub(super) fn handle_timeout(&mut self, now: Time) {
-        while self.poll_timeout() <= now {
+    /// Gives up on those that are silent for too long, and on streams whose time has come.
+    pub(super) fn handle_timeout(&mut self, cx: &mut Context<'_>) {
+        while self.poll_timeout() <= cx.now {
             let Some((_, token)) = self.patience.pop_first() else {
                 return;
             };
-            let role = self.get(token).map(|app| &app.role);
-            if let Some(Role::Fresh | Role::Answering(..)) = role {
-                self.late += 1;
-                self.remove(token);
+            match self.get(token).map(|app| &app.role) {
+                Some(Role::Fresh | Role::Answering(..)) => {
+                    self.late += 1;
+                    self.remove(token);
+                }
+                // Its application is gone: nobody asks what became of it.
+                Some(Role::Stream(s)) if s.deadline() <= cx.now => drop(self.advance(token, cx)),
+                Some(Role::Stream(_)) | None => {}
             }
         }
     }
@@ -274,7 +295,7 @@ impl Apps {
     }
 
     /// Does all that can be done for a stream now; at its end, closes its socket.
-    pub(super) fn advance(&mut self, token: u64, cx: &mut Context<'_>) -> Option<Failed> {
+    pub(super) fn advance(&mut self, token: u64, cx: &mut Context<'_>) -> Option<Gone> {
         let Some(App {
             fd,
             peer,
@@ -283,9 +304,10 @@ impl Apps {
         else {
             return None;
         };
-        let (had_cookie, connecting) = (s.cookie.is_some(), s.is_connecting());
+        let had_cookie = s.cookie.is_some();
+        let before = s.deadline();
         let step = s.advance(fd.as_fd(), token, cx);
-        let cookie = s.cookie;
+        let (cookie, deadline) = (s.cookie, s.deadline());
         if let (false, Some(accepter)) = (had_cookie, s.accepter) {
             *peer = accepter;
         }
@@ -297,23 +319,19 @@ impl Apps {
                 self.by_cookie.insert((cookie, uid), token);
             }
         }
+        if deadline < before {
+            self.patience.insert((deadline, token));
+        }
         let Step::Over(fault) = step else { return None };
-        self.remove(token);
-        Some(Failed {
+        let app = self.remove(token)?;
+        let Role::Stream(s) = app.role else {
+            return None;
+        };
+        Some(Gone {
             uid,
             cookie: cookie?,
-            errno: errno(fault?, connecting),
+            ends: (s.local, s.remote),
+            errno: fault.map(|fault| s.errno(fault)),
         })
-    }
-}
-
-fn errno(fault: Fault, connecting: bool) -> i32 {
-    match fault {
-        Fault::Refused => libc::ECONNREFUSED,
-        // A RST in answer to a SYN is a refusal, whatever the manager calls it.
-        Fault::Reset if connecting => libc::ECONNREFUSED,
-        Fault::Reset => libc::ECONNRESET,
-        Fault::TimedOut => libc::ETIMEDOUT,
-        Fault::Aborted => libc::ECONNABORTED,
     }
 }

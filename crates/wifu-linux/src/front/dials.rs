@@ -1,7 +1,7 @@
 //! Connections that came for listening applications, until their sockets take them.
 
 use super::context::Context;
-use super::listeners::Listeners;
+use super::listeners::{Listener, Listeners};
 use super::stream::Stream;
 use super::unix;
 use rustix::io::Errno;
@@ -112,21 +112,21 @@ impl Dials {
         listeners: &mut Listeners,
         cx: &mut Context<'_>,
     ) -> Option<Taken> {
-        let (Some(l), Some(c)) = (listeners.get(dial.listener), cx.endpoint.conn(conn)) else {
+        let (Some(l), Some(c)) = (listeners.turn(dial.listener), cx.endpoint.conn(conn)) else {
             cx.endpoint.abort(cx.now, conn);
             return None;
         };
         // Names have no permissions: when an application is gone, whoever comes first has its name.
         // So the registered socket must be there, and whoever answers (it may have gone since) must
         // be of the user that registered it when he called `listen`.
-        if !listeners.lives(l) {
-            self.untrue(conn, dial.listener, listeners, cx);
+        if !listeners.lives(&l) {
+            self.untrue(conn, (dial.listener, &l), listeners, cx);
             return None;
         }
         let tuple = c.tuple();
         self.tried += 1;
         let from = Name::peer(tuple.remote, tuple.local, self.tried);
-        match unix::dial(&from, &Name::service(l.local)) {
+        match unix::dial(&from, &l.name()) {
             Ok(fd) if unix::listening_user(&fd) == Ok(l.uid) => {
                 let mut stream = Stream::accepted(conn, tuple.local, tuple.remote);
                 stream.listener_uid = Some(l.uid);
@@ -144,7 +144,7 @@ impl Dials {
                 let uid = l.uid;
                 return Some(Taken { fd, uid, stream });
             }
-            Ok(_) => self.untrue(conn, dial.listener, listeners, cx),
+            Ok(_) => self.untrue(conn, (dial.listener, &l), listeners, cx),
             // The accept queue is full, or descriptors are short.
             Err(Errno::AGAIN | Errno::MFILE | Errno::NFILE | Errno::NOBUFS)
                 if cx.now < dial.until && self.waiting.len() < MOST =>
@@ -167,12 +167,12 @@ impl Dials {
     fn untrue(
         &mut self,
         conn: ConnId,
-        id: ListenId,
+        (id, listener): (ListenId, &Listener),
         listeners: &mut Listeners,
         cx: &mut Context<'_>,
     ) {
         self.untaken += 1;
         cx.endpoint.abort(cx.now, conn);
-        listeners.drop_one(id, cx);
+        listeners.drop_one(id, listener, cx);
     }
 }

@@ -18,6 +18,8 @@ const OUT_OF_DESCRIPTORS: Span = Span(100_000_000);
 pub(super) struct Door {
     socket: OwnedFd,
     path: PathBuf,
+    /// What file that is, lest another one be removed.
+    file: (u64, u64),
     /// When it opens again, after descriptors ran out.
     opens: Time,
 }
@@ -26,7 +28,8 @@ impl Door {
     /// Listens at `path`, with these permissions and this group.
     ///
     /// # Errors
-    /// `AddrInUse` if another daemon is there, else what the system says.
+    /// `AddrInUse` if another daemon is there, `AlreadyExists` if the name is of something else than
+    /// a socket; else what the system says.
     pub(super) fn open(
         path: PathBuf,
         mode: u32,
@@ -34,10 +37,12 @@ impl Door {
         poller: &Poller,
     ) -> io::Result<Door> {
         let socket = unix::listen_at(&path, mode, group)?;
+        let file = unix::identity(&path)?;
         poller.add(&socket, DOOR, Interest::READ)?;
         Ok(Door {
             socket,
             path,
+            file,
             opens: Time::NEVER,
         })
     }
@@ -75,7 +80,9 @@ impl Drop for Door {
     /// Takes the socket's name away, so that programs learn at once that there is no daemon; also
     /// if the daemon did not come to its work.
     fn drop(&mut self) {
-        // Somebody may have removed it already.
-        let _ = std::fs::remove_file(&self.path);
+        // Somebody may have removed it already, and put something else there.
+        if unix::identity(&self.path).is_ok_and(|there| there == self.file) {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }

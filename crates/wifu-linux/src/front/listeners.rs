@@ -41,6 +41,17 @@ impl Listener {
         Options(self.options).has(o)
     }
 
+    /// The name of its socket.
+    pub(super) fn name(&self) -> Name {
+        Name::service_nth(self.local, Options(self.options).nth())
+    }
+
+    /// Whether both want to share their port (`SO_REUSEPORT`), and may: no user takes what is
+    /// another's.
+    fn shares(&self, options: Options, uid: u32) -> bool {
+        self.has(Options::SHARED) && options.has(Options::SHARED) && self.uid == uid
+    }
+
     /// Whether two can't listen at once.
     fn conflicts(&self, local: SocketAddrV4) -> bool {
         let (a, b) = (self.local, local);
@@ -49,10 +60,16 @@ impl Listener {
     }
 }
 
+/// The sockets that listen at an address: one, unless they share it. Then they take turns.
+struct Group {
+    members: Vec<Listener>,
+    turn: usize,
+}
+
 /// All listening sockets, the file that keeps them, and how the kernel is asked whether they still
 /// exist.
 pub(super) struct Listeners {
-    by_id: BTreeMap<ListenId, Listener>,
+    by_id: BTreeMap<ListenId, Group>,
     diagnosis: Option<Diagnosis>,
     state: PathBuf,
     /// When they are looked at next.
@@ -79,12 +96,17 @@ impl Listeners {
         self.gone
     }
 
-    pub(super) fn get(&self, id: ListenId) -> Option<&Listener> {
-        self.by_id.get(&id)
+    /// Whose turn it is to take a connection.
+    pub(super) fn turn(&mut self, id: ListenId) -> Option<Listener> {
+        let group = self.by_id.get_mut(&id)?;
+        group.turn = (group.turn + 1) % group.members.len();
+        Some(group.members[group.turn].clone())
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (ListenId, &Listener)> {
-        self.by_id.iter().map(|(id, l)| (*id, l))
+        self.by_id
+            .iter()
+            .flat_map(|(id, group)| group.members.iter().map(|l| (*id, l)))
     }
 
     /// The one with this cookie, for this user: root sees all.
@@ -93,13 +115,25 @@ impl Listeners {
             .find(|(_, l)| l.cookie == cookie && (uid == 0 || uid == l.uid))
     }
 
-    /// Takes up those of a daemon before this one, as far as they still exist. Gives how many.
+    /// Takes up those of a daemon before this one, as far as they still exist. Gives how many. A
+    /// list that is damaged is set aside: it is no reason to carry nothing.
     ///
     /// # Errors
     /// If the file can't be read.
     pub(super) fn restore(&mut self, cx: &mut Context<'_>) -> io::Result<usize> {
         let mut n = 0;
-        for l in load(&self.state)? {
+        let listed = match load(&self.state) {
+            Err(e) if e.kind() == io::ErrorKind::InvalidData => {
+                self.set_aside(&e);
+                Vec::new()
+            }
+            Err(e) => {
+                let text = format!("{}: {e}", self.state.display());
+                return Err(io::Error::new(e.kind(), text));
+            }
+            Ok(listed) => listed,
+        };
+        for l in listed {
             if !self.lives(&l) {
                 continue;
             }
@@ -110,6 +144,21 @@ impl Listeners {
         }
         self.save();
         Ok(n)
+    }
+
+    /// Keeps a damaged list for people to look at, and says what it means that it is.
+    fn set_aside(&self, why: &io::Error) {
+        let mut aside = self.state.clone().into_os_string();
+        aside.push(".damaged");
+        let kept = match std::fs::rename(&self.state, &aside) {
+            Ok(()) => format!("kept as {}", aside.display()),
+            Err(e) => format!("not kept: {e}"),
+        };
+        tracing::warn!(
+            "{}: no list of listening sockets: {why} ({kept}); programs that listened before this \
+             daemon have to be started again",
+            self.state.display()
+        );
     }
 
     /// An application's request to listen.
@@ -164,15 +213,52 @@ impl Listeners {
         Ok(())
     }
 
-    /// Opens a listener in the endpoint and keeps it.
-    fn register(&mut self, l: Listener, cx: &mut Context<'_>) -> Result<(), Why> {
-        while let Some((id, other)) = self.conflict(l.local) {
-            if other.cookie != l.cookie && self.lives(other) {
-                return Err(Why::errno(libc::EADDRINUSE));
+    /// Whether another socket may be bound to an address that one has already.
+    ///
+    /// # Errors
+    /// `EADDRINUSE`.
+    pub(super) fn share(&self, local: SocketAddrV4, options: Options, uid: u32) -> Result<(), Why> {
+        let keeps = |l: &Listener| l.conflicts(local) && !l.shares(options, uid) && self.lives(l);
+        match self.iter().any(|(_, l)| keeps(l)) {
+            true => Err(Why::errno(libc::EADDRINUSE)),
+            false => Ok(()),
+        }
+    }
+
+    /// What must go for `l` to listen: the same socket, and those that are gone.
+    ///
+    /// # Errors
+    /// `EADDRINUSE` if one that lives is in its way.
+    fn in_the_way(&self, l: &Listener) -> Result<Vec<(ListenId, u64)>, Why> {
+        let mut gone = Vec::new();
+        for (id, other) in self.iter() {
+            let shares = other.shares(Options(l.options), l.uid);
+            if other.cookie == l.cookie {
+                gone.push((id, other.cookie));
+            } else if shares && other.local == l.local && other.spec != l.spec {
+                let text = format!("sockets that share {} need one composition", l.local);
+                return Err(Why::text(libc::EADDRINUSE, text));
+            } else if other.conflicts(l.local) && !shares {
+                if self.lives(other) {
+                    return Err(Why::errno(libc::EADDRINUSE));
+                }
+                gone.push((id, other.cookie));
             }
-            // The same socket again, or one that is gone.
-            self.by_id.remove(&id);
-            cx.endpoint.unlisten(id);
+        }
+        Ok(gone)
+    }
+
+    /// Opens a listener in the endpoint and keeps it, or lets it join those that share its address.
+    fn register(&mut self, l: Listener, cx: &mut Context<'_>) -> Result<(), Why> {
+        for (id, cookie) in self.in_the_way(&l)? {
+            if self.take_out(id, cookie) {
+                cx.endpoint.unlisten(id);
+            }
+        }
+        let mut groups = self.by_id.values_mut();
+        if let Some(group) = groups.find(|g| g.members[0].local == l.local) {
+            group.members.push(l);
+            return Ok(());
         }
         let blueprint = cx.host.blueprint(&l.spec);
         let blueprint = blueprint.map_err(|text| Why::text(libc::EPROTONOSUPPORT, text))?;
@@ -183,18 +269,28 @@ impl Listeners {
             .endpoint
             .listen(&blueprint, l.local, backlog)
             .map_err(|_| Why::errno(libc::EADDRINUSE))?;
-        self.by_id.insert(id, l);
+        let members = vec![l];
+        self.by_id.insert(id, Group { members, turn: 0 });
         self.probe = self.probe.min(cx.now + PROBE_EVERY);
         Ok(())
     }
 
-    fn conflict(&self, local: SocketAddrV4) -> Option<(ListenId, &Listener)> {
-        self.iter().find(|(_, l)| l.conflicts(local))
+    /// Takes one out of its group; true if that is empty now, and gone.
+    fn take_out(&mut self, id: ListenId, cookie: u64) -> bool {
+        let Some(group) = self.by_id.get_mut(&id) else {
+            return false;
+        };
+        group.members.retain(|l| l.cookie != cookie);
+        let empty = group.members.is_empty();
+        if empty {
+            self.by_id.remove(&id);
+        }
+        empty
     }
 
     /// Whether the application's socket still listens under its name. If nobody can tell, it does.
     pub(super) fn lives(&self, l: &Listener) -> bool {
-        let name = Name::service(l.local);
+        let name = l.name();
         let told = match &self.diagnosis {
             Some(d) => d.listens(l.inode, l.cookie, &name),
             None => in_proc(l.inode, &name),
@@ -212,13 +308,7 @@ impl Listeners {
         if self.probe > cx.now {
             return;
         }
-        let dead = self.dead();
-        for id in &dead {
-            self.remove(*id, cx);
-        }
-        if !dead.is_empty() {
-            self.save();
-        }
+        self.bury(self.dead(|_| true), cx);
         self.probe = if self.by_id.is_empty() {
             Time::NEVER
         } else {
@@ -226,38 +316,40 @@ impl Listeners {
         };
     }
 
-    /// Drops one if its application is gone.
+    /// Drops those at an address whose applications are gone.
     pub(super) fn probe_one(&mut self, id: ListenId, cx: &mut Context<'_>) {
-        if self.get(id).is_some_and(|l| !self.lives(l)) {
-            self.drop_one(id, cx);
-        }
+        self.bury(self.dead(|i| i == id), cx);
     }
 
     /// Drops one that is not what was registered.
-    pub(super) fn drop_one(&mut self, id: ListenId, cx: &mut Context<'_>) {
-        self.remove(id, cx);
-        self.save();
+    pub(super) fn drop_one(&mut self, id: ListenId, l: &Listener, cx: &mut Context<'_>) {
+        self.bury(vec![(id, l.cookie)], cx);
     }
 
     /// The orderly end: the file stays if there are any, for the next daemon.
     pub(super) fn close(mut self) {
-        for id in self.dead() {
-            self.by_id.remove(&id);
+        for (id, cookie) in self.dead(|_| true) {
+            self.take_out(id, cookie);
         }
         self.save();
     }
 
-    fn dead(&self) -> Vec<ListenId> {
-        let dead = self.iter().filter(|(_, l)| !self.lives(l));
-        dead.map(|(id, _)| id).collect()
+    fn dead(&self, among: impl Fn(ListenId) -> bool) -> Vec<(ListenId, u64)> {
+        let dead = self.iter().filter(|(id, l)| among(*id) && !self.lives(l));
+        dead.map(|(id, l)| (id, l.cookie)).collect()
     }
 
-    fn remove(&mut self, id: ListenId, cx: &mut Context<'_>) {
-        if let Some(l) = self.by_id.remove(&id) {
-            tracing::debug!("nobody listens at {} any more", l.local);
+    fn bury(&mut self, dead: Vec<(ListenId, u64)>, cx: &mut Context<'_>) {
+        for (id, cookie) in &dead {
+            tracing::debug!("a listening socket is gone: {cookie}");
             self.gone += 1;
+            if self.take_out(*id, *cookie) {
+                cx.endpoint.dismiss(cx.now, *id);
+            }
         }
-        cx.endpoint.unlisten(id);
+        if !dead.is_empty() {
+            self.save();
+        }
     }
 
     fn save(&self) {
@@ -275,7 +367,7 @@ impl Listeners {
                 _ => Ok(()),
             };
         }
-        let all: Vec<&Listener> = self.by_id.values().collect();
+        let all: Vec<&Listener> = self.iter().map(|(_, l)| l).collect();
         let new = self.state.with_extension("new");
         std::fs::write(&new, serde_json::to_vec_pretty(&all)?)?;
         std::fs::rename(new, &self.state)
@@ -285,7 +377,9 @@ impl Listeners {
 /// What [`Listeners::write`] wrote; nothing if there is no such file.
 fn load(path: &Path) -> io::Result<Vec<Listener>> {
     match std::fs::read(path) {
-        Ok(b) => Ok(serde_json::from_slice(&b)?),
+        Ok(b) => {
+            serde_json::from_slice(&b).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
+        }
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(e) => Err(e),
     }
@@ -354,7 +448,8 @@ mod tests {
         let mut endpoint = wifu_engine::endpoint::Endpoint::new(Default::default());
         let id = endpoint_id(&mut endpoint);
         let mut all = Listeners::new(path.clone());
-        all.by_id.insert(id, l.clone());
+        let members = vec![l.clone()];
+        all.by_id.insert(id, Group { members, turn: 0 });
         all.write().unwrap();
         assert_eq!(load(&path).unwrap(), [l]);
         std::fs::write(&path, "{").unwrap();

@@ -3,10 +3,13 @@
 
 use super::context::Host;
 use super::options::{LINGER0, NODELAY, PROTOCOL, merge, normal};
+use core::net::SocketAddrV4;
 use std::collections::{BTreeMap, VecDeque};
 
 /// How many sockets are remembered.
 const SOCKETS: usize = 8192;
+/// Of how many connections that are over the addresses are remembered.
+const OVER: usize = 4096;
 /// How many options of one socket.
 const OPTIONS: usize = 32;
 
@@ -41,7 +44,13 @@ struct Entry {
 pub(super) struct Memory {
     entries: BTreeMap<u64, Entry>,
     order: VecDeque<u64>,
+    /// Addresses of sockets whose connections are over: a socket keeps its own for life.
+    over: BTreeMap<u64, Ends>,
+    over_order: VecDeque<u64>,
 }
+
+/// Local and remote address.
+pub(super) type Ends = (SocketAddrV4, SocketAddrV4);
 
 impl Memory {
     fn entry(&mut self, cookie: u64) -> &mut Entry {
@@ -54,6 +63,23 @@ impl Memory {
             }
         }
         self.entries.entry(cookie).or_default()
+    }
+
+    /// A connection is over.
+    pub(super) fn keep_ends(&mut self, cookie: u64, ends: Ends) {
+        if self.over.insert(cookie, ends).is_none() {
+            self.over_order.push_back(cookie);
+        }
+        while self.over_order.len() > OVER {
+            if let Some(old) = self.over_order.pop_front() {
+                self.over.remove(&old);
+            }
+        }
+    }
+
+    /// The addresses of a connection that is over.
+    pub(super) fn ends(&self, cookie: u64) -> Option<Ends> {
+        self.over.get(&cookie).copied()
     }
 
     pub(super) fn fail(&mut self, cookie: u64, why: Why) {
@@ -168,6 +194,21 @@ mod tests {
         assert_eq!(m.why(4), None);
         assert_eq!(m.why(5).map(|w| w.errno), Some(110));
         assert_eq!((m.entries.len(), m.order.len()), (SOCKETS, SOCKETS));
+    }
+
+    #[test]
+    fn addresses_of_the_latest_connections_are_kept() {
+        let mut m = Memory::default();
+        let ends = |port| {
+            let a = SocketAddrV4::new([10, 0, 0, 1].into(), port);
+            (a, a)
+        };
+        for cookie in 0..OVER as u64 + 5 {
+            m.keep_ends(cookie, ends(cookie as u16));
+            m.keep_ends(cookie, ends(cookie as u16 + 1));
+        }
+        assert_eq!((m.ends(4), m.ends(5)), (None, Some(ends(6))));
+        assert_eq!((m.over.len(), m.over_order.len()), (OVER, OVER));
     }
 
     #[test]

@@ -66,6 +66,8 @@ pub struct FrontCounters {
     pub requests: u64,
     /// Connections begun by applications.
     pub connects: u64,
+    /// Those of them that failed because the network said that they must.
+    pub unreachable: u64,
     /// Connections handed to listening applications.
     pub handed: u64,
     /// Connections that a listening application did not take.
@@ -133,6 +135,14 @@ impl Front {
         }
     }
 
+    /// Looks whether those are there still for whom connections have just begun to come: to be
+    /// called after packets came and before any are sent.
+    pub fn look_at_listeners(&mut self, cx: &mut Context<'_>) {
+        while let Some(id) = cx.endpoint.poll_opener() {
+            self.listeners.probe_one(id, cx);
+        }
+    }
+
     /// Something happened in the endpoint.
     pub fn on_endpoint_event(&mut self, conn: ConnId, told: Told, cx: &mut Context<'_>) {
         if let Told::Accepted(listener) = told {
@@ -152,9 +162,40 @@ impl Front {
             Told::Connected => s.on_connected(),
             Told::PeerClosed => s.on_peer_ended(),
             Told::Closed(fault) => s.on_over(fault),
-            Told::Accepted(_) | Told::Readable | Told::Writable => {}
+            // The peer was heard.
+            Told::Readable | Told::Writable => s.trust(),
+            Told::Accepted(_) => {}
         }
         self.advance(token, cx);
+    }
+
+    /// A packet of a connection does not arrive, as the network says: `errno` is for its
+    /// application. One that is being made fails at once, as the kernel's does; one that is open is
+    /// kept, and says so if it times out.
+    //= rfc1122#section-4.2.3.9
+    //= rfc5461#section-4.1
+    pub fn on_unreachable(
+        &mut self,
+        conn: ConnId,
+        errno: i32,
+        text: Option<String>,
+        cx: &mut Context<'_>,
+    ) {
+        let Some((token, s)) = self.apps.by_conn(conn) else {
+            return;
+        };
+        if !s.is_connecting() {
+            return s.doubt(errno);
+        }
+        let cookie = s.cookie;
+        cx.endpoint.abort(cx.now, conn);
+        self.counters.unreachable += 1;
+        let app = self.apps.remove(token);
+        if let (Some(app), Some(cookie)) = (app, cookie) {
+            self.memories
+                .of(app.peer.uid)
+                .fail(cookie, Why { errno, text });
+        }
     }
 
     /// When [`Front::handle_timeout`] wants to be called.
@@ -171,7 +212,7 @@ impl Front {
     /// Do what is due: give up on silent applications, try full accept queues again, look for dead
     /// listening sockets.
     pub fn handle_timeout(&mut self, cx: &mut Context<'_>) {
-        self.apps.handle_timeout(cx.now);
+        self.apps.handle_timeout(cx);
         while let Some(taken) = self.dials.retry(&mut self.listeners, cx) {
             self.hand_over(taken, cx);
         }
@@ -274,11 +315,14 @@ impl Front {
         self.advance(token, cx);
     }
 
-    /// Does all that can be done for a stream now, and remembers why it failed.
+    /// Does all that can be done for a stream now, and remembers what it was if it is over.
     fn advance(&mut self, token: u64, cx: &mut Context<'_>) {
-        if let Some(failed) = self.apps.advance(token, cx) {
-            let why = Why::errno(failed.errno);
-            self.memories.of(failed.uid).fail(failed.cookie, why);
+        if let Some(gone) = self.apps.advance(token, cx) {
+            let memory = self.memories.of(gone.uid);
+            memory.keep_ends(gone.cookie, gone.ends);
+            if let Some(errno) = gone.errno {
+                memory.fail(gone.cookie, Why::errno(errno));
+            }
         }
     }
 }

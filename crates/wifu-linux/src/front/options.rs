@@ -1,5 +1,7 @@
 //! Options of sockets: their names, and what they make of a composition's text.
 
+use wifu_wire::front::SMALL_BUFFER;
+
 /// The option that holds the composition itself.
 pub(super) const PROTOCOL: &str = "protocol";
 /// Options of the socket, beside the composition's parameters.
@@ -8,6 +10,12 @@ pub(super) const LINGER0: &str = "linger0";
 /// Parameters that `SO_SNDBUF` and `SO_RCVBUF` stand for, in octets as the engine allows them.
 const BUFFERS: [&str; 2] = ["snd_buf", "rcv_wnd"];
 const BUFFER_RANGE: (u64, u64) = (1_000, 1 << 30);
+
+/// Whether an option sets a send buffer so small that the application's socket has the same, and
+/// room for no held byte.
+pub(super) fn is_small_buffer(name: &str, value: &str) -> bool {
+    name == BUFFERS[0] && value.parse().is_ok_and(|n: i32| n < SMALL_BUFFER)
+}
 
 /// Whether an option is the size of a buffer.
 pub(super) fn is_buffer(name: &str) -> bool {

@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use wifu_engine::Blueprint;
 use wifu_engine::endpoint::{ConnId, ConnectError};
-use wifu_wire::front::{Answer, MAX_REQUEST, Options, Request};
+use wifu_wire::front::{Answer, MAX_REQUEST, Options, Request, SEND_QUEUE};
 
 /// Stands for "no address" in answers.
 const NOBODY: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
@@ -176,13 +176,17 @@ impl Front {
                 Some(why) => Reply::because(why.clone()),
                 None => Reply::errno(libc::ENOENT),
             },
-            Request::Names { cookie } => match self.apps.by_cookie((cookie, uid)) {
-                Some(s) => Reply {
-                    names: Some((s.local, s.remote)),
-                    ..Reply::default()
-                },
-                None => Reply::errno(libc::ENOENT),
-            },
+            Request::Names { cookie } => {
+                let open = self.apps.by_cookie((cookie, uid));
+                let open = open.map(|s| (s.local, s.remote));
+                match open.or_else(|| self.memories.of(uid).ends(cookie)) {
+                    Some(names) => Reply {
+                        names: Some(names),
+                        ..Reply::default()
+                    },
+                    None => Reply::errno(libc::ENOENT),
+                }
+            }
             Request::SetOpt {
                 cookie,
                 spec,
@@ -191,6 +195,9 @@ impl Front {
             } => Reply::done(self.set_option((cookie, uid), spec, (name, value), cx)),
             Request::GetOpt { cookie, spec, name } => self.option((cookie, uid), spec, name, cx),
             Request::Info { cookie } => self.info((cookie, uid), cx),
+            Request::Share { local, options } => {
+                Reply::done(self.listeners.share(local, options, uid))
+            }
             Request::Stats => {
                 let all = report::all(&self.listeners, &self.apps, uid, cx);
                 Reply::value(all.to_string())
@@ -271,7 +278,12 @@ impl Front {
     ) -> Result<(), Why> {
         let (cookie, uid) = key;
         if let Some(s) = self.apps.by_cookie(key) {
-            return s.set(option, cx);
+            let conn = s.conn;
+            s.set(option, cx)?;
+            if let Some((token, _)) = self.apps.by_conn(conn) {
+                self.advance(token, cx);
+            }
+            return Ok(());
         }
         if let Some((_, l)) = self.listeners.by_cookie(cookie, uid) {
             return self.listeners.set(l.clone(), option, cx);
@@ -287,6 +299,10 @@ impl Front {
         name: &str,
         cx: &mut Context<'_>,
     ) -> Reply {
+        if name == SEND_QUEUE {
+            let waits = self.apps.unsent((cookie, uid), cx);
+            return Reply::value(waits.to_string());
+        }
         let spec = match self.apps.by_cookie((cookie, uid)) {
             Some(s) => s.spec.clone(),
             None => match self.listeners.by_cookie(cookie, uid) {

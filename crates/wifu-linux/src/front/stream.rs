@@ -12,7 +12,7 @@
 
 use super::context::Context;
 use super::memory::Why;
-use super::options::{LINGER0, NODELAY, PROTOCOL, is_buffer, merge};
+use super::options::{LINGER0, NODELAY, PROTOCOL, is_buffer, is_small_buffer, merge};
 use super::unix;
 use crate::poller::Interest;
 use core::net::SocketAddrV4;
@@ -24,12 +24,17 @@ use wifu_engine::descriptor::Value as Param;
 use wifu_engine::endpoint::ConnId;
 use wifu_engine::signal::Fault;
 use wifu_wire::front::{MARKER_LEN, parse_marker};
+use wifu_wire::{Span, Time};
 
 /// What every stream's socket is watched for.
 pub(super) const STREAM: Interest = Interest::READ.and(Interest::EDGE);
 
 /// The parameter that `TCP_NODELAY` is the opposite of.
 const NAGLE: &str = "nagle";
+
+/// How long a connection that its application destroyed may take to bring the peer what the
+/// application wrote before: a lost segment is repeated once.
+const LAST_WORDS: Span = Span(3_000_000_000);
 
 /// What becomes of a stream after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +90,10 @@ pub(super) struct Stream {
     peer_ended: bool,
     end_told: bool,
     over: Option<Option<Fault>>,
+    /// Why packets do not arrive, as the network says since the peer was last heard.
+    doubt: Option<i32>,
+    /// The application is gone and left data unread: when the connection is destroyed at last.
+    doomed: Option<Time>,
 }
 
 impl Stream {
@@ -114,6 +123,8 @@ impl Stream {
             peer_ended: false,
             end_told: false,
             over: None,
+            doubt: None,
+            doomed: None,
         }
     }
 
@@ -138,6 +149,16 @@ impl Stream {
     /// Whether the application waits in `connect`.
     pub(super) fn is_connecting(&self) -> bool {
         self.phase == Phase::Connecting
+    }
+
+    /// Octets that the peer has not acknowledged, those that still are in the socket included.
+    pub(super) fn unsent(&self, fd: BorrowedFd<'_>, cx: &Context<'_>) -> usize {
+        let taken = cx
+            .endpoint
+            .conn(self.conn)
+            .map_or(0, |c| c.board().unacked());
+        let passed_on = self.discard + usize::from(self.held);
+        taken as usize + unix::queued(fd).saturating_sub(passed_on)
     }
 
     /// `TCP_NODELAY`: means nothing to compositions that never wait anyway.
@@ -168,14 +189,28 @@ impl Stream {
                 let text = "the protocol is fixed once the connection exists";
                 return Err(Why::text(libc::EISCONN, text));
             }
-            // Programs size buffers whenever they like. Here it counts before the connection.
-            n if is_buffer(n) => {}
+            // Programs size buffers whenever they like. Here it counts before the connection; but
+            // a byte that is held must not fill a small buffer.
+            n if is_buffer(n) => {
+                if is_small_buffer(n, value) {
+                    self.let_go();
+                }
+            }
             _ => match cx.endpoint.set_param(cx.now, self.conn, name, value) {
                 Ok(_) => self.spec = merge(&self.spec, [(name, value)]),
                 Err(e) => return Err(Why::text(libc::EINVAL, e.to_string())),
             },
         }
         Ok(())
+    }
+
+    /// Holds no byte from now on: its application's send buffer has no room for that.
+    fn let_go(&mut self) {
+        self.hold = false;
+        if core::mem::take(&mut self.held) {
+            self.discard += 1;
+            self.input = true;
+        }
     }
 
     /// Something happened at the application's socket.
@@ -203,6 +238,28 @@ impl Stream {
         self.peer_ended = true;
     }
 
+    /// The network says why packets do not arrive; that may pass.
+    pub(super) fn doubt(&mut self, errno: i32) {
+        self.doubt = Some(errno);
+    }
+
+    /// The peer was heard.
+    pub(super) fn trust(&mut self) {
+        self.doubt = None;
+    }
+
+    /// What a fault of the connection is called.
+    pub(super) fn errno(&self, fault: Fault) -> i32 {
+        match fault {
+            Fault::Refused => libc::ECONNREFUSED,
+            // A RST in answer to a SYN is a refusal, whatever the manager calls it.
+            Fault::Reset if self.is_connecting() => libc::ECONNREFUSED,
+            Fault::Reset => libc::ECONNRESET,
+            Fault::TimedOut => self.doubt.unwrap_or(libc::ETIMEDOUT),
+            Fault::Aborted => libc::ECONNABORTED,
+        }
+    }
+
     /// The connection is over, regularly or by a fault.
     pub(super) fn on_over(&mut self, fault: Option<Fault>) {
         self.over = Some(fault);
@@ -210,10 +267,9 @@ impl Stream {
 
     /// Does all that can be done now.
     pub(super) fn advance(&mut self, fd: BorrowedFd<'_>, token: u64, cx: &mut Context<'_>) -> Step {
-        if self.app_reset {
+        if self.app_reset || self.doomed.is_some() {
             // Closed with data unread, or before it accepted: in TCP, too, that is a reset.
-            cx.endpoint.abort(cx.now, self.conn);
-            return Step::Over(None);
+            return self.destroy(fd, cx);
         }
         if self.phase == Phase::Connecting {
             return self.wait_for_connection(cx);
@@ -231,6 +287,33 @@ impl Stream {
             self.watch_room(fd, token, cx);
         }
         step
+    }
+
+    /// When [`Stream::advance`] is to be called whatever happens; never, for most.
+    pub(super) fn deadline(&self) -> Time {
+        self.doomed.unwrap_or(Time::NEVER)
+    }
+
+    /// The application is gone, and what it did not read is lost. What it wrote before goes out
+    /// first, as in TCP, where it would be on its way already: an early answer of a server reaches
+    /// the client. The reset waits for its acknowledgement, but not forever.
+    fn destroy(&mut self, fd: BorrowedFd<'_>, cx: &mut Context<'_>) -> Step {
+        if self.phase == Phase::Greeting {
+            // It may have accepted, answered and closed since it was last looked at.
+            self.greet(fd);
+        }
+        if self.phase == Phase::Open && self.over.is_none() && !self.linger0 {
+            self.input = true;
+            self.pump_in(fd, cx);
+            let board = cx.endpoint.conn(self.conn).map(|c| c.board());
+            let waits = self.input || board.is_some_and(|b| b.unacked() > 0);
+            let until = *self.doomed.get_or_insert(cx.now + LAST_WORDS);
+            if waits && cx.now < until {
+                return Step::Keep;
+            }
+        }
+        cx.endpoint.abort(cx.now, self.conn);
+        Step::Over(None)
     }
 
     fn watch_room(&mut self, fd: BorrowedFd<'_>, token: u64, cx: &mut Context<'_>) {
@@ -402,10 +485,9 @@ impl Stream {
                 // were told the kernel reports the same without a close: nothing is left to do
                 // either way, and an application that is still there must find an end.
                 if !self.end_told && (self.linger0 || unread) {
-                    cx.endpoint.abort(cx.now, self.conn);
-                } else {
-                    cx.endpoint.close(cx.now, self.conn);
+                    return self.destroy(fd, cx);
                 }
+                cx.endpoint.close(cx.now, self.conn);
                 self.release(fd);
                 return Step::Over(None);
             }

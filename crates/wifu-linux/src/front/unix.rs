@@ -10,6 +10,7 @@ use rustix::net::{
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use wifu_wire::front::Name;
 
@@ -29,12 +30,42 @@ fn unix_socket() -> Result<OwnedFd, Errno> {
     socket_with(AddressFamily::UNIX, SocketType::STREAM, NON_BLOCKING, None)
 }
 
+/// Fails if what has this name is anything but a socket, which a daemon that was killed may have
+/// left.
+fn check_is_socket(path: &Path) -> io::Result<()> {
+    let kind = match path.symlink_metadata() {
+        Ok(there) => there.file_type(),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(e),
+    };
+    let what = match kind {
+        k if k.is_socket() => return Ok(()),
+        k if k.is_symlink() => "a symbolic link",
+        k if k.is_dir() => "a directory",
+        k if k.is_file() => "a file",
+        _ => "something else",
+    };
+    let text = format!(
+        "{} is {what} and no socket of a daemon: it stays as it is; give another path, or remove \
+         it first",
+        path.display()
+    );
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, text))
+}
+
+/// What identifies a file: its device and inode.
+pub(super) fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let there = path.symlink_metadata()?;
+    Ok((there.dev(), there.ino()))
+}
+
 /// The daemon's listening socket. A socket file that nobody listens on is replaced.
 ///
 /// # Errors
-/// `AddrInUse` if another daemon listens there.
+/// `AddrInUse` if another daemon listens there, `AlreadyExists` if something else has the name.
 pub(super) fn listen_at(path: &Path, mode: u32, group: Option<u32>) -> io::Result<OwnedFd> {
     let addr = SocketAddrUnix::new(path)?;
+    check_is_socket(path)?;
     let probe = unix_socket()?;
     match connect(&probe, &addr) {
         Ok(()) | Err(Errno::AGAIN) => {

@@ -7,7 +7,9 @@
 //! Deviations: a segment without payload is acceptable at the right edge of the window too (as in
 //! Linux), because a peer that filled the window acknowledges from there. New data for an
 //! application that has closed both ways is answered with RST (RFC 1122 4.2.2.13), which overrides
-//! Behaviour 4.3: a killed application's peer would else send to nobody. Answers to bare segments
+//! Behaviour 4.3: a killed application's peer would else send to nobody. What the application wrote
+//! before is acknowledged first, unless the peer sends more than a buffer meanwhile: it would be
+//! lost where it has not left yet, and RFC 9293 lets a close bring it all over. Answers to bare segments
 //! outside the window are limited as challenges are.
 
 use wifu_engine::admission::BySyn;
@@ -130,6 +132,8 @@ struct Handshake {
     fixed: Option<Seq>,
     closing: bool,
     reset_late: bool,
+    /// Octets that came for an application that is gone, before its last ones were acknowledged.
+    late: u32,
     rst: Option<(Seq, Option<Seq>)>,
     challenges: (u64, u32),
     keep: KeepAlive,
@@ -144,6 +148,7 @@ impl Handshake {
             fixed: (p.text("isn") == "fixed").then_some(Seq(p.int("iss") as u32)),
             closing: false,
             reset_late: p.text("late_data") == "reset",
+            late: 0,
             rst: None,
             challenges: (0, 0),
             keep: KeepAlive::new(p),
@@ -394,13 +399,22 @@ impl Handshake {
         admit
     }
 
-    /// New data, beyond guessing, for an application that has closed both ways.
+    /// New data, beyond guessing, for an application that has closed both ways and whose last words
+    /// have been heard.
     //= rfc1122#section-4.2.2.13
-    fn too_late(&self, seg: &Segment<'_>, cx: &Cx<'_>) -> bool {
+    fn too_late(&mut self, seg: &Segment<'_>, cx: &Cx<'_>) -> bool {
         let upto = seg.head.seq.plus(seg.payload.len() as u32);
         let closing = matches!(cx.board.conn.state, State::FinWait1 | State::FinWait2);
         let fresh = !seg.payload.is_empty() && upto.after(cx.board.rx.nxt);
-        self.reset_late && closing && cx.board.app.gone && !cx.board.rx.fin && fresh
+        if !(self.reset_late && closing && cx.board.app.gone && !cx.board.rx.fin && fresh) {
+            return false;
+        }
+        let room = cx.board.rx.window >= cx.board.conn.mss;
+        let waits = cx.board.unacked() > 0 && room && self.late < cx.board.site.rcv_buf;
+        if waits {
+            self.late = self.late.saturating_add(seg.payload.len() as u32);
+        }
+        !waits
     }
 
     //= rfc5961#section-3.2

@@ -38,6 +38,17 @@ const SERVICE: &[u8] = b"\0wifu/s/";
 const PEER: &[u8] = b"\0wifu/p/";
 
 impl Name {
+    /// The name of an application's socket that is bound to `local` beside others: the `nth` one,
+    /// from 0 on, which is [`Name::service`].
+    pub fn service_nth(local: SocketAddrV4, nth: u8) -> Name {
+        let mut n = Name::service(local);
+        if nth > 0 {
+            n.push(b"/");
+            n.push_number(u64::from(nth));
+        }
+        n
+    }
+
     /// The name of an application's socket that is bound to `local`.
     pub fn service(local: SocketAddrV4) -> Name {
         let mut n = Name {
@@ -102,10 +113,15 @@ impl Name {
     }
 }
 
-/// The address in a name made by [`Name::service`].
-pub fn parse_service(name: &[u8]) -> Option<SocketAddrV4> {
+/// The address in a name made by [`Name::service_nth`], and the number.
+pub fn parse_service(name: &[u8]) -> Option<(SocketAddrV4, u8)> {
     let (addr, rest) = take_addr(name.strip_prefix(SERVICE)?)?;
-    rest.is_empty().then_some(addr)
+    let Some(rest) = rest.strip_prefix(b"/") else {
+        return rest.is_empty().then_some((addr, 0));
+    };
+    let (nth, rest) = take_number(rest)?;
+    let nth = u8::try_from(nth).ok().filter(|n| *n > 0)?;
+    rest.is_empty().then_some((addr, nth))
 }
 
 /// Remote address, local address and id in a name made by [`Name::peer`].
@@ -155,7 +171,14 @@ mod tests {
         let remote = addr([255, 255, 255, 255], 65535);
         let name = Name::service(local);
         assert_eq!(name.as_bytes(), b"\0wifu/s/0.10.200.255/80");
-        assert_eq!(parse_service(name.as_bytes()), Some(local));
+        assert_eq!(parse_service(name.as_bytes()), Some((local, 0)));
+        let name = Name::service_nth(local, 255);
+        assert_eq!(name.as_bytes(), b"\0wifu/s/0.10.200.255/80/255");
+        assert_eq!(parse_service(name.as_bytes()), Some((local, 255)));
+        assert_eq!(
+            Name::service_nth(local, 0).as_bytes(),
+            Name::service(local).as_bytes()
+        );
         let name = Name::peer(remote, remote, u64::MAX);
         assert!(name.as_bytes().len() <= MAX_NAME_LEN);
         assert_eq!(
@@ -168,6 +191,9 @@ mod tests {
             "1.2.3/80",
             "256.0.0.1/1",
             "1.2.3.4/80/",
+            "1.2.3.4/80/0",
+            "1.2.3.4/80/256",
+            "1.2.3.4/80/1/",
         ] {
             let name = [SERVICE, bad.as_bytes()].concat();
             assert_eq!(parse_service(&name), None, "{bad}");

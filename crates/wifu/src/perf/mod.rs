@@ -76,7 +76,7 @@ fn settle(protocol: &Protocol, socket: Option<&Path>, extra: &[OsString]) -> any
     let mut command = this_program();
     command.args(std::env::args_os().skip(1)).args(extra);
     match protocol.wifu() {
-        Some(spec) => command.envs(crate::exec::environment(spec, socket)?),
+        Some(spec) => command.envs(crate::exec::environment(spec, socket, None)?),
         None => command.env_remove("WIFU_PROTOCOL"),
     };
     Err(command.exec()).context("executing this program anew")

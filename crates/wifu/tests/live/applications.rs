@@ -55,6 +55,32 @@ fn no_program_is_run_over_a_protocol_that_the_daemon_does_not_know() {
 }
 
 #[test]
+fn what_the_library_notes_is_no_data_of_a_program() {
+    if !privileged() {
+        return;
+    }
+    let w = World::raw_up("app-notes");
+    let a = &w.hosts[0];
+    let code = "import os, socket, sys; set = lambda o: socket.socket().setsockopt(6, o, 1); \
+                set(socket.TCP_CORK); os.dup2(os.open(sys.argv[1], os.O_CREAT | os.O_RDWR), 2); \
+                set(socket.TCP_KEEPIDLE)";
+    let noted = |notes: &[&str], name: &str| {
+        let mut command = a.command(WIFU);
+        command.env("WIFU_PRELOAD", built("libwifu_preload.so"));
+        command.args(["exec", "--protocol", "tcp-reno"]).args(notes);
+        let output = a.run(command.args(["--", "python3", "-c", code, name]));
+        let file = std::fs::read_to_string(w.dir.join(name)).expect("its file");
+        (String::from_utf8_lossy(&output.stderr).into_owned(), file)
+    };
+    let line = |option: &str| format!("wifu: {option} is taken and has no effect\n");
+    assert_eq!(noted(&[], "auto"), (line("TCP_CORK"), String::new()));
+    let both = (line("TCP_CORK"), line("TCP_KEEPIDLE"));
+    assert_eq!(noted(&["--notes", "always"], "always"), both);
+    let neither = (String::new(), String::new());
+    assert_eq!(noted(&["--notes", "never"], "never"), neither);
+}
+
+#[test]
 fn curl_from_an_nginx_with_two_workers() {
     over_wifu("app-curl", 4 * SIZE as u64, |w, a, b| {
         let digest = w.random_file("file", SIZE);
@@ -119,6 +145,31 @@ fn python_http_server_with_curl_and_urllib() {
             [w.digest("got0"), w.digest("got1")],
             [digest.clone(), digest]
         );
+    });
+}
+
+#[test]
+fn early_answers_of_servers_reach_clients_that_still_write() {
+    const PERL: &str = r#"use IO::Socket::INET; $SIG{PIPE} = "IGNORE";
+        $s = IO::Socket::INET->new(LocalPort => 8002, Listen => 16, ReuseAddr => 1) or die;
+        while ($c = $s->accept) {
+            sysread($c, $b, 200);
+            syswrite($c, "HTTP/1.0 413 Too Large\r\n\r\n" . ("x" x 3000));
+            close($c);
+        }"#;
+    const TRIES: &str = "30";
+    over_wifu("app-early", 0, |_, a, b| {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/live/early.py");
+        let mut python = a.over("tcp-newreno", "python3");
+        let _python = a.serve(8001, python.arg(&script).args(["serve", "8001"]));
+        let mut perl = a.over("tcp-newreno", "perl");
+        let _perl = a.serve(8002, perl.args(["-e", PERL]));
+        for port in ["8001", "8002"] {
+            let mut client = b.over("tcp-newreno", "python3");
+            let output = b.run(client.arg(&script).args(["post", A, port, TRIES]));
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert_eq!(said.trim(), format!("{TRIES} answered"), "port {port}");
+        }
     });
 }
 

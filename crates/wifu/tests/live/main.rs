@@ -9,4 +9,5 @@ mod privileges;
 mod relay;
 mod robustness;
 mod udp;
+mod unreachable;
 mod world;

@@ -322,6 +322,49 @@ fn file(name: &str) -> PathBuf {
 }
 
 #[test]
+fn idle_connections_cost_little_and_nothing_afterwards() {
+    const MANY: u64 = 1_000;
+    if !privileged() {
+        return;
+    }
+    let w = World::raw_up("rb-idle");
+    let [a, b] = &w.hosts[..] else {
+        unreachable!("two hosts")
+    };
+    let mut server = a.over(SPEC, "python3");
+    let _server = a.serve(9000, server.arg(file("echo.py")).args(["serve", "9000"]));
+    let memory = || [a, b].map(Host::memory);
+    let before = memory();
+    let mut client = b.over(SPEC, "python3");
+    client
+        .arg("-u")
+        .arg(file("reach.py"))
+        .args(["idle", A, "9000"]);
+    let mut client = b.start(client.arg(MANY.to_string()).stdin(Stdio::piped()));
+    client.says("open");
+    let open = memory();
+    drop(client.child.stdin.take());
+    client.succeeds();
+    // Until TIME_WAIT is over.
+    let left = || {
+        memory()
+            .iter()
+            .zip(before)
+            .map(|(now, was)| now.saturating_sub(was))
+            .max()
+    };
+    let given = || left() < Some(open[0].saturating_sub(before[0]) / 2);
+    assert!(
+        wait_until(Duration::from_secs(20), given),
+        "{before:?} {open:?} {:?}",
+        memory()
+    );
+    for (open, before) in open.iter().zip(before) {
+        assert!(open - before < MANY * 80_000, "{before} -> {open} octets");
+    }
+}
+
+#[test]
 fn a_thousand_connections_at_once_and_ten_thousand_in_turn() {
     if !privileged() {
         return;
