@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake import fake
+from fake import FakeResult, fake
 
 from wifu import apps_live, arrived, datagrams, tcpinfo, udp
 from wifu.arrived import Arrived, Progress
@@ -22,6 +22,7 @@ from wifu.flows import flows_of
 from wifu.metrics import Measure, flow_goodput
 from wifu.places import Crew, Place, Started
 from wifu.runner import mesh
+from wifu.store import Record
 
 HTTP = {"from": "n1", "to": "n3", "protocol": "tcp-newreno", "app": "http", "pause": "100ms"}
 
@@ -251,12 +252,39 @@ def test_a_window_has_what_arrived_in_it() -> None:
     assert window_octets(b"", 0.0, 1.0) == 0.0
 
 
-def test_a_flow_of_which_nothing_arrived_has_an_empty_window() -> None:
+WINDOW = Measure("window", start=1.0, end=2.0)
+
+
+def windowed(octets: int, more: dict[str, Any], recorded: dict[str, bytes]) -> Record:
+    """A run measured in a window, of a flow of so many octets, with these series."""
+
+    def runner(given: dict[str, Any]) -> FakeResult:
+        outcome = json.loads(fake(given).json())
+        outcome["flows"][0]["bytes"] = octets
+        return FakeResult(outcome | more, recorded)
+
     given = {"seed": 1, "run": 1, "topology": {"words": "linear,2"}, "flow": [{"protocol": "x"}]}
-    record, _ = execute(fake, given, "c", 1, "k", "v", Measure("window", start=1.0, end=2.0), False)
+    return execute(runner, given, "c", 1, "k", "v", WINDOW, False)[0]
+
+
+@pytest.mark.parametrize("more", [{}, {"substrate": "live"}, {"substrate": "emu"}])
+def test_a_flow_of_which_nothing_arrived_has_an_empty_window(more: dict[str, Any]) -> None:
+    record = windowed(0, more, {})
     assert record.error is None
     assert record.outcome is not None
     assert record.outcome["flows"][0]["window_bytes"] == 0.0
+
+
+@pytest.mark.parametrize("more", [{}, {"substrate": "live"}])
+def test_a_flow_of_which_something_arrived_has_a_window_or_is_a_failure(
+    more: dict[str, Any],
+) -> None:
+    points = np.array([(0.5, 100), (1.5, 400)], dtype="<f8").tobytes()
+    record = windowed(400, more, {"flow.1.delivered": points})
+    assert record.outcome is not None
+    assert record.outcome["flows"][0]["window_bytes"] == 300.0
+    missing = windowed(400, more, {})
+    assert (missing.status, "flow.1.delivered" in str(missing.error)) == ("failed", True)
 
 
 def test_answers_have_the_length_of_the_simulators() -> None:

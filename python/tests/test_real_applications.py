@@ -127,6 +127,25 @@ def test_a_window_leaves_out_what_came_before_and_after(tmp_path: Path) -> None:
         assert list(results.flows["goodput_bps"]) == [400e3, 400e3], substrate
 
 
+@pytest.mark.parametrize(
+    ("app", "protocol"),
+    [
+        ('rate = "400k"\nstart = "1.5s"', "udp"),
+        ('app = "trace"\nrows = [[0.9, 5000]]\nstart = "0.6s"', "tcp-newreno"),
+    ],
+)
+def test_a_window_in_which_nothing_arrives_is_empty(
+    tmp_path: Path, app: str, protocol: str
+) -> None:
+    head = 'measure = { mode = "window", from = "0.2s", to = "0.8s" }\ndeterministic = true'
+    text = plan("empty", head, app, topology=WIRE, more="stop.time = '1s'")
+    for substrate in ("sim", "live"):
+        own = text.replace('"tcp-newreno"', f'"{protocol}"')
+        results = run(own, tmp_path, substrate, "stack=ours")
+        assert list(results.flows["goodput_bps"]) == [0.0], substrate
+        assert list(results.flows["bytes"]) == [0], substrate
+
+
 def test_datagrams_have_windows(tmp_path: Path) -> None:
     head = 'measure = { mode = "window", from = "1s", to = "2s" }\ndeterministic = true'
     text = plan("udp", head, 'rate = "1M"', topology=WIRE, more="stop.time = '3s'")
