@@ -175,6 +175,11 @@ def test_what_came_after_the_end_is_left_out() -> None:
     [
         ({"bytes": "3k"}, 3000, False, True),
         ({"bytes": "10M"}, 3000, False, False),
+        ({"bytes": "10M", "time": "2s"}, 3000, False, True),
+        ({"bytes": "10M", "stop_at": "4s"}, 3000, False, True),
+        ({"bytes": "10M", "stop_at": "2s"}, 3000, True, False),
+        ({"bytes": "10M", "stop_at": "9s"}, 3000, False, False),
+        ({"bytes": "3k", "stop_at": "9s"}, 3000, False, True),
         ({"app": "stream", "time": "2s"}, 3000, False, True),
         ({"app": "stream", "time": "2s"}, 3000, True, False),
         ({"app": "stream", "time": "9s"}, 3000, False, False),

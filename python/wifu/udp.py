@@ -81,7 +81,9 @@ def told(
             points = [(t - at, octets) for t, octets, _ in rows]
             counts = [packets for _, _, packets in rows]
             out[name] = Arrived.of(points, 0.0, slower, flow.size - HEADERS, counts)
-    whole = got["packets"] == sent["packets"] and sent["bytes"] >= flow.octets
+    # What its own end left unsent was not to be sent.
+    enough = flow.closes or sent["bytes"] >= flow.octets
+    whole = enough and got["packets"] == sent["packets"]
     out["finished"] = not cut and flow.ends and whole and "last_byte_s" in out
     return out
 
