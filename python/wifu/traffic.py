@@ -38,9 +38,10 @@ class Traffic:
         """
         self.scenario, self.places, self.dilation = scenario, places, dilation
         self.control, self.full_rate = control or {}, full_rate
-        self.flows, stop = flows_of(scenario), self._stop()
-        self.idle = {f.id for f in self.flows if stop is not None and f.start >= stop}
-        """Flows that would start only after the run: nothing is started for them."""
+        self.flows = flows_of(scenario)
+        self.idle = {f.id for f in self.flows if not self._begins(f)}
+        """Flows that would start only after the run or after their own end: nothing is started for
+        them."""
         self.prepares: list[Callable[[Crew], None]] = []
         self.begins: list[Callable[[], None]] = []
         self.overs: list[Callable[[], None]] = []
@@ -67,10 +68,6 @@ class Traffic:
             begin()
         clients, starts = self._start_clients(crew, begun)
         cut = self._await(crew, clients, servers, begun)
-        lasted = (time.monotonic() - begun) / self.dilation
-        for over in self.overs:
-            over()
-        after = self._timeouts()
         told = [
             self._idle(f) if f.id in self.idle else
             self._told(f, clients[f.id], servers[f.id], starts[f.id], begun, f.id in cut)
@@ -78,8 +75,15 @@ class Traffic:
         ]  # fmt: skip
         found = [row.pop("arrived", None) for row in told]
         offered = [row.pop("offered", None) for row in told]
+        self._await_idle(crew, found, begun)
+        lasted = (time.monotonic() - begun) / self.dilation
+        for over in self.overs:
+            over()
+        after = self._timeouts()
         seconds, end = self._ended(told, found, lasted)
         for flow, row in zip(self.flows, told, strict=True):
+            if flow.id in self.idle:  # in the simulator it starts when the run ends, too
+                row["start_s"] = seconds
             row["goodput_bps"] = _goodput(row, seconds)
             if flow.source in before:
                 row["timeouts"] = after[flow.source] - before[flow.source]
@@ -110,17 +114,28 @@ class Traffic:
         ends = [f.end for f in self.flows if f.end is not None]
         if stop is None and len(ends) == len(self.flows):
             stop = max(ends)
-        ended = [t.get("last_byte_s", t["start_s"]) for t in told if t["finished"]]
-        if len(ended) == len(told):
-            return max(ended), "done"
+        over = [self._over(f, row) for f, row in zip(self.flows, told, strict=True)]
+        done = [at for at in over if at is not None]
+        if len(done) == len(told):
+            return max(done), "done"
         return min(lasted, stop) if stop is not None else lasted, "time"
+
+    def _over(self, flow: Flow, row: Mapping[str, Any]) -> float | None:
+        """When a flow came to its own end; none if it did not."""
+        if flow.id in self.idle:
+            return flow.until if flow.closes else None
+        return row.get("last_byte_s", row["start_s"]) if row["finished"] else None
+
+    def _begins(self, flow: Flow) -> bool:
+        """Whether it starts before the run ends, and before its own end."""
+        return all(end is None or flow.start < end for end in (flow.until, self._stop()))
 
     def _stop(self) -> float | None:
         time_ = self.scenario.get("stop", {}).get("time")
         return None if time_ is None else values.seconds(time_)
 
     def _going(self) -> list[Flow]:
-        """Flows that start before the run ends."""
+        """Flows that begin."""
         return [f for f in self.flows if f.id not in self.idle]
 
     def _settle(self) -> None:
@@ -255,7 +270,7 @@ class Traffic:
 
     def _client(self, flow: Flow) -> list[str]:
         place, to = self.places[flow.source], self.places[flow.target].address
-        lasts = 0.0 if flow.end is None else max(flow.end - flow.start, 0.001) * self.dilation
+        lasts = 0.0 if flow.end is None else (flow.end - flow.start) * self.dilation
         if flow.protocol == "udp":
             points = arrived.offers(self.scenario)
             return udp.sender(flow, place, to, self.full_rate, self.dilation, points)
@@ -271,7 +286,7 @@ class Traffic:
         elif flow.octets:
             words += ["-n", str(flow.octets)]
         else:
-            words += ["-t", str(FOREVER) if flow.end is None else f"{lasts:.3f}"]
+            words += ["-t", str(FOREVER) if flow.end is None else f"{lasts:.9f}"]
         words += ["-w", flow.options["window"]] if "window" in flow.options else []
         words += ["-M", flow.options["mss"]] if "mss" in flow.options else []
         return [place.program, "perf", *words]
@@ -317,9 +332,16 @@ class Traffic:
             now = (time.monotonic() - begun) / self.dilation
             left = QUEUES if stop is None else min(QUEUES, stop - now)
             crew.pause(max(0.0, left * self.dilation))
-        if self.idle and stop is not None:
-            crew.pause(max(0.0, begun + stop * self.dilation - time.monotonic()))
         return cut
+
+    def _await_idle(self, crew: Crew, found: Sequence[Arrived | None], begun: float) -> None:
+        """Wait for the ends of flows that never begin, unless the run has its packets before."""
+        packets, known = self._packets(), [a for a in found if a is not None]
+        if packets is not None and arrived.packets_end(known, packets) is not None:
+            return
+        ends = [f.until if f.closes else self._stop() for f in self.flows if f.id in self.idle]
+        last = max((end for end in ends if end is not None), default=0.0)
+        crew.pause(begun + last * self.dilation - time.monotonic())
 
     def _timeouts(self) -> dict[str, int]:
         """Retransmission timeouts so far of kernels that send just one flow."""
@@ -337,8 +359,8 @@ class Traffic:
         }  # fmt: skip
 
     def _idle(self, flow: Flow) -> dict[str, Any]:
-        """A flow that never started; in the simulator it starts when the run ends, too."""
-        row = self._row(flow, self._stop())
+        """A flow that never started."""
+        row = self._row(flow, None)
         if arrived.wanted(self.scenario):
             row["arrived"] = Arrived.of([], 0.0, 1.0, None, [])
         return row | ({"datagrams_sent": 0} if flow.protocol == "udp" else {})

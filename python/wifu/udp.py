@@ -36,12 +36,12 @@ def sender(
 ) -> list[str]:
     """The command that sends; if `points`, it tells how much it had sent when."""
     gap = arrived.RESOLUTION * slower if points else 0.0
-    lasts = 0.0 if flow.end is None else max(flow.end - flow.start, 0.001) * slower
+    lasts = 0.0 if flow.end is None else (flow.end - flow.start) * slower
     words = [to, str(flow.port), str(flow.size - HEADERS), f"{gap:.6f}"]
     if flow.spec:  # over with its file: all of it is sent, however late
         return [*_script(place), "talk", *words, _file(flow, place)]
     rate = (flow.rate or full_rate) / slower
-    return [*_script(place), "send", *words, f"{lasts:.6f}", str(flow.octets), str(rate)]
+    return [*_script(place), "send", *words, f"{lasts:.9f}", str(flow.octets), str(rate)]
 
 
 def told(
