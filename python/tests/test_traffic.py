@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from wifu.places import Crew, Place
+from wifu.places import Crew, Place, Started
 from wifu.runner import mesh
 from wifu.traffic import Traffic
 
@@ -44,13 +44,12 @@ def test_a_flow_that_would_start_after_its_own_end_does_nothing(tmp_path: Path) 
 
 @pytest.mark.parametrize("stop", ["0.4s", "0.8s"])
 def test_the_run_ends_before_or_after_what_never_begins(tmp_path: Path, stop: str) -> None:
-    given = scenario(
-        {"time": stop}, {"start": "0.9s", "stop_at": "0.6s"}, {"bytes": "9k"}, {"start": "0.9s"}
-    )
+    given = scenario({"time": stop}, {"start": "0.9s", "stop_at": "0.6s"}, {"bytes": "9k"})
     for outcome in (simulated(given), run(given, tmp_path)):
-        assert ends(outcome) == [("time", f, f) for f in (False, True, False)]
-        assert f"{outcome['sim_seconds']}s" == stop
-        assert [f"{f['start_s']}s" for f in outcome["flows"]] == [stop, "0.0s", stop]
+        end, at = ("time", 0.4) if stop == "0.4s" else ("done", 0.6)
+        assert ends(outcome) == [(end, False, False), (end, True, True)]
+        assert outcome["sim_seconds"] == at
+        assert [f["start_s"] for f in outcome["flows"]] == [at, 0.0]
 
 
 def test_what_begins_just_before_its_own_end_sends_once(tmp_path: Path) -> None:
@@ -68,9 +67,40 @@ def test_a_run_that_has_its_packets_does_not_wait_for_flows_that_never_begin(
     given = scenario(stop, {}, never)
     for outcome in (simulated(given), run(given, tmp_path)):
         one, other = outcome["flows"]
-        assert (outcome["end"], one["bytes"]) == ("packets", 50 * 1472)
+        assert outcome["end"] == "packets"
+        # Some may come within a millisecond where this machine is busy.
+        assert 50 * 1472 <= one["bytes"] < 80 * 1472
         assert (other["start_s"], other["bytes"]) == (outcome["sim_seconds"], 0)
         assert outcome["sim_seconds"] < 60
     # Also if the last of them come with the end of all that flows.
     given = scenario(stop, {"bytes": 50 * 1472}, never)
     assert run(given, tmp_path)["end"] == "packets"
+
+
+def test_datagrams_leave_at_their_times_however_late_their_sender_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a second here; the times of `[[event]]` and of series begin with the flows'."""
+    real, begun = Crew.start, list[float]()
+
+    def late(self: Crew, place: Place, *words: str) -> Started:
+        if "send" in words:
+            words = ("sh", "-c", 'sleep 0.5; exec "$@"', "sh", *words)
+        return real(self, place, *words)
+
+    monkeypatch.setattr(Crew, "start", late)
+    flows = [{"rate": "400k", "time": "1s"}, {"rate": "400k", "start": "0.1s", "stop_at": "1s"}]
+    given = scenario({"time": "1s"}, *flows)
+    places = {n: Place(n, "127.0.0.1", (), "wifu", str(tmp_path)) for n in ("n1", "n2")}
+    with Crew(tmp_path, time.monotonic() + 60, lambda: False) as crew:
+        traffic = Traffic(places, given)
+        traffic.begins.append(lambda: begun.append(time.monotonic()))
+        before = time.monotonic()
+        outcome = traffic.run(crew)
+    assert begun[0] - before >= 0.5
+    model = simulated(given)
+    assert ends(outcome) == ends(model) == [("done", True, True)] * 2
+    assert [f["start_s"] for f in outcome["flows"]] == pytest.approx([0.0, 0.1])
+    for real_, simulated_ in zip(outcome["flows"], model["flows"], strict=True):
+        assert real_["bytes"] == pytest.approx(simulated_["bytes"], rel=0.1)
+        assert real_["first_byte_s"] >= real_["start_s"]

@@ -25,6 +25,9 @@ GRACE = 5.0
 QUEUES = 2.0
 """Seconds of model time for datagrams to come out of queues once nobody sends any more."""
 
+SOON = 0.1
+"""Seconds of the wall's clock after which the flows' time begins, once all are ready for it."""
+
 
 class Traffic:
     """The flows of one run between places."""
@@ -63,10 +66,7 @@ class Traffic:
         before = self._timeouts()
         for prepare in self.prepares:
             prepare(crew)
-        begun = time.monotonic()
-        for begin in self.begins:
-            begin()
-        clients, starts = self._start_clients(crew, begun)
+        begun, clients, starts = self._start_clients(crew)
         cut = self._await(crew, clients, servers, begun)
         told = [
             self._idle(f) if f.id in self.idle else
@@ -82,8 +82,9 @@ class Traffic:
         after = self._timeouts()
         seconds, end = self._ended(told, found, lasted)
         for flow, row in zip(self.flows, told, strict=True):
-            if flow.id in self.idle:  # in the simulator it starts when the run ends, too
-                row["start_s"] = seconds
+            # In the simulator, too, what has not started when the run ends starts then.
+            start = row["start_s"]
+            row["start_s"] = seconds if start is None else min(start, seconds)
             row["goodput_bps"] = _goodput(row, seconds)
             if flow.source in before:
                 row["timeouts"] = after[flow.source] - before[flow.source]
@@ -258,15 +259,30 @@ class Traffic:
         found = self.scenario.get("stop", {}).get("packets")
         return None if found is None else int(found)
 
-    def _start_clients(
-        self, crew: Crew, begun: float
-    ) -> tuple[dict[int, Started], dict[int, float]]:
-        clients, starts = {}, {}
-        for flow in sorted(self._going(), key=lambda f: f.start):
-            crew.pause(max(0.0, begun + flow.start * self.dilation - time.monotonic()))
+    def _start_clients(self, crew: Crew) -> tuple[float, dict[int, Started], dict[int, float]]:
+        """Begin: when that was, by time.monotonic(), and when each flow was begun, in seconds."""
+        starts = dict[int, float]()
+        ready = [f for f in self._going() if f.protocol == "udp" and not self._far(f)]
+        clients = {f.id: crew.start(self.places[f.source], *self._client(f)) for f in ready}
+        for client in clients.values():
+            crew.wait_for(client, "ready")
+        begun = time.monotonic() + (SOON if ready else 0.0)
+        for flow in ready:
+            udp.begin(flow, self.places[flow.source], begun + flow.start * self.dilation)
+            starts[flow.id] = flow.start
+        crew.pause(begun - time.monotonic())
+        for begin in self.begins:
+            begin()
+        others = [f for f in self._going() if f.id not in clients]
+        for flow in sorted(others, key=lambda f: f.start):
+            crew.pause(begun + flow.start * self.dilation - time.monotonic())
             starts[flow.id] = (time.monotonic() - begun) / self.dilation
             clients[flow.id] = crew.start(self.places[flow.source], *self._client(flow))
-        return clients, starts
+        return begun, clients, starts
+
+    def _far(self, flow: Flow) -> bool:
+        """Whether an end of it is another machine, whose clock is not ours."""
+        return self.places[flow.source].remote or self.places[flow.target].remote
 
     def _client(self, flow: Flow) -> list[str]:
         place, to = self.places[flow.source], self.places[flow.target].address
@@ -371,7 +387,7 @@ class Traffic:
         row = self._row(flow, start)
         if flow.protocol == "udp":
             server.stop()
-            far = self.places[flow.source].remote or self.places[flow.target].remote
+            far = self._far(flow)
             return row | udp.told(flow, client, server, begun, self.dilation, far, cut)
         try:
             report = json.loads(client.output())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from wifu import apps_live, arrived
@@ -34,14 +35,27 @@ def prepare(flow: Flow, place: Place, slower: float, limit: float) -> None:
 def sender(
     flow: Flow, place: Place, to: str, full_rate: float, slower: float, points: bool
 ) -> list[str]:
-    """The command that sends; if `points`, it tells how much it had sent when."""
+    """The command that sends; if `points`, it tells how much it had sent when.
+
+    Here it is `ready` before its time, which it is told by `begin`; on another machine, whose clock
+    is not ours, it begins at once.
+    """
     gap = arrived.RESOLUTION * slower if points else 0.0
     lasts = 0.0 if flow.end is None else (flow.end - flow.start) * slower
-    words = [to, str(flow.port), str(flow.size - HEADERS), f"{gap:.6f}"]
+    when = "-" if place.remote else str(_moment(flow, place))
+    words = [when, to, str(flow.port), str(flow.size - HEADERS), f"{gap:.6f}"]
     if flow.spec:  # over with its file: all of it is sent, however late
         return [*_script(place), "talk", *words, _file(flow, place)]
     rate = (flow.rate or full_rate) / slower
     return [*_script(place), "send", *words, f"{lasts:.9f}", str(flow.octets), str(rate)]
+
+
+def begin(flow: Flow, place: Place, at: float) -> None:
+    """Tell a sender that is ready from when all is due, by time.monotonic()."""
+    file = _moment(flow, place)
+    whole = file.with_suffix(".new")
+    whole.write_text(repr(at))
+    whole.rename(file)
 
 
 def told(
@@ -53,7 +67,7 @@ def told(
     `cut`: the sender was told to end.
     """
     try:
-        sent = json.loads(client.output())
+        sent = json.loads(client.output().splitlines()[-1])
         got = json.loads(server.output().splitlines()[-1])
     except (json.JSONDecodeError, IndexError):
         said = f"{client.said()}\n{server.said()}"
@@ -86,6 +100,10 @@ def told(
     whole = enough and got["packets"] == sent["packets"]
     out["finished"] = not cut and flow.ends and whole and "last_byte_s" in out
     return out
+
+
+def _moment(flow: Flow, place: Place) -> Path:
+    return Path(place.scratch) / f"begin-{flow.id}"
 
 
 def _file(flow: Flow, place: Place) -> str:
