@@ -1,5 +1,6 @@
 """The simulator's applications and measures on real substrates. They need root."""
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 from test_real_time import clean, program, run
 
 from wifu.api import Results
+from wifu.live import Live
 
 __all__ = ["clean", "program"]
 
@@ -303,6 +305,26 @@ def test_datagrams_are_finished_at_their_own_end_whatever_they_had_left(
         assert (outcome["end"], found["finished"]) == ("done", True), substrate
         assert least < outcome["sim_seconds"] < least + 0.4, substrate
         assert found["bytes"] == pytest.approx(50_000 * (least + 0.1), rel=0.1), substrate
+
+
+@pytest.mark.parametrize("record", [{}, {"record": {"series": ["flow.1.delivered"]}}])
+def test_what_arrives_after_the_end_counts_for_nothing_recorded_or_not(
+    record: dict[str, Any],
+) -> None:
+    """Its client began a moment late, and ends as much later."""
+    sender = {"from": "n1", "to": "n2", "protocol": "tcp-newreno"}
+    given = {
+        "topology": {"words": "linear,2,wire=10Mb/s"},
+        "stop": {"time": "1s"},
+        "flow": [sender],
+    }
+    outcome = json.loads(Live({}, 60)({**given, **record}).json())
+    (found,) = outcome["flows"]
+    assert (outcome["end"], outcome["sim_seconds"], found["finished"]) == ("time", 1.0, False)
+    assert 0 < found["start_s"] < found["connected_s"] <= found["first_byte_s"]
+    assert found["last_byte_s"] <= 1.0
+    # Data of 10 Mb/s; the first 3200 octets pass at once.
+    assert found["goodput_bps"] < 10e6 + 8 * 3200 / (1.0 - found["start_s"])
 
 
 def test_talk_that_ends_with_the_run_is_sent(tmp_path: Path) -> None:

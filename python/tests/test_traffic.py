@@ -1,15 +1,19 @@
-"""Ends of flows of datagrams, which really run over the loopback device: no root is needed."""
+"""Flows in real time, as far as that needs no root: their ends, and what is told of them."""
 
 import json
 import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from wifu.places import Crew, Place, Started
 from wifu.runner import mesh
 from wifu.traffic import Traffic
+from wifu.watch import watched
+
+# Of datagrams, over the loopback device -----------------------------------------------------------
 
 DATAGRAMS = {"from": "n1", "to": "n2", "protocol": "udp", "rate": "2M"}
 
@@ -104,3 +108,61 @@ def test_datagrams_leave_at_their_times_however_late_their_sender_is_started(
     for real_, simulated_ in zip(outcome["flows"], model["flows"], strict=True):
         assert real_["bytes"] == pytest.approx(simulated_["bytes"], rel=0.1)
         assert real_["first_byte_s"] >= real_["start_s"]
+
+
+@pytest.mark.parametrize(
+    ("record", "names"),
+    [
+        ({}, []),
+        ({"series": ["flow.1.cwnd"]}, []),
+        ({"series": ["flow.1.delivered"]}, ["flow.1.delivered"]),
+        ({"series": ["flow.*.offered"]}, ["flow.1.offered"]),
+        ({"series": True}, ["flow.1.delivered", "flow.1.offered"]),
+        ({"delivery": True}, ["flow.1.delivered"]),
+    ],
+)
+def test_what_arrived_is_kept_where_it_is_asked_for_and_never_changes_what_is_measured(
+    tmp_path: Path, record: dict[str, Any], names: list[str]
+) -> None:
+    given = scenario({"time": "0.3s"}, {"rate": "1M"}, record=record)
+    places = {n: Place(n, "127.0.0.1", (), "wifu", str(tmp_path)) for n in ("n1", "n2")}
+    with Crew(tmp_path, time.monotonic() + 60, lambda: False) as crew:
+        outcome = watched(Traffic(places, given), places, given, 1.0, crew)
+    assert sorted(outcome["series"]) == names
+    (flow,) = outcome["flows"]
+    assert 0 < flow["last_byte_s"] <= 0.3
+    for name, raw in outcome["series"].items():
+        pairs = np.frombuffer(raw, dtype="<f8").reshape(-1, 2)
+        assert pairs[-1, 0] <= 0.3
+        if name.endswith("delivered"):
+            assert (pairs[-1].tolist()) == [pytest.approx(flow["last_byte_s"]), flow["bytes"]]
+
+
+# Of connections, as `wifu perf` tells ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("remote", [False, True])
+@pytest.mark.parametrize("arrivals", [None, [[0.1, 1000], [1.9, 2000], [2.1, 4000]]])
+def test_all_that_is_told_of_a_transfer_has_the_same_zero(
+    tmp_path: Path, arrivals: list[list[float]] | None, remote: bool
+) -> None:
+    """Its test began 50 s after the run, half as long in the model, and 60 ms after connecting;
+    of what another machine tells it is only known when it was asked for."""
+    flow = {"from": "n1", "to": "n2", "protocol": "tcp-newreno", "app": "file", "bytes": 4000}
+    connection: Any = object() if remote else None
+    places = {n: Place(n, n, (), "wifu", str(tmp_path), connection) for n in ("n1", "n2")}
+    traffic = Traffic(places, {"flow": [flow]}, dilation=2.0)
+    own = {"connect_s": 0.06, "first_byte_s": 0.1, "last_byte_s": 2.1, "arrivals": arrivals}
+    report = {
+        "end": {"streams": [{"wifu": own, "receiver": {"bytes": 4000}, "sender": {}}]},
+        "start": {"tcp_mss_default": 1000},
+        "wifu": {"monotonic_s": 150.0},
+    }
+    row = traffic._stream(traffic.flows[0], report, 24.0, 100.0, False)
+    zero = 24.03 if remote else 25.0
+    assert row["start_s"] == pytest.approx(zero - 0.03)
+    assert row["connected_s"] == pytest.approx(zero)
+    assert row["first_byte_s"] == pytest.approx(zero + 0.05)
+    assert row["last_byte_s"] == pytest.approx(zero + 1.05)
+    if arrivals is not None:
+        assert row["arrived"].times == pytest.approx([zero + 0.05, zero + 0.95, zero + 1.05])

@@ -294,8 +294,7 @@ class Traffic:
         words = ["-c", to, "-p", str(flow.port), "-C", protocol, "-J", "--socket", place.door]
         beside = self.control.get((flow.source, flow.target))
         words += ["--control-host", beside] if beside else []
-        if flow.spec or arrived.wanted(self.scenario):
-            words += ["--arrivals", f"{arrived.RESOLUTION * self.dilation:.4f}"]
+        words += ["--arrivals", f"{arrived.RESOLUTION * self.dilation:.4f}"]
         if flow.spec:
             left = None if flow.until is None else flow.until - flow.start
             words += apps_live.options(flow.spec, flow.stream, left, self.dilation)
@@ -377,8 +376,7 @@ class Traffic:
     def _idle(self, flow: Flow) -> dict[str, Any]:
         """A flow that never started."""
         row = self._row(flow, None)
-        if arrived.wanted(self.scenario):
-            row["arrived"] = Arrived.of([], 0.0, 1.0, None, [])
+        row["arrived"] = Arrived.of([], 0.0, 1.0, None, [])
         return row | ({"datagrams_sent": 0} if flow.protocol == "udp" else {})
 
     def _told(
@@ -402,10 +400,14 @@ class Traffic:
             raise RunError(f"flow {flow.id}, {flow.protocol}: {report['error']}")
         return row | self._stream(flow, report, start, begun, cut)
 
-    def _zero(self, flow: Flow, report: Mapping[str, Any], start: float, begun: float) -> float:
-        """When the client's test began; another machine's clock has another zero."""
+    def _zero(
+        self, flow: Flow, report: Mapping[str, Any], start: float, begun: float, connecting: float
+    ) -> float:
+        """When the client's test began, which was once it was connected, unless it is that of an
+        application. Another machine's clock has another zero.
+        """
         if self.places[flow.source].remote:
-            return start
+            return start if flow.spec else start + connecting
         return (float(report["wifu"]["monotonic_s"]) - begun) / self.dilation
 
     def _sizes(self) -> dict[int, int | None]:
@@ -421,26 +423,24 @@ class Traffic:
         own, receiver, sender = (stream.get(k) or {} for k in ("wifu", "receiver", "sender"))
         if cut and not receiver:
             raise RunError(f"flow {flow.id}: stopped by the clock, and the receiver did not report")
-        connected = start + float(own.get("connect_s") or 0.0) / slower
+        connecting = float(own.get("connect_s") or 0.0) / slower
+        zero = self._zero(flow, report, start, begun, connecting)
         got = int(receiver.get("bytes") or 0)
         out: dict[str, Any] = {
-            "connected_s": connected,
+            "start_s": zero - connecting,
+            "connected_s": zero,
             "bytes": got,
             "finished": not cut and (got == flow.octets if flow.octets else flow.ends),
         }
-        for ours, theirs in (("first_byte_s", "first_byte_s"), ("last_byte_s", "last_byte_s")):
-            if own.get(theirs) is not None:
-                out[ours] = connected + float(own[theirs]) / slower
+        for key in ("first_byte_s", "last_byte_s"):
+            if own.get(key) is not None:
+                out[key] = zero + float(own[key]) / slower
         out["finished"] = out["finished"] and "last_byte_s" in out
         if "retransmits" in sender:
             out["retransmissions"] = int(sender["retransmits"])
-        zero = self._zero(flow, report, start, begun)
         if flow.spec:
+            del out["connected_s"]
             out |= apps_live.told(report, zero, slower)
-            for key in ("first_byte_s", "last_byte_s"):
-                out.pop(key, None)
-                if own.get(key) is not None:
-                    out[key] = zero + float(own[key]) / slower
         if own.get("arrivals") is not None:
             size = apps_live.segment(report, self._sizes()[flow.id])
             out["arrived"] = Arrived.of(own["arrivals"], zero, slower, size)

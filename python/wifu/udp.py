@@ -16,7 +16,7 @@ from wifu.places import Place, Started
 
 def receiver(flow: Flow, place: Place, scenario: Scenario, slower: float) -> list[str]:
     """The command that counts what arrives; with `stop.packets` it tells how much as it goes."""
-    gap = arrived.RESOLUTION * slower if arrived.wanted(scenario) else 0.0
+    gap = arrived.RESOLUTION * slower
     tell = arrived.PROGRESS if "packets" in scenario.get("stop", {}) else 0.0
     return [*_script(place), "receive", str(flow.port), f"{gap:.6f}", f"{tell:.3f}"]
 
