@@ -11,6 +11,7 @@ from test_real_time import clean, program, run
 
 from wifu.api import Results
 from wifu.live import Live
+from wifu.runner import mesh
 
 __all__ = ["clean", "program"]
 
@@ -325,6 +326,49 @@ def test_what_arrives_after_the_end_counts_for_nothing_recorded_or_not(
     assert found["last_byte_s"] <= 1.0
     # Data of 10 Mb/s; the first 3200 octets pass at once.
     assert found["goodput_bps"] < 10e6 + 8 * 3200 / (1.0 - found["start_s"])
+
+
+def test_a_flow_of_datagrams_is_over_though_some_are_lost() -> None:
+    flow = {"from": "n1", "to": "n2", "protocol": "udp", "rate": "1M", "time": "0.5s"}
+    given = {
+        "topology": {"words": "linear,2,wire=10Mb/s"}, "stop": {"time": "9s"}, "flow": [flow],
+        "handler": [
+            {"use": "drop", "nodes": ["n2"], "hooks": ["input"], "protocol": 17, "p": 0.5}
+        ],
+    }  # fmt: skip
+    for runner in (mesh, Live({}, 60)):
+        outcome = json.loads(runner(given).json())  # type: ignore[operator]
+        (found,) = outcome["flows"]
+        assert (outcome["end"], found["finished"]) == ("done", False)
+        assert outcome["sim_seconds"] == pytest.approx(0.5, abs=0.02)
+        assert 10_000 < found["bytes"] < 55_000
+
+
+def test_a_file_ends_a_run_whose_other_flows_have_no_end(tmp_path: Path) -> None:
+    more = """
+[[scenario.flow]]
+from = "n2"
+to = "n1"
+protocol = "{stack}"
+[[scenario.flow]]
+from = "n1"
+to = "n2"
+protocol = "udp"
+rate = "200k"
+"""
+    text = plan(
+        "endless", "deterministic = true", f'app = "file"\nbytes = "300k"{more}', topology=WIRE,
+        more="stop.time = '50s'",
+    )  # fmt: skip
+    for substrate in ("sim", "live"):
+        results = run(text, tmp_path, substrate)
+        for cell in ("ours", "kernel"):
+            outcome = results.outcome(cell, 1)
+            told = [(f["finished"], f["bytes"] > 10_000) for f in outcome["flows"][:2]]
+            assert (outcome["end"], told) == ("done", [(True, True), (False, True)]), substrate
+            file, *others = outcome["flows"]
+            assert outcome["sim_seconds"] - 0.1 < file["last_byte_s"] <= outcome["sim_seconds"]
+            assert max(f["last_byte_s"] for f in others) <= outcome["sim_seconds"] < 40
 
 
 def test_talk_that_ends_with_the_run_is_sent(tmp_path: Path) -> None:

@@ -76,9 +76,38 @@ def test_a_run_that_has_its_packets_does_not_wait_for_flows_that_never_begin(
         assert 50 * 1472 <= one["bytes"] < 80 * 1472
         assert (other["start_s"], other["bytes"]) == (outcome["sim_seconds"], 0)
         assert outcome["sim_seconds"] < 60
+    assert (tmp_path / "begin-1").exists() and not (tmp_path / "begin-2").exists()
     # Also if the last of them come with the end of all that flows.
     given = scenario(stop, {"bytes": 50 * 1472}, never)
     assert run(given, tmp_path)["end"] == "packets"
+
+
+def test_a_run_that_has_its_packets_does_not_wait_for_flows_that_would_begin_later(
+    tmp_path: Path,
+) -> None:
+    given = scenario({"packets": 50, "time": "3000s"}, {}, {"start": "2000s"})
+    for outcome in (simulated(given), run(given, tmp_path)):
+        assert outcome["end"] == "packets"
+        assert outcome["flows"][1]["start_s"] == outcome["sim_seconds"] < 60
+
+
+@pytest.mark.parametrize("start", ["0s", "2000s", "3100s"])
+def test_flows_without_end_do_not_keep_a_run_from_its_end(tmp_path: Path, start: str) -> None:
+    endless = {"start": start, "rate": "300k", "size": 500}
+    given = scenario({"time": "3000s"}, {"bytes": "90k"}, endless)
+    model, real = simulated(given), run(given, tmp_path)
+    assert ends(real) == ends(model) == [("done", True, True), ("done", False, start == "0s")]
+    # 90 kB take 0.36 s.
+    assert 0.3 < real["sim_seconds"] < 60
+    (ended, cut), seconds = real["flows"], real["sim_seconds"]
+    assert ended["last_byte_s"] == seconds
+    if start == "0s":
+        assert cut["last_byte_s"] <= seconds
+        rate = cut["bytes"] * 8 / seconds
+        assert cut["goodput_bps"] == pytest.approx(rate)
+        assert rate == pytest.approx(300e3, rel=0.2)
+    else:
+        assert cut["start_s"] == seconds
 
 
 def test_datagrams_leave_at_their_times_however_late_their_sender_is_started(

@@ -65,6 +65,12 @@ class Flow:
         return self.protocol.startswith(KERNEL)
 
     @property
+    def finite(self) -> bool:
+        """Whether it comes to an end by itself, sooner or later."""
+        count = bool(self.spec) and apps_live.finite(self.spec)
+        return self.until is not None or bool(self.octets) or count
+
+    @property
     def closes(self) -> bool:
         """Whether it comes to its own end, if it has not done all before, by that of the run."""
         return self.until is not None and (self.end is None or self.until <= self.end)

@@ -7,20 +7,19 @@ know is left out, so that metrics which need it are absent, not zero.
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from wifu import apps_live, arrived, reports, toml, udp, values
 from wifu.apps_live import FOREVER
-from wifu.arrived import Arrived, Progress
+from wifu.arrived import Arrived, End, Progress
+from wifu.clients import Clients
 from wifu.errors import RunError
 from wifu.flows import KERNEL, KERNEL_KEYS, Flow, Scenario, flows_of
 from wifu.kernels import acknowledge_all, check_kernel
 from wifu.places import Crew, Place, Started
-
-GRACE = 5.0
-"""Seconds of the wall's clock after the end, in which clients report."""
 
 QUEUES = 2.0
 """Seconds of model time for datagrams to come out of queues once nobody sends any more."""
@@ -66,13 +65,13 @@ class Traffic:
         before = self._timeouts()
         for prepare in self.prepares:
             prepare(crew)
-        begun, clients, starts = self._start_clients(crew)
-        cut = self._await(crew, clients, servers, begun)
+        clients = self._start_clients(crew)
+        begun = clients.begun
+        self._await(crew, clients, servers)
         told = [
-            self._idle(f) if f.id in self.idle else
-            self._told(f, clients[f.id], servers[f.id], starts[f.id], begun, f.id in cut)
+            self._told(f, clients, servers[f.id]) if f.id in clients.programs else self._idle(f)
             for f in self.flows
-        ]  # fmt: skip
+        ]
         found = [row.pop("arrived", None) for row in told]
         offered = [row.pop("offered", None) for row in told]
         self._await_idle(crew, found, begun)
@@ -105,27 +104,31 @@ class Traffic:
         self, told: Sequence[dict[str, Any]], found: Sequence[Arrived | None], lasted: float
     ) -> tuple[float, str]:
         """When it ended and why; what came later is left out of what is told."""
-        last = arrived.end_of(self.scenario, found, lasted)
-        if last is not None:
-            for row, series in zip(told, found, strict=True):
-                arrived.cut(row, series, last.seconds)
-            if last.why == "packets":
-                return last.seconds, last.why
-        stop = self._stop()
-        ends = [f.end for f in self.flows if f.end is not None]
-        if stop is None and len(ends) == len(self.flows):
-            stop = max(ends)
-        over = [self._over(f, row) for f, row in zip(self.flows, told, strict=True)]
-        done = [at for at in over if at is not None]
-        if len(done) == len(told):
-            return max(done), "done"
-        return min(lasted, stop) if stop is not None else lasted, "time"
+        end = arrived.end_of(self.scenario, found, lasted) or End(lasted, "time")
+        rows = list(zip(self.flows, told, found, strict=True))
+        for _, row, series in rows:
+            arrived.cut(row, series, end.seconds)
+        over = [self._over(flow, row) for flow, row, _ in rows]
+        if end.why != "packets":
+            end = self._done(over, end.seconds)
+        for flow, row, series in rows:
+            if not flow.finite:  # those that are were over by then
+                arrived.cut(row, series, end.seconds)
+        return end.seconds, end.why
 
-    def _over(self, flow: Flow, row: Mapping[str, Any]) -> float | None:
+    def _done(self, over: Sequence[float | None], lasted: float) -> End:
+        """The end of a run in which flows came to these ends, and which lasted so long at most."""
+        finite = [at for flow, at in zip(self.flows, over, strict=True) if flow.finite]
+        done = [at for at in finite if at is not None and at <= lasted]
+        return End(max(done), "done") if done and done == finite else End(lasted, "time")
+
+    def _over(self, flow: Flow, row: dict[str, Any]) -> float | None:
         """When a flow came to its own end; none if it did not."""
         if flow.id in self.idle:
             return flow.until if flow.closes else None
-        return row.get("last_byte_s", row["start_s"]) if row["finished"] else None
+        known: float | None = row.pop("over_s", None)
+        ended: float = row.get("last_byte_s", row["start_s"])
+        return ended if known is None and row["finished"] else known
 
     def _begins(self, flow: Flow) -> bool:
         """Whether it starts before the run ends, and before its own end."""
@@ -259,26 +262,21 @@ class Traffic:
         found = self.scenario.get("stop", {}).get("packets")
         return None if found is None else int(found)
 
-    def _start_clients(self, crew: Crew) -> tuple[float, dict[int, Started], dict[int, float]]:
-        """Begin: when that was, by time.monotonic(), and when each flow was begun, in seconds."""
-        starts = dict[int, float]()
+    def _start_clients(self, crew: Crew) -> Clients:
+        """Begin. Senders of datagrams are ready before; the others are started in their time."""
         ready = [f for f in self._going() if f.protocol == "udp" and not self._far(f)]
-        clients = {f.id: crew.start(self.places[f.source], *self._client(f)) for f in ready}
-        for client in clients.values():
+        programs = {f.id: crew.start(self.places[f.source], *self._client(f)) for f in ready}
+        for client in programs.values():
             crew.wait_for(client, "ready")
         begun = time.monotonic() + (SOON if ready else 0.0)
         for flow in ready:
             udp.begin(flow, self.places[flow.source], begun + flow.start * self.dilation)
-            starts[flow.id] = flow.start
         crew.pause(begun - time.monotonic())
         for begin in self.begins:
             begin()
-        others = [f for f in self._going() if f.id not in clients]
-        for flow in sorted(others, key=lambda f: f.start):
-            crew.pause(begun + flow.start * self.dilation - time.monotonic())
-            starts[flow.id] = (time.monotonic() - begun) / self.dilation
-            clients[flow.id] = crew.start(self.places[flow.source], *self._client(flow))
-        return begun, clients, starts
+        others = [f for f in self._going() if f.id not in programs]
+        waiting = sorted(others, key=lambda f: f.start)
+        return Clients(begun, self.dilation, programs, {f.id: f.start for f in ready}, waiting)
 
     def _far(self, flow: Flow) -> bool:
         """Whether an end of it is another machine, whose clock is not ours."""
@@ -306,55 +304,51 @@ class Traffic:
         words += ["-M", flow.options["mss"]] if "mss" in flow.options else []
         return [place.program, "perf", *words]
 
-    def _await(
-        self, crew: Crew, clients: Mapping[int, Started], servers: Mapping[int, Started],
-        begun: float,
-    ) -> set[int]:  # fmt: skip
-        """Wait for the clients; those that the scenario cuts short are asked to end."""
-        stop, cut = self._stop(), set[int]()
-        datagrams = [f for f in self._going() if f.protocol == "udp"]
-        late, packets = GRACE / self.dilation, self._packets()
-        answers = {f.id: apps_live.answer(f.spec) for f in self.flows if f.app == "request"}
-        progress = None
+    def _await(self, crew: Crew, clients: Clients, servers: Mapping[int, Started]) -> None:
+        """Start clients and wait for them; those that the run's end cuts short are asked to end."""
+        packets, progress = self._packets(), None
         if packets is not None:
+            answers = {f.id: apps_live.answer(f.spec) for f in self.flows if f.app == "request"}
             progress = Progress(servers, self._sizes(), packets, answers)
-        counted = False
-        while any(c.alive() for c in clients.values()):
+        over = False
+        while clients.going_on():
             crew.check()
-            now = (time.monotonic() - begun) / self.dilation
-            if stop is not None and now >= stop:
-                for flow in datagrams:  # what still lies in queues does not count
-                    servers[flow.id].end()
-            counted = counted or (progress is not None and progress.reached())
+            while (flow := clients.due()) is not None:
+                place = self.places[flow.source]
+                clients.add(flow, crew.start(place, *self._client(flow)))
+            over = over or (progress.reached() if progress else self._all_over(clients))
             for flow in self._going():
-                client = clients[flow.id]
-                if counted and client.alive():
-                    client.end()
-                    cut.add(flow.id)
-                if flow.end is None or not client.alive():
-                    continue
-                # Those that send for a time, and all that send datagrams, began a moment late,
-                # end as much later by themselves, and then have to report.
-                timed = flow.protocol == "udp" or not (flow.octets or flow.spec)
-                patience = late if timed else 0.0
-                if flow.id not in cut and now > flow.end + patience:
-                    client.end()
-                    cut.add(flow.id)
-                elif flow.id in cut and now > flow.end + 3 * late:
-                    client.popen.kill()
-            time.sleep(0.01)
-        if datagrams and not counted:
-            now = (time.monotonic() - begun) / self.dilation
-            left = QUEUES if stop is None else min(QUEUES, stop - now)
-            crew.pause(max(0.0, left * self.dilation))
-        return cut
+                if over:
+                    clients.end(flow)
+                clients.cut_short(flow)
+            clients.pause()
+        if not over and any(f.protocol == "udp" for f in self._going()):
+            stop = self._stop()
+            left = QUEUES if stop is None else min(QUEUES, stop - clients.now())
+            crew.pause(left * self.dilation)
+
+    def _all_over(self, clients: Clients) -> bool:
+        """Whether all flows are over that come to an end by themselves: it is the run's end."""
+        finite = [f for f in self.flows if f.finite]
+        return bool(finite) and all(clients.now() >= self._end_of(f, clients) for f in finite)
+
+    def _end_of(self, flow: Flow, clients: Clients) -> float:
+        """When a flow is over, in seconds of the run, as far as it can be seen by now."""
+        if flow.id in self.idle:
+            return flow.until if flow.closes and flow.until is not None else math.inf
+        # Its last datagrams may still be in queues.
+        return clients.ended(flow) + (QUEUES if flow.protocol == "udp" else 0.0)
 
     def _await_idle(self, crew: Crew, found: Sequence[Arrived | None], begun: float) -> None:
-        """Wait for the ends of flows that never begin, unless the run has its packets before."""
+        """Wait for the ends of flows that never begin, if the run does not end before them: it has
+        its packets, or flows that come to an end by themselves, and these do not.
+        """
         packets, known = self._packets(), [a for a in found if a is not None]
         if packets is not None and arrived.packets_end(known, packets) is not None:
             return
-        ends = [f.until if f.closes else self._stop() for f in self.flows if f.id in self.idle]
+        finite = any(f.finite for f in self.flows)
+        idle = [f for f in self.flows if f.id in self.idle and f.finite == finite]
+        ends = [f.until if f.closes else self._stop() for f in idle]
         last = max((end for end in ends if end is not None), default=0.0)
         crew.pause(begun + last * self.dilation - time.monotonic())
 
@@ -379,14 +373,16 @@ class Traffic:
         row["arrived"] = Arrived.of([], 0.0, 1.0, None, [])
         return row | ({"datagrams_sent": 0} if flow.protocol == "udp" else {})
 
-    def _told(
-        self, flow: Flow, client: Started, server: Started, start: float, begun: float, cut: bool
-    ) -> dict[str, Any]:
+    def _told(self, flow: Flow, clients: Clients, server: Started) -> dict[str, Any]:
+        client, begun, cut = clients.programs[flow.id], clients.begun, flow.id in clients.cut
+        start = clients.starts[flow.id]
         row = self._row(flow, start)
         if flow.protocol == "udp":
             server.stop()
             far = self._far(flow)
             return row | udp.told(flow, client, server, begun, self.dilation, far, cut)
+        if cut and not client.output():  # it was asked to end before it had begun
+            return self._idle(flow) | {"start_s": start}
         try:
             report = json.loads(client.output())
         except json.JSONDecodeError:

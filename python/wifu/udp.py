@@ -96,9 +96,12 @@ def told(
             counts = [packets for _, _, packets in rows]
             out[name] = Arrived.of(points, 0.0, slower, flow.size - HEADERS, counts)
     # What its own end left unsent was not to be sent.
-    enough = flow.closes or sent["bytes"] >= flow.octets
-    whole = enough and got["packets"] == sent["packets"]
-    out["finished"] = not cut and flow.ends and whole and "last_byte_s" in out
+    complete = bool(flow.octets) and sent["bytes"] >= flow.octets
+    over = not cut and (complete or flow.closes)
+    out["finished"] = over and got["packets"] == sent["packets"] and "last_byte_s" in out
+    if over:  # though some may be lost
+        last = out.get("last_byte_s", start)
+        out["over_s"] = last if complete or flow.until is None else max(last, flow.until)
     return out
 
 
