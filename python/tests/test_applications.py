@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake import fake
+from fake import FakeResult, fake
 
 from wifu import apps_live, arrived, datagrams, tcpinfo, udp
 from wifu.arrived import Arrived, Progress
@@ -22,6 +22,7 @@ from wifu.flows import flows_of
 from wifu.metrics import Measure, flow_goodput
 from wifu.places import Crew, Place, Started
 from wifu.runner import mesh
+from wifu.store import Record
 
 HTTP = {"from": "n1", "to": "n3", "protocol": "tcp-newreno", "app": "http", "pause": "100ms"}
 
@@ -72,7 +73,7 @@ def test_an_application_is_told_in_words_as_much_slower_as_the_run_is() -> None:
     table = {"app": "trace", "rows": [[0, 10], [1.5, 20]]}
     assert apps_live.words(table, 2.0) == "trace,rows=0.000000000:10+3.000000000:20"
     assert apps_live.options(http, "ab", None, 1.0)[-2:] == ["--connect-timeout", "10000"]
-    assert apps_live.options(talk, "ab", 9.0, 2.0)[-2:] == ["-t", "18.000"]
+    assert apps_live.options(talk, "ab", 9.0, 2.0)[-2:] == ["-t", "18.000000000"]
     endless = {"app": "request"}
     assert apps_live.options(endless, "ab", None, 1.0)[-2:] == ["-t", str(apps_live.FOREVER)]
 
@@ -174,6 +175,11 @@ def test_what_came_after_the_end_is_left_out() -> None:
     [
         ({"bytes": "3k"}, 3000, False, True),
         ({"bytes": "10M"}, 3000, False, False),
+        ({"bytes": "10M", "time": "2s"}, 3000, False, True),
+        ({"bytes": "10M", "stop_at": "4s"}, 3000, False, True),
+        ({"bytes": "10M", "stop_at": "2s"}, 3000, True, False),
+        ({"bytes": "10M", "stop_at": "9s"}, 3000, False, False),
+        ({"bytes": "3k", "stop_at": "9s"}, 3000, False, True),
         ({"app": "stream", "time": "2s"}, 3000, False, True),
         ({"app": "stream", "time": "2s"}, 3000, True, False),
         ({"app": "stream", "time": "9s"}, 3000, False, False),
@@ -251,12 +257,39 @@ def test_a_window_has_what_arrived_in_it() -> None:
     assert window_octets(b"", 0.0, 1.0) == 0.0
 
 
-def test_a_flow_of_which_nothing_arrived_has_an_empty_window() -> None:
+WINDOW = Measure("window", start=1.0, end=2.0)
+
+
+def windowed(octets: int, more: dict[str, Any], recorded: dict[str, bytes]) -> Record:
+    """A run measured in a window, of a flow of so many octets, with these series."""
+
+    def runner(given: dict[str, Any]) -> FakeResult:
+        outcome = json.loads(fake(given).json())
+        outcome["flows"][0]["bytes"] = octets
+        return FakeResult(outcome | more, recorded)
+
     given = {"seed": 1, "run": 1, "topology": {"words": "linear,2"}, "flow": [{"protocol": "x"}]}
-    record, _ = execute(fake, given, "c", 1, "k", "v", Measure("window", start=1.0, end=2.0), False)
+    return execute(runner, given, "c", 1, "k", "v", WINDOW, False)[0]
+
+
+@pytest.mark.parametrize("more", [{}, {"substrate": "live"}, {"substrate": "emu"}])
+def test_a_flow_of_which_nothing_arrived_has_an_empty_window(more: dict[str, Any]) -> None:
+    record = windowed(0, more, {})
     assert record.error is None
     assert record.outcome is not None
     assert record.outcome["flows"][0]["window_bytes"] == 0.0
+
+
+@pytest.mark.parametrize("more", [{}, {"substrate": "live"}])
+def test_a_flow_of_which_something_arrived_has_a_window_or_is_a_failure(
+    more: dict[str, Any],
+) -> None:
+    points = np.array([(0.5, 100), (1.5, 400)], dtype="<f8").tobytes()
+    record = windowed(400, more, {"flow.1.delivered": points})
+    assert record.outcome is not None
+    assert record.outcome["flows"][0]["window_bytes"] == 300.0
+    missing = windowed(400, more, {})
+    assert (missing.status, "flow.1.delivered" in str(missing.error)) == ("failed", True)
 
 
 def test_answers_have_the_length_of_the_simulators() -> None:

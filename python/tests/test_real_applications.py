@@ -1,5 +1,6 @@
 """The simulator's applications and measures on real substrates. They need root."""
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ import pytest
 from test_real_time import clean, program, run
 
 from wifu.api import Results
+from wifu.live import Live
+from wifu.runner import mesh
 
 __all__ = ["clean", "program"]
 
@@ -125,6 +128,25 @@ def test_a_window_leaves_out_what_came_before_and_after(tmp_path: Path) -> None:
         results = run(text, tmp_path, substrate)
         assert (results.flows["bytes"] == 170_000).all()
         assert list(results.flows["goodput_bps"]) == [400e3, 400e3], substrate
+
+
+@pytest.mark.parametrize(
+    ("app", "protocol"),
+    [
+        ('rate = "400k"\nstart = "1.5s"', "udp"),
+        ('app = "trace"\nrows = [[0.9, 5000]]\nstart = "0.6s"', "tcp-newreno"),
+    ],
+)
+def test_a_window_in_which_nothing_arrives_is_empty(
+    tmp_path: Path, app: str, protocol: str
+) -> None:
+    head = 'measure = { mode = "window", from = "0.2s", to = "0.8s" }\ndeterministic = true'
+    text = plan("empty", head, app, topology=WIRE, more="stop.time = '1s'")
+    for substrate in ("sim", "live"):
+        own = text.replace('"tcp-newreno"', f'"{protocol}"')
+        results = run(own, tmp_path, substrate, "stack=ours")
+        assert list(results.flows["goodput_bps"]) == [0.0], substrate
+        assert list(results.flows["bytes"]) == [0], substrate
 
 
 def test_datagrams_have_windows(tmp_path: Path) -> None:
@@ -269,6 +291,84 @@ def test_a_flow_cut_by_the_clock_is_not_finished(tmp_path: Path, app: str, proto
         (found,) = outcome["flows"]
         assert (outcome["end"], outcome["sim_seconds"]) == ("time", 1.0), substrate
         assert (found["finished"], found["bytes"] > 10_000) == (False, True), substrate
+
+
+@pytest.mark.parametrize(
+    ("end", "least"), [('time = "0.5s"', 0.4), ('stop_at = "0.5s"', 0.4), ('time = "1s"', 0.9)]
+)
+def test_datagrams_are_finished_at_their_own_end_whatever_they_had_left(
+    tmp_path: Path, end: str, least: float
+) -> None:
+    """Also at the very end of the run."""
+    for substrate in ("sim", "live"):
+        outcome = flows_until(tmp_path, f'rate = "400k"\nbytes = "10M"\n{end}', substrate)
+        (found,) = outcome["flows"]
+        assert (outcome["end"], found["finished"]) == ("done", True), substrate
+        assert least < outcome["sim_seconds"] < least + 0.4, substrate
+        assert found["bytes"] == pytest.approx(50_000 * (least + 0.1), rel=0.1), substrate
+
+
+@pytest.mark.parametrize("record", [{}, {"record": {"series": ["flow.1.delivered"]}}])
+def test_what_arrives_after_the_end_counts_for_nothing_recorded_or_not(
+    record: dict[str, Any],
+) -> None:
+    """Its client began a moment late, and ends as much later."""
+    sender = {"from": "n1", "to": "n2", "protocol": "tcp-newreno"}
+    given = {
+        "topology": {"words": "linear,2,wire=10Mb/s"},
+        "stop": {"time": "1s"},
+        "flow": [sender],
+    }
+    outcome = json.loads(Live({}, 60)({**given, **record}).json())
+    (found,) = outcome["flows"]
+    assert (outcome["end"], outcome["sim_seconds"], found["finished"]) == ("time", 1.0, False)
+    assert 0 < found["start_s"] < found["connected_s"] <= found["first_byte_s"]
+    assert found["last_byte_s"] <= 1.0
+    # Data of 10 Mb/s; the first 3200 octets pass at once.
+    assert found["goodput_bps"] < 10e6 + 8 * 3200 / (1.0 - found["start_s"])
+
+
+def test_a_flow_of_datagrams_is_over_though_some_are_lost() -> None:
+    flow = {"from": "n1", "to": "n2", "protocol": "udp", "rate": "1M", "time": "0.5s"}
+    given = {
+        "topology": {"words": "linear,2,wire=10Mb/s"}, "stop": {"time": "9s"}, "flow": [flow],
+        "handler": [
+            {"use": "drop", "nodes": ["n2"], "hooks": ["input"], "protocol": 17, "p": 0.5}
+        ],
+    }  # fmt: skip
+    for runner in (mesh, Live({}, 60)):
+        outcome = json.loads(runner(given).json())  # type: ignore[operator]
+        (found,) = outcome["flows"]
+        assert (outcome["end"], found["finished"]) == ("done", False)
+        assert outcome["sim_seconds"] == pytest.approx(0.5, abs=0.02)
+        assert 10_000 < found["bytes"] < 55_000
+
+
+def test_a_file_ends_a_run_whose_other_flows_have_no_end(tmp_path: Path) -> None:
+    more = """
+[[scenario.flow]]
+from = "n2"
+to = "n1"
+protocol = "{stack}"
+[[scenario.flow]]
+from = "n1"
+to = "n2"
+protocol = "udp"
+rate = "200k"
+"""
+    text = plan(
+        "endless", "deterministic = true", f'app = "file"\nbytes = "300k"{more}', topology=WIRE,
+        more="stop.time = '50s'",
+    )  # fmt: skip
+    for substrate in ("sim", "live"):
+        results = run(text, tmp_path, substrate)
+        for cell in ("ours", "kernel"):
+            outcome = results.outcome(cell, 1)
+            told = [(f["finished"], f["bytes"] > 10_000) for f in outcome["flows"][:2]]
+            assert (outcome["end"], told) == ("done", [(True, True), (False, True)]), substrate
+            file, *others = outcome["flows"]
+            assert outcome["sim_seconds"] - 0.1 < file["last_byte_s"] <= outcome["sim_seconds"]
+            assert max(f["last_byte_s"] for f in others) <= outcome["sim_seconds"] < 40
 
 
 def test_talk_that_ends_with_the_run_is_sent(tmp_path: Path) -> None:

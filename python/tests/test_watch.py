@@ -182,24 +182,6 @@ def test_what_is_offered_ends_with_all_octets_of_a_flow_that_is_finished() -> No
         assert watch.completed(points, row | more) == points
 
 
-@pytest.mark.parametrize(
-    ("record", "stop", "wanted"),
-    [
-        ({"series": ["flow.1.cwnd", "node.n1.queue"]}, {}, False),
-        ({"cwnd": True}, {}, False),
-        ({"series": ["flow.1.cwnd", "flow.*.delivered"]}, {}, True),
-        ({"series": ["all"]}, {}, True),
-        ({"series": True}, {}, True),
-        ({"delivery": True}, {}, True),
-        ({}, {"packets": 9}, True),
-    ],
-)
-def test_arrivals_are_recorded_where_they_are_asked_for(
-    record: dict[str, Any], stop: dict[str, Any], wanted: bool
-) -> None:
-    assert arrived.wanted(scenario("tcp-cubic", record=record, stop=stop)) is wanted
-
-
 def test_of_connections_that_come_and_go_the_last_one_counts() -> None:
     def row(port: int, value: float, of: str = "a3:5202") -> dict[str, Any]:
         return {"local": f"a1:{port}", "remote": of, "value": value}

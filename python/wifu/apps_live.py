@@ -122,7 +122,7 @@ def options(
     found = ["--app", words(given, slower), "--stream", stream]
     found += ["--connect-timeout", str(round(10_000 * slower))]
     if lasts is not None:
-        found += ["-t", f"{max(lasts, 0.001) * slower:.3f}"]
+        found += ["-t", f"{lasts * slower:.9f}"]
     elif not finite(given):
         found += ["-t", str(FOREVER)]
     return found

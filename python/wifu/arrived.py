@@ -1,7 +1,7 @@
 """What had arrived when: batches of steady state, and the end of a run that counts packets.
 
 For runs in real time, whose receivers record it; the simulator counts the same by itself. Also
-which series a scenario names, as that decides what receivers and senders record.
+which series a scenario names, as that decides what senders record and what is kept.
 """
 
 from __future__ import annotations
@@ -73,13 +73,6 @@ class Arrived:
         """The series until `end`, as those of the simulator: pairs of little-endian doubles."""
         kept = self.times <= end
         return np.column_stack([self.times[kept], self.octets[kept]]).astype("<f8").tobytes()
-
-
-def wanted(scenario: Mapping[str, Any]) -> bool:
-    """Whether it has to be recorded what arrives when."""
-    record = scenario.get("record", {})
-    named = any(name == "all" or name.endswith(".delivered") for name in names(scenario))
-    return bool("packets" in scenario.get("stop", {}) or named or record.get("delivery"))
 
 
 def names(scenario: Mapping[str, Any]) -> list[str]:

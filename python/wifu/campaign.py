@@ -113,8 +113,8 @@ def execute(
         if measure.mode == "window":
             for flow in outcome["flows"]:
                 name = f"flow.{flow['id']}.delivered"
-                # In the simulator a flow of which nothing arrived has no series.
-                nothing = "substrate" not in outcome and name not in result.series_names()
+                # A flow of which nothing arrived has no series, on whatever substrate.
+                nothing = not flow["bytes"] and name not in result.series_names()
                 raw = b"" if nothing else result.series(name)
                 flow["window_bytes"] = window_octets(raw, measure.start, measure.end)
         run_row(outcome, measure, needed)

@@ -4,9 +4,11 @@ It is handed to hosts as text, so it imports nothing of this package.
 datagrams.py receive PORT GAP TELL   until SIGTERM; then JSON on standard output, which says how
                                      much had arrived when, once in GAP seconds (0: not at all);
                                      every TELL seconds a line with the packets so far (0: none)
-datagrams.py send ADDRESS PORT SIZE GAP SECONDS OCTETS BITS_PER_S      0 octets, 0 s: without end
-datagrams.py talk ADDRESS PORT SIZE GAP FILE                           in spurts, as the file says;
-                                     how much was sent when is told once in GAP seconds, too
+datagrams.py send WHEN ADDRESS PORT SIZE GAP SECONDS OCTETS BITS_PER_S     0 octets, 0 s: no end
+datagrams.py talk WHEN ADDRESS PORT SIZE GAP FILE                          in spurts, as FILE says;
+                                     how much was sent when is told once in GAP seconds, too;
+                                     WHEN: a file that will have the time of CLOCK_MONOTONIC from
+                                     which all is due, or - for now
 """
 
 from __future__ import annotations
@@ -91,9 +93,21 @@ def talking(file: str) -> Iterator[float]:
     return (begin + k * told["gap"] for begin, count in told["spurts"] for k in range(count))
 
 
+def moment(when: str) -> float:
+    """The moment that a file tells, once it is there, or now; seconds of CLOCK_MONOTONIC."""
+    if when == "-":
+        return time.monotonic()
+    print("ready", flush=True)
+    file = Path(when)
+    while not file.exists():
+        time.sleep(0.002)
+    return float(file.read_text())
+
+
 def send(
-    to: tuple[str, int], size: int, gap: float, seconds: float, octets: int, dues: Iterator[float]
-) -> None:
+    when: str, to: tuple[str, int], size: int, gap: float, seconds: float, octets: int,
+    dues: Iterator[float],
+) -> None:  # fmt: skip
     """Send datagrams with `size` octets of payload when they are due."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.connect(to)
@@ -101,6 +115,7 @@ def send(
     sent = packets = refused = 0
     points = _Points(gap)
     try:
+        begun = moment(when)
         for due in dues:
             now = time.monotonic() - begun
             if (seconds and max(due, now) >= seconds) or (octets and sent >= octets):
@@ -127,11 +142,13 @@ def main(words: list[str]) -> None:
     if words[0] == "receive":
         receive(int(words[1]), float(words[2]), float(words[3]))
         return
-    to, size, gap = (words[1], int(words[2])), int(words[3]), float(words[4])
+    when, to = words[1], (words[2], int(words[3]))
+    size, gap = int(words[4]), float(words[5])
     if words[0] == "talk":
-        send(to, size, gap, 0.0, 0, talking(words[5]))
+        send(when, to, size, gap, 0.0, 0, talking(words[6]))
     else:
-        send(to, size, gap, float(words[5]), int(words[6]), steady(size, float(words[7])))
+        dues = steady(size, float(words[8]))
+        send(when, to, size, gap, float(words[6]), int(words[7]), dues)
 
 
 if __name__ == "__main__":

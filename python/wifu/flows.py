@@ -55,7 +55,7 @@ class Flow:
     spec: Mapping[str, Any] = field(default_factory=dict)
     """What an application does beside steady transfers (`apps_live.KEYS`)."""
     until: float | None = None
-    """From then on such an application begins nothing new."""
+    """Its own end, before that of the run or after it: from then on it begins nothing new."""
     stream: str = ""
     """The random stream that it draws from, as the simulator's."""
 
@@ -63,6 +63,17 @@ class Flow:
     def kernel(self) -> bool:
         """Whether the kernel's TCP carries it."""
         return self.protocol.startswith(KERNEL)
+
+    @property
+    def finite(self) -> bool:
+        """Whether it comes to an end by itself, sooner or later."""
+        count = bool(self.spec) and apps_live.finite(self.spec)
+        return self.until is not None or bool(self.octets) or count
+
+    @property
+    def closes(self) -> bool:
+        """Whether it comes to its own end, if it has not done all before, by that of the run."""
+        return self.until is not None and (self.end is None or self.until <= self.end)
 
     @property
     def congestion(self) -> str:
@@ -130,7 +141,7 @@ def _flow(
         n + 1, str(given["from"]), str(given["to"]), protocol, app, start,
         min(ends, default=None), octets, rate, int(given.get("size", 1500)),
         _kernel_options(where, protocol),
-        bool(octets) or (timed and _by(own, limit)),
+        bool(octets) or (timed and _by(own, limit)), until=own,
     )  # fmt: skip
 
 

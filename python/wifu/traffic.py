@@ -7,23 +7,25 @@ know is left out, so that metrics which need it are absent, not zero.
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from wifu import apps_live, arrived, reports, toml, udp, values
 from wifu.apps_live import FOREVER
-from wifu.arrived import Arrived, Progress
+from wifu.arrived import Arrived, End, Progress
+from wifu.clients import Clients
 from wifu.errors import RunError
 from wifu.flows import KERNEL, KERNEL_KEYS, Flow, Scenario, flows_of
 from wifu.kernels import acknowledge_all, check_kernel
 from wifu.places import Crew, Place, Started
 
-GRACE = 5.0
-"""Seconds of the wall's clock after the end, in which clients report."""
-
 QUEUES = 2.0
 """Seconds of model time for datagrams to come out of queues once nobody sends any more."""
+
+SOON = 0.1
+"""Seconds of the wall's clock after which the flows' time begins, once all are ready for it."""
 
 
 class Traffic:
@@ -38,9 +40,10 @@ class Traffic:
         """
         self.scenario, self.places, self.dilation = scenario, places, dilation
         self.control, self.full_rate = control or {}, full_rate
-        self.flows, stop = flows_of(scenario), self._stop()
-        self.idle = {f.id for f in self.flows if stop is not None and f.start >= stop}
-        """Flows that would start only after the run: nothing is started for them."""
+        self.flows = flows_of(scenario)
+        self.idle = {f.id for f in self.flows if not self._begins(f)}
+        """Flows that would start only after the run or after their own end: nothing is started for
+        them."""
         self.prepares: list[Callable[[Crew], None]] = []
         self.begins: list[Callable[[], None]] = []
         self.overs: list[Callable[[], None]] = []
@@ -62,24 +65,25 @@ class Traffic:
         before = self._timeouts()
         for prepare in self.prepares:
             prepare(crew)
-        begun = time.monotonic()
-        for begin in self.begins:
-            begin()
-        clients, starts = self._start_clients(crew, begun)
-        cut = self._await(crew, clients, servers, begun)
+        clients = self._start_clients(crew)
+        begun = clients.begun
+        self._await(crew, clients, servers)
+        told = [
+            self._told(f, clients, servers[f.id]) if f.id in clients.programs else self._idle(f)
+            for f in self.flows
+        ]
+        found = [row.pop("arrived", None) for row in told]
+        offered = [row.pop("offered", None) for row in told]
+        self._await_idle(crew, found, begun)
         lasted = (time.monotonic() - begun) / self.dilation
         for over in self.overs:
             over()
         after = self._timeouts()
-        told = [
-            self._idle(f) if f.id in self.idle else
-            self._told(f, clients[f.id], servers[f.id], starts[f.id], begun, f.id in cut)
-            for f in self.flows
-        ]  # fmt: skip
-        found = [row.pop("arrived", None) for row in told]
-        offered = [row.pop("offered", None) for row in told]
         seconds, end = self._ended(told, found, lasted)
         for flow, row in zip(self.flows, told, strict=True):
+            # In the simulator, too, what has not started when the run ends starts then.
+            start = row["start_s"]
+            row["start_s"] = seconds if start is None else min(start, seconds)
             row["goodput_bps"] = _goodput(row, seconds)
             if flow.source in before:
                 row["timeouts"] = after[flow.source] - before[flow.source]
@@ -100,27 +104,42 @@ class Traffic:
         self, told: Sequence[dict[str, Any]], found: Sequence[Arrived | None], lasted: float
     ) -> tuple[float, str]:
         """When it ended and why; what came later is left out of what is told."""
-        last = arrived.end_of(self.scenario, found, lasted)
-        if last is not None:
-            for row, series in zip(told, found, strict=True):
-                arrived.cut(row, series, last.seconds)
-            if last.why == "packets":
-                return last.seconds, last.why
-        stop = self._stop()
-        ends = [f.end for f in self.flows if f.end is not None]
-        if stop is None and len(ends) == len(self.flows):
-            stop = max(ends)
-        ended = [t.get("last_byte_s", t["start_s"]) for t in told if t["finished"]]
-        if len(ended) == len(told):
-            return max(ended), "done"
-        return min(lasted, stop) if stop is not None else lasted, "time"
+        end = arrived.end_of(self.scenario, found, lasted) or End(lasted, "time")
+        rows = list(zip(self.flows, told, found, strict=True))
+        for _, row, series in rows:
+            arrived.cut(row, series, end.seconds)
+        over = [self._over(flow, row) for flow, row, _ in rows]
+        if end.why != "packets":
+            end = self._done(over, end.seconds)
+        for flow, row, series in rows:
+            if not flow.finite:  # those that are were over by then
+                arrived.cut(row, series, end.seconds)
+        return end.seconds, end.why
+
+    def _done(self, over: Sequence[float | None], lasted: float) -> End:
+        """The end of a run in which flows came to these ends, and which lasted so long at most."""
+        finite = [at for flow, at in zip(self.flows, over, strict=True) if flow.finite]
+        done = [at for at in finite if at is not None and at <= lasted]
+        return End(max(done), "done") if done and done == finite else End(lasted, "time")
+
+    def _over(self, flow: Flow, row: dict[str, Any]) -> float | None:
+        """When a flow came to its own end; none if it did not."""
+        if flow.id in self.idle:
+            return flow.until if flow.closes else None
+        known: float | None = row.pop("over_s", None)
+        ended: float = row.get("last_byte_s", row["start_s"])
+        return ended if known is None and row["finished"] else known
+
+    def _begins(self, flow: Flow) -> bool:
+        """Whether it starts before the run ends, and before its own end."""
+        return all(end is None or flow.start < end for end in (flow.until, self._stop()))
 
     def _stop(self) -> float | None:
         time_ = self.scenario.get("stop", {}).get("time")
         return None if time_ is None else values.seconds(time_)
 
     def _going(self) -> list[Flow]:
-        """Flows that start before the run ends."""
+        """Flows that begin."""
         return [f for f in self.flows if f.id not in self.idle]
 
     def _settle(self) -> None:
@@ -243,19 +262,29 @@ class Traffic:
         found = self.scenario.get("stop", {}).get("packets")
         return None if found is None else int(found)
 
-    def _start_clients(
-        self, crew: Crew, begun: float
-    ) -> tuple[dict[int, Started], dict[int, float]]:
-        clients, starts = {}, {}
-        for flow in sorted(self._going(), key=lambda f: f.start):
-            crew.pause(max(0.0, begun + flow.start * self.dilation - time.monotonic()))
-            starts[flow.id] = (time.monotonic() - begun) / self.dilation
-            clients[flow.id] = crew.start(self.places[flow.source], *self._client(flow))
-        return clients, starts
+    def _start_clients(self, crew: Crew) -> Clients:
+        """Begin. Senders of datagrams are ready before; the others are started in their time."""
+        ready = [f for f in self._going() if f.protocol == "udp" and not self._far(f)]
+        programs = {f.id: crew.start(self.places[f.source], *self._client(f)) for f in ready}
+        for client in programs.values():
+            crew.wait_for(client, "ready")
+        begun = time.monotonic() + (SOON if ready else 0.0)
+        for flow in ready:
+            udp.begin(flow, self.places[flow.source], begun + flow.start * self.dilation)
+        crew.pause(begun - time.monotonic())
+        for begin in self.begins:
+            begin()
+        others = [f for f in self._going() if f.id not in programs]
+        waiting = sorted(others, key=lambda f: f.start)
+        return Clients(begun, self.dilation, programs, {f.id: f.start for f in ready}, waiting)
+
+    def _far(self, flow: Flow) -> bool:
+        """Whether an end of it is another machine, whose clock is not ours."""
+        return self.places[flow.source].remote or self.places[flow.target].remote
 
     def _client(self, flow: Flow) -> list[str]:
         place, to = self.places[flow.source], self.places[flow.target].address
-        lasts = 0.0 if flow.end is None else max(flow.end - flow.start, 0.001) * self.dilation
+        lasts = 0.0 if flow.end is None else (flow.end - flow.start) * self.dilation
         if flow.protocol == "udp":
             points = arrived.offers(self.scenario)
             return udp.sender(flow, place, to, self.full_rate, self.dilation, points)
@@ -263,63 +292,65 @@ class Traffic:
         words = ["-c", to, "-p", str(flow.port), "-C", protocol, "-J", "--socket", place.door]
         beside = self.control.get((flow.source, flow.target))
         words += ["--control-host", beside] if beside else []
-        if flow.spec or arrived.wanted(self.scenario):
-            words += ["--arrivals", f"{arrived.RESOLUTION * self.dilation:.4f}"]
+        words += ["--arrivals", f"{arrived.RESOLUTION * self.dilation:.4f}"]
         if flow.spec:
             left = None if flow.until is None else flow.until - flow.start
             words += apps_live.options(flow.spec, flow.stream, left, self.dilation)
         elif flow.octets:
             words += ["-n", str(flow.octets)]
         else:
-            words += ["-t", str(FOREVER) if flow.end is None else f"{lasts:.3f}"]
+            words += ["-t", str(FOREVER) if flow.end is None else f"{lasts:.9f}"]
         words += ["-w", flow.options["window"]] if "window" in flow.options else []
         words += ["-M", flow.options["mss"]] if "mss" in flow.options else []
         return [place.program, "perf", *words]
 
-    def _await(
-        self, crew: Crew, clients: Mapping[int, Started], servers: Mapping[int, Started],
-        begun: float,
-    ) -> set[int]:  # fmt: skip
-        """Wait for the clients; those that the scenario cuts short are asked to end."""
-        stop, cut = self._stop(), set[int]()
-        datagrams = [f for f in self._going() if f.protocol == "udp"]
-        late, packets = GRACE / self.dilation, self._packets()
-        answers = {f.id: apps_live.answer(f.spec) for f in self.flows if f.app == "request"}
-        progress = None
+    def _await(self, crew: Crew, clients: Clients, servers: Mapping[int, Started]) -> None:
+        """Start clients and wait for them; those that the run's end cuts short are asked to end."""
+        packets, progress = self._packets(), None
         if packets is not None:
+            answers = {f.id: apps_live.answer(f.spec) for f in self.flows if f.app == "request"}
             progress = Progress(servers, self._sizes(), packets, answers)
-        counted = False
-        while any(c.alive() for c in clients.values()):
+        over = False
+        while clients.going_on():
             crew.check()
-            now = (time.monotonic() - begun) / self.dilation
-            if stop is not None and now >= stop:
-                for flow in datagrams:  # what still lies in queues does not count
-                    servers[flow.id].end()
-            counted = counted or (progress is not None and progress.reached())
+            while (flow := clients.due()) is not None:
+                place = self.places[flow.source]
+                clients.add(flow, crew.start(place, *self._client(flow)))
+            over = over or (progress.reached() if progress else self._all_over(clients))
             for flow in self._going():
-                client = clients[flow.id]
-                if counted and client.alive():
-                    client.end()
-                    cut.add(flow.id)
-                if flow.end is None or not client.alive():
-                    continue
-                # Those that send for a time, and all that send datagrams, began a moment late,
-                # end as much later by themselves, and then have to report.
-                timed = flow.protocol == "udp" or not (flow.octets or flow.spec)
-                patience = late if timed else 0.0
-                if flow.id not in cut and now > flow.end + patience:
-                    client.end()
-                    cut.add(flow.id)
-                elif flow.id in cut and now > flow.end + 3 * late:
-                    client.popen.kill()
-            time.sleep(0.01)
-        if datagrams and not counted:
-            now = (time.monotonic() - begun) / self.dilation
-            left = QUEUES if stop is None else min(QUEUES, stop - now)
-            crew.pause(max(0.0, left * self.dilation))
-        if self.idle and stop is not None:
-            crew.pause(max(0.0, begun + stop * self.dilation - time.monotonic()))
-        return cut
+                if over:
+                    clients.end(flow)
+                clients.cut_short(flow)
+            clients.pause()
+        if not over and any(f.protocol == "udp" for f in self._going()):
+            stop = self._stop()
+            left = QUEUES if stop is None else min(QUEUES, stop - clients.now())
+            crew.pause(left * self.dilation)
+
+    def _all_over(self, clients: Clients) -> bool:
+        """Whether all flows are over that come to an end by themselves: it is the run's end."""
+        finite = [f for f in self.flows if f.finite]
+        return bool(finite) and all(clients.now() >= self._end_of(f, clients) for f in finite)
+
+    def _end_of(self, flow: Flow, clients: Clients) -> float:
+        """When a flow is over, in seconds of the run, as far as it can be seen by now."""
+        if flow.id in self.idle:
+            return flow.until if flow.closes and flow.until is not None else math.inf
+        # Its last datagrams may still be in queues.
+        return clients.ended(flow) + (QUEUES if flow.protocol == "udp" else 0.0)
+
+    def _await_idle(self, crew: Crew, found: Sequence[Arrived | None], begun: float) -> None:
+        """Wait for the ends of flows that never begin, if the run does not end before them: it has
+        its packets, or flows that come to an end by themselves, and these do not.
+        """
+        packets, known = self._packets(), [a for a in found if a is not None]
+        if packets is not None and arrived.packets_end(known, packets) is not None:
+            return
+        finite = any(f.finite for f in self.flows)
+        idle = [f for f in self.flows if f.id in self.idle and f.finite == finite]
+        ends = [f.until if f.closes else self._stop() for f in idle]
+        last = max((end for end in ends if end is not None), default=0.0)
+        crew.pause(begun + last * self.dilation - time.monotonic())
 
     def _timeouts(self) -> dict[str, int]:
         """Retransmission timeouts so far of kernels that send just one flow."""
@@ -337,20 +368,21 @@ class Traffic:
         }  # fmt: skip
 
     def _idle(self, flow: Flow) -> dict[str, Any]:
-        """A flow that never started; in the simulator it starts when the run ends, too."""
-        row = self._row(flow, self._stop())
-        if arrived.wanted(self.scenario):
-            row["arrived"] = Arrived.of([], 0.0, 1.0, None, [])
+        """A flow that never started."""
+        row = self._row(flow, None)
+        row["arrived"] = Arrived.of([], 0.0, 1.0, None, [])
         return row | ({"datagrams_sent": 0} if flow.protocol == "udp" else {})
 
-    def _told(
-        self, flow: Flow, client: Started, server: Started, start: float, begun: float, cut: bool
-    ) -> dict[str, Any]:
+    def _told(self, flow: Flow, clients: Clients, server: Started) -> dict[str, Any]:
+        client, begun, cut = clients.programs[flow.id], clients.begun, flow.id in clients.cut
+        start = clients.starts[flow.id]
         row = self._row(flow, start)
         if flow.protocol == "udp":
             server.stop()
-            far = self.places[flow.source].remote or self.places[flow.target].remote
+            far = self._far(flow)
             return row | udp.told(flow, client, server, begun, self.dilation, far, cut)
+        if cut and not client.output():  # it was asked to end before it had begun
+            return self._idle(flow) | {"start_s": start}
         try:
             report = json.loads(client.output())
         except json.JSONDecodeError:
@@ -364,10 +396,14 @@ class Traffic:
             raise RunError(f"flow {flow.id}, {flow.protocol}: {report['error']}")
         return row | self._stream(flow, report, start, begun, cut)
 
-    def _zero(self, flow: Flow, report: Mapping[str, Any], start: float, begun: float) -> float:
-        """When the client's test began; another machine's clock has another zero."""
+    def _zero(
+        self, flow: Flow, report: Mapping[str, Any], start: float, begun: float, connecting: float
+    ) -> float:
+        """When the client's test began, which was once it was connected, unless it is that of an
+        application. Another machine's clock has another zero.
+        """
         if self.places[flow.source].remote:
-            return start
+            return start if flow.spec else start + connecting
         return (float(report["wifu"]["monotonic_s"]) - begun) / self.dilation
 
     def _sizes(self) -> dict[int, int | None]:
@@ -383,26 +419,24 @@ class Traffic:
         own, receiver, sender = (stream.get(k) or {} for k in ("wifu", "receiver", "sender"))
         if cut and not receiver:
             raise RunError(f"flow {flow.id}: stopped by the clock, and the receiver did not report")
-        connected = start + float(own.get("connect_s") or 0.0) / slower
+        connecting = float(own.get("connect_s") or 0.0) / slower
+        zero = self._zero(flow, report, start, begun, connecting)
         got = int(receiver.get("bytes") or 0)
         out: dict[str, Any] = {
-            "connected_s": connected,
+            "start_s": zero - connecting,
+            "connected_s": zero,
             "bytes": got,
             "finished": not cut and (got == flow.octets if flow.octets else flow.ends),
         }
-        for ours, theirs in (("first_byte_s", "first_byte_s"), ("last_byte_s", "last_byte_s")):
-            if own.get(theirs) is not None:
-                out[ours] = connected + float(own[theirs]) / slower
+        for key in ("first_byte_s", "last_byte_s"):
+            if own.get(key) is not None:
+                out[key] = zero + float(own[key]) / slower
         out["finished"] = out["finished"] and "last_byte_s" in out
         if "retransmits" in sender:
             out["retransmissions"] = int(sender["retransmits"])
-        zero = self._zero(flow, report, start, begun)
         if flow.spec:
+            del out["connected_s"]
             out |= apps_live.told(report, zero, slower)
-            for key in ("first_byte_s", "last_byte_s"):
-                out.pop(key, None)
-                if own.get(key) is not None:
-                    out[key] = zero + float(own[key]) / slower
         if own.get("arrivals") is not None:
             size = apps_live.segment(report, self._sizes()[flow.id])
             out["arrived"] = Arrived.of(own["arrivals"], zero, slower, size)

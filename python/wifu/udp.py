@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from wifu import apps_live, arrived
@@ -15,7 +16,7 @@ from wifu.places import Place, Started
 
 def receiver(flow: Flow, place: Place, scenario: Scenario, slower: float) -> list[str]:
     """The command that counts what arrives; with `stop.packets` it tells how much as it goes."""
-    gap = arrived.RESOLUTION * slower if arrived.wanted(scenario) else 0.0
+    gap = arrived.RESOLUTION * slower
     tell = arrived.PROGRESS if "packets" in scenario.get("stop", {}) else 0.0
     return [*_script(place), "receive", str(flow.port), f"{gap:.6f}", f"{tell:.3f}"]
 
@@ -34,14 +35,27 @@ def prepare(flow: Flow, place: Place, slower: float, limit: float) -> None:
 def sender(
     flow: Flow, place: Place, to: str, full_rate: float, slower: float, points: bool
 ) -> list[str]:
-    """The command that sends; if `points`, it tells how much it had sent when."""
+    """The command that sends; if `points`, it tells how much it had sent when.
+
+    Here it is `ready` before its time, which it is told by `begin`; on another machine, whose clock
+    is not ours, it begins at once.
+    """
     gap = arrived.RESOLUTION * slower if points else 0.0
-    lasts = 0.0 if flow.end is None else max(flow.end - flow.start, 0.001) * slower
-    words = [to, str(flow.port), str(flow.size - HEADERS), f"{gap:.6f}"]
+    lasts = 0.0 if flow.end is None else (flow.end - flow.start) * slower
+    when = "-" if place.remote else str(_moment(flow, place))
+    words = [when, to, str(flow.port), str(flow.size - HEADERS), f"{gap:.6f}"]
     if flow.spec:  # over with its file: all of it is sent, however late
         return [*_script(place), "talk", *words, _file(flow, place)]
     rate = (flow.rate or full_rate) / slower
-    return [*_script(place), "send", *words, f"{lasts:.6f}", str(flow.octets), str(rate)]
+    return [*_script(place), "send", *words, f"{lasts:.9f}", str(flow.octets), str(rate)]
+
+
+def begin(flow: Flow, place: Place, at: float) -> None:
+    """Tell a sender that is ready from when all is due, by time.monotonic()."""
+    file = _moment(flow, place)
+    whole = file.with_suffix(".new")
+    whole.write_text(repr(at))
+    whole.rename(file)
 
 
 def told(
@@ -53,7 +67,7 @@ def told(
     `cut`: the sender was told to end.
     """
     try:
-        sent = json.loads(client.output())
+        sent = json.loads(client.output().splitlines()[-1])
         got = json.loads(server.output().splitlines()[-1])
     except (json.JSONDecodeError, IndexError):
         said = f"{client.said()}\n{server.said()}"
@@ -81,9 +95,18 @@ def told(
             points = [(t - at, octets) for t, octets, _ in rows]
             counts = [packets for _, _, packets in rows]
             out[name] = Arrived.of(points, 0.0, slower, flow.size - HEADERS, counts)
-    whole = got["packets"] == sent["packets"] and sent["bytes"] >= flow.octets
-    out["finished"] = not cut and flow.ends and whole and "last_byte_s" in out
+    # What its own end left unsent was not to be sent.
+    complete = bool(flow.octets) and sent["bytes"] >= flow.octets
+    over = not cut and (complete or flow.closes)
+    out["finished"] = over and got["packets"] == sent["packets"] and "last_byte_s" in out
+    if over:  # though some may be lost
+        last = out.get("last_byte_s", start)
+        out["over_s"] = last if complete or flow.until is None else max(last, flow.until)
     return out
+
+
+def _moment(flow: Flow, place: Place) -> Path:
+    return Path(place.scratch) / f"begin-{flow.id}"
 
 
 def _file(flow: Flow, place: Place) -> str:
