@@ -4,6 +4,7 @@ use crate::Ways;
 use crate::down::Down;
 use crate::lanes::Lanes;
 use crate::passage::{Mask, Passage};
+use crate::work::Work;
 use std::collections::BTreeMap;
 use wifu_core::{Chain, Counters};
 use wifu_engine::Endpoint;
@@ -22,6 +23,8 @@ pub struct Node {
     pub(crate) chain: Option<Box<Chain>>,
     pub(crate) lanes: Option<Box<Lanes>>,
     pub(crate) end: Option<Box<Endpoint>>,
+    /// What its packets take the host, if anything.
+    pub(crate) work: Option<Box<Work>>,
     /// Held packets, as they were when the chain took them.
     pub(crate) held: BTreeMap<u32, Passage>,
     /// What was noted on packets with which the substrate is not done yet.
@@ -53,6 +56,7 @@ impl Node {
             chain: None,
             lanes: None,
             end: None,
+            work: None,
             held: BTreeMap::new(),
             later: BTreeMap::new(),
             octets: Vec::new(),
@@ -139,8 +143,13 @@ impl Node {
                 at = at.min(ways.room_at(to));
             }
         }
+        let busy = self.busy_until();
         if let Some(end) = self.end.as_deref_mut() {
-            if end.is_waiting() {
+            if let Some(until) = busy {
+                // What waits to be sent waits for the host, not for time.
+                end.set_room(0);
+                at = at.min(until);
+            } else if end.is_waiting() {
                 at = at.min(ways.tell_room(end));
             }
             at = at.min(end.poll_timeout());
@@ -157,6 +166,9 @@ impl Node {
         }
         if let Some(lanes) = self.lanes.as_deref_mut() {
             lanes.handle_timeout(now);
+        }
+        if self.mask.has(Mask::WORK) {
+            self.worked(ways);
         }
         // Deadlines move later far more often than earlier: it may turn out that nothing is due.
         if let Some(end) = self.end.as_deref_mut()
@@ -189,6 +201,9 @@ impl Node {
 
     #[inline]
     fn send_own(&mut self, ways: &mut impl Ways) -> bool {
+        if self.mask.has(Mask::WORK) {
+            return self.take_up(ways);
+        }
         let Some(end) = self.end.as_deref_mut() else {
             return false;
         };

@@ -26,7 +26,8 @@ impl Node {
         // The usual case by itself: what is not served costs nothing.
         match ways.bound(packet) {
             Bound::Here => {
-                self.deliver(ways, packet, frame.facts());
+                // With work at the host it is not clear.
+                self.read(ways, packet, frame.facts());
                 return true;
             }
             Bound::Onward => match ways.relay(packet) {
@@ -154,6 +155,15 @@ impl Node {
 
     /// A packet is where it was to go.
     fn deliver(&mut self, ways: &mut impl Ways, packet: Ticket, facts: FrameFacts) {
+        if self.mask.has(Mask::WORK) && ways.is_for_end(packet) {
+            return self.comes(ways, packet, facts);
+        }
+        self.read(ways, packet, facts);
+    }
+
+    /// Who a packet is for has it.
+    #[inline(always)]
+    pub(crate) fn read(&mut self, ways: &mut impl Ways, packet: Ticket, facts: FrameFacts) {
         if ways.deliver(packet) {
             return;
         }

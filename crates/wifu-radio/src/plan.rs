@@ -5,6 +5,7 @@ use wifu_wire::{Rate, Rng, Span};
 use crate::error::ErrorModel;
 use crate::geometry::Geometry;
 use crate::phy::{Mode, Phy, RTS_OFF, Standard};
+use crate::topology::HostProfile;
 
 /// A channel, its nodes and how they hear each other.
 #[derive(Clone, Debug)]
@@ -18,6 +19,8 @@ pub struct Plan {
     pub gains: Vec<Vec<Gain>>,
     /// Wires between nodes, each in both directions.
     pub wires: Vec<WirePlan>,
+    /// What packets cost the hosts where they begin and end.
+    pub host: HostProfile,
     /// How pairs vary over time that `gains` does not list: they may come near.
     pub variation: Variation,
     /// What mean powers follow from if nodes move; none if they were given by hand.
@@ -239,6 +242,7 @@ impl Plan {
             nodes: nodes.collect(),
             gains: snr.iter().enumerate().map(|(i, r)| heard(i, r)).collect(),
             wires: Vec::new(),
+            host: HostProfile::Off,
             variation: Variation::default(),
             geometry: None,
             notes: Vec::new(),

@@ -28,8 +28,9 @@ pub(crate) use reach::{distance_of, reach};
 pub(crate) use spec::read;
 pub use spec::{
     AcceptSpec, AnchorSpec, ChainSpec, ChannelSpec, DriverSpec, ErrorModelSpec, FadingSpec, Hop,
-    LinkSpec, MatrixSpec, NodeSpec, PlacementKind, PlacementSpec, PreambleSpec, PropagationModel,
-    PropagationSpec, RadioSpec, RateControlSpec, StandardSpec, Topology, WireSpec,
+    HostProfile, HostTable, LinkSpec, MatrixSpec, NodeSpec, PlacementKind, PlacementSpec,
+    PreambleSpec, PropagationModel, PropagationSpec, RadioSpec, RateControlSpec, StandardSpec,
+    Topology, WireSpec,
 };
 pub(crate) use table::{merge, parse};
 

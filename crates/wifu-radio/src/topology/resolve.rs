@@ -297,6 +297,7 @@ impl<'a> Fixed<'a> {
                 tau,
                 rng: *fading,
             },
+            host: self.topology.host.profile.unwrap_or_default(),
             phy: self.phy,
             nodes: self.nodes,
             gains,

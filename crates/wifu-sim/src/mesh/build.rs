@@ -19,7 +19,7 @@ use super::sent::Sent;
 use super::stop::Stop;
 use super::wire::Wire;
 use crate::routing;
-use crate::scenario::{Scenario, ScenarioError};
+use crate::scenario::{HostProfile, Scenario, ScenarioError};
 use crate::tables::{self, Fixed};
 use crate::traffic::{App, Streams, jitter};
 use crate::world::World;
@@ -30,7 +30,7 @@ use std::sync::Arc;
 use wifu_core::{Ground, Verbs};
 use wifu_engine::Fact;
 use wifu_engine::descriptor::UNSERVED;
-use wifu_node::{Catalog, Lanes, LanesConfig, Protocol, Teller, facts, tell_apart};
+use wifu_node::{Catalog, HostCost, Lanes, LanesConfig, Protocol, Teller, facts, tell_apart};
 use wifu_radio::etx::Curves;
 use wifu_radio::plan::Plan;
 use wifu_radio::topology::{Topology, TopologyError, resolve};
@@ -397,6 +397,7 @@ fn settle(
 ) -> Result<(), ScenarioError> {
     let seed = rng.split("host").next_u64();
     let mtu = u32::from(simulation.scenario.host.mtu);
+    let cost = cost(simulation)?;
     let nodes = &mut simulation.nodes;
     for (i, flow) in simulation.flows.all.iter().enumerate() {
         let Some(blueprint) = &flow.blueprint else {
@@ -404,12 +405,31 @@ fn settle(
         };
         for node in [flow.src, flow.dst] {
             nodes.settle(node, seed, mtu, unserved);
+            if let Some(cost) = cost {
+                nodes.all[usize::from(node)].set_cost(cost);
+            }
         }
         let local = SocketAddrV4::new(address(flow.dst), Flow::port(i as u32));
         let listening = nodes.endpoint(flow.dst).listen(blueprint, local, 16);
         listening.map_err(|e| ScenarioError::key(format!("flow[{i}]"), e.to_string()))?;
     }
     Ok(())
+}
+
+/// What packets cost the hosts at the ends of flows, if anything: as the scenario says, else as its
+/// topology does.
+fn cost(simulation: &Simulation) -> Result<Option<HostCost>, ScenarioError> {
+    let own = simulation.scenario.host.profile;
+    let ends = simulation.flows.all.iter().any(|f| f.blueprint.is_some());
+    if own == Some(HostProfile::Py) && !ends && !simulation.flows.all.is_empty() {
+        let what = "is about packets of protocols, and every flow is udp, whose datagrams cost \
+                    hosts nothing; leave the key out, or give a flow a protocol";
+        return Err(ScenarioError::key("host.profile", what));
+    }
+    Ok(match own.unwrap_or(simulation.plan.host) {
+        HostProfile::Off => None,
+        HostProfile::Py => Some(HostCost::PY),
+    })
 }
 
 /// Everything that happens by itself.

@@ -217,6 +217,7 @@ fn node_outcomes(
                 })
                 .collect(),
             lanes: nodes.all[i].lanes().map(Lanes::counters),
+            host: nodes.all[i].host(),
         }
     };
     names.iter().enumerate().zip(positions).map(node).collect()

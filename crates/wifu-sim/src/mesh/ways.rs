@@ -331,6 +331,11 @@ impl Ways for Here<'_> {
         self.net.dispatch_to(self.clock, packet.0, to)
     }
 
+    fn is_for_end(&self, packet: Ticket) -> bool {
+        let flow = self.net.pool[packet.0].flow;
+        flow == NO_FLOW || self.flows[flow].udp.is_none()
+    }
+
     #[inline]
     fn deliver(&mut self, packet: Ticket) -> bool {
         let id = packet.0;

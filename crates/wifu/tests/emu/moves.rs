@@ -181,6 +181,11 @@ fn what_no_emulation_can_do_is_refused_before_it_begins() {
         said.contains("host: hosts are this machine's kernels"),
         "{said}"
     );
+    let said = refused("py.toml", &scenario("[host]\nprofile = \"py\"\n"), &[]);
+    assert!(
+        said.contains("host.profile = \"py\": acts in daemons, which --serve starts"),
+        "{said}"
+    );
     let events = "[[event]]\nat = 1\ncut = [\"n1\", \"nx\"]\n";
     let said = refused("cut.toml", &scenario(events), &[]);
     assert!(said.contains("event[0].cut: no node `nx`"), "{said}");
