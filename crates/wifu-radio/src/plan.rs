@@ -153,8 +153,14 @@ pub struct RadioConfig {
     pub intr_latency: (Span, Span),
     /// Thermal noise and noise figure, dBm.
     pub noise_dbm: f64,
-    /// Power at which the medium is busy and below which a frame never locks, dBm.
+    /// Power at which the medium is busy and below which a frame never locks, dBm, where
+    /// `energy_dbm` and `detect_dbm` do not say otherwise.
     pub cs_dbm: f64,
+    /// Power of a frame below which its preamble is not detected: it never locks, dBm.
+    pub detect_dbm: Option<f64>,
+    /// Power of all that is on the air at which the medium is busy, whether or not a frame is
+    /// followed, dBm; infinite: never for that.
+    pub energy_dbm: Option<f64>,
     /// Power below which a frame that the receiver locked on cannot be decoded at any SINR, dBm;
     /// minus infinity: the error model alone decides.
     pub decode_dbm: f64,
@@ -193,6 +199,8 @@ impl RadioConfig {
             intr_latency: (Span(20_000), Span(80_000)),
             noise_dbm,
             cs_dbm: noise_dbm + 4.0,
+            detect_dbm: None,
+            energy_dbm: None,
             decode_dbm: f64::NEG_INFINITY,
             lock_db: phy.lock_db(),
             capture_db: 5.0,
@@ -201,6 +209,23 @@ impl RadioConfig {
             promiscuous: true,
             error: ErrorModel::Nist,
         }
+    }
+}
+
+impl RadioConfig {
+    /// Power from which on a preamble is detected, dBm.
+    pub fn detects_dbm(&self) -> f64 {
+        self.detect_dbm.unwrap_or(self.cs_dbm)
+    }
+
+    /// Power from which on what is on the air makes the medium busy, dBm.
+    pub fn energy_dbm(&self) -> f64 {
+        self.energy_dbm.unwrap_or(self.cs_dbm)
+    }
+
+    /// Power of a transmission from which on it makes the medium busy, be it followed or not, dBm.
+    pub fn senses_dbm(&self) -> f64 {
+        self.detects_dbm().min(self.energy_dbm())
     }
 }
 

@@ -22,7 +22,9 @@ pub(crate) struct Heard {
 }
 
 pub(crate) struct Transceiver {
-    cs: Power,
+    /// From which power on a preamble is detected, and the medium is busy.
+    detect: Power,
+    energy: Power,
     pub noise: Power,
     decode: Power,
     lock_ratio: f64,
@@ -57,7 +59,8 @@ impl Transceiver {
     /// In silence; `rng` is the station's own.
     pub fn new(r: &RadioConfig, table: u8, rng: &Rng) -> Transceiver {
         Transceiver {
-            cs: Power::from_dbm(r.cs_dbm),
+            detect: Power::from_dbm(r.detects_dbm()),
+            energy: Power::from_dbm(r.energy_dbm()),
             noise: Power::from_dbm(r.noise_dbm),
             decode: Power::from_dbm(r.decode_dbm),
             lock_ratio: linear(r.lock_db),
@@ -83,14 +86,14 @@ impl Transceiver {
     /// Carrier sense: transmitting, receiving, or enough power on the air.
     #[inline]
     pub fn sensing(&self) -> bool {
-        self.sending.is_some() || self.lock.is_some() || self.total >= self.cs
+        self.sending.is_some() || self.lock.is_some() || self.total >= self.energy
     }
 
     /// Whether the preamble of a signal of this power can be detected; what is weaker is
     /// interference only.
     #[inline]
     pub fn detects(&self, power: Power) -> bool {
-        power >= self.cs
+        power >= self.detect
     }
 
     /// Whether a signal of this power among those on the air can be locked on.

@@ -47,7 +47,7 @@ const KEYS: [&str; 11] = [
 /// Keys of `[radio]` whose values are lists.
 const LISTS: [&str; 2] = ["control_rates", "intr_latency"];
 /// Keys of `[radio]`.
-const RADIO_KEYS: [&str; 27] = [
+const RADIO_KEYS: [&str; 29] = [
     "rate",
     "rate_control",
     "broadcast_rate",
@@ -65,6 +65,8 @@ const RADIO_KEYS: [&str; 27] = [
     "noise_figure_db",
     "noise_dbm",
     "cs_dbm",
+    "detect_dbm",
+    "energy_dbm",
     "decode_dbm",
     "lock_db",
     "capture_db",

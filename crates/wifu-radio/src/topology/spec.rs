@@ -178,8 +178,13 @@ pub struct RadioSpec {
     pub noise_figure_db: Option<f64>,
     /// Noise in all, dBm; thermal noise and the noise figure.
     pub noise_dbm: Option<f64>,
-    /// Power at which the medium is busy, dBm; noise + 4 dB.
+    /// Power at which the medium is busy and a preamble is detected, dBm; noise + 4 dB.
     pub cs_dbm: Option<f64>,
+    /// Power at which a preamble is detected, dBm; `cs_dbm`. Weaker frames are not followed.
+    pub detect_dbm: Option<f64>,
+    /// Power of all signals at which the medium is busy although no frame is followed, dBm;
+    /// `cs_dbm`.
+    pub energy_dbm: Option<Limit>,
     /// Power below which no frame can be decoded, dBm; off.
     pub decode_dbm: Option<Limit>,
     /// SINR that a receiver needs to lock, dB; 4 with OFDM, 0 with DSSS.

@@ -146,7 +146,7 @@ impl Ways for Here<'_> {
             Via::Radio(next) => {
                 let radio = &self.plan.nodes[usize::from(from)].radio;
                 let rate = net.air.link(from).and_then(|l| l.rate);
-                (next, rate, Some(radio.cs_dbm.round() as i8))
+                (next, rate, Some(radio.senses_dbm().round() as i8))
             }
             Via::Wire(wire) => {
                 let wire = &net.wires[wire as usize];

@@ -30,7 +30,7 @@ impl Ears {
         for (from, gains) in plan.gains.iter().enumerate() {
             for gain in gains {
                 let at = usize::from(gain.to);
-                if gain.mean_dbm >= plan.nodes[at].radio.cs_dbm {
+                if gain.mean_dbm >= plan.nodes[at].radio.senses_dbm() {
                     sensed[at].push(from as u16);
                 }
             }
