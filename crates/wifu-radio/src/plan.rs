@@ -19,6 +19,8 @@ pub struct Plan {
     pub gains: Vec<Vec<Gain>>,
     /// Wires between nodes, each in both directions.
     pub wires: Vec<WirePlan>,
+    /// Sources of power that are no 802.11.
+    pub interferers: Vec<InterfererPlan>,
     /// What packets cost the hosts where they begin and end.
     pub host: HostProfile,
     /// How pairs vary over time that `gains` does not list: they may come near.
@@ -111,6 +113,25 @@ pub struct WirePlan {
     pub loss: f64,
     /// A uniform time up to this is added to the delay; order is kept.
     pub variation: Span,
+}
+
+/// A source of power that is no 802.11.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InterfererPlan {
+    /// For reports.
+    pub name: String,
+    /// Who receives how much of it, dBm, sorted by node.
+    pub received: Vec<(u16, f64)>,
+    /// When it is on first, since the beginning.
+    pub start: Span,
+    /// How long it is on at a time.
+    pub on: Span,
+    /// How long it is off between; zero: never.
+    pub off: Span,
+    /// Both are means of exponential times.
+    pub random: bool,
+    /// What is received follows from where it is.
+    pub placed: bool,
 }
 
 /// How the mode of a unicast data frame is chosen.
@@ -267,6 +288,7 @@ impl Plan {
             nodes: nodes.collect(),
             gains: snr.iter().enumerate().map(|(i, r)| heard(i, r)).collect(),
             wires: Vec::new(),
+            interferers: Vec::new(),
             host: HostProfile::Off,
             variation: Variation::default(),
             geometry: None,

@@ -195,6 +195,9 @@ pub struct LostOutcome {
     pub noise: u64,
     /// The receiver was busy: transmitting, or locked on another frame.
     pub busy: u64,
+    /// A source that is no 802.11 (`[[topology.interferer]]`) was on.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub interference: u64,
 }
 
 /// One node.

@@ -192,7 +192,8 @@ fn tables(t: &Topology, nodes: &[NodeSpec], moves: bool) -> Result<(), TopologyE
         let what = format!("{covered} rows and columns for {} nodes", nodes.len());
         return Err(TopologyError::key("matrix.snr_db", what));
     }
-    if moves || radio(covered) {
+    let placed = t.interferer.iter().any(|i| i.position.is_some());
+    if moves || placed || radio(covered) {
         return Ok(());
     }
     let p = &t.propagation;

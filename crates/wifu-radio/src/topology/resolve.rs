@@ -12,7 +12,7 @@ use super::chain::{Chain, mean_hop};
 use super::error::TopologyError;
 use super::radio::{channel, configure};
 use super::spec::*;
-use super::{effect, law, place, values};
+use super::{effect, interferer, law, place, values};
 
 /// A table of SNRs as received power: what is added to an SNR.
 struct Reference {
@@ -284,6 +284,8 @@ impl<'a> Fixed<'a> {
         draw: Option<u64>,
     ) -> Result<Plan, TopologyError> {
         let wires = self.wires()?;
+        let nodes = (&self.specs[..], &self.nodes[..]);
+        let interferers = interferer::plans(self.topology, nodes, &places, &geometry)?;
         let mut notes = self.topology.notes.clone();
         notes.extend(self.chain_note());
         notes.extend(draw.map(|d| format!("random placement: draw {} was accepted", d + 1)));
@@ -302,6 +304,7 @@ impl<'a> Fixed<'a> {
             nodes: self.nodes,
             gains,
             wires,
+            interferers,
             geometry: Some(geometry),
             notes,
         })

@@ -1,5 +1,7 @@
 //! The tables of a topology file. What a file leaves out takes the default that is stated here.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
@@ -42,6 +44,9 @@ pub struct Topology {
     /// Wires.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub wire: Vec<WireSpec>,
+    /// Sources of power that are no 802.11.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub interferer: Vec<InterfererSpec>,
     /// What had to be assumed so far, for the user to read.
     #[serde(skip)]
     pub notes: Vec<String>,
@@ -453,6 +458,32 @@ pub struct NodeSpec {
     /// It has wires only: no radio hears it, and it hears none.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub wired_only: bool,
+}
+
+/// `[[interferer]]`: a source of power in the channel that is no 802.11.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct InterfererSpec {
+    /// For reports; i1, i2, ...
+    pub name: Option<String>,
+    /// Metres: x, y, z. Powers follow from it by the law of `[propagation]`, without shadowing and
+    /// fading.
+    pub position: Option<[f64; 3]>,
+    /// What it sends with into the channel, antenna included, dBm; 17. For `position`.
+    pub power_dbm: Option<f64>,
+    /// What nodes receive of it, dBm, by name; of the others `position` decides, or nothing.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub received_dbm: BTreeMap<String, f64>,
+    /// Share of the time that it is on, above 0, up to 1; 1: always.
+    pub duty: Option<f64>,
+    /// On and off together; with a `duty` below 1.
+    pub period: Option<Seconds>,
+    /// Times on and off are exponential, with the means that `duty` and `period` say; false: they
+    /// are exact.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub random: bool,
+    /// When it is on first; 0.
+    pub start: Option<Seconds>,
 }
 
 /// `[[wire]]`: a full-duplex wire.

@@ -62,6 +62,17 @@ pub(crate) fn plan(scenario: &Scenario) -> Result<(Plan, Vec<Range<u16>>), Scena
     let moves = !scenario.mobility.is_empty();
     topology.effective(moves).map_err(|e| at_key(scenario, e))?;
     let plan = resolve(&topology, &scenario.rng()).map_err(|e| at_key(scenario, e))?;
+    if let Some(i) = plan
+        .interferers
+        .iter()
+        .position(|i| i.placed)
+        .filter(|_| moves)
+    {
+        let what = "what moving nodes receive of it would not follow; write received_dbm instead, \
+                    or leave out mobility";
+        let path = format!("topology.interferer[{i}].position");
+        return Err(ScenarioError::key(path, what));
+    }
     let rows = tables::rows(&topology, plan.nodes.len());
     Ok((plan, rows))
 }

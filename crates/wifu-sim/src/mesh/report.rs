@@ -189,6 +189,7 @@ fn node_outcomes(
                 collision: lost(&[Why::Collision, Why::Captured]),
                 noise: lost(&[Why::Noise, Why::Weak]),
                 busy: lost(&[Why::Transmitting, Why::Locked]),
+                interference: lost(&[Why::Interference]),
             },
             airtime_s: c.airtime.as_secs_f64(),
             busy_s: c.busy.as_secs_f64(),
