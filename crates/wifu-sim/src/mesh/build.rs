@@ -19,7 +19,7 @@ use super::sent::Sent;
 use super::stop::Stop;
 use super::wire::Wire;
 use crate::routing;
-use crate::scenario::{HostProfile, Scenario, ScenarioError};
+use crate::scenario::{FlowSpec, HostProfile, Scenario, ScenarioError};
 use crate::tables::{self, Fixed};
 use crate::traffic::{App, Streams, jitter};
 use crate::world::World;
@@ -324,6 +324,20 @@ fn place_handlers(
     Ok(())
 }
 
+/// Where each flow begins and ends.
+fn ends(scenario: &Scenario, plan: &Plan) -> Result<Vec<(u16, u16)>, ScenarioError> {
+    let end = |(i, spec): (usize, &FlowSpec)| {
+        let at = |key: &str| format!("flow[{i}].{key}");
+        let src = routing::index(plan, &spec.from, &at("from"))?;
+        let dst = routing::index(plan, &spec.to, &at("to"))?;
+        match src == dst {
+            true => Err(ScenarioError::key(at("to"), "a flow ends where it begins")),
+            false => Ok((src, dst)),
+        }
+    };
+    scenario.flow.iter().enumerate().map(end).collect()
+}
+
 fn flows(
     scenario: &Scenario,
     plan: &Plan,
@@ -338,14 +352,12 @@ fn flows(
         return Err(ScenarioError::key("flow", what));
     }
     let mut flows = Vec::with_capacity(scenario.flow.len());
-    let mut streams = Streams::new(rng, plan.nodes.len());
+    let ends = ends(scenario, plan)?;
+    let with_spec = ends.iter().zip(&scenario.flow);
+    let mut streams = Streams::new(rng, with_spec.map(|((src, dst), spec)| (*src, *dst, spec)));
     for (i, spec) in scenario.flow.iter().enumerate() {
         let at = |key: &str| format!("flow[{i}].{key}");
-        let src = routing::index(plan, &spec.from, &at("from"))?;
-        let dst = routing::index(plan, &spec.to, &at("to"))?;
-        if src == dst {
-            return Err(ScenarioError::key(at("to"), "a flow ends where it begins"));
-        }
+        let (src, dst) = ends[i];
         let own = streams.next(src, dst, spec);
         let udp = spec.is_udp().then(|| Udp::new(spec, mtu, &own));
         let blueprint = match &udp {
