@@ -270,6 +270,14 @@ impl Medium {
         t.turns_busy(now)
     }
 
+    /// The receiver of a signal, if it detects this one and follows another.
+    pub fn beside(&self, link: &Link, number: u32) -> Option<usize> {
+        let node = usize::from(link.to);
+        let t = &self.transceivers[node];
+        let follows = t.lock.is_some_and(|lock| lock.signal != number);
+        (follows && t.detects(link.power)).then_some(node)
+    }
+
     /// A signal reaches a receiver that follows another one.
     #[inline(never)]
     fn arrive_beside(&mut self, node: usize, number: u32, power: Power, mine: bool, run: &mut Run) {

@@ -164,6 +164,9 @@ pub struct RadioConfig {
     /// While the medium is busy the back-off stands still altogether (802.11-1999 9.2.5.2); else
     /// the slot in which it becomes busy counts (EDCA, 802.11-2012 9.19.2.5, and Bianchi's model).
     pub legacy_backoff: bool,
+    /// A frame that is sensed and not decoded reserves the medium until its end and EIFS, as in
+    /// ns-2: no RTS is answered meanwhile. Else EIFS is waited after those that were followed.
+    pub reserve_undecoded: bool,
     /// Packets of the queueing discipline.
     pub queue: u32,
     /// Buffers of the driver's transmit ring.
@@ -214,6 +217,7 @@ impl RadioConfig {
             attempts_long: 4,
             rts_threshold: RTS_OFF,
             legacy_backoff: false,
+            reserve_undecoded: false,
             queue: 1000,
             ring: 200,
             intr_batch: 4,

@@ -144,6 +144,12 @@ impl Radio {
                 mac.gets_busy(usize::from(link.to), run);
             }
         }
+        if mac.reserving {
+            let heard = row.iter().filter(|link| !link.silent);
+            for to in heard.filter_map(|link| medium.beside(link, number)) {
+                mac.undecoded(to, begun.end);
+            }
+        }
         medium.close(number, row, target);
         run.queue.set_end(begun.node, number, begun.end);
     }

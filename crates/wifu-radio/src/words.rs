@@ -47,7 +47,7 @@ const KEYS: [&str; 11] = [
 /// Keys of `[radio]` whose values are lists.
 const LISTS: [&str; 2] = ["control_rates", "intr_latency"];
 /// Keys of `[radio]`.
-const RADIO_KEYS: [&str; 29] = [
+const RADIO_KEYS: [&str; 30] = [
     "rate",
     "rate_control",
     "broadcast_rate",
@@ -55,6 +55,7 @@ const RADIO_KEYS: [&str; 29] = [
     "attempts_long",
     "rts_threshold",
     "legacy_backoff",
+    "reserve_undecoded",
     "queue",
     "ring",
     "driver",

@@ -444,6 +444,11 @@ fn thresholds_of_detection_and_of_energy_follow_carrier_sense_unless_they_are_sa
     // Both, over a set that has one for both.
     let apart = "set = \"TB-A\"\n[radio]\ndetect_dbm = -82\nenergy_dbm = \"off\"";
     assert_eq!(of(apart), (-82.0, f64::INFINITY, -82.0));
+    let reserves = |text: &str| file(text).nodes[1].radio.reserve_undecoded;
+    assert!(!reserves("set = \"NS2-CHAIN\""));
+    assert!(reserves(
+        "set = \"NS2-CHAIN\"\n[radio]\nreserve_undecoded = true"
+    ));
     // A node's own threshold for both counts for both.
     let own = format!("{energy}\n[[node]]\nname = \"n2\"\nradio.cs_dbm = -85.0");
     assert_eq!(of(&own), both(-85.0));

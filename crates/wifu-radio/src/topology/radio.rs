@@ -147,6 +147,7 @@ fn mac(
         ));
     }
     c.legacy_backoff = *pick!(own, common, legacy_backoff).unwrap_or(&c.legacy_backoff);
+    c.reserve_undecoded = *pick!(own, common, reserve_undecoded).unwrap_or(&c.reserve_undecoded);
     c.rts_threshold = match pick!(own, common, rts_threshold) {
         None | Some(Limit::Off) => RTS_OFF,
         Some(Limit::At(n)) if *n < 0.0 => {

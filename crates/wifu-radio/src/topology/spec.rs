@@ -162,6 +162,9 @@ pub struct RadioSpec {
     /// While the medium is busy the back-off stands still altogether (802.11-1999 9.2.5.2); false:
     /// the slot in which it becomes busy counts (EDCA, and Bianchi's model).
     pub legacy_backoff: Option<bool>,
+    /// Frames that are sensed and not decoded set the NAV until their end and EIFS, as in ns-2;
+    /// false: EIFS is waited after those that were followed (802.11-2016, 10.3.2.3.7).
+    pub reserve_undecoded: Option<bool>,
     /// Packets of the queueing discipline; 1000.
     pub queue: Option<u32>,
     /// Buffers of the driver's transmit ring; 200.

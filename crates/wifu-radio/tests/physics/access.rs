@@ -211,6 +211,45 @@ fn a_reserved_station_does_not_answer_rts() {
     assert_eq!(scene.done(3), [(0, true, 1)]);
 }
 
+/// 0 asks 1 by RTS while 1 senses a frame of 2, which 0 does not: too weak to be decoded, or to
+/// destroy the RTS. What comes of it.
+fn asked_beside_a_weak_frame(reserve_undecoded: bool, begins: f64) -> (usize, Option<OnAir>) {
+    let snr = [
+        vec![NONE, 30.0, NONE],
+        vec![30.0, NONE, 8.0],
+        vec![NONE, 8.0, NONE],
+    ];
+    let radio = RadioConfig {
+        rts_threshold: 500,
+        reserve_undecoded,
+        broadcast_rate: mode_a(24),
+        ..plain(24)
+    };
+    let mut scene = Scene::of(&snr, &radio, 1);
+    scene.send(us(begins), 2, None, 100);
+    scene.send(us(1000.0), 0, Some(1), 1500);
+    scene.until(secs(0.1));
+    let answer = scene.sent(1, FrameKind::Cts).first().copied();
+    (scene.got(1, 0).len(), answer)
+}
+
+#[test]
+fn an_undecoded_frame_keeps_nobody_from_answering_unless_it_is_to_reserve() {
+    // The RTS lasts 28 us. The other begins within it, or ended 30 us before it.
+    for begins in [1010.0, 1000.0 - 30.0 - 68.0] {
+        let (got, answer) = asked_beside_a_weak_frame(false, begins);
+        assert_eq!(
+            (got, answer.map(|a| a.start)),
+            (1, Some(us(1044.0))),
+            "{begins}"
+        );
+        let (got, answer) = asked_beside_a_weak_frame(true, begins);
+        assert_eq!((got, answer.is_some()), (0, false), "{begins}");
+    }
+    // Long before, it does not matter.
+    assert_eq!(asked_beside_a_weak_frame(true, 500.0).0, 1);
+}
+
 #[test]
 fn after_each_frame_comes_a_back_off_even_if_nothing_waits() {
     let ack_end = 1000.0 + 536.0 + 16.0 + 28.0;
