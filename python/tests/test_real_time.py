@@ -28,6 +28,7 @@ from wifu.metrics import Measure, run_row
 from wifu.places import Crew, Started
 from wifu.plan import Plan
 from wifu.program import find_program
+from wifu.runner import mesh
 from wifu.store import Store
 from wifu.traffic import Traffic
 
@@ -210,6 +211,30 @@ def test_what_a_scenario_cuts_short_sends_and_drops_on_emu() -> None:
     assert 30e3 < dropped["bytes"] < 95e3
     assert (short["bytes"], short["finished"]) == (50_000, True)
     assert "retransmissions" not in short
+
+
+def test_a_stack_in_python_takes_its_time_on_emu_as_in_the_simulator() -> None:
+    runner = Emulated({"share": True, "dilation": 2}, 60)
+    scenario: dict[str, Any] = {
+        "topology": {"words": "linear,2", "set": "TB-W3"},
+        "stop": {"time": "20s"},
+        "host": {"profile": "py"},
+        "flow": [{"from": "n1", "to": "n2", "protocol": "tcp-newreno", "app": "file",
+                  "bytes": "1M"}],
+    }  # fmt: skip
+    runner.check(scenario)
+    real = json.loads(insist(runner, scenario, [], "python").json())
+    model = json.loads(mesh(scenario).json())
+    for outcome in (real, model):
+        assert outcome["flows"][0]["finished"]
+        sender, receiver = (node["host"] for node in outcome["nodes"])
+        assert sender["sent"] > 690 and receiver["received"] > 690
+        for host in (sender, receiver):
+            took = 1.2e-3 * host["sent"] + 0.6e-3 * host["received"]
+            assert host["busy_s"] == pytest.approx(took, abs=1e-6)
+        assert sender["busy_s"] < outcome["sim_seconds"] + 0.2
+        # Not what the radio can do, which is twice that.
+        assert outcome["flows"][0]["goodput_bps"] < 1448 * 8 / 1.8e-3
 
 
 def test_wires_on_sim_and_live(tmp_path: Path) -> None:

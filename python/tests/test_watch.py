@@ -19,7 +19,7 @@ import pytest
 from wifu import arrived, queues, tcpinfo, watch
 from wifu import plan as plans
 from wifu.cuts import Cuts, Event, events_of
-from wifu.emulated import Emulated
+from wifu.emulated import Emulated, host_of
 from wifu.errors import RunError
 from wifu.flows import flows_of
 from wifu.live import Live, next_hops, wires_of
@@ -53,6 +53,23 @@ def test_what_cannot_be_recorded_is_refused_by_name(name: str, protocol: str, hi
     given = scenario(protocol, record={"series": [name]})
     with pytest.raises(ValueError, match=rf"record\.series\[0\].*{hint}"):
         Emulated({}, None).check(given)
+
+
+def test_what_packets_cost_hosts_is_of_daemons() -> None:
+    Emulated({}, None).check(scenario("tcp-cubic", host={"profile": "py"}))
+    kernel = scenario("tcp-cubic", "kernel:cubic", host={"profile": "py"})
+    with pytest.raises(ValueError, match=r"host\.profile: .* flow 2 is the kernel's"):
+        Emulated({}, None).check(kernel)
+    with pytest.raises(ValueError, match=r"host\.mtu: runs on sim only"):
+        Emulated({}, None).check(scenario("tcp-cubic", host={"mtu": 1400}))
+    with pytest.raises(ValueError, match="unknown name `pi`; did you mean `py`"):
+        Emulated({}, None).check(scenario("tcp-cubic", host={"profile": "pi"}))
+    # Of a set it is off where a kernel's TCP stands beside.
+    of_set = {"words": "linear,3", "host": {"profile": "py"}}
+    assert host_of(scenario("tcp-cubic", topology=of_set)) == "py"
+    assert host_of(scenario("tcp-cubic", "kernel:cubic", topology=of_set)) == "off"
+    with pytest.raises(ValueError, match=r"topology\.host: does not run on live"):
+        Live({}, None).check(scenario("tcp-cubic", topology=of_set))
 
 
 def test_series_of_nodes_are_of_radios() -> None:

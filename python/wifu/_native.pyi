@@ -22,6 +22,9 @@ def run(scenario_json: str, compositions: list[str] = ...) -> RunResult:
 def check_scenario(scenario_json: str, compositions: list[str] = ..., others: bool = ...) -> str:
     """The scenario with everything that it leaves out filled in; ValueError if it means nothing."""
 
+def host_profile(scenario_json: str) -> str:
+    """What packets cost the hosts where they begin and end: `off` or `py`."""
+
 def draws(scenario_json: str, names: list[str] = ...) -> str:
     """What is random of each flow: a list of `start_s` and `stream`, as JSON."""
 

@@ -21,7 +21,7 @@ from wifu.errors import Cancelled, LabError, RunError
 from wifu.flows import Scenario, flows_of
 from wifu.places import Crew, Place, need_root
 from wifu.program import find_program
-from wifu.runner import Plain, Runner, RunResult, check_mesh, split
+from wifu.runner import Plain, Runner, RunResult, check_mesh, host_profile, split
 from wifu.traffic import Traffic
 
 MARGIN = 60.0
@@ -133,8 +133,10 @@ class Emulated(RealTime):
         check_by_model(scenario, radios=True)
         if scenario.get("routing", {}).get("olsr"):
             raise ValueError("routing.olsr: runs on sim only")
-        if scenario.get("host"):
-            raise ValueError("host: runs on sim only")
+        for key in scenario.get("host", {}):
+            if key != "profile":
+                raise ValueError(f"host.{key}: runs on sim only")
+        host_of(scenario)
         topology = scenario.get("topology", {})
         if topology.get("wire") or re.search(r",\s*wire=", str(topology.get("words", ""))):
             raise ValueError("topology.wire: wires are not emulated; they run on sim and live")
@@ -195,6 +197,7 @@ class Emulated(RealTime):
         }  # fmt: skip
         spaces = {name: host.namespace for name, host in net.hosts.items()}
         traffic = Traffic(places, scenario, self.dilation, beside(places, spaces, scenario))
+        traffic.host = host_of(scenario)
         if _changes(scenario):
             traffic.begins.append(net.play)
         interval = watch.interval_of(scenario)
@@ -210,7 +213,7 @@ class Emulated(RealTime):
         _check_stamp(status, outcome)
         if looks.wanted:
             outcome["series"] |= looks.series(outcome["sim_seconds"])
-        nodes = [_node(row, links) for row in net.nodes()]
+        nodes = [_node(row, links, outcome["daemons"]) for row in net.nodes()]
         return {"substrate": "emu", **outcome, "nodes": nodes, "links": links, "stamp": status}
 
 
@@ -226,6 +229,23 @@ def as_there(scenario: Scenario) -> tuple[dict[str, Any], dict[str, str]]:
     flows = zip(scenario["flow"], told["protocols"], strict=True)
     there = [{**flow, "protocol": protocol} for flow, protocol in flows]
     return {**scenario, "flow": there}, {"world": told["world"]} if told["world"] else {}
+
+
+def host_of(scenario: Scenario) -> str:
+    """What packets cost the daemons' hosts. ValueError if the scenario wants that of kernels.
+
+    What a set says of its hosts is off where a kernel's TCP stands beside.
+    """
+    profile = host_profile(scenario)
+    kernels = [flow for flow in flows_of(scenario) if flow.kernel]
+    if profile == "off" or not kernels:
+        return profile
+    if "profile" in scenario.get("host", {}):
+        raise ValueError(
+            f"host.profile: acts in WiFu's daemons, and flow {kernels[0].id} is the kernel's; "
+            "leave the key out, or measure such flows by a plan of their own"
+        )
+    return "off"
 
 
 def check_by_model(scenario: Scenario, radios: bool = False) -> None:
@@ -311,8 +331,11 @@ def _laid_over(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any
     return out
 
 
-def _node(row: Mapping[str, Any], links: list[dict[str, Any]]) -> dict[str, Any]:
-    """A node as the simulator counts it, from its links."""
+def _node(
+    row: Mapping[str, Any], links: list[dict[str, Any]], daemons: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A node as the simulator counts it, from its links and its daemon."""
+    host = daemons.get(row["name"], {}).get("host")
     own = [link for link in links if link["from"] == row["name"]]
     frames, attempts, failed = (
         sum(link[k] for link in own) for k in ("frames", "attempts", "failed")
@@ -321,7 +344,7 @@ def _node(row: Mapping[str, Any], links: list[dict[str, Any]]) -> dict[str, Any]
         "name": row["name"], "position": row.get("position"), "frames": frames,
         "attempts": attempts, "retries": attempts - frames, "failed": failed,
         "received": row.get("received"), "queue_drops": row.get("queue_drops"),
-        "delay_us": row.get("delay_us"),
+        "delay_us": row.get("delay_us"), **({"host": host} if host else {}),
     }  # fmt: skip
 
 

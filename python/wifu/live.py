@@ -329,6 +329,8 @@ class Live(RealTime):
         for key in ("mobility", "routing", "host", "radio"):
             if scenario.get(key):
                 raise ValueError(f"{key}: does not run on live")
+        if scenario.get("topology", {}).get("host"):
+            raise ValueError("topology.host: does not run on live")
         if self.hosts and scenario.get("event"):
             raise ValueError("event: what joins hosts over SSH cannot be cut from here")
         if not self.hosts:

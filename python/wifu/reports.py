@@ -21,13 +21,13 @@ def core(program: Started) -> dict[str, Any]:
 
 
 def counted(daemon: Started) -> dict[str, Any]:
-    """What a serving daemon says of its node at its end, by the simulator's names."""
+    """What a daemon says of its node at its end, by the simulator's names."""
     daemon.stop()
     for line in reversed(daemon.errors.read_text(errors="replace").splitlines()):
         _, found, counted = line.partition("counted: ")
         if found:
             all_ = json.loads(counted)
-            return {key: all_[key] for key in ("packets", "handlers", "lanes", "monitor")}
+            return {key: all_[key] for key in ("packets", "handlers", "lanes", "monitor", "host")}
     raise RunError(f"wifu daemon did not report: {daemon.said()}")
 
 

@@ -59,6 +59,14 @@ def check_mesh(scenario: Mapping[str, Any], *, others: bool = False) -> None:
     _native.check_scenario(json.dumps(scenario), compositions, others)
 
 
+def host_profile(scenario: Mapping[str, Any]) -> str:
+    """What packets cost the hosts where they begin and end: `off` or `py`."""
+    from wifu import _native
+
+    scenario, _compositions = split(scenario)
+    return _native.host_profile(json.dumps(scenario))
+
+
 class Kept:
     """A result that another process handed over."""
 

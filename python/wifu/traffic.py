@@ -41,6 +41,8 @@ class Traffic:
         self.scenario, self.places, self.dilation = scenario, places, dilation
         self.control, self.full_rate = control or {}, full_rate
         self.flows = flows_of(scenario)
+        self.host = "off"
+        """What packets cost the hosts of daemons (`host.profile`)."""
         self.idle = {f.id for f in self.flows if not self._begins(f)}
         """Flows that would start only after the run or after their own end: nothing is started for
         them."""
@@ -213,7 +215,7 @@ class Traffic:
         return words
 
     def _start_daemons(self, crew: Crew) -> dict[str, Started]:
-        """On the hosts of the ends; on all, if they serve something, and then gives them."""
+        """On the hosts of the ends; on all, if they serve something. Gives those that count."""
         ours = [f for f in self.flows if not f.kernel and f.protocol != "udp"]
         served = self._served(ours)
         daemons = {}
@@ -225,10 +227,12 @@ class Traffic:
                     words += ["--delay-dir", f"wlan0={place.delay_dir}"]
                 for device in place.devices if served else ():
                     words += ["--device", device]
+                if self.host != "off":
+                    words += ["--host-profile", self.host, "--host-slower", str(self.dilation)]
                 daemons[name] = crew.start(place, place.program, "daemon", *words)
         for daemon in daemons.values():
             crew.wait_for(daemon, "ready")
-        return daemons if served else {}
+        return daemons if served or self.host != "off" else {}
 
     def _served(self, flows: Sequence[Flow]) -> list[str]:
         """Options for what these flows' compositions have to do on every host, or ask of it."""

@@ -9,7 +9,9 @@ use crate::hop::{Hop, Sources, is_hop_token, served};
 use crate::names::Names;
 use crate::net::{IN, Net, OUT};
 use crate::poller::{Event, Poller};
-pub use crate::settings::{CarrierConfig, DaemonConfig, DaemonError, DelayDir, FactsConfig, Kind};
+pub use crate::settings::{
+    CarrierConfig, DaemonConfig, DaemonError, DelayDir, FactsConfig, HostWork, Kind,
+};
 use crate::sys::give_memory_back;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
@@ -87,11 +89,11 @@ impl Daemon {
             &config.registry,
             &served,
             sources,
-            net.mtu(),
+            (net.mtu(), config.host),
         )?;
         tracing::info!("carriers: {}", net.described());
         hop.attach(&poller)?;
-        if !hop.is_passed() {
+        if hop.serves() {
             net.link(&hop.interfaces(), &poller)?;
         }
         let names = Names {
@@ -255,6 +257,7 @@ impl Daemon {
             "monitor": self.hop.monitor(),
             "wifi": self.hop.wifi(),
             "handlers": self.hop.handlers(),
+            "host": self.hop.host(),
             "poller": self.poller.counters(),
             "faults": self.net.faulted(OUT),
             "faults_in": self.net.faulted(IN),

@@ -11,7 +11,7 @@ use core::str::FromStr;
 use std::io;
 use std::path::PathBuf;
 use wifu_engine::{ConfigError, EndpointConfig};
-use wifu_node::Registry;
+use wifu_node::{HostCost, Registry};
 
 /// One way to other hosts, and how it is opened.
 #[derive(Clone, Debug)]
@@ -78,6 +78,17 @@ pub struct DaemonConfig {
     /// Where served compositions have facts from that the kernel's routes and neighbours do not
     /// tell.
     pub facts: FactsConfig,
+    /// What packets of this host's connections cost it beside what they take anyhow.
+    pub host: Option<HostWork>,
+}
+
+/// What packets of a host's connections cost it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct HostWork {
+    /// By the clock of the network.
+    pub cost: HostCost,
+    /// How many times slower that passes than the clock on the wall, above 0.
+    pub slower: f64,
 }
 
 /// Who tells the compositions that a daemon serves more than the kernel's routes and neighbours do.

@@ -180,6 +180,7 @@ fn config(dir: &Path, facts: FactsConfig) -> DaemonConfig {
         serve: vec![String::from("watched"), String::from("shouted")],
         devices: Vec::new(),
         facts,
+        host: None,
     }
 }
 

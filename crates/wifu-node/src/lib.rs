@@ -15,6 +15,7 @@ mod substrate;
 mod turn;
 mod walk;
 mod ways;
+mod work;
 
 pub use custody::{FlowKey, LaneCounters, LanesConfig, Origin, Seen, Took};
 pub use down::Down;
@@ -26,3 +27,4 @@ pub use registry::{Catalog, Protocol, Registry, tell_apart};
 pub use substrate::Substrate;
 pub use turn::Scheduler;
 pub use ways::{Bound, Frame, Lost, Reader, Relayed, Ways};
+pub use work::{HostCost, HostCounters};

@@ -4,6 +4,7 @@ use crate::Ways;
 use crate::down::Down;
 use crate::lanes::Lanes;
 use crate::passage::{Mask, Passage};
+use crate::work::{HostCost, HostCounters, Work};
 use std::collections::BTreeMap;
 use wifu_core::{Chain, Counters};
 use wifu_engine::Endpoint;
@@ -22,6 +23,8 @@ pub struct Node {
     pub(crate) chain: Option<Box<Chain>>,
     pub(crate) lanes: Option<Box<Lanes>>,
     pub(crate) end: Option<Box<Endpoint>>,
+    /// What its packets take the host, if anything.
+    pub(crate) work: Option<Box<Work>>,
     /// Held packets, as they were when the chain took them.
     pub(crate) held: BTreeMap<u32, Passage>,
     /// What was noted on packets with which the substrate is not done yet.
@@ -53,6 +56,7 @@ impl Node {
             chain: None,
             lanes: None,
             end: None,
+            work: None,
             held: BTreeMap::new(),
             later: BTreeMap::new(),
             octets: Vec::new(),
@@ -79,6 +83,17 @@ impl Node {
     /// Give the node its end.
     pub fn set_end(&mut self, end: Endpoint) {
         self.end = Some(Box::new(end));
+    }
+
+    /// Its host takes its time over each packet of the end from now on.
+    pub fn set_cost(&mut self, cost: HostCost) {
+        self.mask = self.mask.with(Mask::WORK, true);
+        self.work = Some(Box::new(Work::new(cost)));
+    }
+
+    /// What its host did, if that takes time.
+    pub fn host(&self) -> Option<HostCounters> {
+        self.work.as_deref().map(Work::counters)
     }
 
     /// Connections of the end hear what the radio overhears, or what the driver reports.
@@ -139,8 +154,13 @@ impl Node {
                 at = at.min(ways.room_at(to));
             }
         }
+        let busy = self.work.as_deref().and_then(Work::busy_until);
         if let Some(end) = self.end.as_deref_mut() {
-            if end.is_waiting() {
+            if let Some(until) = busy {
+                // What waits to be sent waits for the host, not for time.
+                end.set_room(0);
+                at = at.min(until);
+            } else if end.is_waiting() {
                 at = at.min(ways.tell_room(end));
             }
             at = at.min(end.poll_timeout());
@@ -157,6 +177,9 @@ impl Node {
         }
         if let Some(lanes) = self.lanes.as_deref_mut() {
             lanes.handle_timeout(now);
+        }
+        if self.mask.has(Mask::WORK) {
+            self.worked(ways);
         }
         // Deadlines move later far more often than earlier: it may turn out that nothing is due.
         if let Some(end) = self.end.as_deref_mut()
@@ -189,6 +212,9 @@ impl Node {
 
     #[inline]
     fn send_own(&mut self, ways: &mut impl Ways) -> bool {
+        if self.mask.has(Mask::WORK) {
+            return self.take_up(ways);
+        }
         let Some(end) = self.end.as_deref_mut() else {
             return false;
         };

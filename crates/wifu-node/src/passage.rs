@@ -16,6 +16,8 @@ impl Mask {
     pub const EARS: Mask = Mask(1 << 9);
     /// Lanes or the end want to know what the driver reports.
     pub const STATUS: Mask = Mask(1 << 10);
+    /// The host takes its time over packets of the end.
+    pub const WORK: Mask = Mask(1 << 11);
 
     /// With the bits of these hooks in place of those before.
     #[must_use]

@@ -18,6 +18,8 @@ pub enum Lost {
     Route,
     /// A handler or a lane dropped it.
     Hop,
+    /// The host that it was for had too many to work off.
+    Host,
 }
 
 /// Where a packet that came over a link is bound.
@@ -159,6 +161,9 @@ pub trait Ways {
     /// # Errors
     /// Why it is lost; its holder has it still.
     fn send_to(&mut self, packet: Ticket, to: Option<Neighbour>) -> Result<(), Lost>;
+
+    /// Whether a packet for this node is for its end, not for an application of the substrate.
+    fn is_for_end(&self, packet: Ticket) -> bool;
 
     /// A packet is where it was to go: one of the substrate's applications takes it if it is for
     /// them, and with it the ticket. False if it is for this node's end, which reads it now.

@@ -107,6 +107,18 @@ pub fn check_scenario(
     Ok(scenario.to_json().to_string())
 }
 
+/// What packets cost the hosts where they begin and end: `off` or `py`, by the scenario's
+/// `host.profile` or else by its topology's.
+#[pyfunction]
+pub fn host_profile(py: Python<'_>, scenario_json: &str) -> PyResult<&'static str> {
+    let scenario = parsed(scenario_json)?;
+    py.detach(|| {
+        let topology = wifu_sim::mesh::topology(&scenario).map_err(wrong)?;
+        let profile = scenario.host.profile.or(topology.host.profile);
+        Ok(profile.unwrap_or_default().name())
+    })
+}
+
 /// What is random of each flow of a scenario, as JSON: a list of `start_s` and `stream`, which
 /// `wifu perf --stream` takes. Protocols are not looked at.
 ///

@@ -47,7 +47,7 @@ fn tell(name: &str, topology: &Topology) {
     println!(
         "set {name} {} {:.2} {} {}",
         plan.nodes.len(),
-        radio.cs_dbm - radio.noise_dbm,
+        radio.senses_dbm() - radio.noise_dbm,
         radio.attempts,
         radio.overhear_loss
     );
@@ -91,7 +91,7 @@ impl Neighbours for Plan {
 /// and decoding.
 fn loss(plan: &Plan, gain: &Gain, octets: u32, mode: Mode) -> f64 {
     let to = &plan.nodes[usize::from(gain.to)].radio;
-    if gain.mean_dbm < to.cs_dbm.max(to.decode_dbm) {
+    if gain.mean_dbm < to.detects_dbm().max(to.decode_dbm) {
         return 1.0;
     }
     let snr = gain.mean_dbm - to.noise_dbm;
@@ -104,7 +104,7 @@ fn pair(name: &str, plan: &Plan, from: u16, gain: &Gain) {
         &plan.nodes[usize::from(from)].name,
         &plan.nodes[usize::from(gain.to)].name,
     );
-    let margin = gain.mean_dbm - to.cs_dbm;
+    let margin = gain.mean_dbm - to.senses_dbm();
     let sensed = match gain.sigma_db {
         0.0 => f64::from(u8::from(margin >= 0.0)),
         s => 0.5 * libm::erfc(-margin / s / core::f64::consts::SQRT_2),

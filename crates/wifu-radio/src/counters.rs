@@ -31,7 +31,7 @@ pub struct Counters {
     /// Data frames of others that were decoded.
     pub overheard: u64,
     /// Data frames for this station that were lost, by [`Why`].
-    pub lost: [u64; 7],
+    pub lost: [u64; Why::ALL.len()],
     /// Time spent transmitting.
     pub airtime: Span,
     /// Time during which the medium was busy here, own transmissions included.

@@ -67,14 +67,14 @@ impl Curves {
 fn same_receiver(a: &RadioConfig, b: &RadioConfig) -> bool {
     a.error == b.error
         && a.noise_dbm == b.noise_dbm
-        && a.cs_dbm == b.cs_dbm
+        && a.detects_dbm() == b.detects_dbm()
         && a.decode_dbm == b.decode_dbm
         && a.lock_db == b.lock_db
 }
 
 /// The least SNR at which a receiver takes a frame at all.
 fn floor_db(to: &RadioConfig) -> f64 {
-    let power = f64::max(to.cs_dbm, to.decode_dbm);
+    let power = f64::max(to.detects_dbm(), to.decode_dbm);
     f64::max(power - to.noise_dbm, to.lock_db)
 }
 

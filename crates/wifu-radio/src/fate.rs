@@ -20,6 +20,17 @@ pub(crate) struct Lock {
     /// The strongest interferer so far.
     pub worst: u16,
     pub worst_power: Power,
+    /// Stronger was what is no 802.11.
+    pub jammed: bool,
+}
+
+impl Lock {
+    /// What is no 802.11 has this power now.
+    pub fn jammed_by(&mut self, power: Power) {
+        if power > self.worst_power {
+            (self.jammed, self.worst_power) = (true, power);
+        }
+    }
 }
 
 /// Logarithms of probabilities: above, a frame survives surely; below, it surely does not.

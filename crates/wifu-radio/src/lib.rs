@@ -26,6 +26,7 @@ mod radio;
 mod run;
 pub mod sets;
 mod signal;
+mod source;
 mod station;
 pub mod topology;
 pub mod trace;

@@ -12,12 +12,14 @@ use crate::run::Run;
 use crate::signal::Signal;
 use crate::station::{Answer, Phase, Spaces, Station};
 use crate::trace::{FrameKind, NOBODY, Record, What};
-use wifu_wire::{LinkFacts, Rng, Span};
+use wifu_wire::{LinkFacts, Rng, Span, Time};
 
 pub(crate) struct Mac {
     pub phy: Phy,
     pub spaces: Spaces,
     pub stations: Vec<Station>,
+    /// To some of them undecoded frames are reservations.
+    pub reserving: bool,
     /// Packets that came from above; they are numbered by it.
     frames: u32,
 }
@@ -31,13 +33,14 @@ impl Mac {
             let own = rng.split("node").split_n(i as u64);
             Station::new(&node.radio, &phy, &own)
         };
-        let stations = plan.nodes.iter().enumerate().map(station).collect();
+        let stations: Vec<Station> = plan.nodes.iter().enumerate().map(station).collect();
         Mac {
             spaces: Spaces {
                 ifs: [phy.difs, phy.eifs()],
                 slot: phy.slot,
             },
             phy,
+            reserving: stations.iter().any(|s| s.reserves),
             stations,
             frames: 0,
         }
@@ -130,6 +133,14 @@ impl Mac {
         self.stations[node].gets_busy(node, run.now, self.spaces.slot, &mut run.queue);
     }
 
+    /// A frame that a station senses beside the one that it follows will end then.
+    pub fn undecoded(&mut self, node: usize, end: Time) {
+        let s = &mut self.stations[node];
+        if s.reserves {
+            s.reserve(end, &self.spaces);
+        }
+    }
+
     /// The medium became idle at a station.
     #[inline]
     pub fn gets_idle(&mut self, node: usize, run: &mut Run) {
@@ -163,6 +174,9 @@ impl Mac {
         let node = usize::from(at.0);
         let s = &mut self.stations[node];
         s.eifs = !right;
+        if s.eifs && s.reserves {
+            s.reserve(run.now, &self.spaces);
+        }
         let mut overheard = Overheard::No;
         if right && signal.to != at.0 && signal.to != NOBODY {
             overheard = not_mine(s, at, signal, run);

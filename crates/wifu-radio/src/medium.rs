@@ -261,13 +261,21 @@ impl Medium {
             t.follow(&self.signals, number, power, now);
             why = Why::None;
         } else if mine && detected {
-            other = t.drowner(&self.signals, number, power);
+            (why, other) = t.drowner(&self.signals, number, power);
         }
         if mine {
             let signal = &mut self.signals[number as usize];
             (signal.miss, signal.miss_other) = (why, other);
         }
         t.turns_busy(now)
+    }
+
+    /// The receiver of a signal, if it detects this one and follows another.
+    pub fn beside(&self, link: &Link, number: u32) -> Option<usize> {
+        let node = usize::from(link.to);
+        let t = &self.transceivers[node];
+        let follows = t.lock.is_some_and(|lock| lock.signal != number);
+        (follows && t.detects(link.power)).then_some(node)
     }
 
     /// A signal reaches a receiver that follows another one.
@@ -299,6 +307,7 @@ impl Medium {
         lock.interference = interference;
         if power > lock.worst_power {
             (lock.worst, lock.worst_power) = (signals[number as usize].from, power);
+            lock.jammed = false;
         }
         let followed = followed.from;
         if mine {
@@ -308,6 +317,26 @@ impl Medium {
                 false => (Why::Weak, NOBODY),
             };
         }
+    }
+
+    /// What is no 802.11 and reaches a receiver with this power is on from now on, or off. Says
+    /// whether carrier sense turns.
+    pub fn interfere(&mut self, node: usize, power: Power, on: bool, now: Time) -> bool {
+        let t = &mut self.transceivers[node];
+        t.jams(power, on);
+        if let Some(lock) = &mut t.lock {
+            let followed = &self.signals[lock.signal as usize];
+            let table = &self.tables[usize::from(t.table)];
+            weigh(lock, followed, table, &self.header, now);
+            lock.interference = t.noise + t.total - lock.power;
+            lock.jammed_by(t.jam);
+            return false;
+        }
+        if on {
+            return t.turns_busy(now);
+        }
+        catch_up(t, node, &mut self.signals, now);
+        t.turns_idle(now)
     }
 
     /// A station's transmission by its number, and the links by which it was heard, to be given to
@@ -338,11 +367,13 @@ impl Medium {
                 lock.interference = t.noise + t.total - lock.power;
                 return left;
             }
+            let jammed = lock.jammed;
             let (right, worst) = t.ends(signal, (table, &self.header), now);
             (left.followed, left.right) = (true, right);
             let signal = &mut self.signals[number as usize];
             match (right, worst) {
                 (true, _) => decoded(signal, link, run),
+                (false, _) if jammed => missed(signal, link.to, Why::Interference, NOBODY, run),
                 (false, NOBODY) => missed(signal, link.to, Why::Noise, NOBODY, run),
                 (false, worst) => missed(signal, link.to, Why::Collision, worst, run),
             }

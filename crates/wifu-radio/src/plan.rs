@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use wifu_wire::{Rate, Rng, Span};
 
 use crate::error::ErrorModel;
@@ -20,6 +21,10 @@ pub struct Plan {
     pub gains: Vec<Vec<Gain>>,
     /// Wires between nodes, each in both directions.
     pub wires: Vec<WirePlan>,
+    /// Sources of power that are no 802.11.
+    pub interferers: Vec<InterfererPlan>,
+    /// What packets cost the hosts where they begin and end.
+    pub host: HostProfile,
     /// How pairs vary over time that `gains` does not list: they may come near.
     pub variation: Variation,
     /// What mean powers follow from if nodes move; none if they were given by hand.
@@ -138,6 +143,47 @@ pub struct WirePlan {
     pub variation: Span,
 }
 
+/// Names of what a packet costs the host where it begins or ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HostProfile {
+    /// Nothing.
+    #[default]
+    Off,
+    /// What it takes a protocol stack in Python, one packet at a time: 1.2 ms to send, 0.6 ms to
+    /// receive (ATP thesis).
+    Py,
+}
+
+impl HostProfile {
+    /// Its name in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            HostProfile::Off => "off",
+            HostProfile::Py => "py",
+        }
+    }
+}
+
+/// A source of power that is no 802.11.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InterfererPlan {
+    /// For reports.
+    pub name: String,
+    /// Who receives how much of it, dBm, sorted by node.
+    pub received: Vec<(u16, f64)>,
+    /// When it is on first, since the beginning.
+    pub start: Span,
+    /// How long it is on at a time.
+    pub on: Span,
+    /// How long it is off between; zero: never.
+    pub off: Span,
+    /// Both are means of exponential times.
+    pub random: bool,
+    /// What is received follows from where it is.
+    pub placed: bool,
+}
+
 /// How the mode of a unicast data frame is chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum RateControl {
@@ -168,6 +214,9 @@ pub struct RadioConfig {
     /// While the medium is busy the back-off stands still altogether (802.11-1999 9.2.5.2); else
     /// the slot in which it becomes busy counts (EDCA, 802.11-2012 9.19.2.5, and Bianchi's model).
     pub legacy_backoff: bool,
+    /// A frame that is sensed and not decoded reserves the medium until its end and EIFS, as in
+    /// ns-2: no RTS is answered meanwhile. Else EIFS is waited after those that were followed.
+    pub reserve_undecoded: bool,
     /// Packets of the queueing discipline.
     pub queue: u32,
     /// Buffers of the driver's transmit ring.
@@ -178,8 +227,14 @@ pub struct RadioConfig {
     pub intr_latency: (Span, Span),
     /// Thermal noise and noise figure, dBm.
     pub noise_dbm: f64,
-    /// Power at which the medium is busy and below which a frame never locks, dBm.
+    /// Power at which the medium is busy and below which a frame never locks, dBm, where
+    /// `energy_dbm` and `detect_dbm` do not say otherwise.
     pub cs_dbm: f64,
+    /// Power of a frame below which its preamble is not detected: it never locks, dBm.
+    pub detect_dbm: Option<f64>,
+    /// Power of all that is on the air at which the medium is busy, whether or not a frame is
+    /// followed, dBm; infinite: never for that.
+    pub energy_dbm: Option<f64>,
     /// Power below which a frame that the receiver locked on cannot be decoded at any SINR, dBm;
     /// minus infinity: the error model alone decides.
     pub decode_dbm: f64,
@@ -212,12 +267,15 @@ impl RadioConfig {
             attempts_long: 4,
             rts_threshold: RTS_OFF,
             legacy_backoff: false,
+            reserve_undecoded: false,
             queue: 1000,
             ring: 200,
             intr_batch: 4,
             intr_latency: (Span(20_000), Span(80_000)),
             noise_dbm,
             cs_dbm: noise_dbm + 4.0,
+            detect_dbm: None,
+            energy_dbm: None,
             decode_dbm: f64::NEG_INFINITY,
             lock_db: phy.lock_db(),
             capture_db: 5.0,
@@ -226,6 +284,23 @@ impl RadioConfig {
             promiscuous: true,
             error: ErrorModel::Nist,
         }
+    }
+}
+
+impl RadioConfig {
+    /// Power from which on a preamble is detected, dBm.
+    pub fn detects_dbm(&self) -> f64 {
+        self.detect_dbm.unwrap_or(self.cs_dbm)
+    }
+
+    /// Power from which on what is on the air makes the medium busy, dBm.
+    pub fn energy_dbm(&self) -> f64 {
+        self.energy_dbm.unwrap_or(self.cs_dbm)
+    }
+
+    /// Power of a transmission from which on it makes the medium busy, be it followed or not, dBm.
+    pub fn senses_dbm(&self) -> f64 {
+        self.detects_dbm().min(self.energy_dbm())
     }
 }
 
@@ -267,6 +342,8 @@ impl Plan {
             nodes: nodes.collect(),
             gains: snr.iter().enumerate().map(|(i, r)| heard(i, r)).collect(),
             wires: Vec::new(),
+            interferers: Vec::new(),
+            host: HostProfile::Off,
             variation: Variation::default(),
             geometry: None,
             notes: Vec::new(),

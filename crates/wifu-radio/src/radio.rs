@@ -8,6 +8,7 @@ use crate::medium::Medium;
 use crate::plan::Plan;
 use crate::queue::Wake;
 use crate::run::Run;
+use crate::source::Source;
 use crate::trace::Record;
 use wifu_wire::{LinkFacts, Rng, Time};
 
@@ -20,16 +21,25 @@ pub struct Radio {
     medium: Medium,
     mac: Mac,
     run: Run,
+    /// What is no 802.11; their wake-ups are those of stations after the last one.
+    sources: Vec<Source>,
 }
 
 impl Radio {
     /// The stations of `plan`, silent. Streams of randomness are split from `rng` by purpose and
     /// node.
     pub fn new(plan: &Plan, rng: &Rng) -> Radio {
+        let (stations, sources) = (plan.nodes.len(), Source::all(plan, rng));
+        let mut run = Run::new(stations + sources.len(), rng);
+        for (i, source) in sources.iter().enumerate() {
+            run.queue.set(stations + i, Wake::Interrupt, source.start);
+        }
+        run.queue.settle();
         Radio {
             medium: Medium::new(plan, rng),
             mac: Mac::new(plan, rng),
-            run: Run::new(plan.nodes.len(), rng),
+            run,
+            sources,
         }
     }
 
@@ -86,12 +96,15 @@ impl Radio {
         self.run.now = now;
         loop {
             while let Some((wake, node)) = self.run.queue.pop(self.run.now) {
-                let Radio { medium, mac, run } = self;
+                let Radio {
+                    medium, mac, run, ..
+                } = self;
                 match wake {
                     Wake::End => self.end(node),
                     Wake::Respond => mac.respond(node, medium, run),
                     Wake::Timeout => mac.timeout(node, medium, run),
                     Wake::Access => mac.granted(node, medium, run),
+                    Wake::Interrupt if node >= mac.stations.len() => self.turn(node),
                     Wake::Interrupt => mac.interrupt(node, medium, run),
                 }
                 self.begin_put();
@@ -117,7 +130,9 @@ impl Radio {
 
     #[inline(never)]
     fn begin(&mut self, number: u32) {
-        let Radio { medium, mac, run } = self;
+        let Radio {
+            medium, mac, run, ..
+        } = self;
         let begun = medium.begin(number, run);
         mac.begun(begun, run);
         let (mut row, target) = medium.open(number);
@@ -129,13 +144,46 @@ impl Radio {
                 mac.gets_busy(usize::from(link.to), run);
             }
         }
+        if mac.reserving {
+            let heard = row.iter().filter(|link| !link.silent);
+            for to in heard.filter_map(|link| medium.beside(link, number)) {
+                mac.undecoded(to, begun.end);
+            }
+        }
         medium.close(number, row, target);
         run.queue.set_end(begun.node, number, begun.end);
     }
 
+    /// A source that is no 802.11 turns on or off; its number is that of a station after the last.
+    #[cold]
+    fn turn(&mut self, number: usize) {
+        let Radio {
+            medium,
+            mac,
+            run,
+            sources,
+        } = self;
+        let source = &mut sources[number - mac.stations.len()];
+        let next = source.turn(run.now);
+        if next < Time::NEVER {
+            run.queue.set(number, Wake::Interrupt, next);
+        }
+        for &(node, power) in &source.received {
+            let node = usize::from(node);
+            let turns = medium.interfere(node, power, source.on, run.now);
+            match (turns, source.on) {
+                (true, true) => mac.gets_busy(node, run),
+                (true, false) => mac.gets_idle(node, run),
+                (false, _) => {}
+            }
+        }
+    }
+
     /// A transmission ends.
     fn end(&mut self, node: usize) {
-        let Radio { medium, mac, run } = self;
+        let Radio {
+            medium, mac, run, ..
+        } = self;
         let Some(number) = medium.at(node).sending else {
             return;
         };

@@ -88,6 +88,8 @@ impl Job {
 pub(crate) struct Station {
     pub overhear_loss: f64,
     pub promiscuous: bool,
+    /// See [`crate::plan::RadioConfig::reserve_undecoded`].
+    pub reserves: bool,
     pub attempts: u8,
     pub attempts_long: u8,
     pub rts_threshold: u32,
@@ -142,6 +144,7 @@ impl Station {
         Station {
             overhear_loss: r.overhear_loss,
             promiscuous: r.promiscuous,
+            reserves: r.reserve_undecoded,
             attempts: r.attempts.max(1),
             attempts_long: r.attempts_long.max(1),
             rts_threshold: r.rts_threshold,
@@ -189,6 +192,12 @@ impl Station {
                 false
             }
         }
+    }
+
+    /// A frame that could not be decoded ends at `end`: the medium is reserved for EIFS after it.
+    pub fn reserve(&mut self, end: Time, spaces: &Spaces) {
+        self.nav = self.nav.max(end + spaces.ifs[1]);
+        self.eifs = false;
     }
 
     /// The medium became busy: slots that passed are counted off, and the slot in which it became

@@ -9,6 +9,7 @@
 mod chain;
 mod effect;
 mod error;
+mod interferer;
 mod law;
 mod place;
 mod quantity;
@@ -28,8 +29,9 @@ pub(crate) use reach::{distance_of, reach};
 pub(crate) use spec::read;
 pub use spec::{
     AcceptSpec, AnchorSpec, ChainSpec, ChannelSpec, DriverSpec, ErrorModelSpec, FadingSpec, Hop,
-    LinkSpec, MatrixSpec, NodeSpec, PlacementKind, PlacementSpec, PreambleSpec, PropagationModel,
-    PropagationSpec, RadioSpec, RateControlSpec, StandardSpec, Topology, WireSpec,
+    HostTable, InterfererSpec, LinkSpec, MatrixSpec, NodeSpec, PlacementKind, PlacementSpec,
+    PreambleSpec, PropagationModel, PropagationSpec, RadioSpec, RateControlSpec, StandardSpec,
+    Topology, WireSpec,
 };
 pub(crate) use table::{merge, parse};
 

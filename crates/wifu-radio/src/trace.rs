@@ -81,11 +81,13 @@ pub enum Why {
     Noise = 5,
     /// A stronger frame, `other`'s, took the receiver.
     Captured = 6,
+    /// What is no 802.11, before the receiver noticed the frame or while it received it.
+    Interference = 7,
 }
 
 impl Why {
     /// All, each at its number's place.
-    pub const ALL: [Why; 7] = [
+    pub const ALL: [Why; 8] = [
         Why::None,
         Why::Transmitting,
         Why::Locked,
@@ -93,6 +95,7 @@ impl Why {
         Why::Collision,
         Why::Noise,
         Why::Captured,
+        Why::Interference,
     ];
 }
 
@@ -229,7 +232,7 @@ mod tests {
         assert_eq!(Record::decode(&b), Some(r));
         let codes = What::ALL.iter().map(|w| *w as usize);
         assert!(codes.eq(0..12), "each what is at its number's place");
-        assert!(Why::ALL.iter().map(|w| *w as usize).eq(0..7));
+        assert!(Why::ALL.iter().map(|w| *w as usize).eq(0..8));
         assert!(FrameKind::ALL.iter().map(|k| *k as usize).eq(0..4));
         for at in [16, 19, 26] {
             let mut bad = b;

@@ -11,7 +11,7 @@ use crate::phy::Mode;
 use crate::plan::RadioConfig;
 use crate::power::{Power, linear};
 use crate::signal::Signal;
-use crate::trace::NOBODY;
+use crate::trace::{NOBODY, Why};
 use wifu_wire::{Rng, Span, Time};
 
 /// A signal whose preamble a station can detect.
@@ -22,7 +22,9 @@ pub(crate) struct Heard {
 }
 
 pub(crate) struct Transceiver {
-    cs: Power,
+    /// From which power on a preamble is detected, and the medium is busy.
+    detect: Power,
+    energy: Power,
     pub noise: Power,
     decode: Power,
     lock_ratio: f64,
@@ -35,6 +37,8 @@ pub(crate) struct Transceiver {
     memory: Memory,
     /// All that is on the air here, but for what it sends itself.
     pub total: Power,
+    /// Of this, what is no 802.11.
+    pub jam: Power,
     pub lock: Option<Lock>,
     pub sending: Option<u32>,
     /// Which of its links leads to the one to whom it sent last; a hint.
@@ -49,7 +53,7 @@ pub(crate) struct Transceiver {
     /// Time spent transmitting.
     pub airtime: Span,
     /// Data frames for this station that were lost, by [`crate::trace::Why`].
-    pub lost: [u64; 7],
+    pub lost: [u64; Why::ALL.len()],
     error_rng: Rng,
 }
 
@@ -57,7 +61,8 @@ impl Transceiver {
     /// In silence; `rng` is the station's own.
     pub fn new(r: &RadioConfig, table: u8, rng: &Rng) -> Transceiver {
         Transceiver {
-            cs: Power::from_dbm(r.cs_dbm),
+            detect: Power::from_dbm(r.detects_dbm()),
+            energy: Power::from_dbm(r.energy_dbm()),
             noise: Power::from_dbm(r.noise_dbm),
             decode: Power::from_dbm(r.decode_dbm),
             lock_ratio: linear(r.lock_db),
@@ -67,6 +72,7 @@ impl Transceiver {
             heard: Vec::with_capacity(16),
             memory: Memory::new(),
             total: Power::ZERO,
+            jam: Power::ZERO,
             lock: None,
             sending: None,
             target: usize::MAX,
@@ -75,7 +81,7 @@ impl Transceiver {
             busy_for: Span::ZERO,
             meter: BusyMeter::default(),
             airtime: Span::ZERO,
-            lost: [0; 7],
+            lost: [0; Why::ALL.len()],
             error_rng: rng.split("per"),
         }
     }
@@ -83,14 +89,14 @@ impl Transceiver {
     /// Carrier sense: transmitting, receiving, or enough power on the air.
     #[inline]
     pub fn sensing(&self) -> bool {
-        self.sending.is_some() || self.lock.is_some() || self.total >= self.cs
+        self.sending.is_some() || self.lock.is_some() || self.total >= self.energy
     }
 
     /// Whether the preamble of a signal of this power can be detected; what is weaker is
     /// interference only.
     #[inline]
     pub fn detects(&self, power: Power) -> bool {
-        power >= self.cs
+        power >= self.detect
     }
 
     /// Whether a signal of this power among those on the air can be locked on.
@@ -129,7 +135,8 @@ impl Transceiver {
             since: now,
             ln_ok: 0.0,
             worst,
-            worst_power,
+            worst_power: worst_power.max(self.jam),
+            jammed: self.jam > worst_power,
         });
     }
 
@@ -156,6 +163,17 @@ impl Transceiver {
         (right, worst)
     }
 
+    /// What is no 802.11 has so much more power here, or so much less.
+    pub fn jams(&mut self, power: Power, more: bool) {
+        for all in [&mut self.total, &mut self.jam] {
+            if more {
+                *all += power;
+            } else {
+                *all -= power;
+            }
+        }
+    }
+
     /// A signal is on the air no longer.
     #[inline]
     pub fn fades(&mut self, signal: u32, power: Power) {
@@ -178,15 +196,18 @@ impl Transceiver {
         others.copied().max_by_key(|h| h.power)
     }
 
-    /// Whose signal keeps an idle receiver from following one that it would follow in silence;
-    /// nobody's if that one is too weak by itself, or only what is not detected adds up beside it.
+    /// Why an idle receiver does not follow a signal, and whose keeps it from doing so; nobody's if
+    /// that one is too weak by itself, or only what is not detected adds up beside it.
     #[inline(never)]
-    pub fn drowner(&self, signals: &[Signal], signal: u32, power: Power) -> u16 {
+    pub fn drowner(&self, signals: &[Signal], signal: u32, power: Power) -> (Why, u16) {
         if power.float() < self.least() {
-            return NOBODY;
+            return (Why::Weak, NOBODY);
         }
-        let other = self.strongest_but(signal);
-        other.map_or(NOBODY, |h| signals[h.signal as usize].from)
+        match self.strongest_but(signal) {
+            Some(h) if h.power >= self.jam => (Why::Weak, signals[h.signal as usize].from),
+            _ if self.jam > Power::ZERO => (Why::Interference, NOBODY),
+            _ => (Why::Weak, NOBODY),
+        }
     }
 
     /// Whether the medium just became busy: the MAC has to be told.

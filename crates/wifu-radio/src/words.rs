@@ -48,7 +48,7 @@ const KEYS: [&str; 12] = [
 /// Keys of `[radio]` whose values are lists.
 const LISTS: [&str; 2] = ["control_rates", "intr_latency"];
 /// Keys of `[radio]`.
-const RADIO_KEYS: [&str; 27] = [
+const RADIO_KEYS: [&str; 30] = [
     "rate",
     "rate_control",
     "broadcast_rate",
@@ -56,6 +56,7 @@ const RADIO_KEYS: [&str; 27] = [
     "attempts_long",
     "rts_threshold",
     "legacy_backoff",
+    "reserve_undecoded",
     "queue",
     "ring",
     "driver",
@@ -66,6 +67,8 @@ const RADIO_KEYS: [&str; 27] = [
     "noise_figure_db",
     "noise_dbm",
     "cs_dbm",
+    "detect_dbm",
+    "energy_dbm",
     "decode_dbm",
     "lock_db",
     "capture_db",

@@ -430,6 +430,45 @@ fn a_file_can_set_everything_of_a_radio() {
 }
 
 #[test]
+fn thresholds_of_detection_and_of_energy_follow_carrier_sense_unless_they_are_said() {
+    let of = |text: &str| {
+        let radio = file(text).nodes[1].radio.clone();
+        (radio.detects_dbm(), radio.energy_dbm(), radio.senses_dbm())
+    };
+    let both = |dbm: f64| (dbm, dbm, dbm);
+    assert_eq!(of("set = \"TB-A\""), both(-90.0));
+    let energy = "set = \"TB-A\"\n[radio]\nenergy_dbm = -62";
+    assert_eq!(of(energy), (-90.0, -62.0, -90.0));
+    let detect = "set = \"TB-A\"\n[radio]\ndetect_dbm = -82";
+    assert_eq!(of(detect), (-82.0, -90.0, -90.0));
+    // Both, over a set that has one for both.
+    let apart = "set = \"TB-A\"\n[radio]\ndetect_dbm = -82\nenergy_dbm = \"off\"";
+    assert_eq!(of(apart), (-82.0, f64::INFINITY, -82.0));
+    let reserves = |text: &str| file(text).nodes[1].radio.reserve_undecoded;
+    assert!(!reserves("set = \"NS2-CHAIN\""));
+    assert!(reserves(
+        "set = \"NS2-CHAIN\"\n[radio]\nreserve_undecoded = true"
+    ));
+    // A node's own threshold for both counts for both.
+    let own = format!("{energy}\n[[node]]\nname = \"n2\"\nradio.cs_dbm = -85.0");
+    assert_eq!(of(&own), both(-85.0));
+    let own = format!("{energy}\n[[node]]\nname = \"n2\"\nradio.detect_dbm = -85.0");
+    assert_eq!(of(&own), (-85.0, -62.0, -85.0));
+    fails(
+        try_file("set = \"TB-A\"\n[radio]\nnoise_dbm = -95.0\ndetect_dbm = -105.1"),
+        &["radio.detect_dbm", "-105.1 dBm", "noise of -95.0 dBm"],
+    );
+    fails(
+        try_file("set = \"TB-A\"\n[[node]]\nname = \"n3\"\nradio.energy_dbm = -105"),
+        &["node[2].radio.energy_dbm", "-105 dBm"],
+    );
+    fails(
+        try_file("set = \"TB-A\"\n[radio]\nenergie_dbm = -62"),
+        &["radio.energie_dbm", "did you mean `energy_dbm`"],
+    );
+}
+
+#[test]
 fn links_override_matrix_overrides_geometry() {
     let plan = file(
         r#"
@@ -634,6 +673,10 @@ fn keys_without_effect_are_errors_that_say_why() {
             "words = \"linear,2\"\n[[node]]\nname = \"n2\"\n\
              radio = { noise_dbm = -90.0, noise_figure_db = 9.0 }",
             &["node[1].radio.noise_figure_db", "noise_dbm"],
+        ),
+        (
+            "set = \"PLAIN\"\n[radio]\ncs_dbm = -90\ndetect_dbm = -82\nenergy_dbm = -62",
+            &["radio.cs_dbm", "no effect", "detect_dbm and energy_dbm"],
         ),
         (
             "set = \"PLAIN\"\n[radio]\nideal_db = 9.0",

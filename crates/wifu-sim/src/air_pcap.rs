@@ -239,7 +239,7 @@ impl AirCapture {
             }
             // A duplicate has such a record besides its own.
             What::Received => self.write(r, r.peer, Sight::Heard),
-            What::Lost if matches!(r.why, Why::Collision | Why::Noise) => {
+            What::Lost if matches!(r.why, Why::Collision | Why::Noise | Why::Interference) => {
                 self.write(r, r.peer, Sight::Garbled);
             }
             _ => {}
@@ -293,6 +293,7 @@ fn comment(r: &Record, sight: Sight, station: &Station, other: Option<&str>) -> 
     match (sight, r.why, other) {
         (Sight::Garbled, Why::Collision, Some(other)) => format!("lost: collision with {other}"),
         (Sight::Garbled, Why::Collision, None) => String::from("lost: collision"),
+        (Sight::Garbled, Why::Interference, _) => String::from("lost: interference"),
         (Sight::Garbled, _, _) => String::from("lost: noise"),
         (Sight::Sent, _, _) if r.kind == FrameKind::Data && station.attempts > 1 => {
             format!("attempt {}", station.attempts)

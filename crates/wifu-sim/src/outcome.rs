@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use wifu_node::LaneCounters;
+use wifu_node::{HostCounters, LaneCounters};
 
 /// The version of this description; the first number changes when a name's meaning does.
 pub const SCHEMA: &str = "1.0";
@@ -164,6 +164,9 @@ pub struct PacketOutcome {
     pub route: u64,
     /// Dropped by a hop's handler.
     pub hop: u64,
+    /// Dropped by the host that it was for, where too many waited ([`NodeOutcome::host`]).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub host: u64,
     /// On their way at the end.
     pub inside: u64,
     /// Copies that handlers and lanes of hops sent, besides the packets that the ends sent.
@@ -195,6 +198,9 @@ pub struct LostOutcome {
     pub noise: u64,
     /// The receiver was busy: transmitting, or locked on another frame.
     pub busy: u64,
+    /// A source that is no 802.11 (`[[topology.interferer]]`) was on.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub interference: u64,
 }
 
 /// One node.
@@ -238,6 +244,9 @@ pub struct NodeOutcome {
     /// Its lanes, if hop protocols run there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lanes: Option<LaneCounters>,
+    /// What packets of its endpoint took its host, if that takes time (`host.profile`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostCounters>,
 }
 
 /// A handler's account.

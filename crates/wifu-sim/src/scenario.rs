@@ -17,6 +17,7 @@ pub use world::{EventSpec, MobilitySpec};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use wifu_node::Scheduler;
+pub use wifu_radio::plan::HostProfile;
 use wifu_wire::{Rng, Span};
 
 /// Why a scenario cannot be run. The message is complete without the source.
@@ -317,6 +318,9 @@ pub struct HostSpec {
     /// Time to forward one packet.
     #[serde(default)]
     pub fwd_cost: Secs,
+    /// What a packet costs the host where it begins or ends; what the topology says if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<HostProfile>,
     /// Largest IP packet, octets.
     #[serde(default = "mtu")]
     pub mtu: u16,
@@ -352,6 +356,7 @@ impl Default for HostSpec {
     fn default() -> HostSpec {
         HostSpec {
             fwd_cost: Secs(Span::ZERO),
+            profile: None,
             mtu: mtu(),
             unserved: Vec::new(),
             lanes: Scheduler::default(),

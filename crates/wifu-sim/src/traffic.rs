@@ -356,37 +356,50 @@ pub(crate) fn exponential(rng: &mut Rng, mean: Span) -> Span {
 /// that are compared meet the same traffic.
 pub(crate) struct Streams {
     root: Rng,
-    last: u16,
+    /// The last of the nodes to which the first one transfers anything.
+    last: Option<u16>,
     equals: BTreeMap<(u16, u16, &'static str), u64>,
 }
 
 impl Streams {
-    /// The streams of a scenario's flows, whose own stream is `root`, in a network of `nodes`.
-    pub(crate) fn new(root: &Rng, nodes: usize) -> Streams {
+    /// The streams of a scenario's flows between the nodes of these numbers; its own is `root`.
+    pub(crate) fn new<'a>(
+        root: &Rng,
+        flows: impl Iterator<Item = (u16, u16, &'a FlowSpec)>,
+    ) -> Streams {
+        let far = flows.filter(|(src, _, spec)| *src == 0 && kind(spec) == TRANSFER);
         Streams {
             root: root.split("traffic"),
-            last: nodes.saturating_sub(1) as u16,
+            last: far.map(|(_, dst, _)| dst).max(),
             equals: BTreeMap::new(),
         }
     }
 
     /// The stream of the next flow of the scenario, between the nodes of these numbers.
     pub(crate) fn next(&mut self, src: u16, dst: u16, spec: &FlowSpec) -> Rng {
-        let kind = match spec.app {
-            AppKind::Bulk | AppKind::File | AppKind::Stream if spec.is_udp() => "udp",
-            AppKind::Bulk | AppKind::File | AppKind::Stream => "transfer",
-            app => app.name(),
-        };
+        let kind = kind(spec);
         let equals = self.equals.entry((src, dst, kind)).or_default();
         let number = *equals;
         *equals += 1;
-        // Transfers over the whole network, which most experiments are about, have the numbers to
-        // themselves.
-        if (src, dst, kind) == (0, self.last, "transfer") {
+        // The longest transfers from the first node, which most experiments are about, have the
+        // numbers to themselves. Nodes without a part in them do not matter.
+        if (src, Some(dst), kind) == (0, self.last, TRANSFER) {
             return self.root.split_n(number);
         }
         let ends = self.root.split("flow").split_n(src.into());
         ends.split_n(dst.into()).split(kind).split_n(number)
+    }
+}
+
+/// The kind of traffic that steady transfers over a protocol are.
+const TRANSFER: &str = "transfer";
+
+/// Flows of a kind draw the same numbers in the same order.
+fn kind(spec: &FlowSpec) -> &'static str {
+    match spec.app {
+        AppKind::Bulk | AppKind::File | AppKind::Stream if spec.is_udp() => "udp",
+        AppKind::Bulk | AppKind::File | AppKind::Stream => TRANSFER,
+        app => app.name(),
     }
 }
 
@@ -410,8 +423,7 @@ pub struct Drawn {
 /// # Errors
 /// A flow names a node that there is not.
 pub fn draws(scenario: &Scenario, names: &[&str]) -> Result<Vec<Drawn>, ScenarioError> {
-    let mut streams = Streams::new(&scenario.rng(), names.len());
-    let mut drawn = Vec::with_capacity(scenario.flow.len());
+    let mut ends = Vec::with_capacity(scenario.flow.len());
     for (i, spec) in scenario.flow.iter().enumerate() {
         let node = |name: &str, key: &str| {
             let found = names.iter().position(|n| *n == name);
@@ -419,13 +431,17 @@ pub fn draws(scenario: &Scenario, names: &[&str]) -> Result<Vec<Drawn>, Scenario
                 ScenarioError::key(format!("flow[{i}].{key}"), format!("no node `{name}`"))
             })
         };
-        let stream = streams.next(node(&spec.from, "from")?, node(&spec.to, "to")?, spec);
-        drawn.push(Drawn {
+        ends.push((node(&spec.from, "from")?, node(&spec.to, "to")?, spec));
+    }
+    let mut streams = Streams::new(&scenario.rng(), ends.iter().copied());
+    let drawn = ends.into_iter().map(|(src, dst, spec)| {
+        let stream = streams.next(src, dst, spec);
+        Drawn {
             start: Time::ZERO + spec.start.0 + jitter(spec, &stream),
             stream,
-        });
-    }
-    Ok(drawn)
+        }
+    });
+    Ok(drawn.collect())
 }
 
 #[cfg(test)]
@@ -502,6 +518,43 @@ mod tests {
             spurts(&spec(1_000), 1_000, &Rng::new(7), Span::ZERO).spurts,
             []
         );
+    }
+
+    /// What flows draw in a network of so many nodes, by their ends.
+    fn drawn(nodes: usize, flows: &[(usize, usize)]) -> Vec<Drawn> {
+        let flow = |(from, to): &(usize, usize)| {
+            format!(
+                "[[flow]]\nfrom = \"n{from}\"\nto = \"n{to}\"\nprotocol = \"tcp-reno\"\n\
+                 app = \"file\"\nbytes = 1\njitter = \"5ms\"\n"
+            )
+        };
+        let text: String = flows.iter().map(flow).collect();
+        let scenario = Scenario::from_toml(&text).expect("a scenario");
+        let names: Vec<String> = (1..=nodes).map(|n| format!("n{n}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        draws(&scenario, &names).expect("they are there")
+    }
+
+    #[test]
+    fn nodes_without_a_part_change_no_draw() {
+        let flows = [(1, 4), (2, 3), (1, 4), (4, 1), (1, 2)];
+        let four = drawn(4, &flows);
+        for nodes in [5, 6, 40] {
+            assert_eq!(drawn(nodes, &flows), four, "{nodes} nodes");
+        }
+        let mut streams: Vec<u64> = four.iter().map(|d| d.stream.state()).collect();
+        streams.sort_unstable();
+        streams.dedup();
+        assert_eq!(streams.len(), flows.len(), "each has its own");
+    }
+
+    #[test]
+    fn flows_in_front_change_no_draw_of_those_between_the_ends() {
+        let alone = drawn(4, &[(1, 4), (1, 4)]);
+        let behind = drawn(4, &[(1, 3), (4, 1), (1, 4), (2, 4), (1, 4)]);
+        assert_eq!([behind[2], behind[4]], alone[..]);
+        // Nor of others.
+        assert_eq!(drawn(4, &[(2, 4), (1, 4)])[0], behind[3]);
     }
 
     #[test]

@@ -134,6 +134,21 @@ fn nodes_out_of_range_cost_nothing_per_transmission() {
     }
 }
 
+/// The longest transfers keep their draws when a node joins that takes no part, and is not heard.
+#[test]
+fn a_node_that_takes_no_part_changes_nothing() {
+    let with = |more: &str| {
+        run(&format!(
+            "[topology]\nwords = \"linear,4\"\nset = \"TB-A\"\n{more}[[flow]]\nfrom = \"n1\"\n\
+             to = \"n4\"\nprotocol = \"tcp-newreno\"\n{FILE}\n"
+        ))
+    };
+    let alone = with("");
+    let beside = with("[[topology.node]]\nname = \"far\"\nposition = [90000, 0, 0]\n");
+    assert_eq!(alone.trace_hash, beside.trace_hash);
+    assert_eq!(alone.flows, beside.flows);
+}
+
 /// What a transmission visits are the receivers of its row: their number is that of the
 /// neighbourhood, however large the network is.
 #[test]

@@ -654,3 +654,120 @@ fn the_world_of_a_set_acts_and_is_stamped() {
     );
     assert_eq!(ran("TAP-16", "tcp-tahoe").0, None);
 }
+
+/// A source that n3 alone hears, for 40 % of the time, above n2's frames.
+const OVEN: &str =
+    "[[topology.interferer]]\nreceived_dbm = { n3 = -74 }\nduty = 0.4\nperiod = \"20ms\"\n";
+
+fn under(interferer: &str) -> String {
+    format!(
+        "[topology]\nwords = \"linear,3\"\nset = \"TB-W3\"\n{interferer}[[flow]]\nfrom = \"n1\"\n\
+         to = \"n3\"\nprotocol = \"tcp-newreno\"\napp = \"file\"\nbytes = \"500k\"\n"
+    )
+}
+
+#[test]
+fn what_is_no_802_11_costs_frames_where_it_is_heard_and_time() {
+    let (quiet, oven) = (run(&under("")), run(&under(OVEN)));
+    assert!(quiet.flows[0].finished && oven.flows[0].finished);
+    let lost: Vec<u64> = oven.nodes.iter().map(|n| n.lost.interference).collect();
+    assert!(lost[2] > 50 && lost[..2] == [0, 0], "{lost:?}");
+    assert_eq!(quiet.nodes[2].lost.interference, 0);
+    let share = |o: &Outcome| o.nodes[2].busy_s / o.sim_seconds;
+    assert!(share(&oven) > 0.4, "{}", share(&oven));
+    assert!(oven.flows[0].goodput_bps < 0.8 * quiet.flows[0].goodput_bps);
+    // The same again is the same, octet for octet; at random it is another run.
+    assert_eq!(run(&under(OVEN)).to_json(), oven.to_json());
+    let random = run(&under(&format!("{OVEN}random = true\n")));
+    assert_ne!(random.trace_hash, oven.trace_hash);
+}
+
+#[test]
+fn a_source_by_its_place_is_heard_where_the_law_says() {
+    // The nodes of the set stand 21 m apart; 2 m beside the last one.
+    let at = "[[topology.interferer]]\nposition = [42, 2, 0]\npower_dbm = -10\nduty = 0.5\nperiod = 0.01\n";
+    let outcome = run(&under(at));
+    let lost: Vec<u64> = outcome.nodes.iter().map(|n| n.lost.interference).collect();
+    assert!(
+        lost[2] > 20 && lost[2] > 4 * lost[1] && lost[0] == 0,
+        "{lost:?}"
+    );
+}
+
+#[test]
+fn sources_that_could_do_nothing_are_refused() {
+    let wrong = |text: &str| {
+        let scenario = Scenario::from_toml(text);
+        let made = scenario.and_then(|s| Simulation::new(&s, &open).map(drop));
+        made.err().map(|e| e.to_string()).unwrap_or_default()
+    };
+    let of = |keys: &str| wrong(&under(&format!("[[topology.interferer]]\n{keys}\n")));
+    for (keys, why) in [
+        (
+            "duty = 0.5\nperiod = 1",
+            "topology.interferer[0]: write where it is",
+        ),
+        (
+            "received_dbm = { n9 = -70 }",
+            "topology.interferer[0].received_dbm.n9: no node is called \"n9\"",
+        ),
+        (
+            "received_dbm = { n1 = 5 }",
+            "topology.interferer[0].received_dbm.n1: 5 dBm",
+        ),
+        (
+            "received_dbm = { n1 = -130 }",
+            "topology.interferer[0]: has no effect",
+        ),
+        (
+            "received_dbm = { n1 = -70 }\npower_dbm = 3",
+            "topology.interferer[0].power_dbm: has no effect",
+        ),
+        (
+            "position = [0, 0, 0]\npower_dbm = 99",
+            "topology.interferer[0].power_dbm: 99 dBm",
+        ),
+        (
+            "position = [0, 0, 0]\nduty = 1.5",
+            "topology.interferer[0].duty: 1.5: write the share",
+        ),
+        (
+            "position = [0, 0, 0]\nduty = 0.5",
+            "topology.interferer[0].period: a duty below 1 needs",
+        ),
+        (
+            "position = [0, 0, 0]\nperiod = 1",
+            "topology.interferer[0].period: has no effect",
+        ),
+        (
+            "position = [0, 0, 0]\nrandom = true",
+            "topology.interferer[0].random: has no effect",
+        ),
+        (
+            "position = [0, 0, 0]\nduty = 0.5\nperiod = \"1us\"",
+            "topology.interferer[0].period: ",
+        ),
+        (
+            "position = [0, 0, 0]\ndutty = 0.5",
+            "topology.interferer[0].dutty: no key is called `dutty`; did you mean `duty`",
+        ),
+    ] {
+        let said = of(keys);
+        assert!(said.starts_with(why), "{keys}: {said}");
+    }
+    let moving = format!(
+        "{}[[mobility]]\nkind = \"waypoint\"\narea = [0, 0, 60, 60]\nspeed = [2, 20]\n",
+        under("[[topology.interferer]]\nposition = [0, 0, 0]\n").replace("linear,3", "random,3")
+    );
+    let said = wrong(&moving);
+    assert!(
+        said.starts_with("topology.interferer[0].position: what moving nodes receive"),
+        "{said}"
+    );
+    let wired = under(OVEN).replace("\"linear,3\"\nset = \"TB-W3\"", "\"linear,3,wire=2Mb/s\"");
+    let said = wrong(&wired);
+    assert!(
+        said.contains("n3: has wires only") || said.contains("no node has a radio"),
+        "{said}"
+    );
+}

@@ -262,6 +262,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
         config,
         script,
         replicate: (seed, run),
+        host,
     } = options::config(args)?;
     for note in &config.plan.notes {
         eprintln!("Note: {note}");
@@ -285,7 +286,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
     // Before any thread starts, so that none is killed by them.
     let signals = Signals::block().context("blocking signals")?;
     let emulation = Emulation::start_with(config, script, args.hold)?;
-    let mut session = session::Session::new(emulation, signals, args)?;
+    let mut session = session::Session::new(emulation, signals, host, args)?;
     let code = session.run(args)?;
     let daemons = session.end();
     let status = session.ask(Order::Status)?;

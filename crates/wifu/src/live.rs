@@ -12,14 +12,14 @@ use core::net::Ipv4Addr;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use wifu_engine::EndpointConfig;
 use wifu_linux::clean::{Options as CleanOptions, clean as remove};
-use wifu_linux::daemon::{CarrierConfig, Daemon, DaemonConfig, DelayDir, FactsConfig};
+use wifu_linux::daemon::{CarrierConfig, Daemon, DaemonConfig, DelayDir, FactsConfig, HostWork};
 use wifu_linux::faults::FaultConfig;
 use wifu_linux::front::FrontConfig;
 use wifu_linux::poller::Coalesce;
 use wifu_linux::raw::KeepOff;
 use wifu_linux::tun::TunConfig;
 use wifu_linux::udp;
-use wifu_node::Registry;
+use wifu_node::{HostCost, Registry};
 use wifu_wire::Span;
 
 /// What carries packets.
@@ -32,6 +32,15 @@ enum CarrierName {
     /// Datagrams of UDP: between WiFu hosts, through networks that drop unknown protocol numbers,
     /// and without root
     Udp,
+}
+
+/// What packets of connections cost a host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum ProfileName {
+    /// Nothing beside what they take anyhow
+    Off,
+    /// 1.2 ms to send one, 0.6 ms to receive one
+    Py,
 }
 
 /// How the kernel is kept from forwarding what is served.
@@ -137,12 +146,27 @@ pub struct DaemonArgs {
     /// ... and of packets that come
     #[arg(long, value_name = "FAULTS")]
     faults_in: Option<FaultConfig>,
+    /// Let packets of this host's connections cost it what they cost a protocol stack in Python:
+    /// 1.2 ms to send one, 0.6 ms to receive one, one at a time, as host.profile of a scenario;
+    /// meanwhile 212,992 bytes may wait, and what comes beyond is dropped and counted
+    #[arg(long, value_name = "PROFILE", value_enum)]
+    host_profile: Option<ProfileName>,
+    /// --host-profile: with times so many times as long, as under `wifu emu --dilation`
+    #[arg(long, value_name = "TIMES", default_value_t = 1.0, value_parser = above_zero)]
+    host_slower: f64,
     /// End when the process that started it does
     #[arg(long, hide = true)]
     ends_with_parent: bool,
     /// Most connections at once
     #[arg(long, default_value_t = 65_536, value_parser = at_least_one)]
     max_connections: usize,
+}
+
+fn above_zero(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(times) if times.is_finite() && times > 0.0 => Ok(times),
+        _ => Err(String::from("give a number above 0, such as 2")),
+    }
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
@@ -185,6 +209,9 @@ fn check(args: &DaemonArgs) -> anyhow::Result<()> {
         bail!(
             "--keep-off rule keeps back what is served alone, and --direct takes more: leave one out"
         );
+    }
+    if args.host_slower != 1.0 && args.host_profile != Some(ProfileName::Py) {
+        bail!("--host-slower is for --host-profile py: add it, or leave --host-slower out");
     }
     check_devices(&args.device, &args.overhear)?;
     if raw == 0 && args.direct {
@@ -302,6 +329,13 @@ fn serve(
             monitor: args.monitor.clone(),
             overhear: args.overhear.clone(),
             delays: args.delay_dir.clone(),
+        },
+        host: match args.host_profile {
+            None | Some(ProfileName::Off) => None,
+            Some(ProfileName::Py) => Some(HostWork {
+                cost: HostCost::PY,
+                slower: args.host_slower,
+            }),
         },
     };
     // There is one for each connection, and the usual 1024 are soon gone.

@@ -9,7 +9,7 @@ use crate::core::report::MonitorCounters;
 use crate::net::{Arrival, Net};
 use crate::poller::{Event, Interest, Poller};
 use crate::raw::check_number;
-use crate::settings::{DaemonConfig, DaemonError};
+use crate::settings::{DaemonConfig, DaemonError, HostWork};
 use core::net::Ipv4Addr;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,8 +20,8 @@ use wifu_engine::descriptor::UNSERVED;
 use wifu_engine::{Blueprint, Endpoint, EndpointConfig, Fact, Ticket};
 use wifu_node::facts::told;
 use wifu_node::{
-    Catalog, LaneCounters, Lanes, LanesConfig, Node, Protocol, Registry, Substrate, Teller,
-    tell_apart,
+    Catalog, HostCounters, LaneCounters, Lanes, LanesConfig, Node, Protocol, Registry, Substrate,
+    Teller, tell_apart,
 };
 use wifu_wire::{FrameFacts, Neighbour, Rng, Span, Time};
 
@@ -49,8 +49,10 @@ pub(crate) struct Hop {
     errors: Errors,
     /// What errors are to quote of packets that were not taken.
     refused: Vec<(Vec<u8>, Refused)>,
-    /// Something is served: packets take their way over the node.
+    /// Something is served: the host relays.
     serves: bool,
+    /// What packets of its connections cost it.
+    work: Option<HostWork>,
     /// Packets that came before the node sees them, and who transmitted them.
     came: Vec<(Ticket, Option<Neighbour>)>,
 }
@@ -65,7 +67,7 @@ impl Hop {
         registry: &Registry,
         served: &[Arc<Protocol>],
         sources: Sources,
-        mtu: usize,
+        (mtu, work): (usize, Option<HostWork>),
     ) -> Result<Hop, DaemonError> {
         // Several may have one hop half in common.
         let halves = tell_apart(served).map_err(DaemonError::Serve)?;
@@ -102,6 +104,9 @@ impl Hop {
             node.set_lanes(lanes);
         }
         node.set_end(end);
+        if let Some(work) = work {
+            node.set_cost(work.cost.slower(work.slower));
+        }
         let heard = |f: fn(&Blueprint) -> bool| served.iter().any(|p| f(&p.ends));
         node.listen(heard(Blueprint::overhears), heard(|b| b.hears("status")));
         let numbers: Vec<u8> = served.iter().map(|p| p.ends.number).collect();
@@ -123,6 +128,7 @@ impl Hop {
             errors: Errors::new(),
             refused: Vec::new(),
             serves: !served.is_empty(),
+            work,
             came: Vec::new(),
         })
     }
@@ -152,7 +158,12 @@ impl Hop {
     /// Whether packets meet nothing here but the end.
     #[inline]
     pub(crate) fn is_passed(&self) -> bool {
-        !self.serves
+        !self.serves && self.work.is_none()
+    }
+
+    /// Whether it relays what it serves.
+    pub(crate) fn serves(&self) -> bool {
+        self.serves
     }
 
     /// Learn what changed in the kernel's tables: end and lanes are told of their ways anew. Many
@@ -258,7 +269,8 @@ impl Hop {
             }
             return;
         }
-        let ticket = match arrival.frame {
+        // What only the end reads may have come in whatever its carrier wraps around it.
+        let ticket = match arrival.frame.filter(|_| self.serves) {
             Some(frame) => self.store.copy_of(frame, came),
             None => self.store.segment(&arrival.ip, arrival.payload, came),
         };
@@ -376,6 +388,15 @@ impl Hop {
     /// What lanes did, if there are any.
     pub(crate) fn lanes(&self) -> Option<LaneCounters> {
         self.node.lanes().map(Lanes::counters)
+    }
+
+    /// What packets of its connections cost it, by the clock of the network, if anything.
+    pub(crate) fn host(&self) -> Option<HostCounters> {
+        let (work, counters) = (self.work?, self.node.host()?);
+        Some(HostCounters {
+            busy_s: counters.busy_s / work.slower,
+            ..counters
+        })
     }
 
     /// The accounts of handlers, in the words of the simulator's report.

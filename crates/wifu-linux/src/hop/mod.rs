@@ -28,6 +28,8 @@ pub struct HopCounters {
     pub route: u64,
     /// Lost by a handler or a lane.
     pub hop: u64,
+    /// Lost: too many waited for this host to work them off (`--host-profile`).
+    pub host: u64,
     /// Dropped: longer than this host's packets may be, or than the next link takes.
     pub too_long: u64,
     /// Dropped: fragments, which no handler and no lane can read.

@@ -439,6 +439,7 @@ impl Ways for Here<'_> {
             Lost::Queue | Lost::Link | Lost::Wire => &mut counters.queue,
             Lost::Route => &mut counters.route,
             Lost::Hop => &mut counters.hop,
+            Lost::Host => &mut counters.host,
         };
         *count += 1;
         if why == Lost::Route {
@@ -532,6 +533,10 @@ impl Ways for Here<'_> {
         let interface = to.map(|to| i32::from(to.device.get())).or(first);
         self.left(packet, interface);
         Ok(())
+    }
+
+    fn is_for_end(&self, _: Ticket) -> bool {
+        true
     }
 
     /// No application of the daemon reads datagrams.

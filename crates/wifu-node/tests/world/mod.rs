@@ -767,6 +767,10 @@ impl Ways for World {
         self.enter(packet, device, LinkTo::Neighbour(neighbour))
     }
 
+    fn is_for_end(&self, packet: Ticket) -> bool {
+        self.ip(packet).proto != UDP
+    }
+
     fn deliver(&mut self, packet: Ticket) -> bool {
         let theirs = self.ip(packet).proto == UDP;
         if theirs {

@@ -49,6 +49,13 @@ pub(crate) fn overlay(under: &mut Table, over: &Table) {
             gone.push((table, one));
         }
     }
+    // One threshold for both, or each by itself.
+    if has("radio", "cs_dbm") {
+        gone.extend([("radio", "detect_dbm"), ("radio", "energy_dbm")]);
+    }
+    if has("radio", "detect_dbm") && has("radio", "energy_dbm") {
+        gone.push(("radio", "cs_dbm"));
+    }
     if text("radio", "error_model").is_some_and(|m| m != "ideal") {
         gone.push(("radio", "ideal_db"));
     }
@@ -105,6 +112,10 @@ fn radios(t: &Topology, nodes: &[NodeSpec]) -> Result<(), TopologyError> {
         if spec.noise_dbm.is_some() && spec.noise_figure_db.is_some() {
             let what = "has no effect: noise_dbm says what the noise is in all; write one of them";
             return Err(TopologyError::key(format!("{path}.noise_figure_db"), what));
+        }
+        if spec.cs_dbm.is_some() && spec.detect_dbm.is_some() && spec.energy_dbm.is_some() {
+            let what = "has no effect: detect_dbm and energy_dbm say both; write two of the three";
+            return Err(TopologyError::key(format!("{path}.cs_dbm"), what));
         }
         let model = spec.error_model.or(t.radio.error_model);
         let any = core::ptr::eq(spec, &t.radio)
@@ -181,7 +192,8 @@ fn tables(t: &Topology, nodes: &[NodeSpec], moves: bool) -> Result<(), TopologyE
         let what = format!("{covered} rows and columns for {} nodes", nodes.len());
         return Err(TopologyError::key("matrix.snr_db", what));
     }
-    if moves || radio(covered) {
+    let placed = t.interferer.iter().any(|i| i.position.is_some());
+    if moves || placed || radio(covered) {
         return Ok(());
     }
     let p = &t.propagation;

@@ -77,6 +77,7 @@ pub(crate) fn configure(
     driver(&mut c, own, common, path)?;
     receiver(&mut c, own, common, path)?;
     thresholds(&mut c, own, common, topology, phy);
+    reception(&mut c, own, common, topology);
     sensible(&c, own, path)?;
     let emission = Emission {
         power_dbm: *pick!(own, common, power_dbm).unwrap_or(&17.0),
@@ -112,6 +113,7 @@ fn numbers(spec: &RadioSpec, path: &str) -> Result<(), TopologyError> {
         ("noise_figure_db", spec.noise_figure_db),
         ("noise_dbm", spec.noise_dbm),
         ("cs_dbm", spec.cs_dbm),
+        ("detect_dbm", spec.detect_dbm),
         ("lock_db", spec.lock_db),
         ("ideal_db", spec.ideal_db),
     ];
@@ -145,6 +147,7 @@ fn mac(
         ));
     }
     c.legacy_backoff = *pick!(own, common, legacy_backoff).unwrap_or(&c.legacy_backoff);
+    c.reserve_undecoded = *pick!(own, common, reserve_undecoded).unwrap_or(&c.reserve_undecoded);
     c.rts_threshold = match pick!(own, common, rts_threshold) {
         None | Some(Limit::Off) => RTS_OFF,
         Some(Limit::At(n)) if *n < 0.0 => {
@@ -216,7 +219,7 @@ fn receiver(
     Ok(())
 }
 
-/// Noise, carrier sense, lock and capture.
+/// Noise, and what makes the medium busy and is detected.
 fn thresholds(
     c: &mut RadioConfig,
     own: &RadioSpec,
@@ -235,6 +238,21 @@ fn thresholds(
     let range = range_thresholds(&topology.propagation);
     let sensed = range.map_or(c.noise_dbm + 4.0, |(cs, _)| cs);
     c.cs_dbm = own.cs_dbm.or(common.cs_dbm).unwrap_or(sensed);
+    // A node's own threshold for both says more than one that all nodes have.
+    let common = match own.cs_dbm {
+        Some(_) => (None, None),
+        None => (common.detect_dbm, common.energy_dbm),
+    };
+    c.detect_dbm = own.detect_dbm.or(common.0);
+    c.energy_dbm = own.energy_dbm.or(common.1).map(|limit| match limit {
+        Limit::At(dbm) => dbm,
+        Limit::Off => f64::INFINITY,
+    });
+}
+
+/// What can be decoded at all, and lock and capture.
+fn reception(c: &mut RadioConfig, own: &RadioSpec, common: &RadioSpec, topology: &Topology) {
+    let range = range_thresholds(&topology.propagation);
     c.decode_dbm = match own.decode_dbm.or(common.decode_dbm) {
         Some(Limit::At(dbm)) => dbm,
         Some(Limit::Off) => f64::NEG_INFINITY,
@@ -253,16 +271,25 @@ fn thresholds(
     };
 }
 
-/// A carrier-sense threshold that was asked for must not be lost in the noise.
+/// A threshold that was asked for must not be lost in the noise.
 fn sensible(c: &RadioConfig, own: &RadioSpec, path: &str) -> Result<(), TopologyError> {
-    let (cs, noise) = (c.cs_dbm, c.noise_dbm);
-    if cs >= noise - BELOW_NOISE_DB {
+    let noise = c.noise_dbm;
+    let all = [
+        ("cs_dbm", Some(c.cs_dbm), own.cs_dbm.is_some()),
+        ("detect_dbm", c.detect_dbm, own.detect_dbm.is_some()),
+        ("energy_dbm", c.energy_dbm, own.energy_dbm.is_some()),
+    ];
+    let lost = |dbm: Option<f64>| dbm.filter(|dbm| *dbm < noise - BELOW_NOISE_DB);
+    let found = all
+        .iter()
+        .find_map(|(key, dbm, own)| Some((key, lost(*dbm)?, own)));
+    let Some((key, cs, own)) = found else {
         return Ok(());
-    }
-    let at = if own.cs_dbm.is_some() { path } else { "radio" };
+    };
+    let at = if *own { path } else { "radio" };
     let what = format!(
         "{cs} dBm is more than {BELOW_NOISE_DB} dB below the noise of {noise:.1} dBm, where no \
          receiver senses anything; the default is 4 dB above the noise"
     );
-    Err(TopologyError::key(format!("{at}.cs_dbm"), what))
+    Err(TopologyError::key(format!("{at}.{key}"), what))
 }

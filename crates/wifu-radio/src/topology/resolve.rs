@@ -12,7 +12,7 @@ use super::chain::{Chain, mean_hop};
 use super::error::TopologyError;
 use super::radio::{channel, configure};
 use super::spec::*;
-use super::{effect, law, place, values};
+use super::{effect, interferer, law, place, values};
 
 /// A table of SNRs as received power: what is added to an SNR.
 struct Reference {
@@ -284,6 +284,8 @@ impl<'a> Fixed<'a> {
         draw: Option<u64>,
     ) -> Result<Plan, TopologyError> {
         let wires = self.wires()?;
+        let nodes = (&self.specs[..], &self.nodes[..]);
+        let interferers = interferer::plans(self.topology, nodes, &places, &geometry)?;
         let mut notes = self.topology.notes.clone();
         notes.extend(self.chain_note());
         notes.extend(self.topology.transport_note());
@@ -298,10 +300,12 @@ impl<'a> Fixed<'a> {
                 tau,
                 rng: *fading,
             },
+            host: self.topology.host.profile.unwrap_or_default(),
             phy: self.phy,
             nodes: self.nodes,
             gains,
             wires,
+            interferers,
             geometry: Some(geometry),
             notes,
             world: self.topology.world.clone(),

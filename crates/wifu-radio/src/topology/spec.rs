@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
+use crate::plan::HostProfile;
+
 use super::error::{TopologyError, suggest};
 use super::quantity::{BitRate, Limit, Seconds};
 
@@ -28,6 +30,8 @@ pub struct Topology {
     pub transport: BTreeMap<String, BTreeMap<String, String>>,
     /// What all radios share.
     pub channel: ChannelSpec,
+    /// What all hosts share.
+    pub host: HostTable,
     /// Radio, MAC and driver of every node.
     pub radio: RadioSpec,
     /// How geometry becomes received power.
@@ -49,6 +53,9 @@ pub struct Topology {
     /// Wires.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub wire: Vec<WireSpec>,
+    /// Sources of power that are no 802.11.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub interferer: Vec<InterfererSpec>,
     /// What had to be assumed so far, for the user to read.
     #[serde(skip)]
     pub notes: Vec<String>,
@@ -86,6 +93,15 @@ pub struct ChannelSpec {
     pub cw_min: Option<u16>,
     /// Largest contention window, slots; 1023.
     pub cw_max: Option<u16>,
+}
+
+/// `[host]`: what all hosts share.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HostTable {
+    /// What a packet costs the host where it begins or ends; off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<HostProfile>,
 }
 
 /// Names of the standards.
@@ -133,6 +149,9 @@ pub struct RadioSpec {
     /// While the medium is busy the back-off stands still altogether (802.11-1999 9.2.5.2); false:
     /// the slot in which it becomes busy counts (EDCA, and Bianchi's model).
     pub legacy_backoff: Option<bool>,
+    /// Frames that are sensed and not decoded set the NAV until their end and EIFS, as in ns-2;
+    /// false: EIFS is waited after those that were followed (802.11-2016, 10.3.2.3.7).
+    pub reserve_undecoded: Option<bool>,
     /// Packets of the queueing discipline; 1000.
     pub queue: Option<u32>,
     /// Buffers of the driver's transmit ring; 200.
@@ -154,8 +173,13 @@ pub struct RadioSpec {
     pub noise_figure_db: Option<f64>,
     /// Noise in all, dBm; thermal noise and the noise figure.
     pub noise_dbm: Option<f64>,
-    /// Power at which the medium is busy, dBm; noise + 4 dB.
+    /// Power at which the medium is busy and a preamble is detected, dBm; noise + 4 dB.
     pub cs_dbm: Option<f64>,
+    /// Power at which a preamble is detected, dBm; `cs_dbm`. Weaker frames are not followed.
+    pub detect_dbm: Option<f64>,
+    /// Power of all signals at which the medium is busy although no frame is followed, dBm;
+    /// `cs_dbm`.
+    pub energy_dbm: Option<Limit>,
     /// Power below which no frame can be decoded, dBm; off.
     pub decode_dbm: Option<Limit>,
     /// SINR that a receiver needs to lock, dB; 4 with OFDM, 0 with DSSS.
@@ -424,6 +448,32 @@ pub struct NodeSpec {
     /// It has wires only: no radio hears it, and it hears none.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub wired_only: bool,
+}
+
+/// `[[interferer]]`: a source of power in the channel that is no 802.11.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct InterfererSpec {
+    /// For reports; i1, i2, ...
+    pub name: Option<String>,
+    /// Metres: x, y, z. Powers follow from it by the law of `[propagation]`, without shadowing and
+    /// fading.
+    pub position: Option<[f64; 3]>,
+    /// What it sends with into the channel, antenna included, dBm; 17. For `position`.
+    pub power_dbm: Option<f64>,
+    /// What nodes receive of it, dBm, by name; of the others `position` decides, or nothing.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub received_dbm: BTreeMap<String, f64>,
+    /// Share of the time that it is on, above 0, up to 1; 1: always.
+    pub duty: Option<f64>,
+    /// On and off together; with a `duty` below 1.
+    pub period: Option<Seconds>,
+    /// Times on and off are exponential, with the means that `duty` and `period` say; false: they
+    /// are exact.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub random: bool,
+    /// When it is on first; 0.
+    pub start: Option<Seconds>,
 }
 
 /// `[[wire]]`: a full-duplex wire.

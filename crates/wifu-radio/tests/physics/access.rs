@@ -3,20 +3,26 @@
 use crate::bench::*;
 use crate::common::secs;
 use wifu_radio::OnAir;
-use wifu_radio::plan::RadioConfig;
-use wifu_radio::trace::{FrameKind, What};
+use wifu_radio::phy::{Phy, Standard};
+use wifu_radio::plan::{Plan, RadioConfig};
+use wifu_radio::trace::{FrameKind, What, Why};
 use wifu_wire::Time;
 
 /// 0 broadcasts, and 2 (a packet for 3 waiting) hears it with `db`. How long after the end of the
 /// broadcast 2 begins, in us, over many seeds: the least and the most.
 fn deference(db: f64) -> (f64, f64) {
+    deference_by(&plain(24), db)
+}
+
+/// The same of these radios.
+fn deference_by(radio: &RadioConfig, db: f64) -> (f64, f64) {
     let snr = [
         vec![NONE, NONE, db, NONE],
         vec![NONE; 4],
         vec![NONE, NONE, NONE, 30.0],
         vec![NONE, NONE, 30.0, NONE],
     ];
-    let mut radio = plain(24);
+    let mut radio = radio.clone();
     radio.broadcast_rate = mode_a(24);
     let mut least = f64::INFINITY;
     let mut most = 0.0f64;
@@ -38,6 +44,94 @@ fn eifs_follows_a_frame_that_could_not_be_decoded() {
     assert_eq!(deference(30.0), (34.0, 34.0 + 135.0));
     // 8 dB: the receiver locks, reads the header, and loses the payload at 24 Mb/s.
     assert_eq!(deference(8.0), (94.0, 94.0 + 135.0));
+}
+
+/// Thresholds apart, in dB over the noise.
+fn apart(detect: Option<f64>, energy: Option<f64>) -> RadioConfig {
+    let radio = plain(24);
+    let over = |db: Option<f64>| db.map(|db| radio.noise_dbm + db);
+    RadioConfig {
+        detect_dbm: over(detect),
+        energy_dbm: over(energy),
+        ..radio
+    }
+}
+
+#[test]
+fn who_is_busy_by_energy_alone_follows_no_frame_and_waits_difs_after_it() {
+    // 8 dB, as above, but its preamble is not detected.
+    let energy = apart(Some(12.0), None);
+    assert_eq!(deference_by(&energy, 8.0), (34.0, 34.0 + 135.0));
+    // Nor is a good frame: it is not reported, and not lost for interference.
+    let mut scene = Scene::of(&beads(2, 30.0), &apart(Some(35.0), None), 1);
+    scene.send(us(1000.0), 0, Some(1), 1500);
+    scene.send(us(1100.0), 1, Some(0), 1500);
+    scene.until(secs(0.1));
+    assert!(scene.got(1, 0).is_empty());
+    let lost = scene.records(1, What::Lost);
+    assert_eq!((lost.len(), lost[0].why), (1, Why::Weak));
+    let gap = micros(scene.data(1)[0].start - scene.data(0)[0].end);
+    assert!((34.0..=34.0 + 135.0).contains(&gap), "it waited: {gap}");
+    // Below both thresholds nothing holds it back.
+    let deaf = apart(Some(12.0), Some(12.0));
+    assert_eq!(
+        deference_by(&deaf, 8.0),
+        (0.0, 0.0),
+        "it begins before the end"
+    );
+}
+
+#[test]
+fn what_is_not_detected_reserves_nothing() {
+    // 0 -> 1 with RTS; 2, which has a packet for 3, hears the CTS of 1 as energy only.
+    let radio = RadioConfig {
+        rts_threshold: 500,
+        ..plain(24)
+    };
+    let begins = |detect: Option<f64>| {
+        let phy = Phy::new(Standard::A, false);
+        let mut plan = Plan::from_snr(phy, &radio, &beads(4, 30.0));
+        let ears = &mut plan.nodes[2].radio;
+        ears.detect_dbm = detect.map(|db| ears.noise_dbm + db);
+        let mut scene = Scene::new(&plan, 1);
+        scene.send(us(1000.0), 0, Some(1), 1500);
+        scene.send(us(1150.0), 2, Some(3), 60);
+        scene.until(secs(0.1));
+        let cts = scene.sent(1, FrameKind::Cts)[0];
+        (scene.data(2)[0].start, cts.end, cts.end + cts.duration)
+    };
+    let (start, _, reserved) = begins(None);
+    assert!(start > reserved, "it heeds the reservation");
+    let (start, cts, reserved) = begins(Some(35.0));
+    assert!(cts < start && start < reserved, "{start:?} after {cts:?}");
+}
+
+#[test]
+fn who_missed_a_preamble_senses_the_frame_by_its_energy() {
+    // The broadcast of 0 begins while 2 sends; 2 has another packet then.
+    let begins = |radio: &RadioConfig| {
+        let snr = [
+            vec![NONE, NONE, 20.0, NONE],
+            vec![NONE; 4],
+            vec![NONE, NONE, NONE, 30.0],
+            vec![NONE, NONE, 30.0, NONE],
+        ];
+        let mut scene = Scene::of(&snr, radio, 1);
+        scene.send(us(990.0), 2, Some(3), 60);
+        scene.send(us(991.0), 2, Some(3), 60);
+        scene.send(us(1000.0), 0, None, 1500);
+        scene.until(secs(0.1));
+        (scene.data(2)[1].start, scene.data(0)[0].end)
+    };
+    let (start, end) = begins(&plain(24));
+    assert!(start > end, "by default it waits");
+    let (start, end) = begins(&apart(None, Some(25.0)));
+    assert!(start < end, "20 dB are not energy enough");
+    let off = RadioConfig {
+        energy_dbm: Some(f64::INFINITY),
+        ..plain(24)
+    };
+    assert_eq!(begins(&off), (start, end));
 }
 
 #[test]
@@ -115,6 +209,45 @@ fn a_reserved_station_does_not_answer_rts() {
     scene.send(us(1200.0), 3, Some(2), 1500);
     scene.until(secs(0.1));
     assert_eq!(scene.done(3), [(0, true, 1)]);
+}
+
+/// 0 asks 1 by RTS while 1 senses a frame of 2, which 0 does not: too weak to be decoded, or to
+/// destroy the RTS. What comes of it.
+fn asked_beside_a_weak_frame(reserve_undecoded: bool, begins: f64) -> (usize, Option<OnAir>) {
+    let snr = [
+        vec![NONE, 30.0, NONE],
+        vec![30.0, NONE, 8.0],
+        vec![NONE, 8.0, NONE],
+    ];
+    let radio = RadioConfig {
+        rts_threshold: 500,
+        reserve_undecoded,
+        broadcast_rate: mode_a(24),
+        ..plain(24)
+    };
+    let mut scene = Scene::of(&snr, &radio, 1);
+    scene.send(us(begins), 2, None, 100);
+    scene.send(us(1000.0), 0, Some(1), 1500);
+    scene.until(secs(0.1));
+    let answer = scene.sent(1, FrameKind::Cts).first().copied();
+    (scene.got(1, 0).len(), answer)
+}
+
+#[test]
+fn an_undecoded_frame_keeps_nobody_from_answering_unless_it_is_to_reserve() {
+    // The RTS lasts 28 us. The other begins within it, or ended 30 us before it.
+    for begins in [1010.0, 1000.0 - 30.0 - 68.0] {
+        let (got, answer) = asked_beside_a_weak_frame(false, begins);
+        assert_eq!(
+            (got, answer.map(|a| a.start)),
+            (1, Some(us(1044.0))),
+            "{begins}"
+        );
+        let (got, answer) = asked_beside_a_weak_frame(true, begins);
+        assert_eq!((got, answer.is_some()), (0, false), "{begins}");
+    }
+    // Long before, it does not matter.
+    assert_eq!(asked_beside_a_weak_frame(true, 500.0).0, 1);
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod access;
 mod account;
 mod airtime;
 mod driver;
+mod interference;
 mod links;
 mod medium;
 

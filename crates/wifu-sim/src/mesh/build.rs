@@ -19,7 +19,7 @@ use super::sent::Sent;
 use super::stop::Stop;
 use super::wire::Wire;
 use crate::routing;
-use crate::scenario::{Scenario, ScenarioError};
+use crate::scenario::{FlowSpec, HostProfile, Scenario, ScenarioError};
 use crate::tables::{self, Fixed};
 use crate::traffic::{App, Streams, jitter};
 use crate::world::World;
@@ -30,7 +30,7 @@ use std::sync::Arc;
 use wifu_core::{Ground, Verbs};
 use wifu_engine::Fact;
 use wifu_engine::descriptor::UNSERVED;
-use wifu_node::{Catalog, Lanes, LanesConfig, Protocol, Teller, facts, tell_apart};
+use wifu_node::{Catalog, HostCost, Lanes, LanesConfig, Protocol, Teller, facts, tell_apart};
 use wifu_radio::etx::Curves;
 use wifu_radio::plan::Plan;
 use wifu_radio::topology::{Topology, TopologyError, resolve};
@@ -62,6 +62,17 @@ pub(crate) fn plan(scenario: &Scenario) -> Result<(Plan, Vec<Range<u16>>), Scena
     let moves = !scenario.mobility.is_empty();
     topology.effective(moves).map_err(|e| at_key(scenario, e))?;
     let plan = resolve(&topology, &scenario.rng()).map_err(|e| at_key(scenario, e))?;
+    if let Some(i) = plan
+        .interferers
+        .iter()
+        .position(|i| i.placed)
+        .filter(|_| moves)
+    {
+        let what = "what moving nodes receive of it would not follow; write received_dbm instead, \
+                    or leave out mobility";
+        let path = format!("topology.interferer[{i}].position");
+        return Err(ScenarioError::key(path, what));
+    }
     let rows = tables::rows(&topology, plan.nodes.len());
     Ok((plan, rows))
 }
@@ -326,6 +337,20 @@ fn place_handlers(
     Ok(())
 }
 
+/// Where each flow begins and ends.
+fn ends(scenario: &Scenario, plan: &Plan) -> Result<Vec<(u16, u16)>, ScenarioError> {
+    let end = |(i, spec): (usize, &FlowSpec)| {
+        let at = |key: &str| format!("flow[{i}].{key}");
+        let src = routing::index(plan, &spec.from, &at("from"))?;
+        let dst = routing::index(plan, &spec.to, &at("to"))?;
+        match src == dst {
+            true => Err(ScenarioError::key(at("to"), "a flow ends where it begins")),
+            false => Ok((src, dst)),
+        }
+    };
+    scenario.flow.iter().enumerate().map(end).collect()
+}
+
 fn flows(
     scenario: &Scenario,
     plan: &Plan,
@@ -340,14 +365,12 @@ fn flows(
         return Err(ScenarioError::key("flow", what));
     }
     let mut flows = Vec::with_capacity(scenario.flow.len());
-    let mut streams = Streams::new(rng, plan.nodes.len());
+    let ends = ends(scenario, plan)?;
+    let with_spec = ends.iter().zip(&scenario.flow);
+    let mut streams = Streams::new(rng, with_spec.map(|((src, dst), spec)| (*src, *dst, spec)));
     for (i, spec) in scenario.flow.iter().enumerate() {
         let at = |key: &str| format!("flow[{i}].{key}");
-        let src = routing::index(plan, &spec.from, &at("from"))?;
-        let dst = routing::index(plan, &spec.to, &at("to"))?;
-        if src == dst {
-            return Err(ScenarioError::key(at("to"), "a flow ends where it begins"));
-        }
+        let (src, dst) = ends[i];
         let own = streams.next(src, dst, spec);
         let udp = spec.is_udp().then(|| Udp::new(spec, mtu, &own));
         let blueprint = match &udp {
@@ -411,6 +434,7 @@ fn settle(
 ) -> Result<(), ScenarioError> {
     let seed = rng.split("host").next_u64();
     let mtu = u32::from(simulation.scenario.host.mtu);
+    let cost = cost(simulation)?;
     let nodes = &mut simulation.nodes;
     for (i, flow) in simulation.flows.all.iter().enumerate() {
         let Some(blueprint) = &flow.blueprint else {
@@ -418,12 +442,31 @@ fn settle(
         };
         for node in [flow.src, flow.dst] {
             nodes.settle(node, seed, mtu, unserved);
+            if let Some(cost) = cost {
+                nodes.all[usize::from(node)].set_cost(cost);
+            }
         }
         let local = SocketAddrV4::new(address(flow.dst), Flow::port(i as u32));
         let listening = nodes.endpoint(flow.dst).listen(blueprint, local, 16);
         listening.map_err(|e| ScenarioError::key(format!("flow[{i}]"), e.to_string()))?;
     }
     Ok(())
+}
+
+/// What packets cost the hosts at the ends of flows, if anything: as the scenario says, else as its
+/// topology does.
+fn cost(simulation: &Simulation) -> Result<Option<HostCost>, ScenarioError> {
+    let own = simulation.scenario.host.profile;
+    let ends = simulation.flows.all.iter().any(|f| f.blueprint.is_some());
+    if own == Some(HostProfile::Py) && !ends && !simulation.flows.all.is_empty() {
+        let what = "is about packets of protocols, and every flow is udp, whose datagrams cost \
+                    hosts nothing; leave the key out, or give a flow a protocol";
+        return Err(ScenarioError::key("host.profile", what));
+    }
+    Ok(match own.unwrap_or(simulation.plan.host) {
+        HostProfile::Off => None,
+        HostProfile::Py => Some(HostCost::PY),
+    })
 }
 
 /// Everything that happens by itself.

@@ -46,6 +46,7 @@ impl Flows {
             Lost::Wire => packets.wire += 1,
             Lost::Route => packets.route += 1,
             Lost::Hop => packets.hop += 1,
+            Lost::Host => packets.host += 1,
         }
         self.datagram_over(now, number);
     }

@@ -190,6 +190,7 @@ fn node_outcomes(
                 collision: lost(&[Why::Collision, Why::Captured]),
                 noise: lost(&[Why::Noise, Why::Weak]),
                 busy: lost(&[Why::Transmitting, Why::Locked]),
+                interference: lost(&[Why::Interference]),
             },
             airtime_s: c.airtime.as_secs_f64(),
             busy_s: c.busy.as_secs_f64(),
@@ -218,6 +219,7 @@ fn node_outcomes(
                 })
                 .collect(),
             lanes: nodes.all[i].lanes().map(Lanes::counters),
+            host: nodes.all[i].host(),
         }
     };
     names.iter().enumerate().zip(positions).map(node).collect()

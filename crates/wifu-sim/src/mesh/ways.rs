@@ -146,7 +146,7 @@ impl Ways for Here<'_> {
             Via::Radio(next) => {
                 let radio = &self.plan.nodes[usize::from(from)].radio;
                 let rate = net.air.link(from).and_then(|l| l.rate);
-                (next, rate, Some(radio.cs_dbm.round() as i8))
+                (next, rate, Some(radio.senses_dbm().round() as i8))
             }
             Via::Wire(wire) => {
                 let wire = &net.wires[wire as usize];
@@ -329,6 +329,11 @@ impl Ways for Here<'_> {
     fn send_to(&mut self, packet: Ticket, to: Option<Neighbour>) -> Result<(), Lost> {
         let to = to.map(via);
         self.net.dispatch_to(self.clock, packet.0, to)
+    }
+
+    fn is_for_end(&self, packet: Ticket) -> bool {
+        let flow = self.net.pool[packet.0].flow;
+        flow == NO_FLOW || self.flows[flow].udp.is_none()
     }
 
     #[inline]

@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Map as Object, Value as Json};
 use wifu_linux::emu::Host;
 use wifu_linux::guard::remove_stale;
+use wifu_sim::scenario::HostProfile;
 
 /// How long a daemon may take to start, and to end.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -27,8 +28,19 @@ pub struct Daemons {
     all: Vec<Daemon>,
     /// Where hosts' drivers tell their delays, by names of the hosts.
     folder: PathBuf,
-    serve: Vec<String>,
-    told: Vec<(&'static str, OsString)>,
+    all_of: Serving,
+}
+
+/// What they are started with.
+pub struct Serving {
+    /// Compositions.
+    pub serve: Vec<String>,
+    /// Files of compositions and libraries.
+    pub told: Vec<(&'static str, OsString)>,
+    /// What packets cost the hosts where they begin and end.
+    pub host: HostProfile,
+    /// How many times slower the radio's time passes.
+    pub dilation: f64,
 }
 
 struct Daemon {
@@ -46,18 +58,15 @@ impl Daemons {
     ///
     /// # Errors
     /// One does not start: what it said.
-    pub fn start(
-        hosts: &[Host],
-        serve: &[String],
-        told: &[(&'static str, OsString)],
-        folder: &Path,
-    ) -> anyhow::Result<Daemons> {
-        let hosts = if serve.is_empty() { &[] } else { hosts };
+    pub fn start(hosts: &[Host], all_of: Serving, folder: &Path) -> anyhow::Result<Daemons> {
+        let hosts = match all_of.serve.is_empty() {
+            true => &[],
+            false => hosts,
+        };
         let mut daemons = Daemons {
             all: Vec::new(),
             folder: folder.to_owned(),
-            serve: serve.to_vec(),
-            told: told.to_vec(),
+            all_of,
         };
         for host in hosts {
             let log = folder.join(&host.name).join("daemon.log");
@@ -89,10 +98,14 @@ impl Daemons {
         let mut delays = OsString::from("wlan0=");
         delays.push(self.folder.join(&daemon.host.name));
         command.arg("--delay-dir").arg(delays);
-        for protocol in &self.serve {
+        for protocol in &self.all_of.serve {
             command.arg("--serve").arg(protocol);
         }
-        command.envs(self.told.iter().cloned());
+        if self.all_of.host != HostProfile::Off {
+            command.args(["--host-profile", self.all_of.host.name()]);
+            command.args(["--host-slower", &self.all_of.dilation.to_string()]);
+        }
+        command.envs(self.all_of.told.iter().cloned());
         command.env("WIFU_LOG", "info");
         command.stdin(Stdio::null()).stdout(Stdio::null());
         // A Ctrl-C at the prompt is for the command that runs there.

@@ -9,7 +9,7 @@ use toml::{Table, Value};
 use wifu_linux::emu::{Config, Routing, Script, routes};
 use wifu_radio::plan::Plan;
 use wifu_radio::topology::{Topology, resolve};
-use wifu_sim::scenario::RoutingKind;
+use wifu_sim::scenario::{HostProfile, RoutingKind};
 use wifu_sim::stage::Stage;
 use wifu_wire::Rng;
 
@@ -23,6 +23,8 @@ pub struct Meant {
     pub script: Option<Box<dyn Script>>,
     /// Seed and run.
     pub replicate: (u64, u64),
+    /// What packets cost the hosts where they begin and end: acts in daemons.
+    pub host: HostProfile,
 }
 
 /// What the options mean.
@@ -41,9 +43,11 @@ pub fn config(args: &Args) -> anyhow::Result<Meant> {
         let kind = args.routing.unwrap_or(Routes::Auto);
         let routing = routes(&topology, &plan, kind.into());
         let movable = movable(&topology, &plan);
+        let plan_host = plan.host;
         return Ok(Meant {
             config: described(args, plan, (routing, movable), rng),
             script: None,
+            host: scenario::host(plan_host, None, args)?,
             replicate: (args.seed, args.run),
         });
     };
@@ -56,6 +60,7 @@ pub fn config(args: &Args) -> anyhow::Result<Meant> {
     let scenario = scenario::read(path, radio(args)?, kind)?;
     let stage = Stage::new(&scenario)?;
     let plan = stage.plan().clone();
+    let plan_host = plan.host;
     let unrouted = matches!(args.routing, Some(Routes::None));
     let routing = match unrouted {
         true => Routing::None,
@@ -65,6 +70,7 @@ pub fn config(args: &Args) -> anyhow::Result<Meant> {
     Ok(Meant {
         config: described(args, plan, (routing, movable), scenario.rng()),
         script: Some(Box::new(Scene::new(stage, unrouted))),
+        host: scenario::host(plan_host, scenario.host.profile, args)?,
         replicate: (scenario.seed, scenario.run),
     })
 }

@@ -3,10 +3,11 @@
 
 use std::path::Path;
 
+use super::Args;
 use anyhow::bail;
 use toml::Table;
 use wifu_linux::emu::{Change, Script};
-use wifu_sim::scenario::{HostSpec, RoutingKind, Scenario};
+use wifu_sim::scenario::{HostProfile, HostSpec, RoutingKind, Scenario};
 use wifu_sim::stage::Stage;
 use wifu_sim::world;
 use wifu_wire::Time;
@@ -32,8 +33,15 @@ fn check(scenario: &Scenario, path: &Path) -> anyhow::Result<()> {
     if scenario.routing.olsr.is_some() {
         bail!("{at}: routing.olsr: runs in the simulator only; here, start a routing daemon");
     }
-    if scenario.host != HostSpec::default() {
-        bail!("{at}: host: hosts are this machine's kernels; these keys are of the simulator");
+    let host = HostSpec {
+        profile: None,
+        ..scenario.host.clone()
+    };
+    if host != HostSpec::default() {
+        bail!(
+            "{at}: host: hosts are this machine's kernels; these keys are of the simulator, but for \
+             profile"
+        );
     }
     let unused = [
         ("flow", scenario.flow.is_empty()),
@@ -43,6 +51,31 @@ fn check(scenario: &Scenario, path: &Path) -> anyhow::Result<()> {
         eprintln!("Note: {at}: {key} is not run: start programs on the hosts instead");
     }
     Ok(())
+}
+
+/// What packets cost the daemons' hosts: as the scenario says, else as the topology does.
+///
+/// # Errors
+/// The scenario asks for it, and there are no daemons.
+pub fn host(
+    topology: HostProfile,
+    scenario: Option<HostProfile>,
+    args: &Args,
+) -> anyhow::Result<HostProfile> {
+    let meant = scenario.unwrap_or(topology);
+    if meant == HostProfile::Off || !args.serve.is_empty() {
+        return Ok(meant);
+    }
+    let who = "acts in daemons, which --serve starts, never in kernels: start your own on the \
+               hosts with `wifu daemon --host-profile py`";
+    if scenario.is_some() {
+        bail!(
+            "host.profile = \"{}\": {who}, and leave the key out",
+            meant.name()
+        );
+    }
+    eprintln!("Note: host.profile = \"{}\": {who}", meant.name());
+    Ok(HostProfile::Off)
 }
 
 /// What moves and is cut as the simulator has it.

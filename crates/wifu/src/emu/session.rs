@@ -12,8 +12,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Map as Object, Value as Json, json};
 use wifu_linux::bsd::Signals;
 use wifu_linux::emu::{Emulation, Host, Order, Reply};
+use wifu_sim::scenario::HostProfile;
 
-use super::daemons::Daemons;
+use super::daemons::{Daemons, Serving};
 use super::map::Map;
 use super::programs::{self, Ended};
 use super::{Args, Test};
@@ -60,10 +61,21 @@ enum Then {
 
 impl Session {
     /// Nothing has been asked yet.
-    pub fn new(emulation: Emulation, signals: Signals, args: &Args) -> anyhow::Result<Session> {
+    pub fn new(
+        emulation: Emulation,
+        signals: Signals,
+        host: HostProfile,
+        args: &Args,
+    ) -> anyhow::Result<Session> {
         let told = args.known.told()?;
         let folder = emulation.export().to_path_buf();
-        let daemons = Daemons::start(emulation.hosts(), &args.serve, &told, &folder)?;
+        let all = Serving {
+            serve: args.serve.clone(),
+            told: told.clone(),
+            host,
+            dilation: args.dilation,
+        };
+        let daemons = Daemons::start(emulation.hosts(), all, &folder)?;
         Ok(Session {
             daemons,
             emulation,

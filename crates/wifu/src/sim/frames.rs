@@ -21,6 +21,8 @@ pub struct Link {
     pub collisions: BTreeMap<u16, u64>,
     /// Nobody else was on the air: lost to noise alone.
     pub noise: u64,
+    /// What is no 802.11 was on.
+    pub interference: u64,
     /// Too weak for the receiver to notice, by itself.
     pub weak: u64,
     /// Too weak for the receiver to notice beside others, by the strongest of these.
@@ -79,6 +81,7 @@ impl Causes {
         match r.why {
             Why::Collision | Why::Captured => *link.collisions.entry(other).or_default() += 1,
             Why::Noise => link.noise += 1,
+            Why::Interference => link.interference += 1,
             Why::Weak if other == NOBODY => link.weak += 1,
             Why::Weak => *link.drowned.entry(other).or_default() += 1,
             Why::Locked => *link.locked.entry(other).or_default() += 1,
@@ -94,7 +97,7 @@ impl Link {
     pub fn unanswered(&self) -> u64 {
         let others = [&self.collisions, &self.locked, &self.drowned];
         let with: u64 = others.iter().flat_map(|o| o.values()).sum();
-        let lost = with + self.noise + self.weak + self.transmitting;
+        let lost = with + self.noise + self.interference + self.weak + self.transmitting;
         self.failed.saturating_sub(lost)
     }
 
@@ -118,6 +121,7 @@ impl Link {
         causes.extend(drowned.map(|(other, n)| (*n, with("drowned by", *other))));
         causes.extend([
             (self.noise, String::from("noise")),
+            (self.interference, String::from("interference")),
             (self.weak, String::from("too weak to notice")),
             (self.transmitting, String::from("receiver sending too")),
             (self.unanswered(), String::from(unanswered)),

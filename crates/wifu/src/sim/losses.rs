@@ -30,7 +30,7 @@ impl Ears {
         for (from, gains) in plan.gains.iter().enumerate() {
             for gain in gains {
                 let at = usize::from(gain.to);
-                if gain.mean_dbm >= plan.nodes[at].radio.cs_dbm {
+                if gain.mean_dbm >= plan.nodes[at].radio.senses_dbm() {
                     sensed[at].push(from as u16);
                 }
             }
@@ -55,6 +55,8 @@ pub struct Losses {
     /// Somebody whom the sender senses, so both began in the same moment; the receiver included.
     together: u64,
     noise: u64,
+    /// What is no 802.11.
+    interference: u64,
     unanswered: u64,
 }
 
@@ -72,6 +74,7 @@ impl Losses {
         self.attempts += link.attempts.max(link.requests);
         self.failed += link.failed;
         self.noise += link.noise + link.weak;
+        self.interference += link.interference;
         self.together += link.transmitting;
         self.unanswered += link.unanswered();
         for map in [&link.collisions, &link.locked, &link.drowned] {
@@ -91,7 +94,8 @@ impl Losses {
             return None;
         }
         let hidden: u64 = self.hidden.values().sum();
-        let whole = (hidden + self.together + self.noise + self.unanswered) as f64;
+        let whole =
+            (hidden + self.together + self.noise + self.interference + self.unanswered) as f64;
         let mut parts = [
             (
                 hidden,
@@ -105,6 +109,10 @@ impl Losses {
                 String::from("a station that it senses, or the receiver, began in the same moment"),
             ),
             (self.noise, String::from("noise")),
+            (
+                self.interference,
+                String::from("a source that is no 802.11 was on"),
+            ),
             (self.unanswered, String::from("the answer was lost")),
         ];
         parts.sort_by_key(|(n, _)| std::cmp::Reverse(*n));

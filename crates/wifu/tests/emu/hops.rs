@@ -88,6 +88,60 @@ fn snoop_resends_on_a_relay_and_all_else_is_the_kernels() {
     assert_eq!(relay["packets"]["route"], 0);
 }
 
+/// What packets cost a stack in Python, in the daemons: both ends count it, the relay does not.
+#[test]
+fn daemons_take_the_time_of_a_stack_in_python() {
+    if !privileged() {
+        return;
+    }
+    let _alone = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    let dir = Scratch::new("py");
+    let (own, scene) = (dir.0.join("own.toml"), dir.0.join("scene.toml"));
+    std::fs::write(&own, SNOOPED).expect("a file");
+    let text = "host.profile = \"py\"\ntopology = { words = \"linear,3\", set = \"TB-W3\" }\n";
+    std::fs::write(&scene, text).expect("a file");
+    let peer = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/emu/peer.py");
+    let over = format!("{WIFU} exec -p snooped -- python3 {peer}");
+    let said = dir.0.join("said");
+    let said = said.display();
+    let lines = format!(
+        "n3 {over} serve 10.0.0.3 7000 >{said}.server & echo $! >{said}.pid; \
+            until grep -q listening {said}.server; do sleep 0.05; done\n\
+         n1 {over} send 10.0.0.3 7000 300000 60 >{said}.client\n\
+         n3 kill $(cat {said}.pid)\n"
+    );
+    let label = format!("t-py-{}", std::process::id());
+    let mut emu = Command::new(WIFU);
+    emu.args(["emu", "--share", "--name", &label, "--json", "--scenario"]);
+    emu.arg(&scene)
+        .args(["--serve", "snooped", "--dilation", "2", "--file"]);
+    let emu = emu.arg(&own).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut emu = emu.spawn().expect("wifu emu");
+    let mut stdin = emu.stdin.take().expect("piped");
+    stdin.write_all(lines.as_bytes()).expect("lines");
+    drop(stdin);
+    let output = emu.wait_with_output().expect("it ends");
+    assert!(output.status.success());
+    let all: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let client = std::fs::read_to_string(dir.0.join("said.client")).expect("client");
+    assert_eq!(client.trim(), "exact");
+    let host = |name: &str| all["wifu"]["daemons"][name]["host"].clone();
+    for name in ["n1", "n3"] {
+        let host = host(name);
+        println!("{name}: {host}");
+        let number = |key: &str| host[key].as_f64().unwrap_or_else(|| panic!("{host}"));
+        let (sent, received) = (number("sent"), number("received"));
+        assert!(
+            sent > 207.0 && received > 100.0 || received > 207.0,
+            "{host}"
+        );
+        // By the clock of the radios, which is half as fast as that on the wall.
+        let took = 1.2e-3 * sent + 0.6e-3 * received;
+        assert!((number("busy_s") - took).abs() < 1e-6, "{host}");
+    }
+    assert_eq!(host("n2")["sent"], 0, "a relay forwards as before");
+}
+
 /// The kernel's TCP over such a link, with a handler of `wifu core` at the relay before it.
 #[test]
 fn snoop_resends_for_the_kernels_tcp_as_well() {

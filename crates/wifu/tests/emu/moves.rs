@@ -157,6 +157,28 @@ fn the_kernels_routes_follow_cuts_and_movements_and_outlive_a_restart() {
 }
 
 #[test]
+fn a_source_that_is_no_802_11_silences_who_hears_it() {
+    if !privileged() {
+        return;
+    }
+    let dir = Scratch::new("oven");
+    let file = dir.0.join("oven.toml");
+    let text = "words = \"linear,3\"\nset = \"TB-W3\"\n[[interferer]]\n\
+                received_dbm = { n3 = -40 }\n";
+    std::fs::write(&file, text).expect("a file");
+    let emu = Emu::start("oven", &["--topo", file.to_str().expect("UTF-8")]);
+    let ping = |to: &str| {
+        let args = ["-c", "5", "-i", "0.2", "-W", "1", to];
+        emu.on("n1", "ping", &args).status.success()
+    };
+    assert!(ping("10.0.0.2"), "n2 does not hear it");
+    assert!(!ping("10.0.0.3"), "n3 is deaf and mute");
+    let link = emu.link("n2", "n3");
+    println!("{link}");
+    assert!(link["failed"].as_u64() >= Some(5), "{link}");
+}
+
+#[test]
 fn what_no_emulation_can_do_is_refused_before_it_begins() {
     let dir = Scratch::new("refused");
     let refused = |name: &str, text: &str, args: &[&str]| {
@@ -179,6 +201,11 @@ fn what_no_emulation_can_do_is_refused_before_it_begins() {
     let said = refused("host.toml", &scenario("[host]\nmtu = 1400\n"), &[]);
     assert!(
         said.contains("host: hosts are this machine's kernels"),
+        "{said}"
+    );
+    let said = refused("py.toml", &scenario("[host]\nprofile = \"py\"\n"), &[]);
+    assert!(
+        said.contains("host.profile = \"py\": acts in daemons, which --serve starts"),
         "{said}"
     );
     let events = "[[event]]\nat = 1\ncut = [\"n1\", \"nx\"]\n";

@@ -72,6 +72,42 @@ fn packets_pass_where_only_udp_does() {
     );
 }
 
+/// By whichever carrier: what each packet takes is counted, and is what the time went to.
+#[test]
+fn a_daemon_takes_the_time_of_a_stack_in_python() {
+    if !privileged() {
+        return;
+    }
+    for carrier in ["raw", "udp"] {
+        let mut w = row(&format!("py-{carrier}"));
+        let relay = &w.hosts[1];
+        relay.run(relay.command("iptables").args(["-F", "FORWARD"]));
+        let more = ["--carrier", carrier, "--host-profile", "py"];
+        w.hosts[0].start_daemon(&[&more[..], &["--host-slower", "0.5"]].concat());
+        w.hosts[2].start_daemon(&["--carrier", carrier]);
+        let begun = std::time::Instant::now();
+        let (there, _) = transfer(&w, |_| Vec::new());
+        let lasted = begun.elapsed().as_secs_f64();
+        assert_eq!(there["count"], 3_000_000);
+        let host = w.hosts[0].stop_daemon()["host"].clone();
+        println!("{carrier}: {host}, {lasted:.3} s");
+        let number = |key: &str| host[key].as_f64().unwrap_or_else(|| panic!("{host}"));
+        let (sent, received, busy) = (number("sent"), number("received"), number("busy_s"));
+        // 3 MB in segments of 1448 octets each way, and what acknowledges them.
+        assert!(sent > 2072.0 && received > 2072.0, "{host}");
+        assert!(
+            (busy - 1.2e-3 * sent - 0.6e-3 * received).abs() < 1e-6,
+            "{host}"
+        );
+        assert!(
+            lasted > 0.5 * busy,
+            "{host}: {lasted} s, of half the length"
+        );
+        assert_eq!(number("dropped"), 0.0, "{host}");
+        assert!(w.hosts[2].stop_daemon()["host"].is_null());
+    }
+}
+
 #[test]
 fn a_daemon_needs_no_rights_for_it() {
     if !privileged() {
