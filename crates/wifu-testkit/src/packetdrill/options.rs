@@ -126,7 +126,7 @@ impl Stack {
     fn set_param(&mut self, s: &mut Socket, name: &str, value: &str) -> Result<(), Errno> {
         match &s.role {
             Role::Connection(id) => {
-                let set = self.end.set_param(*id, name, value);
+                let set = self.end.set_param(self.now, *id, name, value);
                 set.map_err(|_| Errno(libc::EINVAL))?;
                 s.set_param(name, value);
             }
