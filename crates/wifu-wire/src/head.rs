@@ -230,8 +230,8 @@ impl Head {
         &self.ranges[..usize::from(self.count)]
     }
 
-    /// Whether the first range repeats what this segment itself acknowledges, up to `ack`, or reports:
-    /// so much came twice. It says nothing of what is missing.
+    /// Whether the first range repeats what this segment itself acknowledges, up to `ack`, or
+    /// reports: so much came twice. It says nothing of what is missing.
     //= rfc2883#section-4
     pub fn came_twice(&self, ack: Seq) -> bool {
         let within = |a: &(Seq, Seq), b: &(Seq, Seq)| b.0.upto(a.0) && a.1.upto(b.1);

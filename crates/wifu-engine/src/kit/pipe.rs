@@ -12,14 +12,14 @@ const BINS: usize = 4;
 const LEAST: Span = Span::SECOND;
 
 /// pipeACK: the largest volume that one round trip acknowledged, of those in the last three round
-/// trips, or in the last second if that is longer. After longer silence it is nothing (the RFC says
-/// "undefined", for which a window may grow): CUBIC would take the silence for time to grow in.
+/// trips, or in the last second if that is longer. After longer silence it is nothing (the RFC
+/// says "undefined", for which a window may grow): CUBIC would take the silence for time to grow.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PipeAck {
     /// The end of what was in flight when the round trip began, and what was acknowledged since.
     round: Option<(Seq, u32)>,
-    /// When each stretch began, and the largest volume in it, octets, 0 if there is none; the newest
-    /// last.
+    /// When each stretch began, and the largest volume in it, octets, 0 if there is none; the
+    /// newest last.
     bins: [(Time, u32); BINS],
 }
 

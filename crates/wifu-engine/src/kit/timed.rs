@@ -1,6 +1,6 @@
 //! RACK-TLP (RFC 8985) for a reliability part: losses by the log of times ([`Rack`]), and tail loss
-//! probes: when acknowledgements stay out, one more segment asks for them, before the retransmission
-//! timer takes everything for lost.
+//! probes: when acknowledgements stay out, one more segment asks for them, before the
+//! retransmission timer takes everything for lost.
 
 use super::rack::{REORDER, Rack};
 use super::sender::{RTO, Sender};
