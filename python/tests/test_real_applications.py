@@ -269,10 +269,12 @@ def test_applications_have_series(tmp_path: Path, app: str) -> None:
 SHORT = 'app = "onoff"\nrate = "400kb/s"\non = "300ms"\noff = "10ms"\nsize = 500'
 
 
-def flows_until(folder: Path, app: str, substrate: str, protocol: str = "udp") -> Any:
-    """The outcome of a flow in a run of a second."""
-    text = plan("until", "deterministic = true", app, topology=WIRE, more="stop.time = '1s'")
-    text = text.replace('"tcp-newreno"', f'"{protocol}"').replace('"kernel:reno"', '"udp"')
+def flows_until(
+    folder: Path, app: str, substrate: str, protocol: str = "udp", stop: str = "1s"
+) -> Any:
+    """The outcome of a flow in a run of a second, or as long as it says."""
+    text = plan("until", "deterministic = true", app, topology=WIRE, more=f"stop.time = '{stop}'")
+    text = text.replace('"tcp-newreno"', f'"{protocol}"')
     return run(text, folder, substrate, "stack=ours").outcome("ours", 1)
 
 
@@ -328,6 +330,35 @@ def test_what_arrives_after_the_end_counts_for_nothing_recorded_or_not(
     assert found["goodput_bps"] < 10e6 + 8 * 3200 / (1.0 - found["start_s"])
 
 
+@pytest.mark.parametrize("protocol", ["tcp-newreno", "kernel:reno,window=128K"])
+@pytest.mark.parametrize(
+    ("app", "least"),
+    [
+        ('app = "file"\nbytes = "10M"\nstop_at = "0.5s"', 450_000),
+        ('app = "stream"\ntime = "0.5s"', 450_000),
+        ('app = "bulk"\nstop_at = "0.5s"', 450_000),
+        ('app = "file"\nbytes = "20k"\nstop_at = "0.5s"', 20_000),
+        ('app = "file"\nbytes = "20k"\nstop_at = "5s"', 20_000),
+    ],
+)
+def test_what_was_written_by_a_flows_own_end_arrives(
+    tmp_path: Path, app: str, least: int, protocol: str
+) -> None:
+    """Of 10 Mb/s, 625 kB in the time, and what buffers hold: also that of a daemon's socket."""
+    for substrate in ("sim", "live"):
+        real = protocol if substrate == "live" else "tcp-newreno"
+        outcome = flows_until(tmp_path, app, substrate, real, "30s")
+        (found,) = outcome["flows"]
+        assert (outcome["end"], found["finished"], found["fault"]) == ("done", True, None)
+        assert found["app"] == app.split('"')[1]
+        assert outcome["sim_seconds"] >= found["last_byte_s"] > found["connected_s"]
+        if least == 20_000:
+            assert (found["bytes"], found["last_byte_s"] < 0.45) == (least, True)
+        else:
+            assert least < found["bytes"] < 2_000_000
+            assert found["last_byte_s"] > 0.5
+
+
 def test_a_flow_of_datagrams_is_over_though_some_are_lost() -> None:
     flow = {"from": "n1", "to": "n2", "protocol": "udp", "rate": "1M", "time": "0.5s"}
     given = {
@@ -337,7 +368,7 @@ def test_a_flow_of_datagrams_is_over_though_some_are_lost() -> None:
         ],
     }  # fmt: skip
     for runner in (mesh, Live({}, 60)):
-        outcome = json.loads(runner(given).json())  # type: ignore[operator]
+        outcome = json.loads(runner(given).json())
         (found,) = outcome["flows"]
         assert (outcome["end"], found["finished"]) == ("done", False)
         assert outcome["sim_seconds"] == pytest.approx(0.5, abs=0.02)

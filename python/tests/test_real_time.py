@@ -20,6 +20,7 @@ from wifu import cli, diverge, hostlock
 from wifu import plan as plans
 from wifu.api import Results
 from wifu.campaign import Campaign
+from wifu.clients import Clients
 from wifu.emulated import Emulated, insist
 from wifu.errors import LabError
 from wifu.flows import KERNEL_KEYS
@@ -375,19 +376,19 @@ def test_each_switch_of_the_kernels_tcp_takes_effect(
 ) -> None:
     """Of Table I of the WiFu paper: what the kernel says while data flows."""
     said: dict[str, tuple[list[str], list[str]]] = {}
-    real = Traffic._await
+    real = Traffic._all_over
     parameters = [f"/proc/sys/net/ipv4/{name}" for name, _ in KERNEL_KEYS.values()]
 
-    def looking(self: Traffic, *words: Any) -> set[int]:
+    def looking(self: Traffic, clients: Clients) -> bool:
         flow = self.flows[0]
         place = self.places[flow.source]
-        time.sleep(0.5)
-        all_ = [line.split() for line in place.run("ss", "-tinoHO").splitlines()]
-        data = [words for words in all_ if flow.congestion in words]
-        said[flow.congestion] = (place.run("cat", *parameters).split(), data[0])
-        return real(self, *words)
+        if clients.now() > 0.5 and flow.congestion not in said:
+            all_ = [line.split() for line in place.run("ss", "-tinoHO").splitlines()]
+            data = [words for words in all_ if flow.congestion in words]
+            said[flow.congestion] = (place.run("cat", *parameters).split(), data[0])
+        return real(self, clients)
 
-    monkeypatch.setattr(Traffic, "_await", looking)
+    monkeypatch.setattr(Traffic, "_all_over", looking)
     run(SWITCHES, tmp_path, "live")
     assert {name: values for name, (values, _) in said.items()} == {
         "reno": ["0"] * 6,

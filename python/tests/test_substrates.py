@@ -221,8 +221,8 @@ def test_flows_are_read_as_the_simulator_reads_them() -> None:
         }
     )  # fmt: skip
     assert 1.0 <= one.start < 1.005
-    assert (one.end, one.octets, one.ends) == (10.0, 0, False)
-    assert (two.end, two.rate, two.ends) == (2.0, 500e3, True)
+    assert (one.end, one.octets, one.finite, one.closes) == (10.0, 0, False, False)
+    assert (two.end, two.rate, two.finite, two.closes) == (2.0, 500e3, True, True)
     assert one.port != two.port
 
 

@@ -26,6 +26,9 @@ KEYS = {
 FOREVER = 86_400
 """Seconds (a day) that a flow lasts which the run's end cuts short."""
 
+ENDLESS = 10**15
+"""Octets (a petabyte) that no transfer comes to the end of."""
+
 _TIMES = ("pause", "on", "off")
 _OCTETS = ("scale", "cap", "request", "response")
 
@@ -94,6 +97,15 @@ def finite(given: Mapping[str, Any]) -> bool:
     return given["app"] == "trace" or "count" in given
 
 
+def writing(octets: int, seconds: float) -> dict[str, Any]:
+    """A transfer that writes so many octets (0: without end) until its own end, so late.
+
+    That is a table whose first row is all of it. What is written then still arrives; that there is
+    another row keeps the table open until then.
+    """
+    return {"app": "trace", "rows": [[0.0, octets or ENDLESS], [seconds + 1.0, 0]]}
+
+
 def words(given: Mapping[str, Any], slower: float) -> str:
     """The application as `--app` takes it, `slower` times slower."""
     found = [str(given["app"])]
@@ -119,7 +131,8 @@ def options(
     given: Mapping[str, Any], stream: str, lasts: float | None, slower: float
 ) -> list[str]:  # fmt: skip
     """Options of `wifu perf` for an application that begins nothing new after so many seconds."""
-    found = ["--app", words(given, slower), "--stream", stream]
+    found = ["--app", words(given, slower)]
+    found += ["--stream", stream] if stream else []
     found += ["--connect-timeout", str(round(10_000 * slower))]
     if lasts is not None:
         found += ["-t", f"{lasts * slower:.9f}"]

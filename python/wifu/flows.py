@@ -37,7 +37,8 @@ HEADERS = 28
 class Flow:
     """One application: who sends what to whom, when. Times in seconds of model time.
 
-    `end`: when it is cut short or ends; `ends`: whether that is what it wants.
+    `end`: when it is cut short, or ends if it sends datagrams. `octets`: 0 if there is no end of
+    them.
     """
 
     id: int
@@ -51,9 +52,9 @@ class Flow:
     rate: float | None = None
     size: int = 1500
     options: Mapping[str, str] = field(default_factory=dict)
-    ends: bool = True
     spec: Mapping[str, Any] = field(default_factory=dict)
-    """What an application does beside steady transfers (`apps_live.KEYS`)."""
+    """The application, unless it is a steady transfer that nothing but octets or the run's end
+    ends."""
     until: float | None = None
     """Its own end, before that of the run or after it: from then on it begins nothing new."""
     stream: str = ""
@@ -127,21 +128,22 @@ def _flow(
         until, stream = min(ends, default=None), str(draws["stream"])
         return _app(n, given, limit, start, until, stream, counted)
     own = min(ends, default=None)
-    ends += [limit] if limit is not None else []
     octets = int(values.octets(given["bytes"])) if "bytes" in given else 0
     if app == "file" and not octets:
         raise ValueError(f"{where}.bytes: a file needs them")
-    if not (ends or octets or counted):
+    if own is None and limit is None and not (octets or counted):
         raise ValueError(f"{where}: ends only if it has bytes or time, or the plan a stop.time")
     rate = values.rate(given["rate"]) if "rate" in given else None
-    timed = app == "stream" or "stop_at" in given or (protocol == "udp" and "time" in given)
     if protocol != "udp" and ("size" in given or rate is not None):
         raise ValueError(f"{where}.rate: rate and size are of udp")
+    spec, end = {}, limit
+    if protocol == "udp":
+        end = min(ends + ([limit] if limit is not None else []), default=None)
+    elif own is not None and start < own:
+        spec = apps_live.writing(octets, own - start)
     return Flow(
-        n + 1, str(given["from"]), str(given["to"]), protocol, app, start,
-        min(ends, default=None), octets, rate, int(given.get("size", 1500)),
-        _kernel_options(where, protocol),
-        bool(octets) or (timed and _by(own, limit)), until=own,
+        n + 1, str(given["from"]), str(given["to"]), protocol, app, start, end, octets, rate,
+        int(given.get("size", 1500)), _kernel_options(where, protocol), spec, own,
     )  # fmt: skip
 
 
@@ -159,14 +161,8 @@ def _app(
     rate = values.rate(given["rate"]) if app == "onoff" else None
     return Flow(
         n + 1, str(given["from"]), str(given["to"]), protocol, app, start, limit, 0,
-        rate, int(given.get("size", 1500)), _kernel_options(where, protocol),
-        apps_live.finite(given) or _by(until, limit), given, until, stream,
+        rate, int(given.get("size", 1500)), _kernel_options(where, protocol), given, until, stream,
     )  # fmt: skip
-
-
-def _by(end: float | None, limit: float | None) -> bool:
-    """Whether a flow comes to its own end before that of the run."""
-    return end is not None and (limit is None or end <= limit)
 
 
 def _kernel_options(where: str, protocol: str) -> dict[str, str]:

@@ -430,7 +430,7 @@ class Traffic:
             "start_s": zero - connecting,
             "connected_s": zero,
             "bytes": got,
-            "finished": not cut and (got == flow.octets if flow.octets else flow.ends),
+            "finished": bool(flow.octets) and got == flow.octets,
         }
         for key in ("first_byte_s", "last_byte_s"):
             if own.get(key) is not None:
@@ -439,8 +439,10 @@ class Traffic:
         if "retransmits" in sender:
             out["retransmissions"] = int(sender["retransmits"])
         if flow.spec:
+            whole = out["finished"]
             del out["connected_s"]
             out |= apps_live.told(report, zero, slower)
+            out["finished"] = out["finished"] or whole
         if own.get("arrivals") is not None:
             size = apps_live.segment(report, self._sizes()[flow.id])
             out["arrived"] = Arrived.of(own["arrivals"], zero, slower, size)
