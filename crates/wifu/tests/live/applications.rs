@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::common::privileged;
-use super::world::{A, Host, World, built, nginx};
+use super::world::{A, Host, WIFU, World, built, nginx};
 
 const SIZE: usize = 5_000_000;
 
