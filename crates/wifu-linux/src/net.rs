@@ -1,7 +1,7 @@
 //! What a daemon sends and receives by: its carriers, the capture, and faults on order.
 
 use crate::capture::Capture;
-use crate::carrier::{BATCH, Came, Carrier};
+use crate::carrier::{BATCH, Came, Carrier, ICMP};
 use crate::doubles::Doubles;
 use crate::faults::{FaultCounters, Faults};
 use crate::kind::Kind;
@@ -12,7 +12,7 @@ use crate::raw::{RawConfig, check_number};
 use crate::settings::{CarrierConfig, DaemonConfig, DaemonError};
 use crate::sys::LinkAddress;
 use crate::udp::{MORE, UdpConfig};
-use crate::unreachable::{Ear, ICMP, Unreachable, understand, unwrapped};
+use crate::unreachable::{Ear, Unreachable, understand, unwrapped};
 use core::net::Ipv4Addr;
 use std::io;
 use wifu_engine::Endpoint;

@@ -558,8 +558,8 @@ pub fn spawn_leashed(command: &mut std::process::Command) {
 
 /// Large buffers come from the kernel as untouched pages and go back to it when they are freed, for
 /// good. By itself the C library begins to keep them after the first was freed, and clears each
-/// anew when it is asked for zeroes: 8 MiB for a connection whose buffers hold 4 MiB each. Large are
-/// the usual 64 KiB, too: an idle connection then costs half and less.
+/// anew when it is asked for zeroes: 8 MiB for a connection whose buffers hold 4 MiB each. Large
+/// are the usual 64 KiB, too: an idle connection then costs half and less.
 pub fn large_buffers_from_kernel() {
     #[cfg(target_env = "gnu")]
     // SAFETY: sets a number of the allocator; any value is allowed at any time.

@@ -5,7 +5,7 @@
 //! endpoint says ([`wifu_engine::Endpoint::sender_of`]), so that strangers cannot end connections
 //! of which they know nothing (RFC 5927).
 
-use crate::carrier::open_raw_socket;
+use crate::carrier::{ICMP, open_raw_socket};
 use crate::doubles::Doubles;
 use crate::sys;
 use rustix::net::{RecvFlags, recv};
@@ -16,8 +16,6 @@ use wifu_wire::checksum::Sum;
 use wifu_wire::ipv4::{self, IpInfo};
 use wifu_wire::over_udp;
 
-/// IP protocol number of ICMP.
-pub(crate) const ICMP: u8 = 1;
 /// Type, code, checksum and four octets more.
 const HEADER: usize = 8;
 const UNREACHABLE: u8 = 3;

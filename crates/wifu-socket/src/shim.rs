@@ -2,6 +2,7 @@
 //!
 //! Preload and C library both export these, under their own names.
 
+use crate::config::config;
 use crate::sys::{self, Errno, Result, c_call};
 use crate::tag::Tag;
 use crate::{addr, bind, call, ioctl, opt, root};
@@ -87,7 +88,9 @@ pub unsafe fn accept4(fd: c_int, a: *mut sockaddr, len: *mut socklen_t, flags: c
 /// As for `chroot(2)`.
 pub unsafe fn chroot(path: *const libc::c_char) -> c_int {
     c_call(|| {
-        root::keep();
+        if config().wanted() {
+            root::keep();
+        }
         // SAFETY: the kernel checks the pointer.
         unsafe { sys::chroot(path) }.map(|()| 0)
     })
@@ -131,8 +134,8 @@ pub unsafe fn getpeername(fd: c_int, a: *mut sockaddr, len: *mut socklen_t) -> c
 /// `argument` must be what the request wants.
 pub unsafe fn ioctl(fd: c_int, request: u32, argument: *mut c_void) -> c_int {
     // Which one it is costs less to know than whose the descriptor is.
-    let ours = ioctl::is_special(request).then(|| Tag::read(fd)).flatten();
-    c_call(|| match ours {
+    let ours = || ioctl::is_special(request).then(|| Tag::read(fd)).flatten();
+    c_call(|| match ours() {
         // SAFETY: the caller's promise.
         Some(tag) => unsafe { ioctl::ioctl(fd, tag, request, argument) },
         // SAFETY: the caller's promise.

@@ -2,12 +2,14 @@
 
 use crate::ring::PacketRing;
 use crate::sys::{LinkAddress, RecvBatch};
-use crate::unreachable::ICMP;
 use core::net::Ipv4Addr;
 use serde::Serialize;
 use std::io;
 use wifu_wire::Neighbour;
 use wifu_wire::ipv4::{self, IpError, IpInfo};
+
+/// IP protocol number of ICMP.
+pub(crate) const ICMP: u8 = 1;
 
 /// Packets that one system call takes or gives at most. More brings nothing measurable, and 64
 /// frames of 1500 octets still fit the second-level cache.

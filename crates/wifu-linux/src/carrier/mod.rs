@@ -11,7 +11,7 @@
 mod input;
 mod outbox;
 
-pub(crate) use input::{Accept, Source, neighbour};
+pub(crate) use input::{Accept, ICMP, Source, neighbour};
 pub use input::{BATCH, Came, Counters, Packet, Packets};
 
 use crate::kind::Kind;

@@ -28,8 +28,8 @@ impl Door {
     /// Listens at `path`, with these permissions and this group.
     ///
     /// # Errors
-    /// `AddrInUse` if another daemon is there, `AlreadyExists` if the name is of something else than
-    /// a socket; else what the system says.
+    /// `AddrInUse` if another daemon is there, `AlreadyExists` if something else than a socket has
+    /// the name; else what the system says.
     pub(super) fn open(
         path: PathBuf,
         mode: u32,

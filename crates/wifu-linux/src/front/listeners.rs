@@ -233,17 +233,19 @@ impl Listeners {
         let mut gone = Vec::new();
         for (id, other) in self.iter() {
             let shares = other.shares(Options(l.options), l.uid);
-            if other.cookie == l.cookie {
-                gone.push((id, other.cookie));
-            } else if shares && other.local == l.local && other.spec != l.spec {
-                let text = format!("sockets that share {} need one composition", l.local);
-                return Err(Why::text(libc::EADDRINUSE, text));
-            } else if other.conflicts(l.local) && !shares {
-                if self.lives(other) {
-                    return Err(Why::errno(libc::EADDRINUSE));
+            let differs = other.local == l.local && other.spec != l.spec;
+            if other.cookie != l.cookie {
+                if !other.conflicts(l.local) || shares && !differs {
+                    continue;
                 }
-                gone.push((id, other.cookie));
+                if self.lives(other) {
+                    let text = format!("sockets that share {} need one composition", l.local);
+                    let text = shares.then_some(text);
+                    let errno = libc::EADDRINUSE;
+                    return Err(Why { errno, text });
+                }
             }
+            gone.push((id, other.cookie));
         }
         Ok(gone)
     }

@@ -9,8 +9,8 @@
 //! application that has closed both ways is answered with RST (RFC 1122 4.2.2.13), which overrides
 //! Behaviour 4.3: a killed application's peer would else send to nobody. What the application wrote
 //! before is acknowledged first, unless the peer sends more than a buffer meanwhile: it would be
-//! lost where it has not left yet, and RFC 9293 lets a close bring it all over. Answers to bare segments
-//! outside the window are limited as challenges are.
+//! lost where it has not left yet, and RFC 9293 lets a close bring it all over. Answers to bare
+//! segments outside the window are limited as challenges are.
 
 use wifu_engine::admission::BySyn;
 use wifu_engine::board::{ConnFacts, SiteFacts, State};
