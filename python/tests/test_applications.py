@@ -1,6 +1,5 @@
 """Applications and measures in real time, as far as that needs no root."""
 
-import ast
 import json
 import socket
 import subprocess
@@ -15,7 +14,7 @@ import numpy as np
 import pytest
 from fake import FakeResult, fake
 
-from wifu import apps_live, arrived, datagrams, tcpinfo, udp
+from wifu import apps_live, arrived, datagrams, udp
 from wifu.arrived import Arrived, Progress
 from wifu.campaign import execute, window_octets
 from wifu.flows import flows_of
@@ -394,14 +393,6 @@ def test_a_receiver_waits_on_also_where_no_timeout_error_tells_of_it(
 def test_the_file_of_talk_is_read_before_time_begins(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         datagrams.talking(str(tmp_path / "none"))
-
-
-@pytest.mark.parametrize("script", [datagrams, tcpinfo])
-def test_programs_for_hosts_are_written_for_older_pythons(script: Any) -> None:
-    source = Path(script.__file__).read_text()
-    tree = ast.parse(source, feature_version=(3, 7))
-    words = {k.arg for n in ast.walk(tree) if isinstance(n, ast.Call) for k in n.keywords}
-    assert "strict" not in words, "of zip, since 3.10"
 
 
 def test_progress_is_read_from_the_rows_of_servers(

@@ -1,5 +1,6 @@
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -254,3 +255,39 @@ def test_every_experiment_of_the_repository_is_a_plan() -> None:
         plan = plans.load(path)
         assert plan.name == path.parent.name
         assert plan.cells
+
+
+def texts(value: object) -> list[str]:
+    """All texts in a scenario's value."""
+    if isinstance(value, str):
+        return [value]
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [text for one in inside for text in texts(one)]
+
+
+def unprofiled(scenario: dict[str, Any]) -> list[str]:
+    """Protocols that name TCP of ours without the profile that it has."""
+    return [
+        text
+        for text in texts(scenario)
+        if text.startswith("tcp-") and "profile" not in dict(
+            word.partition("=")[::2] for word in text.split(",")[1:]
+        )
+    ]  # fmt: skip
+
+
+def test_every_experiment_names_the_profile_of_each_tcp() -> None:
+    """On every substrate that it says, in every cell, as they are run."""
+    seen = set[str]()
+    for path in sorted((Path(__file__).parents[2] / "experiments").glob("*/plan.toml")):
+        plan = plans.load(path)
+        for substrate in plan.on:
+            chosen = plan.variant(substrate)
+            for cell in chosen.cells:
+                scenario = chosen.scenario_of(cell, 1)
+                assert unprofiled(scenario) == [], f"{path.parent.name} on {substrate}: {cell.name}"
+                seen |= set(texts(scenario))
+    assert "tcp-tahoe,profile=wifu-tahoe" in seen
+    assert any(text.startswith("kernel:") for text in seen), "which have none"
+    told = unprofiled({"flow": [{"protocol": p} for p in ("tcp-sack", "tcp-sack,iw=2", "udp")]})
+    assert told == ["tcp-sack", "tcp-sack,iw=2"]

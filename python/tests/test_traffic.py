@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from wifu.clients import Clients
+from wifu.errors import RunError
 from wifu.places import Crew, Place, Started
 from wifu.runner import mesh
 from wifu.traffic import Traffic
@@ -195,3 +197,24 @@ def test_all_that_is_told_of_a_transfer_has_the_same_zero(
     assert row["last_byte_s"] == pytest.approx(zero + 1.05)
     if arrivals is not None:
         assert row["arrived"].times == pytest.approx([zero + 0.05, zero + 0.95, zero + 1.05])
+
+
+def test_a_client_that_is_asked_to_end_before_it_is_connected_has_sent_nothing(
+    tmp_path: Path,
+) -> None:
+    """`wifu perf` has nothing to report then; of one that ends so by itself it is an error."""
+    flow = {"from": "n1", "to": "n2", "protocol": "tcp-newreno", "app": "file", "bytes": 4000}
+    places = {n: Place(n, n, (), "wifu", str(tmp_path)) for n in ("n1", "n2")}
+    traffic = Traffic(places, {"flow": [flow], "stop": {"time": "9s"}})
+    with Crew(tmp_path, time.monotonic() + 60, lambda: False) as crew:
+        client = crew.start(places["n1"], "sleep", "60")
+        clients = Clients(time.monotonic(), 1.0, {1: client}, {1: 0.5}, [])
+        clients.end(traffic.flows[0])
+        client.popen.wait()
+        assert not clients.going_on()
+        row = traffic._told(traffic.flows[0], clients, client)
+        assert (row["start_s"], row["bytes"], row["finished"]) == (0.5, 0, False)
+        assert row["arrived"].times.size == 0
+        clients.cut.clear()
+        with pytest.raises(RunError, match="flow 1: no report"):
+            traffic._told(traffic.flows[0], clients, client)
