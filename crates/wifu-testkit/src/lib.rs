@@ -7,6 +7,7 @@ pub mod conform;
 pub mod dictionary;
 pub mod fuzz;
 pub mod lean;
+pub mod packetdrill;
 pub mod pair;
 pub mod seg;
 pub mod wild;
