@@ -47,7 +47,7 @@ bench: build ## speed beside the kernel's TCP; tables to the screen and to out/b
 	$(PYTHON) tools/bench.py --bin $(TARGET_DIR)/release $(ARGS)
 
 .PHONY: test
-test: lint unit custom lab apps doctest count audit fuzz ## everything that must pass before a change goes in
+test: lint unit custom packetdrill lab apps doctest count audit fuzz ## everything that must pass before a change goes in
 	@echo "make test: all passed"
 
 # Modules that a macro declares are invisible to `cargo fmt`.
@@ -93,6 +93,15 @@ custom: ## the command built from a crate of somebody else (examples/custom), an
 	cd examples/custom && CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) $(CARGO) clippy --quiet --locked --all-targets -- -D warnings
 	cd examples/custom && CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) $(CARGO) test --locked
 
+# Also a workspace of its own. The program packetdrill is not needed.
+.PHONY: packetdrill
+packetdrill: ## the shared object that packetdrill plays scripts against (packetdrill/), and its tests
+	@scripts/setup.sh test
+	cd packetdrill && CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) $(CARGO) fmt --check
+	cd packetdrill && CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) $(CARGO) clippy --quiet --locked --all-targets -- -D warnings
+	cd packetdrill && CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) $(CARGO) test --locked
+	cd packetdrill && CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) $(CARGO) build --quiet --locked
+
 .PHONY: lab
 lab: python ## tests of the Python package, the example notebook included
 	$(PYTHON) -m pytest
@@ -137,4 +146,4 @@ docs: build ## the book (docs/book/index.html), its reference written anew from 
 .PHONY: clean
 clean: ## remove everything that these targets made in this folder
 	$(CARGO) clean
-	rm -rf out .venv docs/book fuzz/target examples/custom/target python/wifu/_native*.so
+	rm -rf out .venv docs/book fuzz/target examples/custom/target packetdrill/target python/wifu/_native*.so

@@ -1,5 +1,5 @@
-//! What packetdrill tests, made of an endpoint: sockets and packets in virtual time ([`Stack`]), and
-//! a player of scripts of its own ([`Script`], [`play`]).
+//! What packetdrill tests, made of an endpoint: sockets and packets in virtual time ([`Stack`]),
+//! and a player of scripts of its own ([`Script`], [`play`]).
 //!
 //! packetdrill plays a script of system calls and packets against a TCP. It can do so against a
 //! shared object that offers sockets, packets and time: the crate `packetdrill/` at the root of the

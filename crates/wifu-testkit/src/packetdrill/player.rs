@@ -242,14 +242,14 @@ impl<'a> Player<'a> {
             return Err(missing(self, ""));
         };
         self.number(expected, &actual);
-        self.to_script(expected, &mut actual);
+        self.translate(expected, &mut actual);
         // Several may stand for the one of the script: kernels hand large packets down.
         while actual.len < expected.len {
             let sofar = format!("\n  so far:   {actual}");
             let Some((next_at, mut next, all)) = self.next(limit) else {
                 return Err(missing(self, &sofar));
             };
-            self.to_script(expected, &mut next);
+            self.translate(expected, &mut next);
             let follows = next.seq == actual.seq.wrapping_add(actual.len);
             let alike = (actual.flags ^ next.flags) & !LAST == 0 && next.ack == actual.ack;
             if !follows || !alike || next.len == 0 {
@@ -303,7 +303,7 @@ impl<'a> Player<'a> {
     }
 
     /// A packet that left, in the numbers of the script.
-    fn to_script(&mut self, expected: &Packet, actual: &mut Packet) {
+    fn translate(&mut self, expected: &Packet, actual: &mut Packet) {
         let Some(flow) = self.flow.as_mut() else {
             return;
         };

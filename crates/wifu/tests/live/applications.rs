@@ -63,7 +63,7 @@ fn what_the_library_notes_is_no_data_of_a_program() {
     let a = &w.hosts[0];
     let code = "import os, socket, sys; set = lambda o: socket.socket().setsockopt(6, o, 1); \
                 set(socket.TCP_CORK); os.dup2(os.open(sys.argv[1], os.O_CREAT | os.O_RDWR), 2); \
-                set(socket.TCP_KEEPIDLE)";
+                set(socket.TCP_SYNCNT)";
     let noted = |notes: &[&str], name: &str| {
         let mut command = a.command(WIFU);
         command.env("WIFU_PRELOAD", built("libwifu_preload.so"));
@@ -74,7 +74,7 @@ fn what_the_library_notes_is_no_data_of_a_program() {
     };
     let line = |option: &str| format!("wifu: {option} is taken and has no effect\n");
     assert_eq!(noted(&[], "auto"), (line("TCP_CORK"), String::new()));
-    let both = (line("TCP_CORK"), line("TCP_KEEPIDLE"));
+    let both = (line("TCP_CORK"), line("TCP_SYNCNT"));
     assert_eq!(noted(&["--notes", "always"], "always"), both);
     let neither = (String::new(), String::new());
     assert_eq!(noted(&["--notes", "never"], "never"), neither);

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::common::privileged;
 use super::world::{A, B, Host, Running, WIFU, World, built, nginx, peer, wait_until};
 
-const SPEC: &str = "tcp-newreno,rto_min=200ms";
+const SPEC: &str = "tcp-newreno,rto_min=200ms,two_msl=3s";
 
 fn script(host: &Host, args: &[&str]) -> Command {
     peer(host.over(SPEC, "python3"), args)
