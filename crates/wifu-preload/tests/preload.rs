@@ -196,7 +196,7 @@ fn what_tcp_programs_rely_on() {
     let out = String::from_utf8(out).unwrap();
     assert_eq!(
         out.lines().filter(|l| l.starts_with("ok ")).count(),
-        29,
+        31,
         "{out}"
     );
 }

@@ -620,6 +620,10 @@ mod tests {
                 names: "cwnd,cubic.w_max",
             },
             Request::Values { names: "" },
+            Request::Share {
+                local: addr([10, 0, 0, 1], 80),
+                options: Options::SHARED.with_nth(3),
+            },
         ]
     }
 

@@ -334,6 +334,12 @@ impl Conn {
         }
     }
 
+    /// Whether a packet with this header, which this end sent, may not have arrived yet.
+    pub fn may_be_on_its_way(&self, head: &Head) -> bool {
+        let tx = &self.core.board.tx;
+        head.seq.from(tx.una) && head.seq.upto(tx.max)
+    }
+
     /// The driver reported the packet with this header; its number and class are filled in here.
     pub fn handle_status(&mut self, now: Time, head: &Head, class: Class, status: &Status) {
         let status = Status {
