@@ -4,7 +4,7 @@ use crate::Ways;
 use crate::down::Down;
 use crate::lanes::Lanes;
 use crate::passage::{Mask, Passage};
-use crate::work::Work;
+use crate::work::{HostCost, HostCounters, Work};
 use std::collections::BTreeMap;
 use wifu_core::{Chain, Counters};
 use wifu_engine::Endpoint;
@@ -85,6 +85,17 @@ impl Node {
         self.end = Some(Box::new(end));
     }
 
+    /// Its host takes its time over each packet of the end from now on.
+    pub fn set_cost(&mut self, cost: HostCost) {
+        self.mask = self.mask.with(Mask::WORK, true);
+        self.work = Some(Box::new(Work::new(cost)));
+    }
+
+    /// What its host did, if that takes time.
+    pub fn host(&self) -> Option<HostCounters> {
+        self.work.as_deref().map(Work::counters)
+    }
+
     /// Connections of the end hear what the radio overhears, or what the driver reports.
     pub fn listen(&mut self, overhear: bool, status: bool) {
         let mask = self.mask;
@@ -143,7 +154,7 @@ impl Node {
                 at = at.min(ways.room_at(to));
             }
         }
-        let busy = self.busy_until();
+        let busy = self.work.as_deref().and_then(Work::busy_until);
         if let Some(end) = self.end.as_deref_mut() {
             if let Some(until) = busy {
                 // What waits to be sent waits for the host, not for time.

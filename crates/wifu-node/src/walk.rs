@@ -4,6 +4,7 @@ use crate::custody::{Origin, Seen};
 use crate::node::Node;
 use crate::passage::{Asking, Mask, Passage};
 use crate::ways::{Bound, Frame, Lost, Reader, Relayed, Ways};
+use crate::work::Doing;
 use core::cell::RefCell;
 use core::net::Ipv4Addr;
 use wifu_core::{
@@ -174,6 +175,63 @@ impl Node {
             self.stirred = true;
         }
         ways.delivered(packet, Reader::End);
+    }
+
+    /// A packet for the end came to its host.
+    pub(crate) fn comes(&mut self, ways: &mut impl Ways, packet: Ticket, facts: FrameFacts) {
+        let (now, bytes) = (ways.now(), ways.octets(packet).len() as u32);
+        let Some(work) = self.work.as_deref_mut() else {
+            return;
+        };
+        match work.comes(packet, facts, bytes, now) {
+            true => self.stirred = true,
+            false => ways.lose(packet, Lost::Host),
+        }
+    }
+
+    /// The host takes up what is next, of what came and what the end sends in turns; false if
+    /// there is nothing, or it is at work.
+    #[inline(never)]
+    pub(crate) fn take_up(&mut self, ways: &mut impl Ways) -> bool {
+        let now = ways.now();
+        let Some(work) = self.work.as_deref_mut() else {
+            return false;
+        };
+        if work.busy_until().is_some() {
+            return false;
+        }
+        if work.reads_first() && work.take_up(now) {
+            return true;
+        }
+        let sends = self.end.as_deref_mut().filter(|end| end.is_waiting());
+        let sends = sends.and_then(|end| {
+            ways.tell_room(end);
+            ways.emit(end)
+        });
+        match sends {
+            Some((packet, notes)) => work.sends(packet, notes, now),
+            None if work.take_up(now) => {}
+            None => {
+                work.rests();
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The host is done with what was to be done by now.
+    pub(crate) fn worked(&mut self, ways: &mut impl Ways) {
+        let now = ways.now();
+        let Some(done) = self.work.as_deref_mut().and_then(|work| work.done(now)) else {
+            return;
+        };
+        match done {
+            Doing::In(packet, facts) => self.read(ways, packet, facts),
+            Doing::Out(packet, notes) => {
+                self.originate(ways, packet, notes);
+            }
+        }
+        self.stirred = true;
     }
 
     /// Ask handlers about a packet; whether it goes on.

@@ -1,9 +1,6 @@
 //! What working off the packets of its end takes a host: one resource, busy with one packet at a
 //! time.
 
-use crate::node::Node;
-use crate::passage::Mask;
-use crate::ways::{Lost, Ways};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use wifu_engine::Ticket;
@@ -62,7 +59,7 @@ pub struct HostCounters {
 
 /// A packet under work.
 #[derive(Clone, Copy)]
-enum Doing {
+pub(crate) enum Doing {
     /// It came.
     In(Ticket, FrameFacts),
     /// It leaves.
@@ -96,7 +93,8 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    fn new(cost: HostCost) -> Work {
+    /// Idle.
+    pub(crate) fn new(cost: HostCost) -> Work {
         Work {
             cost,
             doing: None,
@@ -108,6 +106,35 @@ impl Work {
             busy: Span::ZERO,
             counters: HostCounters::default(),
         }
+    }
+
+    /// When what it is doing will be done, if it does anything.
+    #[inline]
+    pub(crate) fn busy_until(&self) -> Option<Time> {
+        self.doing.map(|_| self.until)
+    }
+
+    /// Whether what comes goes first, if both came and the end has something to send.
+    pub(crate) fn reads_first(&self) -> bool {
+        !self.inward
+    }
+
+    /// There is nothing to do.
+    pub(crate) fn rests(&mut self) {
+        self.idle = None;
+    }
+
+    /// What it did.
+    pub(crate) fn counters(&self) -> HostCounters {
+        HostCounters {
+            busy_s: self.busy.as_secs_f64(),
+            ..self.counters
+        }
+    }
+
+    /// The end sends a packet: work on it begins.
+    pub(crate) fn sends(&mut self, packet: Ticket, notes: Notes, now: Time) {
+        self.begin(Doing::Out(packet, notes), Time::ZERO, now);
     }
 
     /// Work on a packet begins, which was there from `since` on.
@@ -125,7 +152,13 @@ impl Work {
     }
 
     /// A packet comes; false if it does not fit.
-    fn comes(&mut self, packet: Ticket, facts: FrameFacts, bytes: u32, since: Time) -> bool {
+    pub(crate) fn comes(
+        &mut self,
+        packet: Ticket,
+        facts: FrameFacts,
+        bytes: u32,
+        since: Time,
+    ) -> bool {
         if self.bytes.saturating_add(bytes) > self.cost.buffer {
             self.counters.dropped += 1;
             return false;
@@ -143,7 +176,7 @@ impl Work {
     }
 
     /// The packet that waits longest is taken up, if there is one.
-    fn take_up(&mut self, now: Time) -> bool {
+    pub(crate) fn take_up(&mut self, now: Time) -> bool {
         let Some(w) = self.waiting.pop_front() else {
             return false;
         };
@@ -153,7 +186,7 @@ impl Work {
     }
 
     /// What was to be done by `now` is done.
-    fn done(&mut self, now: Time) -> Option<Doing> {
+    pub(crate) fn done(&mut self, now: Time) -> Option<Doing> {
         if self.until > now {
             return None;
         }
@@ -167,87 +200,5 @@ impl Work {
         *count += 1;
         self.busy = self.busy + cost;
         Some(done)
-    }
-}
-
-impl Node {
-    /// Its host takes its time over each packet of the end from now on.
-    pub fn set_cost(&mut self, cost: HostCost) {
-        self.mask = self.mask.with(Mask::WORK, true);
-        self.work = Some(Box::new(Work::new(cost)));
-    }
-
-    /// What its host did, if that takes time.
-    pub fn host(&self) -> Option<HostCounters> {
-        let work = self.work.as_deref()?;
-        let busy_s = work.busy.as_secs_f64();
-        Some(HostCounters {
-            busy_s,
-            ..work.counters
-        })
-    }
-
-    /// Until when the host is at work, if it is.
-    #[inline]
-    pub(crate) fn busy_until(&self) -> Option<Time> {
-        let work = self.work.as_deref()?;
-        work.doing.map(|_| work.until)
-    }
-
-    /// A packet for the end came to its host.
-    pub(crate) fn comes(&mut self, ways: &mut impl Ways, packet: Ticket, facts: FrameFacts) {
-        let (now, bytes) = (ways.now(), ways.octets(packet).len() as u32);
-        let Some(work) = self.work.as_deref_mut() else {
-            return;
-        };
-        match work.comes(packet, facts, bytes, now) {
-            true => self.stirred = true,
-            false => ways.lose(packet, Lost::Host),
-        }
-    }
-
-    /// The host takes up what is next, of what came and what the end sends in turns; false if
-    /// there is nothing, or it is at work.
-    #[inline(never)]
-    pub(crate) fn take_up(&mut self, ways: &mut impl Ways) -> bool {
-        let now = ways.now();
-        let Some(work) = self.work.as_deref_mut() else {
-            return false;
-        };
-        if work.doing.is_some() {
-            return false;
-        }
-        if !work.inward && work.take_up(now) {
-            return true;
-        }
-        let sends = self.end.as_deref_mut().filter(|end| end.is_waiting());
-        let sends = sends.and_then(|end| {
-            ways.tell_room(end);
-            ways.emit(end)
-        });
-        match sends {
-            Some((packet, notes)) => work.begin(Doing::Out(packet, notes), Time::ZERO, now),
-            None if work.take_up(now) => {}
-            None => {
-                work.idle = None;
-                return false;
-            }
-        }
-        true
-    }
-
-    /// The host is done with what was to be done by now.
-    pub(crate) fn worked(&mut self, ways: &mut impl Ways) {
-        let now = ways.now();
-        let Some(done) = self.work.as_deref_mut().and_then(|work| work.done(now)) else {
-            return;
-        };
-        match done {
-            Doing::In(packet, facts) => self.read(ways, packet, facts),
-            Doing::Out(packet, notes) => {
-                self.originate(ways, packet, notes);
-            }
-        }
-        self.stirred = true;
     }
 }

@@ -87,11 +87,14 @@ impl Pair {
         let end = self.hosts[1].0.end_mut().expect("an end");
         while let Some((id, event)) = end.poll_event() {
             let mut part = [0; 4_096];
-            while event == Event::Readable {
-                match end.read(now, id, &mut part) {
-                    0 => break,
-                    n => self.got.extend_from_slice(&part[..n]),
-                }
+            let mut read = |part: &mut [u8]| match event {
+                Event::Readable => end.read(now, id, part),
+                _ => 0,
+            };
+            let mut n = read(&mut part);
+            while n > 0 {
+                self.got.extend_from_slice(&part[..n]);
+                n = read(&mut part);
             }
         }
     }

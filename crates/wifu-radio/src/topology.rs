@@ -29,9 +29,9 @@ pub(crate) use reach::{distance_of, reach};
 pub(crate) use spec::read;
 pub use spec::{
     AcceptSpec, AnchorSpec, ChainSpec, ChannelSpec, DriverSpec, ErrorModelSpec, FadingSpec, Hop,
-    HostProfile, HostTable, InterfererSpec, LinkSpec, MatrixSpec, NodeSpec, PlacementKind,
-    PlacementSpec, PreambleSpec, PropagationModel, PropagationSpec, RadioSpec, RateControlSpec,
-    StandardSpec, Topology, WireSpec,
+    HostTable, InterfererSpec, LinkSpec, MatrixSpec, NodeSpec, PlacementKind, PlacementSpec,
+    PreambleSpec, PropagationModel, PropagationSpec, RadioSpec, RateControlSpec, StandardSpec,
+    Topology, WireSpec,
 };
 pub(crate) use table::{merge, parse};
 

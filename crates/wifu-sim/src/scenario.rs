@@ -17,7 +17,7 @@ pub use world::{EventSpec, MobilitySpec};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use wifu_node::Scheduler;
-pub use wifu_radio::topology::HostProfile;
+pub use wifu_radio::plan::HostProfile;
 use wifu_wire::{Rng, Span};
 
 /// Why a scenario cannot be run. The message is complete without the source.

@@ -32,6 +32,7 @@ pub struct Meant {
 /// # Errors
 /// The option, word or key that means nothing.
 pub fn config(args: &Args) -> anyhow::Result<Meant> {
+    let serves = !args.serve.is_empty();
     let Some(path) = &args.scenario else {
         if args.hold {
             bail!("--hold: nothing moves or is cut by itself: that takes --scenario");
@@ -47,7 +48,7 @@ pub fn config(args: &Args) -> anyhow::Result<Meant> {
         return Ok(Meant {
             config: described(args, plan, (routing, movable), rng),
             script: None,
-            host: scenario::host(plan_host, None, args)?,
+            host: scenario::host(plan_host, None, serves)?,
             replicate: (args.seed, args.run),
         });
     };
@@ -70,7 +71,7 @@ pub fn config(args: &Args) -> anyhow::Result<Meant> {
     Ok(Meant {
         config: described(args, plan, (routing, movable), scenario.rng()),
         script: Some(Box::new(Scene::new(stage, unrouted))),
-        host: scenario::host(plan_host, scenario.host.profile, args)?,
+        host: scenario::host(plan_host, scenario.host.profile, serves)?,
         replicate: (scenario.seed, scenario.run),
     })
 }

@@ -3,7 +3,6 @@
 
 use std::path::Path;
 
-use super::Args;
 use anyhow::bail;
 use toml::Table;
 use wifu_linux::emu::{Change, Script};
@@ -53,17 +52,18 @@ fn check(scenario: &Scenario, path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What packets cost the daemons' hosts: as the scenario says, else as the topology does.
+/// What packets cost the daemons' hosts, if there are `daemons`: as the scenario says, else as the
+/// topology does.
 ///
 /// # Errors
 /// The scenario asks for it, and there are no daemons.
 pub fn host(
     topology: HostProfile,
     scenario: Option<HostProfile>,
-    args: &Args,
+    daemons: bool,
 ) -> anyhow::Result<HostProfile> {
     let meant = scenario.unwrap_or(topology);
-    if meant == HostProfile::Off || !args.serve.is_empty() {
+    if meant == HostProfile::Off || daemons {
         return Ok(meant);
     }
     let who = "acts in daemons, which --serve starts, never in kernels: start your own on the \
