@@ -156,6 +156,7 @@ def unread_data_is_a_reset():
         pass
 
 
+<<<<<<< ours
 def early_answers(tries):
     """Who answers and closes without reading all is heard by a client that still writes."""
     tries, answer = int(tries), os.urandom(3000)
@@ -213,14 +214,40 @@ def last_words_have_an_end():
     assert select.select([a], [], [], 3)[0]
     a.close()
     wait_until(1, lambda: open_ones() == 0)
+=======
+def options_with_effect():
+    s = listener()
+    c = socket.socket()
+    c.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1000)
+    c.connect(s.getsockname())
+    a, _ = s.accept()
+    # Both send no more than was announced, less the timestamps.
+    sizes = [x.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG) for x in (c, a)]
+    assert sizes == [988, 988], sizes
+    # On connections, too, of both sides.
+    for x in (c, a):
+        x.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT):
+            x.setsockopt(socket.IPPROTO_TCP, name, 7)
+    # Nobody answers: the connection is given up long before the last of fifty SYNs.
+    b = socket.socket()
+    b.setsockopt(0x5769, 1, b"syn_tries=50")
+    b.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 300)
+    begun = time.monotonic()
+    try:
+        b.connect(("127.9.9.9", 80))
+        raise AssertionError("somebody answered")
+    except OSError as e:
+        assert e.errno == errno.ETIMEDOUT, e
+    assert time.monotonic() - begun < 50
+>>>>>>> theirs
 
 
 def options_without_effect():
     for _ in range(2):
         s = socket.socket()
-        s.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        for name in (socket.TCP_CORK, socket.TCP_KEEPIDLE, socket.TCP_USER_TIMEOUT):
+        for name in (socket.TCP_CORK, socket.TCP_SYNCNT):
             s.setsockopt(socket.IPPROTO_TCP, name, 1)
         # What is so anyway is not worth a word.
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)

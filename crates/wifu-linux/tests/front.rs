@@ -170,15 +170,19 @@ fn options_without_effect_are_told_once() {
     let mut lines: Vec<&str> = err.lines().collect();
     lines.sort();
     let wanted = [
+<<<<<<< ours
         "wifu: SO_KEEPALIVE is taken and has no effect",
+=======
+        "wifu: SO_REUSEPORT is not supported: one port has one listening socket",
+>>>>>>> theirs
         "wifu: TCP_CORK is taken and has no effect",
-        "wifu: TCP_KEEPIDLE is taken and has no effect",
-        "wifu: TCP_USER_TIMEOUT is taken and has no effect",
+        "wifu: TCP_SYNCNT is taken and has no effect",
     ];
     assert_eq!(lines, wanted);
 }
 
 #[test]
+<<<<<<< ours
 fn notes_go_to_standard_error_and_not_to_what_is_in_its_place() {
     use std::os::unix::fs::MetadataExt;
     let w = World::new("notes");
@@ -205,6 +209,13 @@ fn notes_go_to_standard_error_and_not_to_what_is_in_its_place() {
     assert_eq!(said(Some("0:0")), (none(), none()));
     assert_eq!(said(Some("always")), (cork, alive));
     assert_eq!(said(Some("never")), (none(), none()));
+=======
+fn options_that_tune_the_protocol_reach_its_connections() {
+    let w = World::new("tuned");
+    let out = w.script(&["options_with_effect"]).output().unwrap();
+    let err = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success() && err.is_empty(), "{err}");
+>>>>>>> theirs
 }
 
 #[test]

@@ -314,6 +314,7 @@ impl Mac {
     }
 
     /// The driver reports what is finished.
+    #[inline(always)]
     pub(crate) fn interrupt(&mut self, node: usize, medium: &mut Medium, run: &mut Run) {
         let now = run.now;
         let s = &mut self.stations[node];

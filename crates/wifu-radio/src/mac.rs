@@ -142,7 +142,7 @@ impl Mac {
     }
 
     /// The medium became idle at a station.
-    #[inline]
+    #[inline(always)]
     pub fn gets_idle(&mut self, node: usize, run: &mut Run) {
         self.stations[node].gets_idle(node, run.now, &self.spaces, &mut run.queue);
     }
@@ -162,6 +162,8 @@ impl Mac {
 
     /// A station's receiver followed a frame to its end, and it is `right` or not; `at` is the
     /// station and the power that it reports, dBm.
+    // Once per frame and receiver: a call costs more than it does for most.
+    #[inline(always)]
     pub fn received(
         &mut self,
         at: (u16, i8),

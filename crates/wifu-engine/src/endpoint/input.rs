@@ -268,8 +268,7 @@ impl Endpoint {
     pub fn sender_of(&mut self, ip: &IpInfo, segment: &[u8]) -> Option<ConnId> {
         let (i, _) = self.hearer(ip, segment, true, |_| true)?;
         let conn = self.table.at(i).conn.as_ref()?;
-        conn.may_be_on_its_way(&self.head)
-            .then(|| self.table.id(i))
+        conn.may_be_on_its_way(&self.head).then(|| self.table.id(i))
     }
 
     /// The connection that sent a packet (`along`) or is to get it, if its parts hear of that; and
