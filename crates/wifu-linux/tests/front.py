@@ -156,7 +156,6 @@ def unread_data_is_a_reset():
         pass
 
 
-<<<<<<< ours
 def early_answers(tries):
     """Who answers and closes without reading all is heard by a client that still writes."""
     tries, answer = int(tries), os.urandom(3000)
@@ -214,7 +213,8 @@ def last_words_have_an_end():
     assert select.select([a], [], [], 3)[0]
     a.close()
     wait_until(1, lambda: open_ones() == 0)
-=======
+
+
 def options_with_effect():
     s = listener()
     c = socket.socket()
@@ -240,7 +240,6 @@ def options_with_effect():
     except OSError as e:
         assert e.errno == errno.ETIMEDOUT, e
     assert time.monotonic() - begun < 50
->>>>>>> theirs
 
 
 def options_without_effect():
@@ -257,7 +256,7 @@ def noted(place):
     """What is said of options, while descriptor 2 is what it was and when it is not."""
     socket.socket().setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
     os.dup2(os.open(place, os.O_CREAT | os.O_WRONLY), 2)
-    socket.socket().setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    socket.socket().setsockopt(socket.IPPROTO_TCP, socket.TCP_SYNCNT, 1)
 
 
 def too_many_waiting():

@@ -170,11 +170,6 @@ fn options_without_effect_are_told_once() {
     let mut lines: Vec<&str> = err.lines().collect();
     lines.sort();
     let wanted = [
-<<<<<<< ours
-        "wifu: SO_KEEPALIVE is taken and has no effect",
-=======
-        "wifu: SO_REUSEPORT is not supported: one port has one listening socket",
->>>>>>> theirs
         "wifu: TCP_CORK is taken and has no effect",
         "wifu: TCP_SYNCNT is taken and has no effect",
     ];
@@ -182,7 +177,6 @@ fn options_without_effect_are_told_once() {
 }
 
 #[test]
-<<<<<<< ours
 fn notes_go_to_standard_error_and_not_to_what_is_in_its_place() {
     use std::os::unix::fs::MetadataExt;
     let w = World::new("notes");
@@ -198,8 +192,8 @@ fn notes_go_to_standard_error_and_not_to_what_is_in_its_place() {
         let read = |path| std::fs::read_to_string(path).unwrap();
         (read(&first), read(&later))
     };
-    let [cork, alive] =
-        ["TCP_CORK", "SO_KEEPALIVE"].map(|o| format!("wifu: {o} is taken and has no effect\n"));
+    let [cork, count] =
+        ["TCP_CORK", "TCP_SYNCNT"].map(|o| format!("wifu: {o} is taken and has no effect\n"));
     let none = String::new;
     assert_eq!(said(None), (cork.clone(), none()));
     let file = first.metadata().unwrap();
@@ -207,15 +201,16 @@ fn notes_go_to_standard_error_and_not_to_what_is_in_its_place() {
     assert_eq!(said(Some(&same)), (cork.clone(), none()));
     // As under `wifu exec`, for a program of the program that got something else.
     assert_eq!(said(Some("0:0")), (none(), none()));
-    assert_eq!(said(Some("always")), (cork, alive));
+    assert_eq!(said(Some("always")), (cork, count));
     assert_eq!(said(Some("never")), (none(), none()));
-=======
+}
+
+#[test]
 fn options_that_tune_the_protocol_reach_its_connections() {
     let w = World::new("tuned");
     let out = w.script(&["options_with_effect"]).output().unwrap();
     let err = String::from_utf8_lossy(&out.stderr);
     assert!(out.status.success() && err.is_empty(), "{err}");
->>>>>>> theirs
 }
 
 #[test]

@@ -1,10 +1,7 @@
 //! What the radio machine runs on: a topology with every number resolved.
 
-<<<<<<< HEAD
 use std::collections::BTreeMap;
 
-=======
->>>>>>> radio13
 use serde::{Deserialize, Serialize};
 use wifu_wire::{Rate, Rng, Span};
 
