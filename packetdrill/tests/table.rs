@@ -13,7 +13,17 @@ fn a_call_of_the_second_thread_returns_at_the_time_at_which_it_was_finished() {
     let fd = object.socket();
     let begun = object.now();
     std::thread::scope(|scope| {
-        let call = scope.spawn(move || (object.connect(fd), object.now(), object.now()));
+        let (tell, told) = std::sync::mpsc::channel();
+        let call = scope.spawn(move || {
+            // SAFETY: it asks for a number.
+            let _ = tell.send(unsafe { libc::gettid() });
+            (object.connect(fd), object.now(), object.now())
+        });
+        // As packetdrill does: it goes on once the other thread sleeps in its call.
+        let stat = format!("/proc/self/task/{}/stat", told.recv().unwrap());
+        while !std::fs::read_to_string(&stat).unwrap().contains(") S ") {
+            std::thread::yield_now();
+        }
         let (syn, at) = object.packet();
         assert_eq!(at, begun, "the SYN leaves when connect is called");
         object.sleep(100_000);
