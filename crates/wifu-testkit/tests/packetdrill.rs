@@ -4,40 +4,8 @@ use std::path::{Path, PathBuf};
 use wifu_testkit::packetdrill::{Begun, Call, Errno, Problem, Script, Setup, Stack, play};
 use wifu_wire::{Span, Time};
 
-const PSH: &str = "PSH is never set";
-const ROOM: &str = "room for timestamps is kept free though none are agreed";
-const SAMPLE: &str = "without timestamps the handshake is no sample of the round trip";
-
 /// Scripts that fail, and why. One that passes is taken off this list.
-const KNOWN: &[(&str, &str)] = &[
-    ("ack-by-octets", "segments are counted, not octets"),
-    ("acks-reordered-and-repeated", PSH),
-    ("fin-lost", SAMPLE),
-    ("fin-of-the-peer", SAMPLE),
-    ("fin-to-a-listener", "it draws a RST"),
-    ("first-segment-lost", ROOM),
-    ("idle-restart", ROOM),
-    ("maxseg", "TCP_MAXSEG does not change what is announced"),
-    ("mss-of-a-silent-peer", ROOM),
-    ("mss-of-the-peer", ROOM),
-    ("mss-with-timestamps", PSH),
-    ("numbers-wrap", PSH),
-    ("one-loss-by-ranges", ROOM),
-    ("one-loss-without-ranges", ROOM),
-    ("push", PSH),
-    ("reader-stalls", PSH),
-    ("reset-beyond-the-window", "it draws a challenge"),
-    ("reset-with-timestamps", "a RST carries none"),
-    ("rto-from-the-handshake", PSH),
-    ("silence", PSH),
-    ("tail-lost", PSH),
-    ("text-on-a-crossing-syn", "it is thrown away"),
-    ("text-on-the-syn-ack", "it is thrown away"),
-    ("two-duplicates-are-no-loss", ROOM),
-    ("window-half-used", PSH),
-    ("window-little-used", PSH),
-    ("window-of-375-octets", PSH),
-];
+const KNOWN: &[(&str, &str)] = &[];
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts")

@@ -5,23 +5,31 @@ use core::mem::MaybeUninit;
 use core::ptr::null_mut;
 use libc::{sockaddr, sockaddr_in, socklen_t, timeval};
 use std::ffi::CString;
+use std::sync::{Mutex, MutexGuard};
 use wifu_packetdrill::table::{Table, packetdrill_interface_init};
 
 /// The table, for as long as the object lives.
-pub struct Object(pub Table);
+pub struct Object(pub Table, #[allow(dead_code)] MutexGuard<'static, ()>);
+
+/// One object at a time: they share the descriptors of the process.
+static ALONE: Mutex<()> = Mutex::new(());
 
 // SAFETY: packetdrill has it in two threads, too; what it points to is made for that.
 unsafe impl Sync for Object {}
 
 impl Object {
     pub fn new(flags: &str) -> Object {
+        let alone = ALONE
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
         let flags = CString::new(flags).unwrap();
         let mut table = MaybeUninit::<Table>::uninit();
         // SAFETY: a C string, and room for a table, which the call fills in.
-        Object(unsafe {
+        let table = unsafe {
             packetdrill_interface_init(flags.as_ptr(), table.as_mut_ptr());
             table.assume_init()
-        })
+        };
+        Object(table, alone)
     }
 
     pub fn now(&self) -> i64 {

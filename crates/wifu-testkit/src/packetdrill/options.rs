@@ -99,7 +99,7 @@ impl Stack {
                 self.set_param(s, "nagle", nagle)?;
             }
             (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => {
-                self.set_param(s, "mss", &int(value)?.to_string())?;
+                self.set_param(s, "max_seg", &int(value)?.to_string())?;
             }
             (libc::SOL_SOCKET, libc::SO_LINGER) => {
                 let seconds = int(value.get(4..).unwrap_or(&[]))?;
@@ -208,7 +208,7 @@ impl Stack {
         let conn = s.conn().and_then(|id| self.end.conn(id));
         match conn.map(|c| c.board().conn.mss) {
             Some(mss) if mss > 0 => mss as i32,
-            _ => match self.octets(s, "mss") {
+            _ => match self.octets(s, "max_seg") {
                 0 => 536,
                 mss => mss,
             },
