@@ -103,7 +103,8 @@ fn a_daemon_takes_the_time_of_a_stack_in_python() {
             lasted > 0.5 * busy,
             "{host}: {lasted} s, of half the length"
         );
-        assert_eq!(number("dropped"), 0.0, "{host}");
+        // The window is larger than the buffer: what does not fit is dropped and comes again.
+        assert!(number("most_waiting") <= 212_992.0, "{host}");
         assert!(w.hosts[2].stop_daemon()["host"].is_null());
     }
 }
