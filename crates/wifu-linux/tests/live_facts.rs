@@ -440,7 +440,7 @@ fn a_driver_tells_its_delay_as_long_as_it_lives() {
         told.dedup();
         told
     };
-    world.transfer(7000, 50_000);
+    world.transfer(7000, 100_000);
     assert_eq!(told(1), [([Some(43_210), Some(50_000), None], Some(0.25))]);
     assert_eq!(told(2), [([Some(7_000), Some(8_000), None], None)]);
     drop(files);
@@ -451,7 +451,7 @@ fn a_driver_tells_its_delay_as_long_as_it_lives() {
     put("owner", &killed.tag());
     // Whose the files are is looked at once in a second.
     std::thread::sleep(Duration::from_millis(1100));
-    world.transfer(7001, 50_000);
+    world.transfer(7001, 100_000);
     for sender in [1, 2] {
         assert_eq!(told(sender), [([None; 3], None)]);
     }

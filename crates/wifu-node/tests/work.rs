@@ -101,7 +101,8 @@ impl Pair {
 
     /// So many bytes from the first to the second; when the last had come.
     fn transfer(&mut self, bytes: usize) -> Time {
-        let blueprint = Arc::new(wifu_parts::blueprint("tcp-newreno").expect("it is known"));
+        let blueprint =
+            Arc::new(wifu_parts::blueprint("tcp-newreno,profile=wifu-tahoe").expect("it is known"));
         let mut now = Time(1_000);
         let receiver = self.hosts[1].0.end_mut().expect("an end");
         let to = SocketAddrV4::new(B, 80);

@@ -31,7 +31,7 @@ fn run(text: &str) -> Outcome {
 fn chain(hops: u32, more: &str) -> String {
     format!(
         "stop.time = \"60s\"\n{more}\n[topology]\nwords = \"linear,{}\"\nset = \"TB-W3\"\n[[flow]]\n\
-         from = \"n1\"\nto = \"n{0}\"\nprotocol = \"tcp-newreno\"\napp = \"file\"\nbytes = \"2M\"\n",
+         from = \"n1\"\nto = \"n{0}\"\nprotocol = \"tcp-newreno,profile=wifu-tahoe\"\napp = \"file\"\nbytes = \"2M\"\n",
         hops + 1
     )
 }
@@ -94,7 +94,7 @@ fn what_does_not_fit_into_a_hosts_buffer_is_dropped_and_counted() {
     }
     for n in 1..=5 {
         text += &format!(
-            "[[flow]]\nfrom = \"n{n}\"\nto = \"n6\"\nprotocol = \"tcp-newreno\"\napp = \"file\"\n\
+            "[[flow]]\nfrom = \"n{n}\"\nto = \"n6\"\nprotocol = \"tcp-newreno,profile=wifu-tahoe\"\napp = \"file\"\n\
              bytes = \"600k\"\n"
         );
     }
@@ -109,7 +109,7 @@ fn what_does_not_fit_into_a_hosts_buffer_is_dropped_and_counted() {
 
 #[test]
 fn where_it_cannot_act_it_is_refused() {
-    let udp = chain(1, PY).replace("\"tcp-newreno\"", "\"udp\"");
+    let udp = chain(1, PY).replace("\"tcp-newreno,profile=wifu-tahoe\"", "\"udp\"");
     let why = made(&udp).err().expect("nothing would cost anything");
     assert!(
         why.starts_with("host.profile: is about packets of protocols"),

@@ -12,7 +12,7 @@ const PROTOCOLS: [&str; 6] = [
     "tcp-newreno",
     "tcp-sack",
     "tcp-cubic",
-    "tcp-sack,dsack=on,prr=on,rack=on",
+    "tcp-sack,rcv_wnd=65535,dsack=on,prr=on,rack=on",
 ];
 
 fn steady(spec: &str, lose_every: u64) -> (u64, Lean) {
