@@ -134,7 +134,7 @@ impl Component for Witness {
 }
 
 fn registry() -> Registry {
-    let own = "[protocol.watched]\nextends = \"tcp-newreno\"\nnumber = 240\n\
+    let own = "[protocol.watched]\nextends = \"tcp-newreno\"\nprofile = \"wifu-tahoe\"\nnumber = 240\n\
                watch.add = [\"witness\"]\n[handlers.watched]\nchain = [\"linked\"]\n\
                [protocol.shouted]\nextends = \"tcp-newreno\"\nnumber = 241\n\
                [handlers.shouted]\nchain = [\"shouts\"]\n";
