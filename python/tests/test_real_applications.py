@@ -339,7 +339,7 @@ def test_what_arrives_after_the_end_counts_for_nothing_recorded_or_not(
     assert found["goodput_bps"] < 10e6 + 8 * 3200 / (1.0 - found["start_s"])
 
 
-@pytest.mark.parametrize("protocol", ["tcp-newreno", "kernel:reno,window=128K"])
+@pytest.mark.parametrize("protocol", ["tcp-newreno,profile=wifu-tahoe", "kernel:reno,window=128K"])
 @pytest.mark.parametrize(
     ("app", "least"),
     [
@@ -355,7 +355,7 @@ def test_what_was_written_by_a_flows_own_end_arrives(
 ) -> None:
     """Of 10 Mb/s, 625 kB in the time, and what buffers hold: also that of a daemon's socket."""
     for substrate in ("sim", "live"):
-        real = protocol if substrate == "live" else "tcp-newreno"
+        real = protocol if substrate == "live" else "tcp-newreno,profile=wifu-tahoe"
         outcome = flows_until(tmp_path, app, substrate, real, "30s")
         (found,) = outcome["flows"]
         assert (outcome["end"], found["finished"], found["fault"]) == ("done", True, None)

@@ -220,8 +220,8 @@ def test_a_stack_in_python_takes_its_time_on_emu_as_in_the_simulator() -> None:
         "topology": {"words": "linear,2", "set": "TB-W3"},
         "stop": {"time": "20s"},
         "host": {"profile": "py"},
-        "flow": [{"from": "n1", "to": "n2", "protocol": "tcp-newreno", "app": "file",
-                  "bytes": "1M"}],
+        "flow": [{"from": "n1", "to": "n2", "protocol": "tcp-newreno,profile=wifu-tahoe",
+                  "app": "file", "bytes": "1M"}],
     }  # fmt: skip
     runner.check(scenario)
     real = json.loads(insist(runner, scenario, [], "python").json())
