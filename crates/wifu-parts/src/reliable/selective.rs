@@ -187,7 +187,9 @@ impl Selective {
             return rack.flying();
         }
         let tx = &board.tx;
-        let alive = self.board.missing(self.lost_edge.later(tx.una), tx.nxt.later(tx.una));
+        let alive = self
+            .board
+            .missing(self.lost_edge.later(tx.una), tx.nxt.later(tx.una));
         let again = self.board.missing(tx.una, self.high_rxt.later(tx.una));
         let pipe = alive + again;
         if Self::reports(board) && !self.board.is_empty() {
@@ -513,7 +515,9 @@ impl Component for Selective {
             Kind::Rescue if self.probes() => self.timed.as_ref()?.offer(&self.sender, board),
             Kind::Rescue => {
                 self.rescue?;
-                self.rack(board).is_none_or(|r| r.lost() > 0).then_some(())?;
+                self.rack(board)
+                    .is_none_or(|r| r.lost() > 0)
+                    .then_some(())?;
                 Sender::want(board, kind, tx.una).filter(|_| tx.una != tx.max)
             }
             Kind::Resend if !board.peer.persist => {
