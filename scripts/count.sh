@@ -32,7 +32,9 @@ total() {
 counted=$(
     for spec in $specs; do
         run="engine_cost $spec"
-        echo "$spec $((($(total $run $many) - $(total $run $few)) / (many - few)))"
+        # It ends with a window, not with a number: as many segments as it says.
+        segments=$(($("$programs"/$run $many) - $("$programs"/$run $few)))
+        echo "$spec $((($(total $run $many) - $(total $run $few)) / segments))"
     done
     for hook in $hooks; do
         run="forward_cost $hook"

@@ -12,14 +12,17 @@ impl Sum {
     #[allow(clippy::should_implement_trait)]
     pub fn add(mut self, bytes: &[u8]) -> Sum {
         // Whole words of 64 bits in native byte order, the carry added at the other end: RFC 1071
-        // section 2 allows both, and the swap is done once at the end. Two sums do not wait for
-        // each other.
-        let (mut left, mut right) = (0, 0);
-        let (pairs, rest) = bytes.as_chunks::<16>();
-        for pair in pairs {
-            let (words, _) = pair.as_chunks::<8>();
-            left = around(left, u64::from_ne_bytes(words[0]));
-            right = around(right, u64::from_ne_bytes(words[1]));
+        // section 2 allows both, and the swap is done once at the end. The carry runs through four
+        // words before it is kept.
+        let (mut sum, mut carry) = (0u64, false);
+        let (fours, rest) = bytes.as_chunks::<32>();
+        for four in fours {
+            let (words, _) = four.as_chunks::<8>();
+            for word in words {
+                (sum, carry) = sum.carrying_add(u64::from_ne_bytes(*word), carry);
+            }
+            // No overflow: all ones and a carry would need all ones and a carry before that word.
+            (sum, carry) = (sum + u64::from(carry), false);
         }
         let (words, rest) = rest.as_chunks::<4>();
         for w in words {
@@ -32,9 +35,7 @@ impl Sum {
             _ => 0,
         };
         self.0 += u64::from(last);
-        for sum in [left, right] {
-            self.0 += (sum & 0xFFFF_FFFF) + (sum >> 32);
-        }
+        self.0 += (sum & 0xFFFF_FFFF) + (sum >> 32);
         self
     }
 
@@ -53,13 +54,6 @@ impl Sum {
         }
         u16::from_be(!(s as u16))
     }
-}
-
-/// Ones' complement sum of 64-bit words.
-#[inline(always)]
-fn around(sum: u64, word: u64) -> u64 {
-    let (sum, carry) = sum.overflowing_add(word);
-    sum + u64::from(carry)
 }
 
 /// The addresses and protocol that transport checksums cover besides the segment (RFC 9293 3.1).

@@ -136,6 +136,11 @@ impl Seq {
         self.0.wrapping_sub(o.0)
     }
 
+    /// How far `self` lies after `o`; 0 if it does not.
+    pub fn beyond(self, o: Seq) -> u32 {
+        if self.after(o) { self.since(o) } else { 0 }
+    }
+
     /// `self` before `o`, in serial arithmetic.
     pub fn before(self, o: Seq) -> bool {
         (self.0.wrapping_sub(o.0) as i32) < 0

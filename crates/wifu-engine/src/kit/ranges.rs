@@ -30,11 +30,13 @@ impl Ranges {
     }
 
     /// The ranges, in order.
+    #[inline]
     pub fn list(&self) -> &[(Seq, Seq)] {
         &self.list
     }
 
     /// Whether there are none.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -45,18 +47,20 @@ impl Ranges {
     }
 
     /// How much they cover.
+    #[inline]
     pub fn total(&self) -> u32 {
         self.list.iter().map(|r| r.1.since(r.0)).sum()
     }
 
     /// How much of `from..to` they do not cover.
+    #[inline]
     pub fn missing(&self, from: Seq, to: Seq) -> u32 {
         if !to.after(from) {
             return 0;
         }
         let covered = self.list.iter().map(|r| {
             let (a, b) = (r.0.later(from), r.1.earlier(to));
-            if b.after(a) { b.since(a) } else { 0 }
+            b.beyond(a)
         });
         to.since(from) - covered.sum::<u32>()
     }

@@ -187,7 +187,7 @@ impl Sender {
     /// How much waits beyond `from`.
     pub fn waiting(board: &Board, from: Seq) -> u32 {
         let end = Sender::end(board);
-        if end.after(from) { end.since(from) } else { 0 }
+        end.beyond(from)
     }
 
     /// A want for the segment that begins at `from`: at most one MSS of data; the FIN rides free,
@@ -198,11 +198,7 @@ impl Sender {
         if waiting == 0 {
             return None;
         }
-        let data = if board.app.end.after(from) {
-            board.app.end.since(from)
-        } else {
-            0
-        };
+        let data = board.app.end.beyond(from);
         let bytes = data.min(board.conn.mss).max(1);
         let half = match board.peer.max_window {
             0 => bytes,
@@ -257,11 +253,7 @@ impl Sender {
 
     /// Put the segment of `bytes` from `seq` into `out`; returns where it ends. Moves nothing.
     pub fn put(&self, seq: Seq, bytes: u32, out: &mut Out<'_>, board: &Board) -> Seq {
-        let data = if board.app.end.after(seq) {
-            board.app.end.since(seq).min(bytes)
-        } else {
-            0
-        };
+        let data = board.app.end.beyond(seq).min(bytes);
         let fin = board.app.fin && seq.plus(data) == board.app.end;
         out.head.seq = seq;
         if fin {
@@ -377,6 +369,7 @@ impl Sender {
     }
 
     /// Start the timer unless it runs.
+    #[inline]
     pub fn arm_if_idle(&mut self, cx: &mut Cx<'_>) {
         self.watch(cx);
         if !cx.out.armed(RTO) {

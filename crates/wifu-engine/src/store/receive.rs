@@ -159,7 +159,7 @@ impl Reassembly {
     /// Octets between everything known so far and `at`.
     fn fresh_gap(&self, at: Seq) -> u32 {
         let known = self.ranges.last().map_or(self.nxt, |r| r.1);
-        if at.after(known) { at.since(known) } else { 0 }
+        at.beyond(known)
     }
 
     /// Enter a range, joining those that it touches.

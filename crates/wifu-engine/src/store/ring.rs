@@ -20,6 +20,7 @@ impl Ring {
     }
 
     /// `len` octets from `position`, in two pieces.
+    #[inline]
     pub(crate) fn pieces(&self, position: u32, len: u32) -> [&[u8]; 2] {
         let (at, len) = (self.at(position), len as usize);
         let first = len.min(self.memory.len() - at);

@@ -95,11 +95,7 @@ impl PeerWindow {
             return 0;
         };
         let right = ack.plus(window);
-        if right.after(from) {
-            right.since(from)
-        } else {
-            0
-        }
+        right.beyond(from)
     }
 
     /// Octets that the window leaves beyond the cursor.

@@ -324,11 +324,13 @@ impl Handshake {
     /// acknowledges.
     //= rfc2883#section-4
     fn came_before(seg: &Segment<'_>, board: &Board) -> bool {
+        let text = seg.payload.len() as u32;
+        if !board.rx.dsack || text == 0 || seg.head.seq.plus(text).after(board.rx.nxt) {
+            return false;
+        }
         let marks = Flags::SYN.with(Flags::FIN).with(Flags::RST);
-        let (text, plain) = (seg.payload.len() as u32, !seg.head.flags.has(marks));
         let alive = board.conn.running && board.conn.state != State::TimeWait;
-        let wanted = board.rx.dsack && alive && plain && text > 0;
-        wanted && seg.head.seq.plus(text).upto(board.rx.nxt)
+        alive && !seg.head.flags.has(marks)
     }
 
     //= rfc7323#section-5.3
@@ -392,7 +394,7 @@ impl Handshake {
             return self.on_rst(head, cx);
         }
         let admit = self.on_ack(head, cx);
-        if admit == Admit::Pass && self.too_late(seg, cx) {
+        if admit == Admit::Pass && cx.board.app.gone && self.too_late(seg, cx) {
             self.abort(cx);
             return Admit::Drop("data after the application closed");
         }
@@ -406,7 +408,7 @@ impl Handshake {
         let upto = seg.head.seq.plus(seg.payload.len() as u32);
         let closing = matches!(cx.board.conn.state, State::FinWait1 | State::FinWait2);
         let fresh = !seg.payload.is_empty() && upto.after(cx.board.rx.nxt);
-        if !(self.reset_late && closing && cx.board.app.gone && !cx.board.rx.fin && fresh) {
+        if !(self.reset_late && closing && !cx.board.rx.fin && fresh) {
             return false;
         }
         let room = cx.board.rx.window >= cx.board.conn.mss;
@@ -435,6 +437,7 @@ impl Handshake {
     //= rfc9293#section-3.10.7.4
     //= rfc5961#section-5.2
     // Fifth check.
+    #[inline]
     fn on_ack(&mut self, head: &Head, cx: &mut Cx<'_>) -> Admit {
         let Some(ack) = head.ack else {
             return Admit::Drop("no ACK");

@@ -163,6 +163,7 @@ impl Reassemble {
     /// acknowledged, so that it comes again if it is forgotten: with an embryonic connection that
     /// made room, or beyond what one packet carries.
     //= rfc9293#section-3.10.7.3
+    #[cold]
     fn keep(&mut self, text: &Text<'_>, cx: &Cx<'_>) {
         let most = text.octets.len().min(cx.board.site.mtu as usize);
         let whole = most == text.octets.len();
@@ -175,6 +176,17 @@ impl Reassemble {
         });
     }
 
+    /// The connection is open: what came with its SYN counts now.
+    #[cold]
+    fn catch_up(&mut self, cx: &mut Cx<'_>) {
+        if let Some(early) = self.early.take() {
+            let (at, octets, fin) = (early.at, &early.octets[..], early.fin);
+            self.on_data(&Text { at, octets, fin }, cx);
+        }
+    }
+
+    // The other caller is cold.
+    #[inline(always)]
     fn on_data(&mut self, text: &Text<'_>, cx: &mut Cx<'_>) {
         let (seq, bytes) = (text.at, text.octets.len() as u32);
         let fin_seq = seq.plus(bytes);
@@ -238,15 +250,12 @@ impl Reassemble {
     /// What of a segment lies inside the window as it was advertised: a probe of a shut window is
     /// refused even where a few octets would fit, else it would trickle in octet by octet.
     fn inside<'a>(&self, text: &Text<'a>) -> &'a [u8] {
-        let room = if self.edge.after(text.at) {
-            self.edge.since(text.at) as usize
-        } else {
-            0
-        };
+        let room = self.edge.beyond(text.at) as usize;
         &text.octets[..text.octets.len().min(room)]
     }
 
     /// Data came at `seq` in the range `newest`: that range is reported first from now on.
+    #[inline]
     fn note_recent(&mut self, newest: Option<(Seq, Seq)>, seq: Seq) {
         let Some((start, end)) = newest else { return };
         self.recent.retain(|at| at.before(start) || at.from(end));
@@ -262,11 +271,7 @@ impl Reassemble {
         if right.after(self.edge) && right.since(self.edge) >= self.step(cx) {
             self.edge = right;
         }
-        let window = if self.edge.after(nxt) {
-            self.edge.since(nxt)
-        } else {
-            0
-        };
+        let window = self.edge.beyond(nxt);
         cx.write(|r: &mut RxFacts| r.window = window);
     }
 
@@ -308,11 +313,8 @@ impl Component for Reassemble {
             self.keep(&text, cx);
             return Admit::Pass;
         }
-        if self.open
-            && let Some(early) = self.early.take()
-        {
-            let (at, octets, fin) = (early.at, &early.octets[..], early.fin);
-            self.on_data(&Text { at, octets, fin }, cx);
+        if self.open && self.early.is_some() {
+            self.catch_up(cx);
         }
         if carries {
             self.on_data(&text, cx);
@@ -331,11 +333,7 @@ impl Component for Reassemble {
         // half of the buffer left to fill. One at every read would leave no acknowledgement
         // delayed.
         let nxt = cx.board.rx.nxt;
-        let left = if self.told.after(nxt) {
-            self.told.since(nxt)
-        } else {
-            0
-        };
+        let left = self.told.beyond(nxt);
         if self.edge.after(self.told) && left <= cx.board.site.rcv_buf / 2 {
             cx.out.emit(Signal::AckNow);
         }

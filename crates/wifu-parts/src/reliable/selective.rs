@@ -138,6 +138,9 @@ impl Selective {
     // IsLost: everything unreported below the returned number is lost.
     fn find_lost_edge(&self, board: &Board) -> Seq {
         let una = board.tx.una;
+        if self.board.is_empty() {
+            return self.timeout_edge.map_or(una, |t| una.later(t));
+        }
         let enough = (self.dupthresh - 1) * board.conn.mss;
         let (mut ranges, mut octets) = (0, 0);
         let mut edge = una;
@@ -166,15 +169,19 @@ impl Selective {
         self.timed.as_ref().is_some_and(|t| t.probe.due())
     }
 
+    /// Something is being repaired.
+    fn repairs(&self) -> bool {
+        self.in_recovery || self.timeout_edge.is_some()
+    }
+
     /// Nobody waits for reordering that was never seen.
     fn busy(&self, board: &Board) -> bool {
-        let enough = self.board.total() / board.conn.mss.max(1) >= self.dupthresh;
-        self.in_recovery || self.timeout_edge.is_some() || enough
+        self.repairs() || self.board.total() / board.conn.mss.max(1) >= self.dupthresh
     }
 
     /// Data left, or an acknowledgement came: a probe is due if nothing is amiss and none follows.
     fn schedule(&mut self, cx: &mut Cx<'_>) {
-        let calm = !self.in_recovery && self.timeout_edge.is_none() && self.board.is_empty();
+        let calm = !self.repairs() && self.board.is_empty();
         if let Some(timed) = self.timed.as_mut().filter(|_| Self::reports(&cx.board)) {
             timed.schedule(calm, cx);
         }
@@ -207,12 +214,15 @@ impl Selective {
 
     fn publish(&mut self, cx: &mut Cx<'_>) {
         self.lost_edge = self.find_lost_edge(&cx.board);
-        let (pipe, recovering) = (self.pipe(&cx.board), self.in_recovery);
+        let recovering = self.in_recovery;
         // Outside recovery RFC 5681 counts what is outstanding, reported or not, unless limited
         // transmit may use what left.
-        let quiet = !recovering && self.timeout_edge.is_none() && !self.ltx;
-        let flight = cx.board.tx.nxt.since(cx.board.tx.una);
-        let (pipe, sacked) = (if quiet { flight } else { pipe }, self.board.total());
+        let pipe = if !self.repairs() && !self.ltx {
+            cx.board.tx.nxt.since(cx.board.tx.una)
+        } else {
+            self.pipe(&cx.board)
+        };
+        let sacked = self.board.total();
         if !recovering {
             self.prr = None;
         }
@@ -297,20 +307,25 @@ impl Selective {
         advance.announce(ack, was, self.in_recovery, cx);
     }
 
-    //= rfc6675#section-5
-    fn look_for_loss(&mut self, before: Seq, cx: &mut Cx<'_>) {
-        let (una, max, mss) = (cx.board.tx.una, cx.board.tx.max, cx.board.conn.mss);
-        self.lost_edge = self.find_lost_edge(&cx.board);
-        let found = match self.rack(&cx.board) {
+    /// Something outstanding counts as lost.
+    fn found_loss(&self, board: &Board) -> bool {
+        let found = match self.rack(board) {
             Some(rack) => rack.lost() > 0,
             None => {
-                let lost = self.lost_edge.after(una) && !self.board.is_empty();
+                let lost = self.lost_edge.after(board.tx.una) && !self.board.is_empty();
                 self.dupacks >= self.dupthresh || lost
             }
         };
-        if self.in_recovery || self.recover.is_some() || !found || una == max {
+        found && board.tx.una != board.tx.max
+    }
+
+    //= rfc6675#section-5
+    fn look_for_loss(&mut self, before: Seq, cx: &mut Cx<'_>) {
+        self.lost_edge = self.find_lost_edge(&cx.board);
+        if self.in_recovery || self.recover.is_some() || !self.found_loss(&cx.board) {
             return;
         }
+        let (una, max, mss) = (cx.board.tx.una, cx.board.tx.max, cx.board.conn.mss);
         let lost = match self.rack(&cx.board) {
             Some(rack) => rack.lost(),
             None => self.board.missing(una, self.lost_edge.later(una)),
@@ -350,24 +365,12 @@ impl Selective {
             .next_after(start)
             .map_or(tx.max, |r| r.0)
             .earlier(tx.max);
-        let len = |stop: Seq| {
-            if stop.after(start) {
-                stop.since(start)
-            } else {
-                0
-            }
-        };
-        let size = len(stop).min(board.conn.mss);
+        let size = stop.beyond(start).min(board.conn.mss);
         if size > 0 && start.before(self.lost_edge) {
             return Some((start, size));
         }
         // Rule 2, new data, goes before these if the peer's window has room worth sending.
-        let edge = tx.una.plus(board.peer.window);
-        let room = if edge.after(tx.nxt) {
-            edge.since(tx.nxt)
-        } else {
-            0
-        };
+        let room = tx.una.plus(board.peer.window).beyond(tx.nxt);
         let new = Sender::want(board, Kind::New, tx.nxt).is_some_and(|w| w.least <= room);
         if !self.in_recovery || new {
             return None;
@@ -476,9 +479,10 @@ impl Component for Selective {
             self.dupacks += 1;
             cx.out.emit(Signal::DupAck);
         }
-        let busy = self.busy(&cx.board);
-        if let Some(timed) = self.timed.as_mut().filter(|_| Self::reports(&cx.board)) {
-            timed.on_segment(seg, (advances, twice, busy), cx);
+        if self.rack(&cx.board).is_some() {
+            let busy = self.busy(&cx.board);
+            let timed = self.timed.as_mut();
+            timed.map(|t| t.on_segment(seg, (advances, twice, busy), cx));
         }
         if self.in_recovery {
             self.reduce(before, advances, edge, cx);
@@ -524,8 +528,8 @@ impl Component for Selective {
                 if tx.nxt != tx.max {
                     return Sender::want(board, kind, tx.nxt);
                 }
-                let active = self.in_recovery || self.timeout_edge.is_some();
-                let (_, bytes) = self.next_seg(board).filter(|_| active)?;
+                self.repairs().then_some(())?;
+                let (_, bytes) = self.next_seg(board)?;
                 Some(Want {
                     kind,
                     bytes,
