@@ -105,6 +105,26 @@ const KEYS: [&str; 7] = [
     "extends", "doc", "number", "wire", "store", "profile", "set",
 ];
 
+/// Name and settings of a specification.
+fn words(spec: &str) -> Result<(&str, Vec<(String, String)>), ConfigError> {
+    let mut words = spec.split(',').map(str::trim);
+    let name = words.next().unwrap_or_default();
+    let mut settings: Vec<(String, String)> = Vec::new();
+    for word in words.filter(|w| !w.is_empty()) {
+        let Some((key, value)) = word.split_once('=') else {
+            let what = format!("\"{word}\" is no key=value; write e.g. {name},iw=4");
+            return Err(ConfigError::one(spec, what));
+        };
+        let (key, value) = (key.trim(), value.trim());
+        if let Some((_, before)) = settings.iter().find(|s| s.0 == key) {
+            let what = format!("{key} is set twice, to {before} and to {value}");
+            return Err(ConfigError::one(spec, what));
+        }
+        settings.push((key.to_string(), value.to_string()));
+    }
+    Ok((name, settings))
+}
+
 impl Library {
     /// Read `[protocol.NAME]`, `[handlers.NAME]`, `[lane.NAME]` and `[profile.NAME]` tables.
     ///
@@ -235,16 +255,7 @@ impl Library {
     /// # Errors
     /// Unknown names, with the nearest known one.
     pub fn expand(&self, spec: &str) -> Result<Composition, ConfigError> {
-        let mut words = spec.split(',').map(str::trim);
-        let name = words.next().unwrap_or_default();
-        let mut overrides = Vec::new();
-        for word in words.filter(|w| !w.is_empty()) {
-            let Some((key, value)) = word.split_once('=') else {
-                let what = format!("\"{word}\" is no key=value; write e.g. {name},iw=4");
-                return Err(ConfigError::one(spec, what));
-            };
-            overrides.push((key.trim().to_string(), value.trim().to_string()));
-        }
+        let (name, overrides) = words(spec)?;
         let mut c = self.expand_name(name, &mut Vec::new())?;
         let (of_lane, own) = overrides
             .into_iter()

@@ -4,8 +4,9 @@ mod tcp_common;
 
 use tcp_common::*;
 use wifu_engine::Reason;
-use wifu_testkit::pair::{Fate, Pair, Seen};
-use wifu_wire::{Seq, Span, Time};
+use wifu_testkit::pair::{Fate, Pair, Seen, pattern};
+use wifu_testkit::seg::Seg;
+use wifu_wire::{Flags, Seq, Span, SynOptions, Time};
 
 /// Protocols that report ranges, with or without; round trips of 100 ms.
 fn specs(rack: &'static str) -> impl Iterator<Item = String> {
@@ -225,4 +226,83 @@ fn probes_are_told_from_other_retransmissions() {
     lose_segments(&mut pair, &[49], 1);
     let pair = complete(pair, &spec, 600);
     assert_eq!(sent_because(&pair, 0, Reason::Probe).len(), 1);
+}
+
+//= rfc9937#section-6.2
+#[test]
+fn the_rate_of_a_reduction_grows_while_each_acknowledgement_tells_of_no_further_loss() {
+    for spec in ["tcp-sack", "tcp-cubic"] {
+        let end = |rack: &str| {
+            let mut pair = transfer(64 * 1448);
+            lose_segments(&mut pair, &MOST, 1);
+            let set = "profile=rfc-modern,iw=64,prr=on,hystart=off";
+            let pair = complete(pair, &format!("{spec},{set},rack={rack}"), 600);
+            assert_eq!(pair.conn(0).board().tx.timeouts, 0, "{spec}, rack={rack}");
+            data(&pair, 0).last().unwrap().at - START
+        };
+        // 56 segments, 9 of them in the first round trip of the repair: 5 round trips if the rate
+        // grows by a segment for each that arrives, 8 if it stays.
+        let (timed, counted) = (end("on"), end("off"));
+        assert!(timed < ms(900), "{spec}: {timed}, by counts {counted}");
+    }
+}
+
+/// All but the first two and the last six of 64 segments.
+const MOST: [u32; 56] = {
+    let mut all = [0; 56];
+    let mut i = 0;
+    while i < 56 {
+        all[i] = i as u32 + 2;
+        i += 1;
+    }
+    all
+};
+
+/// A peer that reports single octets, and then takes it all back.
+#[test]
+fn reports_of_single_octets_do_not_make_segments_of_single_octets() {
+    for spec in specs("on") {
+        let mut pair = Pair::new(7);
+        pair.record = true;
+        let spec = format!("{spec},timestamps=off").replace("iw=10", "iw=40");
+        let id = pair.dial(&wifu_parts::blueprint(&spec).unwrap());
+        pair.apps[0].conn = Some(id);
+        pair.run(START + ms(1));
+        let syn = pair.seen[0].seg.clone();
+        let mut said = Seg {
+            ports: (syn.ports.1, syn.ports.0),
+            seq: Seq(1000),
+            ack: Some(syn.seq.plus(1)),
+            flags: Flags::SYN,
+            window: 65_535,
+            options: SynOptions {
+                mss: 1460,
+                sack_ok: true,
+                ..SynOptions::default()
+            },
+            ..Seg::default()
+        };
+        pair.inject(1, &said);
+        pair.apps[0].to_write = pattern(60_000, 1);
+        run_for(&mut pair, ms(5));
+        let una = syn.seq.plus(1);
+        (said.seq, said.flags, said.options) = (Seq(1001), Flags(0), SynOptions::default());
+        for n in (0..8_000).step_by(4) {
+            let octet = |i: u32| una.plus(4_000 + 2 * (n + i));
+            said.ranges = (0..4).map(|i| (octet(i), octet(i).plus(1))).collect();
+            pair.inject(1, &said);
+        }
+        let mark = pair.seen.len();
+        for k in [0, 1] {
+            said.ack = Some(una.plus(4_000 + k));
+            said.ranges = vec![(una.plus(20_100), una.plus(60_000)); k as usize];
+            pair.inject(1, &said);
+            run_for(&mut pair, ms(20));
+        }
+        let again = pair.seen[mark..].iter().filter(|s| s.from == 0);
+        let sizes: Vec<u32> = again.map(|s| s.seg.len()).filter(|n| *n > 0).collect();
+        let small = sizes.iter().filter(|n| **n < 1_000).count();
+        assert!(sizes.len() >= 10, "{spec}: {sizes:?}");
+        assert!(small <= 4, "{spec}: {small} of {}", sizes.len());
+    }
 }

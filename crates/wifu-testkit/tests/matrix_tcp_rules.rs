@@ -11,10 +11,18 @@ use wifu_testkit::pair::{Fate, Pair, pattern};
 use wifu_testkit::seg::Seg;
 use wifu_wire::{Flags, Seq, Span, SynOptions};
 
+const FAMILY: [&str; 5] = [
+    "tcp-tahoe",
+    "tcp-reno",
+    "tcp-newreno",
+    "tcp-sack",
+    "tcp-cubic",
+];
+
 /// The family, with the profile of the papers and with that of the RFCs.
 fn specs() -> impl Iterator<Item = String> {
     let profiles = ["wifu-tahoe", "rfc-modern"];
-    let all = |p: &'static str| PROTOCOLS.map(move |spec| format!("{spec},profile={p}"));
+    let all = |p: &'static str| FAMILY.map(move |spec| format!("{spec},profile={p}"));
     profiles.into_iter().flat_map(all)
 }
 
@@ -399,7 +407,7 @@ fn text_on_the_syn_for_a_listener_waits_and_is_bounded_by_one_packet() {
 //= rfc9293#section-3.8.6.3
 #[test]
 fn acknowledgements_are_withheld_by_octets() {
-    for spec in PROTOCOLS {
+    for spec in FAMILY {
         let spec = format!("{spec},profile=rfc-modern");
         for (sizes, waits) in [(&[100, 100, 100][..], true), (&[1448, 1448], false)] {
             let (mut pair, syn) = dialled(&spec);
@@ -716,6 +724,30 @@ fn progress_begins_the_user_timeout_anew_and_so_does_setting_it() {
         assert_eq!(fault(&pair, 0), None, "{spec}");
         pair.run(now + ms(5_001));
         assert_eq!(fault(&pair, 0), Some(Some(Fault::TimedOut)), "{spec}");
+    }
+}
+
+#[test]
+fn the_user_timeout_rests_once_the_last_octet_probed_for_is_acknowledged() {
+    for spec in specs() {
+        let spec = format!("{spec},user_timeout=7s,timestamps=off");
+        let (mut pair, syn) = dialled(&spec);
+        let mut said = answer(&syn, 1460);
+        said.window = 1000;
+        pair.inject(1, &said);
+        pair.apps[0].to_write = pattern(1001, 1);
+        run_for(&mut pair, ms(5));
+        let last = syn.seq.plus(1002);
+        let mut ack = text(&said, 1001, &[]);
+        (ack.ack, ack.window) = (Some(last.minus(1)), 0);
+        pair.inject(1, &ack);
+        run_for(&mut pair, Span::SECOND * 4);
+        assert_eq!(pair.conn(0).board().tx.max, last, "{spec}: probed");
+        (ack.ack, ack.window) = (Some(last), 60_000);
+        pair.inject(1, &ack);
+        assert_eq!(pair.conn(0).board().tx.una, last, "{spec}");
+        run_for(&mut pair, Span::SECOND * 30);
+        assert_eq!(fault(&pair, 0), None, "{spec}: nothing waits");
     }
 }
 

@@ -23,7 +23,7 @@ pub use pace::Pace;
 pub use pipe::PipeAck;
 pub use prr::Prr;
 pub use rack::{REORDER, Rack};
-pub use ranges::Ranges;
+pub use ranges::{Ranges, reported};
 pub use sender::{Advance, Expiry, RTO, SENDER_PARAMS, SENDING, Sender, USER};
 pub use timed::{Probe, TAIL, Tail, Timed};
 #[doc(hidden)]

@@ -12,6 +12,10 @@ pub const REORDER: u8 = 2;
 /// Pieces for which there is room from the beginning.
 const FEW: usize = 256;
 
+/// Reports cut no piece in two where there are so many: a peer that reports single octets would
+/// have each of them logged. Segments are not bounded by it.
+const MANY: usize = 16_384;
+
 /// So many recoveries long a wider reordering window is kept (RFC 8985 6.2).
 const PERSIST: u32 = 16;
 
@@ -35,6 +39,12 @@ struct Record {
 impl Record {
     fn octets(&self) -> u32 {
         self.end.since(self.start)
+    }
+
+    /// Nothing tells them apart any more; whoever takes his reports back has both go again.
+    fn alike(&self, o: &Record) -> bool {
+        let same = self.fate == o.fate && (self.at, self.again) == (o.at, o.again);
+        same || self.fate == Fate::Delivered && o.fate == Fate::Delivered
     }
 
     /// RACK_sent_after: of two that left at one time the later in sequence left later.
@@ -84,14 +94,22 @@ impl Rack {
         self.lost
     }
 
-    /// The first piece that is lost and did not go again: where it begins, and its octets.
-    pub fn first_lost(&self) -> Option<(Seq, u32)> {
+    /// What is lost first and did not go again: where it begins, and its octets, `most` if there
+    /// are more.
+    pub fn first_lost(&self, most: u32) -> Option<(Seq, u32)> {
         if self.lost == 0 {
             return None;
         }
-        let mut log = self.log.iter();
-        let found = log.find(|r| r.fate == Fate::Lost)?;
-        Some((found.start, found.octets()))
+        let mut log = self.log.iter().skip_while(|r| r.fate != Fate::Lost);
+        let start = log.next()?;
+        let mut end = start.end;
+        for piece in log.take_while(|r| r.fate == Fate::Lost) {
+            if end.since(start.start) >= most {
+                break;
+            }
+            end = piece.end;
+        }
+        Some((start.start, end.since(start.start).min(most)))
     }
 
     /// The last piece that was sent and is not acknowledged.
@@ -103,12 +121,14 @@ impl Rack {
     /// `start..end` leaves, for the first time or again.
     pub fn sent(&mut self, start: Seq, end: Seq, now: Time) {
         let known = self.log.back().map_or(start, |r| r.end);
-        for i in self.pieces(start, end.earlier(known)) {
+        let pieces = self.pieces(start, end.earlier(known));
+        for i in pieces.clone() {
             if self.log[i].fate != Fate::Delivered {
                 self.set(i, Fate::Flying);
                 (self.log[i].at, self.log[i].again) = (now, true);
             }
         }
+        self.join(pieces.start + 1..pieces.end);
         let start = start.later(known);
         if end.after(start) {
             self.flying += end.since(start);
@@ -138,9 +158,15 @@ impl Rack {
             self.log.pop_front();
         }
         for (start, end) in ranges {
-            for i in self.pieces(*start, *end) {
+            let pieces = if self.log.len() < MANY {
+                self.pieces(*start, *end)
+            } else {
+                self.whole(*start, *end)
+            };
+            for i in pieces.clone() {
                 self.deliver(i, board, now);
             }
+            self.join(pieces.start..pieces.end + 1);
         }
     }
 
@@ -286,6 +312,23 @@ impl Rack {
         self.split(end);
         self.place(start)..self.place(end)
     }
+
+    /// Numbers of the pieces that lie in `start..end`.
+    fn whole(&self, start: Seq, end: Seq) -> core::ops::Range<usize> {
+        let first = self.log.partition_point(|r| r.start.before(start));
+        first..self.place(end).max(first)
+    }
+
+    /// Each of these pieces becomes one with that before it if they are alike.
+    fn join(&mut self, pieces: core::ops::Range<usize>) {
+        let end = pieces.end.min(self.log.len());
+        for i in (pieces.start.max(1)..end).rev() {
+            if self.log[i - 1].alike(&self.log[i]) {
+                self.log[i - 1].end = self.log[i].end;
+                self.log.remove(i);
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -332,7 +375,7 @@ mod tests {
         }
         // Segment 3 left at 60 and comes back at 160: 0 left 60 ms before it, 1 and 2 later.
         assert_eq!(p.hear(0, &[3], 160, false), (2, Some(165)));
-        assert_eq!(p.0.first_lost(), Some((Seq(0), 1000)));
+        assert_eq!(p.0.first_lost(1000), Some((Seq(0), 1000)));
         assert_eq!((p.0.flying(), p.0.lost()), (1000, 2000));
         assert_eq!(p.hear(0, &[], 165, false), (1, None));
         // It was only late: packets overtake each other on this path, which is waited for now even
@@ -359,10 +402,10 @@ mod tests {
         }
         assert_eq!(p.hear(0, &[1, 2, 3], 100, true), (1, None));
         p.send(0, 101);
-        assert_eq!((p.0.first_lost(), p.0.flying()), (None, 1000));
+        assert_eq!((p.0.first_lost(1000), p.0.flying()), (None, 1000));
         p.send(4, 110);
         assert_eq!(p.hear(0, &[4], 210, true), (1, None));
-        assert_eq!(p.0.first_lost(), Some((Seq(0), 1000)));
+        assert_eq!(p.0.first_lost(1000), Some((Seq(0), 1000)));
         p.send(0, 211);
         assert_eq!(p.hear(5, &[], 311, true), (0, None));
         assert_eq!((p.0.flying(), p.0.lost()), (0, 0));

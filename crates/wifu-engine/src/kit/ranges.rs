@@ -1,6 +1,6 @@
 //! A bounded list of ranges in sequence space.
 
-use wifu_wire::Seq;
+use wifu_wire::{Head, Seq};
 
 /// Sorted, disjoint, not adjacent ranges `start..end`. Memory for a few is taken by
 /// [`Ranges::prepare`], for more when they come, up to the limit.
@@ -119,6 +119,16 @@ impl Ranges {
     pub fn next_after(&self, at: Seq) -> Option<(Seq, Seq)> {
         self.list.iter().copied().find(|r| r.0.after(at))
     }
+}
+
+/// The ranges that a segment reports and that lie in what is outstanding, `una..max`: by distance
+/// from `una`, since serial comparison finds nonsense far away in good order.
+pub fn reported(head: &Head, una: Seq, max: Seq) -> impl Iterator<Item = &(Seq, Seq)> {
+    let flight = max.since(una);
+    head.ranges().iter().filter(move |(a, b)| {
+        let (a, b) = (a.since(una), b.since(una));
+        0 < a && a < b && b <= flight
+    })
 }
 
 #[cfg(test)]

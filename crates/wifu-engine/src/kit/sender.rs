@@ -157,6 +157,9 @@ impl Sender {
     /// It changed: what waits, waits from now on.
     pub fn on_set(&mut self, cx: &mut Cx<'_>) {
         self.watch_anew(cx);
+        if cx.board.peer.persist {
+            self.watch(cx);
+        }
     }
 
     /// Bound how long what was sent, or may not be sent, stays unacknowledged.
@@ -169,7 +172,7 @@ impl Sender {
 
     fn watch_anew(&self, cx: &mut Cx<'_>) {
         cx.out.disarm(USER);
-        if cx.board.tx.una != cx.board.tx.max || cx.board.peer.persist {
+        if cx.board.tx.una != cx.board.tx.max {
             self.watch(cx);
         }
     }
@@ -333,6 +336,8 @@ impl Sender {
         cx.write(|t: &mut TxFacts| {
             (t.una, t.nxt, t.backoff) = (ack, t.nxt.later(ack), 0);
         });
+        // The gate has not seen this segment: whether its window is shut is not known here. A probe
+        // of a shut window begins the time anew.
         self.watch_anew(cx);
         if cx.board.tx.una == cx.board.tx.max {
             cx.out.disarm(RTO);
@@ -380,10 +385,11 @@ impl Sender {
     /// A timer fired: [`USER`], or [`RTO`] with something outstanding. Counts, backs off, re-arms;
     /// a SYN goes again by itself. The part rewinds and reports the loss of data.
     pub fn on_timer(&mut self, timer: u8, cx: &mut Cx<'_>) -> Expiry {
-        if timer == USER {
+        let waits = cx.board.tx.una != cx.board.tx.max;
+        if timer == USER && (waits || cx.board.peer.persist) {
             return Expiry::GaveUp;
         }
-        if cx.board.tx.una == cx.board.tx.max {
+        if timer == USER || !waits {
             return Expiry::Nothing;
         }
         self.backoff.fail();

@@ -3,6 +3,7 @@
 //! retransmission timer takes everything for lost.
 
 use super::rack::{REORDER, Rack};
+use super::ranges::reported;
 use super::sender::{RTO, Sender};
 use crate::board::{Board, TxFacts};
 use crate::component::{Cx, Out, Payload, Segment};
@@ -142,24 +143,21 @@ impl Timed {
     }
 
     /// An acknowledgement came, and `una` has moved if it `advances`; `twice`: it reports something
-    /// that came twice. `busy`: see [`Rack::window`].
+    /// that came twice. `busy`: see [`Rack::window`]. Returns how many octets are lost by it.
     pub fn on_segment(
         &mut self,
         seg: &Segment<'_>,
         (advances, twice, busy): (bool, bool, bool),
         cx: &mut Cx<'_>,
-    ) {
+    ) -> u32 {
         let (una, max) = (cx.board.tx.una, cx.board.tx.max);
         let flight = max.since(una);
-        let sane = seg.head.ranges().iter().filter(|(a, b)| {
-            let (a, b) = (a.since(una), b.since(una));
-            0 < a && a < b && b <= flight
-        });
+        let sane = reported(seg.head, una, max);
         self.rack.arrived(una, sane, &cx.board, cx.now);
         if twice {
             self.rack.repeated(una, max);
         }
-        self.detect(busy, cx);
+        let lost = self.detect(busy, cx);
         let plain = !advances && seg.payload.is_empty() && seg.head.ranges().is_empty();
         if self.probe.answered(una, twice, plain) == Tail::Repaired {
             cx.out.emit(Signal::Lost(Lost {
@@ -171,15 +169,19 @@ impl Timed {
             }));
             cx.out.emit(Signal::Recovered { flight });
         }
+        lost
     }
 
-    /// Look for what is lost, now and when the next piece may be.
-    pub fn detect(&mut self, busy: bool, cx: &mut Cx<'_>) {
+    /// Look for what is lost, now and when the next piece may be. Returns how many octets are lost
+    /// that were not before.
+    pub fn detect(&mut self, busy: bool, cx: &mut Cx<'_>) -> u32 {
         let window = self.rack.window(busy, &cx.board);
-        match self.rack.detect(window, cx.now).1 {
+        let (lost, next) = self.rack.detect(window, cx.now);
+        match next {
             Some(at) => cx.out.arm(REORDER, at),
             None => cx.out.disarm(REORDER),
         }
+        lost
     }
 
     /// The retransmission timer fired.

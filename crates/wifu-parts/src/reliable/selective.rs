@@ -10,7 +10,7 @@
 use wifu_engine::board::TxFacts;
 use wifu_engine::component::Cx;
 use wifu_engine::kit::{
-    Expiry, Prr, REORDER, Rack, Ranges, SENDER_PARAMS, SENDING, Sender, TAIL, Timed,
+    Expiry, Prr, REORDER, Rack, Ranges, SENDER_PARAMS, SENDING, Sender, TAIL, Timed, reported,
 };
 use wifu_engine::signal::Lost;
 use wifu_engine::{
@@ -238,14 +238,10 @@ impl Selective {
         board.tx.una.plus(self.board.total())
     }
 
-    /// An acknowledgement of a recovery delivered so much since `before`; `edge` was lost then.
-    fn reduce(&mut self, before: Seq, advanced: bool, edge: Seq, cx: &Cx<'_>) {
+    /// An acknowledgement of a recovery delivered so much since `before`; `safe`: it moved the edge
+    /// and told of no further loss.
+    fn reduce(&mut self, before: Seq, safe: bool, cx: &Cx<'_>) {
         let delivered = self.delivered(&cx.board).since(before);
-        let further = match self.rack(&cx.board) {
-            Some(rack) => rack.lost() > 0,
-            None => self.find_lost_edge(&cx.board).after(edge),
-        };
-        let safe = advanced && !further;
         let (window, mss) = (cx.board.win.cwnd, cx.board.conn.mss);
         let pipe = self.pipe(&cx.board);
         if let Some(prr) = &mut self.prr {
@@ -257,9 +253,10 @@ impl Selective {
     fn reduction(&mut self, before: Seq, cx: &Cx<'_>) {
         if self.reduces && Self::reports(&cx.board) {
             let delivered = self.delivered(&cx.board).since(before);
-            let known = self.board.total().saturating_sub(delivered);
+            // What the acknowledgement itself delivered counts, whichever way it told of it.
             let flight = cx.board.tx.nxt.since(cx.board.tx.una);
-            self.prr = Some(Prr::new(flight.saturating_sub(known), delivered));
+            let flight = (flight + delivered).saturating_sub(self.board.total());
+            self.prr = Some(Prr::new(flight, delivered));
         }
     }
 
@@ -268,12 +265,7 @@ impl Selective {
         if !Self::reports(board) {
             return 0;
         }
-        let (una, flight) = (board.tx.una, board.tx.max.since(board.tx.una));
-        // By distance from `una`: serial comparison finds nonsense far away in good order.
-        let sane = seg.head.ranges().iter().filter(|(a, b)| {
-            let (a, b) = (a.since(una), b.since(una));
-            0 < a && a < b && b <= flight
-        });
+        let sane = reported(seg.head, board.tx.una, board.tx.max);
         sane.map(|(a, b)| self.board.insert(*a, *b)).sum()
     }
 
@@ -351,8 +343,7 @@ impl Selective {
     // NextSeg rules 1, 3 and 4.
     fn next_seg(&self, board: &Board) -> Option<(Seq, u32)> {
         if let Some(rack) = self.rack(board) {
-            let (start, octets) = rack.first_lost()?;
-            return Some((start, octets.min(board.conn.mss)));
+            return rack.first_lost(board.conn.mss);
         }
         let tx = &board.tx;
         let from = self.high_rxt.later(tx.una);
@@ -421,7 +412,7 @@ impl Selective {
             (Kind::Rescue, reason) => {
                 out.reason = reason.unwrap_or_default();
                 let hole = self.board.next_after(una).map_or(cx.board.tx.max, |r| r.0);
-                let timed = self.rack(&cx.board).and_then(Rack::first_lost);
+                let timed = self.rack(&cx.board).and_then(|r| r.first_lost(want.bytes));
                 let (seq, octets) = timed.unwrap_or((una, hole.since(una)));
                 (seq, want.bytes.min(octets), false)
             }
@@ -479,13 +470,15 @@ impl Component for Selective {
             self.dupacks += 1;
             cx.out.emit(Signal::DupAck);
         }
-        if self.rack(&cx.board).is_some() {
-            let busy = self.busy(&cx.board);
+        let further = if self.rack(&cx.board).is_some() {
+            let what = (advances, twice, self.busy(&cx.board));
             let timed = self.timed.as_mut();
-            timed.map(|t| t.on_segment(seg, (advances, twice, busy), cx));
-        }
+            timed.is_some_and(|t| t.on_segment(seg, what, cx) > 0)
+        } else {
+            self.in_recovery && self.find_lost_edge(&cx.board).after(edge)
+        };
         if self.in_recovery {
-            self.reduce(before, advances, edge, cx);
+            self.reduce(before, advances && !further, cx);
         }
         self.look_for_loss(before, cx);
         self.publish(cx);
@@ -498,7 +491,7 @@ impl Component for Selective {
         match timer {
             REORDER => {
                 let (busy, before) = (self.busy(&cx.board), self.delivered(&cx.board));
-                self.timed.iter_mut().for_each(|t| t.detect(busy, cx));
+                self.timed.as_mut().map(|t| t.detect(busy, cx));
                 self.look_for_loss(before, cx);
                 return self.publish(cx);
             }
