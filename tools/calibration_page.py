@@ -108,7 +108,8 @@ hops apart are sensed 83 % of the time, and what then collides is what lowered t
 and four from 0.21. With a threshold 1 dB higher three hops are as published (0.17), and four to
 nine carry half of what was published (0.05 to 0.06, out of their bounds); with one 0.5 dB lower
 three hops carry 0.31 (`--tune`). So it stays at -90.1 dBm. What rises from four to six hops in the
-paper falls here, and the drop from two to three hops, 2.9 there, is 1.7. With eleven attempts three hops are at their bound, 0.30.
+paper falls here, and the drop from two to three hops, 2.9 there, is 1.7. With eleven attempts three
+hops are at their bound, 0.30.
 
 **The HX sets** kept their SNRs but for HX-1. With eleven attempts the kernel's TCP takes seconds to
 tens of seconds with the losses that were there, of single attempts and of packets after all
