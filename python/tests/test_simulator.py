@@ -127,7 +127,7 @@ PLAN = """
 name = "small"
 runs = 3
 [scenario]
-topology = { words = "linear,{hops+1}", set = "TB-A" }
+topology = { words = "linear,{hops+1}", set = "TB-A", host.profile = "off" }
 [[scenario.flow]]
 from = "n1"
 to = "n{hops+1}"
@@ -186,6 +186,7 @@ runs = 2
 metrics = ["passive_loss", "loss"]
 [scenario]
 topology = { words = "linear,4", set = "TB-A" }
+radio.attempts = 2
 [[scenario.flow]]
 from = "n1"
 to = "n4"

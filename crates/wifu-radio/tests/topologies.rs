@@ -3,7 +3,7 @@
 use toml::Table;
 use wifu_radio::etx::{self, Routes};
 use wifu_radio::phy::Standard;
-use wifu_radio::plan::{Plan, RateControl};
+use wifu_radio::plan::{HostProfile, Plan, RateControl};
 use wifu_radio::sets;
 use wifu_radio::topology::{Topology, TopologyError, resolve};
 use wifu_wire::{Rate, Rng, Span};
@@ -101,7 +101,8 @@ fn the_chain_rule_fills_the_matrix_of_tb_a() {
     assert!(snr(&plan, 1, 3) > cs && snr(&plan, 1, 4) < cs);
     let g = plan.gain(0, 1).expect("a link");
     assert_eq!((g.sigma_db, g.tau), (2.0, Span::MILLI * 500));
-    assert_eq!(plan.nodes[0].radio.attempts, 2);
+    assert_eq!(plan.nodes[0].radio.attempts, 5);
+    assert_eq!(plan.host, HostProfile::Py);
     assert_eq!(plan.nodes[0].radio.rate.rate(), Rate(24_000_000));
 }
 
@@ -110,8 +111,9 @@ fn carrier_sense_reaches_as_far_as_the_sets_say() {
     // Set, hops that are sensed, SNR one hop further.
     for (name, hops, beyond) in [
         ("TB-B", 3, 2.94),
-        ("TB-W9", 3, 1.94),
-        ("TAP-16", 2, 1.19),
+        // Three hops away (3.7 dB) sensed part of the time only: links vary by 1 dB.
+        ("TB-W9", 2, 3.69),
+        ("TAP-16", 2, -1.31),
         ("TAP-29", 1, 0.84),
         ("PLAIN", 3, 2.94),
     ] {
@@ -142,8 +144,8 @@ fn the_stack_has_the_distances_of_its_rows() {
     near(snr(&same, 1, 7), snr(&plan, 1, 7), 1e-9);
     let rows = set("TAP-PAR");
     assert_eq!(rows.nodes.len(), 10);
-    near(snr(&rows, 1, 2), 15.5, 1e-6);
-    near(snr(&rows, 3, 8), 7.8, 0.05);
+    near(snr(&rows, 1, 2), 13.0, 1e-6);
+    near(snr(&rows, 3, 8), 7.7, 0.05);
 }
 
 #[test]
@@ -280,7 +282,7 @@ fn words_set_spacing_snr_and_every_key_of_the_radio() {
     near(snr(&wide, 1, 2), 21.0 - 9.031, 1e-3);
     let by_snr = words("linear,2,spacing=5,snr=30,set=TB-W9", None);
     near(snr(&by_snr, 1, 2), 30.0, 1e-9);
-    assert_eq!(by_snr.nodes[0].radio.attempts, 2);
+    assert_eq!(by_snr.nodes[0].radio.attempts, 5);
     let lists = words(
         "minimal,control_rates=6Mb/s+12Mb/s,intr_latency=1us+2us",
         None,
@@ -300,7 +302,7 @@ fn words_shape_grids_rows_and_random_areas() {
     near(snr(&grid, 1, 5), 21.0, 1e-9);
     near(snr(&grid, 1, 6), 21.0 - 4.515, 1e-3);
     let rows = words("parallel,5", Some("TAP-PAR"));
-    near(snr(&rows, 1, 6), 7.8, 0.05);
+    near(snr(&rows, 1, 6), 7.7, 0.05);
     assert_eq!(words("parallel,4,3,gap=100", None).nodes.len(), 12);
     // A set's table becomes a law by its mean.
     let grid = words("grid,2,2", Some("TB-A"));
@@ -811,6 +813,22 @@ fn a_set_is_in_the_world_that_its_name_says() {
         sets::worlds("TB-STACK").expect("a set"),
         ["literal", "driver"]
     );
+    // Where the driver's attempts are the default, and what the sets say of both worlds' hosts.
+    for name in ["TB-A", "TB-B", "TB-RND", "TB-W3", "TB-W9"] {
+        assert_eq!(sets::worlds(name).expect("a set"), ["driver", "literal"]);
+        let tahoe = |words: &str| {
+            let plan = plan_of(&sets::get(words).unwrap_or_else(|e| panic!("{e}")));
+            let attempts = plan.nodes[0].radio.attempts;
+            (attempts, plan.host, plan.transport("tcp-tahoe"))
+        };
+        let (host, own) = match name.contains("-W") {
+            true => (HostProfile::Off, "tcp-tahoe"),
+            false => (HostProfile::Py, "tcp-tahoe,rto_min=100ms"),
+        };
+        assert_eq!(tahoe(name), (5, host, "tcp-tahoe".to_string()), "{name}");
+        let literal = tahoe(&format!("{name},world=literal"));
+        assert_eq!(literal, (1, host, own.to_string()), "{name}");
+    }
     assert_eq!(sets::worlds("PLAIN").expect("a set"), [""; 0]);
     let world = |words: &str| {
         let set = sets::get(words).unwrap_or_else(|e| panic!("{e}"));

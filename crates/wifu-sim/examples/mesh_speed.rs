@@ -27,11 +27,11 @@ fn scenario(name: &str, seconds: u64) -> String {
     let stop = format!("[stop]\ntime = \"{seconds}s\"\n");
     match name {
         "chain" => format!(
-            "[topology]\nwords = \"linear,7\"\nset = \"TB-W9\"\n[radio]\nattempts = 7\n{}{stop}",
+            "[topology]\nwords = \"linear,7,snr=20\"\nset = \"TB-W9\"\n[radio]\nattempts = 7\n{}{stop}",
             flow(1, 7)
         ),
         "chain6" => format!(
-            "[topology]\nwords = \"linear,7\"\nset = \"TB-B\"\n[radio]\nattempts = 7\n{}{stop}",
+            "host.profile = \"off\"\n[topology]\nwords = \"linear,7\"\nset = \"TB-B\"\n[radio]\nattempts = 7\n{}{stop}",
             flow(1, 7)
         ),
         "random" => {

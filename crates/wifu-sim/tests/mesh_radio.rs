@@ -661,7 +661,7 @@ const OVEN: &str =
 
 fn under(interferer: &str) -> String {
     format!(
-        "[topology]\nwords = \"linear,3\"\nset = \"TB-W3\"\n{interferer}[[flow]]\nfrom = \"n1\"\n\
+        "[topology]\nwords = \"linear,3,attempts=7\"\nset = \"TB-W3\"\n{interferer}[[flow]]\nfrom = \"n1\"\n\
          to = \"n3\"\nprotocol = \"tcp-newreno\"\napp = \"file\"\nbytes = \"500k\"\n"
     )
 }
@@ -764,7 +764,10 @@ fn sources_that_could_do_nothing_are_refused() {
         said.starts_with("topology.interferer[0].position: what moving nodes receive"),
         "{said}"
     );
-    let wired = under(OVEN).replace("\"linear,3\"\nset = \"TB-W3\"", "\"linear,3,wire=2Mb/s\"");
+    let wired = under(OVEN).replace(
+        "\"linear,3,attempts=7\"\nset = \"TB-W3\"",
+        "\"linear,3,wire=2Mb/s\"",
+    );
     let said = wrong(&wired);
     assert!(
         said.contains("n3: has wires only") || said.contains("no node has a radio"),
