@@ -31,6 +31,8 @@ extern "C" {
 #define WIFU_TCP_NEWRENO 215
 #define WIFU_TCP_SACK 216
 #define WIFU_TCP_CUBIC 220
+#define WIFU_TCP_LINUX 221
+#define WIFU_TCP_LINUX_RENO 222
 
 /* Level of WiFu's own options. */
 #define SOL_WIFU 0x5769

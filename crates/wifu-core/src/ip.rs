@@ -114,8 +114,8 @@ mod tests {
         }
         assert!(!raise_ttl(&mut [0x45; 10]));
     }
-    use wifu_wire::IpInfo;
     use wifu_wire::ipv4::{emit, parse};
+    use wifu_wire::{Ecn, IpInfo};
 
     #[test]
     fn a_packet_is_whole_again_after_repair() {
@@ -124,6 +124,7 @@ mod tests {
             dst: Ipv4Addr::new(10, 0, 0, 2),
             proto: 214,
             ttl: 60,
+            ecn: Ecn::NotEct,
         };
         let mut packet = vec![0; 40];
         emit(&info, 20, &mut packet);

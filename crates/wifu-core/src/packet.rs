@@ -137,7 +137,7 @@ fn header(octets: &[u8], below: bool) -> Option<usize> {
 mod tests {
     use super::*;
     use wifu_wire::ipv4::emit;
-    use wifu_wire::{IpInfo, Place, Word};
+    use wifu_wire::{Ecn, IpInfo, Place, Word};
 
     #[test]
     fn a_word_is_found_behind_the_shim_and_in_it() {
@@ -146,6 +146,7 @@ mod tests {
             dst: [10, 0, 0, 2].into(),
             proto: 208,
             ttl: 60,
+            ecn: Ecn::NotEct,
         };
         let mut plain = vec![0; 40];
         emit(&info, 20, &mut plain);

@@ -105,7 +105,7 @@ impl Select {
 mod tests {
     use super::*;
     use wifu_wire::ipv4::emit;
-    use wifu_wire::{Head, IpInfo, shim as words};
+    use wifu_wire::{Ecn, Head, IpInfo, shim as words};
 
     fn packet(proto: u8, id: u32) -> Vec<u8> {
         let info = IpInfo {
@@ -113,6 +113,7 @@ mod tests {
             dst: [10, 0, 0, 2].into(),
             proto,
             ttl: 60,
+            ecn: Ecn::NotEct,
         };
         let codec = words::codec(id, &[]).unwrap();
         let mut packet = vec![0; 20 + 60];

@@ -129,8 +129,8 @@ pub static DELAY_FORMAT: Format = Format {
 mod tests {
     use super::*;
     use core::net::Ipv4Addr;
-    use wifu_wire::IpInfo;
     use wifu_wire::ipv4::{emit, parse as parse_ip};
+    use wifu_wire::{Ecn, IpInfo};
 
     fn packet() -> Vec<u8> {
         let info = IpInfo {
@@ -138,6 +138,7 @@ mod tests {
             dst: Ipv4Addr::new(10, 0, 0, 2),
             proto: 208,
             ttl: 60,
+            ecn: Ecn::NotEct,
         };
         let mut packet = vec![9; 50];
         emit(&info, 30, &mut packet);

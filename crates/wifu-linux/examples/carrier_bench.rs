@@ -20,7 +20,7 @@ use wifu_linux::carrier::Carrier;
 use wifu_linux::netns::{End, Lab, Namespace};
 use wifu_linux::poller::{Coalesce, Event, Interest, PollCounters, Poller};
 use wifu_linux::raw::RawConfig;
-use wifu_wire::ipv4::{IpInfo, TTL};
+use wifu_wire::ipv4::{Ecn, IpInfo, TTL};
 use wifu_wire::units::{Span, Time};
 
 /// For experiments (RFC 3692).
@@ -83,6 +83,7 @@ impl Node {
             dst: to.into(),
             proto: PROTOCOL,
             ttl: TTL,
+            ecn: Ecn::NotEct,
         };
         Ok(Node {
             carrier,

@@ -10,7 +10,7 @@ use core::net::{Ipv4Addr, SocketAddrV4};
 use core::ops::Range;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
-use wifu_wire::over_udp;
+use wifu_wire::{Ecn, over_udp};
 
 /// Datagrams of a group at most (`UDP_MAX_SEGMENTS` of older kernels), and their octets.
 const GROUP: usize = 64;
@@ -69,6 +69,7 @@ struct Came {
     /// The address of this host that it was sent to.
     to: Ipv4Addr,
     ttl: u8,
+    ecn: Ecn,
 }
 
 /// A datagram that came.
@@ -81,12 +82,14 @@ pub(crate) struct Datagram<'a> {
     /// The address of this host that it was sent to.
     pub(crate) to: Ipv4Addr,
     pub(crate) ttl: u8,
+    pub(crate) ecn: Ecn,
 }
 
-/// Room for what the kernel says beside a message: its address, its TTL, how it was joined.
-type Beside = [u64; 12];
+/// Room for what the kernel says beside a message: its address, its TTL, its ECN field, how it was
+/// joined: of datagrams whose ECN field is the same.
+type Beside = [u64; 13];
 
-/// Takes datagrams from a socket with `IP_PKTINFO` and `IP_RECVTTL`.
+/// Takes datagrams from a socket with `IP_PKTINFO`, `IP_RECVTTL` and `IP_RECVTOS`.
 pub(crate) struct Receiver {
     heads: Heads<Beside>,
     octets: Box<[u8]>,
@@ -101,7 +104,7 @@ impl Receiver {
     /// For so many messages of `size` octets per call.
     pub(crate) fn new(count: usize, size: usize) -> Receiver {
         Receiver {
-            heads: Heads::new(count, count, [0; 12]),
+            heads: Heads::new(count, count, [0; 13]),
             octets: vec![0; count * size].into(),
             size,
             came: Vec::with_capacity(count),
@@ -154,6 +157,7 @@ impl Receiver {
             from: from_kernel(self.heads.names[i].sin_addr),
             to: Ipv4Addr::UNSPECIFIED,
             ttl: 0,
+            ecn: Ecn::NotEct,
         };
         // SAFETY: the kernel has set the length of what it wrote beside the message, which is
         // aligned for these headers and lives still; the macros stay within that length.
@@ -171,6 +175,7 @@ impl Receiver {
                         let ttl = data.cast::<libc::c_int>().read_unaligned();
                         came.ttl = u8::try_from(ttl).unwrap_or(0);
                     }
+                    (libc::IPPROTO_IP, libc::IP_TOS) => came.ecn = Ecn::of(data.read()),
                     (libc::SOL_UDP, libc::UDP_GRO) => {
                         let each = data.cast::<libc::c_int>().read_unaligned();
                         came.each = usize::try_from(each).unwrap_or(0);
@@ -201,6 +206,7 @@ impl Receiver {
             from: came.from,
             to: came.to,
             ttl: came.ttl,
+            ecn: came.ecn,
         })
     }
 }
@@ -213,6 +219,14 @@ struct Source {
     info: libc::in_pktinfo,
 }
 
+/// One that says what the IP header's second octet is.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Service {
+    head: libc::cmsghdr,
+    octet: libc::c_int,
+}
+
 /// One that says how long the datagrams of a group are.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -221,11 +235,12 @@ struct Segment {
     octets: u16,
 }
 
-/// Both; a message of one datagram has the first one alone.
+/// All; a message of one datagram has the first two alone.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Both {
+struct All {
     source: Source,
+    service: Service,
     segment: Segment,
 }
 
@@ -237,6 +252,7 @@ pub(crate) struct Outgoing<'a> {
     /// An address of this host.
     pub(crate) from: Ipv4Addr,
     pub(crate) to: SocketAddrV4,
+    pub(crate) ecn: Ecn,
 }
 
 /// Octets of such a header.
@@ -244,7 +260,7 @@ const SHIM: usize = over_udp::HEADER;
 
 /// Sends datagrams from addresses of this host.
 pub(crate) struct Sender {
-    heads: Heads<Both>,
+    heads: Heads<All>,
     shims: Box<[[u8; SHIM]]>,
     /// Datagrams of each message.
     counts: Vec<usize>,
@@ -254,6 +270,7 @@ pub(crate) struct Sender {
 struct Open {
     from: Ipv4Addr,
     to: SocketAddrV4,
+    ecn: Ecn,
     /// Octets of each but the last one, and of all.
     each: usize,
     octets: usize,
@@ -263,7 +280,8 @@ struct Open {
 impl Open {
     fn joins(&self, d: &Outgoing<'_>, count: usize) -> bool {
         let len = SHIM + d.rest.len();
-        let alike = (self.from, self.to) == (d.from, d.to) && len <= self.each;
+        let ends = (self.from, self.to, self.ecn) == (d.from, d.to, d.ecn);
+        let alike = ends && len <= self.each;
         alike && !self.closed && count < GROUP && self.octets + len <= GROUP_OCTETS
     }
 }
@@ -272,9 +290,9 @@ impl Sender {
     /// For so many datagrams per call.
     pub(crate) fn new(count: usize) -> Sender {
         // SAFETY: all-zero is valid for these structures of integers.
-        let both = unsafe { zeroed() };
+        let all = unsafe { zeroed() };
         Sender {
-            heads: Heads::new(count, 2 * count, both),
+            heads: Heads::new(count, 2 * count, all),
             shims: vec![[0; SHIM]; count].into(),
             counts: Vec::with_capacity(count),
         }
@@ -314,6 +332,7 @@ impl Sender {
                     open = Some(Open {
                         from: d.from,
                         to: d.to,
+                        ecn: d.ecn,
                         each: len,
                         octets: len,
                         closed: false,
@@ -334,8 +353,8 @@ impl Sender {
         let mut next = 0;
         for (i, count) in self.counts.iter().enumerate() {
             let beside = match count {
-                1 => size_of::<Source>(),
-                _ => size_of::<Both>(),
+                1 => core::mem::offset_of!(All, segment),
+                _ => size_of::<All>(),
             };
             let vectors = next..next + 2 * count;
             next = vectors.end;
@@ -367,11 +386,19 @@ impl Sender {
             sin_addr: to_kernel(*d.to.ip()),
             sin_zero: [0; 8],
         };
-        let Both { source, segment } = &mut self.heads.beside[at];
+        let All {
+            source,
+            service,
+            segment,
+        } = &mut self.heads.beside[at];
         source.head.cmsg_level = libc::IPPROTO_IP;
         source.head.cmsg_type = libc::IP_PKTINFO;
         source.head.cmsg_len = length_of(&source.info);
         source.info.ipi_spec_dst = to_kernel(d.from);
+        service.head.cmsg_level = libc::IPPROTO_IP;
+        service.head.cmsg_type = libc::IP_TOS;
+        service.head.cmsg_len = length_of(&service.octet);
+        service.octet = libc::c_int::from(d.ecn as u8);
         segment.head.cmsg_level = libc::SOL_UDP;
         segment.head.cmsg_type = libc::UDP_SEGMENT;
         segment.head.cmsg_len = length_of(&segment.octets);

@@ -148,12 +148,14 @@ impl Wire for Proper {
 mod tests {
     use super::*;
     use core::net::Ipv4Addr;
+    use wifu_wire::Ecn;
 
     const PACKET: IpInfo = IpInfo {
         src: Ipv4Addr::new(10, 0, 0, 1),
         dst: Ipv4Addr::new(10, 0, 0, 2),
         proto: 214,
         ttl: 61,
+        ecn: Ecn::NotEct,
     };
 
     #[test]

@@ -284,12 +284,14 @@ fn hit(rng: &mut Rng, percent: f64) -> bool {
 mod tests {
     use super::*;
     use core::net::Ipv4Addr;
+    use wifu_wire::Ecn;
 
     const IP: IpInfo = IpInfo {
         src: Ipv4Addr::new(10, 0, 0, 1),
         dst: Ipv4Addr::new(10, 0, 0, 2),
         proto: 6,
         ttl: 64,
+        ecn: Ecn::NotEct,
     };
 
     /// Puts `n` numbered packets in, 1 us apart; gives the numbers as they come out.

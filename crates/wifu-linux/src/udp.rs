@@ -121,6 +121,7 @@ impl UdpSocket {
         for (option, value) in [
             (libc::IP_PKTINFO, 1),
             (libc::IP_RECVTTL, 1),
+            (libc::IP_RECVTOS, 1),
             (libc::IP_TTL, libc::c_int::from(ipv4::TTL)),
             // As the packets of other carriers: never in fragments.
             (libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO),
@@ -168,6 +169,7 @@ impl UdpSocket {
                 dst: datagram.to,
                 proto,
                 ttl: datagram.ttl,
+                ecn: datagram.ecn,
             };
             let written = inbox.fill(n, |room| Ok(packet(&info, segment, datagram.cut, room)));
             n += usize::from(written.is_ok());
@@ -299,6 +301,7 @@ impl Medium for UdpSocket {
                 rest: &packet[HEADER..],
                 from: ip.src,
                 to: SocketAddrV4::new(ip.dst, self.port),
+                ecn: ip.ecn,
             }
         });
         let grouped = alone == 0 && self.offload.cuts;
@@ -333,6 +336,7 @@ mod tests {
     use crate::carrier::{BATCH, Carrier};
     use crate::poller::{Coalesce, Poller};
     use std::time::Duration;
+    use wifu_wire::Ecn;
     use wifu_wire::Time;
 
     const HERE: Ipv4Addr = Ipv4Addr::LOCALHOST;
@@ -357,6 +361,7 @@ mod tests {
             dst,
             proto: 214,
             ttl: ipv4::TTL,
+            ecn: Ecn::NotEct,
         }
     }
 
@@ -380,6 +385,26 @@ mod tests {
                 came.extend(packets.map(|p| (p.ip, p.payload.to_vec())));
             }
         }
+    }
+
+    #[test]
+    fn marks_and_who_understands_them_stay_with_each_packet() {
+        let port = free_port();
+        let (mut carrier, mut poller) = open(&at(port));
+        let fields = [Ecn::NotEct, Ecn::Ect0, Ecn::Ect0, Ecn::Ce, Ecn::Ect1];
+        let sent: Vec<IpInfo> = (0..BATCH)
+            .map(|n| IpInfo {
+                ecn: fields[n / 2 % fields.len()],
+                ..to(Ipv4Addr::new(127, 0, 0, 9))
+            })
+            .collect();
+        for (n, ip) in sent.iter().enumerate() {
+            put(&mut carrier, ip, n, 1000);
+        }
+        carrier.flush();
+        let came = all(&mut carrier, &mut poller);
+        let came: Vec<IpInfo> = came.into_iter().map(|(ip, _)| ip).collect();
+        assert_eq!(came, sent);
     }
 
     fn free_port() -> u16 {

@@ -170,6 +170,7 @@ impl AsFd for Ear {
 mod tests {
     use super::*;
     use core::net::Ipv4Addr;
+    use wifu_wire::Ecn;
 
     const ME: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
     const PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 9);
@@ -181,6 +182,7 @@ mod tests {
             dst,
             proto,
             ttl,
+            ecn: Ecn::NotEct,
         };
         let mut packet = vec![0; ipv4::HEADER];
         packet.extend(payload);

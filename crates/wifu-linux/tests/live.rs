@@ -14,7 +14,7 @@ use wifu_linux::netns::{End, Lab, NETNS, Namespace, Owner, RUN, Shape};
 use wifu_linux::poller::{Coalesce, Interest, Poller};
 use wifu_linux::raw::RawConfig;
 use wifu_linux::tun::TunConfig;
-use wifu_wire::ipv4::{IpInfo, TTL};
+use wifu_wire::ipv4::{Ecn, IpInfo, TTL};
 use wifu_wire::units::{Rate, Span, Time};
 
 const A: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 1);
@@ -45,6 +45,7 @@ fn header(src: Ipv4Addr, dst: Ipv4Addr, proto: u8) -> IpInfo {
         dst,
         proto,
         ttl: TTL,
+        ecn: Ecn::NotEct,
     }
 }
 
@@ -94,7 +95,13 @@ fn collect(carrier: &mut Carrier, count: usize) -> Vec<(IpInfo, Vec<u8>, Vec<u8>
 
 /// A counter of a namespace, from /proc/net/snmp.
 fn snmp(ns: &Namespace, layer: &str, field: &str) -> u64 {
-    let read = || std::fs::read_to_string("/proc/thread-self/net/snmp").expect("snmp");
+    snmp_of(ns, "snmp", layer, field)
+}
+
+/// A counter of a namespace, from this file of /proc/net.
+fn snmp_of(ns: &Namespace, file: &str, layer: &str, field: &str) -> u64 {
+    let path = format!("/proc/thread-self/net/{file}");
+    let read = || std::fs::read_to_string(&path).expect("counters");
     let text = ns.run(read).expect("namespace");
     let mut lines = text.lines().filter(|l| l.starts_with(layer));
     let names: Vec<&str> = lines.next().expect("names").split_whitespace().collect();
@@ -123,14 +130,20 @@ fn arrive(config: RawConfig) {
     let (sent_before, received_before) = (left.counters(), right.counters());
     let layer_before = snmp(&b, "Ip:", "InReceives");
     let full = vec![0xA5; 1480];
-    send(&mut left, &header(A, B, PROTOCOL), b"first");
-    send(&mut left, &header(A, B, 254), &full);
+    let with = |ecn, proto| IpInfo {
+        ecn,
+        ..header(A, B, proto)
+    };
+    send(&mut left, &with(Ecn::Ect0, PROTOCOL), b"first");
+    send(&mut left, &with(Ecn::Ce, 254), &full);
     let got = collect(&mut right, 2);
     assert_eq!(got.len(), 2);
     for (ip, payload, packet) in &got {
         assert_eq!((ip.src, ip.dst, ip.ttl), (A, B, TTL));
         let expected: &[u8] = if ip.proto == 254 { &full } else { b"first" };
         assert_eq!(payload, expected);
+        let ecn = if ip.proto == 254 { Ecn::Ce } else { Ecn::Ect0 };
+        assert_eq!(ip.ecn, ecn);
         // Identification 0, "don't fragment", offset 0.
         assert_eq!(packet[4..8], [0, 0, 0x40, 0]);
     }
@@ -431,11 +444,18 @@ fn the_kernel_talks_tcp_to_the_tun_carrier_and_sends_no_reset() {
         sum = (sum & 0xFFFF) + (sum >> 16);
     }
     reset[16..18].copy_from_slice(&(!(sum as u16)).to_be_bytes());
-    send(&mut carrier, &header(stack, kernel, 6), &reset);
+    let reset_ip = IpInfo {
+        ecn: Ecn::Ect0,
+        ..header(stack, kernel, 6)
+    };
+    let marked = |ns: &Namespace| snmp_of(ns, "netstat", "IpExt:", "InECT0Pkts");
+    let before = marked(&a);
+    send(&mut carrier, &reset_ip, &reset);
     let mut answer = String::new();
     std::io::Read::read_to_string(&mut client.stdout.take().expect("piped"), &mut answer)
         .expect("answer");
     client.wait().expect("client");
+    assert_eq!(marked(&a) - before, 1);
     assert_eq!(
         answer.trim(),
         rustix::io::Errno::CONNREFUSED.raw_os_error().to_string()

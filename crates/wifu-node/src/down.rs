@@ -8,7 +8,7 @@ use core::net::Ipv4Addr;
 use wifu_core::{ip, shim};
 use wifu_engine::{Aside, Ticket};
 use wifu_wire::ipv4::{self, HEADER, TTL};
-use wifu_wire::{Head, IpInfo, LinkTo, Notes, Seq, Span, Time, Wire};
+use wifu_wire::{Ecn, Head, IpInfo, LinkTo, Notes, Seq, Span, Time, Wire};
 
 /// A packet that a lane hands down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -156,6 +156,7 @@ impl Lanes {
             dst: *lane.key.target.ip(),
             proto: lane.key.proto,
             ttl: TTL,
+            ecn: Ecn::NotEct,
         };
         let packet = &mut self.scratch[..HEADER + len];
         let wire = &self.served[usize::from(lane.key.served)].wire;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use wifu_core::{Chain, Handler, Hook, Hooks, HopCx, LinkTo, Packet, Seat, Verdict, ip};
 use wifu_engine::{Endpoint, EndpointConfig, Event};
 use wifu_node::{Lost, Mask, Node, Reader};
-use wifu_wire::{FrameFacts, IpInfo, Notes, Rng, Span, Time, ipv4};
+use wifu_wire::{Ecn, FrameFacts, IpInfo, Notes, Rng, Span, Time, ipv4};
 use world::World;
 
 const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -87,6 +87,7 @@ fn bytes(src: Ipv4Addr, dst: Ipv4Addr, ttl: u8, payload: &[u8]) -> Vec<u8> {
         dst,
         proto,
         ttl,
+        ecn: Ecn::NotEct,
     };
     ipv4::emit(&ip, payload.len(), &mut bytes);
     bytes

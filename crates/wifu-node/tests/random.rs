@@ -17,7 +17,7 @@ use wifu_engine::{
 };
 use wifu_node::{LaneCounters, Lanes, LanesConfig, Node, Scheduler};
 use wifu_testkit::wild::Odds;
-use wifu_wire::{Class, FrameFacts, IpInfo, Neighbour, Rng, Span, Time, Wire, Word, ipv4};
+use wifu_wire::{Class, Ecn, FrameFacts, IpInfo, Neighbour, Rng, Span, Time, Wire, Word, ipv4};
 use world::{Device, Faults, Link, STRANGER, UDP, Way, World};
 
 thread_local! {
@@ -362,6 +362,7 @@ fn datagram(src: Ipv4Addr, dst: Ipv4Addr, payload: usize) -> Vec<u8> {
         dst,
         proto,
         ttl,
+        ecn: Ecn::NotEct,
     };
     ipv4::emit(&ip, payload, &mut bytes);
     bytes

@@ -7,7 +7,7 @@ use core::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use wifu_engine::{ConnId, Endpoint, EndpointConfig, Event};
 use wifu_node::{HostCost, HostCounters, Lost, Node};
-use wifu_wire::{FrameFacts, IpInfo, Span, Time, ipv4};
+use wifu_wire::{Ecn, FrameFacts, IpInfo, Span, Time, ipv4};
 use world::{UDP, World};
 
 const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -35,6 +35,7 @@ fn packet(dst: Ipv4Addr, proto: u8, len: usize) -> Vec<u8> {
         dst,
         proto,
         ttl: 9,
+        ecn: Ecn::NotEct,
     };
     ipv4::emit(&ip, len - ipv4::HEADER, &mut bytes);
     bytes

@@ -13,7 +13,7 @@ use wifu_wire::over_udp;
 use wifu_wire::radiotap::{self, Radiotap};
 use wifu_wire::shim::{self, ShimWord};
 use wifu_wire::tcp::Tcp;
-use wifu_wire::{Flags, Head, IpInfo, Seq, Span, SynOptions, Time, Wire};
+use wifu_wire::{Ecn, Flags, Head, IpInfo, Seq, Span, SynOptions, Time, Wire};
 
 const US: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const THEM: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
@@ -414,6 +414,7 @@ impl Stage {
             dst: US,
             proto: self.blueprint.number,
             ttl: 64,
+            ecn: Ecn::NotEct,
         }
     }
 

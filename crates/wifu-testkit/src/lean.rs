@@ -4,7 +4,7 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use wifu_engine::{Blueprint, ConnId, Endpoint, EndpointConfig};
-use wifu_wire::{IpInfo, Span, Time};
+use wifu_wire::{Ecn, IpInfo, Span, Time};
 
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
@@ -36,6 +36,7 @@ impl Direction {
             dst: SERVER,
             proto: 0,
             ttl: 0,
+            ecn: Ecn::NotEct,
         };
         let empty = Place {
             due: Time::NEVER,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use wifu_engine::signal::Sent;
 use wifu_engine::{Blueprint, Conn, ConnId, Endpoint, EndpointConfig, Event, Fault};
-use wifu_wire::{IpInfo, Rng, Span, Time};
+use wifu_wire::{Ecn, IpInfo, Rng, Span, Time};
 
 /// The client's address; the server's is one higher.
 pub const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -44,6 +44,8 @@ pub struct Seen {
     pub from: usize,
     /// What became of it.
     pub fate: Fate,
+    /// The ECN field that it left with.
+    pub ecn: Ecn,
     /// The segment.
     pub seg: Seg,
 }
@@ -74,6 +76,8 @@ pub enum Fate {
     Twice,
     /// One bit is wrong.
     Corrupt,
+    /// A queue on the way marks it (RFC 3168), or drops it if its sender would not understand.
+    Mark,
 }
 
 type Spoil = Box<dyn FnMut(&Flying) -> Fate>;
@@ -354,11 +358,16 @@ impl Pair {
                 at: self.now,
                 from: side,
                 fate,
+                ecn: f.ip.ecn,
                 seg: f.seg(),
             });
         }
         match fate {
-            Fate::Drop => {}
+            Fate::Mark if f.ip.ecn != Ecn::NotEct => {
+                f.ip.ecn = Ecn::Ce;
+                self.fly(at, f);
+            }
+            Fate::Drop | Fate::Mark => {}
             Fate::Deliver => self.fly(at, f),
             Fate::Late(more) => self.fly(at + more, f),
             Fate::Behind(others) => {
@@ -410,6 +419,7 @@ impl Pair {
             dst,
             proto,
             ttl: 64,
+            ecn: Ecn::NotEct,
         };
         self.ends[1 - from].handle_packet(self.now, &ip, &seg.bytes(&ip));
         self.pump(1 - from);

@@ -3,7 +3,7 @@
 use core::net::SocketAddrV4;
 use wifu_wire::checksum::Pseudo;
 use wifu_wire::tcp::Tcp;
-use wifu_wire::{Flags, Head, IpInfo, Seq, SynOptions, Wire};
+use wifu_wire::{Ecn, Flags, Head, IpInfo, Seq, SynOptions, Wire};
 
 /// A TCP segment, decoded; [`Seg::bytes`] encodes it with a right checksum.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -108,5 +108,6 @@ pub fn between(from: SocketAddrV4, to: SocketAddrV4, proto: u8) -> IpInfo {
         dst: *to.ip(),
         proto,
         ttl: 64,
+        ecn: Ecn::NotEct,
     }
 }

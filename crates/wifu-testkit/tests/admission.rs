@@ -14,7 +14,7 @@ use wifu_engine::{
     Library, State, Tuple, WordUse,
 };
 use wifu_testkit::pair::{App, CLIENT, Pair, SERVER, pattern};
-use wifu_wire::{Flags, Head, IpInfo, Pseudo, Seq, Span, Time};
+use wifu_wire::{Ecn, Flags, Head, IpInfo, Pseudo, Seq, Span, Time};
 
 /// By identifier: what is no opener proves that the peer hears us, and restores what made room.
 #[derive(Debug)]
@@ -139,6 +139,7 @@ fn packet(protocol: &Blueprint, from: SocketAddrV4, head: &Head) -> (IpInfo, Vec
         dst: SERVER,
         proto: protocol.number,
         ttl: 64,
+        ecn: Ecn::NotEct,
     };
     let mut head = head.clone();
     (head.sport, head.dport) = (from.port(), AT.port());

@@ -207,7 +207,10 @@ fn what_is_no_script_is_said_with_its_line() {
             "0 > S 0:0(0) <mss 70000>",
             "line 1: expected octets, found `70000>`",
         ),
-        ("0 < [ect0] S 0:0(0) win 0", "line 1: IP fields"),
+        (
+            "0 < [tos 0x2] S 0:0(0) win 0",
+            "line 1: `tos`: of the IP header this player compares noecn, ect0, ect1 and ce",
+        ),
         ("0~1 < S 0:0(0) win 0", "line 1: a range of times"),
         ("0...1 < S 0:0(0) win 0", "line 1: only a call has an end"),
         (
@@ -411,6 +414,7 @@ fn what_is_no_packet_is_refused() {
         dst: [192, 168, 0, 1].into(),
         proto: 17,
         ttl: 64,
+        ecn: wifu_wire::Ecn::NotEct,
     };
     wifu_wire::ipv4::emit(&ip, 8, &mut packet);
     assert_eq!(stack.deliver(&packet), Ok(()));

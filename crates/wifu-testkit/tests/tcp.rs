@@ -5,12 +5,14 @@ use wifu_engine::{ConnId, State};
 use wifu_testkit::pair::{Fate, Pair, Seen, pattern};
 use wifu_wire::{Flags, Rng, Seq, Span, Time};
 
-const PROTOCOLS: [&str; 5] = [
+const PROTOCOLS: [&str; 7] = [
     "tcp-tahoe",
     "tcp-reno",
     "tcp-newreno",
     "tcp-sack",
     "tcp-cubic",
+    "tcp-linux",
+    "tcp-linux-reno",
 ];
 
 fn secs(s: u64) -> Time {

@@ -2,6 +2,7 @@
 
 use crate::checksum::Pseudo;
 use crate::format::{Class, Format};
+use crate::ipv4::Ecn;
 use crate::neighbour::Neighbour;
 use crate::notes::Notes;
 use crate::units::{Rate, Seq};
@@ -166,6 +167,8 @@ pub struct Head {
     pub ts_echo: u32,
     /// TTL as received.
     pub ttl: u8,
+    /// The ECN field of the IP header: as received, or to leave with.
+    pub ecn: Ecn,
     /// What a SYN offers.
     pub options: SynOptions,
     word: [u32; WORDS],
@@ -188,6 +191,7 @@ impl Default for Head {
             ts: None,
             ts_echo: 0,
             ttl: 0,
+            ecn: Ecn::NotEct,
             options: SynOptions::default(),
             word: [0; WORDS],
             touched: 0,
@@ -202,7 +206,8 @@ impl Head {
     pub fn reset(&mut self) {
         (self.sport, self.dport, self.conn_id) = (0, 0, 0);
         (self.flags, self.seq, self.ack, self.window) = (Flags(0), Seq(0), None, 0);
-        (self.ts, self.ts_echo, self.ttl) = (None, 0, 0);
+        (self.ts, self.ts_echo) = (None, 0);
+        (self.ttl, self.ecn) = (0, Ecn::NotEct);
         (self.options, self.count) = (SynOptions::default(), 0);
         if self.touched != 0 {
             (self.word, self.touched) = ([0; WORDS], 0);

@@ -9,6 +9,57 @@ pub const HEADER: usize = 20;
 /// The initial TTL of all our packets, so that hop count = 65 - received TTL + 1 (Behaviour 2.8).
 pub const TTL: u8 = 65;
 
+/// The ECN field (RFC 3168 section 5): whether a queue may mark instead of dropping, and whether
+/// one did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Ecn {
+    /// The transport does not understand marks: a queue drops.
+    #[default]
+    NotEct = 0,
+    /// ECT(1).
+    Ect1 = 1,
+    /// ECT(0), which a transport sends that understands marks.
+    Ect0 = 2,
+    /// Congestion was experienced on the way.
+    Ce = 3,
+}
+
+impl Ecn {
+    /// Of the second octet of an IPv4 header.
+    #[inline]
+    pub fn of(octet: u8) -> Ecn {
+        match octet & 3 {
+            0 => Ecn::NotEct,
+            1 => Ecn::Ect1,
+            2 => Ecn::Ect0,
+            _ => Ecn::Ce,
+        }
+    }
+}
+
+/// A queue is congested: mark the packet, whose header checksum follows. False, and nothing is
+/// changed, if its transport would not understand.
+///
+/// # Panics
+/// If there are fewer than [`HEADER`] octets.
+//= rfc3168#section-5
+pub fn mark(packet: &mut [u8]) -> bool {
+    let marked = packet[1] | Ecn::Ce as u8;
+    if Ecn::of(packet[1]) == Ecn::NotEct {
+        return false;
+    }
+    let word = |octet: u8| u16::from_be_bytes([packet[0], octet]);
+    let sum = u16::from_be_bytes([packet[10], packet[11]]);
+    //= rfc1624#section-3
+    let raw = u32::from(!sum) + u32::from(!word(packet[1])) + u32::from(word(marked));
+    let folded = (raw & 0xFFFF) + (raw >> 16);
+    let sum = !((folded & 0xFFFF) + (folded >> 16)) as u16;
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+    packet[1] = marked;
+    true
+}
+
 /// What the transport needs to know of an IPv4 header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpInfo {
@@ -20,6 +71,8 @@ pub struct IpInfo {
     pub proto: u8,
     /// Time to live as received.
     pub ttl: u8,
+    /// Whether a queue may mark it, or did.
+    pub ecn: Ecn,
 }
 
 /// Why bytes are no IPv4 packet for us.
@@ -72,6 +125,7 @@ pub fn facts(packet: &[u8]) -> IpInfo {
         dst: address(16),
         proto: packet[9],
         ttl: packet[8],
+        ecn: Ecn::of(packet[1]),
     }
 }
 
@@ -81,7 +135,7 @@ pub fn facts(packet: &[u8]) -> IpInfo {
 /// If `out` is shorter than [`HEADER`].
 pub fn emit(info: &IpInfo, payload: usize, out: &mut [u8]) {
     out[..HEADER].fill(0);
-    out[0] = 0x45;
+    (out[0], out[1]) = (0x45, info.ecn as u8);
     out[2..4].copy_from_slice(&((HEADER + payload) as u16).to_be_bytes());
     out[6] = 0x40;
     out[8] = info.ttl;
@@ -103,6 +157,7 @@ mod tests {
             dst: Ipv4Addr::new(10, 0, 0, 2),
             proto: 214,
             ttl: 65,
+            ecn: Ecn::Ect1,
         };
         let mut packet = [7u8; 30];
         emit(&info, 10, &mut packet);
@@ -110,5 +165,31 @@ mod tests {
         packet[8] ^= 1;
         assert_eq!(parse(&packet), Err(IpError::Checksum));
         assert_eq!(parse(&packet[..19]), Err(IpError::Short));
+    }
+
+    #[test]
+    fn a_mark_keeps_the_rest_and_the_checksum_and_spares_who_does_not_understand() {
+        for (ecn, understands) in [
+            (Ecn::NotEct, false),
+            (Ecn::Ect0, true),
+            (Ecn::Ect1, true),
+            (Ecn::Ce, true),
+        ] {
+            for last in 0..=255 {
+                let info = IpInfo {
+                    src: Ipv4Addr::new(10, 0, 0, 1),
+                    dst: Ipv4Addr::new(10, 0, 0, last),
+                    proto: 214,
+                    ttl: 65,
+                    ecn,
+                };
+                let mut packet = [7u8; 30];
+                emit(&info, 10, &mut packet);
+                assert_eq!(mark(&mut packet), understands);
+                let ecn = if understands { Ecn::Ce } else { ecn };
+                let (read, rest) = parse(&packet).expect("the checksum holds");
+                assert_eq!((read, rest), (IpInfo { ecn, ..info }, &[7u8; 10][..]));
+            }
+        }
     }
 }

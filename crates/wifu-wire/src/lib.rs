@@ -29,7 +29,7 @@ pub use codec::Codec;
 pub use facts::LinkFacts;
 pub use format::{Class, Format};
 pub use head::{Flags, FrameFacts, Head, Place, RANGES, SynOptions, WORDS, Wire, Word};
-pub use ipv4::IpInfo;
+pub use ipv4::{Ecn, IpInfo};
 pub use neighbour::{LinkTo, Neighbour};
 pub use notes::{NOTES, Note, Notes};
 pub use units::{Rate, Rng, Seq, Span, Time};

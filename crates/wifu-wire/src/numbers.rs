@@ -8,12 +8,14 @@ pub const TCP: u8 = 6;
 pub const UDP: u8 = 17;
 
 /// Names and numbers.
-pub const NUMBERS: [(&str, u8); 5] = [
+pub const NUMBERS: [(&str, u8); 7] = [
     ("tcp-tahoe", 207),
     ("tcp-reno", 214),
     ("tcp-newreno", 215),
     ("tcp-sack", 216),
     ("tcp-cubic", 220),
+    ("tcp-linux", 221),
+    ("tcp-linux-reno", 222),
 ];
 
 /// The composition of this IP protocol number.

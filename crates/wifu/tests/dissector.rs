@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use wifu_engine::Library;
 use wifu_wire::pcapng::{Captured, LinkType, Writer};
-use wifu_wire::{Flags, Head, IpInfo, Seq, Wire, ipv4};
+use wifu_wire::{Ecn, Flags, Head, IpInfo, Seq, Wire, ipv4};
 
 fn run(program: &str, args: &[&str]) -> Output {
     let output = Command::new(program).args(args).output();
@@ -94,6 +94,7 @@ fn packet(proto: u8, body: &[u8]) -> Vec<u8> {
         dst: [10, 0, 0, 2].into(),
         proto,
         ttl: 64,
+        ecn: Ecn::NotEct,
     };
     let mut out = vec![0; ipv4::HEADER];
     out.extend_from_slice(body);

@@ -104,7 +104,7 @@ pub fn errno() -> c_int {
 
 /// The SYN+ACK to a SYN.
 pub fn answer(syn: &[u8]) -> Vec<u8> {
-    use wifu_wire::{IpInfo, Pseudo, ipv4};
+    use wifu_wire::{Ecn, IpInfo, Pseudo, ipv4};
     let (ip, tcp) = ipv4::parse(syn).unwrap();
     let mut out = vec![0; 40];
     let back = IpInfo {
@@ -112,6 +112,7 @@ pub fn answer(syn: &[u8]) -> Vec<u8> {
         dst: ip.src,
         proto: 6,
         ttl: 64,
+        ecn: Ecn::NotEct,
     };
     ipv4::emit(&back, 20, &mut out);
     let isn = u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]);

@@ -7,7 +7,7 @@ use crate::{
 use core::net::Ipv4Addr;
 use wifu_engine::Fact;
 use wifu_wire::ipv4::emit;
-use wifu_wire::{IpInfo, Rng, Span, Time};
+use wifu_wire::{Ecn, IpInfo, Rng, Span, Time};
 
 struct Node(LinkFacts);
 
@@ -63,6 +63,7 @@ fn packet(proto: u8, payload: &[u8]) -> Vec<u8> {
         dst: Ipv4Addr::new(10, 0, 0, 2),
         proto,
         ttl: 60,
+        ecn: Ecn::NotEct,
     };
     let mut packet = vec![0; 20];
     emit(&info, payload.len(), &mut packet);

@@ -10,7 +10,7 @@ use crate::signal::Status;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use wifu_wire::ipv4::TTL;
-use wifu_wire::{Class, FrameFacts, Head, IpInfo, Pseudo, Time};
+use wifu_wire::{Class, Ecn, FrameFacts, Head, IpInfo, Pseudo, Time};
 
 impl Endpoint {
     /// A packet arrived: its IP header's facts and what follows the header.
@@ -40,7 +40,7 @@ impl Endpoint {
             Ok(n) => n,
             Err(reason) => return self.drops.count(reason),
         };
-        self.head.ttl = ip.ttl;
+        (self.head.ttl, self.head.ecn) = (ip.ttl, ip.ecn);
         let answers = served.admission;
         let tuple = Tuple {
             proto: ip.proto,
@@ -171,7 +171,7 @@ impl Endpoint {
         };
         let sent = conn.poll_transmit(now, &mut self.answer, &mut out);
         if let Some(Transmit::Bytes(len)) = sent {
-            let datagram = Datagram::of(conn, id, len);
+            let datagram = Datagram::of(conn, id, len, self.answer.ecn);
             self.reply(datagram.ip, &out[..len]);
         }
     }
@@ -209,6 +209,7 @@ impl Endpoint {
             dst: *tuple.remote.ip(),
             proto: tuple.proto,
             ttl: TTL,
+            ecn: Ecn::NotEct,
         };
         let mut bytes = [0; REPLY];
         let len = wire.emit(&self.answer, &mut bytes);
@@ -282,7 +283,7 @@ impl Endpoint {
     ) -> Option<(u32, usize)> {
         let Served { wire, .. } = self.served[usize::from(ip.proto)].as_ref()?;
         let header = wire.parse(segment, &mut self.head).ok()?;
-        self.head.ttl = ip.ttl;
+        (self.head.ttl, self.head.ecn) = (ip.ttl, ip.ecn);
         let source = SocketAddrV4::new(ip.src, self.head.sport);
         let target = SocketAddrV4::new(ip.dst, self.head.dport);
         let (local, remote) = if along {

@@ -47,7 +47,7 @@ impl Endpoint {
                         }
                         _ => self.links.used(next_hop),
                     }
-                    let datagram = Datagram::of(conn, id, len);
+                    let datagram = Datagram::of(conn, id, len, self.head.ecn);
                     self.table.again(i);
                     self.touch(i);
                     return Some(datagram);

@@ -5,7 +5,7 @@ use crate::conn::Conn;
 use crate::signal::Fault;
 use core::net::SocketAddrV4;
 use wifu_wire::ipv4::TTL;
-use wifu_wire::{IpInfo, Note};
+use wifu_wire::{Ecn, IpInfo, Note};
 
 /// Limits and identity of an endpoint.
 #[derive(Clone, Debug)]
@@ -113,13 +113,14 @@ pub struct Datagram {
 impl Datagram {
     /// What a connection sends.
     #[inline]
-    pub(super) fn of(conn: &Conn, id: ConnId, len: usize) -> Datagram {
+    pub(super) fn of(conn: &Conn, id: ConnId, len: usize, ecn: Ecn) -> Datagram {
         let t = conn.tuple();
         let ip = IpInfo {
             src: *t.local.ip(),
             dst: *t.remote.ip(),
             proto: t.proto,
             ttl: TTL,
+            ecn,
         };
         Datagram {
             ip,

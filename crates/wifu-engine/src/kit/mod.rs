@@ -1,9 +1,11 @@
 //! What several parts share, since parts may not import parts. No registry knows these.
 
+pub mod accept;
 mod alive;
 mod backoff;
 mod growth;
 mod hystart;
+mod marks;
 mod owed;
 mod pace;
 mod pipe;
@@ -18,6 +20,7 @@ pub use alive::{KEEP, KEEP_PARAMS, KeepAlive};
 pub use backoff::Backoff;
 pub use growth::{ABC, CWV, Growth, IDLE_RESTART, IW, RTO_HOLD, SSTHRESH};
 pub use hystart::{HYSTART, HyStart, Pace as StartPace};
+pub use marks::{ECN, Marks};
 pub use owed::{AckRule, Acking, Held, Owed};
 pub use pace::Pace;
 pub use pipe::PipeAck;

@@ -232,6 +232,7 @@ impl Counters {
 mod tests {
     use super::*;
     use std::os::unix::net::UnixDatagram;
+    use wifu_wire::Ecn;
     use wifu_wire::units::Rng;
 
     const PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -244,6 +245,7 @@ mod tests {
             dst: SELF,
             proto: 253,
             ttl: ipv4::TTL,
+            ecn: Ecn::NotEct,
         };
         ipv4::emit(&ip, len, &mut packet);
         packet

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
     use core::net::Ipv4Addr;
     use wifu_wire::Rng;
-    use wifu_wire::ipv4::{IpInfo, emit};
+    use wifu_wire::ipv4::{Ecn, IpInfo, emit};
 
     fn packet(proto: u8, body: usize, rng: &mut Rng) -> Vec<u8> {
         let info = IpInfo {
@@ -177,6 +177,7 @@ mod tests {
             dst: Ipv4Addr::new(10, 0, 0, 2),
             proto,
             ttl: 60,
+            ecn: Ecn::NotEct,
         };
         let mut packet = vec![0; 20];
         emit(&info, body, &mut packet);

@@ -5,7 +5,7 @@ use core::net::Ipv4Addr;
 use wifu_core::ip;
 use wifu_wire::checksum::Sum;
 use wifu_wire::ipv4::{self, HEADER};
-use wifu_wire::{IpInfo, Span, Time};
+use wifu_wire::{Ecn, IpInfo, Span, Time};
 
 /// IP protocol number of ICMP.
 const ICMP: u8 = 1;
@@ -88,6 +88,7 @@ impl Errors {
             dst: to,
             proto: ICMP,
             ttl: ipv4::TTL,
+            ecn: Ecn::NotEct,
         };
         ipv4::emit(&info, self.octets.len() - HEADER, &mut self.octets);
         Some((&self.octets, to))
@@ -105,6 +106,7 @@ mod tests {
             dst: Ipv4Addr::new(10, 0, 0, 9),
             proto: 245,
             ttl: 1,
+            ecn: Ecn::NotEct,
         };
         ipv4::emit(&info, len - HEADER, &mut packet);
         packet

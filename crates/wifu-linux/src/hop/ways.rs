@@ -17,7 +17,7 @@ use wifu_engine::{Endpoint, RouteFacts, Ticket};
 use wifu_node::{Bound, Lost, Reader, Relayed, Ways};
 use wifu_wire::ipv4::{self, HEADER};
 use wifu_wire::names::unknown;
-use wifu_wire::{IpInfo, LinkFacts, Neighbour, Notes, Span, Time};
+use wifu_wire::{Ecn, IpInfo, LinkFacts, Neighbour, Notes, Span, Time};
 
 /// How long an answer of the kernel about a way holds.
 const FRESH: Span = Span::SECOND;
@@ -388,6 +388,7 @@ impl Ways for Here<'_> {
             dst,
             proto: octets[9],
             ttl: octets[8],
+            ecn: Ecn::of(octets[1]),
         }
     }
 

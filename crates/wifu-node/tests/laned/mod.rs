@@ -11,7 +11,7 @@ use wifu_engine::{
 };
 use wifu_node::{Protocol, Registry};
 use wifu_testkit::wild::{Odds, Wild};
-use wifu_wire::{Class, Head, IpInfo, Pseudo, Rng, Seq, Time, Wire, ipv4};
+use wifu_wire::{Class, Ecn, Head, IpInfo, Pseudo, Rng, Seq, Time, Wire, ipv4};
 
 pub const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 pub const ME: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 5);
@@ -158,6 +158,7 @@ pub fn packet(
         dst,
         proto,
         ttl,
+        ecn: Ecn::NotEct,
     };
     ipv4::emit(&ip, header + payload, &mut bytes);
     bytes

@@ -15,7 +15,7 @@ use wifu_core::{TxStatus, ip};
 use wifu_engine::{Endpoint, RouteFacts, Ticket};
 use wifu_node::{Bound, Lost, Node, Reader, Relayed, Ways};
 use wifu_wire::ipv4::{self, HEADER};
-use wifu_wire::{IpInfo, LinkFacts, LinkTo, Neighbour, Notes, Rng, Span, Time};
+use wifu_wire::{Ecn, IpInfo, LinkFacts, LinkTo, Neighbour, Notes, Rng, Span, Time};
 
 /// Bytes of the largest packet.
 pub const MTU: usize = 1_500;
@@ -615,6 +615,7 @@ impl Ways for World {
             dst,
             proto: at(9),
             ttl: at(8),
+            ecn: Ecn::of(at(1)),
         }
     }
 

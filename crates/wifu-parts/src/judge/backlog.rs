@@ -53,10 +53,11 @@ impl Component for Backlog {
     fn on_signal(&mut self, signal: &Signal, cx: &mut Cx<'_>) {
         let Signal::Lost(l) = signal else { return };
         let timeout = l.cause == Cause::Timeout;
+        let marked = l.cause == Cause::Mark;
         if !l.new_episode && !timeout {
             return;
         }
-        if !timeout && queued(&cx.board).is_some_and(|n| n < self.limit) {
+        if !timeout && !marked && queued(&cx.board).is_some_and(|n| n < self.limit) {
             self.random += 1;
             return;
         }

@@ -2,7 +2,8 @@
 //!
 //! Contributes the states, the marks (SYN, FIN), validation of arriving segments and RST. Who
 //! carries SYN and FIN is reliability's business. Hears segments, the application and what
-//! reliability and the receiver infer; emits `opened`, `ack-now` and `ended`; writes `conn`.
+//! reliability and the receiver infer; emits `opened`, `ack-now`, `ended` and, of marks, `lost`;
+//! writes `conn`.
 //!
 //! Deviations: a segment without payload is acceptable at the right edge of the window too (as in
 //! Linux), because a peer that filled the window acknowledges from there. New data for an
@@ -15,7 +16,7 @@
 use wifu_engine::admission::BySyn;
 use wifu_engine::board::{ConnFacts, SiteFacts, State};
 use wifu_engine::component::Cx;
-use wifu_engine::kit::{KEEP, KEEP_PARAMS, KeepAlive};
+use wifu_engine::kit::{ECN, KEEP, KEEP_PARAMS, KeepAlive, Marks, accept};
 use wifu_engine::{
     Admit, Board, Component, Descriptor, Facts, Fault, FieldUse, Kind, Out, ParamSpec, Params,
     Role, Segment, Signal, Value, Want,
@@ -33,6 +34,7 @@ pub static HANDSHAKE: Descriptor = Descriptor {
         "RFC 5961",
         "RFC 6528",
         "RFC 1337",
+        "RFC 3168",
         "RFC 7323 section 5",
     ],
     params: &[
@@ -81,12 +83,14 @@ pub static HANDSHAKE: Descriptor = Descriptor {
         KEEP_PARAMS[1],
         KEEP_PARAMS[2],
         KEEP_PARAMS[3],
+        ECN,
     ],
+    probes: &["ce", "ecn_cuts"],
     reads: Facts::TX.with(Facts::RX),
     wants: Facts::PEER,
     writes: Facts::CONN,
     hears: &[
-        ("segment", &["opened", "ack-now", "ended"]),
+        ("segment", &["opened", "ack-now", "lost", "ended"]),
         ("timer", &["ended"]),
         ("connect", &[]),
         ("listen", &[]),
@@ -95,6 +99,7 @@ pub static HANDSHAKE: Descriptor = Descriptor {
         ("acked", &["ended"]),
         ("arrived", &[]),
         ("gave-up", &["ended"]),
+        ("?congested", &[]),
     ],
     offers: &[Kind::Control, Kind::Probe],
     needs: &[("unit", &["octets"])],
@@ -107,6 +112,8 @@ pub static HANDSHAKE: Descriptor = Descriptor {
         FieldUse::of(HeadField::SYN),
         FieldUse::of(HeadField::RST),
         FieldUse::of(HeadField::Mss).optional(),
+        FieldUse::of(HeadField::ECE).unless("ecn", "off"),
+        FieldUse::of(HeadField::CWR).unless("ecn", "off"),
     ],
     build: |p| Ok(Box::new(Handshake::new(p))),
     ..Descriptor::EMPTY
@@ -121,10 +128,6 @@ const LEAST_MSS: u32 = 48;
 /// Assumed when a SYN carries no MSS option (RFC 9293 MUST-15).
 const DEFAULT_MSS: u32 = 536;
 
-/// TS.Recent older than this cannot refuse a segment: the clock may have wrapped (Behaviour 4.1:
-/// 2^30 us).
-const PAWS_AGE: Span = Span(1_073_741_824_000);
-
 struct Handshake {
     two_msl: Span,
     rfc1337: bool,
@@ -137,6 +140,7 @@ struct Handshake {
     rst: Option<(Seq, Option<Seq>)>,
     challenges: (u64, u32),
     keep: KeepAlive,
+    marks: Marks,
 }
 
 impl Handshake {
@@ -152,6 +156,7 @@ impl Handshake {
             rst: None,
             challenges: (0, 0),
             keep: KeepAlive::new(p),
+            marks: Marks::new(p),
         }
     }
 
@@ -189,6 +194,7 @@ impl Handshake {
 
     /// What the peer's SYN says: options and the size of our segments.
     fn meet(&mut self, head: &Head, cx: &mut Cx<'_>) {
+        self.marks.meet(head);
         let site = cx.board.site.clone();
         let stamps = if head.options.ts_ok { site.stamps } else { 0 };
         let overhead = site.overhead - (site.stamps - stamps);
@@ -287,39 +293,6 @@ impl Handshake {
         Admit::Pass
     }
 
-    /// The number that we expect next, or one that the window allows; what a RST carries beside its
-    /// number does not count.
-    //= rfc5961#section-3.2
-    fn in_window(seq: Seq, board: &Board) -> bool {
-        let (nxt, window) = (board.rx.nxt, board.rx.window);
-        seq == nxt || seq.from(nxt) && seq.before(nxt.plus(window))
-    }
-
-    //= rfc9293#section-3.10.7.4
-    // First check.
-    fn acceptable(head: &Head, len: u32, board: &Board) -> bool {
-        let (nxt, window) = (board.rx.nxt, board.rx.window);
-        let inside = |s: Seq| s.from(nxt) && s.before(nxt.plus(window));
-        match (len, window) {
-            (0, 0) => head.seq == nxt,
-            // The edge itself as well: a peer that filled the window puts it in its bare ACKs.
-            // Refusing them would make two such ends answer each other until a timer ends it.
-            (0, _) => inside(head.seq) || head.seq == nxt.plus(window),
-            // Its ACK must still be heard; the receiver refuses the data.
-            (_, 0) => head.seq == nxt,
-            (len, _) => inside(head.seq) || inside(head.seq.plus(len - 1)),
-        }
-    }
-
-    /// A bare ACK one below what we expect: its sender did not know yet that we had taken the
-    /// octet by which it probed our window. What it acknowledges for the first time counts.
-    fn behind_probe(head: &Head, len: u32, board: &Board) -> bool {
-        let (tx, rx) = (&board.tx, &board.rx);
-        let news = head.ack.is_some_and(|a| a.after(tx.una) && a.upto(tx.max));
-        let open = board.conn.state != State::SynRcvd;
-        open && len == 0 && head.seq == rx.nxt.minus(1) && news
-    }
-
     /// Nothing but text, all of which came before, for a receiver that reports it, and so
     /// acknowledges.
     //= rfc2883#section-4
@@ -331,15 +304,6 @@ impl Handshake {
         let marks = Flags::SYN.with(Flags::FIN).with(Flags::RST);
         let alive = board.conn.running && board.conn.state != State::TimeWait;
         alive && !seg.head.flags.has(marks)
-    }
-
-    //= rfc7323#section-5.3
-    fn paws(head: &Head, board: &Board, now: Time) -> bool {
-        let (Some(ts), Some(at)) = (head.ts, board.rx.ts_recent_at) else {
-            return true;
-        };
-        let older = (ts.wrapping_sub(board.rx.ts_recent) as i32) < 0;
-        !older || now - at > PAWS_AGE
     }
 
     fn synchronised(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) -> Admit {
@@ -364,17 +328,17 @@ impl Handshake {
         if Self::came_before(seg, &cx.board) {
             return Admit::DataOnly;
         }
-        if !rst && !Self::paws(head, &cx.board, cx.now) {
+        if !rst && !accept::paws(head, &cx.board, cx.now) {
             cx.out.emit(Signal::AckNow);
             return Admit::Drop("PAWS");
         }
-        if !rst && Self::behind_probe(head, len, &cx.board) {
+        if !rst && accept::behind_probe(head, len, &cx.board) {
             return Admit::Pass; // an answer would look like a duplicate
         }
         let inside = if rst {
-            Self::in_window(head.seq, &cx.board)
+            accept::in_window(head.seq, &cx.board)
         } else {
-            Self::acceptable(head, len, &cx.board)
+            accept::acceptable(head, len, &cx.board)
         };
         if !again && !inside {
             if !rst {
@@ -527,6 +491,10 @@ impl Component for Handshake {
                 let admit = self.synchronised(seg, cx);
                 if !matches!(admit, Admit::Drop(_)) {
                     self.keep.heard(cx.now);
+                    if self.marks.agreed() {
+                        let news = seg.head.ack.filter(|_| admit == Admit::Pass);
+                        self.marks.arrived(seg, news, cx);
+                    }
                 }
                 admit
             }
@@ -548,6 +516,7 @@ impl Component for Handshake {
                 }
             }
             Signal::Arrived(a) if a.fin => self.fin_arrived(cx),
+            Signal::Congested(_) => self.marks.reduced(&cx.board),
             Signal::GaveUp => self.end(Some(Fault::TimedOut), cx),
             _ => {}
         }
@@ -581,6 +550,9 @@ impl Component for Handshake {
     fn stamp(&mut self, out: &mut Out<'_>, cx: &mut Cx<'_>) {
         if out.head.flags.has(Flags::SYN) {
             out.head.options.mss = Self::announced(&cx.board.site) as u16;
+            self.marks.stamp_syn(out, &cx.board);
+        } else if self.marks.agreed() {
+            self.marks.stamp(out);
         }
     }
 
@@ -590,5 +562,11 @@ impl Component for Handshake {
 
     fn on_set(&mut self, cx: &mut Cx<'_>) {
         self.keep.start(cx);
+    }
+
+    fn observe(&self, probe: &mut dyn FnMut(&'static str, f64)) {
+        let (came, heeded) = self.marks.counts();
+        probe("ce", f64::from(came));
+        probe("ecn_cuts", f64::from(heeded));
     }
 }

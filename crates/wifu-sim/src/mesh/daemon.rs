@@ -14,7 +14,7 @@ use super::udp::UDP;
 use crate::routing::{Link, Via};
 use crate::scenario::OlsrSpec;
 use wifu_wire::ipv4::{self, HEADER};
-use wifu_wire::{IpInfo, Rng, Span, Time};
+use wifu_wire::{Ecn, IpInfo, Rng, Span, Time};
 
 /// Lengths of the IP packets (Behaviour 11.4).
 const HELLO: u16 = 100;
@@ -224,6 +224,7 @@ fn packet(pool: &mut Pool, node: u16, buffer: u32, len: u16) -> u32 {
         dst: core::net::Ipv4Addr::BROADCAST,
         proto: UDP,
         ttl: 1,
+        ecn: Ecn::NotEct,
     };
     ipv4::emit(&ip, body, out);
     out[HEADER..HEADER + 2].copy_from_slice(&PORT.to_be_bytes());

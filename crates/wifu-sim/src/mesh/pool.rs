@@ -264,7 +264,7 @@ impl Packet {
 mod tests {
     use super::*;
     use core::net::Ipv4Addr;
-    use wifu_wire::{IpInfo, ipv4};
+    use wifu_wire::{Ecn, IpInfo, ipv4};
 
     fn packet(pool: &mut Pool) -> u32 {
         let buffer = pool.buffer();
@@ -273,6 +273,7 @@ mod tests {
             dst: Ipv4Addr::new(10, 0, 0, 2),
             proto: 6,
             ttl: TTL,
+            ecn: Ecn::NotEct,
         };
         ipv4::emit(&info, 80, pool.octets_mut(buffer));
         pool.insert(Packet::new(buffer, 100, 0, 1, 6))

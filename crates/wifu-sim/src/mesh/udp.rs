@@ -6,7 +6,7 @@ use super::pool::Packet;
 use crate::scenario::{AppKind, FlowSpec};
 use crate::traffic::Talk;
 use wifu_wire::ipv4::{self, HEADER, TTL};
-use wifu_wire::{IpInfo, Rng, Span, Time};
+use wifu_wire::{Ecn, IpInfo, Rng, Span, Time};
 
 /// Octets of a UDP header.
 const UDP_HEADER: usize = 8;
@@ -100,6 +100,7 @@ impl Flow {
             dst: address(dst),
             proto: UDP,
             ttl: TTL,
+            ecn: Ecn::NotEct,
         };
         let total = UDP_HEADER + payload;
         ipv4::emit(&ip, total, out);

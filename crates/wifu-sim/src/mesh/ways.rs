@@ -13,7 +13,7 @@ use wifu_engine::{Endpoint, RouteFacts, Ticket};
 use wifu_node::{Bound, Frame, Lost, Reader, Relayed, Ways};
 use wifu_radio::plan::Plan;
 use wifu_wire::ipv4::{self, HEADER};
-use wifu_wire::{FrameFacts, IpInfo, LinkFacts, Neighbour, Notes, Time};
+use wifu_wire::{Ecn, FrameFacts, IpInfo, LinkFacts, Neighbour, Notes, Time};
 
 /// How a packet came, and who transmitted it.
 #[derive(Clone, Copy)]
@@ -229,13 +229,15 @@ impl Ways for Here<'_> {
 
     #[inline]
     fn ip(&self, packet: Ticket) -> IpInfo {
-        let (src, dst) = wifu_core::ip::addresses(self.net.pool.octets(packet.0));
+        let octets = self.net.pool.octets(packet.0);
+        let ((src, dst), ecn) = (wifu_core::ip::addresses(octets), Ecn::of(octets[1]));
         let packet = &self.net.pool[packet.0];
         IpInfo {
             src,
             dst,
             proto: packet.proto,
             ttl: packet.ttl,
+            ecn,
         }
     }
 

@@ -3,7 +3,7 @@
 
 use core::fmt;
 use core::net::SocketAddrV4;
-use wifu_wire::{IpInfo, Pseudo, ipv4};
+use wifu_wire::{Ecn, IpInfo, Pseudo, ipv4};
 
 /// TCP's protocol number.
 pub(super) const NUMBER: u8 = 6;
@@ -16,6 +16,14 @@ const TTL: u8 = 64;
 
 /// Letters of the flags, lowest bit first; the dot is ACK.
 const LETTERS: [char; 8] = ['F', 'S', 'R', 'P', '.', 'U', 'E', 'W'];
+
+/// What scripts call the values of the ECN field.
+pub(super) const FIELDS: [(&str, Ecn); 4] = [
+    ("noecn", Ecn::NotEct),
+    ("ect0", Ecn::Ect0),
+    ("ect1", Ecn::Ect1),
+    ("ce", Ecn::Ce),
+];
 
 pub(super) const SYN: u8 = 2;
 pub(super) const ACK: u8 = 16;
@@ -110,6 +118,8 @@ impl Opt {
 /// A TCP packet. In scripts sequence numbers count from where each side began.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
+    /// The ECN field of the IP header; `None`: not compared.
+    pub ecn: Option<Ecn>,
     /// Flags as on the wire, ACK included.
     pub flags: u8,
     /// Number of the first octet.
@@ -126,6 +136,10 @@ pub struct Packet {
 
 impl fmt::Display for Packet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(ecn) = self.ecn {
+            let word = FIELDS.iter().find(|(_, e)| *e == ecn).map_or("", |f| f.0);
+            write!(f, "[{word}] ")?;
+        }
         for (bit, letter) in LETTERS.iter().enumerate().filter(|(_, l)| **l != '.') {
             if self.flags & 1 << bit != 0 {
                 write!(f, "{letter}")?;
@@ -219,6 +233,7 @@ impl Packet {
             dst: *dst.ip(),
             proto: NUMBER,
             ttl,
+            ecn: self.ecn.unwrap_or_default(),
         };
         let pseudo = Pseudo {
             src: info.src,
@@ -245,6 +260,7 @@ impl Packet {
         let options = options(tcp.get(TCP..header)?)?;
         let payload = &tcp[header..];
         let packet = Packet {
+            ecn: Some(ip.ecn),
             flags: fixed[13],
             seq: word(4),
             len: payload.len() as u32,

@@ -4,8 +4,8 @@ use super::names;
 use super::packet::{Opt, Packet};
 use super::script::{Event, Expr, Problem, Script, What, When};
 use core::str::FromStr;
-use wifu_wire::Span;
 use wifu_wire::names::hint;
+use wifu_wire::{Ecn, Span};
 
 /// What a place in a script gives, or what is wrong there.
 type Read<T> = Result<T, Problem>;
@@ -276,9 +276,7 @@ impl<'a> Cursor<'a> {
     }
 
     fn packet(&mut self, inbound: bool) -> Read<Packet> {
-        if self.next_is("[") {
-            return self.wrong("IP fields such as [ect0] are not among what this player compares");
-        }
+        let ecn = self.ip_fields()?;
         let letters = self.run(|c| c.is_ascii_uppercase() || c == '.' || c == '-');
         let Some(flags) = Packet::flags(letters).filter(|_| !letters.is_empty()) else {
             return self.wrong(format!(
@@ -314,6 +312,7 @@ impl<'a> Cursor<'a> {
             false => (ack.unwrap_or(0), window),
         };
         Ok(Packet {
+            ecn,
             flags,
             seq,
             len,
@@ -321,6 +320,21 @@ impl<'a> Cursor<'a> {
             window,
             options,
         })
+    }
+
+    /// What the IP header carries, of which the ECN field is all that is compared.
+    fn ip_fields(&mut self) -> Read<Option<Ecn>> {
+        if !self.take("[") {
+            return Ok(None);
+        }
+        let word = self.word();
+        let Some((_, ecn)) = super::packet::FIELDS.iter().find(|f| f.0 == word) else {
+            return self.wrong(format!(
+                "`{word}`: of the IP header this player compares noecn, ect0, ect1 and ce"
+            ));
+        };
+        self.need("]")?;
+        Ok(Some(*ecn))
     }
 
     /// The options of a packet; `None` if they are not compared.

@@ -319,12 +319,18 @@ impl<'a> Player<'a> {
         if expected.window.is_none() {
             actual.window = None;
         }
+        if expected.ecn.is_none() {
+            actual.ecn = None;
+        }
     }
 
     /// How a packet differs from the one expected.
     fn difference(&self, expected: &Packet, actual: &Packet) -> Option<String> {
         let differ = |what: &str| Some(format!("the packet's {what} differ"));
         let differs = |what: &str| Some(format!("the packet's {what} differs"));
+        if expected.ecn != actual.ecn {
+            return differs("ECN field");
+        }
         if expected.flags != actual.flags {
             return differ("flags");
         }

@@ -1,0 +1,212 @@
+//! The TCP family under explicit congestion notification (RFC 3168): the wire marks.
+
+mod tcp_common;
+
+use tcp_common::*;
+use wifu_testkit::pair::{Fate, Pair, pattern};
+use wifu_testkit::seg::Seg;
+use wifu_wire::{Ecn, Flags, Rng, Seq, SynOptions};
+
+/// A quantity that a part of one side tells.
+fn probe(pair: &Pair, side: usize, name: &str) -> f64 {
+    let mut found = None;
+    pair.conn(side).observe(&mut |_, probe, value| {
+        if probe == name {
+            found = Some(value);
+        }
+    });
+    found.unwrap_or_else(|| panic!("{name}"))
+}
+
+fn ect(pair: &Pair, side: usize) -> usize {
+    sent(pair, side).filter(|s| s.ecn == Ecn::Ect0).count()
+}
+
+/// Mark what carries data and `which` picks by its number among data segments of the client.
+fn mark(pair: &mut Pair, mut which: impl FnMut(u32) -> Fate + 'static) {
+    let mut n = 0;
+    pair.spoil = Box::new(move |f| {
+        if f.from == 1 || f.seg().is_empty() {
+            return Fate::Deliver;
+        }
+        n += 1;
+        which(n - 1)
+    });
+}
+
+//= rfc3168#section-6.1.2
+#[test]
+fn a_mark_halves_the_window_once_and_nothing_goes_again() {
+    for spec in PROTOCOLS.map(|p| format!("{p},ecn=on")) {
+        let run = |marked: bool| {
+            let mut pair = one_way(300_000);
+            mark(&mut pair, move |n| match n {
+                60..64 if marked => Fate::Mark,
+                _ => Fate::Deliver,
+            });
+            complete(pair, &spec, 600)
+        };
+        let (plain, marked) = (run(false), run(true));
+        assert_eq!(probe(&marked, 1, "ce"), 4.0, "{spec}");
+        assert_eq!(probe(&marked, 0, "ecn_cuts"), 1.0, "{spec}");
+        assert_eq!(probe(&plain, 0, "ecn_cuts"), 0.0, "{spec}");
+        let facts = |pair: &Pair| {
+            let board = pair.conn(0).board();
+            (board.tx.retransmits, board.win.ssthresh)
+        };
+        assert_eq!((facts(&plain).0, facts(&marked).0), (0, 0), "{spec}");
+        assert!(facts(&marked).1 < facts(&plain).1, "{spec}: the window");
+        assert!(marked.now > plain.now, "{spec}: it took no longer");
+        // Told until the sender says that it knows, which it does once.
+        let (said, told) = (
+            flagged(&marked, 0, Flags::CWR),
+            flagged(&marked, 1, Flags::ECE),
+        );
+        let said: Vec<_> = said.iter().filter(|s| !s.seg.has(Flags::SYN)).collect();
+        assert_eq!(said.len(), 1, "{spec}");
+        assert!(
+            said[0].ecn == Ecn::Ect0 && !said[0].seg.is_empty(),
+            "{spec}"
+        );
+        let last = told.last().expect("echoes");
+        assert!(
+            told.len() > 1 && last.at <= said[0].at + marked.delay,
+            "{spec}"
+        );
+    }
+}
+
+//= rfc3168#section-6.1.4
+//= rfc3168#section-6.1.5
+#[test]
+fn only_data_that_leaves_for_the_first_time_may_be_marked() {
+    for spec in PROTOCOLS.map(|p| format!("{p},ecn=on")) {
+        let mut pair = pair_of(200_000);
+        lose_randomly(&mut pair, 5, 3);
+        let pair = complete(pair, &spec, 3_600);
+        let mut marked = 0;
+        for side in 0..2 {
+            let mut highest: Option<Seq> = None;
+            for s in sent(&pair, side) {
+                let end = s.seg.seq.plus(s.seg.len());
+                let fresh = !s.seg.is_empty() && highest.is_none_or(|h| end.after(h));
+                let whole = fresh && highest.is_none_or(|h| s.seg.seq.from(h));
+                let may = s.ecn == Ecn::Ect0;
+                assert!(!may || whole, "{spec}: {s:?}");
+                marked += usize::from(may);
+                if fresh {
+                    highest = Some(end);
+                }
+            }
+        }
+        assert!(marked > 200, "{spec}: {marked}");
+    }
+}
+
+//= rfc3168#section-6.1.1
+#[test]
+fn marks_are_understood_only_where_both_ends_agree() {
+    for (client, server, agreed) in [
+        ("off", "off", false),
+        ("on", "off", false),
+        ("off", "on", false),
+        ("accept", "on", false),
+        ("accept", "accept", false),
+        ("on", "accept", true),
+        ("on", "on", true),
+    ] {
+        let mut pair = pair_of(20_000);
+        let spec = |ecn: &str| format!("tcp-newreno,ecn={ecn}");
+        connect(&mut pair, &spec(client), &spec(server));
+        pair.run(secs(600));
+        assert_delivered(&pair, client);
+        for side in 0..2 {
+            assert_eq!(ect(&pair, side) > 0, agreed, "{client}, {server}");
+        }
+        let syn = &pair.seen[0].seg;
+        assert_eq!(syn.has(Flags::ECE), client == "on", "{client}");
+    }
+}
+
+//= rfc3168#section-6.1.1.1
+#[test]
+fn a_syn_that_goes_again_asks_for_nothing() {
+    let mut pair = one_way(20_000);
+    let mut first = true;
+    lose(&mut pair, move |_, _| core::mem::take(&mut first));
+    let pair = complete(pair, "tcp-newreno,ecn=on", 600);
+    let syns = flagged(&pair, 0, Flags::SYN);
+    let asks: Vec<bool> = syns.iter().map(|s| s.seg.has(Flags::ECE)).collect();
+    assert_eq!((asks, ect(&pair, 0)), (vec![true, false], 0));
+}
+
+#[test]
+fn a_host_that_sends_flags_back_as_they_came_has_not_agreed() {
+    for (flags, agreed) in [
+        (Flags::ECE, true),
+        (Flags::ECE.with(Flags::CWR), false),
+        (Flags::CWR, false),
+    ] {
+        let mut pair = Pair::new(7);
+        pair.record = true;
+        let blueprint = wifu_parts::blueprint("tcp-newreno,ecn=on").unwrap();
+        pair.apps[0].conn = Some(pair.dial(&blueprint));
+        pair.run(START + ms(1));
+        let syn = pair.seen[0].seg.clone();
+        let answer = Seg {
+            ports: (syn.ports.1, syn.ports.0),
+            seq: Seq(1000),
+            ack: Some(syn.seq.plus(1)),
+            flags: Flags::SYN.with(flags),
+            window: 65_535,
+            options: SynOptions {
+                mss: 1000,
+                ..SynOptions::default()
+            },
+            ..Seg::default()
+        };
+        pair.inject(1, &answer);
+        pair.apps[0].to_write = pattern(2_000, 1);
+        run_for(&mut pair, ms(1));
+        assert_eq!(ect(&pair, 0) > 0, agreed, "{flags:?}");
+    }
+}
+
+/// A mark and a loss in one window are one congestion.
+#[test]
+fn a_loss_in_a_window_that_was_marked_halves_it_no_further() {
+    for spec in ["tcp-newreno,ecn=on", "tcp-sack,ecn=on", "tcp-reno,ecn=on"] {
+        let threshold = |fates: [Fate; 2]| {
+            let mut pair = one_way(300_000);
+            mark(&mut pair, move |n| match n {
+                60 => fates[0],
+                66 => fates[1],
+                _ => Fate::Deliver,
+            });
+            let pair = complete(pair, spec, 600);
+            let board = pair.conn(0).board();
+            (board.win.ssthresh, board.tx.retransmits)
+        };
+        let marked = threshold([Fate::Mark, Fate::Deliver]);
+        let both = threshold([Fate::Mark, Fate::Drop]);
+        assert_eq!((marked.1, both.1), (0, 1), "{spec}");
+        assert_eq!(marked.0, both.0, "{spec}");
+    }
+}
+
+/// A fifth of all that may be marked is, in both directions; what may not is dropped.
+#[test]
+fn marks_and_losses_together_deliver_every_octet() {
+    for spec in PROTOCOLS.map(|p| format!("{p},ecn=on")) {
+        let mut rng = Rng::new(5);
+        let mut pair = pair_of(100_000);
+        pair.spoil = Box::new(move |_| match rng.below(20) {
+            0 => Fate::Drop,
+            1..5 => Fate::Mark,
+            _ => Fate::Deliver,
+        });
+        connect(&mut pair, &spec, &spec);
+        pair.run(secs(36_000));
+        assert_delivered(&pair, &spec);
+    }
+}
