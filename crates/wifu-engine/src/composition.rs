@@ -105,11 +105,13 @@ const KEYS: [&str; 7] = [
     "extends", "doc", "number", "wire", "store", "profile", "set",
 ];
 
+type Settings = Vec<(String, String)>;
+
 /// Name and settings of a specification.
-fn words(spec: &str) -> Result<(&str, Vec<(String, String)>), ConfigError> {
+fn words(spec: &str) -> Result<(&str, Settings), ConfigError> {
     let mut words = spec.split(',').map(str::trim);
     let name = words.next().unwrap_or_default();
-    let mut settings: Vec<(String, String)> = Vec::new();
+    let mut settings = Settings::new();
     for word in words.filter(|w| !w.is_empty()) {
         let Some((key, value)) = word.split_once('=') else {
             let what = format!("\"{word}\" is no key=value; write e.g. {name},iw=4");
