@@ -607,6 +607,100 @@ def shared_by_clients():
     assert third.accept()[0].recv(9) == b"y"
 
 
+def all_options(s):
+    """What a program reads of its socket, by name."""
+    tcp, sol = socket.IPPROTO_TCP, socket.SOL_SOCKET
+    numbers = {
+        sol: "REUSEADDR REUSEPORT KEEPALIVE SNDBUF RCVBUF PRIORITY MARK RCVLOWAT OOBINLINE BROADCAST",
+        tcp: "NODELAY KEEPIDLE KEEPINTVL KEEPCNT USER_TIMEOUT MAXSEG SYNCNT",
+    }
+    found = {}
+    for level, names in numbers.items():
+        for name in names.split():
+            name = ("SO_" if level == sol else "TCP_") + name
+            found[name] = s.getsockopt(level, getattr(socket, name))
+    for level, name in ((sol, "SO_LINGER"), (sol, "SO_BINDTODEVICE"), (tcp, "TCP_CONGESTION")):
+        found[name] = s.getsockopt(level, getattr(socket, name), 16)
+    found["IP_TOS"] = s.getsockopt(socket.IPPROTO_IP, socket.IP_TOS)
+    found["timeouts"] = [s.getsockopt(sol, n, 16) for n in (20, 21)]
+    return found
+
+
+def set_options(s):
+    tcp, sol = socket.IPPROTO_TCP, socket.SOL_SOCKET
+    s.setsockopt(tcp, socket.TCP_CONGESTION, b"reno")
+    s.setsockopt(sol, socket.SO_BINDTODEVICE, b"lo")
+    s.setsockopt(sol, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    s.setsockopt(sol, 21, struct.pack("ll", 3, 0))
+    s.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 16)
+    for name, value in (
+        *((n, 1) for n in "SO_REUSEADDR SO_REUSEPORT SO_KEEPALIVE TCP_NODELAY SO_OOBINLINE".split()),
+        *((n, 31) for n in "TCP_KEEPIDLE TCP_KEEPINTVL TCP_KEEPCNT".split()),
+        ("SO_SNDBUF", 6000),
+        ("SO_RCVBUF", 50_000),
+        ("SO_PRIORITY", 3),
+        ("SO_MARK", 5),
+        ("SO_RCVLOWAT", 7),
+        ("TCP_USER_TIMEOUT", 31_000),
+        ("TCP_MAXSEG", 1000),
+        ("TCP_SYNCNT", 4),
+    ):
+        s.setsockopt(sol if name.startswith("SO_") else tcp, getattr(socket, name), value)
+
+
+def options_survive_a_refusal():
+    """Run over WiFu and over the kernel, whose socket stays what it is."""
+    nobody = bound()
+    ours = "WIFU_SOCKET" in os.environ
+    s, fresh = socket.socket(), all_options(socket.socket())
+    set_options(s)
+    before = all_options(s)
+    changed = {n for n in before if before[n] != fresh[n]}
+    assert changed == set(before) - {"SO_BROADCAST"}, changed
+    for _ in range(2):
+        fails(errno.ECONNREFUSED, s.connect, nobody.getsockname())
+        after = all_options(s)
+        # The kernel takes the timestamps off each time that it tries.
+        assert after["TCP_MAXSEG"] == 1000 or not ours
+        after["TCP_MAXSEG"] = before["TCP_MAXSEG"]
+        assert after == before, {n: (before[n], after[n]) for n in before if after[n] != before[n]}
+    # What is set while the answer is waited for counts, too.
+    s.setblocking(False)
+    s.connect_ex(nobody.getsockname())
+    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 17)
+    wait_until(5, lambda: select.select([], [s], [], 1)[1])
+    fails(errno.ECONNREFUSED, s.connect, nobody.getsockname())
+    s.setblocking(True)
+    # And all of it acts at last.
+    server = bound()
+    server.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
+    server.listen()
+    s.connect(server.getsockname())
+    assert s.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT) == 17
+    if ours:
+        spec = s.getsockopt(0x5769, 2, 1024).decode()
+        name, *params = spec.split(",")
+        wanted = "keepalive=on keep_idle=31s keep_count=17 user_timeout=31000ms snd_buf=6000"
+        assert name == "tcp-reno" and set(wanted.split()) <= set(params), spec
+    a, _ = server.accept()
+    s.close()
+    fails(errno.ECONNRESET, a.recv, 1)
+
+
+def a_shared_port_survives_a_refusal():
+    """The same of a client beside another one on a port (SO_REUSEADDR)."""
+    s, t, nobody = listener(), listener(), bound()
+    reuse = socket.SO_REUSEADDR
+    first = bound(reuse)
+    name = first.getsockname()
+    second = bound(reuse, name)
+    first.connect(s.getsockname())
+    for _ in range(2):
+        fails(errno.ECONNREFUSED, second.connect, nobody.getsockname())
+    second.connect(t.getsockname())
+    assert second.getsockname() == name == t.accept()[1]
+
+
 def wildcard_conflict():
     a = socket.socket()
     a.bind(("0.0.0.0", 7101))

@@ -305,6 +305,25 @@ fn listening_sockets_that_share_a_port() {
 }
 
 #[test]
+fn a_socket_that_was_refused_keeps_its_options() {
+    let w = World::new("refused");
+    for what in [
+        "options_survive_a_refusal",
+        "a_shared_port_survives_a_refusal",
+    ] {
+        // The kernel's own sockets set the measure.
+        let mut kernels = w.script(&[what]);
+        for variable in ["LD_PRELOAD", "WIFU_PROTOCOL", "WIFU_SOCKET"] {
+            kernels.env_remove(variable);
+        }
+        let out = kernels.output().unwrap();
+        let err = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "the kernel: {err}");
+        w.run(&[what]);
+    }
+}
+
+#[test]
 fn back_pressure_reaches_the_sender() {
     World::new("slow").run(&["slow_reader", "20000000"]);
 }

@@ -133,6 +133,8 @@ numbered! {
         Values = 10,
         /// May another socket be bound to an address?
         Share = 11,
+        /// What was set on one socket is another's now.
+        Move = 12,
         /// The daemon's answer to any of these.
         Answer = 100,
     }
@@ -163,6 +165,8 @@ numbered! {
         Value = 10,
         /// The fields of [`Info`] in order, eight bytes each.
         Info = 11,
+        /// `SO_COOKIE` of the socket in whose place another one comes.
+        Former = 12,
     }
 }
 
@@ -338,6 +342,13 @@ pub enum Request<'a> {
         /// Options of the one that asks.
         options: Options,
     },
+    /// See [`Kind::Move`].
+    Move {
+        /// `SO_COOKIE` of the socket whose options they were.
+        former: u64,
+        /// `SO_COOKIE` of the one in its place.
+        cookie: u64,
+    },
     /// See [`Kind::Stats`].
     Stats,
     /// See [`Kind::Ping`].
@@ -361,6 +372,7 @@ impl<'a> Request<'a> {
             Request::GetOpt { .. } => Kind::GetOpt,
             Request::Info { .. } => Kind::Info,
             Request::Share { .. } => Kind::Share,
+            Request::Move { .. } => Kind::Move,
             Request::Stats => Kind::Stats,
             Request::Ping => Kind::Ping,
             Request::Values { .. } => Kind::Values,
@@ -426,6 +438,10 @@ impl<'a> Request<'a> {
                 w.addr(Tag::Local, local)?;
                 w.u32(Tag::Options, options.0)?;
             }
+            Request::Move { former, cookie } => {
+                w.u64(Tag::Former, former)?;
+                w.u64(Tag::Cookie, cookie)?;
+            }
             Request::Values { names } => w.text(Tag::Value, names, MAX_VALUE)?,
             Request::Stats | Request::Ping => {}
         }
@@ -480,6 +496,10 @@ impl<'a> Request<'a> {
             Kind::Share => Request::Share {
                 local: local()?,
                 options: options()?,
+            },
+            Kind::Move => Request::Move {
+                former: r.former.ok_or(FrontError::Missing(Tag::Former))?,
+                cookie: cookie()?,
             },
             Kind::Stats => Request::Stats,
             Kind::Ping => Request::Ping,
@@ -620,6 +640,10 @@ mod tests {
                 names: "cwnd,cubic.w_max",
             },
             Request::Values { names: "" },
+            Request::Move {
+                former: 6,
+                cookie: 7,
+            },
             Request::Share {
                 local: addr([10, 0, 0, 1], 80),
                 options: Options::SHARED.with_nth(3),

@@ -198,6 +198,10 @@ impl Front {
             Request::Share { local, options } => {
                 Reply::done(self.listeners.share(local, options, uid))
             }
+            Request::Move { former, cookie } => {
+                self.memories.of(uid).pass_on(former, cookie);
+                Reply::default()
+            }
             Request::Stats => {
                 let all = report::all(&self.listeners, &self.apps, uid, cx);
                 Reply::value(all.to_string())
@@ -280,6 +284,9 @@ impl Front {
         if let Some(s) = self.apps.by_cookie(key) {
             let conn = s.conn;
             s.set(option, cx)?;
+            if s.is_connecting() {
+                self.memories.of(uid).keep(cookie, option);
+            }
             if let Some((token, _)) = self.apps.by_conn(conn) {
                 self.advance(token, cx);
             }
