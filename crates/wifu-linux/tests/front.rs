@@ -235,6 +235,12 @@ fn the_list_of_listeners_lives_as_long_as_they_do() {
     assert!(!state.exists(), "nothing listens");
     end(&mut w);
     assert!(!state.exists(), "nothing ever listened");
+    // Whoever may write there names a file of others: it stays what it is.
+    let other = w.dir.join("other");
+    std::fs::write(&other, "kept").unwrap();
+    for name in ["listeners.new", "listeners.json.new"] {
+        std::os::unix::fs::symlink(&other, w.dir.join(name)).unwrap();
+    }
     w.start();
     let mut server = w.script(&["serve_one", "7107"]);
     let mut server = Running(server.stdout(Stdio::piped()).spawn().unwrap());
@@ -242,6 +248,11 @@ fn the_list_of_listeners_lives_as_long_as_they_do() {
     assert_eq!(said.next().unwrap().unwrap(), "up");
     end(&mut w);
     assert!(state.exists(), "for the next daemon");
+    assert_eq!(
+        state.metadata().unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    assert_eq!(std::fs::read_to_string(&other).unwrap(), "kept");
     assert_eq!(w.start(), "ready, 1 restored\n");
     drop(server);
     end(&mut w);

@@ -4,6 +4,7 @@
 use super::context::Context;
 use super::memory::Why;
 use super::options::{LINGER0, NODELAY, merge, normal};
+use super::private;
 use super::unix::{Diagnosis, Peer};
 use super::users;
 use core::net::SocketAddrV4;
@@ -370,15 +371,13 @@ impl Listeners {
             };
         }
         let all: Vec<&Listener> = self.iter().map(|(_, l)| l).collect();
-        let new = self.state.with_extension("new");
-        std::fs::write(&new, serde_json::to_vec_pretty(&all)?)?;
-        std::fs::rename(new, &self.state)
+        private::write(&self.state, &serde_json::to_vec_pretty(&all)?)
     }
 }
 
 /// What [`Listeners::write`] wrote; nothing if there is no such file.
 fn load(path: &Path) -> io::Result<Vec<Listener>> {
-    match std::fs::read(path) {
+    match private::read(path) {
         Ok(b) => {
             serde_json::from_slice(&b).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
         }

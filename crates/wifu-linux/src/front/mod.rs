@@ -12,6 +12,7 @@ mod door;
 mod listeners;
 mod memory;
 mod options;
+mod private;
 mod report;
 mod serve;
 mod stream;
