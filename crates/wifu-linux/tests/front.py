@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import socket
+import stat
 import struct
 import sys
 import termios
@@ -864,12 +865,63 @@ def chrooted(root):
         raise AssertionError("a child is left")
     except ChildProcessError:
         pass
-    # Whoever does not know the descriptor closes it: then the path is as it is here.
+    for x in (s, a, *cs):
+        x.close()
+    # Descriptors are not needed for it.
     os.closerange(3, 1024)
-    try:
-        connect((IP, 1))
-    except OSError as e:
-        assert e.errno == errno.ENETDOWN, e
+    fails(errno.ECONNREFUSED, connect, (IP, 1))
+    # Nor is the user that changed the root, whose children go their own way, too.
+    s = listener()
+    pid = os.fork()
+    if pid == 0:
+        os.setuid(65534)
+        c = connect(s.getsockname())
+        assert c.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)[0] == 1
+        c.sendall(b"child")
+        os._exit(0)
+    assert s.accept()[0].recv(9) == b"child"
+    assert os.waitpid(pid, 0)[1] == 0
+
+
+def no_way_out(root):
+    """No descriptor leads to a directory, from which `..` leads out."""
+    os.mkdir(root)
+    os.chroot(root)
+    os.chdir("/")
+    s = listener()
+    c = connect(s.getsockname())
+    assert c.fileno() > s.fileno()
+    for fd in range(1024):
+        try:
+            directory = stat.S_ISDIR(os.fstat(fd).st_mode)
+        except OSError:
+            continue
+        assert not directory, fd
+        fails(errno.ENOTDIR, lambda fd=fd: os.open("../etc/os-release", os.O_RDONLY, dir_fd=fd))
+
+
+def robbed_behind_a_root(root):
+    """Somebody has the daemon's name while that is away: he is not shown the key."""
+    os.mkdir(root)
+    sockets = open("/proc/net/unix")
+    os.chroot(root)
+    name = next(n for n in sockets.read().split() if n.startswith("@wifu/d/"))
+    print("in", flush=True)
+    sys.stdin.readline()
+    ready, told = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.setuid(65534)
+        thief = socket.socket(socket.AF_UNIX)
+        thief.bind(name.replace("@", "\0"))
+        thief.listen()
+        os.write(told, b"x")
+        os._exit(1 if thief.accept()[0].recv(99) else 0)
+    os.read(ready, 1)
+    s = socket.socket()
+    for _ in range(2):
+        fails(errno.ENETDOWN, s.connect, (IP, 1))
+    assert os.waitpid(pid, 0)[1] == 0
 
 
 def serve_one(port):

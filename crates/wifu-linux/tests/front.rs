@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use wifu_wire::front::{Answer, HEADER_LEN, Header, Options, Request};
+use wifu_wire::front::{Answer, HEADER_LEN, Header, Key, Options, Request};
 
 /// Where cargo puts libraries and examples; the newest file is of the last build.
 fn built(name: &str) -> PathBuf {
@@ -451,6 +451,69 @@ fn a_program_behind_another_root_reaches_the_daemon() {
     w.start();
     app.0.stdin.take().unwrap().write_all(b"\n").unwrap();
     assert!(app.0.wait().unwrap().success());
+}
+
+#[test]
+fn a_program_behind_another_root_has_no_way_out() {
+    World::new("out").run(&["no_way_out", "root"]);
+}
+
+#[test]
+fn who_takes_the_daemons_name_learns_no_key() {
+    let mut w = World::new("robbed");
+    let mut c = w.script(&["robbed_behind_a_root", "root"]);
+    let (input, output) = (Stdio::piped(), Stdio::piped());
+    let mut app = Running(c.stdin(input).stdout(output).spawn().unwrap());
+    let mut said = BufReader::new(app.0.stdout.take().unwrap()).lines();
+    assert_eq!(said.next().unwrap().unwrap(), "in");
+    w.daemon = None;
+    app.0.stdin.take().unwrap().write_all(b"\n").unwrap();
+    assert!(app.0.wait().unwrap().success());
+}
+
+#[test]
+fn the_door_for_programs_behind_roots_opens_to_the_key_alone() {
+    use std::os::linux::net::SocketAddrExt;
+    let mut w = World::new("key");
+    let key_of = |w: &World| ask_as(0, w, &Request::Key).1.unwrap();
+    let text = key_of(&w);
+    let key = Key::parse(text.as_bytes()).unwrap();
+    let file = w.dir.join("listeners.key");
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let asked = |frames: &[Request<'_>]| {
+        let name = key.name();
+        let name = std::os::unix::net::SocketAddr::from_abstract_name(&name.as_bytes()[1..]);
+        let mut s = UnixStream::connect_addr(&name.unwrap()).unwrap();
+        for frame in frames {
+            let mut room = [0; 256];
+            let n = frame.encode(&mut room, 0).unwrap();
+            // It may be closed by now.
+            let _ = s.write_all(&room[..n]);
+        }
+        let mut answer = Vec::new();
+        let _ = s.read_to_end(&mut answer);
+        !answer.is_empty()
+    };
+    let secret = key.secret();
+    let zeros = "0".repeat(secret.len());
+    for daemon in 0..2 {
+        let right = Request::Admit { secret };
+        assert!(asked(&[right, Request::Ping]), "{daemon}");
+        assert!(!asked(&[Request::Ping]));
+        assert!(!asked(&[right, right, right]), "no frame but the first");
+        for secret in ["", &zeros, &secret[1..]] {
+            assert!(!asked(&[Request::Admit { secret }, Request::Ping]));
+        }
+        // It is the next daemon's, too.
+        w.daemon = None;
+        w.start();
+        assert_eq!(key_of(&w), text);
+    }
+    // A key that is none is no reason to serve nobody.
+    w.daemon = None;
+    std::fs::write(&file, "0123").unwrap();
+    w.start();
+    assert_ne!(key_of(&w), text);
 }
 
 #[test]

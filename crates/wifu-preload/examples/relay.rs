@@ -143,6 +143,8 @@ fn serve(app: &UnixStream, world: &Shared) -> io::Result<()> {
             }
             Answer::default()
         }
+        // It has one door.
+        Request::Key | Request::Admit { .. } => Answer::errno(libc::EOPNOTSUPP as u32),
         Request::Info { .. } => Answer {
             info: Some(Info {
                 state: 1,

@@ -18,7 +18,9 @@ mod info;
 mod name;
 
 pub use info::Info;
-pub use name::{MARKER_LEN, MAX_NAME_LEN, Name, marker, parse_marker, parse_peer, parse_service};
+pub use name::{
+    Key, MARKER_LEN, MAX_NAME_LEN, Name, marker, parse_marker, parse_peer, parse_service,
+};
 
 use codec::{RECORD_LEN, Records, Writer};
 use core::net::SocketAddrV4;
@@ -135,6 +137,12 @@ numbered! {
         Share = 11,
         /// What was set on one socket is another's now.
         Move = 12,
+        /// What opens the door for programs whose root is another one, which the daemon's path
+        /// means nothing to. The answer's value is a [`Key`].
+        Key = 13,
+        /// Opens that door: the first frame of a connection to it, without an answer. Any other
+        /// frame follows.
+        Admit = 14,
         /// The daemon's answer to any of these.
         Answer = 100,
     }
@@ -349,6 +357,13 @@ pub enum Request<'a> {
         /// `SO_COOKIE` of the one in its place.
         cookie: u64,
     },
+    /// See [`Kind::Key`].
+    Key,
+    /// See [`Kind::Admit`].
+    Admit {
+        /// [`Key::secret`].
+        secret: &'a str,
+    },
     /// See [`Kind::Stats`].
     Stats,
     /// See [`Kind::Ping`].
@@ -373,6 +388,8 @@ impl<'a> Request<'a> {
             Request::Info { .. } => Kind::Info,
             Request::Share { .. } => Kind::Share,
             Request::Move { .. } => Kind::Move,
+            Request::Key => Kind::Key,
+            Request::Admit { .. } => Kind::Admit,
             Request::Stats => Kind::Stats,
             Request::Ping => Kind::Ping,
             Request::Values { .. } => Kind::Values,
@@ -443,7 +460,8 @@ impl<'a> Request<'a> {
                 w.u64(Tag::Cookie, cookie)?;
             }
             Request::Values { names } => w.text(Tag::Value, names, MAX_VALUE)?,
-            Request::Stats | Request::Ping => {}
+            Request::Admit { secret } => w.text(Tag::Value, secret, Key::LEN)?,
+            Request::Stats | Request::Ping | Request::Key => {}
         }
         w.finish(self.kind(), pad)
     }
@@ -500,6 +518,10 @@ impl<'a> Request<'a> {
             Kind::Move => Request::Move {
                 former: r.former.ok_or(FrontError::Missing(Tag::Former))?,
                 cookie: cookie()?,
+            },
+            Kind::Key => Request::Key,
+            Kind::Admit => Request::Admit {
+                secret: short(r.value, Tag::Value, Key::LEN)?,
             },
             Kind::Stats => Request::Stats,
             Kind::Ping => Request::Ping,
@@ -644,6 +666,8 @@ mod tests {
                 former: 6,
                 cookie: 7,
             },
+            Request::Key,
+            Request::Admit { secret: "0123" },
             Request::Share {
                 local: addr([10, 0, 0, 1], 80),
                 options: Options::SHARED.with_nth(3),
@@ -789,7 +813,7 @@ mod tests {
                 *b = (rng.next_u64() as u8) >> (rng.next_u64() % 8);
             }
             let n = (rng.next_u64() % 129) as usize;
-            let kind = Kind::from_u16((round % 10) as u16).unwrap_or(Kind::Answer);
+            let kind = Kind::from_u16((round % 15) as u16).unwrap_or(Kind::Answer);
             seen += usize::from(Request::decode(kind, &buf[..n]).is_ok());
             let _ = Answer::decode(&buf[..n]);
             let _ = Header::decode(&buf[..n]);

@@ -214,7 +214,8 @@ impl Front {
                     .map(|ip| (SocketAddrV4::new(ip, 0), NOBODY)),
                 ..Reply::value(env!("CARGO_PKG_VERSION"))
             },
-            Request::Connect { .. } => Reply::errno(libc::EINVAL),
+            Request::Key => self.door.key(cx).map_or_else(Reply::because, Reply::value),
+            Request::Connect { .. } | Request::Admit { .. } => Reply::errno(libc::EINVAL),
         };
         self.apps.answer(token, reply.encode(), cx);
     }
