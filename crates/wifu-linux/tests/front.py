@@ -583,6 +583,75 @@ def shared_port():
     listener(port=name[1])
 
 
+def shared_port_tuned():
+    """Of sockets that share a port each has options of its own, and so have the connections that it
+    takes. Run over the kernel, too."""
+    ours = "WIFU_SOCKET" in os.environ
+    reuse, tcp, sol = socket.SO_REUSEPORT, socket.IPPROTO_TCP, socket.SOL_SOCKET
+    first = bound(reuse)
+    name = first.getsockname()
+    first.listen()
+    second = bound(reuse, name)
+    second.listen()
+
+    def tune(s, idle):
+        s.setsockopt(sol, socket.SO_SNDBUF, 50_000)
+        s.setsockopt(sol, socket.SO_RCVBUF, 60_000)
+        s.setsockopt(sol, socket.SO_KEEPALIVE, 1)
+        s.setsockopt(tcp, socket.TCP_KEEPIDLE, idle)
+        s.setsockopt(tcp, socket.TCP_USER_TIMEOUT, 9000)
+
+    tune(first, 77)
+    # Who comes later does not have to know.
+    third = bound(reuse, name)
+    third.listen()
+    servers = [first, second, third]
+    idle = [s.getsockopt(tcp, socket.TCP_KEEPIDLE) for s in servers]
+    assert idle == [77, 7200, 7200], idle
+    sizes = [s.getsockopt(sol, socket.SO_RCVBUF) for s in servers]
+    assert sizes[0] == 120_000 and sizes[1] == sizes[2] != 120_000, sizes
+
+    def taken(n=60):
+        """What the connections have that each of them takes."""
+        cs = [connect(name) for _ in range(n)]
+        took = {s: set() for s in servers}
+        for _ in cs:
+            s = select.select(servers, [], [], 3)[0][0]
+            a, _ = s.accept()
+            if ours:
+                params = a.getsockopt(0x5769, 2, 1024).decode().split(",")
+                has = {p for p in params if p.startswith(("keep", "user", "snd", "rcv"))}
+            else:
+                has = {f"keep_idle={a.getsockopt(tcp, socket.TCP_KEEPIDLE)}s"}
+                has -= {"keep_idle=7200s"}
+            took[s].add(frozenset(has))
+        assert all(len(has) == 1 for has in took.values()), took
+        return [set(*took[s]) for s in servers]
+
+    tuned = {"keep_idle=77s"}
+    tuned |= {"keepalive=on", "user_timeout=9000ms"} if ours else set()
+    assert taken() == [tuned, set(), set()]
+    # Other ones on another.
+    tune(second, 55)
+    changed = (tuned | {"keep_idle=55s"}) - {"keep_idle=77s"}
+    assert taken() == [tuned, changed, set()]
+    # What all have is what connections have from their first segment on.
+    for s in servers:
+        tune(s, 33)
+    everywhere = (tuned | {"keep_idle=33s"}) - {"keep_idle=77s"}
+    everywhere |= {"snd_buf=50000", "rcv_wnd=60000"} if ours else set()
+    assert taken() == [everywhere] * 3
+    if ours:
+        # One composition is wanted of those that come, and stays the one.
+        other = bound(reuse, name)
+        other.setsockopt(tcp, socket.TCP_CONGESTION, b"reno")
+        fails(errno.EADDRINUSE, other.listen)
+        other.close()
+        for name_of, value in ((1, b"iw=4"), (2, b"tcp-reno")):
+            fails(errno.EADDRINUSE, first.setsockopt, 0x5769, name_of, value)
+        assert taken() == [everywhere] * 3
+
+
 def shared_by_clients():
     """With SO_REUSEADDR a second client has the port of the first, to another server."""
     s, t = listener(), listener()

@@ -315,23 +315,28 @@ fn listening_sockets_that_share_a_port() {
     open_to_all("shared").run(&["shared_port"]);
 }
 
+/// A script under the kernel, whose own sockets set the measure, and under WiFu.
+fn as_the_kernel(w: &World, what: &str) {
+    let mut kernels = w.script(&[what]);
+    for variable in ["LD_PRELOAD", "WIFU_PROTOCOL", "WIFU_SOCKET"] {
+        kernels.env_remove(variable);
+    }
+    let out = kernels.output().unwrap();
+    let err = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "the kernel: {err}");
+    w.run(&[what]);
+}
+
 #[test]
 fn a_socket_that_was_refused_keeps_its_options() {
     let w = World::new("refused");
-    for what in [
-        "options_survive_a_refusal",
-        "a_shared_port_survives_a_refusal",
-    ] {
-        // The kernel's own sockets set the measure.
-        let mut kernels = w.script(&[what]);
-        for variable in ["LD_PRELOAD", "WIFU_PROTOCOL", "WIFU_SOCKET"] {
-            kernels.env_remove(variable);
-        }
-        let out = kernels.output().unwrap();
-        let err = String::from_utf8_lossy(&out.stderr);
-        assert!(out.status.success(), "the kernel: {err}");
-        w.run(&[what]);
-    }
+    as_the_kernel(&w, "options_survive_a_refusal");
+    as_the_kernel(&w, "a_shared_port_survives_a_refusal");
+}
+
+#[test]
+fn sockets_that_share_a_port_are_tuned_one_by_one() {
+    as_the_kernel(&World::new("tuned-one"), "shared_port_tuned");
 }
 
 #[test]

@@ -266,6 +266,7 @@ impl Front {
             inode,
             local,
             spec: self.memories.of(uid).merged(cookie, spec),
+            tuned: Vec::new(),
             backlog,
             options: options.0,
             uid,
@@ -314,7 +315,7 @@ impl Front {
         let spec = match self.apps.by_cookie((cookie, uid)) {
             Some(s) => s.spec.clone(),
             None => match self.listeners.by_cookie(cookie, uid) {
-                Some((_, l)) => l.spec.clone(),
+                Some((_, l)) => l.whole(),
                 None => self.memories.of(uid).merged(cookie, spec),
             },
         };
