@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import socket
+import stat
 import struct
 import sys
 import termios
@@ -582,6 +583,75 @@ def shared_port():
     listener(port=name[1])
 
 
+def shared_port_tuned():
+    """Of sockets that share a port each has options of its own, and so have the connections that it
+    takes. Run over the kernel, too."""
+    ours = "WIFU_SOCKET" in os.environ
+    reuse, tcp, sol = socket.SO_REUSEPORT, socket.IPPROTO_TCP, socket.SOL_SOCKET
+    first = bound(reuse)
+    name = first.getsockname()
+    first.listen()
+    second = bound(reuse, name)
+    second.listen()
+
+    def tune(s, idle):
+        s.setsockopt(sol, socket.SO_SNDBUF, 50_000)
+        s.setsockopt(sol, socket.SO_RCVBUF, 60_000)
+        s.setsockopt(sol, socket.SO_KEEPALIVE, 1)
+        s.setsockopt(tcp, socket.TCP_KEEPIDLE, idle)
+        s.setsockopt(tcp, socket.TCP_USER_TIMEOUT, 9000)
+
+    tune(first, 77)
+    # Who comes later does not have to know.
+    third = bound(reuse, name)
+    third.listen()
+    servers = [first, second, third]
+    idle = [s.getsockopt(tcp, socket.TCP_KEEPIDLE) for s in servers]
+    assert idle == [77, 7200, 7200], idle
+    sizes = [s.getsockopt(sol, socket.SO_RCVBUF) for s in servers]
+    assert sizes[0] == 120_000 and sizes[1] == sizes[2] != 120_000, sizes
+
+    def taken(n=60):
+        """What the connections have that each of them takes."""
+        cs = [connect(name) for _ in range(n)]
+        took = {s: set() for s in servers}
+        for _ in cs:
+            s = select.select(servers, [], [], 3)[0][0]
+            a, _ = s.accept()
+            if ours:
+                params = a.getsockopt(0x5769, 2, 1024).decode().split(",")
+                has = {p for p in params if p.startswith(("keep", "user", "snd", "rcv"))}
+            else:
+                has = {f"keep_idle={a.getsockopt(tcp, socket.TCP_KEEPIDLE)}s"}
+                has -= {"keep_idle=7200s"}
+            took[s].add(frozenset(has))
+        assert all(len(has) == 1 for has in took.values()), took
+        return [set(*took[s]) for s in servers]
+
+    tuned = {"keep_idle=77s"}
+    tuned |= {"keepalive=on", "user_timeout=9000ms"} if ours else set()
+    assert taken() == [tuned, set(), set()]
+    # Other ones on another.
+    tune(second, 55)
+    changed = (tuned | {"keep_idle=55s"}) - {"keep_idle=77s"}
+    assert taken() == [tuned, changed, set()]
+    # What all have is what connections have from their first segment on.
+    for s in servers:
+        tune(s, 33)
+    everywhere = (tuned | {"keep_idle=33s"}) - {"keep_idle=77s"}
+    everywhere |= {"snd_buf=50000", "rcv_wnd=60000"} if ours else set()
+    assert taken() == [everywhere] * 3
+    if ours:
+        # One composition is wanted of those that come, and stays the one.
+        other = bound(reuse, name)
+        other.setsockopt(tcp, socket.TCP_CONGESTION, b"reno")
+        fails(errno.EADDRINUSE, other.listen)
+        other.close()
+        for name_of, value in ((1, b"iw=4"), (2, b"tcp-reno")):
+            fails(errno.EADDRINUSE, first.setsockopt, 0x5769, name_of, value)
+        assert taken() == [everywhere] * 3
+
+
 def shared_by_clients():
     """With SO_REUSEADDR a second client has the port of the first, to another server."""
     s, t = listener(), listener()
@@ -605,6 +675,100 @@ def shared_by_clients():
     fails(errno.EADDRINUSE, bound, reuse, name)
     connect(name).sendall(b"y")
     assert third.accept()[0].recv(9) == b"y"
+
+
+def all_options(s):
+    """What a program reads of its socket, by name."""
+    tcp, sol = socket.IPPROTO_TCP, socket.SOL_SOCKET
+    numbers = {
+        sol: "REUSEADDR REUSEPORT KEEPALIVE SNDBUF RCVBUF PRIORITY MARK RCVLOWAT OOBINLINE BROADCAST",
+        tcp: "NODELAY KEEPIDLE KEEPINTVL KEEPCNT USER_TIMEOUT MAXSEG SYNCNT",
+    }
+    found = {}
+    for level, names in numbers.items():
+        for name in names.split():
+            name = ("SO_" if level == sol else "TCP_") + name
+            found[name] = s.getsockopt(level, getattr(socket, name))
+    for level, name in ((sol, "SO_LINGER"), (sol, "SO_BINDTODEVICE"), (tcp, "TCP_CONGESTION")):
+        found[name] = s.getsockopt(level, getattr(socket, name), 16)
+    found["IP_TOS"] = s.getsockopt(socket.IPPROTO_IP, socket.IP_TOS)
+    found["timeouts"] = [s.getsockopt(sol, n, 16) for n in (20, 21)]
+    return found
+
+
+def set_options(s):
+    tcp, sol = socket.IPPROTO_TCP, socket.SOL_SOCKET
+    s.setsockopt(tcp, socket.TCP_CONGESTION, b"reno")
+    s.setsockopt(sol, socket.SO_BINDTODEVICE, b"lo")
+    s.setsockopt(sol, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    s.setsockopt(sol, 21, struct.pack("ll", 3, 0))
+    s.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 16)
+    for name, value in (
+        *((n, 1) for n in "SO_REUSEADDR SO_REUSEPORT SO_KEEPALIVE TCP_NODELAY SO_OOBINLINE".split()),
+        *((n, 31) for n in "TCP_KEEPIDLE TCP_KEEPINTVL TCP_KEEPCNT".split()),
+        ("SO_SNDBUF", 6000),
+        ("SO_RCVBUF", 50_000),
+        ("SO_PRIORITY", 3),
+        ("SO_MARK", 5),
+        ("SO_RCVLOWAT", 7),
+        ("TCP_USER_TIMEOUT", 31_000),
+        ("TCP_MAXSEG", 1000),
+        ("TCP_SYNCNT", 4),
+    ):
+        s.setsockopt(sol if name.startswith("SO_") else tcp, getattr(socket, name), value)
+
+
+def options_survive_a_refusal():
+    """Run over WiFu and over the kernel, whose socket stays what it is."""
+    nobody = bound()
+    ours = "WIFU_SOCKET" in os.environ
+    s, fresh = socket.socket(), all_options(socket.socket())
+    set_options(s)
+    before = all_options(s)
+    changed = {n for n in before if before[n] != fresh[n]}
+    assert changed == set(before) - {"SO_BROADCAST"}, changed
+    for _ in range(2):
+        fails(errno.ECONNREFUSED, s.connect, nobody.getsockname())
+        after = all_options(s)
+        # The kernel takes the timestamps off each time that it tries.
+        assert after["TCP_MAXSEG"] == 1000 or not ours
+        after["TCP_MAXSEG"] = before["TCP_MAXSEG"]
+        assert after == before, {n: (before[n], after[n]) for n in before if after[n] != before[n]}
+    # What is set while the answer is waited for counts, too.
+    s.setblocking(False)
+    s.connect_ex(nobody.getsockname())
+    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 17)
+    wait_until(5, lambda: select.select([], [s], [], 1)[1])
+    fails(errno.ECONNREFUSED, s.connect, nobody.getsockname())
+    s.setblocking(True)
+    # And all of it acts at last.
+    server = bound()
+    server.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
+    server.listen()
+    s.connect(server.getsockname())
+    assert s.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT) == 17
+    if ours:
+        spec = s.getsockopt(0x5769, 2, 1024).decode()
+        name, *params = spec.split(",")
+        wanted = "keepalive=on keep_idle=31s keep_count=17 user_timeout=31000ms snd_buf=6000"
+        assert name == "tcp-reno" and set(wanted.split()) <= set(params), spec
+    a, _ = server.accept()
+    s.close()
+    fails(errno.ECONNRESET, a.recv, 1)
+
+
+def a_shared_port_survives_a_refusal():
+    """The same of a client beside another one on a port (SO_REUSEADDR)."""
+    s, t, nobody = listener(), listener(), bound()
+    reuse = socket.SO_REUSEADDR
+    first = bound(reuse)
+    name = first.getsockname()
+    second = bound(reuse, name)
+    first.connect(s.getsockname())
+    for _ in range(2):
+        fails(errno.ECONNREFUSED, second.connect, nobody.getsockname())
+    second.connect(t.getsockname())
+    assert second.getsockname() == name == t.accept()[1]
 
 
 def wildcard_conflict():
@@ -770,12 +934,63 @@ def chrooted(root):
         raise AssertionError("a child is left")
     except ChildProcessError:
         pass
-    # Whoever does not know the descriptor closes it: then the path is as it is here.
+    for x in (s, a, *cs):
+        x.close()
+    # Descriptors are not needed for it.
     os.closerange(3, 1024)
-    try:
-        connect((IP, 1))
-    except OSError as e:
-        assert e.errno == errno.ENETDOWN, e
+    fails(errno.ECONNREFUSED, connect, (IP, 1))
+    # Nor is the user that changed the root, whose children go their own way, too.
+    s = listener()
+    pid = os.fork()
+    if pid == 0:
+        os.setuid(65534)
+        c = connect(s.getsockname())
+        assert c.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)[0] == 1
+        c.sendall(b"child")
+        os._exit(0)
+    assert s.accept()[0].recv(9) == b"child"
+    assert os.waitpid(pid, 0)[1] == 0
+
+
+def no_way_out(root):
+    """No descriptor leads to a directory, from which `..` leads out."""
+    os.mkdir(root)
+    os.chroot(root)
+    os.chdir("/")
+    s = listener()
+    c = connect(s.getsockname())
+    assert c.fileno() > s.fileno()
+    for fd in range(1024):
+        try:
+            directory = stat.S_ISDIR(os.fstat(fd).st_mode)
+        except OSError:
+            continue
+        assert not directory, fd
+        fails(errno.ENOTDIR, lambda fd=fd: os.open("../etc/os-release", os.O_RDONLY, dir_fd=fd))
+
+
+def robbed_behind_a_root(root):
+    """Somebody has the daemon's name while that is away: he is not shown the key."""
+    os.mkdir(root)
+    sockets = open("/proc/net/unix")
+    os.chroot(root)
+    name = next(n for n in sockets.read().split() if n.startswith("@wifu/d/"))
+    print("in", flush=True)
+    sys.stdin.readline()
+    ready, told = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.setuid(65534)
+        thief = socket.socket(socket.AF_UNIX)
+        thief.bind(name.replace("@", "\0"))
+        thief.listen()
+        os.write(told, b"x")
+        os._exit(1 if thief.accept()[0].recv(99) else 0)
+    os.read(ready, 1)
+    s = socket.socket()
+    for _ in range(2):
+        fails(errno.ENETDOWN, s.connect, (IP, 1))
+    assert os.waitpid(pid, 0)[1] == 0
 
 
 def serve_one(port):

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use wifu_wire::front::{Answer, HEADER_LEN, Header, Options, Request};
+use wifu_wire::front::{Answer, HEADER_LEN, Header, Key, Options, Request};
 
 /// Where cargo puts libraries and examples; the newest file is of the last build.
 fn built(name: &str) -> PathBuf {
@@ -235,6 +235,12 @@ fn the_list_of_listeners_lives_as_long_as_they_do() {
     assert!(!state.exists(), "nothing listens");
     end(&mut w);
     assert!(!state.exists(), "nothing ever listened");
+    // Whoever may write there names a file of others: it stays what it is.
+    let other = w.dir.join("other");
+    std::fs::write(&other, "kept").unwrap();
+    for name in ["listeners.new", "listeners.json.new"] {
+        std::os::unix::fs::symlink(&other, w.dir.join(name)).unwrap();
+    }
     w.start();
     let mut server = w.script(&["serve_one", "7107"]);
     let mut server = Running(server.stdout(Stdio::piped()).spawn().unwrap());
@@ -242,6 +248,11 @@ fn the_list_of_listeners_lives_as_long_as_they_do() {
     assert_eq!(said.next().unwrap().unwrap(), "up");
     end(&mut w);
     assert!(state.exists(), "for the next daemon");
+    assert_eq!(
+        state.metadata().unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    assert_eq!(std::fs::read_to_string(&other).unwrap(), "kept");
     assert_eq!(w.start(), "ready, 1 restored\n");
     drop(server);
     end(&mut w);
@@ -302,6 +313,30 @@ fn listening_sockets() {
 #[test]
 fn listening_sockets_that_share_a_port() {
     open_to_all("shared").run(&["shared_port"]);
+}
+
+/// A script under the kernel, whose own sockets set the measure, and under WiFu.
+fn as_the_kernel(w: &World, what: &str) {
+    let mut kernels = w.script(&[what]);
+    for variable in ["LD_PRELOAD", "WIFU_PROTOCOL", "WIFU_SOCKET"] {
+        kernels.env_remove(variable);
+    }
+    let out = kernels.output().unwrap();
+    let err = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "the kernel: {err}");
+    w.run(&[what]);
+}
+
+#[test]
+fn a_socket_that_was_refused_keeps_its_options() {
+    let w = World::new("refused");
+    as_the_kernel(&w, "options_survive_a_refusal");
+    as_the_kernel(&w, "a_shared_port_survives_a_refusal");
+}
+
+#[test]
+fn sockets_that_share_a_port_are_tuned_one_by_one() {
+    as_the_kernel(&World::new("tuned-one"), "shared_port_tuned");
 }
 
 #[test]
@@ -421,6 +456,69 @@ fn a_program_behind_another_root_reaches_the_daemon() {
     w.start();
     app.0.stdin.take().unwrap().write_all(b"\n").unwrap();
     assert!(app.0.wait().unwrap().success());
+}
+
+#[test]
+fn a_program_behind_another_root_has_no_way_out() {
+    World::new("out").run(&["no_way_out", "root"]);
+}
+
+#[test]
+fn who_takes_the_daemons_name_learns_no_key() {
+    let mut w = World::new("robbed");
+    let mut c = w.script(&["robbed_behind_a_root", "root"]);
+    let (input, output) = (Stdio::piped(), Stdio::piped());
+    let mut app = Running(c.stdin(input).stdout(output).spawn().unwrap());
+    let mut said = BufReader::new(app.0.stdout.take().unwrap()).lines();
+    assert_eq!(said.next().unwrap().unwrap(), "in");
+    w.daemon = None;
+    app.0.stdin.take().unwrap().write_all(b"\n").unwrap();
+    assert!(app.0.wait().unwrap().success());
+}
+
+#[test]
+fn the_door_for_programs_behind_roots_opens_to_the_key_alone() {
+    use std::os::linux::net::SocketAddrExt;
+    let mut w = World::new("key");
+    let key_of = |w: &World| ask_as(0, w, &Request::Key).1.unwrap();
+    let text = key_of(&w);
+    let key = Key::parse(text.as_bytes()).unwrap();
+    let file = w.dir.join("listeners.key");
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let asked = |frames: &[Request<'_>]| {
+        let name = key.name();
+        let name = std::os::unix::net::SocketAddr::from_abstract_name(&name.as_bytes()[1..]);
+        let mut s = UnixStream::connect_addr(&name.unwrap()).unwrap();
+        for frame in frames {
+            let mut room = [0; 256];
+            let n = frame.encode(&mut room, 0).unwrap();
+            // It may be closed by now.
+            let _ = s.write_all(&room[..n]);
+        }
+        let mut answer = Vec::new();
+        let _ = s.read_to_end(&mut answer);
+        !answer.is_empty()
+    };
+    let secret = key.secret();
+    let zeros = "0".repeat(secret.len());
+    for daemon in 0..2 {
+        let right = Request::Admit { secret };
+        assert!(asked(&[right, Request::Ping]), "{daemon}");
+        assert!(!asked(&[Request::Ping]));
+        assert!(!asked(&[right, right, right]), "no frame but the first");
+        for secret in ["", &zeros, &secret[1..]] {
+            assert!(!asked(&[Request::Admit { secret }, Request::Ping]));
+        }
+        // It is the next daemon's, too.
+        w.daemon = None;
+        w.start();
+        assert_eq!(key_of(&w), text);
+    }
+    // A key that is none is no reason to serve nobody.
+    w.daemon = None;
+    std::fs::write(&file, "0123").unwrap();
+    w.start();
+    assert_ne!(key_of(&w), text);
 }
 
 #[test]

@@ -129,6 +129,22 @@ fn serve(app: &UnixStream, world: &Shared) -> io::Result<()> {
             }
             None => Answer::errno(libc::ENOENT as u32),
         },
+        Request::Move { former, cookie } => {
+            let names: Vec<String> = w
+                .options
+                .keys()
+                .filter(|k| k.0 == former)
+                .map(|k| k.1.clone())
+                .collect();
+            for name in names {
+                if let Some(v) = w.options.remove(&(former, name.clone())) {
+                    w.options.insert((cookie, name), v);
+                }
+            }
+            Answer::default()
+        }
+        // It has one door.
+        Request::Key | Request::Admit { .. } => Answer::errno(libc::EOPNOTSUPP as u32),
         Request::Info { .. } => Answer {
             info: Some(Info {
                 state: 1,

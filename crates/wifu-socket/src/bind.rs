@@ -86,7 +86,9 @@ fn bind_name(fd: c_int, name: &Name) -> Result<()> {
     sys::bind(fd, &name)
 }
 
-/// Binds beside a socket that has the address already, if both let others share theirs.
+/// Binds beside a socket that has the address already, if this one asks to share and the daemon has
+/// nothing against it: that knows of those that listen alone, so nothing is asked of one that does
+/// not, where the kernel wants the option of both.
 fn bind_beside(fd: c_int, tag: Tag, local: SocketAddrV4) -> Result<()> {
     let in_use = Err(Errno(libc::EADDRINUSE));
     let reuse = sys::getsockopt::<i32>(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR)? != 0;

@@ -10,6 +10,7 @@ use crate::bind::{ANY, SERVICE_V6, bind_service, bound, bound_nth, bound_v6_only
 use crate::config::{DEFAULT_SPEC, config};
 use crate::daemon::{self, Failure};
 use crate::note::Once;
+use crate::opt;
 use crate::root;
 use crate::sys::{self, Errno, Result};
 use crate::tag::Tag;
@@ -303,7 +304,7 @@ fn resume(fd: c_int, tag: Tag, given: Given) -> Result<c_int> {
 }
 
 /// Puts a fresh socket in the place of one whose connection failed: TCP sockets can connect again,
-/// AF_UNIX ones can't. Copies of the descriptor, and epoll sets that hold it, keep the old one.
+/// AF_UNIX ones can't. It has the options that were set. Copies of the descriptor, and epoll sets that hold it, keep the old one.
 fn renew(fd: c_int, tag: Tag) -> Result<()> {
     let local = bound(fd);
     let status = sys::fcntl(fd, libc::F_GETFL, 0)? & libc::O_NONBLOCK;
@@ -311,12 +312,8 @@ fn renew(fd: c_int, tag: Tag) -> Result<()> {
     let cloexec = if on_exec != 0 { libc::O_CLOEXEC } else { 0 };
     let new = sys::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0)?;
     let place = || {
-        for name in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
-            let v: libc::timeval = sys::getsockopt(fd, libc::SOL_SOCKET, name)?;
-            sys::setsockopt(new, libc::SOL_SOCKET, name, v)?;
-        }
+        opt::pass_on(fd, new, tag)?;
         sys::fcntl(new, libc::F_SETFL, status)?;
-        tag.write(new)?;
         sys::dup3(new, fd, cloexec)
     };
     let placed = place();

@@ -19,8 +19,10 @@ const CONNECT_TRIES: u32 = 1000;
 /// Why a question has no answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Failure {
-    /// No daemon listens, or it went away.
+    /// No daemon listens.
     NoDaemon,
+    /// It went away, or took no question.
+    HungUp,
     /// Anything else, such as no permission for its socket or no free descriptor.
     Errno(Errno),
 }
@@ -29,7 +31,7 @@ impl Failure {
     /// The errno for an application that needs the daemon now.
     pub fn errno(self) -> Errno {
         match self {
-            Failure::NoDaemon => Errno(libc::ENETDOWN),
+            Failure::NoDaemon | Failure::HungUp => Errno(libc::ENETDOWN),
             Failure::Errno(e) => e,
         }
     }
@@ -138,7 +140,7 @@ fn gone(e: Errno) -> Failure {
     match e.0 {
         libc::EPIPE | libc::ECONNRESET => {
             hung_up();
-            Failure::NoDaemon
+            Failure::HungUp
         }
         _ => Failure::Errno(e),
     }

@@ -103,6 +103,22 @@ pub fn set(fd: c_int, level: c_int, name: c_int, value: i32) -> Result<()> {
     Ok(())
 }
 
+/// What was set on one socket was set on another, which comes into its place.
+///
+/// # Errors
+/// `EBADF`.
+pub fn pass_on(from: c_int, to: c_int) -> Result<()> {
+    for at in 0..TCP.len() + IP.len() + IPV6.len() {
+        let (old, owner) = place(from, at)?;
+        let kept = SET[old].load(Ordering::Relaxed);
+        if kept & u64::MAX << 32 == owner && kept != 0 {
+            let (new, owner) = place(to, at)?;
+            SET[new].store(owner | u64::from(kept as u32), Ordering::Relaxed);
+        }
+    }
+    Ok(())
+}
+
 /// What was set, else what Linux shows for an untouched socket.
 ///
 /// # Errors

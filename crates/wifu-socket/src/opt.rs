@@ -138,6 +138,67 @@ fn is_native(name: c_int) -> bool {
     )
 }
 
+/// Numbers among the options that the kernel keeps in the socket, of which some take capabilities
+/// that the program may have given up since it set them.
+const KEPT: [c_int; 13] = [
+    libc::SO_REUSEADDR,
+    libc::SO_BINDTOIFINDEX,
+    libc::SO_KEEPALIVE,
+    libc::SO_BROADCAST,
+    libc::SO_OOBINLINE,
+    libc::SO_RCVLOWAT,
+    libc::SO_TIMESTAMP,
+    libc::SO_DONTROUTE,
+    libc::SO_PRIORITY,
+    libc::SO_BUSY_POLL,
+    libc::SO_DEBUG,
+    libc::SO_INCOMING_CPU,
+    libc::SO_MARK,
+];
+
+/// Gives a fresh socket all options of another one, into whose place it comes.
+///
+/// # Errors
+/// What the kernel says, if that counts for the connection; `ENETDOWN` without a daemon.
+pub fn pass_on(from: c_int, to: c_int, tag: Tag) -> Result<()> {
+    let level = libc::SOL_SOCKET;
+    for name in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
+        let v: libc::timeval = sys::getsockopt(from, level, name)?;
+        sys::setsockopt(to, level, name, v)?;
+    }
+    let v: libc::linger = sys::getsockopt(from, level, libc::SO_LINGER)?;
+    sys::setsockopt(to, level, libc::SO_LINGER, v)?;
+    for name in KEPT {
+        // A kernel that lacks one keeps none.
+        let (Ok(old), Ok(new)) = (
+            sys::getsockopt::<i32>(from, level, name),
+            sys::getsockopt::<i32>(to, level, name),
+        ) else {
+            continue;
+        };
+        if old == new {
+            continue;
+        }
+        match sys::setsockopt(to, level, name, old) {
+            Err(Errno(libc::EPERM)) if name != libc::SO_BINDTOIFINDEX => {}
+            done => done?,
+        }
+    }
+    if tag.has(Tag::SMALL) {
+        let size: i32 = sys::getsockopt(from, level, libc::SO_SNDBUF)?;
+        // The kernel doubles what it is given.
+        sys::setsockopt(to, level, libc::SO_SNDBUF, size / 2)?;
+    }
+    inert::pass_on(from, to)?;
+    let (former, cookie) = (cookie(from)?, cookie(to)?);
+    match daemon::ask(&Request::Move { former, cookie }) {
+        Ok(_) => tag.write(to),
+        // As `connect` says of a daemon that takes no question.
+        Err(Failure::HungUp) => Err(Errno(libc::ENOBUFS)),
+        Err(failure) => Err(failure.errno()),
+    }
+}
+
 fn native_set(fd: c_int, name: c_int, v: Given<'_>) -> Result<()> {
     sys::setsockopt_bytes(fd, libc::SOL_SOCKET, name, v.0)
 }

@@ -1,82 +1,109 @@
 //! The way to the daemon for a program that changes its root.
 //!
-//! The daemon's socket has a path, which means nothing, or something else, behind a new root. So
-//! the directory from which that path leads is kept open from before. A socket is connected to a
-//! path by the working directory alone, which all threads of a process share: a helper that has
-//! one of its own does that, and ends.
+//! The daemon's socket has a path, which means nothing, or something else, behind a new root. A
+//! directory that is kept open from before would be a way out for whoever is in there. So the
+//! program asks the daemon for its other address, which is an abstract name and needs no path, and
+//! for what opens the door there. Both are numbers: no descriptor leads anywhere.
 
 use crate::config;
+use crate::daemon;
+use crate::note::Once;
 use crate::sys::{self, Errno, Result, UnixAddr};
+use core::cell::UnsafeCell;
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use wifu_wire::front::{HEADER_LEN, Key, Request};
 
-/// The lowest number that the descriptor gets, if there may be so many: programs count on low ones.
-const HIGH: [c_int; 2] = [900, 200];
+struct Shared(UnsafeCell<Option<Key>>);
 
-static KEPT: AtomicI32 = AtomicI32::new(-1);
-/// The inode of what is kept: a program may close descriptors that it does not know.
-static INODE: AtomicU64 = AtomicU64::new(0);
+// SAFETY: written by the one thread that moved STATE from EMPTY to WRITING, and read only after
+// STATE is READY.
+unsafe impl Sync for Shared {}
 
-/// Before the root changes: keeps where the daemon's path leads from. A second change is from where
-/// the path is not known any more: the first counts.
+const EMPTY: u8 = 0;
+const WRITING: u8 = 1;
+const READY: u8 = 2;
+static STATE: AtomicU8 = AtomicU8::new(EMPTY);
+static KEPT: Shared = Shared(UnsafeCell::new(None));
+/// Whose the daemon's socket is: he, or root, answers at the abstract name.
+static OWNER: AtomicU32 = AtomicU32::new(0);
+
+/// Before the root changes: asks for the way to the daemon. A second change is from where the path
+/// is not known any more: the first counts.
 pub fn keep() {
+    static SAID: Once = Once::new();
     if kept().is_some() {
         return;
     }
     config::remember_namespace();
-    let path = config::config().path();
-    let from: &[u8] = match path.as_bytes().first() {
-        Some(b'/') => b"/\0",
-        _ => b".\0",
-    };
-    let Ok(low) = sys::open_directory(from) else {
+    let mut path = [0; 108];
+    let text = config::config().path();
+    path[..text.as_bytes().len()].copy_from_slice(text.as_bytes());
+    let owner = sys::stat(&path).map(|(_, owner)| owner);
+    let reply = daemon::ask_ok(&Request::Key);
+    let key = reply.map(|r| r.answer().value.and_then(|t| Key::parse(t.as_bytes())));
+    let (Ok(owner), Ok(Some(key))) = (owner, key) else {
+        SAID.say(format_args!(
+            "the daemon gives no key before chroot: behind the new root it may be out of reach"
+        ));
         return;
     };
-    let mut high = HIGH.iter();
-    let high = high.find_map(|n| sys::fcntl(low, libc::F_DUPFD_CLOEXEC, *n).ok());
-    if high.is_some() {
-        sys::close(low);
-    }
-    let fd = high.unwrap_or(low);
-    if let Ok((inode, _)) = sys::fstat(fd) {
-        INODE.store(inode, Ordering::Relaxed);
-        KEPT.store(fd, Ordering::Release);
+    let begun = STATE.compare_exchange(EMPTY, WRITING, Ordering::Acquire, Ordering::Relaxed);
+    if begun.is_ok() {
+        OWNER.store(owner, Ordering::Relaxed);
+        // SAFETY: this thread alone moved STATE to WRITING; nobody reads before READY.
+        unsafe { *KEPT.0.get() = Some(key) };
+        STATE.store(READY, Ordering::Release);
     }
 }
 
-/// The kept directory, if the root was changed and the descriptor is still that.
-fn kept() -> Option<c_int> {
-    let fd = KEPT.load(Ordering::Acquire);
-    let same = |(inode, _)| inode == INODE.load(Ordering::Relaxed);
-    (fd >= 0 && sys::fstat(fd).is_ok_and(same)).then_some(fd)
+/// What the daemon gave, if the root was changed.
+fn kept() -> Option<Key> {
+    // SAFETY: READY: nobody writes any more.
+    (STATE.load(Ordering::Acquire) == READY).then(|| unsafe { *KEPT.0.get() })?
 }
 
-/// A path as it is from the kept directory.
-fn relative(path: &[u8]) -> &[u8] {
-    let start = path.iter().take_while(|c| **c == b'/').count();
-    &path[start..]
-}
-
-/// Connects to the socket with this path, as it was before the root changed.
+/// Connects to the socket with this path, or to the daemon that was there before the root changed.
 ///
 /// # Errors
 /// `ENAMETOOLONG`, or what the kernel says.
 pub fn connect(fd: c_int, path: &[u8]) -> Result<()> {
-    let address = |path| UnixAddr::new(path).ok_or(Errno(libc::ENAMETOOLONG));
     match kept() {
-        Some(directory) => sys::connect_from(directory, fd, &address(relative(path))?),
-        None => sys::connect(fd, &address(path)?),
+        Some(key) => enter(fd, &key),
+        None => sys::connect(fd, &UnixAddr::new(path).ok_or(Errno(libc::ENAMETOOLONG))?),
     }
 }
 
-/// Who owns the file with this path, as it was before the root changed. `path` ends with a NUL.
+fn enter(fd: c_int, key: &Key) -> Result<()> {
+    let name = UnixAddr::new(key.name().as_bytes()).ok_or(Errno(libc::EINVAL))?;
+    sys::connect(fd, &name)?;
+    let there: libc::ucred = sys::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED)?;
+    let mut frame = [0; HEADER_LEN + 2 * Key::LEN];
+    let secret = key.secret();
+    let n = Request::Admit { secret }.encode(&mut frame, 0);
+    let n = n.map_err(|_| Errno(libc::EINVAL))?;
+    let trusted = there.uid == 0 || there.uid == OWNER.load(Ordering::Relaxed);
+    let shown = match trusted {
+        // A fresh send buffer has room for so little.
+        true => sys::send(fd, &frame[..n], libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT),
+        // Names have no permissions: the daemon is gone, and somebody else has taken its own.
+        false => Err(Errno(libc::ECONNREFUSED)),
+    };
+    if shown != Ok(n) {
+        // The next `connect` begins anew.
+        let _ = sys::shutdown(fd, libc::SHUT_RDWR);
+        return Err(Errno(libc::ECONNREFUSED));
+    }
+    Ok(())
+}
+
+/// Who owns the file with this path, or owned it before the root changed. `path` ends with a NUL.
 ///
 /// # Errors
 /// What the kernel says.
 pub fn owner(path: &[u8]) -> Result<u32> {
-    let (_, owner) = match kept() {
-        Some(directory) => sys::stat_at(directory, relative(path))?,
-        None => sys::stat(path)?,
-    };
-    Ok(owner)
+    match kept() {
+        Some(_) => Ok(OWNER.load(Ordering::Relaxed)),
+        None => sys::stat(path).map(|(_, owner)| owner),
+    }
 }

@@ -149,72 +149,6 @@ pub fn connect(fd: c_int, a: &UnixAddr) -> Result<()> {
     check(unsafe { libc::syscall(libc::SYS_connect, fd, &raw const a.raw, a.len) }).map(drop)
 }
 
-/// What a helper has to do, and what came of it.
-struct Errand {
-    directory: c_int,
-    fd: c_int,
-    address: *const UnixAddr,
-    failed: c_int,
-}
-
-extern "C" fn run_errand(errand: *mut c_void) -> c_int {
-    // SAFETY: `connect_from` hands over a pointer to an Errand that nobody else touches until this
-    // process has ended, and an address that lives as long.
-    let (errand, address) = unsafe {
-        let errand = &mut *errand.cast::<Errand>();
-        let address = &*errand.address;
-        (errand, address)
-    };
-    // SAFETY: no pointers.
-    let moved = check(unsafe { libc::syscall(libc::SYS_fchdir, errand.directory) });
-    if let Err(Errno(e)) = moved.and_then(|_| connect(errand.fd, address).map(|()| 0)) {
-        errand.failed = e;
-    }
-    0
-}
-
-/// Connects to a UNIX address whose path leads from a directory that is open. The caller's working
-/// directory stays what it is, for other threads too.
-pub fn connect_from(directory: c_int, fd: c_int, a: &UnixAddr) -> Result<()> {
-    #[repr(align(16))]
-    struct Stack([MaybeUninit<u8>; 16 << 10]);
-    let mut stack = Stack([MaybeUninit::uninit(); 16 << 10]);
-    let mut errand = Errand {
-        directory,
-        fd,
-        address: a,
-        failed: 0,
-    };
-    // Memory and descriptors are ours, the working directory is not. This thread waits meanwhile.
-    let flags = libc::CLONE_VM | libc::CLONE_FILES | libc::CLONE_VFORK;
-    let mut all = MaybeUninit::<libc::sigset_t>::zeroed();
-    let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
-    // SAFETY: the sets are valid for writes. The helper runs on a stack of its own, which is large
-    // enough for two system calls and lives as long as it does: CLONE_VFORK returns at its end. No
-    // signal handler runs on it, since all are blocked. It shares this thread's errno, which
-    // nobody reads meanwhile.
-    let child = unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
-        let top = stack.0.as_mut_ptr_range().end;
-        let errand = (&raw mut errand).cast();
-        let child = libc::clone(run_errand, top.cast(), flags, errand);
-        let failed = errno();
-        if child >= 0 {
-            // It sends no signal when it ends, and is found by nobody who does not ask so.
-            libc::waitpid(child, core::ptr::null_mut(), libc::__WCLONE);
-        }
-        libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), core::ptr::null_mut());
-        set_errno(failed);
-        child
-    };
-    check(c_long::from(child))?;
-    match errand.failed {
-        0 => Ok(()),
-        e => Err(Errno(e)),
-    }
-}
-
 /// The system's own `listen`.
 pub fn listen(fd: c_int, backlog: c_int) -> Result<()> {
     // SAFETY: no pointers.
@@ -457,32 +391,6 @@ pub fn stat(path: &[u8]) -> Result<(u64, u32)> {
     // SAFETY: filled in by the kernel.
     let s = unsafe { s.assume_init() };
     Ok((s.st_ino, s.st_uid))
-}
-
-/// The same of a path that leads from a directory that is open.
-pub fn stat_at(directory: c_int, path: &[u8]) -> Result<(u64, u32)> {
-    if path.last() != Some(&0) {
-        return Err(Errno(libc::EINVAL));
-    }
-    let mut s = MaybeUninit::<libc::stat>::zeroed();
-    // SAFETY: the path ends with a NUL and s is valid for writes.
-    check(c_long::from(unsafe {
-        libc::fstatat(directory, path.as_ptr().cast(), s.as_mut_ptr(), 0)
-    }))?;
-    // SAFETY: filled in by the kernel.
-    let s = unsafe { s.assume_init() };
-    Ok((s.st_ino, s.st_uid))
-}
-
-/// Opens a directory as a place, not to read it. `path` must end with a NUL.
-pub fn open_directory(path: &[u8]) -> Result<c_int> {
-    if path.last() != Some(&0) {
-        return Err(Errno(libc::EINVAL));
-    }
-    let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
-    // SAFETY: the path ends with a NUL.
-    let fd = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags, 0) };
-    check(fd).map(|fd| fd as c_int)
 }
 
 /// The system's own `chroot`.

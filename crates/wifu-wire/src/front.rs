@@ -18,7 +18,9 @@ mod info;
 mod name;
 
 pub use info::Info;
-pub use name::{MARKER_LEN, MAX_NAME_LEN, Name, marker, parse_marker, parse_peer, parse_service};
+pub use name::{
+    Key, MARKER_LEN, MAX_NAME_LEN, Name, marker, parse_marker, parse_peer, parse_service,
+};
 
 use codec::{RECORD_LEN, Records, Writer};
 use core::net::SocketAddrV4;
@@ -133,6 +135,14 @@ numbered! {
         Values = 10,
         /// May another socket be bound to an address?
         Share = 11,
+        /// What was set on one socket is another's now.
+        Move = 12,
+        /// What opens the door for programs whose root is another one, which the daemon's path
+        /// means nothing to. The answer's value is a [`Key`].
+        Key = 13,
+        /// Opens that door: the first frame of a connection to it, without an answer. Any other
+        /// frame follows.
+        Admit = 14,
         /// The daemon's answer to any of these.
         Answer = 100,
     }
@@ -163,6 +173,8 @@ numbered! {
         Value = 10,
         /// The fields of [`Info`] in order, eight bytes each.
         Info = 11,
+        /// `SO_COOKIE` of the socket in whose place another one comes.
+        Former = 12,
     }
 }
 
@@ -338,6 +350,20 @@ pub enum Request<'a> {
         /// Options of the one that asks.
         options: Options,
     },
+    /// See [`Kind::Move`].
+    Move {
+        /// `SO_COOKIE` of the socket whose options they were.
+        former: u64,
+        /// `SO_COOKIE` of the one in its place.
+        cookie: u64,
+    },
+    /// See [`Kind::Key`].
+    Key,
+    /// See [`Kind::Admit`].
+    Admit {
+        /// [`Key::secret`].
+        secret: &'a str,
+    },
     /// See [`Kind::Stats`].
     Stats,
     /// See [`Kind::Ping`].
@@ -361,6 +387,9 @@ impl<'a> Request<'a> {
             Request::GetOpt { .. } => Kind::GetOpt,
             Request::Info { .. } => Kind::Info,
             Request::Share { .. } => Kind::Share,
+            Request::Move { .. } => Kind::Move,
+            Request::Key => Kind::Key,
+            Request::Admit { .. } => Kind::Admit,
             Request::Stats => Kind::Stats,
             Request::Ping => Kind::Ping,
             Request::Values { .. } => Kind::Values,
@@ -426,8 +455,13 @@ impl<'a> Request<'a> {
                 w.addr(Tag::Local, local)?;
                 w.u32(Tag::Options, options.0)?;
             }
+            Request::Move { former, cookie } => {
+                w.u64(Tag::Former, former)?;
+                w.u64(Tag::Cookie, cookie)?;
+            }
             Request::Values { names } => w.text(Tag::Value, names, MAX_VALUE)?,
-            Request::Stats | Request::Ping => {}
+            Request::Admit { secret } => w.text(Tag::Value, secret, Key::LEN)?,
+            Request::Stats | Request::Ping | Request::Key => {}
         }
         w.finish(self.kind(), pad)
     }
@@ -480,6 +514,14 @@ impl<'a> Request<'a> {
             Kind::Share => Request::Share {
                 local: local()?,
                 options: options()?,
+            },
+            Kind::Move => Request::Move {
+                former: r.former.ok_or(FrontError::Missing(Tag::Former))?,
+                cookie: cookie()?,
+            },
+            Kind::Key => Request::Key,
+            Kind::Admit => Request::Admit {
+                secret: short(r.value, Tag::Value, Key::LEN)?,
             },
             Kind::Stats => Request::Stats,
             Kind::Ping => Request::Ping,
@@ -620,6 +662,12 @@ mod tests {
                 names: "cwnd,cubic.w_max",
             },
             Request::Values { names: "" },
+            Request::Move {
+                former: 6,
+                cookie: 7,
+            },
+            Request::Key,
+            Request::Admit { secret: "0123" },
             Request::Share {
                 local: addr([10, 0, 0, 1], 80),
                 options: Options::SHARED.with_nth(3),
@@ -765,7 +813,7 @@ mod tests {
                 *b = (rng.next_u64() as u8) >> (rng.next_u64() % 8);
             }
             let n = (rng.next_u64() % 129) as usize;
-            let kind = Kind::from_u16((round % 10) as u16).unwrap_or(Kind::Answer);
+            let kind = Kind::from_u16((round % 15) as u16).unwrap_or(Kind::Answer);
             seen += usize::from(Request::decode(kind, &buf[..n]).is_ok());
             let _ = Answer::decode(&buf[..n]);
             let _ = Header::decode(&buf[..n]);

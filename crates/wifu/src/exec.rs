@@ -130,15 +130,19 @@ pub fn environment(
         ("LD_PRELOAD", preload),
         ("WIFU_PROTOCOL", spec.into()),
         ("WIFU_SOCKET", socket),
-        ("WIFU_NOTES", self::notes(notes)),
+        (
+            "WIFU_NOTES",
+            self::notes(notes, std::env::var_os("WIFU_NOTES")),
+        ),
     ])
 }
 
-/// When the library says something, in its words: as the option says, else as WIFU_NOTES, else
-/// while descriptor 2 is the same file as here.
-fn notes(option: Option<When>) -> OsString {
-    let already = std::env::var_os("WIFU_NOTES").filter(|value| !value.is_empty());
-    match (option, already) {
+/// When the library says something, in its words: as the option says, else as the user says in
+/// WIFU_NOTES (`already`), else while descriptor 2 is the same file as here. A file that is named
+/// there is of the `wifu exec` around this one, whose standard error may be another one.
+fn notes(option: Option<When>, already: Option<OsString>) -> OsString {
+    let words = |value: &OsString| value == "always" || value == "never";
+    match (option, already.filter(words)) {
         (Some(When::Always), _) => "always".into(),
         (Some(When::Never), _) => "never".into(),
         (None, Some(value)) => value,
@@ -462,6 +466,20 @@ mod tests {
             error.contains("can't be asked: no daemon to be reached at "),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_command_within_another_has_the_notes_of_its_own_standard_error() {
+        let file = rustix::fs::fstat(std::io::stderr()).unwrap();
+        let own = OsString::from(format!("{}:{}", file.st_dev, file.st_ino));
+        for around in [None, Some("0:0"), Some("12:3456"), Some(""), Some("often")] {
+            assert_eq!(notes(None, around.map(OsString::from)), own, "{around:?}");
+        }
+        for word in ["always", "never"] {
+            assert_eq!(notes(None, Some(word.into())), word);
+            assert_eq!(notes(Some(When::Auto), Some(word.into())), own);
+        }
+        assert_eq!(notes(Some(When::Never), Some("always".into())), "never");
     }
 
     #[test]

@@ -18,6 +18,8 @@ const PATIENCE: Span = Span(5_000_000_000);
 
 /// What an application's socket is for.
 pub(super) enum Role {
+    /// Came by the door for those behind another root, and has not shown the key.
+    Stranger,
     /// Has sent no whole frame.
     Fresh,
     /// Gets this answer, from this byte on.
@@ -89,7 +91,7 @@ impl Apps {
     fn stream(&mut self, token: u64) -> Option<&mut Stream> {
         match &mut self.get_mut(token)?.role {
             Role::Stream(s) => Some(s),
-            Role::Fresh | Role::Answering(..) => None,
+            Role::Stranger | Role::Fresh | Role::Answering(..) => None,
         }
     }
 
@@ -127,7 +129,7 @@ impl Apps {
         let app = self.get(*self.by_conn.get(&conn)?)?;
         match &app.role {
             Role::Stream(s) => Some((app.peer, s)),
-            Role::Fresh | Role::Answering(..) => None,
+            Role::Stranger | Role::Fresh | Role::Answering(..) => None,
         }
     }
 
@@ -144,14 +146,19 @@ impl Apps {
     }
 
     /// Keeps a new socket until it has sent its frame; closes it if they are too many.
-    pub(super) fn enter(&mut self, fd: OwnedFd, peer: Peer, cx: &Context<'_>) -> Option<u64> {
+    pub(super) fn enter(
+        &mut self,
+        fd: OwnedFd,
+        peer: Peer,
+        role: Role,
+        cx: &Context<'_>,
+    ) -> Option<u64> {
         let Peer { uid, pid } = peer;
         if !self.pending.begin(uid) {
             self.late += 1;
             tracing::debug!("too many sockets of user {uid} wait: process {pid}");
             return None;
         }
-        let role = Role::Fresh;
         let token = self.add(App { fd, peer, role }, cx);
         match token {
             Some(token) => self.be_patient(token, cx),
@@ -217,7 +224,7 @@ impl Apps {
         let app = self.slots[index as usize].app.take()?;
         self.free.push(index);
         match &app.role {
-            Role::Fresh | Role::Answering(..) => self.pending.end(app.peer.uid),
+            Role::Stranger | Role::Fresh | Role::Answering(..) => self.pending.end(app.peer.uid),
             Role::Stream(s) => {
                 self.greeting.remove(&token);
                 self.by_conn.remove(&s.conn);
@@ -248,7 +255,7 @@ impl Apps {
                 return;
             };
             match self.get(token).map(|app| &app.role) {
-                Some(Role::Fresh | Role::Answering(..)) => {
+                Some(Role::Stranger | Role::Fresh | Role::Answering(..)) => {
                     self.late += 1;
                     self.remove(token);
                 }

@@ -112,7 +112,8 @@ impl Dials {
         listeners: &mut Listeners,
         cx: &mut Context<'_>,
     ) -> Option<Taken> {
-        let (Some(l), Some(c)) = (listeners.turn(dial.listener), cx.endpoint.conn(conn)) else {
+        let turn = listeners.turn(dial.listener);
+        let (Some((l, heard)), Some(c)) = (turn, cx.endpoint.conn(conn)) else {
             cx.endpoint.abort(cx.now, conn);
             return None;
         };
@@ -131,7 +132,8 @@ impl Dials {
                 let mut stream = Stream::accepted(conn, tuple.local, tuple.remote);
                 stream.listener_uid = Some(l.uid);
                 stream.linger0 = l.has(Options::LINGER0);
-                stream.spec.clone_from(&l.spec);
+                stream.spec = heard;
+                stream.tune(&l, cx);
                 if dial.peer_ended {
                     stream.on_peer_ended();
                 }

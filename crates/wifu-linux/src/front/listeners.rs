@@ -3,7 +3,8 @@
 
 use super::context::Context;
 use super::memory::Why;
-use super::options::{LINGER0, NODELAY, merge, normal};
+use super::options::{LINGER0, NODELAY, PROTOCOL, is_same, is_tuned, merge, normal};
+use super::private;
 use super::unix::{Diagnosis, Peer};
 use super::users;
 use core::net::SocketAddrV4;
@@ -26,8 +27,11 @@ pub(super) struct Listener {
     /// Inode of the application's socket, by which the kernel says whose it is.
     pub(super) inode: u64,
     pub(super) local: SocketAddrV4,
-    /// Composition, all options merged in.
+    /// Composition, with all options merged in that were set before it listened.
     pub(super) spec: String,
+    /// Socket options set since, as parameters.
+    #[serde(default)]
+    pub(super) tuned: Vec<(String, String)>,
     /// Length of the accept queue.
     pub(super) backlog: u32,
     /// Bits of [`Options`], as the file keeps them.
@@ -44,6 +48,28 @@ impl Listener {
     /// The name of its socket.
     pub(super) fn name(&self) -> Name {
         Name::service_nth(self.local, Options(self.options).nth())
+    }
+
+    /// The composition with all options.
+    pub(super) fn whole(&self) -> String {
+        let tuned = self.tuned.iter().map(|(n, v)| (n.as_str(), v.as_str()));
+        merge(&self.spec, tuned)
+    }
+
+    /// Sets a parameter.
+    fn tune(&mut self, name: &str, value: &str) {
+        let value = normal(name, value);
+        if !is_tuned(name) {
+            self.spec = merge(&self.spec, [(name, value.as_str())]);
+            if name == PROTOCOL {
+                self.tuned.clear();
+            }
+            return;
+        }
+        match self.tuned.iter_mut().find(|(n, _)| n == name) {
+            Some((_, old)) => *old = value,
+            None => self.tuned.push((name.to_owned(), value)),
+        }
     }
 
     /// Whether both want to share their port (`SO_REUSEPORT`), and may: no user takes what is
@@ -64,6 +90,20 @@ impl Listener {
 struct Group {
     members: Vec<Listener>,
     turn: usize,
+    /// With what composition the endpoint listens.
+    heard: String,
+}
+
+impl Group {
+    /// The composition for the endpoint: with the options that all of them have, or with none.
+    fn wanted(&self) -> String {
+        let first = &self.members[0];
+        let whole = first.whole();
+        match self.members.iter().all(|l| is_same(&l.whole(), &whole)) {
+            true => whole,
+            false => first.spec.clone(),
+        }
+    }
 }
 
 /// All listening sockets, the file that keeps them, and how the kernel is asked whether they still
@@ -96,11 +136,11 @@ impl Listeners {
         self.gone
     }
 
-    /// Whose turn it is to take a connection.
-    pub(super) fn turn(&mut self, id: ListenId) -> Option<Listener> {
+    /// Whose turn it is to take a connection, and the composition that the connection has.
+    pub(super) fn turn(&mut self, id: ListenId) -> Option<(Listener, String)> {
         let group = self.by_id.get_mut(&id)?;
         group.turn = (group.turn + 1) % group.members.len();
-        Some(group.members[group.turn].clone())
+        Some((group.members[group.turn].clone(), group.heard.clone()))
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (ListenId, &Listener)> {
@@ -203,9 +243,9 @@ impl Listeners {
         match bit {
             Some(bit) if value == "on" => l.options |= bit.0,
             Some(bit) => l.options &= !bit.0,
-            None => l.spec = merge(&l.spec, [(name, normal(name, value).as_str())]),
+            None => l.tune(name, value),
         }
-        if let Err(text) = cx.host.blueprint(&l.spec) {
+        if let Err(text) = cx.host.blueprint(&l.whole()) {
             return Err(Why::text(libc::EINVAL, text));
         }
         self.register(l, cx)?;
@@ -233,7 +273,7 @@ impl Listeners {
         let mut gone = Vec::new();
         for (id, other) in self.iter() {
             let shares = other.shares(Options(l.options), l.uid);
-            let differs = other.local == l.local && other.spec != l.spec;
+            let differs = other.local == l.local && !is_same(&other.spec, &l.spec);
             if other.cookie != l.cookie {
                 if !other.conflicts(l.local) || shares && !differs {
                     continue;
@@ -257,24 +297,52 @@ impl Listeners {
                 cx.endpoint.unlisten(id);
             }
         }
-        let mut groups = self.by_id.values_mut();
-        if let Some(group) = groups.find(|g| g.members[0].local == l.local) {
+        let mut groups = self.by_id.iter_mut();
+        if let Some((id, group)) = groups.find(|(_, g)| g.members[0].local == l.local) {
             group.members.push(l);
-            return Ok(());
+            let id = *id;
+            return self.follow(id, cx);
         }
-        let blueprint = cx.host.blueprint(&l.spec);
+        let group = Group {
+            heard: l.whole(),
+            members: vec![l],
+            turn: 0,
+        };
+        self.open(group, cx)
+    }
+
+    /// Lets the endpoint listen for a group.
+    fn open(&mut self, group: Group, cx: &mut Context<'_>) -> Result<(), Why> {
+        let blueprint = cx.host.blueprint(&group.heard);
         let blueprint = blueprint.map_err(|text| Why::text(libc::EPROTONOSUPPORT, text))?;
         // The backlog bounds embryonic connections here and complete ones in the kernel's queue;
         // small ones would make bursts of connections lose their SYNs.
+        let l = &group.members[0];
         let backlog = (l.backlog as usize).clamp(128, 4096);
         let id = cx
             .endpoint
             .listen(&blueprint, l.local, backlog)
             .map_err(|_| Why::errno(libc::EADDRINUSE))?;
-        let members = vec![l];
-        self.by_id.insert(id, Group { members, turn: 0 });
+        self.by_id.insert(id, group);
         self.probe = self.probe.min(cx.now + PROBE_EVERY);
         Ok(())
+    }
+
+    /// Lets the endpoint listen anew if a group wants another composition of it by now.
+    fn follow(&mut self, id: ListenId, cx: &mut Context<'_>) -> Result<(), Why> {
+        let Some(group) = self.by_id.get(&id) else {
+            return Ok(());
+        };
+        let wanted = group.wanted();
+        if is_same(&wanted, &group.heard) {
+            return Ok(());
+        }
+        let Some(mut group) = self.by_id.remove(&id) else {
+            return Ok(());
+        };
+        cx.endpoint.unlisten(id);
+        group.heard = wanted;
+        self.open(group, cx)
     }
 
     /// Takes one out of its group; true if that is empty now, and gone.
@@ -370,15 +438,13 @@ impl Listeners {
             };
         }
         let all: Vec<&Listener> = self.iter().map(|(_, l)| l).collect();
-        let new = self.state.with_extension("new");
-        std::fs::write(&new, serde_json::to_vec_pretty(&all)?)?;
-        std::fs::rename(new, &self.state)
+        private::write(&self.state, &serde_json::to_vec_pretty(&all)?)
     }
 }
 
 /// What [`Listeners::write`] wrote; nothing if there is no such file.
 fn load(path: &Path) -> io::Result<Vec<Listener>> {
-    match std::fs::read(path) {
+    match private::read(path) {
         Ok(b) => {
             serde_json::from_slice(&b).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
         }
@@ -443,6 +509,7 @@ mod tests {
             inode: 7,
             local: "0.0.0.0:80".parse().unwrap(),
             spec: "tcp-reno,iw=4".to_owned(),
+            tuned: vec![("keepalive".to_owned(), "on".to_owned())],
             backlog: 511,
             options: 1,
             uid: 33,
@@ -451,7 +518,13 @@ mod tests {
         let id = endpoint_id(&mut endpoint);
         let mut all = Listeners::new(path.clone());
         let members = vec![l.clone()];
-        all.by_id.insert(id, Group { members, turn: 0 });
+        let heard = l.whole();
+        let group = Group {
+            members,
+            turn: 0,
+            heard,
+        };
+        all.by_id.insert(id, group);
         all.write().unwrap();
         assert_eq!(load(&path).unwrap(), [l]);
         std::fs::write(&path, "{").unwrap();
@@ -473,6 +546,7 @@ mod tests {
             inode: 1,
             local: a.parse().unwrap(),
             spec: String::new(),
+            tuned: Vec::new(),
             backlog: 1,
             options: 0,
             uid: 0,

@@ -143,6 +143,24 @@ impl Memory {
         Ok(())
     }
 
+    /// What was set on one socket is another's now, which has come into its place.
+    pub(super) fn pass_on(&mut self, former: u64, cookie: u64) {
+        let kept = self.entries.get_mut(&former);
+        let options = kept.map(|e| core::mem::take(&mut e.options));
+        if let Some(options) = options.filter(|o| !o.is_empty()) {
+            self.entry(cookie).options = options;
+        }
+    }
+
+    /// Keeps what was set on a connection that is being made: if it fails, its application may try
+    /// again with the same socket.
+    pub(super) fn keep(&mut self, cookie: u64, (name, value): (&str, &str)) {
+        if !matches!(name, NODELAY | LINGER0 | PROTOCOL) {
+            // Nobody waits to hear that there are too many.
+            let _ = self.set(cookie, name, &normal(name, value));
+        }
+    }
+
     /// A composition text with the options of a socket merged in.
     pub(super) fn merged(&self, cookie: u64, spec: &str) -> String {
         merge(spec, as_strs(self.options(cookie)))
@@ -209,6 +227,19 @@ mod tests {
         }
         assert_eq!((m.ends(4), m.ends(5)), (None, Some(ends(6))));
         assert_eq!((m.over.len(), m.over_order.len()), (OVER, OVER));
+    }
+
+    #[test]
+    fn options_go_over_to_the_socket_in_the_place_of_another() {
+        let mut m = Memory::default();
+        m.set(1, "iw", "4");
+        m.keep(1, ("rcv_wnd", "1"));
+        m.keep(1, (NODELAY, "on"));
+        m.pass_on(1, 2);
+        assert_eq!(m.merged(1, "tcp-reno"), "tcp-reno");
+        assert_eq!(m.merged(2, "tcp-reno"), "tcp-reno,iw=4,rcv_wnd=1000");
+        m.pass_on(7, 8);
+        assert_eq!(m.entries.len(), 2);
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod door;
 mod listeners;
 mod memory;
 mod options;
+mod private;
 mod report;
 mod serve;
 mod stream;
@@ -25,7 +26,7 @@ pub use context::{Context, Host, is_front_token};
 use crate::poller::{Event, Poller};
 use apps::{Apps, Role};
 use dials::{Dials, Taken};
-use door::{DOOR, Door};
+use door::{DOOR, Door, SIDE_DOOR};
 use listeners::Listeners;
 use memory::{Memories, Why};
 use rustix::io::Errno;
@@ -99,7 +100,7 @@ impl Front {
             state,
         } = config;
         Ok(Front {
-            door: Door::open(socket, mode, group, poller)?,
+            door: Door::open(socket, (mode, group), state.with_extension("key"), poller)?,
             apps: Apps::default(),
             dials: Dials::default(),
             listeners: Listeners::new(state),
@@ -119,14 +120,14 @@ impl Front {
 
     /// Something happened at a descriptor whose token the front claims.
     pub fn on_event(&mut self, event: &Event, cx: &mut Context<'_>) {
-        if event.token == DOOR {
-            return self.accept(cx);
+        if matches!(event.token, DOOR | SIDE_DOOR) {
+            return self.accept(event.token, cx);
         }
         let Some(app) = self.apps.get_mut(event.token) else {
             return;
         };
         match &mut app.role {
-            Role::Fresh => self.read_frame(event.token, cx),
+            Role::Stranger | Role::Fresh => self.read_frame(event.token, cx),
             Role::Answering(..) => self.apps.answer_on(event.token),
             Role::Stream(s) => {
                 s.on_socket(event);
@@ -245,14 +246,18 @@ impl Front {
         self.listeners.close();
     }
 
-    fn accept(&mut self, cx: &mut Context<'_>) {
+    fn accept(&mut self, door: u64, cx: &mut Context<'_>) {
         for _ in 0..ACCEPTS {
-            match self.door.accept(cx) {
+            match self.door.accept(door, cx) {
                 Ok((fd, peer)) => {
                     self.counters.accepted += 1;
                     // Frames are there at once, nearly always. Reading them now keeps the order of
                     // an application's requests.
-                    if let Some(token) = self.apps.enter(fd, peer, cx) {
+                    let role = match door {
+                        DOOR => Role::Fresh,
+                        _ => Role::Stranger,
+                    };
+                    if let Some(token) = self.apps.enter(fd, peer, role, cx) {
                         self.read_frame(token, cx);
                     }
                 }
@@ -287,7 +292,13 @@ impl Front {
             Err(e) => return self.refuse(token, &e),
         };
         let body = &buf[HEADER_LEN..HEADER_LEN + header.body as usize];
+        let stranger = matches!(app.role, Role::Stranger);
         match Request::decode(header.kind, body) {
+            Ok(Request::Admit { secret }) if stranger && self.door.opens_to(secret) => {
+                self.admit(token, header.total(), cx);
+            }
+            Ok(Request::Admit { .. }) => self.refuse(token, &"a key that opens nothing"),
+            Ok(_) if stranger => self.refuse(token, &"it does not show the key"),
             Ok(request) if header.kind == Kind::Connect => {
                 self.connect(token, &request, header.total(), cx);
             }
@@ -296,7 +307,19 @@ impl Front {
         }
     }
 
-    fn refuse(&mut self, token: u64, why: &wifu_wire::front::FrontError) {
+    /// Who showed the key may ask for the same as others.
+    fn admit(&mut self, token: u64, total: usize, cx: &mut Context<'_>) {
+        let Some(app) = self.apps.get_mut(token) else {
+            return;
+        };
+        let mut shown = [0; HEADER_LEN + MAX_REQUEST];
+        let n = total.min(shown.len());
+        let _ = unix::take(app.fd.as_fd(), &mut shown[..n]);
+        app.role = Role::Fresh;
+        self.read_frame(token, cx);
+    }
+
+    fn refuse(&mut self, token: u64, why: &dyn core::fmt::Display) {
         self.counters.garbage += 1;
         if let Some(app) = self.apps.remove(token) {
             let Peer { uid, pid } = app.peer;

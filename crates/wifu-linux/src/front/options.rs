@@ -22,6 +22,34 @@ pub(super) fn is_buffer(name: &str) -> bool {
     BUFFERS.contains(&name)
 }
 
+/// Parameters that socket options stand for, in which sockets that share a port may differ.
+const TUNED: [&str; 8] = [
+    BUFFERS[0],
+    BUFFERS[1],
+    "keepalive",
+    "keep_idle",
+    "keep_interval",
+    "keep_count",
+    "user_timeout",
+    "max_seg",
+];
+
+/// Whether an option tunes one socket, and is no matter of its composition.
+pub(super) fn is_tuned(name: &str) -> bool {
+    TUNED.contains(&name)
+}
+
+/// Whether two texts are of one composition, in whatever order its parameters are.
+pub(super) fn is_same(a: &str, b: &str) -> bool {
+    let sorted = |text: &str| {
+        let (name, params) = text.split_once(',').unwrap_or((text, ""));
+        let mut params: Vec<String> = params.split(',').map(|p| p.trim().to_owned()).collect();
+        params.sort();
+        (name.trim().to_owned(), params)
+    };
+    sorted(a) == sorted(b)
+}
+
 /// Sizes of buffers are brought into the range of the engine, as the kernel does with its own.
 pub(super) fn normal(name: &str, value: &str) -> String {
     match value.parse::<u64>() {
@@ -81,5 +109,19 @@ mod tests {
         assert_eq!(merge("tcp-reno", []), "tcp-reno");
         assert_eq!(merge("tcp-reno,junk", []), "tcp-reno,junk");
         assert_eq!(merge("", []), "");
+    }
+
+    #[test]
+    fn the_order_of_parameters_makes_no_other_composition() {
+        assert!(is_same("tcp-reno,iw=4,mss=9", "tcp-reno, mss=9,iw=4"));
+        assert!(is_same("tcp-reno", "tcp-reno"));
+        for other in [
+            "tcp-reno",
+            "tcp-reno,iw=5",
+            "tcp-newreno,iw=4",
+            "iw=4,tcp-reno",
+        ] {
+            assert!(!is_same("tcp-reno,iw=4", other), "{other}");
+        }
     }
 }

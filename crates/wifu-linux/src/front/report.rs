@@ -118,7 +118,7 @@ pub(super) fn all(listeners: &Listeners, apps: &Apps, uid: u32, cx: &Context<'_>
     for (_, l) in listeners.iter() {
         all.push(json!({
             "protocol": l.spec.split(',').next(),
-            "spec": l.spec,
+            "spec": l.whole(),
             "state": "LISTEN",
             "local": l.local.to_string(),
             "remote": "0.0.0.0:*",

@@ -198,6 +198,10 @@ impl Front {
             Request::Share { local, options } => {
                 Reply::done(self.listeners.share(local, options, uid))
             }
+            Request::Move { former, cookie } => {
+                self.memories.of(uid).pass_on(former, cookie);
+                Reply::default()
+            }
             Request::Stats => {
                 let all = report::all(&self.listeners, &self.apps, uid, cx);
                 Reply::value(all.to_string())
@@ -210,7 +214,8 @@ impl Front {
                     .map(|ip| (SocketAddrV4::new(ip, 0), NOBODY)),
                 ..Reply::value(env!("CARGO_PKG_VERSION"))
             },
-            Request::Connect { .. } => Reply::errno(libc::EINVAL),
+            Request::Key => self.door.key(cx).map_or_else(Reply::because, Reply::value),
+            Request::Connect { .. } | Request::Admit { .. } => Reply::errno(libc::EINVAL),
         };
         self.apps.answer(token, reply.encode(), cx);
     }
@@ -261,6 +266,7 @@ impl Front {
             inode,
             local,
             spec: self.memories.of(uid).merged(cookie, spec),
+            tuned: Vec::new(),
             backlog,
             options: options.0,
             uid,
@@ -280,6 +286,9 @@ impl Front {
         if let Some(s) = self.apps.by_cookie(key) {
             let conn = s.conn;
             s.set(option, cx)?;
+            if s.is_connecting() {
+                self.memories.of(uid).keep(cookie, option);
+            }
             if let Some((token, _)) = self.apps.by_conn(conn) {
                 self.advance(token, cx);
             }
@@ -306,7 +315,7 @@ impl Front {
         let spec = match self.apps.by_cookie((cookie, uid)) {
             Some(s) => s.spec.clone(),
             None => match self.listeners.by_cookie(cookie, uid) {
-                Some((_, l)) => l.spec.clone(),
+                Some((_, l)) => l.whole(),
                 None => self.memories.of(uid).merged(cookie, spec),
             },
         };

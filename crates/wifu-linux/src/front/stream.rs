@@ -11,8 +11,9 @@
 //! full.
 
 use super::context::Context;
+use super::listeners::Listener;
 use super::memory::Why;
-use super::options::{LINGER0, NODELAY, PROTOCOL, is_buffer, is_small_buffer, merge};
+use super::options::{LINGER0, NODELAY, PROTOCOL, is_buffer, is_same, is_small_buffer, merge};
 use super::unix;
 use crate::poller::Interest;
 use core::net::SocketAddrV4;
@@ -169,6 +170,19 @@ impl Stream {
             let nagle = if on { "off" } else { "on" };
             if let Err(e) = cx.endpoint.set_param(cx.now, self.conn, NAGLE, nagle) {
                 tracing::debug!("TCP_NODELAY: {e}");
+            }
+        }
+    }
+
+    /// Gives a connection what its listening socket has, and those do not that share its port. The
+    /// size of buffers, which a connection has from the beginning, is what they agree on.
+    pub(super) fn tune(&mut self, listener: &Listener, cx: &mut Context<'_>) {
+        if is_same(&self.spec, &listener.whole()) {
+            return;
+        }
+        for (name, value) in listener.tuned.iter().filter(|(n, _)| !is_buffer(n)) {
+            if let Err(why) = self.set((name, value), cx) {
+                tracing::debug!("{name} of a listening socket: {why:?}");
             }
         }
     }

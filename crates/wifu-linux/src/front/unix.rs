@@ -87,6 +87,17 @@ pub(super) fn listen_at(path: &Path, mode: u32, group: Option<u32>) -> io::Resul
     Ok(fd)
 }
 
+/// A listening socket with an abstract name, which anybody may connect to.
+pub(super) fn listen_abstract(name: &Name) -> Result<OwnedFd, Errno> {
+    let fd = unix_socket()?;
+    bind(
+        &fd,
+        &SocketAddrUnix::new_abstract_name(&name.as_bytes()[1..])?,
+    )?;
+    listen(&fd, 4096)?;
+    Ok(fd)
+}
+
 pub(super) fn accept(listener: &OwnedFd) -> Result<(OwnedFd, Peer), Errno> {
     let fd = accept_with(listener, NON_BLOCKING)?;
     let cred = sockopt::socket_peercred(&fd)?;

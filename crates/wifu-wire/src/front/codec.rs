@@ -80,6 +80,7 @@ impl<'b> Writer<'b> {
 #[derive(Default)]
 pub(super) struct Records<'a> {
     pub(super) cookie: Option<u64>,
+    pub(super) former: Option<u64>,
     pub(super) inode: Option<u64>,
     pub(super) local: Option<SocketAddrV4>,
     pub(super) remote: Option<SocketAddrV4>,
@@ -106,6 +107,7 @@ impl<'a> Records<'a> {
             let bad = FrontError::Record(number);
             let fresh = match Tag::from_u16(number).ok_or(FrontError::Tag(number))? {
                 Tag::Cookie => r.cookie.replace(number64(value).ok_or(bad)?).is_none(),
+                Tag::Former => r.former.replace(number64(value).ok_or(bad)?).is_none(),
                 Tag::Inode => r.inode.replace(number64(value).ok_or(bad)?).is_none(),
                 Tag::Local => r.local.replace(address(value).ok_or(bad)?).is_none(),
                 Tag::Remote => r.remote.replace(address(value).ok_or(bad)?).is_none(),

@@ -34,6 +34,56 @@ pub struct Name {
     len: usize,
 }
 
+/// What a program has from the daemon before it changes its root: where the daemon is to be found
+/// behind it, by an abstract name, which needs no path; and what makes it open there, for anybody
+/// may connect to such a name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Key([u8; Key::LEN]);
+
+impl Key {
+    /// Length of its text, octets.
+    pub const LEN: usize = 64;
+
+    /// The key of these random numbers.
+    pub fn new(random: &[u8; Key::LEN / 2]) -> Key {
+        let mut text = [0; Key::LEN];
+        for (pair, octet) in text.chunks_exact_mut(2).zip(random) {
+            let digit = |n: u8| b"0123456789abcdef"[usize::from(n)];
+            pair.copy_from_slice(&[digit(octet >> 4), digit(octet & 15)]);
+        }
+        Key(text)
+    }
+
+    /// The key with this text, or `None` if that is none.
+    pub fn parse(text: &[u8]) -> Option<Key> {
+        let text: [u8; Key::LEN] = text.try_into().ok()?;
+        let is_digit = |c: &u8| matches!(c, b'0'..=b'9' | b'a'..=b'f');
+        text.iter().all(is_digit).then_some(Key(text))
+    }
+
+    /// All of it.
+    pub fn text(&self) -> &str {
+        core::str::from_utf8(&self.0).unwrap_or("")
+    }
+
+    /// The half that is no secret: where the daemon listens.
+    pub fn name(&self) -> Name {
+        let mut n = Name {
+            bytes: [0; MAX_NAME_LEN],
+            len: 0,
+        };
+        n.push(DOOR);
+        n.push(&self.0[..Key::LEN / 2]);
+        n
+    }
+
+    /// The other half.
+    pub fn secret(&self) -> &str {
+        self.text().get(Key::LEN / 2..).unwrap_or("")
+    }
+}
+
+const DOOR: &[u8] = b"\0wifu/d/";
 const SERVICE: &[u8] = b"\0wifu/s/";
 const PEER: &[u8] = b"\0wifu/p/";
 
@@ -199,6 +249,22 @@ mod tests {
             assert_eq!(parse_service(&name), None, "{bad}");
         }
         assert_eq!(parse_service(b"\0wifu/p/1.2.3.4/80"), None);
+    }
+
+    #[test]
+    fn a_key_is_a_name_and_a_secret() {
+        let mut random = [0; Key::LEN / 2];
+        random[..2].copy_from_slice(&[0x0f, 0xa9]);
+        random[31] = 7;
+        let key = Key::new(&random);
+        let name = key.name();
+        assert!(name.as_bytes().starts_with(b"\0wifu/d/0fa90000"));
+        assert_eq!(name.as_bytes().len(), 8 + 32);
+        assert_eq!(key.secret(), format!("{}07", "0".repeat(30)));
+        assert!(Key::parse(key.text().as_bytes()) == Some(key));
+        for bad in ["", "0fa9", &"A".repeat(64), &"0".repeat(65)] {
+            assert!(Key::parse(bad.as_bytes()).is_none(), "{bad}");
+        }
     }
 
     #[test]
