@@ -304,7 +304,8 @@ fn resume(fd: c_int, tag: Tag, given: Given) -> Result<c_int> {
 }
 
 /// Puts a fresh socket in the place of one whose connection failed: TCP sockets can connect again,
-/// AF_UNIX ones can't. It has the options that were set. Copies of the descriptor, and epoll sets that hold it, keep the old one.
+/// AF_UNIX ones can't. It has the options that were set. Copies of the descriptor, and epoll sets
+/// that hold it, keep the old one.
 fn renew(fd: c_int, tag: Tag) -> Result<()> {
     let local = bound(fd);
     let status = sys::fcntl(fd, libc::F_GETFL, 0)? & libc::O_NONBLOCK;
