@@ -14,15 +14,15 @@
 //! connection, from which the application reads both addresses without asking anybody.
 
 mod codec;
-mod error;
 mod info;
 mod name;
+mod options;
 
-pub use error::FrontError;
 pub use info::Info;
 pub use name::{
     Key, MARKER_LEN, MAX_NAME_LEN, Name, marker, parse_marker, parse_peer, parse_service,
 };
+pub use options::Options;
 
 use codec::{RECORD_LEN, Records, Writer};
 use core::net::SocketAddrV4;
@@ -51,6 +51,51 @@ pub const SEND_QUEUE: &str = "send-queue";
 pub const SMALL_BUFFER: i32 = 32_768;
 /// The longest option value in a request, bytes.
 pub const MAX_VALUE: usize = 2048;
+
+/// Why bytes are no frame of this protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FrontError {
+    /// The first bytes are not [`MAGIC`].
+    Magic,
+    /// Another version than [`VERSION`].
+    Version(u16),
+    /// No such kind of frame.
+    Kind(u16),
+    /// Body or padding longer than allowed, bytes.
+    TooLong(u32),
+    /// The bytes end within a record.
+    Truncated,
+    /// No such tag.
+    Tag(u16),
+    /// A record has the wrong length for its tag, or appears twice.
+    Record(u16),
+    /// A text is not UTF-8.
+    Text(u16),
+    /// A record that this kind of frame needs is missing.
+    Missing(Tag),
+    /// The buffer to encode into is too small.
+    Space,
+}
+
+impl core::fmt::Display for FrontError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            FrontError::Magic => f.write_str("not a WiFu frame (wrong magic)"),
+            FrontError::Version(v) => write!(f, "protocol version {v}, expected {VERSION}"),
+            FrontError::Kind(k) => write!(f, "unknown frame kind {k}"),
+            FrontError::TooLong(n) => write!(f, "frame too long ({n} bytes)"),
+            FrontError::Truncated => f.write_str("frame ends within a record"),
+            FrontError::Tag(t) => write!(f, "unknown record tag {t}"),
+            FrontError::Record(t) => write!(f, "malformed or repeated record with tag {t}"),
+            FrontError::Text(t) => write!(f, "text of the record with tag {t} is not UTF-8"),
+            FrontError::Missing(t) => write!(f, "record {t:?} is missing"),
+            FrontError::Space => f.write_str("buffer too small for the frame"),
+        }
+    }
+}
+
+impl core::error::Error for FrontError {}
 
 macro_rules! numbered {
     ($(#[$m:meta])* $vis:vis enum $name:ident { $($(#[$vm:meta])* $v:ident = $n:literal,)+ }) => {
@@ -196,41 +241,6 @@ impl Header {
     /// Length of the whole frame, bytes.
     pub fn total(&self) -> usize {
         HEADER_LEN + self.body as usize + self.pad as usize
-    }
-}
-
-/// Socket options that the library knows without asking the daemon, as bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Options(pub u32);
-
-impl Options {
-    /// `TCP_NODELAY`.
-    pub const NODELAY: Options = Options(1);
-    /// `SO_LINGER` with time 0: close destroys the connection.
-    pub const LINGER0: Options = Options(2);
-    /// The application's send buffer is too small for a held byte (see the crate `wifu-socket`).
-    pub const NO_HOLD: Options = Options(4);
-    /// `SO_REUSEPORT`: listening sockets of one user may share an address.
-    pub const SHARED: Options = Options(8);
-
-    /// Which of the names of its address a listening socket has ([`Name::service_nth`]).
-    pub const fn nth(self) -> u8 {
-        (self.0 >> 24) as u8
-    }
-
-    /// With this one.
-    pub const fn with_nth(self, nth: u8) -> Options {
-        Options(self.0 & 0x00ff_ffff | (nth as u32) << 24)
-    }
-
-    /// Whether all bits of `o` are set.
-    pub const fn has(self, o: Options) -> bool {
-        self.0 & o.0 == o.0
-    }
-
-    /// Both sets together.
-    pub const fn with(self, o: Options) -> Options {
-        Options(self.0 | o.0)
     }
 }
 
