@@ -14,7 +14,8 @@ impl Options {
     /// `SO_REUSEPORT`: listening sockets of one user may share an address.
     pub const SHARED: Options = Options(8);
 
-    /// Which of the names of its address a listening socket has ([`Name::service_nth`]).
+    /// Which of the names of its address a listening socket has
+    /// ([`Name::service_nth`](super::Name::service_nth)).
     pub const fn nth(self) -> u8 {
         (self.0 >> 24) as u8
     }
