@@ -45,8 +45,9 @@ impl Plan {
     }
 }
 
-/// See [`Plan::transport`].
-pub(crate) fn transport(here: &BTreeMap<String, BTreeMap<String, String>>, words: &str) -> String {
+/// A protocol with its parameters as it is `here`, which names values of parameters by protocol: as
+/// [`Plan::transport`], for those who have no plan.
+pub fn transport(here: &BTreeMap<String, BTreeMap<String, String>>, words: &str) -> String {
     let name = words.split(',').next().unwrap_or_default().trim();
     let said = |key: &str| {
         let mut own = words.split(',').filter_map(|w| w.split_once('='));

@@ -285,8 +285,10 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
     let _lock = exclusive(args)?;
     // Before any thread starts, so that none is killed by them.
     let signals = Signals::block().context("blocking signals")?;
+    let mut told = args.known.told()?;
+    told.extend(crate::exec::transport(&config.plan));
     let emulation = Emulation::start_with(config, script, args.hold)?;
-    let mut session = session::Session::new(emulation, signals, host, args)?;
+    let mut session = session::Session::new(emulation, signals, (host, told), args)?;
     let code = session.run(args)?;
     let daemons = session.end();
     let status = session.ask(Order::Status)?;

@@ -16,6 +16,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail, ensure};
 use wifu_node::{Registry, Substrate};
+use wifu_radio::plan::Plan;
 use wifu_wire::front::Request;
 
 use crate::front;
@@ -76,9 +77,10 @@ const NOT_FOUND: u8 = 127;
 /// # Errors
 /// The preload library is missing, or there is no such protocol.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
-    let environment = environment(&args.protocol, args.socket.as_deref(), args.notes)?;
+    let protocol = here(&args.protocol);
+    let environment = environment(&protocol, args.socket.as_deref(), args.notes)?;
     let registry = args.known.with(registry)?;
-    known(&args.protocol, &socket(args.socket.as_deref())?, &registry)?;
+    known(&protocol, &socket(args.socket.as_deref())?, &registry)?;
     let Some(name) = args.command.first() else {
         bail!("no command given")
     };
@@ -135,6 +137,32 @@ pub fn environment(
             self::notes(notes, std::env::var_os("WIFU_NOTES")),
         ),
     ])
+}
+
+/// What a testbed says of protocols, for the programs on its hosts: `NAME,key=value,...` with
+/// semicolons between.
+const TRANSPORT: &str = "WIFU_TRANSPORT";
+
+/// The environment in which [`here`] finds a testbed's values.
+pub fn transport(plan: &Plan) -> Option<(&'static str, OsString)> {
+    let values = |name: &String| plan.transport(name);
+    let all: Vec<String> = plan.transport.keys().map(values).collect();
+    (!all.is_empty()).then(|| (TRANSPORT, all.join(";").into()))
+}
+
+/// A protocol with its parameters as the testbed has it on whose host this runs.
+pub fn here(spec: &str) -> String {
+    with_values(spec, &std::env::var(TRANSPORT).unwrap_or_default())
+}
+
+fn with_values(spec: &str, told: &str) -> String {
+    let entry = |entry: &str| {
+        let (name, values) = entry.split_once(',')?;
+        let values = values.split(',').filter_map(|w| w.split_once('='));
+        let values = values.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        Some((name.to_owned(), values.collect()))
+    };
+    wifu_radio::plan::transport(&told.split(';').filter_map(entry).collect(), spec)
 }
 
 /// When the library says something, in its words: as the option says, else as the user says in
@@ -466,6 +494,25 @@ mod tests {
             error.contains("can't be asked: no daemon to be reached at "),
             "{error}"
         );
+    }
+
+    #[test]
+    fn what_a_testbed_says_of_protocols_holds_on_its_hosts() {
+        use wifu_radio::topology::{Topology, resolve};
+        let none = toml::Table::new();
+        let plan = |set| {
+            let topology = Topology::build(Some("stack"), set, &none, &none).unwrap();
+            resolve(&topology, &wifu_wire::Rng::new(1)).unwrap()
+        };
+        let (_, told) = transport(&plan(None)).unwrap();
+        let told = told.to_str().unwrap();
+        let tahoe = with_values("tcp-tahoe,iw=1", told);
+        assert_eq!(tahoe, "tcp-tahoe,iw=1,rto_min=100ms");
+        for own in [&tahoe, "tcp-tahoe,rtt.rto_min=1s", "tcp-reno"] {
+            assert_eq!(with_values(own, told), own);
+        }
+        assert_eq!(with_values("tcp-tahoe", ""), "tcp-tahoe");
+        assert_eq!(transport(&plan(Some("TB-STACK,world=driver"))), None);
     }
 
     #[test]

@@ -35,7 +35,8 @@ pub struct Session {
     name: String,
     /// Nothing but the JSON at the end goes to standard output.
     quiet: bool,
-    /// Files of compositions and libraries, for the programs on hosts.
+    /// For the programs on hosts: files of compositions and libraries, and what the testbed says of
+    /// protocols.
     told: Vec<(&'static str, OsString)>,
     input: Input,
     /// A signal told us to end.
@@ -64,10 +65,9 @@ impl Session {
     pub fn new(
         emulation: Emulation,
         signals: Signals,
-        host: HostProfile,
+        (host, told): (HostProfile, Vec<(&'static str, OsString)>),
         args: &Args,
     ) -> anyhow::Result<Session> {
-        let told = args.known.told()?;
         let folder = emulation.export().to_path_buf();
         let all = Serving {
             serve: args.serve.clone(),

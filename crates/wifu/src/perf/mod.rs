@@ -70,13 +70,14 @@ fn settle(protocol: &Protocol, socket: Option<&Path>, extra: &[OsString]) -> any
     let elsewhere = socket.is_some_and(|path| {
         std::env::var_os("WIFU_SOCKET").is_none_or(|current| current != path.as_os_str())
     });
-    if ambient.as_deref() == protocol.wifu() && !(ambient.is_some() && elsewhere) {
+    let wanted = protocol.wifu().map(crate::exec::here);
+    if ambient == wanted && !(ambient.is_some() && elsewhere) {
         return Ok(());
     }
     let mut command = this_program();
     command.args(std::env::args_os().skip(1)).args(extra);
-    match protocol.wifu() {
-        Some(spec) => command.envs(crate::exec::environment(spec, socket, None)?),
+    match wanted {
+        Some(spec) => command.envs(crate::exec::environment(&spec, socket, None)?),
         None => command.env_remove("WIFU_PROTOCOL"),
     };
     Err(command.exec()).context("executing this program anew")

@@ -122,6 +122,48 @@ fn the_kernels_congestion_controls_carry_traffic_over_two_hops() {
 }
 
 #[test]
+fn what_a_set_says_of_protocols_holds_for_programs_on_its_hosts() {
+    if !privileged() {
+        return;
+    }
+    let dir = Scratch::new("transport");
+    let said = dir.0.join("said");
+    let show = format!("sh -c 'echo $WIFU_PROTOCOL' >>{}", said.display());
+    let lines = format!(
+        "n1 {WIFU} exec -p tcp-tahoe,iw=1 {show}\n\
+         n1 {WIFU} exec -p tcp-tahoe {WIFU} exec -p tcp-tahoe,rto_min=1s {show}\n\
+         n1 {WIFU} exec -p tcp-reno {show}\n\
+         n1 timeout 20 {WIFU} perf -c 10.0.0.2 -C tcp-tahoe -t 1; echo $? >>{}\n",
+        said.display()
+    );
+    let label = format!("t-transport-{}", std::process::id());
+    let mut emu = std::process::Command::new(WIFU)
+        .args(["emu", "--share", "--name", &label, "--topo", "stack"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("wifu emu");
+    let mut stdin = emu.stdin.take().expect("piped");
+    std::io::Write::write_all(&mut stdin, lines.as_bytes()).expect("lines");
+    drop(stdin);
+    let output = emu.wait_with_output().expect("it ends");
+    let noted = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{noted}");
+    assert!(noted.contains("tcp-tahoe has rto_min=100ms"), "{noted}");
+    let said = std::fs::read_to_string(said).expect("said");
+    let lines: Vec<&str> = said.lines().collect();
+    // Nobody serves there, and nothing else keeps `wifu perf` either.
+    let wanted = [
+        "tcp-tahoe,iw=1,rto_min=100ms",
+        "tcp-tahoe,rto_min=1s",
+        "tcp-reno",
+        "1",
+    ];
+    assert_eq!(lines, wanted, "{noted}");
+}
+
+#[test]
 fn unmodified_programs_run_over_wifu_on_emulated_hosts() {
     if !privileged() {
         return;
