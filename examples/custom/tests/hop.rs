@@ -26,7 +26,7 @@ const SERIES: [&str; 8] = [
     "flow.1.n1.hop-credit.rerouted",
 ];
 
-const CHAIN: &str = "[topology]\nwords = \"linear,5\"\nset = \"TB-W9\"\n";
+const CHAIN: &str = "[topology]\nwords = \"linear,5,snr=20\"\nset = \"TB-W9\"\n";
 
 fn flow(from: &str, to: &str, protocol: &str, bytes: &str) -> String {
     format!(

@@ -73,7 +73,7 @@ fn registry() -> Registry {
 /// A file of 300 kB over a chain of five nodes.
 fn outcome(protocol: &str, more: &str) -> Outcome {
     let text = format!(
-        "[topology]\nwords = \"linear,5\"\nset = \"TB-W9\"\n[stop]\ntime = \"60s\"\n\
+        "[topology]\nwords = \"linear,5,snr=20\"\nset = \"TB-W9\"\n[stop]\ntime = \"60s\"\n\
          [[flow]]\nfrom = \"n1\"\nto = \"n5\"\nprotocol = \"{protocol}\"\napp = \"file\"\n\
          bytes = \"300k\"\n{more}"
     );

@@ -17,7 +17,7 @@ fn registry() -> Registry {
 /// A file of 300 kB over a chain of five nodes.
 fn simulation(registry: &Registry, more: &str) -> Result<Simulation, String> {
     let text = format!(
-        "[topology]\nwords = \"linear,5\"\nset = \"TB-W9\"\n[radio]\nattempts = 7\n\
+        "[topology]\nwords = \"linear,5,snr=20\"\nset = \"TB-W9\"\n[radio]\nattempts = 7\n\
          [stop]\ntime = \"120s\"\n\
          [record]\nseries = [\"flow.1.delay-rate.delay_us\", \"flow.1.peer.epoch-feedback.hops\"]\n\
          {more}[[flow]]\nfrom = \"n1\"\nto = \"n5\"\nprotocol = \"rated\"\napp = \"file\"\n\

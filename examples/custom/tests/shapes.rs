@@ -53,7 +53,7 @@ fn wires(more: &str) -> String {
     )
 }
 
-const RADIOS: &str = "[topology]\nwords = \"linear,5\"\nset = \"TB-W9\"\n";
+const RADIOS: &str = "[topology]\nwords = \"linear,5,snr=20\"\nset = \"TB-W9\"\n";
 
 /// Median time between departures of data, microseconds.
 fn median_gap_us(outcome: &Outcome) -> f64 {

@@ -38,7 +38,7 @@ impl Tap for Keeps {
 /// 20 kB over three hops, with this in the scenario; all packets at all nodes.
 fn run(registry: &Registry, more: &str) -> (Outcome, Vec<(u16, Direction, Vec<u8>)>) {
     let text = format!(
-        "[topology]\nwords = \"linear,4\"\nset = \"TB-W9\"\n[radio]\nattempts = 7\n\
+        "[topology]\nwords = \"linear,4,snr=20\"\nset = \"TB-W9\"\n[radio]\nattempts = 7\n\
          [stop]\ntime = \"60s\"\n{more}[[flow]]\nfrom = \"n1\"\nto = \"n4\"\nprotocol = \"hop\"\n\
          app = \"file\"\nbytes = \"20k\"\n"
     );
