@@ -133,7 +133,7 @@ def test_named_levels_are_chosen_by_name() -> None:
         (("runs = 4", "skip = [{ hosp = 3 }]"), "skip", 3, "did you mean `hops`"),
         (("runs = 4", "skip = [{ hops = '4..9' }]"), "skip", 3, "axis hops has no 4..9"),
         (("runs = 4", "skip = [3]"), "skip", 3, "cells to leave out"),
-        (("runs = 4", "claims = ['WIFU-IX']"), "claims", 3, "did you mean `WIFU-IV`"),
+        (("runs = 4", "claims = ['WIFU-IX']"), "claims", 3, "did you mean `WIFU-II`"),
         (("runs = 4", "measure = { mode = 'window', to = '3x' }"), "measure", 3, "3x"),
         (("runs = 4", "measure = { discard = 'x' }"), "measure.discard", 3, "number of batches"),
         (("runs = 4", "series = { runs = '3..1' }"), "series.runs", 3, "3..1 is empty"),

@@ -43,5 +43,8 @@ def protocols() -> list[str]:
 def sets() -> list[str]:
     """Names of the built-in testbed sets."""
 
+def meant(name: str, known: list[str]) -> str | None:
+    """The question whether the nearest of `known` was meant, if one is near enough."""
+
 def describe(name: str) -> str:
     """Everything about a protocol, as JSON; ValueError if there is none."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from pathlib import Path
+
+from wifu import _native
 
 
 class LabError(Exception):
@@ -51,9 +52,9 @@ FEW = 12
 def nearest(name: str, valid: Iterable[str]) -> str:
     """A hint for a name that is none of `valid`: the nearest of them, or some."""
     known = sorted(set(valid))
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    if close:
-        return f"did you mean `{close[0]}`?"
+    question = _native.meant(name, known)
+    if question is not None:
+        return question
     if len(known) <= FEW:
         return "there are: " + ", ".join(known)
     return f"there are: {', '.join(known[:FEW])} and {len(known) - FEW} more"

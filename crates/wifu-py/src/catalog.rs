@@ -28,6 +28,14 @@ pub fn sets() -> Vec<String> {
     wifu_radio::sets::names().map(String::from).collect()
 }
 
+/// The question whether the one of `known` that is nearest to `name` was meant, if one is near
+/// enough: "did you mean `x`?", as the programs ask it.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn meant(name: &str, known: Vec<String>) -> Option<String> {
+    names::meant(name, known.iter().map(String::as_str))
+}
+
 /// Everything about a protocol as JSON: its parts and all their parameters with value and range.
 ///
 /// `name` may set parameters: `tcp-newreno,iw=4`. Raises ValueError if there is none.

@@ -17,6 +17,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(catalog::protocols, module)?)?;
     module.add_function(wrap_pyfunction!(catalog::describe, module)?)?;
     module.add_function(wrap_pyfunction!(catalog::sets, module)?)?;
+    module.add_function(wrap_pyfunction!(catalog::meant, module)?)?;
     module.add_function(wrap_pyfunction!(run::run, module)?)?;
     module.add_function(wrap_pyfunction!(run::check_scenario, module)?)?;
     module.add_function(wrap_pyfunction!(run::host_profile, module)?)?;

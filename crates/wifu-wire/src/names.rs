@@ -89,14 +89,16 @@ pub fn taken<'a, T: Named>(
 }
 
 /// The name nearest to `name` by edit distance (a swap of neighbours counts once, upper and lower
-/// case are the same), if it is near enough to be what was meant; the first of several.
+/// case are the same), if it is near enough to be what was meant and has a letter in common; the
+/// first of several.
 fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = name.to_lowercase();
     let scored = candidates
         .into_iter()
         .map(|c| (strsim::damerau_levenshtein(&lower, &c.to_lowercase()), c));
     let (d, best) = scored.min_by_key(|(d, _)| *d)?;
-    (d <= 1 + name.len().max(best.len()) / 3).then_some(best)
+    let longest = name.len().max(best.len());
+    (d <= 1 + longest / 3 && d < longest).then_some(best)
 }
 
 /// The question whether the nearest name was meant: "did you mean `x`?". `None` if no name is
@@ -141,6 +143,7 @@ mod tests {
         assert_eq!(nearest("NewReno", windows), Some("newreno"));
         assert_eq!(nearest("bbr", ["handshake", "selective"]), None);
         assert_eq!(nearest("bbr", []), None);
+        assert_eq!(nearest("4", ["1", "2"]), None);
     }
 
     #[test]
