@@ -134,7 +134,7 @@ class Emulated(RealTime):
         if scenario.get("routing", {}).get("olsr"):
             raise ValueError("routing.olsr: runs on sim only")
         for key in scenario.get("host", {}):
-            if key != "profile":
+            if key not in ("profile", "lanes"):
                 raise ValueError(f"host.{key}: runs on sim only")
         host_of(scenario)
         topology = scenario.get("topology", {})

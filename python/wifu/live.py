@@ -326,9 +326,12 @@ class Live(RealTime):
     def check(self, scenario: Scenario) -> None:
         """ValueError if a scenario cannot be run here."""
         flows = flows_of(scenario)
-        for key in ("mobility", "routing", "host", "radio"):
+        for key in ("mobility", "routing", "radio"):
             if scenario.get(key):
                 raise ValueError(f"{key}: does not run on live")
+        for key in scenario.get("host", {}):
+            if key != "lanes":
+                raise ValueError(f"host.{key}: does not run on live")
         if scenario.get("topology", {}).get("host"):
             raise ValueError("topology.host: does not run on live")
         if self.hosts and scenario.get("event"):

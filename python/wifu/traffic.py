@@ -43,6 +43,8 @@ class Traffic:
         self.flows = flows_of(scenario)
         self.host = "off"
         """What packets cost the hosts of daemons (`host.profile`)."""
+        self.lanes = scenario.get("host", {}).get("lanes", "drr")
+        """How lanes share the links of the hosts of daemons (`host.lanes`)."""
         self.idle = {f.id for f in self.flows if not self._begins(f)}
         """Flows that would start only after the run or after their own end: nothing is started for
         them."""
@@ -227,6 +229,8 @@ class Traffic:
                     words += ["--delay-dir", f"wlan0={place.delay_dir}"]
                 for device in place.devices if served else ():
                     words += ["--device", device]
+                if self.lanes != "drr":
+                    words += ["--lanes", self.lanes]
                 if self.host != "off":
                     words += ["--host-profile", self.host, "--host-slower", str(self.dilation)]
                 daemons[name] = crew.start(place, place.program, "daemon", *words)
@@ -235,10 +239,11 @@ class Traffic:
         return daemons if served or self.host != "off" else {}
 
     def _served(self, flows: Sequence[Flow]) -> list[str]:
-        """Options for what these flows' compositions have to do on every host, or ask of it."""
+        """Options for what these flows' compositions have to do on every host, or ask of it: with
+        their parameters, some of which are of handlers and lanes."""
         words = []
-        for flow in {f.protocol.split(",")[0]: f for f in flows}.values():
-            name, place = flow.protocol.split(",")[0], self.places[flow.source]
+        for name, flow in {f.protocol: f for f in flows}.items():
+            place = self.places[flow.source]
             text = place.run(place.program, "describe", name, "--json", *self._files(place))
             told = json.loads(text)
             if told["brings"]["handlers"] or told["brings"]["lane"] or told["requires"]:

@@ -81,6 +81,10 @@ impl Daemon {
         let relayed = numbers_of(&served, |_| true);
         // What lanes have acknowledged nobody else would forward.
         let guarded = numbers_of(&served, |p| p.ends.lane.is_some());
+        if config.lanes.is_some() && guarded.is_empty() {
+            let words = "no composition that is served has lanes, whose order --lanes sets";
+            return Err(DaemonError::Serve(String::from(words)));
+        }
         let raw = |c: &CarrierConfig| matches!(c, CarrierConfig::Raw { .. });
         let claim = config.carriers.iter().any(raw).then(claim).transpose()?;
         let mut net = Net::open(&config, &relayed, &guarded, &poller)?;
@@ -89,7 +93,7 @@ impl Daemon {
             &config.registry,
             &served,
             sources,
-            (net.mtu(), config.host),
+            (net.mtu(), config.host, config.lanes.unwrap_or_default()),
         )?;
         tracing::info!("carriers: {}", net.described());
         hop.attach(&poller)?;

@@ -11,7 +11,7 @@ use core::str::FromStr;
 use std::io;
 use std::path::PathBuf;
 use wifu_engine::{ConfigError, EndpointConfig};
-use wifu_node::{HostCost, Registry};
+use wifu_node::{HostCost, Registry, Scheduler};
 
 /// One way to other hosts, and how it is opened.
 #[derive(Clone, Debug)]
@@ -71,6 +71,8 @@ pub struct DaemonConfig {
     /// Compositions whose hop halves run here, for this host's connections and for those that it
     /// relays.
     pub serve: Vec<String>,
+    /// How the lanes of what is served share the links of this host; none: by deficit round robin.
+    pub lanes: Option<Scheduler>,
     /// Interfaces, by name, from which packets of what is served are taken, on which those for
     /// all who hear leave, and whose drivers tell facts; packets go on by the kernel's routes.
     /// None: all Ethernet interfaces with addresses.

@@ -178,6 +178,7 @@ fn config(dir: &Path, facts: FactsConfig) -> DaemonConfig {
         endpoint: EndpointConfig::default(),
         registry: registry(),
         serve: vec![String::from("watched"), String::from("shouted")],
+        lanes: None,
         devices: Vec::new(),
         facts,
         host: None,

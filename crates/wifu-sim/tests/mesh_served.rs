@@ -294,4 +294,8 @@ fn nodes_that_do_not_serve_are_named_in_vain_where_nothing_is_served() {
     let said = said.expect("it would do nothing");
     let why = "host.unserved: no flow's protocol brings handlers or a lane";
     assert!(said.contains(why), "{said}");
+    let said = made(PROTOCOLS, "tcp-newreno", "[host]\nlanes = \"fifo\"\n").err();
+    let said = said.expect("it would do nothing");
+    let why = "host.lanes: no flow's protocol has lanes";
+    assert!(said.contains(why), "{said}");
 }

@@ -19,7 +19,7 @@ use wifu_linux::poller::Coalesce;
 use wifu_linux::raw::KeepOff;
 use wifu_linux::tun::TunConfig;
 use wifu_linux::udp;
-use wifu_node::{HostCost, Registry};
+use wifu_node::{HostCost, Registry, Scheduler};
 use wifu_wire::Span;
 
 /// What carries packets.
@@ -134,6 +134,10 @@ pub struct DaemonArgs {
     /// before Linux 6.6]
     #[arg(long, value_name = "HOW", value_enum, requires = "serve")]
     keep_off: Option<By>,
+    /// --serve: how lanes share the links of this host: drr, the same number of bytes for each;
+    /// fifo, the packet that came first; strict, the lane that was opened first [default: drr]
+    #[arg(long, value_name = "ORDER", requires = "serve")]
+    lanes: Option<Scheduler>,
     #[command(flatten)]
     known: Known,
     /// When busy, let packets gather, for this long at most ("0 s" switches off)
@@ -324,6 +328,7 @@ fn serve(
         },
         registry: registry.clone(),
         serve: args.serve.clone(),
+        lanes: args.lanes,
         devices: args.device.clone(),
         facts: FactsConfig {
             monitor: args.monitor.clone(),

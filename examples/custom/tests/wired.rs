@@ -61,6 +61,14 @@ impl Row {
         }
     }
 
+    /// Let no more leave a host than this.
+    fn shape(&self, host: usize, rate: &str) {
+        let mut tc = self.hosts[host].command("tc").expect("namespace");
+        tc.args(["qdisc", "replace", "dev", "eth0", "root", "tbf"]);
+        tc.args(["rate", rate, "burst", "10kb", "limit", "1mb"]);
+        assert!(tc.status().expect("tc").success());
+    }
+
     /// Start a program on a host; its words go to a file, by the name of the host and this one.
     fn start(&self, host: usize, name: &str, args: &[&str]) -> Child {
         let mut command = self.hosts[host].command(CUSTOM).expect("namespace");
@@ -226,6 +234,60 @@ fn each_host_raises_the_word_that_sets_the_rate() {
     assert_eq!(number(&counted[2]["handlers"][0], "changed"), 0);
 }
 
+/// Four transfers over a wire that carries 8 Mb/s: how many packets of each arrived within 3 s, in
+/// the order in which their lanes were opened. Of each the source has 91 packets under way, as many
+/// as the kernel's queue holds: those of the others wait in their lanes.
+fn share(order: &[&str]) -> [u64; 4] {
+    const PORTS: [&str; 4] = ["7000", "7001", "7002", "7003"];
+    let protocol = "hop-without-credits,lane.packets=64";
+    let mut row = Row::new("share");
+    row.shape(0, "8mbit");
+    let serve = ["--serve", protocol];
+    (0..3).for_each(|host| row.daemon(host, &[&serve, order].concat()));
+    let over = ["exec", "-p", protocol, "--", "python3", PEER];
+    let mut peers = Vec::new();
+    for port in PORTS {
+        let play = |who| [&over[..], &[who, FAR, port, "8000000", "0"]].concat();
+        let server = row.start(2, port, &play("serve"));
+        row.awaits(2, port, "listening");
+        peers.extend([server, row.start(0, port, &play("connect"))]);
+        let to = format!("{FAR}:{port}");
+        row.found(0, |c| c["remote"] == to && number(c, "data_out") > 0);
+    }
+    // One octet of the sequence stands for one packet.
+    let arrived = || {
+        PORTS.map(|port| {
+            let to = format!("{FAR}:{port}");
+            number(&row.found(0, |c| c["remote"] == to), "octets_acked")
+        })
+    };
+    let before = arrived();
+    std::thread::sleep(Duration::from_secs(3));
+    let after = arrived();
+    for mut peer in peers {
+        let _ = peer.kill();
+        let _ = peer.wait();
+    }
+    core::array::from_fn(|i| after[i] - before[i])
+}
+
+#[test]
+fn lanes_share_a_link_in_the_order_that_a_daemon_is_told() {
+    if !privileged() {
+        return;
+    }
+    let [strict, drr, fifo] = [&["--lanes", "strict"][..], &[], &["--lanes", "fifo"]].map(share);
+    println!("strict {strict:?}, drr {drr:?}, fifo {fifo:?}");
+    // A relay that comes late loses packets, so that the link is idle for a while: in any order.
+    let of_the_last = |all: [u64; 4]| all[3] as f64 / all.iter().sum::<u64>() as f64;
+    for shared in [drr, fifo] {
+        assert!(
+            of_the_last(strict) < 0.6 * of_the_last(shared),
+            "{strict:?} {shared:?}"
+        );
+    }
+}
+
 /// It brings nothing for the way: its ends ask for no relay, and the kernel forwards.
 #[test]
 fn a_pacer_that_reads_hops_needs_nothing_of_the_relay() {
@@ -238,6 +300,15 @@ fn a_pacer_that_reads_hops_needs_nothing_of_the_relay() {
     let said = row.said(1, "refused");
     assert!(
         said.contains("paced brings nothing for nodes on the way"),
+        "{said}"
+    );
+    // It brings handlers, and no lane.
+    let vain = ["daemon", "--serve", "rated", "--lanes", "strict"];
+    let mut refused = row.start(1, "refused", &vain);
+    assert!(!refused.wait().expect("its end").success());
+    let said = row.said(1, "refused");
+    assert!(
+        said.contains("no composition that is served has lanes"),
         "{said}"
     );
     for host in [0, 2] {

@@ -20,8 +20,8 @@ use wifu_engine::descriptor::UNSERVED;
 use wifu_engine::{Blueprint, Endpoint, EndpointConfig, Fact, Ticket};
 use wifu_node::facts::told;
 use wifu_node::{
-    Catalog, HostCounters, LaneCounters, Lanes, LanesConfig, Node, Protocol, Registry, Substrate,
-    Teller, tell_apart,
+    Catalog, HostCounters, LaneCounters, Lanes, LanesConfig, Node, Protocol, Registry, Scheduler,
+    Substrate, Teller, tell_apart,
 };
 use wifu_wire::{FrameFacts, Neighbour, Rng, Span, Time};
 
@@ -67,7 +67,7 @@ impl Hop {
         registry: &Registry,
         served: &[Arc<Protocol>],
         sources: Sources,
-        (mtu, work): (usize, Option<HostWork>),
+        (mtu, work, scheduler): (usize, Option<HostWork>, Scheduler),
     ) -> Result<Hop, DaemonError> {
         // Several may have one hop half in common.
         let halves = tell_apart(served).map_err(DaemonError::Serve)?;
@@ -75,6 +75,7 @@ impl Hop {
         let mut node = Node::new(0);
         let lanes = LanesConfig {
             mtu: mtu as u32,
+            scheduler,
             ..LanesConfig::default()
         };
         let lanes = Lanes::new(lanes, &halves, rng.split("lanes"));

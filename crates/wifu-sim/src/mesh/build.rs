@@ -30,7 +30,9 @@ use std::sync::Arc;
 use wifu_core::{Ground, Verbs};
 use wifu_engine::Fact;
 use wifu_engine::descriptor::UNSERVED;
-use wifu_node::{Catalog, HostCost, Lanes, LanesConfig, Protocol, Teller, facts, tell_apart};
+use wifu_node::{
+    Catalog, HostCost, Lanes, LanesConfig, Protocol, Scheduler, Teller, facts, tell_apart,
+};
 use wifu_radio::etx::Curves;
 use wifu_radio::plan::Plan;
 use wifu_radio::topology::{Topology, TopologyError, resolve};
@@ -150,6 +152,14 @@ pub(crate) fn over(
         plan,
     };
     let unserved = unserved(&simulation, &served)?;
+    let laned = served.iter().any(|p| p.ends.lane.is_some());
+    if simulation.scenario.host.lanes != Scheduler::default() && !laned {
+        return Err(ScenarioError::key(
+            "host.lanes",
+            "no flow's protocol has lanes, whose order it would set; leave the key out, or give a \
+             flow a protocol that has (wifu describe PROTOCOL says what one brings)",
+        ));
+    }
     place_lanes(&mut simulation, &rng.split("lanes"), &served, &unserved);
     settle(
         &mut simulation,

@@ -13,7 +13,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Map as Object, Value as Json};
 use wifu_linux::emu::Host;
 use wifu_linux::guard::remove_stale;
+use wifu_node::Scheduler;
 use wifu_sim::scenario::HostProfile;
+
+use super::scenario::HostKeys;
 
 /// How long a daemon may take to start, and to end.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -37,8 +40,8 @@ pub struct Serving {
     pub serve: Vec<String>,
     /// Files of compositions and libraries.
     pub told: Vec<(&'static str, OsString)>,
-    /// What packets cost the hosts where they begin and end.
-    pub host: HostProfile,
+    /// What they make of the hosts.
+    pub host: HostKeys,
     /// How many times slower the radio's time passes.
     pub dilation: f64,
 }
@@ -101,8 +104,12 @@ impl Daemons {
         for protocol in &self.all_of.serve {
             command.arg("--serve").arg(protocol);
         }
-        if self.all_of.host != HostProfile::Off {
-            command.args(["--host-profile", self.all_of.host.name()]);
+        let HostKeys { profile, lanes } = self.all_of.host;
+        if lanes != Scheduler::default() {
+            command.args(["--lanes", lanes.name()]);
+        }
+        if profile != HostProfile::Off {
+            command.args(["--host-profile", profile.name()]);
             command.args(["--host-slower", &self.all_of.dilation.to_string()]);
         }
         command.envs(self.all_of.told.iter().cloned());

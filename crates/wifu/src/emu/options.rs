@@ -9,11 +9,11 @@ use toml::{Table, Value};
 use wifu_linux::emu::{Config, Routing, Script, routes};
 use wifu_radio::plan::Plan;
 use wifu_radio::topology::{Topology, resolve};
-use wifu_sim::scenario::{HostProfile, RoutingKind};
+use wifu_sim::scenario::{HostSpec, RoutingKind};
 use wifu_sim::stage::Stage;
 use wifu_wire::Rng;
 
-use super::scenario::{self, Scene};
+use super::scenario::{self, HostKeys, Scene};
 use super::{Args, DEFAULT_TOPO, Routes, Switch};
 
 /// What is to be emulated.
@@ -23,8 +23,8 @@ pub struct Meant {
     pub script: Option<Box<dyn Script>>,
     /// Seed and run.
     pub replicate: (u64, u64),
-    /// What packets cost the hosts where they begin and end: acts in daemons.
-    pub host: HostProfile,
+    /// What daemons make of the hosts.
+    pub host: HostKeys,
 }
 
 /// What the options mean.
@@ -48,7 +48,7 @@ pub fn config(args: &Args) -> anyhow::Result<Meant> {
         return Ok(Meant {
             config: described(args, plan, (routing, movable), rng),
             script: None,
-            host: scenario::host(plan_host, None, serves)?,
+            host: scenario::host(plan_host, &HostSpec::default(), serves)?,
             replicate: (args.seed, args.run),
         });
     };
@@ -71,7 +71,7 @@ pub fn config(args: &Args) -> anyhow::Result<Meant> {
     Ok(Meant {
         config: described(args, plan, (routing, movable), scenario.rng()),
         script: Some(Box::new(Scene::new(stage, unrouted))),
-        host: scenario::host(plan_host, scenario.host.profile, serves)?,
+        host: scenario::host(plan_host, &scenario.host, serves)?,
         replicate: (scenario.seed, scenario.run),
     })
 }

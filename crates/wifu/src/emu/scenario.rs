@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::bail;
 use toml::Table;
 use wifu_linux::emu::{Change, Script};
+use wifu_node::Scheduler;
 use wifu_sim::scenario::{HostProfile, HostSpec, RoutingKind, Scenario};
 use wifu_sim::stage::Stage;
 use wifu_sim::world;
@@ -34,12 +35,13 @@ fn check(scenario: &Scenario, path: &Path) -> anyhow::Result<()> {
     }
     let host = HostSpec {
         profile: None,
+        lanes: Scheduler::default(),
         ..scenario.host.clone()
     };
     if host != HostSpec::default() {
         bail!(
             "{at}: host: hosts are this machine's kernels; these keys are of the simulator, but for \
-             profile"
+             profile and lanes"
         );
     }
     let unused = [
@@ -52,30 +54,45 @@ fn check(scenario: &Scenario, path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What packets cost the daemons' hosts, if there are `daemons`: as the scenario says, else as the
-/// topology does.
+/// What daemons make of a host.
+#[derive(Clone, Copy, Debug)]
+pub struct HostKeys {
+    /// What packets cost it where they begin and end.
+    pub profile: HostProfile,
+    /// How lanes share its links.
+    pub lanes: Scheduler,
+}
+
+/// What the daemons, if there are some, make of their hosts: as the scenario says, and where it is
+/// silent on the profile as the topology does.
 ///
 /// # Errors
 /// The scenario asks for it, and there are no daemons.
-pub fn host(
-    topology: HostProfile,
-    scenario: Option<HostProfile>,
-    daemons: bool,
-) -> anyhow::Result<HostProfile> {
-    let meant = scenario.unwrap_or(topology);
-    if meant == HostProfile::Off || daemons {
-        return Ok(meant);
+pub fn host(topology: HostProfile, scenario: &HostSpec, daemons: bool) -> anyhow::Result<HostKeys> {
+    let meant = scenario.profile.unwrap_or(topology);
+    let keys = |profile| HostKeys {
+        profile,
+        lanes: scenario.lanes,
+    };
+    if daemons {
+        return Ok(keys(meant));
     }
-    let who = "acts in daemons, which --serve starts, never in kernels: start your own on the \
-               hosts with `wifu daemon --host-profile py`";
-    if scenario.is_some() {
-        bail!(
-            "host.profile = \"{}\": {who}, and leave the key out",
-            meant.name()
-        );
+    let who = "acts in daemons, which --serve starts, never in kernels: start your own on the hosts \
+               with `wifu daemon";
+    if scenario.lanes != Scheduler::default() {
+        let name = scenario.lanes.name();
+        bail!("host.lanes = \"{name}\": {who} --lanes {name}`, and leave the key out");
     }
-    eprintln!("Note: host.profile = \"{}\": {who}", meant.name());
-    Ok(HostProfile::Off)
+    if meant == HostProfile::Off {
+        return Ok(keys(meant));
+    }
+    let name = meant.name();
+    let words = format!("host.profile = \"{name}\": {who} --host-profile {name}`");
+    if scenario.profile.is_some() {
+        bail!("{words}, and leave the key out");
+    }
+    eprintln!("Note: {words}");
+    Ok(keys(HostProfile::Off))
 }
 
 /// What moves and is cut as the simulator has it.

@@ -12,11 +12,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Map as Object, Value as Json, json};
 use wifu_linux::bsd::Signals;
 use wifu_linux::emu::{Emulation, Host, Order, Reply};
-use wifu_sim::scenario::HostProfile;
 
 use super::daemons::{Daemons, Serving};
 use super::map::Map;
 use super::programs::{self, Ended};
+use super::scenario::HostKeys;
 use super::{Args, Test};
 
 /// What the prompt knows, in short.
@@ -65,7 +65,7 @@ impl Session {
     pub fn new(
         emulation: Emulation,
         signals: Signals,
-        (host, told): (HostProfile, Vec<(&'static str, OsString)>),
+        (host, told): (HostKeys, Vec<(&'static str, OsString)>),
         args: &Args,
     ) -> anyhow::Result<Session> {
         let folder = emulation.export().to_path_buf();

@@ -208,6 +208,15 @@ fn what_no_emulation_can_do_is_refused_before_it_begins() {
         said.contains("host.profile = \"py\": acts in daemons, which --serve starts"),
         "{said}"
     );
+    let said = refused(
+        "strict.toml",
+        &scenario("[host]\nlanes = \"strict\"\n"),
+        &[],
+    );
+    assert!(
+        said.contains("host.lanes = \"strict\": acts in daemons, which --serve starts"),
+        "{said}"
+    );
     let events = "[[event]]\nat = 1\ncut = [\"n1\", \"nx\"]\n";
     let said = refused("cut.toml", &scenario(events), &[]);
     assert!(said.contains("event[0].cut: no node `nx`"), "{said}");
