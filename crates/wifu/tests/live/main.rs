@@ -6,6 +6,7 @@ mod applications;
 mod common;
 mod interop;
 mod privileges;
+mod quick_start;
 mod relay;
 mod robustness;
 mod udp;

@@ -1,0 +1,70 @@
+//! What the book's first page has a newcomer type.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::common::privileged;
+use super::world::WIFU;
+
+const PAGE: &str = include_str!("../../../../docs/src/quick-start.md");
+
+/// The commands under a heading, without `sudo`; behind each that stays there is the pause that a
+/// hand makes.
+fn typed(heading: &str) -> String {
+    let (_, section) = PAGE.split_once(heading).expect("a heading");
+    let section = section.split_once("\n## ").map_or(section, |s| s.0);
+    let blocks = section.split("```sh\n").skip(1);
+    let lines = blocks.flat_map(|b| b.split_once("```").expect("the block's end").0.lines());
+    lines
+        .map(|line| match line.ends_with('&') {
+            true => format!("{line}\nsleep 2\n"),
+            false => format!("{line}\n"),
+        })
+        .collect::<String>()
+        .replace("sudo ", "")
+}
+
+#[test]
+fn the_page_to_start_with_works_as_it_is_written() {
+    if !privileged() {
+        return;
+    }
+    let own = std::process::id();
+    let dir = std::env::temp_dir().join(format!("wifu-quick-{own}"));
+    for name in ["there", "here"] {
+        std::fs::create_dir_all(dir.join(name)).expect("a folder");
+    }
+    std::fs::write(dir.join("there/README.md"), PAGE).expect("a file");
+    let [left, right] = ["l", "r"].map(|side| format!("quick-{own}-{side}"));
+    let text = typed("## By hand")
+        .replace(" left", &format!(" {left}"))
+        .replace(" right", &format!(" {right}"));
+    let gone = format!("ip netns del {left}; ip netns del {right}");
+    let text = text
+        .replace(
+            "python3 -m http.server",
+            "python3 -m http.server --directory there",
+        )
+        .replace("curl -O", "curl -sS --output-dir here -O");
+    // Programs in namespaces end before these go.
+    let script = format!(
+        "set -e\ntrap 'kill $(jobs -p) 2>/dev/null; wait; {gone}' EXIT\n{text}\n\
+         cmp there/README.md here/README.md && echo the same\n"
+    );
+    let programs = Path::new(WIFU).parent().expect("a folder");
+    let path = std::env::var("PATH").unwrap_or_default();
+    let output = Command::new("bash")
+        .args(["-c", &script])
+        .current_dir(&dir)
+        .env("PATH", format!("{}:{path}", programs.display()))
+        .output()
+        .expect("bash");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{script}\n{said}\n{told}");
+    assert!(said.contains("the same\n"), "{said}\n{told}");
+    // What `wifu ss` shows in the end.
+    assert!(said.contains("10.0.0.1:8000"), "{said}");
+    assert!(said.contains("tcp-newreno"), "{said}");
+    std::fs::remove_dir_all(&dir).expect("its own folder");
+}
