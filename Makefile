@@ -123,6 +123,11 @@ count: ## instructions per packet in the engine, compared with the last that wer
 	@scripts/setup.sh test
 	scripts/count.sh
 
+.PHONY: suites
+suites: build ## network tests of CPython and libuv over WiFu beside the kernel (root, half an hour)
+	@scripts/setup.sh suites
+	$(PYTHON) tools/suites.py --bin $(TARGET_DIR)/release $(ARGS)
+
 .PHONY: hwsim
 hwsim: ## what drivers of Wi-Fi tell a daemon, by a real kernel in QEMU (downloads 110 MB)
 	$(CARGO) build --quiet --locked -p wifu -p wifu-preload

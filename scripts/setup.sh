@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a target of the Makefile needs, and nothing that is there already.
 #
-#   scripts/setup.sh build lint test demo bench docs fuzz audit python lab
+#   scripts/setup.sh build lint test demo bench docs fuzz audit python lab suites
 #
 # Written for Debian 12. Everything that it installs has a name in this file: packages of Debian, the
 # Rust toolchain of rust-toolchain.toml, two cargo tools, and the Python packages of tools/*.lock and
@@ -148,9 +148,16 @@ purpose() {
                 ethtool ethtool tshark tshark valgrind valgrind python3 python3 sysctl procps \
                 ping iputils-ping tcpdump tcpdump nft nftables ssh openssh-client
             ;;
+        suites)
+            toolchain
+            packages ip iproute2 cmake cmake pkill procps setpriv util-linux python3 python3
+            [ -e /usr/lib/python3.11/test/test_socket.py ] ||
+                packages no-such-command libpython3.11-testsuite
+            venv tools/requirements.lock
+            ;;
         *) die "unknown purpose '$1'; see the head of scripts/setup.sh" ;;
     esac
 }
 
-[ $# -gt 0 ] || die "say for what: build lint test demo bench docs fuzz audit python lab"
+[ $# -gt 0 ] || die "say for what: build lint test demo bench docs fuzz audit python lab suites"
 for p in "$@"; do purpose "$p"; done
