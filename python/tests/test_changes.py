@@ -287,6 +287,8 @@ def test_series_are_recorded_on_live_beside_a_cut() -> None:
     result = runner(scenario)
     flows = json.loads(result.json())["flows"]
     assert [f["finished"] for f in flows] == [True, True]
+    # Two seconds of silence, by whichever stack: its timer went off, each time later.
+    assert all(2 <= f["timeouts"] <= 6 and 0 < f["min_rtt_s"] < 0.2 for f in flows), flows
     for number in (1, 2):
         backoff = series(result, f"flow.{number}.backoff")
         within = (backoff[:, 0] > 2.0) & (backoff[:, 0] < 4.0)

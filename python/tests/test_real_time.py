@@ -154,10 +154,9 @@ def test_one_hop_on_sim_and_emu(tmp_path: Path) -> None:
     assert outcome["nodes"][0]["frames"] >= 139
     stamps = emu.manifest["stamps"]
     assert stamps["VALID"] + stamps["SUSPECT"] == 4
-    # The kernel says how often its timer went off, our daemon does not.
-    rows = {(r["cell"], m): r[m] for r in emu.ok.to_dict("records") for m in ("timeouts",)}
-    assert rows["kernel", "timeouts"] >= 0
-    assert rows["ours", "timeouts"] != rows["ours", "timeouts"]
+    # Both stacks say how often their timers went off, and how fast the way can be.
+    assert emu.ok.set_index("cell").loc[["kernel", "ours"], "timeouts"].ge(0).all()
+    assert emu.flows["min_rtt_s"].between(0.1e-3, 0.1).all()
     found = diverge.of_folder(tmp_path)
     assert found is not None
     assert {r.verdict for r in found.rows} <= {diverge.FEW, diverge.ABSENT}

@@ -165,10 +165,21 @@ def told(report: Mapping[str, Any], zero: float, slower: float) -> dict[str, Any
         out["connected_s"] = zero + app["connected_s"] / slower
     if "retransmits" in app:
         out["retransmissions"] = app["retransmits"]
+    out |= counted(app, slower)
     if "rtt" in app:
         out["srtt_s"] = app["rtt"] / 1e6 / slower
     if "snd_cwnd" in app:
         out["cwnd"] = app["snd_cwnd"]
+    return out
+
+
+def counted(stack: Mapping[str, Any], slower: float) -> dict[str, Any]:
+    """What a sender's stack counted that iperf3 does not report."""
+    out: dict[str, Any] = {}
+    if "timeouts" in stack:
+        out["timeouts"] = int(stack["timeouts"])
+    if "smallest_rtt" in stack:
+        out["min_rtt_s"] = stack["smallest_rtt"] / 1e6 / slower
     return out
 
 

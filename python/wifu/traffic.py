@@ -89,7 +89,7 @@ class Traffic:
             start = row["start_s"]
             row["start_s"] = seconds if start is None else min(start, seconds)
             row["goodput_bps"] = _goodput(row, seconds)
-            if flow.source in before:
+            if flow.source in before and "timeouts" not in row:
                 row["timeouts"] = after[flow.source] - before[flow.source]
         for handler in handlers.values():
             if not handler.alive():
@@ -362,7 +362,8 @@ class Traffic:
         crew.pause(begun + last * self.dilation - time.monotonic())
 
     def _timeouts(self) -> dict[str, int]:
-        """Retransmission timeouts so far of kernels that send just one flow."""
+        """Retransmission timeouts so far of kernels that send just one flow: before Linux 6.7 they
+        do not count them by connection."""
         kernel = [f.source for f in self.flows if f.kernel]
         return {
             name: reports.counter(self.places[name].run("cat", "/proc/net/netstat"), "TCPTimeouts")
@@ -443,6 +444,7 @@ class Traffic:
         out["finished"] = out["finished"] and "last_byte_s" in out
         if "retransmits" in sender:
             out["retransmissions"] = int(sender["retransmits"])
+        out |= apps_live.counted(own, slower)
         if flow.spec:
             whole = out["finished"]
             del out["connected_s"]
@@ -453,7 +455,6 @@ class Traffic:
             out["arrived"] = Arrived.of(own["arrivals"], zero, slower, size)
         last = reports.last_interval(report)
         if last.get("rtt"):
-            # The smallest one of all is not known: what is reported is sampled.
             out["srtt_s"] = float(last["rtt"]) / 1e6 / slower
         if last.get("snd_cwnd"):
             out["cwnd"] = int(last["snd_cwnd"])

@@ -190,6 +190,11 @@ pub struct TcpInfo {
     pub delivery_rate: u64,
     /// The peer's advertised window, bytes.
     pub snd_wnd: u32,
+    /// Smallest round-trip time, microseconds; all ones while there is none.
+    pub min_rtt_us: u32,
+    /// Retransmission timeouts since the connection began, those of its SYN among them. A kernel
+    /// before 6.7 does not count them.
+    pub timeouts: Option<u32>,
 }
 
 impl TcpInfo {
@@ -199,6 +204,10 @@ impl TcpInfo {
         let word = |at: usize| {
             let part = bytes.get(at..at + 4).and_then(|part| part.try_into().ok());
             part.map_or(0, u32::from_ne_bytes)
+        };
+        let short = |at: usize| {
+            let part = bytes.get(at..at + 2).and_then(|part| part.try_into().ok());
+            part.map(u16::from_ne_bytes)
         };
         let long = |at: usize| {
             let part = bytes.get(at..at + 8).and_then(|part| part.try_into().ok());
@@ -215,6 +224,8 @@ impl TcpInfo {
             total_retrans: word(100),
             delivery_rate: long(160),
             snd_wnd: word(228),
+            min_rtt_us: word(148),
+            timeouts: short(240).map(u32::from),
         }
     }
 }
@@ -389,7 +400,10 @@ mod tests {
         let info = TcpInfo::decode(&bytes);
         assert_eq!(info.snd_mss, u32::from_ne_bytes([16, 17, 18, 19]));
         assert_eq!(info.snd_wnd, u32::from_ne_bytes([228, 229, 230, 231]));
-        assert_eq!(TcpInfo::decode(&bytes[..104]).snd_wnd, 0);
+        assert_eq!(info.min_rtt_us, u32::from_ne_bytes([148, 149, 150, 151]));
+        assert_eq!(info.timeouts, Some(u16::from_ne_bytes([240, 241]).into()));
+        let old = TcpInfo::decode(&bytes[..104]);
+        assert_eq!((old.snd_wnd, old.timeouts), (0, None));
     }
 
     #[test]

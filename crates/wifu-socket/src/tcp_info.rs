@@ -62,6 +62,11 @@ struct Raw {
     reord_seen: u32,
     rcv_ooopack: u32,
     snd_wnd: u32,
+    rcv_wnd: u32,
+    rehash: u32,
+    total_rto: u16,
+    total_rto_recoveries: u16,
+    total_rto_time: u32,
 }
 
 /// Length of the structure, bytes.
@@ -120,6 +125,8 @@ pub fn arrange(i: &Info) -> [u8; LEN] {
         reord_seen: n(i.reord_seen),
         rcv_ooopack: n(i.rcv_ooopack),
         snd_wnd: n(i.snd_wnd),
+        rcv_wnd: n(i.rcv_space),
+        total_rto: u16::try_from(i.total_rto).unwrap_or(u16::MAX),
         ..Raw::default()
     };
     // SAFETY: Raw is integers laid out without padding (checked below), and LEN is its size.
@@ -134,7 +141,8 @@ const _: () = assert!(offset_of!(Raw, pacing_rate) == 104);
 const _: () = assert!(offset_of!(Raw, delivery_rate) == 160);
 const _: () = assert!(offset_of!(Raw, bytes_sent) == 200);
 const _: () = assert!(offset_of!(Raw, snd_wnd) == 228);
-const _: () = assert!(LEN == 232);
+const _: () = assert!(offset_of!(Raw, total_rto) == 240);
+const _: () = assert!(LEN == 248);
 
 #[cfg(test)]
 mod tests {
@@ -149,6 +157,7 @@ mod tests {
             rtt_us: 12_345,
             snd_cwnd: 10,
             total_retrans: 3,
+            total_rto: 2,
             snd_wnd: u64::MAX,
             ..Info::default()
         };
@@ -159,5 +168,6 @@ mod tests {
             (at(68), at(80), at(100), at(228)),
             (12_345, 10, 3, u32::MAX)
         );
+        assert_eq!((b[240], b[241]), (2, 0));
     }
 }

@@ -93,6 +93,7 @@ pub(super) fn info(i: &ConnInfo, now: Time) -> Info {
         advmss: i.mss.into(),
         rcv_space: i.window.into(),
         total_retrans: i.retransmits.into(),
+        total_rto: i.timeouts.into(),
         pacing_rate: u64::MAX,
         bytes_acked: c.octets_acked,
         bytes_received: c.octets_in,

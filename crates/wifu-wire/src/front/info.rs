@@ -70,6 +70,8 @@ info! {
     rcv_space,
     /// All retransmitted segments.
     total_retrans,
+    /// All retransmission timeouts.
+    total_rto,
     /// Rate of the pacer, bytes/s; all ones if there is none.
     pacing_rate,
     /// Bytes acknowledged by the remote.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use wifu_linux::bsd::TcpInfo;
 
 /// What one side measured.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -35,8 +36,53 @@ pub struct Totals {
     pub arrivals: Option<Vec<(f64, u64)>>,
     /// Round-trip times and windows over the test; at the sender.
     pub tcp: Option<Extremes>,
+    /// What the sender's stack counted over the test.
+    #[serde(default)]
+    pub stack: Option<Stack>,
     /// Time that connecting took, seconds.
     pub connect_s: Option<f64>,
+}
+
+/// What a sender's stack counts that iperf3 does not report.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, PartialEq, Eq)]
+pub struct Stack {
+    /// Retransmission timeouts; absent where the stack does not count them (Linux before 6.7).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeouts: Option<u32>,
+    /// Smallest round-trip time that a segment had, microseconds; absent before the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub smallest_rtt: Option<u32>,
+}
+
+impl Stack {
+    /// What a connection has counted so far.
+    pub fn new(info: &TcpInfo) -> Stack {
+        Stack {
+            timeouts: info.timeouts,
+            smallest_rtt: (1..u32::MAX)
+                .contains(&info.min_rtt_us)
+                .then_some(info.min_rtt_us),
+        }
+    }
+
+    /// The same since a connection had counted `base`. A smallest one of old stays.
+    pub fn since(self, base: Stack) -> Stack {
+        let both = self.timeouts.zip(base.timeouts);
+        Stack {
+            timeouts: both.map(|(now, then)| now.saturating_sub(then)),
+            ..self
+        }
+    }
+
+    /// Of two connections, one behind the other.
+    pub fn and(self, next: Stack) -> Stack {
+        let both = self.timeouts.zip(next.timeouts);
+        let times = [self.smallest_rtt, next.smallest_rtt];
+        Stack {
+            timeouts: both.map(|(one, other)| one + other),
+            smallest_rtt: times.into_iter().flatten().min(),
+        }
+    }
 }
 
 /// Records when bytes arrived. Every point is exact: so many bytes had arrived by then. Of what

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use serde::Serialize;
 
-use super::measured::{Extremes, Results, Totals};
+use super::measured::{Extremes, Results, Stack, Totals};
 
 /// When data arrived, and the goodput that follows.
 #[derive(Debug, Clone, Serialize, PartialEq)]
@@ -149,6 +149,9 @@ pub struct EndWifu {
     /// Completion of the first write, seconds after the sender's start of the test.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_write_s: Option<f64>,
+    /// What the sender's stack counted.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub stack: Option<Stack>,
     /// What the receiver saw.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub arrival: Option<Arrival>,
@@ -257,6 +260,7 @@ impl EndStream {
                 to: name.ends.1,
                 connect_s,
                 first_write_s: tx.times.map(|times| times.0),
+                stack: tx.stack,
                 arrival: Arrival::new(rx.bytes, rx.times),
                 arrivals: rx.arrivals,
             },

@@ -13,7 +13,7 @@ use wifu_linux::bsd::{self, Signals, TcpInfo};
 
 use super::app::Outcome;
 use super::control::{Control, Message};
-use super::measured::{Extremes, Results, Totals};
+use super::measured::{Extremes, Results, Stack, Totals};
 use super::outcome::{Sum, rate};
 use super::output::Output;
 use super::parameters::Test;
@@ -409,6 +409,7 @@ impl Run<'_> {
                     times,
                     arrivals: stream.counters.points(),
                     tcp: meter.extremes(),
+                    stack: meter.stack(),
                     connect_s: stream.connect_time.map(|time| time.as_secs_f64()),
                 }
             });
@@ -489,6 +490,8 @@ struct Meter {
     base: (u64, u32),
     /// Counters at the start of the row being measured: bytes, retransmissions.
     row: (u64, u32),
+    /// What the stack had counted then, and has by now.
+    stack: (Stack, Stack),
     /// Sum and number of the round-trip times seen.
     rtts: (u64, u64),
     extremes: Option<Extremes>,
@@ -498,9 +501,11 @@ impl Meter {
     fn new(stream: &Stream) -> Self {
         let info = if stream.sends { stream.info() } else { None };
         let mark = (0, info.map_or(0, |info| info.total_retrans));
+        let counted = info.as_ref().map(Stack::new).unwrap_or_default();
         Self {
             base: mark,
             row: mark,
+            stack: (counted, counted),
             ..Self::default()
         }
     }
@@ -509,6 +514,7 @@ impl Meter {
         *self = Self {
             base: self.row,
             row: self.row,
+            stack: (self.stack.1, self.stack.1),
             ..Self::default()
         };
     }
@@ -526,6 +532,9 @@ impl Meter {
             pmtu: info.pmtu,
             reorder: info.reordering,
         });
+        if let Some(info) = info {
+            self.stack.1 = Stack::new(info);
+        }
         if let Some(tcp) = &tcp {
             self.rtts = (self.rtts.0 + u64::from(tcp.rtt), self.rtts.1 + 1);
             let known = self.extremes;
@@ -548,6 +557,11 @@ impl Meter {
     fn extremes(&self) -> Option<Extremes> {
         self.extremes
     }
+
+    /// What the stack counted; none at a receiver.
+    fn stack(&self) -> Option<Stack> {
+        self.extremes.map(|_| self.stack.1.since(self.stack.0))
+    }
 }
 
 #[cfg(test)]
@@ -560,6 +574,8 @@ mod tests {
             rtt_us,
             snd_cwnd,
             snd_mss: 1000,
+            timeouts: Some(total_retrans / 2),
+            min_rtt_us: rtt_us / 2,
             ..TcpInfo::default()
         }
     }
@@ -583,6 +599,8 @@ mod tests {
             (100, 200, 300)
         );
         assert_eq!(meter.total(), 800);
+        let stack = meter.stack().unwrap();
+        assert_eq!((stack.timeouts, stack.smallest_rtt), (None, Some(150)));
     }
 
     #[test]
@@ -597,5 +615,6 @@ mod tests {
             (meter.total(), extremes.retransmits, extremes.max_rtt),
             (100, 1, 100)
         );
+        assert_eq!(meter.stack().unwrap().timeouts, Some(1));
     }
 }

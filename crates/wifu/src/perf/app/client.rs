@@ -17,7 +17,7 @@ use super::conn::{Conn, wait};
 use super::{Count, Ending, Outcome, Request, answers, results};
 use crate::perf::args::Args;
 use crate::perf::control::{Control, Hello, Message};
-use crate::perf::measured::{Results, Totals};
+use crate::perf::measured::{Results, Stack, Totals};
 use crate::perf::output::Output;
 use crate::perf::parameters::{Application, Test};
 use crate::perf::session::{Finished, IMPATIENCE};
@@ -54,6 +54,10 @@ pub fn run(
         told: Outcome {
             app: app.spec.app.name(),
             retransmits: Some(0),
+            stack: Some(Stack {
+                timeouts: Some(0),
+                smallest_rtt: None,
+            }),
             ..Outcome::default()
         },
         conn: None,
@@ -164,6 +168,7 @@ impl Client<'_> {
                 times: self.count.times,
                 arrivals: self.count.recorder.as_ref().map(|r| r.points()),
                 tcp: None,
+                stack: None,
                 connect_s: self.told.connected_s,
             }],
             cpu_percent: (user, system),
@@ -407,6 +412,7 @@ impl Client<'_> {
         let Some(info) = conn.info() else {
             if conn.open() {
                 self.told.retransmits = None;
+                self.told.stack = None;
             }
             return;
         };
@@ -417,5 +423,7 @@ impl Client<'_> {
         }
         let before = self.told.retransmits;
         self.told.retransmits = before.map(|sum| sum + u64::from(info.total_retrans));
+        let stack = self.told.stack;
+        self.told.stack = stack.map(|sum| sum.and(Stack::new(&info)));
     }
 }

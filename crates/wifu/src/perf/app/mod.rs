@@ -17,7 +17,7 @@ use wifu_linux::bsd::Signals;
 use wifu_sim::scenario::AppKind;
 
 use super::control::{Control, Message};
-use super::measured::{Recorder, Results};
+use super::measured::{Recorder, Results, Stack};
 use super::outcome::Name;
 use super::parameters::{Application, Test};
 
@@ -53,6 +53,9 @@ pub struct Outcome {
     /// The client's smoothed round-trip time when it was asked last, microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rtt: Option<u32>,
+    /// What the client's stack counted, all connections together.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub stack: Option<Stack>,
     /// The client's congestion window then, bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snd_cwnd: Option<u64>,

@@ -118,6 +118,7 @@ impl Server<'_> {
                 times: self.count.times,
                 arrivals: self.count.recorder.as_ref().map(|r| r.points()),
                 tcp: None,
+                stack: None,
                 connect_s: None,
             }],
             cpu_percent: (user, system),
