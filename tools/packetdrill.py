@@ -21,6 +21,8 @@ LIKE_LINUX = (
     "tcp-cubic,iw=10,rto_min=200ms,ack_every=1,idle_restart=off,rcv_wnd=15728640,nagle=on"
     ";options=linux"
 )
+# The same for FreeBSD's, whose scripts also say how large its buffers are.
+LIKE_FREEBSD = "tcp-sack,iw=10,rcv_wnd=2097152,rto_min=230ms,ack_every=2"
 COMMAND = re.compile(r"^( *\+?[0-9.]+)?\s*`[^`]*`\s*$", re.MULTILINE)
 CODE = re.compile(r"^\s*\+?[0-9.]+\s*%\{.*?\}%", re.MULTILINE | re.DOTALL)
 
@@ -35,10 +37,35 @@ def stripped(script: str, code: bool) -> str:
     return script if code else CODE.sub(blank, script)
 
 
+def freebsd(script: str) -> str:
+    """Return a script of FreeBSD's as one for any TCP: of its variants the standard one, without
+    sizes of buffers, windows, and options on SYNs.
+    """
+    kept, keeps = [], [True]
+    for line in script.splitlines():
+        if found := re.match(r"\s*#\s*(ifdef|ifndef|else|endif|if)\b\s*(\w*)", line):
+            if found[1] in ("ifdef", "ifndef", "if"):
+                keeps.append((found[2] == "STANDARD") != (found[1] == "ifndef"))
+            elif found[1] == "else":
+                keeps[-1] = not keeps[-1]
+            else:
+                keeps.pop()
+            line = ""
+        elif re.search(r"SO_(RCV|SND)BUF", line) or not all(keeps):
+            line = ""
+        elif re.match(r"\s*[+*]?[0-9.~]*\s*>\s", line):
+            line = re.sub(r"\s+win\s+[0-9]+", "", line)
+            if re.match(r"\s*[+*]?[0-9.~]*\s*>\s+S", line):
+                line = re.sub(r"<[^<]*>\s*$", "<...>", line)
+        kept.append(line)
+    return "\n".join(kept) + "\n"
+
+
 def play(args: argparse.Namespace, script: Path, folder: Path) -> str:
     """Return the first line of what is wrong, or nothing."""
     copy = folder / script.name
-    copy.write_text(stripped(script.read_text(), args.code))
+    text = script.read_text()
+    copy.write_text(stripped(freebsd(text) if args.freebsd else text, args.code))
     flags = [f"--so_flags={args.flags}", f"--so_filename={args.object}"]
     command = [args.program, *flags, str(copy)]
     # Preloaded, the object answers for its sockets where the program asks the C library.
@@ -64,10 +91,16 @@ def main() -> int:
     parser.add_argument("scripts", nargs="+", type=Path, help="scripts, or folders of them")
     parser.add_argument("--program", default="packetdrill", help="the program packetdrill")
     parser.add_argument("--object", default="target/debug/libwifu_packetdrill.so", help="WiFu's")
-    parser.add_argument("--flags", default=LIKE_LINUX, help="composition (default: %(default)s)")
+    parser.add_argument("--flags", help=f"composition (default: {LIKE_LINUX})")
+    parser.add_argument(
+        "--freebsd",
+        action="store_true",
+        help="scripts of FreeBSD's (github freebsd-net/tcp-testsuite)",
+    )
     parser.add_argument("--code", action="store_true", help="keep code in %%{ }%%")
     parser.add_argument("--timeout", type=float, default=30, help="seconds per script (30)")
     args = parser.parse_args()
+    args.flags = args.flags or (LIKE_FREEBSD if args.freebsd else LIKE_LINUX)
     if not Path(args.object).is_file():
         parser.error(f"{args.object} is not there: `make packetdrill` builds it")
     scripts = [s for p in args.scripts for s in (sorted(p.rglob("*.pkt")) if p.is_dir() else [p])]

@@ -218,7 +218,16 @@ def build_uv(out: Path) -> Path:
     ]
     print("suites: fetching and building libuv (once)", file=sys.stderr)
     run("apt-get", *apt, "update", timeout=300)
-    fetch: list[str | Path] = ["env", "-C", folder, "apt-get", *apt, "--download-only", "source", "libuv1"]
+    fetch: list[str | Path] = [
+        "env",
+        "-C",
+        folder,
+        "apt-get",
+        *apt,
+        "--download-only",
+        "source",
+        "libuv1",
+    ]
     run(*fetch, timeout=300)
     archive = next(folder.glob("libuv1_*.orig.tar.*"), None)
     if archive is None:

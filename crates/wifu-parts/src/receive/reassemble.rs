@@ -264,10 +264,12 @@ impl Reassemble {
     }
 
     /// Octets from `nxt` to the right edge that may be advertised: it moves in steps worth a
-    /// segment (RFC 9293 3.8.6.2.2) and never back.
+    /// segment (RFC 9293 3.8.6.2.2), never back, and no further than 16 bits can say by the scale
+    /// that was agreed.
     fn publish(&mut self, cx: &mut Cx<'_>) {
         let nxt = cx.board.rx.nxt;
-        let right = nxt.plus(cx.store.window());
+        let most = 65_535 << cx.board.conn.rcv_shift;
+        let right = nxt.plus(cx.store.window().min(most));
         if right.after(self.edge) && right.since(self.edge) >= self.step(cx) {
             self.edge = right;
         }
