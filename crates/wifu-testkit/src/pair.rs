@@ -407,6 +407,11 @@ impl Pair {
 
     /// Let a forged segment arrive at the other side now, past wire and records.
     pub fn inject(&mut self, from: usize, seg: &Seg) {
+        self.inject_as(from, seg, Ecn::NotEct);
+    }
+
+    /// The same with this ECN field.
+    pub fn inject_as(&mut self, from: usize, seg: &Seg, ecn: Ecn) {
         let id = self.apps[0].conn.expect("a connection");
         let proto = self.ends[0].conn(id).map_or(0, |c| c.tuple().proto);
         let (src, dst) = if from == 0 {
@@ -419,7 +424,7 @@ impl Pair {
             dst,
             proto,
             ttl: 64,
-            ecn: Ecn::NotEct,
+            ecn,
         };
         self.ends[1 - from].handle_packet(self.now, &ip, &seg.bytes(&ip));
         self.pump(1 - from);

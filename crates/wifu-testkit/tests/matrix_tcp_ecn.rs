@@ -4,19 +4,7 @@ mod tcp_common;
 
 use tcp_common::*;
 use wifu_testkit::pair::{Fate, Pair, pattern};
-use wifu_testkit::seg::Seg;
-use wifu_wire::{Ecn, Flags, Rng, Seq, SynOptions};
-
-/// A quantity that a part of one side tells.
-fn probe(pair: &Pair, side: usize, name: &str) -> f64 {
-    let mut found = None;
-    pair.conn(side).observe(&mut |_, probe, value| {
-        if probe == name {
-            found = Some(value);
-        }
-    });
-    found.unwrap_or_else(|| panic!("{name}"))
-}
+use wifu_wire::{Ecn, Flags, Rng, Seq, Span};
 
 fn ect(pair: &Pair, side: usize) -> usize {
     sent(pair, side).filter(|s| s.ecn == Ecn::Ect0).count()
@@ -47,9 +35,9 @@ fn a_mark_halves_the_window_once_and_nothing_goes_again() {
             complete(pair, &spec, 600)
         };
         let (plain, marked) = (run(false), run(true));
-        assert_eq!(probe(&marked, 1, "ce"), 4.0, "{spec}");
-        assert_eq!(probe(&marked, 0, "ecn_cuts"), 1.0, "{spec}");
-        assert_eq!(probe(&plain, 0, "ecn_cuts"), 0.0, "{spec}");
+        assert_eq!(probe(&marked, 1, "ce"), Some(4.0), "{spec}");
+        assert_eq!(probe(&marked, 0, "ecn_cuts"), Some(1.0), "{spec}");
+        assert_eq!(probe(&plain, 0, "ecn_cuts"), Some(0.0), "{spec}");
         let facts = |pair: &Pair| {
             let board = pair.conn(0).board();
             (board.tx.retransmits, board.win.ssthresh)
@@ -147,28 +135,126 @@ fn a_host_that_sends_flags_back_as_they_came_has_not_agreed() {
         (Flags::ECE.with(Flags::CWR), false),
         (Flags::CWR, false),
     ] {
-        let mut pair = Pair::new(7);
-        pair.record = true;
-        let blueprint = wifu_parts::blueprint("tcp-newreno,ecn=on").unwrap();
-        pair.apps[0].conn = Some(pair.dial(&blueprint));
-        pair.run(START + ms(1));
-        let syn = pair.seen[0].seg.clone();
-        let answer = Seg {
-            ports: (syn.ports.1, syn.ports.0),
-            seq: Seq(1000),
-            ack: Some(syn.seq.plus(1)),
-            flags: Flags::SYN.with(flags),
-            window: 65_535,
-            options: SynOptions {
-                mss: 1000,
-                ..SynOptions::default()
-            },
-            ..Seg::default()
-        };
-        pair.inject(1, &answer);
+        let (mut pair, syn) = dialled("tcp-newreno,ecn=on");
+        let mut said = answer(&syn, 1000);
+        said.flags = Flags::SYN.with(flags);
+        pair.inject(1, &said);
         pair.apps[0].to_write = pattern(2_000, 1);
         run_for(&mut pair, ms(1));
         assert_eq!(ect(&pair, 0) > 0, agreed, "{flags:?}");
+    }
+}
+
+/// Neither end sends what may be marked once a SYN went without the question: somebody on the way
+/// may not like it. Who asked before it heeds the marks of a peer that does not know that.
+//= rfc3168#section-6.1.1
+#[test]
+fn a_plain_syn_takes_the_question_back() {
+    let (mut pair, syn) = dialled("tcp-newreno,ecn=on");
+    run_for(&mut pair, Span::SECOND * 2);
+    let asks: Vec<bool> = flagged(&pair, 0, Flags::SYN)
+        .iter()
+        .map(|s| s.seg.has(Flags::ECE))
+        .collect();
+    assert_eq!(asks, [true, false]);
+    let mut said = answer(&syn, 1000);
+    said.flags = Flags::SYN.with(Flags::ECE);
+    pair.inject(1, &said);
+    pair.apps[0].to_write = pattern(2_000, 1);
+    run_for(&mut pair, ms(1));
+    assert_eq!((data(&pair, 0).count() > 0, ect(&pair, 0)), (true, 0));
+    pair.inject_as(1, &text(&said, 1001, b"marked"), Ecn::Ce);
+    assert!(sent(&pair, 0).last().unwrap().seg.has(Flags::ECE));
+
+    let (mut pair, mut syn) = dialled("tcp-newreno,ecn=off");
+    let blueprint = wifu_parts::blueprint("tcp-newreno,ecn=accept").unwrap();
+    let here = core::net::SocketAddrV4::new(wifu_testkit::pair::SERVER, 80);
+    pair.ends[1].listen(&blueprint, here, 4).unwrap();
+    for flags in [Flags::ECE.with(Flags::CWR), Flags(0)] {
+        syn.flags = Flags::SYN.with(flags);
+        pair.inject(0, &syn);
+    }
+    let agrees: Vec<bool> = flagged(&pair, 1, Flags::SYN)
+        .iter()
+        .map(|s| s.seg.has(Flags::ECE))
+        .collect();
+    assert_eq!(agrees, [true, false]);
+    let mut ack = text(&syn, 0, b"");
+    let theirs = flagged(&pair, 1, Flags::SYN)[0].seg.seq;
+    (ack.seq, ack.ack) = (syn.seq.plus(1), Some(theirs.plus(1)));
+    pair.inject(0, &ack);
+    pair.apps[1].to_write = pattern(2_000, 1);
+    run_for(&mut pair, ms(1));
+    assert_eq!((data(&pair, 1).count() > 0, ect(&pair, 1)), (true, 0));
+}
+
+/// A client with ten segments on their way, and what acknowledges the first `n` of them.
+fn under_way(spec: &str) -> (Pair, impl Fn(&mut Pair, u32, bool)) {
+    let (mut pair, syn) = dialled(spec);
+    let mut said = answer(&syn, 1000);
+    (said.flags, said.options.sack_ok) = (Flags::SYN.with(Flags::ECE), true);
+    pair.inject(1, &said);
+    pair.apps[0].to_write = pattern(60_000, 1);
+    run_for(&mut pair, ms(1));
+    let first = syn.seq.plus(1);
+    let ack = move |pair: &mut Pair, n: u32, echo: bool| {
+        let mut ack = text(&said, 1001, b"");
+        ack.ack = Some(first.plus(1000 * n));
+        ack.flags = if echo { Flags::ECE } else { Flags(0) };
+        pair.inject(1, &ack);
+    };
+    (pair, ack)
+}
+
+//= rfc3168#section-6.1.2
+#[test]
+fn no_window_grows_by_an_acknowledgement_that_echoes_a_mark() {
+    for spec in [
+        "tcp-reno",
+        "tcp-newreno",
+        "tcp-sack",
+        "tcp-cubic",
+        "tcp-linux",
+    ] {
+        let spec = format!("{spec},profile=rfc-modern,iw=10,timestamps=off,ecn=on");
+        let (mut pair, ack) = under_way(&spec);
+        let window = |pair: &Pair| pair.conn(0).board().win.cwnd;
+        assert_eq!(window(&pair), 10_000, "{spec}");
+        ack(&mut pair, 1, true);
+        let halved = window(&pair);
+        assert!(halved <= 7_000, "{spec}: {halved}");
+        for n in 2..9 {
+            ack(&mut pair, n, true);
+            assert_eq!(window(&pair), halved, "{spec}: {n}");
+        }
+        let mut told = 9;
+        while told < 30 {
+            ack(&mut pair, told, false);
+            run_for(&mut pair, ms(1));
+            told += 1;
+            if pair.conn(0).board().tx.una == pair.conn(0).board().tx.max {
+                break;
+            }
+        }
+        assert!(window(&pair) > halved, "{spec}: it never grew again");
+    }
+}
+
+//= rfc3168#section-6.1.2
+#[test]
+fn a_mark_raises_no_window() {
+    for spec in [
+        "tcp-tahoe",
+        "tcp-reno",
+        "tcp-newreno",
+        "tcp-sack",
+        "tcp-cubic",
+    ] {
+        let spec = format!("{spec},profile=rfc-modern,iw=1,timestamps=off,ecn=on");
+        let (mut pair, ack) = under_way(&spec);
+        assert_eq!(data(&pair, 0).count(), 1, "{spec}");
+        ack(&mut pair, 1, true);
+        assert_eq!(pair.conn(0).board().win.cwnd, 1000, "{spec}");
     }
 }
 

@@ -5,7 +5,6 @@ mod tcp_common;
 use tcp_common::*;
 use wifu_engine::Reason;
 use wifu_testkit::pair::{Fate, Pair, Seen, pattern};
-use wifu_testkit::seg::Seg;
 use wifu_wire::{Flags, Seq, Span, SynOptions, Time};
 
 /// Protocols that report ranges, with or without; round trips of 100 ms.
@@ -258,30 +257,96 @@ const MOST: [u32; 56] = {
     all
 };
 
+/// A client with `n` segments of 1000 octets on their way, and what acknowledges the first of them
+/// and reports others, by their numbers.
+fn reporting(spec: &str, n: u32) -> (Pair, impl Fn(&mut Pair, u32, &[(u32, u32)])) {
+    let set = format!("profile=rfc-modern,iw={n},ltx=off,hystart=off,timestamps=off,prr=on");
+    let (mut pair, syn) = dialled(&format!("{spec},{set}"));
+    let mut said = answer(&syn, 1000);
+    said.options.sack_ok = true;
+    pair.inject(1, &said);
+    pair.apps[0].to_write = pattern(200_000, 1);
+    run_for(&mut pair, ms(1));
+    let at = move |segment: u32| syn.seq.plus(1 + 1000 * segment);
+    let report = move |pair: &mut Pair, ack: u32, ranges: &[(u32, u32)]| {
+        let mut seg = text(&said, 1001, b"");
+        seg.ack = Some(at(ack));
+        seg.ranges = ranges.iter().map(|r| (at(r.0), at(r.1))).collect();
+        pair.inject(1, &seg);
+    };
+    (pair, report)
+}
+
+/// RecoverFS is what could still be delivered when the acknowledgement came that began the episode:
+/// without what was reported before it, with all that it told of, by number or by report. The rate
+/// of a reduction shows it, until the flight is as small as the window.
+//= rfc9937#section-6.2
+#[test]
+fn a_reduction_is_spread_over_what_can_be_delivered() {
+    /// What has left, in whole segments, when `d` are delivered of `flight`, with this window; the
+    /// first goes at once.
+    fn spread(d: usize, flight: usize, window: usize) -> usize {
+        ((1000 * window * d).div_ceil(flight) / 1000).max(1)
+    }
+    for rack in ["on", "off"] {
+        let spec = format!("tcp-sack,rack={rack}");
+        // Two are reported before the third that begins it: 18 of 20.
+        let (mut pair, report) = reporting(&spec, 20);
+        for upto in 2..=15 {
+            assert_eq!(data(&pair, 0).count() > 20, upto > 4, "{spec}");
+            report(&mut pair, 0, &[(1, upto)]);
+            if let d @ 1.. = (upto as usize).saturating_sub(3) {
+                assert_eq!(
+                    data(&pair, 0).count() - 20,
+                    spread(d, 18, 10),
+                    "{spec}: {d}"
+                );
+            }
+        }
+        // Two are acknowledged and three reported by the first that is heard: all 20.
+        let (mut pair, report) = reporting(&spec, 20);
+        for upto in 6..=16 {
+            report(&mut pair, 2, &[(3, upto)]);
+            let (left, d) = (data(&pair, 0).count() - 20, upto as usize - 1);
+            assert_eq!(left, spread(d, 20, 9), "{spec}: {d}");
+        }
+    }
+}
+
+/// An acknowledgement that goes past all that counts as lost tells of no further loss.
+//= rfc9937#section-6.2
+#[test]
+fn the_acknowledgement_of_the_last_that_was_lost_is_safe() {
+    let (mut pair, report) = reporting("tcp-cubic,rack=off", 50);
+    // The first 30 are lost, the next eight arrive, twelve are late; the window falls to 35.
+    for upto in 31..=38 {
+        report(&mut pair, 0, &[(30, upto)]);
+    }
+    assert_eq!(pair.conn(0).board().win.cwnd, 35_000);
+    let again = |pair: &Pair| data(pair, 0).count() as u32 - 50;
+    let mut acked = 0;
+    while acked < 30 {
+        let before = again(&pair);
+        let upto = before.min(30);
+        assert!(upto > acked, "nothing goes after {acked}");
+        match upto {
+            30 => report(&mut pair, 38, &[]),
+            _ => report(&mut pair, upto, &[(30, 38)]),
+        }
+        // One more than arrived: slow start, not conservation of packets.
+        assert_eq!(again(&pair) - before, upto - acked + 1, "{upto}");
+        acked = upto;
+    }
+}
+
 /// A peer that reports single octets, and then takes it all back.
 #[test]
 fn reports_of_single_octets_do_not_make_segments_of_single_octets() {
     for spec in specs("on") {
-        let mut pair = Pair::new(7);
-        pair.record = true;
         let spec = format!("{spec},timestamps=off").replace("iw=10", "iw=40");
-        let id = pair.dial(&wifu_parts::blueprint(&spec).unwrap());
-        pair.apps[0].conn = Some(id);
-        pair.run(START + ms(1));
-        let syn = pair.seen[0].seg.clone();
-        let mut said = Seg {
-            ports: (syn.ports.1, syn.ports.0),
-            seq: Seq(1000),
-            ack: Some(syn.seq.plus(1)),
-            flags: Flags::SYN,
-            window: 65_535,
-            options: SynOptions {
-                mss: 1460,
-                sack_ok: true,
-                ..SynOptions::default()
-            },
-            ..Seg::default()
-        };
+        let (mut pair, syn) = dialled(&spec);
+        let mut said = answer(&syn, 1460);
+        said.options.sack_ok = true;
         pair.inject(1, &said);
         pair.apps[0].to_write = pattern(60_000, 1);
         run_for(&mut pair, ms(5));

@@ -9,7 +9,7 @@ use tcp_common::*;
 use wifu_engine::{Fault, Reason, State};
 use wifu_testkit::pair::{Fate, Pair, pattern};
 use wifu_testkit::seg::Seg;
-use wifu_wire::{Flags, Seq, Span, SynOptions};
+use wifu_wire::{Flags, Seq, Span};
 
 const FAMILY: [&str; 5] = [
     "tcp-tahoe",
@@ -24,34 +24,6 @@ fn specs() -> impl Iterator<Item = String> {
     let profiles = ["wifu-tahoe", "rfc-modern"];
     let all = |p: &'static str| FAMILY.map(move |spec| format!("{spec},profile={p}"));
     profiles.into_iter().flat_map(all)
-}
-
-/// A client that has sent its SYN, and the SYN; nobody answers but the test.
-fn dialled(spec: &str) -> (Pair, Seg) {
-    let mut pair = Pair::new(7);
-    pair.record = true;
-    let blueprint = wifu_parts::blueprint(spec).unwrap();
-    let id = pair.dial(&blueprint);
-    pair.apps[0].conn = Some(id);
-    pair.run(START + ms(1));
-    let syn = pair.seen[0].seg.clone();
-    (pair, syn)
-}
-
-/// The SYN+ACK for a SYN, from number 1000 on, with this size of segments and no other option.
-fn answer(syn: &Seg, mss: u16) -> Seg {
-    Seg {
-        ports: (syn.ports.1, syn.ports.0),
-        seq: Seq(1000),
-        ack: Some(syn.seq.plus(1)),
-        flags: Flags::SYN,
-        window: 65_535,
-        options: SynOptions {
-            mss,
-            ..SynOptions::default()
-        },
-        ..Seg::default()
-    }
 }
 
 //= rfc9293#section-3.7.1
@@ -275,17 +247,6 @@ fn a_listener_refuses_acknowledgements_and_hears_nothing_else_but_syns() {
                 .contains_key("means nothing to a listener");
             assert_eq!(quiet, ack.is_none(), "{what}");
         }
-    }
-}
-
-/// A segment of the test's with text, from number `seq` on.
-fn text(after: &Seg, seq: u32, octets: &[u8]) -> Seg {
-    Seg {
-        seq: Seq(seq),
-        flags: Flags(0),
-        options: SynOptions::default(),
-        data: octets.to_vec(),
-        ..after.clone()
     }
 }
 

@@ -6,7 +6,7 @@ use crate::board::Board;
 use crate::params::{ParamSpec, Params, Value};
 use crate::permit::Limit;
 use crate::signal::{Acked, Cause, Congested, RttSample, Sent};
-use wifu_wire::{Span, Time};
+use wifu_wire::{Seq, Span, Time};
 
 /// Initial window.
 pub const IW: ParamSpec = ParamSpec::optional(
@@ -75,6 +75,10 @@ pub struct Growth {
     last_sent: Option<Time>,
     hystart: HyStart,
     pipe: PipeAck,
+    /// A recovery episode is under way in which the window fell.
+    reduced: bool,
+    /// A mark made it fall: losses below are of the same congestion.
+    marked: Option<Seq>,
 }
 
 impl Growth {
@@ -96,6 +100,8 @@ impl Growth {
             last_sent: None,
             hystart: HyStart::new(false),
             pipe: PipeAck::default(),
+            reduced: false,
+            marked: None,
         }
     }
 
@@ -124,15 +130,19 @@ impl Growth {
     }
 
     /// Whether an acknowledgement lets the window grow at all: not without data, not in a recovery
-    /// episode, and with `cwv` only if the window is validated. To be asked of each once.
+    /// episode, not if it echoes a mark, and with `cwv` only if the window is validated. To be asked
+    /// of each once.
     pub fn counts(&mut self, acked: &Acked, board: &Board, now: Time) -> bool {
         if acked.bytes == 0 || acked.in_recovery {
             return false;
         }
-        if !self.cwv {
-            return true;
+        self.marked = self.marked.filter(|upto| acked.upto.before(*upto));
+        if self.cwv {
+            self.pipe.acked(acked, board, now);
         }
-        self.pipe.acked(acked, board, now);
+        if board.conn.marked || !self.cwv {
+            return !board.conn.marked; //= rfc3168#section-6.1.2
+        }
         // A window that was binding was used whole; the volume of a round trip is known at its end.
         acked.limited_by == Limit::Window || self.validated(board, now)
     }
@@ -212,11 +222,34 @@ impl Growth {
         }
     }
 
-    /// What a window falls to at the end of a recovery episode with `flight` octets out, so that no
-    /// burst follows: one segment more than is out (RFC 6582 3.2, step 3).
-    pub fn careful(flight: u32, board: &Board) -> u32 {
+    /// One segment more than the `flight` octets that are out.
+    fn careful(flight: u32, board: &Board) -> u32 {
         let mss = board.conn.mss;
         flight.max(mss).saturating_add(mss)
+    }
+
+    /// Set the window to the threshold, as after the loss of a segment, at which a recovery episode
+    /// begins; a mark begins none, and raises no window that is smaller.
+    //= rfc5681#section-3.2
+    //= rfc3168#section-6.1.2
+    pub fn fall(&mut self, cause: Cause, board: &Board) {
+        if cause == Cause::Mark {
+            self.cwnd = self.cwnd.min(self.ssthresh);
+            self.marked = Some(board.tx.max);
+        } else {
+            self.cwnd = self.ssthresh;
+            self.reduced = true;
+        }
+    }
+
+    /// A recovery episode ended with `flight` octets out. If the window fell in it, or for a mark
+    /// just before it, it falls once more where a burst would follow: to one segment more than is
+    /// out. An episode that was no congestion leaves the window alone.
+    //= rfc6582#section-3.2
+    pub fn recovered(&mut self, flight: u32, board: &Board) {
+        if core::mem::take(&mut self.reduced) || self.marked.take().is_some() {
+            self.cwnd = self.cwnd.min(Growth::careful(flight, board));
+        }
     }
 
     /// Set the threshold to half of what was in flight (RFC 5681, equation 4).
@@ -226,6 +259,7 @@ impl Growth {
 
     /// One segment.
     pub fn collapse(&mut self, board: &Board) {
+        (self.reduced, self.marked) = (false, None);
         self.cwnd = board.conn.mss;
         self.after_timeout = true;
     }
@@ -307,6 +341,11 @@ macro_rules! from_growth {
             self.$field.timed(sample);
         }
     };
+    (@ $field:tt on_recovered) => {
+        fn on_recovered(&mut self, flight: u32, board: &$crate::Board, _now: $crate::kit::Time) {
+            self.$field.recovered(flight, board);
+        }
+    };
     (@ $field:tt on_sent) => {
         fn on_sent(
             &mut self,
@@ -333,7 +372,6 @@ macro_rules! from_growth {
 mod tests {
     use super::*;
     use crate::permit::{Kind, Reason};
-    use wifu_wire::Seq;
 
     fn growth(over: &[(&'static str, Value)]) -> Growth {
         let specs = [IW, SSTHRESH, CWV, RTO_HOLD, ABC, IDLE_RESTART];
@@ -384,6 +422,44 @@ mod tests {
         let mut g = growth(&[("iw", Value::Opt(Some(10)))]);
         g.open(&b);
         assert_eq!((g.cwnd, g.ssthresh), (1448, u32::MAX));
+    }
+
+    //= rfc3168#section-6.1.2
+    #[test]
+    fn a_mark_is_no_episode_and_one_congestion_with_the_losses_of_its_window() {
+        let congested = |cause| Congested {
+            flight: 20_000,
+            cause,
+            repeat: false,
+        };
+        let after = |cause, acked_upto: Option<u32>| {
+            let mut b = board(1000);
+            b.tx.max = Seq(20_000);
+            let mut g = growth(&[]);
+            g.open(&b);
+            g.cwnd = 20_000;
+            g.halve(&congested(cause), &b);
+            g.fall(cause, &b);
+            assert_eq!(g.cwnd, 10_000);
+            if let Some(upto) = acked_upto {
+                let upto = Seq(upto);
+                g.counts(
+                    &Acked {
+                        upto,
+                        ..acked(1000, Limit::Window)
+                    },
+                    &b,
+                    Time::ZERO,
+                );
+            }
+            g.recovered(3_000, &b);
+            g.cwnd
+        };
+        // A loss that the judge took for the same congestion: left without a burst.
+        assert_eq!(after(Cause::Mark, Some(19_999)), 4_000);
+        // Later ones are none of it, and those that are no congestion at all change nothing.
+        assert_eq!(after(Cause::Mark, Some(20_000)), 10_000);
+        assert_eq!(after(Cause::DupAcks, None), 4_000);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Explicit congestion notification (RFC 3168), both halves: a mark that came is echoed until the
 //! peer says that it slowed down, and the peer's echo is a loss in which nothing is missing.
 
-use crate::board::Board;
+use crate::board::{Board, ConnFacts};
 use crate::component::{Cx, Out, Payload, Segment};
 use crate::params::{ParamSpec, Params};
 use crate::permit::{Kind, Reason};
@@ -28,6 +28,8 @@ pub struct Marks {
     accepts: bool,
     asked: bool,
     agreed: bool,
+    /// A SYN went without the question, or came without it: nothing that leaves may be marked.
+    plain: bool,
     /// A mark came, and the peer has not said that it knows.
     echo: bool,
     /// The window was reduced: the next new data says so.
@@ -71,6 +73,12 @@ impl Marks {
         };
     }
 
+    /// The peer's SYN came again.
+    //= rfc3168#section-6.1.1
+    pub fn meet_again(&mut self, head: &Head) {
+        self.plain |= !head.flags.has(SETUP);
+    }
+
     /// A segment was taken, with what it acknowledges if that is news.
     pub fn arrived(&mut self, seg: &Segment<'_>, ack: Option<Seq>, cx: &mut Cx<'_>) {
         let upto = seg.head.seq.plus(seg.payload.len() as u32);
@@ -87,13 +95,17 @@ impl Marks {
                 self.came = self.came.saturating_add(1);
             }
         }
+        let echo = ack.is_some() && seg.head.flags.has(Flags::ECE);
+        if cx.board.conn.marked != echo {
+            cx.write(|c: &mut ConnFacts| c.marked = echo);
+        }
         let Some(ack) = ack else { return };
         if self.until.is_some_and(|u| ack.after(u)) {
             self.until = None;
         }
         let tx = &cx.board.tx;
         let fresh = self.until.is_none() && cx.board.conn.running && tx.una != tx.max;
-        if seg.head.flags.has(Flags::ECE) && fresh {
+        if echo && fresh {
             //= rfc3168#section-6.1.2
             // Once per window.
             self.until = Some(tx.max);
@@ -122,9 +134,12 @@ impl Marks {
     pub fn stamp_syn(&mut self, out: &mut Out<'_>, board: &Board) {
         let answers = board.rx.synced;
         let flags = match answers {
-            true if self.agreed => Flags::ECE,
+            true if self.agreed && !self.plain => Flags::ECE,
             false if self.asks && out.reason == Reason::First => SETUP,
-            _ => return,
+            _ => {
+                self.plain = true;
+                return;
+            }
         };
         self.asked |= !answers;
         out.head.flags = out.head.flags.with(flags);
@@ -140,7 +155,7 @@ impl Marks {
             out.head.flags = out.head.flags.with(Flags::ECE);
         }
         let first = out.kind == Kind::New && out.reason == Reason::First;
-        if first && out.payload != Payload::None {
+        if first && out.payload != Payload::None && !self.plain {
             out.head.ecn = Ecn::Ect0;
             if core::mem::take(&mut self.tell) {
                 out.head.flags = out.head.flags.with(Flags::CWR);

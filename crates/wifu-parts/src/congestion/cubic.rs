@@ -70,7 +70,6 @@ pub static CUBIC: Descriptor = Descriptor {
             prior: 0.0,
             k_s: 0.0,
             part: 0.0,
-            reduced: false,
         })))
     },
     ..Descriptor::EMPTY
@@ -94,8 +93,6 @@ struct Cubic {
     k_s: f64,
     /// Fraction of an octet that the window has grown by.
     part: f64,
-    /// The recovery episode under way reduced the window.
-    reduced: bool,
 }
 
 impl Cubic {
@@ -141,7 +138,7 @@ impl Cubic {
 }
 
 impl WindowControl for Cubic {
-    wifu_engine::from_growth!(growth: window, on_rtt, on_sent, on_wrote);
+    wifu_engine::from_growth!(growth: window, on_recovered, on_rtt, on_sent, on_wrote);
 
     fn on_opened(&mut self, board: &Board, now: Time) {
         self.growth.open(board);
@@ -175,20 +172,11 @@ impl WindowControl for Cubic {
         let base = what.flight.min(self.growth.cwnd);
         let ssthresh = f64::from(base) * BETA; //= rfc9438#section-4.6
         self.growth.lower(ssthresh as u32, what, board);
-        self.reduced = what.cause != Cause::Timeout;
-        if self.reduced {
-            self.growth.cwnd = self.growth.ssthresh;
-        } else {
+        if what.cause == Cause::Timeout {
             self.growth.collapse(board);
             self.w_max = 0.0; //= rfc9438#section-4.8
-        }
-    }
-
-    fn on_recovered(&mut self, flight: u32, board: &Board, _now: Time) {
-        if self.reduced {
-            let careful = Growth::careful(flight, board);
-            self.growth.cwnd = self.growth.ssthresh.min(careful); //= rfc6582#section-3.2
-            self.reduced = false;
+        } else {
+            self.growth.fall(what.cause, board);
         }
     }
 

@@ -33,39 +33,22 @@ pub static NEWRENO: Descriptor = Descriptor {
         ("sent", &[]),
     ],
     hooks: &["permit"],
-    build: |params| {
-        Ok(Box::new(Windowed(NewReno {
-            growth: Growth::with_hystart(params),
-            reduced: false,
-        })))
-    },
+    build: |params| Ok(Box::new(Windowed(NewReno(Growth::with_hystart(params))))),
     ..Descriptor::EMPTY
 };
 
-struct NewReno {
-    growth: Growth,
-    /// The episode under way reduced the window.
-    reduced: bool,
-}
+struct NewReno(Growth);
 
 impl WindowControl for NewReno {
-    wifu_engine::from_growth!(growth: window, on_opened, on_acked, on_rtt, on_sent, on_wrote, set);
+    wifu_engine::from_growth!(
+        0: window, on_opened, on_acked, on_recovered, on_rtt, on_sent, on_wrote, set
+    );
 
     fn on_congested(&mut self, what: &Congested, board: &Board, _now: Time) {
-        self.growth.halve(what, board); //= rfc5681#equation-4
-        self.reduced = what.cause != Cause::Timeout;
-        if self.reduced {
-            self.growth.cwnd = self.growth.ssthresh;
-        } else {
-            self.growth.collapse(board);
-        }
-    }
-
-    fn on_recovered(&mut self, flight: u32, board: &Board, _now: Time) {
-        if self.reduced {
-            let careful = Growth::careful(flight, board);
-            self.growth.cwnd = self.growth.ssthresh.min(careful); //= rfc6582#section-3.2
-            self.reduced = false;
+        self.0.halve(what, board); //= rfc5681#equation-4
+        match what.cause {
+            Cause::Timeout => self.0.collapse(board),
+            cause => self.0.fall(cause, board),
         }
     }
 }

@@ -45,7 +45,7 @@ impl WindowControl for Reno {
         self.0.halve(what, board); //= rfc5681#equation-4
         match what.cause {
             Cause::Timeout => self.0.collapse(board),
-            _ => self.0.cwnd = self.0.ssthresh, //= rfc5681#section-3.2
+            cause => self.0.fall(cause, board),
         }
     }
 }
@@ -67,7 +67,7 @@ mod tests {
             (Cause::Timeout, 0, (1_000, 2_000)),
         ];
         for (cause, flight, expected) in cases {
-            let mut t = Bench::new(&RENO, &[]).unwrap();
+            let mut t = Bench::new(&RENO, &[("iw", "20")]).unwrap();
             t.board.conn.mss = 1000;
             t.signal(Signal::Opened);
             let congested = Signal::Congested(Congested {

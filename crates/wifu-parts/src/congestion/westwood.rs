@@ -56,7 +56,6 @@ pub static WESTWOOD: Descriptor = Descriptor {
             round: None,
             arrived: 0,
             early: 0,
-            reduced: false,
         })))
     },
     ..Descriptor::EMPTY
@@ -72,8 +71,6 @@ struct Westwood {
     arrived: u32,
     /// Octets counted by duplicate acknowledgements, which a cumulative one will count again.
     early: u32,
-    /// The recovery episode under way reduced the window.
-    reduced: bool,
 }
 
 impl Westwood {
@@ -99,7 +96,7 @@ impl Westwood {
 }
 
 impl WindowControl for Westwood {
-    wifu_engine::from_growth!(growth: window, on_opened, on_sent, on_wrote, set);
+    wifu_engine::from_growth!(growth: window, on_opened, on_recovered, on_sent, on_wrote, set);
 
     fn on_acked(&mut self, acked: &Acked, board: &Board, now: Time) {
         let known = self.early.min(acked.bytes);
@@ -116,20 +113,13 @@ impl WindowControl for Westwood {
     fn on_congested(&mut self, what: &Congested, board: &Board, _now: Time) {
         let ssthresh = self.holds(board).unwrap_or(what.flight / 2);
         self.growth.lower(ssthresh, what, board);
-        self.reduced = what.cause != Cause::Timeout;
-        if self.reduced {
-            self.growth.cwnd = self.growth.cwnd.min(self.growth.ssthresh);
-        } else {
+        if what.cause == Cause::Timeout {
             self.growth.collapse(board);
             self.early = 0;
-        }
-    }
-
-    fn on_recovered(&mut self, flight: u32, board: &Board, _now: Time) {
-        if self.reduced {
-            let careful = Growth::careful(flight, board);
-            self.growth.cwnd = self.growth.cwnd.min(careful); //= rfc6582#section-3.2
-            self.reduced = false;
+        } else {
+            let before = self.growth.cwnd;
+            self.growth.fall(what.cause, board);
+            self.growth.cwnd = self.growth.cwnd.min(before);
         }
     }
 

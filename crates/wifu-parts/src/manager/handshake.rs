@@ -315,6 +315,7 @@ impl Handshake {
             return Admit::Drop("RST in TIME_WAIT");
         }
         if again && head.ack.is_none() {
+            self.marks.meet_again(head);
             return Admit::Pass; // reliability sends SYN+ACK again
         }
         //= rfc5961#section-4.2

@@ -475,7 +475,8 @@ impl Component for Selective {
             let timed = self.timed.as_mut();
             timed.is_some_and(|t| t.on_segment(seg, what, cx) > 0)
         } else {
-            self.in_recovery && self.find_lost_edge(&cx.board).after(edge)
+            let known = edge.later(cx.board.tx.una);
+            self.in_recovery && self.find_lost_edge(&cx.board).after(known)
         };
         if self.in_recovery {
             self.reduce(before, advances && !further, cx);

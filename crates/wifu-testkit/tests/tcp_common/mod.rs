@@ -6,7 +6,7 @@ use wifu_engine::signal::Sent;
 use wifu_engine::{ConnId, Fault, Kind, Reason, State};
 use wifu_testkit::pair::{Fate, Flying, Pair, SERVER, Seen, pattern};
 use wifu_testkit::seg::Seg;
-use wifu_wire::{Flags, Rng, Seq, Span, Time};
+use wifu_wire::{Flags, Rng, Seq, Span, SynOptions, Time};
 
 /// All protocols of the family, and with the paper's constants those that have had them.
 pub const PROTOCOLS: [&str; 9] = [
@@ -217,4 +217,43 @@ pub fn marks(pair: &Pair, side: usize) -> (Seq, Seq, Seq, State) {
 /// How one side's connection ended.
 pub fn fault(pair: &Pair, side: usize) -> Option<Option<Fault>> {
     pair.apps[side].ended
+}
+
+/// A client that has sent its SYN, and the SYN; nobody answers but the test.
+pub fn dialled(spec: &str) -> (Pair, Seg) {
+    let mut pair = Pair::new(7);
+    pair.record = true;
+    let blueprint = wifu_parts::blueprint(spec).unwrap();
+    let id = pair.dial(&blueprint);
+    pair.apps[0].conn = Some(id);
+    pair.run(START + ms(1));
+    let syn = pair.seen[0].seg.clone();
+    (pair, syn)
+}
+
+/// The SYN+ACK for a SYN, from number 1000 on, with this size of segments and no other option.
+pub fn answer(syn: &Seg, mss: u16) -> Seg {
+    Seg {
+        ports: (syn.ports.1, syn.ports.0),
+        seq: Seq(1000),
+        ack: Some(syn.seq.plus(1)),
+        flags: Flags::SYN,
+        window: 65_535,
+        options: SynOptions {
+            mss,
+            ..SynOptions::default()
+        },
+        ..Seg::default()
+    }
+}
+
+/// A segment of the test's with text, from number `seq` on.
+pub fn text(after: &Seg, seq: u32, octets: &[u8]) -> Seg {
+    Seg {
+        seq: Seq(seq),
+        flags: Flags(0),
+        options: SynOptions::default(),
+        data: octets.to_vec(),
+        ..after.clone()
+    }
 }
