@@ -7,7 +7,6 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use core::{mem, ptr};
 use libc::{socklen_t, tcp_info};
 use wifu_engine::ConnInfo;
-use wifu_engine::board::State;
 
 /// The world whose descriptors are answered for: packetdrill has one at a time.
 static CURRENT: AtomicPtr<World> = AtomicPtr::new(ptr::null_mut());
@@ -17,29 +16,12 @@ pub fn answer_for(world: *mut World) {
     CURRENT.store(world, Ordering::Release);
 }
 
-/// Linux's numbers of TCP's states.
-fn state(state: State) -> u8 {
-    match state {
-        State::Established => 1,
-        State::SynSent => 2,
-        State::SynRcvd => 3,
-        State::FinWait1 => 4,
-        State::FinWait2 => 5,
-        State::TimeWait => 6,
-        State::Closed => 7,
-        State::CloseWait => 8,
-        State::LastAck => 9,
-        State::Listen => 10,
-        State::Closing => 11,
-    }
-}
-
 /// What is known of a connection; the rest stays 0.
 fn arrange(i: &ConnInfo) -> tcp_info {
     // SAFETY: a struct of numbers, for which zeros are a value.
     let mut info: tcp_info = unsafe { mem::zeroed() };
     let segments = |octets: u32| octets.div_ceil(i.mss.max(1));
-    info.tcpi_state = state(i.state);
+    info.tcpi_state = i.state.number();
     // TCP_CA_Loss, TCP_CA_Recovery, TCP_CA_Disorder, TCP_CA_Open
     info.tcpi_ca_state = match (i.backoff, i.recovering, i.sacked) {
         (1.., _, _) => 4,

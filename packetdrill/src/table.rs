@@ -346,26 +346,44 @@ unsafe fn pieces<'a>(iov: *const iovec, n: usize) -> &'a [iovec] {
     unsafe { core::slice::from_raw_parts(iov, n) }
 }
 
-unsafe extern "C" fn read(u: *mut c_void, fd: c_int, buf: *mut c_void, n: usize) -> isize {
-    // SAFETY: `u` is ours, and the buffer has `n` octets.
-    unsafe { read_into(world(u), fd, &piece(buf, n), 0) }
+/// The three calls that move octets by a buffer, by a vector, and by a buffer with flags.
+macro_rules! moves {
+    ($by_buffer:ident, $by_vector:ident, $with_flags:ident: $pointer:ty, $all:ident) => {
+        unsafe extern "C" fn $by_buffer(
+            u: *mut c_void,
+            fd: c_int,
+            buf: $pointer,
+            n: usize,
+        ) -> isize {
+            // SAFETY: `u` is ours, and the buffer has `n` octets.
+            unsafe { $all(world(u), fd, &piece(buf, n), 0) }
+        }
+
+        unsafe extern "C" fn $by_vector(
+            u: *mut c_void,
+            fd: c_int,
+            iov: *const iovec,
+            n: c_int,
+        ) -> isize {
+            // SAFETY: `u` is ours, and the vector has `n` pieces.
+            unsafe { $all(world(u), fd, pieces(iov, n.max(0) as usize), 0) }
+        }
+
+        unsafe extern "C" fn $with_flags(
+            u: *mut c_void,
+            fd: c_int,
+            buf: $pointer,
+            n: usize,
+            flags: c_int,
+        ) -> isize {
+            // SAFETY: `u` is ours, and the buffer has `n` octets.
+            unsafe { $all(world(u), fd, &piece(buf, n), flags) }
+        }
+    };
 }
 
-unsafe extern "C" fn readv(u: *mut c_void, fd: c_int, iov: *const iovec, n: c_int) -> isize {
-    // SAFETY: `u` is ours, and the vector has `n` pieces.
-    unsafe { read_into(world(u), fd, pieces(iov, n.max(0) as usize), 0) }
-}
-
-unsafe extern "C" fn recv(
-    u: *mut c_void,
-    fd: c_int,
-    buf: *mut c_void,
-    n: usize,
-    flags: c_int,
-) -> isize {
-    // SAFETY: `u` is ours, and the buffer has `n` octets.
-    unsafe { read_into(world(u), fd, &piece(buf, n), flags) }
-}
+moves!(read, readv, recv: *mut c_void, read_into);
+moves!(write, writev, send: *const c_void, write_from);
 
 unsafe extern "C" fn recvfrom(
     u: *mut c_void,
@@ -394,27 +412,6 @@ unsafe extern "C" fn recvmsg(u: *mut c_void, fd: c_int, msg: *mut msghdr, flags:
         let all = pieces((*msg).msg_iov, (*msg).msg_iovlen);
         read_into(world(u), fd, all, flags)
     }
-}
-
-unsafe extern "C" fn write(u: *mut c_void, fd: c_int, buf: *const c_void, n: usize) -> isize {
-    // SAFETY: `u` is ours, and the buffer has `n` octets.
-    unsafe { write_from(world(u), fd, &piece(buf, n), 0) }
-}
-
-unsafe extern "C" fn writev(u: *mut c_void, fd: c_int, iov: *const iovec, n: c_int) -> isize {
-    // SAFETY: `u` is ours, and the vector has `n` pieces.
-    unsafe { write_from(world(u), fd, pieces(iov, n.max(0) as usize), 0) }
-}
-
-unsafe extern "C" fn send(
-    u: *mut c_void,
-    fd: c_int,
-    buf: *const c_void,
-    n: usize,
-    flags: c_int,
-) -> isize {
-    // SAFETY: `u` is ours, and the buffer has `n` octets.
-    unsafe { write_from(world(u), fd, &piece(buf, n), flags) }
 }
 
 unsafe extern "C" fn sendto(

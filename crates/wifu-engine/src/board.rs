@@ -84,6 +84,23 @@ pub enum State {
 }
 
 impl State {
+    /// Linux's number of it (include/net/tcp_states.h).
+    pub fn number(self) -> u8 {
+        match self {
+            State::Established => 1,
+            State::SynSent => 2,
+            State::SynRcvd => 3,
+            State::FinWait1 => 4,
+            State::FinWait2 => 5,
+            State::TimeWait => 6,
+            State::Closed => 7,
+            State::CloseWait => 8,
+            State::LastAck => 9,
+            State::Listen => 10,
+            State::Closing => 11,
+        }
+    }
+
     /// The name as `ss` prints it.
     pub fn name(self) -> &'static str {
         match self {

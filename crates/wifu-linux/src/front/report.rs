@@ -5,29 +5,11 @@ use super::context::Context;
 use super::listeners::Listeners;
 use serde_json::{Value, json};
 use wifu_engine::Conn;
-use wifu_engine::board::State;
 use wifu_engine::endpoint::ConnInfo;
 use wifu_engine::permit::Limit;
 use wifu_node::Lanes;
 use wifu_wire::front::Info;
 use wifu_wire::{Span, Time};
-
-/// Linux's numbers of TCP's states (include/net/tcp_states.h).
-fn state_number(s: State) -> u64 {
-    match s {
-        State::Established => 1,
-        State::SynSent => 2,
-        State::SynRcvd => 3,
-        State::FinWait1 => 4,
-        State::FinWait2 => 5,
-        State::TimeWait => 6,
-        State::Closed => 7,
-        State::CloseWait => 8,
-        State::LastAck => 9,
-        State::Listen => 10,
-        State::Closing => 11,
-    }
-}
 
 fn us(s: Span) -> u64 {
     s.0 / 1_000
@@ -71,7 +53,7 @@ pub(super) fn info(i: &ConnInfo, now: Time) -> Info {
         .nth(1)
         .and_then(|n| n.split(' ').next()?.parse().ok());
     Info {
-        state: state_number(i.state),
+        state: u64::from(i.state.number()),
         // linux/tcp.h: TCP_CA_Loss, TCP_CA_Recovery, TCP_CA_Open
         ca_state: if i.backoff > 0 {
             4

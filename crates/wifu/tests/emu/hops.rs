@@ -6,13 +6,17 @@ use super::*;
 const SNOOPED: &str = "[protocol.snooped]\nextends = \"tcp-newreno\"\nnumber = 245\n\
     [handlers.snooped]\nchain = [\"snoop\"]\n";
 
+/// Hosts for one test at a time, with a folder; none without the right to make them.
+fn hosts(name: &str) -> Option<(std::sync::MutexGuard<'static, ()>, Scratch)> {
+    let alone = privileged().then(|| ONE.lock().unwrap_or_else(|e| e.into_inner()))?;
+    Some((alone, Scratch::new(name)))
+}
+
 #[test]
 fn snoop_resends_on_a_relay_and_all_else_is_the_kernels() {
-    if !privileged() {
+    let Some((_alone, dir)) = hosts("hops") else {
         return;
-    }
-    let _alone = ONE.lock().unwrap_or_else(|e| e.into_inner());
-    let dir = Scratch::new("hops");
+    };
     let file = dir.0.join("own.toml");
     std::fs::write(&file, SNOOPED).expect("a file");
     let peer = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/emu/peer.py");
@@ -91,11 +95,9 @@ fn snoop_resends_on_a_relay_and_all_else_is_the_kernels() {
 /// What packets cost a stack in Python, in the daemons: both ends count it, the relay does not.
 #[test]
 fn daemons_take_the_time_of_a_stack_in_python() {
-    if !privileged() {
+    let Some((_alone, dir)) = hosts("py") else {
         return;
-    }
-    let _alone = ONE.lock().unwrap_or_else(|e| e.into_inner());
-    let dir = Scratch::new("py");
+    };
     let (own, scene) = (dir.0.join("own.toml"), dir.0.join("scene.toml"));
     std::fs::write(&own, SNOOPED).expect("a file");
     let text = "host.profile = \"py\"\ntopology = { words = \"linear,3\", set = \"TB-W3\" }\n";
@@ -145,11 +147,9 @@ fn daemons_take_the_time_of_a_stack_in_python() {
 /// The kernel's TCP over such a link, with a handler of `wifu core` at the relay before it.
 #[test]
 fn snoop_resends_for_the_kernels_tcp_as_well() {
-    if !privileged() {
+    let Some((_alone, dir)) = hosts("snoop-core") else {
         return;
-    }
-    let _alone = ONE.lock().unwrap_or_else(|e| e.into_inner());
-    let dir = Scratch::new("snoop-core");
+    };
     let file = dir.0.join("core.toml");
     std::fs::write(
         &file,
