@@ -420,6 +420,21 @@ def poll_hup(s):
     return p.poll(0)
 
 
+def fill(s):
+    """Sends until nothing more is taken for a while; how much was."""
+    s.setblocking(False)
+    sent, full = 0, 0
+    while full < 5:
+        try:
+            sent += s.send(bytes(65536))
+            full = 0
+        except BlockingIOError:
+            full += 1
+            time.sleep(0.05)
+    s.setblocking(True)
+    return sent
+
+
 def send_queue():
     """SIOCOUTQ: what the peer has not acknowledged, wherever it is, and nothing else."""
 
@@ -436,15 +451,7 @@ def send_queue():
         c.sendall(b"heard")
         a.recv(5)
         wait_until(2, lambda: queued(c) == 0)
-    c.setblocking(False)
-    sent, full = 0, 0
-    while full < 5:
-        try:
-            sent += c.send(bytes(65536))
-            full = 0
-        except BlockingIOError:
-            full += 1
-            time.sleep(0.05)
+    sent = fill(c)
     waits = queued(c)
     assert 0 < waits < sent, (waits, sent)
     left = sent
@@ -460,19 +467,6 @@ def send_queue():
 
 def small_send_buffer():
     """SO_SNDBUF bounds what is taken; everything arrives all the same."""
-
-    def fill(s):
-        s.setblocking(False)
-        sent, full = 0, 0
-        while full < 5:
-            try:
-                sent += s.send(bytes(65536))
-                full = 0
-            except BlockingIOError:
-                full += 1
-                time.sleep(0.05)
-        s.setblocking(True)
-        return sent
 
     def pair(before, size=4096):
         s = listener()
@@ -652,6 +646,49 @@ def shared_port_tuned():
         assert taken() == [everywhere] * 3
 
 
+def tuned_while_clients_wait():
+    """What is set on a listening socket is at nobody's cost who waits there. Run over the kernel,
+    too."""
+    s = listener(backlog=1)
+    # One more than the queue takes.
+    cs = [socket.socket() for _ in range(3)]
+    for c in cs:
+        c.setblocking(False)
+        c.connect_ex(s.getsockname())
+    time.sleep(0.3)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 77)
+    servers = {}
+    for _ in cs:
+        assert select.select([s], [], [], 10)[0], f"{len(servers)} of {len(cs)}"
+        a, name = s.accept()
+        servers[name] = a
+    for i, c in enumerate(cs):
+        assert select.select([], [c], [], 10)[1]
+        c.sendall(b"%d" % i)
+        assert servers[c.getsockname()].recv(9) == b"%d" % i
+
+
+def tuned_alone_at_last():
+    """The one that is left has the buffers that it was given, though another one had not."""
+    first = bound(socket.SO_REUSEPORT)
+    name = first.getsockname()
+    first.listen()
+    second = bound(socket.SO_REUSEPORT, name)
+    second.listen()
+    first.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 60_000)
+
+    def has():
+        c = connect(name)
+        a = select.select([first, second], [], [], 3)[0][0].accept()[0]
+        return "rcv_wnd=60000" in a.getsockopt(0x5769, 2, 1024).decode().split(",")
+
+    assert not any(has() for _ in range(6))
+    second.close()
+    second = first
+    wait_until(5, has)
+
+
 def shared_by_clients():
     """With SO_REUSEADDR a second client has the port of the first, to another server."""
     s, t = listener(), listener()
@@ -755,6 +792,29 @@ def options_survive_a_refusal():
     a, _ = server.accept()
     s.close()
     fails(errno.ECONNRESET, a.recv, 1)
+
+
+def options_are_inherited():
+    """An accepted socket has the options of its listening one. Run over the kernel, too."""
+    ours = "WIFU_SOCKET" in os.environ
+    s, plain = bound(), listener()
+    set_options(s)
+    s.listen()
+    for x in (s, plain):
+        c = socket.socket()
+        if x is s:
+            c.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
+        c.connect(x.getsockname())
+        a, _ = x.accept()
+        # The kernel shows what the connection uses, and the priority of its packets; what has no
+        # effect on WiFu is not handed on.
+        left = {"TCP_MAXSEG", "SO_PRIORITY"} | ({"TCP_SYNCNT", "IP_TOS"} if ours else set())
+        has, gave = all_options(a), all_options(x)
+        differ = {n: (gave[n], has[n]) for n in gave if gave[n] != has[n] and n not in left}
+        if x is plain:
+            # Those of the kernel grow with the connection.
+            differ = {n for n in differ if n not in ("SO_SNDBUF", "SO_RCVBUF")}
+        assert not differ, differ
 
 
 def a_shared_port_survives_a_refusal():
@@ -991,6 +1051,48 @@ def robbed_behind_a_root(root):
     for _ in range(2):
         fails(errno.ENETDOWN, s.connect, (IP, 1))
     assert os.waitpid(pid, 0)[1] == 0
+
+
+def robbed_by_who_is_busy(root):
+    """The same, and he takes nothing: nobody waits for him."""
+    os.mkdir(root)
+    sockets = open("/proc/net/unix")
+    os.chroot(root)
+    name = next(n for n in sockets.read().split() if n.startswith("@wifu/d/")).replace("@", "\0")
+    print("in", flush=True)
+    sys.stdin.readline()
+    ready, told = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.setuid(65534)
+        thief = socket.socket(socket.AF_UNIX)
+        thief.bind(name)
+        thief.listen(0)
+        others = [socket.socket(socket.AF_UNIX) for _ in range(9)]
+        for o in others:
+            o.setblocking(False)
+            o.connect_ex(name)
+        os.write(told, b"x")
+        time.sleep(60)
+        os._exit(0)
+    os.read(ready, 1)
+    start = time.monotonic()
+    try:
+        fails(errno.ENETDOWN, socket.socket().connect, (IP, 1))
+        assert time.monotonic() - start < 5
+    finally:
+        os.kill(pid, signal.SIGKILL)
+
+
+def root_refused(root):
+    """A change of the root that fails changes nothing."""
+    fails(errno.ENOENT, os.chroot, root)
+    s = listener()
+    connect(s.getsockname())
+    print("in", flush=True)
+    sys.stdin.readline()
+    s = listener()
+    connect(s.getsockname())
 
 
 def serve_one(port):

@@ -335,8 +335,23 @@ fn a_socket_that_was_refused_keeps_its_options() {
 }
 
 #[test]
+fn an_accepted_socket_has_the_options_of_its_listening_one() {
+    as_the_kernel(&World::new("inherited"), "options_are_inherited");
+}
+
+#[test]
 fn sockets_that_share_a_port_are_tuned_one_by_one() {
     as_the_kernel(&World::new("tuned-one"), "shared_port_tuned");
+}
+
+#[test]
+fn tuning_is_at_nobodys_cost_who_waits_to_be_accepted() {
+    as_the_kernel(&World::new("tuned-wait"), "tuned_while_clients_wait");
+}
+
+#[test]
+fn what_the_others_had_not_acts_once_they_are_gone() {
+    World::new("tuned-left").run(&["tuned_alone_at_last"]);
 }
 
 #[test]
@@ -463,17 +478,38 @@ fn a_program_behind_another_root_has_no_way_out() {
     World::new("out").run(&["no_way_out", "root"]);
 }
 
-#[test]
-fn who_takes_the_daemons_name_learns_no_key() {
-    let mut w = World::new("robbed");
-    let mut c = w.script(&["robbed_behind_a_root", "root"]);
+/// A program that says `in` once it has done something about its root, and goes on when the world
+/// is another one.
+fn behind_a_root(name: &str, what: &str, change: impl FnOnce(&mut World)) {
+    let mut w = World::new(name);
+    let mut c = w.script(&[what, "root"]);
     let (input, output) = (Stdio::piped(), Stdio::piped());
     let mut app = Running(c.stdin(input).stdout(output).spawn().unwrap());
     let mut said = BufReader::new(app.0.stdout.take().unwrap()).lines();
     assert_eq!(said.next().unwrap().unwrap(), "in");
-    w.daemon = None;
+    change(&mut w);
     app.0.stdin.take().unwrap().write_all(b"\n").unwrap();
     assert!(app.0.wait().unwrap().success());
+}
+
+#[test]
+fn who_takes_the_daemons_name_learns_no_key() {
+    behind_a_root("robbed", "robbed_behind_a_root", |w| w.daemon = None);
+}
+
+#[test]
+fn nobody_waits_for_who_takes_the_daemons_name() {
+    behind_a_root("busy", "robbed_by_who_is_busy", |w| w.daemon = None);
+}
+
+#[test]
+fn a_root_that_was_not_changed_leaves_the_way_as_it_was() {
+    behind_a_root("unchanged", "root_refused", |w| {
+        w.daemon = None;
+        // The next daemon has another key, if it is asked for one.
+        let _ = std::fs::remove_file(w.dir.join("listeners.key"));
+        w.start();
+    });
 }
 
 #[test]

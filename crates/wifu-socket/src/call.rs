@@ -410,14 +410,12 @@ pub unsafe fn accept4(
     }
 }
 
-/// An accepted socket has the small send buffer of its listening one.
+/// An accepted socket has what the kernel keeps in its listening one.
 fn inherit(listening: c_int, new: c_int, tag: Tag) -> Result<()> {
-    if !tag.has(Tag::SMALL) {
-        return Ok(());
+    if tag.has(Tag::TUNED) {
+        opt::hand_on(listening, new)?;
     }
-    let size: i32 = sys::getsockopt(listening, libc::SOL_SOCKET, libc::SO_SNDBUF)?;
-    // The kernel doubles what it is given.
-    sys::setsockopt(new, libc::SOL_SOCKET, libc::SO_SNDBUF, size / 2)
+    opt::hand_on_buffer(listening, new, tag)
 }
 
 /// Tags an accepted socket and tells the daemon its cookie. The daemon leaves the last byte of that

@@ -124,11 +124,23 @@ pub fn pass_on(from: c_int, to: c_int) -> Result<()> {
 /// # Errors
 /// `EBADF`.
 pub fn get(fd: c_int, level: c_int, name: c_int) -> Result<Option<i32>> {
-    let Some((at, (_, default, _))) = row(level, name) else {
+    if row(level, name).is_none() {
         return Ok(None);
+    }
+    let (own, default) = kept(fd, level, name)?;
+    Ok(Some(own.unwrap_or(default)))
+}
+
+/// What was set, and what Linux shows for an untouched socket: 0 for what is not here.
+///
+/// # Errors
+/// `EBADF`.
+pub fn kept(fd: c_int, level: c_int, name: c_int) -> Result<(Option<i32>, i32)> {
+    let Some((at, (_, default, _))) = row(level, name) else {
+        return Ok((None, 0));
     };
     let (place, owner) = place(fd, at)?;
     let kept = SET[place].load(Ordering::Relaxed);
     let own = kept & u64::MAX << 32 == owner && kept != 0;
-    Ok(Some(if own { kept as u32 as i32 } else { *default }))
+    Ok((own.then_some(kept as u32 as i32), *default))
 }

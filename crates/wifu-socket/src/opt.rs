@@ -74,7 +74,7 @@ pub fn set(fd: c_int, tag: Tag, level: c_int, name: c_int, v: Given<'_>) -> Resu
         (libc::SOL_SOCKET, libc::SO_LINGER) => {
             let on = v.int()? != 0;
             let seconds = Given(v.0.get(4..).unwrap_or(&[])).int()?;
-            native_set(fd, name, v)?;
+            let tag = native_set(fd, tag, name, v)?;
             set_bit(fd, tag, Tag::LINGER0, LINGER0, on && seconds == 0)?;
         }
         (libc::SOL_SOCKET, libc::SO_SNDBUF) => set_send_buffer(fd, tag, v.int()?)?,
@@ -83,7 +83,7 @@ pub fn set(fd: c_int, tag: Tag, level: c_int, name: c_int, v: Given<'_>) -> Resu
             tag.set(Tag::SHARED, v.int()? != 0).write(fd)?;
         }
         (libc::SOL_SOCKET, libc::SO_KEEPALIVE) => {
-            native_set(fd, name, v)?;
+            let tag = native_set(fd, tag, name, v)?;
             let on = if v.int()? != 0 { "on" } else { "off" };
             tune(fd, tag, (level, name, v.int()?), ("keepalive", on));
         }
@@ -91,7 +91,7 @@ pub fn set(fd: c_int, tag: Tag, level: c_int, name: c_int, v: Given<'_>) -> Resu
             tune_number(fd, tag, (n, v.int()?), how)?;
         }
         (libc::SOL_SOCKET, n) if is_native(n) => {
-            native_set(fd, name, v)?;
+            native_set(fd, tag, name, v)?;
             if let Ok(value) = v.int() {
                 inert::say(level, name, value);
             }
@@ -138,9 +138,9 @@ fn is_native(name: c_int) -> bool {
     )
 }
 
-/// Numbers among the options that the kernel keeps in the socket, of which some take capabilities
-/// that the program may have given up since it set them.
-const KEPT: [c_int; 13] = [
+/// Numbers among the options that the kernel keeps in the socket and hands on to accepted ones. Some
+/// take capabilities that the program may have given up since it set them.
+const KEPT: [c_int; 12] = [
     libc::SO_REUSEADDR,
     libc::SO_BINDTOIFINDEX,
     libc::SO_KEEPALIVE,
@@ -149,7 +149,6 @@ const KEPT: [c_int; 13] = [
     libc::SO_RCVLOWAT,
     libc::SO_TIMESTAMP,
     libc::SO_DONTROUTE,
-    libc::SO_PRIORITY,
     libc::SO_BUSY_POLL,
     libc::SO_DEBUG,
     libc::SO_INCOMING_CPU,
@@ -161,34 +160,9 @@ const KEPT: [c_int; 13] = [
 /// # Errors
 /// What the kernel says, if that counts for the connection; `ENETDOWN` without a daemon.
 pub fn pass_on(from: c_int, to: c_int, tag: Tag) -> Result<()> {
-    let level = libc::SOL_SOCKET;
-    for name in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
-        let v: libc::timeval = sys::getsockopt(from, level, name)?;
-        sys::setsockopt(to, level, name, v)?;
-    }
-    let v: libc::linger = sys::getsockopt(from, level, libc::SO_LINGER)?;
-    sys::setsockopt(to, level, libc::SO_LINGER, v)?;
-    for name in KEPT {
-        // A kernel that lacks one keeps none.
-        let (Ok(old), Ok(new)) = (
-            sys::getsockopt::<i32>(from, level, name),
-            sys::getsockopt::<i32>(to, level, name),
-        ) else {
-            continue;
-        };
-        if old == new {
-            continue;
-        }
-        match sys::setsockopt(to, level, name, old) {
-            Err(Errno(libc::EPERM)) if name != libc::SO_BINDTOIFINDEX => {}
-            done => done?,
-        }
-    }
-    if tag.has(Tag::SMALL) {
-        let size: i32 = sys::getsockopt(from, level, libc::SO_SNDBUF)?;
-        // The kernel doubles what it is given.
-        sys::setsockopt(to, level, libc::SO_SNDBUF, size / 2)?;
-    }
+    hand_on(from, to)?;
+    hand_on_number(from, to, libc::SO_PRIORITY)?;
+    hand_on_buffer(from, to, tag)?;
     inert::pass_on(from, to)?;
     let (former, cookie) = (cookie(from)?, cookie(to)?);
     match daemon::ask(&Request::Move { former, cookie }) {
@@ -199,8 +173,62 @@ pub fn pass_on(from: c_int, to: c_int, tag: Tag) -> Result<()> {
     }
 }
 
-fn native_set(fd: c_int, name: c_int, v: Given<'_>) -> Result<()> {
-    sys::setsockopt_bytes(fd, libc::SOL_SOCKET, name, v.0)
+/// Gives a fresh socket a small send buffer as another one has it.
+///
+/// # Errors
+/// What the kernel says.
+pub fn hand_on_buffer(from: c_int, to: c_int, tag: Tag) -> Result<()> {
+    if !tag.has(Tag::SMALL) {
+        return Ok(());
+    }
+    let size: i32 = sys::getsockopt(from, libc::SOL_SOCKET, libc::SO_SNDBUF)?;
+    // The kernel doubles what it is given.
+    sys::setsockopt(to, libc::SOL_SOCKET, libc::SO_SNDBUF, size / 2)
+}
+
+/// Gives a fresh socket what the kernel keeps in another one and hands on when it accepts.
+///
+/// # Errors
+/// What the kernel says, if that counts for the connection.
+pub fn hand_on(from: c_int, to: c_int) -> Result<()> {
+    let level = libc::SOL_SOCKET;
+    for name in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
+        let v: libc::timeval = sys::getsockopt(from, level, name)?;
+        sys::setsockopt(to, level, name, v)?;
+    }
+    let v: libc::linger = sys::getsockopt(from, level, libc::SO_LINGER)?;
+    sys::setsockopt(to, level, libc::SO_LINGER, v)?;
+    KEPT.iter()
+        .try_for_each(|name| hand_on_number(from, to, *name))
+}
+
+fn hand_on_number(from: c_int, to: c_int, name: c_int) -> Result<()> {
+    let level = libc::SOL_SOCKET;
+    // A kernel that lacks one keeps none.
+    let (Ok(old), Ok(new)) = (
+        sys::getsockopt::<i32>(from, level, name),
+        sys::getsockopt::<i32>(to, level, name),
+    ) else {
+        return Ok(());
+    };
+    if old == new {
+        return Ok(());
+    }
+    match sys::setsockopt(to, level, name, old) {
+        Err(Errno(libc::EPERM)) if name != libc::SO_BINDTOIFINDEX => Ok(()),
+        done => done,
+    }
+}
+
+/// Sets it in the kernel's socket; the tag as it is then.
+fn native_set(fd: c_int, tag: Tag, name: c_int, v: Given<'_>) -> Result<Tag> {
+    sys::setsockopt_bytes(fd, libc::SOL_SOCKET, name, v.0)?;
+    if tag.has(Tag::TUNED) {
+        return Ok(tag);
+    }
+    let tag = tag.set(Tag::TUNED, true);
+    tag.write(fd)?;
+    Ok(tag)
 }
 
 /// The parameter that an option tunes, what Linux lets it be, and the parameter's unit.
@@ -234,6 +262,23 @@ fn tune_number(fd: c_int, tag: Tag, (name, value): (c_int, i32), how: Tuned) -> 
     let text = text.with(value as u32, unit);
     tune(fd, tag, (libc::IPPROTO_TCP, name, value), (param, text));
     Ok(())
+}
+
+/// What was set on this socket, else what its connection has of its listening socket.
+fn tuned_number(fd: c_int, tag: Tag, name: c_int, (param, _, unit): Tuned) -> Result<i32> {
+    let (own, default) = inert::kept(fd, libc::IPPROTO_TCP, name)?;
+    if own.is_some() || sys::getpeername(fd).is_err() {
+        return Ok(own.unwrap_or(default));
+    }
+    let reply = read(fd, tag, PROTOCOL);
+    let told = reply.as_ref().ok().and_then(|r| r.answer().value);
+    let mut params = told
+        .unwrap_or("")
+        .split(',')
+        .filter_map(|p| p.split_once('='));
+    let value = params.find_map(|(key, value)| (key == param).then_some(value));
+    let number = value.and_then(|v| v.strip_suffix(unit)?.parse().ok());
+    Ok(number.unwrap_or(default))
 }
 
 /// The daemon's buffer has this size. The kernel's own one in front of it has, too, if it is small:
@@ -394,6 +439,9 @@ pub fn get(fd: c_int, tag: Tag, level: c_int, name: c_int, given: &[u8]) -> Resu
         (libc::SOL_SOCKET, libc::SO_SNDBUF) => Value::int(buffer(fd, tag, SNDBUF, name)?),
         (libc::SOL_SOCKET, libc::SO_RCVBUF) => Value::int(buffer(fd, tag, RCVBUF, name)?),
         (libc::SOL_SOCKET, _) => native(fd, name, given.len())?,
+        (libc::IPPROTO_TCP, n) if let Some(how) = tuned(n) => {
+            Value::int(tuned_number(fd, tag, n, how)?)
+        }
         _ => match inert::get(fd, level, name)? {
             Some(v) => Value::int(v),
             None => {

@@ -9,31 +9,29 @@ use crate::config;
 use crate::daemon;
 use crate::note::Once;
 use crate::sys::{self, Errno, Result, UnixAddr};
-use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use wifu_wire::front::{HEADER_LEN, Key, Request};
-
-struct Shared(UnsafeCell<Option<Key>>);
-
-// SAFETY: written by the one thread that moved STATE from EMPTY to WRITING, and read only after
-// STATE is READY.
-unsafe impl Sync for Shared {}
 
 const EMPTY: u8 = 0;
 const WRITING: u8 = 1;
 const READY: u8 = 2;
 static STATE: AtomicU8 = AtomicU8::new(EMPTY);
-static KEPT: Shared = Shared(UnsafeCell::new(None));
+/// The octets of the key, complete once STATE is READY.
+static KEPT: [AtomicU8; Key::LEN] = [const { AtomicU8::new(0) }; Key::LEN];
 /// Whose the daemon's socket is: he, or root, answers at the abstract name.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
-/// Before the root changes: asks for the way to the daemon. A second change is from where the path
-/// is not known any more: the first counts.
-pub fn keep() {
+/// How long the daemon may have no room for one more, seconds: names have no permissions, and who
+/// has its name may be somebody who never answers.
+const PATIENCE_S: i64 = 1;
+
+/// Before the root changes: asks for the way to the daemon, and says whether it is known since now.
+/// A second change is from where the path is not known any more: the first counts.
+pub fn keep() -> bool {
     static SAID: Once = Once::new();
     if kept().is_some() {
-        return;
+        return false;
     }
     config::remember_namespace();
     let mut path = [0; 108];
@@ -46,21 +44,31 @@ pub fn keep() {
         SAID.say(format_args!(
             "the daemon gives no key before chroot: behind the new root it may be out of reach"
         ));
-        return;
+        return false;
     };
     let begun = STATE.compare_exchange(EMPTY, WRITING, Ordering::Acquire, Ordering::Relaxed);
     if begun.is_ok() {
         OWNER.store(owner, Ordering::Relaxed);
-        // SAFETY: this thread alone moved STATE to WRITING; nobody reads before READY.
-        unsafe { *KEPT.0.get() = Some(key) };
+        for (place, octet) in KEPT.iter().zip(key.text().bytes()) {
+            place.store(octet, Ordering::Relaxed);
+        }
         STATE.store(READY, Ordering::Release);
     }
+    begun.is_ok()
+}
+
+/// The root is what it was: the daemon is whoever has the path.
+pub fn forget() {
+    STATE.store(EMPTY, Ordering::Release);
 }
 
 /// What the daemon gave, if the root was changed.
 fn kept() -> Option<Key> {
-    // SAFETY: READY: nobody writes any more.
-    (STATE.load(Ordering::Acquire) == READY).then(|| unsafe { *KEPT.0.get() })?
+    if STATE.load(Ordering::Acquire) != READY {
+        return None;
+    }
+    let text: [u8; Key::LEN] = core::array::from_fn(|i| KEPT[i].load(Ordering::Relaxed));
+    Key::parse(&text)
 }
 
 /// Connects to the socket with this path, or to the daemon that was there before the root changed.
@@ -76,7 +84,7 @@ pub fn connect(fd: c_int, path: &[u8]) -> Result<()> {
 
 fn enter(fd: c_int, key: &Key) -> Result<()> {
     let name = UnixAddr::new(key.name().as_bytes()).ok_or(Errno(libc::EINVAL))?;
-    sys::connect(fd, &name)?;
+    connect_soon(fd, &name)?;
     let there: libc::ucred = sys::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED)?;
     let mut frame = [0; HEADER_LEN + 2 * Key::LEN];
     let secret = key.secret();
@@ -95,6 +103,24 @@ fn enter(fd: c_int, key: &Key) -> Result<()> {
         return Err(Errno(libc::ECONNREFUSED));
     }
     Ok(())
+}
+
+/// A blocking socket does not wait for longer than [`PATIENCE_S`].
+fn connect_soon(fd: c_int, name: &UnixAddr) -> Result<()> {
+    let level = libc::SOL_SOCKET;
+    let own: libc::timeval = sys::getsockopt(fd, level, libc::SO_SNDTIMEO)?;
+    let limit = libc::timeval {
+        tv_sec: PATIENCE_S,
+        tv_usec: 0,
+    };
+    sys::setsockopt(fd, level, libc::SO_SNDTIMEO, limit)?;
+    let connected = sys::connect(fd, name);
+    sys::setsockopt(fd, level, libc::SO_SNDTIMEO, own)?;
+    let waits = sys::fcntl(fd, libc::F_GETFL, 0)? & libc::O_NONBLOCK == 0;
+    match connected {
+        Err(Errno(libc::EAGAIN)) if waits => Err(Errno(libc::ECONNREFUSED)),
+        done => done,
+    }
 }
 
 /// Who owns the file with this path, or owned it before the root changed. `path` ends with a NUL.

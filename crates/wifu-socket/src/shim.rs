@@ -88,11 +88,13 @@ pub unsafe fn accept4(fd: c_int, a: *mut sockaddr, len: *mut socklen_t, flags: c
 /// As for `chroot(2)`.
 pub unsafe fn chroot(path: *const libc::c_char) -> c_int {
     c_call(|| {
-        if config().wanted() {
-            root::keep();
-        }
+        let kept = config().wanted() && root::keep();
         // SAFETY: the kernel checks the pointer.
-        unsafe { sys::chroot(path) }.map(|()| 0)
+        let changed = unsafe { sys::chroot(path) };
+        if kept && changed.is_err() {
+            root::forget();
+        }
+        changed.map(|()| 0)
     })
 }
 

@@ -44,6 +44,9 @@ impl Tag {
     /// `SO_REUSEPORT`.
     pub const SHARED: Tag = Tag(64);
 
+    /// An option that the kernel keeps in the socket was set.
+    pub const TUNED: Tag = Tag(128);
+
     /// The IP protocol number given to `wifu_socket`, 0 if none.
     pub fn protocol(self) -> u8 {
         (self.0 >> 8) as u8

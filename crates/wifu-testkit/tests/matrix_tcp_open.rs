@@ -478,3 +478,36 @@ fn initial_numbers_follow_a_clock_and_differ_between_connections_and_hosts() {
     assert_ne!(number(1, 4001, Span::ZERO), first);
     assert_ne!(number(2, 4000, Span::ZERO), first);
 }
+
+/// Another composition for a listener is for those that come later, and needs the same packets.
+#[test]
+fn who_is_let_in_meanwhile_is_let_in_as_he_asked() {
+    for spec in PROTOCOLS {
+        let blueprint = |set: &str| wifu_parts::blueprint(&format!("{spec}{set}")).unwrap();
+        let (before, after) = (blueprint(""), blueprint(",keepalive=on,rcv_wnd=20000"));
+        for retuned_at in [0, 15] {
+            let mut pair = one_way(20_000);
+            pair.delay = ms(10);
+            let here = SocketAddrV4::new(SERVER, 80);
+            let id = pair.ends[1].listen(&before, here, 16).unwrap();
+            pair.apps[0].conn = Some(pair.dial(&before));
+            // At 15 ms the SYN has come, and its answer has not.
+            pair.run(START + ms(retuned_at));
+            let other = if spec.starts_with("tcp-reno") {
+                "tcp-tahoe"
+            } else {
+                "tcp-reno"
+            };
+            let other = wifu_parts::blueprint(other).unwrap();
+            assert!(!pair.ends[1].retune(id, &other, 16), "{spec}");
+            assert!(pair.ends[1].retune(id, &after, 16), "{spec}");
+            pair.run(START + ms(100));
+            let server = pair.conn(1);
+            let kept = server.blueprint().value("keepalive").unwrap().to_string();
+            let wanted = if retuned_at == 0 { "on" } else { "off" };
+            assert_eq!(kept, wanted, "{spec}, {retuned_at}");
+            pair.run(secs(600));
+            assert_delivered(&pair, spec);
+        }
+    }
+}

@@ -115,8 +115,10 @@ impl Endpoint {
         if !opens {
             return None;
         }
+        let blueprint = Arc::clone(&self.listeners.get_mut(id)?.blueprint);
         let (rng, iss) = self.numbers.draw(now, &tuple);
         let opener = Opener {
+            blueprint,
             tuple,
             conn_id,
             key,
@@ -135,9 +137,7 @@ impl Endpoint {
     /// its opener, finds its connection made again, see [`Endpoint::restore`].
     fn embryo(&mut self, now: Time, id: ListenId, opener: Opener) -> Option<u32> {
         self.listeners.ask(id);
-        let listener = self.listeners.get_mut(id)?;
-        let blueprint = Arc::clone(&listener.blueprint);
-        let evicted = listener.evict();
+        let evicted = self.listeners.get_mut(id)?.evict();
         if let Some(old) = evicted
             && let Some(slot) = self.table.slot(old).filter(|s| s.embryo)
         {
@@ -148,7 +148,7 @@ impl Endpoint {
             self.remove(old.index);
         }
         let drawn = (opener.rng, opener.iss);
-        let opened = self.open(drawn, &blueprint, opener.tuple, opener.conn_id);
+        let opened = self.open(drawn, &opener.blueprint, opener.tuple, opener.conn_id);
         let i = opened.ok()?;
         let embryo = self.table.id(i);
         let slot = self.table.at_mut(i);

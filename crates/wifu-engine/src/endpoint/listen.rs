@@ -11,6 +11,8 @@ use wifu_wire::{FrameFacts, Rng, Seq, Time};
 /// All that an embryonic connection is made of: with it the same one can be made again.
 #[derive(Clone, Debug)]
 pub(super) struct Opener {
+    /// What the listener answered with.
+    pub(super) blueprint: Arc<Blueprint>,
     pub(super) tuple: Tuple,
     /// The connection's identifier.
     pub(super) conn_id: u32,
@@ -186,6 +188,24 @@ impl Listeners {
         };
         self.by_id.insert(id, listener);
         Ok(id)
+    }
+
+    /// What is opened from now on is of another blueprint; false if its packets would be others, or
+    /// there is no such listener.
+    pub(super) fn retune(
+        &mut self,
+        id: ListenId,
+        blueprint: &Arc<Blueprint>,
+        (backlog, kept): (usize, Kept),
+    ) -> bool {
+        let listener = self.by_id.get_mut(&id);
+        let Some(listener) = listener.filter(|l| l.address.0 == blueprint.number) else {
+            return false;
+        };
+        listener.blueprint = Arc::clone(blueprint);
+        listener.backlog = backlog.max(1);
+        listener.cache.kept = kept;
+        true
     }
 
     /// It takes no more; its embryos.

@@ -156,6 +156,17 @@ impl Endpoint {
         Ok(id)
     }
 
+    /// Take with other parameters what opens connections from now on: those that are being opened
+    /// keep theirs. False if nobody listens so, or by another protocol number.
+    pub fn retune(&mut self, id: ListenId, blueprint: &Arc<Blueprint>, backlog: usize) -> bool {
+        let kept = admission(blueprint).keeps();
+        let done = self.listeners.retune(id, blueprint, (backlog, kept));
+        if done {
+            self.serve(blueprint);
+        }
+        done
+    }
+
     /// Open no more; embryonic connections are forgotten, open ones live on.
     pub fn unlisten(&mut self, id: ListenId) {
         for embryo in self.listeners.remove(id) {

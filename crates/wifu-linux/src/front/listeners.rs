@@ -95,6 +95,13 @@ struct Group {
 }
 
 impl Group {
+    /// Bounds embryonic connections here and complete ones in the kernel's queue; small ones would
+    /// make bursts of connections lose their SYNs.
+    fn backlog(&self) -> usize {
+        let most = self.members.iter().map(|l| l.backlog as usize).max();
+        most.unwrap_or(0).clamp(128, 4096)
+    }
+
     /// The composition for the endpoint: with the options that all of them have, or with none.
     fn wanted(&self) -> String {
         let first = &self.members[0];
@@ -290,18 +297,30 @@ impl Listeners {
         Ok(gone)
     }
 
-    /// Opens a listener in the endpoint and keeps it, or lets it join those that share its address.
+    /// Opens a listener in the endpoint and keeps it, or lets it join those that share its address,
+    /// or take its own place there.
     fn register(&mut self, l: Listener, cx: &mut Context<'_>) -> Result<(), Why> {
+        let (own, local) = (l.cookie, l.local);
+        let here = |g: &Group| g.members[0].local == local;
         for (id, cookie) in self.in_the_way(&l)? {
-            if self.take_out(id, cookie) {
+            let stays = cookie == own && self.by_id.get(&id).is_some_and(here);
+            if !stays && self.take_out(id, cookie) {
                 cx.endpoint.unlisten(id);
+            } else if !stays {
+                self.keep_up(id, cx);
             }
         }
-        let mut groups = self.by_id.iter_mut();
-        if let Some((id, group)) = groups.find(|(_, g)| g.members[0].local == l.local) {
+        if let Some((id, group)) = self.by_id.iter_mut().find(|(_, g)| here(g)) {
+            let (id, before) = (*id, group.members.clone());
+            group.members.retain(|m| m.cookie != own);
             group.members.push(l);
-            let id = *id;
-            return self.follow(id, cx);
+            let done = self.follow(id, cx);
+            if done.is_err()
+                && let Some(group) = self.by_id.get_mut(&id)
+            {
+                group.members = before;
+            }
+            return done;
         }
         let group = Group {
             heard: l.whole(),
@@ -315,34 +334,41 @@ impl Listeners {
     fn open(&mut self, group: Group, cx: &mut Context<'_>) -> Result<(), Why> {
         let blueprint = cx.host.blueprint(&group.heard);
         let blueprint = blueprint.map_err(|text| Why::text(libc::EPROTONOSUPPORT, text))?;
-        // The backlog bounds embryonic connections here and complete ones in the kernel's queue;
-        // small ones would make bursts of connections lose their SYNs.
-        let l = &group.members[0];
-        let backlog = (l.backlog as usize).clamp(128, 4096);
+        let local = group.members[0].local;
         let id = cx
             .endpoint
-            .listen(&blueprint, l.local, backlog)
+            .listen(&blueprint, local, group.backlog())
             .map_err(|_| Why::errno(libc::EADDRINUSE))?;
         self.by_id.insert(id, group);
         self.probe = self.probe.min(cx.now + PROBE_EVERY);
         Ok(())
     }
 
-    /// Lets the endpoint listen anew if a group wants another composition of it by now.
+    /// Lets the endpoint listen as a group wants it by now. Connections that are being opened, or
+    /// wait to be accepted, stay what they are, unless the protocol is another one.
     fn follow(&mut self, id: ListenId, cx: &mut Context<'_>) -> Result<(), Why> {
-        let Some(group) = self.by_id.get(&id) else {
+        let Some(group) = self.by_id.get_mut(&id) else {
             return Ok(());
         };
         let wanted = group.wanted();
-        if is_same(&wanted, &group.heard) {
+        let blueprint = cx.host.blueprint(&wanted);
+        let blueprint = blueprint.map_err(|text| Why::text(libc::EPROTONOSUPPORT, text))?;
+        group.heard = wanted;
+        if cx.endpoint.retune(id, &blueprint, group.backlog()) {
             return Ok(());
         }
-        let Some(mut group) = self.by_id.remove(&id) else {
+        let Some(group) = self.by_id.remove(&id) else {
             return Ok(());
         };
         cx.endpoint.unlisten(id);
-        group.heard = wanted;
         self.open(group, cx)
+    }
+
+    /// The same when one of a group has gone. The others' composition is a good one.
+    fn keep_up(&mut self, id: ListenId, cx: &mut Context<'_>) {
+        if let Err(why) = self.follow(id, cx) {
+            tracing::warn!("a listening socket is lost: {why:?}");
+        }
     }
 
     /// Takes one out of its group; true if that is empty now, and gone.
@@ -415,6 +441,8 @@ impl Listeners {
             self.gone += 1;
             if self.take_out(*id, *cookie) {
                 cx.endpoint.dismiss(cx.now, *id);
+            } else {
+                self.keep_up(*id, cx);
             }
         }
         if !dead.is_empty() {
