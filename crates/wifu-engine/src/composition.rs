@@ -107,6 +107,16 @@ const KEYS: [&str; 7] = [
 
 type Settings = Vec<(String, String)>;
 
+/// Whether a setting leaves nothing of an earlier one: it has the same key, or the same without the
+/// part that the earlier one named (`iw` after `congestion.iw`; the other way round that is an
+/// exception). What is added, is beside what was.
+fn undoes((key, value): (&str, &str), (former, before): (&str, &str)) -> bool {
+    let bare = former.rsplit_once('.').filter(|(of, _)| *of != "lane");
+    let whole = bare.is_some_and(|(_, bare)| bare == key);
+    let adds = key.ends_with(".add") && value != before;
+    whole || former == key && !adds
+}
+
 /// Name and settings of a specification.
 fn words(spec: &str) -> Result<(&str, Settings), ConfigError> {
     let mut words = spec.split(',').map(str::trim);
@@ -118,8 +128,13 @@ fn words(spec: &str) -> Result<(&str, Settings), ConfigError> {
             return Err(ConfigError::one(spec, what));
         };
         let (key, value) = (key.trim(), value.trim());
-        if let Some((_, before)) = settings.iter().find(|s| s.0 == key) {
-            let what = format!("{key} is set twice, to {before} and to {value}");
+        let before = settings.iter().find(|(k, v)| undoes((key, value), (k, v)));
+        if let Some((former, before)) = before {
+            let alias = match former == key {
+                true => String::new(),
+                false => format!(" as {former}"),
+            };
+            let what = format!("{key} is set twice, to {before}{alias} and to {value}");
             return Err(ConfigError::one(spec, what));
         }
         settings.push((key.to_string(), value.to_string()));
@@ -534,4 +549,39 @@ fn params_of(table: &Table, path: &str) -> Result<Vec<(String, String)>, ConfigE
         }
     };
     table.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_that_is_made_twice_is_an_error_and_one_that_adds_is_not() {
+        for (settings, twice) in [
+            ("iw=1,iw=20", "iw is set twice, to 1 and to 20"),
+            ("iw=1, iw = 1", "iw is set twice, to 1 and to 1"),
+            ("judge=a,judge=b", "judge is set twice, to a and to b"),
+            (
+                "gates.add=a,gates.add=a",
+                "gates.add is set twice, to a and to a",
+            ),
+            (
+                "congestion.iw=1,iw=20",
+                "iw is set twice, to 1 as congestion.iw and to 20",
+            ),
+        ] {
+            let why = words(&format!("p,{settings}")).unwrap_err().to_string();
+            assert!(why.contains(twice), "{settings}: {why}");
+        }
+        for settings in [
+            "iw=1,congestion.iw=20",
+            "gates.add=a,gates.add=b",
+            "lane.iw=1,iw=20",
+            "iw=1,lane.iw=20",
+        ] {
+            let spec = format!("p,{settings}");
+            let both = words(&spec).map(|(name, both)| (name, both.len()));
+            assert!(matches!(both, Ok(("p", 2))), "{settings}");
+        }
+    }
 }

@@ -120,6 +120,41 @@ def linger():
         pass
 
 
+def linger_for_a_time():
+    """close() waits for the peer, or for the time. Run over the kernel, too."""
+
+    def closing(seconds, reads_after=None):
+        s = listener()
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 50_000)
+        c = connect(s.getsockname())
+        a, _ = s.accept()
+        c.sendall(b"x")
+        a.recv(1)
+        c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, seconds))
+        sent, got = 0, []
+        if reads_after is not None:
+            sent = fill(c)
+
+        def read():
+            time.sleep(reads_after or 0)
+            got.append(len(read_all(a)))
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        start = time.monotonic()
+        c.close()
+        took = time.monotonic() - start
+        reader.join()
+        assert got == [sent], (got, sent)
+        return took
+
+    assert closing(3) < 0.5, "nothing waits"
+    took = closing(1, reads_after=2)
+    assert 0.9 < took < 1.6, took
+    took = closing(5, reads_after=0.5)
+    assert 0.4 < took < 3, took
+
+
 def reset_before_accept():
     """A connection that is over before anybody accepts it is accepted as any other."""
     s = listener()

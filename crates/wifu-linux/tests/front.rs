@@ -335,6 +335,11 @@ fn a_socket_that_was_refused_keeps_its_options() {
 }
 
 #[test]
+fn closing_waits_as_long_as_a_socket_lingers() {
+    as_the_kernel(&World::new("linger"), "linger_for_a_time");
+}
+
+#[test]
 fn an_accepted_socket_has_the_options_of_its_listening_one() {
     as_the_kernel(&World::new("inherited"), "options_are_inherited");
 }

@@ -60,6 +60,12 @@ pub extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
     shim::shutdown(fd, how)
 }
 
+/// `close`, for sockets that linger.
+#[unsafe(no_mangle)]
+pub extern "C" fn close(fd: c_int) -> c_int {
+    shim::close(fd)
+}
+
 /// `chroot`: no socket call, but the daemon's path means nothing behind it.
 ///
 /// # Safety

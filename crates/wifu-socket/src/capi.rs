@@ -214,6 +214,5 @@ pub extern "C" fn wifu_shutdown(fd: c_int, how: c_int) -> c_int {
 /// `close`.
 #[unsafe(no_mangle)]
 pub extern "C" fn wifu_close(fd: c_int) -> c_int {
-    // SAFETY: no pointers; the caller owns the descriptor.
-    unsafe { libc::close(fd) }
+    shim::close(fd)
 }

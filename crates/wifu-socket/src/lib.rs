@@ -23,8 +23,8 @@
 //! TCP sockets that remain: writing after a reset gives EPIPE where TCP gives ECONNRESET first; a
 //! failed non-blocking connect tells its reason by `SO_ERROR` or a second `connect`, and ECONNRESET
 //! to `read`; an address given to `sendto` is an error (EISCONN); `recvfrom` may return the
-//! daemon's AF_UNIX address; `connect` and `accept` are no
-//! cancellation points.
+//! daemon's AF_UNIX address; `connect`, `accept` and
+//! `close` are no cancellation points.
 
 pub mod addr;
 pub mod bind;
@@ -34,6 +34,7 @@ pub mod config;
 pub mod daemon;
 pub mod inert;
 pub mod ioctl;
+pub mod linger;
 pub mod note;
 pub mod opt;
 pub mod root;

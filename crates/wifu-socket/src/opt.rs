@@ -4,6 +4,7 @@
 use crate::call::{cookie, reason, spec};
 use crate::daemon::{self, Failure};
 use crate::inert;
+use crate::linger;
 use crate::note;
 use crate::sys::{self, Errno, Result};
 use crate::tag::Tag;
@@ -75,6 +76,9 @@ pub fn set(fd: c_int, tag: Tag, level: c_int, name: c_int, v: Given<'_>) -> Resu
             let on = v.int()? != 0;
             let seconds = Given(v.0.get(4..).unwrap_or(&[])).int()?;
             let tag = native_set(fd, tag, name, v)?;
+            if on && seconds > 0 {
+                linger::remember();
+            }
             set_bit(fd, tag, Tag::LINGER0, LINGER0, on && seconds == 0)?;
         }
         (libc::SOL_SOCKET, libc::SO_SNDBUF) => set_send_buffer(fd, tag, v.int()?)?,
@@ -138,8 +142,8 @@ fn is_native(name: c_int) -> bool {
     )
 }
 
-/// Numbers among the options that the kernel keeps in the socket and hands on to accepted ones. Some
-/// take capabilities that the program may have given up since it set them.
+/// Numbers among the options that the kernel keeps in the socket and hands on to accepted ones.
+/// Some take capabilities that the program may have given up since it set them.
 const KEPT: [c_int; 12] = [
     libc::SO_REUSEADDR,
     libc::SO_BINDTOIFINDEX,

@@ -5,7 +5,7 @@
 use crate::config::config;
 use crate::sys::{self, Errno, Result, c_call};
 use crate::tag::Tag;
-use crate::{addr, bind, call, ioctl, opt, root};
+use crate::{addr, bind, call, ioctl, linger, opt, root};
 use core::ffi::{c_int, c_long, c_void};
 use libc::{sockaddr, socklen_t};
 
@@ -79,6 +79,15 @@ pub unsafe fn accept4(fd: c_int, a: *mut sockaddr, len: *mut socklen_t, flags: c
         Some(tag) => unsafe { call::accept4(fd, tag, a, len, flags) },
         // SAFETY: the kernel checks the pointers.
         None => kernel(unsafe { libc::syscall(libc::SYS_accept4, fd, a, len, flags) }),
+    })
+}
+
+/// `close`: one that lingers waits before (`SO_LINGER`).
+pub fn close(fd: c_int) -> c_int {
+    c_call(|| {
+        linger::wait(fd);
+        // SAFETY: no pointers.
+        kernel(unsafe { libc::syscall(libc::SYS_close, fd) })
     })
 }
 

@@ -278,6 +278,25 @@ pub fn poll(fd: c_int, events: i16, timeout_ms: Option<u64>) -> Result<i16> {
     Ok(p.revents)
 }
 
+/// Octets that came and were not read.
+pub fn unread(fd: c_int) -> Result<c_int> {
+    let mut octets: c_int = 0;
+    // SAFETY: FIONREAD writes an int, which lives through the call.
+    unsafe { ioctl(fd, libc::FIONREAD as u32, (&raw mut octets).cast()) }?;
+    Ok(octets)
+}
+
+/// Milliseconds since some moment of the past.
+pub fn monotonic_ms() -> u64 {
+    let mut t = MaybeUninit::<libc::timespec>::zeroed();
+    // SAFETY: t is valid for writes, and zeros are a time.
+    let t = unsafe {
+        libc::clock_gettime(libc::CLOCK_MONOTONIC, t.as_mut_ptr());
+        t.assume_init()
+    };
+    t.tv_sec as u64 * 1000 + t.tv_nsec as u64 / 1_000_000
+}
+
 /// Sends bytes to the peer of a connected socket; how many were taken.
 pub fn send(fd: c_int, b: &[u8], flags: c_int) -> Result<usize> {
     let none = core::ptr::null::<c_void>();

@@ -130,8 +130,8 @@ impl Growth {
     }
 
     /// Whether an acknowledgement lets the window grow at all: not without data, not in a recovery
-    /// episode, not if it echoes a mark, and with `cwv` only if the window is validated. To be asked
-    /// of each once.
+    /// episode, not if it echoes a mark, and with `cwv` only if the window is validated. To be
+    /// asked of each once.
     pub fn counts(&mut self, acked: &Acked, board: &Board, now: Time) -> bool {
         if acked.bytes == 0 || acked.in_recovery {
             return false;
