@@ -33,6 +33,7 @@ extern "C" {
 #define WIFU_TCP_CUBIC 220
 #define WIFU_TCP_LINUX 221
 #define WIFU_TCP_LINUX_RENO 222
+#define WIFU_TCP_VEGAS 223
 
 /* Level of WiFu's own options. */
 #define SOL_WIFU 0x5769

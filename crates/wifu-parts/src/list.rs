@@ -30,6 +30,7 @@ parts! {
         newreno::NEWRENO,
         cubic::CUBIC,
         westwood::WESTWOOD,
+        vegas::VEGAS,
     }
     /// What restricts sending.
     gate {

@@ -5,7 +5,7 @@ use wifu_engine::{ConnId, State};
 use wifu_testkit::pair::{Fate, Pair, Seen, pattern};
 use wifu_wire::{Flags, Rng, Seq, Span, Time};
 
-const PROTOCOLS: [&str; 7] = [
+const PROTOCOLS: [&str; 8] = [
     "tcp-tahoe",
     "tcp-reno",
     "tcp-newreno",
@@ -13,6 +13,7 @@ const PROTOCOLS: [&str; 7] = [
     "tcp-cubic",
     "tcp-linux",
     "tcp-linux-reno",
+    "tcp-vegas",
 ];
 
 fn secs(s: u64) -> Time {

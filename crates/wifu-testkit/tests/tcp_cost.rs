@@ -6,12 +6,13 @@ use wifu_testkit::lean::Lean;
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-const PROTOCOLS: [&str; 6] = [
+const PROTOCOLS: [&str; 7] = [
     "tcp-tahoe",
     "tcp-reno",
     "tcp-newreno",
     "tcp-sack",
     "tcp-cubic",
+    "tcp-vegas",
     "tcp-sack,rcv_wnd=65535,dsack=on,prr=on,rack=on",
 ];
 

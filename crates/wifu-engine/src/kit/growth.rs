@@ -196,7 +196,7 @@ impl Growth {
     }
 
     /// Congestion avoidance for one acknowledgement that counts.
-    fn avoid(&mut self, acked: &Acked, board: &Board) {
+    pub fn avoid(&mut self, acked: &Acked, board: &Board) {
         let mss = board.conn.mss;
         self.after_timeout = false;
         if !self.abc {
