@@ -10,6 +10,10 @@ pub struct Counters {
     pub queued: u64,
     /// Packets refused because the queue was full.
     pub refused: u64,
+    /// Packets that its queueing discipline dropped before it was full.
+    pub early: u64,
+    /// Packets that its queueing discipline had marked.
+    pub marked: u64,
     /// Packets that the hardware finished: delivered (or broadcast), and given up.
     pub delivered: u64,
     /// Given up after the last attempt.

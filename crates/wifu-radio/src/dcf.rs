@@ -340,7 +340,9 @@ impl Mac {
                 times: f.times,
             });
         }
-        if s.driver.refill(now) {
+        let room = s.driver.refill(now);
+        self.acted(node, run);
+        if room {
             run.events.push_back(Event::Room { node: node as u16 });
         }
         self.next_job(node, medium, run);

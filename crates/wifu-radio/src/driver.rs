@@ -1,6 +1,7 @@
 //! The way down: queueing discipline, the driver's ring, completion interrupts, and the delay that
 //! a driver can measure (Behaviour 7).
 
+use crate::discipline::{Head, Managed, Put};
 use crate::phy::Mode;
 use crate::plan::RadioConfig;
 use std::collections::VecDeque;
@@ -14,6 +15,8 @@ pub(crate) struct Item {
     pub to: u16,
     /// Length of the IP packet.
     pub bytes: u16,
+    /// Its transport understands marks.
+    pub ect: bool,
     /// Number over the whole run.
     pub frame: u32,
     /// When the queue took it, when the ring did.
@@ -49,8 +52,21 @@ pub(crate) struct Finished {
 /// Weight of the past in the average of delay samples (ATP thesis 3.1).
 const KEEP: f64 = 0.75;
 
+/// What a discipline did as packets left its queue, to be taken by whoever let them.
+#[derive(Default)]
+pub(crate) struct Acted {
+    /// Packets that are to be marked.
+    pub marked: Vec<u32>,
+    /// Packets that are lost.
+    pub dropped: Vec<Item>,
+}
+
 pub(crate) struct Driver {
     qdisc: VecDeque<Item>,
+    /// What is done before it is full.
+    managed: Option<Box<Managed>>,
+    /// What it did as packets left.
+    pub acted: Acted,
     ring: VecDeque<Item>,
     done: VecDeque<Finished>,
     /// Packets in the hardware: 0 or 1.
@@ -70,10 +86,12 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    pub fn new(config: &RadioConfig, rng: Rng) -> Driver {
+    pub fn new(config: &RadioConfig, managed: Option<Box<Managed>>, rng: Rng) -> Driver {
         let (limit, size) = (config.queue.max(1) as usize, config.ring.max(1) as usize);
         Driver {
             qdisc: VecDeque::with_capacity(limit.min(64)),
+            managed,
+            acted: Acted::default(),
             ring: VecDeque::with_capacity(size.min(64)),
             done: VecDeque::with_capacity(size.min(64)),
             taken: 0,
@@ -105,25 +123,90 @@ impl Driver {
         self.ring.len() + self.taken + self.done.len()
     }
 
-    /// Take a packet; false if there is no room.
-    pub fn push(&mut self, now: Time, item: Item) -> bool {
+    /// Take a packet, if there is room and the discipline lets it in.
+    #[inline]
+    pub fn push(&mut self, now: Time, item: Item) -> Put {
+        if self.managed.is_some() {
+            return self.push_managed(now, item);
+        }
         if self.room() == 0 {
-            return false;
+            return Put::Full;
         }
         if self.qdisc.is_empty() && !self.stopped {
             self.enter_ring(now, item);
         } else {
             self.qdisc.push_back(item);
         }
-        true
+        Put::Taken
+    }
+
+    #[cold]
+    fn push_managed(&mut self, now: Time, item: Item) -> Put {
+        let (waiting, direct) = (self.qdisc.len(), self.qdisc.is_empty() && !self.stopped);
+        let full = self.room() == 0;
+        let Some(managed) = &mut self.managed else {
+            return Put::Full;
+        };
+        // Averages count what a full queue refuses, too.
+        let signals = managed.arrives(now, waiting);
+        if full {
+            return Put::Full;
+        }
+        if signals && !item.ect {
+            if direct {
+                managed.emptied(now);
+            }
+            return Put::Early;
+        }
+        if direct {
+            managed.emptied(now);
+            self.enter_ring(now, item);
+        } else {
+            self.qdisc.push_back(item);
+        }
+        if signals { Put::Marked } else { Put::Taken }
     }
 
     fn move_down(&mut self, now: Time) {
         while !self.stopped {
-            let Some(item) = self.qdisc.pop_front() else {
+            let Some(item) = self.pop(now) else {
                 return;
             };
             self.enter_ring(now, item);
+        }
+    }
+
+    /// The next packet that leaves the queueing discipline.
+    fn pop(&mut self, now: Time) -> Option<Item> {
+        let qdisc = &mut self.qdisc;
+        match self.managed.as_deref_mut() {
+            None => qdisc.pop_front(),
+            Some(Managed::Codel(codel)) => {
+                let pop = || {
+                    let item = qdisc.pop_front()?;
+                    // Two are more than a large one.
+                    let behind = qdisc.iter().take(2).map(|i| u32::from(i.bytes)).sum();
+                    Some(Head {
+                        item,
+                        since: item.queued,
+                        ect: item.ect,
+                        behind,
+                    })
+                };
+                let acted = &mut self.acted;
+                let (item, marked) = codel.next(now, pop, |item| acted.dropped.push(item))?;
+                if marked {
+                    acted.marked.push(item.cookie);
+                }
+                Some(item)
+            }
+            Some(managed) => {
+                let item = qdisc.pop_front();
+                if item.is_none() {
+                    managed.emptied(now);
+                }
+                item
+            }
         }
     }
 
@@ -211,6 +294,7 @@ mod tests {
             cookie: frame,
             to: 1,
             bytes: 1500,
+            ect: false,
             frame,
             queued: at,
             enqueued: at,
@@ -225,7 +309,7 @@ mod tests {
             intr_latency: (Span::ZERO, Span::ZERO),
             ..RadioConfig::default()
         };
-        Driver::new(&config, Rng::new(1))
+        Driver::new(&config, None, Rng::new(1))
     }
 
     fn finished(item: Item) -> Finished {
@@ -245,12 +329,12 @@ mod tests {
         let mut samples = Vec::new();
         let mut at = Time::ZERO;
         for n in 0..2 {
-            assert!(d.push(at, item(n, at)));
+            assert!(d.push(at, item(n, at)).taken());
         }
         for n in 2..frames {
             let taken = d.take().expect("a frame waits");
             at += Span(1_000_000);
-            assert!(d.push(at, item(n, at)));
+            assert!(d.push(at, item(n, at)).taken());
             if d.finish(finished(taken)).is_some() {
                 d.interrupt(at);
                 while let Some((_, sample)) = d.report(at) {
@@ -275,9 +359,9 @@ mod tests {
     fn a_full_ring_stops_the_queue_until_it_is_half_empty() {
         let mut d = driver(4, 1);
         for n in 0..9 {
-            assert!(d.push(Time::ZERO, item(n, Time::ZERO)), "{n}");
+            assert!(d.push(Time::ZERO, item(n, Time::ZERO)).taken(), "{n}");
         }
-        assert!(!d.push(Time::ZERO, item(9, Time::ZERO)));
+        assert_eq!(d.push(Time::ZERO, item(9, Time::ZERO)), Put::Full);
         assert_eq!((d.room(), d.waiting()), (0, 9));
         for n in 1..=2u64 {
             let at = Time(n);
@@ -294,7 +378,7 @@ mod tests {
     fn what_is_forgotten_comes_out_once_and_makes_room() {
         let mut d = driver(4, 1);
         for n in 0..9 {
-            assert!(d.push(Time::ZERO, item(n, Time::ZERO)));
+            assert!(d.push(Time::ZERO, item(n, Time::ZERO)).taken());
         }
         let taken = d.take().expect("a frame waits");
         d.delay_ns = Some(5.0);
@@ -304,7 +388,7 @@ mod tests {
         assert!(was_full && d.delay_ns.is_none());
         assert_eq!((d.room(), d.waiting(), taken.cookie), (5, 1, 0));
         // The frame in the hardware is still reported, and the ring takes packets.
-        assert!(d.push(Time(1), item(9, Time(1))));
+        assert!(d.push(Time(1), item(9, Time(1))).taken());
         assert_eq!(d.finish(finished(taken)), Some(Span::ZERO));
         let next = d.take().expect("the new one");
         assert_eq!(next.cookie, 9);
@@ -314,7 +398,7 @@ mod tests {
     fn the_average_keeps_three_quarters() {
         let mut d = driver(200, 1);
         for us in [700u64, 900, 1500, 700] {
-            assert!(d.push(Time::ZERO, item(0, Time::ZERO)));
+            assert!(d.push(Time::ZERO, item(0, Time::ZERO)).taken());
             let taken = d.take().expect("a frame waits");
             let _ = d.finish(finished(taken));
             let at = Time(us * 1000);

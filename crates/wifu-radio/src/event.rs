@@ -67,7 +67,7 @@ pub enum Event {
         cookie: u32,
         /// It was acknowledged, or was for all.
         delivered: bool,
-        /// Attempts.
+        /// Attempts. 0: the queueing discipline dropped it, or the radio was restarted.
         tries: u8,
         /// Rate of the last attempt.
         mode: Mode,
@@ -77,6 +77,13 @@ pub enum Event {
         sample: Span,
         /// Where its time went.
         times: Times,
+    },
+    /// The queueing discipline says that a packet in the queue is to be marked.
+    Marked {
+        /// Where.
+        node: u16,
+        /// The packet.
+        cookie: u32,
     },
     /// The queue was full and takes packets again.
     Room {

@@ -6,6 +6,7 @@
 mod busy;
 pub mod counters;
 mod dcf;
+pub mod discipline;
 mod driver;
 pub mod error;
 pub mod etx;

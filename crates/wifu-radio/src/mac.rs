@@ -1,11 +1,12 @@
 //! Access to the channel, of all stations: packets from above into the driver's queue, what the
 //! medium tells, frames received. The exchanges themselves are in [`crate::dcf`].
 
+use crate::discipline::Put;
 use crate::driver::{Item, Times};
 use crate::event::{Event, Frame};
 use crate::link::Overheard;
 use crate::medium::{Begun, Medium};
-use crate::phy::{OVERHEAD, Phy};
+use crate::phy::{Mode, OVERHEAD, Phy};
 use crate::plan::Plan;
 use crate::queue::Wake;
 use crate::run::Run;
@@ -47,22 +48,33 @@ impl Mac {
     }
 
     /// See [`crate::Radio::send`].
-    pub fn send(&mut self, node: u16, frame: Frame, medium: &mut Medium, run: &mut Run) -> bool {
+    pub fn send(
+        &mut self,
+        node: u16,
+        (frame, ect): (Frame, bool),
+        medium: &mut Medium,
+        run: &mut Run,
+    ) -> Put {
         self.frames += 1;
         let item = Item {
             cookie: frame.cookie,
             to: frame.to.unwrap_or(NOBODY),
             bytes: frame.bytes,
+            ect,
             frame: self.frames,
             queued: run.now,
             enqueued: run.now,
         };
         let station = &mut self.stations[usize::from(node)];
-        let taken = station.driver.push(run.now, item);
-        if taken {
-            station.counters.queued += 1;
-        } else {
-            station.counters.refused += 1;
+        let put = station.driver.push(run.now, item);
+        let taken = put.taken();
+        let c = &mut station.counters;
+        c.queued += u64::from(taken);
+        match put {
+            Put::Taken => {}
+            Put::Marked => c.marked += 1,
+            Put::Early => c.early += 1,
+            Put::Full => c.refused += 1,
         }
         if run.tracing {
             let what = if taken { What::Queued } else { What::Refused };
@@ -75,7 +87,32 @@ impl Mac {
         if taken {
             self.next_job(usize::from(node), medium, run);
         }
-        taken
+        put
+    }
+
+    /// A station's queueing discipline let packets go: what it did to them.
+    #[inline]
+    pub fn acted(&mut self, node: usize, run: &mut Run) {
+        let acted = &self.stations[node].driver.acted;
+        if !acted.marked.is_empty() || !acted.dropped.is_empty() {
+            self.tell_acts(node, run);
+        }
+    }
+
+    #[cold]
+    fn tell_acts(&mut self, node: usize, run: &mut Run) {
+        let station = &mut self.stations[node];
+        let acted = &mut station.driver.acted;
+        for cookie in acted.marked.drain(..) {
+            station.counters.marked += 1;
+            let node = node as u16;
+            run.events.push_back(Event::Marked { node, cookie });
+        }
+        let mode = station.rate;
+        for item in acted.dropped.drain(..) {
+            station.counters.early += 1;
+            run.events.push_back(untried(node as u16, item, mode));
+        }
     }
 
     /// See [`crate::Radio::restart`].
@@ -86,17 +123,7 @@ impl Mac {
         station.seen.clear();
         station.counters.failed += lost.len() as u64;
         for item in lost {
-            run.events.push_back(Event::Done {
-                node,
-                to: (item.to != NOBODY).then_some(item.to),
-                cookie: item.cookie,
-                delivered: false,
-                tries: 0,
-                mode,
-                seq: 0,
-                sample: Span::ZERO,
-                times: Times::default(),
-            });
+            run.events.push_back(untried(node, item, mode));
         }
         if was_full {
             run.events.push_back(Event::Room { node });
@@ -265,4 +292,19 @@ fn not_mine(
         });
     }
     Overheard::Captured
+}
+
+/// The report of a packet that never reached the hardware.
+fn untried(node: u16, item: Item, mode: Mode) -> Event {
+    Event::Done {
+        node,
+        to: (item.to != NOBODY).then_some(item.to),
+        cookie: item.cookie,
+        delivered: false,
+        tries: 0,
+        mode,
+        seq: 0,
+        sample: Span::ZERO,
+        times: Times::default(),
+    }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use wifu_wire::{Rate, Rng, Span};
 
+use crate::discipline::Discipline;
 use crate::error::ErrorModel;
 use crate::geometry::Geometry;
 use crate::phy::{Mode, Phy, RTS_OFF, Standard};
@@ -220,6 +221,8 @@ pub struct RadioConfig {
     pub reserve_undecoded: bool,
     /// Packets of the queueing discipline.
     pub queue: u32,
+    /// What the queueing discipline does before it is full; `None`: nothing (drop-tail).
+    pub discipline: Option<Discipline>,
     /// Buffers of the driver's transmit ring.
     pub ring: u32,
     /// An interrupt reports this many completed frames (or fewer when the ring runs empty).
@@ -270,6 +273,7 @@ impl RadioConfig {
             legacy_backoff: false,
             reserve_undecoded: false,
             queue: 1000,
+            discipline: None,
             ring: 200,
             intr_batch: 4,
             intr_latency: (Span(20_000), Span(80_000)),

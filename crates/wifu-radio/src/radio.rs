@@ -2,6 +2,7 @@
 //! carries what comes of the one to the other.
 
 use crate::counters::{Counters, LinkCounters};
+use crate::discipline::Put;
 use crate::event::{Event, Frame, OnAir};
 use crate::mac::Mac;
 use crate::medium::Medium;
@@ -55,13 +56,21 @@ impl Radio {
 
     /// Put a packet into the node's queue. False: the queue is full, the packet is the caller's.
     pub fn send(&mut self, now: Time, node: u16, frame: Frame) -> bool {
+        self.put(now, node, frame, false).taken()
+    }
+
+    /// The same for a packet whose transport understands marks, if `ect`: what became of it at the
+    /// node's queueing discipline.
+    #[inline]
+    pub fn put(&mut self, now: Time, node: u16, frame: Frame, ect: bool) -> Put {
         self.run.now = now;
-        let taken = self.mac.send(node, frame, &mut self.medium, &mut self.run);
-        if taken {
+        let (medium, run) = (&mut self.medium, &mut self.run);
+        let put = self.mac.send(node, (frame, ect), medium, run);
+        if put.taken() {
             self.begin_put();
             self.run.queue.settle();
         }
-        taken
+        put
     }
 
     /// Nothing happens until `now`, which what is asked from here on refers to.

@@ -1,9 +1,10 @@
 //! What one station knows of its access to the channel: its exchange, its back-off, its driver.
 
 use crate::counters::Counters;
+use crate::discipline::Managed;
 use crate::driver::{Driver, Item};
 use crate::minstrel::Minstrel;
-use crate::phy::{ACK, CTS, Mode, Phy};
+use crate::phy::{ACK, CTS, Mode, OVERHEAD, Phy};
 use crate::plan::{RadioConfig, RateControl};
 use crate::queue::{Queue, Wake};
 use wifu_wire::{Rng, Span, Time};
@@ -141,6 +142,10 @@ impl Station {
         for &mode in phy.modes() {
             control[usize::from(mode.0)] = phy.control(mode, &r.control_rates);
         }
+        let managed = r.discipline.as_ref().map(|d| {
+            let slot = |octets| phy.airtime(r.rate, octets + OVERHEAD);
+            Box::new(Managed::new(d, slot, rng.split("discipline")))
+        });
         Station {
             overhear_loss: r.overhear_loss,
             promiscuous: r.promiscuous,
@@ -172,7 +177,7 @@ impl Station {
             job: None,
             seq: 0,
             seen: Vec::new(),
-            driver: Driver::new(r, rng.split("driver")),
+            driver: Driver::new(r, managed, rng.split("driver")),
             backoff_rng: rng.split("backoff"),
             overhear_rng: rng.split("overhear"),
             counters: Counters::default(),

@@ -247,6 +247,21 @@ pub struct NodeOutcome {
     /// What packets of its endpoint took its host, if that takes time (`host.profile`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostCounters>,
+    /// What the discipline of its queues did, if they have one (`host.queue`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<QueueOutcome>,
+}
+
+/// What became of packets at queues that have a discipline: of its radio, and of all wires that
+/// begin at the node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueOutcome {
+    /// Marked: congestion experienced.
+    pub marked: u64,
+    /// Dropped by the discipline, as their transport understands no marks.
+    pub dropped: u64,
+    /// Refused by a full queue.
+    pub full: u64,
 }
 
 /// A handler's account.

@@ -6,11 +6,13 @@
 
 mod flow;
 mod quantity;
+mod queue;
 mod read;
 mod world;
 
 pub use flow::{AppKind, FlowSpec};
 pub use quantity::{Bps, Octets, Secs};
+pub use queue::{QueueKind, QueueSpec};
 pub(crate) use read::as_toml;
 pub use world::{EventSpec, MobilitySpec};
 
@@ -324,6 +326,9 @@ pub struct HostSpec {
     /// Largest IP packet, octets.
     #[serde(default = "mtu")]
     pub mtu: u16,
+    /// What queues do before they are full; nothing if absent (drop-tail).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<QueueSpec>,
     /// Nodes that forward packets and serve no protocol: none of the handlers that compositions
     /// bring along run there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -358,6 +363,7 @@ impl Default for HostSpec {
             fwd_cost: Secs(Span::ZERO),
             profile: None,
             mtu: mtu(),
+            queue: None,
             unserved: Vec::new(),
             lanes: Scheduler::default(),
         }
@@ -477,6 +483,9 @@ impl Scenario {
         if self.host.mtu < LEAST_MTU {
             let what = format!("at least {LEAST_MTU} octets (RFC 791)");
             return Err(ScenarioError::key("host.mtu", what));
+        }
+        if let Some(queue) = &self.host.queue {
+            queue.discipline()?;
         }
         if let Some(olsr) = &self.routing.olsr {
             olsr.check()?;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use wifu_engine::Blueprint;
 use wifu_sim::mesh::Simulation;
-use wifu_sim::outcome::Outcome;
+use wifu_sim::outcome::{Outcome, QueueOutcome};
 use wifu_sim::scenario::Scenario;
 
 fn open(spec: &str) -> Result<Arc<Blueprint>, String> {
@@ -30,7 +30,8 @@ fn bottleneck(protocol: &str, seconds: u32, more: &str) -> Outcome {
          queue = 100\n\
          [[flow]]\nfrom = \"n1\"\nto = \"n3\"\nprotocol = \"{protocol}\"\n\
          [stop]\ntime = \"{seconds}s\"\n[record]\ninterval = \"5ms\"\n\
-         series = [\"flow.1.cwnd\", \"flow.1.srtt\"]\n"
+         series = [\"flow.1.cwnd\", \"flow.1.srtt\", \"flow.1.handshake.ecn_cuts\", \
+         \"flow.1.peer.handshake.ce\"]\n"
     );
     let scenario = Scenario::from_toml(&text).unwrap_or_else(|e| panic!("{e}"));
     let mut simulation = Simulation::new(&scenario, &open).unwrap_or_else(|e| panic!("{e}"));
@@ -58,6 +59,13 @@ fn waiting(outcome: &Outcome, from: f64) -> f64 {
     (late.iter().sum::<f64>() / late.len() as f64 - empty) / SLOT
 }
 
+/// Packets that waited at the bottleneck on average over all that left it.
+fn queued(outcome: &Outcome) -> f64 {
+    let mut hops = outcome.hops.iter().filter(|h| !h.reverse);
+    let hop = hops.find(|h| h.from == "n2").expect("it is on the way");
+    hop.queue_s / hop.packets as f64 / SLOT
+}
+
 fn drops(outcome: &Outcome) -> u64 {
     outcome.wires.iter().map(|w| w.queue_drops).sum()
 }
@@ -67,6 +75,16 @@ fn range(outcome: &Outcome, series: &str, from: f64) -> (f64, f64) {
     let all = outcome.series[series].iter();
     let late = all.filter(|p| p.0 >= from && !p.1.is_nan()).map(|p| p.1);
     late.fold((f64::MAX, f64::MIN), |(a, b), v| (a.min(v), b.max(v)))
+}
+
+/// The last value of a series.
+fn last(outcome: &Outcome, series: &str) -> f64 {
+    outcome.series[series].last().expect("it was recorded").1
+}
+
+/// What the disciplines of n2's queues did.
+fn queue(outcome: &Outcome) -> QueueOutcome {
+    outcome.nodes[1].queue.expect("n2 has a discipline")
 }
 
 /// Brakmo and Peterson: between alpha and beta segments wait in the queue, where Reno fills it.
@@ -83,4 +101,177 @@ fn vegas_holds_a_few_packets_in_the_queue_and_newreno_fills_it() {
     assert_eq!((drops(&vegas), vegas.flows[0].retransmissions), (0, 0));
     assert!(drops(&newreno) > 0);
     assert!(share(&vegas) > 0.97, "{}", share(&vegas));
+}
+
+const RED: &str = "host.queue = { kind = \"red\", nodes = [\"n2\"], thresh = 10, maxthresh = 30 }";
+
+/// Floyd and Jacobson: an early mark costs nothing, an early drop is a loss, and either keeps the
+/// queue short where drop-tail fills it.
+#[test]
+fn red_marks_what_understands_marks_and_drops_the_rest() {
+    let marked = bottleneck("tcp-newreno,ecn=on", 60, RED);
+    let early = bottleneck("tcp-newreno", 60, RED);
+    let tail = bottleneck("tcp-newreno,ecn=on", 60, "");
+    let q = queue(&marked);
+    assert!(q.marked > 10 && q.dropped == 0, "{q:?}");
+    assert_eq!(last(&marked, "flow.1.peer.handshake.ce"), q.marked as f64);
+    let cuts = last(&marked, "flow.1.handshake.ecn_cuts");
+    assert!(cuts >= 5.0 && cuts <= q.marked as f64, "{cuts}");
+    let lost = [&marked, &early, &tail].map(|o| o.flows[0].packets.queue);
+    assert!(lost[0] < lost[2] && lost[1] > 0, "{lost:?}");
+    assert!(marked.flows[0].retransmissions < tail.flows[0].retransmissions);
+    let q = queue(&early);
+    assert_eq!((q.marked, q.dropped + q.full), (0, lost[1]));
+    assert!(q.dropped > 10, "{q:?}");
+    assert_eq!(last(&tail, "flow.1.handshake.ecn_cuts"), 0.0);
+    assert!(tail.nodes.iter().all(|n| n.queue.is_none()));
+    assert!(marked.nodes[0].queue.is_none(), "only n2 was named");
+    let waits = [&marked, &early, &tail].map(queued);
+    assert!(
+        waits[0] < 20.0 && waits[1] < 20.0 && waits[2] > 20.0,
+        "{waits:?}"
+    );
+    let shares = [share(&marked), share(&early)];
+    assert!(shares[0] > 0.9, "{shares:?}");
+}
+
+/// RFC 8289: packets wait about as long as the target, whatever the round trip's length.
+#[test]
+fn codel_keeps_the_wait_near_its_target() {
+    let codel = "host.queue = { kind = \"codel\" }";
+    let tail = queued(&bottleneck("tcp-newreno,ecn=on", 60, ""));
+    for (spec, ect) in [("tcp-newreno,ecn=on", true), ("tcp-newreno", false)] {
+        let outcome = bottleneck(spec, 60, codel);
+        let q = queue(&outcome);
+        let acted = if ect { q.marked } else { q.dropped };
+        assert!(acted > 10 && q.marked + q.dropped == acted, "{spec}: {q:?}");
+        let ce = last(&outcome, "flow.1.peer.handshake.ce");
+        let all: u64 = outcome
+            .nodes
+            .iter()
+            .filter_map(|n| n.queue)
+            .map(|q| q.marked)
+            .sum();
+        assert_eq!(ce, all as f64, "{spec}");
+        // 5 ms are four packets.
+        let waits = queued(&outcome);
+        assert!(
+            waits > 1.0 && waits < 12.0 && waits < tail / 3.0,
+            "{spec}: {waits} of {tail}"
+        );
+        assert!(share(&outcome) > 0.75, "{spec}: {}", share(&outcome));
+        let p = outcome.flows[0].packets;
+        assert_eq!(p.queue, q.dropped + q.full, "{spec}");
+    }
+}
+
+#[test]
+fn a_step_marks_all_that_come_above_it() {
+    let step = "host.queue = { kind = \"step\", above = 20, nodes = [\"n2\"] }";
+    let outcome = bottleneck("tcp-newreno,ecn=on", 60, step);
+    let q = queue(&outcome);
+    assert!(q.marked > 100 && q.dropped + q.full == 0, "{q:?}");
+    assert!(queued(&outcome) < 20.0);
+    // A receiver of RFC 3168 echoes until it is told: fewer reductions than marks.
+    assert!(last(&outcome, "flow.1.handshake.ecn_cuts") < q.marked as f64 / 5.0);
+}
+
+/// Radios: packets wait in front of the driver's ring, which is short here.
+#[test]
+fn the_queues_of_radios_have_disciplines_too() {
+    let run = |protocol: &str, queue: &str| {
+        let text = format!(
+            "{queue}\ntopology = {{ words = \"linear,3\", set = \"TB-B\" }}\n\
+             [radio]\nring = 2\nqueue = 60\n[stop]\ntime = \"40s\"\n\
+             [[flow]]\nfrom = \"n1\"\nto = \"n3\"\nprotocol = \"{protocol},profile=rfc-modern\"\n"
+        );
+        let scenario = Scenario::from_toml(&text).unwrap_or_else(|e| panic!("{e}"));
+        let mut simulation = Simulation::new(&scenario, &open).unwrap_or_else(|e| panic!("{e}"));
+        simulation.run();
+        let outcome = simulation.outcome();
+        let p = outcome.flows[0].packets;
+        let known = p.delivered + p.queue + p.link + p.wire + p.route + p.hop + p.inside;
+        assert_eq!(p.sent, known, "{queue}: {p:?}");
+        outcome
+    };
+    let tail = run("tcp-newreno,ecn=on", "");
+    for kind in [
+        "kind = \"codel\"",
+        "kind = \"red\", q_weight = 0.02",
+        "kind = \"step\", above = 8",
+    ] {
+        let key = format!("host.queue = {{ {kind} }}");
+        for ecn in ["on", "off"] {
+            let outcome = run(&format!("tcp-newreno,ecn={ecn}"), &key);
+            let queues = outcome.nodes.iter().filter_map(|n| n.queue);
+            let (marked, dropped) = queues.fold((0, 0), |s, q| (s.0 + q.marked, s.1 + q.dropped));
+            // Bare acknowledgements understand no marks.
+            match ecn {
+                "on" => assert!(marked > 5 && dropped < marked, "{kind}: {marked} {dropped}"),
+                _ => assert!(marked == 0 && dropped > 5, "{kind}: {marked} {dropped}"),
+            }
+            assert_eq!(outcome.flows[0].packets.queue, dropped, "{kind} {ecn}");
+            let srtt = [&outcome, &tail].map(|o| o.flows[0].srtt_s.expect("it ran"));
+            assert!(srtt[0] < srtt[1] / 2.0, "{kind} {ecn}: {srtt:?}");
+            let ratio = outcome.flows[0].goodput_bps / tail.flows[0].goodput_bps;
+            assert!(ratio > 0.8, "{kind} {ecn}: {ratio}");
+        }
+    }
+}
+
+#[test]
+fn the_same_scenario_marks_the_same_packets() {
+    let hash = |queue: &str| bottleneck("tcp-newreno,ecn=on", 10, queue).trace_hash;
+    assert_eq!(hash(RED), hash(RED));
+    assert_ne!(hash(RED), hash(""));
+}
+
+#[test]
+fn a_discipline_that_makes_no_sense_is_refused_at_its_key() {
+    for (keys, said) in [
+        (
+            "kind = \"rad\"",
+            "host.queue.kind: unknown name `rad`; did you mean `red`?",
+        ),
+        (
+            "kind = \"codel\", thresh = 5",
+            "host.queue.thresh: a key of kind = \"red\"",
+        ),
+        ("kind = \"red\", tresh = 5", "host.queue.tresh: unknown key"),
+        (
+            "kind = \"red\", thresh = 20",
+            "host.queue.maxthresh: must be at least thresh",
+        ),
+        (
+            "kind = \"red\", q_weight = 0",
+            "host.queue.q_weight: must be above 0",
+        ),
+        (
+            "kind = \"red\", linterm = 0.5",
+            "host.queue.linterm: 1 / a probability",
+        ),
+        ("kind = \"step\"", "host.queue.above: missing"),
+        (
+            "kind = \"codel\", target = 0",
+            "host.queue.target: must be greater than 0",
+        ),
+        (
+            "kind = \"codel\", interval = \"1ms\"",
+            "host.queue.interval: must be at least target",
+        ),
+    ] {
+        let text = format!("host.queue = {{ {keys} }}\n");
+        let error = Scenario::from_toml(&text).err().map(|e| e.to_string());
+        let error = error.unwrap_or_default();
+        assert!(error.starts_with(said), "{keys}: {error}");
+    }
+    let text = "host.queue = { kind = \"codel\", nodes = [\"n9\"] }\n\
+                topology.words = \"linear,3\"\n\
+                [[flow]]\nfrom = \"n1\"\nto = \"n3\"\nprotocol = \"tcp-newreno\"\napp = \"file\"\n\
+                bytes = 1\n";
+    let scenario = Scenario::from_toml(text).expect("it may be a name");
+    let error = Simulation::new(&scenario, &open)
+        .err()
+        .map(|e| e.to_string());
+    assert!(error.is_some_and(|e| e.starts_with("host.queue.nodes[0]")));
 }

@@ -287,6 +287,8 @@ impl Engine {
                     self.shared.nodes[usize::from(node)].set_delay(us(delay.0), us(sample.0));
                     self.grant(node);
                 }
+                // No scenario of emulated radios has a discipline.
+                Event::Marked { .. } => {}
                 Event::Room { node } => {
                     self.arm(usize::from(node), true);
                     self.grant(node);

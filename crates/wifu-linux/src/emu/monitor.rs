@@ -30,7 +30,7 @@ pub(crate) fn concerns(event: &Event) -> Option<(u16, u32)> {
             Some((node, cookie))
         }
         // What was forgotten before it was tried is reported by no driver.
-        Event::Done { tries: 0, .. } | Event::Room { .. } => None,
+        Event::Done { tries: 0, .. } | Event::Marked { .. } | Event::Room { .. } => None,
         Event::Done { node, cookie, .. } => Some((node, cookie)),
     }
 }
@@ -80,7 +80,7 @@ impl Monitors {
                 seq,
                 ..
             } => (node, node, mode, tries > 1, seq),
-            Event::Room { .. } => return,
+            Event::Marked { .. } | Event::Room { .. } => return,
         };
         self.frame.clear();
         self.describe(event, usize::from(node), mode, now)
@@ -131,7 +131,7 @@ impl Monitors {
                 noise_dbm: self.noise_dbm.get(node).copied(),
                 ..base
             },
-            Event::Room { .. } => base,
+            Event::Marked { .. } | Event::Room { .. } => base,
         }
     }
 }

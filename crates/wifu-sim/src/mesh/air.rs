@@ -1,5 +1,6 @@
 //! The one place that knows `wifu_radio::Radio`: a network without radios has none.
 
+use wifu_radio::discipline::Put;
 use wifu_radio::plan::Plan;
 use wifu_radio::{Counters, Event, Frame, LinkCounters, OnAir, Radio};
 use wifu_wire::{LinkFacts, Rng, Time};
@@ -64,19 +65,12 @@ impl Air {
         self.radio.as_ref().map_or(0, |r| r.room(node))
     }
 
-    /// Queue a packet; false if the queue is full, or there is no radio.
-    pub(crate) fn send(
-        &mut self,
-        now: Time,
-        node: u16,
-        to: Option<u16>,
-        bytes: u16,
-        cookie: u32,
-    ) -> bool {
-        let frame = Frame { to, bytes, cookie };
-        self.radio
-            .as_mut()
-            .is_some_and(|r| r.send(now, node, frame))
+    /// Queue a packet, whose transport understands marks if `ect`; without a radio there is no
+    /// room.
+    #[inline]
+    pub(crate) fn put(&mut self, now: Time, node: u16, frame: Frame, ect: bool) -> Put {
+        let radio = self.radio.as_mut();
+        radio.map_or(Put::Full, |r| r.put(now, node, frame, ect))
     }
 
     /// Facts about a node's link layer.

@@ -116,11 +116,12 @@ fn at_key(scenario: &Scenario, error: TopologyError) -> ScenarioError {
 /// The path of the first wrong key and what is wrong with it.
 pub(crate) fn over(
     scenario: &Scenario,
-    plan: Plan,
+    mut plan: Plan,
     rows: &[Range<u16>],
     (open, alone): (Open<'_>, bool),
 ) -> Result<Simulation, ScenarioError> {
     scenario.check()?;
+    manage(scenario, &mut plan)?;
     let scenario = &here(scenario, &plan);
     let rng = scenario.rng();
     let count = plan.nodes.len();
@@ -223,6 +224,26 @@ fn place(told: &[Fact]) -> &'static str {
     }
 }
 
+/// The queues of nodes get the scenario's discipline.
+fn manage(scenario: &Scenario, plan: &mut Plan) -> Result<(), ScenarioError> {
+    let Some(spec) = &scenario.host.queue else {
+        return Ok(());
+    };
+    let discipline = spec.discipline()?;
+    let named = spec.nodes.iter().enumerate();
+    let number = |(at, name): (usize, &String)| {
+        routing::index(plan, name, &format!("host.queue.nodes[{at}]")).map(usize::from)
+    };
+    let mut nodes: Vec<usize> = named.map(number).collect::<Result<_, _>>()?;
+    if nodes.is_empty() {
+        nodes = (0..plan.nodes.len()).collect();
+    }
+    for node in nodes {
+        plan.nodes[node].radio.discipline = Some(discipline);
+    }
+    Ok(())
+}
+
 /// What carries the packets of these flows; no route is laid yet.
 fn network(
     scenario: &Scenario,
@@ -234,8 +255,16 @@ fn network(
     let count = plan.nodes.len();
     let wires = plan.wires.iter().enumerate().flat_map(|(i, w)| {
         let stream = rng.split("per").split("wire").split_n(i as u64);
-        [(w.a, w.b, 0), (w.b, w.a, 1)]
-            .map(|(from, to, side)| Wire::new(w, from, to, stream.split_n(side)))
+        [(w.a, w.b, 0), (w.b, w.a, 1)].map(|(from, to, side)| {
+            let stream = stream.split_n(side);
+            let discipline = plan.nodes[usize::from(from)].radio.discipline;
+            let managed = discipline.map(|d| (d, stream.split("discipline")));
+            let mut wire = Wire::new(w, from, to, stream);
+            if let Some((discipline, rng)) = managed {
+                wire.manage(&discipline, rng);
+            }
+            wire
+        })
     });
     let parts = (
         Pool::new(usize::from(scenario.host.mtu)),
@@ -245,7 +274,9 @@ fn network(
     let ends = flows.iter().map(|f| (f.src, f.dst, f.blueprint.is_some()));
     let routes = Routes::new(count, &ends.collect::<Vec<_>>(), fixed);
     let hops = Hops::new(flows.len());
-    Forwarding::new(count, parts, routes, hops, scenario.host.fwd_cost.0)
+    let mut net = Forwarding::new(count, parts, routes, hops, scenario.host.fwd_cost.0);
+    net.managed = scenario.host.queue.is_some();
+    net
 }
 
 /// The nodes that serve no composition.

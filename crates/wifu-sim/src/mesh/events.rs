@@ -26,6 +26,8 @@ pub(crate) enum Class {
 pub(crate) enum What {
     /// The packet at the head of this wire arrives.
     Arrive(u32),
+    /// This wire, whose queue has a discipline, is free.
+    Leave(u32),
     /// This packet's forwarding is done.
     Forward(u32),
     /// This host's wake-up.
@@ -84,6 +86,7 @@ impl Events {
             What::Move => 7 << 32,
             What::Sample => 8 << 32,
             What::Relay(n) => 10 << 32 | u64::from(n),
+            What::Leave(n) => 11 << 32 | u64::from(n),
         };
         let mixed = (at.0 ^ source.rotate_left(24)).wrapping_mul(self.ties);
         let hash = (mixed ^ mixed >> 31).wrapping_mul(0x9E37_79B9_7F4A_7C15);

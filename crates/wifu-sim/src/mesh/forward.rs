@@ -14,9 +14,10 @@ use super::wire::{Entered, Wire};
 use crate::routing::{Link, Via};
 use crate::world::Change;
 use wifu_node::{Lost, Relayed};
-use wifu_radio::Times;
+use wifu_radio::discipline::Put;
+use wifu_radio::{Frame, Times};
 use wifu_wire::pcapng::Direction;
-use wifu_wire::{LinkFacts, Span, Time};
+use wifu_wire::{Ecn, LinkFacts, Span, Time, ipv4};
 
 /// Whether a source that never rests may put a packet into its node's queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,6 +44,8 @@ pub(crate) struct Forwarding {
     /// Packets that each node relayed.
     pub(crate) relayed: Vec<u64>,
     tap: Option<Box<dyn Tap>>,
+    /// Queues of some nodes have a discipline.
+    pub(crate) managed: bool,
     /// The tap wants to see what is on the air.
     pub(crate) aired: bool,
     /// Routes were laid since nodes were told.
@@ -67,6 +70,7 @@ impl Forwarding {
             cost,
             relayed: vec![0; nodes],
             tap: None,
+            managed: false,
             aired: false,
             laid: false,
         }
@@ -167,8 +171,7 @@ impl Forwarding {
                 if self.tap.is_some() {
                     self.show(clock.now, id, next, Direction::Out, None);
                 }
-                let sent = self.air.send(clock.now, at, Some(next), len, id);
-                if sent { Ok(()) } else { Err(Lost::Queue) }
+                self.put(clock, at, Some(next), len, id)
             }
             Via::Wire(wire) => {
                 if self.tap.is_some() {
@@ -207,13 +210,53 @@ impl Forwarding {
         if let Some(Via::Wire(wire)) = to {
             return self.enter_wire(clock, id, wire);
         }
-        if !self.air.send(clock.now, at, next, len, id) {
-            return Err(Lost::Queue);
-        }
+        self.put(clock, at, next, len, id)?;
         if next.is_none() {
             self.pool[id].stage = Stage::Shouts;
         }
         Ok(())
+    }
+
+    /// Put a packet into the queue of its holder's radio.
+    #[inline]
+    fn put(
+        &mut self,
+        clock: &mut Clock,
+        at: u16,
+        to: Option<u16>,
+        bytes: u16,
+        id: u32,
+    ) -> Result<(), Lost> {
+        let ect = self.managed && self.understands(id);
+        let frame = Frame {
+            to,
+            bytes,
+            cookie: id,
+        };
+        match self.air.put(clock.now, at, frame, ect) {
+            Put::Taken => Ok(()),
+            Put::Marked => {
+                self.mark(clock, id);
+                Ok(())
+            }
+            Put::Early | Put::Full => Err(Lost::Queue),
+        }
+    }
+
+    /// Whether a packet's transport understands marks.
+    fn understands(&self, id: u32) -> bool {
+        Ecn::of(self.pool.octets(id)[1]) != Ecn::NotEct
+    }
+
+    /// A discipline has a packet marked.
+    #[cold]
+    pub(crate) fn mark(&mut self, clock: &mut Clock, id: u32) {
+        let marked = ipv4::mark(self.pool.own(id));
+        debug_assert!(
+            marked,
+            "a packet that understands no marks is dropped instead"
+        );
+        clock.mix(u64::from(self.pool[id].at) << 32 | 5);
     }
 
     /// A packet that a node made, from its IP header on; `None` if it is none.
@@ -235,6 +278,9 @@ impl Forwarding {
 
     #[inline(always)]
     fn enter_wire(&mut self, clock: &mut Clock, id: u32, number: u32) -> Result<(), Lost> {
+        if self.managed && self.wires[number as usize].managed.is_some() {
+            return self.enter_managed(clock, id, number);
+        }
         let packet = self.pool[id];
         let wire = &mut self.wires[number as usize];
         let ends = (wire.from, wire.to);
@@ -248,9 +294,69 @@ impl Forwarding {
                 }
                 Ok(())
             }
-            Entered::Full => Err(Lost::Queue),
+            Entered::Full | Entered::Early => Err(Lost::Queue),
+            Entered::Waits => Ok(()),
             Entered::Lost => Err(Lost::Wire),
         }
+    }
+
+    /// The same for a wire whose queue has a discipline.
+    #[cold]
+    fn enter_managed(&mut self, clock: &mut Clock, id: u32, number: u32) -> Result<(), Lost> {
+        let (packet, ect) = (self.pool[id], self.understands(id));
+        let wire = &mut self.wires[number as usize];
+        let (ends, delay) = ((wire.from, wire.to), wire.delay);
+        let (entered, marked) = wire.enter_managed(clock.now, (id, packet.len), ect);
+        if marked {
+            self.mark(clock, id);
+        }
+        self.hops.by_wire(&packet, ends, entered, delay);
+        self.follow(clock, number, entered)
+    }
+
+    /// What follows from a packet's entering a wire with a discipline.
+    fn follow(&mut self, clock: &mut Clock, number: u32, entered: Entered) -> Result<(), Lost> {
+        let wire = &mut self.wires[number as usize];
+        if let Some(at) = wire.take_turn() {
+            clock.push(at, Class::Packet, What::Leave(number));
+        }
+        match entered {
+            Entered::Flies { arrives, first, .. } => {
+                if first {
+                    clock.push(arrives, Class::Packet, What::Arrive(number));
+                }
+                Ok(())
+            }
+            Entered::Waits => Ok(()),
+            Entered::Full | Entered::Early => Err(Lost::Queue),
+            Entered::Lost => Err(Lost::Wire),
+        }
+    }
+
+    /// A wire whose queue has a discipline is free: the next packet enters it. Those that are lost
+    /// meanwhile, with the reason; their holder has them still.
+    pub(crate) fn wire_free(&mut self, clock: &mut Clock, number: u32) -> Vec<(u32, Lost)> {
+        let mut lost = Vec::new();
+        let wire = &mut self.wires[number as usize];
+        let (ends, delay) = ((wire.from, wire.to), wire.delay);
+        let next = wire.leave(clock.now, |id| lost.push((id, Lost::Queue)));
+        for (id, _) in &lost {
+            self.hops
+                .by_wire(&self.pool[*id], ends, Entered::Early, delay);
+        }
+        if let Some((id, entered, marked)) = next {
+            if marked {
+                self.mark(clock, id);
+            }
+            self.hops.by_wire(&self.pool[id], ends, entered, delay);
+            if let Err(why) = self.follow(clock, number, entered) {
+                lost.push((id, why));
+            }
+        } else {
+            // Nobody waits: no turn is taken.
+            let _ = self.wires[number as usize].take_turn();
+        }
+        lost
     }
 
     /// The packet at the head of a wire arrives: which, and from whom.
@@ -278,7 +384,7 @@ impl Forwarding {
         packet: &Packet,
         to: Option<u16>,
         id: u32,
-        times: &Times,
+        (times, tried): (&Times, bool),
     ) -> Result<(), Lost> {
         let next = to.unwrap_or(packet.at);
         self.hops.by_radio(packet, packet.at, next, times);
@@ -288,7 +394,7 @@ impl Forwarding {
             self.pool.release(id);
             return Ok(());
         }
-        Err(Lost::Link)
+        Err(if tried { Lost::Link } else { Lost::Queue })
     }
 
     /// A packet is lost; its entry is free. Gives its flow, if it has one.
@@ -302,7 +408,13 @@ impl Forwarding {
     /// Send a packet to all who hear its holder; it is gone if the queue is full.
     pub(crate) fn broadcast(&mut self, now: Time, id: u32) {
         let Packet { at, len, .. } = self.pool[id];
-        if !self.air.send(now, at, None, len, id) {
+        // No transport's packet: a discipline drops it like any that understands no marks.
+        let frame = Frame {
+            to: None,
+            bytes: len,
+            cookie: id,
+        };
+        if !self.air.put(now, at, frame, false).taken() {
             self.pool.release(id);
         }
     }

@@ -55,6 +55,9 @@ impl Hops {
         let Some(sums) = self.of(packet, from, to) else {
             return;
         };
+        if entered == Entered::Waits {
+            return;
+        }
         if let Entered::Flies { waits, takes, .. } = entered {
             sums.packets += 1;
             sums.times.queue = sums.times.queue + waits;

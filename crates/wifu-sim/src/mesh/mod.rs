@@ -243,6 +243,11 @@ impl Simulation {
                     self.arrive(id, ways::Came::Wire(from, wire));
                 }
             }
+            What::Leave(wire) => {
+                for (id, why) in net.wire_free(clock, wire) {
+                    self.lose(id, why);
+                }
+            }
             What::Forward(packet) => self.relayed(packet),
             What::Wake(host) => {
                 if let Some(node) = self.nodes.wakes(clock.now, host) {

@@ -53,7 +53,7 @@ impl Simulation {
                     let code = u64::from(node) << 32 | u64::from(tries) << 8;
                     self.clock.mix(code | u64::from(delivered) | 4);
                     if !self.nodes.all[usize::from(node)].mask().any() {
-                        self.sent_by_radio(to, cookie, &times);
+                        self.sent_by_radio(to, cookie, (&times, tries > 0));
                         continue;
                     }
                     let status = TxStatus {
@@ -76,6 +76,7 @@ impl Simulation {
                     let radio = RadioFacts { rssi_dbm, mode };
                     self.overhear(node, cookie, Came::Radio(from, radio));
                 }
+                Event::Marked { cookie, .. } => self.net.mark(&mut self.clock, cookie),
                 Event::Room { node } => {
                     self.pump(node);
                     self.refill(node);
@@ -95,7 +96,7 @@ impl Simulation {
     ) {
         let (here, mut ways) = self.at(node);
         here.report(&mut ways, Ticket(id), status);
-        self.sent_by_radio(to, id, times);
+        self.sent_by_radio(to, id, (times, status.attempts > 0));
         self.settle(node);
     }
 
@@ -210,7 +211,7 @@ impl Simulation {
     }
 
     /// A radio is done with a packet.
-    fn sent_by_radio(&mut self, to: Option<u16>, id: u32, times: &Times) {
+    fn sent_by_radio(&mut self, to: Option<u16>, id: u32, times: (&Times, bool)) {
         let packet = self.net.pool[id];
         if let Err(why) = self.net.sent_by_radio(&packet, to, id, times) {
             self.lose(id, why);

@@ -9,11 +9,12 @@ use super::nodes::Nodes;
 use super::wire::Wire;
 use crate::outcome::{
     FlowOutcome, HandlerOutcome, HopOutcome, LinkOutcome, LostOutcome, NodeOutcome, Outcome,
-    SCHEMA, WireOutcome,
+    QueueOutcome, SCHEMA, WireOutcome,
 };
 use std::collections::BTreeMap;
 use wifu_engine::Limit;
 use wifu_node::Lanes;
+use wifu_radio::plan::{NodePlan, Plan};
 use wifu_radio::trace::Why;
 use wifu_wire::{Span, Time};
 
@@ -38,7 +39,6 @@ pub(crate) fn outcome(of: &mut Simulation) -> Outcome {
     }
     let inside = inside.into_iter().enumerate();
     let stop = &flows.stop;
-    let positions = of.plan.nodes.iter().map(|n| n.position);
     Outcome {
         schema: SCHEMA.to_string(),
         seed: of.scenario.seed,
@@ -53,7 +53,7 @@ pub(crate) fn outcome(of: &mut Simulation) -> Outcome {
             .map(|flow| unserved(flow, (net, nodes, flows), &names))
             .collect(),
         batches_end_s: stop.batches_end.iter().map(|t| t.as_secs_f64()).collect(),
-        nodes: node_outcomes(net, nodes, &names, positions),
+        nodes: node_outcomes((net, nodes), &of.plan, &names),
         links: link_outcomes(net, &names),
         wires: wire_outcomes(net, &names),
         hops: net
@@ -168,17 +168,16 @@ fn totals(flow: &Flow, nodes: &Nodes) -> Totals {
 }
 
 fn node_outcomes(
-    net: &Forwarding,
-    nodes: &Nodes,
+    (net, nodes): (&Forwarding, &Nodes),
+    plan: &Plan,
     names: &[String],
-    positions: impl Iterator<Item = Option<[f64; 3]>>,
 ) -> Vec<NodeOutcome> {
-    let node = |((i, name), position): ((usize, &String), Option<[f64; 3]>)| {
+    let node = |((i, name), planned): ((usize, &String), &NodePlan)| {
         let c = net.air.counters(i as u16);
         let lost = |why: &[Why]| why.iter().map(|w| c.lost_by(*w)).sum();
         NodeOutcome {
             name: name.clone(),
-            position,
+            position: planned.position,
             frames: c.delivered + c.failed,
             attempts: c.attempts,
             retries: c.retries,
@@ -220,9 +219,32 @@ fn node_outcomes(
                 .collect(),
             lanes: nodes.all[i].lanes().map(Lanes::counters),
             host: nodes.all[i].host(),
+            queue: planned
+                .radio
+                .discipline
+                .map(|_| queue_outcome(net, i as u16)),
         }
     };
-    names.iter().enumerate().zip(positions).map(node).collect()
+    let planned = names.iter().enumerate().zip(&plan.nodes);
+    planned.map(node).collect()
+}
+
+/// What the disciplines of a node's queues did.
+fn queue_outcome(net: &Forwarding, node: u16) -> QueueOutcome {
+    let c = net.air.counters(node);
+    let wires = net.wires.iter().filter(|w| w.from == node);
+    wires.fold(
+        QueueOutcome {
+            marked: c.marked,
+            dropped: c.early,
+            full: c.refused,
+        },
+        |sum, w| QueueOutcome {
+            marked: sum.marked + w.marked,
+            dropped: sum.dropped + w.early,
+            full: sum.full + w.full,
+        },
+    )
 }
 
 fn link_outcomes(net: &Forwarding, names: &[String]) -> Vec<LinkOutcome> {

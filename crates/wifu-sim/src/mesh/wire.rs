@@ -1,6 +1,7 @@
 //! Wired links: point to point, full duplex, a rate, a delay, a queue.
 
 use std::collections::VecDeque;
+use wifu_radio::discipline::{Discipline, Head, Managed};
 use wifu_wire::{LinkFacts, Rate, Rng, Span, Time};
 
 /// What became of a packet at a wire's entrance.
@@ -14,10 +15,23 @@ pub(crate) enum Entered {
         takes: Span,
         first: bool,
     },
+    /// It waits until the wire is free ([`Wire::leave`]).
+    Waits,
     /// The queue is full.
     Full,
+    /// The queue's discipline dropped it.
+    Early,
     /// It is lost after it was sent.
     Lost,
+}
+
+/// A packet that waits for a wire to be free.
+#[derive(Clone, Copy)]
+struct Waiting {
+    since: Time,
+    id: u32,
+    len: u16,
+    ect: bool,
 }
 
 /// Weight of the past in the average of the delay (Behaviour 7.1), as of radios.
@@ -37,12 +51,20 @@ pub(crate) struct Wire {
     loss: u32,
     variation: Span,
     rng: Rng,
+    /// What its queue does before it is full.
+    pub(crate) managed: Option<Box<Managed>>,
+    /// With a discipline that looks at packets as they leave: those that wait, since when.
+    waiting: VecDeque<Waiting>,
+    /// When the wire is free is awaited.
+    turn: bool,
     /// Nothing that enters arrives.
     pub(crate) cut: bool,
     /// When each packet that has not left yet will have left, in order.
     leaving: VecDeque<Time>,
     /// Packets on their way with their arrivals, in order.
     flying: VecDeque<(Time, u32)>,
+    /// When it was or will be free.
+    free: Time,
     last: Time,
     /// The average of queueing plus transmission of what entered, nanoseconds, and its last sample.
     average: Option<f64>,
@@ -52,6 +74,8 @@ pub(crate) struct Wire {
     pub(crate) packets: u64,
     pub(crate) octets: u64,
     pub(crate) full: u64,
+    pub(crate) early: u64,
+    pub(crate) marked: u64,
     pub(crate) lost: u64,
 }
 
@@ -68,9 +92,13 @@ impl Wire {
             loss: (plan.loss * 4_294_967_296.0).min(4_294_967_295.0) as u32,
             variation: plan.variation,
             rng,
+            managed: None,
+            waiting: VecDeque::new(),
+            turn: false,
             cut: false,
             leaving: VecDeque::new(),
             flying: VecDeque::new(),
+            free: Time::ZERO,
             last: Time::ZERO,
             average: None,
             watched: false,
@@ -78,6 +106,8 @@ impl Wire {
             packets: 0,
             octets: 0,
             full: 0,
+            early: 0,
+            marked: 0,
             lost: 0,
         }
     }
@@ -90,7 +120,8 @@ impl Wire {
     /// What handlers learn of it. A wire knows when it will be done with a packet as soon as it has
     /// it: its delay is that of the last packet that entered.
     pub(crate) fn facts(&self, now: Time) -> LinkFacts {
-        let queued = self.leaving.iter().filter(|left| **left > now).count();
+        let leaving = self.leaving.iter().filter(|left| **left > now).count();
+        let queued = leaving.max(usize::from(!self.waiting.is_empty())) + self.waiting.len();
         LinkFacts {
             delay: self.average.map(|ns| Span(ns.round() as u64)),
             sample: self.sample,
@@ -117,17 +148,25 @@ impl Wire {
         while self.leaving.front().is_some_and(|left| *left <= now) {
             self.leaving.pop_front();
         }
-        (self.limit + 1).saturating_sub(self.leaving.len()) as u32
+        (self.limit + 1).saturating_sub(self.waiting()) as u32
     }
 
     /// Packets that have not left yet, as of the last look at the room.
     pub(crate) fn waiting(&self) -> usize {
-        self.leaving.len()
+        let busy = self
+            .leaving
+            .len()
+            .max(usize::from(!self.waiting.is_empty()));
+        busy + self.waiting.len()
     }
 
     /// When the packet being sent will have left; [`Time::NEVER`] if there is none.
     pub(crate) fn next_left(&self) -> Time {
-        self.leaving.front().copied().unwrap_or(Time::NEVER)
+        let free = match self.waiting.is_empty() {
+            true => Time::NEVER,
+            false => self.free,
+        };
+        self.leaving.front().copied().unwrap_or(free)
     }
 
     /// A packet of `len` octets enters.
@@ -137,6 +176,12 @@ impl Wire {
             return Entered::Full;
         }
         let begins = self.leaving.back().copied().unwrap_or(now);
+        self.carry((now, begins), id, len)
+    }
+
+    /// A packet that came at some time is sent from some time on.
+    #[inline(always)]
+    fn carry(&mut self, (now, begins): (Time, Time), id: u32, len: u16) -> Entered {
         let takes = self.time_for(len);
         let left = begins + takes;
         if self.watched {
@@ -165,6 +210,95 @@ impl Wire {
             takes,
             first: self.flying.len() == 1,
         }
+    }
+
+    /// What its queue does before it is full, from now on.
+    pub(crate) fn manage(&mut self, discipline: &Discipline, rng: Rng) {
+        let slot = |octets: u32| self.time_for(octets.min(u32::from(u16::MAX)) as u16);
+        self.managed = Some(Box::new(Managed::new(discipline, slot, rng)));
+    }
+
+    /// A packet of `len` octets comes to a wire whose queue has a discipline; `ect`: its transport
+    /// understands marks. Whether it is to be marked.
+    pub(crate) fn enter_managed(
+        &mut self,
+        now: Time,
+        (id, len): (u32, u16),
+        ect: bool,
+    ) -> (Entered, bool) {
+        let full = self.room(now) == 0;
+        let inside = self.waiting();
+        let free = self.free;
+        let Some(managed) = &mut self.managed else {
+            return (self.enter(now, id, len), false);
+        };
+        if inside == 0 {
+            managed.emptied(free);
+        }
+        // Averages count what a full queue refuses, too.
+        let signals = managed.arrives(now, inside.saturating_sub(1));
+        if full {
+            self.full += 1;
+            return (Entered::Full, false);
+        }
+        if signals && !ect {
+            self.early += 1;
+            return (Entered::Early, false);
+        }
+        self.marked += u64::from(signals);
+        if inside > 0 && matches!(**managed, Managed::Codel(_)) {
+            self.waiting.push_back(Waiting {
+                since: now,
+                id,
+                len,
+                ect,
+            });
+            return (Entered::Waits, false);
+        }
+        let entered = self.enter(now, id, len);
+        self.free = self.leaving.back().copied().unwrap_or(now);
+        (entered, signals)
+    }
+
+    /// When the wire is free, if somebody waits for that and nobody was told yet.
+    pub(crate) fn take_turn(&mut self) -> Option<Time> {
+        let waits = !self.waiting.is_empty();
+        let awaited = core::mem::replace(&mut self.turn, waits);
+        (waits && !awaited).then_some(self.free)
+    }
+
+    /// The wire is free: the next one that waits is sent, and whether it is to be marked. `drop` is
+    /// told of those that the discipline drops.
+    pub(crate) fn leave(
+        &mut self,
+        now: Time,
+        mut drop: impl FnMut(u32),
+    ) -> Option<(u32, Entered, bool)> {
+        self.turn = false;
+        let (managed, waiting, early) = (&mut self.managed, &mut self.waiting, &mut self.early);
+        let Some(Managed::Codel(codel)) = managed.as_deref_mut() else {
+            return None;
+        };
+        let pop = || {
+            let item = waiting.pop_front()?;
+            // Two are more than a large one.
+            let behind = waiting.iter().take(2).map(|w| u32::from(w.len)).sum();
+            Some(Head {
+                item,
+                since: item.since,
+                ect: item.ect,
+                behind,
+            })
+        };
+        let drop = |item: Waiting| {
+            *early += 1;
+            drop(item.id);
+        };
+        let (item, marked) = codel.next(now, pop, drop)?;
+        self.marked += u64::from(marked);
+        let entered = self.carry((item.since, now), item.id, item.len);
+        self.free = now + self.time_for(item.len);
+        Some((item.id, entered, marked))
     }
 
     /// The packet at the head arrives; gives it and when the next one does.

@@ -33,6 +33,13 @@ fn check(scenario: &Scenario, path: &Path) -> anyhow::Result<()> {
     if scenario.routing.olsr.is_some() {
         bail!("{at}: routing.olsr: runs in the simulator only; here, start a routing daemon");
     }
+    if scenario.host.queue.is_some() {
+        bail!(
+            "{at}: host.queue: runs in the simulator only; here packets wait in the kernels' queues, \
+             whose discipline `tc qdisc` sets on the hosts, and then in the radio's, which is \
+             drop-tail"
+        );
+    }
     let host = HostSpec {
         profile: None,
         lanes: Scheduler::default(),
@@ -125,6 +132,29 @@ impl Script for Scene {
         });
         if routed && !self.unrouted {
             tell(Change::Routes(self.stage.next_hops()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_only_the_simulator_has_is_refused_by_its_key() {
+        for (keys, said) in [
+            (
+                "host.queue = { kind = \"codel\" }",
+                "host.queue: runs in the simulator only",
+            ),
+            ("host.mtu = 1400", "host: hosts are this machine's kernels"),
+        ] {
+            let scenario = Scenario::from_toml(keys).expect("it is a scenario");
+            let error = check(&scenario, Path::new("mine.toml")).expect_err("it cannot act");
+            assert!(
+                error.to_string().starts_with(&format!("mine.toml: {said}")),
+                "{error}"
+            );
         }
     }
 }

@@ -76,6 +76,10 @@ Examples:
   Seen in Wireshark, with radio headers and retry bits:
     wifu sim --topo linear,4 --set TB-W3 --protocol tcp-sack -n 100k --pcap-radio air.pcapng
 
+  Queues that mark at 10 packets instead of dropping at 100, and what they marked:
+    wifu sim --topo linear,3,wire=10M,delay=10ms,queue=100 --protocol tcp-newreno,ecn=on -t 30 \\
+      --nodes host.queue.kind=step host.queue.above=10
+
   Ten replicates for a program:
     for r in $(seq 10); do wifu sim --scenario mine.toml --run $r --json > $r.json; done
 

@@ -50,6 +50,7 @@ pub fn report(
         let _ = write!(text, "\n{}", nodes(outcome));
         let ran = [
             dropped(outcome),
+            disciplines(outcome),
             handlers::table(outcome),
             handlers::lanes(outcome),
         ];
@@ -360,6 +361,24 @@ fn dropped(outcome: &Outcome) -> String {
         for (why, n) in &node.dropped {
             table.row([node.name.clone(), n.to_string(), why.clone()]);
         }
+    }
+    if table.is_empty() {
+        String::new()
+    } else {
+        table.text()
+    }
+}
+
+/// A row for each node whose queues have a discipline; empty if none has.
+fn disciplines(outcome: &Outcome) -> String {
+    let mut table = Table::new(&["<node", ">marked", ">dropped early", ">queue full"]);
+    for (node, q) in outcome.nodes.iter().filter_map(|n| Some((n, n.queue?))) {
+        table.row([
+            node.name.clone(),
+            q.marked.to_string(),
+            q.dropped.to_string(),
+            q.full.to_string(),
+        ]);
     }
     if table.is_empty() {
         String::new()
