@@ -34,6 +34,7 @@ extern "C" {
 #define WIFU_TCP_LINUX 221
 #define WIFU_TCP_LINUX_RENO 222
 #define WIFU_TCP_VEGAS 223
+#define WIFU_TCP_DCTCP 224
 
 /* Level of WiFu's own options. */
 #define SOL_WIFU 0x5769

@@ -31,6 +31,7 @@ parts! {
         cubic::CUBIC,
         westwood::WESTWOOD,
         vegas::VEGAS,
+        dctcp::DCTCP,
     }
     /// What restricts sending.
     gate {

@@ -23,6 +23,10 @@ fn bottleneck(protocol: &str, seconds: u32, more: &str) -> Outcome {
     let nodes: String = (1..=3)
         .map(|i| format!("[[topology.node]]\nname = \"n{i}\"\nwired_only = true\n"))
         .collect();
+    let alpha = match protocol.starts_with("tcp-dctcp") {
+        true => ", \"flow.1.dctcp.alpha\"",
+        false => "",
+    };
     let text = format!(
         "{more}\n{nodes}\
          [[topology.wire]]\na = \"n1\"\nb = \"n2\"\nrate = \"100Mb/s\"\ndelay = \"1ms\"\n\
@@ -31,7 +35,7 @@ fn bottleneck(protocol: &str, seconds: u32, more: &str) -> Outcome {
          [[flow]]\nfrom = \"n1\"\nto = \"n3\"\nprotocol = \"{protocol}\"\n\
          [stop]\ntime = \"{seconds}s\"\n[record]\ninterval = \"5ms\"\n\
          series = [\"flow.1.cwnd\", \"flow.1.srtt\", \"flow.1.handshake.ecn_cuts\", \
-         \"flow.1.peer.handshake.ce\"]\n"
+         \"flow.1.peer.handshake.ce\"{alpha}]\n"
     );
     let scenario = Scenario::from_toml(&text).unwrap_or_else(|e| panic!("{e}"));
     let mut simulation = Simulation::new(&scenario, &open).unwrap_or_else(|e| panic!("{e}"));
@@ -163,6 +167,39 @@ fn codel_keeps_the_wait_near_its_target() {
         let p = outcome.flows[0].packets;
         assert_eq!(p.queue, q.dropped + q.full, "{spec}");
     }
+}
+
+/// RFC 8257: over a step of K packets the queue stays near K, below and above it, and the link is
+/// busy; RFC 3168's halving leaves it idle at times.
+#[test]
+fn dctcp_stays_near_the_step_and_loses_no_goodput() {
+    let step = |above: u32| {
+        format!("host.queue = {{ kind = \"step\", above = {above}, nodes = [\"n2\"] }}")
+    };
+    for above in [8, 20] {
+        let dctcp = bottleneck("tcp-dctcp", 60, &step(above));
+        let (k, waits) = (f64::from(above), waiting(&dctcp, 10.0));
+        assert!(waits > k - 7.0 && waits < k + 2.0, "{above}: {waits}");
+        assert!(share(&dctcp) > 0.98, "{above}: {}", share(&dctcp));
+        let q = queue(&dctcp);
+        assert!(q.marked > 100 && q.dropped + q.full == 0, "{above}: {q:?}");
+        assert_eq!(dctcp.flows[0].retransmissions, 0);
+        let (low, high) = range(&dctcp, "flow.1.dctcp.alpha", 10.0);
+        assert!(low > 0.0 && high < 0.6, "{above}: alpha {low} to {high}");
+    }
+    let halving = bottleneck("tcp-sack,ecn=on", 60, &step(8));
+    let dctcp = bottleneck("tcp-dctcp", 60, &step(8));
+    assert!(share(&halving) < share(&dctcp) - 0.01);
+    let swing = |o: &Outcome| {
+        let (low, high) = range(o, "flow.1.cwnd", 10.0);
+        high / low
+    };
+    assert!(
+        swing(&dctcp) < swing(&halving),
+        "{} {}",
+        swing(&dctcp),
+        swing(&halving)
+    );
 }
 
 #[test]

@@ -296,3 +296,62 @@ fn marks_and_losses_together_deliver_every_octet() {
         assert_delivered(&pair, &spec);
     }
 }
+
+/// Octets that the server acknowledged, and those of them whose acknowledgements echo a mark.
+fn echoed(pair: &Pair) -> (u32, u32) {
+    let (mut upto, mut all, mut marked) = (None, 0, 0);
+    for s in sent(pair, 1).filter(|s| !s.seg.has(Flags::SYN)) {
+        let Some(ack) = s.seg.ack else { continue };
+        let from: Seq = *upto.get_or_insert(ack);
+        if ack.after(from) {
+            let octets = ack.since(from);
+            all += octets;
+            marked += if s.seg.has(Flags::ECE) { octets } else { 0 };
+            upto = Some(ack);
+        }
+    }
+    (all, marked)
+}
+
+//= rfc8257#section-3.2
+#[test]
+fn dctcp_learns_how_many_octets_were_marked_however_acknowledgements_are_delayed() {
+    for (every, of) in [(1, 3), (2, 2), (2, 3), (2, 7), (8, 5)] {
+        let spec = format!("tcp-dctcp,ack_every={every},mss=1000");
+        let mut pair = one_way(300_000);
+        // From the first data segment on; a FIN is none.
+        mark(&mut pair, move |n| match n % of {
+            1 => Fate::Mark,
+            _ => Fate::Deliver,
+        });
+        let pair = complete(pair, &spec, 600);
+        let carried: Vec<u32> = data(&pair, 0).map(|s| s.seg.len()).collect();
+        let expected: u32 = (0..)
+            .zip(&carried)
+            .filter(|(n, _)| n % of == 1)
+            .map(|(_, l)| l)
+            .sum();
+        let (_, marked) = echoed(&pair);
+        // A FIN that is acknowledged with marked octets counts as one.
+        let fin = u32::from(marked > expected);
+        assert_eq!(marked, expected + fin, "{spec}, one of {of}");
+        assert_eq!(pair.conn(0).board().tx.retransmits, 0, "{spec}");
+        let alpha = probe(&pair, 0, "alpha");
+        let share = 1.0 / f64::from(of);
+        assert!((alpha - share).abs() < 0.25, "{spec}, one of {of}: {alpha}");
+        assert!(probe(&pair, 0, "ecn_cuts") > 3.0);
+    }
+}
+
+#[test]
+fn dctcp_loses_and_recovers_as_others_do_and_works_without_marks() {
+    let mut pair = pair_of(200_000);
+    lose_randomly(&mut pair, 5, 3);
+    complete(pair, "tcp-dctcp", 3_600);
+    // The peer refuses: it is Reno.
+    let mut pair = one_way(200_000);
+    connect(&mut pair, "tcp-dctcp", "tcp-dctcp,ecn=off");
+    pair.run(secs(600));
+    assert_delivered(&pair, "without marks");
+    assert_eq!((ect(&pair, 0), probe(&pair, 0, "ecn_cuts")), (0, 0.0));
+}

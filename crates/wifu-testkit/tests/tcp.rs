@@ -5,7 +5,7 @@ use wifu_engine::{ConnId, State};
 use wifu_testkit::pair::{Fate, Pair, Seen, pattern};
 use wifu_wire::{Flags, Rng, Seq, Span, Time};
 
-const PROTOCOLS: [&str; 8] = [
+const PROTOCOLS: [&str; 9] = [
     "tcp-tahoe",
     "tcp-reno",
     "tcp-newreno",
@@ -14,6 +14,7 @@ const PROTOCOLS: [&str; 8] = [
     "tcp-linux",
     "tcp-linux-reno",
     "tcp-vegas",
+    "tcp-dctcp",
 ];
 
 fn secs(s: u64) -> Time {

@@ -6,13 +6,14 @@ use wifu_testkit::lean::Lean;
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-const PROTOCOLS: [&str; 7] = [
+const PROTOCOLS: [&str; 8] = [
     "tcp-tahoe",
     "tcp-reno",
     "tcp-newreno",
     "tcp-sack",
     "tcp-cubic",
     "tcp-vegas",
+    "tcp-dctcp",
     "tcp-sack,rcv_wnd=65535,dsack=on,prr=on,rack=on",
 ];
 

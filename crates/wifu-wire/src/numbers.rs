@@ -8,7 +8,7 @@ pub const TCP: u8 = 6;
 pub const UDP: u8 = 17;
 
 /// Names and numbers.
-pub const NUMBERS: [(&str, u8); 8] = [
+pub const NUMBERS: [(&str, u8); 9] = [
     ("tcp-tahoe", 207),
     ("tcp-reno", 214),
     ("tcp-newreno", 215),
@@ -17,6 +17,7 @@ pub const NUMBERS: [(&str, u8); 8] = [
     ("tcp-linux", 221),
     ("tcp-linux-reno", 222),
     ("tcp-vegas", 223),
+    ("tcp-dctcp", 224),
 ];
 
 /// The composition of this IP protocol number.

@@ -18,12 +18,23 @@ pub const ECN: ParamSpec = ParamSpec::text(
      the window, and nothing goes again.",
 );
 
+/// Parameter that a manager using [`Marks`] declares.
+pub const ECN_ECHO: ParamSpec = ParamSpec::text(
+    "ecn_echo",
+    "rfc3168",
+    &["rfc3168", "ack"],
+    "Who echoes marks: rfc3168, each is told until the peer says that it slowed down; ack, the ACK \
+     policy, whose acknowledgements say what they are about (exact_echo of `every`; RFC 8257 3.2).",
+);
+
 /// SYN flags of who asks; the answer has the first alone.
 const SETUP: Flags = Flags(Flags::ECE.0 | Flags::CWR.0);
 
 /// What was agreed, and what is owed.
 #[derive(Clone, Debug, Default)]
 pub struct Marks {
+    /// Marks are echoed here.
+    latches: bool,
     asks: bool,
     accepts: bool,
     asked: bool,
@@ -41,10 +52,11 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// From [`ECN`].
+    /// From [`ECN`] and [`ECN_ECHO`].
     pub fn new(p: &Params<'_>) -> Marks {
         let mode = p.text(ECN.name);
         Marks {
+            latches: p.text(ECN_ECHO.name) == "rfc3168",
             asks: mode == "on",
             accepts: mode != "off",
             ..Marks::default()
@@ -87,11 +99,11 @@ impl Marks {
         if !seg.payload.is_empty() && upto.after(cx.board.rx.nxt) {
             self.echo &= !seg.head.flags.has(Flags::CWR); //= rfc3168#section-6.1.3
             if seg.head.ecn == Ecn::Ce {
-                if !self.echo {
+                if self.latches && !self.echo {
                     // With a small window the peer may have nothing else to wait for.
                     cx.out.emit(Signal::AckNow);
                 }
-                self.echo = true;
+                self.echo = self.latches;
                 self.came = self.came.saturating_add(1);
             }
         }

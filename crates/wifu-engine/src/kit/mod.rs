@@ -20,7 +20,7 @@ pub use alive::{KEEP, KEEP_PARAMS, KeepAlive};
 pub use backoff::Backoff;
 pub use growth::{ABC, CWV, Growth, IDLE_RESTART, IW, RTO_HOLD, SSTHRESH};
 pub use hystart::{HYSTART, HyStart, Pace as StartPace};
-pub use marks::{ECN, Marks};
+pub use marks::{ECN, ECN_ECHO, Marks};
 pub use owed::{AckRule, Acking, Held, Owed};
 pub use pace::Pace;
 pub use pipe::PipeAck;

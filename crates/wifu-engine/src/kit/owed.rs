@@ -5,7 +5,7 @@ use crate::component::{Component, Cx, Out};
 use crate::params::Value;
 use crate::permit::{Kind, Want};
 use crate::signal::{Arrival, Arrived, Signal};
-use wifu_wire::{Seq, Span, Time};
+use wifu_wire::{Flags, Seq, Span, Time};
 
 /// What an ACK policy decides: after how much, and how long it waits for that.
 pub trait AckRule: Send {
@@ -40,6 +40,8 @@ struct Mark {
     /// How often: duplicates count at the sender.
     times: u32,
     urgent: bool,
+    /// What it acknowledges was marked.
+    ce: bool,
     /// How many owed acknowledgements it stands for.
     covers: u32,
 }
@@ -72,18 +74,18 @@ impl Owed {
         }
     }
 
-    /// Owe one more.
-    pub fn push(&mut self, upto: Option<Seq>, urgent: bool) {
+    /// Owe one more, for what was marked or not.
+    pub fn push(&mut self, upto: Option<Seq>, urgent: bool, ce: bool) {
         let (full, stretch) = (self.len == Owed::PLACES, self.stretch);
         if self.len > 0 {
             let last = &mut self.marks[(self.head + self.len - 1) % Owed::PLACES];
-            let same = last.urgent == urgent;
+            let same = last.urgent == urgent && last.ce == ce;
             if same && last.upto == upto {
                 last.times += u32::from(urgent);
                 return;
             }
             if full || same && !urgent && last.covers < stretch {
-                last.upto = upto;
+                (last.upto, last.ce) = (upto, ce);
                 last.covers += 1;
                 self.urgent += usize::from(urgent && !last.urgent);
                 last.urgent |= urgent;
@@ -94,26 +96,27 @@ impl Owed {
             upto,
             times: 1,
             urgent,
+            ce,
             covers: 1,
         };
         self.len += 1;
         self.urgent += usize::from(urgent);
     }
 
-    /// The oldest leaves; returns what it acknowledges.
-    pub fn pop(&mut self) -> Option<Seq> {
+    /// The oldest leaves; returns what it acknowledges, and whether that was marked.
+    pub fn pop(&mut self) -> (Option<Seq>, bool) {
         if self.len == 0 {
-            return None;
+            return (None, false);
         }
         let mark = &mut self.marks[self.head];
-        let upto = mark.upto;
+        let (upto, ce) = (mark.upto, mark.ce);
         mark.times -= 1;
         if mark.times == 0 {
             self.urgent -= usize::from(mark.urgent);
             self.head = (self.head + 1) % Owed::PLACES;
             self.len -= 1;
         }
-        upto
+        (upto, ce)
     }
 
     /// Something else acknowledged: what is not urgent is settled.
@@ -145,8 +148,12 @@ pub struct Acking<R> {
     rule: R,
     owed: Owed,
     held: Held,
+    /// Acknowledgements say whether what they are about was marked.
+    exact: bool,
+    /// DCTCP.CE: what came last was marked.
+    ce: bool,
     /// What the acknowledgement that is leaving says; `Some` from `fill` until it was sent.
-    leaving: Option<Option<Seq>>,
+    leaving: Option<(Option<Seq>, bool)>,
     /// It said less than could have been said.
     partly: bool,
 }
@@ -160,18 +167,41 @@ impl<R: AckRule> Acking<R> {
             rule,
             owed: Owed::new(stretch),
             held: Held::default(),
+            exact: false,
+            ce: false,
             leaving: None,
             partly: false,
         }
     }
 
+    /// The same; `exact`: each acknowledgement says whether what it acknowledges was marked, and
+    /// none is about both (RFC 8257 section 3.2).
+    pub fn exact(self, exact: bool) -> Acking<R> {
+        Acking { exact, ..self }
+    }
+
     fn due(&mut self, upto: Option<Seq>, urgent: bool, cx: &mut Cx<'_>) {
-        self.owed.push(upto, urgent);
+        self.owed.push(upto, urgent, self.ce);
         self.held = Held::default();
         cx.out.disarm(FLUSH);
     }
 
+    /// A segment is marked and those before it were not, or the other way round: what is withheld is
+    /// acknowledged by itself.
+    //= rfc8257#section-3.2
+    fn turned(&mut self, a: &Arrived, cx: &mut Cx<'_>) {
+        if self.held.segments > 0 {
+            let before = a.seq.earlier(cx.board.rx.nxt);
+            self.due(Some(before), true, cx);
+        }
+        self.ce = a.ce;
+    }
+
     fn arrived(&mut self, a: &Arrived, cx: &mut Cx<'_>) {
+        let fresh = a.bytes > 0 && a.order != Arrival::Duplicate;
+        if self.exact && fresh && a.ce != self.ce {
+            self.turned(a, cx);
+        }
         let upto = Some(cx.board.rx.nxt);
         if a.order != Arrival::InOrder {
             self.rule.disorder(a.order);
@@ -231,7 +261,12 @@ impl<R: AckRule> Component for Acking<R> {
     /// The receiver wrote the newest acknowledgement number; an older one that is owed goes first,
     /// with the window reaching to the same right edge.
     fn stamp(&mut self, out: &mut Out<'_>, cx: &mut Cx<'_>) {
-        let upto = self.leaving.flatten();
+        let (upto, ce) = self.leaving.unwrap_or((None, self.ce));
+        let flags = out.head.flags;
+        let bare = flags.has(Flags::SYN) || flags.has(Flags::RST) || out.head.ack.is_none();
+        if self.exact && ce && !bare {
+            out.head.flags = flags.with(Flags::ECE);
+        }
         let behind = match (upto, out.head.ack) {
             (Some(upto), Some(newest)) if upto.before(newest) => newest.since(upto),
             _ => 0,
@@ -264,7 +299,7 @@ mod tests {
     fn drain(o: &mut Owed) -> Vec<u32> {
         let mut all = Vec::new();
         while o.any() {
-            all.push(o.pop().map_or(0, |s| s.0));
+            all.push(o.pop().0.map_or(0, |s| s.0));
         }
         all
     }
@@ -272,13 +307,13 @@ mod tests {
     #[test]
     fn a_batch_owes_what_its_segments_owed_one_by_one() {
         let mut o = Owed::new(1);
-        o.push(Some(Seq(10)), false);
-        o.push(Some(Seq(20)), false);
+        o.push(Some(Seq(10)), false, false);
+        o.push(Some(Seq(20)), false, false);
         assert!(!o.urgent());
-        o.push(Some(Seq(20)), true);
-        o.push(Some(Seq(20)), true);
+        o.push(Some(Seq(20)), true, false);
+        o.push(Some(Seq(20)), true, false);
         assert!(o.urgent());
-        o.push(Some(Seq(60)), true);
+        o.push(Some(Seq(60)), true, false);
         assert_eq!(drain(&mut o), [10, 20, 20, 20, 60]);
         assert!(!o.urgent());
     }
@@ -287,10 +322,10 @@ mod tests {
     fn stretched_acknowledgements_cover_so_many_but_keep_duplicates() {
         let mut o = Owed::new(3);
         for upto in [10, 20, 30, 40] {
-            o.push(Some(Seq(upto)), false);
+            o.push(Some(Seq(upto)), false, false);
         }
-        o.push(Some(Seq(40)), true);
-        o.push(Some(Seq(40)), true);
+        o.push(Some(Seq(40)), true, false);
+        o.push(Some(Seq(40)), true, false);
         assert_eq!(
             drain(&mut o),
             [30, 40, 40, 40],
@@ -301,26 +336,43 @@ mod tests {
     #[test]
     fn data_settles_what_is_not_urgent() {
         let mut o = Owed::new(1);
-        o.push(Some(Seq(10)), false);
+        o.push(Some(Seq(10)), false, false);
         o.settle();
         assert!(!o.any());
-        o.push(Some(Seq(10)), true);
+        o.push(Some(Seq(10)), true, false);
         o.settle();
         assert!(o.any());
+    }
+
+    #[test]
+    fn what_was_marked_and_what_was_not_is_acknowledged_apart() {
+        let mut o = Owed::new(8);
+        for (upto, ce) in [
+            (10, false),
+            (20, false),
+            (30, true),
+            (40, true),
+            (50, false),
+        ] {
+            o.push(Some(Seq(upto)), false, ce);
+        }
+        let left: Vec<_> = (0..3).map(|_| o.pop()).collect();
+        let said = [(20, false), (40, true), (50, false)].map(|(n, ce)| (Some(Seq(n)), ce));
+        assert_eq!((left, o.any()), (said.to_vec(), false));
     }
 
     #[test]
     fn places_are_bounded_and_the_newest_covers() {
         let mut o = Owed::new(1);
         for upto in 1..=1000 {
-            o.push(Some(Seq(upto)), false);
+            o.push(Some(Seq(upto)), false, false);
         }
         let all = drain(&mut o);
         assert_eq!((all.len(), all[63]), (Owed::PLACES, 1000));
         for upto in 1..=64 {
-            o.push(Some(Seq(upto)), false);
+            o.push(Some(Seq(upto)), false, false);
         }
-        o.push(Some(Seq(64)), true);
+        o.push(Some(Seq(64)), true, false);
         assert!(o.urgent());
         drain(&mut o);
         assert!(!o.urgent());

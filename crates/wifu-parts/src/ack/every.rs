@@ -29,7 +29,7 @@ pub static EVERY: Descriptor = Descriptor {
     role: Role::Ack,
     doc: "One acknowledgement per ack_every full-sized segments in order, at the latest ack_delay \
           after the first octets; at once on disorder and at the end.",
-    cites: &["RFC 9293 3.8.6.3", "RFC 5681 4.2"],
+    cites: &["RFC 9293 3.8.6.3", "RFC 5681 4.2", "RFC 8257 3.2"],
     params: &[
         ParamSpec::int(
             "ack_every",
@@ -60,6 +60,12 @@ pub static EVERY: Descriptor = Descriptor {
             64,
             "So many acknowledgements that a received batch owes may leave as one.",
         ),
+        ParamSpec::flag(
+            "exact_echo",
+            false,
+            "Each acknowledgement says whether what it acknowledges was marked (RFC 8257 3.2); \
+             needs ecn_echo=ack.",
+        ),
     ],
     reads: Facts::RX,
     wants: Facts::CONN,
@@ -75,6 +81,7 @@ pub static EVERY: Descriptor = Descriptor {
     fields: &[
         FieldUse::of(HeadField::Ack),
         FieldUse::of(HeadField::Window),
+        FieldUse::of(HeadField::ECE).unless("exact_echo", "off"),
     ],
     build: |params| {
         let rule = Every {
@@ -83,7 +90,8 @@ pub static EVERY: Descriptor = Descriptor {
             quick: params.int("quickack"),
             largest: 0,
         };
-        Ok(Box::new(Acking::new(rule, params.int("stretch") as u32)))
+        let acking = Acking::new(rule, params.int("stretch") as u32);
+        Ok(Box::new(acking.exact(params.flag("exact_echo"))))
     },
     ..Descriptor::EMPTY
 };
@@ -136,7 +144,7 @@ impl AckRule for Every {
 mod tests {
     use super::*;
     use wifu_engine::{Arrival, Bench, Signal};
-    use wifu_wire::{Head, Seq, Time};
+    use wifu_wire::{Flags, Head, Seq, Time};
 
     /// A receiver, and the right edges that its acknowledgements showed.
     struct Receiver(Bench, Vec<u32>);
@@ -149,6 +157,10 @@ mod tests {
         }
 
         fn arrive(&mut self, bytes: u32, order: Arrival, fin: bool) {
+            self.arrive_marked(bytes, order, fin, false);
+        }
+
+        fn arrive_marked(&mut self, bytes: u32, order: Arrival, fin: bool, ce: bool) {
             let seq = self.0.board.rx.nxt;
             if matches!(order, Arrival::InOrder | Arrival::Fills) {
                 self.0.board.rx.nxt = seq.plus(bytes + u32::from(fin));
@@ -159,12 +171,20 @@ mod tests {
                 gap: 0,
                 order,
                 fin,
-                ce: false,
+                ce,
             }));
         }
 
         /// What the engine would send now: kind and acknowledgement number.
         fn acks(&mut self) -> Vec<(Kind, u32)> {
+            self.echoes()
+                .iter()
+                .map(|(kind, ack, _)| (*kind, *ack))
+                .collect()
+        }
+
+        /// The same, and whether it echoes a mark.
+        fn echoes(&mut self) -> Vec<(Kind, u32, bool)> {
             let mut all = Vec::new();
             for kind in [Kind::Urgent, Kind::Ack] {
                 while let Some(want) = self.0.offer(kind) {
@@ -174,7 +194,7 @@ mod tests {
                     (head.ack, head.window) = (Some(rx.nxt), rx.window >> 3);
                     self.0.send(&want, &mut head);
                     let ack = head.ack.unwrap().0;
-                    all.push((kind, ack));
+                    all.push((kind, ack, head.flags.has(Flags::ECE)));
                     self.1.push(ack + (head.window << 3));
                 }
             }
@@ -198,6 +218,44 @@ mod tests {
             r.arrive(1000, Arrival::InOrder, false);
         }
         assert_eq!(r.acks(), [(Kind::Ack, 3000), (Kind::Ack, 4000)]);
+    }
+
+    //= rfc8257#section-3.2
+    #[test]
+    fn no_acknowledgement_is_about_marked_and_unmarked_segments() {
+        let set = [
+            ("ack_every", "2"),
+            ("exact_echo", "on"),
+            ("ack_delay", "40ms"),
+        ];
+        let mut r = Receiver::new(&set);
+        let mut come = |marks: &[bool]| {
+            for ce in marks {
+                r.arrive_marked(1000, Arrival::InOrder, false, *ce);
+            }
+            r.echoes()
+        };
+        assert_eq!(come(&[false, false]), [(Kind::Ack, 2000, false)]);
+        // The first is acknowledged by itself as the second is marked, which waits for another.
+        assert_eq!(come(&[false, true]), [(Kind::Urgent, 3000, false)]);
+        assert_eq!(come(&[true]), [(Kind::Ack, 5000, true)]);
+        // Nothing is withheld: the turn by itself is told with the next acknowledgement.
+        assert_eq!(come(&[false]), []);
+        assert_eq!(come(&[true]), [(Kind::Urgent, 6000, false)]);
+        r.0.advance(Time(40_000_000));
+        assert_eq!(r.echoes(), [(Kind::Ack, 7000, true)]);
+        // In a batch, too, and where one would stand for several.
+        let set = [("exact_echo", "on"), ("stretch", "8")];
+        let mut r = Receiver::new(&set);
+        for ce in [false, false, true, true, false] {
+            r.arrive_marked(1000, Arrival::InOrder, false, ce);
+        }
+        let said = [(2000, false), (4000, true), (5000, false)];
+        assert_eq!(r.echoes(), said.map(|(ack, ce)| (Kind::Ack, ack, ce)));
+        // Without it nothing is said.
+        let mut r = Receiver::new(&[]);
+        r.arrive_marked(1000, Arrival::InOrder, false, true);
+        assert_eq!(r.echoes(), [(Kind::Ack, 1000, false)]);
     }
 
     #[test]

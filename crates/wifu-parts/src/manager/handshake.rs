@@ -16,7 +16,7 @@
 use wifu_engine::admission::BySyn;
 use wifu_engine::board::{ConnFacts, SiteFacts, State};
 use wifu_engine::component::Cx;
-use wifu_engine::kit::{ECN, KEEP, KEEP_PARAMS, KeepAlive, Marks, accept};
+use wifu_engine::kit::{ECN, ECN_ECHO, KEEP, KEEP_PARAMS, KeepAlive, Marks, accept};
 use wifu_engine::{
     Admit, Board, Component, Descriptor, Facts, Fault, FieldUse, Kind, Out, ParamSpec, Params,
     Role, Segment, Signal, Value, Want,
@@ -84,6 +84,7 @@ pub static HANDSHAKE: Descriptor = Descriptor {
         KEEP_PARAMS[2],
         KEEP_PARAMS[3],
         ECN,
+        ECN_ECHO,
     ],
     probes: &["ce", "ecn_cuts"],
     reads: Facts::TX.with(Facts::RX),

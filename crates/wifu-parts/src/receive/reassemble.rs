@@ -12,7 +12,7 @@ use wifu_engine::{
     Admit, Arrival, Component, Descriptor, Facts, FieldUse, Out, ParamSpec, Params, Role, Segment,
     Signal,
 };
-use wifu_wire::{Flags, Head, HeadField, Seq, Span};
+use wifu_wire::{Ecn, Flags, Head, HeadField, Seq, Span};
 
 /// See the module.
 pub static REASSEMBLE: Descriptor = Descriptor {
@@ -73,6 +73,8 @@ struct Text<'a> {
     at: Seq,
     octets: &'a [u8],
     fin: bool,
+    /// It was marked: congestion experienced.
+    ce: bool,
 }
 
 /// The text of a SYN, which waits for the connection to open.
@@ -181,7 +183,16 @@ impl Reassemble {
     fn catch_up(&mut self, cx: &mut Cx<'_>) {
         if let Some(early) = self.early.take() {
             let (at, octets, fin) = (early.at, &early.octets[..], early.fin);
-            self.on_data(&Text { at, octets, fin }, cx);
+            let ce = false; // SYNs are not to be marked
+            self.on_data(
+                &Text {
+                    at,
+                    octets,
+                    fin,
+                    ce,
+                },
+                cx,
+            );
         }
     }
 
@@ -230,7 +241,7 @@ impl Reassemble {
             gap,
             order,
             fin,
-            ce: false,
+            ce: text.ce,
         }));
     }
 
@@ -303,6 +314,7 @@ impl Component for Reassemble {
             at: seg.head.seq.plus(u32::from(syn)),
             octets: seg.payload,
             fin: seg.head.flags.has(Flags::FIN),
+            ce: seg.head.ecn == Ecn::Ce,
         };
         // What is shown only to be reported lies outside the window: its timestamp is not taken.
         let end = text.at.plus(seg.payload.len() as u32);
