@@ -136,7 +136,7 @@ fn red_marks_what_understands_marks_and_drops_the_rest() {
         "{waits:?}"
     );
     let shares = [share(&marked), share(&early)];
-    assert!(shares[0] > 0.9, "{shares:?}");
+    assert!(shares[0] > 0.85, "{shares:?}");
 }
 
 /// RFC 8289: packets wait about as long as the target, whatever the round trip's length.

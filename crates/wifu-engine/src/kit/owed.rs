@@ -186,8 +186,8 @@ impl<R: AckRule> Acking<R> {
         cx.out.disarm(FLUSH);
     }
 
-    /// A segment is marked and those before it were not, or the other way round: what is withheld is
-    /// acknowledged by itself.
+    /// A segment is marked and those before it were not, or the other way round: what is
+    /// withheld is acknowledged by itself.
     //= rfc8257#section-3.2
     fn turned(&mut self, a: &Arrived, cx: &mut Cx<'_>) {
         if self.held.segments > 0 {

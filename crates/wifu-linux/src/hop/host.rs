@@ -105,9 +105,8 @@ impl Hop {
             node.set_lanes(lanes);
         }
         node.set_end(end);
-        if let Some(work) = work {
-            node.set_cost(work.cost.slower(work.slower));
-        }
+        work.into_iter()
+            .for_each(|work| node.set_cost(work.cost.slower(work.slower)));
         let heard = |f: fn(&Blueprint) -> bool| served.iter().any(|p| f(&p.ends));
         node.listen(heard(Blueprint::overhears), heard(|b| b.hears("status")));
         let numbers: Vec<u8> = served.iter().map(|p| p.ends.number).collect();

@@ -1,12 +1,12 @@
 //! The window of DCTCP: marks reduce it by as much as there are of them.
 //!
 //! Hears segments, `opened`, `acked`, `congested`, `recovered`, `rtt`, `wrote` and `sent`; says
-//! nothing; writes `win`; gates data in turn by `cwnd - pipe`. Source: RFC 8257, the sender (section
-//! 3.3). What acknowledgements say of marks is exact only if the peer's do (`exact_echo`; section
-//! 3.2); when a window is reduced, and that the peer is told, is the manager's business (`ecn`, once
-//! per window). Losses are losses (section 3.5). Growth is that of RFC 5681, but for
-//! acknowledgements that echo a mark (RFC 3168 6.1.2); a recovery episode ends as carefully as
-//! NewReno's.
+//! nothing; writes `win`; gates data in turn by `cwnd - pipe`. Source: RFC 8257, the sender
+//! (section 3.3). What acknowledgements say of marks is exact only if the peer's do
+//! (`exact_echo`; section 3.2); when a window is reduced, and that the peer is told, is the
+//! manager's business (`ecn`, once per window). Losses are losses (section 3.5). Growth is that
+//! of RFC 5681, but for acknowledgements that echo a mark (RFC 3168 6.1.2); a recovery episode
+//! ends as carefully as NewReno's.
 
 use wifu_engine::component::Cx;
 use wifu_engine::kit::{
@@ -66,7 +66,6 @@ pub static DCTCP: Descriptor = Descriptor {
             marked: 0,
             end: None,
             echoed: false,
-            reduced: false,
         }))))
     },
     ..Descriptor::EMPTY
@@ -114,8 +113,6 @@ struct Dctcp {
     end: Option<Seq>,
     /// What the acknowledgement at hand says.
     echoed: bool,
-    /// The recovery episode under way reduced the window.
-    reduced: bool,
 }
 
 impl Dctcp {
@@ -139,7 +136,7 @@ impl Dctcp {
 }
 
 impl WindowControl for Dctcp {
-    wifu_engine::from_growth!(growth: window, on_rtt, on_sent, on_wrote);
+    wifu_engine::from_growth!(growth: window, on_recovered, on_rtt, on_sent, on_wrote);
 
     fn on_opened(&mut self, board: &Board, _now: Time) {
         self.growth.open(board);
@@ -158,24 +155,14 @@ impl WindowControl for Dctcp {
         if what.cause == Cause::Mark {
             let left = f64::from(self.growth.cwnd) * (1.0 - self.alpha / 2.0); //= rfc8257#section-3.3
             self.growth.lower(left as u32, what, board);
-            self.growth.cwnd = self.growth.ssthresh;
+            self.growth.fall(what.cause, board);
             return;
         }
         //= rfc8257#section-3.5
         self.growth.halve(what, board);
-        self.reduced = what.cause != Cause::Timeout;
-        if self.reduced {
-            self.growth.cwnd = self.growth.ssthresh;
-        } else {
-            self.growth.collapse(board);
-        }
-    }
-
-    fn on_recovered(&mut self, flight: u32, board: &Board, _now: Time) {
-        if self.reduced {
-            let careful = Growth::careful(flight, board);
-            self.growth.cwnd = self.growth.ssthresh.min(careful); //= rfc6582#section-3.2
-            self.reduced = false;
+        match what.cause {
+            Cause::Timeout => self.growth.collapse(board),
+            cause => self.growth.fall(cause, board),
         }
     }
 

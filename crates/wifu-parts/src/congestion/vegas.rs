@@ -76,7 +76,6 @@ pub static VEGAS: Descriptor = Descriptor {
             base: None,
             until: None,
             queued: None,
-            reduced: false,
         })))
     },
     ..Descriptor::EMPTY
@@ -112,8 +111,6 @@ struct Vegas {
     until: Option<Seq>,
     /// What the last round trip said.
     queued: Option<u64>,
-    /// The recovery episode under way reduced the window.
-    reduced: bool,
 }
 
 /// Samples that a round trip must have: of fewer, all may be of delayed acknowledgements.
@@ -159,7 +156,7 @@ impl Vegas {
 }
 
 impl WindowControl for Vegas {
-    wifu_engine::from_growth!(growth: window, on_opened, on_sent);
+    wifu_engine::from_growth!(growth: window, on_opened, on_recovered, on_sent);
 
     fn on_rtt(&mut self, sample: &RttSample, board: &Board, _now: Time) {
         // Nothing but the SYN is acknowledged.
@@ -200,19 +197,9 @@ impl WindowControl for Vegas {
     fn on_congested(&mut self, what: &Congested, board: &Board, _now: Time) {
         self.until = Some(board.tx.max);
         self.growth.halve(what, board);
-        self.reduced = what.cause != Cause::Timeout;
-        if self.reduced {
-            self.growth.cwnd = self.growth.ssthresh;
-        } else {
-            self.growth.collapse(board);
-        }
-    }
-
-    fn on_recovered(&mut self, flight: u32, board: &Board, _now: Time) {
-        if self.reduced {
-            let careful = Growth::careful(flight, board);
-            self.growth.cwnd = self.growth.ssthresh.min(careful); //= rfc6582#section-3.2
-            self.reduced = false;
+        match what.cause {
+            Cause::Timeout => self.growth.collapse(board),
+            cause => self.growth.fall(cause, board),
         }
     }
 
