@@ -257,9 +257,12 @@ const MOST: [u32; 56] = {
     all
 };
 
+/// Segments by number: the first, and the one behind the last.
+type Segments = (u32, u32);
+
 /// A client with `n` segments of 1000 octets on their way, and what acknowledges the first of them
 /// and reports others, by their numbers.
-fn reporting(spec: &str, n: u32) -> (Pair, impl Fn(&mut Pair, u32, &[(u32, u32)])) {
+fn reporting(spec: &str, n: u32) -> (Pair, impl Fn(&mut Pair, u32, &[Segments])) {
     let set = format!("profile=rfc-modern,iw={n},ltx=off,hystart=off,timestamps=off,prr=on");
     let (mut pair, syn) = dialled(&format!("{spec},{set}"));
     let mut said = answer(&syn, 1000);
@@ -268,7 +271,7 @@ fn reporting(spec: &str, n: u32) -> (Pair, impl Fn(&mut Pair, u32, &[(u32, u32)]
     pair.apps[0].to_write = pattern(200_000, 1);
     run_for(&mut pair, ms(1));
     let at = move |segment: u32| syn.seq.plus(1 + 1000 * segment);
-    let report = move |pair: &mut Pair, ack: u32, ranges: &[(u32, u32)]| {
+    let report = move |pair: &mut Pair, ack: u32, ranges: &[Segments]| {
         let mut seg = text(&said, 1001, b"");
         seg.ack = Some(at(ack));
         seg.ranges = ranges.iter().map(|r| (at(r.0), at(r.1))).collect();
