@@ -48,7 +48,7 @@ fn the_page_to_start_with_works_as_it_is_written() {
         .replace("curl -O", "curl -sS --output-dir here -O");
     // Programs in namespaces end before these go.
     let script = format!(
-        "set -e\ntrap 'kill $(jobs -p) 2>/dev/null; wait; {gone}' EXIT\n{text}\n\
+        "set -e\ntrap 'set +e; kill $(jobs -p) 2>/dev/null; wait; {gone}' EXIT\n{text}\n\
          cmp there/README.md here/README.md && echo the same\n"
     );
     let programs = Path::new(WIFU).parent().expect("a folder");
