@@ -299,7 +299,9 @@ pub struct Descriptor {
     pub needs: Verbs,
     /// What it cannot do without and only a substrate knows: refused where nobody tells it.
     pub requires: &'static [Fact],
-    /// The same while a parameter is on, by the parameter's name.
+    /// What it acts upon and can do without: said where nobody tells it, before the first packet.
+    pub prefers: &'static [Fact],
+    /// The same as `requires` while a parameter is on, by the parameter's name.
     pub requires_with: &'static [(&'static str, &'static [Fact])],
     /// Packets and copies that it holds at most unless the configuration says otherwise; 0: none.
     pub holds: u32,
@@ -328,6 +330,7 @@ impl Descriptor {
         counts: &[],
         needs: Verbs::NONE,
         requires: &[],
+        prefers: &[],
         requires_with: &[],
         holds: 0,
         super_packets: false,

@@ -78,6 +78,7 @@ impl Daemon {
         if !served.is_empty() {
             sources.log();
         }
+        sources.warn(&config.registry, &served);
         let relayed = numbers_of(&served, |_| true);
         // What lanes have acknowledged nobody else would forward.
         let guarded = numbers_of(&served, |p| p.ends.lane.is_some());

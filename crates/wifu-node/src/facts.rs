@@ -171,6 +171,12 @@ pub(crate) fn missing(who: &str, fact: Fact, place: &str, parts: bool) -> String
     format!("{who} requires {fact}, which is not known in {place}; {elsewhere}")
 }
 
+/// That `who` goes without a fact at a place where nobody tells it, and where somebody does.
+pub fn without(who: &str, fact: Fact, place: &str) -> String {
+    let elsewhere = elsewhere(fact, false);
+    format!("{who} goes without {fact}, which is not known in {place}; {elsewhere}")
+}
+
 /// Where a fact is known.
 pub(crate) fn elsewhere(fact: Fact, parts: bool) -> String {
     let knows = |t: &&Teller| t.tells().contains(&fact) && (!parts || t.tells_parts());

@@ -159,6 +159,9 @@ pub fn run(args: &CoreArgs, registry: &Registry) -> anyhow::Result<ExitCode> {
     setting.check()?;
     let kinds = registry.kinds();
     let chain = config.chain(kinds)?;
+    for said in config.short_of(kinds) {
+        tracing::warn!("{said}");
+    }
     let leading = Leading::of(&config, kinds)?;
     let needs = config.needs(kinds)?;
     let hooks = leading.hooks()?;

@@ -213,12 +213,42 @@ fn lanes_take_and_hand_down_on_wires_what_they_do_in_the_simulator() {
     assert!(number(relay, "taken") > 200, "{relay}");
 }
 
+/// Each host's driver tells another delay: the largest, that of the relay, comes back to the source
+/// and is what it sends by.
 #[test]
 fn each_host_raises_the_word_that_sets_the_rate() {
     if !privileged() {
         return;
     }
-    let (counted, simulated) = both("rated");
+    const DELAYS: [u32; 3] = [700, 2_500, 300];
+    let mut row = Row::new("rated");
+    for (host, us) in DELAYS.iter().enumerate() {
+        let dir = row.path(host, "driver");
+        std::fs::create_dir(&dir).expect("a folder");
+        for name in ["Da", "sample"] {
+            std::fs::write(dir.join(name), format!("{us}\n")).expect("a file");
+        }
+        let dir = dir.to_str().expect("text").to_owned();
+        row.daemon(host, &["--serve", "rated", "--delay-dir", &dir]);
+        assert!(!row.said(host, "daemon").contains("goes without"));
+    }
+    let watch = [
+        "ss",
+        "--watch",
+        "epoch-feedback.delay_us",
+        "--interval",
+        "0.1",
+    ];
+    let mut watch = row.start(2, "watch", &watch);
+    row.transfer("rated", OCTETS);
+    let _ = (watch.kill(), watch.wait());
+    let said = row.said(2, "watch");
+    let last = said.lines().last().and_then(|l| l.rsplit_once("delay_us:"));
+    let seen: f64 = last.expect("numbers").1.parse().expect("microseconds");
+    // A driver that has nothing to send reports `eta` = 3 times its delay.
+    assert!((7_000.0..=7_501.0).contains(&seen), "{said}");
+    let counted = [0, 1, 2].map(|h| row.counted(h));
+    let simulated = simulate("rated", OCTETS);
     let mut raised = Vec::new();
     for host in 0..2 {
         let live = &counted[host]["handlers"][0];

@@ -4,6 +4,7 @@ use crate::handler::{Descriptor, Handler, HopCx, HopWordSpec};
 use crate::hook::{Hook, Hooks, Verdict};
 use crate::packet::Packet;
 use crate::select::HopWord;
+use wifu_engine::Fact;
 use wifu_engine::descriptor::ParamSpec;
 use wifu_wire::atp::PORT as PORT_OF_ATP;
 
@@ -50,6 +51,7 @@ pub static DELAY_COLLECTOR: Descriptor = Descriptor {
         HopWordSpec::written("idle").optional(),
         HopWordSpec::read("adapt").optional(),
     ],
+    prefers: &[Fact::LinkDelay],
     build: |s| {
         Ok(Box::new(Collector {
             delay: s.word("delay"),

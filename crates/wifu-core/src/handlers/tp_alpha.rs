@@ -7,8 +7,8 @@ use crate::select::HopWord;
 use crate::{ip, shim};
 use core::net::Ipv4Addr;
 use std::collections::BTreeMap;
-use wifu_engine::Access;
 use wifu_engine::descriptor::{NoteSpec, ParamSpec, UNSERVED};
+use wifu_engine::{Access, Fact};
 use wifu_wire::Note;
 use wifu_wire::ipv4::TTL;
 
@@ -48,6 +48,7 @@ pub static TPA_SHIM: Descriptor = Descriptor {
     protocol: Some(PROTOCOL),
     inserts: Some(&shim::DELAY_FORMAT),
     params: &[ETA],
+    prefers: &[Fact::LinkDelay],
     words: &[
         HopWordSpec::written("count"),
         HopWordSpec::written("max_delay"),

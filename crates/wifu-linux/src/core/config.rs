@@ -270,6 +270,13 @@ impl CoreConfig {
         self.handlers.chain(&Rng::new(self.settings.seed), ground)
     }
 
+    /// What handlers act upon and nobody tells them with these settings, in words for people.
+    pub fn short_of(&self, kinds: &Kinds) -> Vec<String> {
+        let short = self.handlers.short_of(kinds, &self.told());
+        let said = |(name, fact)| facts::without(name, fact, "`wifu core` with what it was given");
+        short.into_iter().map(said).collect()
+    }
+
     /// What handlers are told with these settings.
     fn told(&self) -> Vec<Fact> {
         let settings = &self.settings;

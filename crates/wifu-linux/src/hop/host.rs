@@ -18,7 +18,7 @@ use std::sync::Arc;
 use wifu_core::{Chain, Ground, Verbs, ip};
 use wifu_engine::descriptor::UNSERVED;
 use wifu_engine::{Blueprint, Endpoint, EndpointConfig, Fact, Ticket};
-use wifu_node::facts::told;
+use wifu_node::facts::{self, told};
 use wifu_node::{
     Catalog, HostCounters, LaneCounters, Lanes, LanesConfig, Node, Protocol, Registry, Scheduler,
     Substrate, Teller, tell_apart,
@@ -500,6 +500,17 @@ impl Sources {
         match self.monitor.is_some() || !self.overhear.is_empty() {
             false => "`wifu daemon` without `--monitor`",
             true => "`wifu daemon` with what it was given",
+        }
+    }
+
+    /// Say in the log what the handlers of these act upon and nobody tells them.
+    pub(crate) fn warn(&self, registry: &Registry, served: &[Arc<Protocol>]) {
+        for protocol in served {
+            let short = protocol.handlers.short_of(registry.kinds(), &self.told);
+            for (handler, fact) in short {
+                let who = format!("{} ({handler})", protocol.ends.name);
+                tracing::warn!("{}", facts::without(&who, fact, self.place()));
+            }
         }
     }
 
