@@ -9,21 +9,36 @@
 
 use crate::board::{Board, State};
 use core::fmt::Debug;
-use core::net::{Ipv4Addr, SocketAddrV4};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use wifu_wire::{Flags, Head, Seq, Span};
 
 /// The two ends of a connection and the IP protocol between them.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, Eq, PartialOrd, Ord, Debug)]
 pub struct Tuple {
     /// IP protocol number.
     pub proto: u8,
     /// Our end.
-    pub local: SocketAddrV4,
-    /// The peer's end.
-    pub remote: SocketAddrV4,
+    pub local: SocketAddr,
+    /// The peer's end, whose address is of the same family.
+    pub remote: SocketAddr,
 }
 
-const NOWHERE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+impl PartialEq for Tuple {
+    /// Asked for every packet: the library's comparison is a call, which costs more than this.
+    #[inline(always)]
+    fn eq(&self, other: &Tuple) -> bool {
+        use SocketAddr::V4;
+        if self.proto != other.proto {
+            return false;
+        }
+        match (&self.local, &self.remote, &other.local, &other.remote) {
+            (V4(a), V4(b), V4(c), V4(d)) => a == c && b == d,
+            (a, b, c, d) => a == c && b == d,
+        }
+    }
+}
+
+const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// By what connections are told apart. One format's packets have one kind of key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -43,7 +58,7 @@ impl Key {
         let ends = Tuple {
             proto: ends.proto,
             local: NOWHERE,
-            remote: SocketAddrV4::new(*ends.remote.ip(), 0),
+            remote: SocketAddr::new(ends.remote.ip(), 0),
         };
         Key { ends, id }
     }

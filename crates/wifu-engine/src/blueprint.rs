@@ -269,7 +269,8 @@ impl Blueprint {
         }
     }
 
-    /// Header octets of a full segment, IP included; with timestamps if a part offers them.
+    /// Header octets of a full segment, IP of version 4 included; with timestamps if a part offers
+    /// them.
     pub fn overhead(&self) -> u32 {
         let unstamped = self.wire.stamps() - self.stamps();
         self.wire.overhead() - unstamped + wifu_wire::ipv4::HEADER as u32 + self.below

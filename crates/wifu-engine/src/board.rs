@@ -320,6 +320,8 @@ pub struct SiteFacts {
     pub sense_dbm: Option<i8>,
     /// Largest IP packet, octets.
     pub mtu: u32,
+    /// Octets of the IP header: 20, or 40 of version 6.
+    pub ip_header: u32,
     /// Header octets of a full segment in the composition's wire format, IP included.
     pub overhead: u32,
     /// How many of these are timestamps, which segments carry only if the peer offers them too; 0

@@ -1,6 +1,6 @@
 //! Data that waited for its time learns by how much it overslept, whatever leaves before it.
 
-use core::net::{Ipv4Addr, SocketAddrV4};
+use core::net::{Ipv4Addr, SocketAddr};
 use wifu_engine::board::ConnFacts;
 use wifu_engine::component::Cx;
 use wifu_engine::{
@@ -69,7 +69,7 @@ fn an_ack_that_leaves_first_does_not_take_the_lateness_of_data() {
         .unwrap()
         .resolve("p", &registry)
         .unwrap();
-    let end = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 1);
+    let end = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 1);
     let tuple = Tuple {
         proto: 253,
         local: end,

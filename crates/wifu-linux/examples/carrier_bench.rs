@@ -20,7 +20,7 @@ use wifu_linux::carrier::Carrier;
 use wifu_linux::netns::{End, Lab, Namespace};
 use wifu_linux::poller::{Coalesce, Event, Interest, PollCounters, Poller};
 use wifu_linux::raw::RawConfig;
-use wifu_wire::ipv4::{Ecn, IpInfo, TTL};
+use wifu_wire::ip::{AnyIpInfo, Ecn, IpInfo, TTL};
 use wifu_wire::units::{Span, Time};
 
 /// For experiments (RFC 3692).
@@ -64,7 +64,7 @@ struct Node {
     app: Option<UnixStream>,
     app_interest: Interest,
     app_ready: bool,
-    header: IpInfo,
+    header: AnyIpInfo,
 }
 
 impl Node {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use wifu_engine::{Blueprint, Endpoint, EndpointConfig};
 use wifu_linux::front::{Context, Front, FrontConfig, Host, is_front_token};
 use wifu_linux::poller::{Coalesce, Poller};
-use wifu_wire::{IpInfo, Time};
+use wifu_wire::{AnyIpInfo, Time};
 
 const BLACK_HOLE: Ipv4Addr = Ipv4Addr::new(127, 9, 9, 9);
 
@@ -85,7 +85,7 @@ fn main() -> std::io::Result<()> {
 
 /// Lets segments go round until there are none.
 fn exchange(front: &mut Front, cx: &mut Context<'_>, now: Time) {
-    let mut wire: VecDeque<(IpInfo, Vec<u8>)> = VecDeque::new();
+    let mut wire: VecDeque<(AnyIpInfo, Vec<u8>)> = VecDeque::new();
     let mut out = vec![0; 65_536];
     loop {
         front.look_at_listeners(cx);

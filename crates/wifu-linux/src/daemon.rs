@@ -103,7 +103,9 @@ impl Daemon {
         }
         let names = Names {
             registry: config.registry,
-            tun: net.stack_address(),
+            tun: net.stack(),
+            v4_alone: net.v4_alone(),
+            works: config.host.is_some(),
             carriers: config.carriers.iter().map(CarrierConfig::kind).collect(),
             doubles: net.doubles().cloned(),
             hops: served.to_vec(),
@@ -205,7 +207,7 @@ impl Daemon {
             let endpoint = hop.end_mut();
             return net.receive(now, |a| endpoint.handle_packet(now, &a.ip, a.payload));
         }
-        let count = net.receive(now, |a| hop.take(&a));
+        let count = net.receive(now, |a| hop.take(now, &a));
         hop.arrive(now, net);
         count
     }

@@ -18,25 +18,25 @@ const GROUP_OCTETS: usize = 65_000;
 
 /// What the kernel is told of messages and tells of them. The pointers in it are written before
 /// each call and not followed after it.
-struct Heads<B> {
-    heads: Box<[libc::mmsghdr]>,
-    vectors: Box<[libc::iovec]>,
-    names: Box<[libc::sockaddr_in]>,
+pub(crate) struct Heads<N, B> {
+    pub(crate) heads: Box<[libc::mmsghdr]>,
+    pub(crate) vectors: Box<[libc::iovec]>,
+    pub(crate) names: Box<[N]>,
     beside: Box<[B]>,
 }
 
 // SAFETY: nobody follows the pointers inside between calls, and each call has `&mut self`.
-unsafe impl<B: Send> Send for Heads<B> {}
+unsafe impl<N: Send, B: Send> Send for Heads<N, B> {}
 
-impl<B: Copy> Heads<B> {
+impl<N: Copy, B: Copy> Heads<N, B> {
     /// For so many messages with so many vectors together.
-    fn new(count: usize, vectors: usize, beside: B) -> Self {
+    pub(crate) fn new(count: usize, vectors: usize, name: N, beside: B) -> Self {
         let vector = libc::iovec {
             iov_base: core::ptr::null_mut(),
             iov_len: 0,
         };
-        // SAFETY: all-zero is valid for these structures of integers and null pointers.
-        let (head, name) = unsafe { (zeroed(), zeroed()) };
+        // SAFETY: all-zero is valid for this structure of integers and null pointers.
+        let head = unsafe { zeroed() };
         Heads {
             heads: vec![head; count].into(),
             vectors: vec![vector; vectors].into(),
@@ -46,10 +46,10 @@ impl<B: Copy> Heads<B> {
     }
 
     /// Let head `i` point at its name, at these vectors, and at so much of what is beside.
-    fn point(&mut self, i: usize, vectors: Range<usize>, beside: usize) {
+    pub(crate) fn point(&mut self, i: usize, vectors: Range<usize>, beside: usize) {
         let head = &mut self.heads[i].msg_hdr;
         head.msg_name = (&raw mut self.names[i]).cast();
-        head.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+        head.msg_namelen = size_of::<N>() as libc::socklen_t;
         head.msg_iovlen = vectors.len() as _;
         head.msg_iov = self.vectors[vectors].as_mut_ptr();
         head.msg_control = (&raw mut self.beside[i]).cast();
@@ -91,7 +91,7 @@ type Beside = [u64; 13];
 
 /// Takes datagrams from a socket with `IP_PKTINFO`, `IP_RECVTTL` and `IP_RECVTOS`.
 pub(crate) struct Receiver {
-    heads: Heads<Beside>,
+    heads: Heads<libc::sockaddr_in, Beside>,
     octets: Box<[u8]>,
     /// Room of each message.
     size: usize,
@@ -103,8 +103,10 @@ pub(crate) struct Receiver {
 impl Receiver {
     /// For so many messages of `size` octets per call.
     pub(crate) fn new(count: usize, size: usize) -> Receiver {
+        // SAFETY: all-zero is valid for this structure of integers.
+        let name = unsafe { zeroed() };
         Receiver {
-            heads: Heads::new(count, count, [0; 13]),
+            heads: Heads::new(count, count, name, [0; 13]),
             octets: vec![0; count * size].into(),
             size,
             came: Vec::with_capacity(count),
@@ -260,7 +262,7 @@ const SHIM: usize = over_udp::HEADER;
 
 /// Sends datagrams from addresses of this host.
 pub(crate) struct Sender {
-    heads: Heads<All>,
+    heads: Heads<libc::sockaddr_in, All>,
     shims: Box<[[u8; SHIM]]>,
     /// Datagrams of each message.
     counts: Vec<usize>,
@@ -290,9 +292,9 @@ impl Sender {
     /// For so many datagrams per call.
     pub(crate) fn new(count: usize) -> Sender {
         // SAFETY: all-zero is valid for these structures of integers.
-        let all = unsafe { zeroed() };
+        let (name, all) = unsafe { (zeroed(), zeroed()) };
         Sender {
-            heads: Heads::new(count, 2 * count, all),
+            heads: Heads::new(count, 2 * count, name, all),
             shims: vec![[0; SHIM]; count].into(),
             counts: Vec::with_capacity(count),
         }

@@ -304,7 +304,7 @@ fn capability(number: u32) -> Answer {
 
 fn raw_socket() -> Answer {
     // 253 and 254 are for experiments (RFC 3692).
-    match open_raw_socket(253).and_then(sys::set_header_included) {
+    match open_raw_socket(AddressFamily::INET, 253).and_then(sys::set_header_included) {
         Ok(()) => found("protocol 253 with IP_HDRINCL"),
         Err(e) => missing(e),
     }

@@ -48,6 +48,9 @@ impl Doubles {
 
     /// A packet under its number proper, if it has a double.
     pub(crate) fn shown(&self, packet: &[u8]) -> Option<Vec<u8>> {
+        if wifu_wire::ip::is_v6(packet) {
+            return None;
+        }
         let info = ipv4::facts(packet);
         let proto = self.proper(info.proto)?;
         let mut shown = packet.to_vec();
@@ -79,10 +82,7 @@ struct Proper {
 
 impl Proper {
     fn pseudo(&self, pseudo: &Pseudo) -> Pseudo {
-        Pseudo {
-            proto: self.number,
-            ..*pseudo
-        }
+        pseudo.under(self.number)
     }
 }
 
@@ -202,11 +202,7 @@ mod tests {
         assert_eq!((second.below, second.id), (ends.below + 12, ends.id));
         let mut segment = vec![0; 200];
         let n = second.wire.emit(&Head::default(), &mut segment);
-        let pseudo = |proto| Pseudo {
-            src: PACKET.src,
-            dst: PACKET.dst,
-            proto,
-        };
+        let pseudo = |proto| Pseudo::new(PACKET.src, PACKET.dst, proto);
         second.wire.seal(&pseudo(second.number), &mut segment[..n]);
         assert!(ends.wire.verify(&pseudo(ends.number), &segment[..n]));
         assert!(second.wire.verify(&pseudo(second.number), &segment[..n]));

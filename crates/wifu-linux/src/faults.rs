@@ -10,8 +10,7 @@ use core::fmt;
 use core::str::FromStr;
 use serde::Serialize;
 use std::collections::VecDeque;
-use wifu_wire::ipv4::IpInfo;
-use wifu_wire::{Rng, Span, Time};
+use wifu_wire::{AnyIpInfo, Rng, Span, Time};
 
 /// A held packet is overtaken by 1 to this many others.
 const OVERTAKEN_BY: u64 = 3;
@@ -128,7 +127,7 @@ pub struct FaultCounters {
 #[derive(Clone, Debug)]
 pub struct Waiting {
     /// The facts of its IP header.
-    pub ip: IpInfo,
+    pub ip: AnyIpInfo,
     /// What follows the IP header.
     pub segment: Vec<u8>,
     /// Number of its carrier.
@@ -184,7 +183,13 @@ impl Faults {
     }
 
     /// A packet comes; [`Faults::take`] gives what becomes of it.
-    pub fn put(&mut self, now: Time, (carrier, came): (usize, Came), ip: &IpInfo, segment: &[u8]) {
+    pub fn put(
+        &mut self,
+        now: Time,
+        (carrier, came): (usize, Came),
+        ip: &AnyIpInfo,
+        segment: &[u8],
+    ) {
         let Faults {
             config,
             streams,
@@ -203,7 +208,7 @@ impl Faults {
         }
     }
 
-    fn copy(&mut self, now: Time, (carrier, came): (usize, Came), ip: &IpInfo, segment: &[u8]) {
+    fn copy(&mut self, now: Time, (carrier, came): (usize, Came), ip: &AnyIpInfo, segment: &[u8]) {
         if self.line.len() + self.held.len() >= WAITING {
             self.counters.overflowed += 1;
             return;
@@ -283,12 +288,12 @@ fn hit(rng: &mut Rng, percent: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::net::Ipv4Addr;
-    use wifu_wire::Ecn;
+    use core::net::{IpAddr, Ipv4Addr};
+    use wifu_wire::{Ecn, IpInfo};
 
-    const IP: IpInfo = IpInfo {
-        src: Ipv4Addr::new(10, 0, 0, 1),
-        dst: Ipv4Addr::new(10, 0, 0, 2),
+    const IP: AnyIpInfo = IpInfo {
+        src: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)),
+        dst: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)),
         proto: 6,
         ttl: 64,
         ecn: Ecn::NotEct,

@@ -1,10 +1,12 @@
 //! WiFu live on Linux: carriers, the daemon and its event loop.
 //!
 //! The only crate, next to the socket library, that calls the operating system. `unsafe` lives in
-//! [`sys`], [`schedule`], [`ring`], `bpf` and [`bsd`], each a thin layer over a few system
-//! calls, and in [`load`], which calls the dynamic linker; everything else is safe Rust above them.
+//! [`sys`], `batch`, `datagram`, `six`, [`schedule`], [`ring`], `bpf` and [`bsd`], each a thin
+//! layer over a few system calls, and in [`load`], which calls the dynamic linker; everything else
+//! is safe Rust above them.
 
 pub mod answers;
+mod batch;
 mod bpf;
 pub mod bsd;
 pub mod capture;
@@ -38,6 +40,7 @@ pub mod raw;
 pub mod ring;
 pub mod schedule;
 mod settings;
+mod six;
 pub mod steps;
 pub mod sys;
 pub mod tun;

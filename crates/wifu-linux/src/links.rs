@@ -6,6 +6,7 @@ use crate::poller::{Interest, Poller};
 use crate::ring::open_link_sender;
 use crate::sys::{self, LinkAddress, SendBatch, Target};
 use core::net::Ipv4Addr;
+use rustix::net::AddressFamily;
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -43,7 +44,7 @@ impl Links {
                 armed: false,
             })
         };
-        let stray = open_raw_socket(libc::IPPROTO_RAW as u8)?;
+        let stray = open_raw_socket(AddressFamily::INET, libc::IPPROTO_RAW as u8)?;
         sys::set_header_included(&stray)?;
         Ok(Links {
             queues: interfaces.iter().map(open).collect::<io::Result<_>>()?,
@@ -133,7 +134,7 @@ impl Links {
             return false;
         }
         self.one.buffer(0)[..packet.len()].copy_from_slice(packet);
-        self.one.set(0, packet.len(), Target::Ip(dst));
+        self.one.set(0, 0..packet.len(), Target::Ip(dst));
         self.counters.send_calls += 1;
         match self.one.send(&self.stray, 0, 1) {
             Ok(_) => {

@@ -1,11 +1,12 @@
 //! Which compositions the daemon carries, by what specification and number.
 
+use crate::carrier::Stack;
 use crate::doubles::Doubles;
 use crate::front::Host;
 use crate::kind::Kind;
 use crate::raw::check_number;
 use crate::udp::MORE;
-use core::net::Ipv4Addr;
+use core::net::IpAddr;
 use std::io;
 use std::sync::Arc;
 use wifu_engine::{Blueprint, ConfigError, Library};
@@ -16,8 +17,12 @@ pub(crate) use wifu_wire::numbers::TCP;
 /// What the front asks the daemon for.
 pub(crate) struct Names {
     pub(crate) registry: Registry,
-    /// The address of our connections on the TUN device, if there is one.
-    pub(crate) tun: Option<Ipv4Addr>,
+    /// The addresses of our connections on the TUN device, if there is one.
+    pub(crate) tun: Option<Stack>,
+    /// The carriers that carry no IPv6, and why.
+    pub(crate) v4_alone: Vec<(Kind, &'static str)>,
+    /// Packets cost this host work (`--host-profile`), which those of IPv6 would not.
+    pub(crate) works: bool,
     /// The carriers, in the order in which they were asked for.
     pub(crate) carriers: Vec<Kind>,
     /// The numbers of protocols on the carrier `udp`, where there is `raw` as well.
@@ -32,6 +37,16 @@ impl Names {
     fn usual(&self) -> Kind {
         let mut others = self.carriers.iter().filter(|k| **k != Kind::Tun);
         others.next().copied().unwrap_or(Kind::Tun)
+    }
+
+    /// The carrier of packets that have this number in the daemon.
+    fn kind(&self, number: u8) -> Kind {
+        match self.doubles.as_ref().and_then(|d| d.proper(number)) {
+            Some(_) => Kind::Udp,
+            None if number == TCP && self.tun.is_some() => Kind::Tun,
+            None if self.carriers.contains(&Kind::Raw) => Kind::Raw,
+            None => Kind::Udp,
+        }
     }
 
     /// A specification without the carrier that it names, and that.
@@ -168,24 +183,40 @@ impl Host for Names {
         Ok(Arc::clone(&protocol.ends))
     }
 
-    fn own_address(&self) -> Option<Ipv4Addr> {
+    fn own_addresses(&self) -> Option<Stack> {
         self.tun
+    }
+
+    fn carries_v6(&self, ends: &Blueprint) -> Result<(), String> {
+        let name = &ends.name;
+        let no = |why: &str| Err(format!("{name} is not carried over IPv6: {why}"));
+        if ends.wire.transmitter().is_some() {
+            return no("its header names nodes by their IPv4 addresses");
+        }
+        let hops = self.hops.iter().find(|p| p.ends.name == *name);
+        if hops.is_some_and(|p| p.has_hops()) || ends.lane.is_some() {
+            return no("it has something to do on every node, and nodes forward IPv4 alone");
+        }
+        if self.works {
+            return no("with --host-profile the daemon carries IPv4 alone");
+        }
+        let kind = self.kind(ends.number);
+        match self.v4_alone.iter().find(|(k, _)| *k == kind) {
+            Some((_, why)) => no(why),
+            None => Ok(()),
+        }
     }
 
     fn carried(&self, number: u8) -> (u8, Option<&'static str>) {
         let proper = self.doubles.as_ref().and_then(|d| d.proper(number));
-        let kind = match proper {
-            Some(_) => Kind::Udp,
-            None if number == TCP && self.tun.is_some() => Kind::Tun,
-            None if self.carriers.contains(&Kind::Raw) => Kind::Raw,
-            None => Kind::Udp,
-        };
-        (proper.unwrap_or(number), Some(kind.name()))
+        (proper.unwrap_or(number), Some(self.kind(number).name()))
     }
 
-    fn source_for(&mut self, blueprint: &Blueprint, remote: Ipv4Addr) -> io::Result<Ipv4Addr> {
+    fn source_for(&mut self, blueprint: &Blueprint, remote: IpAddr) -> io::Result<IpAddr> {
         match self.tun {
-            Some(stack) if blueprint.number == TCP => Ok(stack),
+            Some(stack) if blueprint.number == TCP => stack
+                .of(remote)
+                .ok_or(io::ErrorKind::NetworkUnreachable.into()),
             _ => Ok(crate::carrier::route_to(remote)?.source),
         }
     }
@@ -217,11 +248,18 @@ mod tests {
         [handlers.mine]\nchain = [\"tpa-shim\"]\n\
         [protocol.plain]\nextends = \"tcp-sack\"\nnumber = 240\n";
 
+    const STACK: Stack = Stack {
+        v4: core::net::Ipv4Addr::LOCALHOST,
+        v6: None,
+    };
+
     fn names(text: &str) -> Names {
         let library = wifu_parts::library().merge(Library::parse(text).unwrap());
         Names {
             registry: Registry::new(wifu_parts::registry(), library),
             tun: None,
+            v4_alone: Vec::new(),
+            works: false,
             carriers: vec![Kind::Raw],
             doubles: None,
             hops: Vec::new(),
@@ -277,14 +315,14 @@ mod tests {
             );
         }
         let mut tun = names(&number(6));
-        (tun.tun, tun.carriers) = (Some(Ipv4Addr::LOCALHOST), vec![Kind::Tun]);
+        (tun.tun, tun.carriers) = (Some(STACK), vec![Kind::Tun]);
         assert!(tun.blueprint("mine").is_ok());
     }
 
     /// A daemon with these carriers, in this order.
     fn with(carriers: &[Kind], text: &str) -> Names {
         let mut names = names(text);
-        names.tun = carriers.contains(&Kind::Tun).then_some(Ipv4Addr::LOCALHOST);
+        names.tun = carriers.contains(&Kind::Tun).then_some(STACK);
         names.carriers = carriers.to_vec();
         if carriers.contains(&Kind::Raw) && carriers.contains(&Kind::Udp) {
             names.doubles = Doubles::new(&numbers(names.registry.library()), |n| n > 142);
@@ -325,6 +363,39 @@ mod tests {
         plain.sort_unstable();
         plain.dedup();
         assert_eq!(plain.len(), 3, "TCP, its own and a double: {plain:?}");
+    }
+
+    #[test]
+    fn what_knows_ipv4_alone_is_not_carried_over_ipv6_and_says_why() {
+        let mut names = names(FILE);
+        let plain = names.blueprint("plain").unwrap();
+        assert_eq!(names.carries_v6(&plain), Ok(()));
+        let refused = |names: &Names, ends: &Blueprint, why: &str| {
+            let said = names.carries_v6(ends).unwrap_err();
+            let begins = format!("{} is not carried over IPv6: ", ends.name);
+            assert!(said.starts_with(&begins) && said.contains(why), "{said}");
+        };
+        let word = wifu_wire::shim::ShimWord {
+            names_transmitter: true,
+            ..wifu_wire::shim::ShimWord::new("from", 32).by_hops()
+        };
+        let mut naming = (*plain).clone();
+        naming.wire = Arc::new(wifu_wire::shim::codec(1, &[word]).unwrap());
+        refused(
+            &names,
+            &naming,
+            "its header names nodes by their IPv4 addresses",
+        );
+        names.hops = vec![names.registry.resolve("mine").unwrap()];
+        let mine = names.blueprint("mine").unwrap();
+        refused(&names, &mine, "something to do on every node");
+        assert_eq!(names.carries_v6(&plain), Ok(()));
+        names.v4_alone = vec![(Kind::Raw, "no IPv6 here"), (Kind::Udp, "IPv4 alone")];
+        refused(&names, &plain, "no IPv6 here");
+        names.v4_alone.remove(0);
+        assert_eq!(names.carries_v6(&plain), Ok(()), "by raw it is");
+        names.works = true;
+        refused(&names, &plain, "--host-profile");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a daemon sends and receives by: its carriers, the capture, and faults on order.
 
 use crate::capture::Capture;
-use crate::carrier::{BATCH, Came, Carrier, ICMP};
+use crate::carrier::{BATCH, Came, Carrier, ICMP, Stack};
 use crate::doubles::Doubles;
 use crate::faults::{FaultCounters, Faults};
 use crate::kind::Kind;
@@ -13,17 +13,18 @@ use crate::settings::{CarrierConfig, DaemonConfig, DaemonError};
 use crate::sys::LinkAddress;
 use crate::udp::{MORE, UdpConfig};
 use crate::unreachable::{Ear, Unreachable, understand, unwrapped};
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr};
 use std::io;
 use wifu_engine::Endpoint;
 use wifu_wire::pcapng::Direction;
-use wifu_wire::{IpInfo, Time};
+use wifu_wire::{AnyIpInfo, IpInfo, Time, ipv6};
 
 /// Tokens of carriers: carrier number in the low bits, above this.
 const CARRIERS: u64 = 1 << 62;
 
-/// The token of the socket that hears ICMP.
+/// The tokens of the sockets that hear ICMP and ICMPv6.
 const ERRORS: u64 = 1 << 60;
+const ERRORS_V6: u64 = ERRORS + 1;
 
 /// Errors that wait for the end of a round; more are dropped, as a network may do.
 const HEARD: usize = 256;
@@ -40,7 +41,7 @@ pub(crate) const IN: usize = 1;
 
 /// A packet that came.
 pub(crate) struct Arrival<'a> {
-    pub(crate) ip: IpInfo,
+    pub(crate) ip: AnyIpInfo,
     pub(crate) payload: &'a [u8],
     /// The whole packet, unless faults had it.
     pub(crate) frame: Option<&'a [u8]>,
@@ -98,8 +99,10 @@ impl Net {
         let doubles = doubles(config, &all)?;
         let mut carriers = Vec::new();
         for (i, c) in config.carriers.iter().enumerate() {
-            let (halves, devices) = ((relayed, guarded), &config.devices);
-            let mut carrier = open_carrier(c, &all, halves, devices, doubles.as_ref())?;
+            // Packets of IPv6 would cost a host with a profile nothing.
+            let asked = (&config.devices[..], config.host.is_none());
+            let halves = (relayed, guarded);
+            let mut carrier = open_carrier(c, &all, halves, asked, doubles.as_ref())?;
             carrier.attach(poller, CARRIERS + i as u64 * DESCRIPTORS)?;
             carriers.push(carrier);
         }
@@ -162,9 +165,16 @@ impl Net {
         all.join(", ")
     }
 
-    /// The address of connections on a TUN device, if there is one.
-    pub(crate) fn stack_address(&self) -> Option<Ipv4Addr> {
-        self.carriers.iter().find_map(Carrier::stack_address)
+    /// The addresses of connections on a TUN device, if there is one.
+    pub(crate) fn stack(&self) -> Option<Stack> {
+        self.carriers.iter().find_map(Carrier::stack)
+    }
+
+    /// Those that carry no IPv6, and why.
+    pub(crate) fn v4_alone(&self) -> Vec<(Kind, &'static str)> {
+        let all = self.carriers.iter();
+        all.filter_map(|c| Some((c.kind(), c.carries_v6().err()?)))
+            .collect()
     }
 
     /// The numbers of protocols on the carrier `udp`, where there is `raw` as well.
@@ -174,11 +184,13 @@ impl Net {
 
     /// The poller saw a carrier ready.
     pub(crate) fn on_event(&mut self, event: &Event) {
-        if event.token == ERRORS {
-            self.ear
-                .iter_mut()
-                .for_each(|ear| ear.hear(&mut self.heard));
-            return;
+        if let Some(ear) = &mut self.ear
+            && [ERRORS, ERRORS_V6].contains(&event.token)
+        {
+            return match event.token {
+                ERRORS => ear.hear(&mut self.heard),
+                _ => ear.hear_v6(&mut self.heard),
+            };
         }
         if event.token >= self.links_base() {
             self.links.iter_mut().for_each(Links::flush);
@@ -218,7 +230,11 @@ impl Net {
                         let frame = packet.frame;
                         note(capture, &self.doubles, (i, now), frame, Direction::In);
                     }
-                    if packet.ip.proto == ICMP {
+                    let icmp = match packet.ip.dst {
+                        IpAddr::V4(_) => ICMP,
+                        IpAddr::V6(_) => ipv6::ICMP,
+                    };
+                    if packet.ip.proto == icmp {
                         self.heard.extend(understand(packet.frame));
                         continue;
                     }
@@ -359,7 +375,7 @@ impl Net {
             && !matches!(by, By::Station(_))
             && let Some(header) = wifu_core::ip::header(octets)
         {
-            faults.put(now, (at, Came::Host), ip, &octets[header..]);
+            faults.put(now, (at, Came::Host), &ip.any(), &octets[header..]);
             return true;
         }
         let sent = match (&mut self.links, by) {
@@ -375,6 +391,20 @@ impl Net {
             note(capture, &self.doubles, (at, now), octets, Direction::Out);
         }
         sent
+    }
+
+    /// Send a segment that no node sees; false without room.
+    pub(crate) fn send_past(&mut self, now: Time, ip: &AnyIpInfo, segment: &[u8]) -> bool {
+        let at = self.carrier(ip.proto);
+        if let Some(faults) = &mut self.faults[OUT] {
+            faults.put(now, (at, Came::Host), ip, segment);
+            return true;
+        }
+        let packet = self.carriers[at].load(ip, segment);
+        if let (Some(capture), Some(packet)) = (&mut self.capture, packet) {
+            note(capture, &self.doubles, (at, now), packet, Direction::Out);
+        }
+        packet.is_some()
     }
 
     /// Hand a packet of this host's own to the IP layer; false without links, or without room.
@@ -503,7 +533,11 @@ fn ear(config: &DaemonConfig, poller: &Poller) -> io::Result<Option<Ear>> {
         Err(e) if e.kind() == io::ErrorKind::PermissionDenied => return Ok(None),
         Err(e) => return Err(e),
     };
-    poller.add(&ear, ERRORS, Interest::READ)?;
+    let (four, six) = ear.descriptors();
+    poller.add(four, ERRORS, Interest::READ)?;
+    if let Some(six) = six {
+        poller.add(six, ERRORS_V6, Interest::READ)?;
+    }
     Ok(Some(ear))
 }
 
@@ -511,7 +545,7 @@ fn open_carrier(
     config: &CarrierConfig,
     numbers: &[u8],
     (relayed, guarded): (&[u8], &[u8]),
-    devices: &[String],
+    (devices, v6): (&[String], bool),
     doubles: Option<&Doubles>,
 ) -> Result<Carrier, DaemonError> {
     match config {
@@ -521,6 +555,7 @@ fn open_carrier(
             keep_off,
         } => {
             let raw = RawConfig {
+                v6,
                 mtu: *mtu,
                 direct: *direct,
                 relayed: relayed.to_vec(),

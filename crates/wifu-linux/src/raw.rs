@@ -1,18 +1,20 @@
-//! The `raw` carrier: IPv4 raw sockets, one per protocol number.
+//! The `raw` carrier: raw sockets, one per protocol number and version of IP.
 //!
 //! As long as a socket for a number is open, the kernel answers packets of that number with no
-//! ICMP "protocol unreachable". The first socket sends for all of them: with `IP_HDRINCL` the
-//! header alone says which protocol a packet belongs to.
+//! ICMP "protocol unreachable" and no ICMPv6 "unrecognized next header". The first socket of each
+//! version sends for all of them: with `IP_HDRINCL` the header alone says which protocol a packet
+//! belongs to.
 //!
 //! Raw sockets cost a route lookup with a fresh route entry, the whole IP layer and a wake-up per
 //! packet. A *direct* carrier has the same sockets open, but what arrives on this host's Ethernet
 //! interfaces for its addresses it takes from a ring shared with the kernel ([`crate::ingress`]),
 //! and it sends straight to neighbours that the kernel has resolved. Everything else still goes
 //! through the sockets. The same packets are on the wire at about half the cost; but what works on
-//! the IP layer (netfilter, NFQUEUE, policy routing) does not see them.
+//! the IP layer (netfilter, NFQUEUE, policy routing) does not see them. IPv6 goes through the
+//! sockets in any case.
 
-use crate::carrier::{Accept, BATCH, Counters, Medium, Route, Source};
-use crate::carrier::{check_mtu, is_local_address, open_raw_socket, route_to};
+use crate::carrier::{Accept, BATCH, Counters, Medium, Route, Source, Via};
+use crate::carrier::{check_mtu, is_local_address, open_raw_socket, open_raw_v6, route_to};
 use crate::core::rules::{self, Rules};
 use crate::guard::{self, Guard};
 use crate::ingress::{Ingress, Selection};
@@ -20,12 +22,13 @@ use crate::neighbours::{Neighbours, is_among};
 use crate::netns::own_inode;
 use crate::poller::Poller;
 use crate::ring::{PacketRing, open_link_sender};
+use crate::six::{self, SixBatch};
 use crate::steps::Steps;
 use crate::sys::{self, LinkAddress, RecvBatch, SendBatch};
-use core::net::Ipv4Addr;
+use core::net::IpAddr;
 use core::ops::Range;
 use rustix::net::netdevice::index_to_name;
-use rustix::net::sockopt;
+use rustix::net::{AddressFamily, sockopt};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use wifu_wire::units::Time;
@@ -36,6 +39,8 @@ pub struct RawConfig {
     /// Protocol numbers, at least one, none twice; 1 to 254, never a number that the kernel
     /// itself speaks.
     pub protocols: Vec<u8>,
+    /// Carry IPv6 as well, where the kernel has it: those of the protocols that are not relayed.
+    pub v6: bool,
     /// The longest IP packet sent, in octets.
     pub mtu: usize,
     /// Size of each socket's receive buffer as the kernel counts it, in octets. A 1500-octet
@@ -77,6 +82,7 @@ impl RawConfig {
     pub fn new(protocols: Vec<u8>) -> RawConfig {
         RawConfig {
             protocols,
+            v6: true,
             mtu: 1500,
             receive_buffer: 16 << 20,
             send_buffer: None,
@@ -107,7 +113,13 @@ pub fn check_number(number: u8) -> Result<(), String> {
 
 /// Raw sockets, ready to carry.
 pub(crate) struct RawSockets {
+    /// Of IPv4, then, where the kernel has it, of IPv6.
     sockets: Vec<OwnedFd>,
+    /// How many are of IPv4.
+    v4: usize,
+    /// The numbers of those of IPv6.
+    v6: Vec<u8>,
+    six: SixBatch,
     /// Sockets that the poller saw readable and that are not drained.
     ready: Vec<bool>,
     turn: usize,
@@ -248,7 +260,7 @@ impl RawSockets {
         if let Err(text) = check_mtu(config.mtu) {
             return bad(text);
         }
-        let mut sockets = Vec::with_capacity(config.protocols.len());
+        let mut sockets = Vec::with_capacity(2 * config.protocols.len());
         for (i, number) in config.protocols.iter().enumerate() {
             if TAKEN.contains(number) {
                 return bad(format!("protocol number {number} belongs to the kernel"));
@@ -256,7 +268,23 @@ impl RawSockets {
             if config.protocols[..i].contains(number) {
                 return bad(format!("protocol number {number} is listed twice"));
             }
-            sockets.push(open_socket(*number, config)?);
+            let socket = open_raw_socket(AddressFamily::INET, *number)?;
+            sys::set_header_included(&socket)?;
+            sockets.push(socket);
+        }
+        // Nodes forward IPv4 alone: whose packets they have something to do with has no other.
+        let asked = |number: &&u8| config.v6 && !config.relayed.contains(number);
+        let mut v6 = Vec::new();
+        for number in config.protocols.iter().filter(asked) {
+            let Some(socket) = open_raw_v6(*number)? else {
+                break;
+            };
+            six::prepare(&socket)?;
+            sockets.push(socket);
+            v6.push(*number);
+        }
+        for socket in &sockets {
+            set_buffers(socket, config)?;
         }
         let linked = config.direct || !config.relayed.is_empty();
         let direct = linked.then(|| Direct::open(config)).transpose()?;
@@ -264,9 +292,17 @@ impl RawSockets {
             direct,
             ready: vec![false; sockets.len()],
             sockets,
+            v4: config.protocols.len(),
+            v6,
+            six: SixBatch::new(BATCH, config.mtu.max(2048)),
             turn: 0,
             relays: !config.relayed.is_empty(),
         })
+    }
+
+    /// Whether the kernel has IPv6.
+    pub(crate) fn has_v6(&self) -> bool {
+        !self.v6.is_empty()
     }
 
     fn ring_index(&self) -> usize {
@@ -275,8 +311,8 @@ impl RawSockets {
 }
 
 impl Medium for RawSockets {
-    /// One socket per protocol; a direct carrier has the ring and the socket that sends to
-    /// neighbours after those.
+    /// One socket per protocol and version; a direct carrier has the ring and the socket that sends
+    /// to neighbours after those.
     fn descriptors(&self) -> usize {
         self.sockets.len() + if self.direct.is_some() { 2 } else { 0 }
     }
@@ -293,8 +329,13 @@ impl Medium for RawSockets {
         i <= self.ring_index()
     }
 
-    fn sender(&self, linked: bool) -> usize {
-        if linked { self.ring_index() + 1 } else { 0 }
+    fn sender(&self, via: Via) -> usize {
+        match via {
+            Via::Link => self.ring_index() + 1,
+            Via::Six if self.has_v6() => self.v4,
+            // Nobody else sends what is of IPv6: the socket refuses it.
+            Via::Four | Via::Six => 0,
+        }
     }
 
     fn mark_ready(&mut self, i: usize) {
@@ -325,12 +366,18 @@ impl Medium for RawSockets {
             if !self.ready[i] {
                 continue;
             }
-            let gave = inbox.receive(&self.sockets[i]);
+            let gave = match i.checked_sub(self.v4) {
+                None => inbox.receive(&self.sockets[i]),
+                Some(at) => self.six.receive(&self.sockets[i], self.v6[at]),
+            };
             let n = counters.count_call(gave).unwrap_or(0);
             // A batch that is not full has emptied the socket; the poller will tell of more.
-            self.ready[i] = n == inbox.capacity();
-            if n > 0 {
+            self.ready[i] = n == BATCH;
+            if n > 0 && i < self.v4 {
                 return Some((Source::Batch(inbox), n));
+            }
+            if n > 0 {
+                return Some((Source::Six(&self.six), n));
             }
         }
         None
@@ -344,8 +391,9 @@ impl Medium for RawSockets {
         }
     }
 
-    fn next_hop(&mut self, dst: Ipv4Addr) -> Option<LinkAddress> {
+    fn next_hop(&mut self, dst: IpAddr) -> Option<LinkAddress> {
         let direct = self.direct.as_mut()?;
+        let IpAddr::V4(dst) = dst else { return None };
         direct.neighbours.next_hop(dst, direct.clock)
     }
 
@@ -355,21 +403,16 @@ impl Medium for RawSockets {
         }
     }
 
-    fn send(
-        &mut self,
-        batch: &mut SendBatch,
-        range: Range<usize>,
-        linked: bool,
-    ) -> io::Result<usize> {
-        let sender = self.descriptor(self.sender(linked));
+    fn send(&mut self, batch: &mut SendBatch, range: Range<usize>, via: Via) -> io::Result<usize> {
+        let sender = self.descriptor(self.sender(via));
         batch.send(sender, range.start, range.end)
     }
 
-    fn route_to(&self, dst: Ipv4Addr) -> io::Result<Route> {
+    fn route_to(&self, dst: IpAddr) -> io::Result<Route> {
         route_to(dst)
     }
 
-    fn is_local(&self, address: Ipv4Addr) -> bool {
+    fn is_local(&self, address: IpAddr) -> bool {
         is_local_address(address)
     }
 
@@ -380,15 +423,12 @@ impl Medium for RawSockets {
     }
 }
 
-fn open_socket(number: u8, config: &RawConfig) -> io::Result<OwnedFd> {
-    let socket = open_raw_socket(number)?;
-    sys::set_header_included(&socket)?;
+fn set_buffers(socket: &OwnedFd, config: &RawConfig) -> io::Result<()> {
     // Beyond net.core.rmem_max only CAP_NET_ADMIN helps; without it take what we may have.
-    if sockopt::set_socket_recv_buffer_size_force(&socket, config.receive_buffer / 2).is_err() {
-        sockopt::set_socket_recv_buffer_size(&socket, config.receive_buffer / 2)?;
+    if sockopt::set_socket_recv_buffer_size_force(socket, config.receive_buffer / 2).is_err() {
+        sockopt::set_socket_recv_buffer_size(socket, config.receive_buffer / 2)?;
     }
-    set_send_buffer(&socket, config)?;
-    Ok(socket)
+    set_send_buffer(socket, config)
 }
 
 fn set_send_buffer(socket: &OwnedFd, config: &RawConfig) -> io::Result<()> {

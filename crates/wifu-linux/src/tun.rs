@@ -5,11 +5,11 @@
 //! no vnet headers: the kernel then segments and checksums what it sends us, one packet per read,
 //! which is what a protocol under study should see.
 
-use crate::carrier::{Accept, Counters, Medium, Route, Source, check_mtu};
+use crate::carrier::{Accept, Counters, Medium, Route, Source, Stack, Via, check_mtu};
 use crate::netns::Owner;
 use crate::steps::{StepError, Steps};
 use crate::sys::{self, RecvBatch, SendBatch};
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::ops::Range;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -26,6 +26,8 @@ pub struct TunConfig {
     pub kernel: Ipv4Addr,
     /// The address of our connections, given to nobody else.
     pub stack: Ipv4Addr,
+    /// The same two of IPv6, if that is carried as well.
+    pub v6: Option<(Ipv6Addr, Ipv6Addr)>,
     /// The longest IP packet in either direction, in octets.
     pub mtu: usize,
     /// The protocol number carried, 6 for TCP.
@@ -39,6 +41,7 @@ impl TunConfig {
             name: "wifu%d".into(),
             kernel,
             stack,
+            v6: None,
             mtu: 1500,
             protocol: wifu_wire::numbers::TCP,
         }
@@ -49,9 +52,10 @@ impl TunConfig {
 pub(crate) struct TunDevice {
     fd: OwnedFd,
     name: String,
-    /// The way to every destination: from the stack's address to the kernel, which routes from
-    /// there on.
-    route: Route,
+    /// Every destination is reached from the stack's address by the kernel, which routes from there
+    /// on.
+    stack: Stack,
+    mtu: usize,
     protocol: u8,
     ready: bool,
 }
@@ -74,10 +78,11 @@ impl TunDevice {
         Ok(TunDevice {
             fd,
             name,
-            route: Route {
-                source: config.stack,
-                mtu: config.mtu,
+            stack: Stack {
+                v4: config.stack,
+                v6: config.v6.map(|(_, stack)| stack),
             },
+            mtu: config.mtu,
             protocol: config.protocol,
             ready: false,
         })
@@ -87,8 +92,8 @@ impl TunDevice {
     fn steps(config: &TunConfig, name: &str) -> Vec<String> {
         let (kernel, stack, mtu) = (config.kernel, config.stack, config.mtu);
         let tag = Owner::this().tag();
-        vec![
-            // No router solicitations: nobody speaks IPv6 here. The queue holds some windows: the
+        let mut lines = vec![
+            // No router solicitations: there is no router. The queue holds some windows: the
             // kernel's TCP does not wait for room in it, and the default of 500 packets loses some
             // of every burst.
             format!(
@@ -96,7 +101,14 @@ impl TunDevice {
             ),
             format!("ip addr add {kernel} peer {stack} dev {name}"),
             format!("ip link set dev {name} up"),
-        ]
+        ];
+        if let Some((kernel, stack)) = config.v6 {
+            // Nobody is asked whether he has it: there is only us.
+            lines.push(format!(
+                "ip -6 addr add {kernel} peer {stack} dev {name} nodad"
+            ));
+        }
+        lines
     }
 
     /// Name of the TUN device, as the kernel gave it.
@@ -104,9 +116,9 @@ impl TunDevice {
         &self.name
     }
 
-    /// The address of our connections.
-    pub(crate) fn stack_address(&self) -> Ipv4Addr {
-        self.route.source
+    /// The addresses of our connections.
+    pub(crate) fn stack(&self) -> Stack {
+        self.stack
     }
 }
 
@@ -123,7 +135,7 @@ impl Medium for TunDevice {
         true
     }
 
-    fn sender(&self, _linked: bool) -> usize {
+    fn sender(&self, _via: Via) -> usize {
         0
     }
 
@@ -155,24 +167,22 @@ impl Medium for TunDevice {
 
     /// The kernel gives whatever is routed to the device.
     fn accept(&self) -> Accept {
-        Accept::Only(self.protocol, self.route.source)
+        Accept::Only(self.protocol, self.stack)
     }
 
-    fn send(
-        &mut self,
-        batch: &mut SendBatch,
-        range: Range<usize>,
-        _linked: bool,
-    ) -> io::Result<usize> {
+    fn send(&mut self, batch: &mut SendBatch, range: Range<usize>, _via: Via) -> io::Result<usize> {
         rustix::io::write(&self.fd, batch.message(range.start))?;
         Ok(1)
     }
 
-    fn route_to(&self, _dst: Ipv4Addr) -> io::Result<Route> {
-        Ok(self.route)
+    fn route_to(&self, dst: IpAddr) -> io::Result<Route> {
+        let source = self.stack.of(dst);
+        let source = source.ok_or(io::ErrorKind::NetworkUnreachable)?;
+        let mtu = self.mtu;
+        Ok(Route { source, mtu })
     }
 
-    fn is_local(&self, address: Ipv4Addr) -> bool {
-        address == self.route.source
+    fn is_local(&self, address: IpAddr) -> bool {
+        self.stack.has(address)
     }
 }

@@ -6,13 +6,13 @@
 //! is made of the addresses and the TTL that the kernel tells. Twelve octets more than such a
 //! header are on the wire, so that packets are so much shorter.
 
-use crate::carrier::{Accept, BATCH, Counters, Medium, Route, Source, check_mtu};
+use crate::carrier::{Accept, BATCH, Counters, Medium, Route, Source, Via, check_mtu};
 use crate::carrier::{is_local_address, route_to};
 use crate::datagram::{Outgoing, Receiver, Sender};
 use crate::doubles::Doubles;
 use crate::sys::{self, RecvBatch, SendBatch};
 use core::fmt;
-use core::net::{Ipv4Addr, SocketAddrV4};
+use core::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use core::ops::Range;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, socket_with, sockopt};
 use std::io;
@@ -245,7 +245,7 @@ impl Medium for UdpSocket {
         true
     }
 
-    fn sender(&self, _linked: bool) -> usize {
+    fn sender(&self, _via: Via) -> usize {
         0
     }
 
@@ -281,12 +281,7 @@ impl Medium for UdpSocket {
         Accept::All
     }
 
-    fn send(
-        &mut self,
-        batch: &mut SendBatch,
-        range: Range<usize>,
-        _linked: bool,
-    ) -> io::Result<usize> {
+    fn send(&mut self, batch: &mut SendBatch, range: Range<usize>, _via: Via) -> io::Result<usize> {
         let (alone, _) = self.alone;
         let end = match alone {
             0 => range.end,
@@ -313,7 +308,7 @@ impl Medium for UdpSocket {
         gave.map_err(|e| self.divide(e))
     }
 
-    fn route_to(&self, dst: Ipv4Addr) -> io::Result<Route> {
+    fn route_to(&self, dst: IpAddr) -> io::Result<Route> {
         let route = route_to(dst)?;
         Ok(Route {
             mtu: route.mtu.saturating_sub(MORE),
@@ -321,7 +316,7 @@ impl Medium for UdpSocket {
         })
     }
 
-    fn is_local(&self, address: Ipv4Addr) -> bool {
+    fn is_local(&self, address: IpAddr) -> bool {
         is_local_address(address)
     }
 
@@ -368,7 +363,7 @@ mod tests {
     /// Queue a segment of so many octets, all the same.
     fn put(carrier: &mut Carrier, ip: &IpInfo, octet: usize, len: usize) {
         let segment = vec![octet as u8; len];
-        carrier.load(ip, &segment).expect("room");
+        carrier.load(&ip.any(), &segment).expect("room");
     }
 
     /// What came until nothing more comes: payloads and the facts of their headers.
@@ -382,7 +377,7 @@ mod tests {
             }
             carrier.mark_ready(0);
             while let Some(packets) = carrier.receive() {
-                came.extend(packets.map(|p| (p.ip, p.payload.to_vec())));
+                came.extend(packets.map(|p| (p.ip.v4().expect("IPv4"), p.payload.to_vec())));
             }
         }
     }

@@ -4,7 +4,7 @@
 mod common;
 
 use common::privileged;
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use wifu_linux::netns::{End, Lab, NETNS, Namespace, Owner, RUN, Shape};
 use wifu_linux::poller::{Coalesce, Interest, Poller};
 use wifu_linux::raw::RawConfig;
 use wifu_linux::tun::TunConfig;
-use wifu_wire::ipv4::{Ecn, IpInfo, TTL};
+use wifu_wire::ip::{AnyIpInfo, Ecn, IpInfo, TTL};
 use wifu_wire::units::{Rate, Span, Time};
 
 const A: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 1);
@@ -39,10 +39,10 @@ fn raw_in(ns: &Namespace, config: &RawConfig) -> Carrier {
     ns.run(|| Carrier::raw(config)).flatten().expect("raw")
 }
 
-fn header(src: Ipv4Addr, dst: Ipv4Addr, proto: u8) -> IpInfo {
+fn header(src: impl Into<IpAddr>, dst: impl Into<IpAddr>, proto: u8) -> AnyIpInfo {
     IpInfo {
-        src,
-        dst,
+        src: src.into(),
+        dst: dst.into(),
         proto,
         ttl: TTL,
         ecn: Ecn::NotEct,
@@ -59,7 +59,7 @@ fn both_ways(protocols: &[u8], test: impl Fn(RawConfig)) {
 }
 
 /// Make the kernel resolve the neighbour that a carrier sends to, so that a direct one can.
-fn resolve(carrier: &mut Carrier, peer: &mut Carrier, ip: &IpInfo) {
+fn resolve(carrier: &mut Carrier, peer: &mut Carrier, ip: &AnyIpInfo) {
     for _ in 0..2 {
         send(carrier, ip, b"resolve");
         assert_eq!(collect(peer, 1).len(), 1);
@@ -68,7 +68,7 @@ fn resolve(carrier: &mut Carrier, peer: &mut Carrier, ip: &IpInfo) {
     }
 }
 
-fn send(carrier: &mut Carrier, ip: &IpInfo, segment: &[u8]) {
+fn send(carrier: &mut Carrier, ip: &AnyIpInfo, segment: &[u8]) {
     let slot = carrier.slot().expect("room");
     slot[..segment.len()].copy_from_slice(segment);
     carrier.commit(ip, segment.len());
@@ -76,7 +76,7 @@ fn send(carrier: &mut Carrier, ip: &IpInfo, segment: &[u8]) {
 }
 
 /// Packets as (facts, payload, whole packet), until `count` are here or two seconds passed.
-fn collect(carrier: &mut Carrier, count: usize) -> Vec<(IpInfo, Vec<u8>, Vec<u8>)> {
+fn collect(carrier: &mut Carrier, count: usize) -> Vec<(AnyIpInfo, Vec<u8>, Vec<u8>)> {
     let mut poller = Poller::new(Coalesce::OFF).expect("poller");
     carrier.attach(&poller, 0).expect("attach");
     let deadline = Poller::now() + Span::SECOND * 2;
@@ -139,7 +139,7 @@ fn arrive(config: RawConfig) {
     let got = collect(&mut right, 2);
     assert_eq!(got.len(), 2);
     for (ip, payload, packet) in &got {
-        assert_eq!((ip.src, ip.dst, ip.ttl), (A, B, TTL));
+        assert_eq!((ip.src, ip.dst, ip.ttl), (A.into(), B.into(), TTL));
         let expected: &[u8] = if ip.proto == 254 { &full } else { b"first" };
         assert_eq!(payload, expected);
         let ecn = if ip.proto == 254 { Ecn::Ce } else { Ecn::Ect0 };
@@ -185,6 +185,100 @@ fn no_icmp(config: RawConfig) {
     }
     let after = unreachables(&b);
     assert!(after > before, "the control: without it, one leaves");
+}
+
+/// Addresses of IPv6 for both nodes.
+fn add_v6(a: &Namespace, b: &Namespace) -> [Ipv6Addr; 2] {
+    let ends = ["fd78::1", "fd78::2"];
+    for (ns, ip) in [a, b].into_iter().zip(ends) {
+        let address = format!("{ip}/64");
+        let mut command = ns.command("ip").expect("namespace");
+        command.args(["-6", "addr", "add", &address, "dev", "eth0", "nodad"]);
+        assert!(command.status().expect("ip").success());
+    }
+    ends.map(|ip| ip.parse().expect("address"))
+}
+
+/// A counter of the namespace's IPv6.
+fn snmp6(ns: &Namespace, field: &str) -> u64 {
+    let read = || std::fs::read_to_string("/proc/thread-self/net/snmp6").expect("counters");
+    let text = ns.run(read).expect("namespace");
+    let line = text
+        .lines()
+        .find(|l| l.split_whitespace().next() == Some(field));
+    let value = line.and_then(|l| l.split_whitespace().nth(1)?.parse().ok());
+    value.unwrap_or_else(|| panic!("no {field}"))
+}
+
+#[test]
+fn packets_of_ipv6_arrive_as_they_left_and_no_icmpv6_leaves() {
+    if !privileged() {
+        return;
+    }
+    both_ways(&[PROTOCOL, 254], v6_arrive);
+}
+
+fn v6_arrive(config: RawConfig) {
+    let (_lab, a, b) = pair("raw6");
+    let [from, to] = add_v6(&a, &b);
+    let (mut left, mut right) = (raw_in(&a, &config), raw_in(&b, &config));
+    let full = vec![0xA5; 1460];
+    let sent: Vec<(AnyIpInfo, &[u8])> = vec![
+        (
+            IpInfo {
+                ecn: Ecn::Ect0,
+                ..header(from, to, PROTOCOL)
+            },
+            b"first",
+        ),
+        (header(A, B, PROTOCOL), b"between"),
+        (
+            IpInfo {
+                ecn: Ecn::Ce,
+                ttl: 9,
+                ..header(from, to, 254)
+            },
+            &full,
+        ),
+    ];
+    // In one flush: what is of each version goes by its socket.
+    for (ip, segment) in &sent {
+        left.load(ip, segment).expect("room");
+    }
+    left.flush();
+    let mut got = collect(&mut right, 3);
+    assert_eq!(got.len(), 3);
+    got.sort_by_key(|(ip, payload, _)| (ip.proto, payload.len()));
+    let facts: Vec<(AnyIpInfo, &[u8])> = got.iter().map(|(ip, p, _)| (*ip, &p[..])).collect();
+    assert_eq!(facts, sent);
+    let whole = &got[2].2;
+    assert_eq!(
+        (whole.len(), &whole[..8]),
+        (1500, &[0x60, 0x30, 0, 0, 5, 180, 254, 9][..])
+    );
+    assert_eq!(left.counters().sent_octets, 45 + 27 + 1500);
+    assert_eq!(right.counters().received_octets, 45 + 27 + 1500);
+    // One that is too long for the link is lost alone.
+    left.load(&header(from, to, PROTOCOL), &[0; 1461])
+        .expect("room");
+    left.load(&header(from, to, PROTOCOL), b"after")
+        .expect("room");
+    left.flush();
+    let got = collect(&mut right, 1);
+    assert_eq!(
+        (got.len(), &got[0].1[..], left.counters().refused),
+        (1, &b"after"[..], 1)
+    );
+    assert_eq!(snmp6(&b, "Icmp6OutParmProblems"), 0);
+    drop(right);
+    // The kernel limits how many leave.
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while snmp6(&b, "Icmp6OutParmProblems") == 0 && Instant::now() < deadline {
+        send(&mut left, &header(from, to, PROTOCOL), b"nobody");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let after = snmp6(&b, "Icmp6OutParmProblems");
+    assert!(after > 0, "the control: without a socket, one leaves");
 }
 
 #[test]
@@ -325,7 +419,7 @@ fn a_direct_carrier_also_serves_loopback_and_later_addresses() {
     resolve(&mut left, &mut right, &header(A, late, PROTOCOL));
     send(&mut left, &header(A, late, PROTOCOL), b"late");
     let got = collect(&mut right, 1);
-    assert_eq!((got[0].0.dst, &*got[0].1), (late, &b"late"[..]));
+    assert_eq!((got[0].0.dst, &*got[0].1), (late.into(), &b"late"[..]));
 }
 
 #[test]
@@ -378,7 +472,7 @@ fn routes_give_source_and_mtu() {
     let (_lab, a, _b) = pair("route");
     a.run(|| {
         let route = route_to(B).expect("route");
-        assert_eq!((route.source, route.mtu), (A, 1500));
+        assert_eq!((route.source, route.mtu), (A.into(), 1500));
         assert!(route_to(Ipv4Addr::new(192, 0, 2, 1)).is_err());
         assert!(is_local_address(A) && !is_local_address(B));
         assert!(is_local_address(Ipv4Addr::new(127, 0, 0, 5)));
@@ -422,7 +516,7 @@ fn the_kernel_talks_tcp_to_the_tun_carrier_and_sends_no_reset() {
         .spawn()
         .expect("python3");
     let (ip, syn, _) = collect(&mut carrier, 1).remove(0);
-    assert_eq!((ip.src, ip.dst, ip.proto), (kernel, stack, 6));
+    assert_eq!((ip.src, ip.dst, ip.proto), (kernel.into(), stack.into(), 6));
     assert_eq!(syn[13], 0x02, "a SYN");
     // Refuse it: RST and ACK, acknowledging the SYN, with a checksum as the kernel wants it.
     let mut reset = [0u8; 20];

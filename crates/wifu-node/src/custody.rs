@@ -36,8 +36,8 @@ impl FlowKey {
     pub fn tuple(self) -> Tuple {
         Tuple {
             proto: self.proto,
-            local: self.source,
-            remote: self.target,
+            local: self.source.into(),
+            remote: self.target.into(),
         }
     }
 }

@@ -17,8 +17,7 @@ use wifu_engine::{
 };
 use wifu_node::{Lanes, LanesConfig, Origin, Registry, Scheduler, Seen, Took, Ways};
 use wifu_wire::{
-    Class, FrameFacts, Head, LinkTo, Neighbour, Note, Notes, Pseudo, Rng, Seq, Span, Time, Word,
-    ipv4,
+    Class, FrameFacts, Head, LinkTo, Neighbour, Note, Notes, Rng, Seq, Span, Time, Word, ipv4,
 };
 use world::World;
 
@@ -488,11 +487,7 @@ fn a_part_of_a_lane_sends_packets_of_its_own_to_whom_it_says() {
     let (ip, segment) = ipv4::parse(&octets).expect("its checksum is right");
     assert_eq!((ip.src, ip.dst, ip.proto), (A, B, 250));
     assert_eq!(rig.wire.class(segment), Class::Hop);
-    let pseudo = Pseudo {
-        src: ip.src,
-        dst: ip.dst,
-        proto: ip.proto,
-    };
+    let pseudo = ip.pseudo();
     assert!(rig.wire.verify(&pseudo, segment));
     let mut head = Head::default();
     rig.wire.parse(segment, &mut head).expect("it can be read");

@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::{Arc, Mutex};
@@ -27,9 +27,9 @@ const BLACK_HOLE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 struct World {
     next: u64,
     failures: BTreeMap<u64, i32>,
-    names: BTreeMap<u64, (SocketAddrV4, SocketAddrV4)>,
+    names: BTreeMap<u64, (SocketAddr, SocketAddr)>,
     options: BTreeMap<(u64, String), String>,
-    listeners: BTreeMap<SocketAddrV4, u64>,
+    listeners: BTreeMap<SocketAddr, u64>,
 }
 
 type Shared = Arc<Mutex<World>>;
@@ -182,10 +182,22 @@ fn join(
     app: &UnixStream,
     world: &Shared,
     cookie: u64,
-    (local, remote): (SocketAddrV4, SocketAddrV4),
+    (local, remote): (SocketAddr, SocketAddr),
     options: Options,
     total: usize,
 ) -> io::Result<()> {
+    // It has IPv4 alone, by which who listens at `::` is reached, too.
+    let remote = match remote.ip() {
+        IpAddr::V6(ip) if ip.is_unspecified() => {
+            SocketAddr::new(Ipv4Addr::LOCALHOST.into(), remote.port())
+        }
+        IpAddr::V6(_) => {
+            let failures = &mut world.lock().unwrap().failures;
+            failures.insert(cookie, libc::ENETUNREACH);
+            return Ok(());
+        }
+        IpAddr::V4(_) => remote,
+    };
     let id = {
         let mut w = world.lock().unwrap();
         w.next += 1;
@@ -197,13 +209,13 @@ fn join(
         local.port()
     };
     let ip = if local.ip().is_unspecified() {
-        *remote.ip()
+        remote.ip()
     } else {
-        *local.ip()
+        local.ip()
     };
-    let local = SocketAddrV4::new(ip, port);
+    let local = SocketAddr::new(ip, port);
     world.lock().unwrap().names.insert(cookie, (local, remote));
-    if *remote.ip() == BLACK_HOLE {
+    if remote.ip() == BLACK_HOLE {
         std::thread::sleep(Duration::from_secs(1));
         world
             .lock()
@@ -212,7 +224,7 @@ fn join(
             .insert(cookie, libc::ETIMEDOUT);
         return Ok(());
     }
-    let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, remote.port());
+    let any = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), remote.port());
     let server = [remote, any].into_iter().find_map(|to| {
         // Without a registration nobody listens, whatever names there are.
         world.lock().unwrap().listeners.get(&to)?;

@@ -508,6 +508,12 @@ def mapped_ipv6():
     d.connect(("::ffff:" + IP, name[1]))
     assert d.getpeername()[:2] == ("::ffff:" + IP, name[1])
     fails(errno.ENETUNREACH, socket.socket(socket.AF_INET6).connect, ("2001:db8::1", 80))
+    for x in (a, c, d, s):
+        x.close()
+    v4 = socket.socket()
+    v4.bind(("0.0.0.0", 0))
+    v4.listen(4)
+    name = v4.getsockname()
     only = socket.socket(socket.AF_INET6)
     only.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
     # The same port as the IPv4 socket, as nginx's default configuration has it.

@@ -1,7 +1,6 @@
 //! A packet on its way, and what the network knows of it.
 
 use crate::rules::Numbers;
-use wifu_wire::checksum::Pseudo;
 use wifu_wire::{Flags, IpInfo, Wire, ipv4};
 
 /// The two ends of the mock network.
@@ -74,11 +73,7 @@ impl Packet {
     /// Alter the transport segment and make its checksum right again.
     pub fn rewrite(&mut self, wire: &dyn Wire, change: impl FnOnce(&mut [u8])) {
         let Some(ip) = self.ip() else { return };
-        let pseudo = Pseudo {
-            src: ip.src,
-            dst: ip.dst,
-            proto: ip.proto,
-        };
+        let pseudo = ip.pseudo();
         let segment = &mut self.octets[ipv4::HEADER..];
         change(segment);
         wire.seal(&pseudo, segment);

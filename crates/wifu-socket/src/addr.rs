@@ -3,17 +3,17 @@
 use crate::sys::{Errno, Result};
 use core::ffi::c_int;
 use core::mem::size_of;
-use core::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// An address as an application gives it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Given {
-    /// An IPv4 address, or an IPv4-mapped one.
-    V4(SocketAddrV4),
+    /// An address, an IPv4-mapped one as what it maps to.
+    At(SocketAddr),
     /// `::` and a port.
     AnyV6(u16),
-    /// Another IPv6 address, which WiFu can't reach.
-    V6,
+    /// One that means something on one interface alone (`fe80::/10`), which WiFu does not carry.
+    Link,
     /// `AF_UNSPEC`: dissolve; to `bind` the same as 0.0.0.0 with this port, if all else is 0.
     Unspecified(Option<u16>),
 }
@@ -53,7 +53,10 @@ pub unsafe fn read(addr: *const libc::sockaddr, len: libc::socklen_t, v6: bool) 
             // SAFETY: len covers the structure, which may be unaligned.
             let a = unsafe { addr.cast::<libc::sockaddr_in>().read_unaligned() };
             let ip = Ipv4Addr::from(u32::from_be(a.sin_addr.s_addr));
-            Ok(Given::V4(SocketAddrV4::new(ip, u16::from_be(a.sin_port))))
+            Ok(Given::At(SocketAddr::new(
+                ip.into(),
+                u16::from_be(a.sin_port),
+            )))
         }
         libc::AF_INET6 if v6 => {
             // SAFETY: len covers port and address, which lie at 2 and 8 in the structure.
@@ -66,9 +69,10 @@ pub unsafe fn read(addr: *const libc::sockaddr, len: libc::socklen_t, v6: bool) 
             };
             let (port, ip) = (u16::from_be_bytes(port), Ipv6Addr::from(octets));
             Ok(match ip.to_ipv4_mapped() {
-                Some(v4) => Given::V4(SocketAddrV4::new(v4, port)),
+                Some(v4) => Given::At(SocketAddr::new(v4.into(), port)),
                 None if ip.is_unspecified() => Given::AnyV6(port),
-                None => Given::V6,
+                None if ip.is_unicast_link_local() => Given::Link,
+                None => Given::At(SocketAddr::new(ip.into(), port)),
             })
         }
         _ => Err(Errno(libc::EAFNOSUPPORT)),
@@ -84,7 +88,7 @@ pub unsafe fn read(addr: *const libc::sockaddr, len: libc::socklen_t, v6: bool) 
 /// # Errors
 /// `EINVAL` for a negative length.
 pub unsafe fn write(
-    a: SocketAddrV4,
+    a: SocketAddr,
     v6: bool,
     addr: *mut libc::sockaddr,
     len: *mut libc::socklen_t,
@@ -94,19 +98,23 @@ pub unsafe fn write(
     }
     let mut bytes = [0; size_of::<libc::sockaddr_in6>()];
     let port = a.port().to_be_bytes();
-    let size = if v6 {
-        bytes[..2].copy_from_slice(&(libc::AF_INET6 as libc::sa_family_t).to_ne_bytes());
-        let ip = if a.ip().is_unspecified() {
-            Ipv6Addr::UNSPECIFIED
-        } else {
-            a.ip().to_ipv6_mapped()
-        };
-        bytes[8..24].copy_from_slice(&ip.octets());
-        size_of::<libc::sockaddr_in6>()
-    } else {
-        bytes[..2].copy_from_slice(&(libc::AF_INET as libc::sa_family_t).to_ne_bytes());
-        bytes[4..8].copy_from_slice(&a.ip().octets());
-        size_of::<libc::sockaddr_in>()
+    let size = match a.ip() {
+        // No socket of IPv4 has a peer of the other family.
+        IpAddr::V4(ip) if !v6 => {
+            bytes[..2].copy_from_slice(&(libc::AF_INET as libc::sa_family_t).to_ne_bytes());
+            bytes[4..8].copy_from_slice(&ip.octets());
+            size_of::<libc::sockaddr_in>()
+        }
+        ip => {
+            let ip = match ip {
+                IpAddr::V4(ip) if ip.is_unspecified() => Ipv6Addr::UNSPECIFIED,
+                IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+                IpAddr::V6(ip) => ip,
+            };
+            bytes[..2].copy_from_slice(&(libc::AF_INET6 as libc::sa_family_t).to_ne_bytes());
+            bytes[8..24].copy_from_slice(&ip.octets());
+            size_of::<libc::sockaddr_in6>()
+        }
     };
     bytes[2..4].copy_from_slice(&port);
     // SAFETY: the caller vouches for both pointers.

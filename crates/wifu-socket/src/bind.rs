@@ -2,17 +2,14 @@
 
 use crate::addr::{self, Given};
 use crate::daemon;
-use crate::note::Once;
 use crate::sys::{self, Errno, Result, UnixAddr};
 use crate::tag::Tag;
 use core::ffi::c_int;
-use core::net::{Ipv4Addr, SocketAddrV4};
-use wifu_wire::front::{self, Name, Request};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use wifu_wire::front::{self, Name, Options, Request};
 
 /// Ports for sockets that are bound to port 0, as Linux's `ip_local_port_range`.
 const EPHEMERAL: core::ops::Range<u16> = 32768..61000;
-/// Where IPv6-only sockets are bound, which nothing can connect to.
-pub(crate) const SERVICE_V6: &[u8] = b"\0wifu/6/";
 
 /// `bind`.
 ///
@@ -26,48 +23,30 @@ pub unsafe fn bind(
 ) -> Result<c_int> {
     // SAFETY: the caller's promise.
     let local = match unsafe { addr::read(a, len, tag.has(Tag::V6)) }? {
-        Given::V4(a) => a,
-        Given::AnyV6(port) if tag.has(Tag::V6ONLY) => return bind_v6_only(fd, port),
-        Given::AnyV6(port) => SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port),
-        Given::V6 => return Err(Errno(libc::EADDRNOTAVAIL)),
+        Given::At(a) if a.is_ipv4() && tag.has(Tag::V6ONLY) => return Err(Errno(libc::EINVAL)),
+        Given::At(a) => a,
+        Given::AnyV6(port) => SocketAddr::new(any(tag), port),
+        Given::Link => return Err(Errno(libc::EADDRNOTAVAIL)),
         // Linux takes AF_UNSPEC with a zero address for AF_INET.
-        Given::Unspecified(Some(port)) => SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port),
+        Given::Unspecified(Some(port)) => SocketAddr::new(any(tag), port),
         Given::Unspecified(None) => return Err(Errno(libc::EAFNOSUPPORT)),
     };
-    check_is_local(*local.ip())?;
+    check_is_local(local.ip())?;
     bind_service(fd, tag, local)?;
     Ok(0)
 }
 
-/// An IPv6-only socket can be bound and listen, and never gets a connection.
-fn bind_v6_only(fd: c_int, port: u16) -> Result<c_int> {
-    static SAID: Once = Once::new();
-    SAID.say(format_args!(
-        "IPv6 is not carried: the IPv6-only socket on port {port} stays silent"
-    ));
-    let mut name = [0; SERVICE_V6.len() + 2];
-    name[..SERVICE_V6.len()].copy_from_slice(SERVICE_V6);
-    name[SERVICE_V6.len()..].copy_from_slice(&port.to_be_bytes());
-    let name = UnixAddr::new(&name).ok_or(Errno(libc::EINVAL))?;
-    sys::bind(fd, &name)?;
-    Ok(0)
-}
-
-pub(crate) fn bound_v6_only(name: &[u8]) -> Option<SocketAddrV4> {
-    let port = name.strip_prefix(SERVICE_V6)?.try_into().ok()?;
-    Some(SocketAddrV4::new(
-        Ipv4Addr::UNSPECIFIED,
-        u16::from_be_bytes(port),
-    ))
-}
-
 /// Asks the kernel, as `bind` to this address would, whether it is ours.
-fn check_is_local(ip: Ipv4Addr) -> Result<()> {
+fn check_is_local(ip: IpAddr) -> Result<()> {
     if ip.is_unspecified() {
         return Ok(());
     }
-    let probe = sys::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0)?;
-    let r = sys::bind_v4(probe, SocketAddrV4::new(ip, 0));
+    if ip.is_ipv6() && ip.is_multicast() {
+        // A UDP socket could; Linux has this for one of TCP.
+        return Err(Errno(libc::EINVAL));
+    }
+    let probe = sys::socket(family(ip), libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0)?;
+    let r = sys::bind_ip(probe, SocketAddr::new(ip, 0));
     sys::close(probe);
     match r {
         // The daemon's address on a TUN device, which the kernel must not know as its own.
@@ -76,9 +55,36 @@ fn check_is_local(ip: Ipv4Addr) -> Result<()> {
     }
 }
 
-fn is_daemons(ip: Ipv4Addr) -> bool {
+fn is_daemons(ip: IpAddr) -> bool {
+    let is = |a: Option<SocketAddr>| a.is_some_and(|a| a.ip() == ip);
     let reply = daemon::ask(&Request::Ping);
-    reply.is_ok_and(|r| r.answer().local.is_some_and(|a| *a.ip() == ip))
+    reply.is_ok_and(|r| is(r.answer().local) || is(r.answer().remote))
+}
+
+/// The family of an address.
+pub(crate) fn family(ip: IpAddr) -> c_int {
+    match ip {
+        IpAddr::V4(_) => libc::AF_INET,
+        IpAddr::V6(_) => libc::AF_INET6,
+    }
+}
+
+/// The address that means all of ours, as far as the socket takes them. The one of both families is
+/// that of IPv4, so that neither a socket of IPv4 alone nor another one of both has it as well.
+pub(crate) fn any(tag: Tag) -> IpAddr {
+    match tag.has(Tag::V6ONLY) {
+        true => Ipv6Addr::UNSPECIFIED.into(),
+        false => Ipv4Addr::UNSPECIFIED.into(),
+    }
+}
+
+/// The bits for the daemon, of a socket that is bound to `local`.
+pub(crate) fn options(tag: Tag, local: SocketAddr) -> Options {
+    let dual = tag.has(Tag::V6) && local.is_ipv4() && local.ip().is_unspecified();
+    match dual {
+        true => tag.options().with(Options::DUAL),
+        false => tag.options(),
+    }
 }
 
 fn bind_name(fd: c_int, name: &Name) -> Result<()> {
@@ -89,14 +95,14 @@ fn bind_name(fd: c_int, name: &Name) -> Result<()> {
 /// Binds beside a socket that has the address already, if this one asks to share and the daemon has
 /// nothing against it: that knows of those that listen alone, so nothing is asked of one that does
 /// not, where the kernel wants the option of both.
-fn bind_beside(fd: c_int, tag: Tag, local: SocketAddrV4) -> Result<()> {
+fn bind_beside(fd: c_int, tag: Tag, local: SocketAddr) -> Result<()> {
     let in_use = Err(Errno(libc::EADDRINUSE));
     let reuse = sys::getsockopt::<i32>(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR)? != 0;
     if !reuse && !tag.has(Tag::SHARED) {
         return in_use;
     }
     // Who listens there need not be a process that we can ask.
-    let options = tag.options();
+    let options = options(tag, local);
     let answer = daemon::ask(&Request::Share { local, options });
     if answer.map_or(libc::EADDRINUSE as u32, |r| r.answer().errno) != 0 {
         return in_use;
@@ -110,8 +116,8 @@ fn bind_beside(fd: c_int, tag: Tag, local: SocketAddrV4) -> Result<()> {
     in_use
 }
 
-pub(crate) fn bind_service(fd: c_int, tag: Tag, local: SocketAddrV4) -> Result<()> {
-    let try_port = |port| bind_name(fd, &Name::service(SocketAddrV4::new(*local.ip(), port)));
+pub(crate) fn bind_service(fd: c_int, tag: Tag, local: SocketAddr) -> Result<()> {
+    let try_port = |port| bind_name(fd, &Name::service(SocketAddr::new(local.ip(), port)));
     if local.port() != 0 {
         return match try_port(local.port()) {
             Err(Errno(libc::EADDRINUSE)) => bind_beside(fd, tag, local),
@@ -131,14 +137,14 @@ pub(crate) fn bind_service(fd: c_int, tag: Tag, local: SocketAddrV4) -> Result<(
 }
 
 /// The address that the socket is bound to by `bind`, if it is, and which of its names it has.
-pub(crate) fn bound_nth(fd: c_int) -> Option<(SocketAddrV4, u8)> {
+pub(crate) fn bound_nth(fd: c_int) -> Option<(SocketAddr, u8)> {
     front::parse_service(sys::getsockname(fd).ok()?.name())
 }
 
 /// The address alone.
-pub(crate) fn bound(fd: c_int) -> Option<SocketAddrV4> {
+pub(crate) fn bound(fd: c_int) -> Option<SocketAddr> {
     bound_nth(fd).map(|(local, _)| local)
 }
 
 /// Any address of ours, any port.
-pub(crate) const ANY: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+pub(crate) const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);

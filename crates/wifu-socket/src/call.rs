@@ -6,7 +6,7 @@
 //! daemon drains it.
 
 use crate::addr::{self, Given};
-use crate::bind::{ANY, SERVICE_V6, bind_service, bound, bound_nth, bound_v6_only};
+use crate::bind::{ANY, any, bind_service, bound, bound_nth, family, options};
 use crate::config::{DEFAULT_SPEC, config};
 use crate::daemon::{self, Failure};
 use crate::note::Once;
@@ -15,7 +15,7 @@ use crate::root;
 use crate::sys::{self, Errno, Result};
 use crate::tag::Tag;
 use core::ffi::c_int;
-use core::net::{Ipv4Addr, SocketAddrV4};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use wifu_wire::front::{self, HEADER_LEN, MAX_SPEC, Options, Request};
 use wifu_wire::numbers::composition;
 
@@ -84,19 +84,32 @@ pub unsafe fn connect(
 }
 
 fn start(fd: c_int, tag: Tag, given: Given) -> Result<c_int> {
+    static LINK: Once = Once::new();
     let remote = match given {
+        Given::At(a) if a.is_ipv4() && tag.has(Tag::V6ONLY) => {
+            return Err(Errno(libc::ENETUNREACH));
+        }
         // Linux connects to this host for 0.0.0.0.
-        Given::V4(a) if a.ip().is_unspecified() => SocketAddrV4::new(Ipv4Addr::LOCALHOST, a.port()),
-        Given::AnyV6(port) => SocketAddrV4::new(Ipv4Addr::LOCALHOST, port),
-        Given::V4(a) => a,
-        Given::V6 => return Err(Errno(libc::ENETUNREACH)),
+        Given::At(a) if a.ip().is_unspecified() => {
+            SocketAddr::new(Ipv4Addr::LOCALHOST.into(), a.port())
+        }
+        // The daemon knows by which address of this host.
+        Given::AnyV6(port) => SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port),
+        Given::At(a) => a,
+        Given::Link => {
+            LINK.say(format_args!(
+                "addresses of one link (fe80::/10) are not carried"
+            ));
+            return Err(Errno(libc::ENETUNREACH));
+        }
         Given::Unspecified(_) => return Ok(0),
     };
-    if remote.ip().is_multicast() || remote.ip().is_broadcast() {
+    let broadcast = matches!(remote.ip(), IpAddr::V4(ip) if ip.is_broadcast());
+    if remote.ip().is_multicast() || broadcast {
         return Err(Errno(libc::ENETUNREACH));
     }
     let local = bound(fd).unwrap_or(ANY);
-    check_device(fd, *remote.ip())?;
+    check_device(fd, remote.ip())?;
     let spec = spec(tag);
     let (sndbuf, options) = prepare_buffer(fd, tag)?;
     let pad = sndbuf / 4 + 1;
@@ -136,13 +149,13 @@ const LOOPBACK: i32 = 1;
 
 /// Packets of a socket that is bound to a device (`SO_BINDTODEVICE`) leave by no other: where the
 /// way to its peer is another one, there is none.
-fn check_device(fd: c_int, remote: Ipv4Addr) -> Result<()> {
+fn check_device(fd: c_int, remote: IpAddr) -> Result<()> {
     let device: i32 = sys::getsockopt(fd, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX).unwrap_or(0);
     if device == 0 {
         return Ok(());
     }
     let source = |device: i32| {
-        let probe = sys::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0)?;
+        let probe = sys::socket(family(remote), libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0)?;
         let found = sys::setsockopt(probe, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, device)
             .and_then(|()| sys::source_for(probe, remote));
         sys::close(probe);
@@ -332,13 +345,8 @@ pub fn listen(fd: c_int, tag: Tag, backlog: c_int) -> Result<c_int> {
     if sys::getpeername(fd).is_ok() {
         return Err(Errno(libc::EINVAL));
     }
-    let name = sys::getsockname(fd)?;
-    if name.name().starts_with(SERVICE_V6) {
-        sys::listen(fd, backlog)?;
-        return Ok(0);
-    }
-    if name.name().is_empty() {
-        bind_service(fd, tag, ANY)?;
+    if sys::getsockname(fd)?.name().is_empty() {
+        bind_service(fd, tag, SocketAddr::new(any(tag), 0))?;
     }
     let (local, nth) = bound_nth(fd).ok_or(Errno(libc::EINVAL))?;
     // First the kernel, so that the daemon never finds a registered name that refuses.
@@ -350,7 +358,7 @@ pub fn listen(fd: c_int, tag: Tag, backlog: c_int) -> Result<c_int> {
         spec: spec(tag),
         // Negative means "as much as possible", as in Linux.
         backlog: backlog as u32,
-        options: tag.options().with_nth(nth),
+        options: options(tag, local).with_nth(nth),
     };
     let reply = daemon::ask(&request).map_err(Failure::errno)?;
     let answer = reply.answer();
@@ -446,10 +454,9 @@ fn is_daemon(fd: c_int) -> bool {
 }
 
 /// `getsockname`.
-pub fn local_name(fd: c_int) -> Result<SocketAddrV4> {
+pub fn local_name(fd: c_int) -> Result<SocketAddr> {
     let name = sys::getsockname(fd)?;
-    let service = front::parse_service(name.name()).map(|(local, _)| local);
-    let own = service.or(bound_v6_only(name.name()));
+    let own = front::parse_service(name.name()).map(|(local, _)| local);
     let Ok(peer) = sys::getpeername(fd) else {
         return Ok(own.unwrap_or(ANY));
     };
@@ -470,7 +477,7 @@ pub fn local_name(fd: c_int) -> Result<SocketAddrV4> {
 }
 
 /// `getpeername`.
-pub fn remote_name(fd: c_int, tag: Tag) -> Result<SocketAddrV4> {
+pub fn remote_name(fd: c_int, tag: Tag) -> Result<SocketAddr> {
     let not_connected = Errno(libc::ENOTCONN);
     let peer = sys::getpeername(fd).map_err(|_| not_connected)?;
     let events = sys::poll(fd, libc::POLLOUT, Some(0))?;

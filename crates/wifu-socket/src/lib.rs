@@ -19,7 +19,7 @@
 //! * The daemon always leaves one byte unread, so that its death is a reset and never a false end.
 //!
 //! Beyond reach are static programs, Go, raw system calls (io_uring's socket operations among
-//! them), set-user-id programs, UDP, and IPv6 other than IPv4-mapped addresses. Differences from
+//! them), set-user-id programs, UDP, and IPv6 addresses of one link (fe80::/10). Differences from
 //! TCP sockets that remain: writing after a reset gives EPIPE where TCP gives ECONNRESET first; a
 //! failed non-blocking connect tells its reason by `SO_ERROR` or a second `connect`, and ECONNRESET
 //! to `read`; an address given to `sendto` is an error (EISCONN); `recvfrom` may return the

@@ -101,7 +101,12 @@ pub fn set(fd: c_int, tag: Tag, level: c_int, name: c_int, v: Given<'_>) -> Resu
             }
         }
         (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) if tag.has(Tag::V6) => {
-            tag.set(Tag::V6ONLY, v.int()? != 0).write(fd)?;
+            let only = v.int()? != 0;
+            // A socket that has its name is of the families that it was of.
+            if crate::bind::bound(fd).is_some() {
+                return Err(Errno(libc::EINVAL));
+            }
+            tag.set(Tag::V6ONLY, only).write(fd)?;
         }
         // OpenSSL asks whether the kernel can encrypt and takes the answer without complaint.
         (libc::IPPROTO_TCP, libc::TCP_ULP) => return Err(Errno(libc::ENOPROTOOPT)),

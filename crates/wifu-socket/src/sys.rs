@@ -5,6 +5,7 @@
 
 use core::ffi::{c_int, c_long, c_void};
 use core::mem::{MaybeUninit, size_of};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// What a system call failed with: a value of `errno`, above 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -109,38 +110,70 @@ pub fn bind(fd: c_int, a: &UnixAddr) -> Result<()> {
     check(unsafe { libc::syscall(libc::SYS_bind, fd, &raw const a.raw, a.len) }).map(drop)
 }
 
-/// Binds to an IPv4 address.
-pub fn bind_v4(fd: c_int, a: core::net::SocketAddrV4) -> Result<()> {
-    // SAFETY: all bytes zero is a valid sockaddr_in.
-    let mut raw: libc::sockaddr_in = unsafe { MaybeUninit::zeroed().assume_init() };
-    raw.sin_family = libc::AF_INET as libc::sa_family_t;
-    raw.sin_port = a.port().to_be();
-    raw.sin_addr.s_addr = u32::from(*a.ip()).to_be();
-    let len = size_of::<libc::sockaddr_in>();
-    // SAFETY: the structure lives through the call and len is its size.
-    check(unsafe { libc::syscall(libc::SYS_bind, fd, &raw const raw, len) }).map(drop)
+/// An Internet address as the kernel takes it.
+struct Inet {
+    raw: libc::sockaddr_in6,
+    len: usize,
+}
+
+impl Inet {
+    fn of(a: SocketAddr) -> Inet {
+        // SAFETY: all bytes zero is a valid sockaddr_in6.
+        let mut raw: libc::sockaddr_in6 = unsafe { MaybeUninit::zeroed().assume_init() };
+        // Both families have their port at the same place.
+        raw.sin6_port = a.port().to_be();
+        let len = match a.ip() {
+            IpAddr::V4(ip) => {
+                raw.sin6_family = libc::AF_INET as libc::sa_family_t;
+                // Where `sin_addr` is; what follows is `sin_zero`.
+                raw.sin6_flowinfo = u32::from(ip).to_be();
+                size_of::<libc::sockaddr_in>()
+            }
+            IpAddr::V6(ip) => {
+                raw.sin6_family = libc::AF_INET6 as libc::sa_family_t;
+                raw.sin6_addr.s6_addr = ip.octets();
+                size_of::<libc::sockaddr_in6>()
+            }
+        };
+        Inet { raw, len }
+    }
+
+    fn ip(&self) -> IpAddr {
+        match c_int::from(self.raw.sin6_family) {
+            libc::AF_INET => Ipv4Addr::from(u32::from_be(self.raw.sin6_flowinfo)).into(),
+            _ => self.raw.sin6_addr.s6_addr.into(),
+        }
+    }
+}
+
+/// Binds to an Internet address.
+pub fn bind_ip(fd: c_int, a: SocketAddr) -> Result<()> {
+    let a = Inet::of(a);
+    // SAFETY: the structure lives through the call and len is within it.
+    check(unsafe { libc::syscall(libc::SYS_bind, fd, &raw const a.raw, a.len) }).map(drop)
 }
 
 /// The address that packets to `remote` come from, by connecting a UDP socket, which sends nothing.
-pub fn source_for(fd: c_int, remote: core::net::Ipv4Addr) -> Result<core::net::Ipv4Addr> {
-    // SAFETY: all bytes zero is a valid sockaddr_in.
-    let mut raw: libc::sockaddr_in = unsafe { MaybeUninit::zeroed().assume_init() };
-    raw.sin_family = libc::AF_INET as libc::sa_family_t;
+pub fn source_for(fd: c_int, remote: IpAddr) -> Result<IpAddr> {
     // "discard"; it matters to no route.
-    raw.sin_port = 9u16.to_be();
-    raw.sin_addr.s_addr = u32::from(remote).to_be();
-    let mut len = size_of::<libc::sockaddr_in>() as libc::socklen_t;
-    // SAFETY: the structure lives through both calls and len is its size.
+    let mut a = Inet::of(SocketAddr::new(remote, 9));
+    let mut len = size_of::<libc::sockaddr_in6>() as libc::socklen_t;
+    // SAFETY: the structure lives through both calls and both lengths are within it.
     unsafe {
-        check(libc::syscall(libc::SYS_connect, fd, &raw const raw, len))?;
+        check(libc::syscall(
+            libc::SYS_connect,
+            fd,
+            &raw const a.raw,
+            a.len,
+        ))?;
         check(libc::syscall(
             libc::SYS_getsockname,
             fd,
-            &raw mut raw,
+            &raw mut a.raw,
             &raw mut len,
         ))?;
     }
-    Ok(u32::from_be(raw.sin_addr.s_addr).into())
+    Ok(a.ip())
 }
 
 /// Connects to a UNIX address.

@@ -23,7 +23,7 @@ impl Tag {
     pub const NODELAY: Tag = Tag(2);
     /// `SO_LINGER` with time 0.
     pub const LINGER0: Tag = Tag(4);
-    /// Made by `socket(AF_INET6)`: addresses are IPv4-mapped.
+    /// Made by `socket(AF_INET6)`: addresses of IPv4 are mapped ones.
     pub const V6: Tag = Tag(8);
     /// `IPV6_V6ONLY`.
     pub const V6ONLY: Tag = Tag(16);

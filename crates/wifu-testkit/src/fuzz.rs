@@ -19,11 +19,7 @@ const US: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const THEM: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
 fn pseudo() -> Pseudo {
-    Pseudo {
-        src: THEM,
-        dst: US,
-        proto: 6,
-    }
+    Pseudo::new(THEM, US, 6)
 }
 
 /// What a codec understands of any octets is written and understood again, the same.
@@ -137,6 +133,24 @@ pub fn ipv4(bytes: &[u8]) {
             (info.src, info.dst, info.proto)
         );
         assert_eq!(rest.len(), payload.len());
+    }
+}
+
+/// The IPv6 header and what may follow it, and the choice between it and IPv4.
+pub fn ipv6(bytes: &[u8]) {
+    use wifu_wire::{ip, ipv6};
+    let whole = ipv6::parse(bytes);
+    // A quotation may be cut, and is then understood as far as it goes.
+    assert!(whole.is_err() || ipv6::upper(bytes).is_ok());
+    if let Ok((info, payload)) = whole {
+        assert_eq!(ip::parse(bytes), Ok((info.any(), payload)));
+        assert!(ip::trimmed(bytes).ends_with(payload));
+        let mut out = vec![0; ipv6::HEADER + payload.len()];
+        ipv6::emit(&info, payload.len(), &mut out);
+        let again = ipv6::parse(&out).expect("what was written is understood");
+        assert_eq!((again.0, again.1.len()), (info, payload.len()));
+    } else if ip::is_v6(bytes) {
+        assert!(ip::parse(bytes).is_err());
     }
 }
 
@@ -398,11 +412,7 @@ impl Stage {
         let mut bytes = bytes.to_vec();
         let ip = self.ip();
         if bytes.len() >= 20 {
-            let p = Pseudo {
-                src: ip.src,
-                dst: ip.dst,
-                proto: ip.proto,
-            };
+            let p = ip.pseudo();
             Tcp.seal(&p, &mut bytes);
         }
         self.end.handle_packet(self.now, &ip, &bytes);

@@ -4,7 +4,7 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use wifu_engine::{Blueprint, ConnId, Endpoint, EndpointConfig};
-use wifu_wire::{Ecn, IpInfo, Span, Time};
+use wifu_wire::{AnyIpInfo, Ecn, IpInfo, Span, Time};
 
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
@@ -17,7 +17,7 @@ const PLACES: usize = 8_192;
 #[derive(Clone)]
 struct Place {
     due: Time,
-    ip: IpInfo,
+    ip: AnyIpInfo,
     len: usize,
     bytes: [u8; MTU],
 }
@@ -40,7 +40,7 @@ impl Direction {
         };
         let empty = Place {
             due: Time::NEVER,
-            ip,
+            ip: ip.any(),
             len: 0,
             bytes: [0; MTU],
         };

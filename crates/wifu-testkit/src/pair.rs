@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use wifu_engine::signal::Sent;
 use wifu_engine::{Blueprint, Conn, ConnId, Endpoint, EndpointConfig, Event, Fault};
-use wifu_wire::{Ecn, IpInfo, Rng, Span, Time};
+use wifu_wire::{AnyIpInfo, Ecn, IpInfo, Rng, Span, Time};
 
 /// The client's address; the server's is one higher.
 pub const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -23,7 +23,7 @@ pub struct Flying {
     /// Number of the segment in its direction, from 0.
     pub number: u64,
     /// Its IP header.
-    pub ip: IpInfo,
+    pub ip: AnyIpInfo,
     /// The segment.
     pub bytes: Vec<u8>,
 }
@@ -341,7 +341,7 @@ impl Pair {
     }
 
     /// Put a segment on the wire, as if `side` had sent it.
-    pub fn launch(&mut self, side: usize, ip: IpInfo, bytes: &[u8]) {
+    pub fn launch(&mut self, side: usize, ip: AnyIpInfo, bytes: &[u8]) {
         let mut f = Flying {
             from: side,
             at: self.now,

@@ -1,9 +1,8 @@
 //! TCP segments as tests see and forge them.
 
-use core::net::SocketAddrV4;
-use wifu_wire::checksum::Pseudo;
+use core::net::{IpAddr, SocketAddr};
 use wifu_wire::tcp::Tcp;
-use wifu_wire::{Ecn, Flags, Head, IpInfo, Seq, SynOptions, Wire};
+use wifu_wire::{AnyIpInfo, Ecn, Flags, Head, IpInfo, Seq, SynOptions, Wire};
 
 /// A TCP segment, decoded; [`Seg::bytes`] encodes it with a right checksum.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -76,7 +75,7 @@ impl Seg {
     }
 
     /// Encode for the path from `src` to `dst`.
-    pub fn bytes(&self, ip: &IpInfo) -> Vec<u8> {
+    pub fn bytes<A: Copy + Into<IpAddr>>(&self, ip: &IpInfo<A>) -> Vec<u8> {
         let mut head = Head::default();
         (head.sport, head.dport) = self.ports;
         (head.seq, head.ack, head.flags) = (self.seq, self.ack, self.flags);
@@ -91,21 +90,17 @@ impl Seg {
         let at = Tcp.emit(&head, &mut out[..60]);
         out.truncate(at);
         out.extend_from_slice(&self.data);
-        let pseudo = Pseudo {
-            src: ip.src,
-            dst: ip.dst,
-            proto: ip.proto,
-        };
+        let pseudo = ip.pseudo();
         Tcp.seal(&pseudo, &mut out);
         out
     }
 }
 
 /// The IP header facts of a packet between two ends.
-pub fn between(from: SocketAddrV4, to: SocketAddrV4, proto: u8) -> IpInfo {
+pub fn between(from: impl Into<SocketAddr>, to: impl Into<SocketAddr>, proto: u8) -> AnyIpInfo {
     IpInfo {
-        src: *from.ip(),
-        dst: *to.ip(),
+        src: from.into().ip(),
+        dst: to.into().ip(),
         proto,
         ttl: 64,
         ecn: Ecn::NotEct,

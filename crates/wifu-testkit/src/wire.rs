@@ -16,11 +16,9 @@ const ROOM: usize = 2_048;
 /// A payload no part of which adds up to what its checksum would not notice.
 const PAYLOAD: [u8; 9] = [0x5A; 9];
 
-const PSEUDO: Pseudo = Pseudo {
-    src: Ipv4Addr::new(10, 0, 0, 1),
-    dst: Ipv4Addr::new(10, 0, 0, 2),
-    proto: 253,
-};
+fn pseudo() -> Pseudo {
+    Pseudo::new(Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2), 253)
+}
 
 /// Try a codec against its declaration, with packets of every type: words are where they are
 /// declared and come back as they were written; a hop changes the words that it may and no other;
@@ -191,7 +189,7 @@ impl<'a> Sample<'a> {
         let header = wire.emit(&head, &mut bytes);
         bytes.truncate(header);
         bytes.extend_from_slice(if payload { &PAYLOAD } else { &[] });
-        wire.seal(&PSEUDO, &mut bytes);
+        wire.seal(&pseudo(), &mut bytes);
         Sample {
             wire,
             kind,
@@ -234,7 +232,7 @@ impl<'a> Sample<'a> {
         let class = self.wire.class(bytes);
         assert_eq!(class, self.kind.class, "{name}: is of another class");
         assert!(
-            self.wire.verify(&PSEUDO, bytes),
+            self.wire.verify(&pseudo(), bytes),
             "{name}: sealed, not valid"
         );
         let mut back = Head::default();
@@ -284,7 +282,7 @@ impl<'a> Sample<'a> {
         }
         self.wire.patch(&hop, &mut found);
         assert_eq!(found, expected, "{name}: a hop wrote what it may not");
-        let valid = self.wire.verify(&PSEUDO, &found);
+        let valid = self.wire.verify(&pseudo(), &found);
         assert!(valid, "{name}: a hop made the checksum wrong");
     }
 
@@ -321,7 +319,7 @@ impl<'a> Sample<'a> {
                 (first..first + usize::from(p.bits)).contains(&bit)
             };
             let left_out = !self.format().covers_hops && hops.iter().any(inside);
-            let valid = self.wire.verify(&PSEUDO, &bytes);
+            let valid = self.wire.verify(&pseudo(), &bytes);
             assert_eq!(valid, left_out, "{name}: bit {bit} flipped");
         }
     }
@@ -336,7 +334,7 @@ impl<'a> Sample<'a> {
                 assert!(read.is_err(), "{name}: {n} octets pass for a header");
             } else {
                 assert_eq!(read, Ok(self.header), "{name}: cut after {n} octets");
-                let valid = self.wire.verify(&PSEUDO, bytes);
+                let valid = self.wire.verify(&pseudo(), bytes);
                 assert!(!valid || !self.summed(), "{name}: cut after {n} octets");
             }
         }

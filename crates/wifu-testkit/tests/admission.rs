@@ -14,7 +14,7 @@ use wifu_engine::{
     Library, State, Tuple, WordUse,
 };
 use wifu_testkit::pair::{App, CLIENT, Pair, SERVER, pattern};
-use wifu_wire::{Ecn, Flags, Head, IpInfo, Pseudo, Seq, Span, Time};
+use wifu_wire::{Ecn, Flags, Head, IpInfo, Seq, Span, Time};
 
 /// By identifier: what is no opener proves that the peer hears us, and restores what made room.
 #[derive(Debug)]
@@ -146,11 +146,7 @@ fn packet(protocol: &Blueprint, from: SocketAddrV4, head: &Head) -> (IpInfo, Vec
     let mut bytes = vec![0; 256];
     let n = protocol.wire.emit(&head, &mut bytes);
     bytes.truncate(n);
-    let pseudo = Pseudo {
-        src: ip.src,
-        dst: ip.dst,
-        proto: ip.proto,
-    };
+    let pseudo = ip.pseudo();
     protocol.wire.seal(&pseudo, &mut bytes);
     (ip, bytes)
 }
@@ -259,7 +255,7 @@ fn an_address_in_use_is_refused_unless_identifiers_tell_connections_apart() {
         match name {
             "beside" => assert!(again.is_ok()),
             _ => assert!(
-                matches!(again, Err(ConnectError::InUse(a)) if a == from),
+                matches!(again, Err(ConnectError::InUse(a)) if a == from.into()),
                 "{name}"
             ),
         }
@@ -387,7 +383,11 @@ fn a_packet_from_another_port_still_finds_its_connection() {
         assert_eq!((found.len(), end.len()), (1, 1), "{name}");
         let conn = end.conn(found[0]).unwrap();
         assert_eq!(conn.counters().segments_in, 2, "{name}");
-        assert_eq!(conn.tuple().remote, port(40_000), "{name}: its ends stay");
+        assert_eq!(
+            conn.tuple().remote,
+            port(40_000).into(),
+            "{name}: its ends stay"
+        );
         // By ends it is nobody's.
         let other = self::protocol("ends");
         let mut end = server(&other, 4);

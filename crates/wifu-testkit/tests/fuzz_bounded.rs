@@ -54,6 +54,28 @@ fn atps_header_and_holes_survive_any_bytes() {
 }
 
 #[test]
+fn the_ipv6_header_and_what_follows_it_survive_any_bytes() {
+    let mut rng = Rng::new(10);
+    let mut understood = 0;
+    for _ in 0..50_000 {
+        let mut bytes = noise(&mut rng, 160);
+        if bytes.len() > 47 && rng.below(4) > 0 {
+            let next = [0, 6, 43, 44, 60];
+            let length = (bytes.len() - 40) as u16;
+            bytes[0] = 0x60;
+            bytes[4..6].copy_from_slice(&length.to_be_bytes());
+            bytes[6] = next[rng.below(5) as usize];
+            bytes[40] = next[rng.below(5) as usize];
+            bytes[41] = rng.below(3) as u8;
+            bytes[42..48].fill(rng.below(2) as u8);
+        }
+        understood += u32::from(wifu_wire::ipv6::parse(&bytes).is_ok());
+        fuzz::ipv6(&bytes);
+    }
+    assert!(understood > 5_000, "{understood}");
+}
+
+#[test]
 fn datagrams_of_the_carrier_udp_survive_any_bytes() {
     let mut rng = Rng::new(9);
     let mut ours = 0;

@@ -9,7 +9,7 @@ use wifu_engine::{Endpoint, State};
 use wifu_testkit::alloc::{Counting, live};
 use wifu_testkit::pair::{App, CLIENT, Fate, Pair, SERVER, Seen, pattern};
 use wifu_testkit::seg::{Seg, between};
-use wifu_wire::{Flags, IpInfo, Rng, Seq, Span, SynOptions, Time};
+use wifu_wire::{AnyIpInfo, Flags, Rng, Seq, Span, SynOptions, Time};
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -55,8 +55,8 @@ fn a_hundred_thousand_syns_of_strangers_change_nothing_and_memory_is_bounded() {
         let blueprint = wifu_parts::blueprint(spec).unwrap();
         let mut pair = Pair::new(1);
         // Answers to strangers reach nobody.
-        pair.spoil = Box::new(|f| match f.ip.dst {
-            CLIENT | SERVER => Fate::Deliver,
+        pair.spoil = Box::new(|f| match f.ip.v4().map(|ip| ip.dst) {
+            Some(CLIENT | SERVER) => Fate::Deliver,
             _ => Fate::Drop,
         });
         let backlog = 1_024;
@@ -166,7 +166,7 @@ fn more_connects_at_once_than_the_backlog_holds_all_succeed() {
 }
 
 /// All segments that an end has to send now.
-fn polled(end: &mut Endpoint, now: Time) -> Vec<(IpInfo, Vec<u8>)> {
+fn polled(end: &mut Endpoint, now: Time) -> Vec<(AnyIpInfo, Vec<u8>)> {
     let mut out = [0; 2_048];
     let next = || {
         end.poll_transmit(now, &mut out)

@@ -188,11 +188,7 @@ mod tests {
     #[test]
     fn nodes_may_write_on_data_what_they_may_not_on_feedback() {
         let (codec, mut head, mut out) = (codec(), Head::default(), [0u8; 256]);
-        let pseudo = Pseudo {
-            src: Ipv4Addr::new(10, 0, 0, 1),
-            dst: Ipv4Addr::new(10, 0, 0, 2),
-            proto: 219,
-        };
+        let pseudo = Pseudo::new(Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2), 219);
         let place = |name: &str| codec.place(name).unwrap();
         for feedback in [0, 1] {
             head.set(place("feedback").word, feedback);

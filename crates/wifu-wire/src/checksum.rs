@@ -1,6 +1,6 @@
 //! The Internet checksum (RFC 1071).
 
-use core::net::Ipv4Addr;
+use core::net::IpAddr;
 
 /// A running ones' complement sum over big-endian 16-bit words, kept in 64 bits.
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,34 +56,81 @@ impl Sum {
     }
 }
 
-/// The addresses and protocol that transport checksums cover besides the segment (RFC 9293 3.1).
+/// The addresses and protocol that transport checksums cover besides the segment: RFC 9293 3.1, RFC
+/// 8200 8.1. Both sum up the same, for what IPv6 has longer is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pseudo {
-    /// Source address.
-    pub src: Ipv4Addr,
-    /// Destination address.
-    pub dst: Ipv4Addr,
+    /// The sum over both addresses.
+    ends: u64,
     /// IP protocol number that the packet really carries (Behaviour 4.1).
-    pub proto: u8,
+    proto: u8,
 }
 
 impl Pseudo {
+    /// Of a packet from `src` to `dst`, both of one family.
+    #[inline]
+    pub fn new(src: impl Into<IpAddr>, dst: impl Into<IpAddr>, proto: u8) -> Pseudo {
+        let ends = words(src.into()) + words(dst.into());
+        Pseudo { ends, proto }
+    }
+
+    /// The same under another protocol number.
+    #[must_use]
+    pub const fn under(self, proto: u8) -> Pseudo {
+        Pseudo { proto, ..self }
+    }
+
     /// The sum over the pseudo-header of a segment of `len` octets.
+    #[inline]
     pub fn sum(&self, len: usize) -> Sum {
-        let [src, dst] = [self.src, self.dst].map(|a| u64::from(u32::from_ne_bytes(a.octets())));
-        let plain = Sum(src + dst).add_word(u16::from(self.proto));
+        let plain = Sum(self.ends).add_word(u16::from(self.proto));
         plain.add_word(len as u16)
+    }
+}
+
+/// The sum of an address's words, which two of do not overflow.
+#[inline]
+fn words(address: IpAddr) -> u64 {
+    match address {
+        IpAddr::V4(a) => u64::from(u32::from_ne_bytes(a.octets())),
+        IpAddr::V6(a) => {
+            let octets = a.octets();
+            let (words, _) = octets.as_chunks::<4>();
+            let words = words.iter().map(|w| u64::from(u32::from_ne_bytes(*w)));
+            words.sum()
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::net::{Ipv4Addr, Ipv6Addr};
 
     #[test]
     fn the_example_of_rfc_1071() {
         let sum = Sum::default().add(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]);
         assert_eq!(sum.finish(), !0xddf2);
+    }
+
+    #[test]
+    fn a_pseudo_header_sums_up_as_if_it_were_written_out() {
+        // RFC 8200 8.1: addresses, length in 32 bits, three zeros, next header.
+        let (src, dst) = ("2001:db8::ffff:1", "fe80::ab:cdef:fedc:1");
+        let (src, dst): (Ipv6Addr, Ipv6Addr) = (src.parse().unwrap(), dst.parse().unwrap());
+        let mut octets = [&src.octets()[..], &dst.octets()].concat();
+        octets.extend([0, 0, 5, 220, 0, 0, 0, 215]);
+        let plain = Sum::default().add(&octets).finish();
+        assert_eq!(Pseudo::new(src, dst, 215).sum(1500).finish(), plain);
+        assert_eq!(
+            Pseudo::new(src, dst, 6).under(215).sum(1500).finish(),
+            plain
+        );
+        // RFC 9293 3.1: addresses, zero, protocol, length.
+        let octets = [10, 0, 0, 1, 192, 168, 255, 2, 0, 6, 5, 220];
+        let (src, dst) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(192, 168, 255, 2));
+        let plain = Sum::default().add(&octets).finish();
+        assert_eq!(Pseudo::new(src, dst, 6).sum(1500).finish(), plain);
     }
 
     #[test]

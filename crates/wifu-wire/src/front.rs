@@ -25,7 +25,7 @@ pub use name::{
 pub use options::Options;
 
 use codec::{RECORD_LEN, Records, Writer};
-use core::net::SocketAddrV4;
+use core::net::SocketAddr;
 
 /// The four bytes that open every frame.
 pub const MAGIC: [u8; 4] = *b"WIFU";
@@ -155,9 +155,9 @@ numbered! {
     pub enum Tag {
         /// `SO_COOKIE` of the application's socket.
         Cookie = 1,
-        /// Local address: four octets and a port.
+        /// Local address: its 4 or 16 octets and a port.
         Local = 2,
-        /// Remote address: four octets and a port.
+        /// Remote address: its 4 or 16 octets and a port.
         Remote = 3,
         /// Composition text, as in `tcp-newreno,iw=4`.
         Spec = 4,
@@ -251,10 +251,11 @@ pub enum Request<'a> {
     Connect {
         /// `SO_COOKIE` of the application's socket.
         cookie: u64,
-        /// The address bound to, or 0.0.0.0:0.
-        local: SocketAddrV4,
-        /// Where to.
-        remote: SocketAddrV4,
+        /// The address bound to; if that is unspecified, of either family, the way to `remote`
+        /// decides.
+        local: SocketAddr,
+        /// Where to; `::` is this host.
+        remote: SocketAddr,
         /// Composition text.
         spec: &'a str,
         /// Options set so far.
@@ -266,8 +267,9 @@ pub enum Request<'a> {
         cookie: u64,
         /// Its inode.
         inode: u64,
-        /// The address bound to; 0.0.0.0 for all.
-        local: SocketAddrV4,
+        /// The address bound to; 0.0.0.0 or `::` for all of a family, 0.0.0.0 with
+        /// [`Options::DUAL`] for all.
+        local: SocketAddr,
         /// Composition text.
         spec: &'a str,
         /// Length of the accept queue.
@@ -313,7 +315,7 @@ pub enum Request<'a> {
     /// See [`Kind::Share`].
     Share {
         /// The address, which another socket is bound to.
-        local: SocketAddrV4,
+        local: SocketAddr,
         /// Options of the one that asks.
         options: Options,
     },
@@ -514,9 +516,9 @@ pub struct Answer<'a> {
     /// 0, or the errno with which the request failed (for [`Request::Why`]: the connection).
     pub errno: u32,
     /// Local address, for [`Request::Names`] and [`Request::Listen`].
-    pub local: Option<SocketAddrV4>,
+    pub local: Option<SocketAddr>,
     /// Remote address, for [`Request::Names`].
-    pub remote: Option<SocketAddrV4>,
+    pub remote: Option<SocketAddr>,
     /// Value of an option, JSON text, a version, or what an error means.
     pub value: Option<&'a str>,
     /// For [`Request::Info`].
@@ -535,7 +537,7 @@ impl<'a> Answer<'a> {
     /// The longest frame that [`Answer::encode`] may write, bytes.
     pub fn room(&self) -> usize {
         HEADER_LEN
-            + 3 * (RECORD_LEN + 8)
+            + 3 * (RECORD_LEN + 18)
             + RECORD_LEN
             + self.value.map_or(0, str::len)
             + RECORD_LEN
@@ -586,8 +588,8 @@ mod tests {
     use crate::units::Rng;
     use core::net::Ipv4Addr;
 
-    fn addr(ip: [u8; 4], port: u16) -> SocketAddrV4 {
-        SocketAddrV4::new(Ipv4Addr::from(ip), port)
+    fn addr(ip: [u8; 4], port: u16) -> SocketAddr {
+        SocketAddr::new(Ipv4Addr::from(ip).into(), port)
     }
 
     fn samples() -> Vec<Request<'static>> {

@@ -1,42 +1,11 @@
 //! IPv4 headers (RFC 791), as much as a carrier needs.
 
 use crate::checksum::Sum;
+pub use crate::ip_info::{Ecn, IpError, IpInfo, TTL};
 use core::net::Ipv4Addr;
 
 /// Length of the header we write: no options.
 pub const HEADER: usize = 20;
-
-/// The initial TTL of all our packets, so that hop count = 65 - received TTL + 1 (Behaviour 2.8).
-pub const TTL: u8 = 65;
-
-/// The ECN field (RFC 3168 section 5): whether a queue may mark instead of dropping, and whether
-/// one did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Ecn {
-    /// The transport does not understand marks: a queue drops.
-    #[default]
-    NotEct = 0,
-    /// ECT(1).
-    Ect1 = 1,
-    /// ECT(0), which a transport sends that understands marks.
-    Ect0 = 2,
-    /// Congestion was experienced on the way.
-    Ce = 3,
-}
-
-impl Ecn {
-    /// Of the second octet of an IPv4 header.
-    #[inline]
-    pub fn of(octet: u8) -> Ecn {
-        match octet & 3 {
-            0 => Ecn::NotEct,
-            1 => Ecn::Ect1,
-            2 => Ecn::Ect0,
-            _ => Ecn::Ce,
-        }
-    }
-}
 
 /// A queue is congested: mark the packet, whose header checksum follows. False, and nothing is
 /// changed, if its transport would not understand.
@@ -58,34 +27,6 @@ pub fn mark(packet: &mut [u8]) -> bool {
     packet[10..12].copy_from_slice(&sum.to_be_bytes());
     packet[1] = marked;
     true
-}
-
-/// What the transport needs to know of an IPv4 header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IpInfo {
-    /// Source address.
-    pub src: Ipv4Addr,
-    /// Destination address.
-    pub dst: Ipv4Addr,
-    /// Protocol number.
-    pub proto: u8,
-    /// Time to live as received.
-    pub ttl: u8,
-    /// Whether a queue may mark it, or did.
-    pub ecn: Ecn,
-}
-
-/// Why bytes are no IPv4 packet for us.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IpError {
-    /// Shorter than its header says.
-    Short,
-    /// Not version 4 or a nonsensical header length.
-    Malformed,
-    /// A fragment: we set "don't fragment" and reassemble nothing.
-    Fragment,
-    /// The header checksum is wrong.
-    Checksum,
 }
 
 /// Read the header; gives the facts and the payload, trimmed to the total length.

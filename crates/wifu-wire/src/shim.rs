@@ -250,11 +250,7 @@ mod tests {
 
     #[test]
     fn hops_write_their_words_without_touching_the_checksum() {
-        let pseudo = Pseudo {
-            src: Ipv4Addr::LOCALHOST,
-            dst: Ipv4Addr::LOCALHOST,
-            proto: 253,
-        };
+        let pseudo = Pseudo::new(Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST, 253);
         let (codec, mut head, mut out) = (shim(1), Head::default(), [0u8; 80]);
         head.push_range((Seq(1), Seq(2)));
         head.set(codec.place("epoch").unwrap().word, 77);

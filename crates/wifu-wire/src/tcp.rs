@@ -385,11 +385,7 @@ mod tests {
 
     #[test]
     fn the_checksum_catches_every_flipped_bit() {
-        let pseudo = Pseudo {
-            src: Ipv4Addr::new(1, 2, 3, 4),
-            dst: Ipv4Addr::new(5, 6, 7, 8),
-            proto: 214,
-        };
+        let pseudo = Pseudo::new(Ipv4Addr::new(1, 2, 3, 4), Ipv4Addr::new(5, 6, 7, 8), 214);
         let mut out = [0u8; 64];
         let n = Tcp.emit(&sample(), &mut out) + 5;
         Tcp.seal(&pseudo, &mut out[..n]);

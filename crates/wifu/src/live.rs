@@ -8,7 +8,7 @@ use crate::known::Known;
 use crate::limits::allow_descriptors;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use wifu_engine::EndpointConfig;
 use wifu_linux::clean::{Options as CleanOptions, clean as remove};
@@ -71,12 +71,12 @@ pub struct DaemonArgs {
     /// one that does not has the first, or of tun and others the first other
     #[arg(long, value_enum, default_values_t = [CarrierName::Raw])]
     carrier: Vec<CarrierName>,
-    /// tun: address of WiFu's connections, used by nobody else
+    /// tun: address of WiFu's connections, used by nobody else; once more for one of IPv6
     #[arg(long, value_name = "IP")]
-    address: Option<Ipv4Addr>,
-    /// tun: address of this host's kernel on the device
+    address: Vec<IpAddr>,
+    /// tun: address of this host's kernel on the device; once more for one of IPv6
     #[arg(long, value_name = "IP")]
-    kernel_address: Option<Ipv4Addr>,
+    kernel_address: Vec<IpAddr>,
     /// udp: the port, the same on all hosts [default: 9438]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
@@ -203,7 +203,7 @@ fn check(args: &DaemonArgs) -> anyhow::Result<()> {
             bail!("{option} is for --carrier udp: add it, or leave {option} out");
         }
     }
-    if tun == 0 && (args.address.is_some() || args.kernel_address.is_some()) {
+    if tun == 0 && !(args.address.is_empty() && args.kernel_address.is_empty()) {
         bail!("--address and --kernel-address are for --carrier tun: add it, or leave them out");
     }
     if raw == 0 && !args.serve.is_empty() {
@@ -221,15 +221,27 @@ fn check(args: &DaemonArgs) -> anyhow::Result<()> {
     if raw == 0 && args.direct {
         bail!("--direct is for --carrier raw: add it, or leave --direct out");
     }
-    for (option, ip) in [
-        ("--address", args.address),
-        ("--kernel-address", args.kernel_address),
+    for (option, ips) in [
+        ("--address", &args.address),
+        ("--kernel-address", &args.kernel_address),
     ] {
-        if let Some(ip) = ip.filter(|ip| !is_for_hosts(*ip)) {
-            bail!("{option} {ip}: no address for a host. Take a private one, such as 10.9.0.2");
+        if let Some(ip) = ips.iter().find(|ip| !is_for_hosts(**ip)) {
+            bail!(
+                "{option} {ip}: no address for a host. Take a private one, such as 10.9.0.2 or \
+                 fd09::2"
+            );
+        }
+        for family in [IpAddr::is_ipv4, IpAddr::is_ipv6] {
+            if ips.iter().filter(|ip| family(ip)).count() > 1 {
+                bail!("{option} is given twice for one version of IP: once each is enough");
+            }
         }
     }
-    if args.address.is_some() && args.address == args.kernel_address {
+    if args
+        .address
+        .iter()
+        .any(|ip| args.kernel_address.contains(ip))
+    {
         bail!(
             "--address and --kernel-address are the same: WiFu needs one of its own, such as the \
              next one"
@@ -252,9 +264,28 @@ fn check_devices(served: &[String], overheard: &[String]) -> anyhow::Result<()> 
     Ok(())
 }
 
-fn is_for_hosts(ip: Ipv4Addr) -> bool {
-    // 0/8 and from 224 on: RFC 1122 3.2.1.3, RFC 1112.
-    !ip.is_loopback() && (1..224).contains(&ip.octets()[0])
+fn is_for_hosts(ip: IpAddr) -> bool {
+    match ip {
+        // 0/8 and from 224 on: RFC 1122 3.2.1.3, RFC 1112.
+        IpAddr::V4(ip) => !ip.is_loopback() && (1..224).contains(&ip.octets()[0]),
+        IpAddr::V6(ip) => {
+            let group = ip.is_multicast() || ip.is_unspecified();
+            !(group || ip.is_loopback() || ip.is_unicast_link_local())
+        }
+    }
+}
+
+/// Of addresses that were checked, the one of each family.
+fn families(ips: &[IpAddr]) -> (Option<Ipv4Addr>, Option<Ipv6Addr>) {
+    let v4 = ips.iter().find_map(|ip| match ip {
+        IpAddr::V4(ip) => Some(*ip),
+        IpAddr::V6(_) => None,
+    });
+    let v6 = ips.iter().find_map(|ip| match ip {
+        IpAddr::V6(ip) => Some(*ip),
+        IpAddr::V4(_) => None,
+    });
+    (v4, v6)
 }
 
 fn octal(text: &str) -> Result<u32, String> {
@@ -436,11 +467,17 @@ fn carrier(name: CarrierName, args: &DaemonArgs) -> anyhow::Result<CarrierConfig
             offload: !args.no_offload,
         });
     }
-    let (Some(stack), Some(kernel)) = (args.address, args.kernel_address) else {
-        bail!("--carrier tun needs --address (WiFu's) and --kernel-address (this host's)");
+    let (stack, stack6) = families(&args.address);
+    let (kernel, kernel6) = families(&args.kernel_address);
+    let (Some(stack), Some(kernel)) = (stack, kernel) else {
+        bail!("--carrier tun needs --address (WiFu's) and --kernel-address (this host's), of IPv4");
     };
+    if stack6.is_some() != kernel6.is_some() {
+        bail!("for IPv6 as well, --address and --kernel-address need one of it each");
+    }
     Ok(CarrierConfig::Tun(TunConfig {
         mtu,
+        v6: kernel6.zip(stack6),
         ..TunConfig::new(kernel, stack)
     }))
 }
@@ -595,6 +632,8 @@ mod tests {
         const TUN: &str = "--carrier tun --address 10.9.0.2 --kernel-address 10.9.0.1";
         assert_eq!(complaint(""), "");
         assert_eq!(complaint(TUN), "");
+        let both = format!("{TUN} --address fd09::2 --kernel-address fd09::1");
+        assert_eq!(complaint(&both), "");
         let heard = "--serve hop --device eth0 --device eth1 --overhear eth1";
         assert_eq!(complaint(heard), "");
         assert_eq!(complaint(&format!("{TUN} --carrier raw --direct")), "");
@@ -640,6 +679,12 @@ mod tests {
                 "--kernel-address 127.0.0.1: no address",
             ),
             (tun("224.0.0.1", "10.9.0.1"), "no address for a host"),
+            (tun("fe80::1", "10.9.0.1"), "no address for a host"),
+            (tun("::1", "10.9.0.1"), "no address for a host"),
+            (
+                complaint(&format!("{TUN} --address 10.9.0.3")),
+                "--address is given twice",
+            ),
             (tun("0.0.0.0", "10.9.0.1"), "no address for a host"),
             (tun("255.255.255.255", "10.9.0.1"), "no address for a host"),
         ] {

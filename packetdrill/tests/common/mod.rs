@@ -121,11 +121,7 @@ pub fn answer(syn: &[u8]) -> Vec<u8> {
     segment[2..4].copy_from_slice(&tcp[0..2]);
     segment[8..12].copy_from_slice(&isn.wrapping_add(1).to_be_bytes());
     (segment[12], segment[13], segment[14]) = (5 << 4, 2 | 16, 0xFF);
-    let pseudo = Pseudo {
-        src: back.src,
-        dst: back.dst,
-        proto: 6,
-    };
+    let pseudo = Pseudo::new(back.src, back.dst, 6);
     let sum = pseudo.sum(20).add(segment).finish();
     segment[16..18].copy_from_slice(&sum.to_be_bytes());
     out

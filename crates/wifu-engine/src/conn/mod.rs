@@ -13,9 +13,38 @@ use crate::quantity::{Of, Watched};
 use crate::signal::{Fault, Ring, Sent};
 use crate::store::{Store, StorePlan, Ticket};
 use std::sync::Arc;
-use wifu_wire::{Notes, Rng, Span, Time, Wire};
+use wifu_wire::ip::{TTL, header_to};
+use wifu_wire::{AnyIpInfo, Ecn, IpInfo, Notes, Pseudo, Rng, Span, Time, Wire, ipv4};
 
 pub use crate::admission::Tuple;
+
+/// What is the same on every segment of a connection, made once.
+#[derive(Clone, Copy)]
+pub(crate) struct Path {
+    /// The IP header's facts, not marked.
+    pub(crate) ip: AnyIpInfo,
+    /// What checksums cover of it.
+    pseudo: Pseudo,
+    /// Source and destination.
+    ports: (u16, u16),
+}
+
+impl Path {
+    fn between(tuple: &Tuple) -> Path {
+        let ip = IpInfo {
+            src: tuple.local.ip(),
+            dst: tuple.remote.ip(),
+            proto: tuple.proto,
+            ttl: TTL,
+            ecn: Ecn::NotEct,
+        };
+        Path {
+            ip,
+            pseudo: ip.pseudo(),
+            ports: (tuple.local.port(), tuple.remote.port()),
+        }
+    }
+}
 
 /// What left.
 #[must_use]
@@ -146,6 +175,7 @@ pub struct Conn {
     routes: Arc<Routes>,
     core: Core,
     wire: Arc<dyn Wire>,
+    path: Path,
     tuple: Tuple,
     news: News,
     last_sent: Option<Sent>,
@@ -198,7 +228,9 @@ impl Blueprint {
         site.rcv_buf = self.engine_int("rcv_wnd");
         site.mss_limit = self.engine_int("mss");
         site.max_seg = self.engine_int("max_seg");
-        (site.overhead, site.stamps) = (self.overhead(), self.stamps());
+        site.ip_header = header_to(tuple.remote.ip()) as u32;
+        let longer = site.ip_header - ipv4::HEADER as u32;
+        (site.overhead, site.stamps) = (self.overhead() + longer, self.stamps());
         let mut rngs = [Rng::default(); SLOTS];
         for (slot, part) in rngs.iter_mut().zip(&self.parts) {
             *slot = rng.split(part.desc.name);
@@ -231,6 +263,7 @@ impl Blueprint {
                 emitted: [0; SLOTS],
             },
             wire: Arc::clone(&self.wire),
+            path: Path::between(&tuple),
             tuple,
             news: News::default(),
             last_sent: None,
@@ -250,6 +283,12 @@ impl Conn {
     /// The facts.
     pub fn board(&self) -> &Board {
         &self.core.board
+    }
+
+    /// What its segments have in common.
+    #[inline]
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The two ends.

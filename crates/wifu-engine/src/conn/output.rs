@@ -139,12 +139,12 @@ impl Conn {
             routes,
             core,
             wire,
-            tuple,
+            path,
             aside,
             ..
         } = self;
         head.reset();
-        (head.sport, head.dport) = (tuple.local.port(), tuple.remote.port());
+        (head.sport, head.dport) = path.ports;
         head.conn_id = core.board.site.conn_id;
         let mut seg = Out::new(want.kind, head, aside);
         let s = &mut slots[slot];
@@ -156,15 +156,10 @@ impl Conn {
         }
         let (reason, payload, kind) = (seg.reason, seg.payload, want.kind);
         let (seq, acks) = (head.seq, head.ack.is_some());
-        let pseudo = Pseudo {
-            src: *tuple.local.ip(),
-            dst: *tuple.remote.ip(),
-            proto: tuple.proto,
-        };
         let (transmit, octets) = match payload {
             Payload::Packet { ticket, keep } => (Transmit::Packet { ticket, keep }, 0),
             _ => {
-                let (n, octets) = encode(&**wire, head, core, payload, &pseudo, out);
+                let (n, octets) = encode(&**wire, head, core, payload, &path.pseudo, out);
                 (Transmit::Bytes(n), octets)
             }
         };
@@ -228,7 +223,7 @@ fn encode(
         debug_assert_eq!(octets, len as usize, "{start:?} is not all in the store");
     }
     let mtu = core.board.site.mtu as usize;
-    let room = mtu.saturating_sub(wifu_wire::ipv4::HEADER + octets);
+    let room = mtu.saturating_sub(core.board.site.ip_header as usize + octets);
     let unstamped = if head.ts.is_none() { wire.stamps() } else { 0 };
     let least = wire.overhead().saturating_sub(unstamped);
     let room = room.max(least as usize).min(out.len());

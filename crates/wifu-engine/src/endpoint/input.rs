@@ -7,33 +7,40 @@ use crate::admission::{Admission, Claim, Tuple};
 use crate::blueprint::Blueprint;
 use crate::conn::Transmit;
 use crate::signal::Status;
-use core::net::{Ipv4Addr, SocketAddrV4};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use wifu_wire::ipv4::TTL;
-use wifu_wire::{Class, Ecn, FrameFacts, Head, IpInfo, Pseudo, Time};
+use wifu_wire::ip::{TTL, header_to};
+use wifu_wire::{AnyIpInfo, Class, Ecn, FrameFacts, Head, IpInfo, Time};
 
 impl Endpoint {
     /// A packet arrived: its IP header's facts and what follows the header.
-    pub fn handle_packet(&mut self, now: Time, ip: &IpInfo, segment: &[u8]) {
+    #[inline]
+    pub fn handle_packet<A>(&mut self, now: Time, ip: &IpInfo<A>, segment: &[u8])
+    where
+        A: Copy + Into<IpAddr>,
+    {
         self.handle_frame(now, ip, segment, FrameFacts::NONE);
     }
 
     /// A packet arrived with what its carrier knows of it: radio, transmitter, and what handlers
     /// left for it (`bytes` is filled in here).
-    pub fn handle_frame(&mut self, now: Time, ip: &IpInfo, segment: &[u8], mut frame: FrameFacts) {
-        if is_group(ip.dst) || is_group(ip.src) {
+    #[inline]
+    pub fn handle_frame<A>(&mut self, now: Time, ip: &IpInfo<A>, segment: &[u8], frame: FrameFacts)
+    where
+        A: Copy + Into<IpAddr>,
+    {
+        self.handle(now, &ip.any(), segment, frame);
+    }
+
+    fn handle(&mut self, now: Time, ip: &AnyIpInfo, segment: &[u8], mut frame: FrameFacts) {
+        if !are_hosts(ip) && (is_group(ip.dst) || is_group(ip.src)) {
             return self.drops.count("group address"); //= rfc9293#section-3.9.2.3
         }
         let Some(served) = &self.served[usize::from(ip.proto)] else {
             return self.drops.count("protocol not served");
         };
         let wire = &served.wire;
-        let pseudo = Pseudo {
-            src: ip.src,
-            dst: ip.dst,
-            proto: ip.proto,
-        };
-        if !wire.verify(&pseudo, segment) {
+        if !wire.verify(&ip.pseudo(), segment) {
             return self.drops.count("checksum");
         }
         let header = match wire.parse(segment, &mut self.head) {
@@ -44,10 +51,10 @@ impl Endpoint {
         let answers = served.admission;
         let tuple = Tuple {
             proto: ip.proto,
-            local: SocketAddrV4::new(ip.dst, self.head.dport),
-            remote: SocketAddrV4::new(ip.src, self.head.sport),
+            local: SocketAddr::new(ip.dst, self.head.dport),
+            remote: SocketAddr::new(ip.src, self.head.sport),
         };
-        let bytes = segment.len() + wifu_wire::ipv4::HEADER;
+        let bytes = segment.len() + header_to(ip.dst);
         frame.bytes = u16::try_from(bytes).unwrap_or(u16::MAX);
         frame.unserved = match (self.config.unserved, served.hop_count) {
             (None, None) => None,
@@ -121,7 +128,7 @@ impl Endpoint {
             blueprint,
             tuple,
             conn_id,
-            key,
+            answers,
             at: now,
             header: header.into(),
             ttl: self.head.ttl,
@@ -205,25 +212,20 @@ impl Endpoint {
             return;
         }
         let ip = IpInfo {
-            src: *tuple.local.ip(),
-            dst: *tuple.remote.ip(),
+            src: tuple.local.ip(),
+            dst: tuple.remote.ip(),
             proto: tuple.proto,
             ttl: TTL,
             ecn: Ecn::NotEct,
         };
         let mut bytes = [0; REPLY];
         let len = wire.emit(&self.answer, &mut bytes);
-        let pseudo = Pseudo {
-            src: ip.src,
-            dst: ip.dst,
-            proto: ip.proto,
-        };
-        wire.seal(&pseudo, &mut bytes[..len]);
+        wire.seal(&ip.pseudo(), &mut bytes[..len]);
         self.reply(ip, &bytes[..len]);
     }
 
     /// Send this for no connection, as soon as there is room.
-    fn reply(&mut self, ip: IpInfo, segment: &[u8]) {
+    fn reply(&mut self, ip: AnyIpInfo, segment: &[u8]) {
         if let Err(reason) = self.replies.push(ip, segment) {
             self.drops.count(reason);
         }
@@ -231,12 +233,13 @@ impl Endpoint {
 
     /// A radio overheard a packet that this node sent, or that is on its way to it.
     pub fn handle_overheard(&mut self, now: Time, ip: &IpInfo, segment: &[u8], frame: &FrameFacts) {
+        let ip = &ip.any();
         // What we sent first: a packet to ourselves is not on the air.
         for along in [true, false] {
             let Some((i, header)) = self.hearer(ip, segment, along, Blueprint::overhears) else {
                 continue;
             };
-            let bytes = u16::try_from(segment.len() + wifu_wire::ipv4::HEADER).unwrap_or(u16::MAX);
+            let bytes = u16::try_from(segment.len() + header_to(ip.dst)).unwrap_or(u16::MAX);
             let frame = FrameFacts {
                 bytes,
                 along,
@@ -252,6 +255,7 @@ impl Endpoint {
     /// The driver reported a packet that this node sent; number and class of the status are filled
     /// in here.
     pub fn handle_status(&mut self, now: Time, ip: &IpInfo, segment: &[u8], status: &Status) {
+        let ip = &ip.any();
         let hears = |b: &Blueprint| b.hears("status");
         if let Some((i, _)) = self.hearer(ip, segment, true, hears)
             && let Some(conn) = self.table.conn_mut(i)
@@ -266,7 +270,7 @@ impl Endpoint {
     /// packet is one that may be on its way. `segment` is what followed its IP header, as far as it
     /// is quoted: at least the header of its protocol.
     //= rfc5927#section-4.1
-    pub fn sender_of(&mut self, ip: &IpInfo, segment: &[u8]) -> Option<ConnId> {
+    pub fn sender_of(&mut self, ip: &AnyIpInfo, segment: &[u8]) -> Option<ConnId> {
         let (i, _) = self.hearer(ip, segment, true, |_| true)?;
         let conn = self.table.at(i).conn.as_ref()?;
         conn.may_be_on_its_way(&self.head).then(|| self.table.id(i))
@@ -276,7 +280,7 @@ impl Endpoint {
     /// the length of the header. `self.head` is the packet's.
     fn hearer(
         &mut self,
-        ip: &IpInfo,
+        ip: &AnyIpInfo,
         segment: &[u8],
         along: bool,
         hears: fn(&Blueprint) -> bool,
@@ -284,8 +288,8 @@ impl Endpoint {
         let Served { wire, .. } = self.served[usize::from(ip.proto)].as_ref()?;
         let header = wire.parse(segment, &mut self.head).ok()?;
         (self.head.ttl, self.head.ecn) = (ip.ttl, ip.ecn);
-        let source = SocketAddrV4::new(ip.src, self.head.sport);
-        let target = SocketAddrV4::new(ip.dst, self.head.dport);
+        let source = SocketAddr::new(ip.src, self.head.sport);
+        let target = SocketAddr::new(ip.dst, self.head.dport);
         let (local, remote) = if along {
             (source, target)
         } else {
@@ -313,11 +317,20 @@ impl Endpoint {
     }
 }
 
-/// Whether an address means more than one node, or none. Most first octets say at once.
+/// Whether both addresses are of one node each, as most first octets of IPv4 say at once.
 #[inline]
-fn is_group(a: Ipv4Addr) -> bool {
-    let plain = (1..224).contains(&a.octets()[0]);
-    !plain && (a.is_multicast() || a.is_broadcast() || a.is_unspecified())
+fn are_hosts(ip: &AnyIpInfo) -> bool {
+    let plain = |a: Ipv4Addr| (1..224).contains(&a.octets()[0]);
+    matches!((ip.src, ip.dst), (IpAddr::V4(src), IpAddr::V4(dst)) if plain(src) && plain(dst))
+}
+
+/// Whether an address means more than one node, or none.
+fn is_group(a: IpAddr) -> bool {
+    match a {
+        IpAddr::V4(a) => a.is_multicast() || a.is_broadcast() || a.is_unspecified(),
+        // One of the other family in disguise is on no wire (RFC 4291 2.5.5.2).
+        IpAddr::V6(a) => a.is_multicast() || a.is_unspecified() || a.to_ipv4_mapped().is_some(),
+    }
 }
 
 /// Nodes on the way that did not look at a packet: those that it counts are fewer than its TTL

@@ -1,7 +1,7 @@
 //! What is known of the links: the ways to peers, and how much devices take.
 
 use crate::board::RouteFacts;
-use core::net::Ipv4Addr;
+use core::net::IpAddr;
 use core::num::NonZeroU16;
 use std::collections::BTreeMap;
 use wifu_wire::Neighbour;
@@ -9,7 +9,7 @@ use wifu_wire::Neighbour;
 /// Ways to peers and room by device.
 #[derive(Debug)]
 pub(super) struct Links {
-    ways: BTreeMap<Ipv4Addr, RouteFacts>,
+    ways: BTreeMap<IpAddr, RouteFacts>,
     /// Packets that all devices take that are not named.
     rest: u32,
     named: Vec<(NonZeroU16, u32)>,
@@ -27,7 +27,7 @@ impl Default for Links {
 
 impl Links {
     /// The way to a peer, if it is known.
-    pub(super) fn way(&self, to: &Ipv4Addr) -> Option<&RouteFacts> {
+    pub(super) fn way(&self, to: &IpAddr) -> Option<&RouteFacts> {
         self.ways.get(to)
     }
 
@@ -37,7 +37,7 @@ impl Links {
     /// If that many are known.
     pub(super) fn set_way(
         &mut self,
-        to: Ipv4Addr,
+        to: IpAddr,
         way: RouteFacts,
         limit: usize,
     ) -> Result<bool, &'static str> {
@@ -107,16 +107,16 @@ impl Links {
     }
 
     /// What is behind the way to a peer takes.
-    pub(super) fn room_to(&self, peer: &Ipv4Addr) -> u32 {
+    pub(super) fn room_to(&self, peer: &IpAddr) -> u32 {
         self.room(self.next_hop(peer))
     }
 
     /// A packet left for a peer.
-    pub(super) fn used_to(&mut self, peer: &Ipv4Addr) {
+    pub(super) fn used_to(&mut self, peer: &IpAddr) {
         self.used(self.next_hop(peer));
     }
 
-    fn next_hop(&self, peer: &Ipv4Addr) -> Option<Neighbour> {
+    fn next_hop(&self, peer: &IpAddr) -> Option<Neighbour> {
         self.ways.get(peer)?.next_hop
     }
 }

@@ -1,9 +1,9 @@
 //! Listening: who takes what opens a connection.
 
 use super::types::{ConnId, ListenError, ListenId};
-use crate::admission::{Kept, Key, Tuple};
+use crate::admission::{Admission, Kept, Key, Tuple};
 use crate::blueprint::Blueprint;
-use core::net::{Ipv4Addr, SocketAddrV4};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use wifu_wire::{FrameFacts, Rng, Seq, Time};
@@ -16,7 +16,8 @@ pub(super) struct Opener {
     pub(super) tuple: Tuple,
     /// The connection's identifier.
     pub(super) conn_id: u32,
-    pub(super) key: Key,
+    /// Who says by what key its packets find it.
+    pub(super) answers: &'static dyn Admission,
     pub(super) at: Time,
     /// Its header, as it came: shorter than a decoded one.
     pub(super) header: Box<[u8]>,
@@ -26,6 +27,12 @@ pub(super) struct Opener {
     pub(super) rng: Rng,
     /// Its initial send sequence number.
     pub(super) iss: Seq,
+}
+
+impl Opener {
+    fn key(&self) -> Key {
+        self.answers.key(&self.tuple, self.conn_id)
+    }
 }
 
 /// Openers of embryos that made room for others: the oldest half-open connection is recycled
@@ -52,8 +59,9 @@ impl Cache {
 
     fn insert(&mut self, opener: Opener) {
         self.inserted += 1;
-        self.order.push_back((self.inserted, opener.key));
-        self.openers.insert(opener.key, (self.inserted, opener));
+        let key = opener.key();
+        self.order.push_back((self.inserted, key));
+        self.openers.insert(key, (self.inserted, opener));
         while self.order.len() > self.kept.openers
             && let Some((number, key)) = self.order.pop_front()
         {
@@ -76,7 +84,7 @@ pub(super) struct Listener {
     /// Embryonic connections, oldest first.
     embryos: VecDeque<(ConnId, Opener)>,
     cache: Cache,
-    address: Address,
+    addresses: Vec<Address>,
     /// In the list of those to which an opener came.
     asked: bool,
 }
@@ -100,7 +108,7 @@ impl Listener {
 
     /// One more; there is a connection of its key again.
     pub(super) fn embryo(&mut self, id: ConnId, opener: Opener) {
-        self.cache.openers.remove(&opener.key);
+        self.cache.openers.remove(&opener.key());
         self.embryos.push_back((id, opener));
     }
 
@@ -112,10 +120,15 @@ impl Listener {
     }
 }
 
-/// An address that means "any of ours".
-const ANY: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
+/// The address that means "any of ours", of the same family.
+fn any(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    }
+}
 
-type Address = (u8, u16, Ipv4Addr);
+type Address = (u8, u16, IpAddr);
 
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
@@ -128,9 +141,9 @@ pub(super) struct Listeners {
 
 impl Listeners {
     /// The listener for an address: the exact one before "any address".
-    pub(super) fn find(&self, proto: u8, local: SocketAddrV4) -> Option<ListenId> {
+    pub(super) fn find(&self, proto: u8, local: SocketAddr) -> Option<ListenId> {
         let at = |ip| self.by_address.get(&(proto, local.port(), ip)).copied();
-        at(*local.ip()).or_else(|| at(ANY))
+        at(local.ip()).or_else(|| at(any(local.ip())))
     }
 
     pub(super) fn get_mut(&mut self, id: ListenId) -> Option<&mut Listener> {
@@ -167,11 +180,11 @@ impl Listeners {
     pub(super) fn insert(
         &mut self,
         blueprint: Arc<Blueprint>,
-        local: SocketAddrV4,
+        local: SocketAddr,
         backlog: usize,
         kept: Kept,
     ) -> Result<ListenId, ListenError> {
-        let address = (blueprint.number, local.port(), *local.ip());
+        let address = (blueprint.number, local.port(), local.ip());
         if self.by_address.contains_key(&address) {
             return Err(ListenError(local));
         }
@@ -183,7 +196,7 @@ impl Listeners {
             backlog: backlog.max(1),
             embryos: VecDeque::new(),
             cache: Cache::new(kept),
-            address,
+            addresses: vec![address],
             asked: false,
         };
         self.by_id.insert(id, listener);
@@ -199,7 +212,9 @@ impl Listeners {
         (backlog, kept): (usize, Kept),
     ) -> bool {
         let listener = self.by_id.get_mut(&id);
-        let Some(listener) = listener.filter(|l| l.address.0 == blueprint.number) else {
+        let Some(listener) =
+            listener.filter(|l| l.addresses.iter().all(|a| a.0 == blueprint.number))
+        else {
             return false;
         };
         listener.blueprint = Arc::clone(blueprint);
@@ -208,11 +223,27 @@ impl Listeners {
         true
     }
 
+    /// Another address of a listener, if it is free.
+    pub(super) fn also(&mut self, id: ListenId, local: SocketAddr) -> Result<(), ListenError> {
+        let Some(listener) = self.by_id.get_mut(&id) else {
+            return Ok(());
+        };
+        let address = (listener.blueprint.number, local.port(), local.ip());
+        if self.by_address.contains_key(&address) {
+            return Err(ListenError(local));
+        }
+        self.by_address.insert(address, id);
+        listener.addresses.push(address);
+        Ok(())
+    }
+
     /// It takes no more; its embryos.
     pub(super) fn remove(&mut self, id: ListenId) -> impl Iterator<Item = ConnId> + use<> {
         let gone = self.by_id.remove(&id);
         if let Some(gone) = &gone {
-            self.by_address.remove(&gone.address);
+            for address in &gone.addresses {
+                self.by_address.remove(address);
+            }
         }
         let embryos = gone.map(|l| l.embryos).unwrap_or_default();
         embryos.into_iter().map(|(id, _)| id)

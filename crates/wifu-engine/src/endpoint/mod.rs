@@ -21,7 +21,7 @@ use crate::board::{RouteFacts, SiteFacts};
 use crate::composition::ConfigError;
 use crate::conn::{Conn, Tuple};
 use crate::descriptor::{Role, Value};
-use core::net::{Ipv4Addr, SocketAddrV4};
+use core::net::{IpAddr, SocketAddr};
 use core::num::NonZeroU16;
 use link::Links;
 use listen::Listeners;
@@ -138,20 +138,20 @@ impl Endpoint {
         });
     }
 
-    /// Take what opens connections to an address (0.0.0.0: any of ours). `backlog` bounds embryonic
-    /// connections.
+    /// Take what opens connections to an address (0.0.0.0 or `::`: any of ours of that family).
+    /// `backlog` bounds embryonic connections.
     ///
     /// # Errors
     /// If the address is taken.
     pub fn listen(
         &mut self,
         blueprint: &Arc<Blueprint>,
-        local: SocketAddrV4,
+        local: impl Into<SocketAddr>,
         backlog: usize,
     ) -> Result<ListenId, ListenError> {
         let kept = admission(blueprint).keeps();
         let listeners = &mut self.listeners;
-        let id = listeners.insert(Arc::clone(blueprint), local, backlog, kept)?;
+        let id = listeners.insert(Arc::clone(blueprint), local.into(), backlog, kept)?;
         self.serve(blueprint);
         Ok(id)
     }
@@ -165,6 +165,14 @@ impl Endpoint {
             self.serve(blueprint);
         }
         done
+    }
+
+    /// Let a listener take what opens connections to another address as well.
+    ///
+    /// # Errors
+    /// If the address is taken.
+    pub fn listen_also(&mut self, id: ListenId, local: SocketAddr) -> Result<(), ListenError> {
+        self.listeners.also(id, local)
     }
 
     /// Open no more; embryonic connections are forgotten, open ones live on.
@@ -202,13 +210,23 @@ impl Endpoint {
         &mut self,
         now: Time,
         blueprint: &Arc<Blueprint>,
-        local: SocketAddrV4,
-        remote: SocketAddrV4,
+        local: impl Into<SocketAddr>,
+        remote: impl Into<SocketAddr>,
+    ) -> Result<ConnId, ConnectError> {
+        self.start(now, blueprint, local.into(), remote.into())
+    }
+
+    fn start(
+        &mut self,
+        now: Time,
+        blueprint: &Arc<Blueprint>,
+        local: SocketAddr,
+        remote: SocketAddr,
     ) -> Result<ConnId, ConnectError> {
         let proto = blueprint.number;
         let tuple = |port| Tuple {
             proto,
-            local: SocketAddrV4::new(*local.ip(), port),
+            local: SocketAddr::new(local.ip(), port),
             remote,
         };
         let answers = admission(blueprint);
@@ -266,7 +284,7 @@ impl Endpoint {
             conn_id,
             ..SiteFacts::default()
         };
-        if let Some(route) = self.links.way(tuple.remote.ip()) {
+        if let Some(route) = self.links.way(&tuple.remote.ip()) {
             site.set_route(route);
         }
         let conn = blueprint.open(tuple, site, rng)?;
@@ -405,7 +423,8 @@ impl Endpoint {
 
     /// The way to a peer, for its connections and those to come ([`crate::Signal::Route`]). As
     /// many are remembered as there may be connections; more are counted and forgotten.
-    pub fn set_route(&mut self, now: Time, to: Ipv4Addr, route: RouteFacts) {
+    pub fn set_route(&mut self, now: Time, to: impl Into<IpAddr>, route: RouteFacts) {
+        let to = to.into();
         match self.links.set_way(to, route, self.config.max_conns) {
             Ok(true) => {}
             Ok(false) => return,
@@ -413,7 +432,7 @@ impl Endpoint {
         }
         for i in self.table.indices() {
             let conn = self.table.conn_mut(i);
-            if let Some(conn) = conn.filter(|c| *c.tuple().remote.ip() == to) {
+            if let Some(conn) = conn.filter(|c| c.tuple().remote.ip() == to) {
                 conn.set_route(now, &route);
                 self.touch(i);
             }

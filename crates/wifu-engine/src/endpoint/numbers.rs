@@ -1,6 +1,7 @@
 //! The numbers that connections begin with: random streams, initial numbers, identifiers, ports.
 
 use crate::conn::Tuple;
+use core::net::SocketAddr;
 use wifu_wire::{Rng, Seq, Time};
 
 /// An endpoint's source of them.
@@ -32,7 +33,13 @@ impl Numbers {
         use core::hash::{Hash, Hasher};
         let [a, b] = self.isn_key;
         let mut h = siphasher::sip::SipHasher13::new_with_keys(a, b);
-        (tuple.proto, tuple.local, tuple.remote).hash(&mut h);
+        // Not which variant it is: a TCP's numbers are as they were when there was IPv4 alone.
+        match (tuple.local, tuple.remote) {
+            (SocketAddr::V4(local), SocketAddr::V4(remote)) => {
+                (tuple.proto, local, remote).hash(&mut h);
+            }
+            (local, remote) => (tuple.proto, local, remote).hash(&mut h),
+        }
         Seq((h.finish() as u32).wrapping_add((now.0 / 4_000) as u32))
     }
 
@@ -59,7 +66,6 @@ impl Numbers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::net::SocketAddrV4;
 
     #[test]
     fn the_initial_numbers_of_two_ends_only_grow_whatever_happens_meanwhile() {
@@ -67,7 +73,7 @@ mod tests {
         let tuple = |port| Tuple {
             proto: 6,
             local: "10.0.0.1:80".parse().unwrap(),
-            remote: SocketAddrV4::new([10, 0, 0, 2].into(), port),
+            remote: SocketAddr::new([10, 0, 0, 2].into(), port),
         };
         let first = numbers.isn(&tuple(1), Time(0));
         assert_ne!(first, numbers.isn(&tuple(2), Time(0)));

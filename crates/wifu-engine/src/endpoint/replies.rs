@@ -2,11 +2,11 @@
 
 use super::link::Links;
 use std::collections::VecDeque;
-use wifu_wire::IpInfo;
+use wifu_wire::AnyIpInfo;
 
 /// An answer that waits for room.
 pub(super) struct Reply {
-    pub(super) ip: IpInfo,
+    pub(super) ip: AnyIpInfo,
     bytes: [u8; REPLY],
     len: usize,
 }
@@ -34,7 +34,7 @@ impl Replies {
     ///
     /// # Errors
     /// The reason for which it is dropped.
-    pub(super) fn push(&mut self, ip: IpInfo, segment: &[u8]) -> Result<(), &'static str> {
+    pub(super) fn push(&mut self, ip: AnyIpInfo, segment: &[u8]) -> Result<(), &'static str> {
         if self.waiting.len() >= REPLIES {
             return Err("answer queue full");
         }

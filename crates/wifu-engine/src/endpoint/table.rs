@@ -171,10 +171,11 @@ impl Table {
         ends: &Tuple,
         id: u32,
     ) -> Option<u32> {
-        if let Some((t, n, i)) = self.latest
-            && (t, n) == (*ends, id)
+        if let Some((t, n, i)) = &self.latest
+            && *n == id
+            && t == ends
         {
-            return Some(i);
+            return Some(*i);
         }
         let found = self.find(answers, ends, id)?;
         self.latest = Some((*ends, id, found));

@@ -3,9 +3,8 @@
 use crate::composition::ConfigError;
 use crate::conn::Conn;
 use crate::signal::Fault;
-use core::net::SocketAddrV4;
-use wifu_wire::ipv4::TTL;
-use wifu_wire::{Ecn, IpInfo, Note};
+use core::net::SocketAddr;
+use wifu_wire::{AnyIpInfo, Ecn, IpInfo, Note};
 
 /// Limits and identity of an endpoint.
 #[derive(Clone, Debug)]
@@ -47,7 +46,7 @@ pub struct ListenId(pub(super) u32);
 /// Somebody listens there already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0} is taken by another listener")]
-pub struct ListenError(pub SocketAddrV4);
+pub struct ListenError(pub SocketAddr);
 
 /// A connection of this endpoint. Ids are not reused for another connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
@@ -87,7 +86,7 @@ pub enum Event {
 pub enum ConnectError {
     /// The same two ends are connected already.
     #[error("{0} is in use for this destination")]
-    InUse(SocketAddrV4),
+    InUse(SocketAddr),
     /// No ephemeral port is free for this destination.
     #[error("no free port for this destination")]
     NoPorts,
@@ -103,7 +102,7 @@ pub enum ConnectError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Datagram {
     /// Addresses, protocol and TTL for the IP header.
-    pub ip: IpInfo,
+    pub ip: AnyIpInfo,
     /// Length of the segment.
     pub len: usize,
     /// Whose it is; `None` for stateless answers.
@@ -114,13 +113,9 @@ impl Datagram {
     /// What a connection sends.
     #[inline]
     pub(super) fn of(conn: &Conn, id: ConnId, len: usize, ecn: Ecn) -> Datagram {
-        let t = conn.tuple();
         let ip = IpInfo {
-            src: *t.local.ip(),
-            dst: *t.remote.ip(),
-            proto: t.proto,
-            ttl: TTL,
             ecn,
+            ..conn.path().ip
         };
         Datagram {
             ip,

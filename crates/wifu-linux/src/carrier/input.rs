@@ -1,12 +1,13 @@
 //! The packets of a batch, as they come out of a carrier, and what a carrier counts.
 
 use crate::ring::PacketRing;
+use crate::six::SixBatch;
 use crate::sys::{LinkAddress, RecvBatch};
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use serde::Serialize;
 use std::io;
-use wifu_wire::Neighbour;
-use wifu_wire::ipv4::{self, IpError, IpInfo};
+use wifu_wire::ip::{self, IpError};
+use wifu_wire::{AnyIpInfo, Neighbour, ipv4, ipv6};
 
 /// IP protocol number of ICMP.
 pub(crate) const ICMP: u8 = 1;
@@ -40,7 +41,7 @@ pub struct Counters {
     pub truncated: u64,
     /// Shorter than their headers say.
     pub short: u64,
-    /// Packets whose IP header is none of version 4.
+    /// Packets whose IP header is none of version 4 or 6, or asks for what is not understood.
     pub malformed: u64,
     /// Parts of fragmented packets, which are not put together.
     pub fragments: u64,
@@ -56,7 +57,7 @@ pub struct Counters {
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
     /// The facts of its IP header.
-    pub ip: IpInfo,
+    pub ip: AnyIpInfo,
     /// What follows the IP header.
     pub payload: &'a [u8],
     /// The whole packet from the IP header on.
@@ -93,6 +94,8 @@ pub struct Packets<'a> {
 pub(crate) enum Source<'a> {
     /// Copied out of a socket.
     Batch(&'a RecvBatch),
+    /// The same, of IPv6, under headers that were made.
+    Six(&'a SixBatch),
     /// In memory shared with the kernel.
     Ring(&'a PacketRing),
 }
@@ -104,19 +107,52 @@ pub(crate) enum Accept {
     All,
     /// ... and chose fragments for a node that relays.
     Relayed,
-    /// Only this protocol to this address, and what ICMP says to it.
-    Only(u8, Ipv4Addr),
+    /// Only this protocol to these addresses, and what ICMP says to them.
+    Only(u8, Stack),
+}
+
+/// Addresses that are given to nobody but our connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stack {
+    /// The one of IPv4.
+    pub v4: Ipv4Addr,
+    /// The one of IPv6, if there is one.
+    pub v6: Option<Ipv6Addr>,
+}
+
+impl Stack {
+    /// Whether this is one of them.
+    pub fn has(&self, address: IpAddr) -> bool {
+        Some(address) == self.of(address)
+    }
+
+    /// The one of the same family.
+    pub fn of(&self, other: IpAddr) -> Option<IpAddr> {
+        match other {
+            IpAddr::V4(_) => Some(self.v4.into()),
+            IpAddr::V6(_) => self.v6.map(IpAddr::from),
+        }
+    }
 }
 
 impl Accept {
-    fn allows(&self, ip: &IpInfo) -> bool {
+    fn allows(&self, ip: &AnyIpInfo) -> bool {
         match self {
-            Accept::All | Accept::Relayed => true,
-            Accept::Only(proto, address) => {
-                [*proto, ICMP].contains(&ip.proto) && ip.dst == *address
+            Accept::All | Accept::Relayed => !has_scope(ip.src) && !has_scope(ip.dst),
+            Accept::Only(proto, stack) => {
+                let icmp = match ip.dst {
+                    IpAddr::V4(_) => ICMP,
+                    IpAddr::V6(_) => ipv6::ICMP,
+                };
+                [*proto, icmp].contains(&ip.proto) && stack.has(ip.dst) && !has_scope(ip.src)
             }
         }
     }
+}
+
+/// Whether an address means nothing without the interface that it is on: none of these is answered.
+fn has_scope(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(a) if a.is_unicast_link_local())
 }
 
 impl<'a> Packets<'a> {
@@ -149,6 +185,7 @@ impl<'a> Iterator for Packets<'a> {
             let at = self.next;
             let (frame, cut) = match self.batch {
                 Source::Batch(batch) => batch.message(at),
+                Source::Six(batch) => batch.packet(at),
                 Source::Ring(ring) => ring.packet(at),
             };
             self.next += 1;
@@ -156,14 +193,15 @@ impl<'a> Iterator for Packets<'a> {
                 self.counters.truncated += 1;
                 continue;
             }
-            let (ip, payload, fragment) = match ipv4::parse(frame) {
+            let (ip, payload, fragment) = match ip::parse(frame) {
                 Ok((ip, payload)) => (ip, payload, false),
                 Err(e) => {
                     self.counters.count_bad(e);
-                    if e != IpError::Fragment || !matches!(self.accept, Accept::Relayed) {
+                    let relayed = matches!(self.accept, Accept::Relayed) && !ip::is_v6(frame);
+                    if e != IpError::Fragment || !relayed {
                         continue;
                     }
-                    (ipv4::facts(frame), &[][..], true)
+                    (ipv4::facts(frame).any(), &[][..], true)
                 }
             };
             if !self.accept.allows(&ip) {
@@ -171,14 +209,13 @@ impl<'a> Iterator for Packets<'a> {
                 continue;
             }
             // Without what a link may have padded it with.
-            let total = usize::from(u16::from_be_bytes([frame[2], frame[3]]));
-            let frame = &frame[..total];
+            let frame = ip::trimmed(frame);
             if !fragment {
                 self.counters.received += 1;
                 self.counters.received_octets += frame.len() as u64;
             }
             let came = match self.batch {
-                Source::Batch(_) => Came::Host,
+                Source::Batch(_) | Source::Six(_) => Came::Host,
                 Source::Ring(ring) => {
                     let transmitter = ring.transmitter(at).and_then(neighbour);
                     match ring.is_to_all(at) {
@@ -232,11 +269,31 @@ impl Counters {
 mod tests {
     use super::*;
     use std::os::unix::net::UnixDatagram;
-    use wifu_wire::Ecn;
     use wifu_wire::units::Rng;
+    use wifu_wire::{Ecn, IpInfo};
 
     const PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
     const SELF: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+    const PEER6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
+    const SELF6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2);
+
+    fn stack(v4: Ipv4Addr) -> Stack {
+        let v6 = Some(SELF6);
+        Stack { v4, v6 }
+    }
+
+    fn good6(src: Ipv6Addr, proto: u8) -> Vec<u8> {
+        let mut packet = vec![7; ipv6::HEADER + 8];
+        let ip = IpInfo {
+            src,
+            dst: SELF6,
+            proto,
+            ttl: ipv4::TTL,
+            ecn: Ecn::NotEct,
+        };
+        ipv6::emit(&ip, 8, &mut packet);
+        packet
+    }
 
     fn good(len: usize) -> Vec<u8> {
         let mut packet = vec![7; ipv4::HEADER + len];
@@ -269,7 +326,7 @@ mod tests {
     #[test]
     fn bad_packets_are_counted_by_kind_and_good_ones_pass() {
         let mut version = good(8);
-        version[0] = 0x65;
+        version[0] = 0x55;
         let mut checksum = good(8);
         checksum[8] ^= 1;
         let mut fragment = good(8);
@@ -308,14 +365,36 @@ mod tests {
     fn strangers_are_counted() {
         for (accept, passes) in [
             (Accept::All, 1),
-            (Accept::Only(253, SELF), 1),
-            (Accept::Only(6, SELF), 0),
-            (Accept::Only(253, PEER), 0),
+            (Accept::Only(253, stack(SELF)), 1),
+            (Accept::Only(6, stack(SELF)), 0),
+            (Accept::Only(253, stack(PEER)), 0),
         ] {
             let (lengths, counters) = through(&[good(8)], accept);
             assert_eq!(
                 (lengths.len(), counters.foreign),
                 (passes, 1 - passes as u64)
+            );
+        }
+    }
+
+    #[test]
+    fn packets_of_ipv6_pass_unless_their_addresses_need_a_scope() {
+        let local = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
+        let padded = [good6(PEER6, 253), vec![0; 9]].concat();
+        for (accept, packet, passes) in [
+            (Accept::All, padded, true),
+            (Accept::Relayed, good6(PEER6, 253), true),
+            (Accept::All, good6(local, 253), false),
+            (Accept::Only(253, stack(SELF)), good6(PEER6, 253), true),
+            (Accept::Only(6, stack(SELF)), good6(PEER6, ipv6::ICMP), true),
+            (Accept::Only(6, stack(SELF)), good6(PEER6, ICMP), false),
+            (Accept::Only(253, stack(SELF)), good6(local, 253), false),
+        ] {
+            let (lengths, counters) = through(&[packet], accept);
+            let expected: &[usize] = if passes { &[8] } else { &[] };
+            assert_eq!(
+                (&lengths[..], counters.foreign),
+                (expected, u64::from(!passes))
             );
         }
     }

@@ -11,23 +11,23 @@
 mod input;
 mod outbox;
 
-pub(crate) use input::{Accept, ICMP, Source, neighbour};
+pub(crate) use input::{Accept, ICMP, Source, Stack, neighbour};
 pub use input::{BATCH, Came, Counters, Packet, Packets};
 
 use crate::kind::Kind;
 use crate::poller::{Interest, Poller};
 use crate::raw::{RawConfig, RawSockets};
 use crate::steps::StepError;
-use crate::sys::{LinkAddress, RecvBatch, SendBatch, Target};
+use crate::sys::{self, LinkAddress, RecvBatch, SendBatch, Target};
 use crate::tun::{TunConfig, TunDevice};
 use crate::udp::{UdpConfig, UdpSocket};
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::ops::Range;
-pub(crate) use outbox::Outbox;
+pub(crate) use outbox::{Outbox, Via};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use std::io;
 use std::os::fd::BorrowedFd;
-use wifu_wire::ipv4::{self, IpInfo};
+use wifu_wire::{AnyIpInfo, ipv4};
 
 /// What carriers differ in: where packets come from and go to.
 pub(crate) trait Medium {
@@ -40,8 +40,8 @@ pub(crate) trait Medium {
     /// Can there be input on descriptor `i`?
     fn receives(&self, i: usize) -> bool;
 
-    /// The descriptor that sends to stations on links, or to all others.
-    fn sender(&self, linked: bool) -> usize;
+    /// The descriptor that sends.
+    fn sender(&self, via: Via) -> usize;
 
     /// Descriptor `i` was seen readable.
     fn mark_ready(&mut self, i: usize);
@@ -63,7 +63,7 @@ pub(crate) trait Medium {
     fn accept(&self) -> Accept;
 
     /// The station on a link that packets to `dst` go straight to, if there is one.
-    fn next_hop(&mut self, _dst: Ipv4Addr) -> Option<LinkAddress> {
+    fn next_hop(&mut self, _dst: IpAddr) -> Option<LinkAddress> {
         None
     }
 
@@ -75,21 +75,16 @@ pub(crate) trait Medium {
     ///
     /// # Errors
     /// That of the first packet, if not even that was taken.
-    fn send(
-        &mut self,
-        batch: &mut SendBatch,
-        range: Range<usize>,
-        linked: bool,
-    ) -> io::Result<usize>;
+    fn send(&mut self, batch: &mut SendBatch, range: Range<usize>, via: Via) -> io::Result<usize>;
 
     /// The way of packets to `dst`.
     ///
     /// # Errors
     /// If there is none.
-    fn route_to(&self, dst: Ipv4Addr) -> io::Result<Route>;
+    fn route_to(&self, dst: IpAddr) -> io::Result<Route>;
 
     /// May a connection use `address` as its own?
-    fn is_local(&self, address: Ipv4Addr) -> bool;
+    fn is_local(&self, address: IpAddr) -> bool;
 
     /// Packets lost so far because a receive buffer was full, where that is known.
     fn overflowed(&self) -> u64 {
@@ -127,7 +122,8 @@ pub struct Carrier {
 }
 
 impl Carrier {
-    /// IPv4 raw sockets, one per protocol number, in this thread's network namespace.
+    /// Raw sockets, one per protocol number and version of IP that the kernel has, in this thread's
+    /// network namespace.
     ///
     /// # Errors
     /// `PermissionDenied` without CAP_NET_RAW, `InvalidInput` for a protocol list or mtu that
@@ -197,12 +193,28 @@ impl Carrier {
         }
     }
 
-    /// The only address that our connections may have on this carrier, if it is given to nobody
-    /// else.
-    pub fn stack_address(&self) -> Option<Ipv4Addr> {
+    /// The only addresses that our connections may have on this carrier, if they are given to
+    /// nobody else.
+    pub fn stack(&self) -> Option<Stack> {
         match &self.medium {
             AnyMedium::Raw(_) | AnyMedium::Udp(_) => None,
-            AnyMedium::Tun(t) => Some(t.stack_address()),
+            AnyMedium::Tun(t) => Some(t.stack()),
+        }
+    }
+
+    /// Whether it carries IPv6.
+    ///
+    /// # Errors
+    /// Why not, and what helps.
+    pub fn carries_v6(&self) -> Result<(), &'static str> {
+        match &self.medium {
+            AnyMedium::Raw(r) if !r.has_v6() => Err("this host's kernel has no IPv6"),
+            AnyMedium::Tun(t) if t.stack().v6.is_none() => Err(
+                "its TUN device has no IPv6 address: give the daemon --address and \
+                 --kernel-address once more, with one each",
+            ),
+            AnyMedium::Udp(_) => Err("the carrier udp carries IPv4 alone: take raw"),
+            AnyMedium::Raw(_) | AnyMedium::Tun(_) => Ok(()),
         }
     }
 
@@ -237,8 +249,8 @@ impl Carrier {
     /// # Errors
     /// What the poller says.
     pub fn rearm(&mut self, poller: &Poller, base: u64) -> io::Result<()> {
-        let linked = self.outbox.is_linked();
-        let sender = each!(&self.medium, m => m.sender(linked));
+        let via = self.outbox.via();
+        let sender = each!(&self.medium, m => m.sender(via));
         let wanted = self.is_blocked().then_some(sender);
         let armed = self.armed.take();
         if wanted != armed {
@@ -300,7 +312,8 @@ impl Carrier {
         self.outbox.is_blocked()
     }
 
-    /// Where the next segment (without IP header) goes: `mtu - 20` octets. `None` without room.
+    /// Where the next segment (without IP header) goes: `mtu - 20` octets, of which those to IPv6
+    /// addresses fill 20 less. `None` without room.
     /// Flushes by itself when all slots are full.
     pub fn slot(&mut self) -> Option<&mut [u8]> {
         if self.room() == 0 && !self.is_blocked() {
@@ -313,15 +326,15 @@ impl Carrier {
     /// Gives the whole packet, for a capture.
     ///
     /// # Panics
-    /// If `len` exceeds the slot or there was no slot.
-    pub fn commit(&mut self, ip: &IpInfo, len: usize) -> &[u8] {
+    /// If `len` exceeds the slot, there was no slot, or the addresses are of two families.
+    pub fn commit(&mut self, ip: &AnyIpInfo, len: usize) -> &[u8] {
         let link = each!(&mut self.medium, m => m.next_hop(ip.dst));
         self.outbox.commit(ip, len, link)
     }
 
     /// Queue a segment from elsewhere, as [`slot`](Carrier::slot) and [`commit`](Carrier::commit)
     /// do. `None` without room, or, which is counted, if it is longer than the carrier sends.
-    pub fn load(&mut self, ip: &IpInfo, segment: &[u8]) -> Option<&[u8]> {
+    pub fn load(&mut self, ip: &AnyIpInfo, segment: &[u8]) -> Option<&[u8]> {
         let Some(room) = self.slot()?.get_mut(..segment.len()) else {
             self.counters.refused += 1;
             return None;
@@ -330,13 +343,13 @@ impl Carrier {
         Some(self.commit(ip, segment.len()))
     }
 
-    /// Queue a whole packet, as it is. False without room, or if it is longer than the carrier
-    /// sends.
+    /// Queue a whole packet of IPv4, as it is. False without room, or if it is longer than the
+    /// carrier sends.
     pub fn put(&mut self, packet: &[u8], dst: Ipv4Addr) -> bool {
         if self.slot().is_none() || packet.len() > self.mtu {
             return false;
         }
-        let station = each!(&mut self.medium, m => m.next_hop(dst));
+        let station = each!(&mut self.medium, m => m.next_hop(dst.into()));
         let target = station.map_or(Target::Ip(dst), Target::Link);
         self.outbox.put(packet, target);
         true
@@ -352,7 +365,7 @@ impl Carrier {
         } = self;
         each!(medium, m => {
             m.begin_flush();
-            outbox.flush(counters, |batch, range, linked| m.send(batch, range, linked));
+            outbox.flush(counters, |batch, range, via| m.send(batch, range, via));
         });
     }
 
@@ -365,7 +378,8 @@ impl Carrier {
     ///
     /// # Errors
     /// `NetworkUnreachable` and the like if there is no route.
-    pub fn path_mtu(&self, dst: Ipv4Addr) -> io::Result<usize> {
+    pub fn path_mtu(&self, dst: impl Into<IpAddr>) -> io::Result<usize> {
+        let dst = dst.into();
         let route = each!(&self.medium, m => m.route_to(dst))?;
         Ok(route.mtu.clamp(ipv4::HEADER, self.mtu))
     }
@@ -374,12 +388,14 @@ impl Carrier {
     ///
     /// # Errors
     /// `NetworkUnreachable` and the like if there is no route.
-    pub fn source_for(&self, dst: Ipv4Addr) -> io::Result<Ipv4Addr> {
+    pub fn source_for(&self, dst: impl Into<IpAddr>) -> io::Result<IpAddr> {
+        let dst = dst.into();
         Ok(each!(&self.medium, m => m.route_to(dst))?.source)
     }
 
     /// May a connection use `address` as its own?
-    pub fn is_local(&self, address: Ipv4Addr) -> bool {
+    pub fn is_local(&self, address: impl Into<IpAddr>) -> bool {
+        let address = address.into();
         each!(&self.medium, m => m.is_local(address))
     }
 
@@ -407,7 +423,7 @@ pub(crate) fn check_mtu(mtu: usize) -> Result<(), String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// The address that packets come from.
-    pub source: Ipv4Addr,
+    pub source: IpAddr,
     /// The longest packet, in octets.
     pub mtu: usize,
 }
@@ -416,38 +432,52 @@ pub struct Route {
 ///
 /// # Errors
 /// `NetworkUnreachable` and the like if there is none.
-pub fn route_to(dst: Ipv4Addr) -> io::Result<Route> {
-    let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+pub fn route_to(dst: impl Into<IpAddr>) -> io::Result<Route> {
+    let dst = dst.into();
+    let any: IpAddr = match dst {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = std::net::UdpSocket::bind((any, 0))?;
     // Port 9 is "discard"; it matters to no route.
     socket.connect((dst, 9))?;
-    let source = match socket.local_addr()? {
-        std::net::SocketAddr::V4(a) => *a.ip(),
-        std::net::SocketAddr::V6(_) => return Err(io::ErrorKind::AddrNotAvailable.into()),
+    let source = socket.local_addr()?.ip();
+    let mtu = match dst {
+        IpAddr::V4(_) => sockopt::ip_mtu(&socket)?,
+        IpAddr::V6(_) => sys::get_int(&socket, libc::IPPROTO_IPV6, IPV6_MTU)? as u32,
     };
-    let mtu = sockopt::ip_mtu(&socket)? as usize;
+    let mtu = mtu as usize;
     Ok(Route { source, mtu })
 }
 
+/// linux/in6.h
+const IPV6_MTU: libc::c_int = 24;
+
 /// Is `address` one of this host's, in this thread's network namespace?
-pub fn is_local_address(address: Ipv4Addr) -> bool {
+pub fn is_local_address(address: impl Into<IpAddr>) -> bool {
+    let address = address.into();
     // All of 127/8 is local, though the kernel would answer from 127.0.0.1.
-    address.is_loopback() || route_to(address).is_ok_and(|r| r.source == address)
+    let loopback = matches!(address, IpAddr::V4(a) if a.is_loopback());
+    loopback || route_to(address).is_ok_and(|r| r.source == address)
 }
 
 /// Can raw sockets be opened here?
 ///
 /// # Errors
 /// `PermissionDenied` without CAP_NET_RAW.
-pub fn open_raw_socket(protocol: u8) -> io::Result<std::os::fd::OwnedFd> {
+pub fn open_raw_socket(family: AddressFamily, protocol: u8) -> io::Result<std::os::fd::OwnedFd> {
     use core::num::NonZeroU32;
     use rustix::net::{Protocol, SocketFlags, socket_with};
     let number = NonZeroU32::new(u32::from(protocol)).ok_or(io::ErrorKind::InvalidInput)?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let protocol = Some(Protocol::from_raw(number));
-    Ok(socket_with(
-        AddressFamily::INET,
-        SocketType::RAW,
-        flags,
-        protocol,
-    )?)
+    Ok(socket_with(family, SocketType::RAW, flags, protocol)?)
+}
+
+/// The same of IPv6; `None` if the kernel has none.
+pub(crate) fn open_raw_v6(protocol: u8) -> io::Result<Option<std::os::fd::OwnedFd>> {
+    match open_raw_socket(AddressFamily::INET6, protocol) {
+        Err(e) if e.raw_os_error() == Some(libc::EAFNOSUPPORT) => Ok(None),
+        fd => fd.map(Some),
+    }
 }

@@ -2,8 +2,33 @@
 
 use super::input::{BATCH, Counters};
 use crate::sys::{LinkAddress, SendBatch, Target};
+use core::ops::Range;
 use std::io;
-use wifu_wire::ipv4::{self, IpInfo};
+use wifu_wire::{AnyIpInfo, ipv4, ipv6};
+
+/// Room before each segment: for the longer one of the headers.
+const ROOM: usize = ipv6::HEADER;
+
+/// By what kind of socket a packet leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Via {
+    /// The IPv4 layer's.
+    Four,
+    /// The IPv6 layer's.
+    Six,
+    /// One that sends straight to stations on links.
+    Link,
+}
+
+impl Via {
+    fn of(target: Target) -> Via {
+        match target {
+            Target::Ip(_) => Via::Four,
+            Target::Six(_) => Via::Six,
+            Target::Link(_) => Via::Link,
+        }
+    }
+}
 
 /// The slots into which segments are written, and what of them the kernel has not yet taken.
 pub(crate) struct Outbox {
@@ -12,18 +37,18 @@ pub(crate) struct Outbox {
     head: usize,
     /// First free slot.
     tail: usize,
-    /// Which slots go straight to a station on a link.
-    linked: [bool; BATCH],
+    /// By what each slot goes.
+    via: [Via; BATCH],
     blocked: bool,
 }
 
 impl Outbox {
     pub(crate) fn new(mtu: usize) -> Outbox {
         Outbox {
-            batch: SendBatch::new(BATCH, mtu),
+            batch: SendBatch::new(BATCH, mtu + ROOM - ipv4::HEADER),
             head: 0,
             tail: 0,
-            linked: [false; BATCH],
+            via: [Via::Four; BATCH],
             blocked: false,
         }
     }
@@ -43,58 +68,80 @@ impl Outbox {
         self.blocked
     }
 
-    /// Does the next packet to be sent go straight to a station on a link?
-    pub(crate) fn is_linked(&self) -> bool {
-        self.head < self.tail && self.linked[self.head]
+    /// By what the next packet to be sent goes.
+    pub(crate) fn via(&self) -> Via {
+        match self.head < self.tail {
+            true => self.via[self.head],
+            false => Via::Four,
+        }
     }
 
     pub(crate) fn slot(&mut self) -> Option<&mut [u8]> {
         if self.room() == 0 {
             return None;
         }
-        Some(&mut self.batch.buffer(self.tail)[ipv4::HEADER..])
+        Some(&mut self.batch.buffer(self.tail)[ROOM..])
     }
 
-    pub(crate) fn commit(&mut self, ip: &IpInfo, len: usize, link: Option<LinkAddress>) -> &[u8] {
+    /// The last slot holds a segment of `len` octets.
+    ///
+    /// # Panics
+    /// If there was no slot, or the addresses are of two families.
+    pub(crate) fn commit(
+        &mut self,
+        ip: &AnyIpInfo,
+        len: usize,
+        link: Option<LinkAddress>,
+    ) -> &[u8] {
         assert!(self.room() > 0, "commit without a slot");
-        let i = self.tail;
-        ipv4::emit(ip, len, self.batch.buffer(i));
-        let target = link.map_or(Target::Ip(ip.dst), Target::Link);
-        self.queue(ipv4::HEADER + len, target)
+        let buffer = self.batch.buffer(self.tail);
+        let (from, target) = match ip.v4() {
+            Some(ip) => {
+                let from = ROOM - ipv4::HEADER;
+                ipv4::emit(&ip, len, &mut buffer[from..]);
+                (from, link.map_or(Target::Ip(ip.dst), Target::Link))
+            }
+            None => {
+                let ip = ip.v6().expect("both addresses are of one family");
+                ipv6::emit(&ip, len, buffer);
+                (0, Target::Six(ip.dst))
+            }
+        };
+        self.queue(from..ROOM + len, target)
     }
 
     /// Queue a whole packet as it is.
     pub(crate) fn put(&mut self, packet: &[u8], target: Target) {
         assert!(self.room() > 0, "no room");
         self.batch.buffer(self.tail)[..packet.len()].copy_from_slice(packet);
-        self.queue(packet.len(), target);
+        self.queue(0..packet.len(), target);
     }
 
-    /// The last slot holds so many octets.
-    fn queue(&mut self, len: usize, target: Target) -> &[u8] {
+    /// These octets of the last slot are a packet.
+    fn queue(&mut self, octets: Range<usize>, target: Target) -> &[u8] {
         let i = self.tail;
-        self.batch.set(i, len, target);
-        self.linked[i] = matches!(target, Target::Link(_));
+        self.batch.set(i, octets, target);
+        self.via[i] = Via::of(target);
         self.tail += 1;
         self.batch.message(i)
     }
 
-    /// Offer everything to `send`, which gives how many of a range were taken; all of a range go
-    /// to stations on links, or none.
+    /// Offer everything to `send`, which gives how many of a range were taken; all of a range go by
+    /// the same.
     pub(crate) fn flush(
         &mut self,
         counters: &mut Counters,
-        mut send: impl FnMut(&mut SendBatch, core::ops::Range<usize>, bool) -> io::Result<usize>,
+        mut send: impl FnMut(&mut SendBatch, Range<usize>, Via) -> io::Result<usize>,
     ) {
         self.blocked = false;
         while self.head < self.tail {
             counters.send_calls += 1;
-            let linked = self.linked[self.head];
-            let alike = self.linked[self.head..self.tail]
+            let via = self.via[self.head];
+            let alike = self.via[self.head..self.tail]
                 .iter()
-                .take_while(|l| **l == linked);
+                .take_while(|v| **v == via);
             let range = self.head..self.head + alike.count();
-            match send(&mut self.batch, range, linked) {
+            match send(&mut self.batch, range, via) {
                 Ok(n) => {
                     for i in self.head..self.head + n {
                         counters.sent_octets += self.batch.message(i).len() as u64;

@@ -113,7 +113,7 @@ fn covered(packet: &[u8], start: usize, checksum: usize) -> Sum {
     let (src, dst) = ip::addresses(packet);
     let proto = packet[9];
     let segment = &packet[start..];
-    Pseudo { src, dst, proto }
+    Pseudo::new(src, dst, proto)
         .sum(segment.len())
         .add(&segment[..checksum])
         .add(&segment[checksum + 2..])

@@ -202,7 +202,7 @@ impl Links {
             return Err(TOO_LONG);
         }
         self.one.buffer(0)[..packet.len()].copy_from_slice(packet);
-        self.one.set(0, packet.len(), Target::Link(to));
+        self.one.set(0, 0..packet.len(), Target::Link(to));
         let sent = self.one.send(&self.socket, 0, 1);
         sent.map(drop).map_err(|e| match Errno::from_io_error(&e) {
             Some(Errno::NXIO | Errno::NODEV | Errno::NETDOWN) => NO_LINK,

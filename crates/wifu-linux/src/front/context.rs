@@ -1,7 +1,8 @@
 //! What every part of the front works with.
 
+use crate::carrier::Stack;
 use crate::poller::Poller;
-use core::net::Ipv4Addr;
+use core::net::IpAddr;
 use std::io;
 use std::sync::Arc;
 use wifu_engine::Blueprint;
@@ -29,7 +30,7 @@ pub trait Host {
     ///
     /// # Errors
     /// What the system says if there is no route.
-    fn source_for(&mut self, blueprint: &Blueprint, remote: Ipv4Addr) -> io::Result<Ipv4Addr> {
+    fn source_for(&mut self, blueprint: &Blueprint, remote: IpAddr) -> io::Result<IpAddr> {
         let _ = blueprint;
         Ok(crate::carrier::route_to(remote)?.source)
     }
@@ -39,8 +40,17 @@ pub trait Host {
         (number, None)
     }
 
-    /// An address that connections may have though the kernel does not know it as this host's.
-    fn own_address(&self) -> Option<Ipv4Addr> {
+    /// Whether connections of a blueprint may be over IPv6.
+    ///
+    /// # Errors
+    /// Why not, for the user to read.
+    fn carries_v6(&self, blueprint: &Blueprint) -> Result<(), String> {
+        let _ = blueprint;
+        Ok(())
+    }
+
+    /// Addresses that connections may have though the kernel does not know them as this host's.
+    fn own_addresses(&self) -> Option<Stack> {
         None
     }
 }

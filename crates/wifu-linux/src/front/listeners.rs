@@ -7,7 +7,7 @@ use super::options::{LINGER0, NODELAY, PROTOCOL, is_same, is_tuned, merge, norma
 use super::private;
 use super::unix::{Diagnosis, Peer};
 use super::users;
-use core::net::SocketAddrV4;
+use core::net::{Ipv6Addr, SocketAddr};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
@@ -26,7 +26,7 @@ pub(super) struct Listener {
     pub(super) cookie: u64,
     /// Inode of the application's socket, by which the kernel says whose it is.
     pub(super) inode: u64,
-    pub(super) local: SocketAddrV4,
+    pub(super) local: SocketAddr,
     /// Composition, with all options merged in that were set before it listened.
     pub(super) spec: String,
     /// Socket options set since, as parameters.
@@ -79,11 +79,46 @@ impl Listener {
     }
 
     /// Whether two can't listen at once.
-    fn conflicts(&self, local: SocketAddrV4) -> bool {
-        let (a, b) = (self.local, local);
-        a.port() == b.port()
-            && (a.ip() == b.ip() || a.ip().is_unspecified() || b.ip().is_unspecified())
+    fn conflicts(&self, local: SocketAddr, options: Options) -> bool {
+        let ours = addresses(self.local, Options(self.options));
+        let theirs = || addresses(local, options);
+        let meet = |a: SocketAddr, b: SocketAddr| {
+            a.is_ipv4() == b.is_ipv4()
+                && a.port() == b.port()
+                && (a.ip() == b.ip() || a.ip().is_unspecified() || b.ip().is_unspecified())
+        };
+        let mut ours = ours.into_iter().flatten();
+        ours.any(|a| theirs().into_iter().flatten().any(|b| meet(a, b)))
     }
+
+    /// Its address, and whether it has both families.
+    fn place(&self) -> (SocketAddr, bool) {
+        (self.local, self.has(Options::DUAL))
+    }
+
+    /// Whom it takes, for people: as `ss` has it.
+    pub(super) fn anybody(&self) -> &'static str {
+        match (self.has(Options::DUAL), self.local.is_ipv4()) {
+            (true, _) => "*:*",
+            (false, true) => "0.0.0.0:*",
+            (false, false) => "[::]:*",
+        }
+    }
+
+    /// Its address, for people: as `ss` has it.
+    pub(super) fn described(&self) -> String {
+        match self.has(Options::DUAL) {
+            true => format!("*:{}", self.local.port()),
+            false => self.local.to_string(),
+        }
+    }
+}
+
+/// The addresses of a listening socket.
+fn addresses(local: SocketAddr, options: Options) -> [Option<SocketAddr>; 2] {
+    let dual = options.has(Options::DUAL) && local.is_ipv4() && local.ip().is_unspecified();
+    let v6 = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), local.port());
+    [Some(local), dual.then_some(v6)]
 }
 
 /// The sockets that listen at an address: one, unless they share it. Then they take turns.
@@ -208,7 +243,7 @@ impl Listeners {
         );
     }
 
-    /// An application's request to listen.
+    /// An application's request to listen; gives what its user has to know.
     ///
     /// # Errors
     /// Why it may not or can't.
@@ -217,7 +252,7 @@ impl Listeners {
         l: Listener,
         peer: Peer,
         cx: &mut Context<'_>,
-    ) -> Result<(), Why> {
+    ) -> Result<Option<String>, Why> {
         let foreign = |(_, other): (_, &Listener)| other.cookie == l.cookie && other.uid != l.uid;
         if l.uid != 0 && self.by_cookie(l.cookie, 0).is_some_and(foreign) {
             return Err(Why::errno(libc::EPERM));
@@ -227,9 +262,10 @@ impl Listeners {
             let text = format!("no socket {} listens at {}", l.inode, l.local);
             return Err(Why::text(libc::EINVAL, text));
         }
+        let note = silent(&l, cx);
         self.register(l, cx)?;
         self.save();
-        Ok(())
+        Ok(note)
     }
 
     /// Sets an option of `l`, one of these: connections accepted from now on get it.
@@ -264,8 +300,9 @@ impl Listeners {
     ///
     /// # Errors
     /// `EADDRINUSE`.
-    pub(super) fn share(&self, local: SocketAddrV4, options: Options, uid: u32) -> Result<(), Why> {
-        let keeps = |l: &Listener| l.conflicts(local) && !l.shares(options, uid) && self.lives(l);
+    pub(super) fn share(&self, local: SocketAddr, options: Options, uid: u32) -> Result<(), Why> {
+        let keeps =
+            |l: &Listener| l.conflicts(local, options) && !l.shares(options, uid) && self.lives(l);
         match self.iter().any(|(_, l)| keeps(l)) {
             true => Err(Why::errno(libc::EADDRINUSE)),
             false => Ok(()),
@@ -282,7 +319,7 @@ impl Listeners {
             let shares = other.shares(Options(l.options), l.uid);
             let differs = other.local == l.local && !is_same(&other.spec, &l.spec);
             if other.cookie != l.cookie {
-                if !other.conflicts(l.local) || shares && !differs {
+                if !other.conflicts(l.local, Options(l.options)) || shares && !differs {
                     continue;
                 }
                 if self.lives(other) {
@@ -300,8 +337,8 @@ impl Listeners {
     /// Opens a listener in the endpoint and keeps it, or lets it join those that share its address,
     /// or take its own place there.
     fn register(&mut self, l: Listener, cx: &mut Context<'_>) -> Result<(), Why> {
-        let (own, local) = (l.cookie, l.local);
-        let here = |g: &Group| g.members[0].local == local;
+        let (own, place) = (l.cookie, l.place());
+        let here = |g: &Group| g.members[0].place() == place;
         for (id, cookie) in self.in_the_way(&l)? {
             let stays = cookie == own && self.by_id.get(&id).is_some_and(here);
             if !stays && self.take_out(id, cookie) {
@@ -334,11 +371,27 @@ impl Listeners {
     fn open(&mut self, group: Group, cx: &mut Context<'_>) -> Result<(), Why> {
         let blueprint = cx.host.blueprint(&group.heard);
         let blueprint = blueprint.map_err(|text| Why::text(libc::EPROTONOSUPPORT, text))?;
-        let local = group.members[0].local;
+        let l = &group.members[0];
+        let v6 = cx.host.carries_v6(&blueprint);
+        if let Err(text) = &v6
+            && l.local.is_ipv6()
+            && !l.local.ip().is_unspecified()
+        {
+            return Err(Why::text(libc::EADDRNOTAVAIL, text));
+        }
+        let in_use = |_| Why::errno(libc::EADDRINUSE);
+        let [local, also] = addresses(l.local, Options(l.options));
+        let local = local.unwrap_or(l.local);
         let id = cx
             .endpoint
             .listen(&blueprint, local, group.backlog())
-            .map_err(|_| Why::errno(libc::EADDRINUSE))?;
+            .map_err(in_use)?;
+        if let Some(also) = also.filter(|_| v6.is_ok())
+            && let Err(e) = cx.endpoint.listen_also(id, also)
+        {
+            cx.endpoint.unlisten(id);
+            return Err(in_use(e));
+        }
         self.by_id.insert(id, group);
         self.probe = self.probe.min(cx.now + PROBE_EVERY);
         Ok(())
@@ -470,6 +523,20 @@ impl Listeners {
     }
 }
 
+/// What is to be said of a socket for IPv6 only whose composition has none: it can listen, so that
+/// servers that open one socket per family work, and never gets a connection.
+fn silent(l: &Listener, cx: &mut Context<'_>) -> Option<String> {
+    if l.local.is_ipv4() {
+        return None;
+    }
+    let blueprint = cx.host.blueprint(&l.whole()).ok()?;
+    let why = cx.host.carries_v6(&blueprint).err()?;
+    let port = l.local.port();
+    Some(format!(
+        "the IPv6-only socket on port {port} stays silent: {why}"
+    ))
+}
+
 /// What [`Listeners::write`] wrote; nothing if there is no such file.
 fn load(path: &Path) -> io::Result<Vec<Listener>> {
     match private::read(path) {
@@ -562,9 +629,7 @@ mod tests {
 
     fn endpoint_id(endpoint: &mut wifu_engine::endpoint::Endpoint) -> ListenId {
         let blueprint = super::super::tests::blueprint();
-        endpoint
-            .listen(&blueprint, "0.0.0.0:80".parse().unwrap(), 1)
-            .unwrap()
+        endpoint.listen(&blueprint, ([0; 4], 80), 1).unwrap()
     }
 
     #[test]
@@ -579,11 +644,23 @@ mod tests {
             options: 0,
             uid: 0,
         };
-        let at = |a: &str| a.parse().unwrap();
-        assert!(l("0.0.0.0:80").conflicts(at("10.0.0.1:80")));
-        assert!(l("10.0.0.1:80").conflicts(at("0.0.0.0:80")));
-        assert!(l("10.0.0.1:80").conflicts(at("10.0.0.1:80")));
-        assert!(!l("10.0.0.1:80").conflicts(at("10.0.0.2:80")));
-        assert!(!l("0.0.0.0:80").conflicts(at("0.0.0.0:81")));
+        let meet = |a: Listener, b: &str| a.conflicts(b.parse().unwrap(), Options(0));
+        assert!(meet(l("0.0.0.0:80"), "10.0.0.1:80"));
+        assert!(meet(l("10.0.0.1:80"), "0.0.0.0:80"));
+        assert!(meet(l("10.0.0.1:80"), "10.0.0.1:80"));
+        assert!(!meet(l("10.0.0.1:80"), "10.0.0.2:80"));
+        assert!(!meet(l("0.0.0.0:80"), "0.0.0.0:81"));
+        assert!(meet(l("[::]:80"), "[fd00::1]:80"));
+        assert!(!meet(l("[::1]:80"), "[fd00::1]:80"));
+        assert!(!meet(l("[::]:80"), "0.0.0.0:80"), "for IPv6 only");
+        let dual = || Listener {
+            options: Options::DUAL.0,
+            ..l("0.0.0.0:80")
+        };
+        for other in ["0.0.0.0:80", "10.0.0.1:80", "[::]:80", "[fd00::1]:80"] {
+            assert!(meet(dual(), other), "{other}");
+            assert!(l(other).conflicts(dual().local, Options::DUAL), "{other}");
+        }
+        assert!(!meet(dual(), "[::]:81"));
     }
 }

@@ -3,7 +3,7 @@
 
 use super::context::Host;
 use super::options::{LINGER0, NODELAY, PROTOCOL, merge, normal};
-use core::net::SocketAddrV4;
+use core::net::SocketAddr;
 use std::collections::{BTreeMap, VecDeque};
 
 /// How many sockets are remembered.
@@ -50,7 +50,7 @@ pub(super) struct Memory {
 }
 
 /// Local and remote address.
-pub(super) type Ends = (SocketAddrV4, SocketAddrV4);
+pub(super) type Ends = (SocketAddr, SocketAddr);
 
 impl Memory {
     fn entry(&mut self, cookie: u64) -> &mut Entry {
@@ -218,7 +218,7 @@ mod tests {
     fn addresses_of_the_latest_connections_are_kept() {
         let mut m = Memory::default();
         let ends = |port| {
-            let a = SocketAddrV4::new([10, 0, 0, 1].into(), port);
+            let a = SocketAddr::new([10, 0, 0, 1].into(), port);
             (a, a)
         };
         for cookie in 0..OVER as u64 + 5 {

@@ -7,7 +7,8 @@ use super::options::PROTOCOL;
 use super::stream::Stream;
 use super::unix::{self, Peer};
 use super::{Context, Front, report, users};
-use core::net::{Ipv4Addr, SocketAddrV4};
+use crate::carrier::Stack;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use wifu_engine::Blueprint;
@@ -15,14 +16,14 @@ use wifu_engine::endpoint::{ConnId, ConnectError};
 use wifu_wire::front::{Answer, MAX_REQUEST, Options, Request, SEND_QUEUE};
 
 /// Stands for "no address" in answers.
-const NOBODY: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+const NOBODY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// What is said, with owned texts.
 #[derive(Default)]
 struct Reply {
     errno: i32,
     value: Option<String>,
-    names: Option<(SocketAddrV4, SocketAddrV4)>,
+    names: Option<(SocketAddr, SocketAddr)>,
     info: Option<wifu_wire::front::Info>,
 }
 
@@ -53,6 +54,14 @@ impl Reply {
         done.map_or_else(Reply::because, |()| Reply::default())
     }
 
+    fn noted(done: Result<Option<String>, Why>) -> Reply {
+        let note = |value| Reply {
+            value,
+            ..Reply::default()
+        };
+        done.map_or_else(Reply::because, note)
+    }
+
     fn encode(&self) -> Vec<u8> {
         let answer = Answer {
             errno: self.errno as u32,
@@ -76,20 +85,46 @@ impl Reply {
     }
 }
 
+/// Addresses of a TUN device, one of each family, in place of two ends.
+fn own(stack: Stack) -> (SocketAddr, SocketAddr) {
+    let v6 = stack.v6.map(|ip| SocketAddr::new(ip.into(), 0));
+    (SocketAddr::new(stack.v4.into(), 0), v6.unwrap_or(NOBODY))
+}
+
+/// Where a connection goes: to this host, as Linux has it, for the address that is none. A
+/// composition that has no IPv6 reaches it by IPv4, for who listens at `::` has both.
+fn this_host(blueprint: &Blueprint, remote: SocketAddr, cx: &Context<'_>) -> SocketAddr {
+    let ip: IpAddr = match remote.ip() {
+        IpAddr::V6(ip) if ip.is_unspecified() => match cx.host.carries_v6(blueprint) {
+            Ok(()) => Ipv6Addr::LOCALHOST.into(),
+            Err(_) => Ipv4Addr::LOCALHOST.into(),
+        },
+        ip => ip,
+    };
+    SocketAddr::new(ip, remote.port())
+}
+
 /// Opens a connection for an application.
 fn open(
     blueprint: &Arc<Blueprint>,
-    local: SocketAddrV4,
-    remote: SocketAddrV4,
+    local: SocketAddr,
+    remote: SocketAddr,
     cx: &mut Context<'_>,
 ) -> Result<ConnId, Why> {
-    let ip: Ipv4Addr = if local.ip().is_unspecified() {
-        let found = cx.host.source_for(blueprint, *remote.ip());
-        found.map_err(|e| Why::errno(e.raw_os_error().unwrap_or(libc::ENETUNREACH)))?
-    } else {
-        *local.ip()
+    let remote = this_host(blueprint, remote, cx);
+    if remote.is_ipv6() {
+        let carried = cx.host.carries_v6(blueprint);
+        carried.map_err(|text| Why::text(libc::ENETUNREACH, text))?;
+    }
+    let ip = match local.ip() {
+        any if any.is_unspecified() => {
+            let found = cx.host.source_for(blueprint, remote.ip());
+            found.map_err(|e| Why::errno(e.raw_os_error().unwrap_or(libc::ENETUNREACH)))?
+        }
+        ip if ip.is_ipv4() != remote.is_ipv4() => return Err(Why::errno(libc::EAFNOSUPPORT)),
+        ip => ip,
     };
-    let local = SocketAddrV4::new(ip, local.port());
+    let local = SocketAddr::new(ip, local.port());
     cx.endpoint
         .connect(cx.now, blueprint, local, remote)
         .map_err(|e| match e {
@@ -137,7 +172,8 @@ impl Front {
                 return;
             }
         };
-        let local = cx.endpoint.conn(conn).map_or(local, |c| c.tuple().local);
+        let opened = cx.endpoint.conn(conn).map(|c| c.tuple());
+        let (local, remote) = opened.map_or((local, remote), |t| (t.local, t.remote));
         let hold = !options.has(Options::NO_HOLD);
         let mut stream = Stream::connecting(conn, (local, remote), total, hold);
         stream.linger0 = options.has(Options::LINGER0);
@@ -171,7 +207,7 @@ impl Front {
             self.meet((cookie, uid), cx);
         }
         let reply = match *request {
-            Request::Listen { .. } => Reply::done(self.listen(request, peer, cx)),
+            Request::Listen { .. } => Reply::noted(self.listen(request, peer, cx)),
             Request::Why { cookie } => match self.memories.of(uid).why(cookie) {
                 Some(why) => Reply::because(why.clone()),
                 None => Reply::errno(libc::ENOENT),
@@ -208,10 +244,7 @@ impl Front {
             }
             Request::Values { names } => Reply::value(report::watched(names, cx).to_string()),
             Request::Ping => Reply {
-                names: cx
-                    .host
-                    .own_address()
-                    .map(|ip| (SocketAddrV4::new(ip, 0), NOBODY)),
+                names: cx.host.own_addresses().map(own),
                 ..Reply::value(env!("CARGO_PKG_VERSION"))
             },
             Request::Key => self.door.key(cx).map_or_else(Reply::because, Reply::value),
@@ -243,12 +276,13 @@ impl Front {
         }
     }
 
+    /// Gives what its user has to know.
     fn listen(
         &mut self,
         request: &Request<'_>,
         peer: Peer,
         cx: &mut Context<'_>,
-    ) -> Result<(), Why> {
+    ) -> Result<Option<String>, Why> {
         let Request::Listen {
             cookie,
             inode,

@@ -16,7 +16,7 @@ use super::memory::Why;
 use super::options::{LINGER0, NODELAY, PROTOCOL, is_buffer, is_same, is_small_buffer, merge};
 use super::unix;
 use crate::poller::Interest;
-use core::net::SocketAddrV4;
+use core::net::SocketAddr;
 use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
@@ -58,8 +58,8 @@ enum Phase {
 pub(super) struct Stream {
     pub(super) conn: ConnId,
     pub(super) cookie: Option<u64>,
-    pub(super) local: SocketAddrV4,
-    pub(super) remote: SocketAddrV4,
+    pub(super) local: SocketAddr,
+    pub(super) remote: SocketAddr,
     /// `SO_LINGER` with time 0.
     pub(super) linger0: bool,
     /// The user whose listening socket it came to, which need not be the one who accepts.
@@ -98,7 +98,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    fn new(conn: ConnId, local: SocketAddrV4, remote: SocketAddrV4, phase: Phase) -> Stream {
+    fn new(conn: ConnId, local: SocketAddr, remote: SocketAddr, phase: Phase) -> Stream {
         Stream {
             conn,
             cookie: None,
@@ -132,7 +132,7 @@ impl Stream {
     /// For a connection that an application opens with a frame of `total` bytes.
     pub(super) fn connecting(
         conn: ConnId,
-        (local, remote): (SocketAddrV4, SocketAddrV4),
+        (local, remote): (SocketAddr, SocketAddr),
         total: usize,
         hold: bool,
     ) -> Stream {
@@ -143,7 +143,7 @@ impl Stream {
     }
 
     /// For a connection that an application is to accept.
-    pub(super) fn accepted(conn: ConnId, local: SocketAddrV4, remote: SocketAddrV4) -> Stream {
+    pub(super) fn accepted(conn: ConnId, local: SocketAddr, remote: SocketAddr) -> Stream {
         Stream::new(conn, local, remote, Phase::Greeting)
     }
 

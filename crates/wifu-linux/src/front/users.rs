@@ -3,7 +3,7 @@
 use super::context::Context;
 use super::memory::Why;
 use super::unix::Peer;
-use core::net::SocketAddrV4;
+use core::net::SocketAddr;
 use std::collections::BTreeMap;
 
 /// How many connections of one user may be without a frame, or wait for their answer to leave.
@@ -79,11 +79,11 @@ fn may_bind(peer: Peer) -> bool {
 ///
 /// # Errors
 /// `EACCES`, or `EADDRNOTAVAIL`.
-pub(super) fn check_local(peer: Peer, local: SocketAddrV4, cx: &Context<'_>) -> Result<(), Why> {
+pub(super) fn check_local(peer: Peer, local: SocketAddr, cx: &Context<'_>) -> Result<(), Why> {
     check_port(peer, local.port())?;
-    let ip = *local.ip();
+    let ip = local.ip();
     let own = ip.is_unspecified()
-        || cx.host.own_address() == Some(ip)
+        || cx.host.own_addresses().is_some_and(|own| own.has(ip))
         || crate::carrier::is_local_address(ip);
     own.then_some(()).ok_or(Why::errno(libc::EADDRNOTAVAIL))
 }

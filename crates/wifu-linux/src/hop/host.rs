@@ -10,7 +10,7 @@ use crate::net::{Arrival, Net};
 use crate::poller::{Event, Interest, Poller};
 use crate::raw::check_number;
 use crate::settings::{DaemonConfig, DaemonError, HostWork};
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -55,6 +55,14 @@ pub(crate) struct Hop {
     work: Option<HostWork>,
     /// Packets that came before the node sees them, and who transmitted them.
     came: Vec<(Ticket, Option<Neighbour>)>,
+}
+
+/// An address of whose way a node knows.
+fn v4(address: IpAddr) -> Option<Ipv4Addr> {
+    match address {
+        IpAddr::V4(a) => Some(a),
+        IpAddr::V6(_) => None,
+    }
 }
 
 impl Hop {
@@ -187,7 +195,9 @@ impl Hop {
             let peers: BTreeSet<Ipv4Addr> = {
                 let end = self.end();
                 let conns = end.conns().filter_map(|id| end.conn(id));
-                conns.map(|conn| *conn.tuple().remote.ip()).collect()
+                conns
+                    .filter_map(|conn| v4(conn.tuple().remote.ip()))
+                    .collect()
             };
             self.renewing = self.known.get_mut().told(|peer| peers.contains(peer));
             let (node, mut here) = self.at(now, net);
@@ -249,15 +259,20 @@ impl Hop {
         (&mut self.node, here)
     }
 
-    /// A packet came: it is copied, because the node sends by what it lies in.
-    pub(crate) fn take(&mut self, arrival: &Arrival<'_>) {
+    /// A packet came: it is copied, because the node sends by what it lies in. What is of IPv6
+    /// meets the end alone.
+    pub(crate) fn take(&mut self, now: Time, arrival: &Arrival<'_>) {
+        let Some(ip) = arrival.ip.v4() else {
+            let end = self.end_mut();
+            return end.handle_packet(now, &arrival.ip, arrival.payload);
+        };
         let (came, transmitter) = match arrival.came {
             carrier::Came::Host => (Came::Host, None),
             carrier::Came::Link(from) => (Came::Link, from),
             carrier::Came::All(from) => (Came::All, from),
         };
         // The kernel looks at what its IP layer brings.
-        if came != Came::Host && self.known.get_mut().is_martian(&arrival.ip) {
+        if came != Came::Host && self.known.get_mut().is_martian(&ip) {
             self.counters.martian += 1;
             return;
         }
@@ -272,7 +287,7 @@ impl Hop {
         // What only the end reads may have come in whatever its carrier wraps around it.
         let ticket = match arrival.frame.filter(|_| self.serves) {
             Some(frame) => self.store.copy_of(frame, came),
-            None => self.store.segment(&arrival.ip, arrival.payload, came),
+            None => self.store.segment(&ip, arrival.payload, came),
         };
         match ticket {
             Some(ticket) => self.came.push((ticket, transmitter)),

@@ -364,13 +364,23 @@ impl Ways for Here<'_> {
         }
         let packet = self.store.insert(Came::Own);
         let room = self.store.room(packet);
-        let Some(datagram) = end.poll_transmit(self.now, &mut room[HEADER..]) else {
-            self.store.release(packet);
-            return None;
+        let (datagram, ip) = loop {
+            let Some(datagram) = end.poll_transmit(self.now, &mut room[HEADER..]) else {
+                self.store.release(packet);
+                return None;
+            };
+            match datagram.ip.v4() {
+                Some(ip) => break (datagram, ip),
+                // A node knows nothing of IPv6. That there is no room here is as if it was lost.
+                None => {
+                    let segment = &room[HEADER..][..datagram.len];
+                    self.net.send_past(self.now, &datagram.ip, segment);
+                }
+            }
         };
-        ipv4::emit(&datagram.ip, datagram.len, room);
+        ipv4::emit(&ip, datagram.len, room);
         self.store.set_len(packet, HEADER + datagram.len);
-        let to = datagram.ip.dst;
+        let to = ip.dst;
         if datagram.conn.is_some()
             && let Some(route) = self.known.borrow_mut().news(to, self.now, self.drivers)
         {

@@ -128,7 +128,7 @@ pub fn check(wire: &dyn Wire, bytes: &[u8], handlers: bool) {
     if proto != PROTO {
         return;
     }
-    assert!(wire.verify(&Pseudo { src, dst, proto }, segment));
+    assert!(wire.verify(&Pseudo::new(src, dst, proto), segment));
     let mut head = Head::default();
     let header = wire.parse(segment, &mut head).expect("it can be read");
     let payload = &segment[header..];
@@ -151,7 +151,7 @@ pub fn packet(
     let header = wire.emit(&head, &mut bytes[ipv4::HEADER..]);
     bytes.truncate(ipv4::HEADER + header + payload);
     bytes[ipv4::HEADER + header..].copy_from_slice(&octets(number, payload));
-    let pseudo = Pseudo { src, dst, proto };
+    let pseudo = Pseudo::new(src, dst, proto);
     wire.seal(&pseudo, &mut bytes[ipv4::HEADER..]);
     let ip = IpInfo {
         src,

@@ -597,7 +597,8 @@ impl Ways for World {
         let datagram = end.poll_transmit(self.now, &mut bytes[HEADER..])?;
         self.answer("emit: some");
         bytes.truncate(HEADER + datagram.len);
-        ipv4::emit(&datagram.ip, datagram.len, &mut bytes);
+        let ip = datagram.ip.v4().expect("the world is IPv4");
+        ipv4::emit(&ip, datagram.len, &mut bytes);
         let conn = datagram.conn.and_then(|id| end.conn(id));
         let notes = conn.map_or(Notes::EMPTY, |conn| conn.aside().notes);
         Some((self.insert(bytes, false), notes))

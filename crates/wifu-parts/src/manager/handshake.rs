@@ -21,7 +21,7 @@ use wifu_engine::{
     Admit, Board, Component, Descriptor, Facts, Fault, FieldUse, Kind, Out, ParamSpec, Params,
     Role, Segment, Signal, Value, Want,
 };
-use wifu_wire::{Flags, Head, HeadField, Seq, Span, Time};
+use wifu_wire::{Flags, Head, HeadField, Seq, Span, Time, ipv6};
 
 /// See the module.
 pub static HANDSHAKE: Descriptor = Descriptor {
@@ -126,8 +126,9 @@ const CHALLENGES: u32 = 10;
 /// Smallest payload that a peer's MSS option can force on us.
 const LEAST_MSS: u32 = 48;
 
-/// Assumed when a SYN carries no MSS option (RFC 9293 MUST-15).
+/// Assumed when a SYN carries no MSS option (RFC 9293 MUST-15), and of IPv6.
 const DEFAULT_MSS: u32 = 536;
+const DEFAULT_MSS_V6: u32 = 1220;
 
 struct Handshake {
     two_msl: Span,
@@ -206,6 +207,7 @@ impl Handshake {
             site.mss_limit.min(full)
         };
         let offered = match u32::from(head.options.mss) {
+            0 if site.ip_header as usize == ipv6::HEADER => DEFAULT_MSS_V6,
             0 => DEFAULT_MSS,
             mss => mss,
         };

@@ -212,13 +212,14 @@ impl Ways for Here<'_> {
             pool.drop_buffer(buffer);
             return None;
         };
-        ipv4::emit(&datagram.ip, datagram.len, out);
+        let ip = datagram.ip.v4().expect("nodes have IPv4 addresses");
+        ipv4::emit(&ip, datagram.len, out);
         let mut numbers = [0; 8];
         numbers.copy_from_slice(&out[HEADER..HEADER + 8]);
         self.clock.mix(u64::from_le_bytes(numbers) ^ 3);
         let len = (HEADER + datagram.len) as u16;
-        let dst = node_of(datagram.ip.dst);
-        let mut packet = Packet::new(buffer, len, self.node, dst, datagram.ip.proto);
+        let dst = node_of(ip.dst);
+        let mut packet = Packet::new(buffer, len, self.node, dst, ip.proto);
         let mut notes = Notes::EMPTY;
         if let Some(conn) = datagram.conn.and_then(|id| end.conn(id)) {
             notes = conn.aside().notes;

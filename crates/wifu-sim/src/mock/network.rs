@@ -27,7 +27,10 @@ impl Mock {
             index: None,
             again: false,
             reason: "",
-            octets: wrap(&datagram.ip, segment),
+            octets: wrap(
+                &datagram.ip.v4().expect("both hosts have IPv4 addresses"),
+                segment,
+            ),
             judged: false,
             corrupt: false,
         };

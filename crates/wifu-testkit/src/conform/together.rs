@@ -3,7 +3,7 @@
 
 use super::LIMIT;
 use crate::pair::pattern;
-use core::net::{Ipv4Addr, SocketAddrV4};
+use core::net::{Ipv4Addr, SocketAddr};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use wifu_engine::board::SiteFacts;
@@ -81,7 +81,8 @@ struct Trial {
 impl Trial {
     fn new(blueprint: &Arc<Blueprint>, seed: u64) -> Trial {
         let rng = Rng::new(seed).split(&blueprint.name);
-        let address = |i: u8| SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, i), 1000 + u16::from(i));
+        let address =
+            |i: u8| SocketAddr::new(Ipv4Addr::new(10, 0, 0, i).into(), 1000 + u16::from(i));
         let end = |me: u8, peer: u8, octets: usize| {
             let tuple = Tuple {
                 proto: blueprint.number,

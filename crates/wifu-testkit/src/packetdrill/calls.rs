@@ -3,7 +3,7 @@
 use super::socket::{Life, Role, Socket, errno};
 use super::stack::Stack;
 use core::fmt;
-use core::net::SocketAddrV4;
+use core::net::{SocketAddr, SocketAddrV4};
 use wifu_engine::{ConnId, ConnectError};
 use wifu_wire::{Span, Time};
 
@@ -298,14 +298,14 @@ impl Stack {
         let Some(tuple) = self.end.conn(id).map(|c| c.tuple()) else {
             return fail(libc::ECONNABORTED);
         };
-        let mut child = Socket::accepted(id, (tuple.local, tuple.remote));
+        let mut child = Socket::accepted(id, (v4(tuple.local), v4(tuple.remote)));
         child.params.clone_from(&s.params);
         child.protocol.clone_from(&s.protocol);
         child.kept.clone_from(&s.kept);
         child.linger0 = s.linger0;
         Ok(Ok(Value {
             number: i64::from(self.enter(child)),
-            peer: Some(tuple.remote),
+            peer: Some(v4(tuple.remote)),
             ..Value::default()
         }))
     }
@@ -556,5 +556,13 @@ impl Stack {
             events |= libc::POLLERR;
         }
         events
+    }
+}
+
+/// Scripts are of IPv4.
+fn v4(address: SocketAddr) -> SocketAddrV4 {
+    match address {
+        SocketAddr::V4(address) => address,
+        SocketAddr::V6(_) => unreachable!("no script connects to {address}"),
     }
 }

@@ -3,7 +3,7 @@
 
 use core::fmt;
 use core::net::SocketAddrV4;
-use wifu_wire::{Ecn, IpInfo, Pseudo, ipv4};
+use wifu_wire::{Ecn, IpInfo, ipv4};
 
 /// TCP's protocol number.
 pub(super) const NUMBER: u8 = 6;
@@ -235,11 +235,7 @@ impl Packet {
             ttl,
             ecn: self.ecn.unwrap_or_default(),
         };
-        let pseudo = Pseudo {
-            src: info.src,
-            dst: info.dst,
-            proto: info.proto,
-        };
+        let pseudo = info.pseudo();
         let sum = pseudo.sum(tcp.len()).add(&tcp).finish();
         tcp[16..18].copy_from_slice(&sum.to_be_bytes());
         let mut packet = vec![0; ipv4::HEADER];

@@ -296,7 +296,8 @@ impl Stack {
         let mut any = false;
         while let Some(d) = self.end.poll_transmit(self.now, &mut out[ipv4::HEADER..]) {
             any = true;
-            ipv4::emit(&d.ip, d.len, &mut out);
+            let ip = d.ip.v4().expect("scripts are of IPv4");
+            ipv4::emit(&ip, d.len, &mut out);
             let mut bytes = out[..ipv4::HEADER + d.len].to_vec();
             if self.setup.linux_options {
                 bytes = packet::in_linux_order(&bytes).unwrap_or(bytes);

@@ -1,7 +1,7 @@
 //! Records of a body: tag, length, value.
 
 use super::{FrontError, HEADER_LEN, Header, Info, Kind, MAX_PAD, Tag};
-use core::net::{Ipv4Addr, SocketAddrV4};
+use core::net::{IpAddr, SocketAddr};
 
 /// Length of tag and length of a record, bytes.
 pub(super) const RECORD_LEN: usize = 6;
@@ -42,10 +42,22 @@ impl<'b> Writer<'b> {
         Ok(())
     }
 
-    pub(super) fn addr(&mut self, tag: Tag, a: SocketAddrV4) -> Result<(), FrontError> {
-        let room = self.record(tag, 6)?;
-        room[..4].copy_from_slice(&a.ip().octets());
-        room[4..].copy_from_slice(&a.port().to_le_bytes());
+    pub(super) fn addr(&mut self, tag: Tag, a: SocketAddr) -> Result<(), FrontError> {
+        let (v4, v6);
+        let octets: &[u8] = match a.ip() {
+            IpAddr::V4(ip) => {
+                v4 = ip.octets();
+                &v4
+            }
+            IpAddr::V6(ip) => {
+                v6 = ip.octets();
+                &v6
+            }
+        };
+        let room = self.record(tag, octets.len() + 2)?;
+        let (ip, port) = room.split_at_mut(octets.len());
+        ip.copy_from_slice(octets);
+        port.copy_from_slice(&a.port().to_le_bytes());
         Ok(())
     }
 
@@ -82,8 +94,8 @@ pub(super) struct Records<'a> {
     pub(super) cookie: Option<u64>,
     pub(super) former: Option<u64>,
     pub(super) inode: Option<u64>,
-    pub(super) local: Option<SocketAddrV4>,
-    pub(super) remote: Option<SocketAddrV4>,
+    pub(super) local: Option<SocketAddr>,
+    pub(super) remote: Option<SocketAddr>,
     pub(super) options: Option<u32>,
     pub(super) backlog: Option<u32>,
     pub(super) errno: Option<u32>,
@@ -135,12 +147,13 @@ fn number32(b: &[u8]) -> Option<u32> {
     Some(u32::from_le_bytes(b.try_into().ok()?))
 }
 
-fn address(b: &[u8]) -> Option<SocketAddrV4> {
-    let [a, b, c, d, lo, hi] = *<&[u8; 6]>::try_from(b).ok()?;
-    Some(SocketAddrV4::new(
-        Ipv4Addr::new(a, b, c, d),
-        u16::from_le_bytes([lo, hi]),
-    ))
+fn address(b: &[u8]) -> Option<SocketAddr> {
+    let (ip, port) = b.split_last_chunk::<2>()?;
+    let ip: IpAddr = match ip.len() {
+        4 => <[u8; 4]>::try_from(ip).ok()?.into(),
+        _ => <[u8; 16]>::try_from(ip).ok()?.into(),
+    };
+    Some(SocketAddr::new(ip, u16::from_le_bytes(*port)))
 }
 
 fn utf8(b: &[u8], tag: u16) -> Result<&str, FrontError> {

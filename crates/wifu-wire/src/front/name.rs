@@ -1,12 +1,12 @@
 //! The abstract UNIX names of bound sockets and of accepted connections, and the marker that opens
 //! an accepted connection.
 
-use core::net::{Ipv4Addr, SocketAddrV4};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Length of the first bytes on an accepted connection, from the application to the daemon.
 pub const MARKER_LEN: usize = 9;
 /// The longest abstract name of this module, bytes.
-pub const MAX_NAME_LEN: usize = 76;
+pub const MAX_NAME_LEN: usize = 106;
 
 /// The first bytes that the library sends on an accepted connection: the cookie of the
 /// application's socket, whose last byte the daemon holds (`hold`) or not.
@@ -90,7 +90,7 @@ const PEER: &[u8] = b"\0wifu/p/";
 impl Name {
     /// The name of an application's socket that is bound to `local` beside others: the `nth` one,
     /// from 0 on, which is [`Name::service`].
-    pub fn service_nth(local: SocketAddrV4, nth: u8) -> Name {
+    pub fn service_nth(local: SocketAddr, nth: u8) -> Name {
         let mut n = Name::service(local);
         if nth > 0 {
             n.push(b"/");
@@ -100,7 +100,7 @@ impl Name {
     }
 
     /// The name of an application's socket that is bound to `local`.
-    pub fn service(local: SocketAddrV4) -> Name {
+    pub fn service(local: SocketAddr) -> Name {
         let mut n = Name {
             bytes: [0; MAX_NAME_LEN],
             len: 0,
@@ -111,7 +111,7 @@ impl Name {
     }
 
     /// The name of the daemon's end of an accepted connection; `id` makes it unique.
-    pub fn peer(remote: SocketAddrV4, local: SocketAddrV4, id: u64) -> Name {
+    pub fn peer(remote: SocketAddr, local: SocketAddr, id: u64) -> Name {
         let mut n = Name {
             bytes: [0; MAX_NAME_LEN],
             len: 0,
@@ -135,12 +135,23 @@ impl Name {
         self.len += b.len();
     }
 
-    fn push_addr(&mut self, a: SocketAddrV4) {
-        for (i, octet) in a.ip().octets().into_iter().enumerate() {
-            if i > 0 {
-                self.push(b".");
+    /// Of IPv4 with dots; of IPv6 all 32 digits, so that equal addresses have equal names.
+    fn push_addr(&mut self, a: SocketAddr) {
+        match a.ip() {
+            IpAddr::V4(ip) => {
+                for (i, octet) in ip.octets().into_iter().enumerate() {
+                    if i > 0 {
+                        self.push(b".");
+                    }
+                    self.push_number(u64::from(octet));
+                }
             }
-            self.push_number(u64::from(octet));
+            IpAddr::V6(ip) => {
+                let digit = |n: u8| b"0123456789abcdef"[usize::from(n)];
+                for octet in ip.octets() {
+                    self.push(&[digit(octet >> 4), digit(octet & 15)]);
+                }
+            }
         }
         self.push(b"/");
         self.push_number(u64::from(a.port()));
@@ -164,7 +175,7 @@ impl Name {
 }
 
 /// The address in a name made by [`Name::service_nth`], and the number.
-pub fn parse_service(name: &[u8]) -> Option<(SocketAddrV4, u8)> {
+pub fn parse_service(name: &[u8]) -> Option<(SocketAddr, u8)> {
     let (addr, rest) = take_addr(name.strip_prefix(SERVICE)?)?;
     let Some(rest) = rest.strip_prefix(b"/") else {
         return rest.is_empty().then_some((addr, 0));
@@ -175,23 +186,44 @@ pub fn parse_service(name: &[u8]) -> Option<(SocketAddrV4, u8)> {
 }
 
 /// Remote address, local address and id in a name made by [`Name::peer`].
-pub fn parse_peer(name: &[u8]) -> Option<(SocketAddrV4, SocketAddrV4, u64)> {
+pub fn parse_peer(name: &[u8]) -> Option<(SocketAddr, SocketAddr, u64)> {
     let (remote, rest) = take_addr(name.strip_prefix(PEER)?)?;
     let (local, rest) = take_addr(rest.strip_prefix(b"/")?)?;
     let (id, rest) = take_number(rest.strip_prefix(b"/")?)?;
     rest.is_empty().then_some((remote, local, id))
 }
 
-fn take_addr(mut b: &[u8]) -> Option<(SocketAddrV4, &[u8])> {
+fn take_addr(b: &[u8]) -> Option<(SocketAddr, &[u8])> {
+    let (ip, rest): (IpAddr, _) = match take_v4(b) {
+        Some((ip, rest)) => (ip.into(), rest),
+        None => take_v6(b).map(|(ip, rest)| (ip.into(), rest))?,
+    };
+    let (port, rest) = take_number(rest)?;
+    Some((SocketAddr::new(ip, u16::try_from(port).ok()?), rest))
+}
+
+fn take_v4(mut b: &[u8]) -> Option<(Ipv4Addr, &[u8])> {
     let mut octets = [0; 4];
     for (octet, end) in octets.iter_mut().zip([b".", b".", b".", b"/"]) {
         let (n, rest) = take_number(b)?;
         *octet = u8::try_from(n).ok()?;
         b = rest.strip_prefix(end)?;
     }
-    let (port, rest) = take_number(b)?;
-    let ip = Ipv4Addr::from(octets);
-    Some((SocketAddrV4::new(ip, u16::try_from(port).ok()?), rest))
+    Some((Ipv4Addr::from(octets), b))
+}
+
+fn take_v6(b: &[u8]) -> Option<(Ipv6Addr, &[u8])> {
+    let (digits, rest) = b.split_first_chunk::<32>()?;
+    let mut bits = 0;
+    for digit in digits {
+        let value = match digit {
+            b'0'..=b'9' => digit - b'0',
+            b'a'..=b'f' => digit - b'a' + 10,
+            _ => return None,
+        };
+        bits = bits << 4 | u128::from(value);
+    }
+    Some((Ipv6Addr::from_bits(bits), rest.strip_prefix(b"/")?))
 }
 
 /// A decimal number without leading zeros, so that equal addresses have equal names.
@@ -211,8 +243,38 @@ fn take_number(b: &[u8]) -> Option<(u64, &[u8])> {
 mod tests {
     use super::*;
 
-    fn addr(ip: [u8; 4], port: u16) -> SocketAddrV4 {
-        SocketAddrV4::new(Ipv4Addr::from(ip), port)
+    fn addr(ip: [u8; 4], port: u16) -> SocketAddr {
+        SocketAddr::new(ip.into(), port)
+    }
+
+    #[test]
+    fn names_of_ipv6_survive_and_fit_whatever_they_are() {
+        let local: SocketAddr = "[::1]:80".parse().unwrap();
+        let name = Name::service(local);
+        let text = b"\0wifu/s/00000000000000000000000000000001/80";
+        assert_eq!(name.as_bytes(), text);
+        assert_eq!(parse_service(name.as_bytes()), Some((local, 0)));
+        let longest = SocketAddr::new([0xff; 16].into(), 65_535);
+        let name = Name::peer(longest, longest, u64::MAX);
+        // What `sun_path` holds, less one for those who end it with a NUL.
+        assert!(name.as_bytes().len() <= 107);
+        let parsed = Some((longest, longest, u64::MAX));
+        assert_eq!(parse_peer(name.as_bytes()), parsed);
+        let mixed = Name::peer(local, addr([10, 0, 0, 1], 9), 7);
+        assert_eq!(
+            parse_peer(mixed.as_bytes()),
+            Some((local, addr([10, 0, 0, 1], 9), 7))
+        );
+        for bad in [
+            "0000000000000000000000000000001/80",
+            "000000000000000000000000000000001/80",
+            "0000000000000000000000000000000A/80",
+            "00000000000000000000000000000001",
+            "::1/80",
+        ] {
+            let name = [SERVICE, bad.as_bytes()].concat();
+            assert_eq!(parse_service(&name), None, "{bad}");
+        }
     }
 
     #[test]

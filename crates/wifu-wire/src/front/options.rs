@@ -14,6 +14,10 @@ impl Options {
     /// `SO_REUSEPORT`: listening sockets of one user may share an address.
     pub const SHARED: Options = Options(8);
 
+    /// A socket that listens takes connections of IPv6, too: `::` is its address as well as
+    /// 0.0.0.0.
+    pub const DUAL: Options = Options(16);
+
     /// Which of the names of its address a listening socket has
     /// ([`Name::service_nth`](super::Name::service_nth)).
     pub const fn nth(self) -> u8 {

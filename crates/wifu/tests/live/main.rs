@@ -9,6 +9,7 @@ mod privileges;
 mod quick_start;
 mod relay;
 mod robustness;
+mod six;
 mod udp;
 mod unreachable;
 mod world;

@@ -123,7 +123,7 @@ def quiet(s, seconds):
 
 def opened(who, ip, port):
     """The connection. A kernel's small receive buffer is asked for by "small" for `who`."""
-    s = socket.socket()
+    s = socket.socket(socket.AF_INET6 if ":" in ip else socket.AF_INET)
     if who.endswith("small"):
         s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16384)
     if who.startswith("connect"):
