@@ -62,6 +62,9 @@ def test_what_packets_cost_hosts_is_of_daemons() -> None:
         Emulated({}, None).check(kernel)
     with pytest.raises(ValueError, match=r"host\.mtu: runs on sim only"):
         Emulated({}, None).check(scenario("tcp-cubic", host={"mtu": 1400}))
+    marks = scenario("tcp-cubic", host={"queue": {"kind": "codel"}})
+    with pytest.raises(ValueError, match=r"host\.queue: runs on sim only"):
+        Emulated({}, None).check(marks)
     vain = scenario("tcp-cubic", host={"lanes": "fifo"})
     with pytest.raises(ValueError, match=r"host\.lanes: no flow's protocol has lanes"):
         Emulated({}, None).check(vain)
@@ -69,6 +72,8 @@ def test_what_packets_cost_hosts_is_of_daemons() -> None:
         Live({}, None).check({**vain, "topology": {"words": "linear,3,wire=8Mb/s"}})
     with pytest.raises(ValueError, match=r"host\.mtu: does not run on live"):
         Live({}, None).check(scenario("tcp-cubic", host={"mtu": 1400}))
+    with pytest.raises(ValueError, match=r"host\.queue: does not run on live"):
+        Live({}, None).check(marks)
     with pytest.raises(ValueError, match="unknown name `pi`; did you mean `py`"):
         Emulated({}, None).check(scenario("tcp-cubic", host={"profile": "pi"}))
     # Of a set it is off where a kernel's TCP stands beside.
