@@ -18,6 +18,8 @@ from wifu.emu import Emulation
 from wifu.emulated import Emulated, insist
 from wifu.live import Live
 from wifu.runner import RunResult
+from wifu.store import idle
+from wifu.traffic import Traffic
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
@@ -221,6 +223,30 @@ def test_lanes_share_a_link_in_the_same_order_on_sim_and_live() -> None:
     for strict, even in zip(*shares.values(), strict=True):
         # Hosts that come late lose packets, so that the link is idle for a while: in either order.
         assert strict[-1] / sum(strict) < 0.6 * even[-1] / sum(even), shares
+
+
+@pytest.mark.skipif(LIBRARY is None, reason="examples/custom is not built: make custom")
+def test_a_relay_that_does_not_serve_is_in_the_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The daemon in the middle has ended: the kernel forwards, and both ends notice."""
+    if not loaded("test_a_relay_that_does_not_serve_is_in_the_outcome"):
+        return
+    start = Traffic._start_daemons
+
+    def without_relay(traffic: Traffic, crew: Any) -> dict[str, Any]:
+        daemons = start(traffic, crew)
+        daemons.pop("n2").stop()
+        return daemons
+
+    flow = {"from": "n1", "to": "n3", "protocol": "rated", "app": "file", "bytes": "30k"}
+    scenario = {
+        "topology": {"words": "linear,3,wire=8Mb/s"}, "flow": [flow], "stop": {"time": "10s"},
+    }  # fmt: skip
+    runner = Live({}, 60)
+    assert "unserved" not in json.loads(runner(scenario).json())["flows"][0]
+    monkeypatch.setattr(Traffic, "_start_daemons", without_relay)
+    outcome = json.loads(runner(scenario).json())
+    assert outcome["flows"][0]["unserved"] > 5
+    assert idle(outcome)
 
 
 @pytest.mark.skipif(LIBRARY is None, reason="examples/custom is not built: make custom")

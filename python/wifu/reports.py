@@ -27,7 +27,8 @@ def counted(daemon: Started) -> dict[str, Any]:
         _, found, counted = line.partition("counted: ")
         if found:
             all_ = json.loads(counted)
-            return {key: all_[key] for key in ("packets", "handlers", "lanes", "monitor", "host")}
+            known = ("packets", "handlers", "lanes", "unserved", "monitor", "host")
+            return {key: all_[key] for key in known}
     raise RunError(f"wifu daemon did not report: {daemon.said()}")
 
 

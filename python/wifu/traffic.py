@@ -99,6 +99,11 @@ class Traffic:
                 raise RunError(f"wifu daemon ended: {daemon.said()}")
         core = {name: reports.core(program) for name, program in handlers.items()}
         daemons = {name: reports.counted(program) for name, program in serving.items()}
+        for flow, row in zip(self.flows, told, strict=True):
+            name = flow.protocol.split(",")[0]
+            ends = [daemons.get(n, {}).get("unserved", {}) for n in (flow.source, flow.target)]
+            if unserved := sum(end.get(name, 0) for end in ends):
+                row["unserved"] = unserved
         outcome = {
             "sim_seconds": seconds, "end": end, "flows": told, "core": core, "daemons": daemons,
         }  # fmt: skip

@@ -213,17 +213,6 @@ impl Config {
         Ok(())
     }
 
-    /// Of the facts that handlers act upon and can do without those that nobody tells, each with its
-    /// handler's name.
-    pub fn short_of(&self, kinds: &Kinds, told: &[Fact]) -> Vec<(&'static str, Fact)> {
-        let known = self
-            .handlers
-            .iter()
-            .filter_map(|c| kinds.find(&c.name).ok());
-        let facts = known.flat_map(|d| d.prefers.iter().map(|fact| (d.name, *fact)));
-        facts.filter(|(_, fact)| !told.contains(fact)).collect()
-    }
-
     /// What the handlers of a composition cannot do without and only a substrate knows, each with
     /// its handler's name.
     ///

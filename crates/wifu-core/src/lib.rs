@@ -16,6 +16,7 @@ pub mod ip;
 mod packet;
 mod select;
 pub mod shim;
+mod short;
 
 pub use chain::{Chain, Counters, Full, Released, Seat};
 pub use config::{Config, ConfigError, Ground, HandlerConfig, Kinds, Own};

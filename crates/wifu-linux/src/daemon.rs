@@ -15,6 +15,7 @@ pub use crate::settings::{
 use crate::sys::give_memory_back;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -38,6 +39,8 @@ pub struct Daemon {
     names: Names,
     /// Most connections since memory was given back.
     most: usize,
+    /// Of which protocol numbers it was said that a node on the way does not serve them.
+    warned: BTreeSet<u8>,
     /// Says that raw packets of this network namespace are ours, for as long as we live.
     _claim: Option<OwnedFd>,
 }
@@ -122,6 +125,7 @@ impl Daemon {
             events: Vec::with_capacity(256),
             names,
             most: 0,
+            warned: BTreeSet::new(),
             _claim: claim,
         };
         let restored = front!(&mut daemon, Poller::now(), front, cx => front.restore(&mut cx))?;
@@ -154,7 +158,37 @@ impl Daemon {
                 return Ok(signal);
             }
             handled = self.round()?;
+            if self.hop.end().unserved().len() > self.warned.len() {
+                self.warn();
+            }
         }
+    }
+
+    /// Say of which compositions packets came over nodes that do not serve them, once of each.
+    fn warn(&mut self) {
+        let numbers: Vec<u8> = self.hop.end().unserved().keys().copied().collect();
+        for number in numbers {
+            if self.warned.insert(number) {
+                let name = self.name(number);
+                tracing::warn!(
+                    "packets of {name} come over a node that does not serve it: start `wifu daemon \
+                     --serve {name}` there"
+                );
+            }
+        }
+    }
+
+    /// The composition of a protocol number, of those served.
+    fn name(&self, number: u8) -> String {
+        let of = |p: &&Arc<Protocol>| p.ends.number == number;
+        let served = self.names.hops.iter().find(of);
+        served.map_or_else(|| number.to_string(), |p| p.ends.name.clone())
+    }
+
+    /// Segments that came over nodes that do not serve their composition, by its name.
+    fn unserved(&self) -> BTreeMap<String, u64> {
+        let counted = self.hop.end().unserved().iter();
+        counted.map(|(n, count)| (self.name(*n), *count)).collect()
     }
 
     /// Gives back the memory of connections that are over, once they were many.
@@ -261,6 +295,7 @@ impl Daemon {
             "dropped": self.hop.end().drops(),
             "packets": self.hop.counters(),
             "lanes": self.hop.lanes(),
+            "unserved": self.unserved(),
             "monitor": self.hop.monitor(),
             "wifi": self.hop.wifi(),
             "handlers": self.hop.handlers(),

@@ -280,6 +280,27 @@ fn a_loss_in_a_window_that_was_marked_halves_it_no_further() {
     }
 }
 
+/// A mark takes less of DCTCP's window than a loss, and no loss's place.
+//= rfc8257#section-3.5
+#[test]
+fn a_loss_in_a_window_that_was_marked_halves_that_of_dctcp() {
+    let window = |loss: Fate| {
+        let mut pair = one_way(2_000_000);
+        // By then the average share of marks is small.
+        mark(&mut pair, move |n| match n {
+            1000 => Fate::Mark,
+            1006 => loss,
+            _ => Fate::Deliver,
+        });
+        let pair = complete(pair, "tcp-dctcp", 600);
+        let board = pair.conn(0).board();
+        (board.win.ssthresh, board.tx.retransmits)
+    };
+    let (marked, lost) = (window(Fate::Deliver), window(Fate::Drop));
+    assert_eq!(marked.1, 0);
+    assert!(lost.0 < marked.0 * 3 / 4, "{lost:?} after {marked:?}");
+}
+
 /// A fifth of all that may be marked is, in both directions; what may not is dropped.
 #[test]
 fn marks_and_losses_together_deliver_every_octet() {

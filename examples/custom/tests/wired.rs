@@ -398,4 +398,9 @@ fn a_relay_without_a_daemon_is_noticed_by_the_receiver() {
     let _ = server.kill();
     let _ = (client.wait(), server.wait());
     assert!(number(&row.counted(0)["handlers"][0], "changed") > 20);
+    let counted = row.counted(2);
+    assert!(number(&counted["unserved"], "rated") > 20, "{counted}");
+    let said = row.said(2, "daemon");
+    let told = said.matches("packets of rated come over a node that does not serve it");
+    assert_eq!(told.count(), 1, "{said}");
 }

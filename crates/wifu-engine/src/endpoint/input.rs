@@ -88,6 +88,9 @@ impl Endpoint {
         if let Some(reason) = dropped {
             self.drops.count(reason);
         }
+        if frame.unserved.is_some_and(|missing| missing > 0) {
+            *self.unserved.entry(ip.proto).or_default() += 1;
+        }
         self.touch(i);
     }
 

@@ -75,6 +75,7 @@ pub struct Endpoint {
     served: Vec<Option<Served>>,
     numbers: Numbers,
     drops: Drops,
+    unserved: BTreeMap<u8, u64>,
     head: Head,
     answer: Head,
 }
@@ -94,6 +95,7 @@ impl Endpoint {
             drops: Drops {
                 counted: Vec::with_capacity(64),
             },
+            unserved: BTreeMap::new(),
             head: Head::default(),
             answer: Head::default(),
         }
@@ -122,6 +124,12 @@ impl Endpoint {
     /// The numbers of a connection.
     pub fn info(&self, id: ConnId) -> Option<ConnInfo> {
         self.conn(id).map(ConnInfo::of)
+    }
+
+    /// Segments that came, of whatever connection, over nodes that do not serve their composition,
+    /// by protocol number.
+    pub fn unserved(&self) -> &BTreeMap<u8, u64> {
+        &self.unserved
     }
 
     /// Segments dropped, by reason.

@@ -2,11 +2,20 @@
 //!
 //! Hears `lost`, says `congested`. Source: RFC 5681, section 3, where the loss of a segment is the
 //! sign of congestion. A timeout always passes, as with every judge. What duplicates tell of a
-//! window that was reduced for a mark is the same congestion (RFC 3168 6.1.2: once per window).
+//! window that was reduced for a mark is the same congestion (RFC 3168 6.1.2: once per window), but
+//! for senders whom a mark tells less (`mark_covers = off`, RFC 8257 3.5).
 
+use wifu_engine::descriptor::ParamSpec;
 use wifu_engine::signal::{Cause, Congested};
 use wifu_engine::{Component, Cx, Descriptor, Facts, Role, Signal};
 use wifu_wire::Seq;
+
+const MARK_COVERS: ParamSpec = ParamSpec::flag(
+    "mark_covers",
+    true,
+    "Take a mark and the losses of its window for one congestion (RFC 3168 6.1.2); off: a loss counts \
+     beside it (RFC 8257 3.5).",
+);
 
 /// Every loss is congestion.
 pub static LOSS_IS_CONGESTION: Descriptor = Descriptor {
@@ -16,13 +25,20 @@ pub static LOSS_IS_CONGESTION: Descriptor = Descriptor {
     cites: &["RFC 5681", "RFC 3168"],
     reads: Facts::TX,
     hears: &[("lost", &["congested"])],
-    build: |_| Ok(Box::new(LossIsCongestion { marked: None })),
+    params: &[MARK_COVERS],
+    build: |params| {
+        Ok(Box::new(LossIsCongestion {
+            marked: None,
+            covers: params.flag(MARK_COVERS.name),
+        }))
+    },
     ..Descriptor::EMPTY
 };
 
 struct LossIsCongestion {
     /// A mark told of the congestion of everything below.
     marked: Option<Seq>,
+    covers: bool,
 }
 
 impl Component for LossIsCongestion {
@@ -34,7 +50,7 @@ impl Component for LossIsCongestion {
         if l.cause == Cause::DupAcks && self.marked.is_some() {
             return;
         }
-        if l.cause == Cause::Mark {
+        if l.cause == Cause::Mark && self.covers {
             self.marked = Some(cx.board.tx.max);
         }
         if l.new_episode || l.cause == Cause::Timeout {
