@@ -47,7 +47,9 @@ fn exchange(hosts: [&Host; 2], spec: &str, (at, to): (&str, &str), octets: &str)
             &[who, ip, "7000", "exchange", octets],
         )
     };
-    let mut there = server.serve(7000, &mut play(server, "listen", at));
+    // One before it may still be listed at this port: it says itself that it listens.
+    let mut there = server.start(&mut play(server, "listen", at));
+    there.says("listening");
     let mut here = client.start(&mut play(client, "connect", to));
     let (there, here) = (there.report(), here.report());
     assert_eq!(there["count"].to_string(), octets);
