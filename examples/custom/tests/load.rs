@@ -106,3 +106,23 @@ fn a_library_counts_once_and_its_names_must_be_free() {
         "{said}"
     );
 }
+
+/// What the book shows of a terminal where this library is loaded.
+#[test]
+fn the_book_shows_what_is_printed() {
+    let page = include_str!("../../../docs/src/adding-a-part.md");
+    let (_, block) = page.split_once("```console\n$ cargo build\n").unwrap();
+    let (block, _) = block.split_once("\n```").unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let path = format!("{}:{path}", built().display());
+    let shown: Vec<&str> = block.split("$ ").skip(1).collect();
+    assert_eq!(shown.len(), 2, "{block}");
+    for (command, lines) in shown.iter().map(|s| s.split_once('\n').unwrap()) {
+        let here = command.replace("target/debug/libcustom.so", library().to_str().unwrap());
+        assert_ne!(here, command, "the library");
+        let mut shell = Command::new("bash");
+        let (ok, said) = run(shell.env("PATH", &path), &["-c", &here]);
+        assert!(ok, "{said}");
+        assert_eq!(said.trim_end(), lines.trim_end(), "$ {command}");
+    }
+}
