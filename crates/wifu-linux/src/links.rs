@@ -5,6 +5,7 @@ use crate::carrier::{Counters, Outbox, open_raw_socket};
 use crate::poller::{Interest, Poller};
 use crate::ring::open_link_sender;
 use crate::sys::{self, LinkAddress, SendBatch, Target};
+use core::cell::Cell;
 use core::net::Ipv4Addr;
 use rustix::net::AddressFamily;
 use std::io;
@@ -16,6 +17,40 @@ struct Queue {
     outbox: Outbox,
     /// The poller watches it for room.
     armed: bool,
+    /// Packets that the send buffer took at the first question since the last flush.
+    takes: Cell<Option<u32>>,
+}
+
+impl Queue {
+    /// Packets that are taken now, each of at most `mtu` octets. Of those that the kernel still
+    /// has, it is asked once between flushes, and not for each packet. Only a refusal is no room,
+    /// since nothing else is followed by word from the poller.
+    fn room(&self, mtu: usize) -> u32 {
+        let free = self.outbox.room();
+        if free == 0 {
+            return 0;
+        }
+        let takes = self.takes.get().unwrap_or_else(|| {
+            let buffer = sys::send_buffer(&self.sender);
+            let takes = buffer.map_or(u32::MAX, |buffer| packets_taken(buffer, mtu));
+            self.takes.set(Some(takes));
+            takes
+        });
+        free.min(takes.saturating_sub(self.outbox.waiting()).max(1))
+    }
+}
+
+/// Packets of `mtu` octets that a send buffer takes, of whose size in octets so many are taken.
+fn packets_taken([taken, size]: [u32; 2], mtu: usize) -> u32 {
+    /// What the kernel reserves in a packet's memory for headers, and keeps behind its octets
+    /// (`struct skb_shared_info`), on 64-bit machines.
+    const BESIDE: usize = 64 + 320;
+    /// `struct sk_buff`.
+    const HEAD: usize = 256;
+    // Its allocator has sizes that are powers of two.
+    let truesize = (mtu + BESIDE).next_power_of_two() + HEAD;
+    // The last one may be longer than what is left.
+    size.saturating_sub(taken).div_ceil(truesize as u32)
 }
 
 /// The queues of a host's links.
@@ -42,6 +77,7 @@ impl Links {
                 sender: open_link_sender()?,
                 outbox: Outbox::new(mtu),
                 armed: false,
+                takes: Cell::new(None),
             })
         };
         let stray = open_raw_socket(AddressFamily::INET, libc::IPPROTO_RAW as u8)?;
@@ -88,15 +124,17 @@ impl Links {
         self.queues.iter_mut().find(|q| q.interface == interface)
     }
 
-    /// Packets that an interface takes now; none if it is not one of these.
+    /// Packets that an interface takes now: as many as there are free slots, and as many full ones
+    /// as the socket's send buffer takes beside those that the kernel has yet to send. None if it
+    /// is not one of these.
     pub(crate) fn room(&self, interface: i32) -> u32 {
         let queue = self.queues.iter().find(|q| q.interface == interface);
-        queue.map_or(0, |q| q.outbox.room())
+        queue.map_or(0, |q| q.room(self.mtu))
     }
 
     /// ... that each of them takes.
     pub(crate) fn rooms(&self) -> impl Iterator<Item = (i32, u32)> {
-        self.queues.iter().map(|q| (q.interface, q.outbox.room()))
+        self.queues.iter().map(|q| (q.interface, q.room(self.mtu)))
     }
 
     /// Whether any takes packets now.
@@ -117,7 +155,8 @@ impl Links {
     /// Queue a whole packet for a station; false without room.
     pub(crate) fn put(&mut self, packet: &[u8], station: LinkAddress) -> bool {
         let mtu = self.mtu;
-        if self.room(station.interface) == 0 {
+        let full = |q: &mut Queue| q.outbox.room() == 0;
+        if self.queue(station.interface).is_some_and(full) {
             self.flush();
         }
         let queue = self.queue(station.interface);
@@ -155,7 +194,11 @@ impl Links {
         let Links {
             queues, counters, ..
         } = self;
-        for queue in queues.iter_mut().filter(|q| !q.outbox.is_empty()) {
+        for queue in queues {
+            queue.takes.set(None);
+            if queue.outbox.is_empty() {
+                continue;
+            }
             let sender = &queue.sender;
             queue.outbox.flush(counters, |batch, range, _| {
                 batch.send(sender, range.start, range.end)
@@ -166,5 +209,19 @@ impl Links {
     /// What was sent.
     pub(crate) fn counters(&self) -> Counters {
         self.counters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_send_buffer_takes_as_many_packets_as_the_kernel_lets_in() {
+        // By default, and one packet too long for what is left.
+        assert_eq!(packets_taken([0, 212_992], 1500), 93);
+        assert_eq!(packets_taken([2304, 212_992], 1500), 92);
+        assert_eq!(packets_taken([92 * 2304, 212_992], 1500), 1);
+        assert_eq!(packets_taken([93 * 2304, 212_992], 1500), 0);
     }
 }

@@ -126,9 +126,28 @@ pub fn max_pacing_rate(fd: impl AsFd) -> io::Result<u64> {
 pub fn receive_drops(fd: impl AsFd) -> io::Result<u32> {
     /// `SK_MEMINFO_DROPS` of linux/sock_diag.h.
     const DROPS: usize = 8;
+    Ok(memory(fd)?[DROPS])
+}
+
+/// Octets that a socket's packets take of its send buffer, and its size (`SO_MEMINFO`): what
+/// `SIOCOUTQ` of a packet socket and `SO_SNDBUF` say, by one call. Each counts with what the kernel
+/// keeps beside it (`truesize`).
+///
+/// # Errors
+/// What `getsockopt` says.
+pub(crate) fn send_buffer(fd: impl AsFd) -> io::Result<[u32; 2]> {
+    /// `SK_MEMINFO_WMEM_ALLOC` and `SK_MEMINFO_SNDBUF` of linux/sock_diag.h.
+    const TAKEN: usize = 2;
+    const SIZE: usize = 3;
+    let memory = memory(fd)?;
+    Ok([memory[TAKEN], memory[SIZE]])
+}
+
+/// What the kernel counts of a socket's memory, in the order of linux/sock_diag.h.
+fn memory(fd: impl AsFd) -> io::Result<[u32; 9]> {
     /// `SO_MEMINFO` of asm-generic/socket.h, Linux 4.12.
     const SO_MEMINFO: libc::c_int = 55;
-    let mut info = [0u32; DROPS + 1];
+    let mut info = [0u32; 9];
     let mut len = size_of_val(&info) as libc::socklen_t;
     // SAFETY: pointer and length describe the local array; the kernel writes at most `len`.
     let r = unsafe {
@@ -141,7 +160,7 @@ pub fn receive_drops(fd: impl AsFd) -> io::Result<u32> {
         )
     };
     if r == 0 {
-        Ok(info[DROPS])
+        Ok(info)
     } else {
         Err(io::Error::last_os_error())
     }

@@ -389,6 +389,44 @@ fn the_daemon_tells_what_the_table_says_and_no_more() {
     }
 }
 
+/// The room of a link is what the kernel takes as well: what it holds for a slow interface is
+/// longer than what waits for the kernel.
+#[test]
+fn the_room_of_a_link_shrinks_while_the_kernels_queue_fills_and_comes_back() {
+    if !privileged() {
+        return;
+    }
+    let mut world = World::new("room");
+    // Of the socket's 93 packets it loses none.
+    let slow = Shape::new(Rate(2_000_000), 150);
+    world.lab.shape("a", "eth0", slow).expect("tbf");
+    let start = |host: &Host| host.start(FactsConfig::default());
+    world.hosts.iter().for_each(start);
+    let rooms = || -> Vec<u32> {
+        let all = links_of(1);
+        all.iter().map(|l| l.room.expect("a room")).collect()
+    };
+    // Each has a window of some 44 packets.
+    std::thread::scope(|all| {
+        for port in 7000..7004 {
+            let world = &world;
+            all.spawn(move || world.transfer(port, 300_000));
+        }
+    });
+    let filling = rooms();
+    println!("{filling:?}");
+    assert!(filling.iter().min() <= Some(&1), "{filling:?}");
+    // It does not hop between all and nothing, as our own slots do.
+    let between = |room: &&u32| (5..50).contains(*room);
+    assert!(filling.iter().filter(between).count() > 20, "{filling:?}");
+    // What the kernel still had is gone.
+    std::thread::sleep(Duration::from_secs(1));
+    world.transfer(7004, 10_000);
+    let empty = rooms();
+    assert!(empty.len() > 5, "{empty:?}");
+    assert!(empty.iter().all(|room| *room > 50), "{empty:?}");
+}
+
 #[test]
 fn a_driver_tells_its_delay_as_long_as_it_lives() {
     if !privileged() {

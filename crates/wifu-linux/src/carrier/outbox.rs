@@ -60,6 +60,11 @@ impl Outbox {
         (self.batch.capacity() - self.tail) as u32
     }
 
+    /// Packets that the kernel has not taken.
+    pub(crate) fn waiting(&self) -> u32 {
+        (self.tail - self.head) as u32
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.tail == 0
     }
