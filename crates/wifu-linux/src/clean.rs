@@ -8,8 +8,8 @@
 
 use crate::core::{routes, rules};
 use crate::delay;
-use crate::guard;
-use crate::netns::{LabState, NETNS, Namespace, Owner, PREFIX, RUN, directory_of};
+use crate::guard::{self, Note};
+use crate::netns::{LabState, NETNS, Namespace, Owner, PREFIX, RUN, directory_of, own_inode};
 use crate::steps::{StepError, Steps, output_of};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -53,6 +53,8 @@ struct Cleaner {
     all: bool,
     report: Report,
     run: PathBuf,
+    /// Numbers of the namespaces that go, or would.
+    going: BTreeSet<u64>,
 }
 
 /// Remove what is stale.
@@ -74,6 +76,7 @@ fn clean_under(run: &Path, options: Options) -> Result<Report, StepError> {
         all: options.all,
         report: Report::default(),
         run: run.into(),
+        going: BTreeSet::new(),
     };
     cleaner.namespaces()?;
     cleaner.links()?;
@@ -139,6 +142,7 @@ impl Cleaner {
             self.step(&format!("kill -KILL {pid}"), || !process.exists());
         }
         if let Ok(inode) = Namespace::named(name).inode() {
+            self.going.insert(inode);
             self.remove_directory(&self.run.join(inode.to_string()));
         }
         let gone = || !Namespace::named(name).exists();
@@ -196,13 +200,16 @@ impl Cleaner {
         }
     }
 
-    /// Programs that keep the kernel from forwarding what daemons had which were killed.
+    /// Programs that keep the kernel from forwarding what daemons had which were killed: of this
+    /// namespace, as with rules and routes, and of those that are gone. Elsewhere they go on to
+    /// drop what others rely on, until somebody says there that they need not.
     fn guards(&mut self) {
-        let alive = living_namespaces();
+        let mut alive = living_namespaces();
+        alive.retain(|number| !self.going.contains(number));
+        let here = own_inode().ok();
         for note in guard::installed() {
-            if !self.may_go(note.owner) && alive.contains(&note.namespace) {
-                let text = format!("program of daemon {}, which runs", note.owner.pid);
-                self.report.kept.push(text);
+            if let Some(why) = self.guard_stays(note, here, &alive) {
+                self.report.kept.push(why);
             } else if self.steps.note(format!("rm -r {}", note.path().display())) {
                 match note.remove() {
                     Ok(dropped) => self.report.dropped += dropped.unwrap_or(0),
@@ -210,6 +217,23 @@ impl Cleaner {
                     Err(e) => self.report.failed.push(format!("{note}: {e}")),
                 }
             }
+        }
+    }
+
+    /// Why a guard is none of ours to remove, seen from namespace `here`.
+    fn guard_stays(&self, note: Note, here: Option<u64>, alive: &BTreeSet<u64>) -> Option<String> {
+        let Note { namespace, owner } = note;
+        if self.all || !alive.contains(&namespace) {
+            None
+        } else if owner.is_alive() {
+            Some(format!("program of daemon {}, which runs", owner.pid))
+        } else if here != Some(namespace) {
+            Some(format!(
+                "program of daemon {}, which was killed: in network namespace {namespace}, not here",
+                owner.pid
+            ))
+        } else {
+            None
         }
     }
 
@@ -406,6 +430,7 @@ mod tests {
             all: false,
             report: Report::default(),
             run: run.clone(),
+            going: BTreeSet::new(),
         };
         let mut dry = Cleaner {
             steps: Steps::dry(),
@@ -456,6 +481,41 @@ mod tests {
     }
 
     #[test]
+    fn what_keeps_packets_back_in_another_namespace_stays() {
+        let mut cleaner = Cleaner {
+            steps: Steps::dry(),
+            all: false,
+            report: Report::default(),
+            run: PathBuf::new(),
+            going: BTreeSet::new(),
+        };
+        let dead = Owner {
+            start: 0,
+            ..Owner::this()
+        };
+        let (here, there, gone) = (1, 2, 3);
+        let alive = BTreeSet::from([here, there]);
+        let stays = |cleaner: &Cleaner, namespace, owner| {
+            let note = Note { namespace, owner };
+            cleaner.guard_stays(note, Some(here), &alive)
+        };
+        assert_eq!(stays(&cleaner, here, dead), None);
+        assert_eq!(stays(&cleaner, gone, dead), None);
+        let why = stays(&cleaner, there, dead).expect("it stays");
+        assert!(why.ends_with("in network namespace 2, not here"), "{why}");
+        for namespace in [here, there] {
+            let why = stays(&cleaner, namespace, Owner::this()).expect("it stays");
+            assert!(why.ends_with("which runs"), "{why}");
+        }
+        cleaner.all = true;
+        for namespace in [here, there] {
+            for owner in [dead, Owner::this()] {
+                assert_eq!(stays(&cleaner, namespace, owner), None);
+            }
+        }
+    }
+
+    #[test]
     fn what_another_one_removed_meanwhile_is_gone_and_not_kept() {
         let run = std::env::temp_dir().join("wifu-clean-none");
         let mut cleaner = Cleaner {
@@ -463,6 +523,7 @@ mod tests {
             all: false,
             report: Report::default(),
             run: run.clone(),
+            going: BTreeSet::new(),
         };
         // As if they had been listed just before.
         cleaner.lab_file(&run.join("lab-gone.json"));

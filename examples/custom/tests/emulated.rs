@@ -253,7 +253,9 @@ fn packets_of_lanes_stay_dropped_where_a_daemon_was_killed() {
         + &look("killed")
         + "n1 ping -c3 -i0.2 10.0.0.4\nsh sleep 1.5\n"
         + &look("later")
-        + &format!("sh {CUSTOM} clean --dry-run >{}\n", file("clean"))
+        + &format!("n2 stat -Lc %i /proc/self/ns/net >{}\n", file("number"))
+        + &format!("sh {CUSTOM} clean --dry-run >{}\n", file("elsewhere"))
+        + &format!("n2 {CUSTOM} clean --dry-run >{}\n", file("clean"))
         + "serve n2\n"
         + &format!("sh cat {log} >{}\n", file("log"))
         + &run.waits();
@@ -277,11 +279,16 @@ fn packets_of_lanes_stay_dropped_where_a_daemon_was_killed() {
         "{}",
         read("later-pins")
     );
-    let stale = read("clean");
-    let stale = stale
-        .lines()
-        .filter(|l| l.starts_with("rm -r /sys/fs/bpf/wifu/"));
-    assert_eq!(stale.count(), 1, "{}", read("clean"));
+    // Only who cleans in its network namespace ends that.
+    let inode = read("number");
+    let inode = inode.trim();
+    for (name, here) in [("elsewhere", false), ("clean", true)] {
+        let said = read(name);
+        let removed = format!("\nrm -r /sys/fs/bpf/wifu/{inode}-");
+        let kept = format!(", which was killed: in network namespace {inode}, not here\n");
+        assert_eq!(said.contains(&kept), !here, "{said}");
+        assert_eq!(format!("\n{said}").contains(&removed), here, "{said}");
+    }
     let log = read("log");
     let (_, dropped) = log.split_once("was killed: ").expect(&log);
     let dropped = dropped.split(' ').next().expect("a number");
