@@ -1,5 +1,5 @@
 //! The system calls that `rustix` lacks, each behind a safe function: batched sends and receives
-//! with preallocated buffers ([`crate::batch`]), TUN and TAP devices, `signalfd`, `unshare` and a
+//! with preallocated buffers (`crate::batch`), TUN and TAP devices, `signalfd`, `unshare` and a
 //! few socket options.
 //!
 //! Nothing outside this module needs `unsafe` to move a packet.
