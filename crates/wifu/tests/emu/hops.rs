@@ -30,6 +30,7 @@ fn snoop_resends_on_a_relay_and_all_else_is_the_kernels() {
     let lines = format!(
         "kill n2\nserve n2\n\
          sh cp {log} {said}.log\n\
+         n2 nft add table inet others\n\
          n2 nft list ruleset >{rules}.before\n\
          snr n2 n3 15.6\n\
          n3 {over} serve 10.0.0.3 7000 >{said}.server & echo $! >>{said}.pids; \
@@ -82,7 +83,7 @@ fn snoop_resends_on_a_relay_and_all_else_is_the_kernels() {
         assert!(line.ends_with("\t0000000000000000"), "{line}");
     }
     let before = read("rules.before");
-    assert!(before.contains("table "), "some are there: {before}");
+    assert!(before.contains("table inet others"), "{before}");
     assert_eq!(before, read("rules.after"));
     let relay = &all["wifu"]["daemons"]["n2"];
     let snoop = &relay["handlers"][0];
