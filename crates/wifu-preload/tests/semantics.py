@@ -507,7 +507,9 @@ def mapped_ipv6():
     d = socket.socket(socket.AF_INET6)
     d.connect(("::ffff:" + IP, name[1]))
     assert d.getpeername()[:2] == ("::ffff:" + IP, name[1])
-    fails(errno.ENETUNREACH, socket.socket(socket.AF_INET6).connect, ("2001:db8::1", 80))
+    # No route leads there, or whatever the daemon sends comes back to it and nobody listens.
+    refused = socket.socket(socket.AF_INET6).connect_ex(("2001:db8::1", 80))
+    assert refused in (errno.ENETUNREACH, errno.ECONNREFUSED), errno.errorcode[refused]
     for x in (a, c, d, s):
         x.close()
     v4 = socket.socket()
