@@ -6,8 +6,8 @@ use std::process::Command;
 const ADDING_A_PART: &str = include_str!("../../../docs/src/adding-a-part.md");
 const MOCK: &str = include_str!("../../../docs/src/mock.md");
 const SIM: &str = include_str!("../../../docs/src/sim.md");
-/// Commands that need more than this program: the lab, a build, and the library of `examples/custom`,
-/// whose own tests run what is shown of it.
+/// Commands that need more than this program: the lab, a build, and the library of
+/// `examples/custom`, whose own tests run what is shown of it.
 const ELSEWHERE: [&str; 3] = ["wifu-lab ", "cargo ", " --load "];
 
 /// The contents of the page's blocks in a language.
