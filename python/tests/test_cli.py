@@ -59,6 +59,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_of_two_builds_the_last_one_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WIFU_BIN", raising=False)
+    monkeypatch.delenv("WIFU", raising=False)
+    monkeypatch.setenv("CARGO_TARGET_DIR", str(tmp_path))
+    for age, kind in enumerate(("debug", "release")):
+        (tmp_path / kind).mkdir()
+        (tmp_path / kind / "wifu").touch()
+        os.utime(tmp_path / kind / "wifu", (1000 - age, 1000 - age))
+    assert program.find_program() == tmp_path / "debug" / "wifu"
+    os.utime(tmp_path / "release" / "wifu", (2000, 2000))
+    assert program.find_program() == tmp_path / "release" / "wifu"
+
+
 def test_a_run_leaves_results_and_a_report(folder: Path) -> None:
     out = folder / "out/lab/drops"
     for name in ("run.json", "results.parquet", "runs.parquet", "report.html", "plan.toml"):

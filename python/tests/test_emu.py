@@ -1,24 +1,21 @@
 """The Python side of emulated radios, where the machine can make them."""
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
 
 from wifu.emu import Emulation, EmulationError, program
-
-ROOT = Path(__file__).resolve().parents[2]
+from wifu.errors import LabError
+from wifu.program import find_program
 
 
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch) -> None:
-    built = [ROOT / "target" / kind / "wifu" for kind in ("release", "debug")]
-    found = next((str(p) for p in built if p.exists()), None)
-    if not (os.environ.get("WIFU") or shutil.which("wifu")):
-        if found is None:
-            pytest.skip("needs the command `wifu`: make build")
-        monkeypatch.setenv("WIFU", found)
+    try:
+        monkeypatch.setenv("WIFU", str(find_program()))
+    except LabError as e:
+        pytest.skip(str(e))
     if os.geteuid() != 0:
         pytest.skip("needs root")
 

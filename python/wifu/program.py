@@ -17,9 +17,10 @@ def find_program() -> Path:
             raise LabError(f"no program {told}: WIFU_BIN or WIFU names it; unset it, or build it")
         return Path(told)
     target = Path(os.environ.get("CARGO_TARGET_DIR", Path(__file__).parents[2] / "target"))
-    for kind in ("release", "debug"):
-        if (target / kind / "wifu").exists():
-            return target / kind / "wifu"
+    built = [p for kind in ("release", "debug") if (p := target / kind / "wifu").exists()]
+    if built:
+        # What was built last: the other one may be of another state of the sources.
+        return max(built, key=lambda p: p.stat().st_mtime)
     found = shutil.which("wifu")
     if found is None:
         raise LabError("no program `wifu`: run `make build`, or set WIFU_BIN to it")
