@@ -88,10 +88,8 @@ fn snoop_resends_on_a_relay_and_all_else_is_the_kernels() {
     let relay = &all["wifu"]["daemons"]["n2"];
     let snoop = &relay["handlers"][0];
     println!("{snoop}");
-    assert!(
-        snoop["counts"]["resent"].as_u64().expect("a count") > 5,
-        "{snoop}"
-    );
+    assert!(snoop["sent"].as_u64() > Some(5), "{snoop}");
+    assert!(snoop["counts"]["resent"].as_u64() > Some(0), "{snoop}");
     assert_eq!(relay["packets"]["route"], 0);
 }
 
@@ -168,7 +166,7 @@ fn snoop_resends_for_the_kernels_tcp_as_well() {
             until grep -q ready {said}.log {said}.core; do sleep 0.05; done\n\
          n3 python3 {peer} serve 10.0.0.3 7001 >{said}.server & echo $! >{said}.pids; \
             until grep -q listening {said}.server; do sleep 0.05; done\n\
-         n1 python3 {peer} send 10.0.0.3 7001 300000 60 >{said}.client\n\
+         n1 python3 {peer} send 10.0.0.3 7001 1000000 60 >{said}.client\n\
          n2 kill $(cat {said}.pid); while kill -0 $(cat {said}.pid) 2>&-; do sleep 0.05; done\n\
          n3 kill $(cat {said}.pids)\n"
     );
@@ -193,7 +191,7 @@ fn snoop_resends_for_the_kernels_tcp_as_well() {
     let snoop = &report["handlers"][0];
     println!("{snoop}");
     let [counts, sent] = [&snoop["counts"], &snoop["sent"]];
-    // The kernel's own probes are quick to repair as well.
+    // The kernel's own probes are quick to repair as well: Snoop comes first for a few only.
     assert!(sent.as_u64() > Some(5), "{snoop}");
     assert!(counts["dup_acks_held"].as_u64() > Some(0), "{snoop}");
 }
