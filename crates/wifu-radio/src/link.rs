@@ -94,7 +94,7 @@ impl Link {
         } else {
             self.next = Time::NEVER;
         }
-        self.power = Power::from_dbm(self.mean_dbm + z);
+        self.power = Power::received(self.mean_dbm + z);
         self.rssi_dbm = self.power.whole_dbm();
         self.clear = self.power.float() >= self.lock;
         self.silent = self.mean_dbm + 4.0 * self.sigma_db < self.floor_dbm;

@@ -1,4 +1,5 @@
-//! Received power as an integer, so that sums of interference are exact in any order.
+//! Received power as an integer, so that sums of interference are exact in any order. They wrap:
+//! when the signals of a sum that was too large have ended, what is left is right again.
 
 use core::ops::{Add, AddAssign, Sub, SubAssign};
 use std::sync::LazyLock;
@@ -27,6 +28,12 @@ impl Power {
         Power((libm::pow(10.0, dbm / 10.0) * UNIT).round() as u64)
     }
 
+    /// Of a signal or of noise at a receiver, from dBm: at most 20.6 dBm, which no receiver
+    /// survives, so that a sum of seven stays below 2^63.
+    pub(crate) fn received(dbm: f64) -> Power {
+        Power::from_dbm(dbm).min(Power(1 << 60))
+    }
+
     /// In dBm; minus infinity for none.
     pub fn dbm(self) -> f64 {
         10.0 * libm::log10(self.0 as f64 / UNIT)
@@ -38,13 +45,10 @@ impl Power {
         (above as i32 + LOWEST) as i8
     }
 
-    /// As a number. Below 29 dBm a conversion from signed numbers does, which is quicker.
+    /// As a number, of what is received; a conversion from signed numbers is the quicker one.
     #[inline]
     pub(crate) fn float(self) -> f64 {
-        match i64::try_from(self.0) {
-            Ok(signed) => signed as f64,
-            Err(_) => self.0 as f64,
-        }
+        self.0 as i64 as f64
     }
 
     /// Linear ratio to another power.
@@ -52,17 +56,12 @@ impl Power {
     pub fn over(self, o: Power) -> f64 {
         self.float() / o.float()
     }
-
-    /// Times a linear factor.
-    pub fn scaled(self, factor: f64) -> Power {
-        Power((self.0 as f64 * factor).round() as u64)
-    }
 }
 
 impl Add for Power {
     type Output = Power;
     fn add(self, o: Power) -> Power {
-        Power(self.0.saturating_add(o.0))
+        Power(self.0.wrapping_add(o.0))
     }
 }
 
@@ -75,7 +74,7 @@ impl AddAssign for Power {
 impl Sub for Power {
     type Output = Power;
     fn sub(self, o: Power) -> Power {
-        Power(self.0.saturating_sub(o.0))
+        Power(self.0.wrapping_sub(o.0))
     }
 }
 
@@ -107,5 +106,22 @@ mod tests {
             );
         }
         assert_eq!(Power::from_dbm(-94.0) + Power::ZERO, Power::from_dbm(-94.0));
+    }
+
+    /// However much is received, what others leave behind when it ends is what they are.
+    #[test]
+    fn a_sum_beyond_all_bounds_is_right_again_once_its_signals_have_ended() {
+        let (most, weak) = (Power::received(f64::INFINITY), Power::received(-94.0));
+        assert!((most.dbm() - 20.6).abs() < 0.05);
+        let mut total = weak;
+        for _ in 0..20 {
+            total += most;
+        }
+        for _ in 0..20 {
+            total -= most;
+        }
+        assert_eq!(total, weak);
+        // A threshold that is off is one that no power reaches.
+        assert!(most + most < Power::from_dbm(f64::INFINITY));
     }
 }

@@ -30,7 +30,7 @@ impl Source {
         let received = plan.received.iter();
         Source {
             received: received
-                .map(|(to, dbm)| (*to, Power::from_dbm(*dbm)))
+                .map(|(to, dbm)| (*to, Power::received(*dbm)))
                 .collect(),
             start: Time::ZERO + plan.start,
             on: false,

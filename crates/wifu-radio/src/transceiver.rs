@@ -63,7 +63,7 @@ impl Transceiver {
         Transceiver {
             detect: Power::from_dbm(r.detects_dbm()),
             energy: Power::from_dbm(r.energy_dbm()),
-            noise: Power::from_dbm(r.noise_dbm),
+            noise: Power::received(r.noise_dbm),
             decode: Power::from_dbm(r.decode_dbm),
             lock_ratio: linear(r.lock_db),
             capture_ratio: linear(r.capture_db),
