@@ -16,6 +16,7 @@ use crate::sys::{self, Errno, Result};
 use crate::tag::Tag;
 use core::ffi::c_int;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::sync::atomic::{AtomicU64, Ordering};
 use wifu_wire::front::{self, HEADER_LEN, MAX_SPEC, Options, Request};
 use wifu_wire::numbers::composition;
 
@@ -24,7 +25,12 @@ use wifu_wire::numbers::composition;
 /// the send buffer is; `sendfile` makes buffers of 64 KB. With less than this nothing is held.
 const SNDBUF_FOR_HOLD: i32 = 425_984;
 const SOCK_TYPE_MASK: c_int = 0xf;
-static ZEROS: [u8; 16384] = [0; 16384];
+static ZEROS: [u8; 65536] = [0; 65536];
+/// Pieces of a message; with all of them [`front::MAX_PAD`] bytes of zeros and a frame.
+const PIECES: usize = 2 + front::MAX_PAD / ZEROS.len();
+/// How long a `connect` without a route waits for the daemon to say so, ms: it looks its routes up
+/// at once.
+const NO_ROUTE_WAIT_MS: u64 = 100;
 
 /// Whether `socket` with these arguments is a TCP socket, which WiFu can stand for.
 pub fn is_tcp(domain: c_int, kind: c_int, protocol: c_int) -> bool {
@@ -83,7 +89,8 @@ pub unsafe fn connect(
     start(fd, tag, given)
 }
 
-fn start(fd: c_int, tag: Tag, given: Given) -> Result<c_int> {
+/// Whom a `connect` really means; none if it dissolves a connection that there isn't.
+fn meant(tag: Tag, given: Given) -> Result<Option<SocketAddr>> {
     static LINK: Once = Once::new();
     let remote = match given {
         Given::At(a) if a.is_ipv4() && tag.has(Tag::V6ONLY) => {
@@ -102,17 +109,23 @@ fn start(fd: c_int, tag: Tag, given: Given) -> Result<c_int> {
             ));
             return Err(Errno(libc::ENETUNREACH));
         }
-        Given::Unspecified(_) => return Ok(0),
+        Given::Unspecified(_) => return Ok(None),
     };
     let broadcast = matches!(remote.ip(), IpAddr::V4(ip) if ip.is_broadcast());
     if remote.ip().is_multicast() || broadcast {
         return Err(Errno(libc::ENETUNREACH));
     }
+    Ok(Some(remote))
+}
+
+fn start(fd: c_int, tag: Tag, given: Given) -> Result<c_int> {
+    let Some(remote) = meant(tag, given)? else {
+        return Ok(0);
+    };
     let local = bound(fd).unwrap_or(ANY);
     check_device(fd, remote.ip())?;
     let spec = spec(tag);
     let (sndbuf, options) = prepare_buffer(fd, tag)?;
-    let pad = sndbuf / 4 + 1;
     let request = Request::Connect {
         cookie: cookie(fd)?,
         local,
@@ -121,9 +134,18 @@ fn start(fd: c_int, tag: Tag, given: Given) -> Result<c_int> {
         options,
     };
     let mut frame = [0; HEADER_LEN + MAX_SPEC + 128];
-    let n = request
-        .encode(&mut frame, pad)
-        .map_err(|_| Errno(libc::EINVAL))?;
+    let mut encode = |pad| {
+        let n = request.encode(&mut frame, pad);
+        n.map_err(|_| Errno(libc::EINVAL))
+    };
+    let wait_here = sys::fcntl(fd, libc::F_GETFL, 0)? & libc::O_NONBLOCK == 0;
+    let mut pad = sndbuf / 4 + 1;
+    let mut n = encode(pad)?;
+    // Who goes on meanwhile may write, which is to fail until there is a connection.
+    if !wait_here && let Some(rest) = filling(sndbuf).and_then(|all| all.checked_sub(n as u32)) {
+        pad = rest;
+        n = encode(pad)?;
+    }
     daemon::connect(fd).map_err(Failure::errno)?;
     let tag = tag.set(Tag::CONNECTING, true);
     tag.write(fd)?;
@@ -138,10 +160,27 @@ fn start(fd: c_int, tag: Tag, given: Given) -> Result<c_int> {
             _ => e,
         });
     }
-    if sys::fcntl(fd, libc::F_GETFL, 0)? & libc::O_NONBLOCK != 0 {
-        return Err(Errno(libc::EINPROGRESS));
+    if wait_here {
+        return wait(fd, tag);
     }
-    wait(fd, tag)
+    // The kernel's TCP says at once that there is no route.
+    if !has_route(remote.ip()) {
+        match sys::poll(fd, libc::POLLOUT, Some(NO_ROUTE_WAIT_MS)) {
+            Ok(events) if failed(events) => return Err(failure(fd, tag)),
+            _ => {}
+        }
+    }
+    Err(Errno(libc::EINPROGRESS))
+}
+
+/// Whether the kernel knows a way to an address; the daemon may be elsewhere and know better.
+fn has_route(remote: IpAddr) -> bool {
+    let Ok(probe) = sys::socket(family(remote), libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) else {
+        return true;
+    };
+    let found = sys::source_for(probe, remote);
+    sys::close(probe);
+    found.is_ok()
 }
 
 /// Index of the loopback device, the first one of each network namespace.
@@ -193,39 +232,56 @@ fn prepare_buffer(fd: c_int, tag: Tag) -> Result<(u32, Options)> {
     Ok((size as u32, options))
 }
 
+/// How many bytes, sent as one message, fill an empty send buffer of this size (as `SO_SNDBUF` shows
+/// it), so that a further `write` gives EAGAIN: tried out, for that depends on how the kernel cuts
+/// a message. `None` where that would be too many, or can't be tried.
+fn filling(sndbuf: u32) -> Option<u32> {
+    static KNOWN: AtomicU64 = AtomicU64::new(0);
+    let known = KNOWN.load(Ordering::Relaxed);
+    if (known >> 32) as u32 == sndbuf {
+        return Some(known as u32);
+    }
+    if sndbuf as usize > front::MAX_PAD {
+        return None;
+    }
+    let [one, other] = sys::socketpair().ok()?;
+    // The kernel doubles what it is given.
+    let _ = sys::setsockopt(one, libc::SOL_SOCKET, libc::SO_SNDBUF, (sndbuf / 2) as i32);
+    let same = sys::getsockopt::<i32>(one, libc::SOL_SOCKET, libc::SO_SNDBUF) == Ok(sndbuf as i32);
+    // It takes no more than the size of the buffer in any case.
+    let taken = same.then(|| send_zeros(one, &[], sndbuf as usize));
+    sys::close(one);
+    sys::close(other);
+    let all = taken?.ok()? as u32;
+    KNOWN.store(u64::from(sndbuf) << 32 | u64::from(all), Ordering::Relaxed);
+    Some(all)
+}
+
 /// Sends the frame and its padding, which a fresh send buffer always has room for.
 fn send_padded(fd: c_int, frame: &[u8], pad: usize) -> Result<()> {
-    const PIECES: usize = 16;
+    match send_zeros(fd, frame, pad) {
+        Ok(n) if n == frame.len() + pad => Ok(()),
+        Ok(_) | Err(Errno(libc::EAGAIN)) => Err(Errno(libc::ENOBUFS)),
+        Err(e) => Err(e),
+    }
+}
+
+/// Sends `head` and so many zeros, at most [`front::MAX_PAD`], as one message; how much of it was
+/// taken.
+fn send_zeros(fd: c_int, head: &[u8], zeros: usize) -> Result<usize> {
     let piece = |b: &[u8]| libc::iovec {
         iov_base: b.as_ptr().cast_mut().cast(),
         iov_len: b.len(),
     };
-    let mut left = pad;
-    let mut head = frame;
-    while left > 0 || !head.is_empty() {
-        let mut iov = [piece(&[]); PIECES];
-        iov[0] = piece(head);
-        let mut n = head.len();
-        let mut used = 1;
-        while used < PIECES && left > n - head.len() {
-            let size = (left - (n - head.len())).min(ZEROS.len());
-            iov[used] = piece(&ZEROS[..size]);
-            n += size;
-            used += 1;
-        }
-        let sent = sys::sendmsg(fd, &iov[..used], libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
-            .map_err(|e| {
-                Errno(if e.0 == libc::EAGAIN {
-                    libc::ENOBUFS
-                } else {
-                    e.0
-                })
-            })?;
-        let of_head = sent.min(head.len());
-        head = &head[of_head..];
-        left -= sent - of_head;
+    let mut iov = [piece(&[]); PIECES];
+    iov[0] = piece(head);
+    let (mut used, mut left) = (1, zeros);
+    while left > 0 && used < PIECES {
+        let size = left.min(ZEROS.len());
+        iov[used] = piece(&ZEROS[..size]);
+        (used, left) = (used + 1, left - size);
     }
-    Ok(())
+    sys::sendmsg(fd, &iov[..used], libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
 }
 
 /// Waits until the connection is there or has failed, as a blocking `connect` does.

@@ -98,6 +98,23 @@ pub fn socket(domain: c_int, kind: c_int, protocol: c_int) -> Result<c_int> {
     check(unsafe { libc::syscall(libc::SYS_socket, domain, kind, protocol) }).map(|r| r as c_int)
 }
 
+/// Two AF_UNIX stream sockets that are connected with each other.
+pub fn socketpair() -> Result<[c_int; 2]> {
+    let mut pair: [c_int; 2] = [-1; 2];
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
+    // SAFETY: the kernel writes two descriptors, for which there is room.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_socketpair,
+            libc::AF_UNIX,
+            kind,
+            0,
+            pair.as_mut_ptr(),
+        )
+    })?;
+    Ok(pair)
+}
+
 /// Closes a descriptor; there is nothing useful to do if that fails.
 pub fn close(fd: c_int) {
     // SAFETY: no pointers.

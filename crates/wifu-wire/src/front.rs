@@ -37,7 +37,7 @@ pub const HEADER_LEN: usize = 16;
 pub const MAX_REQUEST: usize = 4096;
 /// The longest body of an answer, bytes (the list of all connections is one).
 pub const MAX_ANSWER: usize = 16 << 20;
-/// The longest padding, bytes: a quarter of the largest send buffer that systems allow by default.
+/// The longest padding, bytes: ten times the send buffer that systems allow by default.
 pub const MAX_PAD: usize = 4 << 20;
 /// The longest composition text, bytes.
 pub const MAX_SPEC: usize = 1024;

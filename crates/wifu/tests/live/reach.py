@@ -1,6 +1,7 @@
 """What becomes of a connection to nobody.
 
 reach.py connect IP PORT    says the name of the error, and after how many seconds
+reach.py begin IP PORT      the same without waiting, and what then becomes of a write
 reach.py idle IP PORT N     has N connections until it is told to end them
 reach.py hold IP PORT       connects, says so, writes when told to, and says how that ends
 """
@@ -19,6 +20,32 @@ def connect(address):
     began = time.monotonic()
     error = s.connect_ex(address)
     print(errno.errorcode.get(error, "connected"), round(time.monotonic() - began, 2))
+
+
+def begin(address):
+    """Try it, and write before there is a connection; then as soon as there is one."""
+    s = socket.socket()
+    s.setblocking(False)
+    began = time.monotonic()
+    error = s.connect_ex(address)
+    took = round(time.monotonic() - began, 2)
+    try:
+        written = str(s.send(b"too-early"))
+    except OSError as e:
+        written = errno.errorcode[e.errno]
+    print(errno.errorcode.get(error, "connected"), took, written, end="")
+    if error != errno.EINPROGRESS:
+        return
+    poll = select.poll()
+    poll.register(s, select.POLLOUT)
+    poll.poll()
+    if error := s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+        print("", errno.errorcode[error])
+        return
+    s.setblocking(True)
+    s.sendall(b"in-time")
+    s.shutdown(socket.SHUT_WR)
+    print("", s.makefile("rb").read().decode())
 
 
 def idle(address, count):
@@ -45,5 +72,5 @@ def hold(address):
 
 
 if __name__ == "__main__":
-    what = {"connect": connect, "hold": hold, "idle": idle}[sys.argv[1]]
+    what = {"connect": connect, "begin": begin, "hold": hold, "idle": idle}[sys.argv[1]]
     what((sys.argv[2], int(sys.argv[3])), *map(int, sys.argv[4:]))

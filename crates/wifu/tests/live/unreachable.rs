@@ -60,6 +60,45 @@ fn who_is_not_there_fails_as_soon_as_the_network_says_so() {
     as_the_kernel_says(a, NOBODY, "EHOSTUNREACH", 1.0..12.0);
 }
 
+/// A program that does not wait hears the same as from the kernel: at once that there is no route,
+/// and that nothing can be written before there is a connection. What it writes then arrives.
+#[test]
+fn who_does_not_wait_for_a_connection_can_not_write_yet() {
+    if !privileged() {
+        return;
+    }
+    let mut w = World::raw("begin");
+    // Time to write before there is a connection.
+    w.hosts[0].start_daemon(&["--faults", "delay=100ms"]);
+    w.hosts[1].start_daemon(&[]);
+    let [a, b] = [&w.hosts[0], &w.hosts[1]];
+    let echo = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/live/echo.py");
+    let mut server = b.over("tcp-newreno", "python3");
+    let _server = b.serve(9000, server.arg(echo).args(["serve", "9000"]));
+    let begin = |command: Command, ip: &str| {
+        let output = a.run(&mut script(command, &["begin", ip, "9000"]));
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let words: Vec<String> = said.split_whitespace().map(str::to_owned).collect();
+        let after: f64 = words[1].parse().expect("seconds");
+        assert!(after < 0.1, "{said}");
+        (words[0].clone(), words[2..].join(" "))
+    };
+    let over = |spec| a.over(spec, "python3");
+    let (waits, early) = ("EINPROGRESS".to_owned(), "EAGAIN in-time".to_owned());
+    for spec in ["tcp-newreno", "tcp-newreno,snd_buf=2M"] {
+        let got = begin(over(spec), B);
+        assert_eq!(got, (waits.clone(), early.clone()), "{spec}");
+    }
+    for command in [a.command("python3"), over("tcp-newreno")] {
+        let got = begin(command, NOBODY);
+        assert_eq!(got, (waits.clone(), "EAGAIN EHOSTUNREACH".to_owned()));
+    }
+    for command in [a.command("python3"), over("tcp-newreno")] {
+        let (error, _) = begin(command, "10.99.0.1");
+        assert_eq!(error, "ENETUNREACH");
+    }
+}
+
 #[test]
 fn a_device_that_is_not_on_the_way_is_no_way() {
     if !privileged() {
