@@ -3,7 +3,7 @@
 //! No file here imports another part: what several parts share is in `wifu_engine::kit`.
 #![forbid(unsafe_code)]
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use wifu_engine::{Blueprint, ConfigError, Descriptor, Library, Registry};
 
 /// Declares the module of each part and lists its descriptor, so that adding a part is one line.
@@ -39,7 +39,8 @@ pub fn library() -> Library {
 /// # Errors
 /// Unknown names and values out of range, with what would be right.
 pub fn blueprint(spec: &str) -> Result<Arc<Blueprint>, ConfigError> {
-    library().resolve(spec, &registry())
+    static LIBRARY: LazyLock<Library> = LazyLock::new(library);
+    LIBRARY.resolve(spec, &registry())
 }
 
 #[cfg(test)]

@@ -28,8 +28,8 @@ use core::ops::Range;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use wifu_core::{Ground, Verbs};
-use wifu_engine::Fact;
 use wifu_engine::descriptor::UNSERVED;
+use wifu_engine::{Blueprint, Fact};
 use wifu_node::{
     Catalog, HostCost, Lanes, LanesConfig, Protocol, Scheduler, Teller, facts, tell_apart,
 };
@@ -399,7 +399,7 @@ fn flows(
     (open, told): (Open<'_>, &[Fact]),
 ) -> Result<(Vec<Flow>, Vec<Arc<Protocol>>), ScenarioError> {
     let mtu = scenario.host.mtu;
-    let mut served: Vec<Arc<Protocol>> = Vec::new();
+    let (mut known, mut served) = (Vec::new(), Vec::new());
     let most = 32_768 - u32::from(PORT);
     if scenario.flow.len() > most as usize {
         let what = format!("at most {most} flows");
@@ -417,17 +417,8 @@ fn flows(
         let blueprint = match &udp {
             Some(_) => None,
             None => {
-                let found = open.protocol(&spec.protocol);
-                let found = found.map_err(|e| ScenarioError::key(at("protocol"), e))?;
-                let informed = found.informed(place(told), told);
-                informed.map_err(|e| ScenarioError::key(at("protocol"), e.to_string()))?;
-                let same = |p: &&Arc<Protocol>| {
-                    (p.ends.id, p.ends.number) == (found.ends.id, found.ends.number)
-                };
-                if served.iter().find(same).is_none() {
-                    served.push(Arc::clone(&found));
-                }
-                Some(Arc::clone(&as_tcp(&found).ends))
+                let opened = opened(&spec.protocol, &mut known, &mut served, (open, told));
+                Some(opened.map_err(|e| ScenarioError::key(at("protocol"), e))?)
             }
         };
         flows.push(Flow {
@@ -454,6 +445,30 @@ fn flows(
         });
     }
     Ok((flows, served))
+}
+
+/// What the ends of a flow run, by the text that says so: looked up where it is not known yet, and
+/// then served by all nodes.
+fn opened<'s>(
+    text: &'s str,
+    known: &mut Vec<(&'s str, Arc<Blueprint>)>,
+    served: &mut Vec<Arc<Protocol>>,
+    (open, told): (Open<'_>, &[Fact]),
+) -> Result<Arc<Blueprint>, String> {
+    // Few flows differ, and a composition takes longer to check than a packet to simulate.
+    if let Some((_, blueprint)) = known.iter().find(|(known, _)| *known == text) {
+        return Ok(Arc::clone(blueprint));
+    }
+    let found = open.protocol(text)?;
+    let informed = found.informed(place(told), told);
+    informed.map_err(|e| e.to_string())?;
+    let name = |p: &Protocol| (p.ends.id, p.ends.number);
+    if served.iter().all(|p| name(p) != name(&found)) {
+        served.push(Arc::clone(&found));
+    }
+    let blueprint = Arc::clone(&as_tcp(&found).ends);
+    known.push((text, Arc::clone(&blueprint)));
+    Ok(blueprint)
 }
 
 /// A protocol whose segments are TCP's has TCP's number, so that captures need no explanation,
