@@ -23,7 +23,7 @@ pub struct Board {
     pub rx: RxFacts,
     /// Written by a watcher of the path.
     pub path: PathFacts,
-    /// Written by the gate that paces.
+    /// Written by the part that paces: a gate, or a window.
     pub rate: RateFacts,
     /// Written by the engine.
     pub app: AppFacts,
@@ -185,6 +185,9 @@ pub struct TxFacts {
     pub rto: Span,
     /// Octets selectively acknowledged above `una`.
     pub sacked: u32,
+    /// Octets taken for lost since the connection opened, each transmission once: always those on
+    /// their way that left first.
+    pub lost: u64,
     /// In a recovery episode, octets that may leave now by proportional rate reduction (RFC 9937),
     /// instead of what the window leaves beside `pipe`; `None`: the window decides.
     pub quota: Option<u32>,

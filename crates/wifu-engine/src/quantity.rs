@@ -94,6 +94,8 @@ pub const QUANTITIES: &[Quantity] = &[
         |b| number(b.tx.sacked)),
     quantity("retransmits", "", Facts::TX, "Segments retransmitted so far.",
         |b| number(b.tx.retransmits)),
+    quantity("lost", OCTETS, Facts::TX, "Taken for lost so far, each transmission once.",
+        |b| Some(b.tx.lost as f64)),
     quantity("timeouts", "", Facts::TX, "Retransmission timeouts so far.",
         |b| number(b.tx.timeouts)),
     quantity("recovering", "", Facts::TX, "Whether a recovery episode is under way.",

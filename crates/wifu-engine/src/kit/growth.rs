@@ -57,6 +57,16 @@ pub const IDLE_RESTART: ParamSpec = ParamSpec::flag(
     "Nothing sent for longer than the RTO: continue with the initial window (RFC 5681 4.1).",
 );
 
+/// The initial window, octets, where [`IW`] is `iw` segments.
+pub fn initial_window(iw: Option<u64>, board: &Board) -> u32 {
+    let mss = board.conn.mss;
+    match iw {
+        _ if board.tx.syn_lost => mss, //= rfc5681#section-3.1
+        Some(segments) => mss.saturating_mul(segments as u32),
+        None => (4 * mss).min(4380.max(2 * mss)), //= rfc3390#section-1
+    }
+}
+
 /// cwnd and ssthresh, their start, their growth, and the threshold that congestion leaves.
 #[derive(Clone, Debug)]
 pub struct Growth {
@@ -121,12 +131,7 @@ impl Growth {
 
     /// The initial window, octets.
     pub fn initial(&self, board: &Board) -> u32 {
-        let mss = board.conn.mss;
-        match self.iw {
-            _ if board.tx.syn_lost => mss, //= rfc5681#section-3.1
-            Some(segments) => mss.saturating_mul(segments as u32),
-            None => (4 * mss).min(4380.max(2 * mss)), //= rfc3390#section-1
-        }
+        initial_window(self.iw, board)
     }
 
     /// Whether an acknowledgement lets the window grow at all: not without data, not in a recovery

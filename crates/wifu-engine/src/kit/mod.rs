@@ -3,11 +3,13 @@
 pub mod accept;
 mod alive;
 mod backoff;
+mod delivery;
 mod growth;
 mod hystart;
 mod marks;
 mod owed;
 mod pace;
+mod peak;
 mod pipe;
 mod prr;
 mod rack;
@@ -18,11 +20,13 @@ mod window;
 
 pub use alive::{KEEP, KEEP_PARAMS, KeepAlive};
 pub use backoff::Backoff;
-pub use growth::{ABC, CWV, Growth, IDLE_RESTART, IW, RTO_HOLD, SSTHRESH};
+pub use delivery::{Delivery, LostPacket, Sample};
+pub use growth::{ABC, CWV, Growth, IDLE_RESTART, IW, RTO_HOLD, SSTHRESH, initial_window};
 pub use hystart::{HYSTART, HyStart, Pace as StartPace};
 pub use marks::{ECN, ECN_ECHO, Marks};
 pub use owed::{AckRule, Acking, Held, Owed};
 pub use pace::Pace;
+pub use peak::Peak;
 pub use pipe::PipeAck;
 pub use prr::Prr;
 pub use rack::{REORDER, Rack};

@@ -30,6 +30,14 @@ impl Pace {
     pub fn sent(&mut self, now: Time, late: Span) {
         self.last = Some(Time(now.0.saturating_sub(late.0.min(self.gap.0))));
     }
+
+    /// A segment left, and the interval behind it begins when it was due, at most `most` ago: so
+    /// much is made up by a burst where what wakes the sender comes late or seldom. Zero for one
+    /// that had not waited for its time.
+    pub fn left(&mut self, now: Time, most: Span) {
+        let least = Time(now.0.saturating_sub(most.0));
+        self.last = Some(self.due().max(least));
+    }
 }
 
 #[cfg(test)]
@@ -47,5 +55,26 @@ mod tests {
         assert_eq!(p.due(), Time(2000));
         p.set_gap(Span(50));
         assert_eq!(p.due(), Time(1950));
+    }
+
+    #[test]
+    fn a_burst_makes_up_what_was_overslept_and_no_more() {
+        let mut p = Pace::default();
+        p.set_gap(Span(100));
+        p.left(Time(1000), Span::ZERO);
+        // It wakes 350 late: three leave at once, and the fourth when it would have.
+        let mut left = 0;
+        while p.due() <= Time(1450) {
+            p.left(Time(1450), Span(1000));
+            left += 1;
+        }
+        assert_eq!((left, p.due()), (4, Time(1500)));
+        // Nothing was sent for long: no more than 200 are made up.
+        p.left(Time(9000), Span(200));
+        assert_eq!(p.due(), Time(8900));
+        // One that did not wait for its time begins anew, one that left early postpones the next.
+        p.left(Time(20_000), Span::ZERO);
+        p.left(Time(20_050), Span::ZERO);
+        assert_eq!(p.due(), Time(20_200));
     }
 }

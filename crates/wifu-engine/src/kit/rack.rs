@@ -233,8 +233,10 @@ impl Rack {
     }
 
     //= rfc8985#section-6.3
-    /// The retransmission timer fired: the first piece is lost, and what is due as well.
-    pub fn timeout(&mut self, window: Span, now: Time) {
+    /// The retransmission timer fired: the first piece is lost, and what is due as well. Returns
+    /// how many octets are lost that were not before.
+    pub fn timeout(&mut self, window: Span, now: Time) -> u32 {
+        let before = self.flying;
         for i in 0..self.log.len() {
             let piece = self.log[i];
             let due = piece.at + self.rtt + window <= now;
@@ -242,6 +244,7 @@ impl Rack {
                 self.set(i, Fate::Lost);
             }
         }
+        before - self.flying
     }
 
     //= rfc8985#section-6.2

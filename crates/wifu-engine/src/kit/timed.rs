@@ -177,6 +177,9 @@ impl Timed {
     pub fn detect(&mut self, busy: bool, cx: &mut Cx<'_>) -> u32 {
         let window = self.rack.window(busy, &cx.board);
         let (lost, next) = self.rack.detect(window, cx.now);
+        if lost > 0 {
+            cx.write(|t: &mut TxFacts| t.lost += u64::from(lost));
+        }
         match next {
             Some(at) => cx.out.arm(REORDER, at),
             None => cx.out.disarm(REORDER),
@@ -189,7 +192,8 @@ impl Timed {
         self.probe.stop();
         cx.out.disarm(TAIL);
         let window = self.rack.window(true, &cx.board);
-        self.rack.timeout(window, cx.now);
+        let lost = self.rack.timeout(window, cx.now);
+        cx.write(|t: &mut TxFacts| t.lost += u64::from(lost));
     }
 
     /// See [`Probe::schedule`].

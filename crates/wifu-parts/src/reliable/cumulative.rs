@@ -138,6 +138,8 @@ impl Cumulative {
         if partial {
             self.restarted = true;
             self.rescue = Some(Reason::Partial);
+            let next = cx.board.conn.mss.min(cx.board.tx.max.since(ack));
+            cx.write(|t: &mut TxFacts| t.lost += u64::from(next));
             // RFC 6582 3.2 step 3: deflate by what was acknowledged, inflate by one segment.
             let mss = i64::from(cx.board.conn.mss);
             self.departed -= i64::from(advance.space);
@@ -195,8 +197,10 @@ impl Cumulative {
             }
         }
         self.rescue = Some(Reason::DupAck);
+        let bytes = mss.min(max.since(una));
+        cx.write(|t: &mut TxFacts| t.lost += u64::from(bytes));
         cx.out.emit(Signal::Lost(Lost {
-            bytes: mss.min(max.since(una)),
+            bytes,
             flight,
             cause: Cause::DupAcks,
             new_episode: true,
@@ -230,6 +234,8 @@ impl Cumulative {
     fn on_expiry(&mut self, repeat: bool, cx: &mut Cx<'_>) {
         let (una, max) = (cx.board.tx.una, cx.board.tx.max);
         let flight = cx.board.tx.nxt.since(una);
+        let flying = u64::from(cx.board.tx.pipe);
+        cx.write(|t: &mut TxFacts| t.lost += flying);
         self.recover = Some(max);
         (self.in_recovery, self.dupacks) = (false, 0);
         (self.departed, self.limited) = (0, 0);

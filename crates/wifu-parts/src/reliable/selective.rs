@@ -204,11 +204,7 @@ impl Selective {
             return pipe;
         }
         let counts = self.in_recovery || self.ltx && self.dupacks <= 2;
-        let departed = if counts {
-            self.dupacks * board.conn.mss
-        } else {
-            0
-        };
+        let departed = u32::from(counts) * self.dupacks * board.conn.mss;
         pipe.saturating_sub(departed)
     }
 
@@ -291,6 +287,8 @@ impl Selective {
             self.dupacks = 0;
         } else if self.board.is_empty() && self.high_rxt == ack && self.rack(&cx.board).is_none() {
             self.rescue = Some(Reason::Partial);
+            let next = cx.board.conn.mss.min(cx.board.tx.max.since(ack));
+            self.count_lost(next, cx);
             self.dupacks = self
                 .dupacks
                 .saturating_sub(advance.space / cx.board.conn.mss.max(1));
@@ -309,6 +307,13 @@ impl Selective {
             }
         };
         found && board.tx.una != board.tx.max
+    }
+
+    /// Octets are lost, as the scoreboard says: by time they are counted where they are found.
+    fn count_lost(&self, octets: u32, cx: &mut Cx<'_>) {
+        if self.rack(&cx.board).is_none() {
+            cx.write(|t: &mut TxFacts| t.lost += u64::from(octets));
+        }
     }
 
     //= rfc6675#section-5
@@ -330,8 +335,10 @@ impl Selective {
         self.rescue = Some(Reason::DupAck);
         self.reduction(before, cx);
         self.timed.iter_mut().for_each(|t| t.probe.stop());
+        let bytes = lost.max(mss.min(max.since(una)));
+        self.count_lost(bytes, cx);
         cx.out.emit(Signal::Lost(Lost {
-            bytes: lost.max(mss.min(max.since(una))),
+            bytes,
             flight,
             cause: Cause::DupAcks,
             new_episode: true,
@@ -351,11 +358,8 @@ impl Selective {
             Some(r) => r.1,
             None => from,
         };
-        let stop = self
-            .board
-            .next_after(start)
-            .map_or(tx.max, |r| r.0)
-            .earlier(tx.max);
+        let next = self.board.next_after(start);
+        let stop = next.map_or(tx.max, |r| r.0).earlier(tx.max);
         let size = stop.beyond(start).min(board.conn.mss);
         if size > 0 && start.before(self.lost_edge) {
             return Some((start, size));
@@ -388,6 +392,7 @@ impl Selective {
     fn on_expiry(&mut self, repeat: bool, cx: &mut Cx<'_>) {
         let (una, max) = (cx.board.tx.una, cx.board.tx.max);
         let flight = cx.board.tx.nxt.since(una);
+        self.count_lost(self.pipe(&cx.board), cx);
         (self.in_recovery, self.dupacks) = (false, 0);
         self.recover = Some(max);
         self.timeout_edge = Some(max);
@@ -417,21 +422,16 @@ impl Selective {
                 (seq, want.bytes.min(octets), false)
             }
             _ => {
-                let timed_out = self.timeout_edge.is_some();
-                out.reason = if timed_out {
-                    Reason::Timeout
-                } else {
-                    Reason::Sack
+                out.reason = match self.timeout_edge {
+                    Some(_) => Reason::Timeout,
+                    None => Reason::Sack,
                 };
                 let Some((seq, size)) = self.next_seg(&cx.board) else {
                     return;
                 };
                 let beyond = self.board.list().last().is_some_and(|r| seq.from(r.1));
-                (
-                    seq,
-                    want.bytes.min(size),
-                    beyond && seq.from(self.lost_edge),
-                )
+                let last = beyond && seq.from(self.lost_edge);
+                (seq, want.bytes.min(size), last)
             }
         };
         let end = self.sender.put(seq, bytes, out, &cx.board);
@@ -476,7 +476,12 @@ impl Component for Selective {
             timed.is_some_and(|t| t.on_segment(seg, what, cx) > 0)
         } else {
             let known = edge.later(cx.board.tx.una);
-            self.in_recovery && self.find_lost_edge(&cx.board).after(known)
+            let found = self.find_lost_edge(&cx.board);
+            let further = self.in_recovery && found.after(known);
+            if further {
+                self.count_lost(self.board.missing(known, found), cx);
+            }
+            further
         };
         if self.in_recovery {
             self.reduce(before, advances && !further, cx);
