@@ -35,6 +35,7 @@ extern "C" {
 #define WIFU_TCP_LINUX_RENO 222
 #define WIFU_TCP_VEGAS 223
 #define WIFU_TCP_DCTCP 224
+#define WIFU_TCP_BBR 225
 
 /* Level of WiFu's own options. */
 #define SOL_WIFU 0x5769

@@ -32,6 +32,7 @@ parts! {
         westwood::WESTWOOD,
         vegas::VEGAS,
         dctcp::DCTCP,
+        bbr::BBR,
     }
     /// What restricts sending.
     gate {

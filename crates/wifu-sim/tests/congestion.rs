@@ -20,6 +20,11 @@ const PATH: f64 = 0.042 / SLOT + 1.0;
 /// One flow for so many seconds from n1 over 100 Mb/s and 1 ms to n2, over 10 Mb/s, 20 ms and a
 /// queue of 100 packets to n3; with more lines of a scenario before its tables.
 fn bottleneck(protocol: &str, seconds: u32, more: &str) -> Outcome {
+    bottleneck_losing(protocol, seconds, more, 0.0)
+}
+
+/// The same, where each packet from n2 to n3 and back is lost with this probability.
+fn bottleneck_losing(protocol: &str, seconds: u32, more: &str, loss: f64) -> Outcome {
     let nodes: String = (1..=3)
         .map(|i| format!("[[topology.node]]\nname = \"n{i}\"\nwired_only = true\n"))
         .collect();
@@ -31,7 +36,7 @@ fn bottleneck(protocol: &str, seconds: u32, more: &str) -> Outcome {
         "{more}\n{nodes}\
          [[topology.wire]]\na = \"n1\"\nb = \"n2\"\nrate = \"100Mb/s\"\ndelay = \"1ms\"\n\
          [[topology.wire]]\na = \"n2\"\nb = \"n3\"\nrate = \"10Mb/s\"\ndelay = \"20ms\"\n\
-         queue = 100\n\
+         queue = 100\nloss = {loss:?}\n\
          [[flow]]\nfrom = \"n1\"\nto = \"n3\"\nprotocol = \"{protocol}\"\n\
          [stop]\ntime = \"{seconds}s\"\n[record]\ninterval = \"5ms\"\n\
          series = [\"flow.1.cwnd\", \"flow.1.srtt\", \"flow.1.handshake.ecn_cuts\", \
@@ -105,6 +110,43 @@ fn vegas_holds_a_few_packets_in_the_queue_and_newreno_fills_it() {
     assert_eq!((drops(&vegas), vegas.flows[0].retransmissions), (0, 0));
     assert!(drops(&newreno) > 0);
     assert!(share(&vegas) > 0.97, "{}", share(&vegas));
+}
+
+/// draft-ietf-ccwg-bbr 3.1: the throughput of the path with little queue, and losses that are no
+/// congestion cost nothing.
+#[test]
+fn bbr_fills_the_path_and_holds_a_short_queue_with_and_without_random_losses() {
+    let bbr = bottleneck("tcp-bbr", 60, "");
+    let newreno = bottleneck("tcp-newreno", 60, "");
+    let (few, many) = (waiting(&bbr, 20.0), waiting(&newreno, 20.0));
+    assert!(few < 6.0 && many > 30.0, "{few} {many}");
+    assert!(share(&bbr) > 0.95, "{}", share(&bbr));
+    assert_eq!((drops(&bbr), bbr.flows[0].retransmissions), (0, 0));
+    let with = |protocol: &str| {
+        let outcome = bottleneck_losing(protocol, 60, "", 0.01);
+        assert!(outcome.flows[0].packets.wire > 100, "{protocol}");
+        share(&outcome)
+    };
+    let shares = ["tcp-bbr", "tcp-cubic", "tcp-newreno"].map(with);
+    // One packet of the 35 in flight is more than the 2 % that it tolerates.
+    assert!(shares[0] > 0.7, "{shares:?}");
+    assert!(shares[1] < 0.45 && shares[2] < 0.4, "{shares:?}");
+}
+
+/// draft-ietf-ccwg-bbr 3.7: a mark is a congestion. What is in flight falls below the step.
+#[test]
+fn bbr_heeds_marks_if_it_asks_for_them() {
+    let step = "host.queue = { kind = \"step\", above = 8, nodes = [\"n2\"] }";
+    let [marked, deaf] = ["tcp-bbr,ecn=on", "tcp-bbr"].map(|spec| bottleneck(spec, 60, step));
+    let (q, cuts) = (queue(&marked), last(&marked, "flow.1.handshake.ecn_cuts"));
+    assert!(
+        q.marked > 10 && cuts > 5.0 && q.dropped == 0,
+        "{q:?} {cuts}"
+    );
+    assert!(queue(&deaf).dropped > 10, "{:?}", queue(&deaf));
+    let most = range(&marked, "flow.1.cwnd", 20.0).1 / 1448.0;
+    assert!(most < PATH + 25.0, "{most}");
+    assert!(share(&marked) > 0.85, "{}", share(&marked));
 }
 
 const RED: &str = "host.queue = { kind = \"red\", nodes = [\"n2\"], thresh = 10, maxthresh = 30 }";

@@ -5,7 +5,7 @@ use wifu_engine::{ConnId, State};
 use wifu_testkit::pair::{Fate, Pair, Seen, pattern};
 use wifu_wire::{Flags, Rng, Seq, Span, Time};
 
-const PROTOCOLS: [&str; 9] = [
+const PROTOCOLS: [&str; 10] = [
     "tcp-tahoe",
     "tcp-reno",
     "tcp-newreno",
@@ -15,6 +15,7 @@ const PROTOCOLS: [&str; 9] = [
     "tcp-linux-reno",
     "tcp-vegas",
     "tcp-dctcp",
+    "tcp-bbr",
 ];
 
 fn secs(s: u64) -> Time {

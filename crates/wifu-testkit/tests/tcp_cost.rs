@@ -6,7 +6,7 @@ use wifu_testkit::lean::Lean;
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-const PROTOCOLS: [&str; 8] = [
+const PROTOCOLS: [&str; 9] = [
     "tcp-tahoe",
     "tcp-reno",
     "tcp-newreno",
@@ -14,6 +14,7 @@ const PROTOCOLS: [&str; 8] = [
     "tcp-cubic",
     "tcp-vegas",
     "tcp-dctcp",
+    "tcp-bbr,rcv_wnd=65535",
     "tcp-sack,rcv_wnd=65535,dsack=on,prr=on,rack=on",
 ];
 

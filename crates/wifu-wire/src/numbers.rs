@@ -8,7 +8,7 @@ pub const TCP: u8 = 6;
 pub const UDP: u8 = 17;
 
 /// Names and numbers.
-pub const NUMBERS: [(&str, u8); 9] = [
+pub const NUMBERS: [(&str, u8); 10] = [
     ("tcp-tahoe", 207),
     ("tcp-reno", 214),
     ("tcp-newreno", 215),
@@ -18,6 +18,7 @@ pub const NUMBERS: [(&str, u8); 9] = [
     ("tcp-linux-reno", 222),
     ("tcp-vegas", 223),
     ("tcp-dctcp", 224),
+    ("tcp-bbr", 225),
 ];
 
 /// The composition of this IP protocol number.

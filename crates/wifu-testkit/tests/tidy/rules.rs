@@ -156,7 +156,13 @@ pub fn part_imports_no_part(source: &Source) -> Vec<Finding> {
         );
         source.finding(line, message)
     };
-    let words = ["crate::", "super::", "wifu_parts::", "include!"];
+    // In a folder of its own a part has several files.
+    let outside = if inner.matches('/').count() > 1 {
+        "super::super::super::"
+    } else {
+        "super::"
+    };
+    let words = ["crate::", outside, "wifu_parts::", "include!"];
     let hits = words
         .into_iter()
         .flat_map(|w| source.uses(w).into_iter().map(move |l| (w, l)));
@@ -177,7 +183,12 @@ pub fn every_part_is_listed(tree: &[Source]) -> Vec<Finding> {
         let Some((folder, file)) = inner.split_once('/') else {
             continue;
         };
-        let stem = file.trim_end_matches(".rs");
+        // What a part that has a folder of its own keeps there is the part's.
+        let stem = file
+            .split('/')
+            .next()
+            .unwrap_or(file)
+            .trim_end_matches(".rs");
         let gathers = stem == "mod" || source.len_outside_tests() == 0;
         let is_listed = listed(folder) && listed(stem);
         if !gathers && !is_listed {
@@ -394,6 +405,11 @@ mod tests {
         );
         let list = Source::new("crates/wifu-parts/src/list.rs", text);
         assert_eq!(part_imports_no_part(&list), []);
+        let piece = Source::new("crates/wifu-parts/src/gate/pacer/clock.rs", text);
+        assert_eq!(lines(&part_imports_no_part(&piece)), [2]);
+        let out = "use super::super::super::window;";
+        let piece = Source::new("crates/wifu-parts/src/gate/pacer/clock.rs", out);
+        assert_eq!(lines(&part_imports_no_part(&piece)), [1]);
     }
 
     #[test]
