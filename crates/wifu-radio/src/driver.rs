@@ -1,7 +1,7 @@
 //! The way down: queueing discipline, the driver's ring, completion interrupts, and the delay that
 //! a driver can measure (Behaviour 7).
 
-use crate::discipline::{Head, Managed, Put};
+use crate::discipline::{Head, Managed, Put, behind};
 use crate::phy::Mode;
 use crate::plan::RadioConfig;
 use std::collections::VecDeque;
@@ -184,13 +184,11 @@ impl Driver {
             Some(Managed::Codel(codel)) => {
                 let pop = || {
                     let item = qdisc.pop_front()?;
-                    // Two are more than a large one.
-                    let behind = qdisc.iter().take(2).map(|i| u32::from(i.bytes)).sum();
                     Some(Head {
                         item,
                         since: item.queued,
                         ect: item.ect,
-                        behind,
+                        behind: behind(qdisc.iter().map(|i| i.bytes)),
                     })
                 };
                 let acted = &mut self.acted;

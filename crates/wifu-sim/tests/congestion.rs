@@ -354,3 +354,13 @@ fn a_discipline_that_makes_no_sense_is_refused_at_its_key() {
         .map(|e| e.to_string());
     assert!(error.is_some_and(|e| e.starts_with("host.queue.nodes[0]")));
 }
+
+/// RFC 8289 5.6: what waits behind is counted in octets, so that packets of a third of the largest
+/// one are not passed over.
+#[test]
+fn codel_acts_on_queues_of_small_packets_too() {
+    let codel = "host.queue = { kind = \"codel\", nodes = [\"n2\"] }";
+    let outcome = bottleneck("tcp-newreno,mss=440", 30, codel);
+    let q = queue(&outcome);
+    assert!(q.dropped > 5, "{q:?}");
+}

@@ -31,7 +31,7 @@ pub struct Head<T> {
     pub since: Time,
     /// Its transport understands marks.
     pub ect: bool,
-    /// Octets that wait behind it, up to a large packet's at least.
+    /// Octets that wait behind it, or some that are more than a large packet's ([`behind`]).
     pub behind: u32,
 }
 
@@ -48,6 +48,18 @@ pub struct Codel {
 
 /// MAXPACKET of RFC 8289: with so few octets behind, a packet signals nothing.
 const LARGEST: u32 = 1500;
+
+/// [`Head::behind`] of the packets that wait, by their lengths: no more are added up than it takes.
+pub fn behind(lengths: impl Iterator<Item = u16>) -> u32 {
+    let mut sum = 0;
+    for octets in lengths {
+        sum += u32::from(octets);
+        if sum > LARGEST {
+            break;
+        }
+    }
+    sum
+}
 
 impl Codel {
     /// An empty queue.
@@ -122,8 +134,8 @@ impl Codel {
         self.dropping = above;
         while self.dropping && now >= self.drop_next {
             self.count = self.count.saturating_add(1);
-            self.drop_next = self.law(self.drop_next);
             if head.ect {
+                self.drop_next = self.law(self.drop_next);
                 return Some((head.item, true));
             }
             drop(head.item);
@@ -134,6 +146,9 @@ impl Codel {
             head = next;
             above = self.above(now, head.since, head.behind);
             self.dropping = above;
+            if above {
+                self.drop_next = self.law(self.drop_next);
+            }
         }
         Some((head.item, false))
     }
@@ -213,6 +228,39 @@ mod tests {
                 assert_eq!(next, Some(((), false)));
             }
         }
+    }
+
+    #[test]
+    fn small_packets_are_added_up_until_they_are_more_than_a_large_one() {
+        let of = |octets: u16, n| behind(core::iter::repeat_n(octets, n));
+        assert_eq!((of(500, 3), of(40, 37)), (1500, 1480));
+        assert!(of(500, 4) > LARGEST && of(40, 100) > LARGEST && of(1501, 1) > LARGEST);
+        let mut looked = 0;
+        behind(core::iter::repeat_with(|| 750).inspect(|_| looked += 1));
+        assert_eq!(looked, 3);
+    }
+
+    /// Section 5.5: the time of the next drop moves if that is to come.
+    #[test]
+    fn a_drop_that_ends_the_congestion_sets_no_time_for_another() {
+        let mut c = Codel::new(CodelParams::default());
+        signals(&mut c, false, 1000..1101);
+        let next = c.drop_next;
+        assert_eq!(next, Time(1_200_000_000));
+        let mut queue: VecDeque<u64> = [1180, 1199].into();
+        let pop = || {
+            let since = Time(queue.pop_front()? * 1_000_000);
+            Some(Head {
+                item: (),
+                since,
+                ect: false,
+                behind: 9000,
+            })
+        };
+        let mut dropped = 0;
+        let given = c.next(Time(1_200_000_000), pop, |()| dropped += 1);
+        assert_eq!((given, dropped, c.count), (Some(((), false)), 1, 2));
+        assert_eq!((c.dropping, c.drop_next), (false, next));
     }
 
     #[test]

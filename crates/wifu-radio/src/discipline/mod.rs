@@ -5,7 +5,7 @@
 mod codel;
 mod red;
 
-pub use codel::{Codel, CodelParams, Head};
+pub use codel::{Codel, CodelParams, Head, behind};
 pub use red::{Red, RedParams};
 
 use wifu_wire::{Rng, Span, Time};
@@ -70,13 +70,6 @@ impl Managed {
             Managed::Step(above) => waiting > *above as usize,
             Managed::Red(red) => red.arrives(now, waiting),
             Managed::Codel(_) => false,
-        }
-    }
-
-    /// A packet left without waiting.
-    pub fn passes(&mut self) {
-        if let Managed::Codel(codel) = self {
-            codel.rest();
         }
     }
 

@@ -1,7 +1,7 @@
 //! Wired links: point to point, full duplex, a rate, a delay, a queue.
 
 use std::collections::VecDeque;
-use wifu_radio::discipline::{Discipline, Head, Managed};
+use wifu_radio::discipline::{Discipline, Head, Managed, behind};
 use wifu_wire::{LinkFacts, Rate, Rng, Span, Time};
 
 /// What became of a packet at a wire's entrance.
@@ -281,13 +281,11 @@ impl Wire {
         };
         let pop = || {
             let item = waiting.pop_front()?;
-            // Two are more than a large one.
-            let behind = waiting.iter().take(2).map(|w| u32::from(w.len)).sum();
             Some(Head {
                 item,
                 since: item.since,
                 ect: item.ect,
-                behind,
+                behind: behind(waiting.iter().map(|w| w.len)),
             })
         };
         let drop = |item: Waiting| {
