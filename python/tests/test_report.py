@@ -1,3 +1,4 @@
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -293,6 +294,59 @@ def test_the_report_holds_everything_and_asks_the_network_for_nothing(
     assert f"{digits.number(row['mean'], half)}" in text
     assert results.manifest["plan_sha256"] in text
     assert "wifu-lab rerun" in text
+
+
+@pytest.mark.parametrize(("runs", "clear"), [(5, False), (12, True)])
+def test_no_colour_and_no_bold_against_p(tmp_path: Path, runs: int, clear: bool) -> None:
+    """NewReno is a quarter better in every run; of five pairs p cannot be below 0.06."""
+    text = TEXT.replace("runs = 5", f"runs = {runs}").replace(
+        '["goodput", "jain", "srtt"]', '["goodput"]'
+    )
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
+    frame = found.compare("goodput")
+    assert (frame["low"] > 1).all(), "the intervals alone would say so"
+    assert ((frame["p_holm"] < 0.05) == clear).all()
+    told = report.render(found, [])
+    assert ("<span class='up'>" in told) == clear
+    assert told.count("<b>") == (2 if clear else 0)
+    assert ("cannot be below 0.062 before the correction" in told) != clear
+    assert "corrected by Holm, over the cells of each table" in told
+
+
+def test_a_table_with_more_cells_asks_for_more(tmp_path: Path) -> None:
+    """p of one comparison is 2 / 2^6 = 0.031 and stands alone; of four it does not."""
+    text = TEXT.replace("runs = 5", "runs = 6")
+    alone = wifu.campaign(plans.parse(text.replace("[1, 3]", "[1]")), tmp_path / "1", runner=fake)
+    four = wifu.campaign(plans.parse(text.replace("[1, 3]", '"1..4"')), tmp_path / "4", runner=fake)
+    assert alone.compare("goodput")["p_holm"].tolist() == pytest.approx([2 / 64])
+    assert four.compare("goodput")["p"].tolist() == pytest.approx([2 / 64] * 4)
+    assert four.compare("goodput")["p_holm"].tolist() == pytest.approx([8 / 64] * 4)
+    assert "class='up'" in report.render(alone, [])
+    assert "class='up'" not in report.render(four, [])
+
+
+def test_what_was_identical_is_said_and_not_tested(tmp_path: Path) -> None:
+    def same(scenario: dict[str, Any]) -> Any:
+        scenario["flow"] = [{**f, "protocol": "tcp-reno"} for f in scenario["flow"]]
+        return fake(scenario)
+
+    found = wifu.campaign(plans.parse(TEXT), tmp_path / "r", runner=same)
+    frame = found.compare("goodput")
+    assert frame["identical"].all() and (frame["ratio"] == 1).all()
+    assert frame[["p", "p_holm", "low", "high"]].isna().all(axis=None)
+    told = report.render(found, [])
+    assert "<span class='same'>identical</span>" in told
+    assert "p =" not in told and "<b>" not in told
+
+
+def test_comparisons_are_data_too(results: wifu.Results) -> None:
+    found = json.loads(json.dumps(results.comparison()))
+    assert found["correction"] == "Holm, over the cells of each table"
+    assert (found["test"], found["level"]) == ("paired permutation test", 0.05)
+    assert set(found["tables"]) == {"goodput", "jain", "srtt"}
+    row = found["tables"]["goodput"][0]
+    assert row["p_holm"] >= row["p"]
+    assert row["identical"] is False
 
 
 def test_the_report_shows_what_failed_and_what_was_excluded(tmp_path: Path) -> None:

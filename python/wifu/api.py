@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from wifu import frames, metrics, stats
+from wifu import alike, frames, metrics, stats
 from wifu.campaign import Campaign, Progress
 from wifu.cells import Cell, Label
 from wifu.errors import LabError, nearest
@@ -21,6 +21,15 @@ from wifu.plan import Plan
 from wifu.plan import load as load_plan
 from wifu.runner import Runner, RunResult, mesh
 from wifu.store import Store
+
+COMPARED = 3
+"""So many of a plan's metrics, the first ones, are compared: each comparison is a bootstrap."""
+
+LEVEL = 0.05
+"""What p, corrected, must be below for a difference to be marked."""
+
+HOLM = "Holm, over the cells of each table"
+"""How p is corrected."""
 
 
 class Run:
@@ -70,6 +79,14 @@ class Run:
         names = [n["name"] for n in self.outcome.get("nodes") or []]
         return frames.decode(self._result.frames(), names)
 
+    @property
+    def why(self) -> dict[str, Any]:
+        """Why attempts failed (scenario key `record.frames`), as `wifu sim` says it: `words` is its
+        sentence, `causes` how many by which cause, `hidden` who was hidden from whom, `links` the
+        same of each link.
+        """
+        return _why(self.outcome)
+
     def jain(self) -> float:
         """Jain's index over the flows."""
         return metrics.jain(self.to_pandas()["goodput_bps"].to_numpy())
@@ -111,6 +128,7 @@ class Results:
             self.store.write_tables(self.plan)
         self.flows = pd.read_parquet(results)
         self.runs = pd.read_parquet(runs)
+        self._compared: dict[tuple[str, str], pd.DataFrame] = {}
 
     @property
     def folder(self) -> Path:
@@ -238,7 +256,8 @@ class Results:
 
         The baseline is the plan's, or the first level if the plan has none that was run.
         Columns: other labels, level, n, ratio of means with its 95 % bootstrap interval, p of the
-        paired permutation test.
+        paired permutation test, and `p_holm`: the same corrected by Holm for all rows of this
+        table. Where all runs were `identical` nothing is tested and there is no interval.
         """
         pair = self.plan.pair
         if pair is None:
@@ -249,7 +268,10 @@ class Results:
             raise LabError(f"{pair} has no {baseline}; {nearest(str(baseline), known)}")
         # The plan's own may have been left out by an override.
         base = known.get(str(self.plan.baseline if baseline is None else baseline), levels[0])
+        if (metric, str(base)) in self._compared:
+            return self._compared[metric, str(base)].copy()
         rows = []
+        samples: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
         for cell in self.plan.cells:
             if str(cell.labels[pair]) == str(base):
                 continue
@@ -259,8 +281,9 @@ class Results:
             x, y = self.pairs(metric, cell.labels, against)
             if x.size == 0:
                 continue
+            identical = bool(np.array_equal(x, y, equal_nan=True))
             ratio = stats.ratio_interval(x, y)
-            p = stats.paired_difference(x, y).p_permutation
+            nothing = identical or not ratio.known
             rest = {k: v for k, v in cell.labels.items() if k != pair}
             rows.append(
                 {
@@ -269,12 +292,39 @@ class Results:
                     "baseline": base,
                     "n": x.size,
                     "ratio": ratio.estimate,
-                    "low": ratio.low,
-                    "high": ratio.high,
-                    "p": p,
+                    "low": float("nan") if nothing else ratio.low,
+                    "high": float("nan") if nothing else ratio.high,
+                    "identical": identical,
                 }
             )
-        return pd.DataFrame(rows)
+            samples.append((x, y))
+        frame = pd.DataFrame(rows)
+        if rows:
+            tested = [stats.paired_difference(x, y, tests=len(rows)) for x, y in samples]
+            frame["p"] = [t.p_permutation for t in tested]
+            frame["p_holm"] = stats.holm(frame["p"])
+        self._compared[metric, str(base)] = frame
+        return frame.copy()
+
+    def comparison(self, metrics: Sequence[str] | None = None) -> dict[str, Any]:
+        """What the report compares, as data: of each metric (the plan's first ones) the table of
+        `compare`, how p was found and corrected, and what compared levels differ in besides what
+        their names say.
+        """
+        chosen = self.plan.metrics[:COMPARED] if metrics is None else metrics
+        tables = {name: self.compare(name) for name in chosen}
+        return {
+            "schema": "wifu-lab/1.0",
+            "name": self.plan.name,
+            "substrate": self.plan.substrate,
+            "pair": self.plan.pair,
+            "statistic": "ratio of means, 95 % bootstrap interval",
+            "test": None if self.plan.deterministic else "paired permutation test",
+            "correction": None if self.plan.deterministic else HOLM,
+            "level": LEVEL,
+            "differences": [d.to_json() for d in alike.differences(self.plan)],
+            "tables": {k: _rows(frame) for k, frame in tables.items() if not frame.empty},
+        }
 
     def outcome(self, cell: Cell | str, run: int = 1) -> dict[str, Any]:
         """The whole outcome of a run."""
@@ -283,6 +333,20 @@ class Results:
         if record is None or record.outcome is None:
             raise LabError(f"{self.folder} has no outcome of {name}, run {run}")
         return record.outcome
+
+    def why(self, where: Mapping[str, Any] | None = None) -> pd.DataFrame:
+        """Why attempts failed (scenario key `record.frames`), a row for each run that counts of the
+        cells `where`: labels, run, `attempts`, `failed`, how many by each cause, and the sentence
+        as `words`. Reads the outcomes, so it takes a while for many runs.
+        """
+        runs = self.ok[["cell", "run"]]
+        rows = []
+        for cell in self.cells(where):
+            for run in runs[runs["cell"] == cell.name]["run"]:
+                why = _why(self.outcome(cell, int(run)))
+                counts = {"attempts": why["attempts"], "failed": why["failed"], **why["causes"]}
+                rows.append({**cell.labels, "run": int(run), **counts, "words": why["words"]})
+        return pd.DataFrame(rows)
 
     def series(self, cell: Cell | str, run: int = 1) -> dict[str, pd.Series[float]]:
         """The recorded series of a run: by name, values over seconds."""
@@ -326,6 +390,18 @@ def run(scenario: Mapping[str, Any] | str | Path, runner: Runner = mesh, **chang
         tree = dict(scenario)
     tree |= changes
     return Run(tree, runner(tree))
+
+
+def _why(outcome: Mapping[str, Any]) -> dict[str, Any]:
+    if "why" not in outcome:
+        raise LabError("nobody looked at frames: record.frames = true in the scenario")
+    return dict(outcome["why"])
+
+
+def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows as JSON can say them: a number that is none is null."""
+    plain = json.loads(frame.to_json(orient="records", double_precision=15))
+    return list(plain)
 
 
 def load(folder: str | Path) -> Results:

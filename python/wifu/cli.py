@@ -16,7 +16,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from wifu import cells, published, values
+from wifu import alike, cells, published, values
 from wifu import claims as claiming
 from wifu import diverge as diverging
 from wifu import plan as plans
@@ -30,7 +30,7 @@ from wifu.plan import Plan
 from wifu.report import write
 from wifu.rerun import again
 from wifu.screen import Screen, dry, err, print_claims, print_divergence, screen, tell
-from wifu.store import Store
+from wifu.store import Store, write_whole
 from wifu.variants import SUBSTRATES, substrates
 
 OK, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
@@ -240,6 +240,7 @@ def _campaigns(
                 "failed": [{"cell": c, "run": r, "error": e} for c, r, e in summary.failed],
                 "missing": summary.missing,
                 "substrate": plan.substrate,
+                "differences": [d.to_json() for d in alike.differences(plan)],
             }
         )
         if summary.state == "interrupted":
@@ -309,8 +310,17 @@ def _campaign(
 
 
 def _report(folder: Path) -> Path:
+    results = Results(folder)
+    _compared(results)
+    return write(results)
 
-    return write(Results(folder))
+
+def _compared(results: Results) -> None:
+    """Write `comparison.json`: the tables of comparisons, if cells are compared."""
+    found = results.comparison()
+    if found["tables"]:
+        text = json.dumps(found, indent=1) + "\n"
+        write_whole(results.folder / "comparison.json", text.encode())
 
 
 @app.command()
@@ -348,7 +358,9 @@ def report(
 
     store = Store(folder)
     store.write_tables(store.plan())
-    screen.print(str(write(Results(folder), out)), highlight=False)
+    results = Results(folder)
+    _compared(results)
+    screen.print(str(write(results, out)), highlight=False)
 
 
 @app.command()
