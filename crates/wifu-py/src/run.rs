@@ -35,8 +35,8 @@ pub struct RunResult {
 
 #[pymethods]
 impl RunResult {
-    /// The outcome as JSON; the same for the same scenario, octet for octet. If the scenario records
-    /// frames, `why` says why attempts failed.
+    /// The outcome as JSON; the same for the same scenario, octet for octet. If the scenario
+    /// records frames, `why` says why attempts failed.
     fn json(&self) -> String {
         let mut all = self.outcome.to_json();
         if let Some(why) = &self.why {

@@ -201,8 +201,8 @@ impl Losses {
 }
 
 /// What a run's trace of frames says of why attempts failed, as data: of all links together as
-/// [`Losses::to_json`], and each of the `links` with its own counts. `names`: of the nodes, by their
-/// numbers.
+/// [`Losses::to_json`], and each of the `links` with its own counts. `names`: of the nodes, by
+/// their numbers.
 pub fn told(causes: &Causes, ears: &Ears, names: &[&str]) -> Json {
     let name = |n: u16| {
         let known = names.get(usize::from(n));
