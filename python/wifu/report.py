@@ -242,7 +242,7 @@ def best_of(results: Results, name: str) -> set[str]:
     return {cell for cell, tests in found if all(p[t] < LEVEL for t in tests)}
 
 
-def _pivot(results: Results, name: str, marked: bool) -> str:
+def _pivot(results: Results, name: str, marked: bool = True) -> str:
     plan, metric = results.plan, RUN_METRICS[name]
     pair = plan.pair
     columns: list[Label] = [v.label for v in plan.axis(pair).levels] if pair else [""]
