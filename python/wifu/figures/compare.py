@@ -19,7 +19,7 @@ from wifu.api import Results
 from wifu.cells import Cell, Label
 from wifu.errors import PlanError
 from wifu.figures import style
-from wifu.metrics import RUN_METRICS
+from wifu.metrics import RUN_METRICS, column
 
 Made = tuple[Figure, str, str]
 Drawable = TypeVar("Drawable")
@@ -323,7 +323,7 @@ def _cdf_sample(results: Results, cells: Sequence[Cell], name: str | None) -> st
     names = [c.name for c in cells]
     if name:
         rows = results.ok[results.ok["cell"].isin(names)]
-        return stats.clean(rows[name].to_numpy(float)) / RUN_METRICS[name].scale
+        return stats.clean(rows[column(name)].to_numpy(float)) / RUN_METRICS[name].scale
     rows = results.flows[results.flows["cell"].isin(names) & (results.flows["status"] == "ok")]
     return stats.clean(rows["goodput_bps"].to_numpy(float)) / 1e6
 
