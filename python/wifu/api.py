@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -280,6 +281,17 @@ class Results:
                 }
             )
         return pd.DataFrame(rows)
+
+    def plot(self, kind: str = "bars", ax: Any = None, **keys: Any) -> Any:
+        """Draw a figure, with the keys that `[[figure]]` of a plan has, and return its axes.
+
+        On a figure of its own, or on `ax`: matplotlib's axes, as many as the figure has panels (a
+        list, or what `plt.subplots` returns), which keep the look of where they come from. Over
+        time it is a column of panels for each cell: `results.plot("timeseries", show=["cwnd"])`.
+        """
+        # What draws is loaded by who draws; it stands on this module.
+        figures = import_module("wifu.figures")
+        return figures.show(self, {"kind": kind, **keys}, ax)
 
     def outcome(self, cell: Cell | str, run: int = 1) -> dict[str, Any]:
         """The whole outcome of a run."""

@@ -236,7 +236,9 @@ def _pivot(results: Results, name: str) -> str:
     for key, cells in rows.items():
         values = {k: estimates[c.name].estimate for k, c in cells.items()}
         known = [v for v in values.values() if math.isfinite(v)]
-        best = (max(known) if metric.better == "more" else min(known)) if len(known) > 1 else None
+        best = None
+        if len(set(known)) > 1:
+            best = max(known) if metric.better == "more" else min(known)
         cellular = "".join(
             _cell(cells.get(str(c)), estimates, metric.scale, most, best, common) for c in columns
         )
@@ -271,9 +273,8 @@ def _cell(
         text += f" <span class='pm'>n = {found.n}</span>"
     width = max(0.0, min(1.0, found.estimate / most)) * 100
     second = "" if best is None or found.estimate == best else " second"
-    return (
-        f"<td class='value'>{text}<div class='bar{second}' style='width:{width:.1f}%'></div></td>"
-    )
+    bar = f"<div class='bar{second}' style='width:{width:.1f}%'></div>" if width > 0 else ""
+    return f"<td class='value'>{text}{bar}</td>"
 
 
 def _comparison(results: Results) -> str:
