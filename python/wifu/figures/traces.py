@@ -115,15 +115,15 @@ def _milliseconds(window: float) -> str:
 
 
 def _window(span: float) -> float:
-    """A window in which a line over so many seconds has features, not noise: a fiftieth of them,
+    """A window in which a line over so many seconds has features, not noise: a thirtieth of them,
     rounded to 1, 2 or 5, and 200 ms at least.
     """
     for exponent in range(-1, 7):
         for digit in (1, 2, 5):
             window = float(digit * 10.0**exponent)
-            if window >= max(0.2, span / 50):
+            if window >= max(0.2, span / 30):
                 return window
-    return span / 50
+    return span / 30
 
 
 def _range(
