@@ -168,7 +168,7 @@ def test_all_figures_of_a_report_take_a_width(results: wifu.Results) -> None:
     ("figure", "message"),
     [
         ("columns = 3", "columns: is 1 or 2"),
-        ("zoom = 0", "unknown key"),
+        ("zoom = 1", "zoom: unknown key"),
         ('label = "x"', "label: must be a table"),
         ('label = { hosp = "x" }', "no axis or metric is called hosp; did you mean `hops`"),
         ("label = { hops = 3 }", "hops must be text, not 3"),
@@ -178,6 +178,20 @@ def test_all_figures_of_a_report_take_a_width(results: wifu.Results) -> None:
 def test_wrong_keys_of_figures_are_told(figure: str, message: str) -> None:
     with pytest.raises(PlanError, match=message):
         plans.parse(f'{TEXT}\n[[figure]]\nkind = "bars"\n{figure}\n')
+
+
+@pytest.mark.parametrize(
+    ("figure", "message"),
+    [
+        ("zoom = 0", "zoom: is the number of a recovery"),
+        ("zoom = true", "zoom: is the number of a recovery"),
+        ('zoom = 2\nfrom = "1s"', "leave out `from` and `to`"),
+    ],
+)
+def test_wrong_keys_of_sequence_graphs_are_told(figure: str, message: str) -> None:
+    with pytest.raises(PlanError, match=message):
+        plans.parse(f'{TEXT}\n[[figure]]\nkind = "sequence"\n{figure}\n')
+    plans.parse(f'{TEXT}\n[[figure]]\nkind = "sequence"\nzoom = false\nfrom = "1s"\n')
 
 
 def test_wrong_labels_of_a_plan_are_told() -> None:
@@ -224,6 +238,17 @@ def test_panels_and_numbers_in_legends_name_their_axis(results: wifu.Results) ->
     figure, _ = drawn(results, kind="cdf", by="hops")
     assert panel_titles(figure) == ["protocol tcp-reno", "protocol tcp-newreno"]
     assert legend(figure) == ["hops 1", "hops 3"]
+
+
+@pytest.mark.parametrize("columns", [None, 1, 2])
+def test_a_legend_of_many_names_stays_inside(tmp_path: Path, columns: int | None) -> None:
+    text = TEXT.replace("copies = 2", "copies = 10").replace("[1, 3]", "[1]")
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
+    wide = {} if columns is None else {"columns": columns}
+    figure, _ = drawn(found, kind="timeseries", show=["cwnd"], **wide)
+    (box,) = [found.get_window_extent() for found in figure.legends]
+    assert box.x0 >= 0 and box.x1 <= figure.bbox.x1
+    assert legend(figure) == [f"flow {n}" for n in range(1, 11)]
 
 
 # What is read from them ---------------------------------------------------------------------------
@@ -415,6 +440,8 @@ def test_a_tradeoff_has_a_shape_for_each_level(results: wifu.Results) -> None:
 def test_results_are_drawn_on_given_axes(results: wifu.Results) -> None:
     whole = Figure(figsize=(3, 3))
     left, right = whole.subplots(1, 2)
+    assert results.plot("lines", ax=right, x="hops").get_ylabel() == "mean goodput per flow, Mb/s"
+    right.clear()
     face = left.get_facecolor()
     again = results.plot("bars", ax=left, x="hops", metric="srtt")
     assert again is left and left.patches and not right.patches
@@ -434,6 +461,22 @@ def test_results_are_drawn_on_given_axes(results: wifu.Results) -> None:
         "timeseries", ax=whole.subplots(3, 1), where={"hops": 1, "protocol": "tcp-reno"}
     )
     assert [a.get_ylabel().split(",")[0] for a in over] == ["goodput", "window", "round-trip time"]
+
+
+def test_what_python_has_a_word_for_is_written_with_a_stroke(results: wifu.Results) -> None:
+    import matplotlib.pyplot as plt
+
+    where = {"hops": 1, "protocol": "tcp-reno"}
+    (axis,) = np.ravel(results.plot("timeseries", show=["cwnd"], where=where, from_="0.1s"))
+    assert axis.get_xlim()[0] == 0.1
+    plt.close(axis.figure)
+
+
+def test_numbers_on_bars_stay_inside(results: wifu.Results) -> None:
+    figure, _ = drawn(results, kind="bars", x="hops")
+    axis = figure.axes[0]
+    top = axis.get_window_extent().y1
+    assert all(text.get_window_extent().y1 <= top for text in axis.texts) and axis.texts
 
 
 def test_results_are_drawn_on_a_figure_of_pyplot(results: wifu.Results) -> None:

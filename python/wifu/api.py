@@ -287,11 +287,13 @@ class Results:
 
         On a figure of its own, or on `ax`: matplotlib's axes, as many as the figure has panels (a
         list, or what `plt.subplots` returns), which keep the look of where they come from. Over
-        time it is a column of panels for each cell: `results.plot("timeseries", show=["cwnd"])`.
+        time it is a column of panels for each cell: `results.plot("timeseries",
+        show=["cwnd"], from_="1s")`.
         """
         # What draws is loaded by who draws; it stands on this module.
         figures = import_module("wifu.figures")
-        return figures.show(self, {"kind": kind, **keys}, ax)
+        spec = {key.removesuffix("_"): value for key, value in keys.items()}
+        return figures.show(self, {"kind": kind, **spec}, ax)
 
     def outcome(self, cell: Cell | str, run: int = 1) -> dict[str, Any]:
         """The whole outcome of a run."""

@@ -95,6 +95,8 @@ def check(
                 f"must be a list of {could}, not {strange!r}; others are named in [series] record",
                 key,
             )
+    if spec.get("zoom") and ("from" in spec or "to" in spec):
+        raise PlanError("a recovery has a time of its own: leave out `from` and `to`", "zoom")
     labels(spec.get("label", {}), axes, known, recorded)
     for role in ("x", "by"):
         if role in spec and spec[role] not in axes:

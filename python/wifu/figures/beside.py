@@ -57,6 +57,7 @@ def substrates(every: Sequence[Results], found: Divergence, metric: str) -> tupl
         range(len(cells)), [labels[c] for c in cells],
         rotation=35 if tilted else 0, ha="right" if tilted else "center",
     )  # fmt: skip
+    axis.set_xlabel(", ".join(words.axis(name) for name in rows[0].labels))
     style.from_zero([axis])
     axis.tick_params(axis="x", length=0)
     axis.set_ylabel(label)

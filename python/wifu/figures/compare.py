@@ -236,6 +236,8 @@ def _draw_bars(task: Task, axis: Axes, cells: list[Cell], handles: dict[str, Any
                     textcoords="offset points", ha="center", fontsize=style.small(),
                     color=style.INK,
                 )  # fmt: skip
+    if told:
+        axis.margins(y=0.12)
     names = [task.words.level(task.x, p) for p in places]
     # Names that would run into each other are tilted.
     tilted = sum(map(len, names)) > 11.0 * inches

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -184,21 +185,24 @@ def patch(n: int) -> Patch:
 
 
 def label_rows(axes: Sequence[Axes], text: str) -> None:
-    """Write what the scale is beside the first panel of each row."""
-    for axis in axes:
+    """Write what the scale is beside the first panel of each row, or of those that were given."""
+    for n, axis in enumerate(axes):
         place = axis.get_subplotspec()
-        if place is not None and place.is_first_col():
+        alone = n == 0 and page.current().axes is not None
+        if alone or (place is not None and place.is_first_col()):
             axis.set_ylabel(text)
 
 
 def grid(axis: Axes, which: str = "y") -> None:
     """Faint lines to read values by."""
+    axis.set_axisbelow(True)
     axis.grid(axis="both" if which == "both" else "x" if which == "x" else "y")
 
 
 def from_zero(axes: Sequence[Axes]) -> None:
     """Where all that is drawn is zero, the axis that the panels share does not magnify nothing."""
-    if not any(axis.dataLim.intervaly.any() for axis in axes):
+    # Of axes on which nothing is, the limits of data are infinite.
+    if not any(v and math.isfinite(v) for axis in axes for v in axis.dataLim.intervaly):
         for axis in axes:
             axis.set_ylim(0, 1)
 
@@ -225,12 +229,11 @@ def legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str]) -> Non
 def _beside(labels: Sequence[str], inches: float) -> int:
     """The columns of a legend: as many as there is room for."""
     letters = inches * 72 / float(mpl.rcParams["legend.fontsize"]) / 0.58
-    for columns in range(len(labels), 1, -1):
-        rows = -(-len(labels) // columns)
-        # Each takes its longest name, its sign and the room beside it.
+    for rows in range(1, len(labels)):
         longest = [max(map(len, labels[n : n + rows])) for n in range(0, len(labels), rows)]
-        if sum(longest) + 7.5 * len(longest) <= letters:
-            return columns
+        # Each takes its longest name, its sign and the room beside it.
+        if sum(longest) + 8.5 * len(longest) <= letters:
+            return len(longest)
     return 1
 
 
