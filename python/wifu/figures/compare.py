@@ -279,7 +279,7 @@ def _draw_lines(task: Task, axis: Axes, cells: list[Cell], handles: dict[str, An
         high = np.array([i.high if i.known else i.estimate for i in found]) / scale
         colour = style.colour(n)
         (line,) = axis.plot(
-            at, y, marker=style.marker(n), markersize=5, color=colour,
+            at, y, marker=style.marker(n), markersize=style.mark(), color=colour,
             linestyle=style.dash(n),
         )  # fmt: skip
         axis.errorbar(at, y, yerr=[y - low, high - y], fmt="none", ecolor=colour, capsize=2.5)

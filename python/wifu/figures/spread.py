@@ -143,8 +143,8 @@ def fairness(results: Results, spec: dict[str, Any]) -> Made:
     style.label_rows(axes, title)
     style.legend(figure, list(handles.values()), list(handles))
     caption = "Jain's fairness index, a dot per run; bar: mean, whiskers: 95 % interval"
-    caption += f"{stopped(results)}, cut where no index can be (above 1, below 0). "
-    return figure, "Fairness among the flows", f"{caption}{capital(counts(results, cells))}."
+    caption += f"{stopped(results)}, cut where no index can be (above 1, below 0); "
+    return figure, "Fairness among the flows", f"{caption}{counts(results, cells)}."
 
 
 def _dots(
@@ -210,8 +210,8 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
     )
     caption = (
         f"{capital(words.scale(name))} against {words.scale(other)}: a dot per run, the mean, and "
-        f"an ellipse of one standard deviation. Better is {towards}. "
-        f"{capital(counts(results, cells))}.{'' if shared else OWN}"
+        f"an ellipse of one standard deviation. Better is {towards}; "
+        f"{counts(results, cells)}.{'' if shared else OWN}"
     )
     return figure, f"{capital(words.metric(name))} against {words.metric(other)}", caption
 

@@ -121,6 +121,11 @@ def line() -> float:
     return float(mpl.rcParams["lines.linewidth"])
 
 
+def mark() -> float:
+    """Points that the shape on a line is large."""
+    return 0.85 * float(mpl.rcParams["lines.markersize"])
+
+
 def save(figure: Figure, *paths: Path) -> None:
     """Write a figure, as each name ends. The same results give the same octets."""
     for axis in figure.axes:
