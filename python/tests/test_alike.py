@@ -115,3 +115,19 @@ def test_report_screen_and_json_warn_and_name_the_profiles(tmp_path: Path) -> No
     with screen.capture() as told:
         warn_of_differences(found.plan)
     assert "warning: tcp-cubic,profile=wifu-tahoe and tcp-sack differ" in told.get()
+
+
+@pytest.mark.parametrize("kind", ["bars", "lines", "cdf"])
+def test_legends_name_mixed_profiles(tmp_path: Path, kind: str) -> None:
+    from wifu import figures
+
+    text = TEXT.replace("[vary]", "[vary]\n'radio.attempts' = [2, 4]")
+    text += "[label.protocol]\ntcp-sack = 'SACK'\n"
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
+    drawn = figures.draw(found, {"kind": kind}, tmp_path)
+    told = drawn.svg.read_text()
+    assert "SACK (rfc-modern)" in told
+    assert "tcp-cubic,profile=wifu-tahoe" in told
+    same = text.replace(",profile=wifu-tahoe", "")
+    alone = wifu.campaign(plans.parse(same), tmp_path / "same", runner=fake)
+    assert "(rfc-modern)" not in figures.draw(alone, {"kind": kind}, tmp_path / "s").svg.read_text()

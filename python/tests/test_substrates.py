@@ -366,7 +366,9 @@ def test_divergence_is_in_files_report_and_on_the_screen(tmp_path: Path, lock: P
 
     page = write(Results(tmp_path)).read_text()
     assert "emu against sim" in page
-    assert (tmp_path / "figures/divergence-goodput.svg").exists()
+    svg = (tmp_path / "figures/divergence-goodput.svg").read_text()
+    assert ">hops, stack</text>" in svg
+    assert (tmp_path / "figures/divergence-goodput.pdf").exists()
     alone = write(Results(tmp_path / "emu")).read_text()
     assert "emu against sim" not in alone
     assert "no value" in alone  # of timeouts

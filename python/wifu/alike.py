@@ -117,12 +117,18 @@ def names(plan: Plan, axis: str | None) -> dict[str, str]:
     """
     if axis is None:
         return {}
-    labels = [str(v.label) for v in plan.axis(axis).levels]
     mixed = profiles(plan, axis)
-    return {
-        k: k if k not in mixed or mixed[k] in re.split(r"[,=: ]", k) else f"{k} ({mixed[k]})"
-        for k in labels
-    }
+    labels = [str(v.label) for v in plan.axis(axis).levels]
+    return {k: named(k, mixed.get(k), k) for k in labels}
+
+
+def named(text: str, profile: str | None, label: str) -> str:
+    """What a level is called, with its profile behind it unless there is none to tell or its label
+    says it.
+    """
+    if profile is None or profile in re.split(r"[,=: ]", label):
+        return text
+    return f"{text} ({profile})"
 
 
 Pair = tuple[str, str]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from wifu.metrics import Measure
 from wifu.plan import Plan
 from wifu.plan import load as load_plan
 from wifu.runner import Runner, RunResult, mesh
-from wifu.store import Store
+from wifu.store import Store, read_parquet
 
 COMPARED = 3
 """So many of a plan's metrics, the first ones, are compared: each comparison is a bootstrap."""
@@ -126,8 +127,9 @@ class Results:
         results, runs = self.store.folder / "results.parquet", self.store.folder / "runs.parquet"
         if not (results.exists() and runs.exists()):
             self.store.write_tables(self.plan)
-        self.flows = pd.read_parquet(results)
-        self.runs = pd.read_parquet(runs)
+        axes = [a.name for a in self.plan.axes]
+        self.flows = read_parquet(results, "results", axes)
+        self.runs = read_parquet(runs, "runs", axes)
         self._compared: dict[tuple[str, str], pd.DataFrame] = {}
 
     @property
@@ -174,10 +176,11 @@ class Results:
         if metric not in metrics.RUN_METRICS:
             raise LabError(f"no metric is called {metric}; {nearest(metric, metrics.RUN_METRICS)}")
         names = [c.name for c in self.cells(where)]
-        if metric not in self.ok:
+        name = metrics.column(metric)
+        if name not in self.ok:
             return pd.Series(dtype=float)
         rows = self.ok[self.ok["cell"].isin(names)].set_index(["cell", "run"])
-        column: pd.Series[float] = rows[metric].astype(float)
+        column: pd.Series[float] = rows[name].astype(float)
         if len(column) and column.isna().all():
             cell, run = column.index[0]
             # Says what is missing, if that is why there is no value.
@@ -229,9 +232,10 @@ class Results:
         return [c for c, i in found if i.estimate != 0 and not (i.known and i.relative <= until.ci)]
 
     def summary(self, metric: str | None = None) -> pd.DataFrame:
-        """One row per cell: labels, n, mean, 95 % interval, sd, median, in the metric's unit."""
+        """One row per cell: labels, n, and mean, 95 % interval, sd, median, ... in its `unit`."""
         name = metric or self.plan.metrics[0]
-        scale = metrics.RUN_METRICS[name].scale if name in metrics.RUN_METRICS else 1.0
+        known = metrics.RUN_METRICS.get(name)
+        scale, unit = (known.scale, known.unit) if known else (1.0, "")
         rows = []
         for cell in self.plan.cells:
             x = stats.clean(self.sample(name, cell.labels).to_numpy(float)) / scale
@@ -239,6 +243,8 @@ class Results:
             rows.append(
                 {
                     **cell.labels,
+                    "metric": name,
+                    "unit": unit,
                     "n": x.size,
                     "mean": interval.estimate / scale,
                     "low": interval.low / scale,
@@ -326,6 +332,19 @@ class Results:
             "tables": {k: _rows(frame) for k, frame in tables.items() if not frame.empty},
         }
 
+    def plot(self, kind: str = "bars", ax: Any = None, **keys: Any) -> Any:
+        """Draw a figure, with the keys that `[[figure]]` of a plan has, and return its axes.
+
+        On a figure of its own, or on `ax`: matplotlib's axes, as many as the figure has panels (a
+        list, or what `plt.subplots` returns), which keep the look of where they come from. Over
+        time it is a column of panels for each cell: `results.plot("timeseries",
+        show=["cwnd"], from_="1s")`.
+        """
+        # What draws is loaded by who draws; it stands on this module.
+        figures = import_module("wifu.figures")
+        spec = {key.removesuffix("_"): value for key, value in keys.items()}
+        return figures.show(self, {"kind": kind, **spec}, ax)
+
     def outcome(self, cell: Cell | str, run: int = 1) -> dict[str, Any]:
         """The whole outcome of a run."""
         name = cell if isinstance(cell, str) else cell.name
@@ -355,7 +374,9 @@ class Results:
         if frame is None:
             return {}
         return {
-            str(key): pd.Series(part["v"].to_numpy(), index=part["t"].to_numpy(), name=str(key))
+            str(key): pd.Series(
+                part["value"].to_numpy(), index=part["time_s"].to_numpy(), name=str(key)
+            )
             for key, part in frame.groupby("series", observed=True)
         }
 

@@ -304,9 +304,8 @@ def _cell(
         text += f" <span class='pm'>n = {found.n}</span>"
     width = max(0.0, min(1.0, found.estimate / most)) * 100
     second = "" if cell.name in best else " second"
-    return (
-        f"<td class='value'>{text}<div class='bar{second}' style='width:{width:.1f}%'></div></td>"
-    )
+    bar = f"<div class='bar{second}' style='width:{width:.1f}%'></div>" if width > 0 else ""
+    return f"<td class='value'>{text}{bar}</td>"
 
 
 def _comparison(results: Results) -> str:
