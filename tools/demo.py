@@ -1,8 +1,9 @@
 """`make demo`: curl fetches a file from nginx over the kernel's TCP and over each TCP of WiFu.
 
-Two network namespaces are the hosts, a veth pair shaped at both ends is the link; curl and nginx
-are unmodified. Per protocol: the SHA-256 of what arrived must be that of the file, and during
-WiFu's runs the kernel's own TCP must not have sent a single segment.
+Two network namespaces are the hosts, a veth pair shaped at both ends is the link, with a queue so
+short that it overflows and each TCP shows what it does then; curl and nginx are unmodified. Per
+protocol: the SHA-256 of what arrived must be that of the file, and during WiFu's runs the kernel's
+own TCP must not have sent a single segment.
 """
 
 from __future__ import annotations
@@ -305,8 +306,9 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bin", type=Path, default=Path("target/release"), help="where `wifu` is")
     parser.add_argument("--out", type=Path, default=Path("out/demo"), help="for the results")
-    parser.add_argument("--size", type=size, default=size("100M"), help="of the file (100M)")
-    parser.add_argument("--rate", type=float, default=100.0, help="of the link, Mb/s")
+    parser.add_argument("--size", type=size, default=size("25M"), help="of the file (25M)")
+    parser.add_argument("--rate", type=float, default=20.0, help="of the link, Mb/s (20)")
+    parser.add_argument("--queue", type=size, default=size("100k"), help="of the link (100k)")
     parser.add_argument("--protocols", default=",".join(PROTOCOLS), help="of WiFu, by comma")
     parser.add_argument("--period", type=float, default=0.1, help="between samples, s")
     parser.add_argument("--timeout", type=float, default=120.0, help="for one transfer, s")
@@ -324,9 +326,13 @@ def main() -> int:
     shutil.rmtree(args.out, ignore_errors=True)
     args.out.mkdir(parents=True)
     results = []
-    with Lab("demo", args.rate) as lab:
+    # Super-packets would fill a short queue at once.
+    with Lab("demo", args.rate, offloads=False, queue=args.queue) as lab:
         demo = Demo(lab, args)
-        print(f"{args.size / 1e6:g} MB from nginx to curl over a link of {args.rate:g} Mb/s")
+        print(
+            f"{args.size / 1e6:g} MB from nginx to curl over a link of {args.rate:g} Mb/s with a "
+            f"queue of {args.queue / 1e3:g} kB"
+        )
         for protocol in [KERNEL, *filter(None, args.protocols.split(","))]:
             one = demo.over_kernel() if protocol == KERNEL else demo.over_wifu(protocol)
             print(f"  {protocol}: {one.goodput_mbit:.1f} Mb/s, SHA-256 agrees", flush=True)
@@ -335,7 +341,7 @@ def main() -> int:
     (args.out / "table.md").write_text(text + "\n")
     data = [dataclasses.asdict(r) | {"goodput_mbit": r.goodput_mbit} for r in results]
     (args.out / "demo.json").write_text(json.dumps(data, indent=1))
-    demo_figure.draw(results, args.out / "demo.png", args.rate)
+    demo_figure.draw(results, args.out / "demo.png", args.rate, args.queue)
     print(f"\n{text}\n\npicture: {args.out / 'demo.png'}")
     for path in (c for r in results for c in r.captures):
         print(f"capture: {path}")

@@ -150,13 +150,15 @@ class Process:
 class Lab:
     """Two hosts, `a` and `b`, and a scratch folder. Use it in a `with` statement.
 
-    They share a link, or each has one to the host `router` between them.
+    They share a link, or each has one to the host `router` between them. The queue at either end
+    holds `queue` octets, by default so many that nothing is lost.
     """
 
     purpose: str
     rate_mbit: float | None
     offloads: bool = True
     routed: bool = False
+    queue: int | None = None
     router: Host | None = None
     a: Host = field(init=False)
     b: Host = field(init=False)
@@ -244,7 +246,7 @@ class Lab:
         # transfer, which else would not be shaped at all. The queue: 8 ms, at least 250 kB.
         octets_per_s = rate_mbit * 1e6 / 8
         burst = min(32_000, max(16_000, round(octets_per_s * 1e-3)))
-        queue = max(250_000, round(octets_per_s * 8e-3))
+        queue = self.queue or max(250_000, round(octets_per_s * 8e-3))
         host.run(
             *("tc", "qdisc", "replace", "dev", host.device, "root", "tbf"),
             *("rate", f"{rate_mbit}mbit", "burst", str(burst), "limit", str(queue)),

@@ -187,3 +187,33 @@ def test_series_of_a_campaign(tmp_path: Path) -> None:
 
 def test_pairs_of_doubles() -> None:
     assert pairs([1.0], [2.0]) == np.array([1.0, 2.0], dtype="<f8").tobytes()
+
+
+def test_columns_of_tables_tell_their_unit(tmp_path: Path) -> None:
+    recorded = plans.parse(TEXT + "[series]\nruns = [1]\n")
+    found = wifu.campaign(recorded, tmp_path / "r", runner=fake)
+    runs = pd.read_parquet(found.folder / "runs.parquet")
+    flows = pd.read_parquet(found.folder / "results.parquet")
+    units = {"goodput_bps", "aggregate_bps", "delay_s", "srtt_s", "loss_share", "finished_share"}
+    assert units <= set(runs) and "goodput" not in runs and "srtt" not in runs
+    assert "cwnd_bytes" in flows and "cwnd" not in flows
+    # What a flow's column is called is not a metric's name of before.
+    assert list(found.flows) == list(flows) and found.flows["finished"].all()
+    assert list(found.runs) == list(runs)
+    series = pd.read_parquet(next((found.folder / "series").iterdir()))
+    assert list(series) == ["series", "time_s", "value"]
+    assert set(found.summary("srtt")["unit"]) == {"ms"}
+
+
+def test_tables_with_names_of_before_are_read(tmp_path: Path) -> None:
+    recorded = plans.parse(TEXT + "[series]\nruns = [1]\n")
+    found = wifu.campaign(recorded, tmp_path / "r", runner=fake)
+    whole, cell = found.summary("srtt"), found.cells()[0]
+    before = found.series(cell)["flow.1.cwnd"]
+    old = {"goodput_bps": "goodput", "srtt_s": "srtt", "time_s": "t", "value": "v"}
+    folder = found.folder
+    for path in (folder / "runs.parquet", folder / "series" / f"{cell.name}-1.parquet"):
+        pd.read_parquet(path).rename(columns=old).to_parquet(path, index=False)
+    again = wifu.load(folder)
+    pd.testing.assert_frame_equal(again.summary("srtt"), whole)
+    pd.testing.assert_series_equal(again.series(cell)["flow.1.cwnd"], before)

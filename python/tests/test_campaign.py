@@ -65,7 +65,7 @@ def test_a_campaign_leaves_everything_in_its_folder(tmp_path: Path) -> None:
     assert {"cell", "hops", "protocol", "run", "flow", "goodput_bps", "status"} <= set(flows)
     runs = pd.read_parquet(tmp_path / "r/runs.parquet")
     assert len(runs) == 36
-    assert runs["goodput"].notna().all()
+    assert runs["goodput_bps"].notna().all()
     assert len(list((tmp_path / "r/series").iterdir())) == 6
     assert (tmp_path / "r/plan.toml").exists()
     assert not (tmp_path / "r/.lock").exists()

@@ -122,6 +122,13 @@ def test_a_repetition_finds_the_same(folder: Path) -> None:
 def test_plot_draws_one_figure(folder: Path) -> None:
     lab("plot", "out/lab/drops", "-p", "cdf", "metric=goodput", "-o", "x/cdf.png", cwd=folder)
     assert (folder / "x/cdf.png").read_bytes().startswith(b"\x89PNG")
+    paper = ("--columns", "1", "x=protocol", "label.protocol.tcp-reno=Reno, of 1990")
+    lab("plot", "out/lab/drops", *paper, "-o", "x/bars.svg", cwd=folder)
+    svg = (folder / "x/bars.svg").read_text()
+    assert ">Reno, of 1990</text>" in svg and 'width="252pt"' in svg
+    lab("plot", "out/lab/drops", "-o", "x/bars.pdf", cwd=folder)
+    assert (folder / "x/bars.pdf").read_bytes().startswith(b"%PDF")
+    lab("plot", "out/lab/drops", "--columns", "3", cwd=folder, code=2)
     told = lab("plot", "out/lab/drops", "-p", "cdf", "metrik=goodput", cwd=folder, code=2).stderr
     assert "metrik: unknown key; did you mean `metric`?" in told
     for option, hint in (

@@ -5,13 +5,17 @@ import os
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import wifu
 from wifu import _native
+from wifu import plan as plans
 from wifu.emulated import check_by_model
+from wifu.errors import LabError
 
 FRAME = np.dtype(
     [
@@ -50,11 +54,21 @@ def test_the_same_scenario_gives_the_same_octets_in_any_thread() -> None:
     assert _native.run(scenario(run=2)).json() != json.dumps(outcome)
 
 
+def _part(described: str) -> list[dict[str, str]]:
+    parts = json.loads(described)["parts"]
+    found: list[dict[str, str]] = next(p["params"] for p in parts if p["role"] == "congestion")
+    return found
+
+
 def test_compositions_are_known_beside_the_built_in_ones() -> None:
     mine = '[protocol.mine]\nextends = "tcp-sack"\nnumber = 240\nset = { iw = 1 }\n'
     flow = {"from": "n1", "to": "n4", "protocol": "mine", "app": "file", "bytes": "20k"}
     outcome = json.loads(_native.run(scenario(flow=[flow]), [mine]).json())
     assert outcome["flows"][0]["finished"]
+    described = {p["name"]: p["value"] for p in _part(_native.describe("mine", [mine]))}
+    assert described["iw"] == "1"
+    with pytest.raises(ValueError, match="mine"):
+        _native.describe("mine")
     with pytest.raises(ValueError, match="mine"):
         _native.run(scenario(flow=[flow]))
     with pytest.raises(ValueError, match="iww"):
@@ -135,3 +149,61 @@ def test_ctrl_c_ends_a_run() -> None:
         timer.join()
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+RTS = {
+    "topology": {"words": "linear,3,rate=6M,snr=8,attempts=4,rts_threshold=0"},
+    "flow": [
+        {"from": "n1", "to": "n3", "protocol": "tcp-newreno", "app": "file", "bytes": 300_000}
+    ],
+    "stop": {"time": "60s"},
+}
+
+
+def test_why_attempts_failed_is_data_and_lost_rts_are_a_cause_of_their_own() -> None:
+    run = wifu.run({**RTS, "record": {"frames": True}})
+    why = run.why
+    frames = run.frames()
+    failed = int((frames["what"] == "failed").sum())
+    assert why["failed"] == failed == sum(why["causes"].values()) > 50
+    # An RTS that nobody decoded, counted by hand.
+    sent = frames[(frames["what"] == "sent") & (frames["kind"] == "rts")]
+    heard = frames[(frames["what"] == "received") & (frames["kind"] == "rts")]
+    assert why["causes"]["rts_lost"] == len(sent) - len(heard) > failed / 2
+    assert "the RTS was lost" in why["words"] and "answer was lost" not in why["words"]
+    assert why["attempts"] == len(sent)
+    links = {(k["from"], k["to"]): k for k in why["links"]}
+    assert sum(k["failed"] for k in links.values()) == failed
+    assert links["n1", "n2"]["causes"]["rts_lost"] > 0
+    # Nothing else changes by looking, and who did not look is told how.
+    plain = wifu.run(RTS)
+    assert plain.outcome["trace_hash"] == run.outcome["trace_hash"]
+    with pytest.raises(LabError, match=r"record\.frames = true"):
+        plain.why  # noqa: B018
+
+
+def test_results_tell_why_run_by_run(tmp_path: Path) -> None:
+    text = """
+name = "why"
+runs = 2
+[scenario]
+topology.words = "linear,3,rate=6M,snr=8,attempts=4"
+record.frames = true
+[[scenario.flow]]
+from = "n1"
+to = "n3"
+protocol = "tcp-newreno"
+app = "file"
+bytes = "100k"
+jitter = "5ms"
+[vary]
+"radio.rts_threshold" = [0, 2000]
+"""
+    found = wifu.campaign(plans.parse(text), tmp_path / "r").why()
+    assert found["run"].tolist() == [1, 2, 1, 2]
+    rts = found[found["radio.rts_threshold"] == 0]
+    assert (rts["rts_lost"] > 0).all()
+    assert (rts["rts_lost"] > rts["hidden"]).all()
+    plain = found[found["radio.rts_threshold"] == 2000]
+    assert (plain["rts_lost"] == 0).all()
+    assert (plain["hidden"] > 0).all()

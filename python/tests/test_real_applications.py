@@ -84,7 +84,7 @@ def test_an_application_does_on_live_what_it_does_on_sim(tmp_path: Path, app: st
         assert real["last_byte_s"] > real["first_byte_s"] > real["start_s"]
     assert (live.flows["requests"] == sim.flows["requests"]).all()
     if app in ("http", "request"):
-        assert (live.ok["delay"] > 0).all()
+        assert (live.ok["delay_s"] > 0).all()
 
 
 def _gaps(requests: list[dict[str, Any]]) -> list[float]:

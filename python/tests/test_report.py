@@ -1,3 +1,4 @@
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -48,8 +49,8 @@ SPECS: list[tuple[dict[str, Any], str]] = [
     ),
     ({"kind": "cdf"}, "goodput of the flows; 40 values"),
     ({"kind": "cdf", "metric": "srtt"}, "runs; 20 values"),
-    ({"kind": "fairness", "x": "hops"}, "a dot per run"),
-    ({"kind": "tradeoff", "where": {"hops": 3}}, "Better is upper left"),
+    ({"kind": "fairness", "x": "hops"}, r"a dot per run.*; n = 5 runs per cell\."),
+    ({"kind": "tradeoff", "where": {"hops": 3}}, r"Better is upper left; n = 5 runs per cell\."),
     ({"kind": "timeseries", "where": {"hops": 3}, "window": "100ms"}, "window of 100 ms"),
     ({"kind": "sequence", "where": {"hops": 3}, "from": 0.1, "to": "1s"}, "Run 1, flow 1"),
     ({"kind": "map", "where": {"hops": 3, "protocol": "tcp-reno"}}, "attempts that were ack"),
@@ -100,7 +101,9 @@ def test_a_figure_of_some_cells_says_so_and_tells_them_apart(
         plt.close(figure)
     assert f"The first {most} of 8 cells; choose with `where`." in caption
     assert len(set(titles)) == most
-    assert titles[:3] == ["hops 1, tcp-reno", "hops 1, tcp-newreno", "hops 2, tcp-reno"]
+    assert titles[:3] == [
+        "hops 1, protocol tcp-reno", "hops 1, protocol tcp-newreno", "hops 2, protocol tcp-reno"
+    ]  # fmt: skip
     few = figures.draw(found, {"kind": kind, "where": {"hops": 1}}, tmp_path)
     assert "The first" not in few.caption
 
@@ -114,19 +117,19 @@ def test_intervals_after_a_stop_are_said_to_be_narrower(tmp_path: Path) -> None:
 
 
 def test_axes_carry_names_and_units(results: wifu.Results) -> None:
-    from wifu.figures import compare, mesh, style, traces
+    from wifu.figures import compare, mesh, spread, style, traces
 
     with style.context():
         for drawer, spec in (
             (compare.bars, {"metric": "aggregate", "x": "hops"}),
             (compare.lines, {"metric": "srtt", "x": "hops"}),
-            (compare.cdf, {}),
+            (spread.cdf, {}),
             (traces.timeseries, {"where": {"hops": 1}}),
             (mesh.waterfall, {"where": {"hops": 3}}),
         ):
             figure, _, _ = drawer(results, spec)
             labels = [t for a in figure.axes for t in (a.get_xlabel(), a.get_ylabel())]
-            units = r", (Mb/s|ms|s|kB)$|^hops$|^share of"
+            units = r", (Mb/s|ms|s|kB)(\n.*)?$|^hops$|^share of"
             assert any(re.search(units, t) for t in labels), labels
             plt.close(figure)
 
@@ -135,14 +138,14 @@ def test_axes_carry_names_and_units(results: wifu.Results) -> None:
 def test_panels_have_scales_of_their_own_where_values_are_unlike(
     results: wifu.Results, monkeypatch: pytest.MonkeyPatch, rate: float, alike: bool
 ) -> None:
-    from wifu.figures import compare, style
+    from wifu.figures import spread, style
 
     flows = results.flows.copy()
     far = flows["cell"].isin([c.name for c in results.cells() if c.labels["hops"] == 3])
     flows.loc[far, "goodput_bps"] *= rate
     monkeypatch.setattr(results, "flows", flows)
     with style.context():
-        figure, _, _ = compare.cdf(results, {"by": "protocol"})
+        figure, _, _ = spread.cdf(results, {"by": "protocol"})
         near, further = (a.get_xlim() for a in figure.axes)
         plt.close(figure)
     assert near[0] == further[0] == 0
@@ -209,12 +212,12 @@ def test_a_probe_that_was_recorded_is_drawn(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("copies", [1, 2])
 def test_the_scale_of_fairness_ends_at_one(tmp_path: Path, copies: int) -> None:
-    from wifu.figures import compare, style
+    from wifu.figures import spread, style
 
     text = TEXT.replace("copies = 2", f"copies = {copies}").replace("runs = 5", "runs = 2")
     found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
     with style.context():
-        figure, _, _ = compare.fairness(found, {"x": "hops"})
+        figure, _, _ = spread.fairness(found, {"x": "hops"})
         bottom, top = figure.axes[0].get_ylim()
         plt.close(figure)
     assert bottom < found.sample("jain").min()
@@ -252,12 +255,12 @@ def test_bars_of_nothing_stand_on_an_axis_that_begins_at_zero(results: wifu.Resu
 def test_no_ellipse_makes_a_scale_begin_below_what_can_be(
     results: wifu.Results, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from wifu.figures import compare, style
+    from wifu.figures import spread, style
 
     skewed = pd.Series([1.0, 1.0, 1.0, 1.0, 100.0])
     monkeypatch.setattr(results, "sample", lambda *_: skewed)
     with style.context():
-        figure, _, _ = compare.tradeoff(results, {"against": "retransmissions"})
+        figure, _, _ = spread.tradeoff(results, {"against": "retransmissions"})
         reaches = [
             min(p.get_extents().x0 for p in a.patches) < a.transData.transform((0, 0))[0]
             for a in figure.axes
@@ -293,6 +296,59 @@ def test_the_report_holds_everything_and_asks_the_network_for_nothing(
     assert f"{digits.number(row['mean'], half)}" in text
     assert results.manifest["plan_sha256"] in text
     assert "wifu-lab rerun" in text
+
+
+@pytest.mark.parametrize(("runs", "clear"), [(5, False), (12, True)])
+def test_no_colour_and_no_bold_against_p(tmp_path: Path, runs: int, clear: bool) -> None:
+    """NewReno is a quarter better in every run; of five pairs p cannot be below 0.06."""
+    text = TEXT.replace("runs = 5", f"runs = {runs}").replace(
+        '["goodput", "jain", "srtt"]', '["goodput"]'
+    )
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
+    frame = found.compare("goodput")
+    assert (frame["low"] > 1).all(), "the intervals alone would say so"
+    assert ((frame["p_holm"] < 0.05) == clear).all()
+    told = report.render(found, [])
+    assert ("<span class='up'>" in told) == clear
+    assert told.count("<b>") == (2 if clear else 0)
+    assert ("cannot be below 0.062 before the correction" in told) != clear
+    assert "corrected by Holm, over the cells of each table" in told
+
+
+def test_a_table_with_more_cells_asks_for_more(tmp_path: Path) -> None:
+    """p of one comparison is 2 / 2^6 = 0.031 and stands alone; of four it does not."""
+    text = TEXT.replace("runs = 5", "runs = 6")
+    alone = wifu.campaign(plans.parse(text.replace("[1, 3]", "[1]")), tmp_path / "1", runner=fake)
+    four = wifu.campaign(plans.parse(text.replace("[1, 3]", '"1..4"')), tmp_path / "4", runner=fake)
+    assert alone.compare("goodput")["p_holm"].tolist() == pytest.approx([2 / 64])
+    assert four.compare("goodput")["p"].tolist() == pytest.approx([2 / 64] * 4)
+    assert four.compare("goodput")["p_holm"].tolist() == pytest.approx([8 / 64] * 4)
+    assert "class='up'" in report.render(alone, [])
+    assert "class='up'" not in report.render(four, [])
+
+
+def test_what_was_identical_is_said_and_not_tested(tmp_path: Path) -> None:
+    def same(scenario: dict[str, Any]) -> Any:
+        scenario["flow"] = [{**f, "protocol": "tcp-reno"} for f in scenario["flow"]]
+        return fake(scenario)
+
+    found = wifu.campaign(plans.parse(TEXT), tmp_path / "r", runner=same)
+    frame = found.compare("goodput")
+    assert frame["identical"].all() and (frame["ratio"] == 1).all()
+    assert frame[["p", "p_holm", "low", "high"]].isna().all(axis=None)
+    told = report.render(found, [])
+    assert "<span class='same'>identical</span>" in told
+    assert "p =" not in told and "<b>" not in told
+
+
+def test_comparisons_are_data_too(results: wifu.Results) -> None:
+    found = json.loads(json.dumps(results.comparison()))
+    assert found["correction"] == "Holm, over the cells of each table"
+    assert (found["test"], found["level"]) == ("paired permutation test", 0.05)
+    assert set(found["tables"]) == {"goodput", "jain", "srtt"}
+    row = found["tables"]["goodput"][0]
+    assert row["p_holm"] >= row["p"]
+    assert row["identical"] is False
 
 
 def test_the_report_shows_what_failed_and_what_was_excluded(tmp_path: Path) -> None:

@@ -195,3 +195,39 @@ def test_samples_that_never_vary_have_no_interval_of_their_difference(runs: tupl
     ):
         assert found.estimate == 1.0
         assert (found.known, found.method) == (False, "none")
+
+
+def test_p_is_corrected_as_by_hand() -> None:
+    # Holm's own steps: 0.01 * 4, 0.02 * 3, 0.03 * 2, 0.04 * 1, none below the one before.
+    given = [0.04, 0.01, np.nan, 0.03, 0.02]
+    expected = [0.06, 0.04, np.nan, 0.06, 0.06]
+    assert stats.holm(given) == pytest.approx(expected, nan_ok=True)
+    assert stats.holm([0.4, 0.9]) == pytest.approx([0.8, 0.9])
+    assert stats.holm([0.7, 0.9]) == pytest.approx([1.0, 1.0])
+    assert stats.holm([]).size == 0
+
+
+def test_among_many_comparisons_of_nothing_hardly_ever_one_is_found() -> None:
+    """Twenty comparisons without a difference: uncorrected, two tables of three have a finding."""
+    rng = np.random.default_rng(11)
+    plain = corrected = 0
+    trials = 400
+    for _ in range(trials):
+        p = sps.ttest_1samp(rng.normal(0, 1, (20, 12)), 0.0, axis=1).pvalue
+        plain += bool((p < 0.05).any())
+        corrected += bool((stats.holm(p) < 0.05).any())
+    assert plain / trials > 0.5
+    assert corrected / trials < 0.05 + 3 * np.sqrt(0.05 * 0.95 / trials)
+
+
+def test_p_is_fine_enough_to_survive_the_correction_of_a_large_table() -> None:
+    rng = np.random.default_rng(12)
+    x = rng.normal(1, 0.1, 20)
+    p = stats.paired_difference(x, x - 0.5, tests=300).p_permutation
+    assert p * 300 < 0.05
+
+
+def test_nothing_is_tested_where_all_values_are_the_same() -> None:
+    assert stats.distance([2.0] * 5, [2.0] * 9)[0] == 0.0
+    assert np.isnan(stats.distance([2.0] * 5, [2.0] * 9)[1])
+    assert stats.distance([2.0] * 5, [3.0] * 5) == pytest.approx((1.0, 2 / 252))

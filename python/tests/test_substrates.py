@@ -356,12 +356,19 @@ def test_divergence_is_in_files_report_and_on_the_screen(tmp_path: Path, lock: P
     assert len(told["rows"]) == len(table) == 8
     row = next(r for r in told["rows"] if r["verdict"] == "differ")
     assert row["relative"]["high"] < -0.1
+    # p is corrected over the cells of a table, and both are told; nothing is tested of zeros.
+    assert told["correction"] == "Holm, over the cells of each table"
+    assert all(r["p"] is None or r["p_holm"] >= r["p"] for r in told["rows"])
+    assert any(r["p"] is not None and r["p_holm"] > r["p"] for r in told["rows"])
+    assert "p: corrected by Holm" in done.stdout
     assert row["reference"]["estimate"] > row["other"]["estimate"]
     from wifu.report import write
 
     page = write(Results(tmp_path)).read_text()
     assert "emu against sim" in page
-    assert (tmp_path / "figures/divergence-goodput.svg").exists()
+    svg = (tmp_path / "figures/divergence-goodput.svg").read_text()
+    assert ">hops, stack</text>" in svg
+    assert (tmp_path / "figures/divergence-goodput.pdf").exists()
     alone = write(Results(tmp_path / "emu")).read_text()
     assert "emu against sim" not in alone
     assert "no value" in alone  # of timeouts

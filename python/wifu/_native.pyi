@@ -6,7 +6,9 @@ class RunResult:
     """What one run gave."""
 
     def json(self) -> str:
-        """The outcome as JSON; the same for the same scenario, octet for octet."""
+        """The outcome as JSON; the same for the same scenario, octet for octet. If the scenario
+        records frames, `why` says why attempts failed.
+        """
     def series_names(self) -> list[str]:
         """Names of the recorded series, sorted."""
     def series(self, name: str) -> bytes:
@@ -46,5 +48,5 @@ def sets() -> list[str]:
 def meant(name: str, known: list[str]) -> str | None:
     """The question whether the nearest of `known` was meant, if one is near enough."""
 
-def describe(name: str) -> str:
+def describe(name: str, compositions: list[str] = ...) -> str:
     """Everything about a protocol, as JSON; ValueError if there is none."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from wifu import frames, metrics, stats
+from wifu import alike, frames, metrics, stats
 from wifu.campaign import Campaign, Progress
 from wifu.cells import Cell, Label
 from wifu.errors import LabError, nearest
@@ -20,7 +21,16 @@ from wifu.metrics import Measure
 from wifu.plan import Plan
 from wifu.plan import load as load_plan
 from wifu.runner import Runner, RunResult, mesh
-from wifu.store import Store
+from wifu.store import Store, read_parquet
+
+COMPARED = 3
+"""So many of a plan's metrics, the first ones, are compared: each comparison is a bootstrap."""
+
+LEVEL = 0.05
+"""What p, corrected, must be below for a difference to be marked."""
+
+HOLM = "Holm, over the cells of each table"
+"""How p is corrected."""
 
 
 class Run:
@@ -70,6 +80,14 @@ class Run:
         names = [n["name"] for n in self.outcome.get("nodes") or []]
         return frames.decode(self._result.frames(), names)
 
+    @property
+    def why(self) -> dict[str, Any]:
+        """Why attempts failed (scenario key `record.frames`), as `wifu sim` says it: `words` is its
+        sentence, `causes` how many by which cause, `hidden` who was hidden from whom, `links` the
+        same of each link.
+        """
+        return _why(self.outcome)
+
     def jain(self) -> float:
         """Jain's index over the flows."""
         return metrics.jain(self.to_pandas()["goodput_bps"].to_numpy())
@@ -109,8 +127,10 @@ class Results:
         results, runs = self.store.folder / "results.parquet", self.store.folder / "runs.parquet"
         if not (results.exists() and runs.exists()):
             self.store.write_tables(self.plan)
-        self.flows = pd.read_parquet(results)
-        self.runs = pd.read_parquet(runs)
+        axes = [a.name for a in self.plan.axes]
+        self.flows = read_parquet(results, "results", axes)
+        self.runs = read_parquet(runs, "runs", axes)
+        self._compared: dict[tuple[str, str], pd.DataFrame] = {}
 
     @property
     def folder(self) -> Path:
@@ -156,10 +176,11 @@ class Results:
         if metric not in metrics.RUN_METRICS:
             raise LabError(f"no metric is called {metric}; {nearest(metric, metrics.RUN_METRICS)}")
         names = [c.name for c in self.cells(where)]
-        if metric not in self.ok:
+        name = metrics.column(metric)
+        if name not in self.ok:
             return pd.Series(dtype=float)
         rows = self.ok[self.ok["cell"].isin(names)].set_index(["cell", "run"])
-        column: pd.Series[float] = rows[metric].astype(float)
+        column: pd.Series[float] = rows[name].astype(float)
         if len(column) and column.isna().all():
             cell, run = column.index[0]
             # Says what is missing, if that is why there is no value.
@@ -211,9 +232,10 @@ class Results:
         return [c for c, i in found if i.estimate != 0 and not (i.known and i.relative <= until.ci)]
 
     def summary(self, metric: str | None = None) -> pd.DataFrame:
-        """One row per cell: labels, n, mean, 95 % interval, sd, median, in the metric's unit."""
+        """One row per cell: labels, n, and mean, 95 % interval, sd, median, ... in its `unit`."""
         name = metric or self.plan.metrics[0]
-        scale = metrics.RUN_METRICS[name].scale if name in metrics.RUN_METRICS else 1.0
+        known = metrics.RUN_METRICS.get(name)
+        scale, unit = (known.scale, known.unit) if known else (1.0, "")
         rows = []
         for cell in self.plan.cells:
             x = stats.clean(self.sample(name, cell.labels).to_numpy(float)) / scale
@@ -221,6 +243,8 @@ class Results:
             rows.append(
                 {
                     **cell.labels,
+                    "metric": name,
+                    "unit": unit,
                     "n": x.size,
                     "mean": interval.estimate / scale,
                     "low": interval.low / scale,
@@ -238,7 +262,8 @@ class Results:
 
         The baseline is the plan's, or the first level if the plan has none that was run.
         Columns: other labels, level, n, ratio of means with its 95 % bootstrap interval, p of the
-        paired permutation test.
+        paired permutation test, and `p_holm`: the same corrected by Holm for all rows of this
+        table. Where all runs were `identical` nothing is tested and there is no interval.
         """
         pair = self.plan.pair
         if pair is None:
@@ -249,7 +274,10 @@ class Results:
             raise LabError(f"{pair} has no {baseline}; {nearest(str(baseline), known)}")
         # The plan's own may have been left out by an override.
         base = known.get(str(self.plan.baseline if baseline is None else baseline), levels[0])
+        if (metric, str(base)) in self._compared:
+            return self._compared[metric, str(base)].copy()
         rows = []
+        samples: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
         for cell in self.plan.cells:
             if str(cell.labels[pair]) == str(base):
                 continue
@@ -259,8 +287,9 @@ class Results:
             x, y = self.pairs(metric, cell.labels, against)
             if x.size == 0:
                 continue
+            identical = bool(np.array_equal(x, y, equal_nan=True))
             ratio = stats.ratio_interval(x, y)
-            p = stats.paired_difference(x, y).p_permutation
+            nothing = identical or not ratio.known
             rest = {k: v for k, v in cell.labels.items() if k != pair}
             rows.append(
                 {
@@ -269,12 +298,52 @@ class Results:
                     "baseline": base,
                     "n": x.size,
                     "ratio": ratio.estimate,
-                    "low": ratio.low,
-                    "high": ratio.high,
-                    "p": p,
+                    "low": float("nan") if nothing else ratio.low,
+                    "high": float("nan") if nothing else ratio.high,
+                    "identical": identical,
                 }
             )
-        return pd.DataFrame(rows)
+            samples.append((x, y))
+        frame = pd.DataFrame(rows)
+        if rows:
+            tested = [stats.paired_difference(x, y, tests=len(rows)) for x, y in samples]
+            frame["p"] = [t.p_permutation for t in tested]
+            frame["p_holm"] = stats.holm(frame["p"])
+        self._compared[metric, str(base)] = frame
+        return frame.copy()
+
+    def comparison(self, metrics: Sequence[str] | None = None) -> dict[str, Any]:
+        """What the report compares, as data: of each metric (the plan's first ones) the table of
+        `compare`, how p was found and corrected, and what compared levels differ in besides what
+        their names say.
+        """
+        chosen = self.plan.metrics[:COMPARED] if metrics is None else metrics
+        tables = {name: self.compare(name) for name in chosen}
+        return {
+            "schema": "wifu-lab/1.0",
+            "name": self.plan.name,
+            "substrate": self.plan.substrate,
+            "pair": self.plan.pair,
+            "statistic": "ratio of means, 95 % bootstrap interval",
+            "test": None if self.plan.deterministic else "paired permutation test",
+            "correction": None if self.plan.deterministic else HOLM,
+            "level": LEVEL,
+            "differences": [d.to_json() for d in alike.differences(self.plan)],
+            "tables": {k: _rows(frame) for k, frame in tables.items() if not frame.empty},
+        }
+
+    def plot(self, kind: str = "bars", ax: Any = None, **keys: Any) -> Any:
+        """Draw a figure, with the keys that `[[figure]]` of a plan has, and return its axes.
+
+        On a figure of its own, or on `ax`: matplotlib's axes, as many as the figure has panels (a
+        list, or what `plt.subplots` returns), which keep the look of where they come from. Over
+        time it is a column of panels for each cell: `results.plot("timeseries",
+        show=["cwnd"], from_="1s")`.
+        """
+        # What draws is loaded by who draws; it stands on this module.
+        figures = import_module("wifu.figures")
+        spec = {key.removesuffix("_"): value for key, value in keys.items()}
+        return figures.show(self, {"kind": kind, **spec}, ax)
 
     def outcome(self, cell: Cell | str, run: int = 1) -> dict[str, Any]:
         """The whole outcome of a run."""
@@ -284,6 +353,20 @@ class Results:
             raise LabError(f"{self.folder} has no outcome of {name}, run {run}")
         return record.outcome
 
+    def why(self, where: Mapping[str, Any] | None = None) -> pd.DataFrame:
+        """Why attempts failed (scenario key `record.frames`), a row for each run that counts of the
+        cells `where`: labels, run, `attempts`, `failed`, how many by each cause, and the sentence
+        as `words`. Reads the outcomes, so it takes a while for many runs.
+        """
+        runs = self.ok[["cell", "run"]]
+        rows = []
+        for cell in self.cells(where):
+            for run in runs[runs["cell"] == cell.name]["run"]:
+                why = _why(self.outcome(cell, int(run)))
+                counts = {"attempts": why["attempts"], "failed": why["failed"], **why["causes"]}
+                rows.append({**cell.labels, "run": int(run), **counts, "words": why["words"]})
+        return pd.DataFrame(rows)
+
     def series(self, cell: Cell | str, run: int = 1) -> dict[str, pd.Series[float]]:
         """The recorded series of a run: by name, values over seconds."""
         name = cell if isinstance(cell, str) else cell.name
@@ -291,7 +374,9 @@ class Results:
         if frame is None:
             return {}
         return {
-            str(key): pd.Series(part["v"].to_numpy(), index=part["t"].to_numpy(), name=str(key))
+            str(key): pd.Series(
+                part["value"].to_numpy(), index=part["time_s"].to_numpy(), name=str(key)
+            )
             for key, part in frame.groupby("series", observed=True)
         }
 
@@ -326,6 +411,18 @@ def run(scenario: Mapping[str, Any] | str | Path, runner: Runner = mesh, **chang
         tree = dict(scenario)
     tree |= changes
     return Run(tree, runner(tree))
+
+
+def _why(outcome: Mapping[str, Any]) -> dict[str, Any]:
+    if "why" not in outcome:
+        raise LabError("nobody looked at frames: record.frames = true in the scenario")
+    return dict(outcome["why"])
+
+
+def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows as JSON can say them: a number that is none is null."""
+    plain = json.loads(frame.to_json(orient="records", double_precision=15))
+    return list(plain)
 
 
 def load(folder: str | Path) -> Results:

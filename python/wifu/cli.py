@@ -16,21 +16,21 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from wifu import cells, published, values
+from wifu import alike, cells, published, values
 from wifu import claims as claiming
 from wifu import diverge as diverging
 from wifu import plan as plans
 from wifu.api import Results
 from wifu.campaign import Campaign, Executor, Summary, check_scenarios, prepare
 from wifu.errors import LabError, nearest
-from wifu.figures import draw
-from wifu.kinds import KINDS, check
+from wifu.figures import ENDS, check_figure, draw, draw_all
+from wifu.kinds import KINDS
 from wifu.metrics import RUN_METRICS
 from wifu.plan import Plan
 from wifu.report import write
 from wifu.rerun import again
 from wifu.screen import Screen, dry, err, print_claims, print_divergence, screen, tell
-from wifu.store import Store
+from wifu.store import Store, write_whole
 from wifu.variants import SUBSTRATES, substrates
 
 OK, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
@@ -70,6 +70,10 @@ Engine = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs on standard output.")]
+Columns = Annotated[
+    int | None,
+    typer.Option("--columns", min=1, max=2, help="Width of figures: 1 or 2 columns of a paper."),
+]
 On = Annotated[
     str | None,
     typer.Option(
@@ -240,6 +244,7 @@ def _campaigns(
                 "failed": [{"cell": c, "run": r, "error": e} for c, r, e in summary.failed],
                 "missing": summary.missing,
                 "substrate": plan.substrate,
+                "differences": [d.to_json() for d in alike.differences(plan)],
             }
         )
         if summary.state == "interrupted":
@@ -309,8 +314,17 @@ def _campaign(
 
 
 def _report(folder: Path) -> Path:
+    results = Results(folder)
+    _compared(results)
+    return write(results)
 
-    return write(Results(folder))
+
+def _compared(results: Results) -> None:
+    """Write `comparison.json`: the tables of comparisons, if cells are compared."""
+    found = results.comparison()
+    if found["tables"]:
+        text = json.dumps(found, indent=1) + "\n"
+        write_whole(results.folder / "comparison.json", text.encode())
 
 
 @app.command()
@@ -343,12 +357,15 @@ def report(
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="File (FOLDER/report.html).")
     ] = None,
+    columns: Columns = None,
 ) -> None:
     """Draw the figures of results and write the report: one HTML file, readable anywhere."""
 
     store = Store(folder)
     store.write_tables(store.plan())
-    screen.print(str(write(Results(folder), out)), highlight=False)
+    results = Results(folder)
+    _compared(results)
+    screen.print(str(write(results, out, draw_all(results, columns))), highlight=False)
 
 
 @app.command()
@@ -361,33 +378,49 @@ def plot(
         list[str] | None,
         typer.Argument(metavar="[KEY=VALUE]...", help="Such as metric=jain x=hops where.hops=3,6."),
     ] = None,
-    out: Annotated[Path, typer.Option("-o", "--out", help="File, .svg or .png.")] = Path(
+    out: Annotated[Path, typer.Option("-o", "--out", help="File, .svg, .pdf or .png.")] = Path(
         "figure.svg"
     ),
+    columns: Columns = None,
 ) -> None:
     """Draw one figure of results."""
     import shutil
     import tempfile
 
-    if out.suffix not in (".svg", ".png"):
-        raise LabError(f"{out}: must end with .svg or .png")
+    if out.suffix not in ENDS:
+        raise LabError(f"{out}: must end with {', '.join(ENDS[:-1])} or {ENDS[-1]}")
+    results = Results(folder)
     spec: dict[str, Any] = {"kind": kind}
+    if columns is not None:
+        spec["columns"] = columns
+    axes = sorted((a.name for a in results.plan.axes), key=len, reverse=True)
     for option in options or []:
         key, _, value = option.partition("=")
-        parts = values.sequence(value)
-        cells.set_path(spec, key, parts if len(parts) > 1 else parts[0])
+        _set_option(spec, key, value, axes)
     if isinstance(spec.get("show"), str):
         spec["show"] = [spec["show"]]
-    results = Results(folder)
-    labels = {a.name: [str(v.label) for v in a.levels] for a in results.plan.axes}
-    for role in check(spec, list(labels), labels, results.plan.pair):
-        if spec[role] not in RUN_METRICS:
-            raise LabError(f"no metric is called {spec[role]}; {nearest(spec[role], RUN_METRICS)}")
+    check_figure(results, spec)
     with tempfile.TemporaryDirectory() as scratch:
         drawn = draw(results, spec, Path(scratch))
         out.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(drawn.svg if out.suffix == ".svg" else drawn.png, out)
+        shutil.copy(getattr(drawn, out.suffix[1:]), out)
     screen.print(f"{out}: {escape(drawn.caption)}", highlight=False)
+
+
+def _set_option(spec: dict[str, Any], key: str, text: str, axes: Sequence[str]) -> None:
+    """Set a key of a figure; names of axes in it may have dots, and text has commas."""
+    head, _, rest = key.partition(".")
+    parts = [text] if head == "label" else values.sequence(text)
+    value = parts if len(parts) > 1 else parts[0]
+    if head not in ("where", "label") or not rest:
+        cells.set_path(spec, key, value)
+        return
+    axis = next((a for a in axes if f"{rest}.".startswith(f"{a}.")), rest)
+    table, level = spec.setdefault(head, {}), rest.removeprefix(axis).lstrip(".")
+    if level:
+        table.setdefault(axis, {})[level] = value
+    else:
+        table[axis] = value
 
 
 @app.command("list")

@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from wifu import stats
-from wifu.api import Results
+from wifu import alike, stats
+from wifu.api import HOLM, Results
 from wifu.cells import Cell, Label
 from wifu.digits import number
 from wifu.errors import LabError
@@ -47,6 +47,8 @@ class Row:
     ks: float
     p: float
     verdict: str
+    p_holm: float = math.nan
+    """p corrected by Holm over the cells of the table: of this metric on this substrate."""
 
     def words(self) -> list[str]:
         """Cell, both values, difference, relative difference, distance, p, runs."""
@@ -64,7 +66,7 @@ class Row:
             ", ".join(str(v) for v in self.labels.values()) or self.cell,
             told(self.reference), told(self.other), told(self.difference),
             told(self.relative, 100.0), f"{self.ks:.2f}" if known else "-",
-            f"{self.p:.3f}" if known else "-", counts,
+            f"{self.p_holm:.3f}" if math.isfinite(self.p_holm) else "-", counts,
         ]  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
@@ -89,6 +91,7 @@ class Row:
             "paired": self.paired,
             "ks": finite(self.ks),
             "p": finite(self.p),
+            "p_holm": finite(self.p_holm),
             "verdict": self.verdict,
         }
 
@@ -110,6 +113,16 @@ class Divergence:
     reference: str
     tolerance: float
     rows: tuple[Row, ...]
+    elsewhere: tuple[dict[str, Any], ...] = ()
+    """Levels that are something else on another substrate (`wifu.alike.elsewhere`)."""
+
+    def notes(self) -> list[str]:
+        """Which levels are not the same on all substrates, in words."""
+        told = []
+        for e in self.elsewhere:
+            (one, a), (two, b) = e["is"].items()
+            told.append(f"{e['axis']} {e['level']} is {a} on {one} and {b} on {two}.")
+        return told
 
     def groups(self) -> dict[tuple[str, str], list[Row]]:
         """Rows by metric and substrate."""
@@ -135,7 +148,8 @@ class Divergence:
         """The same as a tree of JSON; numbers that JSON cannot say are null."""
         return {
             "schema": "wifu-lab/1.0", "name": self.name, "reference": self.reference,
-            "tolerance": self.tolerance, "counts": self.counts(),
+            "tolerance": self.tolerance, "counts": self.counts(), "test": "Kolmogorov-Smirnov",
+            "correction": HOLM, "elsewhere": list(self.elsewhere),
             "rows": [r.to_json() for r in self.rows],
         }  # fmt: skip
 
@@ -170,7 +184,21 @@ def compare(found: Sequence[Results], tolerance: float | None = None) -> Diverge
         for metric in first.plan.metrics
         for cell in first.plan.cells
     ]
-    return Divergence(first.plan.name, first.plan.substrate, limit, tuple(rows))
+    notes = [e for other in found[1:] for e in alike.elsewhere(first.plan, other.plan)]
+    corrected = _corrected(rows)
+    return Divergence(first.plan.name, first.plan.substrate, limit, corrected, tuple(notes))
+
+
+def _corrected(rows: Sequence[Row]) -> tuple[Row, ...]:
+    """The rows with their p corrected, table by table."""
+    tables: dict[tuple[str, str], list[int]] = {}
+    for n, row in enumerate(rows):
+        tables.setdefault((row.metric, row.substrate), []).append(n)
+    out = list(rows)
+    for places in tables.values():
+        for n, p in zip(places, stats.holm([rows[n].p for n in places]), strict=True):
+            out[n] = replace(rows[n], p_holm=float(p))
+    return tuple(out)
 
 
 def _row(metric: str, cell: Cell, first: Results, other: Results, tolerance: float) -> Row:

@@ -8,6 +8,7 @@ from typing import Any
 
 from wifu import values
 from wifu.errors import LabError, PlanError, nearest
+from wifu.metrics import RUN_METRICS
 
 
 @dataclass(frozen=True)
@@ -28,10 +29,14 @@ KINDS: dict[str, Kind] = {
         ("metric", "x", "by", "published", "scale"),
         "compare",
     ),
-    "cdf": Kind("distribution of the flows' goodput, or of a metric", ("metric", "by"), "compare"),
-    "fairness": Kind("Jain's index of every run, with means", ("x", "by"), "compare"),
+    "cdf": Kind(
+        "distribution of the flows' goodput, or of a metric", ("metric", "by", "scales"), "spread"
+    ),
+    "fairness": Kind("Jain's index of every run, with means", ("x", "by"), "spread"),
     "tradeoff": Kind(
-        "goodput against round-trip time, with ellipses", ("metric", "against", "by"), "compare"
+        "goodput against round-trip time, with ellipses",
+        ("metric", "against", "by", "scales"),
+        "spread",
     ),
     "timeseries": Kind(
         "goodput, window and round-trip time over time (needs series)",
@@ -39,8 +44,8 @@ KINDS: dict[str, Kind] = {
         "traces",
     ),
     "sequence": Kind(
-        "segments over time: sent, retransmitted, delivered",
-        ("run", "from", "to", "flow"),
+        "segments over time: sent, retransmitted, delivered; and a recovery, larger",
+        ("run", "from", "to", "flow", "zoom"),
         "traces",
     ),
     "map": Kind("the mesh, links coloured by how many attempts succeed", ("run",), "mesh"),
@@ -50,7 +55,12 @@ KINDS: dict[str, Kind] = {
         "mesh",
     ),
 }
-"""Figures by name; every one also takes `title` and `where`."""
+"""Figures by name; every one also takes the keys `COMMON`."""
+
+COMMON = ("title", "where", "label", "columns")
+"""What it is called, which cells it shows, what it calls them, and how wide it is: in `columns` of
+a paper.
+"""
 
 
 SHOWN = ("goodput", "cwnd", "srtt")
@@ -73,7 +83,7 @@ def check(
     kind = str(spec.get("kind", ""))
     if kind not in KINDS:
         raise PlanError(f"no figure is of kind {kind!r}; {nearest(kind, KINDS)}", "kind")
-    options = ("kind", "title", "where", *KINDS[kind].options)
+    options = ("kind", *COMMON, *KINDS[kind].options)
     for key, value in spec.items():
         if key not in options:
             raise PlanError(f"unknown key; {nearest(key, options)}", key)
@@ -85,6 +95,9 @@ def check(
                 f"must be a list of {could}, not {strange!r}; others are named in [series] record",
                 key,
             )
+    if spec.get("zoom") and ("from" in spec or "to" in spec):
+        raise PlanError("a recovery has a time of its own: leave out `from` and `to`", "zoom")
+    labels(spec.get("label", {}), axes, known, recorded)
     for role in ("x", "by"):
         if role in spec and spec[role] not in axes:
             name = str(spec[role])
@@ -106,6 +119,30 @@ def check(
         for table in tables:
             _labels(known, x, table, "published")
     return [role for role in ("metric", "against") if role in spec]
+
+
+def labels(
+    given: Any,
+    axes: Sequence[str],
+    known: Mapping[str, Collection[str]] | None,
+    recorded: Collection[str] = (),
+) -> Mapping[str, Any]:
+    """The table `label` of a plan or a figure, if it names what there is: text for an axis, a
+    metric or what a time series shows; or of an axis a table of its `title` and its levels.
+    """
+    if not isinstance(given, Mapping):
+        raise PlanError("must be a table: { name = text }", "label")
+    names = (*axes, *RUN_METRICS, *SHOWN, *recorded)
+    for name, said in given.items():
+        if name not in names:
+            raise PlanError(f"no axis or metric is called {name}; {nearest(name, names)}", "label")
+        if isinstance(said, Mapping) and name in axes:
+            _labels(known, name, [k for k in said if k != "title"], "label")
+            said = list(said.values())
+        for text in said if isinstance(said, list) else [said]:
+            if not isinstance(text, str):
+                raise PlanError(f"{name} must be text, not {text!r}", "label")
+    return given
 
 
 def _labels(
@@ -135,6 +172,12 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "title": ("must be text", lambda v: isinstance(v, str)),
     "where": ("must be a table: { axis = level }", lambda v: isinstance(v, Mapping)),
     "published": ("must be a table: { level = value }", lambda v: isinstance(v, Mapping)),
+    "columns": ("is 1 or 2: columns of a paper", lambda v: type(v) is int and v in (1, 2)),
+    "scales": ('is "shared" or "own"', lambda v: v in ("shared", "own")),
+    "zoom": (
+        "is the number of a recovery, from 1 on, or false",
+        lambda v: v is False or _count(v),
+    ),
     "scale": ('is "log" or "linear"', lambda v: v in ("log", "linear")),
     "show": (
         f"must be a list of {', '.join(SHOWN)}",

@@ -337,6 +337,24 @@ RUN_METRICS: dict[str, Metric] = {
 """Everything that can stand in `metrics`, `until.metric` and figures."""
 
 
+_BASE = {"Mb/s": "bps", "s": "s", "ms": "s", "%": "share"}
+"""What metrics of a unit are computed in, as names of columns say it."""
+
+
+def column(name: str) -> str:
+    """The column of a metric in `runs.parquet`: its name with the base unit, such as `srtt_s`."""
+    base = _BASE.get(RUN_METRICS[name].unit)
+    return f"{name}_{base}" if base else name
+
+
+OLD_COLUMNS = {
+    "runs": {name: column(name) for name in RUN_METRICS},
+    "results": {"cwnd": "cwnd_bytes"},
+    "series": {"t": "time_s", "v": "value"},
+}
+"""Columns of tables that were written when not all names told the unit, and what they are now."""
+
+
 def flow_row(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) -> dict[str, Any]:
     """The columns of one flow in `results.parquet`."""
     rate = flow_goodput(outcome, flow, measure)
@@ -359,12 +377,12 @@ def flow_row(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) -> dic
         whole["batch_goodput_bps"] = [float(v) for v in rates]
     for key in _COPIED:
         whole[key] = flow.get(key)
-    return whole
+    return whole | {"cwnd_bytes": flow.get("cwnd")}
 
 
 _COPIED = (
     "start_s", "connected_s", "first_byte_s", "last_byte_s", "finished", "segments",
-    "retransmissions", "timeouts", "fast_retransmits", "srtt_s", "min_rtt_s", "cwnd", "fault",
+    "retransmissions", "timeouts", "fast_retransmits", "srtt_s", "min_rtt_s", "fault",
 )  # fmt: skip
 
 

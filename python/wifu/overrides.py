@@ -11,7 +11,7 @@ from wifu.variants import without
 KEYS = (
     "name", "title", "about", "runner", "scenario", "vary", "zip", "skip", "runs", "until", "seed",
     "deterministic", "pair", "baseline", "measure", "metrics", "figure", "claims", "series", "on",
-    "sim", "emu", "live", "substrate", "run_timeout", "tolerance", "compositions",
+    "sim", "emu", "live", "substrate", "run_timeout", "tolerance", "compositions", "label",
 )  # fmt: skip
 SCENARIO_HEADS = (
     "topology", "radio", "routing", "host", "flow", "handler", "mobility", "event", "stop", "record"

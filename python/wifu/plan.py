@@ -67,6 +67,7 @@ class Plan:
     cells: tuple[Cell, ...]
     substrate: str = "sim"
     recorded: tuple[str, ...] = ()
+    labels: Mapping[str, Any] = field(default_factory=dict)
     on: tuple[str, ...] = ("sim",)
     run_timeout: float | None = None
     tolerance: float = 0.1
@@ -288,6 +289,7 @@ class _Reader(Tables):
             measure=self._measure(),
             metrics=self._metrics(),
             figures=self._figures(names, pair),
+            labels=self._labels(names),
             claims=self._claims(),
             series_runs=self._series(),
             recorded=self._recorded(),

@@ -13,10 +13,10 @@ from typing import Any
 
 import pandas as pd
 
+from wifu import alike, published, stats, toml
 from wifu import claims as claiming
 from wifu import diverge as diverging
-from wifu import published, toml
-from wifu.api import Results
+from wifu.api import COMPARED, HOLM, LEVEL, Results
 from wifu.cells import Cell, Label
 from wifu.digits import number
 from wifu.figures import Drawn, NotDrawn, draw_all, draw_divergence
@@ -34,15 +34,14 @@ STOPPED = (
 DIVERGENCE = (
     "Values are means with half their 95 % interval; relative differences have Student's of the "
     "linearized ratio, in which runs of the same number are paired; KS is Kolmogorov and Smirnov's "
-    "distance of the two samples, p that of their being of one distribution."
+    "distance of the two samples, p that of their being of one distribution, corrected by Holm "
+    "over the cells of each table; where all values are the same nothing is tested. Verdicts are "
+    "each cell's own, by its interval, and not corrected."
 )
 """What is said below the table of substrates."""
 
 MANY_INVALID = 0.2
 """Where more than this share of a cell's attempts was rejected, the report warns."""
-
-COMPARED = 3
-"""So many of a plan's metrics, the first ones, are compared: each comparison is a bootstrap."""
 
 
 def write(
@@ -201,9 +200,13 @@ def _results(results: Results) -> str:
             f"at most {plan.until.ci * 100:g} % of the mean, {plan.until.minimum} to "
             f"{plan.until.maximum} runs. {STOPPED}"
         )
+    if any(len(row) > 1 for row in plan.groups()):
+        told += f" Bold, of the first {COMPARED} metrics: better than every other of its row" + (
+            ", exactly." if plan.deterministic else f" (p below {LEVEL:g}; see Comparison)."
+        )
     out = [f"<p class='note'>{E(told)}</p>"]
     for n, name in enumerate(plan.metrics):
-        table = _pivot(results, name)
+        table = _pivot(results, name, marked=n < COMPARED)
         head = RUN_METRICS[name].axis()
         head = head[0].upper() + head[1:]
         if n == 0:
@@ -213,7 +216,33 @@ def _results(results: Results) -> str:
     return "".join(out)
 
 
-def _pivot(results: Results, name: str) -> str:
+def best_of(results: Results, name: str) -> set[str]:
+    """Cells that are better in a metric than every other of their row: by the paired permutation
+    test, corrected by Holm over all comparisons of the table. If nothing is random, by the values.
+    """
+    plan, better = results.plan, RUN_METRICS[name].better
+    found: list[tuple[str, list[int]]] = []
+    pairs: list[tuple[Any, Any]] = []
+    for row in plan.groups():
+        means = {c.name: results.interval(name, c).estimate for c in row}
+        known = [c for c in row if math.isfinite(means[c.name])]
+        if len(known) < 2:
+            continue
+        first = (max if better == "more" else min)(known, key=lambda c: means[c.name])
+        others = [c for c in known if c is not first]
+        if plan.deterministic:
+            if all(means[c.name] != means[first.name] for c in others):
+                found.append((first.name, []))
+            continue
+        found.append((first.name, list(range(len(pairs), len(pairs) + len(others)))))
+        pairs += [results.pairs(name, first.labels, c.labels) for c in others]
+    p = stats.holm(
+        [stats.paired_difference(x, y, tests=len(pairs)).p_permutation for x, y in pairs]
+    )
+    return {cell for cell, tests in found if all(p[t] < LEVEL for t in tests)}
+
+
+def _pivot(results: Results, name: str, marked: bool = True) -> str:
     plan, metric = results.plan, RUN_METRICS[name]
     pair = plan.pair
     columns: list[Label] = [v.label for v in plan.axis(pair).levels] if pair else [""]
@@ -230,19 +259,23 @@ def _pivot(results: Results, name: str) -> str:
     most = max(finite, default=0.0) or 1.0
     counts = {i.n for i in estimates.values()}
     common = len(counts) == 1
+    called = {a.name: alike.names(plan, a.name) for a in plan.axes}
     head = "".join(f"<th>{E(k)}</th>" for k in others)
-    head += "".join(f"<th>{E(str(c)) if pair else E(metric.axis())}</th>" for c in columns)
+    head += "".join(
+        f"<th>{E(called[pair][str(c)]) if pair else E(metric.axis())}</th>" for c in columns
+    )
+    best = best_of(results, name) if marked else set()
     body = []
     for key, cells in rows.items():
-        values = {k: estimates[c.name].estimate for k, c in cells.items()}
-        known = [v for v in values.values() if math.isfinite(v)]
-        best = (max(known) if metric.better == "more" else min(known)) if len(known) > 1 else None
         cellular = "".join(
             _cell(cells.get(str(c)), estimates, metric.scale, most, best, common) for c in columns
         )
         body.append(
             "<tr>"
-            + "".join(f"<td class='label'>{E(str(v))}</td>" for v in labels[key])
+            + "".join(
+                f"<td class='label'>{E(called[k][str(v)])}</td>"
+                for k, v in zip(others, labels[key], strict=True)
+            )
             + cellular
             + "</tr>"
         )
@@ -253,7 +286,7 @@ def _pivot(results: Results, name: str) -> str:
 
 
 def _cell(
-    cell: Cell | None, estimates: dict[str, Any], scale: float, most: float, best: float | None,
+    cell: Cell | None, estimates: dict[str, Any], scale: float, most: float, best: set[str],
     common: bool,
 ) -> str:  # fmt: skip
     if cell is None:
@@ -263,17 +296,16 @@ def _cell(
         return "<td class='value same'>no value</td>"
     half = found.half / scale if found.known else math.nan
     text = number(found.estimate / scale, half if found.known else None)
-    if best is not None and found.estimate == best:
+    if cell.name in best:
         text = f"<b>{text}</b>"
     if found.known:
         text += f" <span class='pm'>± {number(half, half)}</span>"
     if not common:
         text += f" <span class='pm'>n = {found.n}</span>"
     width = max(0.0, min(1.0, found.estimate / most)) * 100
-    second = "" if best is None or found.estimate == best else " second"
-    return (
-        f"<td class='value'>{text}<div class='bar{second}' style='width:{width:.1f}%'></div></td>"
-    )
+    second = "" if cell.name in best else " second"
+    bar = f"<div class='bar{second}' style='width:{width:.1f}%'></div>" if width > 0 else ""
+    return f"<td class='value'>{text}{bar}</td>"
 
 
 def _comparison(results: Results) -> str:
@@ -288,7 +320,8 @@ def _comparison(results: Results) -> str:
         table = _ratios(results, frame, name)
         metric = RUN_METRICS[name]
         head = (
-            f"{metric.label[0].upper()}{metric.label[1:]}, relative to {frame['baseline'].iloc[0]}"
+            f"{metric.label[0].upper()}{metric.label[1:]}, relative to "
+            f"{alike.names(plan, plan.pair)[str(frame['baseline'].iloc[0])]}"
         )
         if n == 0:
             out.append(f"<h3>{E(head)}</h3>{table}")
@@ -298,26 +331,37 @@ def _comparison(results: Results) -> str:
         return ""
     told = (
         "Run by run: the same run number had the same random numbers everywhere. Ratios of means "
-        "with 95 % bootstrap intervals; p of a paired permutation test of no difference."
+        "with 95 % bootstrap intervals; p of a paired permutation test of no difference, corrected "
+        f"by {HOLM}. Green is better, red worse: p is below {LEVEL:g} and the interval leaves out "
+        "1; grey is neither. Where all runs were identical nothing is tested."
     )
     if plan.deterministic:
         told = "Ratios; nothing is random here, so they are exact."
-    return f"<p class='note'>{told}</p>{''.join(out)}"
+    elif (fewest := min(results.ok["cell"].value_counts(), default=0)) <= 6:
+        told += f" p of {fewest} pairs cannot be below {2 / 2**fewest:.2g} before the correction."
+    apart = alike.differences(plan)
+    warned = "".join(f"<div class='alert soft'>{E(d.sentence())}</div>" for d in apart)
+    return f"{warned}<p class='note'>{E(told)}</p>{''.join(out)}"
 
 
 def _ratios(results: Results, frame: pd.DataFrame, name: str) -> str:
     pair = results.plan.pair or ""
-    computed = ("baseline", "n", "ratio", "low", "high", "p", pair)
+    computed = ("baseline", "n", "ratio", "low", "high", "identical", "p", "p_holm", pair)
     labels = [c for c in frame.columns if c not in computed]
     columns = list(dict.fromkeys(frame[pair]))
-    head = "".join(f"<th>{E(str(c))}</th>" for c in [*labels, *columns])
+    called = {a.name: alike.names(results.plan, a.name) for a in results.plan.axes}
+    heads = [*labels, *(called[pair][str(c)] for c in columns)]
+    head = "".join(f"<th>{E(str(h))}</th>" for h in heads)
     rows: dict[tuple[Any, ...], dict[Any, str]] = {}
     for row in frame.to_dict("records"):
         key = tuple(row[c] for c in labels)
         rows.setdefault(key, {})[row[pair]] = _ratio(row, name)
     body = "".join(
         "<tr>"
-        + "".join(f"<td class='label'>{E(str(v))}</td>" for v in key)
+        + "".join(
+            f"<td class='label'>{E(called[k][str(v)])}</td>"
+            for k, v in zip(labels, key, strict=True)
+        )
         + "".join(f"<td class='value'>{cells.get(c, '')}</td>" for c in columns)
         + "</tr>"
         for key, cells in rows.items()
@@ -329,8 +373,10 @@ def _ratios(results: Results, frame: pd.DataFrame, name: str) -> str:
 
 
 def _ratio(row: dict[Any, Any], name: str) -> str:
-    """A ratio: green or red where the interval leaves out 1, grey where it does not."""
-    clear = row["low"] > 1 or row["high"] < 1
+    """A ratio: green or red where p, corrected, and the interval say that it is not 1."""
+    if row["identical"]:
+        return "<span class='same'>identical</span>"
+    clear = row["p_holm"] < LEVEL and (row["low"] > 1 or row["high"] < 1)
     better = (row["ratio"] > 1) == (RUN_METRICS[name].better == "more")
     css = ("up" if better else "down") if clear else "same"
     half = (row["high"] - row["low"]) / 2
@@ -341,7 +387,7 @@ def _ratio(row: dict[Any, Any], name: str) -> str:
         text += (
             f" <span class='pm'>{number(row['low'], half)} to {number(row['high'], half)}</span>"
         )
-    p = row["p"]
+    p = row["p_holm"]
     if math.isfinite(p):
         text += f" <span class='pm'>p {'&lt; 0.001' if p < 0.001 else f'= {p:.3f}'}</span>"
     return text
@@ -389,6 +435,7 @@ def _divergence(results: Results) -> str:
         return ""
     found = diverging.compare(every)
     out = [f"<p class='note'>{E(found.sentence())} {E(DIVERGENCE)}</p>"]
+    out += [f"<div class='alert soft'>{E(note)}</div>" for note in found.notes()]
     for n, ((name, other), rows) in enumerate(found.groups().items()):
         metric = RUN_METRICS[name].axis()
         head = f"{metric[:1].upper()}{metric[1:]}: {other} against {found.reference}"

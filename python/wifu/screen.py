@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 from rich.table import Table
 
+from wifu import alike
 from wifu import claims as claiming
 from wifu import diverge as diverging
 from wifu.api import Results
@@ -92,6 +93,13 @@ def tell(folder: Path, summary: Summary) -> None:
         )
     for told in stamped(results.manifest):
         screen.print(escape(told), highlight=False)
+    warn_of_differences(results.plan)
+
+
+def warn_of_differences(plan: Plan) -> None:
+    """Tell what compared levels differ in besides what their names say."""
+    for difference in alike.differences(plan):
+        screen.print(f"[yellow]warning:[/yellow] {escape(difference.sentence())}", highlight=False)
 
 
 def _summary_table(results: Results) -> Table:
@@ -99,6 +107,7 @@ def _summary_table(results: Results) -> Table:
     metric = RUN_METRICS[results.plan.metrics[0]]
     table = Table(title=results.plan.title, title_justify="left", box=None, pad_edge=False)
     axes = [a.name for a in results.plan.axes]
+    called = {a: alike.names(results.plan, a) for a in axes}
     for axis in axes:
         table.add_column(axis)
     for column in (metric.axis(), "95 % interval", "n"):
@@ -109,7 +118,8 @@ def _summary_table(results: Results) -> Table:
             f"{number(row['low'], half)} to {number(row['high'], half)}" if half == half else ""
         )
         shown = number(row["mean"], half if half == half else None)
-        table.add_row(*[str(row[a]) for a in axes], shown, interval, str(row["n"]))
+        labels = [called[a][str(row[a])] for a in axes]
+        table.add_row(*map(escape, labels), shown, interval, str(row["n"]))
     return table
 
 
@@ -125,6 +135,7 @@ def dry(plan: Plan, store: Store, as_json: bool) -> None:
             "runs": most,
             "cells": [{"name": c.name, "labels": dict(c.labels)} for c in plan.cells],
             "first_block": [c.name for c, _ in first],
+            "differences": [d.to_json() for d in alike.differences(plan)],
             "scenarios": {c.name: plan.scenario_of(c, 1) for c in plan.cells},
         }
         print(json.dumps(told))
@@ -142,6 +153,7 @@ def dry(plan: Plan, store: Store, as_json: bool) -> None:
         )
     )
     screen.print(f"{len(plan.cells)} cells, runs of each: {often}; {most} runs at most")
+    warn_of_differences(plan)
     order = ", ".join(c.name for c, _ in first[:6]) + (", ..." if len(first) > 6 else "")
     screen.print(f"first block: {order}", highlight=False)
     screen.print(f"results would go to {store.folder}; the scenario of {first[0][0].name}, run 1:")
@@ -167,6 +179,9 @@ def print_divergence(found: diverging.Divergence) -> None:
             table.add_row(*row.words(), f"[{style}]{row.verdict}[/{style}]")
         out.print(table)
     screen.print(found.sentence(), highlight=False)
+    screen.print("p: corrected by Holm over the cells of each table.", highlight=False)
+    for note in found.notes():
+        screen.print(f"[yellow]warning:[/yellow] {escape(note)}", highlight=False)
 
 
 STYLES = {

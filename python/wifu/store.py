@@ -4,7 +4,7 @@ plan.toml          the plan as resolved, overrides included
 run.json           provenance: schema, commit, versions, host, seed, order, failures, exclusions
 runs/CELL-RUN.json.gz   one per replicate, failed ones too; written whole or not at all
 emu/, live/        the same of other substrates than the simulator
-series/CELL-RUN.parquet where the plan asks for series: columns series, t, v
+series/CELL-RUN.parquet where the plan asks for series: columns series, time_s, value
 results.parquet    one row per run and flow
 runs.parquet       one row per run, with all metrics
 figures/, report.html
@@ -28,7 +28,7 @@ import pandas as pd
 from wifu import plan as plans
 from wifu.cells import Cell
 from wifu.errors import LabError
-from wifu.metrics import flow_row, run_row
+from wifu.metrics import OLD_COLUMNS, column, flow_row, run_row
 from wifu.plan import Plan
 
 SCHEMA = "wifu-lab/1.0"
@@ -144,7 +144,9 @@ class Store:
         parts = []
         for name, raw in sorted(series.items()):
             pairs = np.frombuffer(raw, dtype="<f8").reshape(-1, 2)
-            parts.append(pd.DataFrame({"series": name, "t": pairs[:, 0], "v": pairs[:, 1]}))
+            parts.append(
+                pd.DataFrame({"series": name, "time_s": pairs[:, 0], "value": pairs[:, 1]})
+            )
         if parts:
             frame = pd.concat(parts, ignore_index=True)
             frame["series"] = frame["series"].astype("category")
@@ -152,9 +154,9 @@ class Store:
             write_parquet(frame, path)
 
     def series(self, cell: str, run: int) -> pd.DataFrame | None:
-        """The series of a replicate: columns series, t, v; none if they were not recorded."""
+        """The series of a replicate: columns series, time_s, value; none if there are none."""
         path = self.folder / "series" / f"{cell}-{run}.parquet"
-        return pd.read_parquet(path) if path.exists() else None
+        return read_parquet(path, "series") if path.exists() else None
 
     def write_tables(self, plan: Plan) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Make `results.parquet` and `runs.parquet` from the files of the runs."""
@@ -184,7 +186,7 @@ class Store:
                 "trace_hash": outcome.get("trace_hash"),
                 **({"world": world} if (world := outcome.get("world")) else {}),
                 **({"stamp": stamp} if (stamp := verdict(outcome)) else {}),
-                **run_row(outcome, plan.measure),
+                **{column(k): v for k, v in run_row(outcome, plan.measure).items()},
             }
             flows += [{**head, **flow_row(outcome, f, plan.measure)} for f in outcome["flows"]]
         tables = (_table(flows, plan), _table(runs, plan))
@@ -223,6 +225,13 @@ def write_whole(path: Path, content: bytes) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def read_parquet(path: Path, table: str, axes: Iterable[str] = ()) -> pd.DataFrame:
+    """Read one of the tables `OLD_COLUMNS`, with today's names; an axis keeps its own."""
+    kept = set(axes)
+    names = {k: v for k, v in OLD_COLUMNS[table].items() if k not in kept}
+    return pd.read_parquet(path).rename(columns=names)
 
 
 def write_parquet(frame: pd.DataFrame, path: Path) -> None:

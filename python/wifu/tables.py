@@ -213,6 +213,9 @@ class Tables:
                 raise PlanError(e.message, f"{key}.{e.key}" if e.key else key) from None
         return tuple(figures)
 
+    def _labels(self, axes: Sequence[str]) -> Mapping[str, Any]:
+        return kinds.labels(self.source.get("label", {}), axes, self.known, self._recorded())
+
     def _claims(self) -> tuple[str, ...]:
         names = self._get("claims", list, [])
         if names:

@@ -1,6 +1,7 @@
 //! What there is: protocols with their parameters.
 
 use crate::known::known;
+use crate::run::with;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde_json::{Value as Json, json};
@@ -39,9 +40,13 @@ pub fn meant(name: &str, known: Vec<String>) -> Option<String> {
 /// Everything about a protocol as JSON: its parts and all their parameters with value and range.
 ///
 /// `name` may set parameters: `tcp-newreno,iw=4`. Raises ValueError if there is none.
+///
+/// `compositions`: TOML texts with protocols and profiles beside the built-in ones.
 #[pyfunction]
-pub fn describe(name: &str) -> PyResult<String> {
-    let registry = known()?;
+#[pyo3(signature = (name, compositions = Vec::new()))]
+#[allow(clippy::needless_pass_by_value)]
+pub fn describe(name: &str, compositions: Vec<String>) -> PyResult<String> {
+    let registry = &with(&compositions)?;
     let library = registry.library();
     let stem = name.split(',').next().unwrap_or_default();
     if !library.protocols().iter().any(|p| p == stem) {

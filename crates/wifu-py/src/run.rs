@@ -11,10 +11,12 @@ use serde_json::{Map, Value as Json};
 use wifu_engine::Library;
 use wifu_node::Registry;
 use wifu_sim::air_pcap::Captures;
+use wifu_sim::causes::Causes;
 use wifu_sim::mesh::Simulation;
 use wifu_sim::outcome::Outcome;
 use wifu_sim::scenario::{AppKind, FlowSpec, Scenario};
 use wifu_sim::traffic;
+use wifu_sim::why::{self, Ears};
 use wifu_sim::{Rng, Span};
 
 /// Simulated time between two looks at the clock.
@@ -28,13 +30,19 @@ pub struct RunResult {
     outcome: Outcome,
     frames: Vec<u8>,
     pcap: Vec<u8>,
+    why: Option<Json>,
 }
 
 #[pymethods]
 impl RunResult {
-    /// The outcome as JSON; the same for the same scenario, octet for octet.
+    /// The outcome as JSON; the same for the same scenario, octet for octet. If the scenario
+    /// records frames, `why` says why attempts failed.
     fn json(&self) -> String {
-        self.outcome.to_json().to_string()
+        let mut all = self.outcome.to_json();
+        if let Some(why) = &self.why {
+            all["why"] = why.clone();
+        }
+        all.to_string()
     }
 
     /// Names of the recorded series, sorted.
@@ -217,7 +225,7 @@ fn topology(path: &Path) -> Result<Map<String, Json>, String> {
 }
 
 /// What there is, and these compositions.
-fn with(compositions: &[String]) -> PyResult<Registry> {
+pub(crate) fn with(compositions: &[String]) -> PyResult<Registry> {
     let mut all = known()?.clone();
     for text in compositions {
         all = all.with_library(Library::parse(text).map_err(wrong)?);
@@ -240,10 +248,12 @@ fn simulated(scenario: &Scenario, registry: &Registry) -> PyResult<RunResult> {
         simulation.set_tap(captures.tap());
     }
     let mut frames = Vec::new();
+    let mut causes = Causes::default();
     let mut asked = Instant::now();
     loop {
         let ended = simulation.step_until(simulation.now() + STEP);
         for record in simulation.take_frames() {
+            causes.add(&record);
             frames.extend(record.encode());
         }
         if ended {
@@ -254,8 +264,15 @@ fn simulated(scenario: &Scenario, registry: &Registry) -> PyResult<RunResult> {
             asked = Instant::now();
         }
     }
+    let why = scenario.record.frames.then(|| {
+        let plan = simulation.plan();
+        let changes = !scenario.mobility.is_empty() || !scenario.event.is_empty();
+        let names: Vec<&str> = plan.nodes.iter().map(|n| n.name.as_str()).collect();
+        why::told(&causes, &Ears::new(plan, changes), &names)
+    });
     Ok(RunResult {
         outcome: simulation.outcome(),
+        why,
         frames,
         pcap: captures.map_or(Vec::new(), |c| c.take_ip()),
     })

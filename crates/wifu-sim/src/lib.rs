@@ -27,6 +27,7 @@
 pub mod air_pcap;
 pub mod app;
 mod builder;
+pub mod causes;
 mod fault;
 mod link;
 pub mod mesh;
@@ -41,6 +42,7 @@ pub mod scenario;
 pub mod stage;
 mod tables;
 pub mod traffic;
+pub mod why;
 pub mod world;
 
 pub use app::{App, Close, Outcome, pattern};

@@ -1,4 +1,4 @@
-"""Figures of results, as SVG and PNG. The drawing itself is imported when something is drawn."""
+"""Figures of results, as SVG, PDF and PNG. What draws is imported when something is drawn."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 from wifu.api import Results
 from wifu.diverge import Divergence
 from wifu.errors import LabError, PlanError, nearest
-from wifu.kinds import KINDS
+from wifu.kinds import KINDS, check
+from wifu.metrics import RUN_METRICS
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class Drawn:
     caption: str
     svg: Path
     png: Path
+    pdf: Path
 
 
 @dataclass(frozen=True)
@@ -32,33 +34,51 @@ class NotDrawn:
     why: str
 
 
-def draw(results: Results, spec: Mapping[str, Any], folder: Path, number: int = 1) -> Drawn:
-    """Draw one figure of a plan into a folder."""
+ENDS = (".svg", ".png", ".pdf")
+"""What a figure is written as."""
+
+
+def made(results: Results, spec: Mapping[str, Any]) -> tuple[Any, str, str]:
+    """Draw one figure of a plan on the page at hand; returns figure, title and caption."""
     kind = spec.get("kind", "")
     if kind not in KINDS:
         raise PlanError(f"no figure is of kind {kind!r}; {nearest(kind, KINDS)}")
     module = import_module(f"wifu.figures.{KINDS[kind].module}")
+    figure, title, caption = getattr(module, kind)(results, dict(spec))
+    return figure, spec.get("title", title), caption
+
+
+def draw(results: Results, spec: Mapping[str, Any], folder: Path, number: int = 1) -> Drawn:
+    """Draw one figure of a plan into a folder."""
     from wifu.figures import style
 
-    with style.context():
-        figure, title, caption = getattr(module, kind)(results, dict(spec))
-        title = spec.get("title", title)
-        name = "-".join([f"{number:02}", kind, *([spec["metric"]] if "metric" in spec else [])])
-        folder.mkdir(parents=True, exist_ok=True)
-        svg, png = folder / f"{name}.svg", folder / f"{name}.png"
-        style.save(figure, svg, png)
-    return Drawn(title, caption, svg, png)
+    with style.context(spec.get("columns")):
+        figure, title, caption = made(results, spec)
+        metric = [spec["metric"]] if "metric" in spec else []
+        name = "-".join([f"{number:02}", spec["kind"], *metric])
+        return _written(figure, title, caption, folder, name)
 
 
-def draw_all(results: Results) -> list[Drawn | NotDrawn]:
-    """Draw all figures of the plan into the folder's `figures`.
+def _written(figure: Any, title: str, caption: str, folder: Path, name: str) -> Drawn:
+    from wifu.figures import style
+
+    folder.mkdir(parents=True, exist_ok=True)
+    svg, png, pdf = (folder / f"{name}{end}" for end in ENDS)
+    style.save(figure, svg, png, pdf)
+    return Drawn(title, caption, svg, png, pdf)
+
+
+def draw_all(results: Results, columns: int | None = None) -> list[Drawn | NotDrawn]:
+    """Draw all figures of the plan into the folder's `figures`; those whose width the plan does not
+    tell so many `columns` of a paper wide.
 
     One that shows cells which an override left out, or which all failed, is named with the reason.
     """
     folder = results.folder / "figures"
-    for old in [*folder.glob("*.svg"), *folder.glob("*.png")]:
+    for old in (path for end in ENDS for path in folder.glob(f"*{end}")):
         old.unlink()
-    specs = results.plan.figures or default_specs(results)
+    wide = {} if columns is None else {"columns": columns}
+    specs = [{**wide, **spec} for spec in results.plan.figures or default_specs(results)]
     out: list[Drawn | NotDrawn] = []
     for number, spec in enumerate(specs, 1):
         try:
@@ -68,11 +88,41 @@ def draw_all(results: Results) -> list[Drawn | NotDrawn]:
     return out
 
 
+def show(results: Results, spec: Mapping[str, Any], axes: Any = None) -> Any:
+    """Draw one figure of a plan on a figure of pyplot, or on `axes`, with the look that is set
+    there; returns the axes. Axes are a list of matplotlib's, or one, or an array of them.
+    """
+    import numpy as np
+
+    from wifu.figures import page, style
+
+    check_figure(results, spec)
+    if axes is not None:
+        flat = list(np.ravel(np.asarray(axes, dtype=object)))
+        with page.use(page.Page(axes=flat)):
+            made(results, spec)
+        return flat[0] if len(flat) == 1 else np.asarray(flat, dtype=object)
+    columns = spec.get("columns")
+    with style.context(columns), page.use(page.Page(columns, shown=True)):
+        figure, _, _ = made(results, spec)
+        style.fold(figure)
+    drawn = [axis for axis in figure.axes if axis.get_visible()]
+    return drawn[0] if len(drawn) == 1 else np.asarray(drawn, dtype=object)
+
+
+def check_figure(results: Results, spec: Mapping[str, Any]) -> None:
+    """An error if a figure names what is not in these results, or has keys that it cannot have."""
+    plan = results.plan
+    labels = {a.name: [str(v.label) for v in a.levels] for a in plan.axes}
+    for role in check(spec, list(labels), labels, plan.pair, plan.recorded):
+        if spec[role] not in RUN_METRICS:
+            raise LabError(f"no metric is called {spec[role]}; {nearest(spec[role], RUN_METRICS)}")
+
+
 def draw_divergence(every: Sequence[Results], found: Divergence) -> list[Drawn | NotDrawn]:
     """Bars of each substrate side by side, one figure for each metric that two of them know."""
     from wifu.figures import beside, style
 
-    folder = every[0].folder / "figures"
     out: list[Drawn | NotDrawn] = []
     for metric in dict.fromkeys(row.metric for row in found.rows):
         with style.context():
@@ -81,10 +131,8 @@ def draw_divergence(every: Sequence[Results], found: Divergence) -> list[Drawn |
             except LabError as e:
                 out.append(NotDrawn(f"Substrates: {metric}", str(e)))
                 continue
-            folder.mkdir(parents=True, exist_ok=True)
-            svg, png = (folder / f"divergence-{metric}{end}" for end in (".svg", ".png"))
-            style.save(figure, svg, png)
-        out.append(Drawn(title, caption, svg, png))
+            folder = every[0].folder / "figures"
+            out.append(_written(figure, title, caption, folder, f"divergence-{metric}"))
     return out
 
 

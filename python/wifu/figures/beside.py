@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -12,8 +11,8 @@ from wifu import stats
 from wifu.api import Results
 from wifu.diverge import ABSENT, Divergence
 from wifu.errors import LabError
-from wifu.figures import style
-from wifu.metrics import RUN_METRICS
+from wifu.figures import page, style
+from wifu.figures.words import Words
 
 MOST = 48
 """Cells in a figure."""
@@ -28,13 +27,18 @@ def substrates(every: Sequence[Results], found: Divergence, metric: str) -> tupl
     if len(cells) > MOST:
         raise LabError(f"{len(cells)} cells are too many for one figure; the table has them")
     names = [r.plan.substrate for r in every]
-    labels = {r.cell: ", ".join(str(v) for v in r.labels.values()) or r.cell for r in rows}
+    words = Words(every[0], {}, mixed=False)  # the same level has another on each substrate
+    label = words.scale(metric)
+    labels = {
+        r.cell: ", ".join(words.level(k, v) for k, v in r.labels.items()) or r.cell for r in rows
+    }
     values: dict[tuple[str, str], stats.Interval] = {}
     for row in rows:
         values[found.reference, row.cell] = row.reference
         values[row.substrate, row.cell] = row.other
-    wide = max(style.WIDTH, min(13.0, 2.0 + 0.42 * len(cells) * len(names)))
-    figure, axis = plt.subplots(figsize=(wide, 3.8))
+    wide = max(page.width(1), min(13.0, 2.0 + 0.42 * len(cells) * len(names)))
+    figure = page.figure(wide, 3.8)
+    axis = figure.subplots()
     width = 0.8 / len(names)
     handles = []
     for n, name in enumerate(names):
@@ -53,11 +57,11 @@ def substrates(every: Sequence[Results], found: Divergence, metric: str) -> tupl
         range(len(cells)), [labels[c] for c in cells],
         rotation=35 if tilted else 0, ha="right" if tilted else "center",
     )  # fmt: skip
+    axis.set_xlabel(", ".join(words.axis(name) for name in rows[0].labels))
     style.from_zero([axis])
     axis.tick_params(axis="x", length=0)
-    axis.set_ylabel(RUN_METRICS[metric].axis())
+    axis.set_ylabel(label)
     style.grid(axis)
     style.legend(figure, handles, names)
-    label = RUN_METRICS[metric].axis()
     title = f"{label[:1].upper()}{label[1:]} on {', '.join(names)}"
     return figure, title, f"{label[:1].upper()}{label[1:]}; whiskers: 95 % interval (Student t)."

@@ -9,28 +9,28 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap, Normalize
-from matplotlib.patches import FancyArrowPatch
+from matplotlib.patches import FancyArrowPatch, Patch
 
 from wifu.api import Results
 from wifu.cells import Cell
 from wifu.errors import LabError
-from wifu.figures import style
-from wifu.figures.compare import Made, chosen, first, titles
+from wifu.figures import page, style
+from wifu.figures.compare import Made, chosen, first
+from wifu.figures.words import Words
 
 PARTS = (
-    ("queue_s", "waiting in the queue", "#9aa5b1"),
-    ("contention_s", "contending for the medium", "#e69f00"),
-    ("retry_s", "attempts that failed", "#d55e00"),
-    ("air_s", "on the air", "#0072b2"),
-    ("propagation_s", "on the wire", "#009e73"),
+    ("queue_s", "in the queue", "#dde3ea", ""),
+    ("contention_s", "contention", "#f0b030", ""),
+    ("retry_s", "failed attempts", "#c8500a", "xxxxx"),
+    ("air_s", "on the air", "#0b3c6b", ""),
+    ("propagation_s", "on the wire", "#6fa88f", "....."),
 )
+"""Where a packet's time goes: each darker than the one before, so that grey tells them apart."""
 
 
 def _quality_map() -> ListedColormap:
-    """Bad links dark red, good ones blue; in between pale, and distinguishable without colour."""
-    anchors = ["#7f1d1d", "#d55e00", "#f2c14e", "#7fb7d9", "#0b4f8a"]
-    blended = mpl.colors.LinearSegmentedColormap.from_list("quality", anchors, N=256)
-    return ListedColormap(blended(np.linspace(0, 1, 256)))
+    """Bad links pale and warm, good ones dark and cold; the better the darker, also in grey."""
+    return ListedColormap(mpl.colormaps["plasma_r"](np.linspace(0.12, 1.0, 256)))
 
 
 def map(results: Results, spec: dict[str, Any]) -> Made:
@@ -41,14 +41,14 @@ def map(results: Results, spec: dict[str, Any]) -> Made:
     outcomes = [results.outcome(cell, run) for cell in cells]
     # Equal scales on both axes and common scales of panels exclude each other.
     height = _height(outcomes)
-    figure, axes = style.panels(len(cells), height=height, columns=1, share=False)
+    figure, axes = page.panels(len(cells), height=height, columns=1, share=False)
     norm, colours = Normalize(0.0, 1.0), _quality_map()
-    names = titles(every)
+    names = Words(results, spec).titles(every)
     for axis, cell, outcome in zip(axes, cells, outcomes, strict=True):
         places, real = _places(outcome["nodes"])
         _links(axis, outcome, places, colours, norm)
         _nodes(axis, outcome, places)
-        axis.set_title(names[cell.name], loc="left", color=style.MUTED)
+        style.entitle(axis, names[cell.name])
         axis.set_aspect("equal", adjustable="datalim")
         if real:
             axis.set_xlabel("m")
@@ -84,12 +84,18 @@ def _places(nodes: Sequence[Mapping[str, Any]]) -> tuple[dict[str, tuple[float, 
     return {n["name"]: (float(i), 0.0) for i, n in enumerate(nodes)}, False
 
 
+def _size() -> float:
+    """How large nodes and arrows are; where a figure is narrow they are smaller."""
+    return min(1.0, page.width(1) / page.SCREEN[1])
+
+
 def _links(
     axis: Axes, outcome: Mapping[str, Any], places: Mapping[str, tuple[float, float]],
     colours: ListedColormap, norm: Normalize,
 ) -> None:  # fmt: skip
     links = outcome.get("links") or []
     most = max((link["frames"] for link in links), default=0) or 1
+    size = _size()
     spread = np.ptp(np.array(list(places.values())), axis=0).max() or 1.0
     for link in links:
         one, two = np.array(places[link["from"]]), np.array(places[link["to"]])
@@ -99,13 +105,14 @@ def _links(
                 axis.plot(*zip(one, two, strict=True), color=style.FAINT, linewidth=0.8, zorder=1)
             continue
         along = (two - one) / (np.hypot(*(two - one)) or 1.0)
-        aside = np.array([along[1], -along[0]]) * spread * 0.011
+        aside = np.array([along[1], -along[0]]) * spread * 0.011 / size
         quality = link["acked"] / link["attempts"]
-        width = 1.2 + 3.6 * (link["frames"] / most) ** 0.5
+        width = (1.2 + 3.6 * (link["frames"] / most) ** 0.5) * size
         axis.add_patch(
             FancyArrowPatch(
                 tuple(one + aside), tuple(two + aside), arrowstyle="-|>",
-                mutation_scale=7 + 2 * width, shrinkA=9, shrinkB=9, linewidth=width,
+                mutation_scale=7 * size + 2 * width, shrinkA=9 * size, shrinkB=9 * size,
+                linewidth=width,
                 color=colours(norm(quality)), zorder=2, joinstyle="miter", capstyle="butt",
             )
         )  # fmt: skip
@@ -116,13 +123,19 @@ def _nodes(
 ) -> None:
     senders = {f["from"] for f in outcome["flows"]}
     receivers = {f["to"] for f in outcome["flows"]}
+    size = _size()
     for name, (x, y) in places.items():
         both = name in senders and name in receivers
         marker = "s" if name in senders and not both else "D" if name in receivers else "o"
         face = style.INK if marker != "o" else "white"
-        axis.plot(x, y, marker, markersize=9, mfc=face, mec=style.INK, mew=1.3, zorder=3)
+        axis.plot(x, y, marker, markersize=9 * size, mfc=face, mec=style.INK, mew=1.3, zorder=3)
         axis.annotate(
-            name, (x, y), xytext=(0, 11), textcoords="offset points", ha="center", fontsize=9
+            name,
+            (x, y),
+            xytext=(0, 3 + 8 * size),
+            textcoords="offset points",
+            ha="center",
+            fontsize=style.small(),
         )
     axis.margins(0.09, 0.25)
 
@@ -136,29 +149,35 @@ def waterfall(results: Results, spec: dict[str, Any]) -> Made:
     if not found:
         raise LabError("no run recorded hops of that flow")
     rows = max(len(hops) for _, hops, _ in found)
-    figure, axes = style.panels(len(found), height=1.5 + 0.36 * rows, columns=2, share=False)
-    names = titles(cells)
+    figure, axes = page.panels(len(found), height=1.5 + 0.36 * rows, columns=2, share=False)
+    names = Words(results, spec).titles(cells)
     used: dict[str, Any] = {}
     for axis, (cell, hops, _) in zip(axes, found, strict=True):
         at = 0.0
         for n, hop in enumerate(hops):
             begin = at
-            for key, name, colour in PARTS:
+            for key, name, colour, hatch in PARTS:
                 width = hop[key] * 1000
                 if width <= 0:
                     continue
-                drawn = axis.barh(n, width, left=at, height=0.66, color=colour)
-                used.setdefault(name, drawn)
+                look: dict[str, Any] = {
+                    "facecolor": colour,
+                    "hatch": hatch,
+                    "edgecolor": "white",
+                    "linewidth": 0,
+                }
+                axis.barh(n, width, left=at, height=0.66, **look)
+                used.setdefault(name, Patch(**look))
                 at += width
             axis.annotate(
                 f"{style.number(at - begin)} ms", (at, n), xytext=(4, 0),
-                textcoords="offset points", va="center", fontsize=8.5,
+                textcoords="offset points", va="center", fontsize=style.small(),
             )  # fmt: skip
             if n + 1 < len(hops):
                 axis.plot([at, at], [n, n + 1], color=style.MUTED, linewidth=0.7, zorder=0)
         axis.set_yticks(range(len(hops)), [f"{h['from']} → {h['to']}" for h in hops])
         axis.tick_params(axis="y", length=0, labelleft=True)
-        axis.set_title(names[cell.name], loc="left", color=style.MUTED)
+        style.entitle(axis, names[cell.name])
         axis.set_xlabel("time since the packet entered the mesh, ms")
         axis.margins(x=0.2)
         axis.set_ylim(rows - 0.4, -0.6)
@@ -166,7 +185,7 @@ def waterfall(results: Results, spec: dict[str, Any]) -> Made:
     longest = max(axis.get_xlim()[1] for axis in axes)
     for axis in axes:
         axis.set_xlim(0, longest)
-    order = [name for _, name, _ in PARTS if name in used]
+    order = [name for _, name, *_ in PARTS if name in used]
     style.legend(figure, [used[name] for name in order], order)
     counts = sorted({n for _, _, n in found})
     told = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
@@ -189,12 +208,12 @@ def _hops(
             if hop["flow"] != flow or bool(hop.get("reverse")) != reverse:
                 continue
             key = (hop["hop"], hop["from"], hop["to"])
-            total = sums.setdefault(key, {"packets": 0.0, **{k: 0.0 for k, _, _ in PARTS}})
+            total = sums.setdefault(key, {"packets": 0.0, **{k: 0.0 for k, *_ in PARTS}})
             for part in total:
                 total[part] += hop.get(part) or 0.0
     out = []
     for (_, source, target), total in sorted(sums.items()):
         packets = total["packets"] or 1.0
-        means = {k: total[k] / packets for k, _, _ in PARTS}
+        means = {k: total[k] / packets for k, *_ in PARTS}
         out.append({"from": source, "to": target, **means})
     return out, len(runs)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import math
+import re
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-
-mpl.use("Agg")
-
-import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patheffects import Normal, Stroke
+from matplotlib.patches import Patch
+
+from wifu.figures import page
 
 INK, MUTED, FAINT = "#20242a", "#6b7280", "#d8dce2"
 
@@ -63,133 +65,193 @@ def hatch(n: int) -> str:
     return HATCHES[(n + n // len(COLOURS)) % len(HATCHES)]
 
 
-WIDTH = 7.4
-"""Inches of a figure with one panel."""
+FONTS = ("DejaVu Sans", "Bitstream Vera Sans", "Verdana", "sans-serif")
+"""Text in SVG is set by who shows it: in the first that is there; the next two are as wide."""
 
 
 @contextmanager
-def context() -> Iterator[None]:
-    """The style, while something is drawn."""
-    with mpl.rc_context(
-        {
-            "font.family": "sans-serif",
-            "font.sans-serif": ["DejaVu Sans"],
-            "font.size": 10,
-            "axes.titlesize": 10,
-            "axes.labelsize": 10,
-            "axes.edgecolor": MUTED,
-            "axes.labelcolor": INK,
-            "axes.linewidth": 0.8,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-            "axes.axisbelow": True,
-            "text.color": INK,
-            "xtick.color": INK,
-            "ytick.color": INK,
-            "xtick.labelsize": 9,
-            "ytick.labelsize": 9,
-            "grid.color": FAINT,
-            "grid.linewidth": 0.7,
-            "legend.frameon": False,
-            "legend.fontsize": 9.5,
-            "lines.linewidth": 1.8,
-            "hatch.linewidth": 0.6,
-            "figure.constrained_layout.use": True,
-            "svg.hashsalt": "wifu",
-        }
+def context(columns: int | None = None) -> Iterator[None]:
+    """The style, while something is drawn: for the screen, or for so many `columns` of a paper."""
+    # On paper a figure is as large as it is drawn.
+    text, small, line = (10.0, 9.0, 1.8) if columns is None else (8.0, 7.0, 1.3)
+    with (
+        mpl.rc_context(
+            {
+                "font.family": list(FONTS[:1]),
+                "font.size": text,
+                "axes.titlesize": text,
+                "axes.labelsize": text,
+                "axes.edgecolor": MUTED,
+                "axes.labelcolor": INK,
+                "axes.linewidth": 0.8,
+                "axes.spines.top": False,
+                "axes.spines.right": False,
+                "axes.axisbelow": True,
+                "text.color": INK,
+                "xtick.color": INK,
+                "ytick.color": INK,
+                "xtick.labelsize": small,
+                "ytick.labelsize": small,
+                "grid.color": FAINT,
+                "grid.linewidth": 0.7,
+                "legend.frameon": False,
+                "legend.fontsize": text - 0.5,
+                "lines.linewidth": line,
+                "lines.markersize": 6.0 if columns is None else 4.5,
+                "hatch.linewidth": 0.6,
+                "figure.constrained_layout.use": True,
+                # Text stays text: it can be searched, copied, and set in the paper's font.
+                "svg.fonttype": "none",
+                "svg.hashsalt": "wifu",
+                "pdf.fonttype": 42,
+            }
+        ),
+        page.use(page.Page(columns)),
     ):
         yield
 
 
-def save(figure: Figure, svg: Path, png: Path) -> None:
-    """Write both forms. The same results give the same octets: no date is inside."""
+def small() -> float:
+    """Points of text that stands among what is drawn."""
+    return float(mpl.rcParams["font.size"]) - 1.5
+
+
+def line() -> float:
+    """Points that a line is wide."""
+    return float(mpl.rcParams["lines.linewidth"])
+
+
+def mark() -> float:
+    """Points that the shape on a line is large."""
+    return 0.85 * float(mpl.rcParams["lines.markersize"])
+
+
+def save(figure: Figure, *paths: Path) -> None:
+    """Write a figure, as each name ends. The same results give the same octets."""
     for axis in figure.axes:
         # Of panels that share a scale, only the lowest says what it is.
         if not axis.xaxis.get_tick_params().get("labelbottom", True):
             axis.set_xlabel("")
-    figure.savefig(svg, metadata={"Date": None, "Creator": None})
-    figure.savefig(png, dpi=150, metadata={"Software": None})
-    plt.close(figure)
+    fold(figure)
+    for path in paths:
+        if path.suffix == ".png":
+            figure.savefig(path, dpi=PNG_DPI, metadata={"Software": None})
+        elif path.suffix == ".pdf":
+            dates = {"Creator": None, "Producer": None, "CreationDate": None}
+            figure.savefig(path, metadata=dates)
+            path.write_bytes(_named_in_order(path.read_bytes()))
+        else:
+            figure.savefig(path, metadata={"Date": None, "Creator": None})
+            path.write_text(_with_other_fonts(path.read_text()))
 
 
-def width(across: int) -> float:
-    """Inches of a figure with so many panels beside each other."""
-    return {1: WIDTH, 2: 8.4}.get(across, 10.2)
+PNG_DPI = 150
 
 
-def panels(
-    count: int,
-    height: float = 3.5,
-    columns: int = 3,
-    share: bool = True,
-    share_x: bool | None = None,
-) -> tuple[Figure, list[Axes]]:
-    """A figure of `count` panels side by side, with common scales if they `share`.
+def _with_other_fonts(svg: str) -> str:
+    first, *others = FONTS
+    return svg.replace(f"'{first}'", ", ".join([f"'{first}'", *others]))
 
-    `share_x`: the same for the horizontal ones alone.
-    """
-    across = min(count, columns) or 1
-    if count == 4:
-        across = min(2, columns)
-    rows = -(-count // across)
-    figure, axes = plt.subplots(
-        rows,
-        across,
-        figsize=(width(across), height * rows),
-        squeeze=False,
-        sharey=share,
-        sharex=share if share_x is None else share_x,
-    )
-    flat = list(axes.flat)
-    for unused in flat[count:]:
-        unused.set_visible(False)
-    for n, axis in enumerate(flat[:count]):
-        if n + across >= count:
-            axis.tick_params(axis="x", labelbottom=True)
-    return figure, flat[:count]
+
+def _named_in_order(pdf: bytes) -> bytes:
+    """Subsets of fonts are named by a hash that no two processes share; here they are counted."""
+    names = dict.fromkeys(re.findall(rb"/([A-Z]{6})\+", pdf))
+    for n, name in enumerate(names):
+        pdf = pdf.replace(b"/" + name + b"+", b"/WIFUA%c+" % (65 + n))
+    return pdf
+
+
+def entitle(axis: Axes, title: str) -> None:
+    """Name a panel."""
+    if title:
+        axis.set_title(title, loc="left", color=MUTED)
+
+
+def fold(figure: Figure) -> None:
+    """Names longer than the panel that they stand at go on in a second line."""
+    figure.draw_without_rendering()
+    for axis in figure.axes:
+        box = axis.get_window_extent()
+        title = axis.get_title(loc="left")
+        size = float(mpl.rcParams["axes.titlesize"])
+        for text, room, put in (
+            (axis.get_xlabel(), box.width, axis.set_xlabel),
+            (axis.get_ylabel(), box.height, axis.set_ylabel),
+            (title, box.width, partial(axis.set_title, loc="left", color=MUTED)),
+        ):
+            letters = max(10, int(1.05 * room * 72 / figure.dpi / (0.56 * size)))
+            if any(len(line) > letters for line in text.split("\n")):
+                put("\n".join(textwrap.fill(line, letters) for line in text.split("\n")))
+
+
+def patch(n: int) -> Patch:
+    """What a legend shows for bars."""
+    return Patch(facecolor=colour(n), hatch=hatch(n), edgecolor="white", linewidth=0)
 
 
 def label_rows(axes: Sequence[Axes], text: str) -> None:
-    """Write what the scale is beside the first panel of each row."""
-    for axis in axes:
+    """Write what the scale is beside the first panel of each row, or of those that were given."""
+    for n, axis in enumerate(axes):
         place = axis.get_subplotspec()
-        if place is not None and place.is_first_col():
+        alone = n == 0 and page.current().axes is not None
+        if alone or (place is not None and place.is_first_col()):
             axis.set_ylabel(text)
 
 
 def grid(axis: Axes, which: str = "y") -> None:
     """Faint lines to read values by."""
+    axis.set_axisbelow(True)
     axis.grid(axis="both" if which == "both" else "x" if which == "x" else "y")
 
 
 def from_zero(axes: Sequence[Axes]) -> None:
     """Where all that is drawn is zero, the axis that the panels share does not magnify nothing."""
-    if not any(axis.dataLim.intervaly.any() for axis in axes):
-        axes[0].set_ylim(0, 1)
+    # Of axes on which nothing is, the limits of data are infinite.
+    if not any(v and math.isfinite(v) for axis in axes for v in axis.dataLim.intervaly):
+        for axis in axes:
+            axis.set_ylim(0, 1)
 
 
 def legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str]) -> None:
-    """The names of what is shown, in one line above the panels."""
-    if len(labels) > 1 or "published" in labels:
-        figure.legend(
-            handles,
-            labels,
-            loc="outside upper left",
-            ncols=min(len(labels), 5),
-            handlelength=1.8,
-            markerscale=1.5,
-            columnspacing=1.8,
-            borderaxespad=0.2,
-        )
+    """The names of what is shown, in as few lines as they need above the panels."""
+    if len(labels) < 2 and "published" not in labels:
+        return
+    given = page.current().axes
+    if given:
+        given[0].legend(handles, labels)
+        return
+    figure.legend(
+        handles,
+        labels,
+        loc="outside upper left",
+        ncols=_beside(labels, float(figure.get_figwidth())),
+        handlelength=2.2,
+        columnspacing=1.6,
+        borderaxespad=0.2,
+    )
+
+
+def _beside(labels: Sequence[str], inches: float) -> int:
+    """The columns of a legend: as many as there is room for."""
+    letters = inches * 72 / float(mpl.rcParams["legend.fontsize"]) / 0.58
+    for rows in range(1, len(labels)):
+        longest = [max(map(len, labels[n : n + rows])) for n in range(0, len(labels), rows)]
+        # Each takes its longest name, its sign and the room beside it.
+        if sum(longest) + 8.5 * len(longest) <= letters:
+            return len(longest)
+    return 1
 
 
 def end_labels(axis: Axes, ends: Sequence[tuple[float, float, str, str]]) -> None:
     """Names at the ends of lines (x, y, name, colour), moved apart where they would overlap."""
-    gap = 11.5 * axis.figure.dpi / 72.0
+    points = float(mpl.rcParams["font.size"])
+    dpi = page.root(axis).dpi
+    gap = 1.15 * points * dpi / 72.0
     # In pixels, so that the scale may be logarithmic.
     placed: list[list[Any]] = sorted(
         [float(axis.transData.transform((x, y))[1]), y, x, name, colour]
         for x, y, name, colour in ends
+        if x == x and y == y
     )
     for _ in range(60):
         for one, two in pairwise(placed):
@@ -202,13 +264,12 @@ def end_labels(axis: Axes, ends: Sequence[tuple[float, float, str, str]]) -> Non
         axis.annotate(
             name,
             (x, y),
-            xytext=(7, moved * 72.0 / axis.figure.dpi),
+            xytext=(7, moved * 72.0 / dpi),
             textcoords="offset points",
             color=colour,
-            fontsize=9.5,
+            fontsize=points - 0.5,
             va="center",
             annotation_clip=False,
-            path_effects=[Stroke(linewidth=3, foreground="white", alpha=0.85), Normal()],
         )
 
 

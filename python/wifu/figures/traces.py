@@ -3,28 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from wifu import values
+from wifu import stats, values
 from wifu.api import Results
+from wifu.cells import Cell
 from wifu.errors import LabError
-from wifu.figures import style
-from wifu.figures.compare import chosen, first, titles
+from wifu.figures import page, style
+from wifu.figures.compare import chosen, first
+from wifu.figures.words import Words, with_unit
 from wifu.metrics import sliding
 
 Made = tuple[Figure, str, str]
 Series = Mapping[str, Any]
 
+
+class Drawn(NamedTuple):
+    """A line over time, in the unit of its scale."""
+
+    times: stats.Floats
+    y: stats.Floats
+    steps: bool
+
+
+class Segments(NamedTuple):
+    """What a sender did: when it sent what, and what was acknowledged or delivered by then."""
+
+    sent: tuple[stats.Floats, stats.Floats]
+    again: tuple[stats.Floats, stats.Floats]
+    lost: tuple[stats.Floats, stats.Floats]
+    line: tuple[stats.Floats, stats.Floats]
+    name: str
+
+
 SHOWN = {
-    "goodput": ("delivered", "goodput, Mb/s"),
-    "cwnd": ("cwnd", "window, kB"),
-    "srtt": ("srtt", "round-trip time, ms"),
+    "goodput": ("delivered", "goodput", "Mb/s"),
+    "cwnd": ("cwnd", "window", "kB"),
+    "srtt": ("srtt", "round-trip time", "ms"),
 }
+"""What is shown: the series that it is made of, its name and unit."""
 SCALES = {"cwnd": 1e3, "srtt": 1e-3}
 
 
@@ -45,8 +66,6 @@ def timeseries(results: Results, spec: dict[str, Any]) -> Made:
     """A column per cell, up to three side by side; a row per thing shown, a line per flow."""
     show = [str(s) for s in spec.get("show", ["goodput", "cwnd", "srtt"])]
     cells, run = chosen(results, spec), _run(results, spec)
-    window = values.seconds(spec.get("window", "200ms"))
-    start, end = _span(spec)
     having = [(c, results.series(c, run)) for c in cells]
     found, rest = first([(c, s) for c, s in having if s], 6)
     if not found:
@@ -56,44 +75,120 @@ def timeseries(results: Results, spec: dict[str, Any]) -> Made:
     for what in (s for s in show if s not in SHOWN):
         if not any(n.endswith(f".{what}") for _, series in found for n in series):
             raise LabError(f"no flow has a series {what}: name it in [series] record of the plan")
+    start, end = _range([series for _, series in found], show, *_span(spec))
+    window = values.seconds(spec["window"]) if "window" in spec else _window(end - start)
     figure, columns = _columns(len(found), len(show))
-    names = titles(cells)
-    for column, (cell, series) in enumerate(found):
-        flows = sorted({int(n.split(".")[1]) for n in series if n.startswith("flow.")})
-        for row, what in enumerate(show):
-            axis = columns[column][row]
-            for n, flow in enumerate(flows):
-                look = {
-                    "color": style.colour(n),
-                    "linestyle": style.later_dash(n),
-                    "linewidth": 1.3 if len(flows) <= 3 else 0.9,
-                    "label": f"flow {flow}",
-                }
-                _draw(axis, series, flow, what, window, look)
-            style.grid(axis)
-        columns[column][0].set_title(names[cell.name], loc="left", color=style.MUTED)
-        columns[column][-1].set_xlabel("time, s")
-        if start is not None or end is not None:
-            columns[column][-1].set_xlim(start, end)
+    words = Words(results, spec)
+    names = words.titles(cells)
+    lines: dict[str, Any] = {}
+    for (cell, series), column in zip(found, columns, strict=True):
+        _flows(column, series, show, window, (start, end), lines)
+        style.entitle(column[0], names[cell.name])
+        column[-1].set_xlabel("time, s")
+        column[0].set_xlim(start, end)
     for row, what in enumerate(show):
-        style.label_rows([axes[row] for axes in columns], SHOWN.get(what, (what, what))[1])
-        if what in SHOWN:
-            columns[0][row].set_ylim(bottom=0)
-    _flow_legend(figure, columns[0][0])
-    caption = f"Run {run}. Goodput (octets delivered in order, so that it leaps where a hole is "
-    caption += f"filled) in a sliding window of {window * 1000:g} ms"
-    caption += "; congestion window of the sender" if "cwnd" in show else ""
-    caption += "; smoothed round-trip time at the sender" if "srtt" in show else ""
-    return figure, "Over time", f"{caption}.{rest}"
+        style.label_rows([axes[row] for axes in columns], _scale(words, what, window))
+        axes = [column[row] for column in columns]
+        for axis in axes if what in SHOWN else []:
+            axis.set_ylim(bottom=0)
+        page.align(axes, "y")
+    style.legend(figure, list(lines.values()), list(lines))
+    caption = f"Run {run}."
+    if "goodput" in show:
+        caption += " Goodput: octets delivered in order, so that it leaps where a hole is filled, "
+        caption += f"in a sliding window of {_milliseconds(window)} before each instant."
+    caption += " Congestion window of the sender." if "cwnd" in show else ""
+    caption += " Smoothed round-trip time at the sender." if "srtt" in show else ""
+    return figure, "Over time", caption + rest
+
+
+def _scale(words: Words, what: str, window: float) -> str:
+    """What is written along a scale; with the window that it is a mean of."""
+    _, name, unit = SHOWN.get(what, ("", what, ""))
+    text = with_unit(words.quantity(what, name), unit)
+    mean = _milliseconds(window).replace(" ", "\N{NO-BREAK SPACE}")
+    return f"{text}\n(mean of {mean})" if what == "goodput" else text
+
+
+def _milliseconds(window: float) -> str:
+    return f"{window * 1000:g} ms" if window < 1 else f"{window:g} s"
+
+
+def _window(span: float) -> float:
+    """A window in which a line over so many seconds has features, not noise: a thirtieth of them,
+    rounded to 1, 2 or 5, and 200 ms at least.
+    """
+    for exponent in range(-1, 7):
+        for digit in (1, 2, 5):
+            window = float(digit * 10.0**exponent)
+            if window >= max(0.2, span / 30):
+                return window
+    return span / 30
+
+
+def _range(
+    every: Sequence[Series], show: Sequence[str], start: float | None, end: float | None
+) -> tuple[float, float]:
+    """The time that all panels show: what was asked for, else from 0 to the last of all points."""
+    kinds = {SHOWN.get(what, (what,))[0] for what in show}
+    last = [
+        float(data.index[-1])
+        for series in every
+        for name, data in series.items()
+        if name.split(".", 2)[-1] in kinds and len(data)
+    ]
+    start = 0.0 if start is None else start
+    return start, max(last, default=start + 1.0) if end is None else end
+
+
+def _flows(
+    column: Sequence[Axes], series: Series, show: Sequence[str], window: float,
+    span: tuple[float, float], lines: dict[str, Any],
+) -> None:  # fmt: skip
+    """All flows of a cell; `lines` gets one of each by its name."""
+    flows = sorted({int(n.split(".")[1]) for n in series if n.startswith("flow.")})
+    for axis, what in zip(column, show, strict=True):
+        for n, flow in enumerate(flows):
+            drawn = _line(series, flow, what, window)
+            if drawn is None:
+                continue
+            (line,) = axis.plot(
+                drawn.times, drawn.y, color=style.colour(n), linestyle=style.later_dash(n),
+                linewidth=(0.75 if len(flows) <= 3 else 0.55) * style.line(),
+                drawstyle="steps-post" if drawn.steps else "default",
+            )  # fmt: skip
+            if len(flows) > 1:
+                # Shapes tell lines apart in grey, where bends are too many for dashes.
+                line.set(
+                    marker=style.marker(n), markersize=5, markeredgewidth=0.5,
+                    markeredgecolor="white", markevery=_marked(drawn, n, len(flows), span),
+                )  # fmt: skip
+            lines.setdefault(f"flow {flow}", line)
+        style.grid(axis)
+
+
+MARKED = 7
+"""So many shapes stand on a line."""
+
+
+def _marked(drawn: Drawn, n: int, flows: int, span: tuple[float, float]) -> list[int]:
+    """The points of a line with a shape, each flow's at times of its own."""
+    start, end = span
+    at = start + (end - start) * (np.arange(MARKED) + (n + 0.5) / flows) / MARKED
+    points = np.searchsorted(drawn.times, at)
+    return [int(i) for i in np.unique(points) if i < drawn.times.size and np.isfinite(drawn.y[i])]
 
 
 def _columns(cells: int, rows: int) -> tuple[Figure, list[list[Axes]]]:
     """For each cell its axes from top to bottom, with one scale of time; a row has one scale in all
     cells. More than three cells go on below, so that the figure fits a page.
     """
-    across = 2 if cells == 4 else min(cells, 3)
+    if (own := page.given(cells * rows)) is not None:
+        return page.root(own[0]), [own[n : n + rows] for n in range(0, cells * rows, rows)]
+    across = page.beside(cells, 3)
     bands = -(-cells // across)
-    figure = plt.figure(figsize=(style.width(across), (0.9 + 1.7 * rows) * bands + 0.4))
+    high = ((0.9 + 1.7 * rows) * bands + 0.4) * page.scale(across)
+    figure = page.figure(page.width(across), high)
     outer = figure.add_gridspec(bands, 1, hspace=0.08)
     inner = [outer[band].subgridspec(rows, across) for band in range(bands)]
     columns: list[list[Axes]] = []
@@ -103,7 +198,7 @@ def _columns(cells: int, rows: int) -> tuple[Figure, list[list[Axes]]]:
         for row in range(rows):
             axis = figure.add_subplot(
                 inner[band][row, column],
-                sharex=axes[0] if axes else None,
+                sharex=columns[0][0] if columns else axes[0] if axes else None,
                 sharey=columns[0][row] if columns else None,
             )
             axis.tick_params(labelbottom=row == rows - 1, labelleft=column == 0)
@@ -112,57 +207,139 @@ def _columns(cells: int, rows: int) -> tuple[Figure, list[list[Axes]]]:
     return figure, columns
 
 
-def _draw(
-    axis: Axes, series: Series, flow: int, what: str, window: float, look: Mapping[str, Any]
-) -> None:
-    data = series.get(f"flow.{flow}.{SHOWN.get(what, (what, what))[0]}")
+def _line(series: Series, flow: int, what: str, window: float) -> Drawn | None:
+    """The line of a flow, if there is one."""
+    data = series.get(f"flow.{flow}.{SHOWN.get(what, (what,))[0]}")
     if data is None or len(data) == 0:
-        return
+        return None
     times, y = data.index.to_numpy(float), data.to_numpy(float)
     if what == "goodput":
         at, rate = sliding(times, y, window, window / 10)
-        axis.plot(at, rate / 1e6, **look)
-    else:
-        # What was not known is NaN, which leaves a gap.
-        axis.plot(times, y / SCALES.get(what, 1.0), drawstyle="steps-post", **look)
-
-
-def _flow_legend(figure: Figure, axis: Axes) -> None:
-    handles, labels = axis.get_legend_handles_labels()
-    style.legend(figure, handles, labels)
+        return Drawn(at, rate / 1e6, False)
+    # What was not known is NaN, which leaves a gap.
+    return Drawn(times, y / SCALES.get(what, 1.0), True)
 
 
 def sequence(results: Results, spec: dict[str, Any]) -> Made:
-    """Time-sequence graph: a dot per segment sent, circles for those retransmitted."""
+    """Time-sequence graph: a dot per segment sent, circles for those retransmitted; and below it a
+    recovery from a loss, so large that single segments are seen.
+    """
     every, run = chosen(results, spec), _run(results, spec)
     cells, rest = first(every, 4)
     flow = int(spec.get("flow", 1))
     start, end = _span(spec)
-    figure, axes = style.panels(len(cells), height=4.4, columns=2)
-    names = titles(every)
-    for axis, cell in zip(axes, cells, strict=True):
-        if results.plan.runner == "mock":
-            _mock_sequence(axis, results.outcome(cell, run)["trace"])
-            unit = "data segment"
-        else:
-            _mesh_sequence(axis, results.series(cell, run), flow, run)
-            unit = "offset in the stream, kB"
-        axis.set_title(names[cell.name], loc="left", color=style.MUTED)
-        axis.set_xlabel("time, s")
-        axis.set_xlim(start, end)
-        if start is not None or end is not None:
-            _fit(axis)
-        style.grid(axis, "both")
-    style.label_rows(axes, unit)
-    handles, labels = axes[0].get_legend_handles_labels()
-    for other in axes[1:]:
-        for handle, label in zip(*other.get_legend_handles_labels(), strict=True):
-            if label not in labels:
-                handles.append(handle)
-                labels.append(label)
-    style.legend(figure, handles, labels)
+    whole = start is None and end is None
+    found = [_segments(results, cell, flow, run) for cell in cells]
+    which = int(spec.get("zoom", 1)) if whole else 0
+    zooms = [_recovery(segments, which) if which else None for segments in found]
+    if "zoom" in spec and which and not any(zooms):
+        raise LabError(f"flow {flow} of run {run} has no recovery {which}")
+    below = any(zooms)
+    figure, columns = _pairs(len(cells), below)
+    words = Words(results, spec)
+    names = words.titles(every)
+    handles: dict[str, Any] = {}
+    for axes, cell, segments, zoom in zip(columns, cells, found, zooms, strict=True):
+        _segment_marks(axes[0], segments, handles, large=not whole)
+        style.entitle(axes[0], names[cell.name])
+        axes[0].set_xlim(start, end)
+        if not whole:
+            _fit(axes[0])
+        if below:
+            _larger(axes, segments, zoom, handles)
+        axes[-1].set_xlabel("time, s")
+    unit = "data segment" if results.plan.runner == "mock" else "offset in the stream, kB"
+    for row in range(2 if below else 1):
+        style.label_rows([axes[row] for axes in columns], unit)
+    style.legend(figure, list(handles.values()), list(handles))
     caption = f"Run {run}, flow {flow}. Each dot is a segment that leaves the sender."
+    if below:
+        nth = {1: "first", 2: "second", 3: "third"}.get(which, f"{which}th")
+        caption += f" Below, the grey part: the {nth} recovery, from before the first segment that "
+        caption += "went again until all that had been sent by then was there."
     return figure, "Segments over time", caption + rest
+
+
+def _pairs(cells: int, below: bool) -> tuple[Figure, list[list[Axes]]]:
+    """For each cell one panel, or two of which the second is `below`."""
+    rows = 2 if below else 1
+    if (own := page.given(cells * rows)) is not None:
+        return page.root(own[0]), [own[n : n + rows] for n in range(0, cells * rows, rows)]
+    across = page.beside(cells, 2)
+    bands = -(-cells // across)
+    high = (3.1 if below else 4.4) * rows * bands * page.scale(across)
+    figure = page.figure(page.width(across), high)
+    grid = figure.add_gridspec(rows * bands, across)
+    return figure, [
+        [figure.add_subplot(grid[n // across * rows + row, n % across]) for row in range(rows)]
+        for n in range(cells)
+    ]
+
+
+def _larger(
+    axes: Sequence[Axes], segments: Segments, zoom: tuple[float, float] | None,
+    handles: dict[str, Any],
+) -> None:  # fmt: skip
+    """The recovery in the second panel, and where it is in the first."""
+    if zoom is None:
+        axes[1].text(
+            0.5, 0.5, "nothing was recovered", transform=axes[1].transAxes, ha="center",
+            color=style.MUTED,
+        )  # fmt: skip
+        axes[1].set(xticks=[], yticks=[])
+        return
+    _segment_marks(axes[1], segments, handles, large=True)
+    axes[0].axvspan(*zoom, color=style.FAINT, alpha=0.7, linewidth=0, zorder=0)
+    axes[1].set_xlim(*zoom)
+    _fit(axes[1])
+
+
+def _segment_marks(axis: Axes, segments: Segments, handles: dict[str, Any], large: bool) -> None:
+    (line,) = axis.step(
+        *segments.line, where="post", color=style.MUTED, linewidth=1.2 if large else 0.9
+    )
+    handles.setdefault(segments.name, line)
+    many = segments.sent[0].size > 4000
+    for name, points, form in (
+        ("sent", segments.sent, {"marker": ".", "color": style.COLOURS[0]}),
+        (
+            "retransmitted",
+            segments.again,
+            {"marker": "o", "color": style.COLOURS[1], "fillstyle": "none"},
+        ),
+        ("lost", segments.lost, {"marker": "x", "color": "#b3261e", "markeredgewidth": 1.4}),
+    ):
+        if not points[0].size:
+            continue
+        size = {"sent": 2.5, "retransmitted": 4.5, "lost": 5.0}[name] * (1.5 if large else 1.0)
+        (drawn,) = axis.plot(*points, ls="", markersize=size, rasterized=many, **form)
+        handles.setdefault(name, drawn)
+    style.grid(axis, "both")
+
+
+def _recovery(segments: Segments, which: int) -> tuple[float, float] | None:
+    """When the recovery number `which` was, with room around it; none if there are not so many.
+
+    It begins when a segment goes again and ends when what had been sent by then is there; shown is
+    also the time since that segment was sent first.
+    """
+    times, offsets = segments.sent
+    until, count = -np.inf, 0
+    for begin, lost in zip(*segments.again, strict=True):
+        sent = offsets[times <= begin]
+        if begin <= until or not sent.size:
+            continue
+        # A segment is there when more is there than what lay before it.
+        over = segments.line[0][segments.line[1] > sent.max()]
+        until = max(float(begin), float(over[0]) if over.size else float(times.max()))
+        count += 1
+        if count == which:
+            # Seen from when it was first sent, which is what it is compared with.
+            before = times[offsets == lost]
+            start = min(float(begin), float(before[0]) if before.size else float(begin))
+            room = max(0.25 * (until - start), 0.01)
+            return start - room, until + room
+    return None
 
 
 def _fit(axis: Axes) -> None:
@@ -180,45 +357,38 @@ def _fit(axis: Axes) -> None:
     axis.set_ylim(float(seen.min()) - margin, float(seen.max()) + margin)
 
 
-def _mesh_sequence(axis: Axes, series: Series, flow: int, run: int) -> None:
+def _segments(results: Results, cell: Cell, flow: int, run: int) -> Segments:
+    if results.plan.runner == "mock":
+        return _mock_segments(results.outcome(cell, run)["trace"])
+    series = results.series(cell, run)
     sent = series.get(f"flow.{flow}.sent")
     if sent is None:
         raise LabError(f"no series of run {run}: the plan must say [series] runs = [{run}]")
     times, offsets = sent.index.to_numpy(float), sent.to_numpy(float) / 1e3
     new = offsets >= 0
     delivered = series.get(f"flow.{flow}.delivered")
+    nothing = np.empty(0)
+    line = (nothing, nothing)
     if delivered is not None:
-        axis.step(
-            delivered.index, delivered.to_numpy(float) / 1e3, where="post", color=style.MUTED,
-            linewidth=0.9, label="delivered in order",
-        )  # fmt: skip
-    many = bool(new.sum() > 4000)
-    axis.plot(
-        times[new], offsets[new], ".", color=style.COLOURS[0], markersize=2.5, rasterized=many,
-        label="sent",
-    )  # fmt: skip
-    again = style.COLOURS[1]
-    axis.plot(
-        times[~new], -offsets[~new], "o", color=again, markersize=4.5, fillstyle="none",
-        label="retransmitted",
+        line = (delivered.index.to_numpy(float), delivered.to_numpy(float) / 1e3)
+    return Segments(
+        (times[new], offsets[new]), (times[~new], -offsets[~new]), (nothing, nothing), line,
+        "delivered in order",
     )  # fmt: skip
 
 
-def _mock_sequence(axis: Axes, trace: Sequence[Mapping[str, Any]]) -> None:
-    def points(event: str, again: int | None = None) -> tuple[list[float], list[int]]:
+def _mock_segments(trace: Sequence[Mapping[str, Any]]) -> Segments:
+    def points(event: str, again: int | None = None) -> tuple[stats.Floats, stats.Floats]:
         rows = [
-            r
+            (r["time_s"], r["seq_index"])
             for r in trace
             if r["event"] == event
             and r["seq_index"] is not None
             and again in (None, r["retransmission"])
         ]
-        return [r["time_s"] for r in rows], [r["seq_index"] for r in rows]
+        both = np.asarray(rows, dtype=float).reshape(-1, 2)
+        return both[:, 0], both[:, 1]
 
-    axis.step(*points("ack"), where="post", color=style.MUTED, linewidth=0.9, label="asked for")
-    axis.plot(*points("send", 0), ".", color=style.COLOURS[0], markersize=3.5, label="sent")
-    axis.plot(
-        *points("send", 1), "o", color=style.COLOURS[1], markersize=6, fillstyle="none",
-        label="retransmitted",
-    )  # fmt: skip
-    axis.plot(*points("drop"), "x", color="#b3261e", markersize=7, mew=1.6, label="lost")
+    return Segments(
+        points("send", 0), points("send", 1), points("drop"), points("ack"), "asked for"
+    )

@@ -1,6 +1,5 @@
-//! What the trace of frames says about each link, and the command that reads its file.
+//! The command that reads a file of a trace of frames, and says what it has of each link.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -9,136 +8,9 @@ use std::process::ExitCode;
 use anyhow::{Context, ensure};
 use wifu_radio::phy::Mode;
 use wifu_radio::trace::{FrameKind, NOBODY, Record, SIZE, What, Why};
+use wifu_sim::causes::Causes;
 
 use super::table::Table;
-
-/// Why attempts of data frames on one directed link failed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Link {
-    /// Data frames put on the air.
-    pub attempts: u64,
-    /// Data frames that collided at the receiver, by the strongest interferer.
-    pub collisions: BTreeMap<u16, u64>,
-    /// Nobody else was on the air: lost to noise alone.
-    pub noise: u64,
-    /// What is no 802.11 was on.
-    pub interference: u64,
-    /// Too weak for the receiver to notice, by itself.
-    pub weak: u64,
-    /// Too weak for the receiver to notice beside others, by the strongest of these.
-    pub drowned: BTreeMap<u16, u64>,
-    /// The receiver was listening to this other node.
-    pub locked: BTreeMap<u16, u64>,
-    /// The receiver was transmitting.
-    pub transmitting: u64,
-    /// RTS put on the air.
-    pub requests: u64,
-    /// Attempts that got no answer, for whatever reason.
-    pub failed: u64,
-    /// The sender's queue was full.
-    pub refused: u64,
-}
-
-/// Why attempts failed, on every link of a run.
-#[derive(Clone, Debug, Default)]
-pub struct Causes {
-    /// By transmitter and receiver.
-    pub links: BTreeMap<(u16, u16), Link>,
-    /// Broadcasts put on the air, by transmitter.
-    pub broadcasts: BTreeMap<u16, u64>,
-    /// Records of the trace that were counted.
-    pub records: u64,
-    /// First and last time, ns.
-    pub span: Option<(u64, u64)>,
-}
-
-impl Causes {
-    /// Count a record; they come in order of time.
-    pub fn add(&mut self, r: &Record) {
-        self.records += 1;
-        let first = self.span.map_or(r.time.0, |s| s.0);
-        self.span = Some((first, r.time.0));
-        match (r.what, r.kind) {
-            (What::Sent, FrameKind::Data) if r.peer == NOBODY => {
-                *self.broadcasts.entry(r.node).or_default() += 1;
-            }
-            (What::Sent, FrameKind::Data) => self.link(r.node, r.peer).attempts += 1,
-            (What::Refused, _) => self.link(r.node, r.peer).refused += 1,
-            (What::Sent, FrameKind::Rts) => self.link(r.node, r.peer).requests += 1,
-            (What::Failed, _) => self.link(r.node, r.peer).failed += 1,
-            (What::Lost, _) => self.lost(r),
-            _ => {}
-        }
-    }
-
-    fn link(&mut self, from: u16, to: u16) -> &mut Link {
-        self.links.entry((from, to)).or_default()
-    }
-
-    fn lost(&mut self, r: &Record) {
-        let other = r.other;
-        let link = self.link(r.peer, r.node);
-        match r.why {
-            Why::Collision | Why::Captured => *link.collisions.entry(other).or_default() += 1,
-            Why::Noise => link.noise += 1,
-            Why::Interference => link.interference += 1,
-            Why::Weak if other == NOBODY => link.weak += 1,
-            Why::Weak => *link.drowned.entry(other).or_default() += 1,
-            Why::Locked => *link.locked.entry(other).or_default() += 1,
-            Why::Transmitting => link.transmitting += 1,
-            Why::None => {}
-        }
-    }
-}
-
-impl Link {
-    /// Attempts that failed although the data arrived, or before it was sent: the trace has no
-    /// record of lost control frames.
-    pub fn unanswered(&self) -> u64 {
-        let others = [&self.collisions, &self.locked, &self.drowned];
-        let with: u64 = others.iter().flat_map(|o| o.values()).sum();
-        let lost = with + self.noise + self.interference + self.weak + self.transmitting;
-        self.failed.saturating_sub(lost)
-    }
-
-    /// Attempts that failed, in words, the most frequent causes first. `name` names a node.
-    pub fn words(&self, most: usize, name: &dyn Fn(u16) -> String) -> String {
-        let with = |what: &str, other: u16| match other {
-            NOBODY => what.trim_end_matches(" with").to_string(),
-            other => format!("{what} {}", name(other)),
-        };
-        let unanswered = match self.requests {
-            0 => "ACK lost",
-            _ => "RTS, CTS or ACK lost",
-        };
-        let collisions = self.collisions.iter();
-        let mut causes: Vec<(u64, String)> = collisions
-            .map(|(other, n)| (*n, with("collision with", *other)))
-            .collect();
-        let locked = self.locked.iter();
-        causes.extend(locked.map(|(other, n)| (*n, with("receiver busy with", *other))));
-        let drowned = self.drowned.iter();
-        causes.extend(drowned.map(|(other, n)| (*n, with("drowned by", *other))));
-        causes.extend([
-            (self.noise, String::from("noise")),
-            (self.interference, String::from("interference")),
-            (self.weak, String::from("too weak to notice")),
-            (self.transmitting, String::from("receiver sending too")),
-            (self.unanswered(), String::from(unanswered)),
-            (self.refused, String::from("queue full")),
-        ]);
-        causes.retain(|(n, _)| *n > 0);
-        causes.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-        let others: u64 = causes.iter().skip(most).map(|(n, _)| n).sum();
-        causes.truncate(most);
-        if others > 0 {
-            let what = if others == 1 { "other" } else { "others" };
-            causes.push((others, String::from(what)));
-        }
-        let words: Vec<String> = causes.iter().map(|(n, w)| format!("{n} {w}")).collect();
-        words.join(", ")
-    }
-}
 
 const HELP: &str = "\
 The file is a sequence of records of 32 octets, little-endian, without a header. In Python:
@@ -343,49 +215,6 @@ mod tests {
             flags: 1,
             value: 7,
         }
-    }
-
-    #[test]
-    fn causes_are_counted_on_the_link_of_the_data() {
-        let mut causes = Causes::default();
-        let lost = |why, other| Record {
-            why,
-            other,
-            ..record(What::Lost, FrameKind::Data, 1, 0)
-        };
-        let all = [
-            record(What::Sent, FrameKind::Data, 0, 1),
-            record(What::Sent, FrameKind::Data, 0, 1),
-            lost(Why::Collision, 3),
-            lost(Why::Collision, 3),
-            lost(Why::Noise, NOBODY),
-            lost(Why::Weak, NOBODY),
-            lost(Why::Weak, 2),
-            lost(Why::Weak, 2),
-            lost(Why::Weak, 2),
-            record(What::Failed, FrameKind::Data, 0, 1),
-            record(What::Failed, FrameKind::Data, 0, 1),
-            record(What::Failed, FrameKind::Data, 0, 1),
-            record(What::Failed, FrameKind::Data, 0, 1),
-            record(What::Failed, FrameKind::Data, 0, 1),
-            record(What::Failed, FrameKind::Data, 0, 1),
-            record(What::Failed, FrameKind::Data, 0, 1),
-            record(What::Failed, FrameKind::Data, 0, 1),
-            record(What::Sent, FrameKind::Ack, 1, 0),
-            record(What::Sent, FrameKind::Data, 2, NOBODY),
-        ];
-        for r in &all {
-            causes.add(r);
-        }
-        let link = &causes.links[&(0, 1)];
-        assert_eq!((link.attempts, link.failed), (2, 8));
-        let words = |most| link.words(most, &|n| format!("n{}", n + 1));
-        let all = "3 drowned by n3, 2 collision with n4, 1 ACK lost, 1 noise, 1 too weak to notice";
-        assert_eq!(words(9), all);
-        assert_eq!(words(1), "3 drowned by n3, 5 others");
-        assert_eq!(causes.links.len(), 1);
-        assert_eq!(causes.broadcasts[&2], 1);
-        assert!(summary(&causes).contains("n1 > n2"));
     }
 
     #[test]

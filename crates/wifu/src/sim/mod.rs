@@ -12,18 +12,22 @@ use wifu_node::Registry;
 use wifu_radio::topology::PlacementKind;
 use wifu_sim::Span;
 use wifu_sim::air_pcap::Captures;
+use wifu_sim::causes::Causes;
 use wifu_sim::mesh::{self, Simulation};
 use wifu_sim::outcome::Outcome;
 use wifu_sim::scenario::{FlowSpec, RecordSpec, Scenario, Secs, StopSpec};
+use wifu_sim::why::Ears;
 
 use crate::catalog::note_unused;
 use crate::known::Known;
 
+use alike::Difference;
+
+mod alike;
 mod frames;
 mod handlers;
 mod json;
 mod link;
-mod losses;
 mod options;
 mod progress;
 mod report;
@@ -212,7 +216,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
     }
     let mut traced = scenario.clone();
     // The report says why attempts failed, and a trace changes nothing.
-    traced.record.frames |= !args.json || args.pcap_radio.is_some();
+    traced.record.frames = true;
     let mut simulation = Simulation::new(&traced, registry)?;
     note_unused(scenario.flow.iter().map(|f| &f.protocol[..]), registry);
     let signals = Signals::block().context("blocking signals")?;
@@ -234,20 +238,13 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
     let took = begun.elapsed().as_secs_f64();
     let outcome = simulation.outcome();
     watch.finish(&outcome)?;
-    if args.json {
-        let all = json::iperf(&scenario, &outcome, args.interval);
-        println!("{}", serde_json::to_string_pretty(&all)?);
-    } else {
-        let wants = report::Wants {
-            nodes: args.nodes,
-            links: args.links,
-        };
-        let title = title(&simulation, &outcome, took);
-        let changes = !scenario.mobility.is_empty() || !scenario.event.is_empty();
-        let ears = losses::Ears::new(simulation.plan(), changes);
-        let causes = (&watch.causes, &ears);
-        print!("{}", report::report(&title, &outcome, causes, wants));
-    }
+    let simulated = Simulated {
+        scenario: &scenario,
+        outcome: &outcome,
+        causes: &watch.causes,
+        title: title(&simulation, &outcome, took),
+    };
+    simulated.print(args, &simulation, registry)?;
     for name in handlers::idle(&outcome) {
         eprintln!("Note: the handler {name} was asked about no packet: none here was for it");
     }
@@ -259,6 +256,44 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(128 + number as u8));
     }
     Ok(verdict(&outcome))
+}
+
+/// What is to be told of a run.
+struct Simulated<'a> {
+    scenario: &'a Scenario,
+    outcome: &'a Outcome,
+    causes: &'a Causes,
+    title: String,
+}
+
+impl Simulated<'_> {
+    fn print(&self, args: &Args, of: &Simulation, registry: &Registry) -> anyhow::Result<()> {
+        let outcome = self.outcome;
+        let changes = !self.scenario.mobility.is_empty() || !self.scenario.event.is_empty();
+        let ears = Ears::new(of.plan(), changes);
+        let spoken = outcome.flows.iter().map(|f| f.protocol.clone());
+        let protocols: Vec<String> = spoken.collect();
+        let there = protocols.iter().map(|p| of.plan().transport(p));
+        let differences = alike::differences(&there.collect::<Vec<_>>(), registry);
+        if args.json {
+            let mut all = json::iperf(self.scenario, outcome, args.interval);
+            all["wifu"]["why"] = report::told(outcome, self.causes, &ears);
+            all["wifu"]["differences"] = differences.iter().map(Difference::to_json).collect();
+            println!("{}", serde_json::to_string_pretty(&all)?);
+        } else {
+            let wants = report::Wants {
+                nodes: args.nodes,
+                links: args.links,
+                profiles: alike::profiles(&protocols, registry),
+            };
+            let causes = (self.causes, &ears);
+            print!("{}", report::report(&self.title, outcome, causes, &wants));
+        }
+        for difference in &differences {
+            eprintln!("Note: {}", difference.words());
+        }
+        Ok(())
+    }
 }
 
 /// Failure if a flow failed; says which and why.
@@ -355,7 +390,7 @@ fn title(simulation: &Simulation, outcome: &Outcome, took: f64) -> String {
 
 /// Everything that is written while the simulation runs. Files are made before it begins.
 struct Watch {
-    causes: frames::Causes,
+    causes: Causes,
     captures: Option<Captures>,
     frames: Option<BufWriter<File>>,
     pcap: Option<File>,
@@ -382,7 +417,7 @@ impl Watch {
             simulation.set_tap(captures.tap());
         }
         Ok(Watch {
-            causes: frames::Causes::default(),
+            causes: Causes::default(),
             captures,
             frames: frames.map(BufWriter::new),
             pcap,

@@ -1,12 +1,14 @@
 //! The outcome for people: how each flow did, what held it up, and where its packets' time went.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use serde_json::{Value as Json, json};
+use wifu_sim::causes::{Causes, Link};
 use wifu_sim::outcome::{FlowOutcome, HopOutcome, Outcome};
+use wifu_sim::why::{Ears, Losses, percent};
 
-use super::frames::{Causes, Link};
 use super::handlers;
-use super::losses::{Ears, Losses};
 use super::table::Table;
 
 /// Flows whose hops are shown, unless more are asked for.
@@ -19,8 +21,10 @@ const CAUSES: usize = 3;
 const LEAST_SHARE: f64 = 0.005;
 
 /// What to print beside the flows.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Wants {
+    /// The profile of each protocol, where flows have different ones.
+    pub profiles: BTreeMap<String, String>,
     /// A table of all nodes.
     pub nodes: bool,
     /// A table of all links.
@@ -32,9 +36,9 @@ pub fn report(
     title: &str,
     outcome: &Outcome,
     (causes, ears): (&Causes, &Ears),
-    wants: Wants,
+    wants: &Wants,
 ) -> String {
-    let mut text = format!("{title}\n\n{}", flows(outcome));
+    let mut text = format!("{title}\n\n{}", flows(outcome, &wants.profiles));
     let name = |n: u16| name(outcome, n);
     if let Some(words) = Losses::of(causes, ears).words(&name) {
         let _ = writeln!(text, "\n{words}");
@@ -64,7 +68,7 @@ pub fn report(
     text
 }
 
-fn flows(outcome: &Outcome) -> String {
+fn flows(outcome: &Outcome, profiles: &BTreeMap<String, String>) -> String {
     let mut table = Table::new(&[
         ">flow",
         "<",
@@ -95,7 +99,12 @@ fn flows(outcome: &Outcome) -> String {
         table.row([
             f.id.to_string(),
             format!("{} > {}", f.from, f.to),
-            f.protocol.clone(),
+            match profiles.get(&f.protocol) {
+                Some(profile) if !f.protocol.contains(&format!("profile={profile}")) => {
+                    format!("{} ({profile})", f.protocol)
+                }
+                _ => f.protocol.clone(),
+            },
             f.hops.to_string(),
             octets(f.bytes),
             format!("{:.3} s", seconds.max(0.0)),
@@ -157,19 +166,35 @@ fn state(outcome: &Outcome, f: &FlowOutcome) -> String {
 /// What held a flow up, and its hops.
 fn why(outcome: &Outcome, f: &FlowOutcome, causes: &Causes) -> String {
     let mut text = String::new();
+    for (n, sentence) in reasons(f).into_iter().enumerate() {
+        let _ = writeln!(text, "{}{sentence}", if n == 0 { "\n" } else { "" });
+    }
+    for (reverse, what) in [(false, "data"), (true, "acknowledgements")] {
+        let own = |h: &&HopOutcome| h.flow == f.id && h.reverse == reverse && h.packets > 0;
+        let hops: Vec<&HopOutcome> = outcome.hops.iter().filter(own).collect();
+        if !hops.is_empty() {
+            let table = hop_table(outcome, &hops, causes);
+            let _ = write!(text, "\nFlow {}, {what}, time per packet:\n{table}", f.id);
+        }
+    }
+    text
+}
+
+/// Sentences about what held a flow up.
+fn reasons(f: &FlowOutcome) -> Vec<String> {
+    let mut sentences = Vec::new();
     let held = held(f);
     if !held.is_empty() {
-        let _ = writeln!(text, "\nWhat held the sender of flow {}: {held}", f.id);
+        sentences.push(format!("What held the sender of flow {}: {held}", f.id));
     }
     if f.timeout_s > 0.0 {
         let share = percent(f.timeout_s / (f.until_s - f.start_s).max(1e-9));
-        let _ = writeln!(
-            text,
+        sentences.push(format!(
             "It waited {:.1} s, {share} of its time, for {} retransmission timeout{}",
             f.timeout_s,
             f.timeouts,
             if f.timeouts == 1 { "" } else { "s" }
-        );
+        ));
     }
     let p = f.packets;
     let ends = [
@@ -183,22 +208,29 @@ fn why(outcome: &Outcome, f: &FlowOutcome, causes: &Causes) -> String {
     let lost: Vec<String> = ends.map(|(n, what)| format!("{n} by {what}")).collect();
     if !lost.is_empty() {
         let all = lost.join(", ");
-        let _ = writeln!(
-            text,
+        sentences.push(format!(
             "Packets lost for good: {all}; of {} ({})",
             p.sent,
             percent((p.queue + p.link + p.wire + p.route + p.hop) as f64 / p.sent.max(1) as f64)
-        );
+        ));
     }
-    for (reverse, what) in [(false, "data"), (true, "acknowledgements")] {
-        let own = |h: &&HopOutcome| h.flow == f.id && h.reverse == reverse && h.packets > 0;
-        let hops: Vec<&HopOutcome> = outcome.hops.iter().filter(own).collect();
-        if !hops.is_empty() {
-            let table = hop_table(outcome, &hops, causes);
-            let _ = write!(text, "\nFlow {}, {what}, time per packet:\n{table}", f.id);
-        }
-    }
-    text
+    sentences
+}
+
+/// What the report says of why flows got what they got, as data: of attempts as
+/// [`wifu_sim::why::told`], of each of the `flows` its sentences and the shares of its time that
+/// each limit was binding (`held`; 0 to 1).
+pub fn told(outcome: &Outcome, causes: &Causes, ears: &Ears) -> Json {
+    let names: Vec<&str> = outcome.nodes.iter().map(|n| n.name.as_str()).collect();
+    let mut all = wifu_sim::why::told(causes, ears, &names);
+    let flow = |f: &FlowOutcome| {
+        let whole: f64 = f.limited_s.values().sum();
+        let held = f.limited_s.iter().map(|(k, s)| (k.clone(), s / whole));
+        let held: BTreeMap<String, f64> = held.collect();
+        json!({"flow": f.id, "held": held, "words": reasons(f)})
+    };
+    all["flows"] = outcome.flows.iter().map(flow).collect();
+    all
 }
 
 /// Shares of the time that each limit was binding, in words.
@@ -470,16 +502,6 @@ fn millis(seconds: f64) -> String {
     format!("{} ms", digits(seconds * 1e3))
 }
 
-/// A share in per cent, two digits.
-pub fn percent(share: f64) -> String {
-    let p = share * 100.0;
-    match p {
-        _ if p >= 9.95 => format!("{p:.0} %"),
-        _ if p >= 0.095 || p <= 0.0 => format!("{p:.1} %"),
-        _ => format!("{p:.2} %"),
-    }
-}
-
 /// A number with three digits that mean something.
 fn digits(x: f64) -> String {
     match x.abs() {
@@ -559,11 +581,13 @@ mod tests {
         let wants = Wants {
             nodes: true,
             links: true,
+            profiles: [("tcp-reno".to_string(), "linux".to_string())].into(),
         };
         let ears = Ears::default();
-        let text = report("linear,3", &outcome(), (&causes, &ears), wants);
+        let text = report("linear,3", &outcome(), (&causes, &ears), &wants);
         for part in [
             "2.00 Mb/s",
+            "tcp-reno (linux)",
             "8.000 s",
             "15 (1.5 %)",
             "congestion window 75 %, all sent, waiting for acknowledgements 25 %",
@@ -580,6 +604,27 @@ mod tests {
         assert!(
             !titles.contains("propagation"),
             "nothing to say about wires"
+        );
+    }
+
+    #[test]
+    fn the_sentences_are_data_too() {
+        let mut causes = Causes::default();
+        let link = causes.links.entry((0, 1)).or_default();
+        (link.attempts, link.failed, link.ack_lost) = (1100, 110, 110);
+        let mut outcome = outcome();
+        outcome.flows[0].packets.sent = 1000;
+        outcome.flows[0].packets.link = 10;
+        let all = told(&outcome, &causes, &Ears::default());
+        assert_eq!(all["failed"], 110);
+        assert_eq!(all["links"][0]["from"], "n1");
+        assert_eq!(
+            all["flows"][0]["held"],
+            json!({"window": 0.75, "drain": 0.25})
+        );
+        assert_eq!(
+            all["flows"][0]["words"][1],
+            "Packets lost for good: 10 by the MAC's last attempt; of 1000 (1.0 %)"
         );
     }
 

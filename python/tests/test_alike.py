@@ -1,0 +1,133 @@
+"""Comparisons say in what their sides differ besides their names."""
+
+import json
+from pathlib import Path
+
+import pytest
+from fake import fake
+
+import wifu
+from wifu import alike, diverge, report
+from wifu import plan as plans
+from wifu.screen import screen, warn_of_differences
+
+TEXT = """
+name = "mixed"
+runs = 3
+baseline = "tcp-sack"
+[scenario]
+topology.words = "linear,2"
+[[scenario.flow]]
+from = "n1"
+to = "n2"
+protocol = "{protocol}"
+[vary]
+protocol = ["tcp-sack", "tcp-cubic,profile=wifu-tahoe"]
+"""
+
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+
+
+def with_levels(levels: str) -> plans.Plan:
+    return plans.parse(TEXT.replace('["tcp-sack", "tcp-cubic,profile=wifu-tahoe"]', levels))
+
+
+def test_a_profile_that_one_side_has_is_told_with_what_it_changes() -> None:
+    plan = plans.parse(TEXT)
+    (found,) = alike.differences(plan)
+    assert found.profiles == ("wifu-tahoe", "rfc-modern")
+    assert found.parameters["rcv_wnd"] == ("65535", "4194304")
+    assert found.parameters["ack.ack_every"] == ("1", "2")
+    # What makes CUBIC CUBIC is no news.
+    assert "congestion" not in found.parameters
+    assert "profile wifu-tahoe, not rfc-modern; rcv_wnd 65535, not 4194304" in found.sentence()
+    assert json.loads(json.dumps(found.to_json()))["parameters"]["snd_buf"] == ["131071", "4194304"]
+    assert alike.names(plan, "protocol") == {
+        "tcp-sack": "tcp-sack (rfc-modern)",
+        "tcp-cubic,profile=wifu-tahoe": "tcp-cubic,profile=wifu-tahoe",
+    }
+
+
+@pytest.mark.parametrize(
+    "levels",
+    [
+        '["tcp-sack", "tcp-cubic", "tcp-newreno", "tcp-reno", "tcp-tahoe"]',
+        '["tcp-sack", "tcp-sack,iw=4"]',
+        '["tcp-sack", "tcp-cubic,rcv_wnd=65535"]',
+        '["tcp-sack,profile=wifu-tahoe", "tcp-cubic,profile=wifu-tahoe"]',
+        '{ tcp-sack = "tcp-sack", wide = "tcp-sack,iw=10" }',
+    ],
+)
+def test_levels_that_differ_in_what_they_say_are_not_warned_of(levels: str) -> None:
+    text = TEXT.replace('["tcp-sack", "tcp-cubic,profile=wifu-tahoe"]', levels)
+    plan = plans.parse(text.replace('baseline = "tcp-sack"\n', ""))
+    assert alike.differences(plan) == []
+    assert all(k == v for k, v in alike.names(plan, "protocol").items())
+
+
+def test_a_name_that_hides_a_window_does_not() -> None:
+    plan = with_levels('{ tcp-sack = "tcp-sack", small = "tcp-newreno,rcv_wnd=65535" }')
+    (found,) = alike.differences(plan)
+    assert dict(found.parameters) == {"rcv_wnd": ("65535", "4194304")}
+    assert found.sentence().startswith("small (tcp-newreno,rcv_wnd=65535) and tcp-sack differ")
+
+
+def test_keys_that_a_level_sets_besides_are_told() -> None:
+    plan = with_levels(
+        '{ tcp-sack = { "flow.*.protocol" = "tcp-sack" }, cubic = { "flow.*.protocol" = '
+        '"tcp-cubic", "radio.attempts" = 2, "flow.*.bytes" = "1M" } }'
+    )
+    (found,) = alike.differences(plan)
+    assert dict(found.scenario) == {
+        "radio.attempts": ("2", "as elsewhere"),
+        "flow.*.bytes": ("1M", "as elsewhere"),
+    }
+
+
+def test_a_kernel_beside_ours_is_told_and_named() -> None:
+    plan = plans.load(EXPERIMENTS / "agreement/plan.toml")
+    sim, emu = (alike.differences(plan.variant(s)) for s in ("sim", "emu"))
+    assert sim[0].profiles == ("kernel-reno", "wifu-tahoe")
+    assert (sim[0].kernel, emu[0].kernel) == (False, True)
+    assert "kernel is the kernel's own TCP" in emu[0].sentence()
+    assert alike.names(plan.variant("emu"), "stack")["newreno"] == "newreno (wifu-tahoe)"
+    (again,) = alike.elsewhere(plan.variant("sim"), plan.variant("emu"))
+    assert again["is"]["emu"] == "kernel:reno,quickack=on"
+    note = diverge.Divergence("x", "sim", 0.1, (), (again,)).notes()[0]
+    assert note.startswith("stack kernel is tcp-reno,profile=kernel-reno,ack_every=1 on sim and")
+
+
+def test_what_a_testbed_sets_for_one_protocol_alone_is_told() -> None:
+    """TB-RND's literal world gives Tahoe a shorter timeout than NewReno beside it."""
+    (found,) = alike.differences(plans.load(EXPERIMENTS / "tb-rnd-tcp/plan.toml"))
+    assert dict(found.parameters) == {"rtt.rto_min": ("100 ms", "1 s")}
+    assert (found.cells, found.of) == (6, 12)
+    assert "differ in 6 of 12 comparisons" in found.sentence()
+
+
+def test_report_screen_and_json_warn_and_name_the_profiles(tmp_path: Path) -> None:
+    found = wifu.campaign(plans.parse(TEXT), tmp_path / "r", runner=fake)
+    text = report.render(found, [])
+    assert "differ in more than their names say: profile wifu-tahoe, not rfc-modern" in text
+    assert text.count("<th>tcp-sack (rfc-modern)</th>") == 1
+    assert "relative to tcp-sack (rfc-modern)" in text
+    assert found.comparison()["differences"][0]["profiles"] == ["wifu-tahoe", "rfc-modern"]
+    with screen.capture() as told:
+        warn_of_differences(found.plan)
+    assert "warning: tcp-cubic,profile=wifu-tahoe and tcp-sack differ" in told.get()
+
+
+@pytest.mark.parametrize("kind", ["bars", "lines", "cdf"])
+def test_legends_name_mixed_profiles(tmp_path: Path, kind: str) -> None:
+    from wifu import figures
+
+    text = TEXT.replace("[vary]", "[vary]\n'radio.attempts' = [2, 4]")
+    text += "[label.protocol]\ntcp-sack = 'SACK'\n"
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
+    drawn = figures.draw(found, {"kind": kind}, tmp_path)
+    told = drawn.svg.read_text()
+    assert "SACK (rfc-modern)" in told
+    assert "tcp-cubic,profile=wifu-tahoe" in told
+    same = text.replace(",profile=wifu-tahoe", "")
+    alone = wifu.campaign(plans.parse(same), tmp_path / "same", runner=fake)
+    assert "(rfc-modern)" not in figures.draw(alone, {"kind": kind}, tmp_path / "s").svg.read_text()

@@ -1,0 +1,325 @@
+"""What compared levels differ in besides what their names say, and which profile each of them has.
+
+Two protocols by name differ in what makes them these protocols: with the same profile, nothing
+else. A profile sets some thirty parameters more: windows, buffers, timers, when to acknowledge. A
+comparison that mixes profiles compares these, too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+from wifu.cells import Cell, Label, Level
+from wifu.plan import Plan
+from wifu.runner import split
+from wifu.values import Value
+
+KERNEL = "kernel:"
+"""What protocols that are the kernel's own begin with."""
+
+ORDER = ("rcv_wnd", "snd_buf", "mss", "max_seg", "ack.", "congestion.", "rtt.", "reliable.")
+"""What is named first: what decides goodput most often."""
+
+NAMED = 10
+"""Parameters that a sentence names; JSON has all."""
+
+PROTOCOL = re.compile(r"flow\.[^.]+\.protocol$")
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A protocol with all that it has: the parts by their roles, and `role.parameter`."""
+
+    words: str
+    profile: str
+    values: Mapping[str, str] = field(default_factory=dict)
+    parts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def kernel(self) -> bool:
+        """Whether it is the kernel's own, of which nobody here knows the parameters."""
+        return self.words.startswith(KERNEL)
+
+
+@lru_cache(maxsize=4096)
+def stack(words: str, compositions: tuple[str, ...] = ()) -> Stack | None:
+    """What a protocol's words mean; none of what has no parameters (`udp`) or means nothing."""
+    from wifu import _native
+
+    if words.startswith(KERNEL):
+        said = dict(w.partition("=")[::2] for w in words.split(",")[1:])
+        return Stack(words, "kernel", said)
+    try:
+        told = json.loads(
+            _native.describe(words, list(compositions)) if compositions else _native.describe(words)
+        )
+    except ValueError:
+        return None
+    values = {p["name"]: p["value"] for p in told["engine"]}
+    parts: dict[str, str] = {}
+    for part in told["parts"]:
+        role = part["role"]
+        parts[role] = f"{parts[role]}, {part['part']}" if role in parts else part["part"]
+        values |= {f"{role}.{p['name']}": p["value"] for p in part["params"]}
+    return Stack(words, told["profile"], values, parts)
+
+
+def stacks(plan: Plan, cell: Cell) -> list[Stack | None]:
+    """What the flows of a cell run over, with what the testbed says of it."""
+    scenario, compositions = split(cell.scenario)
+    if plan.runner == "mock":
+        more = str(scenario.get("set", ""))
+        words = [",".join(w for w in (str(scenario.get("protocol", "")), more) if w)]
+    else:
+        words = [str(flow.get("protocol", "")) for flow in scenario.get("flow", [])]
+        topology = json.dumps(scenario.get("topology", {}), sort_keys=True, default=str)
+        words = [
+            w if w.startswith(KERNEL) else _transport(topology, w) for w in dict.fromkeys(words)
+        ]
+    return [stack(w, tuple(map(str, compositions))) for w in words]
+
+
+@lru_cache(maxsize=4096)
+def _transport(topology: str, words: str) -> str:
+    """A protocol as it is in a testbed, which may say something of its parameters."""
+    from wifu import _native
+
+    flow = {"from": "n1", "to": "n2", "protocol": words}
+    asked = {"topology": json.loads(topology), "flow": [flow]}
+    try:
+        return str(json.loads(_native.testbed(json.dumps(asked)))["protocols"][0])
+    except ValueError:
+        return words  # what is wrong with the scenario is told where it is checked
+
+
+def profiles(plan: Plan, axis: str) -> dict[str, str]:
+    """The profile of each level of an axis, if its levels have different ones, each a single one;
+    else nothing.
+    """
+    found: dict[str, set[str]] = {}
+    for cell in plan.cells:
+        own = found.setdefault(str(cell.labels[axis]), set())
+        own |= {s.profile for s in stacks(plan, cell) if s is not None}
+    if any(len(p) != 1 for p in found.values()):
+        return {}
+    single = {label: next(iter(p)) for label, p in found.items()}
+    return single if len(set(single.values())) > 1 else {}
+
+
+def names(plan: Plan, axis: str | None) -> dict[str, str]:
+    """What the levels of an axis are called in tables and legends: with the profile, where they
+    have different ones and their labels do not say it.
+    """
+    if axis is None:
+        return {}
+    mixed = profiles(plan, axis)
+    labels = [str(v.label) for v in plan.axis(axis).levels]
+    return {k: named(k, mixed.get(k), k) for k in labels}
+
+
+def named(text: str, profile: str | None, label: str) -> str:
+    """What a level is called, with its profile behind it unless there is none to tell or its label
+    says it.
+    """
+    if profile is None or profile in re.split(r"[,=: ]", label):
+        return text
+    return f"{text} ({profile})"
+
+
+Pair = tuple[str, str]
+"""A value, and what it is for the other."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What a level and the one that it is compared with differ in besides their names."""
+
+    level: Label
+    baseline: Label
+    words: Pair
+    profiles: Pair
+    parameters: Mapping[str, Pair]
+    scenario: Mapping[str, Pair]
+    kernel: bool = False
+    cells: int = 1
+    of: int = 1
+
+    def sentence(self) -> str:
+        """All that in a sentence; the parameters that matter most often are named."""
+        told = []
+        one, two = self.profiles
+        if self.kernel:
+            who = self.level if one == "kernel" else self.baseline
+            told.append(
+                f"{who} is the kernel's own TCP, whose buffers, windows, timers and "
+                "acknowledgements may all be others"
+            )
+        elif one != two:
+            told.append(f"profile {one}, not {two}")
+        all_of = [*self.parameters.items(), *self.scenario.items()]
+        told += [f"{name} {a}, not {b}" for name, (a, b) in all_of[:NAMED]]
+        if len(all_of) > NAMED:
+            told.append(f"and {len(all_of) - NAMED} more")
+        shown = [
+            str(label) if str(label) == w else f"{label} ({w})" if w else str(label)
+            for label, w in zip((self.level, self.baseline), self.words, strict=True)
+        ]
+        where = "" if self.cells == self.of else f" in {self.cells} of {self.of} comparisons"
+        return (
+            f"{shown[0]} and {shown[1]} differ{where} in more than their names say: "
+            f"{'; '.join(told)}."
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as data, with every parameter."""
+        return {
+            "level": self.level,
+            "baseline": self.baseline,
+            "protocols": list(self.words),
+            "profiles": list(self.profiles),
+            "kernel": self.kernel,
+            "cells": self.cells,
+            "of": self.of,
+            "parameters": {k: list(v) for k, v in self.parameters.items()},
+            "scenario": {k: list(v) for k, v in self.scenario.items()},
+            "words": self.sentence(),
+        }
+
+
+def differences(plan: Plan, baseline: Label | None = None) -> list[Difference]:
+    """For each level of the plan's `pair` what it and the baseline differ in besides their names;
+    levels of which the names say it all are not in the list.
+    """
+    if plan.pair is None:
+        return []
+    levels = {str(v.label): v for v in plan.axis(plan.pair).levels}
+    given = str(plan.baseline if baseline is None else baseline)
+    base = levels.get(given) or next(iter(levels.values()))
+    cells = {json.dumps(dict(c.labels)): c for c in plan.cells}
+    found: dict[str, list[Difference | None]] = {}
+    for cell in plan.cells:
+        label = str(cell.labels[plan.pair])
+        other = cells.get(json.dumps({**cell.labels, plan.pair: base.label}))
+        if label != str(base.label) and other is not None:
+            told = _difference(plan.pair, plan, (levels[label], cell), (base, other))
+            found.setdefault(label, []).append(told)
+    out = []
+    for every in found.values():
+        known = [d for d in every if d is not None]
+        if known:
+            out.append(replace(known[0], cells=len(known), of=len(every)))
+    return out
+
+
+def _difference(
+    axis: str, plan: Plan, one: tuple[Level, Cell], two: tuple[Level, Cell]
+) -> Difference | None:
+    scenario = _paths(axis, one[0], two[0])
+    pairs = list(zip(stacks(plan, one[1]), stacks(plan, two[1]), strict=False))
+    words, profile, kernel, same = ("", ""), ("", ""), False, True
+    parameters: dict[str, Pair] = {}
+    for a, b in pairs:
+        if a is None or b is None or a.words == b.words:
+            continue
+        more = _unsaid(a, b, (one[0].label, two[0].label), _compositions(one[1]))
+        if more or a.kernel != b.kernel or a.profile != b.profile:
+            words, profile = (a.words, b.words), (a.profile, b.profile)
+            kernel = a.kernel != b.kernel
+            same = a.profile == b.profile and a.words.split(",")[0] == b.words.split(",")[0]
+            parameters = {**more, **parameters}
+    if not (parameters or scenario or kernel):
+        return None
+    if same and len(parameters) + len(scenario) == 1:
+        return None  # it is what the level is called by
+    return Difference(one[0].label, two[0].label, words, profile, parameters, scenario, kernel)
+
+
+def _compositions(cell: Cell) -> tuple[str, ...]:
+    return tuple(map(str, split(cell.scenario)[1]))
+
+
+def _paths(axis: str, one: Level, two: Level) -> dict[str, Pair]:
+    """Keys of the scenario that levels set beside the one that the axis is called by."""
+    paths = [p for p in dict.fromkeys([*one.paths, *two.paths]) if p != axis]
+    out = {}
+    for path in paths:
+        a, b = (str(v.paths.get(path, "as elsewhere")) for v in (one, two))
+        if a != b and not PROTOCOL.match(path):
+            out[path] = (a, b)
+    return out
+
+
+def _unsaid(
+    one: Stack, two: Stack, labels: tuple[Label, Label], compositions: tuple[str, ...]
+) -> dict[str, Pair]:
+    """Parameters that differ although neither the protocols' names nor the labels say it."""
+    if one.kernel or two.kernel:
+        if one.kernel != two.kernel:
+            return {}
+        keys = [k for k in dict.fromkeys([*one.values, *two.values])]
+        every = {k: (_own(one, k), _own(two, k)) for k in keys}
+    else:
+        every = _apart(one, two)
+        by_name = _by_name(one, two, compositions)
+        every = {k: v for k, v in every.items() if by_name.get(k) != v}
+    said = {w.partition("=")[0].strip() for v in labels for w in str(v).split(",")[1:]}
+    unsaid = {
+        k: v for k, v in every.items() if v[0] != v[1] and not {k, k.rpartition(".")[2]} & said
+    }
+    return {k: unsaid[k] for k in sorted(unsaid, key=_rank)}
+
+
+def _own(of: Stack, key: str) -> str:
+    return of.values.get(key, "the kernel's own")
+
+
+def _rank(key: str) -> tuple[int, str]:
+    places = [n for n, start in enumerate(ORDER) if key.startswith(start)]
+    return (places[0] if places else len(ORDER), key)
+
+
+def _apart(one: Stack, two: Stack) -> dict[str, Pair]:
+    """Parts, and parameters of parts that both have, in which two protocols differ."""
+    every = {
+        k: (one.values[k], two.values[k])
+        for k in one.values
+        if k in two.values and one.values[k] != two.values[k]
+    }
+    for role in dict.fromkeys([*one.parts, *two.parts]):
+        a, b = one.parts.get(role, "none"), two.parts.get(role, "none")
+        if a != b:
+            every[role] = (a, b)
+    return every
+
+
+def _by_name(one: Stack, two: Stack, compositions: tuple[str, ...]) -> dict[str, Pair]:
+    """In what two protocols differ by their names: with the profile of the second alone."""
+    names = [of.words.partition(",")[0] for of in (one, two)]
+    found = [stack(f"{name},profile={two.profile}", compositions) for name in names]
+    if found[0] is None or found[1] is None:
+        found = [stack(name, compositions) for name in names]
+    if found[0] is None or found[1] is None:
+        return {}
+    return _apart(found[0], found[1])
+
+
+def elsewhere(plan: Plan, other: Plan) -> list[dict[str, Any]]:
+    """Levels that are something else on another substrate: axis, level, what it is on each."""
+    out: list[dict[str, Any]] = []
+    for axis in plan.axes:
+        there = {str(v.label): v for v in other.axis(axis.name).levels}
+        for level in axis.levels:
+            again = there.get(str(level.label), level)
+            if (again.value, again.paths) != (level.value, level.paths):
+                told = {plan.substrate: _told(level), other.substrate: _told(again)}
+                out.append({"axis": axis.name, "level": level.label, "is": told})
+    return out
+
+
+def _told(level: Level) -> Value:
+    return dict(level.paths) if isinstance(level.paths, dict) and level.paths else level.value

@@ -1,0 +1,263 @@
+"""Figures of how runs are spread: CDFs, fairness, goodput against delay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib.colors as mcolors
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.patches import Ellipse
+from scipy import stats as sps
+
+from wifu import stats
+from wifu.api import Results
+from wifu.cells import Cell
+from wifu.figures import page, style
+from wifu.figures.compare import Made, by_of, capital, chosen, counts, levels, stopped
+from wifu.figures.words import Words, with_unit
+from wifu.metrics import RUN_METRICS, column
+
+UNLIKE = 4.0
+"""Panels whose values differ by more than this have scales of their own."""
+
+OWN = " The panels have scales of their own."
+"""What a caption says of panels that cannot be compared by eye."""
+
+
+def _shared(spec: dict[str, Any], ends: Sequence[float]) -> bool:
+    """Whether panels whose greatest values are these have one scale."""
+    told = spec.get("scales")
+    return told == "shared" or (told is None and (not ends or max(ends) <= UNLIKE * min(ends)))
+
+
+def _said(title: str, own: bool) -> str:
+    """The title of a panel; it says that the scale is its own, which is easily overlooked."""
+    return f"{title} (own\N{NO-BREAK SPACE}scale)" if own else title
+
+
+def cdf(results: Results, spec: dict[str, Any]) -> Made:
+    """Empirical distribution: of the flows' goodput, or of a metric over runs."""
+    cells = chosen(results, spec)
+    by = by_of(results, spec, None)
+    name = spec.get("metric")
+    words = Words(results, spec)
+    parts = words.split(cells, [by])
+    samples = [_cdf_sample(results, members, name) for _, members in parts]
+    shared = _shared(spec, [float(x.max()) for x in samples if x.size])
+    figure, axes = page.panels(len(parts), share_x=shared)
+    every = levels(cells, by)
+    handles: dict[str, Any] = {}
+    for axis, (title, members), whole in zip(axes, parts, samples, strict=True):
+        for n, label in enumerate(every):
+            own = [c for c in members if by is None or c.labels[by] == label]
+            x = _cdf_sample(results, own, name)
+            if x.size == 0:
+                continue
+            steps = sps.ecdf(x).cdf
+            (line,) = axis.plot(
+                np.concatenate(([steps.quantiles[0]], steps.quantiles)),
+                np.concatenate(([0.0], steps.probabilities)),
+                drawstyle="steps-post", color=style.colour(n), linestyle=style.dash(n),
+            )  # fmt: skip
+            handles.setdefault(words.apart(by, label), line)
+        style.entitle(axis, _said(title, not shared))
+        axis.set_xlabel(words.scale(name) if name else _of_flows(words))
+        axis.set_ylim(0, 1.02)
+        if not shared and whole.size:
+            _room(axis, [whole])
+        style.grid(axis, "both")
+    if shared and any(x.size for x in samples):
+        # Only now: a limit that is set while panels are drawn would be that of the first of them.
+        for axis in axes:
+            _room(axis, [x for x in samples if x.size])
+    style.label_rows(axes, "share of runs" if name else "share of flows")
+    style.legend(figure, list(handles.values()), list(handles))
+    what = f"{words.metric(name)} of the runs" if name else "goodput of the flows"
+    total = sum(x.size for x in samples)
+    caption = f"Empirical distribution of the {what}; {total} values, {counts(results, cells)}."
+    return figure, f"Distribution of the {what}", caption + ("" if shared else OWN)
+
+
+def _of_flows(words: Words) -> str:
+    return with_unit(words.quantity("goodput", "goodput of a flow"), "Mb/s")
+
+
+def _room(axis: Axes, samples: Sequence[stats.Floats]) -> None:
+    """A range from 0, or from what is less, to beyond the greatest value."""
+    low = min(0.0, *(float(x.min()) for x in samples))
+    high = max(float(x.max()) for x in samples)
+    axis.set_xlim(low, high + 0.04 * (high - low) if high > low else low + 1.0)
+
+
+def _cdf_sample(results: Results, cells: Sequence[Cell], name: str | None) -> stats.Floats:
+    names = [c.name for c in cells]
+    if name:
+        rows = results.ok[results.ok["cell"].isin(names)]
+        return stats.clean(rows[column(name)].to_numpy(float)) / RUN_METRICS[name].scale
+    rows = results.flows[results.flows["cell"].isin(names) & (results.flows["status"] == "ok")]
+    return stats.clean(rows["goodput_bps"].to_numpy(float)) / 1e6
+
+
+def fairness(results: Results, spec: dict[str, Any]) -> Made:
+    """Jain's index of every run as a dot, the mean with its interval beside them."""
+    cells = chosen(results, spec)
+    x = spec.get("x") or next(iter(cells[0].labels))
+    by = by_of(results, spec, x)
+    words = Words(results, spec)
+    parts = words.split(cells, [x, by])
+    figure, axes = page.panels(len(parts))
+    every = levels(cells, by)
+    handles: dict[str, Any] = {}
+    rng = np.random.default_rng(1)
+    lowest = 1.0
+    for axis, (title, members) in zip(axes, parts, strict=True):
+        places = levels(members, x)
+        wide = 0.62 / len(every)
+        for n, label in enumerate(every):
+            handles[words.apart(by, label)] = Line2D(
+                [], [], marker=style.marker(n), ls="", color=style.colour(n), ms=5
+            )
+            for cell in members:
+                if by is not None and cell.labels[by] != label:
+                    continue
+                at = places.index(cell.labels[x]) + (n - (len(every) - 1) / 2) * 0.8 / len(every)
+                y = stats.clean(results.sample("jain", cell.labels).to_numpy(float))
+                if y.size:
+                    noise = rng.uniform(-0.4, 0.4, y.size) * wide
+                    lowest = min(lowest, _dots(axis, at, noise, y, n, wide))
+        axis.set_xticks(range(len(places)), [words.level(x, p) for p in places])
+        axis.set_xlim(-0.6, len(places) - 0.4)
+        style.entitle(axis, title)
+        axis.set_xlabel(words.axis(x))
+        axis.axhline(1.0, color=style.MUTED, linewidth=0.8)
+        style.grid(axis)
+    bottom = max(-0.02, 1.0 - 1.15 * (1.0 - lowest)) if lowest < 0.9995 else 0.99
+    # No index is above 1; the rest is room for dots that are there.
+    for axis in axes:
+        axis.set_ylim(bottom, 1.0 + 0.05 * (1.0 - bottom))
+    title = words.metric("jain")
+    title = title if title != RUN_METRICS["jain"].label else f"{title} (1: equal shares)"
+    style.label_rows(axes, title)
+    style.legend(figure, list(handles.values()), list(handles))
+    caption = "Jain's fairness index, a dot per run; bar: mean, whiskers: 95 % interval"
+    caption += f"{stopped(results)}, cut where no index can be (above 1, below 0); "
+    return figure, "Fairness among the flows", f"{caption}{counts(results, cells)}."
+
+
+def _dots(
+    axis: Axes, at: float, noise: stats.Floats, y: stats.Floats, n: int, wide: float
+) -> float:
+    """The runs of a cell in the shape of its level, and their mean; returns what is lowest."""
+    colour, form = style.colour(n), style.marker(n)
+    if y.size == 1:  # a mean would hide it
+        axis.plot(at, y[0], form, color=colour, markersize=6, zorder=3)
+        return float(y[0])
+    axis.scatter(at + noise, y, s=14, color=colour, alpha=0.55, linewidths=0, marker=form)
+    interval = stats.mean_interval(y)
+    axis.hlines(interval.estimate, at - wide / 2, at + wide / 2, color=style.INK, linewidth=2)
+    if not interval.known:
+        return float(y.min())
+    low, high = max(0.0, interval.low), min(1.0, interval.high)
+    axis.errorbar(
+        [at], [interval.estimate], yerr=[[interval.estimate - low], [high - interval.estimate]],
+        fmt="none", ecolor=style.INK, elinewidth=1.1, capsize=2.5,
+    )  # fmt: skip
+    return min(float(y.min()), low)
+
+
+def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
+    """A metric against another: an ellipse of one standard deviation around each mean."""
+    cells = chosen(results, spec)
+    by = by_of(results, spec, None)
+    name, other = spec.get("metric", "aggregate"), spec.get("against", "srtt")
+    up, right = RUN_METRICS[name], RUN_METRICS[other]
+    words = Words(results, spec)
+    parts = words.split(cells, [by])
+    clouds = [[_cloud(results, c, name, other) for c in members] for _, members in parts]
+    tops = [
+        np.max([p for c in panel for p in c], axis=0) for panel in clouds if any(map(len, panel))
+    ]
+    shared = all(_shared(spec, [float(top[k]) for top in tops]) for k in (0, 1))
+    figure, axes = page.panels(len(parts), share=shared)
+    every = levels(cells, by)
+    handles: dict[str, Any] = {}
+    for axis, (title, members), panel in zip(axes, parts, clouds, strict=True):
+        for cell, cloud in zip(members, panel, strict=True):
+            n = every.index(cell.labels[by]) if by is not None else 0
+            if len(cloud):
+                drawn = _spot(axis, cloud[:, 0], cloud[:, 1], n)
+                handles.setdefault(words.apart(by, every[n]), drawn)
+        style.entitle(axis, _said(title, not shared))
+        axis.set_xlabel(words.scale(other))
+        axis.autoscale_view()
+        axis.margins(x=0.12, y=0.12)
+        style.grid(axis, "both")
+    for axis in axes:
+        axis.autoscale_view()
+    if shared:
+        page.align(axes, "x")
+        page.align(axes, "y")
+    for axis in axes:
+        _begin_at_zero(axes if shared else [axis])
+    style.label_rows(axes, words.scale(name))
+    ordered = [k for k in (words.apart(by, label) for label in every) if k in handles]
+    style.legend(figure, [handles[k] for k in ordered], ordered)
+    towards = ("upper" if up.better == "more" else "lower") + (
+        " left" if right.better == "less" else " right"
+    )
+    caption = (
+        f"{capital(words.scale(name))} against {words.scale(other)}: a dot per run, the mean, and "
+        f"an ellipse of one standard deviation. Better is {towards}; "
+        f"{counts(results, cells)}.{'' if shared else OWN}"
+    )
+    return figure, f"{capital(words.metric(name))} against {words.metric(other)}", caption
+
+
+def _cloud(results: Results, cell: Cell, up: str, right: str) -> stats.Floats:
+    """The runs of a cell: a row each, with both metrics."""
+    x = results.sample(right, cell.labels).to_numpy(float) / RUN_METRICS[right].scale
+    y = results.sample(up, cell.labels).to_numpy(float) / RUN_METRICS[up].scale
+    both = np.isfinite(x) & np.isfinite(y)
+    return np.asarray(np.column_stack([x[both], y[both]]), dtype=np.float64)
+
+
+def _spot(axis: Axes, x: stats.Floats, y: stats.Floats, n: int) -> Line2D:
+    """The runs of a cell, their mean, and how they are spread; returns the mean's mark."""
+    colour, form = style.colour(n), style.marker(n)
+    if x.size > 2:
+        axis.add_patch(_ellipse(x, y, colour, style.dash(n)))
+    axis.scatter(x, y, s=10, color=colour, alpha=0.45, linewidths=0, marker=form)
+    (drawn,) = axis.plot(x.mean(), y.mean(), form, color=colour, markersize=7, mec="white")
+    return drawn
+
+
+def _begin_at_zero(axes: Sequence[Axes]) -> None:
+    """Show no values below 0 where none were measured: an ellipse may reach there."""
+    clouds = [np.asarray(c.get_offsets()) for axis in axes for c in axis.collections]
+    if not clouds:
+        return
+    low = np.concatenate(clouds).min(axis=0)
+    for axis in axes:
+        if low[0] >= 0:
+            axis.set_xlim(left=max(0.0, axis.get_xlim()[0]))
+        if low[1] >= 0:
+            axis.set_ylim(bottom=max(0.0, axis.get_ylim()[0]))
+
+
+def _ellipse(x: stats.Floats, y: stats.Floats, colour: str, dash: Any) -> Ellipse:
+    values, vectors = np.linalg.eigh(np.cov(x, y))
+    width, height = 2 * np.sqrt(np.maximum(values[::-1], 0.0))
+    angle = float(np.degrees(np.arctan2(vectors[1, 1], vectors[0, 1])))
+    return Ellipse(
+        (float(x.mean()), float(y.mean())),
+        float(width),
+        float(height),
+        angle=angle,
+        facecolor=mcolors.to_rgba(colour, 0.16),
+        edgecolor=colour,
+        linewidth=1.2,
+        linestyle=dash,
+    )

@@ -1,0 +1,88 @@
+"""What figures call axes, levels and metrics: as the plan says it, else by their names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from wifu import alike
+from wifu.api import Results
+from wifu.cells import Cell, Label
+from wifu.metrics import RUN_METRICS
+
+
+class Words:
+    """The names in a figure. Those of its own `label` go before those of the plan. Where levels of
+    an axis have different profiles, each is named behind its level; with `mixed` false never.
+    """
+
+    def __init__(self, results: Results, spec: Mapping[str, Any], mixed: bool = True) -> None:
+        axes = [a.name for a in results.plan.axes] if mixed else []
+        self._profiles = {name: alike.profiles(results.plan, name) for name in axes}
+        own: Mapping[str, Any] = spec.get("label", {})
+        plans = results.plan.labels
+        self._given: dict[str, Mapping[str, Any]] = {
+            key: {**_table(plans.get(key)), **_table(own.get(key))} for key in {**plans, **own}
+        }
+
+    def axis(self, name: str) -> str:
+        """An axis of the plan."""
+        return str(self._given.get(name, {}).get("title", name))
+
+    def level(self, axis: str | None, label: Label) -> str:
+        """A level where it is clear of which axis it is."""
+        text = str(self._given.get(axis or "", {}).get(str(label), label))
+        profile = self._profiles.get(axis or "", {}).get(str(label))
+        return alike.named(text, profile, str(label))
+
+    def apart(self, axis: str | None, label: Label) -> str:
+        """A level in a legend, where no axis stands beside it: a number is told what it is of."""
+        text = self.level(axis, label)
+        if axis is None or text[:1].isalpha():
+            return text
+        return f"{self.axis(axis)} {text}"
+
+    def metric(self, name: str) -> str:
+        """A metric without its unit."""
+        return str(self._given.get(name, {}).get("title", RUN_METRICS[name].label))
+
+    def scale(self, name: str) -> str:
+        """A metric with its unit: what is written along a scale."""
+        return with_unit(self.metric(name), RUN_METRICS[name].unit)
+
+    def quantity(self, name: str, default: str) -> str:
+        """Something over time."""
+        return str(self._given.get(name, {}).get("title", default))
+
+    def split(
+        self, cells: Sequence[Cell], names: Sequence[str | None]
+    ) -> list[tuple[str, list[Cell]]]:
+        """Cells by what distinguishes them besides the axes `names`: the panels of a figure, each
+        with its name, which is that of every axis and of the level there.
+        """
+        varied = {k for c in cells for k in c.labels if len({str(d.labels[k]) for d in cells}) > 1}
+        groups: dict[str, list[Cell]] = {}
+        titles: dict[str, str] = {}
+        for cell in cells:
+            rest = {k: v for k, v in cell.labels.items() if k in varied and k not in names}
+            key = json.dumps(rest)
+            groups.setdefault(key, []).append(cell)
+            titles[key] = ", ".join(f"{self.axis(k)} {self.level(k, v)}" for k, v in rest.items())
+        return [(titles[k], v) for k, v in groups.items()]
+
+    def titles(self, cells: Sequence[Cell]) -> dict[str, str]:
+        """What distinguishes each of these cells, by the cell's name."""
+        return {c.name: title for title, members in self.split(cells, []) for c in members}
+
+
+def _table(given: Any) -> Mapping[str, Any]:
+    """Text alone is the title."""
+    if given is None:
+        return {}
+    return given if isinstance(given, Mapping) else {"title": given}
+
+
+def with_unit(label: str, unit: str) -> str:
+    """Words and unit as they stand along a scale."""
+    return f"{label}, {unit}" if unit else label
