@@ -189,7 +189,9 @@ impl Holes {
     /// A duplicate came. After a timeout only those count that new data may have called for.
     pub fn count_duplicate(&mut self, board: &Board) {
         let repairs = self.timeout_edge.is_some_and(|t| !board.tx.max.after(t));
-        let holds = self.recover.is_some() && !self.repairs();
+        // Where a timeout was taken back it is the same.
+        let counts = |r: Seq| r.after(board.tx.una) && board.tx.max.after(r);
+        let holds = !self.repairs() && self.recover.is_some_and(|r| !counts(r));
         if self.emulated(board).is_none() || repairs || holds {
             return;
         }
@@ -306,5 +308,34 @@ impl Holes {
             && board.tx.una != board.tx.max
             && !board.peer.persist
             && (fresh > 0 || plain && !Self::reports(board))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// After a timeout that was taken back duplicates count that new data may have called for,
+    /// until all is acknowledged that was outstanding then, and no recovery begins before.
+    #[test]
+    fn where_a_recovery_may_not_begin_duplicates_of_new_data_count() {
+        let mut h = Holes::new(3, false, 16, true);
+        h.recover = Some(Seq(10_000));
+        let mut board = Board::default();
+        board.conn.mss = 1000;
+        let cases = [
+            (0, 20_000, 1),
+            (0, 10_000, 1),
+            (10_000, 20_000, 1),
+            (9000, 20_000, 2),
+        ];
+        for (una, max, left) in cases {
+            (board.tx.una, board.tx.max) = (Seq(una), Seq(max));
+            h.count_duplicate(&board);
+            assert_eq!(h.duplicates.unwrap().left(), left, "{una} {max}");
+        }
+        let passed = h.pass(Seq(12_000), 3000, Seq(11_000), &board);
+        assert!(passed.ended && h.recover.is_none());
+        assert_eq!((passed.delivered, h.duplicates.unwrap().left()), (1000, 0));
     }
 }
