@@ -188,6 +188,9 @@ pub struct TxFacts {
     /// Octets taken for lost since the connection opened, each transmission once: always those on
     /// their way that left first.
     pub lost: u64,
+    /// Octets that the latest acknowledgement told of for the first time, by its number or by a
+    /// report; `None`: as many as it acknowledges.
+    pub fresh: Option<u32>,
     /// In a recovery episode, octets that may leave now by proportional rate reduction (RFC 9937),
     /// instead of what the window leaves beside `pipe`; `None`: the window decides.
     pub quota: Option<u32>,
@@ -252,7 +255,8 @@ pub struct RxFacts {
     pub window: u32,
     /// The peer's FIN was consumed.
     pub fin: bool,
-    /// The receiver reports what comes twice (RFC 2883): it wants to see that.
+    /// The receiver wants to see what comes twice: it reports it (RFC 2883), or its timestamp
+    /// counts.
     pub dsack: bool,
     /// TS.Recent of RFC 7323.
     pub ts_recent: u32,

@@ -107,9 +107,11 @@ fn not_heard(part: &str, name: &str) -> String {
     )
 }
 
+/// Octets in examples.
+const SEGMENT: u32 = 1000;
+
 /// A signal of each kind, by [`Signal::index`].
 fn example(index: usize) -> Signal {
-    const SEGMENT: u32 = 1000;
     let sent = Sent {
         kind: Kind::New,
         reason: Reason::First,
@@ -175,6 +177,7 @@ fn example(index: usize) -> Signal {
             repeat: false,
         }),
         Signal::Ended(None),
+        Signal::Undone,
     ];
     plain[index]
 }

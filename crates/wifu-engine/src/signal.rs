@@ -194,6 +194,8 @@ pub enum Signal {
         /// Octets in flight now.
         flight: u32,
     },
+    /// The last reduction of the window was for nothing: what was taken for lost was only late.
+    Undone,
     /// A round trip was timed.
     Rtt(RttSample),
     /// The network is congested.
@@ -208,7 +210,7 @@ const _: () = assert!(size_of::<Signal>() <= 32);
 
 impl Signal {
     /// Number of signals that are not `Ext`.
-    pub const PLAIN: usize = 21;
+    pub const PLAIN: usize = 22;
     /// Number of `Ext` names per composition.
     pub const EXTS: usize = 8;
     /// Signals that the engine emits.
@@ -239,6 +241,7 @@ impl Signal {
         "rtt",
         "congested",
         "ended",
+        "undone",
     ];
 
     /// Dense number, for the routing table.
@@ -265,6 +268,7 @@ impl Signal {
             Signal::Rtt(_) => 18,
             Signal::Congested(_) => 19,
             Signal::Ended(_) => 20,
+            Signal::Undone => 21,
             Signal::Ext(id, _) => Signal::PLAIN + usize::from(id.0),
         }
     }

@@ -232,9 +232,9 @@ fn prepare_buffer(fd: c_int, tag: Tag) -> Result<(u32, Options)> {
     Ok((size as u32, options))
 }
 
-/// How many bytes, sent as one message, fill an empty send buffer of this size (as `SO_SNDBUF` shows
-/// it), so that a further `write` gives EAGAIN: tried out, for that depends on how the kernel cuts
-/// a message. `None` where that would be too many, or can't be tried.
+/// How many bytes, sent as one message, fill an empty send buffer of this size (as `SO_SNDBUF`
+/// shows it), so that a further `write` gives EAGAIN: tried out, for that depends on how the kernel
+/// cuts a message. `None` where that would be too many, or can't be tried.
 fn filling(sndbuf: u32) -> Option<u32> {
     static KNOWN: AtomicU64 = AtomicU64::new(0);
     let known = KNOWN.load(Ordering::Relaxed);

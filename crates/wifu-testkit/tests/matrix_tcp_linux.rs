@@ -3,8 +3,8 @@
 mod tcp_common;
 
 use tcp_common::*;
-use wifu_testkit::pair::Pair;
-use wifu_wire::{Flags, Span};
+use wifu_testkit::pair::{Fate, Pair};
+use wifu_wire::{Flags, Seq, Span};
 
 const MODELS: [&str; 2] = ["tcp-linux", "tcp-linux-reno"];
 
@@ -103,5 +103,182 @@ fn timestamps_are_in_milliseconds() {
             u64::from(last.wrapping_sub(first)).abs_diff(passed) <= 1,
             "{spec}"
         );
+    }
+}
+
+/// Without reports: the kernel of Table I of the WiFu paper.
+const PLAIN: &str = "tcp-linux-reno,sack=off,dsack=off,frto=off,rcv_wnd=65535";
+
+/// Lose the first `times` transmissions of the segment that begins at octet `n`.
+fn lose_first(pair: &mut Pair, n: u32, times: u32) {
+    let (mut first, mut count) = (None::<Seq>, 0);
+    lose(pair, move |f, seg| {
+        if f.from != 0 || seg.is_empty() {
+            return false;
+        }
+        let hit = seg.seq.since(*first.get_or_insert(seg.seq)) == n;
+        count += u32::from(hit);
+        hit && count <= times
+    });
+}
+
+/// Nothing gets through for half a second, and then all of it does; what the sender made of it:
+/// reductions taken back, segments sent again, and the threshold.
+fn held_up(spec: &str) -> (f64, u32, u32) {
+    let mut pair = transfer(3_000_000);
+    let (from, to) = (START + ms(120), START + ms(620));
+    pair.spoil = Box::new(move |f| match f.at >= from && f.at < to {
+        true => Fate::Late(to - f.at),
+        false => Fate::Deliver,
+    });
+    let pair = complete(pair, spec, 600);
+    let tx = &pair.conn(0).board().tx;
+    assert!(tx.timeouts > 0, "{spec}");
+    let undone = probe(&pair, 0, "undone").unwrap();
+    (undone, tx.retransmits, pair.conn(0).board().win.ssthresh)
+}
+
+//= rfc5682#section-3.1
+#[test]
+fn a_timeout_that_nothing_was_lost_by_is_taken_back() {
+    for model in MODELS {
+        for on in ["undo=off", "frto=off", "dsack=off"] {
+            let (undone, again, ssthresh) = held_up(&format!("{model},hystart=off,{on}"));
+            assert!(undone >= 1.0, "{model},{on}");
+            assert!(again <= 3, "{model},{on}: {again}");
+            assert_eq!(ssthresh, u32::MAX, "{model},{on}");
+        }
+        let (undone, _, ssthresh) = held_up(&format!("{model},hystart=off,frto=off,undo=off"));
+        assert_eq!(undone, 0.0, "{model}");
+        assert!(ssthresh < 1_000_000, "{model}: {ssthresh}");
+    }
+}
+
+/// A timeout for a loss stays one: new data went first, then what was lost.
+#[test]
+fn a_timeout_for_a_loss_is_not_taken_back() {
+    for model in MODELS {
+        let mut pair = transfer(1_000_000);
+        let (from, to) = (START + ms(120), START + ms(270));
+        lose(&mut pair, move |f, seg| {
+            f.from == 0 && !seg.is_empty() && f.at >= from && f.at < to
+        });
+        let pair = complete(pair, model, 600);
+        let board = pair.conn(0).board();
+        assert!(board.tx.timeouts > 0, "{model}");
+        assert_eq!(probe(&pair, 0, "undone"), Some(0.0), "{model}");
+        assert!(board.win.ssthresh < 1_000_000, "{model}");
+    }
+}
+
+/// What overtakes others is not lost: their timestamps say that the first copy came.
+#[test]
+fn a_reduction_for_what_was_only_late_is_taken_back() {
+    for model in MODELS {
+        let ssthresh = |more: &str| {
+            let mut pair = transfer(1_000_000);
+            let mut n = 0;
+            pair.spoil = Box::new(move |f| {
+                n += u32::from(f.from == 0);
+                if n == 120 && f.from == 0 {
+                    return Fate::Late(ms(8));
+                }
+                Fate::Deliver
+            });
+            let spec = format!("{model},hystart=off,rack=off,{more}");
+            let pair = complete(pair, &spec, 600);
+            assert_eq!(pair.conn(0).board().tx.timeouts, 0, "{spec}");
+            let undone = probe(&pair, 0, "undone").unwrap();
+            (undone, pair.conn(0).board().win.ssthresh)
+        };
+        let (undone, high) = ssthresh("undo=on");
+        assert!(
+            undone >= 1.0 && high == u32::MAX,
+            "{model}: {undone} {high}"
+        );
+        let (undone, low) = ssthresh("undo=off");
+        assert!(undone == 0.0 && low < u32::MAX, "{model}: {undone} {low}");
+    }
+}
+
+/// One loss without reports: the third duplicate tells of it, each lets one leave.
+#[test]
+fn duplicates_stand_for_reports() {
+    let mut pair = transfer(400_000);
+    lose_first(&mut pair, 60 * 1448, 1);
+    let pair = complete(pair, PLAIN, 600);
+    let tx = &pair.conn(0).board().tx;
+    assert_eq!((tx.timeouts, tx.retransmits), (0, 1));
+    assert_eq!(probe(&pair, 0, "threshold"), Some(3.0));
+}
+
+/// The retransmission is lost, too, and nothing tells of it: the window fell once already, and the
+/// timer began anew with what was repeated.
+#[test]
+fn a_timeout_that_ends_a_recovery_leaves_the_threshold_and_counts_from_the_retransmission() {
+    let run = |more: &str| {
+        let mut pair = transfer(400_000);
+        let (mut first, mut count) = (None::<Seq>, 0);
+        pair.spoil = Box::new(move |f| {
+            let seg = f.seg();
+            if f.from != 0 || seg.is_empty() {
+                return Fate::Deliver;
+            }
+            let n = seg.seq.since(*first.get_or_insert(seg.seq)) / 1448;
+            count += u32::from(n == 60);
+            match n {
+                60 if count <= 2 => Fate::Drop,
+                61.. => Fate::Late(ms(30)), // so do the duplicates
+                _ => Fate::Deliver,
+            }
+        });
+        let spec = format!("{PLAIN}{more}");
+        connect(&mut pair, &spec, &spec);
+        let (mut before, mut after) = (0, 0);
+        for _ in 0..2000 {
+            run_for(&mut pair, ms(1));
+            let board = pair.conn(0).board();
+            if board.tx.timeouts > 0 && after == 0 {
+                after = board.win.ssthresh;
+            } else if board.tx.recovering && after == 0 {
+                before = board.win.ssthresh;
+            }
+        }
+        let again = repeated(&pair, 0);
+        (before, after, again[1].at - again[0].at)
+    };
+    let (before, after, wait) = run("");
+    assert_eq!(before, after);
+    let (lower, lowest, shorter) = run(",episodes=rfc,rearm=off");
+    assert!(lower > lowest, "{lower} {lowest}");
+    assert!(shorter + ms(20) <= wait, "{shorter} {wait}");
+}
+
+/// The acknowledgement is lost and the segment goes again: the answer times the retransmission, not
+/// the wait for it.
+#[test]
+fn the_answer_to_a_needless_retransmission_times_that() {
+    for model in ["tcp-linux", "tcp-linux-reno", PLAIN] {
+        let longest = |more: &str| {
+            let mut pair = transfer(1448);
+            for app in &mut pair.apps {
+                app.close_after = false;
+            }
+            let mut lost = 0;
+            lose(&mut pair, move |f, seg| {
+                let hit = f.from == 1 && seg.is_empty() && f.at > START + ms(30) && lost < 2;
+                lost += u32::from(hit);
+                hit
+            });
+            let spec = format!("{model}{more}");
+            connect(&mut pair, &spec, &spec);
+            run_for(&mut pair, Span::SECOND * 3);
+            let board = pair.conn(0).board();
+            assert_eq!(board.tx.una, board.tx.max, "{spec}");
+            assert!(board.tx.retransmits > 0, "{spec}");
+            board.rtt.last
+        };
+        assert!(longest("") < ms(100), "{model}: {}", longest(""));
+        assert!(longest(",ts_echo=rfc7323") > ms(200), "{model}");
     }
 }

@@ -57,6 +57,35 @@ pub const IDLE_RESTART: ParamSpec = ParamSpec::flag(
     "Nothing sent for longer than the RTO: continue with the initial window (RFC 5681 4.1).",
 );
 
+/// What a loss reduces.
+pub const REDUCES: ParamSpec = ParamSpec::text(
+    "reduces",
+    "flight",
+    &["flight", "window"],
+    "What a loss leaves a part of as threshold: of what is in flight (RFC 5681, equation 4), or of the \
+     window, which is smaller where a timeout found much outstanding (Linux, tcp_reno_ssthresh and \
+     cubictcp_recalc_ssthresh).",
+);
+
+/// Where a recovery leaves the window.
+pub const EXIT: ParamSpec = ParamSpec::text(
+    "exit",
+    "careful",
+    &["careful", "threshold"],
+    "The window at the end of a recovery: at most one segment more than is in flight, or the \
+     threshold (the two ways of RFC 6582 3.2 step 3; threshold: Linux, tcp_end_cwnd_reduction).",
+);
+
+/// How much one acknowledgement may count for in slow start.
+pub const ABC_LIMIT: ParamSpec = ParamSpec::optional(
+    "abc_limit",
+    1,
+    65_535,
+    "With `abc`, segments that one acknowledgement counts for at the most, and the window grows no \
+     further than to the threshold; what reports told of before does not count again (Linux, \
+     tcp_slow_start: 65535); auto: as RFC 3465 and RFC 9406 say.",
+);
+
 /// The initial window, octets, where [`IW`] is `iw` segments.
 pub fn initial_window(iw: Option<u64>, board: &Board) -> u32 {
     let mss = board.conn.mss;
@@ -89,6 +118,12 @@ pub struct Growth {
     reduced: bool,
     /// A mark made it fall: losses below are of the same congestion.
     marked: Option<Seq>,
+    /// By [`REDUCES`], [`EXIT`] and [`ABC_LIMIT`].
+    by_window: bool,
+    to_threshold: bool,
+    abc_limit: Option<u32>,
+    /// Window and threshold before the last reduction, until it is too late to take it back.
+    prior: Option<(u32, u32)>,
 }
 
 impl Growth {
@@ -112,6 +147,28 @@ impl Growth {
             pipe: PipeAck::default(),
             reduced: false,
             marked: None,
+            by_window: false,
+            to_threshold: false,
+            abc_limit: None,
+            prior: None,
+        }
+    }
+
+    /// The same, and by [`REDUCES`] and [`ABC_LIMIT`].
+    pub fn variant(self, params: &Params<'_>) -> Growth {
+        let limit = params.optional(ABC_LIMIT.name);
+        Growth {
+            by_window: params.text(REDUCES.name) == "window",
+            abc_limit: limit.map(|n| n as u32),
+            ..self
+        }
+    }
+
+    /// The same, and by [`EXIT`].
+    pub fn leaving(self, params: &Params<'_>) -> Growth {
+        Growth {
+            to_threshold: params.text(EXIT.name) == "threshold",
+            ..self
         }
     }
 
@@ -178,6 +235,9 @@ impl Growth {
     /// Slow start for one acknowledgement that counts.
     pub fn start(&mut self, acked: &Acked, board: &Board) {
         let mss = board.conn.mss;
+        if let (Some(limit), true) = (self.abc_limit, self.abc) {
+            return self.start_at_once(acked, limit, board);
+        }
         let most = match self.after_timeout {
             true => 1,                             //= rfc3465#section-2.3
             false if self.hystart.watching() => 8, //= rfc9406#section-4.3
@@ -192,6 +252,28 @@ impl Growth {
             Pace::Full => self.cwnd = self.cwnd.saturating_add(step),
             Pace::Careful => self.cwnd = self.cwnd.saturating_add(step / 4), //= rfc9406#section-4.2
             Pace::Over => self.ssthresh = self.cwnd,
+        }
+    }
+
+    /// Slow start by all that an acknowledgement told of, up to the threshold; what is more counts
+    /// for avoidance.
+    #[cold]
+    fn start_at_once(&mut self, acked: &Acked, limit: u32, board: &Board) {
+        let fresh = board.tx.fresh.map_or(acked.bytes, |n| n.min(acked.bytes));
+        let step = fresh.min(board.conn.mss.saturating_mul(limit));
+        let grown = match self.hystart.acked(acked.upto, board.tx.max) {
+            Pace::Full => step,
+            Pace::Careful => step / 4,
+            Pace::Over => return self.ssthresh = self.cwnd,
+        };
+        let room = self.ssthresh.saturating_sub(self.cwnd);
+        self.cwnd = self.cwnd.saturating_add(grown.min(room));
+        if grown > room || room == 0 {
+            let rest = Acked {
+                bytes: grown - grown.min(room),
+                ..*acked
+            };
+            self.avoid(&rest, board);
         }
     }
 
@@ -223,6 +305,7 @@ impl Growth {
         self.hystart.finish();
         self.pipe.clear(); //= rfc7661#section-4.4
         if !(self.rto_hold && what.repeat && what.cause == Cause::Timeout) {
+            self.prior = Some((self.cwnd, self.ssthresh));
             self.ssthresh = ssthresh.max(2 * board.conn.mss);
         }
     }
@@ -252,20 +335,45 @@ impl Growth {
     /// out. An episode that was no congestion leaves the window alone.
     //= rfc6582#section-3.2
     pub fn recovered(&mut self, flight: u32, board: &Board) {
-        if core::mem::take(&mut self.reduced) || self.marked.take().is_some() {
+        let fell = core::mem::take(&mut self.reduced) || self.marked.take().is_some();
+        if fell && !self.to_threshold {
             self.cwnd = self.cwnd.min(Growth::careful(flight, board));
         }
     }
 
-    /// Set the threshold to half of what was in flight (RFC 5681, equation 4).
+    /// Set the threshold to half of what was in flight (RFC 5681, equation 4), or of the window.
     pub fn halve(&mut self, what: &Congested, board: &Board) {
-        self.lower(what.flight / 2, what, board);
+        self.lower(self.base(what) / 2, what, board);
     }
 
-    /// One segment.
+    /// What a loss reduces, octets.
+    pub fn base(&self, what: &Congested) -> u32 {
+        if self.by_window {
+            self.cwnd
+        } else {
+            what.flight
+        }
+    }
+
+    /// The last reduction was for nothing: window and threshold are what they were before, or what
+    /// they grew to since.
+    //= rfc4015#section-3.2
+    pub fn undo(&mut self) {
+        if let Some((cwnd, ssthresh)) = self.prior.take() {
+            self.cwnd = self.cwnd.max(cwnd);
+            self.ssthresh = self.ssthresh.max(ssthresh);
+            (self.reduced, self.after_timeout) = (false, false);
+        }
+    }
+
+    /// One segment; with `reduces=window` beside those that are not taken for lost (Linux,
+    /// tcp_enter_loss).
     pub fn collapse(&mut self, board: &Board) {
         (self.reduced, self.marked) = (false, None);
         self.cwnd = board.conn.mss;
+        if self.by_window {
+            self.cwnd = self.cwnd.saturating_add(board.tx.pipe);
+        }
         self.after_timeout = true;
     }
 
@@ -349,6 +457,11 @@ macro_rules! from_growth {
     (@ $field:tt on_recovered) => {
         fn on_recovered(&mut self, flight: u32, board: &$crate::Board, _now: $crate::kit::Time) {
             self.$field.recovered(flight, board);
+        }
+    };
+    (@ $field:tt on_undone) => {
+        fn on_undone(&mut self, _board: &$crate::Board, _now: $crate::kit::Time) {
+            self.$field.undo();
         }
     };
     (@ $field:tt on_sent) => {
@@ -599,5 +712,40 @@ mod tests {
         assert_eq!(g.cwnd, 50_000);
         g.restart(&b, Time(6_000_000_001));
         assert_eq!(g.cwnd, 4000);
+    }
+
+    #[test]
+    fn all_that_an_acknowledgement_tells_of_opens_the_window_up_to_the_threshold() {
+        let mut b = board(1000);
+        let mut g = growth(&[("abc", Value::Flag(true)), ("rto_hold", Value::Flag(true))]);
+        g.abc_limit = Some(65_535);
+        g.by_window = true;
+        g.open(&b);
+        g.cwnd = 40_000;
+        let what = Congested {
+            flight: 90_000,
+            cause: Cause::Timeout,
+            repeat: false,
+        };
+        b.tx.pipe = 2_000;
+        g.halve(&what, &b);
+        g.collapse(&b);
+        // By the window, not by what is outstanding; what is on its way stays beside the first.
+        assert_eq!((g.cwnd, g.ssthresh), (3_000, 20_000));
+        g.grow(&acked(8_000, Limit::Window), &b, Time::ZERO);
+        assert_eq!(g.cwnd, 11_000);
+        b.tx.fresh = Some(1_000);
+        g.grow(&acked(8_000, Limit::Window), &b, Time::ZERO);
+        assert_eq!(g.cwnd, 12_000, "the rest was reported before");
+        b.tx.fresh = None;
+        g.grow(&acked(30_000, Limit::Window), &b, Time::ZERO);
+        assert_eq!(
+            g.cwnd, 21_000,
+            "22 segments beyond the threshold are a round trip"
+        );
+        g.undo();
+        assert_eq!((g.cwnd, g.ssthresh), (40_000, u32::MAX));
+        g.undo();
+        assert_eq!((g.cwnd, g.ssthresh), (40_000, u32::MAX));
     }
 }

@@ -4,7 +4,9 @@ pub mod accept;
 mod alive;
 mod backoff;
 mod delivery;
+mod duplicates;
 mod growth;
+mod holes;
 mod hystart;
 mod marks;
 mod owed;
@@ -15,23 +17,30 @@ mod prr;
 mod rack;
 mod ranges;
 mod sender;
+mod spurious;
 mod timed;
 mod window;
 
 pub use alive::{KEEP, KEEP_PARAMS, KeepAlive};
 pub use backoff::Backoff;
 pub use delivery::{Delivery, LostPacket, Sample};
-pub use growth::{ABC, CWV, Growth, IDLE_RESTART, IW, RTO_HOLD, SSTHRESH, initial_window};
+pub use duplicates::{Duplicates, EMULATE};
+pub use growth::{
+    ABC, ABC_LIMIT, CWV, EXIT, Growth, IDLE_RESTART, IW, REDUCES, RTO_HOLD, SSTHRESH,
+    initial_window,
+};
+pub use holes::{EPISODES, Holes, LTX, Passed, RANGES, REARM};
 pub use hystart::{HYSTART, HyStart, Pace as StartPace};
 pub use marks::{ECN, ECN_ECHO, Marks};
 pub use owed::{AckRule, Acking, Held, Owed};
 pub use pace::Pace;
 pub use peak::Peak;
 pub use pipe::PipeAck;
-pub use prr::Prr;
-pub use rack::{REORDER, Rack};
+pub use prr::{PRR, Prr};
+pub use rack::{RACK, REORDER, Rack};
 pub use ranges::{Ranges, reported};
 pub use sender::{Advance, Expiry, RTO, SENDER_PARAMS, SENDING, Sender, USER};
+pub use spurious::{Answer, FRTO, Known, Spurious, UNDO};
 pub use timed::{Probe, TAIL, Tail, Timed};
 #[doc(hidden)]
 pub use wifu_wire::Time;

@@ -13,6 +13,8 @@ pub trait AckRule: Send {
     fn enough(&mut self, held: Held, arrived: &Arrived, board: &Board) -> bool;
     /// A segment did not arrive in order (it is acknowledged at once).
     fn disorder(&mut self, _order: Arrival) {}
+    /// A segment arrived in order; `enough` is asked next.
+    fn follows(&mut self, _board: &Board, _now: Time) {}
     /// How long an acknowledgement may be withheld, from the first segment on.
     fn patience(&self) -> Span;
     /// A parameter changes at run time; false if it can't.
@@ -207,6 +209,7 @@ impl<R: AckRule> Acking<R> {
             self.rule.disorder(a.order);
             return self.due(upto, true, cx); // each counts at the sender
         }
+        self.rule.follows(&cx.board, cx.now);
         self.held.segments += 1;
         self.held.octets = self.held.octets.saturating_add(a.bytes);
         if self.rule.enough(self.held, a, &cx.board) || a.fin {

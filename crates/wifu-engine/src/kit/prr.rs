@@ -2,6 +2,17 @@
 //! recovery, so that the flight shrinks evenly to what the window fell to, without a pause and
 //! without a burst.
 
+use crate::params::ParamSpec;
+
+/// The switch.
+pub const PRR: ParamSpec = ParamSpec::flag(
+    "prr",
+    false,
+    "In a recovery what leaves is proportional to what was delivered (RFC 9937), instead of \
+     nothing until the flight is as small as the window; where the peer reports ranges, or \
+     with `emulate`.",
+);
+
 /// One recovery episode. Counts octets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prr {

@@ -3,11 +3,21 @@
 //! piece arrived is told by the smallest round trip alone, not by timestamps as well.
 
 use crate::board::Board;
+use crate::params::ParamSpec;
 use std::collections::VecDeque;
 use wifu_wire::{Seq, Span, Time};
 
 /// Number of the timer that ends the wait for reordering, among those of a reliability part.
 pub const REORDER: u8 = 2;
+
+/// The switch.
+pub const RACK: ParamSpec = ParamSpec::flag(
+    "rack",
+    false,
+    "Losses are told by the times of what arrives, not by the count of reports, and a probe \
+     asks for acknowledgements that stay out (RACK-TLP, RFC 8985); where the peer reports \
+     ranges. `dupthresh` then says only how many reports end the wait for reordering.",
+);
 
 /// Pieces for which there is room from the beginning.
 const FEW: usize = 256;
@@ -72,6 +82,10 @@ pub struct Rack {
     persist: u32,
     /// No wider window before this is acknowledged.
     round: Option<Seq>,
+    /// The end of the first piece that arrived and was sent once, since somebody asked.
+    original: Option<Seq>,
+    /// Something that went again was lost, since somebody asked.
+    lost_again: bool,
 }
 
 impl Rack {
@@ -178,6 +192,9 @@ impl Rack {
             return;
         }
         self.set(i, Fate::Delivered);
+        if !piece.again {
+            self.original = Some(self.original.map_or(piece.end, |o| o.earlier(piece.end)));
+        }
         let rtt = now - piece.at;
         if piece.again && rtt < board.rtt.min {
             return; // what arrived is the first copy
@@ -224,6 +241,7 @@ impl Rack {
             let due = piece.at + self.rtt + window;
             if due <= now {
                 lost += piece.octets();
+                self.lost_again |= piece.again;
                 self.set(i, Fate::Lost);
             } else {
                 next = Some(next.map_or(due, |n| n.max(due)));
@@ -236,6 +254,7 @@ impl Rack {
     /// The retransmission timer fired: the first piece is lost, and what is due as well. Returns
     /// how many octets are lost that were not before.
     pub fn timeout(&mut self, window: Span, now: Time) -> u32 {
+        (self.original, self.lost_again) = (None, false);
         let before = self.flying;
         for i in 0..self.log.len() {
             let piece = self.log[i];
@@ -264,6 +283,28 @@ impl Rack {
         if self.persist == 0 {
             self.mult = 1;
         }
+    }
+
+    /// Nothing is lost after all: what seemed to answer a retransmission answered the first copy,
+    /// and says nothing of what left between the two.
+    pub fn forgive(&mut self) {
+        self.latest = None;
+        for i in 0..self.log.len() {
+            if self.log[i].fate == Fate::Lost {
+                self.set(i, Fate::Flying);
+            }
+        }
+    }
+
+    /// The end of the first piece that arrived since the last question, or since the timer fired,
+    /// and had been sent once.
+    pub fn original(&mut self) -> Option<Seq> {
+        self.original.take()
+    }
+
+    /// Whether something that went again was lost since the last question.
+    pub fn lost_again(&mut self) -> bool {
+        core::mem::take(&mut self.lost_again)
     }
 
     /// The peer takes its reports back: what they covered goes again.

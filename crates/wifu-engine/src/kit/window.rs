@@ -23,6 +23,10 @@ pub trait WindowControl: Send {
     fn on_recovered(&mut self, flight: u32, board: &Board, now: Time) {
         board.defaulted.mark();
     }
+    /// The last reduction was for nothing.
+    fn on_undone(&mut self, board: &Board, now: Time) {
+        board.defaulted.mark();
+    }
     /// A round trip was timed.
     fn on_rtt(&mut self, sample: &RttSample, board: &Board, now: Time) {
         board.defaulted.mark();
@@ -58,6 +62,7 @@ impl<W: WindowControl> Component for Windowed<W> {
             Signal::Acked(a) => self.0.on_acked(a, &cx.board, now),
             Signal::Congested(c) => self.0.on_congested(c, &cx.board, now),
             Signal::Recovered { flight } => self.0.on_recovered(*flight, &cx.board, now),
+            Signal::Undone => self.0.on_undone(&cx.board, now),
             Signal::Rtt(sample) => self.0.on_rtt(sample, &cx.board, now),
             Signal::Wrote => self.0.on_wrote(&cx.board, now),
             Signal::Sent(sent) => self.0.on_sent(sent, &cx.board, now),
@@ -90,6 +95,7 @@ impl<W: WindowControl> Component for Windowed<W> {
             "acked",
             "congested",
             "recovered",
+            "undone",
             "rtt",
             "wrote",
             "sent",

@@ -20,8 +20,8 @@
 
 use wifu_engine::kit::{AckRule, Acking, Held};
 use wifu_engine::signal::Arrived;
-use wifu_engine::{Board, Descriptor, Facts, FieldUse, Kind, ParamSpec, Role, Value};
-use wifu_wire::{HeadField, Span};
+use wifu_engine::{Arrival, Board, Descriptor, Facts, FieldUse, Kind, ParamSpec, Role, Value};
+use wifu_wire::{HeadField, Span, Time};
 
 /// One acknowledgement per `ack_every` segments.
 pub static EVERY: Descriptor = Descriptor {
@@ -53,6 +53,12 @@ pub static EVERY: Descriptor = Descriptor {
             1_000,
             "So many segments at the start of the connection are acknowledged one by one.",
         ),
+        ParamSpec::flag(
+            "quickack_again",
+            false,
+            "As many again, at most 16 and half the window, after a pause longer than our own timeout \
+             and after what came twice (Linux, tcp_event_data_recv, tcp_enter_quickack_mode).",
+        ),
         ParamSpec::int(
             "stretch",
             1,
@@ -68,7 +74,7 @@ pub static EVERY: Descriptor = Descriptor {
         ),
     ],
     reads: Facts::RX,
-    wants: Facts::CONN,
+    wants: Facts::CONN.with(Facts::RTT),
     hears: &[
         ("arrived", &[]),
         ("?ack-now", &[]),
@@ -88,6 +94,9 @@ pub static EVERY: Descriptor = Descriptor {
             every: params.int("ack_every") as u32,
             delay: params.span("ack_delay"),
             quick: params.int("quickack"),
+            again: params.flag("quickack_again"),
+            last: None,
+            twice: false,
             largest: 0,
         };
         let acking = Acking::new(rule, params.int("stretch") as u32);
@@ -101,6 +110,12 @@ struct Every {
     delay: Span,
     /// Segments still to be acknowledged one by one.
     quick: u64,
+    /// By `quickack_again`.
+    again: bool,
+    /// When a segment last came in order, where that matters.
+    last: Option<Time>,
+    /// Something came twice since.
+    twice: bool,
     /// Payload of the largest segment so far, octets.
     largest: u32,
 }
@@ -108,6 +123,17 @@ struct Every {
 /// A full-sized segment carries at least so much, if nothing smaller was announced: the size of
 /// segments that a peer without an MSS option takes (RFC 9293 3.7.1).
 const LEAST_FULL: u32 = 536;
+
+impl Every {
+    /// One by one for a while.
+    fn quicken(&mut self, board: &Board) {
+        let half = u64::from(board.rx.window / (2 * self.largest.max(1)));
+        self.quick = self.quick.max(half.clamp(2, AGAIN));
+    }
+}
+
+/// TCP_MAX_QUICKACKS.
+const AGAIN: u64 = 16;
 
 impl AckRule for Every {
     //= rfc9293#section-3.8.6.3
@@ -125,6 +151,20 @@ impl AckRule for Every {
         self.every == 1 || held.octets > (self.every - 1) * full
     }
 
+    fn disorder(&mut self, order: Arrival) {
+        self.twice |= order == Arrival::Duplicate;
+    }
+
+    fn follows(&mut self, board: &Board, now: Time) {
+        if self.again {
+            let paused = self.last.is_some_and(|t| now - t > board.rtt.rto);
+            if paused || self.twice {
+                self.quicken(board);
+            }
+            (self.last, self.twice) = (Some(now), false);
+        }
+    }
+
     fn patience(&self) -> Span {
         self.delay
     }
@@ -134,6 +174,7 @@ impl AckRule for Every {
             ("ack_every", Value::Int(n)) => self.every = n as u32,
             ("ack_delay", Value::Span(s)) => self.delay = s,
             ("quickack", Value::Int(n)) => self.quick = n,
+            ("quickack_again", Value::Flag(on)) => self.again = on,
             _ => return false,
         }
         true
@@ -143,8 +184,8 @@ impl AckRule for Every {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wifu_engine::{Arrival, Bench, Signal};
-    use wifu_wire::{Flags, Head, Seq, Time};
+    use wifu_engine::{Bench, Signal};
+    use wifu_wire::{Flags, Head, Seq};
 
     /// A receiver, and the right edges that its acknowledgements showed.
     struct Receiver(Bench, Vec<u32>);
@@ -218,6 +259,52 @@ mod tests {
             r.arrive(1000, Arrival::InOrder, false);
         }
         assert_eq!(r.acks(), [(Kind::Ack, 3000), (Kind::Ack, 4000)]);
+    }
+
+    /// Linux: a sender that begins anew after its timeout is told of each segment.
+    #[test]
+    fn after_a_pause_or_a_repetition_segments_are_acknowledged_one_by_one_again() {
+        let set = [
+            ("ack_every", "2"),
+            ("quickack", "1"),
+            ("quickack_again", "on"),
+        ];
+        let counts = |set: &[(&str, &str)], pause: Span, twice: bool| {
+            let mut r = Receiver::new(set);
+            r.0.board.rtt.rto = Span::MILLI * 250;
+            let mut come = |n: u32| {
+                (0..n)
+                    .map(|_| {
+                        r.arrive(1000, Arrival::InOrder, false);
+                        r.acks().len()
+                    })
+                    .sum::<usize>()
+            };
+            assert_eq!(come(5), 3);
+            r.0.advance(Time::ZERO + pause);
+            if twice {
+                r.arrive(1000, Arrival::Duplicate, false);
+            }
+            r.acks();
+            let mut come = |n: u32| {
+                (0..n)
+                    .map(|_| {
+                        r.arrive(1000, Arrival::InOrder, false);
+                        r.acks().len()
+                    })
+                    .sum::<usize>()
+            };
+            come(24)
+        };
+        let ms = |n: u64| Span::MILLI * n;
+        assert_eq!(counts(&set, ms(240), false), 12);
+        assert_eq!(
+            counts(&set, ms(260), false),
+            20,
+            "sixteen, then every second"
+        );
+        assert_eq!(counts(&set, ms(240), true), 20);
+        assert_eq!(counts(&set[..2], ms(260), true), 12, "without it");
     }
 
     //= rfc8257#section-3.2

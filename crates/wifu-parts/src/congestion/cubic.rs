@@ -10,7 +10,8 @@
 //! epoch.
 
 use wifu_engine::kit::{
-    ABC, Growth, HYSTART, IDLE_RESTART, IW, RTO_HOLD, SSTHRESH, WindowControl, Windowed,
+    ABC, ABC_LIMIT, EXIT, Growth, HYSTART, IDLE_RESTART, IW, REDUCES, RTO_HOLD, SSTHRESH,
+    WindowControl, Windowed,
 };
 use wifu_engine::math::cbrt;
 use wifu_engine::signal::{Acked, Cause, Congested};
@@ -44,6 +45,9 @@ pub static CUBIC: Descriptor = Descriptor {
             true,
             "A loss below the window of the last one makes room for newcomers (RFC 9438 4.7).",
         ),
+        REDUCES,
+        EXIT,
+        ABC_LIMIT,
     ],
     probes: &["w_max", "w_est", "k_s"],
     reads: Facts::CONN.with(Facts::TX),
@@ -54,6 +58,7 @@ pub static CUBIC: Descriptor = Descriptor {
         ("acked", &[]),
         ("congested", &[]),
         ("?recovered", &[]),
+        ("?undone", &[]),
         ("?rtt", &[]),
         ("wrote", &[]),
         ("sent", &[]),
@@ -61,7 +66,7 @@ pub static CUBIC: Descriptor = Descriptor {
     hooks: &["permit"],
     build: |params| {
         Ok(Box::new(Windowed(Cubic {
-            growth: Growth::with_hystart(params),
+            growth: Growth::with_hystart(params).variant(params).leaving(params),
             fast_convergence: params.flag("fast_convergence"),
             epoch: None,
             seen: Time::ZERO,
@@ -169,7 +174,7 @@ impl WindowControl for Cubic {
             cwnd
         };
         (self.epoch, self.part) = (None, 0.0);
-        let base = what.flight.min(self.growth.cwnd);
+        let base = self.growth.base(what).min(self.growth.cwnd);
         let ssthresh = f64::from(base) * BETA; //= rfc9438#section-4.6
         self.growth.lower(ssthresh as u32, what, board);
         if what.cause == Cause::Timeout {
@@ -178,6 +183,11 @@ impl WindowControl for Cubic {
         } else {
             self.growth.fall(what.cause, board);
         }
+    }
+
+    fn on_undone(&mut self, _board: &Board, _now: Time) {
+        self.growth.undo();
+        (self.epoch, self.part) = (None, 0.0);
     }
 
     fn set(&mut self, param: &str, value: Value) -> bool {
@@ -347,5 +357,23 @@ mod tests {
         assert_eq!(f64::from(t.board.win.cwnd) / 1000.0, before);
         let after = run(&mut t, 1);
         assert!(after - before < 1.5, "{before} {after}");
+    }
+
+    #[test]
+    fn a_recovery_ends_at_the_threshold_where_that_is_asked_for() {
+        for (exit, expected) in [("careful", 6000), ("threshold", 70_000)] {
+            let mut t = Bench::new(&CUBIC, &[("iw", "10"), ("exit", exit)]).unwrap();
+            t.board.conn.mss = MSS;
+            t.signal(Signal::Opened);
+            grown_to(&mut t, 100);
+            t.signal(congested(100 * MSS, Cause::DupAcks));
+            t.signal(Signal::Recovered { flight: 5 * MSS });
+            assert_eq!(t.board.win.cwnd, expected, "{exit}");
+            t.signal(Signal::Undone);
+            assert_eq!(
+                (t.board.win.cwnd, t.board.win.ssthresh),
+                (100_000, u32::MAX)
+            );
+        }
     }
 }

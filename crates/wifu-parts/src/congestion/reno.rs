@@ -1,14 +1,16 @@
 //! The window of TCP Reno: half of what was in flight after a fast retransmit, one segment after a
 //! timeout.
 //!
-//! Hears `opened`, `acked`, `congested`, `rtt`, `wrote` and `sent`; says nothing; writes `win`;
-//! gates data in turn by `cwnd - pipe`. Source: RFC 5681. Deviation in form, not in what is sent:
-//! the window is not inflated during recovery, since `pipe` counts the departures that inflation
-//! stands for; so `cwnd` in traces is what the RFC deflates to. Growth is per acknowledgement, as
-//! equation 3 has it, unless `abc` is on; slow start ends at the threshold, unless `hystart` is on.
+//! Hears `opened`, `acked`, `congested`, `undone`, `rtt`, `wrote` and `sent`; says nothing; writes
+//! `win`; gates data in turn by `cwnd - pipe`. Source: RFC 5681. Deviation in form, not in what is
+//! sent: the window is not inflated during recovery, since `pipe` counts the departures that
+//! inflation stands for; so `cwnd` in traces is what the RFC deflates to. Growth is per
+//! acknowledgement, as equation 3 has it, unless `abc` is on; slow start ends at the threshold,
+//! unless `hystart` is on.
 
 use wifu_engine::kit::{
-    ABC, CWV, Growth, HYSTART, IDLE_RESTART, IW, RTO_HOLD, SSTHRESH, WindowControl, Windowed,
+    ABC, ABC_LIMIT, CWV, Growth, HYSTART, IDLE_RESTART, IW, REDUCES, RTO_HOLD, SSTHRESH,
+    WindowControl, Windowed,
 };
 use wifu_engine::signal::{Cause, Congested};
 use wifu_engine::{Board, Descriptor, Facts, Role};
@@ -19,27 +21,43 @@ pub static RENO: Descriptor = Descriptor {
     name: "reno",
     role: Role::Congestion,
     doc: "Window of TCP Reno: halved after duplicate acknowledgements, one segment after a timeout.",
-    cites: &["RFC 5681", "RFC 9406"],
-    params: &[IW, SSTHRESH, CWV, RTO_HOLD, ABC, IDLE_RESTART, HYSTART],
+    cites: &["RFC 5681", "RFC 9406", "RFC 4015"],
+    params: &[
+        IW,
+        SSTHRESH,
+        CWV,
+        RTO_HOLD,
+        ABC,
+        IDLE_RESTART,
+        HYSTART,
+        REDUCES,
+        ABC_LIMIT,
+    ],
     reads: Facts::CONN.with(Facts::TX),
     writes: Facts::WIN,
     hears: &[
         ("opened", &[]),
         ("acked", &[]),
         ("congested", &[]),
+        ("?undone", &[]),
         ("?rtt", &[]),
         ("wrote", &[]),
         ("sent", &[]),
     ],
     hooks: &["permit"],
-    build: |params| Ok(Box::new(Windowed(Reno(Growth::with_hystart(params))))),
+    build: |params| {
+        let growth = Growth::with_hystart(params).variant(params);
+        Ok(Box::new(Windowed(Reno(growth))))
+    },
     ..Descriptor::EMPTY
 };
 
 struct Reno(Growth);
 
 impl WindowControl for Reno {
-    wifu_engine::from_growth!(0: window, on_opened, on_acked, on_rtt, on_sent, on_wrote, set);
+    wifu_engine::from_growth!(
+        0: window, on_opened, on_acked, on_undone, on_rtt, on_sent, on_wrote, set
+    );
 
     fn on_congested(&mut self, what: &Congested, board: &Board, _now: Time) {
         self.0.halve(what, board); //= rfc5681#equation-4

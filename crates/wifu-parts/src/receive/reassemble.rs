@@ -40,9 +40,11 @@ pub static REASSEMBLE: Descriptor = Descriptor {
         ParamSpec::text(
             "ts_echo",
             "last",
-            &["last", "rfc7323"],
+            &["last", "rfc7323", "linux"],
             "Which timestamp is echoed: the last received, or TS.Recent (Behaviour 4.4 says what \
-             this does to delayed acknowledgements).",
+             this does to delayed acknowledgements); linux: TS.Recent, to which a segment that came \
+             twice counts too if all before its end is acknowledged and nothing more (tcp_sequence), \
+             so that the answer to a needless retransmission times that.",
         ),
     ],
     wants: Facts::CONN,
@@ -90,6 +92,8 @@ struct Reassemble {
     /// What came twice last, until it is reported: once.
     twice: Option<(Seq, Seq)>,
     echo_last: bool,
+    /// `ts_echo=linux`.
+    echo_twice: bool,
     /// The last timestamp received.
     ts_last: u32,
     /// Where the peer's FIN is, once it was seen.
@@ -117,6 +121,7 @@ impl Reassemble {
             dsack: p.flag("dsack"),
             twice: None,
             echo_last: p.text("ts_echo") == "last",
+            echo_twice: p.text("ts_echo") == "linux",
             ts_last: 0,
             fin_at: None,
             edge: Seq(0),
@@ -138,7 +143,7 @@ impl Reassemble {
         self.told = self.edge;
         let (ts, now) = (head.ts, cx.now);
         self.ts_last = ts.unwrap_or(0);
-        let dsack = self.dsack && self.sack && cx.board.conn.peer.sack_ok;
+        let dsack = self.dsack && self.sack && cx.board.conn.peer.sack_ok || self.echo_twice;
         cx.write(|r: &mut RxFacts| {
             r.dsack = dsack;
             (r.irs, r.synced, r.nxt) = (irs, true, first);
@@ -316,9 +321,11 @@ impl Component for Reassemble {
             fin: seg.head.flags.has(Flags::FIN),
             ce: seg.head.ecn == Ecn::Ce,
         };
-        // What is shown only to be reported lies outside the window: its timestamp is not taken.
+        // What is shown only to be reported lies outside the window: its timestamp is not taken,
+        // but where a kernel would.
         let end = text.at.plus(seg.payload.len() as u32);
-        if !cx.board.rx.dsack || text.octets.is_empty() || end.after(cx.board.rx.nxt) {
+        let inside = text.octets.is_empty() || end.after(cx.board.rx.nxt);
+        if !cx.board.rx.dsack || inside || self.echo_twice && end.from(self.last_ack) {
             self.note_ts(seg.head, cx);
         }
         let carries = !text.octets.is_empty() || text.fin;

@@ -10,14 +10,15 @@
 use wifu_engine::board::TxFacts;
 use wifu_engine::component::Cx;
 use wifu_engine::kit::{
-    Expiry, Prr, REORDER, Rack, Ranges, SENDER_PARAMS, SENDING, Sender, TAIL, Timed, reported,
+    Duplicates, EMULATE, EPISODES, Expiry, FRTO, Holes, Known, LTX, PRR, Prr, RACK, RANGES, REARM,
+    REORDER, Rack, SENDER_PARAMS, SENDING, Sender, Spurious, TAIL, Timed, UNDO,
 };
 use wifu_engine::signal::Lost;
 use wifu_engine::{
     Admit, Board, Cause, Component, Descriptor, FieldUse, Kind, Out, ParamSpec, Params, Reason,
     Segment, Signal, Value, Want,
 };
-use wifu_wire::{Flags, HeadField, Seq, Time};
+use wifu_wire::{Head, HeadField, Seq, Time};
 
 /// See the module.
 pub static SELECTIVE: Descriptor = Descriptor {
@@ -30,6 +31,7 @@ pub static SELECTIVE: Descriptor = Descriptor {
         "RFC 3042",
         "RFC 8985",
         "RFC 9937",
+        "RFC 5682, 4015",
         "Behaviour 4.8",
     ],
     params: &[
@@ -38,33 +40,31 @@ pub static SELECTIVE: Descriptor = Descriptor {
         SENDER_PARAMS[2],
         SENDER_PARAMS[3],
         ParamSpec::int("dupthresh", 3, 1, 100, "DupThresh of RFC 6675."),
-        ParamSpec::flag(
-            "ltx",
-            false,
-            "Limited transmit on the first duplicates (RFC 3042).",
-        ),
-        ParamSpec::flag(
-            "prr",
-            false,
-            "In a recovery what leaves is proportional to what was delivered (RFC 9937), instead of \
-             nothing until the flight is as small as the window; where the peer reports ranges.",
-        ),
-        ParamSpec::flag(
-            "rack",
-            false,
-            "Losses are told by the times of what arrives, not by the count of reports, and a probe \
-             asks for acknowledgements that stay out (RACK-TLP, RFC 8985); where the peer reports \
-             ranges. `dupthresh` then says only how many reports end the wait for reordering.",
-        ),
-        ParamSpec::int(
-            "ranges",
-            8192,
-            4,
-            65_536,
-            "Ranges that the scoreboard holds.",
-        ),
+        LTX,
+        PRR,
+        RACK,
+        FRTO,
+        UNDO,
+        EMULATE,
+        EPISODES,
+        REARM,
+        RANGES,
     ],
-    probes: &["sacked", "lost_edge", "dsacks", "probes"],
+    hears: &[
+        (
+            "segment",
+            &["acked", "dup-ack", "lost", "recovered", "undone"],
+        ),
+        ("timer", &["lost", "gave-up"]),
+    ],
+    probes: &[
+        "sacked",
+        "lost_edge",
+        "dsacks",
+        "probes",
+        "undone",
+        "threshold",
+    ],
     fields: &[
         FieldUse::of(HeadField::Seq),
         FieldUse::of(HeadField::Ack),
@@ -80,88 +80,124 @@ pub static SELECTIVE: Descriptor = Descriptor {
 
 struct Selective {
     sender: Sender,
-    dupthresh: u32,
-    ltx: bool,
+    holes: Holes,
     reduces: bool,
     /// The reduction under way.
     prr: Option<Prr>,
     /// With `rack`.
     timed: Option<Box<Timed>>,
-    board: Ranges,
-    /// RecoveryPoint; `None` once it was passed.
-    recover: Option<Seq>,
-    in_recovery: bool,
-    dupacks: u32,
-    /// Unreported octets below this are lost.
-    lost_edge: Seq,
-    /// Everything below was outstanding when the timer fired.
-    timeout_edge: Option<Seq>,
-    /// One past the highest octet retransmitted in this episode.
-    high_rxt: Seq,
     rescue: Option<Reason>,
-    /// NextSeg rule 4 was used in this episode.
-    last_resort: bool,
-    last_window: u32,
     /// Segments that the peer says came twice.
     dsacks: u32,
+    spurious: Option<Spurious>,
+    /// `episodes=linux`.
+    linux: bool,
+    rearm: bool,
+    /// Reductions that were taken back.
+    undone: u32,
 }
 
 impl Selective {
     fn new(p: &Params<'_>) -> Selective {
+        let (dupthresh, ranges) = (p.int("dupthresh") as u32, p.int("ranges") as usize);
         Selective {
             sender: Sender::new(p),
-            dupthresh: p.int("dupthresh") as u32,
-            ltx: p.flag("ltx"),
+            holes: Holes::new(dupthresh, p.flag("ltx"), ranges, p.flag("emulate")),
             reduces: p.flag("prr"),
             prr: None,
             timed: p.flag("rack").then(Box::default),
-            board: Ranges::new(p.int("ranges") as usize),
-            recover: None,
-            in_recovery: false,
-            dupacks: 0,
-            lost_edge: Seq(0),
-            timeout_edge: None,
-            high_rxt: Seq(0),
             rescue: None,
-            last_resort: false,
-            last_window: 0,
             dsacks: 0,
-        }
-    }
-
-    /// Whether the peer reports ranges.
-    fn reports(board: &Board) -> bool {
-        board.conn.peer.sack_ok
-    }
-
-    //= rfc6675#section-4
-    // IsLost: everything unreported below the returned number is lost.
-    fn find_lost_edge(&self, board: &Board) -> Seq {
-        let una = board.tx.una;
-        if self.board.is_empty() {
-            return self.timeout_edge.map_or(una, |t| una.later(t));
-        }
-        let enough = (self.dupthresh - 1) * board.conn.mss;
-        let (mut ranges, mut octets) = (0, 0);
-        let mut edge = una;
-        for r in self.board.list().iter().rev() {
-            ranges += 1;
-            octets += r.1.since(r.0);
-            if ranges >= self.dupthresh || octets > enough {
-                edge = r.0;
-                break;
-            }
-        }
-        match self.timeout_edge {
-            Some(t) => edge.later(t),
-            None => edge,
+            spurious: Spurious::new(p.flag("frto"), p.flag("undo")),
+            linux: p.text("episodes") == "linux",
+            rearm: p.flag("rearm"),
+            undone: 0,
         }
     }
 
     /// Losses are told by time.
     fn rack(&self, board: &Board) -> Option<&Rack> {
-        let timed = self.timed.as_ref().filter(|_| Self::reports(board))?;
+        let timed = self.timed.as_ref().filter(|_| Holes::reports(board))?;
         Some(&timed.rack)
+    }
+
+    /// Octets in flight.
+    fn pipe(&self, board: &Board) -> u32 {
+        match self.rack(board) {
+            Some(rack) => rack.flying(),
+            None => self.holes.pipe(board),
+        }
+    }
+
+    /// What goes again next: where it begins, its octets.
+    fn next_seg(&self, board: &Board) -> Option<(Seq, u32)> {
+        match self.rack(board) {
+            Some(rack) => rack.first_lost(board.conn.mss),
+            None => self.holes.next_seg(board),
+        }
+    }
+
+    /// Only new data may leave.
+    fn waits(&self) -> bool {
+        self.spurious.is_some_and(|s| s.waits())
+    }
+
+    /// What is known before an acknowledgement, where anybody asks.
+    fn known(&self, board: &Board) -> Option<Known> {
+        self.spurious.map(|_| Known::new(&self.holes, board))
+    }
+
+    /// The window may have fallen for nothing.
+    fn reconsider(
+        &mut self,
+        head: &Head,
+        (advances, fresh): (bool, u32),
+        known: Known,
+        cx: &mut Cx<'_>,
+    ) {
+        let timed = self.timed.as_mut().filter(|_| Holes::reports(&cx.board));
+        let known = Known {
+            advances,
+            fresh,
+            high_rxt: if known.recovers {
+                self.holes.high_rxt
+            } else {
+                known.high_rxt
+            },
+            once: timed.map(|t| t.rack.original()),
+            ..known
+        };
+        let s = self.spurious.as_mut();
+        if s.is_some_and(|s| s.in_vain(head, &known, &cx.board)) {
+            self.take_back(cx);
+        }
+    }
+
+    /// The window returns to what it was, and what was taken for lost is on its way.
+    //= rfc4015#section-3.2
+    fn take_back(&mut self, cx: &mut Cx<'_>) {
+        // Without reports no recovery begins before all is acknowledged that was outstanding at the
+        // timeout (tcp_is_non_sack_preventing_reopen).
+        let holds = !self.holes.in_recovery && self.holes.emulated(&cx.board).is_some();
+        let h = &mut self.holes;
+        (h.timeout_edge, h.in_recovery) = (None, false);
+        h.recover = h.recover.filter(|_| holds);
+        (self.rescue, h.high_rxt) = (None, cx.board.tx.una);
+        self.timed.iter_mut().for_each(|t| t.rack.forgive());
+        self.spurious.iter_mut().for_each(Spurious::done);
+        self.undone += 1;
+        cx.out.emit(Signal::Undone);
+    }
+
+    /// With `episodes=linux` a retransmission that is lost after a timeout begins a recovery.
+    fn lost_again(&mut self) {
+        if !self.linux {
+            return;
+        }
+        let again = self.timed.as_mut().is_some_and(|t| t.rack.lost_again());
+        if again && self.holes.timeout_edge.take().is_some() {
+            self.holes.recover = None;
+        }
     }
 
     /// A probe is due.
@@ -169,56 +205,31 @@ impl Selective {
         self.timed.as_ref().is_some_and(|t| t.probe.due())
     }
 
-    /// Something is being repaired.
-    fn repairs(&self) -> bool {
-        self.in_recovery || self.timeout_edge.is_some()
-    }
-
     /// Nobody waits for reordering that was never seen.
     fn busy(&self, board: &Board) -> bool {
-        self.repairs() || self.board.total() / board.conn.mss.max(1) >= self.dupthresh
+        self.holes.repairs()
+            || self.holes.ranges.total() / board.conn.mss.max(1) >= self.holes.dupthresh
     }
 
     /// Data left, or an acknowledgement came: a probe is due if nothing is amiss and none follows.
     fn schedule(&mut self, cx: &mut Cx<'_>) {
-        let calm = !self.repairs() && self.board.is_empty();
-        if let Some(timed) = self.timed.as_mut().filter(|_| Self::reports(&cx.board)) {
+        let calm = !self.holes.repairs() && self.holes.ranges.is_empty();
+        if let Some(timed) = self.timed.as_mut().filter(|_| Holes::reports(&cx.board)) {
             timed.schedule(calm, cx);
         }
     }
 
-    //= rfc6675#section-4
-    // SetPipe.
-    fn pipe(&self, board: &Board) -> u32 {
-        if let Some(rack) = self.rack(board) {
-            return rack.flying();
-        }
-        let tx = &board.tx;
-        let alive = self
-            .board
-            .missing(self.lost_edge.later(tx.una), tx.nxt.later(tx.una));
-        let again = self.board.missing(tx.una, self.high_rxt.later(tx.una));
-        let pipe = alive + again;
-        if Self::reports(board) && !self.board.is_empty() {
-            // Before recovery a reported segment has left, which is what limited transmit needs.
-            return pipe;
-        }
-        let counts = self.in_recovery || self.ltx && self.dupacks <= 2;
-        let departed = u32::from(counts) * self.dupacks * board.conn.mss;
-        pipe.saturating_sub(departed)
-    }
-
     fn publish(&mut self, cx: &mut Cx<'_>) {
-        self.lost_edge = self.find_lost_edge(&cx.board);
-        let recovering = self.in_recovery;
+        self.holes.lost_edge = self.holes.find_lost_edge(&cx.board);
+        let recovering = self.holes.in_recovery;
         // Outside recovery RFC 5681 counts what is outstanding, reported or not, unless limited
         // transmit may use what left.
-        let pipe = if !self.repairs() && !self.ltx {
+        let pipe = if !self.holes.repairs() && !self.holes.ltx {
             cx.board.tx.nxt.since(cx.board.tx.una)
         } else {
             self.pipe(&cx.board)
         };
-        let sacked = self.board.total();
+        let sacked = self.holes.ranges.total();
         if !recovering {
             self.prr = None;
         }
@@ -229,15 +240,10 @@ impl Selective {
         });
     }
 
-    /// What was acknowledged and reported so far: one number that grows with every delivery.
-    fn delivered(&self, board: &Board) -> Seq {
-        board.tx.una.plus(self.board.total())
-    }
-
     /// An acknowledgement of a recovery delivered so much since `before`; `safe`: it moved the edge
     /// and told of no further loss.
     fn reduce(&mut self, before: Seq, safe: bool, cx: &Cx<'_>) {
-        let delivered = self.delivered(&cx.board).since(before);
+        let delivered = self.holes.delivered(&cx.board).beyond(before);
         let (window, mss) = (cx.board.win.cwnd, cx.board.conn.mss);
         let pipe = self.pipe(&cx.board);
         if let Some(prr) = &mut self.prr {
@@ -247,64 +253,52 @@ impl Selective {
 
     /// A recovery begins, by an acknowledgement that delivered so much since `before`.
     fn reduction(&mut self, before: Seq, cx: &Cx<'_>) {
-        if self.reduces && Self::reports(&cx.board) {
-            let delivered = self.delivered(&cx.board).since(before);
+        if self.reduces && (Holes::reports(&cx.board) || self.holes.emulated(&cx.board).is_some()) {
+            let delivered = self.holes.delivered(&cx.board).beyond(before);
             // What the acknowledgement itself delivered counts, whichever way it told of it.
             let flight = cx.board.tx.nxt.since(cx.board.tx.una);
-            let flight = (flight + delivered).saturating_sub(self.board.total());
+            let left = self.holes.delivered(&cx.board).since(cx.board.tx.una);
+            let flight = (flight + delivered).saturating_sub(left);
             self.prr = Some(Prr::new(flight, delivered));
         }
     }
 
-    /// Enter what the segment reports; returns how many octets are new.
-    fn note_ranges(&mut self, seg: &Segment<'_>, board: &Board) -> u32 {
-        if !Self::reports(board) {
-            return 0;
-        }
-        let sane = reported(seg.head, board.tx.una, board.tx.max);
-        sane.map(|(a, b)| self.board.insert(*a, *b)).sum()
-    }
-
-    fn on_advance(&mut self, ack: Seq, cx: &mut Cx<'_>) {
+    fn on_advance(&mut self, ack: Seq, before: Seq, cx: &mut Cx<'_>) {
         let advance = self.sender.advance(ack, true, cx);
-        self.board.forget(ack);
-        // An ACK that ends inside a reported range takes the report back (RFC 2018 section 8).
-        if self.board.covering(ack).is_some() {
-            self.board.clear();
-            self.timed.iter_mut().for_each(|t| t.rack.renege());
+        let was = self.holes.in_recovery;
+        let passed = self.holes.pass(ack, advance.space, before, &cx.board);
+        let delivered = passed.delivered;
+        if let Some(timed) = &mut self.timed {
+            passed.reneged.then(|| timed.rack.renege());
+            passed.ended.then(|| timed.rack.recovered());
         }
-        self.high_rxt = self.high_rxt.later(ack);
         self.rescue = None;
-        if self.timeout_edge.is_some_and(|t| ack.from(t)) {
-            self.timeout_edge = None;
+        if self.linux {
+            cx.write(|t: &mut TxFacts| t.fresh = Some(delivered));
         }
-        let was = self.in_recovery;
-        if self.recover.is_some_and(|r| ack.from(r)) {
-            (self.in_recovery, self.recover) = (false, None);
-            self.timed.iter_mut().for_each(|t| t.rack.recovered());
-        }
-        if !self.in_recovery {
-            self.dupacks = 0;
-        } else if self.board.is_empty() && self.high_rxt == ack && self.rack(&cx.board).is_none() {
+        if !self.holes.in_recovery {
+            self.holes.dupacks = 0;
+        } else if self.holes.ranges.is_empty()
+            && self.holes.high_rxt == ack
+            && self.rack(&cx.board).is_none()
+        {
             self.rescue = Some(Reason::Partial);
             let next = cx.board.conn.mss.min(cx.board.tx.max.since(ack));
             self.count_lost(next, cx);
-            self.dupacks = self
+            self.holes.dupacks = self
+                .holes
                 .dupacks
                 .saturating_sub(advance.space / cx.board.conn.mss.max(1));
         }
         self.publish(cx);
-        advance.announce(ack, was, self.in_recovery, cx);
+        advance.announce(ack, was, self.holes.in_recovery, cx);
     }
 
     /// Something outstanding counts as lost.
     fn found_loss(&self, board: &Board) -> bool {
         let found = match self.rack(board) {
             Some(rack) => rack.lost() > 0,
-            None => {
-                let lost = self.lost_edge.after(board.tx.una) && !self.board.is_empty();
-                self.dupacks >= self.dupthresh || lost
-            }
+            None => self.holes.tell(board),
         };
         found && board.tx.una != board.tx.max
     }
@@ -318,22 +312,31 @@ impl Selective {
 
     //= rfc6675#section-5
     fn look_for_loss(&mut self, before: Seq, cx: &mut Cx<'_>) {
-        self.lost_edge = self.find_lost_edge(&cx.board);
-        if self.in_recovery || self.recover.is_some() || !self.found_loss(&cx.board) {
+        self.holes.lost_edge = self.holes.find_lost_edge(&cx.board);
+        if self.holes.in_recovery || self.holes.recover.is_some() || !self.found_loss(&cx.board) {
             return;
         }
         let (una, max, mss) = (cx.board.tx.una, cx.board.tx.max, cx.board.conn.mss);
         let lost = match self.rack(&cx.board) {
             Some(rack) => rack.lost(),
-            None => self.board.missing(una, self.lost_edge.later(una)),
+            None => self
+                .holes
+                .ranges
+                .missing(una, self.holes.lost_edge.later(una)),
         };
         let beyond = cx.board.tx.nxt.since(una).saturating_sub(cx.board.win.cwnd);
-        let limited = if self.ltx { beyond.min(2 * mss) } else { 0 };
+        let limited = if self.holes.ltx {
+            beyond.min(2 * mss)
+        } else {
+            0
+        };
         let flight = cx.board.tx.nxt.since(una) - limited;
-        (self.in_recovery, self.recover, self.last_resort) = (true, Some(max), false);
-        self.high_rxt = una;
+        let h = &mut self.holes;
+        (h.in_recovery, h.recover, h.last_resort) = (true, Some(max), false);
+        h.high_rxt = una;
         self.rescue = Some(Reason::DupAck);
         self.reduction(before, cx);
+        self.spurious.iter_mut().for_each(|s| s.falls(una));
         self.timed.iter_mut().for_each(|t| t.probe.stop());
         let bytes = lost.max(mss.min(max.since(una)));
         self.count_lost(bytes, cx);
@@ -346,64 +349,30 @@ impl Selective {
         }));
     }
 
-    //= rfc6675#section-4
-    // NextSeg rules 1, 3 and 4.
-    fn next_seg(&self, board: &Board) -> Option<(Seq, u32)> {
-        if let Some(rack) = self.rack(board) {
-            return rack.first_lost(board.conn.mss);
-        }
-        let tx = &board.tx;
-        let from = self.high_rxt.later(tx.una);
-        let start = match self.board.covering(from) {
-            Some(r) => r.1,
-            None => from,
-        };
-        let next = self.board.next_after(start);
-        let stop = next.map_or(tx.max, |r| r.0).earlier(tx.max);
-        let size = stop.beyond(start).min(board.conn.mss);
-        if size > 0 && start.before(self.lost_edge) {
-            return Some((start, size));
-        }
-        // Rule 2, new data, goes before these if the peer's window has room worth sending.
-        let room = tx.una.plus(board.peer.window).beyond(tx.nxt);
-        let new = Sender::want(board, Kind::New, tx.nxt).is_some_and(|w| w.least <= room);
-        if !self.in_recovery || new {
-            return None;
-        }
-        let highest = self.board.list().last().map_or(tx.una, |r| r.1);
-        if size > 0 && start.before(highest) {
-            return Some((start, size));
-        }
-        let fresh = !self.last_resort && from.before(tx.max) && !self.board.is_empty();
-        let tail = tx.max.since(from.later(highest)).min(board.conn.mss);
-        (fresh && highest.before(tx.max) && tail > 0).then(|| (tx.max.minus(tail), tail))
-    }
-
-    fn is_duplicate(&self, seg: &Segment<'_>, ack: Seq, fresh: u32, board: &Board) -> bool {
-        let plain = seg.payload.is_empty()
-            && !seg.head.flags.has(Flags::SYN.with(Flags::FIN))
-            && seg.head.window <= self.last_window;
-        ack == board.tx.una
-            && board.tx.una != board.tx.max
-            && !board.peer.persist
-            && (fresh > 0 || plain && !Self::reports(board))
-    }
-
-    fn on_expiry(&mut self, repeat: bool, cx: &mut Cx<'_>) {
+    fn on_expiry(&mut self, again: bool, cx: &mut Cx<'_>) {
         let (una, max) = (cx.board.tx.una, cx.board.tx.max);
         let flight = cx.board.tx.nxt.since(una);
         self.count_lost(self.pipe(&cx.board), cx);
-        (self.in_recovery, self.dupacks) = (false, 0);
-        self.recover = Some(max);
-        self.timeout_edge = Some(max);
-        self.high_rxt = una;
+        let new = !self.holes.repairs();
+        let repeat = again || self.linux && self.holes.in_recovery;
+        if let Some(s) = &mut self.spurious {
+            if !repeat {
+                s.falls(una);
+            }
+            s.timeout(new || again);
+        }
+        self.holes.duplicates.iter_mut().for_each(Duplicates::reset);
+        (self.holes.in_recovery, self.holes.dupacks) = (false, 0);
+        self.holes.recover = Some(max);
+        self.holes.timeout_edge = Some(max);
+        self.holes.high_rxt = una;
         self.rescue = Some(Reason::Timeout);
         if let Some(timed) = &mut self.timed {
             timed.on_timeout(cx);
         }
         self.publish(cx);
         cx.out.emit(Signal::Lost(Lost {
-            bytes: self.board.missing(una, max),
+            bytes: self.holes.ranges.missing(una, max),
             flight,
             cause: Cause::Timeout,
             new_episode: true,
@@ -416,21 +385,23 @@ impl Selective {
         let (seq, bytes, last_resort) = match (want.kind, self.rescue.take()) {
             (Kind::Rescue, reason) => {
                 out.reason = reason.unwrap_or_default();
-                let hole = self.board.next_after(una).map_or(cx.board.tx.max, |r| r.0);
+                let next = self.holes.ranges.next_after(una);
+                let hole = next.map_or(cx.board.tx.max, |r| r.0);
                 let timed = self.rack(&cx.board).and_then(|r| r.first_lost(want.bytes));
                 let (seq, octets) = timed.unwrap_or((una, hole.since(una)));
                 (seq, want.bytes.min(octets), false)
             }
             _ => {
-                out.reason = match self.timeout_edge {
+                out.reason = match self.holes.timeout_edge {
                     Some(_) => Reason::Timeout,
                     None => Reason::Sack,
                 };
                 let Some((seq, size)) = self.next_seg(&cx.board) else {
                     return;
                 };
-                let beyond = self.board.list().last().is_some_and(|r| seq.from(r.1));
-                let last = beyond && seq.from(self.lost_edge);
+                let highest = self.holes.ranges.list().last();
+                let beyond = highest.is_some_and(|r| seq.from(r.1));
+                let last = beyond && seq.from(self.holes.lost_edge);
                 (seq, want.bytes.min(size), last)
             }
         };
@@ -441,15 +412,19 @@ impl Selective {
         }
         // Rule 4 must not move HighRxt: the holes below are still to be filled.
         if last_resort {
-            self.last_resort = true;
+            self.holes.last_resort = true;
         } else {
-            self.high_rxt = self.high_rxt.later(end);
+            self.holes.high_rxt = self.holes.high_rxt.later(end);
         }
         cx.write(|t: &mut TxFacts| {
             t.retransmits += 1;
             (t.nxt, t.max) = (t.nxt.later(end), t.max.later(end));
         });
-        self.sender.arm_if_idle(cx);
+        if self.rearm && seq == una {
+            self.sender.arm(cx);
+        } else {
+            self.sender.arm_if_idle(cx);
+        }
     }
 }
 
@@ -459,15 +434,20 @@ impl Component for Selective {
         let Some(ack) = seg.head.ack else {
             return Admit::Pass;
         };
-        let (before, edge) = (self.delivered(&cx.board), self.lost_edge);
-        let fresh = self.note_ranges(seg, &cx.board);
-        let twice = Self::reports(&cx.board) && seg.head.came_twice(ack);
+        let (before, edge) = (self.holes.delivered(&cx.board), self.holes.lost_edge);
+        let known = self.known(&cx.board);
+        let fresh = self.holes.note(seg, &cx.board);
+        let twice = Holes::reports(&cx.board) && seg.head.came_twice(ack);
         self.dsacks += u32::from(twice);
+        if let (true, Some(s)) = (twice, &mut self.spurious) {
+            s.twice(seg.head.ranges()[0].1, 1);
+        }
         let advances = ack.after(cx.board.tx.una) && ack.upto(cx.board.tx.max);
         if advances {
-            self.on_advance(ack, cx);
-        } else if self.is_duplicate(seg, ack, fresh, &cx.board) {
-            self.dupacks += 1;
+            self.on_advance(ack, before, cx);
+        } else if self.holes.is_duplicate(seg, ack, fresh, &cx.board) {
+            self.holes.dupacks += 1;
+            self.holes.count_duplicate(&cx.board);
             cx.out.emit(Signal::DupAck);
         }
         let further = if self.rack(&cx.board).is_some() {
@@ -476,28 +456,35 @@ impl Component for Selective {
             timed.is_some_and(|t| t.on_segment(seg, what, cx) > 0)
         } else {
             let known = edge.later(cx.board.tx.una);
-            let found = self.find_lost_edge(&cx.board);
-            let further = self.in_recovery && found.after(known);
+            let found = self.holes.find_lost_edge(&cx.board);
+            let further = self.holes.in_recovery && found.after(known);
             if further {
-                self.count_lost(self.board.missing(known, found), cx);
+                self.count_lost(self.holes.ranges.missing(known, found), cx);
             }
             further
         };
-        if self.in_recovery {
+        if self.holes.in_recovery {
             self.reduce(before, advances && !further, cx);
         }
+        if let Some(known) = known {
+            self.reconsider(seg.head, (advances, fresh), known, cx);
+        }
+        self.lost_again();
         self.look_for_loss(before, cx);
         self.publish(cx);
         self.schedule(cx);
-        self.last_window = seg.head.window;
+        self.holes.last_window = seg.head.window;
         Admit::Pass
     }
 
     fn on_timer(&mut self, timer: u8, cx: &mut Cx<'_>) {
         match timer {
             REORDER => {
-                let (busy, before) = (self.busy(&cx.board), self.delivered(&cx.board));
-                self.timed.as_mut().map(|t| t.detect(busy, cx));
+                let (busy, before) = (self.busy(&cx.board), self.holes.delivered(&cx.board));
+                let lost = self.timed.as_mut().map_or(0, |t| t.detect(busy, cx));
+                if self.linux && lost > 0 && self.holes.timeout_edge.take().is_some() {
+                    self.holes.recover = None; // tcp_rack_reo_timeout
+                }
                 self.look_for_loss(before, cx);
                 return self.publish(cx);
             }
@@ -517,7 +504,7 @@ impl Component for Selective {
             Kind::Control => self.sender.offer_syn(board),
             Kind::Rescue if self.probes() => self.timed.as_ref()?.offer(&self.sender, board),
             Kind::Rescue => {
-                self.rescue?;
+                self.rescue.filter(|_| !self.waits())?;
                 self.rack(board)
                     .is_none_or(|r| r.lost() > 0)
                     .then_some(())?;
@@ -527,7 +514,7 @@ impl Component for Selective {
                 if tx.nxt != tx.max {
                     return Sender::want(board, kind, tx.nxt);
                 }
-                self.repairs().then_some(())?;
+                (self.holes.repairs() && !self.waits()).then_some(())?;
                 let (_, bytes) = self.next_seg(board)?;
                 Some(Want {
                     kind,
@@ -546,7 +533,7 @@ impl Component for Selective {
             Kind::Control => {
                 // Marks that were never set would lie ahead of half of all initial numbers.
                 let iss = cx.board.tx.iss;
-                (self.lost_edge, self.high_rxt) = (iss, iss);
+                (self.holes.lost_edge, self.holes.high_rxt) = (iss, iss);
                 self.sender.fill_syn(out, cx);
             }
             Kind::Probe => self.sender.fill_probe(want, out, cx),
@@ -561,7 +548,7 @@ impl Component for Selective {
             }
             Kind::Rescue | Kind::Resend => self.fill_again(want, out, cx),
             _ => {
-                self.board.prepare(); // an embryo, which sends no data, has no scoreboard
+                self.holes.ranges.prepare(); // an embryo, which sends no data, has no scoreboard
                 self.sender.fill_new(want, out, cx);
             }
         }
@@ -569,7 +556,7 @@ impl Component for Selective {
             prr.sent(want.bytes);
         }
         // What no report will tell of is not logged: it would stay for ever.
-        let told = want.kind != Kind::Control && Self::reports(&cx.board);
+        let told = want.kind != Kind::Control && Holes::reports(&cx.board);
         if let Some(timed) = self.timed.as_mut().filter(|_| told) {
             timed.sent(out, cx.now);
         }
@@ -578,6 +565,12 @@ impl Component for Selective {
     }
 
     fn stamp(&mut self, out: &mut Out<'_>, cx: &mut Cx<'_>) {
+        if let Some(s) = &mut self.spurious {
+            let again = matches!(out.kind, Kind::Rescue | Kind::Resend);
+            if again && out.reason != Reason::First {
+                s.resent(out.head.ts);
+            }
+        }
         self.sender.stamp(out, &cx.board);
     }
 
@@ -590,10 +583,16 @@ impl Component for Selective {
     }
 
     fn observe(&self, probe: &mut dyn FnMut(&'static str, f64)) {
-        probe("sacked", f64::from(self.board.total()));
-        probe("lost_edge", f64::from(self.lost_edge.0));
+        probe("sacked", f64::from(self.holes.ranges.total()));
+        probe("lost_edge", f64::from(self.holes.lost_edge.0));
         probe("dsacks", f64::from(self.dsacks));
         let probes = self.timed.as_ref().map_or(0, |t| t.probe.count());
         probe("probes", f64::from(probes));
+        probe("undone", f64::from(self.undone));
+        let threshold = self
+            .holes
+            .duplicates
+            .map_or(self.holes.dupthresh, |d| d.threshold());
+        probe("threshold", f64::from(threshold));
     }
 }

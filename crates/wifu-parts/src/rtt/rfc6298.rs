@@ -51,6 +51,14 @@ pub static RFC6298: Descriptor = Descriptor {
             "Unit of our timestamps: 1 us between our own stacks, 1 ms when the peer may be a \
              kernel, whose PAWS refuses us after 2^31 units of silence (Behaviour 4.1).",
         ),
+        ParamSpec::text(
+            "variation",
+            "rfc6298",
+            &["rfc6298", "linux"],
+            "What is added to the smoothed round-trip time: four times the variation and at least \
+             the granularity, or the largest deviation of the last round trip, at least rto_min, \
+             which falls by a quarter in each (Linux, tcp_rtt_estimator).",
+        ),
     ],
     probes: &["srtt_s", "rttvar_s"],
     reads: Facts::TX,
@@ -101,7 +109,51 @@ struct Rfc6298 {
     unit: Span,
     stamps: Box<[Stamp; STAMPS]>,
     timed: Option<(Seq, Time)>,
+    peak: Option<Peak>,
     facts: RttFacts,
+}
+
+/// The kernel's variation: four times a smoothed deviation that follows rises at once and falls
+/// slowly, of which the largest of each round trip counts.
+#[derive(Clone, Copy, Default)]
+struct Peak {
+    /// Four times the smoothed deviation: mdev_us.
+    deviation: Span,
+    /// The largest of this round trip: mdev_max_us.
+    largest: Span,
+    /// What is added: rttvar_us.
+    added: Span,
+    /// The round trip ends when this is acknowledged: rtt_seq.
+    end: Seq,
+}
+
+impl Peak {
+    /// A sample came that acknowledges up to `ack`; `srtt`: the smoothed round trip before it,
+    /// `None` for the first; `max`: what was sent.
+    fn sample(&mut self, rtt: Span, srtt: Option<Span>, least: Span, (ack, max): (Seq, Seq)) {
+        let Some(srtt) = srtt else {
+            self.deviation = rtt * 2;
+            self.added = self.deviation.max(least);
+            (self.largest, self.end) = (self.added, max);
+            return;
+        };
+        let (away, smoothed) = (srtt.abs_diff(rtt), self.deviation / 4);
+        if away > smoothed {
+            // A round trip that got shorter says little of the next one.
+            let more = away - smoothed;
+            let gain = if rtt < srtt { more / 8 } else { more };
+            self.deviation = self.deviation + gain;
+        } else {
+            self.deviation = self.deviation - (smoothed - away);
+        }
+        self.largest = self.largest.max(self.deviation);
+        self.added = self.added.max(self.largest);
+        if ack.after(self.end) {
+            let over = self.added - self.largest.min(self.added);
+            self.added = self.added - over / 4;
+            (self.end, self.largest) = (max, least);
+        }
+    }
 }
 
 impl Rfc6298 {
@@ -115,6 +167,7 @@ impl Rfc6298 {
             unit: p.span("ts_unit"),
             stamps: Box::new([Stamp::default(); STAMPS]),
             timed: None,
+            peak: (p.text("variation") == "linux").then(Peak::default),
             facts: RttFacts::default(),
         }
     }
@@ -137,8 +190,18 @@ impl Rfc6298 {
     }
 
     //= rfc6298#section-2
-    fn sample(&mut self, rtt: Span, data_bytes: u32, ack_bytes: u32, cx: &mut Cx<'_>) {
+    fn sample(
+        &mut self,
+        rtt: Span,
+        (data_bytes, ack_bytes): (u32, u32),
+        ack: Seq,
+        cx: &mut Cx<'_>,
+    ) {
         let f = &mut self.facts;
+        if let Some(peak) = &mut self.peak {
+            let srtt = (f.samples > 0).then_some(f.srtt);
+            peak.sample(rtt, srtt, self.min, (ack, cx.board.tx.max));
+        }
         if f.samples == 0 {
             (f.srtt, f.var, f.min) = (rtt, rtt / 2, rtt);
         } else {
@@ -148,7 +211,11 @@ impl Rfc6298 {
         }
         f.last = rtt;
         f.samples += 1;
-        f.rto = (f.srtt + self.granularity.max(f.var * 4)).clamp(self.min, self.max.max(self.min));
+        let added = match &self.peak {
+            None => self.granularity.max(f.var * 4),
+            Some(peak) => peak.added,
+        };
+        f.rto = (f.srtt + added).clamp(self.min, self.max.max(self.min));
         let facts = f.clone();
         cx.write(|r: &mut RttFacts| *r = facts);
         cx.out.emit(Signal::Rtt(RttSample {
@@ -192,12 +259,13 @@ impl Component for Rfc6298 {
         if self.timestamps && seg.head.ts.is_some() && seg.head.ts_echo != 0 {
             let (rtt, bytes) = self.echoed(seg.head.ts_echo, cx.now);
             self.timed = None;
-            self.sample(rtt, if bytes == 0 { full } else { bytes }, ack_bytes, cx);
+            let data = if bytes == 0 { full } else { bytes };
+            self.sample(rtt, (data, ack_bytes), ack, cx);
         } else if let Some((end, at)) = self.timed
             && ack.from(end)
         {
             self.timed = None;
-            self.sample(cx.now - at, full, ack_bytes, cx);
+            self.sample(cx.now - at, (full, ack_bytes), ack, cx);
         }
         Admit::Pass
     }
@@ -247,5 +315,44 @@ impl Component for Rfc6298 {
     fn observe(&self, probe: &mut dyn FnMut(&'static str, f64)) {
         probe("srtt_s", self.facts.srtt.as_secs_f64());
         probe("rttvar_s", self.facts.var.as_secs_f64());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Linux, tcp_rtt_estimator: one late answer counts for whole round trips, one that comes early
+    /// hardly, and 200 ms are added at least.
+    #[test]
+    fn the_kernels_variation_rises_at_once_and_falls_by_a_quarter() {
+        let (ms, least) = (|n: u64| Span::MILLI * n, Span::MILLI * 200);
+        let mut peak = Peak::default();
+        peak.sample(ms(40), None, least, (Seq(1), Seq(10)));
+        assert_eq!((peak.deviation, peak.added), (ms(80), ms(200)));
+        peak.sample(ms(440), Some(ms(40)), least, (Seq(2), Seq(10)));
+        assert_eq!((peak.deviation, peak.added), (ms(460), ms(460)));
+        // The first round trip ends with what is sent at its end.
+        peak.sample(ms(90), Some(ms(90)), least, (Seq(11), Seq(20)));
+        assert_eq!((peak.deviation, peak.added), (ms(345), ms(460)));
+        assert_eq!(peak.end, Seq(20));
+        peak.sample(ms(90), Some(ms(90)), least, (Seq(21), Seq(30)));
+        assert!(
+            peak.added < ms(460) && peak.added > ms(400),
+            "{:?}",
+            peak.added
+        );
+        for i in 3..40 {
+            peak.sample(
+                ms(90),
+                Some(ms(90)),
+                least,
+                (Seq(i * 10 + 1), Seq(i * 10 + 10)),
+            );
+        }
+        assert!(peak.added < ms(201), "{:?}", peak.added);
+        let before = peak.deviation;
+        peak.sample(ms(10), Some(ms(90)), least, (Seq(401), Seq(410)));
+        assert!(peak.deviation < before + ms(11), "{:?}", peak.deviation);
     }
 }

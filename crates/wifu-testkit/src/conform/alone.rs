@@ -303,6 +303,7 @@ fn plausible(name: &str, bench: &Bench, rng: &mut Rng) -> Option<Signal> {
         "ack-now" => Signal::AckNow,
         "dup-ack" => Signal::DupAck,
         "recovered" => Signal::Recovered { flight },
+        "undone" => Signal::Undone,
         "ended" => Signal::Ended((below(2) == 0).then_some(Fault::Reset)),
         "sent" => Signal::Sent(Sent {
             kind: Kind::ALL[below(8) as usize],
