@@ -110,6 +110,7 @@ impl Holes {
     }
 
     /// What was acknowledged and reported so far: one number that grows with every delivery.
+    #[inline]
     pub fn delivered(&self, board: &Board) -> Seq {
         let left = self.emulated(board).map_or(0, |d| d.left());
         let reported = self.ranges.total() + left.saturating_mul(board.conn.mss);
@@ -117,10 +118,16 @@ impl Holes {
     }
 
     /// Enter what the segment reports; returns how many octets are new.
+    #[inline]
     pub fn note(&mut self, seg: &Segment<'_>, board: &Board) -> u32 {
-        if !Holes::reports(board) {
+        if !Holes::reports(board) || seg.head.ranges().is_empty() {
             return 0;
         }
+        self.enter(seg, board)
+    }
+
+    #[inline(never)]
+    fn enter(&mut self, seg: &Segment<'_>, board: &Board) -> u32 {
         let sane = reported(seg.head, board.tx.una, board.tx.max);
         sane.map(|(a, b)| self.ranges.insert(*a, *b)).sum()
     }
@@ -156,6 +163,7 @@ impl Holes {
     }
 
     /// Something outstanding counts as lost.
+    #[inline]
     pub fn tell(&self, board: &Board) -> bool {
         if let Some(d) = self.emulated(board) {
             return d.enough();
@@ -171,6 +179,7 @@ impl Holes {
     }
 
     /// Duplicates stand for reports.
+    #[inline]
     pub fn emulated(&self, board: &Board) -> Option<&Duplicates> {
         self.duplicates.as_ref().filter(|_| !Self::reports(board))
     }
@@ -216,7 +225,16 @@ impl Holes {
 
     //= rfc6675#section-4
     /// IsLost: everything unreported below the returned number is lost.
+    #[inline]
     pub fn find_lost_edge(&self, board: &Board) -> Seq {
+        if self.ranges.is_empty() && self.timeout_edge.is_none() && !self.in_recovery {
+            return board.tx.una;
+        }
+        self.edge_of_loss(board)
+    }
+
+    #[inline(never)]
+    fn edge_of_loss(&self, board: &Board) -> Seq {
         let una = board.tx.una;
         if self.ranges.is_empty() {
             let edge = self.timeout_edge.map_or(una, |t| una.later(t));
@@ -243,7 +261,18 @@ impl Holes {
 
     //= rfc6675#section-4
     /// SetPipe, octets.
+    #[inline]
     pub fn pipe(&self, board: &Board) -> u32 {
+        let tx = &board.tx;
+        if self.ranges.is_empty() && self.dupacks == 0 && self.duplicates.is_none() {
+            let alive = tx.nxt.beyond(self.lost_edge.later(tx.una));
+            return alive + self.high_rxt.beyond(tx.una);
+        }
+        self.pipe_by_reports(board)
+    }
+
+    #[inline(never)]
+    fn pipe_by_reports(&self, board: &Board) -> u32 {
         let tx = &board.tx;
         let alive = self
             .ranges

@@ -125,10 +125,15 @@ struct Every {
 const LEAST_FULL: u32 = 536;
 
 impl Every {
-    /// One by one for a while.
-    fn quicken(&mut self, board: &Board) {
-        let half = u64::from(board.rx.window / (2 * self.largest.max(1)));
-        self.quick = self.quick.max(half.clamp(2, AGAIN));
+    /// After a pause or a repetition acknowledgements go one by one for a while.
+    #[inline(never)]
+    fn look_back(&mut self, board: &Board, now: Time) {
+        let paused = self.last.is_some_and(|t| now - t > board.rtt.rto);
+        if paused || self.twice {
+            let half = u64::from(board.rx.window / (2 * self.largest.max(1)));
+            self.quick = self.quick.max(half.clamp(2, AGAIN));
+        }
+        (self.last, self.twice) = (Some(now), false);
     }
 }
 
@@ -155,13 +160,10 @@ impl AckRule for Every {
         self.twice |= order == Arrival::Duplicate;
     }
 
+    #[inline]
     fn follows(&mut self, board: &Board, now: Time) {
         if self.again {
-            let paused = self.last.is_some_and(|t| now - t > board.rtt.rto);
-            if paused || self.twice {
-                self.quicken(board);
-            }
-            (self.last, self.twice) = (Some(now), false);
+            self.look_back(board, now);
         }
     }
 
