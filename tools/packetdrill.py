@@ -40,10 +40,15 @@ def stripped(script: str, code: bool) -> str:
 def freebsd(script: str) -> str:
     """Return a script of FreeBSD's as one for any TCP: of its variants the standard one, without
     sizes of buffers, windows, and options on SYNs.
+
+    Raises `ValueError` where its directives do not match: none of it would be left to fail.
     """
     kept, keeps = [], [True]
     for line in script.splitlines():
-        if found := re.match(r"\s*#\s*(ifdef|ifndef|else|endif|if)\b\s*(\w*)", line):
+        # With a blank behind the sign it may be a sentence.
+        if found := re.match(r"\s*#(ifdef|ifndef|else|endif|if)\b\s*(\w*)", line):
+            if len(keeps) == 1 and found[1] in ("else", "endif"):
+                raise ValueError(f"#{found[1]} without #ifdef")
             if found[1] in ("ifdef", "ifndef", "if"):
                 keeps.append((found[2] == "STANDARD") != (found[1] == "ifndef"))
             elif found[1] == "else":
@@ -58,6 +63,8 @@ def freebsd(script: str) -> str:
             if re.match(r"\s*[+*]?[0-9.~]*\s*>\s+S", line):
                 line = re.sub(r"<[^<]*>\s*$", "<...>", line)
         kept.append(line)
+    if len(keeps) > 1:
+        raise ValueError("#ifdef without #endif")
     return "\n".join(kept) + "\n"
 
 
@@ -65,7 +72,11 @@ def play(args: argparse.Namespace, script: Path, folder: Path) -> str:
     """Return the first line of what is wrong, or nothing."""
     copy = folder / script.name
     text = script.read_text()
-    copy.write_text(stripped(freebsd(text) if args.freebsd else text, args.code))
+    try:
+        text = freebsd(text) if args.freebsd else text
+    except ValueError as e:
+        return str(e)
+    copy.write_text(stripped(text, args.code))
     flags = [f"--so_flags={args.flags}", f"--so_filename={args.object}"]
     command = [args.program, *flags, str(copy)]
     # Preloaded, the object answers for its sockets where the program asks the C library.

@@ -137,7 +137,11 @@ class Side:
                 return said.decode(errors="replace"), False
             except subprocess.TimeoutExpired:
                 run("pkill", "-KILL", "-s", str(child.pid), check=False)
-                said, _ = child.communicate()
+                try:
+                    said, _ = child.communicate(timeout=5)
+                except subprocess.TimeoutExpired as e:
+                    # Somebody in a session of its own still holds the pipe.
+                    said = e.output or b""
                 return said.decode(errors="replace"), True
             except BaseException:
                 run("pkill", "-KILL", "-s", str(child.pid), check=False)
