@@ -254,6 +254,17 @@ fn applications_do_what_they_are_asked_to() {
     assert!(stopped.flows[0].finished && stopped.end == "done");
 }
 
+/// A sender that stops with a full buffer: what comes later counts for the time until it came.
+#[test]
+fn a_stopped_flow_has_the_goodput_of_all_the_time_in_which_octets_came() {
+    let flow = "[[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"tcp-newreno\"\n\
+                app = \"bulk\"\nstop_at = \"2s\"\n[stop]\ntime = \"3s\"\n";
+    let outcome = run(&wire("1Mb/s", flow));
+    let flow = &outcome.flows[0];
+    assert!(!flow.finished && flow.last_byte_s > Some(2.5), "{flow:?}");
+    assert!((0.8e6..1e6).contains(&flow.goodput_bps), "{flow:?}");
+}
+
 #[test]
 fn what_is_random_of_flows_can_be_known_without_running_them() {
     let app = |keys: &str| {

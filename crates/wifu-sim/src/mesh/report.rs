@@ -95,7 +95,8 @@ fn flow_outcome(
     let start = account.start.unwrap_or(now);
     let until = match (account.finished, account.last) {
         (true, Some(last)) => last,
-        _ if flow.stopped => flow.stop_at.min(now),
+        // What its buffer still held may have come later.
+        (_, last) if flow.stopped => flow.stop_at.max(last.unwrap_or(Time::ZERO)).min(now),
         _ => now,
     };
     let lasted = (until - start).as_secs_f64();
