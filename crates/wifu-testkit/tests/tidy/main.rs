@@ -74,6 +74,11 @@ fn every_part_is_listed() {
 }
 
 #[test]
+fn every_file_is_declared() {
+    hold(rules::every_file_is_declared(&source::read_tree(&root())));
+}
+
+#[test]
 fn sans_io_crates_call_nothing_of_the_system() {
     hold_each(rules::banned_calls);
 }

@@ -202,6 +202,42 @@ pub fn every_part_is_listed(tree: &[Source]) -> Vec<Finding> {
     found
 }
 
+/// A file that no `mod` names is not compiled, and what it says is nobody's.
+pub fn every_file_is_declared(tree: &[Source]) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for source in tree {
+        let Some((folder, file)) = source.path.rsplit_once('/') else {
+            continue;
+        };
+        let (folder, stem) = match file.trim_end_matches(".rs") {
+            "lib" | "main" => continue,
+            "mod" => folder.rsplit_once('/').unwrap_or(("", folder)),
+            stem => (folder, stem),
+        };
+        // Parts are named by a macro, which `every_part_is_listed` looks after.
+        if !folder.contains("/src") || folder.starts_with("crates/wifu-parts/src") {
+            continue;
+        }
+        let above = [
+            format!("{folder}.rs"),
+            format!("{folder}/mod.rs"),
+            format!("{folder}/lib.rs"),
+            format!("{folder}/main.rs"),
+        ];
+        let declares = |s: &&Source| {
+            above.contains(&s.path)
+                && places(&s.code, stem)
+                    .into_iter()
+                    .any(|at| s.code[..at].ends_with("mod "))
+        };
+        if !tree.iter().any(|s| declares(&s)) {
+            let message = format!("no `mod {stem};` above it: declare it, or remove the file.");
+            found.push(source.finding(1, message));
+        }
+    }
+    found
+}
+
 /// Clocks, randomness, threads, files and terminals are arguments or not there at all.
 pub fn banned_calls(source: &Source) -> Vec<Finding> {
     // A build script runs before the crate, in cargo's hands.
@@ -505,6 +541,27 @@ mod tests {
         assert_eq!(of("crates/wifu-sim/src/a.rs"), [2, 3]);
         assert_eq!(of("crates/wifu-sim/tests/a.rs"), []);
         assert_eq!(of(NAMES), []);
+    }
+
+    #[test]
+    fn a_file_that_no_other_declares_is_caught() {
+        let files = [
+            (
+                "crates/wifu/src/main.rs",
+                "mod sim;\nfn lost() {} // mod lost;\n",
+            ),
+            ("crates/wifu/src/sim/mod.rs", "pub mod table;\n"),
+            ("crates/wifu/src/sim/table.rs", ""),
+            ("crates/wifu/src/sim/losses.rs", ""),
+            ("crates/wifu/src/lost.rs", ""),
+        ];
+        let tree: Vec<Source> = files.iter().map(|(p, t)| Source::new(p, t)).collect();
+        let found = every_file_is_declared(&tree);
+        let paths: Vec<&str> = found.iter().map(|f| f.path.as_str()).collect();
+        assert_eq!(
+            paths,
+            ["crates/wifu/src/sim/losses.rs", "crates/wifu/src/lost.rs"]
+        );
     }
 
     #[test]
