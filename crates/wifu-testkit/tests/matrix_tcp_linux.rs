@@ -212,6 +212,29 @@ fn duplicates_stand_for_reports() {
     assert_eq!(probe(&pair, 0, "threshold"), Some(3.0));
 }
 
+/// What came twice is reported if that is asked for, whatever the timestamps echo.
+//= rfc2883#section-4
+#[test]
+fn what_came_twice_is_not_reported_where_that_is_off() {
+    for model in MODELS {
+        for (more, reported) in [("", true), (",dsack=off", false)] {
+            let mut pair = transfer(400_000);
+            let mut n = 0;
+            pair.spoil = Box::new(move |f| {
+                n += u32::from(f.from == 0);
+                match n == 120 && f.from == 0 {
+                    true => Fate::Twice,
+                    false => Fate::Deliver,
+                }
+            });
+            let spec = format!("{model}{more}");
+            let pair = complete(pair, &spec, 600);
+            let dsacks = probe(&pair, 0, "dsacks").unwrap();
+            assert_eq!(dsacks > 0.0, reported, "{spec}: {dsacks}");
+        }
+    }
+}
+
 /// The retransmission is lost, too, and nothing tells of it: the window fell once already, and the
 /// timer began anew with what was repeated.
 #[test]

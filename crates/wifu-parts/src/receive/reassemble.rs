@@ -213,7 +213,7 @@ impl Reassemble {
                 self.fin_at = Some(fin_seq);
             }
         }
-        if cx.board.rx.dsack && bytes > 0 {
+        if self.dsack && cx.board.rx.dsack && bytes > 0 {
             self.twice = Self::repeated(text, cx).or(self.twice);
         }
         let (mut order, mut gap) = (Arrival::Duplicate, 0);
