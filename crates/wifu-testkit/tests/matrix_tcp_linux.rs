@@ -235,6 +235,34 @@ fn what_came_twice_is_not_reported_where_that_is_off() {
     }
 }
 
+/// What goes again was taken for lost once (`tx.lost`), whatever told of it.
+#[test]
+fn each_loss_is_counted_once() {
+    for spec in [
+        "tcp-newreno",
+        "tcp-sack",
+        "tcp-sack,rack=on",
+        "tcp-linux",
+        PLAIN,
+    ] {
+        let mut pair = transfer(400_000);
+        let (mut first, mut gone) = (None::<Seq>, Vec::new());
+        lose(&mut pair, move |f, seg| {
+            if f.from != 0 || seg.is_empty() {
+                return false;
+            }
+            let n = seg.seq.since(*first.get_or_insert(seg.seq)) / 1448;
+            let hit = [60, 64, 65].contains(&n) && !gone.contains(&n);
+            gone.extend(hit.then_some(n));
+            hit
+        });
+        let pair = complete(pair, spec, 600);
+        let tx = &pair.conn(0).board().tx;
+        assert_eq!(tx.timeouts, 0, "{spec}");
+        assert_eq!(tx.lost, 1448 * u64::from(tx.retransmits), "{spec}");
+    }
+}
+
 /// The retransmission is lost, too, and nothing tells of it: the window fell once already, and the
 /// timer began anew with what was repeated.
 #[test]
