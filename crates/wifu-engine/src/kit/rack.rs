@@ -42,6 +42,8 @@ struct Record {
     start: Seq,
     end: Seq,
     at: Time,
+    /// Of the transmission: the later of two that left at one time has the higher one.
+    number: u32,
     again: bool,
     fate: Fate,
 }
@@ -53,13 +55,14 @@ impl Record {
 
     /// Nothing tells them apart any more; whoever takes his reports back has both go again.
     fn alike(&self, o: &Record) -> bool {
-        let same = self.fate == o.fate && (self.at, self.again) == (o.at, o.again);
+        let same = self.fate == o.fate && self.number == o.number;
         same || self.fate == Fate::Delivered && o.fate == Fate::Delivered
     }
 
-    /// RACK_sent_after: of two that left at one time the later in sequence left later.
-    fn after(&self, (at, end): (Time, Seq)) -> bool {
-        self.at > at || self.at == at && self.end.after(end)
+    /// RACK_sent_after. Of two that left at one time the RFC takes the later in sequence for the
+    /// later one, which is wrong where new data leaves first and what goes again then.
+    fn after(&self, number: u32) -> bool {
+        (self.number.wrapping_sub(number) as i32) > 0
     }
 }
 
@@ -70,8 +73,10 @@ pub struct Rack {
     log: VecDeque<Record>,
     flying: u32,
     lost: u32,
-    /// The most recent transmission that arrived: when it left, and its end.
-    latest: Option<(Time, Seq)>,
+    /// Transmissions so far.
+    number: u32,
+    /// The most recent transmission that arrived.
+    latest: Option<u32>,
     /// Its round trip.
     rtt: Span,
     /// The highest end that arrived.
@@ -134,12 +139,15 @@ impl Rack {
 
     /// `start..end` leaves, for the first time or again.
     pub fn sent(&mut self, start: Seq, end: Seq, now: Time) {
+        self.number = self.number.wrapping_add(1);
+        let number = self.number;
         let known = self.log.back().map_or(start, |r| r.end);
         let pieces = self.pieces(start, end.earlier(known));
         for i in pieces.clone() {
             if self.log[i].fate != Fate::Delivered {
                 self.set(i, Fate::Flying);
-                (self.log[i].at, self.log[i].again) = (now, true);
+                let piece = &mut self.log[i];
+                (piece.at, piece.number, piece.again) = (now, number, true);
             }
         }
         self.join(pieces.start + 1..pieces.end);
@@ -150,6 +158,7 @@ impl Rack {
                 start,
                 end,
                 at: now,
+                number,
                 again: false,
                 fate: Fate::Flying,
             });
@@ -200,7 +209,7 @@ impl Rack {
             return; // what arrived is the first copy
         }
         if self.latest.is_none_or(|latest| piece.after(latest)) {
-            (self.latest, self.rtt) = (Some((piece.at, piece.end)), rtt);
+            (self.latest, self.rtt) = (Some(piece.number), rtt);
         }
         match self.forward {
             Some(f) if piece.end.before(f) => self.reordering |= !piece.again,
@@ -234,7 +243,7 @@ impl Rack {
         let (mut lost, mut next) = (0, None::<Time>);
         for i in 0..self.log.len() {
             let piece = self.log[i];
-            let earlier = !piece.after(latest) && (piece.at, piece.end) != latest;
+            let earlier = piece.number != latest && !piece.after(latest);
             if piece.fate != Fate::Flying || !earlier {
                 continue;
             }
@@ -453,6 +462,23 @@ mod tests {
         p.send(0, 211);
         assert_eq!(p.hear(5, &[], 311, true), (0, None));
         assert_eq!((p.0.flying(), p.0.lost()), (0, 0));
+    }
+
+    /// Acknowledgements that come at once: new data leaves for the first ones, and after it, at the
+    /// same time, what they tell to be lost.
+    #[test]
+    fn what_left_at_the_same_time_left_in_its_order() {
+        let mut p = Path::new();
+        for n in 0..4 {
+            p.send(n, 0);
+        }
+        assert_eq!(p.hear(0, &[1], 100, false).0, 0);
+        p.send(4, 100);
+        assert_eq!(p.hear(0, &[2, 3], 100, true), (1, None));
+        p.send(0, 100);
+        assert_eq!(p.hear(0, &[4], 200, true), (0, None), "it left before");
+        p.send(5, 200);
+        assert_eq!(p.hear(0, &[5], 300, true), (1, None), "it left after");
     }
 
     #[test]
