@@ -324,3 +324,37 @@ proptest! {
         }
     }
 }
+
+/// A window of one segment, and the octet of a probe that the peer had no room for: with `rack` it
+/// counted as in flight for ever, no segment fitted beside it, and no timer ran.
+#[test]
+fn the_octet_of_a_probe_takes_no_room_once_the_window_opens() {
+    let tail = "isn=fixed,iss=0,ack_every=1,ts_echo=last,stretch=8,nagle=on";
+    let spec = |more| format!("tcp-sack,profile={more},snd_buf=1000,{tail}");
+    let calm = Weather {
+        lost: 0,
+        twice: 0,
+        corrupt: 0,
+        late: 0,
+        behind: 0,
+        most: 1,
+    };
+    let rough = Weather {
+        lost: 2,
+        twice: 5,
+        late: 17,
+        ..calm
+    };
+    let scene = Scene {
+        specs: [
+            spec("rfc-modern,rcv_wnd=1624"),
+            spec("linux,rcv_wnd=1000,mss=96"),
+        ],
+        weather: [rough, calm],
+        delay: 43,
+        acts: vec![(Act::Stall(0, true), 0), (Act::Write(1, 2537), 6106)],
+        seed: 4_215_679_946_565_382_821,
+        clock: None,
+    };
+    play(&scene, false).unwrap();
+}

@@ -121,10 +121,10 @@ impl Selective {
         Some(&timed.rack)
     }
 
-    /// Octets in flight.
+    /// Octets in flight; what a probe of a shut window left behind `nxt` is not.
     fn pipe(&self, board: &Board) -> u32 {
         match self.rack(board) {
-            Some(rack) => rack.flying(),
+            Some(rack) => rack.flying().min(board.tx.nxt.beyond(board.tx.una)),
             None => self.holes.pipe(board),
         }
     }
