@@ -1,4 +1,4 @@
-//! One direction between two stations: its power, which varies, and its account.
+//! The directions from one station to all others: their powers, which vary, and their accounts.
 
 use crate::counters::LinkCounters;
 use crate::fading::{Fading, STEP};
@@ -9,28 +9,34 @@ use wifu_wire::Time;
 /// Received power below which a signal is left out of account, under the receiver's noise, dB.
 const FLOOR_DB: f64 = 20.0;
 
-/// One direction between two stations.
+/// One direction between two stations, as each transmission looks at it. A transmission looks at
+/// all that lead from its station, at its beginning and at its end: so there is nothing else here.
+#[derive(Clone, Copy)]
 pub(crate) struct Link {
-    pub to: u16,
     pub power: Power,
-    /// The same as a radio reports it.
+    pub to: u16,
+    /// The power as a radio reports it.
     pub rssi_dbm: i8,
     /// Too weak to matter.
     pub silent: bool,
     /// Without anything beside it, the receiver locks on it.
     pub clear: bool,
-    /// What that takes: the receiver's noise times the ratio that it needs.
-    pub lock: f64,
-    pub mean_dbm: f64,
-    pub sigma_db: f64,
-    pub floor_dbm: f64,
+}
+
+/// From what a direction's power follows, and its account.
+struct Path {
+    /// What a lock takes: the receiver's noise times the ratio that it needs.
+    lock: f64,
+    mean_dbm: f64,
+    sigma_db: f64,
+    floor_dbm: f64,
     /// When the power has to be computed anew, and up to when fading was followed.
-    pub next: Time,
-    pub renewed: Time,
-    pub fading: Option<Fading>,
-    pub counters: LinkCounters,
+    next: Time,
+    renewed: Time,
+    fading: Option<Fading>,
+    counters: LinkCounters,
     /// Number of the last frame of which an attempt was overheard.
-    pub overheard: u32,
+    overheard: u32,
 }
 
 /// What came of a data frame at a station that it is not for.
@@ -44,45 +50,124 @@ pub(crate) enum Overheard {
     Captured,
 }
 
-impl Link {
-    /// To a receiver with this `noise`, which locks on what is at least `lock` with nothing beside.
-    pub fn new(gain: &Gain, noise: Power, lock: f64) -> Link {
+/// The directions from one station, in order of receivers.
+pub(crate) struct Row {
+    pub links: Vec<Link>,
+    /// By link.
+    paths: Vec<Path>,
+    /// No power has to be computed anew before.
+    next: Time,
+}
+
+/// In place of a row that is elsewhere.
+impl Default for Row {
+    fn default() -> Row {
+        Row {
+            links: Vec::new(),
+            paths: Vec::new(),
+            next: Time::NEVER,
+        }
+    }
+}
+
+impl Row {
+    /// Add the direction of a gain; its receiver has this `noise`, and locks on what is at least
+    /// `lock` with nothing beside it. Returns its place.
+    pub fn insert(&mut self, gain: &Gain, noise: Power, lock: f64) -> usize {
+        let at = self.links.partition_point(|l| l.to < gain.to);
         let fading = (gain.sigma_db > 0.0).then(|| Fading::new(gain.sigma_db, gain.tau, &gain.rng));
-        let mut link = Link {
-            to: gain.to,
+        let link = Link {
             power: Power::ZERO,
+            to: gain.to,
             rssi_dbm: i8::MIN,
-            silent: false,
+            silent: true,
             clear: false,
+        };
+        let path = Path {
             lock,
             mean_dbm: gain.mean_dbm,
             sigma_db: gain.sigma_db,
             floor_dbm: noise.dbm() - FLOOR_DB,
-            next: Time::NEVER,
+            next: Time::ZERO,
             renewed: Time::ZERO,
             fading,
             counters: LinkCounters::default(),
             overheard: 0,
         };
-        link.renew(Time::ZERO);
-        link
+        self.links.insert(at, link);
+        self.paths.insert(at, path);
+        self.next = Time::ZERO;
+        at
+    }
+
+    /// Change a mean power: it counts from the next transmission on.
+    pub fn set_mean(&mut self, at: usize, mean_dbm: f64) {
+        self.paths[at].mean_dbm = mean_dbm;
+        self.paths[at].next = Time::ZERO;
+        self.next = Time::ZERO;
+    }
+
+    /// The powers of the next transmission.
+    #[inline]
+    pub fn renew(&mut self, now: Time) {
+        if self.next <= now {
+            self.renew_due(now);
+        }
+    }
+
+    #[cold]
+    fn renew_due(&mut self, now: Time) {
+        self.next = Time::NEVER;
+        for (path, link) in self.paths.iter_mut().zip(&mut self.links) {
+            if path.next <= now {
+                path.renew(link, now);
+            }
+            self.next = self.next.min(path.next);
+        }
+    }
+
+    /// Where the link to a station is, which may well be at `hint`; past the end if there is none.
+    pub fn place(&self, to: u16, hint: usize) -> usize {
+        match self.links.get(hint) {
+            Some(link) if link.to == to => hint,
+            _ => self.find(to).unwrap_or(usize::MAX),
+        }
+    }
+
+    /// Where the link to a station is.
+    pub fn find(&self, to: u16) -> Option<usize> {
+        self.links.binary_search_by_key(&to, |l| l.to).ok()
+    }
+
+    /// The account of a link, if there is one at this place.
+    pub fn account(&mut self, at: usize) -> Option<&mut LinkCounters> {
+        self.paths.get_mut(at).map(|path| &mut path.counters)
+    }
+
+    /// Receivers, mean powers in dBm and accounts.
+    pub fn accounts(&self) -> impl Iterator<Item = (u16, f64, &LinkCounters)> {
+        let links = self.links.iter().zip(&self.paths);
+        links.map(|(link, path)| (link.to, path.mean_dbm, &path.counters))
     }
 
     /// Count what came of a frame for another station, by its number.
-    pub fn count(&mut self, overheard: Overheard, frame: u32) {
+    #[inline]
+    pub fn count(&mut self, at: usize, overheard: Overheard, frame: u32) {
         if overheard == Overheard::No {
             return;
         }
-        self.counters.overheard += 1;
-        if overheard == Overheard::Captured && self.overheard != frame {
-            self.overheard = frame;
-            self.counters.overheard_frames += 1;
+        let path = &mut self.paths[at];
+        path.counters.overheard += 1;
+        if overheard == Overheard::Captured && path.overheard != frame {
+            path.overheard = frame;
+            path.counters.overheard_frames += 1;
         }
     }
+}
 
-    /// The power of the next transmission: fading moved on, or the mean was changed.
-    #[cold]
-    pub fn renew(&mut self, now: Time) {
+impl Path {
+    /// Fading moved on, or the mean was changed.
+    fn renew(&mut self, link: &mut Link, now: Time) {
         let mut z = 0.0;
         if let Some(fading) = &mut self.fading {
             while self.renewed + STEP <= now {
@@ -94,24 +179,9 @@ impl Link {
         } else {
             self.next = Time::NEVER;
         }
-        self.power = Power::received(self.mean_dbm + z);
-        self.rssi_dbm = self.power.whole_dbm();
-        self.clear = self.power.float() >= self.lock;
-        self.silent = self.mean_dbm + 4.0 * self.sigma_db < self.floor_dbm;
-    }
-}
-
-/// The link to a station among those of another; it may well be the one at `hint`.
-pub(crate) fn link_to(row: &mut [Link], to: u16, hint: usize) -> Option<&mut Link> {
-    row.get_mut(place_of(row, to, hint))
-}
-
-/// Where in a row the link to a station is; past its end if there is none.
-pub(crate) fn place_of(row: &[Link], to: u16, hint: usize) -> usize {
-    match row.get(hint) {
-        Some(link) if link.to == to => hint,
-        _ => row
-            .binary_search_by_key(&to, |l| l.to)
-            .unwrap_or(usize::MAX),
+        link.power = Power::received(self.mean_dbm + z);
+        link.rssi_dbm = link.power.whole_dbm();
+        link.clear = link.power.float() >= self.lock;
+        link.silent = self.mean_dbm + 4.0 * self.sigma_db < self.floor_dbm;
     }
 }

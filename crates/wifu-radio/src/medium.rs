@@ -9,7 +9,7 @@
 use crate::counters::LinkCounters;
 use crate::error::ErrorTable;
 use crate::fate::weigh;
-use crate::link::{Link, link_to, place_of};
+use crate::link::{Link, Row};
 use crate::phy::{Mode, Phy};
 use crate::plan::{Gain, Plan, Variation};
 use crate::power::Power;
@@ -48,8 +48,8 @@ pub(crate) struct Medium {
     header: [Mode; 12],
     tables: Vec<ErrorTable>,
     transceivers: Vec<Transceiver>,
-    /// By transmitter, in order of receivers.
-    links: Vec<Vec<Link>>,
+    /// By transmitter.
+    rows: Vec<Row>,
     variation: Variation,
     /// Transmissions by number; the numbers of those that are over.
     signals: Vec<Signal>,
@@ -80,57 +80,51 @@ impl Medium {
             phy: plan.phy.clone(),
             tables: tables.collect(),
             transceivers,
-            links: Vec::new(),
+            rows: Vec::new(),
             variation: plan.variation.clone(),
             signals: Vec::with_capacity(64),
             free: Vec::new(),
             put: None,
         };
-        for row in &plan.gains {
-            let row = row.iter().map(|g| medium.new_link(g));
-            let row = row.collect();
-            medium.links.push(row);
+        for (from, gains) in plan.gains.iter().enumerate() {
+            medium.rows.push(Row::default());
+            for gain in gains {
+                medium.insert(from, gain);
+            }
+            medium.rows[from].renew(Time::ZERO);
         }
         medium
     }
 
-    fn new_link(&self, gain: &Gain) -> Link {
+    /// Add a direction; its place in the row.
+    fn insert(&mut self, from: usize, gain: &Gain) -> usize {
         let receiver = &self.transceivers[usize::from(gain.to)];
-        Link::new(gain, receiver.noise, receiver.least())
+        self.rows[from].insert(gain, receiver.noise, receiver.least())
     }
 
     /// See [`crate::Radio::set_gain`].
     pub fn set_gain(&mut self, from: u16, to: u16, mean_dbm: f64) {
         let row = usize::from(from);
-        let at = match self.links[row].binary_search_by_key(&to, |l| l.to) {
-            Ok(at) => at,
-            Err(at) => {
-                let gain = self.variation.gain(from, to, mean_dbm);
-                // Its power counts from the next transmission on, as for links that were there.
-                let mut link = self.new_link(&gain);
-                (link.power, link.silent) = (Power::ZERO, true);
-                self.links[row].insert(at, link);
-                at
-            }
-        };
-        let link = &mut self.links[row][at];
-        link.mean_dbm = mean_dbm;
-        link.next = Time::ZERO;
+        let at = self.rows[row].find(to).unwrap_or_else(|| {
+            let gain = self.variation.gain(from, to, mean_dbm);
+            self.insert(row, &gain)
+        });
+        self.rows[row].set_mean(at, mean_dbm);
     }
 
     /// See [`crate::Radio::links`].
     pub fn links(&self, node: u16) -> impl Iterator<Item = (u16, f64, &LinkCounters)> {
-        self.links[usize::from(node)].iter().map(|l| {
-            let noise = self.transceivers[usize::from(l.to)].noise.dbm();
-            (l.to, l.mean_dbm - noise, &l.counters)
+        let accounts = self.rows[usize::from(node)].accounts();
+        accounts.map(|(to, mean_dbm, counters)| {
+            let noise = self.transceivers[usize::from(to)].noise.dbm();
+            (to, mean_dbm - noise, counters)
         })
     }
 
     /// See [`crate::Radio::power_dbm`].
     pub fn power_dbm(&self, from: u16, to: u16) -> Option<f64> {
-        let row = &self.links[usize::from(from)];
-        let at = row.binary_search_by_key(&to, |l| l.to).ok()?;
-        Some(row[at].power.dbm())
+        let row = &self.rows[usize::from(from)];
+        Some(row.links[row.find(to)?].power.dbm())
     }
 
     /// What a station senses and counts.
@@ -142,7 +136,8 @@ impl Medium {
     #[inline]
     pub fn account(&mut self, node: usize, to: u16) -> Option<&mut LinkCounters> {
         let hint = self.transceivers[node].target;
-        link_to(&mut self.links[node], to, hint).map(|link| &mut link.counters)
+        let row = &mut self.rows[node];
+        row.account(row.place(to, hint))
     }
 
     /// A station is to transmit this at once.
@@ -207,27 +202,29 @@ impl Medium {
         }
     }
 
-    /// The links by which a transmission that begins is heard, to be given to [`Medium::arrive`]
-    /// one by one and then back; and which of them leads to the one for whom it is.
+    /// The links by which a transmission that begins now is heard, to be given to
+    /// [`Medium::arrive`] one by one and then back; and which of them leads to the one for whom it
+    /// is.
     #[inline]
-    pub fn open(&mut self, number: u32) -> (Vec<Link>, usize) {
+    pub fn open(&mut self, number: u32, now: Time) -> (Row, usize) {
         let Signal { from, to, .. } = self.signals[number as usize];
         let from = usize::from(from);
-        let row = core::mem::take(&mut self.links[from]);
-        let target = place_of(&row, to, self.transceivers[from].target);
+        let mut row = core::mem::take(&mut self.rows[from]);
+        row.renew(now);
+        let target = row.place(to, self.transceivers[from].target);
         (row, target)
     }
 
     /// See [`Medium::open`].
     #[inline]
-    pub fn close(&mut self, number: u32, row: Vec<Link>, target: usize) {
+    pub fn close(&mut self, number: u32, row: Row, target: usize) {
         let signal = &mut self.signals[number as usize];
-        let reached = row.get(target).is_some_and(|link| !link.silent);
+        let reached = row.links.get(target).is_some_and(|link| !link.silent);
         if !reached && signal.to != NOBODY {
             signal.miss = Why::Weak;
         }
         let from = usize::from(signal.from);
-        self.links[from] = row;
+        self.rows[from] = row;
         self.transceivers[from].target = target;
     }
 
@@ -342,9 +339,9 @@ impl Medium {
     /// A station's transmission by its number, and the links by which it was heard, to be given to
     /// [`Medium::leave`] one by one and then to [`Medium::finish`].
     #[inline(always)]
-    pub fn end(&mut self, number: u32) -> (Signal, Vec<Link>) {
+    pub fn end(&mut self, number: u32) -> (Signal, Row) {
         let signal = self.signals[number as usize].clone();
-        let row = core::mem::take(&mut self.links[usize::from(signal.from)]);
+        let row = core::mem::take(&mut self.rows[usize::from(signal.from)]);
         (signal, row)
     }
 
@@ -390,14 +387,14 @@ impl Medium {
         &mut self,
         number: u32,
         signal: &Signal,
-        mut row: Vec<Link>,
+        mut row: Row,
         run: &mut Run,
     ) -> (bool, bool) {
         let node = usize::from(signal.from);
         self.free.push(number);
         self.transceivers[node].sending = None;
         self.count_loss(number, signal, &mut row, run);
-        self.links[node] = row;
+        self.rows[node] = row;
         let t = &mut self.transceivers[node];
         catch_up(t, node, &mut self.signals, run.now);
         let idle = t.turns_idle(run.now);
@@ -406,7 +403,7 @@ impl Medium {
 
     /// Whether a data frame reached the one for whom it is.
     #[inline(always)]
-    fn count_loss(&mut self, number: u32, signal: &Signal, row: &mut [Link], run: &mut Run) {
+    fn count_loss(&mut self, number: u32, signal: &Signal, row: &mut Row, run: &mut Run) {
         if signal.kind != FrameKind::Data || signal.to == NOBODY {
             return;
         }
@@ -415,9 +412,9 @@ impl Medium {
         run.note(u64::from(signal.to), miss as u64);
         let lost = miss != Why::None;
         let hint = self.transceivers[usize::from(signal.from)].target;
-        if let Some(link) = link_to(row, signal.to, hint) {
-            link.counters.attempts += 1;
-            link.counters.decoded += u64::from(!lost);
+        if let Some(counters) = row.account(row.place(signal.to, hint)) {
+            counters.attempts += 1;
+            counters.decoded += u64::from(!lost);
         }
         if !lost {
             return;
@@ -519,8 +516,9 @@ mod tests {
         let number = m.take_put().expect("it was put");
         let begun = m.begin(number, run);
         assert!(begun.busy && m.at(node).sensing(), "who sends senses");
-        let (row, target) = m.open(number);
+        let (row, target) = m.open(number, run.now);
         let busy = row
+            .links
             .iter()
             .filter(|l| m.arrive(l, number, true, run))
             .count();
@@ -530,7 +528,7 @@ mod tests {
 
     fn end(m: &mut Medium, run: &mut Run, number: u32) -> Left {
         let (signal, row) = m.end(number);
-        let left = m.leave(&row[0], number, &signal, run);
+        let left = m.leave(&row.links[0], number, &signal, run);
         let (answered, idle) = m.finish(number, &signal, row, run);
         assert!(!answered && idle);
         left

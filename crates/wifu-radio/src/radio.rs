@@ -144,17 +144,14 @@ impl Radio {
         } = self;
         let begun = medium.begin(number, run);
         mac.begun(begun, run);
-        let (mut row, target) = medium.open(number);
-        for (at, link) in row.iter_mut().enumerate() {
-            if link.next <= run.now {
-                link.renew(run.now);
-            }
+        let (row, target) = medium.open(number, run.now);
+        for (at, link) in row.links.iter().enumerate() {
             if !link.silent && medium.arrive(link, number, at == target, run) {
                 mac.gets_busy(usize::from(link.to), run);
             }
         }
         if mac.reserving {
-            let heard = row.iter().filter(|link| !link.silent);
+            let heard = row.links.iter().filter(|link| !link.silent);
             for to in heard.filter_map(|link| medium.beside(link, number)) {
                 mac.undecoded(to, begun.end);
             }
@@ -197,15 +194,16 @@ impl Radio {
             return;
         };
         let (signal, mut row) = medium.end(number);
-        for link in &mut row {
+        for at in 0..row.links.len() {
+            let link = row.links[at];
             if link.silent {
                 continue;
             }
-            let left = medium.leave(link, number, &signal, run);
+            let left = medium.leave(&link, number, &signal, run);
             if left.followed {
-                let at = (link.to, link.rssi_dbm);
-                let overheard = mac.received(at, number, &signal, left.right, medium, run);
-                link.count(overheard, signal.frame);
+                let who = (link.to, link.rssi_dbm);
+                let overheard = mac.received(who, number, &signal, left.right, medium, run);
+                row.count(at, overheard, signal.frame);
             }
             if left.idle {
                 mac.gets_idle(usize::from(link.to), run);

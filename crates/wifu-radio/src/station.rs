@@ -86,11 +86,44 @@ impl Job {
     }
 }
 
+/// In order of use: whenever the medium turns busy or idle, the first line of the cache is looked
+/// at in all stations that hear it.
+#[repr(C, align(64))]
 pub(crate) struct Station {
-    pub overhear_loss: f64,
-    pub promiscuous: bool,
+    /// The medium is busy, as its radio said last.
+    pub busy: bool,
+    pub eifs: bool,
+    pub phase: Phase,
+    /// A back-off is pending: `slots`, counted from `count_from` while the medium is idle.
+    pub backoff: bool,
+    /// See [`crate::plan::RadioConfig::legacy_backoff`].
+    pub legacy: bool,
     /// See [`crate::plan::RadioConfig::reserve_undecoded`].
     pub reserves: bool,
+    /// The deadline passed while a frame was being received.
+    pub late: bool,
+    pub promiscuous: bool,
+    /// Carrier sense is idle since then, NAV included: it may lie ahead.
+    pub idle_since: Time,
+    pub nav: Time,
+    pub count_from: Time,
+    pub slots: u32,
+    pub cw: u16,
+    pub seq: u16,
+    pub deadline: Time,
+    pub overhear_loss: f64,
+    // End of the first line of the cache.
+    pub job: Option<Job>,
+    pub answer: Option<Response>,
+    /// Last sequence number received from each neighbour.
+    pub seen: Vec<(u16, u16)>,
+    /// What the medium counts is nothing here.
+    pub counters: Counters,
+    pub driver: Driver,
+    pub backoff_rng: Rng,
+    pub overhear_rng: Rng,
+    pub minstrel: Option<Minstrel>,
+
     pub attempts: u8,
     pub attempts_long: u8,
     pub rts_threshold: u32,
@@ -102,37 +135,6 @@ pub(crate) struct Station {
     pub answer_time: [Span; 12],
     pub cw_min: u16,
     pub cw_max: u16,
-    pub minstrel: Option<Minstrel>,
-
-    /// The medium is busy, as its radio said last.
-    pub busy: bool,
-    /// Carrier sense is idle since then, NAV included: it may lie ahead.
-    pub idle_since: Time,
-    pub nav: Time,
-    pub eifs: bool,
-
-    pub phase: Phase,
-    /// A back-off is pending: `slots`, counted from `count_from` while the medium is idle.
-    pub backoff: bool,
-    /// See [`crate::plan::RadioConfig::legacy_backoff`].
-    pub legacy: bool,
-    pub slots: u32,
-    pub count_from: Time,
-    pub deadline: Time,
-    /// The deadline passed while a frame was being received.
-    pub late: bool,
-    pub answer: Option<Response>,
-    pub cw: u16,
-    pub job: Option<Job>,
-    pub seq: u16,
-    /// Last sequence number received from each neighbour.
-    pub seen: Vec<(u16, u16)>,
-
-    pub driver: Driver,
-    pub backoff_rng: Rng,
-    pub overhear_rng: Rng,
-    /// What the medium counts is nothing here.
-    pub counters: Counters,
 }
 
 impl Station {

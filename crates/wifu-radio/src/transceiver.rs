@@ -21,40 +21,42 @@ pub(crate) struct Heard {
     pub power: Power,
 }
 
+/// In order of use: a transmission looks at all stations that hear it, and of most of them it needs
+/// the first two lines of the cache.
+#[repr(C, align(64))]
 pub(crate) struct Transceiver {
+    /// All that is on the air here, but for what it sends itself.
+    pub total: Power,
     /// From which power on a preamble is detected, and the medium is busy.
     detect: Power,
     energy: Power,
+    pub sending: Option<u32>,
+    /// The medium is busy, as its MAC was told last, since `busy_since`.
+    busy: bool,
+    /// Which error table.
+    pub table: u8,
+    busy_since: Time,
+    pub heard: Vec<Heard>,
     pub noise: Power,
-    decode: Power,
+    pub lock: Option<Lock>,
+    /// In all, but for the time since `busy_since`.
+    busy_for: Span,
+
     lock_ratio: f64,
     capture_ratio: f64,
     mim_ratio: f64,
-    /// Which error table.
-    pub table: u8,
-
-    pub heard: Vec<Heard>,
+    decode: Power,
+    error_rng: Rng,
     memory: Memory,
-    /// All that is on the air here, but for what it sends itself.
-    pub total: Power,
-    /// Of this, what is no 802.11.
+    /// Of `total`, what is no 802.11.
     pub jam: Power,
-    pub lock: Option<Lock>,
-    pub sending: Option<u32>,
     /// Which of its links leads to the one to whom it sent last; a hint.
     pub target: usize,
-
-    /// The medium is busy, as its MAC was told last, since `busy_since`.
-    busy: bool,
-    busy_since: Time,
-    /// In all, but for the time since then.
-    busy_for: Span,
     meter: BusyMeter,
     /// Time spent transmitting.
     pub airtime: Span,
     /// Data frames for this station that were lost, by [`crate::trace::Why`].
     pub lost: [u64; Why::ALL.len()],
-    error_rng: Rng,
 }
 
 impl Transceiver {
