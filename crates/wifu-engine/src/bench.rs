@@ -5,13 +5,13 @@
 use crate::board::{Board, Facts};
 use crate::checks;
 use crate::component::{
-    Admit, Aside, Component, Cx, Lent, Out, Outlet, Payload, Segment, TIMERS, View,
+    Admit, Aside, Component, Cx, Lent, Out, Outbox, Outlet, Payload, SLOTS, Segment, Stores, View,
 };
 use crate::descriptor::{BuildError, Descriptor};
 use crate::params::{Params, Value, values};
 use crate::permit::{Kind, Permit, Want};
-use crate::signal::{ExtId, Ring, Sent, Signal};
-use crate::store::{Store, StoreKind, StorePlan, Ticket};
+use crate::signal::{ExtId, Sent, Signal};
+use crate::store::{StoreKind, StorePlan};
 use wifu_wire::{FrameFacts, Head, Note, Rng, Span, Time, Word};
 
 /// One part with a board of its own, which the test fills in.
@@ -23,15 +23,9 @@ pub struct Bench {
     desc: &'static Descriptor,
     grant: Facts,
     part: Box<dyn Component>,
-    ring: Ring,
-    timers: [Time; TIMERS],
-    rng: Rng,
-    store: Option<Box<Store>>,
-    plan: StorePlan,
-    freed: Vec<Ticket>,
+    outbox: Outbox,
+    stores: Stores,
     exts: Vec<(&'static str, ExtId)>,
-    #[cfg(feature = "conform")]
-    emitted: u32,
 }
 
 impl Bench {
@@ -91,18 +85,15 @@ impl Bench {
             desc,
             grant,
             part,
-            ring: Ring::new(),
-            timers: [Time::NEVER; TIMERS],
-            rng: Rng::new(1),
-            store: None,
-            plan: StorePlan {
-                kind: StoreKind::Octets,
-                packets: 16,
+            outbox: Outbox::new([Rng::new(1); SLOTS]),
+            stores: Stores {
+                kept: None,
+                plan: StorePlan {
+                    kind: StoreKind::Octets,
+                    packets: 16,
+                },
             },
-            freed: Vec::new(),
             exts: Vec::new(),
-            #[cfg(feature = "conform")]
-            emitted: 0,
         }
     }
 
@@ -115,18 +106,13 @@ impl Bench {
                 slot: 0,
             },
             store: Lent {
-                store: &mut self.store,
-                plan: &self.plan,
+                stores: &mut self.stores,
                 grant: self.grant,
             },
             out: Outlet {
                 now: self.now,
-                ring: &mut self.ring,
-                timers: &mut self.timers,
-                rng: &mut self.rng,
-                freed: &mut self.freed,
-                #[cfg(feature = "conform")]
-                emitted: &mut self.emitted,
+                slot: 0,
+                outbox: &mut self.outbox,
             },
         };
         f(&mut *self.part, &mut cx)
@@ -142,7 +128,7 @@ impl Bench {
     }
 
     fn said(&mut self) -> Vec<Signal> {
-        std::iter::from_fn(|| self.ring.pop()).collect()
+        std::iter::from_fn(|| self.outbox.ring.pop()).collect()
     }
 
     /// Something was learned; returns what the part says to it.
@@ -184,19 +170,19 @@ impl Bench {
 
     /// When the timer is due.
     pub fn due(&self, timer: u8) -> Time {
-        self.timers[usize::from(timer)]
+        self.outbox.timers.at(0, usize::from(timer))
     }
 
     /// Time passes; due timers fire in order.
     pub fn advance(&mut self, to: Time) -> Vec<Signal> {
         let mut said = Vec::new();
         loop {
-            let first = (0..TIMERS).min_by_key(|t| self.timers[*t]);
-            let Some(t) = first.filter(|t| self.timers[*t] <= to) else {
+            let first = self.outbox.timers.first();
+            let Some((_, timer)) = self.outbox.timers.take(to) else {
                 break;
             };
-            self.now = self.now.max(self.timers[t]);
-            said.extend(self.fire(t as u8));
+            self.now = self.now.max(first);
+            said.extend(self.fire(timer as u8));
         }
         self.now = to;
         said
@@ -204,7 +190,8 @@ impl Bench {
 
     /// The timer fires now, whether it was armed or not.
     pub fn fire(&mut self, timer: u8) -> Vec<Signal> {
-        self.timers[usize::from(timer)] = Time::NEVER;
+        let timers = &mut self.outbox.timers;
+        timers.set(0, usize::from(timer), Time::NEVER);
         self.call(|part, cx| part.on_timer(timer, cx));
         self.said()
     }
@@ -282,6 +269,6 @@ impl Bench {
     #[cfg(feature = "conform")]
     /// Signals emitted since the last call, as bits by [`Signal::index`].
     pub fn take_emitted(&mut self) -> u32 {
-        core::mem::take(&mut self.emitted)
+        core::mem::take(&mut self.outbox.emitted[0])
     }
 }

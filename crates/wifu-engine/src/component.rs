@@ -5,14 +5,11 @@ use crate::params::Value;
 use crate::permit::{Kind, Permit, Reason, Want};
 use crate::signal::{Ring, Signal};
 use crate::store::{Accepted, Inbox, Insert, SendStore, Store, StorePlan, Ticket};
+use crate::timers::Timers;
 use core::ops::Deref;
 use wifu_wire::{FrameFacts, Head, LinkTo, Note, Notes, Rng, Seq, Span, Time};
 
-/// Components per composition.
-pub const SLOTS: usize = 16;
-
-/// Timers per component.
-pub const TIMERS: usize = 4;
+pub use crate::timers::{SLOTS, TIMERS};
 
 /// A segment that arrived.
 pub struct Segment<'a> {
@@ -246,12 +243,32 @@ impl Cx<'_> {
 /// Signals out, timers, randomness.
 pub struct Outlet<'a> {
     pub(crate) now: Time,
-    pub(crate) ring: &'a mut Ring,
-    pub(crate) timers: &'a mut [Time; TIMERS],
-    pub(crate) rng: &'a mut Rng,
-    pub(crate) freed: &'a mut Vec<Ticket>,
+    pub(crate) slot: usize,
+    pub(crate) outbox: &'a mut Outbox,
+}
+
+/// What the outlets of a connection's parts lead to.
+pub(crate) struct Outbox {
+    pub ring: Ring,
+    pub timers: Timers,
+    pub rngs: [Rng; SLOTS],
+    pub freed: Vec<Ticket>,
     #[cfg(feature = "conform")]
-    pub(crate) emitted: &'a mut u32,
+    pub emitted: [u32; SLOTS],
+}
+
+impl Outbox {
+    /// No signal is on its way and no timer runs; one stream per slot.
+    pub fn new(rngs: [Rng; SLOTS]) -> Outbox {
+        Outbox {
+            ring: Ring::new(),
+            timers: Timers::new(),
+            rngs,
+            freed: Vec::new(),
+            #[cfg(feature = "conform")]
+            emitted: [0; SLOTS],
+        }
+    }
 }
 
 impl Outlet<'_> {
@@ -259,9 +276,9 @@ impl Outlet<'_> {
     pub fn emit(&mut self, signal: Signal) {
         #[cfg(feature = "conform")]
         {
-            *self.emitted |= 1 << signal.index();
+            self.outbox.emitted[self.slot] |= 1 << signal.index();
         }
-        self.ring.push(signal);
+        self.outbox.ring.push(signal);
     }
 
     /// Wake this part at `at`.
@@ -270,7 +287,7 @@ impl Outlet<'_> {
             at > self.now,
             "a timer in the past lets a node spin at one instant"
         );
-        self.timers[usize::from(timer)] = at;
+        self.set(timer, at);
     }
 
     /// Wake this part after `wait`.
@@ -280,49 +297,59 @@ impl Outlet<'_> {
 
     /// Forget the timer.
     pub fn disarm(&mut self, timer: u8) {
-        self.timers[usize::from(timer)] = Time::NEVER;
+        self.set(timer, Time::NEVER);
     }
 
     /// Whether the timer runs.
     pub fn armed(&self, timer: u8) -> bool {
-        self.timers[usize::from(timer)] != Time::NEVER
+        self.due(timer) != Time::NEVER
     }
 
     /// When the timer is due; [`Time::NEVER`] if it does not run.
     pub fn due(&self, timer: u8) -> Time {
-        self.timers[usize::from(timer)]
+        self.outbox.timers.at(self.slot, usize::from(timer))
+    }
+
+    fn set(&mut self, timer: u8, at: Time) {
+        let timers = &mut self.outbox.timers;
+        timers.set(self.slot, usize::from(timer), at);
     }
 
     /// This part's own random stream.
     pub fn rng(&mut self) -> &mut Rng {
-        self.rng
+        &mut self.outbox.rngs[self.slot]
     }
 
     /// Note a value on the packet that this part of a lane is shown ([`Component::on_segment`]):
     /// the handlers, lanes and parts that see it after this one read it. Parts of an end are the
     /// last to see a packet; what leaves they annotate by [`Out::aside`].
     pub fn note(&mut self, note: Note, value: u32) {
-        self.ring.noted.set(note, value);
+        self.outbox.ring.noted.set(note, value);
     }
 
     /// Give a kept packet back to the pool.
     pub fn release(&mut self, ticket: Ticket) {
-        self.freed.push(ticket);
+        self.outbox.freed.push(ticket);
     }
 }
 
 /// The stores, by grant: the writer of `tx` frees and pops, the writer of `rx` inserts.
 pub struct Lent<'a> {
-    pub(crate) store: &'a mut Option<Box<Store>>,
-    pub(crate) plan: &'a StorePlan,
+    pub(crate) stores: &'a mut Stores,
     pub(crate) grant: Facts,
+}
+
+/// The stores of a connection, once they are attached, and what they will be.
+pub(crate) struct Stores {
+    pub kept: Option<Box<Store>>,
+    pub plan: StorePlan,
 }
 
 impl Lent<'_> {
     fn attach(&mut self, board: &mut Board, receive: Seq) {
-        if self.store.is_none() {
+        if self.stores.kept.is_none() {
             let first = board.app.end;
-            *self.store = Some(Box::new(self.plan.build(board, first, receive)));
+            self.stores.kept = Some(Box::new(self.stores.plan.build(board, first, receive)));
             board.app.room = board.site.snd_buf;
         }
     }
@@ -332,12 +359,12 @@ impl Lent<'_> {
             self.grant.has(Facts::TX),
             "only the writer of tx may use the send store"
         );
-        self.store.as_mut().map(|s| &mut s.tx)
+        self.stores.kept.as_mut().map(|s| &mut s.tx)
     }
 
     /// Whether stores are attached.
     pub fn attached(&self) -> bool {
-        self.store.is_some()
+        self.stores.kept.is_some()
     }
 
     /// Forget what was acknowledged; returns how many octets (records: packets) that were.
@@ -351,7 +378,7 @@ impl Lent<'_> {
 
     /// The oldest packet of a packet store.
     pub fn front(&self) -> Option<(Ticket, Seq)> {
-        match self.store.as_ref().map(|s| &s.tx) {
+        match self.stores.kept.as_ref().map(|s| &s.tx) {
             Some(SendStore::Packets(p)) => p.front(),
             _ => None,
         }
@@ -371,7 +398,7 @@ impl Lent<'_> {
             self.grant.has(Facts::RX),
             "only the writer of rx may use the receive store"
         );
-        self.store.as_mut().map(|s| s.rx.insert(at, bytes))
+        self.stores.kept.as_mut().map(|s| s.rx.insert(at, bytes))
     }
 
     /// A record came; `None` if there is no room for it, or no stores are attached. Of a store of
@@ -381,19 +408,19 @@ impl Lent<'_> {
             self.grant.has(Facts::RX),
             "only the writer of rx may use the receive store"
         );
-        let store = self.store.as_mut()?;
+        let store = self.stores.kept.as_mut()?;
         let inbox = store.inbox.as_mut()?;
         inbox.accept(&mut store.rx, number, record)
     }
 
     /// What came of a store of records; `None` while no stores are attached.
     pub fn inbox(&self) -> Option<&Inbox> {
-        self.store.as_ref()?.inbox.as_ref()
+        self.stores.kept.as_ref()?.inbox.as_ref()
     }
 
     /// Throw away what can be read: the application is gone.
     pub fn discard(&mut self) {
-        if let Some(s) = self.store.as_mut() {
+        if let Some(s) = self.stores.kept.as_mut() {
             let n = s.rx.unread();
             s.rx.consume(n);
         }
@@ -402,7 +429,7 @@ impl Lent<'_> {
     /// Octets that may come; 0 while no stores are attached. Records that wait beyond a hole take
     /// of it.
     pub fn window(&self) -> u32 {
-        self.store.as_ref().map_or(0, |s| {
+        self.stores.kept.as_ref().map_or(0, |s| {
             let waiting = s.inbox.as_ref().map_or(0, Inbox::octets);
             s.rx.window().saturating_sub(waiting)
         })
@@ -410,11 +437,11 @@ impl Lent<'_> {
 
     /// Ranges beyond a hole, in sequence order.
     pub fn ranges(&self) -> &[(Seq, Seq)] {
-        self.store.as_ref().map_or(&[], |s| s.rx.ranges())
+        self.stores.kept.as_ref().map_or(&[], |s| s.rx.ranges())
     }
 
     /// The range that the latest arrival belongs to.
     pub fn newest(&self) -> Option<(Seq, Seq)> {
-        self.store.as_ref().and_then(|s| s.rx.newest())
+        self.stores.kept.as_ref().and_then(|s| s.rx.newest())
     }
 }

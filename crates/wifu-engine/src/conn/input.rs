@@ -3,11 +3,12 @@
 
 use super::{Conn, Core, News};
 use crate::board::{RouteFacts, State};
-use crate::component::{Admit, SLOTS, Segment, TIMERS};
+use crate::component::{Admit, Segment};
 use crate::composition::ConfigError;
 use crate::descriptor::Value;
 use crate::signal::{Fault, Signal, Status};
 use crate::store::{SendStore, Ticket};
+use crate::timers::Timers;
 use wifu_wire::{Class, FrameFacts, Head, Seq, Time};
 
 impl Conn {
@@ -83,8 +84,7 @@ impl Conn {
         if self.core.wake <= now {
             self.core.wake = Time::NEVER;
         }
-        while let Some((_, i, t)) = self.core.due(now) {
-            self.core.timers[i][t] = Time::NEVER;
+        while let Some((i, t)) = self.core.outbox.timers.take(now) {
             let s = &mut self.slots[i];
             s.part.on_timer(t as u8, &mut self.core.cx(now, i, s.desc));
             self.settle(now);
@@ -93,7 +93,7 @@ impl Conn {
 
     /// Deliver signals, breadth first, until none is left. The blueprint proved the graph acyclic.
     pub(super) fn settle(&mut self, now: Time) {
-        while let Some(signal) = self.core.ring.pop() {
+        while let Some(signal) = self.core.outbox.ring.pop() {
             let Self {
                 slots,
                 routes,
@@ -109,7 +109,7 @@ impl Conn {
             }
             self.note(now, &signal);
         }
-        if let Some(store) = &self.core.store {
+        if let Some(store) = &self.core.stores.kept {
             let app = &mut self.core.board.app;
             app.unread = store.rx.unread();
             match &store.tx {
@@ -142,7 +142,7 @@ impl Conn {
             Signal::Ended(fault) => {
                 self.news.ended = Some(*fault);
                 self.over = true;
-                self.core.timers = [[Time::NEVER; TIMERS]; SLOTS];
+                self.core.outbox.timers = Timers::new();
                 self.core.wake = Time::NEVER;
             }
             _ => {}
@@ -163,7 +163,7 @@ impl Conn {
     }
 
     pub(super) fn tell(&mut self, now: Time, signal: Signal) {
-        self.core.ring.push(signal);
+        self.core.outbox.ring.push(signal);
         self.settle(now);
     }
 
@@ -171,7 +171,7 @@ impl Conn {
     /// none behind the FIN.
     fn writable(&mut self) -> Option<&mut SendStore> {
         let shut = self.core.board.app.fin || self.core.board.app.gone || self.over;
-        let store = self.core.store.as_mut().filter(|_| !shut);
+        let store = self.core.stores.kept.as_mut().filter(|_| !shut);
         store.map(|s| &mut s.tx)
     }
 
@@ -209,10 +209,10 @@ impl Conn {
 
     fn after_write(&mut self, now: Time, n: u32) {
         if n > 0 {
-            if self.core.plan.kind == crate::store::StoreKind::Octets {
+            if self.core.stores.plan.kind == crate::store::StoreKind::Octets {
                 self.core.board.app.end = self.core.board.app.end.plus(n);
             }
-            self.core.ring.push(Signal::Wrote);
+            self.core.outbox.ring.push(Signal::Wrote);
             self.settle_facts();
             self.settle(now);
         }
@@ -221,7 +221,7 @@ impl Conn {
     /// Facts that signals read must be true before they are delivered.
     pub(super) fn settle_facts(&mut self) {
         let app = &mut self.core.board.app;
-        match self.core.store.as_ref().map(|s| &s.tx) {
+        match self.core.stores.kept.as_ref().map(|s| &s.tx) {
             Some(SendStore::Records(r)) => app.end = r.end(),
             Some(SendStore::Packets(p)) => (app.queued, app.room) = (p.len(), p.room()),
             _ => {}
@@ -230,7 +230,7 @@ impl Conn {
 
     /// Take octets; returns how many there were.
     pub fn read(&mut self, now: Time, out: &mut [u8]) -> usize {
-        let Some(store) = self.core.store.as_mut() else {
+        let Some(store) = self.core.stores.kept.as_mut() else {
             return 0;
         };
         let mut n = 0;
@@ -245,7 +245,7 @@ impl Conn {
 
     /// `n` octets of [`Conn::readable`] were taken.
     pub fn consumed(&mut self, now: Time, n: usize) {
-        if let (Some(store), true) = (self.core.store.as_mut(), n > 0) {
+        if let (Some(store), true) = (self.core.stores.kept.as_mut(), n > 0) {
             store.rx.consume(n as u32);
             self.core.board.app.unread = store.rx.unread();
             self.tell(now, Signal::Read);
@@ -261,7 +261,7 @@ impl Conn {
     pub fn close(&mut self, now: Time) {
         self.core.board.app.gone = true;
         self.tell(now, Signal::Closing);
-        if let Some(store) = self.core.store.as_mut() {
+        if let Some(store) = self.core.stores.kept.as_mut() {
             let n = store.rx.unread();
             store.rx.consume(n);
         }
@@ -284,13 +284,11 @@ impl Conn {
 
     /// A packet for a packet store; false if there is no room.
     pub fn push(&mut self, now: Time, ticket: Ticket, number: Seq) -> bool {
-        if self.core.store.is_none() {
-            let Core {
-                board, plan, store, ..
-            } = &mut self.core;
-            *store = Some(Box::new(plan.build(board, Seq(0), Seq(0))));
+        if self.core.stores.kept.is_none() {
+            let Core { board, stores, .. } = &mut self.core;
+            stores.kept = Some(Box::new(stores.plan.build(board, Seq(0), Seq(0))));
         }
-        let fits = match self.core.store.as_mut().map(|s| &mut s.tx) {
+        let fits = match self.core.stores.kept.as_mut().map(|s| &mut s.tx) {
             Some(SendStore::Packets(p)) => p.push(ticket, number),
             _ => false,
         };
@@ -304,7 +302,7 @@ impl Conn {
     /// A handed-down packet comes back: to the head of the queue, unless it was kept
     /// ([`super::Transmit::Packet`]): then the part has it still, and `ticket` is `None`.
     pub fn put_back(&mut self, now: Time, ticket: Option<Ticket>, number: Seq) {
-        if let Some(SendStore::Packets(p)) = self.core.store.as_mut().map(|s| &mut s.tx) {
+        if let Some(SendStore::Packets(p)) = self.core.stores.kept.as_mut().map(|s| &mut s.tx) {
             if let Some(ticket) = ticket {
                 p.put_back(ticket, number);
             }
@@ -315,7 +313,7 @@ impl Conn {
 
     /// Packets that parts gave back to the pool since the last call.
     pub fn take_freed(&mut self) -> impl Iterator<Item = Ticket> + '_ {
-        self.core.freed.drain(..)
+        self.core.outbox.freed.drain(..)
     }
 
     /// Packets that the node takes now, before each poll: of data, and of all other kinds. With a
@@ -396,7 +394,7 @@ impl Conn {
 
     /// Give the stores back: everything was delivered and nothing is left to send.
     pub fn detach(&mut self) {
-        self.core.store = None;
+        self.core.stores.kept = None;
         (self.core.board.app.unread, self.core.board.app.room) = (0, 0);
     }
 }

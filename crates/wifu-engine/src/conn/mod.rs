@@ -5,13 +5,13 @@ mod output;
 
 use crate::blueprint::{Blueprint, Routes};
 use crate::board::{Board, SiteFacts};
-use crate::component::{Aside, Component, Cx, Lent, Outlet, SLOTS, TIMERS, View};
+use crate::component::{Aside, Component, Cx, Lent, Outbox, Outlet, SLOTS, Stores, View};
 use crate::composition::ConfigError;
 use crate::descriptor::Descriptor;
 use crate::permit::Limit;
 use crate::quantity::{Of, Watched};
-use crate::signal::{Fault, Ring, Sent};
-use crate::store::{Store, StorePlan, Ticket};
+use crate::signal::{Fault, Sent};
+use crate::store::Ticket;
 use std::sync::Arc;
 use wifu_wire::ip::{TTL, header_to};
 use wifu_wire::{AnyIpInfo, Ecn, IpInfo, Notes, Pseudo, Rng, Span, Time, Wire, ipv4};
@@ -101,66 +101,29 @@ struct Slot {
 
 pub(crate) struct Core {
     pub(crate) board: Board,
-    ring: Ring,
-    timers: [[Time; TIMERS]; SLOTS],
-    rngs: [Rng; SLOTS],
-    store: Option<Box<Store>>,
-    plan: StorePlan,
-    freed: Vec<Ticket>,
+    outbox: Outbox,
+    stores: Stores,
     wake: Time,
     /// When data that was refused at the last poll may leave.
     due: Time,
-    #[cfg(feature = "conform")]
-    emitted: [u32; SLOTS],
 }
 
 impl Core {
+    #[inline(always)]
     fn cx(&mut self, now: Time, slot: usize, desc: &Descriptor) -> Cx<'_> {
         let Core {
             board,
-            ring,
-            timers,
-            rngs,
-            store,
-            plan,
-            freed,
+            outbox,
+            stores,
             ..
         } = self;
+        let grant = desc.writes;
         Cx {
             now,
-            board: View {
-                board,
-                grant: desc.writes,
-                slot,
-            },
-            store: Lent {
-                store,
-                plan,
-                grant: desc.writes,
-            },
-            out: Outlet {
-                now,
-                ring,
-                timers: &mut timers[slot],
-                rng: &mut rngs[slot],
-                freed,
-                #[cfg(feature = "conform")]
-                emitted: &mut self.emitted[slot],
-            },
+            board: View { board, grant, slot },
+            store: Lent { stores, grant },
+            out: Outlet { now, slot, outbox },
         }
-    }
-
-    /// The earliest due timer, by (deadline, slot, timer).
-    fn due(&self, now: Time) -> Option<(Time, usize, usize)> {
-        let mut first: Option<(Time, usize, usize)> = None;
-        for (slot, timers) in self.timers.iter().enumerate() {
-            for (timer, at) in timers.iter().enumerate() {
-                if *at <= now && first.is_none_or(|f| *at < f.0) {
-                    first = Some((*at, slot, timer));
-                }
-            }
-        }
-        first
     }
 }
 
@@ -251,16 +214,13 @@ impl Blueprint {
             routes: Arc::clone(&self.routes),
             core: Core {
                 board,
-                ring: Ring::new(),
-                timers: [[Time::NEVER; TIMERS]; SLOTS],
-                rngs,
-                store: None,
-                plan: self.store,
-                freed: Vec::new(),
+                outbox: Outbox::new(rngs),
+                stores: Stores {
+                    kept: None,
+                    plan: self.store,
+                },
                 wake: Time::NEVER,
                 due: Time::NEVER,
-                #[cfg(feature = "conform")]
-                emitted: [0; SLOTS],
             },
             wire: Arc::clone(&self.wire),
             path: Path::between(&tuple),
@@ -334,7 +294,7 @@ impl Conn {
     /// What parts noted on the packet that they were shown last; then it is forgotten.
     #[inline]
     pub fn take_noted(&mut self) -> Notes {
-        core::mem::take(&mut self.core.ring.noted)
+        core::mem::take(&mut self.core.outbox.ring.noted)
     }
 
     /// Ask every part for its internal quantities: (part, probe, value).
@@ -368,20 +328,18 @@ impl Conn {
 
     /// What can be read, in two pieces.
     pub fn readable(&self) -> [&[u8]; 2] {
-        self.core
-            .store
-            .as_ref()
-            .map_or([&[], &[]], |s| s.rx.readable())
+        let kept = self.core.stores.kept.as_ref();
+        kept.map_or([&[], &[]], |s| s.rx.readable())
     }
 
     /// Whether stores are attached.
     pub fn has_store(&self) -> bool {
-        self.core.store.is_some()
+        self.core.stores.kept.is_some()
     }
 
     #[cfg(feature = "conform")]
     /// Signals emitted by each slot since the last call, as bits by [`Signal::index`].
     pub fn take_emitted(&mut self) -> [u32; SLOTS] {
-        core::mem::take(&mut self.core.emitted)
+        core::mem::take(&mut self.core.outbox.emitted)
     }
 }

@@ -13,12 +13,7 @@ impl Conn {
     /// The next deadline; [`Time::NEVER`] if there is none.
     #[must_use]
     pub fn poll_timeout(&self) -> Time {
-        let timers = &self.core.timers[..self.slots.len()];
-        timers
-            .iter()
-            .flatten()
-            .copied()
-            .fold(self.core.wake, Time::min)
+        self.core.wake.min(self.core.outbox.timers.first())
     }
 
     /// The next segment to send, or `None`: kinds in order of precedence; gates meet; the owner
@@ -42,15 +37,16 @@ impl Conn {
         self.core.wake = Time::NEVER;
         let (mut blocked, mut due) = (None, Time::NEVER);
         let mut next = None;
+        let slots = &self.slots[..];
         for &(kind, i) in &self.routes.offer {
-            let Slot { part, desc } = &self.slots[i as usize];
+            let Slot { part, desc } = &slots[i as usize];
+            let Some(want) = part.offer(kind, &self.core.board, now) else {
+                continue;
+            };
             // After the end only the manager may speak: a last RST.
             if self.over && desc.role != Role::Manager {
                 continue;
             }
-            let Some(want) = part.offer(kind, &self.core.board, now) else {
-                continue;
-            };
             // The node takes nothing of this kind now.
             if !(if kind.is_data() {
                 data_room
@@ -106,7 +102,7 @@ impl Conn {
     /// A packet may leave and the application paused within a record: it goes as it is, else
     /// interactive data never leaves.
     fn cut_record(&mut self) {
-        if let Some(SendStore::Records(r)) = self.core.store.as_mut().map(|s| &mut s.tx)
+        if let Some(SendStore::Records(r)) = self.core.stores.kept.as_mut().map(|s| &mut s.tx)
             && r.end() == self.core.board.tx.nxt
         {
             r.cut();
@@ -171,7 +167,7 @@ impl Conn {
             bytes: want.bytes,
             late,
         };
-        core.ring.push(Signal::Sent(sent));
+        core.outbox.ring.push(Signal::Sent(sent));
         self.last_sent = Some(sent);
         self.counters.segments_out += 1;
         if octets > 0 || matches!(transmit, Transmit::Packet { .. }) {
@@ -213,7 +209,7 @@ fn encode(
     pseudo: &Pseudo,
     out: &mut [u8],
 ) -> (usize, u32) {
-    let pieces: [&[u8]; 2] = match (payload, core.store.as_ref().map(|s| &s.tx)) {
+    let pieces: [&[u8]; 2] = match (payload, core.stores.kept.as_ref().map(|s| &s.tx)) {
         (Payload::Stream { start, len }, Some(SendStore::Octets(ring))) => ring.slice(start, len),
         (Payload::Record(number), Some(SendStore::Records(records))) => records.record(number),
         _ => [&[], &[]],
