@@ -190,7 +190,7 @@ impl Mac {
     /// A station's receiver followed a frame to its end, and it is `right` or not; `at` is the
     /// station and the power that it reports, dBm.
     // Once per frame and receiver: a call costs more than it does for most.
-    #[inline(always)]
+    #[inline]
     pub fn received(
         &mut self,
         at: (u16, i8),
