@@ -1,7 +1,7 @@
 //! The way down: queueing discipline, the driver's ring, completion interrupts, and the delay that
 //! a driver can measure (Behaviour 7).
 
-use crate::discipline::{Head, Managed, Put, behind};
+use crate::discipline::{Managed, Put, Waits};
 use crate::phy::Mode;
 use crate::plan::RadioConfig;
 use std::collections::VecDeque;
@@ -22,6 +22,18 @@ pub(crate) struct Item {
     /// When the queue took it, when the ring did.
     pub queued: Time,
     pub enqueued: Time,
+}
+
+impl Waits for Item {
+    fn since(&self) -> Time {
+        self.queued
+    }
+    fn ect(&self) -> bool {
+        self.ect
+    }
+    fn octets(&self) -> u16 {
+        self.bytes
+    }
 }
 
 /// Where the time of one packet went, from [`crate::Radio::send`] to the end of its last attempt.
@@ -64,7 +76,7 @@ pub(crate) struct Acted {
 pub(crate) struct Driver {
     qdisc: VecDeque<Item>,
     /// What is done before it is full.
-    managed: Option<Box<Managed>>,
+    managed: Option<Box<Managed<Item>>>,
     /// What it did as packets left.
     pub acted: Acted,
     ring: VecDeque<Item>,
@@ -86,7 +98,7 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    pub fn new(config: &RadioConfig, managed: Option<Box<Managed>>, rng: Rng) -> Driver {
+    pub fn new(config: &RadioConfig, managed: Option<Box<Managed<Item>>>, rng: Rng) -> Driver {
         let (limit, size) = (config.queue.max(1) as usize, config.ring.max(1) as usize);
         Driver {
             qdisc: VecDeque::with_capacity(limit.min(64)),
@@ -111,23 +123,34 @@ impl Driver {
 
     /// Packets that the queue takes now.
     pub fn room(&self) -> u32 {
-        (self.limit - self.qdisc.len().min(self.limit)) as u32
+        (self.limit - self.queued().min(self.limit)) as u32
+    }
+
+    /// Packets in the queueing discipline.
+    fn queued(&self) -> usize {
+        self.qdisc.len() + self.managed.as_ref().map_or(0, |m| m.keeps())
+    }
+
+    /// Whether it has a discipline, which may have acted.
+    #[inline]
+    pub fn is_managed(&self) -> bool {
+        self.managed.is_some()
     }
 
     /// Packets not yet reported.
     pub fn waiting(&self) -> u32 {
-        (self.qdisc.len() + self.occupied()) as u32
+        (self.queued() + self.occupied()) as u32
     }
 
     fn occupied(&self) -> usize {
         self.ring.len() + self.taken + self.done.len()
     }
 
-    /// Take a packet, if there is room and the discipline lets it in.
+    /// Take a packet of a flow, if there is room and the discipline lets it in.
     #[inline]
-    pub fn push(&mut self, now: Time, item: Item) -> Put {
+    pub fn push(&mut self, now: Time, item: Item, flow: u64) -> Put {
         if self.managed.is_some() {
-            return self.push_managed(now, item);
+            return self.push_managed(now, item, flow);
         }
         if self.room() == 0 {
             return Put::Full;
@@ -141,16 +164,24 @@ impl Driver {
     }
 
     #[cold]
-    fn push_managed(&mut self, now: Time, item: Item) -> Put {
-        let (waiting, direct) = (self.qdisc.len(), self.qdisc.is_empty() && !self.stopped);
-        let full = self.room() == 0;
+    fn push_managed(&mut self, now: Time, item: Item, flow: u64) -> Put {
+        let waiting = self.queued();
+        let (direct, full) = (waiting == 0 && !self.stopped, waiting >= self.limit);
         let Some(managed) = &mut self.managed else {
             return Put::Full;
         };
         // Averages count what a full queue refuses, too.
         let signals = managed.arrives(now, waiting);
         if full {
-            return Put::Full;
+            // The place of one whose flow has most.
+            let evicted = match managed.as_mut() {
+                Managed::FqCodel(fq) => fq.evict(),
+                _ => None,
+            };
+            let Some(evicted) = evicted else {
+                return Put::Full;
+            };
+            self.acted.dropped.push(evicted);
         }
         if signals && !item.ect {
             if direct {
@@ -162,7 +193,7 @@ impl Driver {
             managed.emptied(now);
             self.enter_ring(now, item);
         } else {
-            self.qdisc.push_back(item);
+            managed.queue(&mut self.qdisc, flow, item);
         }
         if signals { Put::Marked } else { Put::Taken }
     }
@@ -178,34 +209,15 @@ impl Driver {
 
     /// The next packet that leaves the queueing discipline.
     fn pop(&mut self, now: Time) -> Option<Item> {
-        let qdisc = &mut self.qdisc;
-        match self.managed.as_deref_mut() {
-            None => qdisc.pop_front(),
-            Some(Managed::Codel(codel)) => {
-                let pop = || {
-                    let item = qdisc.pop_front()?;
-                    Some(Head {
-                        item,
-                        since: item.queued,
-                        ect: item.ect,
-                        behind: behind(qdisc.iter().map(|i| i.bytes)),
-                    })
-                };
-                let acted = &mut self.acted;
-                let (item, marked) = codel.next(now, pop, |item| acted.dropped.push(item))?;
-                if marked {
-                    acted.marked.push(item.cookie);
-                }
-                Some(item)
-            }
-            Some(managed) => {
-                let item = qdisc.pop_front();
-                if item.is_none() {
-                    managed.emptied(now);
-                }
-                item
-            }
+        let Some(managed) = &mut self.managed else {
+            return self.qdisc.pop_front();
+        };
+        let dropped = &mut self.acted.dropped;
+        let (item, marked) = managed.next(now, &mut self.qdisc, |item| dropped.push(item))?;
+        if marked {
+            self.acted.marked.push(item.cookie);
         }
+        Some(item)
     }
 
     fn enter_ring(&mut self, now: Time, mut item: Item) {
@@ -218,7 +230,11 @@ impl Driver {
     /// in which they came. Says whether the queue was full and is not any more.
     pub fn forget(&mut self) -> (Vec<Item>, bool) {
         let full = self.room() == 0;
-        let lost = self.ring.drain(..).chain(self.qdisc.drain(..)).collect();
+        let mut lost: Vec<Item> = self.ring.drain(..).chain(self.qdisc.drain(..)).collect();
+        if let Some(Managed::FqCodel(fq)) = self.managed.as_deref_mut() {
+            lost.extend(fq.drain());
+            lost.sort_by_key(|item| item.frame);
+        }
         self.stopped = self.occupied() >= self.size;
         self.delay_ns = None;
         self.sample = None;
@@ -327,12 +343,12 @@ mod tests {
         let mut samples = Vec::new();
         let mut at = Time::ZERO;
         for n in 0..2 {
-            assert!(d.push(at, item(n, at)).taken());
+            assert!(d.push(at, item(n, at), 0).taken());
         }
         for n in 2..frames {
             let taken = d.take().expect("a frame waits");
             at += Span(1_000_000);
-            assert!(d.push(at, item(n, at)).taken());
+            assert!(d.push(at, item(n, at), 0).taken());
             if d.finish(finished(taken)).is_some() {
                 d.interrupt(at);
                 while let Some((_, sample)) = d.report(at) {
@@ -357,9 +373,9 @@ mod tests {
     fn a_full_ring_stops_the_queue_until_it_is_half_empty() {
         let mut d = driver(4, 1);
         for n in 0..9 {
-            assert!(d.push(Time::ZERO, item(n, Time::ZERO)).taken(), "{n}");
+            assert!(d.push(Time::ZERO, item(n, Time::ZERO), 0).taken(), "{n}");
         }
-        assert_eq!(d.push(Time::ZERO, item(9, Time::ZERO)), Put::Full);
+        assert_eq!(d.push(Time::ZERO, item(9, Time::ZERO), 0), Put::Full);
         assert_eq!((d.room(), d.waiting()), (0, 9));
         for n in 1..=2u64 {
             let at = Time(n);
@@ -376,7 +392,7 @@ mod tests {
     fn what_is_forgotten_comes_out_once_and_makes_room() {
         let mut d = driver(4, 1);
         for n in 0..9 {
-            assert!(d.push(Time::ZERO, item(n, Time::ZERO)).taken());
+            assert!(d.push(Time::ZERO, item(n, Time::ZERO), 0).taken());
         }
         let taken = d.take().expect("a frame waits");
         d.delay_ns = Some(5.0);
@@ -386,7 +402,7 @@ mod tests {
         assert!(was_full && d.delay_ns.is_none());
         assert_eq!((d.room(), d.waiting(), taken.cookie), (5, 1, 0));
         // The frame in the hardware is still reported, and the ring takes packets.
-        assert!(d.push(Time(1), item(9, Time(1))).taken());
+        assert!(d.push(Time(1), item(9, Time(1)), 0).taken());
         assert_eq!(d.finish(finished(taken)), Some(Span::ZERO));
         let next = d.take().expect("the new one");
         assert_eq!(next.cookie, 9);
@@ -396,7 +412,7 @@ mod tests {
     fn the_average_keeps_three_quarters() {
         let mut d = driver(200, 1);
         for us in [700u64, 900, 1500, 700] {
-            assert!(d.push(Time::ZERO, item(0, Time::ZERO)).taken());
+            assert!(d.push(Time::ZERO, item(0, Time::ZERO), 0).taken());
             let taken = d.take().expect("a frame waits");
             let _ = d.finish(finished(taken));
             let at = Time(us * 1000);

@@ -1,7 +1,7 @@
 //! Access to the channel, of all stations: packets from above into the driver's queue, what the
 //! medium tells, frames received. The exchanges themselves are in [`crate::dcf`].
 
-use crate::discipline::Put;
+use crate::discipline::{PacketClass, Put};
 use crate::driver::{Item, Times};
 use crate::event::{Event, Frame};
 use crate::link::Overheard;
@@ -51,7 +51,7 @@ impl Mac {
     pub fn send(
         &mut self,
         node: u16,
-        (frame, ect): (Frame, bool),
+        (frame, class): (Frame, PacketClass),
         medium: &mut Medium,
         run: &mut Run,
     ) -> Put {
@@ -60,13 +60,13 @@ impl Mac {
             cookie: frame.cookie,
             to: frame.to.unwrap_or(NOBODY),
             bytes: frame.bytes,
-            ect,
+            ect: class.ect,
             frame: self.frames,
             queued: run.now,
             enqueued: run.now,
         };
         let station = &mut self.stations[usize::from(node)];
-        let put = station.driver.push(run.now, item);
+        let put = station.driver.push(run.now, item, class.flow);
         let taken = put.taken();
         let c = &mut station.counters;
         c.queued += u64::from(taken);
@@ -85,7 +85,11 @@ impl Mac {
             });
         }
         if taken {
+            let managed = station.driver.is_managed();
             self.next_job(usize::from(node), medium, run);
+            if managed {
+                self.acted(usize::from(node), run);
+            }
         }
         put
     }

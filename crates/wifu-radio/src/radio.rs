@@ -2,7 +2,7 @@
 //! carries what comes of the one to the other.
 
 use crate::counters::{Counters, LinkCounters};
-use crate::discipline::Put;
+use crate::discipline::{PacketClass, Put};
 use crate::event::{Event, Frame, OnAir};
 use crate::mac::Mac;
 use crate::medium::Medium;
@@ -56,16 +56,15 @@ impl Radio {
 
     /// Put a packet into the node's queue. False: the queue is full, the packet is the caller's.
     pub fn send(&mut self, now: Time, node: u16, frame: Frame) -> bool {
-        self.put(now, node, frame, false).taken()
+        self.put(now, node, frame, PacketClass::default()).taken()
     }
 
-    /// The same for a packet whose transport understands marks, if `ect`: what became of it at the
-    /// node's queueing discipline.
+    /// The same for a packet of this class: what became of it at the node's queueing discipline.
     #[inline]
-    pub fn put(&mut self, now: Time, node: u16, frame: Frame, ect: bool) -> Put {
+    pub fn put(&mut self, now: Time, node: u16, frame: Frame, class: PacketClass) -> Put {
         self.run.now = now;
         let (medium, run) = (&mut self.medium, &mut self.run);
-        let put = self.mac.send(node, (frame, ect), medium, run);
+        let put = self.mac.send(node, (frame, class), medium, run);
         if put.taken() {
             self.begin_put();
             self.run.queue.settle();

@@ -211,6 +211,83 @@ fn codel_keeps_the_wait_near_its_target() {
     }
 }
 
+/// Two flows that share the bottleneck of [`bottleneck`]: one of TCP for 40 s, and one of `other`.
+fn shared(protocol: &str, other: &str, queue: &str, packets: u32) -> Outcome {
+    let nodes: String = (1..=3)
+        .map(|i| format!("[[topology.node]]\nname = \"n{i}\"\nwired_only = true\n"))
+        .collect();
+    let text = format!(
+        "{queue}\n{nodes}\
+         [[topology.wire]]\na = \"n1\"\nb = \"n2\"\nrate = \"100Mb/s\"\ndelay = \"1ms\"\n\
+         [[topology.wire]]\na = \"n2\"\nb = \"n3\"\nrate = \"10Mb/s\"\ndelay = \"20ms\"\n\
+         queue = {packets}\n\
+         [[flow]]\nfrom = \"n1\"\nto = \"n3\"\nprotocol = \"{protocol}\"\n\
+         [[flow]]\nfrom = \"n1\"\nto = \"n3\"\n{other}\n\
+         [stop]\ntime = \"40s\"\n"
+    );
+    let scenario = Scenario::from_toml(&text).unwrap_or_else(|e| panic!("{e}"));
+    let mut simulation = Simulation::new(&scenario, &open).unwrap_or_else(|e| panic!("{e}"));
+    simulation.run();
+    let outcome = simulation.outcome();
+    for flow in &outcome.flows {
+        let p = flow.packets;
+        let known = p.delivered + p.queue + p.link + p.wire + p.route + p.hop + p.inside;
+        assert_eq!((flow.corrupt, p.sent), (0, known), "{p:?}");
+    }
+    outcome
+}
+
+const FQ: &str = "host.queue = { kind = \"fq_codel\" }";
+
+/// RFC 8290 section 1.3: a flow that sends less than its share finds no queue, whoever fills his.
+#[test]
+fn a_sparse_flow_waits_for_nobody_behind_fq_codel() {
+    let sparse = "protocol = \"udp\"\nrate = \"100kb/s\"\nsize = 200";
+    let wait = |queue: &str| {
+        let outcome = shared("tcp-newreno", sparse, queue, 100);
+        let mut hops = outcome.hops.iter().filter(|h| h.flow == 2 && !h.reverse);
+        let hop = hops.find(|h| h.from == "n2").expect("it is on the way");
+        assert!(outcome.flows[0].goodput_bps > 7e6, "{queue}");
+        // By packets of the other flow.
+        hop.queue_s / hop.packets as f64 / SLOT
+    };
+    let waits = ["", "host.queue = { kind = \"codel\" }", FQ].map(wait);
+    // Behind fq_codel it waits for what is left of the packet that is being sent.
+    assert!(waits[2] < 0.6, "{waits:?}");
+    assert!(waits[1] > 2.0 && waits[0] > 15.0, "{waits:?}");
+}
+
+/// Turns are by flow: who would take the link by filling the queue gets half of it.
+#[test]
+fn flows_share_a_link_behind_fq_codel_whatever_their_rules() {
+    let vegas = "protocol = \"tcp-vegas\"";
+    let shares = |queue: &str| {
+        let outcome = shared("tcp-newreno", vegas, queue, 100);
+        let all: f64 = outcome.flows.iter().map(|f| f.goodput_bps).sum();
+        assert!(all > 7.5e6, "{queue}: {all}");
+        outcome.flows[1].goodput_bps / all
+    };
+    let [tail, fq] = ["", FQ].map(shares);
+    assert!(tail < 0.25 && (0.4..0.6).contains(&fq), "{tail} {fq}");
+}
+
+/// RFC 8290 section 4.1.3: when there is no room, whose flow has most waiting loses a packet.
+#[test]
+fn a_flood_loses_its_own_packets_behind_fq_codel() {
+    let flood = "protocol = \"udp\"\nrate = \"30Mb/s\"\nsize = 1000";
+    for (queue, least) in [(FQ, 3.5e6), ("", 0.0)] {
+        let outcome = shared("tcp-newreno", flood, queue, 60);
+        let goodput = outcome.flows[0].goodput_bps;
+        match queue.is_empty() {
+            true => assert!(goodput < 1e6, "drop-tail: {goodput}"),
+            false => assert!(goodput > least, "fq_codel: {goodput}"),
+        }
+        let lost = outcome.flows.iter().map(|f| f.packets.queue);
+        let lost: Vec<u64> = lost.collect();
+        assert!(lost[1] > 10_000, "{lost:?}");
+    }
+}
+
 /// RFC 8257: over a step of K packets the queue stays near K, below and above it, and the link is
 /// busy; RFC 3168's halving leaves it idle at times.
 #[test]
@@ -278,6 +355,7 @@ fn the_queues_of_radios_have_disciplines_too() {
         "kind = \"codel\"",
         "kind = \"red\", q_weight = 0.02",
         "kind = \"step\", above = 8",
+        "kind = \"fq_codel\"",
     ] {
         let key = format!("host.queue = {{ {kind} }}");
         for ecn in ["on", "off"] {
@@ -315,6 +393,14 @@ fn a_discipline_that_makes_no_sense_is_refused_at_its_key() {
         (
             "kind = \"codel\", thresh = 5",
             "host.queue.thresh: a key of kind = \"red\"",
+        ),
+        (
+            "kind = \"red\", target = \"5ms\"",
+            "host.queue.target: a key of kind = \"codel\" or \"fq_codel\", and kind is \"red\"",
+        ),
+        (
+            "kind = \"fq_codel\", quantum = 0",
+            "host.queue.quantum: must not be 0",
         ),
         ("kind = \"red\", tresh = 5", "host.queue.tresh: unknown key"),
         (

@@ -3,11 +3,15 @@
 //! 3168 section 5) and drops the others.
 
 mod codel;
+mod fq;
 mod red;
 
-pub use codel::{Codel, CodelParams, Head, behind};
+use codel::behind;
+pub use codel::{Codel, CodelParams, Head};
+pub use fq::{FqCodel, FqParams};
 pub use red::{Red, RedParams};
 
+use std::collections::VecDeque;
 use wifu_wire::{Rng, Span, Time};
 
 /// What a queue does besides refusing what comes when it is full.
@@ -19,6 +23,27 @@ pub enum Discipline {
     Red(RedParams),
     /// Controlled delay.
     Codel(CodelParams),
+    /// A queue for each flow, with controlled delay.
+    FqCodel(FqParams),
+}
+
+/// What a discipline has to know of a packet that waits.
+pub trait Waits: Copy {
+    /// When it came.
+    fn since(&self) -> Time;
+    /// Whether its transport understands marks.
+    fn ect(&self) -> bool;
+    /// Length of the IP packet.
+    fn octets(&self) -> u16;
+}
+
+/// To whom a packet belongs, as queueing disciplines see it.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct PacketClass {
+    /// Its transport understands marks.
+    pub ect: bool,
+    /// A number of its flow, equal for all packets of it: of a hash, say.
+    pub flow: u64,
 }
 
 /// What became of a packet at the entrance of a queue.
@@ -44,23 +69,26 @@ impl Put {
 
 /// A discipline at work, of one queue.
 #[derive(Clone, Debug)]
-pub enum Managed {
+pub enum Managed<T> {
     /// See [`Discipline::Step`].
     Step(u32),
     /// See [`Discipline::Red`].
     Red(Red),
     /// See [`Discipline::Codel`].
     Codel(Codel),
+    /// See [`Discipline::FqCodel`]; all that waits is in it.
+    FqCodel(FqCodel<T>),
 }
 
-impl Managed {
+impl<T: Waits> Managed<T> {
     /// Of an empty queue. `slot` is the time that a packet takes which leaves at once, of so many
     /// octets ([`RedParams::mean_octets`] or 1500).
-    pub fn new(discipline: &Discipline, slot: impl Fn(u32) -> Span, rng: Rng) -> Managed {
+    pub fn new(discipline: &Discipline, slot: impl Fn(u32) -> Span, rng: Rng) -> Managed<T> {
         match discipline {
             Discipline::Step(above) => Managed::Step(*above),
             Discipline::Red(p) => Managed::Red(Red::new(*p, slot(p.mean_octets), rng)),
             Discipline::Codel(p) => Managed::Codel(Codel::new(*p)),
+            Discipline::FqCodel(p) => Managed::FqCodel(FqCodel::new(*p, rng)),
         }
     }
 
@@ -69,7 +97,7 @@ impl Managed {
         match self {
             Managed::Step(above) => waiting > *above as usize,
             Managed::Red(red) => red.arrives(now, waiting),
-            Managed::Codel(_) => false,
+            Managed::Codel(_) | Managed::FqCodel(_) => false,
         }
     }
 
@@ -78,7 +106,56 @@ impl Managed {
         match self {
             Managed::Red(red) => red.emptied(now),
             Managed::Codel(codel) => codel.rest(),
-            Managed::Step(_) => {}
+            Managed::Step(_) | Managed::FqCodel(_) => {}
+        }
+    }
+
+    /// How many packets wait in it.
+    #[inline]
+    pub fn keeps(&self) -> usize {
+        match self {
+            Managed::FqCodel(fq) => fq.len(),
+            _ => 0,
+        }
+    }
+
+    /// A packet waits from now on, in it or in `line`.
+    pub fn queue(&mut self, line: &mut VecDeque<T>, flow: u64, packet: T) {
+        match self {
+            Managed::FqCodel(fq) => fq.push(flow, packet),
+            _ => line.push_back(packet),
+        }
+    }
+
+    /// The next of those that wait, in it or in `line`, and whether it is to be marked; `drop` is
+    /// told of those that it drops.
+    pub fn next(
+        &mut self,
+        now: Time,
+        line: &mut VecDeque<T>,
+        drop: impl FnMut(T),
+    ) -> Option<(T, bool)> {
+        match self {
+            Managed::FqCodel(fq) => fq.next(now, drop),
+            Managed::Codel(codel) => {
+                let pop = || {
+                    let item = line.pop_front()?;
+                    Some(Head {
+                        item,
+                        since: item.since(),
+                        ect: item.ect(),
+                        behind: behind(line.iter().map(T::octets)),
+                    })
+                };
+                codel.next(now, pop, drop)
+            }
+            Managed::Step(_) | Managed::Red(_) => {
+                let item = line.pop_front();
+                if item.is_none() {
+                    self.emptied(now);
+                }
+                Some((item?, false))
+            }
         }
     }
 }
@@ -87,11 +164,26 @@ impl Managed {
 mod tests {
     use super::*;
 
+    #[derive(Clone, Copy)]
+    enum Never {}
+
+    impl Waits for Never {
+        fn since(&self) -> Time {
+            match *self {}
+        }
+        fn ect(&self) -> bool {
+            match *self {}
+        }
+        fn octets(&self) -> u16 {
+            match *self {}
+        }
+    }
+
     //= rfc8257#section-3.1
     #[test]
     fn a_step_signals_above_its_threshold() {
         let rng = Rng::new(1);
-        let mut step = Managed::new(&Discipline::Step(20), |_| Span::ZERO, rng);
+        let mut step: Managed<Never> = Managed::new(&Discipline::Step(20), |_| Span::ZERO, rng);
         let signals = [0, 19, 20, 21, 500].map(|n| step.arrives(Time::ZERO, n));
         assert_eq!(signals, [false, false, false, true, true]);
     }

@@ -1,6 +1,6 @@
 //! The one place that knows `wifu_radio::Radio`: a network without radios has none.
 
-use wifu_radio::discipline::Put;
+use wifu_radio::discipline::{PacketClass, Put};
 use wifu_radio::plan::Plan;
 use wifu_radio::{Counters, Event, Frame, LinkCounters, OnAir, Radio};
 use wifu_wire::{LinkFacts, Rng, Time};
@@ -65,12 +65,11 @@ impl Air {
         self.radio.as_ref().map_or(0, |r| r.room(node))
     }
 
-    /// Queue a packet, whose transport understands marks if `ect`; without a radio there is no
-    /// room.
+    /// Queue a packet of this class; without a radio there is no room.
     #[inline]
-    pub(crate) fn put(&mut self, now: Time, node: u16, frame: Frame, ect: bool) -> Put {
+    pub(crate) fn put(&mut self, now: Time, node: u16, frame: Frame, class: PacketClass) -> Put {
         let radio = self.radio.as_mut();
-        radio.map_or(Put::Full, |r| r.put(now, node, frame, ect))
+        radio.map_or(Put::Full, |r| r.put(now, node, frame, class))
     }
 
     /// Facts about a node's link layer.

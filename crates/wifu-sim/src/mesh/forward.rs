@@ -14,7 +14,7 @@ use super::wire::{Entered, Wire};
 use crate::routing::{Link, Via};
 use crate::world::Change;
 use wifu_node::{Lost, Relayed};
-use wifu_radio::discipline::Put;
+use wifu_radio::discipline::{PacketClass, Put};
 use wifu_radio::{Frame, Times};
 use wifu_wire::pcapng::Direction;
 use wifu_wire::{Ecn, LinkFacts, Span, Time, ipv4};
@@ -227,13 +227,16 @@ impl Forwarding {
         bytes: u16,
         id: u32,
     ) -> Result<(), Lost> {
-        let ect = self.managed && self.understands(id);
+        let class = match self.managed {
+            true => self.class(id),
+            false => PacketClass::default(),
+        };
         let frame = Frame {
             to,
             bytes,
             cookie: id,
         };
-        match self.air.put(clock.now, at, frame, ect) {
+        match self.air.put(clock.now, at, frame, class) {
             Put::Taken => Ok(()),
             Put::Marked => {
                 self.mark(clock, id);
@@ -243,9 +246,14 @@ impl Forwarding {
         }
     }
 
-    /// Whether a packet's transport understands marks.
-    fn understands(&self, id: u32) -> bool {
-        Ecn::of(self.pool.octets(id)[1]) != Ecn::NotEct
+    /// What queueing disciplines look at.
+    #[cold]
+    fn class(&self, id: u32) -> PacketClass {
+        let octets = self.pool.octets(id);
+        PacketClass {
+            ect: Ecn::of(octets[1]) != Ecn::NotEct,
+            flow: five_tuple(octets),
+        }
     }
 
     /// A discipline has a packet marked.
@@ -303,10 +311,10 @@ impl Forwarding {
     /// The same for a wire whose queue has a discipline.
     #[cold]
     fn enter_managed(&mut self, clock: &mut Clock, id: u32, number: u32) -> Result<(), Lost> {
-        let (packet, ect) = (self.pool[id], self.understands(id));
+        let (packet, class) = (self.pool[id], self.class(id));
         let wire = &mut self.wires[number as usize];
         let (ends, delay) = ((wire.from, wire.to), wire.delay);
-        let (entered, marked) = wire.enter_managed(clock.now, (id, packet.len), ect);
+        let (entered, marked) = wire.enter_managed(clock.now, (id, packet.len), class);
         if marked {
             self.mark(clock, id);
         }
@@ -414,7 +422,7 @@ impl Forwarding {
             bytes: len,
             cookie: id,
         };
-        if !self.air.put(now, at, frame, false).taken() {
+        if !self.air.put(now, at, frame, PacketClass::default()).taken() {
             self.pool.release(id);
         }
     }
@@ -520,4 +528,18 @@ impl Forwarding {
             });
         }
     }
+}
+
+/// A number of a packet's flow: of its addresses and its protocol, and of the ports that TCP and
+/// UDP have (RFC 8290 section 3).
+fn five_tuple(packet: &[u8]) -> u64 {
+    let (src, dst) = wifu_core::ip::addresses(packet);
+    let protocol = packet[9];
+    let ports = match (protocol, packet.get(ipv4::HEADER..ipv4::HEADER + 4)) {
+        (6 | 17, Some(ports)) => u32::from_be_bytes(ports.try_into().unwrap_or_default()),
+        _ => 0,
+    };
+    let ends = u64::from(src.to_bits()) << 32 | u64::from(dst.to_bits());
+    let ends = ends.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    ends.rotate_left(29) ^ (u64::from(protocol) << 32 | u64::from(ports))
 }

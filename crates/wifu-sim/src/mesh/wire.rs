@@ -1,7 +1,7 @@
 //! Wired links: point to point, full duplex, a rate, a delay, a queue.
 
 use std::collections::VecDeque;
-use wifu_radio::discipline::{Discipline, Head, Managed, behind};
+use wifu_radio::discipline::{Discipline, Managed, PacketClass, Waits};
 use wifu_wire::{LinkFacts, Rate, Rng, Span, Time};
 
 /// What became of a packet at a wire's entrance.
@@ -27,11 +27,23 @@ pub(crate) enum Entered {
 
 /// A packet that waits for a wire to be free.
 #[derive(Clone, Copy)]
-struct Waiting {
+pub(crate) struct Waiting {
     since: Time,
     id: u32,
     len: u16,
     ect: bool,
+}
+
+impl Waits for Waiting {
+    fn since(&self) -> Time {
+        self.since
+    }
+    fn ect(&self) -> bool {
+        self.ect
+    }
+    fn octets(&self) -> u16 {
+        self.len
+    }
 }
 
 /// Weight of the past in the average of the delay (Behaviour 7.1), as of radios.
@@ -52,9 +64,11 @@ pub(crate) struct Wire {
     variation: Span,
     rng: Rng,
     /// What its queue does before it is full.
-    pub(crate) managed: Option<Box<Managed>>,
+    pub(crate) managed: Option<Box<Managed<Waiting>>>,
     /// With a discipline that looks at packets as they leave: those that wait, since when.
     waiting: VecDeque<Waiting>,
+    /// Those of them that had to give way to others: they are lost when the wire is free.
+    evicted: Vec<u32>,
     /// When the wire is free is awaited.
     turn: bool,
     /// Nothing that enters arrives.
@@ -94,6 +108,7 @@ impl Wire {
             rng,
             managed: None,
             waiting: VecDeque::new(),
+            evicted: Vec::new(),
             turn: false,
             cut: false,
             leaving: VecDeque::new(),
@@ -121,7 +136,8 @@ impl Wire {
     /// it: its delay is that of the last packet that entered.
     pub(crate) fn facts(&self, now: Time) -> LinkFacts {
         let leaving = self.leaving.iter().filter(|left| **left > now).count();
-        let queued = leaving.max(usize::from(!self.waiting.is_empty())) + self.waiting.len();
+        let line = self.line();
+        let queued = leaving.max(usize::from(line > 0)) + line;
         LinkFacts {
             delay: self.average.map(|ns| Span(ns.round() as u64)),
             sample: self.sample,
@@ -153,18 +169,20 @@ impl Wire {
 
     /// Packets that have not left yet, as of the last look at the room.
     pub(crate) fn waiting(&self) -> usize {
-        let busy = self
-            .leaving
-            .len()
-            .max(usize::from(!self.waiting.is_empty()));
-        busy + self.waiting.len()
+        let line = self.line();
+        self.leaving.len().max(usize::from(line > 0)) + line
+    }
+
+    /// Packets that wait until the wire is free.
+    fn line(&self) -> usize {
+        self.waiting.len() + self.managed.as_ref().map_or(0, |m| m.keeps())
     }
 
     /// When the packet being sent will have left; [`Time::NEVER`] if there is none.
     pub(crate) fn next_left(&self) -> Time {
-        let free = match self.waiting.is_empty() {
-            true => Time::NEVER,
-            false => self.free,
+        let free = match self.line() {
+            0 => Time::NEVER,
+            _ => self.free,
         };
         self.leaving.front().copied().unwrap_or(free)
     }
@@ -218,13 +236,13 @@ impl Wire {
         self.managed = Some(Box::new(Managed::new(discipline, slot, rng)));
     }
 
-    /// A packet of `len` octets comes to a wire whose queue has a discipline; `ect`: its transport
-    /// understands marks. Whether it is to be marked.
+    /// A packet of `len` octets and this class comes to a wire whose queue has a discipline.
+    /// Whether it is to be marked.
     pub(crate) fn enter_managed(
         &mut self,
         now: Time,
         (id, len): (u32, u16),
-        ect: bool,
+        PacketClass { ect, flow }: PacketClass,
     ) -> (Entered, bool) {
         let full = self.room(now) == 0;
         let inside = self.waiting();
@@ -238,21 +256,31 @@ impl Wire {
         // Averages count what a full queue refuses, too.
         let signals = managed.arrives(now, inside.saturating_sub(1));
         if full {
-            self.full += 1;
-            return (Entered::Full, false);
+            // The place of one whose flow has most.
+            let evicted = match managed.as_mut() {
+                Managed::FqCodel(fq) => fq.evict(),
+                _ => None,
+            };
+            let Some(evicted) = evicted else {
+                self.full += 1;
+                return (Entered::Full, false);
+            };
+            self.early += 1;
+            self.evicted.push(evicted.id);
         }
         if signals && !ect {
             self.early += 1;
             return (Entered::Early, false);
         }
         self.marked += u64::from(signals);
-        if inside > 0 && matches!(**managed, Managed::Codel(_)) {
-            self.waiting.push_back(Waiting {
+        if inside > 0 && matches!(**managed, Managed::Codel(_) | Managed::FqCodel(_)) {
+            let waits = Waiting {
                 since: now,
                 id,
                 len,
                 ect,
-            });
+            };
+            managed.queue(&mut self.waiting, flow, waits);
             return (Entered::Waits, false);
         }
         let entered = self.enter(now, id, len);
@@ -262,7 +290,7 @@ impl Wire {
 
     /// When the wire is free, if somebody waits for that and nobody was told yet.
     pub(crate) fn take_turn(&mut self) -> Option<Time> {
-        let waits = !self.waiting.is_empty();
+        let waits = self.line() > 0;
         let awaited = core::mem::replace(&mut self.turn, waits);
         (waits && !awaited).then_some(self.free)
     }
@@ -275,24 +303,18 @@ impl Wire {
         mut drop: impl FnMut(u32),
     ) -> Option<(u32, Entered, bool)> {
         self.turn = false;
-        let (managed, waiting, early) = (&mut self.managed, &mut self.waiting, &mut self.early);
-        let Some(Managed::Codel(codel)) = managed.as_deref_mut() else {
+        for id in self.evicted.drain(..) {
+            drop(id);
+        }
+        let Some(managed) = &mut self.managed else {
             return None;
         };
-        let pop = || {
-            let item = waiting.pop_front()?;
-            Some(Head {
-                item,
-                since: item.since,
-                ect: item.ect,
-                behind: behind(waiting.iter().map(|w| w.len)),
-            })
-        };
+        let early = &mut self.early;
         let drop = |item: Waiting| {
             *early += 1;
             drop(item.id);
         };
-        let (item, marked) = codel.next(now, pop, drop)?;
+        let (item, marked) = managed.next(now, &mut self.waiting, drop)?;
         self.marked += u64::from(marked);
         let entered = self.carry((item.since, now), item.id, item.len);
         self.free = now + self.time_for(item.len);

@@ -2,7 +2,7 @@
 
 use super::{ScenarioError, Secs};
 use serde::{Deserialize, Serialize};
-use wifu_radio::discipline::{CodelParams, Discipline, RedParams};
+use wifu_radio::discipline::{CodelParams, Discipline, FqParams, RedParams};
 use wifu_wire::Span;
 
 /// Disciplines by name.
@@ -15,6 +15,9 @@ pub enum QueueKind {
     Red,
     /// Controlled delay.
     Codel,
+    /// A queue for each flow, with controlled delay.
+    #[serde(rename = "fq_codel")]
+    FqCodel,
 }
 
 impl QueueKind {
@@ -23,6 +26,7 @@ impl QueueKind {
             QueueKind::Step => "step",
             QueueKind::Red => "red",
             QueueKind::Codel => "codel",
+            QueueKind::FqCodel => "fq_codel",
         }
     }
 }
@@ -58,12 +62,18 @@ pub struct QueueSpec {
     /// Of `red`: see [`RedParams::mean_octets`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_pktsize: Option<u16>,
-    /// Of `codel`: the wait that is no congestion.
+    /// Of `codel` and `fq_codel`: the wait that is no congestion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Secs>,
-    /// Of `codel`: about the longest round-trip time.
+    /// Of `codel` and `fq_codel`: about the longest round-trip time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<Secs>,
+    /// Of `fq_codel`: see [`FqParams::quantum`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quantum: Option<u16>,
+    /// Of `fq_codel`: see [`FqParams::flows`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flows: Option<u16>,
 }
 
 fn wrong(key: &str, what: impl Into<String>) -> ScenarioError {
@@ -84,28 +94,33 @@ impl QueueSpec {
             },
             QueueKind::Red => self.red().map(Discipline::Red),
             QueueKind::Codel => self.codel().map(Discipline::Codel),
+            QueueKind::FqCodel => self.fq_codel().map(Discipline::FqCodel),
         }
     }
 
     /// Every key that is there is one of the kind's.
     fn fits(&self) -> Result<(), ScenarioError> {
-        use QueueKind::{Codel, Red, Step};
-        let keys = [
-            ("above", Step, self.above.is_some()),
-            ("thresh", Red, self.thresh.is_some()),
-            ("maxthresh", Red, self.maxthresh.is_some()),
-            ("q_weight", Red, self.q_weight.is_some()),
-            ("linterm", Red, self.linterm.is_some()),
-            ("gentle", Red, self.gentle.is_some()),
-            ("mean_pktsize", Red, self.mean_pktsize.is_some()),
-            ("target", Codel, self.target.is_some()),
-            ("interval", Codel, self.interval.is_some()),
+        use QueueKind::{Codel, FqCodel, Red, Step};
+        let keys: [(&str, &[QueueKind], bool); 11] = [
+            ("above", &[Step], self.above.is_some()),
+            ("thresh", &[Red], self.thresh.is_some()),
+            ("maxthresh", &[Red], self.maxthresh.is_some()),
+            ("q_weight", &[Red], self.q_weight.is_some()),
+            ("linterm", &[Red], self.linterm.is_some()),
+            ("gentle", &[Red], self.gentle.is_some()),
+            ("mean_pktsize", &[Red], self.mean_pktsize.is_some()),
+            ("target", &[Codel, FqCodel], self.target.is_some()),
+            ("interval", &[Codel, FqCodel], self.interval.is_some()),
+            ("quantum", &[FqCodel], self.quantum.is_some()),
+            ("flows", &[FqCodel], self.flows.is_some()),
         ];
-        let strange = keys.iter().find(|(_, of, set)| *set && *of != self.kind);
-        match strange {
+        let strange = |(_, of, set): &&(_, &[QueueKind], bool)| *set && !of.contains(&self.kind);
+        match keys.iter().find(strange) {
             Some((key, of, _)) => {
                 let kind = self.kind.name();
-                let what = format!("a key of kind = \"{}\", and kind is \"{kind}\"", of.name());
+                let of: Vec<String> = of.iter().map(|k| format!("\"{}\"", k.name())).collect();
+                let of = of.join(" or ");
+                let what = format!("a key of kind = {of}, and kind is \"{kind}\"");
                 Err(wrong(key, what))
             }
             None => Ok(()),
@@ -153,5 +168,20 @@ impl QueueSpec {
             return Err(wrong("interval", "must be at least target"));
         }
         Ok(CodelParams { target, interval })
+    }
+
+    fn fq_codel(&self) -> Result<FqParams, ScenarioError> {
+        let usual = FqParams::default();
+        let p = FqParams {
+            codel: self.codel()?,
+            quantum: self.quantum.map_or(usual.quantum, u32::from),
+            flows: self.flows.map_or(usual.flows, u32::from),
+        };
+        for (key, value) in [("quantum", p.quantum), ("flows", p.flows)] {
+            if value == 0 {
+                return Err(wrong(key, "must not be 0"));
+            }
+        }
+        Ok(p)
     }
 }
