@@ -410,3 +410,177 @@ impl Chain {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::Octets;
+    use wifu_wire::{LinkFacts, LinkTo};
+
+    struct Here;
+
+    impl Site for Here {
+        fn node(&self) -> u16 {
+            1
+        }
+        fn link(&self) -> LinkFacts {
+            LinkFacts::default()
+        }
+    }
+
+    /// Holds what begins with `h`, copies what begins with `k` and lets the rest go; its timer does
+    /// what it was told, on packets of these tickets.
+    struct Told {
+        releases: Vec<(u64, Verdict)>,
+        sends: Vec<(u64, bool)>,
+        drops: Vec<u64>,
+    }
+
+    impl Handler for Told {
+        fn on_packet(&mut self, _: Hook, packet: &mut Packet<'_>, cx: &mut HopCx<'_>) -> Verdict {
+            cx.arm(0, Time(10));
+            match packet.octets()[0] {
+                b'h' => Verdict::Hold,
+                b'k' => {
+                    packet.copy();
+                    Verdict::Accept
+                }
+                _ => Verdict::Accept,
+            }
+        }
+
+        fn on_timer(&mut self, _: u8, cx: &mut HopCx<'_>) {
+            for (ticket, verdict) in self.releases.drain(..) {
+                cx.release(ticket, verdict);
+            }
+            for (ticket, stays) in self.sends.drain(..) {
+                cx.send_kept(ticket, stays, LinkTo::Route);
+            }
+            for ticket in self.drops.drain(..) {
+                cx.drop_kept(ticket);
+            }
+        }
+    }
+
+    /// A packet whose copies have the ticket 100 more than its first digit says.
+    struct Bytes(Vec<u8>);
+
+    impl Octets for Bytes {
+        fn get(&self) -> &[u8] {
+            &self.0
+        }
+        fn get_mut(&mut self) -> &mut [u8] {
+            &mut self.0
+        }
+        fn replace(&mut self, octets: &[u8]) {
+            self.0 = octets.to_vec();
+        }
+        fn copy(&mut self) -> Option<u64> {
+            Some(100 + u64::from(self.0[1] - b'0'))
+        }
+    }
+
+    fn told(releases: &[(u64, Verdict)], sends: &[(u64, bool)], drops: &[u64]) -> Told {
+        Told {
+            releases: releases.to_vec(),
+            sends: sends.to_vec(),
+            drops: drops.to_vec(),
+        }
+    }
+
+    fn chain(most: u32, handlers: Vec<Told>) -> Chain {
+        let mut chain = Chain::new();
+        for handler in handlers {
+            let rng = Rng::new(1);
+            let mut seat = Seat::new("told", Hooks::of(&[Hook::Forward]), rng);
+            seat.most = most;
+            chain.push(seat, Box::new(handler));
+        }
+        chain
+    }
+
+    fn ask(chain: &mut Chain, octets: &str, ticket: u64) -> Verdict {
+        let mut bytes = Bytes(octets.into());
+        let mut packet = Packet::new(&mut bytes, ticket);
+        chain.on_packet(Hook::Forward, &mut packet, Time(1), &Here)
+    }
+
+    fn first(chain: &Chain) -> Counters {
+        chain.counters().next().expect("there is one").1
+    }
+
+    #[test]
+    fn what_is_let_go_to_be_dropped_is_counted_by_reason_and_makes_room() {
+        let releases = [
+            (1, Verdict::Drop("old")),
+            (2, Verdict::Hold),
+            (3, Verdict::Drop("stray")),
+            (2, Verdict::Drop("old")),
+        ];
+        let mut c = chain(2, vec![told(&releases, &[], &[])]);
+        for ticket in [1, 2] {
+            assert_eq!(ask(&mut c, "h", ticket), Verdict::Hold);
+        }
+        assert_eq!(ask(&mut c, "h", 3), Verdict::Accept, "it holds two");
+        c.handle_timeout(Time(10), &Here);
+        let gone: Vec<u64> = core::iter::from_fn(|| c.poll_released())
+            .map(|r| r.ticket)
+            .collect();
+        // Of the third it has no say; to let go and to hold is nothing.
+        assert_eq!((gone, c.held()), (vec![1, 2], 0));
+        let counters = first(&c);
+        assert_eq!(counters.dropped, BTreeMap::from([("old", 2)]));
+        assert_eq!(
+            (counters.packets, counters.held, counters.overflows),
+            (3, 2, 1)
+        );
+        // There is room for two again, not for three.
+        let again = [4, 5, 6].map(|ticket| ask(&mut c, "h", ticket));
+        assert_eq!(again, [Verdict::Hold, Verdict::Hold, Verdict::Accept]);
+        assert_eq!((first(&c).held, first(&c).overflows), (4, 2));
+    }
+
+    #[test]
+    fn who_does_not_hold_a_packet_has_no_say_in_it() {
+        let other = told(&[(1, Verdict::Drop("mine"))], &[], &[]);
+        let mut c = chain(1, vec![told(&[], &[], &[]), other]);
+        assert_eq!(ask(&mut c, "h", 1), Verdict::Hold);
+        // The second is asked about this one, and with it woken.
+        assert_eq!(ask(&mut c, "x", 2), Verdict::Accept);
+        c.handle_timeout(Time(10), &Here);
+        assert_eq!((c.poll_released(), c.held()), (None, 1));
+        assert!(c.counters().all(|(_, c)| c.dropped.is_empty()));
+    }
+
+    #[test]
+    fn copies_take_places_until_they_are_sent_away_or_dropped() {
+        let mut c = chain(
+            2,
+            vec![told(
+                &[],
+                &[(101, true), (102, false), (9, false)],
+                &[101, 9],
+            )],
+        );
+        for (octets, ticket) in [("k1", 1), ("k2", 2), ("k3", 3)] {
+            assert_eq!(ask(&mut c, octets, ticket), Verdict::Accept);
+        }
+        assert_eq!((first(&c).kept, first(&c).sent), (2, 0), "it may keep two");
+        c.handle_timeout(Time(10), &Here);
+        let sent: Vec<bool> = core::iter::from_fn(|| c.poll_sending())
+            .map(|s| matches!(s.what, What::Kept { stays: true, .. }))
+            .collect();
+        assert_eq!((sent, first(&c).sent), (vec![true, false], 2));
+        // One place is free, of what was sent and did not stay; then the other one.
+        assert_eq!(ask(&mut c, "k4", 4), Verdict::Accept);
+        assert_eq!(ask(&mut c, "k5", 5), Verdict::Accept);
+        assert_eq!(first(&c).kept, 3);
+        assert_eq!((c.poll_dropped(), c.poll_dropped()), (Some(101), None));
+        assert_eq!(ask(&mut c, "k5", 5), Verdict::Accept);
+        assert_eq!(ask(&mut c, "k6", 6), Verdict::Accept);
+        assert_eq!(first(&c).kept, 4);
+        c.unsent(0, "no way");
+        c.unsent(0, "no way");
+        assert_eq!(first(&c).dropped, BTreeMap::from([("no way", 2)]));
+    }
+}

@@ -361,3 +361,102 @@ pub(crate) fn notes<'a>(
     };
     lost.map(problem).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn part(
+        name: &'static str,
+        hears: &'static [(&'static str, &'static [&'static str])],
+    ) -> Descriptor {
+        Descriptor {
+            name,
+            hears,
+            ..Descriptor::EMPTY
+        }
+    }
+
+    /// The largest cascade of these parts, and what is wrong with them.
+    fn checked(parts: Parts<'_>) -> (usize, Vec<String>) {
+        let c = Composition {
+            name: String::from("mine"),
+            ..Composition::default()
+        };
+        let mut problems = Vec::new();
+        let largest = signals(&c, parts, &Registry::new(&[&SPEAKER]), &mut problems);
+        (largest, problems.into_iter().map(|p| p.what).collect())
+    }
+
+    static SPEAKER: Descriptor = part("speaker", &[("segment", &["acked", "whistle"])]);
+    static HEARER: Descriptor = part("hearer", &[("whistle", &["lost"]), ("?hum", &[])]);
+
+    #[test]
+    fn an_event_is_followed_by_all_that_all_parts_make_of_it() {
+        static ECHO: Descriptor = part("echo", &[("?whistle", &["congested"]), ("acked", &[])]);
+        let parts: Parts<'_> = &[&SPEAKER, &HEARER, &ECHO];
+        let edges = edges(parts);
+        let follow = |name: &str| {
+            let found = edges.iter().filter(|(n, _)| *n == name);
+            found.map(|(_, f)| f.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(follow("segment"), [["acked", "whistle"]]);
+        // Whoever hears it adds his, whether he needs it or would only like to hear it.
+        assert_eq!(follow("whistle"), [["lost", "congested"]]);
+        assert_eq!(follow("acked"), [[""; 0]]);
+        // Each name once: sources, signals of the engine, and those of the parts.
+        assert_eq!(follow("hum").len(), 1);
+        assert_eq!(edges.len(), SOURCES.len() + Signal::NAMES.len() + 2);
+        // segment, acked, whistle, lost, congested.
+        assert_eq!(checked(parts), (5, vec![]));
+    }
+
+    #[test]
+    fn a_cascade_counts_each_way_by_which_a_signal_comes() {
+        static TWICE: Descriptor = part(
+            "twice",
+            &[("timer", &["lost", "lost"]), ("lost", &["congested"])],
+        );
+        assert_eq!(checked(&[&TWICE]), (5, vec![]));
+        static MANY: Descriptor = part("many", &[("overheard", &["lost"; 32])]);
+        let (largest, problems) = checked(&[&MANY]);
+        assert_eq!(largest, 33);
+        assert_eq!(problems, ["one event can cause 33 signals; at most 32"]);
+        static MOST: Descriptor = part("most", &[("fill", &["lost"; 31])]);
+        assert_eq!(checked(&[&MOST]), (32, vec![]));
+    }
+
+    #[test]
+    fn signals_that_cause_themselves_are_refused_with_the_way() {
+        static BACK: Descriptor = part("back", &[("lost", &["whistle"])]);
+        let (_, problems) = checked(&[&SPEAKER, &HEARER, &BACK]);
+        assert_eq!(
+            problems,
+            ["signals go in a circle: whistle -> lost -> whistle"]
+        );
+        // Nothing begins it: it never happens.
+        assert_eq!(checked(&[&HEARER, &BACK]), (1, vec![]));
+        static SELF: Descriptor = part("self", &[("wrote", &["wrote"])]);
+        let (_, problems) = checked(&[&SELF]);
+        assert_eq!(problems, ["signals go in a circle: wrote -> wrote"]);
+    }
+
+    #[test]
+    fn what_nobody_says_is_not_heard() {
+        let (_, problems) = checked(&[&HEARER]);
+        assert_eq!(
+            problems,
+            [
+                "hearer hears \"whistle\", which nothing in this composition emits. Emitters: speaker"
+            ]
+        );
+        static DEAF: Descriptor = part("deaf", &[("drum", &[]), ("wrote", &[]), ("fill", &[])]);
+        let (_, problems) = checked(&[&DEAF]);
+        assert_eq!(
+            problems,
+            [
+                "deaf hears \"drum\", which nothing in this composition emits. Emitters: none in the registry"
+            ]
+        );
+    }
+}

@@ -185,3 +185,105 @@ impl Path {
         link.silent = self.mean_dbm + 4.0 * self.sigma_db < self.floor_dbm;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wifu_wire::{Rng, Span};
+
+    fn gain(to: u16, mean_dbm: f64, sigma_db: f64) -> Gain {
+        Gain {
+            to,
+            mean_dbm,
+            sigma_db,
+            tau: Span::SECOND,
+            rng: Rng::new(u64::from(to)),
+        }
+    }
+
+    /// Links in an order that is not theirs, to receivers with noise at -94 dBm.
+    fn row(gains: &[Gain]) -> Row {
+        let noise = Power::from_dbm(-94.0);
+        let mut row = Row::default();
+        for gain in gains {
+            row.insert(gain, noise, noise.float());
+        }
+        row.renew(Time::ZERO);
+        row
+    }
+
+    #[test]
+    fn links_are_in_order_of_receivers_and_found_with_a_hint_and_without() {
+        let mut row = row(&[
+            gain(7, -80.0, 0.0),
+            gain(2, -70.0, 0.0),
+            gain(5, -60.0, 0.0),
+        ]);
+        let all: Vec<(u16, f64)> = row.accounts().map(|(to, dbm, _)| (to, dbm)).collect();
+        assert_eq!(all, [(2, -70.0), (5, -60.0), (7, -80.0)]);
+        for (to, place) in [(2, 0), (5, 1), (7, 2)] {
+            let hints = [0, 1, 2, usize::MAX];
+            assert!(hints.iter().all(|h| row.place(to, *h) == place));
+        }
+        assert_eq!(row.place(6, 1), usize::MAX);
+        row.account(1).expect("there is one").acked = 9;
+        let acked: Vec<u64> = row.accounts().map(|(.., c)| c.acked).collect();
+        assert_eq!((acked, row.account(3).is_none()), (vec![0, 9, 0], true));
+    }
+
+    #[test]
+    fn a_signal_is_silent_from_20_db_under_the_noise_on_and_clear_from_what_a_lock_takes() {
+        let row = row(&[
+            gain(0, -113.9, 0.0),
+            gain(1, -114.1, 0.0),
+            gain(2, -117.9, 1.0),
+            gain(3, -93.9, 0.0),
+        ]);
+        let all: Vec<_> = row.links.iter().map(|l| (l.silent, l.clear)).collect();
+        // Fading of 1 dB may raise the third by four.
+        assert_eq!(
+            all,
+            [(false, false), (true, false), (false, false), (false, true)]
+        );
+    }
+
+    #[test]
+    fn power_moves_in_steps_if_it_fades_and_with_its_mean_at_the_next_transmission() {
+        let mut row = row(&[gain(0, -60.0, 3.0), gain(1, -60.0, 0.0)]);
+        let powers = |row: &Row| [row.links[0].power, row.links[1].power];
+        let mut last = powers(&row);
+        let mut moved = 0;
+        for step in 1..=50u64 {
+            row.renew(Time(step * STEP.0 - 1));
+            assert_eq!(powers(&row), last, "within step {step}");
+            row.renew(Time(step * STEP.0));
+            let now = powers(&row);
+            moved += u32::from(now[0] != last[0]);
+            assert_eq!(now[1], last[1]);
+            last = now;
+        }
+        assert_eq!(moved, 50);
+        row.set_mean(1, -70.0);
+        assert_eq!(powers(&row), last);
+        row.renew(Time(50 * STEP.0));
+        assert_eq!(row.links[1].power, Power::received(-70.0));
+        assert_eq!((row.links[1].rssi_dbm, row.links[0].power), (-70, last[0]));
+    }
+
+    #[test]
+    fn a_frame_that_is_overheard_twice_is_one_frame() {
+        let mut row = row(&[gain(0, -60.0, 0.0)]);
+        let heard = [
+            (Overheard::Captured, 1),
+            (Overheard::Captured, 1),
+            (Overheard::Missed, 2),
+            (Overheard::No, 3),
+            (Overheard::Captured, 2),
+        ];
+        for (what, frame) in heard {
+            row.count(0, what, frame);
+        }
+        let counters = row.account(0).expect("there is one");
+        assert_eq!((counters.overheard, counters.overheard_frames), (4, 2));
+    }
+}

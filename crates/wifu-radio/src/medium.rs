@@ -580,4 +580,118 @@ mod tests {
             (1, 1)
         );
     }
+
+    /// What was recorded of this kind: where, whose, and the record.
+    fn of(run: &Run, what: What) -> Vec<Record> {
+        run.trace
+            .iter()
+            .filter(|r| r.what == what)
+            .copied()
+            .collect()
+    }
+
+    #[test]
+    fn records_say_who_took_the_receiver_and_what_was_received_instead() {
+        let (mut m, mut run) = medium(20.0, 32.0);
+        run.tracing = true;
+        let (weak, first_end, _) = begin(&mut m, &mut run, 0);
+        run.now = Time(30_000);
+        let (strong, second_end, _) = begin(&mut m, &mut run, 2);
+        let [captured] = of(&run, What::Captured)[..] else {
+            panic!("one frame was let go of");
+        };
+        let mode = m.phy.base().0;
+        assert_eq!((captured.node, captured.peer, captured.other), (1, 0, 2));
+        assert_eq!((captured.time, captured.mode), (Time(30_000), mode));
+        assert_eq!(captured.kind, FrameKind::Data);
+        run.now = first_end;
+        end(&mut m, &mut run, weak);
+        let [lost] = of(&run, What::Lost)[..] else {
+            panic!("it is lost once");
+        };
+        assert_eq!((lost.node, lost.peer, lost.other), (1, 0, 2));
+        assert_eq!((lost.why, lost.time), (Why::Captured, first_end));
+        assert_eq!((lost.mode, lost.bytes, lost.flags), (mode, 100, 0));
+        run.now = second_end;
+        end(&mut m, &mut run, strong);
+        let [received] = of(&run, What::Received)[..] else {
+            panic!("the other one is received");
+        };
+        assert_eq!((received.node, received.peer), (1, 2));
+        assert_eq!((received.mode, received.bytes), (mode, 100));
+        let noise = m.at(1).noise.dbm();
+        assert!((f64::from(received.signal) / 100.0 - noise - 32.0).abs() < 0.02);
+        assert_eq!(of(&run, What::Lost).len(), 1);
+    }
+
+    #[test]
+    fn records_name_the_station_to_which_the_receiver_listened_or_that_spoiled_it() {
+        // The second is too weak to be received, and strong enough to spoil the first.
+        let (mut m, mut run) = medium(8.0, 7.0);
+        run.tracing = true;
+        let (first, first_end, _) = begin(&mut m, &mut run, 0);
+        run.now = Time(30_000);
+        let (second, second_end, _) = begin(&mut m, &mut run, 2);
+        run.now = first_end;
+        assert!(!end(&mut m, &mut run, first).right);
+        run.now = second_end;
+        end(&mut m, &mut run, second);
+        let whys: Vec<_> = of(&run, What::Lost)
+            .iter()
+            .map(|r| (r.peer, r.why, r.other))
+            .collect();
+        assert_eq!(whys, [(0, Why::Collision, 2), (2, Why::Locked, 0)]);
+        assert!(of(&run, What::Captured).is_empty() && of(&run, What::Received).is_empty());
+    }
+
+    #[test]
+    fn who_transmits_itself_loses_what_comes_and_what_it_followed() {
+        let (mut m, mut run) = medium(20.0, 20.0);
+        run.tracing = true;
+        let (first, first_end, _) = begin(&mut m, &mut run, 0);
+        run.now = Time(30_000);
+        // Station 1 sends to station 2, and station 2 to station 1 meanwhile.
+        let mode = m.phy.base();
+        m.put(1, Signal::new(FrameKind::Data, 2, mode, 400));
+        let own = m.take_put().expect("it was put");
+        assert!(m.begin(own, &mut run).interrupted);
+        let (row, target) = m.open(own, run.now);
+        m.close(own, row, target);
+        let (third, third_end, _) = begin(&mut m, &mut run, 2);
+        run.now = first_end;
+        assert!(!end(&mut m, &mut run, first).followed);
+        run.now = third_end;
+        assert!(!end(&mut m, &mut run, third).followed);
+        let whys: Vec<_> = of(&run, What::Lost)
+            .iter()
+            .map(|r| (r.peer, r.why, r.other))
+            .collect();
+        assert_eq!(whys, [(0, Why::Transmitting, 1), (2, Why::Transmitting, 1)]);
+        assert_eq!(m.at(1).lost[Why::Transmitting as usize], 2);
+    }
+
+    #[test]
+    fn a_repetition_is_recorded_as_one_and_control_frames_are_not_counted() {
+        for (kind, lost) in [(FrameKind::Data, 1), (FrameKind::Ack, 0)] {
+            let (mut m, mut run) = medium(3.0, 20.0);
+            run.tracing = true;
+            let mode = m.phy.base();
+            let mut signal = Signal::new(kind, 1, mode, 100);
+            signal.retry = true;
+            m.put(0, signal);
+            let number = m.take_put().expect("it was put");
+            let over = m.begin(number, &mut run).end;
+            let (row, target) = m.open(number, run.now);
+            m.arrive(&row.links[0], number, true, &mut run);
+            m.close(number, row, target);
+            run.now = over;
+            end(&mut m, &mut run, number);
+            let records = of(&run, What::Lost);
+            let flags: Vec<u8> = records.iter().map(|r| r.flags).collect();
+            assert_eq!(flags, vec![1; lost], "{kind:?}");
+            assert_eq!(m.at(1).lost.iter().sum::<u64>(), lost as u64, "{kind:?}");
+            let attempts = m.links(0).next().map(|l| l.2.attempts);
+            assert_eq!(attempts, Some(lost as u64), "{kind:?}");
+        }
+    }
 }
