@@ -567,7 +567,7 @@ fn links_are_cut_and_nodes_paused_from_outside() {
     assert_eq!(answers("10.0.0.2"), 0);
     for (words, hint) in [
         ("cut n1 n9", "n9"),
-        ("jump", "none of"),
+        ("jump", "no command is called `jump`"),
         ("snr n1 n2 x", "number"),
     ] {
         let answer = emu.ctl(words);
