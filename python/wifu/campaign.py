@@ -174,7 +174,7 @@ def check_simulated(scenario: dict[str, Any]) -> None:
             model = MODELS.get(kind)
             instead = f"its model here is {model}" if model else "there is no model of it here"
             raise ValueError(
-                f"flow[{n}].protocol: {name} needs a kernel: it runs on emu and live; {instead}"
+                f"flow.{n + 1}.protocol: {name} needs a kernel: it runs on emu and live; {instead}"
             )
     check_mesh(scenario)
 

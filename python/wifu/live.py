@@ -343,7 +343,7 @@ class Live(RealTime):
         for n, flow in enumerate(flows):
             for role, name in (("from", flow.source), ("to", flow.target)):
                 if name not in self.hosts:
-                    raise ValueError(f"flow[{n}].{role}: live.hosts has no {name}")
+                    raise ValueError(f"flow.{n + 1}.{role}: live.hosts has no {name}")
         if scenario.get("record"):
             # Only names are looked at, and whatever joins these hosts.
             keys = ("from", "to", "protocol")

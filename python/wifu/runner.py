@@ -184,7 +184,7 @@ def _mock_outcome(
 ) -> dict[str, Any]:
     flows = [
         {
-            "id": int(f["flow"]) + 1,
+            "id": int(f["flow"]),
             "from": "sender",
             "to": "receiver",
             "protocol": summary["protocol"],

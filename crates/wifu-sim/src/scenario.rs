@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use wifu_node::Scheduler;
 pub use wifu_radio::plan::HostProfile;
+use wifu_wire::names::counted;
 use wifu_wire::{Rng, Span};
 
 /// Why a scenario cannot be run. The message is complete without the source.
@@ -29,10 +30,10 @@ pub enum ScenarioError {
     /// It is no TOML, no JSON.
     #[error("{0}")]
     Syntax(String),
-    /// A key is wrong: its path, such as `flow[0].bytes`, and what about it.
+    /// A key is wrong: its path, such as `flow.1.bytes`, and what about it.
     #[error("{path}: {what}")]
     Key {
-        /// Where, as `table.key` or `array[index].key`.
+        /// Where, as `table.key` or `array.1.key`, counted from 1.
         path: String,
         /// What is wrong with it, with the nearest valid name if it is a name.
         what: String,
@@ -43,7 +44,7 @@ impl ScenarioError {
     /// An error at a key.
     pub fn key(path: impl Into<String>, what: impl Into<String>) -> ScenarioError {
         ScenarioError::Key {
-            path: path.into(),
+            path: counted(&path.into()),
             what: plain(what.into()),
         }
     }

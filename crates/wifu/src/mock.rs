@@ -239,8 +239,8 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
 fn broken(mock: &Mock, flow: usize) -> Option<String> {
     let got = mock.outcome(flow, Side::B);
     match (got.broken_at, got.fault()) {
-        (Some(at), _) => Some(format!("flow {flow}: octet {at} is wrong")),
-        (_, Some(fault)) => Some(format!("flow {flow}: ended with {fault:?}")),
+        (Some(at), _) => Some(format!("flow {}: octet {at} is wrong", flow + 1)),
+        (_, Some(fault)) => Some(format!("flow {}: ended with {fault:?}", flow + 1)),
         _ => None,
     }
 }
@@ -359,7 +359,7 @@ fn summary(args: &Args, blueprint: &Blueprint, mock: &Mock) -> Json {
     let flow = |n: usize| {
         let (tally, got) = (mock.tally(n, Side::A), mock.outcome(n, Side::B));
         json!({
-            "flow": n,
+            "flow": n + 1,
             "bytes_written": mock.outcome(n, Side::A).written,
             "bytes_delivered": got.read,
             "intact": got.broken_at.is_none(),
@@ -397,9 +397,14 @@ fn report(args: &Args, blueprint: &Blueprint, mock: &Mock) {
         let seconds = duration(mock, n).unwrap_or_default();
         let rate = mock.goodput(n, Side::B).unwrap_or_default() / 1e6;
         eprintln!(
-            "{} flow {n}: {} octets in {seconds:.6} s, {rate:.3} Mb/s; \
+            "{} flow {}: {} octets in {seconds:.6} s, {rate:.3} Mb/s; \
              {} data segments, {} retransmitted, {} timeouts",
-            blueprint.name, got.read, tally.segments, tally.retransmissions, tally.timeouts
+            blueprint.name,
+            n + 1,
+            got.read,
+            tally.segments,
+            tally.retransmissions,
+            tally.timeouts
         );
     }
     if mock.flows() > 1 {

@@ -343,7 +343,7 @@ impl Mock {
     pub fn verify(&self, flow: usize) -> Result<(), String> {
         for side in Side::BOTH {
             let (got, peer) = (self.outcome(flow, side), self.outcome(flow, side.other()));
-            let who = format!("flow {flow}, {side:?}");
+            let who = format!("flow {}, {side:?}", flow + 1);
             if let Some(at) = got.broken_at {
                 return Err(format!("{who}: octet {at} is wrong"));
             }

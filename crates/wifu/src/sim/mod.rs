@@ -188,7 +188,7 @@ pub struct Args {
     /// Write the lines of handlers (`logger`) there [default: standard error]
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// Set any key of the scenario: radio.rate=6M routing.kind=shortest flow.0.start=2s
+    /// Set any key of the scenario: radio.rate=6M routing.kind=shortest flow.1.start=2s
     #[arg(value_name = "KEY=VALUE")]
     overrides: Vec<String>,
 }
