@@ -129,7 +129,7 @@ def execute(
 
 
 def window_octets(raw: bytes, start: float, end: float) -> float:
-    """Octets of a cumulative series between two instants."""
+    """Bytes of a cumulative series between two instants."""
     pairs = np.frombuffer(raw, dtype="<f8").reshape(-1, 2)
     total = np.concatenate(([0.0], pairs[:, 1]))
     low, high = np.searchsorted(pairs[:, 0], [start, end], side="right")

@@ -521,7 +521,7 @@ def rerun(
     jobs: Jobs = None,
     as_json: Json = False,
 ) -> None:
-    """Run what is in a folder again, and say whether the same comes out, octet for octet."""
+    """Run what is in a folder again, and say whether the same comes out, byte for byte."""
 
     folder = folder.parent if folder.name == "run.json" else folder
     done = again(Store(folder), cell, runs, jobs or os.cpu_count() or 1)

@@ -30,7 +30,7 @@ KERNEL_WORDS = ("window", "mss", "quickack", *KERNEL_KEYS)
 FIRST_PORT = 5201
 
 HEADERS = 28
-"""Octets of IPv4 and UDP."""
+"""Bytes of IPv4 and UDP."""
 
 
 @dataclass(frozen=True)

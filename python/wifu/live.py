@@ -31,7 +31,7 @@ from wifu.watch import wanted, watched
 
 RUN = Path("/run/wifu")
 ETHERNET = 14
-"""Octets of a frame that the kernel counts; `overhead` of a wire has them, too."""
+"""Bytes of a frame that the kernel counts; `overhead` of a wire has them, too."""
 
 FASTEST = 10e9
 """bit/s of a host that is to be saturated by datagrams without a rate, over SSH."""
@@ -56,7 +56,7 @@ NEGLIGIBLE = 0.001
 
 @dataclass(frozen=True)
 class Wire:
-    """A wire between two hosts; rate in bit/s, queue in packets, overhead in octets."""
+    """A wire between two hosts; rate in bit/s, queue in packets, overhead in bytes."""
 
     a: str
     b: str

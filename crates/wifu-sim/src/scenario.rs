@@ -477,12 +477,12 @@ impl Scenario {
         for (i, flow) in self.flow.iter().enumerate() {
             flow.check(&format!("flow[{i}]"))?;
             if let Some(size) = flow.size.filter(|s| *s > self.host.mtu) {
-                let what = format!("{size} octets, and host.mtu is {}", self.host.mtu);
+                let what = format!("{size} bytes, and host.mtu is {}", self.host.mtu);
                 return Err(ScenarioError::key(format!("flow[{i}].size"), what));
             }
         }
         if self.host.mtu < LEAST_MTU {
-            let what = format!("at least {LEAST_MTU} octets (RFC 791)");
+            let what = format!("at least {LEAST_MTU} bytes (RFC 791)");
             return Err(ScenarioError::key("host.mtu", what));
         }
         if let Some(queue) = &self.host.queue {

@@ -519,7 +519,7 @@ fn a_daemon_broadcasts_and_withdraws_links_that_fall_silent() {
     assert_eq!(kept.nodes[2].forwarded, 0, "n2 has the lower number");
     assert!(withdrawn.nodes[2].forwarded > 0 && withdrawn.nodes[1].forwarded > 0);
     let (a, b) = (kept.flows[0].bytes, withdrawn.flows[0].bytes);
-    assert!(b > a, "{a} octets without, {b} with withdrawal");
+    assert!(b > a, "{a} bytes without, {b} with withdrawal");
 }
 
 /// Forwarding takes its time at every hop between.

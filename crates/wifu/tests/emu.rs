@@ -275,7 +275,7 @@ fn a_ping_over_one_idle_hop_takes_what_the_model_says() {
         let times = emu.ping("n1", &format!("-n -c 150 -i 0.02 -s {size} 10.0.0.2"));
         assert!(times.len() > 140, "{} answers", times.len());
         let measured = median(times);
-        println!("{rate}, {size} octets: ping {measured:.3} ms at p50, the model {model:.3} ms");
+        println!("{rate}, {size} bytes: ping {measured:.3} ms at p50, the model {model:.3} ms");
         if emu.is_valid() {
             assert!(
                 (measured - model).abs() < 0.3,

@@ -177,7 +177,7 @@ fn packets_and_ways_have_possible_sizes() {
     let of = |keys: &str| error(&format!("{keys}\n{}", flow("")));
     assert!(of("[host]\nmtu = 67").starts_with("host.mtu: at least 68"));
     let long = error("[[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"udp\"\nsize = 1501");
-    assert!(long.starts_with("flow.1.size: 1501 octets"), "{long}");
+    assert!(long.starts_with("flow.1.size: 1501 bytes"), "{long}");
     let walk = |area: &str, speed: &str| {
         of(&format!(
             "[[mobility]]\nkind = \"waypoint\"\narea = {area}\nspeed = {speed}"
