@@ -11,6 +11,8 @@ PYTHON := .venv/bin/python
 CARGO := cargo
 # Seconds that each fuzz target runs in `make test`.
 FUZZ_SECONDS ?= 15
+# For what makes namespaces. What was built before belongs to who called make.
+AS_ROOT := $(if $(filter-out 0,$(shell id -u)),sudo)
 # Further arguments for the demonstration and the benchmark, e.g. make demo ARGS='--size 10M'.
 ARGS ?=
 
@@ -33,12 +35,13 @@ python: ## build the Python package wifu (simulator and lab) and install it into
 .PHONY: demo
 demo: build python ## unmodified programs over each TCP; the TCPs over a simulated mesh; simulated beside emulated
 	@scripts/setup.sh demo
-	$(PYTHON) tools/demo.py --bin $(TARGET_DIR)/release $(ARGS)
+	mkdir -p out
+	$(AS_ROOT) $(PYTHON) tools/demo.py --bin $(TARGET_DIR)/release $(ARGS)
 	rm -rf out/demo-mesh
 	.venv/bin/wifu-lab run experiments/demo --out out/demo-mesh
-	rm -rf out/demo-emu
-	WIFU_BIN=$(TARGET_DIR)/release/wifu .venv/bin/wifu-lab run experiments/demo-emu --out out/demo-emu \
-		--on $$([ "$$(id -u)" = 0 ] && echo sim,emu || echo sim)
+	$(AS_ROOT) rm -rf out/demo-emu
+	$(AS_ROOT) env WIFU_BIN=$(TARGET_DIR)/release/wifu .venv/bin/wifu-lab run experiments/demo-emu \
+		--out out/demo-emu --on sim,emu
 
 .PHONY: bench
 bench: build ## speed beside the kernel's TCP; tables to the screen and to out/bench
@@ -62,18 +65,23 @@ fmt: ## format everything
 	.venv/bin/ruff --quiet format python
 
 .PHONY: lint
-lint: ## formatting, clippy, rustdoc, and the checks of the Python code
+lint: lint-fast ## formatting, clippy, rustdoc, and the checks of the Python code
 	@scripts/setup.sh lint lab
-	$(CARGO) fmt --all --check
-	rustfmt --edition 2024 --check $(PARTS)
 	$(CARGO) clippy --quiet --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --quiet --locked --workspace --no-deps
+	.venv/bin/mypy --config-file tools/pyproject.toml tools
+	.venv/bin/mypy python
+
+# What takes seconds, for .pre-commit-config.yaml.
+.PHONY: lint-fast
+lint-fast: ## the half of it that compiles nothing: formatting, ruff, links of the book
+	@scripts/setup.sh lint python
+	$(CARGO) fmt --all --check
+	rustfmt --edition 2024 --check $(PARTS)
 	.venv/bin/ruff --quiet format --check --config tools/pyproject.toml tools
 	.venv/bin/ruff --quiet check --config tools/pyproject.toml tools
-	.venv/bin/mypy --config-file tools/pyproject.toml tools
 	.venv/bin/ruff --quiet format --check python
 	.venv/bin/ruff --quiet check python
-	.venv/bin/mypy python
 	$(PYTHON) tools/check_docs.py
 
 # Libraries and examples are built first: tests preload them into unmodified programs and run them.

@@ -74,7 +74,7 @@ def main() -> int:
     source = Path(sys.argv[1])
     target = Path(sys.argv[2]) if len(sys.argv) == 3 else source.with_suffix(".png")
     with source.open(newline="") as file:
-        rows = [r for r in csv.DictReader(file) if r.get("flow", "0") == "0"]
+        rows = [r for r in csv.DictReader(file) if r.get("flow", "1") == "1"]
     if not rows or "seq_index" not in rows[0]:
         print(f"{source}: no trace of wifu mock", file=sys.stderr)
         return 1

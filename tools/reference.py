@@ -34,7 +34,7 @@ Each header is declared once. Codecs, the words that handlers read and write, th
 Wireshark (`wifu dissector`), the fuzz targets' dictionaries and this page come from the
 declaration; `wifu dissector --json` prints it for machines.
 
-An offset counts octets from where the format's own header begins, and within an octet bits from
+An offset counts bytes from where the format's own header begins, and within a byte bits from
 the most significant, 0. All numbers are in network byte order. A word is written by the end that
 sends the packet, unless the column *by* says for which packets nodes on the way (hop) write it,
 too (both). A packet is of the first type that fits.
@@ -89,7 +89,7 @@ def parts(known: list[dict[str, Any]]) -> list[str]:
 
 
 def place(word: dict[str, Any]) -> str:
-    """Return where a word begins: octet, and bit if it does not begin with an octet."""
+    """Return where a word begins: byte, and bit if it does not begin with a byte."""
     whole = word["bit"] == 0 and word["bits"] % 8 == 0
     return str(word["byte"]) if whole else f"{word['byte']}.{word['bit']}"
 
@@ -123,9 +123,9 @@ def heading(form: dict[str, Any]) -> list[str]:
         facts.append(f"IP protocol {form['number']}")
     if form["port"] is not None:
         facts.append(f"UDP port {form['port']}")
-    facts.append(f"{form['header']} octets")
+    facts.append(f"{form['header']} bytes")
     if form["base"]:
-        facts.append(f"behind {form['base']} octets in the form of UDP's header, with the ports")
+        facts.append(f"behind {form['base']} bytes in the form of UDP's header, with the ports")
     if form["name"] == "shim":
         facts.append("then the words of the composition's parts, those that hops write first")
     return [*lines, "", f"{', '.join(facts)}."]

@@ -88,7 +88,7 @@ def test_the_frame_trace_has_names() -> None:
         [False] * 2,
     ]
     assert frame["signal_dbm"].iloc[1] == -75.5
-    with pytest.raises(LabError, match="63 octets are no multiple of 32"):
+    with pytest.raises(LabError, match="63 bytes are no multiple of 32"):
         decode(raw.tobytes()[:-1])
     raw["why"] = [0, 9]
     with pytest.raises(LabError, match="record 1 has a why that does not exist"):

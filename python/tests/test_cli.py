@@ -116,7 +116,7 @@ def test_overrides_and_sweeps(folder: Path) -> None:
 
 def test_a_repetition_finds_the_same(folder: Path) -> None:
     done = lab("rerun", "out/lab/drops", "--runs", "2", cwd=folder)
-    assert "4 of 4 runs came out the same, octet for octet" in done.stdout
+    assert "4 of 4 runs came out the same, byte for byte" in done.stdout
 
 
 def test_plot_draws_one_figure(folder: Path) -> None:

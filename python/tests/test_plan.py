@@ -1,3 +1,4 @@
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ import pytest
 from wifu import plan as plans
 from wifu import toml
 from wifu.errors import PlanError
+from wifu.overrides import KEYS
 
 BASE = """
 name = "chain"
@@ -255,6 +257,15 @@ def test_every_experiment_of_the_repository_is_a_plan() -> None:
         plan = plans.load(path)
         assert plan.name == path.parent.name
         assert plan.cells
+
+
+def test_the_book_has_every_key_of_a_plan() -> None:
+    page = (Path(__file__).parents[2] / "docs/src/lab.md").read_text()
+    table = page.split("### Keys", 1)[1].split("### ", 1)[0]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    told = {name for row in rows for name in re.findall(r"`([a-z_]+)`", row)}
+    # That of the results of another substrate is written by the lab.
+    assert told == set(KEYS) - {"substrate"}
 
 
 def texts(value: object) -> list[str]:

@@ -15,6 +15,7 @@ from fake import FakeResult, fake, sleepy
 from scipy import stats as sps
 from typer.testing import CliRunner
 
+import wifu
 from wifu import (
     cli,
     diverge,
@@ -372,6 +373,50 @@ def test_divergence_is_in_files_report_and_on_the_screen(tmp_path: Path, lock: P
     alone = write(Results(tmp_path / "emu")).read_text()
     assert "emu against sim" not in alone
     assert "no value" in alone  # of timeouts
+
+
+def stamped_runs(scenario: dict[str, Any]) -> FakeResult:
+    """A runner on emu that was in time, but for each second run."""
+    outcome = json.loads(fake(scenario).json())
+    verdict = "VALID" if scenario["run"] % 2 else "SUSPECT"
+    outcome["stamp"] = {"verdict": verdict, "reasons": [], "gone": []}
+    return FakeResult(outcome, {})
+
+
+def test_results_of_one_substrate_inside_are_found(tmp_path: Path, lock: Path) -> None:
+    alone, two = tmp_path / "alone", tmp_path / "two"
+    Campaign(plan().variant("emu"), Store(alone).on("emu"), stamped_runs).start()
+    for given in (alone, alone / "emu"):
+        assert wifu.load(given).plan.substrate == "emu"
+    done = CliRunner().invoke(cli.app, ["report", str(alone)])
+    assert done.exit_code == 0, done.output
+    page = (alone / "emu" / "report.html").read_text()
+    assert '<dt>stamps</dt><dd class="">12 VALID, 8 SUSPECT</dd>' in page
+    with pytest.raises(LabError, match="no results on live; it has some on emu"):
+        wifu.load(alone, on="live")
+    with pytest.raises(LabError, match="did you mean"):
+        wifu.load(alone, on="sin")
+    with pytest.raises(LabError, match=r"holds no results: no run\.json"):
+        wifu.load(tmp_path)
+    # Where the simulator's are there, they are meant, and the others by name.
+    both(two, slower(1.0))
+    assert wifu.load(two).plan.substrate == "sim"
+    assert wifu.load(two, on="emu").plan.substrate == "emu"
+
+
+def test_report_renews_all_substrates_and_tells_their_stamps(tmp_path: Path, lock: Path) -> None:
+    Campaign(plan(), Store(tmp_path), fake).start()
+    Campaign(plan().variant("emu"), Store(tmp_path).on("emu"), stamped_runs).start()
+    done = CliRunner().invoke(cli.app, ["report", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    assert (
+        "Stamps of the runs on emu: 12 VALID, 8 SUSPECT." in (tmp_path / "report.html").read_text()
+    )
+    assert (tmp_path / "emu" / "report.html").exists()
+    figure = tmp_path / "one.svg"
+    words = ["plot", str(tmp_path), "--on", "emu", "x=hops", "-o", str(figure)]
+    done = CliRunner().invoke(cli.app, words)
+    assert done.exit_code == 0 and figure.exists(), done.output
 
 
 def test_divergence_needs_two_substrates(tmp_path: Path) -> None:

@@ -425,9 +425,11 @@ def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return list(plain)
 
 
-def load(folder: str | Path) -> Results:
-    """The results in a folder."""
-    return Results(folder)
+def load(folder: str | Path, on: str | None = None) -> Results:
+    """The results in a folder: its own, which are the simulator's, or if it has none those of the
+    substrate inside; `on="emu"` names one.
+    """
+    return Results(Store(folder).found(on).folder)
 
 
 def campaign(

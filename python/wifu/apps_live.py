@@ -27,7 +27,7 @@ FOREVER = 86_400
 """Seconds (a day) that a flow lasts which the run's end cuts short."""
 
 ENDLESS = 10**15
-"""Octets (a petabyte) that no transfer comes to the end of."""
+"""Bytes (a petabyte) that no transfer comes to the end of."""
 
 _TIMES = ("pause", "on", "off")
 _OCTETS = ("scale", "cap", "request", "response")
@@ -84,11 +84,11 @@ def spurts(words: str, stream: str, payload: int, seconds: float) -> str:
 
 
 ANSWER = 30_000
-"""Octets of an answer of `request` that does not say it (crates/wifu-sim/src/traffic.rs)."""
+"""Bytes of an answer of `request` that does not say it (crates/wifu-sim/src/traffic.rs)."""
 
 
 def answer(given: Mapping[str, Any]) -> float:
-    """Octets of an answer of a flow of `request`."""
+    """Bytes of an answer of a flow of `request`."""
     return values.octets(given.get("response", ANSWER))
 
 
@@ -184,7 +184,7 @@ def counted(stack: Mapping[str, Any], slower: float) -> dict[str, Any]:
 
 
 def segment(report: Mapping[str, Any], asked: int | None) -> int | None:
-    """Octets of a full segment, as far as it is known: `asked` for, or as the stack says."""
+    """Bytes of a full segment, as far as it is known: `asked` for, or as the stack says."""
     app = report.get("wifu", {}).get("application") or {}
     said = app.get("mss") or report.get("start", {}).get("tcp_mss_default")
     return int(said) if said else asked

@@ -26,7 +26,7 @@ RESOLUTION = 0.001
 """Seconds of model time between two points of a series."""
 
 LARGEST = 1460
-"""Octets of a segment where nobody has said it yet."""
+"""Bytes of a segment where nobody has said it yet."""
 
 PROGRESS = 0.25
 """Seconds between two reports of how much has arrived, where that decides about the end."""
@@ -51,13 +51,13 @@ class Arrived:
         cls, points: Sequence[Sequence[float]], zero: float, slower: float, size: int | None,
         counts: Sequence[int] | None = None,
     ) -> Arrived:  # fmt: skip
-        """From points of (seconds since it began at `zero`, octets), `slower` times slower."""
+        """From points of (seconds since it began at `zero`, bytes), `slower` times slower."""
         pairs = np.asarray(points, dtype=np.float64).reshape(-1, 2)
         whole = None if counts is None else np.asarray(counts, dtype=np.int64)
         return cls(zero + pairs[:, 0] / slower, pairs[:, 1], size, whole)
 
     def by(self, time: float) -> float:
-        """Octets by then."""
+        """Bytes by then."""
         at = int(np.searchsorted(self.times, time, side="right"))
         return float(self.octets[at - 1]) if at else 0.0
 

@@ -129,7 +129,7 @@ def execute(
 
 
 def window_octets(raw: bytes, start: float, end: float) -> float:
-    """Octets of a cumulative series between two instants."""
+    """Bytes of a cumulative series between two instants."""
     pairs = np.frombuffer(raw, dtype="<f8").reshape(-1, 2)
     total = np.concatenate(([0.0], pairs[:, 1]))
     low, high = np.searchsorted(pairs[:, 0], [start, end], side="right")
@@ -174,7 +174,7 @@ def check_simulated(scenario: dict[str, Any]) -> None:
             model = MODELS.get(kind)
             instead = f"its model here is {model}" if model else "there is no model of it here"
             raise ValueError(
-                f"flow[{n}].protocol: {name} needs a kernel: it runs on emu and live; {instead}"
+                f"flow.{n + 1}.protocol: {name} needs a kernel: it runs on emu and live; {instead}"
             )
     check_mesh(scenario)
 

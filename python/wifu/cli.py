@@ -359,13 +359,17 @@ def report(
     ] = None,
     columns: Columns = None,
 ) -> None:
-    """Draw the figures of results and write the report: one HTML file, readable anywhere."""
+    """Draw the figures of results and write the report: one HTML file, readable anywhere.
 
+    Of each substrate that the folder has results of; with -o of one of them.
+    """
     store = Store(folder)
-    store.write_tables(store.plan())
-    results = Results(folder)
-    _compared(results)
-    screen.print(str(write(results, out, draw_all(results, columns))), highlight=False)
+    every = [store.on(s) for s in SUBSTRATES if store.on(s).exists()]
+    for own in every if every and out is None else [store.found()]:
+        own.write_tables(own.plan())
+        results = Results(own.folder)
+        _compared(results)
+        screen.print(str(write(results, out, draw_all(results, columns))), highlight=False)
 
 
 @app.command()
@@ -382,6 +386,9 @@ def plot(
         "figure.svg"
     ),
     columns: Columns = None,
+    on: Annotated[
+        str | None, typer.Option("--on", help="Results on this substrate: sim, emu or live.")
+    ] = None,
 ) -> None:
     """Draw one figure of results."""
     import shutil
@@ -389,7 +396,7 @@ def plot(
 
     if out.suffix not in ENDS:
         raise LabError(f"{out}: must end with {', '.join(ENDS[:-1])} or {ENDS[-1]}")
-    results = Results(folder)
+    results = Results(Store(folder).found(on).folder)
     spec: dict[str, Any] = {"kind": kind}
     if columns is not None:
         spec["columns"] = columns
@@ -494,7 +501,7 @@ def exclude(
     reason: Annotated[str, typer.Option(help="Why it must not count; the report says so.")],
 ) -> None:
     """Take a run out of what counts. It stays on disk, and in the report with the reason."""
-    store = Store(folder)
+    store = Store(folder).found()
     manifest, plan = store.manifest(), store.plan()
     names = [c.name for c in plan.cells]
     if cell not in names:
@@ -514,7 +521,7 @@ def rerun(
     jobs: Jobs = None,
     as_json: Json = False,
 ) -> None:
-    """Run what is in a folder again, and say whether the same comes out, octet for octet."""
+    """Run what is in a folder again, and say whether the same comes out, byte for byte."""
 
     folder = folder.parent if folder.name == "run.json" else folder
     done = again(Store(folder), cell, runs, jobs or os.cpu_count() or 1)

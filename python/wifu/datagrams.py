@@ -33,7 +33,7 @@ def _stop(_number: int, _frame: object) -> None:
 
 
 class _Points:
-    """How many octets, in how many packets, had passed when: the last of each gap."""
+    """How many bytes, in how many packets, had passed when: the last of each gap."""
 
     def __init__(self, gap: float) -> None:
         self.gap, self.due = gap, 0.0
@@ -108,7 +108,7 @@ def send(
     when: str, to: tuple[str, int], size: int, gap: float, seconds: float, octets: int,
     dues: Iterator[float],
 ) -> None:  # fmt: skip
-    """Send datagrams with `size` octets of payload when they are due."""
+    """Send datagrams with `size` bytes of payload when they are due."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.connect(to)
     begun = time.monotonic()

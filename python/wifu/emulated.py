@@ -263,7 +263,7 @@ def check_by_model(scenario: Scenario, radios: bool = False) -> None:
     for flow in flows if _changes(scenario) else ():
         if flow.options.get("quickack") == "on":
             raise ValueError(
-                f"flow[{flow.id - 1}].protocol: quickack=on is a route of its own, which would not "
+                f"flow.{flow.id}.protocol: quickack=on is a route of its own, which would not "
                 f"follow {_changes(scenario)[0]}"
             )
 

@@ -30,7 +30,7 @@ KERNEL_WORDS = ("window", "mss", "quickack", *KERNEL_KEYS)
 FIRST_PORT = 5201
 
 HEADERS = 28
-"""Octets of IPv4 and UDP."""
+"""Bytes of IPv4 and UDP."""
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,9 @@ def flows_of(scenario: Scenario) -> list[Flow]:
         try:
             found.append(_flow(n, given, limit, draws[n], "packets" in stop))
         except LabError as e:
-            raise ValueError(f"flow[{n}]: {e}") from None
+            raise ValueError(f"flow.{n + 1}: {e}") from None
         except KeyError as e:
-            raise ValueError(f"flow[{n}].{e.args[0]}: is required") from None
+            raise ValueError(f"flow.{n + 1}.{e.args[0]}: is required") from None
     return found
 
 
@@ -110,7 +110,7 @@ _FLOW_KEYS = ("from", "to", "protocol", "app", "start", "jitter", "stop_at")
 def _flow(
     n: int, given: Mapping[str, Any], limit: float | None, draws: Mapping[str, Any], counted: bool
 ) -> Flow:
-    where, app = f"flow[{n}]", str(given.get("app", "bulk"))
+    where, app = f"flow.{n + 1}", str(given.get("app", "bulk"))
     if app not in APPS and app not in apps_live.KEYS:
         known = nearest(app, (*APPS, *apps_live.KEYS))
         raise ValueError(f"{where}.app: no application is called {app}; {known}")
@@ -152,7 +152,7 @@ def _app(
     stream: str, counted: bool,
 ) -> Flow:  # fmt: skip
     """A flow with an application that is more than a steady transfer."""
-    where, app, protocol = f"flow[{n}]", str(given["app"]), str(given["protocol"])
+    where, app, protocol = f"flow.{n + 1}", str(given["app"]), str(given["protocol"])
     if protocol == "udp" and app != "onoff":
         raise ValueError(f"{where}.app: `{app}` needs a protocol with connections")
     ends = until is not None or apps_live.finite(given)

@@ -67,10 +67,10 @@ def read_frames(path: str | Path, names: Sequence[str] | None = None) -> pd.Data
 
 
 def decode(octets: bytes, names: Sequence[str] | None = None) -> pd.DataFrame:
-    """The same of octets: `read_frames` says what the columns are."""
+    """The same of bytes: `read_frames` says what the columns are."""
     if len(octets) % DTYPE.itemsize:
         raise LabError(
-            f"{len(octets)} octets are no multiple of {DTYPE.itemsize}, so this is no trace of "
+            f"{len(octets)} bytes are no multiple of {DTYPE.itemsize}, so this is no trace of "
             "frames, or it was cut"
         )
     raw = np.frombuffer(octets, dtype=DTYPE)

@@ -31,7 +31,7 @@ from wifu.watch import wanted, watched
 
 RUN = Path("/run/wifu")
 ETHERNET = 14
-"""Octets of a frame that the kernel counts; `overhead` of a wire has them, too."""
+"""Bytes of a frame that the kernel counts; `overhead` of a wire has them, too."""
 
 FASTEST = 10e9
 """bit/s of a host that is to be saturated by datagrams without a rate, over SSH."""
@@ -56,7 +56,7 @@ NEGLIGIBLE = 0.001
 
 @dataclass(frozen=True)
 class Wire:
-    """A wire between two hosts; rate in bit/s, queue in packets, overhead in octets."""
+    """A wire between two hosts; rate in bit/s, queue in packets, overhead in bytes."""
 
     a: str
     b: str
@@ -343,7 +343,7 @@ class Live(RealTime):
         for n, flow in enumerate(flows):
             for role, name in (("from", flow.source), ("to", flow.target)):
                 if name not in self.hosts:
-                    raise ValueError(f"flow[{n}].{role}: live.hosts has no {name}")
+                    raise ValueError(f"flow.{n + 1}.{role}: live.hosts has no {name}")
         if scenario.get("record"):
             # Only names are looked at, and whatever joins these hosts.
             keys = ("from", "to", "protocol")

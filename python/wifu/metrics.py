@@ -22,14 +22,14 @@ STARVED_BPS = 1000.0
 """A flow below 1 kb/s is starved."""
 
 STARVED_UTILITY_BPS = 8.0
-"""What a starved flow counts in the log utility: one octet a second."""
+"""What a starved flow counts in the log utility: one byte a second."""
 
 
 MEASURES = {
-    "transfer": "octets delivered in order, from connect() to the last of them",
-    "receiver": "octets delivered in order, from the first delivery to the last",
+    "transfer": "bytes delivered in order, from connect() to the last of them",
+    "receiver": "bytes delivered in order, from the first delivery to the last",
     "steady": "means of batches of packets after the first ones (scenario.stop.packets and batch)",
-    "window": "octets delivered inside `from`..`to` (records series)",
+    "window": "bytes delivered inside `from`..`to` (records series)",
 }
 
 
@@ -61,7 +61,7 @@ def unfairness(rates: ArrayLike) -> float:
 
 
 def log_utility(rates_bps: ArrayLike) -> float:
-    """Sum of log10 of the goodputs in kb/s; a starved flow counts as one octet a second."""
+    """Sum of log10 of the goodputs in kb/s; a starved flow counts as one byte a second."""
     x = np.asarray(rates_bps, dtype=float)
     x = np.where(x < STARVED_BPS, STARVED_UTILITY_BPS, x)
     return float(np.sum(np.log10(x / 1000.0)))

@@ -132,13 +132,13 @@ class Plan:
         return scenario
 
     def scenario_error(self, cell: Cell, message: str) -> PlanError:
-        """What the simulator says about a cell's scenario (`flow[0].app: ...`), with the place in
+        """What the simulator says about a cell's scenario (`flow.1.app: ...`), with the place in
         the plan.
         """
         path, colon, what = message.partition(": ")
         if not colon or " " in path:
             return PlanError(f"cell {cell.name}: {message}", "scenario", self.file)
-        key = "scenario." + re.sub(r"\[(\d+)\]", lambda m: f".{int(m[1]) + 1}", path)
+        key = f"scenario.{path}"
         return PlanError(f"{what} (cell {cell.name})", key, self.file, locate(self.text, key))
 
     def groups(self) -> list[list[Cell]]:

@@ -89,6 +89,7 @@ def _header(results: Results) -> str:
         ("failed", str(failed), "bad" if failed else ""),
         ("simulated" if plan.substrate == "sim" else "model time", _duration(simulated), ""),
         *([("substrate", plan.substrate, "")] if plan.substrate != "sim" else []),
+        *([("stamps", words, "")] if (words := stamps_of(m)) else []),
         ("run time, summed", _duration(m["run_seconds"]), ""),
         ("seed", str(m["seed"]), ""),
         ("state", m["state"], "" if m["state"] == "complete" else "bad"),
@@ -136,6 +137,12 @@ def _alerts(results: Results) -> str:
             "<div class='alert soft'>Made from a checkout with changes that are in no commit.</div>"
         )
     return "".join(out)
+
+
+def stamps_of(manifest: Mapping[str, Any]) -> str:
+    """How many runs have which stamp: "9 VALID, 1 SUSPECT"; nothing if none has one."""
+    stamps = manifest.get("stamps", {})
+    return ", ".join(f"{n} {k}" for k, n in stamps.items() if n)
 
 
 def stamped(manifest: Mapping[str, Any]) -> list[str]:
@@ -434,7 +441,12 @@ def _divergence(results: Results) -> str:
     if len(every) < 2:
         return ""
     found = diverging.compare(every)
-    out = [f"<p class='note'>{E(found.sentence())} {E(DIVERGENCE)}</p>"]
+    stamps = [
+        f"Stamps of the runs on {r.plan.substrate}: {words}."
+        for r in every
+        if (words := stamps_of(r.manifest))
+    ]
+    out = [f"<p class='note'>{E(' '.join([found.sentence(), *stamps, DIVERGENCE]))}</p>"]
     out += [f"<div class='alert soft'>{E(note)}</div>" for note in found.notes()]
     for n, ((name, other), rows) in enumerate(found.groups().items()):
         metric = RUN_METRICS[name].axis()

@@ -34,7 +34,7 @@ class Again:
             if [self.code] == self.codes_then
             else (f"; the code is another: {self.code} now, {', '.join(self.codes_then)} then")
         )
-        return f"{self.equal} of {total} runs came out the same, octet for octet{code}"
+        return f"{self.equal} of {total} runs came out the same, byte for byte{code}"
 
     def to_json(self) -> dict[str, Any]:
         """The same as a tree of JSON."""

@@ -22,7 +22,7 @@ class RunResult(Protocol):
     """What one run gave."""
 
     def json(self) -> str:
-        """The outcome; the same for the same scenario, octet for octet."""
+        """The outcome; the same for the same scenario, byte for byte."""
 
     def series_names(self) -> list[str]:
         """Names of the recorded series."""
@@ -31,7 +31,7 @@ class RunResult(Protocol):
         """Pairs of little-endian doubles: time in seconds, value."""
 
     def frames(self) -> bytes:
-        """The frame trace, 32 octets a record."""
+        """The frame trace, 32 bytes a record."""
 
 
 Runner = Callable[[dict[str, Any]], RunResult]
@@ -86,7 +86,7 @@ class Kept:
         return self._series[name]
 
     def frames(self) -> bytes:
-        """The frame trace, 32 octets a record."""
+        """The frame trace, 32 bytes a record."""
         return self._frames
 
 
@@ -184,7 +184,7 @@ def _mock_outcome(
 ) -> dict[str, Any]:
     flows = [
         {
-            "id": int(f["flow"]) + 1,
+            "id": int(f["flow"]),
             "from": "sender",
             "to": "receiver",
             "protocol": summary["protocol"],

@@ -42,10 +42,10 @@ ENDING = 30.0
 """Seconds that the keeper may take to give everything back."""
 
 LAST = 16384
-"""Octets that are kept of what ssh complains about."""
+"""Bytes that are kept of what ssh complains about."""
 
 LONGEST = 80
-"""Octets of a path that ssh can use for the socket of a shared connection."""
+"""Bytes of a path that ssh can use for the socket of a shared connection."""
 
 PRELOAD = "libwifu_preload.so"
 """What programs over WiFu's protocols need beside `wifu`, or in ../lib/wifu from there."""

@@ -27,9 +27,10 @@ import pandas as pd
 
 from wifu import plan as plans
 from wifu.cells import Cell
-from wifu.errors import LabError
+from wifu.errors import LabError, nearest
 from wifu.metrics import OLD_COLUMNS, column, flow_row, run_row
 from wifu.plan import Plan
+from wifu.variants import SUBSTRATES
 
 SCHEMA = "wifu-lab/1.0"
 
@@ -85,6 +86,23 @@ class Store:
     def on(self, substrate: str) -> Store:
         """The folder of another substrate's results: of `sim` this one, of others inside it."""
         return self if substrate == "sim" else Store(self.folder / substrate)
+
+    def found(self, substrate: str | None = None) -> Store:
+        """The results that are meant by this folder: those on a substrate, if one is named; else
+        its own, or if it has none those of the only substrate inside.
+        """
+        inside = [s for s in SUBSTRATES if self.on(s).exists()]
+        if substrate is not None and substrate not in SUBSTRATES:
+            raise LabError(f"no substrate is called {substrate}; {nearest(substrate, SUBSTRATES)}")
+        if substrate in inside or (self.exists() and substrate is None):
+            return self.on(substrate or "sim")
+        if substrate is not None:
+            there = f"; it has some on {' and '.join(inside)}" if inside else ""
+            raise LabError(f"{self.folder} holds no results on {substrate}{there}")
+        if len(inside) > 1:
+            names = " or ".join(str(self.folder / s) for s in inside)
+            raise LabError(f"{self.folder} holds results on {' and '.join(inside)}: name {names}")
+        return self.on(inside[0]) if inside else self
 
     def exists(self) -> bool:
         """Whether the folder holds results."""

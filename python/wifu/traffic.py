@@ -422,7 +422,7 @@ class Traffic:
         return (float(report["wifu"]["monotonic_s"]) - begun) / self.dilation
 
     def _sizes(self) -> dict[int, int | None]:
-        """Octets of full segments, of flows for which the plan says it."""
+        """Bytes of full segments, of flows for which the plan says it."""
         asked = {f.id: f.options.get("mss") for f in self.flows}
         return {number: None if mss is None else int(mss) for number, mss in asked.items()}
 

@@ -77,7 +77,7 @@ def seconds(value: Value) -> float:
 
 
 def octets(value: Value) -> float:
-    """A number of octets: `2M` is 2,000,000, `64KiB` is 65,536."""
+    """A number of bytes: `2M` is 2,000,000, `64KiB` is 65,536."""
     return _quantity(value, _OCTETS, "size")
 
 

@@ -31,7 +31,7 @@ ARRIVED = "delivered"
 """The series of flows that receivers record."""
 
 OFFERED = "offered"
-"""Octets sent, each once; senders of datagrams record it themselves."""
+"""Bytes sent, each once; senders of datagrams record it themselves."""
 
 UNKNOWN = {"sent": "a point for each segment, which only the simulator has; there is `offered`"}
 """Series of flows that nobody tells here."""

@@ -518,7 +518,7 @@ impl HandlerConfig {
     /// configuration.
     fn at(&self, i: usize, brought: bool, e: ConfigError) -> ConfigError {
         let list = if brought { "chain" } else { "handler" };
-        ConfigError(format!("{list}[{i}] ({}): {e}", self.name))
+        ConfigError(format!("{list}.{} ({}): {e}", i + 1, self.name))
     }
 
     fn most(&self, descriptor: &Descriptor) -> Result<u32, ConfigError> {

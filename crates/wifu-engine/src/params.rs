@@ -107,7 +107,7 @@ impl ParamSpec {
         }
     }
 
-    ranged!(int Int u64, "A count or a number of octets (`\"64 KiB\"` is understood).");
+    ranged!(int Int u64, "A count or a number of bytes (`\"64 KiB\"` is understood).");
     ranged!(real Real f64, "A plain number.");
     ranged!(span Span Span, "A length of time.");
     ranged!(rate Rate Rate, "A rate.");

@@ -13,28 +13,28 @@ pub const ENGINE_PARAMS: &[ParamSpec] = &[
         131_071,
         1_000,
         1 << 30,
-        "Send buffer, octets (Behaviour 2.6).",
+        "Send buffer, bytes (Behaviour 2.6).",
     ),
     ParamSpec::int(
         "rcv_wnd",
         65_535,
         1_000,
         1 << 30,
-        "Receive buffer and largest window, octets. Above 65535 the window is scaled (RFC 7323).",
+        "Receive buffer and largest window, bytes. Above 65535 the window is scaled (RFC 7323).",
     ),
     ParamSpec::int(
         "mss",
         0,
         0,
         65_495,
-        "Largest payload that is sent, octets; 0: what the path's MTU allows.",
+        "Largest payload that is sent, bytes; 0: what the path's MTU allows.",
     ),
     ParamSpec::int(
         "max_seg",
         0,
         0,
         65_535,
-        "Largest segment that we announce to take, and send, in octets as the MSS option counts \
+        "Largest segment that we announce to take, and send, in bytes as the MSS option counts \
          them: payload and the options beside it (RFC 9293 3.7.1; `TCP_MAXSEG` sets it); 0: what \
          the path's MTU allows.",
     ),

@@ -398,9 +398,9 @@ fn receive_buffer() -> Answer {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let forced = capability(CAP_NET_ADMIN).0 == Status::Found;
     match text.trim().parse::<u64>() {
-        Ok(octets) if octets >= 16 << 20 => found(format!("{octets} octets")),
-        Ok(octets) if forced => found(format!("{octets} octets, which CAP_NET_ADMIN overrides")),
-        Ok(octets) => (Status::Limited, format!("{octets} octets")),
+        Ok(octets) if octets >= 16 << 20 => found(format!("{octets} bytes")),
+        Ok(octets) if forced => found(format!("{octets} bytes, which CAP_NET_ADMIN overrides")),
+        Ok(octets) => (Status::Limited, format!("{octets} bytes")),
         Err(_) => (Status::Limited, format!("{path} cannot be read")),
     }
 }

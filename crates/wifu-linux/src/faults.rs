@@ -305,7 +305,7 @@ mod tests {
         let mut out = Vec::new();
         let mut drain = |faults: &mut Faults, now: Time| {
             while let Some(p) = faults.take(now) {
-                let number = p.segment[..4].try_into().expect("four octets");
+                let number = p.segment[..4].try_into().expect("four bytes");
                 out.push(u32::from_be_bytes(number));
                 faults.done(p);
             }

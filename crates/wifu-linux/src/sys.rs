@@ -361,6 +361,6 @@ mod tests {
         let buffers: Vec<Vec<u8>> = (0..4).map(|_| vec![0; 16 << 20]).collect();
         let grown = resident().saturating_sub(before);
         drop(std::hint::black_box(buffers));
-        assert!(grown < 16 << 20, "{grown} octets for untouched buffers");
+        assert!(grown < 16 << 20, "{grown} bytes for untouched buffers");
     }
 }

@@ -339,7 +339,7 @@ mod tests {
         for at in ipv6::HEADER..whole.len() {
             let mut bad = whole.clone();
             bad[at] ^= 4;
-            assert!(understand(&bad).is_none(), "octet {at}");
+            assert!(understand(&bad).is_none(), "byte {at}");
         }
         for quoted in 0..ipv6::HEADER {
             assert!(
@@ -357,7 +357,7 @@ mod tests {
         for at in ipv4::HEADER..whole.len() {
             let mut bad = whole.clone();
             bad[at] ^= 4;
-            assert!(understand(&bad).is_none(), "octet {at}");
+            assert!(understand(&bad).is_none(), "byte {at}");
         }
         for quoted in 0..ipv4::HEADER {
             assert!(

@@ -413,7 +413,7 @@ fn transfers_arrive_whole_and_leave_nothing_behind() {
             steps += 1;
         }
         for stream in &net.streams {
-            assert!(stream.got == stream.data, "seed {seed}: octets changed");
+            assert!(stream.got == stream.data, "seed {seed}: bytes changed");
         }
         net.close();
         while net.step() {}

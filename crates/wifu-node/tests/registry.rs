@@ -234,7 +234,7 @@ fn a_handler_that_writes_what_only_ends_write_is_refused() {
     };
     assert_eq!(
         refused("atp", "\"paces\"", Some(&PACES)),
-        "handlers.mine: chain[0] (paces): it writes the header word \"ds\", which atp lets ends alone \
+        "handlers.mine: chain.1 (paces): it writes the header word \"ds\", which atp lets ends alone \
          write, not nodes: they may write idle, hops, delay"
     );
     static READS: HandlerDescriptor = HandlerDescriptor {
@@ -250,7 +250,7 @@ fn a_handler_that_writes_what_only_ends_write_is_refused() {
 fn a_handler_that_reads_another_header_than_the_compositions_is_refused() {
     assert_eq!(
         refused("shim", "\"null\", \"snoop\"", None),
-        "handlers.mine: chain[1] (snoop): it reads the header of tcp by itself, and the packets of \
+        "handlers.mine: chain.2 (snoop): it reads the header of tcp by itself, and the packets of \
          this composition have that of shim: write wire = \"tcp\", or leave the handler out"
     );
     assert_eq!(refused("tcp", "\"snoop\"", None), "made: mine");
@@ -261,12 +261,12 @@ fn what_is_wrong_with_a_handler_is_said_with_its_place_and_the_nearest_word() {
     let at = |chain: &str| refused("tcp", chain, None);
     let said = at("\"null\", { use = \"drop\", p = 1.5 }");
     assert!(
-        said.starts_with("handlers.mine: chain[1] (drop): p = \"1.5\": "),
+        said.starts_with("handlers.mine: chain.2 (drop): p = \"1.5\": "),
         "{said}"
     );
     let said = at("{ use = \"logger\", evry = 3 }");
     assert!(
-        said.starts_with("handlers.mine: chain[0] (logger): no parameter is called `evry`"),
+        said.starts_with("handlers.mine: chain.1 (logger): no parameter is called `evry`"),
         "{said}"
     );
     static TYPO: HandlerDescriptor = HandlerDescriptor {
@@ -291,7 +291,7 @@ fn a_port_that_tells_no_packet_is_refused() {
     };
     assert_eq!(
         refused("tcp", "{ use = \"ported\", port = 7000 }", Some(&PORTED)),
-        "handlers.mine: chain[0] (ported): port = 7000: the format of these packets has no service \
+        "handlers.mine: chain.1 (ported): port = 7000: the format of these packets has no service \
          port in UDP, so the key would do nothing; leave it out"
     );
     assert_eq!(refused("tcp", "\"ported\"", Some(&PORTED)), "made: mine");

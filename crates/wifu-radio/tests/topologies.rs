@@ -462,7 +462,7 @@ fn thresholds_of_detection_and_of_energy_follow_carrier_sense_unless_they_are_sa
     );
     fails(
         try_file("set = \"TB-A\"\n[[node]]\nname = \"n3\"\nradio.energy_dbm = -105"),
-        &["node[2].radio.energy_dbm", "-105 dBm"],
+        &["node.3.radio.energy_dbm", "-105 dBm"],
     );
     fails(
         try_file("set = \"TB-A\"\n[radio]\nenergie_dbm = -62"),
@@ -574,7 +574,7 @@ fn errors_name_the_file_the_key_and_the_nearest_name() {
     );
     fails(
         try_file("set = \"TB-A\"\n[[link]]\nfrom = \"n1\"\nto = \"n77\""),
-        &["link[0].to", "did you mean `n7`"],
+        &["link.1.to", "did you mean `n7`"],
     );
     fails(
         try_file("set = \"TB-A\"\n[radio]\nattempts = 0"),
@@ -586,7 +586,7 @@ fn errors_name_the_file_the_key_and_the_nearest_name() {
     );
     fails(
         try_file("set = \"TB-A\"\n[[node]]\nname = \"m3\""),
-        &["node[0].name", "`n3`"],
+        &["node.1.name", "`n3`"],
     );
     fails(
         try_file("set = \"TB-A\"\n[radio]\nrts_threshold = -1"),
@@ -610,11 +610,11 @@ fn errors_name_the_file_the_key_and_the_nearest_name() {
     }
     fails(
         try_file("[[node]]\nname = \"a\"\nradio = { power_dbm = 61.0 }"),
-        &["node[0].radio.power_dbm"],
+        &["node.1.radio.power_dbm"],
     );
     fails(
         try_file("[chain]\nsnr_db = [10.0, [1.0]]"),
-        &["chain.snr_db[1]", "[forward, reverse]"],
+        &["chain.snr_db.2", "[forward, reverse]"],
     );
     fails(
         try_file("[placement]\nkind = \"line\"\ncount = 0"),
@@ -622,7 +622,7 @@ fn errors_name_the_file_the_key_and_the_nearest_name() {
     );
     fails(
         try_words("minimal,wire=1Mb/s,loss=2", None),
-        &["wire[0].loss"],
+        &["wire.1.loss"],
     );
     fails(try_file(""), &["no nodes"]);
     fails(
@@ -631,7 +631,7 @@ fn errors_name_the_file_the_key_and_the_nearest_name() {
     );
     fails(
         try_file("[matrix]\nsnr_db = [[0.0, 1.0], [1.0]]"),
-        &["matrix.snr_db[1]", "square"],
+        &["matrix.snr_db.2", "square"],
     );
     let impossible = "set = \"TAP-RND\"\n[placement.accept]\nmax_draws = 2";
     fails(try_file(impossible), &["none of 2 random placements"]);
@@ -674,7 +674,7 @@ fn keys_without_effect_are_errors_that_say_why() {
         (
             "words = \"linear,2\"\n[[node]]\nname = \"n2\"\n\
              radio = { noise_dbm = -90.0, noise_figure_db = 9.0 }",
-            &["node[1].radio.noise_figure_db", "noise_dbm"],
+            &["node.2.radio.noise_figure_db", "noise_dbm"],
         ),
         (
             "set = \"PLAIN\"\n[radio]\ncs_dbm = -90\ndetect_dbm = -82\nenergy_dbm = -62",

@@ -63,7 +63,7 @@ pub struct Row {
 /// The header of the CSV.
 pub const HEADER: &str = "time_s,event,seq_index,len,cwnd,ssthresh,retransmission,reason";
 
-/// Rows as tidy CSV. With several flows a last column `flow` tells them apart, with data in both
+/// Rows as tidy CSV. With several flows a last column `flow` tells them apart, from 1 on, with data in both
 /// directions a last column `side`.
 pub fn csv(rows: &[Row]) -> String {
     let flows = rows.iter().any(|r| r.flow != 0);
@@ -88,7 +88,7 @@ pub fn csv(rows: &[Row]) -> String {
             "{s}.{ns:09},{event},{index},{len},{cwnd},{ssthresh},{again},{reason}"
         );
         if flows {
-            let _ = write!(out, ",{}", r.flow);
+            let _ = write!(out, ",{}", r.flow + 1);
         }
         if sides {
             let _ = write!(out, ",{:?}", r.side);
@@ -177,6 +177,6 @@ mod tests {
         };
         let text = csv(&[row, other]);
         assert!(text.starts_with(&format!("{HEADER},flow\n")));
-        assert!(text.ends_with("1.658000001,drop,,1000,8000,65535,0,index,1\n"));
+        assert!(text.ends_with("1.658000001,drop,,1000,8000,65535,0,index,2\n"));
     }
 }

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use wifu_node::Scheduler;
 pub use wifu_radio::plan::HostProfile;
+use wifu_wire::names::counted;
 use wifu_wire::{Rng, Span};
 
 /// Why a scenario cannot be run. The message is complete without the source.
@@ -29,10 +30,10 @@ pub enum ScenarioError {
     /// It is no TOML, no JSON.
     #[error("{0}")]
     Syntax(String),
-    /// A key is wrong: its path, such as `flow[0].bytes`, and what about it.
+    /// A key is wrong: its path, such as `flow.1.bytes`, and what about it.
     #[error("{path}: {what}")]
     Key {
-        /// Where, as `table.key` or `array[index].key`.
+        /// Where, as `table.key` or `array.1.key`, counted from 1.
         path: String,
         /// What is wrong with it, with the nearest valid name if it is a name.
         what: String,
@@ -43,7 +44,7 @@ impl ScenarioError {
     /// An error at a key.
     pub fn key(path: impl Into<String>, what: impl Into<String>) -> ScenarioError {
         ScenarioError::Key {
-            path: path.into(),
+            path: counted(&path.into()),
             what: plain(what.into()),
         }
     }
@@ -476,12 +477,12 @@ impl Scenario {
         for (i, flow) in self.flow.iter().enumerate() {
             flow.check(&format!("flow[{i}]"))?;
             if let Some(size) = flow.size.filter(|s| *s > self.host.mtu) {
-                let what = format!("{size} octets, and host.mtu is {}", self.host.mtu);
+                let what = format!("{size} bytes, and host.mtu is {}", self.host.mtu);
                 return Err(ScenarioError::key(format!("flow[{i}].size"), what));
             }
         }
         if self.host.mtu < LEAST_MTU {
-            let what = format!("at least {LEAST_MTU} octets (RFC 791)");
+            let what = format!("at least {LEAST_MTU} bytes (RFC 791)");
             return Err(ScenarioError::key("host.mtu", what));
         }
         if let Some(queue) = &self.host.queue {

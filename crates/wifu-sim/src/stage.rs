@@ -169,12 +169,12 @@ mod tests {
             made.err().map(|e| e.to_string()).unwrap_or_default()
         };
         let cut = |pair: &str| wrong(&format!("[[event]]\nat = 1\ncut = {pair}"));
-        assert!(cut("[\"n1\", \"n4\"]").starts_with("event[0].cut: no node `n4`"));
+        assert!(cut("[\"n1\", \"n4\"]").starts_with("event.1.cut: no node `n4`"));
         assert!(cut("[\"n1\", \"n1\"]").contains("nothing passes from n1 to n1 anyhow"));
-        assert!(cut("[\"n1\"]").starts_with("event[0].cut: "), "one name");
-        assert!(wrong("[[event]]\nat = 1").starts_with("event[0]: write one of cut"));
+        assert!(cut("[\"n1\"]").starts_with("event.1.cut: "), "one name");
+        assert!(wrong("[[event]]\nat = 1").starts_with("event.1: write one of cut"));
         let restore = wrong("[[event]]\nat = 1\nrestore = [\"n1\", \"n2\"]");
-        assert_eq!(restore, "event[0].restore: this link is not cut by then");
+        assert_eq!(restore, "event.1.restore: this link is not cut by then");
         let wires = wrong("topology.words = \"linear,3,wire=1M\"");
         assert!(!wires.is_empty());
     }

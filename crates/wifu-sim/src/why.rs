@@ -53,7 +53,7 @@ pub struct Losses {
     failed: u64,
     /// Somebody was on the air whom the sender does not sense: sender, receiver, who.
     hidden: BTreeMap<(u16, u16, u16), u64>,
-    /// Somebody whom the sender senses, so both began in the same moment; the receiver included.
+    /// Somebody whom the sender senses, so both began in the same slot; the receiver included.
     together: u64,
     noise: u64,
     /// What is no 802.11.
@@ -108,7 +108,7 @@ impl Losses {
             (
                 "together",
                 self.together,
-                "a station that it senses, or the receiver, began in the same moment",
+                "a station that it senses, or the receiver, began in the same slot",
             ),
             ("noise", self.noise, "noise"),
             (
@@ -256,7 +256,7 @@ mod tests {
             Some(
                 "Why 100 of 1000 attempts failed (10 %): 60 % a station was on the air that the \
                  sender does not sense (hidden; n4 during n1 > n2: 60); 15 % a station that it \
-                 senses, or the receiver, began in the same moment; 15 % noise; 10 % the ACK was \
+                 senses, or the receiver, began in the same slot; 15 % noise; 10 % the ACK was \
                  lost"
             )
         );

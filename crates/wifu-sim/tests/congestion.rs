@@ -438,7 +438,7 @@ fn a_discipline_that_makes_no_sense_is_refused_at_its_key() {
     let error = Simulation::new(&scenario, &open)
         .err()
         .map(|e| e.to_string());
-    assert!(error.is_some_and(|e| e.starts_with("host.queue.nodes[0]")));
+    assert!(error.is_some_and(|e| e.starts_with("host.queue.nodes.1")));
 }
 
 /// RFC 8289 5.6: what waits behind is counted in octets, so that packets of a third of the largest

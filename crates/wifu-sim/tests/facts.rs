@@ -292,7 +292,7 @@ fn what_is_required_and_not_told_is_refused_before_the_first_packet() {
     assert_eq!(said(RADIOS, "sensitive", ""), None);
     assert_eq!(
         said(&rated, "sensitive", "").unwrap(),
-        "flow[0].protocol: own.watch: sensitive requires frame.rssi_dbm (received signal \
+        "flow.1.protocol: own.watch: sensitive requires frame.rssi_dbm (received signal \
          strength), which is not known in this scenario, which has no radios; it is in `wifu sim` \
          with radios, `wifu daemon --monitor`, `wifu daemon --serve` on Wi-Fi"
     );
@@ -319,7 +319,7 @@ fn what_is_required_and_not_told_is_refused_before_the_first_packet() {
     assert_eq!(said(RADIOS, "witness", reports), None);
     assert_eq!(
         said(&rated, "witness", reports).unwrap(),
-        "handler[0]: logger: with status = on it requires status (what became of transmissions), \
+        "handler.1: logger: with status = on it requires status (what became of transmissions), \
          which is not known here"
     );
 }

@@ -131,7 +131,7 @@ fn ttl_and_checksum_are_right_at_every_hook_of_a_passage() {
 fn what_one_hook_changed_the_next_ones_and_the_sink_see() {
     for (at, marks) in WAY.into_iter().enumerate() {
         let (seen, delivered, corrupt, _) = run(&Hook::ALL, Some(marks), None, "0s");
-        assert_eq!(corrupt, delivered, "one octet each");
+        assert_eq!(corrupt, delivered, "one byte each");
         for passage in seen.chunks(3) {
             for (k, (hook, ttl, octet)) in passage.iter().enumerate() {
                 assert_eq!(*octet == 0xEE, k > at, "{marks:?} {hook:?}");

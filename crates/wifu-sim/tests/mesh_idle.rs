@@ -55,12 +55,12 @@ const TCP: &str = "tcp-newreno,mss=1400";
 fn a_handler_for_a_protocol_that_no_flow_sends_is_refused_with_those_that_are_sent() {
     assert_eq!(
         refused(&[TCP, "tcp-tahoe", "udp"], SHIM),
-        "handler[0]: tpa-shim: no packet is for it: it is asked about IP protocol 208, and flows \
+        "handler.1: tpa-shim: no packet is for it: it is asked about IP protocol 208, and flows \
          here send 6 (tcp-newreno, tcp-tahoe), 17 (udp). Give it a flow, change its `protocol`, or \
          leave it out"
     );
     let second = format!("{SHIM_OF_TCP}{SHIM}");
-    assert!(refused(&[TCP], &second).starts_with("handler[1]: tpa-shim: no packet is for it"));
+    assert!(refused(&[TCP], &second).starts_with("handler.2: tpa-shim: no packet is for it"));
     assert!(asked(&[TCP], SHIM_OF_TCP, 0) > 50);
 }
 
@@ -69,7 +69,7 @@ fn a_handler_for_a_format_is_refused_where_no_flow_has_it() {
     let collector = "[[handler]]\nuse = \"delay-collector\"\n";
     assert_eq!(
         refused(&[TCP], collector),
-        "handler[0]: delay-collector: no packet is for it: it is asked about IP protocol 219 or UDP \
+        "handler.1: delay-collector: no packet is for it: it is asked about IP protocol 219 or UDP \
          port 9438, and flows here send 6 (tcp-newreno). Give it a flow, or leave it out"
     );
     let inside = |n: u16| format!("{collector}protocol = 17\nport = {n}\n");
@@ -117,7 +117,7 @@ fn idle_handlers_do_not_vouch_for_each_other() {
     let snoop = "[[handler]]\nuse = \"snoop\"\n";
     let said = refused(&["udp"], &snoop.repeat(2));
     assert!(
-        said.starts_with("handler[0]: snoop: no packet is for it"),
+        said.starts_with("handler.1: snoop: no packet is for it"),
         "{said}"
     );
 }

@@ -419,7 +419,7 @@ fn a_scenario_puts_handlers_at_nodes() {
         .unwrap_err();
     let said = error.to_string();
     assert!(
-        said.contains("handler[0]: dorp: no handler") && said.contains("`drop`"),
+        said.contains("handler.1: dorp: no handler") && said.contains("`drop`"),
         "{said}"
     );
 }
@@ -519,7 +519,7 @@ fn a_daemon_broadcasts_and_withdraws_links_that_fall_silent() {
     assert_eq!(kept.nodes[2].forwarded, 0, "n2 has the lower number");
     assert!(withdrawn.nodes[2].forwarded > 0 && withdrawn.nodes[1].forwarded > 0);
     let (a, b) = (kept.flows[0].bytes, withdrawn.flows[0].bytes);
-    assert!(b > a, "{a} octets without, {b} with withdrawal");
+    assert!(b > a, "{a} bytes without, {b} with withdrawal");
 }
 
 /// Forwarding takes its time at every hop between.
@@ -705,51 +705,51 @@ fn sources_that_could_do_nothing_are_refused() {
     for (keys, why) in [
         (
             "duty = 0.5\nperiod = 1",
-            "topology.interferer[0]: write where it is",
+            "topology.interferer.1: write where it is",
         ),
         (
             "received_dbm = { n9 = -70 }",
-            "topology.interferer[0].received_dbm.n9: no node is called \"n9\"",
+            "topology.interferer.1.received_dbm.n9: no node is called \"n9\"",
         ),
         (
             "received_dbm = { n1 = 5 }",
-            "topology.interferer[0].received_dbm.n1: 5 dBm",
+            "topology.interferer.1.received_dbm.n1: 5 dBm",
         ),
         (
             "received_dbm = { n1 = -130 }",
-            "topology.interferer[0]: has no effect",
+            "topology.interferer.1: has no effect",
         ),
         (
             "received_dbm = { n1 = -70 }\npower_dbm = 3",
-            "topology.interferer[0].power_dbm: has no effect",
+            "topology.interferer.1.power_dbm: has no effect",
         ),
         (
             "position = [0, 0, 0]\npower_dbm = 99",
-            "topology.interferer[0].power_dbm: 99 dBm",
+            "topology.interferer.1.power_dbm: 99 dBm",
         ),
         (
             "position = [0, 0, 0]\nduty = 1.5",
-            "topology.interferer[0].duty: 1.5: write the share",
+            "topology.interferer.1.duty: 1.5: write the share",
         ),
         (
             "position = [0, 0, 0]\nduty = 0.5",
-            "topology.interferer[0].period: a duty below 1 needs",
+            "topology.interferer.1.period: a duty below 1 needs",
         ),
         (
             "position = [0, 0, 0]\nperiod = 1",
-            "topology.interferer[0].period: has no effect",
+            "topology.interferer.1.period: has no effect",
         ),
         (
             "position = [0, 0, 0]\nrandom = true",
-            "topology.interferer[0].random: has no effect",
+            "topology.interferer.1.random: has no effect",
         ),
         (
             "position = [0, 0, 0]\nduty = 0.5\nperiod = \"1us\"",
-            "topology.interferer[0].period: ",
+            "topology.interferer.1.period: ",
         ),
         (
             "position = [0, 0, 0]\ndutty = 0.5",
-            "topology.interferer[0].dutty: no key is called `dutty`; did you mean `duty`",
+            "topology.interferer.1.dutty: no key is called `dutty`; did you mean `duty`",
         ),
     ] {
         let said = of(keys);
@@ -761,7 +761,7 @@ fn sources_that_could_do_nothing_are_refused() {
     );
     let said = wrong(&moving);
     assert!(
-        said.starts_with("topology.interferer[0].position: what moving nodes receive"),
+        said.starts_with("topology.interferer.1.position: what moving nodes receive"),
         "{said}"
     );
     let wired = under(OVEN).replace(

@@ -298,7 +298,7 @@ fn what_is_random_of_flows_can_be_known_without_running_them() {
     }
     assert!(found.flows[1].start_s > 0.0);
     let unknown = draws(&Scenario::from_toml(&text).unwrap(), &["a"]);
-    assert!(unknown.unwrap_err().to_string().contains("flow[0].to"));
+    assert!(unknown.unwrap_err().to_string().contains("flow.1.to"));
 }
 
 #[test]
@@ -356,14 +356,14 @@ fn it_says_what_is_wrong() {
         format!("[[flow]]\nfrom = \"{from}\"\nto = \"b\"\nprotocol = \"{protocol}\"\n")
     };
     let to_itself = error(&wire("1Mb/s", &flow("b", "udp")));
-    assert_eq!(to_itself, "flow[0].to: a flow ends where it begins");
+    assert_eq!(to_itself, "flow.1.to: a flow ends where it begins");
     let nowhere = error(&wire("1Mb/s", &flow("aa", "udp")));
     assert_eq!(
         nowhere,
-        "flow[0].from: no node `aa`; did you mean `a`? There are 2, from a to b"
+        "flow.1.from: no node `aa`; did you mean `a`? There are 2, from a to b"
     );
     let unknown = error(&wire("1Mb/s", &flow("a", "tcp-newrono")));
-    assert!(unknown.starts_with("flow[0].protocol: ") && unknown.contains("tcp-newreno"));
+    assert!(unknown.starts_with("flow.1.protocol: ") && unknown.contains("tcp-newreno"));
     let endless = error(&wire("1Mb/s", &flow("a", "tcp-newreno")));
     assert!(endless.starts_with("stop.time: "), "{endless}");
     let key = error("[radio]\nattemps = 2\n[topology]\nwords = \"linear,3\"");

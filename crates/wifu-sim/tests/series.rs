@@ -128,7 +128,7 @@ fn the_usual_series_stay_beside_named_ones() {
 fn an_unknown_name_is_refused_before_the_run() {
     let said = refused(r#""flow.1.cwnd", "flow.1.cwdn""#);
     assert!(
-        said.starts_with("record.series[1]: \"flow.1.cwdn\""),
+        said.starts_with("record.series.2: \"flow.1.cwdn\""),
         "{said}"
     );
     assert!(said.contains("did you mean `cwnd`"), "{said}");

@@ -293,7 +293,7 @@ fn a_peer_that_does_not_hear_our_last_words_does_not_send_forever() {
         run_for(&mut pair, Span::SECOND * 10);
         assert_eq!(fault(&pair, 1), Some(Some(Fault::Reset)), "{spec}");
         let got: u64 = sent(&pair, 1).map(|f| u64::from(f.seg.len())).sum();
-        assert!(got < 4 * BUFFER as u64, "{spec}: {got} octets for nobody");
+        assert!(got < 4 * BUFFER as u64, "{spec}: {got} bytes for nobody");
     }
 }
 
@@ -484,7 +484,7 @@ fn a_waiting_connection_opens_anew_for_a_later_syn() {
             pair.run(now + Span::SECOND * 600);
             assert_delivered(&pair, spec);
             let answer = &pair.seen[mark + 1];
-            let what = format!("{spec}, {octets} octets before");
+            let what = format!("{spec}, {octets} bytes before");
             assert_eq!((answer.from, answer.at), (1, now + ms(1)), "{what}");
             assert!(answer.seg.has(Flags::SYN), "{what}: answered at once");
         }

@@ -196,7 +196,7 @@ fn a_reset_is_challenged_inside_the_window_only() {
                 rst.seq = rst.seq.plus(offset);
                 pair.inject(1, &rst);
                 run_for(&mut pair, Span::SECOND);
-                let what = format!("{spec}: {offset} of {window}, {text} octets");
+                let what = format!("{spec}: {offset} of {window}, {text} bytes");
                 assert_eq!(pair.seen.len() - mark, usize::from(answered), "{what}");
                 assert_eq!(fault(&pair, 0), None, "{what}");
             }
@@ -238,7 +238,7 @@ fn a_listener_refuses_acknowledgements_and_hears_nothing_else_but_syns() {
             };
             pair.inject(0, &stray);
             let said: Vec<_> = pair.seen[mark..].iter().map(|s| &s.seg).collect();
-            let what = format!("{spec}: {flags:?}, {ack:?}, {text} octets");
+            let what = format!("{spec}: {flags:?}, {ack:?}, {text} bytes");
             assert_eq!(said.len(), usize::from(answered), "{what}");
             assert!(said.iter().all(|s| s.has(Flags::RST)), "{what}");
             assert!(pair.ends[1].is_empty(), "{what}");

@@ -283,7 +283,7 @@ fn play(scene: &Scene, record: bool) -> Result<Pair, TestCaseError> {
     for side in 0..2 {
         let (app, peer) = (&pair.apps[side], &pair.apps[1 - side]);
         prop_assert_eq!(app.read.len(), peer.to_write.len(), "read by {}", side);
-        prop_assert!(app.read == peer.to_write, "other octets read by {side}");
+        prop_assert!(app.read == peer.to_write, "other bytes read by {side}");
         prop_assert_eq!(app.ended, Some(None), "how {} ended", side);
     }
     prop_assert!(quiet, "not quiet in the end");

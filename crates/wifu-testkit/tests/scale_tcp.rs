@@ -90,7 +90,7 @@ fn a_hundred_thousand_syns_of_strangers_change_nothing_and_memory_is_bounded() {
         }
         assert!(pair.ends[1].len() <= backlog + 12, "{spec}");
         // Some 10 kB for each embryo; the open connections' stores are the rest.
-        assert!(most < 20_000_000, "{spec}: {most} octets");
+        assert!(most < 20_000_000, "{spec}: {most} bytes");
         for id in latecomers {
             let conn = pair.ends[0].conn(id).unwrap();
             assert_eq!(conn.state(), State::Established, "{spec}: a latecomer");
@@ -366,7 +366,7 @@ fn ten_thousand_connections_one_after_another_leave_memory_where_it_was() {
         let after_one = live();
         cycles(&mut pair, &blueprint, 9_000);
         let grown = live() - after_one;
-        assert!(grown <= 1_024, "{spec}: {grown} octets more");
+        assert!(grown <= 1_024, "{spec}: {grown} bytes more");
     }
 }
 
@@ -391,6 +391,6 @@ fn ten_thousand_refused_and_aborted_connections_leave_nothing() {
         };
         let first = run(500, &mut pair);
         let grown = run(4_500, &mut pair) - first;
-        assert!(grown <= 1_024, "{spec}: {grown} octets more");
+        assert!(grown <= 1_024, "{spec}: {grown} bytes more");
     }
 }

@@ -42,7 +42,7 @@ fn transfer(spec: &str, octets: usize, limit: u64, prepare: impl FnOnce(&mut Pai
             got.len(),
             want.len()
         );
-        assert!(got == want, "{spec}: {name} read other octets");
+        assert!(got == want, "{spec}: {name} read other bytes");
         assert_eq!(
             pair.apps[side].ended,
             Some(None),

@@ -51,15 +51,15 @@ const WORDS: &[WordDecl] = &[
     flag("fin", 0x0001, Field::Flag(Flags::FIN)).doc("Ends; one number."),
     octets("holes", 4, 2, Field::Ranges(8))
         .unit("B")
-        .doc("SACK len: octets of hole blocks behind the header."),
+        .doc("SACK len: bytes of hole blocks behind the header."),
     WordDecl {
         by: COLLECTED,
         ..octets("hops", 6, 1, Field::HopCount)
             .doc("N_h: nodes that collected; on feedback, the last that arrived.")
     },
     octets("fb_seq", 7, 1, Field::Own).doc("Number of the feedback; 0 on data."),
-    octets("seq", 8, 4, Field::Seq).doc("First octet of the payload."),
-    octets("ack", 12, 4, Field::Ack).doc("The next octet expected."),
+    octets("seq", 8, 4, Field::Seq).doc("First byte of the payload."),
+    octets("ack", 12, 4, Field::Ack).doc("The next byte expected."),
     WordDecl {
         zero: "no node has written it yet",
         ..octets("delay", 16, 4, Field::Own)

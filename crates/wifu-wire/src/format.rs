@@ -386,7 +386,7 @@ impl Format {
     fn beyond_limits(&self) -> Vec<String> {
         [
             (self.own().count(), WORDS, "words of its own"),
-            (self.fixed(), usize::from(u8::MAX), "octets of fixed header"),
+            (self.fixed(), usize::from(u8::MAX), "bytes of fixed header"),
             (self.types.len(), TYPES, "packet types"),
         ]
         .into_iter()
@@ -494,7 +494,7 @@ mod tests {
         };
         assert_eq!(
             long.faults(),
-            ["large: 258 octets of fixed header; at most 255"]
+            ["large: 258 bytes of fixed header; at most 255"]
         );
         assert!(long.place("last").is_some() && crate::codec::Codec::new(long, 0).is_err());
         let told = PacketType::told("x", Class::Data, "last", 1);

@@ -167,7 +167,7 @@ mod tests {
         if next > 6 {
             (packet[6], packet[next]) = (first, INFO.proto);
         }
-        assert_eq!(proto, 0, "a header's first octet is the next one's number");
+        assert_eq!(proto, 0, "a header's first byte is the next one's number");
         packet
     }
 

@@ -131,9 +131,38 @@ pub fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a s
     }
 }
 
+/// The path of a key as messages and overrides have it, where items of lists count from 1:
+/// `flow.1.app` for the `flow[0].app` of programs that read files.
+pub fn counted(path: &str) -> String {
+    let mut parts = path.split('[');
+    let mut out = String::from(parts.next().unwrap_or_default());
+    for part in parts {
+        let index = part.split_once(']');
+        match index.and_then(|(n, rest)| Some((n.parse::<usize>().ok()?.checked_add(1)?, rest))) {
+            Some((n, rest)) => out += &format!(".{n}{rest}"),
+            None => {
+                out.push('[');
+                out += part;
+            }
+        }
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn items_of_lists_count_from_one() {
+        assert_eq!(counted("flow[0].app"), "flow.1.app");
+        assert_eq!(counted("mobility[1].rows[9]"), "mobility.2.rows.10");
+        assert_eq!(counted("radio.rate"), "radio.rate");
+        assert_eq!(counted("flow.1.app"), "flow.1.app", "once is enough");
+        for other in ["a[b].c", "a[", "a[18446744073709551615]"] {
+            assert_eq!(counted(other), other);
+        }
+    }
 
     #[test]
     fn the_nearest_name_is_what_was_meant() {

@@ -36,7 +36,7 @@ const WORDS: &[WordDecl] = &[
         Field::Is(VERSION as u32, "unknown version"),
     )
     .doc("1."),
-    WordDecl::octets("reserved", 2, 1, Field::Is(0, "reserved octet set")).doc("0."),
+    WordDecl::octets("reserved", 2, 1, Field::Is(0, "reserved byte set")).doc("0."),
     WordDecl::octets("inner", 3, 1, Field::Inner).doc("IP protocol of what follows."),
 ];
 
@@ -74,7 +74,7 @@ mod tests {
         for at in 0..3 {
             let mut other = datagram.clone();
             other[at] ^= 0x40;
-            assert_eq!(parse(&other), None, "octet {at}");
+            assert_eq!(parse(&other), None, "byte {at}");
         }
         for short in 0..HEADER {
             assert_eq!(parse(&datagram[..short]), None);

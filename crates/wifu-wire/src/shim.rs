@@ -32,7 +32,7 @@ const fn bit(name: &'static str, value: u8, field: Field) -> WordDecl {
 /// The fixed base; `id` is put in when a composition is known.
 const WORDS: [WordDecl; 27] = [
     octets("version", 0, 1, Field::Is(1, "unknown shim version")).doc("1."),
-    octets("length", 1, 1, Field::Length(4)).doc("Octets of the fixed header and the words, / 4."),
+    octets("length", 1, 1, Field::Length(4)).doc("Bytes of the fixed header and the words, / 4."),
     flag("syn", Flags::SYN).doc("Opens a sequence space."),
     flag("fin", Flags::FIN).doc("Ends it."),
     flag("rst", Flags::RST).doc("Refuses or destroys a connection."),
@@ -50,7 +50,7 @@ const WORDS: [WordDecl; 27] = [
     bit("ts_ok", 8, Field::TsOk).doc("On SYN: timestamps are offered."),
     bit("has_scale", 16, Field::HasScale).doc("On SYN: `scale` is there."),
     octets("scale", 15, 1, Field::Scale).doc("On SYN: shift of the window."),
-    octets("seq", 16, 4, Field::Seq).doc("Number of the first octet, or of the packet."),
+    octets("seq", 16, 4, Field::Seq).doc("Number of the first byte, or of the packet."),
     octets("ack", 20, 4, Field::Ack).doc("The next number expected."),
     octets("window", 24, 4, Field::Window(0))
         .unit("B")

@@ -29,8 +29,8 @@ const fn flag(name: &'static str, bit: u8, field: Field) -> WordDecl {
 const WORDS: &[WordDecl] = &[
     octets("sport", 0, 2, Field::Sport).doc("Source port."),
     octets("dport", 2, 2, Field::Dport).doc("Destination port."),
-    octets("seq", 4, 4, Field::Seq).doc("Number of the first octet; SYN and FIN take one."),
-    octets("ack", 8, 4, Field::Ack).doc("The next octet expected."),
+    octets("seq", 4, 4, Field::Seq).doc("Number of the first byte; SYN and FIN take one."),
+    octets("ack", 8, 4, Field::Ack).doc("The next byte expected."),
     WordDecl {
         bits: 4,
         ..octets("offset", 12, 1, Field::Other).doc("Length of the header with options, / 4.")

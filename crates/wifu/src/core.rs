@@ -58,7 +58,7 @@ pub struct CoreArgs {
     /// Packets that wait in a queue at most, besides those that handlers hold [default: 4096]
     #[arg(long, value_name = "PACKETS")]
     queue_length: Option<u32>,
-    /// Receive buffer of the queues' socket, octets [default: 8388608]
+    /// Receive buffer of the queues' socket, bytes [default: 8388608]
     #[arg(long, value_name = "OCTETS")]
     receive_buffer: Option<usize>,
     /// When busy, let packets gather for this long ("0 s" switches off) [default: 50 us]

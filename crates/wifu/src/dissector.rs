@@ -17,13 +17,15 @@ mod lua;
 /// `wifu dissector`.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:\n  \
+    mkdir -p ~/.local/lib/wireshark/plugins\n  \
     wifu dissector > ~/.local/lib/wireshark/plugins/wifu.lua    for every capture from now on\n  \
     wifu dissector > wifu.lua; tshark -X lua_script:wifu.lua -r capture.pcapng\n  \
     tshark -X lua_script:wifu.lua -r capture.pcapng -Y 'wifu.atp.delay > 2000'\n\n\
     Without it, Wireshark shows packets of the carrier `raw` as \"Unassigned (214)\", and those of \
     `udp` as data. With it, \
     those whose header is TCP's are read as TCP, and all others word by word as they are declared: \
-    wifu.FORMAT.WORD, or wifu.shim.COMPOSITION.WORD for a composition's own header.")]
+    wifu.FORMAT.WORD, or wifu.shim.COMPOSITION.WORD for a composition's own header. The column \
+    Protocol and the filter wifu.protocol == \"tcp-newreno\" have the composition's name.")]
 pub struct Args {
     #[command(flatten)]
     known: known::Known,
@@ -161,12 +163,12 @@ mod tests {
         for name in library.protocols() {
             let b = library.resolve(name, &wifu_parts::registry()).unwrap();
             if b.wire.name() == "tcp" {
-                let line = format!("segments({}) -- {name}\n", b.number);
+                let line = format!("segments({}, \"{name}\")\n", b.number);
                 assert!(text.contains(&line), "{name}\n{text}");
             }
         }
-        assert!(text.contains("segments(241) -- mine\n"), "{text}");
-        assert!(!text.contains("segments(6)"), "{text}");
+        assert!(text.contains("segments(241, \"mine\")\n"), "{text}");
+        assert!(!text.contains("segments(6,"), "{text}");
         for line in [
             "carry(219, declared[\"atp\"], \"atp\")\n",
             "service(9438, declared[\"atp\"], \"atp\")\n",

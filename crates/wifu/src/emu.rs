@@ -26,7 +26,34 @@ mod session;
 /// Without `--topo`.
 const DEFAULT_TOPO: &str = "minimal";
 
-const HELP: &str = "\
+/// The commands of the prompt, for `--help` and `help`.
+macro_rules! commands {
+    () => {
+        "  n1 ping -c3 n3        run a program on a host; names of hosts become addresses
+  pingall               ping every host from every other
+  iperf n1 n3 [...]     throughput, by iperf3 or for a protocol of WiFu's by wifu perf; iperf3's
+                        words may follow: -t 5 -u -b 6M, -C reno, -C tcp-newreno
+  n1 iperf [...] n3     the same
+  links | dump | net    links with SNR and counts | hosts with queues and delays | who hears whom
+  snr n1 n2 12          give a direction a mean SNR, dB
+  cut n1 n2, restore    let nothing pass between two hosts; undo one cut, or all
+  pause n2, resume n2   make a host's radio deaf and mute
+  restart n2 [2]        off for 2 s (or 1): what its radio and kernel had queued or learned is lost
+  move n2 30 10 [0]     put a host elsewhere, metres
+  play                  let what moves or is cut in the scenario begin (--hold)
+  status                how late, how much was stolen, and the stamp
+  map                   a map that updates until a key is pressed
+  kill n2, serve n2     kill a host's daemon; start it again
+  xterm n2              a window on a host
+  sh CMD, source FILE   run a program on this machine; commands from a file
+  help, exit"
+    };
+}
+
+const COMMANDS: &str = commands!();
+
+const HELP: &str = concat!(
+    "\
 A namespace for each node, with an emulated 802.11 radio wlan0: real contention, collisions, hidden
 nodes, retries and overhearing, decided by the model that `wifu sim` runs. Any program, the kernel's
 TCP and routing daemons run unmodified. How late the emulation was is measured, and each run is
@@ -37,21 +64,9 @@ hops. KEY=VALUE sets any key of the radio: radio.rate=6M radio.rts_threshold=0.
 
 At the prompt:
 
-  n1 ping -c3 n3        run a program on a host; names of hosts become addresses
-  pingall               ping every host from every other
-  iperf n1 n3 [...]     throughput by iperf3; further words are iperf3's: -t 5 -u -b 6M -C reno
-  links | dump | net    links with SNR and counts | hosts with queues and delays | who hears whom
-  snr n1 n2 12          give a direction a mean SNR, dB
-  cut n1 n2, restore    let nothing pass between two hosts; undo one cut, or all
-  pause n2, resume n2   make a host's radio deaf and mute
-  restart n2 [2]        off for 2 s (or 1): what its radio and kernel had queued or learned is lost
-  move n2 30 10 [0]     put a host elsewhere, metres
-  play                  let what moves or is cut in the scenario begin (--hold)
-  status                how late, how much was stolen, and the stamp
-  map                   a map that updates until a key is pressed
-  xterm n2              a window on a host
-  sh CMD, source FILE   run a program on this machine; commands from a file
-  help, exit
+",
+    commands!(),
+    "
 
 From another terminal: wifu emu ctl snr n1 n2 12, and ip netns exec wifu-emu-n1 bash.
 
@@ -59,9 +74,11 @@ Examples:
 
   sudo wifu emu --topo linear,4 --set TB-B
   sudo wifu emu --topo linear,3 radio.rate=6M --test pingall+iperf --json
+  sudo wifu emu --topo linear,3 --file mine.toml          then: iperf n1 n3 -C mine
   sudo wifu emu --custom mytopo.py --topo mytopo,3
   sudo wifu emu --scenario moving.toml
-  echo 'n1 ping -c3 n2' | sudo wifu emu --topo minimal";
+  echo 'n1 ping -c3 n2' | sudo wifu emu --topo minimal"
+);
 
 /// `wifu emu`.
 #[derive(clap::Args)]
@@ -288,7 +305,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
     let mut told = args.known.told()?;
     told.extend(crate::exec::transport(&config.plan));
     let emulation = Emulation::start_with(config, script, args.hold)?;
-    let mut session = session::Session::new(emulation, signals, (host, told), args)?;
+    let mut session = session::Session::new(emulation, signals, (host, told, known), args)?;
     let code = session.run(args)?;
     let daemons = session.end();
     let status = session.ask(Order::Status)?;

@@ -84,7 +84,7 @@ pub struct DaemonArgs {
     /// BPF programs see them one by one (slower)
     #[arg(long)]
     no_offload: bool,
-    /// Longest IP packet, octets
+    /// Longest IP packet, bytes
     #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..))]
     mtu: u16,
     /// raw: go past the kernel's IP layer (faster; its filters see nothing)

@@ -27,7 +27,7 @@ The network:
 
     sender --access-- router --bottleneck-- receiver
 
-Nothing leaves the process and no clock is read: the same arguments give the same octets in every
+Nothing leaves the process and no clock is read: the same arguments give the same bytes in every
 file. A rate counts IP packets. The router keeps at most --queue packets waiting behind the one it
 is sending; one more is lost. Faults happen where packets enter the bottleneck.
 
@@ -46,13 +46,13 @@ Examples:
 A rule file has one rule a line; # begins a comment; each rule catches one packet, in order:
 
   2 2 -1                 seq ack delay_us: delays this packet; -1 drops it. Numbers count as if
-                         each side began with 1: SYN 1, first data octet 2; -1 is any number
+                         each side began with 1: SYN 1, first data byte 2; -1 is any number
   -1 -1 0.5              drops every packet with 0.5 percent
   data_index 14 drop     the 15th data segment, first transmission; also: delay 35000,
                          duplicate, corrupt
 
 Columns of the trace: time_s, event (send, arrival, ack, drop, timeout), seq_index (data segment
-from 0; for an ack the one it asks for), len, cwnd, ssthresh (octets, at the sender, after the
+from 0; for an ack the one it asks for), len, cwnd, ssthresh (bytes, at the sender, after the
 event), retransmission (0, 1), reason (of sending again: timeout, dupack, partial, sack, probe; of
 a drop: queue, index, random, rule, corrupt). With --flows above 1 a last column, flow.";
 
@@ -72,7 +72,7 @@ pub struct Args {
     /// `wifu describe NAME` lists them.
     #[arg(long, value_name = "KEY=VALUE", value_parser = assignment)]
     set: Vec<String>,
-    /// Payload octets of a segment; without it what the MTU allows
+    /// Payload bytes of a segment; without it what the MTU allows
     #[arg(long, value_name = "OCTETS")]
     mss: Option<u32>,
     /// Rate and delay of the link from the sender to the router
@@ -239,8 +239,8 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
 fn broken(mock: &Mock, flow: usize) -> Option<String> {
     let got = mock.outcome(flow, Side::B);
     match (got.broken_at, got.fault()) {
-        (Some(at), _) => Some(format!("flow {flow}: octet {at} is wrong")),
-        (_, Some(fault)) => Some(format!("flow {flow}: ended with {fault:?}")),
+        (Some(at), _) => Some(format!("flow {}: byte {at} is wrong", flow + 1)),
+        (_, Some(fault)) => Some(format!("flow {}: ended with {fault:?}", flow + 1)),
         _ => None,
     }
 }
@@ -281,8 +281,8 @@ fn fitting(blueprint: &Blueprint, mtu: u32) -> anyhow::Result<()> {
     let most = mtu.saturating_sub(overhead).max(LEAST_MSS);
     ensure!(
         (u64::from(LEAST_MSS)..=u64::from(most)).contains(&mss),
-        "a segment carries {LEAST_MSS} to {most} octets here: packets of {mtu} (--mtu) have \
-         {overhead} octets of headers, and no peer may ask for less than {LEAST_MSS}"
+        "a segment carries {LEAST_MSS} to {most} bytes here: packets of {mtu} (--mtu) have \
+         {overhead} bytes of headers, and no peer may ask for less than {LEAST_MSS}"
     );
     Ok(())
 }
@@ -349,7 +349,7 @@ fn write(path: &Path, octets: &[u8], flag: &str) -> anyhow::Result<()> {
     std::fs::write(path, octets).with_context(|| format!("{flag} {}", path.display()))
 }
 
-/// Seconds from the call to connect to the last octet read.
+/// Seconds from the call to connect to the last byte read.
 fn duration(mock: &Mock, flow: usize) -> Option<f64> {
     let last = mock.outcome(flow, Side::B).last_read_at?;
     Some((last - mock.asked_at(flow)).as_secs_f64())
@@ -359,7 +359,7 @@ fn summary(args: &Args, blueprint: &Blueprint, mock: &Mock) -> Json {
     let flow = |n: usize| {
         let (tally, got) = (mock.tally(n, Side::A), mock.outcome(n, Side::B));
         json!({
-            "flow": n,
+            "flow": n + 1,
             "bytes_written": mock.outcome(n, Side::A).written,
             "bytes_delivered": got.read,
             "intact": got.broken_at.is_none(),
@@ -397,9 +397,14 @@ fn report(args: &Args, blueprint: &Blueprint, mock: &Mock) {
         let seconds = duration(mock, n).unwrap_or_default();
         let rate = mock.goodput(n, Side::B).unwrap_or_default() / 1e6;
         eprintln!(
-            "{} flow {n}: {} octets in {seconds:.6} s, {rate:.3} Mb/s; \
+            "{} flow {}: {} bytes in {seconds:.6} s, {rate:.3} Mb/s; \
              {} data segments, {} retransmitted, {} timeouts",
-            blueprint.name, got.read, tally.segments, tally.retransmissions, tally.timeouts
+            blueprint.name,
+            n + 1,
+            got.read,
+            tally.segments,
+            tally.retransmissions,
+            tally.timeouts
         );
     }
     if mock.flows() > 1 {
@@ -458,7 +463,7 @@ fn together(mock: &Mock) -> String {
     let octets: u64 = (0..flows).map(|n| mock.outcome(n, Side::B).read).sum();
     let tallies = || (0..flows).map(|n| mock.tally(n, Side::A));
     format!(
-        "{flows} flows: {octets} octets, Jain {jain:.4}; {} retransmitted, {} timeouts",
+        "{flows} flows: {octets} bytes, Jain {jain:.4}; {} retransmitted, {} timeouts",
         tallies().map(|t| t.retransmissions).sum::<u64>(),
         tallies().map(|t| t.timeouts).sum::<u32>()
     )
@@ -500,7 +505,7 @@ mod tests {
         };
         let (trace, capture) = files();
         assert_eq!(trace.matches(",drop,").count(), 3);
-        assert_eq!((trace, capture), files(), "same arguments, same octets");
+        assert_eq!((trace, capture), files(), "same arguments, same bytes");
     }
 
     #[test]
@@ -538,10 +543,10 @@ mod tests {
             ("--set iww=2", "--set iww=2", "did you mean `iw`"),
             ("--bytes lots", "--bytes", "number"),
             ("--drop a", "--drop", "such as 14,26,28"),
-            ("--mss 10", "--mss 10", "48 to 1448 octets"),
-            ("--mss 3000", "--mss 3000", "48 to 1448 octets"),
-            ("--set mss=47", "--set mss=47", "48 to 1448 octets"),
-            ("--mtu 576 --mss 525", "--mss 525", "48 to 524 octets"),
+            ("--mss 10", "--mss 10", "48 to 1448 bytes"),
+            ("--mss 3000", "--mss 3000", "48 to 1448 bytes"),
+            ("--set mss=47", "--set mss=47", "48 to 1448 bytes"),
+            ("--mtu 576 --mss 525", "--mss 525", "48 to 524 bytes"),
             (
                 "--rules /nonexistent/rules",
                 "--rules",

@@ -29,7 +29,7 @@ pub struct Args {
     /// The daemon's socket [default: /run/wifu/NAMESPACE/daemon.sock]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// For machines: octets and nanoseconds
+    /// For machines: bytes and nanoseconds
     #[arg(long)]
     json: bool,
     /// Numbers of each connection, and of each lane on a host that serves one, again and again,

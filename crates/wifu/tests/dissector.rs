@@ -78,7 +78,37 @@ fn wireshark_reads_our_protocols_with_it_and_not_without() {
             "{name}: nobody knows the number"
         );
         assert_eq!(segments(&path, &["-X", &plug_in]), ["0\t0x0002"], "{name}");
+        let called = ["-r", &path.display().to_string(), "-X", &plug_in];
+        let filter = format!("wifu.protocol == \"{name}\"");
+        let shown = ["-T", "fields", "-e", "_ws.col.Protocol", "-Y", &filter];
+        let output = run("tshark", &[&called[..], &shown[..]].concat());
+        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), *name);
     }
+    std::fs::remove_dir_all(dir).expect("removal");
+}
+
+/// What the book advises: of a capture of several hops, one interface in a file of its own.
+#[test]
+fn one_interface_by_itself_has_no_false_retransmissions() {
+    let dir = std::env::temp_dir().join(format!("wifu-advice-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("directory");
+    let (all, one) = (dir.join("run.pcapng"), dir.join("n1.pcapng"));
+    let (all, one) = (all.display().to_string(), one.display().to_string());
+    let words = format!("sim --topo linear,4 --protocol tcp-newreno -n 100k --pcap {all}");
+    let said = run(
+        env!("CARGO_BIN_EXE_wifu"),
+        &words.split(' ').collect::<Vec<_>>(),
+    );
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(said.contains("100 kB"), "{said}");
+    let again = |file: &str| {
+        let output = run("tshark", &["-r", file, "-Y", "tcp.analysis.retransmission"]);
+        String::from_utf8_lossy(&output.stdout).lines().count()
+    };
+    assert!(again(&all) > 50, "forwarded copies");
+    let filter = "frame.interface_name == \"n1-wlan0\"";
+    run("tshark", &["-r", &all, "-Y", filter, "-w", &one]);
+    assert_eq!(again(&one), 0);
     std::fs::remove_dir_all(dir).expect("removal");
 }
 

@@ -275,7 +275,7 @@ fn a_ping_over_one_idle_hop_takes_what_the_model_says() {
         let times = emu.ping("n1", &format!("-n -c 150 -i 0.02 -s {size} 10.0.0.2"));
         assert!(times.len() > 140, "{} answers", times.len());
         let measured = median(times);
-        println!("{rate}, {size} octets: ping {measured:.3} ms at p50, the model {model:.3} ms");
+        println!("{rate}, {size} bytes: ping {measured:.3} ms at p50, the model {model:.3} ms");
         if emu.is_valid() {
             assert!(
                 (measured - model).abs() < 0.3,
@@ -567,7 +567,7 @@ fn links_are_cut_and_nodes_paused_from_outside() {
     assert_eq!(answers("10.0.0.2"), 0);
     for (words, hint) in [
         ("cut n1 n9", "n9"),
-        ("jump", "none of"),
+        ("jump", "no command is called `jump`"),
         ("snr n1 n2 x", "number"),
     ] {
         let answer = emu.ctl(words);

@@ -195,7 +195,7 @@ fn what_a_protocol_brings_is_described() {
     let describe = |name: &str| said(&["describe", name, "--file", file.path()]);
     let text = describe("shimmed");
     assert!(text.contains("Brings handlers: tpa-shim.\n"), "{text}");
-    assert!(text.contains("add 12 octets"), "{text}");
+    assert!(text.contains("add 12 bytes"), "{text}");
     assert!(!describe("bare").contains("Brings"));
     let all = json(&["describe", "shimmed", "--json", "--file", file.path()]);
     assert_eq!(all["brings"]["handlers"][0]["use"], "tpa-shim");

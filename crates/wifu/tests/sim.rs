@@ -65,7 +65,7 @@ fn what_is_there_in_vain_is_said_once() {
     let said = String::from_utf8_lossy(&ran.stderr);
     assert!(!ran.status.success() && ran.stdout.is_empty());
     assert!(
-        said.contains("handler[1]: tpa-shim: no packet is for it"),
+        said.contains("handler.2: tpa-shim: no packet is for it"),
         "{said}"
     );
 }
@@ -743,9 +743,9 @@ fn errors_say_what_would_be_right() {
         ),
         ("--topo linear,3 --protocol tcp-reno radio", "KEY=VALUE"),
         ("--topo linear,3 --protocol tcp-reno -n lots", "number"),
-        ("--topo linear,3 --protocol tcp-reno -n 0", "flow[0].bytes"),
-        ("--topo linear,3 --protocol tcp-reno -t 0", "flow[0].time"),
-        ("--topo linear,3 --protocol udp -t 0", "flow[0].time"),
+        ("--topo linear,3 --protocol tcp-reno -n 0", "flow.1.bytes"),
+        ("--topo linear,3 --protocol tcp-reno -t 0", "flow.1.time"),
+        ("--topo linear,3 --protocol udp -t 0", "flow.1.time"),
         (
             "--topo linear,3 --protocol tcp-reno radio.cs_dbm=-200",
             "below the noise",

@@ -190,7 +190,7 @@ fn nodes_ends_and_lanes_survive_packets_that_are_damaged_on_the_way() {
     let changed: u64 = handlers.map(|h| h.changed).sum();
     println!("{changed} damaged: {:?}", outcome.flows[0].packets);
     assert!(changed > 10);
-    assert_eq!(outcome.flows[0].corrupt, 0, "no octet arrives as another");
+    assert_eq!(outcome.flows[0].corrupt, 0, "no byte arrives as another");
 }
 
 /// Writes one of the format's words by its name.

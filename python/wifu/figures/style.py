@@ -127,7 +127,7 @@ def mark() -> float:
 
 
 def save(figure: Figure, *paths: Path) -> None:
-    """Write a figure, as each name ends. The same results give the same octets."""
+    """Write a figure, as each name ends. The same results give the same bytes."""
     for axis in figure.axes:
         # Of panels that share a scale, only the lowest says what it is.
         if not axis.xaxis.get_tick_params().get("labelbottom", True):

@@ -95,7 +95,7 @@ def timeseries(results: Results, spec: dict[str, Any]) -> Made:
     style.legend(figure, list(lines.values()), list(lines))
     caption = f"Run {run}."
     if "goodput" in show:
-        caption += " Goodput: octets delivered in order, so that it leaps where a hole is filled, "
+        caption += " Goodput: bytes delivered in order, so that it leaps where a hole is filled, "
         caption += f"in a sliding window of {_milliseconds(window)} before each instant."
     caption += " Congestion window of the sender." if "cwnd" in show else ""
     caption += " Smoothed round-trip time at the sender." if "srtt" in show else ""

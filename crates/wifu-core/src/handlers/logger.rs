@@ -63,7 +63,7 @@ impl Handler for Logger {
                 }
             }
         }
-        line += &format!(", {} octets", octets.len());
+        line += &format!(", {} bytes", octets.len());
         if let Some(from) = packet.transmitter {
             line += &format!(", from {from}");
         }

@@ -419,7 +419,7 @@ fn the_papers_lines_and_wrong_configurations_are_understood() {
     let said = config.chain(&Rng::new(1), ground).err().unwrap();
     assert_eq!(
         said.to_string(),
-        "handler[0] (logger): with status = on it requires status (what became of transmissions), \
+        "handler.1 (logger): with status = on it requires status (what became of transmissions), \
          which is not known here"
     );
     let quiet = Config::from_toml("[[handler]]\nuse = \"logger\"\n").unwrap();

@@ -41,7 +41,7 @@ pub static TPA_SHIM: Descriptor = Descriptor {
     name: "tpa-shim",
     doc: "Inserts TP-alpha's shim where a packet is sent, raises its max_delay to this node's and \
           counts the node at each hop, and strips it where the packet arrives (Behaviour 9). For \
-          packets of `protocol`, 208 unless set. The interface needs room for 12 octets more \
+          packets of `protocol`, 208 unless set. The interface needs room for 12 bytes more \
           unless a composition brings the handler: then segments are so much smaller.",
     cites: &["WiFu paper V.B"],
     hooks: Hooks::of(&[Hook::Output, Hook::Forward, Hook::Input]),

@@ -13,7 +13,7 @@ pub const IW: ParamSpec = ParamSpec::optional(
     "iw",
     1,
     64,
-    "Initial window, segments; auto: min(4 MSS, max(2 MSS, 4380 octets)) (RFC 3390). After a lost \
+    "Initial window, segments; auto: min(4 MSS, max(2 MSS, 4380 bytes)) (RFC 3390). After a lost \
      SYN it is one segment whatever is set (RFC 5681 3.1).",
 );
 
@@ -22,7 +22,7 @@ pub const SSTHRESH: ParamSpec = ParamSpec::optional(
     "ssthresh",
     1,
     u32::MAX as u64,
-    "Initial slow-start threshold, octets; auto: as high as can be (RFC 5681 3.1).",
+    "Initial slow-start threshold, bytes; auto: as high as can be (RFC 5681 3.1).",
 );
 
 /// Growth only of a window that is used.
@@ -46,7 +46,7 @@ pub const RTO_HOLD: ParamSpec = ParamSpec::flag(
 pub const ABC: ParamSpec = ParamSpec::flag(
     "abc",
     false,
-    "Count octets instead of acknowledgements, at most two segments per acknowledgement, eight \
+    "Count bytes instead of acknowledgements, at most two segments per acknowledgement, eight \
      while HyStart++ watches (RFC 9406 4.3), one after a timeout (RFC 3465).",
 );
 

@@ -38,7 +38,7 @@ pub const SENDER_PARAMS: [ParamSpec; 4] = [
     ParamSpec::flag(
         "psh",
         true,
-        "PSH on what ends with the last octet written (RFC 9293 section 3.9.1).",
+        "PSH on what ends with the last byte written (RFC 9293 section 3.9.1).",
     ),
     ParamSpec::span(
         "user_timeout",

@@ -204,7 +204,7 @@ mod tests {
         assert!(inbox.accept(&mut stream, Seq(1), b"abcd").is_some());
         assert!(inbox.accept(&mut stream, Seq(3), b"ijkl").is_some());
         let beyond = inbox.accept(&mut stream, Seq(4), b"mnop");
-        assert_eq!(beyond, None, "2, 3 and 4 need 12 octets, 8 are left");
+        assert_eq!(beyond, None, "2, 3 and 4 need 12 bytes, 8 are left");
         assert_eq!(
             inbox.accept(&mut stream, Seq(9), b""),
             None,

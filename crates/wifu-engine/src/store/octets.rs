@@ -60,7 +60,7 @@ impl SendRing {
     pub fn wrote(&mut self, n: u32) {
         assert!(
             n <= self.room(),
-            "more octets committed than there was space"
+            "more bytes committed than there was space"
         );
         self.len += n;
     }

@@ -193,7 +193,7 @@ impl Reassembly {
 
     /// The application took `n` octets.
     pub fn consume(&mut self, n: u32) {
-        assert!(n <= self.unread(), "more octets consumed than there were");
+        assert!(n <= self.unread(), "more bytes consumed than there were");
         self.base = self.base.plus(n);
     }
 }

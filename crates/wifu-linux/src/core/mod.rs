@@ -165,7 +165,7 @@ pub fn steps(hooks: Hooks, settings: &Settings, needs: Needs) -> Vec<String> {
     };
     let queue = |h: wifu_core::Hook| {
         let n = h.number();
-        format!("nfqueue {n}: bind, copy 65535 octets, at most {length} packets, {flags}")
+        format!("nfqueue {n}: bind, copy 65535 bytes, at most {length} packets, {flags}")
     };
     let wired = hooks.and(Hooks::WIRED).iter();
     let gates: Vec<String> = match &settings.by {

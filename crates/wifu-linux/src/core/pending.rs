@@ -293,7 +293,7 @@ mod tests {
                 assert_eq!(
                     same,
                     free.contains(&at) || checksum,
-                    "{protocol}: octet {at}"
+                    "{protocol}: byte {at}"
                 );
             }
         }

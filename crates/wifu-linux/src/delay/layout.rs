@@ -19,7 +19,7 @@ impl Bits {
         let bit = (octet % 2) * 8 + u32::from(w.bit);
         let bits = u32::from(w.bits);
         if bit + bits > 16 {
-            return Err(format!("{} is not in one pair of octets", w.name));
+            return Err(format!("{} is not in one pair of bytes", w.name));
         }
         Ok(Bits {
             at: octet - octet % 2,
@@ -52,7 +52,7 @@ pub(super) fn of(f: &Format) -> Result<[u32; NUMBERS], String> {
     };
     if usize::from(f.base) != UDP_FORM || f.fixed() > MOST || f.covers_hops {
         return Err(format!(
-            "it must have ports as UDP has, at most {MOST} octets, and a checksum that counts what \
+            "it must have ports as UDP has, at most {MOST} bytes, and a checksum that counts what \
              nodes write as zero"
         ));
     }

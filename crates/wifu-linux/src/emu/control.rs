@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
+use wifu_wire::names::hint;
 
 /// Something to do, or to tell. Nodes are numbers from 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,9 +44,35 @@ pub enum Order {
     Nodes,
 }
 
-/// The words of all orders.
-pub const WORDS: &str = "snr A B DB | move N X Y [Z] | pause N | resume N | cut A B | \
-                         restore [A B] | restart N [SECONDS] | play | status | links | nodes";
+/// The words of each order.
+pub const WORDS: [&str; 11] = [
+    "snr A B DB",
+    "move N X Y [Z]",
+    "pause N",
+    "resume N",
+    "cut A B",
+    "restore [A B]",
+    "restart N [SECONDS]",
+    "play",
+    "status",
+    "links",
+    "nodes",
+];
+
+/// The first words of all orders.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    WORDS.iter().filter_map(|words| words.split(' ').next())
+}
+
+/// What would have been right instead of a line that is no order.
+fn instead(line: &str) -> String {
+    let first = line.split_whitespace().next().unwrap_or_default();
+    let usage = names().zip(WORDS).find(|(name, _)| *name == first);
+    match usage {
+        Some((_, words)) => format!("write {words}"),
+        None => format!("no command is called `{first}`{}", hint(first, names())),
+    }
+}
 
 /// How long a restart takes unless said otherwise, and at most.
 const RESTART: Duration = Duration::from_secs(1);
@@ -93,7 +120,7 @@ impl Order {
             ["status"] => Order::Status,
             ["links"] => Order::Links,
             ["nodes"] => Order::Nodes,
-            _ => return Err(format!("\"{line}\" is none of: {WORDS}")),
+            _ => return Err(instead(line)),
         })
     }
 }
@@ -516,11 +543,15 @@ mod tests {
             ("cut n1 x", "no node \"x\""),
             ("restart n1 60", "0 to 8 s"),
             ("snr n1 n2 nan", "no number"),
-            ("jump n1", "none of: snr A B DB"),
-            ("", "none of"),
+            ("restart", "write restart N [SECONDS]"),
+            ("pause n1 n2", "write pause N"),
+            ("jump n1", "no command is called `jump`"),
+            ("puase n1", "did you mean `pause`?"),
+            ("", "no command is called ``"),
         ] {
             let error = parse(line).unwrap_err();
             assert!(error.contains(hint), "{line}: {error}");
+            assert!(error.len() < 60, "without the whole list: {error}");
         }
     }
 }

@@ -28,7 +28,7 @@ pub static EVERY: Descriptor = Descriptor {
     name: "every",
     role: Role::Ack,
     doc: "One acknowledgement per ack_every full-sized segments in order, at the latest ack_delay \
-          after the first octets; at once on disorder and at the end.",
+          after the first bytes; at once on disorder and at the end.",
     cites: &["RFC 9293 3.8.6.3", "RFC 5681 4.2", "RFC 8257 3.2"],
     params: &[
         ParamSpec::int(
@@ -37,7 +37,7 @@ pub static EVERY: Descriptor = Descriptor {
             1,
             64,
             "Full-sized segments per acknowledgement (RFC 5681 4.2 allows 2): it leaves with the \
-             first octet beyond so many less one; 1: with each segment.",
+             first byte beyond so many less one; 1: with each segment.",
         ),
         ParamSpec::span(
             "ack_delay",

@@ -24,7 +24,7 @@ pub static DCTCP: Descriptor = Descriptor {
     name: "dctcp",
     role: Role::Congestion,
     doc: "Window of DCTCP: a mark leaves 1 - alpha / 2 of it, where alpha is the average share of \
-          marked octets per window.",
+          marked bytes per window.",
     cites: &["RFC 8257"],
     params: &[
         IW,

@@ -18,7 +18,7 @@ use wifu_wire::{Ecn, Flags, Head, HeadField, Seq, Span};
 pub static REASSEMBLE: Descriptor = Descriptor {
     name: "reassemble",
     role: Role::Receive,
-    doc: "Puts octets in order, advertises the window and acknowledges on everything that leaves.",
+    doc: "Puts bytes in order, advertises the window and acknowledges on everything that leaves.",
     cites: &[
         "RFC 9293 section 3.10.7.4",
         "RFC 2018",

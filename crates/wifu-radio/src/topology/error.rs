@@ -12,7 +12,7 @@ pub enum TopologyError {
     /// A key is wrong.
     #[error("{path}: {what}")]
     Key {
-        /// Where, as `table.key` or `array[index].key`.
+        /// Where, as `table.key` or `array.1.key`, counted from 1.
         path: String,
         /// What is wrong with it, with the nearest valid name if it is a name.
         what: String,
@@ -44,7 +44,7 @@ pub enum TopologyError {
 impl TopologyError {
     pub(crate) fn key(path: impl Into<String>, what: impl Into<String>) -> TopologyError {
         TopologyError::Key {
-            path: path.into(),
+            path: names::counted(&path.into()),
             what: what.into(),
         }
     }

@@ -151,7 +151,7 @@ fn mac(
     c.rts_threshold = match pick!(own, common, rts_threshold) {
         None | Some(Limit::Off) => RTS_OFF,
         Some(Limit::At(n)) if *n < 0.0 => {
-            let what = "must be a number of octets, or \"off\"";
+            let what = "must be a number of bytes, or \"off\"";
             return Err(TopologyError::key(format!("{path}.rts_threshold"), what));
         }
         Some(Limit::At(n)) => (*n as u32).min(RTS_OFF),

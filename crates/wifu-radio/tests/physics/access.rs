@@ -370,7 +370,7 @@ fn with_rts_there_are_two_limits() {
     assert_eq!(
         tried(&line(2, |_| 9.0), 464),
         (0, 5),
-        "MPDU of 500 octets: no RTS"
+        "MPDU of 500 bytes: no RTS"
     );
     assert_eq!(tried(&line(2, |_| 9.0), 465), (3, 3), "501");
 }

@@ -343,13 +343,13 @@ impl Mock {
     pub fn verify(&self, flow: usize) -> Result<(), String> {
         for side in Side::BOTH {
             let (got, peer) = (self.outcome(flow, side), self.outcome(flow, side.other()));
-            let who = format!("flow {flow}, {side:?}");
+            let who = format!("flow {}, {side:?}", flow + 1);
             if let Some(at) = got.broken_at {
-                return Err(format!("{who}: octet {at} is wrong"));
+                return Err(format!("{who}: byte {at} is wrong"));
             }
             if got.read != peer.written {
                 let (read, written) = (got.read, peer.written);
-                return Err(format!("{who}: read {read} of {written} octets"));
+                return Err(format!("{who}: read {read} of {written} bytes"));
             }
             if let Some(fault) = got.fault() {
                 return Err(format!("{who}: ended with {fault:?}"));

@@ -255,7 +255,7 @@ impl FlowSpec {
             }
             () if self.size.is_some_and(|s| s < 40) => Err(ScenarioError::key(
                 at("size"),
-                "an IP packet of this simulator has at least 40 octets",
+                "an IP packet of this simulator has at least 40 bytes",
             )),
             () if decreasing(self.rows.as_deref()) => Err(ScenarioError::key(
                 at("rows"),

@@ -45,7 +45,7 @@ impl Quantity for Bps {
 }
 
 impl Quantity for Octets {
-    const WHAT: &'static str = "a length such as \"2M\", or a number of octets";
+    const WHAT: &'static str = "a length such as \"2M\", or a number of bytes";
     fn text(s: &str) -> Result<Octets, String> {
         parse_octets(s).map(Octets).map_err(|e| format!("{e}"))
     }

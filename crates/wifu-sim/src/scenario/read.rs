@@ -138,5 +138,8 @@ fn explained(path: &str, message: &str) -> ScenarioError {
         (true, p) if p != name && !p.ends_with(&format!(".{name}")) => format!("{p}.{name}"),
         (_, p) => p.to_string(),
     };
-    ScenarioError::Key { path, what }
+    ScenarioError::Key {
+        path: names::counted(&path),
+        what,
+    }
 }

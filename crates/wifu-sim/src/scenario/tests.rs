@@ -89,11 +89,11 @@ fn unknown_keys_are_named_with_path_and_nearest() {
     );
     assert_eq!(
         error(&flow("app = \"flie\"")),
-        "flow[0].app: unknown name `flie`; did you mean `file`?"
+        "flow.1.app: unknown name `flie`; did you mean `file`?"
     );
     assert_eq!(
         error(&flow("protcol = 1")),
-        "flow[0].protcol: unknown key; did you mean `protocol`?"
+        "flow.1.protcol: unknown key; did you mean `protocol`?"
     );
     let json = r#"{"stop":{"tiem":1}}"#;
     assert_eq!(
@@ -110,17 +110,17 @@ fn wrong_values_are_named_with_path() {
     };
     assert_eq!(at("[stop]\ntime = \"5 parsecs\""), "stop.time");
     assert_eq!(at("[stop]\ntime = -1"), "stop.time");
-    assert_eq!(at(&flow("start = \"5\"")), "flow[0].start");
+    assert_eq!(at(&flow("start = \"5\"")), "flow.1.start");
     assert_eq!(at("[stop]\nbatch = 5"), "stop.batch");
     assert_eq!(
         at(&flow("app = \"trace\"\nrows = [[1.0, 5], [0.5, 5]]")),
-        "flow[0].rows"
+        "flow.1.rows"
     );
     assert_eq!(
         at(&flow("app = \"trace\"\nrows = [[-1.0, 5]]")),
-        "flow[0].rows"
+        "flow.1.rows"
     );
-    assert_eq!(at(&flow("app = \"stream\"\ntime = 0")), "flow[0].time");
+    assert_eq!(at(&flow("app = \"stream\"\ntime = 0")), "flow.1.time");
     assert!(matches!(
         Scenario::from_toml("seed = ").unwrap_err(),
         ScenarioError::Syntax(_)
@@ -131,19 +131,19 @@ fn wrong_values_are_named_with_path() {
 fn an_application_takes_its_own_parameters_only() {
     assert_eq!(
         error(&flow("app = \"file\"")),
-        "flow[0]: `file` needs `bytes`"
+        "flow.1: `file` needs `bytes`"
     );
     assert_eq!(
         error(&flow("bytes = 5")),
-        "flow[0].bytes: `bulk` has no parameters"
+        "flow.1.bytes: `bulk` has no parameters"
     );
     assert_eq!(
         error(&flow("app = \"file\"\nbytes = 5\npause = 1")),
-        "flow[0].pause: `file` does not use it; its keys: bytes"
+        "flow.1.pause: `file` does not use it; its keys: bytes"
     );
     assert_eq!(
         error("[[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"udp\"\napp = \"http\"\npause = 1"),
-        "flow[0].app: `http` needs a protocol with connections, and this flow is udp"
+        "flow.1.app: `http` needs a protocol with connections, and this flow is udp"
     );
 }
 
@@ -161,11 +161,11 @@ fn impossible_numbers_are_refused_in_words() {
             "[[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"udp\"\nrate = {rate}"
         ))
     };
-    assert!(udp("1e12").starts_with("flow[0].rate: at most 100 Gb/s"));
-    assert_eq!(udp("\"-5M\""), "flow[0].rate: \"-5M\" must not be negative");
+    assert!(udp("1e12").starts_with("flow.1.rate: at most 100 Gb/s"));
+    assert_eq!(udp("\"-5M\""), "flow.1.rate: \"-5M\" must not be negative");
     assert!(udp("-5").contains("-5 is not a rate"));
     let talk = udp("1\napp = \"onoff\"\non = \"1ns\"\noff = \"1s\"");
-    assert_eq!(talk, "flow[0].on: at least 1 ms on average");
+    assert_eq!(talk, "flow.1.on: at least 1 ms on average");
     assert_eq!(
         of("[routing.olsr]\nflood = \"mrp\""),
         "routing.olsr.flood: unknown name `mrp`; did you mean `mpr`?"
@@ -177,7 +177,7 @@ fn packets_and_ways_have_possible_sizes() {
     let of = |keys: &str| error(&format!("{keys}\n{}", flow("")));
     assert!(of("[host]\nmtu = 67").starts_with("host.mtu: at least 68"));
     let long = error("[[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"udp\"\nsize = 1501");
-    assert!(long.starts_with("flow[0].size: 1501 octets"), "{long}");
+    assert!(long.starts_with("flow.1.size: 1501 bytes"), "{long}");
     let walk = |area: &str, speed: &str| {
         of(&format!(
             "[[mobility]]\nkind = \"waypoint\"\narea = {area}\nspeed = {speed}"
@@ -185,20 +185,20 @@ fn packets_and_ways_have_possible_sizes() {
     };
     for area in ["[0, 0, 0, 0]", "[9, 0, 0, 9]", "[0, 0, 1e300, 1]"] {
         assert!(
-            walk(area, "[1, 2]").starts_with("mobility[0].area: "),
+            walk(area, "[1, 2]").starts_with("mobility.1.area: "),
             "{area}"
         );
     }
     let trace = |rows: &str| of(&format!("[[mobility]]\nkind = \"trace\"\nrows = {rows}"));
     assert_eq!(
         trace("[[-1.0, \"a\", 0.0, 0.0]]"),
-        "mobility[0].rows[0]: -1 s: times are from 0 on, in seconds"
+        "mobility.1.rows.1: -1 s: times are from 0 on, in seconds"
     );
     let back = trace("[[2.0, \"a\", 0.0, 0.0], [1.0, \"a\", 0.0, 0.0]]");
-    assert_eq!(back, "mobility[0].rows[1]: times must not decrease");
+    assert_eq!(back, "mobility.1.rows.2: times must not decrease");
     for speed in ["[0, 1]", "[2, 1]", "[1, 1e308]"] {
         assert!(
-            walk("[0, 0, 9, 9]", speed).starts_with("mobility[0].speed: "),
+            walk("[0, 0, 9, 9]", speed).starts_with("mobility.1.speed: "),
             "{speed}"
         );
     }

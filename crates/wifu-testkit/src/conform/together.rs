@@ -150,7 +150,7 @@ impl Trial {
             let (me, peer) = (&self.ends[me], &self.ends[peer]);
             if self.faults.is_empty() && me.read != peer.to_write {
                 let (have, want) = (me.read.len(), peer.to_write.len());
-                let what = format!("{have} of {want} octets arrived, or not the same");
+                let what = format!("{have} of {want} bytes arrived, or not the same");
                 self.faults.push(what);
             } else if self.faults.is_empty() && !me.ended {
                 let what = format!("an end stays in {}", me.conn.state().name());

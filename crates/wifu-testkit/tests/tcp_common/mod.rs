@@ -89,8 +89,8 @@ pub fn assert_delivered(pair: &Pair, what: &str) {
     for (side, name) in [(0, "client"), (1, "server")] {
         let (got, want) = (&pair.apps[side].read, &pair.apps[1 - side].to_write);
         let counts = (got.len(), want.len());
-        assert_eq!(counts.0, counts.1, "{what}: octets that the {name} read");
-        assert!(got == want, "{what}: the {name} read other octets");
+        assert_eq!(counts.0, counts.1, "{what}: bytes that the {name} read");
+        assert!(got == want, "{what}: the {name} read other bytes");
         let ended = pair.apps[side].ended;
         assert_eq!(ended, Some(None), "{what}: how the {name} ended");
         if let Some(conn) = pair.apps[side].conn {

@@ -14,7 +14,7 @@ fn parts(lane: &Blueprint) -> Vec<String> {
     lane.parts.iter().map(named).collect()
 }
 
-/// For machines: the handlers as they are written, the lane's parts, and the octets that packets
+/// For machines: the handlers as they are written, the lane's parts, and the bytes that packets
 /// grow by.
 pub fn json(p: &Protocol) -> Json {
     let lane = p.ends.lane.as_ref();
@@ -55,7 +55,7 @@ pub fn text(p: &Protocol) -> String {
     if p.ends.below > 0 {
         let _ = writeln!(
             t,
-            "  They add {} octets between IP and transport.",
+            "  They add {} bytes between IP and transport.",
             p.ends.below
         );
     }

@@ -112,7 +112,7 @@ pub fn text(f: &Format) -> String {
     if !f.cites.is_empty() {
         let _ = writeln!(t, "\n  Sources: {}", f.cites.join("; "));
     }
-    let _ = writeln!(t, "\n  {} octets before options and payload", f.fixed());
+    let _ = writeln!(t, "\n  {} bytes before options and payload", f.fixed());
     if let Some(number) = f.number {
         let _ = writeln!(t, "  IP protocol {number}");
     }
@@ -134,7 +134,7 @@ pub fn text(f: &Format) -> String {
     for p in f.types.iter() {
         let _ = writeln!(t, "    {:<16} {:<10} {}", p.name, p.class.name(), told(p));
     }
-    t += "\n  Words (octet.bit, bits, unit; who writes it on which types):\n";
+    t += "\n  Words (byte.bit, bits, unit; who writes it on which types):\n";
     for w in f.words.iter() {
         let at = format!("{}.{}", f.base + w.byte, w.bit);
         let who = writers(f, w)

@@ -34,7 +34,7 @@ pub fn text(d: &Descriptor) -> String {
         (None, None) => {}
     }
     if let Some(shim) = d.inserts {
-        let _ = writeln!(t, "  Inserts {}: {} octets", shim.name, d.adds());
+        let _ = writeln!(t, "  Inserts {}: {} bytes", shim.name, d.adds());
     }
     t += &uses(&face);
     let needs = d.needs.beyond(Verbs::NONE);

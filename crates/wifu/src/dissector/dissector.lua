@@ -9,6 +9,11 @@ local RANGE, UDP_FORM = 8, 8
 local NESTED = 4
 local CLASSES = { [0] = "data", "control", "ack", "feedback", "hop" }
 
+-- What all protocols have: the filter wifu.protocol == "tcp-newreno".
+local any = Proto("wifu", "WiFu")
+local named = ProtoField.string("wifu.protocol", "Protocol")
+any.fields = { named }
+
 local INTEGER = { ProtoField.uint8, ProtoField.uint16, ProtoField.uint24, ProtoField.uint32,
 	ProtoField.uint32 }
 
@@ -179,6 +184,7 @@ local function show(f, composition, buffer, pinfo, root, at)
 	local number, kind = type_of(f, read, whole > header)
 	local tree = root:add(f.proto, buffer(0, math.min(header, have)))
 	tree:add(f.of.composition, composition):set_generated()
+	tree:add(named, composition):set_generated()
 	tree:add(f.of.kind, number):set_generated()
 	tree:add(f.of.class, kind.class):set_generated()
 	local said = add_words(f, tree, buffer, at, read, kind)
@@ -204,38 +210,53 @@ local function show(f, composition, buffer, pinfo, root, at)
 	return true
 end
 
--- The formats, by IP protocol number, in the order in which they are tried; TCP's comes last.
+-- The formats, by IP protocol number, in the order in which they are tried; TCP's comes last, for
+-- the compositions of this name.
 local formats, tcp = {}, {}
 
-local any = Proto("wifu", "WiFu")
+-- A segment in the form of TCP's: Wireshark's own dissector reads it, and the column says whose.
+local function segment(composition, buffer, pinfo, tree)
+	tree:add(any, buffer(0, 0)):append_text(" " .. composition):add(named, composition)
+		:set_generated()
+	local length = Dissector.get("tcp"):call(buffer, pinfo, tree)
+	-- What is in the segment may have a better name.
+	if tostring(pinfo.cols.protocol) == "TCP" then
+		pinfo.cols.protocol = composition
+	end
+	return length
+end
 
 function any.dissector(buffer, pinfo, tree)
-	for _, one in ipairs(formats[pinfo.match] or {}) do
+	local number = pinfo.match
+	for _, one in ipairs(formats[number] or {}) do
 		if show(one.format, one.composition, buffer, pinfo, tree, one.format.base) then
 			return buffer:reported_len()
 		end
 	end
-	if tcp[pinfo.match] then
-		return Dissector.get("tcp"):call(buffer, pinfo, tree)
+	if tcp[number] then
+		return segment(tcp[number], buffer, pinfo, tree)
 	end
 	return 0
 end
 
--- Packets of this number may be of this format, and are then of this composition.
-local function carry(number, f, composition)
+local function known(number)
 	if not formats[number] then
 		formats[number] = {}
 		by_number:add(number, any)
 	end
+end
+
+-- Packets of this number may be of this format, and are then of this composition.
+local function carry(number, f, composition)
+	known(number)
 	table.insert(formats[number], { format = f, composition = composition })
 end
 
--- Packets of this number are TCP segments, unless they are of one of those formats.
-local function segments(number)
-	tcp[number] = true
-	if not formats[number] then
-		by_number:add(number, Dissector.get("tcp"))
-	end
+-- Packets of this number are TCP segments of this composition, unless they are of one of those
+-- formats. Several of one number cannot be told apart.
+local function segments(number, composition)
+	known(number)
+	tcp[number] = tcp[number] and tcp[number] .. " or " .. composition or composition
 end
 
 -- The formats in UDP, in the order in which they are tried. "Decode As" brings other ports, too.

@@ -38,7 +38,7 @@ pub fn script(known: &Known) -> String {
         if matches!(used, Used::Format(f) if *f == wifu_wire::tcp::FORMAT.name)
             && !tcp_itself(*number)
         {
-            let _ = writeln!(t, "segments({number}) -- {}", plain_line(name));
+            let _ = writeln!(t, "segments({number}, {})", quoted(name));
         }
     }
     for f in known.formats.iter().filter(own) {
@@ -74,11 +74,6 @@ fn plain(name: &str) -> String {
         _ => '_',
     };
     name.chars().map(letter).collect()
-}
-
-/// A name that cannot end a comment.
-fn plain_line(name: &str) -> String {
-    name.replace(['\n', '\r'], " ")
 }
 
 fn quoted(text: &str) -> String {

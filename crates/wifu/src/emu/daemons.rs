@@ -1,18 +1,21 @@
-//! `--serve`: a daemon on every host, with the host's monitor interface.
+//! Daemons on hosts: with `--serve` on every one, with the host's monitor interface; else where a
+//! connection of WiFu's is measured.
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Map as Object, Value as Json};
 use wifu_linux::emu::Host;
 use wifu_linux::guard::remove_stale;
+use wifu_linux::netns::RUN;
 use wifu_node::Scheduler;
 use wifu_sim::scenario::HostProfile;
 
@@ -72,22 +75,54 @@ impl Daemons {
             all_of,
         };
         for host in hosts {
-            let log = folder.join(&host.name).join("daemon.log");
-            // Not what another emulation left.
-            File::create(&log).with_context(|| format!("creating {}", log.display()))?;
-            daemons.all.push(Daemon {
-                host: host.clone(),
-                log,
-                begins: 0,
-                child: None,
-            });
             // All start at once, and are waited for below.
-            daemons.spawn(daemons.all.len() - 1)?;
+            daemons.add(host)?;
         }
         for daemon in &mut daemons.all {
             daemon.is_ready()?;
         }
         Ok(daemons)
+    }
+
+    /// Whether hosts run what compositions bring for nodes on the way.
+    pub fn serve_any(&self) -> bool {
+        !self.all_of.serve.is_empty()
+    }
+
+    fn add(&mut self, host: &Host) -> anyhow::Result<()> {
+        let log = self.folder.join(&host.name).join("daemon.log");
+        // Not what another emulation left.
+        File::create(&log).with_context(|| format!("creating {}", log.display()))?;
+        self.all.push(Daemon {
+            host: host.clone(),
+            log,
+            begins: 0,
+            child: None,
+        });
+        self.spawn(self.all.len() - 1)
+    }
+
+    /// A daemon for the connections of a host: that of `--serve`, one that somebody started there,
+    /// or else a new one, which stays until the emulation ends.
+    ///
+    /// # Errors
+    /// It does not start, or was killed by `kill`.
+    pub fn ensure(&mut self, host: &Host) -> anyhow::Result<()> {
+        if let Ok(i) = self.index(&host.name) {
+            ensure!(
+                self.all[i].runs(),
+                "the daemon of {0} does not run: serve {0}",
+                host.name
+            );
+            return Ok(());
+        }
+        let inode = host.namespace.inode().context("the host's namespace")?;
+        if UnixStream::connect(format!("{RUN}/{inode}/daemon.sock")).is_ok() {
+            return Ok(());
+        }
+        self.add(host)?;
+        let last = self.all.last_mut().context("the daemon that was added")?;
+        last.is_ready()
     }
 
     fn spawn(&mut self, i: usize) -> anyhow::Result<()> {
@@ -97,10 +132,13 @@ impl Daemons {
             more_of(&daemon.log).with_context(|| format!("opening {}", daemon.log.display()))?;
         daemon.begins = begins;
         let mut command = daemon.host.namespace.command(program)?;
-        command.args(["daemon", "--monitor", "mon0", "--ends-with-parent"]);
-        let mut delays = OsString::from("wlan0=");
-        delays.push(self.folder.join(&daemon.host.name));
-        command.arg("--delay-dir").arg(delays);
+        command.args(["daemon", "--ends-with-parent"]);
+        if !self.all_of.serve.is_empty() {
+            let mut delays = OsString::from("wlan0=");
+            delays.push(self.folder.join(&daemon.host.name));
+            command.args(["--monitor", "mon0", "--delay-dir"]);
+            command.arg(delays);
+        }
         for protocol in &self.all_of.serve {
             command.arg("--serve").arg(protocol);
         }

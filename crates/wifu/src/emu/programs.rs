@@ -1,5 +1,6 @@
-//! Programs on hosts: the user's, ping and iperf3.
+//! Programs on hosts: the user's, ping, iperf3 and `wifu perf`.
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -8,6 +9,8 @@ use anyhow::{Context, bail, ensure};
 use serde_json::Value as Json;
 use wifu_linux::bsd::Signals;
 use wifu_linux::emu::Host;
+
+use crate::perf::Protocol;
 
 /// How often a running program is looked at.
 const LOOK: Duration = Duration::from_millis(10);
@@ -91,73 +94,118 @@ fn round_trip(text: &str) -> Option<f64> {
     value.trim().parse().ok()
 }
 
-/// What a run of iperf3 between two hosts found.
+/// What a measurement between two hosts found.
 pub struct Throughput {
-    /// What arrived, bit/s of real time; none if iperf3 does not say.
+    /// What arrived, bit/s of real time; none if the program does not say.
     pub received: Option<f64>,
     /// Of datagrams, share lost, per cent.
     pub lost: Option<f64>,
     /// Segments that the sender retransmitted; none for datagrams.
     pub retransmits: Option<u64>,
-    /// The whole JSON of iperf3.
+    /// The whole JSON of the program.
     pub all: Json,
 }
 
-/// Measure from one host to another; `words` are further options of iperf3. None if a signal ended
-/// it, which is told.
-///
-/// # Errors
-/// If iperf3 is missing or fails, with what it said.
-pub fn iperf(
-    from: &Host,
-    to: &Host,
-    words: &[&str],
-    signals: &Signals,
-) -> anyhow::Result<Result<Throughput, i32>> {
-    const MISSING: &str = "iperf3 (Debian: iperf3)";
-    let server = to
-        .namespace
-        .command("iperf3")?
-        .args(["-s", "-1"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .context(MISSING)?;
-    let mut server = Reaped(server);
-    let deadline = Instant::now() + Duration::from_secs(5);
-    while !listens(to)? {
-        ensure!(Instant::now() < deadline, "iperf3's server does not listen");
-        ensure!(
-            server.0.try_wait()?.is_none(),
-            "iperf3's server ended at once"
-        );
-        std::thread::sleep(LOOK);
+/// What measures between two hosts, with iperf3's words.
+pub struct Meter {
+    /// The words of the client, without the server's address.
+    words: Vec<String>,
+    /// A protocol of WiFu's instead of the kernel's TCP.
+    pub wifu: Option<String>,
+}
+
+impl Meter {
+    /// From the words behind `iperf A B`: `-C` names a congestion control of the kernel's (`reno`,
+    /// `kernel:reno`), which iperf3 measures, or a protocol of WiFu's, which `wifu perf` does.
+    ///
+    /// # Errors
+    /// A `-C` without a name.
+    pub fn new(words: &[&str]) -> anyhow::Result<Meter> {
+        let mut words: Vec<String> = words.iter().map(|w| (*w).to_string()).collect();
+        let at = words.iter().position(|w| w == "-C" || w == "--congestion");
+        let mut wifu = None;
+        if let Some(at) = at {
+            let name = words.get(at + 1).context("-C NAME: reno, tcp-newreno")?;
+            match Protocol::choose(Some(name))? {
+                Protocol::Wifu(spec) => wifu = Some(spec),
+                Protocol::Kernel(name) => words[at + 1] = name,
+                Protocol::KernelDefault => drop(words.drain(at..=at + 1)),
+            }
+        }
+        Ok(Meter { words, wifu })
     }
-    // A server of datagrams must tell itself what it received.
-    let tell: &[&str] = match words.contains(&"-u") {
-        true => &["--get-server-output"],
-        false => &[],
-    };
-    let mut client = from.namespace.command("iperf3")?;
-    let address = to.address.to_string();
-    client.args(["-J", "-c", &address]).args(tell).args(words);
-    let (stdout, stderr) = match output(&mut client, signals).context(MISSING)? {
-        Ok(both) => both,
-        Err(number) => return Ok(Err(number)),
-    };
-    let all: Json = serde_json::from_slice(&stdout)
-        .with_context(|| String::from_utf8_lossy(&stderr).trim().to_string())?;
-    if let Some(error) = all["error"].as_str() {
-        bail!("iperf3: {error}");
+
+    /// What it is called, and where it comes from.
+    fn name(&self) -> &'static str {
+        match self.wifu {
+            Some(_) => "wifu perf",
+            None => "iperf3 (Debian: iperf3)",
+        }
     }
-    let end = &all["end"];
-    Ok(Ok(Throughput {
-        received: datagrams(&all).or(end["sum_received"]["bits_per_second"].as_f64()),
-        lost: end["sum"]["lost_percent"].as_f64(),
-        retransmits: end["sum_sent"]["retransmits"].as_u64(),
-        all,
-    }))
+
+    fn command(&self, host: &Host, told: &[(&'static str, OsString)]) -> anyhow::Result<Command> {
+        let Some(_) = self.wifu else {
+            return Ok(host.namespace.command("iperf3")?);
+        };
+        let program = std::env::current_exe().context("finding the wifu executable")?;
+        let mut command = host.namespace.command(program)?;
+        command.arg("perf").envs(told.iter().cloned());
+        Ok(command)
+    }
+
+    /// Measure from one host to another; `told` is for programs of WiFu's. None if a signal ended
+    /// it, which is told.
+    ///
+    /// # Errors
+    /// If the program is missing or fails, with what it said.
+    pub fn run(
+        &self,
+        (from, to): (&Host, &Host),
+        told: &[(&'static str, OsString)],
+        signals: &Signals,
+    ) -> anyhow::Result<Result<Throughput, i32>> {
+        let server = self
+            .command(to, told)?
+            .args(["-s", "-1"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .context(self.name())?;
+        let mut server = Reaped(server);
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while !listens(to)? {
+            ensure!(Instant::now() < deadline, "the server does not listen");
+            ensure!(server.0.try_wait()?.is_none(), "the server ended at once");
+            std::thread::sleep(LOOK);
+        }
+        // A server of datagrams must tell itself what it received.
+        let datagram = self.wifu.is_none() && self.words.iter().any(|w| w == "-u");
+        let tell: &[&str] = match datagram {
+            true => &["--get-server-output"],
+            false => &[],
+        };
+        let mut client = self.command(from, told)?;
+        let address = to.address.to_string();
+        client.args(["-J", "-c", &address]);
+        client.args(tell).args(&self.words);
+        let (stdout, stderr) = match output(&mut client, signals).context(self.name())? {
+            Ok(both) => both,
+            Err(number) => return Ok(Err(number)),
+        };
+        let all: Json = serde_json::from_slice(&stdout)
+            .with_context(|| String::from_utf8_lossy(&stderr).trim().to_string())?;
+        if let Some(error) = all["error"].as_str() {
+            bail!("{error}");
+        }
+        let end = &all["end"];
+        Ok(Ok(Throughput {
+            received: datagrams(&all).or(end["sum_received"]["bits_per_second"].as_f64()),
+            lost: end["sum"]["lost_percent"].as_f64(),
+            retransmits: end["sum_sent"]["retransmits"].as_u64(),
+            all,
+        }))
+    }
 }
 
 /// What a program says on both outputs.
@@ -230,6 +278,22 @@ impl Drop for Reaped {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_congestion_control_is_iperf3s_and_a_protocol_of_ours_is_not() {
+        let of = |line: &str| Meter::new(&line.split(' ').collect::<Vec<_>>()).expect("words");
+        let kernel = of("-t 5 -C kernel:reno");
+        assert_eq!(
+            (kernel.wifu, kernel.words.join(" ")),
+            (None, "-t 5 -C reno".into())
+        );
+        assert_eq!(of("-C bbr").words, ["-C", "bbr"]);
+        assert_eq!(of("-C kernel -t 5").words, ["-t", "5"]);
+        let ours = of("-C tcp-newreno,iw=4 -t 5");
+        assert_eq!(ours.wifu.as_deref(), Some("tcp-newreno,iw=4"));
+        assert_eq!(ours.words.join(" "), "-C tcp-newreno,iw=4 -t 5");
+        assert!(Meter::new(&["-C"]).is_err());
+    }
 
     #[test]
     fn datagrams_count_between_the_first_and_the_last_interval() {

@@ -7,23 +7,26 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Map as Object, Value as Json, json};
 use wifu_linux::bsd::Signals;
+use wifu_linux::emu::control::names;
 use wifu_linux::emu::{Emulation, Host, Order, Reply};
+use wifu_node::{Registry, Substrate};
+use wifu_wire::names::ending;
 
 use super::daemons::{Daemons, Serving};
 use super::map::Map;
-use super::programs::{self, Ended};
+use super::programs::{self, Ended, Meter};
 use super::scenario::HostKeys;
-use super::{Args, Test};
+use super::{Args, COMMANDS, Test};
 
-/// What the prompt knows, in short.
-const WORDS: &str = "HOST COMMAND..., pingall, iperf A B [iperf3's words], links, dump, net, \
-snr A B DB, cut A B, restore [A B], pause N, resume N, restart N [SECONDS], move N X Y [Z], \
-play, status, map, xterm N, kill N, serve N, \
-sh COMMAND, source FILE, help, exit";
+/// What the prompt knows besides programs on hosts and the orders of a running emulation.
+const NAMES: [&str; 12] = [
+    "pingall", "iperf", "dump", "net", "map", "xterm", "kill", "serve", "sh", "source", "help",
+    "exit",
+];
 
 /// An emulation and who asks for what.
 pub struct Session {
@@ -38,6 +41,8 @@ pub struct Session {
     /// For the programs on hosts: files of compositions and libraries, and what the testbed says of
     /// protocols.
     told: Vec<(&'static str, OsString)>,
+    /// The protocols that there are, those of files and libraries included.
+    known: Registry,
     input: Input,
     /// A signal told us to end.
     ended: Option<i32>,
@@ -65,7 +70,7 @@ impl Session {
     pub fn new(
         emulation: Emulation,
         signals: Signals,
-        (host, told): (HostKeys, Vec<(&'static str, OsString)>),
+        (host, told, known): (HostKeys, Vec<(&'static str, OsString)>, Registry),
         args: &Args,
     ) -> anyhow::Result<Session> {
         let folder = emulation.export().to_path_buf();
@@ -84,6 +89,7 @@ impl Session {
             name: args.name.clone(),
             quiet: args.json,
             told,
+            known,
             input: Input::default(),
             ended: None,
             tests: json!({}),
@@ -281,7 +287,7 @@ impl Session {
             return self.on_host(first, &line);
         }
         match first {
-            "help" | "?" => self.say(WORDS),
+            "help" | "?" => self.say(COMMANDS),
             "pingall" => self.pingall()?,
             "iperf" => self.iperf(rest)?,
             "net" => self.net()?,
@@ -305,12 +311,23 @@ impl Session {
                 [path] => self.source(Path::new(path))?,
                 _ => bail!("source FILE"),
             },
-            _ => match self.emulation.control().ask_words(line) {
-                Ok(Reply::Done(Err(error))) | Err(error) => bail!("{error}; there are {WORDS}"),
-                Ok(reply) => self.say(&reply.to_string()),
-            },
+            _ if names().any(|name| name == first) => {
+                match self.emulation.control().ask_words(line) {
+                    Ok(Reply::Done(Err(error))) | Err(error) => bail!(error),
+                    Ok(reply) => self.say(&reply.to_string()),
+                }
+            }
+            _ => bail!(self.unknown(first)),
         }
         Ok(())
+    }
+
+    /// What is said of a first word that is neither a command nor a host.
+    fn unknown(&self, word: &str) -> String {
+        let hosts = self.emulation.hosts().iter().map(|h| &*h.name);
+        let all: Vec<&str> = NAMES.into_iter().chain(names()).collect();
+        let question = ending(word, hosts.chain(all.iter().map(|name| &**name)));
+        format!("no command or host is called `{word}`{question} `help` lists the commands")
     }
 
     fn on_host(&mut self, name: &str, line: &str) -> anyhow::Result<()> {
@@ -318,10 +335,26 @@ impl Session {
         if line.is_empty() {
             bail!("{name} COMMAND, such as {name} ip addr");
         }
+        if let Some((to, words)) = self.measured(line) {
+            let all: Vec<&str> = [name, &to].into_iter().chain(words).collect();
+            return self.iperf(&all);
+        }
         let line = programs::with_addresses(line, self.emulation.hosts());
         let mut command = programs::shell(Some(host), &line)?;
         command.envs(self.told.iter().cloned());
         self.foreground(&mut command)
+    }
+
+    /// Whom `n1 iperf -C tcp-newreno n3` measures to, and the other words. A line with `-c` or `-s`
+    /// runs the program of that name.
+    fn measured<'a>(&self, line: &'a str) -> Option<(String, Vec<&'a str>)> {
+        let mut words: Vec<&str> = line.strip_prefix("iperf ")?.split_whitespace().collect();
+        let own = |w: &&str| matches!(*w, "-c" | "--client" | "-s" | "--server");
+        if words.iter().any(own) {
+            return None;
+        }
+        let at = words.iter().position(|w| self.host(w).is_ok())?;
+        Some((words.remove(at).to_string(), words))
     }
 
     fn foreground(&mut self, command: &mut Command) -> anyhow::Result<()> {
@@ -371,17 +404,28 @@ impl Session {
 
     fn iperf(&mut self, words: &[&str]) -> anyhow::Result<()> {
         let [from, to, rest @ ..] = words else {
-            bail!("iperf FROM TO [iperf3's words], such as iperf n1 n3 -t 5 -C reno");
+            bail!("write iperf FROM TO [iperf3's words], such as iperf n1 n3 -t 5 -C tcp-newreno");
         };
-        let (a, b) = (self.host(from)?, self.host(to)?);
-        let found = match programs::iperf(a, b, rest, &self.signals)? {
+        let (a, b) = (self.host(from)?.clone(), self.host(to)?.clone());
+        let meter = Meter::new(rest)?;
+        if let Some(spec) = &meter.wifu {
+            let protocol = self.known.resolve_on(spec, Substrate::Emu)?;
+            ensure!(
+                !protocol.has_hops() || self.daemons.serve_any(),
+                "{0} brings something for nodes on the way: wifu emu --serve {0}",
+                protocol.ends.name
+            );
+            self.daemons.ensure(&a)?;
+            self.daemons.ensure(&b)?;
+        }
+        let found = match meter.run((&a, &b), &self.told, &self.signals)? {
             Ok(found) => found,
             Err(number) => {
                 self.ended = Some(number);
                 return Ok(());
             }
         };
-        let received = found.received.context("iperf3 does not say what arrived")?;
+        let received = found.received.context("nobody says what arrived")?;
         let rate = received * self.dilation;
         let mut text = format!("{from} to {to}: {:.3} Mb/s received", rate / 1e6);
         if self.dilation != 1.0 {
@@ -394,7 +438,12 @@ impl Session {
             text += &format!(", {n} retransmissions");
         }
         self.say(&text);
-        let one = json!({"from": from, "to": to, "bits_per_second": rate, "iperf3": found.all});
+        let program = if meter.wifu.is_some() {
+            "perf"
+        } else {
+            "iperf3"
+        };
+        let one = json!({"from": from, "to": to, "bits_per_second": rate, program: found.all});
         match self.tests["iperf"].as_array_mut() {
             Some(all) => all.push(one),
             None => self.tests["iperf"] = json!([one]),

@@ -37,7 +37,7 @@ pub use args::Args;
 use self::outcome::{End, EndStream, Name, jain};
 use self::output::Layout;
 use self::parameters::Test;
-use self::protocol::Protocol;
+pub use self::protocol::Protocol;
 use self::report::{Connected, Machines, Report, Start, TestStart, Wifu, timestamp};
 use self::session::Finished;
 use self::stream::Stream;

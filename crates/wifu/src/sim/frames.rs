@@ -13,7 +13,7 @@ use wifu_sim::causes::Causes;
 use super::table::Table;
 
 const HELP: &str = "\
-The file is a sequence of records of 32 octets, little-endian, without a header. In Python:
+The file is a sequence of records of 32 bytes, little-endian, without a header. In Python:
 
   import numpy as np
   frames = np.fromfile(\"frames.bin\", dtype=[
@@ -96,7 +96,7 @@ pub fn trace(args: &TraceArgs) -> anyhow::Result<ExitCode> {
     let (records, rest) = file.as_chunks::<SIZE>();
     ensure!(
         rest.is_empty(),
-        "{path}: {} octets are no multiple of {SIZE}, so this is no trace of frames, or it was cut",
+        "{path}: {} bytes are no multiple of {SIZE}, so this is no trace of frames, or it was cut",
         file.len()
     );
     let mut causes = Causes::default();

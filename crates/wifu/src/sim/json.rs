@@ -33,7 +33,7 @@ pub fn iperf(scenario: &Scenario, outcome: &Outcome, interval: f64) -> Json {
     })
 }
 
-/// As in iperf3, 0 octets are no limit and a target of 0 is none. What only one flow can have is
+/// As in iperf3, 0 bytes are no limit and a target of 0 is none. What only one flow can have is
 /// the first one's.
 fn test_start(scenario: &Scenario, outcome: &Outcome, interval: f64) -> Json {
     let asked = scenario.flow.iter().filter_map(|f| f.bytes);
@@ -107,7 +107,7 @@ fn intervals(outcome: &Outcome, interval: f64) -> Vec<Json> {
     }
 }
 
-/// As from iperf3's client, which sends, octets and packets are the sender's, and so are windows
+/// As from iperf3's client, which sends, bytes and packets are the sender's, and so are windows
 /// and times, once it has any. What arrived is below `wifu`.
 fn row(outcome: &Outcome, f: &FlowOutcome, start: f64, end: f64) -> Json {
     let series = |what: &str| outcome.series.get(&format!("flow.{}.{what}", f.id));

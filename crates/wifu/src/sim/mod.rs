@@ -39,7 +39,7 @@ pub use options::read as scenario_of;
 const HELP: &str = "\
 The scenario. Every option only writes a key of a scenario; --print-scenario shows what the options
 mean, and a file with that text runs the same again. The order is: --scenario FILE, options,
-KEY=VALUE words. The same scenario gives the same octets in every file. All keys, with units,
+KEY=VALUE words. The same scenario gives the same bytes in every file. All keys, with units,
 defaults and examples: docs/src/scenario.md.
 
 Topologies (--topo). As in Mininet, but without switches: linear,3 has 3 nodes and 2 hops.
@@ -90,7 +90,7 @@ Examples:
 The exit status is 1 if a flow failed (its connection timed out, nobody hears its sender), after the
 report. A flow that --stop ends before it is done has not failed.
 
-Sizes: 2M = 2,000,000 octets, 64KiB = 65,536. Times: 500ms, 30s, 10min; a bare number is seconds.
+Sizes: 2M = 2,000,000 bytes, 64KiB = 65,536. Times: 500ms, 30s, 10min; a bare number is seconds.
 Rates: 6M, 6mbit, 6Mb/s.";
 
 /// `wifu sim`.
@@ -188,7 +188,7 @@ pub struct Args {
     /// Write the lines of handlers (`logger`) there [default: standard error]
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// Set any key of the scenario: radio.rate=6M routing.kind=shortest flow.0.start=2s
+    /// Set any key of the scenario: radio.rate=6M routing.kind=shortest flow.1.start=2s
     #[arg(value_name = "KEY=VALUE")]
     overrides: Vec<String>,
 }

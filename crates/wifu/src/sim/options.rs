@@ -206,7 +206,7 @@ fn list<'a>(all: &'a mut Json, key: &str) -> anyhow::Result<&'a mut Vec<Json>> {
     }
 }
 
-/// `radio.rate=6M`, `flow.0.start=2s`, `topology.nodes=[...]`.
+/// `radio.rate=6M`, `flow.1.start=2s`, where items of lists count from 1, `topology.nodes=[...]`.
 fn assign(all: &mut Json, text: &str) -> anyhow::Result<()> {
     let Some((path, value)) = text.split_once('=') else {
         ensure!(
@@ -224,9 +224,9 @@ fn assign(all: &mut Json, text: &str) -> anyhow::Result<()> {
                     bail!("{path}: there is no list to take number {index} of");
                 };
                 let count = list.len();
-                match list.get_mut(index) {
+                match index.checked_sub(1).and_then(|i| list.get_mut(i)) {
                     Some(item) => item,
-                    None => bail!("{path}: there are {count}, counted from 0"),
+                    None => bail!("{path}: there are {count}, counted from 1"),
                 }
             }
             Err(_) if at.is_object() || at.is_null() => &mut at[part],
@@ -277,7 +277,7 @@ mod tests {
         for text in [
             "radio.rate=6M",
             "radio.attempts=2",
-            "flow.0.start=2s",
+            "flow.1.start=2s",
             "record.series=true",
             "topology.area=[1, 2.5]",
         ] {
@@ -288,7 +288,12 @@ mod tests {
         assert_eq!(all, expected);
         let wrong = |text: &str| assign(&mut all.clone(), text).unwrap_err().to_string();
         assert!(wrong("radio").contains("KEY=VALUE"));
-        assert!(wrong("flow.1.start=1s").contains("there are 1, counted from 0"));
+        for none in ["flow.0.start=1s", "flow.2.start=1s"] {
+            assert!(
+                wrong(none).contains("there are 1, counted from 1"),
+                "{none}"
+            );
+        }
         assert!(wrong("radio.rate.x=1").contains("nothing can be below `x`"));
         assert!(wrong("=1").contains("no key"));
     }

@@ -131,7 +131,7 @@ pub fn failure(outcome: &Outcome, f: &FlowOutcome) -> Option<String> {
     let heard = outcome.links.iter().any(|l| l.from == f.from);
     let heard = heard || outcome.wires.iter().any(|w| w.from == f.from);
     if f.corrupt > 0 {
-        return Some(format!("{} octets were WRONG", f.corrupt));
+        return Some(format!("{} bytes were WRONG", f.corrupt));
     }
     match &f.fault {
         Some(fault) => Some(format!("failed: {fault}")),
@@ -644,7 +644,7 @@ mod tests {
         f.fault = Some("TimedOut".into());
         assert_eq!(state(&all, &f), "failed: TimedOut");
         f.corrupt = 3;
-        assert_eq!(state(&all, &f), "3 octets were WRONG");
+        assert_eq!(state(&all, &f), "3 bytes were WRONG");
     }
 
     #[test]

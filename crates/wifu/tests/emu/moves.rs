@@ -219,7 +219,7 @@ fn what_no_emulation_can_do_is_refused_before_it_begins() {
     );
     let events = "[[event]]\nat = 1\ncut = [\"n1\", \"nx\"]\n";
     let said = refused("cut.toml", &scenario(events), &[]);
-    assert!(said.contains("event[0].cut: no node `nx`"), "{said}");
+    assert!(said.contains("event.1.cut: no node `nx`"), "{said}");
     let said = refused("two.toml", &scenario(""), &["--topo", "linear,3"]);
     assert!(said.contains("--topo"), "{said}");
     let output = Command::new(WIFU)

@@ -163,6 +163,68 @@ fn what_a_set_says_of_protocols_holds_for_programs_on_its_hosts() {
     assert_eq!(lines, wanted, "{noted}");
 }
 
+/// What an emulation says of lines at its prompt: the JSON in the end, and standard error.
+fn prompted(name: &str, args: &[&str], lines: &str) -> (Value, String) {
+    let label = format!("t-{name}-{}", std::process::id());
+    let mut emu = std::process::Command::new(WIFU)
+        .args(["emu", "--share", "--json", "--name", &label])
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("wifu emu");
+    let mut stdin = emu.stdin.take().expect("piped");
+    std::io::Write::write_all(&mut stdin, lines.as_bytes()).expect("lines");
+    drop(stdin);
+    let output = emu.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let all = serde_json::from_slice(&output.stdout);
+    (all.unwrap_or_else(|e| panic!("{e}: {said}")), said)
+}
+
+#[test]
+fn the_prompt_measures_protocols_of_ours_and_of_a_file_beside_the_kernels() {
+    if !privileged() {
+        return;
+    }
+    let dir = Scratch::new("prompt");
+    let file = dir.0.join("mine.toml");
+    let mine = "[protocol.mine]\nextends = \"tcp-newreno\"\nnumber = 241\n\
+                [protocol.held]\nextends = \"tcp-newreno\"\nnumber = 242\n\
+                [handlers.held]\nchain = [\"snoop\"]\n";
+    std::fs::write(&file, mine).expect("file");
+    let file = file.display().to_string();
+    let args = ["--topo", "linear,3,rate=24M", "--file", &file];
+    let lines = "iperf n1 n3 -n 300K -C tcp-newreno\nn3 iperf -C mine -n 300K n1\n\
+                 n1 iperf -n 300K -C kernel:reno n3\n\
+                 iperf n1 n3 -C mnie\niperf n1 n3 -C held\npignall\nrestart\n";
+    let (all, said) = prompted("prompt", &args, lines);
+    let tests = all["wifu"]["tests"]["iperf"].as_array().expect("tests");
+    let over = |i: usize, key: &str| tests[i][key]["start"]["test_start"]["protocol"].clone();
+    assert_eq!(tests.len(), 3, "{said}");
+    assert_eq!(
+        [over(0, "perf"), over(1, "perf"), over(2, "iperf3")],
+        ["TCP-NEWRENO", "MINE", "TCP"]
+    );
+    assert_eq!(tests[1]["from"], "n3");
+    for test in tests {
+        assert!(test["bits_per_second"].as_f64() > Some(2e5), "{test}");
+    }
+    // Daemons of the two ends, and of nobody else.
+    let daemons = all["wifu"]["daemons"].as_object().expect("daemons");
+    assert_eq!(daemons.keys().collect::<Vec<_>>(), ["n1", "n3"]);
+    for wanted in [
+        "did you mean `mine`?",
+        "wifu emu --serve held",
+        "no command or host is called `pignall`; did you mean `pingall`?",
+        "write restart N [SECONDS]",
+    ] {
+        assert!(said.contains(wanted), "{wanted}: {said}");
+    }
+    assert!(!said.contains("snr A B DB"), "the whole list: {said}");
+}
+
 #[test]
 fn unmodified_programs_run_over_wifu_on_emulated_hosts() {
     if !privileged() {

@@ -31,7 +31,7 @@ fn a_transfer_through_a_handler_is_exact_and_super_packets_stay_whole() {
         let each = octets / forward["packets"].as_f64().expect("packets");
         assert!(octets > data.len() as f64);
         // The server's kernel makes segments of up to 64 KB; acknowledgements are small.
-        assert_eq!(each > 1500.0, longest, "{name}: {each} octets per packet");
+        assert_eq!(each > 1500.0, longest, "{name}: {each} bytes per packet");
     }
 }
 
@@ -305,7 +305,7 @@ fn a_shim_goes_in_at_the_sender_is_raised_on_the_way_and_comes_out() {
     let [a, r, b] = cores;
     let on_the_way = r.said();
     assert!(
-        on_the_way.contains("proto 253 (shim type 1, inner 208), 132 octets"),
+        on_the_way.contains("proto 253 (shim type 1, inner 208), 132 bytes"),
         "{on_the_way}"
     );
     let changed = |core: Core, hook: &str| core.end(Signal::TERM)["hooks"][hook]["changed"].clone();
@@ -396,7 +396,7 @@ fn garbage_on_a_monitor_is_counted_and_an_interface_without_radiotap_refused() {
         0x45, 0, 0, 20, 0, 0, 0, 0, 64, 99, 0, 0, 10, 0, 0, 8, 10, 0, 0, 9,
     ]);
     rustix::io::write(&tap, &good).expect("written");
-    let heard = "10.0.0.8 > 10.0.0.9 proto 99, 20 octets, from 02:00:00:00:00:08%";
+    let heard = "10.0.0.8 > 10.0.0.9 proto 99, 20 bytes, from 02:00:00:00:00:08%";
     assert!(
         wait_until(|| core.said().contains(heard)),
         "{}",

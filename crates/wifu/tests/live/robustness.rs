@@ -360,7 +360,7 @@ fn idle_connections_cost_little_and_nothing_afterwards() {
         memory()
     );
     for (open, before) in open.iter().zip(before) {
-        assert!(open - before < MANY * 80_000, "{before} -> {open} octets");
+        assert!(open - before < MANY * 80_000, "{before} -> {open} bytes");
     }
 }
 
@@ -382,7 +382,7 @@ fn a_thousand_connections_at_once_and_ten_thousand_in_turn() {
     let after = [a.memory(), b.memory()];
     for (before, after) in before.iter().zip(after) {
         // Connections in TIME_WAIT are a few megabytes; how many there are depends on the speed.
-        assert!(after < before + (16 << 20), "{before} -> {after} octets");
+        assert!(after < before + (16 << 20), "{before} -> {after} bytes");
     }
 }
 
