@@ -197,6 +197,7 @@ impl Handshake {
     /// What the peer's SYN says: options and the size of our segments.
     fn meet(&mut self, head: &Head, cx: &mut Cx<'_>) {
         self.marks.meet(head);
+        let ecn = self.marks.agreed();
         let site = cx.board.site.clone();
         let stamps = if head.options.ts_ok { site.stamps } else { 0 };
         let overhead = site.overhead - (site.stamps - stamps);
@@ -221,7 +222,7 @@ impl Handshake {
         let mss = limit.min(offered.saturating_sub(stamps)).max(LEAST_MSS);
         let rmss = Self::announced(&site).saturating_sub(stamps);
         cx.write(|c: &mut ConnFacts| {
-            (c.mss, c.rmss, c.overhead) = (mss, rmss, overhead);
+            (c.mss, c.rmss, c.overhead, c.ecn) = (mss, rmss, overhead, ecn);
             c.meet(head.options, &site);
         });
     }
