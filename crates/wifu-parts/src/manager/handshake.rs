@@ -310,6 +310,15 @@ impl Handshake {
         alive && !seg.head.flags.has(marks)
     }
 
+    /// What becomes of it: what it acknowledges is heard if it is news.
+    fn heard_again(seg: &Segment<'_>, cx: &Cx<'_>) -> Admit {
+        let (head, text) = (seg.head, seg.payload.len() as u32);
+        match accept::repeats(head, text, &cx.board) && accept::paws(head, &cx.board, cx.now) {
+            true => Admit::Pass,
+            false => Admit::DataOnly,
+        }
+    }
+
     fn synchronised(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) -> Admit {
         let (head, state) = (seg.head, cx.board.conn.state);
         let (syn, rst) = (head.flags.has(Flags::SYN), head.flags.has(Flags::RST));
@@ -331,7 +340,7 @@ impl Handshake {
         let marks = u32::from(syn) + u32::from(head.flags.has(Flags::FIN));
         let len = seg.payload.len() as u32 + marks;
         if Self::came_before(seg, &cx.board) {
-            return Admit::DataOnly;
+            return Self::heard_again(seg, cx);
         }
         if !rst && !accept::paws(head, &cx.board, cx.now) {
             cx.out.emit(Signal::AckNow);
@@ -346,6 +355,9 @@ impl Handshake {
             accept::acceptable(head, len, &cx.board)
         };
         if !again && !inside {
+            if accept::repeats(head, seg.payload.len() as u32, &cx.board) {
+                return Admit::Pass;
+            }
             if !rst {
                 if state == State::TimeWait && head.flags.has(Flags::FIN) {
                     cx.out.arm_after(0, self.two_msl);
