@@ -135,6 +135,8 @@ pub struct ConnFacts {
     pub state: State,
     /// What the peer's SYN offered.
     pub peer: SynOptions,
+    /// Both ends understand marks of congestion (RFC 3168).
+    pub ecn: bool,
     /// What acknowledges ours says that a queue marked it: no window grows by that (RFC 3168).
     pub marked: bool,
     /// The windows that we announce are shifted right by so many bits: Rcv.Wind.Shift of RFC 7323,

@@ -272,6 +272,58 @@ def edge_triggered():
     raise AssertionError("no edge for free room")
 
 
+def epoll_goes_on_after_a_failure():
+    """A set that watches a socket whose connect failed watches it at the next one, with the same word."""
+    import ctypes
+
+    class Event(ctypes.Structure):
+        _pack_ = 1 if os.uname().machine == "x86_64" else 0
+        _fields_ = [("events", ctypes.c_uint32), ("word", ctypes.c_uint64)]
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    add, modify, edge = 1, 3, 1 << 31
+    for copied in False, True:
+        c = socket.socket()
+        c.setblocking(False)
+        sets = [libc.epoll_create1(os.O_CLOEXEC) for _ in range(3)]
+        wanted = select.EPOLLOUT, select.EPOLLOUT | edge, select.EPOLLOUT | select.EPOLLRDHUP
+
+        def control(i, what, events):
+            event = Event(events, 0x7000_0000_0000_0001 + i)
+            assert libc.epoll_ctl(sets[i], what, c.fileno(), ctypes.byref(event)) == 0, i
+
+        def wait(i, ms=3000):
+            event = Event()
+            n = libc.epoll_wait(sets[i], ctypes.byref(event), 1, ms)
+            assert n == 0 or event.word == 0x7000_0000_0000_0001 + i, hex(event.word)
+            return event.events if n else 0
+
+        c.connect_ex(listener_gone())
+        for i, events in enumerate(wanted):
+            control(i, add, events)
+            assert wait(i) & select.EPOLLERR, i
+        copy = c.dup() if copied else None
+        c.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        s = listener()
+        first = c.connect_ex(s.getsockname())
+        if first == errno.ECONNABORTED:  # so the kernel closes the first attempt
+            first = c.connect_ex(s.getsockname())
+        assert first == errno.EINPROGRESS, first
+        a, _ = s.accept()
+        for i in range(3):
+            assert wait(i) == select.EPOLLOUT, i
+        assert wait(1, 0) == 0, "no edge"
+        for i in range(3):
+            control(i, modify, select.EPOLLIN)
+            assert wait(i, 0) == 0, i
+        a.sendall(b"x")
+        for i in range(3):
+            assert wait(i) == select.EPOLLIN, i
+        for fd in sets:
+            os.close(fd)
+        del copy
+
+
 def copies():
     c, a = pair()
     d = c.dup()
@@ -574,6 +626,36 @@ def accept_flags_and_queue():
     assert fd >= 0 and size.value == 16, size.value
     assert fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_NONBLOCK
     assert fcntl.fcntl(fd, fcntl.F_GETFD) & fcntl.FD_CLOEXEC
+
+
+def accepted_sockets_have_what_the_listening_one_was_allowed():
+    """What takes a right that is gone fails no `accept`; the rest is handed on, and only what was set."""
+    level, debug, mark = socket.SOL_SOCKET, 1, 36
+    s = listener()
+    root = os.geteuid() == 0
+    given = {socket.SO_KEEPALIVE: 1, socket.SO_RCVLOWAT: 2, socket.SO_OOBINLINE: 1}
+    for name, value in given.items():
+        s.setsockopt(level, name, value)
+    s.setsockopt(level, socket.SO_LINGER, struct.pack("ii", 1, 5))
+    s.setsockopt(level, socket.SO_RCVTIMEO, struct.pack("ll", 7, 0))
+    if root:
+        s.setsockopt(level, debug, 1)
+        s.setsockopt(level, mark, 9)
+    c = socket.create_connection(s.getsockname(), TIMEOUT)
+    if root:
+        os.seteuid(65534)
+    try:
+        a, _ = s.accept()
+    finally:
+        if root:
+            os.seteuid(0)
+    for name, value in given.items():
+        assert a.getsockopt(level, name) == value, name
+    assert a.getsockopt(level, socket.SO_LINGER, 8) == struct.pack("ii", 1, 5)
+    assert a.getsockopt(level, socket.SO_RCVTIMEO, 16) == struct.pack("ll", 7, 0)
+    assert a.getsockopt(level, socket.SO_SNDTIMEO, 16) == bytes(16)
+    c.sendall(b"12")
+    assert a.recv(9) == b"12"
 
 
 def strangers_are_not_accepted():

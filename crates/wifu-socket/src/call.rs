@@ -14,6 +14,7 @@ use crate::opt;
 use crate::root;
 use crate::sys::{self, Errno, Result};
 use crate::tag::Tag;
+use crate::watch::Watches;
 use core::ffi::c_int;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -349,8 +350,11 @@ fn resume(fd: c_int, tag: Tag, given: Given) -> Result<c_int> {
         if connecting {
             return Err(failure(fd, tag));
         }
-        renew(fd, tag)?;
-        return start(fd, tag, given);
+        let watches = renew(fd, tag)?;
+        let started = start(fd, tag, given);
+        // Only now: before, it looks as if it were connected.
+        watches.give(fd);
+        return started;
     }
     if matches!(given, Given::Unspecified(_)) {
         static SAID: Once = Once::new();
@@ -373,25 +377,36 @@ fn resume(fd: c_int, tag: Tag, given: Given) -> Result<c_int> {
 }
 
 /// Puts a fresh socket in the place of one whose connection failed: TCP sockets can connect again,
-/// AF_UNIX ones can't. It has the options that were set. Copies of the descriptor, and epoll sets
-/// that hold it, keep the old one.
-fn renew(fd: c_int, tag: Tag) -> Result<()> {
+/// AF_UNIX ones can't. It has the options that were set. Copies of the descriptor keep the old one.
+/// Returns the epoll sets that held that.
+fn renew(fd: c_int, tag: Tag) -> Result<Watches> {
     let local = bound(fd);
     let status = sys::fcntl(fd, libc::F_GETFL, 0)? & libc::O_NONBLOCK;
     let on_exec = sys::fcntl(fd, libc::F_GETFD, 0)? & libc::FD_CLOEXEC;
     let cloexec = if on_exec != 0 { libc::O_CLOEXEC } else { 0 };
     let new = sys::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0)?;
-    let place = || {
+    let ready = || {
         opt::pass_on(fd, new, tag)?;
-        sys::fcntl(new, libc::F_SETFL, status)?;
-        sys::dup3(new, fd, cloexec)
+        sys::fcntl(new, libc::F_SETFL, status)
     };
-    let placed = place();
+    let placed = ready().and_then(|_| {
+        let watches = Watches::take(fd);
+        match sys::dup3(new, fd, cloexec) {
+            Ok(()) => Ok(watches),
+            Err(e) => {
+                watches.give(fd);
+                Err(e)
+            }
+        }
+    });
     sys::close(new);
-    placed?;
-    match local {
-        Some(local) => bind_service(fd, tag, local),
-        None => Ok(()),
+    let watches = placed?;
+    match local.map_or(Ok(()), |local| bind_service(fd, tag, local)) {
+        Ok(()) => Ok(watches),
+        Err(e) => {
+            watches.give(fd);
+            Err(e)
+        }
     }
 }
 
@@ -474,11 +489,9 @@ pub unsafe fn accept4(
     }
 }
 
-/// An accepted socket has what the kernel keeps in its listening one.
+/// An accepted socket has what was set on its listening one.
 fn inherit(listening: c_int, new: c_int, tag: Tag) -> Result<()> {
-    if tag.has(Tag::TUNED) {
-        opt::hand_on(listening, new)?;
-    }
+    opt::hand_on(listening, new, tag)?;
     opt::hand_on_buffer(listening, new, tag)
 }
 

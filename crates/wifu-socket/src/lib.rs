@@ -42,3 +42,4 @@ pub mod shim;
 pub mod sys;
 pub mod tag;
 mod tcp_info;
+mod watch;

@@ -147,9 +147,12 @@ fn is_native(name: c_int) -> bool {
     )
 }
 
-/// Numbers among the options that the kernel keeps in the socket and hands on to accepted ones.
-/// Some take capabilities that the program may have given up since it set them.
-const KEPT: [c_int; 12] = [
+/// Options that the kernel keeps in the socket and hands on to accepted ones; the tag knows by
+/// their places which were set. Some take capabilities that the program may have given up since.
+const KEPT: [c_int; 15] = [
+    libc::SO_LINGER,
+    libc::SO_RCVTIMEO,
+    libc::SO_SNDTIMEO,
     libc::SO_REUSEADDR,
     libc::SO_BINDTOIFINDEX,
     libc::SO_KEEPALIVE,
@@ -169,7 +172,7 @@ const KEPT: [c_int; 12] = [
 /// # Errors
 /// What the kernel says, if that counts for the connection; `ENETDOWN` without a daemon.
 pub fn pass_on(from: c_int, to: c_int, tag: Tag) -> Result<()> {
-    hand_on(from, to)?;
+    hand_on(from, to, tag)?;
     hand_on_number(from, to, libc::SO_PRIORITY)?;
     hand_on_buffer(from, to, tag)?;
     inert::pass_on(from, to)?;
@@ -195,20 +198,30 @@ pub fn hand_on_buffer(from: c_int, to: c_int, tag: Tag) -> Result<()> {
     sys::setsockopt(to, libc::SOL_SOCKET, libc::SO_SNDBUF, size / 2)
 }
 
-/// Gives a fresh socket what the kernel keeps in another one and hands on when it accepts.
+/// Gives a fresh socket what was set on another one and the kernel hands on when it accepts.
 ///
 /// # Errors
 /// What the kernel says, if that counts for the connection.
-pub fn hand_on(from: c_int, to: c_int) -> Result<()> {
+pub fn hand_on(from: c_int, to: c_int, tag: Tag) -> Result<()> {
     let level = libc::SOL_SOCKET;
-    for name in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
-        let v: libc::timeval = sys::getsockopt(from, level, name)?;
-        sys::setsockopt(to, level, name, v)?;
-    }
-    let v: libc::linger = sys::getsockopt(from, level, libc::SO_LINGER)?;
-    sys::setsockopt(to, level, libc::SO_LINGER, v)?;
-    KEPT.iter()
-        .try_for_each(|name| hand_on_number(from, to, *name))
+    set_before(tag).try_for_each(|name| match name {
+        libc::SO_LINGER => {
+            let v: libc::linger = sys::getsockopt(from, level, name)?;
+            sys::setsockopt(to, level, name, v)
+        }
+        libc::SO_RCVTIMEO | libc::SO_SNDTIMEO => {
+            let v: libc::timeval = sys::getsockopt(from, level, name)?;
+            sys::setsockopt(to, level, name, v)
+        }
+        _ => hand_on_number(from, to, name),
+    })
+}
+
+/// Those of [`KEPT`] that were set.
+fn set_before(tag: Tag) -> impl Iterator<Item = c_int> {
+    let all = KEPT.into_iter().enumerate();
+    all.filter(move |(nth, _)| tag.tuned(*nth))
+        .map(|(_, name)| name)
 }
 
 fn hand_on_number(from: c_int, to: c_int, name: c_int) -> Result<()> {
@@ -224,7 +237,8 @@ fn hand_on_number(from: c_int, to: c_int, name: c_int) -> Result<()> {
         return Ok(());
     }
     match sys::setsockopt(to, level, name, old) {
-        Err(Errno(libc::EPERM)) if name != libc::SO_BINDTOIFINDEX => Ok(()),
+        // SO_DEBUG has another errno than the others.
+        Err(Errno(libc::EPERM | libc::EACCES)) if name != libc::SO_BINDTOIFINDEX => Ok(()),
         done => done,
     }
 }
@@ -232,12 +246,18 @@ fn hand_on_number(from: c_int, to: c_int, name: c_int) -> Result<()> {
 /// Sets it in the kernel's socket; the tag as it is then.
 fn native_set(fd: c_int, tag: Tag, name: c_int, v: Given<'_>) -> Result<Tag> {
     sys::setsockopt_bytes(fd, libc::SOL_SOCKET, name, v.0)?;
-    if tag.has(Tag::TUNED) {
-        return Ok(tag);
+    let name = match name {
+        libc::SO_BINDTODEVICE => libc::SO_BINDTOIFINDEX,
+        name => name,
+    };
+    match KEPT.iter().position(|kept| *kept == name) {
+        Some(nth) if !tag.tuned(nth) => {
+            let tag = tag.tune(nth);
+            tag.write(fd)?;
+            Ok(tag)
+        }
+        _ => Ok(tag),
     }
-    let tag = tag.set(Tag::TUNED, true);
-    tag.write(fd)?;
-    Ok(tag)
 }
 
 /// The parameter that an option tunes, what Linux lets it be, and the parameter's unit.
@@ -557,6 +577,25 @@ mod tests {
         assert_eq!(Digits::default().of(u32::MAX), "4294967295");
         assert_eq!(Digits::default().with(u32::MAX, "ms"), "4294967295ms");
         assert_eq!(Digits::default().with(7, ""), "7");
+    }
+
+    #[test]
+    fn the_tag_knows_which_options_were_set() {
+        let [fd, other] = sys::socketpair().unwrap();
+        let was = |tag| set_before(tag).collect::<Vec<_>>();
+        let mut tag = Tag::default().with_protocol(215).set(Tag::V6, true);
+        assert_eq!(was(tag), []);
+        let one = 1i32.to_ne_bytes();
+        for name in [libc::SO_KEEPALIVE, libc::SO_KEEPALIVE, libc::SO_PRIORITY] {
+            tag = native_set(fd, tag, name, Given(&one)).unwrap();
+            assert_eq!(was(tag), [libc::SO_KEEPALIVE]);
+        }
+        let limit = [one, [0; 4], [0; 4], [0; 4]].concat();
+        tag = native_set(fd, tag, libc::SO_SNDTIMEO, Given(&limit)).unwrap();
+        assert_eq!(was(tag), [libc::SO_SNDTIMEO, libc::SO_KEEPALIVE]);
+        assert_eq!((tag.protocol(), tag.has(Tag::V6)), (215, true));
+        assert_eq!(Tag::read(fd), Some(tag));
+        [fd, other].into_iter().for_each(sys::close);
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! Nothing here allocates, locks or keeps state, so that callers may be anywhere a socket call may
 //! be: in a signal handler, or between `fork` and `exec`.
 
-use core::ffi::{c_int, c_long, c_void};
-use core::mem::{MaybeUninit, size_of};
+use core::ffi::{CStr, c_int, c_long, c_void};
+use core::mem::{MaybeUninit, size_of, size_of_val};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// What a system call failed with: a value of `errno`, above 0.
@@ -412,6 +412,83 @@ pub unsafe fn ioctl(fd: c_int, request: u32, argument: *mut c_void) -> Result<c_
 pub fn dup3(from: c_int, to: c_int, flags: c_int) -> Result<()> {
     // SAFETY: no pointers.
     check(unsafe { libc::syscall(libc::SYS_dup3, from, to, flags) }).map(drop)
+}
+
+/// Opens a file to read.
+pub fn open(path: &CStr, flags: c_int) -> Result<c_int> {
+    let flags = flags | libc::O_RDONLY | libc::O_CLOEXEC;
+    // SAFETY: the path ends with a NUL.
+    check(unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags, 0) })
+        .map(|r| r as c_int)
+}
+
+/// Reads what there is, up to `b.len()` bytes; 0 at the end.
+pub fn read(fd: c_int, b: &mut [u8]) -> Result<usize> {
+    // SAFETY: the slice is valid for writes of its length.
+    check(unsafe { libc::syscall(libc::SYS_read, fd, b.as_mut_ptr(), b.len()) }).map(|n| n as usize)
+}
+
+/// Where a link in an open directory leads; how many bytes of that were written to `b`.
+pub fn readlink(directory: c_int, name: &CStr, b: &mut [u8]) -> Result<usize> {
+    // SAFETY: the name ends with a NUL, and the slice is valid for writes of its length.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_readlinkat,
+            directory,
+            name.as_ptr(),
+            b.as_mut_ptr(),
+            b.len(),
+        )
+    })
+    .map(|n| n as usize)
+}
+
+/// Calls `each` with the name of every entry of an open directory.
+pub fn entries(directory: c_int, mut each: impl FnMut(&CStr)) -> Result<()> {
+    // `struct linux_dirent64`: the record's length, and where the name begins.
+    const LENGTH_AT: usize = 16;
+    const NAME_AT: usize = 19;
+    let mut buffer = [0u64; 256];
+    loop {
+        let room = size_of_val(&buffer);
+        // SAFETY: the buffer is valid for writes of its size.
+        let n = check(unsafe {
+            libc::syscall(libc::SYS_getdents64, directory, buffer.as_mut_ptr(), room)
+        })? as usize;
+        // SAFETY: any octets are octets, and n is within the buffer.
+        let all = unsafe { core::slice::from_raw_parts(buffer.as_ptr().cast::<u8>(), n.min(room)) };
+        let mut rest = all;
+        while let Some(&[low, high]) = rest.get(LENGTH_AT..LENGTH_AT + 2) {
+            let length = usize::from(u16::from_ne_bytes([low, high])).max(NAME_AT);
+            let (record, more) = rest.split_at(length.min(rest.len()));
+            let name = record.get(NAME_AT..).unwrap_or(&[]);
+            if let Ok(name) = CStr::from_bytes_until_nul(name) {
+                each(name);
+            }
+            rest = more;
+        }
+        if n == 0 {
+            return Ok(());
+        }
+    }
+}
+
+fn epoll_ctl(set: c_int, what: c_int, fd: c_int, event: &mut libc::epoll_event) -> Result<()> {
+    // SAFETY: the event lives through the call.
+    check(unsafe { libc::syscall(libc::SYS_epoll_ctl, set, what, fd, &raw mut *event) }).map(drop)
+}
+
+/// Lets an epoll set watch a descriptor.
+pub fn epoll_add(set: c_int, fd: c_int, events: u32, word: u64) -> Result<()> {
+    let mut event = libc::epoll_event { events, u64: word };
+    epoll_ctl(set, libc::EPOLL_CTL_ADD, fd, &mut event)
+}
+
+/// An epoll set watches a descriptor no longer.
+pub fn epoll_forget(set: c_int, fd: c_int) {
+    let mut event = libc::epoll_event { events: 0, u64: 0 };
+    // What is not there need not go.
+    let _ = epoll_ctl(set, libc::EPOLL_CTL_DEL, fd, &mut event);
 }
 
 /// Sixteen random bits of the kernel's; 0 where it has none to give.

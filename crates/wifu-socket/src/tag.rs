@@ -44,8 +44,15 @@ impl Tag {
     /// `SO_REUSEPORT`.
     pub const SHARED: Tag = Tag(64);
 
-    /// An option that the kernel keeps in the socket was set.
-    pub const TUNED: Tag = Tag(128);
+    /// Whether the `nth` of the options that the kernel keeps in the socket was set, of sixteen.
+    pub fn tuned(self, nth: usize) -> bool {
+        self.0 >> 16 >> nth & 1 != 0
+    }
+
+    /// With the `nth` of them set.
+    pub fn tune(self, nth: usize) -> Tag {
+        Tag(self.0 | 1 << 16 << nth)
+    }
 
     /// The IP protocol number given to `wifu_socket`, 0 if none.
     pub fn protocol(self) -> u8 {

@@ -10,5 +10,6 @@ pub mod lean;
 pub mod packetdrill;
 pub mod pair;
 pub mod seg;
+pub mod stage;
 pub mod wild;
 pub mod wire;

@@ -201,6 +201,33 @@ fn a_reduction_for_what_was_only_late_is_taken_back() {
     }
 }
 
+/// Two of the first fourteen are late. The first comes after twelve duplicates, which say nothing
+/// of the second: two beyond that are no sign of a loss.
+#[test]
+fn duplicates_of_a_reduction_that_was_taken_back_begin_no_other() {
+    let linux = MODELS.map(|m| format!("{m},rack=off,iw=14"));
+    let sack = "tcp-sack,dsack=on,undo=on,iw=14,mss=1448".to_string();
+    for spec in linux.into_iter().chain([sack]) {
+        let mut pair = transfer(200_000);
+        let mut n = 0;
+        pair.spoil = Box::new(move |f| {
+            if f.from == 1 || f.seg().is_empty() {
+                return Fate::Deliver;
+            }
+            n += 1;
+            match n - 1 {
+                0 => Fate::Behind(13),
+                11 => Fate::Late(ms(2)),
+                _ => Fate::Deliver,
+            }
+        });
+        let pair = complete(pair, &spec, 600);
+        assert_eq!(probe(&pair, 0, "undone"), Some(1.0), "{spec}");
+        assert_eq!(losses(&pair, 0), (1, 0), "{spec}");
+        assert_eq!(pair.conn(0).board().tx.retransmits, 1, "{spec}");
+    }
+}
+
 /// One loss without reports: the third duplicate tells of it, each lets one leave.
 #[test]
 fn duplicates_stand_for_reports() {

@@ -358,3 +358,42 @@ fn the_octet_of_a_probe_takes_no_room_once_the_window_opens() {
     };
     play(&scene, false).unwrap();
 }
+
+/// A probe repeats an octet whose acknowledgement is withheld, and with it goes the acknowledgement
+/// of the peer's own: as text that all came before it was not heard, and the timer fired.
+#[test]
+fn what_a_probe_acknowledges_is_heard() {
+    let tail = "isn=fixed,iss=0,ack_every=2,ts_echo=last,stretch=8,nagle=off";
+    let calm = Weather {
+        lost: 0,
+        twice: 0,
+        corrupt: 0,
+        late: 0,
+        behind: 0,
+        most: 1,
+    };
+    for dsack in ["on", "off"] {
+        let scene = Scene {
+            specs: [
+                format!("tcp-sack,dsack={dsack},rcv_wnd=128120,snd_buf=1944,{tail}"),
+                format!(
+                    "tcp-sack,prr=on,rack=on,rcv_wnd=1944,snd_buf=2152,idle_restart=off,mss=164,\
+                     {tail}"
+                ),
+            ],
+            weather: [calm; 2],
+            delay: 3,
+            acts: vec![
+                (Act::Write(1, 3908), 45),
+                (Act::Write(1, 1477), 0),
+                (Act::Write(0, 1), 998),
+            ],
+            seed: 0,
+            clock: None,
+        };
+        let pair = play(&scene, true).unwrap();
+        let timeouts = [0, 1].map(|side| pair.conn(side).board().tx.timeouts);
+        assert_eq!(timeouts, [0, 0], "{dsack}");
+        assert!(probe(&pair, 1, "probes") > Some(0.0), "{dsack}");
+    }
+}

@@ -1,7 +1,7 @@
 //! Which segments a TCP takes: questions to the board, which change nothing.
 
 use crate::board::{Board, State};
-use wifu_wire::{Head, Seq, Span, Time};
+use wifu_wire::{Flags, Head, Seq, Span, Time};
 
 /// TS.Recent older than this cannot refuse a segment: the clock may have wrapped (Behaviour 4.1:
 /// 2^30 us).
@@ -34,10 +34,26 @@ pub fn acceptable(head: &Head, len: u32, board: &Board) -> bool {
 /// A bare ACK one below what we expect: its sender did not know yet that we had taken the
 /// octet by which it probed our window. What it acknowledges for the first time counts.
 pub fn behind_probe(head: &Head, len: u32, board: &Board) -> bool {
-    let (tx, rx) = (&board.tx, &board.rx);
-    let news = head.ack.is_some_and(|a| a.after(tx.una) && a.upto(tx.max));
     let open = board.conn.state != State::SynRcvd;
-    open && len == 0 && head.seq == rx.nxt.minus(1) && news
+    open && len == 0 && head.seq == board.rx.nxt.minus(1) && tells(head, board)
+}
+
+/// Text that all came lately, in a segment that acknowledges something new: a probe of its sender's
+/// for acknowledgements that we still withhold (RFC 8985 7.3). Its own would not come again (Linux
+/// takes what reaches beyond our last acknowledgement, tcp_sequence).
+pub fn repeats(head: &Head, text: u32, board: &Board) -> bool {
+    let end = head.seq.plus(text);
+    let marks = Flags::SYN.with(Flags::FIN).with(Flags::RST);
+    let old = text > 0 && end.upto(board.rx.nxt) && !head.flags.has(marks);
+    let lately = board.rx.nxt.since(end) < board.site.rcv_buf;
+    let open = board.conn.running && board.conn.state != State::TimeWait;
+    open && old && lately && tells(head, board)
+}
+
+/// A segment acknowledges something for the first time.
+fn tells(head: &Head, board: &Board) -> bool {
+    let tx = &board.tx;
+    head.ack.is_some_and(|a| a.after(tx.una) && a.upto(tx.max))
 }
 
 /// Whether a segment's timestamp is none of an older one that the numbers' wrap made look new.

@@ -189,21 +189,25 @@ impl<R: AckRule> Acking<R> {
     }
 
     /// A segment is marked and those before it were not, or the other way round: what is
-    /// withheld is acknowledged by itself.
+    /// withheld is acknowledged by itself, and then the segment. Marks that nobody agreed upon say
+    /// nothing.
     //= rfc8257#section-3.2
-    fn turned(&mut self, a: &Arrived, cx: &mut Cx<'_>) {
+    fn turns(&mut self, a: &Arrived, cx: &mut Cx<'_>) -> bool {
+        let fresh = a.bytes > 0 && a.order != Arrival::Duplicate;
+        let ce = a.ce && cx.board.conn.ecn;
+        if !fresh || ce == self.ce {
+            return false;
+        }
         if self.held.segments > 0 {
             let before = a.seq.earlier(cx.board.rx.nxt);
             self.due(Some(before), true, cx);
         }
-        self.ce = a.ce;
+        self.ce = ce;
+        true
     }
 
     fn arrived(&mut self, a: &Arrived, cx: &mut Cx<'_>) {
-        let fresh = a.bytes > 0 && a.order != Arrival::Duplicate;
-        if self.exact && fresh && a.ce != self.ce {
-            self.turned(a, cx);
-        }
+        let turned = self.exact && self.turns(a, cx);
         let upto = Some(cx.board.rx.nxt);
         if a.order != Arrival::InOrder {
             self.rule.disorder(a.order);
@@ -212,7 +216,7 @@ impl<R: AckRule> Acking<R> {
         self.rule.follows(&cx.board, cx.now);
         self.held.segments += 1;
         self.held.octets = self.held.octets.saturating_add(a.bytes);
-        if self.rule.enough(self.held, a, &cx.board) || a.fin {
+        if self.rule.enough(self.held, a, &cx.board) || a.fin || turned {
             self.due(upto, false, cx);
         } else if !cx.out.armed(FLUSH) {
             cx.out.arm_after(FLUSH, self.rule.patience());

@@ -45,6 +45,8 @@ struct Record {
     /// Of the transmission: the later of two that left at one time has the higher one.
     number: u32,
     again: bool,
+    /// It was taken for lost, and counted.
+    counted: bool,
     fate: Fate,
 }
 
@@ -55,8 +57,8 @@ impl Record {
 
     /// Nothing tells them apart any more; whoever takes his reports back has both go again.
     fn alike(&self, o: &Record) -> bool {
-        let same = self.fate == o.fate && self.number == o.number;
-        same || self.fate == Fate::Delivered && o.fate == Fate::Delivered
+        let what = |r: &Record| (r.fate, r.number, r.counted);
+        what(self) == what(o) || self.fate == Fate::Delivered && o.fate == Fate::Delivered
     }
 
     /// RACK_sent_after. Of two that left at one time the RFC takes the later in sequence for the
@@ -73,6 +75,8 @@ pub struct Rack {
     log: VecDeque<Record>,
     flying: u32,
     lost: u32,
+    /// Octets taken for lost so far, each transmission once.
+    total: u64,
     /// Transmissions so far.
     number: u32,
     /// The most recent transmission that arrived.
@@ -113,6 +117,11 @@ impl Rack {
         self.lost
     }
 
+    /// Octets taken for lost so far, each transmission once, though it may have been taken back.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
     /// What is lost first and did not go again: where it begins, and its octets, `most` if there
     /// are more.
     pub fn first_lost(&self, most: u32) -> Option<(Seq, u32)> {
@@ -148,6 +157,7 @@ impl Rack {
                 self.set(i, Fate::Flying);
                 let piece = &mut self.log[i];
                 (piece.at, piece.number, piece.again) = (now, number, true);
+                piece.counted = false;
             }
         }
         self.join(pieces.start + 1..pieces.end);
@@ -160,6 +170,7 @@ impl Rack {
                 at: now,
                 number,
                 again: false,
+                counted: false,
                 fate: Fate::Flying,
             });
         }
@@ -251,7 +262,7 @@ impl Rack {
             if due <= now {
                 lost += piece.octets();
                 self.lost_again |= piece.again;
-                self.set(i, Fate::Lost);
+                self.lose(i);
             } else {
                 next = Some(next.map_or(due, |n| n.max(due)));
             }
@@ -260,19 +271,16 @@ impl Rack {
     }
 
     //= rfc8985#section-6.3
-    /// The retransmission timer fired: the first piece is lost, and what is due as well. Returns
-    /// how many octets are lost that were not before.
-    pub fn timeout(&mut self, window: Span, now: Time) -> u32 {
+    /// The retransmission timer fired: the first piece is lost, and what is due as well.
+    pub fn timeout(&mut self, window: Span, now: Time) {
         (self.original, self.lost_again) = (None, false);
-        let before = self.flying;
         for i in 0..self.log.len() {
             let piece = self.log[i];
             let due = piece.at + self.rtt + window <= now;
             if piece.fate == Fate::Flying && (i == 0 || due) {
-                self.set(i, Fate::Lost);
+                self.lose(i);
             }
         }
-        before - self.flying
     }
 
     //= rfc8985#section-6.2
@@ -322,6 +330,15 @@ impl Rack {
             if self.log[i].fate == Fate::Delivered {
                 self.set(i, Fate::Lost);
             }
+        }
+    }
+
+    /// A piece is taken for lost.
+    fn lose(&mut self, i: usize) {
+        self.set(i, Fate::Lost);
+        let piece = &mut self.log[i];
+        if !core::mem::replace(&mut piece.counted, true) {
+            self.total += u64::from(piece.octets());
         }
     }
 
@@ -524,6 +541,26 @@ mod tests {
         p.hear(1, &[2], 1_150, true);
         p.0.renege();
         assert_eq!(p.0.lost(), 2000);
+    }
+
+    /// A reduction was taken back, and the same transmission is taken for lost once more.
+    #[test]
+    fn a_transmission_is_counted_as_lost_once_though_it_was_forgiven() {
+        let mut p = Path::new();
+        for n in 0..4 {
+            p.send(n, 0);
+        }
+        assert_eq!(p.hear(0, &[2, 3], 100, true), (2, None));
+        p.0.forgive();
+        assert_eq!((p.0.lost(), p.0.flying(), p.0.total()), (0, 2000, 2000));
+        p.send(4, 110);
+        assert_eq!(p.hear(1, &[4], 210, true), (1, None));
+        assert_eq!((p.0.lost(), p.0.total()), (1000, 2000));
+        // What goes again is another transmission.
+        p.send(1, 211);
+        p.send(5, 240);
+        assert_eq!(p.hear(1, &[5], 340, true), (1, None));
+        assert_eq!(p.0.total(), 3000);
     }
 
     #[test]

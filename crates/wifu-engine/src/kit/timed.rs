@@ -176,9 +176,10 @@ impl Timed {
     /// that were not before.
     pub fn detect(&mut self, busy: bool, cx: &mut Cx<'_>) -> u32 {
         let window = self.rack.window(busy, &cx.board);
+        let before = self.rack.total();
         let (lost, next) = self.rack.detect(window, cx.now);
         if lost > 0 {
-            cx.write(|t: &mut TxFacts| t.lost += u64::from(lost));
+            self.count(before, cx);
         }
         match next {
             Some(at) => cx.out.arm(REORDER, at),
@@ -192,8 +193,15 @@ impl Timed {
         self.probe.stop();
         cx.out.disarm(TAIL);
         let window = self.rack.window(true, &cx.board);
-        let lost = self.rack.timeout(window, cx.now);
-        cx.write(|t: &mut TxFacts| t.lost += u64::from(lost));
+        let before = self.rack.total();
+        self.rack.timeout(window, cx.now);
+        self.count(before, cx);
+    }
+
+    /// What is taken for lost since `before` is told.
+    fn count(&self, before: u64, cx: &mut Cx<'_>) {
+        let more = self.rack.total() - before;
+        cx.write(|t: &mut TxFacts| t.lost += more);
     }
 
     /// See [`Probe::schedule`].

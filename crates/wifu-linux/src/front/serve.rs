@@ -104,6 +104,21 @@ fn this_host(blueprint: &Blueprint, remote: SocketAddr, cx: &Context<'_>) -> Soc
     SocketAddr::new(ip, remote.port())
 }
 
+/// The address that the kernel would take. Without another one it is one of a link, which nobody
+/// answers ([`carrier::input`](crate::carrier)).
+fn usable(source: IpAddr, remote: IpAddr) -> Result<IpAddr, Why> {
+    match source {
+        IpAddr::V6(ip) if ip.is_unicast_link_local() => {
+            let text = format!(
+                "packets to {remote} would leave from {ip}: addresses of one link (fe80::/10) are \
+                 not carried, and this host has no other one"
+            );
+            Err(Why::text(libc::EADDRNOTAVAIL, text))
+        }
+        ip => Ok(ip),
+    }
+}
+
 /// Opens a connection for an application.
 fn open(
     blueprint: &Arc<Blueprint>,
@@ -119,7 +134,8 @@ fn open(
     let ip = match local.ip() {
         any if any.is_unspecified() => {
             let found = cx.host.source_for(blueprint, remote.ip());
-            found.map_err(|e| Why::errno(e.raw_os_error().unwrap_or(libc::ENETUNREACH)))?
+            let found = found.map_err(|e| e.raw_os_error().unwrap_or(libc::ENETUNREACH));
+            usable(found.map_err(Why::errno)?, remote.ip())?
         }
         ip if ip.is_ipv4() != remote.is_ipv4() => return Err(Why::errno(libc::EAFNOSUPPORT)),
         ip => ip,

@@ -196,6 +196,7 @@ mod tests {
         fn new(set: &[(&str, &str)]) -> Receiver {
             let mut bench = Bench::new(&EVERY, set).unwrap();
             bench.board.conn.rcv_shift = 3;
+            bench.board.conn.ecn = true;
             Receiver(bench, Vec::new())
         }
 
@@ -325,14 +326,16 @@ mod tests {
             r.echoes()
         };
         assert_eq!(come(&[false, false]), [(Kind::Ack, 2000, false)]);
-        // The first is acknowledged by itself as the second is marked, which waits for another.
-        assert_eq!(come(&[false, true]), [(Kind::Urgent, 3000, false)]);
-        assert_eq!(come(&[true]), [(Kind::Ack, 5000, true)]);
-        // Nothing is withheld: the turn by itself is told with the next acknowledgement.
+        // The first is acknowledged by itself as the second is marked, which is told at once.
+        let turn = [(Kind::Urgent, 3000, false), (Kind::Ack, 4000, true)];
+        assert_eq!(come(&[false, true]), turn);
+        assert_eq!(come(&[true]), []);
+        assert_eq!(come(&[true]), [(Kind::Ack, 6000, true)]);
+        // Nothing is withheld.
+        assert_eq!(come(&[false]), [(Kind::Ack, 7000, false)]);
         assert_eq!(come(&[false]), []);
-        assert_eq!(come(&[true]), [(Kind::Urgent, 6000, false)]);
         r.0.advance(Time(40_000_000));
-        assert_eq!(r.echoes(), [(Kind::Ack, 7000, true)]);
+        assert_eq!(r.echoes(), [(Kind::Ack, 8000, false)]);
         // In a batch, too, and where one would stand for several.
         let set = [("exact_echo", "on"), ("stretch", "8")];
         let mut r = Receiver::new(&set);
@@ -341,10 +344,13 @@ mod tests {
         }
         let said = [(2000, false), (4000, true), (5000, false)];
         assert_eq!(r.echoes(), said.map(|(ack, ce)| (Kind::Ack, ack, ce)));
-        // Without it nothing is said.
-        let mut r = Receiver::new(&[]);
-        r.arrive_marked(1000, Arrival::InOrder, false, true);
-        assert_eq!(r.echoes(), [(Kind::Ack, 1000, false)]);
+        // Without it nothing is said, nor where nobody agreed upon marks.
+        for (set, agreed) in [(&[][..], true), (&set, false)] {
+            let mut r = Receiver::new(set);
+            r.0.board.conn.ecn = agreed;
+            r.arrive_marked(1000, Arrival::InOrder, false, true);
+            assert_eq!(r.echoes(), [(Kind::Ack, 1000, false)]);
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The window of DCTCP: marks reduce it by as much as there are of them.
 //!
-//! Hears segments, `opened`, `acked`, `congested`, `recovered`, `rtt`, `wrote` and `sent`; says
+//! Hears `opened`, `acked`, `congested`, `recovered`, `rtt`, `wrote` and `sent`; says
 //! nothing; writes `win`; gates data in turn by `cwnd - pipe`. Source: RFC 8257, the sender
 //! (section 3.3). What acknowledgements say of marks is exact only if the peer's do
 //! (`exact_echo`; section 3.2); when a window is reduced, and that the peer is told, is the
@@ -8,16 +8,12 @@
 //! of RFC 5681, but for acknowledgements that echo a mark (RFC 3168 6.1.2); a recovery episode
 //! ends as carefully as NewReno's.
 
-use wifu_engine::component::Cx;
 use wifu_engine::kit::{
     ABC, CWV, Growth, HYSTART, IDLE_RESTART, IW, RTO_HOLD, SSTHRESH, WindowControl, Windowed,
 };
 use wifu_engine::signal::{Acked, Cause, Congested};
-use wifu_engine::{
-    Admit, Board, Component, Descriptor, Facts, FieldUse, ParamSpec, Permit, Role, Segment, Signal,
-    Value, Want,
-};
-use wifu_wire::{Flags, HeadField, Seq, Time};
+use wifu_engine::{Board, Descriptor, Facts, ParamSpec, Role, Value};
+use wifu_wire::{Seq, Time};
 
 /// Window of DCTCP.
 pub static DCTCP: Descriptor = Descriptor {
@@ -46,7 +42,6 @@ pub static DCTCP: Descriptor = Descriptor {
     reads: Facts::CONN.with(Facts::TX),
     writes: Facts::WIN,
     hears: &[
-        ("segment", &[]),
         ("opened", &[]),
         ("acked", &[]),
         ("congested", &[]),
@@ -55,51 +50,19 @@ pub static DCTCP: Descriptor = Descriptor {
         ("wrote", &[]),
         ("sent", &[]),
     ],
-    hooks: &["segment", "permit"],
-    fields: &[FieldUse::of(HeadField::ECE)],
+    hooks: &["permit"],
     build: |params| {
-        Ok(Box::new(Marked(Windowed(Dctcp {
+        Ok(Box::new(Windowed(Dctcp {
             growth: Growth::with_hystart(params),
             g: params.real("g"),
             alpha: 1.0,
             acked: 0,
             marked: 0,
             end: None,
-            echoed: false,
-        }))))
+        })))
     },
     ..Descriptor::EMPTY
 };
-
-/// The window, which is shown what acknowledgements say of marks.
-struct Marked(Windowed<Dctcp>);
-
-impl Component for Marked {
-    fn on_segment(&mut self, seg: &Segment<'_>, _cx: &mut Cx<'_>) -> Admit {
-        self.0.0.echoed = seg.head.ack.is_some() && seg.head.flags.has(Flags::ECE);
-        Admit::Pass
-    }
-
-    fn on_signal(&mut self, signal: &Signal, cx: &mut Cx<'_>) {
-        self.0.on_signal(signal, cx);
-    }
-
-    fn permit(&self, want: &Want, board: &Board, now: Time) -> Permit {
-        self.0.permit(want, board, now)
-    }
-
-    fn set(&mut self, param: &str, value: Value) -> bool {
-        self.0.set(param, value)
-    }
-
-    fn observe(&self, probe: &mut dyn FnMut(&'static str, f64)) {
-        self.0.observe(probe);
-    }
-
-    fn methods(&self) -> &'static [&'static str] {
-        self.0.methods()
-    }
-}
 
 struct Dctcp {
     growth: Growth,
@@ -111,15 +74,13 @@ struct Dctcp {
     marked: u64,
     /// DCTCP.WindowEnd.
     end: Option<Seq>,
-    /// What the acknowledgement at hand says.
-    echoed: bool,
 }
 
 impl Dctcp {
     //= rfc8257#section-3.3
     fn count(&mut self, acked: &Acked, board: &Board) {
         self.acked += u64::from(acked.bytes);
-        self.marked += if self.echoed {
+        self.marked += if board.conn.marked {
             u64::from(acked.bytes)
         } else {
             0
@@ -145,10 +106,7 @@ impl WindowControl for Dctcp {
 
     fn on_acked(&mut self, acked: &Acked, board: &Board, now: Time) {
         self.count(acked, board);
-        //= rfc3168#section-6.1.2
-        if !self.echoed {
-            self.growth.grow(acked, board, now);
-        }
+        self.growth.grow(acked, board, now);
     }
 
     fn on_congested(&mut self, what: &Congested, board: &Board, _now: Time) {
@@ -184,8 +142,7 @@ impl WindowControl for Dctcp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wifu_engine::{Bench, Limit};
-    use wifu_wire::Head;
+    use wifu_engine::{Bench, Limit, Signal};
 
     const MSS: u32 = 1000;
 
@@ -199,19 +156,17 @@ mod tests {
 
     /// One acknowledgement of a segment.
     fn acked(t: &mut Bench, echo: bool) {
-        let mut head = Head::default();
-        head.ack = Some(t.board.tx.una.plus(MSS));
-        if echo {
-            head.flags = head.flags.with(Flags::ECE);
-        }
-        let (admit, said) = t.segment(&head, &[]);
-        assert!(admit == Admit::Pass && said.is_empty());
+        heard(t, echo, Limit::Window);
+    }
+
+    fn heard(t: &mut Bench, echo: bool, limited_by: Limit) {
+        t.board.conn.marked = echo;
         t.board.tx.una = t.board.tx.una.plus(MSS);
         t.signal(Signal::Acked(Acked {
             bytes: MSS,
             upto: t.board.tx.una,
             in_recovery: false,
-            limited_by: Limit::Window,
+            limited_by,
         }));
     }
 
@@ -272,5 +227,27 @@ mod tests {
         assert_eq!(t.board.win.cwnd, 10_000);
         acked(&mut t, false);
         assert_eq!(t.board.win.cwnd, 11_000);
+    }
+
+    /// What was marked was sent in that window, too.
+    //= rfc7661#section-4.2
+    #[test]
+    fn a_window_of_marked_octets_was_used() {
+        let grown = |marked: u32| {
+            let mut t = Bench::new(&DCTCP, &[("iw", "10"), ("cwv", "on")]).unwrap();
+            t.board.conn.mss = MSS;
+            t.signal(Signal::Opened);
+            t.board.tx.max = Seq(MSS);
+            heard(&mut t, false, Limit::Source);
+            t.board.tx.max = Seq(11 * MSS);
+            let before = t.board.win.cwnd;
+            for n in 0..10 {
+                heard(&mut t, n < marked, Limit::Source);
+            }
+            t.board.win.cwnd - before
+        };
+        assert_eq!(grown(0), 1000, "the last one knows that all were used");
+        assert_eq!(grown(9), 1000);
+        assert_eq!(grown(10), 0);
     }
 }

@@ -150,9 +150,11 @@ impl Component for PeerWindow {
         else {
             return Admit::Pass;
         };
-        let fresh = self
-            .last
-            .is_none_or(|(wl1, wl2, _)| wl1.before(head.seq) || wl1 == head.seq && wl2.upto(ack));
+        // What goes again bears an old number, but acknowledges more (Linux,
+        // tcp_may_update_window): its window belongs to that.
+        let fresh = self.last.is_none_or(|(wl1, wl2, _)| {
+            wl1.before(head.seq) || wl1 == head.seq && wl2.upto(ack) || wl2.before(ack)
+        });
         if !fresh {
             return Admit::Pass;
         }
@@ -161,7 +163,8 @@ impl Component for PeerWindow {
         } else {
             head.window << cx.board.conn.snd_shift
         };
-        self.last = Some((head.seq, ack, window));
+        let newest = self.last.map_or(head.seq, |(wl1, ..)| wl1.later(head.seq));
+        self.last = Some((newest, ack, window));
         cx.write(|p: &mut PeerFacts| {
             (p.window, p.max_window) = (window, p.max_window.max(window));
         });
@@ -208,5 +211,50 @@ impl Component for PeerWindow {
             Kind::Probe if want.least > 0 => Permit::upto(self.left(board).max(1), Limit::Peer),
             _ => Permit::OPEN,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wifu_engine::Bench;
+    use wifu_wire::Head;
+
+    /// A sender whose octets up to 1000 are out, and what the peer says: number, acknowledgement,
+    /// window. Returns how many octets the gate lets out beyond those, and what the board says
+    /// that the window is.
+    fn told(segments: &[(u32, u32, u32)]) -> (u32, u32) {
+        let mut t = Bench::new(&PEER_WINDOW, &[]).unwrap();
+        t.board.conn.running = true;
+        (t.board.tx.nxt, t.board.tx.max) = (Seq(1000), Seq(1000));
+        for (seq, ack, window) in segments {
+            let mut head = Head::default();
+            (head.seq, head.ack, head.window) = (Seq(*seq), Some(Seq(*ack)), *window);
+            // Reliability comes first.
+            t.board.tx.una = t.board.tx.una.later(Seq(*ack));
+            assert_eq!(t.segment(&head, &[]).0, Admit::Pass);
+        }
+        let want = Want {
+            kind: Kind::New,
+            bytes: 10_000,
+            least: 1,
+        };
+        (t.permit(&want).bytes, t.board.peer.window)
+    }
+
+    //= rfc9293#section-3.10.7.4
+    #[test]
+    fn a_window_counts_from_the_acknowledgement_that_it_came_with() {
+        assert_eq!(told(&[(100, 0, 5000)]), (4000, 5000));
+        assert_eq!(told(&[(100, 0, 5000), (100, 400, 4600)]), (4000, 4600));
+        // What was overtaken says nothing of the window.
+        assert_eq!(told(&[(100, 400, 4600), (90, 0, 9000)]), (4000, 4600));
+        // What goes again bears an old number, and says what is true now (Linux,
+        // tcp_may_update_window).
+        assert_eq!(told(&[(100, 0, 5000), (90, 400, 4600)]), (4000, 4600));
+        assert_eq!(told(&[(100, 0, 5000), (90, 400, 7000)]), (6400, 7000));
+        // It makes nothing of a number that lies between them new.
+        let stale = [(100, 0, 5000), (90, 400, 4600), (95, 0, 9000)];
+        assert_eq!(told(&stale), (4000, 4600));
     }
 }

@@ -197,6 +197,7 @@ impl Handshake {
     /// What the peer's SYN says: options and the size of our segments.
     fn meet(&mut self, head: &Head, cx: &mut Cx<'_>) {
         self.marks.meet(head);
+        let ecn = self.marks.agreed();
         let site = cx.board.site.clone();
         let stamps = if head.options.ts_ok { site.stamps } else { 0 };
         let overhead = site.overhead - (site.stamps - stamps);
@@ -221,7 +222,7 @@ impl Handshake {
         let mss = limit.min(offered.saturating_sub(stamps)).max(LEAST_MSS);
         let rmss = Self::announced(&site).saturating_sub(stamps);
         cx.write(|c: &mut ConnFacts| {
-            (c.mss, c.rmss, c.overhead) = (mss, rmss, overhead);
+            (c.mss, c.rmss, c.overhead, c.ecn) = (mss, rmss, overhead, ecn);
             c.meet(head.options, &site);
         });
     }
@@ -309,6 +310,15 @@ impl Handshake {
         alive && !seg.head.flags.has(marks)
     }
 
+    /// What becomes of it: what it acknowledges is heard if it is news.
+    fn heard_again(seg: &Segment<'_>, cx: &Cx<'_>) -> Admit {
+        let (head, text) = (seg.head, seg.payload.len() as u32);
+        match accept::repeats(head, text, &cx.board) && accept::paws(head, &cx.board, cx.now) {
+            true => Admit::Pass,
+            false => Admit::DataOnly,
+        }
+    }
+
     fn synchronised(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) -> Admit {
         let (head, state) = (seg.head, cx.board.conn.state);
         let (syn, rst) = (head.flags.has(Flags::SYN), head.flags.has(Flags::RST));
@@ -330,7 +340,7 @@ impl Handshake {
         let marks = u32::from(syn) + u32::from(head.flags.has(Flags::FIN));
         let len = seg.payload.len() as u32 + marks;
         if Self::came_before(seg, &cx.board) {
-            return Admit::DataOnly;
+            return Self::heard_again(seg, cx);
         }
         if !rst && !accept::paws(head, &cx.board, cx.now) {
             cx.out.emit(Signal::AckNow);
@@ -345,6 +355,9 @@ impl Handshake {
             accept::acceptable(head, len, &cx.board)
         };
         if !again && !inside {
+            if accept::repeats(head, seg.payload.len() as u32, &cx.board) {
+                return Admit::Pass;
+            }
             if !rst {
                 if state == State::TimeWait && head.flags.has(Flags::FIN) {
                     cx.out.arm_after(0, self.two_msl);

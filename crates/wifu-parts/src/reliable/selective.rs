@@ -176,11 +176,11 @@ impl Selective {
     /// The window returns to what it was, and what was taken for lost is on its way.
     //= rfc4015#section-3.2
     fn take_back(&mut self, cx: &mut Cx<'_>) {
-        // Without reports no recovery begins before all is acknowledged that was outstanding at the
-        // timeout (tcp_is_non_sack_preventing_reopen).
+        // Without reports none begins before what was outstanding then is acknowledged
+        // (tcp_is_non_sack_preventing_reopen).
         let holds = !self.holes.in_recovery && self.holes.emulated(&cx.board).is_some();
-        let h = &mut self.holes;
-        (h.timeout_edge, h.in_recovery) = (None, false);
+        let h = &mut self.holes; // whose duplicates told of what is acknowledged now
+        (h.timeout_edge, h.in_recovery, h.dupacks) = (None, false, 0);
         h.recover = h.recover.filter(|_| holds);
         (self.rescue, h.high_rxt) = (None, cx.board.tx.una);
         self.timed.iter_mut().for_each(|t| t.rack.forgive());

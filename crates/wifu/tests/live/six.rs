@@ -244,6 +244,38 @@ fn tried(host: &Host, spec: &str, ip: &str) -> (String, String) {
     (said.trim().to_owned(), noted)
 }
 
+/// A host without an address of the network: the kernel takes that of the link, which nobody
+/// answers.
+#[test]
+fn where_a_host_has_an_address_of_a_link_only_it_is_told_so() {
+    if !privileged() {
+        return;
+    }
+    let w = up("six-link", &[]);
+    let a = &w.hosts[0];
+    let whole = format!("{A6}/64");
+    for args in [
+        &["-6", "addr", "del", &whole, "dev", "eth0"][..],
+        &[
+            "-6",
+            "addr",
+            "replace",
+            "fe80::aa/64",
+            "dev",
+            "eth0",
+            "nodad",
+        ],
+        &["-6", "route", "replace", "fd79::/64", "dev", "eth0"],
+    ] {
+        a.run(a.command("ip").args(args));
+    }
+    let begun = std::time::Instant::now();
+    let (error, noted) = tried(a, "tcp-newreno", B6);
+    assert_eq!(error, "EADDRNOTAVAIL", "{noted}");
+    assert!(noted.contains("this host has no other one"), "{noted}");
+    assert!(begun.elapsed() < Duration::from_secs(5));
+}
+
 #[test]
 fn who_is_not_there_fails_as_soon_as_icmpv6_says_so() {
     if !privileged() {
