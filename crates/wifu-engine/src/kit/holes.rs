@@ -24,8 +24,9 @@ pub const EPISODES: ParamSpec = ParamSpec::text(
 pub const REARM: ParamSpec = ParamSpec::flag(
     "rearm",
     false,
-    "A retransmission of what is outstanding first starts the timer anew (Linux, \
-     tcp_xmit_retransmit_queue).",
+    "A retransmission of what is outstanding first starts the timer anew, and so does, with `rack`, \
+     the report of what left before it and was sent once (Linux, tcp_xmit_retransmit_queue, \
+     tcp_clean_rtx_queue).",
 );
 
 /// The switch of limited transmit.

@@ -91,6 +91,8 @@ pub struct Rack {
     original: Option<Seq>,
     /// Something that went again was lost, since somebody asked.
     lost_again: bool,
+    /// When the first left that the last acknowledgement reported, and that was sent once.
+    told: Option<Time>,
 }
 
 impl Rack {
@@ -173,6 +175,7 @@ impl Rack {
         board: &Board,
         now: Time,
     ) {
+        self.told = None;
         self.split(ack);
         while let Some(first) = self.log.front().copied()
             && first.end.upto(ack)
@@ -187,6 +190,10 @@ impl Rack {
                 self.whole(*start, *end)
             };
             for i in pieces.clone() {
+                let piece = self.log[i];
+                if piece.fate != Fate::Delivered && !piece.again {
+                    self.told = Some(self.told.map_or(piece.at, |t| t.min(piece.at)));
+                }
                 self.deliver(i, board, now);
             }
             self.join(pieces.start..pieces.end + 1);
@@ -309,6 +316,12 @@ impl Rack {
     /// and had been sent once.
     pub fn original(&mut self) -> Option<Seq> {
         self.original.take()
+    }
+
+    /// The last acknowledgement reported something that left before what is outstanding first did.
+    pub fn overtaken(&self) -> bool {
+        let head = self.log.front().map(|r| r.at);
+        self.told.zip(head).is_some_and(|(told, head)| told < head)
     }
 
     /// Whether something that went again was lost since the last question.

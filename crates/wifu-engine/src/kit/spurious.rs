@@ -71,10 +71,16 @@ impl Spurious {
         })
     }
 
-    /// The window is about to fall at `una`.
+    /// The window is about to fall at `una`. What went again before is still what is answered
+    /// first, until nothing is repaired any more (retrans_stamp).
     pub fn falls(&mut self, una: Seq) {
-        (self.marker, self.again, self.stamp) = (Some(una), None, None);
+        (self.marker, self.again) = (Some(una), None);
         (self.trying, self.waits) = (false, false);
+    }
+
+    /// Nothing is repaired any more.
+    pub fn calm(&mut self) {
+        self.stamp = None;
     }
 
     /// The retransmission timer fired; `fresh`: no recovery was under way, or it is the same data
@@ -85,9 +91,9 @@ impl Spurious {
 
     /// Something goes again, with this timestamp.
     pub fn resent(&mut self, stamp: Option<u32>) {
+        self.stamp = self.stamp.or(stamp);
         if self.marker.is_some() {
             self.again = Some(self.again.unwrap_or(0) + 1);
-            self.stamp = self.stamp.or(stamp);
         }
     }
 

@@ -128,7 +128,7 @@ impl Cubic {
         }
         let t_s = self.epoch.map_or(0.0, |e| (now - e).as_secs_f64());
         let alpha = if self.w_est >= self.prior { 1.0 } else { ALPHA };
-        let segments = f64::from(acked.bytes) / f64::from(board.conn.mss.max(1));
+        let segments = f64::from(Growth::fresh(acked, board)) / f64::from(board.conn.mss.max(1));
         self.w_est += alpha * segments / cwnd; //= rfc9438#section-4.3
         let next = if self.curve(t_s) < self.w_est {
             self.w_est.max(cwnd)

@@ -10,8 +10,8 @@
 use wifu_engine::board::TxFacts;
 use wifu_engine::component::Cx;
 use wifu_engine::kit::{
-    Duplicates, EMULATE, EPISODES, Expiry, FRTO, Holes, Known, LTX, PRR, Prr, RACK, RANGES, REARM,
-    REORDER, Rack, SENDER_PARAMS, SENDING, Sender, Spurious, TAIL, Timed, UNDO,
+    Duplicates, EMULATE, EPISODES, Expiry, FRTO, Holes, Known, LTX, PRR, PRR_UNIT, Prr, RACK, RANGES,
+    REARM, REORDER, RTO, Rack, SENDER_PARAMS, SENDING, Sender, Spurious, TAIL, Timed, UNDO,
 };
 use wifu_engine::signal::Lost;
 use wifu_engine::{
@@ -42,6 +42,7 @@ pub static SELECTIVE: Descriptor = Descriptor {
         ParamSpec::int("dupthresh", 3, 1, 100, "DupThresh of RFC 6675."),
         LTX,
         PRR,
+        PRR_UNIT,
         RACK,
         FRTO,
         UNDO,
@@ -82,6 +83,8 @@ struct Selective {
     sender: Sender,
     holes: Holes,
     reduces: bool,
+    /// By whole segments.
+    whole: bool,
     /// The reduction under way.
     prr: Option<Prr>,
     /// With `rack`.
@@ -104,6 +107,7 @@ impl Selective {
             sender: Sender::new(p),
             holes: Holes::new(dupthresh, p.flag("ltx"), ranges, p.flag("emulate")),
             reduces: p.flag("prr"),
+            whole: p.text("prr_unit") == "segments",
             prr: None,
             timed: p.flag("rack").then(Box::default),
             rescue: None,
@@ -259,7 +263,11 @@ impl Selective {
             let flight = cx.board.tx.nxt.since(cx.board.tx.una);
             let left = self.holes.delivered(&cx.board).since(cx.board.tx.una);
             let flight = (flight + delivered).saturating_sub(left);
-            self.prr = Some(Prr::new(flight, delivered));
+            self.prr = Some(if self.whole {
+                Prr::of_window(cx.board.win.cwnd, delivered)
+            } else {
+                Prr::new(flight, delivered)
+            });
         }
     }
 
@@ -282,9 +290,12 @@ impl Selective {
             && self.holes.high_rxt == ack
             && self.rack(&cx.board).is_none()
         {
-            self.rescue = Some(Reason::Partial);
-            // With `emulate` the edge of loss moves past it, and that is counted.
-            if self.holes.emulated(&cx.board).is_none() {
+            // With `emulate` the edge of loss moves past it, and that is counted. With `prr` as well
+            // it goes again when that has room for it, which may be never
+            // (tcp_xmit_retransmit_queue).
+            let emulated = self.holes.emulated(&cx.board).is_some();
+            self.rescue = (!emulated || self.prr.is_none()).then_some(Reason::Partial);
+            if !emulated {
                 self.count_lost(cx.board.conn.mss.min(cx.board.tx.max.since(ack)), cx);
             }
             self.holes.dupacks = self
@@ -293,7 +304,10 @@ impl Selective {
                 .saturating_sub(advance.space / cx.board.conn.mss.max(1));
         }
         self.publish(cx);
-        advance.announce(ack, was, self.holes.in_recovery, cx);
+        // That which ends a recovery counts for the window (tcp_cong_control).
+        let recovering = self.holes.in_recovery;
+        let held = was && (recovering || !self.linux);
+        advance.announce_as(ack, held, (was, recovering), cx);
     }
 
     /// Something outstanding counts as lost.
@@ -465,6 +479,10 @@ impl Component for Selective {
             }
             further
         };
+        let overtaken = self.rack(&cx.board).is_some_and(|r| r.overtaken());
+        if self.rearm && !advances && overtaken && cx.out.armed(RTO) {
+            self.sender.arm(cx);
+        }
         if self.holes.in_recovery {
             self.reduce(before, advances && !further, cx);
         }
@@ -473,6 +491,9 @@ impl Component for Selective {
         }
         self.lost_again();
         self.look_for_loss(before, cx);
+        if !self.holes.repairs() {
+            self.spurious.iter_mut().for_each(Spurious::calm);
+        }
         self.publish(cx);
         self.schedule(cx);
         self.holes.last_window = seg.head.window;
