@@ -82,8 +82,9 @@ pub const ABC_LIMIT: ParamSpec = ParamSpec::optional(
     1,
     65_535,
     "With `abc`, segments that one acknowledgement counts for at the most, and the window grows no \
-     further than to the threshold; what reports told of before does not count again (Linux, \
-     tcp_slow_start: 65535); auto: as RFC 3465 and RFC 9406 say.",
+     further than to the threshold; what is more counts for avoidance, where it may grow by \
+     several segments. Reports count, and what they told of does not again (Linux, tcp_slow_start, \
+     tcp_cong_avoid_ai: 65535); auto: as RFC 3465 and RFC 9406 say.",
 );
 
 /// The initial window, octets, where [`IW`] is `iw` segments.
@@ -299,11 +300,32 @@ impl Growth {
     fn avoid_by(&mut self, octets: u32, board: &Board) {
         let mss = board.conn.mss;
         self.after_timeout = false;
+        if self.at_once() {
+            return self.avoid_at_once(octets, mss);
+        }
         self.counted = self.counted.saturating_add(octets);
         if self.counted >= self.cwnd {
             self.counted -= self.cwnd; //= rfc3465#section-2.1
             self.cwnd = self.cwnd.saturating_add(mss);
         }
+    }
+
+    /// An acknowledgement counts for all that it tells of.
+    pub fn at_once(&self) -> bool {
+        self.abc_limit.is_some()
+    }
+
+    /// As many segments as whole windows were delivered, however many at once: what is left of an
+    /// acknowledgement of sixty segments opens a window of two to thirty (Linux,
+    /// tcp_cong_avoid_ai).
+    fn avoid_at_once(&mut self, octets: u32, mss: u32) {
+        if self.counted >= self.cwnd {
+            (self.counted, self.cwnd) = (0, self.cwnd.saturating_add(mss));
+        }
+        let counted = self.counted.saturating_add(octets);
+        let windows = counted / self.cwnd.max(1);
+        self.counted = counted - windows * self.cwnd;
+        self.cwnd = self.cwnd.saturating_add(windows.saturating_mul(mss));
     }
 
     /// Set the threshold to `ssthresh`, at least two segments, unless a repeated timeout leaves it

@@ -185,6 +185,11 @@ impl Holes {
         self.duplicates.as_ref().filter(|_| !Self::reports(board))
     }
 
+    /// So many reports or duplicates mean a loss.
+    pub fn threshold(&self) -> u32 {
+        self.duplicates.map_or(self.dupthresh, |d| d.threshold())
+    }
+
     /// Segments in `octets`.
     fn segments(octets: u32, board: &Board) -> u32 {
         octets.div_ceil(board.conn.mss.max(1))

@@ -433,6 +433,20 @@ mod tests {
         Time(ms * 1_000_000)
     }
 
+    /// Linux, tcp_clean_rtx_queue: what went again lies in front, and what is reported left before.
+    #[test]
+    fn what_left_before_the_head_did_overtakes_it() {
+        let mut p = Path::new();
+        (0..4).for_each(|n| p.send(n, u64::from(n)));
+        p.hear(0, &[2], 100, false);
+        assert!(!p.0.overtaken(), "the head left before");
+        p.send(0, 110);
+        p.hear(0, &[2, 3], 120, false);
+        assert!(p.0.overtaken());
+        p.hear(0, &[2, 3], 130, false);
+        assert!(!p.0.overtaken(), "nothing is new");
+    }
+
     #[test]
     fn what_left_a_quarter_of_the_round_trip_before_is_lost_and_the_rest_is_waited_for() {
         let mut p = Path::new();

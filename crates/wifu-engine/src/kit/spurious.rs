@@ -182,6 +182,28 @@ impl Known {
         }
     }
 
+    /// After it: it moved the edge or not, reports `fresh` octets, and what went again now ends at
+    /// `high_rxt`.
+    pub fn said(
+        self,
+        (advances, fresh): (bool, u32),
+        high_rxt: Seq,
+        once: Option<Option<Seq>>,
+    ) -> Known {
+        let high_rxt = if self.recovers {
+            high_rxt
+        } else {
+            self.high_rxt
+        };
+        Known {
+            advances,
+            fresh,
+            high_rxt,
+            once,
+            ..self
+        }
+    }
+
     /// Something arrived that was sent once, before the timeout at which all below `edge` was
     /// outstanding.
     fn original(&self, head: &Head, edge: Seq) -> bool {
@@ -294,5 +316,13 @@ mod tests {
         assert!(s.needless());
         s.done();
         assert!(!s.needless() && !s.early(6));
+        // Until all is repaired the first retransmission of all is what an answer is older than.
+        s.falls(Seq(9000));
+        s.resent(Some(20));
+        assert!(s.early(6) && !s.early(8), "not that of this reduction");
+        s.calm();
+        s.falls(Seq(9000));
+        s.resent(Some(30));
+        assert!(s.early(8) && !s.early(30));
     }
 }

@@ -199,8 +199,14 @@ mod tests {
     fn the_oldest_that_is_acknowledged_is_timed_where_acknowledgements_were_lost() {
         let mut t = ten();
         let none = || [].iter();
-        assert_eq!(t.heard(Seq(1000), none(), time(100)), ended(Some(100), Some(100)));
-        assert_eq!(t.heard(Seq(4000), none(), time(140)), ended(Some(130), Some(110)));
+        assert_eq!(
+            t.heard(Seq(1000), none(), time(100)),
+            ended(Some(100), Some(100))
+        );
+        assert_eq!(
+            t.heard(Seq(4000), none(), time(140)),
+            ended(Some(130), Some(110))
+        );
         assert_eq!(t.heard(Seq(4000), none(), time(150)), ended(None, None));
     }
 

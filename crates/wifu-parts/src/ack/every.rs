@@ -442,4 +442,33 @@ mod tests {
         r.0.signal(Signal::AckNow);
         assert_eq!(r.acks(), [(Kind::Ack, 1001)]);
     }
+
+    /// Linux, tcp_dec_quickack_mode: acknowledgements of disorder are of the sixteen, too.
+    #[test]
+    fn acknowledgements_of_disorder_use_up_those_that_go_one_by_one() {
+        let singly = |again: &str, disorder: u32| {
+            let set = [
+                ("ack_every", "2"),
+                ("quickack", "8"),
+                ("quickack_again", again),
+            ];
+            let mut r = Receiver::new(&set);
+            r.0.board.rtt.rto = Span::SECOND;
+            for _ in 0..disorder {
+                r.arrive(1000, Arrival::Ahead, false);
+                r.acks();
+            }
+            (0..20)
+                .take_while(|_| {
+                    r.arrive(1000, Arrival::InOrder, false);
+                    r.acks().len() == 1
+                })
+                .count()
+        };
+        assert_eq!(
+            (singly("on", 0), singly("on", 5), singly("on", 9)),
+            (8, 3, 0)
+        );
+        assert_eq!(singly("off", 5), 8);
+    }
 }

@@ -372,6 +372,8 @@ impl Component for Rfc6298 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wifu_engine::Bench;
+    use wifu_wire::Head;
 
     /// Linux, tcp_rtt_estimator: one late answer counts for whole round trips, one that comes early
     /// hardly, and 200 ms are added at least.
@@ -405,5 +407,55 @@ mod tests {
         let before = peak.deviation;
         peak.sample(ms(10), Some(ms(90)), least, (Seq(401), Seq(410)));
         assert!(peak.deviation < before + ms(11), "{:?}", peak.deviation);
+    }
+
+    /// A sender that sent five segments of 1000 at once: what it makes of these acknowledgements,
+    /// each with the time in ms, the number, a report and the echo.
+    fn srtt(trips: &str, acks: &[(u64, u32, Option<(u32, u32)>, u32)]) -> (Span, u32) {
+        let mut t = Bench::new(&RFC6298, &[("trips", trips), ("ts_unit", "1 ms")]).unwrap();
+        (t.board.conn.mss, t.board.tx.max) = (1000, Seq(5000));
+        t.board.conn.peer.ts_ok = true;
+        t.advance(Time::ZERO + Span::MILLI * 100);
+        t.signal(Signal::Connect);
+        for n in 0..5 {
+            t.signal(Signal::Sent(Sent {
+                kind: Kind::New,
+                reason: Reason::First,
+                acks: true,
+                seq: Seq(n * 1000),
+                bytes: 1000,
+                late: Span::ZERO,
+            }));
+        }
+        for (at, ack, report, echo) in acks {
+            t.advance(Time::ZERO + Span::MILLI * *at);
+            let mut head = Head::default();
+            (head.ack, head.ts, head.ts_echo) = (Some(Seq(*ack)), Some(1), *echo);
+            if let Some(r) = report {
+                head.push_range((Seq(r.0), Seq(r.1)));
+            }
+            let _ = t.segment(&head, &[]);
+            t.board.tx.una = Seq(*ack);
+        }
+        (t.board.rtt.srtt, t.board.rtt.samples)
+    }
+
+    /// Linux, tcp_clean_rtx_queue and tcp_ack_update_rtt: the acknowledgement of the first segments
+    /// was lost, so that the third's echoes a later stamp.
+    #[test]
+    fn the_kernel_times_by_what_left_first_and_by_reports() {
+        let late = [(190, 3000, None, 150)];
+        assert_eq!(srtt("echo", &late), (Span::MILLI * 40, 1));
+        assert_eq!(srtt("linux", &late), (Span::MILLI * 90, 1));
+        let report = [(150, 0, Some((2000, 3000)), 100)];
+        assert_eq!(srtt("echo", &report), (Span::ZERO, 0));
+        assert_eq!(srtt("linux", &report), (Span::MILLI * 50, 1));
+    }
+
+    #[test]
+    fn the_tick_is_told_to_others() {
+        let mut t = Bench::new(&RFC6298, &[("tick", "4 ms")]).unwrap();
+        t.signal(Signal::Connect);
+        assert_eq!(t.board.rtt.tick, Span::MILLI * 4);
     }
 }
