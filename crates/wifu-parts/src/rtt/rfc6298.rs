@@ -409,9 +409,11 @@ mod tests {
         assert!(peak.deviation < before + ms(11), "{:?}", peak.deviation);
     }
 
+    type Said = (u64, u32, Option<(u32, u32)>, u32);
+
     /// A sender that sent five segments of 1000 at once: what it makes of these acknowledgements,
     /// each with the time in ms, the number, a report and the echo.
-    fn srtt(trips: &str, acks: &[(u64, u32, Option<(u32, u32)>, u32)]) -> (Span, u32) {
+    fn srtt(trips: &str, acks: &[Said]) -> (Span, u32) {
         let mut t = Bench::new(&RFC6298, &[("trips", trips), ("ts_unit", "1 ms")]).unwrap();
         (t.board.conn.mss, t.board.tx.max) = (1000, Seq(5000));
         t.board.conn.peer.ts_ok = true;
