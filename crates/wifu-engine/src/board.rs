@@ -222,6 +222,8 @@ pub struct RttFacts {
     pub rto: Span,
     /// The limit of back-off.
     pub rto_max: Span,
+    /// Timers fire at multiples of this; zero: when they are due.
+    pub tick: Span,
 }
 
 /// The congestion window.

@@ -360,3 +360,72 @@ fn the_answer_to_a_needless_retransmission_times_that() {
         assert!(longest(",ts_echo=rfc7323") > ms(200), "{model}");
     }
 }
+
+/// Acknowledgements are lost for a while: the next one is of segments that left long ago, whatever
+/// it echoes.
+#[test]
+fn a_lost_acknowledgement_makes_the_round_trip_longer() {
+    let longest = |spec: &str| {
+        let mut pair = transfer(1_000_000);
+        let (from, to) = (START + ms(130), START + ms(230));
+        lose(&mut pair, move |f, seg| {
+            f.from == 1 && seg.is_empty() && f.at >= from && f.at < to
+        });
+        connect(&mut pair, spec, spec);
+        let mut longest = Span::ZERO;
+        for _ in 0..400 {
+            run_for(&mut pair, ms(1));
+            longest = longest.max(pair.conn(0).board().rtt.srtt);
+        }
+        assert_eq!(pair.conn(0).board().tx.timeouts, 0, "{spec}");
+        longest
+    };
+    for model in MODELS {
+        let (by_echo, by_time) = (longest(&format!("{model},trips=echo")), longest(model));
+        assert!(by_time > by_echo + ms(5), "{model}: {by_echo} {by_time}");
+    }
+}
+
+/// The retransmission timer fires at ticks of 4 ms.
+#[test]
+fn timers_fire_at_ticks() {
+    let times = |spec: &str| {
+        let mut pair = transfer(400_000);
+        lose_first(&mut pair, 60 * 1448, 4);
+        let pair = complete(pair, spec, 600);
+        let again = repeated(&pair, 0);
+        let pauses = again.windows(2).filter(|w| w[1].at - w[0].at > ms(150));
+        pauses.map(|w| w[1].at.0 % 4_000_000).collect::<Vec<_>>()
+    };
+    let at = times(PLAIN);
+    assert!(at.len() > 1 && at.iter().all(|n| *n == 0), "{at:?}");
+    let at = times(&format!("{PLAIN},tick=0s"));
+    assert!(at.len() > 1 && at.iter().any(|n| *n > 0), "{at:?}");
+}
+
+/// Without reports most duplicates are lost, so that much seems to be in flight: the next hole,
+/// which a partial acknowledgement shows, waits for room that nothing makes but the timer.
+#[test]
+fn without_reports_the_next_hole_waits_for_room() {
+    let timeouts = |more: &str| {
+        let mut pair = transfer(300_000);
+        let (mut first, mut gone, mut duplicates) = (None::<Seq>, Vec::new(), 0);
+        lose(&mut pair, move |f, seg| {
+            if f.from == 1 {
+                let hole = first.is_some_and(|s| seg.ack == Some(s.plus(60 * 1448)));
+                duplicates += u32::from(hole && seg.is_empty());
+                return hole && duplicates > 4;
+            }
+            if seg.is_empty() {
+                return false;
+            }
+            let n = seg.seq.since(*first.get_or_insert(seg.seq)) / 1448;
+            let hit = [60, 63].contains(&n) && !gone.contains(&n);
+            gone.extend(hit.then_some(n));
+            hit
+        });
+        let pair = complete(pair, &format!("{PLAIN}{more}"), 600);
+        pair.conn(0).board().tx.timeouts
+    };
+    assert_eq!((timeouts(""), timeouts(",prr=off")), (1, 0));
+}

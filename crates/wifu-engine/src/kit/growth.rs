@@ -63,8 +63,8 @@ pub const REDUCES: ParamSpec = ParamSpec::text(
     "flight",
     &["flight", "window"],
     "What a loss leaves a part of as threshold: of what is in flight (RFC 5681, equation 4), or of the \
-     window, which is smaller where a timeout found much outstanding (Linux, tcp_reno_ssthresh and \
-     cubictcp_recalc_ssthresh).",
+     window, which is smaller where a timeout found much outstanding, in whole segments (Linux, \
+     tcp_reno_ssthresh and cubictcp_recalc_ssthresh).",
 );
 
 /// Where a recovery leaves the window.
@@ -82,8 +82,9 @@ pub const ABC_LIMIT: ParamSpec = ParamSpec::optional(
     1,
     65_535,
     "With `abc`, segments that one acknowledgement counts for at the most, and the window grows no \
-     further than to the threshold; what reports told of before does not count again (Linux, \
-     tcp_slow_start: 65535); auto: as RFC 3465 and RFC 9406 say.",
+     further than to the threshold; what is more counts for avoidance, where it may grow by \
+     several segments. Reports count, and what they told of does not again (Linux, tcp_slow_start, \
+     tcp_cong_avoid_ai: 65535); auto: as RFC 3465 and RFC 9406 say.",
 );
 
 /// The initial window, octets, where [`IW`] is `iw` segments.
@@ -259,7 +260,7 @@ impl Growth {
     /// for avoidance.
     #[cold]
     fn start_at_once(&mut self, acked: &Acked, limit: u32, board: &Board) {
-        let fresh = board.tx.fresh.map_or(acked.bytes, |n| n.min(acked.bytes));
+        let fresh = Growth::fresh(acked, board);
         let step = fresh.min(board.conn.mss.saturating_mul(limit));
         let grown = match self.hystart.acked(acked.upto, board.tx.max) {
             Pace::Full => step,
@@ -269,11 +270,7 @@ impl Growth {
         let room = self.ssthresh.saturating_sub(self.cwnd);
         self.cwnd = self.cwnd.saturating_add(grown.min(room));
         if grown > room || room == 0 {
-            let rest = Acked {
-                bytes: grown - grown.min(room),
-                ..*acked
-            };
-            self.avoid(&rest, board);
+            self.avoid_by(grown - grown.min(room), board);
         }
     }
 
@@ -284,18 +281,51 @@ impl Growth {
 
     /// Congestion avoidance for one acknowledgement that counts.
     pub fn avoid(&mut self, acked: &Acked, board: &Board) {
-        let mss = board.conn.mss;
-        self.after_timeout = false;
         if !self.abc {
+            let mss = board.conn.mss;
+            self.after_timeout = false;
             let step = u64::from(mss) * u64::from(mss) / u64::from(self.cwnd.max(1));
             self.cwnd = self.cwnd.saturating_add((step as u32).max(1)); //= rfc5681#equation-3
             return;
         }
-        self.counted = self.counted.saturating_add(acked.bytes);
+        self.avoid_by(Growth::fresh(acked, board), board);
+    }
+
+    /// Octets that an acknowledgement told of for the first time, where that is known, reports
+    /// included; else what it acknowledged.
+    pub fn fresh(acked: &Acked, board: &Board) -> u32 {
+        board.tx.fresh.unwrap_or(acked.bytes)
+    }
+
+    fn avoid_by(&mut self, octets: u32, board: &Board) {
+        let mss = board.conn.mss;
+        self.after_timeout = false;
+        if self.at_once() {
+            return self.avoid_at_once(octets, mss);
+        }
+        self.counted = self.counted.saturating_add(octets);
         if self.counted >= self.cwnd {
             self.counted -= self.cwnd; //= rfc3465#section-2.1
             self.cwnd = self.cwnd.saturating_add(mss);
         }
+    }
+
+    /// An acknowledgement counts for all that it tells of.
+    pub fn at_once(&self) -> bool {
+        self.abc_limit.is_some()
+    }
+
+    /// As many segments as whole windows were delivered, however many at once: what is left of an
+    /// acknowledgement of sixty segments opens a window of two to thirty (Linux,
+    /// tcp_cong_avoid_ai).
+    fn avoid_at_once(&mut self, octets: u32, mss: u32) {
+        if self.counted >= self.cwnd {
+            (self.counted, self.cwnd) = (0, self.cwnd.saturating_add(mss));
+        }
+        let counted = self.counted.saturating_add(octets);
+        let windows = counted / self.cwnd.max(1);
+        self.counted = counted - windows * self.cwnd;
+        self.cwnd = self.cwnd.saturating_add(windows.saturating_mul(mss));
     }
 
     /// Set the threshold to `ssthresh`, at least two segments, unless a repeated timeout leaves it
@@ -306,7 +336,12 @@ impl Growth {
         self.pipe.clear(); //= rfc7661#section-4.4
         if !(self.rto_hold && what.repeat && what.cause == Cause::Timeout) {
             self.prior = Some((self.cwnd, self.ssthresh));
-            self.ssthresh = ssthresh.max(2 * board.conn.mss);
+            let part = if self.by_window {
+                ssthresh % board.conn.mss.max(1)
+            } else {
+                0
+            };
+            self.ssthresh = (ssthresh - part).max(2 * board.conn.mss);
         }
     }
 

@@ -24,8 +24,9 @@ pub const EPISODES: ParamSpec = ParamSpec::text(
 pub const REARM: ParamSpec = ParamSpec::flag(
     "rearm",
     false,
-    "A retransmission of what is outstanding first starts the timer anew (Linux, \
-     tcp_xmit_retransmit_queue).",
+    "A retransmission of what is outstanding first starts the timer anew, and so does, with `rack`, \
+     the report of what left before it and was sent once (Linux, tcp_xmit_retransmit_queue, \
+     tcp_clean_rtx_queue).",
 );
 
 /// The switch of limited transmit.
@@ -182,6 +183,11 @@ impl Holes {
     #[inline]
     pub fn emulated(&self, board: &Board) -> Option<&Duplicates> {
         self.duplicates.as_ref().filter(|_| !Self::reports(board))
+    }
+
+    /// So many reports or duplicates mean a loss.
+    pub fn threshold(&self) -> u32 {
+        self.duplicates.map_or(self.dupthresh, |d| d.threshold())
     }
 
     /// Segments in `octets`.

@@ -18,7 +18,9 @@ mod rack;
 mod ranges;
 mod sender;
 mod spurious;
+mod ticks;
 mod timed;
+mod trips;
 mod window;
 
 pub use alive::{KEEP, KEEP_PARAMS, KeepAlive};
@@ -36,12 +38,14 @@ pub use owed::{AckRule, Acking, Held, Owed};
 pub use pace::Pace;
 pub use peak::Peak;
 pub use pipe::PipeAck;
-pub use prr::{PRR, Prr};
+pub use prr::{PRR, PRR_UNIT, Prr};
 pub use rack::{RACK, REORDER, Rack};
 pub use ranges::{Ranges, reported};
 pub use sender::{Advance, Expiry, RTO, SENDER_PARAMS, SENDING, Sender, USER};
 pub use spurious::{Answer, FRTO, Known, Spurious, UNDO};
+pub use ticks::{TICK, on_tick};
 pub use timed::{Probe, TAIL, Tail, Timed};
+pub use trips::{Ended, TRIPS, Trips};
 #[doc(hidden)]
 pub use wifu_wire::Time;
 pub use window::{WindowControl, Windowed};

@@ -1,5 +1,6 @@
 //! Owed acknowledgements: the narrow tier for ACK policies, and its lift to a component.
 
+use super::ticks::on_tick;
 use crate::board::Board;
 use crate::component::{Component, Cx, Out};
 use crate::params::Value;
@@ -219,7 +220,9 @@ impl<R: AckRule> Acking<R> {
         if self.rule.enough(self.held, a, &cx.board) || a.fin || turned {
             self.due(upto, false, cx);
         } else if !cx.out.armed(FLUSH) {
-            cx.out.arm_after(FLUSH, self.rule.patience());
+            let patience = self.rule.patience();
+            cx.out
+                .arm(FLUSH, on_tick(cx.now, patience, cx.board.rtt.tick));
         }
     }
 

@@ -13,11 +13,23 @@ pub const PRR: ParamSpec = ParamSpec::flag(
      with `emulate`.",
 );
 
-/// One recovery episode. Counts octets.
+/// What it counts in.
+pub const PRR_UNIT: ParamSpec = ParamSpec::text(
+    "prr_unit",
+    "octets",
+    &["octets", "segments"],
+    "What `prr` counts in, and of what it keeps the proportion: octets, of what was in flight (RFC \
+     9937), or whole segments, rounded up, of the window (Linux, tcp_cwnd_reduction, \
+     tcp_init_cwnd_reduction).",
+);
+
+/// One recovery episode. Counts octets, or whole segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prr {
-    /// RecoverFS: what was in flight when the episode began, and could still be delivered.
+    /// RecoverFS: what was in flight when the episode began, and could still be delivered; with
+    /// whole segments the window.
     flight: u32,
+    whole: bool,
     /// prr_delivered.
     delivered: u32,
     /// prr_out.
@@ -35,10 +47,19 @@ impl Prr {
     pub fn new(flight: u32, delivered: u32) -> Prr {
         Prr {
             flight: flight.max(1),
+            whole: false,
             delivered: 0,
             out: 0,
             quota: 0,
             early: Some(delivered),
+        }
+    }
+
+    /// The same of a window, in whole segments.
+    pub fn of_window(window: u32, delivered: u32) -> Prr {
+        Prr {
+            whole: true,
+            ..Prr::new(window, delivered)
         }
     }
 
@@ -61,11 +82,13 @@ impl Prr {
             return;
         }
         self.delivered = self.delivered.saturating_add(delivered);
+        let unit = if self.whole { mss.max(1) } else { 1 };
         self.quota = if pipe > window {
-            let share = u64::from(self.delivered) * u64::from(window);
-            let share = share.div_ceil(u64::from(self.flight));
+            let (delivered, window) = (self.delivered.div_ceil(unit), window / unit);
+            let share = u64::from(delivered) * u64::from(window);
+            let share = share.div_ceil(u64::from((self.flight / unit).max(1)));
             let share = u32::try_from(share).unwrap_or(u32::MAX);
-            share.saturating_sub(self.out)
+            share.saturating_mul(unit).saturating_sub(self.out)
         } else {
             let owed = self.delivered.saturating_sub(self.out).max(delivered);
             let grown = if safe { owed.saturating_add(mss) } else { owed };
@@ -137,6 +160,26 @@ mod tests {
             [2, 2, 2, 2],
             "one more for each that is safe"
         );
+    }
+
+    /// Linux: two of three, five and more of ten, and nothing where the window has no room.
+    #[test]
+    fn in_whole_segments_the_first_delivered_lets_one_leave() {
+        let sent = |mut prr: Prr, acks: u32| {
+            prr.begin((5_000, 10_000, 1000));
+            let mut left = Vec::new();
+            for i in 1..=acks {
+                prr.acked(1000, false, (5_000, 10_000 - i * 300, 1000));
+                let n = prr.quota() / 1000;
+                (0..n).for_each(|_| prr.sent(1000));
+                left.push(n);
+            }
+            left
+        };
+        assert_eq!(sent(Prr::new(10_000, 0), 4), [0, 1, 0, 1]);
+        assert_eq!(sent(Prr::of_window(10_000, 0), 4), [1, 0, 1, 0]);
+        // What was in flight is more than the window: the proportion is the window's.
+        assert_eq!(sent(Prr::new(20_000, 0), 4), [0, 0, 0, 1]);
     }
 
     #[test]

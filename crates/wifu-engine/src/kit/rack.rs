@@ -95,6 +95,8 @@ pub struct Rack {
     original: Option<Seq>,
     /// Something that went again was lost, since somebody asked.
     lost_again: bool,
+    /// When the first left that the last acknowledgement reported, and that was sent once.
+    told: Option<Time>,
 }
 
 impl Rack {
@@ -184,6 +186,7 @@ impl Rack {
         board: &Board,
         now: Time,
     ) {
+        self.told = None;
         self.split(ack);
         while let Some(first) = self.log.front().copied()
             && first.end.upto(ack)
@@ -198,6 +201,10 @@ impl Rack {
                 self.whole(*start, *end)
             };
             for i in pieces.clone() {
+                let piece = self.log[i];
+                if piece.fate != Fate::Delivered && !piece.again {
+                    self.told = Some(self.told.map_or(piece.at, |t| t.min(piece.at)));
+                }
                 self.deliver(i, board, now);
             }
             self.join(pieces.start..pieces.end + 1);
@@ -319,6 +326,12 @@ impl Rack {
         self.original.take()
     }
 
+    /// The last acknowledgement reported something that left before what is outstanding first did.
+    pub fn overtaken(&self) -> bool {
+        let head = self.log.front().map(|r| r.at);
+        self.told.zip(head).is_some_and(|(told, head)| told < head)
+    }
+
     /// Whether something that went again was lost since the last question.
     pub fn lost_again(&mut self) -> bool {
         core::mem::take(&mut self.lost_again)
@@ -435,6 +448,20 @@ mod tests {
 
     fn time(ms: u64) -> Time {
         Time(ms * 1_000_000)
+    }
+
+    /// Linux, tcp_clean_rtx_queue: what went again lies in front, and what is reported left before.
+    #[test]
+    fn what_left_before_the_head_did_overtakes_it() {
+        let mut p = Path::new();
+        (0..4).for_each(|n| p.send(n, u64::from(n)));
+        p.hear(0, &[2], 100, false);
+        assert!(!p.0.overtaken(), "the head left before");
+        p.send(0, 110);
+        p.hear(0, &[2, 3], 120, false);
+        assert!(p.0.overtaken());
+        p.hear(0, &[2, 3], 130, false);
+        assert!(!p.0.overtaken(), "nothing is new");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! timer and the window probe. Recovery (what goes again, and when) is the part's own.
 
 use super::Backoff;
+use super::ticks::on_tick;
 use crate::board::{Board, Facts, State, TxFacts};
 use crate::component::{Cx, Out, Payload};
 use crate::descriptor::{Descriptor, FieldUse, Role};
@@ -94,11 +95,22 @@ impl Advance {
     /// Say that everything up to `ack` was acknowledged, and that a recovery episode ended if one
     /// was under way and is no more.
     pub fn announce(&self, ack: Seq, was: bool, recovering: bool, cx: &mut Cx<'_>) {
+        self.announce_as(ack, was, (was, recovering), cx);
+    }
+
+    /// The same; `held`: the window does not grow by it.
+    pub fn announce_as(
+        &self,
+        ack: Seq,
+        held: bool,
+        (was, recovering): (bool, bool),
+        cx: &mut Cx<'_>,
+    ) {
         let limited_by = cx.board.app.limited;
         cx.out.emit(Signal::Acked(Acked {
             bytes: self.data,
             upto: ack,
-            in_recovery: was,
+            in_recovery: held,
             limited_by,
         }));
         if was && !recovering {
@@ -370,7 +382,7 @@ impl Sender {
         };
         let rto = self.backoff.apply(base, max);
         cx.write(|t: &mut TxFacts| t.rto = rto);
-        cx.out.arm_after(RTO, rto);
+        cx.out.arm(RTO, on_tick(cx.now, rto, cx.board.rtt.tick));
     }
 
     /// Start the timer unless it runs.

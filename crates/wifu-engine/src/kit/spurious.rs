@@ -71,10 +71,16 @@ impl Spurious {
         })
     }
 
-    /// The window is about to fall at `una`.
+    /// The window is about to fall at `una`. What went again before is still what is answered
+    /// first, until nothing is repaired any more (retrans_stamp).
     pub fn falls(&mut self, una: Seq) {
-        (self.marker, self.again, self.stamp) = (Some(una), None, None);
+        (self.marker, self.again) = (Some(una), None);
         (self.trying, self.waits) = (false, false);
+    }
+
+    /// Nothing is repaired any more.
+    pub fn calm(&mut self) {
+        self.stamp = None;
     }
 
     /// The retransmission timer fired; `fresh`: no recovery was under way, or it is the same data
@@ -85,9 +91,9 @@ impl Spurious {
 
     /// Something goes again, with this timestamp.
     pub fn resent(&mut self, stamp: Option<u32>) {
+        self.stamp = self.stamp.or(stamp);
         if self.marker.is_some() {
             self.again = Some(self.again.unwrap_or(0) + 1);
-            self.stamp = self.stamp.or(stamp);
         }
     }
 
@@ -173,6 +179,28 @@ impl Known {
             advances: false,
             fresh: 0,
             once: None,
+        }
+    }
+
+    /// After it: it moved the edge or not, reports `fresh` octets, and what went again now ends at
+    /// `high_rxt`.
+    pub fn said(
+        self,
+        (advances, fresh): (bool, u32),
+        high_rxt: Seq,
+        once: Option<Option<Seq>>,
+    ) -> Known {
+        let high_rxt = if self.recovers {
+            high_rxt
+        } else {
+            self.high_rxt
+        };
+        Known {
+            advances,
+            fresh,
+            high_rxt,
+            once,
+            ..self
         }
     }
 
@@ -288,5 +316,13 @@ mod tests {
         assert!(s.needless());
         s.done();
         assert!(!s.needless() && !s.early(6));
+        // Until all is repaired the first retransmission of all is what an answer is older than.
+        s.falls(Seq(9000));
+        s.resent(Some(20));
+        assert!(s.early(6) && !s.early(8), "not that of this reduction");
+        s.calm();
+        s.falls(Seq(9000));
+        s.resent(Some(30));
+        assert!(s.early(8) && !s.early(30));
     }
 }

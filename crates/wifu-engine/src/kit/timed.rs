@@ -5,6 +5,7 @@
 use super::rack::{REORDER, Rack};
 use super::ranges::reported;
 use super::sender::{RTO, Sender};
+use super::ticks::{LEAST, on_tick};
 use crate::board::{Board, TxFacts};
 use crate::component::{Cx, Out, Payload, Segment};
 use crate::permit::{Kind, Reason, Want};
@@ -59,9 +60,12 @@ impl Probe {
         };
         if tx.flight() <= cx.board.conn.mss {
             wait = wait + ACK_DELAY;
+        } else if rtt.tick > Span::ZERO {
+            wait = wait + LEAST;
         }
         // Before the retransmission timer, if at all.
-        let wait = wait.min(rto - cx.now - Span::MICRO);
+        let due = on_tick(cx.now, wait, rtt.tick);
+        let wait = (due - cx.now).min(rto - cx.now - Span::MICRO);
         if rto != Time::NEVER && wait > Span::ZERO {
             cx.out.arm_after(TAIL, wait);
         }
@@ -181,7 +185,12 @@ impl Timed {
         if lost > 0 {
             self.count(before, cx);
         }
+        let tick = cx.board.rtt.tick;
         match next {
+            Some(at) if tick > Span::ZERO => {
+                let due = on_tick(cx.now, at - cx.now + LEAST, tick);
+                cx.out.arm(REORDER, due);
+            }
             Some(at) => cx.out.arm(REORDER, at),
             None => cx.out.disarm(REORDER),
         }

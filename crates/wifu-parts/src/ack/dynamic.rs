@@ -42,6 +42,7 @@ pub static DYNAMIC: Descriptor = Descriptor {
         ),
     ],
     reads: Facts::RX.with(Facts::CONN),
+    wants: Facts::RTT,
     hears: &[
         ("arrived", &[]),
         ("?ack-now", &[]),

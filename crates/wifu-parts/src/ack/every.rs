@@ -57,7 +57,8 @@ pub static EVERY: Descriptor = Descriptor {
             "quickack_again",
             false,
             "As many again, at most 16 and half the window, after a pause longer than our own timeout \
-             and after what came twice (Linux, tcp_event_data_recv, tcp_enter_quickack_mode).",
+             and after what came twice; acknowledgements of disorder count to them (Linux, \
+             tcp_event_data_recv, tcp_enter_quickack_mode, tcp_dec_quickack_mode).",
         ),
         ParamSpec::int(
             "stretch",
@@ -97,6 +98,7 @@ pub static EVERY: Descriptor = Descriptor {
             again: params.flag("quickack_again"),
             last: None,
             twice: false,
+            spent: 0,
             largest: 0,
         };
         let acking = Acking::new(rule, params.int("stretch") as u32);
@@ -116,6 +118,8 @@ struct Every {
     last: Option<Time>,
     /// Something came twice since.
     twice: bool,
+    /// Acknowledgements since that did.
+    spent: u64,
     /// Payload of the largest segment so far, octets.
     largest: u32,
 }
@@ -131,7 +135,8 @@ impl Every {
         let paused = self.last.is_some_and(|t| now - t > board.rtt.rto);
         if paused || self.twice {
             let half = u64::from(board.rx.window / (2 * self.largest.max(1)));
-            self.quick = self.quick.max(half.clamp(2, AGAIN));
+            let spent = if paused { 0 } else { self.spent };
+            self.quick = self.quick.max(half.clamp(2, AGAIN).saturating_sub(spent));
         }
         (self.last, self.twice) = (Some(now), false);
     }
@@ -157,7 +162,14 @@ impl AckRule for Every {
     }
 
     fn disorder(&mut self, order: Arrival) {
-        self.twice |= order == Arrival::Duplicate;
+        if !self.again {
+            return;
+        }
+        if order == Arrival::Duplicate {
+            (self.twice, self.spent) = (true, 0);
+        }
+        self.quick = self.quick.saturating_sub(1);
+        self.spent += 1;
     }
 
     #[inline]
@@ -306,7 +318,7 @@ mod tests {
             20,
             "sixteen, then every second"
         );
-        assert_eq!(counts(&set, ms(240), true), 20);
+        assert_eq!(counts(&set, ms(240), true), 19, "its own is of the sixteen");
         assert_eq!(counts(&set[..2], ms(260), true), 12, "without it");
     }
 
@@ -435,5 +447,34 @@ mod tests {
         r.0.signal(Signal::AckNow);
         r.0.signal(Signal::AckNow);
         assert_eq!(r.acks(), [(Kind::Ack, 1001)]);
+    }
+
+    /// Linux, tcp_dec_quickack_mode: acknowledgements of disorder are of the sixteen, too.
+    #[test]
+    fn acknowledgements_of_disorder_use_up_those_that_go_one_by_one() {
+        let singly = |again: &str, disorder: u32| {
+            let set = [
+                ("ack_every", "2"),
+                ("quickack", "8"),
+                ("quickack_again", again),
+            ];
+            let mut r = Receiver::new(&set);
+            r.0.board.rtt.rto = Span::SECOND;
+            for _ in 0..disorder {
+                r.arrive(1000, Arrival::Ahead, false);
+                r.acks();
+            }
+            (0..20)
+                .take_while(|_| {
+                    r.arrive(1000, Arrival::InOrder, false);
+                    r.acks().len() == 1
+                })
+                .count()
+        };
+        assert_eq!(
+            (singly("on", 0), singly("on", 5), singly("on", 9)),
+            (8, 3, 0)
+        );
+        assert_eq!(singly("off", 5), 8);
     }
 }

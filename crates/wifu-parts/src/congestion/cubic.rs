@@ -127,14 +127,18 @@ impl Cubic {
             self.begin(cwnd, now);
         }
         let t_s = self.epoch.map_or(0.0, |e| (now - e).as_secs_f64());
-        let alpha = if self.w_est >= self.prior { 1.0 } else { ALPHA };
-        let segments = f64::from(acked.bytes) / f64::from(board.conn.mss.max(1));
+        // Linux (bictcp_update) keeps the pace.
+        let full = self.w_est >= self.prior && !self.growth.at_once();
+        let alpha = if full { 1.0 } else { ALPHA };
+        let segments = f64::from(Growth::fresh(acked, board)) / f64::from(board.conn.mss.max(1));
         self.w_est += alpha * segments / cwnd; //= rfc9438#section-4.3
         let next = if self.curve(t_s) < self.w_est {
             self.w_est.max(cwnd)
         } else {
             let target = self.curve(t_s + board.rtt.srtt.as_secs_f64());
-            cwnd + (target.clamp(cwnd, 1.5 * cwnd) - cwnd) / cwnd //= rfc9438#section-4.4
+            let times = if self.growth.at_once() { segments } else { 1.0 };
+            let target = target.clamp(cwnd, 1.5 * cwnd);
+            cwnd + (target - cwnd) * times / cwnd //= rfc9438#section-4.4
         };
         let octets = next * f64::from(board.conn.mss);
         self.growth.cwnd = octets as u32;
@@ -248,6 +252,29 @@ mod tests {
             cause,
             repeat: false,
         })
+    }
+
+    /// Linux: whole segments are left, and what slow start leaves of an acknowledgement counts for
+    /// avoidance, all at once (cubictcp_cong_avoid).
+    #[test]
+    fn as_linux_what_slow_start_has_no_room_for_counts_for_avoidance() {
+        let set = |abc_limit| {
+            let set = [("iw", "5"), ("reduces", "window"), ("abc", "on"), abc_limit];
+            let mut t = Bench::new(&CUBIC, &set).unwrap();
+            t.board.conn.mss = MSS;
+            t.signal(Signal::Opened);
+            t.signal(congested(60_000, Cause::Timeout));
+            assert_eq!((t.board.win.cwnd, t.board.win.ssthresh), (MSS, 3 * MSS));
+            t.signal(Signal::Acked(Acked {
+                bytes: 58 * MSS,
+                upto: Seq(58 * MSS),
+                in_recovery: false,
+                limited_by: Limit::Window,
+            }));
+            t.board.win.cwnd / MSS
+        };
+        assert_eq!(set(("abc_limit", "65535")), 3 + 56 / 3);
+        assert_eq!(set(("abc_limit", "auto")), 2);
     }
 
     /// One ACK per segment of the window and round trip; the window after so many round trips.

@@ -99,6 +99,57 @@ mod tests {
         }
     }
 
+    /// Linux, tcp_reno_ssthresh and tcp_cong_avoid_ai: five segments leave two, and what is left of
+    /// sixty that slow start has no room for counts for avoidance, all at once.
+    #[test]
+    fn as_linux_windows_are_whole_segments_and_grow_by_all_that_was_delivered() {
+        let set = |abc_limit| {
+            let set = [("iw", "5"), ("reduces", "window"), ("abc", "on"), abc_limit];
+            let mut t = Bench::new(&RENO, &set).unwrap();
+            t.board.conn.mss = 1000;
+            t.signal(Signal::Opened);
+            t.signal(Signal::Congested(Congested {
+                flight: 60_000,
+                cause: Cause::Timeout,
+                repeat: false,
+            }));
+            assert_eq!((t.board.win.cwnd, t.board.win.ssthresh), (1000, 2000));
+            t.signal(Signal::Acked(Acked {
+                bytes: 58_000,
+                upto: Seq(58_000),
+                in_recovery: false,
+                limited_by: Limit::Window,
+            }));
+            t.board.win.cwnd
+        };
+        // One of 58 to the threshold, and 57 / 2.
+        assert_eq!(set(("abc_limit", "65535")), 30_000);
+        assert_eq!(set(("abc_limit", "auto")), 2000);
+    }
+
+    /// What a report told of is not delivered again (`fresh`).
+    #[test]
+    fn what_is_delivered_counts_not_what_is_acknowledged() {
+        let set = [("iw", "10"), ("abc", "on"), ("abc_limit", "65535")];
+        let grown = |fresh| {
+            let mut t = Bench::new(&RENO, &set).unwrap();
+            t.board.conn.mss = 1000;
+            t.board.tx.fresh = fresh;
+            t.signal(Signal::Opened);
+            t.signal(Signal::Acked(Acked {
+                bytes: 4000,
+                upto: Seq(4000),
+                in_recovery: false,
+                limited_by: Limit::Window,
+            }));
+            t.board.win.cwnd
+        };
+        assert_eq!(
+            [None, Some(1000), Some(6000)].map(grown),
+            [14_000, 11_000, 16_000]
+        );
+    }
+
     #[test]
     fn acknowledgements_in_recovery_do_not_grow_the_window() {
         let mut t = Bench::new(&RENO, &[("iw", "4")]).unwrap();

@@ -10,8 +10,8 @@
 use wifu_engine::board::TxFacts;
 use wifu_engine::component::Cx;
 use wifu_engine::kit::{
-    Duplicates, EMULATE, EPISODES, Expiry, FRTO, Holes, Known, LTX, PRR, Prr, RACK, RANGES, REARM,
-    REORDER, Rack, SENDER_PARAMS, SENDING, Sender, Spurious, TAIL, Timed, UNDO,
+    Duplicates, EMULATE, EPISODES, Expiry, FRTO, Holes, Known, LTX, PRR, PRR_UNIT, Prr, RACK,
+    RANGES, REARM, REORDER, RTO, Rack, SENDER_PARAMS, SENDING, Sender, Spurious, TAIL, Timed, UNDO,
 };
 use wifu_engine::signal::Lost;
 use wifu_engine::{
@@ -42,6 +42,7 @@ pub static SELECTIVE: Descriptor = Descriptor {
         ParamSpec::int("dupthresh", 3, 1, 100, "DupThresh of RFC 6675."),
         LTX,
         PRR,
+        PRR_UNIT,
         RACK,
         FRTO,
         UNDO,
@@ -82,6 +83,8 @@ struct Selective {
     sender: Sender,
     holes: Holes,
     reduces: bool,
+    /// By whole segments.
+    whole: bool,
     /// The reduction under way.
     prr: Option<Prr>,
     /// With `rack`.
@@ -104,6 +107,7 @@ impl Selective {
             sender: Sender::new(p),
             holes: Holes::new(dupthresh, p.flag("ltx"), ranges, p.flag("emulate")),
             reduces: p.flag("prr"),
+            whole: p.text("prr_unit") == "segments",
             prr: None,
             timed: p.flag("rack").then(Box::default),
             rescue: None,
@@ -156,17 +160,8 @@ impl Selective {
         cx: &mut Cx<'_>,
     ) {
         let timed = self.timed.as_mut().filter(|_| Holes::reports(&cx.board));
-        let known = Known {
-            advances,
-            fresh,
-            high_rxt: if known.recovers {
-                self.holes.high_rxt
-            } else {
-                known.high_rxt
-            },
-            once: timed.map(|t| t.rack.original()),
-            ..known
-        };
+        let once = timed.map(|t| t.rack.original());
+        let known = known.said((advances, fresh), self.holes.high_rxt, once);
         let s = self.spurious.as_mut();
         if s.is_some_and(|s| s.in_vain(head, &known, &cx.board)) {
             self.take_back(cx);
@@ -189,13 +184,9 @@ impl Selective {
         cx.out.emit(Signal::Undone);
     }
 
-    /// With `episodes=linux` a retransmission that is lost after a timeout begins a recovery.
-    fn lost_again(&mut self) {
-        if !self.linux {
-            return;
-        }
-        let again = self.timed.as_mut().is_some_and(|t| t.rack.lost_again());
-        if again && self.holes.timeout_edge.take().is_some() {
+    /// With `episodes=linux` what is lost once more after a timeout begins a recovery.
+    fn begins_anew(&mut self, lost: bool) {
+        if self.linux && lost && self.holes.timeout_edge.take().is_some() {
             self.holes.recover = None;
         }
     }
@@ -259,7 +250,11 @@ impl Selective {
             let flight = cx.board.tx.nxt.since(cx.board.tx.una);
             let left = self.holes.delivered(&cx.board).since(cx.board.tx.una);
             let flight = (flight + delivered).saturating_sub(left);
-            self.prr = Some(Prr::new(flight, delivered));
+            self.prr = Some(if self.whole {
+                Prr::of_window(cx.board.win.cwnd, delivered)
+            } else {
+                Prr::new(flight, delivered)
+            });
         }
     }
 
@@ -267,14 +262,13 @@ impl Selective {
         let advance = self.sender.advance(ack, true, cx);
         let was = self.holes.in_recovery;
         let passed = self.holes.pass(ack, advance.space, before, &cx.board);
-        let delivered = passed.delivered;
         if let Some(timed) = &mut self.timed {
             passed.reneged.then(|| timed.rack.renege());
             passed.ended.then(|| timed.rack.recovered());
         }
         self.rescue = None;
         if self.linux {
-            cx.write(|t: &mut TxFacts| t.fresh = Some(delivered));
+            cx.write(|t: &mut TxFacts| t.fresh = Some(passed.delivered));
         }
         if !self.holes.in_recovery {
             self.holes.dupacks = 0;
@@ -282,9 +276,11 @@ impl Selective {
             && self.holes.high_rxt == ack
             && self.rack(&cx.board).is_none()
         {
-            self.rescue = Some(Reason::Partial);
-            // With `emulate` the edge of loss moves past it, and that is counted.
-            if self.holes.emulated(&cx.board).is_none() {
+            // With `emulate` the edge of loss moves past it, and that is counted; it goes again
+            // when `prr` has room, which may be never (tcp_xmit_retransmit_queue).
+            let emulated = self.holes.emulated(&cx.board).is_some();
+            self.rescue = (!emulated || self.prr.is_none()).then_some(Reason::Partial);
+            if !emulated {
                 self.count_lost(cx.board.conn.mss.min(cx.board.tx.max.since(ack)), cx);
             }
             self.holes.dupacks = self
@@ -293,7 +289,9 @@ impl Selective {
                 .saturating_sub(advance.space / cx.board.conn.mss.max(1));
         }
         self.publish(cx);
-        advance.announce(ack, was, self.holes.in_recovery, cx);
+        // That which ends a recovery counts for the window (tcp_cong_control).
+        let held = was && (self.holes.in_recovery || !self.linux);
+        advance.announce_as(ack, held, (was, self.holes.in_recovery), cx);
     }
 
     /// Something outstanding counts as lost.
@@ -465,14 +463,22 @@ impl Component for Selective {
             }
             further
         };
+        let overtaken = self.rack(&cx.board).is_some_and(|r| r.overtaken());
+        if self.rearm && !advances && overtaken && cx.out.armed(RTO) {
+            self.sender.arm(cx);
+        }
         if self.holes.in_recovery {
             self.reduce(before, advances && !further, cx);
         }
         if let Some(known) = known {
             self.reconsider(seg.head, (advances, fresh), known, cx);
         }
-        self.lost_again();
+        let again = self.timed.as_mut().is_some_and(|t| t.rack.lost_again());
+        self.begins_anew(again);
         self.look_for_loss(before, cx);
+        if !self.holes.repairs() {
+            self.spurious.iter_mut().for_each(Spurious::calm);
+        }
         self.publish(cx);
         self.schedule(cx);
         self.holes.last_window = seg.head.window;
@@ -484,9 +490,7 @@ impl Component for Selective {
             REORDER => {
                 let (busy, before) = (self.busy(&cx.board), self.holes.delivered(&cx.board));
                 let lost = self.timed.as_mut().map_or(0, |t| t.detect(busy, cx));
-                if self.linux && lost > 0 && self.holes.timeout_edge.take().is_some() {
-                    self.holes.recover = None; // tcp_rack_reo_timeout
-                }
+                self.begins_anew(lost > 0); // tcp_rack_reo_timeout
                 self.look_for_loss(before, cx);
                 return self.publish(cx);
             }
@@ -591,10 +595,6 @@ impl Component for Selective {
         let probes = self.timed.as_ref().map_or(0, |t| t.probe.count());
         probe("probes", f64::from(probes));
         probe("undone", f64::from(self.undone));
-        let threshold = self
-            .holes
-            .duplicates
-            .map_or(self.holes.dupthresh, |d| d.threshold());
-        probe("threshold", f64::from(threshold));
+        probe("threshold", f64::from(self.holes.threshold()));
     }
 }

@@ -5,6 +5,7 @@
 
 use wifu_engine::board::RttFacts;
 use wifu_engine::component::Cx;
+use wifu_engine::kit::{Ended, TICK, TRIPS, Trips, reported};
 use wifu_engine::signal::{RttSample, Sent};
 use wifu_engine::{
     Admit, Component, Descriptor, Facts, FieldUse, Kind, Out, ParamSpec, Params, Payload, Reason,
@@ -59,6 +60,8 @@ pub static RFC6298: Descriptor = Descriptor {
              the granularity, or the largest deviation of the last round trip, at least rto_min, \
              which falls by a quarter in each (Linux, tcp_rtt_estimator).",
         ),
+        TRIPS,
+        TICK,
     ],
     probes: &["srtt_s", "rttvar_s"],
     reads: Facts::TX,
@@ -110,6 +113,8 @@ struct Rfc6298 {
     stamps: Box<[Stamp; STAMPS]>,
     timed: Option<(Seq, Time)>,
     peak: Option<Peak>,
+    /// By `trips=linux`.
+    trips: Option<Box<Trips>>,
     facts: RttFacts,
 }
 
@@ -168,7 +173,11 @@ impl Rfc6298 {
             stamps: Box::new([Stamp::default(); STAMPS]),
             timed: None,
             peak: (p.text("variation") == "linux").then(Peak::default),
-            facts: RttFacts::default(),
+            trips: (p.text(TRIPS.name) == "linux").then(Box::default),
+            facts: RttFacts {
+                tick: p.span(TICK.name),
+                ..RttFacts::default()
+            },
         }
     }
 
@@ -189,10 +198,43 @@ impl Rfc6298 {
         )
     }
 
+    /// An acknowledgement tells of something by which a round trip is timed as Linux does it.
+    #[inline(never)]
+    fn on_news(&mut self, seg: &Segment<'_>, ack: Seq, cx: &mut Cx<'_>) {
+        let (una, max, mss) = (cx.board.tx.una, cx.board.tx.max, cx.board.conn.mss);
+        let Some(trips) = self.trips.as_mut().filter(|_| una != max && ack.from(una)) else {
+            return;
+        };
+        let mut ended = trips.heard(ack, reported(seg.head, ack, max), cx.now);
+        let echo = seg.head.ts.is_some() && seg.head.ts_echo != 0 && self.timestamps;
+        if ended.oldest.is_none() && ack.after(una) {
+            if let Some((end, at)) = self.timed
+                && ack.from(end)
+            {
+                ended.oldest = Some(cx.now - at); // the SYN, which is no data
+            } else if echo {
+                let ticks = self.clock(cx.now).wrapping_sub(seg.head.ts_echo);
+                ended.oldest = Some(self.unit * u64::from(ticks.max(1)));
+            }
+            ended.latest = ended.latest.or(ended.oldest);
+        }
+        if ack.after(una) {
+            self.timed = None;
+        }
+        if let Ended {
+            oldest: Some(rtt),
+            latest: Some(latest),
+        } = ended
+        {
+            let bytes = (mss + cx.board.conn.overhead, u32::from(seg.frame.bytes));
+            self.sample((rtt, latest), bytes, ack, cx);
+        }
+    }
+
     //= rfc6298#section-2
     fn sample(
         &mut self,
-        rtt: Span,
+        (rtt, latest): (Span, Span),
         (data_bytes, ack_bytes): (u32, u32),
         ack: Seq,
         cx: &mut Cx<'_>,
@@ -203,13 +245,13 @@ impl Rfc6298 {
             peak.sample(rtt, srtt, self.min, (ack, cx.board.tx.max));
         }
         if f.samples == 0 {
-            (f.srtt, f.var, f.min) = (rtt, rtt / 2, rtt);
+            (f.srtt, f.var, f.min) = (rtt, rtt / 2, latest);
         } else {
             f.var = (f.var * 3 + f.srtt.abs_diff(rtt)) / 4;
             f.srtt = (f.srtt * 7 + rtt) / 8;
-            f.min = f.min.min(rtt);
+            f.min = f.min.min(latest);
         }
-        f.last = rtt;
+        f.last = latest;
         f.samples += 1;
         let added = match &self.peak {
             None => self.granularity.max(f.var * 4),
@@ -219,7 +261,7 @@ impl Rfc6298 {
         let facts = f.clone();
         cx.write(|r: &mut RttFacts| *r = facts);
         cx.out.emit(Signal::Rtt(RttSample {
-            rtt,
+            rtt: latest,
             data_bytes,
             ack_bytes,
         }));
@@ -236,6 +278,11 @@ impl Rfc6298 {
     fn on_sent(&mut self, s: &Sent, now: Time) {
         let end = s.seq.plus(s.bytes);
         match (s.kind, self.timed) {
+            _ if self.trips.is_some() => {
+                if let (Some(trips), true) = (&mut self.trips, s.kind.is_data() && s.bytes > 0) {
+                    trips.sent(s.seq, end, now);
+                }
+            }
             (Kind::New, None) if s.bytes > 0 => self.timed = Some((end, now)),
             (Kind::Rescue | Kind::Resend, Some((timed, _))) if s.seq.before(timed) => {
                 self.timed = None;
@@ -251,6 +298,10 @@ impl Component for Rfc6298 {
             return Admit::Pass;
         };
         let tx = &cx.board.tx;
+        if self.trips.is_some() && !ack.after(tx.max) {
+            self.on_news(seg, ack, cx);
+            return Admit::Pass;
+        }
         if !ack.after(tx.una) || ack.after(tx.max) {
             return Admit::Pass;
         }
@@ -260,12 +311,12 @@ impl Component for Rfc6298 {
             let (rtt, bytes) = self.echoed(seg.head.ts_echo, cx.now);
             self.timed = None;
             let data = if bytes == 0 { full } else { bytes };
-            self.sample(rtt, (data, ack_bytes), ack, cx);
+            self.sample((rtt, rtt), (data, ack_bytes), ack, cx);
         } else if let Some((end, at)) = self.timed
             && ack.from(end)
         {
             self.timed = None;
-            self.sample(cx.now - at, (full, ack_bytes), ack, cx);
+            self.sample((cx.now - at, cx.now - at), (full, ack_bytes), ack, cx);
         }
         Admit::Pass
     }
@@ -321,6 +372,8 @@ impl Component for Rfc6298 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wifu_engine::Bench;
+    use wifu_wire::Head;
 
     /// Linux, tcp_rtt_estimator: one late answer counts for whole round trips, one that comes early
     /// hardly, and 200 ms are added at least.
@@ -354,5 +407,57 @@ mod tests {
         let before = peak.deviation;
         peak.sample(ms(10), Some(ms(90)), least, (Seq(401), Seq(410)));
         assert!(peak.deviation < before + ms(11), "{:?}", peak.deviation);
+    }
+
+    type Said = (u64, u32, Option<(u32, u32)>, u32);
+
+    /// A sender that sent five segments of 1000 at once: what it makes of these acknowledgements,
+    /// each with the time in ms, the number, a report and the echo.
+    fn srtt(trips: &str, acks: &[Said]) -> (Span, u32) {
+        let mut t = Bench::new(&RFC6298, &[("trips", trips), ("ts_unit", "1 ms")]).unwrap();
+        (t.board.conn.mss, t.board.tx.max) = (1000, Seq(5000));
+        t.board.conn.peer.ts_ok = true;
+        t.advance(Time::ZERO + Span::MILLI * 100);
+        t.signal(Signal::Connect);
+        for n in 0..5 {
+            t.signal(Signal::Sent(Sent {
+                kind: Kind::New,
+                reason: Reason::First,
+                acks: true,
+                seq: Seq(n * 1000),
+                bytes: 1000,
+                late: Span::ZERO,
+            }));
+        }
+        for (at, ack, report, echo) in acks {
+            t.advance(Time::ZERO + Span::MILLI * *at);
+            let mut head = Head::default();
+            (head.ack, head.ts, head.ts_echo) = (Some(Seq(*ack)), Some(1), *echo);
+            if let Some(r) = report {
+                head.push_range((Seq(r.0), Seq(r.1)));
+            }
+            let _ = t.segment(&head, &[]);
+            t.board.tx.una = Seq(*ack);
+        }
+        (t.board.rtt.srtt, t.board.rtt.samples)
+    }
+
+    /// Linux, tcp_clean_rtx_queue and tcp_ack_update_rtt: the acknowledgement of the first segments
+    /// was lost, so that the third's echoes a later stamp.
+    #[test]
+    fn the_kernel_times_by_what_left_first_and_by_reports() {
+        let late = [(190, 3000, None, 150)];
+        assert_eq!(srtt("echo", &late), (Span::MILLI * 40, 1));
+        assert_eq!(srtt("linux", &late), (Span::MILLI * 90, 1));
+        let report = [(150, 0, Some((2000, 3000)), 100)];
+        assert_eq!(srtt("echo", &report), (Span::ZERO, 0));
+        assert_eq!(srtt("linux", &report), (Span::MILLI * 50, 1));
+    }
+
+    #[test]
+    fn the_tick_is_told_to_others() {
+        let mut t = Bench::new(&RFC6298, &[("tick", "4 ms")]).unwrap();
+        t.signal(Signal::Connect);
+        assert_eq!(t.board.rtt.tick, Span::MILLI * 4);
     }
 }
