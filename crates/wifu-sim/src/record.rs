@@ -63,8 +63,8 @@ pub struct Row {
 /// The header of the CSV.
 pub const HEADER: &str = "time_s,event,seq_index,len,cwnd,ssthresh,retransmission,reason";
 
-/// Rows as tidy CSV. With several flows a last column `flow` tells them apart, from 1 on, with data in both
-/// directions a last column `side`.
+/// Rows as tidy CSV. With several flows a last column `flow` tells them apart, from 1 on, with data
+/// in both directions a last column `side`.
 pub fn csv(rows: &[Row]) -> String {
     let flows = rows.iter().any(|r| r.flow != 0);
     let sides = rows.iter().any(|r| r.side != Side::A);
