@@ -31,7 +31,7 @@ pub struct Head<T> {
     pub since: Time,
     /// Its transport understands marks.
     pub ect: bool,
-    /// Octets that wait behind it, or some that are more than a large packet's ([`behind`]).
+    /// Octets that wait behind it, or some that are more than a large packet's.
     pub behind: u32,
 }
 
