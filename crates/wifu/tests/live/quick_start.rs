@@ -1,6 +1,5 @@
 //! What the book's first page has a newcomer type.
 
-use std::path::Path;
 use std::process::Command;
 
 use super::common::privileged;
@@ -36,7 +35,7 @@ fn the_page_to_start_with_works_as_it_is_written() {
     }
     std::fs::write(dir.join("there/README.md"), PAGE).expect("a file");
     let [left, right] = ["l", "r"].map(|side| format!("quick-{own}-{side}"));
-    let text = typed("## By hand")
+    let text = typed("## A program on another TCP")
         .replace(" left", &format!(" {left}"))
         .replace(" right", &format!(" {right}"));
     let gone = format!("ip netns del {left}; ip netns del {right}");
@@ -45,18 +44,16 @@ fn the_page_to_start_with_works_as_it_is_written() {
             "python3 -m http.server",
             "python3 -m http.server --directory there",
         )
-        .replace("curl -O", "curl -sS --output-dir here -O");
+        .replace("-o /tmp/got", "-sS -o here/README.md")
+        .replace("$PWD/target/release/wifu", WIFU);
     // Programs in namespaces end before these go.
     let script = format!(
         "set -e\ntrap 'set +e; kill $(jobs -p) 2>/dev/null; wait; {gone}' EXIT\n{text}\n\
          cmp there/README.md here/README.md && echo the same\n"
     );
-    let programs = Path::new(WIFU).parent().expect("a folder");
-    let path = std::env::var("PATH").unwrap_or_default();
     let output = Command::new("bash")
         .args(["-c", &script])
         .current_dir(&dir)
-        .env("PATH", format!("{}:{path}", programs.display()))
         .output()
         .expect("bash");
     let said = String::from_utf8_lossy(&output.stdout);
