@@ -81,7 +81,7 @@ def test_an_application_is_told_in_words_as_much_slower_as_the_run_is() -> None:
     ("flow", "stop", "says"),
     [
         ({"app": "http", "protocol": "udp", "pause": 1}, {"time": 5},
-         r"flow\[0\].app: `http` needs a protocol with connections"),
+         r"flow\.1.app: `http` needs a protocol with connections"),
         ({"app": "onoff", "protocol": "udp", "rate": "1M", "on": 1, "off": 1}, {}, "ends only if"),
         ({"app": "onoff", "rate": "1M", "on": 1, "off": 1, "size": 500}, {"time": 5},
          r"size: `onoff` does not use it"),

@@ -98,7 +98,7 @@ def test_series_and_frames_are_arrays_for_numpy() -> None:
         ('{"sed": 1}', "sed: unknown key; did you mean `seed`?"),
         ('{"seed": ', "EOF"),
         (scenario(radio={"rat": "6M"}), "radio.rat: .*did you mean `rate`"),
-        (scenario(topology={"words": "linear,3"}), r"flow\[0\].to: no node `n4`"),
+        (scenario(topology={"words": "linear,3"}), r"flow\.1.to: no node `n4`"),
         (scenario(topology={"set": "TB-X"}), "TB-A"),
         (scenario(topology={"file": "/nonexistent.toml"}), "topology.file: /nonexistent.toml"),
     ],
@@ -112,7 +112,7 @@ def test_errors_name_the_key_and_what_would_be_right(text: str, hint: str) -> No
 def test_a_handler_of_no_flow_is_refused_unless_hosts_send_more() -> None:
     idle = scenario(handler=[{"use": "null", "protocol": 17}])
     for call in (_native.run, _native.check_scenario):
-        with pytest.raises(ValueError, match=r"handler\[0\]: null: no packet is for it"):
+        with pytest.raises(ValueError, match=r"handler\.1: null: no packet is for it"):
             call(idle)
     _native.check_scenario(idle, others=True)
     check_by_model(json.loads(idle))

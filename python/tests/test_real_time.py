@@ -471,5 +471,5 @@ def stop_for_a_while(word: str, after: float, seconds: float) -> None:
 def test_a_plan_is_refused_where_a_host_is_missing() -> None:
     text = WIRE.replace("[live]\n", '[live]\nhosts = { n1 = "root@a" }\n')
     chosen: Plan = plans.parse(text).variant("live")
-    with pytest.raises(ValueError, match=r"flow\[0\].to: live.hosts has no n3"):
+    with pytest.raises(ValueError, match=r"flow\.1.to: live.hosts has no n3"):
         Live(chosen.settings, None).check(chosen.scenario_of(chosen.cells[0], 1))

@@ -51,7 +51,7 @@ def scenario(*protocols: str, **more: Any) -> dict[str, Any]:
 )
 def test_what_cannot_be_recorded_is_refused_by_name(name: str, protocol: str, hint: str) -> None:
     given = scenario(protocol, record={"series": [name]})
-    with pytest.raises(ValueError, match=rf"record\.series\[0\].*{hint}"):
+    with pytest.raises(ValueError, match=rf"record\.series\.1.*{hint}"):
         Emulated({}, None).check(given)
 
 
@@ -95,7 +95,7 @@ def test_series_of_nodes_are_of_radios() -> None:
     assert queues.wanted(usual, ["n1"]) == [("n1", "queue"), ("n1", "delay")]
     assert [w.name for w in watch.wanted(given, flows_of(given), ["n1"])] == ["flow.1.cwnd"]
     given["topology"] = {"words": "linear,3,wire=10Mb/s"}
-    with pytest.raises(ValueError, match=r"record\.series\[0\].*nodes are of radios"):
+    with pytest.raises(ValueError, match=r"record\.series\.1.*nodes are of radios"):
         Live({}, None).check(given)
 
 
@@ -344,7 +344,7 @@ def test_events_run_where_they_mean_something() -> None:
     wired["topology"] = {"words": "linear,3,wire=10Mb/s"}
     Live({}, None).check(wired)
     wired["event"] = [{"at": 1, "cut": ["n1", "n3"]}]
-    with pytest.raises(ValueError, match=r"event\[0\].cut: nothing passes from n1 to n3 anyhow"):
+    with pytest.raises(ValueError, match=r"event\.1.cut: nothing passes from n1 to n3 anyhow"):
         Live({}, None).check(wired)
     hosts = {"n1": "root@a", "n3": "root@b"}
     with pytest.raises(ValueError, match="event: what joins hosts over SSH cannot be cut"):
@@ -352,7 +352,7 @@ def test_events_run_where_they_mean_something() -> None:
     with pytest.raises(ValueError, match="mobility: does not run on live"):
         Live({}, None).check({**wired, "mobility": [{"kind": "trace", "rows": []}]})
     quick = scenario("kernel:reno,quickack=on", event=CUT)
-    own = r"flow\[0\].protocol: quickack=on is a route of its own"
+    own = r"flow\.1.protocol: quickack=on is a route of its own"
     with pytest.raises(ValueError, match=own):
         Emulated({}, None).check(quick)
     quick["topology"] = {"words": "linear,3,wire=10Mb/s"}

@@ -32,13 +32,13 @@ class Event:
 def events_of(scenario: Scenario) -> list[Event]:
     """In order of time. That they mean something, the simulator's check has told."""
     found = []
-    for n, given in enumerate(scenario.get("event", [])):
+    for n, given in enumerate(scenario.get("event", []), 1):
         try:
             cut = "cut" in given
             a, b = given["cut" if cut else "restore"]
             found.append(Event(values.seconds(given["at"]), str(a), str(b), cut))
         except (LabError, KeyError, ValueError, TypeError) as e:
-            raise ValueError(f"event[{n}]: {e}") from None
+            raise ValueError(f"event.{n}: {e}") from None
     return sorted(found, key=lambda e: e.at)
 
 

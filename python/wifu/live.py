@@ -76,8 +76,8 @@ def wires_of(scenario: Scenario) -> tuple[list[str], list[Wire]]:
     words = str(topology.get("words", ""))
     if words:
         nodes, wires = _words(words)
-    for n, given in enumerate(topology.get("wire", [])):
-        where = f"topology.wire[{n}]"
+    for n, given in enumerate(topology.get("wire", []), 1):
+        where = f"topology.wire.{n}"
         for key in ("a", "b", "rate"):
             if key not in given:
                 raise ValueError(f"{where}.{key}: is required")

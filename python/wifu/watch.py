@@ -67,8 +67,8 @@ def check(scenario: Scenario, flows: Sequence[Flow], radios: bool) -> None:
     That the protocols of WiFu's know the names, the simulator's check has told. `radios`: nodes
     have some (`queues`).
     """
-    for n, name in enumerate(names(scenario)):
-        where = f'record.series[{n}]: "{name}"'
+    for n, name in enumerate(names(scenario), 1):
+        where = f'record.series.{n}: "{name}"'
         head, _, rest = name.partition(".")
         number, _, of = rest.partition(".")
         if head == "node" and not radios:

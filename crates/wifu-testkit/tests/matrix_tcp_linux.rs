@@ -154,6 +154,33 @@ fn a_timeout_that_nothing_was_lost_by_is_taken_back() {
     }
 }
 
+/// A tail loss probe's copy is late, and so the timer fires: its echo is older than what the timer
+/// sent, though not than the probe (Linux, tcp_send_loss_probe leaves retrans_stamp alone).
+#[test]
+fn a_timeout_after_a_probe_that_was_only_late_is_taken_back() {
+    for model in MODELS {
+        let spec = format!("{model},frto=off,dsack=off");
+        let mut pair = transfer(100_000);
+        pair.apps[0].close_after = false;
+        let mut copies = 0;
+        pair.spoil = Box::new(move |f| {
+            let last = f.from == 0 && f.seg().has(Flags::PSH);
+            copies += u32::from(last);
+            match (last, copies) {
+                (true, 1) => Fate::Drop,
+                (true, _) => Fate::Late(ms(500)),
+                (false, _) => Fate::Deliver,
+            }
+        });
+        connect(&mut pair, &spec, &spec);
+        run_for(&mut pair, Span::SECOND * 5);
+        assert_eq!(pair.apps[1].read.len(), 100_000, "{spec}");
+        let tx = &pair.conn(0).board().tx;
+        assert!(tx.timeouts > 0, "{spec}");
+        assert_eq!(probe(&pair, 0, "undone"), Some(1.0), "{spec}");
+    }
+}
+
 /// A timeout for a loss stays one: new data went first, then what was lost.
 #[test]
 fn a_timeout_for_a_loss_is_not_taken_back() {

@@ -312,7 +312,7 @@ impl Growth {
 
     /// An acknowledgement counts for all that it tells of.
     pub fn at_once(&self) -> bool {
-        self.abc_limit.is_some()
+        self.abc && self.abc_limit.is_some()
     }
 
     /// As many segments as whole windows were delivered, however many at once: what is left of an

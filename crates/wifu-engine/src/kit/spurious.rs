@@ -89,7 +89,8 @@ impl Spurious {
         (self.trying, self.waits) = (self.frto && fresh, false);
     }
 
-    /// Something goes again, with this timestamp.
+    /// Something goes again, with this timestamp. Not a tail loss probe, which repairs nothing and
+    /// leaves retrans_stamp and undo_retrans as they are (Linux, tcp_send_loss_probe).
     pub fn resent(&mut self, stamp: Option<u32>) {
         self.stamp = self.stamp.or(stamp);
         if self.marker.is_some() {

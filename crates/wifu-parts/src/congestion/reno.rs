@@ -103,8 +103,8 @@ mod tests {
     /// sixty that slow start has no room for counts for avoidance, all at once.
     #[test]
     fn as_linux_windows_are_whole_segments_and_grow_by_all_that_was_delivered() {
-        let set = |abc_limit| {
-            let set = [("iw", "5"), ("reduces", "window"), ("abc", "on"), abc_limit];
+        let set = |abc, abc_limit| {
+            let set = [("iw", "5"), ("reduces", "window"), abc, abc_limit];
             let mut t = Bench::new(&RENO, &set).unwrap();
             t.board.conn.mss = 1000;
             t.signal(Signal::Opened);
@@ -123,8 +123,10 @@ mod tests {
             t.board.win.cwnd
         };
         // One of 58 to the threshold, and 57 / 2.
-        assert_eq!(set(("abc_limit", "65535")), 30_000);
-        assert_eq!(set(("abc_limit", "auto")), 2000);
+        assert_eq!(set(("abc", "on"), ("abc_limit", "65535")), 30_000);
+        assert_eq!(set(("abc", "on"), ("abc_limit", "auto")), 2000);
+        // The limit is one of octets that are counted.
+        assert_eq!(set(("abc", "off"), ("abc_limit", "65535")), 2000);
     }
 
     /// What a report told of is not delivered again (`fresh`).

@@ -573,7 +573,7 @@ impl Component for Selective {
     fn stamp(&mut self, out: &mut Out<'_>, cx: &mut Cx<'_>) {
         if let Some(s) = &mut self.spurious {
             let again = matches!(out.kind, Kind::Rescue | Kind::Resend);
-            if again && out.reason != Reason::First {
+            if again && !matches!(out.reason, Reason::First | Reason::Probe) {
                 s.resent(out.head.ts);
             }
         }

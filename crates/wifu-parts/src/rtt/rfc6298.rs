@@ -279,7 +279,9 @@ impl Rfc6298 {
         let end = s.seq.plus(s.bytes);
         match (s.kind, self.timed) {
             _ if self.trips.is_some() => {
-                if let (Some(trips), true) = (&mut self.trips, s.kind.is_data() && s.bytes > 0) {
+                // A probe of a shut window leaves octets that go again.
+                let octets = s.bytes > 0 && (s.kind.is_data() || s.kind == Kind::Probe);
+                if let (Some(trips), true) = (&mut self.trips, octets) {
                     trips.sent(s.seq, end, now);
                 }
             }
@@ -452,6 +454,38 @@ mod tests {
         let report = [(150, 0, Some((2000, 3000)), 100)];
         assert_eq!(srtt("echo", &report), (Span::ZERO, 0));
         assert_eq!(srtt("linux", &report), (Span::MILLI * 50, 1));
+    }
+
+    /// Karn: the octets by which a shut window was probed go again as data, and what acknowledges
+    /// them may be of either.
+    #[test]
+    fn octets_of_a_window_probe_time_nothing_when_they_went_again() {
+        let mut t = Bench::new(&RFC6298, &[("trips", "linux"), ("ts_unit", "1 ms")]).unwrap();
+        (t.board.conn.mss, t.board.tx.max) = (1000, Seq(1000));
+        t.signal(Signal::Connect);
+        for (ms, kind, reason, bytes) in [
+            (100, Kind::Probe, Reason::Probe, 10),
+            (149, Kind::Resend, Reason::Timeout, 1000),
+        ] {
+            t.advance(Time::ZERO + Span::MILLI * ms);
+            t.signal(Signal::Sent(Sent {
+                kind,
+                reason,
+                acks: true,
+                seq: Seq(0),
+                bytes,
+                late: Span::ZERO,
+            }));
+        }
+        let mut head = Head::default();
+        for (ms, ack, samples) in [(150, 10, 0), (200, 1000, 1)] {
+            t.advance(Time::ZERO + Span::MILLI * ms);
+            head.ack = Some(Seq(ack));
+            let _ = t.segment(&head, &[]);
+            t.board.tx.una = Seq(ack);
+            assert_eq!(t.board.rtt.samples, samples, "{ack}");
+        }
+        assert_eq!(t.board.rtt.srtt, Span::MILLI * 51);
     }
 
     #[test]
