@@ -260,8 +260,17 @@ fn filling(sndbuf: u32) -> Option<u32> {
 
 /// Sends the frame and its padding, which a fresh send buffer always has room for.
 fn send_padded(fd: c_int, frame: &[u8], pad: usize) -> Result<()> {
-    match send_zeros(fd, frame, pad) {
-        Ok(n) if n == frame.len() + pad => Ok(()),
+    judge(fd, send_zeros(fd, frame, pad), frame.len(), pad)
+}
+
+/// Whether the daemon has the request, `head` bytes of it and `pad` of padding, of which `sent` were
+/// taken. They go in pieces, and a refusal by the own host can be here before the last one: then the
+/// connection has failed, which the program is told as of any other.
+fn judge(fd: c_int, sent: Result<usize>, head: usize, pad: usize) -> Result<()> {
+    let ended = || sys::poll(fd, libc::POLLOUT, Some(0)).is_ok_and(failed);
+    match sent {
+        Ok(n) if n == head + pad => Ok(()),
+        Ok(n) if n >= head && ended() => Ok(()),
         Ok(_) | Err(Errno(libc::EAGAIN)) => Err(Errno(libc::ENOBUFS)),
         Err(e) => Err(e),
     }
@@ -560,4 +569,24 @@ pub fn remote_name(fd: c_int, tag: Tag) -> Result<SocketAddr> {
         cookie: cookie(fd)?,
     })?;
     told.answer().remote.ok_or(not_connected)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Half of a request was sent when the daemon hung up, or when the send buffer was full.
+    #[test]
+    fn a_refusal_before_the_last_piece_is_no_lack_of_buffers() {
+        let [one, other] = sys::socketpair().unwrap();
+        let sent = send_zeros(one, b"request", front::MAX_PAD);
+        let n = sent.unwrap();
+        assert!(7 < n && n < front::MAX_PAD, "{n}");
+        let full = judge(one, sent, 7, front::MAX_PAD);
+        assert_eq!(full, Err(Errno(libc::ENOBUFS)));
+        sys::close(other);
+        assert_eq!(judge(one, sent, 7, front::MAX_PAD), Ok(()));
+        assert_eq!(judge(one, Ok(3), 7, 0), Err(Errno(libc::ENOBUFS)));
+        sys::close(one);
+    }
 }
