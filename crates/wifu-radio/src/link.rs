@@ -59,7 +59,7 @@ pub(crate) struct Row {
     next: Time,
 }
 
-/// In place of a row that is elsewhere.
+/// No directions yet.
 impl Default for Row {
     fn default() -> Row {
         Row {

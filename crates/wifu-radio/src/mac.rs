@@ -207,7 +207,8 @@ impl Mac {
         let node = usize::from(at.0);
         let s = &mut self.stations[node];
         s.eifs = !right;
-        if s.eifs && s.reserves {
+        // The one that is the same for all frames first.
+        if s.reserves && !right {
             s.reserve(run.now, &self.spaces);
         }
         let mut overheard = Overheard::No;

@@ -9,7 +9,7 @@
 use crate::counters::LinkCounters;
 use crate::error::ErrorTable;
 use crate::fate::weigh;
-use crate::link::{Link, Row};
+use crate::link::{Link, Overheard, Row};
 use crate::phy::{Mode, Phy};
 use crate::plan::{Gain, Plan, Variation};
 use crate::power::Power;
@@ -140,6 +140,12 @@ impl Medium {
         row.account(row.place(to, hint))
     }
 
+    /// Count what came of a frame, by its number, at a station that it is not for.
+    #[inline]
+    pub fn count(&mut self, node: usize, at: usize, overheard: Overheard, frame: u32) {
+        self.rows[node].count(at, overheard, frame);
+    }
+
     /// A station is to transmit this at once.
     // Inline, so that the frame is written where it stays.
     #[inline(always)]
@@ -206,25 +212,25 @@ impl Medium {
     /// [`Medium::arrive`] one by one and then back; and which of them leads to the one for whom it
     /// is.
     #[inline]
-    pub fn open(&mut self, number: u32, now: Time) -> (Row, usize) {
+    pub fn open(&mut self, number: u32, now: Time) -> (Vec<Link>, usize) {
         let Signal { from, to, .. } = self.signals[number as usize];
         let from = usize::from(from);
-        let mut row = core::mem::take(&mut self.rows[from]);
+        let row = &mut self.rows[from];
         row.renew(now);
         let target = row.place(to, self.transceivers[from].target);
-        (row, target)
+        (core::mem::take(&mut row.links), target)
     }
 
     /// See [`Medium::open`].
     #[inline]
-    pub fn close(&mut self, number: u32, row: Row, target: usize) {
+    pub fn close(&mut self, number: u32, links: Vec<Link>, target: usize) {
         let signal = &mut self.signals[number as usize];
-        let reached = row.links.get(target).is_some_and(|link| !link.silent);
+        let reached = links.get(target).is_some_and(|link| !link.silent);
         if !reached && signal.to != NOBODY {
             signal.miss = Why::Weak;
         }
         let from = usize::from(signal.from);
-        self.rows[from] = row;
+        self.rows[from].links = links;
         self.transceivers[from].target = target;
     }
 
@@ -339,10 +345,10 @@ impl Medium {
     /// A station's transmission by its number, and the links by which it was heard, to be given to
     /// [`Medium::leave`] one by one and then to [`Medium::finish`].
     #[inline(always)]
-    pub fn end(&mut self, number: u32) -> (Signal, Row) {
+    pub fn end(&mut self, number: u32) -> (Signal, Vec<Link>) {
         let signal = self.signals[number as usize].clone();
-        let row = core::mem::take(&mut self.rows[usize::from(signal.from)]);
-        (signal, row)
+        let row = &mut self.rows[usize::from(signal.from)];
+        (signal, core::mem::take(&mut row.links))
     }
 
     /// A signal ends at a receiver.
@@ -387,14 +393,14 @@ impl Medium {
         &mut self,
         number: u32,
         signal: &Signal,
-        mut row: Row,
+        links: Vec<Link>,
         run: &mut Run,
     ) -> (bool, bool) {
         let node = usize::from(signal.from);
         self.free.push(number);
+        self.rows[node].links = links;
         self.transceivers[node].sending = None;
-        self.count_loss(number, signal, &mut row, run);
-        self.rows[node] = row;
+        self.count_loss(number, signal, run);
         let t = &mut self.transceivers[node];
         catch_up(t, node, &mut self.signals, run.now);
         let idle = t.turns_idle(run.now);
@@ -403,7 +409,7 @@ impl Medium {
 
     /// Whether a data frame reached the one for whom it is.
     #[inline(always)]
-    fn count_loss(&mut self, number: u32, signal: &Signal, row: &mut Row, run: &mut Run) {
+    fn count_loss(&mut self, number: u32, signal: &Signal, run: &mut Run) {
         if signal.kind != FrameKind::Data || signal.to == NOBODY {
             return;
         }
@@ -411,8 +417,7 @@ impl Medium {
         let (miss, other) = (fate.miss, fate.miss_other);
         run.note(u64::from(signal.to), miss as u64);
         let lost = miss != Why::None;
-        let hint = self.transceivers[usize::from(signal.from)].target;
-        if let Some(counters) = row.account(row.place(signal.to, hint)) {
+        if let Some(counters) = self.account(usize::from(signal.from), signal.to) {
             counters.attempts += 1;
             counters.decoded += u64::from(!lost);
         }
@@ -470,7 +475,7 @@ fn decoded(signal: &mut Signal, link: &Link, run: &mut Run) {
 /// An idle receiver follows the strongest signal whose preamble still lasts.
 #[inline]
 fn catch_up(t: &mut Transceiver, node: usize, signals: &mut [Signal], now: Time) {
-    if !t.heard.is_empty() && t.lock.is_none() && t.sending.is_none() {
+    if !t.heard.is_empty() && (t.lock.is_none() & t.sending.is_none()) {
         look_around(t, node, signals, now);
     }
 }
@@ -516,20 +521,19 @@ mod tests {
         let number = m.take_put().expect("it was put");
         let begun = m.begin(number, run);
         assert!(begun.busy && m.at(node).sensing(), "who sends senses");
-        let (row, target) = m.open(number, run.now);
-        let busy = row
-            .links
+        let (links, target) = m.open(number, run.now);
+        let busy = links
             .iter()
             .filter(|l| m.arrive(l, number, true, run))
             .count();
-        m.close(number, row, target);
+        m.close(number, links, target);
         (number, begun.end, busy == 1)
     }
 
     fn end(m: &mut Medium, run: &mut Run, number: u32) -> Left {
-        let (signal, row) = m.end(number);
-        let left = m.leave(&row.links[0], number, &signal, run);
-        let (answered, idle) = m.finish(number, &signal, row, run);
+        let (signal, links) = m.end(number);
+        let left = m.leave(&links[0], number, &signal, run);
+        let (answered, idle) = m.finish(number, &signal, links, run);
         assert!(!answered && idle);
         left
     }
@@ -655,8 +659,8 @@ mod tests {
         m.put(1, Signal::new(FrameKind::Data, 2, mode, 400));
         let own = m.take_put().expect("it was put");
         assert!(m.begin(own, &mut run).interrupted);
-        let (row, target) = m.open(own, run.now);
-        m.close(own, row, target);
+        let (links, target) = m.open(own, run.now);
+        m.close(own, links, target);
         let (third, third_end, _) = begin(&mut m, &mut run, 2);
         run.now = first_end;
         assert!(!end(&mut m, &mut run, first).followed);
@@ -681,9 +685,9 @@ mod tests {
             m.put(0, signal);
             let number = m.take_put().expect("it was put");
             let over = m.begin(number, &mut run).end;
-            let (row, target) = m.open(number, run.now);
-            m.arrive(&row.links[0], number, true, &mut run);
-            m.close(number, row, target);
+            let (links, target) = m.open(number, run.now);
+            m.arrive(&links[0], number, true, &mut run);
+            m.close(number, links, target);
             run.now = over;
             end(&mut m, &mut run, number);
             let records = of(&run, What::Lost);

@@ -143,19 +143,19 @@ impl Radio {
         } = self;
         let begun = medium.begin(number, run);
         mac.begun(begun, run);
-        let (row, target) = medium.open(number, run.now);
-        for (at, link) in row.links.iter().enumerate() {
+        let (links, target) = medium.open(number, run.now);
+        for (at, link) in links.iter().enumerate() {
             if !link.silent && medium.arrive(link, number, at == target, run) {
                 mac.gets_busy(usize::from(link.to), run);
             }
         }
         if mac.reserving {
-            let heard = row.links.iter().filter(|link| !link.silent);
+            let heard = links.iter().filter(|link| !link.silent);
             for to in heard.filter_map(|link| medium.beside(link, number)) {
                 mac.undecoded(to, begun.end);
             }
         }
-        medium.close(number, row, target);
+        medium.close(number, links, target);
         run.queue.set_end(begun.node, number, begun.end);
     }
 
@@ -192,23 +192,22 @@ impl Radio {
         let Some(number) = medium.at(node).sending else {
             return;
         };
-        let (signal, mut row) = medium.end(number);
-        for at in 0..row.links.len() {
-            let link = row.links[at];
+        let (signal, links) = medium.end(number);
+        for (at, link) in links.iter().enumerate() {
             if link.silent {
                 continue;
             }
-            let left = medium.leave(&link, number, &signal, run);
+            let left = medium.leave(link, number, &signal, run);
             if left.followed {
                 let who = (link.to, link.rssi_dbm);
                 let overheard = mac.received(who, number, &signal, left.right, medium, run);
-                row.count(at, overheard, signal.frame);
+                medium.count(node, at, overheard, signal.frame);
             }
             if left.idle {
                 mac.gets_idle(usize::from(link.to), run);
             }
         }
-        let (answered, idle) = medium.finish(number, &signal, row, run);
+        let (answered, idle) = medium.finish(number, &signal, links, run);
         mac.sent(node, &signal, answered, medium, run);
         if idle {
             mac.gets_idle(node, run);

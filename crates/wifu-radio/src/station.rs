@@ -207,13 +207,19 @@ impl Station {
         self.eifs = false;
     }
 
+    /// Whether slots matter to it. One question, for no predictor knows the answers to two.
+    #[inline]
+    fn counts(&self) -> bool {
+        self.backoff | (self.phase == Phase::Contend)
+    }
+
     /// The medium became busy: slots that passed are counted off, and the slot in which it became
     /// busy too, as EDCA and Bianchi's model have it (legacy DCF doesn't count it). An access that
     /// the station has decided on goes ahead.
     #[inline]
     pub fn gets_busy(&mut self, node: usize, now: Time, slot: Span, queue: &mut Queue) {
         self.busy = true;
-        if !self.backoff && self.phase != Phase::Contend {
+        if !self.counts() {
             return;
         }
         let access_at = queue.when(node, Wake::Access);
@@ -243,12 +249,11 @@ impl Station {
     /// Slots count from now on, or as soon as the interframe space is over.
     #[inline(always)]
     pub fn count_on(&mut self, node: usize, now: Time, spaces: &Spaces, queue: &mut Queue) {
-        let contends = self.phase == Phase::Contend;
-        if self.busy || !(self.backoff || contends) {
+        if self.busy | !self.counts() {
             return;
         }
         self.count_from = (self.idle_since + spaces.ifs[usize::from(self.eifs)]).max(now);
-        if contends {
+        if self.phase == Phase::Contend {
             let at = self.count_from + spaces.slot * u64::from(self.slots);
             queue.set(node, Wake::Access, at);
         }

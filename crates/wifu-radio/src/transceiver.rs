@@ -123,13 +123,13 @@ impl Transceiver {
     }
 
     /// Follow a signal from now on.
+    // Once per frame and receiver: a call would save more registers than most of these look at.
+    #[inline(always)]
     pub fn follow(&mut self, signals: &[Signal], signal: u32, power: Power, now: Time) {
-        let (mut worst, mut worst_power) = (NOBODY, Power::ZERO);
-        if self.heard.len() > 1
-            && let Some(h) = self.strongest_but(signal)
-        {
-            (worst, worst_power) = (signals[h.signal as usize].from, h.power);
-        }
+        let (worst, worst_power) = match self.heard.len() {
+            0 | 1 => (NOBODY, Power::ZERO),
+            _ => self.worst_beside(signals, signal),
+        };
         self.lock = Some(Lock {
             signal,
             power,
@@ -140,6 +140,15 @@ impl Transceiver {
             worst_power: worst_power.max(self.jam),
             jammed: self.jam > worst_power,
         });
+    }
+
+    /// Whose signal is the strongest beside this one, and its power.
+    #[inline(never)]
+    fn worst_beside(&self, signals: &[Signal], signal: u32) -> (u16, Power) {
+        let strongest = self.strongest_but(signal);
+        strongest.map_or((NOBODY, Power::ZERO), |h| {
+            (signals[h.signal as usize].from, h.power)
+        })
     }
 
     /// The frame that it followed ends: whether it is right, and the strongest interferer.
