@@ -152,6 +152,9 @@ pub struct Status {
     pub pressure: Option<f64>,
     /// Frames that kernels sent.
     pub sent: u64,
+    /// Those of them that a kernel sent while it was handed another one: they entered the model at
+    /// the time of that delivery.
+    pub at_once: u64,
     /// Frames to addresses that no node has, dropped.
     pub unknown: u64,
     /// Frames that did not fit into the queue in front of a radio: drops of the network, not of the
@@ -292,9 +295,9 @@ impl fmt::Display for Status {
         let lost = [self.queue_drops, self.unknown, self.refused];
         writeln!(
             f,
-            "  frames        {} sent; dropped: {} for a full queue, {} for unknown addresses, {} \
-             for interfaces that were down",
-            self.sent, lost[0], lost[1], lost[2]
+            "  frames        {} sent, {} of them as a kernel was handed another; dropped: {} for a \
+             full queue, {} for unknown addresses, {} for interfaces that were down",
+            self.sent, self.at_once, lost[0], lost[1], lost[2]
         )?;
         self.routes(f)?;
         let lost = self.nodes.saturating_sub(self.push_back);

@@ -3,6 +3,8 @@
 //! Everything that happens on the radio happens at the model time that the model says, however late
 //! this thread gets to it. The clock decides two things only: at which model time a frame that was
 //! read from a TAP enters the model, and when a frame that the model delivered is written to a TAP.
+//! What a kernel sends while it is handed a frame (a packet that it forwards, an acknowledgement)
+//! enters at the time of that delivery, whatever the clock says.
 
 use super::air::Air;
 use super::clock::Clock;
@@ -78,6 +80,7 @@ impl Slab {
 #[derive(Clone, Copy, Default)]
 struct Counts {
     sent: u64,
+    at_once: u64,
     unknown: u64,
     refused: u64,
 }
@@ -100,6 +103,8 @@ pub(crate) struct Engine {
     deliveries: Lateness,
     events: Lateness,
     counts: Counts,
+    /// Nodes whose kernels were handed something at this model time, and may have answered.
+    handed: Vec<u16>,
     /// Model time of the last event or frame.
     now: Time,
     /// When it is told next how busy the medium is; never while it is quiet, and told so.
@@ -160,6 +165,7 @@ impl Engine {
             deliveries: Lateness::default(),
             events: Lateness::default(),
             counts: Counts::default(),
+            handed: Vec::new(),
             now: Time::ZERO,
             survey_at: Time::NEVER,
         })
@@ -221,6 +227,7 @@ impl Engine {
                 self.change(due);
             }
             self.tell();
+            self.take_answers();
             if self.survey_at == Time::NEVER {
                 self.survey_at = self.now + SURVEY;
             }
@@ -265,6 +272,7 @@ impl Engine {
             match event {
                 Event::Received { node, cookie, .. } => {
                     self.deliver(node, cookie);
+                    self.handed.push(node);
                     let late = self.clock.model(Poller::now()) - self.now;
                     self.deliveries.add(late);
                 }
@@ -362,25 +370,46 @@ impl Engine {
                 self.arm(node, false);
                 return;
             }
-            let cookie = self.slab.take();
-            let frame = &mut self.slab.frames[cookie as usize];
-            frame.clear();
-            let buffer = rustix::buffer::spare_capacity(frame);
-            let sent = match rustix::io::read(&self.taps[node].fd, buffer) {
-                Ok(_) => {
-                    self.credits.spend(node);
-                    self.submit(node as u16, cookie)
-                }
-                Err(_) => {
-                    self.slab.give_back(cookie);
-                    break;
-                }
+            let Some(cookie) = self.next_of(node) else {
+                break;
             };
-            if !sent {
-                self.slab.give_back(cookie);
-            }
+            let now = self.catch_up();
+            self.submit(now, node as u16, cookie);
         }
         self.grant(node as u16);
+    }
+
+    /// The next frame that a kernel sent.
+    fn next_of(&mut self, node: usize) -> Option<u32> {
+        let cookie = self.slab.take();
+        let frame = &mut self.slab.frames[cookie as usize];
+        frame.clear();
+        let buffer = rustix::buffer::spare_capacity(frame);
+        if rustix::io::read(&self.taps[node].fd, buffer).is_err() {
+            self.slab.give_back(cookie);
+            return None;
+        }
+        self.credits.spend(node);
+        Some(cookie)
+    }
+
+    /// Frames that kernels sent while they were handed others. On the radio nothing has happened
+    /// since, so that they can enter the model where it stands: their hosts took no time, as those
+    /// of the simulator.
+    fn take_answers(&mut self) {
+        while let Some(node) = self.handed.pop() {
+            let at = usize::from(node);
+            if !self.taps[at].armed || self.taps[at].off {
+                continue;
+            }
+            while self.radio.room(node) > 0
+                && let Some(cookie) = self.next_of(at)
+            {
+                self.counts.at_once += 1;
+                self.submit(self.now, node, cookie);
+            }
+            self.grant(node);
+        }
     }
 
     /// Empty a TAP's ring, or nearly so if its kernel fills it as fast.
@@ -408,8 +437,15 @@ impl Engine {
         self.grant(node);
     }
 
-    /// Put a frame into the model; false if it went nowhere.
-    fn submit(&mut self, node: u16, cookie: u32) -> bool {
+    /// Put a frame into the model, unless it goes nowhere.
+    fn submit(&mut self, now: Time, node: u16, cookie: u32) {
+        if !self.enters(now, node, cookie) {
+            self.slab.give_back(cookie);
+        }
+    }
+
+    /// The same; false if it went nowhere.
+    fn enters(&mut self, now: Time, node: u16, cookie: u32) -> bool {
         self.counts.sent += 1;
         let frame = self.slab.get(cookie);
         let count = self.taps.len() as u16;
@@ -429,7 +465,6 @@ impl Engine {
             },
         };
         let bytes = (frame.len() - HEADER) as u16;
-        let now = self.catch_up();
         let taken = self.radio.send(now, node, Frame { to, bytes, cookie });
         self.tell();
         taken
@@ -518,6 +553,7 @@ impl Engine {
             steal,
             pressure: self.shared.pressure(),
             sent: self.counts.sent,
+            at_once: self.counts.at_once,
             unknown: self.counts.unknown,
             queue_drops: self.shared.dropped() + self.credits.told.all_dropped(),
             push_back: self.credits.told.working(),
