@@ -34,6 +34,10 @@ def test_hosts_talk_until_their_link_is_cut() -> None:
         row = next(r for r in net.links() if (r["from"], r["to"]) == ("n1", "n2"))
         assert round(row["snr_db"]) == 18
         assert net.iperf(("n1", "n2"), 1) > 1e6
+        assert net.iperf(("n1", "n2"), 1, protocol="tcp-newreno") > 1e6
+        assert net.iperf(("n1", "n2"), 1, protocol="kernel:reno") > 1e6
+        with pytest.raises(EmulationError, match="tcp-newreno"):
+            net.iperf(("n1", "n2"), 1, protocol="tcp-newrino")
         delay = net["n1"].delay_us()
         assert delay is not None and delay > 200
         assert net.status()["verdict"] in ("VALID", "SUSPECT", "INVALID")

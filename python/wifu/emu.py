@@ -11,6 +11,8 @@ Names are Mininet's where it has them. The class only starts the command and tal
 from __future__ import annotations
 
 import json
+import os
+import re
 import socket
 import subprocess
 import time
@@ -23,6 +25,7 @@ from wifu.errors import LabError
 from wifu.program import find_program
 
 RUN = Path("/run/wifu/emu")
+END = "-- that is all --"
 
 
 class EmulationError(LabError):
@@ -248,12 +251,29 @@ class Emulation:
         lost = sum(" 1 received" not in text for text in answers)
         return 100.0 * lost / max(len(pairs), 1)
 
-    def iperf(self, hosts: tuple[str, str], seconds: float = 5, *words: str) -> float:
-        """Throughput of the kernel's TCP from the first to the second host, bit/s of model time.
+    def iperf(
+        self,
+        hosts: tuple[str, str],
+        seconds: float = 5,
+        *words: str,
+        protocol: str | None = None,
+    ) -> float:
+        """Throughput from the first to the second host, bit/s of model time.
+
+        It is the kernel's TCP, or a `protocol` by its name at the prompt: `tcp-newreno`,
+        `tcp-sack,iw=4`, `kernel:bbr`.
 
         `words` are further ones of iperf3's client.
         """
         a, b = (self[name] for name in hosts)
+        if protocol is not None:
+            line = " ".join(["iperf", a.name, b.name, "-t", str(seconds), "-C", protocol, *words])
+            said, wrong = self._say(line)
+            found = re.search(r": ([0-9.]+) Mb/s received", said)
+            if found is None:
+                raise EmulationError(wrong or said or "iperf says nothing")
+            # The prompt has converted it.
+            return float(found[1]) * 1e6
         server = b.popen("iperf3", "-s", "-1", stdout=subprocess.DEVNULL)
         try:
             self._wait_for_server(b)
@@ -265,6 +285,31 @@ class Emulation:
         if "error" in found:
             raise EmulationError(f"iperf3: {found['error']}")
         return float(found["end"]["sum_received"]["bits_per_second"]) * self.dilation
+
+    def _say(self, line: str) -> tuple[str, str]:
+        """What the prompt answers to a line, on both outputs."""
+        if self._process is None:
+            raise EmulationError("the emulation is not running")
+        asked, told, wrong = self._process.stdin, self._process.stdout, self._process.stderr
+        assert asked is not None and told is not None and wrong is not None
+        try:
+            asked.write(f"{line}\nsh echo {END}\n")
+            asked.flush()
+        except BrokenPipeError:
+            raise EmulationError("the emulation has ended") from None
+        lines = []
+        for answer in told:
+            if answer.strip() == END:
+                break
+            lines.append(answer)
+        os.set_blocking(wrong.fileno(), False)
+        try:
+            said = wrong.read()
+        except TypeError:  # nothing there, of a stream that does not wait
+            said = None
+        finally:
+            os.set_blocking(wrong.fileno(), True)
+        return "".join(lines).strip(), (said or "").strip()
 
     @staticmethod
     def _wait_for_server(host: Host) -> None:

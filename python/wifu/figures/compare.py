@@ -232,7 +232,7 @@ def _draw_bars(task: Task, axis: Axes, cells: list[Cell], handles: dict[str, Any
             if told or nothing or not np.isfinite(height):
                 text = style.number(height) if np.isfinite(height) else "n/a"
                 axis.annotate(
-                    text, (at, top if np.isfinite(top) else 0.0), xytext=(0, 2),
+                    text, (at, top if np.isfinite(top) else 0.0), xytext=(0, 4),
                     textcoords="offset points", ha="center", fontsize=style.small(),
                     color=style.INK,
                 )  # fmt: skip
