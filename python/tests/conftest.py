@@ -1,4 +1,17 @@
 import sys
 from pathlib import Path
 
+import pytest
+
+import wifu
+from wifu import plan as plans
+
 sys.path.insert(0, str(Path(__file__).parent))
+
+
+@pytest.fixture(scope="session")
+def probed(tmp_path_factory: pytest.TempPathFactory) -> wifu.Results:
+    """Results in which datagrams meet a transfer."""
+    from fake import PROBED
+
+    return wifu.campaign(plans.parse(PROBED), tmp_path_factory.mktemp("p") / "r")

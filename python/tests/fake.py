@@ -8,6 +8,9 @@ import zlib
 from typing import Any
 
 import numpy as np
+import pytest
+
+import wifu
 
 
 class FakeResult:
@@ -115,3 +118,47 @@ def sleepy(scenario: dict[str, Any]) -> FakeResult:
     if scenario["run"] == 2:
         time.sleep(3600)
     return fake(scenario)
+
+
+PROBED = """
+name = "probed"
+runs = 2
+metrics = ["aggregate", "latency_added", "one_way_p95"]
+series = { runs = [1, 2], record = ["delay"] }
+[scenario]
+topology.words = "linear,2,wire=2Mb/s"
+stop.time = "20s"
+[[scenario.flow]]
+from = "n1"
+to = "n2"
+protocol = "tcp-newreno,rcv_wnd={window},snd_buf=50000"
+app = "bulk"
+start = "2s"
+jitter = "50ms"
+stop_at = "8s"
+[[scenario.flow]]
+from = "n1"
+to = "n2"
+protocol = "udp"
+rate = "40k"
+size = 128
+stop_at = "1.9s"
+[[scenario.flow]]
+from = "n1"
+to = "n2"
+protocol = "udp"
+rate = "40k"
+size = 128
+start = "3s"
+stop_at = "8s"
+[vary]
+window = [12000, 48000]
+"""
+"""Of this datagrams meet a transfer, in the simulator."""
+
+
+def having(request: pytest.FixtureRequest, kind: str) -> wifu.Results:
+    """Results that a kind of figure can be drawn of."""
+    found = request.getfixturevalue("probed" if kind == "latency" else "results")
+    assert isinstance(found, wifu.Results)
+    return found

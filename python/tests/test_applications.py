@@ -344,15 +344,16 @@ def test_a_receiver_tells_how_much_it_has_even_when_nothing_comes() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.bind(("127.0.0.1", 0))
         port = sock.getsockname()[1]
-    words = [sys.executable, datagrams.__file__, "receive", str(port), "0.001", "0.05"]
+    words = [sys.executable, datagrams.__file__, "receive", str(port), "0.001", "0.05", "1"]
     with (
         subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as receiver,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock,
     ):
         assert receiver.stdout is not None
         assert receiver.stdout.readline() == "ready\n"
-        for _ in range(3):
-            sock.sendto(bytes(100), ("127.0.0.1", port))
+        for late in (0.2, 0.3, -5.0):  # one from the future is of another clock, or altered
+            stamp = datagrams.STAMP.pack(time.monotonic() - late)
+            sock.sendto(stamp.ljust(100, b"x"), ("127.0.0.1", port))
         line = ""
         while line != "so far 3\n":  # the first may be told at once, the others in silence
             line = receiver.stdout.readline()
@@ -361,6 +362,22 @@ def test_a_receiver_tells_how_much_it_has_even_when_nothing_comes() -> None:
         told = json.loads(receiver.stdout.read())
     assert (told["bytes"], told["packets"]) == (300, 3)
     assert told["arrivals"][-1] == [told["last"], 300, 3]
+    took = [round(d, 2) for _, d in told["delays"]]
+    assert took == pytest.approx([0.2, 0.3], abs=0.02) and told["one_way"]["samples"] == 2
+    assert told["one_way"]["p50_s"] == pytest.approx(0.25, abs=0.02)
+    assert told["jitter_s"] == pytest.approx(0.1 / 16, rel=0.2)
+
+
+def test_percentiles_are_numpys() -> None:
+    delays = datagrams._Delays()
+    rng = np.random.default_rng(3)
+    sample = rng.exponential(0.1, 999)
+    for took in sample:
+        delays.add(1e3, datagrams.STAMP.pack(1e3 - took))
+    told = delays.told(False)
+    assert isinstance(told["one_way"], dict) and "delays" not in told
+    for name, share in (("p50_s", 50), ("p95_s", 95), ("p99_s", 99)):
+        assert told["one_way"][name] == pytest.approx(np.percentile(sample, share), rel=1e-9)
 
 
 def test_a_receiver_waits_on_also_where_no_timeout_error_tells_of_it(
@@ -385,9 +402,10 @@ def test_a_receiver_waits_on_also_where_no_timeout_error_tells_of_it(
 
     monkeypatch.setattr(socket, "timeout", Silent)
     monkeypatch.setattr(socket, "socket", lambda *_words: Sock())
-    datagrams.receive(1, 0.0, 0.001)
+    datagrams.receive(1, 0.0, 0.001, False)
     told = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (told["bytes"], told["packets"]) == (8, 2)
+    assert "one_way" not in told, "too short to say when they left"
 
 
 def test_the_file_of_talk_is_read_before_time_begins(tmp_path: Path) -> None:

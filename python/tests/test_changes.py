@@ -320,3 +320,41 @@ def test_series_are_recorded_on_live_beside_a_cut() -> None:
         within = (backoff[:, 0] > 2.0) & (backoff[:, 0] < 4.0)
         assert np.nanmax(backoff[within, 1]) >= 1, "its timer went off"
         assert len(series(result, f"flow.{number}.cwnd")) > 20
+
+
+def test_delays_of_datagrams_and_queues_of_wires_are_those_of_the_simulator() -> None:
+    """Probes wait behind a transfer whose buffer outlasts its time: live as in the simulator."""
+    probe = {"from": "n1", "to": "n2", "protocol": "udp", "rate": "40k", "size": 128}
+    bulk = {
+        "from": "n1",
+        "to": "n2",
+        "protocol": "tcp-newreno,rcv_wnd=15000,snd_buf=100000",
+        "app": "stream",
+    }
+    scenario = {
+        "topology": {"words": "linear,2,wire=2Mb/s,queue=50"},
+        "flow": [{**bulk, "start": "2s", "time": "2s"}, {**probe, "stop_at": "1.9s"},
+                 {**probe, "start": "2.5s", "stop_at": "5s"}],
+        "stop": {"time": "20s"},
+        "record": {"series": ["flow.*.delay", "node.n1.queue"], "interval": "20ms"},
+    }  # fmt: skip
+    runner = Live({}, 90)
+    runner.check(scenario)
+    result, sim = runner(scenario), api.run(scenario)
+    assert sorted(result.series_names()) == sim.series_names
+    real, model = json.loads(result.json())["flows"], sim.outcome["flows"]
+    for before, loaded in ((real[1], real[2]), (model[1], model[2])):
+        assert before["one_way"]["p50_s"] < 0.005
+        # Behind a window of 15 kB at 2 Mb/s.
+        assert 0.03 < loaded["one_way"]["p95_s"] < 0.1
+        assert loaded["jitter_s"] > 0
+    points = series(result, "flow.3.delay")
+    assert len(points) == real[2]["one_way"]["samples"] > 100
+    assert np.percentile(points[:, 1], 95) == pytest.approx(real[2]["one_way"]["p95_s"])
+    queue = series(result, "node.n1.queue")
+    assert queue[queue[:, 0] < 1.8, 1].max() <= 1 and 5 < queue[:, 1].max() <= 15
+    # Some of what was written by 4 s came later: the buffer of the connection, and a socket's.
+    for flow in (real[0], model[0]):
+        late = flow["outlasted"]
+        assert late["stop_s"] == pytest.approx(4.0, abs=0.1)
+        assert late["bytes"] * 8 / 2e6 == pytest.approx(late["seconds"], rel=0.25)

@@ -15,7 +15,7 @@ import matplotlib.colors as mcolors
 import numpy as np
 import pandas as pd
 import pytest
-from fake import fake
+from fake import fake, having
 from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -125,8 +125,9 @@ def test_text_in_svg_is_text(results: wifu.Results, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", sorted(kinds.KINDS))
 @pytest.mark.parametrize(("columns", "inches"), [(1, 3.5), (2, 7.16)])
 def test_a_figure_is_as_wide_as_columns_of_a_paper(
-    results: wifu.Results, tmp_path: Path, kind: str, columns: int, inches: float
+    request: pytest.FixtureRequest, tmp_path: Path, kind: str, columns: int, inches: float
 ) -> None:
+    results = having(request, kind)
     spec = {"kind": kind, "columns": columns}
     svg = figures.draw(results, spec, tmp_path).svg.read_text()
     found = re.search(r'<svg [^>]*width="([\d.]+)pt"', svg)
@@ -137,11 +138,11 @@ def test_a_figure_is_as_wide_as_columns_of_a_paper(
 
 @pytest.mark.parametrize("kind", sorted(kinds.KINDS))
 def test_words_stay_inside_a_narrow_figure(
-    results: wifu.Results, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from wifu.figures import style
 
-    outside = []
+    results, outside = having(request, kind), []
 
     def look(figure: Figure, *_: Path) -> None:
         style.fold(figure)
@@ -365,6 +366,45 @@ def test_a_window_is_chosen_by_the_time_that_is_shown(seconds: float, window: fl
     from wifu.figures import traces
 
     assert traces._window(seconds) == pytest.approx(window)
+
+
+def test_latency_under_load_is_seen_over_time(probed: wifu.Results) -> None:
+    figure, caption = drawn(probed, kind="latency")
+    assert len(figure.axes) == 4 and legend(figure) == [], "one direction needs no name"
+    assert panel_titles(figure) == ["window 12000", "window 48000"]
+    for above, below in (figure.axes[:2], figure.axes[2:]):
+        rate = np.asarray(above.get_lines()[0].get_ydata(), dtype=float)
+        assert 1.5 < np.median(rate[rate > 0]) < 2.0, "Mb/s of a wire of 2 Mb/s"
+        dots, line = below.get_lines()
+        times, delays = (np.asarray(v, dtype=float) for v in dots.get_data())
+        assert delays[times < 2.0].max() < 8, "idle: its own time on the wire, ms"
+        at, median = (np.asarray(v, dtype=float) for v in line.get_data())
+        assert np.isnan(median[(at > 2.5) & (at < 3.0)]).all(), "a gap where nothing is sent"
+        assert below.get_yscale() == "log"
+    full = [np.nanmax(np.asarray(a.get_lines()[1].get_ydata(), float)) for a in figure.axes[1::2]]
+    assert full[1] > 2.5 * full[0], "a window four times as long"
+    assert "sliding window" in caption
+    added = probed.summary("latency_added").set_index("window")["mean"]
+    assert added[48000] > 2.5 * added[12000] > 0
+
+
+def test_latency_under_load_is_a_distribution_with_and_without(probed: wifu.Results) -> None:
+    figure, caption = drawn(probed, kind="latency", **{"as": "cdf", "by": "window"})
+    (axis,) = figure.axes
+    assert set(legend(figure)) == {"window 12000", "window 48000", "without load"}
+    ends = [float(np.asarray(line.get_xdata(), float).max()) for line in axis.get_lines()]
+    assert ends[1] > 2.5 * ends[0] > 20 > ends[2]
+    counted = sum(f["one_way"]["samples"] for c in probed.plan.cells for k in (1, 2)
+                  for f in probed.outcome(c, k)["flows"] if "one_way" in f)  # fmt: skip
+    told = int(caption.split("delay of ")[1].split()[0])
+    assert 0.97 * counted <= told <= counted
+
+
+def test_a_figure_of_latency_says_what_it_needs(results: wifu.Results) -> None:
+    with pytest.raises(LabError, match=r'record = \["delay"\]'):
+        drawn(results, kind="latency")
+    with pytest.raises(PlanError, match="time"):
+        kinds.check({"kind": "latency", "as": "bars"}, [], None, None)
 
 
 @pytest.fixture

@@ -157,6 +157,18 @@ def test_one_hop_on_sim_and_emu(tmp_path: Path) -> None:
     # Both stacks say how often their timers went off, and how fast the way can be.
     assert emu.ok.set_index("cell").loc[["kernel", "ours"], "timeouts"].ge(0).all()
     assert emu.flows["min_rtt_s"].between(0.1e-3, 0.1).all()
+    # ... and all else that they count, under the simulator's names: 139 full segments at least.
+    for key in ("segments", "data_segments"):
+        assert emu.flows[key].between(139, 400).all(), key
+    assert emu.flows["feedback_segments"].between(60, 400).all()
+    assert (emu.flows["sent_bytes"] == 200_000).all()
+    assert emu.ok["fast_retransmits"].ge(0).all()
+    ours = emu.outcome("ours", 1)["flows"][0]
+    assert 30 < ours["rtt"]["samples"] <= 200
+    assert ours["min_rtt_s"] * 0.9 <= ours["rtt"]["p50_s"] <= ours["rtt"]["p99_s"] < 0.5
+    assert 0.02 < sum(ours["limited_s"].values()) < 2
+    assert emu.outcome("ours", 1)["absent"] == []
+    assert list(emu.manifest["absent"].values()) == [["kernel"]] * 2, "in words"
     found = diverge.of_folder(tmp_path)
     assert found is not None
     assert {r.verdict for r in found.rows} <= {diverge.FEW, diverge.ABSENT}
@@ -349,7 +361,8 @@ def test_what_a_composition_brings_runs_on_every_host(
     # Daemons that serve end, and report, before series are read.
     recorded = results.series(results.ok["cell"].iloc[0])
     assert recorded["flow.1.offered"].iloc[-1] > 100_000
-    assert ("node.n2.queue" in recorded) == (substrate == "emu")
+    assert "node.n2.queue" in recorded
+    assert ("node.n2.delay" in recorded) == (substrate == "emu")
 
 
 SWITCHES = transfer(

@@ -7,7 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from fake import fake
+from fake import fake, having
 
 import wifu
 from wifu import digits, figures, kinds, report
@@ -56,13 +56,16 @@ SPECS: list[tuple[dict[str, Any], str]] = [
     ({"kind": "map", "where": {"hops": 3, "protocol": "tcp-reno"}}, "attempts that were ack"),
     ({"kind": "map", "where": {"protocol": "tcp-reno"}}, "attempts that were ack"),
     ({"kind": "waterfall", "where": {"hops": 3}}, "n = 5 runs"),
+    ({"kind": "latency", "window": "1s"}, "window of 1 s"),
+    ({"kind": "latency", "as": "cdf", "by": "window"}, "one-way delay of .* under load"),
 ]
 
 
 @pytest.mark.parametrize(("spec", "caption"), SPECS, ids=[s["kind"] for s, _ in SPECS])
 def test_every_kind_is_drawn_twice_and_captioned(
-    results: wifu.Results, tmp_path: Path, spec: dict[str, Any], caption: str
+    request: pytest.FixtureRequest, tmp_path: Path, spec: dict[str, Any], caption: str
 ) -> None:
+    results = having(request, spec["kind"])
     drawn = figures.draw(results, spec, tmp_path)
     assert re.search(caption, drawn.caption)
     assert drawn.svg.read_text().startswith("<?xml")

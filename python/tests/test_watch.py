@@ -84,7 +84,7 @@ def test_what_packets_cost_hosts_is_of_daemons() -> None:
         Live({}, None).check(scenario("tcp-cubic", topology=of_set))
 
 
-def test_series_of_nodes_are_of_radios() -> None:
+def test_series_of_nodes_are_of_queues_and_delays_of_radios() -> None:
     given = scenario(
         "tcp-cubic", record={"series": ["node.n2.queue", "flow.1.cwnd", "node.*.delay"]}
     )
@@ -95,8 +95,19 @@ def test_series_of_nodes_are_of_radios() -> None:
     assert queues.wanted(usual, ["n1"]) == [("n1", "queue"), ("n1", "delay")]
     assert [w.name for w in watch.wanted(given, flows_of(given), ["n1"])] == ["flow.1.cwnd"]
     given["topology"] = {"words": "linear,3,wire=10Mb/s"}
-    with pytest.raises(ValueError, match=r"record\.series\.1.*nodes are of radios"):
+    with pytest.raises(
+        ValueError, match=r"record\.series\.3.*do not tell delay here; there is queue"
+    ):
         Live({}, None).check(given)
+    given["record"]["series"].remove("node.*.delay")
+    Live({}, None).check(given)
+    hosts = {"n1": "root@n1", "n3": "root@n3"}
+    given["record"]["series"] = ["node.n1.queue"]
+    with pytest.raises(ValueError, match="nothing is known of such hosts"):
+        Live({"hosts": hosts}, None).check(given)
+    given["record"] = {"series": ["flow.*.delay"]}
+    with pytest.raises(ValueError, match="clocks of hosts over SSH"):
+        Live({"hosts": hosts}, None).check(given)
 
 
 def test_series_are_of_senders_receivers_and_lanes() -> None:

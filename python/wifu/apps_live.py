@@ -180,7 +180,21 @@ def counted(stack: Mapping[str, Any], slower: float) -> dict[str, Any]:
         out["timeouts"] = int(stack["timeouts"])
     if "smallest_rtt" in stack:
         out["min_rtt_s"] = stack["smallest_rtt"] / 1e6 / slower
+    for key in ("segments", "data_segments", "feedback_segments", "sent_bytes", "fast_retransmits"):
+        if key in stack:
+            out[key] = int(stack[key])
+    if "timeout_s" in stack:
+        out["timeout_s"] = stack["timeout_s"] / slower
+    if "limited_s" in stack:
+        out["limited_s"] = {name: s / slower for name, s in stack["limited_s"].items()}
+    if "round_trips" in stack:
+        out["rtt"] = scaled(stack["round_trips"], slower)
     return out
+
+
+def scaled(percentiles: Mapping[str, float], slower: float) -> dict[str, float]:
+    """Percentiles of delays that were measured `slower` times slower, by the simulator's names."""
+    return {k: v / slower if k.endswith("_s") else v for k, v in percentiles.items()}
 
 
 def segment(report: Mapping[str, Any], asked: int | None) -> int | None:

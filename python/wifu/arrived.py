@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from wifu import apps_live, values
 from wifu.errors import RunError
+from wifu.flows import Flow
 from wifu.places import Started
 
 Floats = NDArray[np.float64]
@@ -81,6 +82,41 @@ def names(scenario: Mapping[str, Any]) -> list[str]:
     given = record.get("series", False)
     found = [str(n) for n in given] if isinstance(given, list) else ["all"] if given else []
     return found + (["flow.*.cwnd", "flow.*.srtt"] if record.get("cwnd") else [])
+
+
+DELAY = "delay"
+"""The series of how long each datagram was on its way, at the time when it arrived."""
+
+
+def delays(scenario: Mapping[str, Any]) -> bool:
+    """Whether receivers of datagrams have to record how long each was on its way."""
+    return any(n.startswith("flow.") and n.endswith(f".{DELAY}") for n in names(scenario))
+
+
+def transits(
+    flows: Sequence[Mapping[str, Any]], found: Sequence[Any], scenario: Mapping[str, Any],
+    end: float,
+) -> dict[str, bytes]:  # fmt: skip
+    """The series of delays of datagrams until `end`, as far as they are wanted and known."""
+    made, named = {}, set(names(scenario))
+    for flow, points in zip(flows, found, strict=True):
+        name = f"flow.{flow['id']}.{DELAY}"
+        if points is not None and named & {name, f"flow.*.{DELAY}"}:
+            pairs = np.asarray(points, dtype="<f8").reshape(-1, 2)
+            made[name] = pairs[pairs[:, 0] <= end].tobytes()
+    return made
+
+
+def outlasted(flow: Flow, row: Mapping[str, Any], found: Arrived | None) -> dict[str, float] | None:
+    """What of a flow came only after its time (`time`, `stop_at`), from its buffers; none if
+    nothing did. Datagrams have no buffer; applications that ask complete what they asked for."""
+    steady = flow.protocol != "udp" and flow.app in ("bulk", "file", "stream")
+    if not steady or found is None or flow.until is None or flow.until <= row["start_s"]:
+        return None
+    late = row["bytes"] - found.by(flow.until)
+    if late <= 0 or row.get("last_byte_s", 0.0) <= flow.until:
+        return None
+    return {"stop_s": flow.until, "bytes": int(late), "seconds": row["last_byte_s"] - flow.until}
 
 
 def offers(scenario: Mapping[str, Any]) -> bool:

@@ -427,6 +427,14 @@ class Campaign:
         found = [r.cell for r in self._records.values() if r.outcome and idle(r.outcome)]
         return {cell: found.count(cell) for cell in dict.fromkeys(sorted(found))}
 
+    def _absent(self) -> dict[str, list[str]]:
+        """What runs could not tell, in words, and of which cells."""
+        found: dict[str, dict[str, None]] = {}
+        for record in self._records.values():
+            for words in (record.outcome or {}).get("absent", []):
+                found.setdefault(words, {})[record.cell] = None
+        return {words: sorted(cells) for words, cells in sorted(found.items())}
+
     def _rejections(self) -> dict[str, Any]:
         """How many attempts at how many runs were stamped INVALID, and at which cells."""
         found = [r for r in self._records.values() if r.repeated]
@@ -448,7 +456,7 @@ class Campaign:
         old = self.store.manifest() if self.store.exists() else {}
         codes = {r.code for r in records} | {self.code}
         missing = sum((c, r) not in self._records for c, r in self._order)
-        unserved = self._idle()
+        unserved, absent = self._idle(), self._absent()
         self.store.write_manifest(
             {
                 "schema": SCHEMA,
@@ -469,6 +477,7 @@ class Campaign:
                     else {}
                 ),
                 **({"unserved": unserved} if unserved else {}),
+                **({"absent": absent} if absent else {}),
                 "code": sorted(codes),
                 **provenance.commit(),
                 "versions": provenance.versions(),

@@ -1,9 +1,11 @@
 """Sends or receives datagrams, and says what came through. Needs nothing but Python itself.
 
 It is handed to hosts as text, so it imports nothing of this package.
-datagrams.py receive PORT GAP TELL   until SIGTERM; then JSON on standard output, which says how
-                                     much had arrived when, once in GAP seconds (0: not at all);
-                                     every TELL seconds a line with the packets so far (0: none)
+datagrams.py receive PORT GAP TELL EACH   until SIGTERM; then JSON on standard output, which says
+                                     how much had arrived when, once in GAP seconds (0: not at all),
+                                     and percentiles of how long datagrams were on their way, with
+                                     EACH (1) that of every one; every TELL seconds a line with the
+                                     packets so far (0: none)
 datagrams.py send WHEN ADDRESS PORT SIZE GAP SECONDS OCTETS BITS_PER_S     0 octets, 0 s: no end
 datagrams.py talk WHEN ADDRESS PORT SIZE GAP FILE                          in spurts, as FILE says;
                                      how much was sent when is told once in GAP seconds, too;
@@ -17,10 +19,16 @@ import itertools
 import json
 import signal
 import socket
+import struct
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+
+STAMP = struct.Struct("=d")
+"""What a datagram begins with: when it was sent, seconds of CLOCK_MONOTONIC."""
+LONGEST = 3_600.0
+"""Seconds; what was longer on its way was not."""
 
 
 class _Stop(BaseException):
@@ -50,7 +58,50 @@ class _Points:
             self.due = now + self.gap
 
 
-def receive(port: int, gap: float, tell: float) -> None:
+class _Delays:
+    """How long datagrams were on their way, by when their senders say that they left.
+
+    That is of CLOCK_MONOTONIC, which processes of one machine share, and no others.
+    """
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[float, float]] = []
+        self.jitter = 0.0
+
+    def add(self, now: float, datagram: bytes) -> None:
+        """It came now. One that is too short to say when it left, or was altered, counts not."""
+        if len(datagram) < STAMP.size:
+            return
+        took = now - STAMP.unpack_from(datagram)[0]
+        if not 0.0 <= took < LONGEST:
+            return
+        if self.rows:
+            # RFC 3550 section 6.4.1.
+            self.jitter += (abs(took - self.rows[-1][1]) - self.jitter) / 16
+        self.rows.append((now, took))
+
+    def told(self, each: bool) -> dict[str, object]:
+        """Percentiles, and with `each` all."""
+        if not self.rows:
+            return {}
+        ordered = sorted(took for _, took in self.rows)
+        shares = {"p50_s": 0.50, "p95_s": 0.95, "p99_s": 0.99}
+        found: dict[str, object] = {name: _quantile(ordered, q) for name, q in shares.items()}
+        told: dict[str, object] = {"one_way": {**found, "samples": len(ordered)}}
+        if len(ordered) > 1:
+            told["jitter_s"] = self.jitter
+        return {**told, "delays": self.rows} if each else told
+
+
+def _quantile(ordered: list[float], q: float) -> float:
+    """Between the two that are next to it (Hyndman and Fan's seventh definition, numpy's)."""
+    at = q * (len(ordered) - 1)
+    low = int(at)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
+
+
+def receive(port: int, gap: float, tell: float, each: bool) -> None:
     """Count what comes; times are of CLOCK_MONOTONIC."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_000_000)
@@ -59,12 +110,14 @@ def receive(port: int, gap: float, tell: float) -> None:
     print("ready", flush=True)
     octets = packets = told = 0
     first = last = None
-    arrivals, due = _Points(gap), 0.0
+    arrivals, delays, due = _Points(gap), _Delays(), 0.0
     try:
         while True:
             try:
-                octets += len(sock.recv(65536))
+                datagram = sock.recv(65536)
                 last = time.monotonic()
+                octets += len(datagram)
+                delays.add(last, datagram)
                 first = first or last
                 packets += 1
                 arrivals.add(last, octets, packets)
@@ -75,7 +128,8 @@ def receive(port: int, gap: float, tell: float) -> None:
                 told, due = packets, time.monotonic() + tell
     except _Stop:
         pass
-    found = {"bytes": octets, "packets": packets, "first": first, "last": last}
+    found: dict[str, object] = {"bytes": octets, "packets": packets, "first": first, "last": last}
+    found.update(delays.told(each))
     print(json.dumps({**found, "arrivals": arrivals.rows} if gap else found), flush=True)
 
 
@@ -113,7 +167,7 @@ def send(
     sock.connect(to)
     begun = time.monotonic()
     sent = packets = refused = 0
-    points = _Points(gap)
+    points, body = _Points(gap), memoryview(bytearray(max(size, STAMP.size)))
     try:
         begun = moment(when)
         for due in dues:
@@ -125,7 +179,9 @@ def send(
             part = min(size, octets - sent) if octets else size
             at = time.monotonic()
             try:
-                sock.send(bytes(part))
+                if part >= STAMP.size:
+                    STAMP.pack_into(body, 0, at)
+                sock.send(body[:part])
             except OSError:  # a full queue, or nobody who listens any more
                 refused += 1
             sent += part
@@ -140,7 +196,7 @@ def send(
 def main(words: list[str]) -> None:
     """Do what the words say."""
     if words[0] == "receive":
-        receive(int(words[1]), float(words[2]), float(words[3]))
+        receive(int(words[1]), float(words[2]), float(words[3]), words[4] == "1")
         return
     when, to = words[1], (words[2], int(words[3]))
     size, gap = int(words[4]), float(words[5])

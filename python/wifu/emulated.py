@@ -130,7 +130,7 @@ class Emulated(RealTime):
 
     def check(self, scenario: Scenario) -> None:
         """ValueError if a scenario cannot be run here."""
-        check_by_model(scenario, radios=True)
+        check_by_model(scenario, queues.NODES)
         if scenario.get("routing", {}).get("olsr"):
             raise ValueError("routing.olsr: runs on sim only")
         for key in scenario.get("host", {}):
@@ -201,7 +201,8 @@ class Emulated(RealTime):
         if _changes(scenario):
             traffic.begins.append(net.play)
         interval = watch.interval_of(scenario)
-        looks = queues.Queues(net, scenario, interval, self.dilation)
+        hosts = {name: queues.Host(space, (queues.DEVICE,)) for name, space in spaces.items()}
+        looks = queues.Queues(hosts, scenario, interval, self.dilation, net)
         if looks.wanted:
             traffic.prepares.append(lambda crew: looks.prepare())
             traffic.begins.append(looks.begin)
@@ -248,10 +249,10 @@ def host_of(scenario: Scenario) -> str:
     return "off"
 
 
-def check_by_model(scenario: Scenario, radios: bool = False) -> None:
+def check_by_model(scenario: Scenario, nodes: Sequence[str] = ()) -> None:
     """ValueError if the scenario means nothing here, or would mean nothing to the simulator.
 
-    `radios`: nodes have some, which tell of their queues.
+    `nodes`: what nodes tell of themselves (`queues`).
     """
     flows = flows_of(scenario)
     given = [dict(f) for f in scenario["flow"]]
@@ -259,7 +260,7 @@ def check_by_model(scenario: Scenario, radios: bool = False) -> None:
         if flow.kernel:
             row["protocol"] = "tcp-reno"
     check_mesh({**scenario, "flow": given}, others=True)
-    watch.check(scenario, flows, radios)
+    watch.check(scenario, flows, nodes)
     for flow in flows if _changes(scenario) else ():
         if flow.options.get("quickack") == "on":
             raise ValueError(

@@ -48,6 +48,12 @@ KINDS: dict[str, Kind] = {
         ("run", "from", "to", "flow", "zoom"),
         "traces",
     ),
+    "latency": Kind(
+        'latency under load: goodput and delay of datagrams over time, or as = "cdf" (needs series '
+        "with delay)",
+        ("as", "by", "window", "run", "from", "to"),
+        "latency",
+    ),
     "map": Kind("the mesh, links coloured by how many attempts succeed", ("run",), "mesh"),
     "waterfall": Kind(
         "where a packet's time goes, hop by hop: queue, contention, retries, air",
@@ -183,6 +189,7 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
         f"must be a list of {', '.join(SHOWN)}",
         lambda v: isinstance(v, list) and bool(v) and all(isinstance(s, str) for s in v),
     ),
+    "as": ('is "time" or "cdf"', lambda v: v in ("time", "cdf")),
     "window": ("must be a time above 0", lambda v: _time(v) and values.seconds(v) > 0),
     "from": ("must be a time", _time),
     "to": ("must be a time", _time),

@@ -17,7 +17,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from wifu import values
+from wifu import queues, values
+from wifu.arrived import delays
 from wifu.cells import digest
 from wifu.cuts import Cuts, events_of
 from wifu.emulated import RealTime, beside, check_by_model, sweep
@@ -27,7 +28,7 @@ from wifu.places import Place, deaf, need_root
 from wifu.program import find_program
 from wifu.ssh import PRELOAD, Connection, Facts
 from wifu.traffic import Traffic
-from wifu.watch import wanted, watched
+from wifu.watch import interval_of, wanted, watched
 
 RUN = Path("/run/wifu")
 ETHERNET = 14
@@ -338,12 +339,14 @@ class Live(RealTime):
             raise ValueError("event: what joins hosts over SSH cannot be cut from here")
         if not self.hosts:
             wires_of(scenario)
-            check_by_model(scenario)
+            check_by_model(scenario, queues.WIRED)
             return
         for n, flow in enumerate(flows):
             for role, name in (("from", flow.source), ("to", flow.target)):
                 if name not in self.hosts:
                     raise ValueError(f"flow.{n + 1}.{role}: live.hosts has no {name}")
+        if delays(scenario):
+            raise ValueError("record.series: delay: the clocks of hosts over SSH are not the same")
         if scenario.get("record"):
             # Only names are looked at, and whatever joins these hosts.
             keys = ("from", "to", "protocol")
@@ -405,11 +408,18 @@ class Live(RealTime):
             if cuts.events:
                 traffic.prepares.append(lambda crew: cuts.prepare())
                 traffic.begins.append(cuts.begin)
+            hosts = {n: queues.Host(space, net.ends_at(n)) for n, space in net.spaces.items()}
+            looks = queues.Queues(hosts, scenario, interval_of(scenario), 1.0)
+            if looks.wanted:
+                traffic.prepares.append(lambda crew: looks.prepare())
+                traffic.begins.append(looks.begin)
             with self.crew(folder, scenario) as crew:
                 try:
                     outcome = watched(traffic, places, scenario, 1.0, crew)
                 finally:
                     cuts.end()
+                    looks.end()
+            outcome["series"] |= looks.series(outcome["sim_seconds"])
             return {"substrate": "live", **outcome}
 
     def _over_ssh(self, scenario: Scenario, folder: Path) -> dict[str, Any]:

@@ -190,6 +190,37 @@ def _flows_sum(key: str) -> Callable[[Outcome, Floats], float]:
     return compute
 
 
+def load_span(outcome: Outcome) -> tuple[float, float]:
+    """When there was load: from the first start of a flow with connections to the last byte of any;
+    nothing (inf, inf) if there is none.
+    """
+    flows = [f for f in outcome["flows"] if f.get("protocol") != "udp" and f.get("bytes")]
+    starts = [float(f["start_s"]) for f in flows]
+    ends = [float(f.get("last_byte_s") or outcome["sim_seconds"]) for f in flows]
+    return min(starts, default=np.inf), max(ends, default=np.inf)
+
+
+def _added(outcome: Outcome, rates: Floats) -> float:
+    """How much later 95 % of the datagrams are under load than half of them without, on the mean of
+    the flows of datagrams: those that begin under load, and those that are over before.
+    """
+    begin, end = load_span(outcome)
+    told = [f for f in outcome["flows"] if f.get("one_way")]
+    idle = [f["one_way"]["p50_s"] for f in told if (f.get("last_byte_s") or end) <= begin]
+    load = [f["one_way"]["p95_s"] for f in told if begin <= (f.get("start_s") or 0.0) < end]
+    return float(np.mean(load) - np.mean(idle)) if idle and load else float("nan")
+
+
+def _percentile(kind: str, which: str) -> Callable[[Outcome, Floats], float]:
+    """Mean over the flows that tell it."""
+
+    def compute(outcome: Outcome, rates: Floats) -> float:
+        told = [f[kind][which] for f in outcome["flows"] if f.get(kind)]
+        return float(np.mean(told)) if told else float("nan")
+
+    return compute
+
+
 def _nodes_ratio(part: str, whole: str) -> Callable[[Outcome, Floats], float]:
     def compute(outcome: Outcome, rates: Floats) -> float:
         nodes = outcome.get("nodes") or []
@@ -307,10 +338,24 @@ RUN_METRICS: dict[str, Metric] = {
         "smoothed round-trip time at the end", "ms", 1e-3, "less", _flows_mean("srtt_s")
     ),
     "min_rtt": Metric("smallest round-trip time", "ms", 1e-3, "less", _flows_mean("min_rtt_s")),
+    **{
+        f"{name}_p{share}": Metric(
+            f"{title}, {share} % below", "ms", 1e-3, "less", _percentile(kind, f"p{share}_s")
+        )
+        for name, kind, title in (
+            ("rtt", "rtt", "round-trip time of segments"),
+            ("one_way", "one_way", "one-way delay of datagrams"),
+        )
+        for share in (50, 95, 99)
+    },
+    "latency_added": Metric("one-way delay added by load", "ms", 1e-3, "less", _added),
     "retransmissions": Metric(
         "segments retransmitted", "per run", 1.0, "less", _flows_sum("retransmissions")
     ),
     "timeouts": Metric("retransmission timeouts", "per run", 1.0, "less", _flows_sum("timeouts")),
+    "fast_retransmits": Metric(
+        "recoveries without a timeout", "per run", 1.0, "less", _flows_sum("fast_retransmits")
+    ),
     "loss": Metric("packets lost", "%", 0.01, "less", _packet_loss),
     "passive_loss": Metric("frames handed on and not overheard", "%", 0.01, "less", _passive),
     "mac_loss": Metric(
@@ -377,12 +422,17 @@ def flow_row(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) -> dic
         whole["batch_goodput_bps"] = [float(v) for v in rates]
     for key in _COPIED:
         whole[key] = flow.get(key)
+    for kind in ("rtt", "one_way"):
+        for share in ("p50_s", "p95_s", "p99_s"):
+            whole[f"{kind}_{share}"] = (flow.get(kind) or {}).get(share)
+    whole["outlasted_s"] = (flow.get("outlasted") or {}).get("seconds")
     return whole | {"cwnd_bytes": flow.get("cwnd")}
 
 
 _COPIED = (
     "start_s", "connected_s", "first_byte_s", "last_byte_s", "finished", "segments",
-    "retransmissions", "timeouts", "fast_retransmits", "srtt_s", "min_rtt_s", "fault",
+    "data_segments", "feedback_segments", "sent_bytes", "retransmissions", "timeouts", "timeout_s",
+    "fast_retransmits", "srtt_s", "min_rtt_s", "jitter_s", "fault",
 )  # fmt: skip
 
 

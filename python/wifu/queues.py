@@ -1,7 +1,8 @@
-"""Series of an emulation's nodes, by the simulator's names: how many frames wait, and how long.
+"""Series of the nodes of a run in real time, by the simulator's names: how many frames wait, and
+how long.
 
-A frame waits in its kernel's queue, then in its driver's ring. Of the first the kernel tells, of
-the second the emulated radio; both are asked once an interval while the flows run.
+A frame waits in its kernel's queues, of which the kernel tells, then in the ring of its driver, of
+which the emulated radio tells; both are asked once an interval while the flows run.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +27,8 @@ from wifu.flows import Scenario
 DEVICE = "wlan0"
 NODES = ("queue", "delay")
 """What there is of a node: frames, and microseconds."""
+WIRED = ("queue",)
+"""What there is of one without a radio."""
 
 LEAST = 0.01
 """Seconds of the wall's clock between two questions at least: they are answered by whoever carries
@@ -56,20 +60,32 @@ def wanted(scenario: Scenario, nodes: Sequence[str]) -> list[tuple[str, str]]:
     return list(found)
 
 
+@dataclass(frozen=True)
+class Host:
+    """A node: the namespace that it is, and the devices whose queues are its own."""
+
+    namespace: str
+    devices: tuple[str, ...]
+
+
 class Queues:
-    """Asks for the queues of one emulation."""
+    """Asks for the queues of one run."""
 
     def __init__(
-        self, net: Emulation, scenario: Scenario, interval: float, dilation: float
-    ) -> None:
-        """`interval`: seconds of model time, `dilation` times slower than the wall's."""
-        self.wanted = wanted(scenario, list(net.hosts))
-        self._net, self._dilation = net, dilation
+        self, hosts: Mapping[str, Host], scenario: Scenario, interval: float, dilation: float,
+        net: Emulation | None = None,
+    ) -> None:  # fmt: skip
+        """`interval`: seconds of model time, `dilation` times slower than the wall's. `net`: the
+        emulation whose radios the hosts have, if they have any.
+        """
+        known = WIRED if net is None else NODES
+        self.wanted = [(n, what) for n, what in wanted(scenario, list(hosts)) if what in known]
+        self._hosts, self._net, self._dilation = hosts, net, dilation
         self._interval = max(interval * dilation, LEAST)
         self._points: dict[tuple[str, str], list[tuple[float, float]]] = {
             w: [] for w in self.wanted
         }
-        self._kernels: dict[str, tuple[socket.socket, int]] = {}
+        self._kernels: dict[str, tuple[socket.socket, list[int]]] = {}
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
         self._wrong: Exception | None = None
@@ -77,7 +93,7 @@ class Queues:
     def prepare(self) -> None:
         """Open a way to each kernel."""
         for node in dict.fromkeys(node for node, what in self.wanted if what == "queue"):
-            self._kernels[node] = _inside(self._net.hosts[node].namespace)
+            self._kernels[node] = _inside(self._hosts[node])
 
     def begin(self) -> None:
         """Look from now on, which is the beginning of the run."""
@@ -113,11 +129,13 @@ class Queues:
             self._wrong = e
 
     def _note(self, now: float) -> None:
-        rows = {row["name"]: row for row in self._net.nodes()}
+        rows = {} if self._net is None else {row["name"]: row for row in self._net.nodes()}
         for (node, what), points in self._points.items():
-            row = rows[node]
+            row = rows.get(node, {})
             if what == "queue":
-                points.append((now, float(row["queued"] + waiting(*self._kernels[node]))))
+                kernel, devices = self._kernels[node]
+                told = row.get("queued", 0) + sum(waiting(kernel, device) for device in devices)
+                points.append((now, float(told)))
             elif row["delay_us"] is not None:
                 points.append((now, float(row["delay_us"])))
 
@@ -134,7 +152,7 @@ def waiting(kernel: socket.socket, device: int) -> int:
             length, kind = struct.unpack_from("=IH", data, at)
             if kind in (NLMSG_DONE, NLMSG_ERROR) or length < 16:
                 if found is None:
-                    raise OSError(f"the kernel does not tell of the queue of {DEVICE}")
+                    raise OSError(f"the kernel does not tell of the queue of device {device}")
                 return found
             if kind == RTM_NEWQDISC:
                 told = _length(data[at + 16 : at + length], device)
@@ -164,12 +182,13 @@ def _attributes(octets: bytes) -> Iterator[tuple[int, bytes]]:
         at += (length + 3) & ~3
 
 
-def _inside(namespace: str) -> tuple[socket.socket, int]:
-    """A socket to the kernel from inside a namespace, and the number of the device there."""
-    found: list[tuple[socket.socket, int]] = []
+def _inside(host: Host) -> tuple[socket.socket, list[int]]:
+    """A socket to the kernel from inside a namespace, and the numbers of the devices there."""
+    found: list[tuple[socket.socket, list[int]]] = []
     wrong: list[OSError] = []
 
     def open_() -> None:
+        namespace = host.namespace
         fd = os.open(Path("/run/netns") / namespace, os.O_RDONLY | os.O_CLOEXEC)
         try:
             if ctypes.CDLL(None, use_errno=True).setns(fd, CLONE_NEWNET) != 0:
@@ -177,7 +196,7 @@ def _inside(namespace: str) -> tuple[socket.socket, int]:
                 raise OSError(number, f"namespace {namespace}: {os.strerror(number)}")
             kernel = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
             kernel.settimeout(5.0)
-            found.append((kernel, socket.if_nametoindex(DEVICE)))
+            found.append((kernel, [socket.if_nametoindex(name) for name in host.devices]))
         finally:
             os.close(fd)
 

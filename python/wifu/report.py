@@ -132,6 +132,9 @@ def _alerts(results: Results) -> str:
             f"{E(', '.join(m['code']))}.</div>"
         )
     out += [f"<div class='alert soft'>{E(told)}</div>" for told in stamped(m)]
+    for words, names in m.get("absent", {}).items():
+        told = f"Not known, in cells {_first(names)}: {words}."
+        out.append(f"<p class='note'>{E(told)}</p>")
     if m.get("dirty"):
         out.append(
             "<div class='alert soft'>Made from a checkout with changes that are in no commit.</div>"

@@ -42,6 +42,16 @@ def last_interval(report: Mapping[str, Any]) -> Mapping[str, Any]:
     return {}
 
 
+def recoveries(text: str) -> dict[str, int]:
+    """By the simulator's names, what a kernel's TCP counts of all its connections together, in
+    /proc/net/netstat: timeouts, and recoveries that began without one."""
+    fast = ("TCPRenoRecovery", "TCPSackRecovery")
+    return {
+        "timeouts": counter(text, "TCPTimeouts"),
+        "fast_retransmits": sum(counter(text, name) for name in fast),
+    }
+
+
 def counter(text: str, name: str) -> int:
     """A counter of the kernel's TCP in /proc/net/netstat."""
     lines = [line.split() for line in text.splitlines() if line.startswith("TcpExt:")]

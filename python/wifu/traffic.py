@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from wifu import apps_live, arrived, reports, toml, udp, values
+from wifu import absent, apps_live, arrived, reports, toml, udp, values
 from wifu.apps_live import FOREVER
 from wifu.arrived import Arrived, End, Progress
 from wifu.clients import Clients
@@ -66,7 +66,7 @@ class Traffic:
         handlers = self._start_handlers(crew)
         serving = self._start_daemons(crew)
         servers = {f.id: self._start_server(crew, f) for f in self._going()}
-        before = self._timeouts()
+        before = self._counts()
         for prepare in self.prepares:
             prepare(crew)
         clients = self._start_clients(crew)
@@ -77,20 +77,23 @@ class Traffic:
             for f in self.flows
         ]
         found = [row.pop("arrived", None) for row in told]
+        delays = [row.pop("delays", None) for row in told]
         offered = [row.pop("offered", None) for row in told]
         self._await_idle(crew, found, begun)
         lasted = (time.monotonic() - begun) / self.dilation
         for over in self.overs:
             over()
-        after = self._timeouts()
+        after = self._counts()
         seconds, end = self._ended(told, found, lasted)
-        for flow, row in zip(self.flows, told, strict=True):
+        for flow, row, series in zip(self.flows, told, found, strict=True):
             # In the simulator, too, what has not started when the run ends starts then.
             start = row["start_s"]
             row["start_s"] = seconds if start is None else min(start, seconds)
             row["goodput_bps"] = _goodput(row, seconds)
-            if flow.source in before and "timeouts" not in row:
-                row["timeouts"] = after[flow.source] - before[flow.source]
+            if late := arrived.outlasted(flow, row, series):
+                row["outlasted"] = late
+            for key, count in before.get(flow.source, {}).items() if flow.kernel else ():
+                row.setdefault(key, after[flow.source][key] - count)
         for handler in handlers.values():
             if not handler.alive():
                 raise RunError(f"wifu core ended: {handler.said()}")
@@ -104,10 +107,13 @@ class Traffic:
             ends = [daemons.get(n, {}).get("unserved", {}) for n in (flow.source, flow.target)]
             if unserved := sum(end.get(name, 0) for end in ends):
                 row["unserved"] = unserved
-        outcome = {
+        outcome: dict[str, Any] = {
             "sim_seconds": seconds, "end": end, "flows": told, "core": core, "daemons": daemons,
+            "absent": absent.words(self.flows, told),
         }  # fmt: skip
-        return arrived.measured(outcome, found, self.scenario, offered)
+        outcome = arrived.measured(outcome, found, self.scenario, offered)
+        outcome["series"] |= arrived.transits(told, delays, self.scenario, seconds)
+        return outcome
 
     def _ended(
         self, told: Sequence[dict[str, Any]], found: Sequence[Arrived | None], lasted: float
@@ -366,12 +372,12 @@ class Traffic:
         last = max((end for end in ends if end is not None), default=0.0)
         crew.pause(begun + last * self.dilation - time.monotonic())
 
-    def _timeouts(self) -> dict[str, int]:
-        """Retransmission timeouts so far of kernels that send just one flow: before Linux 6.7 they
-        do not count them by connection."""
+    def _counts(self) -> dict[str, dict[str, int]]:
+        """What kernels that send just one flow have counted so far of all their connections: they
+        do not count it by connection; timeouts they do, from Linux 6.7 on."""
         kernel = [f.source for f in self.flows if f.kernel]
         return {
-            name: reports.counter(self.places[name].run("cat", "/proc/net/netstat"), "TCPTimeouts")
+            name: reports.recoveries(self.places[name].run("cat", "/proc/net/netstat"))
             for name in kernel
             if kernel.count(name) == 1
         }
@@ -450,6 +456,8 @@ class Traffic:
         if "retransmits" in sender:
             out["retransmissions"] = int(sender["retransmits"])
         out |= apps_live.counted(own, slower)
+        if flow.app == "request":
+            out.pop("sent_bytes", None)  # of the questions, and the answers count
         if flow.spec:
             whole = out["finished"]
             del out["connected_s"]

@@ -18,7 +18,8 @@ def receiver(flow: Flow, place: Place, scenario: Scenario, slower: float) -> lis
     """The command that counts what arrives; with `stop.packets` it tells how much as it goes."""
     gap = arrived.RESOLUTION * slower
     tell = arrived.PROGRESS if "packets" in scenario.get("stop", {}) else 0.0
-    return [*_script(place), "receive", str(flow.port), f"{gap:.6f}", f"{tell:.3f}"]
+    each = "1" if arrived.delays(scenario) else "0"
+    return [*_script(place), "receive", str(flow.port), f"{gap:.6f}", f"{tell:.3f}", each]
 
 
 def prepare(flow: Flow, place: Place, slower: float, limit: float) -> None:
@@ -87,6 +88,12 @@ def told(
     for ours, theirs in (("first_byte_s", "first"), ("last_byte_s", "last")):
         if got[theirs] is not None:
             out[ours] = (got[theirs] - zero) / slower
+    if not remote and got.get("one_way"):
+        out["one_way"] = apps_live.scaled(got["one_way"], slower)
+        if "delays" in got:
+            out["delays"] = [((t - zero) / slower, took / slower) for t, took in got["delays"]]
+    if not remote and got.get("jitter_s") is not None:
+        out["jitter_s"] = got["jitter_s"] / slower
     for name, rows, at in (
         ("arrived", got.get("arrivals"), zero),
         ("offered", sent.get("sends"), own),

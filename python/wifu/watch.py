@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from wifu import tcpinfo, values
-from wifu.arrived import names
+from wifu.arrived import DELAY, names
 from wifu.errors import RunError, nearest
 from wifu.flows import Flow, Scenario, flows_of
 from wifu.places import Crew, Place, Started
@@ -61,21 +61,23 @@ def interval_of(scenario: Scenario) -> float:
     return INTERVAL if given is None else max(values.seconds(given), 0.001)
 
 
-def check(scenario: Scenario, flows: Sequence[Flow], radios: bool) -> None:
+def check(scenario: Scenario, flows: Sequence[Flow], nodes: Sequence[str]) -> None:
     """ValueError, naming the key, if a series is named that nobody here can tell.
 
-    That the protocols of WiFu's know the names, the simulator's check has told. `radios`: nodes
-    have some (`queues`).
+    That the protocols of WiFu's know the names, the simulator's check has told. `nodes`: what
+    nodes tell of themselves (`queues`).
     """
     for n, name in enumerate(names(scenario), 1):
         where = f'record.series.{n}: "{name}"'
         head, _, rest = name.partition(".")
         number, _, of = rest.partition(".")
-        if head == "node" and not radios:
-            raise ValueError(f"{where}: series of nodes are of radios, on sim and emu")
+        what = rest.rpartition(".")[2]
+        if head == "node" and what not in nodes:
+            has = f"there is {', '.join(nodes)}" if nodes else "nothing is known of such hosts"
+            raise ValueError(f"{where}: nodes do not tell {what} here; {has}")
         if head != "flow":
             continue
-        if of in (ARRIVED, OFFERED):
+        if of in (ARRIVED, OFFERED, DELAY):
             continue
         if of in UNKNOWN:
             raise ValueError(f"{where}: {UNKNOWN[of]}")
@@ -100,7 +102,7 @@ def wanted(scenario: Scenario, flows: Sequence[Flow], nodes: Sequence[str]) -> l
             if number not in ("*", str(flow.id)) or flow.protocol == "udp":
                 continue
             for one in [of] if of else USUAL:
-                if one == ARRIVED:
+                if one in (ARRIVED, DELAY):
                     continue
                 series = _series(flow, one, nodes)
                 if not flow.kernel or (series.of in tcpinfo.NAMES and not series.lane):

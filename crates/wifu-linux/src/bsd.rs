@@ -12,6 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use wifu_wire::front::{COUNTED, MAX_VALUE, SOL_WIFU, WIFU_PARAM};
 
 /// A stream socket of `addr`'s family, close-on-exec.
 ///
@@ -195,6 +196,14 @@ pub struct TcpInfo {
     /// Retransmission timeouts since the connection began, those of its SYN among them. A kernel
     /// before 6.7 does not count them.
     pub timeouts: Option<u32>,
+    /// Segments sent.
+    pub segs_out: u32,
+    /// Segments sent that had data.
+    pub data_segs_out: u32,
+    /// Payload bytes sent, those sent again included; a kernel before 4.19 does not count them.
+    pub bytes_sent: Option<u64>,
+    /// Payload bytes of them that were sent again.
+    pub bytes_retrans: u64,
 }
 
 impl TcpInfo {
@@ -226,6 +235,10 @@ impl TcpInfo {
             snd_wnd: word(228),
             min_rtt_us: word(148),
             timeouts: short(240).map(u32::from),
+            segs_out: word(136),
+            data_segs_out: word(156),
+            bytes_sent: (bytes.len() >= 216).then(|| long(200)),
+            bytes_retrans: long(208),
         }
     }
 }
@@ -238,6 +251,19 @@ pub fn tcp_info(socket: &impl AsFd) -> io::Result<TcpInfo> {
     let mut bytes = [0u8; 512];
     let len = option_bytes(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes)?;
     Ok(TcpInfo::decode(&bytes[..len]))
+}
+
+/// What a connection over WiFu has counted that TCP_INFO has no room for: JSON
+/// ([`front::COUNTED`](wifu_wire::front::COUNTED)).
+///
+/// # Errors
+/// What `getsockopt(2)` returns: ENOPROTOOPT for a socket of the kernel's.
+pub fn counted(socket: &impl AsFd) -> io::Result<String> {
+    let mut bytes = [0u8; MAX_VALUE];
+    bytes[..COUNTED.len()].copy_from_slice(COUNTED.as_bytes());
+    let len = option_bytes(socket, SOL_WIFU, WIFU_PARAM, &mut bytes)?;
+    let text = bytes[..len].split(|byte| *byte == 0).next();
+    Ok(String::from_utf8_lossy(text.unwrap_or_default()).into_owned())
 }
 
 /// Processor time this process has used so far: in user mode and in the kernel.

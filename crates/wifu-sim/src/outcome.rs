@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use wifu_node::{HostCounters, LaneCounters};
+use wifu_wire::Delays;
 
 /// The version of this description; the first number changes when a name's meaning does.
 pub const SCHEMA: &str = "1.0";
@@ -90,6 +91,9 @@ pub struct FlowOutcome {
     /// `bytes` * 8 / (`until_s` - `start_s`); the end is `last_byte_s` for finished flows, else
     /// when its application fell silent, or the end of the run.
     pub goodput_bps: f64,
+    /// What its buffers held when its time was over, if anything: that still arrives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outlasted: Option<Outlasted>,
     /// Delivered octets that were not what was sent; anything but 0 is a defect.
     pub corrupt: u64,
     /// Segments that came to an end although some node on the way does not serve the composition:
@@ -120,6 +124,13 @@ pub struct FlowOutcome {
     pub srtt_s: Option<f64>,
     /// Smallest round-trip time.
     pub min_rtt_s: Option<f64>,
+    /// Round-trip times as its sender timed them, each sample once: of all connections together.
+    /// None before the first, and of datagrams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt: Option<Percentiles>,
+    /// udp: how long datagrams that arrived were on their way, the sender's queue included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_way: Option<Percentiles>,
     /// Congestion window at the end, octets.
     pub cwnd: u64,
     /// Seconds that each limit was binding, by name.
@@ -145,6 +156,42 @@ pub struct FlowOutcome {
     pub batches: Vec<u64>,
     /// Requests and files, in order.
     pub requests: Vec<RequestOutcome>,
+}
+
+/// Octets that outlast the time of a flow (`time`, `stop_at`) in its buffers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Outlasted {
+    /// When the time was over, seconds.
+    pub stop_s: f64,
+    /// Octets that the application had written and that were not delivered by then.
+    pub bytes: u64,
+    /// From then until the last octet that was delivered, seconds.
+    pub seconds: f64,
+}
+
+/// Percentiles of delays, seconds; within a sixteenth of the truth ([`Delays`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Percentiles {
+    /// Half of the delays are below.
+    pub p50_s: f64,
+    /// 95 % are below.
+    pub p95_s: f64,
+    /// 99 % are below.
+    pub p99_s: f64,
+    /// How many delays there were.
+    pub samples: u64,
+}
+
+impl Percentiles {
+    /// Of these; none if there are none.
+    pub fn of(delays: &Delays) -> Option<Percentiles> {
+        Some(Percentiles {
+            p50_s: delays.quantile(0.50)?,
+            p95_s: delays.quantile(0.95)?,
+            p99_s: delays.quantile(0.99)?,
+            samples: delays.total(),
+        })
+    }
 }
 
 /// What became of a flow's packets. `sent` is the sum of the others.

@@ -162,3 +162,98 @@ fn what_is_sent_can_be_looked_at_as_a_number_too() {
         "{back:?}"
     );
 }
+
+const WIRED: &str = r#"
+    [topology]
+    words = "linear,2,wire=2Mb/s,delay=5ms,queue=50"
+    [[flow]]
+    from = "n1"
+    to = "n2"
+    protocol = "tcp-newreno,snd_buf=200000,rcv_wnd=50000"
+    app = "stream"
+    time = "2s"
+    [[flow]]
+    from = "n1"
+    to = "n2"
+    protocol = "udp"
+    rate = "40k"
+    size = 128
+    stop_at = "3s"
+    [stop]
+    time = "60s"
+    [record]
+    series = ["flow.*.delay", "node.*.queue", "flow.1.last_rtt"]
+    interval = "2ms"
+"#;
+
+fn sorted(values: &[f64], q: f64) -> f64 {
+    let mut all = values.to_vec();
+    all.sort_by(f64::total_cmp);
+    all[((all.len() - 1) as f64 * q) as usize]
+}
+
+#[test]
+fn delays_of_datagrams_are_recorded_and_told_as_percentiles() {
+    let mut simulation = Simulation::new(&Scenario::from_toml(WIRED).unwrap(), &open).unwrap();
+    simulation.run();
+    let outcome = simulation.outcome();
+    let probes = &outcome.flows[1];
+    let delays: Vec<f64> = known(&outcome.series["flow.2.delay"]);
+    let told = probes.one_way.expect("percentiles");
+    assert_eq!(told.samples as usize, delays.len());
+    assert_eq!(delays.len() as u64, probes.packets.delivered);
+    for (q, found) in [(0.5, told.p50_s), (0.95, told.p95_s), (0.99, told.p99_s)] {
+        let truth = sorted(&delays, q);
+        assert!(
+            (found / truth - 1.0).abs() < 1.0 / 16.0,
+            "{q}: {found} {truth}"
+        );
+    }
+    // 5 ms and its own time on an idle wire; behind a window of 50 kB 200 ms.
+    let least = delays.iter().copied().fold(f64::MAX, f64::min);
+    assert!((0.005..0.012).contains(&least), "{least}");
+    assert!(told.p95_s > 0.15 && told.p95_s < 0.25, "{told:?}");
+    // A connection has no such series, and what it tells is round-trip times.
+    assert!(!outcome.series.contains_key("flow.1.delay") && outcome.flows[0].one_way.is_none());
+    let trips = outcome.flows[0].rtt.expect("percentiles");
+    let last = known(&outcome.series["flow.1.last_rtt"]);
+    let (low, high) = (sorted(&last, 0.0), sorted(&last, 1.0));
+    assert!(low <= trips.p50_s && trips.p50_s <= trips.p95_s && trips.p99_s <= high * 1.07);
+    assert!(trips.samples > 100 && probes.rtt.is_none(), "{trips:?}");
+    // The wire's queue is what they wait in.
+    let queue = known(&outcome.series["node.n1.queue"]);
+    assert!(queue.iter().any(|n| *n > 25.0) && queue.iter().all(|n| *n <= 51.0));
+    let text = WIRED.replace("flow.*.delay", "flow.1.delay");
+    let refused = Simulation::new(&Scenario::from_toml(&text).unwrap(), &open).err();
+    assert!(refused.unwrap().to_string().contains("flow.1.delay"));
+}
+
+#[test]
+fn what_a_send_buffer_holds_when_the_time_is_over_is_told() {
+    let mut simulation = Simulation::new(&Scenario::from_toml(WIRED).unwrap(), &open).unwrap();
+    simulation.run();
+    let outcome = simulation.outcome();
+    let late = outcome.flows[0]
+        .outlasted
+        .expect("a buffer of 200 kB at 2 Mb/s");
+    assert_eq!(late.stop_s, 2.0);
+    assert!((150_000..=210_000).contains(&late.bytes), "{late:?}");
+    let expected = late.bytes as f64 * 8.0 / 2e6;
+    assert!((late.seconds / expected - 1.0).abs() < 0.15, "{late:?}");
+    assert_eq!(
+        outcome.flows[0].last_byte_s.unwrap(),
+        late.stop_s + late.seconds
+    );
+    assert!(
+        outcome.flows[1].outlasted.is_none(),
+        "datagrams have no buffer"
+    );
+    // What ends by its size has no time that anything could outlast.
+    let text = WIRED.replace(
+        "app = \"stream\"\n    time = \"2s\"",
+        "app = \"file\"\n    bytes = \"100k\"",
+    );
+    let mut simulation = Simulation::new(&Scenario::from_toml(&text).unwrap(), &open).unwrap();
+    simulation.run();
+    assert!(simulation.outcome().flows[0].outlasted.is_none());
+}

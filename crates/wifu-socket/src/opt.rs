@@ -13,11 +13,7 @@ use core::ffi::c_int;
 use core::ops::RangeInclusive;
 use wifu_wire::front::{MAX_NAME, MAX_VALUE, Request, SMALL_BUFFER};
 
-/// The level of WiFu's own options.
-pub const SOL_WIFU: c_int = 0x5769;
-/// A protocol parameter: `name=value` to set; to get, the buffer holds the name and receives the
-/// value.
-pub const WIFU_PARAM: c_int = 1;
+pub use wifu_wire::front::{SOL_WIFU, WIFU_PARAM};
 /// The composition, as in `tcp-newreno,iw=4`; to be set before `connect` or `listen`.
 pub const WIFU_PROTOCOL: c_int = 2;
 

@@ -46,6 +46,14 @@ pub const MAX_NAME: usize = 128;
 /// The option that only reads: octets that a connection's peer has not acknowledged, those that the
 /// daemon has not taken from the socket included.
 pub const SEND_QUEUE: &str = "send-queue";
+/// The option that only reads: what a connection has counted and `TCP_INFO` has no room for, as
+/// JSON with the names of the simulator's outcome. `rtt` is text of [`Delays`](crate::Delays).
+pub const COUNTED: &str = "counted";
+/// The level of WiFu's own options of sockets.
+pub const SOL_WIFU: i32 = 0x5769;
+/// A protocol parameter: `name=value` to set; to get, the buffer holds the name and receives the
+/// value.
+pub const WIFU_PARAM: i32 = 1;
 /// Send buffers that a program sets below this, in octets as `SO_SNDBUF` takes them, are bounds of
 /// the kernel's own buffer as well, in which then no byte is held.
 pub const SMALL_BUFFER: i32 = 32_768;

@@ -109,6 +109,7 @@ impl Conn {
             }
             self.note(now, &signal);
         }
+        self.tally.look(&self.core.board.rtt);
         if let Some(store) = &self.core.stores.kept {
             let app = &mut self.core.board.app;
             app.unread = store.rx.unread();

@@ -2,6 +2,7 @@
 
 mod input;
 mod output;
+mod tally;
 
 use crate::blueprint::{Blueprint, Routes};
 use crate::board::{Board, SiteFacts};
@@ -13,8 +14,9 @@ use crate::quantity::{Of, Watched};
 use crate::signal::{Fault, Sent};
 use crate::store::Ticket;
 use std::sync::Arc;
+use tally::Tally;
 use wifu_wire::ip::{TTL, header_to};
-use wifu_wire::{AnyIpInfo, Ecn, IpInfo, Notes, Pseudo, Rng, Span, Time, Wire, ipv4};
+use wifu_wire::{AnyIpInfo, Delays, Ecn, IpInfo, Notes, Pseudo, Rng, Span, Time, Wire, ipv4};
 
 pub use crate::admission::Tuple;
 
@@ -148,6 +150,7 @@ pub struct Conn {
     over: bool,
     opened_at: Option<Time>,
     counters: Counters,
+    tally: Tally,
     blueprint: Arc<Blueprint>,
 }
 
@@ -172,6 +175,12 @@ pub struct Counters {
     pub dropped: u64,
     /// Segments received that some node on the way forwarded without looking at them.
     pub unserved: u64,
+    /// Recoveries of losses that began without a timeout: by duplicate acknowledgements, partial
+    /// ones, or SACK.
+    pub fast_retransmits: u64,
+    /// From the last segment before each retransmission timeout to the first one after it, all
+    /// together.
+    pub timeout_wait: Span,
 }
 
 impl Blueprint {
@@ -233,6 +242,7 @@ impl Blueprint {
             over: false,
             opened_at: None,
             counters: Counters::default(),
+            tally: Tally::default(),
             blueprint: Arc::clone(self),
         })
     }
@@ -269,6 +279,11 @@ impl Conn {
     /// What was counted.
     pub fn counters(&self) -> Counters {
         self.counters
+    }
+
+    /// All samples of the round-trip time so far.
+    pub fn round_trips(&self) -> &Delays {
+        &self.tally.round_trips
     }
 
     /// When the connection opened.

@@ -178,6 +178,8 @@ impl Conn {
             }
         }
         self.settle(now);
+        let tx = &self.core.board.tx;
+        self.tally.sent(now, reason, tx, &mut self.counters);
         transmit
     }
 

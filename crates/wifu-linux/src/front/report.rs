@@ -1,12 +1,12 @@
-//! The numbers of connections, for `TCP_INFO` and for `wifu ss`.
+//! The numbers of connections, for `TCP_INFO`, for what it has no room for, and for `wifu ss`.
 
 use super::apps::Apps;
 use super::context::Context;
 use super::listeners::Listeners;
 use serde_json::{Value, json};
-use wifu_engine::Conn;
 use wifu_engine::endpoint::ConnInfo;
 use wifu_engine::permit::Limit;
+use wifu_engine::{Conn, ConnId, Endpoint};
 use wifu_node::Lanes;
 use wifu_wire::front::Info;
 use wifu_wire::{Span, Time};
@@ -170,9 +170,32 @@ fn json(i: &ConnInfo, now: Time) -> Value {
         "octets_again": c.octets_again,
         "octets_acked": c.octets_acked,
         "octets_in": c.octets_in,
+        "fast_retransmits": c.fast_retransmits,
+        "timeout_wait_ns": c.timeout_wait.0,
         "dropped": c.dropped,
         "unserved": c.unserved,
     })
+}
+
+/// Bytes of the text of round-trip times: what [`counted`] tells stays below what an option may
+/// have.
+const ROUND_TRIPS: usize = 1_200;
+
+/// What a connection has counted that `TCP_INFO` has no room for, by the simulator's names.
+pub(super) fn counted(id: ConnId, endpoint: &Endpoint) -> Option<String> {
+    let (i, conn) = (endpoint.info(id)?, endpoint.conn(id)?);
+    let limits = Limit::NAMES.iter().zip(i.limits);
+    let limited: serde_json::Map<String, Value> = limits
+        .filter(|(_, s)| *s > Span::ZERO)
+        .map(|(n, s)| ((*n).to_owned(), json!(s.as_secs_f64())))
+        .collect();
+    let told = json!({
+        "fast_retransmits": i.counters.fast_retransmits,
+        "timeout_s": i.counters.timeout_wait.as_secs_f64(),
+        "limited_s": limited,
+        "rtt": conn.round_trips().to_text(ROUND_TRIPS),
+    });
+    Some(told.to_string())
 }
 
 /// Numbers of all connections, then of all lanes that know any of them.

@@ -13,7 +13,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use wifu_engine::Blueprint;
 use wifu_engine::endpoint::{ConnId, ConnectError};
-use wifu_wire::front::{Answer, MAX_REQUEST, Options, Request, SEND_QUEUE};
+use wifu_wire::front::{Answer, COUNTED, MAX_REQUEST, Options, Request, SEND_QUEUE};
 
 /// Stands for "no address" in answers.
 const NOBODY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
@@ -361,6 +361,11 @@ impl Front {
         if name == SEND_QUEUE {
             let waits = self.apps.unsent((cookie, uid), cx);
             return Reply::value(waits.to_string());
+        }
+        if name == COUNTED {
+            let conn = self.apps.by_cookie((cookie, uid)).map(|s| s.conn);
+            let told = conn.and_then(|id| report::counted(id, cx.endpoint));
+            return told.map_or_else(|| Reply::errno(libc::ENOENT), Reply::value);
         }
         let spec = match self.apps.by_cookie((cookie, uid)) {
             Some(s) => s.spec.clone(),

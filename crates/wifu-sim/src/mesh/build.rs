@@ -435,8 +435,6 @@ fn flows(
             done: false,
             mss: udp.as_ref().map_or(1, |u| u.payload),
             part: 0,
-            recovery: None,
-            last_out: (Time::ZERO, 0),
             request: None,
             answered: 0,
             account: Account::default(),

@@ -9,7 +9,7 @@ use super::nodes::Nodes;
 use crate::outcome::RequestOutcome;
 use crate::traffic::App;
 use core::net::SocketAddrV4;
-use wifu_engine::{Conn, ConnId, Event, Reason};
+use wifu_engine::{Conn, ConnId, Event};
 use wifu_wire::Time;
 
 impl Flows {
@@ -183,23 +183,6 @@ impl Flows {
 }
 
 impl Flow {
-    /// Its sender sent a segment: how long it waited for timeouts, and whether recovery began.
-    #[inline]
-    pub(crate) fn sent(&mut self, now: Time, conn: &Conn) {
-        let tx = &conn.board().tx;
-        let (before, timeouts) = self.last_out;
-        self.last_out = (now, tx.timeouts);
-        if tx.timeouts > timeouts {
-            self.account.waited = self.account.waited + (now - before);
-        }
-        let Some(sent) = conn.last_sent() else { return };
-        let repeats = matches!(sent.reason, Reason::DupAck | Reason::Partial | Reason::Sack);
-        if repeats && self.recovery.is_none_or(|until| tx.una.from(until)) {
-            self.recovery = Some(tx.max);
-            self.account.fast += 1;
-        }
-    }
-
     /// Nobody sends to this end any more: it closes.
     fn over(&mut self, now: Time, nodes: &mut Nodes, end: usize, id: ConnId) {
         if self.ends[end].conn == Some(id) {
@@ -213,11 +196,12 @@ impl Flow {
         let Some(id) = self.ends[end].conn.take() else {
             return;
         };
-        let Some(info) = nodes.endpoint_of(self.node(end)).info(id) else {
+        let endpoint = nodes.endpoint_of(self.node(end));
+        let Some(info) = endpoint.info(id) else {
             return;
         };
         match end {
-            0 => self.account.totals.sender(&info),
+            0 => self.account.totals.sender(&info, endpoint.conn(id)),
             _ => self.account.totals.receiver(&info),
         }
     }
@@ -242,8 +226,6 @@ impl Flow {
             last: before.last,
             ..End::default()
         };
-        self.recovery = None;
-        self.last_out = (now, 0);
         self.account.connections += 1;
         Ok(true)
     }

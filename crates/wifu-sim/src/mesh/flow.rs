@@ -5,8 +5,8 @@ use crate::outcome::{PacketOutcome, RequestOutcome};
 use crate::scenario::FlowSpec;
 use crate::traffic::{App, Talk};
 use std::sync::Arc;
-use wifu_engine::{Blueprint, ConnId, ConnInfo, Limit};
-use wifu_wire::{Seq, Span, Time};
+use wifu_engine::{Blueprint, Conn, ConnId, ConnInfo, Limit};
+use wifu_wire::{Delays, Span, Time};
 
 /// The port of flow number 0 at both ends.
 pub(crate) const PORT: u16 = 10_000;
@@ -36,6 +36,11 @@ pub(crate) struct Totals {
     pub(crate) feedback: u64,
     pub(crate) retransmissions: u64,
     pub(crate) timeouts: u64,
+    /// Recoveries that did not wait for a timeout.
+    pub(crate) fast_retransmits: u64,
+    /// From the last segment before each timeout to the first after it, all together.
+    pub(crate) timeout_wait: Span,
+    pub(crate) round_trips: Delays,
     pub(crate) limits: [Span; Limit::COUNT],
     pub(crate) srtt: Option<Span>,
     pub(crate) min_rtt: Option<Span>,
@@ -46,13 +51,18 @@ pub(crate) struct Totals {
 
 impl Totals {
     /// A connection of the sending side.
-    pub(crate) fn sender(&mut self, info: &ConnInfo) {
+    pub(crate) fn sender(&mut self, info: &ConnInfo, conn: Option<&Conn>) {
         self.unserved += info.counters.unserved;
         self.segments += info.counters.segments_out;
         self.data_segments += info.counters.data_out;
         self.octets[0] += once(info);
         self.retransmissions += u64::from(info.retransmits);
         self.timeouts += u64::from(info.timeouts);
+        self.fast_retransmits += info.counters.fast_retransmits;
+        self.timeout_wait = self.timeout_wait + info.counters.timeout_wait;
+        if let Some(conn) = conn {
+            self.round_trips.merge(conn.round_trips());
+        }
         for (sum, span) in self.limits.iter_mut().zip(info.limits) {
             *sum = *sum + span;
         }
@@ -92,10 +102,9 @@ pub(crate) struct Account {
     /// The sender's port of the last connection.
     pub(crate) port: Option<u16>,
     pub(crate) corrupt: u64,
+    /// When its application fell silent, and the octets written and not delivered by then.
+    pub(crate) held: Option<(Time, u64)>,
     pub(crate) connections: u32,
-    pub(crate) fast: u64,
-    /// From the last segment before each timeout to the timeout, all together.
-    pub(crate) waited: Span,
     pub(crate) fault: Option<String>,
     pub(crate) packets: PacketOutcome,
     pub(crate) batches: Vec<u64>,
@@ -120,6 +129,8 @@ pub(crate) struct Udp {
     /// Octets of the application sent.
     pub(crate) offered: u64,
     pub(crate) jitter: Jitter,
+    /// How long datagrams were on their way, from the sender's queue on.
+    pub(crate) transits: Delays,
 }
 
 /// Interarrival jitter (RFC 3550 6.4.1), in nanoseconds.
@@ -165,10 +176,6 @@ pub(crate) struct Flow {
     pub(crate) mss: u64,
     /// Octets delivered since the last full segment was counted.
     pub(crate) part: u64,
-    /// End of the recovery under way.
-    pub(crate) recovery: Option<Seq>,
-    /// When the sender sent last, and how many timeouts its connection had had then.
-    pub(crate) last_out: (Time, u32),
     /// The request or file under way: since when, how long.
     pub(crate) request: Option<(Time, u64)>,
     /// Octets of answers or files before the one under way.

@@ -1,11 +1,11 @@
 //! All flows and what is known of them: packets sent, delivered and lost, octets delivered, what is
 //! recorded, and when the run is over.
 
-use super::air::Air;
 use super::clock::Clock;
 use super::ends::flow_of;
 use super::events::{Class, What};
 use super::flow::{Flow, once};
+use super::forward::Forwarding;
 use super::nodes::Nodes;
 use super::pool::Packet;
 use super::record::{Recorder, Whose};
@@ -67,6 +67,7 @@ impl Flows {
         flow.sink(now, packet.born, octets);
         let bytes = flow.account.bytes;
         self.rec.delivered(number as usize, now, bytes);
+        self.rec.transit(number as usize, now, now - packet.born);
         self.count_packets(now, 1);
         self.datagram_over(now, number);
     }
@@ -96,17 +97,13 @@ impl Flows {
         }
     }
 
-    /// A connection sent a segment: episodes of recovery, and the time-sequence graph. Gives its
-    /// flow, and whether it is on the way back.
+    /// A connection sent a segment, for the time-sequence graph. Gives its flow, and whether it is
+    /// on the way back.
     #[inline]
     pub(crate) fn sent(&mut self, now: Time, endpoint: &Endpoint, conn: &Conn) -> (u32, bool) {
         let (number, end) = flow_of(conn);
         if self.rec.segments {
             self.draws(now, endpoint, conn, (number, end));
-        }
-        if end == 0 {
-            let flow = &mut self.all[number as usize];
-            flow.sent(now, conn);
         }
         (number, end == 1)
     }
@@ -147,7 +144,7 @@ impl Flows {
     }
 
     /// Write down what is wanted of connections and queues, and again an interval later.
-    pub(crate) fn sample(&mut self, clock: &mut Clock, nodes: &Nodes, air: &Air) {
+    pub(crate) fn sample(&mut self, clock: &mut Clock, nodes: &Nodes, net: &Forwarding) {
         let flows = &self.all;
         self.rec.values(clock.now, |number, whose| {
             let flow: &Flow = &flows[number];
@@ -159,7 +156,7 @@ impl Flows {
                 Whose::Lane(node) => nodes.lane_of(node, flow, number),
             }
         });
-        self.rec.queues(clock.now, air);
+        self.rec.queues(clock.now, net);
         clock.push(clock.now + self.rec.interval, Class::World, What::Sample);
     }
 

@@ -267,7 +267,7 @@ impl Simulation {
             }
             What::Relay(packet) => net.broadcast(clock.now, packet),
             What::Move => self.change(),
-            What::Sample => self.flows.sample(clock, &self.nodes, &net.air),
+            What::Sample => self.flows.sample(clock, &self.nodes, net),
         }
         if core::mem::take(&mut self.net.laid) {
             self.reroute();

@@ -1,7 +1,7 @@
 //! What is written down while a run goes on.
 
-use super::air::Air;
 use super::flow::Flow;
+use super::forward::Forwarding;
 use crate::outcome::Series;
 use crate::scenario::{RecordSpec, ScenarioError, SeriesSpec};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +19,7 @@ struct FlowSeries {
     srtt: Series,
     sent: Series,
     offered: Series,
+    delay: Series,
     sampled: Option<Time>,
 }
 
@@ -47,6 +48,8 @@ pub(crate) struct Recorder {
     pub(crate) windows: bool,
     /// Segments as they are sent: `sent` and `offered`.
     pub(crate) segments: bool,
+    /// How long each datagram was on its way.
+    transits: bool,
     pub(crate) interval: Span,
     flows: Vec<FlowSeries>,
     /// Per node: queue length, delay in microseconds.
@@ -59,6 +62,8 @@ pub(crate) struct Recorder {
 /// Series of flows that are written as things happen.
 const DELIVERED: &str = "delivered";
 const SEGMENTS: [&str; 2] = ["sent", "offered"];
+/// Of datagrams alone.
+const TRANSIT: &str = "delay";
 /// Series of nodes.
 const QUEUES: [&str; 2] = ["queue", "delay"];
 
@@ -108,6 +113,7 @@ impl Recorder {
             delivery: usual || spec.delivery,
             windows: usual || spec.cwnd,
             segments: usual,
+            transits: false,
             interval: Span(interval.0.max(1)),
             flows: vec![FlowSeries::default(); flows.len()],
             nodes: vec![Default::default(); if usual { plan.nodes.len() } else { 0 }],
@@ -173,9 +179,12 @@ impl Recorder {
         if segments || name == DELIVERED {
             self.segments |= segments;
             self.delivery |= !segments;
+        } else if name == TRANSIT && flow.udp.is_some() {
+            self.transits = true;
         } else {
             let Some(blueprint) = &flow.blueprint else {
-                let what = "this flow has datagrams and no connection: it knows delivered, offered";
+                let what = "this flow has datagrams and no connection: it knows delivered, \
+                            offered, delay";
                 return Err(String::from(what));
             };
             let (whose, of) = whose(blueprint, name, plan)?;
@@ -247,6 +256,14 @@ impl Recorder {
         }
     }
 
+    /// A datagram of the flow was on its way for so long, and is where it was to go.
+    pub(crate) fn transit(&mut self, flow: usize, now: Time, took: Span) {
+        if self.transits {
+            let point = (now.as_secs_f64(), took.as_secs_f64());
+            self.flows[flow].delay.push(point);
+        }
+    }
+
     /// The sender's window and round-trip time as they change, at most once per interval.
     pub(crate) fn window(&mut self, flow: usize, now: Time, conn: &Conn) {
         let series = &mut self.flows[flow];
@@ -297,6 +314,7 @@ impl Recorder {
                 ("srtt", core::mem::take(&mut series.srtt)),
                 (SEGMENTS[0], core::mem::take(&mut series.sent)),
                 (SEGMENTS[1], core::mem::take(&mut series.offered)),
+                (TRANSIT, core::mem::take(&mut series.delay)),
             ];
             for (name, points) in named {
                 all.insert(of_flow(i, name), points);
@@ -321,17 +339,26 @@ impl Recorder {
         all
     }
 
-    /// Every node's queue now.
-    pub(crate) fn queues(&mut self, now: Time, air: &Air) {
+    /// Every node's queues now: of its radio and of the wires that begin there; and its radio's
+    /// delay.
+    pub(crate) fn queues(&mut self, now: Time, net: &Forwarding) {
+        if self.nodes.is_empty() {
+            return;
+        }
         let t = now.as_secs_f64();
+        let mut queued: Vec<Option<u32>> = vec![None; self.nodes.len()];
+        for wire in &net.wires {
+            let own = &mut queued[usize::from(wire.from)];
+            *own = Some(own.unwrap_or(0) + wire.facts(now).queued.unwrap_or(0));
+        }
         for (i, [queue, delay]) in self.nodes.iter_mut().enumerate() {
-            let Some(facts) = air.link(i as u16) else {
-                continue;
-            };
-            if let Some(queued) = facts.queued {
-                queue.push((t, f64::from(queued)));
+            let facts = net.air.link(i as u16);
+            let radio = facts.as_ref().and_then(|f| f.queued);
+            if radio.is_some() || queued[i].is_some() {
+                let all = radio.unwrap_or(0) + queued[i].unwrap_or(0);
+                queue.push((t, f64::from(all)));
             }
-            if let Some(d) = facts.delay {
+            if let Some(d) = facts.and_then(|f| f.delay) {
                 delay.push((t, d.as_secs_f64() * 1e6));
             }
         }

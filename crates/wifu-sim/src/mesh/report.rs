@@ -1,7 +1,7 @@
 //! The outcome of a run.
 
 use super::Simulation;
-use super::flow::{Flow, Totals};
+use super::flow::{Account, Flow, Totals};
 use super::flows::Flows;
 use super::forward::Forwarding;
 use super::hops::HopSums;
@@ -9,7 +9,7 @@ use super::nodes::Nodes;
 use super::wire::Wire;
 use crate::outcome::{
     FlowOutcome, HandlerOutcome, HopOutcome, LinkOutcome, LostOutcome, NodeOutcome, Outcome,
-    QueueOutcome, SCHEMA, WireOutcome,
+    Outlasted, Percentiles, QueueOutcome, SCHEMA, WireOutcome,
 };
 use std::collections::BTreeMap;
 use wifu_engine::Limit;
@@ -123,6 +123,7 @@ fn flow_outcome(
         } else {
             0.0
         },
+        outlasted: outlasted(account),
         corrupt: account.corrupt,
         connections: account.connections,
         segments: totals.segments,
@@ -130,8 +131,8 @@ fn flow_outcome(
         feedback_segments: totals.feedback,
         retransmissions: totals.retransmissions,
         timeouts: totals.timeouts,
-        fast_retransmits: account.fast,
-        timeout_s: account.waited.as_secs_f64(),
+        fast_retransmits: totals.fast_retransmits,
+        timeout_s: totals.timeout_wait.as_secs_f64(),
         srtt_s: span(totals.srtt),
         min_rtt_s: span(totals.min_rtt),
         cwnd: totals.cwnd,
@@ -156,7 +157,7 @@ fn totals(flow: &Flow, nodes: &Nodes) -> Totals {
         let Some(id) = of.conn else { continue };
         let endpoint = nodes.endpoint_of(flow.node(end));
         match (endpoint.info(id), end) {
-            (Some(info), 0) => totals.sender(&info),
+            (Some(info), 0) => totals.sender(&info, endpoint.conn(id)),
             (Some(info), _) => totals.receiver(&info),
             (None, _) => {}
         }
@@ -284,6 +285,17 @@ fn wire_outcomes(net: &Forwarding, names: &[String]) -> Vec<WireOutcome> {
     net.wires.iter().map(wire).collect()
 }
 
+/// What came after its time, if anything did.
+fn outlasted(account: &Account) -> Option<Outlasted> {
+    let (stop, bytes) = account.held.filter(|(_, bytes)| *bytes > 0)?;
+    let last = account.last.unwrap_or(stop).max(stop);
+    Some(Outlasted {
+        stop_s: stop.as_secs_f64(),
+        bytes,
+        seconds: (last - stop).as_secs_f64(),
+    })
+}
+
 /// What the sender handed to the network, and between which ports.
 fn sender_outcome(flow: &Flow, number: u32, totals: &Totals) -> FlowOutcome {
     let port = Flow::port(number);
@@ -292,6 +304,7 @@ fn sender_outcome(flow: &Flow, number: u32, totals: &Totals) -> FlowOutcome {
         Some(udp) => FlowOutcome {
             sent_bytes: udp.offered,
             jitter_s: udp.jitter.seconds(delivered),
+            one_way: Percentiles::of(&udp.transits),
             datagram: Some(udp.payload),
             sender_port: Some(port),
             port,
@@ -299,6 +312,7 @@ fn sender_outcome(flow: &Flow, number: u32, totals: &Totals) -> FlowOutcome {
         },
         None => FlowOutcome {
             sent_bytes: totals.octets[flow.counted_end()],
+            rtt: Percentiles::of(&totals.round_trips),
             sender_port: flow.account.port,
             port,
             ..FlowOutcome::default()

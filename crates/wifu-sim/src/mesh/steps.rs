@@ -118,6 +118,10 @@ impl Flows {
         }
         flow.ends[0].goal = flow.ends[0].written;
         flow.ends[0].last = true;
+        if !matches!(flow.app, App::Request(_)) {
+            let held = flow.ends[0].written.saturating_sub(flow.account.bytes);
+            flow.account.held = Some((now, held));
+        }
         if matches!(flow.app, App::Request(_)) {
             (flow.account.finished, flow.account.known) = (true, Some(now));
             self.flow_done(number);

@@ -6,7 +6,7 @@ use super::pool::Packet;
 use crate::scenario::{AppKind, FlowSpec};
 use crate::traffic::Talk;
 use wifu_wire::ipv4::{self, HEADER, TTL};
-use wifu_wire::{Ecn, IpInfo, Rng, Span, Time};
+use wifu_wire::{Delays, Ecn, IpInfo, Rng, Span, Time};
 
 /// Octets of a UDP header.
 const UDP_HEADER: usize = 8;
@@ -35,6 +35,7 @@ impl Udp {
             queued: 0,
             offered: 0,
             jitter: Jitter::default(),
+            transits: Delays::default(),
         }
     }
 
@@ -137,6 +138,7 @@ impl Flow {
         let place = u64::from_be_bytes(sequence).wrapping_mul(udp.payload);
         self.account.corrupt += self.patterns[0].wrong(rest, place);
         udp.jitter.add(now - born);
+        udp.transits.add(now - born);
         self.account.bytes += body.len() as u64;
         self.account.first.get_or_insert(now);
         self.account.last = Some(now);

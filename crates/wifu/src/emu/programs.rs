@@ -102,6 +102,9 @@ pub struct Throughput {
     pub lost: Option<f64>,
     /// Segments that the sender retransmitted; none for datagrams.
     pub retransmits: Option<u64>,
+    /// Bytes that the sender had written and that had not arrived when the time was over, if they
+    /// are worth a word; none of datagrams.
+    pub late: Option<f64>,
     /// The whole JSON of the program.
     pub all: Json,
 }
@@ -203,6 +206,7 @@ impl Meter {
             received: datagrams(&all).or(end["sum_received"]["bits_per_second"].as_f64()),
             lost: end["sum"]["lost_percent"].as_f64(),
             retransmits: end["sum_sent"]["retransmits"].as_u64(),
+            late: late(end).filter(|_| !datagram),
             all,
         }))
     }
@@ -245,6 +249,14 @@ fn datagrams(all: &Json) -> Option<f64> {
     let sum = |key: &str| -> f64 { whole.iter().flat_map(|i| i["sum"][key].as_f64()).sum() };
     let seconds = sum("seconds");
     (seconds > 0.0).then(|| sum("bytes") * 8.0 / seconds)
+}
+
+/// What was in the send buffer or on its way at the end of a test, if it is more than a hundredth
+/// of what had arrived, as `wifu perf` tells by itself.
+fn late(end: &Json) -> Option<f64> {
+    let bytes = |sum: &str| end[sum]["bytes"].as_f64();
+    let (sent, received) = (bytes("sum_sent")?, bytes("sum_received")?);
+    (sent - received > 0.01 * received).then_some(sent - received)
 }
 
 /// Whether somebody listens at iperf3's port.
@@ -305,6 +317,18 @@ mod tests {
         );
         assert_eq!(datagrams(&all(vec![of(10)])), None);
         assert_eq!(datagrams(&Json::Null), None);
+    }
+
+    #[test]
+    fn what_outlasts_the_time_is_told_if_it_is_much() {
+        let end = |sent: u64, received: u64| {
+            let sum = |bytes: u64| serde_json::json!({"bytes": bytes});
+            late(&serde_json::json!({"sum_sent": sum(sent), "sum_received": sum(received)}))
+        };
+        assert_eq!(end(5_000, 4_000), Some(1_000.0));
+        assert_eq!(end(5_000, 0), Some(5_000.0));
+        assert_eq!((end(1_000, 1_000), end(1_005, 1_000)), (None, None));
+        assert_eq!(late(&Json::Null), None);
     }
 
     #[test]

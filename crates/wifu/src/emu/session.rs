@@ -437,6 +437,14 @@ impl Session {
         if let Some(n) = found.retransmits {
             text += &format!(", {n} retransmissions");
         }
+        if let Some(late) = found.late {
+            text += &format!(
+                "; {:.2} MB more were in the send buffer or on their way when the time was over, \
+                 {:.1} s at this rate",
+                late / 1e6,
+                late * 8.0 / received.max(1.0)
+            );
+        }
         self.say(&text);
         let program = if meter.wifu.is_some() {
             "perf"

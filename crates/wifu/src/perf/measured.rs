@@ -1,9 +1,12 @@
 //! What one side measured, as it tells the other; the outcome puts the two sides' together.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use wifu_linux::bsd::TcpInfo;
+use wifu_sim::outcome::Percentiles;
+use wifu_wire::Delays;
 
 /// What one side measured.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -39,12 +42,15 @@ pub struct Totals {
     /// What the sender's stack counted over the test.
     #[serde(default)]
     pub stack: Option<Stack>,
+    /// Segments that the receiver's stack sent over the test.
+    #[serde(default)]
+    pub feedback_segments: Option<u64>,
     /// Time that connecting took, seconds.
     pub connect_s: Option<f64>,
 }
 
 /// What a sender's stack counts that iperf3 does not report.
-#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, PartialEq)]
 pub struct Stack {
     /// Retransmission timeouts; absent where the stack does not count them (Linux before 6.7).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,35 +58,147 @@ pub struct Stack {
     /// Smallest round-trip time that a segment had, microseconds; absent before the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smallest_rtt: Option<u32>,
+    /// Segments sent.
+    #[serde(default)]
+    pub segments: u64,
+    /// Segments sent that had data.
+    #[serde(default)]
+    pub data_segments: u64,
+    /// Payload bytes sent, each once; absent where the stack does not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_bytes: Option<u64>,
+    /// What only WiFu's stacks tell.
+    #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<Counted>,
+}
+
+/// What WiFu's stacks count beside what TCP_INFO has room for, by the simulator's names.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, PartialEq)]
+pub struct Counted {
+    /// Recoveries that did not wait for a timeout.
+    pub fast_retransmits: u64,
+    /// Seconds from the last segment before each timeout to the first after it, all together.
+    pub timeout_s: f64,
+    /// Seconds that each limit was binding, by name.
+    pub limited_s: BTreeMap<String, f64>,
+    /// Round-trip times, as `CLASS:COUNT` ([`Delays::to_text`]).
+    pub rtt_classes: String,
 }
 
 impl Stack {
+    /// Of no connection at all.
+    pub fn none() -> Stack {
+        Stack {
+            timeouts: Some(0),
+            sent_bytes: Some(0),
+            ..Stack::default()
+        }
+    }
+
+    /// Percentiles of its round-trip times, as far as it tells.
+    pub fn percentiles(&self) -> Option<Percentiles> {
+        Percentiles::of(&self.counted.as_ref()?.round_trips())
+    }
+
     /// What a connection has counted so far.
-    pub fn new(info: &TcpInfo) -> Stack {
+    pub fn new(info: &TcpInfo, counted: Option<Counted>) -> Stack {
+        let known = (1..u32::MAX).contains(&info.min_rtt_us);
+        let once = |sent: u64| sent.saturating_sub(info.bytes_retrans);
         Stack {
             timeouts: info.timeouts,
-            smallest_rtt: (1..u32::MAX)
-                .contains(&info.min_rtt_us)
-                .then_some(info.min_rtt_us),
+            smallest_rtt: known.then_some(info.min_rtt_us),
+            segments: info.segs_out.into(),
+            data_segments: info.data_segs_out.into(),
+            sent_bytes: info.bytes_sent.map(once),
+            counted,
         }
     }
 
     /// The same since a connection had counted `base`. A smallest one of old stays.
-    pub fn since(self, base: Stack) -> Stack {
-        let both = self.timeouts.zip(base.timeouts);
+    pub fn since(self, base: &Stack) -> Stack {
+        let timeouts = self.timeouts.zip(base.timeouts);
+        let bytes = self.sent_bytes.zip(base.sent_bytes);
+        let counted = self.counted.map(|now| match &base.counted {
+            Some(then) => now.since(then),
+            None => now,
+        });
         Stack {
-            timeouts: both.map(|(now, then)| now.saturating_sub(then)),
+            timeouts: timeouts.map(|(now, then)| now.saturating_sub(then)),
+            segments: self.segments.saturating_sub(base.segments),
+            data_segments: self.data_segments.saturating_sub(base.data_segments),
+            sent_bytes: bytes.map(|(now, then)| now.saturating_sub(then)),
+            counted,
             ..self
         }
     }
 
     /// Of two connections, one behind the other.
     pub fn and(self, next: Stack) -> Stack {
-        let both = self.timeouts.zip(next.timeouts);
+        let timeouts = self.timeouts.zip(next.timeouts);
         let times = [self.smallest_rtt, next.smallest_rtt];
+        let bytes = self.sent_bytes.zip(next.sent_bytes);
         Stack {
-            timeouts: both.map(|(one, other)| one + other),
+            timeouts: timeouts.map(|(one, other)| one + other),
             smallest_rtt: times.into_iter().flatten().min(),
+            segments: self.segments + next.segments,
+            data_segments: self.data_segments + next.data_segments,
+            sent_bytes: bytes.map(|(one, other)| one + other),
+            counted: match (self.counted, next.counted) {
+                (Some(one), Some(other)) => Some(one.and(&other)),
+                (one, other) => one.or(other),
+            },
+        }
+    }
+}
+
+/// Bytes of the text of round-trip times in reports.
+const CLASSES: usize = 8_192;
+
+impl Counted {
+    /// What a connection tells; none of a kernel's.
+    pub fn of(text: &str) -> Option<Counted> {
+        let told: serde_json::Value = serde_json::from_str(text).ok()?;
+        let limits = told["limited_s"].as_object()?.iter();
+        let seconds = |(name, s): (&String, &serde_json::Value)| Some((name.clone(), s.as_f64()?));
+        Some(Counted {
+            fast_retransmits: told["fast_retransmits"].as_u64()?,
+            timeout_s: told["timeout_s"].as_f64()?,
+            limited_s: limits.filter_map(seconds).collect(),
+            rtt_classes: told["rtt"].as_str()?.to_owned(),
+        })
+    }
+
+    /// All round-trip times.
+    pub fn round_trips(&self) -> Delays {
+        Delays::from_text(&self.rtt_classes).unwrap_or_default()
+    }
+
+    fn since(self, base: &Counted) -> Counted {
+        let rest = self.round_trips().since(&base.round_trips());
+        let mut limited_s = self.limited_s;
+        for (name, s) in &mut limited_s {
+            *s = (*s - base.limited_s.get(name).unwrap_or(&0.0)).max(0.0);
+        }
+        Counted {
+            fast_retransmits: self.fast_retransmits.saturating_sub(base.fast_retransmits),
+            timeout_s: (self.timeout_s - base.timeout_s).max(0.0),
+            limited_s,
+            rtt_classes: rest.to_text(CLASSES),
+        }
+    }
+
+    fn and(self, other: &Counted) -> Counted {
+        let mut all = self.round_trips();
+        all.merge(&other.round_trips());
+        let mut limited_s = self.limited_s;
+        for (name, s) in &other.limited_s {
+            *limited_s.entry(name.clone()).or_default() += s;
+        }
+        Counted {
+            fast_retransmits: self.fast_retransmits + other.fast_retransmits,
+            timeout_s: self.timeout_s + other.timeout_s,
+            limited_s,
+            rtt_classes: all.to_text(CLASSES),
         }
     }
 }
@@ -153,6 +271,65 @@ pub struct Extremes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wifu_wire::Span;
+
+    fn counted(fast: u64, us: &[u64]) -> Counted {
+        let mut delays = Delays::default();
+        us.iter().for_each(|us| delays.add(Span(us * 1_000)));
+        Counted {
+            fast_retransmits: fast,
+            timeout_s: 0.5 * fast as f64,
+            limited_s: BTreeMap::from([("window".to_owned(), fast as f64)]),
+            rtt_classes: delays.to_text(CLASSES),
+        }
+    }
+
+    #[test]
+    fn what_stacks_count_is_added_and_taken_away() {
+        let stack = |n: u64, us: &[u64]| Stack {
+            timeouts: Some(n as u32),
+            smallest_rtt: Some(10),
+            segments: 10 * n,
+            data_segments: 5 * n,
+            sent_bytes: Some(100 * n),
+            counted: Some(counted(n, us)),
+        };
+        let (one, two) = (stack(1, &[5, 7]), stack(2, &[9, 9, 9]));
+        let both = one.clone().and(two.clone());
+        assert_eq!(
+            both,
+            Stack {
+                smallest_rtt: Some(10),
+                ..stack(3, &[5, 7, 9, 9, 9])
+            }
+        );
+        assert_eq!(both.clone().since(&one), two);
+        assert_eq!(both.percentiles().unwrap().samples, 5);
+        // Across the control connection, and beside a kernel that tells less.
+        let text = serde_json::to_string(&both).unwrap();
+        assert_eq!(serde_json::from_str::<Stack>(&text).unwrap(), both);
+        let kernel = Stack {
+            counted: None,
+            ..stack(1, &[])
+        };
+        let text = serde_json::to_string(&kernel).unwrap();
+        assert_eq!(serde_json::from_str::<Stack>(&text).unwrap(), kernel);
+        assert!(kernel.percentiles().is_none() && !text.contains("rtt_classes"));
+    }
+
+    #[test]
+    fn what_a_daemon_tells_is_read_and_nonsense_is_not() {
+        let text =
+            r#"{"fast_retransmits":3,"timeout_s":0.25,"limited_s":{"window":1.5},"rtt":"5:2"}"#;
+        let told = Counted::of(text).unwrap();
+        assert_eq!((told.fast_retransmits, told.timeout_s), (3, 0.25));
+        assert_eq!(
+            (told.limited_s["window"], told.round_trips().total()),
+            (1.5, 2)
+        );
+        assert_eq!(Counted::of("{}"), None);
+        assert_eq!(Counted::of("tcp-newreno"), None);
+    }
 
     #[test]
     fn points_are_exact_and_neither_too_dense_nor_too_many() {

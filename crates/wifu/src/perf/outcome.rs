@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use serde::Serialize;
+use wifu_sim::outcome::Percentiles;
 
 use super::measured::{Extremes, Results, Stack, Totals};
 
@@ -152,6 +153,15 @@ pub struct EndWifu {
     /// What the sender's stack counted.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub stack: Option<Stack>,
+    /// Round-trip times as a sender's stack of WiFu's timed them, each sample once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub round_trips: Option<Percentiles>,
+    /// What the sender had written and had not arrived when the time was over, if anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outlasted: Option<Outlasted>,
+    /// Segments that the receiver's stack sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub feedback_segments: Option<u64>,
     /// What the receiver saw.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub arrival: Option<Arrival>,
@@ -159,6 +169,29 @@ pub struct EndWifu {
     /// bytes by then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arrivals: Option<Vec<(f64, u64)>>,
+}
+
+/// Bytes that a test's time was too short for: the sender's rows count them, the receiver's do not.
+#[derive(Debug, Clone, Copy, Serialize, PartialEq)]
+pub struct Outlasted {
+    /// Bytes in the send buffer or on their way.
+    pub bytes: u64,
+    /// How long they would take at the receiver's mean rate, seconds; absent if nothing arrived.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+}
+
+impl Outlasted {
+    fn new(tx: &Totals, rx: &Totals) -> Option<Self> {
+        let bytes = tx.bytes.checked_sub(rx.bytes).filter(|bytes| *bytes > 0)?;
+        let seconds = (rx.bytes > 0).then(|| bytes as f64 * rx.seconds / rx.bytes as f64);
+        Some(Self { bytes, seconds })
+    }
+
+    /// Whether it is worth telling after a test of so many seconds.
+    pub fn counts(self, test: f64) -> bool {
+        self.seconds.is_none_or(|seconds| seconds > 0.01 * test)
+    }
 }
 
 /// A stream as the end of the report names it.
@@ -241,6 +274,7 @@ impl End {
 impl EndStream {
     fn new(name: &Name, own: Option<&Totals>, other: Option<&Totals>) -> Self {
         let own = own.cloned().unwrap_or_default();
+        let told = other.is_some();
         // A side that did not say has no bytes; its time is ours, as in iperf3.
         let other = other.cloned().unwrap_or(Totals {
             seconds: own.seconds,
@@ -260,7 +294,11 @@ impl EndStream {
                 to: name.ends.1,
                 connect_s,
                 first_write_s: tx.times.map(|times| times.0),
+                round_trips: tx.stack.as_ref().and_then(Stack::percentiles),
+                outlasted: Outlasted::new(&tx, &rx).filter(|_| told),
                 stack: tx.stack,
+                // Of questions and answers the server tells, whichever way the bytes go that count.
+                feedback_segments: rx.feedback_segments.or(tx.feedback_segments),
                 arrival: Arrival::new(rx.bytes, rx.times),
                 arrivals: rx.arrivals,
             },
@@ -389,7 +427,15 @@ mod tests {
         assert_eq!(end.sum_sent_bidir_reverse.unwrap().bytes, 700);
         assert_eq!(end.sum_received_bidir_reverse.unwrap().bytes, 600);
 
+        // 100 bytes were not there when the time was over: 1/9 of what had arrived in 1.1 s.
+        let late = end.streams.as_ref().unwrap()[0].wifu.outlasted.unwrap();
+        assert_eq!(late.bytes, 100);
+        assert!((late.seconds.unwrap() - 1.1 / 9.0).abs() < 1e-9 && late.counts(1.1));
+        assert!(!late.counts(100.0), "not worth a word");
+
         let alone = End::new(&names[..1], &[false], &own, None);
         assert_eq!(alone.sum_received.unwrap().bytes, 0);
+        // Of a receiver that did not say nothing is known.
+        assert_eq!(alone.streams.unwrap()[0].wifu.outlasted, None);
     }
 }

@@ -254,6 +254,7 @@ impl Output {
             }
         }
         self.line(&format!("[wifu] {}", facts.join(", ")));
+        self.outlasted(report);
         if let Some(cpu) = &end.cpu_utilization_percent {
             self.line(&format!(
                 "[wifu] CPU of the processes: here {:.1}% ({:.1}%u/{:.1}%s), there {:.1}% \
@@ -264,6 +265,26 @@ impl Output {
                 cpu.remote_total,
                 cpu.remote_user,
                 cpu.remote_system
+            ));
+        }
+    }
+
+    /// That a send buffer outlasts the time of the test.
+    fn outlasted(&mut self, report: &Report) {
+        for stream in report.end.streams.iter().flatten() {
+            let late = stream.wifu.outlasted;
+            let Some(late) = late.filter(|late| late.counts(stream.sender.seconds)) else {
+                continue;
+            };
+            let lasts = match late.seconds {
+                Some(seconds) => format!("{seconds:.2} s more at the rate of the receiver"),
+                None => "nothing has arrived".to_owned(),
+            };
+            self.line(&format!(
+                "[wifu] when the time was over, {} were in the send buffer or on their way{}: {lasts}; \
+                 the sender's row counts them",
+                units::bytes(late.bytes as f64).trim_start(),
+                ends(stream.wifu.from, stream.wifu.to)
             ));
         }
     }

@@ -241,7 +241,8 @@ impl Run<'_> {
         let mut rows = Vec::with_capacity(self.meters.len());
         for (meter, stream) in self.meters.iter_mut().zip(self.session.streams) {
             let info = if stream.sends { stream.info() } else { None };
-            let (bytes, tcp) = meter.row(stream.counters.bytes.load(Relaxed), info.as_ref());
+            let told = info.as_ref().map(|info| (info, stream.stack(info)));
+            let (bytes, tcp) = meter.row(stream.counters.bytes.load(Relaxed), told);
             rows.push(Row {
                 socket: stream.id(),
                 start: start.saturating_sub(self.base).as_secs_f64(),
@@ -410,6 +411,7 @@ impl Run<'_> {
                     arrivals: stream.counters.points(),
                     tcp: meter.extremes(),
                     stack: meter.stack(),
+                    feedback_segments: meter.feedback(stream),
                     connect_s: stream.connect_time.map(|time| time.as_secs_f64()),
                 }
             });
@@ -492,6 +494,8 @@ struct Meter {
     row: (u64, u32),
     /// What the stack had counted then, and has by now.
     stack: (Stack, Stack),
+    /// Segments that a receiver's stack had sent when the test began.
+    feedback: u32,
     /// Sum and number of the round-trip times seen.
     rtts: (u64, u64),
     extremes: Option<Extremes>,
@@ -499,13 +503,17 @@ struct Meter {
 
 impl Meter {
     fn new(stream: &Stream) -> Self {
-        let info = if stream.sends { stream.info() } else { None };
+        let info = stream.info();
+        let feedback = info.map_or(0, |info| info.segs_out);
+        let info = info.filter(|_| stream.sends);
         let mark = (0, info.map_or(0, |info| info.total_retrans));
-        let counted = info.as_ref().map(Stack::new).unwrap_or_default();
+        let counted = info.as_ref().map(|info| stream.stack(info));
+        let counted = counted.unwrap_or_default();
         Self {
             base: mark,
             row: mark,
-            stack: (counted, counted),
+            feedback,
+            stack: (counted.clone(), counted),
             ..Self::default()
         }
     }
@@ -514,13 +522,18 @@ impl Meter {
         *self = Self {
             base: self.row,
             row: self.row,
-            stack: (self.stack.1, self.stack.1),
+            stack: (self.stack.1.clone(), self.stack.1.clone()),
+            feedback: self.feedback,
             ..Self::default()
         };
     }
 
     /// Takes the counters at a row's end; returns the row's bytes and the sender's state.
-    fn row(&mut self, bytes: u64, info: Option<&TcpInfo>) -> (u64, Option<TcpRow>) {
+    fn row(&mut self, bytes: u64, told: Option<(&TcpInfo, Stack)>) -> (u64, Option<TcpRow>) {
+        let info = told.map(|(info, stack)| {
+            self.stack.1 = stack;
+            info
+        });
         let retrans = info.map_or(self.row.1, |info| info.total_retrans);
         let before = std::mem::replace(&mut self.row, (bytes, retrans));
         let tcp = info.map(|info| TcpRow {
@@ -532,9 +545,6 @@ impl Meter {
             pmtu: info.pmtu,
             reorder: info.reordering,
         });
-        if let Some(info) = info {
-            self.stack.1 = Stack::new(info);
-        }
         if let Some(tcp) = &tcp {
             self.rtts = (self.rtts.0 + u64::from(tcp.rtt), self.rtts.1 + 1);
             let known = self.extremes;
@@ -554,13 +564,20 @@ impl Meter {
         self.row.0 - self.base.0
     }
 
+    /// Segments that a receiver's stack has sent; none at a sender, or where it does not tell.
+    fn feedback(&self, stream: &Stream) -> Option<u64> {
+        let info = stream.info().filter(|_| !stream.sends)?;
+        Some(info.segs_out.wrapping_sub(self.feedback).into())
+    }
+
     fn extremes(&self) -> Option<Extremes> {
         self.extremes
     }
 
     /// What the stack counted; none at a receiver.
     fn stack(&self) -> Option<Stack> {
-        self.extremes.map(|_| self.stack.1.since(self.stack.0))
+        let (before, now) = &self.stack;
+        self.extremes.map(|_| now.clone().since(before))
     }
 }
 
@@ -576,8 +593,15 @@ mod tests {
             snd_mss: 1000,
             timeouts: Some(total_retrans / 2),
             min_rtt_us: rtt_us / 2,
+            segs_out: 1_000 * total_retrans,
+            bytes_sent: Some(1_000 * u64::from(total_retrans)),
+            bytes_retrans: 100 * u64::from(total_retrans),
             ..TcpInfo::default()
         }
+    }
+
+    fn told(info: &TcpInfo) -> Option<(&TcpInfo, Stack)> {
+        Some((info, Stack::new(info, None)))
     }
 
     #[test]
@@ -587,10 +611,10 @@ mod tests {
             row: (0, 2),
             ..Meter::default()
         };
-        let (bytes, tcp) = meter.row(500, Some(&info(5, 100, 10)));
+        let (bytes, tcp) = meter.row(500, told(&info(5, 100, 10)));
         let tcp = tcp.unwrap();
         assert_eq!((bytes, tcp.retransmits, tcp.snd_cwnd), (500, 3, 10_000));
-        let (bytes, tcp) = meter.row(800, Some(&info(5, 300, 4)));
+        let (bytes, tcp) = meter.row(800, told(&info(5, 300, 4)));
         assert_eq!((bytes, tcp.unwrap().retransmits), (300, 0));
         let extremes = meter.extremes().unwrap();
         assert_eq!((extremes.retransmits, extremes.max_snd_cwnd), (3, 10_000));
@@ -601,20 +625,23 @@ mod tests {
         assert_eq!(meter.total(), 800);
         let stack = meter.stack().unwrap();
         assert_eq!((stack.timeouts, stack.smallest_rtt), (None, Some(150)));
+        assert_eq!(stack.segments, 5_000);
     }
 
     #[test]
     fn what_was_omitted_does_not_count() {
         let mut meter = Meter::default();
-        meter.row(500, Some(&info(7, 900, 90)));
+        meter.row(500, told(&info(7, 900, 90)));
         meter.restart();
         assert_eq!((meter.total(), meter.extremes()), (0, None));
-        meter.row(600, Some(&info(8, 100, 10)));
+        meter.row(600, told(&info(8, 100, 10)));
         let extremes = meter.extremes().unwrap();
         assert_eq!(
             (meter.total(), extremes.retransmits, extremes.max_rtt),
             (100, 1, 100)
         );
-        assert_eq!(meter.stack().unwrap().timeouts, Some(1));
+        let stack = meter.stack().unwrap();
+        assert_eq!((stack.timeouts, stack.segments), (Some(1), 1_000));
+        assert_eq!(stack.sent_bytes, Some(900));
     }
 }

@@ -19,7 +19,7 @@ use wifu_linux::bsd::{self, TcpInfo};
 use wifu_node::Registry;
 
 use super::control::plain;
-use super::measured::Recorder;
+use super::measured::{Counted, Recorder, Stack};
 use super::parameters::Test;
 use super::protocol::Protocol;
 
@@ -192,6 +192,12 @@ impl Stream {
     /// The connection's state, if the stack tells.
     pub fn info(&self) -> Option<TcpInfo> {
         bsd::tcp_info(&*self.socket).ok()
+    }
+
+    /// What its stack has counted; `info` is the connection's state.
+    pub fn stack(&self, info: &TcpInfo) -> Stack {
+        let counted = bsd::counted(&*self.socket).ok();
+        Stack::new(info, counted.and_then(|text| Counted::of(&text)))
     }
 
     /// Starts the thread that moves data until the test is over.

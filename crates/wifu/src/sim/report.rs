@@ -19,6 +19,8 @@ const CAUSES: usize = 3;
 
 /// Shares below this are not worth a word.
 const LEAST_SHARE: f64 = 0.005;
+/// What a send buffer holds longer than this share of a flow's time is worth a sentence.
+const LEAST_LATE: f64 = 0.01;
 
 /// What to print beside the flows.
 #[derive(Clone, Debug, Default)]
@@ -194,6 +196,18 @@ fn reasons(f: &FlowOutcome) -> Vec<String> {
             f.timeout_s,
             f.timeouts,
             if f.timeouts == 1 { "" } else { "s" }
+        ));
+    }
+    if let Some(late) = f
+        .outlasted
+        .filter(|o| o.seconds > LEAST_LATE * (o.stop_s - f.start_s))
+    {
+        sentences.push(format!(
+            "Its time was over at {:.3} s, and {} were in its send buffer or on their way: the last \
+             that arrived did so {:.3} s later",
+            late.stop_s,
+            octets(late.bytes),
+            late.seconds
         ));
     }
     let p = f.packets;

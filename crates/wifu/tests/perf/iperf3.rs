@@ -204,5 +204,34 @@ fn on_a_shaped_link_both_measure_the_same() {
         // 1448 bytes of each 1514-byte frame are goodput, and tbf counts frames.
         let goodput = number(&ours, "end.sum_received.wifu.goodput_bits_per_second");
         assert!((90e6..97.5e6).contains(&goodput), "{mode:?}: {goodput}");
+        if mode.len() == 2 {
+            // What the kernel's send buffer held when the time was over.
+            let [sent, received] =
+                ["sum_sent", "sum_received"].map(|sum| number(&ours, &format!("end.{sum}.bytes")));
+            let late = number(&ours, "end.streams.0.wifu.outlasted.bytes");
+            assert!(
+                late > 20e3 && late == sent - received,
+                "{late}: {sent} {received}"
+            );
+            let stack = [
+                "segments",
+                "data_segments",
+                "feedback_segments",
+                "sent_bytes",
+            ]
+            .map(|key| number(&ours, &format!("end.streams.0.wifu.{key}")));
+            // Super-packets count as what they are cut into; the connection itself sent the rest.
+            assert!(
+                stack[1] >= received / 1448.0 && stack[0] >= stack[1],
+                "{stack:?}"
+            );
+            assert!(stack[2] > 10.0 && stack[3] <= sent, "{stack:?}");
+        }
     }
+    let mut people = Link::program(
+        &link.near,
+        &[WIFU, "perf", "-p", "5202", "-c", "10.77.9.2", "-t", "1"],
+    );
+    let said = String::from_utf8(people.output().unwrap().stdout).unwrap();
+    assert!(said.contains("[wifu] when the time was over, "), "{said}");
 }

@@ -54,10 +54,7 @@ pub fn run(
         told: Outcome {
             app: app.spec.app.name(),
             retransmits: Some(0),
-            stack: Some(Stack {
-                timeouts: Some(0),
-                smallest_rtt: None,
-            }),
+            stack: Some(Stack::none()),
             ..Outcome::default()
         },
         conn: None,
@@ -152,6 +149,7 @@ impl Client<'_> {
         self.act(&step);
         let ending = self.until_the_end();
         self.look();
+        self.told.round_trips = self.told.stack.as_ref().and_then(Stack::percentiles);
         let patience = match ending {
             Ending::Signal(_) => IMPATIENCE,
             _ => self.link.args.control_patience(),
@@ -169,6 +167,7 @@ impl Client<'_> {
                 arrivals: self.count.recorder.as_ref().map(|r| r.points()),
                 tcp: None,
                 stack: None,
+                feedback_segments: None,
                 connect_s: self.told.connected_s,
             }],
             cpu_percent: (user, system),
@@ -423,7 +422,8 @@ impl Client<'_> {
         }
         let before = self.told.retransmits;
         self.told.retransmits = before.map(|sum| sum + u64::from(info.total_retrans));
-        let stack = self.told.stack;
-        self.told.stack = stack.map(|sum| sum.and(Stack::new(&info)));
+        let now = conn.stack(&info);
+        let stack = self.told.stack.take();
+        self.told.stack = stack.map(|sum| sum.and(now));
     }
 }

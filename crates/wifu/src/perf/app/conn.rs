@@ -10,6 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wifu_linux::bsd::{self, TcpInfo};
 
 use crate::perf::control::plain;
+use crate::perf::measured::{Counted, Stack};
 
 /// Writes in a row before others have their turn.
 const TURN: usize = 16;
@@ -92,6 +93,12 @@ impl Conn {
     pub fn info(&self) -> Option<TcpInfo> {
         let info = bsd::tcp_info(&self.socket).ok()?;
         (info.snd_mss > 0).then_some(info)
+    }
+
+    /// What its stack has counted; `info` is the connection's state.
+    pub fn stack(&self, info: &TcpInfo) -> Stack {
+        let counted = bsd::counted(&self.socket).ok();
+        Stack::new(info, counted.and_then(|text| Counted::of(&text)))
     }
 
     /// Have so many more bytes written; `last`: nothing follows.

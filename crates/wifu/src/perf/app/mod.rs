@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use serde::Serialize;
 use wifu_linux::bsd::Signals;
+use wifu_sim::outcome::Percentiles;
 use wifu_sim::scenario::AppKind;
 
 use super::control::{Control, Message};
@@ -56,6 +57,9 @@ pub struct Outcome {
     /// What the client's stack counted, all connections together.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub stack: Option<Stack>,
+    /// Round-trip times as the client's stack of WiFu's timed them, each sample once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub round_trips: Option<Percentiles>,
     /// The client's congestion window then, bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snd_cwnd: Option<u64>,

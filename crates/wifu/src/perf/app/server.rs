@@ -66,6 +66,7 @@ pub fn run(
         block: payload(BLOCK),
         buffer: vec![0; BLOCK],
         patience: args.control_patience(),
+        feedback: Some(0),
     };
     server.run()
 }
@@ -100,6 +101,8 @@ struct Server<'a> {
     block: Vec<u8>,
     buffer: Vec<u8>,
     patience: Duration,
+    /// Segments that its connections have sent which are over; none once one did not tell.
+    feedback: Option<u64>,
 }
 
 impl Server<'_> {
@@ -107,6 +110,9 @@ impl Server<'_> {
         let (begun, usage) = (monotonic(), Usage::now());
         let ending = self.until_the_end()?;
         let stopped = self.count.epoch.elapsed();
+        for peer in &mut self.peers {
+            over(&mut self.feedback, &mut peer.conn);
+        }
         let (hurry, patience) = (matches!(ending, Ending::Signal(_)), self.patience);
         let mut lost = ending.tell(self.control, "server", IMPATIENCE);
         self.row(stopped);
@@ -119,6 +125,7 @@ impl Server<'_> {
                 arrivals: self.count.recorder.as_ref().map(|r| r.points()),
                 tcp: None,
                 stack: None,
+                feedback_segments: self.feedback,
                 connect_s: None,
             }],
             cpu_percent: (user, system),
@@ -180,7 +187,8 @@ impl Server<'_> {
     fn close(&mut self, now: Duration) -> Option<Duration> {
         for peer in &mut self.peers {
             if peer.until.is_some_and(|until| now >= until) {
-                (peer.conn, peer.until) = (None, None);
+                peer.until = None;
+                over(&mut self.feedback, &mut peer.conn);
             }
         }
         let row = self.interval.map(|interval| self.row.0 + interval);
@@ -241,7 +249,7 @@ impl Server<'_> {
                     .get_or_insert(self.count.epoch.elapsed() + LINGER);
             }
             Ok(_) => {}
-            Err(_) => peer.conn = None,
+            Err(_) => over(&mut self.feedback, &mut peer.conn),
         }
         self.count.add(count);
     }
@@ -312,5 +320,13 @@ impl Server<'_> {
         };
         self.output.interval(&interval);
         self.intervals.push(interval);
+    }
+}
+
+/// A connection is over: what it has sent counts.
+fn over(feedback: &mut Option<u64>, conn: &mut Option<Conn>) {
+    if let Some(conn) = conn.take() {
+        let sent = conn.info().map(|info| u64::from(info.segs_out));
+        *feedback = feedback.zip(sent).map(|(sum, n)| sum + n);
     }
 }

@@ -1,0 +1,49 @@
+//! What takes memory of what was before to be counted: recoveries, waits for timeouts, round trips.
+
+use super::Counters;
+use crate::board::{RttFacts, TxFacts};
+use crate::permit::Reason;
+use wifu_wire::{Delays, Seq, Time};
+
+/// What a connection remembers in order to count.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    /// Where the recovery under way ends.
+    recovery: Option<Seq>,
+    /// When the last segment left, and how many timeouts there had been then.
+    last_out: (Time, u32),
+    /// Samples of the round-trip time counted so far.
+    samples: u32,
+    pub(super) round_trips: Delays,
+}
+
+impl Tally {
+    /// A segment has left, for this reason.
+    #[inline]
+    pub(super) fn sent(
+        &mut self,
+        now: Time,
+        reason: Reason,
+        tx: &TxFacts,
+        counters: &mut Counters,
+    ) {
+        let (before, timeouts) = core::mem::replace(&mut self.last_out, (now, tx.timeouts));
+        if tx.timeouts > timeouts {
+            counters.timeout_wait = counters.timeout_wait + (now - before);
+        }
+        let repeats = matches!(reason, Reason::DupAck | Reason::Partial | Reason::Sack);
+        if repeats && self.recovery.is_none_or(|until| tx.una.from(until)) {
+            self.recovery = Some(tx.max);
+            counters.fast_retransmits += 1;
+        }
+    }
+
+    /// Parts have done what they do: if one of them timed a round trip, it counts.
+    #[inline]
+    pub(super) fn look(&mut self, rtt: &RttFacts) {
+        if rtt.samples != self.samples {
+            self.samples = rtt.samples;
+            self.round_trips.add(rtt.last);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+"""What runs in real time cannot tell that the simulator tells, in words: absent is not zero."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from wifu.flows import Flow
+
+COUNTED = (
+    "segments", "data_segments", "feedback_segments", "sent_bytes", "retransmissions", "timeouts",
+    "fast_retransmits", "timeout_s", "limited_s", "min_rtt_s", "srtt_s", "rtt",
+)  # fmt: skip
+"""What the simulator counts of flows with connections, and stacks may tell."""
+
+DATAGRAMS = ("one_way", "jitter_s")
+"""What it tells of datagrams."""
+
+_KERNEL = {
+    "timeout_s": "the kernel's TCP does not tell it",
+    "limited_s": "the kernel's TCP does not tell it",
+    "rtt": "the kernel's TCP tells no single samples",
+    "timeouts": "before Linux 6.7 a kernel counts them of all its connections, and its host sends "
+    "several flows of the kernel's",
+    "fast_retransmits": "a kernel counts them of all its connections, and its host sends several "
+    "flows of the kernel's",
+}
+_ASK = "a connection was over before its stack could be asked"
+
+
+def words(flows: Sequence[Flow], told: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A sentence for each thing that some flows lack, such as "flow 1: rtt: ..."."""
+    lacking: dict[tuple[str, str], list[int]] = {}
+    for flow, row in zip(flows, told, strict=True):
+        if not row.get("bytes"):
+            continue  # of a flow that did nothing nothing is to be told
+        for key in DATAGRAMS if flow.protocol == "udp" else COUNTED:
+            if row.get(key) is None and (why := _why(flow, row, key)):
+                lacking.setdefault((key, why), []).append(flow.id)
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for (key, why), ids in lacking.items():
+        reasons.setdefault((_named(ids), why), []).append(key)
+    return [f"{who}: no {', '.join(keys)}: {why}" for (who, why), keys in reasons.items()]
+
+
+def _why(flow: Flow, row: Mapping[str, Any], key: str) -> str:
+    if flow.protocol == "udp":
+        # A single datagram has no jitter.
+        return "" if key == "jitter_s" else "the clocks of its two hosts are not the same"
+    if flow.app == "request" and key == "sent_bytes":
+        return "the receiver sends what counts, and does not tell it"
+    return _KERNEL.get(key, _ASK) if flow.kernel else _ASK
+
+
+def _named(ids: Sequence[int]) -> str:
+    return f"flow{'s' if len(ids) > 1 else ''} {', '.join(map(str, ids))}"

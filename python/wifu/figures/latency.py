@@ -1,0 +1,253 @@
+"""Latency under load, in the manner of flent's RRUL: goodput of the load, delay of datagrams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
+from scipy import stats as sps
+
+from wifu import stats, values
+from wifu.api import Results
+from wifu.cells import Cell
+from wifu.errors import LabError
+from wifu.figures import page, style
+from wifu.figures.compare import Made, by_of, chosen, first, levels
+from wifu.figures.words import Words
+from wifu.metrics import load_span, sliding
+
+LEAST = 5
+"""Datagrams in a window of which a percentile is drawn."""
+
+
+class Probes(NamedTuple):
+    """When datagrams arrived, and how long each had been on its way: seconds, milliseconds."""
+
+    times: stats.Floats
+    delays: stats.Floats
+
+
+class Run(NamedTuple):
+    """A run: by direction the probes and the load's bytes over time; when there was load."""
+
+    probes: Mapping[str, Probes]
+    load: Mapping[str, tuple[stats.Floats, stats.Floats]]
+    span: tuple[float, float]
+
+
+def latency(results: Results, spec: dict[str, Any]) -> Made:
+    """Over time, below the goodput of the load; or the distribution with and without load."""
+    return _cdf(results, spec) if spec.get("as") == "cdf" else _over_time(results, spec)
+
+
+def _over_time(results: Results, spec: dict[str, Any]) -> Made:
+    cells, runs = chosen(results, spec), results.plan.series_runs
+    run = int(spec.get("run", min(runs) if runs else 1))
+    having = [(c, made) for c in cells if (made := _run(results, c, run)) is not None]
+    found, rest = first(having, 6)
+    if not found:
+        raise LabError(_none(f"of run {run}"))
+    start = values.seconds(spec["from"]) if "from" in spec else 0.0
+    last = max(float(p.times[-1]) for _, r in found for p in r.probes.values())
+    end = values.seconds(spec["to"]) if "to" in spec else last
+    window = values.seconds(spec["window"]) if "window" in spec else max((end - start) / 30, 0.2)
+    figure, columns = _columns(len(found))
+    words = Words(results, spec)
+    names = words.titles(cells)
+    ways = list(dict.fromkeys(way for _, r in found for way in (*r.load, *r.probes)))
+    handles: dict[str, Any] = {}
+    for (cell, made), (above, below) in zip(found, columns, strict=True):
+        for way, (times, octets) in made.load.items():
+            at, rate = sliding(times, octets, window, window / 10, start, end)
+            n = ways.index(way)
+            (line,) = above.plot(
+                at, rate / 1e6, color=style.colour(n), linestyle=style.later_dash(n),
+                linewidth=0.8 * style.line(),
+            )  # fmt: skip
+            handles.setdefault(way, line)
+        for way, probes in made.probes.items():
+            _draw_probes(below, probes, ways.index(way), window, (way, handles))
+        style.entitle(above, names[cell.name])
+        for axis in (above, below):
+            if np.isfinite(made.span[0]):
+                axis.axvspan(*made.span, color=style.FAINT, alpha=0.5, linewidth=0, zorder=0)
+            style.grid(axis)
+        _logarithmic(below, "y")
+        below.set_xlabel("time, s")
+        below.set_xlim(start, end)
+        above.set_ylim(bottom=0)
+    for row, text in enumerate(("goodput of the load, Mb/s", "one-way delay, ms")):
+        style.label_rows([axes[row] for axes in columns], text)
+        page.align([axes[row] for axes in columns], "y")
+    style.legend(figure, list(handles.values()), list(handles))
+    caption = (
+        f"Run {run}. Above, bytes delivered in order by all flows of a direction, in a sliding "
+        f"window of {window:.3g} s. Below, each dot is a datagram, how long it was on its way and "
+        "when it arrived; lines are medians of the same window. Grey: while there is load."
+    )
+    return figure, "Latency under load", caption + rest
+
+
+def _logarithmic(axis: Axes, which: str) -> None:
+    """A scale of powers of ten that are written as numbers."""
+    getattr(axis, f"set_{which}scale")("log")
+    scale = axis.xaxis if which == "x" else axis.yaxis
+    scale.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    scale.set_minor_formatter(NullFormatter())
+
+
+def _draw_probes(
+    axis: Axes, probes: Probes, n: int, window: float, named: tuple[str, dict[str, Any]]
+) -> None:
+    way, handles = named
+    axis.plot(
+        probes.times, probes.delays, ls="", marker=".", markersize=1.6, alpha=0.35,
+        color=style.colour(n), rasterized=probes.times.size > 2_000,
+    )  # fmt: skip
+    at, median = _medians(probes, window)
+    (line,) = axis.plot(
+        at, median, color=style.colour(n), linestyle=style.later_dash(n),
+        linewidth=0.8 * style.line(),
+    )  # fmt: skip
+    handles.setdefault(way, line)
+
+
+def _medians(probes: Probes, window: float) -> tuple[stats.Floats, stats.Floats]:
+    """The median of what arrived in a window before each instant; NaN where hardly any did, or
+    nothing of late.
+    """
+    at = np.arange(probes.times[0], probes.times[-1], window / 10) + window / 10
+    low, late, high = (np.searchsorted(probes.times, at - w) for w in (window, window / 5, 0.0))
+    found = [
+        np.median(probes.delays[a:b]) if b - a >= LEAST and b > late_one else np.nan
+        for a, late_one, b in zip(low, late, high, strict=True)
+    ]
+    return at, np.asarray(found, dtype=float)
+
+
+def _cdf(results: Results, spec: dict[str, Any]) -> Made:
+    """Of all datagrams of all runs with series, both directions."""
+    cells = chosen(results, spec)
+    by = by_of(results, spec, None)
+    words = Words(results, spec)
+    parts = words.split(cells, [by])
+    every, runs = levels(cells, by), results.plan.series_runs
+    figure, axes = page.panels(len(parts))
+    handles: dict[str, Any] = {}
+    total = 0
+    for axis, (title, members) in zip(axes, parts, strict=True):
+        idle: dict[int, stats.Floats] = {}
+        for n, label in enumerate(every):
+            own = [c for c in members if by is None or c.labels[by] == label]
+            made = [r for c in own for k in runs if (r := _run(results, c, int(k))) is not None]
+            x, idle[n] = _sample(made, True), np.sort(_sample(made, False))
+            total += x.size + idle[n].size
+            _draw_cdf(axis, x, (words.apart(by, label), handles), color=style.colour(n))
+        first_one, *others = idle.values()
+        if all(np.array_equal(first_one, other) for other in others):
+            # In the simulator the same runs meet the same: one line says it.
+            _draw_cdf(axis, first_one, ("without load", handles), color=style.MUTED, linestyle=":")
+        else:
+            for n, x in idle.items():
+                named = (f"{words.apart(by, every[n])}, without load", handles)
+                _draw_cdf(axis, x, named, color=style.colour(n), linestyle=":")
+        style.entitle(axis, title)
+        _logarithmic(axis, "x")
+        axis.set_xlabel("one-way delay, ms")
+        axis.set_ylim(0, 1.02)
+        style.grid(axis, "both")
+    if not total:
+        raise LabError(_none("of any run"))
+    style.label_rows(axes, "share of datagrams")
+    style.legend(figure, list(handles.values()), list(handles))
+    caption = (
+        f"Empirical distribution of the one-way delay of {total} datagrams, of both directions and "
+        "of all runs whose series are recorded: under load, and before it (dotted)."
+    )
+    return figure, "Delay of datagrams with and without load", caption
+
+
+def _draw_cdf(axis: Axes, x: stats.Floats, named: tuple[str, dict[str, Any]], **look: Any) -> None:
+    if x.size == 0:
+        return
+    steps = sps.ecdf(x).cdf
+    (line,) = axis.plot(steps.quantiles, steps.probabilities, drawstyle="steps-post", **look)
+    named[1].setdefault(named[0], line)
+
+
+def _sample(runs: Sequence[Run], loaded: bool) -> stats.Floats:
+    found = []
+    for made in runs:
+        for probes in made.probes.values():
+            begin, end = made.span
+            # That which left before the load began may still have met it.
+            left = probes.times - probes.delays / 1e3
+            inside = (left >= begin) & (probes.times <= end)
+            found.append(probes.delays[inside if loaded else probes.times < begin])
+    return np.concatenate(found) if found else np.empty(0)
+
+
+def _run(results: Results, cell: Cell, run: int) -> Run | None:
+    """What a run recorded; none if that is no delay of any datagram."""
+    series = results.series(cell, run)
+    named = {n: s for n, s in series.items() if n.endswith(".delay") and n.startswith("flow.")}
+    if not named:
+        return None
+    outcome = results.outcome(cell, run)
+    probes: dict[str, list[tuple[stats.Floats, stats.Floats]]] = {}
+    load: dict[str, list[tuple[stats.Floats, stats.Floats]]] = {}
+    for flow in outcome["flows"]:
+        way = f"{flow['from']} > {flow['to']}"
+        what = "delay" if flow["protocol"] == "udp" else "delivered"
+        data = series.get(f"flow.{flow['id']}.{what}")
+        if data is not None and len(data):
+            points = (data.index.to_numpy(float), data.to_numpy(float))
+            (probes if what == "delay" else load).setdefault(way, []).append(points)
+    pooled = {}
+    for way, parts in probes.items():
+        times, delays = (np.concatenate([p[k] for p in parts]) for k in (0, 1))
+        order = np.argsort(times, kind="stable")
+        pooled[way] = Probes(times[order], delays[order] * 1e3)
+    return Run(pooled, {way: _total(p) for way, p in load.items()}, load_span(outcome))
+
+
+def _total(
+    parts: Sequence[tuple[stats.Floats, stats.Floats]],
+) -> tuple[stats.Floats, stats.Floats]:
+    """The sum of counts that grow at times of their own."""
+    times = np.concatenate([t for t, _ in parts])
+    steps = np.concatenate([np.diff(octets, prepend=0.0) for _, octets in parts])
+    order = np.argsort(times, kind="stable")
+    return times[order], np.cumsum(steps[order])
+
+
+def _columns(cells: int) -> tuple[Figure, list[tuple[Axes, Axes]]]:
+    """For each cell a panel for the load and a larger one for delays, with one scale of time."""
+    if (own := page.given(cells * 2)) is not None:
+        return page.root(own[0]), [(own[n], own[n + 1]) for n in range(0, cells * 2, 2)]
+    across = page.beside(cells, 3)
+    bands = -(-cells // across)
+    figure = page.figure(page.width(across), (4.9 * bands + 0.4) * page.scale(across))
+    outer = figure.add_gridspec(bands, 1, hspace=0.08)
+    inner = [outer[b].subgridspec(2, across, height_ratios=(2, 3)) for b in range(bands)]
+    columns: list[tuple[Axes, Axes]] = []
+    for cell in range(cells):
+        band, column = divmod(cell, across)
+        above = figure.add_subplot(inner[band][0, column])
+        below = figure.add_subplot(inner[band][1, column], sharex=above)
+        for axis in (above, below):
+            axis.tick_params(labelleft=column == 0)
+        above.tick_params(labelbottom=False)
+        columns.append((above, below))
+    return figure, columns
+
+
+def _none(which: str) -> str:
+    return (
+        f"no delays of datagrams {which} are recorded: the plan needs flows of udp, and [series] "
+        'runs = [...], record = ["delay"] before it is run'
+    )
