@@ -263,9 +263,9 @@ fn send_padded(fd: c_int, frame: &[u8], pad: usize) -> Result<()> {
     judge(fd, send_zeros(fd, frame, pad), frame.len(), pad)
 }
 
-/// Whether the daemon has the request, `head` bytes of it and `pad` of padding, of which `sent` were
-/// taken. They go in pieces, and a refusal by the own host can be here before the last one: then the
-/// connection has failed, which the program is told as of any other.
+/// Whether the daemon has the request, `head` bytes of it and `pad` of padding, of which `sent`
+/// were taken. They go in pieces, and a refusal by the own host can be here before the last one:
+/// then the connection has failed, which the program is told as of any other.
 fn judge(fd: c_int, sent: Result<usize>, head: usize, pad: usize) -> Result<()> {
     let ended = || sys::poll(fd, libc::POLLOUT, Some(0)).is_ok_and(failed);
     match sent {
