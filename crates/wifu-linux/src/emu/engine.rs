@@ -14,6 +14,7 @@ use super::monitor::{self, Monitors};
 use super::net::{Host, node_of};
 use super::script::{Change, Play};
 use super::shared::Shared;
+use super::slab::{BUFFER, Slab};
 use super::valve::Credits;
 use super::verdict::{self, Measured, Verdict, judge};
 use crate::poller::{self, Interest, Poller};
@@ -28,8 +29,6 @@ use wifu_wire::{Span, Time};
 
 /// Octets of an Ethernet header.
 const HEADER: usize = 14;
-/// Longer than any frame at an MTU of 1500, VLAN tags included.
-const BUFFER: usize = 2048;
 /// Frames read from one TAP before others get their turn.
 const BATCH: usize = 16;
 /// Frames thrown away before others get their turn: several rings full.
@@ -49,31 +48,6 @@ struct Tap {
     gone: bool,
     /// The host restarts: what its kernel sends is lost.
     off: bool,
-}
-
-/// Frames in the model, by cookie.
-#[derive(Default)]
-struct Slab {
-    frames: Vec<Vec<u8>>,
-    free: Vec<u32>,
-}
-
-impl Slab {
-    /// A buffer of [`BUFFER`] octets.
-    fn take(&mut self) -> u32 {
-        self.free.pop().unwrap_or_else(|| {
-            self.frames.push(Vec::with_capacity(BUFFER));
-            (self.frames.len() - 1) as u32
-        })
-    }
-
-    fn give_back(&mut self, cookie: u32) {
-        self.free.push(cookie);
-    }
-
-    fn get(&self, cookie: u32) -> &[u8] {
-        &self.frames[cookie as usize]
-    }
 }
 
 /// What was counted, beside the model's own counters.
@@ -381,9 +355,7 @@ impl Engine {
 
     /// The next frame that a kernel sent.
     fn next_of(&mut self, node: usize) -> Option<u32> {
-        let cookie = self.slab.take();
-        let frame = &mut self.slab.frames[cookie as usize];
-        frame.clear();
+        let (cookie, frame) = self.slab.take();
         let buffer = rustix::buffer::spare_capacity(frame);
         if rustix::io::read(&self.taps[node].fd, buffer).is_err() {
             self.slab.give_back(cookie);

@@ -19,6 +19,7 @@ mod reroute;
 mod routes;
 pub mod script;
 mod shared;
+mod slab;
 mod valve;
 pub mod verdict;
 mod watch;
