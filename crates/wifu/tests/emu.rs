@@ -442,6 +442,16 @@ fn the_kernels_reno_gets_over_three_hops_what_the_simulators_gets() {
             let off = measured / expected - 1.0;
             assert!(off.abs() < 0.10, "{to}: {:.1} % off", off * 100.0);
         }
+        // Some frames are read as soon as they are sent, others later; none overtakes another.
+        let counted = emu.on(to, "nstat", &["-az", "TcpExtTCPOFOQueue"]);
+        let counted = String::from_utf8_lossy(&counted.stdout).into_owned();
+        let row = counted.lines().find(|l| l.starts_with("TcpExtTCPOFOQueue"));
+        let early = row.and_then(|l| l.split_whitespace().nth(1));
+        assert_eq!(
+            early,
+            Some("0"),
+            "{to} got segments out of order: {counted}"
+        );
     }
     emu.exit();
 }

@@ -340,6 +340,8 @@ impl Engine {
             return;
         }
         for _ in 0..BATCH {
+            // First, for it takes answers from the TAP, too: what is read enters in order.
+            let now = self.catch_up();
             if self.radio.room(node as u16) == 0 {
                 self.arm(node, false);
                 return;
@@ -347,7 +349,6 @@ impl Engine {
             let Some(cookie) = self.next_of(node) else {
                 break;
             };
-            let now = self.catch_up();
             self.submit(now, node as u16, cookie);
         }
         self.grant(node as u16);
