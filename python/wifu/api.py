@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from wifu import alike, frames, metrics, stats
+from wifu import alike, cutoff, frames, metrics, stats
 from wifu.campaign import Campaign, Progress
 from wifu.cells import Cell, Label
 from wifu.errors import LabError, nearest
@@ -263,7 +263,8 @@ class Results:
         The baseline is the plan's, or the first level if the plan has none that was run.
         Columns: other labels, level, n, ratio of means with its 95 % bootstrap interval, p of the
         paired permutation test, and `p_holm`: the same corrected by Holm for all rows of this
-        table. Where all runs were `identical` nothing is tested and there is no interval.
+        table. Where all runs were `identical` nothing is tested and there is no interval. Of how
+        long transfers take there is no ratio where some were `cut` off by the end of a run.
         """
         pair = self.plan.pair
         if pair is None:
@@ -289,7 +290,9 @@ class Results:
                 continue
             identical = bool(np.array_equal(x, y, equal_nan=True))
             ratio = stats.ratio_interval(x, y)
-            nothing = identical or not ratio.known
+            both = [cell, *self.cells(against)]
+            cut = any(cutoff.least(self, c, metric) for c in both)
+            nothing = identical or cut or not ratio.known
             rest = {k: v for k, v in cell.labels.items() if k != pair}
             rows.append(
                 {
@@ -297,13 +300,15 @@ class Results:
                     pair: cell.labels[pair],
                     "baseline": base,
                     "n": x.size,
-                    "ratio": ratio.estimate,
+                    "ratio": float("nan") if cut else ratio.estimate,
                     "low": float("nan") if nothing else ratio.low,
                     "high": float("nan") if nothing else ratio.high,
                     "identical": identical,
+                    **({"cut": cut} if metric in cutoff.OF_FINISHED else {}),
                 }
             )
-            samples.append((x, y))
+            # What is known of both sides says nothing of what was cut off.
+            samples.append((x[:0], y[:0]) if cut else (x, y))
         frame = pd.DataFrame(rows)
         if rows:
             tested = [stats.paired_difference(x, y, tests=len(rows)) for x, y in samples]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from wifu import alike, published, stats, toml
+from wifu import alike, cutoff, published, stats, toml
 from wifu import claims as claiming
 from wifu import diverge as diverging
 from wifu.api import COMPARED, HOLM, LEVEL, Results
@@ -135,6 +135,8 @@ def _alerts(results: Results) -> str:
     for words, names in m.get("absent", {}).items():
         told = f"Not known, in cells {_first(names)}: {words}."
         out.append(f"<p class='note'>{E(told)}</p>")
+    if told := cutoff.failed(results):
+        out.append(f"<div class='alert soft'>{E(told)}</div>")
     if m.get("dirty"):
         out.append(
             "<div class='alert soft'>Made from a checkout with changes that are in no commit.</div>"
@@ -219,6 +221,8 @@ def _results(results: Results) -> str:
         table = _pivot(results, name, marked=n < COMPARED)
         head = RUN_METRICS[name].axis()
         head = head[0].upper() + head[1:]
+        if told := cutoff.sentence(results, plan.cells, name):
+            table += f"<p class='note'>{E(told)}</p>"
         if n == 0:
             out.append(f"<h3>{E(head)}</h3>{table}")
         else:
@@ -236,7 +240,7 @@ def best_of(results: Results, name: str) -> set[str]:
     for row in plan.groups():
         means = {c.name: results.interval(name, c).estimate for c in row}
         known = [c for c in row if math.isfinite(means[c.name])]
-        if len(known) < 2:
+        if len(known) < 2 or any(cutoff.least(results, c, name) for c in row):
             continue
         first = (max if better == "more" else min)(known, key=lambda c: means[c.name])
         others = [c for c in known if c is not first]
@@ -275,10 +279,12 @@ def _pivot(results: Results, name: str, marked: bool = True) -> str:
         f"<th>{E(called[pair][str(c)]) if pair else E(metric.axis())}</th>" for c in columns
     )
     best = best_of(results, name) if marked else set()
+    least = {c.name for c in plan.cells if cutoff.least(results, c, name)}
     body = []
     for key, cells in rows.items():
         cellular = "".join(
-            _cell(cells.get(str(c)), estimates, metric.scale, most, best, common) for c in columns
+            _cell(cells.get(str(c)), estimates, metric.scale, most, best, common, least)
+            for c in columns
         )
         body.append(
             "<tr>"
@@ -297,7 +303,7 @@ def _pivot(results: Results, name: str, marked: bool = True) -> str:
 
 def _cell(
     cell: Cell | None, estimates: dict[str, Any], scale: float, most: float, best: set[str],
-    common: bool,
+    common: bool, least: set[str],
 ) -> str:  # fmt: skip
     if cell is None:
         return "<td class='value same'>not run</td>"
@@ -308,7 +314,9 @@ def _cell(
     text = number(found.estimate / scale, half if found.known else None)
     if cell.name in best:
         text = f"<b>{text}</b>"
-    if found.known:
+    if cell.name in least:
+        text = f"≥ {text}"
+    elif found.known:
         text += f" <span class='pm'>± {number(half, half)}</span>"
     if not common:
         text += f" <span class='pm'>n = {found.n}</span>"
@@ -356,7 +364,7 @@ def _comparison(results: Results) -> str:
 
 def _ratios(results: Results, frame: pd.DataFrame, name: str) -> str:
     pair = results.plan.pair or ""
-    computed = ("baseline", "n", "ratio", "low", "high", "identical", "p", "p_holm", pair)
+    computed = ("baseline", "n", "ratio", "low", "high", "identical", "cut", "p", "p_holm", pair)
     labels = [c for c in frame.columns if c not in computed]
     columns = list(dict.fromkeys(frame[pair]))
     called = {a.name: alike.names(results.plan, a.name) for a in results.plan.axes}
@@ -384,6 +392,8 @@ def _ratios(results: Results, frame: pd.DataFrame, name: str) -> str:
 
 def _ratio(row: dict[Any, Any], name: str) -> str:
     """A ratio: green or red where p, corrected, and the interval say that it is not 1."""
+    if row.get("cut"):
+        return "<span class='same'>cut off</span>"
     if row["identical"]:
         return "<span class='same'>identical</span>"
     clear = row["p_holm"] < LEVEL and (row["low"] > 1 or row["high"] < 1)

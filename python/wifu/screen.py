@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from wifu import alike
+from wifu import alike, cutoff
 from wifu import claims as claiming
 from wifu import diverge as diverging
 from wifu.api import Results
@@ -94,6 +94,8 @@ def tell(folder: Path, summary: Summary) -> None:
     for told in stamped(results.manifest):
         screen.print(escape(told), highlight=False)
     warn_of_differences(results.plan)
+    if told := cutoff.sentence(results, results.plan.cells, results.plan.metrics[0]):
+        screen.print(f"[yellow]warning:[/yellow] {escape(told)}", highlight=False)
 
 
 def warn_of_differences(plan: Plan) -> None:
@@ -118,6 +120,9 @@ def _summary_table(results: Results) -> Table:
             f"{number(row['low'], half)} to {number(row['high'], half)}" if half == half else ""
         )
         shown = number(row["mean"], half if half == half else None)
+        cell = results.cells({a: row[a] for a in axes})[0]
+        if cutoff.least(results, cell, results.plan.metrics[0]):
+            shown, interval = f"≥ {shown}", ""
         labels = [called[a][str(row[a])] for a in axes]
         table.add_row(*map(escape, labels), shown, interval, str(row["n"]))
     return table

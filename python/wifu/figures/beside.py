@@ -48,15 +48,11 @@ def substrates(every: Sequence[Results], found: Divergence, metric: str) -> tupl
         halves = [i.half if i is not None and i.known else 0.0 for i in own]
         bars = axis.bar(
             at, heights, width * 0.92, yerr=[h or np.nan for h in halves],
-            color=style.colour(n), hatch=style.hatch(n), edgecolor="white", linewidth=0,
+            **style.face(n),
             error_kw={"ecolor": style.INK, "elinewidth": 1.1, "capsize": 2.5},
         )  # fmt: skip
         handles.append(bars)
-    tilted = sum(len(labels[c]) for c in cells) > 9 * wide
-    axis.set_xticks(
-        range(len(cells)), [labels[c] for c in cells],
-        rotation=35 if tilted else 0, ha="right" if tilted else "center",
-    )  # fmt: skip
+    style.places(axis, range(len(cells)), [labels[c] for c in cells])
     axis.set_xlabel(", ".join(words.axis(name) for name in rows[0].labels))
     style.from_zero([axis])
     axis.tick_params(axis="x", length=0)

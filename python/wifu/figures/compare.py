@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from wifu import stats
+from wifu import cutoff, stats
 from wifu.api import Results
 from wifu.cells import Cell, Label
 from wifu.errors import PlanError
@@ -39,11 +41,27 @@ def chosen(results: Results, spec: dict[str, Any]) -> list[Cell]:
     return cells
 
 
-def first(found: Sequence[Drawable], most: int) -> tuple[Sequence[Drawable], str]:
-    """What fits a figure of one panel per cell, and what its caption says of the others."""
+def first(
+    found: Sequence[Drawable], most: int, what: str = "cells"
+) -> tuple[Sequence[Drawable], str]:
+    """What fits a figure of one panel for each, and what its caption says of the others."""
     if len(found) <= most:
         return found, ""
-    return found[:most], f" The first {most} of {len(found)} cells; choose with `where`."
+    return found[:most], f" The first {most} of {len(found)} {what}; choose with `where`."
+
+
+MOST = 12
+"""Panels in a figure, so that it fits a page."""
+
+
+def split(
+    words: Words, cells: Sequence[Cell], names: Sequence[str | None]
+) -> tuple[Sequence[tuple[str, list[Cell]]], list[Cell], str]:
+    """The panels of a figure (see `Words.split`), the cells in them, and what its caption says of
+    those that do not fit.
+    """
+    parts, rest = first(words.split(cells, names), MOST, "panels")
+    return parts, [c for _, members in parts for c in members], rest
 
 
 def by_of(results: Results, spec: dict[str, Any], x: str | None) -> str | None:
@@ -52,13 +70,28 @@ def by_of(results: Results, spec: dict[str, Any], x: str | None) -> str | None:
     return by if by != x else None
 
 
-def counts(results: Results, cells: Sequence[Cell]) -> str:
-    """How many runs these cells have, in words."""
+def counts(results: Results, cells: Sequence[Cell], metric: str | None = None) -> str:
+    """How many runs these cells have, in words; with a `metric` those that have a value of it."""
     have = results.ok["cell"].value_counts()
     n = sorted({int(have.get(c.name, 0)) for c in cells})
-    if n == [1]:
-        return "one run per cell"
-    return f"n = {n[0]} runs per cell" if len(n) == 1 else f"n = {n[0]} to {n[-1]} runs per cell"
+    if metric is not None:
+        known = sorted({stats.clean(results.sample(metric, c.labels)).size for c in cells})
+        if known != n:
+            return f"n = {_span(known)} of {_span(n)} runs per cell, the others have no value"
+    told = "one run per cell" if n == [1] else f"n = {_span(n)} runs per cell"
+    failed = results.runs["cell"].isin([c.name for c in cells])
+    failed &= results.runs["status"] == "failed"
+    return f"{told}, without {int(failed.sum())} that failed" if failed.any() else told
+
+
+def _span(n: Sequence[int]) -> str:
+    return str(n[0]) if len(n) == 1 else f"{n[0]} to {n[-1]}"
+
+
+def cut_off(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """What a caption says of transfers that the end of a run cut off."""
+    told = cutoff.sentence(results, cells, metric)
+    return f" {told}" if told else ""
 
 
 def _interval_words(results: Results, cells: Sequence[Cell], metric: str) -> str:
@@ -100,6 +133,18 @@ class Task:
         """The cells of a level of `by`."""
         return [c for c in cells if self.by is None or c.labels[self.by] == label]
 
+    def interval(self, cell: Cell) -> stats.Interval:
+        """The mean in a cell; without bounds where it is but the least that it can be."""
+        found = self.results.interval(self.metric, cell)
+        if not self.least(cell):
+            return found
+        return replace(found, low=math.nan, high=math.nan)
+
+    def least(self, cell: Cell) -> bool:
+        """Whether the mean in a cell is known, and the least that it can be."""
+        known = math.isfinite(self.results.interval(self.metric, cell).estimate)
+        return known and cutoff.least(self.results, cell, self.metric)
+
     def name(self, label: Label) -> str:
         """A level of `by` in a legend."""
         return self.words.apart(self.by, label)
@@ -111,8 +156,8 @@ def _over(results: Results, spec: dict[str, Any], lines: bool) -> Made:
     x = spec.get("x") or (cells[0].labels and next(iter(cells[0].labels))) or None
     by = by_of(results, spec, x)
     words = Words(results, spec)
+    parts, cells, rest = split(words, cells, [x, by])
     task = Task(results, words, name, x, by, levels(cells, by), lines)
-    parts = words.split(cells, [x, by])
     figure, axes = page.panels(len(parts))
     handles: dict[str, Any] = {}
     ends: list[list[End]] = []
@@ -123,11 +168,12 @@ def _over(results: Results, spec: dict[str, Any], lines: bool) -> Made:
         style.entitle(axis, title)
         axis.set_xlabel(words.axis(x) if x else "")
         style.grid(axis)
-    if spec.get("scale") == "log":
+    found = [results.interval(name, c) for c in cells]
+    log = spec.get("scale") == "log" and any(i.estimate > 0 for i in found)
+    if log:
         for axis in axes:
-            axis.set_yscale("log")
-            axis.yaxis.set_major_formatter(lambda v, _: f"{v:g}")
-    elif np.nanmin([results.interval(name, c).estimate for c in cells] + [0.0]) >= 0:
+            _log_scale(axis)
+    elif np.nanmin([i.estimate for i in found] + [0.0]) >= 0:
         for axis in axes:
             axis.set_ylim(bottom=0)
         style.from_zero(axes)
@@ -136,9 +182,38 @@ def _over(results: Results, spec: dict[str, Any], lines: bool) -> Made:
         _above(axis, points)
     style.label_rows(axes, words.scale(name))
     _name(figure, axes, ends, handles, len(task.every))
-    told = f"{counts(results, cells)}; {_interval_words(results, cells, name)}"
+    told = f"{counts(results, cells, name)}; {_interval_words(results, cells, name)}"
+    told += _cut(found, log)
     title = capital(words.metric(name)) + (f" over {words.axis(x)}" if x else "")
-    return figure, title, f"{capital(words.scale(name))}; {told}."
+    return (
+        figure,
+        title,
+        f"{capital(words.scale(name))}; {told}.{cut_off(results, cells, name)}{rest}",
+    )
+
+
+def _log_scale(axis: Axes) -> None:
+    """Powers of ten; zeros, which such a scale has not, are hollow at its lower end."""
+    style.logarithmic(axis)
+    for line in list(axis.get_lines()):
+        x, y = (np.asarray(values, dtype=float) for values in line.get_data())
+        if not (y <= 0).any() or line.get_marker() in ("None", "", None):
+            continue
+        axis.plot(
+            x[y <= 0], np.zeros((y <= 0).sum()), ls="", marker=line.get_marker(), mfc="white",
+            mec=line.get_color(), markersize=line.get_markersize(), clip_on=False, zorder=4,
+            transform=axis.get_xaxis_transform(),
+        )  # fmt: skip
+
+
+def _cut(found: Sequence[stats.Interval], log: bool) -> str:
+    """What is to be said of what does not fit a scale that begins at 0, or that has no 0."""
+    told = ""
+    if log and any(i.estimate <= 0 for i in found):
+        told += "; hollow, at the lower end: 0, which a logarithmic scale has not"
+    if any(i.known and i.low < (1e-300 if log else 0) <= i.estimate for i in found):
+        told += "; whiskers without an end go on below the scale"
+    return told
 
 
 def _name(
@@ -200,8 +275,15 @@ def _above(axis: Axes, marks: Sequence[tuple[float, float]]) -> None:
             text.set_position((0, 8))
 
 
-NARROW = 0.3
-"""Inches of a bar that its number needs beside others."""
+def _have_room(task: Task, axis: Axes, cells: Sequence[Cell], width: float) -> bool:
+    """Whether numbers stand beside each other on bars so wide, in units of the scale."""
+    inches = axis.get_position().width * float(page.root(axis).get_figwidth())
+    scale = RUN_METRICS[task.metric].scale
+    texts = [style.number(task.results.interval(task.metric, c).estimate / scale) for c in cells]
+    least = any(map(task.least, cells))
+    longest = max(map(len, texts), default=0) + (2.6 if least else 0.6)
+    bar = width * inches / max(1, len(levels(cells, task.x)))
+    return bar * 72 >= longest * 0.64 * style.small()
 
 
 def _draw_bars(task: Task, axis: Axes, cells: list[Cell], handles: dict[str, Any]) -> list[End]:
@@ -209,28 +291,26 @@ def _draw_bars(task: Task, axis: Axes, cells: list[Cell], handles: dict[str, Any
     places = levels(cells, task.x)
     every = task.every
     width = 0.8 / len(every)
-    inches = axis.get_position().width * float(page.root(axis).get_figwidth())
-    told = inches / max(1, len(places) * len(every)) >= NARROW * style.small() / 8.5
+    told = _have_room(task, axis, cells, width)
     for n, label in enumerate(every):
         own = task.of(cells, label)
         handles.setdefault(task.name(label), style.patch(n))
         for cell in own:
             place = places.index(cell.labels[task.x]) if task.x else 0
             at = place + (n - (len(every) - 1) / 2) * width
-            i = task.results.interval(task.metric, cell)
+            i = task.interval(cell)
             values = task.results.sample(task.metric, cell.labels).to_numpy(float)
             height, top = i.estimate / scale, (i.high if i.known else i.estimate) / scale
             # Where all values are zero there is a number and no bar.
             nothing = bool(values.size) and not values.any()
             if np.isfinite(height) and not nothing:
-                axis.bar(
-                    at, height, width * 0.92, color=style.colour(n), edgecolor="white",
-                    linewidth=0, hatch=style.hatch(n),
-                )  # fmt: skip
+                axis.bar(at, height, width * 0.92, **style.face(n))
                 if i.known:
                     whiskers(axis, [at], [i], scale)
-            if told or nothing or not np.isfinite(height):
+            if told or nothing or task.least(cell) or not np.isfinite(height):
                 text = style.number(height) if np.isfinite(height) else "n/a"
+                if task.least(cell):
+                    text = f"≥ {text}" if told else "≥"
                 axis.annotate(
                     text, (at, top if np.isfinite(top) else 0.0), xytext=(0, 4),
                     textcoords="offset points", ha="center", fontsize=style.small(),
@@ -238,14 +318,8 @@ def _draw_bars(task: Task, axis: Axes, cells: list[Cell], handles: dict[str, Any
                 )  # fmt: skip
     if told:
         axis.margins(y=0.12)
-    names = [task.words.level(task.x, p) for p in places]
-    # Names that would run into each other are tilted.
-    tilted = sum(map(len, names)) > 11.0 * inches
-    axis.set_xticks(
-        range(len(names)), names,
-        rotation=35 if tilted else 0, ha="right" if tilted else "center",
-    )  # fmt: skip
     axis.set_xlim(-0.5 - 0.03 * len(places), len(places) - 0.5 + 0.03 * len(places))
+    style.places(axis, range(len(places)), [task.words.level(task.x, p) for p in places])
     axis.tick_params(axis="x", length=0)
     return []
 
@@ -266,25 +340,58 @@ def _draw_lines(task: Task, axis: Axes, cells: list[Cell], handles: dict[str, An
     scale = RUN_METRICS[task.metric].scale
     places = levels(cells, task.x)
     numeric = all(isinstance(p, int | float) for p in places)
+    where = {p: float(p) if numeric else float(i) for i, p in enumerate(places)}
     ends = []
     for n, label in enumerate(task.every):
         own = task.of(cells, label)
         if not own:
             continue
-        found = [task.results.interval(task.metric, c) for c in own]
-        here = [c.labels[task.x] if task.x else "" for c in own]
-        at = [float(p) if numeric else float(places.index(p)) for p in here]
+        if task.x is not None:
+            own.sort(key=lambda c: where[c.labels[task.x or ""]])
+        found = [task.interval(c) for c in own]
+        aside = _aside(list(where.values()), n, len(task.every))
+        at = [where[c.labels[task.x] if task.x else ""] + aside for c in own]
         y = np.array([i.estimate for i in found]) / scale
         low = np.array([i.low if i.known else i.estimate for i in found]) / scale
         high = np.array([i.high if i.known else i.estimate for i in found]) / scale
         colour = style.colour(n)
         (line,) = axis.plot(
             at, y, marker=style.marker(n), markersize=style.mark(), color=colour,
-            linestyle=style.dash(n),
+            linestyle=style.dash(n) if _in_order(places) else "none",
         )  # fmt: skip
         axis.errorbar(at, y, yerr=[y - low, high - y], fmt="none", ecolor=colour, capsize=2.5)
         handles.setdefault(task.name(label), line)
-        ends.append((at[-1], float(y[-1]), task.name(label), colour))
-    ticks = [float(p) if numeric else float(i) for i, p in enumerate(places)]
-    axis.set_xticks(ticks, [task.words.level(task.x, p) for p in places])
+        for cell, x, i in zip(own, at, found, strict=True):
+            if task.least(cell):
+                axis.annotate(
+                    "≥", (x, i.estimate / scale), xytext=(0, style.mark() / 2 + 1),
+                    textcoords="offset points", ha="center", fontsize=style.small(), color=colour,
+                )  # fmt: skip
+        # Beside the last of the lines, so that the names stand below each other.
+        last = _aside(list(where.values()), len(task.every) - 1, len(task.every)) - aside
+        if np.isfinite(y).any():
+            final = int(np.flatnonzero(np.isfinite(y))[-1])
+            ends.append((at[final] + last, float(y[final]), task.name(label), colour))
+    ticks = sorted(places, key=lambda p: where[p])
+    names = [task.words.level(task.x, p) for p in ticks]
+    style.places(axis, [where[p] for p in ticks], names, numeric)
     return ends
+
+
+def _aside(places: Sequence[float], n: int, count: int) -> float:
+    """How far the nth of so many lines is moved, so that whiskers do not hide each other: a
+    hundredth of the scale, or as little as places that lie close together leave.
+    """
+    if len(places) < 2:
+        return 0.0 if count < 2 else (n - (count - 1) / 2) * 0.2 / count
+    ordered = sorted(places)
+    least = min(two - one for one, two in pairwise(ordered))
+    step = min(0.012 * (ordered[-1] - ordered[0]), 0.6 * least / count)
+    return (n - (count - 1) / 2) * step
+
+
+def _in_order(places: Sequence[Label]) -> bool:
+    """Whether levels are more and less of something, so that what lies between them is too: numbers
+    and numbers with a unit, not names.
+    """
+    return all(isinstance(p, int | float) or str(p)[:1].isdigit() for p in places)

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib import patheffects
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.lines import Line2D
 from scipy import stats as sps
 
 from wifu import stats, values
@@ -16,7 +17,7 @@ from wifu.api import Results
 from wifu.cells import Cell
 from wifu.errors import LabError
 from wifu.figures import page, style
-from wifu.figures.compare import Made, by_of, chosen, first, levels
+from wifu.figures.compare import Made, by_of, chosen, first, levels, split
 from wifu.figures.words import Words
 from wifu.metrics import load_span, sliding
 
@@ -68,15 +69,21 @@ def _over_time(results: Results, spec: dict[str, Any]) -> Made:
                 at, rate / 1e6, color=style.colour(n), linestyle=style.later_dash(n),
                 linewidth=0.8 * style.line(),
             )  # fmt: skip
+            if len(ways) > 1:
+                _mark(line, n, len(ways), (start, end))
             handles.setdefault(way, line)
         for way, probes in made.probes.items():
-            _draw_probes(below, probes, ways.index(way), window, (way, handles))
+            n = ways.index(way)
+            line = _draw_probes(below, probes, n, window)
+            if len(ways) > 1:
+                _mark(line, n, len(ways), (start, end))
+            handles.setdefault(way, line)
         style.entitle(above, names[cell.name])
         for axis in (above, below):
             if np.isfinite(made.span[0]):
                 axis.axvspan(*made.span, color=style.FAINT, alpha=0.5, linewidth=0, zorder=0)
             style.grid(axis)
-        _logarithmic(below, "y")
+        style.logarithmic(below, "y")
         below.set_xlabel("time, s")
         below.set_xlim(start, end)
         above.set_ylim(bottom=0)
@@ -86,34 +93,32 @@ def _over_time(results: Results, spec: dict[str, Any]) -> Made:
     style.legend(figure, list(handles.values()), list(handles))
     caption = (
         f"Run {run}. Above, bytes delivered in order by all flows of a direction, in a sliding "
-        f"window of {window:.3g} s. Below, each dot is a datagram, how long it was on its way and "
-        "when it arrived; lines are medians of the same window. Grey: while there is load."
+        f"window of {window:.3g} s. Below, each dot is a datagram that arrived: how long it was on "
+        "its way, and when; lines are medians of the same window. Grey: while there is load."
     )
     return figure, "Latency under load", caption + rest
 
 
-def _logarithmic(axis: Axes, which: str) -> None:
-    """A scale of powers of ten that are written as numbers."""
-    getattr(axis, f"set_{which}scale")("log")
-    scale = axis.xaxis if which == "x" else axis.yaxis
-    scale.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    scale.set_minor_formatter(NullFormatter())
-
-
-def _draw_probes(
-    axis: Axes, probes: Probes, n: int, window: float, named: tuple[str, dict[str, Any]]
-) -> None:
-    way, handles = named
+def _draw_probes(axis: Axes, probes: Probes, n: int, window: float) -> Line2D:
+    """The datagrams of the nth direction and their median, which is returned."""
     axis.plot(
         probes.times, probes.delays, ls="", marker=".", markersize=1.6, alpha=0.35,
         color=style.colour(n), rasterized=probes.times.size > 2_000,
     )  # fmt: skip
     at, median = _medians(probes, window)
+    # White around it, so that it is seen among the dots.
+    around = patheffects.withStroke(linewidth=1.6 * style.line(), foreground="white")
     (line,) = axis.plot(
-        at, median, color=style.colour(n), linestyle=style.later_dash(n),
-        linewidth=0.8 * style.line(),
+        at, median, color=style.colour(n), linestyle=style.later_dash(n), path_effects=[around],
+        linewidth=0.8 * style.line(), zorder=3,
     )  # fmt: skip
-    handles.setdefault(way, line)
+    return line
+
+
+def _mark(line: Line2D, n: int, count: int, span: tuple[float, float]) -> None:
+    """Shapes, by which the nth of so many directions is known in grey."""
+    times, y = (np.asarray(values, dtype=float) for values in line.get_data())
+    line.set(**style.few_marks(n) | {"markevery": style.marked(times, y, n, count, span)})
 
 
 def _medians(probes: Probes, window: float) -> tuple[stats.Floats, stats.Floats]:
@@ -134,7 +139,7 @@ def _cdf(results: Results, spec: dict[str, Any]) -> Made:
     cells = chosen(results, spec)
     by = by_of(results, spec, None)
     words = Words(results, spec)
-    parts = words.split(cells, [by])
+    parts, cells, rest = split(words, cells, [by])
     every, runs = levels(cells, by), results.plan.series_runs
     figure, axes = page.panels(len(parts))
     handles: dict[str, Any] = {}
@@ -146,7 +151,8 @@ def _cdf(results: Results, spec: dict[str, Any]) -> Made:
             made = [r for c in own for k in runs if (r := _run(results, c, int(k))) is not None]
             x, idle[n] = _sample(made, True), np.sort(_sample(made, False))
             total += x.size + idle[n].size
-            _draw_cdf(axis, x, (words.apart(by, label), handles), color=style.colour(n))
+            look = {"color": style.colour(n), **(style.few_marks(n) if len(every) > 1 else {})}
+            _draw_cdf(axis, x, (words.apart(by, label), handles), **look)
         first_one, *others = idle.values()
         if all(np.array_equal(first_one, other) for other in others):
             # In the simulator the same runs meet the same: one line says it.
@@ -154,9 +160,10 @@ def _cdf(results: Results, spec: dict[str, Any]) -> Made:
         else:
             for n, x in idle.items():
                 named = (f"{words.apart(by, every[n])}, without load", handles)
-                _draw_cdf(axis, x, named, color=style.colour(n), linestyle=":")
+                look = {"color": style.colour(n), "linestyle": ":", **style.few_marks(n)}
+                _draw_cdf(axis, x, named, **look)
         style.entitle(axis, title)
-        _logarithmic(axis, "x")
+        style.logarithmic(axis, "x")
         axis.set_xlabel("one-way delay, ms")
         axis.set_ylim(0, 1.02)
         style.grid(axis, "both")
@@ -165,10 +172,10 @@ def _cdf(results: Results, spec: dict[str, Any]) -> Made:
     style.label_rows(axes, "share of datagrams")
     style.legend(figure, list(handles.values()), list(handles))
     caption = (
-        f"Empirical distribution of the one-way delay of {total} datagrams, of both directions and "
-        "of all runs whose series are recorded: under load, and before it (dotted)."
+        f"Empirical distribution of the one-way delay of {total} datagrams that arrived, of both "
+        "directions and of all runs whose series are recorded: under load, and before it (dotted)."
     )
-    return figure, "Delay of datagrams with and without load", caption
+    return figure, "Delay of datagrams with and without load", caption + rest
 
 
 def _draw_cdf(axis: Axes, x: stats.Floats, named: tuple[str, dict[str, Any]], **look: Any) -> None:

@@ -178,13 +178,15 @@ def waterfall(results: Results, spec: dict[str, Any]) -> Made:
         axis.set_yticks(range(len(hops)), [f"{h['from']} → {h['to']}" for h in hops])
         axis.tick_params(axis="y", length=0, labelleft=True)
         style.entitle(axis, names[cell.name])
-        axis.set_xlabel("time since the packet entered the mesh, ms")
         axis.margins(x=0.2)
         axis.set_ylim(rows - 0.4, -0.6)
         style.grid(axis, "x")
     longest = max(axis.get_xlim()[1] for axis in axes)
-    for axis in axes:
+    for n, axis in enumerate(axes):
         axis.set_xlim(0, longest)
+        # All have one scale, which is named where nothing stands below.
+        if n + page.beside(len(axes), 2) >= len(axes) or page.current().axes is not None:
+            axis.set_xlabel("time since the packet entered the mesh, ms")
     order = [name for _, name, *_ in PARTS if name in used]
     style.legend(figure, [used[name] for name in order], order)
     counts = sorted({n for _, _, n in found})

@@ -16,6 +16,9 @@ from wifu.errors import LabError
 PAPER = {1: 3.5, 2: 7.16}
 """Inches of one and of two columns of a paper, those of the IEEE; others are a little narrower."""
 
+LENGTH = 9.2
+"""Inches of a page that a figure may take; below it a caption has to stand."""
+
 SCREEN = {1: 7.4, 2: 8.4, 3: 10.2}
 """Inches of a figure with so many panels beside each other, where it is for no paper."""
 
@@ -68,8 +71,13 @@ def beside(count: int, most: int) -> int:
 
 def figure(wide: float, high: float) -> Figure:
     """An empty figure; notebooks show it only if it is for them, and its window is theirs."""
-    size = (wide, high)
+    size = (wide, lower(high))
     return plt.figure(figsize=size) if current().shown else Figure(figsize=size)
+
+
+def lower(high: float) -> float:
+    """A height, in inches, if it fits the page of a paper; else that of the page."""
+    return high if current().columns is None else min(high, LENGTH)
 
 
 def given(count: int) -> list[Axes] | None:

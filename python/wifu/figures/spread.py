@@ -12,11 +12,21 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Ellipse
 from scipy import stats as sps
 
-from wifu import stats
+from wifu import cutoff, stats
 from wifu.api import Results
 from wifu.cells import Cell
 from wifu.figures import page, style
-from wifu.figures.compare import Made, by_of, capital, chosen, counts, levels, stopped
+from wifu.figures.compare import (
+    Made,
+    by_of,
+    capital,
+    chosen,
+    counts,
+    cut_off,
+    levels,
+    split,
+    stopped,
+)
 from wifu.figures.words import Words, with_unit
 from wifu.metrics import RUN_METRICS, column
 
@@ -44,7 +54,7 @@ def cdf(results: Results, spec: dict[str, Any]) -> Made:
     by = by_of(results, spec, None)
     name = spec.get("metric")
     words = Words(results, spec)
-    parts = words.split(cells, [by])
+    parts, cells, rest = split(words, cells, [by])
     samples = [_cdf_sample(results, members, name) for _, members in parts]
     shared = _shared(spec, [float(x.max()) for x in samples if x.size])
     figure, axes = page.panels(len(parts), share_x=shared)
@@ -57,10 +67,13 @@ def cdf(results: Results, spec: dict[str, Any]) -> Made:
             if x.size == 0:
                 continue
             steps = sps.ecdf(x).cdf
+            # Of runs that were cut off it is known that their values are greater.
+            known = x.size / (x.size + _longer(results, own, name))
             (line,) = axis.plot(
                 np.concatenate(([steps.quantiles[0]], steps.quantiles)),
-                np.concatenate(([0.0], steps.probabilities)),
+                np.concatenate(([0.0], steps.probabilities * known)),
                 drawstyle="steps-post", color=style.colour(n), linestyle=style.dash(n),
+                **(style.few_marks(n) if len(every) > len(style.DASHES) else {}),
             )  # fmt: skip
             handles.setdefault(words.apart(by, label), line)
         style.entitle(axis, _said(title, not shared))
@@ -77,8 +90,14 @@ def cdf(results: Results, spec: dict[str, Any]) -> Made:
     style.legend(figure, list(handles.values()), list(handles))
     what = f"{words.metric(name)} of the runs" if name else "goodput of the flows"
     total = sum(x.size for x in samples)
-    caption = f"Empirical distribution of the {what}; {total} values, {counts(results, cells)}."
-    return figure, f"Distribution of the {what}", caption + ("" if shared else OWN)
+    told = counts(results, cells, name)
+    caption = f"Empirical distribution of the {what}; {total} values, {told}."
+    if longer := _longer(results, cells, name):
+        caption += f" {longer} runs took longer, as transfers were cut off by the end of the run: "
+        caption += "there curves end below 1."
+    elif name is None:
+        caption += cut_off(results, cells, "goodput")
+    return figure, f"Distribution of the {what}", caption + ("" if shared else OWN) + rest
 
 
 def _of_flows(words: Words) -> str:
@@ -96,9 +115,18 @@ def _cdf_sample(results: Results, cells: Sequence[Cell], name: str | None) -> st
     names = [c.name for c in cells]
     if name:
         rows = results.ok[results.ok["cell"].isin(names)]
+        if name in cutoff.OF_FINISHED:
+            cut = {c.name: cutoff.runs(results, c) for c in cells}
+            whole = [r not in cut[c] for c, r in zip(rows["cell"], rows["run"], strict=True)]
+            rows = rows[whole]
         return stats.clean(rows[column(name)].to_numpy(float)) / RUN_METRICS[name].scale
     rows = results.flows[results.flows["cell"].isin(names) & (results.flows["status"] == "ok")]
     return stats.clean(rows["goodput_bps"].to_numpy(float)) / 1e6
+
+
+def _longer(results: Results, cells: Sequence[Cell], name: str | None) -> int:
+    """How many runs have a value that is beyond all that is known, as they were cut off."""
+    return sum(len(cutoff.runs(results, c)) for c in cells) if name in cutoff.OF_FINISHED else 0
 
 
 def fairness(results: Results, spec: dict[str, Any]) -> Made:
@@ -107,7 +135,7 @@ def fairness(results: Results, spec: dict[str, Any]) -> Made:
     x = spec.get("x") or next(iter(cells[0].labels))
     by = by_of(results, spec, x)
     words = Words(results, spec)
-    parts = words.split(cells, [x, by])
+    parts, cells, rest = split(words, cells, [x, by])
     figure, axes = page.panels(len(parts))
     every = levels(cells, by)
     handles: dict[str, Any] = {}
@@ -128,13 +156,14 @@ def fairness(results: Results, spec: dict[str, Any]) -> Made:
                 if y.size:
                     noise = rng.uniform(-0.4, 0.4, y.size) * wide
                     lowest = min(lowest, _dots(axis, at, noise, y, n, wide))
-        axis.set_xticks(range(len(places)), [words.level(x, p) for p in places])
         axis.set_xlim(-0.6, len(places) - 0.4)
+        style.places(axis, range(len(places)), [words.level(x, p) for p in places])
         style.entitle(axis, title)
         axis.set_xlabel(words.axis(x))
         axis.axhline(1.0, color=style.MUTED, linewidth=0.8)
         style.grid(axis)
-    bottom = max(-0.02, 1.0 - 1.15 * (1.0 - lowest)) if lowest < 0.9995 else 0.99
+    # Not so near 1 that nothing looks like something.
+    bottom = max(-0.02, 1.0 - 1.15 * max(1.0 - lowest, 0.05))
     # No index is above 1; the rest is room for dots that are there.
     for axis in axes:
         axis.set_ylim(bottom, 1.0 + 0.05 * (1.0 - bottom))
@@ -144,7 +173,7 @@ def fairness(results: Results, spec: dict[str, Any]) -> Made:
     style.legend(figure, list(handles.values()), list(handles))
     caption = "Jain's fairness index, a dot per run; bar: mean, whiskers: 95 % interval"
     caption += f"{stopped(results)}, cut where no index can be (above 1, below 0); "
-    return figure, "Fairness among the flows", f"{caption}{counts(results, cells)}."
+    return figure, "Fairness among the flows", f"{caption}{counts(results, cells, 'jain')}.{rest}"
 
 
 def _dots(
@@ -175,7 +204,7 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
     name, other = spec.get("metric", "aggregate"), spec.get("against", "srtt")
     up, right = RUN_METRICS[name], RUN_METRICS[other]
     words = Words(results, spec)
-    parts = words.split(cells, [by])
+    parts, cells, rest = split(words, cells, [by])
     clouds = [[_cloud(results, c, name, other) for c in members] for _, members in parts]
     tops = [
         np.max([p for c in panel for p in c], axis=0) for panel in clouds if any(map(len, panel))
@@ -211,8 +240,9 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
     caption = (
         f"{capital(words.scale(name))} against {words.scale(other)}: a dot per run, the mean, and "
         f"an ellipse of one standard deviation. Better is {towards}; "
-        f"{counts(results, cells)}.{'' if shared else OWN}"
+        f"{counts(results, cells, other)}.{'' if shared else OWN}{rest}"
     )
+    caption += cut_off(results, cells, name) or cut_off(results, cells, other)
     return figure, f"{capital(words.metric(name))} against {words.metric(other)}", caption
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import textwrap
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -13,9 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import matplotlib.colors as mcolors
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter
 
 from wifu.figures import page
 
@@ -33,6 +38,7 @@ DASHES: tuple[Any, ...] = (
     (0, (9, 1.5)),
 )
 HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++", "oooo")
+LATER_HATCHES = (*HATCHES[1:], "||||")
 
 
 def colour(n: int) -> str:
@@ -55,6 +61,30 @@ def marker(n: int) -> str:
     return MARKERS[(n + n // len(COLOURS)) % len(MARKERS)]
 
 
+def few_marks(n: int) -> dict[str, Any]:
+    """Some of its markers, for a line of many points: as far from each other as eyes need, and of
+    no two lines at the same places.
+    """
+    return {
+        "marker": marker(n), "markersize": 0.8 * mark(), "markeredgewidth": 0.5,
+        "markeredgecolor": "white", "markevery": (0.02 + 0.031 * (n % 8), 0.25),
+    }  # fmt: skip
+
+
+def marked(times: Any, y: Any, n: int, count: int, span: tuple[float, float]) -> list[int]:
+    """The points with a shape of the nth of `count` lines over time, those of each line at times of
+    its own.
+    """
+    start, end = span
+    at = start + (end - start) * (np.arange(MARKED) + (n + 0.5) / count) / MARKED
+    points = np.searchsorted(times, at)
+    return [int(i) for i in np.unique(points) if i < len(times) and np.isfinite(y[i])]
+
+
+MARKED = 7
+"""So many shapes stand on a line over time."""
+
+
 def later_marker(n: int) -> str:
     """The same for clouds of dots: round ones, until colours are used again."""
     return MARKERS[n // len(COLOURS) % len(MARKERS)]
@@ -62,7 +92,24 @@ def later_marker(n: int) -> str:
 
 def hatch(n: int) -> str:
     """Its hatching, and of two with the same colour never the same."""
-    return HATCHES[(n + n // len(COLOURS)) % len(HATCHES)]
+    if n < len(COLOURS):
+        return HATCHES[n]
+    return LATER_HATCHES[(n + n // len(COLOURS) - 1) % len(LATER_HATCHES)]
+
+
+def face(n: int) -> dict[str, Any]:
+    """How its bars look. Where colours are used again, lines are dark on a pale ground: there
+    hatches are too few, and in grey many colours are the same.
+    """
+    again = n >= len(COLOURS)
+    red, green, blue = mcolors.to_rgb(colour(n))
+    pale = tuple(1.0 - 0.45 * (1.0 - part) for part in (red, green, blue))
+    return {
+        "facecolor": pale if again else colour(n),
+        "edgecolor": INK if again else "white",
+        "hatch": hatch(n),
+        "linewidth": 0,
+    }
 
 
 FONTS = ("DejaVu Sans", "Bitstream Vera Sans", "Verdana", "sans-serif")
@@ -168,25 +215,83 @@ def entitle(axis: Axes, title: str) -> None:
 
 
 def fold(figure: Figure) -> None:
-    """Names longer than the panel that they stand at go on in a second line."""
-    figure.draw_without_rendering()
+    """Names longer than the panel that they stand at go on in a second line; where names leave the
+    panels too little of the height, the figure becomes higher.
+    """
+    high = float(figure.get_figheight())
+    for _ in range(5):
+        more = 0.4 * high
+        if _laid_out(figure):
+            for axis in figure.axes:
+                _fold_names(axis)
+            if _laid_out(figure):
+                more = PANELS * high - _stacked(figure)
+                if more <= 0:
+                    return
+        figure.set_figheight(page.lower(float(figure.get_figheight()) + max(more, 0.05 * high)))
+
+
+PANELS = 0.5
+"""The least share of a figure's height for panels, before it becomes higher for names."""
+
+
+def _laid_out(figure: Figure) -> bool:
+    """Lay a figure out; whether there was room for its panels."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        figure.draw_without_rendering()
+    return not any("collapsed" in str(warning.message) for warning in told)
+
+
+def _stacked(figure: Figure) -> float:
+    """Inches of the panels that stand above each other, without what is written around them."""
+    heights: dict[int, float] = {}
     for axis in figure.axes:
         box = axis.get_window_extent()
-        title = axis.get_title(loc="left")
-        size = float(mpl.rcParams["axes.titlesize"])
-        for text, room, put in (
-            (axis.get_xlabel(), box.width, axis.set_xlabel),
-            (axis.get_ylabel(), box.height, axis.set_ylabel),
-            (title, box.width, partial(axis.set_title, loc="left", color=MUTED)),
-        ):
-            letters = max(10, int(1.05 * room * 72 / figure.dpi / (0.56 * size)))
-            if any(len(line) > letters for line in text.split("\n")):
-                put("\n".join(textwrap.fill(line, letters) for line in text.split("\n")))
+        if axis.get_visible() and axis.get_subplotspec() is not None:
+            # Those of one column begin at the same place.
+            column = round(box.x0 / 8)
+            heights[column] = heights.get(column, 0.0) + box.height / figure.dpi
+    return max(heights.values(), default=float("inf"))
+
+
+def _fold_names(axis: Axes) -> None:
+    box, dpi = axis.get_window_extent(), page.root(axis).dpi
+    size = float(mpl.rcParams["axes.titlesize"])
+    for text, room, put in (
+        (axis.get_xlabel(), box.width, axis.set_xlabel),
+        (axis.get_ylabel(), box.height, axis.set_ylabel),
+        (axis.get_title(loc="left"), box.width, partial(axis.set_title, loc="left", color=MUTED)),
+    ):
+        letters = max(10, int(1.05 * room * 72 / dpi / (0.56 * size)))
+        if any(len(line) > letters for line in text.split("\n")):
+            put(wrapped(text, letters))
+
+
+def wrapped(text: str, letters: int) -> str:
+    """Lines of so many letters at most. They end behind commas where that can be, else between
+    words; only what is longer than a line is cut.
+    """
+    lines = []
+    for given in text.split("\n"):
+        line = ""
+        for piece in re.findall(r"[^,]+,?\s*|,", given):
+            if line and len((line + piece).rstrip(" ")) > letters:
+                lines.append(line.rstrip(" "))
+                line = ""
+            if len(piece.rstrip(" ")) > letters:
+                end = " " if piece.endswith(" ") else ""
+                *full, piece = textwrap.wrap(piece, letters, break_on_hyphens=False)
+                lines += full
+                piece += end
+            line += piece
+        lines.append(line.rstrip(" "))
+    return "\n".join(lines)
 
 
 def patch(n: int) -> Patch:
     """What a legend shows for bars."""
-    return Patch(facecolor=colour(n), hatch=hatch(n), edgecolor="white", linewidth=0)
+    return Patch(**face(n))
 
 
 def label_rows(axes: Sequence[Axes], text: str) -> None:
@@ -202,6 +307,56 @@ def grid(axis: Axes, which: str = "y") -> None:
     """Faint lines to read values by."""
     axis.set_axisbelow(True)
     axis.grid(axis="both" if which == "both" else "x" if which == "x" else "y")
+
+
+def logarithmic(axis: Axes, which: str = "y") -> None:
+    """A scale of powers of ten that are written as numbers; some between them, if they are few."""
+    getattr(axis, f"set_{which}scale")("log")
+    scale = axis.xaxis if which == "x" else axis.yaxis
+
+    def between(value: float, _: int) -> str:
+        low, high = getattr(axis, f"get_{which}lim")()
+        decades = math.log10(high / low) if low > 0 else math.inf
+        leading = round(value / 10.0 ** math.floor(math.log10(value) + 1e-9))
+        shown = (2, 5) if decades > 0.7 else (2, 3, 4, 6, 8)
+        return f"{value:g}" if decades < 1.5 and leading in shown else ""
+
+    scale.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    scale.set_minor_formatter(FuncFormatter(between))
+
+
+def places(axis: Axes, at: Sequence[float], names: Sequence[str], numbers: bool = False) -> None:
+    """Names along the horizontal scale, whose limits are set. Those that would run into each other
+    are tilted; of `numbers`, whose places say as much, some are left out.
+    """
+    low, high = axis.get_xlim()
+    inches = axis.get_position().width * float(page.root(axis).get_figwidth())
+    # A size may be a name, as in somebody else's style.
+    size = FontProperties(size=mpl.rcParams["xtick.labelsize"]).get_size_in_points()
+    letters = inches * 72 / (0.58 * size) / (high - low)
+    needed = [(len(one) + len(two)) / 2 + 1 for one, two in pairwise(names)]
+    room = [letters * (two - one) for one, two in pairwise(at)]
+    tilted = any(n > r for n, r in zip(needed, room, strict=True))
+    if tilted and numbers:
+        names, tilted = _thinned(at, names, letters), False
+    axis.set_xticks(
+        list(at), list(names), rotation=35 if tilted else 0, ha="right" if tilted else "center"
+    )
+
+
+def _thinned(at: Sequence[float], names: Sequence[str], letters: float) -> list[str]:
+    """Without the names that have no room at their places, where there are so many `letters` to a
+    unit; the first and the last stay.
+    """
+    kept = [0, len(names) - 1]
+
+    def apart(one: int, two: int) -> bool:
+        return letters * abs(at[one] - at[two]) >= (len(names[one]) + len(names[two])) / 2 + 1
+
+    for n in range(1, len(names) - 1):
+        if all(apart(n, other) for other in kept):
+            kept.append(n)
+    return [name if n in kept else "" for n, name in enumerate(names)]
 
 
 def from_zero(axes: Sequence[Axes]) -> None:
@@ -220,20 +375,29 @@ def legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str]) -> Non
     if given:
         given[0].legend(handles, labels)
         return
+    size = float(mpl.rcParams["legend.fontsize"])
+    letters = float(figure.get_figwidth()) * 72 / size / 0.58
+    beside = _beside(labels, letters)
+    named = [wrapped(label, int(letters - 8.5)) for label in labels]
     figure.legend(
         handles,
-        labels,
+        named,
         loc="outside upper left",
-        ncols=_beside(labels, float(figure.get_figwidth())),
+        ncols=beside,
         handlelength=2.2,
         columnspacing=1.6,
         borderaxespad=0.2,
     )
+    # Two lines have room above the panels; for more the figure becomes higher.
+    rows = -(-len(named) // beside)
+    columns = [named[n : n + rows] for n in range(0, len(named), rows)]
+    lines = max(sum(name.count("\n") + 1 for name in column) for column in columns)
+    if lines > 2:
+        figure.set_figheight(float(figure.get_figheight()) + (lines - 2) * 1.5 * size / 72)
 
 
-def _beside(labels: Sequence[str], inches: float) -> int:
-    """The columns of a legend: as many as there is room for."""
-    letters = inches * 72 / float(mpl.rcParams["legend.fontsize"]) / 0.58
+def _beside(labels: Sequence[str], letters: float) -> int:
+    """The columns of a legend: as many as there is room for in a line of so many letters."""
     for rows in range(1, len(labels)):
         longest = [max(map(len, labels[n : n + rows])) for n in range(0, len(labels), rows)]
         # Each takes its longest name, its sign and the room beside it.

@@ -161,22 +161,11 @@ def _flows(
                 # Shapes tell lines apart in grey, where bends are too many for dashes.
                 line.set(
                     marker=style.marker(n), markersize=5, markeredgewidth=0.5,
-                    markeredgecolor="white", markevery=_marked(drawn, n, len(flows), span),
+                    markeredgecolor="white",
+                    markevery=style.marked(drawn.times, drawn.y, n, len(flows), span),
                 )  # fmt: skip
             lines.setdefault(f"flow {flow}", line)
         style.grid(axis)
-
-
-MARKED = 7
-"""So many shapes stand on a line."""
-
-
-def _marked(drawn: Drawn, n: int, flows: int, span: tuple[float, float]) -> list[int]:
-    """The points of a line with a shape, each flow's at times of its own."""
-    start, end = span
-    at = start + (end - start) * (np.arange(MARKED) + (n + 0.5) / flows) / MARKED
-    points = np.searchsorted(drawn.times, at)
-    return [int(i) for i in np.unique(points) if i < drawn.times.size and np.isfinite(drawn.y[i])]
 
 
 def _columns(cells: int, rows: int) -> tuple[Figure, list[list[Axes]]]:
@@ -248,6 +237,10 @@ def sequence(results: Results, spec: dict[str, Any]) -> Made:
         if below:
             _larger(axes, segments, zoom, handles)
         axes[-1].set_xlabel("time, s")
+    if whole:
+        # Slopes are rates: they are compared between cells.
+        page.align([axes[0] for axes in columns], "x")
+        page.align([axes[0] for axes in columns], "y")
     unit = "data segment" if results.plan.runner == "mock" else "offset in the stream, kB"
     for row in range(2 if below else 1):
         style.label_rows([axes[row] for axes in columns], unit)

@@ -1,0 +1,137 @@
+"""Transfers that the end of a run cut off: nobody may take the rest for all of them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fake import FakeResult, fake
+from test_figures import drawn
+
+import wifu
+from wifu import cutoff, report
+from wifu import plan as plans
+from wifu.screen import _summary_table
+
+END = 2.5
+"""Seconds after which runs here end."""
+
+TEXT = """
+name = "cut"
+runs = 8
+baseline = "tcp-reno"
+metrics = ["delay", "goodput", "srtt"]
+[scenario]
+topology.words = "linear,{hops+1}"
+[[scenario.flow]]
+protocol = "{protocol}"
+app = "file"
+bytes = "1M"
+[[scenario.flow]]
+protocol = "{protocol}"
+app = "bulk"
+[vary]
+hops = [1, 2]
+protocol = ["tcp-reno", "tcp-newreno"]
+"""
+
+
+def ending(scenario: dict[str, Any]) -> FakeResult:
+    """The stand-in, stopped by the clock; its second flow has no end."""
+    found = fake(scenario)
+    outcome = found._outcome
+    outcome["flows"][1] |= {"app": "bulk", "finished": False}
+    outcome["sim_seconds"] = END
+    for flow in outcome["flows"]:
+        if flow["last_byte_s"] > END:
+            flow["bytes"] = int(flow["bytes"] * END / flow["last_byte_s"])
+            flow |= {"last_byte_s": END, "finished": False}
+    return found
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> wifu.Results:
+    folder = tmp_path_factory.mktemp("cut")
+    return wifu.campaign(plans.parse(TEXT), folder / "r", runner=ending)
+
+
+def cell(results: wifu.Results, hops: int, protocol: str) -> Any:
+    return results.cells({"hops": hops, "protocol": protocol})[0]
+
+
+def test_only_files_can_be_cut_off(results: wifu.Results) -> None:
+    one, two = cell(results, 1, "tcp-reno"), cell(results, 2, "tcp-reno")
+    # Half the time would do on one hop, and two need more than there is, but for a few runs.
+    assert cutoff.runs(results, one) == set()
+    assert 0 < len(cutoff.runs(results, two)) < 8, "what is tested here"
+    assert not cutoff.least(results, one, "delay") and cutoff.least(results, two, "delay")
+    assert not cutoff.least(results, two, "goodput")
+    for metric, words in (
+        ("delay", "means of such cells are the least that they can be"),
+        ("goodput", "their goodput is that until then"),
+    ):
+        told = cutoff.sentence(results, results.plan.cells, metric)
+        assert " of 32 transfers were cut off by the end of their run" in told and words in told
+    assert cutoff.sentence(results, results.plan.cells, "srtt") == ""
+    assert cutoff.sentence(results, [one], "delay") == ""
+
+
+def test_what_is_cut_off_is_compared_with_nothing(results: wifu.Results) -> None:
+    rows = results.compare("delay").set_index("hops")
+    assert not rows["cut"][1] and 0 < rows["ratio"][1] < 1 and rows["p"][1] < 0.05
+    assert rows["cut"][2] and np.isnan(rows["ratio"][2]) and np.isnan(rows["p"][2])
+    assert "cut" not in results.compare("goodput")
+    # Nor is the one of which the slow runs are missing the best.
+    assert report.best_of(results, "delay") == {cell(results, 1, "tcp-newreno").name}
+    text = report.render(results, [])
+    assert "<span class='same'>cut off</span>" in text
+    assert text.count("≥ ") >= 1 and "transfers were cut off by the end of their run" in text
+
+
+def test_tables_say_that_it_is_the_least(results: wifu.Results) -> None:
+    table = _summary_table(results)
+    means, intervals = (list(table.columns[n].cells) for n in (2, 3))
+    cut = [cutoff.least(results, c, "delay") for c in results.plan.cells]
+    assert any(cut) and not all(cut)
+    assert [str(mean).startswith("≥ ") for mean in means] == cut
+    assert [interval == "" for interval in intervals] == cut
+
+
+@pytest.mark.parametrize("kind", ["bars", "lines"])
+def test_figures_say_that_it_is_the_least(results: wifu.Results, kind: str) -> None:
+    figure, caption = drawn(results, kind=kind, metric="delay", x="hops")
+    (axis,) = figure.axes
+    told = [t.get_text() for t in axis.texts if "≥" in t.get_text()]
+    assert len(told) == sum(cutoff.least(results, c, "delay") for c in results.plan.cells)
+    assert "(≥)" in caption and "of 8 runs per cell" in caption
+    ends = [
+        segment[:, 1]
+        for bars in axis.containers
+        for part in getattr(bars, "lines", ((), (), ()))[2]
+        for segment in part.get_segments()
+    ]
+    spans = [float(np.ptp(y)) for y in ends if y.size and np.isfinite(y).all() and np.ptp(y) > 0]
+    assert len(spans) == 4 - len(told), "no whiskers around what is but the least"
+    assert "(≥)" not in drawn(results, kind=kind, metric="srtt", x="hops")[1]
+
+
+def test_a_distribution_ends_where_runs_were_cut_off(results: wifu.Results) -> None:
+    figure, caption = drawn(results, kind="cdf", metric="delay", where={"protocol": "tcp-reno"})
+    tops = [float(np.asarray(a.get_lines()[0].get_ydata(), float).max()) for a in figure.axes]
+    cut = len(cutoff.runs(results, cell(results, 2, "tcp-reno")))
+    assert tops == [1.0, pytest.approx(1 - cut / 8)]
+    assert f"{cut} runs took longer" in caption and "curves end below 1" in caption
+    assert "curves end below 1" not in drawn(results, kind="cdf", metric="srtt")[1]
+
+
+def test_failed_runs_are_told_where_means_are(tmp_path: Path) -> None:
+    text = TEXT.replace("hops = [1, 2]", "hops = [1]")
+    text += '[vary.load]\nlight = { "flow.1.jitter" = 0 }\nheavy = { "flow.1.explode" = true }\n'
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=ending)
+    text = report.render(found, [])
+    assert "2 of 32 runs failed and are in no mean" in text
+    assert "By cell: " in text and text.split("By cell: ")[1].count("heavy 1") == 2
+    _, caption = drawn(found, kind="bars", x="protocol")
+    assert "n = 7 to 8 runs per cell, without 2 that failed" in caption
+    _, caption = drawn(found, kind="bars", x="protocol", where={"load": "light"})
+    assert "n = 8 runs per cell;" in caption

@@ -1,0 +1,310 @@
+"""Figures of many, long and awkward things: what is written keeps apart and inside the page, and
+what is drawn is told apart in grey.
+"""
+
+import re
+from collections.abc import Sequence
+from itertools import combinations, pairwise
+from pathlib import Path
+from typing import Any
+
+import matplotlib.colors as mcolors
+import numpy as np
+import pytest
+from fake import fake
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.text import Annotation, Text
+from matplotlib.transforms import Bbox, BboxBase
+from test_figures import drawn, legend, lightness, panel_titles
+
+import wifu
+from wifu import figures
+from wifu import plan as plans
+
+NAMES = [f"tcp-reno,iw={n}" for n in range(1, 11)] + [
+    "tcp-newreno,profile=kernel-reno,mss=1460,rcv_wnd=93440,ack_every=2",
+    "tcp-newreno,profile=wifu-tahoe",
+]
+
+TEXT = """
+name = "many"
+runs = 4
+metrics = ["goodput", "srtt"]
+[scenario]
+topology.words = "linear,{hops+1}"
+[[scenario.flow]]
+protocol = "{protocol}"
+copies = 2
+[vary]
+hops = [1, 3]
+protocol = PROTOCOLS
+[series]
+runs = [1]
+"""
+
+
+def made(folder: Path, text: str, protocols: Sequence[str] = NAMES) -> wifu.Results:
+    plan = plans.parse(text.replace("PROTOCOLS", str(list(protocols))))
+    return wifu.campaign(plan, folder / "r", runner=fake)
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> wifu.Results:
+    return made(tmp_path_factory.mktemp("many"), TEXT)
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> wifu.Results:
+    return made(tmp_path_factory.mktemp("two"), TEXT, ["tcp-reno", "tcp-newreno"])
+
+
+def folded(results: wifu.Results, **spec: Any) -> tuple[Figure, str]:
+    """A figure as it is written, and its caption."""
+    from wifu.figures import style
+
+    with style.context(spec.get("columns")):
+        figure, _, caption = figures.made(results, spec)
+        style.fold(figure)
+        figure.draw_without_rendering()
+    return figure, caption
+
+
+def box(artist: Any) -> BboxBase:
+    found = artist.get_window_extent()
+    assert isinstance(found, BboxBase)
+    return found
+
+
+def around(axis: Axes) -> BboxBase:
+    """A panel with what is written around it."""
+    found = axis.get_tightbbox()
+    assert isinstance(found, BboxBase)
+    return found
+
+
+def overlapping(texts: Sequence[Text]) -> list[tuple[str, str]]:
+    shown = [t for t in texts if t.get_text() and t.get_visible()]
+    return [
+        (one.get_text(), two.get_text())
+        for one, two in combinations(shown, 2)
+        if Bbox.intersection(box(one).padded(1.5, 0.0), box(two).padded(1.5, 0.0)) is not None
+    ]
+
+
+def markers(axis: Axes) -> list[Line2D]:
+    """The lines of levels, without the caps of whiskers."""
+    return [line for line in axis.get_lines() if line.get_marker() in ("o", "s")]
+
+
+def numbers(axis: Axes) -> list[Text]:
+    return [t for t in axis.texts if isinstance(t, Annotation)]
+
+
+# Names --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["bars", "lines", "cdf", "fairness", "tradeoff"])
+@pytest.mark.parametrize("columns", [1, 2])
+def test_a_legend_of_long_names_leaves_room_for_the_panels(
+    many: wifu.Results, kind: str, columns: int
+) -> None:
+    over = {"x": "hops"} if kind in ("bars", "lines", "fairness") else {}
+    figure, _ = folded(many, kind=kind, columns=columns, **over)
+    (names,) = figure.legends
+    assert len(legend(figure)) == len(NAMES)
+    assert box(names).x0 >= 0 and box(names).x1 <= figure.bbox.x1
+    panels = [axis for axis in figure.axes if axis.get_visible()]
+    for axis in panels:
+        assert around(axis).y1 <= box(names).y0 + 1, "the legend stands above the panels"
+        assert box(axis).height > 0.9 * figure.dpi * (0.7 if columns == 1 else 1)
+
+
+@pytest.mark.parametrize("kind", ["bars", "lines", "fairness"])
+def test_names_along_the_scale_are_tilted_and_leave_room(many: wifu.Results, kind: str) -> None:
+    figure, _ = folded(many, kind=kind, x="protocol", columns=2)
+    for axis in figure.axes:
+        assert {label.get_rotation() for label in axis.get_xticklabels()} == {35}
+        assert box(axis).height > figure.dpi
+        below = around(axis)
+        assert below.y0 >= -2 and below.x0 >= -2 and below.x1 <= figure.bbox.x1 + 2
+
+
+def test_numbers_along_the_scale_keep_apart(tmp_path: Path) -> None:
+    hops = [1, 2, 3, 4, 5, 6, 8, 10, 20, 50, 100]
+    text = TEXT.replace("hops = [1, 3]", f"hops = {hops}")
+    found = made(tmp_path, text, ["tcp-reno", "tcp-newreno"])
+    (axis,) = folded(found, kind="lines", x="hops", columns=1)[0].axes
+    labels = axis.get_xticklabels()
+    assert not overlapping(labels)
+    shown = [label.get_text() for label in labels if label.get_text()]
+    assert shown[0] == "1" and shown[-1] == "100" and "50" in shown
+    assert [float(t) for t in axis.get_xticks()] == hops, "each has its tick"
+
+
+def test_lines_of_text_end_behind_commas() -> None:
+    from wifu.figures import style
+
+    assert style.wrapped("size 30k, radio.attempts 1", 24) == "size 30k,\nradio.attempts 1"
+    assert style.wrapped("hops 1, protocol tcp-tahoe", 22) == "hops 1,\nprotocol tcp-tahoe"
+    assert style.wrapped("a,b,c", 20) == "a,b,c"
+    assert style.wrapped("where nothing is a comma", 12) == "where\nnothing is a\ncomma"
+    long = style.wrapped(NAMES[10], 30).split("\n")
+    assert "".join(long) == NAMES[10] and max(map(len, long)) <= 30
+    assert style.wrapped("x" * 25, 10).split("\n") == ["x" * 10, "x" * 10, "x" * 5]
+
+
+def test_numbers_on_bars_keep_apart(
+    many: wifu.Results, two: wifu.Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = 0
+    for results in (many, two):
+        # All at one height, where nothing else keeps them apart.
+        monkeypatch.setattr(results, "runs", results.runs.assign(goodput_bps=8.8e6))
+    for results in (many, two):
+        for columns in (None, 1, 2):
+            spec = {} if columns is None else {"columns": columns}
+            for axis in folded(results, kind="bars", x="hops", **spec)[0].axes:
+                assert not overlapping(numbers(axis))
+                seen += len(numbers(axis))
+    assert seen, "where there is room there are numbers"
+
+
+def test_a_waterfall_names_its_scale_once_in_a_column(many: wifu.Results) -> None:
+    figure, _ = folded(many, kind="waterfall", columns=1)
+    labels = [axis.get_xlabel() != "" for axis in figure.axes if axis.get_visible()]
+    assert labels == [False] * 4 + [True] * 2
+    panels = [around(axis) for axis in figure.axes]
+    for one, two in combinations(panels, 2):
+        both = Bbox.intersection(one, two)
+        assert both is None or min(both.width, both.height) < 2, "panels keep apart"
+
+
+def test_what_fits_no_page_is_told(tmp_path: Path) -> None:
+    text = TEXT.replace("hops = [1, 3]", "hops = '1..24'")
+    found = made(tmp_path, text, ["tcp-reno", "tcp-newreno"])
+    for spec in ({"kind": "cdf"}, {"kind": "bars", "x": "protocol"}, {"kind": "tradeoff"}):
+        for columns in (1, 2):
+            figure, caption = folded(found, columns=columns, **spec)
+            assert figure.get_figheight() <= 9.2
+            assert len([a for a in figure.axes if a.get_visible()]) == 12
+            assert "The first 12 of 24 panels; choose with `where`." in caption
+    values = re.search(r"; (\d+) values", drawn(found, kind="cdf")[1])
+    assert values is not None and int(values[1]) == 12 * 2 * 4 * 2, "those that are shown"
+
+
+# Grey ---------------------------------------------------------------------------------------------
+
+
+def test_sixteen_bars_are_told_apart_in_grey() -> None:
+    from wifu.figures import style
+
+    faces = [style.face(n) for n in range(16)]
+    looks = {(f["hatch"], f["edgecolor"]) for f in faces}
+    assert len(looks) == 16
+    for f in faces:
+        ground, lines = lightness(f["facecolor"]), lightness(mcolors.to_rgb(f["edgecolor"]))
+        assert not f["hatch"] or abs(ground - lines) > 0.3, "a hatch is seen"
+
+
+def test_many_distributions_are_told_apart_in_grey(many: wifu.Results) -> None:
+    figure, _ = drawn(many, kind="cdf")
+    for axis in figure.axes:
+        # What `get_linestyle` says of dashes does not tell them apart.
+        looks = [(v.get_marker(), str(vars(v)["_unscaled_dash_pattern"])) for v in axis.get_lines()]
+        assert len(looks) == len(set(looks)) == len(NAMES)
+
+
+def test_delays_under_load_are_told_apart_in_grey(probed: wifu.Results) -> None:
+    figure, _ = drawn(probed, kind="latency", **{"as": "cdf", "by": "window"})
+    (axis,) = figure.axes
+    looks = [(line.get_marker(), line.get_linestyle()) for line in axis.get_lines()]
+    assert len(looks) == len(set(looks)) == 3
+
+
+# Lines --------------------------------------------------------------------------------------------
+
+
+def test_zeros_are_seen_on_a_logarithmic_scale(
+    two: wifu.Results, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    zero = two.runs["cell"].isin([c.name for c in two.cells({"hops": 1})])
+    runs = two.runs.assign(loss_share=np.where(zero, 0.0, two.runs["run"] * 0.01))
+    monkeypatch.setattr(two, "runs", runs)
+    spec = {"kind": "lines", "x": "hops", "metric": "loss", "scale": "log", "columns": 1}
+    figure, caption = drawn(two, **spec)
+    (axis,) = figure.axes
+    hollow = [v for v in markers(axis) if v.get_markerfacecolor() == "white"]
+    assert axis.get_yscale() == "log" and len(hollow) == 2
+    assert {line.get_marker() for line in hollow} == {"o", "s"}
+    assert all(box(line).y0 <= box(axis).y0 + 4 for line in hollow), "at its lower end"
+    assert "hollow, at the lower end: 0" in caption
+    svg = figures.draw(two, spec, tmp_path).svg.read_text()
+    sizes = [float(size) for size in re.findall(r"font(?:-size)?: ([\d.]+)px", svg)]
+    assert min(sizes) >= 6, "no powers in small print"
+    monkeypatch.setattr(two, "runs", two.runs.assign(loss_share=0.0))
+    figure, caption = drawn(two, **spec)
+    assert figure.axes[0].get_yscale() == "linear" and "hollow" not in caption
+
+
+def test_only_what_has_an_order_is_joined(two: wifu.Results) -> None:
+    for x, style in (("protocol", "None"), ("hops", "-")):
+        figure, _ = drawn(two, kind="lines", x=x)
+        assert figure.axes[0].get_lines()[0].get_linestyle() == style
+
+
+def test_lines_go_from_left_to_right_and_beside_each_other(tmp_path: Path) -> None:
+    text = TEXT.replace("hops = [1, 3]", "hops = [3, 1, 2]")
+    found = made(tmp_path, text, ["tcp-reno", "tcp-newreno"])
+    figure, _ = drawn(found, kind="lines", x="hops")
+    places = [np.asarray(line.get_xdata(), dtype=float) for line in markers(figure.axes[0])]
+    assert len(places) == 2
+    for x in places:
+        assert (np.diff(x) > 0).all() and np.abs(x - [1, 2, 3]).max() < 0.1
+    assert (np.abs(places[0] - places[1]) > 0.005).all(), "whiskers do not hide each other"
+
+
+def test_whiskers_that_leave_the_scale_are_told(
+    two: wifu.Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "without an end" not in drawn(two, kind="bars", x="hops")[1]
+    rates = np.resize([1e6, 1e6, 1e6, 40e6], len(two.runs))
+    monkeypatch.setattr(two, "runs", two.runs.assign(goodput_bps=rates))
+    assert "whiskers without an end go on below the scale" in drawn(two, kind="bars", x="hops")[1]
+
+
+def test_a_caption_counts_the_values_of_its_metric(
+    two: wifu.Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = (two.runs["cell"] == two.plan.cells[0].name) & (two.runs["run"] > 1)
+    srtt = np.where(gone, np.nan, two.runs["srtt_s"])
+    monkeypatch.setattr(two, "runs", two.runs.assign(srtt_s=srtt))
+    for kind in ("bars", "lines", "cdf"):
+        _, caption = drawn(two, kind=kind, metric="srtt")
+        assert "n = 1 to 4 of 4 runs per cell, the others have no value" in caption
+    assert "n = 4 runs per cell" in drawn(two, kind="bars", metric="goodput")[1]
+
+
+# Time ---------------------------------------------------------------------------------------------
+
+
+def test_sequence_graphs_of_several_cells_have_one_range(two: wifu.Results) -> None:
+    figure, _ = drawn(two, kind="sequence", zoom=False)
+    assert len(figure.axes) == 4
+    assert len({axis.get_xlim() for axis in figure.axes}) == 1
+    assert len({axis.get_ylim() for axis in figure.axes}) == 1
+    _, end = figure.axes[0].get_xlim()
+    last = [max(np.asarray(line.get_xdata()).max() for line in a.get_lines()) for a in figure.axes]
+    assert end >= max(last) and max(last) > 1.5 * min(last)
+
+
+def test_fairness_does_not_magnify_nothing(
+    two: wifu.Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = 1.0 - 0.0002 * two.runs["run"]
+    monkeypatch.setattr(two, "runs", two.runs.assign(jain=values))
+    bottom, top = drawn(two, kind="fairness", x="hops")[0].axes[0].get_ylim()
+    assert top - bottom > 0.05
+    assert panel_titles(drawn(two, kind="cdf")[0]) == ["hops 1", "hops 3"]
+    assert all(one != two for one, two in pairwise(panel_titles(drawn(two, kind="cdf")[0])))

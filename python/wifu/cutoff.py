@@ -1,0 +1,89 @@
+"""What is missing from means: transfers that the end of a run cut off, of whose times only the
+least is known, and runs that failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import pandas as pd
+
+from wifu.cells import Cell
+from wifu.plan import Plan
+
+
+class Results(Protocol):
+    """What is asked of results (`wifu.Results`, which uses this module)."""
+
+    plan: Plan
+    flows: pd.DataFrame
+    runs: pd.DataFrame
+
+
+OF_FINISHED = ("delay", "delay_median")
+"""Metrics of the transfers that were finished, without those that take longest."""
+
+MOST = 10
+"""Cells that are named."""
+
+_RATES = ("goodput", "aggregate", "lowest")
+
+
+def _files(results: Results, cell: Cell) -> pd.DataFrame:
+    """The flows of a cell's runs that count that are files: what has an end of its own. Datagrams
+    have none, since lost ones do not come.
+    """
+    flows = cell.scenario.get("flow")
+    files = [
+        n
+        for n, flow in enumerate(flows if isinstance(flows, list) else [], 1)
+        if isinstance(flow, dict) and flow.get("app") == "file" and flow.get("protocol") != "udp"
+    ]
+    rows = results.flows
+    return rows[(rows["cell"] == cell.name) & (rows["status"] == "ok") & rows["flow"].isin(files)]
+
+
+def _cut(rows: pd.DataFrame) -> pd.DataFrame:
+    # Where nobody tells whether they were finished they are taken for it.
+    return rows[rows["finished"].eq(False)] if "finished" in rows else rows[:0]
+
+
+def runs(results: Results, cell: Cell) -> set[int]:
+    """The numbers of a cell's runs of which a transfer was cut off."""
+    return {int(run) for run in _cut(_files(results, cell))["run"]}
+
+
+def least(results: Results, cell: Cell, metric: str) -> bool:
+    """Whether the mean of a metric in a cell is but the least that it can be."""
+    return metric in OF_FINISHED and bool(runs(results, cell))
+
+
+def sentence(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """What is to be said of transfers that were cut off, where a metric depends on them."""
+    rates = metric in _RATES and results.plan.measure.mode in ("transfer", "receiver")
+    if not rates and metric not in OF_FINISHED:
+        return ""
+    every = [_files(results, cell) for cell in cells]
+    cut = sum(len(_cut(rows)) for rows in every)
+    if not cut:
+        return ""
+    told = f"{cut} of {sum(map(len, every))} transfers were cut off by the end of their run"
+    if rates:
+        return f"{told}; their goodput is that until then."
+    return f"{told} and are missing: means of such cells are the least that they can be (≥)."
+
+
+def failed(results: Results) -> str:
+    """What is to be said where runs failed: which cells their absence may flatter."""
+    rows = results.runs
+    if not len(rows) or not (gone := rows["status"] == "failed").any():
+        return ""
+    counts = rows[gone]["cell"].value_counts()
+    cells = [f"{c.name} {counts[c.name]}" for c in results.plan.cells if c.name in counts]
+    more = f" and {len(cells) - MOST} more" if len(cells) > MOST else ""
+    return (
+        f"{int(gone.sum())} of {len(rows)} runs failed and are in no mean. Where what makes runs "
+        "fail makes them slow as well, those that are left flatter. By cell: "
+        f"{', '.join(cells[:MOST])}{more}."
+    )
