@@ -51,11 +51,17 @@ join <(grep -v '^#' "$book" | sort) <(sort <<< "$counted") | awk -v count="$(wc 
         change = 100 * ($3 / $2 - 1)
         per = $1 ~ /^forward,/ ? "packet" : "segment"
         printf "%-38s %6d instructions per %s (%+.1f %%)\n", $1, $3, per, change
+        counted[$1] = $3
         if (change > 4) worse = worse " " $1
         if (change < -4) better = better " " $1
     }
     END {
         if (NR != count) { print "a count is missing from the book"; exit 1 }
+        # Whether there is a handler at another hook is all that a packet may cost.
+        if (counted["forward,overheard"] > counted["forward,bare"] + 5) {
+            print "a handler at a hook that a packet does not pass costs it instructions"
+            exit 1
+        }
         if (better) print "better:" better "; scripts/count.sh --update keeps it so"
         if (worse) {
             print "more than 4 % worse:" worse

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Measures what the testbed sets are calibrated on and writes docs/src/calibration.md.
 
     cargo build --release -p wifu -p wifu-radio --bins --examples

@@ -78,8 +78,8 @@ class Silent:
 
 
 MODELS = {
-    "reno": "tcp-reno,profile=kernel-reno",
-    "cubic": "tcp-cubic",
+    "reno": "tcp-linux-reno,profile=linux",
+    "cubic": "tcp-linux,profile=linux",
 }
 """What the simulator has in place of kernels' congestion controls."""
 

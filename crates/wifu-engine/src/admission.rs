@@ -149,7 +149,7 @@ pub trait Admission: Send + Sync + Debug {
     }
 
     /// What is left behind: whether a connection in this state only waits for old packets to die
-    /// out. It then counts against `max_time_wait`, gives its stores back once its application let
+    /// out. It then counts against `max_resting`, gives its stores back once its application let
     /// go, and leaves its place to a connection that we open.
     fn rests(&self, _state: State) -> bool {
         false

@@ -1,5 +1,5 @@
 //! What runs on one host, without knowing in which world: endpoints, handlers at the hooks, lanes,
-//! and what protocols bring along. A substrate drives it: virtual time so far, Linux next.
+//! and what protocols bring along. A substrate drives it: virtual time, or a daemon on Linux.
 #![forbid(unsafe_code)]
 
 mod custody;

@@ -147,7 +147,7 @@ pub fn observed(bytes: &[u8]) -> (String, Counts) {
             seed: 7,
             node: 1,
             max_conns: 24,
-            max_time_wait: 4,
+            max_resting: 4,
             ..EndpointConfig::default()
         }),
         now: Time(u64::from(choices.word()) * 67_000_000_000),

@@ -513,7 +513,7 @@ fn an_old_syn_does_not_open_a_waiting_connection_anew() {
 fn the_oldest_waiting_connections_give_way_when_too_many_wait() {
     let blueprint = wifu_parts::blueprint("tcp-cubic").unwrap();
     let config = wifu_engine::EndpointConfig {
-        max_time_wait: 10,
+        max_resting: 10,
         ..Default::default()
     };
     let mut pair = Pair::new(1);

@@ -257,11 +257,6 @@ impl Head {
         self.count += 1;
         true
     }
-
-    /// Empty the range list.
-    pub fn clear_ranges(&mut self) {
-        self.count = 0;
-    }
 }
 
 /// What came with the frame: the radio's account, and what local handlers noted.

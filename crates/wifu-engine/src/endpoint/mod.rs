@@ -85,7 +85,7 @@ impl Endpoint {
     pub fn new(config: EndpointConfig) -> Endpoint {
         let rng = Rng::new(config.seed).split_n(u64::from(config.node));
         Endpoint {
-            table: Table::new(config.max_time_wait),
+            table: Table::new(config.max_resting),
             config,
             listeners: Listeners::default(),
             links: Links::default(),

@@ -18,7 +18,7 @@ pub struct EndpointConfig {
     /// Most connections at once.
     pub max_conns: usize,
     /// Most connections kept that only rest (of TCP: TIME_WAIT); beyond, the oldest is forgotten.
-    pub max_time_wait: usize,
+    pub max_resting: usize,
     /// The annotation by which handlers tell of nodes that do not serve a composition.
     pub unserved: Option<Note>,
     /// The node runs the lanes of compositions that have one.
@@ -32,7 +32,7 @@ impl Default for EndpointConfig {
             node: 0,
             mtu: 1500,
             max_conns: 65_536,
-            max_time_wait: 4_096,
+            max_resting: 4_096,
             unserved: None,
             lanes: false,
         }
