@@ -132,7 +132,7 @@ count: ## instructions per packet in the engine, compared with the last that wer
 	scripts/count.sh
 
 .PHONY: suites
-suites: build ## network tests of CPython and libuv over WiFu beside the kernel (root, half an hour)
+suites: build ## network tests of CPython and libuv over WiFu beside the kernel (root, a quarter of an hour)
 	@scripts/setup.sh suites
 	$(PYTHON) tools/suites.py --bin $(TARGET_DIR)/release $(ARGS)
 
