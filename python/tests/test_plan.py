@@ -102,6 +102,16 @@ def test_overrides() -> None:
     assert len(swept.cells) == 12
 
 
+def test_a_level_that_sets_nothing_may_be_all_that_is_left() -> None:
+    text = BASE.replace(
+        'protocol = ["tcp-tahoe"',
+        'variant.default = {}\nvariant.lossy = { radio.attempts = 1 }\nprotocol = ["tcp-tahoe"',
+    )
+    plan = plans.parse(text, overrides=["variant=default"])
+    assert {c.labels["variant"] for c in plan.cells} == {"default"}
+    assert all("radio" not in c.scenario for c in plan.cells)
+
+
 def test_named_levels_are_chosen_by_name() -> None:
     text = BASE.replace(
         'protocol = ["tcp-tahoe", "tcp-newreno"]',

@@ -24,6 +24,8 @@ class Level:
     label: Label
     value: Value
     paths: Mapping[str, Value] = field(default_factory=dict)
+    table: bool = False
+    """It is written as a table of what it sets, be that nothing."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ def levels_of(name: str, given: Value) -> Iterator[Level]:
     for label, value in given.items():
         shown: Label = int(label) if label.isdigit() else label
         if isinstance(value, dict):
-            yield Level(shown, shown, flat(value))
+            yield Level(shown, shown, flat(value), table=True)
         else:
             yield Level(shown, value, {name: value} if is_path else {})
 
@@ -140,7 +142,7 @@ def _check_use(scenario: Mapping[str, Value], axes: Sequence[Axis]) -> None:
     paths = [level.paths for a in axes for level in a.levels]
     refers = values.used([dict(scenario), *[dict(p) for p in paths]])
     for axis in axes:
-        sets = any(level.paths for level in axis.levels)
+        sets = any(level.paths or level.table for level in axis.levels)
         if not sets and axis.name not in refers:
             hint = nearest(axis.name, [*_paths(scenario), *refers])
             raise PlanError(
