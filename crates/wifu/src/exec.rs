@@ -26,6 +26,8 @@ use crate::known::Known;
 #[derive(clap::Args, Debug, Clone)]
 pub struct Args {
     /// Protocol and parameters, as in tcp-newreno or tcp-newreno,iw=4
+    ///
+    /// Every TCP has the constants of `profile=rfc-modern` unless it names another profile.
     #[arg(short, long, value_name = "SPEC")]
     protocol: String,
     /// The daemon's socket [default: /run/wifu/NAMESPACE/daemon.sock]

@@ -63,6 +63,7 @@ pub struct Args {
     /// The protocol, parameters included if you like: tcp-newreno or tcp-newreno,iw=4
     ///
     /// `wifu list protocols` names them.
+    /// Every TCP has the constants of `profile=rfc-modern` unless it names another profile.
     #[arg(long, short, value_name = "NAME")]
     protocol: String,
     #[command(flatten)]

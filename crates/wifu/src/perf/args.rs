@@ -26,6 +26,8 @@ pub struct Args {
     #[arg(short, long, default_value_t = 5201)]
     pub port: u16,
     /// Protocol: a WiFu protocol, a kernel congestion control (kernel:NAME), or `list`
+    ///
+    /// Every TCP has the constants of `profile=rfc-modern` unless it names another profile.
     #[arg(
         short = 'C',
         long = "congestion",

@@ -113,6 +113,7 @@ pub struct Args {
     ///
     /// With parallel and stack, one in each row.
     /// `wifu list protocols` names them; udp as well.
+    /// Every TCP has the constants of `profile=rfc-modern` unless it names another profile.
     #[arg(long, short, value_name = "NAME")]
     protocol: Option<String>,
     /// With --protocol: send this much, then close
