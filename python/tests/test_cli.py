@@ -219,3 +219,16 @@ def test_wrong_files_are_said_without_a_traceback(folder: Path) -> None:
         done = lab(*words, cwd=folder, code=2)
         said = done.stderr
         assert said.startswith("wifu-lab:") and "Traceback" not in said, said
+
+
+def test_a_campaign_keeps_to_its_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tmp_path / "wifu"
+    own.write_text("#!/bin/sh\n")
+    own.chmod(0o755)
+    monkeypatch.setenv("WIFU_BIN", str(own))
+    pinned = program.Pinned()
+    monkeypatch.setenv("WIFU_BIN", "/bin/true")
+    assert str(pinned) == str(own.resolve())
+    own.write_text("#!/bin/sh\nexit 1\n")
+    with pytest.raises(LabError, match="was built anew while the campaign ran"):
+        str(pinned)

@@ -112,6 +112,11 @@ def test_a_level_that_sets_nothing_may_be_all_that_is_left() -> None:
     assert all("radio" not in c.scenario for c in plan.cells)
 
 
+def test_one_flow_in_place_of_a_list_is_told() -> None:
+    with pytest.raises(PlanError, match=r"write \[\[scenario.flow\]\]"):
+        plans.parse(BASE.replace("[[scenario.flow]]", "[scenario.flow]"))
+
+
 def test_named_levels_are_chosen_by_name() -> None:
     text = BASE.replace(
         'protocol = ["tcp-tahoe", "tcp-newreno"]',

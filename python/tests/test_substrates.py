@@ -22,6 +22,7 @@ from wifu import (
     emulated,
     hostlock,
     live,
+    program,
     published,
     report,
     screen,
@@ -185,7 +186,7 @@ def test_in_real_time_nothing_is_deterministic() -> None:
 
 def test_the_kernels_tcp_on_sim_names_its_model() -> None:
     text = TEXT.replace("tcp-reno,profile=kernel-reno", "kernel:reno")
-    with pytest.raises(PlanError, match="emu and live; its model here is tcp-reno,profile"):
+    with pytest.raises(PlanError, match="emu and live; its model here is tcp-linux-reno,profile"):
         check_scenarios(plan(text))
 
 
@@ -335,6 +336,19 @@ def test_what_lies_on_the_edge_stays_open_and_the_tolerance_can_be_set(
     assert own == [diverge.OPEN] * 2
     wide = _goodput(diverge.of_folder(tmp_path, 0.3))
     assert {r.verdict for r in wide if r.labels["stack"] == "ours"} == {diverge.AGREE}
+
+
+def test_nothing_on_the_second_side_and_hardly_anything_on_the_first_stays_open() -> None:
+    low, none = (
+        stats.Interval(0.2, -0.36, 0.76, 5, 0.95, "t"),
+        stats.Interval(0.0, 0.0, 0.0, 3, 0.95, "t"),
+    )
+    assert low.known
+    unknown = stats.Interval(-1.0, float("nan"), float("nan"), 3, 0.95, "t")
+    difference = stats.Interval(none.estimate - low.estimate, -0.55, 0.15, 3, 0.95, "t")
+    assert diverge._verdict(difference, unknown, 0.1) == diverge.OPEN
+    apart = stats.Interval(-0.2, -0.3, -0.1, 3, 0.95, "t")
+    assert diverge._verdict(apart, unknown, 0.1) == diverge.DIFFER
 
 
 def _goodput(found: diverge.Divergence | None) -> list[diverge.Row]:
@@ -515,7 +529,7 @@ def stamps(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     monkeypatch.setattr(emulated, "Emulation", Net)
     monkeypatch.setattr(emulated, "Traffic", Flows)
     monkeypatch.setattr(emulated, "beside", lambda *words: {})
-    monkeypatch.setattr(emulated, "find_program", lambda: Path("/bin/true"))
+    monkeypatch.setattr(program, "find_program", lambda: Path("/bin/true"))
     return given
 
 

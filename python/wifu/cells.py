@@ -202,6 +202,8 @@ def _scenario(base: Mapping[str, Value], chosen: Mapping[str, Level]) -> dict[st
     try:
         flows = tree.pop("flow", None)
         out: dict[str, Value] = values.fill(tree, names)
+        if flows is not None and not isinstance(flows, list):
+            raise PlanError("is a list: write [[scenario.flow]]", "scenario.flow")
         if flows is not None:
             out["flow"] = [f for flow in flows for f in _copies(flow, names)]
     except PlanError:

@@ -27,6 +27,7 @@ from wifu.figures import ENDS, check_figure, draw, draw_all
 from wifu.kinds import KINDS
 from wifu.metrics import RUN_METRICS
 from wifu.plan import Plan
+from wifu.program import find_program
 from wifu.report import write
 from wifu.rerun import again
 from wifu.screen import Screen, dry, err, print_claims, print_divergence, screen, tell
@@ -299,7 +300,8 @@ def _campaign(
     shown = Screen(quiet=as_json)
     real = plan.substrate != "sim"
     if real and not as_json:
-        err.print(f"on {plan.substrate}, one run at a time", highlight=False)
+        by = "" if plan.settings.get("hosts") else f", by {find_program()}"
+        err.print(f"on {plan.substrate}, one run at a time{by}", highlight=False)
     campaign = Campaign(
         plan,
         store,

@@ -243,6 +243,9 @@ def _verdict(difference: stats.Interval, relative: stats.Interval, tolerance: fl
         if difference.estimate == 0 and not difference.known:
             return AGREE
         return DIFFER if difference.known and difference.low * difference.high > 0 else OPEN
+    if not relative.known and difference.known and difference.low <= 0 <= difference.high:
+        # The second is zero throughout, or there is too little for an interval of the ratio.
+        return OPEN
     low = relative.low if relative.known else relative.estimate
     high = relative.high if relative.known else relative.estimate
     if -tolerance <= low and high <= tolerance:

@@ -20,7 +20,7 @@ from wifu.emu import Emulation, EmulationError
 from wifu.errors import Cancelled, LabError, RunError
 from wifu.flows import Scenario, flows_of
 from wifu.places import Crew, Place, need_root
-from wifu.program import find_program
+from wifu.program import Pinned
 from wifu.runner import Plain, Runner, RunResult, check_mesh, host_profile, split
 from wifu.traffic import Traffic
 
@@ -71,10 +71,17 @@ class RealTime(ABC):
         self.settings, self.timeout = settings, timeout
         self.told: Callable[[str], None] = lambda text: None
         self._cancelled = threading.Event()
+        self._program: Pinned | None = None
 
     def cancel(self) -> None:
         """Give up the run that is under way."""
         self._cancelled.set()
+
+    @property
+    def program(self) -> str:
+        """The program `wifu`, which no other one may take the place of."""
+        self._program = self._program or Pinned()
+        return str(self._program)
 
     @property
     def dilation(self) -> float:
@@ -98,7 +105,7 @@ class RealTime(ABC):
         need_root("running kernels and programs in namespaces")
         if shutil.which("ip") is None:
             raise LabError("no command `ip`: install iproute2")
-        find_program()
+        self._program = Pinned()
         sweep(Path(tempfile.gettempdir()))
 
     def __call__(self, scenario: dict[str, Any]) -> Plain:
@@ -158,7 +165,7 @@ class Emulated(RealTime):
             dilation=self.dilation,
             name=f"lab-{os.getpid()}",
             options=tuple(options),
-            program=str(find_program()),
+            program=self.program,
         )
         try:
             self._start(net)
@@ -189,7 +196,7 @@ class Emulated(RealTime):
     ) -> dict[str, Any]:  # fmt: skip
         places = {
             name: Place(
-                name, host.address, ("ip", "netns", "exec", host.namespace), str(find_program()),
+                name, host.address, ("ip", "netns", "exec", host.namespace), self.program,
                 str(folder), delay_dir=str(net.directory / name), monitor="mon0",
                 devices=("wlan0",),
             )

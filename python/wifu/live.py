@@ -25,7 +25,6 @@ from wifu.emulated import RealTime, beside, check_by_model, sweep
 from wifu.errors import Cancelled, LabError, RunError
 from wifu.flows import Scenario, flows_of
 from wifu.places import Place, deaf, need_root
-from wifu.program import find_program
 from wifu.ssh import PRELOAD, Connection, Facts
 from wifu.traffic import Traffic
 from wifu.watch import interval_of, wanted, watched
@@ -384,7 +383,7 @@ class Live(RealTime):
                 owner = json.loads(path.read_text())["owner"]
                 alive = Path(f"/proc/{owner['pid']}").exists()
                 if not (alive and _start_of(owner["pid"]) == owner["start"]):
-                    _command([str(find_program()), "clean"], check=False)
+                    _command([self.program, "clean"], check=False)
                     return
 
     def run(self, scenario: Scenario, folder: Path) -> dict[str, Any]:
@@ -397,7 +396,7 @@ class Live(RealTime):
             places = {
                 name: Place(
                     name, net.addresses[name], ("ip", "netns", "exec", space),
-                    str(find_program()), str(folder), devices=net.ends_at(name),
+                    self.program, str(folder), devices=net.ends_at(name),
                 )
                 for name, space in net.spaces.items()
             }  # fmt: skip

@@ -27,6 +27,30 @@ def find_program() -> Path:
     return Path(found)
 
 
+class Pinned:
+    """The program `wifu` of one campaign: looked for once, and the same file until the end."""
+
+    def __init__(self) -> None:
+        self.path = find_program().resolve()
+        self._file = self._stamp()
+
+    def _stamp(self) -> tuple[int, int, int]:
+        try:
+            file = self.path.stat()
+        except OSError as e:
+            raise LabError(f"{self.path}: {e.strerror}") from None
+        return file.st_ino, file.st_size, file.st_mtime_ns
+
+    def __str__(self) -> str:
+        """Its path; LabError once it is another program than in the beginning."""
+        if self._stamp() != self._file:
+            raise LabError(
+                f"{self.path} was built anew while the campaign ran, whose other runs are of the "
+                "program before: resume it, or begin anew"
+            )
+        return str(self.path)
+
+
 def native_file() -> Path:
     """The file of the compiled simulator."""
     from wifu import _native

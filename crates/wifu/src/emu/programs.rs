@@ -196,8 +196,9 @@ impl Meter {
             Ok(both) => both,
             Err(number) => return Ok(Err(number)),
         };
-        let all: Json = serde_json::from_slice(&stdout)
-            .with_context(|| String::from_utf8_lossy(&stderr).trim().to_string())?;
+        let wrong = || String::from_utf8_lossy(&stderr).trim().to_string();
+        ensure!(!stdout.is_empty(), "{}", wrong());
+        let all: Json = serde_json::from_slice(&stdout).with_context(wrong)?;
         if let Some(error) = all["error"].as_str() {
             bail!("{error}");
         }

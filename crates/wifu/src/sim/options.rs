@@ -122,8 +122,14 @@ fn flow(text: &str, registry: &Registry) -> anyhow::Result<Json> {
         let longer = format!("{protocol},{word}");
         // One that neither knows may be meant for either.
         if let Some(question) = meant(key, FLOW_KEYS)
-            && registry.resolve(&longer).is_err()
+            && let Err(error) = registry.resolve(&longer)
         {
+            // A parameter that it knows has a wrong value.
+            let unknown = error.to_string();
+            ensure!(
+                unknown.contains(&format!("no parameter is called `{key}`")),
+                "{unknown}"
+            );
             bail!("\"{key}\" is no key of a flow and no parameter of {protocol}; {question}");
         }
         protocol = longer;
@@ -269,6 +275,11 @@ mod tests {
         }
         let near = flow("n1:n7:tcp-reno,byts=5").unwrap_err().to_string();
         assert!(near.contains("did you mean `bytes`?"), "{near}");
+        // These are near to words of flows, and parameters.
+        for wrong in ["tcp-sack,abc=7", "tcp-sack,cwv=perhaps"] {
+            let said = flow(&format!("n1:n7:{wrong}")).unwrap_err().to_string();
+            assert!(said.contains("write on or off"), "{said}");
+        }
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! The carrier over UDP: through a network that drops what it does not know, and without rights.
 
 use crate::common::privileged;
-use crate::world::{A, B, FAR, Host, KERNEL, Running, STACK, WIFU, World, peer};
+use crate::world::{A, B, FAR, Host, KERNEL, Running, STACK, WIFU, World, peer, wait_until};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
+use std::time::Duration;
 
 /// Three hosts in a row, of which the one in the middle forwards UDP and drops all else.
 fn row(test: &str) -> World {
@@ -338,6 +339,14 @@ fn errors_of_the_path_end_nothing() {
     server.says("listening");
     other.says("listening");
     let stuck = a.start(&mut play(a, "connect", narrow, "7001"));
+    // The kernel has refused what it sent: it is taken for lost.
+    let stands = |c: &Value| {
+        let there = c["remote"].as_str().is_some_and(|r| r.starts_with(narrow));
+        there && c["timeouts"].as_u64() > Some(0)
+    };
+    assert!(wait_until(Duration::from_secs(20), || {
+        a.connections().iter().any(stands)
+    }));
     let mut client = a.start(&mut play(a, "connect", B, "7000"));
     let (there, here) = (server.report(), client.report());
     assert_eq!(there["got"], here["sent"]);
