@@ -339,6 +339,42 @@ fn sockets_answer_as_the_systems_do() {
     );
 }
 
+/// They have effect as with WiFu's sockets, also on a listening one; see `keep-alive.pkt` and
+/// `user-timeout.pkt`.
+#[test]
+fn options_that_tune_have_the_range_that_linux_gives_them() {
+    for (option, wrong) in [
+        ("TCP_KEEPIDLE", "0"),
+        ("TCP_KEEPINTVL", "32768"),
+        ("TCP_KEEPCNT", "128"),
+        ("TCP_USER_TIMEOUT", "-1"),
+    ] {
+        for fd in [3, 4] {
+            passes(&format!(
+                "+0 setsockopt({fd}, SOL_TCP, {option}, [{wrong}], 4) = -1 EINVAL\n\
+                 +0 setsockopt({fd}, SOL_TCP, {option}, [5], 4) = 0\n\
+                 +0 getsockopt({fd}, SOL_TCP, {option}, [5], [4]) = 0\n"
+            ));
+        }
+    }
+    let set = "+0 listen(3, 1) = 0\n\
+               +0 setsockopt(3, SOL_SOCKET, SO_KEEPALIVE, [1], 4) = 0\n\
+               +0 setsockopt(3, SOL_TCP, TCP_KEEPIDLE, [5], 4) = 0\n";
+    let asked = OPEN.replace("+0 listen(3, 1) = 0\n", set);
+    assert_eq!(played(&format!("{asked}+5 > . 0:0(0) ack 1\n")), Ok(()));
+}
+
+#[test]
+fn a_syn_that_asks_for_marks_is_one() {
+    let script = "--so_flags=\"tcp-sack,profile=rfc-modern,ecn=on\"\n\
+                  0 socket(..., SOCK_STREAM, 0) = 3\n\
+                  +0...0.1 connect(3, ..., ...) = 0\n\
+                  +0 > SEW 0:0(0) <...>\n\
+                  +.1 < S. 0:0(0) ack 1 win 65535 <mss 1000>\n\
+                  +0 > . 1:1(0) ack 1\n";
+    assert_eq!(played(script), Ok(()));
+}
+
 #[test]
 fn pieces_are_read_and_written_as_one() {
     passes(

@@ -3,6 +3,7 @@
 use super::calls::{Answer, Errno, Value};
 use super::socket::{Role, Socket};
 use super::stack::Stack;
+use core::ops::RangeInclusive;
 use std::sync::Arc;
 use wifu_engine::Blueprint;
 use wifu_engine::descriptor::Value as Param;
@@ -14,8 +15,8 @@ const WIFU_PARAM: i32 = 1;
 /// The composition; to be set before `connect` or `listen`.
 const WIFU_PROTOCOL: i32 = 2;
 
-/// Options that are numbers kept for whoever reads them back, with what an untouched socket has: as
-/// WiFu's sockets take them, without effect.
+/// Options that are numbers kept for whoever reads them back, with what an untouched socket has.
+/// Those that [`tuned`] does not know have no effect, as with WiFu's sockets.
 const KEPT: [(i32, i32, i32); 21] = [
     (libc::SOL_SOCKET, libc::SO_REUSEADDR, 0),
     (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 0),
@@ -39,6 +40,20 @@ const KEPT: [(i32, i32, i32); 21] = [
     (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, 0),
     (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, -1),
 ];
+
+/// The parameter that an option of TCP tunes, what Linux lets it be, and the parameter's unit.
+fn tuned(level: i32, name: i32) -> Option<(&'static str, RangeInclusive<i32>, &'static str)> {
+    if level != libc::IPPROTO_TCP {
+        return None;
+    }
+    Some(match name {
+        libc::TCP_KEEPIDLE => ("keep_idle", 1..=32_767, "s"),
+        libc::TCP_KEEPINTVL => ("keep_interval", 1..=32_767, "s"),
+        libc::TCP_KEEPCNT => ("keep_count", 1..=127, ""),
+        libc::TCP_USER_TIMEOUT => ("user_timeout", 0..=i32::MAX, "ms"),
+        _ => return None,
+    })
+}
 
 fn int(value: &[u8]) -> Result<i32, Errno> {
     let b = value.first_chunk::<4>().ok_or(Errno(libc::EINVAL))?;
@@ -115,11 +130,28 @@ impl Stack {
                 s.set_param(param, &bytes);
             }
             _ if is_kept(level, name).is_some() => {
-                s.kept.insert((level, name), number(level, value)?);
+                let n = number(level, value)?;
+                self.tune(s, (level, name), n)?;
+                s.kept.insert((level, name), n);
             }
             _ => return Err(Errno(libc::ENOPROTOOPT)),
         }
         Ok(Value::number(0))
+    }
+
+    /// Sets the parameter that such an option tunes. Programs set them as a matter of course: a
+    /// composition without the parameter is no mistake.
+    fn tune(&mut self, s: &mut Socket, option: (i32, i32), n: i32) -> Result<(), Errno> {
+        let (param, value) = match (option, tuned(option.0, option.1)) {
+            ((libc::SOL_SOCKET, libc::SO_KEEPALIVE), _) => {
+                ("keepalive", if n != 0 { "on" } else { "off" }.into())
+            }
+            (_, Some((_, range, _))) if !range.contains(&n) => return Err(Errno(libc::EINVAL)),
+            (_, Some((param, _, unit))) => (param, format!("{n}{unit}")),
+            (_, None) => return Ok(()),
+        };
+        let _ = self.set_param(s, param, &value);
+        Ok(())
     }
 
     /// Sets a parameter of the composition: at run time if there is a connection.

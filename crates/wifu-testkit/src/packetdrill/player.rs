@@ -219,7 +219,8 @@ impl<'a> Player<'a> {
                 continue;
             };
             let zeros = payload.iter().all(|b| *b == 0);
-            if self.under == Under::Connecting && packet.flags == SYN && dst == peer() {
+            if self.under == Under::Connecting && packet.flags & (SYN | ACK) == SYN && dst == peer()
+            {
                 self.flow = Some(Flow::new(src, dst));
                 self.under = Under::Flow;
             }
