@@ -195,7 +195,7 @@ def load_span(outcome: Outcome) -> tuple[float, float]:
     nothing (inf, inf) if there is none.
     """
     flows = [f for f in outcome["flows"] if f.get("protocol") != "udp" and f.get("bytes")]
-    starts = [float(f["start_s"]) for f in flows]
+    starts = [float(f.get("start_s") or 0.0) for f in flows]
     ends = [float(f.get("last_byte_s") or outcome["sim_seconds"]) for f in flows]
     return min(starts, default=np.inf), max(ends, default=np.inf)
 
