@@ -44,7 +44,8 @@ counted=$(
 )
 if [ "${1:-}" = --update ]; then
     printf '%s\n' "# Instructions per data segment, and per packet that a relay forwards; written" \
-        "# by scripts/count.sh --update." "$counted" > "$book"
+        "# by scripts/count.sh --update. Before nodes ran hop protocols (922d775): 865 to forward, 4109 for" \
+        "# tcp-newreno,mss=200 and 4500 for tcp-cubic,mss=200, without optimization across crates." "$counted" > "$book"
 fi
 join <(grep -v '^#' "$book" | sort) <(sort <<< "$counted") | awk -v count="$(wc -w <<< "$specs $hooks")" '
     {

@@ -439,7 +439,7 @@ impl Session {
         }
         if let Some(late) = found.late {
             text += &format!(
-                "; {:.2} MB more were in the send buffer or on their way when the time was over, \
+                "; {:.2} MB more were in the send buffer or on their way when counting ended, \
                  {:.1} s at this rate",
                 late / 1e6,
                 late * 8.0 / received.max(1.0)
