@@ -12,6 +12,7 @@ import pytest
 
 from wifu import program
 from wifu.errors import LabError
+from wifu.places import deaf
 
 ROOT = Path(__file__).parents[2]
 
@@ -232,3 +233,18 @@ def test_a_campaign_keeps_to_its_program(tmp_path: Path, monkeypatch: pytest.Mon
     own.write_text("#!/bin/sh\nexit 1\n")
     with pytest.raises(LabError, match="was built anew while the campaign ran"):
         str(pinned)
+
+
+def test_a_first_signal_during_a_clean_up_is_heard_after_it_and_a_second_never() -> None:
+    done = []
+    with pytest.raises(KeyboardInterrupt), deaf():
+        os.kill(os.getpid(), signal.SIGINT)
+        done.append("first")
+    try:
+        raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        with deaf():
+            os.kill(os.getpid(), signal.SIGINT)
+            done.append("second")
+    assert done == ["first", "second"]
+    assert not signal.pthread_sigmask(signal.SIG_BLOCK, []) & {signal.SIGINT, signal.SIGTERM}

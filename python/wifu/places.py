@@ -207,18 +207,28 @@ class Crew:
 
 @contextlib.contextmanager
 def deaf() -> Iterator[None]:
-    """Hear no signals meanwhile: a second Ctrl-C must not interrupt the clean-up."""
+    """Hear no signals meanwhile: a second Ctrl-C must not interrupt the clean-up.
+
+    A first one is heard afterwards.
+    """
     numbers = (signal.SIGINT, signal.SIGTERM)
+    second = isinstance(sys.exc_info()[1], KeyboardInterrupt)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
+        # For the programs that are started meanwhile.
         old = [signal.signal(number, signal.SIG_IGN) for number in numbers]
     except ValueError:  # not the main thread, which alone hears them
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         yield
         return
     try:
         yield
     finally:
         for number, handler in zip(numbers, old, strict=True):
+            if second:
+                signal.signal(number, signal.SIG_IGN)  # what waits is forgotten
             signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def need_root(what: str) -> None:
