@@ -370,19 +370,23 @@ impl Engine {
     /// since, so that they can enter the model where it stands: their hosts took no time, as those
     /// of the simulator.
     fn take_answers(&mut self) {
-        while let Some(node) = self.handed.pop() {
+        for i in 0..self.handed.len() {
+            let node = self.handed[i];
             let at = usize::from(node);
             if !self.taps[at].armed || self.taps[at].off {
                 continue;
             }
-            while self.radio.room(node) > 0
-                && let Some(cookie) = self.next_of(at)
-            {
+            // As many as there is room for: what goes nowhere takes none, and could come for ever.
+            for _ in 0..self.radio.room(node) {
+                let Some(cookie) = self.next_of(at) else {
+                    break;
+                };
                 self.counts.at_once += 1;
                 self.submit(self.now, node, cookie);
             }
             self.grant(node);
         }
+        self.handed.clear();
     }
 
     /// Empty a TAP's ring, or nearly so if its kernel fills it as fast.
