@@ -1,28 +1,31 @@
-//! IP protocol numbers: those of the registered compositions, for those who know a number and no
-//! composition (sockets, C programs; a test holds compositions and `wifu.h` against it), and those
-//! of kernels' own protocols.
+//! IP protocol numbers: those of the compositions that come with WiFu, for those who know a number
+//! and no composition (sockets, C programs), and those of kernels' own protocols.
 
 /// TCP proper.
 pub const TCP: u8 = 6;
-/// UDP.
+/// User datagrams, RFC 768.
 pub const UDP: u8 = 17;
 
-/// Names and numbers.
-pub const NUMBERS: [(&str, u8); 10] = [
-    ("tcp-tahoe", 207),
-    ("tcp-reno", 214),
-    ("tcp-newreno", 215),
-    ("tcp-sack", 216),
-    ("tcp-cubic", 220),
-    ("tcp-linux", 221),
-    ("tcp-linux-reno", 222),
-    ("tcp-vegas", 223),
-    ("tcp-dctcp", 224),
-    ("tcp-bbr", 225),
-];
+/// The compositions that come with WiFu. Their numbers are written there and nowhere else but in
+/// `wifu.h`, which a test holds against it. Only two forms of line are read here: who has sockets
+/// alone needs no TOML.
+const COMPOSITIONS: &str = include_str!("../../wifu-parts/src/protocols/tcp.toml");
+
+/// Names and numbers, in the order of the file.
+pub fn numbers() -> impl Iterator<Item = (&'static str, u8)> {
+    let mut name = None;
+    COMPOSITIONS.lines().filter_map(move |line| {
+        if let Some(table) = line.strip_prefix('[') {
+            name = table
+                .strip_prefix("protocol.")
+                .and_then(|t| t.strip_suffix(']'));
+        }
+        let number = line.strip_prefix("number = ")?.parse().ok()?;
+        Some((name?, number))
+    })
+}
 
 /// The composition of this IP protocol number.
 pub fn composition(number: u8) -> Option<&'static str> {
-    let found = NUMBERS.iter().find(|n| n.1 == number);
-    found.map(|n| n.0)
+    numbers().find(|n| n.1 == number).map(|n| n.0)
 }
