@@ -26,7 +26,7 @@ pub struct Counters {
     pub changed: u64,
     /// Dropped, by reason.
     pub dropped: BTreeMap<&'static str, u64>,
-    /// Held.
+    /// Packets that it kept back since the start, those let go since included.
     pub held: u64,
     /// Copies kept.
     pub kept: u64,
@@ -356,7 +356,8 @@ impl Chain {
     }
 
     /// Packets held now.
-    pub fn held(&self) -> usize {
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> usize {
         self.held.len()
     }
 

@@ -372,18 +372,6 @@ impl HandlerConfig {
         config.map_err(|e: toml::de::Error| ConfigError(e.to_string().trim_end().to_owned()))
     }
 
-    /// One handler without further words.
-    pub fn named(name: &str) -> HandlerConfig {
-        HandlerConfig {
-            name: name.to_owned(),
-            protocol: None,
-            hooks: None,
-            most_held: None,
-            when_full: None,
-            params: BTreeMap::new(),
-        }
-    }
-
     /// Whether it can be made.
     ///
     /// # Errors
@@ -449,14 +437,13 @@ impl HandlerConfig {
             words: &words,
         };
         let handler = (descriptor.build)(&setup).map_err(ConfigError)?;
+        let hooks = self.seat_hooks(descriptor, own.is_some())?;
         let seat = Seat {
-            name: descriptor.name.to_owned(),
-            hooks: self.seat_hooks(descriptor, own.is_some())?,
             select: self.select(descriptor, own, &values)?,
             most,
             full: self.full()?,
-            rng,
             counts: descriptor.counts,
+            ..Seat::new(descriptor.name, hooks, rng)
         };
         chain.push(seat, handler);
         Ok(())

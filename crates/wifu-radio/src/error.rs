@@ -24,7 +24,7 @@ pub enum ErrorModel {
     Yans,
     /// Every bit survives at this SINR and above, none below, in every mode.
     Ideal {
-        /// The threshold, dB.
+        /// Signal over noise and interference of the whole channel, dB.
         threshold_db: f64,
     },
 }
@@ -299,11 +299,6 @@ impl ErrorTable {
         }
     }
 
-    /// The table of a model for all modes.
-    pub fn new(model: &ErrorModel) -> ErrorTable {
-        ErrorTable::for_modes(model, &Mode::ALL)
-    }
-
     /// The SINR (linear) from which on frames in this mode cannot be lost. Header bits are in a
     /// mode at least as robust.
     #[inline]
@@ -457,7 +452,7 @@ mod tests {
     #[test]
     fn the_table_agrees_with_the_reference() {
         for model in [ErrorModel::Nist, ErrorModel::Yans] {
-            let table = ErrorTable::new(&model);
+            let table = ErrorTable::for_modes(&model, &Mode::ALL);
             let mut worst = 0.0f64;
             for mode in Mode::ALL {
                 for i in 0..20_000 {
@@ -475,7 +470,7 @@ mod tests {
 
     #[test]
     fn the_table_has_no_edge_to_fall_off() {
-        let table = ErrorTable::new(&NIST);
+        let table = ErrorTable::for_modes(&NIST, &Mode::ALL);
         for mode in Mode::ALL {
             assert_eq!(table.ln_bit(mode, 1e9), 0.0);
             assert_eq!(table.ln_bit(mode, f64::INFINITY), 0.0);
@@ -491,7 +486,7 @@ mod tests {
     #[test]
     fn an_ideal_receiver_is_a_step() {
         let model = ErrorModel::Ideal { threshold_db: 10.0 };
-        let table = ErrorTable::new(&model);
+        let table = ErrorTable::for_modes(&model, &Mode::ALL);
         for mode in [Mode(0), Mode(11)] {
             assert_eq!(chunk_success(&model, mode, 10.001, 1e6), 1.0);
             assert_eq!(table.ln_bit(mode, 10.001), 0.0);

@@ -114,16 +114,6 @@ fn curve(mode: Mode, to: &RadioConfig, sigma_db: f64) -> Curve {
     }
 }
 
-/// Chance that one attempt of a 1500 B packet from one node to another arrives.
-pub fn delivery(plan: &Plan, from: u16, to: u16) -> f64 {
-    let receiver = &plan.nodes[usize::from(to)].radio;
-    let mode = plan.nodes[usize::from(from)].radio.rate;
-    match plan.gain(from, to) {
-        Some(gain) => Curves::default().delivery(mode, gain, receiver),
-        None => 0.0,
-    }
-}
-
 /// ETX of every pair of a plan, infinite where one direction never delivers; 0 on the diagonal.
 pub fn etx(plan: &Plan) -> Vec<Vec<f64>> {
     matrix(&plan.nodes, &plan.gains, &mut Curves::default())

@@ -105,18 +105,6 @@ impl Topology {
         Ok(topology)
     }
 
-    /// Lay overrides of any key of `[radio]` over the topology.
-    ///
-    /// # Errors
-    /// Unless all keys are known and their values of the right kind.
-    pub fn apply_radio(&mut self, overrides: &Table) -> Result<(), TopologyError> {
-        let wrap = |table| Table::from_iter([("radio".to_string(), Value::Table(table))]);
-        let mut whole = wrap(Table::try_from(&self.radio).unwrap_or_default());
-        overlay(&mut whole, &wrap(overrides.clone()));
-        self.radio = read(whole)?.radio;
-        Ok(())
-    }
-
     /// See [`Plan::transport`].
     pub fn transport(&self, words: &str) -> String {
         transport(&self.transport, words)

@@ -1,7 +1,7 @@
 //! Topology files, words and testbed sets: what they resolve to and how they fail.
 
 use toml::Table;
-use wifu_radio::etx::{self, Routes};
+use wifu_radio::etx::{self, Curves, Routes};
 use wifu_radio::phy::Standard;
 use wifu_radio::plan::{HostProfile, Plan, RateControl};
 use wifu_radio::sets;
@@ -150,7 +150,11 @@ fn the_stack_has_the_distances_of_its_rows() {
 
 #[test]
 fn isolated_losses_are_what_the_sets_were_calibrated_to() {
-    let loss = |plan: &Plan, from: u16, to: u16| 1.0 - etx::delivery(plan, from - 1, to - 1);
+    let loss = |plan: &Plan, from: u16, to: u16| {
+        let radio = |node: u16| &plan.nodes[usize::from(node) - 1].radio;
+        let gain = plan.gain(from - 1, to - 1).expect("a link");
+        1.0 - Curves::default().delivery(radio(from).rate, gain, radio(to))
+    };
     let hops = |plan: &Plan| -> Vec<f64> {
         let n = plan.nodes.len() as u16;
         let there = (1..n).map(|i| loss(plan, i, i + 1));
@@ -513,20 +517,16 @@ fn links_override_matrix_overrides_geometry() {
 
 #[test]
 fn power_overrides_shift_tables_that_say_for_which_power_they_hold() {
-    let mut topology = sets::get("TB-A").expect("a set");
-    let more: Table = "power_dbm = 13.0".parse().expect("a table");
-    topology.apply_radio(&more).expect("a key of the radio");
-    near(snr(&plan_of(&topology), 1, 2), 20.0, 1e-9);
+    let with = |radio: &str| {
+        let radio = radio.parse().expect("a table");
+        Topology::build(None, Some("TB-A"), &Table::new(), &radio)
+    };
+    let more = with("power_dbm = 13.0").expect("a key of the radio");
+    near(snr(&plan_of(&more), 1, 2), 20.0, 1e-9);
     // Louder noise costs SNR.
-    topology
-        .apply_radio(&"noise_dbm = -92.0".parse().expect("a table"))
-        .expect("a key");
-    near(snr(&plan_of(&topology), 1, 2), 18.0, 1e-9);
-    let wrong: Table = "powr_dbm = 13.0".parse().expect("a table");
-    let error = topology
-        .apply_radio(&wrong)
-        .expect_err("unknown")
-        .to_string();
+    let loud = with("power_dbm = 13.0\nnoise_dbm = -92.0").expect("keys");
+    near(snr(&plan_of(&loud), 1, 2), 18.0, 1e-9);
+    let error = with("powr_dbm = 13.0").expect_err("unknown").to_string();
     assert!(
         error.contains("radio.powr_dbm") && error.contains("`power_dbm`"),
         "{error}"
@@ -742,9 +742,8 @@ fn the_later_of_two_ways_to_say_the_same_wins() {
         inline.nodes[0].radio.noise_dbm,
         loud.nodes[0].radio.noise_dbm
     );
-    let mut applied = sets::get("TB-A").expect("a set");
     let figure = Table::from_iter([("noise_figure_db".to_string(), 10.0.into())]);
-    applied.apply_radio(&figure).expect("a key");
+    let applied = Topology::build(None, Some("TB-A"), &Table::new(), &figure).expect("a key");
     assert_eq!(
         plan_of(&applied).nodes[0].radio.noise_dbm,
         loud.nodes[0].radio.noise_dbm

@@ -61,11 +61,6 @@ impl Red {
         }
     }
 
-    /// The average queue, packets.
-    pub fn average(&self) -> f64 {
-        self.average
-    }
-
     /// Nothing waits from now on.
     pub fn emptied(&mut self, now: Time) {
         self.idle = self.idle.or(Some(now));
@@ -141,16 +136,16 @@ mod tests {
         });
         let averages = [4, 8, 0].map(|n| {
             r.arrives(Time(5), n);
-            r.average()
+            r.average
         });
         assert_eq!(averages, [1.0, 2.75, 2.0625]);
         // Two milliseconds are two packets, and this one is a third.
         r.emptied(Time(1_000_000));
         r.emptied(Time(1_500_000));
         r.arrives(Time(3_900_000), 0);
-        assert_eq!(r.average(), 2.0625 * 0.75 * 0.75 * 0.75);
+        assert_eq!(r.average, 2.0625 * 0.75 * 0.75 * 0.75);
         r.arrives(Time(9_000_000), 0);
-        assert_eq!(r.average(), 2.0625 * 0.75 * 0.75 * 0.75 * 0.75);
+        assert_eq!(r.average, 2.0625 * 0.75 * 0.75 * 0.75 * 0.75);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Every public function of the engine and the node has a caller that is no test: a mechanism that
-//! only tests call does not exist.
+//! Every public function of the engine, the node and what they stand on has a caller that is no
+//! test: a mechanism that only tests call does not exist.
 
 use crate::shape::{Import, imports, without_generics, without_imports};
 use crate::source::{Finding, Source, item_end, line_of, places};
@@ -7,13 +7,29 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Whose functions are held to it.
-const HELD: [&str; 2] = ["wifu-engine", "wifu-node"];
+const HELD: [&str; 5] = [
+    "wifu-wire",
+    "wifu-engine",
+    "wifu-core",
+    "wifu-node",
+    "wifu-radio",
+];
 
 /// Crates whose code is there for tests.
 const FOR_TESTS: [&str; 1] = ["wifu-testkit"];
 
-/// Functions for tests that are built with a feature of their own: (file, function).
-const FOR_CONFORMANCE: &[(&str, &str)] = &[("wifu-engine/src/conn/mod.rs", "take_emitted")];
+/// Functions for tests that no `cfg(test)` can hide, as other crates' tests call them: (file,
+/// function).
+const EXEMPT: &[(&str, &str)] = &[
+    // Built with the feature `conform` only.
+    ("wifu-engine/src/conn/mod.rs", "take_emitted"),
+    // A world in a line or two, where programs go by a whole scenario.
+    ("wifu-radio/src/plan.rs", "from_snr"),
+    ("wifu-radio/src/topology.rs", "from_toml"),
+    ("wifu-radio/src/topology.rs", "from_words"),
+    // The sums of the standard, beside what the medium does.
+    ("wifu-radio/src/phy.rs", "cycle"),
+];
 
 /// What authors of parts test them with.
 const BENCH: &str = "wifu-engine/src/bench.rs";
@@ -115,7 +131,7 @@ pub fn check(tree: &[Source], example: &Path) -> Vec<Finding> {
     for source in held.filter(|s| !s.path.ends_with(BENCH)) {
         for function in public(source) {
             let name = &function.name;
-            let mut exempt = FOR_CONFORMANCE.iter();
+            let mut exempt = EXEMPT.iter();
             let exempt = exempt.any(|(file, f)| source.path.ends_with(file) && f == name);
             let called = |user: &User<'_>| user.calls(&function, source, &renamed);
             if !exempt && !users.iter().any(called) {
@@ -216,6 +232,8 @@ impl<'a> User<'a> {
                     .iter()
                     .any(|(n, from, to)| n == of && (from..to).contains(&&at)),
                 "" => true,
+                // A macro's `$name`, which may be any type.
+                _ if of.starts_with('$') => true,
                 kind => kind == of || renamed.iter().any(|(a, b)| a == of && b == kind),
             },
         }
@@ -290,6 +308,9 @@ mod tests {
         ] {
             assert_eq!(forgotten(engine, sim), [""; 0], "{sim}");
         }
+        let spelled = "macro_rules! m { () => { impl $name {\npub fn of() {}\n} } }";
+        assert_eq!(forgotten(spelled, "fn f() { of() }"), ["$name::of"]);
+        assert_eq!(forgotten(spelled, "fn f() { B::of() }"), [""; 0]);
         let own = "impl A {\n    pub fn new() {}\n    fn f() { Self::new() }\n}\n";
         assert_eq!(forgotten(own, ""), [""; 0]);
     }

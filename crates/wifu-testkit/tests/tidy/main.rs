@@ -104,7 +104,7 @@ fn files_do_not_import_each_other_in_a_circle() {
 }
 
 #[test]
-fn what_the_engine_and_the_node_offer_is_called() {
+fn what_the_node_and_those_below_it_offer_is_called() {
     let example = root().join("examples/custom/src");
     hold(callers::check(&source::read_tree(&root()), &example));
 }
