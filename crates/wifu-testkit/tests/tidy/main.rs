@@ -4,6 +4,7 @@
 mod arrows;
 mod callers;
 mod citations;
+mod hearing;
 mod rules;
 mod shape;
 mod source;
@@ -107,6 +108,11 @@ fn files_do_not_import_each_other_in_a_circle() {
 fn what_the_node_and_those_below_it_offer_is_called() {
     let example = root().join("examples/custom/src");
     hold(callers::check(&source::read_tree(&root()), &example));
+}
+
+#[test]
+fn a_part_knows_the_signals_that_it_hears() {
+    hold_each(hearing::arms);
 }
 
 #[test]
