@@ -291,6 +291,14 @@ fn the_collector_knows_a_service_by_its_port() {
             assert_eq!(fields(&bytes).1, hops, "{given}{at}");
         }
     }
+    // Two services take two collectors, each of which counts its own packets.
+    let one = "[[handler]]\nuse = \"delay-collector\"\n";
+    let mut c = chain(&format!("{one}{one}port = 7000\n"));
+    for at in [9438, 7000] {
+        let mut bytes = other(at);
+        let _ = ask(&mut c, Hook::Forward, &mut bytes, 0, &node(900));
+        assert_eq!(fields(&bytes).1, 1, "{at}");
+    }
     let mut c = chain(&format!("[[handler]]\nuse = \"delay-collector\"\n{ip}"));
     let mut bytes = other(9438);
     let _ = ask(&mut c, Hook::Forward, &mut bytes, 0, &node(900));
