@@ -22,7 +22,7 @@ pub struct TxStatus {
     pub ticket: u64,
     /// It was acknowledged, or was for all.
     pub delivered: bool,
-    /// Attempts.
+    /// Times it was on the air, retries included; 0 if it never was.
     pub attempts: u8,
     /// How long the last attempt took with its acknowledgement, or the wait for one; `None` where
     /// nobody says.
@@ -34,7 +34,7 @@ pub struct TxStatus {
 /// Where a packet goes next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NextHop {
-    /// The neighbour.
+    /// Whom the frame is for, and by which device it leaves.
     pub neighbour: Neighbour,
     /// It is the destination.
     pub last: bool,

@@ -74,7 +74,7 @@ impl FromStr for Hook {
 pub struct Hooks(u8);
 
 impl Hooks {
-    /// None.
+    /// Asked about nothing.
     pub const NONE: Hooks = Hooks(0);
     /// The five of netfilter.
     pub const WIRED: Hooks = Hooks(0b01_1111);

@@ -268,7 +268,7 @@ pub struct RxFacts {
     pub ts_recent_at: Option<Time>,
 }
 
-/// The path.
+/// What packets that arrive tell of the way they came; a part that watches them writes it.
 #[derive(Clone, Debug, Default)]
 pub struct PathFacts {
     /// Hops to the peer, as packets that arrive tell.
@@ -314,7 +314,7 @@ pub struct AppFacts {
 pub struct SiteFacts {
     /// Number of this node, for people and random streams.
     pub me: u32,
-    /// The next hop.
+    /// Neighbour to which packets to the peer leave; `None` without a route. The substrate sets it.
     pub next_hop: Option<Neighbour>,
     /// Hops to the peer by the routing table.
     pub route_hops: Option<NonZeroU8>,
@@ -357,7 +357,7 @@ pub struct SiteFacts {
 /// What a node knows of the way to a destination. The substrate tells it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RouteFacts {
-    /// The next hop.
+    /// Neighbour to which packets to the peer leave; `None` without a route. The substrate sets it.
     pub next_hop: Option<Neighbour>,
     /// Hops of the whole way, this node's included.
     pub hops: Option<NonZeroU8>,

@@ -15,7 +15,7 @@ pub use crate::timers::{SLOTS, TIMERS};
 pub struct Segment<'a> {
     /// Its header.
     pub head: &'a Head,
-    /// Its payload.
+    /// Octets behind the header, as they came; may be empty.
     pub payload: &'a [u8],
     /// What came with the frame.
     pub frame: &'a FrameFacts,
@@ -52,7 +52,7 @@ pub struct Out<'a> {
     pub reason: Reason,
     /// Its header.
     pub head: &'a mut Head,
-    /// Its payload.
+    /// Where the engine takes the octets behind the header from.
     pub payload: Payload,
     /// What goes with it inside this node.
     pub aside: &'a mut Aside,

@@ -63,7 +63,7 @@ pub struct PartRef {
 /// A composition, expanded (no `extends` left) but unchecked.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Composition {
-    /// Name.
+    /// What users write for it: the `NAME` of `[protocol.NAME]`.
     pub name: String,
     /// What it is.
     pub doc: String,
@@ -71,7 +71,7 @@ pub struct Composition {
     pub number: u8,
     /// Wire format.
     pub wire: String,
-    /// Store.
+    /// Where data waits: `octets` or `packets`.
     pub store: String,
     /// Profile whose values were used, if any.
     pub profile: Option<String>,

@@ -151,7 +151,7 @@ impl WordSpec {
         }
     }
 
-    /// Name.
+    /// What parts call the word.
     pub const fn name(&self) -> &'static str {
         self.layout.name
     }
@@ -173,7 +173,8 @@ pub type Condition = (
 pub struct Descriptor {
     /// Registry name: also the file, the TOML key's value and the label in plots.
     pub name: &'static str,
-    /// Role.
+    /// The place in a composition that it fills, which says what it may write and how often it
+    /// occurs.
     pub role: Role,
     /// One or more sentences.
     pub doc: &'static str,

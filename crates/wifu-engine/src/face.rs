@@ -13,7 +13,7 @@ pub enum Access {
     Read,
     /// Writes it.
     Write,
-    /// Both.
+    /// Reads what came, and writes it anew.
     Both,
 }
 
@@ -71,7 +71,7 @@ impl WordUse {
 /// A field of the header, beside words of a format's own, that a part fills in or relies on.
 #[derive(Clone, Copy, Debug)]
 pub struct FieldUse {
-    /// The field.
+    /// Which one, of those that formats may have in common.
     pub field: HeadField,
     /// Not with this parameter at this value, as it is written: `("timestamps", "off")`.
     pub unless: Option<(&'static str, &'static str)>,

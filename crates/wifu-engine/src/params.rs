@@ -16,7 +16,7 @@ pub enum Value {
     Real(f64),
     /// A length of time.
     Span(Span),
-    /// A rate.
+    /// Data per time.
     Rate(Rate),
     /// On or off.
     Flag(bool),

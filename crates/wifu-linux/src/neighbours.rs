@@ -46,7 +46,7 @@ const AF_INET: u8 = 2;
 /// How packets to a destination leave, by the kernel's routes and neighbour table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Way {
-    /// The interface.
+    /// The kernel's index of the device by which they leave, from 1.
     pub interface: i32,
     /// The next hop; the destination itself if it is on the link.
     pub hop: Ipv4Addr,
@@ -57,7 +57,7 @@ pub struct Way {
 /// An interface whose frames have Ethernet headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ethernet {
-    /// Its name.
+    /// As the kernel calls it, such as `eth0`.
     pub name: String,
     /// The longest packet, octets.
     pub mtu: u32,

@@ -42,9 +42,9 @@ pub struct Host {
 
 /// What `wifu_register` gives.
 pub struct Brought {
-    /// Parts.
+    /// Descriptors for the registry, each beside those that come with WiFu; may be empty.
     pub parts: Vec<&'static wifu_engine::Descriptor>,
-    /// Handlers.
+    /// The same of what nodes do with packets that pass.
     pub handlers: Vec<&'static wifu_core::Descriptor>,
     /// Wire formats.
     pub wires: Vec<&'static wifu_wire::WireSpec>,

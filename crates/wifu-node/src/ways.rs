@@ -176,7 +176,7 @@ pub trait Ways {
 /// Who read a packet that was for this node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reader {
-    /// Its end.
+    /// Whatever ends connections there.
     End,
     /// A lane, to which it was sent by the one before ([`wifu_wire::Class::Hop`]).
     Lane,

@@ -14,7 +14,7 @@ pub struct Emission {
 /// The geometry of a resolved topology: kept in the plan, because nodes may move.
 #[derive(Clone, Debug)]
 pub struct Geometry {
-    /// The law.
+    /// How power falls with distance, before shadowing, floors and walls.
     pub law: PathLoss,
     /// What each node sends with.
     pub emissions: Vec<Emission>,

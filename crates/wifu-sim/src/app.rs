@@ -11,7 +11,7 @@ pub enum Close {
     Written,
     /// Only after the peer's end and once everything is written.
     AfterPeer,
-    /// Never.
+    /// Its side stays open to the end of the run.
     Never,
     /// It destroys the connection (RST) once everything is written.
     Abort,

@@ -253,7 +253,7 @@ pub struct LostOutcome {
 /// One node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeOutcome {
-    /// Name.
+    /// As the topology calls it.
     pub name: String,
     /// Metres; at the end of the run.
     pub position: Option<[f64; 3]>,
@@ -314,7 +314,7 @@ pub struct QueueOutcome {
 /// A handler's account.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HandlerOutcome {
-    /// Name.
+    /// What it is, as `[[handler]]` and `chain` name it.
     pub name: String,
     /// Packets that it was asked about.
     pub packets: u64,
@@ -346,11 +346,11 @@ pub struct LinkOutcome {
     pub to: String,
     /// Mean signal to noise ratio, dB.
     pub snr_db: f64,
-    /// Attempts.
+    /// Transmissions of data frames from `from` to `to`, retries included.
     pub attempts: u64,
     /// Attempts that were acknowledged.
     pub acked: u64,
-    /// Frames.
+    /// Packets that the MAC was done with: acknowledged or given up.
     pub frames: u64,
     /// Frames given up.
     pub failed: u64,

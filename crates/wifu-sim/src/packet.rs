@@ -13,7 +13,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// Both.
+    /// In the order of [`Side::index`].
     pub const BOTH: [Side; 2] = [Side::A, Side::B];
 
     /// 0 or 1.

@@ -50,11 +50,11 @@ pub struct DataHeader {
 /// A data frame with a packet in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Data<'a> {
-    /// Its header.
+    /// Stations and sequence number.
     pub header: DataHeader,
     /// The packet's type, as in Ethernet.
     pub kind: u16,
-    /// The packet.
+    /// All octets behind the SNAP header.
     pub packet: &'a [u8],
 }
 

@@ -273,7 +273,7 @@ pub enum Request<'a> {
     Listen {
         /// `SO_COOKIE` of the listening socket.
         cookie: u64,
-        /// Its inode.
+        /// `st_ino` of the same socket, by which a reader of `/proc` finds its owner.
         inode: u64,
         /// The address bound to; 0.0.0.0 or `::` for all of a family, 0.0.0.0 with
         /// [`Options::DUAL`] for all.

@@ -153,7 +153,7 @@ pub struct Head {
     pub dport: u16,
     /// Connection id, for formats that demultiplex by one; else 0.
     pub conn_id: u32,
-    /// Flags.
+    /// SYN, FIN and their like; a format sets those that it has.
     pub flags: Flags,
     /// Sequence number of the first octet (or packet).
     pub seq: Seq,

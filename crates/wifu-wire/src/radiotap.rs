@@ -71,7 +71,7 @@ const FIELDS: [(usize, usize); 28] = [
     (2, 4),  // L-SIG
 ];
 
-/// A channel.
+/// Where in the spectrum a frame was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Channel {
     /// Frequency, MHz.
@@ -90,11 +90,11 @@ pub struct Radiotap {
     /// Rate, in whole 500 kb/s up to 127.5 Mb/s. Those of 802.11n and later are said otherwise, and
     /// not read.
     pub rate: Option<Rate>,
-    /// Channel.
+    /// Frequency and band; `None` where the driver does not tell.
     pub channel: Option<Channel>,
     /// Received power, dBm.
     pub signal_dbm: Option<i8>,
-    /// Noise, dBm.
+    /// Power received while no frame is, dBm; `None` where the driver does not tell.
     pub noise_dbm: Option<i8>,
     /// Such as [`TX_FAILED`]; whoever has them sent the frame.
     pub tx_flags: Option<u16>,

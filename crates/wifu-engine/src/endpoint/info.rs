@@ -12,7 +12,7 @@ pub struct ConnInfo {
     pub protocol: String,
     /// The two ends.
     pub tuple: Tuple,
-    /// State.
+    /// Where the connection is between opening and its end, in RFC 9293's words.
     pub state: State,
     /// Congestion window, octets.
     pub cwnd: u32,

@@ -48,7 +48,8 @@ pub const RANGES: ParamSpec = ParamSpec::int(
 /// The scoreboard, and the episode under way.
 #[derive(Debug)]
 pub struct Holes {
-    /// DupThresh.
+    /// Duplicate acknowledgements, or segments reported beyond a hole, that tell of a loss (RFC
+    /// 6675).
     pub dupthresh: u32,
     /// Limited transmit.
     pub ltx: bool,

@@ -29,9 +29,9 @@ pub trait AckRule: Send {
 /// What arrived in order since the last acknowledgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// Segments.
+    /// Since then; 0: nothing waits to be acknowledged.
     pub segments: u32,
-    /// Octets.
+    /// Their payload.
     pub octets: u32,
 }
 

@@ -250,7 +250,7 @@ impl Sender {
         Sender::want(board, Kind::Probe, board.tx.una).map(|w| Want { least: 1, ..w })
     }
 
-    /// Fill a SYN.
+    /// A leaving SYN gets the initial number; one that left before goes again after a timeout.
     pub fn fill_syn(&mut self, out: &mut Out<'_>, cx: &mut Cx<'_>) {
         let iss = cx.board.tx.iss;
         let again = cx.board.tx.max != iss;

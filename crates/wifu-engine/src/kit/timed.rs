@@ -32,7 +32,7 @@ pub enum Tail {
     Repaired,
 }
 
-/// The probe.
+/// A segment that asks whether the last ones were lost (RFC 8985 7).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Probe {
     /// One is to be sent.
@@ -120,7 +120,7 @@ impl Probe {
 pub struct Timed {
     /// What was sent when, and what is lost by that.
     pub rack: Rack,
-    /// The probe.
+    /// Whether one is due or under way.
     pub probe: Probe,
 }
 

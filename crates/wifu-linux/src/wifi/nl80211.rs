@@ -66,7 +66,8 @@ pub struct Interface {
 pub struct Survey {
     /// On the channel.
     pub active: u64,
-    /// Busy.
+    /// Of that, while the radio sensed the medium as used; whether its own frames count is the
+    /// driver's affair.
     pub busy: u64,
 }
 

@@ -50,7 +50,7 @@ pub struct Topology {
     /// Nodes that are named.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub node: Vec<NodeSpec>,
-    /// Wires.
+    /// Links of cable between two nodes, `[[wire]]`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub wire: Vec<WireSpec>,
     /// Sources of power that are no 802.11.

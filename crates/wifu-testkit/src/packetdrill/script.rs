@@ -31,7 +31,7 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
-/// A script.
+/// A whole file: what it sets, and what is done and expected.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Script {
     /// What the stack is made of, as `--so_flags` says; `None`: the default.
@@ -49,9 +49,9 @@ pub struct Script {
 pub struct Event {
     /// Where it begins, from 1.
     pub line: usize,
-    /// When.
+    /// The time that stands before it.
     pub when: When,
-    /// What.
+    /// A packet, a call, or a command.
     pub what: What,
 }
 
@@ -99,7 +99,7 @@ pub enum Expr {
     Any,
     /// A number, or words that stand for one.
     Number(i64),
-    /// Text.
+    /// Between quotation marks.
     Text(String),
     /// In brackets.
     List(Vec<Expr>),

@@ -22,7 +22,7 @@ pub(super) enum Role {
     Failed,
 }
 
-/// A socket.
+/// What one descriptor of a script stands for.
 pub(super) struct Socket {
     pub(super) role: Role,
     /// `O_NONBLOCK`.

@@ -8,6 +8,7 @@ mod hearing;
 mod rules;
 mod shape;
 mod source;
+mod words;
 
 use source::{Finding, Source};
 use std::path::{Path, PathBuf};
@@ -123,6 +124,11 @@ fn citations_have_one_form_and_lead_somewhere() {
 #[test]
 fn which_name_was_meant_is_asked_in_one_way() {
     hold_each(rules::questions);
+}
+
+#[test]
+fn a_doc_comment_says_more_than_the_name_below_it() {
+    hold_each(words::restated);
 }
 
 #[test]

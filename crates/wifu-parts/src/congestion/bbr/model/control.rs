@@ -67,7 +67,7 @@ impl Model {
         }
     }
 
-    /// Inflight.
+    /// Inflight with a gain of 1: what fills the path at `bw` octets per second, octets.
     pub(super) fn inflight(&self, bw: f64, c: &Now<'_>) -> u32 {
         self.quantization_budget(self.bdp_multiple(bw, 1.0, c), c.smss)
     }
