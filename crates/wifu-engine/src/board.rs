@@ -309,6 +309,24 @@ pub struct AppFacts {
     pub limited: Limit,
 }
 
+/// Nodes of the path that do not serve a composition: what its handlers should have done did not
+/// happen there.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Unserved {
+    /// On the way here, by the last packet that counts its nodes. Where the format has a word for
+    /// it (`Field::Unserved`), whatever leaves tells the peer.
+    pub coming: Option<u8>,
+    /// On the way to the peer, as it told last.
+    pub leaving: Option<u8>,
+}
+
+impl Unserved {
+    /// Those on the way where there are more.
+    pub fn most(self) -> u8 {
+        self.coming.max(self.leaving).unwrap_or(0)
+    }
+}
+
 /// Where the connection lives.
 #[derive(Clone, Debug, Default)]
 pub struct SiteFacts {
@@ -318,9 +336,8 @@ pub struct SiteFacts {
     pub next_hop: Option<Neighbour>,
     /// Hops to the peer by the routing table.
     pub route_hops: Option<NonZeroU8>,
-    /// Nodes of the path that do not serve this composition, as the last packet told that counts
-    /// them: what handlers should have done did not happen there.
-    pub unserved: u8,
+    /// Nodes of the path that do not serve this composition.
+    pub unserved: Unserved,
     /// The next hop is the destination; false while the route is not known.
     pub last_hop: bool,
     /// Rate of unicast data on the link.

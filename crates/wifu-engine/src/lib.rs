@@ -30,7 +30,7 @@ mod words;
 pub use admission::{Admission, Tuple};
 pub use bench::Bench;
 pub use blueprint::Blueprint;
-pub use board::{Board, Facts, RouteFacts, State};
+pub use board::{Board, Facts, RouteFacts, State, Unserved};
 pub use component::{Admit, Aside, Component, Cx, Out, Payload, Segment};
 pub use composition::{Composition, ConfigError, Library};
 pub use conn::{Conn, Transmit};

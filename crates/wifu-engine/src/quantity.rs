@@ -120,8 +120,8 @@ pub const QUANTITIES: &[Quantity] = &[
         |b| number(b.app.queued)),
     quantity("route_hops", "", NONE, "Hops to the peer by the routing table.",
         |b| b.site.route_hops.map(|h| f64::from(h.get()))),
-    quantity("unserved", "", NONE, "Nodes of the path that do not serve the protocol, as last told.",
-        |b| number(b.site.unserved.into())),
+    quantity("unserved", "", NONE, "Nodes of the path, there or back, that do not serve the protocol, as last told.",
+        |b| number(b.site.unserved.most().into())),
     quantity("link_rate", BPS, NONE, "Rate of unicast data on the link to the next hop.",
         |b| b.site.rate.map(|r| r.0 as f64)),
 ];
@@ -269,7 +269,8 @@ mod tests {
         assert_eq!(value(&board, "rate"), Some(1.5e6));
         assert_eq!(value(&board, "gap"), Some(0.001));
         assert_eq!(value(&board, "cwnd"), Some(0.0));
-        board.site.unserved = 2;
+        board.site.unserved.coming = Some(2);
+        board.site.unserved.leaving = Some(0);
         assert_eq!(value(&board, "unserved"), Some(2.0));
     }
 }

@@ -164,15 +164,15 @@ impl Daemon {
         }
     }
 
-    /// Say of which compositions packets came over nodes that do not serve them, once of each.
+    /// Say of which compositions packets pass nodes that do not serve them, once of each.
     fn warn(&mut self) {
         let numbers: Vec<u8> = self.hop.end().unserved().keys().copied().collect();
         for number in numbers {
             if self.warned.insert(number) {
                 let name = self.name(number);
                 tracing::warn!(
-                    "packets of {name} come over a node that does not serve it: start `wifu daemon \
-                     --serve {name}` there"
+                    "packets of {name} pass a node that does not serve it: start `wifu daemon --serve \
+                     {name}` there"
                 );
             }
         }
@@ -185,7 +185,8 @@ impl Daemon {
         served.map_or_else(|| number.to_string(), |p| p.ends.name.clone())
     }
 
-    /// Segments that came over nodes that do not serve their composition, by its name.
+    /// Segments that came over nodes that do not serve their composition, or tell of such nodes on
+    /// the way back, by its name.
     fn unserved(&self) -> BTreeMap<String, u64> {
         let counted = self.hop.end().unserved().iter();
         counted.map(|(n, count)| (self.name(*n), *count)).collect()

@@ -96,11 +96,11 @@ pub struct FlowOutcome {
     pub outlasted: Option<Outlasted>,
     /// Delivered octets that were not what was sent; anything but 0 is a defect.
     pub corrupt: u64,
-    /// Segments that came to an end although some node on the way does not serve the composition:
-    /// what its handlers should have done there did not happen.
+    /// Segments that came to an end although some node on the way does not serve the composition,
+    /// or that told an end of such a node: what its handlers should have done there did not happen.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unserved: u64,
-    /// The relays of its route that do not serve it, if `unserved` is not 0.
+    /// The relays of its routes, there and back, that do not serve it, if `unserved` is not 0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unserved_at: Vec<String>,
     /// Connections it opened.

@@ -45,6 +45,7 @@ pub fn wire(wire: &dyn Wire, bytes: &[u8]) {
     assert_eq!((again.seq, again.ack), (head.seq, head.ack));
     assert_eq!((again.ts, again.window), (head.ts, head.window));
     assert_eq!((again.sport, again.dport), (head.sport, head.dport));
+    assert_eq!(again.unserved, head.unserved);
     let kept = again.ranges().len();
     assert!(kept <= head.ranges().len());
     assert_eq!(again.ranges(), &head.ranges()[..kept]);

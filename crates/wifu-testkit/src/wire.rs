@@ -105,6 +105,8 @@ fn set(head: &mut Head, (decl, place): &(WordDecl, Place), value: u32) {
         Field::HasScale if value == 0 => head.options.scale = None,
         Field::SackOk => head.options.sack_ok = value == 1,
         Field::TsOk => head.options.ts_ok = value == 1,
+        Field::Unserved => head.unserved = Some(value.min(255) as u8),
+        Field::HasUnserved if value == 0 => head.unserved = None,
         _ => {}
     }
 }
@@ -130,6 +132,8 @@ fn carried(head: &Head, (decl, place): &(WordDecl, Place)) -> Option<u32> {
         Field::HasScale => u32::from(head.options.scale.is_some()),
         Field::SackOk => u32::from(head.options.sack_ok),
         Field::TsOk => u32::from(head.options.ts_ok),
+        Field::Unserved => u32::from(head.unserved?),
+        Field::HasUnserved => u32::from(head.unserved.is_some()),
         Field::Length(_) | Field::Ranges(_) | Field::Checksum | Field::Inner | Field::Other => {
             return None;
         }
@@ -160,7 +164,10 @@ impl<'a> Sample<'a> {
         }
         let mut words = places(format);
         // What says that something is there comes when it is.
-        let last = |f: Field| matches!(f, Field::HasAck | Field::HasTs | Field::HasScale);
+        let last = |f: Field| {
+            use Field::{HasAck, HasScale, HasTs, HasUnserved};
+            matches!(f, HasAck | HasTs | HasScale | HasUnserved)
+        };
         words.sort_by_key(|(d, _)| last(d.field));
         for (decl, place) in &words {
             let most = place.most();
@@ -266,6 +273,7 @@ impl<'a> Sample<'a> {
             Field::HasAck => Field::Ack,
             Field::HasTs => Field::Ts,
             Field::HasScale => Field::Scale,
+            Field::HasUnserved => Field::Unserved,
             _ => return false,
         };
         !self.words().any(|(d, _)| d.field == told)

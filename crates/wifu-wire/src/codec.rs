@@ -154,6 +154,7 @@ struct Has {
     ack: bool,
     ts: bool,
     scale: bool,
+    unserved: bool,
 }
 
 impl Has {
@@ -167,6 +168,7 @@ impl Has {
             ack: said(Field::HasAck),
             ts: said(Field::HasTs),
             scale: said(Field::HasScale),
+            unserved: said(Field::HasUnserved),
         }
     }
 }
@@ -188,6 +190,7 @@ fn take(head: &mut Head, w: &Resolved, value: u32, has: &Has) {
         Field::Scale => head.options.scale = set(has.scale, value).map(|v| v.min(14) as u8),
         Field::SackOk => head.options.sack_ok = value == 1,
         Field::TsOk => head.options.ts_ok = value == 1,
+        Field::Unserved => head.unserved = set(has.unserved, value).map(|v| v.min(255) as u8),
         _ => {}
     }
 }
@@ -219,6 +222,8 @@ fn give(head: &Head, w: &Resolved, format: &Format) -> u32 {
         Field::HasScale => u32::from(scale.is_some()),
         Field::SackOk => u32::from(sack_ok),
         Field::TsOk => u32::from(ts_ok),
+        Field::Unserved => u32::from(head.unserved.unwrap_or(0)).min(w.place.most()),
+        Field::HasUnserved => u32::from(head.unserved.is_some()),
         Field::Length(unit) => u32::from(format.header) / u32::from(unit.max(1)),
         Field::Ranges(_) | Field::Checksum | Field::Inner | Field::Other => 0,
     }

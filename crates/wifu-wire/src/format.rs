@@ -81,6 +81,11 @@ pub enum Field {
     HasAck,
     /// The window, in units of 2^n octets.
     Window(u8),
+    /// Nodes that did not serve what came the other way, if `HasUnserved`: the engine fills it from
+    /// what the counts of nodes showed, and puts on the board what it reads.
+    Unserved,
+    /// One bit: the packet tells of such nodes, or that there are none.
+    HasUnserved,
     /// Timestamp, if `HasTs`, or on the types on which it stands.
     Ts,
     /// One bit: the packet carries a timestamp.

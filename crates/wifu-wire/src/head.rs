@@ -171,6 +171,8 @@ pub struct Head {
     pub ecn: Ecn,
     /// What a SYN offers.
     pub options: SynOptions,
+    /// Nodes that did not serve what came to the sender of this segment; `None`: it does not say.
+    pub unserved: Option<u8>,
     word: [u32; WORDS],
     /// One bit per word that was set since the last reset.
     touched: u16,
@@ -193,6 +195,7 @@ impl Default for Head {
             ttl: 0,
             ecn: Ecn::NotEct,
             options: SynOptions::default(),
+            unserved: None,
             word: [0; WORDS],
             touched: 0,
             count: 0,
@@ -206,7 +209,7 @@ impl Head {
     pub fn reset(&mut self) {
         (self.sport, self.dport, self.conn_id) = (0, 0, 0);
         (self.flags, self.seq, self.ack, self.window) = (Flags(0), Seq(0), None, 0);
-        (self.ts, self.ts_echo) = (None, 0);
+        (self.ts, self.ts_echo, self.unserved) = (None, 0, None);
         (self.ttl, self.ecn) = (0, Ecn::NotEct);
         (self.options, self.count) = (SynOptions::default(), 0);
         if self.touched != 0 {
@@ -276,6 +279,9 @@ pub struct FrameFacts {
     /// Nodes that forwarded the packet and did not look at it, by its count of nodes and the TTL
     /// that it lost; `None` where its format or type has no such count.
     pub unserved: Option<u8>,
+    /// The same of packets the other way, as the end that sent this one tells; `None` where it does
+    /// not say. Ends alone are told.
+    pub told: Option<u8>,
     /// What handlers of this node noted on the packet.
     pub notes: Notes,
 }
@@ -289,8 +295,14 @@ impl FrameFacts {
         bytes: 0,
         along: false,
         unserved: None,
+        told: None,
         notes: Notes::EMPTY,
     };
+
+    /// Whether nodes did not look at the packet, or it tells of such nodes.
+    pub fn tells_of_unserved(&self) -> bool {
+        self.unserved.max(self.told) > Some(0)
+    }
 
     /// Nothing but what handlers noted.
     #[must_use]

@@ -7,6 +7,7 @@
 //! 40 words that hops may write (4-byte aligned), then the other words, then ranges of 8 octets
 //! ```
 //!
+//! Five bits of the flags that no flag takes, the upper ones of octet 3, are the word `unserved`.
 //! The checksum takes the words that hops may write as zero, so that a hop needs to mend nothing.
 //! A segment whose composition id differs is refused.
 
@@ -30,7 +31,7 @@ const fn bit(name: &'static str, value: u8, field: Field) -> WordDecl {
 }
 
 /// The fixed base; `id` is put in when a composition is known.
-const WORDS: [WordDecl; 27] = [
+const WORDS: [WordDecl; 29] = [
     octets("version", 0, 1, Field::Is(1, "unknown shim version")).doc("1."),
     octets("length", 1, 1, Field::Length(4)).doc("Bytes of the fixed header and the words, / 4."),
     flag("syn", Flags::SYN).doc("Opens a sequence space."),
@@ -49,6 +50,12 @@ const WORDS: [WordDecl; 27] = [
     bit("sack_ok", 4, Field::SackOk).doc("On SYN: ranges are understood."),
     bit("ts_ok", 8, Field::TsOk).doc("On SYN: timestamps are offered."),
     bit("has_scale", 16, Field::HasScale).doc("On SYN: `scale` is there."),
+    bit("has_unserved", 32, Field::HasUnserved).doc("`unserved` is there."),
+    WordDecl {
+        bits: 5,
+        ..octets("unserved", 3, 1, Field::Unserved)
+    }
+    .doc("Nodes that did not look at what came the other way; 31: so many or more."),
     octets("scale", 15, 1, Field::Scale).doc("On SYN: shift of the window."),
     octets("seq", 16, 4, Field::Seq).doc("Number of the first byte, or of the packet."),
     octets("ack", 20, 4, Field::Ack).doc("The next number expected."),
@@ -67,7 +74,7 @@ const WORDS: [WordDecl; 27] = [
     octets("ranges", 38, 2, Field::Ranges(1)).doc("How many ranges follow the words."),
     octets("id", 8, 4, Field::Is(0, OTHER)).doc("Hash of the composition's name and words."),
     WordDecl {
-        bits: 3,
+        bits: 2,
         ..octets("spare", 14, 1, Field::Other)
     },
 ];
@@ -234,18 +241,36 @@ mod tests {
         (head.ts, head.ts_echo) = (Some(8), 9);
         (head.options.mss, head.options.scale) = (10, Some(11));
         head.options.sack_ok = true;
+        head.unserved = Some(2);
         head.push_range((Seq(12), Seq(13)));
         let mut out = [0u8; 80];
         assert_eq!(shim(0xA1B2_C3D4).emit(&head, &mut out), 60);
         let expected = [
-            1, 13, 4, 1, 1, 2, 3, 4, 0xA1, 0xB2, 0xC3, 0xD4, 0, 0, 0b10111, 11, 0, 0, 0, 5, 0, 0,
-            0, 6, 0, 0, 0, 7, 0, 0, 0, 8, 0, 0, 0, 9, 0, 10, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-            0, 0, 0, 0, 12, 0, 0, 0, 13,
+            1, 13, 4, 0x11, 1, 2, 3, 4, 0xA1, 0xB2, 0xC3, 0xD4, 0, 0, 0b11_0111, 11, 0, 0, 0, 5, 0,
+            0, 0, 6, 0, 0, 0, 7, 0, 0, 0, 8, 0, 0, 0, 9, 0, 10, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+            0, 0, 0, 0, 0, 12, 0, 0, 0, 13,
         ];
         assert_eq!(out[..60], expected);
         let mut back = Head::default();
         assert_eq!(shim(0xA1B2_C3D4).parse(&out[..60], &mut back), Ok(60));
         assert_eq!((back.flags, back.options), (head.flags, head.options));
+        assert_eq!(back.unserved, Some(2));
+    }
+
+    #[test]
+    fn nodes_that_do_not_serve_are_told_of_as_far_as_the_word_goes_and_none_is_not_silence() {
+        let through = |said| {
+            let (mut head, mut back, mut out) = (Head::default(), Head::default(), [0u8; 80]);
+            head.unserved = said;
+            let n = shim(1).emit(&head, &mut out);
+            shim(1).parse(&out[..n], &mut back).unwrap();
+            assert_eq!((back.flags, out[2]), (Flags(0), 0));
+            back.unserved
+        };
+        for said in [None, Some(0), Some(1), Some(31)] {
+            assert_eq!(through(said), said);
+        }
+        assert_eq!(through(Some(200)), Some(31));
     }
 
     #[test]

@@ -19,7 +19,8 @@ fn simulation(registry: &Registry, more: &str) -> Result<Simulation, String> {
     let text = format!(
         "[topology]\nwords = \"linear,5,snr=20\"\nset = \"TB-W9\"\n[radio]\nattempts = 7\n\
          [stop]\ntime = \"120s\"\n\
-         [record]\nseries = [\"flow.1.delay-rate.delay_us\", \"flow.1.peer.epoch-feedback.hops\"]\n\
+         [record]\nseries = [\"flow.1.delay-rate.delay_us\", \"flow.1.peer.epoch-feedback.hops\", \
+         \"flow.1.unserved\"]\n\
          {more}[[flow]]\nfrom = \"n1\"\nto = \"n5\"\nprotocol = \"rated\"\napp = \"file\"\n\
          bytes = \"300k\"\n"
     );
@@ -73,6 +74,9 @@ fn a_relay_that_does_not_serve_is_named() {
     let outcome = outcome("[host]\nunserved = [\"n3\"]\n");
     assert!(outcome.flows[0].unserved > 100);
     assert_eq!(outcome.flows[0].unserved_at, ["n3"]);
+    // Nodes do not count themselves on feedback: the sender is told.
+    let told = outcome.series["flow.1.unserved"].last();
+    assert_eq!(told.map(|p| p.1), Some(1.0));
 }
 
 #[test]

@@ -401,6 +401,6 @@ fn a_relay_without_a_daemon_is_noticed_by_the_receiver() {
     let counted = row.counted(2);
     assert!(number(&counted["unserved"], "rated") > 20, "{counted}");
     let said = row.said(2, "daemon");
-    let told = said.matches("packets of rated come over a node that does not serve it");
+    let told = said.matches("packets of rated pass a node that does not serve it");
     assert_eq!(told.count(), 1, "{said}");
 }

@@ -22,10 +22,10 @@ impl Conn {
         frame: &FrameFacts,
     ) -> Option<&'static str> {
         self.counters.segments_in += 1;
-        if let Some(missing) = frame.unserved {
-            self.core.board.site.unserved = missing;
-            self.counters.unserved += u64::from(missing > 0);
-        }
+        let unserved = &mut self.core.board.site.unserved;
+        unserved.coming = frame.unserved.or(unserved.coming);
+        unserved.leaving = frame.told.or(unserved.leaving);
+        self.counters.unserved += u64::from(frame.tells_of_unserved());
         let Self {
             slots,
             routes,

@@ -173,7 +173,8 @@ pub struct Counters {
     pub octets_in: u64,
     /// Segments dropped by a part.
     pub dropped: u64,
-    /// Segments received that some node on the way forwarded without looking at them.
+    /// Segments received that some node on the way forwarded without looking at them, or that tell
+    /// of such a node on the way back.
     pub unserved: u64,
     /// Recoveries of losses that began without a timeout: by duplicate acknowledgements, partial
     /// ones, or SACK.

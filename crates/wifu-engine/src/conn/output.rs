@@ -142,6 +142,7 @@ impl Conn {
         head.reset();
         (head.sport, head.dport) = path.ports;
         head.conn_id = core.board.site.conn_id;
+        head.unserved = core.board.site.unserved.coming;
         let mut seg = Out::new(want.kind, head, aside);
         let s = &mut slots[slot];
         s.part.fill(want, &mut seg, &mut core.cx(now, slot, s.desc));

@@ -67,6 +67,7 @@ impl Endpoint {
                 told.map(|n| n.min(255) as u8).or_else(missing)
             }
         };
+        frame.told = self.head.unserved;
         let found = self.table.find_again(answers, &tuple, self.head.conn_id);
         let index = match found {
             Some(i) if !self.table.at(i).rests => Some(i),
@@ -88,7 +89,7 @@ impl Endpoint {
         if let Some(reason) = dropped {
             self.drops.count(reason);
         }
-        if frame.unserved.is_some_and(|missing| missing > 0) {
+        if frame.tells_of_unserved() {
             *self.unserved.entry(ip.proto).or_default() += 1;
         }
         self.touch(i);

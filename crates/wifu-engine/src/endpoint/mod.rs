@@ -127,7 +127,7 @@ impl Endpoint {
     }
 
     /// Segments that came, of whatever connection, over nodes that do not serve their composition,
-    /// by protocol number.
+    /// or that tell of such nodes on the way back, by protocol number.
     pub fn unserved(&self) -> &BTreeMap<u8, u64> {
         &self.unserved
     }

@@ -45,7 +45,7 @@ pub(crate) struct Totals {
     pub(crate) srtt: Option<Span>,
     pub(crate) min_rtt: Option<Span>,
     pub(crate) cwnd: u64,
-    /// Segments that some node on the way forwarded without looking at them.
+    /// Segments that some node on the way forwarded without looking at them, or that tell of one.
     pub(crate) unserved: u64,
 }
 

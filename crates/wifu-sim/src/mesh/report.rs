@@ -73,11 +73,11 @@ fn unserved(
 ) -> FlowOutcome {
     if outcome.unserved > 0 {
         let flow = &flows.all[outcome.id as usize - 1];
-        let route = net.path(flow.src, flow.dst);
-        let idle = route
-            .into_iter()
-            .filter(|n| nodes.unserved[usize::from(*n)]);
-        outcome.unserved_at = idle.map(|n| names[usize::from(n)].clone()).collect();
+        let (there, back) = (net.path(flow.src, flow.dst), net.path(flow.dst, flow.src));
+        let others = back.iter().filter(|n| !there.contains(n));
+        let all = there.iter().chain(others).map(|n| usize::from(*n));
+        let idle = all.filter(|n| nodes.unserved[*n]);
+        outcome.unserved_at = idle.map(|n| names[n].clone()).collect();
     }
     outcome
 }

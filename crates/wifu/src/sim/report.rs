@@ -150,7 +150,7 @@ fn state(outcome: &Outcome, f: &FlowOutcome) -> String {
         Some(why) => why,
         None if f.hops == 0 => String::from("no route"),
         None if f.unserved > 0 => format!(
-            "{} segments passed a relay that does not serve it{}",
+            "{} segments passed a relay that does not serve it, or tell of one{}",
             f.unserved,
             match &f.unserved_at[..] {
                 [] => String::new(),
