@@ -198,6 +198,10 @@ def test_errors_name_key_line_and_nearest_name(
             'kind = "bars"\nx = "hops"\npublished = { tcp-tahoe = 2.0 }',
             "needs a table of values for each level of protocol",
         ),
+        (
+            'kind = "bars"\nx = "hops"\npublished.tcp-tahoe = { 1 = [3.0, 2.0] }',
+            r"is a number or a range, \[low, high\], not \[3.0, 2.0\]",
+        ),
         ("", "no figure is of kind ''"),
     ],
 )

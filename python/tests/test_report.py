@@ -240,6 +240,17 @@ def test_the_number_on_a_bar_and_what_was_published_do_not_meet(results: wifu.Re
     assert lifted == [True, False, False, False]
 
 
+def test_of_a_published_range_both_ends_are_marked(results: wifu.Results) -> None:
+    from wifu.figures import compare, style
+
+    spec = {"x": "hops", "published": {"tcp-reno": {"1": [2.0, 5.0], "3": 1.0}}}
+    with style.context():
+        figure, _, _ = compare.bars(results, spec)
+        lines = [[float(y) for y in np.ravel(a.get_ydata())] for a in figure.axes[0].get_lines()]
+        plt.close(figure)
+    assert [2.0, 5.0] in lines and [2.0, 5.0, 1.0] in lines
+
+
 def test_bars_of_nothing_stand_on_an_axis_that_begins_at_zero(results: wifu.Results) -> None:
     from wifu.figures import compare, style
 

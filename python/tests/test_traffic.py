@@ -199,6 +199,27 @@ def test_all_that_is_told_of_a_transfer_has_the_same_zero(
         assert row["arrived"].times == pytest.approx([zero + 0.05, zero + 0.95, zero + 1.05])
 
 
+@pytest.mark.parametrize("remote", [False, True])
+def test_what_a_receiver_saw_is_told_by_its_own_clock(tmp_path: Path, remote: bool) -> None:
+    """A sender that begins 20 ms after its receiver does not make all arrive 20 ms late."""
+    flow = {"from": "n1", "to": "n2", "protocol": "tcp-newreno", "app": "file", "bytes": 1000}
+    connection: Any = object() if remote else None
+    places = {n: Place(n, n, (), "wifu", str(tmp_path), connection) for n in ("n1", "n2")}
+    traffic = Traffic(places, {"flow": [flow]})
+    own = {"connect_s": 0.0, "first_byte_s": 0.1, "last_byte_s": 0.5, "monotonic_s": 149.98}
+    own["arrivals"] = [[0.1, 500], [0.5, 1000]]  # type: ignore[assignment]
+    report = {
+        "end": {"streams": [{"wifu": own, "receiver": {"bytes": 1000}, "sender": {}}]},
+        "start": {"tcp_mss_default": 500},
+        "wifu": {"monotonic_s": 150.0},
+    }
+    row = traffic._stream(traffic.flows[0], report, 50.0, 100.0, False)
+    began = 50.0 if remote else 49.98
+    assert row["first_byte_s"] == pytest.approx(began + 0.1)
+    assert row["last_byte_s"] == pytest.approx(began + 0.5)
+    assert row["arrived"].times == pytest.approx([began + 0.1, began + 0.5])
+
+
 def test_a_client_that_is_asked_to_end_before_it_is_connected_has_sent_nothing(
     tmp_path: Path,
 ) -> None:

@@ -124,6 +124,11 @@ def check(
                 raise PlanError(f"needs a table of values for each level of {by}", "published")
         for table in tables:
             _labels(known, x, table, "published")
+            for value in table.values():
+                if not _value(value):
+                    raise PlanError(
+                        f"is a number or a range, [low, high], not {value!r}", "published"
+                    )
     return [role for role in ("metric", "against") if role in spec]
 
 
@@ -160,6 +165,13 @@ def _labels(
         if str(label) not in known[axis]:
             hint = nearest(str(label), known[axis])
             raise PlanError(f"axis {axis} has no {label}; {hint}", key)
+
+
+def _value(published: Any) -> bool:
+    """Whether this is what a figure marks of a paper: a number, or a range."""
+    ends = published if isinstance(published, list) else [published]
+    numbers = all(type(v) in (int, float) for v in ends)
+    return numbers and (len(ends) == 1 or (len(ends) == 2 and ends[0] <= ends[1]))
 
 
 def _time(value: Any) -> bool:

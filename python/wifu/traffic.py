@@ -427,6 +427,14 @@ class Traffic:
             return start if flow.spec else start + connecting
         return (float(report["wifu"]["monotonic_s"]) - begun) / self.dilation
 
+    def _heard(self, flow: Flow, own: Mapping[str, Any], zero: float, begun: float) -> float:
+        """When the receiver began to count: on a loaded host that is not when the sender began.
+        Another machine's clock has another zero.
+        """
+        if self._far(flow) or own.get("monotonic_s") is None:
+            return zero
+        return (float(own["monotonic_s"]) - begun) / self.dilation
+
     def _sizes(self) -> dict[int, int | None]:
         """Bytes of full segments, of flows for which the plan says it."""
         asked = {f.id: f.options.get("mss") for f in self.flows}
@@ -442,6 +450,7 @@ class Traffic:
             raise RunError(f"flow {flow.id}: stopped by the clock, and the receiver did not report")
         connecting = float(own.get("connect_s") or 0.0) / slower
         zero = self._zero(flow, report, start, begun, connecting)
+        heard = self._heard(flow, own, zero, begun)
         got = int(receiver.get("bytes") or 0)
         out: dict[str, Any] = {
             "start_s": zero - connecting,
@@ -451,7 +460,7 @@ class Traffic:
         }
         for key in ("first_byte_s", "last_byte_s"):
             if own.get(key) is not None:
-                out[key] = zero + float(own[key]) / slower
+                out[key] = heard + float(own[key]) / slower
         out["finished"] = out["finished"] and "last_byte_s" in out
         if "retransmits" in sender:
             out["retransmissions"] = int(sender["retransmits"])
@@ -465,7 +474,7 @@ class Traffic:
             out["finished"] = out["finished"] or whole
         if own.get("arrivals") is not None:
             size = apps_live.segment(report, self._sizes()[flow.id])
-            out["arrived"] = Arrived.of(own["arrivals"], zero, slower, size)
+            out["arrived"] = Arrived.of(own["arrivals"], heard, slower, size)
         last = reports.last_interval(report)
         if last.get("rtt"):
             out["srtt_s"] = float(last["rtt"]) / 1e6 / slower

@@ -244,7 +244,9 @@ def capital(text: str) -> str:
 def _published(
     task: Task, axis: Axes, published: Mapping[str, Any], cells: list[Cell], handles: dict[str, Any]
 ) -> list[tuple[float, float]]:
-    """Values of a paper beside ours: a table by label of x, or by label of `by` and then of x."""
+    """Values of a paper beside ours: a table by label of x, or by label of `by` and then of x. Of a
+    range that it gives, [low, high], both ends are marked, and a line joins them.
+    """
     places = levels(cells, task.x)
     numeric = all(isinstance(p, int | float) for p in places)
     points = []
@@ -256,7 +258,11 @@ def _published(
             at = i + (n - (len(task.every) - 1) / 2) * 0.8 / len(task.every)
             if task.lines:
                 at = float(place) if numeric else float(i)
-            points.append((at, float(values[str(place)])))
+            value = values[str(place)]
+            ends = value if isinstance(value, list) else [value]
+            points += [(at, float(v)) for v in ends]
+            if len(ends) > 1:
+                axis.plot([at, at], ends, color=style.INK, lw=1.4, zorder=4)
     if points:
         (drawn,) = axis.plot(
             *zip(*points, strict=True), "D", color="white", mec=style.INK, mew=1.4, ms=5.5,

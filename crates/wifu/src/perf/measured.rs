@@ -47,6 +47,9 @@ pub struct Totals {
     pub feedback_segments: Option<u64>,
     /// Time that connecting took, seconds.
     pub connect_s: Option<f64>,
+    /// What this side's host's monotonic clock showed at the start, seconds.
+    #[serde(default)]
+    pub monotonic_s: Option<f64>,
 }
 
 /// What a sender's stack counts that iperf3 does not report.

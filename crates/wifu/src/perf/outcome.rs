@@ -169,6 +169,10 @@ pub struct EndWifu {
     /// bytes by then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arrivals: Option<Vec<(f64, u64)>>,
+    /// When the receiver started, by its host's monotonic clock, seconds: not exactly when the
+    /// sender did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub monotonic_s: Option<f64>,
 }
 
 /// Bytes that a test's time was too short for: the sender's rows count them, the receiver's do not.
@@ -301,6 +305,7 @@ impl EndStream {
                 feedback_segments: rx.feedback_segments.or(tx.feedback_segments),
                 arrival: Arrival::new(rx.bytes, rx.times),
                 arrivals: rx.arrivals,
+                monotonic_s: rx.monotonic_s,
             },
         }
     }

@@ -19,7 +19,7 @@ use super::output::Output;
 use super::parameters::Test;
 use super::report::{Interval, Row, RowWifu, TcpRow};
 use super::stream::{Shared, Stream};
-use super::usage::{Usage, monotonic};
+use super::usage::{Usage, monotonic_at};
 
 /// How long the results of the other side may take once the user wants to leave.
 pub const IMPATIENCE: Duration = Duration::from_secs(3);
@@ -109,7 +109,8 @@ impl Session<'_> {
     /// The streams' threads cannot be started.
     pub fn run(self) -> anyhow::Result<Finished> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-        let (epoch, begun) = (Instant::now(), monotonic());
+        let epoch = Instant::now();
+        let begun = monotonic_at(epoch);
         let length = self
             .length()
             .map(|end| if self.server { end + GRACE } else { end });
@@ -413,6 +414,7 @@ impl Run<'_> {
                     stack: meter.stack(),
                     feedback_segments: meter.feedback(stream),
                     connect_s: stream.connect_time.map(|time| time.as_secs_f64()),
+                    monotonic_s: Some(self.begun + self.base.as_secs_f64()),
                 }
             });
         let (user, system, machine) = self.usage.percent_since();

@@ -12,6 +12,11 @@ pub fn monotonic() -> f64 {
     now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
 }
 
+/// What that clock showed at `epoch`, seconds.
+pub fn monotonic_at(epoch: Instant) -> f64 {
+    monotonic() - epoch.elapsed().as_secs_f64()
+}
+
 /// Processor use so far, of this process and of the machine.
 pub struct Usage {
     at: Instant,

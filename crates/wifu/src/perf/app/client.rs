@@ -23,7 +23,7 @@ use crate::perf::parameters::{Application, Test};
 use crate::perf::session::{Finished, IMPATIENCE};
 use crate::perf::stream::{advice, payload, prepared_socket};
 use crate::perf::units;
-use crate::perf::usage::{Usage, monotonic};
+use crate::perf::usage::{Usage, monotonic_at};
 
 /// Bytes written or read at once.
 const BLOCK: usize = 128 * 1024;
@@ -144,7 +144,7 @@ struct Client<'a> {
 
 impl Client<'_> {
     fn run(mut self) -> Finished {
-        let (begun, usage) = (monotonic(), Usage::now());
+        let (begun, usage) = (monotonic_at(self.count.epoch), Usage::now());
         let step = self.app.begin(Time::ZERO);
         self.act(&step);
         let ending = self.until_the_end();
@@ -169,6 +169,7 @@ impl Client<'_> {
                 stack: None,
                 feedback_segments: None,
                 connect_s: self.told.connected_s,
+                monotonic_s: Some(begun),
             }],
             cpu_percent: (user, system),
             machine_percent: machine,

@@ -24,7 +24,7 @@ use crate::perf::parameters::Test;
 use crate::perf::report::{Interval, Row, RowWifu};
 use crate::perf::session::{Finished, IMPATIENCE, sum};
 use crate::perf::stream::payload;
-use crate::perf::usage::{Usage, monotonic};
+use crate::perf::usage::{Usage, monotonic_at};
 
 /// Bytes written or read at once.
 const BLOCK: usize = 128 * 1024;
@@ -107,7 +107,7 @@ struct Server<'a> {
 
 impl Server<'_> {
     fn run(mut self) -> anyhow::Result<Finished> {
-        let (begun, usage) = (monotonic(), Usage::now());
+        let (begun, usage) = (monotonic_at(self.count.epoch), Usage::now());
         let ending = self.until_the_end()?;
         let stopped = self.count.epoch.elapsed();
         for peer in &mut self.peers {
@@ -127,6 +127,7 @@ impl Server<'_> {
                 stack: None,
                 feedback_segments: self.feedback,
                 connect_s: None,
+                monotonic_s: Some(begun),
             }],
             cpu_percent: (user, system),
             machine_percent: machine,
