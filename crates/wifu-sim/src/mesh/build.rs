@@ -17,6 +17,7 @@ use super::record::Recorder;
 use super::routes::Routes;
 use super::sent::Sent;
 use super::stop::Stop;
+use super::ways::ear;
 use super::wire::Wire;
 use crate::routing;
 use crate::scenario::{FlowSpec, HostProfile, Scenario, ScenarioError};
@@ -206,7 +207,11 @@ fn told(scenario: &Scenario, plan: &Plan) -> Vec<Fact> {
         tellers.push(Teller::Wires);
     }
     let rated = radios || plan.wires.iter().any(|w| w.rate.0 > 0);
-    let ears = plan.nodes.iter().any(|n| n.radio.promiscuous);
+    let tapped = plan.wires.iter().any(|w| !w.overheard_by.is_empty());
+    if tapped {
+        tellers.push(Teller::WireEars);
+    }
+    let ears = tapped || plan.nodes.iter().any(|n| n.radio.promiscuous);
     let mut told = facts::told(&tellers);
     told.retain(|f| match f {
         Fact::SiteRate | Fact::LinkRate => rated,
@@ -262,6 +267,9 @@ fn network(
             let mut wire = Wire::new(w, from, to, stream);
             if let Some((discipline, rng)) = managed {
                 wire.manage(&discipline, rng);
+            let number = 2 * i as u32 + side as u32;
+            let ears = w.overheard_by.iter();
+            wire.ears = ears.map(|n| ear(plan, *n, (from, number))).collect();
             }
             wire
         })

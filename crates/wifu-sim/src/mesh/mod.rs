@@ -239,7 +239,10 @@ impl Simulation {
         let (clock, net) = (&mut self.clock, &mut self.net);
         match what {
             What::Arrive(wire) => {
-                if let Some((id, from)) = net.wire_arrival(clock, wire) {
+                if let Some((id, from, heard)) = net.wire_arrival(clock, wire) {
+                    if heard {
+                        self.overhear_wire(id, wire);
+                    }
                     self.arrive(id, ways::Came::Wire(from, wire));
                 }
             }
