@@ -18,6 +18,7 @@ use super::routes::Routes;
 use super::sent::Sent;
 use super::stop::Stop;
 use super::ways::ear;
+use super::whose;
 use super::wire::Wire;
 use crate::routing;
 use crate::scenario::{FlowSpec, HostProfile, Scenario, ScenarioError};
@@ -131,6 +132,11 @@ pub(crate) fn over(
     let apart = |all: &[Arc<Protocol>]| tell_apart(all).map_err(|e| ScenarioError::key("flow", e));
     // By their own numbers, by which live hosts go, and by those that they have here.
     apart(&served)?;
+    let here = |p: &Arc<Protocol>| match alone {
+        true => as_tcp(p),
+        false => Arc::clone(p),
+    };
+    let kinds = &*whose::kinds(scenario, open, &served, here)?;
     let served = apart(&served.iter().map(as_tcp).collect::<Vec<_>>())?;
     let finite = flows.iter().filter(|f| f.finite).count();
     let fixed = Fixed::new(&scenario.routing, &plan, rows)?;
@@ -163,13 +169,9 @@ pub(crate) fn over(
         ));
     }
     place_lanes(&mut simulation, &rng.split("lanes"), &served, &unserved);
-    settle(
-        &mut simulation,
-        &rng,
-        open.kinds().parts.note(UNSERVED.name),
-    )?;
+    settle(&mut simulation, &rng, kinds.parts.note(UNSERVED.name))?;
     let ground = Ground {
-        kinds: open.kinds(),
+        kinds,
         can: Verbs::ALL,
         told: &told,
     };
@@ -177,7 +179,7 @@ pub(crate) fn over(
     place_handlers(&mut simulation, &handlers, ground, (&served, &unserved))?;
     if alone {
         let sent = Sent::new(&simulation.flows.all, &served, olsr.is_some());
-        sent.reach_all(&scenario.handler, open.kinds())?;
+        sent.reach_all(&scenario.handler, kinds)?;
     }
     simulation.net.lay_routes(&links);
     simulation.net.laid = false;
@@ -265,11 +267,11 @@ fn network(
             let discipline = plan.nodes[usize::from(from)].radio.discipline;
             let managed = discipline.map(|d| (d, stream.split("discipline")));
             let mut wire = Wire::new(w, from, to, stream);
-            if let Some((discipline, rng)) = managed {
-                wire.manage(&discipline, rng);
             let number = 2 * i as u32 + side as u32;
             let ears = w.overheard_by.iter();
             wire.ears = ears.map(|n| ear(plan, *n, (from, number))).collect();
+            if let Some((discipline, rng)) = managed {
+                wire.manage(&discipline, rng);
             }
             wire
         })

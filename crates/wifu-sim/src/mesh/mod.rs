@@ -48,6 +48,7 @@ mod stop;
 mod tap;
 mod udp;
 mod ways;
+mod whose;
 mod wire;
 
 pub(crate) use build::plan;
