@@ -224,7 +224,7 @@ def test_a_client_that_is_asked_to_end_before_it_is_connected_has_sent_nothing(
 
 def test_a_handlers_protocol_by_name_comes_with_what_the_flow_sets(tmp_path: Path) -> None:
     places = {n: Place(n, "127.0.0.1", (), "wifu", str(tmp_path)) for n in ("n1", "n2")}
-    flow = {"from": "n1", "to": "n2", "protocol": "mine,gates.add=nagle", "app": "file"}
+    flow = {"from": "n1", "to": "n2", "protocol": "mine,gates.add=nagle", "bytes": "9k"}
     rows = [
         {"use": "drop", "protocol": "mine", "nodes": ["n2"]},
         {"use": "null", "protocol": "other"},

@@ -16,8 +16,8 @@ impl Protocol {
     }
 }
 
-/// What there is to make these handlers from, with the compositions that they name. `find` gives one
-/// as its packets are where the handlers run.
+/// What there is to make these handlers from, with the compositions that they name. `find` gives
+/// one as its packets are where the handlers run.
 ///
 /// # Errors
 /// The place of a handler, and what is wrong with its name: what `find` says, or that another one
@@ -43,8 +43,8 @@ pub fn name_handlers<'k, 'h>(
     Ok(kinds)
 }
 
-/// Why a handler cannot be asked about one composition's packets and not another's, if no node could
-/// tell them apart. Variants of one composition are of one name.
+/// Why a handler cannot be asked about one composition's packets and not another's, if no node
+/// could tell them apart. Variants of one composition are of one name.
 pub fn mistaken(meant: &Protocol, other: &Protocol) -> Option<String> {
     let (a, b) = (&meant.ends, &other.ends);
     if a.name == b.name || !meant.select().meets(&other.select()) {

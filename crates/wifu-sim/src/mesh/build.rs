@@ -132,11 +132,7 @@ pub(crate) fn over(
     let apart = |all: &[Arc<Protocol>]| tell_apart(all).map_err(|e| ScenarioError::key("flow", e));
     // By their own numbers, by which live hosts go, and by those that they have here.
     apart(&served)?;
-    let here = |p: &Arc<Protocol>| match alone {
-        true => as_tcp(p),
-        false => Arc::clone(p),
-    };
-    let kinds = &*whose::kinds(scenario, open, &served, here)?;
+    let kinds = &*whose::kinds(scenario, &served, (open, alone))?;
     let served = apart(&served.iter().map(as_tcp).collect::<Vec<_>>())?;
     let finite = flows.iter().filter(|f| f.finite).count();
     let fixed = Fixed::new(&scenario.routing, &plan, rows)?;
@@ -481,7 +477,7 @@ fn opened<'s>(
 
 /// A protocol whose segments are TCP's has TCP's number, so that captures need no explanation,
 /// unless it has a hop half: its handlers know its packets by its own number.
-fn as_tcp(protocol: &Arc<Protocol>) -> Arc<Protocol> {
+pub(super) fn as_tcp(protocol: &Arc<Protocol>) -> Arc<Protocol> {
     if protocol.ends.wire.name() != "tcp" || protocol.has_hops() {
         return Arc::clone(protocol);
     }

@@ -1,6 +1,6 @@
 //! Whose packets a scenario's handlers mean that name a composition.
 
-use super::build::Open;
+use super::build::{Open, as_tcp};
 use crate::scenario::{Scenario, ScenarioError};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,18 +8,22 @@ use wifu_core::Kinds;
 use wifu_node::{Protocol, mistaken, name_handlers};
 
 /// What there is to make the scenario's handlers from, with the compositions that they name.
-/// `served`: those of flows, with the numbers that they have `here`.
+/// `served`: those of flows, of which hosts that send more than the scenario says (not `alone`) have
+/// each its own number.
 ///
 /// # Errors
-/// The path of a handler's key, and what is wrong with it: no such composition, or no node could tell
-/// its packets from those of another flow's.
+/// The path of a handler's key, and what is wrong with it: no such composition, or no node could
+/// tell its packets from those of another flow's.
 pub(super) fn kinds<'o>(
     scenario: &Scenario,
-    open: Open<'o>,
     served: &[Arc<Protocol>],
-    here: impl Fn(&Arc<Protocol>) -> Arc<Protocol>,
+    (open, alone): (Open<'o>, bool),
 ) -> Result<Cow<'o, Kinds>, ScenarioError> {
-    let served: Vec<Arc<Protocol>> = served.iter().map(&here).collect();
+    let here = |p: &Arc<Protocol>| match alone {
+        true => as_tcp(p),
+        false => Arc::clone(p),
+    };
+    let served: Vec<Arc<Protocol>> = served.iter().map(here).collect();
     let find = |text: &str| {
         // Parameters may change a header: by the bare name it is that of the flows.
         let run = served.iter().find(|p| p.ends.name == text);
