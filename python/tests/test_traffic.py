@@ -2,6 +2,7 @@
 
 import json
 import time
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from wifu.clients import Clients
 from wifu.errors import RunError
+from wifu.live import wires_of
 from wifu.places import Crew, Place, Started
 from wifu.runner import mesh
 from wifu.traffic import Traffic
@@ -239,3 +241,25 @@ def test_a_client_that_is_asked_to_end_before_it_is_connected_has_sent_nothing(
         clients.cut.clear()
         with pytest.raises(RunError, match="flow 1: no report"):
             traffic._told(traffic.flows[0], clients, client)
+
+
+def test_a_handlers_protocol_by_name_comes_with_what_the_flow_sets(tmp_path: Path) -> None:
+    places = {n: Place(n, "127.0.0.1", (), "wifu", str(tmp_path)) for n in ("n1", "n2")}
+    flow = {"from": "n1", "to": "n2", "protocol": "mine,gates.add=nagle", "bytes": "9k"}
+    rows = [
+        {"use": "drop", "protocol": "mine", "nodes": ["n2"]},
+        {"use": "null", "protocol": "other"},
+        {"use": "logger", "protocol": 17},
+    ]
+    traffic = Traffic(places, {"flow": [flow], "handler": rows})
+    told = [h["protocol"] for h in tomllib.loads(traffic._core("n2", 1))["handler"]]
+    assert told == ["mine,gates.add=nagle", "other", 17]
+    assert len(tomllib.loads(traffic._core("n1", 0))["handler"]) == 2
+
+
+def test_wires_between_hosts_are_overheard_by_nobody() -> None:
+    wire = {"a": "n1", "b": "n2", "rate": "1Mb/s"}
+    assert wires_of({"topology": {"wire": [wire]}})[0] == ["n1", "n2"]
+    given = {"topology": {"wire": [wire | {"overheard_by": ["n3"]}]}}
+    with pytest.raises(ValueError, match=r"topology\.wire\.1: overheard_by of wires runs on sim"):
+        wires_of(given)

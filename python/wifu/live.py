@@ -105,7 +105,7 @@ def _words(words: str) -> tuple[list[str], list[Wire]]:
 
 def _wire(where: str, a: str, b: str, given: Mapping[str, Any]) -> Wire:
     try:
-        for key in ("loss", "variation"):
+        for key in ("loss", "variation", "overheard_by"):
             if values.fraction(given[key]) if key == "loss" and key in given else key in given:
                 raise ValueError(f"{where}: {key} of wires runs on sim only")
         if values.seconds(given.get("delay", 0)) > NEGLIGIBLE:

@@ -184,6 +184,7 @@ class Traffic:
             path = f"{place.scratch}/core-{name}.toml"
             place.run("sh", "-c", f"cat > {path}", text=text)
             words = ["--delay-dir", place.delay_dir] if place.delay_dir else []
+            words += self._files(place)
             program = crew.start(place, place.program, "core", "--config", path, *words)
             started[name] = program
             crew.wait_for(program, "ready")
@@ -195,6 +196,8 @@ class Traffic:
             if name not in (given.get("nodes") or [name]):
                 continue
             row = {k: v for k, v in given.items() if k != "nodes"}
+            if isinstance(named := row.get("protocol"), str):
+                row["protocol"] = self._as_run(named)
             rows += (
                 [row]
                 if row.get("protocol") != 6
@@ -204,6 +207,12 @@ class Traffic:
             return ""
         seed = int(self.scenario.get("seed", 1)) + int(self.scenario.get("run", 1))
         return toml.dumps({"core": {"node": number, "seed": seed}, "handler": rows})
+
+    def _as_run(self, protocol: str) -> str:
+        """A protocol named by a handler, with the parameters that a flow gives it: some change its
+        header."""
+        ours = (f.protocol for f in self.flows if not f.kernel)
+        return next((p for p in ours if p.split(",")[0] == protocol), protocol)
 
     def _numbers(self) -> list[int]:
         """IP protocols of the flows: TCP's header stands behind other numbers than 6, live."""

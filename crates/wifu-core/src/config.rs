@@ -9,21 +9,22 @@
 //! ```
 //!
 //! The paper's form has one line per handler, `handler NAME PROTOCOL [KEY=VALUE]...`, with `*` for
-//! every protocol; `#` begins a comment.
+//! every protocol; `#` begins a comment. A protocol is a number or the name of a composition.
 
 use crate::chain::{Chain, Full, Seat};
 use crate::handler::{Descriptor, Setup, Verbs};
-use crate::handlers::HANDLERS;
 use crate::hook::{Hook, Hooks};
 use crate::ip;
+use crate::kinds::{Ground, Kinds, Own};
 use crate::select::{HopWord, Select};
+use crate::whose::{Header, Whose};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use wifu_engine::Fact;
 use wifu_engine::composition::text_of;
 use wifu_engine::params::{Params, Value, values};
-use wifu_engine::{Face, Fact, Registry};
-use wifu_wire::names::{self, Shelf};
-use wifu_wire::{Format, Rng, Wire, Word};
+use wifu_wire::names;
+use wifu_wire::{Format, Rng, Word};
 
 /// What is wrong with a configuration, and what would be right.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -36,9 +37,9 @@ pub struct HandlerConfig {
     /// Name of the handler, as `wifu list handlers` has it.
     #[serde(rename = "use")]
     pub name: String,
-    /// For packets of this IP protocol only.
+    /// For packets of this IP protocol or composition only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub protocol: Option<u8>,
+    pub protocol: Option<Whose>,
     /// At these hooks only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hooks: Option<Vec<String>>,
@@ -51,76 +52,6 @@ pub struct HandlerConfig {
     /// Parameters of the handler.
     #[serde(flatten)]
     pub params: BTreeMap<String, toml::Value>,
-}
-
-/// What there is to make handlers from.
-#[derive(Clone)]
-pub struct Kinds {
-    /// The handlers that may be named, in the order of the documentation.
-    pub handlers: Shelf<&'static Descriptor>,
-    /// Parts, formats and, with those of the handlers, all annotations.
-    pub parts: Registry,
-}
-
-impl Kinds {
-    /// The handlers that come with WiFu, beside these parts.
-    pub fn new(parts: Registry) -> Kinds {
-        Kinds::bare(parts).with(HANDLERS)
-    }
-
-    /// No handlers yet, beside these parts.
-    pub fn bare(parts: Registry) -> Kinds {
-        Kinds {
-            handlers: Shelf::new(&[]),
-            parts,
-        }
-    }
-
-    /// With more handlers, from other crates.
-    ///
-    /// # Panics
-    /// If a handler has the name of another: configurations could not say which they mean.
-    #[must_use]
-    pub fn with(mut self, handlers: &[&'static Descriptor]) -> Kinds {
-        let notes = handlers.iter().flat_map(|d| d.notes).copied();
-        self.parts = self.parts.with_notes(notes);
-        self.handlers.add(handlers);
-        self
-    }
-
-    /// Parts, then handlers, by what they have in common.
-    pub fn faces(&self) -> impl Iterator<Item = Face> {
-        let parts = self.parts.parts().iter().map(|d| d.face());
-        parts.chain(self.handlers.iter().map(|d| d.face()))
-    }
-
-    /// The handler of a name.
-    ///
-    /// # Errors
-    /// There is none; the nearest known name.
-    pub fn find(&self, name: &str) -> Result<&'static Descriptor, ConfigError> {
-        self.handlers.get(name).map_err(ConfigError)
-    }
-}
-
-/// Where a chain is made: from what, and for what kind of substrate.
-#[derive(Clone, Copy)]
-pub struct Ground<'a> {
-    /// What there is.
-    pub kinds: &'a Kinds,
-    /// What handlers can do there.
-    pub can: Verbs,
-    /// What they are told there.
-    pub told: &'a [Fact],
-}
-
-/// The packets of a composition, for handlers that belong to it.
-#[derive(Clone, Copy)]
-pub struct Own<'a> {
-    /// Its wire format.
-    pub wire: &'a dyn Wire,
-    /// Its IP protocol number.
-    pub number: u8,
 }
 
 /// The handlers of a node, in order.
@@ -160,9 +91,9 @@ impl Config {
         };
         let protocol = match protocol {
             "*" => None,
-            n => match n.parse() {
-                Ok(n) => Some(n),
-                Err(_) => return wrong(format!("\"{n}\" is no IP protocol (0 to 255, or *)")),
+            whose => match whose.parse() {
+                Ok(whose) => Some(whose),
+                Err(e) => return wrong(format!("{e}, or *")),
             },
         };
         let mut params = BTreeMap::new();
@@ -390,14 +321,21 @@ impl HandlerConfig {
         Ok(required.into_iter().map(|(fact, _)| fact).collect())
     }
 
-    /// Where it is asked: its hooks, and the protocol (`None`: all).
+    /// Where it is asked: its hooks, and the IP protocols (`None`: all).
     ///
     /// # Errors
     /// Unknown names, hooks at which it does nothing.
-    pub fn place(&self, kinds: &Kinds) -> Result<(Hooks, Option<u8>), ConfigError> {
+    pub fn place(&self, kinds: &Kinds) -> Result<(Hooks, Option<Vec<u8>>), ConfigError> {
         let descriptor = kinds.find(&self.name)?;
-        let protocol = self.protocol.or(descriptor.protocol);
-        Ok((self.hooks(descriptor)?, protocol))
+        let protocols = match (&self.protocol, kinds.headers.of(self.protocol.as_ref())?) {
+            (_, Some(header)) => {
+                let by_port = header.select().port.map(|_| ip::UDP);
+                Some([header.number].into_iter().chain(by_port).collect())
+            }
+            (Some(Whose::Number(n)), _) => Some(vec![*n]),
+            _ => descriptor.protocol.map(|n| vec![n]),
+        };
+        Ok((self.hooks(descriptor)?, protocols))
     }
 
     /// The packets about which it is asked, hooks aside.
@@ -406,7 +344,7 @@ impl HandlerConfig {
     /// Unknown names, values out of range.
     pub fn selects(&self, kinds: &Kinds) -> Result<Select, ConfigError> {
         let descriptor = kinds.find(&self.name)?;
-        self.select(descriptor, None, &self.values(descriptor)?)
+        self.select(descriptor, None, kinds, &self.values(descriptor)?)
     }
 
     fn push(
@@ -423,9 +361,14 @@ impl HandlerConfig {
         informed(&required(descriptor, &values), ground.told)?;
         let notes = ground.kinds.parts.numbers(descriptor.notes);
         let notes = notes.map_err(ConfigError)?;
-        let words = words(descriptor, own)?;
-        writable(descriptor, own)?;
-        legible(descriptor, own)?;
+        let named = ground.kinds.headers.of(self.protocol.as_ref());
+        let meant = match own {
+            Some(own) => Some(own),
+            None => named?.map(Header::own),
+        };
+        let words = words(descriptor, meant)?;
+        writable(descriptor, meant)?;
+        legible(descriptor, meant)?;
         let setup = Setup {
             params: Params {
                 part: descriptor.name,
@@ -439,7 +382,7 @@ impl HandlerConfig {
         let handler = (descriptor.build)(&setup).map_err(ConfigError)?;
         let hooks = self.seat_hooks(descriptor, own.is_some())?;
         let seat = Seat {
-            select: self.select(descriptor, own, &values)?,
+            select: self.select(descriptor, own, ground.kinds, &values)?,
             most,
             full: self.full()?,
             counts: descriptor.counts,
@@ -454,9 +397,10 @@ impl HandlerConfig {
         &self,
         descriptor: &Descriptor,
         own: Option<Own<'_>>,
+        kinds: &Kinds,
         values: &[(&'static str, Value)],
     ) -> Result<Select, ConfigError> {
-        let mut select = match (own, self.protocol) {
+        let mut select = match (own, &self.protocol) {
             (Some(own), None) => Select::composition(own.wire, own.number),
             (Some(own), Some(protocol)) => {
                 return wrong(format!(
@@ -465,7 +409,11 @@ impl HandlerConfig {
                     own.number
                 ));
             }
-            (None, protocol) => select(descriptor, protocol),
+            (None, Some(Whose::Number(n))) => select(descriptor, Some(*n)),
+            (None, whose) => match kinds.headers.of(whose.as_ref())? {
+                Some(header) => header.select(),
+                None => select(descriptor, None),
+            },
         };
         self.port_counts(descriptor, &select)?;
         let port = |v: &&(&str, Value)| descriptor.port_param == Some(v.0);

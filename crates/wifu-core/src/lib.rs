@@ -13,19 +13,23 @@ mod handler;
 mod handlers;
 mod hook;
 pub mod ip;
+mod kinds;
 mod packet;
 mod select;
 pub mod shim;
 mod short;
+mod whose;
 
 pub use chain::{Chain, Counters, Full, Released, Seat};
-pub use config::{Config, ConfigError, Ground, HandlerConfig, Kinds, Own};
+pub use config::{Config, ConfigError, HandlerConfig};
 pub use handler::{
     Descriptor, Handler, HopCx, HopWordSpec, Lines, NO_PACKET, NextHop, Sending, Setup, Site,
     TIMERS, TxStatus, Verbs, What,
 };
 pub use handlers::HANDLERS;
 pub use hook::{Hook, Hooks, Verdict};
+pub use kinds::{Ground, Kinds, Own};
 pub use packet::{Octets, Packet};
 pub use select::{HopWord, Select};
+pub use whose::{Header, Headers, Whose};
 pub use wifu_wire::{LinkFacts, LinkTo};

@@ -1,6 +1,7 @@
 //! What handlers act upon, can do without, and nobody tells them.
 
-use crate::config::{Config, Kinds};
+use crate::config::Config;
+use crate::kinds::Kinds;
 use wifu_engine::Fact;
 
 impl Config {

@@ -9,6 +9,8 @@ pub enum Teller {
     Radios,
     /// Wires of `wifu sim`.
     Wires,
+    /// Wires of `wifu sim` that are overheard, beside that.
+    WireEars,
     /// The network of `wifu mock`.
     Mock,
     /// A daemon that serves protocols, over the kernel's devices, also those of emulated radios.
@@ -54,9 +56,10 @@ const RADIOS: &[Fact] = &[
 
 impl Teller {
     /// All, in the order of the table's columns.
-    pub const ALL: [Teller; 13] = [
+    pub const ALL: [Teller; 14] = [
         Teller::Radios,
         Teller::Wires,
+        Teller::WireEars,
         Teller::Mock,
         Teller::Live,
         Teller::LiveMonitor,
@@ -75,6 +78,7 @@ impl Teller {
         match self {
             Teller::Radios => "`wifu sim` with radios",
             Teller::Wires => "`wifu sim` over wires",
+            Teller::WireEars => "`wifu sim` over wires with `overheard_by`",
             Teller::Mock => "`wifu mock`",
             Teller::Live => "`wifu daemon --serve`",
             Teller::LiveMonitor => "`wifu daemon --monitor`",
@@ -115,6 +119,8 @@ impl Teller {
                 Fact::LinkRoom,
                 Fact::LinkRate,
             ],
+            // The rate is that of what is overheard.
+            Teller::WireEars => &[Fact::FrameRate, Fact::Overheard],
             // Endpoints there are handed packets without facts, and no routes.
             Teller::Mock => &[],
             // By the kernel's routes and neighbours; a device's room is that of its queue here.

@@ -143,6 +143,8 @@ pub struct WirePlan {
     pub loss: f64,
     /// A uniform time up to this is added to the delay; order is kept.
     pub variation: Span,
+    /// Nodes that overhear what arrives over it, in both directions.
+    pub overheard_by: Vec<u16>,
 }
 
 /// Names of what a packet costs the host where it begins or ends.

@@ -250,6 +250,24 @@ fn wires_tell_what_the_table_says_and_no_more() {
 }
 
 #[test]
+fn wires_that_are_overheard_tell_that_too() {
+    for protocol in ["watched", "laned"] {
+        // Each end hears the wire on which it is not.
+        let mut all = wires();
+        for (a, by) in [("n1", "n3"), ("n2", "n1")] {
+            let wire = format!("[[topology.wire]]\na = \"{a}\"\n");
+            let heard = format!("{wire}overheard_by = [\"{by}\"]\n");
+            assert!(all.contains(&wire));
+            all = all.replace(&wire, &heard);
+        }
+        let [parts, handlers] = table(Teller::Wires);
+        let [more_parts, more_handlers] = table(Teller::WireEars);
+        let both = [&parts | &more_parts, &handlers | &more_handlers];
+        assert_eq!(learned(&all, protocol), both, "{protocol}");
+    }
+}
+
+#[test]
 fn the_mock_network_tells_nothing() {
     let blueprint = Arc::clone(&registry("").resolve("watched").unwrap().ends);
     let mut mock = MockBuilder::new()

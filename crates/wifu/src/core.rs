@@ -15,10 +15,10 @@ use wifu_linux::core::rules::Rules;
 use wifu_linux::core::{Control, Interception, Told, check_devices, steps};
 use wifu_linux::poller::Coalesce;
 use wifu_linux::steps::{StepError, Steps};
-use wifu_node::{Catalog, Registry};
+use wifu_node::Registry;
 use wifu_wire::Span;
 
-use crate::known::Libraries;
+use crate::known::Known;
 
 /// `wifu core`.
 #[derive(Args)]
@@ -26,6 +26,7 @@ use crate::known::Libraries;
     [[handler]]\n    use = \"drop\"\n    protocol = 17\n    hooks = [\"forward\"]\n    p = 0.1\n\n\
     or in the paper's form, rules as iptables wants them and handlers:\n\n    \
     OUTPUT -p udp -j NFQUEUE --queue-num 1\n    handler delay-collector 17\n\n\
+    A protocol is an IP protocol number or the name of one of WiFu's (`wifu list protocols`).\n\
     Without rules, they follow from the handlers' hooks and protocols. Queues: INPUT 0, OUTPUT 1,\n\
     FORWARD 2, PREROUTING 3, POSTROUTING 4. One `wifu core` per network namespace; needs\n\
     CAP_NET_ADMIN, and CAP_NET_RAW for overhearing and for handlers that send. SIGUSR1 makes it report.\n\n\
@@ -81,7 +82,7 @@ pub struct CoreArgs {
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     #[command(flatten)]
-    libraries: Libraries,
+    known: Known,
     /// Only print the privileged steps
     #[arg(long)]
     dry_run: bool,
@@ -153,13 +154,14 @@ impl Leading {
 /// What is wrong with the configuration; what could not be set up. Nothing of ours stays.
 pub fn run(args: &CoreArgs, registry: &Registry) -> anyhow::Result<ExitCode> {
     log_to_stderr();
-    let registry = &args.libraries.with(registry)?;
+    let registry = &args.known.with(registry)?;
     let config = read(args)?;
     let setting = &config.settings;
     setting.check()?;
-    let kinds = registry.kinds();
+    let kinds = &*config.kinds(registry)?;
     let chain = config.chain(kinds)?;
-    for said in config.short_of(kinds) {
+    let mistakes = config.mistakes(registry)?;
+    for said in config.short_of(kinds).into_iter().chain(mistakes) {
         tracing::warn!("{said}");
     }
     let leading = Leading::of(&config, kinds)?;

@@ -1,8 +1,8 @@
 //! Tests of the handlers, through the chain that a configuration makes.
 
 use crate::{
-    Chain, Config, Ground, Hook, Kinds, LinkFacts, Octets, Own, Packet, Site, Verbs, Verdict, ip,
-    shim,
+    Chain, Config, Ground, Header, Hook, Kinds, LinkFacts, Octets, Own, Packet, Site, Verbs,
+    Verdict, Whose, ip, shim,
 };
 use core::net::Ipv4Addr;
 use wifu_engine::Fact;
@@ -407,7 +407,10 @@ fn the_papers_lines_and_wrong_configurations_are_understood() {
     let line = Config::line("handler drop 17 p=0.5 # half")
         .unwrap()
         .unwrap();
-    assert_eq!((line.name.as_str(), line.protocol), ("drop", Some(17)));
+    assert_eq!(
+        (line.name.as_str(), line.protocol.clone()),
+        ("drop", Some(Whose::Number(17)))
+    );
     let config = Config {
         handlers: vec![line],
     };
@@ -436,7 +439,12 @@ fn the_papers_lines_and_wrong_configurations_are_understood() {
         Config::line("OUTPUT -p udp -j NFQUEUE --queue-num 1"),
         Ok(None)
     );
-    assert!(Config::line("handler drop").is_err() && Config::line("handler drop x").is_err());
+    for line in ["handler drop", "handler drop 300", "handler drop -"] {
+        assert!(Config::line(line).is_err(), "{line}");
+    }
+    let named = Config::line("handler drop tcp-newreno p=0.5").unwrap();
+    let named = named.unwrap().protocol;
+    assert_eq!(named, Some(Whose::Composition(String::from("tcp-newreno"))));
     let cases = [
         ("[[handler]]\nuse = \"dorp\"\n", "did you mean `drop`"),
         (
@@ -473,6 +481,42 @@ fn the_papers_lines_and_wrong_configurations_are_understood() {
         let found = error(text);
         assert!(found.contains(expected), "{found}");
     }
+}
+
+/// Packets of a number, and the header that tells which of two compositions they are of.
+fn of_composition(id: u32) -> Vec<u8> {
+    use wifu_wire::Wire as _;
+    let codec = wifu_wire::shim::codec(id, &[]).unwrap();
+    let mut body = vec![0; 60];
+    let n = codec.emit(&wifu_wire::Head::default(), &mut body);
+    packet(200, &body[..n])
+}
+
+#[test]
+fn a_composition_by_name_is_told_from_another_of_its_number() {
+    let mut kinds = Kinds::new(wifu_engine::Registry::new(&[]));
+    let codec = wifu_wire::shim::codec(1, &[]).unwrap();
+    let wire = std::sync::Arc::new(codec);
+    kinds.headers.add("mine", Header { wire, number: 200 });
+    let text = "[[handler]]\nuse = \"drop\"\nprotocol = \"mine\"\np = 1\n";
+    let config = Config::from_toml(text).unwrap();
+    let mut chain = config
+        .chain(&Rng::new(1), ground(&kinds, Verbs::ALL))
+        .unwrap();
+    let mut asked = |mut octets: Vec<u8>| ask(&mut chain, Hook::Forward, &mut octets, 0, &node(0));
+    assert_eq!(asked(of_composition(1)), Verdict::Drop("drop"));
+    assert_eq!(asked(of_composition(2)), Verdict::Accept);
+    assert_eq!(asked(packet(6, &[0; 40])), Verdict::Accept);
+    // Rules go by the number; ones that nobody looked up are no packets at all.
+    assert_eq!(config.handlers[0].place(&kinds).unwrap().1, Some(vec![200]));
+    let said = error(text);
+    assert!(said.contains("compositions are not known here"), "{said}");
+    // Its words are those of the composition's format.
+    let text = "[[handler]]\nuse = \"delay-collector\"\nprotocol = \"mine\"\n";
+    let config = Config::from_toml(text).unwrap();
+    let said = config.chain(&Rng::new(1), ground(&kinds, Verbs::ALL));
+    let said = said.err().unwrap().to_string();
+    assert!(said.contains("which shim does not have"), "{said}");
 }
 
 /// What is wrong with a handler that a composition brings.

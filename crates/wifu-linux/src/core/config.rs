@@ -4,11 +4,12 @@
 use super::by::{By, Selector, by};
 use crate::poller::Coalesce;
 use serde::Deserialize;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use wifu_core::{Chain, Config, ConfigError, Full, Ground, Hook, Hooks, Kinds, Verbs};
+use wifu_core::{Chain, Config, ConfigError, Full, Ground, Hook, Hooks, Kinds, Verbs, Whose};
 use wifu_engine::Fact;
-use wifu_node::{Teller, facts};
+use wifu_node::{Catalog, Registry, Teller, facts, mistaken, name_handlers};
 use wifu_wire::{Rng, Span};
 
 /// Everything that is configured.
@@ -257,6 +258,51 @@ impl CoreConfig {
         Ok(config)
     }
 
+    /// What there is to make the handlers from, with the compositions that they name.
+    ///
+    /// # Errors
+    /// There is no such composition; two are named whose packets nobody could tell apart.
+    pub fn kinds<'k>(&self, known: &'k dyn Catalog) -> Result<Cow<'k, Kinds>, ConfigError> {
+        let handlers = &self.handlers.handlers;
+        let named = name_handlers(known.kinds(), handlers, |text| known.protocol(text));
+        named.map_err(|(i, what)| {
+            let name = &handlers[i].name;
+            ConfigError(format!("handler.{}.protocol ({name}): {what}", i + 1))
+        })
+    }
+
+    /// Handlers that name a composition, beside whose packets there may be others of one kind, in
+    /// words for people: which compositions the hosts around run is not known here.
+    ///
+    /// # Errors
+    /// As [`CoreConfig::kinds`].
+    pub fn mistakes(&self, known: &Registry) -> Result<Vec<String>, ConfigError> {
+        let mut said = Vec::new();
+        for (i, handler) in self.handlers.handlers.iter().enumerate() {
+            let Some(Whose::Composition(text)) = &handler.protocol else {
+                continue;
+            };
+            let meant = known.protocol(text).map_err(ConfigError)?;
+            let others = known.library().protocols().iter();
+            // One that is wrong in itself is run by nobody.
+            let others = others.filter_map(|name| known.protocol(name).ok());
+            let alike = others.filter(|other| mistaken(&meant, other).is_some());
+            let alike: Vec<String> = alike.map(|p| p.ends.name.clone()).collect();
+            if !alike.is_empty() {
+                said.push(format!(
+                    "handler.{} ({}): packets of {} are of one kind with those of {} (IP protocol \
+                     {}): it is asked about both where both are run",
+                    i + 1,
+                    handler.name,
+                    alike.join(", "),
+                    meant.ends.name,
+                    meant.ends.number
+                ));
+            }
+        }
+        Ok(said)
+    }
+
     /// Make the handlers.
     ///
     /// # Errors
@@ -334,12 +380,14 @@ impl CoreConfig {
         let mut wanted: [Option<BTreeSet<u8>>; 5] = Default::default();
         let mut every = Hooks::NONE;
         for handler in &self.handlers.handlers {
-            let (hooks, protocol) = handler.place(kinds)?;
+            let (hooks, protocols) = handler.place(kinds)?;
             for hook in hooks.and(Hooks::WIRED).iter() {
                 let set = wanted[usize::from(hook.number())].get_or_insert_default();
-                match protocol {
+                match &protocols {
                     // A shim may hide it.
-                    Some(p) => set.extend([p, wifu_core::shim::PROTOCOL]),
+                    Some(some) => {
+                        set.extend(some.iter().copied().chain([wifu_core::shim::PROTOCOL]))
+                    }
                     None => every = every.or(Hooks::of(&[hook])),
                 }
             }
@@ -490,6 +538,48 @@ mod tests {
             Ok(Hooks::of(&[Hook::Input, Hook::Forward]))
         );
         assert_eq!(config.super_packets(&kinds()), Ok(false));
+    }
+
+    #[test]
+    fn a_composition_by_name_is_led_by_its_number() {
+        let mine = "[protocol.mine]\nextends = \"tcp-newreno\"\n\
+                    [protocol.apart]\nextends = \"tcp-newreno\"\nnumber = 240\n";
+        let own = wifu_engine::Library::parse(mine).unwrap();
+        let known = Registry::new(wifu_parts::registry(), wifu_parts::library().merge(own));
+        let read = |text: &str, is_toml| CoreConfig::read(text, is_toml).unwrap();
+        let number = |name: &str| known.resolve(name).unwrap().ends.number;
+        let named = "[[handler]]\nuse = \"drop\"\nprotocol = \"apart\"\nhooks = [\"forward\"]\n";
+        let line = "handler drop apart\n";
+        for config in [read(named, true), read(line, false)] {
+            let kinds = config.kinds(&known).unwrap();
+            assert!(config.chain(&kinds).is_ok());
+            let rules = config.all_rules(&kinds).unwrap();
+            let wanted = "FORWARD ! -i lo -p 240 -j NFQUEUE --queue-num 2 --queue-bypass";
+            assert!(rules.iter().any(|r| r == wanted), "{rules:?}");
+            assert!(
+                rules
+                    .iter()
+                    .all(|r| r.contains("-p 240 ") || r.contains("-p 253 "))
+            );
+            assert_eq!(config.mistakes(&known), Ok(Vec::new()));
+        }
+        // One whose header and number another has, too.
+        let alike = read("handler null mine\n", false);
+        assert!(alike.kinds(&known).is_ok());
+        let said = alike.mistakes(&known).unwrap().join("\n");
+        let n = number("tcp-newreno");
+        let wanted = format!("of tcp-newreno are of one kind with those of mine (IP protocol {n})");
+        assert!(
+            said.starts_with("handler.1 (null): ") && said.contains(&wanted),
+            "{said}"
+        );
+        let both = read("handler null mine\nhandler drop tcp-newreno\n", false);
+        let said = both.kinds(&known).err().unwrap().to_string();
+        assert!(said.contains("so no node could tell which"), "{said}");
+        let wrong = read("handler null tcp-newremo\n", false);
+        let said = wrong.kinds(&known).err().unwrap().to_string();
+        assert!(said.starts_with("handler.1.protocol (null): "), "{said}");
+        assert!(said.contains("did you mean `tcp-newreno`"), "{said}");
     }
 
     #[test]

@@ -344,18 +344,38 @@ impl<'a> Fixed<'a> {
                 let what = "must be a probability, 0 to 1";
                 return Err(TopologyError::key(format!("wire[{i}].loss"), what));
             }
+            let (a, b) = (end(&w.a, "a")?, end(&w.b, "b")?);
             Ok(WirePlan {
-                a: end(&w.a, "a")?,
-                b: end(&w.b, "b")?,
+                a,
+                b,
                 rate: w.rate.0,
                 delay: w.delay.map_or(Span::ZERO, |d| d.0),
                 queue: w.queue.unwrap_or(1000),
                 overhead: w.overhead.unwrap_or(38),
                 loss,
                 variation: w.variation.map_or(Span::ZERO, |v| v.0),
+                overheard_by: self.hearers(i, w, [a, b])?,
             })
         };
         self.topology.wire.iter().enumerate().map(wire).collect()
+    }
+
+    /// The nodes that overhear a wire between these ends.
+    fn hearers(&self, i: usize, w: &WireSpec, ends: [u16; 2]) -> Result<Vec<u16>, TopologyError> {
+        let mut found = Vec::new();
+        for (at, name) in w.overheard_by.iter().enumerate() {
+            let path = format!("wire[{i}].overheard_by[{at}]");
+            let node = place::find(&self.specs, name, &path)?;
+            if ends.contains(&node) {
+                let what = format!("{name} is an end of the wire, which gets its packets anyway");
+                return Err(TopologyError::key(path, what));
+            }
+            if found.contains(&node) {
+                return Err(TopologyError::key(path, format!("{name} is named twice")));
+            }
+            found.push(node);
+        }
+        Ok(found)
     }
 }
 

@@ -502,4 +502,7 @@ pub struct WireSpec {
     /// A uniform time up to this is added to the delay of each packet, order kept; 0.
     #[serde(default)]
     pub variation: Option<Seconds>,
+    /// Nodes that overhear what arrives over it, in both directions; none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overheard_by: Vec<String>,
 }

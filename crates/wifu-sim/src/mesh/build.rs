@@ -17,6 +17,8 @@ use super::record::Recorder;
 use super::routes::Routes;
 use super::sent::Sent;
 use super::stop::Stop;
+use super::ways::ear;
+use super::whose;
 use super::wire::Wire;
 use crate::routing;
 use crate::scenario::{FlowSpec, HostProfile, Scenario, ScenarioError};
@@ -130,6 +132,7 @@ pub(crate) fn over(
     let apart = |all: &[Arc<Protocol>]| tell_apart(all).map_err(|e| ScenarioError::key("flow", e));
     // By their own numbers, by which live hosts go, and by those that they have here.
     apart(&served)?;
+    let kinds = &*whose::kinds(scenario, &served, (open, alone))?;
     let served = apart(&served.iter().map(as_tcp).collect::<Vec<_>>())?;
     let finite = flows.iter().filter(|f| f.finite).count();
     let fixed = Fixed::new(&scenario.routing, &plan, rows)?;
@@ -162,13 +165,9 @@ pub(crate) fn over(
         ));
     }
     place_lanes(&mut simulation, &rng.split("lanes"), &served, &unserved);
-    settle(
-        &mut simulation,
-        &rng,
-        open.kinds().parts.note(UNSERVED.name),
-    )?;
+    settle(&mut simulation, &rng, kinds.parts.note(UNSERVED.name))?;
     let ground = Ground {
-        kinds: open.kinds(),
+        kinds,
         can: Verbs::ALL,
         told: &told,
     };
@@ -176,7 +175,7 @@ pub(crate) fn over(
     place_handlers(&mut simulation, &handlers, ground, (&served, &unserved))?;
     if alone {
         let sent = Sent::new(&simulation.flows.all, &served, olsr.is_some());
-        sent.reach_all(&scenario.handler, open.kinds())?;
+        sent.reach_all(&scenario.handler, kinds)?;
     }
     simulation.net.lay_routes(&links);
     simulation.net.laid = false;
@@ -206,7 +205,11 @@ fn told(scenario: &Scenario, plan: &Plan) -> Vec<Fact> {
         tellers.push(Teller::Wires);
     }
     let rated = radios || plan.wires.iter().any(|w| w.rate.0 > 0);
-    let ears = plan.nodes.iter().any(|n| n.radio.promiscuous);
+    let tapped = plan.wires.iter().any(|w| !w.overheard_by.is_empty());
+    if tapped {
+        tellers.push(Teller::WireEars);
+    }
+    let ears = tapped || plan.nodes.iter().any(|n| n.radio.promiscuous);
     let mut told = facts::told(&tellers);
     told.retain(|f| match f {
         Fact::SiteRate | Fact::LinkRate => rated,
@@ -260,6 +263,9 @@ fn network(
             let discipline = plan.nodes[usize::from(from)].radio.discipline;
             let managed = discipline.map(|d| (d, stream.split("discipline")));
             let mut wire = Wire::new(w, from, to, stream);
+            let number = 2 * i as u32 + side as u32;
+            let ears = w.overheard_by.iter();
+            wire.ears = ears.map(|n| ear(plan, *n, (from, number))).collect();
             if let Some((discipline, rng)) = managed {
                 wire.manage(&discipline, rng);
             }
@@ -471,7 +477,7 @@ fn opened<'s>(
 
 /// A protocol whose segments are TCP's has TCP's number, so that captures need no explanation,
 /// unless it has a hop half: its handlers know its packets by its own number.
-fn as_tcp(protocol: &Arc<Protocol>) -> Arc<Protocol> {
+pub(super) fn as_tcp(protocol: &Arc<Protocol>) -> Arc<Protocol> {
     if protocol.ends.wire.name() != "tcp" || protocol.has_hops() {
         return Arc::clone(protocol);
     }

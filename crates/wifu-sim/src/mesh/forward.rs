@@ -367,11 +367,16 @@ impl Forwarding {
         lost
     }
 
-    /// The packet at the head of a wire arrives: which, and from whom.
+    /// The packet at the head of a wire arrives: which, from whom, and whether somebody overhears
+    /// it.
     #[inline]
-    pub(crate) fn wire_arrival(&mut self, clock: &mut Clock, number: u32) -> Option<(u32, u16)> {
+    pub(crate) fn wire_arrival(
+        &mut self,
+        clock: &mut Clock,
+        number: u32,
+    ) -> Option<(u32, u16, bool)> {
         let (pool, wire) = (&self.pool, &mut self.wires[number as usize]);
-        let (from, to) = (wire.from, wire.to);
+        let (from, to, heard) = (wire.from, wire.to, !wire.ears.is_empty());
         let (id, next) = wire.arrive(|id| pool[id].len)?;
         if let Some(at) = next {
             clock.push(at, Class::Packet, What::Arrive(number));
@@ -379,7 +384,7 @@ impl Forwarding {
         let packet = &mut self.pool[id];
         (packet.at, packet.stage) = (to, Stage::Came);
         packet.hop = packet.hop.saturating_add(1);
-        Some((id, from))
+        Some((id, from, heard))
     }
 
     /// A radio is done with a packet: its account, and the entry is free.

@@ -48,6 +48,7 @@ mod stop;
 mod tap;
 mod udp;
 mod ways;
+mod whose;
 mod wire;
 
 pub(crate) use build::plan;
@@ -239,7 +240,10 @@ impl Simulation {
         let (clock, net) = (&mut self.clock, &mut self.net);
         match what {
             What::Arrive(wire) => {
-                if let Some((id, from)) = net.wire_arrival(clock, wire) {
+                if let Some((id, from, heard)) = net.wire_arrival(clock, wire) {
+                    if heard {
+                        self.overhear_wire(id, wire);
+                    }
                     self.arrive(id, ways::Came::Wire(from, wire));
                 }
             }

@@ -8,10 +8,10 @@ use super::pool::{NO_FLOW, Packet, Stage};
 use super::steps::Then;
 use super::tap::RadioFacts;
 use super::udp::LOAD;
-use super::ways::{Came, Here};
+use super::ways::{Beside, Came, Here};
 use wifu_core::TxStatus;
 use wifu_engine::Ticket;
-use wifu_node::{Lost, Node, Ways};
+use wifu_node::{Frame, Lost, Node, Ways};
 use wifu_radio::{Event, Times};
 use wifu_wire::Notes;
 
@@ -176,8 +176,19 @@ impl Simulation {
         self.pump(node);
     }
 
-    /// A radio heard a packet for somebody else.
-    fn overhear(&mut self, node: u16, cookie: u32, came: Came) {
+    /// A packet arrives over a wire on which others hear it, too: before anybody may change it.
+    #[cold]
+    pub(crate) fn overhear_wire(&mut self, id: u32, number: u32) {
+        let at = number as usize;
+        for i in 0..self.net.wires[at].ears.len() {
+            let wire = &self.net.wires[at];
+            let ear = wire.ears[i];
+            self.overhear(ear.node, id, Beside::at(ear, wire));
+        }
+    }
+
+    /// A node heard a packet for somebody else.
+    fn overhear(&mut self, node: u16, cookie: u32, came: impl Frame) {
         if !self.nodes.all[usize::from(node)].mask().listens() {
             return;
         }

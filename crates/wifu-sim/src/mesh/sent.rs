@@ -5,7 +5,7 @@ use super::flow::Flow;
 use crate::scenario::{HandlerSpec, ScenarioError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use wifu_core::{ConfigError, HandlerConfig, Kinds, Select, Verbs};
+use wifu_core::{ConfigError, HandlerConfig, Kinds, Select, Verbs, Whose};
 use wifu_engine::Fact;
 use wifu_node::Protocol;
 use wifu_wire::numbers::UDP;
@@ -121,6 +121,8 @@ impl<'a> Sent<'a> {
         let select = handler.selects(kinds)?;
         let number = select.protocol.unwrap_or_default();
         let of_format = kinds.find(&handler.name)?.format.is_some();
+        let name = handler.protocol.as_ref().and_then(Whose::name);
+        let name = name.map(|name| format!("{name}, "));
         let port = select.port.map(|port| format!(" or UDP port {port}"));
         let only = select.only.map(|n| format!(", of these {n} alone"));
         let there: Vec<String> = self
@@ -140,8 +142,9 @@ impl<'a> Sent<'a> {
             false => " change its `protocol`,",
         };
         Ok(ConfigError(format!(
-            "no packet is for it: it is asked about IP protocol {number}{}{}, and flows here send \
-             {}{olsr}. Give it a flow,{change} or leave it out",
+            "no packet is for it: it is asked about {}IP protocol {number}{}{}, and flows here \
+             send {}{olsr}. Give it a flow,{change} or leave it out",
+            name.unwrap_or_default(),
             port.unwrap_or_default(),
             only.unwrap_or_default(),
             there.join(", ")

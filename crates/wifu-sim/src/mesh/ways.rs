@@ -6,6 +6,7 @@ use super::flows::Flows;
 use super::forward::Forwarding;
 use super::pool::{NO_FLOW, Packet, Stage};
 use super::tap::RadioFacts;
+use super::wire::{Ear, Wire};
 use crate::routing::Via;
 use core::net::Ipv4Addr;
 use core::num::NonZeroU8;
@@ -13,7 +14,7 @@ use wifu_engine::{Endpoint, RouteFacts, Ticket};
 use wifu_node::{Bound, Frame, Lost, Reader, Relayed, Ways};
 use wifu_radio::plan::Plan;
 use wifu_wire::ipv4::{self, HEADER};
-use wifu_wire::{Ecn, FrameFacts, IpInfo, LinkFacts, Neighbour, Notes, Time};
+use wifu_wire::{Ecn, FrameFacts, IpInfo, LinkFacts, Neighbour, Notes, Rate, Time};
 
 /// How a packet came, and who transmitted it.
 #[derive(Clone, Copy)]
@@ -46,6 +47,52 @@ const RADIO: u16 = 1;
 /// The device that a direction of a wire is where it begins. Both directions of one are neighbours.
 fn wired(number: u32) -> u16 {
     u16::try_from(number).map_or(u16::MAX, |n| n.saturating_add(RADIO + 1))
+}
+
+/// What one who overhears a wire knows of a frame: a wire has no signal strength.
+#[derive(Clone, Copy)]
+pub(crate) struct Beside {
+    /// Who transmitted it.
+    from: u16,
+    /// The hearer's device by which it knows that one.
+    device: u16,
+    rate: Option<Rate>,
+}
+
+impl Beside {
+    /// As this ear hears a wire.
+    pub(crate) fn at(ear: Ear, wire: &Wire) -> Beside {
+        Beside {
+            from: wire.from,
+            device: ear.device,
+            rate: wire.rate(),
+        }
+    }
+}
+
+impl Frame for Beside {
+    fn facts(self) -> FrameFacts {
+        FrameFacts {
+            rate: self.rate,
+            transmitter: neighbour(self.from, self.device),
+            ..FrameFacts::NONE
+        }
+    }
+}
+
+/// An ear of a node on a direction of a wire. It knows who transmits there as its own neighbour if
+/// a link of its own leads to that one, else by the wire, on which it can send nothing.
+pub(crate) fn ear(plan: &Plan, node: u16, (from, number): (u16, u32)) -> Ear {
+    let wires = plan.wires.iter().zip(0..);
+    let mut sides = wires.flat_map(|(w, i)| [((w.a, w.b), 2 * i), ((w.b, w.a), 2 * i + 1)]);
+    let own = sides.find(|(ends, _)| *ends == (node, from));
+    let hears = || plan.gains[usize::from(from)].iter().any(|g| g.to == node);
+    let device = match own {
+        Some((_, own)) => wired(own),
+        None if hears() => RADIO,
+        None => wired(number ^ 1),
+    };
+    Ear { node, device }
 }
 
 /// A node as its neighbour on a link knows it.

@@ -46,6 +46,14 @@ impl Waits for Waiting {
     }
 }
 
+/// A node that overhears a wire.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ear {
+    pub(crate) node: u16,
+    /// Its device by which it knows who transmits.
+    pub(crate) device: u16,
+}
+
 /// Weight of the past in the average of the delay (Behaviour 7.1), as of radios.
 const KEEP: f64 = 0.75;
 
@@ -84,6 +92,8 @@ pub(crate) struct Wire {
     average: Option<f64>,
     /// Handlers where it begins may ask for them.
     pub(crate) watched: bool,
+    /// Who overhears what arrives.
+    pub(crate) ears: Box<[Ear]>,
     sample: Option<Span>,
     pub(crate) packets: u64,
     pub(crate) octets: u64,
@@ -117,6 +127,7 @@ impl Wire {
             last: Time::ZERO,
             average: None,
             watched: false,
+            ears: Box::default(),
             sample: None,
             packets: 0,
             octets: 0,
@@ -347,6 +358,7 @@ mod tests {
             overhead: 38,
             loss,
             variation,
+            overheard_by: Vec::new(),
         };
         Wire::new(&plan, 0, 1, Rng::new(4))
     }

@@ -122,6 +122,45 @@ fn rules_go_with_us_and_nothing_of_others_does() {
     assert_eq!(answered, 5);
 }
 
+/// Which packets of two compositions a handler at the relay is asked about; one of them is a file's.
+#[test]
+fn a_handler_is_asked_about_the_composition_that_it_names() {
+    if !privileged() {
+        return;
+    }
+    let w = World::new("whose");
+    let file = w.dir.join("mine.toml");
+    let mine = "[protocol.mine]\nextends = \"tcp-newreno\"\nnumber = 240\n";
+    std::fs::write(&file, mine).expect("compositions");
+    let file = file.to_str().expect("text");
+    let library = wifu_parts::library();
+    let cubic = library.expand("tcp-cubic").expect("a protocol").number;
+    let send = "import socket, sys\n\
+                for number, count in ((int(sys.argv[2]), 3), (240, 5)):\n    \
+                    s = socket.socket(socket.AF_INET, socket.SOCK_RAW, number)\n    \
+                    for _ in range(count): s.sendto(bytes(40), (sys.argv[1], 0))\n";
+    for (named, asked) in [("mine", 5), ("tcp-cubic", 3)] {
+        let text = format!(
+            "[[handler]]\nuse = \"drop\"\np = 1\nhooks = [\"forward\"]\nprotocol = \"{named}\"\n"
+        );
+        let core = w.core(&w.r, "whose.toml", &text, &["--file", file]);
+        let mut python = w.a.command("python3").expect("namespace");
+        output(python.args(["-c", send, B, &cubic.to_string()]));
+        core.signal(Signal::USR1);
+        assert!(wait_until(|| core.reports().len() == 1), "{}", core.said());
+        let report = core.end(Signal::INT);
+        let handler = &report["handlers"][0];
+        assert_eq!(handler["packets"], asked, "{named}: {report}");
+        assert_eq!(handler["dropped"]["drop"], asked, "{named}: {report}");
+    }
+    let config = w.dir.join("unknown.conf");
+    std::fs::write(&config, "handler null mien\n").expect("configuration");
+    let mut command = w.r.command(WIFU).expect("namespace");
+    command.args(["core", "--dry-run", "--file", file, "--config"]);
+    let said = errors(&output(command.arg(&config)));
+    assert!(said.contains("did you mean `mine`"), "{said}");
+}
+
 #[test]
 fn a_dry_run_says_everything_and_does_nothing() {
     if !privileged() {
