@@ -166,7 +166,7 @@ pub trait Ways {
     fn send_to(&mut self, packet: Ticket, to: Option<Neighbour>) -> Result<(), Lost>;
 
     /// A packet that is handed to a device next carries feedback, or has priority: it goes before
-    /// those without that wait for the device. Queues that know of nothing like it need not heed it.
+    /// those without that wait for the device, where the device's queue knows of such a thing.
     fn hasten(&mut self, packet: Ticket);
 
     /// Whether a packet for this node is for its end, not for an application of the substrate.

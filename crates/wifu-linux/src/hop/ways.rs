@@ -547,7 +547,6 @@ impl Ways for Here<'_> {
         Ok(())
     }
 
-    /// The kernel's queues are its own.
     fn hasten(&mut self, _: Ticket) {}
 
     fn is_for_end(&self, _: Ticket) -> bool {

@@ -130,8 +130,7 @@ impl<T: Waits> Managed<T> {
         }
     }
 
-    /// Whether packets leave the queue when the link is free, and not in the order in which they
-    /// came or not without a look at how long they waited.
+    /// Whether it says what goes next no sooner than when the link is free.
     pub fn chooses(&self) -> bool {
         matches!(
             self,

@@ -175,7 +175,6 @@ pub(crate) fn over(
     };
     let handlers = rng.split("handlers");
     place_handlers(&mut simulation, &handlers, ground, (&served, &unserved))?;
-    heed(&mut simulation, open.kinds(), &served)?;
     if alone {
         let sent = Sent::new(&simulation.flows.all, &served, olsr.is_some());
         sent.reach_all(&scenario.handler, open.kinds())?;
@@ -338,7 +337,7 @@ fn place_lanes(
     }
 }
 
-/// The chains that the scenario puts at the nodes.
+/// The chains that the scenario puts at the nodes, and what nodes heed.
 fn place_handlers(
     simulation: &mut Simulation,
     rng: &Rng,
@@ -381,7 +380,7 @@ fn place_handlers(
             simulation.set_chain(number, chain);
         }
     }
-    Ok(())
+    heed(simulation, ground.kinds, served)
 }
 
 /// Nodes heed the annotations that somebody may write.
